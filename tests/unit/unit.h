@@ -1,0 +1,24 @@
+/* What every unit test file shares: a suite of one test case, run by main(). */
+#ifndef KUBE_NFTD_TESTS_UNIT_H
+#define KUBE_NFTD_TESTS_UNIT_H
+
+#include <check.h>
+#include <stdlib.h>
+
+/* Defines main(): runs the tests that @add_tests adds to the case. Exit status: any failed. */
+#define UNIT_MAIN(name, add_tests)                                                                 \
+    int main(void)                                                                                 \
+    {                                                                                              \
+        Suite *suite = suite_create(name);                                                         \
+        TCase *tcase = tcase_create(name);                                                         \
+        tcase_set_timeout(tcase, 60);                                                              \
+        add_tests(tcase);                                                                          \
+        suite_add_tcase(suite, tcase);                                                             \
+        SRunner *runner = srunner_create(suite);                                                   \
+        srunner_run_all(runner, CK_ENV);                                                           \
+        int failed = srunner_ntests_failed(runner);                                                \
+        srunner_free(runner);                                                                      \
+        return failed ? EXIT_FAILURE : EXIT_SUCCESS;                                               \
+    }
+
+#endif
