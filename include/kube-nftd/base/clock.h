@@ -1,0 +1,17 @@
+/* Time, in seconds as double. */
+#ifndef KUBE_NFTD_BASE_CLOCK_H
+#define KUBE_NFTD_BASE_CLOCK_H
+
+/* Room for 2026-11-21T18:14:44.123Z and its NUL. */
+#define CLOCK_RFC3339_SIZE 40
+
+/** Seconds since some fixed point; never goes back. */
+double clock_monotonic(void);
+
+/** Seconds since 1970-01-01 UTC. */
+double clock_realtime(void);
+
+/** Writes @realtime (seconds since 1970) as RFC 3339 in UTC with milliseconds into @out. */
+void clock_rfc3339(double realtime, char out[CLOCK_RFC3339_SIZE]);
+
+#endif

@@ -1,0 +1,53 @@
+/*
+ * A growing array. Declare with VEC(type), start zeroed, release with vec_free (which does not
+ * free what the elements own).
+ */
+#ifndef KUBE_NFTD_BASE_VEC_H
+#define KUBE_NFTD_BASE_VEC_H
+
+#include "kube-nftd/base/alloc.h"
+
+#include <stdlib.h>
+
+#define VEC(type)                                                                                  \
+    struct {                                                                                       \
+        type *v;                                                                                   \
+        size_t n;                                                                                  \
+        size_t cap;                                                                                \
+    }
+
+/* Makes room for @extra more elements. */
+#define vec_reserve(vec, extra)                                                                    \
+    do {                                                                                           \
+        if ((vec)->n + (extra) > (vec)->cap) {                                                     \
+            size_t cap_ = (vec)->cap ? (vec)->cap * 2 : 4;                                         \
+            if (cap_ < (vec)->n + (extra))                                                         \
+                cap_ = (vec)->n + (extra);                                                         \
+            (vec)->v = xreallocarray((vec)->v, cap_, sizeof(*(vec)->v));                           \
+            (vec)->cap = cap_;                                                                     \
+        }                                                                                          \
+    } while (0)
+
+/* The new element as an lvalue to assign to. */
+#define vec_push(vec, ...)                                                                         \
+    do {                                                                                           \
+        vec_reserve(vec, 1);                                                                       \
+        (vec)->v[(vec)->n++] = (__VA_ARGS__);                                                      \
+    } while (0)
+
+/* Forgets the elements and keeps the memory. */
+#define vec_clear(vec) ((void)((vec)->n = 0))
+
+#define vec_free(vec)                                                                              \
+    do {                                                                                           \
+        free((vec)->v);                                                                            \
+        (vec)->v = NULL;                                                                           \
+        (vec)->n = (vec)->cap = 0;                                                                 \
+    } while (0)
+
+/* Runs the statement with @it pointing at each element in turn. */
+#define vec_each(vec, it)                                                                          \
+    for (__typeof__(*(vec)->v) *it = (vec)->v, *it##_end_ = (vec)->n ? it + (vec)->n : it;         \
+         it < it##_end_; it++)
+
+#endif

@@ -1,0 +1,65 @@
+#include "kube-nftd/base/log.h"
+
+#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base/clock.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const level_names[] = {"error", "warn ", "info ", "debug"};
+
+static int verbosity_limit;
+static void (*line_sink)(void *ctx, enum log_level level, const char *line);
+static void *line_sink_ctx;
+
+void log_set_verbosity(int verbosity)
+{
+    verbosity_limit = verbosity;
+}
+
+int log_enabled(int verbosity)
+{
+    return verbosity <= verbosity_limit;
+}
+
+void log_set_sink(void (*sink)(void *ctx, enum log_level level, const char *line), void *ctx)
+{
+    line_sink = sink;
+    line_sink_ctx = ctx;
+}
+
+/* Copies @text with control characters escaped, so that one call is one line whatever it quotes. */
+static char *printable(const char *text)
+{
+    size_t length = strlen(text);
+    char *out = xcalloc(length * 4 + 1, 1);
+    char *at = out;
+    for (const unsigned char *s = (const unsigned char *)text; *s; s++) {
+        if (*s < 0x20 || *s == 0x7f)
+            at += sprintf(at, "\\x%02x", *s);
+        else
+            *at++ = (char)*s;
+    }
+    return out;
+}
+
+void log_write(enum log_level level, const char *subsystem, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *message = xvasprintf(format, args);
+    va_end(args);
+    char *safe = printable(message);
+    char now[CLOCK_RFC3339_SIZE];
+    clock_rfc3339(clock_realtime(), now);
+    char *line = xasprintf("%s %s %s: %s", now, level_names[level], subsystem, safe);
+    if (line_sink)
+        line_sink(line_sink_ctx, level, line);
+    else
+        fprintf(stderr, "%s\n", line);
+    free(line);
+    free(safe);
+    free(message);
+}
