@@ -1,0 +1,41 @@
+/* IP addresses, families and protocols, as plain values. */
+#ifndef KUBE_NFTD_MODEL_ADDRESS_H
+#define KUBE_NFTD_MODEL_ADDRESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum family { FAMILY_IPV4, FAMILY_IPV6, FAMILY_COUNT };
+
+/* Network byte order; an IPv4 address is in the first four bytes, the others are zero. */
+struct address {
+    uint8_t bytes[16];
+};
+
+/* Room for the text of any address and its NUL. */
+#define ADDRESS_TEXT_SIZE 46
+
+/**
+ * Reads an address (spec 1.6): octets with leading zeros are decimal, IPv4-mapped IPv6 is IPv4.
+ * Returns false and leaves the outputs alone if @text is none.
+ */
+bool address_parse(const char *text, enum family *family, struct address *address);
+
+/** Writes @address as text. Returns @out. */
+const char *address_format(enum family family, const struct address *address,
+                           char out[ADDRESS_TEXT_SIZE]);
+
+/** 4 or 16 bytes. */
+size_t address_length(enum family family);
+
+/** "IPv4" or "IPv6", as the Kubernetes API writes it. */
+const char *family_name(enum family family);
+
+/** "TCP", "UDP" or "SCTP" for the IP protocol number; NULL for others. */
+const char *protocol_name(uint8_t protocol);
+
+/** The IP protocol number of "TCP", "UDP" or "SCTP"; 0 for any other text. */
+uint8_t protocol_parse(const char *name);
+
+#endif

@@ -1,0 +1,88 @@
+#include "kube-nftd/model/address.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <string.h>
+
+static const uint8_t mapped_prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+
+/* Four decimal numbers, leading zeros allowed: inet_pton() would refuse them, inet_aton() would
+ * take them for octal. */
+static bool parse_ipv4(const char *text, uint8_t out[4])
+{
+    for (int i = 0; i < 4; i++) {
+        unsigned value = 0;
+        const char *start = text;
+        for (; *text >= '0' && *text <= '9'; text++) {
+            value = value * 10 + (unsigned)(*text - '0');
+            if (value > 255)
+                return false;
+        }
+        if (text == start || *text != (i < 3 ? '.' : '\0'))
+            return false;
+        text++;
+        out[i] = (uint8_t)value;
+    }
+    return true;
+}
+
+bool address_parse(const char *text, enum family *family, struct address *address)
+{
+    struct address parsed = {{0}};
+    if (parse_ipv4(text, parsed.bytes)) {
+        *family = FAMILY_IPV4;
+        *address = parsed;
+        return true;
+    }
+    uint8_t v6[16];
+    if (inet_pton(AF_INET6, text, v6) != 1)
+        return false;
+    if (memcmp(v6, mapped_prefix, sizeof(mapped_prefix)) == 0) {
+        *family = FAMILY_IPV4;
+        memset(parsed.bytes, 0, sizeof(parsed.bytes));
+        memcpy(parsed.bytes, v6 + sizeof(mapped_prefix), 4);
+    } else {
+        *family = FAMILY_IPV6;
+        memcpy(parsed.bytes, v6, sizeof(v6));
+    }
+    *address = parsed;
+    return true;
+}
+
+const char *address_format(enum family family, const struct address *address,
+                           char out[ADDRESS_TEXT_SIZE])
+{
+    inet_ntop(family == FAMILY_IPV4 ? AF_INET : AF_INET6, address->bytes, out, ADDRESS_TEXT_SIZE);
+    return out;
+}
+
+size_t address_length(enum family family)
+{
+    return family == FAMILY_IPV4 ? 4 : 16;
+}
+
+const char *family_name(enum family family)
+{
+    return family == FAMILY_IPV4 ? "IPv4" : "IPv6";
+}
+
+static const struct {
+    const char *name;
+    uint8_t number;
+} protocols[] = {{"TCP", IPPROTO_TCP}, {"UDP", IPPROTO_UDP}, {"SCTP", IPPROTO_SCTP}};
+
+const char *protocol_name(uint8_t protocol)
+{
+    for (size_t i = 0; i < sizeof(protocols) / sizeof(protocols[0]); i++)
+        if (protocols[i].number == protocol)
+            return protocols[i].name;
+    return NULL;
+}
+
+uint8_t protocol_parse(const char *name)
+{
+    for (size_t i = 0; i < sizeof(protocols) / sizeof(protocols[0]); i++)
+        if (strcmp(protocols[i].name, name) == 0)
+            return protocols[i].number;
+    return 0;
+}
