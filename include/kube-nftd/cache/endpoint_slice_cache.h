@@ -1,0 +1,59 @@
+/*
+ * EndpointSliceCache: the slices of all Services, merged and without duplicates per service port
+ * (spec 2, KEP-752).
+ *
+ * Slices are kept by their own identity (namespace/name), so one that moves to another Service or
+ * loses its label leaves nothing behind. They may come before, after or without their Service.
+ * FQDN slices and slices without the service label contribute nothing.
+ */
+#ifndef KUBE_NFTD_CACHE_ENDPOINT_SLICE_CACHE_H
+#define KUBE_NFTD_CACHE_ENDPOINT_SLICE_CACHE_H
+
+#include "kube-nftd/base/vec.h"
+#include "kube-nftd/model/object.h"
+
+struct endpoint_slice_cache;
+
+/* What a merged list of endpoints belongs to; strings are borrowed. */
+struct service_port_ref {
+    const char *service_id;
+    enum family family;
+    const char *port_name;
+    uint8_t protocol;
+};
+
+/* One endpoint of a service port. */
+struct endpoint {
+    struct address address;
+    const char *node_name; /* interned; borrowed from the cache until its next change; or NULL */
+    uint16_t port;
+    uint8_t flags;  /* of enum endpoint_flag */
+    uint32_t place; /* in the order of slice ids and places in them: decides between equal copies */
+};
+
+typedef VEC(struct endpoint) endpoint_vec;
+
+/* Told of every service port to whose endpoints a change may have made a difference. */
+typedef void (*service_port_changed_fn)(void *ctx, const struct service_port_ref *ref);
+
+struct endpoint_slice_cache *endpoint_slice_cache_new(service_port_changed_fn changed, void *ctx);
+void endpoint_slice_cache_free(struct endpoint_slice_cache *cache);
+
+/** Adds @slice or replaces the one of its id. Takes @slice. */
+void endpoint_slice_cache_put(struct endpoint_slice_cache *cache, struct endpoint_slice *slice);
+
+/** Forgets the slice @id; an unknown one is fine. */
+void endpoint_slice_cache_remove(struct endpoint_slice_cache *cache, const char *id);
+
+/** Forgets every slice whose id is not in @keep (objects of KIND_ENDPOINTSLICE). */
+void endpoint_slice_cache_retain(struct endpoint_slice_cache *cache, const object_vec *keep);
+
+/**
+ * Puts the endpoints of a service port into @out (cleared first), sorted by address and port. Of
+ * several copies of one address:port, one that is not terminating wins over those that are; among
+ * equals the order of slice ids and places decides (spec 2.5).
+ */
+void endpoint_slice_cache_merge(const struct endpoint_slice_cache *cache,
+                                const struct service_port_ref *ref, endpoint_vec *out);
+
+#endif

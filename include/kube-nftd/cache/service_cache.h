@@ -1,0 +1,32 @@
+/* The Services that are known, by id. Owns them. */
+#ifndef KUBE_NFTD_CACHE_SERVICE_CACHE_H
+#define KUBE_NFTD_CACHE_SERVICE_CACHE_H
+
+#include "kube-nftd/model/object.h"
+
+struct service_cache;
+
+/* Told of each real change, while both versions are still there: @before or @after is NULL when a
+ * Service comes or goes. */
+typedef void (*service_changed_fn)(void *ctx, const struct service *before,
+                                   const struct service *after);
+
+struct service_cache *service_cache_new(service_changed_fn changed, void *ctx);
+void service_cache_free(struct service_cache *cache);
+
+/** Adds @service or replaces the one of its id; says nothing if both are equal. Takes @service. */
+void service_cache_put(struct service_cache *cache, struct service *service);
+
+/** Forgets the Service @id; an unknown one is fine. */
+void service_cache_remove(struct service_cache *cache, const char *id);
+
+/** Forgets every Service whose id is not in @keep (objects of KIND_SERVICE). */
+void service_cache_retain(struct service_cache *cache, const object_vec *keep);
+
+/** The Service @id, borrowed until it changes, or NULL. */
+const struct service *service_cache_get(const struct service_cache *cache, const char *id);
+
+/** How many there are. */
+size_t service_cache_count(const struct service_cache *cache);
+
+#endif

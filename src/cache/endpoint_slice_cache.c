@@ -1,0 +1,294 @@
+#include "kube-nftd/cache/endpoint_slice_cache.h"
+
+#include "kube-nftd/base/hash.h"
+#include "kube-nftd/base/log.h"
+
+#include <string.h>
+
+struct owner;
+
+struct cached_slice {
+    UT_hash_handle hh; /* by slice->id */
+    struct endpoint_slice *slice;
+    struct owner *owner; /* NULL if the slice belongs to no Service */
+    bool kept;           /* scratch of endpoint_slice_cache_retain() */
+};
+
+/* The slices that name one Service, which need not exist, in the order of their ids. */
+struct owner {
+    UT_hash_handle hh;
+    char *service_id;
+    VEC(struct cached_slice *) slices;
+};
+
+struct endpoint_slice_cache {
+    struct cached_slice *slices;
+    struct owner *owners;
+    service_port_changed_fn changed;
+    void *ctx;
+};
+
+struct endpoint_slice_cache *endpoint_slice_cache_new(service_port_changed_fn changed, void *ctx)
+{
+    struct endpoint_slice_cache *cache = xcalloc(1, sizeof(*cache));
+    cache->changed = changed;
+    cache->ctx = ctx;
+    return cache;
+}
+
+/* ---- which slices name which Service ---- */
+
+static size_t place_in_owner(const struct owner *owner, const char *slice_id)
+{
+    size_t low = 0, high = owner->slices.n;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (strcmp(owner->slices.v[middle]->slice->id, slice_id) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void join_owner(struct endpoint_slice_cache *cache, struct cached_slice *entry)
+{
+    const char *service_id = entry->slice->service_id;
+    if (!service_id || !entry->slice->has_family)
+        return;
+    struct owner *owner;
+    HASH_FIND_STR(cache->owners, service_id, owner);
+    if (!owner) {
+        owner = xcalloc(1, sizeof(*owner));
+        owner->service_id = xstrdup(service_id);
+        HASH_ADD_KEYPTR(hh, cache->owners, owner->service_id, strlen(service_id), owner);
+    }
+    size_t place = place_in_owner(owner, entry->slice->id);
+    vec_push(&owner->slices, NULL);
+    memmove(&owner->slices.v[place + 1], &owner->slices.v[place],
+            (owner->slices.n - 1 - place) * sizeof(*owner->slices.v));
+    owner->slices.v[place] = entry;
+    entry->owner = owner;
+}
+
+static void leave_owner(struct endpoint_slice_cache *cache, struct cached_slice *entry)
+{
+    struct owner *owner = entry->owner;
+    if (!owner)
+        return;
+    size_t place = place_in_owner(owner, entry->slice->id);
+    owner->slices.n--;
+    memmove(&owner->slices.v[place], &owner->slices.v[place + 1],
+            (owner->slices.n - place) * sizeof(*owner->slices.v));
+    entry->owner = NULL;
+    if (owner->slices.n > 0)
+        return;
+    HASH_DELETE(hh, cache->owners, owner);
+    vec_free(&owner->slices);
+    free(owner->service_id);
+    free(owner);
+}
+
+/* ---- what a change makes different ---- */
+
+static bool contributes(const struct endpoint_slice *slice)
+{
+    return slice && slice->service_id && slice->has_family;
+}
+
+static bool same_key(const struct slice_port *a, const struct slice_port *b)
+{
+    return a->protocol == b->protocol && strcmp(a->name, b->name) == 0;
+}
+
+/* Whether @slice has the same numbers for the name and protocol of @port as @other has. */
+static bool same_numbers(const struct endpoint_slice *slice, const struct endpoint_slice *other,
+                         const struct slice_port *port)
+{
+    size_t i = 0, j = 0;
+    for (;;) {
+        while (i < slice->ports.n && !same_key(&slice->ports.v[i], port))
+            i++;
+        while (j < other->ports.n && !same_key(&other->ports.v[j], port))
+            j++;
+        if (i == slice->ports.n || j == other->ports.n)
+            return i == slice->ports.n && j == other->ports.n;
+        if (slice->ports.v[i++].port != other->ports.v[j++].port)
+            return false;
+    }
+}
+
+static void tell(struct endpoint_slice_cache *cache, const struct endpoint_slice *slice,
+                 const struct slice_port *port)
+{
+    struct service_port_ref ref = {slice->service_id, slice->family, port->name, port->protocol};
+    cache->changed(cache->ctx, &ref);
+}
+
+static bool same_endpoints(const struct endpoint_slice *a, const struct endpoint_slice *b)
+{
+    if (a->endpoints.n != b->endpoints.n)
+        return false;
+    for (size_t i = 0; i < a->endpoints.n; i++) {
+        const struct slice_endpoint *p = &a->endpoints.v[i], *q = &b->endpoints.v[i];
+        if (p->flags != q->flags || p->node_name != q->node_name ||
+            memcmp(&p->address, &q->address, sizeof(p->address)) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* Tells of every port of @slice that @other does not have just so. */
+static void tell_differences(struct endpoint_slice_cache *cache, const struct endpoint_slice *slice,
+                             const struct endpoint_slice *other, bool endpoints_differ)
+{
+    if (!contributes(slice))
+        return;
+    vec_each (&slice->ports, port) {
+        if (endpoints_differ || !same_numbers(slice, other, port))
+            tell(cache, slice, port);
+    }
+}
+
+static void tell_change(struct endpoint_slice_cache *cache, const struct endpoint_slice *before,
+                        const struct endpoint_slice *after)
+{
+    bool differ = !contributes(before) || !contributes(after) || before->family != after->family ||
+                  strcmp(before->service_id, after->service_id) != 0 ||
+                  !same_endpoints(before, after);
+    tell_differences(cache, before, after, differ);
+    tell_differences(cache, after, before, differ);
+}
+
+/* ---- changes ---- */
+
+void endpoint_slice_cache_put(struct endpoint_slice_cache *cache, struct endpoint_slice *slice)
+{
+    struct cached_slice *entry;
+    struct endpoint_slice *before = NULL;
+    HASH_FIND_STR(cache->slices, slice->id, entry);
+    if (entry) {
+        before = entry->slice;
+        leave_owner(cache, entry);
+        HASH_DELETE(hh, cache->slices, entry);
+    } else {
+        entry = xcalloc(1, sizeof(*entry));
+        if (!slice->has_family)
+            log_info("endpointslices",
+                     "ignored slice=%s: its address type is neither IPv4 nor IPv6", slice->id);
+    }
+    entry->slice = slice;
+    HASH_ADD_KEYPTR(hh, cache->slices, slice->id, strlen(slice->id), entry);
+    join_owner(cache, entry);
+    tell_change(cache, before, slice);
+    endpoint_slice_free(before);
+}
+
+static void forget(struct endpoint_slice_cache *cache, struct cached_slice *entry)
+{
+    leave_owner(cache, entry);
+    HASH_DELETE(hh, cache->slices, entry);
+    tell_change(cache, entry->slice, NULL);
+    endpoint_slice_free(entry->slice);
+    free(entry);
+}
+
+void endpoint_slice_cache_remove(struct endpoint_slice_cache *cache, const char *id)
+{
+    struct cached_slice *entry;
+    HASH_FIND_STR(cache->slices, id, entry);
+    if (entry)
+        forget(cache, entry);
+}
+
+void endpoint_slice_cache_retain(struct endpoint_slice_cache *cache, const object_vec *keep)
+{
+    struct cached_slice *entry, *next;
+    vec_each (keep, object) {
+        HASH_FIND_STR(cache->slices, object->id, entry);
+        if (entry)
+            entry->kept = true;
+    }
+    HASH_ITER(hh, cache->slices, entry, next)
+    {
+        if (!entry->kept)
+            forget(cache, entry);
+        else
+            entry->kept = false;
+    }
+}
+
+void endpoint_slice_cache_free(struct endpoint_slice_cache *cache)
+{
+    struct cached_slice *entry, *next;
+    HASH_ITER(hh, cache->slices, entry, next)
+    {
+        leave_owner(cache, entry);
+        HASH_DELETE(hh, cache->slices, entry);
+        endpoint_slice_free(entry->slice);
+        free(entry);
+    }
+    free(cache);
+}
+
+/* ---- merging ---- */
+
+static void gather(const struct endpoint_slice *slice, const struct service_port_ref *ref,
+                   endpoint_vec *out)
+{
+    if (slice->family != ref->family)
+        return;
+    vec_each (&slice->ports, port) {
+        if (port->protocol != ref->protocol || strcmp(port->name, ref->port_name) != 0)
+            continue;
+        vec_reserve(out, slice->endpoints.n);
+        vec_each (&slice->endpoints, endpoint) {
+            vec_push(out, (struct endpoint){endpoint->address, endpoint->node_name, port->port,
+                                            endpoint->flags, (uint32_t)out->n});
+        }
+    }
+}
+
+static int compare_identity(const struct endpoint *a, const struct endpoint *b)
+{
+    int order = memcmp(&a->address, &b->address, sizeof(a->address));
+    return order ? order : (int)a->port - (int)b->port;
+}
+
+/* By identity, and in each identity the copy that wins first: the order is total. */
+static int compare_copies(const void *a, const void *b)
+{
+    const struct endpoint *p = a, *q = b;
+    int order = compare_identity(p, q);
+    if (order == 0)
+        order = (p->flags & ENDPOINT_TERMINATING) - (q->flags & ENDPOINT_TERMINATING);
+    return order ? order : (p->place > q->place) - (p->place < q->place);
+}
+
+/* Already sorted lists are the rule: services of one slice, in the order the controller wrote. */
+static bool is_sorted(const endpoint_vec *endpoints)
+{
+    for (size_t i = 1; i < endpoints->n; i++)
+        if (compare_copies(&endpoints->v[i - 1], &endpoints->v[i]) > 0)
+            return false;
+    return true;
+}
+
+void endpoint_slice_cache_merge(const struct endpoint_slice_cache *cache,
+                                const struct service_port_ref *ref, endpoint_vec *out)
+{
+    struct owner *owner;
+    vec_clear(out);
+    HASH_FIND_STR(cache->owners, ref->service_id, owner);
+    if (!owner)
+        return;
+    vec_each (&owner->slices, entry)
+        gather((*entry)->slice, ref, out);
+    if (!is_sorted(out))
+        qsort(out->v, out->n, sizeof(*out->v), compare_copies);
+    size_t kept = 0;
+    for (size_t i = 0; i < out->n; i++)
+        if (kept == 0 || compare_identity(&out->v[kept - 1], &out->v[i]) != 0)
+            out->v[kept++] = out->v[i];
+    out->n = kept;
+}

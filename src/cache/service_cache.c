@@ -1,0 +1,103 @@
+#include "kube-nftd/cache/service_cache.h"
+
+#include "kube-nftd/base/hash.h"
+
+#include <string.h>
+
+struct cached_service {
+    UT_hash_handle hh; /* by service->id */
+    struct service *service;
+    bool kept; /* scratch of service_cache_retain() */
+};
+
+struct service_cache {
+    struct cached_service *services;
+    service_changed_fn changed;
+    void *ctx;
+};
+
+struct service_cache *service_cache_new(service_changed_fn changed, void *ctx)
+{
+    struct service_cache *cache = xcalloc(1, sizeof(*cache));
+    cache->changed = changed;
+    cache->ctx = ctx;
+    return cache;
+}
+
+void service_cache_put(struct service_cache *cache, struct service *service)
+{
+    struct cached_service *entry;
+    struct service *before = NULL;
+    HASH_FIND_STR(cache->services, service->id, entry);
+    if (entry && service_equal(entry->service, service)) {
+        service_free(service);
+        return;
+    }
+    if (entry) {
+        before = entry->service;
+        HASH_DELETE(hh, cache->services, entry);
+    } else {
+        entry = xcalloc(1, sizeof(*entry));
+    }
+    entry->service = service;
+    HASH_ADD_KEYPTR(hh, cache->services, service->id, strlen(service->id), entry);
+    cache->changed(cache->ctx, before, service);
+    service_free(before);
+}
+
+static void forget(struct service_cache *cache, struct cached_service *entry)
+{
+    HASH_DELETE(hh, cache->services, entry);
+    cache->changed(cache->ctx, entry->service, NULL);
+    service_free(entry->service);
+    free(entry);
+}
+
+void service_cache_remove(struct service_cache *cache, const char *id)
+{
+    struct cached_service *entry;
+    HASH_FIND_STR(cache->services, id, entry);
+    if (entry)
+        forget(cache, entry);
+}
+
+void service_cache_retain(struct service_cache *cache, const object_vec *keep)
+{
+    struct cached_service *entry, *next;
+    vec_each (keep, object) {
+        HASH_FIND_STR(cache->services, object->id, entry);
+        if (entry)
+            entry->kept = true;
+    }
+    HASH_ITER(hh, cache->services, entry, next)
+    {
+        if (!entry->kept)
+            forget(cache, entry);
+        else
+            entry->kept = false;
+    }
+}
+
+const struct service *service_cache_get(const struct service_cache *cache, const char *id)
+{
+    struct cached_service *entry;
+    HASH_FIND_STR(cache->services, id, entry);
+    return entry ? entry->service : NULL;
+}
+
+size_t service_cache_count(const struct service_cache *cache)
+{
+    return HASH_COUNT(cache->services);
+}
+
+void service_cache_free(struct service_cache *cache)
+{
+    struct cached_service *entry, *next;
+    HASH_ITER(hh, cache->services, entry, next)
+    {
+        HASH_DELETE(hh, cache->services, entry);
+        service_free(entry->service);
+        free(entry);
+    }
+    free(cache);
+}
