@@ -1,0 +1,87 @@
+/*
+ * A batch of nf_tables messages for one table, which the kernel takes as one transaction.
+ * Knows nftables, not Kubernetes. Messages are written straight into one growing buffer; the
+ * elements of maps and sets by libmnl, without an allocation for each.
+ */
+#ifndef KUBE_NFTD_NETLINK_BATCH_H
+#define KUBE_NFTD_NETLINK_BATCH_H
+
+#include "kube-nftd/base/vec.h"
+#include "kube-nftd/model/address.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct nftnl_set;
+struct nftnl_chain;
+struct nftnl_rule;
+
+enum nft_element_op { ELEMENT_ADD, ELEMENT_DELETE };
+
+struct nft_batch {
+    char *buffer; /* whole messages, without the begin and end of the transaction */
+    size_t used, capacity;
+    uint32_t sequence;       /* of the next message */
+    uint32_t first_sequence; /* of the first message */
+    uint32_t last_set_id;
+    uint8_t nf_family; /* NFPROTO_IPV4 or NFPROTO_IPV6 */
+    char *table;
+    size_t elements[2]; /* how many, by enum nft_element_op */
+    /* Where the buffer may be cut if the kernel cannot take it in one piece. */
+    VEC(size_t) cuts;
+    /* The element message that is still open. */
+    struct {
+        bool open;
+        enum nft_element_op op;
+        const char *set;
+        size_t message, list; /* offsets in buffer */
+    } current;
+};
+
+/** An empty batch for table @table (copied) of @family. Release with nft_batch_release(). */
+void nft_batch_init(struct nft_batch *batch, enum family family, const char *table);
+void nft_batch_release(struct nft_batch *batch);
+
+/** Empties the batch; gives memory back if it holds much. */
+void nft_batch_clear(struct nft_batch *batch);
+
+/** Whether there is nothing to send. */
+bool nft_batch_is_empty(const struct nft_batch *batch);
+
+/** Makes the table, with a comment that nft shows (at most 127 bytes). */
+void nft_batch_add_table(struct nft_batch *batch, const char *comment);
+
+/** Deletes the table with all that is in it; it must exist. */
+void nft_batch_delete_table(struct nft_batch *batch);
+
+/** Makes a set, chain or rule. The table is filled in; the objects are borrowed. */
+void nft_batch_add_set(struct nft_batch *batch, struct nftnl_set *set);
+void nft_batch_add_chain(struct nft_batch *batch, struct nftnl_chain *chain);
+void nft_batch_add_rule(struct nft_batch *batch, struct nftnl_rule *rule);
+
+/** A number for an anonymous set of this batch. */
+uint32_t nft_batch_new_set_id(struct nft_batch *batch);
+
+/**
+ * Adds or deletes one element of @set (a string that lives as long as the batch). @data is NULL
+ * for sets and deletions. Elements of the same set in a row share messages.
+ */
+void nft_batch_element(struct nft_batch *batch, enum nft_element_op op, const char *set,
+                       const void *key, size_t key_length, const void *data, size_t data_length);
+
+/** Adds an element to a verdict map: @key -> goto @chain. */
+void nft_batch_goto_element(struct nft_batch *batch, const char *set, const void *key,
+                            size_t key_length, const char *chain);
+
+/** Adds the elements of an anonymous set, each @key_length bytes long, one behind the other. */
+void nft_batch_anonymous_elements(struct nft_batch *batch, uint32_t set_id, const void *keys,
+                                  size_t key_length, size_t n);
+
+/** Says that a later message does not need to be in one transaction with the earlier ones. */
+void nft_batch_may_cut(struct nft_batch *batch);
+
+/** Ends the open message. The socket does so before it sends. */
+void nft_batch_finish(struct nft_batch *batch);
+
+#endif

@@ -1,0 +1,43 @@
+/*
+ * The one netlink socket to nf_tables: sends batches, reads tables back. The kernel works on a
+ * batch inside the send, so its answers are there when the send returns; nothing here waits.
+ */
+#ifndef KUBE_NFTD_NETLINK_NFT_SOCKET_H
+#define KUBE_NFTD_NETLINK_NFT_SOCKET_H
+
+#include "kube-nftd/base/error.h"
+#include "kube-nftd/netlink/batch.h"
+
+struct nft_socket;
+
+struct nft_socket *nft_socket_open(struct error *err);
+void nft_socket_close(struct nft_socket *socket);
+
+/**
+ * Sends @batch and reads the kernel's answers. 0: everything is in force. -1: the error names
+ * what was refused, and nothing of the transaction is in force. A batch that the socket's buffer
+ * cannot hold even after growing it (that takes CAP_NET_ADMIN in the first user namespace) is
+ * cut where the batch allows it and goes in several transactions; then the first ones may be in
+ * force after a -1.
+ */
+int nft_socket_commit(struct nft_socket *socket, struct nft_batch *batch, struct error *err);
+
+/* What the kernel holds of a table. */
+struct nft_table_state {
+    bool exists;
+    char *comment; /* owned by the caller; NULL if it has none */
+};
+
+/** Asks for table @table of @family. */
+int nft_socket_read_table(struct nft_socket *socket, enum family family, const char *table,
+                          struct nft_table_state *state, struct error *err);
+
+/* Takes one element; @data_length is 0 for sets and verdict maps. */
+typedef void (*nft_element_fn)(void *ctx, const uint8_t *key, size_t key_length,
+                               const uint8_t *data, size_t data_length);
+
+/** Gives all elements of a set or map to @fn. -1 also if the set changed meanwhile: read again. */
+int nft_socket_read_elements(struct nft_socket *socket, enum family family, const char *table,
+                             const char *set, nft_element_fn fn, void *ctx, struct error *err);
+
+#endif

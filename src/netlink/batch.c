@@ -1,0 +1,252 @@
+#include "kube-nftd/netlink/batch.h"
+
+#include <arpa/inet.h>
+#include <libmnl/libmnl.h>
+#include <libnftnl/chain.h>
+#include <libnftnl/common.h>
+#include <libnftnl/rule.h>
+#include <libnftnl/set.h>
+#include <libnftnl/table.h>
+#include <libnftnl/udata.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <string.h>
+
+/* libnftnl writes a set, chain or rule without asking for room; ours are far smaller than this. */
+#define OBJECT_ROOM 16384
+/* One element: keys and data are at most 64 bytes each, a chain's name some more. */
+#define ELEMENT_ROOM 512
+/* The list of elements is one attribute, whose length has 16 bits. */
+#define ELEMENTS_LIMIT (UINT16_MAX - ELEMENT_ROOM)
+/* More than this is given back after use. */
+#define KEPT_CAPACITY ((size_t)1 << 20)
+
+void nft_batch_init(struct nft_batch *batch, enum family family, const char *table)
+{
+    memset(batch, 0, sizeof(*batch));
+    batch->nf_family = family == FAMILY_IPV4 ? NFPROTO_IPV4 : NFPROTO_IPV6;
+    batch->table = xstrdup(table);
+    batch->sequence = batch->first_sequence = 1;
+}
+
+void nft_batch_release(struct nft_batch *batch)
+{
+    vec_free(&batch->cuts);
+    free(batch->buffer);
+    free(batch->table);
+    memset(batch, 0, sizeof(*batch));
+}
+
+void nft_batch_clear(struct nft_batch *batch)
+{
+    if (batch->capacity > KEPT_CAPACITY) {
+        free(batch->buffer);
+        batch->buffer = NULL;
+        batch->capacity = 0;
+        vec_free(&batch->cuts);
+    }
+    vec_clear(&batch->cuts);
+    batch->used = 0;
+    batch->first_sequence = batch->sequence;
+    batch->elements[ELEMENT_ADD] = batch->elements[ELEMENT_DELETE] = 0;
+    batch->current.open = false;
+}
+
+bool nft_batch_is_empty(const struct nft_batch *batch)
+{
+    return batch->used == 0;
+}
+
+uint32_t nft_batch_new_set_id(struct nft_batch *batch)
+{
+    return ++batch->last_set_id;
+}
+
+static void make_room(struct nft_batch *batch, size_t room)
+{
+    if (batch->capacity - batch->used >= room)
+        return;
+    size_t capacity = batch->capacity + batch->capacity / 2;
+    if (capacity < batch->used + room)
+        capacity = batch->used + room;
+    batch->buffer = xreallocarray(batch->buffer, capacity, 1);
+    memset(batch->buffer + batch->capacity, 0, capacity - batch->capacity);
+    batch->capacity = capacity;
+}
+
+static struct nlmsghdr *new_message(struct nft_batch *batch, uint16_t type, uint16_t flags)
+{
+    nft_batch_finish(batch);
+    make_room(batch, OBJECT_ROOM);
+    return nftnl_nlmsg_build_hdr(batch->buffer + batch->used, type, batch->nf_family, flags,
+                                 batch->sequence++);
+}
+
+static void end_message(struct nft_batch *batch, const struct nlmsghdr *message)
+{
+    batch->used += MNL_ALIGN(message->nlmsg_len);
+}
+
+/* ---- tables, sets, chains, rules ---- */
+
+void nft_batch_add_table(struct nft_batch *batch, const char *comment)
+{
+    struct nlmsghdr *message = new_message(batch, NFT_MSG_NEWTABLE, NLM_F_CREATE);
+    struct nftnl_udata_buf *udata = nftnl_udata_buf_alloc(NFTNL_UDATA_COMMENT_MAXLEN + 8);
+    if (!udata)
+        alloc_failed();
+    nftnl_udata_put_strz(udata, NFTNL_UDATA_TABLE_COMMENT, comment);
+    mnl_attr_put_strz(message, NFTA_TABLE_NAME, batch->table);
+    mnl_attr_put_u32(message, NFTA_TABLE_FLAGS, 0);
+    mnl_attr_put(message, NFTA_TABLE_USERDATA, nftnl_udata_buf_len(udata),
+                 nftnl_udata_buf_data(udata));
+    nftnl_udata_buf_free(udata);
+    end_message(batch, message);
+}
+
+void nft_batch_delete_table(struct nft_batch *batch)
+{
+    struct nlmsghdr *message = new_message(batch, NFT_MSG_DELTABLE, 0);
+    mnl_attr_put_strz(message, NFTA_TABLE_NAME, batch->table);
+    end_message(batch, message);
+}
+
+void nft_batch_add_set(struct nft_batch *batch, struct nftnl_set *set)
+{
+    struct nlmsghdr *message = new_message(batch, NFT_MSG_NEWSET, NLM_F_CREATE);
+    nftnl_set_set_str(set, NFTNL_SET_TABLE, batch->table);
+    nftnl_set_nlmsg_build_payload(message, set);
+    end_message(batch, message);
+}
+
+void nft_batch_add_chain(struct nft_batch *batch, struct nftnl_chain *chain)
+{
+    struct nlmsghdr *message = new_message(batch, NFT_MSG_NEWCHAIN, NLM_F_CREATE);
+    nftnl_chain_set_str(chain, NFTNL_CHAIN_TABLE, batch->table);
+    nftnl_chain_nlmsg_build_payload(message, chain);
+    end_message(batch, message);
+}
+
+void nft_batch_add_rule(struct nft_batch *batch, struct nftnl_rule *rule)
+{
+    struct nlmsghdr *message = new_message(batch, NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND);
+    nftnl_rule_set_str(rule, NFTNL_RULE_TABLE, batch->table);
+    nftnl_rule_nlmsg_build_payload(message, rule);
+    end_message(batch, message);
+}
+
+/* ---- elements ---- */
+
+static struct nlmsghdr *current_message(struct nft_batch *batch)
+{
+    return (struct nlmsghdr *)(void *)(batch->buffer + batch->current.message);
+}
+
+static struct nlattr *current_list(struct nft_batch *batch)
+{
+    return (struct nlattr *)(void *)(batch->buffer + batch->current.list);
+}
+
+void nft_batch_finish(struct nft_batch *batch)
+{
+    if (!batch->current.open)
+        return;
+    struct nlmsghdr *message = current_message(batch);
+    mnl_attr_nest_end(message, current_list(batch));
+    end_message(batch, message);
+    batch->current.open = false;
+}
+
+static void open_elements(struct nft_batch *batch, enum nft_element_op op, const char *set,
+                          uint32_t set_id)
+{
+    struct nlmsghdr *message = op == ELEMENT_ADD
+                                   ? new_message(batch, NFT_MSG_NEWSETELEM, NLM_F_CREATE)
+                                   : new_message(batch, NFT_MSG_DELSETELEM, 0);
+    batch->current.open = true;
+    batch->current.op = op;
+    batch->current.set = set;
+    batch->current.message = (size_t)((char *)message - batch->buffer);
+    mnl_attr_put_strz(message, NFTA_SET_ELEM_LIST_TABLE, batch->table);
+    mnl_attr_put_strz(message, NFTA_SET_ELEM_LIST_SET, set);
+    if (set_id)
+        mnl_attr_put_u32(message, NFTA_SET_ELEM_LIST_SET_ID, htonl(set_id));
+    struct nlattr *list = mnl_attr_nest_start(message, NFTA_SET_ELEM_LIST_ELEMENTS);
+    batch->current.list = (size_t)((char *)list - batch->buffer);
+}
+
+/* The message for the next element: the open one if it is of the same kind and has room. */
+static struct nlmsghdr *message_for_element(struct nft_batch *batch, enum nft_element_op op,
+                                            const char *set)
+{
+    if (batch->current.open && batch->current.op == op && batch->current.set == set) {
+        struct nlmsghdr *message = current_message(batch);
+        if (message->nlmsg_len - (batch->current.list - batch->current.message) < ELEMENTS_LIMIT) {
+            size_t used = batch->used;
+            batch->used += message->nlmsg_len;
+            make_room(batch, ELEMENT_ROOM);
+            batch->used = used;
+            return current_message(batch);
+        }
+        nft_batch_may_cut(batch);
+    }
+    open_elements(batch, op, set, 0);
+    return current_message(batch);
+}
+
+static void put_value(struct nlmsghdr *message, uint16_t attribute, const void *value,
+                      size_t length)
+{
+    struct nlattr *nest = mnl_attr_nest_start(message, attribute);
+    mnl_attr_put(message, NFTA_DATA_VALUE, length, value);
+    mnl_attr_nest_end(message, nest);
+}
+
+void nft_batch_element(struct nft_batch *batch, enum nft_element_op op, const char *set,
+                       const void *key, size_t key_length, const void *data, size_t data_length)
+{
+    struct nlmsghdr *message = message_for_element(batch, op, set);
+    struct nlattr *element = mnl_attr_nest_start(message, NFTA_LIST_ELEM);
+    put_value(message, NFTA_SET_ELEM_KEY, key, key_length);
+    if (data)
+        put_value(message, NFTA_SET_ELEM_DATA, data, data_length);
+    mnl_attr_nest_end(message, element);
+    batch->elements[op]++;
+}
+
+void nft_batch_goto_element(struct nft_batch *batch, const char *set, const void *key,
+                            size_t key_length, const char *chain)
+{
+    struct nlmsghdr *message = message_for_element(batch, ELEMENT_ADD, set);
+    struct nlattr *element = mnl_attr_nest_start(message, NFTA_LIST_ELEM);
+    put_value(message, NFTA_SET_ELEM_KEY, key, key_length);
+    struct nlattr *data = mnl_attr_nest_start(message, NFTA_SET_ELEM_DATA);
+    struct nlattr *verdict = mnl_attr_nest_start(message, NFTA_DATA_VERDICT);
+    mnl_attr_put_u32(message, NFTA_VERDICT_CODE, htonl((uint32_t)NFT_GOTO));
+    mnl_attr_put_strz(message, NFTA_VERDICT_CHAIN, chain);
+    mnl_attr_nest_end(message, verdict);
+    mnl_attr_nest_end(message, data);
+    mnl_attr_nest_end(message, element);
+    batch->elements[ELEMENT_ADD]++;
+}
+
+void nft_batch_anonymous_elements(struct nft_batch *batch, uint32_t set_id, const void *keys,
+                                  size_t key_length, size_t n)
+{
+    open_elements(batch, ELEMENT_ADD, "__set%d", set_id);
+    struct nlmsghdr *message = current_message(batch);
+    for (size_t i = 0; i < n; i++) {
+        struct nlattr *element = mnl_attr_nest_start(message, NFTA_LIST_ELEM);
+        put_value(message, NFTA_SET_ELEM_KEY, (const char *)keys + i * key_length, key_length);
+        mnl_attr_nest_end(message, element);
+    }
+    nft_batch_finish(batch);
+}
+
+void nft_batch_may_cut(struct nft_batch *batch)
+{
+    nft_batch_finish(batch);
+    if (batch->used > 0 && (batch->cuts.n == 0 || batch->cuts.v[batch->cuts.n - 1] != batch->used))
+        vec_push(&batch->cuts, batch->used);
+}

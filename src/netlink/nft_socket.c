@@ -1,0 +1,384 @@
+#include "kube-nftd/netlink/nft_socket.h"
+
+#include "kube-nftd/base/log.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <libmnl/libmnl.h>
+#include <libnftnl/batch.h>
+#include <libnftnl/common.h>
+#include <libnftnl/udata.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Netlink keeps this much of the send buffer for itself. */
+#define SEND_RESERVE 64
+/* Answers to a batch: an error is below 100 bytes; this holds those of any batch we retry. */
+#define RECEIVE_BUFFER (1 << 20)
+
+struct nft_socket {
+    struct mnl_socket *nl;
+    uint32_t sequence; /* of requests that read */
+    size_t send_limit; /* what the kernel takes in one message now */
+    bool said_cut;
+};
+
+struct nft_socket *nft_socket_open(struct error *err)
+{
+    struct nft_socket *s = xcalloc(1, sizeof(*s));
+    s->nl = mnl_socket_open2(NETLINK_NETFILTER, SOCK_CLOEXEC);
+    if (!s->nl || mnl_socket_bind(s->nl, 0, MNL_SOCKET_AUTOPID) < 0) {
+        error_set(err, "nf_tables: cannot open a netlink socket: %s", strerror(errno));
+        nft_socket_close(s);
+        return NULL;
+    }
+    int one = 1, size = RECEIVE_BUFFER, fd = mnl_socket_get_fd(s->nl);
+    /* Errors without a copy of the message, but with the offset of what was wrong. Kernels that
+     * know neither are fine. */
+    mnl_socket_setsockopt(s->nl, NETLINK_CAP_ACK, &one, sizeof(one));
+    mnl_socket_setsockopt(s->nl, NETLINK_EXT_ACK, &one, sizeof(one));
+    if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) < 0)
+        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+    s->sequence = (uint32_t)time(NULL);
+    return s;
+}
+
+void nft_socket_close(struct nft_socket *s)
+{
+    if (!s)
+        return;
+    if (s->nl)
+        mnl_socket_close(s->nl);
+    free(s);
+}
+
+/* ---- sending ---- */
+
+/* Makes the send buffer hold a message of @length bytes if it can. */
+static void grow_send_buffer(struct nft_socket *s, size_t length)
+{
+    int fd = mnl_socket_get_fd(s->nl), size = 0;
+    if (length + SEND_RESERVE <= s->send_limit)
+        return;
+    int wanted = length > INT32_MAX / 4 ? INT32_MAX / 2 : (int)(length + SEND_RESERVE);
+    if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &wanted, sizeof(wanted)) < 0)
+        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &wanted, sizeof(wanted));
+    socklen_t size_length = sizeof(size);
+    getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, &size_length);
+    s->send_limit = (size_t)size;
+}
+
+/* The message of @batch with number @sequence between two offsets, for telling what was refused. */
+static const struct nlmsghdr *find_message(const struct nft_batch *batch, size_t from, size_t to,
+                                           uint32_t sequence)
+{
+    while (from < to) {
+        const struct nlmsghdr *message = (const void *)(batch->buffer + from);
+        if (message->nlmsg_seq == sequence)
+            return message;
+        from += MNL_ALIGN(message->nlmsg_len);
+    }
+    return NULL;
+}
+
+/* What a message does, in words of nft. */
+static char *describe(const struct nlmsghdr *message)
+{
+    static const struct {
+        uint16_t type;
+        const char *verb;
+        uint16_t name; /* the attribute that names the object */
+    } kinds[] = {
+        {NFT_MSG_NEWTABLE, "add table", NFTA_TABLE_NAME},
+        {NFT_MSG_DELTABLE, "delete table", NFTA_TABLE_NAME},
+        {NFT_MSG_NEWSET, "add set", NFTA_SET_NAME},
+        {NFT_MSG_NEWCHAIN, "add chain", NFTA_CHAIN_NAME},
+        {NFT_MSG_NEWRULE, "add rule to chain", NFTA_RULE_CHAIN},
+        {NFT_MSG_NEWSETELEM, "add elements to", NFTA_SET_ELEM_LIST_SET},
+        {NFT_MSG_DELSETELEM, "delete elements of", NFTA_SET_ELEM_LIST_SET},
+    };
+    if (!message)
+        return xstrdup("the transaction");
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if (kinds[i].type != NFNL_MSG_TYPE(message->nlmsg_type))
+            continue;
+        const struct nlattr *attribute;
+        mnl_attr_for_each(attribute, message, sizeof(struct nfgenmsg))
+        {
+            if (mnl_attr_get_type(attribute) == kinds[i].name)
+                return xasprintf("%s %s", kinds[i].verb, mnl_attr_get_str(attribute));
+        }
+        return xstrdup(kinds[i].verb);
+    }
+    return xasprintf("message type %u", NFNL_MSG_TYPE(message->nlmsg_type));
+}
+
+struct answers {
+    const struct nft_batch *batch;
+    size_t from, to;
+    uint32_t last_sequence;
+    bool acknowledged;
+    int first_errno;
+    size_t errors;
+    struct error *err;
+};
+
+static void take_answer(struct answers *a, const struct nlmsghdr *header)
+{
+    if (header->nlmsg_type != NLMSG_ERROR ||
+        header->nlmsg_len < mnl_nlmsg_size(sizeof(struct nlmsgerr)))
+        return;
+    const struct nlmsgerr *answer = mnl_nlmsg_get_payload(header);
+    if (answer->error == 0) {
+        a->acknowledged = a->acknowledged || header->nlmsg_seq == a->last_sequence;
+        return;
+    }
+    if (a->errors++ > 0)
+        return;
+    a->first_errno = -answer->error;
+    char *what = describe(find_message(a->batch, a->from, a->to, header->nlmsg_seq));
+    error_set(a->err, "the kernel refused to %s: %s", what, strerror(a->first_errno));
+    free(what);
+}
+
+static int read_answers(struct nft_socket *s, struct answers *a)
+{
+    char *buffer = xcalloc(1, (size_t)MNL_SOCKET_BUFFER_SIZE);
+    ssize_t n;
+    for (;;) {
+        n = recv(mnl_socket_get_fd(s->nl), buffer, (size_t)MNL_SOCKET_BUFFER_SIZE, MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        int left = (int)n;
+        for (const struct nlmsghdr *header = (const void *)buffer; mnl_nlmsg_ok(header, left);
+             header = mnl_nlmsg_next(header, &left))
+            take_answer(a, header);
+    }
+    int why = errno;
+    free(buffer);
+    if (a->errors > 0)
+        return -1;
+    if (n < 0 && why != EAGAIN)
+        return error_set(a->err, "cannot read the kernel's answer: %s", strerror(why));
+    if (!a->acknowledged)
+        return error_set(a->err, "the kernel did not acknowledge the transaction");
+    return 0;
+}
+
+/* Sends the messages between two offsets as one transaction. */
+static int send_transaction(struct nft_socket *s, struct nft_batch *batch, size_t from, size_t to,
+                            struct error *err)
+{
+    char begin[64] = {0}, end[64] = {0};
+    struct nlmsghdr *begin_header = nftnl_batch_begin(begin, 0);
+    struct nlmsghdr *end_header = nftnl_batch_end(end, batch->sequence++);
+    struct nlmsghdr *last = (void *)(batch->buffer + from);
+    for (size_t at = from; at < to;) {
+        last = (void *)(batch->buffer + at);
+        at += MNL_ALIGN(last->nlmsg_len);
+    }
+    /* The acknowledgement of the last message comes after the commit. (Older kernels do not
+     * acknowledge the batch's end.) */
+    last->nlmsg_flags |= NLM_F_ACK;
+    struct iovec parts[] = {{begin, begin_header->nlmsg_len},
+                            {batch->buffer + from, to - from},
+                            {end, end_header->nlmsg_len}};
+    struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
+    struct msghdr message = {.msg_name = &kernel,
+                             .msg_namelen = sizeof(kernel),
+                             .msg_iov = parts,
+                             .msg_iovlen = sizeof(parts) / sizeof(parts[0])};
+    ssize_t sent;
+    do
+        sent = sendmsg(mnl_socket_get_fd(s->nl), &message, 0);
+    while (sent < 0 && errno == EINTR);
+    if (sent < 0)
+        return error_set(err, "cannot send %zu bytes to nf_tables: %s", to - from, strerror(errno));
+    struct answers answers = {batch, from, to, last->nlmsg_seq, false, 0, 0, err};
+    return read_answers(s, &answers);
+}
+
+/* The last cut that keeps a transaction from @from within @limit bytes; @from if there is none. */
+static size_t next_cut(const struct nft_batch *batch, size_t from, size_t limit)
+{
+    size_t best = from;
+    vec_each (&batch->cuts, cut) {
+        if (*cut > from && *cut - from <= limit)
+            best = *cut;
+    }
+    return best;
+}
+
+int nft_socket_commit(struct nft_socket *s, struct nft_batch *batch, struct error *err)
+{
+    nft_batch_finish(batch);
+    const size_t frame = 128; /* begin and end of a transaction */
+    grow_send_buffer(s, batch->used + frame);
+    size_t limit = s->send_limit - frame - SEND_RESERVE;
+    for (size_t from = 0; from < batch->used;) {
+        size_t to = batch->used;
+        if (to - from > limit) {
+            to = next_cut(batch, from, limit);
+            if (to == from)
+                return error_set(err, "the socket's send buffer of %zu bytes is too small",
+                                 s->send_limit);
+            if (!s->said_cut)
+                log_info("netlink",
+                         "a batch of %zu bytes goes in several transactions: the send buffer is "
+                         "limited to %zu",
+                         batch->used, s->send_limit);
+            s->said_cut = true;
+        }
+        if (send_transaction(s, batch, from, to, err))
+            return -1;
+        from = to;
+    }
+    return 0;
+}
+
+/* ---- reading ---- */
+
+struct reading {
+    mnl_cb_t message;
+    void *ctx;
+    bool interrupted;
+};
+
+static int on_message(const struct nlmsghdr *header, void *data)
+{
+    struct reading *reading = data;
+    if (header->nlmsg_flags & NLM_F_DUMP_INTR)
+        reading->interrupted = true;
+    return reading->message(header, reading->ctx);
+}
+
+/* Sends @request and gives each message of the answer to @fn. Returns 0 or an errno. */
+static int ask(struct nft_socket *s, struct nlmsghdr *request, mnl_cb_t fn, void *ctx)
+{
+    struct reading reading = {fn, ctx, false};
+    if (mnl_socket_sendto(s->nl, request, request->nlmsg_len) < 0)
+        return errno;
+    size_t size = 1 << 16;
+    char *buffer = xcalloc(1, size);
+    int result;
+    do {
+        ssize_t n = mnl_socket_recvfrom(s->nl, buffer, size);
+        result = n < 0 ? -1
+                       : mnl_cb_run(buffer, (size_t)n, request->nlmsg_seq,
+                                    mnl_socket_get_portid(s->nl), on_message, &reading);
+    } while (result > MNL_CB_STOP);
+    int why = result < 0 ? errno : reading.interrupted ? EINTR : 0;
+    free(buffer);
+    return why;
+}
+
+static uint8_t nf_family(enum family family)
+{
+    return family == FAMILY_IPV4 ? NFPROTO_IPV4 : NFPROTO_IPV6;
+}
+
+static int on_table(const struct nlmsghdr *header, void *data)
+{
+    struct nft_table_state *state = data;
+    const struct nlattr *attribute;
+    state->exists = true;
+    mnl_attr_for_each(attribute, header, sizeof(struct nfgenmsg))
+    {
+        if (mnl_attr_get_type(attribute) != NFTA_TABLE_USERDATA)
+            continue;
+        const uint8_t *bytes = mnl_attr_get_payload(attribute);
+        size_t length = mnl_attr_get_payload_len(attribute);
+        if (length > 2 && bytes[0] == NFTNL_UDATA_TABLE_COMMENT && bytes[1] <= length - 2 &&
+            !state->comment)
+            state->comment = xstrndup((const char *)bytes + 2, bytes[1]);
+    }
+    return MNL_CB_OK;
+}
+
+int nft_socket_read_table(struct nft_socket *s, enum family family, const char *table,
+                          struct nft_table_state *state, struct error *err)
+{
+    char buffer[512] = {0};
+    memset(state, 0, sizeof(*state));
+    struct nlmsghdr *request = nftnl_nlmsg_build_hdr(buffer, NFT_MSG_GETTABLE, nf_family(family),
+                                                     NLM_F_ACK, s->sequence++);
+    mnl_attr_put_strz(request, NFTA_TABLE_NAME, table);
+    int why = ask(s, request, on_table, state);
+    if (why == 0 || why == ENOENT)
+        return 0;
+    free(state->comment);
+    state->comment = NULL;
+    return error_set(err, "cannot read table %s %s: %s", family == FAMILY_IPV4 ? "ip" : "ip6",
+                     table, strerror(why));
+}
+
+struct element_reading {
+    nft_element_fn fn;
+    void *ctx;
+};
+
+/* The bytes of a NFTA_DATA_VALUE in @nest; no bytes for a verdict. */
+static const uint8_t *value_of(const struct nlattr *nest, size_t *length)
+{
+    const struct nlattr *attribute;
+    *length = 0;
+    mnl_attr_for_each_nested(attribute, nest)
+    {
+        if (mnl_attr_get_type(attribute) == NFTA_DATA_VALUE) {
+            *length = mnl_attr_get_payload_len(attribute);
+            return mnl_attr_get_payload(attribute);
+        }
+    }
+    return NULL;
+}
+
+static void read_element(const struct element_reading *reading, const struct nlattr *element)
+{
+    const uint8_t *key = NULL, *data = NULL;
+    size_t key_length = 0, data_length = 0;
+    const struct nlattr *attribute;
+    mnl_attr_for_each_nested(attribute, element)
+    {
+        if (mnl_attr_get_type(attribute) == NFTA_SET_ELEM_KEY)
+            key = value_of(attribute, &key_length);
+        else if (mnl_attr_get_type(attribute) == NFTA_SET_ELEM_DATA)
+            data = value_of(attribute, &data_length);
+    }
+    if (key)
+        reading->fn(reading->ctx, key, key_length, data, data_length);
+}
+
+static int on_elements(const struct nlmsghdr *header, void *data)
+{
+    const struct nlattr *attribute, *element;
+    mnl_attr_for_each(attribute, header, sizeof(struct nfgenmsg))
+    {
+        if (mnl_attr_get_type(attribute) != NFTA_SET_ELEM_LIST_ELEMENTS)
+            continue;
+        mnl_attr_for_each_nested(element, attribute) read_element(data, element);
+    }
+    return MNL_CB_OK;
+}
+
+int nft_socket_read_elements(struct nft_socket *s, enum family family, const char *table,
+                             const char *set, nft_element_fn fn, void *ctx, struct error *err)
+{
+    char buffer[512] = {0};
+    struct element_reading reading = {fn, ctx};
+    struct nlmsghdr *request = nftnl_nlmsg_build_hdr(buffer, NFT_MSG_GETSETELEM, nf_family(family),
+                                                     NLM_F_DUMP, s->sequence++);
+    mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_TABLE, table);
+    mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_SET, set);
+    int why = ask(s, request, on_elements, &reading);
+    if (why)
+        return error_set(err, "cannot read the elements of %s: %s", set, strerror(why));
+    return 0;
+}
