@@ -1,0 +1,175 @@
+/*
+ * Reading a table back: at the start, when one may be there from an earlier run, and after a
+ * failed commit, when nothing is sure.
+ */
+#include "kube-nftd/base/log.h"
+#include "kube-nftd/ruleset/record.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+struct adoption {
+    struct ruleset *ruleset;
+    size_t elements;
+    bool foreign; /* an element that we cannot have written: make the table anew */
+};
+
+void ruleset_comment(char out[64])
+{
+    snprintf(out, 64, "kube-nftd layout %016" PRIx64, template_fingerprint());
+}
+
+/* What is in force becomes what is wanted, and nothing is known to be in force. */
+static void forget_kernel(struct ruleset *rs)
+{
+    struct record *record, *next;
+    HASH_ITER(hh, rs->records, record, next)
+    {
+        if (!record->pending) {
+            record->n_wanted = record_count(record);
+            record->wants_reject = record->rejected;
+            record->wanted = record->slots;
+            record->slots = NULL;
+            if (record->n_wanted)
+                qsort(record->wanted, record->n_wanted, sizeof(*record->wanted), backend_compare);
+            ruleset_mark_pending(rs, record);
+        }
+        free(record->slots);
+        record->slots = NULL;
+        record->n_slots = 0;
+        record->service = 0;
+        record->rejected = false;
+        record->trimming = false;
+    }
+    vec_clear(&rs->trims);
+    memset(rs->known_picks, 0, sizeof(rs->known_picks));
+}
+
+/* The record for what the kernel holds; one that nobody wants is pending to be removed. */
+static struct record *record_of_key(struct adoption *a, const struct frontend *frontend)
+{
+    struct record *record = ruleset_record(a->ruleset, frontend);
+    ruleset_mark_pending(a->ruleset, record);
+    a->elements++;
+    return record;
+}
+
+static void on_pick(void *ctx, const uint8_t *key, size_t key_length, const uint8_t *data,
+                    size_t data_length)
+{
+    struct adoption *a = ctx;
+    uint32_t value;
+    (void)data;
+    (void)data_length;
+    if (key_length != sizeof(value)) {
+        a->foreign = true;
+        return;
+    }
+    memcpy(&value, key, sizeof(value));
+    if (value >> 16 == 0)
+        ruleset_note_pick(a->ruleset, value & UINT16_MAX);
+    else
+        a->foreign = true;
+}
+
+static void on_service(void *ctx, const uint8_t *key, size_t key_length, const uint8_t *data,
+                       size_t data_length)
+{
+    struct adoption *a = ctx;
+    struct frontend frontend;
+    uint32_t value;
+    if (!frontend_of_key(a->ruleset->family, key, key_length, &frontend) ||
+        data_length != sizeof(value)) {
+        a->foreign = true;
+        return;
+    }
+    memcpy(&value, data, sizeof(value));
+    record_of_key(a, &frontend)->service = value;
+    a->foreign = a->foreign || value == 0;
+}
+
+static void on_reject(void *ctx, const uint8_t *key, size_t key_length, const uint8_t *data,
+                      size_t data_length)
+{
+    struct adoption *a = ctx;
+    struct frontend frontend;
+    (void)data;
+    (void)data_length;
+    if (frontend_of_key(a->ruleset->family, key, key_length, &frontend))
+        record_of_key(a, &frontend)->rejected = true;
+    else
+        a->foreign = true;
+}
+
+static void on_endpoint(void *ctx, const uint8_t *key, size_t key_length, const uint8_t *data,
+                        size_t data_length)
+{
+    struct adoption *a = ctx;
+    struct frontend frontend;
+    struct backend backend;
+    uint32_t slot;
+    if (!slot_of_key(a->ruleset->family, key, key_length, &frontend, &slot) ||
+        !backend_of_value(a->ruleset->family, data, data_length, &backend)) {
+        a->foreign = true;
+        return;
+    }
+    struct record *record = record_of_key(a, &frontend);
+    if (slot >= record->n_slots) {
+        record->slots = xreallocarray(record->slots, slot + 1, sizeof(*record->slots));
+        memset(record->slots + record->n_slots, 0,
+               (slot + 1 - record->n_slots) * sizeof(*record->slots));
+        record->n_slots = slot + 1;
+    }
+    record->slots[slot] = backend;
+}
+
+static int read_back(struct adoption *a, struct nft_socket *socket, struct error *err)
+{
+    static const struct {
+        const char *name;
+        nft_element_fn fn;
+    } parts[] = {{MAP_PICKS, on_pick},
+                 {MAP_SERVICES, on_service},
+                 {SET_REJECTS, on_reject},
+                 {MAP_ENDPOINTS, on_endpoint}};
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        if (nft_socket_read_elements(socket, a->ruleset->family, RULESET_TABLE, parts[i].name,
+                                     parts[i].fn, a, err))
+            return -1;
+    return 0;
+}
+
+int ruleset_adopt(struct ruleset *rs, struct nft_socket *socket, struct error *err)
+{
+    struct nft_table_state state;
+    struct adoption a = {.ruleset = rs};
+    char comment[64];
+    if (nft_socket_read_table(socket, rs->family, RULESET_TABLE, &state, err))
+        return -1;
+    ruleset_comment(comment);
+    bool ours = state.exists && state.comment && strcmp(state.comment, comment) == 0;
+    free(state.comment);
+
+    forget_kernel(rs);
+    if (ours) {
+        /* A table that lost a map, or changes under our eyes, is not worth more trouble. */
+        if (read_back(&a, socket, err)) {
+            log_warn("ruleset", "family=%s making the table anew: %s", nft_family_name(rs->family),
+                     err->text);
+            error_clear(err);
+            a.foreign = true;
+        }
+        if (a.foreign)
+            forget_kernel(rs);
+    }
+    rs->table_missing = !ours || a.foreign;
+    rs->table_replaced = state.exists && rs->table_missing;
+    rs->kernel_known = true;
+    if (rs->table_replaced)
+        log_info("ruleset", "family=%s replacing a table of another shape",
+                 nft_family_name(rs->family));
+    else if (ours)
+        log_info("ruleset", "family=%s adopted the table elements=%zu", nft_family_name(rs->family),
+                 a.elements);
+    return 0;
+}
