@@ -1,0 +1,619 @@
+#include "unit.h"
+
+#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base/base64.h"
+#include "kube-nftd/base/log.h"
+#include "kube-nftd/config/client_config.h"
+#include "kube-nftd/config/server_url.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char folder[64];
+static struct client_config config;
+static struct error err;
+static int errors, warnings;
+
+static void take_line(void *ctx, enum log_level level, const char *line)
+{
+    (void)ctx;
+    (void)line;
+    errors += level == LOG_LEVEL_ERROR;
+    warnings += level == LOG_LEVEL_WARN;
+}
+
+static void setup(void)
+{
+    snprintf(folder, sizeof(folder), "/tmp/test_client_config.XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    unsetenv("KUBERNETES_SERVICE_HOST");
+    unsetenv("KUBERNETES_SERVICE_PORT");
+    errors = warnings = 0;
+    log_set_sink(take_line, NULL);
+}
+
+static const char *in_folder(const char *name)
+{
+    static char path[256];
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    return path;
+}
+
+static void teardown(void)
+{
+    static const char *const names[] = {"config", "token", "ca.crt"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        unlink(in_folder(names[i]));
+    ck_assert_int_eq(rmdir(folder), 0);
+    client_config_clear(&config);
+    error_clear(&err);
+    log_set_sink(NULL, NULL);
+}
+
+static void write_file(const char *name, const char *text)
+{
+    FILE *file = fopen(in_folder(name), "w");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_ge(fputs(text, file), 0);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+/* Loads the kubeconfig @text; in-cluster files are looked for in the same folder. */
+static int load(const char *text, const char *master)
+{
+    client_config_clear(&config);
+    error_clear(&err);
+    write_file("config", text);
+    return client_config_load_with(in_folder("config"), master, folder, &config, &err);
+}
+
+/* A kubeconfig with @cluster and @user as flow mappings. */
+static char *simple(const char *cluster, const char *user)
+{
+    return xasprintf("apiVersion: v1\n"
+                     "kind: Config\n"
+                     "current-context: here\n"
+                     "contexts:\n"
+                     "- name: there\n"
+                     "  context: {cluster: far, user: nobody}\n"
+                     "- name: here\n"
+                     "  context: {cluster: near, user: proxy}\n"
+                     "clusters:\n"
+                     "- name: near\n"
+                     "  cluster: {%s}\n"
+                     "users:\n"
+                     "- name: other\n"
+                     "  user: {exec: {command: other}}\n"
+                     "- name: proxy\n"
+                     "  user: {%s}\n",
+                     cluster, user);
+}
+
+static int load_simple(const char *cluster, const char *user)
+{
+    char *text = simple(cluster, user);
+    int result = load(text, NULL);
+    free(text);
+    return result;
+}
+
+static void assert_loaded(int result)
+{
+    ck_assert_msg(result == 0, "%s", err.text);
+    ck_assert_ptr_null(err.text);
+}
+
+static void assert_nothing(void)
+{
+    const char *const texts[] = {
+        config.server,           config.ca_file,
+        config.ca_data,          config.client_cert_file,
+        config.client_cert_data, config.client_key_file,
+        config.client_key_data,  config.token,
+        config.token_file,       config.tls_server_name,
+        config.proxy_url,
+    };
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        ck_assert_ptr_null(texts[i]);
+    ck_assert(!config.insecure_skip_tls_verify);
+}
+
+/* The whole text of the error, behind the path of the kubeconfig. */
+static void assert_refused(int result, const char *text)
+{
+    char *expected = xasprintf("%s: %s", in_folder("config"), text);
+    ck_assert_int_eq(result, -1);
+    ck_assert_str_eq(err.text, expected);
+    free(expected);
+    assert_nothing();
+}
+
+START_TEST(token_and_ca_file)
+{
+    assert_loaded(load_simple("server: 'https://192.0.2.1:6443/', "
+                              "certificate-authority: /etc/kubernetes/pki/ca.crt, "
+                              "tls-server-name: api.example, "
+                              "proxy-url: 'socks5://192.0.2.9:1080', "
+                              "disable-compression: true, unknown: 1",
+                              "token: abc.def"));
+    ck_assert_str_eq(config.server, "https://192.0.2.1:6443");
+    ck_assert_str_eq(config.ca_file, "/etc/kubernetes/pki/ca.crt");
+    ck_assert_str_eq(config.tls_server_name, "api.example");
+    ck_assert_str_eq(config.proxy_url, "socks5://192.0.2.9:1080");
+    ck_assert_str_eq(config.token, "abc.def");
+    ck_assert_ptr_null(config.token_file);
+    ck_assert_ptr_null(config.ca_data);
+    ck_assert_ptr_null(config.client_cert_file);
+    ck_assert(!config.insecure_skip_tls_verify);
+}
+END_TEST
+
+START_TEST(usual_kube_proxy_install)
+{
+    assert_loaded(load("kind: Config\n"
+                       "apiVersion: v1\n"
+                       "clusters:\n"
+                       "- cluster:\n"
+                       "    certificate-authority: /run/account/ca.crt\n"
+                       "    server: https://192.0.2.1:6443\n"
+                       "  name: default\n"
+                       "contexts:\n"
+                       "- context:\n"
+                       "    cluster: default\n"
+                       "    namespace: default\n"
+                       "    user: default\n"
+                       "  name: default\n"
+                       "current-context: default\n"
+                       "users:\n"
+                       "- name: default\n"
+                       "  user:\n"
+                       "    tokenFile: /run/account/token\n",
+                       NULL));
+    ck_assert_str_eq(config.server, "https://192.0.2.1:6443");
+    ck_assert_str_eq(config.token_file, "/run/account/token");
+    ck_assert_str_eq(config.ca_file, "/run/account/ca.crt");
+}
+END_TEST
+
+START_TEST(relative_paths)
+{
+    assert_loaded(load_simple("server: 'https://a', certificate-authority: pki/ca.crt",
+                              "tokenFile: ../token, token: old, client-certificate: c.crt, "
+                              "client-key: ./c.key"));
+    ck_assert_str_eq(config.ca_file, in_folder("pki/ca.crt"));
+    ck_assert_str_eq(config.token_file, in_folder("../token"));
+    ck_assert_str_eq(config.token, "old");
+    ck_assert_str_eq(config.client_cert_file, in_folder("c.crt"));
+    ck_assert_str_eq(config.client_key_file, in_folder("./c.key"));
+}
+END_TEST
+
+/* The kubeconfig itself may be named relative to the working folder. */
+START_TEST(relative_kubeconfig)
+{
+    char *text = simple("server: 'https://a', certificate-authority: pki/ca.crt", "");
+    write_file("config", text);
+    free(text);
+    char *before = getcwd(NULL, 0);
+    ck_assert_int_eq(chdir(folder), 0);
+    int result = client_config_load_with("config", NULL, folder, &config, &err);
+    ck_assert_int_eq(chdir("/"), 0);
+    assert_loaded(result);
+    ck_assert_str_eq(config.ca_file, in_folder("pki/ca.crt"));
+    client_config_clear(&config);
+    char *name = xasprintf("%s/config", folder + 1); /* seen from / */
+    result = client_config_load_with(name, NULL, folder, &config, &err);
+    ck_assert_int_eq(chdir(before), 0);
+    assert_loaded(result);
+    char *expected = xasprintf("/%s", in_folder("pki/ca.crt"));
+    ck_assert_str_eq(config.ca_file, expected);
+    free(expected);
+    free(name);
+    free(before);
+}
+END_TEST
+
+START_TEST(data_wins_over_files)
+{
+    assert_loaded(load_simple(
+        "server: 'https://a', certificate-authority: ca.crt, certificate-authority-data: Y2EK",
+        "client-certificate: c.crt, client-certificate-data: Y2VydA==, client-key: c.key, "
+        "client-key-data: a2V5Kys="));
+    ck_assert_str_eq(config.ca_data, "ca\n");
+    ck_assert_str_eq(config.client_cert_data, "cert");
+    ck_assert_str_eq(config.client_key_data, "key++");
+    ck_assert_ptr_null(config.ca_file);
+    ck_assert_ptr_null(config.client_cert_file);
+    ck_assert_ptr_null(config.client_key_file);
+}
+END_TEST
+
+START_TEST(json_kubeconfig)
+{
+    assert_loaded(load("{\"current-context\": \"c\",\n"
+                       "\t\"contexts\": [{\"name\": \"c\", \"context\": {\"cluster\": \"k\", "
+                       "\"user\": \"u\"}}],\n"
+                       "\t\"clusters\": [{\"name\": \"k\", \"cluster\": {\"server\": "
+                       "\"https://[2001:db8::1]:6443\", \"insecure-skip-tls-verify\": true}}],\n"
+                       "\t\"users\": [{\"name\": \"u\", \"user\": {\"token\": \"t\"}}]}\n",
+                       NULL));
+    ck_assert_str_eq(config.server, "https://[2001:db8::1]:6443");
+    ck_assert(config.insecure_skip_tls_verify);
+    ck_assert_str_eq(config.token, "t");
+}
+END_TEST
+
+START_TEST(nulls_and_empty_texts_are_absent)
+{
+    assert_loaded(load_simple("server: 'https://a', certificate-authority: null, "
+                              "certificate-authority-data: '', proxy-url: ",
+                              "token: '', exec: null, username: '', as-groups: [], tokenFile: ''"));
+    ck_assert_ptr_null(config.ca_file);
+    ck_assert_ptr_null(config.ca_data);
+    ck_assert_ptr_null(config.proxy_url);
+    ck_assert_ptr_null(config.token);
+    ck_assert_ptr_null(config.token_file);
+}
+END_TEST
+
+START_TEST(context_without_user)
+{
+    assert_loaded(load("current-context: c\n"
+                       "contexts: [{name: c, context: {cluster: k}}]\n"
+                       "clusters: [{name: k, cluster: {server: 'https://a:1/some/path'}}]\n",
+                       NULL));
+    ck_assert_str_eq(config.server, "https://a:1/some/path");
+    ck_assert_ptr_null(config.token);
+}
+END_TEST
+
+/* What is wrong with the user or the cluster, and what is said. */
+START_TEST(refused_entries)
+{
+    static const char good[] = "server: 'https://a'";
+    static const struct {
+        const char *cluster, *user, *text;
+    } rows[] = {
+        {good, "exec: {command: x}", "users[1].user.exec: exec plugins are not supported"},
+        {good, "exec: true", "users[1].user.exec: exec plugins are not supported"},
+        {good, "auth-provider: {name: x}",
+         "users[1].user.auth-provider: auth provider plugins are not supported"},
+        {good, "username: x, password: y",
+         "users[1].user.username: user name and password are not supported"},
+        {good, "password: y", "users[1].user.password: user name and password are not supported"},
+        {good, "as: x", "users[1].user.as: impersonation is not supported"},
+        {good, "as-uid: 7", "users[1].user.as-uid: impersonation is not supported"},
+        {good, "as-groups: [x]", "users[1].user.as-groups: impersonation is not supported"},
+        {good, "as-user-extra: {a: [x]}",
+         "users[1].user.as-user-extra: impersonation is not supported"},
+        {good, "token: 12345", "users[1].user.token: must be a string"},
+        {good, "token: \"a\\nb\"", "users[1].user.token: contains a blank or a line break"},
+        {good, "tokenFile: [x]", "users[1].user.tokenFile: must be a string"},
+        {good, "client-certificate: true", "users[1].user.client-certificate: must be a string"},
+        {good, "client-certificate-data: 'Y2V$'",
+         "users[1].user.client-certificate-data: is not base64"},
+        {good, "client-key-data: 'AAAA'",
+         "users[1].user.client-key-data: is not PEM in base64: it holds zero bytes"},
+        {good, "client-certificate: c.crt",
+         "users[1].user.client-key: missing, the certificate for it is there"},
+        {"server: 'https://a', certificate-authority-data: Y2E", "",
+         "clusters[0].cluster.certificate-authority-data: is not base64"},
+        {"server: 'https://a', certificate-authority: 5", "",
+         "clusters[0].cluster.certificate-authority: must be a string"},
+        {"server: 'https://a', insecure-skip-tls-verify: 'true'", "",
+         "clusters[0].cluster.insecure-skip-tls-verify: must be true or false"},
+        {"server: 'https://a', disable-compression: 1", "",
+         "clusters[0].cluster.disable-compression: must be true or false"},
+        {"server: 'https://a', insecure-skip-tls-verify: true, certificate-authority: x", "",
+         "clusters[0].cluster.insecure-skip-tls-verify: contradicts the certificate authority "
+         "beside it"},
+        {"server: 'https://a', proxy-url: 'ftp://x'", "",
+         "clusters[0].cluster.proxy-url: is not a URL with http, https or socks5"},
+        {"server: 'https://a', proxy-url: 'http://'", "",
+         "clusters[0].cluster.proxy-url: is not a URL with http, https or socks5"},
+        {"server: 443", "", "clusters[0].cluster.server: must be a string"},
+        {"", "", "clusters[0].cluster.server: missing"},
+        {"server: '192.0.2.1:6443'", "",
+         "clusters[0].cluster.server: \"192.0.2.1:6443\" does not begin with https:// or http://"},
+        {"server: 'https://'", "",
+         "clusters[0].cluster.server: \"https://\" is not a URL of a server, such as "
+         "https://192.0.2.1:6443"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        assert_refused(load_simple(rows[i].cluster, rows[i].user), rows[i].text);
+}
+END_TEST
+
+START_TEST(refused_files)
+{
+#define CONTEXT "current-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\n"
+#define CLUSTER "clusters: [{name: k, cluster: {server: 'https://a'}}]\n"
+    static const struct {
+        const char *file, *text;
+    } rows[] = {
+        {"- a\n", "is not a kubeconfig: not a mapping"},
+        {"just text\n", "is not a kubeconfig: not a mapping"},
+        {"kind: Pod\n", "is not a kubeconfig: kind is not Config"},
+        {"current-context: x\n", "contexts: there is no \"x\""},
+        {"current-context: 7\n", "current-context: must be a string"},
+        {"contexts: [{name: c}]\n", "current-context: missing"},
+        {"current-context: c\ncontexts: {name: c}\n", "contexts: must be a list"},
+        {"current-context: c\ncontexts: [{name: 7}, {name: c}]\n",
+         "contexts[0].name: must be a string"},
+        {"current-context: c\ncontexts: [c]\n", "contexts[0].name: must be a string"},
+        {"current-context: c\ncontexts: [{name: c, context: x}]\n",
+         "contexts[0].context: must be a mapping"},
+        {"current-context: c\ncontexts: [{name: c}]\n", "contexts[0].context.cluster: missing"},
+        {"current-context: c\ncontexts: [{name: c, context: {cluster: 1}}]\n",
+         "contexts[0].context.cluster: must be a string"},
+        {CONTEXT, "clusters: there is no \"k\""},
+        {CONTEXT CLUSTER, "users: there is no \"u\""},
+        {CONTEXT CLUSTER "users: [{name: u, user: x}]\n", "users[0].user: must be a mapping"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        assert_refused(load(rows[i].file, NULL), rows[i].text);
+}
+END_TEST
+
+START_TEST(broken_yaml_names_the_file)
+{
+    ck_assert_int_eq(load("clusters: [\n", NULL), -1);
+    char *expected = xasprintf("%s: ", in_folder("config"));
+    ck_assert_msg(strncmp(err.text, expected, strlen(expected)) == 0, "%s", err.text);
+    ck_assert_msg(strlen(err.text) > strlen(expected), "%s", err.text);
+    free(expected);
+    assert_nothing();
+}
+END_TEST
+
+START_TEST(unreadable_files)
+{
+    assert_refused(client_config_load_with(in_folder("config"), NULL, folder, &config, &err),
+                   "No such file or directory");
+    ck_assert_int_eq(client_config_load_with(folder, NULL, folder, &config, &err), -1);
+    ck_assert_msg(strstr(err.text, "Is a directory") != NULL, "%s", err.text);
+
+    size_t size = (size_t)5 * 1024 * 1024;
+    char *large = xcalloc(size + 1, 1);
+    memset(large, '#', size);
+    assert_refused(load(large, NULL), "is larger than 4194304 bytes");
+    free(large);
+}
+END_TEST
+
+START_TEST(server_urls)
+{
+    static const struct {
+        const char *text, *result; /* NULL: refused */
+    } rows[] = {
+        {"https://192.0.2.1:6443", "https://192.0.2.1:6443"},
+        {"HTTPS://Api.Example", "https://Api.Example"},
+        {"http://a:1///", "http://a:1"},
+        {"https://[::1]", "https://[::1]"},
+        {"https://[::1]:65535/x/", "https://[::1]:65535/x"},
+        {"", NULL},
+        {"a", NULL},
+        {"ftp://a", NULL},
+        {"https:a", NULL},
+        {"https:///", NULL},
+        {"https://:443", NULL},
+        {"https://a:", NULL},
+        {"https://a:0", NULL},
+        {"https://a:65536", NULL},
+        {"https://a:4294967297", NULL},
+        {"https://a:44x", NULL},
+        {"https://::1:443", NULL},
+        {"https://[::1", NULL},
+        {"https://[]:443", NULL},
+        {"https://[192.0.2.1]", NULL},
+        {"https://[::1]443", NULL},
+        {"https://user:secret@a", NULL},
+        {"https://a?b=c", NULL},
+        {"https://a#b", NULL},
+        {"https://a b", NULL},
+        {"https://a\nb", NULL},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char *server = server_url_parse(rows[i].text, &err);
+        ck_assert_msg(!server == !rows[i].result, "%s -> %s", rows[i].text, server);
+        ck_assert_msg(!server == (err.text != NULL), "%s", rows[i].text);
+        if (server)
+            ck_assert_str_eq(server, rows[i].result);
+        free(server);
+        error_clear(&err);
+    }
+}
+END_TEST
+
+START_TEST(base64)
+{
+    static const struct {
+        const char *text, *data;
+        size_t length;
+    } rows[] = {
+        {"", "", 0},
+        {"YQ==", "a", 1},
+        {"YWI=", "ab", 2},
+        {"YWJj", "abc", 3},
+        {"YWJjZA==", "abcd", 4},
+        {"YWJj\r\nZA\n=\n=\n", "abcd", 4},
+        {"+/+/", "\xfb\xff\xbf", 3},
+        {"AAAA", "\0\0", 3},
+        {"Y", NULL, 0},
+        {"YQ", NULL, 0},
+        {"YQ=", NULL, 0},
+        {"YQ===", NULL, 0},
+        {"Y===", NULL, 0},
+        {"YWJj=", NULL, 0},
+        {"====", NULL, 0},
+        {"YQ==YQ==", NULL, 0},
+        {"YW Jj", NULL, 0},
+        {"YW-_", NULL, 0},
+        {"YWJj\xc3\xa9", NULL, 0},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        size_t length = 0;
+        char *data = base64_decode(rows[i].text, &length);
+        ck_assert_msg(!data == !rows[i].data, "row %zu", i);
+        ck_assert_msg(length == rows[i].length, "row %zu: %zu", i, length);
+        if (data)
+            ck_assert_msg(memcmp(data, rows[i].data, length) == 0, "row %zu", i);
+        free(data);
+    }
+}
+END_TEST
+
+START_TEST(master_overrides)
+{
+    char *text = simple("server: 'https://a', certificate-authority: /ca", "token: t");
+    assert_loaded(load(text, "https://b:8443/"));
+    ck_assert_str_eq(config.server, "https://b:8443");
+    ck_assert_str_eq(config.ca_file, "/ca");
+    ck_assert_str_eq(config.token, "t");
+    ck_assert_int_eq(load(text, "b:8443"), -1);
+    ck_assert_str_eq(err.text, "--master: \"b:8443\" does not begin with https:// or http://");
+    assert_nothing();
+    free(text);
+}
+END_TEST
+
+START_TEST(master_alone)
+{
+    assert_loaded(client_config_load(NULL, "http://127.0.0.1:8080/", &config, &err));
+    ck_assert_str_eq(config.server, "http://127.0.0.1:8080");
+    ck_assert_ptr_null(config.token);
+    ck_assert_ptr_null(config.token_file);
+    ck_assert_ptr_null(config.ca_file);
+    ck_assert_int_eq(warnings, 0);
+}
+END_TEST
+
+START_TEST(credentials_need_https)
+{
+    assert_loaded(load_simple("server: 'http://a', certificate-authority: /ca",
+                              "token: t, tokenFile: /t, client-certificate-data: Y2VydA==, "
+                              "client-key: /k"));
+    ck_assert_str_eq(config.server, "http://a");
+    ck_assert_ptr_null(config.token);
+    ck_assert_ptr_null(config.token_file);
+    ck_assert_ptr_null(config.client_cert_data);
+    ck_assert_ptr_null(config.client_key_file);
+    ck_assert_int_eq(warnings, 1);
+}
+END_TEST
+
+static void pod(const char *host, const char *port)
+{
+    setenv("KUBERNETES_SERVICE_HOST", host, 1);
+    setenv("KUBERNETES_SERVICE_PORT", port, 1);
+}
+
+START_TEST(in_cluster)
+{
+    pod("10.96.0.1", "443");
+    write_file("token", "secret");
+    write_file("ca.crt", "pem");
+    assert_loaded(client_config_load_with(NULL, NULL, folder, &config, &err));
+    ck_assert_str_eq(config.server, "https://10.96.0.1:443");
+    ck_assert_str_eq(config.token_file, in_folder("token"));
+    ck_assert_str_eq(config.ca_file, in_folder("ca.crt"));
+    ck_assert_ptr_null(config.token);
+    ck_assert_int_eq(errors, 0);
+    client_config_clear(&config);
+
+    pod("fd00:10:96::1", "443");
+    assert_loaded(client_config_load_with("", "", folder, &config, &err));
+    ck_assert_str_eq(config.server, "https://[fd00:10:96::1]:443");
+}
+END_TEST
+
+START_TEST(in_cluster_without_files)
+{
+    pod("10.96.0.1", "443");
+    ck_assert_int_eq(client_config_load_with(NULL, NULL, folder, &config, &err), -1);
+    char *expected = xasprintf("%s: No such file or directory", in_folder("token"));
+    ck_assert_str_eq(err.text, expected);
+    free(expected);
+    assert_nothing();
+    error_clear(&err);
+
+    write_file("token", "secret");
+    assert_loaded(client_config_load_with(NULL, NULL, folder, &config, &err));
+    ck_assert_ptr_null(config.ca_file);
+    ck_assert_int_eq(errors, 1);
+}
+END_TEST
+
+START_TEST(in_cluster_without_environment)
+{
+    write_file("token", "secret");
+    static const char *const rows[][2] = {{NULL, NULL}, {"", "443"}, {"10.96.0.1", ""}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (rows[i][0])
+            pod(rows[i][0], rows[i][1]);
+        ck_assert_int_eq(client_config_load_with(NULL, NULL, folder, &config, &err), -1);
+        ck_assert_msg(strstr(err.text, "KUBERNETES_SERVICE_HOST") != NULL, "%s", err.text);
+        assert_nothing();
+        error_clear(&err);
+    }
+    pod("10.96.0.1", "https");
+    ck_assert_int_eq(client_config_load_with(NULL, NULL, folder, &config, &err), -1);
+    ck_assert_msg(strstr(err.text, "https://10.96.0.1:https") != NULL, "%s", err.text);
+    assert_nothing();
+}
+END_TEST
+
+START_TEST(empty_kubeconfig_is_none)
+{
+    static const char *const rows[] = {
+        "",
+        "\n  \n",
+        "# nothing here\n",
+        "---\n",
+        "{}\n",
+        "apiVersion: v1\nkind: Config\nclusters: []\ncontexts: null\ncurrent-context: ''\n",
+    };
+    pod("10.96.0.1", "443");
+    write_file("token", "secret");
+    write_file("ca.crt", "pem");
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        assert_loaded(load(rows[i], NULL));
+        ck_assert_str_eq(config.server, "https://10.96.0.1:443");
+        ck_assert_str_eq(config.token_file, in_folder("token"));
+        assert_loaded(load(rows[i], "https://b"));
+        ck_assert_str_eq(config.server, "https://b");
+        ck_assert_ptr_null(config.token_file);
+    }
+}
+END_TEST
+
+static void add_tests(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, token_and_ca_file);
+    tcase_add_test(tcase, usual_kube_proxy_install);
+    tcase_add_test(tcase, relative_paths);
+    tcase_add_test(tcase, relative_kubeconfig);
+    tcase_add_test(tcase, data_wins_over_files);
+    tcase_add_test(tcase, json_kubeconfig);
+    tcase_add_test(tcase, nulls_and_empty_texts_are_absent);
+    tcase_add_test(tcase, context_without_user);
+    tcase_add_test(tcase, refused_entries);
+    tcase_add_test(tcase, refused_files);
+    tcase_add_test(tcase, broken_yaml_names_the_file);
+    tcase_add_test(tcase, unreadable_files);
+    tcase_add_test(tcase, server_urls);
+    tcase_add_test(tcase, base64);
+    tcase_add_test(tcase, master_overrides);
+    tcase_add_test(tcase, master_alone);
+    tcase_add_test(tcase, credentials_need_https);
+    tcase_add_test(tcase, in_cluster);
+    tcase_add_test(tcase, in_cluster_without_files);
+    tcase_add_test(tcase, in_cluster_without_environment);
+    tcase_add_test(tcase, empty_kubeconfig_is_none);
+}
+
+UNIT_MAIN("client_config", add_tests)
