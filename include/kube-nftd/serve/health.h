@@ -1,0 +1,57 @@
+/*
+ * What balancers and probes ask over HTTP (libmicrohttpd inside the libev loop):
+ *
+ * - /healthz and /livez on the health address (spec 6.2),
+ * - one listener for each healthCheckNodePort and family (spec 6.1, KEP-1669): 200 while this node
+ *   has a local ready endpoint, 503 when only terminating ones are left, or none.
+ *
+ * Owns its sockets; reads what it is told and changes nothing else.
+ */
+#ifndef KUBE_NFTD_SERVE_HEALTH_H
+#define KUBE_NFTD_SERVE_HEALTH_H
+
+#include "kube-nftd/base/error.h"
+#include "kube-nftd/model/address.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct ev_loop;
+struct health;
+
+/* How the two families and the node do: a snapshot asked for at each answer. */
+struct health_status {
+    bool node_eligible;
+    struct {
+        bool reported;       /* the family is in use and its loop has begun */
+        bool healthy;        /* no change waits for longer than the limit */
+        double last_updated; /* seconds since 1970: last success, or the start */
+    } family[FAMILY_COUNT];
+};
+
+typedef void (*health_status_fn)(void *ctx, struct health_status *status);
+
+/** A server without any listener. @status is called for every answer. */
+struct health *health_new(struct ev_loop *loop, health_status_fn status, void *ctx);
+void health_free(struct health *health);
+
+/**
+ * Listens for /healthz and /livez at @bind ("IP:port", "[IPv6]:port"; 0.0.0.0 and [::] mean both
+ * families). -1 with an error for an address that cannot be read. An address that cannot be bound
+ * is logged and tried again every 5 s.
+ */
+int health_listen(struct health *health, const char *bind, struct error *err);
+
+/**
+ * Opens, updates or moves the listeners of a service.
+ * @service_id   "namespace/name"
+ * @family       the family of the listener
+ * @port         the healthCheckNodePort; 0 closes the listener of the family
+ * @local_ready  number of distinct addresses of local ready endpoints of the family
+ * A port that cannot be bound is logged once and tried again every 5 s.
+ */
+void health_service(struct health *health, const char *service_id, enum family family,
+                    uint16_t port, size_t local_ready);
+
+#endif

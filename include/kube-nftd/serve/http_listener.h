@@ -1,0 +1,71 @@
+/*
+ * One listening socket that answers HTTP: libmicrohttpd inside the libev loop, without threads.
+ * Any method is taken and request bodies are thrown away. Connections, their memory, their
+ * idle time and the bodies are bounded, so a client can waste only its own listener's slots.
+ */
+#ifndef KUBE_NFTD_SERVE_HTTP_LISTENER_H
+#define KUBE_NFTD_SERVE_HTTP_LISTENER_H
+
+#include "kube-nftd/base/error.h"
+#include "kube-nftd/base/vec.h"
+#include "kube-nftd/model/address.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ev_loop;
+struct http_listener;
+
+struct http_address {
+    enum family family;
+    struct address address;
+    bool both_families; /* every address of both families; the two fields above do not count */
+    uint16_t port;
+};
+
+struct http_request {
+    const char *method;
+    const char *path; /* without the query */
+};
+
+struct http_header {
+    const char *name; /* static */
+    char *value;      /* owned */
+};
+
+/* Starts as status 200 with an empty body. */
+struct http_answer {
+    unsigned status;
+    char *body; /* owned; NULL for none */
+    VEC(struct http_header) headers;
+};
+
+/* Fills @answer. Must not close the listener. */
+typedef void (*http_answer_fn)(void *ctx, const struct http_request *request,
+                               struct http_answer *answer);
+
+/**
+ * Reads "IP:port" or "[IPv6]:port". 0.0.0.0 and [::] mean both families. Returns 0, or -1 with an
+ * error and @address left alone.
+ */
+int http_address_parse(const char *text, struct http_address *address, struct error *err);
+
+/**
+ * Listens at @address; @answer is called for each request from then on. For both families that is
+ * one dual-stack socket, or an IPv4 one if the kernel has no IPv6. NULL with an error if the
+ * address cannot be had.
+ */
+struct http_listener *http_listener_open(struct ev_loop *loop, const struct http_address *address,
+                                         http_answer_fn answer, void *ctx, struct error *err);
+
+/** Closes the socket and all connections. NULL is fine. */
+void http_listener_close(struct http_listener *listener);
+
+/** Adds a header. @name must be static. */
+void http_answer_header(struct http_answer *answer, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/** The answer for a path that is not there: 404, "404 page not found". */
+void http_answer_not_found(struct http_answer *answer);
+
+#endif

@@ -1,0 +1,292 @@
+/*
+ * libmicrohttpd on libev. The library keeps its sockets in an epoll set of its own; that set's
+ * descriptor is watched like any other socket, and its next timeout is one timer. Nothing here
+ * blocks, so a slow client costs a connection slot and never time of the loop.
+ *
+ * The sockets are made here, not by the library: whether one socket serves both families must not
+ * depend on its defaults or on the sysctl bindv6only.
+ */
+#include "kube-nftd/serve/http_listener.h"
+
+#include <errno.h>
+#include <ev.h>
+#include <microhttpd.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define BACKLOG 128
+#define CONNECTION_LIMIT 64
+#define CONNECTION_IDLE_SECONDS 10
+#define CONNECTION_MEMORY ((size_t)16 * 1024)
+#define REQUEST_BODY_LIMIT ((size_t)1024 * 1024)
+
+struct http_listener {
+    struct ev_loop *loop;
+    struct MHD_Daemon *daemon;
+    http_answer_fn answer;
+    void *ctx;
+    ev_io io;
+    ev_timer timer;
+};
+
+static int parse_port(const char *text, uint16_t *port)
+{
+    unsigned value = 0;
+    for (const char *s = text; *s; s++) {
+        if (*s < '0' || *s > '9' || value > UINT16_MAX)
+            return -1;
+        value = value * 10 + (unsigned)(*s - '0');
+    }
+    if (value == 0 || value > UINT16_MAX)
+        return -1;
+    *port = (uint16_t)value;
+    return 0;
+}
+
+/* Splits at the colon before the port; an IPv6 address must stand in brackets. */
+static char *split_host(const char *text, const char **port)
+{
+    if (*text == '[') {
+        const char *end = strchr(text, ']');
+        if (!end || end[1] != ':')
+            return NULL;
+        *port = end + 2;
+        return xstrndup(text + 1, (size_t)(end - text - 1));
+    }
+    const char *colon = strchr(text, ':');
+    if (!colon)
+        return NULL;
+    *port = colon + 1;
+    return xstrndup(text, (size_t)(colon - text));
+}
+
+int http_address_parse(const char *text, struct http_address *address, struct error *err)
+{
+    static const struct address any;
+    struct http_address read = {0};
+    const char *port = NULL;
+    char *host = split_host(text, &port);
+    bool good = host && address_parse(host, &read.family, &read.address) &&
+                parse_port(port, &read.port) == 0;
+    free(host);
+    if (!good)
+        return error_set(err, "\"%s\" is not IP:port or [IPv6]:port", text);
+    read.both_families = memcmp(&read.address, &any, sizeof(any)) == 0;
+    *address = read;
+    return 0;
+}
+
+static socklen_t fill_sockaddr(struct sockaddr_storage *out, int domain,
+                               const struct http_address *address)
+{
+    memset(out, 0, sizeof(*out));
+    const uint8_t *bytes = address->both_families ? NULL : address->address.bytes;
+    if (domain == AF_INET6) {
+        struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)(void *)out;
+        in6->sin6_family = AF_INET6;
+        in6->sin6_port = htons(address->port);
+        if (bytes)
+            memcpy(&in6->sin6_addr, bytes, sizeof(in6->sin6_addr));
+        return sizeof(*in6);
+    }
+    struct sockaddr_in *in = (struct sockaddr_in *)(void *)out;
+    in->sin_family = AF_INET;
+    in->sin_port = htons(address->port);
+    if (bytes)
+        memcpy(&in->sin_addr, bytes, sizeof(in->sin_addr));
+    return sizeof(*in);
+}
+
+static int bind_and_listen(int fd, int domain, const struct http_address *address)
+{
+    const int on = 1, v6only = !address->both_families;
+    struct sockaddr_storage name;
+    socklen_t length = fill_sockaddr(&name, domain, address);
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0)
+        return -1;
+    if (domain == AF_INET6 &&
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only)) < 0)
+        return -1;
+    if (bind(fd, (struct sockaddr *)&name, length) < 0)
+        return -1;
+    return listen(fd, BACKLOG);
+}
+
+static int open_socket(const struct http_address *address, struct error *err)
+{
+    const int type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
+    int domain = address->both_families || address->family == FAMILY_IPV6 ? AF_INET6 : AF_INET;
+    int fd = socket(domain, type, 0);
+    if (fd < 0 && address->both_families && errno == EAFNOSUPPORT) {
+        domain = AF_INET;
+        fd = socket(domain, type, 0);
+    }
+    if (fd < 0)
+        return error_set(err, "socket: %s", strerror(errno));
+    if (bind_and_listen(fd, domain, address) < 0) {
+        error_set(err, "%s", strerror(errno));
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+void http_answer_header(struct http_answer *answer, const char *name, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *value = xvasprintf(format, args);
+    va_end(args);
+    vec_push(&answer->headers, (struct http_header){name, value});
+}
+
+void http_answer_not_found(struct http_answer *answer)
+{
+    answer->status = MHD_HTTP_NOT_FOUND;
+    http_answer_header(answer, "Content-Type", "text/plain; charset=utf-8");
+    http_answer_header(answer, "X-Content-Type-Options", "nosniff");
+    free(answer->body);
+    answer->body = xstrdup("404 page not found\n");
+}
+
+/* Hands the answer to the library, which copies the headers and owns the body from here on. */
+static enum MHD_Result send_answer(struct MHD_Connection *connection, struct http_answer *answer)
+{
+    size_t length = answer->body ? strlen(answer->body) : 0;
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(length, answer->body, MHD_RESPMEM_MUST_FREE);
+    if (!response) {
+        free(answer->body);
+        return MHD_NO;
+    }
+    enum MHD_Result result = MHD_YES;
+    vec_each (&answer->headers, header) {
+        if (MHD_add_response_header(response, header->name, header->value) != MHD_YES)
+            result = MHD_NO;
+    }
+    if (result == MHD_YES)
+        result = MHD_queue_response(connection, answer->status, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+static enum MHD_Result answer_request(struct http_listener *listener,
+                                      struct MHD_Connection *connection, const char *method,
+                                      const char *path)
+{
+    const struct http_request request = {.method = method, .path = path};
+    struct http_answer answer = {.status = MHD_HTTP_OK};
+    listener->answer(listener->ctx, &request, &answer);
+    enum MHD_Result result = send_answer(connection, &answer);
+    vec_each (&answer.headers, header)
+        free(header->value);
+    vec_free(&answer.headers);
+    return result;
+}
+
+/*
+ * Called once with the headers, then for each piece of the body, then once more. The answer waits
+ * for the end of the body: closing a socket with unread bytes could reset the connection before
+ * the client has read the answer. @state counts the bytes thrown away so far, plus one.
+ */
+static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *url,
+                                  const char *method, const char *version, const char *data,
+                                  size_t *data_size, void **state)
+{
+    (void)version;
+    (void)data;
+    uintptr_t seen = (uintptr_t)*state;
+    if (seen != 0 && *data_size == 0)
+        return answer_request(cls, connection, method, url);
+    seen += seen == 0 ? 1 : *data_size;
+    if (seen > REQUEST_BODY_LIMIT)
+        return MHD_NO;
+    *data_size = 0;
+    *state = (void *)seen;
+    return MHD_YES;
+}
+
+static unsigned connection_count(struct http_listener *listener)
+{
+    const union MHD_DaemonInfo *info =
+        MHD_get_daemon_info(listener->daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
+    return info ? info->num_connections : 0;
+}
+
+/*
+ * The library takes its listening socket out of the epoll set while it is at its limit of
+ * connections and puts it back at the beginning of a run. So a run that has closed one is followed
+ * by another, or new clients could wait for ever.
+ */
+static void run(struct http_listener *listener)
+{
+    unsigned before = connection_count(listener);
+    MHD_run(listener->daemon);
+    ev_timer_stop(listener->loop, &listener->timer);
+    MHD_UNSIGNED_LONG_LONG milliseconds = 0;
+    if (connection_count(listener) >= before &&
+        MHD_get_timeout(listener->daemon, &milliseconds) != MHD_YES)
+        return;
+    ev_timer_set(&listener->timer, (double)milliseconds / 1e3, 0);
+    ev_timer_start(listener->loop, &listener->timer);
+}
+
+static void on_io(struct ev_loop *loop, ev_io *io, int events)
+{
+    (void)loop;
+    (void)events;
+    run(io->data);
+}
+
+static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    (void)loop;
+    (void)events;
+    run(timer->data);
+}
+
+static struct MHD_Daemon *start_daemon(struct http_listener *listener, int fd)
+{
+    return MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, listener,
+                            MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
+                            (unsigned)CONNECTION_LIMIT, MHD_OPTION_CONNECTION_TIMEOUT,
+                            (unsigned)CONNECTION_IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                            CONNECTION_MEMORY, MHD_OPTION_END);
+}
+
+struct http_listener *http_listener_open(struct ev_loop *loop, const struct http_address *address,
+                                         http_answer_fn answer, void *ctx, struct error *err)
+{
+    int fd = open_socket(address, err);
+    if (fd < 0)
+        return NULL;
+    struct http_listener *listener = xcalloc(1, sizeof(*listener));
+    *listener = (struct http_listener){.loop = loop, .answer = answer, .ctx = ctx};
+    listener->daemon = start_daemon(listener, fd);
+    if (!listener->daemon) {
+        error_set(err, "the HTTP server does not start: %s", strerror(errno));
+        close(fd);
+        free(listener);
+        return NULL;
+    }
+    int epoll_fd = MHD_get_daemon_info(listener->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+    ev_io_init(&listener->io, on_io, epoll_fd, EV_READ);
+    ev_timer_init(&listener->timer, on_timer, 0, 0);
+    listener->io.data = listener->timer.data = listener;
+    ev_io_start(loop, &listener->io);
+    run(listener); /* puts the listening socket into the epoll set */
+    return listener;
+}
+
+void http_listener_close(struct http_listener *listener)
+{
+    if (!listener)
+        return;
+    ev_io_stop(listener->loop, &listener->io);
+    ev_timer_stop(listener->loop, &listener->timer);
+    MHD_stop_daemon(listener->daemon); /* closes the sockets, the listening one too */
+    free(listener);
+}

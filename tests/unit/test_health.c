@@ -1,0 +1,864 @@
+/*
+ * The health servers over real sockets. The test runs the loop and is the client too, in one
+ * thread: connecting to a listening socket of this machine needs no help from the server.
+ */
+#include "unit.h"
+
+#include "kube-nftd/base/clock.h"
+#include "kube-nftd/base/log.h"
+#include "kube-nftd/serve/health.h"
+#include "kube-nftd/serve/http_listener.h"
+
+#include <arpa/inet.h>
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <ev.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static struct ev_loop *loop;
+static struct health *health;
+static struct health_status now_status;
+static int warnings, infos;
+static char last_warning[512];
+
+static void give_status(void *ctx, struct health_status *status)
+{
+    ck_assert_ptr_eq(ctx, &now_status);
+    *status = now_status;
+}
+
+static void take_line(void *ctx, enum log_level level, const char *line)
+{
+    (void)ctx;
+    if (level == LOG_LEVEL_INFO)
+        infos++;
+    if (level != LOG_LEVEL_WARN)
+        return;
+    warnings++;
+    snprintf(last_warning, sizeof(last_warning), "%s", line);
+}
+
+static void setup(void)
+{
+    warnings = infos = 0;
+    log_set_sink(take_line, NULL);
+    now_status = (struct health_status){.node_eligible = true};
+    for (int f = 0; f < FAMILY_COUNT; f++) {
+        now_status.family[f].reported = now_status.family[f].healthy = true;
+        now_status.family[f].last_updated = 1000 + f;
+    }
+    loop = ev_loop_new(EVFLAG_AUTO);
+    health = health_new(loop, give_status, &now_status);
+}
+
+static void teardown(void)
+{
+    health_free(health);
+    ev_loop_destroy(loop);
+    log_set_sink(NULL, NULL);
+}
+
+static bool have_ipv6(void)
+{
+    struct sockaddr_in6 name = {.sin6_family = AF_INET6, .sin6_addr = in6addr_loopback};
+    int fd = socket(AF_INET6, SOCK_STREAM, 0);
+    bool have = fd >= 0 && bind(fd, (struct sockaddr *)&name, sizeof(name)) == 0;
+    if (fd >= 0)
+        close(fd);
+    if (!have)
+        printf("SKIPPED: no IPv6 here (::1 cannot be bound), the IPv6 part is not tested\n");
+    return have;
+}
+
+static socklen_t loopback(struct sockaddr_storage *out, enum family family, uint16_t port)
+{
+    memset(out, 0, sizeof(*out));
+    if (family == FAMILY_IPV6) {
+        struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)(void *)out;
+        in6->sin6_family = AF_INET6;
+        in6->sin6_port = htons(port);
+        in6->sin6_addr = in6addr_loopback;
+        return sizeof(*in6);
+    }
+    struct sockaddr_in *in = (struct sockaddr_in *)(void *)out;
+    in->sin_family = AF_INET;
+    in->sin_port = htons(port);
+    in->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return sizeof(*in);
+}
+
+/* A foreign IPv4 listener on all addresses; @port 0 picks one, which is returned. */
+static int foreign_listener(uint16_t *port)
+{
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_port = htons(*port)};
+    socklen_t length = sizeof(name);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&name, length), 0);
+    ck_assert_int_eq(listen(fd, 1), 0);
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&name, &length), 0);
+    *port = ntohs(name.sin_port);
+    return fd;
+}
+
+static uint16_t free_port(void)
+{
+    uint16_t port = 0;
+    close(foreign_listener(&port));
+    return port;
+}
+
+/* -1 if refused. */
+static int dial(enum family family, uint16_t port)
+{
+    struct sockaddr_storage name;
+    socklen_t length = loopback(&name, family, port);
+    int fd = socket(name.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_ge(fd, 0);
+    if (connect(fd, (struct sockaddr *)&name, length) == 0)
+        return fd;
+    ck_assert_int_eq(errno, ECONNREFUSED);
+    close(fd);
+    return -1;
+}
+
+static void say(int fd, const char *text)
+{
+    ck_assert_int_eq(send(fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
+}
+
+static void turn(int fd)
+{
+    struct pollfd pollfd = {.fd = fd, .events = POLLIN};
+    ev_run(loop, EVRUN_NOWAIT);
+    poll(&pollfd, 1, 2);
+}
+
+static void turn_for(double seconds)
+{
+    for (double end = clock_monotonic() + seconds; clock_monotonic() < end;)
+        turn(-1);
+}
+
+struct reply {
+    int status; /* 0: none came */
+    size_t length;
+    char text[4096];
+    size_t body; /* where in the text */
+};
+
+static const char *body_of(const struct reply *reply)
+{
+    return reply->text + reply->body;
+}
+
+static const char *header(const struct reply *reply, const char *name)
+{
+    static char value[256];
+    char *key = xasprintf("\r\n%s: ", name);
+    const char *at = strcasestr(reply->text, key);
+    size_t length = strlen(key);
+    free(key);
+    if (!at || at > body_of(reply))
+        return NULL;
+    snprintf(value, sizeof(value), "%.*s", (int)strcspn(at + length, "\r"), at + length);
+    return value;
+}
+
+static bool complete(struct reply *reply, bool with_body)
+{
+    const char *end = strstr(reply->text, "\r\n\r\n");
+    if (!end)
+        return false;
+    reply->body = (size_t)(end + 4 - reply->text);
+    if (!with_body)
+        return true;
+    const char *length = header(reply, "Content-Length");
+    ck_assert_ptr_nonnull(length);
+    return strlen(body_of(reply)) >= (size_t)atoi(length);
+}
+
+/* Runs the loop until the reply is there; status 0 if the connection ends or @seconds pass. */
+static struct reply hear(int fd, bool with_body, double seconds)
+{
+    struct reply reply = {0};
+    double end = clock_monotonic() + seconds;
+    while (clock_monotonic() < end) {
+        turn(fd);
+        ssize_t n = recv(fd, reply.text + reply.length, sizeof(reply.text) - 1 - reply.length,
+                         MSG_DONTWAIT);
+        if (n == 0 || (n < 0 && errno != EAGAIN))
+            break;
+        reply.length += n > 0 ? (size_t)n : 0;
+        if (complete(&reply, with_body)) {
+            ck_assert_int_eq(sscanf(reply.text, "HTTP/1.1 %d ", &reply.status), 1);
+            break;
+        }
+    }
+    return reply;
+}
+
+static bool ends(int fd, double seconds)
+{
+    char byte;
+    for (double end = clock_monotonic() + seconds; clock_monotonic() < end;) {
+        turn(fd);
+        ssize_t n = recv(fd, &byte, 1, MSG_DONTWAIT);
+        ck_assert_int_le(n, 0);
+        if (n == 0 || errno != EAGAIN)
+            return true;
+    }
+    return false;
+}
+
+static struct reply ask(enum family family, uint16_t port, const char *method, const char *path)
+{
+    struct reply reply = {0};
+    int fd = dial(family, port);
+    if (fd < 0)
+        return reply;
+    char *text = xasprintf("%s %s HTTP/1.1\r\nHost: node\r\n\r\n", method, path);
+    say(fd, text);
+    free(text);
+    reply = hear(fd, strcmp(method, "HEAD") != 0, 5);
+    close(fd);
+    return reply;
+}
+
+#define GET(port, path) ask(FAMILY_IPV4, port, "GET", path)
+
+static cJSON *get_json(uint16_t port, const char *path)
+{
+    struct reply reply = GET(port, path);
+    cJSON *json = cJSON_Parse(body_of(&reply));
+    ck_assert_ptr_nonnull(json);
+    return json;
+}
+
+static uint16_t open_health(const char *host)
+{
+    struct error err = {0};
+    uint16_t port = free_port();
+    char *bind_to = xasprintf("%s:%u", host, port);
+    ck_assert_int_eq(health_listen(health, bind_to, &err), 0);
+    free(bind_to);
+    ck_assert_int_eq(warnings, 0);
+    return port;
+}
+
+static void assert_json_keys(const cJSON *object, const char *keys)
+{
+    char *have = xstrdup("");
+    const cJSON *item;
+    cJSON_ArrayForEach (item, object) {
+        char *more = xasprintf("%s%s%s", have, *have ? " " : "", item->string);
+        free(have);
+        have = more;
+    }
+    ck_assert_str_eq(have, keys);
+    free(have);
+}
+
+static const char *json_text(const cJSON *object, const char *key)
+{
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
+    ck_assert_ptr_nonnull(text);
+    return text;
+}
+
+static bool json_bool(const cJSON *object, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+    ck_assert_msg(cJSON_IsBool(item), "%s is no bool", key);
+    return cJSON_IsTrue(item);
+}
+
+/* Each row: what the families and the node are like, and what is answered then. */
+START_TEST(healthz_and_livez_status)
+{
+    static const struct {
+        const char *families; /* per family: + healthy, - unhealthy, . not reported */
+        bool eligible;
+        int healthz, livez;
+        bool healthy;
+    } rows[] = {
+        {"++", true, 200, 200, true},   {"++", false, 503, 200, true},
+        {"+-", true, 503, 503, false},  {"-+", true, 503, 503, false},
+        {"--", false, 503, 503, false}, {"+.", true, 200, 200, true},
+        {".+", true, 200, 200, true},   {"-.", true, 503, 503, false},
+        {".-", true, 503, 503, false},  {"..", true, 200, 200, true},
+        {"..", false, 503, 200, true},
+    };
+    uint16_t port = open_health("127.0.0.1");
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        now_status.node_eligible = rows[i].eligible;
+        for (int f = 0; f < FAMILY_COUNT; f++) {
+            now_status.family[f].reported = rows[i].families[f] != '.';
+            now_status.family[f].healthy = rows[i].families[f] == '+';
+        }
+        struct reply healthz = GET(port, "/healthz"), livez = GET(port, "/livez");
+        ck_assert_msg(healthz.status == rows[i].healthz, "row %zu: %d", i, healthz.status);
+        ck_assert_msg(livez.status == rows[i].livez, "row %zu: %d", i, livez.status);
+        cJSON *body = cJSON_Parse(body_of(&healthz));
+        ck_assert_int_eq(json_bool(body, "healthy"), rows[i].healthy);
+        ck_assert_int_eq(json_bool(body, "nodeEligible"), rows[i].eligible);
+        cJSON_Delete(body);
+    }
+}
+END_TEST
+
+START_TEST(healthz_headers_and_body)
+{
+    uint16_t port = open_health("127.0.0.1");
+    struct reply reply = GET(port, "/healthz?verbose=1");
+    ck_assert_int_eq(reply.status, 200);
+    ck_assert_str_eq(header(&reply, "Content-Type"), "application/json");
+    ck_assert_str_eq(header(&reply, "X-Content-Type-Options"), "nosniff");
+    ck_assert_ptr_null(header(&reply, "X-Load-Balancing-Endpoint-Weight"));
+    ck_assert_ptr_null(strchr(body_of(&reply), '\n'));
+    cJSON *body = cJSON_Parse(body_of(&reply));
+    assert_json_keys(body, "lastUpdated currentTime nodeEligible healthy status");
+    ck_assert_str_eq(json_text(body, "lastUpdated"), json_text(body, "currentTime"));
+    const cJSON *families = cJSON_GetObjectItemCaseSensitive(body, "status");
+    assert_json_keys(families, "IPv4 IPv6");
+    const cJSON *ipv6 = cJSON_GetObjectItemCaseSensitive(families, "IPv6");
+    assert_json_keys(ipv6, "lastUpdated healthy");
+    ck_assert_str_eq(json_text(ipv6, "lastUpdated"), "1970-01-01T00:16:41.000Z");
+    ck_assert(json_bool(ipv6, "healthy"));
+    cJSON_Delete(body);
+
+    struct reply livez = GET(port, "/livez");
+    body = cJSON_Parse(body_of(&livez));
+    assert_json_keys(body, "lastUpdated currentTime healthy status");
+    cJSON_Delete(body);
+}
+END_TEST
+
+START_TEST(current_time_is_now)
+{
+    char before[CLOCK_RFC3339_SIZE], after[CLOCK_RFC3339_SIZE];
+    uint16_t port = open_health("127.0.0.1");
+    clock_rfc3339(clock_realtime(), before);
+    struct reply reply = GET(port, "/livez");
+    clock_rfc3339(clock_realtime(), after);
+    cJSON *body = cJSON_Parse(body_of(&reply));
+    const char *now = json_text(body, "currentTime");
+    ck_assert_msg(strcmp(before, now) <= 0 && strcmp(now, after) <= 0, "%s", now);
+    cJSON_Delete(body);
+}
+END_TEST
+
+START_TEST(last_updated_of_a_503)
+{
+    uint16_t port = open_health("127.0.0.1");
+    now_status.node_eligible = false;
+    cJSON *body = get_json(port, "/healthz");
+    ck_assert_str_eq(json_text(body, "lastUpdated"), "1970-01-01T00:16:41.000Z");
+    cJSON_Delete(body);
+
+    now_status.family[FAMILY_IPV6].reported = false;
+    body = get_json(port, "/healthz");
+    ck_assert_str_eq(json_text(body, "lastUpdated"), "1970-01-01T00:16:40.000Z");
+    assert_json_keys(cJSON_GetObjectItemCaseSensitive(body, "status"), "IPv4");
+    cJSON_Delete(body);
+
+    now_status.family[FAMILY_IPV4].reported = false;
+    body = get_json(port, "/healthz");
+    ck_assert_str_eq(json_text(body, "lastUpdated"), "0001-01-01T00:00:00Z");
+    assert_json_keys(body, "lastUpdated currentTime nodeEligible healthy");
+    cJSON_Delete(body);
+}
+END_TEST
+
+START_TEST(other_paths_are_404)
+{
+    static const char *const paths[] = {"/", "/healthz/", "/healthz/x", "/Livez", "/metrics", "/x"};
+    uint16_t port = open_health("127.0.0.1");
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        struct reply reply = GET(port, paths[i]);
+        ck_assert_msg(reply.status == 404, "%s: %d", paths[i], reply.status);
+        ck_assert_str_eq(body_of(&reply), "404 page not found\n");
+        ck_assert_str_eq(header(&reply, "Content-Type"), "text/plain; charset=utf-8");
+    }
+}
+END_TEST
+
+START_TEST(any_method)
+{
+    static const char *const methods[] = {"GET", "PUT", "DELETE", "OPTIONS", "PATCH", "PURGE"};
+    uint16_t port = open_health("127.0.0.1"), service = free_port();
+    health_service(health, "a/b", FAMILY_IPV4, service, 1);
+    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
+        struct reply own = ask(FAMILY_IPV4, port, methods[i], "/livez");
+        struct reply node = ask(FAMILY_IPV4, service, methods[i], "/any/path?and=query");
+        ck_assert_msg(own.status == 200 && node.status == 200, "%s", methods[i]);
+    }
+}
+END_TEST
+
+START_TEST(head_has_headers_only)
+{
+    uint16_t port = free_port();
+    health_service(health, "a/b", FAMILY_IPV4, port, 3);
+    struct reply get = GET(port, "/");
+    int fd = dial(FAMILY_IPV4, port);
+    say(fd, "HEAD / HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n");
+    struct reply head = hear(fd, false, 5);
+    ck_assert_int_eq(head.status, 200);
+    ck_assert_str_eq(header(&head, "X-Load-Balancing-Endpoint-Weight"), "3");
+    ck_assert_str_eq(header(&head, "Content-Type"), "application/json");
+    ck_assert_int_eq(atoi(header(&head, "Content-Length")), (int)strlen(body_of(&get)));
+    ck_assert_str_eq(body_of(&head), "");
+    ck_assert(ends(fd, 5));
+    close(fd);
+}
+END_TEST
+
+START_TEST(bodies_are_thrown_away)
+{
+    uint16_t port = open_health("127.0.0.1");
+    int fd = dial(FAMILY_IPV4, port);
+    /* Two requests on one connection: the second is read right only if the body is skipped. */
+    say(fd, "POST /livez HTTP/1.1\r\nHost: node\r\nContent-Length: 11\r\n\r\nGET /nope x");
+    ck_assert_int_eq(hear(fd, true, 5).status, 200);
+    say(fd,
+        "POST /x HTTP/1.1\r\nHost: n\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n");
+    ck_assert_int_eq(hear(fd, true, 5).status, 404);
+    say(fd, "POST /livez HTTP/1.1\r\nHost: n\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n");
+    ck_assert_int_eq(hear(fd, false, 5).status, 100);
+    say(fd, "ab");
+    ck_assert_int_eq(hear(fd, true, 5).status, 200);
+    close(fd);
+}
+END_TEST
+
+START_TEST(endless_body_is_cut_off)
+{
+    static char block[16384];
+    uint16_t port = open_health("127.0.0.1");
+    int fd = dial(FAMILY_IPV4, port);
+    say(fd, "POST /livez HTTP/1.1\r\nHost: node\r\nContent-Length: 1000000000\r\n\r\n");
+    size_t sent = 0;
+    double end = clock_monotonic() + 10;
+    while (sent < 100000000 && clock_monotonic() < end) {
+        ssize_t n = send(fd, block, sizeof(block), MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && errno != EAGAIN)
+            break;
+        sent += n > 0 ? (size_t)n : 0;
+        ev_run(loop, EVRUN_NOWAIT);
+    }
+    ck_assert_msg(sent > 1000000 && sent < 50000000, "%zu bytes taken", sent);
+    close(fd);
+    ck_assert_int_eq(GET(port, "/livez").status, 200);
+}
+END_TEST
+
+START_TEST(too_long_headers_are_refused)
+{
+    uint16_t port = open_health("127.0.0.1");
+    int fd = dial(FAMILY_IPV4, port);
+    char *text = xasprintf("GET /livez HTTP/1.1\r\nHost: node\r\nX: %0*d\r\n\r\n", 40000, 0);
+    say(fd, text);
+    free(text);
+    int status = hear(fd, true, 5).status;
+    ck_assert_msg(status == 0 || status == 431, "%d", status);
+    close(fd);
+    ck_assert_int_eq(GET(port, "/livez").status, 200);
+}
+END_TEST
+
+START_TEST(service_answer)
+{
+    uint16_t port = free_port();
+    health_service(health, "shop/front-end", FAMILY_IPV4, port, 2);
+    struct reply reply = GET(port, "/");
+    ck_assert_int_eq(reply.status, 200);
+    ck_assert_str_eq(header(&reply, "Content-Type"), "application/json");
+    ck_assert_str_eq(header(&reply, "X-Content-Type-Options"), "nosniff");
+    ck_assert_str_eq(header(&reply, "X-Load-Balancing-Endpoint-Weight"), "2");
+    ck_assert_str_eq(body_of(&reply), "{\n"
+                                      "\t\"service\": {\n"
+                                      "\t\t\"namespace\": \"shop\",\n"
+                                      "\t\t\"name\": \"front-end\"\n"
+                                      "\t},\n"
+                                      "\t\"localEndpoints\": 2,\n"
+                                      "\t\"serviceProxyHealthy\": true\n"
+                                      "}");
+}
+END_TEST
+
+START_TEST(service_status)
+{
+    static const struct {
+        size_t local_ready;
+        bool healthy, eligible;
+        int status;
+        const char *weight;
+    } rows[] = {
+        {1, true, true, 200, "1"},  {0, true, true, 503, "0"},   {7, false, true, 503, "7"},
+        {5, true, false, 200, "5"}, {0, false, false, 503, "0"},
+    };
+    uint16_t port = free_port();
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        /* The IPv6 loop's health counts for an IPv4 listener too. */
+        now_status.family[FAMILY_IPV6].healthy = rows[i].healthy;
+        now_status.node_eligible = rows[i].eligible;
+        health_service(health, "a/b", FAMILY_IPV4, port, rows[i].local_ready);
+        struct reply reply = GET(port, "/");
+        ck_assert_msg(reply.status == rows[i].status, "row %zu: %d", i, reply.status);
+        ck_assert_str_eq(header(&reply, "X-Load-Balancing-Endpoint-Weight"), rows[i].weight);
+        cJSON *body = cJSON_Parse(body_of(&reply));
+        ck_assert_int_eq(json_bool(body, "serviceProxyHealthy"), rows[i].healthy);
+        cJSON_Delete(body);
+    }
+}
+END_TEST
+
+START_TEST(strange_names_are_escaped)
+{
+    uint16_t port = free_port();
+    health_service(health, "a\"\n/b\\c/d", FAMILY_IPV4, port, 1);
+    cJSON *body = get_json(port, "/");
+    ck_assert_ptr_nonnull(body);
+    const cJSON *service = cJSON_GetObjectItemCaseSensitive(body, "service");
+    ck_assert_str_eq(json_text(service, "namespace"), "a\"\n");
+    ck_assert_str_eq(json_text(service, "name"), "b\\c/d");
+    cJSON_Delete(body);
+}
+END_TEST
+
+START_TEST(flip_shows_at_once_on_an_open_connection)
+{
+    static const char request[] = "GET / HTTP/1.1\r\nHost: node\r\n\r\n";
+    uint16_t port = free_port();
+    health_service(health, "a/b", FAMILY_IPV4, port, 1);
+    int fd = dial(FAMILY_IPV4, port);
+    say(fd, request);
+    ck_assert_int_eq(hear(fd, true, 5).status, 200);
+    health_service(health, "a/b", FAMILY_IPV4, port, 0);
+    say(fd, request);
+    ck_assert_int_eq(hear(fd, true, 5).status, 503);
+    health_service(health, "a/b", FAMILY_IPV4, port, 1);
+    say(fd, request);
+    ck_assert_int_eq(hear(fd, true, 5).status, 200);
+    close(fd);
+}
+END_TEST
+
+START_TEST(moving_and_closing)
+{
+    uint16_t from = free_port(), to = free_port();
+    health_service(health, "a/b", FAMILY_IPV4, from, 1);
+    int idle = dial(FAMILY_IPV4, from);
+    turn_for(0.05);
+    health_service(health, "a/b", FAMILY_IPV4, to, 2);
+    ck_assert_msg(ends(idle, 5), "the connection outlives its listener");
+    close(idle);
+    ck_assert_int_eq(dial(FAMILY_IPV4, from), -1);
+    struct reply reply = GET(to, "/");
+    ck_assert_str_eq(header(&reply, "X-Load-Balancing-Endpoint-Weight"), "2");
+    health_service(health, "a/b", FAMILY_IPV4, 0, 2);
+    ck_assert_int_eq(dial(FAMILY_IPV4, to), -1);
+    health_service(health, "a/b", FAMILY_IPV4, 0, 0);
+    health_service(health, "a/b", FAMILY_IPV4, to, 1);
+    ck_assert_int_eq(GET(to, "/").status, 200);
+}
+END_TEST
+
+START_TEST(families_are_apart)
+{
+    if (!have_ipv6())
+        return;
+    uint16_t port = free_port();
+    health_service(health, "a/b", FAMILY_IPV6, port, 1);
+    ck_assert_int_eq(dial(FAMILY_IPV4, port), -1);
+    health_service(health, "a/b", FAMILY_IPV4, port, 0);
+    ck_assert_int_eq(warnings, 0);
+    ck_assert_int_eq(ask(FAMILY_IPV6, port, "GET", "/").status, 200);
+    ck_assert_int_eq(ask(FAMILY_IPV4, port, "GET", "/").status, 503);
+    health_service(health, "a/b", FAMILY_IPV6, 0, 0);
+    ck_assert_int_eq(dial(FAMILY_IPV6, port), -1);
+    ck_assert_int_eq(ask(FAMILY_IPV4, port, "GET", "/").status, 503);
+}
+END_TEST
+
+START_TEST(health_address_families)
+{
+    uint16_t port = open_health("0.0.0.0");
+    ck_assert_int_eq(GET(port, "/livez").status, 200);
+    if (!have_ipv6())
+        return;
+    ck_assert_int_eq(ask(FAMILY_IPV6, port, "GET", "/livez").status, 200);
+    uint16_t second = open_health("[::]");
+    ck_assert_int_eq(dial(FAMILY_IPV4, port), -1); /* a second call moves it */
+    ck_assert_int_eq(GET(second, "/livez").status, 200);
+    ck_assert_int_eq(ask(FAMILY_IPV6, second, "GET", "/livez").status, 200);
+    uint16_t third = open_health("[::1]");
+    ck_assert_int_eq(dial(FAMILY_IPV4, third), -1);
+    ck_assert_int_eq(ask(FAMILY_IPV6, third, "GET", "/livez").status, 200);
+    uint16_t fourth = open_health("127.0.0.1");
+    ck_assert_int_eq(dial(FAMILY_IPV6, fourth), -1);
+    ck_assert_int_eq(GET(fourth, "/livez").status, 200);
+}
+END_TEST
+
+START_TEST(bad_health_addresses)
+{
+    static const char *const bad[] = {
+        "",
+        "10256",
+        ":10256",
+        "1.2.3.4",
+        "1.2.3.4:",
+        "1.2.3.4:0",
+        "1.2.3.4:65536",
+        "1.2.3.4:8o",
+        "1.2.3:80",
+        "1.2.3.4:-80",
+        "::1:10256",
+        "[::1]",
+        "[::1]10256",
+        "[::1:10256",
+        "[]:10256",
+        "host:10256",
+        "1.2.3.4:80:80",
+        "1.2.3.4: 8",
+        "1.2.3.4:99999999999999999999",
+    };
+    uint16_t port = open_health("127.0.0.1");
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct error err = {0};
+        ck_assert_msg(health_listen(health, bad[i], &err) == -1, "%s is taken", bad[i]);
+        char *quoted = xasprintf("\"%s\"", bad[i]);
+        ck_assert_msg(strstr(err.text, quoted) != NULL, "%s: %s", bad[i], err.text);
+        free(quoted);
+        error_clear(&err);
+    }
+    ck_assert_int_eq(GET(port, "/livez").status, 200);
+}
+END_TEST
+
+START_TEST(read_addresses)
+{
+    struct error err = {0};
+    struct http_address address;
+    ck_assert_int_eq(http_address_parse("192.0.2.7:65535", &address, &err), 0);
+    ck_assert_int_eq(address.port, 65535);
+    ck_assert_int_eq(address.family, FAMILY_IPV4);
+    ck_assert(!address.both_families);
+    ck_assert_int_eq(http_address_parse("[2001:db8::1]:1", &address, &err), 0);
+    ck_assert_int_eq(address.port, 1);
+    ck_assert_int_eq(address.family, FAMILY_IPV6);
+    ck_assert_int_eq(address.address.bytes[15], 1);
+    ck_assert(!address.both_families);
+}
+END_TEST
+
+START_TEST(taken_port_is_had_later)
+{
+    uint16_t port = 0, own = 0;
+    int first = foreign_listener(&port), second = foreign_listener(&own);
+    health_service(health, "a/b", FAMILY_IPV4, port, 1);
+    ck_assert_int_eq(warnings, 1);
+    char *expected = xasprintf("service=a/b family=IPv4 port=%u", port);
+    ck_assert_msg(strstr(last_warning, expected) != NULL, "%s", last_warning);
+    free(expected);
+    struct error err = {0};
+    char *bind_to = xasprintf("127.0.0.1:%u", own);
+    ck_assert_int_eq(health_listen(health, bind_to, &err), 0);
+    ck_assert_int_eq(warnings, 2);
+    ck_assert_msg(strstr(last_warning, bind_to) != NULL, "%s", last_warning);
+    free(bind_to);
+
+    health_service(health, "a/b", FAMILY_IPV4, port, 4); /* a sync in between */
+    turn_for(5.5);
+    ck_assert_int_eq(warnings, 2);
+    ck_assert_int_eq(infos, 0);
+    close(first);
+    close(second);
+    turn_for(5.5);
+    ck_assert_int_eq(infos, 2);
+    struct reply reply = GET(port, "/");
+    ck_assert_str_eq(header(&reply, "X-Load-Balancing-Endpoint-Weight"), "4");
+    ck_assert_int_eq(GET(own, "/livez").status, 200);
+    ck_assert_int_eq(warnings, 2);
+}
+END_TEST
+
+START_TEST(two_services_want_one_port)
+{
+    uint16_t port = free_port();
+    health_service(health, "a/first", FAMILY_IPV4, port, 1);
+    health_service(health, "a/second", FAMILY_IPV4, port, 0);
+    ck_assert_int_eq(warnings, 1);
+    ck_assert_msg(strstr(last_warning, "service=a/second ") != NULL, "%s", last_warning);
+    ck_assert_int_eq(GET(port, "/").status, 200);
+    health_service(health, "a/first", FAMILY_IPV4, 0, 0);
+    turn_for(0.1); /* far below the 5 s: the port became free here */
+    ck_assert_int_eq(infos, 1);
+    ck_assert_int_eq(GET(port, "/").status, 503);
+}
+END_TEST
+
+START_TEST(waiting_service_that_goes_is_forgotten)
+{
+    uint16_t port = free_port();
+    health_service(health, "a/first", FAMILY_IPV4, port, 1);
+    health_service(health, "a/second", FAMILY_IPV4, port, 0);
+    health_service(health, "a/second", FAMILY_IPV4, 0, 0);
+    health_service(health, "a/first", FAMILY_IPV4, 0, 0);
+    turn_for(0.1);
+    ck_assert_int_eq(infos, 0);
+    ck_assert_int_eq(dial(FAMILY_IPV4, port), -1);
+}
+END_TEST
+
+START_TEST(swapped_ports)
+{
+    uint16_t x = free_port(), y = free_port();
+    health_service(health, "a/first", FAMILY_IPV4, x, 1);
+    health_service(health, "a/second", FAMILY_IPV4, y, 2);
+    health_service(health, "a/first", FAMILY_IPV4, y, 1);
+    health_service(health, "a/second", FAMILY_IPV4, x, 2);
+    turn_for(0.1);
+    struct reply reply = GET(y, "/");
+    ck_assert_str_eq(header(&reply, "X-Load-Balancing-Endpoint-Weight"), "1");
+    reply = GET(x, "/");
+    ck_assert_str_eq(header(&reply, "X-Load-Balancing-Endpoint-Weight"), "2");
+}
+END_TEST
+
+START_TEST(slow_client_delays_nobody)
+{
+    uint16_t port = open_health("127.0.0.1"), service = free_port();
+    health_service(health, "a/b", FAMILY_IPV4, service, 1);
+    int slow = dial(FAMILY_IPV4, port);
+    say(slow, "GET /livez HT");
+    turn_for(0.05);
+    double begin = clock_monotonic();
+    ck_assert_int_eq(GET(port, "/livez").status, 200);
+    ck_assert_int_eq(GET(service, "/").status, 200);
+    double took = clock_monotonic() - begin;
+    ck_assert_msg(took < 1, "%f s", took);
+    say(slow, "TP/1.1\r\nHost: node\r\n\r\n");
+    ck_assert_int_eq(hear(slow, true, 5).status, 200);
+    close(slow);
+}
+END_TEST
+
+/* Opens connections until no slot is free, then one more that asks. */
+static int fill(uint16_t port, int idle[64])
+{
+    for (int i = 0; i < 64; i++) {
+        idle[i] = dial(FAMILY_IPV4, port);
+        say(idle[i], "GET /livez");
+    }
+    int last = dial(FAMILY_IPV4, port);
+    say(last, "GET /livez HTTP/1.1\r\nHost: node\r\n\r\n");
+    ck_assert_msg(hear(last, true, 0.3).status == 0, "there is no limit");
+    return last;
+}
+
+START_TEST(full_listener_recovers_when_clients_leave)
+{
+    int idle[64];
+    uint16_t port = open_health("127.0.0.1"), service = free_port();
+    health_service(health, "a/b", FAMILY_IPV4, service, 1);
+    int last = fill(port, idle);
+    ck_assert_int_eq(GET(service, "/").status, 200);
+    for (int i = 0; i < 64; i++)
+        close(idle[i]);
+    ck_assert_int_eq(hear(last, true, 3).status, 200);
+    close(last);
+}
+END_TEST
+
+START_TEST(idle_clients_are_dropped)
+{
+    int idle[64];
+    uint16_t port = open_health("127.0.0.1");
+    double begin = clock_monotonic();
+    int last = fill(port, idle);
+    ck_assert_int_eq(hear(last, true, 15).status, 200);
+    double took = clock_monotonic() - begin;
+    ck_assert_msg(took > 8 && took < 14, "%f s", took);
+    for (int i = 0; i < 64; i++)
+        close(idle[i]);
+    close(last);
+}
+END_TEST
+
+static int count_fds(void)
+{
+    int count = 0;
+    for (int fd = 0; fd < 1024; fd++)
+        count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
+START_TEST(nothing_is_left_open)
+{
+    uint16_t port = open_health("127.0.0.1"), service = free_port();
+    health_free(health);
+    health = NULL;
+    ev_run(loop, EVRUN_NOWAIT);
+    int before = count_fds();
+    health = health_new(loop, give_status, &now_status);
+    struct error err = {0};
+    char *bind_to = xasprintf("127.0.0.1:%u", port);
+    ck_assert_int_eq(health_listen(health, bind_to, &err), 0);
+    free(bind_to);
+    health_service(health, "a/b", FAMILY_IPV4, service, 1);
+    health_service(health, "a/c", FAMILY_IPV4, service, 1);
+    int idle = dial(FAMILY_IPV4, service);
+    turn_for(0.05);
+    ck_assert_int_gt(count_fds(), before + 4);
+    health_free(health);
+    health = NULL;
+    close(idle);
+    ev_run(loop, EVRUN_NOWAIT); /* does not touch what is freed */
+    ck_assert_int_eq(count_fds(), before);
+    ck_assert_int_eq(dial(FAMILY_IPV4, port), -1);
+    ck_assert_int_eq(dial(FAMILY_IPV4, service), -1);
+}
+END_TEST
+
+static void add_tests(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, healthz_and_livez_status);
+    tcase_add_test(tcase, healthz_headers_and_body);
+    tcase_add_test(tcase, current_time_is_now);
+    tcase_add_test(tcase, last_updated_of_a_503);
+    tcase_add_test(tcase, other_paths_are_404);
+    tcase_add_test(tcase, any_method);
+    tcase_add_test(tcase, head_has_headers_only);
+    tcase_add_test(tcase, bodies_are_thrown_away);
+    tcase_add_test(tcase, endless_body_is_cut_off);
+    tcase_add_test(tcase, too_long_headers_are_refused);
+    tcase_add_test(tcase, service_answer);
+    tcase_add_test(tcase, service_status);
+    tcase_add_test(tcase, strange_names_are_escaped);
+    tcase_add_test(tcase, flip_shows_at_once_on_an_open_connection);
+    tcase_add_test(tcase, moving_and_closing);
+    tcase_add_test(tcase, families_are_apart);
+    tcase_add_test(tcase, health_address_families);
+    tcase_add_test(tcase, bad_health_addresses);
+    tcase_add_test(tcase, read_addresses);
+    tcase_add_test(tcase, taken_port_is_had_later);
+    tcase_add_test(tcase, two_services_want_one_port);
+    tcase_add_test(tcase, waiting_service_that_goes_is_forgotten);
+    tcase_add_test(tcase, swapped_ports);
+    tcase_add_test(tcase, slow_client_delays_nobody);
+    tcase_add_test(tcase, full_listener_recovers_when_clients_leave);
+    tcase_add_test(tcase, idle_clients_are_dropped);
+    tcase_add_test(tcase, nothing_is_left_open);
+}
+
+UNIT_MAIN("health", add_tests)
