@@ -1,0 +1,343 @@
+#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/source/json_cutter.h"
+#include "unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* What a cutter gave out, a line each: "item" or "value", its line in the source, the text. */
+struct seen {
+    struct json_cutter *cutter;
+    char *text;
+    char *envelope; /* as it was at the first item */
+    int stop_after; /* values until the callback says stop; -1: never */
+};
+
+static bool take(void *ctx, const char *text, size_t length, bool is_item)
+{
+    struct seen *seen = ctx;
+    ck_assert_uint_eq(strlen(text), length);
+    char *more = xasprintf("%s%s %zu %s\n", seen->text, is_item ? "item" : "value",
+                           json_cutter_line(seen->cutter), text);
+    free(seen->text);
+    seen->text = more;
+    char *envelope = json_cutter_envelope(seen->cutter);
+    ck_assert_int_eq(envelope != NULL, is_item);
+    if (!seen->envelope)
+        seen->envelope = envelope;
+    else
+        free(envelope);
+    return seen->stop_after < 0 || seen->stop_after-- > 0;
+}
+
+static void seen_init(struct seen *seen, size_t limit)
+{
+    *seen = (struct seen){.text = xstrdup(""), .stop_after = -1};
+    seen->cutter = json_cutter_new(limit, take, seen);
+}
+
+static void seen_clear(struct seen *seen)
+{
+    json_cutter_free(seen->cutter);
+    free(seen->text);
+    free(seen->envelope);
+}
+
+/* Feeds @text in pieces that end at @cut, then every @step bytes. The pieces are copies without a
+ * byte behind them, so that a look too far is an error under the sanitizer. */
+static int feed(struct seen *seen, const char *text, size_t cut, size_t step, struct error *err)
+{
+    size_t length = strlen(text);
+    size_t at = 0;
+    size_t n = cut;
+    while (at < length) {
+        if (n > length - at)
+            n = length - at;
+        char *piece = xcalloc(n, 1);
+        memcpy(piece, text + at, n);
+        int result = json_cutter_feed(seen->cutter, piece, n, err);
+        free(piece);
+        if (result)
+            return -1;
+        at += n;
+        n = step;
+    }
+    return json_cutter_finish(seen->cutter, err);
+}
+
+static void expect_cut(const char *text, const char *expected, size_t cut, size_t step)
+{
+    struct error err = {0};
+    struct seen seen;
+    seen_init(&seen, 10000);
+    int result = feed(&seen, text, cut, step, &err);
+    ck_assert_msg(result == 0, "cut at %zu: %s", cut, err.text);
+    ck_assert_str_eq(seen.text, expected);
+    seen_clear(&seen);
+}
+
+/* @text gives @expected however it is cut. */
+static void expect(const char *text, const char *expected)
+{
+    size_t length = strlen(text);
+    for (size_t cut = 0; cut <= length; cut++)
+        expect_cut(text, expected, cut, length + 1);
+    for (size_t step = 1; step <= 3; step++)
+        expect_cut(text, expected, step, step);
+}
+
+/* @text is refused with a message that ends in @message, however it is cut, after @expected. */
+static void expect_error(const char *text, size_t limit, const char *expected, const char *message)
+{
+    size_t length = strlen(text);
+    for (size_t step = 1; step <= length; step++) {
+        struct error err = {0};
+        struct seen seen;
+        seen_init(&seen, limit);
+        ck_assert_int_eq(feed(&seen, text, step, step, &err), -1);
+        ck_assert_str_eq(err.text, message);
+        ck_assert_str_eq(seen.text, expected);
+        error_clear(&err);
+        ck_assert_int_eq(json_cutter_feed(seen.cutter, "1 ", 2, &err), -1);
+        ck_assert_ptr_nonnull(err.text);
+        error_clear(&err);
+        seen_clear(&seen);
+    }
+}
+
+START_TEST(test_list)
+{
+    expect("{\"kind\":\"ServiceList\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":"
+           "\"2107\"},\"items\":[{\"metadata\":{\"name\":\"a\"}},{\"spec\":{\"ports\":[{\"port\":"
+           "443},{\"port\":80}]}}]}\n",
+           "item 1 {\"metadata\":{\"name\":\"a\"}}\n"
+           "item 1 {\"spec\":{\"ports\":[{\"port\":443},{\"port\":80}]}}\n"
+           "value 1 {\"kind\":\"ServiceList\",\"apiVersion\":\"v1\",\"metadata\":{"
+           "\"resourceVersion\":\"2107\"},\"items\":[]}\n");
+}
+END_TEST
+
+START_TEST(test_kind_after_items)
+{
+    expect("{\n    \"apiVersion\": \"v1\",\n    \"items\": [\n        {\n            \"kind\": "
+           "\"Node\"\n        },\n        {}\n    ],\n    \"kind\": \"List\"\n}\n",
+           "item 4 {\n            \"kind\": \"Node\"\n        }\n"
+           "item 7 {}\n"
+           "value 1 {\n    \"apiVersion\": \"v1\",\n    \"items\": [],\n    \"kind\": "
+           "\"List\"\n}\n");
+}
+END_TEST
+
+START_TEST(test_watch)
+{
+    expect("{\"type\":\"ADDED\",\"object\":{\"items\":[1],\"a\":\"}\"}}\n"
+           "{\"type\":\"BOOKMARK\",\"object\":{\"endpoints\":null}}\r\n\n",
+           "value 1 {\"type\":\"ADDED\",\"object\":{\"items\":[1],\"a\":\"}\"}}\n"
+           "value 2 {\"type\":\"BOOKMARK\",\"object\":{\"endpoints\":null}}\n");
+}
+END_TEST
+
+START_TEST(test_strings)
+{
+    expect("{\"items\":[\"]\\\"}\\\\\",{\"k:{\\\"port\\\":443}\":{\".\":{}}}],\"x\":\"\\\\\"}",
+           "item 1 \"]\\\"}\\\\\"\n"
+           "item 1 {\"k:{\\\"port\\\":443}\":{\".\":{}}}\n"
+           "value 1 {\"items\":[],\"x\":\"\\\\\"}\n");
+}
+END_TEST
+
+START_TEST(test_items_only_as_array_of_the_top)
+{
+    expect("{\"items\":null}{\"items\":{\"items\":[1]}}[{\"items\":[2]}]{\"it\\u0065ms\":[3]}"
+           "{\"Items\":[4]}{\"itemsx\":[5]}{\"item\":[6]}",
+           "value 1 {\"items\":null}\n"
+           "value 1 {\"items\":{\"items\":[1]}}\n"
+           "value 1 [{\"items\":[2]}]\n"
+           "value 1 {\"it\\u0065ms\":[3]}\n"
+           "value 1 {\"Items\":[4]}\n"
+           "value 1 {\"itemsx\":[5]}\n"
+           "value 1 {\"item\":[6]}\n");
+}
+END_TEST
+
+START_TEST(test_empty)
+{
+    expect("", "");
+    expect(" \n\t ", "");
+    expect("{}", "value 1 {}\n");
+    expect("{ }", "value 1 { }\n");
+    expect("{\"items\" : [ ] }", "value 1 {\"items\" : [] }\n");
+}
+END_TEST
+
+START_TEST(test_scalars)
+{
+    expect("1 -2.5e+3\ntrue \"a b\" null{\"a\":false,\"items\":[1,null , \"x\"]}7",
+           "value 1 1\nvalue 1 -2.5e+3\nvalue 2 true\nvalue 2 \"a b\"\nvalue 2 null\n"
+           "item 2 1\nitem 2 null\nitem 2 \"x\"\n"
+           "value 2 {\"a\":false,\"items\":[]}\nvalue 2 7\n");
+}
+END_TEST
+
+START_TEST(test_envelope_at_item)
+{
+    struct error err = {0};
+    struct seen seen;
+    seen_init(&seen, 1000);
+    ck_assert_int_eq(
+        feed(&seen, "{\"kind\":\"NodeList\",\"items\":[{},{}],\"more\":1}", 5, 5, &err), 0);
+    ck_assert_str_eq(seen.envelope, "{\"kind\":\"NodeList\",\"items\":[]}");
+    seen_clear(&seen);
+}
+END_TEST
+
+START_TEST(test_limit)
+{
+    expect_error("{\"a\":[1,2,3]}", 12, "", "line 1: a value is longer than 12 bytes");
+    expect_error("\n{\"items\":[\n{\"a\":1},\n{\"b\":12345678901}]}", 16, "item 3 {\"a\":1}\n",
+                 "line 4: a value is longer than 16 bytes");
+    expect_error("\"0123456789\"", 11, "", "line 1: a value is longer than 11 bytes");
+}
+END_TEST
+
+/* A value just of the limit's size is fine, and a list may be much longer. */
+START_TEST(test_limit_is_for_each_value)
+{
+    struct error err = {0};
+    struct seen seen;
+    seen_init(&seen, 12);
+    ck_assert_int_eq(
+        feed(&seen, "[1,2,3,4,56]{\"items\":[{\"a\":123456},{\"b\":123456}]}", 100, 1, &err), 0);
+    ck_assert_str_eq(seen.text, "value 1 [1,2,3,4,56]\nitem 1 {\"a\":123456}\n"
+                                "item 1 {\"b\":123456}\nvalue 1 {\"items\":[]}\n");
+    seen_clear(&seen);
+}
+END_TEST
+
+START_TEST(test_truncated)
+{
+    const char *texts[] = {"{",
+                           "{\"a\"",
+                           "{\"a\":",
+                           "{\"a\":1",
+                           "{\"a\":1,",
+                           "{\"items\":[",
+                           "{\"items\":[{}",
+                           "{\"items\":[{}]",
+                           "{\"items\"",
+                           "{\"items\":[1,2",
+                           "[1,",
+                           "\"abc",
+                           "\"abc\\\""};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        struct error err = {0};
+        struct seen seen;
+        seen_init(&seen, 1000);
+        ck_assert_int_eq(json_cutter_feed(seen.cutter, texts[i], strlen(texts[i]), &err), 0);
+        ck_assert_int_eq(json_cutter_finish(seen.cutter, &err), -1);
+        ck_assert_ptr_nonnull(strstr(err.text, "ends inside a value"));
+        error_clear(&err);
+        seen_clear(&seen);
+    }
+}
+END_TEST
+
+START_TEST(test_structure)
+{
+    expect_error("{} garbage ", 100, "value 1 {}\n", "line 1 column 11: not a JSON value");
+    expect_error("{}}", 100, "value 1 {}\n", "line 1 column 3: a value should begin here");
+    expect_error("[1,2}", 100, "", "line 1 column 5: a bracket is closed by one of another kind");
+    expect_error("{a:1}", 100, "", "line 1 column 2: a key should begin here");
+    expect_error("{\"a\" 1}", 100, "", "line 1 column 6: no colon after a key");
+    expect_error("{\"a\":1\n \"b\":2}", 100, "", "line 2 column 2: no comma or end");
+    expect_error("{\"a\":1,}", 100, "", "line 1 column 8: a key should begin here");
+    expect_error("{\"a\":}", 100, "", "line 1 column 6: a value should begin here");
+    expect_error("{\"items\":[1 2]}", 100, "item 1 1\n", "line 1 column 13: no comma or end");
+    expect_error("{\"items\":[1,]}", 100, "item 1 1\n",
+                 "line 1 column 13: a value should begin here");
+    expect_error("{\"items\":[,1]}", 100, "", "line 1 column 11: a value should begin here");
+    expect_error("{\"items\":[nul]}", 100, "", "line 1 column 14: not a JSON value");
+    expect_error("{\"a\":\"b\nc\"}", 100, "", "line 1 column 8: a control character in a string");
+    expect_error("[\"\\\n\"]", 100, "", "line 1 column 4: a control character in a string");
+    expect_error("\xff", 100, "", "line 1 column 1: a value should begin here");
+}
+END_TEST
+
+START_TEST(test_nul)
+{
+    struct error err = {0};
+    struct seen seen;
+    seen_init(&seen, 100);
+    ck_assert_int_eq(json_cutter_feed(seen.cutter, "[1,\0002]", 6, &err), -1);
+    ck_assert_str_eq(err.text, "line 1 column 4: a NUL byte");
+    error_clear(&err);
+    seen_clear(&seen);
+}
+END_TEST
+
+/* As deep as cJSON goes, and one deeper. */
+START_TEST(test_depth)
+{
+    char text[2003];
+    memset(text, '[', 1001);
+    memset(text + 1001, ']', 1001);
+    text[2002] = '\0';
+    expect_error(text, 10000, "", "line 1 column 1001: nested too deep");
+
+    text[2001] = '\0';
+    char *expected = xasprintf("value 1 %s\n", text + 1);
+    expect_cut(text + 1, expected, 7, 7);
+    free(expected);
+}
+END_TEST
+
+START_TEST(test_stop)
+{
+    struct error err = {0};
+    struct seen seen;
+    seen_init(&seen, 100);
+    seen.stop_after = 1;
+    ck_assert_int_eq(feed(&seen, "1 2 3 4", 7, 7, &err), -1);
+    ck_assert_str_eq(seen.text, "value 1 1\nvalue 1 2\n");
+    ck_assert_ptr_nonnull(err.text);
+    error_clear(&err);
+    seen_clear(&seen);
+}
+END_TEST
+
+/* The callback's own error is not written over. */
+START_TEST(test_stop_keeps_error)
+{
+    struct error err = {0};
+    struct seen seen;
+    seen_init(&seen, 100);
+    seen.stop_after = 0;
+    error_set(&err, "mine");
+    ck_assert_int_eq(json_cutter_feed(seen.cutter, "[1]", 3, &err), -1);
+    ck_assert_str_eq(err.text, "mine");
+    error_clear(&err);
+    seen_clear(&seen);
+}
+END_TEST
+
+static void add_tests(TCase *tcase)
+{
+    tcase_add_test(tcase, test_list);
+    tcase_add_test(tcase, test_kind_after_items);
+    tcase_add_test(tcase, test_watch);
+    tcase_add_test(tcase, test_strings);
+    tcase_add_test(tcase, test_items_only_as_array_of_the_top);
+    tcase_add_test(tcase, test_empty);
+    tcase_add_test(tcase, test_scalars);
+    tcase_add_test(tcase, test_envelope_at_item);
+    tcase_add_test(tcase, test_limit);
+    tcase_add_test(tcase, test_limit_is_for_each_value);
+    tcase_add_test(tcase, test_truncated);
+    tcase_add_test(tcase, test_structure);
+    tcase_add_test(tcase, test_nul);
+    tcase_add_test(tcase, test_depth);
+    tcase_add_test(tcase, test_stop);
+    tcase_add_test(tcase, test_stop_keeps_error);
+}
+
+UNIT_MAIN("json_cutter", add_tests)
