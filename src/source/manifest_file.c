@@ -1,0 +1,325 @@
+/*
+ * The file is read in blocks, never mapped (a mapping of a file that is cut short kills its
+ * reader) and never held whole: both parsers give out object by object, and only the decoded
+ * objects stay.
+ */
+#include "kube-nftd/source/manifest_file.h"
+
+#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base/log.h"
+#include "kube-nftd/base/yaml.h"
+#include "kube-nftd/model/decode.h"
+#include "kube-nftd/source/json_cutter.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BLOCK_SIZE ((size_t)64 * 1024)
+
+/* One file while it is read. */
+struct reading {
+    const char *path;
+    int fd;
+    char *block;
+    size_t length; /* bytes in the block */
+    size_t taken;  /* of them given to a parser */
+    struct json_cutter *cutter;
+
+    object_vec *objects;
+    size_t others; /* objects that are not for us */
+    struct error *err;
+
+    /* The list whose items come at the moment. */
+    size_t items;
+    bool expected_known;
+    int expected; /* the kind of items that carry none */
+};
+
+/* ---- bytes ---- */
+
+/* Fills the block anew. The block is empty then at the end of the file. */
+static int read_block(struct reading *reading)
+{
+    ssize_t n;
+    do
+        n = read(reading->fd, reading->block, BLOCK_SIZE);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return error_set(reading->err, "cannot be read: %s", strerror(errno));
+    reading->length = (size_t)n;
+    reading->taken = 0;
+    return 0;
+}
+
+/* Opens @path without waiting for the other end of a fifo. */
+static enum manifest_result open_regular(struct reading *reading, struct stat *status)
+{
+    reading->fd = open(reading->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (reading->fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+        return MANIFEST_GONE;
+    if (reading->fd < 0 || fstat(reading->fd, status)) {
+        error_set(reading->err, "cannot be opened: %s", strerror(errno));
+        return MANIFEST_BAD;
+    }
+    if (!S_ISREG(status->st_mode)) {
+        error_set(reading->err, "is not a regular file");
+        return MANIFEST_BAD;
+    }
+    return MANIFEST_OK;
+}
+
+/* ---- objects ---- */
+
+static const cJSON *member(const cJSON *object, const char *key)
+{
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, key);
+    return cJSON_IsNull(value) ? NULL : value;
+}
+
+/* What the API server would keep from kube-proxy by its selectors (spec 1.1). */
+static bool is_selected(const cJSON *json, enum object_kind kind)
+{
+    static const char *const excluding[KIND_COUNT] = {
+        [KIND_SERVICE] = "service.kubernetes.io/service-proxy-name",
+        [KIND_ENDPOINTSLICE] = "service.kubernetes.io/headless",
+    };
+    const cJSON *labels = member(member(json, "metadata"), "labels");
+    return !excluding[kind] || !cJSON_GetObjectItemCaseSensitive(labels, excluding[kind]);
+}
+
+static void take_object(struct reading *reading, const cJSON *json, int expected)
+{
+    struct object object = {0};
+    struct error err = {0};
+    enum decode_result result = object_decode(json, expected, &object, &err);
+    if (result == DECODE_OTHER || !is_selected(json, object.kind)) {
+        reading->others++;
+        object_clear(&object);
+    } else {
+        if (result == DECODE_BAD)
+            log_warn("manifests", "%s: %s", reading->path, err.text);
+        if (object.id)
+            vec_push(reading->objects, object);
+        else
+            object_clear(&object);
+    }
+    error_clear(&err);
+}
+
+/* An object that stands for itself. */
+static int take_single(struct reading *reading, const cJSON *json, size_t line)
+{
+    if (cJSON_IsNull(json)) /* an empty document */
+        return 0;
+    if (!cJSON_IsObject(json))
+        return error_set(reading->err, "line %zu: not an object", line);
+    if (!member(json, "kind") || !member(json, "apiVersion")) {
+        log_warn("manifests", "%s: line %zu: an object without kind or apiVersion is left out",
+                 reading->path, line);
+        return 0;
+    }
+    take_object(reading, json, -1);
+    return 0;
+}
+
+/* The kind of items that do not say theirs, once a list. */
+static int learn_expected(struct reading *reading, const cJSON *envelope, size_t line)
+{
+    const cJSON *kind = member(envelope, "kind");
+    if (reading->expected_known)
+        return 0;
+    if (!cJSON_IsString(kind))
+        return error_set(reading->err,
+                         "line %zu: item %zu has no kind, and no kind of its list comes before it",
+                         line, reading->items);
+    if (strcmp(kind->valuestring, "List") == 0)
+        return error_set(reading->err, "line %zu: item %zu of the List has no kind", line,
+                         reading->items);
+    reading->expected = object_kind_of_list(kind->valuestring);
+    reading->expected_known = true;
+    return 0;
+}
+
+/* @envelope is the list so far; only asked for items without a kind. */
+static int take_item(struct reading *reading, const cJSON *json, const cJSON *envelope, size_t line)
+{
+    if (!cJSON_IsObject(json))
+        return error_set(reading->err, "line %zu: item %zu is not an object", line, reading->items);
+    if (member(json, "kind"))
+        return take_single(reading, json, line);
+    if (learn_expected(reading, envelope, line))
+        return -1;
+    take_object(reading, json, reading->expected);
+    return 0;
+}
+
+static void end_list(struct reading *reading)
+{
+    reading->items = 0;
+    reading->expected_known = false;
+}
+
+static int take_top(struct reading *reading, const cJSON *json, size_t line)
+{
+    const cJSON *element;
+    if (cJSON_IsObject(json) && cJSON_IsArray(cJSON_GetObjectItemCaseSensitive(json, "items"))) {
+        end_list(reading);
+        return 0;
+    }
+    if (!cJSON_IsArray(json))
+        return take_single(reading, json, line);
+    cJSON_ArrayForEach (element, json) {
+        if (take_single(reading, element, line))
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- YAML ---- */
+
+static int yaml_input(void *ctx, char *buffer, size_t size, size_t *n)
+{
+    struct reading *reading = ctx;
+    if (reading->taken == reading->length && read_block(reading))
+        return -1;
+    size_t left = reading->length - reading->taken;
+    *n = left < size ? left : size;
+    memcpy(buffer, reading->block + reading->taken, *n);
+    reading->taken += *n;
+    return 0;
+}
+
+static bool take_yaml(void *ctx, const struct yaml_value *value)
+{
+    struct reading *reading = ctx;
+    if (!value->is_item)
+        return take_top(reading, value->json, value->line) == 0;
+    reading->items++;
+    return take_item(reading, value->json, value->envelope, value->line) == 0;
+}
+
+/* ---- JSON ---- */
+
+/* cJSON stopped at @end in @text, which begins at @line. */
+static int json_error(struct reading *reading, const char *text, const char *end, size_t line)
+{
+    size_t column = 1;
+    bool in_first = true;
+    for (const char *p = text; p < end; p++) {
+        column++;
+        if (*p == '\n') {
+            line++;
+            column = 1;
+            in_first = false;
+        }
+    }
+    if (in_first) /* where in its line the value begins is not known */
+        return error_set(reading->err, "line %zu: not JSON from byte %zu of the value on", line,
+                         column);
+    return error_set(reading->err, "line %zu column %zu: not JSON", line, column);
+}
+
+static cJSON *parse_json(struct reading *reading, const char *text, size_t length)
+{
+    const char *end = text;
+    cJSON *json = cJSON_ParseWithLengthOpts(text, length + 1, &end, true);
+    if (!json)
+        json_error(reading, text, end, json_cutter_line(reading->cutter));
+    return json;
+}
+
+static int take_json_item(struct reading *reading, const cJSON *json)
+{
+    cJSON *envelope = NULL;
+    if (!member(json, "kind") && !reading->expected_known) {
+        char *text = json_cutter_envelope(reading->cutter);
+        envelope = cJSON_Parse(text);
+        free(text);
+    }
+    int result = take_item(reading, json, envelope, json_cutter_line(reading->cutter));
+    cJSON_Delete(envelope);
+    return result;
+}
+
+static bool take_json(void *ctx, const char *text, size_t length, bool is_item)
+{
+    struct reading *reading = ctx;
+    cJSON *json = parse_json(reading, text, length);
+    if (!json)
+        return false;
+    reading->items += is_item;
+    int result = is_item ? take_json_item(reading, json)
+                         : take_top(reading, json, json_cutter_line(reading->cutter));
+    cJSON_Delete(json);
+    return result == 0;
+}
+
+static int feed_json(struct reading *reading)
+{
+    while (reading->length > 0) {
+        if (json_cutter_feed(reading->cutter, reading->block + reading->taken,
+                             reading->length - reading->taken, reading->err) ||
+            read_block(reading))
+            return -1;
+    }
+    return json_cutter_finish(reading->cutter, reading->err);
+}
+
+static int read_json(struct reading *reading)
+{
+    reading->cutter = json_cutter_new(SIZE_MAX, take_json, reading);
+    int result = feed_json(reading);
+    json_cutter_free(reading->cutter);
+    return result;
+}
+
+/* ---- the file ---- */
+
+/* Tells JSON by its first byte, and steps over a byte order mark before it. */
+static bool looks_like_json(struct reading *reading)
+{
+    static const char mark[] = "\xef\xbb\xbf";
+    size_t skip = 0;
+    if (reading->length >= strlen(mark) && memcmp(reading->block, mark, strlen(mark)) == 0)
+        skip = strlen(mark);
+    size_t at = skip;
+    while (at < reading->length && strchr(" \t\r\n", reading->block[at]) && reading->block[at])
+        at++;
+    if (at == reading->length || (reading->block[at] != '{' && reading->block[at] != '['))
+        return false;
+    reading->taken = skip;
+    return true;
+}
+
+static int read_objects(struct reading *reading)
+{
+    if (read_block(reading))
+        return -1;
+    if (looks_like_json(reading))
+        return read_json(reading);
+    return yaml_read_from(yaml_input, take_yaml, reading, reading->err);
+}
+
+enum manifest_result manifest_file_read(const char *path, object_vec *objects, struct stat *status,
+                                        struct error *err)
+{
+    struct reading reading = {.path = path, .fd = -1, .objects = objects, .err = err};
+    enum manifest_result result = open_regular(&reading, status);
+    if (result == MANIFEST_OK) {
+        reading.block = xreallocarray(NULL, BLOCK_SIZE, 1);
+        if (read_objects(&reading))
+            result = MANIFEST_BAD;
+        free(reading.block);
+    }
+    if (reading.fd >= 0)
+        close(reading.fd);
+    if (result == MANIFEST_OK && reading.others > 0)
+        log_debug(2, "manifests", "%s: left out objects of other kinds or proxies count=%zu", path,
+                  reading.others);
+    if (result != MANIFEST_OK)
+        object_vec_clear(objects);
+    return result;
+}
