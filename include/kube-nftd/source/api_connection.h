@@ -1,0 +1,39 @@
+/*
+ * The way to the API server, in libcurl's terms: address, TLS, proxy, time limits of connections.
+ * Part of apiserver.c; no other file knows curl.
+ */
+#ifndef KUBE_NFTD_SOURCE_API_CONNECTION_H
+#define KUBE_NFTD_SOURCE_API_CONNECTION_H
+
+#include "kube-nftd/base/error.h"
+#include "kube-nftd/config/client_config.h"
+
+#include <curl/curl.h>
+#include <stdbool.h>
+
+struct api_connection {
+    const struct client_config *config; /* borrowed */
+    char *base;                         /* what stands before the path in URLs */
+    bool secure;                        /* https: credentials may be sent */
+    /* Where the certificate is checked against a name of its own; else NULL. */
+    struct curl_slist *connect_to;
+    char *host_header;
+};
+
+/** Understands the server's URL. -1 if it is none; nothing is left in @connection then. */
+int api_connection_init(struct api_connection *connection, const struct client_config *config,
+                        struct error *err);
+
+void api_connection_clear(struct api_connection *connection);
+
+/** Sets all options of @easy but those of the single request. Borrows @connection for it. */
+CURLcode api_connection_apply(const struct api_connection *connection, CURL *easy);
+
+/* Keeps the first failure of several curl_easy_setopt() calls in @code. */
+#define CURL_SET(code, easy, option, value)                                                        \
+    do {                                                                                           \
+        if (!(code))                                                                               \
+            (code) = curl_easy_setopt(easy, option, value);                                        \
+    } while (0)
+
+#endif

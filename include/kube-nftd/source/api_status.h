@@ -1,0 +1,25 @@
+/* What the API server says when it refuses something: a Status object, or plain text (spec 10.3).
+ */
+#ifndef KUBE_NFTD_SOURCE_API_STATUS_H
+#define KUBE_NFTD_SOURCE_API_STATUS_H
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+
+struct api_status {
+    long code;          /* the Status's, or else the HTTP status */
+    char *message;      /* owned, of bounded length; never NULL, perhaps "" */
+    double retry_after; /* seconds that the server asks to wait, or -1 */
+    bool expired;       /* the resourceVersion or page is older than the server's history */
+    bool too_large;     /* the resourceVersion is from the server's future */
+};
+
+/** Reads a Status, the object of an ERROR event. Fields that are missing or mistyped are none. */
+void api_status_from_json(const cJSON *json, struct api_status *out);
+
+/** Reads the @body of an answer with HTTP status @code, whatever it holds. */
+void api_status_from_body(long code, const char *body, struct api_status *out);
+
+void api_status_clear(struct api_status *status);
+
+#endif

@@ -1,0 +1,53 @@
+/*
+ * GET requests to the API server, several at once over one connection where HTTP/2 is offered:
+ * libcurl's multi interface on the libev loop. Knows TLS and tokens, not objects.
+ */
+#ifndef KUBE_NFTD_SOURCE_APISERVER_H
+#define KUBE_NFTD_SOURCE_APISERVER_H
+
+#include "kube-nftd/base/error.h"
+#include "kube-nftd/config/client_config.h"
+
+#include <stddef.h>
+
+struct ev_loop;
+struct apiserver;
+struct api_request;
+
+/* How a request ended. */
+struct api_result {
+    long status;           /* HTTP status, 0 if no answer came */
+    double retry_after;    /* seconds from Retry-After, or -1 */
+    const char *transport; /* why the transfer failed, or NULL for a whole body; borrowed. The same
+                            * for the same trouble: no times or counts in it */
+};
+
+struct api_request_ops {
+    /* The server has answered 200; what comes may take its time. May be NULL. */
+    void (*opened)(void *ctx);
+    /* Bytes of the body of a 200 answer as they come. Returns -1 to end the request (done follows).
+     */
+    int (*data)(void *ctx, const char *bytes, size_t length);
+    /* The request is over and freed; called once, unless it was cancelled. @body is the (bounded)
+     * start of the body of an answer other than 200, else "". */
+    void (*done)(void *ctx, const struct api_result *result, const char *body);
+};
+
+/** A client on @loop. Borrows @config, which must outlive it. */
+struct apiserver *apiserver_new(struct ev_loop *loop, const struct client_config *config,
+                                struct error *err);
+
+/** Cancels every request and frees the client. Not to be called from a request's callback. */
+void apiserver_free(struct apiserver *apiserver);
+
+/**
+ * Starts GET @path (with its query, already escaped). @timeout: seconds for the whole transfer.
+ * Returns the request, for apiserver_cancel(); NULL with an error if it could not be started.
+ */
+struct api_request *apiserver_get(struct apiserver *apiserver, const char *path, double timeout,
+                                  const struct api_request_ops *ops, void *ctx, struct error *err);
+
+/** Ends @request without calling done. Fine from any callback but its own done. */
+void apiserver_cancel(struct api_request *request);
+
+#endif

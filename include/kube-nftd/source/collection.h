@@ -1,0 +1,28 @@
+/* What is asked of the API server (spec 1.1 and 10.1): the paths of lists and watches. */
+#ifndef KUBE_NFTD_SOURCE_COLLECTION_H
+#define KUBE_NFTD_SOURCE_COLLECTION_H
+
+#include "kube-nftd/model/object.h"
+
+/* All objects of a kind that kube-proxy asks for; of Nodes the one with this name. */
+struct collection {
+    enum object_kind kind;
+    char *node_name; /* owned; NULL for the other kinds */
+};
+
+/** The name that RBAC rules know the collection by: "endpointslices.discovery.k8s.io". */
+const char *collection_resource(const struct collection *collection);
+
+/**
+ * The path of a list, which the caller frees. @version: "not older than", or NULL for the newest.
+ * @limited asks for pages, whatever the server makes of it; @token, if not NULL, for the page
+ * behind it (then @version must be NULL).
+ */
+char *collection_list_path(const struct collection *collection, const char *version, bool limited,
+                           const char *token);
+
+/** The path of a watch from @version for @seconds, which the caller frees. */
+char *collection_watch_path(const struct collection *collection, const char *version,
+                            unsigned seconds);
+
+#endif

@@ -1,0 +1,42 @@
+/*
+ * Collects the objects of a list over its pages, as the bytes come. Nothing of it is of use before
+ * the last page is whole.
+ */
+#ifndef KUBE_NFTD_SOURCE_LIST_READER_H
+#define KUBE_NFTD_SOURCE_LIST_READER_H
+
+#include "kube-nftd/base/error.h"
+#include "kube-nftd/model/object.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct json_cutter;
+
+/* Starts zeroed, but for the kind. */
+struct list_reader {
+    enum object_kind kind;
+    object_vec objects;
+    char *version;      /* the list's resourceVersion, that of its first page */
+    char *token;        /* of the next page; NULL if the last page was the last one */
+    size_t bad_objects; /* of all lists; they are in @objects without payload if they have an id */
+
+    struct json_cutter *cutter;
+    bool has_envelope;   /* the page's metadata was seen */
+    struct error broken; /* why the callback stopped the cutter */
+};
+
+/** Forgets everything but the count of bad objects, for a new list. */
+void list_reader_reset(struct list_reader *reader);
+
+/** Gets ready for the next page. The token of the last one stays until it ends. */
+void list_reader_begin_page(struct list_reader *reader);
+
+/** Takes bytes of the page. -1: it is no list of the kind. */
+int list_reader_feed(struct list_reader *reader, const char *bytes, size_t length,
+                     struct error *err);
+
+/** The page is over. -1: it is no whole page. */
+int list_reader_end_page(struct list_reader *reader, struct error *err);
+
+#endif

@@ -1,0 +1,406 @@
+/*
+ * libcurl's multi interface on libev: curl says which descriptors and which time it waits for
+ * (on_socket, on_timeout), libev says when they are due, and curl_multi_socket_action() does the
+ * work. With api_connection.c the only file that knows curl.
+ *
+ * curl forbids adding and removing transfers inside its own callbacks. So inside of them
+ * (in_curl) requests are only marked, and settle() does the rest when curl has returned; done is
+ * called out there too, when the request is already gone.
+ */
+#include "kube-nftd/source/apiserver.h"
+
+#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base/log.h"
+#include "kube-nftd/base/vec.h"
+#include "kube-nftd/source/api_connection.h"
+#include "kube-nftd/source/bearer.h"
+
+#include <curl/curl.h>
+#include <ev.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <utlist.h>
+
+/* What is kept of the body of an error. */
+#define BODY_LIMIT 8192
+
+struct apiserver {
+    struct ev_loop *loop;
+    CURLM *multi;
+    struct ev_timer timer;
+    struct api_request *requests;
+    struct bearer bearer;
+    struct api_connection connection;
+    char *user_agent;
+    bool in_curl;
+};
+
+struct api_request {
+    struct api_request *prev, *next;
+    struct apiserver *apiserver;
+    struct api_request_ops ops;
+    void *ctx;
+    CURL *easy;
+    struct curl_slist *headers;
+    char error[CURL_ERROR_SIZE];
+    VEC(char) body;
+    bool added;     /* curl has it */
+    bool cancelled; /* nobody wants to hear of it any more */
+    bool opened;
+    bool stopped; /* its data callback wants no more */
+};
+
+/* A descriptor that curl waits for. */
+struct socket_watch {
+    struct ev_io io;
+    struct apiserver *apiserver;
+};
+
+static long status_of(const struct api_request *request)
+{
+    long status = 0;
+    curl_easy_getinfo(request->easy, CURLINFO_RESPONSE_CODE, &status);
+    return status;
+}
+
+/* --------------------------------------------------------- one transfer */
+
+/* Called with each header line; the empty one ends them. */
+static size_t on_header(char *line, size_t size, size_t n, void *ctx)
+{
+    struct api_request *request = ctx;
+    bool end = size * n > 0 && (line[0] == '\r' || line[0] == '\n');
+    if (end && !request->opened && !request->cancelled && status_of(request) == 200) {
+        request->opened = true;
+        if (request->ops.opened)
+            request->ops.opened(request->ctx);
+    }
+    return size * n;
+}
+
+static size_t on_body(char *bytes, size_t size, size_t n, void *ctx)
+{
+    struct api_request *request = ctx;
+    size_t length = size * n;
+    if (request->cancelled)
+        return 0;
+    if (status_of(request) == 200) {
+        request->stopped = request->ops.data(request->ctx, bytes, length) < 0;
+        return request->stopped || request->cancelled ? 0 : length;
+    }
+    size_t kept = BODY_LIMIT - request->body.n;
+    if (kept > length)
+        kept = length;
+    if (kept > 0) {
+        vec_reserve(&request->body, kept);
+        memcpy(request->body.v + request->body.n, bytes, kept);
+        request->body.n += kept;
+    }
+    return length;
+}
+
+static CURLcode set_request(struct api_request *request, const char *url, double timeout)
+{
+    CURL *easy = request->easy;
+    CURLcode code = CURLE_OK;
+    CURL_SET(code, easy, CURLOPT_URL, url);
+    CURL_SET(code, easy, CURLOPT_HTTPHEADER, request->headers);
+    CURL_SET(code, easy, CURLOPT_USERAGENT, request->apiserver->user_agent);
+    /* Long lists come compressed; watches never do, whatever they are asked for. */
+    CURL_SET(code, easy, CURLOPT_ACCEPT_ENCODING, "gzip");
+    CURL_SET(code, easy, CURLOPT_TIMEOUT_MS, (long)(timeout * 1000));
+    CURL_SET(code, easy, CURLOPT_HEADERFUNCTION, on_header);
+    CURL_SET(code, easy, CURLOPT_HEADERDATA, request);
+    CURL_SET(code, easy, CURLOPT_WRITEFUNCTION, on_body);
+    CURL_SET(code, easy, CURLOPT_WRITEDATA, request);
+    CURL_SET(code, easy, CURLOPT_PRIVATE, request);
+    CURL_SET(code, easy, CURLOPT_ERRORBUFFER, request->error);
+    return code;
+}
+
+static void add_header(struct api_request *request, const char *name, const char *value)
+{
+    char *line = xasprintf("%s: %s", name, value);
+    struct curl_slist *list = curl_slist_append(request->headers, line);
+    if (!list)
+        alloc_failed();
+    request->headers = list;
+    /* It may hold the token. */
+    explicit_bzero(line, strlen(line));
+    free(line);
+}
+
+static int set_headers(struct api_request *request, struct error *err)
+{
+    struct apiserver *a = request->apiserver;
+    const char *token = NULL;
+    add_header(request, "Accept", "application/json");
+    if (a->connection.host_header)
+        add_header(request, "Host", a->connection.host_header);
+    if (!a->connection.secure)
+        return 0;
+    if (bearer_get(&a->bearer, &token, err) < 0)
+        return -1;
+    if (token) {
+        char *value = xasprintf("Bearer %s", token);
+        add_header(request, "Authorization", value);
+        explicit_bzero(value, strlen(value));
+        free(value);
+    }
+    return 0;
+}
+
+static int set_options(struct api_request *request, const char *path, double timeout,
+                       struct error *err)
+{
+    const struct apiserver *a = request->apiserver;
+    char *url = xasprintf("%s%s", a->connection.base, path);
+    CURLcode code = set_request(request, url, timeout);
+    if (!code)
+        code = api_connection_apply(&a->connection, request->easy);
+    free(url);
+    return code ? error_set(err, "cannot prepare a request: %s", curl_easy_strerror(code)) : 0;
+}
+
+/* Frees a request that curl and the list do not have. */
+static void request_destroy(struct api_request *request)
+{
+    curl_easy_cleanup(request->easy);
+    curl_slist_free_all(request->headers);
+    vec_free(&request->body);
+    free(request);
+}
+
+static void request_free(struct api_request *request)
+{
+    struct apiserver *a = request->apiserver;
+    if (request->added)
+        curl_multi_remove_handle(a->multi, request->easy);
+    DL_DELETE(a->requests, request);
+    request_destroy(request);
+}
+
+/* "Failed to connect to 10.0.0.1 port 6443 after 3 ms: ..." without the time. */
+static char *connect_text(const struct api_request *request)
+{
+    long number = 0;
+    const char *after = strstr(request->error, " after ");
+    int length = after ? (int)(after - request->error) : (int)strlen(request->error);
+    curl_easy_getinfo(request->easy, CURLINFO_OS_ERRNO, &number);
+    const char *reason = number ? strerror((int)number) : curl_easy_strerror(CURLE_COULDNT_CONNECT);
+    return length ? xasprintf("%.*s: %s", length, request->error, reason) : xstrdup(reason);
+}
+
+/* Why @request failed, for the caller to free; NULL for CURLE_OK. curl's own texts are fine where
+ * they name no times and counts, which would make old trouble look new. */
+static char *transport_text(const struct api_request *request, CURLcode code)
+{
+    if (code == CURLE_OK)
+        return NULL;
+    if (request->stopped)
+        return xstrdup("what came is of no use");
+    switch (code) {
+    case CURLE_OPERATION_TIMEDOUT:
+        return xstrdup(status_of(request) ? "the answer did not end in time" : "no answer in time");
+    case CURLE_COULDNT_CONNECT:
+        return connect_text(request);
+    case CURLE_PARTIAL_FILE:
+    case CURLE_HTTP2:
+    case CURLE_HTTP2_STREAM:
+        return xstrdup("the connection was cut");
+    default:
+        return xstrdup(*request->error ? request->error : curl_easy_strerror(code));
+    }
+}
+
+/* curl is done with @request: out with it, then tell. */
+static void request_finish(struct api_request *request, CURLcode code)
+{
+    struct api_request_ops ops = request->ops;
+    void *ctx = request->ctx;
+    curl_off_t retry_after = 0;
+    curl_easy_getinfo(request->easy, CURLINFO_RETRY_AFTER, &retry_after);
+    char *transport = transport_text(request, code);
+    char *body = xstrndup(request->body.v ? request->body.v : "", request->body.n);
+    struct api_result result = {
+        .status = status_of(request),
+        .retry_after = retry_after > 0 ? (double)retry_after : -1,
+        .transport = transport,
+    };
+    log_debug(6, "apiserver", "answer status=%ld transport=\"%s\"", result.status,
+              transport ? transport : "");
+    request_free(request);
+    ops.done(ctx, &result, body);
+    free(transport);
+    free(body);
+}
+
+/* ------------------------------------------------------- curl on the loop */
+
+static void request_begin(struct api_request *request)
+{
+    request->added = true;
+    if (curl_multi_add_handle(request->apiserver->multi, request->easy))
+        alloc_failed(); /* it can fail for no other reason */
+}
+
+/* Catches up with what was only marked while curl was at work. */
+static void settle(struct apiserver *a)
+{
+    struct api_request *request, *next;
+    DL_FOREACH_SAFE(a->requests, request, next)
+    {
+        if (request->cancelled) {
+            request_free(request);
+        } else if (!request->added) {
+            request_begin(request);
+        }
+    }
+}
+
+static void act(struct apiserver *a, curl_socket_t fd, int events)
+{
+    int left;
+    a->in_curl = true;
+    CURLMcode code = curl_multi_socket_action(a->multi, fd, events, &left);
+    a->in_curl = false;
+    if (code)
+        log_error("apiserver", "libcurl: %s", curl_multi_strerror(code));
+    settle(a);
+    CURLMsg *message;
+    while ((message = curl_multi_info_read(a->multi, &left)) != NULL) {
+        struct api_request *request = NULL;
+        if (message->msg != CURLMSG_DONE)
+            continue;
+        curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &request);
+        request_finish(request, message->data.result);
+    }
+}
+
+static void on_ready(struct ev_loop *loop, struct ev_io *io, int events)
+{
+    struct socket_watch *watch = (struct socket_watch *)(void *)io;
+    (void)loop;
+    int mask =
+        (events & EV_READ ? CURL_CSELECT_IN : 0) | (events & EV_WRITE ? CURL_CSELECT_OUT : 0);
+    /* The watch may be gone when this returns. */
+    act(watch->apiserver, io->fd, mask);
+}
+
+static void on_due(struct ev_loop *loop, struct ev_timer *timer, int events)
+{
+    (void)loop;
+    (void)events;
+    act(timer->data, CURL_SOCKET_TIMEOUT, 0);
+}
+
+static int on_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, void *socket_ctx)
+{
+    struct apiserver *a = ctx;
+    struct socket_watch *watch = socket_ctx;
+    (void)easy;
+    if (watch)
+        ev_io_stop(a->loop, &watch->io);
+    if (what == CURL_POLL_REMOVE) {
+        free(watch);
+        curl_multi_assign(a->multi, fd, NULL);
+        return 0;
+    }
+    if (!watch) {
+        watch = xcalloc(1, sizeof(*watch));
+        watch->apiserver = a;
+        curl_multi_assign(a->multi, fd, watch);
+    }
+    int events = (what & CURL_POLL_IN ? EV_READ : 0) | (what & CURL_POLL_OUT ? EV_WRITE : 0);
+    ev_io_init(&watch->io, on_ready, fd, events);
+    ev_io_start(a->loop, &watch->io);
+    return 0;
+}
+
+static int on_timeout(CURLM *multi, long milliseconds, void *ctx)
+{
+    struct apiserver *a = ctx;
+    (void)multi;
+    ev_timer_stop(a->loop, &a->timer);
+    if (milliseconds >= 0) {
+        ev_timer_set(&a->timer, (double)milliseconds / 1000, 0.);
+        ev_timer_start(a->loop, &a->timer);
+    }
+    return 0;
+}
+
+/* ----------------------------------------------------------------- public */
+
+struct apiserver *apiserver_new(struct ev_loop *loop, const struct client_config *config,
+                                struct error *err)
+{
+    struct utsname host = {0};
+    uname(&host);
+    if (curl_global_init(CURL_GLOBAL_DEFAULT))
+        alloc_failed();
+    struct apiserver *a = xcalloc(1, sizeof(*a));
+    a->loop = loop;
+    a->user_agent = xasprintf("kube-nftd/" KUBE_NFTD_VERSION " (linux/%s)", host.machine);
+    bearer_init(&a->bearer, config->token, config->token_file);
+    ev_init(&a->timer, on_due);
+    a->timer.data = a;
+    a->multi = curl_multi_init();
+    if (!a->multi)
+        alloc_failed();
+    curl_multi_setopt(a->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
+    curl_multi_setopt(a->multi, CURLMOPT_SOCKETDATA, a);
+    curl_multi_setopt(a->multi, CURLMOPT_TIMERFUNCTION, on_timeout);
+    curl_multi_setopt(a->multi, CURLMOPT_TIMERDATA, a);
+    curl_multi_setopt(a->multi, CURLMOPT_PIPELINING, CURLPIPE_MULTIPLEX);
+    if (api_connection_init(&a->connection, config, err) < 0) {
+        apiserver_free(a);
+        return NULL;
+    }
+    if (!a->connection.secure && (config->token || config->token_file))
+        log_warn("apiserver", "the token is not sent over plain http server=%s", config->server);
+    return a;
+}
+
+void apiserver_free(struct apiserver *a)
+{
+    struct api_request *request, *next;
+    if (!a)
+        return;
+    DL_FOREACH_SAFE(a->requests, request, next) request_free(request);
+    curl_multi_cleanup(a->multi);
+    ev_timer_stop(a->loop, &a->timer);
+    api_connection_clear(&a->connection);
+    bearer_clear(&a->bearer);
+    free(a->user_agent);
+    free(a);
+    curl_global_cleanup();
+}
+
+struct api_request *apiserver_get(struct apiserver *a, const char *path, double timeout,
+                                  const struct api_request_ops *ops, void *ctx, struct error *err)
+{
+    struct api_request *request = xcalloc(1, sizeof(*request));
+    request->apiserver = a;
+    request->ops = *ops;
+    request->ctx = ctx;
+    request->easy = curl_easy_init();
+    if (!request->easy)
+        alloc_failed();
+    if (set_headers(request, err) < 0 || set_options(request, path, timeout, err) < 0) {
+        request_destroy(request);
+        return NULL;
+    }
+    DL_APPEND(a->requests, request);
+    log_debug(6, "apiserver", "GET %s%s", a->connection.base, path);
+    if (!a->in_curl)
+        request_begin(request);
+    return request;
+}
+
+void apiserver_cancel(struct api_request *request)
+{
+    if (request->apiserver->in_curl)
+        request->cancelled = true;
+    else
+        request_free(request);
+}

@@ -1,0 +1,96 @@
+#include "kube-nftd/source/collection.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PAGE_SIZE "500"
+
+static const struct {
+    const char *resource;
+    const char *path;
+    const char *label_selector;
+    const char *field_selector; /* a name to select by goes behind it */
+} collections[KIND_COUNT] = {
+    [KIND_SERVICE] = {"services", "/api/v1/services", "!service.kubernetes.io/service-proxy-name",
+                      "spec.clusterIP!=None"},
+    [KIND_ENDPOINTSLICE] = {"endpointslices.discovery.k8s.io",
+                            "/apis/discovery.k8s.io/v1/endpointslices",
+                            "!service.kubernetes.io/headless", NULL},
+    [KIND_NODE] = {"nodes", "/api/v1/nodes", NULL, "metadata.name="},
+};
+
+const char *collection_resource(const struct collection *collection)
+{
+    return collections[collection->kind].resource;
+}
+
+/* Percent-encodes all but RFC 3986's unreserved characters. */
+static char *escape(const char *text)
+{
+    static const char unreserved[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                     "0123456789-._~";
+    static const char hex[] = "0123456789ABCDEF";
+    char *out = xcalloc(strlen(text) * 3 + 1, 1);
+    char *at = out;
+    for (const char *s = text; *s; s++) {
+        if (strchr(unreserved, *s)) {
+            *at++ = *s;
+            continue;
+        }
+        *at++ = '%';
+        *at++ = hex[(unsigned char)*s >> 4];
+        *at++ = hex[(unsigned char)*s & 15];
+    }
+    return out;
+}
+
+/* Puts another parameter behind @path. */
+static void add(char **path, const char *key, const char *value)
+{
+    char *escaped = escape(value);
+    char *longer = xasprintf("%s%c%s=%s", *path, strchr(*path, '?') ? '&' : '?', key, escaped);
+    free(escaped);
+    free(*path);
+    *path = longer;
+}
+
+static char *selected_path(const struct collection *collection)
+{
+    char *path = xstrdup(collections[collection->kind].path);
+    const char *label = collections[collection->kind].label_selector;
+    const char *field = collections[collection->kind].field_selector;
+    if (label)
+        add(&path, "labelSelector", label);
+    if (field) {
+        char *name = xasprintf("%s%s", field, collection->node_name ? collection->node_name : "");
+        add(&path, "fieldSelector", name);
+        free(name);
+    }
+    return path;
+}
+
+char *collection_list_path(const struct collection *collection, const char *version, bool limited,
+                           const char *token)
+{
+    char *path = selected_path(collection);
+    if (version)
+        add(&path, "resourceVersion", version);
+    if (limited || token)
+        add(&path, "limit", PAGE_SIZE);
+    if (token)
+        add(&path, "continue", token);
+    return path;
+}
+
+char *collection_watch_path(const struct collection *collection, const char *version,
+                            unsigned seconds)
+{
+    char *path = selected_path(collection);
+    char *length = xasprintf("%u", seconds);
+    add(&path, "watch", "true");
+    add(&path, "allowWatchBookmarks", "true");
+    add(&path, "resourceVersion", version);
+    add(&path, "timeoutSeconds", length);
+    free(length);
+    return path;
+}

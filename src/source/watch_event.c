@@ -1,0 +1,104 @@
+#include "kube-nftd/source/watch_event.h"
+
+#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/model/decode.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    enum watch_event_type type;
+} types[] = {
+    {"ADDED", WATCH_PUT},         {"MODIFIED", WATCH_PUT}, {"DELETED", WATCH_REMOVE},
+    {"BOOKMARK", WATCH_BOOKMARK}, {"ERROR", WATCH_ERROR},
+};
+
+static int find_type(const cJSON *json, enum watch_event_type *type, struct error *err)
+{
+    const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "type"));
+    if (!name)
+        return error_set(err, "an event without a type");
+    for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++) {
+        if (strcmp(types[i].name, name) == 0) {
+            *type = types[i].type;
+            return 0;
+        }
+    }
+    return error_set(err, "an event of the unknown type \"%.40s\"", name);
+}
+
+int watch_object_decode(const cJSON *json, enum object_kind kind, struct object *object,
+                        struct error *err)
+{
+    *object = (struct object){.kind = kind};
+    switch (object_decode(json, (int)kind, object, err)) {
+    case DECODE_OK:
+        if (object->kind == kind)
+            return 0;
+        error_set(err, "a %s where a %s was expected", object_kind_name(object->kind),
+                  object_kind_name(kind));
+        object_clear(object);
+        break;
+    case DECODE_OTHER:
+        error_set(err, "an object of an unknown kind where a %s was expected",
+                  object_kind_name(kind));
+        break;
+    case DECODE_BAD:
+        break;
+    }
+    object->kind = kind;
+    return -1;
+}
+
+static void decode_object(const cJSON *json, enum object_kind kind, struct watch_event *event)
+{
+    if (watch_object_decode(json, kind, &event->object, &event->problem) == 0)
+        return;
+    /* What goes needs no more than a name. */
+    if (event->type == WATCH_REMOVE && event->object.id)
+        error_clear(&event->problem);
+    else
+        event->type = WATCH_BAD;
+}
+
+static int decode(const cJSON *json, enum object_kind kind, struct watch_event *event,
+                  struct error *err)
+{
+    const cJSON *object = cJSON_GetObjectItemCaseSensitive(json, "object");
+    if (find_type(json, &event->type, err) < 0)
+        return -1;
+    if (!cJSON_IsObject(object))
+        return error_set(err, "an event without an object");
+    if (event->type == WATCH_ERROR) {
+        api_status_from_json(object, &event->status);
+        return 0;
+    }
+    const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(object, "metadata");
+    const char *version =
+        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(metadata, "resourceVersion"));
+    if (version && *version)
+        event->version = xstrdup(version);
+    if (event->type != WATCH_BOOKMARK)
+        decode_object(object, kind, event);
+    return 0;
+}
+
+int watch_event_decode(const char *text, size_t length, enum object_kind kind,
+                       struct watch_event *event, struct error *err)
+{
+    *event = (struct watch_event){0};
+    cJSON *json = cJSON_ParseWithLength(text, length);
+    int rc = json ? decode(json, kind, event, err) : error_set(err, "a line that is not JSON");
+    cJSON_Delete(json);
+    return rc;
+}
+
+void watch_event_clear(struct watch_event *event)
+{
+    object_clear(&event->object);
+    api_status_clear(&event->status);
+    error_clear(&event->problem);
+    free(event->version);
+    event->version = NULL;
+}

@@ -1,0 +1,123 @@
+#include "kube-nftd/source/api_status.h"
+
+#include "unit.h"
+
+#include <string.h>
+
+/* Answers of a kube-apiserver 1.36. */
+#define TOO_LARGE                                                                                  \
+    "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\","           \
+    "\"message\":\"Timeout: Too large resource version: 99999999, current: 674\","                 \
+    "\"reason\":\"Timeout\",\"details\":{\"causes\":[{\"reason\":\"ResourceVersionTooLarge\","     \
+    "\"message\":\"Too large resource version\"}],\"retryAfterSeconds\":1},\"code\":504}\n"
+#define TIMED_OUT                                                                                  \
+    "{\"metadata\":{},\"status\":\"Failure\",\"message\":\"Timeout: request did not complete "     \
+    "within the allotted timeout\",\"reason\":\"Timeout\",\"details\":{},\"code\":504}"
+#define TOO_OLD                                                                                    \
+    "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\","           \
+    "\"message\":\"too old resource version: 1166 (1192)\",\"reason\":\"Expired\",\"code\":410}"
+
+static struct api_status from_body(long code, const char *body)
+{
+    struct api_status status;
+    api_status_from_body(code, body, &status);
+    ck_assert_int_eq(status.code, code);
+    return status;
+}
+
+static struct api_status from_json(const char *text)
+{
+    struct api_status status;
+    cJSON *json = cJSON_Parse(text);
+    ck_assert_ptr_nonnull(json);
+    api_status_from_json(json, &status);
+    cJSON_Delete(json);
+    return status;
+}
+
+START_TEST(version_from_the_future)
+{
+    struct api_status status = from_body(504, TOO_LARGE);
+    ck_assert(status.too_large && !status.expired);
+    ck_assert_double_eq(status.retry_after, 1);
+    api_status_clear(&status);
+    status = from_body(504, TIMED_OUT);
+    ck_assert(!status.too_large && !status.expired);
+    ck_assert_double_eq(status.retry_after, -1);
+    ck_assert_ptr_nonnull(strstr(status.message, "did not complete"));
+    api_status_clear(&status);
+}
+END_TEST
+
+START_TEST(version_from_the_past)
+{
+    struct api_status status = from_json(TOO_OLD);
+    ck_assert(status.expired && !status.too_large);
+    ck_assert_int_eq(status.code, 410);
+    ck_assert_str_eq(status.message, "too old resource version: 1166 (1192)");
+    api_status_clear(&status);
+    status = from_json("{\"reason\":\"Gone\"}");
+    ck_assert(status.expired);
+    ck_assert_int_eq(status.code, 0);
+    api_status_clear(&status);
+    status = from_body(410, "");
+    ck_assert(status.expired);
+    api_status_clear(&status);
+}
+END_TEST
+
+START_TEST(plain_text)
+{
+    struct api_status status = from_body(429, " Too many requests, please try again later. \r\nx");
+    ck_assert_str_eq(status.message, "Too many requests, please try again later.");
+    api_status_clear(&status);
+    status = from_body(404, "404 page not found\n"); /* begins like a JSON number */
+    ck_assert_str_eq(status.message, "404 page not found");
+    api_status_clear(&status);
+    status = from_body(502, "");
+    ck_assert_str_eq(status.message, "");
+    api_status_clear(&status);
+}
+END_TEST
+
+START_TEST(mistyped_fields)
+{
+    struct api_status status = from_json("{\"code\":1e300,\"message\":7,\"reason\":[],"
+                                         "\"details\":{\"retryAfterSeconds\":-4,\"causes\":[3]}}");
+    ck_assert_int_eq(status.code, 0);
+    ck_assert_str_eq(status.message, "");
+    ck_assert_double_eq(status.retry_after, -1);
+    api_status_clear(&status);
+    status = from_json("[]");
+    ck_assert_int_eq(status.code, 0);
+    api_status_clear(&status);
+}
+END_TEST
+
+START_TEST(long_messages_are_cut_between_characters)
+{
+    char *body = calloc(2001, 1);
+    for (size_t i = 0; i < 2000; i += 2)
+        body[i] = '\xc3', body[i + 1] = '\xa4';
+    body[0] = body[1] = 'x';
+    struct api_status status = from_body(500, body);
+    ck_assert_uint_eq(strlen(status.message), 500);
+    api_status_clear(&status);
+    memmove(body, body + 1, 2000); /* now 500 is inside a character */
+    status = from_body(500, body);
+    ck_assert_uint_eq(strlen(status.message), 499);
+    api_status_clear(&status);
+    free(body);
+}
+END_TEST
+
+static void add_tests(TCase *tcase)
+{
+    tcase_add_test(tcase, version_from_the_future);
+    tcase_add_test(tcase, version_from_the_past);
+    tcase_add_test(tcase, plain_text);
+    tcase_add_test(tcase, mistyped_fields);
+    tcase_add_test(tcase, long_messages_are_cut_between_characters);
+}
+
+UNIT_MAIN("api_status", add_tests)

@@ -1,0 +1,58 @@
+#include "kube-nftd/source/collection.h"
+
+#include "unit.h"
+
+static void expect(char *path, const char *expected)
+{
+    ck_assert_str_eq(path, expected);
+    free(path);
+}
+
+#define SERVICES                                                                                   \
+    "/api/v1/services?labelSelector=%21service.kubernetes.io%2Fservice-proxy-name"                 \
+    "&fieldSelector=spec.clusterIP%21%3DNone"
+#define SLICES                                                                                     \
+    "/apis/discovery.k8s.io/v1/endpointslices?labelSelector=%21service.kubernetes.io%2Fheadless"
+
+START_TEST(lists)
+{
+    struct collection services = {.kind = KIND_SERVICE};
+    struct collection slices = {.kind = KIND_ENDPOINTSLICE};
+    expect(collection_list_path(&services, "0", true, NULL),
+           SERVICES "&resourceVersion=0&limit=500");
+    expect(collection_list_path(&slices, "1234", false, NULL), SLICES "&resourceVersion=1234");
+    expect(collection_list_path(&slices, NULL, false, NULL), SLICES);
+    expect(collection_list_path(&slices, NULL, false, "a+/="),
+           SLICES "&limit=500&continue=a%2B%2F%3D");
+}
+END_TEST
+
+START_TEST(watches)
+{
+    struct collection services = {.kind = KIND_SERVICE};
+    expect(collection_watch_path(&services, "77", 345),
+           SERVICES "&watch=true&allowWatchBookmarks=true&resourceVersion=77&timeoutSeconds=345");
+}
+END_TEST
+
+START_TEST(own_node)
+{
+    char name[] = "node-1.example";
+    char odd[] = "a&b=\xc3\xa9";
+    struct collection node = {.kind = KIND_NODE, .node_name = name};
+    expect(collection_list_path(&node, NULL, false, NULL),
+           "/api/v1/nodes?fieldSelector=metadata.name%3Dnode-1.example");
+    node.node_name = odd;
+    expect(collection_list_path(&node, NULL, false, NULL),
+           "/api/v1/nodes?fieldSelector=metadata.name%3Da%26b%3D%C3%A9");
+}
+END_TEST
+
+static void add_tests(TCase *tcase)
+{
+    tcase_add_test(tcase, lists);
+    tcase_add_test(tcase, watches);
+    tcase_add_test(tcase, own_node);
+}
+
+UNIT_MAIN("collection", add_tests)
