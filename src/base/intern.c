@@ -15,7 +15,11 @@ static struct interned *pool;
 
 static struct interned *entry_of(const char *s)
 {
-    return (struct interned *)(void *)((char *)(uintptr_t)s - offsetof(struct interned, text));
+    union {
+        const char *in;
+        char *out;
+    } text = {s}; /* the text is const to those who hold it; its count is ours */
+    return (struct interned *)(void *)(text.out - offsetof(struct interned, text));
 }
 
 const char *intern(const char *s)

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
 
 static const uint8_t mapped_prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
@@ -26,6 +27,22 @@ static bool parse_ipv4(const char *text, uint8_t out[4])
     return true;
 }
 
+/* The same for the four numbers that may end an IPv6 address: inet_pton() gets them in hex. */
+static bool parse_ipv6(const char *text, uint8_t out[16])
+{
+    char plain[ADDRESS_TEXT_SIZE];
+    const char *tail = strrchr(text, ':');
+    uint8_t v4[4];
+    if (!tail || !strchr(tail, '.'))
+        return inet_pton(AF_INET6, text, out) == 1;
+    int head = tail + 1 - text > ADDRESS_TEXT_SIZE ? ADDRESS_TEXT_SIZE : (int)(tail + 1 - text);
+    if (!parse_ipv4(tail + 1, v4) ||
+        snprintf(plain, sizeof(plain), "%.*s%02x%02x:%02x%02x", head, text, v4[0], v4[1], v4[2],
+                 v4[3]) >= (int)sizeof(plain))
+        return false;
+    return inet_pton(AF_INET6, plain, out) == 1;
+}
+
 bool address_parse(const char *text, enum family *family, struct address *address)
 {
     struct address parsed = {{0}};
@@ -35,7 +52,7 @@ bool address_parse(const char *text, enum family *family, struct address *addres
         return true;
     }
     uint8_t v6[16];
-    if (inet_pton(AF_INET6, text, v6) != 1)
+    if (!parse_ipv6(text, v6))
         return false;
     if (memcmp(v6, mapped_prefix, sizeof(mapped_prefix)) == 0) {
         *family = FAMILY_IPV4;

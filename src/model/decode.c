@@ -457,7 +457,7 @@ static int kind_of(const cJSON *json, int expected)
     const cJSON *kind = member(json, "kind"), *version = member(json, "apiVersion");
     if (!kind && !version)
         return expected;
-    if (!cJSON_IsString(kind) || !cJSON_IsString(version))
+    if (!kind || !version || !cJSON_IsString(kind) || !cJSON_IsString(version))
         return -1;
     for (int i = 0; i < KIND_COUNT; i++)
         if (strcmp(kinds[i].name, kind->valuestring) == 0 &&
@@ -470,18 +470,18 @@ static int decode_id(struct decoder *d, const cJSON *json, bool namespaced)
 {
     struct path path = {NULL, "metadata", 0};
     const cJSON *metadata;
-    const char *name, *namespace;
+    const char *name, *ns;
     if (get_object(d, json, NULL, "metadata", &metadata) ||
         get_string(d, metadata, &path, "name", &name) ||
-        get_string(d, metadata, &path, "namespace", &namespace))
+        get_string(d, metadata, &path, "namespace", &ns))
         return -1;
     if (!name || !*name)
         return bad(d, &(struct path){&path, "name", 0}, "missing");
-    if (strchr(name, '/') || (namespace && strchr(namespace, '/')))
+    if (strchr(name, '/') || (ns && strchr(ns, '/')))
         return bad(d, &(struct path){&path, "name", 0}, "has a slash");
-    if (!namespace || !*namespace)
-    namespace = "default";
-    d->out->id = namespaced ? xasprintf("%s/%s", namespace, name) : xstrdup(name);
+    if (!ns || !*ns)
+        ns = "default";
+    d->out->id = namespaced ? xasprintf("%s/%s", ns, name) : xstrdup(name);
     return 0;
 }
 

@@ -55,7 +55,7 @@ void nft_batch_clear(struct nft_batch *batch)
 
 bool nft_batch_is_empty(const struct nft_batch *batch)
 {
-    return batch->used == 0;
+    return batch->used == 0 && !batch->current.open;
 }
 
 uint32_t nft_batch_new_set_id(struct nft_batch *batch)

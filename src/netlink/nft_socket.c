@@ -150,11 +150,14 @@ static void take_answer(struct answers *a, const struct nlmsghdr *header)
 static int read_answers(struct nft_socket *s, struct answers *a)
 {
     char *buffer = xcalloc(1, (size_t)MNL_SOCKET_BUFFER_SIZE);
+    bool lost = false;
     ssize_t n;
     for (;;) {
         n = recv(mnl_socket_get_fd(s->nl), buffer, (size_t)MNL_SOCKET_BUFFER_SIZE, MSG_DONTWAIT);
-        if (n < 0 && errno == EINTR)
+        if (n < 0 && (errno == EINTR || errno == ENOBUFS)) {
+            lost = lost || errno == ENOBUFS; /* what there was room for comes still */
             continue;
+        }
         if (n <= 0)
             break;
         int left = (int)n;
@@ -168,6 +171,8 @@ static int read_answers(struct nft_socket *s, struct answers *a)
         return -1;
     if (n < 0 && why != EAGAIN)
         return error_set(a->err, "cannot read the kernel's answer: %s", strerror(why));
+    if (lost)
+        return error_set(a->err, "the kernel's answers did not fit the receive buffer");
     if (!a->acknowledged)
         return error_set(a->err, "the kernel did not acknowledge the transaction");
     return 0;
@@ -246,24 +251,19 @@ int nft_socket_commit(struct nft_socket *s, struct nft_batch *batch, struct erro
 
 /* ---- reading ---- */
 
-struct reading {
-    mnl_cb_t message;
-    void *ctx;
-    bool interrupted;
-};
-
-static int on_message(const struct nlmsghdr *header, void *data)
+/* Takes what is left of an answer, so that it is not mistaken for one to the next request. */
+static void drop_answers(struct nft_socket *s, char *buffer, size_t size)
 {
-    struct reading *reading = data;
-    if (header->nlmsg_flags & NLM_F_DUMP_INTR)
-        reading->interrupted = true;
-    return reading->message(header, reading->ctx);
+    ssize_t n;
+    do
+        n = recv(mnl_socket_get_fd(s->nl), buffer, size, MSG_DONTWAIT);
+    while (n > 0 || (n < 0 && (errno == EINTR || errno == ENOBUFS)));
 }
 
-/* Sends @request and gives each message of the answer to @fn. Returns 0 or an errno. */
+/* Sends @request and gives each message of the answer to @fn. Returns 0 or an errno; EINTR if what
+ * is read changed meanwhile. */
 static int ask(struct nft_socket *s, struct nlmsghdr *request, mnl_cb_t fn, void *ctx)
 {
-    struct reading reading = {fn, ctx, false};
     if (mnl_socket_sendto(s->nl, request, request->nlmsg_len) < 0)
         return errno;
     size_t size = 1 << 16;
@@ -273,9 +273,11 @@ static int ask(struct nft_socket *s, struct nlmsghdr *request, mnl_cb_t fn, void
         ssize_t n = mnl_socket_recvfrom(s->nl, buffer, size);
         result = n < 0 ? -1
                        : mnl_cb_run(buffer, (size_t)n, request->nlmsg_seq,
-                                    mnl_socket_get_portid(s->nl), on_message, &reading);
+                                    mnl_socket_get_portid(s->nl), fn, ctx);
     } while (result > MNL_CB_STOP);
-    int why = result < 0 ? errno : reading.interrupted ? EINTR : 0;
+    int why = result < 0 ? errno : 0;
+    if (why)
+        drop_answers(s, buffer, size);
     free(buffer);
     return why;
 }

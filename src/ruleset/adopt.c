@@ -8,6 +8,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+/* A set that changes while it is read is read again, up to so many times. */
+#define READ_TRIES 3
+
 struct adoption {
     struct ruleset *ruleset;
     size_t elements;
@@ -66,8 +69,8 @@ static void on_pick(void *ctx, const uint8_t *key, size_t key_length, const uint
         return;
     }
     memcpy(&value, key, sizeof(value));
-    if (value >> 16 == 0)
-        ruleset_note_pick(a->ruleset, value & UINT16_MAX);
+    if (value != 0 && value <= MAX_BACKENDS)
+        ruleset_note_pick(a->ruleset, value);
     else
         a->foreign = true;
 }
@@ -139,10 +142,31 @@ static int read_back(struct adoption *a, struct nft_socket *socket, struct error
     return 0;
 }
 
+/* Takes over what a table of our shape holds; false if it has to be made anew. */
+static bool take_over(struct ruleset *rs, struct nft_socket *socket)
+{
+    struct error err = {0};
+    for (int i = 0; i < READ_TRIES; i++) {
+        struct adoption a = {.ruleset = rs};
+        forget_kernel(rs);
+        if (read_back(&a, socket, &err))
+            continue;
+        error_clear(&err);
+        if (!a.foreign)
+            log_info("ruleset", "family=%s adopted the table elements=%zu",
+                     nft_family_name(rs->family), a.elements);
+        return !a.foreign;
+    }
+    /* A table that lost a map, or never stops changing, is not worth more trouble. */
+    log_warn("ruleset", "family=%s making the table anew: %s", nft_family_name(rs->family),
+             err.text);
+    error_clear(&err);
+    return false;
+}
+
 int ruleset_adopt(struct ruleset *rs, struct nft_socket *socket, struct error *err)
 {
     struct nft_table_state state;
-    struct adoption a = {.ruleset = rs};
     char comment[64];
     if (nft_socket_read_table(socket, rs->family, RULESET_TABLE, &state, err))
         return -1;
@@ -150,26 +174,13 @@ int ruleset_adopt(struct ruleset *rs, struct nft_socket *socket, struct error *e
     bool ours = state.exists && state.comment && strcmp(state.comment, comment) == 0;
     free(state.comment);
 
-    forget_kernel(rs);
-    if (ours) {
-        /* A table that lost a map, or changes under our eyes, is not worth more trouble. */
-        if (read_back(&a, socket, err)) {
-            log_warn("ruleset", "family=%s making the table anew: %s", nft_family_name(rs->family),
-                     err->text);
-            error_clear(err);
-            a.foreign = true;
-        }
-        if (a.foreign)
-            forget_kernel(rs);
-    }
-    rs->table_missing = !ours || a.foreign;
+    rs->table_missing = !ours || !take_over(rs, socket);
     rs->table_replaced = state.exists && rs->table_missing;
     rs->kernel_known = true;
+    if (rs->table_missing)
+        forget_kernel(rs);
     if (rs->table_replaced)
         log_info("ruleset", "family=%s replacing a table of another shape",
                  nft_family_name(rs->family));
-    else if (ours)
-        log_info("ruleset", "family=%s adopted the table elements=%zu", nft_family_name(rs->family),
-                 a.elements);
     return 0;
 }

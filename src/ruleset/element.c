@@ -59,7 +59,11 @@ bool frontend_of_key(enum family family, const uint8_t *key, size_t length,
     frontend->protocol = key[address];
     frontend->port = get_port(key + address + PROTOCOL_FIELD);
     frontend->family = (uint8_t)family;
-    return true;
+    /* Other padding would make it a key that no message of ours ever names. */
+    uint8_t ours[KEY_SIZE];
+    key_of_frontend(frontend, ours);
+    return protocol_name(frontend->protocol) && frontend->port != 0 &&
+           memcmp(key, ours, length) == 0;
 }
 
 bool slot_of_key(enum family family, const uint8_t *key, size_t length, struct frontend *frontend,
@@ -80,5 +84,7 @@ bool backend_of_value(enum family family, const uint8_t *value, size_t length,
     memset(backend, 0, sizeof(*backend));
     memcpy(backend->address.bytes, value, address);
     backend->port = get_port(value + address);
-    return backend->port != 0;
+    uint8_t ours[KEY_SIZE];
+    value_of_backend(family, backend, ours);
+    return backend->port != 0 && memcmp(value, ours, length) == 0;
 }

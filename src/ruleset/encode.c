@@ -8,6 +8,10 @@
 
 #include <string.h>
 
+/* What replaces something (delete the old, add the new) is not cut in between: it goes in groups of
+ * at most so many, each of which fits one message. */
+#define GROUP 500
+
 typedef void (*encode_fn)(struct ruleset *rs, struct record *record);
 
 static void slot_element(struct ruleset *rs, const struct record *record, enum nft_element_op op,
@@ -36,23 +40,49 @@ static void encode_trim(struct ruleset *rs, const struct record *record)
             slot_element(rs, record, ELEMENT_DELETE, i, NULL);
 }
 
-static bool slot_stays(const struct record *record, uint32_t i)
+static bool slot_is_filled(const struct record *record, uint32_t i)
 {
-    return i < record->n_slots && backend_compare(&record->slots[i], &record->plan[i]) == 0;
-}
-
-static void encode_replaced_slots(struct ruleset *rs, struct record *record)
-{
-    for (uint32_t i = 0; i < record->n_wanted && i < record->n_slots; i++)
-        if (!slot_stays(record, i) && !slot_is_empty(&record->slots[i]))
-            slot_element(rs, record, ELEMENT_DELETE, i, NULL);
+    return i < record->n_slots && !slot_is_empty(&record->slots[i]);
 }
 
 static void encode_new_slots(struct ruleset *rs, struct record *record)
 {
     for (uint32_t i = 0; i < record->n_wanted; i++)
-        if (!slot_stays(record, i))
+        if (!slot_is_filled(record, i))
             slot_element(rs, record, ELEMENT_ADD, i, &record->plan[i]);
+}
+
+/* A place among the slots of the pending records. */
+struct place {
+    size_t record;
+    uint32_t slot;
+};
+
+/* Deletes or adds a group of the slots that get another backend, from @at on, which is moved. */
+static void encode_slot_group(struct ruleset *rs, enum nft_element_op op, struct place *at)
+{
+    for (size_t n = 0; at->record < rs->pending.n; at->record++, at->slot = 0) {
+        const struct record *record = rs->pending.v[at->record];
+        for (; at->slot < record->n_wanted && at->slot < record->n_slots; at->slot++) {
+            const struct backend *backend = &record->plan[at->slot];
+            if (!slot_is_filled(record, at->slot) ||
+                backend_compare(&record->slots[at->slot], backend) == 0)
+                continue;
+            if (n++ == GROUP)
+                return;
+            slot_element(rs, record, op, at->slot, op == ELEMENT_ADD ? backend : NULL);
+        }
+    }
+}
+
+static void encode_replaced_slots(struct ruleset *rs)
+{
+    for (struct place at = {0}; at.record < rs->pending.n;) {
+        struct place again = at;
+        encode_slot_group(rs, ELEMENT_DELETE, &at);
+        encode_slot_group(rs, ELEMENT_ADD, &again);
+        nft_batch_may_cut(&rs->batch);
+    }
 }
 
 static void encode_old_service(struct ruleset *rs, struct record *record)
@@ -80,10 +110,21 @@ static void encode_new_reject(struct ruleset *rs, struct record *record)
         frontend_element(rs, record, ELEMENT_ADD, SET_REJECTS, NULL);
 }
 
-static void encode_pending(struct ruleset *rs, encode_fn fn)
+static void encode_pending(struct ruleset *rs, size_t from, size_t to, encode_fn fn)
 {
-    vec_each (&rs->pending, record)
-        fn(rs, *record);
+    for (size_t i = from; i < to && i < rs->pending.n; i++)
+        fn(rs, rs->pending.v[i]);
+}
+
+static void encode_frontends(struct ruleset *rs)
+{
+    for (size_t from = 0; from < rs->pending.n; from += GROUP) {
+        encode_pending(rs, from, from + GROUP, encode_old_service);
+        encode_pending(rs, from, from + GROUP, encode_old_reject);
+        encode_pending(rs, from, from + GROUP, encode_new_service);
+        encode_pending(rs, from, from + GROUP, encode_new_reject);
+        nft_batch_may_cut(&rs->batch);
+    }
 }
 
 static int encode_table(struct ruleset *rs, struct error *err)
@@ -131,12 +172,10 @@ int ruleset_encode(struct ruleset *rs, double now, struct error *err)
         if (trim_is_due(rs, *record, now))
             encode_trim(rs, *record);
     }
-    encode_pending(rs, encode_replaced_slots);
-    encode_pending(rs, encode_new_slots);
     nft_batch_may_cut(&rs->batch);
-    encode_pending(rs, encode_old_service);
-    encode_pending(rs, encode_old_reject);
-    encode_pending(rs, encode_new_service);
-    encode_pending(rs, encode_new_reject);
+    encode_replaced_slots(rs);
+    encode_pending(rs, 0, rs->pending.n, encode_new_slots);
+    nft_batch_may_cut(&rs->batch);
+    encode_frontends(rs);
     return 0;
 }

@@ -75,8 +75,8 @@ static int parse_fields(const char *text, const char *end, struct fields *out, s
 
 static uint32_t type_of(const struct fields *fields_)
 {
-    uint32_t type = fields_->v[0]->type;
-    for (size_t i = 1; i < fields_->n; i++)
+    uint32_t type = 0;
+    for (size_t i = 0; i < fields_->n; i++)
         type = type << TYPE_BITS | fields_->v[i]->type;
     return type;
 }

@@ -9,14 +9,23 @@ const char *nft_family_name(enum family family)
     return family == FAMILY_IPV4 ? "ip" : "ip6";
 }
 
+/* FNV-1a over the text and its NUL, so that it matters where a text ends. */
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+    do
+        hash = (hash ^ (uint8_t)*text) * 0x100000001b3;
+    while (*text++);
+    return hash;
+}
+
+uint64_t fingerprint_of(const char *base, const char *pick)
+{
+    return hash_text(hash_text(0xcbf29ce484222325, base), pick);
+}
+
 uint64_t template_fingerprint(void)
 {
-    uint64_t hash = 0xcbf29ce484222325; /* FNV-1a */
-    const char *texts[] = {nft_template_base, nft_template_pick};
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-        for (const char *s = texts[i]; *s; s++)
-            hash = (hash ^ (uint8_t)*s) * 0x100000001b3;
-    return hash;
+    return fingerprint_of(nft_template_base, nft_template_pick);
 }
 
 struct parser {
@@ -24,7 +33,7 @@ struct parser {
     struct error *err;
     unsigned n;
     int line;
-    bool in_table;
+    bool in_table, had_table;
     char *comment;          /* comment lines that stand right before this line; or NULL */
     struct layout_set *set; /* the one being read, or NULL */
     struct layout_chain *chain;
@@ -122,8 +131,9 @@ static char *take_comment(struct parser *p)
 
 static int open_block(struct parser *p, const char *text)
 {
-    char word[16], name[64], brace[2];
-    if (sscanf(text, "%15s %63[^ ] %1[{]", word, name, brace) != 3)
+    char word[16], name[64];
+    int end = 0;
+    if (sscanf(text, "%15s %63[^ ] {%n", word, name, &end) != 2 || end == 0 || text[end] != '\0')
         return fail(p, "expected 'map', 'set' or 'chain', a name and '{': %s", text);
     if (strcmp(word, "chain") == 0) {
         vec_push(&p->layout->chains, (struct layout_chain){.name = xstrdup(name),
@@ -144,12 +154,16 @@ static int open_block(struct parser *p, const char *text)
 
 static int table_line(struct parser *p, const char *text)
 {
-    char family[8], name[64], brace[2];
-    if (sscanf(text, "table %7s %63s %1[{]", family, name, brace) != 3 ||
-        strcmp(family, nft_family_name(p->layout->family)) != 0 || strcmp(name, "kube-nftd") != 0)
+    char family[8], name[64];
+    int end = 0;
+    if (p->had_table)
+        return fail(p, "something behind the table: %s", text);
+    if (sscanf(text, "table %7s %63s {%n", family, name, &end) != 2 || end == 0 ||
+        text[end] != '\0' || strcmp(family, nft_family_name(p->layout->family)) != 0 ||
+        strcmp(name, "kube-nftd") != 0)
         return fail(p, "expected 'table %s kube-nftd {': %s", nft_family_name(p->layout->family),
                     text);
-    p->in_table = true;
+    p->in_table = p->had_table = true;
     return 0;
 }
 
@@ -235,8 +249,8 @@ int layout_parse(const char *text, const char *file, enum family family, unsigne
         text += length + (text[length] == '\n');
     }
     free(take_comment(&p));
-    if (result == 0 && p.in_table)
-        result = fail(&p, "the table does not end");
+    if (result == 0 && (p.in_table || !p.had_table))
+        result = fail(&p, p.in_table ? "the table does not end" : "there is no table");
     if (result)
         layout_free(layout);
     return result;

@@ -7,4 +7,12 @@
 #define uthash_fatal(message) alloc_failed()
 #include <uthash.h>
 
+/* The static analyzer loses track of an item inside the table's lists and takes each free() after
+ * a removal for a use of freed memory. It is shown what matters to it: the item leaves. */
+#ifdef __clang_analyzer__
+#undef HASH_DELETE
+#define HASH_DELETE(hh, head, item) hash_forget((void **)&(head), (item))
+void hash_forget(void **head, const void *item);
+#endif
+
 #endif

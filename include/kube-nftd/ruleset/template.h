@@ -73,4 +73,7 @@ const char *nft_family_name(enum family family);
  */
 uint64_t template_fingerprint(void);
 
+/** The same for any two texts. */
+uint64_t fingerprint_of(const char *base, const char *pick);
+
 #endif

@@ -1,0 +1,232 @@
+/*
+ * Wires the modules to one libev loop. Sources and servers put their own watchers into it; here
+ * is the one place where changes are committed: a prepare watcher, run when the loop has nothing
+ * left to read, so that a burst is one transaction and a lone change waits for nothing.
+ */
+#include "kube-nftd/daemon.h"
+
+#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base/clock.h"
+#include "kube-nftd/base/log.h"
+#include "kube-nftd/config/client_config.h"
+#include "kube-nftd/proxy.h"
+#include "kube-nftd/serve/health.h"
+#include "kube-nftd/source/apiserver.h"
+#include "kube-nftd/source/manifests.h"
+#include "kube-nftd/source/reflector.h"
+
+#include <ev.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DEFAULT_HEALTHZ_BIND_ADDRESS "0.0.0.0:10256"
+
+/* Where objects come from: one of the two. */
+struct source {
+    struct manifests *manifests;
+    struct client_config client;
+    struct apiserver *apiserver;
+    struct reflector *reflectors[KIND_COUNT];
+};
+
+struct daemon {
+    struct ev_loop *loop;
+    struct proxy *proxy;
+    struct health *health;
+    struct nft_socket *socket; /* NULL for --dump-rules */
+    struct source source;
+    char *node_name;
+    ev_prepare commit;
+    ev_timer wake;
+    ev_signal terminate, interrupt;
+};
+
+/* ---- source ---- */
+
+static void source_close(struct source *source)
+{
+    for (int kind = 0; kind < KIND_COUNT; kind++)
+        reflector_free(source->reflectors[kind]);
+    apiserver_free(source->apiserver);
+    client_config_clear(&source->client);
+    manifests_free(source->manifests);
+}
+
+static int open_apiserver(struct daemon *d, const struct options *options, struct error *err)
+{
+    struct source *source = &d->source;
+    if (client_config_load(options->kubeconfig, options->master, &source->client, err))
+        return -1;
+    source->apiserver = apiserver_new(d->loop, &source->client, err);
+    if (!source->apiserver)
+        return -1;
+    log_info("source", "server=%s node=%s", source->client.server, d->node_name);
+    for (int kind = 0; kind < KIND_COUNT; kind++)
+        source->reflectors[kind] = reflector_start(
+            d->loop, source->apiserver, (enum object_kind)kind, d->node_name, proxy_sink(d->proxy));
+    return 0;
+}
+
+static int source_open(struct daemon *d, const struct options *options, bool strict,
+                       struct error *err)
+{
+    if (!options->manifests)
+        return open_apiserver(d, options, err);
+    d->source.manifests = manifests_open(options->manifests, proxy_sink(d->proxy), strict, err);
+    return d->source.manifests ? 0 : -1;
+}
+
+/* ---- the loop ---- */
+
+static void on_wake(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    (void)loop;
+    (void)timer;
+    (void)events; /* the prepare watcher that runs next does the work */
+}
+
+static void on_commit(struct ev_loop *loop, ev_prepare *watcher, int events)
+{
+    struct daemon *d = watcher->data;
+    (void)events;
+    double now = clock_monotonic(), next = proxy_turn(d->proxy, d->socket, now);
+    ev_timer_stop(loop, &d->wake);
+    if (next > 0) {
+        ev_now_update(loop);
+        ev_timer_set(&d->wake, next > now ? next - now : 0, 0);
+        ev_timer_start(loop, &d->wake);
+    }
+}
+
+static void on_signal(struct ev_loop *loop, ev_signal *watcher, int events)
+{
+    (void)events;
+    log_info("daemon", "signal=%s: ending, the tables stay in force", strsignal(watcher->signum));
+    ev_break(loop, EVBREAK_ALL);
+}
+
+/* With --dump-rules: the objects are complete. */
+static void on_check_synced(struct ev_loop *loop, ev_prepare *watcher, int events)
+{
+    struct daemon *d = watcher->data;
+    (void)events;
+    if (proxy_is_synced(d->proxy))
+        ev_break(loop, EVBREAK_ALL);
+}
+
+static void watch(struct daemon *d, void (*on_prepare)(struct ev_loop *, ev_prepare *, int))
+{
+    ev_prepare_init(&d->commit, on_prepare);
+    d->commit.data = d;
+    ev_prepare_start(d->loop, &d->commit);
+    ev_init(&d->wake, on_wake);
+    ev_signal_init(&d->terminate, on_signal, SIGTERM);
+    ev_signal_init(&d->interrupt, on_signal, SIGINT);
+    ev_signal_start(d->loop, &d->terminate);
+    ev_signal_start(d->loop, &d->interrupt);
+}
+
+static void daemon_close(struct daemon *d)
+{
+    source_close(&d->source);
+    proxy_free(d->proxy);
+    health_free(d->health);
+    nft_socket_close(d->socket);
+    free(d->node_name);
+    if (d->loop)
+        ev_loop_destroy(d->loop);
+}
+
+/* ---- start ---- */
+
+/* Whether this host's kernel has IPv6 and it is not switched off (spec 9.1). */
+static bool ipv6_in_use(void)
+{
+    char value = '1';
+    int fd = open("/proc/sys/net/ipv6/conf/all/disable_ipv6", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    if (read(fd, &value, 1) != 1)
+        value = '1';
+    close(fd);
+    return value == '0';
+}
+
+static void health_status(void *ctx, struct health_status *status)
+{
+    proxy_health_status(((struct daemon *)ctx)->proxy, status);
+}
+
+/* What both commands need: node name, loop, proxy; the health server if @serve. */
+static int daemon_open(struct daemon *d, const struct options *options, bool ipv6, bool serve,
+                       struct error *err)
+{
+    d->node_name = node_name(options->hostname_override, err);
+    if (!d->node_name)
+        return -1;
+    d->loop = ev_default_loop(EVFLAG_AUTO);
+    if (!d->loop)
+        return error_set(err, "cannot make an event loop");
+    if (serve)
+        d->health = health_new(d->loop, health_status, d);
+    const struct proxy_config config = {.node_name = d->node_name,
+                                        .node_required = !options->manifests,
+                                        .families = {true, ipv6},
+                                        .health = d->health};
+    d->proxy = proxy_new(&config, err);
+    return d->proxy ? 0 : -1;
+}
+
+static int daemon_start(struct daemon *d, const struct options *options, struct error *err)
+{
+    bool ipv6 = ipv6_in_use();
+    signal(SIGPIPE, SIG_IGN);
+    if (daemon_open(d, options, ipv6, true, err))
+        return -1;
+    if (!ipv6)
+        log_info("daemon", "IPv6 is off on this host: only the IPv4 table is kept");
+    d->socket = nft_socket_open(err);
+    if (!d->socket || source_open(d, options, false, err))
+        return -1;
+    if (d->source.manifests && manifests_follow(d->source.manifests, d->loop, err))
+        return -1;
+    const char *bind = options->healthz_bind_address ? options->healthz_bind_address
+                                                     : DEFAULT_HEALTHZ_BIND_ADDRESS;
+    return health_listen(d->health, bind, err);
+}
+
+int daemon_run(const struct options *options, struct error *err)
+{
+    struct daemon d = {0};
+    int result = daemon_start(&d, options, err);
+    if (result == 0) {
+        log_info("daemon", "version=%s node=%s started", KUBE_NFTD_VERSION, d.node_name);
+        watch(&d, on_commit);
+        ev_run(d.loop, 0);
+    }
+    daemon_close(&d);
+    return result;
+}
+
+int daemon_dump_rules(const struct options *options, struct error *err)
+{
+    struct daemon d = {0};
+    int result = daemon_open(&d, options, true, false, err);
+    if (result == 0)
+        result = source_open(&d, options, true, err);
+    if (result == 0 && !proxy_is_synced(d.proxy)) {
+        watch(&d, on_check_synced);
+        ev_run(d.loop, 0);
+        if (!proxy_is_synced(d.proxy))
+            result = error_set(err, "ended before the objects were complete");
+    }
+    if (result == 0) {
+        proxy_dump(d.proxy, stdout);
+        if (fflush(stdout) != 0 || ferror(stdout))
+            result = error_set(err, "cannot write the rules to standard output");
+    }
+    daemon_close(&d);
+    return result;
+}

@@ -1,0 +1,59 @@
+#include "kube-nftd/base/log.h"
+#include "kube-nftd/config/options.h"
+#include "kube-nftd/daemon.h"
+#include "kube-nftd/netlink/nft_socket.h"
+#include "kube-nftd/ruleset/ruleset.h"
+#include "kube-nftd/ruleset/template.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static int cleanup(struct error *err)
+{
+    struct nft_socket *socket = nft_socket_open(err);
+    if (!socket)
+        return -1;
+    int result = 0;
+    for (int i = 0; i < FAMILY_COUNT && result == 0; i++) {
+        bool existed = false;
+        result = ruleset_cleanup(socket, (enum family)i, &existed, err);
+        if (result == 0 && existed)
+            log_info("cleanup", "removed table %s %s", nft_family_name((enum family)i),
+                     RULESET_TABLE);
+    }
+    nft_socket_close(socket);
+    return result;
+}
+
+static int run(const struct options *options, struct error *err)
+{
+    if (options->help) {
+        options_usage(stdout);
+        return 0;
+    }
+    if (options->version) {
+        printf("kube-nftd %s\n", KUBE_NFTD_VERSION);
+        return 0;
+    }
+    if (options->cleanup)
+        return cleanup(err);
+    return options->dump_rules ? daemon_dump_rules(options, err) : daemon_run(options, err);
+}
+
+int main(int argc, char **argv)
+{
+    struct options options;
+    struct error err = {0};
+    if (options_parse(argc, argv, &options, &err)) {
+        fprintf(stderr, "kube-nftd: %s\nTry 'kube-nftd --help'.\n", err.text);
+        error_clear(&err);
+        return EXIT_FAILURE;
+    }
+    log_set_verbosity(options.verbosity);
+    int result = run(&options, &err);
+    if (result)
+        fprintf(stderr, "kube-nftd: %s\n", err.text);
+    error_clear(&err);
+    options_clear(&options);
+    return result ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,288 @@
+#include "kube-nftd/proxy.h"
+
+#include "kube-nftd/base/clock.h"
+#include "kube-nftd/base/log.h"
+#include "kube-nftd/cache/endpoint_slice_cache.h"
+#include "kube-nftd/cache/service_cache.h"
+#include "kube-nftd/policy/policy.h"
+#include "kube-nftd/ruleset/ruleset.h"
+
+#include <math.h>
+#include <string.h>
+
+/* A change that waits for longer makes the proxy unhealthy: twice kube-proxy's syncPeriod. */
+#define UNHEALTHY_AFTER 60.0
+/* Waits before a failed commit is tried again: doubled each time, up to kube-proxy's syncPeriod. */
+#define RETRY_FIRST 0.1
+#define RETRY_MOST 30.0
+
+/* One family's table and how its commits go. */
+struct family_state {
+    struct ruleset *ruleset; /* NULL if the family is not in use */
+    bool programmed;         /* committed at least once */
+    double waiting_since;    /* a change waits to be committed; monotonic, or 0 */
+    double last_updated;     /* last success or start; realtime */
+    double retry_wait, retry_time;
+    char *said; /* the failure that was logged last */
+};
+
+struct proxy {
+    struct object_sink sink;
+    struct service_cache *services;
+    struct endpoint_slice_cache *slices;
+    struct policy *policy;
+    struct family_state families[FAMILY_COUNT];
+    struct health *health;
+    bool complete[KIND_COUNT];
+    char *node_name;
+    bool node_required;
+    struct {
+        bool seen, deleting, to_be_deleted;
+    } node;
+};
+
+/* ---- from policy to rulesets and health checks ---- */
+
+static void on_set(void *ctx, const struct frontend *frontend, const struct backend *backends,
+                   size_t n)
+{
+    struct proxy *proxy = ctx;
+    struct ruleset *ruleset = proxy->families[frontend->family].ruleset;
+    if (ruleset)
+        ruleset_set(ruleset, frontend, backends, n);
+}
+
+static void on_remove(void *ctx, const struct frontend *frontend)
+{
+    struct proxy *proxy = ctx;
+    struct ruleset *ruleset = proxy->families[frontend->family].ruleset;
+    if (ruleset)
+        ruleset_remove(ruleset, frontend);
+}
+
+static void on_health_check(void *ctx, const char *service_id, enum family family, uint16_t port,
+                            size_t local_ready)
+{
+    struct proxy *proxy = ctx;
+    if (proxy->health && proxy->families[family].ruleset)
+        health_service(proxy->health, service_id, family, port, local_ready);
+}
+
+/* ---- from caches to policy ---- */
+
+static void on_service_changed(void *ctx, const struct service *before, const struct service *after)
+{
+    policy_service_changed(((struct proxy *)ctx)->policy, before, after);
+}
+
+static void on_endpoints_changed(void *ctx, const struct service_port_ref *ref)
+{
+    policy_endpoints_changed(((struct proxy *)ctx)->policy, ref);
+}
+
+/* ---- from sources to caches ---- */
+
+static void take_node(struct proxy *proxy, const struct node *node)
+{
+    if (strcmp(node->id, proxy->node_name) != 0)
+        return;
+    proxy->node.seen = true;
+    proxy->node.deleting = node->deleting;
+    proxy->node.to_be_deleted = node->to_be_deleted;
+}
+
+static void sink_put(void *ctx, struct object *object)
+{
+    struct proxy *proxy = ctx;
+    if (object->payload) {
+        switch (object->kind) {
+        case KIND_SERVICE:
+            service_cache_put(proxy->services, object->service);
+            object->payload = NULL;
+            break;
+        case KIND_ENDPOINTSLICE:
+            endpoint_slice_cache_put(proxy->slices, object->slice);
+            object->payload = NULL;
+            break;
+        case KIND_NODE:
+            take_node(proxy, object->node);
+            break;
+        case KIND_COUNT:
+            break;
+        }
+    }
+    object_clear(object);
+}
+
+static void sink_remove(void *ctx, enum object_kind kind, const char *id)
+{
+    struct proxy *proxy = ctx;
+    if (kind == KIND_SERVICE)
+        service_cache_remove(proxy->services, id);
+    else if (kind == KIND_ENDPOINTSLICE)
+        endpoint_slice_cache_remove(proxy->slices, id);
+    else if (kind == KIND_NODE && strcmp(id, proxy->node_name) == 0)
+        log_warn("proxy", "node=%s: the Node object was deleted", id);
+}
+
+static void sink_replace(void *ctx, enum object_kind kind, object_vec *objects)
+{
+    struct proxy *proxy = ctx;
+    if (kind == KIND_SERVICE)
+        service_cache_retain(proxy->services, objects);
+    else if (kind == KIND_ENDPOINTSLICE)
+        endpoint_slice_cache_retain(proxy->slices, objects);
+    vec_each (objects, object)
+        sink_put(proxy, object);
+    vec_free(objects);
+    proxy->complete[kind] = true;
+}
+
+const struct object_sink *proxy_sink(struct proxy *proxy)
+{
+    return &proxy->sink;
+}
+
+bool proxy_is_synced(const struct proxy *proxy)
+{
+    return proxy->complete[KIND_SERVICE] && proxy->complete[KIND_ENDPOINTSLICE];
+}
+
+/* ---- making and freeing ---- */
+
+struct proxy *proxy_new(const struct proxy_config *config, struct error *err)
+{
+    struct proxy *proxy = xcalloc(1, sizeof(*proxy));
+    proxy->sink = (struct object_sink){proxy, sink_replace, sink_put, sink_remove};
+    proxy->node_name = xstrdup(config->node_name);
+    proxy->node_required = config->node_required;
+    proxy->health = config->health;
+    proxy->services = service_cache_new(on_service_changed, proxy);
+    proxy->slices = endpoint_slice_cache_new(on_endpoints_changed, proxy);
+    const struct policy_ops ops = {on_set, on_remove, on_health_check, proxy};
+    proxy->policy = policy_new(proxy->services, proxy->slices, config->node_name, &ops);
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        struct family_state *family = &proxy->families[i];
+        family->last_updated = clock_realtime();
+        if (config->families[i] && !(family->ruleset = ruleset_new((enum family)i, err))) {
+            proxy_free(proxy);
+            return NULL;
+        }
+    }
+    return proxy;
+}
+
+void proxy_free(struct proxy *proxy)
+{
+    if (!proxy)
+        return;
+    policy_free(proxy->policy);
+    service_cache_free(proxy->services);
+    endpoint_slice_cache_free(proxy->slices);
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        ruleset_free(proxy->families[i].ruleset);
+        free(proxy->families[i].said);
+    }
+    free(proxy->node_name);
+    free(proxy);
+}
+
+/* ---- commits ---- */
+
+static void commit_failed(struct family_state *family, const char *name, double now,
+                          struct error *err)
+{
+    if (!family->said || strcmp(family->said, err->text) != 0) {
+        log_error("proxy", "family=%s not programmed, what is in force stays: %s", name, err->text);
+        free(family->said);
+        family->said = xstrdup(err->text);
+    }
+    if (family->waiting_since == 0)
+        family->waiting_since = now;
+    family->retry_wait = fmin(fmax(2 * family->retry_wait, RETRY_FIRST), RETRY_MOST);
+    family->retry_time = now + family->retry_wait;
+    error_clear(err);
+}
+
+static void commit_succeeded(struct family_state *family, const char *name,
+                             const struct ruleset_stats *stats)
+{
+    if (!family->programmed || family->said)
+        log_info("proxy", "family=%s in force frontends=%zu added=%zu deleted=%zu seconds=%.6f",
+                 name, ruleset_frontends(family->ruleset), stats->elements_added,
+                 stats->elements_deleted, stats->seconds);
+    else if (stats->bytes)
+        log_debug(2, "proxy", "family=%s committed added=%zu deleted=%zu bytes=%zu seconds=%.6f",
+                  name, stats->elements_added, stats->elements_deleted, stats->bytes,
+                  stats->seconds);
+    family->programmed = true;
+    family->waiting_since = 0;
+    family->last_updated = clock_realtime();
+    family->retry_wait = family->retry_time = 0;
+    free(family->said);
+    family->said = NULL;
+}
+
+/* Commits one family if it has to. Returns when it wants to be looked at again, or 0. */
+static double turn_family(struct proxy *proxy, enum family which, struct nft_socket *socket,
+                          double now)
+{
+    struct family_state *family = &proxy->families[which];
+    if (!family->ruleset)
+        return 0;
+    if (family->retry_time > now)
+        return family->retry_time;
+    if (ruleset_needs_commit(family->ruleset, now)) {
+        struct error err = {0};
+        struct ruleset_stats stats;
+        if (ruleset_commit(family->ruleset, socket, now, &stats, &err)) {
+            commit_failed(family, family_name(which), now, &err);
+            return family->retry_time;
+        }
+        commit_succeeded(family, family_name(which), &stats);
+    }
+    return ruleset_trim_time(family->ruleset);
+}
+
+double proxy_turn(struct proxy *proxy, struct nft_socket *socket, double now)
+{
+    if (!proxy_is_synced(proxy))
+        return 0;
+    policy_settle(proxy->policy);
+    double next = 0;
+    bool all_in_force = true;
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        double time = turn_family(proxy, (enum family)i, socket, now);
+        if (time > 0 && (next == 0 || time < next))
+            next = time;
+        all_in_force = all_in_force && proxy->families[i].waiting_since == 0;
+    }
+    /* Health checks speak of what is in force (spec 6.1). */
+    if (all_in_force)
+        policy_settle_health_checks(proxy->policy);
+    return next;
+}
+
+void proxy_dump(struct proxy *proxy, FILE *out)
+{
+    policy_settle(proxy->policy);
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        if (proxy->families[i].ruleset)
+            ruleset_dump(proxy->families[i].ruleset, out);
+}
+
+void proxy_health_status(void *ctx, struct health_status *status)
+{
+    const struct proxy *proxy = ctx;
+    double now = clock_monotonic();
+    memset(status, 0, sizeof(*status));
+    status->node_eligible = proxy->node.seen ? !proxy->node.deleting && !proxy->node.to_be_deleted
+                                             : !proxy->node_required;
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        const struct family_state *family = &proxy->families[i];
+        status->family[i].reported = family->ruleset != NULL;
+        status->family[i].healthy =
+            family->waiting_since == 0 || now - family->waiting_since < UNHEALTHY_AFTER;
+        status->family[i].last_updated = family->last_updated;
+    }
+}
