@@ -1,0 +1,66 @@
+"""Real kernel, real packets: every test here runs in namespaces that the test process makes for itself."""
+
+import pytest
+
+import lab as lab_module
+from daemon import BINARY
+from scenario import Proxy, Web
+
+NO_SCTP = lab_module.sctp_missing()
+SCTP = pytest.param("SCTP", marks=pytest.mark.skipif(NO_SCTP is not None, reason=NO_SCTP or ""))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.collectonly or config.option.help:
+        return
+    if not BINARY.is_file():
+        raise pytest.UsageError(f"{BINARY} is not there: build it first, or name it in KUBE_NFTD")
+    lab_module.enter()
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    """Says aloud what could not be tested here."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    for reason in sorted({report.longrepr[2].removeprefix("Skipped: ") for report in skipped}):
+        terminalreporter.write_line(f"NOT TESTED: {reason}", yellow=True)
+
+
+@pytest.fixture(scope="session")
+def lab():
+    network = lab_module.Lab()
+    yield network
+    network.close()
+
+
+@pytest.fixture
+def proxy(lab, tmp_path):
+    """A running kube-nftd of its own for each test, with nothing to proxy yet."""
+    proxy = Proxy(lab, tmp_path)
+    try:
+        proxy.daemon.start()
+        yield proxy
+        assert "runtime error" not in proxy.daemon.log()
+    finally:
+        print(proxy.daemon.last_words())  # shown if the test failed
+        proxy.close()
+
+
+@pytest.fixture(params=[4, 6], ids=["IPv4", "IPv6"])
+def family(request) -> int:
+    return request.param
+
+
+@pytest.fixture(params=["TCP", "UDP", SCTP])
+def protocol(request) -> str:
+    return request.param
+
+
+@pytest.fixture
+def web(proxy, family, protocol) -> Web:
+    return Web(proxy, family, protocol)
+
+
+@pytest.fixture
+def tcp(proxy) -> Web:
+    """For what has nothing to do with family or protocol."""
+    return Web(proxy, 4, "TCP")

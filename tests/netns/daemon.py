@@ -1,0 +1,197 @@
+"""Running kube-nftd, and reading what it put into the kernel."""
+
+import http.client
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import time
+import typing
+
+from lab import NODE_NAME, LabError, Namespace
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+BINARY = pathlib.Path(os.environ.get("KUBE_NFTD", REPOSITORY / "build" / "kube-nftd")).absolute()
+HEALTH_PORT = 10256
+FAMILY_TABLE = {4: "ip", 6: "ip6"}
+ELEMENTS = re.compile(r"elements = \{(.*?)\}", re.DOTALL)
+
+
+def environment() -> dict[str, str]:
+    """No PATH: the daemon needs no other program. The settings of the sanitizers are kept."""
+    keep = ("ASAN_", "UBSAN_", "LSAN_", "LD_")
+    kept = {name: value for name, value in os.environ.items() if name.startswith(keep)}
+    return {"PATH": "/nonexistent", **kept}
+
+
+def wait_for(
+    condition: typing.Callable[[], bool], what: str | typing.Callable[[], str], seconds: float = 10
+) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds} s: {what if isinstance(what, str) else what()}")
+        time.sleep(0.005)
+
+
+def http_get(namespace: Namespace, host: str, port: int, path: str = "/"):
+    """(status, headers, body), or None if nothing listens (any more)."""
+    connection = http.client.HTTPConnection(host, port, timeout=5)
+    try:
+        with namespace.inside():
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, dict(answer.getheaders()), answer.read().decode()
+    except (ConnectionRefusedError, ConnectionResetError):
+        return None
+    finally:
+        connection.close()
+
+
+class Daemon:
+    def __init__(self, namespace: Namespace, source: pathlib.Path, log: pathlib.Path) -> None:
+        self.namespace = namespace
+        self.source = source
+        self.log_path = log
+        self.process: subprocess.Popen | None = None
+
+    def start(self) -> None:
+        argv = [str(BINARY), "--manifests", str(self.source), "--hostname-override", NODE_NAME]
+        argv += ["--healthz-bind-address", f"127.0.0.1:{HEALTH_PORT}", "-v", "4"]
+        with self.log_path.open("ab") as log:
+            self.process = self.namespace.start(
+                argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment()
+            )
+        self.wait_programmed()
+
+    def wait_programmed(self) -> None:
+        tables = [Table(self.namespace, family) for family in FAMILY_TABLE]
+
+        def programmed() -> bool:
+            if self.process.poll() is not None:
+                raise LabError(f"kube-nftd ended with {self.process.returncode}:\n{self.last_words()}")
+            health = http_get(self.namespace, "127.0.0.1", HEALTH_PORT, "/livez")
+            return health is not None and health[0] == 200 and all(table.exists() for table in tables)
+
+        wait_for(programmed, "kube-nftd has programmed its tables")
+
+    def running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def stop(self, by: int = signal.SIGTERM) -> int:
+        """The exit status."""
+        self.process.send_signal(by)
+        return self.process.wait(timeout=10)
+
+    def log(self) -> str:
+        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
+
+    def last_words(self) -> str:
+        """The end of the log, short enough for a report."""
+        return "\n".join(line[:300] for line in self.log().splitlines()[-80:])
+
+
+def split_elements(text: str) -> list[str]:
+    return [" ".join(element.split()) for element in text.split(",") if element.strip()]
+
+
+def without_elements(listing: str) -> str:
+    """A listing's chains, rules and declarations alone."""
+    return ELEMENTS.sub("elements = {}", listing)
+
+
+def sorted_elements(listing: str) -> str:
+    """A listing with the elements of each set in one order: the kernel's follows its hash seed."""
+
+    def sort(match: re.Match) -> str:
+        return "elements = { " + ", ".join(sorted(split_elements(match[1]))) + " }"
+
+    return ELEMENTS.sub(sort, listing)
+
+
+class Frontend(typing.NamedTuple):
+    address: str
+    protocol: str
+    port: int
+
+    def key(self) -> str:
+        return f"{self.address} . {self.protocol.lower()} . {self.port}"
+
+
+class Table:
+    """The table of one family, as stock nft lists it."""
+
+    def __init__(self, namespace: Namespace, family: int) -> None:
+        self.namespace = namespace
+        self.name = f"{FAMILY_TABLE[family]} kube-nftd"
+
+    def exists(self) -> bool:
+        with self.namespace.inside():
+            done = subprocess.run(["nft", "list", "tables"], capture_output=True, text=True, check=True)
+        return f"table {self.name}\n" in done.stdout
+
+    def listing(self, *options: str) -> str:
+        return self.namespace.run("nft", *options, "list", "table", *self.name.split()).stdout
+
+    def shape(self) -> str:
+        """Everything but elements, with handles: a rule that is replaced changes it."""
+        # A set without elements has no such line; what is held there is not part of the shape.
+        text = re.sub(r"\n\s*elements = \{.*?\}", "", self.listing("-a"), flags=re.DOTALL)
+        return text
+
+    def elements(self, *names: str) -> list[list[str]]:
+        """The elements of some sets and maps, all from one look at the table."""
+        blocks = re.split(r"^\t(?:map|set) (\S+) \{$", self.listing(), flags=re.MULTILINE)
+        bodies = {name: body.split("\n\t}")[0] for name, body in zip(blocks[1::2], blocks[2::2])}
+        held = [ELEMENTS.search(bodies[name]) for name in names]
+        return [split_elements(match[1]) if match else [] for match in held]
+
+    def backends(self, frontend: Frontend) -> list[tuple[str, int]] | None:
+        """Address and port of each slot that new connections may be sent to; [] for a frontend that
+        rejects, None for one that is not there."""
+        services, endpoints, rejects = self.elements("services", "endpoints", "reject_frontends")
+        counts = dict(element.split(" : ") for element in services)
+        if frontend.key() not in counts:
+            return [] if frontend.key() in rejects else None
+        slots = dict(element.split(" : ") for element in endpoints)
+        count = int(counts[frontend.key()].split(":")[1], 16)
+        held = [slots.get(f"{frontend.key()} . {slot}", "none . 0").split(" . ") for slot in range(count)]
+        return [(address, int(port)) for address, port in held]
+
+
+class Monitor:
+    """What `nft monitor` reports of a namespace. Used as: with Monitor(...) as monitor: ...; monitor.lines"""
+
+    def __init__(self, namespace: Namespace) -> None:
+        self.namespace = namespace
+        self.lines: list[str] = []
+
+    def __enter__(self) -> "Monitor":
+        self.process = self.namespace.start(["nft", "monitor"], stdout=subprocess.PIPE, text=True)
+        self._mark("begin")
+        return self
+
+    def __exit__(self, *exception) -> None:
+        if exception[0] is None:
+            self.lines = self._mark("end")
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+    def _mark(self, name: str) -> list[str]:
+        """Makes an event of its own and reads up to it. At the beginning it is repeated until seen,
+        since nothing else tells that the monitor listens."""
+        table = f"monitor-{name}"
+        before = []
+        os.set_blocking(self.process.stdout.fileno(), False)
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            self.namespace.run("nft", f"add table inet {table}; delete table inet {table}")
+            for line in iter(self.process.stdout.readline, ""):
+                if f"delete table inet {table}" in line:
+                    return before
+                if table not in line and not line.startswith("#") and line.strip():
+                    before.append(line.strip())
+            time.sleep(0.01)
+        raise AssertionError(f"nft monitor does not report: {before}")

@@ -1,0 +1,99 @@
+"""Answers every request with its own name: what runs in a pod.
+
+    echo_server.py NAME PORT...
+
+Serves TCP, UDP and, where the kernel has it, SCTP on both IP families at each port. The answer is NAME
+from the first port and NAME/PORT from the others. An answer to UDP leaves from the address the request
+was sent to, so that one server can stand for every address of a network. Prints "ready" once it listens.
+"""
+
+import selectors
+import socket
+import sys
+
+IPPROTO_SCTP = 132
+IPV6_FREEBIND = 78
+BACKLOG = 1024
+
+
+def listener(port: int, protocol: int) -> socket.socket:
+    sock = socket.socket(socket.AF_INET6, socket.SOCK_STREAM, protocol)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    sock.bind(("::", port))
+    sock.listen(BACKLOG)
+    sock.setblocking(False)
+    return sock
+
+
+def datagrams(port: int) -> socket.socket:
+    sock = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVPKTINFO, 1)
+    sock.setsockopt(socket.IPPROTO_IPV6, IPV6_FREEBIND, 1)  # answer from addresses no link has
+    sock.bind(("::", port))
+    sock.setblocking(False)
+    return sock
+
+
+class EchoServer:
+    def __init__(self, name: str, ports: list[int]) -> None:
+        self.selector = selectors.DefaultSelector()
+        for port in ports:
+            reply = name if port == ports[0] else f"{name}/{port}"
+            self.serve(port, reply.encode())
+
+    def serve(self, port: int, reply: bytes) -> None:
+        self.watch(listener(port, socket.IPPROTO_TCP), self.accept, reply)
+        self.watch(datagrams(port), self.answer_datagram, reply)
+        try:
+            self.watch(listener(port, IPPROTO_SCTP), self.accept, reply)
+        except OSError:
+            pass  # no SCTP in this kernel; the lab says so
+
+    def watch(self, sock, handler, reply) -> None:
+        self.selector.register(sock, selectors.EVENT_READ, (handler, reply))
+
+    def accept(self, sock: socket.socket, reply: bytes) -> None:
+        try:
+            connection, _ = sock.accept()
+        except OSError:
+            return  # the client gave up in the meantime
+        connection.setblocking(False)
+        self.watch(connection, self.answer, reply)
+
+    def answer(self, sock: socket.socket, reply: bytes) -> None:
+        try:
+            if sock.recv(4096):
+                sock.send(reply)
+                return
+        except OSError:
+            pass
+        self.selector.unregister(sock)
+        sock.close()
+
+    def answer_datagram(self, sock: socket.socket, reply: bytes) -> None:
+        try:
+            _, ancillary, _, client = sock.recvmsg(4096, socket.CMSG_SPACE(20))
+            to = [part for part in ancillary if part[:2] == (socket.IPPROTO_IPV6, socket.IPV6_PKTINFO)]
+            # Only the address counts: the interface of the answer is for the routes to choose.
+            info = [(level, kind, data[:16] + bytes(4)) for level, kind, data in to]
+            sock.sendmsg([reply], info, 0, client)
+        except OSError:
+            pass
+
+    def run(self) -> None:
+        while True:
+            for key, _ in self.selector.select():
+                handler, reply = key.data
+                handler(key.fileobj, reply)
+
+
+def main() -> None:
+    server = EchoServer(sys.argv[1], [int(port) for port in sys.argv[2:]])
+    print("ready", flush=True)
+    server.run()
+
+
+if __name__ == "__main__":
+    main()

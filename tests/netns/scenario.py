@@ -1,0 +1,139 @@
+"""The words that tests and the demo are written in: a proxied node, its services, traffic."""
+
+import collections
+import itertools
+import pathlib
+import threading
+
+import objects
+from daemon import Daemon, Frontend, Table, wait_for
+from lab import POD_PORTS, Lab, Namespace
+
+# Every service gets addresses that no other had: conntrack never mixes two tests up.
+_numbers = itertools.count(1)
+
+
+def fresh_addresses() -> dict[int, str]:
+    number = next(_numbers)
+    return {4: f"10.96.{number // 250}.{number % 250 + 1}", 6: f"fd00:10:96::{number:x}"}
+
+
+class Proxy:
+    """A lab whose node runs kube-nftd on a folder of manifests."""
+
+    def __init__(self, lab: Lab, folder: pathlib.Path) -> None:
+        self.lab = lab
+        self.manifests = objects.Manifests(folder / "manifests")
+        self.daemon = Daemon(lab.node, self.manifests.folder, folder / "kube-nftd.log")
+        self.tables = {family: Table(lab.node, family) for family in (4, 6)}
+        self.manifests.put("node", objects.node())
+
+    def close(self) -> None:
+        if self.daemon.running():
+            status = self.daemon.stop()
+            assert status == 0, f"exit status {status} after SIGTERM"
+        self.lab.node.run("nft", "flush", "ruleset")
+
+    def shape(self) -> str:
+        return "".join(table.shape() for table in self.tables.values())
+
+
+class Web:
+    """A service with one port in one family, and one slice. Pods are called by their names."""
+
+    def __init__(self, proxy: Proxy, family: int, protocol: str, name: str = "web") -> None:
+        self.proxy = proxy
+        self.lab = proxy.lab
+        self.family = family
+        self.protocol = protocol
+        self.name = name
+        self.address = fresh_addresses()[family]
+        self.frontend = Frontend(self.address, protocol, 80)
+
+    # -- objects --
+
+    def as_service(self, **spec) -> dict:
+        ports = [objects.Port("http", self.protocol, 80)]
+        return objects.service(self.name, {self.family: self.address}, ports, **spec)
+
+    def as_slice(self, states: dict[str, str], name: str = "1", port: int = POD_PORTS[0]) -> dict:
+        """@states: pod name -> state, see objects.CONDITIONS."""
+        ports = [objects.Port("http", self.protocol, port)]
+        endpoints = [
+            objects.endpoint(self.lab.pods[pod].address[self.family], state) for pod, state in states.items()
+        ]
+        return objects.endpoint_slice(f"{self.name}-{name}", self.name, self.family, ports, endpoints)
+
+    def put_service(self, **spec) -> None:
+        self.proxy.manifests.put(f"{self.name}-service", self.as_service(**spec))
+
+    def put_endpoints(self, **states: str) -> None:
+        self.proxy.manifests.put(f"{self.name}-slice", self.as_slice(states))
+
+    def remove_service(self) -> None:
+        self.proxy.manifests.remove(f"{self.name}-service")
+
+    def remove_endpoints(self) -> None:
+        self.proxy.manifests.remove(f"{self.name}-slice")
+
+    def publish(self, *pods: str) -> None:
+        """The service with these pods ready, and in the kernel."""
+        self.put_service()
+        self.put_endpoints(**dict.fromkeys(pods, "ready"))
+        self.settle(*pods)
+
+    # -- the kernel --
+
+    def settle(self, *pods: str) -> None:
+        """Waits until new connections can reach just these pods; without any: until they are rejected."""
+        wanted = sorted((self.lab.pods[pod].address[self.family], POD_PORTS[0]) for pod in pods)
+        self.wait_backends(wanted)
+
+    def settle_absent(self) -> None:
+        self.wait_backends(None)
+
+    def wait_backends(self, wanted: list[tuple[str, int]] | None) -> None:
+        """@wanted in order; None: the frontend is not there."""
+        held: list[tuple[str, int]] | None = None
+
+        def settled() -> bool:
+            nonlocal held
+            held = self.proxy.tables[self.family].backends(self.frontend)
+            return held == wanted if held is None or wanted is None else sorted(held) == wanted
+
+        wait_for(settled, lambda: f"{self.frontend} has the backends {wanted}; they are {held}")
+
+    # -- packets --
+
+    def ask(self, where: Namespace | None = None, timeout: float = 2.0) -> str:
+        return self.lab.ask(where or self.lab.client, *self.call(), timeout=timeout)
+
+    def tally(self, where: Namespace | None = None, times: int = 60) -> collections.Counter:
+        return collections.Counter(self.ask(where) for _ in range(times))
+
+    def call(self) -> tuple[str, int, str]:
+        return self.address, self.frontend.port, self.protocol
+
+
+class Traffic(threading.Thread):
+    """New connections one after the other, until the with-block ends. .answers counts what came back."""
+
+    def __init__(self, lab: Lab, where: Namespace, address: str, port: int, protocol: str) -> None:
+        super().__init__(daemon=True)
+        self.lab = lab
+        self.where = where
+        self.target = address, port, protocol
+        self.answers: collections.Counter = collections.Counter()
+        self._end = threading.Event()
+
+    def run(self) -> None:
+        while not self._end.is_set():
+            self.answers[self.lab.ask(self.where, *self.target)] += 1
+
+    def __enter__(self) -> "Traffic":
+        self.start()
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._end.set()
+        self.join()

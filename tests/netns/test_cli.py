@@ -1,0 +1,124 @@
+"""The command line: what is refused and how, what is printed where, --cleanup, signals."""
+
+import signal
+import subprocess
+
+import pytest
+
+import objects
+from daemon import BINARY, Daemon, Table, environment
+from lab import Namespace
+
+
+@pytest.fixture
+def namespace():
+    namespace = Namespace()
+    yield namespace
+    namespace.close()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    manifests = objects.Manifests(tmp_path / "manifests")
+    addresses = {4: "10.96.0.1", 6: "fd00:10:96::1"}
+    manifests.put("web", objects.service("web", addresses, [objects.Port("http", "TCP", 80)]))
+    return manifests.folder
+
+
+def call(namespace: Namespace, *arguments: str, wrapper: tuple[str, ...] = ()):
+    with namespace.inside():
+        return subprocess.run(
+            [*wrapper, str(BINARY), *arguments],
+            capture_output=True, text=True, timeout=10, stdin=subprocess.DEVNULL, env=environment(),
+        )  # fmt: skip
+
+
+HERE = "FOLDER"  # stands for an existing folder of manifests
+
+MISTAKES = {
+    "unknown flag": (["--no-such-flag"], "no-such-flag"),
+    "unknown flag with value": (["--no-such-flag=1"], "no-such-flag"),
+    "unknown short flag": (["-x"], "x"),
+    "positional argument": (["--manifests", HERE, "surplus"], "surplus"),
+    "manifests and kubeconfig": (["--manifests", HERE, "--kubeconfig", "/k"], "kubeconfig"),
+    "manifests and master": (["--manifests", HERE, "--master", "https://10.0.0.1"], "master"),
+    "dump-rules and cleanup": (["--manifests", HERE, "--dump-rules", "--cleanup"], "cleanup"),
+    "missing value": (["--manifests"], "manifests"),
+    "verbosity without a number": (["--manifests", HERE, "-v"], "-v"),
+    "verbosity that is no number": (["--manifests", HERE, "-v", "loud"], "loud"),
+    "verbosity below zero": (["--manifests", HERE, "-v", "-1"], "-1"),
+    "path that is not there": (["--manifests", "/no/such/path", "--dump-rules"], "/no/such/path"),
+    "path that is not there, daemon": (["--manifests", "/no/such/path"], "/no/such/path"),
+    "bad health address": (["--manifests", HERE, "--healthz-bind-address", "nowhere"], "nowhere"),
+}
+
+
+@pytest.mark.parametrize("arguments,culprit", MISTAKES.values(), ids=MISTAKES.keys())
+def test_mistakes(namespace, folder, arguments, culprit):
+    done = call(namespace, *[str(folder) if word == HERE else word for word in arguments])
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert culprit in done.stderr
+    assert "Sanitizer" not in done.stderr
+    assert namespace.run("nft", "list", "tables").stdout == ""  # and nothing was done
+
+
+@pytest.mark.parametrize("flag,word", [("--help", "--manifests"), ("--version", "kube-nftd")])
+def test_information(namespace, flag, word):
+    done = call(namespace, flag)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert word in done.stdout
+
+
+def test_help_names_every_flag(namespace):
+    text = call(namespace, "--help").stdout
+    for flag in (
+        "--manifests", "--kubeconfig", "--master", "--hostname-override", "--healthz-bind-address",
+        "--dump-rules", "--cleanup", "--version", "--help", "-v",
+    ):  # fmt: skip
+        assert flag in text
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--manifests", HERE, "--dump-rules"],
+        ["--manifests=" + HERE, "--dump_rules"],
+        ["--manifests", HERE, "--dump-rules=true", "--hostname_override=node-a", "--healthz_bind_address=127.0.0.1:1"],
+    ],
+)
+def test_spellings_of_flags(namespace, folder, arguments):
+    done = call(namespace, *[word.replace(HERE, str(folder)) for word in arguments])
+    assert done.returncode == 0, done.stderr
+    assert "table ip kube-nftd" in done.stdout and "table ip6 kube-nftd" in done.stdout
+
+
+def test_dump_needs_no_privilege(namespace, folder):
+    """Without any capability the kernel would refuse a change or a look; the dump works."""
+    powerless = ("/usr/bin/setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs")
+    with namespace.inside():
+        refused = subprocess.run([*powerless, "nft", "list", "ruleset"], capture_output=True, text=True)
+    assert refused.returncode != 0 or "not permitted" in refused.stderr
+    done = call(namespace, "--manifests", str(folder), "--dump-rules", wrapper=powerless)
+    assert done.returncode == 0, done.stderr
+    assert "10.96.0.1 . tcp . 80" in done.stdout
+
+
+def test_a_run_without_privilege_says_so(namespace, folder):
+    powerless = ("/usr/bin/setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs")
+    done = call(namespace, "--cleanup", wrapper=powerless)
+    assert done.returncode == 1
+    assert "not permitted" in done.stderr
+    assert done.stdout == ""
+
+
+def test_cleanup_removes_our_tables_only(namespace, folder, tmp_path):
+    daemon = Daemon(namespace, folder, tmp_path / "log")
+    daemon.start()
+    assert daemon.stop(signal.SIGTERM) == 0, daemon.log()
+    namespace.run("nft", "add table ip other")
+    assert all(Table(namespace, family).exists() for family in (4, 6))  # the tables outlive it
+    for _ in range(2):  # the second time there is nothing to remove
+        done = call(namespace, "--cleanup")
+        assert (done.returncode, done.stdout) == (0, ""), done.stderr
+        assert namespace.run("nft", "list", "tables").stdout == "table ip other\n"
