@@ -205,7 +205,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
     if (seen > REQUEST_BODY_LIMIT)
         return MHD_NO;
     *data_size = 0;
-    *state = (void *)seen;
+    *state = (void *)seen; // NOLINT(performance-no-int-to-ptr): a number is all it has to keep
     return MHD_YES;
 }
 

@@ -1,0 +1,292 @@
+#!/usr/bin/python3
+"""A stand-in for kube-apiserver: Services, EndpointSlices, ServiceCIDRs and Nodes over TLS.
+
+In a test:
+    server = ApiServer(folder)          # certificates are made in the folder
+    server.start()                      # runs in a thread of its own, on 127.0.0.1
+    server.put({"kind": "Service", ...})
+    server.close_watches("reset")       # and other faults, see below
+    server.requests                     # everything that was asked
+
+By hand:
+    apiserver.py --manifests objects.json --port 0 --certs /tmp/certs
+prints the address and a kubeconfig to use, and follows the file until SIGTERM.
+
+store.py has the objects, answers.py the answers, wire.py HTTP. The data is shared by no locks:
+whatever is called here is done by the server's own thread.
+"""
+
+import argparse
+import asyncio
+import copy
+import json
+import pathlib
+import signal
+import ssl
+import sys
+import threading
+import time
+
+import answers
+import pki
+import store as storage
+import wire
+
+USER = "system:kube-proxy"
+
+
+class ApiServer:
+    """Methods may be called from any thread but the server's. Settings of the answers (denied,
+    hidden, page_limit, bookmark_interval, future_wait) are in .api; they may be set at any time."""
+
+    def __init__(self, certs, port=0, token="a-token", history=1000):
+        self.certs = pki.make(certs)
+        self.port = port
+        self.token = token
+        self.store = storage.Store(history)
+        self.api = answers.Api(self.store)
+        self.api.tokens[token] = USER
+        self.requests = []
+        self.accepted = 0  # TCP connections, also those whose TLS handshake failed
+        self.connections = set()
+        self.flow = wire.Flow()
+        self.http2 = True  # whether the next start() offers it
+        self._listener = None
+        self._ready = threading.Event()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, daemon=True, name="apiserver")
+        self._thread.start()
+        self._ready.wait()
+
+    # Life
+
+    def _run(self):
+        asyncio.set_event_loop(self._loop)
+        self._loop.call_soon(self._ready.set)
+        self._loop.run_forever()
+
+    def call(self, function, *arguments):
+        """Runs @function in the server's thread and returns what it returns."""
+        async def run():
+            result = function(*arguments)
+            return await result if asyncio.iscoroutine(result) else result
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(30)
+
+    @property
+    def url(self):
+        return f"https://127.0.0.1:{self.port}"
+
+    def start(self, fresh_history=False):
+        """Listens; after stop() on the same port again, with the same objects. With @fresh_history
+        every resourceVersion that it gave out before is too old."""
+        if fresh_history:
+            self.expire_history()
+        self.call(self._listen)
+        return self
+
+    def stop(self, how="kill"):
+        """Stops listening and ends all connections: "kill" like a killed process, "clean" with
+        whole bodies and an orderly end of TLS. Objects can be changed meanwhile."""
+        self.call(self._unlisten)
+        if how == "clean":
+            self.close_watches("clean")
+            self.wait(lambda: not self.api.watches)
+        for connection in tuple(self.connections):
+            self.call(connection.close if how == "clean" else connection.abort)
+        self.wait(lambda: not self.connections)
+
+    def close(self):
+        """The end: stops, and ends the thread."""
+        self.stop()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        self.close()
+
+    def _tls(self):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_cert_chain(self.certs / "server.crt", self.certs / "server.key")
+        context.load_verify_locations(self.certs / "ca.crt")
+        context.verify_mode = ssl.CERT_OPTIONAL  # asks for a client certificate, does without
+        context.set_alpn_protocols(["h2", "http/1.1"] if self.http2 else ["http/1.1"])
+        return context
+
+    def _protocol(self):
+        self.accepted += 1
+        return asyncio.StreamReaderProtocol(asyncio.StreamReader(), self._connected)
+
+    async def _connected(self, reader, writer):
+        await wire.serve_connection(reader, writer, self.flow, self.api.handle, self.requests,
+                                    self.connections)
+
+    async def _listen(self):
+        self._listener = await self._loop.create_server(
+            self._protocol, "127.0.0.1", self.port, ssl=self._tls(), reuse_address=True,
+            ssl_shutdown_timeout=0.2)
+        self.port = self._listener.sockets[0].getsockname()[1]
+
+    def _unlisten(self):
+        if self._listener:
+            self._listener.close()
+        self._listener = None
+
+    # Objects
+
+    def put(self, *objects):
+        """Creates or replaces each; returns the last as stored."""
+        for obj in objects:
+            stored = copy.deepcopy(self.call(self.store.put, obj))
+        return stored
+
+    def delete(self, kind, namespace, name):
+        self.call(self.store.delete, kind, namespace, name)
+
+    def apply(self, objects):
+        """Makes @objects all there is."""
+        objects = list(objects)
+        wanted = {(obj["kind"], self.put(obj)["metadata"].get("namespace"), obj["metadata"]["name"])
+                  for obj in objects}
+        for kind, known in self.store.objects.items():
+            for obj in tuple(known.values()):
+                meta = obj["metadata"]
+                if (kind, meta.get("namespace"), meta["name"]) not in wanted:
+                    self.delete(kind, meta.get("namespace"), meta["name"])
+
+    def advance(self):
+        """Moves the resourceVersion as a change of some other kind of object would."""
+        self.call(self.store.advance)
+
+    def bookmark(self):
+        """Sends bookmarks now, if they are new to the watch."""
+        self.call(self._tell_watches, answers.Api.BOOKMARK)
+
+    def expire_history(self):
+        """No resourceVersion and no continue token given out so far is good any more."""
+        self.call(self.store.expire)
+
+    # Faults
+
+    def _tell_watches(self, what):
+        for watch in self.api.watches:
+            watch.queue.put_nowait(what)
+
+    def close_watches(self, how="clean"):
+        """Ends all open watches: "clean" with the last chunk, "reset" with a TCP reset of their
+        connections, "mid-event" by half of the next event and then no more."""
+        if how == "clean":
+            self.call(self._tell_watches, answers.Api.END)
+            return
+        watches = tuple(self.api.watches)
+        if how == "mid-event":
+            for watch in watches:
+                watch.cut_next = True
+        elif how == "reset":
+            for connection in {watch.exchange.connection for watch in watches}:
+                self.call(connection.reset)
+        else:
+            raise ValueError(how)
+
+    def refuse_connections(self):
+        """New connections are refused; open ones live on."""
+        self.call(self._unlisten)
+
+    def accept_connections(self):
+        self.call(self._listen)
+
+    def answer_next(self, count, status, retry_after=None, when=lambda request: True):
+        """The next @count requests that @when accepts get @status; 0 is no answer but the end of
+        the connection."""
+        self.api.scripts.append([count, when, status, retry_after])
+
+    def stall(self):
+        """Nothing is answered and nothing sent, connections stay open."""
+        self.call(self.flow.open.clear)
+
+    def go_on(self):
+        self.call(self.flow.open.set)
+
+    def drip(self, size=1):
+        """Bodies come in chunks of @size bytes; 0 ends that."""
+        self.flow.drip = size
+
+    # For assertions
+
+    @staticmethod
+    def wait(condition, timeout=5.0):
+        """Waits until @condition is true and returns its value; fails after @timeout seconds."""
+        deadline = time.monotonic() + timeout
+        while not (value := condition()):
+            if time.monotonic() > deadline:
+                raise AssertionError(f"not within {timeout} s: {condition.__qualname__}")
+            time.sleep(0.005)
+        return value
+
+    def asked(self, plural=None, watch=None, since=0):
+        """The logged requests for @plural from number @since on; only watches or only others."""
+        return [request for request in self.requests[since:]
+                if (plural is None or request.path.split("/")[-1] == plural)
+                and (watch is None or request.watch == watch)]
+
+    def open_watches(self, since=0):
+        """The requests of the watches that are open, of those logged from number @since on."""
+        later = self.requests[since:]
+        watches = [watch.exchange.request for watch in tuple(self.api.watches)]
+        return [request for request in watches if any(request is other for other in later)]
+
+    def kubeconfig(self, path=None, user=None, cluster=None):
+        """Writes a kubeconfig (with CA file and token unless told otherwise), returns its path."""
+        cluster = cluster or {"certificate-authority": self.certs / "ca.crt"}
+        user = {"token": self.token} if user is None else user
+        return pki.write_kubeconfig(path or self.certs / "kubeconfig", self.url, cluster, user)
+
+
+def load(path):
+    """The objects of a JSON file: a List, an array or one object, as kubectl get -o json writes."""
+    value = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+    if isinstance(value, dict):
+        value = value["items"] if "items" in value else [value]
+    return [obj for obj in value if obj.get("kind") in storage.BY_KIND]
+
+
+def follow(server, path, stopped):
+    """Applies @path, and again whenever it changes, until @stopped is set."""
+    seen = None
+    while not stopped.is_set():
+        try:
+            stamp = path.stat().st_mtime_ns
+            if stamp != seen:
+                server.apply(load(path))
+                seen = stamp
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            print(f"{path}: {error}", file=sys.stderr)
+            if seen is None:
+                return 1
+        stopped.wait(0.3)
+    return 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description="A stand-in kube-apiserver for tests.")
+    parser.add_argument("--manifests", type=pathlib.Path, required=True, metavar="FILE.json")
+    parser.add_argument("--port", type=int, default=0, help="0: any free one")
+    parser.add_argument("--certs", type=pathlib.Path, required=True, metavar="DIR",
+                        help="where certificates, token and kubeconfig are written")
+    arguments = parser.parse_args()
+    stopped = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopped.set())
+    with ApiServer(arguments.certs.absolute(), arguments.port) as server:
+        (server.certs / "token").write_text(server.token)
+        path = server.kubeconfig(user={"tokenFile": server.certs / "token"})
+        print(f"listening on {server.url} kubeconfig={path}", flush=True)
+        return follow(server, arguments.manifests, stopped)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

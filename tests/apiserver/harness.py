@@ -1,0 +1,149 @@
+"""Runs the real daemon against the stand-in, in a network namespace, and reads its tables.
+
+The daemon is $KUBE_NFTD, or build/kube-nftd of this tree.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWNET = 0x40000000
+BINARY = pathlib.Path(os.environ.get("KUBE_NFTD")
+                      or pathlib.Path(__file__).parents[2] / "build" / "kube-nftd")
+HEALTHZ = "127.0.0.1:10256"
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _check(result):
+    if result:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def _unshare():
+    """Moves this thread to a new network namespace, and to a user namespace if it is not root."""
+    if os.geteuid() == 0:
+        _check(libc.unshare(CLONE_NEWNET))
+        return
+    user, group = os.geteuid(), os.getegid()
+    _check(libc.unshare(CLONE_NEWUSER | CLONE_NEWNET))
+    pathlib.Path("/proc/self/setgroups").write_text("deny")
+    pathlib.Path("/proc/self/uid_map").write_text(f"0 {user} 1")
+    pathlib.Path("/proc/self/gid_map").write_text(f"0 {group} 1")
+
+
+@contextlib.contextmanager
+def own_network():
+    """A network namespace for this thread and for the threads and processes that it starts. It goes
+    with the last of them, and with it every table: nothing has to be cleaned up."""
+    before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    try:
+        _unshare()
+        subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+        yield
+    finally:
+        libc.setns(before, CLONE_NEWNET)  # not allowed after a user namespace was made; no harm
+        os.close(before)
+
+
+class Daemon:
+    """One run of kube-nftd; its stderr is in .log()."""
+
+    def __init__(self, folder, kubeconfig, *flags, node="node-a"):
+        assert BINARY.exists(), f"no daemon at {BINARY}: build it, or set KUBE_NFTD"
+        self.path = folder / "daemon.log"
+        command = [BINARY, "--kubeconfig", kubeconfig, "--hostname-override", node,
+                   "--healthz-bind-address", HEALTHZ, "-v", "2", *flags]
+        with self.path.open("wb") as log:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL,
+                                            stdout=log, stderr=log)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        status = self.stop()
+        if kind or status:
+            print(self.log())  # pytest shows it with the failure
+        assert kind or status == 0, f"the daemon ended with status {status}"
+
+    def stop(self):
+        """Ends it by SIGTERM; returns its exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise
+
+    def log(self):
+        return self.path.read_text(errors="replace")
+
+    def lines(self, pattern):
+        """The log lines of level info and above that match."""
+        return [line for line in self.log().splitlines()
+                if re.search(pattern, line) and not re.match(r"\S+ debug ", line)]
+
+
+def dump_rules(kubeconfig, node="node-a"):
+    """What --dump-rules prints."""
+    command = [BINARY, "--kubeconfig", kubeconfig, "--hostname-override", node, "--dump-rules"]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=20).stdout
+
+
+def _elements(kind, name, family):
+    done = subprocess.run(["nft", "-j", "list", kind, family, "kube-nftd", name],
+                          capture_output=True, text=True, check=False)
+    if done.returncode:
+        return []
+    [found] = [item[kind] for item in json.loads(done.stdout)["nftables"] if kind in item]
+    return found.get("elem", [])
+
+
+def table(family="ip"):
+    """{(address, protocol, port): {(endpoint address, port), ...}} of all frontends with endpoints.
+    Slots that no count reaches are left out, as a packet never sees them."""
+    counts = {tuple(key["concat"]): int(value.split(":")[1], 16)
+              for key, value in _elements("map", "services", family)}
+    slots = {tuple(key["concat"]): tuple(value["concat"])
+             for key, value in _elements("map", "endpoints", family)}
+    return {frontend: {slots.get((*frontend, slot)) for slot in range(count)}
+            for frontend, count in counts.items()}
+
+
+def rejected(family="ip"):
+    """The frontends that are refused since they have no endpoints."""
+    return {tuple(element["concat"]) for element in _elements("set", "reject_frontends", family)}
+
+
+def service(name="web", address="10.96.0.10", port=80, namespace="shop", labels=None):
+    return {"kind": "Service",
+            "metadata": {"name": name, "namespace": namespace, "labels": labels or {}},
+            "spec": {"ports": [{"name": "http", "protocol": "TCP", "port": port,
+                                "targetPort": 8080}],
+                     "selector": {"app": name}, "clusterIP": address, "clusterIPs": [address],
+                     "type": "ClusterIP", "sessionAffinity": "None", "ipFamilies": ["IPv4"],
+                     "ipFamilyPolicy": "SingleStack", "internalTrafficPolicy": "Cluster"}}
+
+
+def endpoint_slice(*addresses, name="web", namespace="shop", port=8080):
+    ready = {"ready": True, "serving": True, "terminating": False}
+    return {"kind": "EndpointSlice",
+            "metadata": {"name": f"{name}-x", "namespace": namespace,
+                         "labels": {"kubernetes.io/service-name": name}},
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": [address], "conditions": ready, "nodeName": "node-a"}
+                          for address in addresses],
+            "ports": [{"name": "http", "protocol": "TCP", "port": port}]}
+
+
+def node(name="node-a"):
+    return {"kind": "Node", "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+            "status": {"addresses": [{"type": "InternalIP", "address": "127.0.0.1"}]}}

@@ -1,0 +1,379 @@
+"""The daemon against the stand-in API server: list, watch, and all that goes wrong with them."""
+
+import os
+import subprocess
+import time
+
+import pytest
+
+import apiserver
+import pki
+from harness import (Daemon, dump_rules, endpoint_slice, node, own_network, rejected, service,
+                     table)
+
+WEB = ("10.96.0.10", "tcp", 80)
+DB = ("10.96.0.20", "tcp", 5432)
+ONE = {("10.1.0.1", 8080)}
+TWO = {("10.1.0.1", 8080), ("10.1.0.2", 8080)}
+FIELDS = "spec.clusterIP!=None"
+
+
+@pytest.fixture(name="certs", scope="session")
+def make_certs(tmp_path_factory):
+    return pki.make(tmp_path_factory.mktemp("certs"))
+
+
+@pytest.fixture(name="server")
+def run_server(certs):
+    """The stand-in with a node and one service of two endpoints, in a network of its own."""
+    with own_network(), apiserver.ApiServer(certs) as server:
+        server.put(node(), service(), endpoint_slice("10.1.0.1", "10.1.0.2"))
+        yield server
+
+
+@pytest.fixture(name="start")
+def make_start(server, tmp_path):
+    """Starts the daemon and waits until it has programmed what the fixture `server` holds."""
+    def start(user=None, cluster=None, expected=None):
+        kubeconfig = server.kubeconfig(tmp_path / "kubeconfig", user, cluster)
+        daemon = Daemon(tmp_path, kubeconfig)
+        try:
+            server.wait(lambda: table() == (expected or {WEB: TWO}))
+        except AssertionError:
+            daemon.stop()
+            print(daemon.log(), *server.requests, table(), sep="\n")
+            raise
+        return daemon
+    return start
+
+
+def watching(server, since=0):
+    """Waits for open watches of Services and EndpointSlices, asked for after @since requests."""
+    def both():
+        found = {request.path.split("/")[-1] for request in server.open_watches(since)}
+        return found >= {"services", "endpointslices"}
+    server.wait(both, 10)
+
+
+def settled(server):
+    """Waits for watches, and lets each bring a bookmark: one that ends within its first second with
+    nothing brought is not opened again at once."""
+    watching(server)
+    server.wait(lambda: len(server.open_watches()) >= 3)
+    server.advance()
+    server.bookmark()
+    time.sleep(0.2)
+
+
+def test_list_then_watch(server, start):
+    with start():
+        watching(server)
+        for plural in ("services", "endpointslices"):
+            first, second = server.asked(plural)[:2]
+            assert not first.watch and second.watch
+            assert second.query["resourceVersion"] == str(server.store.version)
+            assert second.query["allowWatchBookmarks"] == "true"
+            assert 300 <= int(second.query["timeoutSeconds"]) <= 600
+
+
+def test_selectors_and_headers(server, start):
+    """Exactly those of kube-proxy 1.36, on lists and on watches."""
+    with start():
+        watching(server)
+        for request in server.asked("services"):
+            assert request.query["labelSelector"] == "!service.kubernetes.io/service-proxy-name"
+            assert request.query["fieldSelector"] == FIELDS
+        for request in server.asked("endpointslices"):
+            assert request.query["labelSelector"] == "!service.kubernetes.io/headless"
+            assert "fieldSelector" not in request.query
+        assert server.asked("nodes")
+        for request in server.asked("nodes"):
+            assert request.query["fieldSelector"] == "metadata.name=node-a"
+            assert "labelSelector" not in request.query
+        for request in server.requests:
+            assert request.headers["accept"] == "application/json"
+            assert request.headers["user-agent"].startswith("kube-nftd/")
+
+
+def test_all_watches_on_one_http2_connection(server, start):
+    with start():
+        watching(server)
+        server.wait(lambda: server.asked("nodes", watch=True))
+        watches = [request for request in server.requests if request.watch]
+        assert {request.protocol for request in watches} == {"HTTP/2"}
+        assert len({request.connection for request in watches}) == 1
+
+
+def test_http1_does_too(server, start):
+    server.stop()
+    server.http2 = False
+    server.start()
+    with start():
+        watching(server)
+        server.put(endpoint_slice("10.1.0.1"))
+        server.wait(lambda: table() == {WEB: ONE}, 1)
+        assert {request.protocol for request in server.requests} == {"HTTP/1.1"}
+
+
+def test_changes_arrive_within_a_second(server, start):
+    with start():
+        watching(server)
+        server.put(endpoint_slice("10.1.0.1"))
+        server.wait(lambda: table() == {WEB: ONE}, 1)
+        server.put(service("db", "10.96.0.20", 5432), endpoint_slice("10.1.0.9", name="db"))
+        server.wait(lambda: table() == {WEB: ONE, DB: {("10.1.0.9", 8080)}}, 1)
+        server.put(endpoint_slice(name="db"))
+        server.wait(lambda: table() == {WEB: ONE} and rejected() == {DB}, 1)
+        server.delete("Service", "shop", "db")
+        server.wait(lambda: not rejected(), 1)
+        for plural in ("services", "endpointslices"):
+            assert len(server.asked(plural, watch=False)) == 1
+
+
+def test_leaving_the_selector_is_a_deletion(server, start):
+    with start():
+        watching(server)
+        server.put(service(labels={"service.kubernetes.io/service-proxy-name": ""}))
+        server.wait(lambda: table() == {}, 1)
+        server.put(service())
+        server.wait(lambda: table() == {WEB: TWO}, 1)
+
+
+def test_token_file_replaced_after_401(server, start, tmp_path):
+    token = tmp_path / "token"
+    token.write_text(server.token)
+    with start(user={"tokenFile": token}) as daemon:
+        settled(server)
+        server.api.tokens = {"new-token": apiserver.USER}
+        server.close_watches()
+        server.wait(lambda: [r for r in server.asked("services") if r.status == 401])
+        replacement = tmp_path / "token.new"
+        replacement.write_text("new-token\n")
+        os.replace(replacement, token)
+        since = len(server.requests)
+        server.put(endpoint_slice("10.1.0.1"))
+        watching(server, since)
+        server.wait(lambda: table() == {WEB: ONE})
+        assert not server.asked("services", watch=False, since=since)
+        assert len(daemon.lines("watch services.*401")) == 1
+
+
+def test_client_certificate_files(server, start, certs):
+    files = {"client-certificate": certs / "client.crt", "client-key": certs / "client.key"}
+    with start(user=files):
+        assert {request.client_cert for request in server.requests} == {"system:kube-proxy"}
+        assert not any("authorization" in request.headers for request in server.requests)
+
+
+def test_inline_data(server, start, certs):
+    with start(user={"client-certificate-data": pki.inline(certs / "client.crt"),
+                     "client-key-data": pki.inline(certs / "client.key")},
+               cluster={"certificate-authority-data": pki.inline(certs / "ca.crt")}):
+        assert {request.user for request in server.requests} == {"system:kube-proxy"}
+
+
+def test_bad_ca_is_retried_and_said_once(server, tmp_path):
+    other = pki.make(tmp_path / "other")
+    kubeconfig = server.kubeconfig(tmp_path / "kubeconfig",
+                                   cluster={"certificate-authority": other / "ca.crt"})
+    with Daemon(tmp_path, kubeconfig) as daemon:
+        server.wait(lambda: daemon.lines("services.*(certificate|SSL)"))
+        time.sleep(0.5)  # the first try of every kind
+        first = server.accepted
+        server.wait(lambda: server.accepted > first)
+        time.sleep(0.5)
+        assert len(daemon.lines("services.*(certificate|SSL)")) == 1
+        assert not server.requests and not table()
+
+
+def test_restart_with_the_same_history_resumes(server, start):
+    """No list: the watch goes on from the last resourceVersion, and brings what happened."""
+    with start():
+        settled(server)
+        version = str(server.store.version)
+        server.stop()
+        since = len(server.requests)
+        server.put(endpoint_slice("10.1.0.1"))
+        time.sleep(0.3)
+        assert table() == {WEB: TWO}
+        server.start()
+        server.wait(lambda: table() == {WEB: ONE}, 10)
+        watching(server, since)
+        assert not server.asked(watch=False, since=since)
+        assert {r.query["resourceVersion"] for r in server.asked(since=since)} <= {
+            version, str(server.store.version)}
+
+
+def test_bookmarks_move_the_version_on(server, start):
+    with start():
+        watching(server)
+        server.advance()
+        server.bookmark()
+        time.sleep(0.2)
+        since = len(server.requests)
+        server.close_watches()
+        watching(server, since)
+        assert {request.query["resourceVersion"] for request in server.asked(since=since)} == {
+            str(server.store.version)}
+
+
+def test_410_lists_again_and_applies_what_was_missed(server, start):
+    server.put(service("db", "10.96.0.20", 5432), endpoint_slice("10.1.0.9", name="db"))
+    with start(expected={WEB: TWO, DB: {("10.1.0.9", 8080)}}):
+        settled(server)
+        server.stop()
+        since = len(server.requests)
+        server.delete("Service", "shop", "db")
+        server.delete("EndpointSlice", "shop", "db-x")
+        server.put(endpoint_slice("10.1.0.1"))
+        server.start(fresh_history=True)
+        server.wait(lambda: table() == {WEB: ONE} and not rejected(), 10)
+        watching(server, since)
+        assert len(server.asked("services", watch=False, since=since)) == 1
+
+
+def test_410_in_an_open_watch_is_answered_at_once(server, start):
+    with start() as daemon:
+        settled(server)
+        server.expire_history()
+        server.close_watches()
+        server.put(endpoint_slice("10.1.0.1"))
+        server.wait(lambda: table() == {WEB: ONE}, 0.7)  # below the shortest back-off
+        assert not daemon.lines(" error ")
+
+
+def test_server_down_leaves_the_table(server, start):
+    with start() as daemon:
+        settled(server)
+        server.stop()
+        refused = "cannot watch services: Failed to connect"
+        server.wait(lambda: daemon.lines(refused))
+        time.sleep(2)  # a retry at least
+        assert table() == {WEB: TWO}
+        assert len(daemon.lines(refused)) == 1
+        server.put(endpoint_slice("10.1.0.1"))
+        server.start()
+        server.wait(lambda: table() == {WEB: ONE}, 15)
+
+
+def test_server_down_at_the_start(server, tmp_path):
+    kubeconfig = server.kubeconfig(tmp_path / "kubeconfig")
+    server.stop()
+    with Daemon(tmp_path, kubeconfig) as daemon:
+        server.wait(lambda: daemon.lines("cannot list services"))
+        server.start()
+        server.wait(lambda: table() == {WEB: TWO}, 10)
+
+
+def test_bad_object_keeps_the_last_good_version(server, start):
+    with start() as daemon:
+        watching(server)
+        server.put(service(port=99999))
+        server.put(service("db", "10.96.0.20", 5432), endpoint_slice("10.1.0.9", name="db"))
+        server.wait(lambda: DB in table(), 1)  # the others go on
+        assert table()[WEB] == TWO
+        [line] = daemon.lines("99999|out of range|port")
+        for part in ("Service", "shop/web", "spec.ports[0].port"):
+            assert part in line
+        server.put(service(port=81))
+        server.wait(lambda: ("10.96.0.10", "tcp", 81) in table() and WEB not in table(), 1)
+
+
+def test_bad_object_in_the_first_list(server, start):
+    server.put(service("bad", "10.96.0.30", 99999))
+    with start() as daemon:
+        assert daemon.lines(r"Service shop/bad.*spec\.ports\[0\]\.port")
+
+
+@pytest.mark.parametrize("size", [1, 7])
+def test_bytes_may_be_split_anywhere(server, start, size):
+    server.drip(size)
+    with start():
+        watching(server)
+        server.put(endpoint_slice("10.1.0.1"))
+        server.wait(lambda: table() == {WEB: ONE}, 2)
+
+
+def test_an_event_cut_in_half_is_taken_when_it_comes_again(server, start):
+    with start():
+        settled(server)
+        since = len(server.requests)
+        server.close_watches("mid-event")
+        server.put(endpoint_slice("10.1.0.1"))
+        server.wait(lambda: table() == {WEB: ONE}, 5)
+        assert not server.asked("endpointslices", watch=False, since=since)
+
+
+@pytest.mark.parametrize("how", ["clean", "reset"])
+def test_closed_watches_are_opened_again(server, start, how):
+    with start() as daemon:
+        settled(server)
+        since = len(server.requests)
+        server.close_watches(how)
+        watching(server, since)
+        assert not server.asked(watch=False, since=since)
+        server.put(endpoint_slice("10.1.0.1"))
+        server.wait(lambda: table() == {WEB: ONE}, 1)
+        assert how == "reset" or not daemon.lines(" (warn|error) ")
+
+
+def many(count):
+    return [service(f"s{number}", f"10.96.1.{number}") for number in range(count)]
+
+
+def test_paged_list(server, start):
+    server.api.page_limit = 3
+    server.put(*many(8), *(endpoint_slice("10.1.0.1", name=f"s{n}") for n in range(8)))
+    expected = {WEB: TWO, **{(f"10.96.1.{number}", "tcp", 80): ONE for number in range(8)}}
+    with start(expected=expected):
+        pages = server.asked("services", watch=False)
+        assert len(pages) == 3
+        assert all("continue" in page.query and "resourceVersion" not in page.query
+                   for page in pages[1:])
+
+
+def test_a_page_that_expired_starts_the_list_again(server, start):
+    server.api.page_limit = 3
+    server.put(*many(8))
+    server.answer_next(1, 410, when=lambda r: "continue" in r.query and "services" in r.path)
+    with start():
+        assert len(rejected()) == 8
+
+
+def test_forbidden_is_said_once_with_the_missing_right(server, start):
+    with start() as daemon:
+        settled(server)
+        server.api.denied.add("services")
+        server.close_watches()
+        server.wait(lambda: len([r for r in server.asked("services") if r.status == 403]) > 1, 10)
+        [line] = daemon.lines("services.*403")
+        assert "verb=watch" in line and "resource=services" in line
+        server.put(endpoint_slice("10.1.0.1"))  # the other kind goes on
+        server.wait(lambda: table() == {WEB: ONE})
+
+
+def test_retry_after_is_kept(server, start):
+    with start():
+        settled(server)
+        server.answer_next(1, 429, retry_after=2, when=lambda r: r.path.endswith("/services"))
+        since = len(server.requests)
+        server.close_watches()
+        server.wait(lambda: len(server.asked("services", since=since)) == 2, 10)
+        first, second = server.asked("services", since=since)
+        assert first.status == 429 and second.time - first.time >= 2
+        assert second.watch and second.query["resourceVersion"] == first.query["resourceVersion"]
+
+
+def test_the_table_outlives_the_daemon(start):
+    daemon = start()
+    assert daemon.stop() == 0
+    assert table() == {WEB: TWO}
+
+
+def test_dump_rules(server, tmp_path):
+    """The dump lists everything, needs no rights, and loads with nft."""
+    server.put(service("db", "10.96.0.20", 5432))
+    text = dump_rules(server.kubeconfig(tmp_path / "kubeconfig"))
+    assert not table()
+    subprocess.run(["nft", "-f", "-"], input=text, text=True, check=True)
+    assert table() == {WEB: TWO} and rejected() == {DB}
