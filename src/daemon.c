@@ -19,6 +19,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define DEFAULT_HEALTHZ_BIND_ADDRESS "0.0.0.0:10256"
@@ -141,6 +142,16 @@ static void daemon_close(struct daemon *d)
 
 /* ---- start ---- */
 
+/* Each health check node port takes descriptors: use as many as we are allowed. */
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
 /* Whether this host's kernel has IPv6 and it is not switched off (spec 9.1). */
 static bool ipv6_in_use(void)
 {
@@ -183,6 +194,7 @@ static int daemon_start(struct daemon *d, const struct options *options, struct 
 {
     bool ipv6 = ipv6_in_use();
     signal(SIGPIPE, SIG_IGN);
+    raise_descriptor_limit();
     if (daemon_open(d, options, ipv6, true, err))
         return -1;
     if (!ipv6)

@@ -290,6 +290,8 @@ int health_listen(struct health *health, const char *bind, struct error *err)
     health->own.address = address;
     health->own.name = xasprintf("address=%s", bind);
     port_open(health, &health->own, answer_own, health);
+    if (health->own.listener)
+        log_info("health", "/healthz and /livez answer %s", health->own.name);
     return 0;
 }
 

@@ -227,7 +227,7 @@ static void request_finish(struct api_request *request, CURLcode code)
         .retry_after = retry_after > 0 ? (double)retry_after : -1,
         .transport = transport,
     };
-    log_debug(6, "apiserver", "answer status=%ld transport=\"%s\"", result.status,
+    log_debug(4, "apiserver", "answer status=%ld transport=\"%s\"", result.status,
               transport ? transport : "");
     request_free(request);
     ops.done(ctx, &result, body);
@@ -391,7 +391,7 @@ struct api_request *apiserver_get(struct apiserver *a, const char *path, double 
         return NULL;
     }
     DL_APPEND(a->requests, request);
-    log_debug(6, "apiserver", "GET %s%s", a->connection.base, path);
+    log_debug(4, "apiserver", "GET %s%s", a->connection.base, path);
     if (!a->in_curl)
         request_begin(request);
     return request;

@@ -161,19 +161,22 @@ static int list_names(const struct manifests *manifests, name_vec *names, struct
 struct counts {
     size_t files;
     size_t objects[KIND_COUNT];
+    size_t bad; /* of them: those that cannot be read */
 };
 
 static void count_objects(struct counts *counts, const object_vec *objects)
 {
     counts->files++;
-    vec_each (objects, object)
+    vec_each (objects, object) {
         counts->objects[object->kind]++;
+        counts->bad += !object->payload;
+    }
 }
 
-#define COUNTS_FORMAT "services=%zu slices=%zu nodes=%zu"
+#define COUNTS_FORMAT "services=%zu slices=%zu nodes=%zu bad=%zu"
 #define COUNTS_ARGS(counts)                                                                        \
     (counts)->objects[KIND_SERVICE], (counts)->objects[KIND_ENDPOINTSLICE],                        \
-        (counts)->objects[KIND_NODE]
+        (counts)->objects[KIND_NODE], (counts)->bad
 
 /* Reads @file and makes its objects what it holds; adds them to @counts. */
 static enum manifest_result file_read(struct manifests *manifests, struct file *file,
