@@ -59,7 +59,7 @@ static int open_apiserver(struct daemon *d, const struct options *options, struc
 {
     struct source *source = &d->source;
     if (client_config_load(options->kubeconfig, options->master, &source->client, err))
-        return -1;
+        return options->kubeconfig ? error_prefix(err, "--kubeconfig") : -1;
     source->apiserver = apiserver_new(d->loop, &source->client, err);
     if (!source->apiserver)
         return -1;
@@ -76,7 +76,7 @@ static int source_open(struct daemon *d, const struct options *options, bool str
     if (!options->manifests)
         return open_apiserver(d, options, err);
     d->source.manifests = manifests_open(options->manifests, proxy_sink(d->proxy), strict, err);
-    return d->source.manifests ? 0 : -1;
+    return d->source.manifests ? 0 : error_prefix(err, "--manifests");
 }
 
 /* ---- the loop ---- */
@@ -206,7 +206,7 @@ static int daemon_start(struct daemon *d, const struct options *options, struct 
         return -1;
     const char *bind = options->healthz_bind_address ? options->healthz_bind_address
                                                      : DEFAULT_HEALTHZ_BIND_ADDRESS;
-    return health_listen(d->health, bind, err);
+    return health_listen(d->health, bind, err) ? error_prefix(err, "--healthz-bind-address") : 0;
 }
 
 int daemon_run(const struct options *options, struct error *err)

@@ -50,7 +50,7 @@ static int in_cluster_server(struct client_config *config, struct error *err)
     const char *port = getenv("KUBERNETES_SERVICE_PORT");
     if (!host || !*host || !port || !*port)
         return error_set(err, "not in a pod (KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT "
-                              "are not set): give a kubeconfig or a master");
+                              "are not set): give --manifests, --kubeconfig or --master");
     bool ipv6 = strchr(host, ':') != NULL;
     char *url = xasprintf("https://%s%s%s:%s", ipv6 ? "[" : "", host, ipv6 ? "]" : "", port);
     config->server = server_url_parse(url, err);
