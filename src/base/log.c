@@ -30,14 +30,15 @@ void log_set_sink(void (*sink)(void *ctx, enum log_level level, const char *line
     line_sink_ctx = ctx;
 }
 
-/* Copies @text with control characters escaped, so that one call is one line whatever it quotes. */
+/* Copies @text with all but printable ASCII escaped, so that one call is one line that does
+ * nothing to a terminal, whatever it quotes. */
 static char *printable(const char *text)
 {
     size_t length = strlen(text);
     char *out = xcalloc(length * 4 + 1, 1);
     char *at = out;
     for (const unsigned char *s = (const unsigned char *)text; *s; s++) {
-        if (*s < 0x20 || *s == 0x7f)
+        if (*s < 0x20 || *s >= 0x7f)
             at += sprintf(at, "\\x%02x", *s);
         else
             *at++ = (char)*s;

@@ -10,7 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum kind { TEXT, SWITCH, NUMBER };
+/* An empty OPTIONAL_TEXT is the same as none, as kube-proxy has it. */
+enum kind { TEXT, OPTIONAL_TEXT, SWITCH, NUMBER };
 
 static const struct flag {
     const char *name; /* without dashes; one letter: with one dash or two */
@@ -21,14 +22,14 @@ static const struct flag {
     {"manifests", TEXT, offsetof(struct options, manifests), "PATH",
      "take objects from a file or folder (YAML or JSON, as kubectl get -o writes them) and follow "
      "its changes"},
-    {"kubeconfig", TEXT, offsetof(struct options, kubeconfig), "FILE",
+    {"kubeconfig", OPTIONAL_TEXT, offsetof(struct options, kubeconfig), "FILE",
      "how to reach the API server; without it and --master, the pod's service account"},
-    {"master", TEXT, offsetof(struct options, master), "URL",
+    {"master", OPTIONAL_TEXT, offsetof(struct options, master), "URL",
      "the API server, instead of the one in the kubeconfig"},
-    {"hostname-override", TEXT, offsetof(struct options, hostname_override), "NAME",
+    {"hostname-override", OPTIONAL_TEXT, offsetof(struct options, hostname_override), "NAME",
      "the name of the own Node, instead of the host's name"},
-    {"healthz-bind-address", TEXT, offsetof(struct options, healthz_bind_address), "IP:PORT",
-     "where /healthz and /livez answer (default 0.0.0.0:10256)"},
+    {"healthz-bind-address", OPTIONAL_TEXT, offsetof(struct options, healthz_bind_address),
+     "IP:PORT", "where /healthz and /livez answer (default 0.0.0.0:10256)"},
     {"dump-rules", SWITCH, offsetof(struct options, dump_rules), NULL,
      "print the tables computed from the objects, in nft syntax, and exit"},
     {"cleanup", SWITCH, offsetof(struct options, cleanup), NULL, "remove the tables and exit"},
@@ -42,7 +43,7 @@ static const struct flag {
 void options_clear(struct options *options)
 {
     for (size_t i = 0; i < N_FLAGS; i++)
-        if (flags[i].kind == TEXT)
+        if (flags[i].kind == TEXT || flags[i].kind == OPTIONAL_TEXT)
             free(*(char **)(void *)((char *)options + flags[i].offset));
     memset(options, 0, sizeof(*options));
 }
@@ -79,10 +80,10 @@ static const struct flag *find_flag(const char *name, size_t length)
 
 static int set_text(char **to, const struct flag *flag, const char *value, struct error *err)
 {
-    if (!*value)
+    if (!*value && flag->kind == TEXT)
         return error_set(err, "--%s: the value is empty", flag->name);
     free(*to);
-    *to = xstrdup(value);
+    *to = *value ? xstrdup(value) : NULL;
     return 0;
 }
 
@@ -114,6 +115,7 @@ static int set_flag(struct options *options, const struct flag *flag, const char
     void *field = (char *)options + flag->offset;
     switch (flag->kind) {
     case TEXT:
+    case OPTIONAL_TEXT:
         return set_text(field, flag, value, err);
     case SWITCH:
         return set_switch(field, flag, value, err);
@@ -134,12 +136,15 @@ static int parse_flag(struct options *options, int argc, char *const *argv, int 
     size_t length = strcspn(name, "=");
     const char *value = name[length] == '=' ? name + length + 1 : NULL;
     const struct flag *flag = find_flag(name, length);
+    if (strcmp(text, "-h") == 0)
+        flag = find_flag("help", 4);
     /* "-v4" for "-v 4" */
     if (!flag && text[1] == 'v' && isdigit((unsigned char)text[2])) {
         flag = find_flag("v", 1);
         value = text + 2;
     }
-    if (!flag || (text[1] != '-' && flag->name[1]))
+    bool short_name = text[1] != '-' && strcmp(text, "-h") != 0;
+    if (!flag || (short_name && flag->name[1]))
         return error_set(err, "unknown flag: %.*s", (int)(name - text + (ptrdiff_t)length), text);
     if (flag->kind != SWITCH && !value) {
         if (*at + 1 >= argc)
@@ -180,7 +185,7 @@ int options_parse(int argc, char *const *argv, struct options *options, struct e
 char *node_name(const char *override, struct error *err)
 {
     char host[HOST_NAME_MAX + 1] = "";
-    if (!override && gethostname(host, sizeof(host) - 1) < 0) {
+    if (!override && gethostname(host, sizeof(host)) < 0) {
         error_set(err, "cannot read the host's name: %s", strerror(errno));
         return NULL;
     }

@@ -35,11 +35,11 @@ static bool parse_ipv6(const char *text, uint8_t out[16])
     uint8_t v4[4];
     if (!tail || !strchr(tail, '.'))
         return inet_pton(AF_INET6, text, out) == 1;
-    int head = tail + 1 - text > ADDRESS_TEXT_SIZE ? ADDRESS_TEXT_SIZE : (int)(tail + 1 - text);
-    if (!parse_ipv4(tail + 1, v4) ||
-        snprintf(plain, sizeof(plain), "%.*s%02x%02x:%02x%02x", head, text, v4[0], v4[1], v4[2],
-                 v4[3]) >= (int)sizeof(plain))
+    size_t head = (size_t)(tail + 1 - text);
+    if (head > sizeof(plain) - sizeof("0a01:0203") || !parse_ipv4(tail + 1, v4))
         return false;
+    snprintf(plain, sizeof(plain), "%.*s%02x%02x:%02x%02x", (int)head, text, v4[0], v4[1], v4[2],
+             v4[3]);
     return inet_pton(AF_INET6, plain, out) == 1;
 }
 

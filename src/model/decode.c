@@ -153,25 +153,38 @@ static int service_cluster_ip(struct decoder *d, const char *text, const struct 
     return 0;
 }
 
-/* Each family that ipFamilies lists has the address at the same place of clusterIPs. */
+static int check_family(struct decoder *d, const cJSON *json, const struct path *path)
+{
+    if (!cJSON_IsString(json))
+        return bad(d, path, "not a string");
+    for (int family = 0; family < FAMILY_COUNT; family++)
+        if (strcmp(json->valuestring, family_name((enum family)family)) == 0)
+            return 0;
+    return bad(d, path, "\"%s\" is not IPv4 or IPv6", json->valuestring);
+}
+
+/* Each family that ipFamilies lists has the address at the same place of clusterIPs; where that
+ * list is absent, the first one has clusterIP. */
 static int service_cluster_ips(struct decoder *d, const cJSON *spec, const struct path *up,
-                               const cJSON *families, const char *first)
+                               const cJSON *families, const char *cluster_ip)
 {
     const cJSON *addresses;
     if (get_list(d, spec, up, "clusterIPs", &addresses))
         return -1;
-    struct path families_path = {up, "ipFamilies", 0}, addresses_path = {up, "clusterIPs", 0};
+    bool alone = cJSON_GetArraySize(addresses) == 0;
+    struct path families_path = {up, "ipFamilies", 0}, addresses_path = {up, "clusterIPs", 0},
+                alone_path = {up, "clusterIP", 0};
     int i = 0;
     const cJSON *family;
     cJSON_ArrayForEach (family, families) {
-        if (!cJSON_IsString(family))
-            return bad(d, &(struct path){&families_path, NULL, i}, "not a string");
         struct path path = {&addresses_path, NULL, i};
         const cJSON *address = cJSON_GetArrayItem(addresses, i);
+        if (check_family(d, family, &(struct path){&families_path, NULL, i}))
+            return -1;
         if (address && !cJSON_IsString(address))
             return bad(d, &path, "not a string");
-        const char *text = address ? address->valuestring : i == 0 && !addresses ? first : NULL;
-        if (text && service_cluster_ip(d, text, &path, family->valuestring))
+        const char *text = address ? address->valuestring : alone && i == 0 ? cluster_ip : NULL;
+        if (text && service_cluster_ip(d, text, alone ? &alone_path : &path, family->valuestring))
             return -1;
         i++;
     }
@@ -222,7 +235,7 @@ static int service_ports(struct decoder *d, const cJSON *spec, const struct path
     if (get_list(d, spec, up, "ports", &ports))
         return -1;
     struct path path = {up, "ports", 0};
-    if (!ports && !d->out->service->skipped)
+    if (cJSON_GetArraySize(ports) == 0 && !d->out->service->skipped)
         return bad(d, &path, "missing");
     int i = 0;
     cJSON_ArrayForEach (port, ports) {
@@ -256,11 +269,12 @@ static int service_created(struct decoder *d, const cJSON *json)
     if (!text)
         return 0;
     struct tm tm = {0};
-    const char *end = strptime(text, "%Y-%m-%dT%H:%M:%SZ", &tm);
+    const char *end = strptime(text, "%Y-%m-%dT%H:%M:%S%z", &tm);
     if (!end || *end)
         return bad(d, &(struct path){&metadata_path, "creationTimestamp", 0},
-                   "\"%s\" is not a UTC time", text);
-    d->out->service->created = timegm(&tm);
+                   "\"%s\" is not a time of RFC 3339 in whole seconds", text);
+    long offset = tm.tm_gmtoff; /* timegm() clears it */
+    d->out->service->created = timegm(&tm) - offset;
     return 0;
 }
 
@@ -412,17 +426,22 @@ static int decode_endpoint_slice(struct decoder *d, const cJSON *json)
 static int decode_node(struct decoder *d, const cJSON *json)
 {
     struct node *node = d->out->node = xcalloc(1, sizeof(*node));
-    struct path spec_path = {NULL, "spec", 0}, taints_path = {&spec_path, "taints", 0};
+    struct path metadata_path = {NULL, "metadata", 0}, spec_path = {NULL, "spec", 0},
+                taints_path = {&spec_path, "taints", 0};
     const cJSON *spec, *taints, *taint;
+    const char *deletion, *key;
     node->id = xstrdup(d->out->id);
-    node->deleting = member(member(json, "metadata"), "deletionTimestamp") != NULL;
-    if (get_object(d, json, NULL, "spec", &spec) ||
+    if (get_string(d, member(json, "metadata"), &metadata_path, "deletionTimestamp", &deletion) ||
+        get_object(d, json, NULL, "spec", &spec) ||
         get_list(d, spec, &spec_path, "taints", &taints))
         return -1;
+    node->deleting = deletion != NULL;
     int i = 0;
     cJSON_ArrayForEach (taint, taints) {
-        const char *key;
-        if (get_string(d, taint, &(struct path){&taints_path, NULL, i++}, "key", &key))
+        struct path path = {&taints_path, NULL, i++};
+        if (!cJSON_IsObject(taint))
+            return bad(d, &path, "not an object");
+        if (get_string(d, taint, &path, "key", &key))
             return -1;
         if (key && strcmp(key, "ToBeDeletedByClusterAutoscaler") == 0)
             node->to_be_deleted = true;
@@ -477,8 +496,10 @@ static int decode_id(struct decoder *d, const cJSON *json, bool namespaced)
         return -1;
     if (!name || !*name)
         return bad(d, &(struct path){&path, "name", 0}, "missing");
-    if (strchr(name, '/') || (ns && strchr(ns, '/')))
+    if (strchr(name, '/'))
         return bad(d, &(struct path){&path, "name", 0}, "has a slash");
+    if (ns && strchr(ns, '/'))
+        return bad(d, &(struct path){&path, "namespace", 0}, "has a slash");
     if (!ns || !*ns)
         ns = "default";
     d->out->id = namespaced ? xasprintf("%s/%s", ns, name) : xstrdup(name);

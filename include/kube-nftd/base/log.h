@@ -4,8 +4,8 @@
  *     2026-11-21T18:14:44.123Z info  manifests: loaded file=/etc/x.yaml services=3
  *
  * time (UTC), level, the subsystem that speaks, a message, then key=value pairs. Bytes that are
- * not printable (they may come from outside) are written as \xNN. Not thread safe: kube-nftd has
- * one thread.
+ * not printable ASCII (they may come from outside) are written as \xNN. Not thread safe:
+ * kube-nftd has one thread.
  */
 #ifndef KUBE_NFTD_BASE_LOG_H
 #define KUBE_NFTD_BASE_LOG_H

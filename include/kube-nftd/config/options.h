@@ -23,8 +23,8 @@ struct options {
 
 /**
  * Reads the arguments (argv[0] is skipped). Flags are kube-proxy's where it has them: "--flag
- * value", "--flag=value", "_" for "-", "-v N". -1 for anything unknown or contradictory; nothing
- * is left in @options then.
+ * value", "--flag=value", "_" for "-", "-v N"; an empty text is as good as none for those. -1 for
+ * anything unknown or contradictory; nothing is left in @options then.
  */
 int options_parse(int argc, char *const *argv, struct options *options, struct error *err);
 

@@ -1,0 +1,172 @@
+/*
+ * API objects from words and back, so that a test reads as a table.
+ *
+ *     addresses   "10.96.0.1 fd00::1"
+ *     ports       "http/TCP:80 /UDP:53"                    name/protocol:number
+ *     endpoints   "10.0.0.1 10.0.0.2=st 10.0.0.3=rs@n1"    address=conditions@node
+ *
+ * Conditions are letters: r ready, s serving, t terminating, - none; left out they are "rs".
+ */
+#ifndef KUBE_NFTD_TESTS_OBJECTS_H
+#define KUBE_NFTD_TESTS_OBJECTS_H
+
+#include "kube-nftd/base/intern.h"
+#include "kube-nftd/cache/endpoint_slice_cache.h"
+#include "kube-nftd/model/object.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Runs the statement with @word naming each word of the string @text in turn. */
+#define each_word(text, word)                                                                      \
+    for (char *copy_ = xstrdup(text), *rest_, *word = strtok_r(copy_, " ", &rest_);                \
+         word || (free(copy_), false); word = strtok_r(NULL, " ", &rest_))
+
+/* Frees @actual, which must be @expected. */
+static inline void expect_text(char *actual, const char *expected)
+{
+    ck_assert_str_eq(actual, expected);
+    free(actual);
+}
+
+/* ---- from words ---- */
+
+static inline struct address make_address(const char *text, enum family *family)
+{
+    struct address address;
+    ck_assert_msg(address_parse(text, family, &address), "%s", text);
+    return address;
+}
+
+static inline struct service_port make_port(const char *word)
+{
+    const char *slash = strchr(word, '/'), *colon = strchr(word, ':');
+    struct service_port port = {.port = (uint16_t)atoi(colon + 1)};
+    char *protocol = xstrndup(slash + 1, (size_t)(colon - slash - 1));
+    port.name = xstrndup(word, (size_t)(slash - word));
+    port.protocol = protocol_parse(protocol);
+    ck_assert_msg(port.protocol != 0, "%s", word);
+    free(protocol);
+    return port;
+}
+
+/* A Service created at second 1. */
+static inline struct service *make_service(const char *id, const char *addresses, const char *ports)
+{
+    struct service *service = xcalloc(1, sizeof(*service));
+    service->id = xstrdup(id);
+    service->created = 1;
+    each_word(addresses, word)
+    {
+        enum family family;
+        struct address address = make_address(word, &family);
+        service->has_cluster_ip[family] = true;
+        service->cluster_ip[family] = address;
+    }
+    each_word(ports, word) vec_push(&service->ports, make_port(word));
+    return service;
+}
+
+static inline uint8_t make_flags(const char *letters)
+{
+    uint8_t flags = 0;
+    for (; *letters && *letters != '@'; letters++)
+        flags |= *letters == 'r'   ? ENDPOINT_READY
+                 : *letters == 's' ? ENDPOINT_SERVING
+                 : *letters == 't' ? ENDPOINT_TERMINATING
+                                   : 0;
+    return flags;
+}
+
+static inline struct slice_endpoint make_endpoint(const char *word, enum family family)
+{
+    const char *flags = strchr(word, '='), *node = strchr(word, '@');
+    char *address = xstrndup(word, strcspn(word, "=@"));
+    enum family own;
+    struct slice_endpoint endpoint = {.address = make_address(address, &own)};
+    ck_assert_msg(own == family, "%s", word);
+    endpoint.flags = make_flags(flags ? flags + 1 : "rs");
+    endpoint.node_name = intern(node ? node + 1 : NULL);
+    free(address);
+    return endpoint;
+}
+
+/* A slice of the Service @service_id, which may be NULL. */
+static inline struct endpoint_slice *make_slice(const char *id, const char *service_id,
+                                                enum family family, const char *ports,
+                                                const char *endpoints)
+{
+    struct endpoint_slice *slice = xcalloc(1, sizeof(*slice));
+    slice->id = xstrdup(id);
+    slice->service_id = xstrdup(service_id);
+    slice->has_family = true;
+    slice->family = family;
+    each_word(ports, word)
+    {
+        struct service_port port = make_port(word);
+        vec_push(&slice->ports, (struct slice_port){port.name, port.protocol, port.port});
+    }
+    each_word(endpoints, word) vec_push(&slice->endpoints, make_endpoint(word, family));
+    return slice;
+}
+
+/* Objects without payload of the ids @ids, as a replacement names what is still there. */
+static inline object_vec make_ids(enum object_kind kind, const char *ids)
+{
+    object_vec objects = {0};
+    each_word(ids, word) vec_push(&objects, (struct object){.kind = kind, .id = xstrdup(word)});
+    return objects;
+}
+
+/* ---- back to words; the caller frees them ---- */
+
+static inline void write_address(FILE *out, enum family family, const struct address *address)
+{
+    char text[ADDRESS_TEXT_SIZE];
+    fputs(address_format(family, address, text), out);
+}
+
+static inline void write_port(FILE *out, const char *name, uint8_t protocol, uint16_t port)
+{
+    fprintf(out, " %s/%s:%u", name, protocol_name(protocol), port);
+}
+
+static inline void write_conditions(FILE *out, uint8_t flags, const char *node_name)
+{
+    if (flags != (ENDPOINT_READY | ENDPOINT_SERVING))
+        fprintf(out, "=%s%s%s%s", flags & ENDPOINT_READY ? "r" : "",
+                flags & ENDPOINT_SERVING ? "s" : "", flags & ENDPOINT_TERMINATING ? "t" : "",
+                flags ? "" : "-");
+    if (node_name)
+        fprintf(out, "@%s", node_name);
+}
+
+/* "10.0.0.1:80 10.0.0.2:80=st@n1" */
+static inline char *merged_text(enum family family, const endpoint_vec *endpoints)
+{
+    char *text;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    vec_each (endpoints, it) {
+        fputs(it > endpoints->v ? " " : "", out);
+        fputs(family == FAMILY_IPV6 ? "[" : "", out);
+        write_address(out, family, &it->address);
+        fprintf(out, "%s:%u", family == FAMILY_IPV6 ? "]" : "", it->port);
+        write_conditions(out, it->flags, it->node_name);
+    }
+    fclose(out);
+    return text;
+}
+
+/* ---- chance, the same in every run ---- */
+
+/* A number below @n. */
+static inline unsigned dice(uint64_t *state, unsigned n)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (unsigned)((*state >> 33) % n);
+}
+
+#endif

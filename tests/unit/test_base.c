@@ -1,0 +1,424 @@
+#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base/clock.h"
+#include "kube-nftd/base/error.h"
+#include "kube-nftd/base/intern.h"
+#include "kube-nftd/base/log.h"
+#include "kube-nftd/base/vec.h"
+
+#include "unit.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---------------------------------------------------------- log */
+
+static struct {
+    char *line;
+    enum log_level level;
+    int n;
+} logged;
+
+static void on_line(void *ctx, enum log_level level, const char *line)
+{
+    ck_assert_ptr_eq(ctx, &logged);
+    free(logged.line);
+    logged.line = xstrdup(line);
+    logged.level = level;
+    logged.n++;
+}
+
+static void log_set_up(void)
+{
+    logged.n = 0;
+    log_set_verbosity(0);
+    log_set_sink(on_line, &logged);
+}
+
+static void log_tear_down(void)
+{
+    log_set_sink(NULL, NULL);
+    log_set_verbosity(0);
+    free(logged.line);
+    logged.line = NULL;
+}
+
+#define TIME_LENGTH (sizeof("2026-11-21T18:14:44.123Z") - 1)
+
+/* One line came since the last time; behind its time it says @expected. */
+static void expect_logged(enum log_level level, const char *expected)
+{
+    struct tm tm;
+    ck_assert_int_eq(logged.n, 1);
+    ck_assert_int_eq(logged.level, level);
+    ck_assert_msg(strlen(logged.line) > TIME_LENGTH, "%s", logged.line);
+    const char *end = strptime(logged.line, "%Y-%m-%dT%H:%M:%S.", &tm);
+    ck_assert_msg(end == logged.line + TIME_LENGTH - 4, "%s", logged.line);
+    ck_assert_msg(strspn(end, "0123456789") == 3 && end[3] == 'Z', "%s", logged.line);
+    ck_assert_str_eq(logged.line + TIME_LENGTH, expected);
+    logged.n = 0;
+}
+
+START_TEST(log_levels)
+{
+    log_error("proxy", "family=%s: %d", "IPv4", 7);
+    expect_logged(LOG_LEVEL_ERROR, " error proxy: family=IPv4: 7");
+    log_warn("policy", "lost");
+    expect_logged(LOG_LEVEL_WARN, " warn  policy: lost");
+    log_info("manifests", "loaded file=%s services=%d", "/etc/x.yaml", 3);
+    expect_logged(LOG_LEVEL_INFO, " info  manifests: loaded file=/etc/x.yaml services=3");
+    log_set_verbosity(2);
+    log_debug(2, "proxy", "committed %s", "it");
+    expect_logged(LOG_LEVEL_DEBUG, " debug proxy: committed it");
+}
+END_TEST
+
+static int evaluated;
+
+static int evaluate(void)
+{
+    return ++evaluated;
+}
+
+START_TEST(log_verbosity)
+{
+    evaluated = 0;
+    for (int limit = 0; limit <= 5; limit++) {
+        log_set_verbosity(limit);
+        for (int verbosity = 1; verbosity <= 6; verbosity++) {
+            int before = evaluated;
+            logged.n = 0;
+            ck_assert_int_eq(!!log_enabled(verbosity), verbosity <= limit);
+            log_debug(verbosity, "x", "%d", evaluate());
+            ck_assert_int_eq(logged.n, verbosity <= limit);
+            /* A line that is not printed costs nothing. */
+            ck_assert_int_eq(evaluated - before, verbosity <= limit);
+        }
+        logged.n = 0;
+        log_info("x", "always");
+        ck_assert_int_eq(logged.n, 1);
+    }
+}
+END_TEST
+
+START_TEST(log_escapes)
+{
+    static const struct {
+        const char *text, *line;
+    } cases[] = {
+        {"plain ~!\"'\\", " info  x: plain ~!\"'\\"},
+        {"", " info  x: "},
+        {"a\nb", " info  x: a\\x0ab"},
+        {"a\r\n2026-11-21T18:14:44.123Z error y: forged",
+         " info  x: a\\x0d\\x0a2026-11-21T18:14:44.123Z error y: forged"},
+        {"\t\a\x7f", " info  x: \\x09\\x07\\x7f"},
+        {"\x1b[31mred", " info  x: \\x1b[31mred"},
+        {"\xc3\xa4", " info  x: \\xc3\\xa4"},
+        {"\x9b\xff\x80", " info  x: \\x9b\\xff\\x80"},
+        {"100%s%n", " info  x: 100%s%n"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        log_info("x", "%s", cases[i].text);
+        expect_logged(LOG_LEVEL_INFO, cases[i].line);
+    }
+}
+END_TEST
+
+START_TEST(log_every_byte)
+{
+    for (int byte = 1; byte < 256; byte++) {
+        char text[] = {'<', (char)byte, '>', '\0'}, expected[64];
+        bool plain = byte >= ' ' && byte <= '~';
+        snprintf(expected, sizeof(expected), plain ? " warn  x: <%c>" : " warn  x: <\\x%02x>",
+                 byte);
+        log_warn("x", "%s", text);
+        expect_logged(LOG_LEVEL_WARN, expected);
+    }
+}
+END_TEST
+
+START_TEST(log_long_line)
+{
+    char *text = xcalloc(100001, 1);
+    memset(text, '\x01', 100000);
+    log_info("x", "%s", text);
+    ck_assert_uint_eq(strlen(logged.line), TIME_LENGTH + strlen(" info  x: ") + 400000);
+    free(text);
+}
+END_TEST
+
+START_TEST(log_to_stderr)
+{
+    char line[128] = "";
+    FILE *file = tmpfile();
+    int saved = dup(STDERR_FILENO);
+    ck_assert_ptr_nonnull(file);
+    log_set_sink(NULL, NULL);
+    dup2(fileno(file), STDERR_FILENO);
+    log_info("x", "said\n");
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    rewind(file);
+    ck_assert_ptr_nonnull(fgets(line, sizeof(line), file));
+    ck_assert_str_eq(line + TIME_LENGTH, " info  x: said\\x0a\n");
+    ck_assert_int_eq(fgetc(file), EOF);
+    fclose(file);
+    ck_assert_int_eq(logged.n, 0);
+}
+END_TEST
+
+/* ---------------------------------------------------------- intern */
+
+START_TEST(intern_one_copy)
+{
+    char first[] = "node-a", second[] = "node-a";
+    const char *a = intern(first), *b = intern(second), *other = intern("node-b");
+    first[0] = 'X';
+    ck_assert_str_eq(a, "node-a");
+    ck_assert_ptr_ne(a, first);
+    ck_assert_ptr_eq(a, b);
+    ck_assert_ptr_ne(a, other);
+    ck_assert_str_eq(other, "node-b");
+    intern_release(a);
+    intern_release(b);
+    intern_release(other);
+}
+END_TEST
+
+/* A copy lives as long as somebody holds a count of it. */
+START_TEST(intern_counts)
+{
+    const char *a = intern("node-a");
+    ck_assert_ptr_eq(intern_ref(a), a);
+    ck_assert_ptr_eq(intern("node-a"), a);
+    intern_release(a);
+    intern_release(a);
+    ck_assert_str_eq(a, "node-a");
+    const char *again = intern("node-a");
+    ck_assert_ptr_eq(again, a);
+    intern_release(a);
+    intern_release(again);
+}
+END_TEST
+
+START_TEST(intern_edges)
+{
+    ck_assert_ptr_null(intern(NULL));
+    ck_assert_ptr_null(intern_ref(NULL));
+    intern_release(NULL);
+    const char *empty = intern("");
+    ck_assert_str_eq(empty, "");
+    ck_assert_ptr_eq(intern(""), empty);
+    const char *prefix = intern("node"), *longer = intern("node-a");
+    ck_assert_ptr_ne(prefix, longer);
+    ck_assert_str_eq(prefix, "node");
+    intern_release(empty);
+    intern_release(empty);
+    intern_release(prefix);
+    intern_release(longer);
+}
+END_TEST
+
+START_TEST(intern_many)
+{
+    enum { N = 2000 };
+    static const char *held[N];
+    char name[32];
+    for (int i = 0; i < N; i++) {
+        snprintf(name, sizeof(name), "node-%d", i);
+        held[i] = intern(name);
+    }
+    for (int i = 0; i < N; i++) {
+        snprintf(name, sizeof(name), "node-%d", i);
+        ck_assert_str_eq(held[i], name);
+        ck_assert_ptr_eq(intern(name), held[i]);
+        intern_release(held[i]);
+        intern_release(held[i]);
+    }
+}
+END_TEST
+
+/* ---------------------------------------------------------- vec */
+
+START_TEST(vec_grows)
+{
+    VEC(size_t) numbers = {0};
+    for (size_t i = 0; i < 1000; i++) {
+        vec_push(&numbers, i * i);
+        ck_assert_uint_eq(numbers.n, i + 1);
+        ck_assert_uint_ge(numbers.cap, numbers.n);
+    }
+    for (size_t i = 0; i < 1000; i++)
+        ck_assert_uint_eq(numbers.v[i], i * i);
+    /* Doubled, not by one: pushing n elements moves O(n) of them. */
+    ck_assert_uint_eq(numbers.cap, 1024);
+    vec_clear(&numbers);
+    ck_assert_uint_eq(numbers.n, 0);
+    ck_assert_uint_eq(numbers.cap, 1024);
+    vec_free(&numbers);
+    ck_assert_ptr_null(numbers.v);
+    ck_assert_uint_eq(numbers.cap, 0);
+}
+END_TEST
+
+START_TEST(vec_reserves)
+{
+    VEC(int) numbers = {0};
+    vec_reserve(&numbers, 0);
+    ck_assert_ptr_null(numbers.v);
+    vec_reserve(&numbers, 100);
+    ck_assert_uint_eq(numbers.cap, 100);
+    ck_assert_uint_eq(numbers.n, 0);
+    int *before = numbers.v;
+    for (int i = 0; i < 100; i++)
+        vec_push(&numbers, i);
+    ck_assert_ptr_eq(numbers.v, before);
+    /* An element of the array itself may be pushed while it moves. */
+    vec_push(&numbers, numbers.v[99]);
+    ck_assert_int_eq(numbers.v[100], 99);
+    vec_free(&numbers);
+}
+END_TEST
+
+START_TEST(vec_walks)
+{
+    struct pair {
+        int a, b;
+    };
+    VEC(struct pair) pairs = {0};
+    int sum = 0;
+    vec_each (&pairs, it)
+        sum += it->a;
+    ck_assert_int_eq(sum, 0);
+    vec_push(&pairs, (struct pair){1, 2});
+    vec_push(&pairs, (struct pair){10, 20});
+    vec_each (&pairs, it) {
+        it->a++;
+        sum = sum * 100 + it->a + it->b;
+    }
+    ck_assert_int_eq(sum, 4 * 100 + 31);
+    vec_each (&pairs, it) {
+        ck_assert_ptr_eq(it, pairs.v);
+        break;
+    }
+    vec_free(&pairs);
+}
+END_TEST
+
+/* ---------------------------------------------------------- clock */
+
+static void expect_time(double realtime, const char *expected)
+{
+    char text[CLOCK_RFC3339_SIZE];
+    clock_rfc3339(realtime, text);
+    ck_assert_str_eq(text, expected);
+}
+
+START_TEST(clock_text)
+{
+    expect_time(0, "1970-01-01T00:00:00.000Z");
+    expect_time(1795280617.5, "2026-11-21T17:03:37.500Z");
+    expect_time(1795280617.125, "2026-11-21T17:03:37.125Z");
+    expect_time(1795280617.9995, "2026-11-21T17:03:37.999Z");
+    expect_time(951782399.25, "2000-02-28T23:59:59.250Z");
+    expect_time(951782400, "2000-02-29T00:00:00.000Z");
+    expect_time(4102444800, "2100-01-01T00:00:00.000Z");
+    expect_time(-0.25, "1969-12-31T23:59:59.750Z");
+}
+END_TEST
+
+START_TEST(clocks_run)
+{
+    double before = clock_monotonic(), real = clock_realtime();
+    ck_assert_double_le(fabs(real - (double)time(NULL)), 2);
+    for (int i = 0; i < 1000; i++) {
+        double now = clock_monotonic();
+        ck_assert_double_ge(now, before);
+        before = now;
+    }
+    double start = clock_monotonic();
+    nanosleep(&(struct timespec){0, 20000000}, NULL);
+    ck_assert_double_ge(clock_monotonic() - start, 0.019);
+    ck_assert_double_ge(clock_realtime() - real, 0.019);
+}
+END_TEST
+
+/* ---------------------------------------------------------- alloc and error */
+
+START_TEST(allocation)
+{
+    unsigned char *bytes = xcalloc(3, 7);
+    for (int i = 0; i < 21; i++)
+        ck_assert_uint_eq(bytes[i], 0);
+    bytes[20] = 9;
+    bytes = xreallocarray(bytes, 100, 7);
+    ck_assert_uint_eq(bytes[20], 9);
+    ck_assert_ptr_null(xreallocarray(bytes, 0, 7));
+    void *none = xcalloc(0, 8);
+    ck_assert_ptr_nonnull(none);
+    free(none);
+}
+END_TEST
+
+START_TEST(strings)
+{
+    ck_assert_ptr_null(xstrdup(NULL));
+    char *copy = xstrdup("text"), *part = xstrndup("text", 2), *empty = xstrndup("text", 0);
+    char *made = xasprintf("%s-%d", "node", 7);
+    ck_assert_str_eq(copy, "text");
+    ck_assert_str_eq(part, "te");
+    ck_assert_str_eq(empty, "");
+    ck_assert_str_eq(made, "node-7");
+    free(copy);
+    free(part);
+    free(empty);
+    free(made);
+}
+END_TEST
+
+START_TEST(errors)
+{
+    struct error err = {0};
+    ck_assert_int_eq(error_set(&err, "line %d", 3), -1);
+    ck_assert_str_eq(err.text, "line 3");
+    ck_assert_int_eq(error_prefix(&err, "file %s", "x"), -1);
+    ck_assert_str_eq(err.text, "file x: line 3");
+    ck_assert_int_eq(error_set(&err, "again: %s", err.text), -1);
+    ck_assert_str_eq(err.text, "again: file x: line 3");
+    error_clear(&err);
+    ck_assert_ptr_null(err.text);
+    error_clear(&err);
+    error_prefix(&err, "file");
+    ck_assert_str_eq(err.text, "file: failed");
+    error_clear(&err);
+}
+END_TEST
+
+static void add_tests(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, log_set_up, log_tear_down);
+    tcase_add_test(tcase, log_levels);
+    tcase_add_test(tcase, log_verbosity);
+    tcase_add_test(tcase, log_escapes);
+    tcase_add_test(tcase, log_every_byte);
+    tcase_add_test(tcase, log_long_line);
+    tcase_add_test(tcase, log_to_stderr);
+    tcase_add_test(tcase, intern_one_copy);
+    tcase_add_test(tcase, intern_counts);
+    tcase_add_test(tcase, intern_edges);
+    tcase_add_test(tcase, intern_many);
+    tcase_add_test(tcase, vec_grows);
+    tcase_add_test(tcase, vec_reserves);
+    tcase_add_test(tcase, vec_walks);
+    tcase_add_test(tcase, clock_text);
+    tcase_add_test(tcase, clocks_run);
+    tcase_add_test(tcase, allocation);
+    tcase_add_test(tcase, strings);
+    tcase_add_test(tcase, errors);
+}
+
+UNIT_MAIN("base", add_tests)

@@ -1,0 +1,823 @@
+#include "kube-nftd/model/decode.h"
+
+#include "kube-nftd/base/intern.h"
+#include "objects.h"
+#include "unit.h"
+
+#include <math.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* As an API server writes them. */
+#define SERVICE                                                                                    \
+    "{'kind':'Service','apiVersion':'v1','metadata':{'name':'web','namespace':'shop',"             \
+    "'uid':'c93f411a-6b18-4ce5-8a6d-183d719884ae','resourceVersion':'236',"                        \
+    "'creationTimestamp':'2026-11-21T17:03:37Z','labels':{'tier':'front'},'annotations':{'a':'b'}" \
+    "},"                                                                                           \
+    "'spec':{'ports':[{'name':'http','protocol':'TCP','port':80,'targetPort':8080,"                \
+    "'nodePort':32656},{'name':'quic','protocol':'UDP','port':443,'targetPort':'quic'}],"          \
+    "'selector':{'app':'web'},'clusterIP':'10.111.4.220','clusterIPs':['10.111.4.220',"            \
+    "'fd00:10:96::d62d'],'type':'LoadBalancer','sessionAffinity':'None',"                          \
+    "'externalTrafficPolicy':'Local','healthCheckNodePort':31234,'ipFamilies':['IPv4','IPv6'],"    \
+    "'ipFamilyPolicy':'PreferDualStack','internalTrafficPolicy':'Cluster'},"                       \
+    "'status':{'loadBalancer':{'ingress':[{'ip':'203.0.113.10','ipMode':'VIP'}]}}}"
+#define SERVICE_TEXT "shop/web created=1795280617 IPv4=10.111.4.220 IPv6=fd00:10:96::d62d"
+#define SERVICE_PORTS " http/TCP:80 quic/UDP:443"
+#define SERVICE_CHECK " check=31234"
+
+#define SLICE                                                                                      \
+    "{'kind':'EndpointSlice','apiVersion':'discovery.k8s.io/v1','metadata':{'name':'web-x1',"      \
+    "'generateName':'web-','namespace':'shop','labels':{"                                          \
+    "'endpointslice.kubernetes.io/managed-by':'endpointslice-controller.k8s.io',"                  \
+    "'kubernetes.io/service-name':'web'}},'addressType':'IPv4','endpoints':["                      \
+    "{'addresses':['10.244.3.19'],'conditions':{'ready':true,'serving':true,'terminating':false}," \
+    "'targetRef':{'kind':'Pod','namespace':'shop','name':'v3-3'},'nodeName':'node-c',"             \
+    "'zone':'zone-3'},{'addresses':['10.244.2.18'],'conditions':{}}],'ports':["                    \
+    "{'name':'http','protocol':'TCP','port':8081},{'name':'quic','protocol':'UDP','port':7000}]}"
+#define SLICE_TEXT "shop/web-x1 of=shop/web IPv4"
+#define SLICE_PORTS " http/TCP:8081 quic/UDP:7000"
+#define SLICE_ENDPOINTS " 10.244.3.19@node-c 10.244.2.18"
+
+#define NODE                                                                                       \
+    "{'kind':'Node','apiVersion':'v1','metadata':{'name':'node-a','labels':{"                      \
+    "'topology.kubernetes.io/zone':'zone-1'}},'spec':{'podCIDRs':['10.244.1.0/24'],'taints':["     \
+    "{'key':'node.kubernetes.io/unreachable','effect':'NoExecute'}]},'status':{'addresses':["      \
+    "{'type':'InternalIP','address':'192.0.2.1'}]}}"
+
+/* ---------------------------------------------------------- JSON */
+
+/* @text with ' for ". */
+static cJSON *parse(const char *text)
+{
+    char *copy = xstrdup(text);
+    for (char *s = copy; *s; s++)
+        if (*s == '\'')
+            *s = '"';
+    cJSON *json = cJSON_Parse(copy);
+    ck_assert_msg(json != NULL, "no JSON: %s", text);
+    free(copy);
+    return json;
+}
+
+static void change_member(cJSON *json, const char *key, cJSON *value)
+{
+    if (cJSON_IsArray(json)) {
+        int index = atoi(key);
+        if (!value)
+            cJSON_DeleteItemFromArray(json, index);
+        else if (index < cJSON_GetArraySize(json))
+            ck_assert(cJSON_ReplaceItemInArray(json, index, value));
+        else
+            cJSON_AddItemToArray(json, value);
+        return;
+    }
+    cJSON_DeleteItemFromObjectCaseSensitive(json, key);
+    if (value)
+        cJSON_AddItemToObject(json, key, value);
+}
+
+/* Puts the JSON text @value at @path, as "spec>ports>1>port"; "absent" takes away what is there. */
+static void change(cJSON *json, const char *path, const char *value)
+{
+    char *copy = xstrdup(path), *key = copy;
+    for (char *next; (next = strchr(key, '>')); key = next + 1) {
+        *next = '\0';
+        json = cJSON_IsArray(json) ? cJSON_GetArrayItem(json, atoi(key))
+                                   : cJSON_GetObjectItemCaseSensitive(json, key);
+        ck_assert_msg(json != NULL, "no %s in %s", key, path);
+    }
+    change_member(json, key, strcmp(value, "absent") == 0 ? NULL : parse(value));
+    free(copy);
+}
+
+/* ---------------------------------------------------------- objects as text */
+
+static void write_service(FILE *out, const struct service *service)
+{
+    fputs(service->id, out);
+    if (service->created == INT64_MAX)
+        fputs(" created=never", out);
+    else
+        fprintf(out, " created=%lld", (long long)service->created);
+    fputs(service->skipped ? " skipped" : "", out);
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        if (!service->has_cluster_ip[i])
+            continue;
+        fprintf(out, " %s=", family_name((enum family)i));
+        write_address(out, (enum family)i, &service->cluster_ip[i]);
+    }
+    vec_each (&service->ports, port)
+        write_port(out, port->name, port->protocol, port->port);
+    if (service->health_check_node_port)
+        fprintf(out, " check=%u", service->health_check_node_port);
+}
+
+static void write_slice(FILE *out, const struct endpoint_slice *slice)
+{
+    fprintf(out, "%s of=%s %s", slice->id, slice->service_id ? slice->service_id : "nothing",
+            slice->has_family ? family_name(slice->family) : "no family");
+    vec_each (&slice->ports, port)
+        write_port(out, port->name, port->protocol, port->port);
+    vec_each (&slice->endpoints, endpoint) {
+        fputs(" ", out);
+        write_address(out, slice->family, &endpoint->address);
+        write_conditions(out, endpoint->flags, endpoint->node_name);
+    }
+}
+
+static void write_object(FILE *out, const struct object *object)
+{
+    if (object->kind == KIND_SERVICE)
+        write_service(out, object->service);
+    else if (object->kind == KIND_ENDPOINTSLICE)
+        write_slice(out, object->slice);
+    else
+        fprintf(out, "%s%s%s", object->node->id, object->node->deleting ? " deleting" : "",
+                object->node->to_be_deleted ? " to_be_deleted" : "");
+}
+
+/* What comes of @json: the object as text, "other", or "bad: " and why. A bad object has no
+ * payload; the id that it carries is written behind the reason if it is not @id. */
+static char *decoded_as(const cJSON *json, int expected, const char *id)
+{
+    char *text;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    struct object object;
+    struct error err = {0};
+    memset(&object, 0xee, sizeof(object));
+    switch (object_decode(json, expected, &object, &err)) {
+    case DECODE_OK:
+        ck_assert_ptr_null(err.text);
+        write_object(out, &object);
+        break;
+    case DECODE_OTHER:
+        ck_assert_ptr_null(err.text);
+        fputs("other", out);
+        break;
+    case DECODE_BAD:
+        ck_assert_ptr_null(object.payload);
+        fprintf(out, "bad: %s", err.text);
+        if (object.id ? !id || strcmp(object.id, id) != 0 : id != NULL)
+            fprintf(out, " [id is %s]", object.id ? object.id : "not there");
+        break;
+    }
+    fclose(out);
+    if (strcmp(text, "other") != 0)
+        object_clear(&object);
+    error_clear(&err);
+    return text;
+}
+
+/* A change of an object, and what comes of it. Two changes have "; " between paths and values. */
+struct variant {
+    const char *path, *value, *expected;
+};
+
+static void expect_variant(const char *base, const struct variant *variant, const char *id)
+{
+    cJSON *json = parse(base);
+    const char *path2 = strstr(variant->path, "; "), *value2 = strstr(variant->value, "; ");
+    char *path = xstrndup(variant->path, strcspn(variant->path, ";"));
+    char *value = xstrndup(variant->value, strcspn(variant->value, ";"));
+    change(json, path, value);
+    if (path2)
+        change(json, path2 + 2, value2 + 2);
+    free(path);
+    free(value);
+    char *actual = decoded_as(json, -1, id);
+    ck_assert_msg(strcmp(actual, variant->expected) == 0, "%s: %s\n is %s\n not %s", variant->path,
+                  variant->value, actual, variant->expected);
+    free(actual);
+    cJSON_Delete(json);
+}
+
+static void expect_json(const char *text, int expected_kind, const char *id, const char *expected)
+{
+    cJSON *json = parse(text);
+    expect_text(decoded_as(json, expected_kind, id), expected);
+    cJSON_Delete(json);
+}
+
+/* ---------------------------------------------------------- Service */
+
+START_TEST(service_whole)
+{
+    expect_json(SERVICE, -1, NULL, SERVICE_TEXT SERVICE_PORTS SERVICE_CHECK);
+}
+END_TEST
+
+#define S "bad: Service shop/web: "
+#define NO_IPS "shop/web created=1795280617"
+
+static const struct variant service_addresses[] = {
+    /* The families in either order, absent ones, and what the lists do not agree on. */
+    {"spec>ipFamilies; spec>clusterIPs", "['IPv6','IPv4']; ['fd00:10:96::d62d','10.111.4.220']",
+     SERVICE_TEXT SERVICE_PORTS SERVICE_CHECK},
+    {"spec>ipFamilies", "['IPv4']", NO_IPS " IPv4=10.111.4.220" SERVICE_PORTS SERVICE_CHECK},
+    {"spec>ipFamilies; spec>clusterIPs", "['IPv6']; ['fd00::1','10.111.4.220']",
+     NO_IPS " IPv6=fd00::1" SERVICE_PORTS SERVICE_CHECK},
+    {"spec>ipFamilies", "['IPv6','IPv4']", NO_IPS SERVICE_PORTS SERVICE_CHECK},
+    {"spec>clusterIPs", "['10.111.4.220']",
+     NO_IPS " IPv4=10.111.4.220" SERVICE_PORTS SERVICE_CHECK},
+    {"spec>clusterIPs", "absent", NO_IPS " IPv4=10.111.4.220" SERVICE_PORTS SERVICE_CHECK},
+    {"spec>clusterIPs", "null", NO_IPS " IPv4=10.111.4.220" SERVICE_PORTS SERVICE_CHECK},
+    {"spec>clusterIPs", "[]", NO_IPS " IPv4=10.111.4.220" SERVICE_PORTS SERVICE_CHECK},
+    {"spec>clusterIPs; spec>ipFamilies", "absent; ['IPv6','IPv4']",
+     NO_IPS SERVICE_PORTS SERVICE_CHECK},
+    {"spec>ipFamilies", "absent", NO_IPS " IPv4=10.111.4.220" SERVICE_PORTS SERVICE_CHECK},
+    {"spec>ipFamilies", "[]", NO_IPS " IPv4=10.111.4.220" SERVICE_PORTS SERVICE_CHECK},
+    {"spec>ipFamilies; spec>clusterIP", "null; 'fd00::5'",
+     NO_IPS " IPv6=fd00::5" SERVICE_PORTS SERVICE_CHECK},
+    {"spec>clusterIPs>0", "'010.111.004.220'", SERVICE_TEXT SERVICE_PORTS SERVICE_CHECK},
+    {"spec>clusterIPs>0", "'::ffff:10.111.4.220'", SERVICE_TEXT SERVICE_PORTS SERVICE_CHECK},
+    {"spec>clusterIPs>1", "'::ffff:10.0.0.9'",
+     NO_IPS " IPv4=10.111.4.220" SERVICE_PORTS SERVICE_CHECK},
+    /* Not proxied at all. */
+    {"spec>type", "'ExternalName'", NO_IPS " skipped" SERVICE_PORTS},
+    {"spec>clusterIP; spec>clusterIPs", "'None'; ['None']",
+     NO_IPS " skipped" SERVICE_PORTS SERVICE_CHECK},
+    {"spec>clusterIP", "''", NO_IPS " skipped" SERVICE_PORTS SERVICE_CHECK},
+    {"spec>clusterIP", "absent", NO_IPS " skipped" SERVICE_PORTS SERVICE_CHECK},
+    {"spec>clusterIP", "null", NO_IPS " skipped" SERVICE_PORTS SERVICE_CHECK},
+    {"spec>clusterIP; spec>ports", "'None'; absent", NO_IPS " skipped" SERVICE_CHECK},
+    {"spec>clusterIP; spec>ports", "'None'; []", NO_IPS " skipped" SERVICE_CHECK},
+    /* Wrong ones. */
+    {"spec>clusterIP", "10", S "spec.clusterIP: not a string"},
+    {"spec>clusterIP", "['10.111.4.220']", S "spec.clusterIP: not a string"},
+    {"spec>ipFamilies; spec>clusterIP", "absent; '10.111.4'",
+     S "spec.clusterIP: \"10.111.4\" is not an IP address"},
+    {"spec>clusterIPs; spec>clusterIP", "absent; '10.111.4'",
+     S "spec.clusterIP: \"10.111.4\" is not an IP address"},
+    {"spec>clusterIPs", "'10.111.4.220'", S "spec.clusterIPs: not a list"},
+    {"spec>clusterIPs>1", "null", S "spec.clusterIPs[1]: not a string"},
+    {"spec>clusterIPs>0", "4", S "spec.clusterIPs[0]: not a string"},
+    {"spec>clusterIPs>1", "'fd00::x'", S "spec.clusterIPs[1]: \"fd00::x\" is not an IP address"},
+    {"spec>ipFamilies", "'IPv4'", S "spec.ipFamilies: not a list"},
+    {"spec>ipFamilies>1", "6", S "spec.ipFamilies[1]: not a string"},
+    {"spec>ipFamilies>1", "null", S "spec.ipFamilies[1]: not a string"},
+    {"spec>ipFamilies>1", "'ipv6'", S "spec.ipFamilies[1]: \"ipv6\" is not IPv4 or IPv6"},
+};
+
+START_TEST(service_address)
+{
+    expect_variant(SERVICE, &service_addresses[_i], "shop/web");
+}
+END_TEST
+
+#define PORT_0 " http/TCP:80"
+#define PORT_1 " quic/UDP:443"
+
+static const struct variant service_ports[] = {
+    {"spec>ports>0>name", "absent", SERVICE_TEXT " /TCP:80" PORT_1 SERVICE_CHECK},
+    {"spec>ports>0>name", "null", SERVICE_TEXT " /TCP:80" PORT_1 SERVICE_CHECK},
+    {"spec>ports>0>name", "''", SERVICE_TEXT " /TCP:80" PORT_1 SERVICE_CHECK},
+    {"spec>ports>1>protocol", "absent", SERVICE_TEXT PORT_0 " quic/TCP:443" SERVICE_CHECK},
+    {"spec>ports>1>protocol", "null", SERVICE_TEXT PORT_0 " quic/TCP:443" SERVICE_CHECK},
+    {"spec>ports>1>protocol", "'SCTP'", SERVICE_TEXT PORT_0 " quic/SCTP:443" SERVICE_CHECK},
+    {"spec>ports>0>port", "1", SERVICE_TEXT " http/TCP:1" PORT_1 SERVICE_CHECK},
+    {"spec>ports>0>port", "65535", SERVICE_TEXT " http/TCP:65535" PORT_1 SERVICE_CHECK},
+    {"spec>ports>0>port", "80.0", SERVICE_TEXT PORT_0 PORT_1 SERVICE_CHECK},
+    {"spec>ports>0>port", "443", SERVICE_TEXT " http/TCP:443" PORT_1 SERVICE_CHECK},
+    {"spec>ports>1", "absent", SERVICE_TEXT PORT_0 SERVICE_CHECK},
+    /* Backend ports come from slices only. */
+    {"spec>ports>0>targetPort", "{}", SERVICE_TEXT PORT_0 PORT_1 SERVICE_CHECK},
+    {"spec>ports>0>appProtocol", "7", SERVICE_TEXT PORT_0 PORT_1 SERVICE_CHECK},
+    {"spec>ports", "absent", S "spec.ports: missing"},
+    {"spec>ports", "null", S "spec.ports: missing"},
+    {"spec>ports", "[]", S "spec.ports: missing"},
+    {"spec>ports", "{}", S "spec.ports: not a list"},
+    {"spec>ports>1", "443", S "spec.ports[1]: not an object"},
+    {"spec>ports>1", "null", S "spec.ports[1]: not an object"},
+    {"spec>ports>0>name", "80", S "spec.ports[0].name: not a string"},
+    {"spec>ports>1>protocol", "17", S "spec.ports[1].protocol: not a string"},
+    {"spec>ports>1>protocol", "'udp'", S "spec.ports[1].protocol: \"udp\" is not TCP, UDP or SCTP"},
+    {"spec>ports>0>port", "absent", S "spec.ports[0].port: missing"},
+    {"spec>ports>0>port", "null", S "spec.ports[0].port: missing"},
+    {"spec>ports>0>port", "'80'", S "spec.ports[0].port: not a number"},
+    {"spec>ports>0>port", "true", S "spec.ports[0].port: not a number"},
+    {"spec>ports>1>port", "0", S "spec.ports[1].port: 0 is not within 1..65535"},
+    {"spec>ports>1>port", "-443", S "spec.ports[1].port: -443 is not within 1..65535"},
+    {"spec>ports>1>port", "65536", S "spec.ports[1].port: 65536 is not within 1..65535"},
+    {"spec>ports>1>port", "443.5", S "spec.ports[1].port: 443.5 is not within 1..65535"},
+    {"spec>ports>1>port", "4294967739", S "spec.ports[1].port: 4294967739 is not within 1..65535"},
+    {"spec>ports>1>port", "1e300", S "spec.ports[1].port: 1e+300 is not within 1..65535"},
+    {"spec>ports>1>port; spec>ports>1>protocol", "80; 'TCP'",
+     S "spec.ports[1]: TCP port 80 is there twice"},
+};
+
+START_TEST(service_port)
+{
+    expect_variant(SERVICE, &service_ports[_i], "shop/web");
+}
+END_TEST
+
+static const struct variant service_fields[] = {
+    /* The health check node port counts for LoadBalancer and Local only. */
+    {"spec>type", "'NodePort'", SERVICE_TEXT SERVICE_PORTS},
+    {"spec>type", "'ClusterIP'", SERVICE_TEXT SERVICE_PORTS},
+    {"spec>type", "absent", SERVICE_TEXT SERVICE_PORTS},
+    {"spec>type", "null", SERVICE_TEXT SERVICE_PORTS},
+    {"spec>externalTrafficPolicy", "'Cluster'", SERVICE_TEXT SERVICE_PORTS},
+    {"spec>externalTrafficPolicy", "absent", SERVICE_TEXT SERVICE_PORTS},
+    {"spec>externalTrafficPolicy", "null", SERVICE_TEXT SERVICE_PORTS},
+    {"spec>healthCheckNodePort", "absent", SERVICE_TEXT SERVICE_PORTS},
+    {"spec>healthCheckNodePort", "null", SERVICE_TEXT SERVICE_PORTS},
+    {"spec>healthCheckNodePort", "0", SERVICE_TEXT SERVICE_PORTS},
+    {"spec>healthCheckNodePort", "65535", SERVICE_TEXT SERVICE_PORTS " check=65535"},
+    {"spec>type", "1", S "spec.type: not a string"},
+    {"spec>externalTrafficPolicy", "{}", S "spec.externalTrafficPolicy: not a string"},
+    {"spec>healthCheckNodePort", "'31234'", S "spec.healthCheckNodePort: not a number"},
+    {"spec>healthCheckNodePort", "-1", S "spec.healthCheckNodePort: -1 is not within 0..65535"},
+    {"spec>healthCheckNodePort; spec>type", "65536; 'ClusterIP'",
+     S "spec.healthCheckNodePort: 65536 is not within 0..65535"},
+    {"spec", "absent", S "spec: missing"},
+    {"spec", "null", S "spec: missing"},
+    {"spec", "[]", S "spec: not an object"},
+    {"spec", "'x'", S "spec: not an object"},
+    {"metadata>creationTimestamp", "absent",
+     "shop/web created=never IPv4=10.111.4.220 IPv6=fd00:10:96::d62d" SERVICE_PORTS SERVICE_CHECK},
+    {"metadata>creationTimestamp", "null",
+     "shop/web created=never IPv4=10.111.4.220 IPv6=fd00:10:96::d62d" SERVICE_PORTS SERVICE_CHECK},
+    {"metadata>creationTimestamp", "'1970-01-01T00:00:01Z'",
+     "shop/web created=1 IPv4=10.111.4.220 IPv6=fd00:10:96::d62d" SERVICE_PORTS SERVICE_CHECK},
+    {"metadata>creationTimestamp", "'1970-01-01T02:00:01+02:00'",
+     "shop/web created=1 IPv4=10.111.4.220 IPv6=fd00:10:96::d62d" SERVICE_PORTS SERVICE_CHECK},
+    {"metadata>creationTimestamp", "5", S "metadata.creationTimestamp: not a string"},
+    {"metadata>creationTimestamp", "'yesterday'",
+     S "metadata.creationTimestamp: \"yesterday\" is not a time of RFC 3339 in whole seconds"},
+    {"metadata>creationTimestamp", "'2026-11-21T17:03:37Zz'",
+     S "metadata.creationTimestamp: \"2026-11-21T17:03:37Zz\" is not a time of RFC 3339 in whole "
+       "seconds"},
+    /* What only other programs read may look like anything. */
+    {"metadata>labels", "[1]", SERVICE_TEXT SERVICE_PORTS SERVICE_CHECK},
+    {"metadata>annotations", "7", SERVICE_TEXT SERVICE_PORTS SERVICE_CHECK},
+    {"status", "'odd'", SERVICE_TEXT SERVICE_PORTS SERVICE_CHECK},
+    {"spec>selector", "9", SERVICE_TEXT SERVICE_PORTS SERVICE_CHECK},
+    {"spec>publishNotReadyAddresses", "true", SERVICE_TEXT SERVICE_PORTS SERVICE_CHECK},
+    {"unknown", "{'a':[]}", SERVICE_TEXT SERVICE_PORTS SERVICE_CHECK},
+};
+
+START_TEST(service_field)
+{
+    expect_variant(SERVICE, &service_fields[_i], "shop/web");
+}
+END_TEST
+
+/* An ExternalName Service has neither clusterIP nor ipFamilies, and ports only if written. */
+START_TEST(service_external_name)
+{
+    expect_json("{'apiVersion':'v1','kind':'Service','metadata':{'name':'external-name',"
+                "'namespace':'shop','creationTimestamp':'2026-11-21T17:03:37Z'},'spec':{"
+                "'type':'ExternalName','sessionAffinity':'None','externalName':'www.example.com'},"
+                "'status':{'loadBalancer':{}}}",
+                -1, NULL, "shop/external-name created=1795280617 skipped");
+}
+END_TEST
+
+/* ---------------------------------------------------------- EndpointSlice */
+
+START_TEST(slice_whole)
+{
+    expect_json(SLICE, -1, NULL, SLICE_TEXT SLICE_PORTS SLICE_ENDPOINTS);
+}
+END_TEST
+
+#undef S
+#define S "bad: EndpointSlice shop/web-x1: "
+#define LABEL "metadata>labels>kubernetes.io/service-name"
+#define NOTHING "shop/web-x1 of=nothing IPv4" SLICE_PORTS SLICE_ENDPOINTS
+
+static const struct variant slice_fields[] = {
+    {LABEL, "absent", NOTHING},
+    {LABEL, "null", NOTHING},
+    {LABEL, "''", NOTHING},
+    {"metadata>labels", "absent", NOTHING},
+    {"metadata>labels", "null", NOTHING},
+    {"metadata>labels", "{}", NOTHING},
+    {"metadata>labels", "{'kubernetes.io/service':'web'}", NOTHING},
+    {"metadata>namespace", "'other'", "other/web-x1 of=other/web IPv4" SLICE_PORTS SLICE_ENDPOINTS},
+    {"metadata>namespace", "absent",
+     "default/web-x1 of=default/web IPv4" SLICE_PORTS SLICE_ENDPOINTS},
+    {LABEL, "1", S "metadata.labels.kubernetes.io/service-name: not a string"},
+    {"metadata>labels", "[]", S "metadata.labels: not an object"},
+    {"addressType", "'IPv6'", "shop/web-x1 of=shop/web IPv6" SLICE_PORTS},
+    {"addressType; endpoints>1>addresses>0", "'IPv6'; 'fd00::1'",
+     "shop/web-x1 of=shop/web IPv6" SLICE_PORTS " fd00::1"},
+    {"addressType; endpoints>0>addresses>0", "'FQDN'; 'backend.example.com'",
+     "shop/web-x1 of=shop/web no family" SLICE_PORTS},
+    {"addressType", "'IPv5'", "shop/web-x1 of=shop/web no family" SLICE_PORTS},
+    {"addressType", "absent", S "addressType: missing"},
+    {"addressType", "null", S "addressType: missing"},
+    {"addressType", "4", S "addressType: not a string"},
+};
+
+START_TEST(slice_field)
+{
+    expect_variant(SLICE, &slice_fields[_i], "shop/web-x1");
+}
+END_TEST
+
+static const struct variant slice_ports[] = {
+    {"ports", "absent", SLICE_TEXT SLICE_ENDPOINTS},
+    {"ports", "null", SLICE_TEXT SLICE_ENDPOINTS},
+    {"ports", "[]", SLICE_TEXT SLICE_ENDPOINTS},
+    {"ports>0>port", "absent", SLICE_TEXT " quic/UDP:7000" SLICE_ENDPOINTS},
+    {"ports>0>port", "null", SLICE_TEXT " quic/UDP:7000" SLICE_ENDPOINTS},
+    {"ports>0>port", "0", SLICE_TEXT " quic/UDP:7000" SLICE_ENDPOINTS},
+    {"ports>0>port", "65535", SLICE_TEXT " http/TCP:65535 quic/UDP:7000" SLICE_ENDPOINTS},
+    {"ports>0>name", "absent", SLICE_TEXT " /TCP:8081 quic/UDP:7000" SLICE_ENDPOINTS},
+    {"ports>0>name", "null", SLICE_TEXT " /TCP:8081 quic/UDP:7000" SLICE_ENDPOINTS},
+    {"ports>0>name", "''", SLICE_TEXT " /TCP:8081 quic/UDP:7000" SLICE_ENDPOINTS},
+    {"ports>1>protocol", "absent", SLICE_TEXT " http/TCP:8081 quic/TCP:7000" SLICE_ENDPOINTS},
+    {"ports>1>protocol", "null", SLICE_TEXT " http/TCP:8081 quic/TCP:7000" SLICE_ENDPOINTS},
+    {"ports>1>protocol", "'SCTP'", SLICE_TEXT " http/TCP:8081 quic/SCTP:7000" SLICE_ENDPOINTS},
+    {"ports>0>appProtocol", "1", SLICE_TEXT SLICE_PORTS SLICE_ENDPOINTS},
+    {"ports", "8081", S "ports: not a list"},
+    {"ports>1", "7000", S "ports[1]: not an object"},
+    {"ports>1", "null", S "ports[1]: not an object"},
+    {"ports>0>port", "'http'", S "ports[0].port: not a number"},
+    {"ports>0>port", "65536", S "ports[0].port: 65536 is not within 0..65535"},
+    {"ports>0>port", "-1", S "ports[0].port: -1 is not within 0..65535"},
+    {"ports>0>port", "0.5", S "ports[0].port: 0.5 is not within 0..65535"},
+    {"ports>1>name", "[]", S "ports[1].name: not a string"},
+    {"ports>1>protocol", "6", S "ports[1].protocol: not a string"},
+    {"ports>1>protocol", "'DCCP'", S "ports[1].protocol: \"DCCP\" is not TCP, UDP or SCTP"},
+};
+
+START_TEST(slice_port)
+{
+    expect_variant(SLICE, &slice_ports[_i], "shop/web-x1");
+}
+END_TEST
+
+#define FIRST " 10.244.3.19@node-c"
+#define SECOND " 10.244.2.18"
+
+static const struct variant slice_endpoints[] = {
+    {"endpoints", "absent", SLICE_TEXT SLICE_PORTS},
+    {"endpoints", "null", SLICE_TEXT SLICE_PORTS},
+    {"endpoints", "[]", SLICE_TEXT SLICE_PORTS},
+    {"endpoints>0>addresses", "absent", SLICE_TEXT SLICE_PORTS SECOND},
+    {"endpoints>0>addresses", "null", SLICE_TEXT SLICE_PORTS SECOND},
+    {"endpoints>0>addresses", "[]", SLICE_TEXT SLICE_PORTS SECOND},
+    {"endpoints>0>addresses", "['10.0.0.1','10.0.0.2',7,'junk']",
+     SLICE_TEXT SLICE_PORTS " 10.0.0.1@node-c" SECOND},
+    {"endpoints>0>addresses>0", "'010.244.003.019'", SLICE_TEXT SLICE_PORTS FIRST SECOND},
+    {"endpoints>0>addresses>0", "'::ffff:10.244.3.19'", SLICE_TEXT SLICE_PORTS FIRST SECOND},
+    {"endpoints>0>addresses>0", "'fd00::1'", SLICE_TEXT SLICE_PORTS SECOND},
+    {"endpoints>0>nodeName", "absent", SLICE_TEXT SLICE_PORTS " 10.244.3.19" SECOND},
+    {"endpoints>0>nodeName", "null", SLICE_TEXT SLICE_PORTS " 10.244.3.19" SECOND},
+    {"endpoints>0>conditions", "absent", SLICE_TEXT SLICE_PORTS FIRST SECOND},
+    {"endpoints>0>conditions", "null", SLICE_TEXT SLICE_PORTS FIRST SECOND},
+    {"endpoints>0>conditions", "{'ready':null,'serving':null,'terminating':null}",
+     SLICE_TEXT SLICE_PORTS FIRST SECOND},
+    {"endpoints>0>conditions", "{'ready':true}", SLICE_TEXT SLICE_PORTS FIRST SECOND},
+    {"endpoints>0>zone", "7", SLICE_TEXT SLICE_PORTS FIRST SECOND},
+    {"endpoints>0>hostname", "[]", SLICE_TEXT SLICE_PORTS FIRST SECOND},
+    {"endpoints>0>targetRef", "false", SLICE_TEXT SLICE_PORTS FIRST SECOND},
+    {"endpoints", "{}", S "endpoints: not a list"},
+    {"endpoints>1", "'10.0.0.1'", S "endpoints[1]: not an object"},
+    {"endpoints>1", "null", S "endpoints[1]: not an object"},
+    {"endpoints>1>addresses", "'10.0.0.1'", S "endpoints[1].addresses: not a list"},
+    {"endpoints>1>addresses>0", "10", S "endpoints[1].addresses[0]: not a string"},
+    {"endpoints>1>addresses>0", "null", S "endpoints[1].addresses[0]: not a string"},
+    {"endpoints>1>addresses>0", "'10.0.0.1:80'",
+     S "endpoints[1].addresses[0]: \"10.0.0.1:80\" is not an IP address"},
+    {"endpoints>0>nodeName", "5", S "endpoints[0].nodeName: not a string"},
+    {"endpoints>0>conditions", "[]", S "endpoints[0].conditions: not an object"},
+    {"endpoints>1>conditions>ready", "'true'",
+     S "endpoints[1].conditions.ready: not true or false"},
+    {"endpoints>1>conditions>serving", "1", S "endpoints[1].conditions.serving: not true or false"},
+    {"endpoints>1>conditions>terminating", "{}",
+     S "endpoints[1].conditions.terminating: not true or false"},
+};
+
+START_TEST(slice_endpoint)
+{
+    expect_variant(SLICE, &slice_endpoints[_i], "shop/web-x1");
+}
+END_TEST
+
+/* All that ready, serving and terminating can be: absent, null, false, true. */
+START_TEST(slice_conditions)
+{
+    static const char *const values[] = {"absent", "null", "false", "true"};
+    static const char *const keys[] = {"endpoints>1>conditions>ready",
+                                       "endpoints>1>conditions>serving",
+                                       "endpoints>1>conditions>terminating"};
+    static const bool when_absent[] = {true, true, false};
+    static const uint8_t flags[] = {ENDPOINT_READY, ENDPOINT_SERVING, ENDPOINT_TERMINATING};
+    cJSON *json = parse(SLICE);
+    uint8_t expected = 0;
+    for (int i = 0, rest = _i; i < 3; i++, rest /= 4) {
+        change(json, keys[i], values[rest % 4]);
+        if (rest % 4 == 3 || (rest % 4 < 2 && when_absent[i]))
+            expected |= flags[i];
+    }
+    struct object object;
+    struct error err = {0};
+    ck_assert_int_eq(object_decode(json, -1, &object, &err), DECODE_OK);
+    ck_assert_uint_eq(object.slice->endpoints.v[1].flags, expected);
+    object_clear(&object);
+    cJSON_Delete(json);
+}
+END_TEST
+
+/* Node names are interned, so that a comparison of pointers tells a local endpoint. */
+START_TEST(slice_node_names)
+{
+    const char *name = intern("node-c");
+    struct object object;
+    struct error err = {0};
+    cJSON *json = parse(SLICE);
+    ck_assert_int_eq(object_decode(json, -1, &object, &err), DECODE_OK);
+    ck_assert_ptr_eq(object.slice->endpoints.v[0].node_name, name);
+    ck_assert_ptr_null(object.slice->endpoints.v[1].node_name);
+    object_clear(&object);
+    cJSON_Delete(json);
+    intern_release(name);
+}
+END_TEST
+
+/* ---------------------------------------------------------- Node */
+
+#undef S
+#define S "bad: Node node-a: "
+
+static const struct variant nodes[] = {
+    {"status", "absent", "node-a"},
+    {"metadata>namespace", "'x'", "node-a"},
+    {"metadata>deletionTimestamp", "null", "node-a"},
+    {"metadata>deletionTimestamp", "'2026-11-21T17:03:37Z'", "node-a deleting"},
+    {"metadata>deletionTimestamp", "12", S "metadata.deletionTimestamp: not a string"},
+    {"spec>taints>1", "{'key':'ToBeDeletedByClusterAutoscaler','value':'1'}",
+     "node-a to_be_deleted"},
+    {"spec>taints>0>key; metadata>deletionTimestamp",
+     "'ToBeDeletedByClusterAutoscaler'; '2026-11-21T17:03:37Z'", "node-a deleting to_be_deleted"},
+    {"spec>taints>0>key", "'ToBeDeletedByClusterAutoscalerSoon'", "node-a"},
+    {"spec>taints>0>key", "absent", "node-a"},
+    {"spec>taints>0", "{}", "node-a"},
+    {"spec>taints", "[]", "node-a"},
+    {"spec>taints", "null", "node-a"},
+    {"spec>taints", "absent", "node-a"},
+    {"spec", "absent", "node-a"},
+    {"spec", "null", "node-a"},
+    {"spec", "7", S "spec: not an object"},
+    {"spec>taints", "'x'", S "spec.taints: not a list"},
+    {"spec>taints>1", "'ToBeDeletedByClusterAutoscaler'", S "spec.taints[1]: not an object"},
+    {"spec>taints>0", "null", S "spec.taints[0]: not an object"},
+    {"spec>taints>0>key", "7", S "spec.taints[0].key: not a string"},
+};
+
+START_TEST(node)
+{
+    expect_variant(NODE, &nodes[_i], "node-a");
+}
+END_TEST
+
+/* ---------------------------------------------------------- kinds and names */
+
+#undef S
+#define S "bad: Service (no name): "
+#define WHOLE SERVICE_TEXT SERVICE_PORTS SERVICE_CHECK
+
+static const struct variant names[] = {
+    {"metadata", "absent", S "metadata.name: missing"},
+    {"metadata", "null", S "metadata.name: missing"},
+    {"metadata", "[]", S "metadata: not an object"},
+    {"metadata>name", "absent", S "metadata.name: missing"},
+    {"metadata>name", "null", S "metadata.name: missing"},
+    {"metadata>name", "''", S "metadata.name: missing"},
+    {"metadata>name", "1", S "metadata.name: not a string"},
+    {"metadata>name", "'a/b'", S "metadata.name: has a slash"},
+    {"metadata>namespace", "1", S "metadata.namespace: not a string"},
+    {"metadata>namespace", "'a/b'", S "metadata.namespace: has a slash"},
+    /* Kinds and versions that are not ours. */
+    {"kind", "'Pod'", "other"},
+    {"kind", "'service'", "other"},
+    {"kind", "'Endpoints'", "other"},
+    {"kind", "absent", "other"},
+    {"kind", "7", "other"},
+    {"apiVersion", "absent", "other"},
+    {"apiVersion", "7", "other"},
+    {"apiVersion", "'v2'", "other"},
+    {"apiVersion", "'discovery.k8s.io/v1'", "other"},
+    {"kind; apiVersion", "'Service'; 'serving.knative.dev/v1'", "other"},
+};
+
+START_TEST(name)
+{
+    expect_variant(SERVICE, &names[_i], NULL);
+}
+END_TEST
+
+/* The items of a list have neither kind nor apiVersion; what they say themselves comes first. */
+START_TEST(kinds)
+{
+    cJSON *json = parse(SERVICE);
+    change(json, "kind", "absent");
+    change(json, "apiVersion", "absent");
+    expect_text(decoded_as(json, -1, NULL), "other");
+    expect_text(decoded_as(json, KIND_SERVICE, NULL), WHOLE);
+    expect_text(decoded_as(json, KIND_ENDPOINTSLICE, "shop/web"),
+                "bad: EndpointSlice shop/web: addressType: missing");
+    change(json, "apiVersion", "'v1'");
+    expect_text(decoded_as(json, KIND_SERVICE, NULL), "other");
+    change(json, "kind", "null");
+    change(json, "apiVersion", "null");
+    expect_text(decoded_as(json, KIND_SERVICE, NULL), WHOLE);
+    cJSON_Delete(json);
+    expect_json(SERVICE, KIND_NODE, NULL, WHOLE);
+    expect_json(NODE, KIND_SERVICE, NULL, "node-a");
+    expect_json("[]", KIND_SERVICE, NULL, "other");
+    expect_json("'Service'", KIND_SERVICE, NULL, "other");
+    expect_json("null", KIND_SERVICE, NULL, "other");
+    expect_json("{}", -1, NULL, "other");
+    expect_json("{}", KIND_NODE, NULL, "bad: Node (no name): metadata.name: missing");
+}
+END_TEST
+
+START_TEST(namespaces)
+{
+    static const char *const values[] = {"absent", "null", "''", "'default'"};
+    cJSON *json = parse(SERVICE);
+    change(json, "spec", "{'clusterIP':'None'}");
+    for (size_t i = 0; i < COUNT(values); i++) {
+        change(json, "metadata>namespace", values[i]);
+        expect_text(decoded_as(json, -1, NULL), "default/web created=1795280617 skipped");
+    }
+    cJSON_Delete(json);
+}
+END_TEST
+
+START_TEST(lists)
+{
+    ck_assert_int_eq(object_kind_of_list("ServiceList"), KIND_SERVICE);
+    ck_assert_int_eq(object_kind_of_list("EndpointSliceList"), KIND_ENDPOINTSLICE);
+    ck_assert_int_eq(object_kind_of_list("NodeList"), KIND_NODE);
+    static const char *const others[] = {"", "List", "Service", "PodList", "serviceList"};
+    for (size_t i = 0; i < COUNT(others); i++)
+        ck_assert_int_eq(object_kind_of_list(others[i]), -1);
+    ck_assert_str_eq(object_kind_name(KIND_SERVICE), "Service");
+    ck_assert_str_eq(object_kind_name(KIND_ENDPOINTSLICE), "EndpointSlice");
+    ck_assert_str_eq(object_kind_name(KIND_NODE), "Node");
+}
+END_TEST
+
+/* YAML knows numbers that JSON does not. */
+START_TEST(odd_numbers)
+{
+    static const double odd[] = {NAN, INFINITY, -INFINITY};
+    for (size_t i = 0; i < COUNT(odd); i++) {
+        cJSON *json = parse(SLICE);
+        change_member(cJSON_GetArrayItem(cJSON_GetObjectItem(json, "ports"), 0), "port",
+                      cJSON_CreateNumber(odd[i]));
+        char *text = decoded_as(json, -1, "shop/web-x1");
+        ck_assert_msg(strstr(text, "ports[0].port: ") && strstr(text, " is not within 0..65535"),
+                      "%s", text);
+        free(text);
+        cJSON_Delete(json);
+    }
+}
+END_TEST
+
+/* ---------------------------------------------------------- equality */
+
+static struct object decode(const char *base, const char *path, const char *value)
+{
+    struct object object;
+    struct error err = {0};
+    cJSON *json = parse(base);
+    change(json, path, value);
+    ck_assert_msg(object_decode(json, -1, &object, &err) == DECODE_OK, "%s", err.text);
+    cJSON_Delete(json);
+    return object;
+}
+
+static bool same(struct object *a, struct object *b)
+{
+    bool equal = a->kind == KIND_SERVICE ? service_equal(a->service, b->service)
+                                         : endpoint_slice_equal(a->slice, b->slice);
+    object_clear(b);
+    return equal;
+}
+
+/* A field that is kept makes a difference, one that is not makes none. */
+START_TEST(service_equality)
+{
+    static const struct {
+        const char *path, *value;
+        bool same;
+    } changes[] = {
+        {"metadata>resourceVersion", "'237'", true},
+        {"metadata>annotations", "{'other':'text'}", true},
+        {"metadata>labels", "{}", true},
+        {"status", "{}", true},
+        {"spec>ports>0>targetPort", "8081", true},
+        {"spec>externalTrafficPolicy", "'Local'", true},
+        {"metadata>name", "'web2'", false},
+        {"metadata>namespace", "'shop2'", false},
+        {"metadata>creationTimestamp", "'2026-11-21T17:03:38Z'", false},
+        {"spec>type", "'ExternalName'", false},
+        {"spec>ipFamilies", "['IPv4']", false},
+        {"spec>clusterIPs>0", "'10.111.4.221'", false},
+        {"spec>clusterIPs>1", "'fd00:10:96::d62e'", false},
+        {"spec>healthCheckNodePort", "31235", false},
+        {"spec>externalTrafficPolicy", "'Cluster'", false},
+        {"spec>ports>1", "absent", false},
+        {"spec>ports>2", "{'name':'more','port':81}", false},
+        {"spec>ports>1>name", "'quic2'", false},
+        {"spec>ports>1>port", "444", false},
+        {"spec>ports>1>protocol", "'SCTP'", false},
+    };
+    struct object whole = decode(SERVICE, "unknown", "1");
+    for (size_t i = 0; i < COUNT(changes); i++) {
+        struct object other = decode(SERVICE, changes[i].path, changes[i].value);
+        ck_assert_msg(same(&whole, &other) == changes[i].same, "%s", changes[i].path);
+    }
+    object_clear(&whole);
+}
+END_TEST
+
+START_TEST(slice_equality)
+{
+    static const struct {
+        const char *path, *value;
+        bool same;
+    } changes[] = {
+        {"metadata>resourceVersion", "'237'", true},
+        {"metadata>annotations", "{'endpoints.kubernetes.io/last-change-trigger-time':'x'}", true},
+        {"endpoints>0>zone", "'zone-9'", true},
+        {"endpoints>0>targetRef", "null", true},
+        {"endpoints>1>conditions>serving", "true", true},
+        {"metadata>name", "'web-x2'", false},
+        {LABEL, "'web2'", false},
+        {LABEL, "absent", false},
+        {"addressType", "'FQDN'", false},
+        {"addressType", "'IPv6'", false},
+        {"ports", "null", false},
+        {"ports>1>name", "'quic2'", false},
+        {"ports>1>port", "7001", false},
+        {"ports>1>protocol", "'SCTP'", false},
+        {"endpoints", "null", false},
+        {"endpoints>1>addresses>0", "'10.244.2.19'", false},
+        {"endpoints>1>nodeName", "'node-b'", false},
+        {"endpoints>0>nodeName", "'node-b'", false},
+        {"endpoints>1>conditions>ready", "false", false},
+        {"endpoints>1>conditions>serving", "false", false},
+        {"endpoints>1>conditions>terminating", "true", false},
+    };
+    struct object whole = decode(SLICE, "unknown", "1");
+    for (size_t i = 0; i < COUNT(changes); i++) {
+        struct object other = decode(SLICE, changes[i].path, changes[i].value);
+        ck_assert_msg(same(&whole, &other) == changes[i].same, "%s", changes[i].path);
+    }
+    object_clear(&whole);
+}
+END_TEST
+
+START_TEST(clearing)
+{
+    object_vec objects = {0};
+    vec_push(&objects, decode(SERVICE, "unknown", "1"));
+    vec_push(&objects, decode(SLICE, "unknown", "1"));
+    vec_push(&objects, decode(NODE, "unknown", "1"));
+    vec_push(&objects, (struct object){.kind = KIND_SERVICE, .id = xstrdup("no/payload")});
+    object_vec_clear(&objects);
+    ck_assert_uint_eq(objects.n, 0);
+    ck_assert_ptr_null(objects.v);
+    struct object object = decode(SLICE, "unknown", "1");
+    object_clear(&object);
+    ck_assert_ptr_null(object.id);
+    ck_assert_ptr_null(object.payload);
+    object_clear(&object);
+}
+END_TEST
+
+static void add_tests(TCase *tcase)
+{
+    tcase_add_test(tcase, service_whole);
+    tcase_add_loop_test(tcase, service_address, 0, COUNT(service_addresses));
+    tcase_add_loop_test(tcase, service_port, 0, COUNT(service_ports));
+    tcase_add_loop_test(tcase, service_field, 0, COUNT(service_fields));
+    tcase_add_test(tcase, service_external_name);
+    tcase_add_test(tcase, slice_whole);
+    tcase_add_loop_test(tcase, slice_field, 0, COUNT(slice_fields));
+    tcase_add_loop_test(tcase, slice_port, 0, COUNT(slice_ports));
+    tcase_add_loop_test(tcase, slice_endpoint, 0, COUNT(slice_endpoints));
+    tcase_add_loop_test(tcase, slice_conditions, 0, 4 * 4 * 4);
+    tcase_add_test(tcase, slice_node_names);
+    tcase_add_loop_test(tcase, node, 0, COUNT(nodes));
+    tcase_add_loop_test(tcase, name, 0, COUNT(names));
+    tcase_add_test(tcase, kinds);
+    tcase_add_test(tcase, namespaces);
+    tcase_add_test(tcase, lists);
+    tcase_add_test(tcase, odd_numbers);
+    tcase_add_test(tcase, service_equality);
+    tcase_add_test(tcase, slice_equality);
+    tcase_add_test(tcase, clearing);
+}
+
+UNIT_MAIN("decode", add_tests)

@@ -1,0 +1,729 @@
+#include "kube-nftd/cache/endpoint_slice_cache.h"
+
+#include "kube-nftd/base/log.h"
+#include "objects.h"
+#include "unit.h"
+
+#include <string.h>
+
+#define V4 FAMILY_IPV4
+#define V6 FAMILY_IPV6
+
+/* The cache under test, and the service ports it has told of, each once. */
+static struct endpoint_slice_cache *cache;
+static VEC(char *) told;
+
+static char *ref_text(const struct service_port_ref *ref)
+{
+    return xasprintf("%s %s %s/%s", ref->service_id, family_name(ref->family), ref->port_name,
+                     protocol_name(ref->protocol));
+}
+
+static void on_changed(void *ctx, const struct service_port_ref *ref)
+{
+    ck_assert_ptr_eq(ctx, &told);
+    char *text = ref_text(ref);
+    vec_each (&told, it) {
+        if (strcmp(*it, text) == 0) {
+            free(text);
+            return;
+        }
+    }
+    vec_push(&told, text);
+}
+
+static void forget_told(void)
+{
+    vec_each (&told, it)
+        free(*it);
+    vec_free(&told);
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* What was told since the last time, sorted, with ", " between. */
+static void expect_told(const char *expected)
+{
+    char *text = xstrdup("");
+    if (told.n)
+        qsort(told.v, told.n, sizeof(*told.v), compare_texts);
+    vec_each (&told, it) {
+        char *longer = xasprintf("%s%s%s", text, *text ? ", " : "", *it);
+        free(text);
+        text = longer;
+    }
+    forget_told();
+    expect_text(text, expected);
+}
+
+static void set_up(void)
+{
+    cache = endpoint_slice_cache_new(on_changed, &told);
+}
+
+static void tear_down(void)
+{
+    endpoint_slice_cache_free(cache);
+    forget_told();
+}
+
+static void put(const char *id, const char *service_id, enum family family, const char *ports,
+                const char *endpoints)
+{
+    endpoint_slice_cache_put(cache, make_slice(id, service_id, family, ports, endpoints));
+}
+
+/* The merged endpoints of the port "name/PROTOCOL". */
+static void expect_endpoints(const char *service_id, enum family family, const char *port,
+                             const char *expected)
+{
+    const char *slash = strchr(port, '/');
+    char *name = xstrndup(port, (size_t)(slash - port));
+    struct service_port_ref ref = {service_id, family, name, protocol_parse(slash + 1)};
+    endpoint_vec merged = {0};
+    vec_push(&merged, (struct endpoint){.port = 9}); /* what is in there goes */
+    endpoint_slice_cache_merge(cache, &ref, &merged);
+    expect_text(merged_text(family, &merged), expected);
+    vec_free(&merged);
+    free(name);
+}
+
+#define HTTP "http/TCP"
+#define WEB_HTTP "a/web IPv4 http/TCP"
+#define WEB_DNS "a/web IPv4 dns/UDP"
+
+/* ---------------------------------------------------------- merging */
+
+START_TEST(one_slice)
+{
+    expect_endpoints("a/web", V4, HTTP, "");
+    put("a/web-1", "a/web", V4, "http/TCP:80", "10.0.0.1 10.0.0.2=st@node-a");
+    expect_endpoints("a/web", V4, HTTP, "10.0.0.1:80 10.0.0.2:80=st@node-a");
+    /* All four of the key must be equal. */
+    expect_endpoints("b/web", V4, HTTP, "");
+    expect_endpoints("a/web2", V4, HTTP, "");
+    expect_endpoints("a/web", V6, HTTP, "");
+    expect_endpoints("a/web", V4, "http/UDP", "");
+    expect_endpoints("a/web", V4, "http2/TCP", "");
+    expect_endpoints("a/web", V4, "/TCP", "");
+}
+END_TEST
+
+START_TEST(empty_name_meets_empty_name)
+{
+    put("a/web-1", "a/web", V4, "/TCP:80 dns/UDP:53", "10.0.0.1");
+    expect_endpoints("a/web", V4, "/TCP", "10.0.0.1:80");
+    expect_endpoints("a/web", V4, "/UDP", "");
+    expect_endpoints("a/web", V4, "dns/UDP", "10.0.0.1:53");
+}
+END_TEST
+
+START_TEST(several_slices)
+{
+    put("a/web-2", "a/web", V4, "http/TCP:80 dns/UDP:53", "10.0.0.3 10.0.0.1");
+    put("a/web-1", "a/web", V4, "http/TCP:80", "10.0.0.2");
+    put("a/web-3", "a/web", V6, "http/TCP:80", "fd00::2 fd00::1");
+    put("a/db-1", "a/db", V4, "http/TCP:80", "10.0.0.9");
+    expect_endpoints("a/web", V4, HTTP, "10.0.0.1:80 10.0.0.2:80 10.0.0.3:80");
+    expect_endpoints("a/web", V4, "dns/UDP", "10.0.0.1:53 10.0.0.3:53");
+    expect_endpoints("a/web", V6, HTTP, "[fd00::1]:80 [fd00::2]:80");
+    endpoint_slice_cache_remove(cache, "a/web-2");
+    expect_endpoints("a/web", V4, HTTP, "10.0.0.2:80");
+    expect_endpoints("a/web", V4, "dns/UDP", "");
+    endpoint_slice_cache_remove(cache, "a/web-1");
+    expect_endpoints("a/web", V4, HTTP, "");
+    expect_endpoints("a/web", V6, HTTP, "[fd00::1]:80 [fd00::2]:80");
+}
+END_TEST
+
+/* A named target port during a rollout: each endpoint keeps the number of its own slice. */
+START_TEST(different_numbers)
+{
+    put("a/web-1", "a/web", V4, "http/TCP:8080", "10.0.0.1 10.0.0.2");
+    put("a/web-2", "a/web", V4, "http/TCP:9090", "10.0.0.2 10.0.0.3");
+    expect_endpoints("a/web", V4, HTTP, "10.0.0.1:8080 10.0.0.2:8080 10.0.0.2:9090 10.0.0.3:9090");
+    put("a/web-2", "a/web", V4, "http/TCP:9090 http/TCP:443", "10.0.0.3");
+    expect_endpoints("a/web", V4, HTTP, "10.0.0.1:8080 10.0.0.2:8080 10.0.0.3:443 10.0.0.3:9090");
+}
+END_TEST
+
+/* Numbers, not texts, are compared: one total order of addresses and ports. */
+START_TEST(sorted)
+{
+    put("a/web-1", "a/web", V4, "http/TCP:1000 http/TCP:200",
+        "10.0.0.10 10.0.0.9 9.0.0.1 200.0.0.1");
+    expect_endpoints("a/web", V4, HTTP,
+                     "9.0.0.1:200 9.0.0.1:1000 10.0.0.9:200 10.0.0.9:1000 10.0.0.10:200 "
+                     "10.0.0.10:1000 200.0.0.1:200 200.0.0.1:1000");
+}
+END_TEST
+
+START_TEST(nothing_to_merge)
+{
+    put("a/web-1", "a/web", V4, "", "10.0.0.1");
+    put("a/web-2", "a/web", V4, "http/TCP:80", "");
+    expect_endpoints("a/web", V4, HTTP, "");
+    expect_endpoints("a/web", V4, "/TCP", "");
+}
+END_TEST
+
+/* ---------------------------------------------------------- duplicates (spec 2.5) */
+
+/* The copies in one slice each, put in both orders; @winner is the same. */
+static void expect_winner(const char *first, const char *second, const char *winner)
+{
+    for (int turn = 0; turn < 2; turn++) {
+        put(turn ? "a/web-2" : "a/web-1", "a/web", V4, "http/TCP:80", turn ? second : first);
+        put(turn ? "a/web-1" : "a/web-2", "a/web", V4, "http/TCP:80", turn ? first : second);
+        expect_endpoints("a/web", V4, HTTP, winner);
+        endpoint_slice_cache_remove(cache, "a/web-1");
+        endpoint_slice_cache_remove(cache, "a/web-2");
+    }
+}
+
+START_TEST(not_terminating_wins)
+{
+    expect_winner("10.0.0.1@node-a", "10.0.0.1=st@node-b", "10.0.0.1:80@node-a");
+    expect_winner("10.0.0.1=st@node-a", "10.0.0.1@node-b", "10.0.0.1:80@node-b");
+    /* Even one that is neither ready nor serves, against one that is all of it. */
+    expect_winner("10.0.0.1=rst@node-a", "10.0.0.1=-@node-b", "10.0.0.1:80=-@node-b");
+    expect_winner("10.0.0.1=s@node-a", "10.0.0.1=rst", "10.0.0.1:80=s@node-a");
+}
+END_TEST
+
+START_TEST(ties_are_settled)
+{
+    /* Among equals the first slice by name, then the first place in it. */
+    expect_winner("10.0.0.1@node-a", "10.0.0.1@node-b", "10.0.0.1:80@node-a");
+    expect_winner("10.0.0.1=-@node-a", "10.0.0.1@node-b", "10.0.0.1:80=-@node-a");
+    expect_winner("10.0.0.1=st@node-a", "10.0.0.1=t@node-b", "10.0.0.1:80=st@node-a");
+    expect_winner("10.0.0.1=t@node-a 10.0.0.1=st@node-b", "10.0.0.1=rst@node-c",
+                  "10.0.0.1:80=t@node-a");
+    expect_winner("10.0.0.1=t@node-a", "10.0.0.1=s@node-b 10.0.0.1=rs@node-c",
+                  "10.0.0.1:80=s@node-b");
+}
+END_TEST
+
+START_TEST(duplicates_in_one_slice)
+{
+    put("a/web-1", "a/web", V4, "http/TCP:80", "10.0.0.2 10.0.0.1=st@x 10.0.0.1@y 10.0.0.1@z");
+    expect_endpoints("a/web", V4, HTTP, "10.0.0.1:80@y 10.0.0.2:80");
+    /* The same port entry twice. */
+    put("a/web-1", "a/web", V4, "http/TCP:80 http/TCP:80", "10.0.0.2 10.0.0.1");
+    expect_endpoints("a/web", V4, HTTP, "10.0.0.1:80 10.0.0.2:80");
+}
+END_TEST
+
+/* Slice names are compared whole, as texts: "a/web-10" stands before "a/web-9". */
+START_TEST(ties_by_name)
+{
+    put("a/web-9", "a/web", V4, "http/TCP:80", "10.0.0.1@nine");
+    put("a/web-10", "a/web", V4, "http/TCP:80", "10.0.0.1@ten");
+    put("a/web-2", "a/web", V4, "http/TCP:80", "10.0.0.1@two");
+    expect_endpoints("a/web", V4, HTTP, "10.0.0.1:80@ten");
+    endpoint_slice_cache_remove(cache, "a/web-10");
+    expect_endpoints("a/web", V4, HTTP, "10.0.0.1:80@two");
+}
+END_TEST
+
+START_TEST(one_copy_goes)
+{
+    put("a/web-1", "a/web", V4, "http/TCP:80", "10.0.0.1@x 10.0.0.2@x");
+    put("a/web-2", "a/web", V4, "http/TCP:80", "10.0.0.1=st@y 10.0.0.3@y");
+    expect_endpoints("a/web", V4, HTTP, "10.0.0.1:80@x 10.0.0.2:80@x 10.0.0.3:80@y");
+    forget_told();
+    endpoint_slice_cache_remove(cache, "a/web-1");
+    expect_told(WEB_HTTP);
+    expect_endpoints("a/web", V4, HTTP, "10.0.0.1:80=st@y 10.0.0.3:80@y");
+}
+END_TEST
+
+/* ---------------------------------------------------------- membership */
+
+START_TEST(moved_to_another_service)
+{
+    put("a/s", "a/web", V4, "http/TCP:80 dns/UDP:53", "10.0.0.1");
+    expect_told(WEB_DNS ", " WEB_HTTP);
+    put("a/s", "a/db", V4, "http/TCP:80 dns/UDP:53", "10.0.0.1");
+    expect_told("a/db IPv4 dns/UDP, a/db IPv4 http/TCP, " WEB_DNS ", " WEB_HTTP);
+    expect_endpoints("a/web", V4, HTTP, "");
+    expect_endpoints("a/db", V4, HTTP, "10.0.0.1:80");
+    /* Nothing of it comes back, not even when the slice goes. */
+    endpoint_slice_cache_remove(cache, "a/s");
+    expect_told("a/db IPv4 dns/UDP, a/db IPv4 http/TCP");
+    expect_endpoints("a/db", V4, HTTP, "");
+    expect_endpoints("a/web", V4, HTTP, "");
+}
+END_TEST
+
+START_TEST(label_lost_and_found)
+{
+    put("a/s", "a/web", V4, "http/TCP:80", "10.0.0.1");
+    expect_told(WEB_HTTP);
+    put("a/s", NULL, V4, "http/TCP:80", "10.0.0.1");
+    expect_told(WEB_HTTP);
+    expect_endpoints("a/web", V4, HTTP, "");
+    put("a/s", NULL, V4, "http/TCP:81", "10.0.0.2");
+    expect_told("");
+    put("a/s", "a/web", V4, "http/TCP:80", "10.0.0.3");
+    expect_told(WEB_HTTP);
+    expect_endpoints("a/web", V4, HTTP, "10.0.0.3:80");
+}
+END_TEST
+
+START_TEST(never_had_a_label)
+{
+    put("a/s", NULL, V4, "http/TCP:80", "10.0.0.1");
+    endpoint_slice_cache_remove(cache, "a/s");
+    expect_told("");
+}
+END_TEST
+
+START_TEST(family_changes)
+{
+    put("a/s", "a/web", V4, "http/TCP:80", "10.0.0.1");
+    expect_told(WEB_HTTP);
+    put("a/s", "a/web", V6, "http/TCP:80", "fd00::1");
+    expect_told("a/web IPv4 http/TCP, a/web IPv6 http/TCP");
+    expect_endpoints("a/web", V4, HTTP, "");
+    expect_endpoints("a/web", V6, HTTP, "[fd00::1]:80");
+    put("a/s", "a/web", V4, "http/TCP:80", "");
+    expect_told("a/web IPv4 http/TCP, a/web IPv6 http/TCP");
+    expect_endpoints("a/web", V6, HTTP, "");
+}
+END_TEST
+
+/* The same 16 bytes of an address in both. */
+START_TEST(only_the_family_changes)
+{
+    put("a/s", "a/web", V4, "http/TCP:80", "10.0.0.1");
+    forget_told();
+    put("a/s", "a/web", V6, "http/TCP:80", "a00:1::");
+    expect_told("a/web IPv4 http/TCP, a/web IPv6 http/TCP");
+    expect_endpoints("a/web", V6, HTTP, "[a00:1::]:80");
+}
+END_TEST
+
+static int lines;
+
+static void on_line(void *ctx, enum log_level level, const char *line)
+{
+    (void)ctx;
+    ck_assert_int_eq(level, LOG_LEVEL_INFO);
+    ck_assert_msg(strstr(line, "slice=a/s:") != NULL, "%s", line);
+    lines++;
+}
+
+/* An FQDN slice, as a whole: kept under its name, said once, used for nothing. */
+START_TEST(no_family)
+{
+    lines = 0;
+    log_set_sink(on_line, NULL);
+    put("a/s2", "a/web2", V4, "http/TCP:80", "10.0.0.1");
+    ck_assert_int_eq(lines, 0);
+    forget_told();
+    for (int i = 0; i < 3; i++) {
+        struct endpoint_slice *slice = make_slice("a/s", "a/web", V4, "http/TCP:80", "");
+        slice->has_family = false;
+        endpoint_slice_cache_put(cache, slice);
+    }
+    log_set_sink(NULL, NULL);
+    ck_assert_int_eq(lines, 1);
+    expect_told("");
+    expect_endpoints("a/web", V4, HTTP, "");
+    put("a/s", "a/web", V4, "http/TCP:80", "10.0.0.1");
+    expect_told(WEB_HTTP);
+    expect_endpoints("a/web", V4, HTTP, "10.0.0.1:80");
+    struct endpoint_slice *slice = make_slice("a/s", "a/web", V4, "http/TCP:80", "");
+    slice->has_family = false;
+    endpoint_slice_cache_put(cache, slice);
+    expect_told(WEB_HTTP);
+    expect_endpoints("a/web", V4, HTTP, "");
+    endpoint_slice_cache_remove(cache, "a/s");
+    expect_told("");
+}
+END_TEST
+
+/* The same slice name in two namespaces is two slices. */
+START_TEST(namespaces)
+{
+    put("a/s", "a/web", V4, "http/TCP:80", "10.0.0.1");
+    put("b/s", "b/web", V4, "http/TCP:80", "10.0.0.2");
+    forget_told();
+    endpoint_slice_cache_remove(cache, "b/s");
+    expect_told("b/web IPv4 http/TCP");
+    expect_endpoints("a/web", V4, HTTP, "10.0.0.1:80");
+}
+END_TEST
+
+START_TEST(unknown_slices)
+{
+    endpoint_slice_cache_remove(cache, "a/s");
+    put("a/s", "a/web", V4, "http/TCP:80", "10.0.0.1");
+    expect_told(WEB_HTTP);
+    endpoint_slice_cache_remove(cache, "a/s2");
+    endpoint_slice_cache_remove(cache, "s");
+    expect_told("");
+    endpoint_slice_cache_remove(cache, "a/s");
+    expect_told(WEB_HTTP);
+    endpoint_slice_cache_remove(cache, "a/s");
+    expect_told("");
+}
+END_TEST
+
+/* ---------------------------------------------------------- what is told */
+
+/* Annotations and the like are not even in a slice: such a change looks like a replay. */
+START_TEST(replay_says_nothing)
+{
+    for (int i = 0; i < 3; i++)
+        put("a/s", "a/web", V4, "http/TCP:80 dns/UDP:53", "10.0.0.1@node-a 10.0.0.2=st");
+    expect_told(WEB_DNS ", " WEB_HTTP);
+    put("a/s", "a/web", V4, "http/TCP:80 dns/UDP:53", "10.0.0.1@node-a 10.0.0.2=st");
+    expect_told("");
+    expect_endpoints("a/web", V4, HTTP, "10.0.0.1:80@node-a 10.0.0.2:80=st");
+}
+END_TEST
+
+static void expect_change(const char *ports, const char *endpoints, const char *expected)
+{
+    put("a/s", "a/web", V4, "http/TCP:80 dns/UDP:53", "10.0.0.1@node-a 10.0.0.2=st");
+    forget_told();
+    put("a/s", "a/web", V4, ports, endpoints);
+    expect_told(expected);
+}
+
+#define SAME "10.0.0.1@node-a 10.0.0.2=st"
+
+START_TEST(only_ports_that_changed)
+{
+    expect_change("http/TCP:81 dns/UDP:53", SAME, WEB_HTTP);
+    expect_change("http/TCP:80 dns/UDP:54", SAME, WEB_DNS);
+    expect_change("dns/UDP:53", SAME, WEB_HTTP);
+    expect_change("dns/UDP:53 http/TCP:80", SAME, "");
+    expect_change("http/TCP:80 dns/UDP:53 more/TCP:9", SAME, "a/web IPv4 more/TCP");
+    expect_change("http/TCP:80 dns/UDP:53 http/TCP:81", SAME, WEB_HTTP);
+    expect_change("http/TCP:80 web/UDP:53", SAME, WEB_DNS ", a/web IPv4 web/UDP");
+    expect_change("http/TCP:80 dns/TCP:53", SAME, "a/web IPv4 dns/TCP, " WEB_DNS);
+    expect_change("http/SCTP:80 dns/UDP:53", SAME, "a/web IPv4 http/SCTP, " WEB_HTTP);
+    expect_change("", SAME, WEB_DNS ", " WEB_HTTP);
+}
+END_TEST
+
+START_TEST(all_ports_for_endpoints)
+{
+    static const char *const endpoints[] = {
+        "10.0.0.1@node-a",
+        "10.0.0.1@node-a 10.0.0.2=st 10.0.0.3",
+        "10.0.0.1@node-a 10.0.0.3=st",
+        "10.0.0.1@node-b 10.0.0.2=st",
+        "10.0.0.1 10.0.0.2=st",
+        "10.0.0.1@node-a 10.0.0.2=st@node-a",
+        "10.0.0.1@node-a 10.0.0.2=s",
+        "10.0.0.1@node-a 10.0.0.2=t",
+        "10.0.0.1@node-a 10.0.0.2=rst",
+        "",
+    };
+    for (size_t i = 0; i < sizeof(endpoints) / sizeof(endpoints[0]); i++)
+        expect_change("http/TCP:80 dns/UDP:53", endpoints[i], WEB_DNS ", " WEB_HTTP);
+}
+END_TEST
+
+/* ---------------------------------------------------------- retain */
+
+static void retain(const char *ids)
+{
+    object_vec keep = make_ids(KIND_ENDPOINTSLICE, ids);
+    endpoint_slice_cache_retain(cache, &keep);
+    object_vec_clear(&keep);
+}
+
+START_TEST(retain_forgets_the_others)
+{
+    put("a/s1", "a/web", V4, "http/TCP:80", "10.0.0.1");
+    put("a/s2", "a/web", V4, "dns/UDP:53", "10.0.0.2");
+    put("a/s3", NULL, V4, "http/TCP:80", "10.0.0.3");
+    put("a/s4", "a/web", V4, "http/TCP:80", "10.0.0.4");
+    forget_told();
+    retain("a/s4 a/s3 a/s2 a/s1 a/s9 a/s1");
+    expect_told("");
+    retain("a/s1 a/s4");
+    expect_told(WEB_DNS);
+    expect_endpoints("a/web", V4, "dns/UDP", "");
+    expect_endpoints("a/web", V4, HTTP, "10.0.0.1:80 10.0.0.4:80");
+    /* What was kept once is not kept for ever. */
+    retain("a/s4");
+    expect_told(WEB_HTTP);
+    expect_endpoints("a/web", V4, HTTP, "10.0.0.4:80");
+    retain("");
+    expect_told(WEB_HTTP);
+    expect_endpoints("a/web", V4, HTTP, "");
+    retain("a/s4");
+    expect_told("");
+}
+END_TEST
+
+START_TEST(free_says_nothing)
+{
+    put("a/s1", "a/web", V4, "http/TCP:80", "10.0.0.1@node-a");
+    put("a/s2", "a/db", V6, "http/TCP:80", "fd00::1");
+    forget_told();
+    endpoint_slice_cache_free(cache);
+    expect_told("");
+    set_up();
+}
+END_TEST
+
+/* ---------------------------------------------------------- any history */
+
+#define N_SLICES 6
+#define N_REFS (2 * 2 * 4)
+#define STEPS 1000
+
+/* What the cache should hold, by slice number; NULL for none. */
+static struct endpoint_slice *model[N_SLICES];
+
+static const char *const port_names[] = {"http", ""};
+static const uint8_t port_protocols[] = {6, 17};
+
+static const char *pick(uint64_t *chance, const char *const *words, unsigned n)
+{
+    return words[dice(chance, n)];
+}
+
+/* Few addresses, ports and names, so that slices meet. Twice from the same state, two equal ones.
+ */
+static struct endpoint_slice *random_slice(unsigned number, uint64_t *chance)
+{
+    static const char *const services[] = {"a/web", "a/web", "a/db", NULL};
+    static const char *const ports[] = {"http/TCP:80", "http/TCP:81", "/TCP:80", "http/UDP:80",
+                                        "/UDP:9"};
+    static const char *const flags[] = {"", "=st", "=t", "=rst", "=-", "=s", "@node-a", "@node-b"};
+    char id[8], text[256] = "", list[64] = "";
+    snprintf(id, sizeof(id), "a/s%u", number);
+    for (unsigned n = dice(chance, 3); n > 0; n--)
+        snprintf(list + strlen(list), sizeof(list) - strlen(list), " %s", pick(chance, ports, 5));
+    enum family family = dice(chance, 4) ? V4 : V6;
+    for (unsigned n = dice(chance, 4); n > 0; n--)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), " %s%u%s",
+                 family == V4 ? "10.0.0." : "fd00::", dice(chance, 4), pick(chance, flags, 8));
+    struct endpoint_slice *slice = make_slice(id, pick(chance, services, 4), family, list, text);
+    slice->has_family = dice(chance, 10) > 0;
+    return slice;
+}
+
+/* The rule of spec 2.5, word for word: a copy that is not terminating replaces one that is; any
+ * other copy only fills an empty place. Slices come in the order of their names. */
+static void naive_add(endpoint_vec *out, const struct endpoint *copy)
+{
+    vec_each (out, it) {
+        if (memcmp(&it->address, &copy->address, sizeof(it->address)) != 0 ||
+            it->port != copy->port)
+            continue;
+        if (it->flags & ENDPOINT_TERMINATING && !(copy->flags & ENDPOINT_TERMINATING))
+            *it = *copy;
+        return;
+    }
+    vec_push(out, *copy);
+}
+
+static int compare_endpoints(const void *a, const void *b)
+{
+    const struct endpoint *p = a, *q = b;
+    int order = memcmp(&p->address, &q->address, sizeof(p->address));
+    return order ? order : (int)p->port - (int)q->port;
+}
+
+static void naive_merge(const struct service_port_ref *ref, endpoint_vec *out)
+{
+    vec_clear(out);
+    for (unsigned i = 0; i < N_SLICES; i++) {
+        const struct endpoint_slice *slice = model[i];
+        if (!slice || !slice->has_family || slice->family != ref->family || !slice->service_id ||
+            strcmp(slice->service_id, ref->service_id) != 0)
+            continue;
+        vec_each (&slice->ports, port) {
+            if (strcmp(port->name, ref->port_name) != 0 || port->protocol != ref->protocol)
+                continue;
+            vec_each (&slice->endpoints, it) {
+                struct endpoint copy = {it->address, it->node_name, port->port, it->flags, 0};
+                naive_add(out, &copy);
+            }
+        }
+    }
+    if (out->n)
+        qsort(out->v, out->n, sizeof(*out->v), compare_endpoints);
+}
+
+static struct service_port_ref ref_number(unsigned i)
+{
+    return (struct service_port_ref){i & 1 ? "a/web" : "a/db", i & 2 ? V4 : V6,
+                                     port_names[i / 4 % 2], port_protocols[i / 8]};
+}
+
+static bool was_told(const struct service_port_ref *ref)
+{
+    bool found = false;
+    char *text = ref_text(ref);
+    vec_each (&told, it)
+        found = found || strcmp(*it, text) == 0;
+    free(text);
+    return found;
+}
+
+/* Every list is as the rule says, and none has changed without being told. */
+static void check_all_lists(char *lists[N_REFS])
+{
+    endpoint_vec expected = {0}, actual = {0};
+    for (unsigned i = 0; i < N_REFS; i++) {
+        struct service_port_ref ref = ref_number(i);
+        naive_merge(&ref, &expected);
+        endpoint_slice_cache_merge(cache, &ref, &actual);
+        char *text = merged_text(ref.family, &actual);
+        expect_text(merged_text(ref.family, &expected), text);
+        ck_assert_msg(was_told(&ref) || strcmp(lists[i], text) == 0, "%s became %s", lists[i],
+                      text);
+        free(lists[i]);
+        lists[i] = text;
+    }
+    vec_free(&expected);
+    vec_free(&actual);
+}
+
+static void put_model(unsigned number, uint64_t *chance)
+{
+    uint64_t again = *chance;
+    struct endpoint_slice *slice = random_slice(number, chance);
+    bool same = model[number] && endpoint_slice_equal(model[number], slice);
+    endpoint_slice_free(model[number]);
+    model[number] = slice;
+    endpoint_slice_cache_put(cache, random_slice(number, &again));
+    ck_assert_msg(!same || told.n == 0, "told of a replay");
+}
+
+static void replay_model(unsigned number)
+{
+    const struct endpoint_slice *old = model[number];
+    if (!old)
+        return;
+    struct endpoint_slice *copy = make_slice(old->id, old->service_id, old->family, "", "");
+    copy->has_family = old->has_family;
+    vec_each (&old->ports, port)
+        vec_push(&copy->ports,
+                 (struct slice_port){xstrdup(port->name), port->protocol, port->port});
+    vec_each (&old->endpoints, it) {
+        vec_push(&copy->endpoints, *it);
+        intern_ref(it->node_name);
+    }
+    endpoint_slice_cache_put(cache, copy);
+    ck_assert_uint_eq(told.n, 0);
+}
+
+static void remove_model(unsigned number)
+{
+    char id[8];
+    snprintf(id, sizeof(id), "a/s%u", number);
+    endpoint_slice_free(model[number]);
+    model[number] = NULL;
+    endpoint_slice_cache_remove(cache, id);
+}
+
+static void retain_model(uint64_t *chance)
+{
+    char ids[64] = "";
+    for (unsigned i = 0; i < N_SLICES; i++) {
+        if (dice(chance, 3)) {
+            snprintf(ids + strlen(ids), sizeof(ids) - strlen(ids), " a/s%u", i);
+        } else {
+            endpoint_slice_free(model[i]);
+            model[i] = NULL;
+        }
+    }
+    retain(ids);
+}
+
+static void random_step(uint64_t *chance)
+{
+    unsigned number = dice(chance, N_SLICES);
+    switch (dice(chance, 20)) {
+    case 0:
+        retain_model(chance);
+        break;
+    case 1:
+    case 2:
+    case 3:
+    case 4:
+        remove_model(number);
+        break;
+    case 5:
+    case 6:
+        replay_model(number);
+        break;
+    default:
+        put_model(number, chance);
+    }
+}
+
+static void ignore_line(void *ctx, enum log_level level, const char *line)
+{
+    (void)ctx;
+    (void)level;
+    (void)line;
+}
+
+START_TEST(any_history)
+{
+    uint64_t chance = (uint64_t)_i * 7919 + 1;
+    char *lists[N_REFS];
+    log_set_sink(ignore_line, NULL);
+    for (unsigned i = 0; i < N_REFS; i++)
+        lists[i] = xstrdup("");
+    for (int step = 0; step < STEPS; step++) {
+        random_step(&chance);
+        check_all_lists(lists);
+        forget_told();
+    }
+    log_set_sink(NULL, NULL);
+    for (unsigned i = 0; i < N_REFS; i++)
+        free(lists[i]);
+    for (unsigned i = 0; i < N_SLICES; i++) {
+        endpoint_slice_free(model[i]);
+        model[i] = NULL;
+    }
+}
+END_TEST
+
+static void add_tests(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase, one_slice);
+    tcase_add_test(tcase, empty_name_meets_empty_name);
+    tcase_add_test(tcase, several_slices);
+    tcase_add_test(tcase, different_numbers);
+    tcase_add_test(tcase, sorted);
+    tcase_add_test(tcase, nothing_to_merge);
+    tcase_add_test(tcase, not_terminating_wins);
+    tcase_add_test(tcase, ties_are_settled);
+    tcase_add_test(tcase, duplicates_in_one_slice);
+    tcase_add_test(tcase, ties_by_name);
+    tcase_add_test(tcase, one_copy_goes);
+    tcase_add_test(tcase, moved_to_another_service);
+    tcase_add_test(tcase, label_lost_and_found);
+    tcase_add_test(tcase, never_had_a_label);
+    tcase_add_test(tcase, family_changes);
+    tcase_add_test(tcase, only_the_family_changes);
+    tcase_add_test(tcase, no_family);
+    tcase_add_test(tcase, namespaces);
+    tcase_add_test(tcase, unknown_slices);
+    tcase_add_test(tcase, replay_says_nothing);
+    tcase_add_test(tcase, only_ports_that_changed);
+    tcase_add_test(tcase, all_ports_for_endpoints);
+    tcase_add_test(tcase, retain_forgets_the_others);
+    tcase_add_test(tcase, free_says_nothing);
+    tcase_add_loop_test(tcase, any_history, 0, 3);
+}
+
+UNIT_MAIN("endpoint_slice_cache", add_tests)
