@@ -12,8 +12,10 @@
 
 /* A change that waits for longer makes the proxy unhealthy: twice kube-proxy's syncPeriod. */
 #define UNHEALTHY_AFTER 60.0
-/* Waits before a failed commit is tried again: doubled each time, up to kube-proxy's syncPeriod. */
+/* Waits before a failed commit is tried again: doubled each time, up to kube-proxy's syncPeriod;
+ * with a new change, no longer than its minSyncPeriod. */
 #define RETRY_FIRST 0.1
+#define RETRY_CHANGED 1.0
 #define RETRY_MOST 30.0
 
 /* One family's table and how its commits go. */
@@ -22,8 +24,9 @@ struct family_state {
     bool programmed;         /* committed at least once */
     double waiting_since;    /* a change waits to be committed; monotonic, or 0 */
     double last_updated;     /* last success or start; realtime */
-    double retry_wait, retry_time;
-    char *said; /* the failure that was logged last */
+    double retry_wait, retry_time, failed_time; /* monotonic; 0 while nothing failed */
+    bool changed;                               /* since the last try */
+    char *said;                                 /* the failure that was logged last */
 };
 
 struct proxy {
@@ -46,18 +49,20 @@ struct proxy {
 static void on_set(void *ctx, const struct frontend *frontend, const struct backend *backends,
                    size_t n)
 {
-    struct proxy *proxy = ctx;
-    struct ruleset *ruleset = proxy->families[frontend->family].ruleset;
-    if (ruleset)
-        ruleset_set(ruleset, frontend, backends, n);
+    struct family_state *family = &((struct proxy *)ctx)->families[frontend->family];
+    if (!family->ruleset)
+        return;
+    family->changed = true;
+    ruleset_set(family->ruleset, frontend, backends, n);
 }
 
 static void on_remove(void *ctx, const struct frontend *frontend)
 {
-    struct proxy *proxy = ctx;
-    struct ruleset *ruleset = proxy->families[frontend->family].ruleset;
-    if (ruleset)
-        ruleset_remove(ruleset, frontend);
+    struct family_state *family = &((struct proxy *)ctx)->families[frontend->family];
+    if (!family->ruleset)
+        return;
+    family->changed = true;
+    ruleset_remove(family->ruleset, frontend);
 }
 
 static void on_health_check(void *ctx, const char *service_id, enum family family, uint16_t port,
@@ -201,6 +206,7 @@ static void commit_failed(struct family_state *family, const char *name, double 
         family->waiting_since = now;
     family->retry_wait = fmin(fmax(2 * family->retry_wait, RETRY_FIRST), RETRY_MOST);
     family->retry_time = now + family->retry_wait;
+    family->failed_time = now;
     error_clear(err);
 }
 
@@ -218,9 +224,32 @@ static void commit_succeeded(struct family_state *family, const char *name,
     family->programmed = true;
     family->waiting_since = 0;
     family->last_updated = clock_realtime();
-    family->retry_wait = family->retry_time = 0;
+    family->retry_wait = family->retry_time = family->failed_time = 0;
     free(family->said);
     family->said = NULL;
+}
+
+/* When a failed family is tried again: a new change makes it sooner (spec 9.4). */
+static double next_try(const struct family_state *family)
+{
+    double soon = family->failed_time + RETRY_CHANGED;
+    return family->changed && soon < family->retry_time ? soon : family->retry_time;
+}
+
+/* A commit that fails because the table is not as it was believed to be goes through when the
+ * table has been read back, so that is done at once. */
+static int commit(struct family_state *family, const char *name, struct nft_socket *socket,
+                  double now, struct ruleset_stats *stats, struct error *err)
+{
+    bool believed = ruleset_knows_kernel(family->ruleset);
+    family->changed = false;
+    if (ruleset_commit(family->ruleset, socket, now, stats, err) == 0)
+        return 0;
+    if (!believed)
+        return -1;
+    log_warn("proxy", "family=%s reading the table back: %s", name, err->text);
+    error_clear(err);
+    return ruleset_commit(family->ruleset, socket, now, stats, err);
 }
 
 /* Commits one family if it has to. Returns when it wants to be looked at again, or 0. */
@@ -230,14 +259,14 @@ static double turn_family(struct proxy *proxy, enum family which, struct nft_soc
     struct family_state *family = &proxy->families[which];
     if (!family->ruleset)
         return 0;
-    if (family->retry_time > now)
-        return family->retry_time;
+    if (next_try(family) > now)
+        return next_try(family);
     if (ruleset_needs_commit(family->ruleset, now)) {
         struct error err = {0};
         struct ruleset_stats stats;
-        if (ruleset_commit(family->ruleset, socket, now, &stats, &err)) {
+        if (commit(family, family_name(which), socket, now, &stats, &err)) {
             commit_failed(family, family_name(which), now, &err);
-            return family->retry_time;
+            return next_try(family);
         }
         commit_succeeded(family, family_name(which), &stats);
     }
@@ -250,16 +279,14 @@ double proxy_turn(struct proxy *proxy, struct nft_socket *socket, double now)
         return 0;
     policy_settle(proxy->policy);
     double next = 0;
-    bool all_in_force = true;
     for (int i = 0; i < FAMILY_COUNT; i++) {
         double time = turn_family(proxy, (enum family)i, socket, now);
         if (time > 0 && (next == 0 || time < next))
             next = time;
-        all_in_force = all_in_force && proxy->families[i].waiting_since == 0;
+        /* Health checks speak of what is in force in their family (spec 6.1). */
+        if (proxy->families[i].waiting_since == 0)
+            policy_settle_health_checks(proxy->policy, (enum family)i);
     }
-    /* Health checks speak of what is in force (spec 6.1). */
-    if (all_in_force)
-        policy_settle_health_checks(proxy->policy);
     return next;
 }
 

@@ -12,6 +12,7 @@ struct claim {
     UT_hash_handle hh; /* by frontend */
     struct frontend frontend;
     bool dirty;                     /* in policy->dirty */
+    bool claimants_changed;         /* since the losers were said in the log */
     VEC(const struct service *) by; /* borrowed from the service cache */
 };
 
@@ -19,8 +20,8 @@ struct claim {
 struct health_check {
     UT_hash_handle hh;
     char *service_id;
-    bool open[FAMILY_COUNT]; /* handed on with a port: to be closed when it has none any more */
-    bool dirty;
+    bool open[FAMILY_COUNT];  /* handed on with a port: to be closed when it has none any more */
+    bool dirty[FAMILY_COUNT]; /* in policy->dirty_health_checks */
 };
 
 struct policy {
@@ -31,7 +32,7 @@ struct policy {
     struct claim *claims;
     VEC(struct claim *) dirty;
     struct health_check *health_checks;
-    VEC(struct health_check *) dirty_health_checks;
+    VEC(struct health_check *) dirty_health_checks[FAMILY_COUNT];
     /* Scratch, kept for its memory. */
     endpoint_vec endpoints;
     VEC(uint8_t) sets;
@@ -67,7 +68,8 @@ void policy_free(struct policy *policy)
         free(check);
     }
     vec_free(&policy->dirty);
-    vec_free(&policy->dirty_health_checks);
+    for (int family = 0; family < FAMILY_COUNT; family++)
+        vec_free(&policy->dirty_health_checks[family]);
     vec_free(&policy->endpoints);
     vec_free(&policy->sets);
     vec_free(&policy->backends);
@@ -125,6 +127,7 @@ static void add_claim(struct policy *policy, const struct service *service,
         HASH_ADD(hh, policy->claims, frontend, sizeof(claim->frontend), claim);
     }
     vec_push(&claim->by, service);
+    claim->claimants_changed = true;
     note(policy, claim);
 }
 
@@ -138,6 +141,7 @@ static void drop_claim(struct policy *policy, const struct service *service,
             break;
         }
     }
+    claim->claimants_changed = true;
     note(policy, claim);
 }
 
@@ -153,13 +157,17 @@ static const struct service *claim_winner(const struct claim *claim)
     return winner;
 }
 
-static void log_losers(const struct claim *claim, const struct service *winner)
+static void log_losers(struct claim *claim, const struct service *winner)
 {
     char text[FRONTEND_TEXT_SIZE];
+    if (!claim->claimants_changed)
+        return;
+    claim->claimants_changed = false;
     vec_each (&claim->by, other) {
         if (*other != winner)
-            log_warn("policy", "frontend=%s of service=%s is left to service=%s, which is older",
-                     frontend_format(&claim->frontend, text), (*other)->id, winner->id);
+            log_warn("policy", "frontend=%s of service=%s is left to service=%s, which is %s",
+                     frontend_format(&claim->frontend, text), (*other)->id, winner->id,
+                     winner->created < (*other)->created ? "older" : "first by name");
     }
 }
 
@@ -174,9 +182,11 @@ static void note_health_check(struct policy *policy, const char *service_id)
         check->service_id = xstrdup(service_id);
         HASH_ADD_KEYPTR(hh, policy->health_checks, check->service_id, strlen(service_id), check);
     }
-    if (!check->dirty)
-        vec_push(&policy->dirty_health_checks, check);
-    check->dirty = true;
+    for (int family = 0; family < FAMILY_COUNT; family++) {
+        if (!check->dirty[family])
+            vec_push(&policy->dirty_health_checks[family], check);
+        check->dirty[family] = true;
+    }
 }
 
 /* ---- changes ---- */
@@ -237,11 +247,10 @@ static void merge_port(struct policy *policy, const struct service *service, enu
     endpoint_slice_cache_merge(policy->slices, &ref, &policy->endpoints);
 }
 
-static void decide(struct policy *policy, const struct claim *claim)
+static void decide(struct policy *policy, struct claim *claim)
 {
     const struct service *winner = claim_winner(claim);
-    if (claim->by.n > 1)
-        log_losers(claim, winner);
+    log_losers(claim, winner);
     merge_port(policy, winner, (enum family)claim->frontend.family,
                port_of_frontend(winner, &claim->frontend));
     size_t n = policy->endpoints.n;
@@ -296,32 +305,35 @@ static size_t count_local_ready(struct policy *policy, const struct service *ser
     return distinct;
 }
 
-static void settle_health_check(struct policy *policy, struct health_check *check)
+static bool is_idle(const struct health_check *check)
+{
+    for (int family = 0; family < FAMILY_COUNT; family++)
+        if (check->open[family] || check->dirty[family])
+            return false;
+    return true;
+}
+
+static void settle_health_check(struct policy *policy, struct health_check *check,
+                                enum family family)
 {
     const struct service *service = service_cache_get(policy->services, check->service_id);
-    bool any_open = false;
-    for (int i = 0; i < FAMILY_COUNT; i++) {
-        enum family family = (enum family)i;
-        bool wanted =
-            has_health_check(service) && !service->skipped && service->has_cluster_ip[family];
-        if (wanted || check->open[family])
-            policy->ops.health_check(policy->ops.ctx, check->service_id, family,
-                                     wanted ? service->health_check_node_port : 0,
-                                     wanted ? count_local_ready(policy, service, family) : 0);
-        check->open[family] = wanted;
-        any_open = any_open || wanted;
-    }
-    check->dirty = false;
-    if (any_open)
+    bool wanted = has_health_check(service) && !service->skipped && service->has_cluster_ip[family];
+    if (wanted || check->open[family])
+        policy->ops.health_check(policy->ops.ctx, check->service_id, family,
+                                 wanted ? service->health_check_node_port : 0,
+                                 wanted ? count_local_ready(policy, service, family) : 0);
+    check->open[family] = wanted;
+    check->dirty[family] = false;
+    if (!is_idle(check))
         return;
     HASH_DELETE(hh, policy->health_checks, check);
     free(check->service_id);
     free(check);
 }
 
-void policy_settle_health_checks(struct policy *policy)
+void policy_settle_health_checks(struct policy *policy, enum family family)
 {
-    vec_each (&policy->dirty_health_checks, it)
-        settle_health_check(policy, *it);
-    vec_clear(&policy->dirty_health_checks);
+    vec_each (&policy->dirty_health_checks[family], it)
+        settle_health_check(policy, *it, family);
+    vec_clear(&policy->dirty_health_checks[family]);
 }

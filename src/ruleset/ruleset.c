@@ -160,6 +160,11 @@ double ruleset_trim_time(const struct ruleset *rs)
     return rs->trims.n ? rs->trim_time : 0;
 }
 
+bool ruleset_knows_kernel(const struct ruleset *rs)
+{
+    return rs->kernel_known;
+}
+
 bool ruleset_needs_commit(const struct ruleset *rs, double now)
 {
     return !rs->kernel_known || rs->pending.n > 0 || (rs->trims.n > 0 && now >= rs->trim_time);

@@ -49,7 +49,8 @@ void policy_endpoints_changed(struct policy *policy, const struct service_port_r
 /** Decides every frontend noted since the last time, through set and remove. */
 void policy_settle(struct policy *policy);
 
-/** Hands on the health checks noted since the last time; for after the frontends are in force. */
-void policy_settle_health_checks(struct policy *policy);
+/** Hands on the health checks of @family noted since the last time; for when its frontends are in
+ * force. */
+void policy_settle_health_checks(struct policy *policy, enum family family);
 
 #endif

@@ -50,6 +50,9 @@ void ruleset_set(struct ruleset *ruleset, const struct frontend *frontend,
 /** @frontend shall not be there. */
 void ruleset_remove(struct ruleset *ruleset, const struct frontend *frontend);
 
+/** Whether it is known what the kernel holds, from a read-back or acknowledged commits since. */
+bool ruleset_knows_kernel(const struct ruleset *ruleset);
+
 /** Whether a commit at @now (clock_monotonic) would have something to do. */
 bool ruleset_needs_commit(const struct ruleset *ruleset, double now);
 
