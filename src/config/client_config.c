@@ -93,7 +93,14 @@ static int load(const char *kubeconfig, const char *master, const char *folder,
         return -1;
     if (master && *master)
         return override_server(master, config, err);
-    return config->server ? 0 : in_cluster(folder, config, err);
+    if (config->server)
+        return 0;
+    if (!kubeconfig || !*kubeconfig)
+        return in_cluster(folder, config, err);
+    if (in_cluster(folder, config, err) < 0)
+        return error_prefix(err, "%s is empty, and there is no other way", kubeconfig);
+    log_warn("config", "%s is empty: using the pod's service account", kubeconfig);
+    return 0;
 }
 
 int client_config_load_with(const char *kubeconfig, const char *master, const char *folder,

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #define RETRY_SECONDS 5.0
+#define HEALTHZ_PORT 10256
 
 /* What kube-proxy's JSON has for "never". */
 #define TIME_NEVER "0001-01-01T00:00:00Z"
@@ -284,7 +285,7 @@ void health_free(struct health *health)
 int health_listen(struct health *health, const char *bind, struct error *err)
 {
     struct http_address address;
-    if (http_address_parse(bind, &address, err) < 0)
+    if (http_address_parse(bind, HEALTHZ_PORT, &address, err) < 0)
         return -1;
     port_close(health, &health->own);
     health->own.address = address;

@@ -46,9 +46,15 @@ static int parse_port(const char *text, uint16_t *port)
     return 0;
 }
 
-/* Splits at the colon before the port; an IPv6 address must stand in brackets. */
+/* Splits at the colon before the port; an IPv6 address must stand in brackets. A bare address has
+ * no port. */
 static char *split_host(const char *text, const char **port)
 {
+    enum family family;
+    struct address address;
+    *port = NULL;
+    if (address_parse(text, &family, &address))
+        return xstrdup(text);
     if (*text == '[') {
         const char *end = strchr(text, ']');
         if (!end || end[1] != ':')
@@ -63,17 +69,18 @@ static char *split_host(const char *text, const char **port)
     return xstrndup(text, (size_t)(colon - text));
 }
 
-int http_address_parse(const char *text, struct http_address *address, struct error *err)
+int http_address_parse(const char *text, uint16_t default_port, struct http_address *address,
+                       struct error *err)
 {
     static const struct address any;
-    struct http_address read = {0};
-    const char *port = NULL;
+    struct http_address read = {.port = default_port};
+    const char *port;
     char *host = split_host(text, &port);
     bool good = host && address_parse(host, &read.family, &read.address) &&
-                parse_port(port, &read.port) == 0;
+                (!port || parse_port(port, &read.port) == 0);
     free(host);
     if (!good)
-        return error_set(err, "\"%s\" is not IP:port or [IPv6]:port", text);
+        return error_set(err, "\"%s\" is not an IP address, IP:port or [IPv6]:port", text);
     read.both_families = memcmp(&read.address, &any, sizeof(any)) == 0;
     *address = read;
     return 0;

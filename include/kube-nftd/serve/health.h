@@ -37,7 +37,8 @@ struct health *health_new(struct ev_loop *loop, health_status_fn status, void *c
 void health_free(struct health *health);
 
 /**
- * Listens for /healthz and /livez at @bind ("IP:port", "[IPv6]:port"; 0.0.0.0 and [::] mean both
+ * Listens for /healthz and /livez at @bind ("IP:port", "[IPv6]:port", or an address
+ * alone for port 10256; 0.0.0.0 and [::] mean both
  * families). -1 with an error for an address that cannot be read. An address that cannot be bound
  * is logged and tried again every 5 s.
  */

@@ -45,10 +45,11 @@ typedef void (*http_answer_fn)(void *ctx, const struct http_request *request,
                                struct http_answer *answer);
 
 /**
- * Reads "IP:port" or "[IPv6]:port". 0.0.0.0 and [::] mean both families. Returns 0, or -1 with an
- * error and @address left alone.
+ * Reads "IP:port" or "[IPv6]:port", or a bare address, which gets @default_port. 0.0.0.0 and [::]
+ * mean both families. Returns 0, or -1 with an error and @address left alone.
  */
-int http_address_parse(const char *text, struct http_address *address, struct error *err);
+int http_address_parse(const char *text, uint16_t default_port, struct http_address *address,
+                       struct error *err);
 
 /**
  * Listens at @address; @answer is called for each request from then on. For both families that is
