@@ -1,13 +1,12 @@
 """Real kernel, real packets: every test here runs in namespaces that the test process makes for itself."""
 
+import os
+
 import pytest
 
 import lab as lab_module
 from daemon import BINARY
 from scenario import Proxy, Web
-
-NO_SCTP = lab_module.sctp_missing()
-SCTP = pytest.param("SCTP", marks=pytest.mark.skipif(NO_SCTP is not None, reason=NO_SCTP or ""))
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -50,9 +49,22 @@ def family(request) -> int:
     return request.param
 
 
-@pytest.fixture(params=["TCP", "UDP", SCTP])
+@pytest.fixture(params=lab_module.PROTOCOLS)
 def protocol(request) -> str:
     return request.param
+
+
+@pytest.fixture(scope="session")
+def newer_nft() -> str:
+    program = os.environ.get("KUBE_NFTD_NEWER_NFT")
+    if not program:
+        pytest.skip("a newer nft: see tests/netns/newer-nft")
+    return program
+
+
+@pytest.fixture(params=["stock nft", "newer nft"])
+def nft(request) -> str:
+    return "nft" if request.param == "stock nft" else request.getfixturevalue("newer_nft")
 
 
 @pytest.fixture

@@ -25,6 +25,15 @@ def environment() -> dict[str, str]:
     return {"PATH": "/nonexistent", **kept}
 
 
+def call(namespace: Namespace, *arguments: str, wrapper: tuple[str, ...] = ()) -> subprocess.CompletedProcess:
+    """kube-nftd with options that make it end by itself."""
+    with namespace.inside():
+        return subprocess.run(
+            [*wrapper, str(BINARY), *arguments],
+            capture_output=True, text=True, timeout=10, stdin=subprocess.DEVNULL, env=environment(),
+        )  # fmt: skip
+
+
 def wait_for(
     condition: typing.Callable[[], bool], what: str | typing.Callable[[], str], seconds: float = 10
 ) -> None:
@@ -66,13 +75,11 @@ class Daemon:
         self.wait_programmed()
 
     def wait_programmed(self) -> None:
-        tables = [Table(self.namespace, family) for family in FAMILY_TABLE]
-
         def programmed() -> bool:
             if self.process.poll() is not None:
                 raise LabError(f"kube-nftd ended with {self.process.returncode}:\n{self.last_words()}")
             health = http_get(self.namespace, "127.0.0.1", HEALTH_PORT, "/livez")
-            return health is not None and health[0] == 200 and all(table.exists() for table in tables)
+            return health is not None and health[0] == 200 and tables_exist(self.namespace)
 
         wait_for(programmed, "kube-nftd has programmed its tables")
 
@@ -119,20 +126,21 @@ class Frontend(typing.NamedTuple):
         return f"{self.address} . {self.protocol.lower()} . {self.port}"
 
 
+def tables_exist(namespace: Namespace) -> bool:
+    """Whether both of our tables are there."""
+    lines = namespace.run(namespace.nft, "list", "tables").stdout.splitlines()
+    return all(f"table {ip} kube-nftd" in lines for ip in FAMILY_TABLE.values())
+
+
 class Table:
-    """The table of one family, as stock nft lists it."""
+    """The table of one family, as nft lists it."""
 
     def __init__(self, namespace: Namespace, family: int) -> None:
         self.namespace = namespace
         self.name = f"{FAMILY_TABLE[family]} kube-nftd"
 
-    def exists(self) -> bool:
-        with self.namespace.inside():
-            done = subprocess.run(["nft", "list", "tables"], capture_output=True, text=True, check=True)
-        return f"table {self.name}\n" in done.stdout
-
     def listing(self, *options: str) -> str:
-        return self.namespace.run("nft", *options, "list", "table", *self.name.split()).stdout
+        return self.namespace.run(self.namespace.nft, *options, "list", "table", *self.name.split()).stdout
 
     def shape(self) -> str:
         """Everything but elements, with handles: a rule that is replaced changes it."""
@@ -168,7 +176,7 @@ class Monitor:
         self.lines: list[str] = []
 
     def __enter__(self) -> "Monitor":
-        self.process = self.namespace.start(["nft", "monitor"], stdout=subprocess.PIPE, text=True)
+        self.process = self.namespace.start([self.namespace.nft, "monitor"], stdout=subprocess.PIPE, text=True)
         self._mark("begin")
         return self
 
@@ -187,7 +195,7 @@ class Monitor:
         os.set_blocking(self.process.stdout.fileno(), False)
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:
-            self.namespace.run("nft", f"add table inet {table}; delete table inet {table}")
+            self.namespace.run(self.namespace.nft, f"add table inet {table}; delete table inet {table}")
             for line in iter(self.process.stdout.readline, ""):
                 if f"delete table inet {table}" in line:
                     return before

@@ -2,22 +2,22 @@
 
     echo_server.py NAME PORT...
 
-Serves TCP, UDP and, where the kernel has it, SCTP on both IP families at each port. The answer is NAME
-from the first port and NAME/PORT from the others. An answer to UDP leaves from the address the request
-was sent to, so that one server can stand for every address of a network. Prints "ready" once it listens.
+Serves TCP, UDP and SCTP on both IP families at each port. The answer is NAME from the first port and
+NAME/PORT from the others. An answer leaves from the address the request was sent to, so that one server
+can stand for every address of a network. Prints "ready" once it listens.
 """
 
 import selectors
 import socket
 import sys
 
-IPPROTO_SCTP = 132
-IPV6_FREEBIND = 78
+import sctp
+
 BACKLOG = 1024
 
 
-def listener(port: int, protocol: int) -> socket.socket:
-    sock = socket.socket(socket.AF_INET6, socket.SOCK_STREAM, protocol)
+def listener(port: int) -> socket.socket:
+    sock = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
     sock.bind(("::", port))
@@ -30,7 +30,7 @@ def datagrams(port: int) -> socket.socket:
     sock = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
     sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
     sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVPKTINFO, 1)
-    sock.setsockopt(socket.IPPROTO_IPV6, IPV6_FREEBIND, 1)  # answer from addresses no link has
+    sock.setsockopt(socket.IPPROTO_IPV6, sctp.IPV6_FREEBIND, 1)  # answer from addresses no link has
     sock.bind(("::", port))
     sock.setblocking(False)
     return sock
@@ -39,17 +39,13 @@ def datagrams(port: int) -> socket.socket:
 class EchoServer:
     def __init__(self, name: str, ports: list[int]) -> None:
         self.selector = selectors.DefaultSelector()
-        for port in ports:
-            reply = name if port == ports[0] else f"{name}/{port}"
-            self.serve(port, reply.encode())
-
-    def serve(self, port: int, reply: bytes) -> None:
-        self.watch(listener(port, socket.IPPROTO_TCP), self.accept, reply)
-        self.watch(datagrams(port), self.answer_datagram, reply)
-        try:
-            self.watch(listener(port, IPPROTO_SCTP), self.accept, reply)
-        except OSError:
-            pass  # no SCTP in this kernel; the lab says so
+        replies = {port: (name if port == ports[0] else f"{name}/{port}").encode() for port in ports}
+        for port, reply in replies.items():
+            self.watch(listener(port), self.accept, reply)
+            self.watch(datagrams(port), self.answer_datagram, reply)
+        for family in (socket.AF_INET, socket.AF_INET6):
+            raw = sctp.Listener(family, replies)
+            self.watch(raw.sock, self.answer_sctp, raw)
 
     def watch(self, sock, handler, reply) -> None:
         self.selector.register(sock, selectors.EVENT_READ, (handler, reply))
@@ -79,6 +75,12 @@ class EchoServer:
             # Only the address counts: the interface of the answer is for the routes to choose.
             info = [(level, kind, data[:16] + bytes(4)) for level, kind, data in to]
             sock.sendmsg([reply], info, 0, client)
+        except OSError:
+            pass
+
+    def answer_sctp(self, _sock: socket.socket, raw: sctp.Listener) -> None:
+        try:
+            raw.serve()
         except OSError:
             pass
 

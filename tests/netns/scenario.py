@@ -32,7 +32,7 @@ class Proxy:
         if self.daemon.running():
             status = self.daemon.stop()
             assert status == 0, f"exit status {status} after SIGTERM"
-        self.lab.node.run("nft", "flush", "ruleset")
+        self.lab.node.run(self.lab.node.nft, "flush", "ruleset")
 
     def shape(self) -> str:
         return "".join(table.shape() for table in self.tables.values())

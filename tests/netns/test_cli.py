@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 import objects
-from daemon import BINARY, Daemon, Table, environment
+from daemon import Daemon, call, tables_exist
 from lab import Namespace
 
 
@@ -23,14 +23,6 @@ def folder(tmp_path):
     addresses = {4: "10.96.0.1", 6: "fd00:10:96::1"}
     manifests.put("web", objects.service("web", addresses, [objects.Port("http", "TCP", 80)]))
     return manifests.folder
-
-
-def call(namespace: Namespace, *arguments: str, wrapper: tuple[str, ...] = ()):
-    with namespace.inside():
-        return subprocess.run(
-            [*wrapper, str(BINARY), *arguments],
-            capture_output=True, text=True, timeout=10, stdin=subprocess.DEVNULL, env=environment(),
-        )  # fmt: skip
 
 
 HERE = "FOLDER"  # stands for an existing folder of manifests
@@ -117,7 +109,7 @@ def test_cleanup_removes_our_tables_only(namespace, folder, tmp_path):
     daemon.start()
     assert daemon.stop(signal.SIGTERM) == 0, daemon.log()
     namespace.run("nft", "add table ip other")
-    assert all(Table(namespace, family).exists() for family in (4, 6))  # the tables outlive it
+    assert tables_exist(namespace)  # the tables outlive it
     for _ in range(2):  # the second time there is nothing to remove
         done = call(namespace, "--cleanup")
         assert (done.returncode, done.stdout) == (0, ""), done.stderr

@@ -1,14 +1,12 @@
 """--dump-rules and netlink say the same: the dump, loaded by stock nft into one namespace, and what the
 daemon programs into another list identically."""
 
-import os
 import pathlib
-import subprocess
 
 import pytest
 
 import objects
-from daemon import BINARY, Daemon, environment, sorted_elements, without_elements
+from daemon import Daemon, Monitor, call, sorted_elements, without_elements
 from lab import NODE_NAME, Namespace
 from objects import Port
 
@@ -45,6 +43,11 @@ def rejects() -> list[dict]:
         objects.endpoint_slice("failing-1", "failing", 4, ports, failing),
         *backed("served", 3, ports, 2),
     ]
+
+
+def all_kinds() -> list[dict]:
+    """At least one element in each map and set."""
+    return [*many_counts(), objects.service("bare", addresses(20), [Port("http", "TCP", 80)])]
 
 
 def large() -> list[dict]:
@@ -84,9 +87,7 @@ def namespaces():
 
 
 def dump(namespace: Namespace, folder: pathlib.Path) -> str:
-    with namespace.inside():
-        argv = [str(BINARY), "--manifests", str(folder), "--hostname-override", NODE_NAME, "--dump-rules"]
-        done = subprocess.run(argv, capture_output=True, text=True, env=environment())
+    done = call(namespace, "--manifests", str(folder), "--hostname-override", NODE_NAME, "--dump-rules")
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -143,13 +144,47 @@ def test_a_service_more_changes_no_shape(namespaces, tmp_path):
     assert without_elements(one) == without_elements(two)
 
 
-NEWER_NFT = os.environ.get("KUBE_NFTD_NEWER_NFT")
+# ---- nft of several versions ----------------------------------------------------------------------
+
+ALL_KINDS = pytest.mark.parametrize("folder", [all_kinds], ids=["all kinds"], indirect=True)
 
 
-@pytest.mark.skipif(not NEWER_NFT, reason="a newer nft: see tests/netns/newer-nft")
-def test_a_newer_nft_reads_the_same(folder, namespaces, tmp_path):
+@ALL_KINDS
+@pytest.mark.parametrize("source", ["a dump", "a saved listing"])
+def test_a_table_that_nft_loaded_is_adopted(folder, namespaces, tmp_path, nft, source):
+    """Loaded at boot, say. The daemon takes it over as it is and sends nothing."""
+    booted, programmed = namespaces
+    for namespace in namespaces:
+        namespace.nft = nft
+    program(programmed, folder, tmp_path / "log")
+    text = dump(booted, folder) if source == "a dump" else listing(programmed, nft)
+    booted.run(nft, "-f", "-", stdin=text)
+    daemon = Daemon(booted, folder, tmp_path / "booted.log")
+    with Monitor(booted) as monitor:
+        daemon.start()
+    assert monitor.lines == []
+    assert daemon.stop() == 0
+    assert daemon.log().count(" adopted the table ") == 2
+    assert sorted_elements(listing(booted, nft)) == sorted_elements(listing(programmed, nft))
+
+
+@ALL_KINDS
+def test_nft_programs_take_turns(folder, namespaces, tmp_path, newer_nft):
+    """A newer nft lists the daemon's table as before after the stock one listed it, and after that one
+    replaced it."""
+    namespace = namespaces[0]
+    program(namespace, folder, tmp_path / "log")
+    stock, newer = listing(namespace), listing(namespace, newer_nft)
+    assert listing(namespace) == stock
+    assert listing(namespace, newer_nft) == newer
+    namespace.run("nft", "-f", "-", stdin=dump(namespace, folder))
+    assert sorted_elements(listing(namespace)) == sorted_elements(stock)
+    assert sorted_elements(listing(namespace, newer_nft)) == sorted_elements(newer)
+
+
+def test_a_newer_nft_reads_the_same(folder, namespaces, tmp_path, newer_nft):
     """Loads the dump and lists the daemon's table, and says the same about both."""
     loaded, programmed = namespaces
-    loaded.run(NEWER_NFT, "-f", "-", stdin=dump(loaded, folder))
+    loaded.run(newer_nft, "-f", "-", stdin=dump(loaded, folder))
     program(programmed, folder, tmp_path / "log")
-    assert sorted_elements(listing(loaded, NEWER_NFT)) == sorted_elements(listing(programmed, NEWER_NFT))
+    assert sorted_elements(listing(loaded, newer_nft)) == sorted_elements(listing(programmed, newer_nft))
