@@ -7,6 +7,7 @@
 #include <libmnl/libmnl.h>
 #include <libnftnl/batch.h>
 #include <libnftnl/common.h>
+#include <libnftnl/rule.h>
 #include <libnftnl/udata.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
@@ -325,7 +326,20 @@ int nft_socket_read_table(struct nft_socket *s, enum family family, const char *
 struct element_reading {
     nft_element_fn fn;
     void *ctx;
+    bool begun;
+    uint16_t generation; /* of the ruleset, when it was begun */
 };
+
+/* The kernel marks an answer as overtaken by a change for rules, but not for elements. The number
+ * of the generation, which is in each part of it, tells. */
+static bool is_overtaken(struct element_reading *reading, const struct nlmsghdr *header)
+{
+    const struct nfgenmsg *part = mnl_nlmsg_get_payload(header);
+    if (!reading->begun)
+        reading->generation = part->res_id;
+    reading->begun = true;
+    return reading->generation != part->res_id;
+}
 
 /* The bytes of a NFTA_DATA_VALUE in @nest; no bytes for a verdict. */
 static const uint8_t *value_of(const struct nlattr *nest, size_t *length)
@@ -361,6 +375,10 @@ static void read_element(const struct element_reading *reading, const struct nla
 static int on_elements(const struct nlmsghdr *header, void *data)
 {
     const struct nlattr *attribute, *element;
+    if (is_overtaken(data, header)) {
+        errno = EINTR;
+        return MNL_CB_ERROR;
+    }
     mnl_attr_for_each(attribute, header, sizeof(struct nfgenmsg))
     {
         if (mnl_attr_get_type(attribute) != NFTA_SET_ELEM_LIST_ELEMENTS)
@@ -374,7 +392,7 @@ int nft_socket_read_elements(struct nft_socket *s, enum family family, const cha
                              const char *set, nft_element_fn fn, void *ctx, struct error *err)
 {
     char buffer[512] = {0};
-    struct element_reading reading = {fn, ctx};
+    struct element_reading reading = {.fn = fn, .ctx = ctx};
     struct nlmsghdr *request = nftnl_nlmsg_build_hdr(buffer, NFT_MSG_GETSETELEM, nf_family(family),
                                                      NLM_F_DUMP, s->sequence++);
     mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_TABLE, table);
@@ -382,5 +400,37 @@ int nft_socket_read_elements(struct nft_socket *s, enum family family, const cha
     int why = ask(s, request, on_elements, &reading);
     if (why)
         return error_set(err, "cannot read the elements of %s: %s", set, strerror(why));
+    return 0;
+}
+
+struct rule_reading {
+    nft_rule_fn fn;
+    void *ctx;
+};
+
+static int on_rule(const struct nlmsghdr *header, void *data)
+{
+    const struct rule_reading *reading = data;
+    struct nftnl_rule *rule = nftnl_rule_alloc();
+    if (!rule)
+        alloc_failed();
+    int result = nftnl_rule_nlmsg_parse(header, rule);
+    if (result == 0)
+        reading->fn(reading->ctx, rule);
+    nftnl_rule_free(rule);
+    return result == 0 ? MNL_CB_OK : MNL_CB_ERROR;
+}
+
+int nft_socket_read_rules(struct nft_socket *s, enum family family, const char *table,
+                          nft_rule_fn fn, void *ctx, struct error *err)
+{
+    char buffer[512] = {0};
+    struct rule_reading reading = {fn, ctx};
+    struct nlmsghdr *request = nftnl_nlmsg_build_hdr(buffer, NFT_MSG_GETRULE, nf_family(family),
+                                                     NLM_F_DUMP, s->sequence++);
+    mnl_attr_put_strz(request, NFTA_RULE_TABLE, table);
+    int why = ask(s, request, on_rule, &reading);
+    if (why)
+        return error_set(err, "cannot read the rules of %s: %s", table, strerror(why));
     return 0;
 }

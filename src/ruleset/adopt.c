@@ -149,9 +149,12 @@ static bool take_over(struct ruleset *rs, struct nft_socket *socket)
     for (int i = 0; i < READ_TRIES; i++) {
         struct adoption a = {.ruleset = rs};
         forget_kernel(rs);
-        if (read_back(&a, socket, &err))
+        bool same = false;
+        if (read_back(&a, socket, &err) ||
+            (!a.foreign && ruleset_verify_rules(rs, socket, &same, &err)))
             continue;
         error_clear(&err);
+        a.foreign = a.foreign || !same;
         if (!a.foreign)
             log_info("ruleset", "family=%s adopted the table elements=%zu",
                      nft_family_name(rs->family), a.elements);

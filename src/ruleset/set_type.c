@@ -60,17 +60,19 @@ static const struct field *find_field(const char *name, size_t length)
 /* Reads "A . B . C" up to @end. */
 static int parse_fields(const char *text, const char *end, struct fields *out, struct error *err)
 {
-    out->n = 0;
-    while (text < end) {
+    for (out->n = 0;;) {
         const char *next = memmem(text, (size_t)(end - text), " . ", 3);
         size_t length = (size_t)((next ? next : end) - text);
         const struct field *field = find_field(text, length);
+        if (length == 0)
+            return error_set(err, "a type is missing");
         if (!field || out->n == MAX_FIELDS)
             return error_set(err, "unknown type: %.*s", (int)length, text);
         out->v[out->n++] = field;
-        text = next ? next + 3 : end;
+        if (!next)
+            return 0;
+        text = next + 3;
     }
-    return out->n ? 0 : error_set(err, "a type is missing");
 }
 
 static uint32_t type_of(const struct fields *fields_)

@@ -40,4 +40,11 @@ typedef void (*nft_element_fn)(void *ctx, const uint8_t *key, size_t key_length,
 int nft_socket_read_elements(struct nft_socket *socket, enum family family, const char *table,
                              const char *set, nft_element_fn fn, void *ctx, struct error *err);
 
+/* Takes one rule, borrowed. */
+typedef void (*nft_rule_fn)(void *ctx, struct nftnl_rule *rule);
+
+/** Gives all rules of a table to @fn, chain by chain. */
+int nft_socket_read_rules(struct nft_socket *socket, enum family family, const char *table,
+                          nft_rule_fn fn, void *ctx, struct error *err);
+
 #endif

@@ -94,6 +94,10 @@ bool backend_of_value(enum family family, const uint8_t *value, size_t length,
 /** The table's comment, by which a table of the same shape is known. */
 void ruleset_comment(char out[64]);
 
+/** Whether the rules in the kernel are those of the templates, with the known picks. */
+int ruleset_verify_rules(const struct ruleset *ruleset, struct nft_socket *socket, bool *same,
+                         struct error *err);
+
 /**
  * Reads the table back into the records and makes all of them pending, so that the next plan is
  * the difference between what is wanted and what is there.

@@ -1,0 +1,113 @@
+/*
+ * Whether a table's rules are the ones that the templates make. Compared is what every kernel
+ * gives back alike: the chain of each rule and the kinds of its expressions, in their order. That
+ * finds rules that were flushed, deleted or added by others.
+ */
+#include "kube-nftd/ruleset/program.h"
+#include "kube-nftd/ruleset/record.h"
+
+#include <stdio.h>
+
+/* libnftnl's headers need stdio.h before them. */
+#include <libnftnl/expr.h>
+#include <libnftnl/rule.h>
+#include <string.h>
+
+typedef VEC(char *) signature_vec;
+
+static int add_kind(struct nftnl_expr *expr, void *ctx)
+{
+    char **text = ctx;
+    char *longer = xasprintf("%s %s", *text, nftnl_expr_get_str(expr, NFTNL_EXPR_NAME));
+    free(*text);
+    *text = longer;
+    return 0;
+}
+
+/* "dispatch: payload meta payload lookup meta meta lookup" */
+static char *signature(const char *chain, struct nftnl_rule *rule)
+{
+    char *text = xasprintf("%s:", chain);
+    nftnl_expr_foreach(rule, add_kind, &text);
+    return text;
+}
+
+static void on_rule(void *ctx, struct nftnl_rule *rule)
+{
+    signature_vec *found = ctx;
+    vec_push(found, signature(nftnl_rule_get_str(rule, NFTNL_RULE_CHAIN), rule));
+}
+
+static int expect_layout(const struct layout *layout, signature_vec *expected, struct error *err)
+{
+    struct nft_batch scratch; /* for the anonymous sets that rules need */
+    int result = 0;
+    nft_batch_init(&scratch, layout->family, RULESET_TABLE);
+    vec_each (&layout->chains, chain) {
+        vec_each (&chain->rules, from) {
+            struct nftnl_rule *rule = nftnl_rule_alloc();
+            if (!rule)
+                alloc_failed();
+            result = result ? result : phrases_add(from->text, layout->family, rule, &scratch, err);
+            vec_push(expected, signature(chain->name, rule));
+            nftnl_rule_free(rule);
+        }
+    }
+    nft_batch_release(&scratch);
+    return result;
+}
+
+static int expect_all(const struct ruleset *rs, signature_vec *expected, struct error *err)
+{
+    int result = expect_layout(&rs->base, expected, err);
+    for (unsigned n = 1; result == 0 && n <= MAX_BACKENDS; n++) {
+        struct layout pick;
+        if (!ruleset_knows_pick(rs, n))
+            continue;
+        result = layout_parse(nft_template_pick, "pick.nft", rs->family, n, &pick, err);
+        if (result == 0) {
+            result = expect_layout(&pick, expected, err);
+            layout_free(&pick);
+        }
+    }
+    return result;
+}
+
+static int compare_signatures(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool same_signatures(signature_vec *a, signature_vec *b)
+{
+    if (a->n != b->n)
+        return false;
+    if (a->n == 0)
+        return true;
+    qsort(a->v, a->n, sizeof(*a->v), compare_signatures);
+    qsort(b->v, b->n, sizeof(*b->v), compare_signatures);
+    for (size_t i = 0; i < a->n; i++)
+        if (strcmp(a->v[i], b->v[i]) != 0)
+            return false;
+    return true;
+}
+
+static void signatures_free(signature_vec *signatures)
+{
+    vec_each (signatures, text)
+        free(*text);
+    vec_free(signatures);
+}
+
+int ruleset_verify_rules(const struct ruleset *rs, struct nft_socket *socket, bool *same,
+                         struct error *err)
+{
+    signature_vec found = {0}, expected = {0};
+    int result = nft_socket_read_rules(socket, rs->family, RULESET_TABLE, on_rule, &found, err);
+    if (result == 0)
+        result = expect_all(rs, &expected, err);
+    *same = result == 0 && same_signatures(&found, &expected);
+    signatures_free(&found);
+    signatures_free(&expected);
+    return result;
+}

@@ -1,0 +1,303 @@
+/* Batches as bytes: which messages, how elements share them, where they may be cut. */
+#include "unit.h"
+
+#include "kube-nftd/netlink/batch.h"
+
+#include <arpa/inet.h>
+#include <libmnl/libmnl.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <string.h>
+
+static struct nft_batch batch;
+
+static void setup(void)
+{
+    nft_batch_init(&batch, FAMILY_IPV6, "table-of-the-test");
+}
+
+static void teardown(void)
+{
+    nft_batch_release(&batch);
+}
+
+static const struct nlattr *find(const struct nlattr *in, uint16_t type)
+{
+    const struct nlattr *at, *found = NULL;
+    mnl_attr_for_each_nested(at, in)
+    {
+        if (mnl_attr_get_type(at) == type)
+            found = at;
+    }
+    ck_assert_ptr_eq(at, (const char *)in + MNL_ALIGN(mnl_attr_get_len(in))); /* nothing behind */
+    return found;
+}
+
+static const struct nlattr *attribute(const struct nlmsghdr *message, uint16_t type)
+{
+    const struct nlattr *at, *found = NULL;
+    mnl_attr_for_each(at, message, sizeof(struct nfgenmsg))
+    {
+        if (mnl_attr_get_type(at) == type)
+            found = at;
+    }
+    ck_assert_ptr_eq(at, mnl_nlmsg_get_payload_tail(message));
+    return found;
+}
+
+static const struct nlmsghdr *message_at(size_t offset)
+{
+    return (const void *)(batch.buffer + offset);
+}
+
+/* Writes the kinds of the messages into @out, a letter each, and checks what all have in common. */
+static const char *kinds(void)
+{
+    static char out[4096];
+    size_t n = 0, offset = 0;
+    nft_batch_finish(&batch);
+    for (uint32_t sequence = batch.first_sequence; offset < batch.used; sequence++) {
+        const struct nlmsghdr *message = message_at(offset);
+        const struct nfgenmsg *family = mnl_nlmsg_get_payload(message);
+        ck_assert_uint_eq(message->nlmsg_seq, sequence);
+        ck_assert_uint_eq(family->nfgen_family, NFPROTO_IPV6);
+        ck_assert_str_eq(mnl_attr_get_str(attribute(message, 1)), "table-of-the-test");
+        ck_assert_uint_lt(n, sizeof(out) - 1);
+        switch (NFNL_MSG_TYPE(message->nlmsg_type)) {
+        case NFT_MSG_NEWTABLE:
+            out[n++] = 'T';
+            break;
+        case NFT_MSG_DELTABLE:
+            out[n++] = 't';
+            break;
+        case NFT_MSG_NEWSETELEM:
+            out[n++] = 'E';
+            break;
+        case NFT_MSG_DELSETELEM:
+            out[n++] = 'e';
+            break;
+        default:
+            out[n++] = '?';
+        }
+        offset += MNL_ALIGN(message->nlmsg_len);
+    }
+    ck_assert_uint_eq(offset, batch.used);
+    out[n] = '\0';
+    return out;
+}
+
+/* The number @i as key and, unless it is to be deleted, twice that as value. */
+static void element(enum nft_element_op op, const char *set, uint32_t i)
+{
+    uint32_t twice = 2 * i;
+    nft_batch_element(&batch, op, set, &i, sizeof(i), op == ELEMENT_ADD ? &twice : NULL,
+                      op == ELEMENT_ADD ? sizeof(twice) : 0);
+}
+
+START_TEST(empty)
+{
+    ck_assert(nft_batch_is_empty(&batch));
+    nft_batch_may_cut(&batch);
+    ck_assert(nft_batch_is_empty(&batch));
+    ck_assert_uint_eq(batch.cuts.n, 0);
+    element(ELEMENT_ADD, "a", 1);
+    ck_assert(!nft_batch_is_empty(&batch)); /* although the message is still open */
+    nft_batch_finish(&batch);
+    ck_assert(!nft_batch_is_empty(&batch));
+    nft_batch_clear(&batch);
+    ck_assert(nft_batch_is_empty(&batch));
+}
+END_TEST
+
+START_TEST(table_and_its_comment)
+{
+    char comment[128];
+    memset(comment, 'c', 127);
+    comment[127] = '\0';
+    nft_batch_delete_table(&batch);
+    nft_batch_add_table(&batch, comment);
+    ck_assert_str_eq(kinds(), "tT");
+    const struct nlmsghdr *message = message_at(MNL_ALIGN(message_at(0)->nlmsg_len));
+    ck_assert(message->nlmsg_flags & NLM_F_CREATE);
+    const struct nlattr *data = attribute(message, NFTA_TABLE_USERDATA);
+    ck_assert_uint_eq(mnl_attr_get_payload_len(data), 2 + sizeof(comment));
+    const uint8_t *bytes = mnl_attr_get_payload(data);
+    ck_assert_uint_eq(bytes[0], 0);
+    ck_assert_uint_eq(bytes[1], sizeof(comment));
+    ck_assert_mem_eq(bytes + 2, comment, sizeof(comment));
+}
+END_TEST
+
+START_TEST(elements_in_a_row_share_a_message)
+{
+    static const char a[] = "a", b[] = "b";
+    element(ELEMENT_ADD, a, 1);
+    element(ELEMENT_ADD, a, 2);
+    ck_assert_str_eq(kinds(), "E");
+    element(ELEMENT_ADD, a, 3);
+    element(ELEMENT_DELETE, a, 1);
+    element(ELEMENT_DELETE, a, 2);
+    element(ELEMENT_DELETE, b, 2);
+    element(ELEMENT_ADD, b, 2);
+    nft_batch_may_cut(&batch);
+    element(ELEMENT_ADD, b, 3);
+    nft_batch_delete_table(&batch);
+    element(ELEMENT_ADD, b, 4);
+    ck_assert_str_eq(kinds(), "EEeeEEtE");
+    ck_assert_uint_eq(batch.elements[ELEMENT_ADD], 6);
+    ck_assert_uint_eq(batch.elements[ELEMENT_DELETE], 3);
+}
+END_TEST
+
+START_TEST(bytes_of_an_element)
+{
+    element(ELEMENT_ADD, "a", 7);
+    element(ELEMENT_DELETE, "a", 8);
+    kinds();
+    const uint32_t seven = 7, fourteen = 14, eight = 8;
+    const struct nlmsghdr *message = message_at(0);
+    ck_assert(message->nlmsg_flags & NLM_F_CREATE);
+    ck_assert_str_eq(mnl_attr_get_str(attribute(message, NFTA_SET_ELEM_LIST_SET)), "a");
+    ck_assert_ptr_null(attribute(message, NFTA_SET_ELEM_LIST_SET_ID));
+    const struct nlattr *one =
+        find(attribute(message, NFTA_SET_ELEM_LIST_ELEMENTS), NFTA_LIST_ELEM);
+    const struct nlattr *key = find(find(one, NFTA_SET_ELEM_KEY), NFTA_DATA_VALUE);
+    const struct nlattr *data = find(find(one, NFTA_SET_ELEM_DATA), NFTA_DATA_VALUE);
+    ck_assert_uint_eq(mnl_attr_get_payload_len(key), sizeof(seven));
+    ck_assert_mem_eq(mnl_attr_get_payload(key), &seven, sizeof(seven));
+    ck_assert_uint_eq(mnl_attr_get_payload_len(data), sizeof(fourteen));
+    ck_assert_mem_eq(mnl_attr_get_payload(data), &fourteen, sizeof(fourteen));
+
+    message = message_at(MNL_ALIGN(message->nlmsg_len));
+    one = find(attribute(message, NFTA_SET_ELEM_LIST_ELEMENTS), NFTA_LIST_ELEM);
+    key = find(find(one, NFTA_SET_ELEM_KEY), NFTA_DATA_VALUE);
+    ck_assert_mem_eq(mnl_attr_get_payload(key), &eight, sizeof(eight));
+    ck_assert_ptr_null(find(one, NFTA_SET_ELEM_DATA));
+}
+END_TEST
+
+START_TEST(verdict_and_anonymous_elements)
+{
+    const uint32_t key = 5;
+    const uint8_t keys[] = {6, 17, 132};
+    ck_assert_uint_eq(nft_batch_new_set_id(&batch), 1);
+    ck_assert_uint_eq(nft_batch_new_set_id(&batch), 2);
+    nft_batch_goto_element(&batch, "picks", &key, sizeof(key), "pick-5");
+    nft_batch_anonymous_elements(&batch, 2, keys, 1, 3);
+    ck_assert_str_eq(kinds(), "EE");
+    const struct nlmsghdr *message = message_at(0);
+    const struct nlattr *one =
+        find(attribute(message, NFTA_SET_ELEM_LIST_ELEMENTS), NFTA_LIST_ELEM);
+    const struct nlattr *verdict = find(find(one, NFTA_SET_ELEM_DATA), NFTA_DATA_VERDICT);
+    ck_assert_int_eq((int)ntohl(mnl_attr_get_u32(find(verdict, NFTA_VERDICT_CODE))), NFT_GOTO);
+    ck_assert_str_eq(mnl_attr_get_str(find(verdict, NFTA_VERDICT_CHAIN)), "pick-5");
+
+    message = message_at(MNL_ALIGN(message->nlmsg_len));
+    const struct nlattr *id = attribute(message, NFTA_SET_ELEM_LIST_SET_ID);
+    ck_assert_uint_eq(ntohl(mnl_attr_get_u32(id)), 2);
+    const struct nlattr *list = attribute(message, NFTA_SET_ELEM_LIST_ELEMENTS), *at;
+    size_t n = 0;
+    mnl_attr_for_each_nested(at, list)
+    {
+        const struct nlattr *value = find(find(at, NFTA_SET_ELEM_KEY), NFTA_DATA_VALUE);
+        ck_assert_uint_eq(mnl_attr_get_payload_len(value), 1);
+        ck_assert_mem_eq(mnl_attr_get_payload(value), &keys[n++], 1);
+    }
+    ck_assert_uint_eq(n, 3);
+}
+END_TEST
+
+/* The list of elements is one attribute of at most 64 KiB. */
+START_TEST(long_lists_are_split)
+{
+    const uint32_t n = 20000;
+    for (uint32_t i = 0; i < n; i++)
+        element(ELEMENT_ADD, "a", i);
+    ck_assert_uint_gt(strlen(kinds()), 8); /* 28 bytes each: 560,000 bytes */
+    ck_assert_uint_lt(strlen(kinds()), 11);
+    uint32_t next = 0;
+    size_t messages = 0;
+    for (size_t offset = 0; offset < batch.used; messages++) {
+        const struct nlmsghdr *message = message_at(offset);
+        const struct nlattr *list = attribute(message, NFTA_SET_ELEM_LIST_ELEMENTS), *at;
+        mnl_attr_for_each_nested(at, list)
+        {
+            const struct nlattr *key = find(find(at, NFTA_SET_ELEM_KEY), NFTA_DATA_VALUE);
+            ck_assert_mem_eq(mnl_attr_get_payload(key), &next, sizeof(next));
+            next++;
+        }
+        ck_assert_ptr_eq(at, (const char *)list + mnl_attr_get_len(list));
+        offset += MNL_ALIGN(message->nlmsg_len);
+        /* Between any two of these messages the batch may be cut. */
+        if (offset < batch.used)
+            ck_assert_uint_eq(batch.cuts.v[messages], offset);
+    }
+    ck_assert_uint_eq(next, n);
+    ck_assert_uint_eq(batch.elements[ELEMENT_ADD], n);
+    ck_assert_uint_eq(batch.cuts.n, messages - 1);
+}
+END_TEST
+
+START_TEST(cuts)
+{
+    element(ELEMENT_ADD, "a", 1);
+    nft_batch_may_cut(&batch);
+    size_t first = batch.used;
+    nft_batch_may_cut(&batch);
+    nft_batch_delete_table(&batch);
+    nft_batch_may_cut(&batch);
+    ck_assert_uint_eq(batch.cuts.n, 2);
+    ck_assert_uint_eq(batch.cuts.v[0], first);
+    ck_assert_uint_eq(batch.cuts.v[1], batch.used);
+    ck_assert_str_eq(kinds(), "Et");
+}
+END_TEST
+
+START_TEST(a_cleared_batch_goes_on_counting)
+{
+    element(ELEMENT_ADD, "a", 1);
+    nft_batch_may_cut(&batch);
+    uint32_t sequence = batch.sequence;
+    element(ELEMENT_ADD, "a", 2); /* left open */
+    nft_batch_clear(&batch);
+    ck_assert_uint_eq(batch.cuts.n, 0);
+    ck_assert_uint_eq(batch.elements[ELEMENT_ADD], 0);
+    element(ELEMENT_DELETE, "a", 1);
+    ck_assert_str_eq(kinds(), "e");
+    ck_assert_uint_gt(message_at(0)->nlmsg_seq, sequence);
+}
+END_TEST
+
+START_TEST(memory_of_a_big_batch_is_given_back)
+{
+    for (uint32_t i = 0; i < 100; i++)
+        element(ELEMENT_ADD, "a", i);
+    nft_batch_clear(&batch);
+    ck_assert_uint_gt(batch.capacity, 0); /* a small one keeps it */
+    for (uint32_t i = 0; i < 100000; i++)
+        element(ELEMENT_ADD, "a", i);
+    nft_batch_finish(&batch);
+    ck_assert_uint_gt(batch.used, 2000000);
+    nft_batch_clear(&batch);
+    ck_assert_uint_eq(batch.capacity, 0);
+    element(ELEMENT_ADD, "a", 1);
+    ck_assert_str_eq(kinds(), "E");
+}
+END_TEST
+
+static void add_tests(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, empty);
+    tcase_add_test(tcase, table_and_its_comment);
+    tcase_add_test(tcase, elements_in_a_row_share_a_message);
+    tcase_add_test(tcase, bytes_of_an_element);
+    tcase_add_test(tcase, verdict_and_anonymous_elements);
+    tcase_add_test(tcase, long_lists_are_split);
+    tcase_add_test(tcase, cuts);
+    tcase_add_test(tcase, a_cleared_batch_goes_on_counting);
+    tcase_add_test(tcase, memory_of_a_big_batch_is_given_back);
+}
+
+UNIT_MAIN("batch", add_tests)

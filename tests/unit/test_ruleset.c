@@ -1,0 +1,1430 @@
+/*
+ * The table of one family against a kernel in memory, which checks after each transaction what
+ * packets rely on (fake_kernel.h). Here: that it holds what is wanted, that no more is sent than
+ * the difference, and what happens when a commit fails or another table is found.
+ */
+#include "unit.h"
+
+#include "fake_kernel.h"
+
+#include "kube-nftd/base/log.h"
+#include "kube-nftd/ruleset/record.h"
+#include "kube-nftd/ruleset/ruleset.h"
+
+#include <netinet/in.h>
+#include <string.h>
+
+static struct ruleset *ruleset;
+static struct nft_socket *sock;
+static enum family family; /* of the table under test: each test runs for both */
+static double now;
+static int errors_logged;
+
+static void take_line(void *ctx, enum log_level level, const char *line)
+{
+    (void)ctx;
+    (void)line;
+    errors_logged += level == LOG_LEVEL_ERROR;
+}
+
+static struct ruleset *new_ruleset(void)
+{
+    struct error err = {0};
+    struct ruleset *fresh = ruleset_new(family, &err);
+    ck_assert_msg(fresh, "%s", err.text);
+    return fresh;
+}
+
+static void setup(void)
+{
+    log_set_sink(take_line, NULL);
+    errors_logged = 0;
+    now = 1000;
+    fake_kernel_reset();
+    sock = nft_socket_open(NULL);
+}
+
+static void teardown(void)
+{
+    ruleset_free(ruleset);
+    ruleset = NULL;
+    nft_socket_close(sock);
+    fake_kernel_reset();
+    log_set_sink(NULL, NULL);
+}
+
+/* The first lines of each test. */
+static void begin(int which)
+{
+    family = (enum family)which;
+    ruleset = new_ruleset();
+}
+
+/* A daemon that starts while the table of an earlier one is there. */
+static void restart(void)
+{
+    ruleset_free(ruleset);
+    ruleset = new_ruleset();
+    fake_kernel_forget_counts();
+}
+
+/* ---- frontends and backends, by number ---- */
+
+static void put_number(struct address *address, uint8_t first, unsigned number)
+{
+    memset(address, 0, sizeof(*address));
+    address->bytes[0] = first;
+    address->bytes[1] = (uint8_t)(number >> 16);
+    address->bytes[2] = (uint8_t)(number >> 8);
+    address->bytes[3] = (uint8_t)number;
+    if (family == FAMILY_IPV6)
+        address->bytes[15] = 1;
+}
+
+static struct frontend frontend(unsigned number)
+{
+    static const uint8_t protocols[] = {IPPROTO_TCP, IPPROTO_UDP, IPPROTO_SCTP};
+    struct frontend f = {.port = (uint16_t)(80 + number % 2),
+                         .protocol = protocols[number % 3],
+                         .family = (uint8_t)family};
+    put_number(&f.address, 11, number);
+    return f;
+}
+
+static struct backend backend(unsigned number)
+{
+    struct backend b = {.port = (uint16_t)(8000 + number % 2)};
+    put_number(&b.address, 10, number);
+    return b;
+}
+
+/* Wants backends @first to @first + @n - 1 for a frontend. */
+static void set(unsigned number, unsigned first, unsigned n)
+{
+    struct frontend f = frontend(number);
+    struct backend *backends = xcalloc(n, sizeof(*backends));
+    for (unsigned i = 0; i < n; i++)
+        backends[i] = backend(first + i);
+    ruleset_set(ruleset, &f, backends, n);
+    free(backends);
+}
+
+static void drop(unsigned number)
+{
+    struct frontend f = frontend(number);
+    ruleset_remove(ruleset, &f);
+}
+
+/* ---- commits ---- */
+
+static int try_commit(struct ruleset_stats *stats)
+{
+    struct error err = {0};
+    fake_kernel_set_time(now);
+    int result = ruleset_commit(ruleset, sock, now, stats, &err);
+    ck_assert_int_eq(result ? -1 : 0, result);
+    ck_assert_int_eq(err.text != NULL, result != 0);
+    error_clear(&err);
+    return result;
+}
+
+static struct ruleset_stats commit(void)
+{
+    struct ruleset_stats stats;
+    memset(&stats, 0xaa, sizeof(stats));
+    ck_assert_int_eq(try_commit(&stats), 0);
+    ck_assert(!ruleset_needs_commit(ruleset, now));
+    return stats;
+}
+
+static void commit_fails(void)
+{
+    ck_assert_int_eq(try_commit(NULL), -1);
+    ck_assert(ruleset_needs_commit(ruleset, now));
+}
+
+/* Commits and expects just so many element messages' worth of change, and nothing else. */
+static void commit_sends(size_t added, size_t deleted)
+{
+    fake_kernel_forget_counts();
+    struct ruleset_stats stats = commit();
+    const struct fake_counts *counts = fake_kernel_counts();
+    ck_assert_uint_eq(counts->added, added);
+    ck_assert_uint_eq(counts->deleted, deleted);
+    ck_assert_uint_eq(counts->tables + counts->sets + counts->chains + counts->rules, 0);
+    ck_assert_uint_eq(counts->verdicts, 0);
+    ck_assert_uint_eq(counts->transactions, added + deleted > 0);
+    ck_assert_uint_eq(stats.elements_added, added);
+    ck_assert_uint_eq(stats.elements_deleted, deleted);
+    ck_assert_int_eq(stats.bytes > 0, added + deleted > 0);
+}
+
+static void commit_replaces_the_table(void)
+{
+    fake_kernel_forget_counts();
+    commit();
+    ck_assert_uint_eq(fake_kernel_counts()->transactions, 1);
+    ck_assert_uint_eq(fake_kernel_counts()->tables, 1);
+}
+
+/* Lets slots that no count reaches come of age. */
+static void wait_for_trims(void)
+{
+    now += 2 * RULESET_TRIM_DELAY;
+}
+
+/* ---- what the kernel holds ---- */
+
+static int compare(const void *a, const void *b)
+{
+    return backend_compare(a, b);
+}
+
+/* A frontend reaches exactly the backends @first to @first + @n - 1; or is rejected. */
+static void check(unsigned number, unsigned first, unsigned n)
+{
+    struct frontend f = frontend(number);
+    struct backend *reached = xcalloc(n, sizeof(*reached));
+    ck_assert_uint_eq(fake_kernel_backends(&f, reached, n), n);
+    qsort(reached, n, sizeof(*reached), compare);
+    for (unsigned i = 0; i < n; i++) {
+        struct backend expected = backend(first + i);
+        ck_assert_int_eq(backend_compare(&reached[i], &expected), 0);
+    }
+    ck_assert_int_eq(fake_kernel_rejects(&f), n == 0);
+    free(reached);
+}
+
+static void check_gone(unsigned number)
+{
+    struct frontend f = frontend(number);
+    ck_assert_uint_eq(fake_kernel_backends(&f, NULL, 0), 0);
+    ck_assert(!fake_kernel_rejects(&f));
+}
+
+static void check_sizes(size_t services, size_t endpoints, size_t picks, size_t rejects)
+{
+    ck_assert_uint_eq(fake_kernel_size(family, "services"), services);
+    ck_assert_uint_eq(fake_kernel_size(family, "endpoints"), endpoints);
+    ck_assert_uint_eq(fake_kernel_size(family, "picks"), picks);
+    ck_assert_uint_eq(fake_kernel_size(family, "reject_frontends"), rejects);
+}
+
+/* ---- programming ---- */
+
+START_TEST(first_commit_programs_everything)
+{
+    begin(_i);
+    set(1, 0, 3);
+    set(2, 10, 3);
+    set(3, 20, 1);
+    set(4, 0, 0);
+    ck_assert(ruleset_needs_commit(ruleset, now));
+    ck_assert_uint_eq(ruleset_frontends(ruleset), 4);
+    struct ruleset_stats stats = commit();
+    check(1, 0, 3);
+    check(2, 10, 3);
+    check(3, 20, 1);
+    check(4, 0, 0);
+    check_sizes(3, 7, 2, 1);
+    ck_assert_uint_eq(fake_kernel_counts()->transactions, 1);
+    ck_assert_uint_eq(fake_kernel_counts()->tables, 1);
+    ck_assert_uint_eq(stats.elements_added, 3 + 7 + 2 + 1);
+    ck_assert_uint_eq(stats.elements_deleted, 0);
+    ck_assert_uint_gt(stats.bytes, 1000);
+
+    char comment[64];
+    ruleset_comment(comment);
+    ck_assert_str_eq(fake_kernel_comment(family), comment);
+    ck_assert_ptr_null(fake_kernel_comment(family == FAMILY_IPV4 ? FAMILY_IPV6 : FAMILY_IPV4));
+    commit_sends(0, 0);
+}
+END_TEST
+
+START_TEST(an_empty_ruleset_makes_an_empty_table)
+{
+    begin(_i);
+    ck_assert(ruleset_needs_commit(ruleset, now));
+    commit();
+    check_sizes(0, 0, 0, 0);
+    commit_sends(0, 0);
+}
+END_TEST
+
+START_TEST(the_first_slots_are_in_order)
+{
+    begin(_i);
+    set(1, 5, 4);
+    commit();
+    struct frontend f = frontend(1);
+    struct backend reached[4];
+    ck_assert_uint_eq(fake_kernel_backends(&f, reached, 4), 4);
+    for (unsigned i = 0; i < 4; i++) {
+        struct backend expected = backend(5 + i);
+        ck_assert_int_eq(backend_compare(&reached[i], &expected), 0);
+    }
+}
+END_TEST
+
+/* One endpoint changes of a frontend that has @n, beside others: what is sent does not depend on
+ * @n. */
+static void check_lone_changes(unsigned n)
+{
+    set(1, 100, n);
+    set(2, 100, n - 1); /* so that no pick chain is new */
+    set(3, 100, n + 1);
+    commit();
+    set(1, 101, n); /* one replaced by another: 100 by 100 + n */
+    commit_sends(1, 1);
+    check(1, 101, n);
+    set(1, 102, n - 1); /* one less: its slot gets the last one; the count */
+    commit_sends(2, 2);
+    check(1, 102, n - 1);
+    wait_for_trims();
+    commit_sends(0, 1);
+    set(1, 102, n); /* one more: a slot and the count */
+    commit_sends(2, 1);
+    check(1, 102, n);
+    set(1, 102, n + 1);
+    commit_sends(2, 1);
+    check(1, 102, n + 1);
+    set(1, 102, n); /* the last one goes: the count alone */
+    commit_sends(1, 1);
+    check(1, 102, n);
+    wait_for_trims();
+    commit_sends(0, 1);
+}
+
+START_TEST(a_change_sends_a_handful_of_elements)
+{
+    begin(_i);
+    check_lone_changes(3);
+    check_lone_changes(10);
+    check_lone_changes(1000);
+}
+END_TEST
+
+START_TEST(a_new_number_of_backends_adds_one_chain)
+{
+    begin(_i);
+    set(1, 0, 2);
+    set(2, 0, 2);
+    commit();
+    fake_kernel_forget_counts();
+    set(1, 0, 3);
+    set(2, 0, 3);
+    set(3, 0, 3);
+    commit();
+    ck_assert_uint_eq(fake_kernel_counts()->transactions, 1);
+    ck_assert_uint_eq(fake_kernel_counts()->chains, 1);
+    ck_assert_uint_eq(fake_kernel_counts()->rules, 1);
+    ck_assert_uint_eq(fake_kernel_counts()->verdicts, 1);
+    check(3, 0, 3);
+    set(1, 0, 2); /* the old one is known still */
+    commit_sends(1, 1);
+}
+END_TEST
+
+START_TEST(changes_before_a_commit_coalesce)
+{
+    begin(_i);
+    set(1, 0, 3);
+    commit();
+
+    set(2, 0, 3);
+    drop(2);
+    ck_assert(ruleset_needs_commit(ruleset, now));
+    ck_assert_uint_eq(ruleset_frontends(ruleset), 1);
+    commit_sends(0, 0);
+    check_gone(2);
+
+    drop(1);
+    ck_assert_uint_eq(ruleset_frontends(ruleset), 0);
+    set(1, 0, 3);
+    commit_sends(0, 0);
+
+    set(1, 5, 7);
+    set(1, 0, 0);
+    set(1, 0, 3);
+    commit_sends(0, 0);
+    check(1, 0, 3);
+
+    drop(3); /* one that never was */
+    commit_sends(0, 0);
+    ck_assert_uint_eq(ruleset_frontends(ruleset), 1);
+}
+END_TEST
+
+START_TEST(balanced_rejected_balanced)
+{
+    begin(_i);
+    set(1, 0, 3);
+    commit();
+    set(1, 0, 0);
+    commit_sends(1, 1); /* not its slots, yet */
+    check(1, 0, 0);
+    check_sizes(0, 3, 1, 1);
+    set(1, 0, 3);
+    commit_sends(1, 1); /* the slots are there still */
+    check(1, 0, 3);
+    set(1, 0, 0);
+    commit_sends(1, 1);
+    wait_for_trims();
+    commit_sends(0, 3);
+    check_sizes(0, 0, 1, 1);
+    set(1, 0, 3);
+    commit_sends(4, 1);
+    check(1, 0, 3);
+    check_sizes(1, 3, 1, 0);
+}
+END_TEST
+
+START_TEST(removal)
+{
+    begin(_i);
+    set(1, 0, 3);
+    set(2, 0, 0);
+    set(3, 0, 3);
+    commit();
+    drop(1);
+    drop(2);
+    ck_assert_uint_eq(ruleset_frontends(ruleset), 1);
+    commit_sends(0, 2);
+    check_gone(1);
+    check_gone(2);
+    check(3, 0, 3);
+    wait_for_trims();
+    commit_sends(0, 3);
+    check_sizes(1, 3, 1, 0);
+    drop(1);
+    commit_sends(0, 0);
+    ck_assert_uint_eq(ruleset_frontends(ruleset), 1);
+    ck_assert_uint_eq(HASH_COUNT(ruleset->records), 1); /* no memory of what is gone */
+}
+END_TEST
+
+/* ---- trims ---- */
+
+START_TEST(trims_wait_for_their_time)
+{
+    begin(_i);
+    set(1, 0, 5);
+    set(2, 0, 2);
+    commit();
+    ck_assert(ruleset_trim_time(ruleset) == 0);
+    set(1, 0, 2);
+    commit_sends(1, 1);
+    double due = ruleset_trim_time(ruleset);
+    ck_assert(due == now + RULESET_TRIM_DELAY);
+    check_sizes(2, 7, 2, 0);
+
+    now = due - 0.01;
+    ck_assert(!ruleset_needs_commit(ruleset, now));
+    commit_sends(0, 0);
+    set(2, 1, 2); /* another change does not bring it forward */
+    commit_sends(1, 1);
+    check_sizes(2, 7, 2, 0);
+    ck_assert(ruleset_trim_time(ruleset) == due);
+
+    now = due;
+    ck_assert(ruleset_needs_commit(ruleset, now));
+    commit_sends(0, 3);
+    check_sizes(2, 4, 2, 0);
+    ck_assert(ruleset_trim_time(ruleset) == 0);
+    check(1, 0, 2);
+}
+END_TEST
+
+/* Frontends that shrink one after the other are each trimmed in time, and soon after it. */
+START_TEST(each_trim_has_its_own_time)
+{
+    begin(_i);
+    for (unsigned i = 0; i < 20; i++)
+        set(i, 0, 2);
+    set(99, 0, 1);
+    commit();
+    for (unsigned i = 0; i < 20; i++) {
+        set(i, 0, 1);
+        commit();
+        now += RULESET_TRIM_DELAY / 5;
+    }
+    /* The fake kernel checks that none was early. These were done in time: */
+    ck_assert_uint_le(fake_kernel_size(family, "endpoints"), 1 + 20 + 15);
+    for (int turns = 0; ruleset_trim_time(ruleset) != 0; turns++) {
+        ck_assert_int_lt(turns, 5);
+        now = ruleset_trim_time(ruleset);
+        commit();
+    }
+    check_sizes(21, 21, 2, 0);
+}
+END_TEST
+
+START_TEST(a_trim_goes_with_other_changes)
+{
+    begin(_i);
+    set(1, 0, 4);
+    set(2, 0, 2);
+    commit();
+    set(1, 0, 2);
+    commit();
+    wait_for_trims();
+    set(2, 1, 2);
+    commit_sends(1, 1 + 2);
+    check_sizes(2, 4, 2, 0);
+}
+END_TEST
+
+START_TEST(regrown_before_the_trim)
+{
+    begin(_i);
+    set(1, 0, 5);
+    set(2, 0, 2);
+    set(3, 0, 4);
+    commit();
+    set(1, 0, 2);
+    commit();
+    set(1, 0, 4); /* slots 2 and 3 hold the right ones still */
+    commit_sends(1, 1);
+    check(1, 0, 4);
+    wait_for_trims();
+    commit_sends(0, 1); /* slot 4 only */
+    check(1, 0, 4);
+    check_sizes(3, 4 + 2 + 4, 3, 0);
+
+    set(1, 0, 2);
+    commit();
+    set(1, 50, 4); /* others: all four are replaced */
+    commit_sends(1 + 4, 1 + 4);
+    check(1, 50, 4);
+    wait_for_trims();
+    commit_sends(0, 0);
+    check(1, 50, 4);
+}
+END_TEST
+
+/* It grows again in the very commit in which its slots would be deleted. */
+START_TEST(regrown_with_the_trim)
+{
+    begin(_i);
+    set(1, 0, 6);
+    set(2, 0, 2);
+    set(3, 0, 4);
+    commit();
+    set(1, 0, 2);
+    commit();
+    wait_for_trims();
+    set(1, 0, 4);
+    commit_sends(1, 1 + 2); /* the count; slots 4 and 5 */
+    check(1, 0, 4);
+    check_sizes(3, 4 + 2 + 4, 3, 0);
+
+    set(1, 0, 2);
+    commit();
+    wait_for_trims();
+    set(1, 0, 0); /* or shrinks further */
+    commit_sends(1, 1 + 2);
+    wait_for_trims();
+    commit_sends(0, 2);
+    check(1, 0, 0);
+    check_sizes(2, 6, 3, 1);
+}
+END_TEST
+
+START_TEST(shrunk_twice)
+{
+    begin(_i);
+    set(1, 0, 4);
+    set(2, 0, 3);
+    set(3, 0, 2);
+    commit();
+    set(1, 0, 3);
+    commit();
+    now += RULESET_TRIM_DELAY * 0.9;
+    set(1, 0, 2);
+    commit();
+    now += RULESET_TRIM_DELAY * 0.2;
+    commit(); /* the fake kernel sees to it that slot 2 is not deleted now */
+    check(1, 0, 2);
+    wait_for_trims();
+    commit();
+    check_sizes(3, 2 + 3 + 2, 3, 0);
+}
+END_TEST
+
+START_TEST(gone_and_back_while_its_slots_wait)
+{
+    begin(_i);
+    set(1, 0, 3);
+    set(2, 0, 2);
+    commit();
+    drop(1);
+    commit();
+    set(1, 0, 2);
+    commit_sends(1, 0);
+    drop(1);
+    commit_sends(0, 1);
+    wait_for_trims();
+    commit_sends(0, 3);
+    check_sizes(1, 2, 2, 0);
+    drop(1);
+    commit_sends(0, 0);
+}
+END_TEST
+
+/* ---- adoption ---- */
+
+static void want_some(void)
+{
+    set(1, 0, 3);
+    set(2, 10, 1);
+    set(3, 0, 0);
+}
+
+static void check_some(void)
+{
+    check(1, 0, 3);
+    check(2, 10, 1);
+    check(3, 0, 0);
+    check_sizes(2, 4, 2, 1);
+}
+
+START_TEST(restart_with_equal_contents_sends_nothing)
+{
+    begin(_i);
+    want_some();
+    commit();
+    restart();
+    want_some();
+    ck_assert(ruleset_needs_commit(ruleset, now));
+    commit_sends(0, 0);
+    check_some();
+    ck_assert_uint_eq(ruleset_frontends(ruleset), 3);
+    /* And it knows what is there. */
+    set(1, 0, 1);
+    commit_sends(1, 1);
+    set(1, 0, 3);
+    commit_sends(1, 1);
+    check_some();
+}
+END_TEST
+
+/* Slots may be in another order than a first programming would choose. */
+START_TEST(restart_keeps_places)
+{
+    begin(_i);
+    set(2, 0, 4);
+    set(1, 0, 5);
+    commit();
+    set(1, 1, 4); /* 4 1 2 3 */
+    commit();
+    wait_for_trims();
+    commit();
+    restart();
+    set(1, 1, 4);
+    set(2, 0, 4);
+    commit_sends(0, 0);
+    check(1, 1, 4);
+}
+END_TEST
+
+START_TEST(restart_with_differences_sends_just_these)
+{
+    begin(_i);
+    set(1, 0, 3);
+    set(2, 10, 1);
+    set(3, 0, 0);
+    set(4, 0, 3);
+    set(5, 0, 0);
+    commit();
+    restart();
+    set(1, 1, 3);  /* one replaced: 2 */
+    set(2, 10, 1); /* the same: 0 */
+    set(3, 30, 1); /* rejected before: 3 */
+    set(6, 0, 0);  /* new: 1 */
+    /* 4 and 5 are gone: 2, and the slots of 4 a moment later */
+    commit_sends(1 + 2 + 1, 1 + 1 + 2);
+    check(1, 1, 3);
+    check(2, 10, 1);
+    check(3, 30, 1);
+    check_gone(4);
+    check_gone(5);
+    check(6, 0, 0);
+    ck_assert_uint_eq(ruleset_frontends(ruleset), 4);
+    wait_for_trims();
+    commit_sends(0, 3);
+    check_sizes(3, 5, 2, 1);
+}
+END_TEST
+
+/* The daemon ended between a shrink and its trim. */
+START_TEST(restart_deletes_slots_left_over)
+{
+    begin(_i);
+    set(1, 0, 5);
+    set(2, 0, 2);
+    set(3, 0, 4);
+    commit();
+    set(1, 0, 2);
+    drop(3);
+    commit();
+    check_sizes(2, 5 + 2 + 4, 3, 0);
+    restart();
+    set(1, 0, 2);
+    set(2, 0, 2);
+    commit_sends(0, 0);
+    ck_assert(ruleset_trim_time(ruleset) > now);
+    wait_for_trims();
+    commit_sends(0, 3 + 4);
+    check_sizes(2, 4, 3, 0);
+}
+END_TEST
+
+static size_t frontend_key(unsigned number, uint8_t key[KEY_SIZE])
+{
+    struct frontend f = frontend(number);
+    return key_of_frontend(&f, key);
+}
+
+static size_t slot_key(unsigned number, uint32_t slot, uint8_t key[KEY_SIZE])
+{
+    struct frontend f = frontend(number);
+    return key_of_slot(&f, slot, key);
+}
+
+/* Somebody deleted a slot that a count reaches: it is filled again. */
+START_TEST(restart_fills_holes)
+{
+    uint8_t key[KEY_SIZE];
+    begin(_i);
+    want_some();
+    commit();
+    size_t length = slot_key(1, 1, key);
+    fake_kernel_take(family, "endpoints", key, length);
+    restart();
+    want_some();
+    commit_sends(1, 0);
+    check_some();
+}
+END_TEST
+
+/* Elements that another program may have put there, readable ones. */
+START_TEST(restart_repairs_elements)
+{
+    uint8_t key[KEY_SIZE], value[KEY_SIZE];
+    uint32_t service = 2 << 16 | 3; /* a class that is not ours */
+    begin(_i);
+    want_some();
+    commit();
+    size_t length = frontend_key(1, key);
+    fake_kernel_take(family, "services", key, length);
+    fake_kernel_put(family, "services", key, length, &service, sizeof(service));
+    length = frontend_key(50, key);
+    fake_kernel_put(family, "reject_frontends", key, length, NULL, 0);
+    struct backend other = backend(77);
+    length = slot_key(60, 4, key);
+    fake_kernel_put(family, "endpoints", key, length, value,
+                    value_of_backend(family, &other, value));
+    restart();
+    want_some();
+    commit_sends(1, 2); /* the right class; the stranger's rejection */
+    check(1, 0, 3);
+    check_gone(50);
+    wait_for_trims();
+    commit_sends(0, 1); /* the stranger's slot */
+    check_some();
+}
+END_TEST
+
+/* Elements that cannot be ours: each way to plant one. */
+static void plant(int kind)
+{
+    uint8_t key[KEY_SIZE], value[KEY_SIZE];
+    uint32_t zero = 0, pick = 1 << 16 | 3, three = 3;
+    struct backend b = backend(1), none = {.port = 0};
+    size_t length = frontend_key(9, key), slot_length = slot_key(9, 0, key), value_length;
+    switch (kind) {
+    case 0: /* a key of another length */
+        fake_kernel_put(family, "services", key, length - 1, &three, sizeof(three));
+        break;
+    case 1: /* a value of another length */
+        fake_kernel_put(family, "services", key, length, &three, 3);
+        break;
+    case 2: /* no count */
+        fake_kernel_put(family, "services", key, length, &zero, sizeof(zero));
+        break;
+    case 3:
+        fake_kernel_put(family, "reject_frontends", key, length - 4, NULL, 0);
+        break;
+    case 4:
+        value_length = value_of_backend(family, &b, value);
+        fake_kernel_put(family, "endpoints", key, slot_length - 4, value, value_length);
+        break;
+    case 5:
+        value_length = value_of_backend(family, &b, value);
+        fake_kernel_put(family, "endpoints", key, slot_length, value, value_length - 4);
+        break;
+    case 6: /* no port */
+        value_length = value_of_backend(family, &none, value);
+        fake_kernel_put(family, "endpoints", key, slot_length, value, value_length);
+        break;
+    case 7: /* a pick of a class that we do not have */
+        fake_kernel_put(family, "picks", &pick, sizeof(pick), NULL, 0);
+        break;
+    case 8:
+        fake_kernel_put(family, "picks", &three, 2, NULL, 0);
+        break;
+    case 9: /* a pick for no backends */
+        fake_kernel_put(family, "picks", &zero, sizeof(zero), NULL, 0);
+        break;
+    case 10: /* padding that no key of ours has: could never be deleted by its name */
+        key[length - 1] = 1;
+        fake_kernel_put(family, "reject_frontends", key, length, NULL, 0);
+        break;
+    case 11: /* a table of another version */
+        fake_kernel_set_comment(family, "kube-nftd layout 0000000000000000");
+        break;
+    case 12:
+        fake_kernel_set_comment(family, NULL);
+        break;
+    case 13:
+        fake_kernel_drop_set(family, "reject_frontends");
+        break;
+    case 14: /* rules that are not there any more */
+        fake_kernel_flush_chain(family, "dispatch");
+        break;
+    case 15:
+        fake_kernel_flush_chain(family, "pick-3");
+        break;
+    case 16: /* and one that nobody of us put there */
+        fake_kernel_copy_rule(family, "no-endpoints", "dispatch");
+        break;
+    default:
+        ck_abort_msg("no such kind");
+    }
+}
+#define PLANTS 17
+
+START_TEST(another_table_is_replaced_in_one_transaction)
+{
+    begin(_i % FAMILY_COUNT);
+    want_some();
+    set(4, 0, 2);
+    commit();
+    plant(_i / FAMILY_COUNT);
+    restart();
+    want_some();
+    commit_replaces_the_table();
+    check_some();
+    ck_assert_uint_eq(ruleset_frontends(ruleset), 3);
+    commit_sends(0, 0);
+    restart();
+    want_some();
+    commit_sends(0, 0);
+}
+END_TEST
+
+START_TEST(the_other_family_is_left_alone)
+{
+    begin(_i);
+    want_some();
+    commit();
+    ruleset_free(ruleset);
+    begin(1 - _i);
+    set(1, 0, 2);
+    commit();
+    check(1, 0, 2);
+    check_sizes(1, 2, 1, 0);
+    family = (enum family)_i;
+    check_some();
+}
+END_TEST
+
+/* ---- failures ---- */
+
+START_TEST(a_refused_commit_keeps_what_was_wanted)
+{
+    begin(_i);
+    want_some();
+    fake_kernel_fail(1, FAKE_REFUSES);
+    commit_fails();
+    ck_assert_ptr_null(fake_kernel_comment(family));
+    ck_assert_uint_eq(ruleset_frontends(ruleset), 3);
+    commit();
+    check_some();
+
+    set(1, 1, 3);
+    drop(2);
+    fake_kernel_fail(1, FAKE_REFUSES);
+    commit_fails();
+    check_some(); /* all or nothing */
+    set(4, 0, 3);
+    ck_assert_uint_eq(ruleset_frontends(ruleset), 3);
+    /* The table is read back: just the difference goes out. */
+    commit_sends(1 + 4, 1 + 1);
+    check(1, 1, 3);
+    check_gone(2);
+    check(3, 0, 0);
+    check(4, 0, 3);
+    wait_for_trims();
+    commit_sends(0, 1);
+    check_sizes(2, 6, 2, 1);
+}
+END_TEST
+
+/* Slots that are in no order stay where they are when a commit for others fails. */
+START_TEST(a_failure_keeps_places)
+{
+    begin(_i);
+    set(1, 0, 7);
+    set(2, 0, 6);
+    commit();
+    set(1, 1, 6); /* 6 1 2 3 4 5 */
+    commit();
+    set(2, 1, 6);
+    fake_kernel_fail(1, FAKE_REFUSES);
+    commit_fails();
+    commit_sends(1, 1);
+    check(1, 1, 6);
+    check(2, 1, 6);
+}
+END_TEST
+
+START_TEST(what_was_wanted_can_change_after_a_failure)
+{
+    begin(_i);
+    want_some();
+    commit();
+    set(1, 5, 3);
+    fake_kernel_fail(1, FAKE_REFUSES);
+    commit_fails();
+    set(1, 0, 3);
+    commit_sends(0, 0);
+    check_some();
+}
+END_TEST
+
+START_TEST(a_lost_answer)
+{
+    begin(_i);
+    want_some();
+    fake_kernel_fail(1, FAKE_LOSES_ANSWER);
+    commit_fails();
+    check_some(); /* it is in force */
+    commit_sends(0, 0);
+    set(1, 0, 1);
+    set(2, 10, 3);
+    fake_kernel_fail(1, FAKE_LOSES_ANSWER);
+    commit_fails();
+    now += 1;
+    commit_sends(0, 0);
+    check(1, 0, 1);
+    check(2, 10, 3);
+    wait_for_trims(); /* what the lost transaction left over */
+    commit_sends(0, 2);
+    check_sizes(2, 4, 2, 1);
+}
+END_TEST
+
+START_TEST(a_failed_trim)
+{
+    bool refused = _i / FAMILY_COUNT;
+    begin(_i % FAMILY_COUNT);
+    set(1, 0, 4);
+    set(2, 0, 2);
+    commit();
+    set(1, 0, 2);
+    commit();
+    wait_for_trims();
+    fake_kernel_fail(1, refused ? FAKE_REFUSES : FAKE_LOSES_ANSWER);
+    commit_fails();
+    commit_sends(0, 0);
+    wait_for_trims();
+    commit_sends(0, refused ? 2 : 0);
+    check(1, 0, 2);
+    check_sizes(2, 4, 2, 0);
+}
+END_TEST
+
+START_TEST(the_table_goes_away)
+{
+    begin(_i);
+    want_some();
+    commit();
+    fake_kernel_drop_table(family); /* nft flush ruleset */
+    set(1, 1, 3);
+    commit_fails();
+    fake_kernel_forget_counts();
+    commit();
+    ck_assert_uint_eq(fake_kernel_counts()->tables, 1);
+    check(1, 1, 3);
+    check(2, 10, 1);
+    check(3, 0, 0);
+    check_sizes(2, 4, 2, 1);
+}
+END_TEST
+
+/* Another program took an element away that the daemon deletes. */
+START_TEST(an_element_goes_away)
+{
+    uint8_t key[KEY_SIZE];
+    begin(_i);
+    want_some();
+    commit();
+    size_t length = frontend_key(3, key);
+    fake_kernel_take(family, "reject_frontends", key, length);
+    drop(3);
+    set(1, 0, 1);
+    commit_fails();
+    check(1, 0, 3);
+    commit_sends(1, 1);
+    check(1, 0, 1);
+    check_gone(3);
+}
+END_TEST
+
+START_TEST(a_table_that_changes_is_read_again)
+{
+    begin(_i);
+    want_some();
+    commit();
+    restart();
+    want_some();
+    fake_kernel_refuse_reads(1 + (unsigned)_i, 2, false);
+    commit_sends(0, 0);
+    check_some();
+    ck_assert(!fake_kernel_spare());
+}
+END_TEST
+
+static void take_a_slot(void)
+{
+    uint8_t key[KEY_SIZE];
+    size_t length = slot_key(1, 2, key);
+    fake_kernel_take(family, "endpoints", key, length);
+}
+
+START_TEST(only_the_last_reading_counts)
+{
+    begin(_i);
+    want_some();
+    commit();
+    restart();
+    want_some();
+    /* The endpoints are read last. The first reading sees all or half of them. */
+    fake_kernel_refuse_reads(4, 1, false);
+    fake_kernel_while_refusing(take_a_slot);
+    commit_sends(1, 0);
+    check_some();
+}
+END_TEST
+
+START_TEST(a_table_that_cannot_be_read_is_made_anew)
+{
+    begin(_i);
+    want_some();
+    commit();
+    restart();
+    want_some();
+    fake_kernel_refuse_reads(3, 1000, false);
+    commit_replaces_the_table();
+    check_some();
+    ck_assert(fake_kernel_spare());
+    commit_sends(0, 0);
+}
+END_TEST
+
+START_TEST(a_failed_look_at_the_table)
+{
+    begin(_i);
+    want_some();
+    fake_kernel_refuse_reads(1, 2, true);
+    commit_fails();
+    commit_fails();
+    ck_assert_uint_eq(ruleset_frontends(ruleset), 3);
+    commit();
+    check_some();
+
+    set(1, 0, 1); /* the same after a failed commit */
+    fake_kernel_fail(1, FAKE_REFUSES);
+    commit_fails();
+    fake_kernel_refuse_reads(1, 1, true);
+    set(4, 0, 0);
+    commit_fails();
+    commit_sends(2, 1);
+    check(1, 0, 1);
+    check(4, 0, 0);
+}
+END_TEST
+
+/* ---- much at once ---- */
+
+START_TEST(more_backends_than_fit)
+{
+    begin(_i);
+    set(1, 0, MAX_BACKENDS);
+    commit();
+    ck_assert_int_eq(errors_logged, 0);
+    check(1, 0, MAX_BACKENDS);
+    set(2, 0, MAX_BACKENDS + 2);
+    ck_assert_int_eq(errors_logged, 1); /* it is said; the first ones are used */
+    commit();
+    check(2, 0, MAX_BACKENDS);
+    set(2, 1, MAX_BACKENDS);
+    commit_sends(1, 1);
+    check(2, 1, MAX_BACKENDS);
+}
+END_TEST
+
+START_TEST(a_big_batch_arrives)
+{
+    const unsigned services = 2000, n = 10;
+    begin(_i);
+    for (unsigned i = 0; i < services; i++)
+        set(i, i, n);
+    for (unsigned i = services; i < 2 * services; i++)
+        set(i, 0, 0);
+    struct ruleset_stats stats = commit();
+    ck_assert_uint_gt(stats.bytes, 1000000);
+    ck_assert_uint_eq(stats.elements_added, services * (n + 1) + services + 1);
+    for (unsigned i = 0; i < services; i++) {
+        check(i, i, n);
+        check(services + i, 0, 0);
+    }
+    check_sizes(services, services * n, 1, services);
+    ck_assert_uint_gt(fake_kernel_counts()->messages, stats.bytes / 65536);
+    ck_assert_uint_lt(fake_kernel_counts()->messages, 200);
+
+    restart();
+    for (unsigned i = 0; i < services; i++)
+        set(i, i + 1, n);
+    for (unsigned i = services; i < 2 * services; i++)
+        set(i, 0, 0);
+    commit_sends(services, services);
+    for (unsigned i = 0; i < services; i++)
+        check(i, i + 1, n);
+}
+END_TEST
+
+/* A batch that does not fit the socket goes in several transactions. The fake kernel checks each
+ * of them; none leaves a frontend without its backends. */
+START_TEST(a_batch_in_pieces)
+{
+    const unsigned services = 1500;
+    begin(_i);
+    fake_kernel_cut(true);
+    for (unsigned i = 0; i < services; i++)
+        set(i, i, 2);
+    set(9999, 0, 2000);
+    commit();
+    ck_assert_uint_gt(fake_kernel_counts()->transactions, 5);
+    for (unsigned i = 0; i < services; i++)
+        set(i, i + 2, 2 + i % 2); /* all slots are replaced, some counts */
+    set(9999, 2000, 2000);
+    commit();
+    for (unsigned i = 0; i < services; i++)
+        check(i, i + 2, 2 + i % 2);
+    check(9999, 2000, 2000);
+    for (unsigned i = 0; i < services; i++)
+        set(i, 0, i % 3 ? 0 : 2);
+    commit();
+    for (unsigned i = 0; i < services; i++)
+        check(i, 0, i % 3 ? 0 : 2);
+    for (unsigned i = 0; i < services; i++)
+        set(i, 0, 3);
+    wait_for_trims();
+    commit();
+    for (unsigned i = 0; i < services; i++)
+        check(i, 0, 3);
+    wait_for_trims();
+    commit();
+    check_sizes(services + 1, services * 3 + 2000, 3, 0);
+}
+END_TEST
+
+/* A middle piece fails: what is in force then is read back. */
+START_TEST(a_batch_in_pieces_that_fails)
+{
+    begin(_i);
+    fake_kernel_cut(true);
+    for (unsigned i = 0; i < 1200; i++)
+        set(i, i, 2);
+    for (unsigned nth = 1; nth <= 9; nth += 2) {
+        fake_kernel_fail(nth, nth % 4 == 1 ? FAKE_REFUSES : FAKE_LOSES_ANSWER);
+        if (try_commit(NULL) == 0)
+            break;
+    }
+    fake_kernel_spare();
+    commit();
+    for (unsigned i = 0; i < 1200; i++)
+        check(i, i, 2);
+    check_sizes(1200, 2400, 1, 0);
+}
+END_TEST
+
+/* ---- cleanup ---- */
+
+START_TEST(cleanup)
+{
+    struct error err = {0};
+    bool existed = true;
+    begin(_i);
+    ck_assert_int_eq(ruleset_cleanup(sock, family, &existed, &err), 0);
+    ck_assert(!existed);
+    want_some();
+    commit();
+    fake_kernel_set_comment(family, "a table of another version");
+    ck_assert_int_eq(ruleset_cleanup(sock, 1 - family, &existed, &err), 0);
+    ck_assert(!existed);
+    ck_assert_int_eq(ruleset_cleanup(sock, family, &existed, &err), 0);
+    ck_assert(existed);
+    ck_assert_uint_eq(fake_kernel_size(family, "services"), SIZE_MAX);
+    commit();
+    restart();
+    want_some();
+    commit();
+    check_some();
+    fake_kernel_fail(1, FAKE_REFUSES);
+    ck_assert_int_eq(ruleset_cleanup(sock, family, &existed, &err), -1);
+    error_clear(&err);
+    fake_kernel_refuse_reads(1, 1, true);
+    ck_assert_int_eq(ruleset_cleanup(sock, family, &existed, &err), -1);
+    error_clear(&err);
+}
+END_TEST
+
+/* ---- any history ---- */
+
+#define FRONTENDS 12
+#define POOL 9 /* backends to choose from */
+
+static struct {
+    bool wanted;
+    unsigned n;
+    struct backend backends[POOL];
+} wishes[FRONTENDS];
+static unsigned seed;
+
+static unsigned below(unsigned n)
+{
+    return (unsigned)rand_r(&seed) % n;
+}
+
+static void tell_wish(unsigned number)
+{
+    struct frontend f = frontend(number);
+    if (wishes[number].wanted)
+        ruleset_set(ruleset, &f, wishes[number].backends, wishes[number].n);
+    else
+        ruleset_remove(ruleset, &f);
+}
+
+static void change_wish(unsigned number)
+{
+    unsigned odds = below(4);
+    wishes[number].wanted = below(8) > 0;
+    wishes[number].n = 0;
+    for (unsigned i = 0; i < POOL; i++)
+        if (below(3) < odds)
+            wishes[number].backends[wishes[number].n++] = backend(i);
+    tell_wish(number);
+}
+
+/* One backend more or less. */
+static void nudge_wish(unsigned number)
+{
+    unsigned which = below(POOL), kept = 0, n = wishes[number].n;
+    struct backend b = backend(which), kept_backends[POOL + 1];
+    for (unsigned i = 0; i < n; i++)
+        if (backend_compare(&wishes[number].backends[i], &b) != 0)
+            kept_backends[kept++] = wishes[number].backends[i];
+    if (kept == n)
+        kept_backends[kept++] = b;
+    qsort(kept_backends, kept, sizeof(b), compare);
+    memcpy(wishes[number].backends, kept_backends, kept * sizeof(b));
+    wishes[number].n = kept;
+    wishes[number].wanted = true;
+    tell_wish(number);
+}
+
+static void check_wishes(void)
+{
+    size_t services = 0, rejects = 0, slots = 0;
+    for (unsigned i = 0; i < FRONTENDS; i++) {
+        struct frontend f = frontend(i);
+        struct backend reached[POOL];
+        unsigned n = wishes[i].wanted ? wishes[i].n : 0;
+        ck_assert_uint_eq(fake_kernel_backends(&f, reached, POOL), n);
+        qsort(reached, n, sizeof(*reached), compare);
+        for (unsigned k = 0; k < n; k++)
+            ck_assert_int_eq(backend_compare(&reached[k], &wishes[i].backends[k]), 0);
+        ck_assert_int_eq(fake_kernel_rejects(&f), wishes[i].wanted && n == 0);
+        services += n > 0;
+        rejects += wishes[i].wanted && n == 0;
+        slots += n;
+    }
+    ck_assert_uint_eq(fake_kernel_size(family, "services"), services);
+    ck_assert_uint_eq(fake_kernel_size(family, "reject_frontends"), rejects);
+    ck_assert_uint_eq(ruleset_frontends(ruleset), services + rejects);
+    if (ruleset_trim_time(ruleset) == 0)
+        ck_assert_uint_eq(fake_kernel_size(family, "endpoints"), slots);
+    else
+        ck_assert_uint_ge(fake_kernel_size(family, "endpoints"), slots);
+}
+
+/* Commits with or without a fault. A fault may come too late for this commit. */
+static void commit_somehow(unsigned odds)
+{
+    /* One random number a statement: compilers choose the order of arguments. */
+    unsigned nth = 1 + below(6), n = 1 + below(5), kind = below(2);
+    if (below(odds) == 0)
+        fake_kernel_fail((nth + 1) / 2, kind ? FAKE_REFUSES : FAKE_LOSES_ANSWER);
+    if (below(odds) == 0)
+        fake_kernel_refuse_reads(nth, n, kind);
+    if (try_commit(NULL) == 0)
+        check_wishes();
+    else
+        ck_assert(ruleset_needs_commit(ruleset, now));
+    fake_kernel_spare();
+}
+
+/* What somebody else may do to the table; found out by a restart at the latest. */
+static void damage(void)
+{
+    uint8_t key[KEY_SIZE], value[KEY_SIZE];
+    struct backend b = backend(below(POOL));
+    unsigned number = below(FRONTENDS), slot = below(POOL);
+    size_t length = slot_key(number, slot, key), found;
+    if (fake_kernel_size(family, "endpoints") == SIZE_MAX)
+        return;
+    switch (below(5)) {
+    case 0:
+        fake_kernel_drop_table(family);
+        return;
+    case 1:
+        if (fake_kernel_value(family, "endpoints", key, length, &found))
+            fake_kernel_take(family, "endpoints", key, length);
+        else
+            fake_kernel_put(family, "endpoints", key, length, value,
+                            value_of_backend(family, &b, value));
+        return;
+    default:
+        length = frontend_key(below(FRONTENDS + 2), key);
+        if (fake_kernel_value(family, "reject_frontends", key, length, &found))
+            fake_kernel_take(family, "reject_frontends", key, length);
+        else
+            fake_kernel_put(family, "reject_frontends", key, length, NULL, 0);
+    }
+}
+
+static void restart_with_wishes(void)
+{
+    if (below(4) == 0)
+        damage();
+    ruleset_free(ruleset);
+    ruleset = new_ruleset();
+    for (unsigned i = 0; i < FRONTENDS; i++)
+        if (wishes[i].wanted)
+            tell_wish(i);
+}
+
+static void step(void)
+{
+    switch (below(12)) {
+    case 0:
+    case 1:
+        change_wish(below(FRONTENDS));
+        break;
+    case 2:
+    case 3:
+    case 4:
+    case 5:
+        nudge_wish(below(FRONTENDS));
+        break;
+    case 6:
+        now += RULESET_TRIM_DELAY * below(15) / 10;
+        break;
+    case 7:
+        if (below(10) == 0)
+            restart_with_wishes();
+        break;
+    default:
+        if (ruleset_trim_time(ruleset) > 0 && below(3) == 0)
+            now = ruleset_trim_time(ruleset) > now ? ruleset_trim_time(ruleset) : now;
+        commit_somehow(12);
+    }
+}
+
+START_TEST(any_history)
+{
+    begin(_i % FAMILY_COUNT);
+    fake_kernel_cut(_i % 4 >= 2);
+    memset(wishes, 0, sizeof(wishes));
+    seed = (unsigned)_i;
+    for (int i = 0; i < 4000; i++)
+        step();
+    while (try_commit(NULL) || ruleset_trim_time(ruleset) != 0)
+        now += RULESET_TRIM_DELAY;
+    check_wishes();
+    for (unsigned i = 0; i < FRONTENDS; i++) {
+        wishes[i].wanted = false;
+        tell_wish(i);
+    }
+    commit();
+    while (ruleset_trim_time(ruleset) != 0) {
+        now = ruleset_trim_time(ruleset);
+        commit();
+    }
+    check_wishes();
+    ck_assert_uint_eq(fake_kernel_size(family, "endpoints"), 0);
+    ck_assert_ptr_null(ruleset->records);
+}
+END_TEST
+
+static void add_tests(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, setup, teardown);
+#define EACH_FAMILY(test) tcase_add_loop_test(tcase, test, 0, FAMILY_COUNT)
+    EACH_FAMILY(first_commit_programs_everything);
+    EACH_FAMILY(an_empty_ruleset_makes_an_empty_table);
+    EACH_FAMILY(the_first_slots_are_in_order);
+    EACH_FAMILY(a_change_sends_a_handful_of_elements);
+    EACH_FAMILY(a_new_number_of_backends_adds_one_chain);
+    EACH_FAMILY(changes_before_a_commit_coalesce);
+    EACH_FAMILY(balanced_rejected_balanced);
+    EACH_FAMILY(removal);
+    EACH_FAMILY(trims_wait_for_their_time);
+    EACH_FAMILY(each_trim_has_its_own_time);
+    EACH_FAMILY(a_trim_goes_with_other_changes);
+    EACH_FAMILY(regrown_before_the_trim);
+    EACH_FAMILY(regrown_with_the_trim);
+    EACH_FAMILY(shrunk_twice);
+    EACH_FAMILY(gone_and_back_while_its_slots_wait);
+    EACH_FAMILY(restart_with_equal_contents_sends_nothing);
+    EACH_FAMILY(restart_keeps_places);
+    EACH_FAMILY(restart_with_differences_sends_just_these);
+    EACH_FAMILY(restart_deletes_slots_left_over);
+    EACH_FAMILY(restart_fills_holes);
+    EACH_FAMILY(restart_repairs_elements);
+    tcase_add_loop_test(tcase, another_table_is_replaced_in_one_transaction, 0,
+                        PLANTS * FAMILY_COUNT);
+    EACH_FAMILY(the_other_family_is_left_alone);
+    EACH_FAMILY(a_refused_commit_keeps_what_was_wanted);
+    EACH_FAMILY(a_failure_keeps_places);
+    EACH_FAMILY(what_was_wanted_can_change_after_a_failure);
+    EACH_FAMILY(a_lost_answer);
+    tcase_add_loop_test(tcase, a_failed_trim, 0, 2 * FAMILY_COUNT);
+    EACH_FAMILY(the_table_goes_away);
+    EACH_FAMILY(an_element_goes_away);
+    EACH_FAMILY(a_table_that_changes_is_read_again);
+    EACH_FAMILY(only_the_last_reading_counts);
+    EACH_FAMILY(a_table_that_cannot_be_read_is_made_anew);
+    EACH_FAMILY(a_failed_look_at_the_table);
+    EACH_FAMILY(more_backends_than_fit);
+    EACH_FAMILY(a_big_batch_arrives);
+    EACH_FAMILY(a_batch_in_pieces);
+    EACH_FAMILY(a_batch_in_pieces_that_fails);
+    EACH_FAMILY(cleanup);
+    tcase_add_loop_test(tcase, any_history, 0, 8);
+}
+
+UNIT_MAIN("ruleset", add_tests)
