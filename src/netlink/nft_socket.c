@@ -59,6 +59,14 @@ void nft_socket_close(struct nft_socket *s)
     free(s);
 }
 
+/* An errno in words, with what to do about the one that people meet. */
+static const char *reason(int number)
+{
+    return number == EPERM ? "Operation not permitted (CAP_NET_ADMIN is missing, or another "
+                             "program owns the table)"
+                           : strerror(number);
+}
+
 /* ---- sending ---- */
 
 /* Makes the send buffer hold a message of @length bytes if it can. */
@@ -144,7 +152,7 @@ static void take_answer(struct answers *a, const struct nlmsghdr *header)
         return;
     a->first_errno = -answer->error;
     char *what = describe(find_message(a->batch, a->from, a->to, header->nlmsg_seq));
-    error_set(a->err, "the kernel refused to %s: %s", what, strerror(a->first_errno));
+    error_set(a->err, "the kernel refused to %s: %s", what, reason(a->first_errno));
     free(what);
 }
 
@@ -207,7 +215,7 @@ static int send_transaction(struct nft_socket *s, struct nft_batch *batch, size_
         sent = sendmsg(mnl_socket_get_fd(s->nl), &message, 0);
     while (sent < 0 && errno == EINTR);
     if (sent < 0)
-        return error_set(err, "cannot send %zu bytes to nf_tables: %s", to - from, strerror(errno));
+        return error_set(err, "cannot send %zu bytes to nf_tables: %s", to - from, reason(errno));
     struct answers answers = {batch, from, to, last->nlmsg_seq, false, 0, 0, err};
     return read_answers(s, &answers);
 }
@@ -320,7 +328,7 @@ int nft_socket_read_table(struct nft_socket *s, enum family family, const char *
     free(state->comment);
     state->comment = NULL;
     return error_set(err, "cannot read table %s %s: %s", family == FAMILY_IPV4 ? "ip" : "ip6",
-                     table, strerror(why));
+                     table, reason(why));
 }
 
 struct element_reading {
@@ -399,7 +407,7 @@ int nft_socket_read_elements(struct nft_socket *s, enum family family, const cha
     mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_SET, set);
     int why = ask(s, request, on_elements, &reading);
     if (why)
-        return error_set(err, "cannot read the elements of %s: %s", set, strerror(why));
+        return error_set(err, "cannot read the elements of %s: %s", set, reason(why));
     return 0;
 }
 
@@ -431,6 +439,6 @@ int nft_socket_read_rules(struct nft_socket *s, enum family family, const char *
     mnl_attr_put_strz(request, NFTA_RULE_TABLE, table);
     int why = ask(s, request, on_rule, &reading);
     if (why)
-        return error_set(err, "cannot read the rules of %s: %s", table, strerror(why));
+        return error_set(err, "cannot read the rules of %s: %s", table, reason(why));
     return 0;
 }

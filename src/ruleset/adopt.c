@@ -142,6 +142,18 @@ static int read_back(struct adoption *a, struct nft_socket *socket, struct error
     return 0;
 }
 
+/* What is found at the start is worth a line; what is found after a failure, while it lasts, not.
+ */
+static void say(const struct ruleset *rs, const char *what, size_t elements)
+{
+    if (!rs->adopted)
+        log_info("ruleset", "family=%s %s elements=%zu", nft_family_name(rs->family), what,
+                 elements);
+    else
+        log_debug(2, "ruleset", "family=%s %s elements=%zu", nft_family_name(rs->family), what,
+                  elements);
+}
+
 /* Takes over what a table of our shape holds; false if it has to be made anew. */
 static bool take_over(struct ruleset *rs, struct nft_socket *socket)
 {
@@ -156,8 +168,7 @@ static bool take_over(struct ruleset *rs, struct nft_socket *socket)
         error_clear(&err);
         a.foreign = a.foreign || !same;
         if (!a.foreign)
-            log_info("ruleset", "family=%s adopted the table elements=%zu",
-                     nft_family_name(rs->family), a.elements);
+            say(rs, "adopted the table", a.elements);
         return !a.foreign;
     }
     /* A table that lost a map, or never stops changing, is not worth more trouble. */
@@ -183,7 +194,7 @@ int ruleset_adopt(struct ruleset *rs, struct nft_socket *socket, struct error *e
     if (rs->table_missing)
         forget_kernel(rs);
     if (rs->table_replaced)
-        log_info("ruleset", "family=%s replacing a table of another shape",
-                 nft_family_name(rs->family));
+        say(rs, "replacing a table of another shape", 0);
+    rs->adopted = true;
     return 0;
 }

@@ -44,6 +44,7 @@ struct ruleset {
     VEC(struct record *) trims;
     double trim_time;    /* of the records in trims; clock_monotonic */
     size_t n_wanted;     /* frontends that shall be there */
+    bool adopted;        /* a table was looked for at least once */
     bool kernel_known;   /* the records say what the kernel holds */
     bool table_missing;  /* valid if kernel_known: there is no table yet */
     bool table_replaced; /* there is one of another shape, to be deleted in the same transaction */
