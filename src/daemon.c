@@ -200,13 +200,15 @@ static int daemon_start(struct daemon *d, const struct options *options, struct 
     if (!ipv6)
         log_info("daemon", "IPv6 is off on this host: only the IPv4 table is kept");
     d->socket = nft_socket_open(err);
-    if (!d->socket || source_open(d, options, false, err))
-        return -1;
-    if (d->source.manifests && manifests_follow(d->source.manifests, d->loop, err))
+    if (!d->socket)
         return -1;
     const char *bind = options->healthz_bind_address ? options->healthz_bind_address
                                                      : DEFAULT_HEALTHZ_BIND_ADDRESS;
-    return health_listen(d->health, bind, err) ? error_prefix(err, "--healthz-bind-address") : 0;
+    if (health_listen(d->health, bind, err))
+        return error_prefix(err, "--healthz-bind-address");
+    if (source_open(d, options, false, err))
+        return -1;
+    return d->source.manifests ? manifests_follow(d->source.manifests, d->loop, err) : 0;
 }
 
 int daemon_run(const struct options *options, struct error *err)
