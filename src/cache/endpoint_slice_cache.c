@@ -125,19 +125,6 @@ static void tell(struct endpoint_slice_cache *cache, const struct endpoint_slice
     cache->changed(cache->ctx, &ref);
 }
 
-static bool same_endpoints(const struct endpoint_slice *a, const struct endpoint_slice *b)
-{
-    if (a->endpoints.n != b->endpoints.n)
-        return false;
-    for (size_t i = 0; i < a->endpoints.n; i++) {
-        const struct slice_endpoint *p = &a->endpoints.v[i], *q = &b->endpoints.v[i];
-        if (p->flags != q->flags || p->node_name != q->node_name ||
-            memcmp(&p->address, &q->address, sizeof(p->address)) != 0)
-            return false;
-    }
-    return true;
-}
-
 /* Tells of every port of @slice that @other does not have just so. */
 static void tell_differences(struct endpoint_slice_cache *cache, const struct endpoint_slice *slice,
                              const struct endpoint_slice *other, bool endpoints_differ)
@@ -155,7 +142,7 @@ static void tell_change(struct endpoint_slice_cache *cache, const struct endpoin
 {
     bool differ = !contributes(before) || !contributes(after) || before->family != after->family ||
                   strcmp(before->service_id, after->service_id) != 0 ||
-                  !same_endpoints(before, after);
+                  !slice_endpoints_equal(before, after);
     tell_differences(cache, before, after, differ);
     tell_differences(cache, after, before, differ);
 }
@@ -167,6 +154,10 @@ void endpoint_slice_cache_put(struct endpoint_slice_cache *cache, struct endpoin
     struct cached_slice *entry;
     struct endpoint_slice *before = NULL;
     HASH_FIND_STR(cache->slices, slice->id, entry);
+    if (entry && endpoint_slice_equal(entry->slice, slice)) {
+        endpoint_slice_free(slice);
+        return;
+    }
     if (entry) {
         before = entry->slice;
         leave_owner(cache, entry);

@@ -73,7 +73,7 @@ bool service_equal(const struct service *a, const struct service *b)
     return true;
 }
 
-static bool slice_endpoints_equal(const struct endpoint_slice *a, const struct endpoint_slice *b)
+bool slice_endpoints_equal(const struct endpoint_slice *a, const struct endpoint_slice *b)
 {
     if (a->endpoints.n != b->endpoints.n)
         return false;

@@ -99,6 +99,9 @@ void node_free(struct node *node);
 bool service_equal(const struct service *a, const struct service *b);
 bool endpoint_slice_equal(const struct endpoint_slice *a, const struct endpoint_slice *b);
 
+/** Whether the two have the same endpoints in the same order. */
+bool slice_endpoints_equal(const struct endpoint_slice *a, const struct endpoint_slice *b);
+
 /** Frees what @object owns and zeroes it. */
 void object_clear(struct object *object);
 
