@@ -1360,7 +1360,7 @@ START_TEST(any_history)
     fake_kernel_cut(_i % 4 >= 2);
     memset(wishes, 0, sizeof(wishes));
     seed = (unsigned)_i;
-    for (int i = 0; i < 4000; i++)
+    for (int i = 0, n = unit_steps(4000); i < n; i++)
         step();
     while (try_commit(NULL) || ruleset_trim_time(ruleset) != 0)
         now += RULESET_TRIM_DELAY;

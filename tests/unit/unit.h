@@ -5,6 +5,13 @@
 #include <check.h>
 #include <stdlib.h>
 
+/* How many steps of a long random history to take: @n, or a tenth of it where UNIT_SHORT is set,
+ * as it is for valgrind. */
+static inline int unit_steps(int n)
+{
+    return getenv("UNIT_SHORT") ? n / 10 : n;
+}
+
 /* Defines main(): runs the tests that @add_tests adds to the case. Exit status: any failed. */
 #define UNIT_MAIN(name, add_tests)                                                                 \
     int main(void)                                                                                 \
