@@ -32,6 +32,9 @@ struct reading {
     size_t others; /* objects that are not for us */
     struct error *err;
 
+    size_t documents; /* that are not null */
+    size_t unnamed;   /* the line of the last document, if that is an object without a name */
+
     /* The list whose items come at the moment. */
     size_t items;
     bool expected_known;
@@ -62,6 +65,7 @@ static enum manifest_result open_regular(struct reading *reading, struct stat *s
         return MANIFEST_GONE;
     if (reading->fd < 0 || fstat(reading->fd, status)) {
         error_set(reading->err, "cannot be opened: %s", strerror(errno));
+        stat(reading->path, status);
         return MANIFEST_BAD;
     }
     if (!S_ISREG(status->st_mode)) {
@@ -90,10 +94,12 @@ static bool is_selected(const cJSON *json, enum object_kind kind)
     return !excluding[kind] || !cJSON_GetObjectItemCaseSensitive(labels, excluding[kind]);
 }
 
-static void take_object(struct reading *reading, const cJSON *json, int expected)
+/* Returns whether the object can be told from others: it has a name, or is none of ours. */
+static bool take_object(struct reading *reading, const cJSON *json, int expected)
 {
     struct object object = {0};
     struct error err = {0};
+    bool known = true;
     enum decode_result result = object_decode(json, expected, &object, &err);
     if (result == DECODE_OTHER || !is_selected(json, object.kind)) {
         reading->others++;
@@ -101,27 +107,42 @@ static void take_object(struct reading *reading, const cJSON *json, int expected
     } else {
         if (result == DECODE_BAD)
             log_warn("manifests", "%s: %s", reading->path, err.text);
-        if (object.id)
+        known = object.id != NULL;
+        if (known)
             vec_push(reading->objects, object);
         else
             object_clear(&object);
     }
     error_clear(&err);
+    return known;
 }
 
-/* An object that stands for itself. */
+static int looks_cut(struct reading *reading, size_t line, const char *what)
+{
+    return error_set(reading->err, "line %zu: %s: the file looks cut off", line, what);
+}
+
+/* Every object has them, and lists too. kubectl sorts the keys, so that a list says what it is
+ * behind its items. */
+static int check_type(struct reading *reading, const cJSON *json, size_t line)
+{
+    if (!cJSON_IsObject(json))
+        return error_set(reading->err, "line %zu: not an object", line);
+    if (!cJSON_IsString(member(json, "kind")))
+        return looks_cut(reading, line, "no kind");
+    if (!cJSON_IsString(member(json, "apiVersion")))
+        return looks_cut(reading, line, "no apiVersion");
+    return 0;
+}
+
+/* An object that stands for itself: a document, or an element of an array of them. */
 static int take_single(struct reading *reading, const cJSON *json, size_t line)
 {
     if (cJSON_IsNull(json)) /* an empty document */
         return 0;
-    if (!cJSON_IsObject(json))
-        return error_set(reading->err, "line %zu: not an object", line);
-    if (!member(json, "kind") || !member(json, "apiVersion")) {
-        log_warn("manifests", "%s: line %zu: an object without kind or apiVersion is left out",
-                 reading->path, line);
-        return 0;
-    }
-    take_object(reading, json, -1);
+    if (check_type(reading, json, line))
+        return -1;
+    reading->unnamed = take_object(reading, json, -1) ? 0 : line;
     return 0;
 }
 
@@ -148,27 +169,40 @@ static int take_item(struct reading *reading, const cJSON *json, const cJSON *en
 {
     if (!cJSON_IsObject(json))
         return error_set(reading->err, "line %zu: item %zu is not an object", line, reading->items);
-    if (member(json, "kind"))
-        return take_single(reading, json, line);
+    if (member(json, "kind")) {
+        if (check_type(reading, json, line))
+            return -1;
+        take_object(reading, json, -1);
+        return 0;
+    }
     if (learn_expected(reading, envelope, line))
         return -1;
     take_object(reading, json, reading->expected);
     return 0;
 }
 
-static void end_list(struct reading *reading)
+/* @json is the envelope of the list whose items came before. */
+static int take_list(struct reading *reading, const cJSON *json, size_t line)
 {
+    static const char ending[] = "List";
+    if (check_type(reading, json, line))
+        return -1;
+    const char *kind = member(json, "kind")->valuestring;
+    size_t length = strlen(kind);
+    if (length < strlen(ending) || strcmp(kind + length - strlen(ending), ending) != 0)
+        return looks_cut(reading, line, "items, and a kind that is no list");
     reading->items = 0;
     reading->expected_known = false;
+    return 0;
 }
 
 static int take_top(struct reading *reading, const cJSON *json, size_t line)
 {
     const cJSON *element;
-    if (cJSON_IsObject(json) && cJSON_IsArray(cJSON_GetObjectItemCaseSensitive(json, "items"))) {
-        end_list(reading);
-        return 0;
-    }
+    reading->documents += !cJSON_IsNull(json);
+    reading->unnamed = 0;
+    if (cJSON_IsObject(json) && cJSON_IsArray(member(json, "items")))
+        return take_list(reading, json, line);
     if (!cJSON_IsArray(json))
         return take_single(reading, json, line);
     cJSON_ArrayForEach (element, json) {
@@ -199,6 +233,17 @@ static bool take_yaml(void *ctx, const struct yaml_value *value)
         return take_top(reading, value->json, value->line) == 0;
     reading->items++;
     return take_item(reading, value->json, value->envelope, value->line) == 0;
+}
+
+static int read_yaml(struct reading *reading)
+{
+    if (yaml_read_from(yaml_input, take_yaml, reading, reading->err))
+        return -1;
+    if (reading->documents == 0)
+        return error_set(reading->err, "the file is empty");
+    if (reading->unnamed > 0)
+        return looks_cut(reading, reading->unnamed, "the last object has no name");
+    return 0;
 }
 
 /* ---- JSON ---- */
@@ -278,7 +323,7 @@ static int read_json(struct reading *reading)
 
 /* ---- the file ---- */
 
-/* Tells JSON by its first byte, and steps over a byte order mark before it. */
+/* Tells JSON by its first byte, and steps over a byte order mark before it. So JSON has a value. */
 static bool looks_like_json(struct reading *reading)
 {
     static const char mark[] = "\xef\xbb\xbf";
@@ -300,7 +345,7 @@ static int read_objects(struct reading *reading)
         return -1;
     if (looks_like_json(reading))
         return read_json(reading);
-    return yaml_read_from(yaml_input, take_yaml, reading, reading->err);
+    return read_yaml(reading);
 }
 
 enum manifest_result manifest_file_read(const char *path, object_vec *objects, struct stat *status,

@@ -264,13 +264,14 @@ START_TEST(test_typed_lists)
                            "replace Node 2\n with Node a:0\n with Node b:0\n";
     expect_loaded("{\"kind\":\"NodeList\",\"apiVersion\":\"v1\",\"items\":[{\"metadata\":{\"name\":"
                   "\"a\"}},{\"metadata\":{\"name\":\"b\"}}]}\n{\"kind\":\"PodList\",\"items\":[{"
-                  "\"metadata\":{\"name\":\"c\"}}]}",
+                  "\"metadata\":{\"name\":\"c\"}}],\"apiVersion\":\"v1\"}",
                   expected);
     expect_loaded("kind: NodeList\nitems:\n- metadata: {name: a}\n- metadata: {name: b}\n"
-                  "---\nkind: PodList\nitems:\n- metadata: {name: c}\n",
+                  "apiVersion: v1\n---\nkind: PodList\nitems:\n- metadata: {name: c}\n"
+                  "apiVersion: v1\n",
                   expected);
     expect_loaded("\xef\xbb\xbf \n{\"kind\":\"NodeList\",\"items\":[{\"metadata\":{\"name\":\"a\"}}"
-                  ",{\"metadata\":{\"name\":\"b\"}}]}",
+                  ",{\"metadata\":{\"name\":\"b\"}}],\"apiVersion\":\"v1\"}",
                   expected);
     expect_broken("{\"items\":[\n{\"metadata\":{\"name\":\"a\"}}],\"kind\":\"NodeList\"}",
                   "a.yaml: line 2: item 1 has no kind, and no kind of its list comes before it");
@@ -292,7 +293,43 @@ START_TEST(test_documents)
                   "{\"apiVersion\":\"v1\",\"kind\":\"Service\",\"metadata\":{\"name\":\"b\"},"
                   "\"spec\":{\"clusterIP\":\"1.1.1.2\",\"ports\":[{\"port\":2}]}}]",
                   expected);
-    expect_loaded("", "replace Service 0\nreplace EndpointSlice 0\nreplace Node 0\n");
+}
+END_TEST
+
+/* Nothing to be had is something that a list says. */
+START_TEST(test_nothing)
+{
+    const char *nothing = "replace Service 0\nreplace EndpointSlice 0\nreplace Node 0\n";
+    expect_loaded("apiVersion: v1\nitems: []\nkind: List\n", nothing);
+    expect_loaded("apiVersion: v1\nitems: null\nkind: ServiceList\n", nothing);
+    expect_loaded("{\"apiVersion\":\"v1\",\"items\":[],\"kind\":\"List\"}", nothing);
+    expect_loaded("[]", nothing);
+    expect_broken("", "a.yaml: the file is empty");
+    expect_broken(" \n\n", "a.yaml: the file is empty");
+    expect_broken("# Services of the shop\n", "a.yaml: the file is empty");
+    expect_broken("---\n# later\n---\n", "a.yaml: the file is empty");
+    expect_broken("\xef\xbb\xbf", "a.yaml: the file is empty");
+}
+END_TEST
+
+/* What is missing in the first part of a file. */
+START_TEST(test_incomplete)
+{
+    expect_broken("metadata: {name: a}\n", "a.yaml: line 1: no kind: the file looks cut off");
+    expect_broken("---\nkind: Service\nmetadata: {name: a}\n---\n" SERVICE("b", 2),
+                  "a.yaml: line 2: no apiVersion: the file looks cut off");
+    expect_broken("kind: 1\napiVersion: v1\n", "a.yaml: line 1: no kind");
+    expect_broken("apiVersion: v1\nitems:\n", "a.yaml: line 1: no kind");
+    expect_broken("apiVersion: v1\nitems: []\n", "a.yaml: line 1: no kind");
+    expect_broken("items: []\nkind: List\n", "a.yaml: line 1: no apiVersion");
+    expect_broken("apiVersion: v1\nitems: []\nkind: Li\n",
+                  "a.yaml: line 1: items, and a kind that is no list: the file looks cut off");
+    expect_broken("apiVersion: v1\nitems:\n- kind: Node\n  metadata: {name: a}\nkind: List\n",
+                  "a.yaml: line 3: no apiVersion");
+    expect_broken("\n{\"items\": [], \"apiVersion\": \"v1\"}", "a.yaml: line 2: no kind");
+    expect_broken("[{\"kind\": \"Service\"}]", "a.yaml: line 1: no apiVersion");
+    expect_broken(SERVICE("a", 1) "---\napiVersion: v1\nkind: Service\nmetadata:\n",
+                  "a.yaml: line 7: the last object has no name: the file looks cut off");
 }
 END_TEST
 
@@ -311,10 +348,10 @@ START_TEST(test_bad_object)
                   "replace Service 2\n with Service default/a:-1\n with Service default/b:2\n"
                   "replace EndpointSlice 0\nreplace Node 0\n");
     expect_logged("a.yaml: Service default/a: spec.ports[0].port");
-    expect_loaded("kind: Service\nmetadata: {name: a}\n---\n" SERVICE("b", 2),
+    expect_loaded("apiVersion: v1\nkind: Service\n---\n" SERVICE("b", 2),
                   "replace Service 1\n with Service default/b:2\n"
                   "replace EndpointSlice 0\nreplace Node 0\n");
-    expect_logged("a.yaml: line 1: an object without kind or apiVersion is left out");
+    expect_logged("a.yaml: Service (no name): metadata");
 }
 END_TEST
 
@@ -325,7 +362,8 @@ START_TEST(test_selectors)
                   "{service.kubernetes.io/service-proxy-name: ''}}\n  spec: {clusterIP: 10.0.0.1, "
                   "ports: [{port: 1}]}\n- metadata: {name: b, labels: "
                   "{service.kubernetes.io/headless: ''}}\n  spec: {clusterIP: 10.0.0.1, ports: "
-                  "[{port: 1}]}\n---\nkind: EndpointSliceList\nitems:\n- metadata: {name: c, "
+                  "[{port: 1}]}\napiVersion: v1\n---\napiVersion: discovery.k8s.io/v1\nkind: "
+                  "EndpointSliceList\nitems:\n- metadata: {name: c, "
                   "labels: {service.kubernetes.io/headless: ''}}\n  addressType: IPv4\n- metadata: "
                   "{name: d, labels: {service.kubernetes.io/service-proxy-name: ''}}\n  "
                   "addressType: IPv4\n",
@@ -393,9 +431,153 @@ START_TEST(test_file_rewritten)
     expect_change("remove Service default/a\nput Service default/b:3\nput Service default/c:4\n");
     write_file("b.yaml", SERVICE("x", 1));
     expect_change("");
-    write_file("a.yaml", "");
+    write_file("a.yaml", "apiVersion: v1\nitems: []\nkind: List\n");
     expect_change("remove Service default/b\nremove Service default/c\n");
     expect_logged(NULL);
+}
+END_TEST
+
+START_TEST(test_file_emptied)
+{
+    write_file("a.yaml", SERVICE("a", 1));
+    follow(in_folder("a.yaml"));
+    write_file("a.yaml", "");
+    expect_change("");
+    expect_logged("a.yaml: the file is empty; what was loaded from it before is kept objects=1");
+    write_file("a.yaml", "# nothing but this\n");
+    expect_change("");
+    expect_logged("a.yaml: the file is empty");
+    write_file("a.yaml", SERVICE("a", 2));
+    expect_change("put Service default/a:2\n");
+    expect_logged(NULL);
+}
+END_TEST
+
+/* A Service and its slice as kubectl writes them, indented by @margin with a dash before each. */
+static char *kubectl_pair(int number, int endpoints, const char *margin)
+{
+    const char *dash = *margin ? "- " : "---\n";
+    char *ready = xstrdup("");
+    for (int i = 0; i < endpoints; i++) {
+        char *more = xasprintf("%s%s- addresses:\n%s  - 10.0.%d.%d\n%s  conditions:\n"
+                               "%s    ready: true\n",
+                               ready, margin, margin, number, i, margin, margin);
+        free(ready);
+        ready = more;
+    }
+    char *text = xasprintf(
+        "%sapiVersion: v1\n%skind: Service\n%smetadata:\n%s  name: web-%d\n%s  namespace: shop\n"
+        "%sspec:\n%s  clusterIP: 10.96.0.%d\n%s  ports:\n%s  - port: 80\n"
+        "%saddressType: IPv4\n%sapiVersion: discovery.k8s.io/v1\n%sendpoints:\n%s"
+        "%skind: EndpointSlice\n%smetadata:\n%s  labels:\n"
+        "%s    kubernetes.io/service-name: web-%d\n%s  name: web-%d\n%s  namespace: shop\n"
+        "%sports:\n%s- port: 8080\n",
+        dash, margin, margin, margin, number, margin, margin, margin, number, margin, margin, dash,
+        margin, margin, ready, margin, margin, margin, margin, number, margin, number, margin,
+        margin, margin);
+    free(ready);
+    return text;
+}
+
+static char *kubectl_list(int services, int endpoints)
+{
+    char *text = xstrdup("apiVersion: v1\nitems:\n");
+    for (int i = 0; i < services; i++) {
+        char *pair = kubectl_pair(i, endpoints, "  ");
+        char *more = xasprintf("%s%s", text, pair);
+        free(pair);
+        free(text);
+        text = more;
+    }
+    char *whole = xasprintf("%skind: List\nmetadata:\n  resourceVersion: \"\"\n", text);
+    free(text);
+    return whole;
+}
+
+/* The file a.yaml, which is followed, has just the first @length bytes of @text. */
+static void cut_file(const char *text, size_t length)
+{
+    char *part = xstrndup(text, length);
+    write_file("a.yaml", part);
+    free(part);
+    ev_run(loop, EVRUN_NOWAIT);
+}
+
+static size_t count(const char *text, const char *part)
+{
+    size_t n = 0;
+    for (const char *p = text; (p = strstr(p, part)) != NULL; p += strlen(part))
+        n++;
+    return n;
+}
+
+/* Cuts @text at @length: nothing changes, or all is there. */
+static void expect_cut_harmless(const char *text, size_t length, bool complete)
+{
+    size_t objects = count(text, "addressType") * 2;
+    cut_file(text, length);
+    ck_assert_msg(count(told, "\n") == (complete ? objects : 0) &&
+                      count(told, "put ") == count(told, "\n"),
+                  "cut at %zu: %s", length, told);
+    if (complete)
+        expect_logged(NULL);
+    else
+        expect_logged("; what was loaded from it before is kept");
+    clear_text(&told);
+}
+
+START_TEST(test_list_cut_at_lines)
+{
+    char *text = kubectl_list(10, 4);
+    const char *kind = strstr(text, "\nkind: List\n") + strlen("\nkind: List\n");
+    size_t cuts = 0;
+    write_file("a.yaml", text);
+    follow(in_folder("a.yaml"));
+    for (const char *p = text; *p; p = strchr(p, '\n') + 1, cuts++)
+        expect_cut_harmless(text, (size_t)(p - text), p >= kind);
+    ck_assert_uint_gt(cuts, 300);
+    free(text);
+}
+END_TEST
+
+/* Behind the kind of the list a cut may leave what is no YAML, which is as well. */
+START_TEST(test_list_cut_anywhere)
+{
+    char *text = kubectl_list(2, 1);
+    size_t end = (size_t)(strstr(text, "\nkind: List\n") - text) + strlen("\nkind: List");
+    write_file("a.yaml", text);
+    follow(in_folder("a.yaml"));
+    for (size_t length = 0; length < end; length++)
+        expect_cut_harmless(text, length, false);
+    expect_cut_harmless(text, end, true);
+    free(text);
+}
+END_TEST
+
+START_TEST(test_json_cut_anywhere)
+{
+    const char *text = "{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [{\"apiVersion\": "
+                       "\"v1\", \"kind\": \"Node\", \"metadata\": {\"name\": \"a\"}}]}";
+    write_file("a.yaml", text);
+    follow(in_folder("a.yaml"));
+    for (size_t length = 0; length < strlen(text); length++)
+        expect_cut_harmless(text, length, false);
+}
+END_TEST
+
+/* The last document is cut where it cannot be an EndpointSlice, or has no name. */
+START_TEST(test_documents_cut)
+{
+    char *text = kubectl_pair(1, 3, "");
+    size_t cuts = 0;
+    const char *from = strchr(strstr(text, "addressType"), '\n') + 1;
+    const char *to = strstr(from, "  name: ");
+    write_file("a.yaml", text);
+    follow(in_folder("a.yaml"));
+    for (const char *p = from; p <= to; p = strchr(p, '\n') + 1, cuts++)
+        expect_cut_harmless(text, (size_t)(p - text), false);
+    ck_assert_uint_gt(cuts, 15);
+    free(text);
 }
 END_TEST
 
@@ -617,33 +799,449 @@ START_TEST(test_configmap_key_goes)
     ck_assert_int_eq(mkdir(in_folder("..2"), 0700), 0);
     ck_assert_int_eq(symlink("..2", in_folder("..data_tmp")), 0);
     rename_file("..data_tmp", "..data");
+    expect_change("");
+    expect_logged("a.yaml: the link leads to no file; what was loaded from it is kept objects=1");
+    ck_assert_int_eq(unlink(in_folder("a.yaml")), 0); /* at last */
     expect_change("remove Service default/a\n");
+    expect_logged(NULL);
 }
 END_TEST
+
+/* ---- links to other folders ---- */
+
+static void make_folder(const char *name)
+{
+    ck_assert_int_eq(mkdir(in_folder(name), 0700), 0);
+}
+
+static void make_link(const char *to, const char *name)
+{
+    ck_assert_int_eq(symlink(to, in_folder(name)), 0);
+}
+
+static void remove_file(const char *name)
+{
+    ck_assert_int_eq(unlink(in_folder(name)), 0);
+}
+
+/* in/a.yaml is a link to out/a.txt, and @path is followed. */
+static void follow_link(const char *path)
+{
+    make_folder("in");
+    make_folder("out");
+    write_file("out/a.txt", SERVICE("a", 1));
+    make_link("../out/a.txt", "in/a.yaml");
+    follow(in_folder(path));
+}
+
+static void expect_target_followed(void)
+{
+    write_file("out/a.txt", SERVICE("a", 2));
+    expect_change("put Service default/a:2\n");
+    write_file("out/new", SERVICE("a", 3));
+    expect_change("");
+    rename_file("out/new", "out/a.txt");
+    expect_change("put Service default/a:3\n");
+    write_file("out/a.txt", SERVICE("a", 4));
+    expect_change("put Service default/a:4\n");
+    expect_logged(NULL);
+}
+
+static void expect_target_comes_back(void)
+{
+    remove_file("out/a.txt");
+    expect_change("");
+    expect_logged("a.yaml: the link leads to no file; what was loaded from it is kept objects=1");
+    write_file("out/other", "");
+    expect_change("");
+    int fd = open(in_folder("out/a.txt"), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    expect_change(""); /* not before it is closed */
+    write_fd(fd, SERVICE("a", 5));
+    close(fd);
+    expect_change("put Service default/a:5\n");
+    expect_logged(NULL);
+}
+
+START_TEST(test_link_file)
+{
+    follow_link("in/a.yaml");
+    expect_target_followed();
+    expect_target_comes_back();
+}
+END_TEST
+
+START_TEST(test_link_in_folder)
+{
+    follow_link("in");
+    expect_target_followed();
+    expect_target_comes_back();
+    remove_file("in/a.yaml");
+    expect_change("remove Service default/a\n");
+    write_file("out/a.txt", SERVICE("a", 6));
+    expect_change("");
+    expect_logged(NULL);
+}
+END_TEST
+
+/* Deleted and made again, but not yet closed. */
+START_TEST(test_link_target_made_again)
+{
+    follow_link("in");
+    remove_file("out/a.txt");
+    int fd = open(in_folder("out/a.txt"), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    write_fd(fd, SERVICE("b", 2));
+    expect_change("");
+    write_fd(fd, SERVICE("a", 2));
+    close(fd);
+    expect_change("put Service default/b:2\nput Service default/a:2\n");
+    expect_logged(NULL);
+}
+END_TEST
+
+/* A target that was never there, in folders that are not there either. */
+START_TEST(test_link_before_its_target)
+{
+    make_folder("in");
+    follow(in_folder("in"));
+    make_link("../later/still/a.txt", "in/a.yaml");
+    expect_change("");
+    expect_logged("a.yaml: the link leads to no file");
+    make_folder("later");
+    expect_change("");
+    make_folder("later/still");
+    expect_change("");
+    write_file("later/still/a.txt", SERVICE("a", 1));
+    expect_change("put Service default/a:1\n");
+    write_file("later/still/a.txt", SERVICE("a", 2));
+    expect_change("put Service default/a:2\n");
+    expect_logged(NULL);
+}
+END_TEST
+
+/* All at once: the folders are found on the way, and what was in them before they were watched. */
+START_TEST(test_link_target_comes_with_folders)
+{
+    make_folder("in");
+    make_link("../later/still/a.txt", "in/a.yaml");
+    write_file("in/b.yaml", SERVICE("b", 1));
+    struct error err = {0};
+    open_path(in_folder("in"));
+    clear_text(&told);
+    ck_assert_int_eq(manifests_follow(manifests, loop, &err), 0);
+    expect_change("");
+    expect_logged("a.yaml: the link leads to no file");
+    make_folder("later");
+    make_folder("later/still");
+    write_file("later/still/a.txt", SERVICE("a", 1));
+    expect_change("put Service default/a:1\n");
+    expect_logged(NULL);
+}
+END_TEST
+
+/* a.yaml -> current/a.yaml, current -> v1: each link of the chain may be switched. */
+START_TEST(test_link_chain)
+{
+    make_folder("in");
+    make_folder("v1");
+    make_folder("v2");
+    write_file("v1/a.yaml", SERVICE("a", 1));
+    write_file("v2/a.yaml", SERVICE("a", 2));
+    make_link("v1", "current");
+    make_link("../current/a.yaml", "in/a.yaml");
+    follow(in_folder("in"));
+    make_link("v2", "next");
+    rename_file("next", "current");
+    expect_change("put Service default/a:2\n");
+    write_file("v2/a.yaml", SERVICE("a", 3));
+    expect_change("put Service default/a:3\n");
+    write_file("v1/a.yaml", SERVICE("a", 4)); /* leads nowhere near any more */
+    expect_change("");
+    make_link(in_folder("v1/a.yaml"), "in/next");
+    rename_file("in/next", "in/a.yaml");
+    expect_change("put Service default/a:4\n");
+    write_file("v1/a.yaml", SERVICE("a", 5));
+    expect_change("put Service default/a:5\n");
+    expect_logged(NULL);
+}
+END_TEST
+
+/* The target's folder is replaced by another one. */
+START_TEST(test_link_target_folder_swapped)
+{
+    follow_link("in/a.yaml");
+    make_folder("new");
+    write_file("new/a.txt", SERVICE("a", 2));
+    rename_file("out", "old");
+    expect_change("");
+    expect_logged("a.yaml: the link leads to no file; what was loaded from it is kept");
+    rename_file("new", "out");
+    expect_change("put Service default/a:2\n");
+    write_file("old/a.txt", SERVICE("a", 3));
+    expect_change("");
+    expect_target_followed();
+}
+END_TEST
+
+START_TEST(test_link_within_the_folder)
+{
+    write_file("a.txt", SERVICE("a", 1));
+    make_link("a.txt", "a.yaml");
+    make_link("a.yaml", "b.yaml");
+    struct error err = {0};
+    open_path(folder);
+    clear_text(&told);
+    ck_assert_int_eq(manifests_follow(manifests, loop, &err), 0);
+    write_file("a.txt", SERVICE("a", 2));
+    expect_change("put Service default/a:2\n");
+    remove_file("a.yaml");
+    expect_change(""); /* b.yaml leads to nothing now, and has it from a.yaml */
+}
+END_TEST
+
+START_TEST(test_link_to_itself)
+{
+    write_file("b.yaml", SERVICE("b", 1));
+    follow(folder);
+    make_link("a.yaml", "a.yaml");
+    write_file("b.yaml", SERVICE("b", 2));
+    expect_change("put Service default/b:2\n");
+    expect_logged("a.yaml: ");
+    write_file("b.yaml", SERVICE("b", 3));
+    expect_change("put Service default/b:3\n");
+    expect_logged(NULL);
+}
+END_TEST
+
+/* ---- the folder itself ---- */
+
+static void follow_inner(const char *path)
+{
+    make_folder("in");
+    write_file("in/a.yaml", SERVICE("a", 1));
+    write_file("in/b.yaml", SERVICE("b", 1));
+    follow(in_folder(path));
+}
+
+static void expect_lost(void)
+{
+    expect_change("");
+    expect_logged("in: the folder is gone (No such file or directory); what was loaded from it is "
+                  "kept until it is back");
+}
 
 START_TEST(test_folder_moved)
 {
-    char *other = xasprintf("%s-moved", folder);
-    write_file("a.yaml", SERVICE("a", 1));
-    follow(folder);
-    ck_assert_int_eq(rename(folder, other), 0);
+    follow_inner("in");
+    rename_file("in", "old");
+    expect_lost();
+    write_file("old/a.yaml", SERVICE("a", 2));
+    remove_file("old/b.yaml");
     expect_change("");
-    expect_logged("the folder was deleted or moved");
-    ck_assert_int_eq(rename(other, folder), 0);
-    write_file("a.yaml", SERVICE("a", 2));
-    expect_change("");
-    free(other);
+    rename_file("old", "in");
+    expect_change("remove Service default/b\nput Service default/a:2\n");
+    write_file("in/c.yaml", SERVICE("c", 1));
+    expect_change("put Service default/c:1\n");
+    expect_logged(NULL);
 }
 END_TEST
 
-START_TEST(test_folder_deleted)
+START_TEST(test_folder_swapped)
 {
-    write_file("a.yaml", SERVICE("a", 1));
-    follow(folder);
-    ck_assert_int_eq(unlink(in_folder("a.yaml")), 0);
-    ck_assert_int_eq(rmdir(folder), 0);
+    follow_inner("in");
+    for (int i = 0; i < 2; i++) {
+        make_folder("new");
+        write_file("new/a.yaml", SERVICE("a", 2));
+        write_file("new/c.yaml", SERVICE("c", 2));
+        rename_file("in", i ? "older" : "old");
+        if (i == 0)
+            expect_lost();
+        rename_file("new", "in");
+        expect_change(i == 0 ? "remove Service default/b\nput Service default/a:2\n"
+                               "put Service default/c:2\n"
+                             : "put Service default/a:2\nput Service default/c:2\n");
+    }
+    write_file("old/a.yaml", SERVICE("a", 3));
     expect_change("");
-    expect_logged("the folder was deleted or moved");
+    write_file("in/a.yaml", SERVICE("a", 4));
+    expect_change("put Service default/a:4\n");
+    remove_file("in/c.yaml");
+    expect_change("remove Service default/c\n");
+    expect_logged(NULL);
+}
+END_TEST
+
+START_TEST(test_folder_swapped_file)
+{
+    follow_inner("in/a.yaml");
+    make_folder("new");
+    write_file("new/a.yaml", SERVICE("a", 2));
+    rename_file("in", "old");
+    expect_lost();
+    rename_file("new", "in");
+    expect_change("put Service default/a:2\n");
+    write_file("in/a.yaml", SERVICE("a", 3));
+    expect_change("put Service default/a:3\n");
+    expect_logged(NULL);
+}
+END_TEST
+
+/* The path is a link to a folder. */
+START_TEST(test_folder_link_switched)
+{
+    make_folder("v1");
+    make_folder("v2");
+    write_file("v1/a.yaml", SERVICE("a", 1));
+    write_file("v1/b.yaml", SERVICE("b", 1));
+    write_file("v2/a.yaml", SERVICE("a", 2));
+    make_link("v1", "in");
+    follow(in_folder("in"));
+    make_link("v2", "new");
+    rename_file("new", "in");
+    expect_change("remove Service default/b\nput Service default/a:2\n");
+    write_file("v1/a.yaml", SERVICE("a", 3));
+    expect_change("");
+    write_file("v2/a.yaml", SERVICE("a", 4));
+    expect_change("put Service default/a:4\n");
+    expect_logged(NULL);
+    remove_file("in");
+    expect_lost();
+    write_file("v2/a.yaml", SERVICE("a", 5));
+    remove_file("v1/a.yaml");
+    expect_change("");
+    make_link("v2", "in");
+    expect_change("put Service default/a:5\n");
+    expect_logged(NULL);
+}
+END_TEST
+
+/* Runs the loop until the sink is told something. */
+static void wait_for_change(void)
+{
+    while (!*told)
+        ev_run(loop, EVRUN_ONCE);
+}
+
+static void delete_inner(void)
+{
+    rename_file("in", "old"); /* files that are deleted one by one would go one by one */
+    remove_file("old/a.yaml");
+    remove_file("old/b.yaml");
+    ck_assert_int_eq(rmdir(in_folder("old")), 0);
+    expect_lost();
+}
+
+/* Made anew and filled file by file: what has not come yet is kept. */
+START_TEST(test_folder_made_again)
+{
+    follow_inner("in");
+    delete_inner();
+    make_folder("in");
+    expect_change("");
+    write_file("in/b.yaml", SERVICE("b", 2));
+    expect_change("put Service default/b:2\n");
+    write_file("in/c.yaml", SERVICE("c", 2));
+    expect_change("put Service default/c:2\n");
+    wait_for_change();
+    expect_change("remove Service default/a\n");
+    write_file("in/a.yaml", SERVICE("a", 3));
+    expect_change("put Service default/a:3\n");
+    expect_logged(NULL);
+}
+END_TEST
+
+/* What was in it before it was watched is taken in the end. */
+START_TEST(test_folder_made_again_with_files)
+{
+    follow_inner("in");
+    delete_inner();
+    make_folder("in");
+    write_file("in/a.yaml", SERVICE("a", 2));
+    expect_change("");
+    wait_for_change();
+    expect_change("remove Service default/b\nput Service default/a:2\n");
+    expect_logged(NULL);
+}
+END_TEST
+
+/* Deleted and made again before anything of it is seen. */
+START_TEST(test_folder_made_again_at_once)
+{
+    follow_inner("in");
+    remove_file("in/a.yaml");
+    remove_file("in/b.yaml");
+    ck_assert_int_eq(rmdir(in_folder("in")), 0);
+    make_folder("in");
+    write_file("in/a.yaml", SERVICE("a", 2));
+    expect_change("");
+    wait_for_change();
+    expect_change("remove Service default/b\nput Service default/a:2\n");
+    expect_logged(NULL);
+}
+END_TEST
+
+/* The folder goes while names of it are looked at: more events than are read at once. */
+START_TEST(test_folder_goes_meanwhile)
+{
+    follow_inner("in");
+    remove_file("in/a.yaml");
+    for (int i = 0; i < 3000; i++)
+        write_file(i % 2 ? "in/x.txt" : "in/y.txt", "");
+    rename_file("in", "old");
+    ev_run(loop, EVRUN_NOWAIT);
+    expect_told("");
+    expect_logged(NULL);
+    expect_lost();
+}
+END_TEST
+
+/* What held the folder goes, too. */
+START_TEST(test_folder_gone_with_its_parent)
+{
+    make_folder("out");
+    make_folder("out/in");
+    write_file("out/in/a.yaml", SERVICE("a", 1));
+    follow(in_folder("out/in"));
+    rename_file("out", "old");
+    expect_lost();
+    make_folder("new");
+    make_folder("new/in");
+    write_file("new/in/a.yaml", SERVICE("a", 2));
+    rename_file("new", "out");
+    expect_change("put Service default/a:2\n");
+    rename_file("out/in", "out/elsewhere");
+    expect_lost();
+    rename_file("out/elsewhere", "out/in");
+    write_file("out/in/a.yaml", SERVICE("a", 3));
+    expect_change("put Service default/a:3\n");
+    expect_logged(NULL);
+}
+END_TEST
+
+/* Said once, however much happens around the place where it was. */
+START_TEST(test_folder_lost_is_said_once)
+{
+    follow_inner("in");
+    rename_file("in", "old");
+    expect_lost();
+    write_file("in", "");
+    expect_change("");
+    remove_file("in");
+    expect_change("");
+    expect_logged(NULL);
+    rename_file("old", "in");
+    write_file("in/a.yaml", SERVICE("a", 2));
+    expect_change("put Service default/a:2\n");
+}
+END_TEST
+
+/* The names were those of the folder before. */
+START_TEST(test_folder_deletes_and_goes)
+{
+    follow_inner("in");
+    remove_file("in/a.yaml");
+    remove_file("in/b.yaml");
+    ck_assert_int_eq(rmdir(in_folder("in")), 0);
+    expect_lost();
 }
 END_TEST
 
@@ -764,11 +1362,14 @@ END_TEST
 
 static void add_tests(TCase *tcase)
 {
+    tcase_set_timeout(tcase, 30);
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, test_yaml_list);
     tcase_add_test(tcase, test_json_list);
     tcase_add_test(tcase, test_typed_lists);
     tcase_add_test(tcase, test_documents);
+    tcase_add_test(tcase, test_nothing);
+    tcase_add_test(tcase, test_incomplete);
     tcase_add_test(tcase, test_twice_in_a_file);
     tcase_add_test(tcase, test_bad_object);
     tcase_add_test(tcase, test_selectors);
@@ -776,6 +1377,11 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, test_folder);
     tcase_add_test(tcase, test_folder_with_broken_files);
     tcase_add_test(tcase, test_file_rewritten);
+    tcase_add_test(tcase, test_file_emptied);
+    tcase_add_test(tcase, test_list_cut_at_lines);
+    tcase_add_test(tcase, test_list_cut_anywhere);
+    tcase_add_test(tcase, test_json_cut_anywhere);
+    tcase_add_test(tcase, test_documents_cut);
     tcase_add_test(tcase, test_file_renamed_into_place);
     tcase_add_test(tcase, test_file_half_written);
     tcase_add_test(tcase, test_file_broken);
@@ -791,8 +1397,26 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, test_configmap_folder);
     tcase_add_test(tcase, test_configmap_file);
     tcase_add_test(tcase, test_configmap_key_goes);
+    tcase_add_test(tcase, test_link_file);
+    tcase_add_test(tcase, test_link_in_folder);
+    tcase_add_test(tcase, test_link_target_made_again);
+    tcase_add_test(tcase, test_link_before_its_target);
+    tcase_add_test(tcase, test_link_target_comes_with_folders);
+    tcase_add_test(tcase, test_link_chain);
+    tcase_add_test(tcase, test_link_target_folder_swapped);
+    tcase_add_test(tcase, test_link_within_the_folder);
+    tcase_add_test(tcase, test_link_to_itself);
     tcase_add_test(tcase, test_folder_moved);
-    tcase_add_test(tcase, test_folder_deleted);
+    tcase_add_test(tcase, test_folder_swapped);
+    tcase_add_test(tcase, test_folder_swapped_file);
+    tcase_add_test(tcase, test_folder_link_switched);
+    tcase_add_test(tcase, test_folder_made_again);
+    tcase_add_test(tcase, test_folder_made_again_with_files);
+    tcase_add_test(tcase, test_folder_made_again_at_once);
+    tcase_add_test(tcase, test_folder_goes_meanwhile);
+    tcase_add_test(tcase, test_folder_gone_with_its_parent);
+    tcase_add_test(tcase, test_folder_lost_is_said_once);
+    tcase_add_test(tcase, test_folder_deletes_and_goes);
     tcase_add_test(tcase, test_overflow);
     tcase_add_test(tcase, test_owner_at_first_load);
     tcase_add_test(tcase, test_owner_is_deleted);

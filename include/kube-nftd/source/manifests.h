@@ -3,15 +3,19 @@
  * with a leading dot are left out), followed by inotify.
  *
  * Contents are taken when a writer closes a file or moves one into place, so a change is not read
- * half-written; only at the start, and where all files are compared since events were lost or a
- * ConfigMap was switched, is a file taken as it is, and once more when its writer closes it. A file
- * that does not parse keeps what was loaded from it before. An object that
- * two files hold belongs to the file whose name sorts first; when that one drops it, the next file
- * is read again. Objects that the API server would keep from kube-proxy by its selectors are left
- * out.
+ * half-written; only at the start, and where all files are compared since names are not enough, is
+ * a file taken as it is, and once more when its writer closes it. A file that does not parse, or
+ * that looks like the first part of one (manifest_file.h), keeps what was loaded from it before. An
+ * object that two files hold belongs to the file whose name sorts first; when that one drops it,
+ * the next file is read again. Objects that the API server would keep from kube-proxy by its
+ * selectors are left out.
  *
- * What is followed is the folder: links in it that are replaced are noticed (so the kubelet
- * switches a ConfigMap), a change elsewhere of what a link points to is not.
+ * Links are followed, those in the way to @path too: what they lead to may be rewritten, replaced
+ * or missing for a while, and they may be switched (as the kubelet does with a ConfigMap). The
+ * folder may be replaced as a whole. While the folder, or what a link leads to, is away, what was
+ * loaded is kept. One that was made anew is compared with it when nothing has changed in it for two
+ * seconds, since it may be filled file by file. What is not noticed: another folder in the place of
+ * one that holds the folder of the files, two levels or more above it.
  */
 #ifndef KUBE_NFTD_SOURCE_MANIFESTS_H
 #define KUBE_NFTD_SOURCE_MANIFESTS_H
