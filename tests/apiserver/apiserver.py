@@ -89,8 +89,8 @@ class ApiServer:
         whole bodies and an orderly end of TLS. Objects can be changed meanwhile."""
         self.call(self._unlisten)
         if how == "clean":
-            self.close_watches("clean")
-            self.wait(lambda: not self.api.watches)
+            self.call(self._leave)
+            self.wait(self._watches_ended)
         for connection in tuple(self.connections):
             self.call(connection.close if how == "clean" else connection.abort)
         self.wait(lambda: not self.connections)
@@ -122,6 +122,9 @@ class ApiServer:
         return asyncio.StreamReaderProtocol(asyncio.StreamReader(), self._connected)
 
     async def _connected(self, reader, writer):
+        if not self._listener:  # it was in its TLS handshake
+            writer.transport.abort()
+            return
         await wire.serve_connection(reader, writer, self.flow, self.api.handle, self.requests,
                                     self.connections)
 
@@ -135,6 +138,16 @@ class ApiServer:
         if self._listener:
             self._listener.close()
         self._listener = None
+
+    def _leave(self):
+        """Clients watch again at once, on connections that are still open: they get no answer."""
+        for connection in self.connections:
+            connection.leave()
+
+    def _watches_ended(self):
+        """Ends also those that were asked for before, but are open only now."""
+        self.close_watches("clean")
+        return not self.api.watches
 
     # Objects
 

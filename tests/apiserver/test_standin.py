@@ -1,5 +1,6 @@
 """The stand-in answers as the recordings in data/ say a real server does, and its faults work."""
 
+import contextlib
 import dataclasses
 import gzip
 import json
@@ -7,6 +8,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import h2.events
@@ -573,6 +575,64 @@ def test_restart(server, how, fresh):
         event = json.loads(client.body())
     assert event["type"] == ("ERROR" if fresh else "ADDED")
     assert not fresh or event["object"]["code"] == 410
+
+
+def watch_again_and_again(client):
+    """What a client does whose watches end at once."""
+    with contextlib.suppress(OSError, EOFError, IndexError, ValueError):
+        while True:
+            watch = client.get(f"{SERVICES}?watch=true&timeoutSeconds=20")
+            if isinstance(client, Http1):
+                client.chunks()
+            else:
+                client.wait(watch)
+
+
+@pytest.mark.parametrize("protocol", [Http1, Http2])
+def test_a_clean_stop_opens_no_new_watches(server, protocol):
+    with protocol(server) as client:
+        thread = threading.Thread(target=watch_again_and_again, args=(client,))
+        thread.start()
+        for _ in range(3):
+            server.wait(lambda: server.api.watches)
+            server.close_watches("clean")
+        server.stop("clean")
+        thread.join(5)
+        assert not thread.is_alive()
+    assert not server.api.watches and not server.connections
+
+
+@pytest.mark.parametrize("protocol", [Http1, Http2])
+def test_a_clean_stop_after_half_an_event(server, protocol):
+    with protocol(server) as client:
+        version = server.store.version
+        client.get(f"{SERVICES}?watch=true&timeoutSeconds=20&resourceVersion={version}")
+        server.wait(lambda: server.api.watches)
+        server.close_watches("mid-event")
+        server.put(service())
+        with protocol(server) as other:
+            thread = threading.Thread(target=watch_again_and_again, args=(other,))
+            thread.start()
+            server.wait(lambda: server.open_watches())
+            server.stop("clean")
+            thread.join(5)
+            assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("how", ["reset", "abort", "close"])
+def test_nothing_is_sent_on_a_connection_that_was_ended(server, how):
+    with Http2(server) as client:
+        client.status(client.get(f"{SERVICES}?watch=true&timeoutSeconds=20"))
+        [connection] = server.connections
+
+        async def end_twice_and_send():
+            getattr(connection, how)()
+            connection.close()
+            with pytest.raises(ConnectionError):
+                await connection.flush()
+
+        server.call(end_twice_and_send)
+        server.wait(lambda: not server.connections)
 
 
 def test_stall(server):

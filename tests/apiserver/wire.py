@@ -130,9 +130,19 @@ class Connection:
         self.client_cert = names.get("commonName")
         self.tasks = {}
 
+    @property
+    def closing(self):
+        return self.writer.transport.is_closing()
+
+    async def send(self, data):
+        if self.closing:
+            raise ConnectionResetError("the connection was ended before")
+        self.writer.write(data)
+        await self.writer.drain()
+
     def reset(self):
         """Ends with a TCP reset: nothing that is still in a buffer arrives."""
-        if self.writer.transport.is_closing():
+        if self.closing:
             return
         raw = self.writer.get_extra_info("socket")
         with contextlib.suppress(OSError):
@@ -141,11 +151,13 @@ class Connection:
 
     def abort(self):
         """Ends like a killed process: no last chunk and no TLS close_notify."""
-        if not self.writer.transport.is_closing():
+        if not self.closing:
             self.writer.transport.abort()
 
     def close(self):
-        self.writer.close()
+        """Ends in order. A second close() of the transport would cut that short."""
+        if not self.closing:
+            self.writer.close()
 
     def logged(self, method, target, headers, protocol, stream):
         request = make_request(method, target, headers, protocol, self.number, stream,
@@ -167,14 +179,13 @@ class Connection:
         finally:
             for task in self.tasks.values():
                 task.cancel()
-            self.writer.close()
+            self.close()
 
 
 class Http1Exchange(Exchange):
     def __init__(self, request, flow, connection):
         super().__init__(request, flow)
         self.connection = connection
-        self.writer = connection.writer
         self.chunked = False
 
     async def _send_head(self, status, headers, whole):
@@ -183,25 +194,28 @@ class Http1Exchange(Exchange):
             headers = headers + [("Transfer-Encoding", "chunked")]
         lines = [f"HTTP/1.1 {status} {http.HTTPStatus(status).phrase}"]
         lines += [f"{name}: {value}" for name, value in headers]
-        self.writer.write("\r\n".join(lines).encode() + b"\r\n\r\n")
-        await self.writer.drain()
+        await self.connection.send("\r\n".join(lines).encode() + b"\r\n\r\n")
 
     async def _send(self, data):
         if self.chunked:
             data = b"%x\r\n%s\r\n" % (len(data), data)
-        self.writer.write(data)
-        await self.writer.drain()
+        await self.connection.send(data)
 
     async def _finish(self):
         if self.chunked:
-            self.writer.write(b"0\r\n\r\n")
-        await self.writer.drain()
+            await self.connection.send(b"0\r\n\r\n")
 
     def goodbye(self):
         """Over HTTP/1.1 the connection lives on, whatever the answer was."""
 
 
 class Http1Connection(Connection):
+    leaving = False
+
+    def leave(self):
+        """What is open goes on; a request that comes now gets no answer."""
+        self.leaving = True
+
     async def _serve(self):
         gone = asyncio.ensure_future(self.writer.wait_closed())
         gone.add_done_callback(lambda task: task.cancelled() or task.exception())
@@ -213,6 +227,8 @@ class Http1Connection(Connection):
             headers = {name.lower(): value.strip()
                        for name, _, value in (line.partition(":") for line in lines)}
             await self.reader.readexactly(int(headers.get("content-length", 0)))
+            if self.leaving:
+                return
             request = self.logged(method, target, headers, "HTTP/1.1", 0)
             task = asyncio.ensure_future(self.run(Http1Exchange(request, self.flow, self)))
             self.tasks["request"] = task
@@ -254,8 +270,7 @@ class Http2Connection(Connection):
         self.last = None  # the last stream that is served, once a GOAWAY is out
 
     async def flush(self):
-        self.writer.write(self.h2.data_to_send())
-        await self.writer.drain()
+        await self.send(self.h2.data_to_send())
 
     async def send_data(self, stream, data):
         while data:
@@ -271,16 +286,18 @@ class Http2Connection(Connection):
     def goodbye(self):
         """GOAWAY as after 401: open streams go on, new ones get no answer. Made by hand, since the
         library would end the connection for itself too."""
-        if self.last is not None:
+        if self.last is not None or self.closing:
             return
         self.last = self.h2.highest_inbound_stream_id
         self.writer.write(self.h2.data_to_send())
         self.writer.write(hyperframe.frame.GoAwayFrame(0, last_stream_id=self.last).serialize())
         asyncio.get_running_loop().call_later(GOODBYE, self._close_if_idle)
 
+    leave = goodbye
+
     def _close_if_idle(self):
         if not self.tasks:
-            self.writer.close()
+            self.close()
 
     async def _serve(self):
         self.h2.initiate_connection()
