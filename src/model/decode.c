@@ -6,6 +6,7 @@
 #include "kube-nftd/model/decode.h"
 
 #include "kube-nftd/base/intern.h"
+#include "kube-nftd/base/json.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -49,17 +50,10 @@ __attribute__((format(printf, 3, 4))) static int bad(struct decoder *d, const st
     return -1;
 }
 
-/* The value of @key, or NULL if it is absent or null, which mean the same everywhere in the API. */
-static const cJSON *member(const cJSON *object, const char *key)
-{
-    const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, key);
-    return cJSON_IsNull(value) ? NULL : value;
-}
-
 static int get_string(struct decoder *d, const cJSON *object, const struct path *up,
                       const char *key, const char **out)
 {
-    const cJSON *value = member(object, key);
+    const cJSON *value = json_member(object, key);
     *out = NULL;
     if (!value)
         return 0;
@@ -72,7 +66,7 @@ static int get_string(struct decoder *d, const cJSON *object, const struct path 
 static int get_container(struct decoder *d, const cJSON *object, const struct path *up,
                          const char *key, bool list, const cJSON **out)
 {
-    const cJSON *value = member(object, key);
+    const cJSON *value = json_member(object, key);
     *out = NULL;
     if (!value)
         return 0;
@@ -98,7 +92,7 @@ static int get_object(struct decoder *d, const cJSON *object, const struct path 
 static int get_port(struct decoder *d, const cJSON *object, const struct path *up, const char *key,
                     int min, uint16_t *out)
 {
-    const cJSON *value = member(object, key);
+    const cJSON *value = json_member(object, key);
     struct path path = {up, key, 0};
     *out = 0;
     if (!value)
@@ -127,7 +121,7 @@ static int get_protocol(struct decoder *d, const cJSON *object, const struct pat
 static int get_flag(struct decoder *d, const cJSON *object, const struct path *up, const char *key,
                     bool absent_means, uint8_t flag, uint8_t *flags)
 {
-    const cJSON *value = member(object, key);
+    const cJSON *value = json_member(object, key);
     if (value && !cJSON_IsBool(value))
         return bad(d, &(struct path){up, key, 0}, "not true or false");
     if (value ? cJSON_IsTrue(value) : absent_means)
@@ -263,7 +257,7 @@ static int service_created(struct decoder *d, const cJSON *json)
 {
     struct path metadata_path = {NULL, "metadata", 0};
     const char *text;
-    if (get_string(d, member(json, "metadata"), &metadata_path, "creationTimestamp", &text))
+    if (get_string(d, json_member(json, "metadata"), &metadata_path, "creationTimestamp", &text))
         return -1;
     d->out->service->created = INT64_MAX;
     if (!text)
@@ -303,7 +297,7 @@ static int slice_service(struct decoder *d, const cJSON *json)
     struct path metadata_path = {NULL, "metadata", 0}, labels_path = {&metadata_path, "labels", 0};
     const cJSON *labels;
     const char *name;
-    if (get_object(d, member(json, "metadata"), &metadata_path, "labels", &labels) ||
+    if (get_object(d, json_member(json, "metadata"), &metadata_path, "labels", &labels) ||
         get_string(d, labels, &labels_path, "kubernetes.io/service-name", &name))
         return -1;
     if (name && *name) {
@@ -431,7 +425,8 @@ static int decode_node(struct decoder *d, const cJSON *json)
     const cJSON *spec, *taints, *taint;
     const char *deletion, *key;
     node->id = xstrdup(d->out->id);
-    if (get_string(d, member(json, "metadata"), &metadata_path, "deletionTimestamp", &deletion) ||
+    if (get_string(d, json_member(json, "metadata"), &metadata_path, "deletionTimestamp",
+                   &deletion) ||
         get_object(d, json, NULL, "spec", &spec) ||
         get_list(d, spec, &spec_path, "taints", &taints))
         return -1;
@@ -473,7 +468,7 @@ int object_kind_of_list(const char *list_kind)
 /* The kind that the object says it is, @expected if it says nothing, -1 if it is none of ours. */
 static int kind_of(const cJSON *json, int expected)
 {
-    const cJSON *kind = member(json, "kind"), *version = member(json, "apiVersion");
+    const cJSON *kind = json_member(json, "kind"), *version = json_member(json, "apiVersion");
     if (!kind && !version)
         return expected;
     if (!kind || !version || !cJSON_IsString(kind) || !cJSON_IsString(version))

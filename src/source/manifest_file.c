@@ -6,6 +6,7 @@
 #include "kube-nftd/source/manifest_file.h"
 
 #include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base/json.h"
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/base/yaml.h"
 #include "kube-nftd/model/decode.h"
@@ -77,12 +78,6 @@ static enum manifest_result open_regular(struct reading *reading, struct stat *s
 
 /* ---- objects ---- */
 
-static const cJSON *member(const cJSON *object, const char *key)
-{
-    const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, key);
-    return cJSON_IsNull(value) ? NULL : value;
-}
-
 /* What the API server would keep from kube-proxy by its selectors (spec 1.1). */
 static bool is_selected(const cJSON *json, enum object_kind kind)
 {
@@ -90,7 +85,7 @@ static bool is_selected(const cJSON *json, enum object_kind kind)
         [KIND_SERVICE] = "service.kubernetes.io/service-proxy-name",
         [KIND_ENDPOINTSLICE] = "service.kubernetes.io/headless",
     };
-    const cJSON *labels = member(member(json, "metadata"), "labels");
+    const cJSON *labels = json_member(json_member(json, "metadata"), "labels");
     return !excluding[kind] || !cJSON_GetObjectItemCaseSensitive(labels, excluding[kind]);
 }
 
@@ -128,9 +123,9 @@ static int check_type(struct reading *reading, const cJSON *json, size_t line)
 {
     if (!cJSON_IsObject(json))
         return error_set(reading->err, "line %zu: not an object", line);
-    if (!cJSON_IsString(member(json, "kind")))
+    if (!cJSON_IsString(json_member(json, "kind")))
         return looks_cut(reading, line, "no kind");
-    if (!cJSON_IsString(member(json, "apiVersion")))
+    if (!cJSON_IsString(json_member(json, "apiVersion")))
         return looks_cut(reading, line, "no apiVersion");
     return 0;
 }
@@ -149,7 +144,7 @@ static int take_single(struct reading *reading, const cJSON *json, size_t line)
 /* The kind of items that do not say theirs, once a list. */
 static int learn_expected(struct reading *reading, const cJSON *envelope, size_t line)
 {
-    const cJSON *kind = member(envelope, "kind");
+    const cJSON *kind = json_member(envelope, "kind");
     if (reading->expected_known)
         return 0;
     if (!cJSON_IsString(kind))
@@ -169,7 +164,7 @@ static int take_item(struct reading *reading, const cJSON *json, const cJSON *en
 {
     if (!cJSON_IsObject(json))
         return error_set(reading->err, "line %zu: item %zu is not an object", line, reading->items);
-    if (member(json, "kind")) {
+    if (json_member(json, "kind")) {
         if (check_type(reading, json, line))
             return -1;
         take_object(reading, json, -1);
@@ -187,7 +182,7 @@ static int take_list(struct reading *reading, const cJSON *json, size_t line)
     static const char ending[] = "List";
     if (check_type(reading, json, line))
         return -1;
-    const char *kind = member(json, "kind")->valuestring;
+    const char *kind = json_member(json, "kind")->valuestring;
     size_t length = strlen(kind);
     if (length < strlen(ending) || strcmp(kind + length - strlen(ending), ending) != 0)
         return looks_cut(reading, line, "items, and a kind that is no list");
@@ -201,7 +196,7 @@ static int take_top(struct reading *reading, const cJSON *json, size_t line)
     const cJSON *element;
     reading->documents += !cJSON_IsNull(json);
     reading->unnamed = 0;
-    if (cJSON_IsObject(json) && cJSON_IsArray(member(json, "items")))
+    if (cJSON_IsObject(json) && cJSON_IsArray(json_member(json, "items")))
         return take_list(reading, json, line);
     if (!cJSON_IsArray(json))
         return take_single(reading, json, line);
@@ -279,7 +274,7 @@ static cJSON *parse_json(struct reading *reading, const char *text, size_t lengt
 static int take_json_item(struct reading *reading, const cJSON *json)
 {
     cJSON *envelope = NULL;
-    if (!member(json, "kind") && !reading->expected_known) {
+    if (!json_member(json, "kind") && !reading->expected_known) {
         char *text = json_cutter_envelope(reading->cutter);
         envelope = cJSON_Parse(text);
         free(text);
