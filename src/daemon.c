@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Wires the modules to one libev loop. Sources and servers put their own watchers into it; here
  * is the one place where changes are committed: a prepare watcher, run when the loop has nothing

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/config/options.h"
 #include "kube-nftd/daemon.h"

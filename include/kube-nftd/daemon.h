@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The commands that need the loop: the daemon itself and --dump-rules. */
 #ifndef KUBE_NFTD_DAEMON_H
 #define KUBE_NFTD_DAEMON_H

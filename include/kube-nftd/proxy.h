@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The pipeline: sink -> caches -> policy -> rulesets -> kernel. Sources feed it; main decides when
  * it commits. Knows no loop and no HTTP.

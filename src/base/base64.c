@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/base/base64.h"
 
 #include "kube-nftd/base/alloc.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * From libyaml's events to cJSON trees, by recursion over the nodes (at most MAX_DEPTH deep). Each
  * build_ function is entered with the first event of its node in reader.event and left with the

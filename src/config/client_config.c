@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Decides where the server and the credentials come from: the kubeconfig, --master, or the service
  * account that a pod finds mounted. Files of tokens and certificates are only named here; they are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Reads a kubeconfig: current-context names a context, that names a cluster and a user, and the
  * fields of these two are what is wanted. Only the entries so chosen are judged; what others in

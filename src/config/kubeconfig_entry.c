@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The fields of a cluster and of a user. Those that are simply copied are in two tables; what must
  * fit together is checked behind them. A field of the wrong type is an error and never a guess.

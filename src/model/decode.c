@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What is said of a bad field: "Service shop/web: spec.ports[1].port: 70000 is not
  * within 1..65535". The way to a field is a chain of struct path on the stack, turned into text

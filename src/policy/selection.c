@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/policy/selection.h"
 
 bool endpoint_is_ready(const struct endpoint *endpoint)

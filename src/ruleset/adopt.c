@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Reading a table back: at the start, when one may be there from an earlier run, and after a
  * failed commit, when nothing is sure.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Frontends, slots and backends as the bytes that the kernel's maps hold. */
 #include "kube-nftd/ruleset/record.h"
 

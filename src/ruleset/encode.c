@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The difference between wanted and kernel as messages, in an order that is right even if the
  * batch has to be cut: what a packet finds by a count is always there.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The phrases that rules are made of: each has its nft text and the function that adds its
  * expressions. A rule is read from left to right; at each place the first phrase that fits is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * "type ipv4_addr . inet_proto : classid" as the numbers that the kernel and nft want.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The files of nft-templates/, inside the binary. template.c says what they are for. */
     .section .rodata
     .global nft_template_base

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Whether a table's rules are the ones that the templates make. Compared is what every kernel
  * gives back alike: the chain of each rule and the kinds of its expressions, in their order. That

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What is answered on the health address and on the health check node ports, and which of these
  * ports are open. Answers are made from the facts of the moment they are asked for, so there is

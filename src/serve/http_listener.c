@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * libmicrohttpd on libev. The library keeps its sockets in an epoll set of its own; that set's
  * descriptor is watched like any other socket, and its next timeout is one timer. Nothing here

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What libcurl is told about the way to the API server. Errors in certificates and keys show when
  * a connection is made, not here: the files may be mended while the daemon runs.

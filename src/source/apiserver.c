@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * libcurl's multi interface on libev: curl says which descriptors and which time it waits for
  * (on_socket, on_timeout), libev says when they are due, and curl_multi_socket_action() does the

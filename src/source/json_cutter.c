@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A scanner, not a parser: it knows strings, brackets and depth, finds where values end, and
  * leaves what is inside them to whoever parses them.

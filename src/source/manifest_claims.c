@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A claim is one object that is held by somebody: its owner and, seldom, others that wait for it.
  * The objects themselves are not kept. So when an owner drops its object, the heir must be read

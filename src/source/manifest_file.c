@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The file is read in blocks, never mapped (a mapping of a file that is cut short kills its
  * reader) and never held whole: both parsers give out object by object, and only the decoded

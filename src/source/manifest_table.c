@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What is said about a file only says that there is something to look at; what is there then
  * decides. One exception: a file that was deleted or moved away and is there again is not read,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Paths are resolved here part by part, as the kernel does it. A name on the way matters where it
  * is a link, where it is missing and where it is the last: it is a spot, in a place (a folder that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Strings together a folder, a table of its files and a watch. The watch says which names changed,
  * and the table reads them. Where names are not enough (a link leads elsewhere now, the folder is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * List and watch of one collection, for ever (spec 10.2).
  *

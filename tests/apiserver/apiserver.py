@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-or-later
 """A stand-in for kube-apiserver: Services, EndpointSlices, ServiceCIDRs and Nodes over TLS.
 
 In a test:

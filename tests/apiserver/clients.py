@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Small clients that see what a library hides: header order, chunk sizes, frames."""
 
 import dataclasses

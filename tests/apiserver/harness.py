@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Runs the real daemon against the stand-in, in a network namespace, and reads its tables.
 
 The daemon is $KUBE_NFTD, or build/kube-nftd of this tree.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Certificates and kubeconfig files for the tests, made with the openssl command."""
 
 import base64

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The objects of the stand-in API server: one global resourceVersion, a bounded history of changes,
 and selectors. Knows nothing of HTTP, and is used from one thread only.
 

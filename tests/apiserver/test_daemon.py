@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The daemon against the stand-in API server: list, watch, and all that goes wrong with them."""
 
 import os

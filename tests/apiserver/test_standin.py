@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The stand-in answers as the recordings in data/ say a real server does, and its faults work."""
 
 import contextlib

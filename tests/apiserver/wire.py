@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """HTTP/1.1 and HTTP/2 under the stand-in API server, framed as the real one frames them.
 
 A connection reads requests and starts a task for each; the task answers through an Exchange, which

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What a first programming and a single change cost, beside what the kernel alone takes for the
  * same elements sent by the same writer. Prints figures and ratios; judges nothing.

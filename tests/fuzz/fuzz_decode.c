@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Any JSON is an object, none of ours, or bad with an error and no payload. */
 #include "kube-nftd/model/decode.h"
 

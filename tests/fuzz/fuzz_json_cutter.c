@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* However a text is cut into pieces, the cutter gives out the same values. */
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/vec.h"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Real kernel, real packets: every test here runs in namespaces that the test process makes for itself."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Running kube-nftd, and reading what it put into the kernel."""
 
 import http.client

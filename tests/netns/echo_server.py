@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Answers every request with its own name: what runs in a pod.
 
     echo_server.py NAME PORT...

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """A small network in namespaces of its own: a node with pods, a client, and the world outside.
 
         client 192.0.2.10 ----+                 +---- pod "a" 10.244.0.11

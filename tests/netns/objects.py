@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """API objects as kubectl writes them, and the folder of manifests that the daemon follows."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The words that tests and the demo are written in: a proxied node, its services, traffic."""
 
 import collections

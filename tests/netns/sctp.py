@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """SCTP by hand, over raw sockets: what it takes to open an association and to exchange messages on it.
 
 The kernels that tests run on often have no SCTP sockets, but they all route, track and translate SCTP

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """The command line: what is refused and how, what is printed where, --cleanup, signals."""
 
 import signal

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """ClusterIP services seen from clients: who answers, and what happens to traffic when things change."""
 
 import contextlib

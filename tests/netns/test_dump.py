@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """--dump-rules and netlink say the same: the dump, loaded by stock nft into one namespace, and what the
 daemon programs into another list identically."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """What balancers and probes see: healthCheckNodePort, /healthz and /livez."""
 
 import json

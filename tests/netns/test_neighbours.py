@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Tables of other programs beside ours: nobody gets in anybody's way."""
 
 import re

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "fake_kernel.h"
 
 #include "kube-nftd/base/hash.h"

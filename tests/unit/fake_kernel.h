@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * nf_tables without a kernel. A program with fake_kernel.c in it gets these nft_socket_*() instead
  * of those of src/netlink/nft_socket.c. They take the real netlink messages apart and apply them to

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Transactions and what the kernel says to them, for two tests: that of the real socket shows that
  * the kernel is like this, that of the fake kernel shows that it is like the kernel.

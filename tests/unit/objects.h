@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * API objects from words and back, so that a test reads as a table.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Batches as bytes: which messages, how elements share them, where they may be cut. */
 #include "unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/model/decode.h"
 
 #include "kube-nftd/base/intern.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The table as text. That nft loads it, and makes of it what the daemon programs, is for the netns
  * tests; here it is what stands where. */
 #include "unit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Keys and values of the maps, as bytes. */
 #include "unit.h"
 

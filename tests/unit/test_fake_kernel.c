@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* That the fake kernel refuses what the kernel refuses, and ends tests that break its rules. */
 #include "unit.h"
 

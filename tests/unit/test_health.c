@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The health servers over real sockets. The test runs the loop and is the client too, in one
  * thread: connecting to a listening socket of this machine needs no help from the server.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Files in a folder of their own and a sink that writes down what it is told. inotify queues an
  * event before the call that made it returns, so running the loop without waiting sees everything.

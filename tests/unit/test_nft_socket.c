@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The netlink socket and the kernel's nf_tables, in a user and network namespace of each test's
  * own: no privileges are needed, and nothing of the machine is touched.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The pipeline as a whole: objects in at the sink, transactions out at a kernel in memory. */
 #include "kube-nftd/proxy.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The reflector against a scripted server: this file defines the functions of apiserver.h itself,
  * and the two of libev that the reflector calls, so that the test plays server and clock.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The table of one family against a kernel in memory, which checks after each transaction what
  * packets rely on (fake_kernel.h). Here: that it holds what is wanted, that no more is sent than

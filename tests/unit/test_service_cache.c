@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/cache/service_cache.h"
 
 #include "objects.h"

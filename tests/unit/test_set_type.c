@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Types, lengths and user data of the sets. The bytes are those that nft 1.0.6 writes for the same
  * declarations: with others, some version of nft cannot list the table or crashes.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Which backend goes into which slot: worked examples, and what must hold for any input. */
 #include "unit.h"
 

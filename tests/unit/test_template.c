@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The templates: what is read from them, what is refused and where, and that each of their rules
  * is made of phrases that are known. */
 #include "unit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What every unit test file shares: a suite of one test case, run by main(). */
 #ifndef KUBE_NFTD_TESTS_UNIT_H
 #define KUBE_NFTD_TESTS_UNIT_H

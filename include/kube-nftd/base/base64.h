@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Base64 as kubeconfigs have it. */
 #ifndef KUBE_NFTD_BASE_BASE64_H
 #define KUBE_NFTD_BASE_BASE64_H

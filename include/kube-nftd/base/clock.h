@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Time, in seconds as double. */
 #ifndef KUBE_NFTD_BASE_CLOCK_H
 #define KUBE_NFTD_BASE_CLOCK_H

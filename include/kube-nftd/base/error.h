@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * One shape for failures: a function that can fail returns 0 or -1 and takes a struct error.
  * On success it leaves the error alone; on failure it puts a text there, made where the facts

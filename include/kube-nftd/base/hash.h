@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* uthash, with a failed allocation going the way of every other one (base/alloc.h). */
 #ifndef KUBE_NFTD_BASE_HASH_H
 #define KUBE_NFTD_BASE_HASH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * One copy of each string that very many objects repeat (node names). Two interned strings are
  * equal exactly if their pointers are. Counted: each intern() is paid back by one intern_release().

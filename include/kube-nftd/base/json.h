@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What cJSON lacks. */
 #ifndef KUBE_NFTD_BASE_JSON_H
 #define KUBE_NFTD_BASE_JSON_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A growing array. Declare with VEC(type), start zeroed, release with vec_free (which does not
  * free what the elements own).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* YAML (by libyaml) as cJSON trees, so that everything behind it knows one form only. */
 #ifndef KUBE_NFTD_BASE_YAML_H
 #define KUBE_NFTD_BASE_YAML_H

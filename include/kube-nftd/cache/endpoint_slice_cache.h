@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * EndpointSliceCache: the slices of all Services, merged and without duplicates per service port
  * (spec 2, KEP-752).

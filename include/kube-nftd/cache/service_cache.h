@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The Services that are known, by id. Owns them. */
 #ifndef KUBE_NFTD_CACHE_SERVICE_CACHE_H
 #define KUBE_NFTD_CACHE_SERVICE_CACHE_H

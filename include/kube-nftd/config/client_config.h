@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* How to reach the API server: from a kubeconfig, --master, or the pod's service account
  * (spec 8.4). */
 #ifndef KUBE_NFTD_CONFIG_CLIENT_CONFIG_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What a cluster or a user of a kubeconfig says, and which entry an error is about. */
 #ifndef KUBE_NFTD_CONFIG_KUBECONFIG_ENTRY_H
 #define KUBE_NFTD_CONFIG_KUBECONFIG_ENTRY_H

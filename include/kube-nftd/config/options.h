@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The command line. */
 #ifndef KUBE_NFTD_CONFIG_OPTIONS_H
 #define KUBE_NFTD_CONFIG_OPTIONS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The address of an API server as people write it. */
 #ifndef KUBE_NFTD_CONFIG_SERVER_URL_H
 #define KUBE_NFTD_CONFIG_SERVER_URL_H

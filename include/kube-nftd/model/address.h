@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* IP addresses, families and protocols, as plain values. */
 #ifndef KUBE_NFTD_MODEL_ADDRESS_H
 #define KUBE_NFTD_MODEL_ADDRESS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* JSON objects of the API into typed ones. The only part of the model that knows cJSON. */
 #ifndef KUBE_NFTD_MODEL_DECODE_H
 #define KUBE_NFTD_MODEL_DECODE_H

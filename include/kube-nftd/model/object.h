@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Typed API objects: just the fields of Service, EndpointSlice and Node that are used (spec,
  * section 1). Plain structs; decode.h makes them from JSON, object_clear() frees them.

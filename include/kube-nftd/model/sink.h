@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Where sources hand their objects on: the one arrow from source to cache. A source knows nothing
  * of who is behind it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A batch of nf_tables messages for one table, which the kernel takes as one transaction.
  * Knows nftables, not Kubernetes. Messages are written straight into one growing buffer; the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The one netlink socket to nf_tables: sends batches, reads tables back. The kernel works on a
  * batch inside the send, so its answers are there when the send returns; nothing here waits.

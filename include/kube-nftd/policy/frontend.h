@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Frontends and backends as plain values: what policy decides and ruleset programs. */
 #ifndef KUBE_NFTD_POLICY_FRONTEND_H
 #define KUBE_NFTD_POLICY_FRONTEND_H

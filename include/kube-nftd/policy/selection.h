@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Which endpoints of a service port take new connections (spec 3, KEP-1669). Pure functions over
  * plain values: no cache, no clock, no kernel.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A layout (template.h) as netlink messages: sets and maps from their declarations, rules from
  * the phrases that they are made of.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What src/ruleset's files share: a table and its frontends, wanted and in the kernel. */
 #ifndef KUBE_NFTD_RULESET_RECORD_H
 #define KUBE_NFTD_RULESET_RECORD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The table of one family: what it shall hold, what the kernel is known to hold, and the batches
  * that make the one into the other.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The templates in nft-templates/: the table's shape in nft syntax. They are read once into a
  * struct layout, which is both printed (dump.h) and turned into netlink messages (program.h):

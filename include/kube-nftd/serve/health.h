@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What balancers and probes ask over HTTP (libmicrohttpd inside the libev loop):
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * One listening socket that answers HTTP: libmicrohttpd inside the libev loop, without threads.
  * Any method is taken and request bodies are thrown away. Connections, their memory, their

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The way to the API server, in libcurl's terms: address, TLS, proxy, time limits of connections.
  * Part of apiserver.c; no other file knows curl.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What the API server says when it refuses something: a Status object, or plain text (spec 10.3).
  */
 #ifndef KUBE_NFTD_SOURCE_API_STATUS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * GET requests to the API server, several at once over one connection where HTTP/2 is offered:
  * libcurl's multi interface on the libev loop. Knows TLS and tokens, not objects.

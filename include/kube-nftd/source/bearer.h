@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The bearer token to show to the API server, perhaps from a file that is replaced in place. */
 #ifndef KUBE_NFTD_SOURCE_BEARER_H
 #define KUBE_NFTD_SOURCE_BEARER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What is asked of the API server (spec 1.1 and 10.1): the paths of lists and watches. */
 #ifndef KUBE_NFTD_SOURCE_COLLECTION_H
 #define KUBE_NFTD_SOURCE_COLLECTION_H

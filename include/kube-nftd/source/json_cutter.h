@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Cuts a stream of JSON into values as the bytes arrive, however they are cut, so that a long
  * list or an endless watch is decoded object by object and never held whole.

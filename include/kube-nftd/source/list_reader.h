@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Collects the objects of a list over its pages, as the bytes come. Nothing of it is of use before
  * the last page is whole.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Which manifest file an object belongs to, when several hold it: the one whose name sorts first.
  * Turns the contents of files into what a sink is told. Knows names, not the file system.

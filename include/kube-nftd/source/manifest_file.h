@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Reads the objects of one manifest file: YAML or JSON, single objects, documents or Lists.
  *

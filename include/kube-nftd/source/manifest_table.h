@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The manifest files that are known: what was loaded from each, and what is to be done about it.
  * Reads them and tells their objects to a sink. What is to be done is collected and done at once,

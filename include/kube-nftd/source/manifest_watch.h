@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * An inotify watch of one folder that holds on to it by its path: it notices files by name, and
  * beside that every change of what the path of the folder, or a link in it, leads to.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Objects from a file or a folder of files (*.yaml, *.yml, *.json; not below subfolders, names
  * with a leading dot are left out), followed by inotify.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Keeps a sink true to one collection of the API server: list, then watch, for ever (spec 10).
  * One explicit state machine a collection; reflector_enter() is the only place that changes state.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Says what is wrong with requests of one kind when it changes, not at each try. */
 #ifndef KUBE_NFTD_SOURCE_TROUBLE_H
 #define KUBE_NFTD_SOURCE_TROUBLE_H
