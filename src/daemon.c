@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Wires the modules to one libev loop. Sources and servers put their own watchers into it; here
- * is the one place where changes are committed: a prepare watcher, run when the loop has nothing
- * left to read, so that a burst is one transaction and a lone change waits for nothing.
+ * is the one place where changes are committed: a prepare watcher, run once a turn just before the
+ * loop would sleep, so that a burst is one transaction and a lone change waits for nothing.
  */
 #include "kube-nftd/daemon.h"
 
