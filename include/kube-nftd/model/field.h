@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Reading the fields of one object, for the decoders in src/model. Absent and null are the same.
+ *
+ * What is said of a bad field: "Service shop/web: spec.ports[1].port: 70000 is not
+ * within 1..65535". The way to a field is a chain of struct field_path on the stack, turned into
+ * text only for an error. All functions return 0, or -1 with that error.
+ */
+#ifndef KUBE_NFTD_MODEL_FIELD_H
+#define KUBE_NFTD_MODEL_FIELD_H
+
+#include "kube-nftd/base/error.h"
+#include "kube-nftd/model/object.h"
+
+#include <cjson/cJSON.h>
+
+struct field_path {
+    const struct field_path *up;
+    const char *key; /* NULL: the element @index of a list */
+    int index;
+};
+
+/* One object that is being decoded; its kind and id are there already. */
+struct decoder {
+    struct object *out;
+    struct error *err;
+};
+
+/** Says what is wrong with a field. Always -1. */
+int field_bad(struct decoder *d, const struct field_path *path, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/** A string, borrowed from the JSON; NULL if it is absent. */
+int field_string(struct decoder *d, const cJSON *object, const struct field_path *up,
+                 const char *key, const char **out);
+
+/** A list or an object, borrowed; NULL if it is absent. */
+int field_list(struct decoder *d, const cJSON *object, const struct field_path *up, const char *key,
+               const cJSON **out);
+int field_object(struct decoder *d, const cJSON *object, const struct field_path *up,
+                 const char *key, const cJSON **out);
+
+/** A port number. @min is 1 where it must be there, 0 where absent means 0. */
+int field_port(struct decoder *d, const cJSON *object, const struct field_path *up, const char *key,
+               int min, uint16_t *out);
+
+/** The IP protocol number of "protocol"; TCP if it is absent. */
+int field_protocol(struct decoder *d, const cJSON *object, const struct field_path *up,
+                   uint8_t *out);
+
+/** Sets @flag in @flags if the boolean is true, or absent and @absent_means. */
+int field_flag(struct decoder *d, const cJSON *object, const struct field_path *up, const char *key,
+               bool absent_means, uint8_t flag, uint8_t *flags);
+
+/** One decoder a kind: fills in the payload of d->out. On -1 the payload may be half filled in. */
+int decode_service(struct decoder *d, const cJSON *json);
+int decode_endpoint_slice(struct decoder *d, const cJSON *json);
+int decode_node(struct decoder *d, const cJSON *json);
+
+#endif
