@@ -5,6 +5,7 @@
  */
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/ruleset/record.h"
+#include "kube-nftd/ruleset/slots.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -15,6 +16,8 @@
 struct adoption {
     struct ruleset *ruleset;
     size_t elements;
+    bool torn;    /* an element came twice: the kernel was moving them to a larger table, and may
+                     have left out others as well */
     bool foreign; /* an element that we cannot have written: make the table anew */
 };
 
@@ -70,10 +73,12 @@ static void on_pick(void *ctx, const uint8_t *key, size_t key_length, const uint
         return;
     }
     memcpy(&value, key, sizeof(value));
-    if (value != 0 && value <= MAX_BACKENDS)
-        ruleset_note_pick(a->ruleset, value);
-    else
+    if (value == 0 || value > MAX_BACKENDS) {
         a->foreign = true;
+        return;
+    }
+    a->torn = a->torn || ruleset_knows_pick(a->ruleset, value);
+    ruleset_note_pick(a->ruleset, value);
 }
 
 static void on_service(void *ctx, const uint8_t *key, size_t key_length, const uint8_t *data,
@@ -88,7 +93,9 @@ static void on_service(void *ctx, const uint8_t *key, size_t key_length, const u
         return;
     }
     memcpy(&value, data, sizeof(value));
-    record_of_key(a, &frontend)->service = value;
+    struct record *record = record_of_key(a, &frontend);
+    a->torn = a->torn || record->service != 0;
+    record->service = value;
     a->foreign = a->foreign || value == 0;
 }
 
@@ -99,10 +106,13 @@ static void on_reject(void *ctx, const uint8_t *key, size_t key_length, const ui
     struct frontend frontend;
     (void)data;
     (void)data_length;
-    if (frontend_of_key(a->ruleset->family, key, key_length, &frontend))
-        record_of_key(a, &frontend)->rejected = true;
-    else
+    if (!frontend_of_key(a->ruleset->family, key, key_length, &frontend)) {
         a->foreign = true;
+        return;
+    }
+    struct record *record = record_of_key(a, &frontend);
+    a->torn = a->torn || record->rejected;
+    record->rejected = true;
 }
 
 static void on_endpoint(void *ctx, const uint8_t *key, size_t key_length, const uint8_t *data,
@@ -124,6 +134,7 @@ static void on_endpoint(void *ctx, const uint8_t *key, size_t key_length, const 
                (slot + 1 - record->n_slots) * sizeof(*record->slots));
         record->n_slots = slot + 1;
     }
+    a->torn = a->torn || !slot_is_empty(&record->slots[slot]);
     record->slots[slot] = backend;
 }
 
@@ -140,7 +151,7 @@ static int read_back(struct adoption *a, struct nft_socket *socket, struct error
         if (nft_socket_read_elements(socket, a->ruleset->family, RULESET_TABLE, parts[i].name,
                                      parts[i].fn, a, err))
             return -1;
-    return 0;
+    return a->torn ? error_set(err, "the kernel gave elements twice") : 0;
 }
 
 /* What is found at the start is worth a line; what is found after a failure, while it lasts, not.

@@ -75,6 +75,7 @@ static struct {
     enum fake_fault fault;
     unsigned reads_before, reads_refused;
     bool tables_refused;
+    unsigned reads_torn;
     void (*intrude)(void);
     bool tolerant;
     const char *violation;
@@ -671,8 +672,16 @@ int nft_socket_read_elements(struct nft_socket *s, enum family family, const cha
     size_t n = HASH_COUNT(set->elements), shown = refused ? n / 2 : n;
     const struct element *e =
         n ? ELMT_FROM_HH(set->elements->hh.tbl, set->elements->hh.tbl->tail) : NULL;
+    const struct element *twice = kernel.reads_torn > 0 && shown > 0 ? e : NULL;
+    if (twice && shown > 1)
+        shown--;
     for (size_t i = 0; i < shown; i++, e = e->hh.prev)
         fn(ctx, e->key, e->key_length, e->data_length ? e->data : NULL, e->data_length);
+    if (twice) {
+        fn(ctx, twice->key, twice->key_length, twice->data_length ? twice->data : NULL,
+           twice->data_length);
+        kernel.reads_torn--;
+    }
     if (refused && kernel.intrude)
         kernel.intrude();
     if (refused)
@@ -725,6 +734,11 @@ bool fake_kernel_spare(void)
     bool due = kernel.fail_in > 0 || kernel.reads_refused > 0;
     kernel.fail_in = kernel.reads_refused = kernel.reads_before = 0;
     return due;
+}
+
+void fake_kernel_tear_reads(unsigned n)
+{
+    kernel.reads_torn = n;
 }
 
 void fake_kernel_refuse_reads(unsigned nth, unsigned n, bool tables)

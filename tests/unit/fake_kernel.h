@@ -50,6 +50,10 @@ bool fake_kernel_spare(void);
  * table too if @tables. */
 void fake_kernel_refuse_reads(unsigned nth, unsigned n, bool tables);
 
+/** The next @n reads of sets that have elements give one of them twice and leave one out, as the
+ * kernel may while it moves them to a larger hash table. */
+void fake_kernel_tear_reads(unsigned n);
+
 /** What another program does to the table during each read that is refused; NULL for nothing. */
 void fake_kernel_while_refusing(void (*intrude)(void));
 

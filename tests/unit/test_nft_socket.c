@@ -314,7 +314,6 @@ static void mark(void *ctx, const uint8_t *key, size_t key_length, const uint8_t
     ck_assert_uint_eq(data_length, 20);
     memcpy(&number, key + 4, sizeof(number));
     ck_assert_mem_eq(key + 4, data + 4, sizeof(number));
-    ck_assert_uint_eq(marks[number], 0);
     marks[number] = 1;
 }
 
@@ -329,10 +328,13 @@ START_TEST(a_batch_larger_than_the_send_buffer_is_cut)
     nft_batch_finish(&batch);
     commit();
     ck_assert_int_eq(cuts_logged, 1);
+    /* While the kernel moves so many elements to a larger hash table, an answer may have some
+     * twice and lack others. */
     uint8_t *marks = xcalloc(n, 1);
-    ck_assert_int_eq(nft_socket_read_elements(sock, FAMILY_IPV6, RULESET_TABLE, MAP_ENDPOINTS, mark,
-                                              marks, &err),
-                     0);
+    for (int tries = 0; tries < 20 && memchr(marks, 0, n); tries++)
+        ck_assert_int_eq(nft_socket_read_elements(sock, FAMILY_IPV6, RULESET_TABLE, MAP_ENDPOINTS,
+                                                  mark, marks, &err),
+                         0);
     for (uint32_t i = 0; i < n; i++)
         ck_assert_msg(marks[i], "element %u did not arrive", i);
     free(marks);

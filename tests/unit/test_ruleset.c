@@ -997,6 +997,20 @@ START_TEST(a_table_that_changes_is_read_again)
 }
 END_TEST
 
+/* Picks, services, rejects and endpoints have elements: a try is four reads. */
+START_TEST(a_torn_answer_is_read_again)
+{
+    begin(_i % FAMILY_COUNT);
+    want_some();
+    commit();
+    restart();
+    want_some();
+    fake_kernel_tear_reads(1 + (unsigned)_i / FAMILY_COUNT);
+    commit_sends(0, 0);
+    check_some();
+}
+END_TEST
+
 static void take_a_slot(void)
 {
     uint8_t key[KEY_SIZE];
@@ -1417,6 +1431,7 @@ static void add_tests(TCase *tcase)
     EACH_FAMILY(the_table_goes_away);
     EACH_FAMILY(an_element_goes_away);
     EACH_FAMILY(a_table_that_changes_is_read_again);
+    tcase_add_loop_test(tcase, a_torn_answer_is_read_again, 0, 8 * FAMILY_COUNT);
     EACH_FAMILY(only_the_last_reading_counts);
     EACH_FAMILY(a_table_that_cannot_be_read_is_made_anew);
     EACH_FAMILY(a_failed_look_at_the_table);
