@@ -235,8 +235,8 @@ static void gather(const struct endpoint_slice *slice, const struct service_port
             continue;
         vec_reserve(out, slice->endpoints.n);
         vec_each (&slice->endpoints, endpoint) {
-            vec_push(out, (struct endpoint){endpoint->address, endpoint->node_name, port->port,
-                                            endpoint->flags, (uint32_t)out->n});
+            vec_push(out, (struct endpoint){endpoint->address, endpoint->node_name, endpoint->hints,
+                                            port->port, endpoint->flags, (uint32_t)out->n});
         }
     }
 }

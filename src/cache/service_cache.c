@@ -2,6 +2,7 @@
 #include "kube-nftd/cache/service_cache.h"
 
 #include "kube-nftd/base/hash.h"
+#include "kube-nftd/base/log.h"
 
 #include <string.h>
 
@@ -25,12 +26,30 @@ struct service_cache *service_cache_new(service_changed_fn changed, void *ctx)
     return cache;
 }
 
+/* Says what is ignored of @service, unless that was said of @before. */
+static void warn(const struct service *before, const struct service *service)
+{
+    const char *said = before && before->warnings ? before->warnings : "";
+    if (service->warnings && strcmp(service->warnings, said) != 0)
+        log_warn("services", "ignored fields: Service %s: %s", service->id, service->warnings);
+}
+
+/* @known says the same as @service but perhaps for what is ignored. */
+static void take_warnings(struct service *known, struct service *service)
+{
+    char *warnings = known->warnings;
+    known->warnings = service->warnings;
+    service->warnings = warnings;
+}
+
 void service_cache_put(struct service_cache *cache, struct service *service)
 {
     struct cached_service *entry;
     struct service *before = NULL;
     HASH_FIND_STR(cache->services, service->id, entry);
+    warn(entry ? entry->service : NULL, service);
     if (entry && service_equal(entry->service, service)) {
+        take_warnings(entry->service, service);
         service_free(service);
         return;
     }

@@ -5,6 +5,7 @@
 #include "kube-nftd/base/json.h"
 #include "kube-nftd/model/field.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const struct kind {
@@ -15,6 +16,8 @@ static const struct kind {
     [KIND_SERVICE] = {"Service", "ServiceList", "v1", true, decode_service},
     [KIND_ENDPOINTSLICE] = {"EndpointSlice", "EndpointSliceList", "discovery.k8s.io/v1", true,
                             decode_endpoint_slice},
+    [KIND_SERVICECIDR] = {"ServiceCIDR", "ServiceCIDRList", "networking.k8s.io/v1", false,
+                          decode_service_cidr},
     [KIND_NODE] = {"Node", "NodeList", "v1", false, decode_node},
 };
 
@@ -72,10 +75,12 @@ enum decode_result object_decode(const cJSON *json, int expected, struct object 
         return DECODE_OTHER;
     memset(out, 0, sizeof(*out));
     out->kind = (enum object_kind)kind;
-    struct decoder d = {out, err};
+    struct decoder d = {.out = out, .err = err};
     if (decode_id(&d, json, kinds[kind].namespaced))
         return DECODE_BAD;
-    if (kinds[kind].decode(&d, json)) {
+    int result = kinds[kind].decode(&d, json);
+    free(d.warnings);
+    if (result) {
         struct object broken = *out;
         memset(out, 0, sizeof(*out));
         out->kind = broken.kind;

@@ -23,12 +23,12 @@ static int slice_service(struct decoder *d, const cJSON *json)
     return 0;
 }
 
-static int slice_add_port(struct decoder *d, const cJSON *json, const struct field_path *path)
+static int slice_add_port(struct decoder *d, const cJSON *json, const struct field_path *path,
+                          void *ctx)
 {
+    struct endpoint_slice *slice = ctx;
     struct slice_port port = {0};
     const char *name;
-    if (!cJSON_IsObject(json))
-        return field_bad(d, path, "not an object");
     if (field_string(d, json, path, "name", &name) ||
         field_protocol(d, json, path, &port.protocol) ||
         field_port(d, json, path, "port", 0, &port.port))
@@ -36,7 +36,7 @@ static int slice_add_port(struct decoder *d, const cJSON *json, const struct fie
     if (port.port == 0)
         return 0;
     port.name = xstrdup(name ? name : "");
-    vec_push(&d->out->slice->ports, port);
+    vec_push(&slice->ports, port);
     return 0;
 }
 
@@ -53,30 +53,90 @@ static int endpoint_conditions(struct decoder *d, const cJSON *json, const struc
     return 0;
 }
 
-static int slice_add_endpoint(struct decoder *d, const cJSON *json, const struct field_path *path)
+typedef VEC(const char *) name_vec;
+
+static int take_hint(struct decoder *d, const cJSON *entry, const struct field_path *path,
+                     void *ctx)
 {
-    struct endpoint_slice *slice = d->out->slice;
-    struct slice_endpoint endpoint = {0};
-    const cJSON *addresses;
-    const char *node_name;
-    if (!cJSON_IsObject(json))
-        return field_bad(d, path, "not an object");
-    if (field_list(d, json, path, "addresses", &addresses) ||
-        field_string(d, json, path, "nodeName", &node_name) ||
-        endpoint_conditions(d, json, path, &endpoint.flags))
+    name_vec *names = ctx;
+    const char *name;
+    if (field_string(d, entry, path, "name", &name))
         return -1;
-    /* Only the first address is used (spec 1.3). */
+    if (names->n == UINT16_MAX)
+        return field_bad(d, path, "too many hints");
+    vec_push(names, name ? name : ""); /* the empty name is that of no node and no zone */
+    return 0;
+}
+
+static struct endpoint_hints *hints_of(const name_vec *names, size_t n_nodes)
+{
+    struct endpoint_hints *hints;
+    if (names->n == 0)
+        return NULL;
+    hints = xcalloc(1, sizeof(*hints) + names->n * sizeof(*hints->names));
+    hints->n_nodes = (uint16_t)n_nodes;
+    hints->n_zones = (uint16_t)(names->n - n_nodes);
+    for (size_t i = 0; i < names->n; i++)
+        hints->names[i] = intern(names->v[i]);
+    return hints;
+}
+
+static int endpoint_hints(struct decoder *d, const cJSON *json, const struct field_path *path,
+                          struct endpoint_hints **out)
+{
+    struct field_path up = {path, "hints", 0};
+    const cJSON *object;
+    name_vec names = {0};
+    *out = NULL;
+    if (field_object(d, json, path, "hints", &object))
+        return -1;
+    int result = field_each_object(d, object, &up, "forNodes", take_hint, &names);
+    size_t n_nodes = names.n;
+    if (result == 0)
+        result = field_each_object(d, object, &up, "forZones", take_hint, &names);
+    if (result == 0)
+        *out = hints_of(&names, n_nodes);
+    vec_free(&names);
+    return result;
+}
+
+/* Only the first address is used (spec 1.3). @found is false if there is none of the slice's own
+ * family. */
+static int endpoint_address(struct decoder *d, const cJSON *json, const struct field_path *path,
+                            struct address *out, bool *found)
+{
+    struct field_path up = {path, "addresses", 0}, first = {&up, NULL, 0};
+    const cJSON *addresses;
+    enum family family;
+    *found = false;
+    if (field_list(d, json, path, "addresses", &addresses))
+        return -1;
     const cJSON *address = cJSON_GetArrayItem(addresses, 0);
     if (!address)
         return 0;
-    struct field_path addresses_path = {path, "addresses", 0}, first = {&addresses_path, NULL, 0};
-    enum family family;
     if (!cJSON_IsString(address))
         return field_bad(d, &first, "not a string");
-    if (!address_parse(address->valuestring, &family, &endpoint.address))
+    if (!address_parse(address->valuestring, &family, out))
         return field_bad(d, &first, "\"%s\" is not an IP address", address->valuestring);
-    if (family != slice->family)
+    *found = family == d->out->slice->family;
+    return 0;
+}
+
+static int slice_add_endpoint(struct decoder *d, const cJSON *json, const struct field_path *path,
+                              void *ctx)
+{
+    struct endpoint_slice *slice = ctx;
+    struct slice_endpoint endpoint = {0};
+    const char *node_name;
+    bool has_address;
+    if (field_string(d, json, path, "nodeName", &node_name) ||
+        endpoint_conditions(d, json, path, &endpoint.flags) ||
+        endpoint_address(d, json, path, &endpoint.address, &has_address))
+        return -1;
+    if (!has_address)
         return 0;
+    if (endpoint_hints(d, json, path, &endpoint.hints))
+        return -1;
     endpoint.node_name = intern(node_name);
     vec_push(&slice->endpoints, endpoint);
     return 0;
@@ -98,32 +158,16 @@ static int slice_address_type(struct decoder *d, const cJSON *json)
     return 0;
 }
 
-typedef int (*add_fn)(struct decoder *d, const cJSON *json, const struct field_path *path);
-
-static int slice_each(struct decoder *d, const cJSON *json, const char *key, add_fn add)
-{
-    const cJSON *list, *entry;
-    struct field_path path = {NULL, key, 0};
-    if (field_list(d, json, NULL, key, &list))
-        return -1;
-    int i = 0;
-    cJSON_ArrayForEach (entry, list) {
-        if (add(d, entry, &(struct field_path){&path, NULL, i++}))
-            return -1;
-    }
-    return 0;
-}
-
 int decode_endpoint_slice(struct decoder *d, const cJSON *json)
 {
     struct endpoint_slice *slice = d->out->slice = xcalloc(1, sizeof(*slice));
     slice->id = xstrdup(d->out->id);
     if (slice_service(d, json) || slice_address_type(d, json) ||
-        slice_each(d, json, "ports", slice_add_port))
+        field_each_object(d, json, NULL, "ports", slice_add_port, slice))
         return -1;
     if (!slice->has_family)
         return 0;
-    if (slice_each(d, json, "endpoints", slice_add_endpoint))
+    if (field_each_object(d, json, NULL, "endpoints", slice_add_endpoint, slice))
         return -1;
     /* A slice is kept for long: give back what the growing array took too much. */
     slice->endpoints.v =

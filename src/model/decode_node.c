@@ -6,29 +6,100 @@
 
 #include <string.h>
 
+static int node_metadata(struct decoder *d, const cJSON *json, struct node *node)
+{
+    struct field_path metadata_path = {NULL, "metadata", 0},
+                      labels_path = {&metadata_path, "labels", 0};
+    const cJSON *metadata = json_member(json, "metadata"), *labels;
+    const char *deletion, *zone;
+    if (field_string(d, metadata, &metadata_path, "deletionTimestamp", &deletion) ||
+        field_object(d, metadata, &metadata_path, "labels", &labels) ||
+        field_string(d, labels, &labels_path, "topology.kubernetes.io/zone", &zone))
+        return -1;
+    node->deleting = deletion != NULL;
+    if (zone && *zone)
+        node->zone = xstrdup(zone);
+    return 0;
+}
+
+static int take_taint(struct decoder *d, const cJSON *entry, const struct field_path *path,
+                      void *ctx)
+{
+    struct node *node = ctx;
+    const char *key;
+    if (field_string(d, entry, path, "key", &key))
+        return -1;
+    if (key && strcmp(key, "ToBeDeletedByClusterAutoscaler") == 0)
+        node->to_be_deleted = true;
+    return 0;
+}
+
+static int take_pod_cidr(struct decoder *d, const cJSON *entry, const struct field_path *path,
+                         void *ctx)
+{
+    struct node *node = ctx;
+    enum family family;
+    struct cidr cidr;
+    if (!cidr_parse(entry->valuestring, &family, &cidr))
+        return field_bad(d, path, "\"%s\" is not a CIDR", entry->valuestring);
+    if (!node->has_pod_cidr[family])
+        node->pod_cidr[family] = cidr;
+    node->has_pod_cidr[family] = true;
+    return 0;
+}
+
+static int node_spec(struct decoder *d, const cJSON *json, struct node *node)
+{
+    struct field_path path = {NULL, "spec", 0};
+    const cJSON *spec;
+    if (field_object(d, json, NULL, "spec", &spec) ||
+        field_each_object(d, spec, &path, "taints", take_taint, node) ||
+        field_each_string(d, spec, &path, "podCIDRs", take_pod_cidr, node))
+        return -1;
+    return 0;
+}
+
+struct address_search {
+    struct node *node;
+    const char *type;
+};
+
+static int take_address(struct decoder *d, const cJSON *entry, const struct field_path *path,
+                        void *ctx)
+{
+    const struct address_search *search = ctx;
+    struct node *node = search->node;
+    const char *type, *text;
+    enum family family;
+    struct address address;
+    if (field_string(d, entry, path, "type", &type) ||
+        field_string(d, entry, path, "address", &text))
+        return -1;
+    if (!type || strcmp(type, search->type) != 0 || !text ||
+        !address_parse(text, &family, &address) || node->has_ip[family])
+        return 0;
+    node->has_ip[family] = true;
+    node->ip[family] = address;
+    return 0;
+}
+
+static int node_status(struct decoder *d, const cJSON *json, struct node *node)
+{
+    struct field_path path = {NULL, "status", 0};
+    struct address_search internal = {node, "InternalIP"}, external = {node, "ExternalIP"};
+    const cJSON *status;
+    if (field_object(d, json, NULL, "status", &status) ||
+        field_each_object(d, status, &path, "addresses", take_address, &internal) ||
+        field_each_object(d, status, &path, "addresses", take_address, &external))
+        return -1;
+    return 0;
+}
+
 int decode_node(struct decoder *d, const cJSON *json)
 {
     struct node *node = d->out->node = xcalloc(1, sizeof(*node));
-    struct field_path metadata_path = {NULL, "metadata", 0}, spec_path = {NULL, "spec", 0},
-                      taints_path = {&spec_path, "taints", 0};
-    const cJSON *spec, *taints, *taint;
-    const char *deletion, *key;
     node->id = xstrdup(d->out->id);
-    if (field_string(d, json_member(json, "metadata"), &metadata_path, "deletionTimestamp",
-                     &deletion) ||
-        field_object(d, json, NULL, "spec", &spec) ||
-        field_list(d, spec, &spec_path, "taints", &taints))
+    if (node_metadata(d, json, node) || node_spec(d, json, node) || node_status(d, json, node))
         return -1;
-    node->deleting = deletion != NULL;
-    int i = 0;
-    cJSON_ArrayForEach (taint, taints) {
-        struct field_path path = {&taints_path, NULL, i++};
-        if (!cJSON_IsObject(taint))
-            return field_bad(d, &path, "not an object");
-        if (field_string(d, taint, &path, "key", &key))
-            return -1;
-        if (key && strcmp(key, "ToBeDeletedByClusterAutoscaler") == 0)
-            node->to_be_deleted = true;
-    }
     return 0;
 }

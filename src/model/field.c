@@ -7,6 +7,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+#define WARNINGS_NAMED 5
+
 static char *path_text(const struct field_path *path)
 {
     if (!path)
@@ -18,18 +20,61 @@ static char *path_text(const struct field_path *path)
     return text;
 }
 
+/* "spec.ports[1].port: 70000 is not within 1..65535" */
+static char *complaint(const struct field_path *path, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
+
+static char *complaint(const struct field_path *path, const char *format, va_list args)
+{
+    char *what = xvasprintf(format, args), *where = path_text(path);
+    char *text = xasprintf("%s: %s", where, what);
+    free(where);
+    free(what);
+    return text;
+}
+
 int field_bad(struct decoder *d, const struct field_path *path, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    char *what = xvasprintf(format, args);
+    char *text = complaint(path, format, args);
     va_end(args);
-    char *where = path_text(path);
-    error_set(d->err, "%s %s: %s: %s", object_kind_name(d->out->kind),
-              d->out->id ? d->out->id : "(no name)", where, what);
-    free(where);
-    free(what);
+    error_set(d->err, "%s %s: %s", object_kind_name(d->out->kind),
+              d->out->id ? d->out->id : "(no name)", text);
+    free(text);
     return -1;
+}
+
+static void add_warning(struct decoder *d, char *text)
+{
+    if (!d->warnings) {
+        d->warnings = text;
+        return;
+    }
+    char *longer = xasprintf("%s; %s", d->warnings, text);
+    free(d->warnings);
+    free(text);
+    d->warnings = longer;
+}
+
+void field_warn(struct decoder *d, const struct field_path *path, const char *format, ...)
+{
+    va_list args;
+    if (d->n_warnings++ >= WARNINGS_NAMED)
+        return;
+    va_start(args, format);
+    add_warning(d, complaint(path, format, args));
+    va_end(args);
+}
+
+char *field_take_warnings(struct decoder *d)
+{
+    if (d->n_warnings > WARNINGS_NAMED)
+        add_warning(d, xasprintf("and %u more", d->n_warnings - WARNINGS_NAMED));
+    char *text = d->warnings;
+    d->warnings = NULL;
+    d->n_warnings = 0;
+    return text;
 }
 
 int field_string(struct decoder *d, const cJSON *object, const struct field_path *up,
@@ -71,21 +116,74 @@ int field_object(struct decoder *d, const cJSON *object, const struct field_path
     return get_container(d, object, up, key, false, out);
 }
 
-/* A port number; absent ones are 0. @min is 0 where the API takes 0 for absent. */
-int field_port(struct decoder *d, const cJSON *object, const struct field_path *up, const char *key,
-               int min, uint16_t *out)
+static int each(struct decoder *d, const cJSON *object, const struct field_path *list_path,
+                bool objects, field_entry_fn take, void *ctx)
+{
+    const cJSON *list, *entry;
+    if (field_list(d, object, list_path->up, list_path->key, &list))
+        return -1;
+    int i = 0;
+    cJSON_ArrayForEach (entry, list) {
+        struct field_path path = {list_path, NULL, i++};
+        if (objects ? !cJSON_IsObject(entry) : !cJSON_IsString(entry))
+            return field_bad(d, &path, objects ? "not an object" : "not a string");
+        if (take(d, entry, &path, ctx))
+            return -1;
+    }
+    return 0;
+}
+
+int field_each_object(struct decoder *d, const cJSON *object, const struct field_path *up,
+                      const char *key, field_entry_fn take, void *ctx)
+{
+    return each(d, object, &(struct field_path){up, key, 0}, true, take, ctx);
+}
+
+int field_each_string(struct decoder *d, const cJSON *object, const struct field_path *up,
+                      const char *key, field_entry_fn take, void *ctx)
+{
+    return each(d, object, &(struct field_path){up, key, 0}, false, take, ctx);
+}
+
+int field_integer(struct decoder *d, const cJSON *object, const struct field_path *up,
+                  const char *key, uint32_t min, uint32_t max, uint32_t *out)
 {
     const cJSON *value = json_member(object, key);
     struct field_path path = {up, key, 0};
-    *out = 0;
     if (!value)
-        return min > 0 ? field_bad(d, &path, "missing") : 0;
+        return 0;
     if (!cJSON_IsNumber(value))
         return field_bad(d, &path, "not a number");
     double number = value->valuedouble;
-    if (number != floor(number) || number < min || number > UINT16_MAX)
-        return field_bad(d, &path, "%.15g is not within %d..65535", number, min);
-    *out = (uint16_t)number;
+    if (number != floor(number) || number < min || number > max)
+        return field_bad(d, &path, "%.15g is not within %u..%u", number, min, max);
+    *out = (uint32_t)number;
+    return 0;
+}
+
+int field_choice(struct decoder *d, const cJSON *object, const struct field_path *up,
+                 const char *key, const char *usual, const char *special, bool *out)
+{
+    const char *text;
+    if (field_string(d, object, up, key, &text))
+        return -1;
+    *out = text && strcmp(text, special) == 0;
+    if (text && !*out && strcmp(text, usual) != 0)
+        field_warn(d, &(struct field_path){up, key, 0}, "\"%s\" is not %s or %s, taken for %s",
+                   text, usual, special, usual);
+    return 0;
+}
+
+/* @min is 0 where the API takes 0 for absent. */
+int field_port(struct decoder *d, const cJSON *object, const struct field_path *up, const char *key,
+               int min, uint16_t *out)
+{
+    uint32_t port = 0;
+    if (min > 0 && !json_member(object, key))
+        return field_bad(d, &(struct field_path){up, key, 0}, "missing");
+    if (field_integer(d, object, up, key, (uint32_t)min, UINT16_MAX, &port))
+        return -1;
+    *out = (uint16_t)port;
     return 0;
 }
 

@@ -9,7 +9,11 @@
 const char *object_kind_name(enum object_kind kind)
 {
     static const char *const names[KIND_COUNT] = {
-        [KIND_SERVICE] = "Service", [KIND_ENDPOINTSLICE] = "EndpointSlice", [KIND_NODE] = "Node"};
+        [KIND_SERVICE] = "Service",
+        [KIND_ENDPOINTSLICE] = "EndpointSlice",
+        [KIND_SERVICECIDR] = "ServiceCIDR",
+        [KIND_NODE] = "Node",
+    };
     return names[kind];
 }
 
@@ -20,8 +24,23 @@ void service_free(struct service *service)
     vec_each (&service->ports, port)
         free(port->name);
     vec_free(&service->ports);
+    for (int family = 0; family < FAMILY_COUNT; family++) {
+        vec_free(&service->external_ips[family]);
+        vec_free(&service->load_balancer_ips[family]);
+        vec_free(&service->source_ranges[family]);
+    }
+    free(service->warnings);
     free(service->id);
     free(service);
+}
+
+static void hints_free(struct endpoint_hints *hints)
+{
+    if (!hints)
+        return;
+    for (size_t i = 0; i < (size_t)hints->n_nodes + hints->n_zones; i++)
+        intern_release(hints->names[i]);
+    free(hints);
 }
 
 void endpoint_slice_free(struct endpoint_slice *slice)
@@ -30,8 +49,10 @@ void endpoint_slice_free(struct endpoint_slice *slice)
         return;
     vec_each (&slice->ports, port)
         free(port->name);
-    vec_each (&slice->endpoints, endpoint)
+    vec_each (&slice->endpoints, endpoint) {
         intern_release(endpoint->node_name);
+        hints_free(endpoint->hints);
+    }
     vec_free(&slice->ports);
     vec_free(&slice->endpoints);
     free(slice->id);
@@ -39,11 +60,20 @@ void endpoint_slice_free(struct endpoint_slice *slice)
     free(slice);
 }
 
+void service_cidr_free(struct service_cidr *service_cidr)
+{
+    if (!service_cidr)
+        return;
+    free(service_cidr->id);
+    free(service_cidr);
+}
+
 void node_free(struct node *node)
 {
     if (!node)
         return;
     free(node->id);
+    free(node->zone);
     free(node);
 }
 
@@ -57,21 +87,57 @@ static bool address_equal(const struct address *a, const struct address *b)
     return memcmp(a, b, sizeof(*a)) == 0;
 }
 
-bool service_equal(const struct service *a, const struct service *b)
+/* Arrays of values without padding. */
+static bool array_equal(const void *a, size_t n_a, const void *b, size_t n_b, size_t size)
 {
-    if (!string_equal(a->id, b->id) || a->created != b->created || a->skipped != b->skipped ||
-        a->health_check_node_port != b->health_check_node_port || a->ports.n != b->ports.n)
+    return n_a == n_b && (n_a == 0 || memcmp(a, b, n_a * size) == 0);
+}
+
+#define VEC_EQUAL(a, b) array_equal((a)->v, (a)->n, (b)->v, (b)->n, sizeof(*(a)->v))
+
+static bool service_ports_equal(const struct service *a, const struct service *b)
+{
+    if (a->ports.n != b->ports.n)
         return false;
-    for (int family = 0; family < FAMILY_COUNT; family++)
-        if (a->has_cluster_ip[family] != b->has_cluster_ip[family] ||
-            !address_equal(&a->cluster_ip[family], &b->cluster_ip[family]))
-            return false;
     for (size_t i = 0; i < a->ports.n; i++) {
         const struct service_port *p = &a->ports.v[i], *q = &b->ports.v[i];
-        if (!string_equal(p->name, q->name) || p->protocol != q->protocol || p->port != q->port)
+        if (!string_equal(p->name, q->name) || p->protocol != q->protocol || p->port != q->port ||
+            p->node_port != q->node_port)
             return false;
     }
     return true;
+}
+
+static bool service_family_equal(const struct service *a, const struct service *b, int family)
+{
+    return a->has_cluster_ip[family] == b->has_cluster_ip[family] &&
+           address_equal(&a->cluster_ip[family], &b->cluster_ip[family]) &&
+           VEC_EQUAL(&a->external_ips[family], &b->external_ips[family]) &&
+           VEC_EQUAL(&a->load_balancer_ips[family], &b->load_balancer_ips[family]) &&
+           VEC_EQUAL(&a->source_ranges[family], &b->source_ranges[family]);
+}
+
+bool service_equal(const struct service *a, const struct service *b)
+{
+    if (!string_equal(a->id, b->id) || a->created != b->created || a->skipped != b->skipped ||
+        a->external_local != b->external_local || a->internal_local != b->internal_local ||
+        a->affinity_timeout != b->affinity_timeout ||
+        a->health_check_node_port != b->health_check_node_port)
+        return false;
+    for (int family = 0; family < FAMILY_COUNT; family++)
+        if (!service_family_equal(a, b, family))
+            return false;
+    return service_ports_equal(a, b);
+}
+
+/* The names are interned. */
+static bool hints_equal(const struct endpoint_hints *a, const struct endpoint_hints *b)
+{
+    if (!a || !b)
+        return a == b;
+    return a->n_nodes == b->n_nodes && a->n_zones == b->n_zones &&
+           array_equal(a->names, (size_t)a->n_nodes + a->n_zones, b->names,
+                       (size_t)b->n_nodes + b->n_zones, sizeof(*a->names));
 }
 
 bool slice_endpoints_equal(const struct endpoint_slice *a, const struct endpoint_slice *b)
@@ -81,7 +147,7 @@ bool slice_endpoints_equal(const struct endpoint_slice *a, const struct endpoint
     for (size_t i = 0; i < a->endpoints.n; i++) {
         const struct slice_endpoint *p = &a->endpoints.v[i], *q = &b->endpoints.v[i];
         if (!address_equal(&p->address, &q->address) || p->node_name != q->node_name ||
-            p->flags != q->flags)
+            p->flags != q->flags || !hints_equal(p->hints, q->hints))
             return false;
     }
     return true;
@@ -108,6 +174,9 @@ void object_clear(struct object *object)
         break;
     case KIND_ENDPOINTSLICE:
         endpoint_slice_free(object->slice);
+        break;
+    case KIND_SERVICECIDR:
+        service_cidr_free(object->service_cidr);
         break;
     case KIND_NODE:
         node_free(object->node);

@@ -17,6 +17,8 @@ static const struct {
     [KIND_ENDPOINTSLICE] = {"endpointslices.discovery.k8s.io",
                             "/apis/discovery.k8s.io/v1/endpointslices",
                             "!service.kubernetes.io/headless", NULL},
+    [KIND_SERVICECIDR] = {"servicecidrs.networking.k8s.io",
+                          "/apis/networking.k8s.io/v1/servicecidrs", NULL, NULL},
     [KIND_NODE] = {"nodes", "/api/v1/nodes", NULL, "metadata.name="},
 };
 

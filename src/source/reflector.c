@@ -64,6 +64,7 @@ struct reflector {
     char *version; /* of the last list or event; NULL before the first list */
     /* The server refused that version: lists ask for the newest state until one succeeds. */
     bool version_unusable;
+    bool answered; /* by a list, or by 403 or 404 */
     bool relisted; /* a watch was refused as too old, and no watch has been proven since */
     bool list_limited;
     struct list_reader list;
@@ -187,6 +188,7 @@ static void list_complete(struct reflector *r)
     r->version = r->list.version;
     r->list.version = NULL;
     r->version_unusable = false;
+    r->answered = true;
     if (first)
         log_info(LOG, "listed resource=%s objects=%zu", resource_of(r), r->list.objects.n);
     r->sink->replace(r->sink->ctx, r->collection.kind, &r->list.objects);
@@ -219,6 +221,7 @@ static void list_refused(struct reflector *r, const struct api_result *result, c
 {
     struct api_status status;
     read_refusal(result, body, &status);
+    r->answered = r->answered || status.code == 403 || status.code == 404;
     if (!list_otherwise(r, &status)) {
         trouble_say_refused(&r->trouble, "list", resource_of(r), &status);
         back_off(r, STATE_LISTING, status.retry_after);
@@ -434,6 +437,11 @@ void reflector_free(struct reflector *r)
     free(r->version);
     trouble_over(&r->trouble);
     free(r);
+}
+
+bool reflector_has_answer(const struct reflector *r)
+{
+    return r->answered;
 }
 
 size_t reflector_bad_objects(const struct reflector *r)

@@ -27,6 +27,7 @@ struct service_port_ref {
 struct endpoint {
     struct address address;
     const char *node_name; /* interned; borrowed from the cache until its next change; or NULL */
+    const struct endpoint_hints *hints; /* borrowed likewise; NULL if it has none */
     uint16_t port;
     uint8_t flags;  /* of enum endpoint_flag */
     uint32_t place; /* in the order of slice ids and places in them: decides between equal copies */

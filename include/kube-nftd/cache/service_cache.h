@@ -15,7 +15,8 @@ typedef void (*service_changed_fn)(void *ctx, const struct service *before,
 struct service_cache *service_cache_new(service_changed_fn changed, void *ctx);
 void service_cache_free(struct service_cache *cache);
 
-/** Adds @service or replaces the one of its id; says nothing if both are equal. Takes @service. */
+/** Adds @service or replaces the one of its id; says nothing if both are equal. Takes @service.
+ * Logs its warnings when they are new. */
 void service_cache_put(struct service_cache *cache, struct service *service);
 
 /** Forgets the Service @id; an unknown one is fine. */

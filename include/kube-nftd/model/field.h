@@ -24,11 +24,21 @@ struct field_path {
 struct decoder {
     struct object *out;
     struct error *err;
+    char *warnings; /* owned; what field_warn() was told; NULL if nothing */
+    unsigned n_warnings;
 };
 
 /** Says what is wrong with a field. Always -1. */
 int field_bad(struct decoder *d, const struct field_path *path, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/** Notes why a field is ignored that costs the object nothing else: "spec.a: no IP address". Of
+ * very many, the first few are named. */
+void field_warn(struct decoder *d, const struct field_path *path, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/** All that was noted, as one text for the caller to free; NULL if nothing was. */
+char *field_take_warnings(struct decoder *d);
 
 /** A string, borrowed from the JSON; NULL if it is absent. */
 int field_string(struct decoder *d, const cJSON *object, const struct field_path *up,
@@ -39,6 +49,26 @@ int field_list(struct decoder *d, const cJSON *object, const struct field_path *
                const cJSON **out);
 int field_object(struct decoder *d, const cJSON *object, const struct field_path *up,
                  const char *key, const cJSON **out);
+
+/** Takes one entry of a list. */
+typedef int (*field_entry_fn)(struct decoder *d, const cJSON *entry, const struct field_path *path,
+                              void *ctx);
+
+/** Gives each entry of a list to @take until that fails; an absent list has none. The entries of
+ * the first are objects, of the second strings, which they must be. */
+int field_each_object(struct decoder *d, const cJSON *object, const struct field_path *up,
+                      const char *key, field_entry_fn take, void *ctx);
+int field_each_string(struct decoder *d, const cJSON *object, const struct field_path *up,
+                      const char *key, field_entry_fn take, void *ctx);
+
+/** An integer within @min..@max; @out is left alone if it is absent. */
+int field_integer(struct decoder *d, const cJSON *object, const struct field_path *up,
+                  const char *key, uint32_t min, uint32_t max, uint32_t *out);
+
+/** Whether a string is @special and not @usual, which absent means. Any other is warned of and
+ * taken for @usual. */
+int field_choice(struct decoder *d, const cJSON *object, const struct field_path *up,
+                 const char *key, const char *usual, const char *special, bool *out);
 
 /** A port number. @min is 1 where it must be there, 0 where absent means 0. */
 int field_port(struct decoder *d, const cJSON *object, const struct field_path *up, const char *key,
@@ -55,6 +85,7 @@ int field_flag(struct decoder *d, const cJSON *object, const struct field_path *
 /** One decoder a kind: fills in the payload of d->out. On -1 the payload may be half filled in. */
 int decode_service(struct decoder *d, const cJSON *json);
 int decode_endpoint_slice(struct decoder *d, const cJSON *json);
+int decode_service_cidr(struct decoder *d, const cJSON *json);
 int decode_node(struct decoder *d, const cJSON *json);
 
 #endif

@@ -1,27 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Typed API objects: just the fields of Service, EndpointSlice and Node that are used (spec,
- * section 1). Plain structs; decode.h makes them from JSON, object_clear() frees them.
+ * Typed API objects: just the fields of Service, EndpointSlice, ServiceCIDR and Node that are used
+ * (spec, section 1). Plain structs; decode.h makes them from JSON, object_clear() frees them.
  *
- * An object's id is "namespace/name", or "name" for a Node. API names hold no slash.
+ * An object's id is "namespace/name", or "name" for a ServiceCIDR or Node. API names hold no slash.
  */
 #ifndef KUBE_NFTD_MODEL_OBJECT_H
 #define KUBE_NFTD_MODEL_OBJECT_H
 
 #include "kube-nftd/base/vec.h"
 #include "kube-nftd/model/address.h"
+#include "kube-nftd/model/cidr.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-enum object_kind { KIND_SERVICE, KIND_ENDPOINTSLICE, KIND_NODE, KIND_COUNT };
+enum object_kind { KIND_SERVICE, KIND_ENDPOINTSLICE, KIND_SERVICECIDR, KIND_NODE, KIND_COUNT };
 
 /* One entry of spec.ports. */
 struct service_port {
     char *name; /* never NULL; "" if it has none */
     uint8_t protocol;
     uint16_t port;
+    uint16_t node_port; /* 0: none */
 };
+
+typedef VEC(struct address) service_address_vec;
 
 struct service {
     char *id;
@@ -30,9 +34,22 @@ struct service {
     bool skipped;
     bool has_cluster_ip[FAMILY_COUNT];
     struct address cluster_ip[FAMILY_COUNT];
+    /* externalIPs, and load-balancer ingress IPs of mode VIP: each in ascending order and once,
+     * none of a family without a cluster IP. */
+    service_address_vec external_ips[FAMILY_COUNT];
+    service_address_vec load_balancer_ips[FAMILY_COUNT];
+    /* loadBalancerSourceRanges, as disjoint ranges in ascending order; none: everybody is allowed.
+     */
+    range_vec source_ranges[FAMILY_COUNT];
+    bool external_local;       /* externalTrafficPolicy Local, where it counts (spec 1.2) */
+    bool internal_local;       /* internalTrafficPolicy Local */
+    uint32_t affinity_timeout; /* session affinity ClientIP, in seconds; 0: none */
     /* In force: type LoadBalancer with externalTrafficPolicy Local. Else 0. */
     uint16_t health_check_node_port;
     VEC(struct service_port) ports;
+    /* Fields that are ignored and why, "spec.a: ...; spec.b: ..."; NULL if there are none. Says
+     * nothing about whether two Services are equal. */
+    char *warnings;
 };
 
 /* The conditions of an endpoint, absent ones filled in as spec 1.3 says. */
@@ -42,10 +59,18 @@ enum endpoint_flag {
     ENDPOINT_TERMINATING = 1 << 2,
 };
 
+/* Which nodes and zones should use an endpoint (hints.forNodes, hints.forZones). The names are
+ * interned: first those of nodes, then those of zones. */
+struct endpoint_hints {
+    uint16_t n_nodes, n_zones;
+    const char *names[];
+};
+
 struct slice_endpoint {
     struct address address;
-    const char *node_name; /* interned; NULL if it has none */
-    uint8_t flags;         /* of enum endpoint_flag */
+    const char *node_name;        /* interned; NULL if it has none */
+    struct endpoint_hints *hints; /* owned; NULL if it has none */
+    uint8_t flags;                /* of enum endpoint_flag */
 };
 
 /* One entry of a slice's ports. Entries without a number are left out by the decoder. */
@@ -66,8 +91,22 @@ struct endpoint_slice {
     VEC(struct slice_endpoint) endpoints; /* endpoints without any address are left out */
 };
 
+/* The CIDRs of a ServiceCIDR, at most one a family. */
+struct service_cidr {
+    char *id;
+    bool has_cidr[FAMILY_COUNT];
+    struct cidr cidr[FAMILY_COUNT];
+};
+
 struct node {
     char *id;
+    char *zone; /* of the label topology.kubernetes.io/zone; NULL if it has none */
+    /* The first address of each family, InternalIPs before ExternalIPs (spec 1.4). */
+    bool has_ip[FAMILY_COUNT];
+    struct address ip[FAMILY_COUNT];
+    /* The first of spec.podCIDRs of each family. */
+    bool has_pod_cidr[FAMILY_COUNT];
+    struct cidr pod_cidr[FAMILY_COUNT];
     bool deleting;      /* has a deletionTimestamp */
     bool to_be_deleted; /* carries the taint ToBeDeletedByClusterAutoscaler */
 };
@@ -82,6 +121,7 @@ struct object {
     union {
         struct service *service;
         struct endpoint_slice *slice;
+        struct service_cidr *service_cidr;
         struct node *node;
         void *payload;
     };
@@ -89,14 +129,15 @@ struct object {
 
 typedef VEC(struct object) object_vec;
 
-/** "Service", "EndpointSlice" or "Node". */
+/** "Service", "EndpointSlice", "ServiceCIDR" or "Node". */
 const char *object_kind_name(enum object_kind kind);
 
 void service_free(struct service *service);
 void endpoint_slice_free(struct endpoint_slice *slice);
+void service_cidr_free(struct service_cidr *service_cidr);
 void node_free(struct node *node);
 
-/** Whether the two say the same in every field that is kept. */
+/** Whether the two say the same in every field that is kept (but for warnings). */
 bool service_equal(const struct service *a, const struct service *b);
 bool endpoint_slice_equal(const struct endpoint_slice *a, const struct endpoint_slice *b);
 

@@ -64,9 +64,9 @@ void manifest_table_run(struct manifest_table *table);
 void manifest_table_forget(struct manifest_table *table);
 
 /* For log lines. */
-#define MANIFEST_COUNTS_FORMAT "services=%zu slices=%zu nodes=%zu bad=%zu"
+#define MANIFEST_COUNTS_FORMAT "services=%zu slices=%zu cidrs=%zu nodes=%zu bad=%zu"
 #define MANIFEST_COUNTS_ARGS(counts)                                                               \
     (counts)->objects[KIND_SERVICE], (counts)->objects[KIND_ENDPOINTSLICE],                        \
-        (counts)->objects[KIND_NODE], (counts)->bad
+        (counts)->objects[KIND_SERVICECIDR], (counts)->objects[KIND_NODE], (counts)->bad
 
 #endif

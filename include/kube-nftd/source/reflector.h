@@ -9,6 +9,7 @@
 #include "kube-nftd/model/sink.h"
 #include "kube-nftd/source/apiserver.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct reflector;
@@ -24,6 +25,10 @@ struct reflector *reflector_start(struct ev_loop *loop, struct apiserver *apiser
 
 /** Ends the request that is open. Not to be called from the sink. */
 void reflector_free(struct reflector *reflector);
+
+/** Whether it is known what there is: the sink has a first list, or the server has said that there
+ * is none to be had (403, 404). */
+bool reflector_has_answer(const struct reflector *reflector);
 
 /** How many objects could not be read up to now, each time they came. */
 size_t reflector_bad_objects(const struct reflector *reflector);

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* CIDRs and ranges of addresses, as plain values. */
+#ifndef KUBE_NFTD_MODEL_CIDR_H
+#define KUBE_NFTD_MODEL_CIDR_H
+
+#include "kube-nftd/base/vec.h"
+#include "kube-nftd/model/address.h"
+
+/* Host bits are zero. */
+struct cidr {
+    struct address address;
+    uint8_t length; /* of the prefix, in bits */
+};
+
+/* Both ends belong to it. */
+struct address_range {
+    struct address first, last;
+};
+
+typedef VEC(struct address_range) range_vec;
+
+/**
+ * Reads a CIDR (spec 1.6): the address as address_parse() reads it, host bits are cleared. Returns
+ * false and leaves the outputs alone if @text is none.
+ */
+bool cidr_parse(const char *text, enum family *family, struct cidr *cidr);
+
+bool cidr_equal(const struct cidr *a, const struct cidr *b);
+
+/** Whether @address, of the same family, is inside. */
+bool cidr_contains(const struct cidr *cidr, const struct address *address);
+
+/** The range that a CIDR of @family covers. */
+struct address_range cidr_range(enum family family, const struct cidr *cidr);
+
+/** Whether @address is in one of the ranges. */
+bool ranges_contain(const range_vec *ranges, const struct address *address);
+
+/**
+ * Sorts ranges of one family and merges those that overlap or touch, so that they are disjoint and
+ * ascending, as an interval set wants them.
+ */
+void ranges_normalize(enum family family, range_vec *ranges);
+
+#endif

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/model/cidr.h"
+
+#include "kube-nftd/base/alloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Of an IPv4 address that is written as IPv6. */
+#define MAPPED_BITS 96
+
+/* A decimal number up to 128, leading zeros allowed. */
+static bool parse_length(const char *text, unsigned *out)
+{
+    unsigned value = 0;
+    const char *p = text;
+    for (; *p >= '0' && *p <= '9'; p++) {
+        value = value * 10 + (unsigned)(*p - '0');
+        if (value > 128)
+            return false;
+    }
+    *out = value;
+    return p != text && *p == '\0';
+}
+
+/* The bits of byte @i that belong to a prefix of @length bits. */
+static uint8_t prefix_mask(unsigned length, size_t i)
+{
+    size_t before = i * 8;
+    if (length <= before)
+        return 0;
+    return length - before >= 8 ? 0xff : (uint8_t)(0xff << (8 - (length - before)));
+}
+
+static bool parse(const char *address_text, const char *length_text, enum family *family,
+                  struct cidr *cidr)
+{
+    unsigned length;
+    if (!address_parse(address_text, family, &cidr->address) || !parse_length(length_text, &length))
+        return false;
+    if (*family == FAMILY_IPV4 && strchr(address_text, ':')) {
+        if (length < MAPPED_BITS)
+            return false;
+        length -= MAPPED_BITS;
+    }
+    if (length > address_length(*family) * 8)
+        return false;
+    for (size_t i = 0; i < sizeof(cidr->address.bytes); i++)
+        cidr->address.bytes[i] &= prefix_mask(length, i);
+    cidr->length = (uint8_t)length;
+    return true;
+}
+
+bool cidr_parse(const char *text, enum family *family, struct cidr *cidr)
+{
+    const char *slash = strchr(text, '/');
+    if (!slash)
+        return false;
+    char *address_text = xstrndup(text, (size_t)(slash - text));
+    enum family parsed_family;
+    struct cidr parsed;
+    bool ok = parse(address_text, slash + 1, &parsed_family, &parsed);
+    free(address_text);
+    if (ok) {
+        *family = parsed_family;
+        *cidr = parsed;
+    }
+    return ok;
+}
+
+bool cidr_equal(const struct cidr *a, const struct cidr *b)
+{
+    return a->length == b->length && memcmp(&a->address, &b->address, sizeof(a->address)) == 0;
+}
+
+bool cidr_contains(const struct cidr *cidr, const struct address *address)
+{
+    for (size_t i = 0; i < sizeof(address->bytes); i++)
+        if ((address->bytes[i] & prefix_mask(cidr->length, i)) != cidr->address.bytes[i])
+            return false;
+    return true;
+}
+
+struct address_range cidr_range(enum family family, const struct cidr *cidr)
+{
+    struct address_range range = {cidr->address, cidr->address};
+    for (size_t i = 0; i < address_length(family); i++)
+        range.last.bytes[i] |= (uint8_t)~prefix_mask(cidr->length, i);
+    return range;
+}
+
+static int compare_addresses(const struct address *a, const struct address *b)
+{
+    return memcmp(a, b, sizeof(*a));
+}
+
+bool ranges_contain(const range_vec *ranges, const struct address *address)
+{
+    vec_each (ranges, range)
+        if (compare_addresses(&range->first, address) <= 0 &&
+            compare_addresses(address, &range->last) <= 0)
+            return true;
+    return false;
+}
+
+static int compare_ranges(const void *a, const void *b)
+{
+    const struct address_range *p = a, *q = b;
+    return compare_addresses(&p->first, &q->first);
+}
+
+/* Whether nothing is between the end of @range and the later @next. */
+static bool meets(enum family family, const struct address_range *range,
+                  const struct address_range *next)
+{
+    if (compare_addresses(&next->first, &range->last) <= 0)
+        return true;
+    struct address behind = range->last;
+    size_t i = address_length(family);
+    while (i > 0 && ++behind.bytes[i - 1] == 0)
+        i--;
+    return i > 0 && compare_addresses(&behind, &next->first) == 0;
+}
+
+void ranges_normalize(enum family family, range_vec *ranges)
+{
+    if (ranges->n < 2)
+        return;
+    qsort(ranges->v, ranges->n, sizeof(*ranges->v), compare_ranges);
+    size_t kept = 1;
+    for (size_t i = 1; i < ranges->n; i++) {
+        struct address_range *last = &ranges->v[kept - 1], *range = &ranges->v[i];
+        if (!meets(family, last, range))
+            ranges->v[kept++] = *range;
+        else if (compare_addresses(&range->last, &last->last) > 0)
+            last->last = range->last;
+    }
+    ranges->n = kept;
+}
