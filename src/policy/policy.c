@@ -1,43 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/policy/policy.h"
 
-#include "kube-nftd/base/hash.h"
 #include "kube-nftd/base/intern.h"
-#include "kube-nftd/base/log.h"
-#include "kube-nftd/policy/selection.h"
+#include "kube-nftd/policy/decision.h"
+#include "kube-nftd/policy/health_checks.h"
+#include "kube-nftd/policy/tally.h"
 
+#include <linux/in.h>
 #include <string.h>
 
-/* A frontend and the Services that want it. */
-struct claim {
-    UT_hash_handle hh; /* by frontend */
-    struct frontend frontend;
-    bool dirty;                     /* in policy->dirty */
-    bool claimants_changed;         /* since the losers were said in the log */
-    VEC(const struct service *) by; /* borrowed from the service cache */
-};
-
-/* A Service whose health check has to be looked at again. */
-struct health_check {
-    UT_hash_handle hh;
-    char *service_id;
-    bool open[FAMILY_COUNT];  /* handed on with a port: to be closed when it has none any more */
-    bool dirty[FAMILY_COUNT]; /* in policy->dirty_health_checks */
-};
+typedef VEC(struct address) address_vec;
 
 struct policy {
-    const struct service_cache *services;
     const struct endpoint_slice_cache *slices;
-    const char *node_name; /* interned */
     struct policy_ops ops;
-    struct claim *claims;
-    VEC(struct claim *) dirty;
-    struct health_check *health_checks;
-    VEC(struct health_check *) dirty_health_checks[FAMILY_COUNT];
-    /* Scratch, kept for its memory. */
-    endpoint_vec endpoints;
-    VEC(uint8_t) sets;
-    VEC(struct backend) backends;
+    struct surroundings here; /* its names are interned */
+    address_vec node_port_addresses[FAMILY_COUNT];
+    struct port_states ports;
+    struct claims *claims;
+    struct tally *cluster_ips;
+    struct tally *hairpins;
+    struct health_checks *health_checks;
+    struct decision decision;
+    bool some_node_named, own_node_named;
 };
 
 struct policy *policy_new(const struct service_cache *services,
@@ -45,152 +30,74 @@ struct policy *policy_new(const struct service_cache *services,
                           const struct policy_ops *ops)
 {
     struct policy *policy = xcalloc(1, sizeof(*policy));
-    policy->services = services;
     policy->slices = slices;
-    policy->node_name = intern(node_name);
     policy->ops = *ops;
+    policy->here.location.node_name = intern(node_name);
+    policy->claims = claims_new();
+    policy->cluster_ips = tally_new();
+    policy->hairpins = tally_new();
+    policy->health_checks = health_checks_new(services, slices);
     return policy;
 }
 
 void policy_free(struct policy *policy)
 {
-    struct claim *claim, *next_claim;
-    HASH_ITER(hh, policy->claims, claim, next_claim)
-    {
-        HASH_DELETE(hh, policy->claims, claim);
-        vec_free(&claim->by);
-        free(claim);
-    }
-    struct health_check *check, *next_check;
-    HASH_ITER(hh, policy->health_checks, check, next_check)
-    {
-        HASH_DELETE(hh, policy->health_checks, check);
-        free(check->service_id);
-        free(check);
-    }
-    vec_free(&policy->dirty);
+    claims_free(policy->claims);
+    port_states_clear(&policy->ports);
+    tally_free(policy->cluster_ips);
+    tally_free(policy->hairpins);
+    health_checks_free(policy->health_checks);
+    decision_free(&policy->decision);
     for (int family = 0; family < FAMILY_COUNT; family++)
-        vec_free(&policy->dirty_health_checks[family]);
-    vec_free(&policy->endpoints);
-    vec_free(&policy->sets);
-    vec_free(&policy->backends);
-    intern_release(policy->node_name);
+        vec_free(&policy->node_port_addresses[family]);
+    intern_release(policy->here.location.node_name);
+    intern_release(policy->here.location.zone);
     free(policy);
 }
 
-/* ---- frontends of a service port ---- */
+/* ---- the frontends of a service port ---- */
 
-typedef void (*frontend_fn)(struct policy *policy, const struct service *service,
-                            const struct frontend *frontend);
-
-static void each_frontend_of_port(struct policy *policy, const struct service *service,
-                                  enum family family, const struct service_port *port,
-                                  frontend_fn fn)
+static void claim(struct policy *policy, struct port_state *port, const struct address *address,
+                  uint16_t number, enum claim_kind kind)
 {
-    if (service->skipped || !service->has_cluster_ip[family])
+    struct frontend frontend = {*address, number, port->protocol, port->family};
+    claims_add(policy->claims, port, &frontend, kind);
+}
+
+static void claim_node_ports(struct policy *policy, struct port_state *port)
+{
+    uint16_t number = port_state_spec(port)->node_port;
+    if (number == 0)
         return;
-    struct frontend frontend = {service->cluster_ip[family], port->port, port->protocol,
-                                (uint8_t)family};
-    fn(policy, service, &frontend);
+    vec_each (&policy->node_port_addresses[port->family], address)
+        claim(policy, port, address, number, CLAIM_NODE_PORT);
 }
 
-static void each_frontend(struct policy *policy, const struct service *service, frontend_fn fn)
+static void renew_claims(struct policy *policy, struct port_state *port)
 {
-    for (int family = 0; family < FAMILY_COUNT; family++)
-        vec_each (&service->ports, port)
-            each_frontend_of_port(policy, service, (enum family)family, port, fn);
+    const struct service *service = port->owner->service;
+    uint16_t number = port_state_spec(port)->port;
+    claims_begin(port);
+    claim(policy, port, &service->cluster_ip[port->family], number, CLAIM_CLUSTER_IP);
+    vec_each (&service->external_ips[port->family], address)
+        claim(policy, port, address, number, CLAIM_EXTERNAL_IP);
+    vec_each (&service->load_balancer_ips[port->family], address)
+        claim(policy, port, address, number, CLAIM_LOAD_BALANCER_IP);
+    claim_node_ports(policy, port);
+    claims_end(policy->claims, port);
 }
 
-/* ---- claims ---- */
+/* ---- changes of Services and endpoints ---- */
 
-static struct claim *find_claim(struct policy *policy, const struct frontend *frontend)
+static void count_cluster_ips(struct policy *policy, const struct service *service,
+                              void (*count)(struct tally *tally, const struct frontend *thing))
 {
-    struct claim *claim;
-    HASH_FIND(hh, policy->claims, frontend, sizeof(*frontend), claim);
-    return claim;
-}
-
-static void note(struct policy *policy, struct claim *claim)
-{
-    if (claim->dirty)
-        return;
-    claim->dirty = true;
-    vec_push(&policy->dirty, claim);
-}
-
-static void add_claim(struct policy *policy, const struct service *service,
-                      const struct frontend *frontend)
-{
-    struct claim *claim = find_claim(policy, frontend);
-    if (!claim) {
-        claim = xcalloc(1, sizeof(*claim));
-        claim->frontend = *frontend;
-        HASH_ADD(hh, policy->claims, frontend, sizeof(claim->frontend), claim);
-    }
-    vec_push(&claim->by, service);
-    claim->claimants_changed = true;
-    note(policy, claim);
-}
-
-static void drop_claim(struct policy *policy, const struct service *service,
-                       const struct frontend *frontend)
-{
-    struct claim *claim = find_claim(policy, frontend);
-    for (size_t i = 0; i < claim->by.n; i++) {
-        if (claim->by.v[i] == service) {
-            claim->by.v[i] = claim->by.v[--claim->by.n];
-            break;
-        }
-    }
-    claim->claimants_changed = true;
-    note(policy, claim);
-}
-
-/* The one of the claimants that has the frontend: the same on every node. */
-static const struct service *claim_winner(const struct claim *claim)
-{
-    const struct service *winner = claim->by.v[0];
-    vec_each (&claim->by, other) {
-        if ((*other)->created < winner->created ||
-            ((*other)->created == winner->created && strcmp((*other)->id, winner->id) < 0))
-            winner = *other;
-    }
-    return winner;
-}
-
-static void log_losers(struct claim *claim, const struct service *winner)
-{
-    char text[FRONTEND_TEXT_SIZE];
-    if (!claim->claimants_changed)
-        return;
-    claim->claimants_changed = false;
-    vec_each (&claim->by, other) {
-        if (*other != winner)
-            log_warn("policy", "frontend=%s of service=%s is left to service=%s, which is %s",
-                     frontend_format(&claim->frontend, text), (*other)->id, winner->id,
-                     winner->created < (*other)->created ? "older" : "first by name");
+    for (int family = 0; service && !service->skipped && family < FAMILY_COUNT; family++) {
+        struct frontend thing = {service->cluster_ip[family], 0, 0, (uint8_t)family};
+        if (service->has_cluster_ip[family])
+            count(policy->cluster_ips, &thing);
     }
 }
-
-/* ---- health checks ---- */
-
-static void note_health_check(struct policy *policy, const char *service_id)
-{
-    struct health_check *check;
-    HASH_FIND_STR(policy->health_checks, service_id, check);
-    if (!check) {
-        check = xcalloc(1, sizeof(*check));
-        check->service_id = xstrdup(service_id);
-        HASH_ADD_KEYPTR(hh, policy->health_checks, check->service_id, strlen(service_id), check);
-    }
-    for (int family = 0; family < FAMILY_COUNT; family++) {
-        if (!check->dirty[family])
-            vec_push(&policy->dirty_health_checks[family], check);
-        check->dirty[family] = true;
-    }
-}
-
-/* ---- changes ---- */
 
 static bool has_health_check(const struct service *service)
 {
@@ -200,141 +107,236 @@ static bool has_health_check(const struct service *service)
 void policy_service_changed(struct policy *policy, const struct service *before,
                             const struct service *after)
 {
-    /* First add, then drop: a frontend that stays never looks abandoned. */
+    struct port_state *port = port_states_change(&policy->ports, before, after);
+    for (; port; port = port->next) {
+        claims_begin(port);
+        claims_end(policy->claims, port);
+    }
     if (after)
-        each_frontend(policy, after, add_claim);
-    if (before)
-        each_frontend(policy, before, drop_claim);
+        for (port = port_states_find(&policy->ports, after->id)->ports; port; port = port->next)
+            renew_claims(policy, port);
+    count_cluster_ips(policy, after, tally_add);
+    count_cluster_ips(policy, before, tally_drop);
     if (has_health_check(before) || has_health_check(after))
-        note_health_check(policy, (after ? after : before)->id);
-}
-
-static void note_frontend(struct policy *policy, const struct service *service,
-                          const struct frontend *frontend)
-{
-    (void)service;
-    note(policy, find_claim(policy, frontend));
+        health_checks_note(policy->health_checks, (after ? after : before)->id);
 }
 
 void policy_endpoints_changed(struct policy *policy, const struct service_port_ref *ref)
 {
-    const struct service *service = service_cache_get(policy->services, ref->service_id);
-    if (!service)
+    const struct service_state *state = port_states_find(&policy->ports, ref->service_id);
+    if (!state)
         return;
-    vec_each (&service->ports, port) {
-        if (port->protocol == ref->protocol && strcmp(port->name, ref->port_name) == 0)
-            each_frontend_of_port(policy, service, ref->family, port, note_frontend);
+    for (struct port_state *port = state->ports; port; port = port->next) {
+        if (port->family == ref->family && port->protocol == ref->protocol &&
+            strcmp(port_state_spec(port)->name, ref->port_name) == 0)
+            port_states_note(&policy->ports, port);
     }
-    if (has_health_check(service))
-        note_health_check(policy, service->id);
+    if (has_health_check(state->service))
+        health_checks_note(policy->health_checks, state->service->id);
+}
+
+/* ---- changes of the node ---- */
+
+void policy_set_zone(struct policy *policy, const char *zone)
+{
+    zone = intern(zone);
+    bool same = zone == policy->here.location.zone;
+    intern_release(policy->here.location.zone);
+    policy->here.location.zone = zone;
+    for (struct service_state *it = same ? NULL : policy->ports.services; it; it = it->hh.next)
+        for (struct port_state *port = it->ports; port; port = port->next)
+            if (port->has_endpoints)
+                port_states_note(&policy->ports, port);
+}
+
+void policy_set_node_ip(struct policy *policy, enum family family, const struct address *address)
+{
+    struct surroundings *here = &policy->here;
+    if (here->has_ip[family] == (address != NULL) &&
+        (!address || memcmp(&here->ip[family], address, sizeof(*address)) == 0))
+        return;
+    here->has_ip[family] = address != NULL;
+    if (address)
+        here->ip[family] = *address;
+    vec_each (&policy->ports.lists[LIST_SOURCE_RANGES], port)
+        if ((*port)->family == family)
+            port_states_note(&policy->ports, *port);
+}
+
+void policy_set_node_port_addresses(struct policy *policy, enum family family,
+                                    const struct address *addresses, size_t n)
+{
+    address_vec *known = &policy->node_port_addresses[family];
+    if (known->n == n && (n == 0 || memcmp(known->v, addresses, n * sizeof(*addresses)) == 0))
+        return;
+    vec_clear(known);
+    for (size_t i = 0; i < n; i++)
+        vec_push(known, addresses[i]);
+    vec_each (&policy->ports.lists[LIST_NODE_PORTS], port) {
+        if ((*port)->family != family)
+            continue;
+        renew_claims(policy, *port);
+        port_states_note(&policy->ports, *port);
+    }
 }
 
 /* ---- decisions ---- */
 
-static const struct service_port *port_of_frontend(const struct service *service,
-                                                   const struct frontend *frontend)
+static void decide(struct policy *policy, const struct port_state *port)
 {
-    vec_each (&service->ports, port) {
-        if (port->port == frontend->port && port->protocol == frontend->protocol)
-            return port;
-    }
-    return NULL;
+    decision_make(&policy->decision, policy->slices, &policy->here, port);
 }
 
-static void merge_port(struct policy *policy, const struct service *service, enum family family,
-                       const struct service_port *port)
+static void tell_flows(struct policy *policy, struct frontend_state *target)
 {
-    struct service_port_ref ref = {service->id, family, port->name, port->protocol};
-    endpoint_slice_cache_merge(policy->slices, &ref, &policy->endpoints);
+    const backend_vec *serving = &policy->decision.serving;
+    uint64_t fingerprint = backends_fingerprint(serving);
+    if (target->told && target->serving == fingerprint)
+        return;
+    target->serving = fingerprint;
+    policy->ops.flows(policy->ops.ctx, &target->frontend, true, serving->v, serving->n);
 }
 
-static void decide(struct policy *policy, struct claim *claim)
+/* Hands on the frontend of the decided port's @claim, which has it. */
+static void hand_on(struct policy *policy, const struct claim *claim)
 {
-    const struct service *winner = claim_winner(claim);
-    log_losers(claim, winner);
-    merge_port(policy, winner, (enum family)claim->frontend.family,
-               port_of_frontend(winner, &claim->frontend));
-    size_t n = policy->endpoints.n;
-    vec_clear(&policy->sets);
-    vec_reserve(&policy->sets, n);
-    select_endpoints(policy->endpoints.v, n, policy->sets.v);
-    vec_clear(&policy->backends);
-    for (size_t i = 0; i < n; i++) {
-        const struct endpoint *endpoint = &policy->endpoints.v[i];
-        if (policy->sets.v[i] & SET_CLUSTER)
-            vec_push(&policy->backends, (struct backend){endpoint->address, endpoint->port});
+    struct frontend_state *target = claim->target;
+    struct route route = decision_route(&policy->decision, claim);
+    policy->ops.set(policy->ops.ctx, &target->frontend, &route);
+    if (target->frontend.protocol == IPPROTO_UDP)
+        tell_flows(policy, target);
+    target->told = true;
+}
+
+static void hand_back(struct policy *policy, struct frontend_state *target)
+{
+    if (!target->told)
+        return;
+    policy->ops.remove(policy->ops.ctx, &target->frontend);
+    if (target->frontend.protocol == IPPROTO_UDP)
+        policy->ops.flows(policy->ops.ctx, &target->frontend, false, NULL, 0);
+}
+
+static void decide_frontend(void *ctx, struct frontend_state *target)
+{
+    struct policy *policy = ctx;
+    const struct claim *winner = claims_decide(target);
+    if (!winner) {
+        hand_back(policy, target);
+        return;
     }
-    policy->ops.set(policy->ops.ctx, &claim->frontend, policy->backends.v, policy->backends.n);
+    if (policy->decision.port != winner->port)
+        decide(policy, winner->port);
+    hand_on(policy, winner);
+}
+
+/* Hands on the frontends that @port alone claims. The others wait until it is known of all ports
+ * whether they have endpoints. */
+static void settle_frontends(struct policy *policy, struct port_state *port, bool flipped)
+{
+    for (struct claim *it = port->claims; it; it = it->next_of_port) {
+        struct frontend_state *target = it->target;
+        if (target->n_claims == 1) {
+            target->noted = false;
+            hand_on(policy, claims_decide(target));
+        } else if (flipped || target->winner == port) {
+            claims_note(policy->claims, target);
+        }
+    }
+}
+
+static void count_hairpins(struct policy *policy, const struct port_state *port,
+                           void (*count)(struct tally *tally, const struct frontend *thing))
+{
+    for (size_t i = 0; i < port->n_hairpins; i++) {
+        struct frontend thing = {port->hairpins[i].address, port->hairpins[i].port, port->protocol,
+                                 port->family};
+        count(policy->hairpins, &thing);
+    }
+}
+
+static bool backends_equal(const struct backend *a, size_t n_a, const backend_vec *b)
+{
+    return n_a == b->n && (n_a == 0 || memcmp(a, b->v, n_a * sizeof(*a)) == 0);
+}
+
+static void settle_hairpins(struct policy *policy, struct port_state *port)
+{
+    const backend_vec *hairpins = &policy->decision.hairpins;
+    if (backends_equal(port->hairpins, port->n_hairpins, hairpins))
+        return;
+    count_hairpins(policy, port, tally_drop);
+    port->n_hairpins = (uint32_t)hairpins->n;
+    port->hairpins = xreallocarray(port->hairpins, hairpins->n, sizeof(*port->hairpins));
+    if (hairpins->n)
+        memcpy(port->hairpins, hairpins->v, hairpins->n * sizeof(*port->hairpins));
+    count_hairpins(policy, port, tally_add);
+}
+
+static void look_for_node_names(struct policy *policy)
+{
+    vec_each (&policy->decision.endpoints, endpoint) {
+        if (policy->own_node_named)
+            return;
+        policy->some_node_named = policy->some_node_named || endpoint->node_name;
+        policy->own_node_named = endpoint_is_local(endpoint, &policy->here.location);
+    }
+}
+
+static void settle_port(struct policy *policy, struct port_state *port)
+{
+    port->noted = false;
+    if (!port->owner) {
+        count_hairpins(policy, port, tally_drop);
+        port_state_free(port);
+        return;
+    }
+    decide(policy, port);
+    bool flipped = port->has_any != policy->decision.selection.has_any;
+    port->has_any = policy->decision.selection.has_any;
+    port->has_endpoints = policy->decision.endpoints.n > 0;
+    look_for_node_names(policy);
+    settle_hairpins(policy, port);
+    settle_frontends(policy, port, flipped);
+}
+
+static void tell_cluster_ip(void *ctx, const struct frontend *thing, bool in_use)
+{
+    const struct policy_ops *ops = ctx;
+    ops->cluster_ip(ops->ctx, (enum family)thing->family, &thing->address, in_use);
+}
+
+static void tell_hairpin(void *ctx, const struct frontend *thing, bool in_use)
+{
+    const struct policy_ops *ops = ctx;
+    struct backend backend = {thing->address, thing->port};
+    ops->hairpin(ops->ctx, (enum family)thing->family, thing->protocol, &backend, in_use);
 }
 
 void policy_settle(struct policy *policy)
 {
-    vec_each (&policy->dirty, it) {
-        struct claim *claim = *it;
-        claim->dirty = false;
-        if (claim->by.n > 0) {
-            decide(policy, claim);
-            continue;
-        }
-        policy->ops.remove(policy->ops.ctx, &claim->frontend);
-        HASH_DELETE(hh, policy->claims, claim);
-        vec_free(&claim->by);
-        free(claim);
-    }
-    vec_clear(&policy->dirty);
-}
-
-/* Distinct addresses of local ready endpoints over all ports of the service (spec 6.1). */
-static size_t count_local_ready(struct policy *policy, const struct service *service,
-                                enum family family)
-{
-    vec_clear(&policy->backends);
-    vec_each (&service->ports, port) {
-        merge_port(policy, service, family, port);
-        vec_each (&policy->endpoints, endpoint) {
-            if (endpoint->node_name && endpoint->node_name == policy->node_name &&
-                endpoint_is_ready(endpoint))
-                vec_push(&policy->backends, (struct backend){endpoint->address, 0});
-        }
-    }
-    if (policy->backends.n == 0)
-        return 0;
-    qsort(policy->backends.v, policy->backends.n, sizeof(struct backend), backend_compare);
-    size_t distinct = 1;
-    for (size_t i = 1; i < policy->backends.n; i++)
-        distinct += backend_compare(&policy->backends.v[i - 1], &policy->backends.v[i]) != 0;
-    return distinct;
-}
-
-static bool is_idle(const struct health_check *check)
-{
-    for (int family = 0; family < FAMILY_COUNT; family++)
-        if (check->open[family] || check->dirty[family])
-            return false;
-    return true;
-}
-
-static void settle_health_check(struct policy *policy, struct health_check *check,
-                                enum family family)
-{
-    const struct service *service = service_cache_get(policy->services, check->service_id);
-    bool wanted = has_health_check(service) && !service->skipped && service->has_cluster_ip[family];
-    if (wanted || check->open[family])
-        policy->ops.health_check(policy->ops.ctx, check->service_id, family,
-                                 wanted ? service->health_check_node_port : 0,
-                                 wanted ? count_local_ready(policy, service, family) : 0);
-    check->open[family] = wanted;
-    check->dirty[family] = false;
-    if (!is_idle(check))
-        return;
-    HASH_DELETE(hh, policy->health_checks, check);
-    free(check->service_id);
-    free(check);
+    vec_each (&policy->ports.noted, port)
+        settle_port(policy, *port);
+    vec_free(&policy->ports.noted);
+    claims_settle(policy->claims, decide_frontend, policy);
+    policy->decision.port = NULL; /* what it borrows from the caches may go */
+    tally_settle(policy->hairpins, tell_hairpin, &policy->ops);
+    tally_settle(policy->cluster_ips, tell_cluster_ip, &policy->ops);
 }
 
 void policy_settle_health_checks(struct policy *policy, enum family family)
 {
-    vec_each (&policy->dirty_health_checks[family], it)
-        settle_health_check(policy, *it, family);
-    vec_clear(&policy->dirty_health_checks[family]);
+    health_checks_settle(policy->health_checks, family, &policy->here.location, &policy->ops);
+}
+
+/* ---- what can be asked ---- */
+
+size_t policy_conflicts(const struct policy *policy)
+{
+    return claims_conflicts(policy->claims);
+}
+
+bool policy_node_never_named(const struct policy *policy)
+{
+    return policy->some_node_named && !policy->own_node_named;
 }

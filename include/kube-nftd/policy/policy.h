@@ -2,10 +2,12 @@
 /*
  * From Services and endpoints to frontends and backends.
  *
- * Owns who has which frontend. Two Services may claim the same one: the older keeps it (then the
- * one whose namespace/name sorts first), the other is said in the log and takes over when the
- * first goes. Works only on what changed: told of changes, it notes the frontends concerned, and
- * policy_settle() decides each of them once.
+ * Owns who has which frontend: every cluster IP, external IP and load-balancer IP with the port of
+ * a service port, and each node-port address with its node port. Two service ports may claim the
+ * same frontend: of those that have any endpoints (or if none has, of all) the one of the older
+ * Service has it, then of the one whose namespace/name sorts first. The others are said in the log
+ * and counted; the next one takes over when the first goes. Works only on what changed: told of
+ * changes, it notes the service ports concerned, and policy_settle() decides each of them once.
  */
 #ifndef KUBE_NFTD_POLICY_POLICY_H
 #define KUBE_NFTD_POLICY_POLICY_H
@@ -18,12 +20,21 @@ struct policy;
 
 /* Where decisions go. */
 struct policy_ops {
-    /* New connections to @frontend are spread over the @n @backends (sorted, borrowed). With none
-     * they are rejected. */
-    void (*set)(void *ctx, const struct frontend *frontend, const struct backend *backends,
-                size_t n);
+    /* New connections to @frontend are treated as @route (borrowed) says. */
+    void (*set)(void *ctx, const struct frontend *frontend, const struct route *route);
     /* Nobody claims @frontend any more. */
     void (*remove)(void *ctx, const struct frontend *frontend);
+    /* @address is the cluster IP of a Service, or of none any more (spec 4.3). */
+    void (*cluster_ip)(void *ctx, enum family family, const struct address *address, bool in_use);
+    /* @backend is on this node and connections of @protocol may be sent to it: what it sends to
+     * itself is masqueraded (spec 4.5). Or not any more. */
+    void (*hairpin)(void *ctx, enum family family, uint8_t protocol, const struct backend *backend,
+                    bool in_use);
+    /* The serving endpoints behind a UDP frontend became others (spec 5.1): flows to any but the @n
+     * @serving ones (sorted, borrowed) are stale. @claimed is false when nobody has the frontend
+     * any more; then @n is 0. */
+    void (*flows)(void *ctx, const struct frontend *frontend, bool claimed,
+                  const struct backend *serving, size_t n);
     /* The healthCheckNodePort of a service in a family (0: none) and its number of distinct
      * addresses of local ready endpoints (spec 6.1). */
     void (*health_check)(void *ctx, const char *service_id, enum family family, uint16_t port,
@@ -47,11 +58,30 @@ void policy_service_changed(struct policy *policy, const struct service *before,
 /** The endpoints of a service port may have changed: call from the slice cache. */
 void policy_endpoints_changed(struct policy *policy, const struct service_port_ref *ref);
 
-/** Decides every frontend noted since the last time, through set and remove. */
+/** The own zone, NULL for none; everything with endpoints is decided again if it is another. */
+void policy_set_zone(struct policy *policy, const char *zone);
+
+/** The node's own address of @family, NULL for none: a source range that contains it lets the
+ * Service's own load-balancer addresses in as well (spec 4.8). */
+void policy_set_node_ip(struct policy *policy, enum family family, const struct address *address);
+
+/** The addresses on which node ports answer: all frontends of node ports move there. Looks at
+ * Services with node ports only. */
+void policy_set_node_port_addresses(struct policy *policy, enum family family,
+                                    const struct address *addresses, size_t n);
+
+/** Decides every service port noted since the last time, through the operations. */
 void policy_settle(struct policy *policy);
 
 /** Hands on the health checks of @family noted since the last time; for when its frontends are in
  * force. */
 void policy_settle_health_checks(struct policy *policy, enum family family);
+
+/** How many frontends more than one service port claims. */
+size_t policy_conflicts(const struct policy *policy);
+
+/** What the names of nodes in the endpoints decided so far say: some name a node, but none ever
+ * named this one. */
+bool policy_node_never_named(const struct policy *policy);
 
 #endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Who has which frontend. Every service port claims some; of several that claim the same, all but
+ * one are said in the log, and the conflict is counted.
+ */
+#ifndef KUBE_NFTD_POLICY_CLAIMS_H
+#define KUBE_NFTD_POLICY_CLAIMS_H
+
+#include "kube-nftd/base/hash.h"
+#include "kube-nftd/policy/frontend.h"
+#include "kube-nftd/policy/port_states.h"
+
+struct claims;
+
+/* What a frontend's address is to the service port; a bit each, since it may be several. */
+enum claim_kind {
+    CLAIM_CLUSTER_IP = 1 << 0,
+    CLAIM_EXTERNAL_IP = 1 << 1,
+    CLAIM_LOAD_BALANCER_IP = 1 << 2,
+    CLAIM_NODE_PORT = 1 << 3,
+};
+
+/* That a service port claims a frontend. */
+struct claim {
+    struct port_state *port;
+    struct frontend_state *target;
+    struct claim *next_of_port;
+    struct claim *next_of_target;
+    uint8_t kinds; /* of enum claim_kind */
+    bool said;     /* in the log: that the present winner has the frontend, not this one */
+};
+
+/* A frontend that somebody claims, or has claimed since the last claims_settle(). */
+struct frontend_state {
+    UT_hash_handle hh; /* by frontend */
+    struct frontend frontend;
+    uint32_t n_claims : 30;
+    bool noted : 1; /* to be decided for itself, not along with its only port */
+    bool told : 1;  /* handed on */
+    struct claim *claims;
+    const struct port_state *winner; /* that was decided last; NULL: none yet, or it is gone */
+    uint64_t serving;                /* fingerprint of the endpoints handed on for flows */
+};
+
+struct claims *claims_new(void);
+
+/** Leaves the ports' chains of claims dangling: for the end. */
+void claims_free(struct claims *claims);
+
+/**
+ * Renews what @port claims: after claims_begin(), claims_add() for each frontend, as often as it
+ * occurs and in any order; claims_end() drops the claims that were not named. The caller decides
+ * @port afterwards; frontends that others claim too, or nobody any more, are noted here.
+ */
+void claims_begin(struct port_state *port);
+void claims_add(struct claims *claims, struct port_state *port, const struct frontend *frontend,
+                enum claim_kind kind);
+void claims_end(struct claims *claims, struct port_state *port);
+
+/** The frontend is to be decided by the next claims_settle(). */
+void claims_note(struct claims *claims, struct frontend_state *target);
+
+/**
+ * Which of the claims has the frontend; NULL if there are none. The same on every node that knows
+ * the same objects: one with endpoints that could serve, then the oldest Service, then the first by
+ * name, then the first port of a Service. Says in the log who is left out, once for each claim and
+ * winner.
+ */
+const struct claim *claims_decide(struct frontend_state *target);
+
+/** Calls @decide for each noted frontend, then forgets it if nobody claims it. */
+void claims_settle(struct claims *claims, void (*decide)(void *ctx, struct frontend_state *target),
+                   void *ctx);
+
+/** How many frontends have more than one claim. */
+size_t claims_conflicts(const struct claims *claims);
+
+#endif

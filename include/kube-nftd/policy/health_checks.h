@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Which healthCheckNodePorts are open, and what they count (spec 6.1). */
+#ifndef KUBE_NFTD_POLICY_HEALTH_CHECKS_H
+#define KUBE_NFTD_POLICY_HEALTH_CHECKS_H
+
+#include "kube-nftd/policy/policy.h"
+#include "kube-nftd/policy/selection.h"
+
+struct health_checks;
+
+/** Borrows the caches. */
+struct health_checks *health_checks_new(const struct service_cache *services,
+                                        const struct endpoint_slice_cache *slices);
+void health_checks_free(struct health_checks *checks);
+
+/** The number of a Service that has a health check, or had one, may be another. */
+void health_checks_note(struct health_checks *checks, const char *service_id);
+
+/** Hands on those of @family noted since the last time. */
+void health_checks_settle(struct health_checks *checks, enum family family,
+                          const struct location *here, const struct policy_ops *ops);
+
+#endif

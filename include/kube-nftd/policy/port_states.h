@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What policy remembers of each service port: one entry of a Service's ports in one family in which
+ * the Service has a cluster IP. It lives as long as its Service has a port of its name and
+ * protocol.
+ */
+#ifndef KUBE_NFTD_POLICY_PORT_STATES_H
+#define KUBE_NFTD_POLICY_PORT_STATES_H
+
+#include "kube-nftd/base/hash.h"
+#include "kube-nftd/base/vec.h"
+#include "kube-nftd/policy/frontend.h"
+
+struct claim;
+struct service;
+
+/* The service ports that some change of the node concerns, so that no others need be looked at. */
+enum port_list {
+    LIST_NODE_PORTS,    /* with a node port */
+    LIST_SOURCE_RANGES, /* with load-balancer IPs and source ranges */
+    PORT_LIST_COUNT
+};
+
+/* Kept small: there is one for every service port of the cluster. */
+struct port_state {
+    struct service_state *owner; /* NULL: the service port is gone */
+    struct port_state *next;     /* of the same Service, in the order of families and ports */
+    struct claim *claims;        /* see claims.h */
+    struct backend *hairpins; /* endpoints on this node that it counts among the reachable ones */
+    uint32_t n_hairpins;
+    uint32_t index;                   /* in the Service's ports */
+    uint32_t affinity_group;          /* never 0; nobody else's */
+    uint32_t places[PORT_LIST_COUNT]; /* in each list, from 1; 0: not there */
+    uint8_t protocol;
+    uint8_t family;
+    bool noted : 1;         /* to be decided */
+    bool has_endpoints : 1; /* of any sort, when it was decided last */
+    bool has_any : 1;       /* some that could serve (struct selection) */
+};
+
+struct service_state {
+    UT_hash_handle hh;             /* by service->id */
+    const struct service *service; /* borrowed from the service cache */
+    struct port_state *ports;
+};
+
+typedef VEC(struct port_state *) port_state_vec;
+
+/* Start zeroed. */
+struct port_states {
+    struct service_state *services;
+    port_state_vec noted;
+    port_state_vec lists[PORT_LIST_COUNT];
+    uint32_t last_group;
+};
+
+/** Frees all of it, noted ports that are gone too. Their claims are not looked at. */
+void port_states_clear(struct port_states *states);
+
+struct service_state *port_states_find(const struct port_states *states, const char *service_id);
+
+/** The entry of the Service's ports that @port stands for. */
+const struct service_port *port_state_spec(const struct port_state *port);
+
+/**
+ * Takes over a change of a Service: the states of its ports, all of them noted, and the lists.
+ * Returns those that are gone, chained by next; they too are noted, for what they have handed on
+ * is to be taken back, and then freed by port_state_free().
+ */
+struct port_state *port_states_change(struct port_states *states, const struct service *before,
+                                      const struct service *after);
+
+/** @port is to be decided. */
+void port_states_note(struct port_states *states, struct port_state *port);
+
+/** Frees a port that is gone. */
+void port_state_free(struct port_state *port);
+
+#endif

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/policy/claims.h"
+
+#include "kube-nftd/base/log.h"
+#include "kube-nftd/model/object.h"
+
+#include <string.h>
+
+struct claims {
+    struct frontend_state *targets;
+    VEC(struct frontend_state *) noted;
+    size_t conflicts;
+};
+
+struct claims *claims_new(void)
+{
+    return xcalloc(1, sizeof(struct claims));
+}
+
+size_t claims_conflicts(const struct claims *claims)
+{
+    return claims->conflicts;
+}
+
+void claims_note(struct claims *claims, struct frontend_state *target)
+{
+    if (target->noted)
+        return;
+    target->noted = true;
+    vec_push(&claims->noted, target);
+}
+
+/* ---- coming and going ---- */
+
+static struct frontend_state *find_or_add(struct claims *claims, const struct frontend *frontend)
+{
+    struct frontend_state *target;
+    HASH_FIND(hh, claims->targets, frontend, sizeof(*frontend), target);
+    if (target)
+        return target;
+    target = xcalloc(1, sizeof(*target));
+    target->frontend = *frontend;
+    HASH_ADD(hh, claims->targets, frontend, sizeof(target->frontend), target);
+    return target;
+}
+
+static struct claim *claim_of_port(const struct port_state *port,
+                                   const struct frontend_state *target)
+{
+    struct claim *claim = port->claims;
+    while (claim && claim->target != target)
+        claim = claim->next_of_port;
+    return claim;
+}
+
+void claims_begin(struct port_state *port)
+{
+    for (struct claim *claim = port->claims; claim; claim = claim->next_of_port)
+        claim->kinds = 0;
+}
+
+void claims_add(struct claims *claims, struct port_state *port, const struct frontend *frontend,
+                enum claim_kind kind)
+{
+    struct frontend_state *target = find_or_add(claims, frontend);
+    struct claim *claim = claim_of_port(port, target);
+    if (!claim) {
+        claim = xcalloc(1, sizeof(*claim));
+        *claim = (struct claim){port, target, port->claims, target->claims, 0, false};
+        port->claims = target->claims = claim;
+        claims->conflicts += ++target->n_claims == 2;
+    }
+    claim->kinds |= (uint8_t)kind;
+}
+
+static void drop(struct claims *claims, struct claim *claim)
+{
+    struct frontend_state *target = claim->target;
+    struct claim **at = &target->claims;
+    while (*at != claim)
+        at = &(*at)->next_of_target;
+    *at = claim->next_of_target;
+    claims->conflicts -= --target->n_claims == 1;
+    if (target->winner == claim->port)
+        target->winner = NULL;
+    claims_note(claims, target);
+    free(claim);
+}
+
+void claims_end(struct claims *claims, struct port_state *port)
+{
+    for (struct claim **at = &port->claims; *at;) {
+        struct claim *claim = *at;
+        if (claim->kinds) {
+            if (claim->target->n_claims > 1)
+                claims_note(claims, claim->target); /* its rank may be another */
+            at = &claim->next_of_port;
+            continue;
+        }
+        *at = claim->next_of_port;
+        drop(claims, claim);
+    }
+}
+
+/* ---- who has it ---- */
+
+static const struct service *service_of(const struct claim *claim)
+{
+    return claim->port->owner->service;
+}
+
+/* Below zero if @a goes before @b. @why, if not NULL, is what can be said of the one before. */
+static int compare_claims(const struct claim *a, const struct claim *b, const char **why)
+{
+    const struct service *p = service_of(a), *q = service_of(b);
+    const char *unused;
+    why = why ? why : &unused;
+    *why = "has endpoints";
+    if (a->port->has_any != b->port->has_any)
+        return a->port->has_any ? -1 : 1;
+    *why = "is older";
+    if (p->created != q->created)
+        return p->created < q->created ? -1 : 1;
+    *why = "is first by name";
+    if (p != q)
+        return strcmp(p->id, q->id);
+    *why = "has it for a port before";
+    return a->port->index < b->port->index ? -1 : 1;
+}
+
+static void log_losers(struct frontend_state *target, const struct claim *winner)
+{
+    char text[FRONTEND_TEXT_SIZE];
+    const char *why;
+    for (struct claim *claim = target->claims; claim; claim = claim->next_of_target) {
+        if (claim->said || claim == winner)
+            continue;
+        claim->said = true;
+        compare_claims(winner, claim, &why);
+        log_warn("policy", "frontend=%s of service=%s is left to service=%s, which %s",
+                 frontend_format(&target->frontend, text), service_of(claim)->id,
+                 service_of(winner)->id, why);
+    }
+}
+
+const struct claim *claims_decide(struct frontend_state *target)
+{
+    const struct claim *winner = target->claims;
+    for (struct claim *claim = target->claims; claim; claim = claim->next_of_target)
+        if (claim != winner && compare_claims(claim, winner, NULL) < 0)
+            winner = claim;
+    if (!winner)
+        return NULL;
+    if (target->winner != winner->port)
+        for (struct claim *claim = target->claims; claim; claim = claim->next_of_target)
+            claim->said = false;
+    target->winner = winner->port;
+    log_losers(target, winner);
+    return winner;
+}
+
+static void forget(struct claims *claims, struct frontend_state *target)
+{
+    HASH_DELETE(hh, claims->targets, target);
+    free(target);
+}
+
+void claims_settle(struct claims *claims, void (*decide)(void *ctx, struct frontend_state *target),
+                   void *ctx)
+{
+    vec_each (&claims->noted, it) {
+        struct frontend_state *target = *it;
+        if (target->noted)
+            decide(ctx, target);
+        target->noted = false;
+        if (!target->claims)
+            forget(claims, target);
+    }
+    vec_free(&claims->noted);
+}
+
+/* ---- the end ---- */
+
+void claims_free(struct claims *claims)
+{
+    struct frontend_state *target, *next_target;
+    HASH_ITER(hh, claims->targets, target, next_target)
+    {
+        struct claim *claim, *next;
+        for (claim = target->claims; claim; claim = next) {
+            next = claim->next_of_target;
+            free(claim);
+        }
+        forget(claims, target);
+    }
+    vec_free(&claims->noted);
+    free(claims);
+}
