@@ -204,32 +204,69 @@ static void put_value(struct nlmsghdr *message, uint16_t attribute, const void *
     mnl_attr_nest_end(message, nest);
 }
 
-void nft_batch_element(struct nft_batch *batch, enum nft_element_op op, const char *set,
-                       const void *key, size_t key_length, const void *data, size_t data_length)
+/* Begins an element; what it has besides the key follows. Ends with end_element(). */
+static struct nlattr *begin_element(struct nft_batch *batch, enum nft_element_op op,
+                                    const char *set, const void *key, size_t key_length)
 {
     struct nlmsghdr *message = message_for_element(batch, op, set);
     struct nlattr *element = mnl_attr_nest_start(message, NFTA_LIST_ELEM);
     put_value(message, NFTA_SET_ELEM_KEY, key, key_length);
+    return element;
+}
+
+static void end_element(struct nft_batch *batch, struct nlattr *element)
+{
+    mnl_attr_nest_end(current_message(batch), element);
+    batch->elements[batch->current.op]++;
+}
+
+void nft_batch_element(struct nft_batch *batch, enum nft_element_op op, const char *set,
+                       const void *key, size_t key_length, const void *data, size_t data_length)
+{
+    struct nlattr *element = begin_element(batch, op, set, key, key_length);
     if (data)
-        put_value(message, NFTA_SET_ELEM_DATA, data, data_length);
-    mnl_attr_nest_end(message, element);
-    batch->elements[op]++;
+        put_value(current_message(batch), NFTA_SET_ELEM_DATA, data, data_length);
+    end_element(batch, element);
+}
+
+/* The key right behind @key, which is a number with the highest byte first; false if there is none.
+ */
+static bool next_key(uint8_t *key, size_t length)
+{
+    while (length-- > 0)
+        if (++key[length] != 0)
+            return true;
+    return false;
+}
+
+void nft_batch_range(struct nft_batch *batch, enum nft_element_op op, const char *set,
+                     bool concatenated, const void *first, const void *last, size_t key_length)
+{
+    uint8_t end[NFT_DATA_VALUE_MAXLEN];
+    struct nlattr *element = begin_element(batch, op, set, first, key_length);
+    if (concatenated)
+        put_value(current_message(batch), NFTA_SET_ELEM_KEY_END, last, key_length);
+    end_element(batch, element);
+    memcpy(end, last, key_length);
+    if (concatenated || !next_key(end, key_length))
+        return;
+    element = begin_element(batch, op, set, end, key_length);
+    mnl_attr_put_u32(current_message(batch), NFTA_SET_ELEM_FLAGS, htonl(NFT_SET_ELEM_INTERVAL_END));
+    end_element(batch, element);
 }
 
 void nft_batch_goto_element(struct nft_batch *batch, const char *set, const void *key,
                             size_t key_length, const char *chain)
 {
-    struct nlmsghdr *message = message_for_element(batch, ELEMENT_ADD, set);
-    struct nlattr *element = mnl_attr_nest_start(message, NFTA_LIST_ELEM);
-    put_value(message, NFTA_SET_ELEM_KEY, key, key_length);
+    struct nlattr *element = begin_element(batch, ELEMENT_ADD, set, key, key_length);
+    struct nlmsghdr *message = current_message(batch);
     struct nlattr *data = mnl_attr_nest_start(message, NFTA_SET_ELEM_DATA);
     struct nlattr *verdict = mnl_attr_nest_start(message, NFTA_DATA_VERDICT);
     mnl_attr_put_u32(message, NFTA_VERDICT_CODE, htonl((uint32_t)NFT_GOTO));
     mnl_attr_put_strz(message, NFTA_VERDICT_CHAIN, chain);
     mnl_attr_nest_end(message, verdict);
     mnl_attr_nest_end(message, data);
-    mnl_attr_nest_end(message, element);
-    batch->elements[ELEMENT_ADD]++;
+    end_element(batch, element);
 }
 
 void nft_batch_anonymous_elements(struct nft_batch *batch, uint32_t set_id, const void *keys,

@@ -21,6 +21,8 @@
 
 /* Netlink keeps this much of the send buffer for itself. */
 #define SEND_RESERVE 64
+/* More than begin and end of a transaction are long. */
+#define BATCH_FRAME ((size_t)128)
 /* Answers to a batch: an error is below 100 bytes; this holds those of any batch we retry. */
 #define RECEIVE_BUFFER (1 << 20)
 
@@ -188,21 +190,31 @@ static int read_answers(struct nft_socket *s, struct answers *a)
     return 0;
 }
 
-/* Sends the messages between two offsets as one transaction. */
-static int send_transaction(struct nft_socket *s, struct nft_batch *batch, size_t from, size_t to,
-                            struct error *err)
+/* Asks for an answer to the last message between two offsets; returns the message's number. An
+ * acknowledgement of it comes after the commit. (Older kernels do not acknowledge the batch's end.)
+ */
+static uint32_t ask_for_answer(struct nft_batch *batch, size_t from, size_t to)
 {
-    char begin[64] = {0}, end[64] = {0};
-    struct nlmsghdr *begin_header = nftnl_batch_begin(begin, 0);
-    struct nlmsghdr *end_header = nftnl_batch_end(end, batch->sequence++);
     struct nlmsghdr *last = (void *)(batch->buffer + from);
     for (size_t at = from; at < to;) {
         last = (void *)(batch->buffer + at);
         at += MNL_ALIGN(last->nlmsg_len);
     }
-    /* The acknowledgement of the last message comes after the commit. (Older kernels do not
-     * acknowledge the batch's end.) */
     last->nlmsg_flags |= NLM_F_ACK;
+    return last->nlmsg_seq;
+}
+
+/* What the kernel does with a transaction that it finds no fault with. */
+enum outcome { COMMIT, FORGET };
+
+/* Sends the messages between two offsets as one transaction. Without its end the kernel works on
+ * it, answers, and takes all of it back. 0 or an errno. */
+static int send_messages(struct nft_socket *s, struct nft_batch *batch, size_t from, size_t to,
+                         enum outcome outcome)
+{
+    char begin[64] = {0}, end[64] = {0};
+    struct nlmsghdr *begin_header = nftnl_batch_begin(begin, 0);
+    struct nlmsghdr *end_header = nftnl_batch_end(end, batch->sequence++);
     struct iovec parts[] = {{begin, begin_header->nlmsg_len},
                             {batch->buffer + from, to - from},
                             {end, end_header->nlmsg_len}};
@@ -210,15 +222,26 @@ static int send_transaction(struct nft_socket *s, struct nft_batch *batch, size_
     struct msghdr message = {.msg_name = &kernel,
                              .msg_namelen = sizeof(kernel),
                              .msg_iov = parts,
-                             .msg_iovlen = sizeof(parts) / sizeof(parts[0])};
+                             .msg_iovlen = outcome == COMMIT ? 3 : 2};
     ssize_t sent;
     do
         sent = sendmsg(mnl_socket_get_fd(s->nl), &message, 0);
     while (sent < 0 && errno == EINTR);
-    if (sent < 0)
-        return error_set(err, "cannot send %zu bytes to nf_tables: %s", to - from, reason(errno));
-    struct answers answers = {batch, from, to, last->nlmsg_seq, false, 0, 0, err};
-    return read_answers(s, &answers);
+    return sent < 0 ? errno : 0;
+}
+
+/* Sends the messages between two offsets as one transaction and reads the answers. 0 or -1 with
+ * @err; then @why is the errno. */
+static int transact(struct nft_socket *s, struct nft_batch *batch, size_t from, size_t to,
+                    enum outcome outcome, int *why, struct error *err)
+{
+    struct answers answers = {batch, from, to, ask_for_answer(batch, from, to), false, 0, 0, err};
+    *why = send_messages(s, batch, from, to, outcome);
+    if (*why)
+        return error_set(err, "cannot send %zu bytes to nf_tables: %s", to - from, reason(*why));
+    int result = read_answers(s, &answers);
+    *why = answers.first_errno;
+    return result;
 }
 
 /* The last cut that keeps a transaction from @from within @limit bytes; @from if there is none. */
@@ -235,9 +258,8 @@ static size_t next_cut(const struct nft_batch *batch, size_t from, size_t limit)
 int nft_socket_commit(struct nft_socket *s, struct nft_batch *batch, struct error *err)
 {
     nft_batch_finish(batch);
-    const size_t frame = 128; /* begin and end of a transaction */
-    grow_send_buffer(s, batch->used + frame);
-    size_t limit = s->send_limit - frame - SEND_RESERVE;
+    grow_send_buffer(s, batch->used + BATCH_FRAME);
+    size_t limit = s->send_limit - BATCH_FRAME - SEND_RESERVE;
     for (size_t from = 0; from < batch->used;) {
         size_t to = batch->used;
         if (to - from > limit) {
@@ -252,11 +274,27 @@ int nft_socket_commit(struct nft_socket *s, struct nft_batch *batch, struct erro
                          batch->used, s->send_limit);
             s->said_cut = true;
         }
-        if (send_transaction(s, batch, from, to, err))
+        int why;
+        if (transact(s, batch, from, to, COMMIT, &why, err))
             return -1;
         from = to;
     }
     return 0;
+}
+
+int nft_socket_check(struct nft_socket *s, struct nft_batch *batch, int *why, struct error *err)
+{
+    int first = 0;
+    nft_batch_finish(batch);
+    if (batch->used == 0)
+        return 0;
+    grow_send_buffer(s, batch->used + BATCH_FRAME);
+    int result = transact(s, batch, 0, batch->used, FORGET, &first, err);
+    if (result && first == 0)
+        first = EINVAL; /* no answer, or none that could be read */
+    if (result && why)
+        *why = first;
+    return result;
 }
 
 /* ---- reading ---- */
@@ -365,20 +403,42 @@ static const uint8_t *value_of(const struct nlattr *nest, size_t *length)
     return NULL;
 }
 
-static void read_element(const struct element_reading *reading, const struct nlattr *element)
+/* The flags, in whatever an element says besides its key. */
+static uint32_t flags_of(const struct nlattr *attribute)
 {
-    const uint8_t *key = NULL, *data = NULL;
-    size_t key_length = 0, data_length = 0;
+    return mnl_attr_get_payload_len(attribute) < sizeof(uint32_t)
+               ? 0
+               : ntohl(mnl_attr_get_u32(attribute));
+}
+
+static void read_element(const struct element_reading *reading, const struct nlattr *from)
+{
+    struct nft_element element = {.key = NULL};
+    size_t end_length = 0;
     const struct nlattr *attribute;
-    mnl_attr_for_each_nested(attribute, element)
+    mnl_attr_for_each_nested(attribute, from)
     {
-        if (mnl_attr_get_type(attribute) == NFTA_SET_ELEM_KEY)
-            key = value_of(attribute, &key_length);
-        else if (mnl_attr_get_type(attribute) == NFTA_SET_ELEM_DATA)
-            data = value_of(attribute, &data_length);
+        switch (mnl_attr_get_type(attribute)) {
+        case NFTA_SET_ELEM_KEY:
+            element.key = value_of(attribute, &element.key_length);
+            break;
+        case NFTA_SET_ELEM_KEY_END:
+            element.key_end = value_of(attribute, &end_length);
+            break;
+        case NFTA_SET_ELEM_DATA:
+            element.data = value_of(attribute, &element.data_length);
+            break;
+        case NFTA_SET_ELEM_FLAGS:
+            element.flags = flags_of(attribute);
+            break;
+        default: /* timeouts, counters */
+            break;
+        }
     }
-    if (key)
-        reading->fn(reading->ctx, key, key_length, data, data_length);
+    if (end_length != element.key_length)
+        element.key_end = NULL;
+    if (element.key || (element.flags & NFT_SET_ELEM_CATCHALL))
+        reading->fn(reading->ctx, &element);
 }
 
 static int on_elements(const struct nlmsghdr *header, void *data)

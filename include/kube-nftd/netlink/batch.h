@@ -71,6 +71,15 @@ uint32_t nft_batch_new_set_id(struct nft_batch *batch);
 void nft_batch_element(struct nft_batch *batch, enum nft_element_op op, const char *set,
                        const void *key, size_t key_length, const void *data, size_t data_length);
 
+/**
+ * Adds or deletes a range of a set with the flag interval. Both ends belong to it. With keys of
+ * one field, the kernel holds it as two elements, the second one (flagged
+ * NFT_SET_ELEM_INTERVAL_END) right behind @last, unless that is the highest key there is. With
+ * @concatenated, as one element whose fields range from those of @first to those of @last.
+ */
+void nft_batch_range(struct nft_batch *batch, enum nft_element_op op, const char *set,
+                     bool concatenated, const void *first, const void *last, size_t key_length);
+
 /** Adds an element to a verdict map: @key -> goto @chain. */
 void nft_batch_goto_element(struct nft_batch *batch, const char *set, const void *key,
                             size_t key_length, const char *chain);

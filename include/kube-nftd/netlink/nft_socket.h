@@ -23,6 +23,14 @@ void nft_socket_close(struct nft_socket *socket);
  */
 int nft_socket_commit(struct nft_socket *socket, struct nft_batch *batch, struct error *err);
 
+/**
+ * Whether the kernel would take @batch; nothing of it comes into force. 0: it would. -1: the error
+ * says what was refused, and @why (if not NULL) is the errno. Chains of a new table that lead to
+ * each other are not found: there the kernel looks for them when it commits, and only then.
+ */
+int nft_socket_check(struct nft_socket *socket, struct nft_batch *batch, int *why,
+                     struct error *err);
+
 /* What the kernel holds of a table. */
 struct nft_table_state {
     bool exists;
@@ -33,9 +41,17 @@ struct nft_table_state {
 int nft_socket_read_table(struct nft_socket *socket, enum family family, const char *table,
                           struct nft_table_state *state, struct error *err);
 
-/* Takes one element; @data_length is 0 for sets and verdict maps. */
-typedef void (*nft_element_fn)(void *ctx, const uint8_t *key, size_t key_length,
-                               const uint8_t *data, size_t data_length);
+/* One element as the kernel holds it; borrowed. */
+struct nft_element {
+    const uint8_t *key;
+    size_t key_length;
+    const uint8_t *key_end; /* of a concatenated range, as long as the key; else NULL */
+    const uint8_t *data;
+    size_t data_length; /* 0 for sets and verdict maps */
+    uint32_t flags;     /* NFT_SET_ELEM_INTERVAL_END, NFT_SET_ELEM_CATCHALL */
+};
+
+typedef void (*nft_element_fn)(void *ctx, const struct nft_element *element);
 
 /** Gives all elements of a set or map to @fn. -1 also if the set changed meanwhile: read again. */
 int nft_socket_read_elements(struct nft_socket *socket, enum family family, const char *table,

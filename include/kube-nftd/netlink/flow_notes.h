@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the flow cleaner was told of the frontends of one family: which UDP flows are stale (the
+ * rules are in netlink/flow_cleaner.h), and which frontends a scan is still owed to.
+ *
+ * A frontend is kept from when it is noted until the end of a scan that began after the note came
+ * into force:
+ *
+ *     flow_notes_say            said, fresh; judged by all that was said if it was in force before
+ *     flow_notes_put_in_force   judged by what was said last, due
+ *     flow_notes_begin_scan     scanned for
+ *     flow_notes_end_scan       forgotten, unless it is fresh or due again
+ */
+#ifndef KUBE_NFTD_NETLINK_FLOW_NOTES_H
+#define KUBE_NFTD_NETLINK_FLOW_NOTES_H
+
+#include "kube-nftd/netlink/conntrack_flow.h"
+
+struct flow_note;
+
+/* Start zeroed. */
+struct flow_notes {
+    struct flow_note *by_frontend; /* hash table */
+};
+
+void flow_notes_free(struct flow_notes *notes);
+
+/** See flow_cleaner_note(). */
+void flow_notes_say(struct flow_notes *notes, const struct frontend *frontend, bool claimed,
+                    const struct backend *serving, size_t n);
+
+/** What was said is in force. Returns whether a scan is owed to some frontend. */
+bool flow_notes_put_in_force(struct flow_notes *notes);
+
+/** A scan begins, for all frontends that one is owed to. */
+void flow_notes_begin_scan(struct flow_notes *notes);
+
+/** The scan ended. If it did not see the table, it is owed still. */
+void flow_notes_end_scan(struct flow_notes *notes, bool seen);
+
+bool flow_notes_are_against(const struct flow_notes *notes, const struct conntrack_flow *flow);
+
+#endif

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Two sockets: one is told of changes, the other reads everything. The first one is told before the
+ * second one reads, so what changes in between is heard of; hearing it after it was read already
+ * does no harm.
+ */
+#include "kube-nftd/netlink/address_monitor.h"
+
+#include "kube-nftd/base/hash.h"
+#include "kube-nftd/base/log.h"
+
+#include <errno.h>
+#include <ev.h>
+#include <libmnl/libmnl.h>
+#include <linux/if_addr.h>
+#include <linux/rtnetlink.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+/* The kernel fills this much of a part of an answer, if the reader has room for it. */
+#define BUFFER_SIZE ((size_t)32 * 1024)
+
+/* For messages of changes that wait to be read: about a thousand. */
+#define QUEUE_SIZE (1 << 20)
+
+/* Messages taken in a turn of the loop, so that others have theirs. */
+#define MESSAGES_A_TURN 4096
+
+/* Addresses that change while they are read: how often to read again at once, then when. */
+#define READS_AT_ONCE 8
+#define READ_AGAIN_SECONDS 0.5
+
+/* What tells the addresses of a host from each other. The kernel lets an interface have an IPv4
+ * address several times, with different prefixes or peers. Without padding, as a key must be. */
+struct held_key {
+    uint32_t interface;
+    uint16_t family; /* enum family */
+    uint16_t prefix; /* IPv4 only, as peer */
+    struct address address, peer;
+};
+
+struct held {
+    UT_hash_handle hh;
+    struct held_key key;
+    unsigned round; /* of reading; the last one that it was in, or during which it came */
+};
+
+struct address_monitor {
+    struct ev_loop *loop;
+    struct mnl_socket *changes, *reads;
+    ev_io io;
+    ev_timer again; /* reads everything */
+    addresses_changed_fn changed;
+    void *ctx;
+    struct held *held;
+    unsigned round;
+    bool touched[FAMILY_COUNT]; /* something came or went since it was told */
+    address_vec told[FAMILY_COUNT];
+    bool lost; /* messages; everything is to be read */
+    bool said_failure;
+    _Alignas(struct nlmsghdr) char buffer[BUFFER_SIZE];
+};
+
+bool address_is_loopback(enum family family, const struct address *address)
+{
+    static const struct address ipv6_loopback = {{[15] = 1}};
+    return family == FAMILY_IPV4 ? address->bytes[0] == 127
+                                 : memcmp(address, &ipv6_loopback, sizeof(*address)) == 0;
+}
+
+/* ---- what is held ---- */
+
+static void put(struct address_monitor *m, const struct held_key *key)
+{
+    struct held *held;
+    HASH_FIND(hh, m->held, key, sizeof(*key), held);
+    if (!held) {
+        held = xcalloc(1, sizeof(*held));
+        held->key = *key;
+        HASH_ADD(hh, m->held, key, sizeof(*key), held);
+        m->touched[key->family] = true;
+    }
+    held->round = m->round;
+}
+
+static void drop(struct address_monitor *m, struct held *held)
+{
+    m->touched[held->key.family] = true;
+    HASH_DELETE(hh, m->held, held);
+    free(held);
+}
+
+static void take_away(struct address_monitor *m, const struct held_key *key)
+{
+    struct held *held;
+    HASH_FIND(hh, m->held, key, sizeof(*key), held);
+    if (held)
+        drop(m, held);
+}
+
+/* Drops what was not in the last round of reading. */
+static void sweep(struct address_monitor *m)
+{
+    struct held *held, *after;
+    HASH_ITER(hh, m->held, held, after)
+    if (held->round != m->round)
+        drop(m, held);
+}
+
+/* ---- telling ---- */
+
+static int compare(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(struct address));
+}
+
+/* All addresses of @family, sorted, each once. */
+static address_vec collect(const struct address_monitor *m, enum family family)
+{
+    address_vec all = {0};
+    size_t n = 0;
+    for (const struct held *held = m->held; held; held = held->hh.next)
+        if (held->key.family == family)
+            vec_push(&all, held->key.address);
+    if (all.n > 0)
+        qsort(all.v, all.n, sizeof(*all.v), compare);
+    vec_each (&all, address)
+        if (n == 0 || compare(&all.v[n - 1], address) != 0)
+            all.v[n++] = *address;
+    all.n = n;
+    return all;
+}
+
+static bool same(const address_vec *a, const address_vec *b)
+{
+    return a->n == b->n && (a->n == 0 || memcmp(a->v, b->v, a->n * sizeof(*a->v)) == 0);
+}
+
+static void tell(struct address_monitor *m, enum family family, bool always)
+{
+    address_vec now = collect(m, family);
+    m->touched[family] = false;
+    if (same(&now, &m->told[family]) && !always) {
+        vec_free(&now);
+        return;
+    }
+    vec_free(&m->told[family]);
+    m->told[family] = now;
+    m->changed(m->ctx, family, &m->told[family]);
+}
+
+static void tell_touched(struct address_monitor *m)
+{
+    for (int family = 0; family < FAMILY_COUNT; family++)
+        if (m->touched[family])
+            tell(m, (enum family)family, false);
+}
+
+/* ---- messages ---- */
+
+/* Puts what @attribute says into @out, if it has as many bytes as an address of @family. */
+static bool read_address(const struct nlattr *attribute, enum family family, struct address *out)
+{
+    size_t length = address_length(family);
+    if (!attribute || mnl_attr_get_payload_len(attribute) != length)
+        return false;
+    memcpy(out->bytes, mnl_attr_get_payload(attribute), length);
+    return true;
+}
+
+/* What a message says; false if it is about no address that counts. */
+static bool read_message(const struct nlmsghdr *header, struct held_key *key, uint32_t *flags)
+{
+    const struct ifaddrmsg *message = mnl_nlmsg_get_payload(header);
+    const struct nlattr *attribute, *local = NULL, *address = NULL;
+    if (mnl_nlmsg_get_payload_len(header) < sizeof(*message) ||
+        (message->ifa_family != AF_INET && message->ifa_family != AF_INET6))
+        return false;
+    enum family family = message->ifa_family == AF_INET ? FAMILY_IPV4 : FAMILY_IPV6;
+    *flags = message->ifa_flags;
+    mnl_attr_for_each(attribute, header, sizeof(*message))
+    {
+        if (mnl_attr_get_type(attribute) == IFA_LOCAL)
+            local = attribute;
+        else if (mnl_attr_get_type(attribute) == IFA_ADDRESS)
+            address = attribute;
+        else if (mnl_attr_get_type(attribute) == IFA_FLAGS &&
+                 mnl_attr_validate(attribute, MNL_TYPE_U32) == 0)
+            *flags = mnl_attr_get_u32(attribute);
+    }
+    *key = (struct held_key){.interface = message->ifa_index, .family = (uint16_t)family};
+    if (family == FAMILY_IPV4) {
+        key->prefix = message->ifa_prefixlen;
+        read_address(address, family, &key->peer);
+    }
+    return read_address(local ? local : address, family, &key->address) &&
+           !address_is_loopback(family, &key->address);
+}
+
+static int on_message(const struct nlmsghdr *header, void *data)
+{
+    struct held_key key;
+    uint32_t flags;
+    if (header->nlmsg_type != RTM_NEWADDR && header->nlmsg_type != RTM_DELADDR)
+        return MNL_CB_OK;
+    if (!read_message(header, &key, &flags))
+        return MNL_CB_OK;
+    if (header->nlmsg_type == RTM_NEWADDR && !(flags & IFA_F_DADFAILED))
+        put(data, &key);
+    else
+        take_away(data, &key);
+    return MNL_CB_OK;
+}
+
+/* ---- reading everything ---- */
+
+/* Takes what is left of an answer, so that it is not mistaken for one to the next request. */
+static void drop_answers(struct address_monitor *m)
+{
+    ssize_t n;
+    do
+        n = recv(mnl_socket_get_fd(m->reads), m->buffer, sizeof(m->buffer), MSG_DONTWAIT);
+    while (n > 0 || (n < 0 && (errno == EINTR || errno == ENOBUFS)));
+}
+
+/* Takes the mark off the messages of a part that says that addresses changed meanwhile, so that
+ * they are read all the same. Returns whether there was one. */
+static bool take_mark_off(char *part, size_t length)
+{
+    bool marked = false;
+    int left = (int)length;
+    for (struct nlmsghdr *header = (void *)part; mnl_nlmsg_ok(header, left);
+         header = mnl_nlmsg_next(header, &left)) {
+        marked = marked || header->nlmsg_flags & NLM_F_DUMP_INTR;
+        header->nlmsg_flags &= (uint16_t)~NLM_F_DUMP_INTR;
+    }
+    return marked;
+}
+
+static int send_request(struct address_monitor *m)
+{
+    struct nlmsghdr *request = mnl_nlmsg_put_header(m->buffer);
+    request->nlmsg_type = RTM_GETADDR;
+    request->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+    request->nlmsg_seq = ++m->round;
+    mnl_nlmsg_put_extra_header(request, sizeof(struct ifaddrmsg)); /* AF_UNSPEC: both families */
+    return mnl_socket_sendto(m->reads, request, request->nlmsg_len) < 0 ? errno : 0;
+}
+
+/* Returns 0 or an errno; EINTR if addresses changed meanwhile, so that some may be missing. */
+static int read_once(struct address_monitor *m)
+{
+    bool changed = false;
+    int result, why = send_request(m);
+    if (why)
+        return why;
+    do {
+        ssize_t n = mnl_socket_recvfrom(m->reads, m->buffer, sizeof(m->buffer));
+        if (n > 0 && take_mark_off(m->buffer, (size_t)n))
+            changed = true;
+        result = n < 0 ? -1
+                       : mnl_cb_run(m->buffer, (size_t)n, m->round, mnl_socket_get_portid(m->reads),
+                                    on_message, m);
+    } while (result > MNL_CB_STOP);
+    if (result == MNL_CB_STOP)
+        return changed ? EINTR : 0;
+    why = errno;
+    drop_answers(m);
+    return why;
+}
+
+/* Reads until nothing changes meanwhile. If that does not come about, all that was seen counts for
+ * now. Returns 0 or an errno. */
+static int read_all(struct address_monitor *m)
+{
+    int why = EINTR;
+    for (int i = 0; i < READS_AT_ONCE && why == EINTR; i++) {
+        why = read_once(m);
+        if (why == EINTR)
+            log_debug(2, "addresses", "addresses changed while they were read: reading again");
+    }
+    if (why == 0)
+        sweep(m);
+    else
+        ev_timer_again(m->loop, &m->again);
+    return why == EINTR ? 0 : why;
+}
+
+/* The addresses last known stay; said once. */
+static void read_again(struct address_monitor *m)
+{
+    ev_timer_stop(m->loop, &m->again);
+    int why = read_all(m);
+    if (why && !m->said_failure)
+        log_warn("addresses", "cannot read the addresses of this host, trying again: %s",
+                 strerror(why));
+    m->said_failure = why != 0;
+}
+
+static void on_again(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    struct address_monitor *m = timer->data;
+    (void)loop;
+    (void)events;
+    read_again(m);
+    tell_touched(m);
+}
+
+/* ---- changes ---- */
+
+/* Takes one message off the queue; false when there is none. */
+static bool take_change(struct address_monitor *m)
+{
+    ssize_t n = mnl_socket_recvfrom(m->changes, m->buffer, sizeof(m->buffer));
+    if (n < 0 && errno == EINTR)
+        return true;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        return false;
+    /* Messages bear the numbers of whoever made the change, so these are not looked at. */
+    if (n < 0 || mnl_cb_run(m->buffer, (size_t)n, 0, 0, on_message, m) < 0)
+        m->lost = true;
+    return true;
+}
+
+/* When messages were lost, the kernel leaves out more of them, and does not say so again, until the
+ * queue has been empty. So it is emptied first. */
+static void on_changes(struct ev_loop *loop, ev_io *io, int events)
+{
+    struct address_monitor *m = io->data;
+    bool empty = false;
+    (void)loop;
+    (void)events;
+    for (int i = 0; i < MESSAGES_A_TURN && !empty; i++)
+        empty = !take_change(m);
+    if (m->lost && empty) {
+        log_debug(2, "addresses", "messages were lost: reading all addresses again");
+        m->lost = false;
+        read_again(m);
+    }
+    tell_touched(m);
+}
+
+/* ---- begin and end ---- */
+
+static struct mnl_socket *open_socket(int flags, unsigned groups)
+{
+    struct mnl_socket *socket = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC | flags);
+    if (!socket || mnl_socket_bind(socket, groups, MNL_SOCKET_AUTOPID) == 0)
+        return socket;
+    int why = errno;
+    mnl_socket_close(socket);
+    errno = why;
+    return NULL;
+}
+
+static int open_sockets(struct address_monitor *m, struct error *err)
+{
+    const int size = QUEUE_SIZE;
+    m->changes = open_socket(SOCK_NONBLOCK, RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR);
+    m->reads = m->changes ? open_socket(0, 0) : NULL;
+    if (!m->reads)
+        return error_set(err, "addresses: cannot open a netlink socket: %s", strerror(errno));
+    int fd = mnl_socket_get_fd(m->changes);
+    if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) < 0)
+        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+    return 0;
+}
+
+static int start(struct address_monitor *m, struct error *err)
+{
+    if (open_sockets(m, err))
+        return -1;
+    m->round = (unsigned)time(NULL);
+    int why = read_all(m);
+    if (why)
+        return error_set(err, "cannot read the addresses of this host: %s", strerror(why));
+    ev_io_set(&m->io, mnl_socket_get_fd(m->changes), EV_READ);
+    ev_io_start(m->loop, &m->io);
+    for (int family = 0; family < FAMILY_COUNT; family++)
+        tell(m, (enum family)family, true);
+    return 0;
+}
+
+struct address_monitor *address_monitor_new(struct ev_loop *loop, addresses_changed_fn changed,
+                                            void *ctx, struct error *err)
+{
+    struct address_monitor *m = xcalloc(1, sizeof(*m));
+    m->loop = loop;
+    m->changed = changed;
+    m->ctx = ctx;
+    ev_init(&m->io, on_changes);
+    ev_timer_init(&m->again, on_again, 0, READ_AGAIN_SECONDS);
+    m->io.data = m->again.data = m;
+    if (start(m, err) == 0)
+        return m;
+    address_monitor_free(m);
+    return NULL;
+}
+
+void address_monitor_free(struct address_monitor *m)
+{
+    if (!m)
+        return;
+    ev_io_stop(m->loop, &m->io);
+    ev_timer_stop(m->loop, &m->again);
+    if (m->changes)
+        mnl_socket_close(m->changes);
+    if (m->reads)
+        mnl_socket_close(m->reads);
+    m->round++; /* so that nothing is of it */
+    sweep(m);
+    for (int family = 0; family < FAMILY_COUNT; family++)
+        vec_free(&m->told[family]);
+    free(m);
+}
