@@ -5,15 +5,6 @@
 #include <ctype.h>
 #include <string.h>
 
-static int compare_records(const void *a, const void *b)
-{
-    const struct record *p = *(struct record *const *)a, *q = *(struct record *const *)b;
-    int order = memcmp(&p->frontend.address, &q->frontend.address, sizeof(p->frontend.address));
-    if (order == 0)
-        order = (int)p->frontend.port - (int)q->frontend.port;
-    return order ? order : (int)p->frontend.protocol - (int)q->frontend.protocol;
-}
-
 static void print_protocol(FILE *out, uint8_t protocol)
 {
     for (const char *s = protocol_name(protocol); *s; s++)
@@ -35,58 +26,279 @@ static void next_element(FILE *out, size_t *n)
     fputs((*n)++ ? ",\n            " : "        elements = {\n            ", out);
 }
 
+static void print_classid(FILE *out, uint32_t value)
+{
+    fprintf(out, "%x:%x", value >> 16, value & UINT16_MAX);
+}
+
+static void print_address(FILE *out, enum family family, const struct address *address)
+{
+    char text[ADDRESS_TEXT_SIZE];
+    fputs(address_format(family, address, text), out);
+}
+
+/* Whether a range is all that has the first @length bits of it. */
+static bool is_prefix(enum family family, const struct address_range *range, unsigned *length)
+{
+    unsigned bits = 8 * (unsigned)address_length(family);
+    for (*length = 0; *length < bits; ++*length) {
+        unsigned bit = 0x80u >> *length % 8;
+        if ((range->first.bytes[*length / 8] ^ range->last.bytes[*length / 8]) & bit)
+            break;
+    }
+    for (unsigned i = *length; i < bits; i++) {
+        unsigned bit = 0x80u >> i % 8;
+        if (range->first.bytes[i / 8] & bit || !(range->last.bytes[i / 8] & bit))
+            return false;
+    }
+    return true;
+}
+
+/* As a prefix where it is one: nft loads both. */
+static void print_range(FILE *out, enum family family, const struct address_range *range)
+{
+    unsigned length;
+    print_address(out, family, &range->first);
+    if (is_prefix(family, range, &length)) {
+        if (length < 8 * address_length(family))
+            fprintf(out, "/%u", length);
+        return;
+    }
+    fputc('-', out);
+    print_address(out, family, &range->last);
+}
+
+/* ---- what is keyed by frontends ---- */
+
+/* The element of one record in one map or set: what stands behind the frontend, or false if it is
+ * not in there. */
+typedef bool (*value_fn)(const struct record *record, uint32_t *value);
+
+static bool value_if_any(uint32_t wanted, uint32_t *value)
+{
+    *value = wanted;
+    return wanted != 0;
+}
+
+static bool service_of(const struct record *record, uint32_t *value)
+{
+    return value_if_any(record->all.wants, value);
+}
+
+static bool local_service_of(const struct record *record, uint32_t *value)
+{
+    return record->local && value_if_any(record->local->wants, value);
+}
+
+static bool affinity_id_of(const struct record *record, uint32_t *value)
+{
+    return record->extras && value_if_any(record->extras->wants_id, value);
+}
+
+static bool affinity_timeout_of(const struct record *record, uint32_t *value)
+{
+    return record->extras && value_if_any(record->extras->wants_timeout, value);
+}
+
+static void print_values(struct ruleset *rs, value_fn value_of, FILE *out, size_t *n)
+{
+    uint32_t value;
+    vec_each (&rs->pending, record) {
+        if (!value_of(*record, &value))
+            continue;
+        next_element(out, n);
+        print_frontend(out, &(*record)->frontend);
+        fputs(" : ", out);
+        print_classid(out, value);
+    }
+}
+
 static void print_services(struct ruleset *rs, FILE *out, size_t *n)
 {
-    vec_each (&rs->pending, it) {
-        const struct record *record = *it;
-        if (record->n_wanted == 0)
-            continue;
-        uint32_t value = service_value(record->n_wanted);
+    print_values(rs, service_of, out, n);
+}
+
+static void print_local_services(struct ruleset *rs, FILE *out, size_t *n)
+{
+    print_values(rs, local_service_of, out, n);
+}
+
+static void print_affinity_ids(struct ruleset *rs, FILE *out, size_t *n)
+{
+    print_values(rs, affinity_id_of, out, n);
+}
+
+static void print_affinity_timeouts(struct ruleset *rs, FILE *out, size_t *n)
+{
+    print_values(rs, affinity_timeout_of, out, n);
+}
+
+static void print_slots(const struct record *record, const struct part *part, FILE *out, size_t *n)
+{
+    for (uint32_t i = 0; part && i < part->n_wanted; i++) {
+        const struct backend *backend = &part->wanted[i];
         next_element(out, n);
         print_frontend(out, &record->frontend);
-        fprintf(out, " : %x:%x", value >> 16, value & UINT16_MAX);
+        fprintf(out, " . %u : ", i);
+        print_address(out, (enum family)record->frontend.family, &backend->address);
+        fprintf(out, " . %u", backend->port);
     }
 }
 
 static void print_endpoints(struct ruleset *rs, FILE *out, size_t *n)
 {
-    char address[ADDRESS_TEXT_SIZE];
-    vec_each (&rs->pending, it) {
-        const struct record *record = *it;
-        for (uint32_t i = 0; i < record->n_wanted; i++) {
-            const struct backend *backend = &record->wanted[i];
-            next_element(out, n);
-            print_frontend(out, &record->frontend);
-            fprintf(out, " . %u : %s . %u", i,
-                    address_format(rs->family, &backend->address, address), backend->port);
-        }
+    vec_each (&rs->pending, record)
+        print_slots(*record, &(*record)->all, out, n);
+}
+
+static void print_local_endpoints(struct ruleset *rs, FILE *out, size_t *n)
+{
+    vec_each (&rs->pending, record)
+        print_slots(*record, (*record)->local, out, n);
+}
+
+static void print_flagged(struct ruleset *rs, unsigned flag, FILE *out, size_t *n)
+{
+    vec_each (&rs->pending, record) {
+        if (!((*record)->wanted_flags & flag))
+            continue;
+        next_element(out, n);
+        print_frontend(out, &(*record)->frontend);
     }
 }
 
 static void print_rejects(struct ruleset *rs, FILE *out, size_t *n)
 {
+    print_flagged(rs, FLAG_REJECTED, out, n);
+}
+
+static void print_drops(struct ruleset *rs, FILE *out, size_t *n)
+{
+    print_flagged(rs, FLAG_DROPPED, out, n);
+}
+
+static void print_restricted(struct ruleset *rs, FILE *out, size_t *n)
+{
+    print_flagged(rs, FLAG_RESTRICTED, out, n);
+}
+
+static void print_sources(struct ruleset *rs, FILE *out, size_t *n)
+{
     vec_each (&rs->pending, it) {
-        if (!(*it)->wants_reject)
+        const struct record *record = *it;
+        if (!(record->wanted_flags & FLAG_RESTRICTED))
             continue;
-        next_element(out, n);
-        print_frontend(out, &(*it)->frontend);
+        vec_each (&record->extras->wanted_sources, range) {
+            next_element(out, n);
+            print_frontend(out, &record->frontend);
+            fputs(" . ", out);
+            print_range(out, rs->family, range);
+        }
     }
 }
 
-static void print_verdicts(const struct layout *picks, size_t n_picks, const char *map, FILE *out,
-                           size_t *n)
+/* ---- contents ---- */
+
+/* What keys and values of a set consist of: A address, R range, P protocol, S port, C classid. */
+static const struct {
+    const char *key, *value;
+} formats[CONTENT_SETS] = {
+    [CONTENT_CLUSTER_IPS] = {"A", ""},
+    [CONTENT_SERVICE_CIDRS] = {"R", ""},
+    [CONTENT_POD_CIDRS] = {"R", ""},
+    [CONTENT_HAIRPIN] = {"AAPS", ""},
+    [CONTENT_AFFINITY_NUMBERS] = {"CAS", "C"},
+    [CONTENT_AFFINITY_BACKENDS] = {"C", "AS"},
+    [CONTENT_LOCAL_AFFINITY_BACKENDS] = {"C", "AS"},
+};
+
+static const uint8_t *take_address(enum family family, const uint8_t *bytes,
+                                   struct address *address)
 {
-    for (size_t i = 0; i < n_picks; i++) {
-        vec_each (&picks[i].sets, set) {
-            if (strcmp(set->name, map) != 0)
-                continue;
-            vec_each (&set->verdicts, verdict) {
-                next_element(out, n);
-                fprintf(out, "%x:%x : goto %s", verdict->key >> 16, verdict->key & UINT16_MAX,
-                        verdict->chain);
-            }
+    memset(address, 0, sizeof(*address));
+    memcpy(address->bytes, bytes, address_length(family));
+    return bytes + address_length(family);
+}
+
+/* Prints one field; the bytes behind it. */
+static const uint8_t *print_field(FILE *out, enum family family, char field, const uint8_t *bytes)
+{
+    struct address_range range;
+    uint32_t number;
+    switch (field) {
+    case 'A':
+        bytes = take_address(family, bytes, &range.first);
+        print_address(out, family, &range.first);
+        return bytes;
+    case 'R':
+        bytes = take_address(family, take_address(family, bytes, &range.first), &range.last);
+        print_range(out, family, &range);
+        return bytes;
+    case 'P':
+        print_protocol(out, *bytes);
+        break;
+    case 'S':
+        fprintf(out, "%u", bytes[0] << 8 | bytes[1]);
+        break;
+    default:
+        memcpy(&number, bytes, sizeof(number));
+        print_classid(out, number);
+        break;
+    }
+    return bytes + sizeof(number);
+}
+
+static void print_fields(FILE *out, enum family family, const char *format, const uint8_t *bytes)
+{
+    for (const char *field = format; *field; field++) {
+        if (field != format)
+            fputs(" . ", out);
+        bytes = print_field(out, family, *field, bytes);
+    }
+}
+
+static int compare_contents(const void *a, const void *b)
+{
+    const struct content *p = *(struct content *const *)a, *q = *(struct content *const *)b;
+    if (content_set_of(p) != content_set_of(q))
+        return content_set_of(p) < content_set_of(q) ? -1 : 1;
+    return memcmp(content_key(p), content_key(q), p->key_length);
+}
+
+static void print_contents(struct ruleset *rs, const char *name, FILE *out, size_t *n)
+{
+    vec_each (&rs->contents.pending, it) {
+        struct content *content = *it;
+        enum content_set set = content_set_of(content);
+        if (!content->wanted || strcmp(content_set_name(set), name) != 0)
+            continue;
+        next_element(out, n);
+        print_fields(out, rs->family, formats[set].key, content_key(content));
+        if (*formats[set].value) {
+            fputs(" : ", out);
+            print_fields(out, rs->family, formats[set].value, content_value(content));
         }
     }
+}
+
+/* ---- the table ---- */
+
+static void print_verdicts(const struct layout_set *set, FILE *out, size_t *n)
+{
+    vec_each (&set->verdicts, verdict) {
+        next_element(out, n);
+        print_classid(out, verdict->key);
+        fprintf(out, " : goto %s", verdict->chain);
+    }
+}
+
+static void print_shape_verdicts(const struct layout *shapes, size_t n_shapes, const char *map,
+                                 FILE *out, size_t *n)
+{
+    for (size_t i = 0; i < n_shapes; i++)
+        vec_each (&shapes[i].sets, set)
+            if (strcmp(set->name, map) == 0)
+                print_verdicts(set, out, n);
 }
 
 static void print_comment(FILE *out, const char *comment)
@@ -98,23 +310,38 @@ static void print_comment(FILE *out, const char *comment)
     }
 }
 
-static void print_set(struct ruleset *rs, const struct layout_set *set, const struct layout *picks,
-                      size_t n_picks, FILE *out)
+static const struct {
+    const char *name;
+    void (*print)(struct ruleset *rs, FILE *out, size_t *n);
+} fillers[] = {
+    {MAP_SERVICES, print_services},         {MAP_LOCAL_SERVICES, print_local_services},
+    {MAP_ENDPOINTS, print_endpoints},       {MAP_LOCAL_ENDPOINTS, print_local_endpoints},
+    {MAP_AFFINITY_IDS, print_affinity_ids}, {MAP_AFFINITY_TIMEOUTS, print_affinity_timeouts},
+    {SET_REJECTS, print_rejects},           {SET_DROPS, print_drops},
+    {SET_RESTRICTED, print_restricted},     {SET_ALLOWED_SOURCES, print_sources}};
+
+static void print_declaration(const struct layout_set *set, FILE *out)
 {
-    static const struct {
-        const char *name;
-        void (*print)(struct ruleset *rs, FILE *out, size_t *n);
-    } fillers[] = {{MAP_SERVICES, print_services},
-                   {MAP_ENDPOINTS, print_endpoints},
-                   {SET_REJECTS, print_rejects}};
-    size_t n = 0;
     print_comment(out, set->comment);
     fprintf(out, "    %s %s {\n        %s\n", set->is_map ? "map" : "set", set->name,
             set->declaration);
+    if (set->size)
+        fprintf(out, "        size %u\n", set->size);
+    if (set->flags)
+        fprintf(out, "        flags %s\n", set->flags);
+}
+
+static void print_set(struct ruleset *rs, const struct layout_set *set, const struct layout *shapes,
+                      size_t n_shapes, FILE *out)
+{
+    size_t n = 0;
+    print_declaration(set, out);
+    print_verdicts(set, out, &n);
     for (size_t i = 0; i < sizeof(fillers) / sizeof(fillers[0]); i++)
         if (strcmp(set->name, fillers[i].name) == 0)
             fillers[i].print(rs, out, &n);
-    print_verdicts(picks, n_picks, set->name, out, &n);
+    print_contents(rs, set->name, out, &n);
+    print_shape_verdicts(shapes, n_shapes, set->name, out, &n);
     fputs(n ? "\n        }\n    }\n\n" : "    }\n\n", out);
 }
 
@@ -131,41 +358,52 @@ static void print_chains(const struct layout *layout, FILE *out)
     }
 }
 
-static struct layout *read_picks(struct ruleset *rs, size_t *n)
+static struct layout *read_shapes(struct ruleset *rs, size_t *n, bool *learns)
 {
-    count_vec counts = {0};
-    ruleset_new_picks(rs, &counts);
-    struct layout *picks = xcalloc(counts.n, sizeof(*picks));
+    shape_vec shapes = {0};
+    ruleset_new_shapes(rs, &shapes);
+    struct layout *layouts = xcalloc(shapes.n, sizeof(*layouts));
     struct error err = {0};
-    for (*n = 0; *n < counts.n; ++*n) {
-        if (layout_parse(nft_template_pick, "pick.nft", rs->family, counts.v[*n], &picks[*n], &err))
+    *learns = false;
+    for (*n = 0; *n < shapes.n; ++*n) {
+        if (ruleset_read_shape(rs, shapes.v[*n], &layouts[*n], &err))
             abort(); /* ruleset_commit() would not have passed either: the binary is broken */
+        *learns = *learns || shapes.v[*n].template == TEMPLATE_LEARN;
     }
-    vec_free(&counts);
-    return picks;
+    vec_free(&shapes);
+    return layouts;
+}
+
+static void sort_contents(struct ruleset *rs)
+{
+    if (rs->contents.pending.n)
+        qsort(rs->contents.pending.v, rs->contents.pending.n, sizeof(*rs->contents.pending.v),
+              compare_contents);
 }
 
 void ruleset_dump(struct ruleset *rs, FILE *out)
 {
-    char comment[64];
-    size_t n_picks;
+    size_t n_shapes;
+    bool learns;
     const char *family = nft_family_name(rs->family);
-    struct layout *picks = read_picks(rs, &n_picks);
-    ruleset_comment(comment);
-    if (rs->pending.n)
-        qsort(rs->pending.v, rs->pending.n, sizeof(*rs->pending.v), compare_records);
+    ruleset_sort_pending(rs); /* before planning: affinity gives numbers in this order */
+    ruleset_plan(rs);
+    sort_contents(rs);
+    struct layout *shapes = read_shapes(rs, &n_shapes, &learns);
 
+    if (learns && rs->family == FAMILY_IPV6)
+        fputs("# Session affinity over IPv6: nft 1.0 cannot load this, 1.1 and later can.\n", out);
     fprintf(out, "add table %s %s\ndelete table %s %s\n", family, RULESET_TABLE, family,
             RULESET_TABLE);
-    fprintf(out, "table %s %s {\n    comment \"%s\"\n\n", family, RULESET_TABLE, comment);
+    fprintf(out, "table %s %s {\n    comment \"%s\"\n\n", family, RULESET_TABLE, rs->comment);
     vec_each (&rs->base.sets, set)
-        print_set(rs, set, picks, n_picks, out);
+        print_set(rs, set, shapes, n_shapes, out);
     print_chains(&rs->base, out);
-    for (size_t i = 0; i < n_picks; i++)
-        print_chains(&picks[i], out);
+    for (size_t i = 0; i < n_shapes; i++)
+        print_chains(&shapes[i], out);
     fputs("}\n", out);
 
-    for (size_t i = 0; i < n_picks; i++)
-        layout_free(&picks[i]);
-    free(picks);
+    for (size_t i = 0; i < n_shapes; i++)
+        layout_free(&shapes[i]);
+    free(shapes);
 }

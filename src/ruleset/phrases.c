@@ -2,156 +2,86 @@
 /*
  * The phrases that rules are made of: each has its nft text and the function that adds its
  * expressions. A rule is read from left to right; at each place the first phrase that fits is
- * taken, so one that begins another stands behind it.
- *
- * In a pattern, IP stands for the family's name, FRONTEND for the three fields that name one,
- * N for a number, @S for a map or set and C for a chain.
+ * taken, so one that begins another stands behind it. pattern.h says how patterns are written.
  */
+#include "kube-nftd/ruleset/pattern.h"
 #include "kube-nftd/ruleset/program.h"
 
-#include <ctype.h>
 #include <stdio.h>
 
 /* libnftnl's headers need stdio.h before them. */
-#include <libnftnl/expr.h>
-#include <libnftnl/rule.h>
 #include <libnftnl/set.h>
-#include <libnftnl/udata.h>
-#include <linux/icmp.h>
-#include <linux/icmpv6.h>
+#include <linux/if.h>
 #include <linux/in.h>
 #include <linux/netfilter.h>
-#include <linux/netfilter/nf_tables.h>
+#include <linux/rtnetlink.h>
 #include <string.h>
 
-#define NAME_SIZE 64
-/* Where headers have the destination. */
-#define IPV4_DESTINATION 16
-#define IPV6_DESTINATION 24
-#define TRANSPORT_DESTINATION 2
-#define CT_STATE_NEW 8 /* NF_CT_STATE_BIT(IP_CT_NEW), which only the kernel can name */
+/* Bits of conntrack that only the kernel can name: NF_CT_STATE_BIT(IP_CT_NEW), IPS_DST_NAT. */
+#define CT_STATE_NEW 8
+#define CT_STATUS_DNAT 32
 
-/* What a pattern picked up from the text. */
-struct words {
-    unsigned number;
-    char set[NAME_SIZE], chain[NAME_SIZE];
-};
+/* ---- what phrases do; @what is from the table ---- */
 
-struct builder {
-    enum family family;
-    struct nftnl_rule *rule;
-    struct nft_batch *batch;
-};
-
-typedef void (*emit_fn)(struct builder *b, const struct words *words);
-
-/* ---- expressions ---- */
-
-static struct nftnl_expr *add(struct builder *b, const char *name)
+static void emit_set_priority(struct builder *b, const struct words *w, uint32_t what)
 {
-    struct nftnl_expr *expr = nftnl_expr_alloc(name);
-    if (!expr)
-        alloc_failed();
-    nftnl_rule_add_expr(b->rule, expr);
-    return expr;
+    (void)what;
+    expr_number(b, w->number);
+    expr_set_meta(b, NFT_META_PRIORITY);
 }
 
-static void add_payload(struct builder *b, uint32_t base, uint32_t offset, uint32_t length,
-                        uint32_t to)
+static void emit_set_priority_from_map(struct builder *b, const struct words *w, uint32_t what)
 {
-    struct nftnl_expr *expr = add(b, "payload");
-    nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_BASE, base);
-    nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_OFFSET, offset);
-    nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_LEN, length);
-    nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_DREG, to);
+    (void)what;
+    terms_load(&w->terms, b);
+    expr_map(b, w->name, NFT_REG_1);
+    expr_set_meta(b, NFT_META_PRIORITY);
 }
 
-static void add_meta_load(struct builder *b, uint32_t key, uint32_t to)
+static void emit_vmap(struct builder *b, const struct words *w, uint32_t what)
 {
-    struct nftnl_expr *expr = add(b, "meta");
-    nftnl_expr_set_u32(expr, NFTNL_EXPR_META_KEY, key);
-    nftnl_expr_set_u32(expr, NFTNL_EXPR_META_DREG, to);
+    (void)what;
+    terms_load(&w->terms, b);
+    expr_map(b, w->name, NFT_REG_VERDICT);
 }
 
-static void add_set_priority(struct builder *b)
+/* The backend's port stands right behind its address. */
+static void emit_dnat(struct builder *b, const struct words *w, uint32_t what)
 {
-    struct nftnl_expr *expr = add(b, "meta");
-    nftnl_expr_set_u32(expr, NFTNL_EXPR_META_KEY, NFT_META_PRIORITY);
-    nftnl_expr_set_u32(expr, NFTNL_EXPR_META_SREG, NFT_REG_1);
+    (void)what;
+    terms_load(&w->terms, b);
+    expr_map(b, w->name, NFT_REG_1);
+    expr_dnat(b, expr_register(address_length(b->family) / NFT_REG32_SIZE));
 }
 
-static struct nftnl_expr *add_lookup(struct builder *b, const char *set)
+static void emit_in_set(struct builder *b, const struct words *w, uint32_t invert)
 {
-    struct nftnl_expr *expr = add(b, "lookup");
-    nftnl_expr_set_u32(expr, NFTNL_EXPR_LOOKUP_SREG, NFT_REG_1);
-    nftnl_expr_set_str(expr, NFTNL_EXPR_LOOKUP_SET, set);
-    return expr;
+    terms_load(&w->terms, b);
+    expr_lookup(b, w->name, invert);
 }
 
-static void add_map_lookup(struct builder *b, const char *map, uint32_t to)
+/* The value stands behind the key, and never in a part of register 1: so nft does it. */
+static void emit_change_map(struct builder *b, const struct words *w, uint32_t op)
 {
-    nftnl_expr_set_u32(add_lookup(b, map), NFTNL_EXPR_LOOKUP_DREG, to);
+    const size_t words = terms_load(&w->terms, b), least = NFT_REG_SIZE / NFT_REG32_SIZE;
+    uint32_t value = expr_register(words > least ? words : least);
+    expr_meta(b, NFT_META_PRIORITY, value);
+    expr_change_map(b, op, w->name, value, w->number);
 }
 
-static void add_verdict(struct builder *b, int verdict, const char *chain)
+static void emit_protocol(struct builder *b, const struct words *w, uint32_t what)
 {
-    struct nftnl_expr *expr = add(b, "immediate");
-    nftnl_expr_set_u32(expr, NFTNL_EXPR_IMM_DREG, NFT_REG_VERDICT);
-    nftnl_expr_set_u32(expr, NFTNL_EXPR_IMM_VERDICT, (uint32_t)verdict);
-    if (chain)
-        nftnl_expr_set_str(expr, NFTNL_EXPR_IMM_CHAIN, chain);
-}
-
-/* The register behind the address, when a frontend is loaded from register 1 on. */
-static uint32_t register_after_address(const struct builder *b, unsigned more)
-{
-    return NFT_REG32_00 + (uint32_t)address_length(b->family) / 4 + more;
-}
-
-/* The first register after the address, under the name that nft gives it. */
-static uint32_t protocol_register(const struct builder *b)
-{
-    return b->family == FAMILY_IPV4 ? (uint32_t)NFT_REG32_01 : (uint32_t)NFT_REG_2;
-}
-
-static void load_frontend(struct builder *b)
-{
-    bool v4 = b->family == FAMILY_IPV4;
-    add_payload(b, NFT_PAYLOAD_NETWORK_HEADER, v4 ? IPV4_DESTINATION : IPV6_DESTINATION,
-                (uint32_t)address_length(b->family), NFT_REG_1);
-    add_meta_load(b, NFT_META_L4PROTO, protocol_register(b));
-    add_payload(b, NFT_PAYLOAD_TRANSPORT_HEADER, TRANSPORT_DESTINATION, 2,
-                register_after_address(b, 1));
-}
-
-/* ---- one function a phrase ---- */
-
-static void emit_priority_from_frontend(struct builder *b, const struct words *w)
-{
-    load_frontend(b);
-    add_map_lookup(b, w->set, NFT_REG_1);
-    add_set_priority(b);
-}
-
-static void emit_priority_vmap(struct builder *b, const struct words *w)
-{
-    add_meta_load(b, NFT_META_PRIORITY, NFT_REG_1);
-    add_map_lookup(b, w->set, NFT_REG_VERDICT);
-}
-
-static void emit_priority_number(struct builder *b, const struct words *w)
-{
-    struct nftnl_expr *expr = add(b, "immediate");
-    nftnl_expr_set_u32(expr, NFTNL_EXPR_IMM_DREG, NFT_REG_1);
-    nftnl_expr_set_u32(expr, NFTNL_EXPR_IMM_DATA, w->number);
-    add_set_priority(b);
+    (void)w;
+    const uint8_t protocol = (uint8_t)what;
+    expr_meta(b, NFT_META_L4PROTO, NFT_REG_1);
+    expr_compare(b, NFT_CMP_EQ, &protocol, sizeof(protocol));
 }
 
 static uint32_t add_protocols_set(struct builder *b)
 {
     static const uint8_t protocols[] = {IPPROTO_TCP, IPPROTO_UDP, IPPROTO_SCTP};
     static char declaration[] = "typeof meta l4proto";
-    const struct layout_set layout = {.declaration = declaration};
+    const struct layout_set layout = {.declaration = declaration, .size = sizeof(protocols)};
     uint32_t id = nft_batch_new_set_id(b->batch);
     struct nftnl_set *set = nftnl_set_alloc();
     if (!set)
@@ -160,172 +90,147 @@ static uint32_t add_protocols_set(struct builder *b)
     nftnl_set_set_str(set, NFTNL_SET_NAME, "__set%d");
     nftnl_set_set_u32(set, NFTNL_SET_ID, id);
     nftnl_set_set_u32(set, NFTNL_SET_FLAGS, NFT_SET_ANONYMOUS | NFT_SET_CONSTANT);
-    nftnl_set_set_u32(set, NFTNL_SET_DESC_SIZE, sizeof(protocols));
     nft_batch_add_set(b->batch, set);
     nftnl_set_free(set);
     nft_batch_anonymous_elements(b->batch, id, protocols, 1, sizeof(protocols));
     return id;
 }
 
-static void emit_protocols(struct builder *b, const struct words *w)
+static void emit_protocols(struct builder *b, const struct words *w, uint32_t what)
 {
     (void)w;
+    (void)what;
     uint32_t id = add_protocols_set(b);
-    add_meta_load(b, NFT_META_L4PROTO, NFT_REG_1);
-    nftnl_expr_set_u32(add_lookup(b, "__set%d"), NFTNL_EXPR_LOOKUP_SET_ID, id);
+    expr_meta(b, NFT_META_L4PROTO, NFT_REG_1);
+    expr_lookup_anonymous(b, id);
 }
 
-static void emit_dnat(struct builder *b, const struct words *w)
+/* Goes on if register 1 has one of the bits @mask. */
+static void compare_bits(struct builder *b, uint32_t mask)
 {
-    load_frontend(b);
-    struct nftnl_expr *numgen = add(b, "numgen");
-    nftnl_expr_set_u32(numgen, NFTNL_EXPR_NG_DREG, register_after_address(b, 2));
-    nftnl_expr_set_u32(numgen, NFTNL_EXPR_NG_MODULUS, w->number);
-    nftnl_expr_set_u32(numgen, NFTNL_EXPR_NG_TYPE, NFT_NG_RANDOM);
-    add_map_lookup(b, w->set, NFT_REG_1);
-    struct nftnl_expr *nat = add(b, "nat");
-    nftnl_expr_set_u32(nat, NFTNL_EXPR_NAT_TYPE, NFT_NAT_DNAT);
-    nftnl_expr_set_u32(nat, NFTNL_EXPR_NAT_FAMILY,
-                       b->family == FAMILY_IPV4 ? NFPROTO_IPV4 : NFPROTO_IPV6);
-    nftnl_expr_set_u32(nat, NFTNL_EXPR_NAT_REG_ADDR_MIN, NFT_REG_1);
-    nftnl_expr_set_u32(nat, NFTNL_EXPR_NAT_REG_PROTO_MIN, protocol_register(b));
+    const uint32_t zero = 0;
+    expr_bits(b, NFT_REG_1, mask, 0);
+    expr_compare(b, NFT_CMP_NEQ, &zero, sizeof(zero));
 }
 
-static void emit_frontend_in_set(struct builder *b, const struct words *w)
-{
-    load_frontend(b);
-    add_lookup(b, w->set);
-}
-
-static void emit_ct_state_new(struct builder *b, const struct words *w)
+static void emit_ct_state(struct builder *b, const struct words *w, uint32_t bit)
 {
     (void)w;
-    const uint32_t mask = CT_STATE_NEW, zero = 0;
-    struct nftnl_expr *ct = add(b, "ct");
-    nftnl_expr_set_u32(ct, NFTNL_EXPR_CT_KEY, NFT_CT_STATE);
-    nftnl_expr_set_u32(ct, NFTNL_EXPR_CT_DREG, NFT_REG_1);
-    struct nftnl_expr *bitwise = add(b, "bitwise");
-    nftnl_expr_set_u32(bitwise, NFTNL_EXPR_BITWISE_SREG, NFT_REG_1);
-    nftnl_expr_set_u32(bitwise, NFTNL_EXPR_BITWISE_DREG, NFT_REG_1);
-    nftnl_expr_set_u32(bitwise, NFTNL_EXPR_BITWISE_LEN, sizeof(mask));
-    nftnl_expr_set_data(bitwise, NFTNL_EXPR_BITWISE_MASK, &mask, sizeof(mask));
-    nftnl_expr_set_data(bitwise, NFTNL_EXPR_BITWISE_XOR, &zero, sizeof(zero));
-    struct nftnl_expr *cmp = add(b, "cmp");
-    nftnl_expr_set_u32(cmp, NFTNL_EXPR_CMP_SREG, NFT_REG_1);
-    nftnl_expr_set_u32(cmp, NFTNL_EXPR_CMP_OP, NFT_CMP_NEQ);
-    nftnl_expr_set_data(cmp, NFTNL_EXPR_CMP_DATA, &zero, sizeof(zero));
+    expr_ct(b, NFT_CT_STATE, NFT_REG_1);
+    compare_bits(b, bit);
+}
+
+static void emit_ct_status(struct builder *b, const struct words *w, uint32_t bit)
+{
+    (void)w;
+    expr_ct(b, NFT_CT_STATUS, NFT_REG_1);
+    compare_bits(b, bit);
+}
+
+static void emit_mark_has(struct builder *b, const struct words *w, uint32_t what)
+{
+    (void)what;
+    expr_meta(b, NFT_META_MARK, NFT_REG_1);
+    compare_bits(b, w->number);
+}
+
+static void emit_mark_or(struct builder *b, const struct words *w, uint32_t what)
+{
+    (void)what;
+    expr_meta(b, NFT_META_MARK, NFT_REG_1);
+    expr_bits(b, NFT_REG_1, ~w->number, w->number);
+    expr_set_meta(b, NFT_META_MARK);
+}
+
+static void emit_mark_xor(struct builder *b, const struct words *w, uint32_t what)
+{
+    (void)what;
+    expr_meta(b, NFT_META_MARK, NFT_REG_1);
+    expr_bits(b, NFT_REG_1, UINT32_MAX, w->number);
+    expr_set_meta(b, NFT_META_MARK);
+}
+
+/* A name is compared with the NUL bytes behind it; the beginning of one, without. */
+static void emit_interface(struct builder *b, const struct words *w, uint32_t op)
+{
+    char name[IFNAMSIZ] = {0};
+    size_t length = strlen(w->name);
+    bool prefix = w->name[length - 1] == '*';
+    memcpy(name, w->name, prefix ? length - 1 : length);
+    expr_meta(b, NFT_META_IIFNAME, NFT_REG_1);
+    expr_compare(b, op, name, (uint32_t)(prefix ? length - 1 : sizeof(name)));
+}
+
+static void emit_source_type(struct builder *b, const struct words *w, uint32_t type)
+{
+    (void)w;
+    expr_source_type(b, NFT_REG_1);
+    expr_compare(b, NFT_CMP_EQ, &type, sizeof(type));
+}
+
+static void emit_masquerade(struct builder *b, const struct words *w, uint32_t what)
+{
+    (void)w;
+    (void)what;
+    expr_masquerade(b);
 }
 
 /* Port unreachable for every protocol, as kube-proxy does (spec 4.3). */
-static void emit_reject(struct builder *b, const struct words *w)
+static void emit_reject(struct builder *b, const struct words *w, uint32_t what)
 {
     (void)w;
-    struct nftnl_expr *expr = add(b, "reject");
-    nftnl_expr_set_u32(expr, NFTNL_EXPR_REJECT_TYPE, NFT_REJECT_ICMP_UNREACH);
-    nftnl_expr_set_u8(expr, NFTNL_EXPR_REJECT_CODE,
-                      b->family == FAMILY_IPV4 ? ICMP_PORT_UNREACH : ICMPV6_PORT_UNREACH);
+    (void)what;
+    expr_reject(b);
 }
 
-static void emit_jump(struct builder *b, const struct words *w)
+static void emit_verdict(struct builder *b, const struct words *w, uint32_t verdict)
 {
-    add_verdict(b, NFT_JUMP, w->chain);
+    expr_verdict(b, (int)verdict, *w->name ? w->name : NULL);
 }
 
 static const struct phrase {
     const char *pattern;
-    emit_fn emit;
+    void (*emit)(struct builder *b, const struct words *words, uint32_t what);
+    uint32_t what;
 } phrases[] = {
-    {"meta priority set FRONTEND map @S", emit_priority_from_frontend},
-    {"meta priority vmap @S", emit_priority_vmap},
-    {"meta priority set N", emit_priority_number},
-    {"meta l4proto { tcp, udp, sctp }", emit_protocols},
-    {"dnat IP to FRONTEND . numgen random mod N map @S", emit_dnat},
-    {"FRONTEND @S", emit_frontend_in_set},
-    {"ct state new", emit_ct_state_new},
-    {"reject", emit_reject},
-    {"jump C", emit_jump},
+    {"meta priority set N", emit_set_priority, 0},
+    {"meta priority set KEY map @S", emit_set_priority_from_map, 0},
+    {"meta mark set meta mark or N", emit_mark_or, 0},
+    {"meta mark set meta mark xor N", emit_mark_xor, 0},
+    {"meta mark and N != 0", emit_mark_has, 0},
+    {"meta l4proto { tcp, udp, sctp }", emit_protocols, 0},
+    {"meta l4proto tcp", emit_protocol, IPPROTO_TCP},
+    {"meta l4proto udp", emit_protocol, IPPROTO_UDP},
+    {"meta l4proto sctp", emit_protocol, IPPROTO_SCTP},
+    {"iifname I", emit_interface, NFT_CMP_EQ},
+    {"iifname != I", emit_interface, NFT_CMP_NEQ},
+    {"ct state new", emit_ct_state, CT_STATE_NEW},
+    {"ct status dnat", emit_ct_status, CT_STATUS_DNAT},
+    {"fib saddr type local", emit_source_type, RTN_LOCAL},
+    {"KEY @S", emit_in_set, false},
+    {"KEY != @S", emit_in_set, true},
+    {"KEY vmap @S", emit_vmap, 0},
+    {"update @S { KEY timeout Ns : meta priority }", emit_change_map, NFT_DYNSET_OP_UPDATE},
+    {"delete @S { KEY : meta priority }", emit_change_map, NFT_DYNSET_OP_DELETE},
+    {"dnat IP to KEY map @S", emit_dnat, 0},
+    {"masquerade fully-random", emit_masquerade, 0},
+    {"reject", emit_reject, 0},
+    {"drop", emit_verdict, NF_DROP},
+    {"jump C", emit_verdict, (uint32_t)NFT_JUMP},
+    {"goto C", emit_verdict, (uint32_t)NFT_GOTO},
 };
-
-/* ---- matching ---- */
-
-static const char *skip_blanks(const char *s)
-{
-    while (*s == ' ')
-        s++;
-    return s;
-}
-
-static size_t word_length(const char *s)
-{
-    return strcspn(s, " ");
-}
-
-static bool take_name(const char *text, size_t length, char out[NAME_SIZE])
-{
-    if (length == 0 || length >= NAME_SIZE)
-        return false;
-    memcpy(out, text, length);
-    out[length] = '\0';
-    return true;
-}
-
-static const char *match(const char *pattern, const char *text, enum family family,
-                         struct words *words);
-
-/* Matches one word of a pattern; the rest of the text, or NULL. */
-static const char *match_word(const char *word, size_t length, const char *text, enum family family,
-                              struct words *words)
-{
-    size_t text_length = word_length(text);
-    if (length == 8 && memcmp(word, "FRONTEND", 8) == 0)
-        return match("IP daddr . meta l4proto . th dport", text, family, words);
-    if (length == 1 && *word == 'N') {
-        int used = 0;
-        if (!isdigit((unsigned char)*text) || sscanf(text, "%u%n", &words->number, &used) != 1 ||
-            (size_t)used != text_length)
-            return NULL;
-    } else if (length == 2 && memcmp(word, "@S", 2) == 0) {
-        if (*text != '@' || !take_name(text + 1, text_length - 1, words->set))
-            return NULL;
-    } else if (length == 1 && *word == 'C') {
-        if (!take_name(text, text_length, words->chain))
-            return NULL;
-    } else {
-        if (length == 2 && memcmp(word, "IP", 2) == 0) {
-            word = nft_family_name(family);
-            length = strlen(word);
-        }
-        if (text_length != length || memcmp(word, text, length) != 0)
-            return NULL;
-    }
-    return text + text_length;
-}
-
-/* Matches @pattern with the beginning of @text; the rest of the text, or NULL. */
-static const char *match(const char *pattern, const char *text, enum family family,
-                         struct words *words)
-{
-    while (*pattern) {
-        size_t length = word_length(pattern);
-        text = match_word(pattern, length, skip_blanks(text), family, words);
-        if (!text)
-            return NULL;
-        pattern = skip_blanks(pattern + length);
-    }
-    return text;
-}
 
 int phrases_add(const char *text, enum family family, struct nftnl_rule *rule,
                 struct nft_batch *batch, struct error *err)
 {
     struct builder b = {family, rule, batch};
-    for (text = skip_blanks(text); *text; text = skip_blanks(text)) {
+    for (text += strspn(text, " "); *text; text += strspn(text, " ")) {
         const char *rest = NULL;
         for (size_t i = 0; !rest && i < sizeof(phrases) / sizeof(phrases[0]); i++) {
             struct words words = {0};
-            rest = match(phrases[i].pattern, text, family, &words);
+            rest = pattern_match(phrases[i].pattern, text, family, &words);
             if (rest)
-                phrases[i].emit(&b, &words);
+                phrases[i].emit(&b, &words, phrases[i].what);
         }
         if (!rest)
             return error_set(err, "unknown phrase: %s", text);

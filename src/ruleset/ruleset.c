@@ -4,28 +4,92 @@
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/ruleset/record.h"
-#include "kube-nftd/ruleset/slots.h"
 
+#include <inttypes.h>
 #include <string.h>
 
-struct ruleset *ruleset_new(enum family family, struct error *err)
+const char MAP_SERVICES[] = "services", MAP_ENDPOINTS[] = "endpoints",
+           MAP_LOCAL_SERVICES[] = "local_services", MAP_LOCAL_ENDPOINTS[] = "local_endpoints",
+           MAP_AFFINITY_IDS[] = "affinity_ids", MAP_AFFINITY_TIMEOUTS[] = "affinity_timeouts",
+           SET_REJECTS[] = "reject_frontends", SET_DROPS[] = "drop_frontends",
+           SET_RESTRICTED[] = "restricted_frontends", SET_ALLOWED_SOURCES[] = "allowed_sources";
+
+/* ---- configuration ---- */
+
+/* The match for packets of pods, and with @reverse for all others; NULL without a detector. */
+static char *detector_text(enum family family, const struct ruleset_config *config, bool reverse)
 {
-    struct ruleset *rs = xcalloc(1, sizeof(*rs));
-    rs->family = family;
-    if (layout_parse(nft_template_base, "base.nft", family, 0, &rs->base, err)) {
-        free(rs);
+    const char *no = reverse ? "!= " : "";
+    switch (config->detector) {
+    case DETECT_CIDRS:
+        return xasprintf("%s saddr %s@pod_cidrs", nft_family_name(family), no);
+    case DETECT_INTERFACE:
+        return xasprintf("iifname %s\"%s\"", no, config->interface);
+    case DETECT_INTERFACE_PREFIX:
+        return xasprintf("iifname %s\"%s*\"", no, config->interface);
+    default:
         return NULL;
     }
+}
+
+static void set_vars(struct ruleset *rs, const struct ruleset_config *config)
+{
+    snprintf(rs->mark, sizeof(rs->mark), "0x%x", config->mark);
+    rs->from_pod = detector_text(rs->family, config, false);
+    rs->not_from_pod =
+        config->masquerade_all ? xstrdup("") : detector_text(rs->family, config, true);
+    rs->vars = (struct layout_vars){.family = rs->family,
+                                    .mark = rs->mark,
+                                    .from_pod = rs->from_pod,
+                                    .not_from_pod = rs->not_from_pod,
+                                    .from_host = config->no_fib ? NULL : "fib saddr type local",
+                                    .reject = config->no_reject ? "drop" : "reject"};
+    snprintf(rs->comment, sizeof(rs->comment), "kube-nftd layout %016" PRIx64,
+             template_fingerprint(templates, TEMPLATE_COUNT, &rs->vars));
+}
+
+struct ruleset *ruleset_new(enum family family, const struct ruleset_config *config,
+                            struct error *err)
+{
+    struct ruleset *rs = xcalloc(1, sizeof(*rs));
+    rs->family = rs->affinity.family = family;
+    rs->abandoned = config->abandoned;
+    rs->ctx = config->ctx;
+    set_vars(rs, config);
     nft_batch_init(&rs->batch, family, RULESET_TABLE);
-    return rs;
+    if (layout_parse(&templates[TEMPLATE_BASE], &rs->vars, &rs->base, err) == 0)
+        return rs;
+    ruleset_free(rs);
+    return NULL;
+}
+
+/* ---- records ---- */
+
+static void part_clear(struct part *part)
+{
+    free(part->slots);
+    free(part->wanted);
+    free(part->plan);
+}
+
+static void extras_free(struct ruleset *rs, struct extras *extras)
+{
+    if (!extras)
+        return;
+    affinity_release(&rs->affinity, &rs->contents, &extras->hold);
+    vec_free(&extras->sources);
+    vec_free(&extras->wanted_sources);
+    free(extras);
 }
 
 static void record_free(struct ruleset *rs, struct record *record)
 {
     HASH_DELETE(hh, rs->records, record);
-    free(record->slots);
-    free(record->wanted);
-    free(record->plan);
+    part_clear(&record->all);
+    if (record->local)
+        part_clear(record->local);
+    free(record->local);
+    extras_free(rs, record->extras);
     free(record);
 }
 
@@ -38,12 +102,16 @@ void ruleset_free(struct ruleset *rs)
     record_free(rs, record);
     vec_free(&rs->pending);
     vec_free(&rs->trims);
+    vec_free(&rs->service_cidrs);
+    vec_free(&rs->pod_cidrs);
+    contents_free(&rs->contents);
+    shapes_clear(&rs->shapes);
     nft_batch_release(&rs->batch);
     layout_free(&rs->base);
+    free(rs->from_pod);
+    free(rs->not_from_pod);
     free(rs);
 }
-
-/* ---- records ---- */
 
 struct record *ruleset_record(struct ruleset *rs, const struct frontend *frontend)
 {
@@ -57,6 +125,20 @@ struct record *ruleset_record(struct ruleset *rs, const struct frontend *fronten
     return record;
 }
 
+struct part *record_local(struct record *record)
+{
+    if (!record->local)
+        record->local = xcalloc(1, sizeof(*record->local));
+    return record->local;
+}
+
+struct extras *record_extras(struct record *record)
+{
+    if (!record->extras)
+        record->extras = xcalloc(1, sizeof(*record->extras));
+    return record->extras;
+}
+
 void ruleset_mark_pending(struct ruleset *rs, struct record *record)
 {
     if (record->pending)
@@ -65,93 +147,146 @@ void ruleset_mark_pending(struct ruleset *rs, struct record *record)
     vec_push(&rs->pending, record);
 }
 
-uint32_t service_value(size_t n)
-{
-    return (uint32_t)n; /* class 0 */
-}
-
-uint32_t record_count(const struct record *record)
-{
-    return record->service & UINT16_MAX;
-}
-
-static bool is_wanted(const struct record *record)
-{
-    return record->pending ? record->n_wanted || record->wants_reject
-                           : record->service || record->rejected;
-}
-
-bool ruleset_knows_pick(const struct ruleset *rs, unsigned n)
-{
-    return rs->known_picks[n / 8] & 1 << n % 8;
-}
-
-void ruleset_note_pick(struct ruleset *rs, unsigned n)
-{
-    rs->known_picks[n / 8] |= (uint8_t)(1 << n % 8);
-}
-
-static int compare_counts(const void *a, const void *b)
-{
-    const unsigned *p = a, *q = b;
-    return (*p > *q) - (*p < *q);
-}
-
-void ruleset_new_picks(const struct ruleset *rs, count_vec *out)
-{
-    uint8_t seen[sizeof(rs->known_picks)];
-    memcpy(seen, rs->known_picks, sizeof(seen));
-    vec_clear(out);
-    vec_each (&rs->pending, it) {
-        unsigned n = (*it)->n_wanted;
-        if (n == 0 || seen[n / 8] & 1 << n % 8)
-            continue;
-        seen[n / 8] |= (uint8_t)(1 << n % 8);
-        vec_push(out, n);
-    }
-    if (out->n)
-        qsort(out->v, out->n, sizeof(*out->v), compare_counts);
-}
-
 /* ---- wanted ---- */
 
-static void want(struct ruleset *rs, const struct frontend *frontend,
-                 const struct backend *backends, size_t n, bool reject)
-{
-    struct record *record = ruleset_record(rs, frontend);
-    rs->n_wanted -= is_wanted(record);
-    free(record->wanted);
-    record->wanted = NULL;
-    if (n > 0) {
-        record->wanted = xcalloc(n, sizeof(*backends));
-        memcpy(record->wanted, backends, n * sizeof(*backends));
-    }
-    record->n_wanted = (uint32_t)n;
-    record->wants_reject = reject;
-    ruleset_mark_pending(rs, record);
-    rs->n_wanted += is_wanted(record);
-}
-
-void ruleset_set(struct ruleset *rs, const struct frontend *frontend,
-                 const struct backend *backends, size_t n)
+static void want_backends(const struct record *record, struct part *part,
+                          const struct backend *backends, size_t n)
 {
     if (n > MAX_BACKENDS) {
         char text[FRONTEND_TEXT_SIZE];
         log_error("ruleset", "frontend=%s uses %u of its %zu endpoints: more do not fit",
-                  frontend_format(frontend, text), MAX_BACKENDS, n);
+                  frontend_format(&record->frontend, text), MAX_BACKENDS, n);
         n = MAX_BACKENDS;
     }
-    want(rs, frontend, backends, n, n == 0);
+    free(part->wanted);
+    part->wanted = NULL;
+    if (n > 0) {
+        part->wanted = xcalloc(n, sizeof(*backends));
+        memcpy(part->wanted, backends, n * sizeof(*backends));
+    }
+    part->n_wanted = (uint32_t)n;
+}
+
+static void want_extras(struct record *record, const struct route *route)
+{
+    bool affine = route->has_any && route->affinity_timeout > 0;
+    if (!record->extras && !affine && !route->sources)
+        return;
+    struct extras *extras = record_extras(record);
+    extras->group = affine ? route->affinity_group : 0;
+    extras->wants_timeout = affine ? route->affinity_timeout : 0;
+    vec_clear(&extras->wanted_sources);
+    for (size_t i = 0; route->sources && i < route->n_sources; i++)
+        vec_push(&extras->wanted_sources, route->sources[i]);
+}
+
+static uint8_t flags_of_route(const struct route *route)
+{
+    unsigned flags = (route->external ? FLAG_EXTERNAL : 0) | (route->local ? FLAG_LOCAL : 0);
+    if (!route->has_any)
+        flags |= FLAG_REJECTED;
+    else if (route->local && route->n_local == 0)
+        flags |= FLAG_DROPPED;
+    if (route->sources)
+        flags |= FLAG_RESTRICTED;
+    return (uint8_t)flags;
+}
+
+static void want(struct ruleset *rs, const struct frontend *frontend, const struct route *route,
+                 bool wanted)
+{
+    struct record *record = ruleset_record(rs, frontend);
+    size_t n = route->has_any && (route->external || !route->local) ? route->n_backends : 0;
+    size_t n_local = route->has_any && route->local ? route->n_local : 0;
+    rs->n_wanted += wanted;
+    rs->n_wanted -= record->wanted;
+    record->wanted = wanted;
+    record->wanted_flags = wanted ? flags_of_route(route) : 0;
+    want_backends(record, &record->all, route->backends, n);
+    if (n_local > 0 || record->local)
+        want_backends(record, record_local(record), route->local_backends, n_local);
+    want_extras(record, route);
+    ruleset_mark_pending(rs, record);
+}
+
+void ruleset_set(struct ruleset *rs, const struct frontend *frontend, const struct route *route)
+{
+    want(rs, frontend, route, true);
 }
 
 void ruleset_remove(struct ruleset *rs, const struct frontend *frontend)
 {
-    want(rs, frontend, NULL, 0, false);
+    const struct route nothing = {0};
+    want(rs, frontend, &nothing, false);
 }
 
 size_t ruleset_frontends(const struct ruleset *rs)
 {
     return rs->n_wanted;
+}
+
+static void want_or_drop(struct ruleset *rs, enum content_set set, const struct key *key, bool want)
+{
+    if (want)
+        contents_want(&rs->contents, set, key, NULL);
+    else
+        contents_drop(&rs->contents, set, key);
+}
+
+static void want_once(struct ruleset *rs, enum content_set set, const struct key *key, bool want)
+{
+    const struct content *known = contents_find(&rs->contents, set, key);
+    if (want != (known && known->wanted))
+        want_or_drop(rs, set, key, want);
+}
+
+void ruleset_set_cluster_ip(struct ruleset *rs, const struct address *address, bool in_use)
+{
+    struct key key = {.length = 0};
+    key_put_address(&key, rs->family, address);
+    want_once(rs, CONTENT_CLUSTER_IPS, &key, in_use);
+}
+
+void ruleset_set_hairpin(struct ruleset *rs, uint8_t protocol, const struct backend *backend,
+                         bool in_use)
+{
+    struct key key = {.length = 0};
+    key_put_address(&key, rs->family, &backend->address);
+    key_put_address(&key, rs->family, &backend->address);
+    key_put_protocol(&key, protocol);
+    key_put_port(&key, backend->port);
+    want_once(rs, CONTENT_HAIRPIN, &key, in_use);
+}
+
+static void want_ranges(struct ruleset *rs, enum content_set set, const range_vec *ranges,
+                        bool wanted)
+{
+    vec_each (ranges, range) {
+        struct key key = {.length = 0};
+        key_put_address(&key, rs->family, &range->first);
+        key_put_address(&key, rs->family, &range->last);
+        want_or_drop(rs, set, &key, wanted);
+    }
+}
+
+static void set_ranges(struct ruleset *rs, enum content_set set, range_vec *held,
+                       const range_vec *ranges)
+{
+    want_ranges(rs, set, ranges, true);
+    want_ranges(rs, set, held, false);
+    vec_clear(held);
+    vec_each (ranges, range)
+        vec_push(held, *range);
+}
+
+void ruleset_set_service_cidrs(struct ruleset *rs, const range_vec *ranges)
+{
+    set_ranges(rs, CONTENT_SERVICE_CIDRS, &rs->service_cidrs, ranges);
+}
+
+void ruleset_set_pod_cidrs(struct ruleset *rs, const range_vec *ranges)
+{
+    set_ranges(rs, CONTENT_POD_CIDRS, &rs->pod_cidrs, ranges);
 }
 
 /* ---- commit ---- */
@@ -168,49 +303,8 @@ bool ruleset_knows_kernel(const struct ruleset *rs)
 
 bool ruleset_needs_commit(const struct ruleset *rs, double now)
 {
-    return !rs->kernel_known || rs->pending.n > 0 || (rs->trims.n > 0 && now >= rs->trim_time);
-}
-
-static void plan_pending(struct ruleset *rs)
-{
-    vec_each (&rs->pending, it) {
-        struct record *record = *it;
-        free(record->plan);
-        record->plan = record->n_wanted ? xcalloc(record->n_wanted, sizeof(*record->plan)) : NULL;
-        slots_arrange(record->slots, record->n_slots, record->wanted, record->n_wanted,
-                      record->plan);
-    }
-}
-
-bool trim_is_due(const struct ruleset *rs, const struct record *record, double now)
-{
-    return now >= rs->trim_time && now >= record->shrunk_at + RULESET_TRIM_DELAY;
-}
-
-uint32_t trim_keeps(const struct record *record)
-{
-    uint32_t count = record_count(record);
-    return record->pending && record->n_wanted > count ? record->n_wanted : count;
-}
-
-/* What was due is gone from the kernel; the others wait on. */
-static void apply_trims(struct ruleset *rs, double now)
-{
-    size_t waiting = 0;
-    vec_each (&rs->trims, it) {
-        struct record *record = *it;
-        if (!trim_is_due(rs, record, now)) {
-            rs->trims.v[waiting++] = record;
-            continue;
-        }
-        if (record->n_slots > trim_keeps(record))
-            record->n_slots = trim_keeps(record);
-        record->trimming = false;
-        if (!record->pending && record->n_slots == 0 && !is_wanted(record))
-            record_free(rs, record);
-    }
-    rs->trims.n = waiting;
-    rs->trim_time = now + RULESET_TRIM_DELAY;
+    return !rs->kernel_known || rs->pending.n > 0 || rs->contents.pending.n > 0 ||
+           (rs->trims.n > 0 && now >= rs->trim_time);
 }
 
 static void queue_trim(struct ruleset *rs, struct record *record, double now)
@@ -224,23 +318,99 @@ static void queue_trim(struct ruleset *rs, struct record *record, double now)
     vec_push(&rs->trims, record);
 }
 
+static void trim_part(const struct record *record, struct part *part)
+{
+    uint32_t keeps = trim_keeps(record, part);
+    if (part->n_slots > keeps)
+        part->n_slots = keeps;
+}
+
+/* What was unreachable is gone from the kernel. */
+static void apply_trim(struct record *record)
+{
+    trim_part(record, &record->all);
+    if (record->local && local_is_unreachable(record))
+        record->local->service = 0;
+    else if (record->local)
+        trim_part(record, record->local);
+    if (sources_are_unreachable(record))
+        vec_clear(&record->extras->sources);
+}
+
+static void finish_record(struct ruleset *rs, struct record *record, double now)
+{
+    if (record_has_leftovers(record))
+        queue_trim(rs, record, now);
+    else if (!record->wanted)
+        record_free(rs, record);
+}
+
+static void apply_trims(struct ruleset *rs, double now)
+{
+    size_t n = rs->trims.n, waiting = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct record *record = rs->trims.v[i];
+        if (!trim_is_due(rs, record, now)) {
+            rs->trims.v[waiting++] = record;
+            continue;
+        }
+        apply_trim(record);
+        record->trimming = false;
+        if (record->pending)
+            continue; /* apply() looks at it */
+        if (record_has_leftovers(record)) {
+            record->trimming = true;
+            record->shrunk_at = now;
+            rs->trims.v[waiting++] = record;
+        } else if (!record->wanted) {
+            record_free(rs, record);
+        }
+    }
+    rs->trims.n = waiting;
+    rs->trim_time = now + RULESET_TRIM_DELAY;
+}
+
 /* What was wanted is in force. Slots beyond the new count are still there. */
+static void apply_slots(struct part *part)
+{
+    if (part->n_slots > part->n_wanted) {
+        if (part->n_wanted)
+            memcpy(part->slots, part->plan, part->n_wanted * sizeof(*part->slots));
+        free(part->plan);
+    } else {
+        free(part->slots);
+        part->slots = part->plan;
+        part->n_slots = part->n_wanted;
+    }
+    part->plan = NULL;
+    free(part->wanted);
+    part->wanted = NULL;
+}
+
+static void apply_extras(struct extras *extras)
+{
+    extras->affinity_id = extras->wants_id;
+    extras->affinity_timeout = extras->wants_timeout;
+}
+
 static void apply_record(struct record *record)
 {
-    if (record->n_slots > record->n_wanted) {
-        if (record->n_wanted)
-            memcpy(record->slots, record->plan, record->n_wanted * sizeof(*record->slots));
-        free(record->plan);
-    } else {
-        free(record->slots);
-        record->slots = record->plan;
-        record->n_slots = record->n_wanted;
+    record->flags = record->wanted_flags & (FLAG_REJECTED | FLAG_DROPPED | FLAG_RESTRICTED);
+    apply_slots(&record->all);
+    record->all.service = record->all.wants;
+    if (record->local) {
+        apply_slots(record->local);
+        if (!local_is_unreachable(record))
+            record->local->service = record->local->wants;
     }
-    record->plan = NULL;
-    record->service = service_value(record->n_wanted);
-    record->rejected = record->wants_reject;
-    free(record->wanted);
-    record->wanted = NULL;
+    if (record->extras) {
+        apply_extras(record->extras);
+        if (!sources_are_unreachable(record)) {
+            vec_clear(&record->extras->sources);
+            vec_each (&record->extras->wanted_sources, range)
+                vec_push(&record->extras->sources, *range);
+        }
+    }
     record->pending = false;
 }
 
@@ -249,14 +419,14 @@ static void apply(struct ruleset *rs, double now)
     if (rs->trims.n > 0 && now >= rs->trim_time)
         apply_trims(rs, now);
     vec_each (&rs->pending, it) {
-        struct record *record = *it;
-        apply_record(record);
-        if (record->n_slots > record_count(record))
-            queue_trim(rs, record, now);
-        else if (!is_wanted(record) && !record->trimming)
-            record_free(rs, record);
+        apply_record(*it);
+        if (!(*it)->trimming)
+            finish_record(rs, *it, now);
+        else if (record_has_leftovers(*it))
+            (*it)->shrunk_at = now;
     }
     vec_clear(&rs->pending);
+    contents_apply(&rs->contents);
     rs->table_missing = rs->table_replaced = false;
 }
 
@@ -282,7 +452,9 @@ int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
         memset(stats, 0, sizeof(*stats));
     if (!rs->kernel_known && ruleset_adopt(rs, socket, err))
         return -1;
-    plan_pending(rs);
+    if (rs->table_missing)
+        ruleset_sort_pending(rs);
+    ruleset_plan(rs);
     int result = ruleset_encode(rs, now, err);
     if (result == 0)
         result = send_batch(rs, socket, stats, err);

@@ -156,6 +156,61 @@ static void put_user_data(struct nftnl_set *set, const struct fields *key,
     nftnl_udata_buf_free(buf);
 }
 
+/* ---- flags ---- */
+
+static uint32_t find_flag(const char *name, size_t length)
+{
+    static const struct {
+        const char *name;
+        uint32_t flag;
+    } flags[] = {
+        {"interval", NFT_SET_INTERVAL}, {"dynamic", NFT_SET_EVAL}, {"timeout", NFT_SET_TIMEOUT}};
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+        if (strlen(flags[i].name) == length && memcmp(flags[i].name, name, length) == 0)
+            return flags[i].flag;
+    return 0;
+}
+
+/* Reads "dynamic,timeout". */
+static int parse_flags(const char *text, uint32_t *flags, struct error *err)
+{
+    for (;;) {
+        size_t length = strcspn(text, ",");
+        uint32_t flag = find_flag(text, length);
+        if (!flag)
+            return error_set(err, "unknown flag: %.*s", (int)length, text);
+        *flags |= flag;
+        if (text[length] == '\0')
+            return 0;
+        text += length + 1;
+    }
+}
+
+/* How long each field is: the kernel wants to know where each can be a range of its own. */
+static void describe_fields(struct nftnl_set *set, const struct fields *key)
+{
+    uint8_t lengths[MAX_FIELDS];
+    for (size_t i = 0; i < key->n; i++)
+        lengths[i] = (uint8_t)key->v[i]->length;
+    nftnl_set_set_data(set, NFTNL_SET_DESC_CONCAT, lengths, (uint32_t)key->n);
+}
+
+static int declare_flags(const struct layout_set *layout, const struct fields *key,
+                         struct nftnl_set *set, struct error *err)
+{
+    uint32_t flags = layout->is_map ? NFT_SET_MAP : 0;
+    if (layout->flags && parse_flags(layout->flags, &flags, err))
+        return -1;
+    if (flags & NFT_SET_INTERVAL && key->n > 1) {
+        flags |= NFT_SET_CONCAT;
+        describe_fields(set, key);
+    }
+    nftnl_set_set_u32(set, NFTNL_SET_FLAGS, flags);
+    if (layout->size)
+        nftnl_set_set_u32(set, NFTNL_SET_DESC_SIZE, layout->size);
+    return 0;
+}
+
 int set_declare(const struct layout_set *layout, struct nftnl_set *set, struct error *err)
 {
     const char *key_text = strchr(layout->declaration, ' ') + 1;
@@ -165,9 +220,9 @@ int set_declare(const struct layout_set *layout, struct nftnl_set *set, struct e
     if (layout->is_map != (colon != NULL))
         return error_set(err, layout->is_map ? "a map needs 'KEY : VALUE'" : "a set has no value");
     if (parse_fields(key_text, colon ? colon : end, &key, err) ||
-        (colon && parse_fields(colon + 3, end, &value, err)))
+        (colon && parse_fields(colon + 3, end, &value, err)) ||
+        declare_flags(layout, &key, set, err))
         return -1;
-    nftnl_set_set_u32(set, NFTNL_SET_FLAGS, layout->is_map ? NFT_SET_MAP : 0);
     nftnl_set_set_u32(set, NFTNL_SET_KEY_TYPE, type_of(&key));
     nftnl_set_set_u32(set, NFTNL_SET_KEY_LEN, length_of(&key));
     if (colon) {

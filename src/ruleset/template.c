@@ -2,6 +2,7 @@
 #include "kube-nftd/ruleset/template.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,6 +10,29 @@ const char *nft_family_name(enum family family)
 {
     return family == FAMILY_IPV4 ? "ip" : "ip6";
 }
+
+#define TEMPLATE(name) extern const char nft_template_##name[]
+TEMPLATE(base);
+TEMPLATE(pick);
+TEMPLATE(affine_pick);
+TEMPLATE(masquerade_pick);
+TEMPLATE(external_local);
+TEMPLATE(cluster_pick);
+TEMPLATE(local_pick);
+TEMPLATE(affine_local_pick);
+TEMPLATE(learn);
+
+const struct template templates[TEMPLATE_COUNT] = {
+    [TEMPLATE_BASE] = {"base.nft", nft_template_base},
+    [TEMPLATE_PICK] = {"pick.nft", nft_template_pick},
+    [TEMPLATE_AFFINE_PICK] = {"affine-pick.nft", nft_template_affine_pick},
+    [TEMPLATE_MASQUERADE_PICK] = {"masquerade-pick.nft", nft_template_masquerade_pick},
+    [TEMPLATE_EXTERNAL_LOCAL] = {"external-local.nft", nft_template_external_local},
+    [TEMPLATE_CLUSTER_PICK] = {"cluster-pick.nft", nft_template_cluster_pick},
+    [TEMPLATE_LOCAL_PICK] = {"local-pick.nft", nft_template_local_pick},
+    [TEMPLATE_AFFINE_LOCAL_PICK] = {"affine-local-pick.nft", nft_template_affine_local_pick},
+    [TEMPLATE_LEARN] = {"learn.nft", nft_template_learn},
+};
 
 /* FNV-1a over the text and its NUL, so that it matters where a text ends. */
 static uint64_t hash_text(uint64_t hash, const char *text)
@@ -19,20 +43,30 @@ static uint64_t hash_text(uint64_t hash, const char *text)
     return hash;
 }
 
-uint64_t fingerprint_of(const char *base, const char *pick)
+uint64_t template_fingerprint(const struct template *from, size_t n, const struct layout_vars *vars)
 {
-    return hash_text(hash_text(0xcbf29ce484222325, base), pick);
+    const char *const values[] = {vars->mark, vars->from_pod, vars->not_from_pod, vars->from_host,
+                                  vars->reject};
+    uint64_t hash = 0xcbf29ce484222325;
+    for (size_t i = 0; i < n; i++)
+        hash = hash_text(hash, from[i].text);
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+        hash = hash_text(hash, values[i] ? "=" : "");
+        hash = values[i] ? hash_text(hash, values[i]) : hash;
+    }
+    return hash;
 }
 
-uint64_t template_fingerprint(void)
-{
-    return fingerprint_of(nft_template_base, nft_template_pick);
-}
+struct variable {
+    const char *name, *value;
+};
+
+#define VARIABLES 10
 
 struct parser {
     struct layout *layout;
     struct error *err;
-    unsigned n;
+    struct variable variables[VARIABLES];
     int line;
     bool in_table, had_table;
     char *comment;          /* comment lines that stand right before this line; or NULL */
@@ -53,63 +87,63 @@ __attribute__((format(printf, 2, 3))) static int fail(struct parser *p, const ch
 
 /* ---- lines ---- */
 
-static const char *variable(const struct parser *p, const char *name, size_t length,
-                            char number[16])
+/* The variable whose name and closing brace stand at @text; NULL if there is none. */
+static const struct variable *find_variable(const struct parser *p, const char *text, size_t length)
 {
-    if (length == 2 && memcmp(name, "ip", 2) == 0)
-        return nft_family_name(p->layout->family);
-    if (length == 7 && memcmp(name, "ip_addr", 7) == 0)
-        return p->layout->family == FAMILY_IPV4 ? "ipv4_addr" : "ipv6_addr";
-    if (length == 1 && *name == 'n') {
-        snprintf(number, 16, "%u", p->n);
-        return number;
-    }
-    if (length == 5 && memcmp(name, "n_hex", 5) == 0) {
-        snprintf(number, 16, "%x", p->n);
-        return number;
+    for (size_t i = 0; i < VARIABLES; i++) {
+        size_t n = strlen(p->variables[i].name);
+        if (n < length && memcmp(p->variables[i].name, text, n) == 0 && text[n] == '}')
+            return &p->variables[i];
     }
     return NULL;
 }
 
-/* The line without comment and outer blanks and with variables filled in; NULL for an unknown one.
- */
+/* Puts the line into @out, with the values of its variables. 1: one of them has none. */
+static int fill_in(struct parser *p, const char *line, size_t length, FILE *out)
+{
+    for (size_t i = 0; i < length; i++) {
+        if (length - i < 2 || line[i] != '$' || line[i + 1] != '{') {
+            fputc(line[i], out);
+            continue;
+        }
+        const struct variable *variable = find_variable(p, line + i + 2, length - i - 2);
+        if (!variable)
+            return fail(p, "unknown variable: %.*s", (int)(length - i), line + i);
+        if (!variable->value)
+            return 1;
+        fputs(variable->value, out);
+        i += 2 + strlen(variable->name);
+    }
+    return 0;
+}
+
+static char *without_blanks(const char *text)
+{
+    while (isspace((unsigned char)*text))
+        text++;
+    size_t length = strlen(text);
+    while (length > 0 && isspace((unsigned char)text[length - 1]))
+        length--;
+    return xstrndup(text, length);
+}
+
+/* The line without comment and outer blanks and with variables filled in; empty if one of them has
+ * no value, NULL for an unknown one. The caller frees it. */
 static char *expand_line(struct parser *p, const char *line, size_t length)
 {
-    const char *comment = memchr(line, '#', length);
-    if (comment)
-        length = (size_t)(comment - line);
-    while (length > 0 && isspace((unsigned char)line[length - 1]))
-        length--;
-    while (length > 0 && isspace((unsigned char)*line))
-        line++, length--;
-
-    char *out = xcalloc(1, 1);
+    char *text = NULL, *stripped = NULL;
     size_t size = 0;
-    for (size_t i = 0; i < length;) {
-        const char *piece = line + i;
-        size_t piece_length = 1;
-        char number[16];
-        if (length - i > 2 && piece[0] == '$' && piece[1] == '{') {
-            const char *end = memchr(piece, '}', length - i);
-            const char *value =
-                end ? variable(p, piece + 2, (size_t)(end - piece) - 2, number) : NULL;
-            if (!value) {
-                fail(p, "unknown variable: %.*s", (int)(length - i), piece);
-                free(out);
-                return NULL;
-            }
-            i += (size_t)(end - piece) + 1;
-            piece = value;
-            piece_length = strlen(value);
-        } else {
-            i++;
-        }
-        out = xreallocarray(out, size + piece_length + 1, 1);
-        memcpy(out + size, piece, piece_length);
-        size += piece_length;
-        out[size] = '\0';
-    }
-    return out;
+    const char *comment = memchr(line, '#', length);
+    FILE *out = open_memstream(&text, &size);
+    if (!out)
+        alloc_failed();
+    int result = fill_in(p, line, comment ? (size_t)(comment - line) : length, out);
+    if (fclose(out))
+        alloc_failed();
+    if (result >= 0)
+        stripped = without_blanks(result == 0 ? text : "");
+    free(text);
+    return stripped;
 }
 
 /* ---- comments ---- */
@@ -168,24 +202,38 @@ static int table_line(struct parser *p, const char *text)
     return 0;
 }
 
-static int set_line(struct parser *p, const char *text)
+static int keep_once(struct parser *p, char **where, const char *what, const char *line,
+                     const char *value)
+{
+    if (*where)
+        return fail(p, "a second %s: %s", what, line);
+    *where = xstrdup(value);
+    return 0;
+}
+
+static int verdict_line(struct parser *p, const char *text)
 {
     unsigned class_id, count;
     char chain[64];
     int end = 0;
-    if (strncmp(text, "type ", 5) == 0 || strncmp(text, "typeof ", 7) == 0) {
-        if (p->set->declaration)
-            return fail(p, "a second type: %s", text);
-        p->set->declaration = xstrdup(text);
+    if (sscanf(text, "elements = { %x:%x : goto %63s }%n", &class_id, &count, chain, &end) != 3 ||
+        end == 0 || text[end] != '\0')
+        return fail(p, "unknown line in a %s: %s", p->set->is_map ? "map" : "set", text);
+    vec_push(&p->set->verdicts, (struct layout_verdict){class_id << 16 | count, xstrdup(chain)});
+    return 0;
+}
+
+static int set_line(struct parser *p, const char *text)
+{
+    struct layout_set *set = p->set;
+    int end = 0;
+    if (strncmp(text, "type ", 5) == 0 || strncmp(text, "typeof ", 7) == 0)
+        return keep_once(p, &set->declaration, "type", text, text);
+    if (strncmp(text, "flags ", 6) == 0)
+        return keep_once(p, &set->flags, "flags", text, text + 6);
+    if (sscanf(text, "size %" SCNu32 "%n", &set->size, &end) == 1 && text[end] == '\0')
         return 0;
-    }
-    if (sscanf(text, "elements = { %x:%x : goto %63s }%n", &class_id, &count, chain, &end) == 3 &&
-        end > 0 && text[end] == '\0') {
-        vec_push(&p->set->verdicts,
-                 (struct layout_verdict){class_id << 16 | count, xstrdup(chain)});
-        return 0;
-    }
-    return fail(p, "unknown line in a %s: %s", p->set->is_map ? "map" : "set", text);
+    return verdict_line(p, text);
 }
 
 static int hook_line(struct parser *p, const char *text)
@@ -229,31 +277,53 @@ static int parse_line(struct parser *p, const char *text)
     return 0;
 }
 
-int layout_parse(const char *text, const char *file, enum family family, unsigned n,
-                 struct layout *layout, struct error *err)
+static int parse_text(struct parser *p, const char *text)
 {
-    struct parser p = {.layout = layout, .err = err, .n = n};
-    memset(layout, 0, sizeof(*layout));
-    layout->file = file;
-    layout->family = family;
     int result = 0;
     while (*text && result == 0) {
         size_t length = strcspn(text, "\n"), blanks = strspn(text, " \t");
-        p.line++;
-        char *line = expand_line(&p, text, length);
-        result = line ? parse_line(&p, line) : -1;
+        p->line++;
+        char *line = expand_line(p, text, length);
+        result = line ? parse_line(p, line) : -1;
         free(line);
         if (text[blanks] == '#')
-            keep_comment(&p, text + blanks, length - blanks);
+            keep_comment(p, text + blanks, length - blanks);
         else
-            free(take_comment(&p));
+            free(take_comment(p));
         text += length + (text[length] == '\n');
     }
-    free(take_comment(&p));
-    if (result == 0 && (p.in_table || !p.had_table))
-        result = fail(&p, p.in_table ? "the table does not end" : "there is no table");
+    free(take_comment(p));
+    if (result == 0 && (p->in_table || !p->had_table))
+        result = fail(p, p->in_table ? "the table does not end" : "there is no table");
+    return result;
+}
+
+int layout_parse(const struct template *from, const struct layout_vars *vars, struct layout *layout,
+                 struct error *err)
+{
+    char *n = xasprintf("%u", vars->n);
+    char *key = xasprintf("%x:%x", vars->key >> 16, vars->key & UINT16_MAX);
+    struct parser p = {
+        .layout = layout,
+        .err = err,
+        .variables = {{"ip", nft_family_name(vars->family)},
+                      {"ip_addr", vars->family == FAMILY_IPV4 ? "ipv4_addr" : "ipv6_addr"},
+                      {"mark", vars->mark},
+                      {"from_pod", vars->from_pod},
+                      {"not_from_pod", vars->not_from_pod},
+                      {"from_host", vars->from_host},
+                      {"reject", vars->reject},
+                      {"pick", vars->pick},
+                      {"n", n},
+                      {"key", key}}};
+    memset(layout, 0, sizeof(*layout));
+    layout->file = from->file;
+    layout->family = vars->family;
+    int result = parse_text(&p, from->text);
     if (result)
         layout_free(layout);
+    free(n);
+    free(key);
     return result;
 }
 
@@ -266,6 +336,7 @@ void layout_free(struct layout *layout)
         free(set->name);
         free(set->comment);
         free(set->declaration);
+        free(set->flags);
     }
     vec_each (&layout->chains, chain) {
         vec_each (&chain->rules, rule)

@@ -1,12 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The files of nft-templates/, inside the binary. template.c says what they are for. */
     .section .rodata
-    .global nft_template_base
-nft_template_base:
-    .incbin "base.nft"
+    .macro template name, file
+    .global nft_template_\name
+nft_template_\name:
+    .incbin "\file"
     .byte 0
-    .global nft_template_pick
-nft_template_pick:
-    .incbin "pick.nft"
-    .byte 0
+    .endm
+
+    template base, "base.nft"
+    template pick, "pick.nft"
+    template affine_pick, "affine-pick.nft"
+    template masquerade_pick, "masquerade-pick.nft"
+    template external_local, "external-local.nft"
+    template cluster_pick, "cluster-pick.nft"
+    template local_pick, "local-pick.nft"
+    template affine_local_pick, "affine-local-pick.nft"
+    template learn, "learn.nft"
     .section .note.GNU-stack,"",%progbits

@@ -25,41 +25,44 @@ static struct backend backend(const char *address, uint16_t port)
     return b;
 }
 
-static void check_bytes(const uint8_t *got, size_t length, const char *hex)
+static void check_bytes(struct key got, const char *hex)
 {
     char text[2 * KEY_SIZE + 1] = "";
-    for (size_t i = 0; i < length; i++)
-        snprintf(text + 2 * i, 3, "%02x", got[i]);
+    for (size_t i = 0; i < got.length; i++)
+        snprintf(text + 2 * i, 3, "%02x", got.bytes[i]);
     ck_assert_str_eq(text, hex);
 }
 
 START_TEST(bytes_are_those_of_the_kernel)
 {
-    uint8_t bytes[KEY_SIZE];
     struct frontend v4 = frontend("10.96.0.1", 443, IPPROTO_TCP);
     struct frontend v6 = frontend("fd00::1", 53, IPPROTO_UDP);
     struct backend b4 = backend("10.244.1.2", 8080), b6 = backend("fd01::a", 5353);
 
-    check_bytes(bytes, key_of_frontend(&v4, bytes),
-                "0a600001"
-                "06000000"
-                "01bb0000");
-    check_bytes(bytes, key_of_frontend(&v6, bytes),
-                "fd000000000000000000000000000001"
-                "11000000"
-                "00350000");
-    check_bytes(bytes, value_of_backend(FAMILY_IPV4, &b4, bytes),
-                "0af40102"
-                "1f900000");
-    check_bytes(bytes, value_of_backend(FAMILY_IPV6, &b6, bytes),
-                "fd01000000000000000000000000000a"
-                "14e90000");
+    check_bytes(key_of_frontend(&v4), "0a600001"
+                                      "06000000"
+                                      "01bb0000");
+    check_bytes(key_of_frontend(&v6), "fd000000000000000000000000000001"
+                                      "11000000"
+                                      "00350000");
+    check_bytes(value_of_backend(FAMILY_IPV4, &b4), "0af40102"
+                                                    "1f900000");
+    check_bytes(value_of_backend(FAMILY_IPV6, &b6), "fd01000000000000000000000000000a"
+                                                    "14e90000");
 
     uint32_t slot = 0x01020304; /* in the order of this host, as numgen gives it */
-    ck_assert_uint_eq(key_of_slot(&v4, slot, bytes), 16);
-    ck_assert_mem_eq(bytes + 12, &slot, sizeof(slot));
-    ck_assert_uint_eq(key_of_slot(&v6, slot, bytes), 28);
-    ck_assert_mem_eq(bytes + 24, &slot, sizeof(slot));
+    struct key key = key_of_slot(&v4, slot);
+    ck_assert_uint_eq(key.length, 16);
+    ck_assert_mem_eq(key.bytes + 12, &slot, sizeof(slot));
+    key = key_of_slot(&v6, slot);
+    ck_assert_uint_eq(key.length, 28);
+    ck_assert_mem_eq(key.bytes + 24, &slot, sizeof(slot));
+
+    struct address source = b4.address;
+    check_bytes(key_of_source(&v4, &source), "0a600001"
+                                             "06000000"
+                                             "01bb0000"
+                                             "0af40102");
 }
 END_TEST
 
@@ -73,27 +76,34 @@ static const uint32_t slots[] = {0, 1, 255, 256, MAX_BACKENDS - 1};
 static void check_round_trip(const struct frontend *f)
 {
     enum family family = (enum family)f->family;
-    uint8_t bytes[KEY_SIZE];
     struct frontend again;
     memset(&again, 0xaa, sizeof(again)); /* each byte must be written */
-    size_t length = key_of_frontend(f, bytes);
-    ck_assert(frontend_of_key(family, bytes, length, &again));
+    struct key key = key_of_frontend(f);
+    ck_assert(frontend_of_key(family, key.bytes, key.length, &again));
     ck_assert_mem_eq(&again, f, sizeof(again));
 
     for (size_t i = 0; i < sizeof(slots) / sizeof(slots[0]); i++) {
         uint32_t slot = UINT32_MAX;
         memset(&again, 0xaa, sizeof(again));
-        length = key_of_slot(f, slots[i], bytes);
-        ck_assert(slot_of_key(family, bytes, length, &again, &slot));
+        key = key_of_slot(f, slots[i]);
+        ck_assert(slot_of_key(family, key.bytes, key.length, &again, &slot));
         ck_assert_mem_eq(&again, f, sizeof(again));
         ck_assert_uint_eq(slot, slots[i]);
     }
 
     struct backend b = {f->address, f->port}, b_again;
     memset(&b_again, 0xaa, sizeof(b_again));
-    length = value_of_backend(family, &b, bytes);
-    ck_assert(backend_of_value(family, bytes, length, &b_again));
+    key = value_of_backend(family, &b);
+    ck_assert(backend_of_value(family, key.bytes, key.length, &b_again));
     ck_assert_int_eq(backend_compare(&b, &b_again), 0);
+
+    struct address source;
+    memset(&again, 0xaa, sizeof(again));
+    memset(&source, 0xaa, sizeof(source));
+    key = key_of_source(f, &f->address);
+    ck_assert(source_of_key(family, key.bytes, key.length, &again, &source));
+    ck_assert_mem_eq(&again, f, sizeof(again));
+    ck_assert_mem_eq(&source, &f->address, sizeof(source));
 }
 
 START_TEST(round_trip)
@@ -112,19 +122,20 @@ START_TEST(other_lengths_are_refused)
     enum family family = (enum family)_i;
     struct frontend f = frontend(addresses[family][0], 80, IPPROTO_TCP), f_out;
     struct backend b = {f.address, 80}, b_out;
+    struct address source;
     uint32_t slot;
-    for (size_t length = 0; length <= 2 * KEY_SIZE; length++) {
-        uint8_t key[2 * KEY_SIZE] = {0};
-        bool right = length == key_of_frontend(&f, key);
-        ck_assert_int_eq(frontend_of_key(family, key, length, &f_out), right);
-
-        memset(key, 0, sizeof(key));
-        right = length == key_of_slot(&f, 0, key);
-        ck_assert_int_eq(slot_of_key(family, key, length, &f_out, &slot), right);
-
-        memset(key, 0, sizeof(key));
-        right = length == value_of_backend(family, &b, key);
-        ck_assert_int_eq(backend_of_value(family, key, length, &b_out), right);
+    const struct key as_frontend = key_of_frontend(&f), as_slot = key_of_slot(&f, 0),
+                     as_source = key_of_source(&f, &f.address),
+                     as_value = value_of_backend(family, &b);
+    for (size_t length = 0; length <= KEY_SIZE; length++) {
+        ck_assert_int_eq(frontend_of_key(family, as_frontend.bytes, length, &f_out),
+                         length == as_frontend.length);
+        ck_assert_int_eq(slot_of_key(family, as_slot.bytes, length, &f_out, &slot),
+                         length == as_slot.length);
+        ck_assert_int_eq(source_of_key(family, as_source.bytes, length, &f_out, &source),
+                         length == as_source.length);
+        ck_assert_int_eq(backend_of_value(family, as_value.bytes, length, &b_out),
+                         length == as_value.length);
     }
 }
 END_TEST
@@ -138,31 +149,34 @@ START_TEST(other_contents_are_refused)
     size_t a = address_length(family);
     uint32_t slot;
     const size_t padding[] = {a + 1, a + 2, a + 3, a + 6, a + 7};
+    struct key key;
     for (size_t i = 0; i < sizeof(padding) / sizeof(padding[0]); i++) {
-        uint8_t key[KEY_SIZE];
-        size_t length = key_of_frontend(&f, key);
-        key[padding[i]] = 1;
-        ck_assert(!frontend_of_key(family, key, length, &f_out));
-        length = key_of_slot(&f, 0, key);
-        key[padding[i]] = 1;
-        ck_assert(!slot_of_key(family, key, length, &f_out, &slot));
+        key = key_of_frontend(&f);
+        key.bytes[padding[i]] = 1;
+        ck_assert(!frontend_of_key(family, key.bytes, key.length, &f_out));
+        key = key_of_slot(&f, 0);
+        key.bytes[padding[i]] = 1;
+        ck_assert(!slot_of_key(family, key.bytes, key.length, &f_out, &slot));
     }
     for (size_t i = a + 2; i < a + 4; i++) {
-        uint8_t value[KEY_SIZE];
-        size_t length = value_of_backend(family, &b, value);
-        value[i] = 1;
-        ck_assert(!backend_of_value(family, value, length, &b_out));
+        key = value_of_backend(family, &b);
+        key.bytes[i] = 1;
+        ck_assert(!backend_of_value(family, key.bytes, key.length, &b_out));
     }
-    uint8_t bytes[KEY_SIZE];
     f.protocol = IPPROTO_ICMP;
-    ck_assert(!frontend_of_key(family, bytes, key_of_frontend(&f, bytes), &f_out));
+    key = key_of_frontend(&f);
+    ck_assert(!frontend_of_key(family, key.bytes, key.length, &f_out));
     f.protocol = IPPROTO_TCP;
     f.port = b.port = 0;
-    ck_assert(!frontend_of_key(family, bytes, key_of_frontend(&f, bytes), &f_out));
-    ck_assert(!backend_of_value(family, bytes, value_of_backend(family, &b, bytes), &b_out));
+    key = key_of_frontend(&f);
+    ck_assert(!frontend_of_key(family, key.bytes, key.length, &f_out));
+    key = value_of_backend(family, &b);
+    ck_assert(!backend_of_value(family, key.bytes, key.length, &b_out));
     f.port = 80;
-    ck_assert(!slot_of_key(family, bytes, key_of_slot(&f, MAX_BACKENDS, bytes), &f_out, &slot));
-    ck_assert(slot_of_key(family, bytes, key_of_slot(&f, 0, bytes), &f_out, &slot));
+    key = key_of_slot(&f, MAX_BACKENDS);
+    ck_assert(!slot_of_key(family, key.bytes, key.length, &f_out, &slot));
+    key = key_of_slot(&f, 0);
+    ck_assert(slot_of_key(family, key.bytes, key.length, &f_out, &slot));
 }
 END_TEST
 
@@ -174,4 +188,4 @@ static void add_tests(TCase *tcase)
     tcase_add_loop_test(tcase, other_contents_are_refused, 0, FAMILY_COUNT);
 }
 
-UNIT_MAIN("element", add_tests)
+UNIT_MAIN("keys", add_tests)

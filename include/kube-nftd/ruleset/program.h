@@ -31,8 +31,9 @@ int phrases_add(const char *text, enum family family, struct nftnl_rule *rule,
                 struct nft_batch *batch, struct error *err);
 
 /**
- * Fills in the types, lengths and user data of @set from its declaration: "type A . B : C" or
- * "typeof EXPR . EXPR : EXPR". The user data is of the form that every nft since 1.0.6 can list.
+ * Fills in the types, lengths, flags, size and user data of @set from its declaration: "type A . B
+ * : C" or "typeof EXPR . EXPR : EXPR". The user data is of the form that every nft since 1.0.6 can
+ * list.
  */
 int set_declare(const struct layout_set *layout, struct nftnl_set *set, struct error *err);
 

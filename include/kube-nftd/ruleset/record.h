@@ -1,120 +1,167 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What src/ruleset's files share: a table and its frontends, wanted and in the kernel. */
+/*
+ * What src/ruleset's files share: a table, wanted and in the kernel.
+ *
+ * What is keyed by a frontend is in its record; the elements of the other sets are in contents.h,
+ * the chains that backends are picked by in shapes.h.
+ */
 #ifndef KUBE_NFTD_RULESET_RECORD_H
 #define KUBE_NFTD_RULESET_RECORD_H
 
 #include "kube-nftd/base/hash.h"
 #include "kube-nftd/base/vec.h"
+#include "kube-nftd/ruleset/affinity.h"
+#include "kube-nftd/ruleset/contents.h"
+#include "kube-nftd/ruleset/keys.h"
 #include "kube-nftd/ruleset/ruleset.h"
+#include "kube-nftd/ruleset/shapes.h"
 #include "kube-nftd/ruleset/template.h"
 
 /* The count of a frontend's backends has 16 bits of a classid. */
 #define MAX_BACKENDS UINT16_MAX
 
-/* The maps and sets of base.nft that the code fills. */
-#define MAP_SERVICES "services"
-#define MAP_ENDPOINTS "endpoints"
-#define MAP_PICKS "picks"
-#define SET_REJECTS "reject_frontends"
+/* The maps and sets of base.nft that records fill. Batches compare their names as pointers. */
+extern const char MAP_SERVICES[], MAP_ENDPOINTS[], MAP_LOCAL_SERVICES[], MAP_LOCAL_ENDPOINTS[],
+    MAP_AFFINITY_IDS[], MAP_AFFINITY_TIMEOUTS[], SET_REJECTS[], SET_DROPS[], SET_RESTRICTED[],
+    SET_ALLOWED_SOURCES[];
 
-struct record {
-    UT_hash_handle hh; /* by frontend */
-    struct frontend frontend;
-    bool pending;     /* in ruleset->pending: wanted, n_wanted and wants_reject count */
-    bool trimming;    /* in ruleset->trims: slots beyond the count are to be deleted */
-    double shrunk_at; /* when slots fell out of use last; clock_monotonic */
-
+/* One service map with its slots: services and endpoints, or the local ones. */
+struct part {
     /* In the kernel. */
-    bool rejected;    /* in reject_frontends */
-    uint32_t service; /* its value in services, class:count; 0 if it is not there */
-    uint32_t n_slots; /* slots in endpoints: at least the count; some may be empty after adoption */
+    uint32_t service; /* class:count; 0 if it is not there */
+    uint32_t n_slots; /* at least the count; some may be empty after adoption */
     struct backend *slots;
-
-    /* Wanted, while pending. Neither backends nor reject: the frontend shall be gone. */
-    bool wants_reject;
+    /* Wanted, while the record is pending. */
+    uint32_t wants; /* class:count, made when the commit is planned; 0: it shall not be there */
     uint32_t n_wanted;
     struct backend *wanted; /* sorted */
     struct backend *plan;   /* during a commit: wanted, each in its slot */
 };
 
+/* A set that a frontend is in, or what it is like; a bit each. */
+enum frontend_flag {
+    FLAG_REJECTED = 1 << 0,
+    FLAG_DROPPED = 1 << 1,
+    FLAG_RESTRICTED = 1 << 2,
+    FLAG_EXTERNAL = 1 << 3, /* wanted only: see struct route */
+    FLAG_LOCAL = 1 << 4     /* wanted only */
+};
+
+/* What few frontends have. */
+struct extras {
+    /* In the kernel. */
+    uint32_t affinity_id, affinity_timeout; /* 0 if they are not there */
+    range_vec sources;
+    /* Wanted. */
+    uint32_t wants_id, wants_timeout; /* the id is given when the commit is planned */
+    uint32_t group;
+    range_vec wanted_sources;
+    struct affinity_hold hold;
+};
+
+struct record {
+    UT_hash_handle hh; /* by frontend */
+    struct frontend frontend;
+    bool wanted;          /* somebody claims the frontend */
+    bool pending;         /* in ruleset->pending: what is wanted may differ from the kernel */
+    bool trimming;        /* in ruleset->trims: what nothing leads to any more is to be deleted */
+    uint8_t flags;        /* of enum frontend_flag, in the kernel */
+    uint8_t wanted_flags; /* likewise, wanted */
+    double shrunk_at;     /* when something fell out of use last; clock_monotonic */
+    struct part all;
+    struct part *local;    /* NULL if there never was one */
+    struct extras *extras; /* NULL if there never were any */
+};
+
 struct ruleset {
     enum family family;
     struct layout base;
+    struct layout_vars vars;
+    void (*abandoned)(void *ctx, const struct frontend *frontend);
+    void *ctx;
+    char mark[16], *from_pod, *not_from_pod; /* texts that vars points to */
+    char comment[64];                        /* by which a table of the same shape is known */
     struct record *records;
     VEC(struct record *) pending;
     VEC(struct record *) trims;
-    double trim_time;    /* of the records in trims; clock_monotonic */
-    size_t n_wanted;     /* frontends that shall be there */
-    bool adopted;        /* a table was looked for at least once */
-    bool kernel_known;   /* the records say what the kernel holds */
-    bool table_missing;  /* valid if kernel_known: there is no table yet */
-    bool table_replaced; /* there is one of another shape, to be deleted in the same transaction */
-    uint8_t known_picks[(MAX_BACKENDS + 1) / 8]; /* pick chains that the table has; a bit each */
+    double trim_time; /* of the records in trims; clock_monotonic */
+    size_t n_wanted;  /* frontends that shall be there */
+    struct contents contents;
+    range_vec service_cidrs, pod_cidrs; /* as they are wanted in contents */
+    struct affinity affinity;
+    struct shapes shapes; /* what the table has */
+    bool adopted;         /* a table was looked for at least once */
+    bool kernel_known;    /* all of this says what the kernel holds */
+    bool table_missing;   /* valid if kernel_known: there is no table yet */
+    bool table_replaced;  /* there is one of another shape, to be deleted in the same transaction */
     struct nft_batch batch;
 };
 
 /** The record of @frontend, made if there is none. */
 struct record *ruleset_record(struct ruleset *ruleset, const struct frontend *frontend);
+struct part *record_local(struct record *record);
+struct extras *record_extras(struct record *record);
 
 /** Puts @record into the list of pending ones. */
 void ruleset_mark_pending(struct ruleset *ruleset, struct record *record);
 
-/** The value in services for @n backends. */
-uint32_t service_value(size_t n);
+/** The order of source ranges: an order of struct address_range, for qsort and bsearch. */
+int compare_sources(const void *a, const void *b);
 
-/** How many slots the count in @record's service value reaches. */
-uint32_t record_count(const struct record *record);
+/** How many slots a service value reaches. */
+uint32_t service_count(uint32_t value);
 
-bool ruleset_knows_pick(const struct ruleset *ruleset, unsigned n);
-void ruleset_note_pick(struct ruleset *ruleset, unsigned n);
+/** Whether a service value leads to local_services. */
+bool service_leads_to_local(uint32_t value);
 
-/** The numbers of backends, ascending, for which pending frontends need a pick chain that the
- * table does not have. The caller frees the array in @out. */
-typedef VEC(unsigned) count_vec;
-void ruleset_new_picks(const struct ruleset *ruleset, count_vec *out);
+/** Sorts pending records by frontend, so that a table made from them is always the same. */
+void ruleset_sort_pending(struct ruleset *ruleset);
 
-/* Room for any key or value of the maps. */
-#define KEY_SIZE 32
+/** Plans every pending record: its service values, slots, affinity. */
+void ruleset_plan(struct ruleset *ruleset);
 
-/** Writes the key of a frontend (12 or 24 bytes). Returns its length. */
-size_t key_of_frontend(const struct frontend *frontend, uint8_t key[KEY_SIZE]);
+/** The shapes that pending records need and the table does not have, each after those that it
+ * builds on. The caller frees the array in @out. */
+void ruleset_new_shapes(const struct ruleset *ruleset, shape_vec *out);
 
-/** Writes the key of a frontend's slot (16 or 28 bytes). Returns its length. */
-size_t key_of_slot(const struct frontend *frontend, uint32_t slot, uint8_t key[KEY_SIZE]);
+/** Reads the template of @shape for this table. */
+int ruleset_read_shape(const struct ruleset *ruleset, struct shape shape, struct layout *layout,
+                       struct error *err);
 
-/** Writes a backend as a value (8 or 20 bytes). Returns its length. */
-size_t value_of_backend(enum family family, const struct backend *backend, uint8_t value[KEY_SIZE]);
-
-/** The reverse; false if the bytes cannot be one of ours. */
-bool frontend_of_key(enum family family, const uint8_t *key, size_t length,
-                     struct frontend *frontend);
-bool slot_of_key(enum family family, const uint8_t *key, size_t length, struct frontend *frontend,
-                 uint32_t *slot);
-bool backend_of_value(enum family family, const uint8_t *value, size_t length,
-                      struct backend *backend);
-
-/** The table's comment, by which a table of the same shape is known. */
-void ruleset_comment(char out[64]);
-
-/** Whether the rules in the kernel are those of the templates, with the known picks. */
+/** Whether the rules in the kernel are those of the templates, with the known shapes. */
 int ruleset_verify_rules(const struct ruleset *ruleset, struct nft_socket *socket, bool *same,
                          struct error *err);
 
 /**
- * Reads the table back into the records and makes all of them pending, so that the next plan is
- * the difference between what is wanted and what is there.
+ * Reads the table back and makes all records pending, so that the next plan is the difference
+ * between what is wanted and what is there.
  */
 int ruleset_adopt(struct ruleset *ruleset, struct nft_socket *socket, struct error *err);
 
-/** Whether the unreachable slots of @record, which is in trims, are deleted by a commit at @now. */
+/** Whether what is unreachable of @record, which is in trims, is deleted by a commit at @now. */
 bool trim_is_due(const struct ruleset *ruleset, const struct record *record, double now);
 
-/** How many slots of a record stay when it is trimmed: those that the old or the new count reaches.
- */
-uint32_t trim_keeps(const struct record *record);
+/** Whether something of @record, planned if it is pending, is left that nothing leads to. */
+bool record_has_leftovers(const struct record *record);
 
-/** Puts the messages for all pending records, and trims that are due at @now, into ruleset->batch.
+/** Whether the value of local_services is one that no value in services leads to, in force or
+ * planned: it goes by a trim, and its slots by the next one. */
+bool local_is_unreachable(const struct record *record);
+
+/** How many slots of a part stay when it is trimmed: those that the old or the new count reaches.
  */
+uint32_t trim_keeps(const struct record *record, const struct part *part);
+
+/** Whether the source ranges go by a trim: the frontend is not restricted any more. */
+bool sources_are_unreachable(const struct record *record);
+
+/** Puts the messages for all that is pending, and trims that are due at @now, into
+ * ruleset->batch. */
 int ruleset_encode(struct ruleset *ruleset, double now, struct error *err);
+
+/** The same for what is keyed by frontends, in encode_frontends.c: part of ruleset_encode(). */
+void encode_frontends(struct ruleset *ruleset);
+void encode_trim(struct ruleset *ruleset, const struct record *record);
+void encode_slots(struct ruleset *ruleset);
 
 #endif

@@ -29,6 +29,29 @@
 
 struct ruleset;
 
+/* How packets of this node's pods are told (spec 4.6). */
+enum pod_detector {
+    DETECT_NONE,
+    DETECT_CIDRS,           /* by source address: ruleset_set_pod_cidrs() */
+    DETECT_INTERFACE,       /* by the name of the interface that they came in by */
+    DETECT_INTERFACE_PREFIX /* by the beginning of that name */
+};
+
+/* What shapes the table's rules, for the life of a ruleset. */
+struct ruleset_config {
+    enum pod_detector detector;
+    const char *interface; /* name or prefix; borrowed; NULL for the other detectors */
+    bool masquerade_all;
+    uint32_t mark;  /* the bit of the packet mark that asks for masquerading */
+    bool no_fib;    /* this kernel cannot tell its own addresses (CONFIG_NFT_FIB_IPV4, _IPV6): no
+                     * short-circuit for the host */
+    bool no_reject; /* this kernel cannot reject (CONFIG_NFT_REJECT): drops instead */
+    /* Told of each UDP frontend that a table found in the kernel had and nobody wants any more: its
+     * flows are stale once it is gone. NULL: nobody is told. */
+    void (*abandoned)(void *ctx, const struct frontend *frontend);
+    void *ctx;
+};
+
 /* Figures of the last commit that sent something. */
 struct ruleset_stats {
     size_t elements_added, elements_deleted; /* of maps and sets */
@@ -38,18 +61,28 @@ struct ruleset_stats {
 
 /** An empty ruleset for the table of @family; NULL if a template is broken (the error says where).
  */
-struct ruleset *ruleset_new(enum family family, struct error *err);
+struct ruleset *ruleset_new(enum family family, const struct ruleset_config *config,
+                            struct error *err);
 void ruleset_free(struct ruleset *ruleset);
 
-/**
- * New connections to @frontend shall be spread over the @n @backends (sorted by backend_compare,
- * copied); with none they shall be rejected.
- */
+/** New connections to @frontend shall be treated as @route (copied) says. */
 void ruleset_set(struct ruleset *ruleset, const struct frontend *frontend,
-                 const struct backend *backends, size_t n);
+                 const struct route *route);
 
 /** @frontend shall not be there. */
 void ruleset_remove(struct ruleset *ruleset, const struct frontend *frontend);
+
+/** @address shall be known as a cluster IP in use, or not (spec 4.3). */
+void ruleset_set_cluster_ip(struct ruleset *ruleset, const struct address *address, bool in_use);
+
+/** What @backend, on this node, sends to itself shall be masqueraded, or not (spec 4.5). */
+void ruleset_set_hairpin(struct ruleset *ruleset, uint8_t protocol, const struct backend *backend,
+                         bool in_use);
+
+/** The ranges that cluster IPs are allocated from, and the addresses of pods for DETECT_CIDRS:
+ * disjoint and ascending, copied. They replace those of the last call. */
+void ruleset_set_service_cidrs(struct ruleset *ruleset, const range_vec *ranges);
+void ruleset_set_pod_cidrs(struct ruleset *ruleset, const range_vec *ranges);
 
 /** Whether it is known what the kernel holds, from a read-back or acknowledged commits since. */
 bool ruleset_knows_kernel(const struct ruleset *ruleset);

@@ -5,8 +5,8 @@
  * one source, not two.
  *
  * Understood is what the templates need: a table of maps, sets and chains, one statement line a
- * rule, comments from # to the end of the line, and the variables ${ip}, ${ip_addr}, ${n} and
- * ${n_hex}.
+ * rule, comments from # to the end of the line, and the variables of struct layout_vars. A line
+ * with a variable that has no value is left out.
  */
 #ifndef KUBE_NFTD_RULESET_TEMPLATE_H
 #define KUBE_NFTD_RULESET_TEMPLATE_H
@@ -25,6 +25,8 @@ struct layout_set {
     char *name;
     char *comment;     /* the lines before it, each with its # and newline; or NULL */
     char *declaration; /* "type ..." or "typeof ..." as written, variables filled in */
+    char *flags;       /* of the line "flags ...", without that word; or NULL */
+    uint32_t size;     /* of the line "size ..."; 0: no limit */
     bool is_map;
     int line;
     VEC(struct layout_verdict) verdicts;
@@ -52,16 +54,46 @@ struct layout {
     VEC(struct layout_chain) chains;
 };
 
-/** The text of nft-templates/base.nft and pick.nft. */
-extern const char nft_template_base[];
-extern const char nft_template_pick[];
+/* What the variables stand for. Texts are borrowed; NULL: the variable has no value. */
+struct layout_vars {
+    enum family family;       /* ${ip}, ${ip_addr} */
+    const char *mark;         /* ${mark}: "0x4000" */
+    const char *from_pod;     /* ${from_pod}: "ip saddr @pod_cidrs", "iifname \"cni0\"" */
+    const char *not_from_pod; /* ${not_from_pod}: the reverse, or "" for every packet */
+    const char *from_host;    /* ${from_host}: "fib saddr type local" */
+    const char *reject;       /* ${reject}: "reject" */
+    const char *pick;         /* ${pick}: "pick" or "affine-pick" */
+    unsigned n;               /* ${n}: 10 */
+    uint32_t key;             /* ${key}: a classid as nft writes it, "4:a" */
+};
+
+/* A template: the name of its file in nft-templates/ and its text. */
+struct template
+{
+    const char *file, *text;
+};
+
+/* All of them, the table's fixed part first. */
+enum template_id {
+    TEMPLATE_BASE,
+    TEMPLATE_PICK,
+    TEMPLATE_AFFINE_PICK,
+    TEMPLATE_MASQUERADE_PICK,
+    TEMPLATE_EXTERNAL_LOCAL,
+    TEMPLATE_CLUSTER_PICK,
+    TEMPLATE_LOCAL_PICK,
+    TEMPLATE_AFFINE_LOCAL_PICK,
+    TEMPLATE_LEARN,
+    TEMPLATE_COUNT
+};
+extern const struct template templates[TEMPLATE_COUNT];
 
 /**
- * Reads the template @text for @family, with @n for ${n}. @file is its name, for errors, which
- * say file and line. The caller frees @layout; on failure nothing is left in it.
+ * Reads a template. The error says file and line. The caller frees @layout; on failure nothing is
+ * left in it.
  */
-int layout_parse(const char *text, const char *file, enum family family, unsigned n,
-                 struct layout *layout, struct error *err);
+int layout_parse(const struct template *from, const struct layout_vars *vars, struct layout *layout,
+                 struct error *err);
 
 void layout_free(struct layout *layout);
 
@@ -69,12 +101,11 @@ void layout_free(struct layout *layout);
 const char *nft_family_name(enum family family);
 
 /**
- * A number that changes whenever a template does. It is in the table's comment, so that a daemon
- * finds out whether a table that it meets has its own shape.
+ * A number that changes whenever one of the @n templates @from does, or what one of the variables
+ * of the configuration (mark, from_pod, not_from_pod, from_host, reject) stands for. It is in the
+ * table's comment, so that a daemon finds out whether a table that it meets has its own shape.
  */
-uint64_t template_fingerprint(void);
-
-/** The same for any two texts. */
-uint64_t fingerprint_of(const char *base, const char *pick);
+uint64_t template_fingerprint(const struct template *from, size_t n,
+                              const struct layout_vars *vars);
 
 #endif

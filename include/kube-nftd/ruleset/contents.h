@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The elements of the sets and maps that are not keyed by a frontend: which are wanted, by how
+ * many, and which the kernel holds.
+ */
+#ifndef KUBE_NFTD_RULESET_CONTENTS_H
+#define KUBE_NFTD_RULESET_CONTENTS_H
+
+#include "kube-nftd/base/hash.h"
+#include "kube-nftd/base/vec.h"
+#include "kube-nftd/ruleset/keys.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum content_set {
+    CONTENT_CLUSTER_IPS,
+    CONTENT_SERVICE_CIDRS,
+    CONTENT_POD_CIDRS,
+    CONTENT_HAIRPIN,
+    CONTENT_AFFINITY_NUMBERS,
+    CONTENT_AFFINITY_BACKENDS,
+    CONTENT_LOCAL_AFFINITY_BACKENDS,
+    CONTENT_SETS
+};
+
+/* One element. For ranges the key is the first address and behind it the last one. */
+struct content {
+    UT_hash_handle hh; /* by set and key */
+    uint32_t wanted;   /* by how many */
+    bool pending;      /* in contents->pending: wanted may differ from the kernel */
+    bool in_kernel;
+    uint8_t value_length;
+    uint8_t key_length;
+    /* The set, the key, the value wanted, the value in the kernel. */
+    uint8_t bytes[];
+};
+
+/* Starts zeroed. */
+struct contents {
+    struct content *all;
+    VEC(struct content *) pending;
+};
+
+/** The name of a set in base.nft; always the same pointer. */
+const char *content_set_name(enum content_set set);
+
+/** Whether its elements are ranges. */
+bool content_set_is_ranged(enum content_set set);
+
+enum content_set content_set_of(const struct content *content);
+const uint8_t *content_key(const struct content *content);
+uint8_t *content_value(struct content *content);
+uint8_t *content_kernel_value(struct content *content);
+
+/** One more wants the element; @value is NULL for sets. All who want it want the same value. */
+void contents_want(struct contents *contents, enum content_set set, const struct key *key,
+                   const struct key *value);
+
+/** One less wants it. */
+void contents_drop(struct contents *contents, enum content_set set, const struct key *key);
+
+/** The element, or NULL. */
+struct content *contents_find(const struct contents *contents, enum content_set set,
+                              const struct key *key);
+
+/** Notes that the kernel holds an element; false if that was known already. */
+bool contents_adopt(struct contents *contents, enum content_set set, const struct key *key,
+                    const struct key *value);
+
+/** Nothing is known to be in the kernel any more: all that is wanted is pending. */
+void contents_forget_kernel(struct contents *contents);
+
+/** What is pending is in force. */
+void contents_apply(struct contents *contents);
+
+/** Whether a pending element must be deleted or added; both if its value is another. */
+bool content_goes(const struct content *content);
+bool content_comes(const struct content *content);
+
+void contents_free(struct contents *contents);
+
+#endif

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/ruleset/contents.h"
+
+#include <string.h>
+
+static const struct {
+    const char *name;
+    bool ranged;
+} sets[CONTENT_SETS] = {
+    [CONTENT_CLUSTER_IPS] = {"cluster_ips", false},
+    [CONTENT_SERVICE_CIDRS] = {"service_cidrs", true},
+    [CONTENT_POD_CIDRS] = {"pod_cidrs", true},
+    [CONTENT_HAIRPIN] = {"hairpin", false},
+    [CONTENT_AFFINITY_NUMBERS] = {"affinity_numbers", false},
+    [CONTENT_AFFINITY_BACKENDS] = {"affinity_backends", false},
+    [CONTENT_LOCAL_AFFINITY_BACKENDS] = {"local_affinity_backends", false},
+};
+
+const char *content_set_name(enum content_set set)
+{
+    return sets[set].name;
+}
+
+bool content_set_is_ranged(enum content_set set)
+{
+    return sets[set].ranged;
+}
+
+enum content_set content_set_of(const struct content *content)
+{
+    return (enum content_set)content->bytes[0];
+}
+
+const uint8_t *content_key(const struct content *content)
+{
+    return content->bytes + 1;
+}
+
+uint8_t *content_value(struct content *content)
+{
+    return content->bytes + 1 + content->key_length;
+}
+
+uint8_t *content_kernel_value(struct content *content)
+{
+    return content_value(content) + content->value_length;
+}
+
+/* What an element is found by: set and key. Returns its length. */
+static size_t identity(enum content_set set, const struct key *key, uint8_t out[1 + KEY_SIZE])
+{
+    out[0] = (uint8_t)set;
+    memcpy(out + 1, key->bytes, key->length);
+    return 1 + key->length;
+}
+
+struct content *contents_find(const struct contents *contents, enum content_set set,
+                              const struct key *key)
+{
+    uint8_t id[1 + KEY_SIZE];
+    size_t length = identity(set, key, id);
+    struct content *content;
+    HASH_FIND(hh, contents->all, id, length, content);
+    return content;
+}
+
+static struct content *get(struct contents *contents, enum content_set set, const struct key *key,
+                           const struct key *value)
+{
+    struct content *content = contents_find(contents, set, key);
+    if (content)
+        return content;
+    size_t value_length = value ? value->length : 0;
+    content = xcalloc(1, sizeof(*content) + 1 + key->length + 2 * value_length);
+    content->key_length = (uint8_t)key->length;
+    content->value_length = (uint8_t)value_length;
+    size_t length = identity(set, key, content->bytes);
+    HASH_ADD_KEYPTR(hh, contents->all, content->bytes, length, content);
+    return content;
+}
+
+static void mark_pending(struct contents *contents, struct content *content)
+{
+    if (content->pending)
+        return;
+    content->pending = true;
+    vec_push(&contents->pending, content);
+}
+
+void contents_want(struct contents *contents, enum content_set set, const struct key *key,
+                   const struct key *value)
+{
+    struct content *content = get(contents, set, key, value);
+    content->wanted++;
+    if (value)
+        memcpy(content_value(content), value->bytes, content->value_length);
+    mark_pending(contents, content);
+}
+
+void contents_drop(struct contents *contents, enum content_set set, const struct key *key)
+{
+    struct content *content = contents_find(contents, set, key);
+    content->wanted--;
+    mark_pending(contents, content);
+}
+
+bool contents_adopt(struct contents *contents, enum content_set set, const struct key *key,
+                    const struct key *value)
+{
+    struct content *content = get(contents, set, key, value);
+    if (content->in_kernel)
+        return false;
+    content->in_kernel = true;
+    if (value)
+        memcpy(content_kernel_value(content), value->bytes, content->value_length);
+    mark_pending(contents, content);
+    return true;
+}
+
+static void remove_content(struct contents *contents, struct content *content)
+{
+    HASH_DELETE(hh, contents->all, content);
+    free(content);
+}
+
+void contents_forget_kernel(struct contents *contents)
+{
+    struct content *content, *next;
+    vec_clear(&contents->pending);
+    HASH_ITER(hh, contents->all, content, next)
+    {
+        content->in_kernel = content->pending = false;
+        if (content->wanted)
+            mark_pending(contents, content);
+        else
+            remove_content(contents, content);
+    }
+}
+
+void contents_apply(struct contents *contents)
+{
+    vec_each (&contents->pending, it) {
+        struct content *content = *it;
+        content->pending = false;
+        content->in_kernel = content->wanted > 0;
+        memcpy(content_kernel_value(content), content_value(content), content->value_length);
+        if (!content->wanted)
+            remove_content(contents, content);
+    }
+    vec_clear(&contents->pending);
+}
+
+static bool same_value(const struct content *content)
+{
+    const uint8_t *value = content_key(content) + content->key_length;
+    return memcmp(value, value + content->value_length, content->value_length) == 0;
+}
+
+bool content_goes(const struct content *content)
+{
+    return content->in_kernel && (!content->wanted || !same_value(content));
+}
+
+bool content_comes(const struct content *content)
+{
+    return content->wanted && (!content->in_kernel || !same_value(content));
+}
+
+void contents_free(struct contents *contents)
+{
+    struct content *content, *next;
+    HASH_ITER(hh, contents->all, content, next)
+    remove_content(contents, content);
+    vec_free(&contents->pending);
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/ruleset/shapes.h"
+
+struct shape_entry {
+    UT_hash_handle hh;
+    struct shape shape; /* no padding: used as a hash key */
+};
+
+_Static_assert(sizeof(struct shape) == 8, "shapes are hashed as bytes");
+
+uint32_t service_value(unsigned class_id, size_t n)
+{
+    return class_id << 16 | (uint32_t)n;
+}
+
+static bool template_of_class(unsigned class_id, enum template_id *template)
+{
+    switch (class_id) {
+    case CLASS_PLAIN:
+        *template = TEMPLATE_PICK;
+        return true;
+    case CLASS_PLAIN | CLASS_AFFINE:
+        *template = TEMPLATE_AFFINE_PICK;
+        return true;
+    case CLASS_MASQUERADE:
+    case CLASS_MASQUERADE | CLASS_AFFINE:
+        *template = TEMPLATE_MASQUERADE_PICK;
+        return true;
+    case CLASS_EXTERNAL_LOCAL:
+    case CLASS_EXTERNAL_LOCAL | CLASS_AFFINE:
+        *template = TEMPLATE_EXTERNAL_LOCAL;
+        return true;
+    case CLASS_CLUSTER:
+    case CLASS_CLUSTER | CLASS_AFFINE:
+        *template = TEMPLATE_CLUSTER_PICK;
+        return true;
+    case CLASS_LOCAL:
+        *template = TEMPLATE_LOCAL_PICK;
+        return true;
+    case CLASS_LOCAL | CLASS_AFFINE:
+        *template = TEMPLATE_AFFINE_LOCAL_PICK;
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool shape_of_service(uint32_t value, struct shape *shape)
+{
+    shape->key = value;
+    return (value & UINT16_MAX) != 0 && template_of_class(value >> 16, &shape->template);
+}
+
+struct shape shape_of_timeout(uint32_t seconds)
+{
+    return (struct shape){TEMPLATE_LEARN, seconds};
+}
+
+bool shape_needs(struct shape shape, struct shape *other)
+{
+    unsigned affine = shape.key >> 16 & CLASS_AFFINE, n = shape.key & UINT16_MAX;
+    switch (shape.template) {
+    case TEMPLATE_AFFINE_PICK:
+        return shape_of_service(service_value(CLASS_PLAIN, n), other);
+    case TEMPLATE_AFFINE_LOCAL_PICK:
+        return shape_of_service(service_value(CLASS_LOCAL, n), other);
+    case TEMPLATE_MASQUERADE_PICK:
+    case TEMPLATE_EXTERNAL_LOCAL:
+    case TEMPLATE_CLUSTER_PICK:
+        return shape_of_service(service_value(CLASS_PLAIN | affine, n), other);
+    default:
+        return false;
+    }
+}
+
+static struct shape_entry *find(const struct shapes *shapes, struct shape shape)
+{
+    struct shape_entry *entry;
+    HASH_FIND(hh, shapes->entries, &shape, sizeof(shape), entry);
+    return entry;
+}
+
+bool shapes_have(const struct shapes *shapes, struct shape shape)
+{
+    return find(shapes, shape) != NULL;
+}
+
+bool shapes_add(struct shapes *shapes, struct shape shape)
+{
+    if (find(shapes, shape))
+        return false;
+    struct shape_entry *entry = xcalloc(1, sizeof(*entry));
+    entry->shape = shape;
+    HASH_ADD(hh, shapes->entries, shape, sizeof(shape), entry);
+    return true;
+}
+
+void shapes_clear(struct shapes *shapes)
+{
+    struct shape_entry *entry, *next;
+    HASH_ITER(hh, shapes->entries, entry, next)
+    {
+        HASH_DELETE(hh, shapes->entries, entry);
+        free(entry);
+    }
+}
+
+/* What a shape builds on is of a template that comes earlier. */
+static int compare_shapes(const void *a, const void *b)
+{
+    const struct shape *p = a, *q = b;
+    if (p->template != q->template)
+        return p->template <q->template ? -1 : 1;
+    return (p->key > q->key) - (p->key < q->key);
+}
+
+void shapes_sort(shape_vec *shapes)
+{
+    if (shapes->n)
+        qsort(shapes->v, shapes->n, sizeof(*shapes->v), compare_shapes);
+}
+
+void shapes_list(const struct shapes *shapes, shape_vec *out)
+{
+    struct shape_entry *entry, *next;
+    vec_clear(out);
+    HASH_ITER(hh, shapes->entries, entry, next)
+    vec_push(out, entry->shape);
+    shapes_sort(out);
+}
