@@ -10,8 +10,14 @@
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/config/client_config.h"
+#include "kube-nftd/figures.h"
+#include "kube-nftd/host/conntrack_sysctls.h"
+#include "kube-nftd/netlink/address_monitor.h"
+#include "kube-nftd/netlink/flow_cleaner.h"
 #include "kube-nftd/proxy.h"
+#include "kube-nftd/proxy_options.h"
 #include "kube-nftd/serve/health.h"
+#include "kube-nftd/serve/metrics.h"
 #include "kube-nftd/source/apiserver.h"
 #include "kube-nftd/source/manifests.h"
 #include "kube-nftd/source/reflector.h"
@@ -24,6 +30,7 @@
 #include <unistd.h>
 
 #define DEFAULT_HEALTHZ_BIND_ADDRESS "0.0.0.0:10256"
+#define DEFAULT_METRICS_BIND_ADDRESS "127.0.0.1:10249"
 
 /* Where objects come from: one of the two. */
 struct source {
@@ -37,7 +44,10 @@ struct daemon {
     struct ev_loop *loop;
     struct proxy *proxy;
     struct health *health;
-    struct nft_socket *socket; /* NULL for --dump-rules */
+    struct metrics *metrics;
+    struct address_monitor *addresses;
+    struct flow_cleaner *flows; /* NULL where the kernel has no conntrack over netlink */
+    struct nft_socket *socket;  /* NULL for --dump-rules */
     struct source source;
     char *node_name;
     ev_prepare commit;
@@ -109,12 +119,24 @@ static void on_signal(struct ev_loop *loop, ev_signal *watcher, int events)
     ev_break(loop, EVBREAK_ALL);
 }
 
+/* Whether the source has said all that it has for now. ServiceCIDRs and the Node are not waited for
+ * by the proxy itself, but a dump without them would be another one. */
+static bool source_is_exhausted(const struct daemon *d)
+{
+    if (!proxy_is_synced(d->proxy))
+        return false;
+    for (int kind = 0; d->source.apiserver && kind < KIND_COUNT; kind++)
+        if (!reflector_has_answer(d->source.reflectors[kind]))
+            return false;
+    return true;
+}
+
 /* With --dump-rules: the objects are complete. */
 static void on_check_synced(struct ev_loop *loop, ev_prepare *watcher, int events)
 {
     struct daemon *d = watcher->data;
     (void)events;
-    if (proxy_is_synced(d->proxy))
+    if (source_is_exhausted(d))
         ev_break(loop, EVBREAK_ALL);
 }
 
@@ -133,7 +155,10 @@ static void watch(struct daemon *d, void (*on_prepare)(struct ev_loop *, ev_prep
 static void daemon_close(struct daemon *d)
 {
     source_close(&d->source);
+    address_monitor_free(d->addresses);
     proxy_free(d->proxy);
+    flow_cleaner_free(d->flows);
+    metrics_free(d->metrics);
     health_free(d->health);
     nft_socket_close(d->socket);
     free(d->node_name);
@@ -171,43 +196,69 @@ static void health_status(void *ctx, struct health_status *status)
     proxy_health_status(((struct daemon *)ctx)->proxy, status);
 }
 
-/* What both commands need: node name, loop, proxy; the health server if @serve. */
-static int daemon_open(struct daemon *d, const struct options *options, bool ipv6, bool serve,
-                       struct error *err)
+static void write_metrics(void *ctx, struct metrics_page *page)
+{
+    const struct daemon *d = ctx;
+    figures_write(d->proxy, d->flows, page);
+}
+
+/* What every command with objects needs. */
+static int open_loop(struct daemon *d, const struct options *options, struct error *err)
 {
     d->node_name = node_name(options->hostname_override, err);
     if (!d->node_name)
         return -1;
     d->loop = ev_default_loop(EVFLAG_AUTO);
-    if (!d->loop)
-        return error_set(err, "cannot make an event loop");
-    if (serve)
-        d->health = health_new(d->loop, health_status, d);
-    const struct proxy_config config = {.node_name = d->node_name,
-                                        .node_required = !options->manifests,
-                                        .families = {true, ipv6},
-                                        .health = d->health};
-    d->proxy = proxy_new(&config, err);
-    return d->proxy ? 0 : -1;
+    return d->loop ? 0 : error_set(err, "cannot make an event loop");
+}
+
+static int open_proxy(struct daemon *d, const struct proxy_config *config, struct error *err)
+{
+    d->proxy = proxy_new(config, err);
+    if (!d->proxy)
+        return -1;
+    d->addresses = address_monitor_new(d->loop, proxy_set_host_addresses, d->proxy, err);
+    return d->addresses ? 0 : -1;
+}
+
+static void open_flow_cleaner(struct daemon *d)
+{
+    struct error err = {0};
+    d->flows = flow_cleaner_new(d->loop, &err);
+    if (!d->flows)
+        log_warn("daemon", "unbroken UDP flows will not move to other endpoints: %s", err.text);
+    error_clear(&err);
+}
+
+static int open_servers(struct daemon *d, const struct options *options, struct error *err)
+{
+    const char *healthz = options->healthz_bind_address, *metrics = options->metrics_bind_address;
+    d->health = health_new(d->loop, health_status, d);
+    d->metrics = metrics_new(d->loop, write_metrics, d);
+    if (health_listen(d->health, healthz ? healthz : DEFAULT_HEALTHZ_BIND_ADDRESS, err))
+        return error_prefix(err, "--healthz-bind-address");
+    if (metrics_listen(d->metrics, metrics ? metrics : DEFAULT_METRICS_BIND_ADDRESS, err))
+        return error_prefix(err, "--metrics-bind-address");
+    return 0;
 }
 
 static int daemon_start(struct daemon *d, const struct options *options, struct error *err)
 {
-    bool ipv6 = ipv6_in_use();
+    struct proxy_config config = {.families = {true, ipv6_in_use()}};
     signal(SIGPIPE, SIG_IGN);
     raise_descriptor_limit();
-    if (daemon_open(d, options, ipv6, true, err))
-        return -1;
-    if (!ipv6)
+    if (!config.families[FAMILY_IPV6])
         log_info("daemon", "IPv6 is off on this host: only the IPv4 table is kept");
     d->socket = nft_socket_open(err);
-    if (!d->socket)
+    if (!d->socket || proxy_options_check_kernel(d->socket, &config, err) ||
+        open_loop(d, options, err) || open_servers(d, options, err))
         return -1;
-    const char *bind = options->healthz_bind_address ? options->healthz_bind_address
-                                                     : DEFAULT_HEALTHZ_BIND_ADDRESS;
-    if (health_listen(d->health, bind, err))
-        return error_prefix(err, "--healthz-bind-address");
-    if (source_open(d, options, false, err))
+    conntrack_sysctls_apply(&options->conntrack, "");
+    open_flow_cleaner(d);
+    config.health = d->health;
+    config.flows = d->flows;
+    proxy_options_apply(options, d->node_name, &config);
+    if (open_proxy(d, &config, err) || source_open(d, options, false, err))
         return -1;
     return d->source.manifests ? manifests_follow(d->source.manifests, d->loop, err) : 0;
 }
@@ -228,13 +279,19 @@ int daemon_run(const struct options *options, struct error *err)
 int daemon_dump_rules(const struct options *options, struct error *err)
 {
     struct daemon d = {0};
-    int result = daemon_open(&d, options, true, false, err);
+    /* What the node would have: it need not be this host. */
+    struct proxy_config config = {.families = {true, true}, .node = {.assume_held = true}};
+    int result = open_loop(&d, options, err);
+    if (result == 0) {
+        proxy_options_apply(options, d.node_name, &config);
+        result = open_proxy(&d, &config, err);
+    }
     if (result == 0)
         result = source_open(&d, options, true, err);
-    if (result == 0 && !proxy_is_synced(d.proxy)) {
+    if (result == 0 && !source_is_exhausted(&d)) {
         watch(&d, on_check_synced);
         ev_run(d.loop, 0);
-        if (!proxy_is_synced(d.proxy))
+        if (!source_is_exhausted(&d))
             result = error_set(err, "ended before the objects were complete");
     }
     if (result == 0) {
@@ -244,4 +301,22 @@ int daemon_dump_rules(const struct options *options, struct error *err)
     }
     daemon_close(&d);
     return result;
+}
+
+int daemon_preflight(const struct options *options, struct error *err)
+{
+    bool any = false;
+    struct nft_socket *socket = nft_socket_open(err);
+    (void)options;
+    if (!socket)
+        return -1;
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        struct preflight preflight;
+        preflight_run(socket, (enum family)i, &preflight);
+        preflight_print(&preflight, stdout);
+        any = any || preflight_passed(&preflight);
+        preflight_clear(&preflight);
+    }
+    nft_socket_close(socket);
+    return any ? 0 : error_set(err, "no family can be proxied on this kernel");
 }

@@ -5,8 +5,9 @@
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/cache/endpoint_slice_cache.h"
 #include "kube-nftd/cache/service_cache.h"
+#include "kube-nftd/cache/service_cidr_cache.h"
+#include "kube-nftd/netlink/flow_cleaner.h"
 #include "kube-nftd/policy/policy.h"
-#include "kube-nftd/ruleset/ruleset.h"
 
 #include <math.h>
 #include <string.h>
@@ -28,43 +29,79 @@ struct family_state {
     double retry_wait, retry_time, failed_time; /* monotonic; 0 while nothing failed */
     bool changed;                               /* since the last try */
     char *said;                                 /* the failure that was logged last */
+    uint64_t transactions, failures, added, deleted;
 };
 
 struct proxy {
     struct object_sink sink;
     struct service_cache *services;
     struct endpoint_slice_cache *slices;
+    struct service_cidr_cache *service_cidrs;
+    struct own_node *node;
     struct policy *policy;
     struct family_state families[FAMILY_COUNT];
     struct health *health;
+    struct flow_cleaner *flows;
     bool complete[KIND_COUNT];
     char *node_name;
     bool node_required;
-    struct {
-        bool seen, deleting, to_be_deleted;
-    } node;
+    bool node_name_checked; /* whether any endpoint names this node */
 };
 
-/* ---- from policy to rulesets and health checks ---- */
+/* ---- to rulesets ---- */
 
-static void on_set(void *ctx, const struct frontend *frontend, const struct backend *backends,
-                   size_t n)
+/* The ruleset of a family, which is about to change; NULL if the family is not in use. */
+static struct ruleset *changing(struct proxy *proxy, enum family which)
 {
-    struct family_state *family = &((struct proxy *)ctx)->families[frontend->family];
-    if (!family->ruleset)
-        return;
+    struct family_state *family = &proxy->families[which];
     family->changed = true;
-    ruleset_set(family->ruleset, frontend, backends, n);
+    return family->ruleset;
+}
+
+static void on_set(void *ctx, const struct frontend *frontend, const struct route *route)
+{
+    struct ruleset *ruleset = changing(ctx, (enum family)frontend->family);
+    if (ruleset)
+        ruleset_set(ruleset, frontend, route);
 }
 
 static void on_remove(void *ctx, const struct frontend *frontend)
 {
-    struct family_state *family = &((struct proxy *)ctx)->families[frontend->family];
-    if (!family->ruleset)
-        return;
-    family->changed = true;
-    ruleset_remove(family->ruleset, frontend);
+    struct ruleset *ruleset = changing(ctx, (enum family)frontend->family);
+    if (ruleset)
+        ruleset_remove(ruleset, frontend);
 }
+
+static void on_cluster_ip(void *ctx, enum family family, const struct address *address, bool in_use)
+{
+    struct ruleset *ruleset = changing(ctx, family);
+    if (ruleset)
+        ruleset_set_cluster_ip(ruleset, address, in_use);
+}
+
+static void on_hairpin(void *ctx, enum family family, uint8_t protocol,
+                       const struct backend *backend, bool in_use)
+{
+    struct ruleset *ruleset = changing(ctx, family);
+    if (ruleset)
+        ruleset_set_hairpin(ruleset, protocol, backend, in_use);
+}
+
+static void on_service_cidrs(void *ctx, enum family family, const range_vec *ranges)
+{
+    struct ruleset *ruleset = changing(ctx, family);
+    if (ruleset)
+        ruleset_set_service_cidrs(ruleset, ranges);
+}
+
+static void on_pod_cidrs(void *ctx, enum family family, const range_vec *ranges)
+{
+    struct ruleset *ruleset = changing(ctx, family);
+    if (ruleset)
+        ruleset_set_pod_cidrs(ruleset, ranges);
+}
+
+/* ---- to health checks and conntrack ---- */
 
 static void on_health_check(void *ctx, const char *service_id, enum family family, uint16_t port,
                             size_t local_ready)
@@ -74,7 +111,42 @@ static void on_health_check(void *ctx, const char *service_id, enum family famil
         health_service(proxy->health, service_id, family, port, local_ready);
 }
 
-/* ---- from caches to policy ---- */
+static void on_flows(void *ctx, const struct frontend *frontend, bool claimed,
+                     const struct backend *serving, size_t n)
+{
+    struct proxy *proxy = ctx;
+    if (proxy->flows && proxy->families[frontend->family].ruleset)
+        flow_cleaner_note(proxy->flows, frontend, claimed, serving, n);
+}
+
+/* A frontend of an earlier run that is gone by now. */
+static void on_abandoned(void *ctx, const struct frontend *frontend)
+{
+    on_flows(ctx, frontend, false, NULL, 0);
+}
+
+/* ---- to policy ---- */
+
+static void on_zone(void *ctx, const char *zone)
+{
+    policy_set_zone(((struct proxy *)ctx)->policy, zone);
+}
+
+static void on_address(void *ctx, enum family family, const struct address *address)
+{
+    policy_set_node_ip(((struct proxy *)ctx)->policy, family, address);
+}
+
+static void on_node_ports(void *ctx, enum family family,
+                          const struct node_port_selection *selection)
+{
+    struct proxy *proxy = ctx;
+    policy_set_node_port_addresses(proxy->policy, family, selection->addresses.v,
+                                   selection->addresses.n);
+    if (proxy->health && proxy->families[family].ruleset)
+        health_set_addresses(proxy->health, family, selection->all, selection->addresses.v,
+                             selection->addresses.n);
+}
 
 static void on_service_changed(void *ctx, const struct service *before, const struct service *after)
 {
@@ -87,15 +159,6 @@ static void on_endpoints_changed(void *ctx, const struct service_port_ref *ref)
 }
 
 /* ---- from sources to caches ---- */
-
-static void take_node(struct proxy *proxy, const struct node *node)
-{
-    if (strcmp(node->id, proxy->node_name) != 0)
-        return;
-    proxy->node.seen = true;
-    proxy->node.deleting = node->deleting;
-    proxy->node.to_be_deleted = node->to_be_deleted;
-}
 
 static void sink_put(void *ctx, struct object *object)
 {
@@ -111,7 +174,11 @@ static void sink_put(void *ctx, struct object *object)
             object->payload = NULL;
             break;
         case KIND_NODE:
-            take_node(proxy, object->node);
+            own_node_put(proxy->node, object->node);
+            break;
+        case KIND_SERVICECIDR:
+            service_cidr_cache_put(proxy->service_cidrs, object->service_cidr);
+            object->payload = NULL;
             break;
         case KIND_COUNT:
             break;
@@ -127,8 +194,10 @@ static void sink_remove(void *ctx, enum object_kind kind, const char *id)
         service_cache_remove(proxy->services, id);
     else if (kind == KIND_ENDPOINTSLICE)
         endpoint_slice_cache_remove(proxy->slices, id);
-    else if (kind == KIND_NODE && strcmp(id, proxy->node_name) == 0)
-        log_warn("proxy", "node=%s: the Node object was deleted", id);
+    else if (kind == KIND_SERVICECIDR)
+        service_cidr_cache_remove(proxy->service_cidrs, id);
+    else if (kind == KIND_NODE)
+        own_node_remove(proxy->node, id);
 }
 
 static void sink_replace(void *ctx, enum object_kind kind, object_vec *objects)
@@ -138,10 +207,17 @@ static void sink_replace(void *ctx, enum object_kind kind, object_vec *objects)
         service_cache_retain(proxy->services, objects);
     else if (kind == KIND_ENDPOINTSLICE)
         endpoint_slice_cache_retain(proxy->slices, objects);
+    else if (kind == KIND_SERVICECIDR)
+        service_cidr_cache_replace(proxy->service_cidrs, objects);
     vec_each (objects, object)
         sink_put(proxy, object);
     vec_free(objects);
     proxy->complete[kind] = true;
+}
+
+void proxy_set_host_addresses(void *ctx, enum family family, const address_vec *addresses)
+{
+    own_node_set_host_addresses(((struct proxy *)ctx)->node, family, addresses);
 }
 
 const struct object_sink *proxy_sink(struct proxy *proxy)
@@ -156,25 +232,43 @@ bool proxy_is_synced(const struct proxy *proxy)
 
 /* ---- making and freeing ---- */
 
+static int make_rulesets(struct proxy *proxy, const struct proxy_config *config, struct error *err)
+{
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        struct family_state *family = &proxy->families[i];
+        struct ruleset_config ruleset = config->rulesets[i];
+        family->last_updated = clock_realtime();
+        if (!config->families[i])
+            continue;
+        ruleset.abandoned = on_abandoned;
+        ruleset.ctx = proxy;
+        family->ruleset = ruleset_new((enum family)i, &ruleset, err);
+        if (!family->ruleset)
+            return -1;
+    }
+    return 0;
+}
+
 struct proxy *proxy_new(const struct proxy_config *config, struct error *err)
 {
     struct proxy *proxy = xcalloc(1, sizeof(*proxy));
+    const struct policy_ops policy_ops = {on_set,   on_remove,       on_cluster_ip, on_hairpin,
+                                          on_flows, on_health_check, proxy};
+    const struct own_node_ops node_ops = {on_zone, on_address, on_node_ports, on_pod_cidrs, proxy};
     proxy->sink = (struct object_sink){proxy, sink_replace, sink_put, sink_remove};
-    proxy->node_name = xstrdup(config->node_name);
+    proxy->node_name = xstrdup(config->node.name);
     proxy->node_required = config->node_required;
     proxy->health = config->health;
+    proxy->flows = config->flows;
     proxy->services = service_cache_new(on_service_changed, proxy);
     proxy->slices = endpoint_slice_cache_new(on_endpoints_changed, proxy);
-    const struct policy_ops ops = {on_set, on_remove, on_health_check, proxy};
-    proxy->policy = policy_new(proxy->services, proxy->slices, config->node_name, &ops);
-    for (int i = 0; i < FAMILY_COUNT; i++) {
-        struct family_state *family = &proxy->families[i];
-        family->last_updated = clock_realtime();
-        if (config->families[i] && !(family->ruleset = ruleset_new((enum family)i, err))) {
-            proxy_free(proxy);
-            return NULL;
-        }
+    proxy->service_cidrs = service_cidr_cache_new(on_service_cidrs, proxy);
+    proxy->policy = policy_new(proxy->services, proxy->slices, config->node.name, &policy_ops);
+    if (make_rulesets(proxy, config, err)) {
+        proxy_free(proxy);
+        return NULL;
     }
+    proxy->node = own_node_new(&config->node, &node_ops);
     return proxy;
 }
 
@@ -182,8 +276,10 @@ void proxy_free(struct proxy *proxy)
 {
     if (!proxy)
         return;
+    own_node_free(proxy->node);
     policy_free(proxy->policy);
     service_cache_free(proxy->services);
+    service_cidr_cache_free(proxy->service_cidrs);
     endpoint_slice_cache_free(proxy->slices);
     for (int i = 0; i < FAMILY_COUNT; i++) {
         ruleset_free(proxy->families[i].ruleset);
@@ -203,6 +299,7 @@ static void commit_failed(struct family_state *family, const char *name, double 
         free(family->said);
         family->said = xstrdup(err->text);
     }
+    family->failures++;
     if (family->waiting_since == 0)
         family->waiting_since = now;
     family->retry_wait = fmin(fmax(2 * family->retry_wait, RETRY_FIRST), RETRY_MOST);
@@ -222,6 +319,9 @@ static void commit_succeeded(struct family_state *family, const char *name,
         log_debug(2, "proxy", "family=%s committed added=%zu deleted=%zu bytes=%zu seconds=%.6f",
                   name, stats->elements_added, stats->elements_deleted, stats->bytes,
                   stats->seconds);
+    family->transactions += stats->bytes > 0;
+    family->added += stats->elements_added;
+    family->deleted += stats->elements_deleted;
     family->programmed = true;
     family->waiting_since = 0;
     family->last_updated = clock_realtime();
@@ -248,6 +348,7 @@ static int commit(struct family_state *family, const char *name, struct nft_sock
         return 0;
     if (!believed)
         return -1;
+    family->failures++;
     log_warn("proxy", "family=%s reading the table back: %s", name, err->text);
     error_clear(err);
     return ruleset_commit(family->ruleset, socket, now, stats, err);
@@ -274,19 +375,41 @@ static double turn_family(struct proxy *proxy, enum family which, struct nft_soc
     return ruleset_trim_time(family->ruleset);
 }
 
+/* Health checks speak of what is in force in their family (spec 6.1), and flows are stale only by
+ * it. */
+static void tell_in_force(struct proxy *proxy, enum family family)
+{
+    policy_settle_health_checks(proxy->policy, family);
+    if (proxy->flows && proxy->families[family].ruleset)
+        flow_cleaner_run(proxy->flows, family);
+}
+
+/* Once, when everything is known for the first time. */
+static void check_node_name(struct proxy *proxy)
+{
+    if (proxy->node_name_checked)
+        return;
+    proxy->node_name_checked = true;
+    if (policy_node_never_named(proxy->policy))
+        log_warn("proxy",
+                 "endpoints name their nodes, but none is on node=%s: traffic policy Local finds "
+                 "no endpoints here. If some are, see --hostname-override",
+                 proxy->node_name);
+}
+
 double proxy_turn(struct proxy *proxy, struct nft_socket *socket, double now)
 {
     if (!proxy_is_synced(proxy))
         return 0;
     policy_settle(proxy->policy);
+    check_node_name(proxy);
     double next = 0;
     for (int i = 0; i < FAMILY_COUNT; i++) {
         double time = turn_family(proxy, (enum family)i, socket, now);
         if (time > 0 && (next == 0 || time < next))
             next = time;
-        /* Health checks speak of what is in force in their family (spec 6.1). */
         if (proxy->families[i].waiting_since == 0)
-            policy_settle_health_checks(proxy->policy, (enum family)i);
+            tell_in_force(proxy, (enum family)i);
     }
     return next;
 }
@@ -299,13 +422,28 @@ void proxy_dump(struct proxy *proxy, FILE *out)
             ruleset_dump(proxy->families[i].ruleset, out);
 }
 
+void proxy_figures(const struct proxy *proxy, struct proxy_figures *figures)
+{
+    memset(figures, 0, sizeof(*figures));
+    figures->conflicts = policy_conflicts(proxy->policy);
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        const struct family_state *family = &proxy->families[i];
+        figures->family[i].in_use = family->ruleset != NULL;
+        figures->family[i].frontends = family->ruleset ? ruleset_frontends(family->ruleset) : 0;
+        figures->family[i].transactions = family->transactions;
+        figures->family[i].failures = family->failures;
+        figures->family[i].added = family->added;
+        figures->family[i].deleted = family->deleted;
+    }
+}
+
 void proxy_health_status(void *ctx, struct health_status *status)
 {
     const struct proxy *proxy = ctx;
     double now = clock_monotonic();
     memset(status, 0, sizeof(*status));
-    status->node_eligible = proxy->node.seen ? !proxy->node.deleting && !proxy->node.to_be_deleted
-                                             : !proxy->node_required;
+    status->node_eligible =
+        own_node_is_seen(proxy->node) ? !own_node_is_leaving(proxy->node) : !proxy->node_required;
     for (int i = 0; i < FAMILY_COUNT; i++) {
         const struct family_state *family = &proxy->families[i];
         status->family[i].reported = family->ruleset != NULL;

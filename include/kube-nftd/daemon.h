@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The commands that need the loop: the daemon itself and --dump-rules. */
+/* What the binary does, but for the simplest: the daemon itself, --dump-rules, --preflight. */
 #ifndef KUBE_NFTD_DAEMON_H
 #define KUBE_NFTD_DAEMON_H
 
@@ -11,5 +11,8 @@ int daemon_run(const struct options *options, struct error *err);
 
 /** Takes the objects once and prints the tables on stdout. */
 int daemon_dump_rules(const struct options *options, struct error *err);
+
+/** Prints what this kernel can do on stdout. -1 if no family can be proxied. */
+int daemon_preflight(const struct options *options, struct error *err);
 
 #endif

@@ -11,20 +11,36 @@
 
 #include "kube-nftd/base/error.h"
 #include "kube-nftd/model/sink.h"
+#include "kube-nftd/netlink/address_monitor.h"
 #include "kube-nftd/netlink/nft_socket.h"
+#include "kube-nftd/own_node.h"
+#include "kube-nftd/ruleset/ruleset.h"
 #include "kube-nftd/serve/health.h"
 
 #include <stdio.h>
 
+struct flow_cleaner;
 struct proxy;
 
 struct proxy_config {
-    const char *node_name;
+    struct own_node_config node;
     /* A node that no Node object was seen of is not eligible (spec 6.2). Off for manifests, which
      * need not have one. */
     bool node_required;
-    bool families[FAMILY_COUNT]; /* those in use */
-    struct health *health;       /* told of health check node ports; may be NULL; borrowed */
+    bool families[FAMILY_COUNT];                  /* those in use */
+    struct ruleset_config rulesets[FAMILY_COUNT]; /* abandoned and ctx are filled in here */
+    struct health *health;      /* told of health check node ports; may be NULL; borrowed */
+    struct flow_cleaner *flows; /* told of stale UDP flows; may be NULL; borrowed */
+};
+
+/* What the proxy counts. */
+struct proxy_figures {
+    size_t conflicts; /* frontends that more than one service port claims */
+    struct {
+        bool in_use;
+        size_t frontends;
+        uint64_t transactions, failures, added, deleted; /* elements */
+    } family[FAMILY_COUNT];
 };
 
 /** A proxy with nothing known yet. NULL if it cannot be made. */
@@ -33,6 +49,9 @@ void proxy_free(struct proxy *proxy);
 
 /** Where sources hand their objects. Valid as long as the proxy. */
 const struct object_sink *proxy_sink(struct proxy *proxy);
+
+/** The addresses of this host, for node ports: an addresses_changed_fn of address_monitor.h. */
+void proxy_set_host_addresses(void *proxy, enum family family, const address_vec *addresses);
 
 /** Whether Services and EndpointSlices are complete. */
 bool proxy_is_synced(const struct proxy *proxy);
@@ -47,6 +66,8 @@ double proxy_turn(struct proxy *proxy, struct nft_socket *socket, double now);
 
 /** Prints the tables as they shall be, for nft -f. For a proxy that never took a turn. */
 void proxy_dump(struct proxy *proxy, FILE *out);
+
+void proxy_figures(const struct proxy *proxy, struct proxy_figures *figures);
 
 /** How the proxy does, for health.h: a health_status_fn. */
 void proxy_health_status(void *proxy, struct health_status *status);

@@ -2,49 +2,42 @@
 /*
  * What is answered on the health address and on the health check node ports, and which of these
  * ports are open. Answers are made from the facts of the moment they are asked for, so there is
- * nothing to invalidate. A port that cannot be had waits: one timer tries all that wait, and a
- * port that closes here wakes it, since it may be the very one another service waits for.
+ * nothing to invalidate.
  */
 #include "kube-nftd/serve/health.h"
 
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/base/hash.h"
 #include "kube-nftd/base/log.h"
-#include "kube-nftd/serve/http_listener.h"
+#include "kube-nftd/serve/ports.h"
 
 #include <cjson/cJSON.h>
-#include <ev.h>
 #include <string.h>
 
-#define RETRY_SECONDS 5.0
 #define HEALTHZ_PORT 10256
 
 /* What kube-proxy's JSON has for "never". */
 #define TIME_NEVER "0001-01-01T00:00:00Z"
 
-/* A port to listen on. While it is wanted and has no listener, it waits. */
-struct port {
-    struct http_address address; /* port 0: not wanted */
-    struct http_listener *listener;
-    char *name; /* owned; what it serves, for log lines */
-};
+typedef VEC(struct address) address_vec;
 
 struct service {
     UT_hash_handle hh;
     struct health *health;
     char *id; /* namespace/name */
+    enum family family;
+    uint16_t port;
     size_t local_ready;
-    struct port port;
+    VEC(struct port *) ports; /* one for each of health->addresses */
 };
 
 struct health {
-    struct ev_loop *loop;
     health_status_fn status;
     void *ctx;
-    struct port own;
+    struct ports *ports;
+    struct port *own;
     struct service *services[FAMILY_COUNT]; /* by id */
-    size_t waiting;                         /* ports that wait */
-    ev_timer retry;
+    address_vec addresses[FAMILY_COUNT];    /* where services listen; 0.0.0.0 and :: are all */
 };
 
 static bool all_healthy(const struct health_status *status)
@@ -188,99 +181,11 @@ static void answer_own(void *ctx, const struct http_request *request, struct htt
         http_answer_not_found(answer);
 }
 
-static void schedule(struct health *health, double seconds)
-{
-    ev_timer_stop(health->loop, &health->retry);
-    ev_timer_set(&health->retry, seconds, RETRY_SECONDS);
-    ev_timer_start(health->loop, &health->retry);
-}
-
-/* The first try of a port: on failure it is said and the port waits. */
-static void port_open(struct health *health, struct port *port, http_answer_fn answer, void *ctx)
-{
-    struct error err = {0};
-    port->listener = http_listener_open(health->loop, &port->address, answer, ctx, &err);
-    if (port->listener) {
-        log_debug(2, "health", "listening %s", port->name);
-        return;
-    }
-    log_warn("health", "cannot listen, trying again every %.0f s %s error=\"%s\"", RETRY_SECONDS,
-             port->name, err.text);
-    error_clear(&err);
-    if (health->waiting++ == 0)
-        schedule(health, RETRY_SECONDS);
-}
-
-/* Another try; a failure is not said again. */
-static void port_retry(struct health *health, struct port *port, http_answer_fn answer, void *ctx)
-{
-    if (port->address.port == 0 || port->listener)
-        return;
-    struct error err = {0};
-    port->listener = http_listener_open(health->loop, &port->address, answer, ctx, &err);
-    error_clear(&err);
-    if (!port->listener)
-        return;
-    health->waiting--;
-    log_info("health", "listening at last %s", port->name);
-}
-
-static void port_close(struct health *health, struct port *port)
-{
-    if (port->address.port != 0 && !port->listener)
-        health->waiting--;
-    if (port->listener && health->waiting > 0)
-        schedule(health, 0);
-    http_listener_close(port->listener);
-    free(port->name);
-    *port = (struct port){0};
-}
-
-static void on_retry(struct ev_loop *loop, ev_timer *timer, int events)
-{
-    (void)events;
-    struct health *health = timer->data;
-    port_retry(health, &health->own, answer_own, health);
-    for (int f = 0; f < FAMILY_COUNT; f++) {
-        for (struct service *s = health->services[f]; s; s = s->hh.next)
-            port_retry(health, &s->port, answer_service, s);
-    }
-    if (health->waiting == 0)
-        ev_timer_stop(loop, timer);
-}
-
 struct health *health_new(struct ev_loop *loop, health_status_fn status, void *ctx)
 {
     struct health *health = xcalloc(1, sizeof(*health));
-    *health = (struct health){.loop = loop, .status = status, .ctx = ctx};
-    ev_timer_init(&health->retry, on_retry, RETRY_SECONDS, RETRY_SECONDS);
-    health->retry.data = health;
+    *health = (struct health){.status = status, .ctx = ctx, .ports = ports_new(loop, "health")};
     return health;
-}
-
-static void service_free(struct service *service, enum family family)
-{
-    struct health *health = service->health;
-    port_close(health, &service->port);
-    HASH_DELETE(hh, health->services[family], service);
-    free(service->id);
-    free(service);
-}
-
-void health_free(struct health *health)
-{
-    if (!health)
-        return;
-    port_close(health, &health->own);
-    for (int f = 0; f < FAMILY_COUNT; f++) {
-        struct service *service, *next;
-        HASH_ITER(hh, health->services[f], service, next)
-        {
-            service_free(service, (enum family)f);
-        }
-    }
-    ev_timer_stop(health->loop, &health->retry);
-    free(health);
 }
 
 int health_listen(struct health *health, const char *bind, struct error *err)
@@ -288,13 +193,83 @@ int health_listen(struct health *health, const char *bind, struct error *err)
     struct http_address address;
     if (http_address_parse(bind, HEALTHZ_PORT, &address, err) < 0)
         return -1;
-    port_close(health, &health->own);
-    health->own.address = address;
-    health->own.name = xasprintf("address=%s", bind);
-    port_open(health, &health->own, answer_own, health);
-    if (health->own.listener)
-        log_info("health", "/healthz and /livez answer %s", health->own.name);
+    port_close(health->own);
+    health->own = port_open(health->ports, &address, answer_own, health, "address=%s", bind);
+    if (port_is_listening(health->own))
+        log_info("health", "/healthz and /livez answer address=%s", bind);
     return 0;
+}
+
+/* ---- the listeners of services ---- */
+
+static bool is_all(const struct address *address)
+{
+    static const struct address all;
+    return memcmp(address, &all, sizeof(all)) == 0;
+}
+
+static struct port *listen_at(struct service *service, const struct address *address)
+{
+    char text[ADDRESS_TEXT_SIZE];
+    bool all = is_all(address);
+    const struct http_address where = {
+        .family = service->family, .address = *address, .port = service->port};
+    return port_open(service->health->ports, &where, answer_service, service,
+                     "service=%s family=%s%s%s port=%u", service->id, family_name(service->family),
+                     all ? "" : " address=",
+                     all ? "" : address_format(service->family, address, text), service->port);
+}
+
+static bool has_address(const address_vec *addresses, const struct address *address)
+{
+    vec_each (addresses, a) {
+        if (memcmp(a, address, sizeof(*a)) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool listens_at(const struct service *service, const struct address *address)
+{
+    vec_each (&service->ports, port) {
+        if (memcmp(&port_address(*port)->address, address, sizeof(*address)) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Makes the listeners of @service stand at @addresses. Those of all addresses and of one exclude
+ * each other, so what is not wanted goes first. */
+static void move_service(struct service *service, const address_vec *addresses)
+{
+    size_t kept = 0;
+    vec_each (&service->ports, port) {
+        if (has_address(addresses, &port_address(*port)->address))
+            service->ports.v[kept++] = *port;
+        else
+            port_close(*port);
+    }
+    service->ports.n = kept;
+    vec_each (addresses, address) {
+        if (!listens_at(service, address))
+            vec_push(&service->ports, listen_at(service, address));
+    }
+}
+
+static void close_service(struct service *service)
+{
+    vec_each (&service->ports, port)
+        port_close(*port);
+    vec_clear(&service->ports);
+}
+
+static void service_free(struct service *service)
+{
+    close_service(service);
+    vec_free(&service->ports);
+    HASH_DELETE(hh, service->health->services[service->family], service);
+    free(service->id);
+    free(service);
 }
 
 static struct service *service_add(struct health *health, const char *id, enum family family)
@@ -302,6 +277,7 @@ static struct service *service_add(struct health *health, const char *id, enum f
     struct service *service = xcalloc(1, sizeof(*service));
     service->health = health;
     service->id = xstrdup(id);
+    service->family = family;
     HASH_ADD_KEYPTR(hh, health->services[family], service->id, strlen(service->id), service);
     return service;
 }
@@ -313,17 +289,45 @@ void health_service(struct health *health, const char *service_id, enum family f
     HASH_FIND_STR(health->services[family], service_id, service);
     if (port == 0) {
         if (service)
-            service_free(service, family);
+            service_free(service);
         return;
     }
     if (!service)
         service = service_add(health, service_id, family);
     service->local_ready = local_ready;
-    if (service->port.address.port == port)
+    if (service->port == port)
         return;
-    port_close(health, &service->port);
-    service->port.address = (struct http_address){.family = family, .port = port};
-    service->port.name =
-        xasprintf("service=%s family=%s port=%u", service_id, family_name(family), port);
-    port_open(health, &service->port, answer_service, service);
+    close_service(service);
+    service->port = port;
+    move_service(service, &health->addresses[family]);
+}
+
+void health_set_addresses(struct health *health, enum family family, bool all,
+                          const struct address *addresses, size_t n)
+{
+    address_vec *known = &health->addresses[family];
+    vec_clear(known);
+    if (all)
+        vec_push(known, (struct address){0});
+    for (size_t i = 0; !all && i < n; i++)
+        vec_push(known, addresses[i]);
+    for (struct service *s = health->services[family]; s; s = s->hh.next)
+        move_service(s, known);
+}
+
+void health_free(struct health *health)
+{
+    if (!health)
+        return;
+    port_close(health->own);
+    for (int f = 0; f < FAMILY_COUNT; f++) {
+        struct service *service, *next;
+        HASH_ITER(hh, health->services[f], service, next)
+        {
+            service_free(service);
+        }
+        vec_free(&health->addresses[f]);
+    }
+    ports_free(health->ports);
+    free(health);
 }

@@ -51,9 +51,17 @@ int health_listen(struct health *health, const char *bind, struct error *err);
  * @family       the family of the listener
  * @port         the healthCheckNodePort; 0 closes the listener of the family
  * @local_ready  number of distinct addresses of local ready endpoints of the family
- * A port that cannot be bound is logged once and tried again every 5 s.
+ * A port that cannot be bound is logged once for each address and tried again every 5 s.
  */
 void health_service(struct health *health, const char *service_id, enum family family,
                     uint16_t port, size_t local_ready);
+
+/**
+ * Where the listeners of services are opened (spec 6.1): on all addresses of @family if @all, else
+ * on each of the @n @addresses (copied), which may be none. Those that are open already and are
+ * still wanted stay open. Before the first call, nowhere.
+ */
+void health_set_addresses(struct health *health, enum family family, bool all,
+                          const struct address *addresses, size_t n);
 
 #endif

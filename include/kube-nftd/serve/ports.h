@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The sockets that a server wants to have. One that cannot be had is said once and waits: one timer
+ * tries all that wait every 5 s. A socket that closes here wakes it, since it may be in the way of
+ * the very one that another waits for.
+ */
+#ifndef KUBE_NFTD_SERVE_PORTS_H
+#define KUBE_NFTD_SERVE_PORTS_H
+
+#include "kube-nftd/serve/http_listener.h"
+
+#include <stdbool.h>
+
+struct ports;
+struct port;
+
+/** None. @subsystem (static) is who speaks in log lines. */
+struct ports *ports_new(struct ev_loop *loop, const char *subsystem);
+
+/** All ports must be closed by then. NULL is fine. */
+void ports_free(struct ports *ports);
+
+/**
+ * Wants a socket at @address, of which @answer is asked (http_listener_open); it is open, or
+ * waits. @name, formatted key=value pairs, is what log lines call it.
+ */
+struct port *port_open(struct ports *ports, const struct http_address *address,
+                       http_answer_fn answer, void *ctx, const char *name, ...)
+    __attribute__((format(printf, 5, 6)));
+
+/** Closes it, or ends the waiting. NULL is fine. */
+void port_close(struct port *port);
+
+/** Whether there is a socket now. */
+bool port_is_listening(const struct port *port);
+
+/** As given to port_open(). */
+const struct http_address *port_address(const struct port *port);
+
+#endif

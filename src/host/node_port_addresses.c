@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/host/node_port_addresses.h"
+
+#include <string.h>
+
+/* Whether the list means every address of its family. */
+static bool means_all(const cidr_vec *cidrs)
+{
+    vec_each (cidrs, cidr)
+        if (cidr->length == 0)
+            return true;
+    return cidrs->n == 0;
+}
+
+static bool is_inside(const cidr_vec *cidrs, const struct address *address)
+{
+    vec_each (cidrs, cidr)
+        if (cidr_contains(cidr, address))
+            return true;
+    return false;
+}
+
+void node_port_addresses_select(const struct node_port_addresses *wanted, enum family family,
+                                const address_vec *host, const struct address *own,
+                                struct node_port_selection *out)
+{
+    const cidr_vec *cidrs = &wanted->cidrs[family];
+    *out = (struct node_port_selection){.all = !wanted->primary && means_all(cidrs)};
+    vec_each (host, address) {
+        bool is_own = own && memcmp(own, address, sizeof(*own)) == 0;
+        bool selected = wanted->primary ? is_own : out->all || is_inside(cidrs, address);
+        if (selected && !address_is_loopback(family, address))
+            vec_push(&out->addresses, *address);
+    }
+}
+
+void node_port_selection_clear(struct node_port_selection *selection)
+{
+    vec_free(&selection->addresses);
+    *selection = (struct node_port_selection){0};
+}

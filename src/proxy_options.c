@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/proxy_options.h"
+
+#include "kube-nftd/base/log.h"
+
+#include <stdlib.h>
+
+/* nftables.masqueradeBit's default. */
+#define DEFAULT_MARK (1u << 14)
+
+static enum pod_detector detector_of(const struct options *options, enum family family)
+{
+    switch (options->detect_local_mode) {
+    case DETECT_LOCAL_CLUSTER_CIDR:
+        return options->has_cluster_cidr[family] ? DETECT_CIDRS : DETECT_NONE;
+    case DETECT_LOCAL_NODE_CIDR:
+        return DETECT_CIDRS;
+    case DETECT_LOCAL_BRIDGE_INTERFACE:
+        return DETECT_INTERFACE;
+    case DETECT_LOCAL_INTERFACE_NAME_PREFIX:
+        return DETECT_INTERFACE_PREFIX;
+    }
+    return DETECT_NONE;
+}
+
+static void apply_bind_address(const struct options *options, struct own_node_config *node)
+{
+    enum family family;
+    struct address address;
+    if (!options->bind_address || !address_parse(options->bind_address, &family, &address))
+        return;
+    node->has_bind_address[family] = true;
+    node->bind_address[family] = address;
+}
+
+void proxy_options_apply(const struct options *options, const char *node_name,
+                         struct proxy_config *config)
+{
+    struct own_node_config *node = &config->node;
+    node->name = node_name;
+    node->node_port_addresses = options->node_port_addresses;
+    node->follow_pod_cidrs = options->detect_local_mode == DETECT_LOCAL_NODE_CIDR;
+    apply_bind_address(options, node);
+    config->node_required = !options->manifests;
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        struct ruleset_config *ruleset = &config->rulesets[i];
+        ruleset->detector = detector_of(options, (enum family)i);
+        if (ruleset->detector == DETECT_INTERFACE)
+            ruleset->interface = options->pod_bridge_interface;
+        else if (ruleset->detector == DETECT_INTERFACE_PREFIX)
+            ruleset->interface = options->pod_interface_name_prefix;
+        ruleset->masquerade_all = options->masquerade_all;
+        ruleset->mark = DEFAULT_MARK;
+        node->has_cluster_cidr[i] =
+            options->detect_local_mode == DETECT_LOCAL_CLUSTER_CIDR && options->has_cluster_cidr[i];
+        node->cluster_cidr[i] = options->cluster_cidr[i];
+    }
+}
+
+/* ---- the kernel ---- */
+
+static void degrade(const struct preflight *preflight, struct ruleset_config *ruleset)
+{
+    const char *family = family_name(preflight->family);
+    ruleset->no_fib = !preflight_has(preflight, NEED_FIB);
+    ruleset->no_reject = !preflight_has(preflight, NEED_REJECT);
+    if (ruleset->no_fib)
+        log_warn("daemon",
+                 "family=%s this kernel has no fib expression (CONFIG_NFT_FIB_%s): the host itself "
+                 "gets no short-circuit under externalTrafficPolicy Local",
+                 family, preflight->family == FAMILY_IPV4 ? "IPV4" : "IPV6");
+    if (ruleset->no_reject)
+        log_warn("daemon",
+                 "family=%s this kernel cannot reject (CONFIG_NFT_REJECT): what would be rejected "
+                 "is dropped, so clients wait for a time-out",
+                 family);
+}
+
+int proxy_options_check_kernel(struct nft_socket *socket, struct proxy_config *config,
+                               struct error *err)
+{
+    bool any = false;
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        struct preflight preflight;
+        if (!config->families[i])
+            continue;
+        preflight_run(socket, (enum family)i, &preflight);
+        if (preflight_passed(&preflight)) {
+            degrade(&preflight, &config->rulesets[i]);
+            any = true;
+        } else {
+            char *missing = preflight_missing(&preflight);
+            log_error("daemon", "family=%s is not proxied, this kernel lacks: %s",
+                      family_name((enum family)i), missing);
+            config->families[i] = false;
+            error_set(err, "this kernel lacks: %s", missing);
+            free(missing);
+        }
+        preflight_clear(&preflight);
+    }
+    if (!any)
+        return error_prefix(err, "no family can be proxied (--preflight shows all)");
+    error_clear(err);
+    return 0;
+}
