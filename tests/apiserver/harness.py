@@ -59,7 +59,9 @@ class Daemon:
         assert BINARY.exists(), f"no daemon at {BINARY}: build it, or set KUBE_NFTD"
         self.path = folder / "daemon.log"
         command = [BINARY, "--kubeconfig", kubeconfig, "--hostname-override", node,
-                   "--healthz-bind-address", HEALTHZ, "-v", "2", *flags]
+                   "--healthz-bind-address", HEALTHZ, "-v", "2",
+                   "--conntrack-max-per-core", "0",  # the whole host's, not the namespace's
+                   *flags]
         with self.path.open("wb") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL,
                                             stdout=log, stderr=log)
@@ -124,6 +126,17 @@ def rejected(family="ip"):
     return {tuple(element["concat"]) for element in _elements("set", "reject_frontends", family)}
 
 
+def service_cidrs(family="ip"):
+    """The ranges of which addresses in no use are dropped: "10.96.0.0/12" or "first-last"."""
+    def text(element):
+        if isinstance(element, str):
+            return element
+        if "prefix" in element:
+            return f"{element['prefix']['addr']}/{element['prefix']['len']}"
+        return "-".join(element["range"])
+    return {text(element) for element in _elements("set", "service_cidrs", family)}
+
+
 def service(name="web", address="10.96.0.10", port=80, namespace="shop", labels=None):
     return {"kind": "Service",
             "metadata": {"name": name, "namespace": namespace, "labels": labels or {}},
@@ -143,6 +156,10 @@ def endpoint_slice(*addresses, name="web", namespace="shop", port=8080):
             "endpoints": [{"addresses": [address], "conditions": ready, "nodeName": "node-a"}
                           for address in addresses],
             "ports": [{"name": "http", "protocol": "TCP", "port": port}]}
+
+
+def service_cidr(name, *cidrs):
+    return {"kind": "ServiceCIDR", "metadata": {"name": name}, "spec": {"cidrs": list(cidrs)}}
 
 
 def node(name="node-a"):

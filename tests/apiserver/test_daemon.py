@@ -10,7 +10,7 @@ import pytest
 import apiserver
 import pki
 from harness import (Daemon, dump_rules, endpoint_slice, node, own_network, rejected, service,
-                     table)
+                     service_cidr, service_cidrs, table)
 
 WEB = ("10.96.0.10", "tcp", 80)
 DB = ("10.96.0.20", "tcp", 5432)
@@ -60,7 +60,7 @@ def settled(server):
     """Waits for watches, and lets each bring a bookmark: one that ends within its first second with
     nothing brought is not opened again at once."""
     watching(server)
-    server.wait(lambda: len(server.open_watches()) >= 3)
+    server.wait(lambda: len(server.open_watches()) >= 4)
     server.advance()
     server.bookmark()
     time.sleep(0.2)
@@ -353,6 +353,48 @@ def test_forbidden_is_said_once_with_the_missing_right(server, start):
         server.wait(lambda: table() == {WEB: ONE})
 
 
+def test_service_cidrs(server, start):
+    """Together they are one set of ranges; a range stays until the last that holds it is gone."""
+    server.put(service_cidr("kubernetes", "10.96.0.0/12", "fd00:10:96::/112"))
+    with start():
+        server.wait(lambda: service_cidrs() == {"10.96.0.0/12"})
+        settled(server)
+        server.put(service_cidr("inside", "10.100.0.0/16"), service_cidr("next", "10.112.0.0/16"))
+        server.wait(lambda: service_cidrs() == {"10.96.0.0-10.112.255.255"}, 1)
+        server.delete("ServiceCIDR", None, "kubernetes")
+        server.wait(lambda: service_cidrs() == {"10.100.0.0/16", "10.112.0.0/16"}, 1)
+        assert not {"labelSelector", "fieldSelector"} & {
+            name for request in server.asked("servicecidrs") for name in request.query}
+        assert table() == {WEB: TWO}
+
+
+@pytest.mark.parametrize("status", [403, 404])
+def test_service_cidrs_are_not_needed(server, start, status):
+    """A server may lack them, and a role the right to them. Said once, and taken when they come."""
+    withheld = server.api.denied if status == 403 else server.api.hidden
+    withheld.add("servicecidrs")
+    server.put(service_cidr("kubernetes", "10.96.0.0/12"))
+    with start() as daemon:
+        server.wait(lambda: len(server.asked("servicecidrs")) > 2, 15)
+        [line] = daemon.lines("cannot list servicecidrs")
+        assert f"status={status}" in line
+        assert not service_cidrs()
+        server.put(endpoint_slice("10.1.0.1"))
+        server.wait(lambda: table() == {WEB: ONE}, 1)
+        withheld.clear()
+        server.wait(lambda: service_cidrs() == {"10.96.0.0/12"}, 15)
+
+
+def test_bad_service_cidr_keeps_the_last_good_version(server, start):
+    server.put(service_cidr("kubernetes", "10.96.0.0/12"))
+    with start() as daemon:
+        server.wait(lambda: service_cidrs() == {"10.96.0.0/12"})
+        settled(server)
+        server.put(service_cidr("kubernetes", "10.96.0.0/99"))
+        server.wait(lambda: daemon.lines("ServiceCIDR kubernetes: spec.cidrs.0.: "))
+        assert service_cidrs() == {"10.96.0.0/12"}
+
+
 def test_retry_after_is_kept(server, start):
     with start():
         settled(server)
@@ -378,3 +420,10 @@ def test_dump_rules(server, tmp_path):
     assert not table()
     subprocess.run(["nft", "-f", "-"], input=text, text=True, check=True)
     assert table() == {WEB: TWO} and rejected() == {DB}
+
+
+def test_dump_has_service_cidrs(server, tmp_path):
+    server.put(service_cidr("kubernetes", "10.96.0.0/12"))
+    text = dump_rules(server.kubeconfig(tmp_path / "kubeconfig"))
+    subprocess.run(["nft", "-f", "-"], input=text, text=True, check=True)
+    assert service_cidrs() == {"10.96.0.0/12"}

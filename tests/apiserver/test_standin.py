@@ -357,6 +357,25 @@ def test_node_events(server, monkeypatch):
         assert client.chunk() == replay.lines[5]
 
 
+def test_service_cidr_events(server, monkeypatch):
+    """A ServiceCIDR is marked for deletion until its finalizer goes. The real server's bookmarks in
+    between came with time."""
+    recorded = recording("033")
+    replay = Replay(server, recorded, monkeypatch)
+    monkeypatch.setattr(storage, "now", lambda: "2026-11-21T17:10:24Z")
+    lines = [line for line in replay.lines if b'"BOOKMARK"' not in line]
+    seen = [json.loads(line)["object"] for line in lines]
+    with ask(server, recorded) as client:
+        for place in (0, 1, 2):
+            server.call(replay.put, seen[place])
+            assert client.chunk() == lines[place]
+        server.call(replay.delete, seen[2], 585)
+        assert client.chunk() == lines[3]
+        server.call(replay.put, changed(seen[3], finalizers=[]), 589)
+        assert client.chunk() == lines[4]
+        same_head_but_framing(client, recorded)
+
+
 def test_bookmark_before_the_end(server):
     recorded = recording("035")
     server.store.version = 631

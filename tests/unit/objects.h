@@ -3,8 +3,10 @@
  * API objects from words and back, so that a test reads as a table.
  *
  *     addresses   "10.96.0.1 fd00::1"
- *     ports       "http/TCP:80 /UDP:53"                    name/protocol:number
+ *     CIDRs       "10.0.0.0/8 fd00::/64"
+ *     ports       "http/TCP:80+30080 /UDP:53"              name/protocol:number+node port
  *     endpoints   "10.0.0.1 10.0.0.2=st 10.0.0.3=rs@n1"    address=conditions@node
+ *                 "10.0.0.1~n1,n2^z1"                      address~hinted nodes^hinted zones
  *
  * Conditions are letters: r ready, s serving, t terminating, - none; left out they are "rs".
  */
@@ -41,10 +43,18 @@ static inline struct address make_address(const char *text, enum family *family)
     return address;
 }
 
+static inline struct cidr make_cidr(const char *text, enum family *family)
+{
+    struct cidr cidr;
+    ck_assert_msg(cidr_parse(text, family, &cidr), "%s", text);
+    return cidr;
+}
+
 static inline struct service_port make_port(const char *word)
 {
-    const char *slash = strchr(word, '/'), *colon = strchr(word, ':');
-    struct service_port port = {.port = (uint16_t)atoi(colon + 1)};
+    const char *slash = strchr(word, '/'), *colon = strchr(word, ':'), *plus = strchr(word, '+');
+    struct service_port port = {.port = (uint16_t)atoi(colon + 1),
+                                .node_port = plus ? (uint16_t)atoi(plus + 1) : 0};
     char *protocol = xstrndup(slash + 1, (size_t)(colon - slash - 1));
     port.name = xstrndup(word, (size_t)(slash - word));
     port.protocol = protocol_parse(protocol);
@@ -70,10 +80,83 @@ static inline struct service *make_service(const char *id, const char *addresses
     return service;
 }
 
+/* They go on to what the Service has. */
+static inline void add_external_ips(struct service *service, const char *addresses)
+{
+    each_word(addresses, word)
+    {
+        enum family family;
+        struct address address = make_address(word, &family);
+        vec_push(&service->external_ips[family], address);
+    }
+}
+
+static inline void add_load_balancer_ips(struct service *service, const char *addresses)
+{
+    each_word(addresses, word)
+    {
+        enum family family;
+        struct address address = make_address(word, &family);
+        vec_push(&service->load_balancer_ips[family], address);
+    }
+}
+
+static inline void add_source_ranges(struct service *service, const char *cidrs)
+{
+    each_word(cidrs, word)
+    {
+        enum family family;
+        struct cidr cidr = make_cidr(word, &family);
+        vec_push(&service->source_ranges[family], cidr_range(family, &cidr));
+    }
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        ranges_normalize((enum family)i, &service->source_ranges[i]);
+}
+
+static inline struct service_cidr *make_service_cidr(const char *id, const char *cidrs)
+{
+    struct service_cidr *made = xcalloc(1, sizeof(*made));
+    made->id = xstrdup(id);
+    each_word(cidrs, word)
+    {
+        enum family family;
+        struct cidr cidr = make_cidr(word, &family);
+        made->has_cidr[family] = true;
+        made->cidr[family] = cidr;
+    }
+    return made;
+}
+
+/* Puts the names behind @mark, "a,b", into @hints, which has room. Returns how many. */
+static inline uint16_t add_hints(struct endpoint_hints *hints, size_t at, const char *mark)
+{
+    uint16_t n = 0;
+    while (mark) {
+        size_t length = strcspn(mark + 1, ",~^");
+        char *name = xstrndup(mark + 1, length);
+        hints->names[at + n++] = intern(name);
+        free(name);
+        mark = mark[length + 1] == ',' ? mark + length + 1 : NULL;
+    }
+    return n;
+}
+
+static inline struct endpoint_hints *make_hints(const char *word)
+{
+    const char *nodes = strchr(word, '~'), *zones = strchr(word, '^');
+    struct endpoint_hints *hints;
+    if (!nodes && !zones)
+        return NULL;
+    hints = xcalloc(1, sizeof(*hints) + strlen(word) * sizeof(*hints->names));
+    hints->n_nodes = add_hints(hints, 0, nodes);
+    hints->n_zones = add_hints(hints, hints->n_nodes, zones);
+    return hints;
+}
+
 static inline uint8_t make_flags(const char *letters)
 {
     uint8_t flags = 0;
-    for (; *letters && *letters != '@'; letters++)
+    for (; *letters && !strchr("@~^", *letters); letters++)
         flags |= *letters == 'r'   ? ENDPOINT_READY
                  : *letters == 's' ? ENDPOINT_SERVING
                  : *letters == 't' ? ENDPOINT_TERMINATING
@@ -84,12 +167,15 @@ static inline uint8_t make_flags(const char *letters)
 static inline struct slice_endpoint make_endpoint(const char *word, enum family family)
 {
     const char *flags = strchr(word, '='), *node = strchr(word, '@');
-    char *address = xstrndup(word, strcspn(word, "=@"));
+    char *address = xstrndup(word, strcspn(word, "=@~^"));
+    char *node_name = node ? xstrndup(node + 1, strcspn(node + 1, "~^")) : NULL;
     enum family own;
     struct slice_endpoint endpoint = {.address = make_address(address, &own)};
     ck_assert_msg(own == family, "%s", word);
     endpoint.flags = make_flags(flags ? flags + 1 : "rs");
-    endpoint.node_name = intern(node ? node + 1 : NULL);
+    endpoint.node_name = intern(node_name);
+    endpoint.hints = make_hints(word);
+    free(node_name);
     free(address);
     return endpoint;
 }
@@ -129,6 +215,12 @@ static inline void write_address(FILE *out, enum family family, const struct add
     fputs(address_format(family, address, text), out);
 }
 
+static inline void write_cidr(FILE *out, enum family family, const struct cidr *cidr)
+{
+    write_address(out, family, &cidr->address);
+    fprintf(out, "/%u", cidr->length);
+}
+
 static inline void write_port(FILE *out, const char *name, uint8_t protocol, uint16_t port)
 {
     fprintf(out, " %s/%s:%u", name, protocol_name(protocol), port);
@@ -144,6 +236,27 @@ static inline void write_conditions(FILE *out, uint8_t flags, const char *node_n
         fprintf(out, "@%s", node_name);
 }
 
+static inline void write_hints(FILE *out, const struct endpoint_hints *hints)
+{
+    for (int i = 0; hints && i < hints->n_nodes + hints->n_zones; i++)
+        fprintf(out, "%c%s",
+                i == 0                ? (hints->n_nodes ? '~' : '^')
+                : i == hints->n_nodes ? '^'
+                                      : ',',
+                hints->names[i]);
+}
+
+/* "10.0.0.0-10.0.0.255 10.0.2.0-10.0.2.0" */
+static inline void write_ranges(FILE *out, enum family family, const range_vec *ranges)
+{
+    vec_each (ranges, range) {
+        fputs(range > ranges->v ? " " : "", out);
+        write_address(out, family, &range->first);
+        fputs("-", out);
+        write_address(out, family, &range->last);
+    }
+}
+
 /* "10.0.0.1:80 10.0.0.2:80=st@n1" */
 static inline char *merged_text(enum family family, const endpoint_vec *endpoints)
 {
@@ -156,6 +269,7 @@ static inline char *merged_text(enum family family, const endpoint_vec *endpoint
         write_address(out, family, &it->address);
         fprintf(out, "%s:%u", family == FAMILY_IPV6 ? "]" : "", it->port);
         write_conditions(out, it->flags, it->node_name);
+        write_hints(out, it->hints);
     }
     fclose(out);
     return text;

@@ -49,11 +49,41 @@ START_TEST(own_node)
 }
 END_TEST
 
+/* No selectors. */
+START_TEST(service_cidrs)
+{
+    struct collection cidrs = {.kind = KIND_SERVICECIDR};
+    expect(collection_list_path(&cidrs, "0", true, NULL),
+           "/apis/networking.k8s.io/v1/servicecidrs?resourceVersion=0&limit=500");
+    expect(collection_watch_path(&cidrs, "77", 345),
+           "/apis/networking.k8s.io/v1/servicecidrs?watch=true&allowWatchBookmarks=true"
+           "&resourceVersion=77&timeoutSeconds=345");
+}
+END_TEST
+
+/* The names that a role must grant. */
+START_TEST(resources)
+{
+    static const char *const names[KIND_COUNT] = {
+        [KIND_SERVICE] = "services",
+        [KIND_ENDPOINTSLICE] = "endpointslices.discovery.k8s.io",
+        [KIND_SERVICECIDR] = "servicecidrs.networking.k8s.io",
+        [KIND_NODE] = "nodes",
+    };
+    for (int kind = 0; kind < KIND_COUNT; kind++) {
+        struct collection collection = {.kind = (enum object_kind)kind};
+        ck_assert_str_eq(collection_resource(&collection), names[kind]);
+    }
+}
+END_TEST
+
 static void add_tests(TCase *tcase)
 {
     tcase_add_test(tcase, lists);
     tcase_add_test(tcase, watches);
     tcase_add_test(tcase, own_node);
+    tcase_add_test(tcase, service_cidrs);
+    tcase_add_test(tcase, resources);
 }
 
 UNIT_MAIN("collection", add_tests)

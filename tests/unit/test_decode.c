@@ -27,6 +27,28 @@
 #define SERVICE_PORTS " http/TCP:80 quic/UDP:443"
 #define SERVICE_CHECK " check=31234"
 
+/* One of which it is told how each kind of traffic is treated. */
+#define TRAFFIC                                                                                    \
+    "{'kind':'Service','apiVersion':'v1','metadata':{'name':'web','namespace':'shop'},'spec':{"    \
+    "'type':'LoadBalancer','clusterIP':'10.96.0.1','clusterIPs':['10.96.0.1','fd00::1'],"          \
+    "'ipFamilies':['IPv4','IPv6'],'ports':[{'name':'http','port':80,'nodePort':30080},"            \
+    "{'name':'dns','protocol':'UDP','port':53,'nodePort':30080},{'name':'no','port':81}],"         \
+    "'externalIPs':['192.0.2.7','2001:db8::7'],'loadBalancerSourceRanges':['198.51.100.0/24',"     \
+    "'2001:db8:1::/127'],'externalTrafficPolicy':'Local','internalTrafficPolicy':'Local',"         \
+    "'healthCheckNodePort':31234,'sessionAffinity':'ClientIP','sessionAffinityConfig':{"           \
+    "'clientIP':{'timeoutSeconds':600}}},'status':{'loadBalancer':{'ingress':["                    \
+    "{'ip':'203.0.113.10','ipMode':'VIP'},{'ip':'2001:db8::10'}]}}}"
+#define NODE_PORTS "+30080+30080+0"
+#define EXTERNAL4 " external=192.0.2.7"
+#define BALANCER4 " balancer=203.0.113.10"
+#define FROM4 " from=198.51.100.0-198.51.100.255"
+#define EXTERNAL6 " external=2001:db8::7"
+#define BALANCER6 " balancer=2001:db8::10"
+#define FROM6 " from=2001:db8:1::-2001:db8:1::1"
+#define ADDRESSES EXTERNAL4 BALANCER4 FROM4 EXTERNAL6 BALANCER6 FROM6
+#define POLICIES " external-local internal-local"
+#define AFFINITY " affinity=600"
+
 #define SLICE                                                                                      \
     "{'kind':'EndpointSlice','apiVersion':'discovery.k8s.io/v1','metadata':{'name':'web-x1',"      \
     "'generateName':'web-','namespace':'shop','labels':{"                                          \
@@ -44,7 +66,15 @@
     "{'kind':'Node','apiVersion':'v1','metadata':{'name':'node-a','labels':{"                      \
     "'topology.kubernetes.io/zone':'zone-1'}},'spec':{'podCIDRs':['10.244.1.0/24'],'taints':["     \
     "{'key':'node.kubernetes.io/unreachable','effect':'NoExecute'}]},'status':{'addresses':["      \
-    "{'type':'InternalIP','address':'192.0.2.1'}]}}"
+    "{'type':'Hostname','address':'node-a'},{'type':'InternalIP','address':'192.0.2.1'}]}}"
+#define NODE_TEXT NODE_ADDRESSES NODE_PODS
+#define NODE_ADDRESSES "node-a zone=zone-1 IPv4=192.0.2.1"
+#define NODE_PODS " pods=10.244.1.0/24"
+
+#define CIDR                                                                                       \
+    "{'kind':'ServiceCIDR','apiVersion':'networking.k8s.io/v1','metadata':{'name':'kubernetes'},"  \
+    "'spec':{'cidrs':['10.96.0.0/12','fd00:10:96::/112']},'status':{'conditions':[{"               \
+    "'type':'Ready','status':'False'}]}}"
 
 /* ---------------------------------------------------------- JSON */
 
@@ -114,6 +144,33 @@ static void write_service(FILE *out, const struct service *service)
         fprintf(out, " check=%u", service->health_check_node_port);
 }
 
+/* How traffic for it is treated: what write_service() leaves out. */
+static void write_traffic(FILE *out, const struct service *service)
+{
+    vec_each (&service->ports, port)
+        fprintf(out, "+%u", port->node_port);
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        vec_each (&service->external_ips[i], address) {
+            fputs(" external=", out);
+            write_address(out, (enum family)i, address);
+        }
+        vec_each (&service->load_balancer_ips[i], address) {
+            fputs(" balancer=", out);
+            write_address(out, (enum family)i, address);
+        }
+        fputs(service->source_ranges[i].n ? " from=" : "", out);
+        write_ranges(out, (enum family)i, &service->source_ranges[i]);
+    }
+    fputs(service->external_local ? " external-local" : "", out);
+    fputs(service->internal_local ? " internal-local" : "", out);
+    if (service->affinity_timeout)
+        fprintf(out, " affinity=%u", service->affinity_timeout);
+    if (service->health_check_node_port)
+        fprintf(out, " check=%u", service->health_check_node_port);
+    if (service->warnings)
+        fprintf(out, " (%s)", service->warnings);
+}
+
 static void write_slice(FILE *out, const struct endpoint_slice *slice)
 {
     fprintf(out, "%s of=%s %s", slice->id, slice->service_id ? slice->service_id : "nothing",
@@ -124,18 +181,55 @@ static void write_slice(FILE *out, const struct endpoint_slice *slice)
         fputs(" ", out);
         write_address(out, slice->family, &endpoint->address);
         write_conditions(out, endpoint->flags, endpoint->node_name);
+        write_hints(out, endpoint->hints);
     }
 }
+
+static void write_service_cidr(FILE *out, const struct service_cidr *service_cidr)
+{
+    fputs(service_cidr->id, out);
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        if (!service_cidr->has_cidr[i])
+            continue;
+        fputs(" ", out);
+        write_cidr(out, (enum family)i, &service_cidr->cidr[i]);
+    }
+}
+
+static void write_node(FILE *out, const struct node *node)
+{
+    fputs(node->id, out);
+    if (node->zone)
+        fprintf(out, " zone=%s", node->zone);
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        if (node->has_ip[i]) {
+            fprintf(out, " %s=", family_name((enum family)i));
+            write_address(out, (enum family)i, &node->ip[i]);
+        }
+    }
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        if (node->has_pod_cidr[i]) {
+            fputs(" pods=", out);
+            write_cidr(out, (enum family)i, &node->pod_cidr[i]);
+        }
+    }
+    fputs(node->deleting ? " deleting" : "", out);
+    fputs(node->to_be_deleted ? " to_be_deleted" : "", out);
+}
+
+/* What is written of a Service. */
+static void (*service_writer)(FILE *out, const struct service *service) = write_service;
 
 static void write_object(FILE *out, const struct object *object)
 {
     if (object->kind == KIND_SERVICE)
-        write_service(out, object->service);
+        service_writer(out, object->service);
     else if (object->kind == KIND_ENDPOINTSLICE)
         write_slice(out, object->slice);
+    else if (object->kind == KIND_SERVICECIDR)
+        write_service_cidr(out, object->service_cidr);
     else
-        fprintf(out, "%s%s%s", object->node->id, object->node->deleting ? " deleting" : "",
-                object->node->to_be_deleted ? " to_be_deleted" : "");
+        write_node(out, object->node);
 }
 
 /* What comes of @json: the object as text, "other", or "bad: " and why. A bad object has no
@@ -237,13 +331,12 @@ static const struct variant service_addresses[] = {
      NO_IPS " IPv4=10.111.4.220" SERVICE_PORTS SERVICE_CHECK},
     /* Not proxied at all. */
     {"spec>type", "'ExternalName'", NO_IPS " skipped" SERVICE_PORTS},
-    {"spec>clusterIP; spec>clusterIPs", "'None'; ['None']",
-     NO_IPS " skipped" SERVICE_PORTS SERVICE_CHECK},
-    {"spec>clusterIP", "''", NO_IPS " skipped" SERVICE_PORTS SERVICE_CHECK},
-    {"spec>clusterIP", "absent", NO_IPS " skipped" SERVICE_PORTS SERVICE_CHECK},
-    {"spec>clusterIP", "null", NO_IPS " skipped" SERVICE_PORTS SERVICE_CHECK},
-    {"spec>clusterIP; spec>ports", "'None'; absent", NO_IPS " skipped" SERVICE_CHECK},
-    {"spec>clusterIP; spec>ports", "'None'; []", NO_IPS " skipped" SERVICE_CHECK},
+    {"spec>clusterIP; spec>clusterIPs", "'None'; ['None']", NO_IPS " skipped" SERVICE_PORTS},
+    {"spec>clusterIP", "''", NO_IPS " skipped" SERVICE_PORTS},
+    {"spec>clusterIP", "absent", NO_IPS " skipped" SERVICE_PORTS},
+    {"spec>clusterIP", "null", NO_IPS " skipped" SERVICE_PORTS},
+    {"spec>clusterIP; spec>ports", "'None'; absent", NO_IPS " skipped"},
+    {"spec>clusterIP; spec>ports", "'None'; []", NO_IPS " skipped"},
     /* Wrong ones. */
     {"spec>clusterIP", "10", S "spec.clusterIP: not a string"},
     {"spec>clusterIP", "['10.111.4.220']", S "spec.clusterIP: not a string"},
@@ -354,7 +447,8 @@ static const struct variant service_fields[] = {
     /* What only other programs read may look like anything. */
     {"metadata>labels", "[1]", SERVICE_TEXT SERVICE_PORTS SERVICE_CHECK},
     {"metadata>annotations", "7", SERVICE_TEXT SERVICE_PORTS SERVICE_CHECK},
-    {"status", "'odd'", SERVICE_TEXT SERVICE_PORTS SERVICE_CHECK},
+    {"status", "absent", SERVICE_TEXT SERVICE_PORTS SERVICE_CHECK},
+    {"status", "null", SERVICE_TEXT SERVICE_PORTS SERVICE_CHECK},
     {"spec>selector", "9", SERVICE_TEXT SERVICE_PORTS SERVICE_CHECK},
     {"spec>publishNotReadyAddresses", "true", SERVICE_TEXT SERVICE_PORTS SERVICE_CHECK},
     {"unknown", "{'a':[]}", SERVICE_TEXT SERVICE_PORTS SERVICE_CHECK},
@@ -363,6 +457,169 @@ static const struct variant service_fields[] = {
 START_TEST(service_field)
 {
     expect_variant(SERVICE, &service_fields[_i], "shop/web");
+}
+END_TEST
+
+/* What is bad about an address costs just that address. */
+static const struct variant traffic_addresses[] = {
+    {"unknown", "1", NODE_PORTS ADDRESSES POLICIES AFFINITY SERVICE_CHECK},
+    /* In any order, each once. */
+    {"spec>externalIPs", "['2001:db8::7','192.0.2.7','192.0.2.007','::ffff:192.0.2.7']",
+     NODE_PORTS ADDRESSES POLICIES AFFINITY SERVICE_CHECK},
+    {"spec>externalIPs", "['192.0.2.8','2001:db8::7','192.0.2.7']",
+     NODE_PORTS EXTERNAL4 " external=192.0.2.8" BALANCER4 FROM4 EXTERNAL6 BALANCER6 FROM6 POLICIES
+         AFFINITY SERVICE_CHECK},
+    {"spec>externalIPs", "['','192.0.2.7','']",
+     NODE_PORTS EXTERNAL4 BALANCER4 FROM4 BALANCER6 FROM6 POLICIES AFFINITY SERVICE_CHECK},
+    {"spec>externalIPs>0", "'192.0.2'",
+     NODE_PORTS BALANCER4 FROM4 EXTERNAL6 BALANCER6 FROM6 POLICIES AFFINITY SERVICE_CHECK
+     " (spec.externalIPs[0]: \"192.0.2\" is not an IP address)"},
+    {"spec>externalIPs", "null",
+     NODE_PORTS BALANCER4 FROM4 BALANCER6 FROM6 POLICIES AFFINITY SERVICE_CHECK},
+    {"spec>externalIPs", "'192.0.2.7'", S "spec.externalIPs: not a list"},
+    {"spec>externalIPs>1", "7", S "spec.externalIPs[1]: not a string"},
+    {"spec>externalIPs>1", "null", S "spec.externalIPs[1]: not a string"},
+    /* Only families with a cluster IP. */
+    {"spec>ipFamilies", "['IPv4']",
+     NODE_PORTS EXTERNAL4 BALANCER4 FROM4 FROM6 POLICIES AFFINITY SERVICE_CHECK},
+    {"spec>ipFamilies; spec>clusterIPs", "['IPv6']; ['fd00::1']",
+     NODE_PORTS FROM4 EXTERNAL6 BALANCER6 FROM6 POLICIES AFFINITY SERVICE_CHECK},
+    {"spec>clusterIP", "'None'", NODE_PORTS},
+    {"spec>type", "'ExternalName'", NODE_PORTS},
+    /* Only ingress of mode VIP. */
+    {"status>loadBalancer>ingress>0>ipMode", "'Proxy'",
+     NODE_PORTS EXTERNAL4 FROM4 EXTERNAL6 BALANCER6 FROM6 POLICIES AFFINITY SERVICE_CHECK},
+    {"status>loadBalancer>ingress>1>ipMode", "'Later'",
+     NODE_PORTS EXTERNAL4 BALANCER4 FROM4 EXTERNAL6 FROM6 POLICIES AFFINITY SERVICE_CHECK},
+    {"status>loadBalancer>ingress>0>ip", "absent",
+     NODE_PORTS EXTERNAL4 FROM4 EXTERNAL6 BALANCER6 FROM6 POLICIES AFFINITY SERVICE_CHECK},
+    {"status>loadBalancer>ingress>0>ip", "''",
+     NODE_PORTS EXTERNAL4 FROM4 EXTERNAL6 BALANCER6 FROM6 POLICIES AFFINITY SERVICE_CHECK},
+    {"status>loadBalancer>ingress>0", "{'hostname':'lb.example.com'}",
+     NODE_PORTS EXTERNAL4 FROM4 EXTERNAL6 BALANCER6 FROM6 POLICIES AFFINITY SERVICE_CHECK},
+    {"status>loadBalancer>ingress>0>ip", "'lb.example.com'",
+     NODE_PORTS EXTERNAL4 FROM4 EXTERNAL6 BALANCER6 FROM6 POLICIES AFFINITY SERVICE_CHECK
+     " (status.loadBalancer.ingress[0].ip: \"lb.example.com\" is not an IP address)"},
+    {"status>loadBalancer>ingress", "null",
+     NODE_PORTS EXTERNAL4 FROM4 EXTERNAL6 FROM6 POLICIES AFFINITY SERVICE_CHECK},
+    {"status", "absent",
+     NODE_PORTS EXTERNAL4 FROM4 EXTERNAL6 FROM6 POLICIES AFFINITY SERVICE_CHECK},
+    {"status", "'odd'", S "status: not an object"},
+    {"status>loadBalancer", "[]", S "status.loadBalancer: not an object"},
+    {"status>loadBalancer>ingress", "{}", S "status.loadBalancer.ingress: not a list"},
+    {"status>loadBalancer>ingress>1", "'203.0.113.10'",
+     S "status.loadBalancer.ingress[1]: not an object"},
+    {"status>loadBalancer>ingress>1>ip", "7", S "status.loadBalancer.ingress[1].ip: not a string"},
+    {"status>loadBalancer>ingress>1>ipMode", "{}",
+     S "status.loadBalancer.ingress[1].ipMode: not a string"},
+    /* Source ranges. */
+    {"spec>loadBalancerSourceRanges",
+     "[' 198.51.100.128/25\\n','198.51.100.0/25','','2001:db8:1::1/127']",
+     NODE_PORTS ADDRESSES POLICIES AFFINITY SERVICE_CHECK},
+    {"spec>loadBalancerSourceRanges", "['192.0.2.5/24','2001:db8:1::/127','0.0.0.0/0']",
+     NODE_PORTS EXTERNAL4 BALANCER4 EXTERNAL6 BALANCER6 FROM6 POLICIES AFFINITY SERVICE_CHECK},
+    {"spec>loadBalancerSourceRanges", "['::/0','198.51.100.0/24','2001:db8::/64']",
+     NODE_PORTS EXTERNAL4 BALANCER4 FROM4 EXTERNAL6 BALANCER6 POLICIES AFFINITY SERVICE_CHECK},
+    {"spec>loadBalancerSourceRanges>0", "' 198.51.100.0 '",
+     NODE_PORTS EXTERNAL4 BALANCER4 EXTERNAL6 BALANCER6 FROM6 POLICIES AFFINITY SERVICE_CHECK
+     " (spec.loadBalancerSourceRanges[0]: \"198.51.100.0\" is not a CIDR)"},
+    {"spec>loadBalancerSourceRanges", "null",
+     NODE_PORTS EXTERNAL4 BALANCER4 EXTERNAL6 BALANCER6 POLICIES AFFINITY SERVICE_CHECK},
+    {"spec>loadBalancerSourceRanges", "'all'", S "spec.loadBalancerSourceRanges: not a list"},
+    {"spec>loadBalancerSourceRanges>0", "24", S "spec.loadBalancerSourceRanges[0]: not a string"},
+    /* Of many, some are named. */
+    {"spec>externalIPs; spec>loadBalancerSourceRanges", "['a','b','c']; ['d','e','f','g']",
+     NODE_PORTS BALANCER4 BALANCER6 POLICIES AFFINITY SERVICE_CHECK
+     " (spec.externalIPs[0]: \"a\" is not an IP address; spec.externalIPs[1]: \"b\" is not an IP "
+     "address; spec.externalIPs[2]: \"c\" is not an IP address; "
+     "spec.loadBalancerSourceRanges[0]: \"d\" is not a CIDR; spec.loadBalancerSourceRanges[1]: "
+     "\"e\" is not a CIDR; and 2 more)"},
+};
+
+static void expect_traffic(const struct variant *variant)
+{
+    service_writer = write_traffic;
+    expect_variant(TRAFFIC, variant, "shop/web");
+    service_writer = write_service;
+}
+
+START_TEST(traffic_address)
+{
+    expect_traffic(&traffic_addresses[_i]);
+}
+END_TEST
+
+#define UNTIL_POLICIES NODE_PORTS ADDRESSES
+
+static const struct variant traffic_fields[] = {
+    {"spec>ports>2>nodePort", "30080", S "spec.ports[2]: TCP node port 30080 is there twice"},
+    {"spec>ports>2>nodePort", "30081",
+     "+30080+30080+30081" ADDRESSES POLICIES AFFINITY SERVICE_CHECK},
+    {"spec>ports>0>nodePort", "0", "+0+30080+0" ADDRESSES POLICIES AFFINITY SERVICE_CHECK},
+    {"spec>ports>0>nodePort", "null", "+0+30080+0" ADDRESSES POLICIES AFFINITY SERVICE_CHECK},
+    {"spec>ports>0>nodePort", "65535", "+65535+30080+0" ADDRESSES POLICIES AFFINITY SERVICE_CHECK},
+    {"spec>ports>0>nodePort", "65536", S "spec.ports[0].nodePort: 65536 is not within 0..65535"},
+    {"spec>ports>0>nodePort", "'30080'", S "spec.ports[0].nodePort: not a number"},
+    /* When externalTrafficPolicy counts, and when the health check. */
+    {"spec>type", "'NodePort'", UNTIL_POLICIES POLICIES AFFINITY},
+    {"spec>type", "'ClusterIP'", UNTIL_POLICIES POLICIES AFFINITY},
+    {"spec>type", "null", UNTIL_POLICIES POLICIES AFFINITY},
+    {"spec>type; spec>externalIPs", "'NodePort'; null",
+     NODE_PORTS BALANCER4 FROM4 BALANCER6 FROM6 POLICIES AFFINITY},
+    {"spec>type; spec>externalIPs", "'ClusterIP'; []",
+     NODE_PORTS BALANCER4 FROM4 BALANCER6 FROM6 " internal-local" AFFINITY},
+    {"spec>type", "'FutureType'",
+     UNTIL_POLICIES POLICIES AFFINITY
+     " (spec.type: \"FutureType\" is unknown, taken for ClusterIP)"},
+    {"spec>externalTrafficPolicy", "'Cluster'", UNTIL_POLICIES " internal-local" AFFINITY},
+    {"spec>externalTrafficPolicy", "null", UNTIL_POLICIES " internal-local" AFFINITY},
+    {"spec>externalTrafficPolicy", "'local'",
+     UNTIL_POLICIES
+     " internal-local" AFFINITY
+     " (spec.externalTrafficPolicy: \"local\" is not Cluster or Local, taken for Cluster)"},
+    {"spec>internalTrafficPolicy", "'Cluster'",
+     UNTIL_POLICIES " external-local" AFFINITY SERVICE_CHECK},
+    {"spec>internalTrafficPolicy", "null", UNTIL_POLICIES " external-local" AFFINITY SERVICE_CHECK},
+    {"spec>internalTrafficPolicy", "''",
+     UNTIL_POLICIES
+     " external-local" AFFINITY SERVICE_CHECK
+     " (spec.internalTrafficPolicy: \"\" is not Cluster or Local, taken for Cluster)"},
+    {"spec>internalTrafficPolicy", "7", S "spec.internalTrafficPolicy: not a string"},
+    {"spec>healthCheckNodePort", "0",
+     UNTIL_POLICIES POLICIES AFFINITY
+     " (spec.healthCheckNodePort: missing, so no health check is answered)"},
+    {"spec>healthCheckNodePort; spec>type", "0; 'NodePort'", UNTIL_POLICIES POLICIES AFFINITY},
+    /* Session affinity. */
+    {"spec>sessionAffinity", "'None'", UNTIL_POLICIES POLICIES SERVICE_CHECK},
+    {"spec>sessionAffinity", "null", UNTIL_POLICIES POLICIES SERVICE_CHECK},
+    {"spec>sessionAffinity", "'Cookie'",
+     UNTIL_POLICIES POLICIES SERVICE_CHECK
+     " (spec.sessionAffinity: \"Cookie\" is not None or ClientIP, taken for None)"},
+    {"spec>sessionAffinity", "[]", S "spec.sessionAffinity: not a string"},
+    {"spec>sessionAffinityConfig", "absent",
+     UNTIL_POLICIES POLICIES " affinity=10800" SERVICE_CHECK},
+    {"spec>sessionAffinityConfig>clientIP", "null",
+     UNTIL_POLICIES POLICIES " affinity=10800" SERVICE_CHECK},
+    {"spec>sessionAffinityConfig>clientIP>timeoutSeconds", "null",
+     UNTIL_POLICIES POLICIES " affinity=10800" SERVICE_CHECK},
+    {"spec>sessionAffinityConfig>clientIP>timeoutSeconds", "1",
+     UNTIL_POLICIES POLICIES " affinity=1" SERVICE_CHECK},
+    {"spec>sessionAffinityConfig>clientIP>timeoutSeconds", "86400",
+     UNTIL_POLICIES POLICIES " affinity=86400" SERVICE_CHECK},
+    {"spec>sessionAffinityConfig>clientIP>timeoutSeconds", "0",
+     S "spec.sessionAffinityConfig.clientIP.timeoutSeconds: 0 is not within 1..86400"},
+    {"spec>sessionAffinityConfig>clientIP>timeoutSeconds", "86401",
+     S "spec.sessionAffinityConfig.clientIP.timeoutSeconds: 86401 is not within 1..86400"},
+    {"spec>sessionAffinityConfig>clientIP>timeoutSeconds", "'5'",
+     S "spec.sessionAffinityConfig.clientIP.timeoutSeconds: not a number"},
+    {"spec>sessionAffinityConfig>clientIP", "600",
+     S "spec.sessionAffinityConfig.clientIP: not an object"},
+    {"spec>sessionAffinityConfig", "[]", S "spec.sessionAffinityConfig: not an object"},
+};
+
+START_TEST(traffic_field)
+{
+    expect_traffic(&traffic_fields[_i]);
 }
 END_TEST
 
@@ -478,7 +735,23 @@ static const struct variant slice_endpoints[] = {
     {"endpoints>0>zone", "7", SLICE_TEXT SLICE_PORTS FIRST SECOND},
     {"endpoints>0>hostname", "[]", SLICE_TEXT SLICE_PORTS FIRST SECOND},
     {"endpoints>0>targetRef", "false", SLICE_TEXT SLICE_PORTS FIRST SECOND},
+    {"endpoints>0>hints", "null", SLICE_TEXT SLICE_PORTS FIRST SECOND},
+    {"endpoints>0>hints", "{}", SLICE_TEXT SLICE_PORTS FIRST SECOND},
+    {"endpoints>0>hints", "{'forZones':null,'forNodes':[]}", SLICE_TEXT SLICE_PORTS FIRST SECOND},
+    {"endpoints>0>hints", "{'forZones':[{'name':'z1'},{'name':'z2'}]}",
+     SLICE_TEXT SLICE_PORTS FIRST "^z1,z2" SECOND},
+    {"endpoints>0>hints", "{'forNodes':[{'name':'n1'}]}",
+     SLICE_TEXT SLICE_PORTS FIRST "~n1" SECOND},
+    {"endpoints>1>hints", "{'forZones':[{'name':'z1'}],'forNodes':[{'name':'n1'},{'name':'n2'}]}",
+     SLICE_TEXT SLICE_PORTS FIRST SECOND "~n1,n2^z1"},
+    {"endpoints>0>hints", "{'forZones':[{},{'name':null},{'name':''}]}",
+     SLICE_TEXT SLICE_PORTS FIRST "^,," SECOND},
     {"endpoints", "{}", S "endpoints: not a list"},
+    {"endpoints>0>hints", "[]", S "endpoints[0].hints: not an object"},
+    {"endpoints>0>hints", "{'forZones':'z1'}", S "endpoints[0].hints.forZones: not a list"},
+    {"endpoints>0>hints", "{'forNodes':['n1']}", S "endpoints[0].hints.forNodes[0]: not an object"},
+    {"endpoints>1>hints", "{'forNodes':[{'name':'n1'}],'forZones':[{'name':'z1'},{'name':1}]}",
+     S "endpoints[1].hints.forZones[1].name: not a string"},
     {"endpoints>1", "'10.0.0.1'", S "endpoints[1]: not an object"},
     {"endpoints>1", "null", S "endpoints[1]: not an object"},
     {"endpoints>1>addresses", "'10.0.0.1'", S "endpoints[1].addresses: not a list"},
@@ -542,34 +815,143 @@ START_TEST(slice_node_names)
 }
 END_TEST
 
+/* So are the names in hints. */
+START_TEST(slice_hint_names)
+{
+    const char *node_name = intern("n1"), *zone = intern("z1");
+    struct object object;
+    struct error err = {0};
+    cJSON *json = parse(SLICE);
+    change(json, "endpoints>1>hints", "{'forNodes':[{'name':'n1'}],'forZones':[{'name':'z1'}]}");
+    ck_assert_int_eq(object_decode(json, -1, &object, &err), DECODE_OK);
+    const struct endpoint_hints *hints = object.slice->endpoints.v[1].hints;
+    ck_assert_uint_eq(hints->n_nodes, 1);
+    ck_assert_uint_eq(hints->n_zones, 1);
+    ck_assert_ptr_eq(hints->names[0], node_name);
+    ck_assert_ptr_eq(hints->names[1], zone);
+    ck_assert_ptr_null(object.slice->endpoints.v[0].hints);
+    object_clear(&object);
+    cJSON_Delete(json);
+    intern_release(node_name);
+    intern_release(zone);
+}
+END_TEST
+
+/* More than can be counted. */
+START_TEST(slice_too_many_hints)
+{
+    cJSON *json = parse(SLICE), *zones = cJSON_CreateArray();
+    for (int i = 0; i <= UINT16_MAX; i++)
+        cJSON_AddItemToArray(zones, cJSON_CreateObject());
+    change(json, "endpoints>1>hints", "{'forNodes':[]}");
+    cJSON *endpoint = cJSON_GetArrayItem(cJSON_GetObjectItem(json, "endpoints"), 1);
+    cJSON_AddItemToObject(cJSON_GetObjectItem(endpoint, "hints"), "forZones", zones);
+    expect_text(decoded_as(json, -1, "shop/web-x1"),
+                S "endpoints[1].hints.forZones[65535]: too many hints");
+    cJSON_DeleteItemFromArray(zones, 0);
+    char *text = decoded_as(json, -1, "shop/web-x1");
+    ck_assert_uint_eq(strncmp(text, "shop/web-x1", strlen("shop/web-x1")), 0);
+    free(text);
+    cJSON_Delete(json);
+}
+END_TEST
+
+/* ---------------------------------------------------------- ServiceCIDR */
+
+#undef S
+#define S "bad: ServiceCIDR kubernetes: "
+
+static const struct variant service_cidrs[] = {
+    {"unknown", "1", "kubernetes 10.96.0.0/12 fd00:10:96::/112"},
+    {"status", "'odd'", "kubernetes 10.96.0.0/12 fd00:10:96::/112"},
+    {"metadata>namespace", "'shop'", "kubernetes 10.96.0.0/12 fd00:10:96::/112"},
+    {"spec>cidrs", "['fd00:10:96::/112','10.96.0.0/12']",
+     "kubernetes 10.96.0.0/12 fd00:10:96::/112"},
+    {"spec>cidrs>1", "absent", "kubernetes 10.96.0.0/12"},
+    {"spec>cidrs>0", "absent", "kubernetes fd00:10:96::/112"},
+    /* The first of a family counts. */
+    {"spec>cidrs", "['10.96.0.0/16','10.97.0.0/16','10.98.0.0/16']", "kubernetes 10.96.0.0/16"},
+    {"spec>cidrs", "absent", S "spec.cidrs: missing"},
+    {"spec>cidrs", "[]", S "spec.cidrs: missing"},
+    {"spec", "absent", S "spec.cidrs: missing"},
+    {"spec", "[]", S "spec: not an object"},
+    {"spec>cidrs", "'10.96.0.0/12'", S "spec.cidrs: not a list"},
+    {"spec>cidrs>1", "96", S "spec.cidrs[1]: not a string"},
+    {"spec>cidrs>1", "'10.96.0.0/33'", S "spec.cidrs[1]: \"10.96.0.0/33\" is not a CIDR"},
+    {"apiVersion", "'networking.k8s.io/v1beta1'", "other"},
+};
+
+START_TEST(service_cidr)
+{
+    expect_variant(CIDR, &service_cidrs[_i], "kubernetes");
+}
+END_TEST
+
 /* ---------------------------------------------------------- Node */
 
 #undef S
 #define S "bad: Node node-a: "
 
 static const struct variant nodes[] = {
-    {"status", "absent", "node-a"},
-    {"metadata>namespace", "'x'", "node-a"},
-    {"metadata>deletionTimestamp", "null", "node-a"},
-    {"metadata>deletionTimestamp", "'2026-11-21T17:03:37Z'", "node-a deleting"},
+    {"metadata>namespace", "'x'", NODE_TEXT},
+    {"metadata>deletionTimestamp", "null", NODE_TEXT},
+    {"metadata>deletionTimestamp", "'2026-11-21T17:03:37Z'", NODE_TEXT " deleting"},
     {"metadata>deletionTimestamp", "12", S "metadata.deletionTimestamp: not a string"},
     {"spec>taints>1", "{'key':'ToBeDeletedByClusterAutoscaler','value':'1'}",
-     "node-a to_be_deleted"},
+     NODE_TEXT " to_be_deleted"},
     {"spec>taints>0>key; metadata>deletionTimestamp",
-     "'ToBeDeletedByClusterAutoscaler'; '2026-11-21T17:03:37Z'", "node-a deleting to_be_deleted"},
-    {"spec>taints>0>key", "'ToBeDeletedByClusterAutoscalerSoon'", "node-a"},
-    {"spec>taints>0>key", "absent", "node-a"},
-    {"spec>taints>0", "{}", "node-a"},
-    {"spec>taints", "[]", "node-a"},
-    {"spec>taints", "null", "node-a"},
-    {"spec>taints", "absent", "node-a"},
-    {"spec", "absent", "node-a"},
-    {"spec", "null", "node-a"},
+     "'ToBeDeletedByClusterAutoscaler'; '2026-11-21T17:03:37Z'",
+     NODE_TEXT " deleting to_be_deleted"},
+    {"spec>taints>0>key", "'ToBeDeletedByClusterAutoscalerSoon'", NODE_TEXT},
+    {"spec>taints>0>key", "absent", NODE_TEXT},
+    {"spec>taints>0", "{}", NODE_TEXT},
+    {"spec>taints", "[]", NODE_TEXT},
+    {"spec>taints", "null", NODE_TEXT},
+    {"spec>taints", "absent", NODE_TEXT},
+    {"spec", "absent", NODE_ADDRESSES},
+    {"spec", "null", NODE_ADDRESSES},
     {"spec", "7", S "spec: not an object"},
     {"spec>taints", "'x'", S "spec.taints: not a list"},
     {"spec>taints>1", "'ToBeDeletedByClusterAutoscaler'", S "spec.taints[1]: not an object"},
     {"spec>taints>0", "null", S "spec.taints[0]: not an object"},
     {"spec>taints>0>key", "7", S "spec.taints[0].key: not a string"},
+    /* The zone. */
+    {"metadata>labels", "absent", "node-a IPv4=192.0.2.1" NODE_PODS},
+    {"metadata>labels>topology.kubernetes.io/zone", "null", "node-a IPv4=192.0.2.1" NODE_PODS},
+    {"metadata>labels>topology.kubernetes.io/zone", "''", "node-a IPv4=192.0.2.1" NODE_PODS},
+    {"metadata>labels>topology.kubernetes.io/zone", "1",
+     S "metadata.labels.topology.kubernetes.io/zone: not a string"},
+    {"metadata>labels", "'zone-1'", S "metadata.labels: not an object"},
+    /* Addresses: all internal ones come before the external ones. */
+    {"status", "absent", "node-a zone=zone-1" NODE_PODS},
+    {"status", "{}", "node-a zone=zone-1" NODE_PODS},
+    {"status>addresses", "[]", "node-a zone=zone-1" NODE_PODS},
+    {"status>addresses>2", "{'type':'InternalIP','address':'192.0.2.2'}", NODE_TEXT},
+    {"status>addresses",
+     "[{'type':'ExternalIP','address':'203.0.113.1'},{'type':'ExternalIP','address':'2001:db8::2'},"
+     "{'type':'InternalIP','address':'192.0.2.1'}]",
+     NODE_ADDRESSES " IPv6=2001:db8::2" NODE_PODS},
+    {"status>addresses",
+     "[{'type':'InternalIP','address':'junk'},{'type':'InternalIP','address':'fd00::1'},"
+     "{'type':'InternalIP','address':'192.0.2.1'},{'type':'InternalIP','address':'fd00::2'}]",
+     NODE_ADDRESSES " IPv6=fd00::1" NODE_PODS},
+    {"status>addresses>1>type", "'InternalDNS'", "node-a zone=zone-1" NODE_PODS},
+    {"status>addresses>1>type", "null", "node-a zone=zone-1" NODE_PODS},
+    {"status>addresses>1>address", "null", "node-a zone=zone-1" NODE_PODS},
+    {"status>addresses>1>address", "'192.0.2'", "node-a zone=zone-1" NODE_PODS},
+    {"status", "[]", S "status: not an object"},
+    {"status>addresses", "{}", S "status.addresses: not a list"},
+    {"status>addresses>0", "'192.0.2.1'", S "status.addresses[0]: not an object"},
+    {"status>addresses>1>type", "1", S "status.addresses[1].type: not a string"},
+    {"status>addresses>1>address", "1", S "status.addresses[1].address: not a string"},
+    /* Pod CIDRs. */
+    {"spec>podCIDRs", "absent", NODE_ADDRESSES},
+    {"spec>podCIDRs; spec>podCIDR", "absent; '10.244.7.0/24'", NODE_ADDRESSES},
+    {"spec>podCIDRs", "['fd00:244::/64','10.244.1.0/24','10.244.2.0/24','fd00:245::/64']",
+     NODE_TEXT " pods=fd00:244::/64"},
+    {"spec>podCIDRs", "{}", S "spec.podCIDRs: not a list"},
+    {"spec>podCIDRs>0", "10", S "spec.podCIDRs[0]: not a string"},
+    {"spec>podCIDRs>0", "'10.244.1.0'", S "spec.podCIDRs[0]: \"10.244.1.0\" is not a CIDR"},
 };
 
 START_TEST(node)
@@ -631,7 +1013,7 @@ START_TEST(kinds)
     expect_text(decoded_as(json, KIND_SERVICE, NULL), WHOLE);
     cJSON_Delete(json);
     expect_json(SERVICE, KIND_NODE, NULL, WHOLE);
-    expect_json(NODE, KIND_SERVICE, NULL, "node-a");
+    expect_json(NODE, KIND_SERVICE, NULL, NODE_TEXT);
     expect_json("[]", KIND_SERVICE, NULL, "other");
     expect_json("'Service'", KIND_SERVICE, NULL, "other");
     expect_json("null", KIND_SERVICE, NULL, "other");
@@ -657,12 +1039,14 @@ START_TEST(lists)
 {
     ck_assert_int_eq(object_kind_of_list("ServiceList"), KIND_SERVICE);
     ck_assert_int_eq(object_kind_of_list("EndpointSliceList"), KIND_ENDPOINTSLICE);
+    ck_assert_int_eq(object_kind_of_list("ServiceCIDRList"), KIND_SERVICECIDR);
     ck_assert_int_eq(object_kind_of_list("NodeList"), KIND_NODE);
     static const char *const others[] = {"", "List", "Service", "PodList", "serviceList"};
     for (size_t i = 0; i < COUNT(others); i++)
         ck_assert_int_eq(object_kind_of_list(others[i]), -1);
     ck_assert_str_eq(object_kind_name(KIND_SERVICE), "Service");
     ck_assert_str_eq(object_kind_name(KIND_ENDPOINTSLICE), "EndpointSlice");
+    ck_assert_str_eq(object_kind_name(KIND_SERVICECIDR), "ServiceCIDR");
     ck_assert_str_eq(object_kind_name(KIND_NODE), "Node");
 }
 END_TEST
@@ -715,7 +1099,7 @@ START_TEST(service_equality)
         {"metadata>resourceVersion", "'237'", true},
         {"metadata>annotations", "{'other':'text'}", true},
         {"metadata>labels", "{}", true},
-        {"status", "{}", true},
+        {"status>loadBalancer>ingress>0>hostname", "'lb.example.com'", true},
         {"spec>ports>0>targetPort", "8081", true},
         {"spec>externalTrafficPolicy", "'Local'", true},
         {"metadata>name", "'web2'", false},
@@ -732,6 +1116,16 @@ START_TEST(service_equality)
         {"spec>ports>1>name", "'quic2'", false},
         {"spec>ports>1>port", "444", false},
         {"spec>ports>1>protocol", "'SCTP'", false},
+        {"spec>ports>1>nodePort", "32657", false},
+        {"spec>externalIPs", "['192.0.2.7']", false},
+        {"spec>externalIPs", "['no address']", true},
+        {"status>loadBalancer>ingress>0>ip", "'203.0.113.11'", false},
+        {"status>loadBalancer>ingress>0>ipMode", "'Proxy'", false},
+        {"status>loadBalancer", "{}", false},
+        {"spec>loadBalancerSourceRanges", "['192.0.2.0/24']", false},
+        {"spec>loadBalancerSourceRanges", "['2001:db8::/32']", false},
+        {"spec>internalTrafficPolicy", "'Local'", false},
+        {"spec>sessionAffinity", "'ClientIP'", false},
     };
     struct object whole = decode(SERVICE, "unknown", "1");
     for (size_t i = 0; i < COUNT(changes); i++) {
@@ -769,6 +1163,9 @@ START_TEST(slice_equality)
         {"endpoints>1>conditions>ready", "false", false},
         {"endpoints>1>conditions>serving", "false", false},
         {"endpoints>1>conditions>terminating", "true", false},
+        {"endpoints>1>hints", "{'forZones':[]}", true},
+        {"endpoints>1>hints", "{'forZones':[{'name':'z'}]}", false},
+        {"endpoints>1>hints", "{'forNodes':[{'name':'z'}]}", false},
     };
     struct object whole = decode(SLICE, "unknown", "1");
     for (size_t i = 0; i < COUNT(changes); i++) {
@@ -779,12 +1176,37 @@ START_TEST(slice_equality)
 }
 END_TEST
 
+/* Hints as they are; then others, which differ in one thing each. */
+START_TEST(hint_equality)
+{
+    static const char *const hints[] = {
+        "{'forNodes':[{'name':'a'},{'name':'b'}]}",
+        "{'forNodes':[{'name':'b'},{'name':'a'}]}",
+        "{'forNodes':[{'name':'a'}]}",
+        "{'forZones':[{'name':'a'},{'name':'b'}]}",
+        "{'forNodes':[{'name':'a'}],'forZones':[{'name':'b'}]}",
+        "null",
+    };
+    for (size_t i = 0; i < COUNT(hints); i++) {
+        struct object one = decode(SLICE, "endpoints>0>hints", hints[i]);
+        for (size_t j = 0; j < COUNT(hints); j++) {
+            struct object other = decode(SLICE, "endpoints>0>hints", hints[j]);
+            ck_assert_msg(same(&one, &other) == (i == j), "%s and %s", hints[i], hints[j]);
+        }
+        object_clear(&one);
+    }
+}
+END_TEST
+
 START_TEST(clearing)
 {
     object_vec objects = {0};
     vec_push(&objects, decode(SERVICE, "unknown", "1"));
     vec_push(&objects, decode(SLICE, "unknown", "1"));
     vec_push(&objects, decode(NODE, "unknown", "1"));
+    vec_push(&objects, decode(CIDR, "unknown", "1"));
+    vec_push(&objects, decode(TRAFFIC, "spec>externalIPs>0", "'bad'"));
+    vec_push(&objects, decode(SLICE, "endpoints>0>hints", "{'forZones':[{'name':'z'}]}"));
     vec_push(&objects, (struct object){.kind = KIND_SERVICE, .id = xstrdup("no/payload")});
     object_vec_clear(&objects);
     ck_assert_uint_eq(objects.n, 0);
@@ -803,6 +1225,8 @@ static void add_tests(TCase *tcase)
     tcase_add_loop_test(tcase, service_address, 0, COUNT(service_addresses));
     tcase_add_loop_test(tcase, service_port, 0, COUNT(service_ports));
     tcase_add_loop_test(tcase, service_field, 0, COUNT(service_fields));
+    tcase_add_loop_test(tcase, traffic_address, 0, COUNT(traffic_addresses));
+    tcase_add_loop_test(tcase, traffic_field, 0, COUNT(traffic_fields));
     tcase_add_test(tcase, service_external_name);
     tcase_add_test(tcase, slice_whole);
     tcase_add_loop_test(tcase, slice_field, 0, COUNT(slice_fields));
@@ -810,6 +1234,9 @@ static void add_tests(TCase *tcase)
     tcase_add_loop_test(tcase, slice_endpoint, 0, COUNT(slice_endpoints));
     tcase_add_loop_test(tcase, slice_conditions, 0, 4 * 4 * 4);
     tcase_add_test(tcase, slice_node_names);
+    tcase_add_test(tcase, slice_hint_names);
+    tcase_add_test(tcase, slice_too_many_hints);
+    tcase_add_loop_test(tcase, service_cidr, 0, COUNT(service_cidrs));
     tcase_add_loop_test(tcase, node, 0, COUNT(nodes));
     tcase_add_loop_test(tcase, name, 0, COUNT(names));
     tcase_add_test(tcase, kinds);
@@ -818,6 +1245,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, odd_numbers);
     tcase_add_test(tcase, service_equality);
     tcase_add_test(tcase, slice_equality);
+    tcase_add_test(tcase, hint_equality);
     tcase_add_test(tcase, clearing);
 }
 

@@ -426,10 +426,45 @@ START_TEST(all_ports_for_endpoints)
         "10.0.0.1@node-a 10.0.0.2=s",
         "10.0.0.1@node-a 10.0.0.2=t",
         "10.0.0.1@node-a 10.0.0.2=rst",
+        "10.0.0.1@node-a^z1 10.0.0.2=st",
+        "10.0.0.1@node-a~node-a 10.0.0.2=st",
         "",
     };
     for (size_t i = 0; i < sizeof(endpoints) / sizeof(endpoints[0]); i++)
         expect_change("http/TCP:80 dns/UDP:53", endpoints[i], WEB_DNS ", " WEB_HTTP);
+}
+END_TEST
+
+/* A change of nothing but hints is told, and the new ones are those that a merge gives. */
+START_TEST(hints_change)
+{
+    static const char *const hints[] = {"",      "^z1",       "^z1,z2",    "^z2,z1",
+                                        "^z2",   "~node-a",   "~node-b",   "~node-b,z1",
+                                        "~z1^a", "~z1,a^a,b", "~z1^a,a,b", ""};
+    put("a/s", "a/web", V4, "http/TCP:80", "10.0.0.1@node-a 10.0.0.2^z9");
+    for (size_t i = 1; i < sizeof(hints) / sizeof(hints[0]); i++) {
+        forget_told();
+        char *endpoints = xasprintf("10.0.0.1@node-a%s 10.0.0.2^z9", hints[i]);
+        put("a/s", "a/web", V4, "http/TCP:80", endpoints);
+        expect_told(WEB_HTTP);
+        put("a/s", "a/web", V4, "http/TCP:80", endpoints);
+        expect_told("");
+        free(endpoints);
+        char *expected = xasprintf("10.0.0.1:80@node-a%s 10.0.0.2:80^z9", hints[i]);
+        expect_endpoints("a/web", V4, HTTP, expected);
+        free(expected);
+    }
+}
+END_TEST
+
+/* The copy that wins brings its own. */
+START_TEST(hints_of_duplicates)
+{
+    put("a/s1", "a/web", V4, "http/TCP:80", "10.0.0.1=st^old 10.0.0.2^first");
+    put("a/s2", "a/web", V4, "http/TCP:80", "10.0.0.1~new 10.0.0.2^second");
+    expect_endpoints("a/web", V4, HTTP, "10.0.0.1:80~new 10.0.0.2:80^first");
+    endpoint_slice_cache_remove(cache, "a/s2");
+    expect_endpoints("a/web", V4, HTTP, "10.0.0.1:80=st^old 10.0.0.2:80^first");
 }
 END_TEST
 
@@ -503,14 +538,16 @@ static struct endpoint_slice *random_slice(unsigned number, uint64_t *chance)
     static const char *const ports[] = {"http/TCP:80", "http/TCP:81", "/TCP:80", "http/UDP:80",
                                         "/UDP:9"};
     static const char *const flags[] = {"", "=st", "=t", "=rst", "=-", "=s", "@node-a", "@node-b"};
+    static const char *const hints[] = {"", "", "", "^z1", "~node-a", "~node-b^z1,z2"};
     char id[8], text[256] = "", list[64] = "";
     snprintf(id, sizeof(id), "a/s%u", number);
     for (unsigned n = dice(chance, 3); n > 0; n--)
         snprintf(list + strlen(list), sizeof(list) - strlen(list), " %s", pick(chance, ports, 5));
     enum family family = dice(chance, 4) ? V4 : V6;
     for (unsigned n = dice(chance, 4); n > 0; n--)
-        snprintf(text + strlen(text), sizeof(text) - strlen(text), " %s%u%s",
-                 family == V4 ? "10.0.0." : "fd00::", dice(chance, 4), pick(chance, flags, 8));
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), " %s%u%s%s",
+                 family == V4 ? "10.0.0." : "fd00::", dice(chance, 4), pick(chance, flags, 8),
+                 pick(chance, hints, 6));
     struct endpoint_slice *slice = make_slice(id, pick(chance, services, 4), family, list, text);
     slice->has_family = dice(chance, 10) > 0;
     return slice;
@@ -550,7 +587,8 @@ static void naive_merge(const struct service_port_ref *ref, endpoint_vec *out)
             if (strcmp(port->name, ref->port_name) != 0 || port->protocol != ref->protocol)
                 continue;
             vec_each (&slice->endpoints, it) {
-                struct endpoint copy = {it->address, it->node_name, port->port, it->flags, 0};
+                struct endpoint copy = {it->address, it->node_name, it->hints,
+                                        port->port,  it->flags,     0};
                 naive_add(out, &copy);
             }
         }
@@ -605,6 +643,19 @@ static void put_model(unsigned number, uint64_t *chance)
     ck_assert_msg(!same || told.n == 0, "told of a replay");
 }
 
+static struct endpoint_hints *copy_hints(const struct endpoint_hints *hints)
+{
+    if (!hints)
+        return NULL;
+    size_t n = (size_t)hints->n_nodes + hints->n_zones;
+    struct endpoint_hints *copy = xcalloc(1, sizeof(*copy) + n * sizeof(*copy->names));
+    copy->n_nodes = hints->n_nodes;
+    copy->n_zones = hints->n_zones;
+    for (size_t i = 0; i < n; i++)
+        copy->names[i] = intern_ref(hints->names[i]);
+    return copy;
+}
+
 static void replay_model(unsigned number)
 {
     const struct endpoint_slice *old = model[number];
@@ -617,6 +668,7 @@ static void replay_model(unsigned number)
                  (struct slice_port){xstrdup(port->name), port->protocol, port->port});
     vec_each (&old->endpoints, it) {
         vec_push(&copy->endpoints, *it);
+        copy->endpoints.v[copy->endpoints.n - 1].hints = copy_hints(it->hints);
         intern_ref(it->node_name);
     }
     endpoint_slice_cache_put(cache, copy);
@@ -722,6 +774,8 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, replay_says_nothing);
     tcase_add_test(tcase, only_ports_that_changed);
     tcase_add_test(tcase, all_ports_for_endpoints);
+    tcase_add_test(tcase, hints_change);
+    tcase_add_test(tcase, hints_of_duplicates);
     tcase_add_test(tcase, retain_forgets_the_others);
     tcase_add_test(tcase, free_says_nothing);
     tcase_add_loop_test(tcase, any_history, 0, 3);

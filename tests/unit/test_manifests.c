@@ -241,7 +241,7 @@ START_TEST(test_yaml_list)
                   "kind: List\nmetadata:\n  resourceVersion: \"\"\n",
                   "replace Service 1\n with Service shop/web:80\n"
                   "replace EndpointSlice 1\n with EndpointSlice shop/web-1:2\n"
-                  "replace Node 1\n with Node node-1:0\n");
+                  "replace ServiceCIDR 0\nreplace Node 1\n with Node node-1:0\n");
     expect_logged(NULL);
 }
 END_TEST
@@ -254,15 +254,16 @@ START_TEST(test_json_list)
                   "{\"apiVersion\": \"v1\", \"kind\": \"Pod\", \"metadata\": {\"name\": \"p\"}}\n "
                   "],\n \"kind\": \"List\"\n}\n",
                   "replace Service 1\n with Service default/web:81\nreplace EndpointSlice 0\n"
-                  "replace Node 0\n");
+                  "replace ServiceCIDR 0\nreplace Node 0\n");
 }
 END_TEST
 
 /* As the API server writes lists: the items do not say what they are. */
 START_TEST(test_typed_lists)
 {
-    const char *expected = "replace Service 0\nreplace EndpointSlice 0\n"
-                           "replace Node 2\n with Node a:0\n with Node b:0\n";
+    const char *expected =
+        "replace Service 0\nreplace EndpointSlice 0\n"
+        "replace ServiceCIDR 0\nreplace Node 2\n with Node a:0\n with Node b:0\n";
     expect_loaded("{\"kind\":\"NodeList\",\"apiVersion\":\"v1\",\"items\":[{\"metadata\":{\"name\":"
                   "\"a\"}},{\"metadata\":{\"name\":\"b\"}}]}\n{\"kind\":\"PodList\",\"items\":[{"
                   "\"metadata\":{\"name\":\"c\"}}],\"apiVersion\":\"v1\"}",
@@ -286,8 +287,9 @@ END_TEST
 
 START_TEST(test_documents)
 {
-    const char *expected = "replace Service 2\n with Service default/a:1\n with Service "
-                           "default/b:2\nreplace EndpointSlice 0\nreplace Node 0\n";
+    const char *expected =
+        "replace Service 2\n with Service default/a:1\n with Service "
+        "default/b:2\nreplace EndpointSlice 0\nreplace ServiceCIDR 0\nreplace Node 0\n";
     expect_loaded(SERVICE("a", 1) "---\n# nothing here\n" SERVICE("b", 2) "---\n", expected);
     expect_loaded("[{\"apiVersion\":\"v1\",\"kind\":\"Service\",\"metadata\":{\"name\":\"a\"},"
                   "\"spec\":{\"clusterIP\":\"1.1.1.1\",\"ports\":[{\"port\":1}]}},null,\n"
@@ -297,10 +299,37 @@ START_TEST(test_documents)
 }
 END_TEST
 
+/* They have no namespace; whatever they carry as one. */
+START_TEST(test_service_cidrs)
+{
+    const char *expected = "replace Service 0\nreplace EndpointSlice 0\nreplace ServiceCIDR 2\n"
+                           " with ServiceCIDR kubernetes:0\n with ServiceCIDR more:0\n"
+                           "replace Node 0\n";
+    expect_loaded("apiVersion: v1\nkind: List\nitems:\n- apiVersion: networking.k8s.io/v1\n"
+                  "  kind: ServiceCIDR\n  metadata: {name: kubernetes, namespace: x}\n"
+                  "  spec: {cidrs: [10.96.0.0/12, 'fd00::/112']}\n"
+                  "- apiVersion: networking.k8s.io/v1\n  kind: ServiceCIDR\n"
+                  "  metadata: {name: more}\n  spec: {cidrs: [10.112.0.0/16]}\n",
+                  expected);
+    expect_loaded(
+        "{\"kind\":\"ServiceCIDRList\",\"apiVersion\":\"networking.k8s.io/v1\",\"items\":["
+        "{\"metadata\":{\"name\":\"kubernetes\"},\"spec\":{\"cidrs\":[\"10.96.0.0/12\"]}},"
+        "{\"metadata\":{\"name\":\"more\"},\"spec\":{\"cidrs\":[\"10.112.0.0/16\"]}}]}",
+        expected);
+    expect_logged(NULL);
+    expect_loaded("apiVersion: networking.k8s.io/v1\nkind: ServiceCIDR\nmetadata: {name: bad}\n"
+                  "spec: {cidrs: [10.96.0.0]}\n",
+                  "replace Service 0\nreplace EndpointSlice 0\nreplace ServiceCIDR 1\n"
+                  " with ServiceCIDR bad:-1\nreplace Node 0\n");
+    expect_logged("ServiceCIDR bad: spec.cidrs[0]: \"10.96.0.0\" is not a CIDR");
+}
+END_TEST
+
 /* Nothing to be had is something that a list says. */
 START_TEST(test_nothing)
 {
-    const char *nothing = "replace Service 0\nreplace EndpointSlice 0\nreplace Node 0\n";
+    const char *nothing =
+        "replace Service 0\nreplace EndpointSlice 0\nreplace ServiceCIDR 0\nreplace Node 0\n";
     expect_loaded("apiVersion: v1\nitems: []\nkind: List\n", nothing);
     expect_loaded("apiVersion: v1\nitems: null\nkind: ServiceList\n", nothing);
     expect_loaded("{\"apiVersion\":\"v1\",\"items\":[],\"kind\":\"List\"}", nothing);
@@ -338,7 +367,7 @@ START_TEST(test_twice_in_a_file)
 {
     expect_loaded(SERVICE("a", 1) SERVICE("b", 2) SERVICE("a", 3) SERVICE("a", 4),
                   "replace Service 2\n with Service default/a:4\n with Service default/b:2\n"
-                  "replace EndpointSlice 0\nreplace Node 0\n");
+                  "replace EndpointSlice 0\nreplace ServiceCIDR 0\nreplace Node 0\n");
     expect_logged("Service default/a is there twice");
 }
 END_TEST
@@ -347,11 +376,11 @@ START_TEST(test_bad_object)
 {
     expect_loaded(SERVICE("a", 70000) SERVICE("b", 2),
                   "replace Service 2\n with Service default/a:-1\n with Service default/b:2\n"
-                  "replace EndpointSlice 0\nreplace Node 0\n");
+                  "replace EndpointSlice 0\nreplace ServiceCIDR 0\nreplace Node 0\n");
     expect_logged("a.yaml: Service default/a: spec.ports[0].port");
     expect_loaded("apiVersion: v1\nkind: Service\n---\n" SERVICE("b", 2),
                   "replace Service 1\n with Service default/b:2\n"
-                  "replace EndpointSlice 0\nreplace Node 0\n");
+                  "replace EndpointSlice 0\nreplace ServiceCIDR 0\nreplace Node 0\n");
     expect_logged("a.yaml: Service (no name): metadata");
 }
 END_TEST
@@ -369,7 +398,7 @@ START_TEST(test_selectors)
                   "{name: d, labels: {service.kubernetes.io/service-proxy-name: ''}}\n  "
                   "addressType: IPv4\n",
                   "replace Service 1\n with Service default/b:1\nreplace EndpointSlice 1\n with "
-                  "EndpointSlice default/d:0\nreplace Node 0\n");
+                  "EndpointSlice default/d:0\nreplace ServiceCIDR 0\nreplace Node 0\n");
 }
 END_TEST
 
@@ -403,7 +432,7 @@ START_TEST(test_folder)
     open_path(path);
     free(path);
     expect_told("replace Service 2\n with Service default/a:1\n with Service default/b:2\n"
-                "replace EndpointSlice 0\nreplace Node 1\n with Node n:0\n");
+                "replace EndpointSlice 0\nreplace ServiceCIDR 0\nreplace Node 1\n with Node n:0\n");
     expect_logged(NULL);
 }
 END_TEST
@@ -416,7 +445,7 @@ START_TEST(test_folder_with_broken_files)
     expect_open_error(folder, true, "b.yaml: line 8 column 1: ");
     open_path(folder);
     expect_told("replace Service 1\n with Service default/a:1\nreplace EndpointSlice 0\n"
-                "replace Node 0\n");
+                "replace ServiceCIDR 0\nreplace Node 0\n");
     ck_assert_ptr_nonnull(strstr(logged, "b.yaml: line 8 column 1: "));
     expect_logged("c.yaml: is not a regular file");
 }
@@ -1281,7 +1310,7 @@ START_TEST(test_owner_at_first_load)
     write_file("a.yaml", SERVICE("x", 1));
     open_path(folder);
     expect_told("replace Service 2\n with Service default/x:1\n with Service default/b:2\n"
-                "replace EndpointSlice 0\nreplace Node 0\n");
+                "replace EndpointSlice 0\nreplace ServiceCIDR 0\nreplace Node 0\n");
     ck_assert_ptr_nonnull(strstr(logged, "b.yaml: "));
     expect_logged("objects=1 first=\"Service default/x\" from=");
 }
@@ -1368,6 +1397,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, test_yaml_list);
     tcase_add_test(tcase, test_json_list);
     tcase_add_test(tcase, test_typed_lists);
+    tcase_add_test(tcase, test_service_cidrs);
     tcase_add_test(tcase, test_documents);
     tcase_add_test(tcase, test_nothing);
     tcase_add_test(tcase, test_incomplete);

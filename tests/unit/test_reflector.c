@@ -729,6 +729,62 @@ START_TEST(own_node_only)
 }
 END_TEST
 
+/* Only a whole list, or what is like one, is an answer to what there is. */
+START_TEST(answers)
+{
+    static const long no_answers[] = {0, 401, 429, 500, 503};
+    for (size_t i = 0; i < sizeof(no_answers) / sizeof(*no_answers); i++) {
+        answer(no_answers[i], no_answers[i] ? NULL : "reset", "");
+        ck_assert(!reflector_has_answer(reflector));
+        pass_time(0.8, 60);
+    }
+    answer_list(LIST(VERSION("10") ",\"continue\":\"more\"", "[]"));
+    ck_assert(!reflector_has_answer(reflector));
+    answer(410, NULL, STATUS("410", "Expired", ""));
+    ck_assert(!reflector_has_answer(reflector));
+    answer_list(LIST(VERSION("11"), "[]"));
+    ck_assert(reflector_has_answer(reflector));
+    open_answer();
+    send_text(ERROR("410", "Expired", ""));
+    ck_assert(reflector_has_answer(reflector));
+}
+END_TEST
+
+/* A server may lack the API or the right to it. That is said, and asked for again without end; a
+ * right that is granted later, or a server that is newer, is all it needs. */
+START_TEST(service_cidrs_that_are_not_to_be_had)
+{
+    teardown();
+    setup();
+    reflector_free(reflector);
+    reflector = reflector_start(NULL, &server, KIND_SERVICECIDR, NULL, &sink);
+    ck_assert_str_eq(request->path, "/apis/networking.k8s.io/v1/servicecidrs?resourceVersion=0"
+                                    "&limit=500");
+    for (int i = 0; i < 8; i++) {
+        answer(404, NULL, "404 page not found");
+        ck_assert(reflector_has_answer(reflector));
+        ck_assert_ptr_null(request);
+        pass_time(0.8, 60);
+        ck_assert_ptr_nonnull(request);
+    }
+    expect_logged("warn: cannot list servicecidrs.networking.k8s.io: the server does not have "
+                  "this API status=404 message=\"404 page not found\"\n");
+    for (int i = 0; i < 2; i++) {
+        answer(403, NULL, STATUS("403", "Forbidden", ""));
+        pass_time(0.8, 60);
+    }
+    expect_logged("warn: cannot list servicecidrs.networking.k8s.io: the RBAC permission is "
+                  "missing status=403 verb=list resource=servicecidrs.networking.k8s.io "
+                  "message=\"Forbidden said\"\n");
+    expect_seen("");
+    answer_list(
+        "{\"kind\":\"ServiceCIDRList\",\"apiVersion\":\"networking.k8s.io/v1\","
+        "\"metadata\":{" VERSION("7") "},\"items\":[{\"metadata\":{\"name\":\"kubernetes\"},"
+                                      "\"spec\":{\"cidrs\":[\"10.96.0.0/12\"]}}]}");
+    expect_seen("replace ServiceCIDR: kubernetes\n");
+}
+END_TEST
+
 static void add_tests(TCase *tcase)
 {
     tcase_add_checked_fixture(tcase, setup, teardown);
@@ -754,6 +810,8 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, retry_after_is_what_it_waits);
     tcase_add_test(tcase, request_that_cannot_start);
     tcase_add_test(tcase, own_node_only);
+    tcase_add_test(tcase, answers);
+    tcase_add_test(tcase, service_cidrs_that_are_not_to_be_had);
 }
 
 UNIT_MAIN("reflector", add_tests)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/cache/service_cache.h"
 
+#include "kube-nftd/base/log.h"
 #include "objects.h"
 #include "unit.h"
 
@@ -90,25 +91,93 @@ START_TEST(replay_says_nothing)
 }
 END_TEST
 
+/* A Service, and one in which a field is another. */
+#define FIELDS 17
+
+static struct service *with_other(int field)
+{
+    struct service *service = make_service("a/web", "10.96.0.1", "http/TCP:80");
+    service->created = field == 0 ? 2 : 1;
+    service->skipped = field == 1;
+    service->health_check_node_port = field == 2 ? 31000 : 0;
+    service->cluster_ip[FAMILY_IPV4].bytes[3] = field == 3 ? 2 : 1;
+    service->has_cluster_ip[FAMILY_IPV6] = field == 4;
+    service->ports.v[0].port = field == 5 ? 81 : 80;
+    service->ports.v[0].node_port = field == 6 ? 30080 : 0;
+    service->external_local = field == 7;
+    service->internal_local = field == 8;
+    service->affinity_timeout = field == 9 ? 10800 : 0;
+    add_external_ips(service, field == 10 ? "192.0.2.2" : "192.0.2.1");
+    add_external_ips(service, field == 11 ? "fd00::1" : "");
+    add_load_balancer_ips(service, field == 12 ? "192.0.2.2" : "192.0.2.1");
+    add_load_balancer_ips(service, field == 13 ? "fd00::1" : "");
+    add_source_ranges(service, field == 14 ? "192.0.2.0/24" : "192.0.2.0/25");
+    add_source_ranges(service, field == 15 ? "fd00::/8" : "");
+    service->ports.v[0].protocol = field == 16 ? 17 : 6;
+    return service;
+}
+
 /* Every field that is kept: a change of it is told, and the new version is the one in the cache. */
 START_TEST(each_field_counts)
 {
-    service_cache_put(cache, make_service("a/web", "10.96.0.1", "http/TCP:80"));
+    service_cache_put(cache, with_other(-1));
     expect_told("+a/web:1 ");
-    for (int field = 0; field < 6; field++) {
-        struct service *service = make_service("a/web", "10.96.0.1", "http/TCP:80");
-        service->created = field == 0 ? 2 : 1;
-        service->skipped = field == 1;
-        service->health_check_node_port = field == 2 ? 31000 : 0;
-        service->cluster_ip[FAMILY_IPV4].bytes[3] = field == 3 ? 2 : 1;
-        service->has_cluster_ip[FAMILY_IPV6] = field == 4;
-        service->ports.v[0].port = field == 5 ? 81 : 80;
+    for (int field = 0; field < FIELDS; field++) {
+        struct service *service = with_other(field);
         service_cache_put(cache, service);
         expect_told("a/web:1>a/web:1 ");
         ck_assert_ptr_eq(service_cache_get(cache, "a/web"), service);
-        service_cache_put(cache, make_service("a/web", "10.96.0.1", "http/TCP:80"));
+        service_cache_put(cache, with_other(-1));
         expect_told("a/web:1>a/web:1 ");
     }
+}
+END_TEST
+
+/* ---- warnings ---- */
+
+static char *logged;
+
+static void on_log(void *ctx, enum log_level level, const char *line)
+{
+    ck_assert_ptr_null(ctx);
+    ck_assert_int_eq(level, LOG_LEVEL_WARN);
+    ck_assert_ptr_null(logged);
+    logged = xstrdup(strstr(line, "services: "));
+}
+
+/* Puts a Service with @warnings and expects the rest of the line, or NULL for none. */
+static void expect_warning(const char *ports, const char *warnings, const char *expected)
+{
+    struct service *service = make_service("a/web", "10.96.0.1", ports);
+    service->warnings = xstrdup(warnings);
+    service_cache_put(cache, service);
+    if (!expected) {
+        ck_assert_msg(!logged, "%s", logged);
+        return;
+    }
+    ck_assert_ptr_nonnull(logged);
+    expect_text(logged, expected);
+    logged = NULL;
+}
+
+/* They are said with the first version that has them, whatever else changes; but they are no
+ * change. */
+START_TEST(warnings_are_said_once)
+{
+    log_set_sink(on_log, NULL);
+    expect_warning("", "x: bad", "services: ignored fields: Service a/web: x: bad");
+    expect_told("+a/web:0 ");
+    expect_warning("", "x: bad", NULL);
+    expect_warning("", "y: bad", "services: ignored fields: Service a/web: y: bad");
+    expect_warning("", "y: bad", NULL);
+    expect_warning("", NULL, NULL);
+    expect_warning("", "y: bad", "services: ignored fields: Service a/web: y: bad");
+    expect_told("");
+    expect_warning("http/TCP:80", "y: bad", NULL);
+    expect_told("a/web:0>a/web:1 ");
+    expect_warning("http/TCP:81", NULL, NULL);
+    expect_warning("http/TCP:80", "y: bad", "services: ignored fields: Service a/web: y: bad");
+    log_set_sink(NULL, NULL);
 }
 END_TEST
 
@@ -181,6 +250,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, unknown_ids);
     tcase_add_test(tcase, replay_says_nothing);
     tcase_add_test(tcase, each_field_counts);
+    tcase_add_test(tcase, warnings_are_said_once);
     tcase_add_test(tcase, retain_forgets_the_others);
     tcase_add_test(tcase, free_says_nothing);
     tcase_add_test(tcase, many);
