@@ -2,6 +2,7 @@
 #include "kube-nftd/policy/policy.h"
 
 #include "kube-nftd/base/log.h"
+#include "kube-nftd/policy/selection.h"
 #include "objects.h"
 #include "unit.h"
 
@@ -9,22 +10,38 @@
 
 #define V4 FAMILY_IPV4
 #define V6 FAMILY_IPV6
+#define UDP 17
+
+typedef VEC(char *) text_vec;
+typedef VEC(struct backend) backend_vec;
+typedef VEC(struct frontend) frontend_vec;
 
 /* Caches and policy as the daemon wires them, for the node "here". */
 static struct service_cache *services;
 static struct endpoint_slice_cache *slices;
 static struct policy *policy;
 
-/* The operations received since the last time, and the log lines. */
-static VEC(char *) ops;
-static VEC(char *) lines;
+/* The operations received since the last time, each sort for itself, and the log lines. */
+static text_vec ops, flow_ops, use_ops;
+static text_vec lines;
 
 /* What the operations add up to. */
 struct received {
     struct frontend frontend;
-    VEC(struct backend) backends;
+    struct route route; /* its pointers are not used, but: */
+    backend_vec backends, local;
+    range_vec sources;
 };
 static VEC(struct received) state;
+
+struct received_flows {
+    struct frontend frontend;
+    backend_vec serving;
+};
+static VEC(struct received_flows) flows;
+
+/* As frontends, with zeros for what they do not have. */
+static frontend_vec cluster_ips, hairpins;
 
 struct received_check {
     char *service_id;
@@ -45,26 +62,100 @@ static struct received *find_received(const struct frontend *frontend)
     return NULL;
 }
 
-static void on_set(void *ctx, const struct frontend *frontend, const struct backend *backends,
-                   size_t n)
+static struct received_flows *find_flows(const struct frontend *frontend)
+{
+    vec_each (&flows, it) {
+        if (memcmp(&it->frontend, frontend, sizeof(*frontend)) == 0)
+            return it;
+    }
+    return NULL;
+}
+
+static void copy_backends(backend_vec *to, const struct backend *from, size_t n)
+{
+    vec_clear(to);
+    for (size_t i = 0; i < n; i++) {
+        vec_push(to, from[i]);
+        if (i > 0)
+            ck_assert_int_lt(backend_compare(&from[i - 1], &from[i]), 0);
+    }
+}
+
+static void copy_sources(range_vec *to, const struct address_range *from, size_t n)
+{
+    vec_clear(to);
+    for (size_t i = 0; i < n; i++) {
+        vec_push(to, from[i]);
+        ck_assert_int_le(memcmp(&from[i].first, &from[i].last, sizeof(from[i].first)), 0);
+        if (i > 0)
+            ck_assert_int_lt(memcmp(&from[i - 1].last, &from[i].first, sizeof(from[i].last)), 0);
+    }
+}
+
+static void write_backends(FILE *out, enum family family, const backend_vec *backends)
+{
+    vec_each (backends, it) {
+        fputc(' ', out);
+        write_address(out, family, &it->address);
+        fprintf(out, ":%u", it->port);
+    }
+}
+
+/* "10.96.0.1:80/TCP ext 10.0.0.1:80 | 10.0.0.2:80 sticky=5 from 10.0.0.0-10.0.0.255": the Cluster
+ * set, the Local set where it is asked for; "dropped" where it is empty, but another is not. */
+static char *route_text(const struct received *it)
+{
+    char *text, address[FRONTEND_TEXT_SIZE];
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    enum family family = (enum family)it->frontend.family;
+    fprintf(out, "%s%s", frontend_format(&it->frontend, address), it->route.external ? " ext" : "");
+    write_backends(out, family, &it->backends);
+    if (it->route.local)
+        fputs(it->route.has_any && it->local.n == 0 ? " | dropped" : " |", out);
+    write_backends(out, family, &it->local);
+    if (it->route.affinity_timeout)
+        fprintf(out, " sticky=%u", it->route.affinity_timeout);
+    if (it->route.sources) {
+        fputs(" from ", out);
+        write_ranges(out, family, &it->sources);
+    }
+    fclose(out);
+    return text;
+}
+
+/* Nothing is handed on that the route has no use for, and nothing contradicts has_any. */
+static void check_sense(const struct route *route)
+{
+    if (!route->external && route->local)
+        ck_assert_uint_eq(route->n_backends, 0);
+    else
+        ck_assert_int_eq(route->n_backends > 0, route->has_any);
+    if (!route->local || !route->has_any)
+        ck_assert_uint_eq(route->n_local, 0);
+    ck_assert_uint_ne(route->affinity_group, 0);
+    ck_assert_int_eq(route->sources != NULL, route->n_sources > 0);
+}
+
+static void on_set(void *ctx, const struct frontend *frontend, const struct route *route)
 {
     ck_assert_ptr_eq(ctx, &ops);
-    char text[FRONTEND_TEXT_SIZE], address[ADDRESS_TEXT_SIZE];
-    char *op = xasprintf("%s", frontend_format(frontend, text));
+    check_sense(route);
     if (!find_received(frontend))
         vec_push(&state, (struct received){.frontend = *frontend});
     struct received *received = find_received(frontend);
-    vec_clear(&received->backends);
-    for (size_t i = 0; i < n; i++) {
-        vec_push(&received->backends, backends[i]);
-        if (i > 0)
-            ck_assert_int_lt(backend_compare(&backends[i - 1], &backends[i]), 0);
-        address_format((enum family)frontend->family, &backends[i].address, address);
-        char *longer = xasprintf("%s %s:%u", op, address, backends[i].port);
-        free(op);
-        op = longer;
-    }
-    vec_push(&ops, op);
+    received->route = *route;
+    copy_backends(&received->backends, route->backends, route->n_backends);
+    copy_backends(&received->local, route->local_backends, route->n_local);
+    copy_sources(&received->sources, route->sources, route->n_sources);
+    vec_push(&ops, route_text(received));
+}
+
+static void free_received(struct received *received)
+{
+    vec_free(&received->backends);
+    vec_free(&received->local);
+    vec_free(&received->sources);
 }
 
 static void on_remove(void *ctx, const struct frontend *frontend)
@@ -72,11 +163,70 @@ static void on_remove(void *ctx, const struct frontend *frontend)
     ck_assert_ptr_eq(ctx, &ops);
     char text[FRONTEND_TEXT_SIZE];
     struct received *received = find_received(frontend);
-    if (received) {
-        vec_free(&received->backends);
-        *received = state.v[--state.n];
-    }
+    ck_assert_ptr_nonnull(received);
+    free_received(received);
+    *received = state.v[--state.n];
     vec_push(&ops, xasprintf("-%s", frontend_format(frontend, text)));
+}
+
+static void on_flows(void *ctx, const struct frontend *frontend, bool claimed,
+                     const struct backend *serving, size_t n)
+{
+    ck_assert_ptr_eq(ctx, &ops);
+    ck_assert_uint_eq(frontend->protocol, UDP);
+    char *text, address[FRONTEND_TEXT_SIZE];
+    size_t length;
+    struct received_flows *received = find_flows(frontend);
+    FILE *out = open_memstream(&text, &length);
+    fprintf(out, "%s%s", claimed ? "" : "-", frontend_format(frontend, address));
+    if (claimed && !received) {
+        vec_push(&flows, (struct received_flows){.frontend = *frontend});
+        received = find_flows(frontend);
+    }
+    ck_assert_ptr_nonnull(received);
+    copy_backends(&received->serving, serving, n);
+    write_backends(out, (enum family)frontend->family, &received->serving);
+    fclose(out);
+    vec_push(&flow_ops, text);
+    if (claimed)
+        return;
+    ck_assert_uint_eq(n, 0);
+    vec_free(&received->serving);
+    *received = flows.v[--flows.n];
+}
+
+/* Each op of use is a transition. */
+static void receive_use(frontend_vec *used, const struct frontend *thing, bool in_use)
+{
+    vec_each (used, it) {
+        if (memcmp(it, thing, sizeof(*thing)) == 0) {
+            ck_assert_msg(!in_use, "said to be used twice");
+            *it = used->v[--used->n];
+            return;
+        }
+    }
+    ck_assert_msg(in_use, "said to be unused twice");
+    vec_push(used, *thing);
+}
+
+static void on_cluster_ip(void *ctx, enum family family, const struct address *address, bool in_use)
+{
+    ck_assert_ptr_eq(ctx, &ops);
+    char text[ADDRESS_TEXT_SIZE];
+    struct frontend thing = {*address, 0, 0, (uint8_t)family};
+    receive_use(&cluster_ips, &thing, in_use);
+    vec_push(&use_ops,
+             xasprintf("%c%s", in_use ? '+' : '-', address_format(family, address, text)));
+}
+
+static void on_hairpin(void *ctx, enum family family, uint8_t protocol,
+                       const struct backend *backend, bool in_use)
+{
+    ck_assert_ptr_eq(ctx, &ops);
+    char text[FRONTEND_TEXT_SIZE];
+    struct frontend thing = {backend->address, backend->port, protocol, (uint8_t)family};
+    receive_use(&hairpins, &thing, in_use);
+    vec_push(&use_ops, xasprintf("%c%s", in_use ? '+' : '-', frontend_format(&thing, text)));
 }
 
 static void receive_check(const char *service_id, enum family family, uint16_t port, size_t count)
@@ -115,18 +265,27 @@ static int compare_texts(const void *a, const void *b)
 }
 
 /* The texts, sorted, with ", " between; they are forgotten. */
-static char *join(char **texts, size_t n)
+static char *join(text_vec *texts)
 {
     char *all = xstrdup("");
-    if (n)
-        qsort(texts, n, sizeof(*texts), compare_texts);
-    for (size_t i = 0; i < n; i++) {
-        char *longer = xasprintf("%s%s%s", all, i ? ", " : "", texts[i]);
+    if (texts->n)
+        qsort(texts->v, texts->n, sizeof(*texts->v), compare_texts);
+    for (size_t i = 0; i < texts->n; i++) {
+        char *longer = xasprintf("%s%s%s", all, i ? ", " : "", texts->v[i]);
         free(all);
-        free(texts[i]);
+        free(texts->v[i]);
         all = longer;
     }
+    vec_clear(texts);
     return all;
+}
+
+static void forget_texts(void)
+{
+    free(join(&ops));
+    free(join(&flow_ops));
+    free(join(&use_ops));
+    free(join(&lines));
 }
 
 /* ---------------------------------------------------------- set-up */
@@ -147,7 +306,8 @@ static void set_up(void)
 {
     services = service_cache_new(service_changed, NULL);
     slices = endpoint_slice_cache_new(endpoints_changed, NULL);
-    const struct policy_ops receiver = {on_set, on_remove, on_health_check, &ops};
+    const struct policy_ops receiver = {on_set,   on_remove,       on_cluster_ip, on_hairpin,
+                                        on_flows, on_health_check, &ops};
     policy = policy_new(services, slices, "here", &receiver);
     log_set_sink(on_line, NULL);
 }
@@ -158,13 +318,19 @@ static void tear_down(void)
     policy_free(policy);
     service_cache_free(services);
     endpoint_slice_cache_free(slices);
-    free(join(ops.v, ops.n));
+    forget_texts();
     vec_free(&ops);
-    free(join(lines.v, lines.n));
+    vec_free(&flow_ops);
+    vec_free(&use_ops);
     vec_free(&lines);
     vec_each (&state, it)
-        vec_free(&it->backends);
+        free_received(it);
     vec_free(&state);
+    vec_each (&flows, it)
+        vec_free(&it->serving);
+    vec_free(&flows);
+    vec_free(&cluster_ips);
+    vec_free(&hairpins);
     vec_each (&checks, it)
         free(it->service_id);
     vec_free(&checks);
@@ -172,24 +338,45 @@ static void tear_down(void)
 
 /* ---------------------------------------------------------- words */
 
+static void put(struct service *service)
+{
+    service_cache_put(services, service);
+}
+
 static void put_service(const char *id, const char *addresses, const char *ports)
 {
-    service_cache_put(services, make_service(id, addresses, ports));
+    put(make_service(id, addresses, ports));
 }
 
 /* One created at second @created. */
-static void put_created(const char *id, int64_t created, const char *addresses, const char *ports)
+static struct service *make_created(const char *id, int64_t created, const char *addresses,
+                                    const char *ports)
 {
     struct service *service = make_service(id, addresses, ports);
     service->created = created;
-    service_cache_put(services, service);
+    return service;
+}
+
+static void put_created(const char *id, int64_t created, const char *addresses, const char *ports)
+{
+    put(make_created(id, created, addresses, ports));
 }
 
 static void put_checked(const char *id, uint16_t port, const char *addresses, const char *ports)
 {
     struct service *service = make_service(id, addresses, ports);
     service->health_check_node_port = port;
-    service_cache_put(services, service);
+    put(service);
+}
+
+/* One with external IPs and load-balancer IPs too. */
+static struct service *make_reachable(const char *id, const char *addresses, const char *external,
+                                      const char *balanced, const char *ports)
+{
+    struct service *service = make_service(id, addresses, ports);
+    add_external_ips(service, external);
+    add_load_balancer_ips(service, balanced);
+    return service;
 }
 
 static void put_slice(const char *id, const char *service_id, const char *ports,
@@ -199,15 +386,51 @@ static void put_slice(const char *id, const char *service_id, const char *ports,
     endpoint_slice_cache_put(slices, make_slice(id, service_id, family, ports, endpoints));
 }
 
-/* Settling sends just these operations. */
+/* Node ports answer on just these addresses. */
+static void set_node_port_addresses(const char *words)
+{
+    VEC(struct address) addresses[FAMILY_COUNT] = {0};
+    each_word(words, word)
+    {
+        enum family family;
+        struct address address = make_address(word, &family);
+        vec_push(&addresses[family], address);
+    }
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        policy_set_node_port_addresses(policy, (enum family)i, addresses[i].v, addresses[i].n);
+        vec_free(&addresses[i]);
+    }
+}
+
+static void set_node_ip(const char *word)
+{
+    enum family family;
+    struct address address = make_address(word, &family);
+    policy_set_node_ip(policy, family, &address);
+}
+
+/* Settling sends just these operations on frontends. */
 static void expect_ops(const char *expected)
 {
     policy_settle(policy);
-    char *text = join(ops.v, ops.n);
-    vec_clear(&ops);
-    expect_text(text, expected);
+    expect_text(join(&ops), expected);
     policy_settle(policy);
     ck_assert_uint_eq(ops.n, 0);
+}
+
+static void expect_flows(const char *expected)
+{
+    policy_settle(policy);
+    expect_text(join(&flow_ops), expected);
+}
+
+/* Just these cluster IPs and hairpins begin (+) or end (-) to be used. */
+static void expect_uses(const char *expected)
+{
+    policy_settle(policy);
+    expect_text(join(&use_ops), expected);
+    policy_settle(policy);
+    ck_assert_uint_eq(use_ops.n, 0);
 }
 
 static void settle_health_checks(void)
@@ -219,18 +442,14 @@ static void settle_health_checks(void)
 static void expect_checks(const char *expected)
 {
     settle_health_checks();
-    char *text = join(ops.v, ops.n);
-    vec_clear(&ops);
-    expect_text(text, expected);
+    expect_text(join(&ops), expected);
     settle_health_checks();
     ck_assert_uint_eq(ops.n, 0);
 }
 
 static void expect_lines(const char *expected)
 {
-    char *text = join(lines.v, lines.n);
-    vec_clear(&lines);
-    expect_text(text, expected);
+    expect_text(join(&lines), expected);
 }
 
 /* ---------------------------------------------------------- plain values */
@@ -378,7 +597,7 @@ START_TEST(address_moves)
 }
 END_TEST
 
-START_TEST(skipped)
+START_TEST(skipped_services)
 {
     put_slice("a/s", "a/web", "http/TCP:8080", "10.0.0.1");
     struct service *service = make_service("a/web", "10.96.0.1", "http/TCP:80");
@@ -458,7 +677,7 @@ START_TEST(older_wins)
                  "older");
     /* The loser's endpoints change nothing, and nothing is said again. */
     put_slice("a/s1", "a/new", "http/TCP:80", "10.0.0.3");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.2:80");
+    expect_ops("");
     put_slice("a/s2", "b/old", "web/TCP:80", "10.0.0.4");
     expect_ops("10.96.0.1:80/TCP 10.0.0.4:80");
     expect_lines("");
@@ -529,6 +748,659 @@ START_TEST(partly_shared)
     service_cache_remove(services, "a/two");
     expect_ops("-10.96.0.1:53/TCP, -[fd00::2]:53/TCP, -[fd00::2]:80/TCP, 10.96.0.1:80/TCP "
                "10.0.0.1:80");
+}
+END_TEST
+
+/* One of them has no endpoints: it does not stand in the way of another, however old. */
+START_TEST(endpoints_before_age)
+{
+    put_slice("a/s2", "a/young", "http/TCP:80", "10.0.0.2");
+    put_created("a/old", 1, "10.96.0.1", "http/TCP:80");
+    put_created("a/young", 2, "10.96.0.1", "http/TCP:80");
+    expect_ops("10.96.0.1:80/TCP 10.0.0.2:80");
+    expect_lines("frontend=10.96.0.1:80/TCP of service=a/old is left to service=a/young, which has "
+                 "endpoints");
+    /* Some that cannot serve are none. */
+    put_slice("a/s1", "a/old", "http/TCP:80", "10.0.0.1=s 10.0.0.2=t");
+    expect_ops("");
+    /* Terminating ones are enough, and they need not be here. */
+    put_slice("a/s1", "a/old", "http/TCP:80", "10.0.0.1=st@there");
+    expect_ops("10.96.0.1:80/TCP 10.0.0.1:80");
+    expect_lines("frontend=10.96.0.1:80/TCP of service=a/young is left to service=a/old, which is "
+                 "older");
+    put_slice("a/s2", "a/young", "http/TCP:80", "");
+    expect_ops("10.96.0.1:80/TCP 10.0.0.1:80");
+    /* None has any: age decides. */
+    put_slice("a/s1", "a/old", "http/TCP:80", "");
+    expect_ops("10.96.0.1:80/TCP");
+    expect_lines("");
+    put_slice("a/s2", "a/young", "http/TCP:80", "10.0.0.2");
+    expect_ops("10.96.0.1:80/TCP 10.0.0.2:80");
+    expect_lines("frontend=10.96.0.1:80/TCP of service=a/old is left to service=a/young, which has "
+                 "endpoints");
+    /* Both change at once: who has it is decided by what both come to. */
+    put_slice("a/s2", "a/young", "http/TCP:80", "10.0.0.3");
+    put_slice("a/s1", "a/old", "http/TCP:80", "10.0.0.1");
+    expect_ops("10.96.0.1:80/TCP 10.0.0.1:80");
+    put_slice("a/s1", "a/old", "http/TCP:80", "");
+    put_slice("a/s2", "a/young", "http/TCP:80", "");
+    expect_ops("10.96.0.1:80/TCP");
+}
+END_TEST
+
+/* Cluster IP, external IP, load-balancer IP and node port: whatever it is to each of them. */
+START_TEST(conflicts_across_kinds)
+{
+    set_node_port_addresses("192.0.2.1");
+    put_slice("a/s1", "a/one", "http/TCP:80", "10.0.0.1");
+    put_slice("a/s2", "a/two", "http/TCP:80", "10.0.0.2");
+    put_slice("a/s3", "a/three", "http/TCP:80", "10.0.0.3");
+    put(make_reachable("a/three", "10.96.0.3", "192.0.2.1 10.96.0.1", "", "http/TCP:8080"));
+    put(make_reachable("a/two", "10.96.0.2", "", "192.0.2.1", "http/TCP:8080"));
+    ck_assert_uint_eq(policy_conflicts(policy), 1);
+    put(make_service("a/one", "10.96.0.1", "http/TCP:8080+8080"));
+    ck_assert_uint_eq(policy_conflicts(policy), 2);
+    expect_ops("10.96.0.1:8080/TCP 10.0.0.1:80, 10.96.0.2:8080/TCP 10.0.0.2:80, "
+               "10.96.0.3:8080/TCP 10.0.0.3:80, 192.0.2.1:8080/TCP ext 10.0.0.1:80");
+    set_node_port_addresses("192.0.2.2");
+    expect_ops("10.96.0.1:8080/TCP 10.0.0.1:80, 192.0.2.1:8080/TCP ext 10.0.0.3:80, "
+               "192.0.2.2:8080/TCP ext 10.0.0.1:80");
+    ck_assert_uint_eq(policy_conflicts(policy), 2);
+    service_cache_remove(services, "a/three");
+    ck_assert_uint_eq(policy_conflicts(policy), 0);
+    expect_ops("-10.96.0.3:8080/TCP, 10.96.0.1:8080/TCP 10.0.0.1:80, "
+               "192.0.2.1:8080/TCP ext 10.0.0.2:80");
+    service_cache_remove(services, "a/two");
+    service_cache_remove(services, "a/one");
+    expect_ops("-10.96.0.1:8080/TCP, -10.96.0.2:8080/TCP, -192.0.2.1:8080/TCP, "
+               "-192.0.2.2:8080/TCP");
+    ck_assert_uint_eq(policy_conflicts(policy), 0);
+}
+END_TEST
+
+START_TEST(conflicts_in_one_service)
+{
+    set_node_port_addresses("192.0.2.1");
+    put_slice("a/s", "a/web", "http/TCP:80 web/TCP:81", "10.0.0.1");
+    put_service("a/web", "10.96.0.1", "http/TCP:80+30080 web/TCP:81+30080");
+    expect_ops("10.96.0.1:80/TCP 10.0.0.1:80, 10.96.0.1:81/TCP 10.0.0.1:81, "
+               "192.0.2.1:30080/TCP ext 10.0.0.1:80");
+    ck_assert_uint_eq(policy_conflicts(policy), 1);
+    expect_lines("frontend=192.0.2.1:30080/TCP of service=a/web is left to service=a/web, which "
+                 "has it for a port before");
+    put_service("a/web", "10.96.0.1", "web/TCP:81+30080 http/TCP:80+30080");
+    expect_ops("10.96.0.1:80/TCP 10.0.0.1:80, 10.96.0.1:81/TCP 10.0.0.1:81, "
+               "192.0.2.1:30080/TCP ext 10.0.0.1:81");
+    put_slice("a/s", "a/web", "http/TCP:80", "10.0.0.1");
+    expect_ops("10.96.0.1:81/TCP, 192.0.2.1:30080/TCP ext 10.0.0.1:80");
+    put_service("a/web", "10.96.0.1", "web/TCP:81+30080");
+    expect_ops("-10.96.0.1:80/TCP, 10.96.0.1:81/TCP, 192.0.2.1:30080/TCP ext");
+    ck_assert_uint_eq(policy_conflicts(policy), 0);
+}
+END_TEST
+
+/* Each loser is said once for each winner, whatever else happens. */
+START_TEST(losers_are_said_once)
+{
+    put_created("a/one", 1, "10.96.0.1", "http/TCP:80");
+    put_created("a/two", 2, "10.96.0.1", "http/TCP:80");
+    policy_settle(policy);
+    expect_lines("frontend=10.96.0.1:80/TCP of service=a/two is left to service=a/one, which is "
+                 "older");
+    struct service *changed = make_created("a/two", 2, "10.96.0.1", "http/TCP:80");
+    changed->affinity_timeout = 5;
+    put(changed);
+    put(make_reachable("a/one", "10.96.0.1", "203.0.113.1", "", "http/TCP:80 dns/UDP:53"));
+    put_slice("a/s", "a/one", "http/TCP:80", "10.0.0.1");
+    policy_settle(policy);
+    expect_lines("");
+    put_created("a/three", 3, "10.96.0.1", "http/TCP:80");
+    policy_settle(policy);
+    expect_lines("frontend=10.96.0.1:80/TCP of service=a/three is left to service=a/one, which has "
+                 "endpoints");
+    service_cache_remove(services, "a/one");
+    policy_settle(policy);
+    expect_lines("frontend=10.96.0.1:80/TCP of service=a/three is left to service=a/two, which is "
+                 "older");
+    ck_assert_uint_eq(policy_conflicts(policy), 1);
+}
+END_TEST
+
+/* ---------------------------------------------------------- external addresses and node ports */
+
+/* Every way in to one service port, for each pair of policies (spec 3.4). */
+static const struct {
+    bool external_local, internal_local;
+    const char *endpoints, *cluster_ip, *others;
+} decisions[] = {
+    {false, false, "", "", ""},
+    {false, false, "10.0.0.1=s@here", "", ""},
+    {false, false, "10.0.0.1@here 10.0.0.2@far", " 10.0.0.1:80 10.0.0.2:80",
+     " 10.0.0.1:80 10.0.0.2:80"},
+    {false, false, "10.0.0.1=st@here 10.0.0.2@far", " 10.0.0.2:80", " 10.0.0.2:80"},
+    {false, true, "", " |", ""},
+    {false, true, "10.0.0.1@here 10.0.0.2@far", " | 10.0.0.1:80", " 10.0.0.1:80 10.0.0.2:80"},
+    {false, true, "10.0.0.1=st@here 10.0.0.2@far", " | 10.0.0.1:80", " 10.0.0.2:80"},
+    {false, true, "10.0.0.1=t@here 10.0.0.2@far", " | dropped", " 10.0.0.2:80"},
+    {false, true, "10.0.0.1=t@here 10.0.0.2=st@far", " | dropped", " 10.0.0.2:80"},
+    {true, false, "", "", " |"},
+    {true, false, "10.0.0.1@here 10.0.0.2@far", " 10.0.0.1:80 10.0.0.2:80",
+     " 10.0.0.1:80 10.0.0.2:80 | 10.0.0.1:80"},
+    {true, false, "10.0.0.1=st@here 10.0.0.2@far", " 10.0.0.2:80", " 10.0.0.2:80 | 10.0.0.1:80"},
+    {true, false, "10.0.0.2=st@far", " 10.0.0.2:80", " 10.0.0.2:80 | dropped"},
+    {true, false, "10.0.0.2", " 10.0.0.2:80", " 10.0.0.2:80 | dropped"},
+    {true, false, "10.0.0.2=s@here", "", " |"},
+    {true, true, "", " |", " |"},
+    {true, true, "10.0.0.1@here 10.0.0.2@far", " | 10.0.0.1:80",
+     " 10.0.0.1:80 10.0.0.2:80 | 10.0.0.1:80"},
+    {true, true, "10.0.0.2@far", " | dropped", " 10.0.0.2:80 | dropped"},
+};
+
+START_TEST(traffic_policies)
+{
+    set_node_port_addresses("192.0.2.1 192.0.2.2");
+    struct service *service =
+        make_reachable("a/web", "10.96.0.1", "198.51.100.1", "203.0.113.1", "http/TCP:8080+30080");
+    service->external_local = decisions[_i].external_local;
+    service->internal_local = decisions[_i].internal_local;
+    put(service);
+    put_slice("a/s", "a/web", "http/TCP:80", decisions[_i].endpoints);
+    const char *others = decisions[_i].others;
+    char *expected =
+        xasprintf("10.96.0.1:8080/TCP%s, 192.0.2.1:30080/TCP ext%s, 192.0.2.2:30080/TCP ext%s, "
+                  "198.51.100.1:8080/TCP ext%s, 203.0.113.1:8080/TCP ext%s",
+                  decisions[_i].cluster_ip, others, others, others, others);
+    expect_ops(expected);
+    free(expected);
+}
+END_TEST
+
+START_TEST(policy_changes)
+{
+    put_slice("a/s", "a/web", "http/TCP:80", "10.0.0.1@here 10.0.0.2@far");
+    put(make_reachable("a/web", "10.96.0.1", "", "203.0.113.1", "http/TCP:80"));
+    expect_ops("10.96.0.1:80/TCP 10.0.0.1:80 10.0.0.2:80, "
+               "203.0.113.1:80/TCP ext 10.0.0.1:80 10.0.0.2:80");
+    struct service *service =
+        make_reachable("a/web", "10.96.0.1", "", "203.0.113.1", "http/TCP:80");
+    service->external_local = true;
+    put(service);
+    expect_ops("10.96.0.1:80/TCP 10.0.0.1:80 10.0.0.2:80, "
+               "203.0.113.1:80/TCP ext 10.0.0.1:80 10.0.0.2:80 | 10.0.0.1:80");
+    put(make_reachable("a/web", "10.96.0.1", "203.0.113.9", "", "http/TCP:80"));
+    expect_ops("-203.0.113.1:80/TCP, 10.96.0.1:80/TCP 10.0.0.1:80 10.0.0.2:80, "
+               "203.0.113.9:80/TCP ext 10.0.0.1:80 10.0.0.2:80");
+}
+END_TEST
+
+/* An address of a family without a cluster IP is not looked at. */
+START_TEST(addresses_by_family)
+{
+    set_node_port_addresses("192.0.2.1 2001:db8::1");
+    put_slice("a/s4", "a/web", "http/TCP:8080", "10.0.0.1");
+    put_slice("a/s6", "a/web", "http/TCP:8080", "fd00:1::1");
+    put(make_reachable("a/web", "10.96.0.1", "198.51.100.1 2001:db8::9", "203.0.113.1 2001:db8::8",
+                       "http/TCP:80+30080"));
+    expect_ops("10.96.0.1:80/TCP 10.0.0.1:8080, 192.0.2.1:30080/TCP ext 10.0.0.1:8080, "
+               "198.51.100.1:80/TCP ext 10.0.0.1:8080, 203.0.113.1:80/TCP ext 10.0.0.1:8080");
+    put(make_reachable("a/web", "fd00::1", "198.51.100.1 2001:db8::9", "203.0.113.1 2001:db8::8",
+                       "http/TCP:80+30080"));
+    expect_ops("-10.96.0.1:80/TCP, -192.0.2.1:30080/TCP, -198.51.100.1:80/TCP, "
+               "-203.0.113.1:80/TCP, [2001:db8::1]:30080/TCP ext fd00:1::1:8080, "
+               "[2001:db8::8]:80/TCP ext fd00:1::1:8080, [2001:db8::9]:80/TCP ext fd00:1::1:8080, "
+               "[fd00::1]:80/TCP fd00:1::1:8080");
+    struct service *skipped = make_reachable("a/web", "fd00::1", "2001:db8::9", "", "http/TCP:80");
+    skipped->skipped = true;
+    put(skipped);
+    expect_ops("-[2001:db8::1]:30080/TCP, -[2001:db8::8]:80/TCP, -[2001:db8::9]:80/TCP, "
+               "-[fd00::1]:80/TCP");
+}
+END_TEST
+
+/* One address several times in one Service is one frontend; the cluster IP's way wins. */
+START_TEST(one_address_in_several_places)
+{
+    set_node_port_addresses("10.96.0.1 203.0.113.1 203.0.113.1");
+    put_slice("a/s", "a/web", "http/TCP:80", "10.0.0.1@here 10.0.0.2@far");
+    struct service *service =
+        make_reachable("a/web", "10.96.0.1", "10.96.0.1 203.0.113.1 203.0.113.1",
+                       "203.0.113.1 10.96.0.1", "http/TCP:80+80");
+    service->external_local = true;
+    put(service);
+    expect_ops("10.96.0.1:80/TCP 10.0.0.1:80 10.0.0.2:80, "
+               "203.0.113.1:80/TCP ext 10.0.0.1:80 10.0.0.2:80 | 10.0.0.1:80");
+    ck_assert_uint_eq(policy_conflicts(policy), 0);
+    expect_lines("");
+    /* One after the other goes; the frontend stays until the last. */
+    put(make_reachable("a/web", "10.96.0.1", "203.0.113.1", "", "http/TCP:80+80"));
+    expect_ops("10.96.0.1:80/TCP 10.0.0.1:80 10.0.0.2:80, "
+               "203.0.113.1:80/TCP ext 10.0.0.1:80 10.0.0.2:80");
+    put(make_reachable("a/web", "10.96.0.9", "", "", "http/TCP:80+80"));
+    expect_ops("10.96.0.1:80/TCP ext 10.0.0.1:80 10.0.0.2:80, "
+               "10.96.0.9:80/TCP 10.0.0.1:80 10.0.0.2:80, "
+               "203.0.113.1:80/TCP ext 10.0.0.1:80 10.0.0.2:80");
+    set_node_port_addresses("203.0.113.1");
+    expect_ops("-10.96.0.1:80/TCP, 10.96.0.9:80/TCP 10.0.0.1:80 10.0.0.2:80, "
+               "203.0.113.1:80/TCP ext 10.0.0.1:80 10.0.0.2:80");
+    put(make_reachable("a/web", "10.96.0.9", "", "", "http/TCP:80"));
+    expect_ops("-203.0.113.1:80/TCP, 10.96.0.9:80/TCP 10.0.0.1:80 10.0.0.2:80");
+}
+END_TEST
+
+START_TEST(node_port_addresses_change)
+{
+    put_slice("a/s", "a/web", "http/TCP:8080 dns/UDP:53", "10.0.0.1");
+    put_slice("a/s6", "a/web", "http/TCP:8080", "fd00:1::1");
+    put_service("a/web", "10.96.0.1 fd00::1", "http/TCP:80+30080 dns/UDP:53");
+    put_service("a/other", "10.96.0.2", "http/TCP:80");
+    policy_settle(policy);
+    forget_texts();
+    /* Only the service port with a node port is decided again. */
+    set_node_port_addresses("192.0.2.1");
+    expect_ops("10.96.0.1:80/TCP 10.0.0.1:8080, 192.0.2.1:30080/TCP ext 10.0.0.1:8080");
+    set_node_port_addresses("192.0.2.1");
+    expect_ops("");
+    set_node_port_addresses("192.0.2.2 192.0.2.1 2001:db8::1");
+    expect_ops("10.96.0.1:80/TCP 10.0.0.1:8080, 192.0.2.1:30080/TCP ext 10.0.0.1:8080, "
+               "192.0.2.2:30080/TCP ext 10.0.0.1:8080, "
+               "[2001:db8::1]:30080/TCP ext fd00:1::1:8080, [fd00::1]:80/TCP fd00:1::1:8080");
+    set_node_port_addresses("192.0.2.3");
+    expect_ops("-192.0.2.1:30080/TCP, -192.0.2.2:30080/TCP, -[2001:db8::1]:30080/TCP, "
+               "10.96.0.1:80/TCP 10.0.0.1:8080, 192.0.2.3:30080/TCP ext 10.0.0.1:8080, "
+               "[fd00::1]:80/TCP fd00:1::1:8080");
+    /* The node port moves, goes, comes back. */
+    put_service("a/web", "10.96.0.1", "http/TCP:80+30081 dns/UDP:53");
+    expect_ops(
+        "-192.0.2.3:30080/TCP, -[fd00::1]:53/UDP, -[fd00::1]:80/TCP, 10.96.0.1:53/UDP 10.0.0.1:53, "
+        "10.96.0.1:80/TCP 10.0.0.1:8080, 192.0.2.3:30081/TCP ext 10.0.0.1:8080");
+    put_service("a/web", "10.96.0.1", "http/TCP:80");
+    expect_ops("-10.96.0.1:53/UDP, -192.0.2.3:30081/TCP, 10.96.0.1:80/TCP 10.0.0.1:8080");
+    set_node_port_addresses("192.0.2.4");
+    expect_ops("");
+    put_service("a/web", "10.96.0.1", "http/TCP:80+30080");
+    expect_ops("10.96.0.1:80/TCP 10.0.0.1:8080, 192.0.2.4:30080/TCP ext 10.0.0.1:8080");
+    set_node_port_addresses("");
+    expect_ops("-192.0.2.4:30080/TCP, 10.96.0.1:80/TCP 10.0.0.1:8080");
+    service_cache_remove(services, "a/web");
+    set_node_port_addresses("192.0.2.4");
+    expect_ops("-10.96.0.1:80/TCP");
+}
+END_TEST
+
+/* ---------------------------------------------------------- source ranges */
+
+static struct service *make_guarded(const char *ranges)
+{
+    struct service *service =
+        make_reachable("a/web", "10.96.0.1 fd00::1", "198.51.100.1 203.0.113.2",
+                       "203.0.113.1 203.0.113.2", "http/TCP:80+30080");
+    add_load_balancer_ips(service, "2001:db8::1");
+    add_source_ranges(service, ranges);
+    return service;
+}
+
+/* Only load-balancer IPs are guarded, an address that is an external IP too among them. */
+START_TEST(source_ranges)
+{
+    set_node_port_addresses("192.0.2.1");
+    put(make_guarded("10.1.0.0/16 10.0.0.0/16 192.0.2.7/32"));
+    expect_ops("10.96.0.1:80/TCP, 192.0.2.1:30080/TCP ext, 198.51.100.1:80/TCP ext, "
+               "203.0.113.1:80/TCP ext from 10.0.0.0-10.1.255.255 192.0.2.7-192.0.2.7, "
+               "203.0.113.2:80/TCP ext from 10.0.0.0-10.1.255.255 192.0.2.7-192.0.2.7, "
+               "[2001:db8::1]:80/TCP ext, [fd00::1]:80/TCP");
+    put(make_guarded("fd00:1::/64"));
+    expect_ops("10.96.0.1:80/TCP, 192.0.2.1:30080/TCP ext, 198.51.100.1:80/TCP ext, "
+               "203.0.113.1:80/TCP ext, 203.0.113.2:80/TCP ext, "
+               "[2001:db8::1]:80/TCP ext from fd00:1::-fd00:1::ffff:ffff:ffff:ffff, "
+               "[fd00::1]:80/TCP");
+    put(make_guarded(""));
+    expect_ops("10.96.0.1:80/TCP, 192.0.2.1:30080/TCP ext, 198.51.100.1:80/TCP ext, "
+               "203.0.113.1:80/TCP ext, 203.0.113.2:80/TCP ext, [2001:db8::1]:80/TCP ext, "
+               "[fd00::1]:80/TCP");
+}
+END_TEST
+
+/* The same door under another name stays guarded: the cluster IP, a node port. */
+START_TEST(guarded_whatever_else_it_is)
+{
+    set_node_port_addresses("203.0.113.1");
+    struct service *service =
+        make_reachable("a/web", "10.96.0.1", "", "10.96.0.1 203.0.113.1", "http/TCP:80+80");
+    add_source_ranges(service, "10.0.0.0/8");
+    put(service);
+    expect_ops("10.96.0.1:80/TCP from 10.0.0.0-10.255.255.255, "
+               "203.0.113.1:80/TCP ext from 10.0.0.0-10.255.255.255");
+}
+END_TEST
+
+/* A range that holds the node's own address lets the Service's load-balancer IPs in. */
+START_TEST(source_ranges_with_the_node)
+{
+    struct service *service = make_reachable("a/web", "10.96.0.1", "198.51.100.1",
+                                             "203.0.113.1 203.0.113.2 10.2.0.0", "http/TCP:80");
+    add_source_ranges(service, "10.0.0.0/16 10.1.0.0/16 192.0.2.0/24");
+    put(service);
+    put_service("a/other", "10.96.0.2", "http/TCP:80");
+    static const char without[] =
+        "10.2.0.0:80/TCP ext from 10.0.0.0-10.1.255.255 192.0.2.0-192.0.2.255, 10.96.0.1:80/TCP, "
+        "198.51.100.1:80/TCP ext, "
+        "203.0.113.1:80/TCP ext from 10.0.0.0-10.1.255.255 192.0.2.0-192.0.2.255, "
+        "203.0.113.2:80/TCP ext from 10.0.0.0-10.1.255.255 192.0.2.0-192.0.2.255";
+    static const char with[] =
+        "10.2.0.0:80/TCP ext from 10.0.0.0-10.2.0.0 192.0.2.0-192.0.2.255 "
+        "203.0.113.1-203.0.113.2, 10.96.0.1:80/TCP, 198.51.100.1:80/TCP ext, "
+        "203.0.113.1:80/TCP ext from 10.0.0.0-10.2.0.0 192.0.2.0-192.0.2.255 "
+        "203.0.113.1-203.0.113.2, 203.0.113.2:80/TCP ext from 10.0.0.0-10.2.0.0 "
+        "192.0.2.0-192.0.2.255 203.0.113.1-203.0.113.2";
+    policy_settle(policy);
+    forget_texts();
+    set_node_ip("192.0.3.7");
+    expect_ops(without);
+    set_node_ip("192.0.2.7");
+    expect_ops(with);
+    set_node_ip("192.0.2.7");
+    expect_ops("");
+    set_node_ip("2001:db8::7"); /* of the other family */
+    expect_ops("");
+    policy_set_node_ip(policy, V4, NULL);
+    expect_ops(without);
+    policy_set_node_ip(policy, V4, NULL);
+    expect_ops("");
+    /* It is gone from the list of those that a new address concerns. */
+    put(make_reachable("a/web", "10.96.0.1", "", "203.0.113.1", "http/TCP:80"));
+    policy_settle(policy);
+    forget_texts();
+    set_node_ip("192.0.2.7");
+    expect_ops("");
+}
+END_TEST
+
+/* ---------------------------------------------------------- affinity */
+
+static uint32_t group_of(const char *address, uint16_t port)
+{
+    enum family family;
+    struct frontend frontend = {make_address(address, &family), port, 6, 0};
+    frontend.family = (uint8_t)family;
+    struct received *received = find_received(&frontend);
+    ck_assert_msg(received != NULL, "%s", address);
+    return received->route.affinity_group;
+}
+
+static struct service *make_sticky(const char *addresses, const char *ports, uint32_t timeout)
+{
+    struct service *service = make_reachable("a/web", addresses, "203.0.113.1", "", ports);
+    service->affinity_timeout = timeout;
+    return service;
+}
+
+/* A group of frontends is a service port; it stays as long as that does. */
+START_TEST(affinity_groups)
+{
+    put(make_sticky("10.96.0.1 fd00::1", "http/TCP:80 web/TCP:81", 5));
+    put_service("a/other", "10.96.0.2", "http/TCP:80");
+    expect_ops("10.96.0.1:80/TCP sticky=5, 10.96.0.1:81/TCP sticky=5, 10.96.0.2:80/TCP, "
+               "203.0.113.1:80/TCP ext sticky=5, 203.0.113.1:81/TCP ext sticky=5, "
+               "[fd00::1]:80/TCP sticky=5, [fd00::1]:81/TCP sticky=5");
+    uint32_t http = group_of("10.96.0.1", 80), web = group_of("10.96.0.1", 81);
+    uint32_t http6 = group_of("fd00::1", 80), other = group_of("10.96.0.2", 80);
+    ck_assert_uint_eq(group_of("203.0.113.1", 80), http);
+    ck_assert_uint_eq(group_of("203.0.113.1", 81), web);
+    const uint32_t all[] = {http, web, http6, other, group_of("fd00::1", 81)};
+    for (int i = 0; i < 5; i++)
+        for (int j = 0; j < i; j++)
+            ck_assert_uint_ne(all[i], all[j]);
+    /* Everything but name and protocol may change. */
+    put_slice("a/s", "a/web", "http/TCP:80", "10.0.0.1");
+    put(make_sticky("10.96.0.9 fd00::1", "web/TCP:82 http/TCP:80+30080", 7));
+    expect_ops("-10.96.0.1:80/TCP, -10.96.0.1:81/TCP, -203.0.113.1:81/TCP, -[fd00::1]:81/TCP, "
+               "10.96.0.9:80/TCP 10.0.0.1:80 sticky=7, 10.96.0.9:82/TCP sticky=7, "
+               "203.0.113.1:80/TCP ext 10.0.0.1:80 sticky=7, 203.0.113.1:82/TCP ext sticky=7, "
+               "[fd00::1]:80/TCP sticky=7, [fd00::1]:82/TCP sticky=7");
+    ck_assert_uint_eq(group_of("10.96.0.9", 80), http);
+    ck_assert_uint_eq(group_of("203.0.113.1", 80), http);
+    ck_assert_uint_eq(group_of("10.96.0.9", 82), web);
+    ck_assert_uint_eq(group_of("fd00::1", 80), http6);
+    /* A new service port is another one. */
+    put(make_sticky("10.96.0.9", "new/TCP:80", 7));
+    policy_settle(policy);
+    ck_assert_uint_ne(group_of("10.96.0.9", 80), http);
+    ck_assert_uint_ne(group_of("10.96.0.9", 80), web);
+}
+END_TEST
+
+/* ---------------------------------------------------------- the zone */
+
+START_TEST(zone_changes)
+{
+    put_slice("a/s1", "a/web", "http/TCP:80", "10.0.0.1^z1 10.0.0.2^z2");
+    put_slice("a/s2", "a/plain", "http/TCP:80", "10.0.0.3");
+    put_service("a/web", "10.96.0.1", "http/TCP:80");
+    put_service("a/plain", "10.96.0.2", "http/TCP:80");
+    put_service("a/none", "10.96.0.3", "http/TCP:80");
+    expect_ops("10.96.0.1:80/TCP 10.0.0.1:80 10.0.0.2:80, 10.96.0.2:80/TCP 10.0.0.3:80, "
+               "10.96.0.3:80/TCP");
+    policy_set_zone(policy, NULL);
+    expect_ops("");
+    policy_set_zone(policy, "z2");
+    expect_ops("10.96.0.1:80/TCP 10.0.0.2:80, 10.96.0.2:80/TCP 10.0.0.3:80");
+    policy_set_zone(policy, "z2");
+    expect_ops("");
+    put_slice("a/s1", "a/web", "http/TCP:80", "10.0.0.1^z1 10.0.0.2^z1 10.0.0.4^z2");
+    expect_ops("10.96.0.1:80/TCP 10.0.0.4:80");
+    policy_set_zone(policy, "z1");
+    expect_ops("10.96.0.1:80/TCP 10.0.0.1:80 10.0.0.2:80, 10.96.0.2:80/TCP 10.0.0.3:80");
+    policy_set_zone(policy, NULL);
+    expect_ops("10.96.0.1:80/TCP 10.0.0.1:80 10.0.0.2:80 10.0.0.4:80, "
+               "10.96.0.2:80/TCP 10.0.0.3:80");
+    /* Hints for this node go before. */
+    policy_set_zone(policy, "z1");
+    put_slice("a/s1", "a/web", "http/TCP:80", "10.0.0.1~far^z1 10.0.0.2~here^z2");
+    expect_ops("10.96.0.1:80/TCP 10.0.0.2:80, 10.96.0.2:80/TCP 10.0.0.3:80");
+}
+END_TEST
+
+/* ---------------------------------------------------------- cluster IPs and hairpins */
+
+START_TEST(cluster_ips_in_use)
+{
+    put_service("a/web", "10.96.0.1 fd00::1", "http/TCP:80");
+    expect_uses("+10.96.0.1, +fd00::1");
+    put_slice("a/s", "a/web", "http/TCP:80", "10.0.0.1");
+    expect_uses("");
+    put_service("a/two", "10.96.0.1", "");
+    expect_uses("");
+    put_service("a/web", "fd00::1", "http/TCP:80");
+    expect_uses("");
+    put_service("a/two", "10.96.0.2", "");
+    expect_uses("+10.96.0.2, -10.96.0.1");
+    struct service *skipped = make_service("a/two", "10.96.0.2", "http/TCP:80");
+    skipped->skipped = true;
+    put(skipped);
+    expect_uses("-10.96.0.2");
+    /* Gone and back between two looks: nothing happened. */
+    service_cache_remove(services, "a/web");
+    put_service("a/web", "fd00::1", "http/TCP:81");
+    expect_uses("");
+    put_service("a/three", "10.96.0.3", "http/TCP:80");
+    service_cache_remove(services, "a/three");
+    service_cache_remove(services, "a/two");
+    expect_uses("");
+    /* External addresses are none. */
+    put(make_reachable("a/web", "fd00::1", "2001:db8::1", "2001:db8::2", "http/TCP:80"));
+    expect_uses("");
+    service_cache_remove(services, "a/web");
+    expect_uses("-fd00::1");
+}
+END_TEST
+
+/* Which endpoints on this node may be sent a connection by which policies (spec 3.2, 4.5). */
+static const struct {
+    bool external_local, internal_local, external_ip, node_port;
+    const char *endpoints, *hairpins;
+} reachable[] = {
+    {false, false, false, false, "10.0.0.1@here 10.0.0.2@far 10.0.0.3", "+10.0.0.1:80/TCP"},
+    {false, false, false, false, "10.0.0.1=st@here 10.0.0.2=st", "+10.0.0.1:80/TCP"},
+    {false, false, false, false, "10.0.0.1=st@here 10.0.0.2@far", ""},
+    {false, false, false, false, "10.0.0.1=s@here 10.0.0.2@here", "+10.0.0.2:80/TCP"},
+    {false, false, false, false, "10.0.0.1@here~far 10.0.0.2@far~here", ""},
+    /* The Local set comes in with either policy, the external one only if there is a way in. */
+    {false, true, false, false, "10.0.0.1=st@here 10.0.0.2@far", "+10.0.0.1:80/TCP"},
+    {false, true, false, false, "10.0.0.1@here~far 10.0.0.2@far~here", "+10.0.0.1:80/TCP"},
+    {true, false, false, false, "10.0.0.1=st@here 10.0.0.2@far", ""},
+    {true, false, true, false, "10.0.0.1=st@here 10.0.0.2@far", "+10.0.0.1:80/TCP"},
+    {true, false, false, true, "10.0.0.1=st@here 10.0.0.2@far", "+10.0.0.1:80/TCP"},
+    {false, false, true, true, "10.0.0.1=st@here 10.0.0.2@far", ""},
+    /* Both sets together. */
+    {true, true, true, true, "10.0.0.1@here~far 10.0.0.2@here~here 10.0.0.3=s@here",
+     "+10.0.0.1:80/TCP, +10.0.0.2:80/TCP"},
+};
+
+START_TEST(hairpin_sets)
+{
+    struct service *service =
+        make_reachable("a/web", "10.96.0.1", reachable[_i].external_ip ? "203.0.113.1" : "", "",
+                       reachable[_i].node_port ? "http/TCP:80+30080" : "http/TCP:80");
+    service->external_local = reachable[_i].external_local;
+    service->internal_local = reachable[_i].internal_local;
+    put(service);
+    expect_uses("+10.96.0.1");
+    put_slice("a/s", "a/web", "http/TCP:80", reachable[_i].endpoints);
+    expect_uses(reachable[_i].hairpins);
+}
+END_TEST
+
+START_TEST(hairpins_in_use)
+{
+    put_slice("a/s1", "a/one", "http/TCP:80 dns/UDP:80", "10.0.0.1@here 10.0.0.2@here");
+    put_slice("a/s2", "a/two", "http/TCP:80", "10.0.0.1@here");
+    put_service("a/one", "10.96.0.1", "http/TCP:80 dns/UDP:53");
+    put_service("a/two", "10.96.0.2", "http/TCP:80");
+    expect_uses("+10.0.0.1:80/TCP, +10.0.0.1:80/UDP, +10.0.0.2:80/TCP, +10.0.0.2:80/UDP, "
+                "+10.96.0.1, +10.96.0.2");
+    /* Still used by the other Service. */
+    put_slice("a/s1", "a/one", "http/TCP:80 dns/UDP:80", "10.0.0.2@here 10.0.0.3@here");
+    expect_uses("+10.0.0.3:80/TCP, +10.0.0.3:80/UDP, -10.0.0.1:80/UDP");
+    service_cache_remove(services, "a/two");
+    expect_uses("-10.0.0.1:80/TCP, -10.96.0.2");
+    /* It moves from one service port to another: it is used all the time. */
+    put_slice("a/s1", "a/one", "http/TCP:80", "10.0.0.2@here");
+    put_slice("a/s2", "a/two", "http/TCP:80", "10.0.0.3@here");
+    put_service("a/two", "10.96.0.2", "http/TCP:80");
+    expect_uses("+10.96.0.2, -10.0.0.2:80/UDP, -10.0.0.3:80/UDP");
+    /* Even a Service without a frontend of its own counts; a skipped one does not. */
+    put_service("a/two", "10.96.0.1", "http/TCP:80");
+    expect_uses("-10.96.0.2");
+    put_service("a/one", "10.96.0.1", "dns/UDP:53");
+    expect_uses("-10.0.0.2:80/TCP");
+    struct service *skipped = make_service("a/two", "10.96.0.1", "http/TCP:80");
+    skipped->skipped = true;
+    put(skipped);
+    expect_uses("-10.0.0.3:80/TCP");
+    /* Gone before anyone looked. */
+    put_service("a/two", "10.96.0.1", "http/TCP:80");
+    service_cache_remove(services, "a/two");
+    expect_uses("");
+    service_cache_remove(services, "a/one");
+    expect_uses("-10.96.0.1");
+}
+END_TEST
+
+START_TEST(hairpins_of_a_loser)
+{
+    put_slice("a/s1", "a/one", "http/TCP:80", "10.0.0.1@here");
+    put_slice("a/s2", "a/two", "http/TCP:80", "10.0.0.2@here");
+    put_service("a/one", "10.96.0.1", "http/TCP:80");
+    put_service("a/two", "10.96.0.1", "http/TCP:80");
+    expect_uses("+10.0.0.1:80/TCP, +10.0.0.2:80/TCP, +10.96.0.1");
+}
+END_TEST
+
+/* ---------------------------------------------------------- flows */
+
+START_TEST(flows_follow_serving_endpoints)
+{
+    set_node_port_addresses("192.0.2.1");
+    put(make_reachable("a/dns", "10.96.0.1", "198.51.100.1", "203.0.113.1",
+                       "dns/UDP:53+30053 dns/TCP:53"));
+    expect_flows("10.96.0.1:53/UDP, 192.0.2.1:30053/UDP, 198.51.100.1:53/UDP, 203.0.113.1:53/UDP");
+    put_slice("a/s", "a/dns", "dns/UDP:5353 dns/TCP:5353", "10.0.0.2 10.0.0.1");
+    expect_flows("10.96.0.1:53/UDP 10.0.0.1:5353 10.0.0.2:5353, "
+                 "192.0.2.1:30053/UDP 10.0.0.1:5353 10.0.0.2:5353, "
+                 "198.51.100.1:53/UDP 10.0.0.1:5353 10.0.0.2:5353, "
+                 "203.0.113.1:53/UDP 10.0.0.1:5353 10.0.0.2:5353");
+    /* Ready, terminating, node, hints and policies do not matter; serving does. */
+    put_slice("a/s", "a/dns", "dns/UDP:5353", "10.0.0.2=s@far 10.0.0.1=st@here~far");
+    expect_flows("");
+    struct service *service =
+        make_reachable("a/dns", "10.96.0.1", "198.51.100.1", "203.0.113.1", "dns/UDP:53+30053");
+    service->external_local = service->internal_local = true;
+    put(service);
+    expect_flows("");
+    put_slice("a/s", "a/dns", "dns/UDP:5353", "10.0.0.2=r 10.0.0.1=st 10.0.0.3=t 10.0.0.4=-");
+    expect_flows("10.96.0.1:53/UDP 10.0.0.1:5353, 192.0.2.1:30053/UDP 10.0.0.1:5353, "
+                 "198.51.100.1:53/UDP 10.0.0.1:5353, 203.0.113.1:53/UDP 10.0.0.1:5353");
+    /* Only a new frontend is told of what the others know. */
+    put(make_reachable("a/dns", "10.96.0.1", "198.51.100.2", "", "dns/UDP:53"));
+    expect_flows("-192.0.2.1:30053/UDP, -198.51.100.1:53/UDP, -203.0.113.1:53/UDP, "
+                 "198.51.100.2:53/UDP 10.0.0.1:5353");
+    endpoint_slice_cache_remove(slices, "a/s");
+    expect_flows("10.96.0.1:53/UDP, 198.51.100.2:53/UDP");
+    service_cache_remove(services, "a/dns");
+    expect_flows("-10.96.0.1:53/UDP, -198.51.100.2:53/UDP");
+    /* Never told of: nothing to take back. */
+    put_service("a/dns", "10.96.0.1", "dns/UDP:53");
+    service_cache_remove(services, "a/dns");
+    expect_flows("");
+}
+END_TEST
+
+START_TEST(flows_follow_the_winner)
+{
+    put_slice("a/s1", "a/one", "dns/UDP:53", "10.0.0.1");
+    put_slice("a/s2", "a/two", "dns/UDP:53", "10.0.0.2");
+    put_created("a/two", 2, "10.96.0.1", "dns/UDP:53");
+    expect_flows("10.96.0.1:53/UDP 10.0.0.2:53");
+    put_created("a/one", 1, "10.96.0.1", "dns/UDP:53");
+    expect_flows("10.96.0.1:53/UDP 10.0.0.1:53");
+    put_slice("a/s2", "a/two", "dns/UDP:53", "10.0.0.3");
+    expect_flows("");
+    /* No ready one and none that terminates: the other Service has the frontend now. */
+    put_slice("a/s1", "a/one", "dns/UDP:53", "10.0.0.1=s");
+    expect_flows("10.96.0.1:53/UDP 10.0.0.3:53");
+    put_slice("a/s2", "a/two", "dns/UDP:53", "");
+    expect_flows("10.96.0.1:53/UDP 10.0.0.1:53");
+    service_cache_remove(services, "a/one");
+    expect_flows("10.96.0.1:53/UDP");
+    put_service("b/new", "10.96.0.1", "dns/UDP:53");
+    service_cache_remove(services, "a/two");
+    expect_flows("");
+    service_cache_remove(services, "b/new");
+    expect_flows("-10.96.0.1:53/UDP");
+}
+END_TEST
+
+/* ---------------------------------------------------------- the node's name */
+
+START_TEST(node_name_in_endpoints)
+{
+    put_service("a/web", "10.96.0.1", "http/TCP:80");
+    put_slice("a/s", "a/web", "http/TCP:80", "10.0.0.1 10.0.0.2");
+    policy_settle(policy);
+    ck_assert(!policy_node_never_named(policy));
+    /* Nobody asks for these. */
+    put_slice("a/s2", "a/gone", "http/TCP:80", "10.0.0.1@far");
+    policy_settle(policy);
+    ck_assert(!policy_node_never_named(policy));
+    put_slice("a/s", "a/web", "http/TCP:80", "10.0.0.1=-@far 10.0.0.2");
+    policy_settle(policy);
+    ck_assert(policy_node_never_named(policy));
+    put_slice("a/s", "a/web", "http/TCP:80", "10.0.0.1@far 10.0.0.2=-@here 10.0.0.3@far");
+    policy_settle(policy);
+    ck_assert(!policy_node_never_named(policy));
+    put_slice("a/s", "a/web", "http/TCP:80", "10.0.0.1@far");
+    policy_settle(policy);
+    ck_assert(!policy_node_never_named(policy));
 }
 END_TEST
 
@@ -628,26 +1500,61 @@ END_TEST
 
 #define N_SERVICES 6
 #define N_SLICES 8
-#define STEPS 2500
+#define STEPS 3000
 
 /* What the caches should hold: made a second time from the same chance. NULL for none. */
 static struct service *all_services[N_SERVICES];
 static struct endpoint_slice *all_slices[N_SLICES];
 
-/* Of few addresses and ports, so that Services meet on frontends. */
+/* What is known of the node. */
+static VEC(struct address) all_node_port_addresses[FAMILY_COUNT];
+static struct address node_ips[FAMILY_COUNT];
+static bool has_node_ip[FAMILY_COUNT];
+static struct location location;
+
+static const char *any_of(const char *const *texts, size_t n, uint64_t *chance)
+{
+    return texts[dice(chance, (unsigned)n)];
+}
+
+#define ANY_OF(texts, chance) any_of(texts, sizeof(texts) / sizeof((texts)[0]), chance)
+
+/* Of few addresses and ports, so that Services meet on frontends, and one Service with itself. */
 static struct service *random_service(unsigned number, uint64_t *chance)
 {
     static const char *const addresses[] = {"10.96.0.1",         "10.96.0.2", "10.96.0.1 fd00::1",
                                             "10.96.0.2 fd00::1", "fd00::2",   ""};
-    static const char *const ports[] = {"http/TCP:80",          "http/TCP:80 dns/UDP:53",
-                                        "dns/UDP:53",           "web/TCP:80",
-                                        "http/TCP:81 /TCP:80",  "/TCP:80 http/TCP:443 http/UDP:80",
-                                        "dns/UDP:53 dns/TCP:53"};
+    static const char *const ports[] = {"http/TCP:80",
+                                        "http/TCP:80+30080 dns/UDP:53",
+                                        "dns/UDP:53+30053",
+                                        "web/TCP:80+80",
+                                        "http/TCP:81+30080 /TCP:80+30080",
+                                        "/TCP:80 http/TCP:443 http/UDP:80",
+                                        "dns/UDP:53+53 dns/TCP:53+53",
+                                        "http/TCP:80 http/TCP:81",
+                                        "dns/UDP:53 /UDP:53"};
+    static const char *const others[] = {"",
+                                         "",
+                                         "",
+                                         "192.0.2.1",
+                                         "192.0.2.1 192.0.2.2",
+                                         "10.96.0.1",
+                                         "10.96.0.2",
+                                         "fd00:9::1 192.0.2.2",
+                                         "192.0.2.1 192.0.2.1 fd00::1"};
+    static const char *const ranges[] = {"", "10.0.0.0/8", "192.0.2.0/31 10.1.0.0/16",
+                                         "192.0.2.2/32 fd00:9::/64"};
     char id[8];
     snprintf(id, sizeof(id), "a/%c", 'a' + (int)number);
-    struct service *service = make_service(id, addresses[dice(chance, 6)], ports[dice(chance, 7)]);
+    struct service *service = make_service(id, ANY_OF(addresses, chance), ANY_OF(ports, chance));
+    add_external_ips(service, ANY_OF(others, chance));
+    add_load_balancer_ips(service, ANY_OF(others, chance));
+    add_source_ranges(service, ANY_OF(ranges, chance));
     service->created = dice(chance, 3) ? (int64_t)dice(chance, 3) : INT64_MAX;
     service->skipped = dice(chance, 8) == 0;
+    service->external_local = dice(chance, 2);
+    service->internal_local = dice(chance, 3) == 0;
+    service->affinity_timeout = dice(chance, 3) ? 0 : 1 + dice(chance, 2);
     service->health_check_node_port = (uint16_t)(dice(chance, 2) ? 31000 + dice(chance, 2) : 0);
     return service;
 }
@@ -656,22 +1563,27 @@ static struct endpoint_slice *random_slice(unsigned number, uint64_t *chance)
 {
     static const char *const ports[] = {"http/TCP:80",  "http/TCP:81 dns/UDP:53",
                                         "/TCP:80",      "dns/UDP:53 dns/TCP:53",
-                                        "web/TCP:8080", "http/UDP:80 http/TCP:80"};
-    static const char *const flags[] = {"",       "",         "=st",      "=t",
-                                        "=-",     "=s",       "=rst",     "@here",
-                                        "@there", "=st@here", "=rt@here", "=s@here"};
+                                        "web/TCP:8080", "http/UDP:80 http/TCP:80 /UDP:80"};
+    static const char *const flags[] = {"",      "",         "=st",      "=t",      "=-",
+                                        "=s",    "=rst",     "=r",       "@here",   "@there",
+                                        "@here", "=st@here", "=rt@here", "=s@here", "=t@here"};
+    static const char *const hints[] = {"", "", "~here", "~there", "^z1", "^z2", "~there^z1,z2"};
     enum family family = dice(chance, 3) ? V4 : V6;
     char id[8], service_id[8], endpoints[256] = "";
     snprintf(id, sizeof(id), "a/s%u", number);
     snprintf(service_id, sizeof(service_id), "a/%c", 'a' + (int)dice(chance, N_SERVICES));
-    for (unsigned n = dice(chance, 4); n > 0; n--)
-        snprintf(endpoints + strlen(endpoints), sizeof(endpoints) - strlen(endpoints), " %s%u%s",
-                 family == V4 ? "10.0.0." : "fd00:1::", dice(chance, 5), flags[dice(chance, 12)]);
-    return make_slice(id, dice(chance, 9) ? service_id : NULL, family, ports[dice(chance, 6)],
+    bool hinted = dice(chance, 2);
+    for (unsigned n = dice(chance, 4); n > 0; n--) {
+        const char *hint = hinted ? ANY_OF(hints, chance) : "";
+        snprintf(endpoints + strlen(endpoints), sizeof(endpoints) - strlen(endpoints), " %s%u%s%s",
+                 family == V4 ? "10.0.0." : "fd00:1::", dice(chance, 5), ANY_OF(flags, chance),
+                 hint);
+    }
+    return make_slice(id, dice(chance, 9) ? service_id : NULL, family, ANY_OF(ports, chance),
                       endpoints);
 }
 
-/* ---- the whole of it once more, from scratch */
+/* ---- the endpoints of a service port once more, from scratch */
 
 static bool in_slice(const struct endpoint_slice *slice, const char *service_id, enum family family)
 {
@@ -704,118 +1616,334 @@ static void endpoints_of(const struct service *service, enum family family,
             if (p->protocol != port->protocol || strcmp(p->name, port->name) != 0)
                 continue;
             vec_each (&all_slices[i]->endpoints, it) {
-                struct endpoint copy = {it->address, it->node_name, p->port, it->flags, 0};
+                struct endpoint copy = {.address = it->address,
+                                        .node_name = it->node_name,
+                                        .hints = it->hints,
+                                        .port = p->port,
+                                        .flags = it->flags};
                 add_copy(out, &copy);
             }
         }
     }
 }
 
-static bool is_ready(uint8_t flags)
+/* A service port and what becomes of its endpoints. Which are in which set is a matter of
+ * test_selection.c; here it is taken as given. */
+struct model_port {
+    const struct service *service;
+    const struct service_port *port;
+    enum family family;
+    bool has_any;
+    backend_vec cluster, local, serving;
+    frontend_vec hairpins;
+};
+static VEC(struct model_port) model;
+
+static void sort_backends(backend_vec *backends)
 {
-    return flags & ENDPOINT_READY;
+    if (backends->n)
+        qsort(backends->v, backends->n, sizeof(*backends->v), backend_compare);
 }
 
-static bool is_fallback(uint8_t flags)
+static bool is_way_in(const struct model_port *it)
 {
-    return flags == (ENDPOINT_SERVING | ENDPOINT_TERMINATING);
+    return it->port->node_port || it->service->external_ips[it->family].n ||
+           it->service->load_balancer_ips[it->family].n;
 }
 
-typedef VEC(struct backend) backend_vec;
-
-static void backends_of(const endpoint_vec *endpoints, backend_vec *out)
+static void sort_endpoint(struct model_port *out, const struct endpoint *it, uint8_t set)
 {
-    bool any_ready = false;
-    vec_clear(out);
-    vec_each (endpoints, it)
-        any_ready = any_ready || is_ready(it->flags);
-    vec_each (endpoints, it) {
-        if (any_ready ? is_ready(it->flags) : is_fallback(it->flags))
-            vec_push(out, (struct backend){it->address, it->port});
+    struct backend backend = {it->address, it->port};
+    bool local_needed =
+        out->service->internal_local || (out->service->external_local && is_way_in(out));
+    bool cluster_needed = !out->service->internal_local || is_way_in(out);
+    if (set & SET_CLUSTER)
+        vec_push(&out->cluster, backend);
+    if (set & SET_LOCAL)
+        vec_push(&out->local, backend);
+    if (it->flags & ENDPOINT_SERVING)
+        vec_push(&out->serving, backend);
+    if (it->node_name == location.node_name &&
+        ((set & SET_CLUSTER && cluster_needed) || (set & SET_LOCAL && local_needed)))
+        vec_push(&out->hairpins, (struct frontend){it->address, it->port, out->port->protocol,
+                                                   (uint8_t)out->family});
+}
+
+static void add_model_port(const struct service *service, enum family family,
+                           const struct service_port *port)
+{
+    endpoint_vec endpoints = {0};
+    uint8_t sets[64];
+    struct model_port out = {.service = service, .port = port, .family = family};
+    endpoints_of(service, family, port, &endpoints);
+    ck_assert_uint_le(endpoints.n, sizeof(sets));
+    out.has_any = select_endpoints(endpoints.v, endpoints.n, &location, sets).has_any;
+    for (size_t i = 0; i < endpoints.n; i++)
+        sort_endpoint(&out, &endpoints.v[i], sets[i]);
+    sort_backends(&out.cluster);
+    sort_backends(&out.local);
+    sort_backends(&out.serving);
+    vec_free(&endpoints);
+    vec_push(&model, out);
+}
+
+static bool is_in_family(const struct service *service, int family)
+{
+    return service && !service->skipped && service->has_cluster_ip[family];
+}
+
+static void free_model(void)
+{
+    vec_each (&model, it) {
+        vec_free(&it->cluster);
+        vec_free(&it->local);
+        vec_free(&it->serving);
+        vec_free(&it->hairpins);
     }
-    if (out->n)
-        qsort(out->v, out->n, sizeof(*out->v), backend_compare);
+    vec_free(&model);
 }
 
-static const struct service_port *claims(const struct service *service,
-                                         const struct frontend *frontend)
+static void make_model(void)
 {
-    if (!service || service->skipped || !service->has_cluster_ip[frontend->family] ||
-        memcmp(&service->cluster_ip[frontend->family], &frontend->address,
-               sizeof(frontend->address)) != 0)
-        return NULL;
-    vec_each (&service->ports, port) {
-        if (port->port == frontend->port && port->protocol == frontend->protocol)
-            return port;
+    free_model();
+    for (int i = 0; i < N_SERVICES; i++)
+        for (int family = 0; family < FAMILY_COUNT; family++)
+            if (is_in_family(all_services[i], family))
+                vec_each (&all_services[i]->ports, port)
+                    add_model_port(all_services[i], (enum family)family, port);
+}
+
+/* ---- who has a frontend, once more */
+
+#define IS_CLUSTER_IP 1
+#define IS_EXTERNAL 2
+#define IS_GUARDED 4
+
+static bool has_address(const struct address *addresses, size_t n, const struct address *address)
+{
+    for (size_t i = 0; i < n; i++)
+        if (memcmp(&addresses[i], address, sizeof(*address)) == 0)
+            return true;
+    return false;
+}
+
+/* What @frontend is to a service port; 0: nothing. */
+static int meaning(const struct model_port *it, const struct frontend *frontend)
+{
+    const struct service *service = it->service;
+    int means = 0, f = it->family;
+    if (frontend->family != f || frontend->protocol != it->port->protocol)
+        return 0;
+    if (frontend->port == it->port->port) {
+        if (has_address(&service->cluster_ip[f], 1, &frontend->address))
+            means |= IS_CLUSTER_IP;
+        if (has_address(service->external_ips[f].v, service->external_ips[f].n, &frontend->address))
+            means |= IS_EXTERNAL;
+        if (has_address(service->load_balancer_ips[f].v, service->load_balancer_ips[f].n,
+                        &frontend->address))
+            means |= IS_EXTERNAL | IS_GUARDED;
     }
-    return NULL;
+    if (frontend->port == it->port->node_port &&
+        has_address(all_node_port_addresses[f].v, all_node_port_addresses[f].n, &frontend->address))
+        means |= IS_EXTERNAL;
+    return means;
 }
 
-/* The Service that has the frontend: the oldest, then the first by name. */
-static const struct service *owner_of(const struct frontend *frontend)
+/* The model is in the order of names and ports, so of equals the first has it. */
+static const struct model_port *owner_of(const struct frontend *frontend, size_t *claims)
 {
-    const struct service *owner = NULL;
-    for (int i = 0; i < N_SERVICES; i++) { /* in the order of their names */
-        if (claims(all_services[i], frontend) &&
-            (!owner || all_services[i]->created < owner->created))
-            owner = all_services[i];
+    const struct model_port *owner = NULL;
+    *claims = 0;
+    vec_each (&model, it) {
+        if (!meaning(it, frontend))
+            continue;
+        ++*claims;
+        if (!owner || it->has_any > owner->has_any ||
+            (it->has_any == owner->has_any && it->service->created < owner->service->created))
+            owner = it;
     }
     return owner;
 }
 
-static void check_frontend(const struct frontend *frontend)
+/* ---- what was received is that, and nothing else */
+
+static void check_backends(const backend_vec *received, const backend_vec *expected,
+                           const char *name)
 {
-    endpoint_vec endpoints = {0};
-    backend_vec backends = {0};
+    ck_assert_msg(received->n == expected->n, "%s has %zu, not %zu", name, received->n,
+                  expected->n);
+    for (size_t i = 0; i < expected->n; i++)
+        ck_assert_msg(backend_compare(&received->v[i], &expected->v[i]) == 0, "%s", name);
+}
+
+static bool in_ranges(const range_vec *ranges, const struct address *address)
+{
+    vec_each (ranges, it)
+        if (memcmp(&it->first, address, sizeof(*address)) <= 0 &&
+            memcmp(address, &it->last, sizeof(*address)) <= 0)
+            return true;
+    return false;
+}
+
+/* Of some addresses at the ends of ranges, just the right ones are let in. */
+static void check_sources(const struct received *received, const struct model_port *owner,
+                          bool guarded)
+{
+    static const char *const probes[] = {"9.255.255.255",
+                                         "10.0.0.0",
+                                         "10.1.0.0",
+                                         "10.1.255.255",
+                                         "10.2.0.0",
+                                         "10.96.0.1",
+                                         "10.96.0.2",
+                                         "10.255.255.255",
+                                         "11.0.0.0",
+                                         "192.0.1.255",
+                                         "192.0.2.0",
+                                         "192.0.2.1",
+                                         "192.0.2.2",
+                                         "192.0.2.3",
+                                         "fd00:9::",
+                                         "fd00:9::1",
+                                         "fd00:8::",
+                                         "fd00::1",
+                                         "fd00:9::ffff:ffff:ffff:ffff"};
+    enum family f = owner->family, family;
+    const range_vec *ranges = &owner->service->source_ranges[f];
+    ck_assert_int_eq(received->route.sources != NULL, guarded && ranges->n > 0);
+    if (!received->route.sources)
+        return;
+    bool own = has_node_ip[f] && in_ranges(ranges, &node_ips[f]);
+    for (size_t i = 0; i < sizeof(probes) / sizeof(probes[0]); i++) {
+        struct address probe = make_address(probes[i], &family);
+        bool is_own = has_address(owner->service->load_balancer_ips[f].v,
+                                  owner->service->load_balancer_ips[f].n, &probe);
+        if (family == f)
+            ck_assert_msg(in_ranges(&received->sources, &probe) ==
+                              (in_ranges(ranges, &probe) || (own && is_own)),
+                          "%s", probes[i]);
+    }
+}
+
+static void check_frontend(const struct frontend *frontend, const struct model_port *owner)
+{
+    static const backend_vec none;
     char text[FRONTEND_TEXT_SIZE];
-    const struct service *owner = owner_of(frontend);
-    endpoints_of(owner, (enum family)frontend->family, claims(owner, frontend), &endpoints);
-    backends_of(&endpoints, &backends);
     const struct received *received = find_received(frontend);
-    ck_assert_msg(received != NULL, "%s is missing", frontend_format(frontend, text));
-    ck_assert_msg(received->backends.n == backends.n, "%s has %zu backends, not %zu",
-                  frontend_format(frontend, text), received->backends.n, backends.n);
-    for (size_t i = 0; i < backends.n; i++)
-        ck_assert_int_eq(backend_compare(&received->backends.v[i], &backends.v[i]), 0);
-    vec_free(&endpoints);
-    vec_free(&backends);
+    frontend_format(frontend, text);
+    ck_assert_msg(received != NULL, "%s is missing", text);
+    int means = meaning(owner, frontend);
+    bool external = !(means & IS_CLUSTER_IP);
+    bool local = external ? owner->service->external_local : owner->service->internal_local;
+    ck_assert_int_eq(received->route.external, external);
+    ck_assert_int_eq(received->route.local, local);
+    ck_assert_int_eq(received->route.has_any, owner->has_any);
+    ck_assert_uint_eq(received->route.affinity_timeout, owner->service->affinity_timeout);
+    check_backends(&received->backends, local && !external ? &none : &owner->cluster, text);
+    check_backends(&received->local, local ? &owner->local : &none, text);
+    check_sources(received, owner, means & IS_GUARDED);
+    const struct received_flows *said = find_flows(frontend);
+    ck_assert_int_eq(said != NULL, frontend->protocol == UDP);
+    if (said)
+        check_backends(&said->serving, &owner->serving, text);
+}
+
+/* Service ports have groups of their own. */
+static void check_groups(void)
+{
+    const struct model_port **owners = xcalloc(state.n + 1, sizeof(*owners));
+    size_t claims;
+    for (size_t i = 0; i < state.n; i++) {
+        owners[i] = owner_of(&state.v[i].frontend, &claims);
+        for (size_t j = 0; j < i; j++)
+            ck_assert_int_eq(state.v[i].route.affinity_group == state.v[j].route.affinity_group,
+                             owners[i] == owners[j]);
+    }
+    free(owners);
+}
+
+static bool seen(frontend_vec *known, const struct frontend *frontend)
+{
+    vec_each (known, it)
+        if (memcmp(it, frontend, sizeof(*frontend)) == 0)
+            return true;
+    vec_push(known, *frontend);
+    return false;
+}
+
+static void check_claim(frontend_vec *known, size_t *conflicts, const struct model_port *of,
+                        const struct address *address, uint16_t number)
+{
+    size_t claims;
+    struct frontend frontend = {*address, number, of->port->protocol, (uint8_t)of->family};
+    if (seen(known, &frontend))
+        return;
+    check_frontend(&frontend, owner_of(&frontend, &claims));
+    *conflicts += claims > 1;
 }
 
 static void check_frontends(void)
 {
-    for (int i = 0; i < N_SERVICES; i++) {
-        const struct service *service = all_services[i];
-        for (int family = 0; service && family < FAMILY_COUNT; family++) {
-            vec_each (&service->ports, port) {
-                struct frontend frontend = {service->cluster_ip[family], port->port, port->protocol,
-                                            (uint8_t)family};
-                if (claims(service, &frontend))
-                    check_frontend(&frontend);
-            }
-        }
+    frontend_vec known = {0};
+    size_t conflicts = 0;
+    vec_each (&model, it) {
+        int f = it->family;
+        check_claim(&known, &conflicts, it, &it->service->cluster_ip[f], it->port->port);
+        vec_each (&it->service->external_ips[f], address)
+            check_claim(&known, &conflicts, it, address, it->port->port);
+        vec_each (&it->service->load_balancer_ips[f], address)
+            check_claim(&known, &conflicts, it, address, it->port->port);
+        if (it->port->node_port)
+            vec_each (&all_node_port_addresses[f], address)
+                check_claim(&known, &conflicts, it, address, it->port->node_port);
     }
-    vec_each (&state, it)
-        ck_assert_msg(owner_of(&it->frontend) != NULL, "a frontend is left behind");
+    ck_assert_uint_eq(state.n, known.n);
+    ck_assert_uint_eq(policy_conflicts(policy), conflicts);
+    vec_each (&flows, it)
+        ck_assert_ptr_nonnull(find_received(&it->frontend));
+    check_groups();
+    vec_free(&known);
 }
+
+static void check_uses(void)
+{
+    frontend_vec known = {0};
+    vec_each (&model, it)
+        vec_each (&it->hairpins, hairpin)
+            seen(&known, hairpin);
+    size_t n = known.n;
+    ck_assert_uint_eq(hairpins.n, n);
+    vec_each (&hairpins, it)
+        ck_assert(seen(&known, it));
+    vec_clear(&known);
+    for (int i = 0; i < N_SERVICES; i++)
+        for (int f = 0; f < FAMILY_COUNT; f++)
+            if (is_in_family(all_services[i], f))
+                seen(&known, &(struct frontend){all_services[i]->cluster_ip[f], 0, 0, (uint8_t)f});
+    n = known.n;
+    ck_assert_uint_eq(cluster_ips.n, n);
+    vec_each (&cluster_ips, it)
+        ck_assert(seen(&known, it));
+    vec_free(&known);
+}
+
+/* ---- health checks once more */
 
 static size_t count_local(const struct service *service, enum family family)
 {
     endpoint_vec endpoints = {0};
-    VEC(struct address) seen = {0};
+    VEC(struct address) known = {0};
     vec_each (&service->ports, port) {
         endpoints_of(service, family, port, &endpoints);
         vec_each (&endpoints, it) {
-            bool known = false;
-            vec_each (&seen, other)
-                known = known || memcmp(other, &it->address, sizeof(*other)) == 0;
-            if (!known && is_ready(it->flags) && it->node_name &&
-                strcmp(it->node_name, "here") == 0)
-                vec_push(&seen, it->address);
+            if (!has_address(known.v, known.n, &it->address) && it->flags & ENDPOINT_READY &&
+                it->node_name && strcmp(it->node_name, "here") == 0)
+                vec_push(&known, it->address);
         }
     }
-    size_t n = seen.n;
+    size_t n = known.n;
     vec_free(&endpoints);
-    vec_free(&seen);
+    vec_free(&known);
     return n;
 }
 
@@ -835,8 +1963,7 @@ static void check_health_checks(void)
         const struct service *service = all_services[i];
         for (int f = 0; f < FAMILY_COUNT; f++) {
             struct received_check check = find_check(id, (enum family)f);
-            bool wanted = service && !service->skipped && service->has_cluster_ip[f];
-            uint16_t port = wanted ? service->health_check_node_port : 0;
+            uint16_t port = is_in_family(service, f) ? service->health_check_node_port : 0;
             ck_assert_uint_eq(check.port, port);
             ck_assert_uint_eq(check.count, port ? count_local(service, (enum family)f) : 0);
         }
@@ -910,27 +2037,72 @@ static void step_retain(uint64_t *chance)
     object_vec_clear(&keep);
 }
 
-static void forget_texts(void)
+static void step_node_port_addresses(uint64_t *chance)
 {
-    free(join(ops.v, ops.n));
-    vec_clear(&ops);
-    free(join(lines.v, lines.n));
-    vec_clear(&lines);
+    static const char *const texts[] = {"",
+                                        "192.0.2.1",
+                                        "192.0.2.2 192.0.2.1",
+                                        "192.0.2.2 192.0.2.2 fd00:9::1",
+                                        "10.96.0.1 fd00::1",
+                                        "192.0.2.3 fd00:9::1 fd00:9::2"};
+    const char *text = ANY_OF(texts, chance);
+    for (int f = 0; f < FAMILY_COUNT; f++)
+        vec_clear(&all_node_port_addresses[f]);
+    each_word(text, word)
+    {
+        enum family family;
+        struct address address = make_address(word, &family);
+        vec_push(&all_node_port_addresses[family], address);
+    }
+    set_node_port_addresses(text);
+}
+
+static void step_zone(uint64_t *chance)
+{
+    static const char *const zones[] = {"z1", "z2", "z3", NULL};
+    const char *zone = ANY_OF(zones, chance);
+    intern_release(location.zone);
+    location.zone = intern(zone);
+    policy_set_zone(policy, zone);
+}
+
+static void step_node_ip(uint64_t *chance)
+{
+    static const char *const texts[] = {"192.0.2.1", "192.0.2.2", "10.1.0.1", "fd00:9::5",
+                                        "fd00:8::5"};
+    enum family family;
+    struct address address = make_address(ANY_OF(texts, chance), &family);
+    has_node_ip[family] = dice(chance, 4);
+    node_ips[family] = address;
+    policy_set_node_ip(policy, family, has_node_ip[family] ? &address : NULL);
+}
+
+static void random_change(uint64_t *chance)
+{
+    unsigned which = dice(chance, 60);
+    if (which == 0)
+        step_retain(chance);
+    else if (which < 3)
+        step_zone(chance);
+    else if (which < 5)
+        step_node_ip(chance);
+    else if (which < 8)
+        step_node_port_addresses(chance);
+    else if (which < 18)
+        step_remove(chance);
+    else
+        step_put(chance);
 }
 
 static void random_step(uint64_t *chance)
 {
-    unsigned which = dice(chance, 40);
-    if (which == 0)
-        step_retain(chance);
-    else if (which < 10)
-        step_remove(chance);
-    else
-        step_put(chance);
+    random_change(chance);
     if (dice(chance, 3) == 0)
         return; /* more changes before they are settled */
     policy_settle(policy);
+    make_model();
     check_frontends();
+    check_uses();
     if (dice(chance, 2)) {
         settle_health_checks();
         check_health_checks();
@@ -938,23 +2110,42 @@ static void random_step(uint64_t *chance)
     forget_texts();
 }
 
-START_TEST(any_history)
+static void forget_everything(void)
 {
-    uint64_t chance = (uint64_t)_i * 104729 + 7;
-    for (int step = 0; step < STEPS; step++)
-        random_step(&chance);
     for (unsigned i = 0; i < N_SERVICES; i++)
         set_service(i, NULL);
     for (unsigned i = 0; i < N_SLICES; i++)
         set_slice(i, NULL);
+    for (int f = 0; f < FAMILY_COUNT; f++)
+        vec_free(&all_node_port_addresses[f]);
+    memset(has_node_ip, 0, sizeof(has_node_ip));
+    intern_release(location.node_name);
+    intern_release(location.zone);
+    location = (struct location){0};
+    free_model();
+}
+
+START_TEST(any_history)
+{
+    uint64_t chance = (uint64_t)_i * 104729 + 7;
+    location.node_name = intern("here");
+    for (int step = 0; step < unit_steps(STEPS); step++)
+        random_step(&chance);
+    forget_everything();
     object_vec none = {0};
     service_cache_retain(services, &none);
     policy_settle(policy);
     ck_assert_uint_eq(state.n, 0);
+    ck_assert_uint_eq(flows.n, 0);
+    ck_assert_uint_eq(cluster_ips.n, 0);
+    ck_assert_uint_eq(hairpins.n, 0);
+    ck_assert_uint_eq(policy_conflicts(policy), 0);
     settle_health_checks();
     check_health_checks();
 }
 END_TEST
+
+#define N_OF(table) ((int)(sizeof(table) / sizeof((table)[0])))
 
 static void add_tests(TCase *tcase)
 {
@@ -968,7 +2159,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, ports_meet_by_name_and_protocol);
     tcase_add_test(tcase, ports_come_and_go);
     tcase_add_test(tcase, address_moves);
-    tcase_add_test(tcase, skipped);
+    tcase_add_test(tcase, skipped_services);
     tcase_add_test(tcase, endpoints_come_and_go);
     tcase_add_test(tcase, terminating_fallback);
     tcase_add_test(tcase, decided_once);
@@ -976,6 +2167,27 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, winner_moves_away);
     tcase_add_test(tcase, ties_go_by_name);
     tcase_add_test(tcase, partly_shared);
+    tcase_add_test(tcase, endpoints_before_age);
+    tcase_add_test(tcase, conflicts_across_kinds);
+    tcase_add_test(tcase, conflicts_in_one_service);
+    tcase_add_test(tcase, losers_are_said_once);
+    tcase_add_loop_test(tcase, traffic_policies, 0, N_OF(decisions));
+    tcase_add_test(tcase, policy_changes);
+    tcase_add_test(tcase, addresses_by_family);
+    tcase_add_test(tcase, one_address_in_several_places);
+    tcase_add_test(tcase, node_port_addresses_change);
+    tcase_add_test(tcase, source_ranges);
+    tcase_add_test(tcase, guarded_whatever_else_it_is);
+    tcase_add_test(tcase, source_ranges_with_the_node);
+    tcase_add_test(tcase, affinity_groups);
+    tcase_add_test(tcase, zone_changes);
+    tcase_add_test(tcase, cluster_ips_in_use);
+    tcase_add_loop_test(tcase, hairpin_sets, 0, N_OF(reachable));
+    tcase_add_test(tcase, hairpins_in_use);
+    tcase_add_test(tcase, hairpins_of_a_loser);
+    tcase_add_test(tcase, flows_follow_serving_endpoints);
+    tcase_add_test(tcase, flows_follow_the_winner);
+    tcase_add_test(tcase, node_name_in_endpoints);
     tcase_add_test(tcase, counts_distinct_local_ready_addresses);
     tcase_add_test(tcase, counts_the_winning_copy);
     tcase_add_test(tcase, check_opens_and_closes);

@@ -22,17 +22,98 @@ static const struct {
     {R, READY},   {R | S, READY}, {R | T, READY}, {R | S | T, READY},
 };
 
+/* The node "here" in the zone "z". */
+static struct location here;
+
+static void set_up(void)
+{
+    here.node_name = intern("here");
+    here.zone = intern("z");
+}
+
+static void tear_down(void)
+{
+    intern_release(here.node_name);
+    intern_release(here.zone);
+}
+
+/* ---------------------------------------------------------- words */
+
+/* conditions@node~nodes^zones, all but the first may be left out */
+static struct endpoint read_endpoint(const char *word)
+{
+    const char *node = strchr(word, '@');
+    char *name = node ? xstrndup(node + 1, strcspn(node + 1, "~^")) : NULL;
+    struct endpoint endpoint = {.flags = make_flags(word)};
+    endpoint.node_name = intern(name);
+    endpoint.hints = make_hints(word);
+    free(name);
+    return endpoint;
+}
+
+static void release_endpoint(struct endpoint *endpoint)
+{
+    const struct endpoint_hints *hints = endpoint->hints;
+    for (int i = 0; hints && i < hints->n_nodes + hints->n_zones; i++)
+        intern_release(hints->names[i]);
+    free((void *)endpoint->hints);
+    intern_release(endpoint->node_name);
+}
+
+static size_t count(const char *text, const char *which)
+{
+    size_t n = 0;
+    for (; *text; text++)
+        n += strchr(which, *text) != NULL;
+    return n;
+}
+
+/* @expected has a letter for each endpoint: C in the Cluster set, L in the Local set, B in both,
+ * a dot in neither. */
+static void expect_sets(const char *words, const char *expected, bool has_any)
+{
+    struct endpoint endpoints[MOST];
+    uint8_t sets[MOST + 1];
+    char text[MOST + 1] = "";
+    size_t n = 0;
+    memset(sets, 0xee, sizeof(sets));
+    each_word(words, word) endpoints[n++] = read_endpoint(word);
+    struct selection selection = select_endpoints(endpoints, n, &here, sets);
+    for (size_t i = 0; i < n; i++) {
+        ck_assert_uint_eq(sets[i] & ~(SET_CLUSTER | SET_LOCAL), 0);
+        text[i] = ".CLB"[sets[i]];
+        release_endpoint(&endpoints[i]);
+    }
+    ck_assert_msg(strcmp(text, expected) == 0, "%s: %s, not %s", words, text, expected);
+    ck_assert_uint_eq(sets[n], 0xee);
+    ck_assert_uint_eq(selection.cluster_size, count(text, "CB"));
+    ck_assert_uint_eq(selection.local_size, count(text, "LB"));
+    ck_assert_int_eq(selection.has_any, has_any);
+}
+
+struct expected {
+    const char *words, *sets;
+    bool has_any;
+};
+
+/* ---------------------------------------------------------- ready, serving, terminating */
+
 START_TEST(classes)
 {
     struct endpoint endpoint = {.flags = truth[_i].flags};
     enum class class = truth[_i].class;
     ck_assert_int_eq(endpoint_is_ready(&endpoint), class == READY);
     ck_assert_int_eq(endpoint_is_fallback(&endpoint), class == FALLBACK);
-    uint8_t set = 0xee;
-    struct selection selection = select_endpoints(&endpoint, 1, &set);
-    ck_assert_uint_eq(set, class == NEITHER ? 0 : SET_CLUSTER);
-    ck_assert_int_eq(selection.has_any, class != NEITHER);
-    ck_assert_uint_eq(selection.cluster_size, class == NEITHER ? 0 : 1);
+    for (int local = 0; local < 2; local++) {
+        uint8_t set = 0xee;
+        endpoint.node_name = local ? here.node_name : NULL;
+        ck_assert_int_eq(endpoint_is_local(&endpoint, &here), local);
+        struct selection selection = select_endpoints(&endpoint, 1, &here, &set);
+        ck_assert_uint_eq(set, class == NEITHER ? 0 : SET_CLUSTER | (local ? SET_LOCAL : 0));
+        ck_assert_int_eq(selection.has_any, class != NEITHER);
+        ck_assert_uint_eq(selection.cluster_size, class != NEITHER);
+        ck_assert_uint_eq(selection.local_size, local && class != NEITHER);
+    }
 }
 END_TEST
 
@@ -43,102 +124,249 @@ START_TEST(pairs)
         struct endpoint both[] = {{.flags = truth[_i].flags}, {.flags = truth[i].flags}};
         enum class a = truth[_i].class, b = truth[i].class, best = a < b ? a : b;
         uint8_t sets[2];
-        struct selection selection = select_endpoints(both, 2, sets);
+        struct selection selection = select_endpoints(both, 2, &here, sets);
         ck_assert_uint_eq(sets[0], best != NEITHER && a == best ? SET_CLUSTER : 0);
         ck_assert_uint_eq(sets[1], best != NEITHER && b == best ? SET_CLUSTER : 0);
         ck_assert_int_eq(selection.has_any, best != NEITHER);
         ck_assert_uint_eq(selection.cluster_size,
                           best == NEITHER ? 0 : (size_t)(a == best) + (b == best));
+        ck_assert_uint_eq(selection.local_size, 0);
     }
 }
 END_TEST
 
-static void expect_sets(const char *words, const char *expected, size_t size)
-{
-    struct endpoint endpoints[MOST];
-    uint8_t sets[MOST];
-    char text[MOST + 1] = "";
-    size_t n = 0;
-    each_word(words, word) endpoints[n++] = (struct endpoint){.flags = make_flags(word)};
-    struct selection selection = select_endpoints(endpoints, n, sets);
-    for (size_t i = 0; i < n; i++)
-        text[i] = sets[i] & SET_CLUSTER ? '+' : '.';
-    ck_assert_str_eq(text, expected);
-    ck_assert_uint_eq(selection.cluster_size, size);
-    ck_assert_int_eq(selection.has_any, size > 0);
-}
-
-START_TEST(examples)
-{
-    expect_sets("", "", 0);
-    expect_sets("rs rs rs", "+++", 3);
+static const struct expected terminating[] = {
+    {"", "", false},
+    {"rs rs@there rs", "CCC", true},
+    {"rs@here rs@there rs@here", "BCB", true},
     /* A rolling update: the old pods still serve, but new connections go to the new ones. */
-    expect_sets("st st rs", "..+", 1);
+    {"st st rs", "..C", true},
+    {"st@here st@there rs@there", "L.C", true},
+    {"st@here rs@here rs@there", ".BC", true},
     /* The last pods terminate. */
-    expect_sets("st s t st -", "+..+.", 2);
+    {"st s t st -", "C..C.", true},
+    {"st@here s@here t@here st@there -", "B..C.", true},
     /* A terminating pod that fails its readiness probe gets nothing, not even as the last. */
-    expect_sets("t t", "..", 0);
-    expect_sets("s s -", "...", 0);
+    {"t t@here", "..", false},
+    {"s s@here -", "...", false},
+    {"t@here st@there", ".C", true},
+    {"t@here rs@there", ".C", true},
     /* publishNotReadyAddresses. */
-    expect_sets("rst rt st", "++.", 2);
+    {"rst rt st", "CC.", true},
+    {"rt@here st@here", "B.", true},
+};
+
+START_TEST(terminating_pods)
+{
+    expect_sets(terminating[_i].words, terminating[_i].sets, terminating[_i].has_any);
+}
+END_TEST
+
+/* Any mixture of ready, serving-terminating and useless endpoints here and elsewhere: each scope
+ * falls back for itself (KEP-1669). */
+START_TEST(every_mixture)
+{
+    static const char *const words[] = {"rs@here", "st@here", "t@here",
+                                        "rs@far",  "st@far",  "s@far"};
+    for (unsigned mixture = 0; mixture < 64; mixture++) {
+        bool ready_here = mixture & 1, ending_here = mixture & 2;
+        bool ready_far = mixture & 8, ending_far = mixture & 16;
+        bool any_ready = ready_here || ready_far;
+        const char letters[] = {
+            'B', any_ready ? (ready_here ? '.' : 'L') : 'B', '.', 'C', any_ready ? '.' : 'C', '.'};
+        char text[64] = "", sets[8] = "";
+        for (int i = 0; i < 6; i++) {
+            if (!(mixture & 1u << i))
+                continue;
+            snprintf(text + strlen(text), sizeof(text) - strlen(text), " %s", words[i]);
+            sets[strlen(sets)] = letters[i];
+        }
+        expect_sets(text, sets, any_ready || ending_here || ending_far);
+    }
 }
 END_TEST
 
 START_TEST(none_at_all)
 {
-    struct selection selection = select_endpoints(NULL, 0, NULL);
+    struct selection selection = select_endpoints(NULL, 0, &here, NULL);
     ck_assert(!selection.has_any);
     ck_assert_uint_eq(selection.cluster_size, 0);
+    ck_assert_uint_eq(selection.local_size, 0);
 }
 END_TEST
 
-/* The rule once more, said the other way round: who is out, and why. */
-static bool is_out(const struct endpoint *endpoints, size_t n, size_t i)
+/* ---------------------------------------------------------- topology */
+
+static const struct expected topology[] = {
+    /* Same node: all ready ones have a node hint, one names us. */
+    {"rs~here rs~far", "C.", true},
+    {"rs~far,here rs~here,far rs~far", "CC.", true},
+    {"rs~far rs~far2", "CC", true},
+    {"rs~here rs", "CC", true},
+    {"rs~here rs^z", "CC", true},
+    {"rs~here rs~z", "C.", true},
+    /* Where an endpoint is does not matter, nor does a name that only begins like ours. */
+    {"rs@here~far rs@far~here", "LC", true},
+    {"rs~here2 rs~her", "CC", true},
+    /* Same zone: likewise. */
+    {"rs^z rs^y", "C.", true},
+    {"rs^y,z rs^z,x rs^y", "CC.", true},
+    {"rs^y rs^x", "CC", true},
+    {"rs^z rs", "CC", true},
+    {"rs^z rs~here", "CC", true},
+    {"rs^here rs^z", ".C", true},
+    /* A failed node step falls through to the zone step; one that holds goes first. */
+    {"rs~far^z rs~far^y", "C.", true},
+    {"rs~here^z rs^y", "C.", true},
+    {"rs~here^y rs~far^z", "C.", true},
+    {"rs~far^y rs~far^x", "CC", true},
+    {"rs~far^z rs~far", "CC", true},
+    /* Hints of those that are not ready are ignored, and that they have none. */
+    {"rs~here rs~far st s -", "C....", true},
+    {"rs~far rs~far st~here t~here", "CC..", true},
+    {"rs^z rs^y st s", "C...", true},
+    {"rs^y rs^y st^z s^z", "CC..", true},
+    {"rs st~here", "C.", true},
+    /* The fallback knows no hints. */
+    {"st~here st~far st", "CCC", true},
+    {"st^z st^y", "CC", true},
+    {"t~here st~far", ".C", true},
+    /* Nor does the Local set. */
+    {"rs@here~far rs@here~here rs@far~here", "LBC", true},
+    {"rs@here^y rs@far^z", "LC", true},
+    {"st@here~far rs@far~far", "LC", true},
+    /* publishNotReadyAddresses: ready is what counts. */
+    {"rt~here rst~far", "C.", true},
+};
+
+START_TEST(topology_steps)
 {
-    uint8_t flags = endpoints[i].flags;
-    if (flags & R)
-        return false;
-    if (!(flags & S) || !(flags & T))
-        return true;
-    for (size_t j = 0; j < n; j++)
-        if (endpoints[j].flags & R)
+    expect_sets(topology[_i].words, topology[_i].sets, topology[_i].has_any);
+}
+END_TEST
+
+START_TEST(no_zone)
+{
+    intern_release(here.zone);
+    here.zone = NULL;
+    expect_sets("rs^z rs^y", "CC", true);
+    expect_sets("rs~here^z rs~far^y", "C.", true);
+    expect_sets("rs~far^z rs~far^y", "CC", true);
+}
+END_TEST
+
+/* ---------------------------------------------------------- by chance */
+
+static bool names(const struct endpoint *endpoint, bool zone)
+{
+    const struct endpoint_hints *hints = endpoint->hints;
+    for (int i = 0; hints && i < hints->n_nodes + hints->n_zones; i++)
+        if ((i >= hints->n_nodes) == zone && strcmp(hints->names[i], zone ? "z" : "here") == 0)
             return true;
     return false;
+}
+
+/* How many ready endpoints there are that have node hints, have zone hints, name our node, name our
+ * zone; and without regard to hints, here and anywhere. */
+struct counts {
+    size_t ready, local_ready, nodes, zones, our_node, our_zone;
+};
+
+static struct counts count_ready(const struct endpoint *endpoints, size_t n)
+{
+    struct counts counts = {0};
+    for (size_t i = 0; i < n; i++) {
+        const struct endpoint *it = &endpoints[i];
+        if (!(it->flags & R))
+            continue;
+        counts.ready++;
+        counts.local_ready += it->node_name && strcmp(it->node_name, "here") == 0;
+        counts.nodes += it->hints && it->hints->n_nodes;
+        counts.zones += it->hints && it->hints->n_zones;
+        counts.our_node += names(it, false);
+        counts.our_zone += names(it, true);
+    }
+    return counts;
+}
+
+/* The rule once more, said the other way round: who is out, and why. */
+static bool is_out(const struct endpoint *it, const struct counts *counts, bool local)
+{
+    if (local && (!it->node_name || strcmp(it->node_name, "here") != 0))
+        return true;
+    if ((it->flags & (R | S)) == 0 || (it->flags & (R | T)) == 0)
+        return true;
+    if (!(it->flags & R))
+        return (local ? counts->local_ready : counts->ready) > 0;
+    if (local)
+        return false;
+    if (counts->nodes == counts->ready && counts->our_node > 0)
+        return !names(it, false);
+    if (counts->zones == counts->ready && counts->our_zone > 0)
+        return !names(it, true);
+    return false;
+}
+
+/* Mostly with hints, mostly without ready ones: else the rare ways would hardly ever come up. */
+static struct endpoint random_endpoint(uint64_t *chance, unsigned most, bool hinted)
+{
+    static const char *const hints[] = {"",        "~here",  "~far",         "~far,here", "^z",
+                                        "^y",      "^y,z",   "^y,x",         "~here^z",   "~far^z",
+                                        "~here^y", "~far^y", "~far,far2^x,y"};
+    static const char *const nodes[] = {"@here", "@far", ""};
+    char word[64];
+    unsigned hint = hinted ? 4 + dice(chance, 9) : dice(chance, 13);
+    snprintf(word, sizeof(word), "-%s%s", nodes[dice(chance, 3)], hints[hint]);
+    struct endpoint endpoint = read_endpoint(word);
+    endpoint.flags = truth[dice(chance, most)].flags;
+    return endpoint;
 }
 
 START_TEST(by_chance)
 {
     uint64_t chance = 20261121;
-    for (int round = 0; round < 5000; round++) {
+    for (int round = 0; round < unit_steps(20000); round++) {
         struct endpoint endpoints[MOST], before[MOST];
         uint8_t sets[MOST + 1];
-        size_t n = dice(&chance, MOST + 1), size = 0;
-        /* Mostly without ready ones: else the fallback would hardly ever come up. */
-        unsigned most = dice(&chance, 3) ? 4 : 8;
+        size_t n = dice(&chance, MOST + 1), cluster = 0, local = 0;
+        unsigned most = dice(&chance, 3) ? 5 : 8;
+        bool hinted = dice(&chance, 2);
         memset(endpoints, 0, sizeof(endpoints));
         for (size_t i = 0; i < n; i++)
-            endpoints[i].flags = truth[dice(&chance, most)].flags;
+            endpoints[i] = random_endpoint(&chance, most, hinted);
+        struct counts counts = count_ready(endpoints, n);
         memcpy(before, endpoints, sizeof(before));
         memset(sets, 0xee, sizeof(sets));
-        struct selection selection = select_endpoints(endpoints, n, sets);
+        struct selection selection = select_endpoints(endpoints, n, &here, sets);
         for (size_t i = 0; i < n; i++) {
-            ck_assert_uint_eq(sets[i], is_out(endpoints, n, i) ? 0 : SET_CLUSTER);
-            size += sets[i] != 0;
+            bool in_cluster = !is_out(&endpoints[i], &counts, false);
+            bool in_local = !is_out(&endpoints[i], &counts, true);
+            ck_assert_uint_eq(sets[i], (in_cluster ? SET_CLUSTER : 0) | (in_local ? SET_LOCAL : 0));
+            cluster += in_cluster;
+            local += in_local;
         }
         ck_assert_uint_eq(sets[n], 0xee);
-        ck_assert_uint_eq(selection.cluster_size, size);
-        ck_assert_int_eq(selection.has_any, size > 0);
+        ck_assert_uint_eq(selection.cluster_size, cluster);
+        ck_assert_uint_eq(selection.local_size, local);
+        ck_assert_int_eq(selection.has_any, cluster > 0);
         ck_assert_mem_eq(endpoints, before, sizeof(before));
+        for (size_t i = 0; i < n; i++)
+            release_endpoint(&endpoints[i]);
     }
 }
 END_TEST
 
 static void add_tests(TCase *tcase)
 {
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_loop_test(tcase, classes, 0, 8);
     tcase_add_loop_test(tcase, pairs, 0, 8);
-    tcase_add_test(tcase, examples);
+    tcase_add_loop_test(tcase, terminating_pods, 0,
+                        (int)(sizeof(terminating) / sizeof(terminating[0])));
+    tcase_add_test(tcase, every_mixture);
     tcase_add_test(tcase, none_at_all);
+    tcase_add_loop_test(tcase, topology_steps, 0, (int)(sizeof(topology) / sizeof(topology[0])));
+    tcase_add_test(tcase, no_zone);
     tcase_add_test(tcase, by_chance);
 }
 
