@@ -122,20 +122,25 @@ static void bare_slot(struct nft_batch *batch, enum nft_element_op op, unsigned 
                       unsigned slot, const struct backend *backend)
 {
     struct frontend frontend = bare_frontend(service);
-    uint8_t key[KEY_SIZE], value[KEY_SIZE];
-    size_t key_length = key_of_slot(&frontend, slot, key), value_length = 0;
+    struct key key = key_of_slot(&frontend, slot), value = {.length = 0};
     if (backend)
-        value_length = value_of_backend(FAMILY_IPV4, backend, value);
-    nft_batch_element(batch, op, MAP_ENDPOINTS, key, key_length, backend ? value : NULL,
-                      value_length);
+        value = value_of_backend(FAMILY_IPV4, backend);
+    nft_batch_element(batch, op, MAP_ENDPOINTS, key.bytes, key.length, backend ? value.bytes : NULL,
+                      value.length);
 }
 
-static void bare_layout(struct nft_batch *batch, const char *text, unsigned n,
-                        enum program_part part)
+static void bare_layout(struct nft_batch *batch, enum template_id id, enum program_part part)
 {
     struct error err = {0};
     struct layout layout;
-    if (layout_parse(text, "template", FAMILY_IPV4, n, &layout, &err) ||
+    struct layout_vars vars = {.family = FAMILY_IPV4,
+                               .mark = "0x4000",
+                               .from_host = "fib saddr type local",
+                               .reject = "reject",
+                               .pick = "pick",
+                               .n = n_endpoints,
+                               .key = service_value(CLASS_PLAIN, n_endpoints)};
+    if (layout_parse(&templates[id], &vars, &layout, &err) ||
         program_layout(&layout, part, batch, &err))
         die("template", &err);
     layout_free(&layout);
@@ -149,8 +154,8 @@ static double bare_programming(struct nft_socket *socket, size_t *bytes)
     nft_batch_init(&batch, FAMILY_IPV4, "bare");
     double start = clock_monotonic();
     nft_batch_add_table(&batch, "bare");
-    bare_layout(&batch, nft_template_base, 0, PROGRAM_ALL);
-    bare_layout(&batch, nft_template_pick, n_endpoints, PROGRAM_WITHOUT_SETS);
+    bare_layout(&batch, TEMPLATE_BASE, PROGRAM_ALL);
+    bare_layout(&batch, TEMPLATE_PICK, PROGRAM_WITHOUT_SETS);
     for (unsigned i = 0; i < n_services; i++)
         for (unsigned e = 0; e < n_endpoints; e++) {
             struct backend backend = bare_backend(11, i * n_endpoints + e);
@@ -158,10 +163,15 @@ static double bare_programming(struct nft_socket *socket, size_t *bytes)
         }
     for (unsigned i = 0; i < n_services; i++) {
         struct frontend frontend = bare_frontend(i);
-        uint8_t key[KEY_SIZE];
-        uint32_t value = service_value(n_endpoints);
-        nft_batch_element(&batch, ELEMENT_ADD, MAP_SERVICES, key, key_of_frontend(&frontend, key),
-                          &value, sizeof(value));
+        struct key key = key_of_frontend(&frontend);
+        uint32_t value = service_value(CLASS_PLAIN, n_endpoints);
+        nft_batch_element(&batch, ELEMENT_ADD, MAP_SERVICES, key.bytes, key.length, &value,
+                          sizeof(value));
+    }
+    for (unsigned i = 0; i < n_services; i++) {
+        struct frontend frontend = bare_frontend(i);
+        nft_batch_element(&batch, ELEMENT_ADD, content_set_name(CONTENT_CLUSTER_IPS),
+                          frontend.address.bytes, 4, NULL, 0);
     }
     if (nft_socket_commit(socket, &batch, &err))
         die("bare programming", &err);
@@ -294,7 +304,8 @@ static void measure(const char *path)
     struct error err = {0};
     enter_namespace();
     struct nft_socket *socket = nft_socket_open(&err);
-    const struct proxy_config config = {.node_name = "node-1", .families = {true, false}};
+    const struct proxy_config config = {
+        .node.name = "node-1", .families = {true, false}, .rulesets[FAMILY_IPV4].mark = 0x4000};
     struct proxy *proxy = proxy_new(&config, &err);
     if (!socket || !proxy)
         die("start", &err);

@@ -9,6 +9,7 @@
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
+#include <stdio.h>
 #include <string.h>
 
 static struct nft_batch batch;
@@ -209,6 +210,71 @@ START_TEST(verdict_and_anonymous_elements)
 }
 END_TEST
 
+/* ---- ranges ---- */
+
+/* The keys of all elements, with what stands beside them: "-k" for the last of a range of fields,
+ * "!" for the end of an interval. */
+static const char *ranges(void)
+{
+    static char out[256];
+    const struct nlattr *at;
+    size_t n = 0;
+    kinds();
+    for (size_t offset = 0; offset < batch.used;) {
+        const struct nlmsghdr *message = message_at(offset);
+        mnl_attr_for_each_nested(at, attribute(message, NFTA_SET_ELEM_LIST_ELEMENTS))
+        {
+            const struct nlattr *key = find(find(at, NFTA_SET_ELEM_KEY), NFTA_DATA_VALUE);
+            const struct nlattr *end = find(at, NFTA_SET_ELEM_KEY_END);
+            const struct nlattr *flags = find(at, NFTA_SET_ELEM_FLAGS);
+            ck_assert_uint_eq(mnl_attr_get_payload_len(key), 4);
+            n += (size_t)snprintf(out + n, sizeof(out) - n, "%s%08x", n ? " " : "",
+                                  ntohl(mnl_attr_get_u32(key)));
+            if (end)
+                n += (size_t)snprintf(out + n, sizeof(out) - n, "-%08x",
+                                      ntohl(mnl_attr_get_u32(find(end, NFTA_DATA_VALUE))));
+            if (flags) {
+                ck_assert_uint_eq(ntohl(mnl_attr_get_u32(flags)), NFT_SET_ELEM_INTERVAL_END);
+                n += (size_t)snprintf(out + n, sizeof(out) - n, "!");
+            }
+        }
+        offset += MNL_ALIGN(message->nlmsg_len);
+    }
+    return out;
+}
+
+static const struct {
+    uint32_t first, last;
+    bool concatenated;
+    const char *elements;
+    size_t n;
+} range_cases[] = {
+    {0x0a000000, 0x0a0000ff, false, "0a000000 0a000100!", 2},
+    {0x0a000000, 0x0affffff, false, "0a000000 0b000000!", 2},
+    {0x0a000001, 0x0a000001, false, "0a000001 0a000002!", 2},
+    {0x00000000, 0x7fffffff, false, "00000000 80000000!", 2},
+    {0xf0000000, 0xfffffffe, false, "f0000000 ffffffff!", 2},
+    {0xf0000000, 0xffffffff, false, "f0000000", 1},
+    {0x00000000, 0xffffffff, false, "00000000", 1},
+    {0x0a000000, 0x0a0000ff, true, "0a000000-0a0000ff", 1},
+    {0x0a000000, 0xffffffff, true, "0a000000-ffffffff", 1},
+};
+
+START_TEST(range)
+{
+    uint32_t first = htonl(range_cases[_i].first), last = htonl(range_cases[_i].last);
+    nft_batch_range(&batch, ELEMENT_ADD, "a", range_cases[_i].concatenated, &first, &last, 4);
+    ck_assert_str_eq(ranges(), range_cases[_i].elements);
+    ck_assert_str_eq(kinds(), "E");
+    ck_assert_uint_eq(batch.elements[ELEMENT_ADD], range_cases[_i].n);
+    nft_batch_clear(&batch);
+    nft_batch_range(&batch, ELEMENT_DELETE, "a", range_cases[_i].concatenated, &first, &last, 4);
+    ck_assert_str_eq(ranges(), range_cases[_i].elements);
+    ck_assert_str_eq(kinds(), "e");
+    ck_assert_uint_eq(batch.elements[ELEMENT_DELETE], range_cases[_i].n);
+}
+END_TEST
+
 /* The list of elements is one attribute of at most 64 KiB. */
 START_TEST(long_lists_are_split)
 {
@@ -295,6 +361,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, elements_in_a_row_share_a_message);
     tcase_add_test(tcase, bytes_of_an_element);
     tcase_add_test(tcase, verdict_and_anonymous_elements);
+    tcase_add_loop_test(tcase, range, 0, sizeof(range_cases) / sizeof(range_cases[0]));
     tcase_add_test(tcase, long_lists_are_split);
     tcase_add_test(tcase, cuts);
     tcase_add_test(tcase, a_cleared_batch_goes_on_counting);

@@ -1,48 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * The health servers over real sockets. The test runs the loop and is the client too, in one
- * thread: connecting to a listening socket of this machine needs no help from the server.
- */
+/* The health servers over real sockets. */
 #include "unit.h"
 
-#include "kube-nftd/base/clock.h"
-#include "kube-nftd/base/log.h"
+#include "http_client.h"
+
 #include "kube-nftd/serve/health.h"
 #include "kube-nftd/serve/http_listener.h"
 
-#include <arpa/inet.h>
 #include <cjson/cJSON.h>
-#include <errno.h>
-#include <ev.h>
-#include <fcntl.h>
-#include <math.h>
-#include <poll.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-static struct ev_loop *loop;
 static struct health *health;
 static struct health_status now_status;
-static int warnings, infos;
-static char last_warning[512];
 
 static void give_status(void *ctx, struct health_status *status)
 {
     ck_assert_ptr_eq(ctx, &now_status);
     *status = now_status;
-}
-
-static void take_line(void *ctx, enum log_level level, const char *line)
-{
-    (void)ctx;
-    if (level == LOG_LEVEL_INFO)
-        infos++;
-    if (level != LOG_LEVEL_WARN)
-        return;
-    warnings++;
-    snprintf(last_warning, sizeof(last_warning), "%s", line);
 }
 
 static void setup(void)
@@ -56,6 +29,8 @@ static void setup(void)
     }
     loop = ev_loop_new(EVFLAG_AUTO);
     health = health_new(loop, give_status, &now_status);
+    for (int f = 0; f < FAMILY_COUNT; f++)
+        health_set_addresses(health, (enum family)f, true, NULL, 0);
 }
 
 static void teardown(void)
@@ -64,175 +39,6 @@ static void teardown(void)
     ev_loop_destroy(loop);
     log_set_sink(NULL, NULL);
 }
-
-static bool have_ipv6(void)
-{
-    struct sockaddr_in6 name = {.sin6_family = AF_INET6, .sin6_addr = in6addr_loopback};
-    int fd = socket(AF_INET6, SOCK_STREAM, 0);
-    bool have = fd >= 0 && bind(fd, (struct sockaddr *)&name, sizeof(name)) == 0;
-    if (fd >= 0)
-        close(fd);
-    if (!have)
-        printf("SKIPPED: no IPv6 here (::1 cannot be bound), the IPv6 part is not tested\n");
-    return have;
-}
-
-static socklen_t loopback(struct sockaddr_storage *out, enum family family, uint16_t port)
-{
-    memset(out, 0, sizeof(*out));
-    if (family == FAMILY_IPV6) {
-        struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)(void *)out;
-        in6->sin6_family = AF_INET6;
-        in6->sin6_port = htons(port);
-        in6->sin6_addr = in6addr_loopback;
-        return sizeof(*in6);
-    }
-    struct sockaddr_in *in = (struct sockaddr_in *)(void *)out;
-    in->sin_family = AF_INET;
-    in->sin_port = htons(port);
-    in->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    return sizeof(*in);
-}
-
-/* A foreign IPv4 listener on all addresses; @port 0 picks one, which is returned. */
-static int foreign_listener(uint16_t *port)
-{
-    struct sockaddr_in name = {.sin_family = AF_INET, .sin_port = htons(*port)};
-    socklen_t length = sizeof(name);
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    ck_assert_int_ge(fd, 0);
-    ck_assert_int_eq(bind(fd, (struct sockaddr *)&name, length), 0);
-    ck_assert_int_eq(listen(fd, 1), 0);
-    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&name, &length), 0);
-    *port = ntohs(name.sin_port);
-    return fd;
-}
-
-static uint16_t free_port(void)
-{
-    uint16_t port = 0;
-    close(foreign_listener(&port));
-    return port;
-}
-
-/* -1 if refused. */
-static int dial(enum family family, uint16_t port)
-{
-    struct sockaddr_storage name;
-    socklen_t length = loopback(&name, family, port);
-    int fd = socket(name.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    ck_assert_int_ge(fd, 0);
-    if (connect(fd, (struct sockaddr *)&name, length) == 0)
-        return fd;
-    ck_assert_int_eq(errno, ECONNREFUSED);
-    close(fd);
-    return -1;
-}
-
-static void say(int fd, const char *text)
-{
-    ck_assert_int_eq(send(fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
-}
-
-static void turn(int fd)
-{
-    struct pollfd pollfd = {.fd = fd, .events = POLLIN};
-    ev_run(loop, EVRUN_NOWAIT);
-    poll(&pollfd, 1, 2);
-}
-
-static void turn_for(double seconds)
-{
-    for (double end = clock_monotonic() + seconds; clock_monotonic() < end;)
-        turn(-1);
-}
-
-struct reply {
-    int status; /* 0: none came */
-    size_t length;
-    char text[4096];
-    size_t body; /* where in the text */
-};
-
-static const char *body_of(const struct reply *reply)
-{
-    return reply->text + reply->body;
-}
-
-static const char *header(const struct reply *reply, const char *name)
-{
-    static char value[256];
-    char *key = xasprintf("\r\n%s: ", name);
-    const char *at = strcasestr(reply->text, key);
-    size_t length = strlen(key);
-    free(key);
-    if (!at || at > body_of(reply))
-        return NULL;
-    snprintf(value, sizeof(value), "%.*s", (int)strcspn(at + length, "\r"), at + length);
-    return value;
-}
-
-static bool complete(struct reply *reply, bool with_body)
-{
-    const char *end = strstr(reply->text, "\r\n\r\n");
-    if (!end)
-        return false;
-    reply->body = (size_t)(end + 4 - reply->text);
-    if (!with_body)
-        return true;
-    const char *length = header(reply, "Content-Length");
-    ck_assert_ptr_nonnull(length);
-    return strlen(body_of(reply)) >= (size_t)atoi(length);
-}
-
-/* Runs the loop until the reply is there; status 0 if the connection ends or @seconds pass. */
-static struct reply hear(int fd, bool with_body, double seconds)
-{
-    struct reply reply = {0};
-    double end = clock_monotonic() + seconds;
-    while (clock_monotonic() < end) {
-        turn(fd);
-        ssize_t n = recv(fd, reply.text + reply.length, sizeof(reply.text) - 1 - reply.length,
-                         MSG_DONTWAIT);
-        if (n == 0 || (n < 0 && errno != EAGAIN))
-            break;
-        reply.length += n > 0 ? (size_t)n : 0;
-        if (complete(&reply, with_body)) {
-            ck_assert_int_eq(sscanf(reply.text, "HTTP/1.1 %d ", &reply.status), 1);
-            break;
-        }
-    }
-    return reply;
-}
-
-static bool ends(int fd, double seconds)
-{
-    char byte;
-    for (double end = clock_monotonic() + seconds; clock_monotonic() < end;) {
-        turn(fd);
-        ssize_t n = recv(fd, &byte, 1, MSG_DONTWAIT);
-        ck_assert_int_le(n, 0);
-        if (n == 0 || errno != EAGAIN)
-            return true;
-    }
-    return false;
-}
-
-static struct reply ask(enum family family, uint16_t port, const char *method, const char *path)
-{
-    struct reply reply = {0};
-    int fd = dial(family, port);
-    if (fd < 0)
-        return reply;
-    char *text = xasprintf("%s %s HTTP/1.1\r\nHost: node\r\n\r\n", method, path);
-    say(fd, text);
-    free(text);
-    reply = hear(fd, strcmp(method, "HEAD") != 0, 5);
-    close(fd);
-    return reply;
-}
-
-#define GET(port, path) ask(FAMILY_IPV4, port, "GET", path)
 
 static cJSON *get_json(uint16_t port, const char *path)
 {
@@ -737,6 +543,167 @@ START_TEST(swapped_ports)
 }
 END_TEST
 
+/* ---- where services listen ---- */
+
+/* Sets the IPv4 addresses, given with blanks between them. */
+static void set_addresses(const char *list)
+{
+    struct address addresses[8];
+    size_t n = 0;
+    char *copy = xstrdup(list), *rest = copy;
+    for (const char *word; (word = strsep(&rest, " "));) {
+        enum family family;
+        if (*word)
+            ck_assert(address_parse(word, &family, &addresses[n++]));
+    }
+    free(copy);
+    health_set_addresses(health, FAMILY_IPV4, false, addresses, n);
+}
+
+/* The last numbers of those addresses from 127.0.0.1 to 127.0.0.4 at which @port answers. */
+static const char *answering(uint16_t port)
+{
+    static char numbers[8];
+    size_t n = 0;
+    for (char i = '1'; i <= '4'; i++) {
+        char host[] = "127.0.0.0";
+        host[8] = i;
+        if (ask_at(host, port, "GET", "/").status == 200)
+            numbers[n++] = i;
+    }
+    numbers[n] = '\0';
+    return numbers;
+}
+
+START_TEST(nowhere_before_the_first_call)
+{
+    uint16_t port = free_port();
+    health_free(health);
+    health = health_new(loop, give_status, &now_status);
+    health_service(health, "a/b", FAMILY_IPV4, port, 1);
+    ck_assert_str_eq(answering(port), "");
+    health_set_addresses(health, FAMILY_IPV6, true, NULL, 0);
+    ck_assert_str_eq(answering(port), "");
+    health_set_addresses(health, FAMILY_IPV4, true, NULL, 0);
+    ck_assert_str_eq(answering(port), "1234");
+    ck_assert_int_eq(warnings, 0);
+}
+END_TEST
+
+START_TEST(listeners_follow_the_addresses)
+{
+    uint16_t first = free_port(), second = free_port();
+    health_service(health, "a/b", FAMILY_IPV4, first, 1);
+    set_addresses("127.0.0.2");
+    ck_assert_str_eq(answering(first), "2");
+    health_service(health, "a/c", FAMILY_IPV4, second, 1); /* comes later */
+    ck_assert_str_eq(answering(second), "2");
+    set_addresses("127.0.0.3 127.0.0.2");
+    ck_assert_str_eq(answering(first), "23");
+    set_addresses("127.0.0.1 127.0.0.3 127.0.0.4");
+    ck_assert_str_eq(answering(first), "134");
+    ck_assert_str_eq(answering(second), "134");
+    set_addresses("");
+    ck_assert_str_eq(answering(first), "");
+    set_addresses("127.0.0.4 127.0.0.4");
+    ck_assert_str_eq(answering(second), "4");
+    health_set_addresses(health, FAMILY_IPV4, true, NULL, 0);
+    ck_assert_str_eq(answering(first), "1234");
+    ck_assert_str_eq(answering(second), "1234");
+    health_service(health, "a/b", FAMILY_IPV4, 0, 0);
+    ck_assert_str_eq(answering(first), "");
+    ck_assert_int_eq(warnings, 0);
+}
+END_TEST
+
+START_TEST(a_service_moves_at_all_its_addresses)
+{
+    uint16_t from = free_port(), to = free_port();
+    set_addresses("127.0.0.1 127.0.0.3");
+    health_service(health, "a/b", FAMILY_IPV4, from, 1);
+    health_service(health, "a/b", FAMILY_IPV4, to, 1);
+    ck_assert_str_eq(answering(from), "");
+    ck_assert_str_eq(answering(to), "13");
+}
+END_TEST
+
+START_TEST(what_is_still_wanted_stays_open)
+{
+    static const char request[] = "GET / HTTP/1.1\r\nHost: node\r\n\r\n";
+    uint16_t port = free_port();
+    set_addresses("127.0.0.2 127.0.0.3");
+    health_service(health, "a/b", FAMILY_IPV4, port, 1);
+    int stays = dial_to("127.0.0.2", port), goes = dial_to("127.0.0.3", port);
+    turn_for(0.05);
+    set_addresses("127.0.0.1 127.0.0.2");
+    ck_assert(ends(goes, 5));
+    say(stays, request);
+    ck_assert_int_eq(hear(stays, true, 5).status, 200);
+    set_addresses("127.0.0.2 127.0.0.1");
+    say(stays, request);
+    ck_assert_int_eq(hear(stays, true, 5).status, 200);
+    close(stays);
+    close(goes);
+}
+END_TEST
+
+START_TEST(addresses_of_the_families_are_apart)
+{
+    if (!have_ipv6())
+        return;
+    uint16_t port = free_port();
+    struct address own = {.bytes = {[15] = 1}};
+    set_addresses("127.0.0.2");
+    health_set_addresses(health, FAMILY_IPV6, false, &own, 1);
+    health_service(health, "a/b", FAMILY_IPV4, port, 1);
+    health_service(health, "a/b", FAMILY_IPV6, port, 0);
+    ck_assert_str_eq(answering(port), "2");
+    ck_assert_int_eq(ask(FAMILY_IPV6, port, "GET", "/").status, 503);
+    health_set_addresses(health, FAMILY_IPV6, false, NULL, 0);
+    ck_assert_int_eq(dial(FAMILY_IPV6, port), -1);
+    ck_assert_str_eq(answering(port), "2");
+}
+END_TEST
+
+START_TEST(an_address_that_cannot_be_had_hurts_no_other)
+{
+    uint16_t port = free_port();
+    int foreign = foreign_listener_at("127.0.0.2", &port);
+    set_addresses("127.0.0.1 127.0.0.2 127.0.0.3");
+    health_service(health, "a/b", FAMILY_IPV4, port, 1);
+    ck_assert_int_eq(warnings, 1);
+    char *expected = xasprintf("service=a/b family=IPv4 address=127.0.0.2 port=%u", port);
+    ck_assert_msg(strstr(last_warning, expected) != NULL, "%s", last_warning);
+    free(expected);
+    ck_assert_int_eq(ask_at("127.0.0.1", port, "GET", "/").status, 200);
+    ck_assert_int_eq(ask_at("127.0.0.3", port, "GET", "/").status, 200);
+    set_addresses("127.0.0.2 127.0.0.3 127.0.0.4");
+    health_service(health, "a/b", FAMILY_IPV4, port, 2);
+    turn_for(5.5);
+    ck_assert_int_eq(warnings, 1);
+    close(foreign);
+    turn_for(5.5);
+    ck_assert_int_eq(infos, 1);
+    ck_assert_str_eq(answering(port), "234");
+}
+END_TEST
+
+START_TEST(an_address_of_another_host_is_not_waited_for_when_it_goes)
+{
+    uint16_t port = free_port();
+    set_addresses("127.0.0.1 192.0.2.77");
+    health_service(health, "a/b", FAMILY_IPV4, port, 1);
+    ck_assert_int_eq(warnings, 1);
+    ck_assert_msg(strstr(last_warning, "address=192.0.2.77 ") != NULL, "%s", last_warning);
+    set_addresses("127.0.0.1");
+    ck_assert_str_eq(answering(port), "1");
+    set_addresses("");
+    turn_for(0.1);
+    ck_assert_int_eq(infos, 0);
+    ck_assert_int_eq(warnings, 1);
+}
+END_TEST
+
 START_TEST(slow_client_delays_nobody)
 {
     uint16_t port = open_health("127.0.0.1"), service = free_port();
@@ -797,14 +764,6 @@ START_TEST(idle_clients_are_dropped)
 }
 END_TEST
 
-static int count_fds(void)
-{
-    int count = 0;
-    for (int fd = 0; fd < 1024; fd++)
-        count += fcntl(fd, F_GETFD) >= 0;
-    return count;
-}
-
 START_TEST(nothing_is_left_open)
 {
     uint16_t port = open_health("127.0.0.1"), service = free_port();
@@ -813,6 +772,7 @@ START_TEST(nothing_is_left_open)
     ev_run(loop, EVRUN_NOWAIT);
     int before = count_fds();
     health = health_new(loop, give_status, &now_status);
+    set_addresses("127.0.0.1 127.0.0.2");
     struct error err = {0};
     char *bind_to = xasprintf("127.0.0.1:%u", port);
     ck_assert_int_eq(health_listen(health, bind_to, &err), 0);
@@ -821,7 +781,7 @@ START_TEST(nothing_is_left_open)
     health_service(health, "a/c", FAMILY_IPV4, service, 1);
     int idle = dial(FAMILY_IPV4, service);
     turn_for(0.05);
-    ck_assert_int_gt(count_fds(), before + 4);
+    ck_assert_int_gt(count_fds(), before + 6);
     health_free(health);
     health = NULL;
     close(idle);
@@ -858,6 +818,13 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, two_services_want_one_port);
     tcase_add_test(tcase, waiting_service_that_goes_is_forgotten);
     tcase_add_test(tcase, swapped_ports);
+    tcase_add_test(tcase, nowhere_before_the_first_call);
+    tcase_add_test(tcase, listeners_follow_the_addresses);
+    tcase_add_test(tcase, a_service_moves_at_all_its_addresses);
+    tcase_add_test(tcase, what_is_still_wanted_stays_open);
+    tcase_add_test(tcase, addresses_of_the_families_are_apart);
+    tcase_add_test(tcase, an_address_that_cannot_be_had_hurts_no_other);
+    tcase_add_test(tcase, an_address_of_another_host_is_not_waited_for_when_it_goes);
     tcase_add_test(tcase, slow_client_delays_nobody);
     tcase_add_test(tcase, full_listener_recovers_when_clients_leave);
     tcase_add_test(tcase, idle_clients_are_dropped);

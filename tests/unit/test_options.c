@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-#define MOST 10
+#define MOST 20
 
 /* The host's name as the tests want it; NULL: it cannot be read. */
 static const char *host_name;
@@ -40,21 +40,79 @@ static int parse(const char *line, struct options *options, struct error *err)
     return result;
 }
 
+static void print_cidr(FILE *out, const char *name, enum family family, const struct cidr *cidr)
+{
+    char text[ADDRESS_TEXT_SIZE];
+    fprintf(out, "%s=%s/%u ", name, address_format(family, &cidr->address, text), cidr->length);
+}
+
+static void print_cidrs(FILE *out, const struct options *options)
+{
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        const cidr_vec *cidrs = &options->node_port_addresses.cidrs[i];
+        vec_each (cidrs, cidr)
+            print_cidr(out, "ports", (enum family)i, cidr);
+        if (options->has_cluster_cidr[i])
+            print_cidr(out, "cluster", (enum family)i, &options->cluster_cidr[i]);
+    }
+}
+
+/* What is not the default; nothing if all are 0. */
+static void print_conntrack(FILE *out, const struct conntrack_settings *settings)
+{
+    const struct {
+        const char *name;
+        uint32_t value, standard;
+    } values[] = {
+        {"max", settings->max_per_core, 32768},
+        {"min", settings->min, 131072},
+        {"established", settings->tcp_established_timeout, 86400},
+        {"close-wait", settings->tcp_close_wait_timeout, 3600},
+        {"liberal", settings->tcp_be_liberal, 0},
+        {"udp", settings->udp_timeout, 0},
+        {"stream", settings->udp_stream_timeout, 0},
+    };
+    bool any = false;
+    for (size_t i = 0; i < COUNT(values); i++)
+        any = any || values[i].value > 0;
+    for (size_t i = 0; any && i < COUNT(values); i++)
+        if (values[i].value != values[i].standard)
+            fprintf(out, "%s=%u ", values[i].name, values[i].value);
+}
+
+static void print_switches(FILE *out, const struct options *options)
+{
+    fprintf(out, "%s%s%s%s%s%sv=%d", options->masquerade_all ? "all " : "",
+            options->preflight ? "preflight " : "", options->dump_rules ? "dump " : "",
+            options->cleanup ? "cleanup " : "", options->version ? "version " : "",
+            options->help ? "help " : "", options->verbosity);
+}
+
 /* Everything that was given, in one text. */
 static char *options_text(const struct options *options)
 {
-    static const char *const names[] = {"manifests", "kubeconfig", "master", "host", "healthz"};
-    const char *const values[] = {options->manifests, options->kubeconfig, options->master,
-                                  options->hostname_override, options->healthz_bind_address};
+    static const char *const names[] = {"manifests", "kubeconfig", "master", "host",  "bind",
+                                        "healthz",   "metrics",    "bridge", "prefix"};
+    const char *const values[] = {options->manifests,
+                                  options->kubeconfig,
+                                  options->master,
+                                  options->hostname_override,
+                                  options->bind_address,
+                                  options->healthz_bind_address,
+                                  options->metrics_bind_address,
+                                  options->pod_bridge_interface,
+                                  options->pod_interface_name_prefix};
     char *text;
     size_t length;
     FILE *out = open_memstream(&text, &length);
     for (size_t i = 0; i < COUNT(names); i++)
         if (values[i])
             fprintf(out, "%s=%s ", names[i], values[i]);
-    fprintf(out, "%s%s%s%sv=%d", options->dump_rules ? "dump " : "",
-            options->cleanup ? "cleanup " : "", options->version ? "version " : "",
-            options->help ? "help " : "", options->verbosity);
+    if (options->detect_local_mode)
+        fprintf(out, "mode=%d ", options->detect_local_mode);
+    print_cidrs(out, options);
+    print_conntrack(out, &options->conntrack);
+    print_switches(out, options);
     fclose(out);
     return text;
 }
@@ -105,6 +163,65 @@ static const struct {
     /* Who asks for help gets it. */
     {"--help --manifests m --master x", "manifests=m master=x help v=0"},
     {"--version --dump-rules --cleanup", "dump cleanup version v=0"},
+    {"--help --detect-local-mode BridgeInterface", "mode=2 help v=0"},
+
+    {"--nodeport-addresses primary", "v=0"},
+    {"--nodeport-addresses=", "v=0"},
+    {"--nodeport-addresses 192.0.2.77/24", "ports=192.0.2.0/24 v=0"},
+    {"--nodeport-addresses 10.0.0.0/8,fd00::1/64,192.0.2.0/24",
+     "ports=10.0.0.0/8 ports=192.0.2.0/24 ports=fd00::/64 v=0"},
+    {"--nodeport-addresses 10.0.0.0/8 --nodeport_addresses= --nodeport_addresses=0.0.0.0/0,::/0",
+     "ports=10.0.0.0/8 ports=0.0.0.0/0 ports=::/0 v=0"},
+    {"--nodeport-addresses '' --nodeport-addresses primary", "v=0"},
+
+    {"--cluster-cidr 10.244.0.0/16", "cluster=10.244.0.0/16 v=0"},
+    {"--cluster-cidr fd00:244::/56", "cluster=fd00:244::/56 v=0"},
+    {"--cluster-cidr fd00:244::/56,10.244.0.0/16",
+     "cluster=10.244.0.0/16 cluster=fd00:244::/56 v=0"},
+    {"--cluster-cidr=", "v=0"},
+    {"--cluster-cidr 10.1.0.0/16 --cluster-cidr 10.2.0.0/16", "cluster=10.2.0.0/16 v=0"},
+    {"--cluster-cidr 10.1.0.0/16 --cluster-cidr=", "v=0"},
+    {"--detect-local-mode ClusterCIDR", "v=0"},
+    {"--detect-local-mode=", "v=0"},
+    {"--detect_local_mode NodeCIDR", "mode=1 v=0"},
+    {"--detect-local-mode NodeCIDR --detect-local-mode ''", "v=0"},
+    {"--detect-local-mode NodeCIDR --cluster-cidr 10.1.0.0/16,10.2.0.0/16,fd00::/64,fd01::/64",
+     "mode=1 cluster=10.1.0.0/16 cluster=fd00::/64 v=0"},
+    {"--detect-local-mode BridgeInterface --pod-bridge-interface cni0", "bridge=cni0 mode=2 v=0"},
+    {"--pod-bridge-interface 123456789012345", "bridge=123456789012345 v=0"},
+    {"--pod-bridge-interface=", "v=0"},
+    {"--pod-interface-name-prefix cali --detect-local-mode=InterfaceNamePrefix",
+     "prefix=cali mode=3 v=0"},
+    {"--pod-interface-name-prefix veth-_.@%", "prefix=veth-_.@% v=0"},
+    {"--masquerade-all", "all v=0"},
+    {"--masquerade-all=true", "all v=0"},
+    {"--masquerade-all --masquerade_all=false", "v=0"},
+
+    {"--bind-address 192.0.2.1", "bind=192.0.2.1 v=0"},
+    {"--bind-address 2001:db8::1", "bind=2001:db8::1 metrics=[::1]:10249 v=0"},
+    {"--bind-address 2001:db8::1 --metrics-bind-address 127.0.0.1",
+     "bind=2001:db8::1 metrics=127.0.0.1 v=0"},
+    {"--bind-address 0.0.0.0", "v=0"},
+    {"--bind-address ::", "metrics=[::1]:10249 v=0"},
+    {"--bind-address=", "v=0"},
+    {"--bind-address 192.0.2.1 --bind-address ''", "v=0"},
+    {"--metrics-bind-address [::]:1", "metrics=[::]:1 v=0"},
+    {"--metrics-bind-address=", "v=0"},
+
+    {"--conntrack-max-per-core 0", "max=0 v=0"},
+    {"--conntrack-max-per-core 65536 --conntrack-min=2147483647", "max=65536 min=2147483647 v=0"},
+    {"--conntrack-tcp-timeout-established 0s", "established=0 v=0"},
+    {"--conntrack-tcp-timeout-established 24h0m0s", "v=0"},
+    {"--conntrack-tcp-timeout-established 1h30m", "established=5400 v=0"},
+    {"--conntrack-tcp-timeout-close-wait 59.999s", "close-wait=59 v=0"},
+    {"--conntrack-tcp-timeout-close-wait 300ms", "close-wait=0 v=0"},
+    {"--conntrack-tcp-timeout-close-wait 2147483647s", "close-wait=2147483647 v=0"},
+    {"--conntrack-tcp-be-liberal", "liberal=1 v=0"},
+    {"--conntrack-tcp-be-liberal=false", "v=0"},
+    {"--conntrack-udp-timeout 30s --conntrack-udp-timeout-stream 2m", "udp=30 stream=120 v=0"},
+    {"--conntrack_udp_timeout=-0s", "v=0"},
+    {"--preflight", "preflight v=0"},
+    {"--preflight=false --cleanup", "cleanup v=0"},
 };
 
 START_TEST(accepted)
@@ -154,21 +271,76 @@ static const struct {
     {"--cleanup=yes", "--cleanup: \"yes\" is neither true nor false"},
     {"--cleanup=", "--cleanup: \"\" is neither true nor false"},
     {"--help=TRUE", "--help: \"TRUE\" is neither true nor false"},
-    {"-v x", "-v: \"x\" is not a number from 0 on"},
-    {"-v 4x", "-v: \"4x\" is not a number from 0 on"},
-    {"-v4x", "-v: \"4x\" is not a number from 0 on"},
-    {"-v -1", "-v: \"-1\" is not a number from 0 on"},
-    {"-v +1", "-v: \"+1\" is not a number from 0 on"},
-    {"-v=", "-v: \"\" is not a number from 0 on"},
-    {"-v 1.5", "-v: \"1.5\" is not a number from 0 on"},
-    {"-v 2147483648", "-v: \"2147483648\" is not a number from 0 on"},
-    {"-v 99999999999999999999", "-v: \"99999999999999999999\" is not a number from 0 on"},
+    {"-v x", "-v: \"x\" is not a number from 0 to 2147483647"},
+    {"-v 4x", "-v: \"4x\" is not a number from 0 to 2147483647"},
+    {"-v4x", "-v: \"4x\" is not a number from 0 to 2147483647"},
+    {"-v -1", "-v: \"-1\" is not a number from 0 to 2147483647"},
+    {"-v +1", "-v: \"+1\" is not a number from 0 to 2147483647"},
+    {"-v=", "-v: \"\" is not a number from 0 to 2147483647"},
+    {"-v 1.5", "-v: \"1.5\" is not a number from 0 to 2147483647"},
+    {"-v 2147483648", "-v: \"2147483648\" is not a number from 0 to 2147483647"},
+    {"-v 99999999999999999999",
+     "-v: \"99999999999999999999\" is not a number from 0 to 2147483647"},
     {"--manifests m --kubeconfig k",
      "--manifests and --kubeconfig exclude each other: objects come from one place"},
     {"--master x --manifests m",
      "--manifests and --master exclude each other: objects come from one place"},
     {"--dump-rules --cleanup", "--dump-rules and --cleanup exclude each other"},
     {"--kubeconfig k -v 3 --cleanup --dump-rules", "--dump-rules and --cleanup exclude each other"},
+    {"--preflight --dump-rules", "--preflight and --dump-rules exclude each other"},
+    {"--cleanup --preflight", "--preflight and --cleanup exclude each other"},
+
+    {"--nodeport-addresses 10.0.0.0/8,10.0.0.1",
+     "--nodeport-addresses: \"10.0.0.1\" is not a CIDR like 192.0.2.0/24 or 2001:db8::/64"},
+    {"--nodeport-addresses 10.0.0.0/8, --cleanup",
+     "--nodeport-addresses: \"\" is not a CIDR like 192.0.2.0/24 or 2001:db8::/64"},
+    {"--nodeport-addresses Primary",
+     "--nodeport-addresses: \"Primary\" is not a CIDR like 192.0.2.0/24 or 2001:db8::/64"},
+    {"--nodeport-addresses primary,10.0.0.0/8",
+     "--nodeport-addresses: \"10.0.0.0/8\" stands beside other entries, but \"primary\" must be "
+     "alone"},
+    {"--nodeport-addresses fd00::/8 --nodeport-addresses primary",
+     "--nodeport-addresses: \"primary\" stands beside other entries, but \"primary\" must be "
+     "alone"},
+    {"--nodeport-addresses primary,primary", "--nodeport-addresses: \"primary\" stands beside "
+                                             "other entries, but \"primary\" must be alone"},
+
+    {"--cluster-cidr 10.0.0.0/33",
+     "--cluster-cidr: \"10.0.0.0/33\" is not a CIDR like 192.0.2.0/24 or 2001:db8::/64"},
+    {"--cluster-cidr 10.1.0.0/16,fd00::/64,10.2.0.9/16",
+     "--cluster-cidr: 10.2.0.0/16 is a second IPv4 CIDR, but only one of each family counts"},
+    {"--cluster-cidr fd00::/64,fd01::/64",
+     "--cluster-cidr: fd01::/64 is a second IPv6 CIDR, but only one of each family counts"},
+    {"--detect-local-mode clustercidr",
+     "--detect-local-mode: \"clustercidr\" is none of ClusterCIDR, NodeCIDR, BridgeInterface and "
+     "InterfaceNamePrefix"},
+    {"--detect-local-mode BridgeInterface --pod-interface-name-prefix x",
+     "--detect-local-mode BridgeInterface needs --pod-bridge-interface"},
+    {"--pod-bridge-interface= --detect-local-mode BridgeInterface",
+     "--detect-local-mode BridgeInterface needs --pod-bridge-interface"},
+    {"--detect-local-mode InterfaceNamePrefix --pod-bridge-interface x",
+     "--detect-local-mode InterfaceNamePrefix needs --pod-interface-name-prefix"},
+    {"--pod-bridge-interface 1234567890123456",
+     "--pod-bridge-interface: \"1234567890123456\" is longer than the 15 bytes that interface "
+     "names have"},
+
+    {"--bind-address node-1", "--bind-address: \"node-1\" is not an IP address"},
+    {"--bind-address 192.0.2.1:80", "--bind-address: \"192.0.2.1:80\" is not an IP address"},
+
+    {"--conntrack-min -1", "--conntrack-min: \"-1\" is not a number from 0 to 2147483647"},
+    {"--conntrack-max-per-core 2147483648",
+     "--conntrack-max-per-core: \"2147483648\" is not a number from 0 to 2147483647"},
+    {"--conntrack-max-per-core=",
+     "--conntrack-max-per-core: \"\" is not a number from 0 to 2147483647"},
+    {"--conntrack-udp-timeout 30",
+     "--conntrack-udp-timeout: \"30\" is not a duration like 30s, 1h30m or 0s"},
+    {"--conntrack-udp-timeout-stream=",
+     "--conntrack-udp-timeout-stream: \"\" is not a duration like 30s, 1h30m or 0s"},
+    {"--conntrack-tcp-timeout-established -300ms",
+     "--conntrack-tcp-timeout-established: \"-300ms\" is below zero"},
+    {"--conntrack-tcp-timeout-close-wait 2147483648s",
+     "--conntrack-tcp-timeout-close-wait: \"2147483648s\" is more than 2147483647 seconds"},
+    {"--conntrack-tcp-be-liberal=1", "--conntrack-tcp-be-liberal: \"1\" is neither true nor false"},
 };
 
 /* With an error nothing is left in the options: the leak checker would find it. */
@@ -185,20 +357,91 @@ START_TEST(refused)
 }
 END_TEST
 
+/* What may not stand in a rule's text, or in the name of an interface. */
+START_TEST(interface_names)
+{
+    static const char bad[] = "\t\n\v\"'\\/*:\x7f\x80\xff";
+    for (const char *c = bad; *c; c++) {
+        struct options options;
+        struct error err = {0};
+        char *line = xasprintf("--pod-interface-name-prefix=a%cb", *c);
+        char *expected = xasprintf("--pod-interface-name-prefix: \"a%cb\" is not for an interface "
+                                   "name: no blanks, quotes, '\\', '/', '*' or ':', and ASCII only",
+                                   *c);
+        ck_assert_msg(parse(line, &options, &err) == -1, "%s", line);
+        ck_assert_str_eq(err.text, expected);
+        error_clear(&err);
+        free(expected);
+        free(line);
+    }
+}
+END_TEST
+
+START_TEST(defaults)
+{
+    struct options options;
+    struct error err = {0};
+    ck_assert_int_eq(parse("", &options, &err), 0);
+    ck_assert(options.node_port_addresses.primary);
+    ck_assert_int_eq(options.detect_local_mode, DETECT_LOCAL_CLUSTER_CIDR);
+    ck_assert_uint_eq(options.conntrack.max_per_core, 32768);
+    ck_assert_uint_eq(options.conntrack.min, 131072);
+    ck_assert_uint_eq(options.conntrack.tcp_established_timeout, 86400);
+    ck_assert_uint_eq(options.conntrack.tcp_close_wait_timeout, 3600);
+    options_clear(&options);
+    ck_assert_int_eq(parse("--nodeport-addresses ::/0", &options, &err), 0);
+    ck_assert(!options.node_port_addresses.primary);
+    options_clear(&options);
+}
+END_TEST
+
+/* All flags, each under the heading of its kind, each once. */
 START_TEST(usage)
 {
-    static const char *const flags[] = {"--manifests PATH", "--kubeconfig FILE",
-                                        "--master URL",     "--hostname-override NAME",
-                                        "--dump-rules\n",   "--healthz-bind-address IP:PORT",
-                                        "--cleanup\n",      "--version\n",
-                                        "--help\n",         "\n  -v N\n"};
+    static const char *const lines[] = {"Where objects come from:\n",
+                                        "  --manifests PATH\n",
+                                        "  --kubeconfig FILE\n",
+                                        "  --master URL\n",
+                                        "  --hostname-override NAME\n",
+                                        "What is done with traffic:\n",
+                                        "  --nodeport-addresses CIDR,...\n",
+                                        "  --bind-address IP\n",
+                                        "  --masquerade-all\n",
+                                        "How traffic of pods is told from other traffic:\n",
+                                        "  --detect-local-mode MODE\n",
+                                        "  --cluster-cidr CIDR,...\n",
+                                        "  --pod-bridge-interface NAME\n",
+                                        "  --pod-interface-name-prefix PREFIX\n",
+                                        "What is set for connection tracking at the start",
+                                        "  --conntrack-max-per-core N\n",
+                                        "  --conntrack-min N\n",
+                                        "  --conntrack-tcp-timeout-established DURATION\n",
+                                        "  --conntrack-tcp-timeout-close-wait DURATION\n",
+                                        "  --conntrack-tcp-be-liberal\n",
+                                        "  --conntrack-udp-timeout DURATION\n",
+                                        "  --conntrack-udp-timeout-stream DURATION\n",
+                                        "Where the daemon answers:\n",
+                                        "  --healthz-bind-address IP:PORT\n",
+                                        "  --metrics-bind-address IP:PORT\n",
+                                        "What it does:\n",
+                                        "  --preflight\n",
+                                        "  --dump-rules\n",
+                                        "  --cleanup\n",
+                                        "  -v N\n",
+                                        "  --version\n",
+                                        "  --help\n"};
     char *text;
     size_t length;
     FILE *out = open_memstream(&text, &length);
     options_usage(out);
     fclose(out);
-    for (size_t i = 0; i < COUNT(flags); i++)
-        ck_assert_msg(strstr(text, flags[i]) != NULL, "%s", flags[i]);
+    const char *at = text;
+    for (size_t i = 0; i < COUNT(lines); i++) {
+        const char *found = strstr(at, lines[i]);
+        ck_assert_msg(found != NULL, "%s", lines[i]);
+        ck_assert_ptr_null(strstr(found + 1, lines[i]));
+        at = found;
+    }
     free(text);
 }
 END_TEST
@@ -257,6 +500,8 @@ static void add_tests(TCase *tcase)
 {
     tcase_add_loop_test(tcase, accepted, 0, COUNT(good));
     tcase_add_loop_test(tcase, refused, 0, COUNT(wrong));
+    tcase_add_test(tcase, interface_names);
+    tcase_add_test(tcase, defaults);
     tcase_add_test(tcase, usage);
     tcase_add_test(tcase, name_given);
     tcase_add_test(tcase, name_of_the_host);

@@ -16,37 +16,88 @@
 
 struct expected {
     const char *name;
-    uint32_t flags, key_type, key_length, data_type, data_length;
+    uint32_t flags, key_type, key_length, data_type, data_length, size;
+    const char *fields;    /* their lengths, where each can be a range */
     const char *user_data; /* of hosts with the lower byte first */
 };
 
-static const struct expected sets[FAMILY_COUNT][4] = {
-    {{"services", NFT_SET_MAP, 0x730d, 12, 0x17, 4,
-      "000400000000010401000000030800040d0000000100060400000000"},
-     {"endpoints", NFT_SET_MAP, 0x1cc344, 16, 0x1cd, 8,
-      "000400000000010400000000036000040d00000001580014000407000000010c00040c00000001040c000000010e"
-      "0004090000000106000410000000021400040700000001"
-      "0c00040b000000010402000000031a0004170000000112000401000000010401000000020400000000043400040d"
-      "000000012c0014000407000000010c00040c00000001040c0000000114000407000000010c00040b000000010402"
-      "000000060400000000"},
-     {"picks", NFT_SET_MAP, 0x17, 4, TYPE_VERDICT, 0, "000401000000010400000000060400000000"},
-     {"reject_frontends", 0, 0x730d, 12, 0, 0, "000400000000030800040d0000000100"}},
-    {{"services", NFT_SET_MAP, 0x830d, 24, 0x17, 4,
-      "000400000000010401000000030800040d0000000100060400000000"},
-     {"endpoints", NFT_SET_MAP, 0x20c344, 28, 0x20d, 20,
-      "000400000000010400000000036000040d00000001580014000407000000010c00040d000000010409000000010e"
-      "00040900000001060004100000000214000407000000010c00040b000000010402000000031a0004170000000112"
-      "000401000000010401000000020400000000043400040d000000012c0014000407000000010c00040d0000000104"
-      "090000000114000407000000010c00040b000000010402000000060400000000"},
-     {"picks", NFT_SET_MAP, 0x17, 4, TYPE_VERDICT, 0, "000401000000010400000000060400000000"},
-     {"reject_frontends", 0, 0x830d, 24, 0, 0, "000400000000030800040d0000000100"}}};
+#define CONCAT_TO_ONE "000400000000010401000000030800040d0000000100060400000000"
+#define ONE_TO_CONCAT "000401000000010400000000040800040d0000000100060400000000"
+#define CLASSID_TO_VERDICT "000401000000010400000000060400000000"
+#define CONCAT "000400000000030800040d0000000100"
+#define ONE "000402000000"
+static const char endpoints4[] =
+    "000400000000010400000000036000040d00000001580014000407000000010c00040c0000000104"
+    "0c000000010e00040900000001060004100000000214000407000000010c00040b00000001040200"
+    "0000031a0004170000000112000401000000010401000000020400000000043400040d000000012c"
+    "0014000407000000010c00040c00000001040c0000000114000407000000010c00040b0000000104"
+    "02000000060400000000";
+static const char endpoints6[] =
+    "000400000000010400000000036000040d00000001580014000407000000010c00040d0000000104"
+    "09000000010e00040900000001060004100000000214000407000000010c00040b00000001040200"
+    "0000031a0004170000000112000401000000010401000000020400000000043400040d000000012c"
+    "0014000407000000010c00040d0000000104090000000114000407000000010c00040b0000000104"
+    "02000000060400000000";
+
+#define MAP NFT_SET_MAP
+#define RANGES NFT_SET_INTERVAL
+#define DYNAMIC (NFT_SET_MAP | NFT_SET_EVAL | NFT_SET_TIMEOUT)
+#define SETS 21
+
+static const struct expected sets[FAMILY_COUNT][SETS] = {
+    {
+        {"services", MAP, 0x730d, 12, 0x17, 4, 0, "", CONCAT_TO_ONE},
+        {"endpoints", MAP, 0x1cc344, 16, 0x1cd, 8, 0, "", endpoints4},
+        {"local_services", MAP, 0x730d, 12, 0x17, 4, 0, "", CONCAT_TO_ONE},
+        {"local_endpoints", MAP, 0x1cc344, 16, 0x1cd, 8, 0, "", endpoints4},
+        {"picks", MAP, 0x17, 4, TYPE_VERDICT, 0, 0, "", CLASSID_TO_VERDICT},
+        {"local_picks", MAP, 0x17, 4, TYPE_VERDICT, 0, 0, "", CLASSID_TO_VERDICT},
+        {"affinity_ids", MAP, 0x730d, 12, 0x17, 4, 0, "", CONCAT_TO_ONE},
+        {"affinity", DYNAMIC, 0x1d7, 8, 0x17, 4, 1048576, "", CONCAT_TO_ONE},
+        {"affinity_backends", MAP, 0x17, 4, 0x1cd, 8, 0, "", ONE_TO_CONCAT},
+        {"local_affinity_backends", MAP, 0x17, 4, 0x1cd, 8, 0, "", ONE_TO_CONCAT},
+        {"affinity_numbers", MAP, 0x171cd, 12, 0x17, 4, 0, "", CONCAT_TO_ONE},
+        {"affinity_timeouts", MAP, 0x730d, 12, 0x17, 4, 0, "", CONCAT_TO_ONE},
+        {"learners", MAP, 0x17, 4, TYPE_VERDICT, 0, 0, "", CLASSID_TO_VERDICT},
+        {"reject_frontends", 0, 0x730d, 12, 0, 0, 0, "", CONCAT},
+        {"drop_frontends", 0, 0x730d, 12, 0, 0, 0, "", CONCAT},
+        {"restricted_frontends", 0, 0x730d, 12, 0, 0, 0, "", CONCAT},
+        {"allowed_sources", RANGES | NFT_SET_CONCAT, 0x1cc347, 16, 0, 0, 0, "4 1 2 4 ", CONCAT},
+        {"hairpin", 0, 0x1c730d, 16, 0, 0, 0, "", CONCAT},
+        {"cluster_ips", 0, 0x7, 4, 0, 0, 0, "", ONE},
+        {"service_cidrs", RANGES, 0x7, 4, 0, 0, 0, "", ONE},
+        {"pod_cidrs", RANGES, 0x7, 4, 0, 0, 0, "", ONE},
+    },
+    {
+        {"services", MAP, 0x830d, 24, 0x17, 4, 0, "", CONCAT_TO_ONE},
+        {"endpoints", MAP, 0x20c344, 28, 0x20d, 20, 0, "", endpoints6},
+        {"local_services", MAP, 0x830d, 24, 0x17, 4, 0, "", CONCAT_TO_ONE},
+        {"local_endpoints", MAP, 0x20c344, 28, 0x20d, 20, 0, "", endpoints6},
+        {"picks", MAP, 0x17, 4, TYPE_VERDICT, 0, 0, "", CLASSID_TO_VERDICT},
+        {"local_picks", MAP, 0x17, 4, TYPE_VERDICT, 0, 0, "", CLASSID_TO_VERDICT},
+        {"affinity_ids", MAP, 0x830d, 24, 0x17, 4, 0, "", CONCAT_TO_ONE},
+        {"affinity", DYNAMIC, 0x217, 20, 0x17, 4, 1048576, "", CONCAT_TO_ONE},
+        {"affinity_backends", MAP, 0x17, 4, 0x20d, 20, 0, "", ONE_TO_CONCAT},
+        {"local_affinity_backends", MAP, 0x17, 4, 0x20d, 20, 0, "", ONE_TO_CONCAT},
+        {"affinity_numbers", MAP, 0x1720d, 24, 0x17, 4, 0, "", CONCAT_TO_ONE},
+        {"affinity_timeouts", MAP, 0x830d, 24, 0x17, 4, 0, "", CONCAT_TO_ONE},
+        {"learners", MAP, 0x17, 4, TYPE_VERDICT, 0, 0, "", CLASSID_TO_VERDICT},
+        {"reject_frontends", 0, 0x830d, 24, 0, 0, 0, "", CONCAT},
+        {"drop_frontends", 0, 0x830d, 24, 0, 0, 0, "", CONCAT},
+        {"restricted_frontends", 0, 0x830d, 24, 0, 0, 0, "", CONCAT},
+        {"allowed_sources", RANGES | NFT_SET_CONCAT, 0x20c348, 40, 0, 0, 0, "16 1 2 16 ", CONCAT},
+        {"hairpin", 0, 0x20830d, 40, 0, 0, 0, "", CONCAT},
+        {"cluster_ips", 0, 0x8, 16, 0, 0, 0, "", ONE},
+        {"service_cidrs", RANGES, 0x8, 16, 0, 0, 0, "", ONE},
+        {"pod_cidrs", RANGES, 0x8, 16, 0, 0, 0, "", ONE},
+    }};
 
 static void check_user_data(const struct nftnl_set *set, const char *hex)
 {
     uint32_t length = 0;
     const uint8_t *bytes = nftnl_set_get_data(set, NFTNL_SET_USERDATA, &length);
     char text[1024] = "";
-    ck_assert_uint_lt(2 * length, sizeof(text));
+    ck_assert_uint_lt(2 * (size_t)length, sizeof(text));
     for (uint32_t i = 0; i < length; i++)
         snprintf(text + 2 * (size_t)i, 3, "%02x", bytes[i]);
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -54,6 +105,17 @@ static void check_user_data(const struct nftnl_set *set, const char *hex)
 #else
     ck_assert_uint_eq(strlen(text), strlen(hex));
 #endif
+}
+
+static void check_fields(const struct nftnl_set *set, const char *fields)
+{
+    uint32_t length = 0;
+    const uint8_t *bytes = nftnl_set_get_data(set, NFTNL_SET_DESC_CONCAT, &length);
+    char text[64] = "";
+    ck_assert_uint_lt(4 * (size_t)length, sizeof(text));
+    for (uint32_t i = 0; bytes && i < length; i++)
+        sprintf(text + strlen(text), "%u ", bytes[i]);
+    ck_assert_str_eq(text, fields);
 }
 
 static void check_set(const struct layout_set *layout, const struct expected *expected)
@@ -71,6 +133,10 @@ static void check_set(const struct layout_set *layout, const struct expected *ex
         ck_assert_uint_eq(nftnl_set_get_u32(set, NFTNL_SET_DATA_TYPE), expected->data_type);
     if (expected->data_length) /* the kernel does not look at the length of a verdict */
         ck_assert_uint_eq(nftnl_set_get_u32(set, NFTNL_SET_DATA_LEN), expected->data_length);
+    ck_assert_int_eq(nftnl_set_is_set(set, NFTNL_SET_DESC_SIZE), expected->size != 0);
+    if (expected->size)
+        ck_assert_uint_eq(nftnl_set_get_u32(set, NFTNL_SET_DESC_SIZE), expected->size);
+    check_fields(set, expected->fields);
     check_user_data(set, expected->user_data);
     nftnl_set_free(set);
 }
@@ -79,66 +145,76 @@ START_TEST(sets_of_the_base_template)
 {
     struct error err = {0};
     struct layout layout;
-    ck_assert_int_eq(layout_parse(nft_template_base, "base.nft", (enum family)_i, 0, &layout, &err),
-                     0);
-    ck_assert_uint_eq(layout.sets.n, 4);
-    for (size_t i = 0; i < 4; i++)
+    const struct layout_vars vars = {.family = (enum family)_i};
+    ck_assert_int_eq(layout_parse(&templates[TEMPLATE_BASE], &vars, &layout, &err), 0);
+    ck_assert_uint_eq(layout.sets.n, SETS);
+    for (size_t i = 0; i < SETS; i++)
         check_set(&layout.sets.v[i], &sets[_i][i]);
     layout_free(&layout);
 }
 END_TEST
 
 static const struct {
-    const char *declaration;
+    const char *declaration, *flags;
     struct expected expected;
 } single[] = {
-    {"type ipv4_addr", {"one", 0, 7, 4, 0, 0, "000402000000"}},
-    {"type ipv6_addr", {"one", 0, 8, 16, 0, 0, "000402000000"}},
-    {"type inet_service", {"one", 0, 13, 2, 0, 0, "000402000000"}},
+    {"type ipv4_addr", NULL, {"one", 0, 7, 4, 0, 0, 0, "", ONE}},
+    {"type ipv6_addr", NULL, {"one", 0, 8, 16, 0, 0, 0, "", ONE}},
+    {"type inet_service", "interval", {"one", RANGES, 13, 2, 0, 0, 0, "", ONE}},
+    {"type inet_service", "timeout", {"one", NFT_SET_TIMEOUT, 13, 2, 0, 0, 0, "", ONE}},
     {"typeof meta l4proto",
-     {"one", 0, 12, 1, 0, 0, "000401000000030e0004090000000106000410000000"}},
+     NULL,
+     {"one", 0, 12, 1, 0, 0, 0, "", "000401000000030e0004090000000106000410000000"}},
 };
 
 START_TEST(set_of_a_single_type)
 {
     char *declaration = xstrdup(single[_i].declaration), name[] = "one";
-    struct layout_set layout = {.name = name, .declaration = declaration};
+    char *flags = xstrdup(single[_i].flags);
+    struct layout_set layout = {.name = name, .declaration = declaration, .flags = flags};
     check_set(&layout, &single[_i].expected);
     free(declaration);
+    free(flags);
 }
 END_TEST
 
 static const struct {
-    const char *declaration;
+    const char *declaration, *flags;
     bool is_map;
     const char *error;
 } broken[] = {
-    {"type ipv4_address", false, "unknown type: ipv4_address"},
-    {"type ipv4_addr . nonsense . inet_service", false, "unknown type: nonsense"},
-    {"type ipv4_addr : nonsense", true, "unknown type: nonsense"},
-    {"type ipv4_addr . ", false, "a type is missing"},
-    {"type ipv4_addr .  . inet_proto", false, "a type is missing"},
-    {"type ipv4_addr", true, "a map needs 'KEY : VALUE'"},
-    {"type ipv4_addr : classid", false, "a set has no value"},
-    {"type ipv4_addr : ", true, "a type is missing"},
-    {"type ", false, "a type is missing"},
-    {"type  : classid", true, "a type is missing"},
-    {"type classid . classid . classid . classid . classid . classid", false,
+    {"type ipv4_address", NULL, false, "unknown type: ipv4_address"},
+    {"type ipv4_addr . nonsense . inet_service", NULL, false, "unknown type: nonsense"},
+    {"type ipv4_addr : nonsense", NULL, true, "unknown type: nonsense"},
+    {"type ipv4_addr . ", NULL, false, "a type is missing"},
+    {"type ipv4_addr .  . inet_proto", NULL, false, "a type is missing"},
+    {"type ipv4_addr", NULL, true, "a map needs 'KEY : VALUE'"},
+    {"type ipv4_addr : classid", NULL, false, "a set has no value"},
+    {"type ipv4_addr : ", NULL, true, "a type is missing"},
+    {"type ", NULL, false, "a type is missing"},
+    {"type  : classid", NULL, true, "a type is missing"},
+    {"type classid . classid . classid . classid . classid . classid", NULL, false,
      "unknown type: classid"},
+    {"type ipv4_addr", "intervals", false, "unknown flag: intervals"},
+    {"type ipv4_addr", "interval,", false, "unknown flag: "},
+    {"type ipv4_addr", "interval, timeout", false, "unknown flag:  timeout"},
+    {"type ipv4_addr", "", false, "unknown flag: "},
 };
 
 START_TEST(broken_declaration)
 {
     struct error err = {0};
-    char *declaration = xstrdup(broken[_i].declaration), name[] = "broken";
+    char *declaration = xstrdup(broken[_i].declaration), *flags = xstrdup(broken[_i].flags);
+    char name[] = "broken";
     struct layout_set layout = {
-        .name = name, .declaration = declaration, .is_map = broken[_i].is_map};
+        .name = name, .declaration = declaration, .flags = flags, .is_map = broken[_i].is_map};
     struct nftnl_set *set = nftnl_set_alloc();
     ck_assert_int_eq(set_declare(&layout, set, &err), -1);
     ck_assert_str_eq(err.text, broken[_i].error);
     error_clear(&err);
     nftnl_set_free(set);
     free(declaration);
+    free(flags);
 }
 END_TEST
 

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Over a folder that stands for the root of the host. */
+#include "kube-nftd/host/conntrack_sysctls.h"
+
+#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base/log.h"
+#include "unit.h"
+
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+#define SYSCTLS "proc/sys/net/netfilter/"
+#define MAX SYSCTLS "nf_conntrack_max"
+#define ESTABLISHED SYSCTLS "nf_conntrack_tcp_timeout_established"
+#define CLOSE_WAIT SYSCTLS "nf_conntrack_tcp_timeout_close_wait"
+#define LIBERAL SYSCTLS "nf_conntrack_tcp_be_liberal"
+#define UDP SYSCTLS "nf_conntrack_udp_timeout"
+#define UDP_STREAM SYSCTLS "nf_conntrack_udp_timeout_stream"
+#define HASH_SIZE "sys/module/nf_conntrack/parameters/hashsize"
+#define CPUS "sys/devices/system/cpu/online"
+
+#define ROOT "/tmp/test-conntrack-XXXXXX"
+
+static char root[sizeof(ROOT)];
+static int warnings, settings_made;
+static char *last_warning;
+
+static const struct conntrack_settings nothing;
+
+/* ---- the root ---- */
+
+static char *path_of(const char *file)
+{
+    return xasprintf("%s/%s", root, file);
+}
+
+static void make_folders(const char *file)
+{
+    char *path = path_of(file);
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(path, 0700);
+        *slash = '/';
+    }
+    free(path);
+}
+
+static void put(const char *file, const char *text)
+{
+    make_folders(file);
+    char *path = path_of(file);
+    FILE *out = fopen(path, "we");
+    ck_assert_msg(out && fputs(text, out) >= 0 && fclose(out) == 0, "%s", path);
+    free(path);
+}
+
+/* In place of the file, a folder: it can be neither read nor written, not even by root. */
+static void spoil(const char *file)
+{
+    char *path = path_of(file);
+    unlink(path);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    free(path);
+}
+
+static void take_away(const char *file)
+{
+    char *path = path_of(file);
+    ck_assert_int_eq(unlink(path), 0);
+    free(path);
+}
+
+static void expect(const char *file, const char *text)
+{
+    char *path = path_of(file), line[100] = "";
+    FILE *in = fopen(path, "re");
+    ck_assert_msg(in && fgets(line, sizeof(line), in), "%s", path);
+    fclose(in);
+    line[strcspn(line, "\n")] = '\0';
+    ck_assert_msg(strcmp(line, text) == 0, "%s is %s, not %s", file, line, text);
+    free(path);
+}
+
+static void count_line(void *ctx, enum log_level level, const char *line)
+{
+    (void)ctx;
+    warnings += level == LOG_LEVEL_WARN;
+    settings_made += level == LOG_LEVEL_INFO;
+    if (level != LOG_LEVEL_WARN)
+        return;
+    free(last_warning);
+    last_warning = xstrdup(line);
+}
+
+static void setup(void)
+{
+    memcpy(root, ROOT, sizeof(root));
+    ck_assert_ptr_nonnull(mkdtemp(root));
+    put(MAX, "65536\n");
+    put(ESTABLISHED, "432000\n");
+    put(CLOSE_WAIT, "60\n");
+    put(LIBERAL, "0\n");
+    put(UDP, "30\n");
+    put(UDP_STREAM, "120\n");
+    put(HASH_SIZE, "16384\n");
+    put(CPUS, "0-7\n");
+    warnings = settings_made = 0;
+    log_set_sink(count_line, NULL);
+}
+
+static int remove_one(const char *path, const struct stat *status, int type, struct FTW *ftw)
+{
+    (void)status;
+    (void)type;
+    (void)ftw;
+    return remove(path);
+}
+
+static void teardown(void)
+{
+    log_set_sink(NULL, NULL);
+    free(last_warning);
+    last_warning = NULL;
+    nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static void apply(const struct conntrack_settings *settings, size_t failed)
+{
+    ck_assert_uint_eq(conntrack_sysctls_apply(settings, root), failed);
+    ck_assert_int_eq(warnings, (int)failed);
+}
+
+/* ---- what is set ---- */
+
+START_TEST(default_settings)
+{
+    apply(&conntrack_defaults, 0);
+    expect(MAX, "262144");
+    expect(HASH_SIZE, "65536");
+    expect(ESTABLISHED, "86400");
+    expect(CLOSE_WAIT, "3600");
+    expect(LIBERAL, "0");
+    expect(UDP, "30");
+    expect(UDP_STREAM, "120");
+    ck_assert_int_eq(settings_made, 4);
+}
+END_TEST
+
+START_TEST(all_settings)
+{
+    const struct conntrack_settings settings = {
+        .max_per_core = 1000,
+        .tcp_established_timeout = 1,
+        .tcp_close_wait_timeout = 2,
+        .tcp_be_liberal = true,
+        .udp_timeout = 3,
+        .udp_stream_timeout = 2147483647,
+    };
+    apply(&settings, 0);
+    expect(MAX, "8000");
+    expect(HASH_SIZE, "16384");
+    expect(ESTABLISHED, "1");
+    expect(CLOSE_WAIT, "2");
+    expect(LIBERAL, "1");
+    expect(UDP, "3");
+    expect(UDP_STREAM, "2147483647");
+}
+END_TEST
+
+/* What a second start finds is left alone. */
+START_TEST(same_again)
+{
+    const struct timespec long_ago[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+    struct stat status;
+    char *path = path_of(MAX);
+    apply(&conntrack_defaults, 0);
+    ck_assert_int_eq(utimensat(AT_FDCWD, path, long_ago, 0), 0);
+    settings_made = 0;
+    apply(&conntrack_defaults, 0);
+    ck_assert_int_eq(stat(path, &status), 0);
+    ck_assert_int_eq(status.st_mtim.tv_sec, 1);
+    ck_assert_int_eq(settings_made, 0);
+    free(path);
+}
+END_TEST
+
+/* Nothing is asked for: the files need not even be there. */
+START_TEST(nothing_asked_for)
+{
+    const struct conntrack_settings settings = {.min = 1000000};
+    apply(&settings, 0);
+    expect(MAX, "65536");
+    expect(HASH_SIZE, "16384");
+    spoil(MAX);
+    spoil(HASH_SIZE);
+    take_away(UDP);
+    apply(&nothing, 0);
+    ck_assert_int_eq(settings_made, 0);
+}
+END_TEST
+
+static const struct {
+    const char *cpus;
+    uint32_t per_core, min;
+    const char *max, *hash_size;
+} maxima[] = {
+    {"0\n", 32768, 131072, "131072", "32768"},
+    {"0-1\n", 100000, 131072, "200000", "50000"},
+    {"0-3\n", 32768, 131072, "131072", "32768"},
+    {"0-4\n", 32768, 131072, "163840", "40960"},
+    {"0-31", 32768, 131072, "1048576", "262144"},
+    {"0-32\n", 32768, 131072, "1048576", "262144"},
+    {"0-32\n", 32768, 2000000, "1048576", "262144"}, /* too many CPUs: min does not count */
+    {"0-31\n", 32768, 2000000, "2000000", "500000"},
+    {"0-65535\n", 2147483647, 0, "1048576", "262144"},
+    {"0-3\n", 1073741824, 0, "1048576", "262144"}, /* 2^32 in all */
+    {"0,2,4-5,9-9\n", 30000, 0, "150000", "37500"},
+    {"3\n", 1, 0, "1", "16384"},
+    {"0-7\n", 8191, 0, "65528", "16384"},
+    {"0-7\n", 8193, 0, "65544", "16386"},
+};
+
+START_TEST(maximum)
+{
+    const struct conntrack_settings settings = {.max_per_core = maxima[_i].per_core,
+                                                .min = maxima[_i].min};
+    put(CPUS, maxima[_i].cpus);
+    apply(&settings, 0);
+    expect(MAX, maxima[_i].max);
+    expect(HASH_SIZE, maxima[_i].hash_size);
+}
+END_TEST
+
+/* Where the list of CPUs says nothing, the number of those that run counts. */
+static const char *const no_cpus[] = {
+    "",       "\n",    "x\n",    "-1\n",    "0-\n",         "3-1\n",
+    "0-1x\n", "0 1\n", "0,,1\n", "0-1,x\n", "0-99999999\n", "0-18446744073709551615\n",
+};
+
+START_TEST(cpus_unknown)
+{
+    const struct conntrack_settings settings = {.max_per_core = 1000};
+    char *expected = xasprintf("%ld", 1000 * sysconf(_SC_NPROCESSORS_ONLN));
+    put(CPUS, no_cpus[_i]);
+    apply(&settings, 0);
+    expect(MAX, expected);
+    free(expected);
+}
+END_TEST
+
+START_TEST(no_list_of_cpus)
+{
+    const struct conntrack_settings settings = {.max_per_core = 1000};
+    char *expected = xasprintf("%ld", 1000 * sysconf(_SC_NPROCESSORS_ONLN));
+    take_away(CPUS);
+    apply(&settings, 0);
+    expect(MAX, expected);
+    free(expected);
+}
+END_TEST
+
+/* What is not a number is replaced. */
+START_TEST(odd_contents)
+{
+    const struct conntrack_settings settings = {.udp_timeout = 30};
+    static const char *const odd[] = {"",      "30s\n", "30 40\n",
+                                      "-30\n", " 30\n", "999999999999999999999999\n"};
+    for (size_t i = 0; i < COUNT(odd); i++) {
+        put(UDP, odd[i]);
+        apply(&settings, 0);
+        expect(UDP, "30");
+    }
+    ck_assert_int_eq(settings_made, COUNT(odd));
+}
+END_TEST
+
+/* ---- what cannot be set ---- */
+
+static void expect_warning(const char *file, const char *rest)
+{
+    char *expected = xasprintf("conntrack: file=%s/%s wanted=%s", root, file, rest);
+    ck_assert_msg(strstr(last_warning, expected) != NULL, "%s\n%s", last_warning, expected);
+    free(expected);
+}
+
+/* One that cannot be set costs a warning, and the others are set all the same. */
+START_TEST(each_on_its_own)
+{
+    static const struct {
+        const char *file, *warning;
+    } failures[] = {
+        {MAX, "8000: cannot be set: Is a directory; new connections are dropped when the table is "
+              "full (--conntrack-max-per-core 0 leaves it alone)"},
+        {ESTABLISHED, "1: cannot be set: Is a directory; idle TCP connections are forgotten"},
+        {CLOSE_WAIT, "2: cannot be set: Is a directory; half-closed TCP connections are forgotten"},
+        {LIBERAL, "1: cannot be set: Is a directory; TCP packets outside of their connection's"},
+        {UDP, "3: cannot be set: Is a directory; UDP flows without an answer are forgotten"},
+        {UDP_STREAM, "4: cannot be set: Is a directory; UDP flows are forgotten"},
+    };
+    static const char *const values[] = {"8000", "1", "2", "1", "3", "4"};
+    const struct conntrack_settings settings = {1000, 0, 1, 2, true, 3, 4};
+    spoil(failures[_i].file);
+    apply(&settings, 1);
+    expect_warning(failures[_i].file, failures[_i].warning);
+    for (int i = 0; i < (int)COUNT(failures); i++)
+        if (i != _i)
+            expect(failures[i].file, values[i]);
+}
+END_TEST
+
+START_TEST(hash_size_not_there)
+{
+    take_away(HASH_SIZE);
+    apply(&conntrack_defaults, 1);
+    expect_warning(HASH_SIZE, "65536: cannot be set: No such file or directory; with very many "
+                              "connections, packets take longer");
+    expect(MAX, "262144");
+    expect(CLOSE_WAIT, "3600");
+}
+END_TEST
+
+START_TEST(hash_size_unreadable)
+{
+    put(HASH_SIZE, "many\n");
+    apply(&conntrack_defaults, 1);
+    expect_warning(HASH_SIZE, "65536: cannot be set: Invalid argument; ");
+    expect(HASH_SIZE, "many");
+}
+END_TEST
+
+/* A maximum that is not in force needs no hash table. */
+START_TEST(no_maximum_no_hash_size)
+{
+    spoil(MAX);
+    apply(&conntrack_defaults, 1);
+    expect(HASH_SIZE, "16384");
+}
+END_TEST
+
+/* A kernel without conntrack: a warning for each. */
+START_TEST(nothing_there)
+{
+    teardown();
+    root[sizeof(root) - 2] = '-'; /* no such folder */
+    log_set_sink(count_line, NULL);
+    apply(&conntrack_defaults, 3);
+    expect_warning(CLOSE_WAIT, "3600: cannot be set: No such file or directory; ");
+}
+END_TEST
+
+/* The kernel's own files, which nobody may write who has no more than a namespace: what is there
+ * is said. */
+START_TEST(present_value_is_said)
+{
+    char *path = path_of(UDP);
+    const struct conntrack_settings settings = {.udp_timeout = 31};
+    take_away(UDP);
+    ck_assert_int_eq(symlink("/proc/sys/kernel/ngroups_max", path), 0);
+    free(path);
+    apply(&settings, 1);
+    ck_assert_ptr_nonnull(strstr(last_warning, "wanted=31: cannot be set, it stays 65536: "));
+}
+END_TEST
+
+static void add_tests(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, default_settings);
+    tcase_add_test(tcase, all_settings);
+    tcase_add_test(tcase, same_again);
+    tcase_add_test(tcase, nothing_asked_for);
+    tcase_add_loop_test(tcase, maximum, 0, COUNT(maxima));
+    tcase_add_loop_test(tcase, cpus_unknown, 0, COUNT(no_cpus));
+    tcase_add_test(tcase, no_list_of_cpus);
+    tcase_add_test(tcase, odd_contents);
+    tcase_add_loop_test(tcase, each_on_its_own, 0, 6);
+    tcase_add_test(tcase, hash_size_not_there);
+    tcase_add_test(tcase, hash_size_unreadable);
+    tcase_add_test(tcase, no_maximum_no_hash_size);
+    tcase_add_test(tcase, nothing_there);
+    tcase_add_test(tcase, present_value_is_said);
+}
+
+UNIT_MAIN("conntrack_sysctls", add_tests)

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/config/duration.h"
+
+#include "unit.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static const struct {
+    const char *text;
+    int64_t nanoseconds;
+} good[] = {
+    {"0", 0},
+    {"-0", 0},
+    {"+0", 0},
+    {"0s", 0},
+    {"300ms", 300000000},
+    {"30s", 30000000000},
+    {"1h30m", 5400000000000},
+    {"24h0m0s", 86400000000000},
+    {"1.5h", 5400000000000},
+    {".5s", 500000000},
+    {"1.s", 1000000000},
+    {"1.000000000000000000000000000001s", 1000000000},
+    {"0.333333333h", 1199999998800},
+    {"1us", 1000},
+    {"1\xc2\xb5s", 1000},
+    {"1\xce\xbcs", 1000},
+    {"2ns3us4ms5s6m7h", 7 * 3600000000000 + 365000000000 + 4003002},
+    {"1s1s", 2000000000},
+    {"-1m", -60000000000},
+    {"+1m", 60000000000},
+    {"007s", 7000000000},
+    {"9223372036854775807ns", INT64_MAX},
+    {"-9223372036854775807ns", -INT64_MAX},
+    {"2562047h47m16.854775807s", INT64_MAX},
+};
+
+START_TEST(read)
+{
+    int64_t nanoseconds = 4711;
+    ck_assert_msg(duration_parse(good[_i].text, &nanoseconds), "%s", good[_i].text);
+    ck_assert_msg(nanoseconds == good[_i].nanoseconds, "%s is %lld", good[_i].text,
+                  (long long)nanoseconds);
+}
+END_TEST
+
+static const char *const bad[] = {
+    "",
+    "-",
+    "+",
+    ".",
+    "s",
+    ".s",
+    "1",
+    "1.5",
+    "1d",
+    "1S",
+    "1 s",
+    " 1s",
+    "1s ",
+    "--1s",
+    "-+1s",
+    "1s-1s",
+    "1,5s",
+    "1e3s",
+    "0x1s",
+    "1ss",
+    "1s1",
+    "1h30",
+    "1.2.3s",
+    "00",
+    "one",
+    "\xc2s",
+    "1ms1",
+    "9223372036854775808ns",
+    "2562048h",
+    "99999999999999999999s",
+    "9223372036854775807ns1ns",
+    "2562047h47m16.854775808s",
+    "18446744073709551616ns",
+};
+
+START_TEST(refused)
+{
+    int64_t nanoseconds = 4711;
+    ck_assert_msg(!duration_parse(bad[_i], &nanoseconds), "%s", bad[_i]);
+    ck_assert_int_eq(nanoseconds, 4711);
+}
+END_TEST
+
+static void add_tests(TCase *tcase)
+{
+    tcase_add_loop_test(tcase, read, 0, COUNT(good));
+    tcase_add_loop_test(tcase, refused, 0, COUNT(bad));
+}
+
+UNIT_MAIN("duration", add_tests)

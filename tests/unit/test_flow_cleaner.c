@@ -1,0 +1,851 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Stale UDP flows in the kernel's own conntrack table, in a user and network namespace of each
+ * test's own. What the kernel does only by chance (an interrupted dump), or only an old one does
+ * (refuse the filter), is brought about in the system calls on the way: see "the way to the
+ * kernel".
+ *
+ * Flows have letters. They all come from one client; the letter is in its port.
+ */
+#include "unit.h"
+
+#include "kube-nftd/base/log.h"
+#include "kube-nftd/netlink/conntrack.h"
+#include "kube-nftd/netlink/conntrack_scan.h"
+#include "kube-nftd/netlink/flow_cleaner.h"
+#include "kube-nftd/netlink/flow_notes.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ev.h>
+#include <fcntl.h>
+#include <libmnl/libmnl.h>
+#include <linux/in.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_conntrack_common.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/netfilter/nfnetlink_conntrack.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static struct ev_loop *loop;
+static struct flow_cleaner *cleaner;
+static struct mnl_socket *sock; /* the test's own */
+static struct error err;
+static int warnings, scan_lines;
+static char last_warning[512];
+
+/* ---- the way to the kernel ---- */
+
+static int overruns;      /* reading the table fails for lack of room in so many scans */
+static int interruptions; /* up to this one, scans are marked as interrupted */
+static bool filter_is_bad, deletions_are_bad, conntrack_is_missing;
+static int filtered_scans, whole_scans, deletion_sends;
+
+static struct nlattr *filter_flags(struct nlmsghdr *request)
+{
+    struct nlattr *attribute;
+    mnl_attr_for_each(attribute, request, sizeof(struct nfgenmsg))
+    {
+        if (mnl_attr_get_type(attribute) == CTA_FILTER)
+            return mnl_attr_get_payload(attribute);
+    }
+    return NULL;
+}
+
+static void tamper(struct nlmsghdr *request)
+{
+    const uint32_t no_such_flag = 1U << 31;
+    struct nfgenmsg *about = mnl_nlmsg_get_payload(request);
+    uint8_t type = NFNL_MSG_TYPE(request->nlmsg_type);
+    if (type == IPCTNL_MSG_CT_GET && (request->nlmsg_flags & NLM_F_DUMP)) {
+        struct nlattr *flags = filter_flags(request);
+        filtered_scans += flags != NULL;
+        whole_scans += flags == NULL;
+        if (flags && filter_is_bad)
+            memcpy(mnl_attr_get_payload(flags), &no_such_flag, sizeof(no_such_flag));
+    }
+    deletion_sends += type == IPCTNL_MSG_CT_DELETE;
+    if (type == IPCTNL_MSG_CT_DELETE && deletions_are_bad)
+        about->nfgen_family = NFPROTO_BRIDGE;
+    if (conntrack_is_missing)
+        request->nlmsg_type = (uint16_t)((NFNL_SUBSYS_COUNT + 1) << 8 | type);
+}
+
+/* These two take the place of the C library's. */
+ssize_t sendto(int fd, const void *buffer, size_t length, int flags, const struct sockaddr *to,
+               socklen_t to_length)
+{
+    if (to && to->sa_family == AF_NETLINK && fd != mnl_socket_get_fd(sock))
+        tamper((void *)buffer);
+    return syscall(SYS_sendto, fd, buffer, length, flags, to, to_length);
+}
+
+ssize_t recv(int fd, void *buffer, size_t size, int flags)
+{
+    ssize_t n = syscall(SYS_recvfrom, fd, buffer, size, flags, NULL, NULL);
+    struct nlmsghdr *message = buffer;
+    if (n < (ssize_t)sizeof(*message) || message->nlmsg_type == NLMSG_ERROR)
+        return n;
+    int scans = filtered_scans + whole_scans;
+    if (scans <= overruns) {
+        errno = ENOBUFS;
+        return -1;
+    }
+    if (scans <= interruptions)
+        message->nlmsg_flags |= NLM_F_DUMP_INTR;
+    return n;
+}
+
+/* ---- a namespace ---- */
+
+static void write_file(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    ck_assert_msg(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text), "%s: %s", path,
+                  strerror(errno));
+    close(fd);
+}
+
+static void enter_namespaces(void)
+{
+    char uids[64], gids[64];
+    snprintf(uids, sizeof(uids), "0 %u 1\n", getuid());
+    snprintf(gids, sizeof(gids), "0 %u 1\n", getgid());
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNET) < 0)
+        ck_abort_msg("this test needs user namespaces and a network namespace, and the kernel "
+                     "refuses them: %s (see user.max_user_namespaces and "
+                     "kernel.unprivileged_userns_clone)",
+                     strerror(errno));
+    write_file("/proc/self/setgroups", "deny");
+    write_file("/proc/self/uid_map", uids);
+    write_file("/proc/self/gid_map", gids);
+}
+
+static void take_line(void *ctx, enum log_level level, const char *line)
+{
+    (void)ctx;
+    scan_lines += strstr(line, " scanned flows=") != NULL;
+    if (level > LOG_LEVEL_WARN)
+        return;
+    warnings++;
+    snprintf(last_warning, sizeof(last_warning), "%s", line);
+}
+
+static void setup(void)
+{
+    enter_namespaces();
+    log_set_sink(take_line, NULL);
+    log_set_verbosity(2);
+    sock = mnl_socket_open2(NETLINK_NETFILTER, SOCK_CLOEXEC);
+    ck_assert(sock && mnl_socket_bind(sock, 0, MNL_SOCKET_AUTOPID) == 0);
+    loop = ev_loop_new(EVFLAG_AUTO);
+    cleaner = flow_cleaner_new(loop, &err);
+    ck_assert_msg(cleaner, "%s", err.text);
+}
+
+static void teardown(void)
+{
+    flow_cleaner_free(cleaner);
+    ev_loop_destroy(loop);
+    mnl_socket_close(sock);
+    error_clear(&err);
+    log_set_sink(NULL, NULL);
+}
+
+/* ---- flows ---- */
+
+/* A flow from the client's port to an address and port, with replies from another. */
+struct made {
+    enum family family;
+    uint8_t protocol;
+    uint16_t client_port, zone;
+    struct backend to, server;
+};
+
+/* What has a letter, by its place in the alphabet. */
+static struct made made[26];
+static char letters[27];
+
+static struct address client_of(enum family family)
+{
+    struct address address = {{192, 0, 2, 1}};
+    if (family == FAMILY_IPV6)
+        address = (struct address){{0x20, 0x01, 0x0d, 0xb8, [15] = 1}};
+    return address;
+}
+
+static void put_tuple(struct nlmsghdr *request, uint16_t type, const struct made *flow,
+                      const struct backend *from, const struct backend *to)
+{
+    size_t length = address_length(flow->family);
+    bool v4 = flow->family == FAMILY_IPV4;
+    struct nlattr *tuple = mnl_attr_nest_start(request, type);
+    struct nlattr *nest = mnl_attr_nest_start(request, CTA_TUPLE_IP);
+    mnl_attr_put(request, v4 ? CTA_IP_V4_SRC : CTA_IP_V6_SRC, length, from->address.bytes);
+    mnl_attr_put(request, v4 ? CTA_IP_V4_DST : CTA_IP_V6_DST, length, to->address.bytes);
+    mnl_attr_nest_end(request, nest);
+    nest = mnl_attr_nest_start(request, CTA_TUPLE_PROTO);
+    mnl_attr_put_u8(request, CTA_PROTO_NUM, flow->protocol);
+    mnl_attr_put_u16(request, CTA_PROTO_SRC_PORT, htons(from->port));
+    mnl_attr_put_u16(request, CTA_PROTO_DST_PORT, htons(to->port));
+    mnl_attr_nest_end(request, nest);
+    mnl_attr_nest_end(request, tuple);
+}
+
+/* Sends a request about @flow. Returns the errno with which it is answered. */
+static int ask(const struct made *flow, uint8_t type, uint16_t flags)
+{
+    char buffer[1024] = {0};
+    struct backend client = {client_of(flow->family), flow->client_port};
+    struct nlmsghdr *request =
+        conntrack_request(buffer, type, flags | NLM_F_ACK,
+                          flow->family == FAMILY_IPV4 ? NFPROTO_IPV4 : NFPROTO_IPV6, 1);
+    put_tuple(request, CTA_TUPLE_ORIG, flow, &client, &flow->to);
+    if (flow->zone)
+        mnl_attr_put_u16(request, CTA_ZONE, htons(flow->zone));
+    if (type == IPCTNL_MSG_CT_NEW) {
+        put_tuple(request, CTA_TUPLE_REPLY, flow, &flow->server, &client);
+        mnl_attr_put_u32(request, CTA_STATUS, htonl(IPS_CONFIRMED | IPS_SEEN_REPLY | IPS_ASSURED));
+        mnl_attr_put_u32(request, CTA_TIMEOUT, htonl(3600));
+    }
+    ck_assert_int_gt(mnl_socket_sendto(sock, request, request->nlmsg_len), 0);
+    int result;
+    do { /* an entry that is asked for comes before the acknowledgement */
+        ssize_t n = mnl_socket_recvfrom(sock, buffer, sizeof(buffer));
+        ck_assert_int_gt(n, 0);
+        result = mnl_cb_run(buffer, (size_t)n, 1, mnl_socket_get_portid(sock), NULL, NULL);
+    } while (result > MNL_CB_STOP);
+    return result < 0 ? errno : 0;
+}
+
+static void create(const struct made *flow)
+{
+    int why = ask(flow, IPCTNL_MSG_CT_NEW, NLM_F_CREATE | NLM_F_EXCL);
+    ck_assert_msg(why == 0, "port %u: %s", flow->client_port, strerror(why));
+}
+
+/* "10.96.0.1 53" or "fd00::1 53" */
+static struct backend end_of(const char *text, enum family *family)
+{
+    char *address = xstrdup(text);
+    struct backend end = {.port = 0};
+    char *space = strchr(address, ' ');
+    ck_assert_ptr_nonnull(space);
+    *space = '\0';
+    end.port = (uint16_t)atoi(space + 1);
+    ck_assert_msg(address_parse(address, family, &end.address), "%s", text);
+    free(address);
+    return end;
+}
+
+static void add_of(char letter, uint8_t protocol, uint16_t zone, const char *to, const char *server)
+{
+    enum family family;
+    struct made *flow = &made[letter - 'a'];
+    *flow = (struct made){.protocol = protocol, .zone = zone};
+    flow->client_port = (uint16_t)(20000 + letter);
+    flow->server = end_of(server, &family);
+    flow->to = end_of(to, &flow->family);
+    create(flow);
+    if (!strchr(letters, letter))
+        letters[strlen(letters)] = letter;
+}
+
+static void add(char letter, const char *to, const char *server)
+{
+    add_of(letter, IPPROTO_UDP, 0, to, server);
+}
+
+/* @expected: the letters of the flows that are left, in the order in which they were added. */
+static void expect_left(const char *expected)
+{
+    char left[27] = {0};
+    for (const char *letter = letters; *letter; letter++) {
+        int why = ask(&made[*letter - 'a'], IPCTNL_MSG_CT_GET, 0);
+        ck_assert_msg(why == 0 || why == ENOENT, "%s", strerror(why));
+        if (why == 0)
+            left[strlen(left)] = *letter;
+    }
+    ck_assert_str_eq(left, expected);
+}
+
+/* ---- what is told to the cleaner ---- */
+
+/* @backends: "10.244.0.1 53, 10.244.0.2 53", sorted. Returns their number. */
+static size_t parse_backends(const char *text, struct backend *backends)
+{
+    size_t n = 0;
+    char *copy = xstrdup(text), *rest;
+    for (char *end = strtok_r(copy, ",", &rest); end; end = strtok_r(NULL, ",", &rest)) {
+        enum family family;
+        backends[n++] = end_of(end + strspn(end, " "), &family);
+    }
+    free(copy);
+    return n;
+}
+
+static struct frontend frontend_of(const char *text)
+{
+    enum family family;
+    struct backend end = end_of(text, &family);
+    return (struct frontend){end.address, end.port, IPPROTO_UDP, (uint8_t)family};
+}
+
+static void note(const char *frontend, const char *serving)
+{
+    struct backend backends[8];
+    struct frontend to = frontend_of(frontend);
+    size_t n = parse_backends(serving, backends);
+    flow_cleaner_note(cleaner, &to, true, backends, n);
+}
+
+static void note_gone(const char *frontend)
+{
+    struct frontend to = frontend_of(frontend);
+    flow_cleaner_note(cleaner, &to, false, NULL, 0);
+}
+
+/* Runs the loop until nothing is left to do. */
+static void settle(void)
+{
+    ev_run(loop, 0);
+}
+
+static void run(enum family family)
+{
+    flow_cleaner_run(cleaner, family);
+    settle();
+}
+
+static void expect_stats(enum family family, uint64_t scans, uint64_t deleted)
+{
+    const struct flow_cleaner_stats *stats = flow_cleaner_stats(cleaner, family);
+    ck_assert_uint_eq(stats->scans, scans);
+    ck_assert_uint_eq(stats->deleted, deleted);
+    ck_assert_uint_eq(stats->failed_deletions, 0);
+    ck_assert_uint_eq(stats->failed_scans, 0);
+    ck_assert_int_eq(warnings, 0);
+}
+
+/* ---- which flows ---- */
+
+START_TEST(flows_to_backends_that_do_not_serve_go)
+{
+    add('a', "10.96.0.1 53", "10.244.0.1 53");
+    add('b', "10.96.0.1 53", "10.244.0.2 53");
+    add('c', "10.96.0.1 53", "10.244.0.3 53");   /* another address */
+    add('d', "10.96.0.1 53", "10.244.0.1 5353"); /* another port */
+    add('e', "10.96.0.1 53", "10.96.0.1 53");    /* from before the service */
+    add('f', "10.96.0.1 54", "10.244.0.3 53");   /* other frontends */
+    add('g', "10.96.0.2 53", "10.244.0.3 53");
+    add_of('h', IPPROTO_TCP, 0, "10.96.0.1 53", "10.244.0.3 53");
+    add_of('i', IPPROTO_SCTP, 0, "10.96.0.1 53", "10.244.0.3 53");
+    add('j', "10.244.0.3 53", "10.96.0.1 53"); /* the frontend is where replies come from */
+    add('k', "fd00::1 53", "fd00:1::3 53");
+    note("10.96.0.1 53", "10.244.0.1 53, 10.244.0.2 53");
+    run(FAMILY_IPV4);
+    expect_left("abfghijk");
+    expect_stats(FAMILY_IPV4, 1, 3);
+    expect_stats(FAMILY_IPV6, 0, 0);
+    ck_assert_int_eq(scan_lines, 1);
+}
+END_TEST
+
+START_TEST(ipv6_flows_to_backends_that_do_not_serve_go)
+{
+    add('a', "fd00::1 53", "fd00:1::1 53");
+    add('b', "fd00::1 53", "fd00:1::2 53");
+    add('c', "fd00::1 53", "fd00:1::1 5353");
+    add('d', "fd00::1 53", "fd00::1 53");
+    add('e', "fd00::2 53", "fd00:1::2 53");
+    add('f', "fd00::1 54", "fd00:1::2 53");
+    add_of('g', IPPROTO_TCP, 0, "fd00::1 53", "fd00:1::2 53");
+    add('h', "10.96.0.1 53", "10.244.0.3 53");
+    note("fd00::1 53", "fd00:1::1 53");
+    run(FAMILY_IPV6);
+    expect_left("aefgh");
+    expect_stats(FAMILY_IPV6, 1, 3);
+    expect_stats(FAMILY_IPV4, 0, 0);
+}
+END_TEST
+
+START_TEST(without_a_backend_all_flows_go)
+{
+    add('a', "10.96.0.1 53", "10.244.0.1 53");
+    add('b', "10.96.0.1 53", "10.96.0.1 53");
+    add('c', "10.96.0.2 53", "10.96.0.2 53");
+    note("10.96.0.1 53", "");
+    run(FAMILY_IPV4);
+    expect_left("c");
+}
+END_TEST
+
+START_TEST(of_a_frontend_that_nobody_has_translated_flows_go)
+{
+    add('a', "10.96.0.1 53", "10.244.0.1 53");
+    add('b', "10.96.0.1 53", "10.96.0.1 53");
+    add('c', "10.96.0.1 53", "10.96.0.1 5353");
+    add('d', "10.96.0.2 53", "10.244.0.1 53");
+    add('e', "fd00::1 53", "fd00:1::1 53");
+    add('f', "fd00::1 53", "fd00::1 53");
+    note_gone("10.96.0.1 53");
+    note_gone("fd00::1 53");
+    flow_cleaner_run(cleaner, FAMILY_IPV4);
+    run(FAMILY_IPV6);
+    expect_left("bdf");
+    expect_stats(FAMILY_IPV4, 1, 2);
+    expect_stats(FAMILY_IPV6, 1, 1);
+}
+END_TEST
+
+/* Where a host network pod serves at the node's own address and the node port's number. */
+START_TEST(an_untranslated_flow_to_a_backend_stays)
+{
+    add('a', "192.0.2.7 30053", "192.0.2.7 30053");
+    note("192.0.2.7 30053", "10.244.0.1 53, 192.0.2.7 30053");
+    run(FAMILY_IPV4);
+    expect_left("a");
+}
+END_TEST
+
+START_TEST(entries_of_zones_are_told_apart)
+{
+    add_of('a', IPPROTO_UDP, 0, "10.96.0.1 53", "10.244.0.1 53");
+    add_of('b', IPPROTO_UDP, 7, "10.96.0.1 53", "10.244.0.2 53");
+    made[1].client_port = made[0].client_port;
+    create(&made[1]);
+    note("10.96.0.1 53", "10.244.0.1 53");
+    run(FAMILY_IPV4);
+    expect_left("a");
+    expect_stats(FAMILY_IPV4, 1, 2); /* b twice, by both ports */
+}
+END_TEST
+
+START_TEST(notes_of_other_protocols_are_ignored)
+{
+    struct frontend frontend = frontend_of("10.96.0.1 53");
+    add('a', "10.96.0.1 53", "10.244.0.1 53");
+    add_of('b', IPPROTO_TCP, 0, "10.96.0.1 53", "10.244.0.1 53");
+    frontend.protocol = IPPROTO_TCP;
+    flow_cleaner_note(cleaner, &frontend, true, NULL, 0);
+    run(FAMILY_IPV4);
+    expect_left("ab");
+    expect_stats(FAMILY_IPV4, 0, 0);
+}
+END_TEST
+
+/* ---- when ---- */
+
+START_TEST(nothing_goes_before_the_run)
+{
+    add('a', "10.96.0.1 53", "10.244.0.1 53");
+    note("10.96.0.1 53", "10.244.0.2 53");
+    settle();
+    run(FAMILY_IPV6);
+    expect_left("a");
+    expect_stats(FAMILY_IPV4, 0, 0);
+    expect_stats(FAMILY_IPV6, 0, 0);
+    run(FAMILY_IPV4);
+    expect_left("");
+}
+END_TEST
+
+START_TEST(a_note_serves_for_one_scan)
+{
+    note("10.96.0.1 53", "10.244.0.2 53");
+    run(FAMILY_IPV4);
+    add('a', "10.96.0.1 53", "10.244.0.1 53");
+    run(FAMILY_IPV4);
+    expect_stats(FAMILY_IPV4, 1, 0);
+    note("10.96.0.2 53", "10.244.0.2 53");
+    run(FAMILY_IPV4);
+    expect_left("a");
+    expect_stats(FAMILY_IPV4, 2, 0);
+}
+END_TEST
+
+START_TEST(the_last_word_counts)
+{
+    add('a', "10.96.0.1 53", "10.244.0.1 53");
+    add('b', "10.96.0.1 53", "10.244.0.2 53");
+    add('c', "10.96.0.2 53", "10.96.0.2 53");
+    note("10.96.0.1 53", "10.244.0.1 53");
+    note("10.96.0.1 53", "10.244.0.2 53");
+    note("10.96.0.2 53", "10.244.0.2 53");
+    note_gone("10.96.0.2 53");
+    run(FAMILY_IPV4);
+    expect_left("bc");
+}
+END_TEST
+
+/* A scan of many flows, begun and not ended. */
+static void begin_long_scan(void)
+{
+    for (uint16_t i = 0; i < 1000; i++) {
+        struct made flow = {FAMILY_IPV4, IPPROTO_UDP,    (uint16_t)(1000 + i),
+                            0,           {{{10, 9}}, 9}, {{{10, 9}}, 9}};
+        create(&flow);
+    }
+    flow_cleaner_run(cleaner, FAMILY_IPV4);
+    while (filtered_scans + whole_scans == 0)
+        ev_run(loop, EVRUN_ONCE);
+}
+
+START_TEST(a_new_note_narrows_no_scan_before_its_run)
+{
+    add('a', "10.96.0.1 53", "10.244.0.1 53");
+    add('b', "10.96.0.1 53", "10.244.0.2 53");
+    add('c', "10.96.0.1 53", "10.244.0.3 53");
+    add('d', "10.96.0.1 53", "10.96.0.1 53");
+    note("10.96.0.1 53", "10.244.0.1 53");
+    begin_long_scan();
+    note_gone("10.96.0.1 53");
+    note("10.96.0.1 53", "10.244.0.2 53");
+    settle();
+    expect_left("abd");
+    expect_stats(FAMILY_IPV4, 1, 1);
+    run(FAMILY_IPV4);
+    expect_left("b");
+    expect_stats(FAMILY_IPV4, 2, 3);
+}
+END_TEST
+
+START_TEST(what_came_into_force_during_a_scan_is_scanned_for)
+{
+    add('a', "10.96.0.1 53", "10.244.0.1 53");
+    add('b', "10.96.0.1 53", "10.244.0.2 53");
+    add('c', "fd00::1 53", "fd00:1::2 53");
+    note("10.96.0.1 53", "10.244.0.1 53, 10.244.0.2 53");
+    begin_long_scan();
+    note("10.96.0.1 53", "10.244.0.1 53");
+    note("fd00::1 53", "");
+    flow_cleaner_run(cleaner, FAMILY_IPV4);
+    flow_cleaner_run(cleaner, FAMILY_IPV6);
+    settle();
+    expect_left("a");
+    expect_stats(FAMILY_IPV4, 2, 1);
+    expect_stats(FAMILY_IPV6, 1, 1);
+}
+END_TEST
+
+START_TEST(a_cleaner_may_go_in_a_scan)
+{
+    note("10.96.0.1 53", "10.244.0.1 53, 10.244.0.2 53");
+    begin_long_scan();
+    note("10.96.0.1 53", "10.244.0.1 53");
+    flow_cleaner_free(cleaner);
+    cleaner = NULL;
+    ck_assert_int_eq(ev_run(loop, EVRUN_NOWAIT), 0);
+}
+END_TEST
+
+/* ---- notes alone: what is in force when ---- */
+
+static struct flow_notes notes;
+
+static void say(bool claimed, const char *serving)
+{
+    struct backend backends[8];
+    struct frontend to = frontend_of("10.96.0.1 53");
+    size_t n = parse_backends(serving, backends);
+    flow_notes_say(&notes, &to, claimed, backends, n);
+}
+
+/* Which of the flows to these servers are stale: a letter for each. @ is the frontend itself. */
+static void expect_stale(const char *expected)
+{
+    static const char *const servers[] = {"10.96.0.1 53", "10.244.0.1 53", "10.244.0.2 53",
+                                          "10.244.0.3 53"};
+    static const char names[] = "@123";
+    char stale[8] = {0};
+    for (size_t i = 0; i < sizeof(servers) / sizeof(servers[0]); i++) {
+        enum family family;
+        struct conntrack_flow flow = {.to = frontend_of("10.96.0.1 53"),
+                                      .server = end_of(servers[i], &family)};
+        if (flow_notes_are_against(&notes, &flow))
+            stale[strlen(stale)] = names[i];
+    }
+    ck_assert_str_eq(stale, expected);
+}
+
+START_TEST(only_what_is_stale_by_each_word_since_the_last_run)
+{
+    say(true, "10.244.0.1 53");
+    expect_stale("");
+    ck_assert(flow_notes_put_in_force(&notes));
+    expect_stale("@23");
+    flow_notes_begin_scan(&notes);
+    say(true, "10.244.0.2 53");
+    expect_stale("@3");
+    say(true, "10.244.0.1 53, 10.244.0.3 53");
+    expect_stale("@");
+    say(false, "");
+    expect_stale("");
+    ck_assert(flow_notes_put_in_force(&notes));
+    expect_stale("123");
+    flow_notes_end_scan(&notes, true);
+    expect_stale("123"); /* another scan is owed */
+    flow_notes_begin_scan(&notes);
+    flow_notes_end_scan(&notes, true);
+    expect_stale("");
+    ck_assert(!flow_notes_put_in_force(&notes));
+    ck_assert_ptr_null(notes.by_frontend);
+}
+END_TEST
+
+START_TEST(a_fresh_note_outlives_the_scan_but_judges_nothing)
+{
+    say(true, "10.244.0.1 53");
+    ck_assert(flow_notes_put_in_force(&notes));
+    flow_notes_begin_scan(&notes);
+    ck_assert(!flow_notes_put_in_force(&notes));
+    say(true, "10.244.0.2 53");
+    flow_notes_end_scan(&notes, true);
+    expect_stale("");
+    ck_assert(flow_notes_put_in_force(&notes));
+    expect_stale("@13");
+    flow_notes_free(&notes);
+}
+END_TEST
+
+START_TEST(a_scan_that_saw_nothing_is_owed_still)
+{
+    say(true, "10.244.0.1 53");
+    ck_assert(flow_notes_put_in_force(&notes));
+    flow_notes_begin_scan(&notes);
+    say(true, "10.244.0.2 53");
+    flow_notes_end_scan(&notes, false);
+    expect_stale("@3");
+    ck_assert(flow_notes_put_in_force(&notes));
+    flow_notes_begin_scan(&notes);
+    flow_notes_end_scan(&notes, true);
+    ck_assert_ptr_null(notes.by_frontend);
+}
+END_TEST
+
+/* ---- the kernel ---- */
+
+static void note_and_add_stale(void)
+{
+    add('a', "10.96.0.1 53", "10.244.0.1 53");
+    add('b', "10.96.0.1 53", "10.244.0.2 53");
+    note("10.96.0.1 53", "10.244.0.1 53");
+}
+
+START_TEST(an_interrupted_scan_is_begun_again)
+{
+    note_and_add_stale();
+    overruns = 2;
+    interruptions = 5;
+    run(FAMILY_IPV4);
+    ck_assert_int_eq(filtered_scans, 6);
+    expect_left("a");
+    expect_stats(FAMILY_IPV4, 1, 1);
+}
+END_TEST
+
+START_TEST(a_scan_that_is_always_interrupted_counts_as_far_as_it_came)
+{
+    note_and_add_stale();
+    interruptions = 1000;
+    run(FAMILY_IPV4);
+    ck_assert_int_eq(filtered_scans, 6);
+    expect_left("a");
+    const struct flow_cleaner_stats *stats = flow_cleaner_stats(cleaner, FAMILY_IPV4);
+    ck_assert_uint_eq(stats->scans, 0);
+    ck_assert_uint_eq(stats->deleted, 1);
+    ck_assert_uint_eq(stats->failed_scans, 1);
+    ck_assert_int_eq(warnings, 1);
+    ck_assert_ptr_nonnull(strstr(last_warning, "family=IPv4"));
+    run(FAMILY_IPV4); /* nothing is owed */
+    ck_assert_int_eq(filtered_scans, 6);
+}
+END_TEST
+
+START_TEST(a_kernel_that_does_not_know_the_filter)
+{
+    note_and_add_stale();
+    filter_is_bad = true;
+    run(FAMILY_IPV4);
+    ck_assert_int_eq(filtered_scans, 1);
+    ck_assert_int_eq(whole_scans, 1);
+    expect_left("a");
+    expect_stats(FAMILY_IPV4, 1, 1);
+    note("10.96.0.1 53", "");
+    run(FAMILY_IPV4);
+    ck_assert_int_eq(filtered_scans, 1);
+    ck_assert_int_eq(whole_scans, 2);
+    expect_left("");
+}
+END_TEST
+
+START_TEST(a_failed_scan_is_made_up_for)
+{
+    note_and_add_stale();
+    conntrack_is_missing = true;
+    run(FAMILY_IPV4);
+    const struct flow_cleaner_stats *stats = flow_cleaner_stats(cleaner, FAMILY_IPV4);
+    ck_assert_uint_eq(stats->failed_scans, 1);
+    ck_assert_uint_eq(stats->scans, 0);
+    ck_assert_int_eq(warnings, 1);
+    expect_left("ab");
+    conntrack_is_missing = false;
+    run(FAMILY_IPV4);
+    expect_left("a");
+    ck_assert_uint_eq(stats->scans, 1);
+    ck_assert_int_eq(warnings, 1);
+}
+END_TEST
+
+START_TEST(failed_deletions_are_counted_and_said_once)
+{
+    note_and_add_stale();
+    add('c', "10.96.0.1 53", "10.244.0.3 53");
+    deletions_are_bad = true; /* spoils the first one in a message */
+    run(FAMILY_IPV4);
+    const struct flow_cleaner_stats *stats = flow_cleaner_stats(cleaner, FAMILY_IPV4);
+    ck_assert_uint_eq(stats->failed_deletions, 1);
+    ck_assert_uint_eq(stats->deleted, 1);
+    ck_assert_uint_eq(stats->scans, 1);
+    ck_assert_int_eq(deletion_sends, 1);
+    ck_assert_int_eq(warnings, 1);
+    ck_assert_ptr_nonnull(strstr(last_warning, "flows=1"));
+}
+END_TEST
+
+START_TEST(without_conntrack_there_is_no_cleaner)
+{
+    conntrack_is_missing = true;
+    ck_assert_ptr_null(flow_cleaner_new(loop, &err));
+    ck_assert_ptr_nonnull(strstr(err.text, "CONFIG_NF_CT_NETLINK"));
+}
+END_TEST
+
+static void delete_it(void *ctx, const struct conntrack_flow *flow)
+{
+    conntrack_delete(ctx, flow);
+}
+
+START_TEST(an_entry_that_took_the_place_of_a_stale_one_stays)
+{
+    struct conntrack *conntrack = conntrack_open(&err);
+    add('a', "10.96.0.1 53", "10.244.0.1 53");
+    add('b', "10.96.0.1 53", "10.244.0.2 53");
+    add('c', "10.96.0.1 53", "10.244.0.3 53");
+    struct conntrack_scan *scan = conntrack_scan_new(FAMILY_IPV4, false, &err);
+    while (conntrack_scan_step(scan, delete_it, conntrack, &err) == CONNTRACK_MORE)
+        ;
+    ck_assert_int_eq(ask(&made[0], IPCTNL_MSG_CT_DELETE, 0), 0);
+    ck_assert_int_eq(ask(&made[1], IPCTNL_MSG_CT_DELETE, 0), 0);
+    add('d', "10.96.0.1 53", "10.244.0.1 53"); /* takes the memory of b */
+    create(&made[1]);
+    struct conntrack_deletions done = conntrack_flush(conntrack);
+    expect_left("bd");
+    ck_assert_uint_eq(done.deleted, 1);
+    ck_assert_uint_eq(done.failed, 0);
+    conntrack_scan_free(scan);
+    conntrack_close(conntrack);
+}
+END_TEST
+
+/* ---- many ---- */
+
+/* @n flows of @protocol to one frontend and backend, from a client port each. */
+static void add_many(uint8_t protocol, uint16_t n, const char *to, const char *server)
+{
+    enum family family;
+    struct made flow = {FAMILY_IPV4, protocol, 0, 0, end_of(to, &family), end_of(server, &family)};
+    for (uint16_t i = 0; i < n; i++) {
+        flow.client_port = (uint16_t)(30000 + i);
+        create(&flow);
+    }
+}
+
+static uint32_t count(void)
+{
+    uint32_t n = 0;
+    struct conntrack *conntrack = conntrack_open(&err);
+    ck_assert_int_eq(conntrack_count(conntrack, &n, &err), 0);
+    conntrack_close(conntrack);
+    return n;
+}
+
+START_TEST(just_the_stale_ones_of_many_go)
+{
+    add_many(IPPROTO_UDP, 2000, "10.96.0.1 53", "10.244.0.1 53");
+    add_many(IPPROTO_UDP, 2000, "10.96.0.2 53", "10.244.0.2 53");
+    add_many(IPPROTO_TCP, 2000, "10.96.0.1 53", "10.244.0.1 53");
+    note("10.96.0.1 53", "10.244.0.2 53");
+    note("10.96.0.2 53", "10.244.0.2 53");
+    run(FAMILY_IPV4);
+    expect_stats(FAMILY_IPV4, 1, 2000);
+    ck_assert_uint_eq(count(), 4000);
+    ck_assert_int_gt(deletion_sends, 5); /* some each turn */
+    ck_assert_int_lt(deletion_sends, 100);
+}
+END_TEST
+
+/* So that the kernel does not go through a long row of what it leaves out. */
+START_TEST(the_kernel_filters_small_tables_and_where_much_is_wanted)
+{
+    add_many(IPPROTO_TCP, 4000, "10.96.0.1 53", "10.244.0.1 53");
+    note("10.96.0.1 53", "");
+    run(FAMILY_IPV4);
+    ck_assert_int_eq(filtered_scans, 1);
+    add_many(IPPROTO_TCP, 500, "10.96.0.2 53", "10.244.0.2 53");
+    note("10.96.0.1 53", "");
+    run(FAMILY_IPV4);
+    ck_assert_int_eq(whole_scans, 1);
+    add_many(IPPROTO_UDP, 1000, "10.96.0.3 53", "10.244.0.1 53");
+    note("10.96.0.1 53", "");
+    run(FAMILY_IPV4);
+    ck_assert_int_eq(whole_scans, 2); /* finds that many are wanted */
+    note("10.96.0.1 53", "");
+    run(FAMILY_IPV4);
+    ck_assert_int_eq(filtered_scans, 2);
+    ck_assert_int_eq(whole_scans, 2);
+    for (int i = 0; i < 2; i++) { /* of the other family nothing is */
+        note("fd00::1 53", "");
+        run(FAMILY_IPV6);
+    }
+    ck_assert_int_eq(whole_scans, 4);
+    expect_stats(FAMILY_IPV4, 4, 0);
+}
+END_TEST
+
+static void add_tests(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, flows_to_backends_that_do_not_serve_go);
+    tcase_add_test(tcase, ipv6_flows_to_backends_that_do_not_serve_go);
+    tcase_add_test(tcase, without_a_backend_all_flows_go);
+    tcase_add_test(tcase, of_a_frontend_that_nobody_has_translated_flows_go);
+    tcase_add_test(tcase, an_untranslated_flow_to_a_backend_stays);
+    tcase_add_test(tcase, entries_of_zones_are_told_apart);
+    tcase_add_test(tcase, notes_of_other_protocols_are_ignored);
+    tcase_add_test(tcase, nothing_goes_before_the_run);
+    tcase_add_test(tcase, a_note_serves_for_one_scan);
+    tcase_add_test(tcase, the_last_word_counts);
+    tcase_add_test(tcase, a_new_note_narrows_no_scan_before_its_run);
+    tcase_add_test(tcase, what_came_into_force_during_a_scan_is_scanned_for);
+    tcase_add_test(tcase, a_cleaner_may_go_in_a_scan);
+    tcase_add_test(tcase, only_what_is_stale_by_each_word_since_the_last_run);
+    tcase_add_test(tcase, a_fresh_note_outlives_the_scan_but_judges_nothing);
+    tcase_add_test(tcase, a_scan_that_saw_nothing_is_owed_still);
+    tcase_add_test(tcase, an_interrupted_scan_is_begun_again);
+    tcase_add_test(tcase, a_scan_that_is_always_interrupted_counts_as_far_as_it_came);
+    tcase_add_test(tcase, a_kernel_that_does_not_know_the_filter);
+    tcase_add_test(tcase, a_failed_scan_is_made_up_for);
+    tcase_add_test(tcase, failed_deletions_are_counted_and_said_once);
+    tcase_add_test(tcase, without_conntrack_there_is_no_cleaner);
+    tcase_add_test(tcase, an_entry_that_took_the_place_of_a_stale_one_stays);
+    tcase_add_test(tcase, just_the_stale_ones_of_many_go);
+    tcase_add_test(tcase, the_kernel_filters_small_tables_and_where_much_is_wanted);
+}
+
+UNIT_MAIN("flow_cleaner", add_tests)

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The metrics server over a real socket. */
+#include "unit.h"
+
+#include "http_client.h"
+
+#include "kube-nftd/serve/metrics.h"
+
+#include <math.h>
+
+static struct metrics *metrics;
+static metrics_fn writer;
+static int scrapes;
+
+static void write_page(void *ctx, struct metrics_page *page)
+{
+    ck_assert_ptr_eq(ctx, &scrapes);
+    scrapes++;
+    if (writer)
+        writer(ctx, page);
+}
+
+static void setup(void)
+{
+    warnings = infos = scrapes = 0;
+    writer = NULL;
+    log_set_sink(take_line, NULL);
+    loop = ev_loop_new(EVFLAG_AUTO);
+    metrics = metrics_new(loop, write_page, &scrapes);
+}
+
+static void teardown(void)
+{
+    metrics_free(metrics);
+    ev_loop_destroy(loop);
+    log_set_sink(NULL, NULL);
+}
+
+static void listen_at(const char *host, uint16_t port)
+{
+    struct error err = {0};
+    char *bind_to = xasprintf("%s:%u", host, port);
+    int result = metrics_listen(metrics, bind_to, &err);
+    ck_assert_msg(result == 0, "%s", err.text);
+    free(bind_to);
+}
+
+static uint16_t open_metrics(void)
+{
+    uint16_t port = free_port();
+    listen_at("127.0.0.1", port);
+    ck_assert_int_eq(warnings, 0);
+    return port;
+}
+
+/* The page that @write makes. */
+static struct reply scrape(metrics_fn write)
+{
+    writer = write;
+    struct reply reply = GET(open_metrics(), "/metrics");
+    ck_assert_int_eq(reply.status, 200);
+    ck_assert_str_eq(header(&reply, "Content-Type"), "text/plain; version=0.0.4; charset=utf-8");
+    return reply;
+}
+
+/* ---- the page ---- */
+
+static void two_families(void *ctx, struct metrics_page *page)
+{
+    (void)ctx;
+    metrics_family(page, "a_total", "counter", "How many.");
+    metrics_sample(page, "ip_family", "IPv4", 3);
+    metrics_sample(page, "ip_family", "IPv6", 0);
+    metrics_family(page, "b_seconds", "gauge", "When.");
+    metrics_sample(page, NULL, NULL, 1763760000.25);
+}
+
+START_TEST(families_and_samples)
+{
+    struct reply reply = scrape(two_families);
+    ck_assert_str_eq(body_of(&reply), "# HELP a_total How many.\n"
+                                      "# TYPE a_total counter\n"
+                                      "a_total{ip_family=\"IPv4\"} 3\n"
+                                      "a_total{ip_family=\"IPv6\"} 0\n"
+                                      "# HELP b_seconds When.\n"
+                                      "# TYPE b_seconds gauge\n"
+                                      "b_seconds 1763760000.25\n");
+}
+END_TEST
+
+static void strange_texts(void *ctx, struct metrics_page *page)
+{
+    (void)ctx;
+    metrics_family(page, "a", "gauge", "a \"b\" \\ c\nd");
+    metrics_sample(page, "l", "a \"b\" \\ c\nd", 1);
+    metrics_sample(page, "l", "", 2);
+    metrics_sample(page, "l", "\xc3\xa4{},=", 3);
+}
+
+START_TEST(texts_are_escaped)
+{
+    struct reply reply = scrape(strange_texts);
+    ck_assert_str_eq(body_of(&reply), "# HELP a a \"b\" \\\\ c\\nd\n"
+                                      "# TYPE a gauge\n"
+                                      "a{l=\"a \\\"b\\\" \\\\ c\\nd\"} 1\n"
+                                      "a{l=\"\"} 2\n"
+                                      "a{l=\"\xc3\xa4{},=\"} 3\n");
+}
+END_TEST
+
+static const struct {
+    double value;
+    const char *text;
+} numbers[] = {
+    {0, "0"},
+    {-1.5, "-1.5"},
+    {0.1, "0.1"},
+    {1.0 / 3, "0.3333333333333333"},
+    {1763760000.123, "1763760000.123"},
+    {9007199254740991, "9007199254740991"},
+    {18446744073709551615.0, "1.8446744073709552e+19"},
+    {1e-300, "1e-300"},
+    {INFINITY, "+Inf"},
+    {-INFINITY, "-Inf"},
+    {NAN, "NaN"},
+};
+
+static void all_numbers(void *ctx, struct metrics_page *page)
+{
+    (void)ctx;
+    metrics_family(page, "a", "gauge", "a");
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        metrics_sample(page, NULL, NULL, numbers[i].value);
+}
+
+START_TEST(numbers_keep_their_value)
+{
+    struct reply reply = scrape(all_numbers);
+    const char *at = strstr(body_of(&reply), "\na ");
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        char *line = xasprintf("\na %s\n", numbers[i].text);
+        ck_assert_msg(strncmp(at, line, strlen(line)) == 0, "row %zu: %.30s", i, at);
+        at += strlen(line) - 1;
+        free(line);
+    }
+    ck_assert_str_eq(at, "\n");
+}
+END_TEST
+
+/* More than a socket's buffer takes at once. */
+static void long_page(void *ctx, struct metrics_page *page)
+{
+    (void)ctx;
+    metrics_family(page, "a", "gauge", "a");
+    for (int i = 0; i < 7000; i++)
+        metrics_sample(page, "number", "one of very many", i);
+}
+
+START_TEST(long_pages)
+{
+    struct reply reply = scrape(long_page);
+    ck_assert_uint_gt(strlen(body_of(&reply)), 200000);
+    ck_assert_ptr_nonnull(strstr(body_of(&reply), "\na{number=\"one of very many\"} 0\n"));
+    const char *end = "} 6999\n";
+    ck_assert_str_eq(reply.text + reply.length - strlen(end), end);
+}
+END_TEST
+
+START_TEST(an_empty_page)
+{
+    struct reply reply = scrape(NULL);
+    ck_assert_str_eq(body_of(&reply), "");
+}
+END_TEST
+
+/* ---- paths ---- */
+
+START_TEST(other_answers)
+{
+    static const struct {
+        const char *path;
+        int status;
+        const char *body;
+    } rows[] = {
+        {"/healthz", 200, "ok"},
+        {"/healthz/ping", 200, "ok"},
+        {"/healthz?verbose", 200, "ok"},
+        {"/proxyMode", 200, "nftables"},
+        {"/", 404, "404 page not found\n"},
+        {"/livez", 404, "404 page not found\n"},
+        {"/healthz/", 404, "404 page not found\n"},
+        {"/metrics/", 404, "404 page not found\n"},
+        {"/proxymode", 404, "404 page not found\n"},
+    };
+    uint16_t port = open_metrics();
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct reply reply = GET(port, rows[i].path);
+        ck_assert_msg(reply.status == rows[i].status, "%s: %d", rows[i].path, reply.status);
+        ck_assert_str_eq(body_of(&reply), rows[i].body);
+        ck_assert_str_eq(header(&reply, "Content-Type"), "text/plain; charset=utf-8");
+    }
+    ck_assert_int_eq(scrapes, 0);
+}
+END_TEST
+
+START_TEST(figures_are_asked_for_at_each_scrape)
+{
+    uint16_t port = open_metrics();
+    for (int i = 1; i <= 3; i++) {
+        ck_assert_int_eq(GET(port, "/metrics?name=x").status, 200);
+        ck_assert_int_eq(scrapes, i);
+    }
+}
+END_TEST
+
+/* ---- addresses ---- */
+
+START_TEST(bad_addresses)
+{
+    static const char *const bad[] = {"",        "10249", "127.0.0.1:", "127.0.0.1:0",
+                                      "[::1]:0", "host:1"};
+    uint16_t port = open_metrics();
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct error err = {0};
+        ck_assert_msg(metrics_listen(metrics, bad[i], &err) == -1, "%s is taken", bad[i]);
+        char *quoted = xasprintf("\"%s\"", bad[i]);
+        ck_assert_msg(strstr(err.text, quoted) != NULL, "%s: %s", bad[i], err.text);
+        free(quoted);
+        error_clear(&err);
+    }
+    ck_assert_int_eq(GET(port, "/healthz").status, 200);
+}
+END_TEST
+
+START_TEST(the_address_may_move)
+{
+    uint16_t from = open_metrics(), to = open_metrics();
+    ck_assert_int_eq(dial(FAMILY_IPV4, from), -1);
+    ck_assert_int_eq(GET(to, "/proxyMode").status, 200);
+    if (!have_ipv6())
+        return;
+    listen_at("[::1]", from);
+    ck_assert_int_eq(dial(FAMILY_IPV4, to), -1);
+    ck_assert_int_eq(ask(FAMILY_IPV6, from, "GET", "/proxyMode").status, 200);
+}
+END_TEST
+
+START_TEST(a_taken_address_is_had_later)
+{
+    uint16_t port = 0;
+    int foreign = foreign_listener(&port);
+    listen_at("127.0.0.1", port);
+    ck_assert_int_eq(warnings, 1);
+    ck_assert_msg(strstr(last_warning, "metrics: ") != NULL, "%s", last_warning);
+    char *expected = xasprintf("address=127.0.0.1:%u ", port);
+    ck_assert_msg(strstr(last_warning, expected) != NULL, "%s", last_warning);
+    free(expected);
+    turn_for(5.5);
+    ck_assert_int_eq(infos, 0);
+    close(foreign);
+    turn_for(5.5);
+    ck_assert_int_eq(infos, 1);
+    ck_assert_int_eq(warnings, 1);
+    ck_assert_int_eq(GET(port, "/healthz").status, 200);
+}
+END_TEST
+
+START_TEST(nothing_is_left_open)
+{
+    uint16_t taken = 0;
+    int foreign = foreign_listener(&taken);
+    metrics_free(metrics);
+    ev_run(loop, EVRUN_NOWAIT);
+    int before = count_fds();
+    metrics = metrics_new(loop, write_page, &scrapes);
+    uint16_t port = open_metrics();
+    int idle = dial(FAMILY_IPV4, port);
+    turn_for(0.05);
+    metrics_free(metrics);
+    close(idle);
+    ck_assert_int_eq(dial(FAMILY_IPV4, port), -1);
+    metrics = metrics_new(loop, write_page, &scrapes);
+    listen_at("127.0.0.1", taken); /* waits, and goes while it does */
+    metrics_free(metrics);
+    metrics = NULL;
+    ev_run(loop, EVRUN_NOWAIT);
+    ck_assert_int_eq(count_fds(), before);
+    close(foreign);
+}
+END_TEST
+
+static void add_tests(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, families_and_samples);
+    tcase_add_test(tcase, texts_are_escaped);
+    tcase_add_test(tcase, numbers_keep_their_value);
+    tcase_add_test(tcase, long_pages);
+    tcase_add_test(tcase, an_empty_page);
+    tcase_add_test(tcase, other_answers);
+    tcase_add_test(tcase, figures_are_asked_for_at_each_scrape);
+    tcase_add_test(tcase, bad_addresses);
+    tcase_add_test(tcase, the_address_may_move);
+    tcase_add_test(tcase, a_taken_address_is_had_later);
+    tcase_add_test(tcase, nothing_is_left_open);
+}
+
+UNIT_MAIN("metrics", add_tests)

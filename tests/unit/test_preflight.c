@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The preflight on kernels that lack something. This file has a nft_socket_check() of its own, so
+ * the linker leaves the real one in the library. test_preflight_kernel.c has the real kernel.
+ */
+#include "unit.h"
+
+#include "kube-nftd/base/vec.h"
+#include "kube-nftd/ruleset/preflight.h"
+#include "kube-nftd/ruleset/program.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+
+/* libnftnl's headers need stdio.h before them. */
+#include <libmnl/libmnl.h>
+#include <libnftnl/chain.h>
+#include <libnftnl/expr.h>
+#include <libnftnl/rule.h>
+#include <libnftnl/set.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <string.h>
+
+#define TYPE_VERDICT 0xffffff00u
+
+/* What a kernel must know to take a batch, a line each: "chain nat", "masq flags #", ... */
+typedef VEC(char *) ability_vec;
+
+static struct {
+    const char *lacks; /* the beginning of the lines that it does not know; NULL for none */
+    int why;
+    ability_vec asked; /* for */
+} kernel;
+
+static struct preflight preflight;
+
+/* ---- what a batch asks for ---- */
+
+static void add_ability(ability_vec *out, char *line)
+{
+    vec_each (out, known) {
+        if (strcmp(*known, line) == 0) {
+            free(line);
+            return;
+        }
+    }
+    vec_push(out, line);
+}
+
+static void clear_abilities(ability_vec *abilities)
+{
+    vec_each (abilities, line)
+        free(*line);
+    vec_free(abilities);
+}
+
+/* Whether a word is a value. The verdict's register and flags matter. */
+static bool is_value(const char *word)
+{
+    return isdigit((unsigned char)*word) && strcmp(word, "0") != 0 && strcmp(word, "0x0") != 0 &&
+           strcmp(word, "0x1") != 0;
+}
+
+/* Whether a set or chain is named behind @word. "meta set" is followed by what it sets. */
+static bool names_follow(const char *expression, const char *word)
+{
+    return (strcmp(word, "set") == 0 && strcmp(expression, "meta") != 0) || strcmp(word, "->") == 0;
+}
+
+/* The text that libnftnl has for an expression, without values and names; values in a row count
+ * once. */
+static int take_expression(struct nftnl_expr *expr, void *out)
+{
+    char text[512];
+    const char *name = nftnl_expr_get_str(expr, NFTNL_EXPR_NAME);
+    char *line = xstrdup(name), *rest = text;
+    const char *before = "";
+    ck_assert_int_gt(nftnl_expr_snprintf(text, sizeof(text), expr, 0, 0), 0);
+    for (const char *word; (word = strsep(&rest, " "));) {
+        if (is_value(word) || names_follow(name, before))
+            word = "#";
+        if (*word && !(strcmp(word, "#") == 0 && line[strlen(line) - 1] == '#')) {
+            char *longer = xasprintf("%s %s", line, word);
+            free(line);
+            line = longer;
+        }
+        before = *word ? word : before;
+    }
+    add_ability(out, line);
+    return 0;
+}
+
+static void take_rule(const struct nlmsghdr *message, ability_vec *out)
+{
+    struct nftnl_rule *rule = nftnl_rule_alloc();
+    ck_assert_int_ge(nftnl_rule_nlmsg_parse(message, rule), 0);
+    nftnl_expr_foreach(rule, take_expression, out);
+    nftnl_rule_free(rule);
+}
+
+static void take_chain(const struct nlmsghdr *message, ability_vec *out)
+{
+    struct nftnl_chain *chain = nftnl_chain_alloc();
+    ck_assert_int_ge(nftnl_chain_nlmsg_parse(message, chain), 0);
+    const char *type = nftnl_chain_get_str(chain, NFTNL_CHAIN_TYPE);
+    add_ability(out, xasprintf("chain %s", type ? type : "plain"));
+    nftnl_chain_free(chain);
+}
+
+static void take_set(const struct nlmsghdr *message, ability_vec *out)
+{
+    struct nftnl_set *set = nftnl_set_alloc();
+    ck_assert_int_ge(nftnl_set_nlmsg_parse(message, set), 0);
+    uint32_t flags = nftnl_set_get_u32(set, NFTNL_SET_FLAGS);
+    bool verdicts =
+        (flags & NFT_SET_MAP) && nftnl_set_get_u32(set, NFTNL_SET_DATA_TYPE) == TYPE_VERDICT;
+    add_ability(out, xasprintf("set 0x%x%s", flags, verdicts ? " of verdicts" : ""));
+    nftnl_set_free(set);
+}
+
+static void take_batch(struct nft_batch *batch, ability_vec *out)
+{
+    nft_batch_finish(batch);
+    for (size_t at = 0; at < batch->used;) {
+        const struct nlmsghdr *message = (const void *)(batch->buffer + at);
+        int type = NFNL_MSG_TYPE(message->nlmsg_type);
+        if (type == NFT_MSG_NEWTABLE)
+            add_ability(out, xstrdup("table"));
+        else if (type == NFT_MSG_NEWSET)
+            take_set(message, out);
+        else if (type == NFT_MSG_NEWCHAIN)
+            take_chain(message, out);
+        else if (type == NFT_MSG_NEWRULE)
+            take_rule(message, out);
+        else
+            ck_assert_int_eq(type, NFT_MSG_NEWSETELEM);
+        at += MNL_ALIGN(message->nlmsg_len);
+    }
+}
+
+/* ---- the kernel ---- */
+
+int nft_socket_check(struct nft_socket *socket, struct nft_batch *batch, int *why,
+                     struct error *err)
+{
+    bool refused = false;
+    ability_vec asked = {0};
+    ck_assert_ptr_null(socket);
+    ck_assert_str_eq(batch->table, PREFLIGHT_TABLE);
+    take_batch(batch, &asked);
+    vec_each (&asked, line) {
+        refused =
+            refused || (kernel.lacks && strncmp(*line, kernel.lacks, strlen(kernel.lacks)) == 0);
+        add_ability(&kernel.asked, *line);
+    }
+    vec_free(&asked);
+    if (!refused)
+        return 0;
+    if (why)
+        *why = kernel.why;
+    return error_set(err, "refused: %s", strerror(kernel.why));
+}
+
+static void setup(void)
+{
+    kernel.lacks = NULL;
+    kernel.why = ENOENT;
+}
+
+static void teardown(void)
+{
+    preflight_clear(&preflight);
+    clear_abilities(&kernel.asked);
+}
+
+static void run_without(const char *lacks, enum family family)
+{
+    preflight_clear(&preflight);
+    kernel.lacks = lacks;
+    preflight_run(NULL, family, &preflight);
+    ck_assert_int_eq(preflight.family, family);
+}
+
+static char *printed(void)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    preflight_print(&preflight, out);
+    ck_assert_int_eq(fclose(out), 0);
+    return text;
+}
+
+static void check_missing(const char *expected)
+{
+    char *missing = preflight_missing(&preflight);
+    ck_assert_pstr_eq(missing, expected);
+    free(missing);
+}
+
+/* ---- tests ---- */
+
+START_TEST(nothing_is_missing)
+{
+    run_without(NULL, (enum family)_i);
+    check_missing(NULL);
+    ck_assert(preflight_passed(&preflight));
+    ck_assert(preflight_has(&preflight, NEED_FIB));
+    ck_assert(preflight_has(&preflight, NEED_REJECT));
+    for (size_t i = 0; i < preflight.n; i++)
+        ck_assert(preflight.results[i].works && !preflight.results[i].error);
+}
+END_TEST
+
+/* Each row: the line of an ability, and what is said when the kernel does not have it. In the
+ * order of the features, of which none is left out. */
+static const struct {
+    const char *lacks, *missing;
+    enum preflight_need need;
+} rows[] = {
+    {"set 0x8 of verdicts", "maps and verdict maps: CONFIG_NF_TABLES", NEED_ALWAYS},
+    {"meta set mark", "packet mark and interface (meta): CONFIG_NF_TABLES", NEED_ALWAYS},
+    {"set 0x4", "sets of ranges: CONFIG_NF_TABLES", NEED_ALWAYS},
+    {"set 0x84", "sets of ranges in several fields: Linux 5.6", NEED_ALWAYS},
+    {"ct ", "connection tracking (ct): CONFIG_NF_CONNTRACK, CONFIG_NFT_CT", NEED_ALWAYS},
+    {"chain nat", "chains that translate (nat): CONFIG_NF_NAT, CONFIG_NFT_NAT", NEED_ALWAYS},
+    {"nat ", "destinations from a map (dnat): CONFIG_NF_NAT, CONFIG_NFT_NAT", NEED_ALWAYS},
+    {"numgen ", "random choice (numgen): CONFIG_NFT_NUMGEN", NEED_ALWAYS},
+    {"masq ", "masquerade fully-random: CONFIG_NFT_MASQ", NEED_ALWAYS},
+    {"dynset delete ", "elements made by packets (dynset): Linux 5.4", NEED_ALWAYS},
+    {"reject ", "reject: CONFIG_NFT_REJECT, CONFIG_NFT_REJECT_IPV%c", NEED_REJECT},
+    {"fib ", "type of an address (fib): CONFIG_NFT_FIB, CONFIG_NFT_FIB_IPV%c", NEED_FIB},
+};
+#define ROWS (sizeof(rows) / sizeof(rows[0]))
+
+START_TEST(each_feature_may_be_missing)
+{
+    enum family family = (enum family)_i;
+    for (size_t i = 0; i < ROWS; i++) {
+        run_without(rows[i].lacks, family);
+        char *missing = xasprintf(rows[i].missing, family == FAMILY_IPV4 ? '4' : '6');
+        check_missing(missing);
+        free(missing);
+        ck_assert_int_eq(preflight_passed(&preflight), rows[i].need != NEED_ALWAYS);
+        ck_assert_int_eq(preflight_has(&preflight, NEED_REJECT), rows[i].need != NEED_REJECT);
+        ck_assert_int_eq(preflight_has(&preflight, NEED_FIB), rows[i].need != NEED_FIB);
+        ck_assert_uint_eq(preflight.n, ROWS + 1);
+        for (size_t k = 0; k < preflight.n; k++) {
+            ck_assert_int_eq(preflight.results[k].works, k != i + 1);
+            ck_assert_pstr_eq(preflight.results[k].error,
+                              k == i + 1 ? "refused: No such file or directory" : NULL);
+        }
+    }
+}
+END_TEST
+
+START_TEST(several_are_missing)
+{
+    run_without("set ", FAMILY_IPV4);
+    check_missing("maps and verdict maps: CONFIG_NF_TABLES; sets of ranges: CONFIG_NF_TABLES; "
+                  "sets of ranges in several fields: Linux 5.6; connection tracking (ct): "
+                  "CONFIG_NF_CONNTRACK, CONFIG_NFT_CT; destinations from a map (dnat): "
+                  "CONFIG_NF_NAT, CONFIG_NFT_NAT; random choice (numgen): CONFIG_NFT_NUMGEN; "
+                  "elements made by packets (dynset): Linux 5.4");
+}
+END_TEST
+
+/* Without the first feature, the kernel's answers to the others say nothing about them. */
+START_TEST(nf_tables_is_missing)
+{
+    kernel.why = EOPNOTSUPP;
+    run_without("table", FAMILY_IPV6);
+    check_missing("nf_tables: CONFIG_NF_TABLES, CONFIG_NF_TABLES_IPV6");
+    ck_assert(!preflight_passed(&preflight));
+    ck_assert(!preflight_has(&preflight, NEED_REJECT));
+    ck_assert(!preflight_has(&preflight, NEED_FIB));
+    for (size_t i = 1; i < preflight.n; i++)
+        ck_assert(!preflight.results[i].works && !preflight.results[i].error);
+    char *text = printed();
+    ck_assert_ptr_nonnull(strstr(text, "missing (Operation not supported)\n"));
+    ck_assert_ptr_nonnull(strstr(text, "not tried\n"));
+    free(text);
+}
+END_TEST
+
+START_TEST(other_failures_are_told_as_they_are)
+{
+    kernel.why = EPERM;
+    run_without("table", FAMILY_IPV4);
+    check_missing("nf_tables: refused: Operation not permitted");
+    ck_assert(!preflight_passed(&preflight));
+    kernel.why = ENOMEM;
+    run_without("fib", FAMILY_IPV4);
+    check_missing("type of an address (fib): refused: Cannot allocate memory");
+    char *text = printed();
+    ck_assert_ptr_nonnull(strstr(text, "failed (Cannot allocate memory)\n"));
+    free(text);
+}
+END_TEST
+
+/* ---- print ---- */
+
+static const char *line_of(const char *text, const char *needle)
+{
+    static char line[512];
+    const char *at = strstr(text, needle);
+    ck_assert_msg(at != NULL, "%s is not in:\n%s", needle, text);
+    while (at > text && at[-1] != '\n')
+        at--;
+    snprintf(line, sizeof(line), "%.*s", (int)strcspn(at, "\n"), at);
+    return line;
+}
+
+START_TEST(a_table_is_printed)
+{
+    run_without(NULL, FAMILY_IPV6);
+    char *text = printed();
+    const char *title = line_of(text, "FAMILY");
+    size_t column = (size_t)(strstr(title, "RESULT") - title), lines = 0;
+    ck_assert_str_eq(line_of(text, "numgen"),
+                     "IPv6    random choice (numgen)             CONFIG_NFT_NUMGEN                 "
+                     "         picking an endpoint                   ok");
+    for (const char *at = strchr(text, '\n') + 1; *at != '\n'; at = strchr(at, '\n') + 1) {
+        ck_assert_int_eq(strncmp(at, "IPv6 ", 5), 0);
+        ck_assert_int_eq(strncmp(at + column - 1, " ok\n", 4), 0);
+        lines++;
+    }
+    ck_assert_uint_eq(lines, preflight.n);
+    const char *end = "\n\nIPv6: everything that is needed is there\n";
+    ck_assert_str_eq(text + strlen(text) - strlen(end), end);
+    free(text);
+}
+END_TEST
+
+START_TEST(what_follows_is_printed)
+{
+    static const struct {
+        const char *lacks, *follows;
+    } cases[] = {
+        {"numgen", "IPv4 without random choice (numgen) (CONFIG_NFT_NUMGEN): the family cannot be "
+                   "proxied"},
+        {"reject", "IPv4 without reject (CONFIG_NFT_REJECT, CONFIG_NFT_REJECT_IPV4): packets are "
+                   "dropped where they would be rejected, so clients wait"},
+        {"fib", "IPv4 without type of an address (fib) (CONFIG_NFT_FIB, CONFIG_NFT_FIB_IPV4): "
+                "this host itself gets only its own endpoints where the policy is Local"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        run_without(cases[i].lacks, FAMILY_IPV4);
+        char *text = printed();
+        ck_assert_str_eq(line_of(text, " without "), cases[i].follows);
+        ck_assert_ptr_nonnull(strstr(text, "  missing (No such file or directory)\n"));
+        ck_assert_ptr_null(strstr(text, "everything that is needed is there"));
+        free(text);
+    }
+}
+END_TEST
+
+/* ---- every expression in use is probed ---- */
+
+static void take_template(const struct template *from, const struct layout_vars *vars,
+                          ability_vec *out)
+{
+    struct error err = {0};
+    struct nft_batch batch;
+    struct layout layout;
+    nft_batch_init(&batch, vars->family, "kube-nftd");
+    nft_batch_add_table(&batch, "of a test");
+    int result = layout_parse(from, vars, &layout, &err);
+    ck_assert_msg(result == 0, "%s", err.text);
+    result = program_layout(&layout, PROGRAM_ALL, &batch, &err);
+    ck_assert_msg(result == 0, "%s", err.text);
+    layout_free(&layout);
+    take_batch(&batch, out);
+    nft_batch_release(&batch);
+}
+
+/* All templates, with all that their variables may stand for. */
+static void take_templates(enum family family, ability_vec *out)
+{
+    const struct layout_vars base = {.family = family,
+                                     .mark = "0x4000",
+                                     .from_host = "fib saddr type local",
+                                     .reject = "reject",
+                                     .pick = "affine-pick",
+                                     .n = 3,
+                                     .key = 0x80003};
+    const struct {
+        const char *from_pod, *not_from_pod, *reject;
+    } variants[] = {
+        {NULL, NULL, "drop"},
+        {"iifname \"cni0\"", "iifname != \"cni0\"", "reject"},
+        {"iifname \"veth*\"", "iifname != \"veth*\"", "reject"},
+        {family == FAMILY_IPV4 ? "ip saddr @pod_cidrs" : "ip6 saddr @pod_cidrs",
+         family == FAMILY_IPV4 ? "ip saddr != @pod_cidrs" : "ip6 saddr != @pod_cidrs", "reject"},
+    };
+    for (size_t i = 0; i < sizeof(variants) / sizeof(variants[0]); i++) {
+        struct layout_vars vars = base;
+        vars.from_pod = variants[i].from_pod;
+        vars.not_from_pod = variants[i].not_from_pod;
+        vars.reject = variants[i].reject;
+        for (int id = 0; id < TEMPLATE_COUNT; id++)
+            take_template(&templates[id], &vars, out);
+    }
+}
+
+START_TEST(all_that_is_in_use_is_probed)
+{
+    ability_vec used = {0};
+    run_without(NULL, (enum family)_i);
+    take_templates((enum family)_i, &used);
+    ck_assert_uint_gt(used.n, 30);
+    vec_each (&used, line) {
+        bool probed = false;
+        vec_each (&kernel.asked, asked)
+            probed = probed || strcmp(*line, *asked) == 0;
+        ck_assert_msg(probed, "no feature probes: %s", *line);
+    }
+    clear_abilities(&used);
+}
+END_TEST
+
+static void add_tests(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_loop_test(tcase, nothing_is_missing, 0, FAMILY_COUNT);
+    tcase_add_loop_test(tcase, each_feature_may_be_missing, 0, FAMILY_COUNT);
+    tcase_add_test(tcase, several_are_missing);
+    tcase_add_test(tcase, nf_tables_is_missing);
+    tcase_add_test(tcase, other_failures_are_told_as_they_are);
+    tcase_add_test(tcase, a_table_is_printed);
+    tcase_add_test(tcase, what_follows_is_printed);
+    tcase_add_loop_test(tcase, all_that_is_in_use_is_probed, 0, FAMILY_COUNT);
+}
+
+UNIT_MAIN("preflight", add_tests)

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The preflight against the kernel's nf_tables. test_preflight.c has what kernels may lack. */
+#include "unit.h"
+
+#include "namespaces.h"
+
+#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/ruleset/preflight.h"
+
+#include <libmnl/libmnl.h>
+#include <libnftnl/common.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+
+static struct nft_socket *sock;
+static struct error err;
+static struct preflight preflight;
+
+static void setup(void)
+{
+    enter_namespaces();
+    sock = nft_socket_open(&err);
+    ck_assert_msg(sock, "%s", err.text);
+}
+
+static void teardown(void)
+{
+    preflight_clear(&preflight);
+    nft_socket_close(sock);
+    error_clear(&err);
+}
+
+static int count_table(const struct nlmsghdr *header, void *data)
+{
+    (void)header;
+    ++*(int *)data;
+    return MNL_CB_OK;
+}
+
+/* How many tables there are, of all families. */
+static int tables(void)
+{
+    static char buffer[1 << 16];
+    struct mnl_socket *nl = mnl_socket_open(NETLINK_NETFILTER);
+    struct nlmsghdr *request =
+        nftnl_nlmsg_build_hdr(buffer, NFT_MSG_GETTABLE, NFPROTO_UNSPEC, NLM_F_DUMP, 1);
+    int n = 0, more = 1;
+    ck_assert_int_eq(mnl_socket_bind(nl, 0, MNL_SOCKET_AUTOPID), 0);
+    ck_assert_int_gt(mnl_socket_sendto(nl, request, request->nlmsg_len), 0);
+    while (more > 0) {
+        ssize_t length = mnl_socket_recvfrom(nl, buffer, sizeof(buffer));
+        ck_assert_int_gt(length, 0);
+        more = mnl_cb_run(buffer, (size_t)length, 1, mnl_socket_get_portid(nl), count_table, &n);
+    }
+    ck_assert_int_eq(more, 0);
+    mnl_socket_close(nl);
+    return n;
+}
+
+START_TEST(this_kernel_can_do_everything)
+{
+    preflight_run(sock, (enum family)_i, &preflight);
+    char *missing = preflight_missing(&preflight);
+    ck_assert_msg(!missing, "%s", missing);
+    for (size_t i = 0; i < preflight.n; i++)
+        ck_assert_msg(preflight.results[i].works, "%s: %s", preflight.results[i].feature,
+                      preflight.results[i].error);
+    ck_assert(preflight_passed(&preflight));
+    ck_assert(preflight_has(&preflight, NEED_FIB));
+    ck_assert(preflight_has(&preflight, NEED_REJECT));
+}
+END_TEST
+
+START_TEST(nothing_is_left_behind)
+{
+    preflight_run(sock, (enum family)_i, &preflight);
+    ck_assert(preflight_passed(&preflight));
+    ck_assert_int_eq(tables(), 0);
+    /* That would have been seen, and stays as it is. */
+    struct nft_batch batch;
+    nft_batch_init(&batch, (enum family)_i, PREFLIGHT_TABLE);
+    nft_batch_add_table(&batch, "of somebody else");
+    ck_assert_int_eq(nft_socket_commit(sock, &batch, &err), 0);
+    nft_batch_release(&batch);
+    preflight_clear(&preflight);
+    preflight_run(sock, (enum family)_i, &preflight);
+    ck_assert(preflight_passed(&preflight));
+    ck_assert_int_eq(tables(), 1);
+}
+END_TEST
+
+/* The rights over the network namespace stay with the user namespace that made it. */
+START_TEST(without_the_right_to)
+{
+    enter_user_namespace(0);
+    preflight_run(sock, (enum family)_i, &preflight);
+    ck_assert(!preflight_passed(&preflight));
+    ck_assert(!preflight_has(&preflight, NEED_FIB));
+    char *missing = preflight_missing(&preflight);
+    ck_assert_msg(strncmp(missing, "nf_tables: ", 11) == 0, "%s", missing);
+    ck_assert_msg(strstr(missing, "CAP_NET_ADMIN") != NULL, "%s", missing);
+    ck_assert_msg(strstr(missing, "CONFIG_") == NULL, "%s", missing);
+    free(missing);
+}
+END_TEST
+
+static void add_tests(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_loop_test(tcase, this_kernel_can_do_everything, 0, FAMILY_COUNT);
+    tcase_add_loop_test(tcase, nothing_is_left_behind, 0, FAMILY_COUNT);
+    tcase_add_loop_test(tcase, without_the_right_to, 0, FAMILY_COUNT);
+}
+
+UNIT_MAIN("preflight_kernel", add_tests)
