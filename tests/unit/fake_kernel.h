@@ -1,21 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * nf_tables without a kernel. A program with fake_kernel.c in it gets these nft_socket_*() instead
- * of those of src/netlink/nft_socket.c. They take the real netlink messages apart and apply them to
- * a table in memory, one of each family, as the kernel would: all or nothing, with the errors that
- * it would give.
+ * nf_tables without a kernel. A program with the fake_kernel*.c in it gets these nft_socket_*()
+ * instead of those of src/netlink/nft_socket.c. They take the real netlink messages apart and apply
+ * them to a table in memory, one of each family, as the kernel would: all or nothing, with the
+ * errors that it would give.
  *
  * After each transaction the table is checked for what packets rely on; a test that breaks it is
  * ended on the spot:
- *  - each entry of services has a pick chain and all the slots that its count reaches,
+ *  - an entry of services has a class that the rules know, its chain in picks, and all the slots
+ *    that its count reaches; so has one of local_services,
+ *  - one that leads to local_services has an entry there or is in drop_frontends,
+ *  - one with session affinity has an id, a timeout and the learner for it,
+ *  - a number in affinity_numbers is of that service port, and no other backend has it,
  *  - a slot that a count reached before the transaction is there after it,
  *  - a slot is deleted only when no count has reached it for RULESET_TRIM_DELAY,
- *  - a frontend that is there before and after a batch is there all the time, even if the batch is
- *    cut (unless the table was made anew).
+ *  - source ranges stay when their frontend ceases to be restricted; they go later,
+ *  - ranges do not overlap, and each has an end (the kernel lets some slip through).
+ * When all of a batch is in force:
+ *  - a frontend that was there before and is there after was there all the time, even if the batch
+ *    was cut; and just those could talk to it that could before or can now. Service CIDRs and pod
+ *    CIDRs were those from before or the new ones (all unless the table was made anew),
+ *  - backends of frontends with affinity have numbers, and no number leads to a backend that no
+ *    frontend of the service port reaches.
  */
 #ifndef KUBE_NFTD_TESTS_FAKE_KERNEL_H
 #define KUBE_NFTD_TESTS_FAKE_KERNEL_H
 
+#include "kube-nftd/model/cidr.h"
 #include "kube-nftd/policy/frontend.h"
 
 #include <stdbool.h>
@@ -25,6 +36,29 @@
 enum fake_fault {
     FAKE_REFUSES,     /* the transaction is refused */
     FAKE_LOSES_ANSWER /* it is in force, but the answer gets lost */
+};
+
+/* The first packet of a connection, by where it comes from. */
+struct fake_client {
+    struct address address;
+    const char *interface; /* that it comes in by; NULL for none */
+    bool is_host;          /* sent by this host, not forwarded */
+    uint32_t mark;
+};
+
+enum fake_fate { FAKE_UNTOUCHED, FAKE_BALANCED, FAKE_REJECTED, FAKE_DROPPED };
+
+struct fake_destination {
+    struct backend backend;
+    bool masqueraded;
+    uint32_t mark; /* when it leaves */
+};
+
+/* What becomes of such packets. */
+struct fake_route {
+    enum fake_fate fate;
+    size_t n; /* 0 unless balanced */
+    struct fake_destination *to;
 };
 
 /* What the transactions in force have done since the last fake_kernel_forget_counts(). */
@@ -42,6 +76,10 @@ void fake_kernel_set_time(double now);
 
 /** The @nth transaction from now (1 is the next one) has @fault. */
 void fake_kernel_fail(unsigned nth, enum fake_fault fault);
+
+/** From now on rules with @expression ("fib", borrowed) are refused, as by a kernel that was built
+ * without it. NULL: none are. */
+void fake_kernel_lack(const char *expression);
 
 /** Whether a fault is still to come; it is taken back. */
 bool fake_kernel_spare(void);
@@ -70,18 +108,41 @@ void fake_kernel_forget_counts(void);
 /** The comment of the table of @family; NULL if there is no table. */
 const char *fake_kernel_comment(enum family family);
 
-/** How many elements a map or set holds; SIZE_MAX if it is not there. */
+/** How many elements a map or set holds, a range counted once; SIZE_MAX if it is not there. */
 size_t fake_kernel_size(enum family family, const char *set);
 
 /** The value of a data map's element, or NULL. */
 const uint8_t *fake_kernel_value(enum family family, const char *set, const void *key,
                                  size_t key_length, size_t *length);
 
-/** The backends that packets to @frontend reach, in the order of their slots. Returns how many;
- * only the first @room are written. */
+/** Whether a frontend is in a map or set; and its value there (class:N and the like), or 0. */
+bool fake_kernel_has(const char *set, const struct frontend *frontend);
+uint32_t fake_kernel_classid(const char *map, const struct frontend *frontend);
+
+/** The ranges in a set of addresses, ascending, appended to @out. */
+void fake_kernel_ranges(enum family family, const char *set, range_vec *out);
+
+/** The ranges of a frontend in allowed_sources, likewise. */
+void fake_kernel_sources(const struct frontend *frontend, range_vec *out);
+
+/**
+ * What becomes of a packet to @frontend: it is sent through the rules themselves, once for each
+ * random number. Destinations are in the order of slots; just one if a record in affinity leads
+ * there. Records are not written. Release with fake_route_free().
+ */
+struct fake_route fake_kernel_route(const struct frontend *frontend,
+                                    const struct fake_client *client);
+void fake_route_free(struct fake_route *route);
+
+/** The backends that services has for packets to @frontend, in the order of their slots. Returns
+ * how many; only the first @room are written. */
 size_t fake_kernel_backends(const struct frontend *frontend, struct backend *out, size_t room);
 
-/** Whether packets to @frontend are rejected. */
+/** Those that local_services has. */
+size_t fake_kernel_local_backends(const struct frontend *frontend, struct backend *out,
+                                  size_t room);
+
+/** Whether packets to @frontend are rejected, if services does not have it. */
 bool fake_kernel_rejects(const struct frontend *frontend);
 
 /* What other programs do to a table. Lengths are not checked. */
@@ -90,7 +151,14 @@ bool fake_kernel_rejects(const struct frontend *frontend);
 void fake_kernel_put(enum family family, const char *set, const void *key, size_t key_length,
                      const void *data, size_t data_length);
 
-/** Takes an element away; it must be there. */
+/** Puts the end of a range into a set of single fields; the start is put like any element. */
+void fake_kernel_put_end(enum family family, const char *set, const void *key, size_t key_length);
+
+/** Puts a range into a concatenated set. */
+void fake_kernel_put_range(enum family family, const char *set, const void *first, const void *last,
+                           size_t key_length);
+
+/** Takes an element away; it must be there. Of a range in a set of single fields, the start. */
 void fake_kernel_take(enum family family, const char *set, const void *key, size_t key_length);
 
 void fake_kernel_set_comment(enum family family, const char *comment);

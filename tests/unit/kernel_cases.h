@@ -28,49 +28,134 @@ static struct frontend case_frontend(enum family family, uint8_t number)
     return f;
 }
 
+static struct backend case_backend(uint8_t number)
+{
+    return (struct backend){{{10, 0, 0, number}}, 8080};
+}
+
 static enum family case_family(const struct nft_batch *batch)
 {
     return batch->nf_family == NFPROTO_IPV4 ? FAMILY_IPV4 : FAMILY_IPV6;
 }
 
-/* An element of services; deleted if @value is NULL. */
+/* An element of a map from frontends to numbers; deleted if @value is NULL. */
+static void case_number(struct nft_batch *batch, const char *map, uint8_t number,
+                        const uint32_t *value)
+{
+    struct frontend f = case_frontend(case_family(batch), number);
+    struct key key = key_of_frontend(&f);
+    nft_batch_element(batch, value ? ELEMENT_ADD : ELEMENT_DELETE, map, key.bytes, key.length,
+                      value, value ? sizeof(*value) : 0);
+}
+
+/* Of services. */
 static void case_service(struct nft_batch *batch, uint8_t number, const uint32_t *value)
 {
-    uint8_t key[KEY_SIZE];
-    struct frontend f = case_frontend(case_family(batch), number);
-    size_t length = key_of_frontend(&f, key);
-    nft_batch_element(batch, value ? ELEMENT_ADD : ELEMENT_DELETE, MAP_SERVICES, key, length, value,
-                      value ? sizeof(*value) : 0);
+    case_number(batch, MAP_SERVICES, number, value);
 }
 
 static void case_slot(struct nft_batch *batch, enum nft_element_op op, uint8_t number,
                       uint32_t slot, uint8_t backend_number)
 {
-    uint8_t key[KEY_SIZE], value[KEY_SIZE];
     struct frontend f = case_frontend(case_family(batch), number);
-    struct backend b = {{{10, 0, 0, backend_number}}, 8080};
-    size_t length = key_of_slot(&f, slot, key);
-    size_t value_length = value_of_backend(case_family(batch), &b, value);
-    nft_batch_element(batch, op, MAP_ENDPOINTS, key, length, op == ELEMENT_ADD ? value : NULL,
-                      op == ELEMENT_ADD ? value_length : 0);
+    struct backend b = case_backend(backend_number);
+    struct key key = key_of_slot(&f, slot), value = value_of_backend(case_family(batch), &b);
+    nft_batch_element(batch, op, MAP_ENDPOINTS, key.bytes, key.length,
+                      op == ELEMENT_ADD ? value.bytes : NULL, op == ELEMENT_ADD ? value.length : 0);
+}
+
+/* An element of a set of frontends. */
+static void case_member(struct nft_batch *batch, enum nft_element_op op, const char *set,
+                        uint8_t number)
+{
+    struct frontend f = case_frontend(case_family(batch), number);
+    struct key key = key_of_frontend(&f);
+    nft_batch_element(batch, op, set, key.bytes, key.length, NULL, 0);
 }
 
 static void case_reject(struct nft_batch *batch, uint8_t number, int more_key_bytes)
 {
-    uint8_t key[KEY_SIZE];
     struct frontend f = case_frontend(case_family(batch), number);
-    size_t length = key_of_frontend(&f, key) + (size_t)more_key_bytes;
-    nft_batch_element(batch, ELEMENT_ADD, SET_REJECTS, key, length, NULL, 0);
+    struct key key = key_of_frontend(&f);
+    nft_batch_element(batch, ELEMENT_ADD, SET_REJECTS, key.bytes,
+                      key.length + (size_t)more_key_bytes, NULL, 0);
 }
 
-static void case_layout(struct nft_batch *batch, const char *text, unsigned n,
-                        enum program_part part)
+/* An address that ends with @last; or the highest one there is. */
+#define CASE_TOP 0x10000u
+static struct key case_address(enum family family, uint32_t last)
+{
+    struct key key = {.length = address_length(family)};
+    memset(key.bytes, last == CASE_TOP ? 0xff : 10, key.length);
+    if (last != CASE_TOP) {
+        key.bytes[key.length - 2] = (uint8_t)(last >> 8);
+        key.bytes[key.length - 1] = (uint8_t)last;
+    }
+    return key;
+}
+
+/* A range of addresses in a set that may not be of that kind. */
+static void case_range_of(struct nft_batch *batch, enum nft_element_op op, const char *set,
+                          bool concatenated, uint32_t first, uint32_t last)
+{
+    struct key a = case_address(case_family(batch), first),
+               b = case_address(case_family(batch), last);
+    nft_batch_range(batch, op, set, concatenated, a.bytes, b.bytes, a.length);
+}
+
+static void case_range(struct nft_batch *batch, enum nft_element_op op, uint32_t first,
+                       uint32_t last)
+{
+    case_range_of(batch, op, "service_cidrs", false, first, last);
+}
+
+/* A range of sources of a frontend. */
+static void case_source(struct nft_batch *batch, enum nft_element_op op, uint8_t number,
+                        uint32_t first, uint32_t last)
+{
+    struct frontend f = case_frontend(case_family(batch), number);
+    struct key key = key_of_frontend(&f), a = case_address(case_family(batch), first),
+               b = case_address(case_family(batch), last), from = key, to = key;
+    memcpy(from.bytes + key.length, a.bytes, a.length);
+    memcpy(to.bytes + key.length, b.bytes, b.length);
+    nft_batch_range(batch, op, SET_ALLOWED_SOURCES, true, from.bytes, to.bytes,
+                    key.length + a.length);
+}
+
+/* Variables of a table that knows its pods by their addresses. */
+static struct layout_vars case_vars(enum family family, unsigned n, uint32_t key)
+{
+    const bool v4 = family == FAMILY_IPV4;
+    return (struct layout_vars){.family = family,
+                                .mark = "0x4000",
+                                .from_pod = v4 ? "ip saddr @pod_cidrs" : "ip6 saddr @pod_cidrs",
+                                .not_from_pod =
+                                    v4 ? "ip saddr != @pod_cidrs" : "ip6 saddr != @pod_cidrs",
+                                .from_host = "fib saddr type local",
+                                .reject = "reject",
+                                .pick = "pick",
+                                .n = n,
+                                .key = key};
+}
+
+static void case_layout(struct nft_batch *batch, enum template_id id,
+                        const struct layout_vars *vars)
 {
     struct error err = {0};
     struct layout layout;
-    ck_assert_int_eq(layout_parse(text, "t.nft", case_family(batch), n, &layout, &err), 0);
-    ck_assert_int_eq(program_layout(&layout, part, batch, &err), 0);
+    int result = layout_parse(&templates[id], vars, &layout, &err);
+    ck_assert_msg(result == 0, "%s", err.text);
+    result = program_layout(&layout, id == TEMPLATE_BASE ? PROGRAM_ALL : PROGRAM_WITHOUT_SETS,
+                            batch, &err);
+    ck_assert_msg(result == 0, "%s", err.text);
     layout_free(&layout);
+}
+
+/* What a template adds for @n and class:N @key. */
+static void case_shape(struct nft_batch *batch, enum template_id id, unsigned n, uint32_t key)
+{
+    const struct layout_vars vars = case_vars(case_family(batch), n, key);
+    case_layout(batch, id, &vars);
 }
 
 static void case_rule(struct nft_batch *batch, const char *chain, const char *text)
@@ -83,17 +168,21 @@ static void case_rule(struct nft_batch *batch, const char *chain, const char *te
     nftnl_rule_free(rule);
 }
 
-/* What is there before each case: frontend 1 with backends 1 and 2, frontend 2 rejected. */
+/* What is there before each case: frontend 1 with backends 1 and 2, frontend 2 rejected; ranges 10
+ * to 19 and 50 to the top in service_cidrs; ranges 10 to 19 of frontend 1 in allowed_sources. */
 static void case_table(struct nft_batch *batch)
 {
     const uint32_t two = 2;
     nft_batch_add_table(batch, "of a test");
-    case_layout(batch, nft_template_base, 0, PROGRAM_ALL);
-    case_layout(batch, nft_template_pick, 2, PROGRAM_WITHOUT_SETS);
+    case_shape(batch, TEMPLATE_BASE, 0, 0);
+    case_shape(batch, TEMPLATE_PICK, 2, 2);
     case_slot(batch, ELEMENT_ADD, 1, 0, 1);
     case_slot(batch, ELEMENT_ADD, 1, 1, 2);
     case_service(batch, 1, &two);
     case_reject(batch, 2, 0);
+    case_range(batch, ELEMENT_ADD, 10, 19);
+    case_range(batch, ELEMENT_ADD, 50, CASE_TOP);
+    case_source(batch, ELEMENT_ADD, 1, 10, 19);
 }
 
 /* ---- the cases ---- */
@@ -137,7 +226,7 @@ static void delete_a_service_twice(struct nft_batch *batch)
 static void goto_nowhere(struct nft_batch *batch)
 {
     const uint32_t key = 77;
-    nft_batch_goto_element(batch, MAP_PICKS, &key, sizeof(key), "pick-77");
+    nft_batch_goto_element(batch, "picks", &key, sizeof(key), "pick-77");
 }
 
 static void short_key(struct nft_batch *batch)
@@ -152,25 +241,22 @@ static void long_key(struct nft_batch *batch)
 
 static void no_value(struct nft_batch *batch)
 {
-    uint8_t key[KEY_SIZE];
-    struct frontend f = case_frontend(case_family(batch), 5);
-    nft_batch_element(batch, ELEMENT_ADD, MAP_SERVICES, key, key_of_frontend(&f, key), NULL, 0);
+    case_member(batch, ELEMENT_ADD, MAP_SERVICES, 5);
 }
 
 static void value_of_other_length(struct nft_batch *batch)
 {
-    uint8_t key[KEY_SIZE], value[8] = {1};
+    const uint8_t value[8] = {1};
     struct frontend f = case_frontend(case_family(batch), 5);
-    nft_batch_element(batch, ELEMENT_ADD, MAP_SERVICES, key, key_of_frontend(&f, key), value,
+    struct key key = key_of_frontend(&f);
+    nft_batch_element(batch, ELEMENT_ADD, MAP_SERVICES, key.bytes, key.length, value,
                       sizeof(value));
 }
 
 static void value_in_a_set(struct nft_batch *batch)
 {
-    uint8_t key[KEY_SIZE], value[4] = {1};
-    struct frontend f = case_frontend(case_family(batch), 5);
-    nft_batch_element(batch, ELEMENT_ADD, SET_REJECTS, key, key_of_frontend(&f, key), value,
-                      sizeof(value));
+    const uint32_t value = 1;
+    case_number(batch, SET_REJECTS, 5, &value);
 }
 
 static void set_that_is_not_there(struct nft_batch *batch)
@@ -193,6 +279,281 @@ static void lookup_of_nothing(struct nft_batch *batch)
 {
     case_rule(batch, "dispatch", "meta priority vmap @nothing");
 }
+
+/* A rule about the frontend that a packet is for. */
+static void case_frontend_rule(struct nft_batch *batch, const char *format)
+{
+    const char *ip = case_family(batch) == FAMILY_IPV4 ? "ip" : "ip6";
+    char *frontend = xasprintf("%s daddr . meta l4proto . th dport", ip);
+    char text[128];
+    const char *at = strchr(format, 'F');
+    snprintf(text, sizeof(text), "%.*s%s%s", (int)(at - format), format, frontend, at + 1);
+    case_rule(batch, "dispatch", text);
+    free(frontend);
+}
+
+static void verdict_of_a_data_map(struct nft_batch *batch)
+{
+    case_frontend_rule(batch, "F vmap @services");
+}
+
+static void value_of_a_set(struct nft_batch *batch)
+{
+    case_frontend_rule(batch, "meta priority set F map @reject_frontends");
+}
+
+static void map_as_a_set(struct nft_batch *batch)
+{
+    case_frontend_rule(batch, "F @services");
+}
+
+static void record_in_nothing(struct nft_batch *batch)
+{
+    case_frontend_rule(batch, "delete @nothing { F : meta priority }");
+}
+
+static void record_in_a_set(struct nft_batch *batch)
+{
+    case_frontend_rule(batch, "delete @reject_frontends { F : meta priority }");
+}
+
+static void record_in_a_verdict_map(struct nft_batch *batch)
+{
+    case_frontend_rule(batch, "delete @picks { F : meta priority }");
+}
+
+static void record_with_a_timeout_in_a_plain_map(struct nft_batch *batch)
+{
+    case_frontend_rule(batch, "update @services { F timeout 10s : meta priority }");
+}
+
+/* ---- ranges of single fields ---- */
+
+static void ranges_that_are_there(struct nft_batch *batch)
+{
+    case_range(batch, ELEMENT_ADD, 10, 19);
+    case_range(batch, ELEMENT_ADD, 50, CASE_TOP);
+}
+
+static void ranges_side_by_side(struct nft_batch *batch)
+{
+    case_range(batch, ELEMENT_ADD, 20, 29);
+    case_range(batch, ELEMENT_ADD, 5, 9);
+    case_range(batch, ELEMENT_ADD, 30, 30);
+    case_range(batch, ELEMENT_ADD, 40, 49);
+    case_range(batch, ELEMENT_ADD, 31, 39);
+}
+
+static void range_with_the_same_start(struct nft_batch *batch)
+{
+    case_range(batch, ELEMENT_DELETE, 10, 19);
+    case_range(batch, ELEMENT_ADD, 10, 29);
+}
+
+static void range_around_the_old_one(struct nft_batch *batch)
+{
+    case_range(batch, ELEMENT_DELETE, 10, 19);
+    case_range(batch, ELEMENT_ADD, 5, 25);
+}
+
+static void range_that_goes_and_comes(struct nft_batch *batch)
+{
+    case_range(batch, ELEMENT_DELETE, 10, 19);
+    case_range(batch, ELEMENT_ADD, 10, 19);
+}
+
+static void range_split(struct nft_batch *batch)
+{
+    case_range(batch, ELEMENT_DELETE, 10, 19);
+    case_range(batch, ELEMENT_ADD, 10, 14);
+    case_range(batch, ELEMENT_ADD, 15, 19);
+}
+
+static void range_added_and_deleted(struct nft_batch *batch)
+{
+    case_range(batch, ELEMENT_ADD, 20, 29);
+    case_range(batch, ELEMENT_DELETE, 20, 29);
+}
+
+static void range_to_the_top_replaced(struct nft_batch *batch)
+{
+    case_range(batch, ELEMENT_DELETE, 50, CASE_TOP);
+    case_range(batch, ELEMENT_ADD, 50, 99);
+    case_range(batch, ELEMENT_ADD, 100, CASE_TOP);
+}
+
+static void range_inside_another(struct nft_batch *batch)
+{
+    case_range(batch, ELEMENT_ADD, 12, 15);
+}
+
+static void range_around_another(struct nft_batch *batch)
+{
+    case_range(batch, ELEMENT_ADD, 5, 25);
+}
+
+static void range_over_the_start(struct nft_batch *batch)
+{
+    case_range(batch, ELEMENT_ADD, 5, 12);
+}
+
+static void range_over_the_end(struct nft_batch *batch)
+{
+    case_range(batch, ELEMENT_ADD, 15, 25);
+}
+
+static void longer_range(struct nft_batch *batch)
+{
+    case_range(batch, ELEMENT_ADD, 10, 25);
+}
+
+static void shorter_range(struct nft_batch *batch)
+{
+    case_range(batch, ELEMENT_ADD, 10, 15);
+}
+
+static void range_below_the_top(struct nft_batch *batch)
+{
+    case_range(batch, ELEMENT_ADD, 60, 70);
+}
+
+static void add_before_delete(struct nft_batch *batch)
+{
+    case_range(batch, ELEMENT_ADD, 10, 25);
+    case_range(batch, ELEMENT_DELETE, 10, 19);
+}
+
+static void delete_no_range(struct nft_batch *batch)
+{
+    case_range(batch, ELEMENT_DELETE, 30, 39);
+}
+
+static void delete_a_range_twice(struct nft_batch *batch)
+{
+    case_range(batch, ELEMENT_DELETE, 10, 19);
+    case_range(batch, ELEMENT_DELETE, 10, 19);
+}
+
+static void delete_with_another_start(struct nft_batch *batch)
+{
+    case_range(batch, ELEMENT_DELETE, 11, 19);
+}
+
+static void delete_with_another_end(struct nft_batch *batch)
+{
+    case_range(batch, ELEMENT_DELETE, 10, 18);
+}
+
+static void delete_less_than_the_top(struct nft_batch *batch)
+{
+    case_range(batch, ELEMENT_DELETE, 50, 99);
+}
+
+static void range_in_a_plain_set(struct nft_batch *batch)
+{
+    case_range_of(batch, ELEMENT_ADD, "cluster_ips", false, 10, 19);
+}
+
+static void concatenated_in_a_plain_set(struct nft_batch *batch)
+{
+    case_range_of(batch, ELEMENT_ADD, "cluster_ips", true, 10, 19);
+}
+
+static void concatenated_in_single_fields(struct nft_batch *batch)
+{
+    case_range_of(batch, ELEMENT_ADD, "service_cidrs", true, 30, 39);
+}
+
+/* ---- concatenated ranges ---- */
+
+static void sources_that_are_there(struct nft_batch *batch)
+{
+    case_source(batch, ELEMENT_ADD, 1, 10, 19);
+}
+
+static void sources_side_by_side(struct nft_batch *batch)
+{
+    case_source(batch, ELEMENT_ADD, 1, 20, 29);
+    case_source(batch, ELEMENT_ADD, 1, 0, 9);
+    case_source(batch, ELEMENT_ADD, 1, 30, CASE_TOP);
+    case_source(batch, ELEMENT_ADD, 3, 10, 19);
+}
+
+static void sources_with_the_same_start(struct nft_batch *batch)
+{
+    case_source(batch, ELEMENT_DELETE, 1, 10, 19);
+    case_source(batch, ELEMENT_ADD, 1, 10, 29);
+}
+
+static void sources_around_the_old_ones(struct nft_batch *batch)
+{
+    case_source(batch, ELEMENT_DELETE, 1, 10, 19);
+    case_source(batch, ELEMENT_ADD, 1, 5, 25);
+}
+
+/* A deletion takes the range that its start is in. */
+static void delete_sources_by_their_middle(struct nft_batch *batch)
+{
+    case_source(batch, ELEMENT_DELETE, 1, 12, 15);
+    case_source(batch, ELEMENT_ADD, 1, 10, 19);
+}
+
+static void sources_inside_others(struct nft_batch *batch)
+{
+    case_source(batch, ELEMENT_ADD, 1, 12, 15);
+}
+
+static void sources_over_the_start(struct nft_batch *batch)
+{
+    case_source(batch, ELEMENT_ADD, 1, 5, 12);
+}
+
+static void sources_over_the_end(struct nft_batch *batch)
+{
+    case_source(batch, ELEMENT_ADD, 1, 15, 25);
+}
+
+static void more_sources(struct nft_batch *batch)
+{
+    case_source(batch, ELEMENT_ADD, 1, 10, 25);
+}
+
+static void fewer_sources(struct nft_batch *batch)
+{
+    case_source(batch, ELEMENT_ADD, 1, 10, 15);
+}
+
+static void sources_backwards(struct nft_batch *batch)
+{
+    case_source(batch, ELEMENT_ADD, 1, 39, 30);
+}
+
+static void delete_no_sources(struct nft_batch *batch)
+{
+    case_source(batch, ELEMENT_DELETE, 1, 20, 29);
+}
+
+static void delete_sources_of_another(struct nft_batch *batch)
+{
+    case_source(batch, ELEMENT_DELETE, 2, 10, 19);
+}
+
+static void delete_sources_twice(struct nft_batch *batch)
+{
+    case_source(batch, ELEMENT_DELETE, 1, 10, 19);
+    case_source(batch, ELEMENT_DELETE, 1, 10, 19);
+}
+
+static void simple_range_in_concatenated(struct nft_batch *batch)
+{
+    struct frontend f = case_frontend(case_family(batch), 1);
+    struct address a = {{0}}, b = {{9}};
+    struct key from = key_of_source(&f, &a), to = key_of_source(&f, &b);
+    nft_batch_range(batch, ELEMENT_ADD, SET_ALLOWED_SOURCES, false, from.bytes, to.bytes,
+                    from.length);
+}
+
+/* ---- tables ---- */
 
 static void table_deleted_twice(struct nft_batch *batch)
 {
@@ -222,6 +583,20 @@ static const struct kernel_case {
     {replace_a_backend, 0, NULL},
     {table_made_anew, 0, NULL},
     {table_that_is_there, 0, NULL},
+    {map_as_a_set, 0, NULL},
+    {ranges_that_are_there, 0, NULL},
+    {ranges_side_by_side, 0, NULL},
+    {range_with_the_same_start, 0, NULL},
+    {range_around_the_old_one, 0, NULL},
+    {range_that_goes_and_comes, 0, NULL},
+    {range_split, 0, NULL},
+    {range_added_and_deleted, 0, NULL},
+    {range_to_the_top_replaced, 0, NULL},
+    {sources_that_are_there, 0, NULL},
+    {sources_side_by_side, 0, NULL},
+    {sources_with_the_same_start, 0, NULL},
+    {sources_around_the_old_ones, 0, NULL},
+    {delete_sources_by_their_middle, 0, NULL},
     {add_another_count, EEXIST, "add elements to services"},
     {add_another_backend, EEXIST, "add elements to endpoints"},
     {delete_what_is_not_there, ENOENT, "delete elements of endpoints"},
@@ -236,6 +611,38 @@ static const struct kernel_case {
     {rule_in_no_chain, ENOENT, "add rule to chain nowhere"},
     {jump_nowhere, ENOENT, "add rule to chain dispatch"},
     {lookup_of_nothing, ENOENT, "add rule to chain dispatch"},
+    {verdict_of_a_data_map, EINVAL, "add rule to chain dispatch"},
+    {value_of_a_set, EINVAL, "add rule to chain dispatch"},
+    {record_in_nothing, ENOENT, "add rule to chain dispatch"},
+    {record_in_a_set, EOPNOTSUPP, "add rule to chain dispatch"},
+    {record_in_a_verdict_map, EOPNOTSUPP, "add rule to chain dispatch"},
+    {record_with_a_timeout_in_a_plain_map, EOPNOTSUPP, "add rule to chain dispatch"},
+    {range_inside_another, EEXIST, "add elements to service_cidrs"},
+    {range_around_another, EEXIST, "add elements to service_cidrs"},
+    {range_over_the_start, EEXIST, "add elements to service_cidrs"},
+    {range_over_the_end, EEXIST, "add elements to service_cidrs"},
+    {longer_range, EEXIST, "add elements to service_cidrs"},
+    {shorter_range, EEXIST, "add elements to service_cidrs"},
+    {range_below_the_top, EEXIST, "add elements to service_cidrs"},
+    {add_before_delete, EEXIST, "add elements to service_cidrs"},
+    {delete_no_range, ENOENT, "delete elements of service_cidrs"},
+    {delete_a_range_twice, ENOENT, "delete elements of service_cidrs"},
+    {delete_with_another_start, ENOENT, "delete elements of service_cidrs"},
+    {delete_with_another_end, ENOENT, "delete elements of service_cidrs"},
+    {delete_less_than_the_top, ENOENT, "delete elements of service_cidrs"},
+    {range_in_a_plain_set, EINVAL, "add elements to cluster_ips"},
+    {concatenated_in_a_plain_set, EINVAL, "add elements to cluster_ips"},
+    {concatenated_in_single_fields, EINVAL, "add elements to service_cidrs"},
+    {sources_inside_others, EEXIST, "add elements to allowed_sources"},
+    {sources_over_the_start, EEXIST, "add elements to allowed_sources"},
+    {sources_over_the_end, EEXIST, "add elements to allowed_sources"},
+    {more_sources, EEXIST, "add elements to allowed_sources"},
+    {fewer_sources, EEXIST, "add elements to allowed_sources"},
+    {sources_backwards, EINVAL, "add elements to allowed_sources"},
+    {delete_no_sources, ENOENT, "delete elements of allowed_sources"},
+    {delete_sources_of_another, ENOENT, "delete elements of allowed_sources"},
+    {delete_sources_twice, ENOENT, "delete elements of allowed_sources"},
+    {simple_range_in_concatenated, EINVAL, "add elements to allowed_sources"},
     {table_deleted_twice, ENOENT, "delete table kube-nftd"},
 };
 #define KERNEL_CASES (int)(sizeof(kernel_cases) / sizeof(kernel_cases[0]))

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The rules of fake_kernel.h for whole batches. */
+#include "fake_kernel_parts.h"
+
+#include "kube-nftd/base/alloc.h"
+
+#include <string.h>
+
+/* ---- batches in pieces ---- */
+
+static const char *const frontend_sets[] = {"services", "reject_frontends", "drop_frontends"};
+#define FRONTEND_SETS 3
+
+static bool serves(const struct fake_table *table, const struct fake_element *frontend)
+{
+    for (int i = 0; i < FRONTEND_SETS; i++)
+        if (fake_find_like(table, frontend_sets[i], frontend))
+            return true;
+    return false;
+}
+
+static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ ((const uint8_t *)bytes)[i]) * 0x100000001b3;
+    return hash;
+}
+
+static uint64_t sum_of_range(const struct fake_element *range)
+{
+    uint64_t sum = hash_bytes(0xcbf29ce484222325, range->key, FAKE_BYTES);
+    return hash_bytes(sum, range->has_end ? range->key_end : range->key, FAKE_BYTES);
+}
+
+/* Who may talk to a frontend: 0 everybody, 1 nobody, else one number for each set of ranges. */
+static uint64_t access_of(const struct fake_table *table, const struct fake_element *frontend)
+{
+    uint64_t sum = 1;
+    if (!fake_find_like(table, "restricted_frontends", frontend))
+        return 0;
+    for (const struct fake_element *e = fake_first(table, "allowed_sources"); e; e = e->hh.next)
+        if (memcmp(e->key, frontend->key, frontend->key_length) == 0)
+            sum += sum_of_range(e);
+    return sum;
+}
+
+/* Frontends of the start that are not there now. */
+static void note_missing(struct fake_watch *watch, const struct fake_table *now)
+{
+    for (int i = 0; i < FRONTEND_SETS; i++)
+        for (const struct fake_element *e = fake_first(&watch->start, frontend_sets[i]); e;
+             e = e->hh.next)
+            if (!serves(now, e))
+                vec_push(&watch->missing, *e);
+}
+
+/* In what a frontend differs from the start. */
+static void note_access(struct fake_watch *watch, const struct fake_table *now,
+                        const struct fake_element *frontend)
+{
+    struct fake_access access = {.frontend = *frontend};
+    if (!serves(now, frontend))
+        return;
+    access.sum = access_of(now, frontend);
+    if (!serves(&watch->start, frontend) || access.sum != access_of(&watch->start, frontend))
+        vec_push(&watch->accesses, access);
+}
+
+/* Frontends that are restricted at the start or now; and those that are new, since they may be
+ * restricted at the end. */
+static void note_accesses(struct fake_watch *watch, const struct fake_table *now)
+{
+    const struct fake_table *const tables[] = {&watch->start, now};
+    for (int i = 0; i < 2; i++)
+        for (const struct fake_element *e = fake_first(tables[i], "restricted_frontends"); e;
+             e = e->hh.next)
+            note_access(watch, now, e);
+    for (int i = 0; i < FRONTEND_SETS; i++)
+        for (const struct fake_element *e = fake_first(now, frontend_sets[i]); e; e = e->hh.next)
+            if (!serves(&watch->start, e))
+                note_access(watch, now, e);
+}
+
+/* All ranges of a set of single fields. */
+static uint64_t sum_of_set(const struct fake_table *table, const char *name)
+{
+    const struct fake_set *set = fake_find_set(table, name);
+    uint64_t sum = 0;
+    for (const struct fake_element *e = set ? set->elements : NULL; e; e = e->hh.next)
+        sum += sum_of_range(e);
+    for (const struct fake_element *e = set ? set->ends : NULL; e; e = e->hh.next)
+        sum += 3 * sum_of_range(e);
+    return sum;
+}
+
+static const char *const range_sets[FAKE_RANGE_SETS] = {"service_cidrs", "pod_cidrs"};
+
+static void note_sums(struct fake_watch *watch, const struct fake_table *now)
+{
+    for (int i = 0; i < FAKE_RANGE_SETS; i++) {
+        uint64_t sum = sum_of_set(now, range_sets[i]);
+        if (sum != sum_of_set(&watch->start, range_sets[i]))
+            vec_push(&watch->sums[i], sum);
+    }
+}
+
+void fake_watch_begin(struct fake_watch *watch, const struct fake_table *start)
+{
+    memset(watch, 0, sizeof(*watch));
+    fake_copy_table(&watch->start, start);
+}
+
+void fake_watch_piece(struct fake_watch *watch, const struct fake_table *now)
+{
+    watch->anew = watch->anew || now->anew; /* then nothing is there until all of it is */
+    if (watch->anew)
+        return;
+    note_missing(watch, now);
+    note_accesses(watch, now);
+    note_sums(watch, now);
+}
+
+static void judge_watch(const struct fake_watch *watch, const struct fake_table *end,
+                        fake_violated_fn violated)
+{
+    vec_each (&watch->missing, frontend)
+        if (serves(end, frontend))
+            violated("a frontend went and came", frontend);
+    vec_each (&watch->accesses, access)
+        if (!serves(end, &access->frontend) || access->sum != access_of(end, &access->frontend))
+            violated("source ranges in pieces", &access->frontend);
+    for (int i = 0; i < FAKE_RANGE_SETS; i++)
+        vec_each (&watch->sums[i], sum)
+            if (*sum != sum_of_set(end, range_sets[i]))
+                violated("ranges in pieces", NULL);
+}
+
+void fake_watch_end(struct fake_watch *watch, const struct fake_table *end, bool done,
+                    fake_violated_fn violated)
+{
+    if (done && !watch->anew)
+        judge_watch(watch, end, violated);
+    vec_free(&watch->missing);
+    vec_free(&watch->accesses);
+    for (int i = 0; i < FAKE_RANGE_SETS; i++)
+        vec_free(&watch->sums[i]);
+    fake_free_table(&watch->start);
+}
+
+/* ---- affinity: what is in use ---- */
+
+/* A service port and a backend that a frontend with affinity reaches: (P:0, backend). */
+struct reached {
+    UT_hash_handle hh;
+    struct fake_key key;
+};
+
+struct reached_hash {
+    struct reached *pairs, *ports; /* with P:0 alone in the second */
+};
+
+static void add_reached(struct reached **hash, struct fake_key key)
+{
+    struct reached *found;
+    HASH_FIND(hh, *hash, key.bytes, key.length, found);
+    if (found)
+        return;
+    found = xcalloc(1, sizeof(*found));
+    found->key = key;
+    HASH_ADD_KEYPTR(hh, *hash, found->key.bytes, found->key.length, found);
+}
+
+static bool is_in(const struct reached *hash, struct fake_key key)
+{
+    const struct reached *found;
+    HASH_FIND(hh, hash, key.bytes, key.length, found);
+    return found;
+}
+
+static void free_reached(struct reached *hash)
+{
+    struct reached *at, *next;
+    HASH_ITER(hh, hash, at, next)
+    {
+        HASH_DELETE(hh, hash, at);
+        free(at);
+    }
+}
+
+/* A backend that packets are sent to is known by its number, so that a record can be made of it. */
+static bool is_numbered(const struct fake_table *table, const struct fake_part *part,
+                        struct fake_key pair)
+{
+    const struct fake_element *number =
+        fake_find(table, "affinity_numbers", pair.bytes, pair.length);
+    return number && fake_find(table, part->backends, number->data, sizeof(uint32_t));
+}
+
+static void note_reached(const struct fake_table *table, const struct fake_part *part,
+                         const struct fake_element *service, const uint8_t *id,
+                         struct reached_hash *hash, fake_violated_fn violated)
+{
+    for (uint32_t i = 0; i < fake_count(service); i++) {
+        const struct fake_element *slot = fake_find_slot(table, part->endpoints, service, i);
+        if (!slot)
+            continue;
+        struct fake_key pair = fake_join(id, sizeof(uint32_t), slot->data, slot->data_length);
+        add_reached(&hash->pairs, pair);
+        if (!is_numbered(table, part, pair))
+            violated("a backend without affinity number", service);
+    }
+}
+
+static void check_numbered(const struct fake_table *table, const struct fake_part *part,
+                           struct reached_hash *hash, fake_violated_fn violated)
+{
+    for (const struct fake_element *e = fake_first(table, part->services); e; e = e->hh.next) {
+        const struct fake_element *id = fake_find_like(table, "affinity_ids", e);
+        bool is_used = part == fake_parts || fake_is_led_to(table, e);
+        if (!is_used || !(fake_class(e) & FAKE_AFFINITY) || !id)
+            continue;
+        add_reached(&hash->ports, fake_join(id->data, sizeof(uint32_t), NULL, 0));
+        note_reached(table, part, e, id->data, hash, violated);
+    }
+}
+
+/* A record must not lead to a backend that is not in use any more. */
+static void check_in_use(const struct fake_table *table, const struct fake_part *part,
+                         const struct reached_hash *hash, fake_violated_fn violated)
+{
+    for (const struct fake_element *e = fake_first(table, part->backends); e; e = e->hh.next) {
+        uint32_t port = fake_u32(e->key) & ~(uint32_t)UINT16_MAX;
+        struct fake_key pair = fake_join(&port, sizeof(port), e->data, e->data_length);
+        if (is_in(hash->ports, fake_join(&port, sizeof(port), NULL, 0)) &&
+            !is_in(hash->pairs, pair))
+            violated("an affinity backend that is not in use", e);
+    }
+}
+
+void fake_check_batch(const struct fake_table *table, fake_violated_fn violated)
+{
+    for (int i = 0; i < FAKE_PARTS; i++) {
+        struct reached_hash hash = {NULL, NULL};
+        check_numbered(table, &fake_parts[i], &hash, violated);
+        check_in_use(table, &fake_parts[i], &hash, violated);
+        free_reached(hash.pairs);
+        free_reached(hash.ports);
+    }
+}

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Netlink messages taken apart and applied to a table. */
+#include "fake_kernel_parts.h"
+
+#include "kube-nftd/base/alloc.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <libmnl/libmnl.h>
+#include <libnftnl/chain.h>
+#include <libnftnl/expr.h>
+#include <libnftnl/set.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <string.h>
+
+#define TYPE_VERDICT 0xffffff00u
+#define TABLE_ATTRIBUTE 1 /* the table's name, in each kind of message */
+_Static_assert(NFTA_TABLE_NAME == TABLE_ATTRIBUTE && NFTA_SET_TABLE == TABLE_ATTRIBUTE &&
+                   NFTA_CHAIN_TABLE == TABLE_ATTRIBUTE && NFTA_RULE_TABLE == TABLE_ATTRIBUTE &&
+                   NFTA_SET_ELEM_LIST_TABLE == TABLE_ATTRIBUTE,
+               "the table's name has one number");
+
+struct application {
+    struct fake_table *table;
+    struct fake_counts *counts;
+    const char *table_name, *lacking;
+    struct fake_rule *rule; /* the one that is being judged */
+    int why;                /* of an expression that is refused */
+};
+
+/* ---- attributes ---- */
+
+/* The attribute of type @type in @message, or NULL. All of the message must be attributes. */
+static const struct nlattr *attribute(const struct nlmsghdr *message, uint16_t type)
+{
+    const struct nlattr *at, *found = NULL;
+    mnl_attr_for_each(at, message, sizeof(struct nfgenmsg)) if (mnl_attr_get_type(at) == type)
+        found = at;
+    FAKE_ASSERT(at == mnl_nlmsg_get_payload_tail(message));
+    return found;
+}
+
+static const char *string(const struct nlmsghdr *message, uint16_t type)
+{
+    const struct nlattr *found = attribute(message, type);
+    ck_assert_msg(found && mnl_attr_validate(found, MNL_TYPE_NUL_STRING) == 0, "no attribute %u",
+                  type);
+    return mnl_attr_get_str(found);
+}
+
+static const struct nlattr *nested(const struct nlattr *nest, uint16_t type)
+{
+    const struct nlattr *at, *found = NULL;
+    if (!nest)
+        return NULL;
+    mnl_attr_for_each_nested(at, nest) if (mnl_attr_get_type(at) == type) found = at;
+    return found;
+}
+
+/* ---- tables, sets, chains ---- */
+
+static int new_table(struct application *a, const struct nlmsghdr *message)
+{
+    struct fake_table *table = a->table;
+    if (table->exists)
+        return 0;
+    table->exists = table->anew = true;
+    a->counts->tables++;
+    const struct nlattr *data = attribute(message, NFTA_TABLE_USERDATA);
+    ck_assert_ptr_nonnull(data);
+    const uint8_t *bytes = mnl_attr_get_payload(data); /* type, length, text with its NUL */
+    ck_assert_uint_eq(bytes[0], 0);
+    ck_assert_uint_eq(bytes[1] + 2, mnl_attr_get_payload_len(data));
+    ck_assert_uint_eq(bytes[bytes[1] + 1], 0);
+    table->comment = xstrdup((const char *)bytes + 2);
+    return 0;
+}
+
+static int delete_table(struct application *a)
+{
+    if (!a->table->exists)
+        return ENOENT;
+    fake_free_table(a->table);
+    return 0;
+}
+
+static void take_fields(struct fake_set *set, const struct nftnl_set *from)
+{
+    uint32_t length = 0;
+    if (!nftnl_set_is_set(from, NFTNL_SET_DESC_CONCAT))
+        return;
+    const uint8_t *fields = nftnl_set_get_data(from, NFTNL_SET_DESC_CONCAT, &length);
+    size_t sum = 0;
+    for (size_t i = 0; i < length && i < FAKE_FIELDS && fields[i]; i++) {
+        set->fields[set->n_fields++] = fields[i];
+        sum += ((size_t)fields[i] + 3) / 4 * 4;
+    }
+    ck_assert_msg(set->n_fields == 0 || sum == set->key_length, "fields of %s: %zu bytes of %zu",
+                  set->name, sum, set->key_length);
+}
+
+static struct fake_set take_set(const struct nftnl_set *from)
+{
+    uint32_t flags = nftnl_set_get_u32(from, NFTNL_SET_FLAGS);
+    struct fake_set set = {.id = nftnl_set_get_u32(from, NFTNL_SET_ID),
+                           .flags = flags,
+                           .is_map = flags & NFT_SET_MAP,
+                           .anonymous = flags & NFT_SET_ANONYMOUS,
+                           .interval = flags & NFT_SET_INTERVAL,
+                           .key_length = nftnl_set_get_u32(from, NFTNL_SET_KEY_LEN)};
+    fake_copy_name(set.name, nftnl_set_get_str(from, NFTNL_SET_NAME));
+    if (set.is_map) {
+        set.verdicts = nftnl_set_get_u32(from, NFTNL_SET_DATA_TYPE) == TYPE_VERDICT;
+        set.data_length = set.verdicts ? 0 : nftnl_set_get_u32(from, NFTNL_SET_DATA_LEN);
+    }
+    take_fields(&set, from);
+    set.concatenated = set.interval && (flags & NFT_SET_CONCAT) && set.n_fields > 1;
+    return set;
+}
+
+static bool is_sane(const struct fake_set *set)
+{
+    bool data_fits =
+        !set->is_map || set->verdicts || (set->data_length > 0 && set->data_length <= FAKE_BYTES);
+    return set->key_length > 0 && set->key_length <= FAKE_BYTES && set->id != 0 && data_fits;
+}
+
+static int new_set(struct application *a, const struct nlmsghdr *message)
+{
+    struct nftnl_set *from = nftnl_set_alloc();
+    ck_assert_int_ge(nftnl_set_nlmsg_parse(message, from), 0);
+    struct fake_set set = take_set(from);
+    nftnl_set_free(from);
+    if (!is_sane(&set))
+        return EINVAL;
+    if (!set.anonymous && fake_find_set(a->table, set.name))
+        return EEXIST;
+    if (set.anonymous)
+        snprintf(set.name, sizeof(set.name), "__set%zu", a->table->sets.n);
+    vec_push(&a->table->sets, set);
+    a->counts->sets++;
+    return 0;
+}
+
+static int new_chain(struct application *a, const struct nlmsghdr *message)
+{
+    struct fake_chain chain = {.hook = FAKE_NO_HOOK};
+    struct nftnl_chain *from = nftnl_chain_alloc();
+    ck_assert_int_ge(nftnl_chain_nlmsg_parse(message, from), 0);
+    fake_copy_name(chain.name, nftnl_chain_get_str(from, NFTNL_CHAIN_NAME));
+    if (nftnl_chain_is_set(from, NFTNL_CHAIN_HOOKNUM)) {
+        chain.hook = (int)nftnl_chain_get_u32(from, NFTNL_CHAIN_HOOKNUM);
+        chain.priority = nftnl_chain_get_s32(from, NFTNL_CHAIN_PRIO);
+    }
+    nftnl_chain_free(from);
+    if (fake_find_chain(a->table, chain.name))
+        return 0;
+    vec_push(&a->table->chains, chain);
+    a->counts->chains++;
+    return 0;
+}
+
+/* ---- rules ---- */
+
+static int judge_lookup(struct application *a, const struct nftnl_expr *expr)
+{
+    struct fake_set *set = fake_find_set(a->table, nftnl_expr_get_str(expr, NFTNL_EXPR_LOOKUP_SET));
+    if (!set && nftnl_expr_is_set(expr, NFTNL_EXPR_LOOKUP_SET_ID))
+        set = fake_find_set_id(a->table, nftnl_expr_get_u32(expr, NFTNL_EXPR_LOOKUP_SET_ID));
+    if (!set)
+        return ENOENT;
+    set->bound = true;
+    if (set->anonymous)
+        fake_copy_name(a->rule->anonymous, set->name);
+    if (!nftnl_expr_is_set(expr, NFTNL_EXPR_LOOKUP_DREG))
+        return 0;
+    bool wants_verdict = nftnl_expr_get_u32(expr, NFTNL_EXPR_LOOKUP_DREG) == NFT_REG_VERDICT;
+    return set->is_map && set->verdicts == wants_verdict ? 0 : EINVAL;
+}
+
+static int judge_dynset(const struct application *a, const struct nftnl_expr *expr)
+{
+    const struct fake_set *set =
+        fake_find_set(a->table, nftnl_expr_get_str(expr, NFTNL_EXPR_DYNSET_SET_NAME));
+    if (!set)
+        return ENOENT;
+    bool fits =
+        !set->interval && !set->verdicts &&
+        set->is_map == nftnl_expr_is_set(expr, NFTNL_EXPR_DYNSET_SREG_DATA) &&
+        (set->flags & NFT_SET_TIMEOUT || !nftnl_expr_is_set(expr, NFTNL_EXPR_DYNSET_TIMEOUT));
+    return fits ? 0 : EOPNOTSUPP;
+}
+
+static int judge_verdict(const struct application *a, const struct nftnl_expr *expr)
+{
+    return !nftnl_expr_is_set(expr, NFTNL_EXPR_IMM_CHAIN) ||
+                   fake_find_chain(a->table, nftnl_expr_get_str(expr, NFTNL_EXPR_IMM_CHAIN))
+               ? 0
+               : ENOENT;
+}
+
+/* Whether the expression is known, and the set or chain that it names is there. */
+static int judge_expression(struct nftnl_expr *expr, void *data)
+{
+    struct application *a = data;
+    const char *name = nftnl_expr_get_str(expr, NFTNL_EXPR_NAME);
+    if (strcmp(name, "lookup") == 0)
+        a->why = judge_lookup(a, expr);
+    else if (strcmp(name, "dynset") == 0)
+        a->why = judge_dynset(a, expr);
+    else if (strcmp(name, "immediate") == 0)
+        a->why = judge_verdict(a, expr);
+    if (a->lacking && strcmp(name, a->lacking) == 0)
+        a->why = ENOENT;
+    return a->why ? -1 : 0;
+}
+
+static int new_rule(struct application *a, const struct nlmsghdr *message)
+{
+    const struct fake_chain *chain = fake_find_chain(a->table, string(message, NFTA_RULE_CHAIN));
+    if (!chain)
+        return ENOENT;
+    struct fake_rule from = {.message = (struct nlmsghdr *)message};
+    struct nftnl_rule *rule = nftnl_rule_alloc();
+    fake_copy_name(from.chain, chain->name);
+    ck_assert_int_ge(nftnl_rule_nlmsg_parse(message, rule), 0);
+    a->rule = &from;
+    a->why = 0;
+    nftnl_expr_foreach(rule, judge_expression, a);
+    nftnl_rule_free(rule);
+    fake_add_rule(a->table, &from);
+    a->counts->rules++;
+    return a->why;
+}
+
+/* ---- elements ---- */
+
+static bool take_value(const struct nlattr *nest, uint8_t out[FAKE_BYTES], size_t *length)
+{
+    const struct nlattr *value = nested(nest, NFTA_DATA_VALUE);
+    *length = value ? mnl_attr_get_payload_len(value) : 0;
+    if (*length > FAKE_BYTES)
+        return false;
+    if (*length)
+        memcpy(out, mnl_attr_get_payload(value), *length);
+    return true;
+}
+
+/* False if it is longer than any element can be. */
+static bool take_element(const struct nlattr *from, struct fake_element *out)
+{
+    size_t end_length;
+    const struct nlattr *data = nested(from, NFTA_SET_ELEM_DATA);
+    const struct nlattr *chain = nested(nested(data, NFTA_DATA_VERDICT), NFTA_VERDICT_CHAIN);
+    const struct nlattr *flags = nested(from, NFTA_SET_ELEM_FLAGS);
+    *out = (struct fake_element){.key_length = 0};
+    if (!take_value(nested(from, NFTA_SET_ELEM_KEY), out->key, &out->key_length) ||
+        !take_value(nested(from, NFTA_SET_ELEM_KEY_END), out->key_end, &end_length) ||
+        !take_value(data, out->data, &out->data_length))
+        return false;
+    if (chain)
+        fake_copy_name(out->chain, mnl_attr_get_str(chain));
+    out->is_end = flags && ntohl(mnl_attr_get_u32(flags)) & NFT_SET_ELEM_INTERVAL_END;
+    out->has_end = end_length > 0;
+    return end_length == 0 || end_length == out->key_length;
+}
+
+static int change_element(struct application *a, struct fake_set *set, const struct nlattr *from,
+                          bool add)
+{
+    struct fake_element element;
+    if (!take_element(from, &element) || (*element.chain && !set->verdicts))
+        return EINVAL;
+    if (!add)
+        return fake_delete_element(set, &element);
+    if (set->verdicts && !fake_find_chain(a->table, element.chain))
+        return ENOENT;
+    return fake_add_element(set, &element);
+}
+
+/* An element that is there already is not counted. */
+static size_t size_of(const struct fake_set *set)
+{
+    return HASH_COUNT(set->elements) + HASH_COUNT(set->ends);
+}
+
+static void count_elements(struct application *a, const struct fake_set *set, size_t before)
+{
+    size_t after = size_of(set);
+    if (after < before)
+        a->counts->deleted += before - after;
+    else if (set->verdicts)
+        a->counts->verdicts += after - before;
+    else if (!set->anonymous)
+        a->counts->added += after - before;
+}
+
+static int change_elements(struct application *a, const struct nlmsghdr *message, bool add)
+{
+    const struct nlattr *list = attribute(message, NFTA_SET_ELEM_LIST_ELEMENTS), *at;
+    const struct nlattr *id = attribute(message, NFTA_SET_ELEM_LIST_SET_ID);
+    struct fake_set *set = fake_find_set(a->table, string(message, NFTA_SET_ELEM_LIST_SET));
+    if (!set && id)
+        set = fake_find_set_id(a->table, ntohl(mnl_attr_get_u32(id)));
+    if (!set)
+        return ENOENT;
+    ck_assert_ptr_nonnull(list);
+    size_t before = size_of(set);
+    mnl_attr_for_each_nested(at, list)
+    {
+        int why = change_element(a, set, at, add);
+        if (why)
+            return why;
+    }
+    ck_assert_ptr_eq(at, (const char *)list + MNL_ALIGN(mnl_attr_get_len(list)));
+    count_elements(a, set, before);
+    return 0;
+}
+
+/* ---- batches ---- */
+
+static int apply_message(struct application *a, const struct nlmsghdr *message)
+{
+    ck_assert_uint_eq(NFNL_SUBSYS_ID(message->nlmsg_type), NFNL_SUBSYS_NFTABLES);
+    ck_assert_str_eq(string(message, TABLE_ATTRIBUTE), a->table_name);
+    int type = NFNL_MSG_TYPE(message->nlmsg_type);
+    a->counts->messages++;
+    if (type == NFT_MSG_NEWTABLE)
+        return new_table(a, message);
+    if (!a->table->exists)
+        return ENOENT;
+    switch (type) {
+    case NFT_MSG_DELTABLE:
+        return delete_table(a);
+    case NFT_MSG_NEWSET:
+        return new_set(a, message);
+    case NFT_MSG_NEWCHAIN:
+        return new_chain(a, message);
+    case NFT_MSG_NEWRULE:
+        return new_rule(a, message);
+    case NFT_MSG_NEWSETELEM:
+    case NFT_MSG_DELSETELEM:
+        return change_elements(a, message, type == NFT_MSG_NEWSETELEM);
+    default:
+        return EOPNOTSUPP;
+    }
+}
+
+int fake_apply(struct fake_table *table, const struct nft_batch *batch, size_t from, size_t to,
+               struct fake_counts *counts, const char *lacking)
+{
+    struct application a = {
+        .table = table, .counts = counts, .table_name = batch->table, .lacking = lacking};
+    uint32_t sequence = 0;
+    while (from < to) {
+        const struct nlmsghdr *message = (const void *)(batch->buffer + from);
+        const struct nfgenmsg *family = mnl_nlmsg_get_payload(message);
+        ck_assert_uint_le(from + MNL_ALIGN(message->nlmsg_len), to);
+        ck_assert_uint_eq(family->nfgen_family, batch->nf_family);
+        ck_assert_uint_gt(message->nlmsg_seq, sequence);
+        sequence = message->nlmsg_seq;
+        int why = apply_message(&a, message);
+        if (why)
+            return why;
+        from += MNL_ALIGN(message->nlmsg_len);
+    }
+    vec_each (&table->sets, set)
+        if (set->anonymous && !set->bound)
+            return EINVAL;
+    return 0;
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the files of the fake kernel share: a table as plain data.
+ *  fake_kernel_table.c     sets, chains and rules by name, whole tables copied
+ *  fake_kernel_elements.c  adding, deleting and looking up elements, ranges too, as the kernel does
+ *  fake_kernel_messages.c  netlink messages taken apart
+ *  fake_kernel_checks.c    the rules of fake_kernel.h for each transaction
+ *  fake_kernel_batches.c   those for whole batches
+ *  fake_kernel_packets.c   a packet on its way through the rules
+ *  fake_kernel.c           transactions, nft_socket_*(), and what tests ask for
+ */
+#ifndef KUBE_NFTD_TESTS_FAKE_KERNEL_PARTS_H
+#define KUBE_NFTD_TESTS_FAKE_KERNEL_PARTS_H
+
+#include "fake_kernel.h"
+
+#include "kube-nftd/base/hash.h"
+#include "kube-nftd/base/vec.h"
+#include "kube-nftd/netlink/batch.h"
+
+#include <check.h>
+#include <linux/netlink.h>
+#include <stdio.h>
+
+/* libnftnl's headers need stdio.h before them. */
+#include <libnftnl/rule.h>
+
+/* As ck_assert(), which makes a system call when all is well. For what is done often. */
+#define FAKE_ASSERT(condition)                                                                     \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            ck_abort_msg("%s", #condition);                                                        \
+    } while (0)
+
+#define FAKE_NAME_SIZE 64
+#define FAKE_BYTES 64 /* of a key or value; the kernel takes no more either */
+#define FAKE_FIELDS 16
+#define FAKE_NO_HOOK (-1)
+
+struct fake_element {
+    UT_hash_handle hh; /* by key */
+    uint8_t key[FAKE_BYTES], key_end[FAKE_BYTES], data[FAKE_BYTES];
+    size_t key_length, data_length;
+    bool is_end;  /* of a range in a set of single fields: the key is the first one behind it */
+    bool has_end; /* key_end counts: a range in a concatenated set */
+    char chain[FAKE_NAME_SIZE]; /* of a verdict */
+    double unused_since;        /* of a slot that no count reaches */
+};
+
+struct fake_set {
+    char name[FAKE_NAME_SIZE];
+    uint32_t id; /* in its transaction */
+    uint32_t flags;
+    bool is_map, verdicts, anonymous, bound;
+    bool interval, concatenated; /* the latter: an interval set of several fields */
+    size_t key_length, data_length;
+    uint8_t fields[FAKE_FIELDS]; /* the length of each, if the message says so */
+    size_t n_fields;
+    struct fake_element *elements;
+    struct fake_element *ends; /* of ranges in a set of single fields */
+};
+
+struct fake_rule {
+    char chain[FAKE_NAME_SIZE];
+    char anonymous[FAKE_NAME_SIZE]; /* the set that it looks into by its number */
+    struct nlmsghdr *message;
+};
+
+struct fake_chain {
+    char name[FAKE_NAME_SIZE];
+    int hook, priority; /* FAKE_NO_HOOK: only other chains lead there */
+};
+
+struct fake_table {
+    bool exists;
+    bool anew; /* made by this transaction */
+    char *comment;
+    VEC(struct fake_set) sets;
+    VEC(struct fake_chain) chains;
+    VEC(struct fake_rule) rules;
+};
+
+/* A key put together from others. */
+struct fake_key {
+    uint8_t bytes[FAKE_BYTES];
+    size_t length;
+};
+
+/* ---- fake_kernel_table.c ---- */
+
+void fake_copy_name(char to[FAKE_NAME_SIZE], const char *name);
+void fake_free_table(struct fake_table *table);
+void fake_copy_table(struct fake_table *to, const struct fake_table *from);
+void fake_free_elements(struct fake_set *set);
+
+struct fake_set *fake_find_set(const struct fake_table *table, const char *name);
+struct fake_set *fake_find_set_id(const struct fake_table *table, uint32_t id);
+struct fake_chain *fake_find_chain(const struct fake_table *table, const char *name);
+bool fake_has_rules(const struct fake_table *table, const char *chain);
+void fake_add_rule(struct fake_table *table, const struct fake_rule *from);
+
+/** The rule as libnftnl has it; to be freed. */
+struct nftnl_rule *fake_parse_rule(const struct fake_rule *from);
+
+/** The element with just this key in a set, which may be missing; NULL. */
+struct fake_element *fake_find(const struct fake_table *table, const char *set, const void *key,
+                               size_t length);
+
+/** The first element of a set, for going on by hh.next; NULL if there is no such set. */
+struct fake_element *fake_first(const struct fake_table *table, const char *set);
+
+/** Puts a copy of @from into the set, as it is; and takes it out again. */
+void fake_insert(struct fake_set *set, const struct fake_element *from);
+void fake_remove(struct fake_set *set, struct fake_element *element);
+
+uint32_t fake_u32(const uint8_t *bytes);
+struct fake_key fake_join(const void *a, size_t a_length, const void *b, size_t b_length);
+struct fake_key fake_frontend_key(const struct frontend *frontend);
+struct backend fake_backend_of(const struct fake_element *slot);
+
+/* ---- fake_kernel_elements.c ---- */
+
+/** What the kernel does. Both return an errno, or 0. */
+int fake_add_element(struct fake_set *set, const struct fake_element *element);
+int fake_delete_element(struct fake_set *set, const struct fake_element *element);
+
+/** The element, of a range too, that @key is in; NULL. */
+struct fake_element *fake_lookup(const struct fake_set *set, const uint8_t *key);
+
+/** Whether two ranges of a concatenated set have a key in common. */
+bool fake_ranges_meet(const struct fake_set *set, const struct fake_element *a,
+                      const struct fake_element *b);
+
+/** The elements of a set with ranges of single fields, starts and ends, ascending; an end stands
+ * before the start that has its key. */
+typedef VEC(const struct fake_element *) fake_element_refs;
+void fake_sorted(const struct fake_set *set, fake_element_refs *out);
+
+/* ---- fake_kernel_messages.c ---- */
+
+/** Applies the messages of a batch between two offsets. An errno, or 0. Expressions named @lacking
+ * (or NULL) are not known. */
+int fake_apply(struct fake_table *table, const struct nft_batch *batch, size_t from, size_t to,
+               struct fake_counts *counts, const char *lacking);
+
+/* ---- fake_kernel_checks.c ---- */
+
+/* Where violations go; the element may be NULL. */
+typedef void (*fake_violated_fn)(const char *what, const struct fake_element *by);
+
+/* services and local_services are alike. */
+#define FAKE_PARTS 2
+#define FAKE_AFFINITY 8 /* the bit of a class */
+extern const struct fake_part {
+    const char *services, *endpoints, *picks, *backends;
+} fake_parts[FAKE_PARTS];
+
+/** The class and the count of class:N; @service may be NULL for the latter. */
+uint32_t fake_class(const struct fake_element *service);
+uint32_t fake_count(const struct fake_element *service);
+
+/** The element of another set that has the same key; the slot of a frontend; or NULL. */
+const struct fake_element *fake_find_like(const struct fake_table *table, const char *set,
+                                          const struct fake_element *like);
+const struct fake_element *fake_find_slot(const struct fake_table *table, const char *endpoints,
+                                          const struct fake_element *service, uint32_t slot);
+
+/** Whether packets get to an entry of local_services. One out of use may stay for a while. */
+bool fake_is_led_to(const struct fake_table *table, const struct fake_element *local_service);
+
+/** Checks one transaction. With @cuts, what was broken before may stay broken. */
+void fake_check_transaction(const struct fake_table *before, struct fake_table *after, double now,
+                            bool cuts, fake_violated_fn violated);
+
+/* ---- fake_kernel_batches.c ---- */
+
+/** Checks what holds when all of a batch is in force. */
+void fake_check_batch(const struct fake_table *table, fake_violated_fn violated);
+
+/* Who may talk to a frontend: a sum over its ranges. */
+struct fake_access {
+    struct fake_element frontend;
+    uint64_t sum;
+};
+
+/* What a batch in pieces showed in between, to be judged when all of it is in force. */
+#define FAKE_RANGE_SETS 2
+struct fake_watch {
+    struct fake_table start;
+    bool anew;
+    VEC(struct fake_element) missing;
+    VEC(struct fake_access) accesses;
+    VEC(uint64_t) sums[FAKE_RANGE_SETS];
+};
+
+void fake_watch_begin(struct fake_watch *watch, const struct fake_table *start);
+void fake_watch_piece(struct fake_watch *watch, const struct fake_table *now);
+/** @done: all pieces are in force. */
+void fake_watch_end(struct fake_watch *watch, const struct fake_table *end, bool done,
+                    fake_violated_fn violated);
+
+/* ---- fake_kernel_packets.c ---- */
+
+/** See fake_kernel_route(). */
+struct fake_route fake_follow(const struct fake_table *table, const struct frontend *to,
+                              const struct fake_client *from);
+
+#endif

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Sets, chains and rules by name, and whole tables copied. */
+#include "fake_kernel_parts.h"
+
+#include "kube-nftd/base/alloc.h"
+
+#include <string.h>
+
+void fake_copy_name(char to[FAKE_NAME_SIZE], const char *name)
+{
+    size_t length = strlen(name);
+    FAKE_ASSERT(length < FAKE_NAME_SIZE);
+    memcpy(to, name, length + 1);
+}
+
+static void free_hash(struct fake_element **head)
+{
+    struct fake_element *element, *next;
+    HASH_ITER(hh, *head, element, next)
+    {
+        HASH_DELETE(hh, *head, element);
+        free(element);
+    }
+}
+
+void fake_free_elements(struct fake_set *set)
+{
+    free_hash(&set->elements);
+    free_hash(&set->ends);
+}
+
+void fake_free_table(struct fake_table *table)
+{
+    vec_each (&table->sets, set)
+        fake_free_elements(set);
+    vec_each (&table->rules, rule)
+        free(rule->message);
+    vec_free(&table->sets);
+    vec_free(&table->chains);
+    vec_free(&table->rules);
+    free(table->comment);
+    memset(table, 0, sizeof(*table));
+}
+
+void fake_insert(struct fake_set *set, const struct fake_element *from)
+{
+    struct fake_element *element = xcalloc(1, sizeof(*element));
+    *element = *from;
+    if (element->is_end)
+        HASH_ADD_KEYPTR(hh, set->ends, element->key, element->key_length, element);
+    else
+        HASH_ADD_KEYPTR(hh, set->elements, element->key, element->key_length, element);
+}
+
+void fake_remove(struct fake_set *set, struct fake_element *element)
+{
+    if (element->is_end)
+        HASH_DELETE(hh, set->ends, element);
+    else
+        HASH_DELETE(hh, set->elements, element);
+    free(element);
+}
+
+void fake_add_rule(struct fake_table *table, const struct fake_rule *from)
+{
+    struct fake_rule rule = *from;
+    rule.message = xcalloc(1, from->message->nlmsg_len);
+    memcpy(rule.message, from->message, from->message->nlmsg_len);
+    vec_push(&table->rules, rule);
+}
+
+static void copy_set(struct fake_table *to, const struct fake_set *from)
+{
+    struct fake_set copy = *from;
+    copy.elements = copy.ends = NULL;
+    copy.id = 0;
+    for (const struct fake_element *e = from->elements; e; e = e->hh.next)
+        fake_insert(&copy, e);
+    for (const struct fake_element *e = from->ends; e; e = e->hh.next)
+        fake_insert(&copy, e);
+    vec_push(&to->sets, copy);
+}
+
+void fake_copy_table(struct fake_table *to, const struct fake_table *from)
+{
+    *to = (struct fake_table){.exists = from->exists, .comment = xstrdup(from->comment)};
+    vec_each (&from->chains, chain)
+        vec_push(&to->chains, *chain);
+    vec_each (&from->rules, rule)
+        fake_add_rule(to, rule);
+    vec_each (&from->sets, set)
+        copy_set(to, set);
+}
+
+struct fake_set *fake_find_set(const struct fake_table *table, const char *name)
+{
+    vec_each (&table->sets, set)
+        if (strcmp(set->name, name) == 0)
+            return set;
+    return NULL;
+}
+
+struct fake_set *fake_find_set_id(const struct fake_table *table, uint32_t id)
+{
+    vec_each (&table->sets, set)
+        if (id && set->id == id)
+            return set;
+    return NULL;
+}
+
+struct fake_chain *fake_find_chain(const struct fake_table *table, const char *name)
+{
+    vec_each (&table->chains, chain)
+        if (strcmp(chain->name, name) == 0)
+            return chain;
+    return NULL;
+}
+
+bool fake_has_rules(const struct fake_table *table, const char *chain)
+{
+    vec_each (&table->rules, rule)
+        if (strcmp(rule->chain, chain) == 0)
+            return true;
+    return false;
+}
+
+struct nftnl_rule *fake_parse_rule(const struct fake_rule *from)
+{
+    struct nftnl_rule *rule = nftnl_rule_alloc();
+    FAKE_ASSERT(rule && nftnl_rule_nlmsg_parse(from->message, rule) >= 0);
+    nftnl_rule_set_str(rule, NFTNL_RULE_CHAIN, from->chain);
+    return rule;
+}
+
+struct fake_element *fake_find(const struct fake_table *table, const char *set_name,
+                               const void *key, size_t length)
+{
+    const struct fake_set *set = fake_find_set(table, set_name);
+    struct fake_element *found = NULL;
+    if (set)
+        HASH_FIND(hh, set->elements, key, length, found);
+    return found;
+}
+
+struct fake_element *fake_first(const struct fake_table *table, const char *set_name)
+{
+    const struct fake_set *set = fake_find_set(table, set_name);
+    return set ? set->elements : NULL;
+}
+
+/* ---- keys and values ---- */
+
+uint32_t fake_u32(const uint8_t *bytes)
+{
+    uint32_t value;
+    memcpy(&value, bytes, sizeof(value));
+    return value;
+}
+
+struct fake_key fake_join(const void *a, size_t a_length, const void *b, size_t b_length)
+{
+    struct fake_key key = {.length = a_length + b_length};
+    FAKE_ASSERT(key.length <= FAKE_BYTES);
+    memcpy(key.bytes, a, a_length);
+    if (b_length)
+        memcpy(key.bytes + a_length, b, b_length);
+    return key;
+}
+
+/* Put together here once more: the daemon's way is under test. */
+struct fake_key fake_frontend_key(const struct frontend *frontend)
+{
+    const uint8_t rest[] = {frontend->protocol,      0, 0, 0, (uint8_t)(frontend->port >> 8),
+                            (uint8_t)frontend->port, 0, 0};
+    return fake_join(frontend->address.bytes, frontend->family == FAMILY_IPV4 ? 4 : 16, rest,
+                     sizeof(rest));
+}
+
+struct backend fake_backend_of(const struct fake_element *slot)
+{
+    struct backend backend = {.port = 0};
+    size_t n = slot->data_length - 4;
+    memcpy(backend.address.bytes, slot->data, n);
+    backend.port = (uint16_t)(slot->data[n] << 8 | slot->data[n + 1]);
+    return backend;
+}
