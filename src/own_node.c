@@ -25,6 +25,7 @@ struct own_node {
     char *name;
     char *zone;
     bool seen, leaving;
+    bool missing_said; /* that there is no Node object */
     struct facts facts[FAMILY_COUNT];
 };
 
@@ -227,6 +228,21 @@ void own_node_remove(struct own_node *node, const char *id)
 {
     if (strcmp(id, node->name) == 0)
         log_warn("node", "node=%s: the Node object was deleted; what it said stays in force", id);
+}
+
+void own_node_complete(struct own_node *node)
+{
+    if (node->seen || node->missing_said)
+        return;
+    node->missing_said = true;
+    if (node->config.required)
+        log_warn("node",
+                 "node=%s: there is no Node object of this name (yet), so no zone and no address "
+                 "is known of it; see --hostname-override",
+                 node->name);
+    else
+        log_info("node", "node=%s: no Node object, so no zone and no address is known of it",
+                 node->name);
 }
 
 bool own_node_is_seen(const struct own_node *node)

@@ -212,6 +212,8 @@ static void sink_replace(void *ctx, enum object_kind kind, object_vec *objects)
     vec_each (objects, object)
         sink_put(proxy, object);
     vec_free(objects);
+    if (kind == KIND_NODE)
+        own_node_complete(proxy->node);
     proxy->complete[kind] = true;
 }
 
@@ -257,7 +259,7 @@ struct proxy *proxy_new(const struct proxy_config *config, struct error *err)
     const struct own_node_ops node_ops = {on_zone, on_address, on_node_ports, on_pod_cidrs, proxy};
     proxy->sink = (struct object_sink){proxy, sink_replace, sink_put, sink_remove};
     proxy->node_name = xstrdup(config->node.name);
-    proxy->node_required = config->node_required;
+    proxy->node_required = config->node.required;
     proxy->health = config->health;
     proxy->flows = config->flows;
     proxy->services = service_cache_new(on_service_changed, proxy);

@@ -38,10 +38,10 @@ void proxy_options_apply(const struct options *options, const char *node_name,
 {
     struct own_node_config *node = &config->node;
     node->name = node_name;
+    node->required = !options->manifests;
     node->node_port_addresses = options->node_port_addresses;
     node->follow_pod_cidrs = options->detect_local_mode == DETECT_LOCAL_NODE_CIDR;
     apply_bind_address(options, node);
-    config->node_required = !options->manifests;
     for (int i = 0; i < FAMILY_COUNT; i++) {
         struct ruleset_config *ruleset = &config->rulesets[i];
         ruleset->detector = detector_of(options, (enum family)i);

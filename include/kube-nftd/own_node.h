@@ -26,6 +26,9 @@ struct own_node_ops {
 
 struct own_node_config {
     const char *name;
+    /* There must be a Node object: a node without one is not eligible (spec 6.2). Off for
+     * manifests, which need not have one. */
+    bool required;
     struct node_port_addresses node_port_addresses; /* borrowed for the node's life */
     /* Replaces the node's own address of a family. */
     bool has_bind_address[FAMILY_COUNT];
@@ -48,6 +51,9 @@ void own_node_put(struct own_node *node, const struct node *object);
 
 /** The Node object @id is gone: what it said stays in force. */
 void own_node_remove(struct own_node *node, const char *id);
+
+/** All Node objects were told: says so, once, if this node's is not among them. */
+void own_node_complete(struct own_node *node);
 
 /** The addresses of this host (of address_monitor.h) are these now. */
 void own_node_set_host_addresses(struct own_node *node, enum family family,

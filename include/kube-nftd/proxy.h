@@ -24,9 +24,6 @@ struct proxy;
 
 struct proxy_config {
     struct own_node_config node;
-    /* A node that no Node object was seen of is not eligible (spec 6.2). Off for manifests, which
-     * need not have one. */
-    bool node_required;
     bool families[FAMILY_COUNT];                  /* those in use */
     struct ruleset_config rulesets[FAMILY_COUNT]; /* abandoned and ctx are filled in here */
     struct health *health;      /* told of health check node ports; may be NULL; borrowed */

@@ -5,62 +5,136 @@
 #include "fake_kernel.h"
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/base/log.h"
-#include "objects.h"
+#include "kube-nftd/netlink/flow_cleaner.h"
+#include "nodes.h"
 #include "unit.h"
+
+#include <linux/in.h>
+#include <stdarg.h>
 
 #define VIP4 "10.96.0.1"
 #define VIP6 "fd00:96::1"
 
 static struct proxy *proxy;
+static struct proxy_config config; /* of the proxy */
 static struct nft_socket *kernel;
 static double now; /* of the turns */
 
-static char checks[512]; /* the health checks told, a line each */
-static unsigned errors;  /* lines of level error */
+static char checks[512];         /* what health was told, a line each */
+static char flows[1024];         /* what the flow cleaner was told, likewise */
+static bool noted[FAMILY_COUNT]; /* something, since the last run that counted */
+static char warned[4096];        /* warnings, likewise */
+static unsigned errors;          /* lines of level error */
+
+static void append(char *text, size_t room, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void append(char *text, size_t room, const char *format, ...)
+{
+    size_t used = strlen(text);
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(text + used, room - used, format, args);
+    va_end(args);
+    ck_assert(n >= 0 && (size_t)n < room - used);
+}
 
 /* In place of src/serve/health.c. */
 void health_service(struct health *health, const char *service_id, enum family family,
                     uint16_t port, size_t local_ready)
 {
-    (void)health;
-    size_t used = strlen(checks);
-    snprintf(checks + used, sizeof(checks) - used, "%s %s %u %zu\n", service_id,
-             family_name(family), port, local_ready);
+    ck_assert(health && health == config.health);
+    append(checks, sizeof(checks), "%s %s %u %zu\n", service_id, family_name(family), port,
+           local_ready);
 }
 
-static void count_errors(void *ctx, enum log_level level, const char *line)
+void health_set_addresses(struct health *health, enum family family, bool all,
+                          const struct address *addresses, size_t n)
+{
+    char text[ADDRESS_TEXT_SIZE];
+    ck_assert(health && health == config.health);
+    append(checks, sizeof(checks), "%s on%s", family_name(family), all ? " all" : "");
+    for (size_t i = 0; i < n; i++)
+        append(checks, sizeof(checks), " %s", address_format(family, &addresses[i], text));
+    append(checks, sizeof(checks), "\n");
+}
+
+/* In place of src/netlink/flow_cleaner.c. Runs without a note before them are not told. */
+void flow_cleaner_note(struct flow_cleaner *cleaner, const struct frontend *frontend, bool claimed,
+                       const struct backend *serving, size_t n)
+{
+    char text[FRONTEND_TEXT_SIZE];
+    ck_assert(cleaner && cleaner == config.flows);
+    append(flows, sizeof(flows), "%s%s", frontend_format(frontend, text), claimed ? "" : " gone");
+    for (size_t i = 0; i < n; i++)
+        append(flows, sizeof(flows), " %s:%u",
+               address_format((enum family)frontend->family, &serving[i].address, text),
+               serving[i].port);
+    append(flows, sizeof(flows), "\n");
+    noted[frontend->family] = true;
+}
+
+void flow_cleaner_run(struct flow_cleaner *cleaner, enum family family)
+{
+    ck_assert(cleaner && cleaner == config.flows);
+    ck_assert(config.families[family]);
+    if (noted[family])
+        append(flows, sizeof(flows), "run %s\n", family_name(family));
+    noted[family] = false;
+}
+
+static void take_line(void *ctx, enum log_level level, const char *line)
 {
     (void)ctx;
-    (void)line;
     errors += level == LOG_LEVEL_ERROR;
+    if (level == LOG_LEVEL_WARN)
+        append(warned, sizeof(warned), "%s\n", line);
 }
 
-static void set_up_with(bool node_required)
+/* A proxy as @config says; the kernel stays as it is. */
+static void start(void)
 {
     struct error err = {0};
-    fake_kernel_reset();
-    log_set_sink(count_errors, NULL);
-    const struct proxy_config config = {.node_name = "n1",
-                                        .node_required = node_required,
-                                        .families = {true, true},
-                                        .health = (struct health *)(void *)checks};
     proxy = proxy_new(&config, &err);
-    kernel = nft_socket_open(&err);
-    ck_assert_ptr_nonnull(proxy);
-    ck_assert_ptr_nonnull(kernel);
-    now = clock_monotonic();
-    checks[0] = '\0';
+    ck_assert_msg(proxy, "%s", err.text);
+    checks[0] = flows[0] = warned[0] = '\0';
+    memset(noted, 0, sizeof(noted));
     errors = 0;
 }
 
+static void stop(void)
+{
+    proxy_free(proxy);
+    proxy = NULL;
+}
+
+/* To be changed before a restart(). */
 static void set_up(void)
 {
-    set_up_with(true);
+    struct error err = {0};
+    fake_kernel_reset();
+    log_set_sink(take_line, NULL);
+    config = (struct proxy_config){
+        .node = {.name = "n1", .required = true, .node_port_addresses.primary = true},
+        .families = {true, true},
+        .rulesets = {{.mark = 0x4000}, {.mark = 0x4000}},
+        .health = (struct health *)(void *)checks,
+        .flows = (struct flow_cleaner *)(void *)flows};
+    kernel = nft_socket_open(&err);
+    ck_assert_ptr_nonnull(kernel);
+    now = clock_monotonic();
+    start();
+}
+
+static void restart(void)
+{
+    stop();
+    start();
 }
 
 static void tear_down(void)
 {
-    proxy_free(proxy);
+    stop();
     nft_socket_close(kernel);
     log_set_sink(NULL, NULL);
 }
@@ -75,11 +149,28 @@ static void put(enum object_kind kind, const char *id, void *payload)
     ck_assert_ptr_null(object.id);
 }
 
+static void put_made(struct service *service)
+{
+    char *id = xstrdup(service->id);
+    put(KIND_SERVICE, id, service);
+    free(id);
+}
+
 static void put_service(uint16_t health_port)
 {
-    struct service *service = make_service("shop/web", VIP4 " " VIP6, "/TCP:80");
+    struct service *service = make_service("shop/web", VIP4 " " VIP6, "/TCP:80+30080");
     service->health_check_node_port = health_port;
-    put(KIND_SERVICE, "shop/web", service);
+    put_made(service);
+}
+
+/* One over UDP, with endpoints. */
+static void put_dns(const char *v4, const char *v6)
+{
+    put_made(make_service("shop/dns", "10.96.0.53 fd00:96::53", "/UDP:53"));
+    put(KIND_ENDPOINTSLICE, "shop/dns-4",
+        make_slice("shop/dns-4", "shop/dns", FAMILY_IPV4, "/UDP:5353", v4));
+    put(KIND_ENDPOINTSLICE, "shop/dns-6",
+        make_slice("shop/dns-6", "shop/dns", FAMILY_IPV6, "/UDP:5353", v6));
 }
 
 static void put_slices(const char *v4, const char *v6)
@@ -90,11 +181,28 @@ static void put_slices(const char *v4, const char *v6)
         make_slice("shop/web-6", "shop/web", FAMILY_IPV6, "/TCP:8080", v6));
 }
 
-static void put_node(const char *id, bool deleting, bool to_be_deleted)
+static void put_node(const char *id, const char *words)
 {
-    struct node *node = xcalloc(1, sizeof(*node));
-    *node = (struct node){xstrdup(id), deleting, to_be_deleted};
-    put(KIND_NODE, id, node);
+    put(KIND_NODE, id, make_node(id, words));
+}
+
+static void put_cidrs(const char *id, const char *cidrs)
+{
+    put(KIND_SERVICECIDR, id, make_service_cidr(id, cidrs));
+}
+
+static void remove_object(enum object_kind kind, const char *id)
+{
+    const struct object_sink *sink = proxy_sink(proxy);
+    sink->remove(sink->ctx, kind, id);
+}
+
+/* The addresses of this host. */
+static void hold(enum family family, const char *words)
+{
+    address_vec addresses = make_addresses(words);
+    proxy_set_host_addresses(proxy, family, &addresses);
+    vec_free(&addresses);
 }
 
 static void complete(enum object_kind kind)
@@ -119,12 +227,90 @@ static double turn(double seconds_later)
 
 /* ---- what comes out ---- */
 
+static struct frontend frontend_at(const char *address, uint16_t port)
+{
+    enum family family;
+    struct frontend frontend = {.port = port, .protocol = IPPROTO_TCP};
+    frontend.address = make_address(address, &family);
+    frontend.family = (uint8_t)family;
+    return frontend;
+}
+
 static size_t backends(enum family family)
 {
-    enum family parsed;
-    struct frontend frontend = {.port = 80, .protocol = 6, .family = (uint8_t)family};
-    frontend.address = make_address(family == FAMILY_IPV4 ? VIP4 : VIP6, &parsed);
+    struct frontend frontend = frontend_at(family == FAMILY_IPV4 ? VIP4 : VIP6, 80);
     return fake_kernel_backends(&frontend, NULL, 0);
+}
+
+/* On which addresses the node port answers. */
+static void expect_node_ports(const char *expected)
+{
+    char *text = xstrdup("");
+    each_word("10.0.0.1 192.0.2.7 192.0.2.8 fd00::7 fd00::8", word)
+    {
+        struct frontend frontend = frontend_at(word, 30080);
+        if (!fake_kernel_has("services", &frontend))
+            continue;
+        char *longer = xasprintf("%s%s%s", text, *text ? " " : "", word);
+        free(text);
+        text = longer;
+    }
+    expect_text(text, expected);
+}
+
+static void expect_ranges(enum family family, const range_vec *ranges, const char *expected)
+{
+    char *text;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    write_ranges(out, family, ranges);
+    fclose(out);
+    expect_text(text, expected);
+}
+
+/* The ranges in a set. */
+static void expect_set(enum family family, const char *set, const char *expected)
+{
+    range_vec ranges = {0};
+    fake_kernel_ranges(family, set, &ranges);
+    expect_ranges(family, &ranges, expected);
+    vec_free(&ranges);
+}
+
+/* Whether what @source sends to the cluster IP is masqueraded. */
+static bool masquerades(const char *source)
+{
+    enum family family;
+    struct fake_client client = {.address = make_address(source, &family)};
+    struct frontend frontend = frontend_at(family == FAMILY_IPV4 ? VIP4 : VIP6, 80);
+    struct fake_route route = fake_kernel_route(&frontend, &client);
+    ck_assert_int_eq(route.fate, FAKE_BALANCED);
+    bool masqueraded = route.to[0].masqueraded;
+    fake_route_free(&route);
+    return masqueraded;
+}
+
+static void expect_flows(const char *expected)
+{
+    ck_assert_str_eq(flows, expected);
+    flows[0] = '\0';
+}
+
+static struct proxy_figures figures(void)
+{
+    struct proxy_figures figures_;
+    proxy_figures(proxy, &figures_);
+    return figures_;
+}
+
+static char *dump(void)
+{
+    char *text;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    proxy_dump(proxy, out);
+    fclose(out);
+    return text;
 }
 
 static void expect_checks(const char *expected)
@@ -140,15 +326,18 @@ static struct health_status status(void)
     return status_;
 }
 
+/* ---- commits ---- */
+
 START_TEST(nothing_before_both_are_complete)
 {
     put_service(0);
     ck_assert(turn(0) == 0);
-    complete(KIND_SERVICE);
+    complete(_i ? KIND_ENDPOINTSLICE : KIND_SERVICE);
+    complete(KIND_SERVICECIDR);
     ck_assert(!proxy_is_synced(proxy));
     turn(1);
     ck_assert_uint_eq(fake_kernel_counts()->transactions, 0);
-    complete(KIND_ENDPOINTSLICE);
+    complete(_i ? KIND_SERVICE : KIND_ENDPOINTSLICE);
     ck_assert(proxy_is_synced(proxy));
     put_service(0);
     put_slices("10.0.0.1 10.0.0.2", "fd00::1");
@@ -207,19 +396,37 @@ START_TEST(a_lone_change_waits_for_nothing_and_trims_later)
 }
 END_TEST
 
+static void expect_health_and_flows(enum family family)
+{
+    expect_checks(family == FAMILY_IPV4 ? "shop/web IPv4 30000 1\n" : "shop/web IPv6 30000 1\n");
+    ck_assert_ptr_nonnull(strstr(flows, family == FAMILY_IPV4 ? "run IPv4\n" : "run IPv6\n"));
+    ck_assert_ptr_null(strstr(flows, family == FAMILY_IPV4 ? "run IPv6\n" : "run IPv4\n"));
+    flows[0] = '\0';
+}
+
 START_TEST(one_family_that_fails_does_not_hold_up_the_other)
 {
+    enum family bad = (enum family)_i, good = bad == FAMILY_IPV4 ? FAMILY_IPV6 : FAMILY_IPV4;
     complete_all();
     put_service(30000);
-    put_slices("10.0.0.1@n1 10.0.0.2@n2", "fd00::1@n1");
-    fake_kernel_fail(2, FAKE_REFUSES); /* the first is that of IPv4 */
+    put_slices("10.0.0.1@n1 10.0.0.2@n2", "fd00::1@n1 fd00::2@n2");
+    put_dns("10.0.0.3", "fd00::3");
+    fake_kernel_fail(1 + bad, FAKE_REFUSES); /* the first is that of IPv4 */
     turn(0);
-    ck_assert_uint_eq(backends(FAMILY_IPV4), 2);
-    ck_assert_uint_eq(backends(FAMILY_IPV6), 0);
-    expect_checks("shop/web IPv4 30000 1\n");
+    ck_assert_uint_eq(backends(good), 2);
+    ck_assert_uint_eq(backends(bad), 0);
+    expect_health_and_flows(good);
+
+    put_slices("10.0.0.1@n1", "fd00::1@n1");
+    turn(0.01);
+    ck_assert_uint_eq(backends(good), 1);
+    ck_assert_uint_eq(backends(bad), 0);
+    expect_checks(good == FAMILY_IPV4 ? "shop/web IPv4 30000 1\n" : "shop/web IPv6 30000 1\n");
+    expect_flows("");
+
     turn(1);
-    ck_assert_uint_eq(backends(FAMILY_IPV6), 1);
-    expect_checks("shop/web IPv6 30000 1\n");
+    ck_assert_uint_eq(backends(bad), 1);
+    expect_health_and_flows(bad);
 }
 END_TEST
 
@@ -251,6 +458,7 @@ START_TEST(a_commit_that_fails_once_goes_through_in_the_same_turn)
     turn(1);
     ck_assert_uint_eq(backends(FAMILY_IPV4), 2);
     ck_assert_uint_eq(errors, 0);
+    ck_assert_ptr_nonnull(strstr(warned, "family=IPv4 reading the table back"));
 }
 END_TEST
 
@@ -271,6 +479,13 @@ START_TEST(failures_are_said_once_and_tried_again_later_and_later)
     turn(0.4);
     ck_assert_ptr_nonnull(fake_kernel_comment(FAMILY_IPV4));
     ck_assert(status().family[FAMILY_IPV4].healthy);
+
+    /* After a success it begins anew. */
+    put_slices("10.0.0.1", "");
+    fake_kernel_fail(1, FAKE_REFUSES);
+    fake_kernel_refuse_reads(1, 1, true);
+    ck_assert_double_eq_tol(turn(1) - now, waits[0], 0.001);
+    ck_assert_uint_eq(errors, 2);
 }
 END_TEST
 
@@ -314,33 +529,485 @@ START_TEST(a_change_that_waits_for_a_minute_makes_it_unhealthy)
 }
 END_TEST
 
+/* ---- the own node ---- */
+
 START_TEST(the_node_decides_eligibility)
 {
     ck_assert(!status().node_eligible);
-    put_node("n2", false, false);
+    put_node("n2", "");
     ck_assert(!status().node_eligible);
-    put_node("n1", false, false);
+    put_node("n1", "");
     ck_assert(status().node_eligible);
-    put_node("n1", false, true);
+    put_node("n1", "tainted");
     ck_assert(!status().node_eligible);
-    put_node("n2", false, false);
+    put_node("n2", "");
     ck_assert(!status().node_eligible);
-    put_node("n1", false, false);
-    const struct object_sink *sink = proxy_sink(proxy);
-    sink->remove(sink->ctx, KIND_NODE, "n1");
+    put_node("n1", "");
+    put(KIND_NODE, "n1", NULL);
+    remove_object(KIND_NODE, "n1");
+    complete(KIND_NODE);
     ck_assert(status().node_eligible); /* the last version counts on */
-    put_node("n1", true, false);
+    put_node("n1", "deleting");
     ck_assert(!status().node_eligible);
 }
 END_TEST
 
 START_TEST(manifests_need_no_node_but_heed_it)
 {
-    tear_down();
-    set_up_with(false);
+    config.node.required = false;
+    restart();
     ck_assert(status().node_eligible);
-    put_node("n1", false, true);
+    put_node("n1", "tainted");
     ck_assert(!status().node_eligible);
+}
+END_TEST
+
+START_TEST(node_ports_are_where_the_nodes_address_is)
+{
+    static const struct {
+        const char *host4, *host6, *node, *expected;
+    } steps[] = {
+        {"10.0.0.1 192.0.2.7", "", NULL, ""},
+        {NULL, NULL, "192.0.2.7 fd00::7", "192.0.2.7"},
+        {NULL, "fd00::7", NULL, "192.0.2.7 fd00::7"},
+        {"10.0.0.1", NULL, NULL, "fd00::7"},
+        {"10.0.0.1 192.0.2.7", NULL, NULL, "192.0.2.7 fd00::7"},
+        {NULL, NULL, "192.0.2.8 fd00::7", "fd00::7"},
+        {"10.0.0.1 192.0.2.8", NULL, "192.0.2.8 fd00::7", "192.0.2.8 fd00::7"},
+        {NULL, NULL, "192.0.2.8", "192.0.2.8"},
+    };
+    complete_all();
+    put_service(0);
+    put_slices("10.0.0.1 10.0.0.2", "fd00::1");
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        if (steps[i].host4)
+            hold(FAMILY_IPV4, steps[i].host4);
+        if (steps[i].host6)
+            hold(FAMILY_IPV6, steps[i].host6);
+        if (steps[i].node)
+            put_node("n1", steps[i].node);
+        turn(1);
+        expect_node_ports(steps[i].expected);
+        ck_assert_uint_eq(backends(FAMILY_IPV4), 2);
+    }
+    remove_object(KIND_NODE, "n1");
+    turn(1);
+    expect_node_ports("192.0.2.8");
+    ck_assert_ptr_nonnull(strstr(warned, "node=n1: the Node object was deleted"));
+    remove_object(KIND_SERVICE, "shop/web");
+    turn(1);
+    expect_node_ports("");
+}
+END_TEST
+
+START_TEST(node_ports_are_on_all_addresses_in_the_cidrs)
+{
+    struct node_port_addresses *wanted = &config.node.node_port_addresses;
+    enum family family;
+    wanted->primary = false;
+    vec_push(&wanted->cidrs[FAMILY_IPV4], make_cidr("192.0.2.0/24", &family));
+    restart();
+    complete_all();
+    put_service(0);
+    put_slices("10.0.0.1", "fd00::1");
+    hold(FAMILY_IPV4, "10.0.0.1 192.0.2.7 192.0.2.8");
+    hold(FAMILY_IPV6, "fd00::7");
+    put_node("n1", "10.0.0.1");
+    turn(1);
+    expect_node_ports("192.0.2.7 192.0.2.8 fd00::7");
+    hold(FAMILY_IPV4, "10.0.0.1 192.0.2.8");
+    hold(FAMILY_IPV6, "fd00::7 fd00::8");
+    turn(1);
+    expect_node_ports("192.0.2.8 fd00::7 fd00::8");
+    expect_checks("IPv4 on 192.0.2.7 192.0.2.8\nIPv6 on all fd00::7\n"
+                  "IPv4 on 192.0.2.8\nIPv6 on all fd00::7 fd00::8\n");
+    vec_free(&wanted->cidrs[FAMILY_IPV4]);
+}
+END_TEST
+
+/* Whatever comes with the list counts before it is found complete. */
+START_TEST(warned_when_there_is_no_node)
+{
+    object_vec nodes = {0};
+    const struct object_sink *sink = proxy_sink(proxy);
+    if (_i > 0)
+        vec_push(&nodes, (struct object){.kind = KIND_NODE,
+                                         .id = xstrdup(_i == 1 ? "n1" : "n2"),
+                                         .node = make_node(_i == 1 ? "n1" : "n2", "")});
+    sink->replace(sink->ctx, KIND_NODE, &nodes);
+    ck_assert_int_eq(strstr(warned, "node=n1: there is no Node object") != NULL, _i != 1);
+    ck_assert_int_eq(status().node_eligible, _i == 1);
+}
+END_TEST
+
+/* They are told at once, without a turn. */
+START_TEST(health_checks_are_where_node_ports_are)
+{
+    hold(FAMILY_IPV4, "10.0.0.1 192.0.2.7");
+    expect_checks("IPv4 on\n");
+    put_node("n1", "192.0.2.7 fd00::7");
+    expect_checks("IPv4 on 192.0.2.7\n");
+    hold(FAMILY_IPV6, "fd00::7");
+    expect_checks("IPv6 on fd00::7\n");
+    hold(FAMILY_IPV4, "10.0.0.1");
+    expect_checks("IPv4 on\n");
+}
+END_TEST
+
+START_TEST(the_zone_chooses_endpoints)
+{
+    put_node("n1", "zone=a");
+    complete_all();
+    put_service(0);
+    put_slices("10.0.0.1^a 10.0.0.2^a 10.0.0.3^b", "fd00::1");
+    turn(0);
+    ck_assert_uint_eq(backends(FAMILY_IPV4), 2);
+    put_node("n1", "zone=b");
+    turn(1);
+    ck_assert_uint_eq(backends(FAMILY_IPV4), 1);
+    put_node("n2", "zone=a");
+    turn(1);
+    ck_assert_uint_eq(backends(FAMILY_IPV4), 1);
+    put_node("n1", "");
+    turn(1);
+    ck_assert_uint_eq(backends(FAMILY_IPV4), 3);
+    ck_assert_uint_eq(backends(FAMILY_IPV6), 1);
+}
+END_TEST
+
+START_TEST(pods_are_told_by_the_nodes_cidrs)
+{
+    config.node.follow_pod_cidrs = true;
+    config.rulesets[FAMILY_IPV4].detector = config.rulesets[FAMILY_IPV6].detector = DETECT_CIDRS;
+    restart();
+    complete_all();
+    put_service(0);
+    put_slices("10.244.1.1", "fd00:1::1");
+    put_node("n1", "pods=10.244.1.0/24");
+    turn(0);
+    expect_set(FAMILY_IPV4, "pod_cidrs", "10.244.1.0-10.244.1.255");
+    expect_set(FAMILY_IPV6, "pod_cidrs", "");
+    ck_assert(!masquerades("10.244.1.9"));
+    ck_assert(masquerades("10.244.2.9"));
+    put_node("n1", "pods=10.244.2.0/24 pods=fd00:1::/64");
+    turn(1);
+    expect_set(FAMILY_IPV4, "pod_cidrs", "10.244.2.0-10.244.2.255");
+    expect_set(FAMILY_IPV6, "pod_cidrs", "fd00:1::-fd00:1::ffff:ffff:ffff:ffff");
+    ck_assert(masquerades("10.244.1.9"));
+    ck_assert(!masquerades("10.244.2.9"));
+    ck_assert(!masquerades("fd00:1::9"));
+}
+END_TEST
+
+START_TEST(pods_are_told_by_given_cidrs)
+{
+    enum family family;
+    config.node.has_cluster_cidr[FAMILY_IPV4] = true;
+    config.node.cluster_cidr[FAMILY_IPV4] = make_cidr("10.244.0.0/16", &family);
+    config.rulesets[FAMILY_IPV4].detector = DETECT_CIDRS;
+    restart();
+    complete_all();
+    put_service(0);
+    put_slices("10.244.1.1", "fd00:1::1");
+    put_node("n1", "pods=10.0.0.0/24 pods=fd00:1::/64");
+    turn(0);
+    expect_set(FAMILY_IPV4, "pod_cidrs", "10.244.0.0-10.244.255.255");
+    expect_set(FAMILY_IPV6, "pod_cidrs", "");
+    ck_assert(!masquerades("10.244.7.9"));
+    ck_assert(masquerades("10.0.0.9"));
+    ck_assert(!masquerades("2001:db8::9")); /* nothing is told apart, so nobody is masqueraded */
+}
+END_TEST
+
+START_TEST(source_ranges_with_the_node_in_them_let_its_addresses_in)
+{
+    struct service *service = make_service("shop/web", VIP4, "/TCP:80");
+    struct frontend frontend = frontend_at("203.0.113.1", 80);
+    add_load_balancer_ips(service, "203.0.113.1");
+    add_source_ranges(service, "192.0.2.0/24");
+    complete_all();
+    put_made(service);
+    static const struct {
+        const char *node, *expected;
+    } steps[] = {{"", "192.0.2.0-192.0.2.255"},
+                 {"192.0.2.7", "192.0.2.0-192.0.2.255 203.0.113.1-203.0.113.1"},
+                 {"198.51.100.7", "192.0.2.0-192.0.2.255"}};
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        range_vec ranges = {0};
+        put_node("n1", steps[i].node);
+        turn(1);
+        fake_kernel_sources(&frontend, &ranges);
+        expect_ranges(FAMILY_IPV4, &ranges, steps[i].expected);
+        vec_free(&ranges);
+    }
+}
+END_TEST
+
+START_TEST(warned_when_no_endpoint_is_on_this_node)
+{
+    static const struct {
+        const char *v4, *v6;
+        bool warned;
+    } rows[] = {
+        {"10.0.0.1@n2", "fd00::1@n2", true},
+        {"10.0.0.1 10.0.0.2@N1", "fd00::1", true},
+        {"10.0.0.1@n2 10.0.0.2@n1", "fd00::1@n2", false},
+        {"10.0.0.1@n2", "fd00::1@n1", false},
+        {"10.0.0.1", "fd00::1", false},
+        {"", "", false},
+    };
+    put_service(0);
+    put_slices(rows[_i].v4, rows[_i].v6);
+    complete(KIND_SERVICE);
+    turn(0);
+    ck_assert_str_eq(warned, "");
+    put_service(0);
+    put(KIND_ENDPOINTSLICE, "shop/web-4", NULL);
+    complete(KIND_ENDPOINTSLICE);
+    put_slices(rows[_i].v4, rows[_i].v6);
+    turn(0);
+    const char *line = strstr(warned, "none is on node=n1");
+    ck_assert_int_eq(line != NULL, rows[_i].warned);
+    ck_assert(!line || strstr(line, "--hostname-override"));
+
+    /* once, whatever comes later */
+    warned[0] = '\0';
+    put_slices("10.0.0.9@n9", "fd00::9@n9");
+    turn(1);
+    ck_assert_str_eq(warned, "");
+}
+END_TEST
+
+/* ---- what else reaches the tables ---- */
+
+START_TEST(service_cidrs_are_followed)
+{
+    complete_all();
+    put_cidrs("kubernetes", "10.96.0.0/16 fd00:96::/112");
+    turn(0);
+    expect_set(FAMILY_IPV4, "service_cidrs", "10.96.0.0-10.96.255.255");
+    expect_set(FAMILY_IPV6, "service_cidrs", "fd00:96::-fd00:96::ffff");
+    put_cidrs("more", "10.97.0.0/16");
+    put_cidrs("other", "10.100.0.0/16");
+    put(KIND_SERVICECIDR, "other", NULL);
+    turn(1);
+    expect_set(FAMILY_IPV4, "service_cidrs", "10.96.0.0-10.97.255.255 10.100.0.0-10.100.255.255");
+    remove_object(KIND_SERVICECIDR, "kubernetes");
+    turn(1);
+    expect_set(FAMILY_IPV4, "service_cidrs", "10.97.0.0-10.97.255.255 10.100.0.0-10.100.255.255");
+    expect_set(FAMILY_IPV6, "service_cidrs", "");
+
+    object_vec left = make_ids(KIND_SERVICECIDR, "other");
+    const struct object_sink *sink = proxy_sink(proxy);
+    sink->replace(sink->ctx, KIND_SERVICECIDR, &left);
+    turn(1);
+    expect_set(FAMILY_IPV4, "service_cidrs", "10.100.0.0-10.100.255.255");
+}
+END_TEST
+
+START_TEST(cluster_ips_and_hairpins_are_followed)
+{
+    complete_all();
+    put_service(0);
+    put_slices("10.0.0.1@n1 10.0.0.2@n2 10.0.0.3@n1", "fd00::1@n1");
+    turn(0);
+    ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV4, "cluster_ips"), 1);
+    ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV6, "cluster_ips"), 1);
+    ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV4, "hairpin"), 2);
+    ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV6, "hairpin"), 1);
+    put_slices("10.0.0.1@n1 10.0.0.2@n2", "fd00::1@n2");
+    turn(1);
+    ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV4, "hairpin"), 1);
+    ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV6, "hairpin"), 0);
+    remove_object(KIND_SERVICE, "shop/web");
+    turn(1);
+    ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV4, "hairpin"), 0);
+    ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV4, "cluster_ips"), 0);
+    ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV6, "cluster_ips"), 0);
+}
+END_TEST
+
+/* ---- UDP flows ---- */
+
+START_TEST(flows_are_noted_and_looked_for_when_in_force)
+{
+    complete_all();
+    put_service(0);
+    put_slices("10.0.0.1", "fd00::1");
+    turn(0);
+    expect_flows(""); /* TCP */
+    put_dns("10.0.0.1 10.0.0.2=st", "fd00::1");
+    turn(1);
+    expect_flows("10.96.0.53:53/UDP 10.0.0.1:5353 10.0.0.2:5353\n"
+                 "[fd00:96::53]:53/UDP fd00::1:5353\n"
+                 "run IPv4\nrun IPv6\n");
+    put_dns("10.0.0.1", "fd00::1");
+    turn(1);
+    expect_flows("10.96.0.53:53/UDP 10.0.0.1:5353\nrun IPv4\n");
+    remove_object(KIND_ENDPOINTSLICE, "shop/dns-6");
+    turn(1);
+    expect_flows("[fd00:96::53]:53/UDP\nrun IPv6\n");
+    remove_object(KIND_SERVICE, "shop/dns");
+    turn(1);
+    expect_flows("10.96.0.53:53/UDP gone\n[fd00:96::53]:53/UDP gone\nrun IPv4\nrun IPv6\n");
+}
+END_TEST
+
+START_TEST(flows_wait_until_their_family_is_in_force)
+{
+    complete_all();
+    put_dns("10.0.0.1", "fd00::1");
+    turn(0);
+    flows[0] = '\0';
+    put_dns("10.0.0.2", "fd00::1");
+    fake_kernel_fail(1, FAKE_REFUSES);
+    fake_kernel_refuse_reads(1, 1, true); /* so it cannot go through in the same turn */
+    turn(1);
+    expect_flows("10.96.0.53:53/UDP 10.0.0.2:5353\n");
+    turn(0.01);
+    expect_flows("");
+    turn(1);
+    expect_flows("run IPv4\n");
+}
+END_TEST
+
+/* A table of an earlier run may have frontends that went while nobody looked. */
+START_TEST(flows_to_frontends_of_an_earlier_run_are_stale)
+{
+    complete_all();
+    put_service(0);
+    put_slices("10.0.0.1", "fd00::1");
+    put_dns("10.0.0.1", "fd00::1");
+    turn(0);
+    restart();
+    complete_all();
+    put_service(0);
+    put_slices("10.0.0.1", "fd00::1");
+    turn(1);
+    expect_flows("10.96.0.53:53/UDP gone\nrun IPv4\n[fd00:96::53]:53/UDP gone\nrun IPv6\n");
+
+    put_dns("10.0.0.1", "fd00::1");
+    turn(1);
+    restart();
+    complete_all();
+    put_dns("10.0.0.2", "fd00::1");
+    turn(1);
+    expect_flows("10.96.0.53:53/UDP 10.0.0.2:5353\n[fd00:96::53]:53/UDP fd00::1:5353\n"
+                 "run IPv4\nrun IPv6\n");
+}
+END_TEST
+
+/* ---- the proxy as a whole ---- */
+
+static void expect_elements_as_counted(void)
+{
+    const struct fake_counts *counts = fake_kernel_counts();
+    struct proxy_figures known = figures();
+    ck_assert_uint_eq(known.family[FAMILY_IPV4].added + known.family[FAMILY_IPV6].added,
+                      counts->added + counts->verdicts);
+    ck_assert_uint_eq(known.family[FAMILY_IPV4].deleted + known.family[FAMILY_IPV6].deleted,
+                      counts->deleted);
+}
+
+START_TEST(figures_count)
+{
+    complete_all();
+    put_service(0);
+    put_slices("10.0.0.1 10.0.0.2", "fd00::1");
+    ck_assert_uint_eq(figures().family[FAMILY_IPV4].transactions, 0);
+    turn(0);
+    put_slices("10.0.0.1@n2 10.0.0.2@n2", "fd00::1@n2"); /* that makes no difference */
+    turn(1);
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        ck_assert(figures().family[i].in_use);
+        ck_assert_uint_eq(figures().family[i].frontends, 1);
+        ck_assert_uint_eq(figures().family[i].transactions, 1);
+        ck_assert_uint_eq(figures().family[i].failures, 0);
+    }
+    ck_assert_uint_gt(figures().family[FAMILY_IPV4].added, figures().family[FAMILY_IPV6].added);
+    ck_assert_uint_eq(figures().conflicts, 0);
+    expect_elements_as_counted();
+
+    put_made(make_service("shop/web2", VIP4, "/TCP:80 /TCP:81"));
+    turn(1);
+    ck_assert_uint_eq(figures().conflicts, 1);
+    ck_assert_uint_eq(figures().family[FAMILY_IPV4].frontends, 2);
+    ck_assert_uint_eq(figures().family[FAMILY_IPV4].transactions, 2);
+    ck_assert_uint_eq(figures().family[FAMILY_IPV6].transactions, 1);
+    remove_object(KIND_SERVICE, "shop/web2");
+    turn(1);
+    ck_assert_uint_eq(figures().conflicts, 0);
+    ck_assert_uint_eq(figures().family[FAMILY_IPV4].frontends, 1);
+    ck_assert_uint_gt(figures().family[FAMILY_IPV4].deleted, 0);
+    ck_assert_uint_eq(figures().family[FAMILY_IPV6].deleted, 0);
+    expect_elements_as_counted();
+}
+END_TEST
+
+/* Every try counts: one that is made up for at once, too. */
+START_TEST(figures_count_failures)
+{
+    complete_all();
+    put_service(0);
+    fake_kernel_fail(1, FAKE_REFUSES);
+    turn(0);
+    ck_assert_uint_eq(figures().family[FAMILY_IPV4].failures, 1);
+    ck_assert_uint_eq(figures().family[FAMILY_IPV4].transactions, 0);
+    ck_assert_uint_eq(figures().family[FAMILY_IPV6].failures, 0);
+    ck_assert_uint_eq(figures().family[FAMILY_IPV6].transactions, 1);
+    turn(1);
+    ck_assert_uint_eq(figures().family[FAMILY_IPV4].failures, 1);
+    ck_assert_uint_eq(figures().family[FAMILY_IPV4].transactions, 1);
+    put_slices("10.0.0.1", "");
+    fake_kernel_fail(1, FAKE_REFUSES);
+    turn(1);
+    ck_assert_uint_eq(backends(FAMILY_IPV4), 1);
+    ck_assert_uint_eq(figures().family[FAMILY_IPV4].failures, 2);
+    ck_assert_uint_eq(figures().family[FAMILY_IPV4].transactions, 2);
+}
+END_TEST
+
+/* And nobody to be told of health checks and flows of the other. */
+START_TEST(a_family_may_be_left_out)
+{
+    config.families[FAMILY_IPV6] = false;
+    restart();
+    complete_all();
+    hold(FAMILY_IPV4, "192.0.2.7");
+    hold(FAMILY_IPV6, "fd00::7");
+    put_node("n1", "192.0.2.7 fd00::7 pods=fd00:1::/64");
+    put_cidrs("kubernetes", "10.96.0.0/16 fd00:96::/112");
+    put_service(30000);
+    put_slices("10.0.0.1@n1", "fd00::1@n1");
+    put_dns("10.0.0.1", "fd00::1");
+    turn(0);
+    ck_assert_uint_eq(backends(FAMILY_IPV4), 1);
+    ck_assert_ptr_null(fake_kernel_comment(FAMILY_IPV6));
+    expect_checks("IPv4 on\nIPv4 on 192.0.2.7\nshop/web IPv4 30000 1\n");
+    expect_flows("10.96.0.53:53/UDP 10.0.0.1:5353\nrun IPv4\n");
+    ck_assert(status().family[FAMILY_IPV4].reported && !status().family[FAMILY_IPV6].reported);
+    ck_assert(figures().family[FAMILY_IPV4].in_use && !figures().family[FAMILY_IPV6].in_use);
+    ck_assert_uint_eq(figures().family[FAMILY_IPV6].frontends, 0);
+    char *text = dump();
+    ck_assert_ptr_null(strstr(text, "table ip6"));
+    free(text);
+}
+END_TEST
+
+START_TEST(nobody_need_be_told)
+{
+    config.health = NULL;
+    config.flows = NULL;
+    restart();
+    complete_all();
+    hold(FAMILY_IPV4, "192.0.2.7");
+    put_node("n1", "192.0.2.7");
+    put_service(30000);
+    put_slices("10.0.0.1@n1", "fd00::1@n1");
+    put_dns("10.0.0.1", "fd00::1");
+    turn(0);
+    ck_assert_uint_eq(backends(FAMILY_IPV4), 1);
+    expect_node_ports("192.0.2.7");
 }
 END_TEST
 
@@ -349,11 +1016,7 @@ START_TEST(a_dump_has_both_families)
     complete_all();
     put_service(0);
     put_slices("10.0.0.1", "fd00::1");
-    char *text;
-    size_t length;
-    FILE *out = open_memstream(&text, &length);
-    proxy_dump(proxy, out);
-    fclose(out);
+    char *text = dump();
     ck_assert_ptr_nonnull(strstr(text, "table ip kube-nftd {"));
     ck_assert_ptr_nonnull(strstr(text, "table ip6 kube-nftd {"));
     ck_assert_ptr_nonnull(strstr(text, VIP4 " . tcp . 80 . 0 : 10.0.0.1 . 8080"));
@@ -362,14 +1025,32 @@ START_TEST(a_dump_has_both_families)
 }
 END_TEST
 
+START_TEST(a_dump_may_be_that_of_another_host)
+{
+    config.node.assume_held = true;
+    restart();
+    hold(FAMILY_IPV4, "10.0.0.1");
+    complete_all();
+    put_node("n1", "192.0.2.7");
+    put_cidrs("kubernetes", "10.96.0.0/16");
+    put_service(0);
+    put_slices("10.0.0.1", "fd00::1");
+    char *text = dump();
+    ck_assert_ptr_nonnull(strstr(text, "192.0.2.7 . tcp . 30080 . 0 : 10.0.0.1 . 8080"));
+    ck_assert_ptr_null(strstr(text, "10.0.0.1 . tcp . 30080"));
+    ck_assert_ptr_nonnull(strstr(text, "10.96.0.0/16"));
+    free(text);
+}
+END_TEST
+
 static void add_tests(TCase *tcase)
 {
     tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_test(tcase, nothing_before_both_are_complete);
+    tcase_add_loop_test(tcase, nothing_before_both_are_complete, 0, 2);
     tcase_add_test(tcase, replace_removes_what_it_does_not_name);
     tcase_add_test(tcase, an_unreadable_object_keeps_what_was_known);
     tcase_add_test(tcase, a_lone_change_waits_for_nothing_and_trims_later);
-    tcase_add_test(tcase, one_family_that_fails_does_not_hold_up_the_other);
+    tcase_add_loop_test(tcase, one_family_that_fails_does_not_hold_up_the_other, 0, FAMILY_COUNT);
     tcase_add_test(tcase, health_checks_follow_what_is_in_force);
     tcase_add_test(tcase, a_commit_that_fails_once_goes_through_in_the_same_turn);
     tcase_add_test(tcase, failures_are_said_once_and_tried_again_later_and_later);
@@ -377,7 +1058,26 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, a_change_that_waits_for_a_minute_makes_it_unhealthy);
     tcase_add_test(tcase, the_node_decides_eligibility);
     tcase_add_test(tcase, manifests_need_no_node_but_heed_it);
+    tcase_add_test(tcase, node_ports_are_where_the_nodes_address_is);
+    tcase_add_test(tcase, node_ports_are_on_all_addresses_in_the_cidrs);
+    tcase_add_loop_test(tcase, warned_when_there_is_no_node, 0, 3);
+    tcase_add_test(tcase, health_checks_are_where_node_ports_are);
+    tcase_add_test(tcase, the_zone_chooses_endpoints);
+    tcase_add_test(tcase, pods_are_told_by_the_nodes_cidrs);
+    tcase_add_test(tcase, pods_are_told_by_given_cidrs);
+    tcase_add_test(tcase, source_ranges_with_the_node_in_them_let_its_addresses_in);
+    tcase_add_loop_test(tcase, warned_when_no_endpoint_is_on_this_node, 0, 6);
+    tcase_add_test(tcase, service_cidrs_are_followed);
+    tcase_add_test(tcase, cluster_ips_and_hairpins_are_followed);
+    tcase_add_test(tcase, flows_are_noted_and_looked_for_when_in_force);
+    tcase_add_test(tcase, flows_wait_until_their_family_is_in_force);
+    tcase_add_test(tcase, flows_to_frontends_of_an_earlier_run_are_stale);
+    tcase_add_test(tcase, figures_count);
+    tcase_add_test(tcase, figures_count_failures);
+    tcase_add_test(tcase, a_family_may_be_left_out);
+    tcase_add_test(tcase, nobody_need_be_told);
     tcase_add_test(tcase, a_dump_has_both_families);
+    tcase_add_test(tcase, a_dump_may_be_that_of_another_host);
 }
 
 UNIT_MAIN("proxy", add_tests)
