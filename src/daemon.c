@@ -32,6 +32,10 @@
 #define DEFAULT_HEALTHZ_BIND_ADDRESS "0.0.0.0:10256"
 #define DEFAULT_METRICS_BIND_ADDRESS "127.0.0.1:10249"
 
+/* How long the first programming waits for what it can do without: a Node object that is only late
+ * would otherwise take the node ports out of the table of an earlier run. */
+#define GRACE_SECONDS 30.0
+
 /* Where objects come from: one of the two. */
 struct source {
     struct manifests *manifests;
@@ -50,6 +54,9 @@ struct daemon {
     struct nft_socket *socket;  /* NULL for --dump-rules */
     struct source source;
     char *node_name;
+    double
+        synced_at; /* when Services and EndpointSlices were complete; clock_monotonic; 0: not yet */
+    bool begun;    /* the first programming was tried */
     ev_prepare commit;
     ev_timer wake;
     ev_signal terminate, interrupt;
@@ -92,6 +99,30 @@ static int source_open(struct daemon *d, const struct options *options, bool str
 
 /* ---- the loop ---- */
 
+/* Whether the source has said all that it has for now. */
+static bool source_is_exhausted(const struct daemon *d)
+{
+    if (!proxy_is_synced(d->proxy))
+        return false;
+    for (int kind = 0; d->source.apiserver && kind < KIND_COUNT; kind++)
+        if (!reflector_has_answer(d->source.reflectors[kind]))
+            return false;
+    return true;
+}
+
+/* 0 if the first programming may begin, else when it may at the latest (spec 9.1). */
+static double time_to_begin(struct daemon *d, double now)
+{
+    if (d->begun || !proxy_is_synced(d->proxy))
+        return 0;
+    if (d->synced_at == 0)
+        d->synced_at = now;
+    if (!source_is_exhausted(d) && now < d->synced_at + GRACE_SECONDS)
+        return d->synced_at + GRACE_SECONDS;
+    d->begun = true;
+    return 0;
+}
+
 static void on_wake(struct ev_loop *loop, ev_timer *timer, int events)
 {
     (void)loop;
@@ -103,7 +134,9 @@ static void on_commit(struct ev_loop *loop, ev_prepare *watcher, int events)
 {
     struct daemon *d = watcher->data;
     (void)events;
-    double now = clock_monotonic(), next = proxy_turn(d->proxy, d->socket, now);
+    double now = clock_monotonic(), next = time_to_begin(d, now);
+    if (next == 0)
+        next = proxy_turn(d->proxy, d->socket, now);
     ev_timer_stop(loop, &d->wake);
     if (next > 0) {
         ev_now_update(loop);
@@ -117,18 +150,6 @@ static void on_signal(struct ev_loop *loop, ev_signal *watcher, int events)
     (void)events;
     log_info("daemon", "signal=%s: ending, the tables stay in force", strsignal(watcher->signum));
     ev_break(loop, EVBREAK_ALL);
-}
-
-/* Whether the source has said all that it has for now. ServiceCIDRs and the Node are not waited for
- * by the proxy itself, but a dump without them would be another one. */
-static bool source_is_exhausted(const struct daemon *d)
-{
-    if (!proxy_is_synced(d->proxy))
-        return false;
-    for (int kind = 0; d->source.apiserver && kind < KIND_COUNT; kind++)
-        if (!reflector_has_answer(d->source.reflectors[kind]))
-            return false;
-    return true;
 }
 
 /* With --dump-rules: the objects are complete. */
@@ -303,11 +324,10 @@ int daemon_dump_rules(const struct options *options, struct error *err)
     return result;
 }
 
-int daemon_preflight(const struct options *options, struct error *err)
+int daemon_preflight(struct error *err)
 {
     bool any = false;
     struct nft_socket *socket = nft_socket_open(err);
-    (void)options;
     if (!socket)
         return -1;
     for (int i = 0; i < FAMILY_COUNT; i++) {

@@ -39,7 +39,7 @@ static int run(const struct options *options, struct error *err)
     if (options->cleanup)
         return cleanup(err);
     if (options->preflight)
-        return daemon_preflight(options, err);
+        return daemon_preflight(err);
     return options->dump_rules ? daemon_dump_rules(options, err) : daemon_run(options, err);
 }
 

@@ -25,7 +25,7 @@ struct own_node {
     char *name;
     char *zone;
     bool seen, leaving;
-    bool missing_said; /* that there is no Node object */
+    bool complete; /* all Node objects were told once */
     struct facts facts[FAMILY_COUNT];
 };
 
@@ -103,7 +103,9 @@ static void say_nowhere(struct own_node *node, enum family family)
 {
     struct facts *facts = &node->facts[family];
     char text[ADDRESS_TEXT_SIZE];
-    if (facts->nowhere_said || facts->ports.all)
+    bool may_come = !facts->has_address && !node->seen && !node->complete;
+    if (facts->nowhere_said || facts->ports.all ||
+        (may_come && node->config.node_port_addresses.primary))
         return;
     facts->nowhere_said = true;
     if (!node->config.node_port_addresses.primary)
@@ -232,9 +234,9 @@ void own_node_remove(struct own_node *node, const char *id)
 
 void own_node_complete(struct own_node *node)
 {
-    if (node->seen || node->missing_said)
+    if (node->seen || node->complete)
         return;
-    node->missing_said = true;
+    node->complete = true;
     if (node->config.required)
         log_warn("node",
                  "node=%s: there is no Node object of this name (yet), so no zone and no address "
@@ -243,6 +245,8 @@ void own_node_complete(struct own_node *node)
     else
         log_info("node", "node=%s: no Node object, so no zone and no address is known of it",
                  node->name);
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        decide_node_ports(node, (enum family)i);
 }
 
 bool own_node_is_seen(const struct own_node *node)

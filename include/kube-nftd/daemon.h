@@ -13,6 +13,6 @@ int daemon_run(const struct options *options, struct error *err);
 int daemon_dump_rules(const struct options *options, struct error *err);
 
 /** Prints what this kernel can do on stdout. -1 if no family can be proxied. */
-int daemon_preflight(const struct options *options, struct error *err);
+int daemon_preflight(struct error *err);
 
 #endif

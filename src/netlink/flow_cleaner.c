@@ -10,6 +10,7 @@
 
 #include <ev.h>
 #include <linux/in.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,9 @@
 /* After a scan the next one waits as long again, but no longer than this, so that endless changes
  * do not take a whole CPU. */
 #define PAUSE_LIMIT 1.0
+/* How long it waits after a scan that failed: doubled for each more in a row, up to a limit. */
+#define WAIT_FIRST 1.0
+#define WAIT_MOST 30.0
 /* A scan that was interrupted is begun again so many times. */
 #define RETRIES 5
 /* The kernel leaves out what we do not want if that is so few, or no more than so many for each
@@ -44,6 +48,7 @@ struct flow_cleaner {
     bool filter_unknown;          /* to the kernel */
     struct flow_cleaner_stats stats[FAMILY_COUNT];
     struct pass pass;
+    double wait;    /* after scans that failed in a row; 0: the last one did not */
     ev_timer timer; /* begins the next scan */
     ev_io io;
 };
@@ -56,7 +61,7 @@ static void schedule(struct flow_cleaner *c, double seconds)
     if (c->pass.scan || ev_is_active(&c->timer) || !wanted)
         return;
     ev_now_update(c->loop);
-    ev_timer_set(&c->timer, seconds, 0);
+    ev_timer_set(&c->timer, seconds + c->wait, 0);
     ev_timer_start(c->loop, &c->timer);
 }
 
@@ -114,8 +119,8 @@ static void say_failures(const struct pass *pass, const struct error *err)
 {
     const char *family = family_name(pass->family);
     if (err->text)
-        log_warn("conntrack", "family=%s stale UDP flows were not looked for: %s", family,
-                 err->text);
+        log_warn("conntrack", "family=%s stale UDP flows were not looked for: %s; trying again",
+                 family, err->text);
     else if (pass->retries > RETRIES)
         log_warn("conntrack",
                  "family=%s the table could not be read to its end without interruption in %d "
@@ -133,12 +138,13 @@ static void end_scan(struct flow_cleaner *c, struct error *err)
     double seconds = clock_monotonic() - pass->begin;
     stop_reading(c);
     flow_notes_end_scan(&c->notes[pass->family], !err->text);
-    say_failures(pass, err);
+    if (!err->text || c->wait == 0)
+        say_failures(pass, err);
+    c->wait = err->text ? fmin(fmax(2 * c->wait, WAIT_FIRST), WAIT_MOST) : 0;
     if (err->text || pass->retries > RETRIES) {
         stats->failed_scans++;
     } else {
         stats->scans++;
-        stats->last_scan_seconds = seconds;
         stats->total_scan_seconds += seconds;
         c->flows[pass->family] = pass->flows;
         log_debug(2, "conntrack", "family=%s scanned flows=%llu deleted=%llu seconds=%.3f",

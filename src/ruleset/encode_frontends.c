@@ -289,11 +289,25 @@ static void (*const passes[])(struct ruleset *rs, struct record *record) = {
     encode_new_service, encode_new_reject,  encode_new_restriction, encode_new_drop,
 };
 
+/* Where the group of records ends that begins with @from: a record may have many sources. */
+static size_t end_of_group(const struct ruleset *rs, size_t from)
+{
+    size_t end = from, sources = 0;
+    for (; end < rs->pending.n && end < from + GROUP; end++) {
+        const struct extras *extras = rs->pending.v[end]->extras;
+        sources += extras ? extras->sources.n + extras->wanted_sources.n : 0;
+        if (sources > GROUP && end > from)
+            break;
+    }
+    return end;
+}
+
 void encode_frontends(struct ruleset *rs)
 {
-    for (size_t from = 0; from < rs->pending.n; from += GROUP) {
+    for (size_t from = 0, end; from < rs->pending.n; from = end) {
+        end = end_of_group(rs, from);
         for (size_t pass = 0; pass < sizeof(passes) / sizeof(passes[0]); pass++)
-            for (size_t i = from; i < from + GROUP && i < rs->pending.n; i++)
+            for (size_t i = from; i < end; i++)
                 passes[pass](rs, rs->pending.v[i]);
         nft_batch_may_cut(&rs->batch);
     }

@@ -189,6 +189,14 @@ static int probe(struct nft_socket *socket, enum family family, const struct fea
 
 /* The kernel forgets a batch in some 10 ms, since it waits for packets. So all features are
  * tried together, and only if that is refused one by one. */
+/* Whether a refusal says something about the kernel and us. What passes, like a lack of memory,
+ * does not: then the commits, which are tried again, will tell. */
+static bool speaks_against(int why)
+{
+    return why != 0 && why != ENOMEM && why != ENOBUFS && why != EINTR && why != EAGAIN &&
+           why != EBUSY;
+}
+
 void preflight_run(struct nft_socket *socket, enum family family, struct preflight *out)
 {
     struct error err = {0};
@@ -206,7 +214,7 @@ void preflight_run(struct nft_socket *socket, enum family family, struct preflig
         result->need = feature->need;
         if (!all && (i == 0 || out->results[0].works))
             result->why = probe(socket, family, feature, 1, &err);
-        result->works = all || (out->results[0].why == 0 && result->why == 0);
+        result->works = all || ((i == 0 || out->results[0].works) && !speaks_against(result->why));
         result->error = err.text;
         err.text = NULL;
     }
@@ -245,7 +253,7 @@ static bool means_missing(int why)
 
 static bool was_refused(const struct preflight_result *result)
 {
-    return result->why != 0;
+    return !result->works && result->why != 0;
 }
 
 static const char *remedy(const struct preflight_result *result)
@@ -298,7 +306,9 @@ static void print_row(const size_t widths[COLUMNS], const struct row *row, FILE 
 
 static void print_verdict(const struct preflight_result *result, FILE *out)
 {
-    if (result->works)
+    if (result->works && result->why)
+        fprintf(out, "unknown (%s)\n", strerror(result->why));
+    else if (result->works)
         fputs("ok\n", out);
     else if (!was_refused(result))
         fputs("not tried\n", out);

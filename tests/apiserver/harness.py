@@ -18,6 +18,7 @@ CLONE_NEWNET = 0x40000000
 BINARY = pathlib.Path(os.environ.get("KUBE_NFTD")
                       or pathlib.Path(__file__).parents[2] / "build" / "kube-nftd")
 HEALTHZ = "127.0.0.1:10256"
+NODE_ADDRESS = "192.0.2.1"
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -46,6 +47,7 @@ def own_network():
     try:
         _unshare()
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+        subprocess.run(["ip", "addr", "add", f"{NODE_ADDRESS}/32", "dev", "lo"], check=True)
         yield
     finally:
         libc.setns(before, CLONE_NEWNET)  # not allowed after a user namespace was made; no harm
@@ -164,4 +166,4 @@ def service_cidr(name, *cidrs):
 
 def node(name="node-a"):
     return {"kind": "Node", "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
-            "status": {"addresses": [{"type": "InternalIP", "address": "127.0.0.1"}]}}
+            "status": {"addresses": [{"type": "InternalIP", "address": NODE_ADDRESS}]}}

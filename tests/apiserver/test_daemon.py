@@ -9,7 +9,7 @@ import pytest
 
 import apiserver
 import pki
-from harness import (Daemon, dump_rules, endpoint_slice, node, own_network, rejected, service,
+from harness import (NODE_ADDRESS, Daemon, dump_rules, endpoint_slice, node, own_network, rejected, service,
                      service_cidr, service_cidrs, table)
 
 WEB = ("10.96.0.10", "tcp", 80)
@@ -273,7 +273,7 @@ def test_bad_object_keeps_the_last_good_version(server, start):
         server.put(service("db", "10.96.0.20", 5432), endpoint_slice("10.1.0.9", name="db"))
         server.wait(lambda: DB in table(), 1)  # the others go on
         assert table()[WEB] == TWO
-        [line] = daemon.lines("99999|out of range|port")
+        [line] = daemon.lines("99999|out of range")
         for part in ("Service", "shop/web", "spec.ports[0].port"):
             assert part in line
         server.put(service(port=81))
@@ -393,6 +393,22 @@ def test_bad_service_cidr_keeps_the_last_good_version(server, start):
         server.put(service_cidr("kubernetes", "10.96.0.0/99"))
         server.wait(lambda: daemon.lines("ServiceCIDR kubernetes: spec.cidrs.0.: "))
         assert service_cidrs() == {"10.96.0.0/12"}
+
+
+def test_a_late_node_object_takes_nothing_away(server, start):
+    """A restart finds the node ports of the run before, and keeps them until the Node was asked for."""
+    port = {"name": "http", "port": 80, "protocol": "TCP", "nodePort": 30080}
+    exposed = service()
+    exposed["spec"] |= {"type": "NodePort", "ports": [port]}
+    server.put(exposed)
+    with_node_port = {WEB: TWO, (NODE_ADDRESS, "tcp", 30080): TWO}
+    with start(expected=with_node_port):
+        settled(server)
+    server.answer_next(1, 429, retry_after=2, when=lambda r: r.path.endswith("/nodes"))
+    with start(expected=with_node_port) as daemon:
+        server.wait(lambda: daemon.lines("family=IPv4 in force"), 10)
+        [line] = daemon.lines("family=IPv4 in force")
+        assert "added=0 deleted=0" in line
 
 
 def test_retry_after_is_kept(server, start):

@@ -199,9 +199,9 @@ static void scan(struct ev_loop *loop, struct flow_cleaner *cleaner, const char 
     cpu = cpu_seconds() - cpu;
     if (stats->scans != before.scans + 1)
         die("the scan failed");
-    printf("%s: %.3f s (CPU %.3f s), %.0f entries/s, %llu deleted\n", what,
-           stats->last_scan_seconds, cpu, entries / stats->last_scan_seconds,
-           (unsigned long long)(stats->deleted - before.deleted));
+    double seconds = stats->total_scan_seconds - before.total_scan_seconds;
+    printf("%s: %.3f s (CPU %.3f s), %.0f entries/s, %llu deleted\n", what, seconds, cpu,
+           entries / seconds, (unsigned long long)(stats->deleted - before.deleted));
     printf("    %u turns of the loop, longest %.3f ms (CPU %.3f ms); memory %ld KiB before, %ld "
            "after, peak %ld\n",
            turns.n, turns.longest * 1e3, turns.cpu_longest * 1e3, resident, memory("VmRSS"),

@@ -79,13 +79,11 @@ START_TEST(all_of_it)
                                                      .deleted = 32,
                                                      .failed_deletions = 33,
                                                      .failed_scans = 34,
-                                                     .last_scan_seconds = 35,
                                                      .total_scan_seconds = 36.25};
     stats[FAMILY_IPV6] = (struct flow_cleaner_stats){.scans = 41,
                                                      .deleted = 42,
                                                      .failed_deletions = 43,
                                                      .failed_scans = 44,
-                                                     .last_scan_seconds = 45,
                                                      .total_scan_seconds = 0.000001};
     expect_page(
         the_flows,
@@ -115,6 +113,11 @@ START_TEST(all_of_it)
         "# TYPE kubeproxy_conntrack_reconciler_deleted_entries_total counter\n"
         "kubeproxy_conntrack_reconciler_deleted_entries_total{ip_family=\"IPv4\"} 32\n"
         "kubeproxy_conntrack_reconciler_deleted_entries_total{ip_family=\"IPv6\"} 42\n"
+        "# HELP kube_nftd_conntrack_deletion_failures_total Conntrack entries of stale UDP flows "
+        "that could not be deleted.\n"
+        "# TYPE kube_nftd_conntrack_deletion_failures_total counter\n"
+        "kube_nftd_conntrack_deletion_failures_total{ip_family=\"IPv4\"} 33\n"
+        "kube_nftd_conntrack_deletion_failures_total{ip_family=\"IPv6\"} 43\n"
         "# HELP kube_nftd_conntrack_scans_total Passes over the conntrack table.\n"
         "# TYPE kube_nftd_conntrack_scans_total counter\n"
         "kube_nftd_conntrack_scans_total{ip_family=\"IPv4\"} 31\n"

@@ -702,6 +702,23 @@ START_TEST(a_failed_scan_is_made_up_for)
 }
 END_TEST
 
+/* Whoever runs it each turn of the loop, as the daemon does, does not keep it busy. */
+START_TEST(after_a_failed_scan_it_waits)
+{
+    note_and_add_stale();
+    conntrack_is_missing = true;
+    run(FAMILY_IPV4);
+    for (int turn = 0; turn < 100; turn++) {
+        flow_cleaner_run(cleaner, FAMILY_IPV4);
+        ev_run(loop, EVRUN_NOWAIT);
+    }
+    usleep(50000);
+    ev_run(loop, EVRUN_NOWAIT);
+    ck_assert_uint_eq(flow_cleaner_stats(cleaner, FAMILY_IPV4)->failed_scans, 1);
+    ck_assert_int_eq(warnings, 1);
+}
+END_TEST
+
 START_TEST(failed_deletions_are_counted_and_said_once)
 {
     note_and_add_stale();
@@ -841,6 +858,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, a_scan_that_is_always_interrupted_counts_as_far_as_it_came);
     tcase_add_test(tcase, a_kernel_that_does_not_know_the_filter);
     tcase_add_test(tcase, a_failed_scan_is_made_up_for);
+    tcase_add_test(tcase, after_a_failed_scan_it_waits);
     tcase_add_test(tcase, failed_deletions_are_counted_and_said_once);
     tcase_add_test(tcase, without_conntrack_there_is_no_cleaner);
     tcase_add_test(tcase, an_entry_that_took_the_place_of_a_stale_one_stays);

@@ -12,7 +12,7 @@
 #define HOST4 "10.0.0.5 10.0.1.1 127.0.0.1 172.17.0.1 192.0.2.7"
 #define HOST6 "::1 2001:db8::7 fd00::1 fe80::1"
 #define ALL4 "all 10.0.0.5 10.0.1.1 172.17.0.1 192.0.2.7"
-#define ALL6 "all 2001:db8::7 fd00::1 fe80::1"
+#define ALL6 "all 2001:db8::7 fd00::1"
 
 static const struct {
     const char *wanted; /* "primary" or CIDRs */

@@ -224,8 +224,9 @@ static const struct {
       {"host4 192.0.2.7", "IPv4 ports 192.0.2.7"},
       {"node 192.0.2.8", "IPv4 address 192.0.2.8"},
       {"host6", "IPv6 ports all"},
-      {"host6 fd00::1 fe80::1", "IPv6 ports all fd00::1 fe80::1"},
-      {"host6 fe80::1", "IPv6 ports all fe80::1"}}},
+      {"host6 fd00::1 fe80::1", "IPv6 ports all fd00::1"},
+      {"host6 fd00::1", ""},
+      {"host6 fe80::1", "IPv6 ports all"}}},
     {"ports=0.0.0.0/0",
      "",
      {{"host4 10.0.0.1 127.0.0.1", "IPv4 ports all 10.0.0.1"}, {"host4 10.0.0.1", ""}}},
@@ -334,10 +335,11 @@ static const struct {
     const char *config;
     struct line lines[MOST_STEPS];
 } logs[] = {
-    {"optional", {{"complete", 0, "no Node object"}}},
+    {"optional", {{"complete", 0, "node=n1: no Node object"}}},
+    {"", {{"complete", 1, "node=n1: there is no Node object of this name"}}},
     /* node ports on an address that is not here, in the order of a start and the other way */
     {"",
-     {{"host4 10.0.0.1", 0, "family=IPv4 node ports answer nowhere: node=n1 has no address"},
+     {{"host4 10.0.0.1", 0, ""},
       {"node 192.0.2.7", 1,
        "family=IPv4 node ports answer nowhere: no interface of this host "
        "holds address=192.0.2.7 of node=n1"},
@@ -365,7 +367,8 @@ static const struct {
     /* a Node object that is not there, or gone */
     {"",
      {{"other", 0, NULL},
-      {"complete", 1, "node=n1: there is no Node object of this name"},
+      {"host4 10.0.0.1", 0, ""},
+      {"complete", 1, "family=IPv4 node ports answer nowhere: node=n1 has no address"},
       {"complete", 1, NULL},
       {"node", 1, NULL},
       {"gone n1", 2, NULL},

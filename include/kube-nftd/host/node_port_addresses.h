@@ -6,6 +6,9 @@
  * With "primary", a family of which the node's own address is not known has no node-port addresses.
  * That differs on purpose from kube-proxy, which then opens node ports on all addresses of the
  * family (spec 11, 12): what nobody asked for stays closed until the address is known.
+ *
+ * Where all addresses of IPv6 are meant, link-local ones (fe80::/10) are not: each pod brings one
+ * to its interface here, and no client has a service's node port there.
  */
 #ifndef KUBE_NFTD_HOST_NODE_PORT_ADDRESSES_H
 #define KUBE_NFTD_HOST_NODE_PORT_ADDRESSES_H

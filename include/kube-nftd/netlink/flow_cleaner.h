@@ -37,7 +37,7 @@ struct flow_cleaner;
 struct flow_cleaner_stats {
     uint64_t scans; /* that saw the whole table; the seconds are theirs */
     uint64_t deleted, failed_deletions, failed_scans;
-    double last_scan_seconds, total_scan_seconds;
+    double total_scan_seconds;
 };
 
 /** NULL if the kernel has no conntrack over netlink (CONFIG_NF_CT_NETLINK); the error says so. */

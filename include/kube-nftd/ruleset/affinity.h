@@ -17,7 +17,7 @@ struct affinity_number;
 /* Starts zeroed. */
 struct affinity {
     enum family family;
-    struct affinity_group *groups; /* by the group of a route */
+    struct affinity_group *groups;            /* by the group of a route */
     uint8_t given_ids[(UINT16_MAX + 1) / 8];  /* P that groups have; a bit each */
     uint8_t kernel_ids[(UINT16_MAX + 1) / 8]; /* P that were found in the kernel */
     uint16_t last_id;

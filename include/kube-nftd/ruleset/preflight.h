@@ -26,8 +26,8 @@ struct preflight_result {
     const char *config;  /* the kernel's options: "CONFIG_NFT_NUMGEN" */
     const char *purpose; /* what it is needed for: "picking an endpoint" */
     enum preflight_need need;
-    bool works;
-    int why; /* errno; 0 if it works, and for what was not tried, since nf_tables is not there */
+    bool works; /* or cannot be told now, since memory is short or the kernel busy */
+    int why;    /* errno; 0 if it works, and for what was not tried, since nf_tables is not there */
     char *error; /* the kernel's words; NULL if why is 0 */
 };
 
