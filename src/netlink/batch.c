@@ -190,7 +190,8 @@ static struct nlmsghdr *message_for_element(struct nft_batch *batch, enum nft_el
             batch->used = used;
             return current_message(batch);
         }
-        nft_batch_may_cut(batch);
+        if (!batch->together)
+            nft_batch_may_cut(batch);
     }
     open_elements(batch, op, set, 0);
     return current_message(batch);
@@ -280,6 +281,11 @@ void nft_batch_anonymous_elements(struct nft_batch *batch, uint32_t set_id, cons
         mnl_attr_nest_end(message, element);
     }
     nft_batch_finish(batch);
+}
+
+void nft_batch_together(struct nft_batch *batch, bool on)
+{
+    batch->together = on;
 }
 
 void nft_batch_may_cut(struct nft_batch *batch)

@@ -65,12 +65,14 @@ static void encode_content(struct ruleset *rs, struct content *content, enum nft
 static void encode_ranges(struct ruleset *rs)
 {
     struct contents *contents = &rs->contents;
+    nft_batch_together(&rs->batch, true);
     vec_each (&contents->pending, content)
         if (content_set_is_ranged(content_set_of(*content)) && content_goes(*content))
             encode_content(rs, *content, ELEMENT_DELETE);
     vec_each (&contents->pending, content)
         if (content_set_is_ranged(content_set_of(*content)) && content_comes(*content))
             encode_content(rs, *content, ELEMENT_ADD);
+    nft_batch_together(&rs->batch, false);
     nft_batch_may_cut(&rs->batch);
 }
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 /* What replaces something (delete the old, add the new) is not cut in between: it goes in groups of
- * at most so many, each of which fits one message. */
+ * about so many. */
 #define GROUP 500
 
 /* ---- one element ---- */
@@ -98,8 +98,10 @@ static void encode_replaced_slots(struct ruleset *rs, int which)
 {
     for (struct place at = {0}; at.record < rs->pending.n;) {
         struct place again = at;
+        nft_batch_together(&rs->batch, true);
         encode_slot_group(rs, which, ELEMENT_DELETE, &at);
         encode_slot_group(rs, which, ELEMENT_ADD, &again);
+        nft_batch_together(&rs->batch, false);
         nft_batch_may_cut(&rs->batch);
     }
 }
@@ -306,9 +308,11 @@ void encode_frontends(struct ruleset *rs)
 {
     for (size_t from = 0, end; from < rs->pending.n; from = end) {
         end = end_of_group(rs, from);
+        nft_batch_together(&rs->batch, true);
         for (size_t pass = 0; pass < sizeof(passes) / sizeof(passes[0]); pass++)
             for (size_t i = from; i < end; i++)
                 passes[pass](rs, rs->pending.v[i]);
+        nft_batch_together(&rs->batch, false);
         nft_batch_may_cut(&rs->batch);
     }
 }

@@ -45,8 +45,7 @@ static unsigned plan_affinity(struct ruleset *rs, struct record *record)
     extras->wants_id = affinity_hold(&rs->affinity, &rs->contents, &extras->hold, extras->group,
                                      extras->affinity_id, record->all.wanted, record->all.n_wanted,
                                      local ? local->wanted : NULL, local ? local->n_wanted : 0);
-    if (extras->wants_id == 0)
-        extras->wants_timeout = 0;
+    extras->wants_timeout = extras->wants_id ? extras->timeout : 0;
     return extras->wants_id ? CLASS_AFFINE : 0;
 }
 

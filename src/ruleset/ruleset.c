@@ -154,8 +154,9 @@ static void want_backends(const struct record *record, struct part *part,
 {
     if (n > MAX_BACKENDS) {
         char text[FRONTEND_TEXT_SIZE];
-        log_error("ruleset", "frontend=%s uses %u of its %zu endpoints: more do not fit",
-                  frontend_format(&record->frontend, text), MAX_BACKENDS, n);
+        if (part->n_wanted < MAX_BACKENDS) /* or it was said before */
+            log_error("ruleset", "frontend=%s uses %u of its %zu endpoints: more do not fit",
+                      frontend_format(&record->frontend, text), MAX_BACKENDS, n);
         n = MAX_BACKENDS;
     }
     free(part->wanted);
@@ -174,7 +175,7 @@ static void want_extras(struct record *record, const struct route *route)
         return;
     struct extras *extras = record_extras(record);
     extras->group = affine ? route->affinity_group : 0;
-    extras->wants_timeout = affine ? route->affinity_timeout : 0;
+    extras->timeout = affine ? route->affinity_timeout : 0;
     vec_clear(&extras->wanted_sources);
     for (size_t i = 0; route->sources && i < route->n_sources; i++)
         vec_push(&extras->wanted_sources, route->sources[i]);

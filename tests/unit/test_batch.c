@@ -321,6 +321,20 @@ START_TEST(cuts)
 }
 END_TEST
 
+/* More than one message holds, and no place to cut between them. */
+START_TEST(what_belongs_together_is_not_cut)
+{
+    nft_batch_together(&batch, true);
+    for (uint32_t i = 0; i < 5000; i++)
+        element(ELEMENT_ADD, "a", i);
+    nft_batch_together(&batch, false);
+    nft_batch_may_cut(&batch);
+    ck_assert_uint_gt(strlen(kinds()), 1);
+    ck_assert_uint_eq(batch.cuts.n, 1);
+    ck_assert_uint_eq(batch.cuts.v[0], batch.used);
+}
+END_TEST
+
 START_TEST(a_cleared_batch_goes_on_counting)
 {
     element(ELEMENT_ADD, "a", 1);
@@ -364,6 +378,7 @@ static void add_tests(TCase *tcase)
     tcase_add_loop_test(tcase, range, 0, sizeof(range_cases) / sizeof(range_cases[0]));
     tcase_add_test(tcase, long_lists_are_split);
     tcase_add_test(tcase, cuts);
+    tcase_add_test(tcase, what_belongs_together_is_not_cut);
     tcase_add_test(tcase, a_cleared_batch_goes_on_counting);
     tcase_add_test(tcase, memory_of_a_big_batch_is_given_back);
 }

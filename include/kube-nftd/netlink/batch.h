@@ -31,6 +31,7 @@ struct nft_batch {
     size_t elements[2]; /* how many, by enum nft_element_op */
     /* Where the buffer may be cut if the kernel cannot take it in one piece. */
     VEC(size_t) cuts;
+    bool together; /* see nft_batch_together() */
     /* The element message that is still open. */
     struct {
         bool open;
@@ -90,6 +91,12 @@ void nft_batch_anonymous_elements(struct nft_batch *batch, uint32_t set_id, cons
 
 /** Says that a later message does not need to be in one transaction with the earlier ones. */
 void nft_batch_may_cut(struct nft_batch *batch);
+
+/**
+ * While it is on, elements that fill a message make no place to cut: for what must be in one
+ * transaction. Off at the beginning.
+ */
+void nft_batch_together(struct nft_batch *batch, bool on);
 
 /** Ends the open message. The socket does so before it sends. */
 void nft_batch_finish(struct nft_batch *batch);

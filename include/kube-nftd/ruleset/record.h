@@ -53,8 +53,8 @@ struct extras {
     uint32_t affinity_id, affinity_timeout; /* 0 if they are not there */
     range_vec sources;
     /* Wanted. */
-    uint32_t wants_id, wants_timeout; /* the id is given when the commit is planned */
-    uint32_t group;
+    uint32_t group, timeout;          /* of the route */
+    uint32_t wants_id, wants_timeout; /* made of them when the commit is planned */
     range_vec wanted_sources;
     struct affinity_hold hold;
 };
