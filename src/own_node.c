@@ -81,21 +81,15 @@ static bool same_selection(const struct node_port_selection *a, const struct nod
             memcmp(a->addresses.v, b->addresses.v, a->addresses.n * sizeof(*a->addresses.v)) == 0);
 }
 
-static int compare_addresses(const void *a, const void *b)
-{
-    return memcmp(a, b, sizeof(struct address));
-}
-
 /* The host's addresses, and with assume_held the node's own one among them. */
 static void held_addresses(const struct own_node *node, const struct facts *facts, address_vec *out)
 {
     vec_each (&facts->host, address)
         vec_push(out, *address);
-    if (!node->config.assume_held || !facts->has_address ||
-        (out->n && bsearch(&facts->address, out->v, out->n, sizeof(*out->v), compare_addresses)))
-        return;
-    vec_push(out, facts->address);
-    qsort(out->v, out->n, sizeof(*out->v), compare_addresses);
+    if (node->config.assume_held && facts->has_address) {
+        vec_push(out, facts->address);
+        addresses_normalize(out);
+    }
 }
 
 /* Once, until there are addresses or the node has another one. */

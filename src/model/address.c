@@ -104,3 +104,26 @@ uint8_t protocol_parse(const char *name)
             return protocols[i].number;
     return 0;
 }
+
+int address_compare(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(struct address));
+}
+
+void addresses_normalize(address_vec *addresses)
+{
+    size_t kept = 0;
+    if (addresses->n > 0)
+        qsort(addresses->v, addresses->n, sizeof(*addresses->v), address_compare);
+    for (size_t i = 0; i < addresses->n; i++)
+        if (kept == 0 || address_compare(&addresses->v[kept - 1], &addresses->v[i]) != 0)
+            addresses->v[kept++] = addresses->v[i];
+    addresses->n = kept;
+}
+
+bool address_is_loopback(enum family family, const struct address *address)
+{
+    static const struct address ipv6_loopback = {{[15] = 1}};
+    return family == FAMILY_IPV4 ? address->bytes[0] == 127
+                                 : memcmp(address, &ipv6_loopback, sizeof(*address)) == 0;
+}

@@ -9,7 +9,7 @@
 /* Adds what @text says to the list of its family. Written by hand or by others, so what is no
  * address costs just itself. */
 static void add_address(struct decoder *d, const char *text, const struct field_path *path,
-                        service_address_vec lists[FAMILY_COUNT])
+                        address_vec lists[FAMILY_COUNT])
 {
     enum family family;
     struct address address;
@@ -19,24 +19,6 @@ static void add_address(struct decoder *d, const char *text, const struct field_
         field_warn(d, path, "\"%s\" is not an IP address", text);
     else if (d->out->service->has_cluster_ip[family])
         vec_push(&lists[family], address);
-}
-
-static int compare_addresses(const void *a, const void *b)
-{
-    return memcmp(a, b, sizeof(struct address));
-}
-
-/* In ascending order, each once. */
-static void tidy(service_address_vec *list)
-{
-    if (list->n < 2)
-        return;
-    qsort(list->v, list->n, sizeof(*list->v), compare_addresses);
-    size_t kept = 1;
-    for (size_t i = 1; i < list->n; i++)
-        if (compare_addresses(&list->v[kept - 1], &list->v[i]) != 0)
-            list->v[kept++] = list->v[i];
-    list->n = kept;
 }
 
 /* ---- addresses ---- */
@@ -60,8 +42,7 @@ static int take_ingress(struct decoder *d, const cJSON *entry, const struct fiel
     return 0;
 }
 
-static int load_balancer_ips(struct decoder *d, const cJSON *json,
-                             service_address_vec lists[FAMILY_COUNT])
+static int load_balancer_ips(struct decoder *d, const cJSON *json, address_vec lists[FAMILY_COUNT])
 {
     struct field_path status_path = {NULL, "status", 0}, path = {&status_path, "loadBalancer", 0};
     const cJSON *status, *balancer;
@@ -131,8 +112,8 @@ int decode_external_addresses(struct decoder *d, const cJSON *json, const cJSON 
         load_balancer_ips(d, json, service->load_balancer_ips) || source_ranges(d, spec, &path))
         return -1;
     for (int family = 0; family < FAMILY_COUNT; family++) {
-        tidy(&service->external_ips[family]);
-        tidy(&service->load_balancer_ips[family]);
+        addresses_normalize(&service->external_ips[family]);
+        addresses_normalize(&service->load_balancer_ips[family]);
     }
     return 0;
 }

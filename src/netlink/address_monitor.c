@@ -62,13 +62,6 @@ struct address_monitor {
     _Alignas(struct nlmsghdr) char buffer[BUFFER_SIZE];
 };
 
-bool address_is_loopback(enum family family, const struct address *address)
-{
-    static const struct address ipv6_loopback = {{[15] = 1}};
-    return family == FAMILY_IPV4 ? address->bytes[0] == 127
-                                 : memcmp(address, &ipv6_loopback, sizeof(*address)) == 0;
-}
-
 /* ---- what is held ---- */
 
 static void put(struct address_monitor *m, const struct held_key *key)
@@ -110,25 +103,13 @@ static void sweep(struct address_monitor *m)
 
 /* ---- telling ---- */
 
-static int compare(const void *a, const void *b)
-{
-    return memcmp(a, b, sizeof(struct address));
-}
-
-/* All addresses of @family, sorted, each once. */
 static address_vec collect(const struct address_monitor *m, enum family family)
 {
     address_vec all = {0};
-    size_t n = 0;
     for (const struct held *held = m->held; held; held = held->hh.next)
         if (held->key.family == family)
             vec_push(&all, held->key.address);
-    if (all.n > 0)
-        qsort(all.v, all.n, sizeof(*all.v), compare);
-    vec_each (&all, address)
-        if (n == 0 || compare(&all.v[n - 1], address) != 0)
-            all.v[n++] = *address;
-    all.n = n;
+    addresses_normalize(&all);
     return all;
 }
 

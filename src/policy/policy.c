@@ -9,8 +9,6 @@
 #include <linux/in.h>
 #include <string.h>
 
-typedef VEC(struct address) address_vec;
-
 struct policy {
     const struct endpoint_slice_cache *slices;
     struct policy_ops ops;

@@ -19,8 +19,6 @@
 /* What kube-proxy's JSON has for "never". */
 #define TIME_NEVER "0001-01-01T00:00:00Z"
 
-typedef VEC(struct address) address_vec;
-
 struct service {
     UT_hash_handle hh;
     struct health *health;

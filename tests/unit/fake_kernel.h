@@ -27,7 +27,7 @@
 #define KUBE_NFTD_TESTS_FAKE_KERNEL_H
 
 #include "kube-nftd/model/cidr.h"
-#include "kube-nftd/policy/frontend.h"
+#include "kube-nftd/model/frontend.h"
 
 #include <stdbool.h>
 #include <stddef.h>

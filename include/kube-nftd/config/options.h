@@ -6,6 +6,7 @@
 #include "kube-nftd/base/error.h"
 #include "kube-nftd/base/vec.h"
 #include "kube-nftd/host/conntrack_sysctls.h"
+#include "kube-nftd/host/node_port_addresses.h"
 #include "kube-nftd/model/cidr.h"
 
 #include <stdbool.h>
@@ -16,14 +17,6 @@ enum detect_local_mode {
     DETECT_LOCAL_NODE_CIDR,
     DETECT_LOCAL_BRIDGE_INTERFACE,
     DETECT_LOCAL_INTERFACE_NAME_PREFIX
-};
-
-typedef VEC(struct cidr) cidr_vec;
-
-/* On which addresses node ports answer (spec 4.7). */
-struct node_port_addresses {
-    bool primary; /* the default: the node's own address of each family; no CIDRs then */
-    cidr_vec cidrs[FAMILY_COUNT];
 };
 
 /* Strings are owned; NULL if not given. */

@@ -13,8 +13,15 @@
 #ifndef KUBE_NFTD_HOST_NODE_PORT_ADDRESSES_H
 #define KUBE_NFTD_HOST_NODE_PORT_ADDRESSES_H
 
-#include "kube-nftd/config/options.h"
-#include "kube-nftd/netlink/address_monitor.h"
+#include "kube-nftd/model/cidr.h"
+
+#include <stdbool.h>
+
+/* On which addresses node ports answer (spec 4.7). */
+struct node_port_addresses {
+    bool primary; /* the default: the node's own address of each family; no CIDRs then */
+    cidr_vec cidrs[FAMILY_COUNT];
+};
 
 struct node_port_selection {
     address_vec addresses; /* sorted, without duplicates, no loopback addresses */

@@ -3,6 +3,8 @@
 #ifndef KUBE_NFTD_MODEL_ADDRESS_H
 #define KUBE_NFTD_MODEL_ADDRESS_H
 
+#include "kube-nftd/base/vec.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,6 +15,8 @@ enum family { FAMILY_IPV4, FAMILY_IPV6, FAMILY_COUNT };
 struct address {
     uint8_t bytes[16];
 };
+
+typedef VEC(struct address) address_vec;
 
 /* Room for the text of any address and its NUL. */
 #define ADDRESS_TEXT_SIZE 46
@@ -26,6 +30,15 @@ bool address_parse(const char *text, enum family *family, struct address *addres
 /** Writes @address as text. Returns @out. */
 const char *address_format(enum family family, const struct address *address,
                            char out[ADDRESS_TEXT_SIZE]);
+
+/** The order of addresses of one family, for qsort() and bsearch(). */
+int address_compare(const void *a, const void *b);
+
+/** Sorts addresses of one family and leaves each of them once. */
+void addresses_normalize(address_vec *addresses);
+
+/** Whether @address is in 127.0.0.0/8 or is ::1. */
+bool address_is_loopback(enum family family, const struct address *address);
 
 /** 4 or 16 bytes. */
 size_t address_length(enum family family);

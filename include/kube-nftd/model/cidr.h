@@ -12,6 +12,8 @@ struct cidr {
     uint8_t length; /* of the prefix, in bits */
 };
 
+typedef VEC(struct cidr) cidr_vec;
+
 /* Both ends belong to it. */
 struct address_range {
     struct address first, last;

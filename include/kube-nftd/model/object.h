@@ -25,8 +25,6 @@ struct service_port {
     uint16_t node_port; /* 0: none */
 };
 
-typedef VEC(struct address) service_address_vec;
-
 struct service {
     char *id;
     int64_t created; /* creationTimestamp, seconds since 1970; INT64_MAX if it has none */
@@ -36,8 +34,8 @@ struct service {
     struct address cluster_ip[FAMILY_COUNT];
     /* externalIPs, and load-balancer ingress IPs of mode VIP: each in ascending order and once,
      * none of a family without a cluster IP. */
-    service_address_vec external_ips[FAMILY_COUNT];
-    service_address_vec load_balancer_ips[FAMILY_COUNT];
+    address_vec external_ips[FAMILY_COUNT];
+    address_vec load_balancer_ips[FAMILY_COUNT];
     /* loadBalancerSourceRanges, as disjoint ranges in ascending order; none: everybody is allowed.
      */
     range_vec source_ranges[FAMILY_COUNT];

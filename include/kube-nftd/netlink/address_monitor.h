@@ -9,13 +9,10 @@
 #define KUBE_NFTD_NETLINK_ADDRESS_MONITOR_H
 
 #include "kube-nftd/base/error.h"
-#include "kube-nftd/base/vec.h"
 #include "kube-nftd/model/address.h"
 
 struct ev_loop;
 struct address_monitor;
-
-typedef VEC(struct address) address_vec;
 
 /* Told when the addresses of a family became others: all that there are now, sorted by their bytes,
  * without duplicates, borrowed. Must not free the monitor. */
@@ -29,8 +26,5 @@ typedef void (*addresses_changed_fn)(void *ctx, enum family family, const addres
 struct address_monitor *address_monitor_new(struct ev_loop *loop, addresses_changed_fn changed,
                                             void *ctx, struct error *err);
 void address_monitor_free(struct address_monitor *monitor);
-
-/** Whether @address is in 127.0.0.0/8 or is ::1. */
-bool address_is_loopback(enum family family, const struct address *address);
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef KUBE_NFTD_NETLINK_CONNTRACK_FLOW_H
 #define KUBE_NFTD_NETLINK_CONNTRACK_FLOW_H
 
-#include "kube-nftd/policy/frontend.h"
+#include "kube-nftd/model/frontend.h"
 
 struct nlattr;
 struct nlmsghdr;

@@ -26,7 +26,7 @@
 #define KUBE_NFTD_NETLINK_FLOW_CLEANER_H
 
 #include "kube-nftd/base/error.h"
-#include "kube-nftd/policy/frontend.h"
+#include "kube-nftd/model/frontend.h"
 
 #include <stdint.h>
 

@@ -7,8 +7,8 @@
 #define KUBE_NFTD_POLICY_CLAIMS_H
 
 #include "kube-nftd/base/hash.h"
-#include "kube-nftd/policy/frontend.h"
 #include "kube-nftd/policy/port_states.h"
+#include "kube-nftd/policy/route.h"
 
 struct claims;
 

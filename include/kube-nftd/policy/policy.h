@@ -14,7 +14,7 @@
 
 #include "kube-nftd/cache/endpoint_slice_cache.h"
 #include "kube-nftd/cache/service_cache.h"
-#include "kube-nftd/policy/frontend.h"
+#include "kube-nftd/policy/route.h"
 
 struct policy;
 

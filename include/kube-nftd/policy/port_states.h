@@ -9,7 +9,7 @@
 
 #include "kube-nftd/base/hash.h"
 #include "kube-nftd/base/vec.h"
-#include "kube-nftd/policy/frontend.h"
+#include "kube-nftd/policy/route.h"
 
 struct claim;
 struct service;

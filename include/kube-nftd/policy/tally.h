@@ -6,7 +6,7 @@
 #ifndef KUBE_NFTD_POLICY_TALLY_H
 #define KUBE_NFTD_POLICY_TALLY_H
 
-#include "kube-nftd/policy/frontend.h"
+#include "kube-nftd/policy/route.h"
 
 struct tally;
 

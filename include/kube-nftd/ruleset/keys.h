@@ -3,7 +3,7 @@
 #ifndef KUBE_NFTD_RULESET_KEYS_H
 #define KUBE_NFTD_RULESET_KEYS_H
 
-#include "kube-nftd/policy/frontend.h"
+#include "kube-nftd/model/frontend.h"
 
 #include <stdbool.h>
 #include <stddef.h>

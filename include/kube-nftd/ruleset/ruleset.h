@@ -16,7 +16,7 @@
 
 #include "kube-nftd/base/error.h"
 #include "kube-nftd/netlink/nft_socket.h"
-#include "kube-nftd/policy/frontend.h"
+#include "kube-nftd/policy/route.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #ifndef KUBE_NFTD_RULESET_SLOTS_H
 #define KUBE_NFTD_RULESET_SLOTS_H
 
-#include "kube-nftd/policy/frontend.h"
+#include "kube-nftd/model/frontend.h"
 
 #include <stdbool.h>
 #include <stddef.h>

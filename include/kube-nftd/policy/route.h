@@ -1,25 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Frontends and backends as plain values: what policy decides and ruleset programs. */
-#ifndef KUBE_NFTD_POLICY_FRONTEND_H
-#define KUBE_NFTD_POLICY_FRONTEND_H
+/* What policy decides about a frontend, and ruleset programs. */
+#ifndef KUBE_NFTD_POLICY_ROUTE_H
+#define KUBE_NFTD_POLICY_ROUTE_H
 
 #include "kube-nftd/model/cidr.h"
-
-#include <stdint.h>
-
-/* An address, protocol and port that clients talk to. No padding: used as a hash key. */
-struct frontend {
-    struct address address;
-    uint16_t port;
-    uint8_t protocol;
-    uint8_t family; /* of enum family */
-};
-
-/* Where a connection goes. The family is that of its frontend. */
-struct backend {
-    struct address address;
-    uint16_t port;
-};
+#include "kube-nftd/model/frontend.h"
 
 /* What is done with new connections to a frontend. Backends are sorted by backend_compare. */
 struct route {
@@ -44,14 +29,5 @@ struct route {
     const struct address_range *sources;
     size_t n_sources;
 };
-
-/* Room for "[address]:port/SCTP" and its NUL. */
-#define FRONTEND_TEXT_SIZE (ADDRESS_TEXT_SIZE + 16)
-
-/** Writes @frontend as "10.96.0.1:80/TCP" or "[fd00::1]:80/TCP". Returns @out. */
-const char *frontend_format(const struct frontend *frontend, char out[FRONTEND_TEXT_SIZE]);
-
-/** A total order of backends: by address, then port. */
-int backend_compare(const void *a, const void *b);
 
 #endif

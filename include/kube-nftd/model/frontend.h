@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Frontends and backends as plain values. */
+#ifndef KUBE_NFTD_MODEL_FRONTEND_H
+#define KUBE_NFTD_MODEL_FRONTEND_H
+
+#include "kube-nftd/model/address.h"
+
+#include <stdint.h>
+
+/* An address, protocol and port that clients talk to. No padding: used as a hash key. */
+struct frontend {
+    struct address address;
+    uint16_t port;
+    uint8_t protocol;
+    uint8_t family; /* of enum family */
+};
+
+/* Where a connection goes. The family is that of its frontend. */
+struct backend {
+    struct address address;
+    uint16_t port;
+};
+
+/* Room for "[address]:port/SCTP" and its NUL. */
+#define FRONTEND_TEXT_SIZE (ADDRESS_TEXT_SIZE + 16)
+
+/** Writes @frontend as "10.96.0.1:80/TCP" or "[fd00::1]:80/TCP". Returns @out. */
+const char *frontend_format(const struct frontend *frontend, char out[FRONTEND_TEXT_SIZE]);
+
+/** A total order of backends: by address, then port. */
+int backend_compare(const void *a, const void *b);
+
+#endif
