@@ -9,27 +9,47 @@
 #include <netinet/in.h>
 #include <string.h>
 
-static void want(struct ruleset *ruleset, const char *address, uint16_t port, uint8_t protocol,
-                 const char *const *backends, size_t n)
+static const struct ruleset_config plain = {.mark = 0x4000};
+
+static struct ruleset *new_ruleset(enum family family, const struct ruleset_config *config)
+{
+    struct error err = {0};
+    struct ruleset *ruleset = ruleset_new(family, config, &err);
+    ck_assert_msg(ruleset, "%s", err.text);
+    return ruleset;
+}
+
+static struct frontend frontend(const char *address, uint16_t port, uint8_t protocol)
 {
     struct frontend f = {.port = port, .protocol = protocol};
-    struct backend sorted[4];
     enum family family;
     ck_assert(address_parse(address, &family, &f.address));
     f.family = (uint8_t)family;
-    for (size_t i = 0; i < n; i++) {
-        sorted[i] = (struct backend){.port = (uint16_t)(8000 + i)};
-        ck_assert(address_parse(backends[i], &family, &sorted[i].address));
-    }
-    ruleset_set(ruleset, &f, sorted, n);
+    return f;
 }
 
-static struct ruleset *new_ruleset(enum family family)
+static struct backend backend(const char *address, uint16_t port)
 {
-    struct error err = {0};
-    struct ruleset *ruleset = ruleset_new(family, &err);
-    ck_assert_msg(ruleset, "%s", err.text);
-    return ruleset;
+    struct backend b = {.port = port};
+    enum family family;
+    ck_assert(address_parse(address, &family, &b.address));
+    return b;
+}
+
+static struct address_range range(const char *first, const char *last)
+{
+    return (struct address_range){backend(first, 0).address, backend(last, 0).address};
+}
+
+static void want(struct ruleset *ruleset, const char *address, uint16_t port, uint8_t protocol,
+                 const char *const *backends, size_t n)
+{
+    struct frontend f = frontend(address, port, protocol);
+    struct backend sorted[4];
+    for (size_t i = 0; i < n; i++)
+        sorted[i] = backend(backends[i], (uint16_t)(8000 + i));
+    const struct route route = {.has_any = n > 0, .backends = sorted, .n_backends = n};
+    ruleset_set(ruleset, &f, &route);
 }
 
 /* The dump, which the caller frees. The ruleset is freed here. */
@@ -66,20 +86,18 @@ static const char *const v6[] = {"fd01::1", "fd01::2", "fd01::3"};
 
 START_TEST(ipv4)
 {
-    struct ruleset *ruleset = new_ruleset(FAMILY_IPV4);
+    struct ruleset *ruleset = new_ruleset(FAMILY_IPV4, &plain);
     want(ruleset, "10.96.0.2", 53, IPPROTO_UDP, v4, 2);
     want(ruleset, "10.96.0.2", 53, IPPROTO_TCP, v4, 1);
     want(ruleset, "10.96.0.10", 80, IPPROTO_SCTP, NULL, 0);
     want(ruleset, "10.96.0.1", 443, IPPROTO_TCP, v4, 1);
     want(ruleset, "10.96.0.9", 80, IPPROTO_TCP, NULL, 0);
-    char *text = dump(ruleset), comment[64];
-    ruleset_comment(comment);
-
     char *head = xasprintf("add table ip kube-nftd\n"
                            "delete table ip kube-nftd\n"
                            "table ip kube-nftd {\n"
                            "    comment \"%s\"\n\n",
-                           comment);
+                           ruleset->comment);
+    char *text = dump(ruleset);
     ck_assert_int_eq(strncmp(text, head, strlen(head)), 0);
     free(head);
     check_block(text, "map services {",
@@ -107,6 +125,7 @@ START_TEST(ipv4)
                 "map picks {\n"
                 "        type classid : verdict\n"
                 "        elements = {\n"
+                "            5:0 : goto cluster-local,\n"
                 "            0:1 : goto pick-1,\n"
                 "            0:2 : goto pick-2\n"
                 "        }\n"
@@ -131,7 +150,7 @@ END_TEST
 
 START_TEST(ipv6)
 {
-    struct ruleset *ruleset = new_ruleset(FAMILY_IPV6);
+    struct ruleset *ruleset = new_ruleset(FAMILY_IPV6, &plain);
     want(ruleset, "fd00::2", 53, IPPROTO_UDP, v6, 3);
     char *text = dump(ruleset);
     check_block(text, "map endpoints {",
@@ -156,12 +175,13 @@ END_TEST
 /* nft writes classids in hexadecimal. */
 START_TEST(many_backends)
 {
-    struct ruleset *ruleset = new_ruleset(FAMILY_IPV4);
+    struct ruleset *ruleset = new_ruleset(FAMILY_IPV4, &plain);
     struct frontend f = {.port = 80, .protocol = IPPROTO_TCP, .family = FAMILY_IPV4};
     struct backend backends[26];
     for (uint8_t i = 0; i < 26; i++)
         backends[i] = (struct backend){{{10, 0, 0, i}}, 80};
-    ruleset_set(ruleset, &f, backends, 26);
+    const struct route route = {.has_any = true, .backends = backends, .n_backends = 26};
+    ruleset_set(ruleset, &f, &route);
     char *text = dump(ruleset);
     ck_assert_ptr_nonnull(strstr(text, " 0.0.0.0 . tcp . 80 : 0:1a\n"));
     ck_assert_ptr_nonnull(strstr(text, " 0.0.0.0 . tcp . 80 . 25 : 10.0.0.25 . 80\n"));
@@ -171,41 +191,424 @@ START_TEST(many_backends)
 }
 END_TEST
 
-/* Nothing of the templates is lost on the way: each line that is no brace, blank or header. */
+/* ---- a table with everything ---- */
+
+static const struct ruleset_config with_pods = {.detector = DETECT_CIDRS, .mark = 0x4000};
+
+/* Sources: 10.1.0.0 to 10.1.255.255 and two addresses; the lowest and highest halves for IPv6. */
+static const struct {
+    const char *address[4], *backends[3], *ranges[3][2];
+} names[FAMILY_COUNT] = {
+    {{"10.96.0.1", "10.96.0.2", "1.2.3.4", "1.2.3.5"},
+     {"10.0.0.1", "10.0.0.2", "10.0.0.3"},
+     {{"10.1.0.0", "10.1.255.255"}, {"10.2.0.7", "10.2.0.7"}, {"10.3.0.1", "10.3.0.2"}}},
+    {{"fd00::1", "fd00::2", "2001:db8::4", "2001:db8::5"},
+     {"fd01::1", "fd01::2", "fd01::3"},
+     {{"::", "7fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"},
+      {"fd02::7", "fd02::7"},
+      {"fd03::1", "fd03::2"}}}};
+
+static void want_route(struct ruleset *ruleset, int address, struct route route, size_t n,
+                       size_t n_local)
+{
+    enum family family = ruleset->family;
+    struct frontend f = frontend(names[family].address[address], 80, IPPROTO_TCP);
+    struct backend all[3];
+    for (size_t i = 0; i < 3; i++)
+        all[i] = backend(names[family].backends[i], 8080);
+    route.has_any = n > 0;
+    route.backends = all;
+    route.n_backends = n;
+    route.local_backends = all + 1;
+    route.n_local = n_local;
+    ruleset_set(ruleset, &f, &route);
+}
+
+static void want_contents(struct ruleset *ruleset, bool backwards)
+{
+    enum family family = ruleset->family;
+    range_vec ranges = {0};
+    for (int i = 0; i < 3; i++)
+        vec_push(&ranges, range(names[family].ranges[i][0], names[family].ranges[i][1]));
+    ruleset_set_service_cidrs(ruleset, &ranges);
+    ranges.n = 1;
+    ruleset_set_pod_cidrs(ruleset, &ranges);
+    vec_free(&ranges);
+    for (int i = 0; i < 2; i++) {
+        int which = backwards ? 1 - i : i;
+        struct address address = backend(names[family].address[which], 0).address;
+        struct backend b = backend(names[family].backends[which], 8080);
+        ruleset_set_cluster_ip(ruleset, &address, true);
+        ruleset_set_hairpin(ruleset, IPPROTO_SCTP, &b, true);
+    }
+}
+
+static void want_everything(struct ruleset *ruleset, bool backwards)
+{
+    enum family family = ruleset->family;
+    struct address_range sources[3];
+    for (int i = 0; i < 3; i++)
+        sources[i] = range(names[family].ranges[i][0], names[family].ranges[i][1]);
+    const struct route routes[] = {
+        {.affinity_timeout = 10800, .affinity_group = 5},
+        {.local = true},
+        {.external = true, .local = true, .affinity_timeout = 10800, .affinity_group = 5},
+        {.external = true, .sources = sources, .n_sources = 3},
+    };
+    const size_t locals[] = {0, 0, 2, 0};
+    want_contents(ruleset, backwards);
+    for (int i = 0; i < 4; i++) {
+        int which = backwards ? 3 - i : i;
+        want_route(ruleset, which, routes[which], 3, locals[which]);
+    }
+}
+
+static const struct {
+    const char *begin, *text;
+} blocks_ipv4[] = {
+    {"map services {", "map services {\n"
+                       "        type ipv4_addr . inet_proto . inet_service : classid\n"
+                       "        elements = {\n"
+                       "            1.2.3.4 . tcp . 80 : a:3,\n"
+                       "            1.2.3.5 . tcp . 80 : 1:3,\n"
+                       "            10.96.0.1 . tcp . 80 : c:3\n"
+                       "        }\n"
+                       "    }\n"},
+    {"map local_services {", "map local_services {\n"
+                             "        type ipv4_addr . inet_proto . inet_service : classid\n"
+                             "        elements = {\n"
+                             "            1.2.3.4 . tcp . 80 : b:2\n"
+                             "        }\n"
+                             "    }\n"},
+    {"map local_picks {", "map local_picks {\n"
+                          "        type classid : verdict\n"
+                          "        elements = {\n"
+                          "            3:2 : goto local-pick-2,\n"
+                          "            b:2 : goto affine-local-pick-2\n"
+                          "        }\n"
+                          "    }\n"},
+    {"map picks {", "map picks {\n"
+                    "        type classid : verdict\n"
+                    "        elements = {\n"
+                    "            5:0 : goto cluster-local,\n"
+                    "            0:3 : goto pick-3,\n"
+                    "            8:3 : goto affine-pick-3,\n"
+                    "            1:3 : goto masquerade-pick-3,\n"
+                    "            a:3 : goto external-local-affine-pick-3,\n"
+                    "            c:3 : goto cluster-affine-pick-3\n"
+                    "        }\n"
+                    "    }\n"},
+    {"map affinity {", "map affinity {\n"
+                       "        type ipv4_addr . classid : classid\n"
+                       "        size 1048576\n"
+                       "        flags dynamic,timeout\n"
+                       "    }\n"},
+    {"map affinity_ids {", "map affinity_ids {\n"
+                           "        type ipv4_addr . inet_proto . inet_service : classid\n"
+                           "        elements = {\n"
+                           "            1.2.3.4 . tcp . 80 : 1:0,\n"
+                           "            10.96.0.1 . tcp . 80 : 1:0\n"
+                           "        }\n"
+                           "    }\n"},
+    {"map affinity_backends {", "map affinity_backends {\n"
+                                "        type classid : ipv4_addr . inet_service\n"
+                                "        elements = {\n"
+                                "            1:1 : 10.0.0.1 . 8080,\n"
+                                "            1:2 : 10.0.0.2 . 8080,\n"
+                                "            1:3 : 10.0.0.3 . 8080\n"
+                                "        }\n"
+                                "    }\n"},
+    {"map local_affinity_backends {", "map local_affinity_backends {\n"
+                                      "        type classid : ipv4_addr . inet_service\n"
+                                      "        elements = {\n"
+                                      "            1:2 : 10.0.0.2 . 8080,\n"
+                                      "            1:3 : 10.0.0.3 . 8080\n"
+                                      "        }\n"
+                                      "    }\n"},
+    {"map affinity_numbers {", "map affinity_numbers {\n"
+                               "        type classid . ipv4_addr . inet_service : classid\n"
+                               "        elements = {\n"
+                               "            1:0 . 10.0.0.1 . 8080 : 1:1,\n"
+                               "            1:0 . 10.0.0.2 . 8080 : 1:2,\n"
+                               "            1:0 . 10.0.0.3 . 8080 : 1:3\n"
+                               "        }\n"
+                               "    }\n"},
+    {"map affinity_timeouts {", "map affinity_timeouts {\n"
+                                "        type ipv4_addr . inet_proto . inet_service : classid\n"
+                                "        elements = {\n"
+                                "            1.2.3.4 . tcp . 80 : 0:2a30,\n"
+                                "            10.96.0.1 . tcp . 80 : 0:2a30\n"
+                                "        }\n"
+                                "    }\n"},
+    {"map learners {", "map learners {\n"
+                       "        type classid : verdict\n"
+                       "        elements = {\n"
+                       "            0:2a30 : goto learn-10800\n"
+                       "        }\n"
+                       "    }\n"},
+    {"set drop_frontends {", "set drop_frontends {\n"
+                             "        type ipv4_addr . inet_proto . inet_service\n"
+                             "        elements = {\n"
+                             "            10.96.0.2 . tcp . 80\n"
+                             "        }\n"
+                             "    }\n"},
+    {"set restricted_frontends {", "set restricted_frontends {\n"
+                                   "        type ipv4_addr . inet_proto . inet_service\n"
+                                   "        elements = {\n"
+                                   "            1.2.3.5 . tcp . 80\n"
+                                   "        }\n"
+                                   "    }\n"},
+    {"set allowed_sources {", "set allowed_sources {\n"
+                              "        type ipv4_addr . inet_proto . inet_service . ipv4_addr\n"
+                              "        flags interval\n"
+                              "        elements = {\n"
+                              "            1.2.3.5 . tcp . 80 . 10.1.0.0/16,\n"
+                              "            1.2.3.5 . tcp . 80 . 10.2.0.7,\n"
+                              "            1.2.3.5 . tcp . 80 . 10.3.0.1-10.3.0.2\n"
+                              "        }\n"
+                              "    }\n"},
+    {"set hairpin {", "set hairpin {\n"
+                      "        type ipv4_addr . ipv4_addr . inet_proto . inet_service\n"
+                      "        elements = {\n"
+                      "            10.0.0.1 . 10.0.0.1 . sctp . 8080,\n"
+                      "            10.0.0.2 . 10.0.0.2 . sctp . 8080\n"
+                      "        }\n"
+                      "    }\n"},
+    {"set cluster_ips {", "set cluster_ips {\n"
+                          "        type ipv4_addr\n"
+                          "        elements = {\n"
+                          "            10.96.0.1,\n"
+                          "            10.96.0.2\n"
+                          "        }\n"
+                          "    }\n"},
+    {"set service_cidrs {", "set service_cidrs {\n"
+                            "        type ipv4_addr\n"
+                            "        flags interval\n"
+                            "        elements = {\n"
+                            "            10.1.0.0/16,\n"
+                            "            10.2.0.7,\n"
+                            "            10.3.0.1-10.3.0.2\n"
+                            "        }\n"
+                            "    }\n"},
+    {"set pod_cidrs {", "set pod_cidrs {\n"
+                        "        type ipv4_addr\n"
+                        "        flags interval\n"
+                        "        elements = {\n"
+                        "            10.1.0.0/16\n"
+                        "        }\n"
+                        "    }\n"},
+};
+
+START_TEST(everything)
+{
+    struct ruleset *ruleset = new_ruleset(FAMILY_IPV4, &with_pods);
+    want_everything(ruleset, false);
+    char *text = dump(ruleset);
+    for (size_t i = 0; i < sizeof(blocks_ipv4) / sizeof(blocks_ipv4[0]); i++)
+        check_block(text, blocks_ipv4[i].begin, blocks_ipv4[i].text);
+    ck_assert_int_eq(strncmp(text, "add table ", 10), 0);
+    free(text);
+}
+END_TEST
+
+START_TEST(everything_of_ipv6)
+{
+    struct ruleset *ruleset = new_ruleset(FAMILY_IPV6, &with_pods);
+    want_everything(ruleset, false);
+    char *text = dump(ruleset);
+    ck_assert_int_eq(strncmp(text, "# Session affinity over IPv6", 28), 0); /* not for any nft */
+    check_block(text, "set allowed_sources {",
+                "set allowed_sources {\n"
+                "        type ipv6_addr . inet_proto . inet_service . ipv6_addr\n"
+                "        flags interval\n"
+                "        elements = {\n"
+                "            2001:db8::5 . tcp . 80 . ::/1,\n"
+                "            2001:db8::5 . tcp . 80 . fd02::7,\n"
+                "            2001:db8::5 . tcp . 80 . fd03::1-fd03::2\n"
+                "        }\n"
+                "    }\n");
+    check_block(text, "map affinity_numbers {",
+                "map affinity_numbers {\n"
+                "        type classid . ipv6_addr . inet_service : classid\n"
+                "        elements = {\n"
+                "            1:0 . fd01::1 . 8080 : 1:1,\n"
+                "            1:0 . fd01::2 . 8080 : 1:2,\n"
+                "            1:0 . fd01::3 . 8080 : 1:3\n"
+                "        }\n"
+                "    }\n");
+    check_block(text, "set hairpin {",
+                "set hairpin {\n"
+                "        type ipv6_addr . ipv6_addr . inet_proto . inet_service\n"
+                "        elements = {\n"
+                "            fd01::1 . fd01::1 . sctp . 8080,\n"
+                "            fd01::2 . fd01::2 . sctp . 8080\n"
+                "        }\n"
+                "    }\n");
+    free(text);
+    text = dump(new_ruleset(FAMILY_IPV6, &with_pods));
+    ck_assert_int_eq(strncmp(text, "add table ", 10), 0);
+    free(text);
+}
+END_TEST
+
+/* A timeout may need both halves of a classid. */
+START_TEST(long_timeouts)
+{
+    struct ruleset *ruleset = new_ruleset(FAMILY_IPV4, &plain);
+    const struct route route = {.affinity_timeout = 86400, .affinity_group = 1};
+    want_route(ruleset, 0, route, 1, 0);
+    char *text = dump(ruleset);
+    ck_assert_ptr_nonnull(strstr(text, " 10.96.0.1 . tcp . 80 : 1:5180\n"));
+    ck_assert_ptr_nonnull(strstr(text, " 1:5180 : goto learn-86400\n"));
+    ck_assert_ptr_nonnull(strstr(text, " timeout 86400s : meta priority }\n"));
+    free(text);
+}
+END_TEST
+
+/* All ranges there are; a whole range of one family is no prefix of length 0 that nft would not
+ * load. */
+START_TEST(ranges)
+{
+    static const struct {
+        const char *first, *last, *text;
+    } cases[] = {
+        {"0.0.0.0", "255.255.255.255", " 0.0.0.0/0\n"},
+        {"128.0.0.0", "255.255.255.255", " 128.0.0.0/1\n"},
+        {"10.0.0.0", "10.0.0.0", " 10.0.0.0\n"},
+        {"10.0.0.0", "10.0.0.1", " 10.0.0.0/31\n"},
+        {"10.0.0.1", "10.0.0.2", " 10.0.0.1-10.0.0.2\n"},
+        {"10.0.0.0", "10.0.0.2", " 10.0.0.0-10.0.0.2\n"},
+        {"10.0.0.1", "10.0.0.3", " 10.0.0.1-10.0.0.3\n"},
+        {"::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", " ::/0\n"},
+        {"fd00::", "fd00::ffff:ffff:ffff:ffff", " fd00::/64\n"},
+        {"fd00::1", "fd00::1", " fd00::1\n"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        range_vec one = {0};
+        enum family family = strchr(cases[i].first, ':') ? FAMILY_IPV6 : FAMILY_IPV4;
+        struct ruleset *ruleset = new_ruleset(family, &plain);
+        vec_push(&one, range(cases[i].first, cases[i].last));
+        ruleset_set_service_cidrs(ruleset, &one);
+        char *text = dump(ruleset);
+        ck_assert_msg(strstr(text, cases[i].text), "no%s", cases[i].text);
+        vec_free(&one);
+        free(text);
+    }
+}
+END_TEST
+
+/* ---- the templates ---- */
+
+static const struct ruleset_config configs[] = {
+    {.mark = 0x4000},
+    {.detector = DETECT_CIDRS, .mark = 0x80000000},
+    {.detector = DETECT_INTERFACE, .interface = "cni0", .mark = 1},
+    {.detector = DETECT_INTERFACE_PREFIX, .interface = "cali", .mark = 1},
+    {.masquerade_all = true, .no_fib = true, .mark = 1},
+    {.detector = DETECT_CIDRS, .masquerade_all = true, .no_reject = true, .mark = 1},
+};
+#define CONFIGS (int)(sizeof(configs) / sizeof(configs[0]))
+
+/* What stands for a variable in a table of such a configuration; NULL: its line is left out. */
+static const char *value_of(const struct ruleset *ruleset, const char *name)
+{
+    const struct layout_vars *vars = &ruleset->vars;
+    const bool is_v4 = ruleset->family == FAMILY_IPV4;
+    const struct {
+        const char *name, *value;
+    } variables[] = {{"ip", is_v4 ? "ip" : "ip6"},
+                     {"ip_addr", is_v4 ? "ipv4_addr" : "ipv6_addr"},
+                     {"mark", vars->mark},
+                     {"from_pod", vars->from_pod},
+                     {"not_from_pod", vars->not_from_pod},
+                     {"from_host", vars->from_host},
+                     {"reject", vars->reject}};
+    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
+        if (strcmp(name, variables[i].name) == 0)
+            return variables[i].value;
+    ck_abort_msg("unknown variable %s", name);
+    return NULL;
+}
+
+/* A line with values in place of variables, to be freed; NULL if it is left out. */
+static char *fill_in(const struct ruleset *ruleset, const char *line)
+{
+    char *filled = xstrdup(line), *at;
+    while (filled && (at = strstr(filled, "${"))) {
+        char *name = xstrndup(at + 2, strcspn(at + 2, "}"));
+        const char *value = value_of(ruleset, name);
+        char *next =
+            value ? xasprintf("%.*s%s%s", (int)(at - filled), filled, value, strchr(at, '}') + 1)
+                  : NULL;
+        free(filled);
+        free(name);
+        filled = next;
+    }
+    return filled;
+}
+
+/* Nothing of the template is lost on the way: each line that is no brace, blank or header. */
 START_TEST(the_template_is_in_it)
 {
-    char *text = dump(new_ruleset((enum family)_i)), *base = xstrdup(nft_template_base), line[512];
-    const char *ip = nft_family_name((enum family)_i);
+    const struct ruleset_config *config = &configs[_i / FAMILY_COUNT];
+    struct ruleset *ruleset = new_ruleset((enum family)(_i % FAMILY_COUNT), config);
+    struct ruleset *dumped = new_ruleset((enum family)(_i % FAMILY_COUNT), config);
+    char *text = dump(dumped), *base = xstrdup(templates[TEMPLATE_BASE].text), line[512];
     FILE *template = fmemopen(base, strlen(base), "r");
     size_t checked = 0;
     while (fgets(line, sizeof(line), template)) {
-        char *variable;
-        while ((variable = strstr(line, "${ip}")) || (variable = strstr(line, "${ip_addr}"))) {
-            char *rest = xstrdup(strchr(variable, '}') + 1);
-            bool addr = strncmp(variable, "${ip_addr}", 10) == 0;
-            snprintf(variable, sizeof(line) - (size_t)(variable - line), "%s%s%s",
-                     addr && _i == FAMILY_IPV4 ? "ipv4"
-                     : addr                    ? "ipv6"
-                                               : ip,
-                     addr ? "_addr" : "", rest);
-            free(rest);
-        }
-        if (line[0] != ' ')
+        char *filled = line[0] == ' ' && !strstr(line, "elements") ? fill_in(ruleset, line) : NULL;
+        if (!filled)
             continue;
-        ck_assert_msg(strstr(text, line), "no line in the dump: %s", line);
+        ck_assert_msg(strstr(text, filled + strspn(filled, " ")), "no line in the dump: %s",
+                      filled);
         checked++;
+        free(filled);
     }
-    ck_assert_uint_gt(checked, 20);
+    ck_assert_uint_gt(checked, 100);
+    ck_assert_ptr_null(strstr(text, "${"));
     fclose(template);
+    ruleset_free(ruleset);
     free(base);
     free(text);
 }
 END_TEST
 
-/* Equal contents, equal text: in whatever order they came and whatever was there before. */
+static void check_configuration(const char *text, const struct ruleset_config *config)
+{
+    ck_assert_int_eq(strstr(text, "@pod_cidrs") != NULL, config->detector == DETECT_CIDRS);
+    ck_assert_int_eq(strstr(text, " reject\n") != NULL, !config->no_reject);
+    ck_assert_int_eq(strstr(text, "fib saddr type local") != NULL, !config->no_fib);
+}
+
+START_TEST(configurations)
+{
+    const struct ruleset_config *config = &configs[_i];
+    struct ruleset *ruleset = new_ruleset(FAMILY_IPV4, config);
+    want_everything(ruleset, false);
+    const char *from_pod = ruleset->from_pod ? ruleset->from_pod : "nothing of that kind";
+    char *match = xasprintf("        %s goto affine-pick-3\n", from_pod);
+    char *mark = xasprintf("meta mark set meta mark or 0x%x\n", config->mark);
+    char *text = dump(ruleset);
+    check_configuration(text, config);
+    ck_assert_int_eq(strstr(text, match) != NULL, config->detector != DETECT_NONE);
+    ck_assert_ptr_nonnull(strstr(text, mark));
+    bool masquerades = config->masquerade_all || config->detector != DETECT_NONE;
+    ck_assert_int_eq(strstr(text, " 10.96.0.1 . tcp . 80 : c:3\n") != NULL, masquerades);
+    ck_assert_int_eq(strstr(text, " 10.96.0.1 . tcp . 80 : 8:3\n") != NULL, !masquerades);
+    free(match);
+    free(mark);
+    free(text);
+}
+END_TEST
+
+/* ---- equal contents, equal text ---- */
+
+/* In whatever order they came and whatever was there before. */
 START_TEST(order_does_not_matter)
 {
-    struct ruleset *one = new_ruleset(FAMILY_IPV4), *other = new_ruleset(FAMILY_IPV4);
+    struct ruleset *one = new_ruleset(FAMILY_IPV4, &plain);
+    struct ruleset *other = new_ruleset(FAMILY_IPV4, &plain);
     char address[32];
     for (int i = 0; i < 50; i++) {
         snprintf(address, sizeof(address), "10.96.0.%d", i);
@@ -217,13 +620,28 @@ START_TEST(order_does_not_matter)
         want(other, address, 80, IPPROTO_TCP, v4, 2);
         want(other, address, 80, IPPROTO_TCP, v4, (size_t)i % 4);
     }
-    struct frontend gone = {.port = 80, .protocol = IPPROTO_TCP, .family = FAMILY_IPV4};
-    enum family family;
-    ck_assert(address_parse("10.96.0.99", &family, &gone.address));
+    const struct frontend gone = frontend("10.96.0.99", 80, IPPROTO_TCP);
     ruleset_remove(other, &gone);
     char *a = dump(one), *b = dump(other);
     ck_assert_str_eq(a, b);
     ck_assert_ptr_null(strstr(a, "10.96.0.99"));
+    free(a);
+    free(b);
+}
+END_TEST
+
+START_TEST(order_of_everything_does_not_matter)
+{
+    struct ruleset *one = new_ruleset((enum family)_i, &with_pods);
+    struct ruleset *other = new_ruleset((enum family)_i, &with_pods);
+    const struct backend gone = backend(names[_i].backends[2], 99);
+    want_everything(one, false);
+    want_route(other, 1, (struct route){.external = true, .local = true}, 3, 2);
+    want_everything(other, true);
+    ruleset_set_hairpin(other, IPPROTO_TCP, &gone, true);
+    ruleset_set_hairpin(other, IPPROTO_TCP, &gone, false);
+    char *a = dump(one), *b = dump(other);
+    ck_assert_str_eq(a, b);
     free(a);
     free(b);
 }
@@ -234,8 +652,14 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, ipv4);
     tcase_add_test(tcase, ipv6);
     tcase_add_test(tcase, many_backends);
-    tcase_add_loop_test(tcase, the_template_is_in_it, 0, FAMILY_COUNT);
+    tcase_add_test(tcase, everything);
+    tcase_add_test(tcase, everything_of_ipv6);
+    tcase_add_test(tcase, long_timeouts);
+    tcase_add_test(tcase, ranges);
+    tcase_add_loop_test(tcase, the_template_is_in_it, 0, CONFIGS * FAMILY_COUNT);
+    tcase_add_loop_test(tcase, configurations, 0, CONFIGS);
     tcase_add_test(tcase, order_does_not_matter);
+    tcase_add_loop_test(tcase, order_of_everything_does_not_matter, 0, FAMILY_COUNT);
 }
 
 UNIT_MAIN("dump", add_tests)

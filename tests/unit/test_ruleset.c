@@ -6,98 +6,7 @@
  */
 #include "unit.h"
 
-#include "fake_kernel.h"
-
-#include "kube-nftd/base/log.h"
-#include "kube-nftd/ruleset/record.h"
-#include "kube-nftd/ruleset/ruleset.h"
-
-#include <netinet/in.h>
-#include <string.h>
-
-static struct ruleset *ruleset;
-static struct nft_socket *sock;
-static enum family family; /* of the table under test: each test runs for both */
-static double now;
-static int errors_logged;
-
-static void take_line(void *ctx, enum log_level level, const char *line)
-{
-    (void)ctx;
-    (void)line;
-    errors_logged += level == LOG_LEVEL_ERROR;
-}
-
-static struct ruleset *new_ruleset(void)
-{
-    struct error err = {0};
-    struct ruleset *fresh = ruleset_new(family, &err);
-    ck_assert_msg(fresh, "%s", err.text);
-    return fresh;
-}
-
-static void setup(void)
-{
-    log_set_sink(take_line, NULL);
-    errors_logged = 0;
-    now = 1000;
-    fake_kernel_reset();
-    sock = nft_socket_open(NULL);
-}
-
-static void teardown(void)
-{
-    ruleset_free(ruleset);
-    ruleset = NULL;
-    nft_socket_close(sock);
-    fake_kernel_reset();
-    log_set_sink(NULL, NULL);
-}
-
-/* The first lines of each test. */
-static void begin(int which)
-{
-    family = (enum family)which;
-    ruleset = new_ruleset();
-}
-
-/* A daemon that starts while the table of an earlier one is there. */
-static void restart(void)
-{
-    ruleset_free(ruleset);
-    ruleset = new_ruleset();
-    fake_kernel_forget_counts();
-}
-
-/* ---- frontends and backends, by number ---- */
-
-static void put_number(struct address *address, uint8_t first, unsigned number)
-{
-    memset(address, 0, sizeof(*address));
-    address->bytes[0] = first;
-    address->bytes[1] = (uint8_t)(number >> 16);
-    address->bytes[2] = (uint8_t)(number >> 8);
-    address->bytes[3] = (uint8_t)number;
-    if (family == FAMILY_IPV6)
-        address->bytes[15] = 1;
-}
-
-static struct frontend frontend(unsigned number)
-{
-    static const uint8_t protocols[] = {IPPROTO_TCP, IPPROTO_UDP, IPPROTO_SCTP};
-    struct frontend f = {.port = (uint16_t)(80 + number % 2),
-                         .protocol = protocols[number % 3],
-                         .family = (uint8_t)family};
-    put_number(&f.address, 11, number);
-    return f;
-}
-
-static struct backend backend(unsigned number)
-{
-    struct backend b = {.port = (uint16_t)(8000 + number % 2)};
-    put_number(&b.address, 10, number);
-    return b;
-}
+#include "ruleset_fixture.h"
 
 /* Wants backends @first to @first + @n - 1 for a frontend. */
 static void set(unsigned number, unsigned first, unsigned n)
@@ -106,80 +15,12 @@ static void set(unsigned number, unsigned first, unsigned n)
     struct backend *backends = xcalloc(n, sizeof(*backends));
     for (unsigned i = 0; i < n; i++)
         backends[i] = backend(first + i);
-    ruleset_set(ruleset, &f, backends, n);
+    const struct route route = {.has_any = n > 0, .backends = backends, .n_backends = n};
+    ruleset_set(ruleset, &f, &route);
     free(backends);
 }
 
-static void drop(unsigned number)
-{
-    struct frontend f = frontend(number);
-    ruleset_remove(ruleset, &f);
-}
-
-/* ---- commits ---- */
-
-static int try_commit(struct ruleset_stats *stats)
-{
-    struct error err = {0};
-    fake_kernel_set_time(now);
-    int result = ruleset_commit(ruleset, sock, now, stats, &err);
-    ck_assert_int_eq(result ? -1 : 0, result);
-    ck_assert_int_eq(err.text != NULL, result != 0);
-    error_clear(&err);
-    return result;
-}
-
-static struct ruleset_stats commit(void)
-{
-    struct ruleset_stats stats;
-    memset(&stats, 0xaa, sizeof(stats));
-    ck_assert_int_eq(try_commit(&stats), 0);
-    ck_assert(!ruleset_needs_commit(ruleset, now));
-    return stats;
-}
-
-static void commit_fails(void)
-{
-    ck_assert_int_eq(try_commit(NULL), -1);
-    ck_assert(ruleset_needs_commit(ruleset, now));
-}
-
-/* Commits and expects just so many element messages' worth of change, and nothing else. */
-static void commit_sends(size_t added, size_t deleted)
-{
-    fake_kernel_forget_counts();
-    struct ruleset_stats stats = commit();
-    const struct fake_counts *counts = fake_kernel_counts();
-    ck_assert_uint_eq(counts->added, added);
-    ck_assert_uint_eq(counts->deleted, deleted);
-    ck_assert_uint_eq(counts->tables + counts->sets + counts->chains + counts->rules, 0);
-    ck_assert_uint_eq(counts->verdicts, 0);
-    ck_assert_uint_eq(counts->transactions, added + deleted > 0);
-    ck_assert_uint_eq(stats.elements_added, added);
-    ck_assert_uint_eq(stats.elements_deleted, deleted);
-    ck_assert_int_eq(stats.bytes > 0, added + deleted > 0);
-}
-
-static void commit_replaces_the_table(void)
-{
-    fake_kernel_forget_counts();
-    commit();
-    ck_assert_uint_eq(fake_kernel_counts()->transactions, 1);
-    ck_assert_uint_eq(fake_kernel_counts()->tables, 1);
-}
-
-/* Lets slots that no count reaches come of age. */
-static void wait_for_trims(void)
-{
-    now += 2 * RULESET_TRIM_DELAY;
-}
-
 /* ---- what the kernel holds ---- */
-
-static int compare(const void *a, const void *b)
-{
-    return backend_compare(a, b);
-}
 
 /* A frontend reaches exactly the backends @first to @first + @n - 1; or is rejected. */
 static void check(unsigned number, unsigned first, unsigned n)
@@ -187,7 +28,7 @@ static void check(unsigned number, unsigned first, unsigned n)
     struct frontend f = frontend(number);
     struct backend *reached = xcalloc(n, sizeof(*reached));
     ck_assert_uint_eq(fake_kernel_backends(&f, reached, n), n);
-    qsort(reached, n, sizeof(*reached), compare);
+    qsort(reached, n, sizeof(*reached), compare_backends);
     for (unsigned i = 0; i < n; i++) {
         struct backend expected = backend(first + i);
         ck_assert_int_eq(backend_compare(&reached[i], &expected), 0);
@@ -207,7 +48,7 @@ static void check_sizes(size_t services, size_t endpoints, size_t picks, size_t 
 {
     ck_assert_uint_eq(fake_kernel_size(family, "services"), services);
     ck_assert_uint_eq(fake_kernel_size(family, "endpoints"), endpoints);
-    ck_assert_uint_eq(fake_kernel_size(family, "picks"), picks);
+    ck_assert_uint_eq(fake_kernel_size(family, "picks"), 1 + picks); /* one is always there */
     ck_assert_uint_eq(fake_kernel_size(family, "reject_frontends"), rejects);
 }
 
@@ -230,13 +71,11 @@ START_TEST(first_commit_programs_everything)
     check_sizes(3, 7, 2, 1);
     ck_assert_uint_eq(fake_kernel_counts()->transactions, 1);
     ck_assert_uint_eq(fake_kernel_counts()->tables, 1);
-    ck_assert_uint_eq(stats.elements_added, 3 + 7 + 2 + 1);
+    ck_assert_uint_eq(stats.elements_added, 3 + 7 + 1 + 2 + 1);
     ck_assert_uint_eq(stats.elements_deleted, 0);
     ck_assert_uint_gt(stats.bytes, 1000);
 
-    char comment[64];
-    ruleset_comment(comment);
-    ck_assert_str_eq(fake_kernel_comment(family), comment);
+    ck_assert_str_eq(fake_kernel_comment(family), ruleset->comment);
     ck_assert_ptr_null(fake_kernel_comment(family == FAMILY_IPV4 ? FAMILY_IPV6 : FAMILY_IPV4));
     commit_sends(0, 0);
 }
@@ -680,27 +519,64 @@ START_TEST(restart_deletes_slots_left_over)
 }
 END_TEST
 
-static size_t frontend_key(unsigned number, uint8_t key[KEY_SIZE])
+static struct key frontend_key(unsigned number)
 {
     struct frontend f = frontend(number);
-    return key_of_frontend(&f, key);
+    return key_of_frontend(&f);
 }
 
-static size_t slot_key(unsigned number, uint32_t slot, uint8_t key[KEY_SIZE])
+static struct key slot_key(unsigned number, uint32_t slot)
 {
     struct frontend f = frontend(number);
-    return key_of_slot(&f, slot, key);
+    return key_of_slot(&f, slot);
 }
+
+static void take(const char *set_name, struct key key)
+{
+    fake_kernel_take(family, set_name, key.bytes, key.length);
+}
+
+static void put(const char *set_name, struct key key, struct key value)
+{
+    fake_kernel_put(family, set_name, key.bytes, key.length, value.length ? value.bytes : NULL,
+                    value.length);
+}
+
+static struct key number_key(uint32_t number)
+{
+    struct key key = {.length = 0};
+    key_put_number(&key, number);
+    return key;
+}
+
+static struct key address_key(struct address address)
+{
+    struct key key = {.length = 0};
+    key_put_address(&key, family, &address);
+    return key;
+}
+
+static struct key backend_value(struct backend b)
+{
+    return value_of_backend(family, &b);
+}
+
+/* Other lengths and contents. */
+static struct key longer_by(struct key key, int bytes)
+{
+    key.length = (size_t)((int)key.length + bytes);
+    return key;
+}
+
+static const struct key nothing;
 
 /* Somebody deleted a slot that a count reaches: it is filled again. */
 START_TEST(restart_fills_holes)
 {
-    uint8_t key[KEY_SIZE];
     begin(_i);
     want_some();
     commit();
-    size_t length = slot_key(1, 1, key);
-    fake_kernel_take(family, "endpoints", key, length);
+    take("endpoints", slot_key(1, 1));
     restart();
     want_some();
     commit_sends(1, 0);
@@ -711,20 +587,13 @@ END_TEST
 /* Elements that another program may have put there, readable ones. */
 START_TEST(restart_repairs_elements)
 {
-    uint8_t key[KEY_SIZE], value[KEY_SIZE];
-    uint32_t service = 2 << 16 | 3; /* a class that is not ours */
     begin(_i);
     want_some();
     commit();
-    size_t length = frontend_key(1, key);
-    fake_kernel_take(family, "services", key, length);
-    fake_kernel_put(family, "services", key, length, &service, sizeof(service));
-    length = frontend_key(50, key);
-    fake_kernel_put(family, "reject_frontends", key, length, NULL, 0);
-    struct backend other = backend(77);
-    length = slot_key(60, 4, key);
-    fake_kernel_put(family, "endpoints", key, length, value,
-                    value_of_backend(family, &other, value));
+    take("services", frontend_key(1));
+    put("services", frontend_key(1), number_key(6 << 16 | 3)); /* a class that is not ours */
+    put("reject_frontends", frontend_key(50), nothing);
+    put("endpoints", slot_key(60, 4), backend_value(backend(77)));
     restart();
     want_some();
     commit_sends(1, 2); /* the right class; the stranger's rejection */
@@ -736,50 +605,116 @@ START_TEST(restart_repairs_elements)
 }
 END_TEST
 
+static struct key join(struct key a, struct key b)
+{
+    memcpy(a.bytes + a.length, b.bytes, b.length);
+    a.length += b.length;
+    return a;
+}
+
+static struct key hairpin_key(struct backend b)
+{
+    struct key key = join(address_key(b.address), address_key(b.address));
+    key_put_protocol(&key, IPPROTO_TCP);
+    key_put_port(&key, b.port);
+    return key;
+}
+
+static void put_range(const char *set_name, unsigned first, unsigned end)
+{
+    struct key behind = address_key(client(end));
+    put(set_name, address_key(client(first)), nothing);
+    fake_kernel_put_end(family, set_name, behind.bytes, behind.length);
+}
+
+static void want_contents(void)
+{
+    const struct backend b = backend(1);
+    want_some();
+    SET(5, .external = true, .local = true, .all = "12", .here = "1");
+    ruleset_set_hairpin(ruleset, IPPROTO_TCP, &b, true);
+    ruleset_set_cluster_ip(ruleset, &b.address, true);
+    set_service_cidrs("10-19 30-39");
+}
+
+/* Elements of the other maps and sets that somebody put there or took away. */
+START_TEST(restart_repairs_other_elements)
+{
+    const uint32_t port = 7 << 16;
+    begin(_i);
+    want_contents();
+    commit();
+    struct sizes before = sizes_now();
+    take("cluster_ips", address_key(backend(1).address));
+    take("hairpin", hairpin_key(backend(1)));
+    put("cluster_ips", address_key(backend(2).address), nothing);
+    put("hairpin", hairpin_key(backend(2)), nothing);
+    put_range("service_cidrs", 50, 60);
+    put_range("pod_cidrs", 1, 2);
+    put("local_services", frontend_key(1), number_key(CLASS_LOCAL << 16 | 1));
+    put("local_endpoints", slot_key(1, 0), backend_value(backend(1)));
+    put("local_endpoints", slot_key(2, 1), backend_value(backend(1)));
+    put("affinity_ids", frontend_key(3), number_key(port));
+    put("affinity_timeouts", frontend_key(4), number_key(10));
+    put("affinity_numbers", join(number_key(port), backend_value(backend(5))),
+        number_key(port | 1));
+    put("affinity_backends", number_key(port | 1), backend_value(backend(5)));
+    put("local_affinity_backends", number_key(port | 1), backend_value(backend(5)));
+    put("drop_frontends", frontend_key(1), nothing);
+    put("restricted_frontends", frontend_key(2), nothing);
+    put("allowed_sources", join(frontend_key(1), address_key(client(1))), nothing);
+    restart();
+    want_contents();
+    settle();
+    struct sizes after = sizes_now();
+    check_same_sizes(&after, &before);
+    check(1, 0, 3);
+    check(2, 10, 1);
+    check(3, 0, 0);
+    commit_sends(0, 0);
+}
+END_TEST
+
 /* Elements that cannot be ours: each way to plant one. */
 static void plant(int kind)
 {
-    uint8_t key[KEY_SIZE], value[KEY_SIZE];
-    uint32_t zero = 0, pick = 1 << 16 | 3, three = 3;
-    struct backend b = backend(1), none = {.port = 0};
-    size_t length = frontend_key(9, key), slot_length = slot_key(9, 0, key), value_length;
+    struct key f = frontend_key(9), slot = slot_key(9, 0), padded = f,
+               value = backend_value(backend(1)),
+               no_port = backend_value((struct backend){.port = 0});
     switch (kind) {
     case 0: /* a key of another length */
-        fake_kernel_put(family, "services", key, length - 1, &three, sizeof(three));
+        put("services", longer_by(f, -1), number_key(3));
         break;
     case 1: /* a value of another length */
-        fake_kernel_put(family, "services", key, length, &three, 3);
+        put("services", f, longer_by(number_key(3), -1));
         break;
     case 2: /* no count */
-        fake_kernel_put(family, "services", key, length, &zero, sizeof(zero));
+        put("services", f, number_key(0));
         break;
     case 3:
-        fake_kernel_put(family, "reject_frontends", key, length - 4, NULL, 0);
+        put("reject_frontends", longer_by(f, -4), nothing);
         break;
     case 4:
-        value_length = value_of_backend(family, &b, value);
-        fake_kernel_put(family, "endpoints", key, slot_length - 4, value, value_length);
+        put("endpoints", longer_by(slot, -4), value);
         break;
     case 5:
-        value_length = value_of_backend(family, &b, value);
-        fake_kernel_put(family, "endpoints", key, slot_length, value, value_length - 4);
+        put("endpoints", slot, longer_by(value, -4));
         break;
-    case 6: /* no port */
-        value_length = value_of_backend(family, &none, value);
-        fake_kernel_put(family, "endpoints", key, slot_length, value, value_length);
+    case 6:
+        put("endpoints", slot, no_port);
         break;
     case 7: /* a pick of a class that we do not have */
-        fake_kernel_put(family, "picks", &pick, sizeof(pick), NULL, 0);
+        put("picks", number_key(6 << 16 | 3), nothing);
         break;
     case 8:
-        fake_kernel_put(family, "picks", &three, 2, NULL, 0);
+        put("picks", longer_by(number_key(3), -2), nothing);
         break;
     case 9: /* a pick for no backends */
-        fake_kernel_put(family, "picks", &zero, sizeof(zero), NULL, 0);
+        put("picks", number_key(0), nothing);
         break;
     case 10: /* padding that no key of ours has: could never be deleted by its name */
-        key[length - 1] = 1;
-        fake_kernel_put(family, "reject_frontends", key, length, NULL, 0);
+        padded.bytes[padded.length - 1] = 1;
+        put("reject_frontends", padded, nothing);
         break;
     case 11: /* a table of another version */
         fake_kernel_set_comment(family, "kube-nftd layout 0000000000000000");
@@ -799,11 +734,71 @@ static void plant(int kind)
     case 16: /* and one that nobody of us put there */
         fake_kernel_copy_rule(family, "no-endpoints", "dispatch");
         break;
+    case 17: /* what each table begins with */
+        take("picks", number_key(CLASS_CLUSTER_LOCAL << 16));
+        break;
+    case 18: /* a pick in the wrong map, whose chain is missing */
+        put("local_picks", number_key(CLASS_LOCAL << 16 | 3), nothing);
+        break;
+    case 19:
+        put("learners", number_key(30), nothing);
+        break;
+    case 20:
+        put("learners", longer_by(number_key(30), -1), nothing);
+        break;
+    case 21:
+        put("local_services", longer_by(f, 4), number_key(3));
+        break;
+    case 22:
+        put("local_endpoints", longer_by(slot, 4), value);
+        break;
+    case 23:
+        put("affinity_ids", f, longer_by(number_key(1), -1));
+        break;
+    case 24:
+        put("affinity_timeouts", longer_by(f, -4), number_key(1));
+        break;
+    case 25:
+        put("drop_frontends", longer_by(f, -4), nothing);
+        break;
+    case 26:
+        put("restricted_frontends", longer_by(f, -4), nothing);
+        break;
+    case 27: /* a source of nobody */
+        put("allowed_sources", f, nothing);
+        break;
+    case 28:
+        put("cluster_ips", longer_by(address_key(client(1)), -1), nothing);
+        break;
+    case 29:
+        put("hairpin", address_key(client(1)), nothing);
+        break;
+    case 30:
+        put("affinity_numbers", number_key(1 << 16), number_key(1 << 16 | 1));
+        break;
+    case 31:
+        put("affinity_backends", number_key(1 << 16 | 1), number_key(1));
+        break;
+    case 32:
+        put("local_affinity_backends", number_key(1 << 16 | 1), longer_by(value, 4));
+        break;
+    case 33:
+        put("service_cidrs", longer_by(address_key(client(1)), -1), nothing);
+        break;
+    case 34: /* a range in another one, which the kernel would not have taken */
+        set_service_cidrs("10-19");
+        commit();
+        put("service_cidrs", address_key(client(15)), nothing);
+        break;
+    case 35: /* an end without a start */
+        padded = address_key(client(5));
+        fake_kernel_put_end(family, "pod_cidrs", padded.bytes, padded.length);
+        break;
     default:
         ck_abort_msg("no such kind");
     }
 }
-#define PLANTS 17
+#define PLANTS 36
 
 START_TEST(another_table_is_replaced_in_one_transaction)
 {
@@ -967,12 +962,10 @@ END_TEST
 /* Another program took an element away that the daemon deletes. */
 START_TEST(an_element_goes_away)
 {
-    uint8_t key[KEY_SIZE];
     begin(_i);
     want_some();
     commit();
-    size_t length = frontend_key(3, key);
-    fake_kernel_take(family, "reject_frontends", key, length);
+    take("reject_frontends", frontend_key(3));
     drop(3);
     set(1, 0, 1);
     commit_fails();
@@ -1013,9 +1006,7 @@ END_TEST
 
 static void take_a_slot(void)
 {
-    uint8_t key[KEY_SIZE];
-    size_t length = slot_key(1, 2, key);
-    fake_kernel_take(family, "endpoints", key, length);
+    take("endpoints", slot_key(1, 2));
 }
 
 START_TEST(only_the_last_reading_counts)
@@ -1025,8 +1016,8 @@ START_TEST(only_the_last_reading_counts)
     commit();
     restart();
     want_some();
-    /* The endpoints are read last. The first reading sees all or half of them. */
-    fake_kernel_refuse_reads(4, 1, false);
+    /* The endpoints are the twelfth to be read. The first reading sees all or half of them. */
+    fake_kernel_refuse_reads(12, 1, false);
     fake_kernel_while_refusing(take_a_slot);
     commit_sends(1, 0);
     check_some();
@@ -1100,7 +1091,7 @@ START_TEST(a_big_batch_arrives)
         set(i, 0, 0);
     struct ruleset_stats stats = commit();
     ck_assert_uint_gt(stats.bytes, 1000000);
-    ck_assert_uint_eq(stats.elements_added, services * (n + 1) + services + 1);
+    ck_assert_uint_eq(stats.elements_added, services * (n + 1) + services + 1 + 1);
     for (unsigned i = 0; i < services; i++) {
         check(i, i, n);
         check(services + i, 0, 0);
@@ -1207,194 +1198,6 @@ START_TEST(cleanup)
 }
 END_TEST
 
-/* ---- any history ---- */
-
-#define FRONTENDS 12
-#define POOL 9 /* backends to choose from */
-
-static struct {
-    bool wanted;
-    unsigned n;
-    struct backend backends[POOL];
-} wishes[FRONTENDS];
-static unsigned seed;
-
-static unsigned below(unsigned n)
-{
-    return (unsigned)rand_r(&seed) % n;
-}
-
-static void tell_wish(unsigned number)
-{
-    struct frontend f = frontend(number);
-    if (wishes[number].wanted)
-        ruleset_set(ruleset, &f, wishes[number].backends, wishes[number].n);
-    else
-        ruleset_remove(ruleset, &f);
-}
-
-static void change_wish(unsigned number)
-{
-    unsigned odds = below(4);
-    wishes[number].wanted = below(8) > 0;
-    wishes[number].n = 0;
-    for (unsigned i = 0; i < POOL; i++)
-        if (below(3) < odds)
-            wishes[number].backends[wishes[number].n++] = backend(i);
-    tell_wish(number);
-}
-
-/* One backend more or less. */
-static void nudge_wish(unsigned number)
-{
-    unsigned which = below(POOL), kept = 0, n = wishes[number].n;
-    struct backend b = backend(which), kept_backends[POOL + 1];
-    for (unsigned i = 0; i < n; i++)
-        if (backend_compare(&wishes[number].backends[i], &b) != 0)
-            kept_backends[kept++] = wishes[number].backends[i];
-    if (kept == n)
-        kept_backends[kept++] = b;
-    qsort(kept_backends, kept, sizeof(b), compare);
-    memcpy(wishes[number].backends, kept_backends, kept * sizeof(b));
-    wishes[number].n = kept;
-    wishes[number].wanted = true;
-    tell_wish(number);
-}
-
-static void check_wishes(void)
-{
-    size_t services = 0, rejects = 0, slots = 0;
-    for (unsigned i = 0; i < FRONTENDS; i++) {
-        struct frontend f = frontend(i);
-        struct backend reached[POOL];
-        unsigned n = wishes[i].wanted ? wishes[i].n : 0;
-        ck_assert_uint_eq(fake_kernel_backends(&f, reached, POOL), n);
-        qsort(reached, n, sizeof(*reached), compare);
-        for (unsigned k = 0; k < n; k++)
-            ck_assert_int_eq(backend_compare(&reached[k], &wishes[i].backends[k]), 0);
-        ck_assert_int_eq(fake_kernel_rejects(&f), wishes[i].wanted && n == 0);
-        services += n > 0;
-        rejects += wishes[i].wanted && n == 0;
-        slots += n;
-    }
-    ck_assert_uint_eq(fake_kernel_size(family, "services"), services);
-    ck_assert_uint_eq(fake_kernel_size(family, "reject_frontends"), rejects);
-    ck_assert_uint_eq(ruleset_frontends(ruleset), services + rejects);
-    if (ruleset_trim_time(ruleset) == 0)
-        ck_assert_uint_eq(fake_kernel_size(family, "endpoints"), slots);
-    else
-        ck_assert_uint_ge(fake_kernel_size(family, "endpoints"), slots);
-}
-
-/* Commits with or without a fault. A fault may come too late for this commit. */
-static void commit_somehow(unsigned odds)
-{
-    /* One random number a statement: compilers choose the order of arguments. */
-    unsigned nth = 1 + below(6), n = 1 + below(5), kind = below(2);
-    if (below(odds) == 0)
-        fake_kernel_fail((nth + 1) / 2, kind ? FAKE_REFUSES : FAKE_LOSES_ANSWER);
-    if (below(odds) == 0)
-        fake_kernel_refuse_reads(nth, n, kind);
-    if (try_commit(NULL) == 0)
-        check_wishes();
-    else
-        ck_assert(ruleset_needs_commit(ruleset, now));
-    fake_kernel_spare();
-}
-
-/* What somebody else may do to the table; found out by a restart at the latest. */
-static void damage(void)
-{
-    uint8_t key[KEY_SIZE], value[KEY_SIZE];
-    struct backend b = backend(below(POOL));
-    unsigned number = below(FRONTENDS), slot = below(POOL);
-    size_t length = slot_key(number, slot, key), found;
-    if (fake_kernel_size(family, "endpoints") == SIZE_MAX)
-        return;
-    switch (below(5)) {
-    case 0:
-        fake_kernel_drop_table(family);
-        return;
-    case 1:
-        if (fake_kernel_value(family, "endpoints", key, length, &found))
-            fake_kernel_take(family, "endpoints", key, length);
-        else
-            fake_kernel_put(family, "endpoints", key, length, value,
-                            value_of_backend(family, &b, value));
-        return;
-    default:
-        length = frontend_key(below(FRONTENDS + 2), key);
-        if (fake_kernel_value(family, "reject_frontends", key, length, &found))
-            fake_kernel_take(family, "reject_frontends", key, length);
-        else
-            fake_kernel_put(family, "reject_frontends", key, length, NULL, 0);
-    }
-}
-
-static void restart_with_wishes(void)
-{
-    if (below(4) == 0)
-        damage();
-    ruleset_free(ruleset);
-    ruleset = new_ruleset();
-    for (unsigned i = 0; i < FRONTENDS; i++)
-        if (wishes[i].wanted)
-            tell_wish(i);
-}
-
-static void step(void)
-{
-    switch (below(12)) {
-    case 0:
-    case 1:
-        change_wish(below(FRONTENDS));
-        break;
-    case 2:
-    case 3:
-    case 4:
-    case 5:
-        nudge_wish(below(FRONTENDS));
-        break;
-    case 6:
-        now += RULESET_TRIM_DELAY * below(15) / 10;
-        break;
-    case 7:
-        if (below(10) == 0)
-            restart_with_wishes();
-        break;
-    default:
-        if (ruleset_trim_time(ruleset) > 0 && below(3) == 0)
-            now = ruleset_trim_time(ruleset) > now ? ruleset_trim_time(ruleset) : now;
-        commit_somehow(12);
-    }
-}
-
-START_TEST(any_history)
-{
-    begin(_i % FAMILY_COUNT);
-    fake_kernel_cut(_i % 4 >= 2);
-    memset(wishes, 0, sizeof(wishes));
-    seed = (unsigned)_i;
-    for (int i = 0, n = unit_steps(4000); i < n; i++)
-        step();
-    while (try_commit(NULL) || ruleset_trim_time(ruleset) != 0)
-        now += RULESET_TRIM_DELAY;
-    check_wishes();
-    for (unsigned i = 0; i < FRONTENDS; i++) {
-        wishes[i].wanted = false;
-        tell_wish(i);
-    }
-    commit();
-    while (ruleset_trim_time(ruleset) != 0) {
-        now = ruleset_trim_time(ruleset);
-        commit();
-    }
-    check_wishes();
-    ck_assert_uint_eq(fake_kernel_size(family, "endpoints"), 0);
-    ck_assert_ptr_null(ruleset->records);
-}
-END_TEST
-
 static void add_tests(TCase *tcase)
 {
     tcase_add_checked_fixture(tcase, setup, teardown);
@@ -1420,6 +1223,7 @@ static void add_tests(TCase *tcase)
     EACH_FAMILY(restart_deletes_slots_left_over);
     EACH_FAMILY(restart_fills_holes);
     EACH_FAMILY(restart_repairs_elements);
+    EACH_FAMILY(restart_repairs_other_elements);
     tcase_add_loop_test(tcase, another_table_is_replaced_in_one_transaction, 0,
                         PLANTS * FAMILY_COUNT);
     EACH_FAMILY(the_other_family_is_left_alone);
@@ -1440,7 +1244,6 @@ static void add_tests(TCase *tcase)
     EACH_FAMILY(a_batch_in_pieces);
     EACH_FAMILY(a_batch_in_pieces_that_fails);
     EACH_FAMILY(cleanup);
-    tcase_add_loop_test(tcase, any_history, 0, 8);
 }
 
 UNIT_MAIN("ruleset", add_tests)

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the tests of a ruleset share: one over the fake kernel, frontends, backends and clients by
+ * number, what is wanted of a frontend in a line, and what shall become of packets then, as
+ * spec 4.2, 4.3 and 4.8 say it.
+ */
+#ifndef KUBE_NFTD_TESTS_RULESET_FIXTURE_H
+#define KUBE_NFTD_TESTS_RULESET_FIXTURE_H
+
+#include "fake_kernel.h"
+
+#include "kube-nftd/base/log.h"
+#include "kube-nftd/ruleset/record.h"
+
+#include <check.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct ruleset *ruleset;
+static struct ruleset_config config; /* of the next one */
+static struct nft_socket *sock;
+static enum family family; /* of the table under test: each test runs for both */
+static double now;
+static int errors_logged;
+
+static void take_line(void *ctx, enum log_level level, const char *line)
+{
+    (void)ctx;
+    (void)line;
+    errors_logged += level == LOG_LEVEL_ERROR;
+}
+
+static inline struct ruleset *new_ruleset(void)
+{
+    struct error err = {0};
+    struct ruleset *fresh = ruleset_new(family, &config, &err);
+    ck_assert_msg(fresh, "%s", err.text);
+    return fresh;
+}
+
+static void setup(void)
+{
+    log_set_sink(take_line, NULL);
+    errors_logged = 0;
+    now = 1000;
+    config = (struct ruleset_config){.mark = 0x4000};
+    fake_kernel_reset();
+    sock = nft_socket_open(NULL);
+}
+
+static void teardown(void)
+{
+    ruleset_free(ruleset);
+    ruleset = NULL;
+    nft_socket_close(sock);
+    fake_kernel_reset();
+    log_set_sink(NULL, NULL);
+}
+
+/* The first lines of each test: without a detector, the classes are the simplest. */
+static inline void begin(int which)
+{
+    family = (enum family)which;
+    ruleset = new_ruleset();
+}
+
+/* A daemon that starts while the table of an earlier one is there. */
+static inline void restart(void)
+{
+    ruleset_free(ruleset);
+    ruleset = new_ruleset();
+    fake_kernel_forget_counts();
+}
+
+/* ---- by number ---- */
+
+static inline struct address numbered(uint8_t first, unsigned number)
+{
+    struct address address = {
+        {first, (uint8_t)(number >> 16), (uint8_t)(number >> 8), (uint8_t)number}};
+    if (family == FAMILY_IPV6)
+        address.bytes[15] = 1;
+    return address;
+}
+
+static inline struct frontend frontend(unsigned number)
+{
+    static const uint8_t protocols[] = {IPPROTO_TCP, IPPROTO_UDP, IPPROTO_SCTP};
+    return (struct frontend){.address = numbered(11, number),
+                             .port = (uint16_t)(80 + number % 2),
+                             .protocol = protocols[number % 3],
+                             .family = (uint8_t)family};
+}
+
+static inline struct backend backend(unsigned number)
+{
+    return (struct backend){numbered(10, number), (uint16_t)(8000 + number % 2)};
+}
+
+static inline struct address client(unsigned number)
+{
+    return numbered(12, number);
+}
+
+static inline int compare_backends(const void *a, const void *b)
+{
+    return backend_compare(a, b);
+}
+
+/* Ranges of clients: "10-19 30 50-top". */
+static inline void ranges_of(const char *text, range_vec *out)
+{
+    unsigned first, last;
+    int length;
+    vec_clear(out);
+    while (sscanf(text, " %u%n", &first, &length) == 1) {
+        struct address_range range = {client(first), {{0}}};
+        range.first.bytes[15] = 0;
+        memset(range.last.bytes, 0xff, address_length(family));
+        text += length;
+        last = first;
+        if (sscanf(text, "-%u%n", &last, &length) == 1)
+            text += length;
+        if (strncmp(text, "-top", 4) == 0)
+            text += 4;
+        else
+            memcpy(range.last.bytes, client(last).bytes, 4);
+        vec_push(out, range);
+    }
+}
+
+static inline void set_service_cidrs(const char *text)
+{
+    range_vec ranges = {0};
+    ranges_of(text, &ranges);
+    ruleset_set_service_cidrs(ruleset, &ranges);
+    vec_free(&ranges);
+}
+
+static inline void set_pod_cidrs(const char *text)
+{
+    range_vec ranges = {0};
+    ranges_of(text, &ranges);
+    ruleset_set_pod_cidrs(ruleset, &ranges);
+    vec_free(&ranges);
+}
+
+/* ---- routes ---- */
+
+#define MOST_BACKENDS 16
+
+/* What is wanted of a frontend. Backends are named by digits; text may be NULL. */
+struct wish {
+    bool wanted, external, local;
+    const char *all, *here; /* that could serve, on any node and on this one */
+    uint32_t timeout, group;
+    const char *sources;
+};
+
+static inline size_t backends_of(const char *digits, struct backend out[MOST_BACKENDS])
+{
+    size_t n = digits ? strlen(digits) : 0;
+    for (size_t i = 0; i < n; i++)
+        out[i] = backend((unsigned)(digits[i] - '0'));
+    return n;
+}
+
+static inline bool has_any(const struct wish *wish)
+{
+    return (wish->all && *wish->all) || (wish->here && *wish->here);
+}
+
+static inline void tell(unsigned number, const struct wish *wish)
+{
+    struct frontend f = frontend(number);
+    struct backend all[MOST_BACKENDS], here[MOST_BACKENDS];
+    struct route route = {.external = wish->external,
+                          .local = wish->local,
+                          .has_any = has_any(wish),
+                          .backends = all,
+                          .n_backends = backends_of(wish->all, all),
+                          .local_backends = here,
+                          .n_local = backends_of(wish->here, here),
+                          .affinity_timeout = wish->timeout,
+                          .affinity_group = wish->group};
+    range_vec sources = {0};
+    const struct address_range nobody = {{{0}}, {{0}}};
+    if (wish->sources) {
+        ranges_of(wish->sources, &sources);
+        route.sources = sources.n ? sources.v : &nobody;
+        route.n_sources = sources.n;
+    }
+    if (wish->wanted)
+        ruleset_set(ruleset, &f, &route);
+    else
+        ruleset_remove(ruleset, &f);
+    vec_free(&sources);
+}
+
+/* SET(1, .external = true, .all = "123") */
+#define SET(number, ...) tell(number, &(const struct wish){.wanted = true, __VA_ARGS__})
+
+static inline void drop(unsigned number)
+{
+    struct frontend f = frontend(number);
+    ruleset_remove(ruleset, &f);
+}
+
+/* ---- commits ---- */
+
+static inline int try_commit(struct ruleset_stats *stats)
+{
+    struct error err = {0};
+    fake_kernel_set_time(now);
+    int result = ruleset_commit(ruleset, sock, now, stats, &err);
+    ck_assert_int_eq(result ? -1 : 0, result);
+    ck_assert_int_eq(err.text != NULL, result != 0);
+    error_clear(&err);
+    return result;
+}
+
+static inline struct ruleset_stats commit(void)
+{
+    struct ruleset_stats stats;
+    memset(&stats, 0xaa, sizeof(stats));
+    ck_assert_int_eq(try_commit(&stats), 0);
+    ck_assert(!ruleset_needs_commit(ruleset, now));
+    return stats;
+}
+
+static inline void commit_fails(void)
+{
+    ck_assert_int_eq(try_commit(NULL), -1);
+    ck_assert(ruleset_needs_commit(ruleset, now));
+}
+
+/* Commits and expects just so many element messages' worth of change, and nothing else. */
+static inline void commit_sends(size_t added, size_t deleted)
+{
+    fake_kernel_forget_counts();
+    struct ruleset_stats stats = commit();
+    const struct fake_counts *counts = fake_kernel_counts();
+    ck_assert_uint_eq(counts->added, added);
+    ck_assert_uint_eq(counts->deleted, deleted);
+    ck_assert_uint_eq(counts->tables + counts->sets + counts->chains + counts->rules, 0);
+    ck_assert_uint_eq(counts->verdicts, 0);
+    ck_assert_uint_eq(counts->transactions, added + deleted > 0);
+    ck_assert_uint_eq(stats.elements_added, added);
+    ck_assert_uint_eq(stats.elements_deleted, deleted);
+    ck_assert_int_eq(stats.bytes > 0, added + deleted > 0);
+}
+
+static inline void commit_replaces_the_table(void)
+{
+    fake_kernel_forget_counts();
+    commit();
+    ck_assert_uint_eq(fake_kernel_counts()->transactions, 1);
+    ck_assert_uint_eq(fake_kernel_counts()->tables, 1);
+}
+
+/* Lets what nothing leads to come of age. */
+static inline void wait_for_trims(void)
+{
+    now += 2 * RULESET_TRIM_DELAY;
+}
+
+/* Commits until nothing is left to be trimmed. */
+static inline void settle(void)
+{
+    for (int turns = 0; turns == 0 || ruleset_trim_time(ruleset) != 0; turns++) {
+        ck_assert_int_lt(turns, 6);
+        if (ruleset_trim_time(ruleset) > now)
+            now = ruleset_trim_time(ruleset);
+        commit();
+    }
+}
+
+/* ---- what shall become of packets ---- */
+
+static inline bool in_ranges(const char *text, const struct address *address)
+{
+    range_vec ranges = {0};
+    ranges_of(text, &ranges);
+    bool result = ranges_contain(&ranges, address);
+    vec_free(&ranges);
+    return result;
+}
+
+/* What is known besides wishes; text as for ranges_of(), or NULL. */
+struct world {
+    const char *pods, *service_cidrs;
+    bool cluster_ip; /* the frontend's address is one */
+};
+
+/* What shall become of packets of a client, and what they shall be sent to. */
+struct expectation {
+    enum fake_fate fate;
+    const char *backends;
+    bool masqueraded;
+};
+
+static inline bool is_pod(const struct world *world, const struct fake_client *from)
+{
+    switch (config.detector) {
+    case DETECT_CIDRS:
+        return world->pods && in_ranges(world->pods, &from->address);
+    case DETECT_INTERFACE:
+        return from->interface && strcmp(from->interface, config.interface) == 0;
+    case DETECT_INTERFACE_PREFIX:
+        return from->interface &&
+               strncmp(from->interface, config.interface, strlen(config.interface)) == 0;
+    default:
+        return false;
+    }
+}
+
+static inline struct expectation rejected(void)
+{
+    return (struct expectation){config.no_reject ? FAKE_DROPPED : FAKE_REJECTED, NULL, false};
+}
+
+static inline struct expectation expect_nobodys(const struct world *world, const struct address *to)
+{
+    if (world->cluster_ip)
+        return rejected();
+    if (world->service_cidrs && in_ranges(world->service_cidrs, to))
+        return (struct expectation){FAKE_DROPPED, NULL, false};
+    return (struct expectation){FAKE_UNTOUCHED, NULL, false};
+}
+
+static inline struct expectation balanced(const char *backends, bool masqueraded)
+{
+    if (!backends || !*backends)
+        return (struct expectation){FAKE_DROPPED, NULL, false};
+    return (struct expectation){FAKE_BALANCED, backends, masqueraded};
+}
+
+static inline struct expectation expect(const struct wish *wish, const struct world *world,
+                                        const struct frontend *to, const struct fake_client *from)
+{
+    bool pod = is_pod(world, from);
+    if (!wish->wanted)
+        return expect_nobodys(world, &to->address);
+    if (wish->sources && !in_ranges(wish->sources, &from->address))
+        return (struct expectation){FAKE_DROPPED, NULL, false};
+    if (!has_any(wish))
+        return rejected();
+    if (!wish->external)
+        return balanced(wish->local ? wish->here : wish->all,
+                        config.masquerade_all || (config.detector != DETECT_NONE && !pod));
+    if (!wish->local)
+        return balanced(wish->all, true);
+    if (pod)
+        return balanced(wish->all, false);
+    if (from->is_host && !config.no_fib)
+        return balanced(wish->all, true);
+    return balanced(wish->here, false);
+}
+
+/* Where a route leads to, as digits in their order. */
+static inline const char *digits_of(const struct fake_route *route, char out[MOST_BACKENDS + 1])
+{
+    struct backend sorted[MOST_BACKENDS];
+    ck_assert_uint_le(route->n, MOST_BACKENDS);
+    for (size_t i = 0; i < route->n; i++)
+        sorted[i] = route->to[i].backend;
+    qsort(sorted, route->n, sizeof(*sorted), compare_backends);
+    for (size_t i = 0; i < route->n; i++)
+        out[i] = (char)('0' + sorted[i].address.bytes[3]);
+    out[route->n] = 0;
+    return out;
+}
+
+#define OTHER_MARK 0x10 /* of other programs: must survive */
+
+static inline void check_packet(unsigned number, const struct wish *wish, const struct world *world,
+                                const struct fake_client *from)
+{
+    struct frontend to = frontend(number);
+    struct expectation expected = expect(wish, world, &to, from);
+    struct fake_route route = fake_kernel_route(&to, from);
+    char digits[MOST_BACKENDS + 1];
+    ck_assert_msg(route.fate == expected.fate, "frontend %u, client %u%s: fate %d, not %d", number,
+                  from->address.bytes[3], from->is_host ? " (host)" : "", route.fate,
+                  expected.fate);
+    if (expected.fate == FAKE_BALANCED)
+        ck_assert_str_eq(digits_of(&route, digits), expected.backends);
+    for (size_t i = 0; i < route.n; i++) {
+        ck_assert_int_eq(route.to[i].masqueraded, expected.masqueraded);
+        ck_assert_uint_eq(route.to[i].mark, from->mark);
+    }
+    fake_route_free(&route);
+}
+
+/* Packets of all kinds of clients to a frontend. */
+static inline void check_wish(unsigned number, const struct wish *wish, const struct world *world)
+{
+    static const unsigned clients[] = {12, 48, 72};
+    bool named = config.detector == DETECT_INTERFACE || config.detector == DETECT_INTERFACE_PREFIX;
+    for (size_t i = 0; i < sizeof(clients) / sizeof(clients[0]); i++) {
+        struct fake_client from = {.address = client(clients[i]), .mark = OTHER_MARK};
+        check_packet(number, wish, world, &from);
+        from.interface = "cni0";
+        if (named)
+            check_packet(number, wish, world, &from);
+        from.interface = "cni1";
+        if (named)
+            check_packet(number, wish, world, &from);
+        from.interface = NULL;
+        from.is_host = true;
+        check_packet(number, wish, world, &from);
+    }
+}
+
+/* ---- sizes ---- */
+
+static const char *const sized[] = {
+    "services",         "endpoints",         "local_services",    "local_endpoints",
+    "affinity_ids",     "affinity_timeouts", "affinity_backends", "local_affinity_backends",
+    "affinity_numbers", "reject_frontends",  "drop_frontends",    "restricted_frontends",
+    "allowed_sources",  "hairpin",           "cluster_ips",       "service_cidrs",
+    "pod_cidrs"};
+#define SIZED (sizeof(sized) / sizeof(sized[0]))
+
+/* How many elements there are of everything that does not just grow. */
+struct sizes {
+    size_t v[SIZED];
+};
+
+static inline struct sizes sizes_now(void)
+{
+    struct sizes sizes;
+    for (size_t i = 0; i < SIZED; i++)
+        sizes.v[i] = fake_kernel_size(family, sized[i]);
+    return sizes;
+}
+
+static inline void check_same_sizes(const struct sizes *a, const struct sizes *b)
+{
+    for (size_t i = 0; i < SIZED; i++)
+        ck_assert_msg(a->v[i] == b->v[i], "%zu %s, not %zu", a->v[i], sized[i], b->v[i]);
+}
+
+#endif

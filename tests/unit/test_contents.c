@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Elements wanted and in the kernel: what must go and come, by every way there. */
+#include "unit.h"
+
+#include "kube-nftd/ruleset/contents.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct contents contents;
+
+static void setup(void)
+{
+    memset(&contents, 0, sizeof(contents));
+}
+
+static void teardown(void)
+{
+    contents_free(&contents);
+}
+
+static struct key key(uint32_t number)
+{
+    struct key k = {.length = 0};
+    key_put_number(&k, number);
+    return k;
+}
+
+/* A value; 0 is none. */
+static void want(enum content_set set, uint32_t number, uint32_t with)
+{
+    struct key k = key(number), value = key(with);
+    contents_want(&contents, set, &k, with ? &value : NULL);
+}
+
+static void drop(enum content_set set, uint32_t number)
+{
+    struct key k = key(number);
+    contents_drop(&contents, set, &k);
+}
+
+static bool adopt(enum content_set set, uint32_t number, uint32_t with)
+{
+    struct key k = key(number), value = key(with);
+    return contents_adopt(&contents, set, &k, with ? &value : NULL);
+}
+
+static struct content *find(enum content_set set, uint32_t number)
+{
+    struct key k = key(number);
+    return contents_find(&contents, set, &k);
+}
+
+/* What is to be sent: "+1" comes, "-1" goes, "~1" gets another value; in the order of numbers. */
+static void check_pending(const char *expected)
+{
+    char text[64] = "";
+    for (uint32_t number = 0; number < 10; number++)
+        vec_each (&contents.pending, it) {
+            const struct content *content = *it;
+            struct key k = key(number);
+            bool goes = content_goes(content), comes = content_comes(content);
+            if (memcmp(content_key(content), k.bytes, k.length) != 0 || (!goes && !comes))
+                continue;
+            char mark = '~';
+            if (!goes || !comes)
+                mark = goes ? '-' : '+';
+            snprintf(text + strlen(text), sizeof(text) - strlen(text), "%c%u ", mark, number);
+        }
+    ck_assert_str_eq(text, expected);
+}
+
+static void apply(const char *expected)
+{
+    check_pending(expected);
+    contents_apply(&contents);
+    ck_assert_uint_eq(contents.pending.n, 0);
+}
+
+static void check_value(struct content *content, uint32_t wanted, uint32_t in_kernel)
+{
+    struct key a = key(wanted), b = key(in_kernel);
+    ck_assert_uint_eq(content->value_length, a.length);
+    ck_assert_mem_eq(content_value(content), a.bytes, a.length);
+    ck_assert_mem_eq(content_kernel_value(content), b.bytes, b.length);
+}
+
+START_TEST(each_set_has_a_name)
+{
+    for (int a = 0; a < CONTENT_SETS; a++) {
+        const char *name = content_set_name((enum content_set)a);
+        ck_assert_ptr_eq(name, content_set_name((enum content_set)a));
+        for (int b = 0; b < a; b++)
+            ck_assert_str_ne(name, content_set_name((enum content_set)b));
+        bool ranged = a == CONTENT_SERVICE_CIDRS || a == CONTENT_POD_CIDRS;
+        ck_assert_int_eq(content_set_is_ranged((enum content_set)a), ranged);
+    }
+}
+END_TEST
+
+START_TEST(wanted_and_dropped)
+{
+    want(CONTENT_HAIRPIN, 1, 0);
+    want(CONTENT_HAIRPIN, 2, 0);
+    ck_assert_int_eq(content_set_of(find(CONTENT_HAIRPIN, 1)), CONTENT_HAIRPIN);
+    apply("+1 +2 ");
+    drop(CONTENT_HAIRPIN, 1);
+    apply("-1 ");
+    ck_assert_ptr_null(find(CONTENT_HAIRPIN, 1)); /* no memory of what is gone */
+    ck_assert_ptr_nonnull(find(CONTENT_HAIRPIN, 2));
+    apply("");
+}
+END_TEST
+
+START_TEST(changes_before_a_commit_cancel_out)
+{
+    want(CONTENT_HAIRPIN, 1, 0);
+    drop(CONTENT_HAIRPIN, 1);
+    apply("");
+    ck_assert_ptr_null(contents.all);
+    want(CONTENT_HAIRPIN, 1, 0);
+    apply("+1 ");
+    drop(CONTENT_HAIRPIN, 1);
+    want(CONTENT_HAIRPIN, 1, 0);
+    apply("");
+    drop(CONTENT_HAIRPIN, 1);
+    apply("-1 ");
+}
+END_TEST
+
+START_TEST(wanted_by_several)
+{
+    want(CONTENT_AFFINITY_BACKENDS, 1, 7);
+    want(CONTENT_AFFINITY_BACKENDS, 1, 7);
+    apply("+1 ");
+    want(CONTENT_AFFINITY_BACKENDS, 1, 7);
+    apply("");
+    drop(CONTENT_AFFINITY_BACKENDS, 1);
+    drop(CONTENT_AFFINITY_BACKENDS, 1);
+    apply("");
+    check_value(find(CONTENT_AFFINITY_BACKENDS, 1), 7, 7);
+    drop(CONTENT_AFFINITY_BACKENDS, 1);
+    apply("-1 ");
+}
+END_TEST
+
+START_TEST(another_value)
+{
+    want(CONTENT_AFFINITY_NUMBERS, 1, 7);
+    apply("+1 ");
+    want(CONTENT_AFFINITY_NUMBERS, 1, 8);
+    drop(CONTENT_AFFINITY_NUMBERS, 1);
+    check_value(find(CONTENT_AFFINITY_NUMBERS, 1), 8, 7);
+    check_pending("~1 ");
+    want(CONTENT_AFFINITY_NUMBERS, 1, 7);
+    drop(CONTENT_AFFINITY_NUMBERS, 1);
+    apply("");
+    want(CONTENT_AFFINITY_NUMBERS, 1, 8);
+    drop(CONTENT_AFFINITY_NUMBERS, 1);
+    apply("~1 ");
+    check_value(find(CONTENT_AFFINITY_NUMBERS, 1), 8, 8);
+    drop(CONTENT_AFFINITY_NUMBERS, 1);
+    apply("-1 ");
+}
+END_TEST
+
+START_TEST(sets_do_not_mix)
+{
+    want(CONTENT_AFFINITY_BACKENDS, 1, 7);
+    want(CONTENT_LOCAL_AFFINITY_BACKENDS, 1, 8);
+    ck_assert_ptr_null(find(CONTENT_AFFINITY_NUMBERS, 1));
+    check_value(find(CONTENT_AFFINITY_BACKENDS, 1), 7, 0);
+    check_value(find(CONTENT_LOCAL_AFFINITY_BACKENDS, 1), 8, 0);
+    contents_apply(&contents);
+    drop(CONTENT_AFFINITY_BACKENDS, 1);
+    apply("-1 ");
+    ck_assert_ptr_nonnull(find(CONTENT_LOCAL_AFFINITY_BACKENDS, 1));
+}
+END_TEST
+
+/* A key that begins another one is another one. */
+START_TEST(keys_of_other_lengths)
+{
+    struct key longer = key(1);
+    key_put_number(&longer, 0);
+    want(CONTENT_HAIRPIN, 1, 0);
+    ck_assert_ptr_null(contents_find(&contents, CONTENT_HAIRPIN, &longer));
+    contents_want(&contents, CONTENT_HAIRPIN, &longer, NULL);
+    ck_assert_uint_eq(HASH_COUNT(contents.all), 2);
+}
+END_TEST
+
+START_TEST(found_in_the_kernel)
+{
+    want(CONTENT_AFFINITY_NUMBERS, 1, 7); /* there */
+    want(CONTENT_AFFINITY_NUMBERS, 2, 7); /* there with another value */
+    want(CONTENT_AFFINITY_NUMBERS, 3, 7); /* not there */
+    ck_assert(adopt(CONTENT_AFFINITY_NUMBERS, 1, 7));
+    ck_assert(adopt(CONTENT_AFFINITY_NUMBERS, 2, 8));
+    ck_assert(adopt(CONTENT_AFFINITY_NUMBERS, 4, 7)); /* nobody's */
+    ck_assert(!adopt(CONTENT_AFFINITY_NUMBERS, 4, 7));
+    ck_assert(!adopt(CONTENT_AFFINITY_NUMBERS, 1, 7));
+    apply("~2 +3 -4 ");
+    ck_assert_ptr_null(find(CONTENT_AFFINITY_NUMBERS, 4));
+    apply("");
+}
+END_TEST
+
+/* What was found may be wanted later. */
+START_TEST(wanted_after_it_was_found)
+{
+    ck_assert(adopt(CONTENT_AFFINITY_NUMBERS, 1, 7));
+    ck_assert(adopt(CONTENT_AFFINITY_NUMBERS, 2, 7));
+    ck_assert(adopt(CONTENT_HAIRPIN, 3, 0));
+    check_pending("-1 -2 -3 ");
+    want(CONTENT_AFFINITY_NUMBERS, 1, 7);
+    want(CONTENT_AFFINITY_NUMBERS, 2, 9);
+    want(CONTENT_HAIRPIN, 3, 0);
+    check_value(find(CONTENT_AFFINITY_NUMBERS, 2), 9, 7);
+    apply("~2 ");
+}
+END_TEST
+
+START_TEST(the_kernel_forgotten)
+{
+    want(CONTENT_HAIRPIN, 1, 0);
+    want(CONTENT_HAIRPIN, 2, 0);
+    want(CONTENT_HAIRPIN, 3, 0);
+    apply("+1 +2 +3 ");
+    drop(CONTENT_HAIRPIN, 1);
+    want(CONTENT_HAIRPIN, 4, 0);
+    contents_forget_kernel(&contents);
+    check_pending("+2 +3 +4 ");
+    ck_assert_ptr_null(find(CONTENT_HAIRPIN, 1));
+    contents_forget_kernel(&contents); /* again changes nothing */
+    check_pending("+2 +3 +4 ");
+    ck_assert(adopt(CONTENT_HAIRPIN, 1, 0));
+    ck_assert(adopt(CONTENT_HAIRPIN, 2, 0));
+    apply("-1 +3 +4 ");
+}
+END_TEST
+
+static void add_tests(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, each_set_has_a_name);
+    tcase_add_test(tcase, wanted_and_dropped);
+    tcase_add_test(tcase, changes_before_a_commit_cancel_out);
+    tcase_add_test(tcase, wanted_by_several);
+    tcase_add_test(tcase, another_value);
+    tcase_add_test(tcase, sets_do_not_mix);
+    tcase_add_test(tcase, keys_of_other_lengths);
+    tcase_add_test(tcase, found_in_the_kernel);
+    tcase_add_test(tcase, wanted_after_it_was_found);
+    tcase_add_test(tcase, the_kernel_forgotten);
+}
+
+UNIT_MAIN("contents", add_tests)

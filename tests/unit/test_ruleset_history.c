@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Random histories of a table: routes of all kinds, cluster IPs, hairpins and ranges that change,
+ * commits that fail in any way or go in pieces, restarts, and other programs that meddle with it.
+ * After each commit the kernel does what is wanted; once nothing is left to be trimmed it holds as
+ * much as a table that was made just now.
+ */
+#include "unit.h"
+
+#include "ruleset_fixture.h"
+
+#define FRONTENDS 12
+#define POOL 9 /* backends to choose from, 1 to 9 */
+
+static struct {
+    struct wish wish;
+    char all[POOL + 1], here[POOL + 1];
+    bool cluster_ip; /* its address is one */
+} wishes[FRONTENDS];
+
+static bool hairpins[POOL + 1];
+static const char *pods, *service_cidrs;
+static unsigned seed;
+
+static unsigned below(unsigned n)
+{
+    return (unsigned)rand_r(&seed) % n;
+}
+
+/* ---- telling ---- */
+
+static void tell_wish(unsigned number)
+{
+    struct frontend f = frontend(number);
+    tell(number, &wishes[number].wish);
+    ruleset_set_cluster_ip(ruleset, &f.address, wishes[number].cluster_ip);
+}
+
+static void tell_hairpin(unsigned digit)
+{
+    struct backend b = backend(digit);
+    ruleset_set_hairpin(ruleset, IPPROTO_TCP, &b, hairpins[digit]);
+}
+
+static void tell_all(void)
+{
+    unsigned first = below(FRONTENDS);
+    for (unsigned i = 0; i < FRONTENDS; i++) {
+        unsigned number = (first + i) % FRONTENDS;
+        if (wishes[number].wish.wanted || wishes[number].cluster_ip)
+            tell_wish(number);
+    }
+    for (unsigned i = 1; i <= POOL; i++)
+        if (hairpins[i])
+            tell_hairpin(i);
+    set_pod_cidrs(pods);
+    set_service_cidrs(service_cidrs);
+}
+
+/* ---- wishing ---- */
+
+static const char *random_ranges(void)
+{
+    static const char *const texts[] = {"",      "0-40",       "0-40 60-top", "10-19 50", "20-80",
+                                        "0-top", "0-40 60-90", "12 48-49",    "60-top"};
+    return texts[below(sizeof(texts) / sizeof(texts[0]))];
+}
+
+static void random_digits(char out[POOL + 1])
+{
+    unsigned odds = below(4), n = 0;
+    for (unsigned i = 1; i <= POOL; i++)
+        if (below(3) < odds)
+            out[n++] = (char)('0' + i);
+    out[n] = 0;
+}
+
+/* One digit more or less. */
+static void toggle(char digits[POOL + 1])
+{
+    char digit = (char)('1' + below(POOL)), result[POOL + 2] = "";
+    size_t n = 0;
+    bool had = strchr(digits, digit) != NULL;
+    for (const char *at = digits;; at++) {
+        if (!had && (*at > digit || *at == 0)) {
+            result[n++] = digit;
+            had = true;
+        }
+        if (*at == 0)
+            break;
+        if (*at != digit)
+            result[n++] = *at;
+    }
+    result[n] = 0;
+    memcpy(digits, result, n + 1);
+}
+
+/* Who has backends on this node has some; only a local cluster IP does not say all of them. */
+static void make_sane(unsigned number)
+{
+    const struct wish *wish = &wishes[number].wish;
+    if (wishes[number].all[0] == 0 && (wish->external || !wish->local))
+        wishes[number].here[0] = 0;
+}
+
+static void change_wish(unsigned number)
+{
+    struct wish *wish = &wishes[number].wish;
+    static const uint32_t timeouts[] = {0, 0, 100, 70000};
+    wish->wanted = below(8) > 0;
+    wish->external = below(2);
+    wish->local = below(2);
+    random_digits(wishes[number].all);
+    random_digits(wishes[number].here);
+    wish->timeout = timeouts[below(4)];
+    wish->group = 1 + below(8) / 7 * 10 + number % 4; /* most of the time the same */
+    wish->sources = wish->external && below(2) ? random_ranges() : NULL;
+    make_sane(number);
+    tell_wish(number);
+}
+
+static void nudge_wish(unsigned number)
+{
+    struct wish *wish = &wishes[number].wish;
+    switch (below(8)) {
+    case 0:
+        wish->local = !wish->local;
+        break;
+    case 1:
+        wish->timeout = wish->timeout ? 0 : 100;
+        break;
+    case 2:
+        wish->sources = wish->external && below(2) ? random_ranges() : NULL;
+        break;
+    case 3:
+    case 4:
+        toggle(wishes[number].here);
+        break;
+    default:
+        toggle(wishes[number].all);
+    }
+    wish->wanted = true;
+    make_sane(number);
+    tell_wish(number);
+}
+
+static void change_contents(void)
+{
+    unsigned number = below(FRONTENDS), digit = 1 + below(POOL);
+    switch (below(4)) {
+    case 0:
+        wishes[number].cluster_ip = !wishes[number].cluster_ip;
+        tell_wish(number);
+        break;
+    case 1:
+        hairpins[digit] = !hairpins[digit];
+        tell_hairpin(digit);
+        break;
+    case 2:
+        pods = random_ranges();
+        set_pod_cidrs(pods);
+        break;
+    default:
+        service_cidrs = random_ranges();
+        set_service_cidrs(service_cidrs);
+    }
+}
+
+/* ---- checking ---- */
+
+static void check_one(unsigned number)
+{
+    const struct world world = {.pods = pods, .cluster_ip = wishes[number].cluster_ip};
+    check_wish(number, &wishes[number].wish, &world);
+}
+
+static void check_all(void)
+{
+    size_t wanted = 0;
+    for (unsigned i = 0; i < FRONTENDS; i++) {
+        check_one(i);
+        wanted += wishes[i].wish.wanted;
+    }
+    ck_assert_uint_eq(ruleset_frontends(ruleset), wanted);
+}
+
+/* What a table of the other family holds that was made just now: as many elements. */
+static struct sizes fresh_sizes(void)
+{
+    struct ruleset *kept = ruleset;
+    family = (enum family)(1 - family);
+    ruleset = new_ruleset();
+    tell_all();
+    commit();
+    struct sizes sizes = sizes_now();
+    ruleset_free(ruleset);
+    fake_kernel_drop_table(family);
+    ruleset = kept;
+    family = (enum family)(1 - family);
+    return sizes;
+}
+
+static void check_like_a_fresh_one(void)
+{
+    struct sizes fresh = fresh_sizes(), sizes = sizes_now();
+    check_same_sizes(&sizes, &fresh);
+}
+
+/* ---- committing ---- */
+
+/* Commits with or without a fault. A fault may come too late for this commit. */
+static void commit_somehow(unsigned odds)
+{
+    /* One random number a statement: compilers choose the order of arguments. */
+    unsigned nth = 1 + below(24), n = 1 + below(5), kind = below(2), torn = below(24);
+    if (below(odds) == 0)
+        fake_kernel_fail((nth + 5) / 6, kind ? FAKE_REFUSES : FAKE_LOSES_ANSWER);
+    if (below(odds) == 0)
+        fake_kernel_refuse_reads(nth, n, kind);
+    if (below(odds) == 0)
+        fake_kernel_tear_reads(torn);
+    if (try_commit(NULL) == 0)
+        for (int i = 0; i < 3; i++)
+            check_one(below(FRONTENDS));
+    else
+        ck_assert(ruleset_needs_commit(ruleset, now));
+    fake_kernel_spare();
+    fake_kernel_tear_reads(0);
+}
+
+static void settle_somehow(void)
+{
+    for (int turns = 0; try_commit(NULL) || ruleset_trim_time(ruleset) != 0; turns++) {
+        ck_assert_int_lt(turns, 8);
+        now += RULESET_TRIM_DELAY;
+    }
+    check_all();
+}
+
+/* ---- what somebody else may do to the table; found out by a restart at the latest ---- */
+
+static struct key key_in(const char *set)
+{
+    struct frontend f = frontend(below(FRONTENDS + 2));
+    struct backend b = backend(1 + below(POOL));
+    struct key key = key_of_frontend(&f);
+    uint32_t slot = below(POOL);
+    if (strstr(set, "endpoints"))
+        return key_of_slot(&f, slot);
+    if (strcmp(set, "cluster_ips") == 0 || strcmp(set, "hairpin") == 0)
+        memset(&key, 0, sizeof(key));
+    if (strcmp(set, "cluster_ips") == 0)
+        key_put_address(&key, family, &f.address);
+    if (strcmp(set, "hairpin") == 0) {
+        key_put_address(&key, family, &b.address);
+        key_put_address(&key, family, &b.address);
+        key_put_protocol(&key, IPPROTO_TCP);
+        key_put_port(&key, b.port);
+    }
+    return key;
+}
+
+/* Takes an element away, or puts one there. */
+static void meddle(const char *set, const struct key *value)
+{
+    size_t length;
+    struct key key = key_in(set);
+    if (fake_kernel_value(family, set, key.bytes, key.length, &length))
+        fake_kernel_take(family, set, key.bytes, key.length);
+    else
+        fake_kernel_put(family, set, key.bytes, key.length, value->length ? value->bytes : NULL,
+                        value->length);
+}
+
+static void damage(void)
+{
+    static const char *const sets[] = {
+        "endpoints",        "local_endpoints", "affinity_ids",         "affinity_timeouts",
+        "reject_frontends", "drop_frontends",  "restricted_frontends", "cluster_ips",
+        "hairpin"};
+    const char *set = sets[below(sizeof(sets) / sizeof(sets[0]))];
+    const struct backend b = backend(1 + below(POOL));
+    struct key value = {.length = 0};
+    if (fake_kernel_size(family, set) == SIZE_MAX)
+        return;
+    if (below(8) == 0) {
+        fake_kernel_drop_table(family);
+        return;
+    }
+    if (strstr(set, "endpoints"))
+        value = value_of_backend(family, &b);
+    else if (strstr(set, "affinity"))
+        key_put_number(&value, (1 + below(6)) << 16);
+    meddle(set, &value);
+}
+
+static void restart_somehow(void)
+{
+    if (below(4) == 0)
+        damage();
+    if (below(8) == 0)
+        config.detector = config.detector == DETECT_CIDRS ? DETECT_NONE : DETECT_CIDRS;
+    ruleset_free(ruleset);
+    ruleset = new_ruleset();
+    tell_all();
+}
+
+/* ---- histories ---- */
+
+static void step(void)
+{
+    switch (below(14)) {
+    case 0:
+    case 1:
+        change_wish(below(FRONTENDS));
+        break;
+    case 2:
+    case 3:
+    case 4:
+    case 5:
+        nudge_wish(below(FRONTENDS));
+        break;
+    case 6:
+        change_contents();
+        break;
+    case 7:
+        now += RULESET_TRIM_DELAY * below(15) / 10;
+        break;
+    case 8:
+        if (below(10) == 0)
+            restart_somehow();
+        break;
+    case 9:
+        if (below(10) == 0) {
+            settle_somehow();
+            check_like_a_fresh_one();
+        }
+        break;
+    default:
+        if (ruleset_trim_time(ruleset) > now && below(3) == 0)
+            now = ruleset_trim_time(ruleset);
+        commit_somehow(12);
+    }
+}
+
+static void begin_history(int which)
+{
+    memset(wishes, 0, sizeof(wishes));
+    memset(hairpins, 0, sizeof(hairpins));
+    pods = service_cidrs = "";
+    for (unsigned i = 0; i < FRONTENDS; i++) {
+        wishes[i].wish.all = wishes[i].all;
+        wishes[i].wish.here = wishes[i].here;
+        wishes[i].wish.group = 1 + i % 4;
+    }
+    seed = (unsigned)which;
+    config.detector = which % 3 ? DETECT_CIDRS : DETECT_NONE;
+    fake_kernel_cut(which % 4 >= 2);
+    begin(which % FAMILY_COUNT);
+}
+
+START_TEST(any_history)
+{
+    begin_history(_i);
+    for (int i = 0, n = unit_steps(2000); i < n; i++)
+        step();
+    settle_somehow();
+    check_like_a_fresh_one();
+    for (unsigned i = 0; i < FRONTENDS; i++) {
+        wishes[i].wish.wanted = wishes[i].cluster_ip = false;
+        tell_wish(i);
+    }
+    settle_somehow();
+    check_like_a_fresh_one();
+    ck_assert_ptr_null(ruleset->records);
+}
+END_TEST
+
+static void add_tests(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_loop_test(tcase, any_history, 0, 8);
+}
+
+UNIT_MAIN("ruleset_history", add_tests)

@@ -1,0 +1,891 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Each kind of traffic against a kernel in memory: where packets go, on every way from one kind to
+ * another, and that nothing is left behind in the end. Then source ranges, session affinity and the
+ * sets that have no frontends in them, and the configurations.
+ */
+#include "unit.h"
+
+#include "ruleset_fixture.h"
+
+#define PODS "0-30"
+static const struct world world = {.pods = PODS};
+
+/* A table that knows pods by their addresses. */
+static void begin_with_pods(int which)
+{
+    config.detector = DETECT_CIDRS;
+    begin(which);
+    set_pod_cidrs(PODS);
+}
+
+static void restart_with_pods(void)
+{
+    restart();
+    set_pod_cidrs(PODS);
+}
+
+/* ---- kinds ---- */
+
+#define HALF "0-40 60-top"
+#define SOME "12 20-50"
+
+static const struct wish kinds[] = {
+    {.wanted = false},
+    {.wanted = true, .all = "123"},
+    {.wanted = true, .all = "1"},
+    {.wanted = true}, /* rejected */
+    {.wanted = true, .local = true, .all = "1234", .here = "23"},
+    {.wanted = true, .local = true, .all = "1234", .here = "14"},
+    {.wanted = true, .local = true, .all = "1234"},
+    {.wanted = true, .local = true},
+    {.wanted = true, .external = true, .all = "1234"},
+    {.wanted = true, .external = true},
+    {.wanted = true, .external = true, .local = true, .all = "1234", .here = "2"},
+    {.wanted = true, .external = true, .local = true, .all = "12", .here = "12"},
+    {.wanted = true, .external = true, .local = true, .all = "1234"},
+    {.wanted = true, .external = true, .local = true},
+    {.wanted = true, .all = "123", .timeout = 100, .group = 7},
+    {.wanted = true, .all = "23", .timeout = 200, .group = 7},
+    {.wanted = true, .all = "23", .timeout = 200, .group = 8},
+    {.wanted = true, .local = true, .all = "1234", .here = "23", .timeout = 100, .group = 7},
+    {.wanted = true, .local = true, .all = "1234", .timeout = 100, .group = 7},
+    {.wanted = true, .external = true, .all = "1234", .timeout = 100, .group = 7},
+    {.wanted = true, .external = true, .timeout = 100, .group = 7},
+    {.wanted = true,
+     .external = true,
+     .local = true,
+     .all = "1234",
+     .here = "2",
+     .timeout = 100,
+     .group = 7},
+    {.wanted = true, .external = true, .local = true, .all = "1234", .timeout = 100, .group = 7},
+    {.wanted = true, .external = true, .all = "1234", .sources = HALF},
+    {.wanted = true, .external = true, .all = "1234", .sources = SOME},
+    {.wanted = true, .external = true, .all = "1234", .sources = ""}, /* nobody */
+    {.wanted = true, .external = true, .sources = HALF},
+    {.wanted = true, .external = true, .local = true, .all = "12", .here = "1", .sources = HALF},
+    {.wanted = true, .external = true, .local = true, .all = "12", .sources = SOME},
+    {.wanted = true,
+     .external = true,
+     .local = true,
+     .all = "12",
+     .here = "1",
+     .timeout = 100,
+     .group = 7,
+     .sources = SOME},
+};
+#define KINDS (int)(sizeof(kinds) / sizeof(kinds[0]))
+/* Each kind is tried with all others, or just with some where time is short. */
+#define STRIDE (KINDS / unit_steps(KINDS))
+
+static const struct ruleset_config configs[] = {
+    {.detector = DETECT_NONE, .mark = 0x4000},
+    {.detector = DETECT_CIDRS, .mark = 0x4000},
+    {.detector = DETECT_CIDRS, .mark = 0x80000000},
+    {.detector = DETECT_CIDRS, .masquerade_all = true, .mark = 1},
+    {.detector = DETECT_NONE, .masquerade_all = true, .mark = 0x4000},
+    {.detector = DETECT_INTERFACE, .interface = "cni0", .mark = 0x4000},
+    {.detector = DETECT_INTERFACE_PREFIX, .interface = "cni", .mark = 0x4000},
+    {.detector = DETECT_CIDRS, .no_fib = true, .mark = 0x4000},
+    {.detector = DETECT_NONE, .no_fib = true, .mark = 0x4000},
+    {.detector = DETECT_CIDRS, .no_reject = true, .mark = 0x4000},
+};
+#define CONFIGS (int)(sizeof(configs) / sizeof(configs[0]))
+
+/* Everything at once, by each configuration. */
+START_TEST(packets_go_where_they_shall)
+{
+    config = configs[_i / FAMILY_COUNT];
+    fake_kernel_lack(config.no_fib ? "fib" : config.no_reject ? "reject" : NULL);
+    begin(_i % FAMILY_COUNT);
+    set_pod_cidrs(PODS);
+    for (int kind = 0; kind < KINDS; kind++)
+        tell((unsigned)kind, &kinds[kind]);
+    commit();
+    ck_assert_uint_eq(fake_kernel_counts()->transactions, 1);
+    for (int kind = 0; kind < KINDS; kind++)
+        check_wish((unsigned)kind, &kinds[kind], &world);
+    ck_assert_uint_eq(ruleset_frontends(ruleset), KINDS - 1);
+    commit_sends(0, 0);
+    ck_assert(ruleset_trim_time(ruleset) == 0);
+
+    restart(); /* in another order */
+    set_pod_cidrs(PODS);
+    for (int kind = KINDS; kind-- > 0;)
+        tell((unsigned)kind, &kinds[kind]);
+    commit_sends(0, 0);
+    for (int kind = 0; kind < KINDS; kind++)
+        check_wish((unsigned)kind, &kinds[kind], &world);
+}
+END_TEST
+
+/* What a table holds that never held anything but this kind. */
+static struct sizes fresh_sizes[KINDS];
+
+static void measure_kinds(int which)
+{
+    for (int kind = 0; kind < KINDS; kind++) {
+        begin_with_pods(which);
+        tell(1, &kinds[kind]);
+        commit();
+        fresh_sizes[kind] = sizes_now();
+        ruleset_free(ruleset);
+        fake_kernel_drop_table(family);
+    }
+}
+
+static void change_to(int kind)
+{
+    tell(1, &kinds[kind]);
+    commit();
+    check_wish(1, &kinds[kind], &world);
+}
+
+/* Nothing of what was before stays for ever. */
+static void settle_as(int kind)
+{
+    settle();
+    check_wish(1, &kinds[kind], &world);
+    struct sizes sizes = sizes_now();
+    check_same_sizes(&sizes, &fresh_sizes[kind]);
+    commit_sends(0, 0);
+}
+
+/* From one to each other, and back before anything is trimmed. */
+START_TEST(from_any_kind_to_any_other)
+{
+    measure_kinds(_i / KINDS);
+    begin_with_pods(_i / KINDS);
+    const int from = _i % KINDS;
+    for (int to = from % STRIDE; to < KINDS; to += STRIDE) {
+        fake_kernel_cut((from + to) % 2);
+        change_to(from);
+        change_to(to);
+        settle_as(to);
+        change_to(from);
+        change_to(to);
+        change_to(from);
+        settle_as(from);
+    }
+}
+END_TEST
+
+/* A third one comes when what the first one left is due. */
+START_TEST(on_to_a_third_with_the_trim)
+{
+    measure_kinds(_i / KINDS);
+    begin_with_pods(_i / KINDS);
+    const int from = _i % KINDS;
+    for (int to = from % 3; to < KINDS; to += 3 * STRIDE) {
+        const int then = (from + 7 * to) % KINDS;
+        change_to(from);
+        change_to(to);
+        wait_for_trims();
+        change_to(then);
+        now += RULESET_TRIM_DELAY / 2;
+        change_to(to);
+        wait_for_trims();
+        change_to(then);
+        settle_as(then);
+    }
+}
+END_TEST
+
+/* A change fails, for one reason or the other, and is tried again. */
+START_TEST(any_change_may_fail)
+{
+    measure_kinds(_i / KINDS);
+    begin_with_pods(_i / KINDS);
+    const int from = _i % KINDS;
+    for (int to = from % 3; to < KINDS; to += 3 * STRIDE) {
+        change_to(from);
+        tell(1, &kinds[to]);
+        fake_kernel_fail(1, to % 2 ? FAKE_REFUSES : FAKE_LOSES_ANSWER);
+        if (try_commit(NULL))
+            check_wish(1, &kinds[to % 2 ? from : to], &world);
+        fake_kernel_spare();
+        change_to(to);
+        settle_as(to);
+    }
+}
+END_TEST
+
+/* ---- the order of things ---- */
+
+/* When no value leads to local_services any more, its entry goes first and its slots last. */
+START_TEST(local_leftovers_go_in_two_steps)
+{
+    begin_with_pods(_i);
+    const struct frontend f = frontend(1);
+    SET(1, .external = true, .local = true, .all = "123", .here = "12");
+    SET(2, .external = true, .all = "123");
+    commit();
+    SET(1, .external = true, .all = "123");
+    commit_sends(1, 1);
+    ck_assert_uint_eq(fake_kernel_classid("local_services", &f), CLASS_LOCAL << 16 | 2);
+    wait_for_trims();
+    commit_sends(0, 1);
+    ck_assert(!fake_kernel_has("local_services", &f));
+    ck_assert_uint_eq(fake_kernel_size(family, "local_endpoints"), 2);
+    ck_assert(ruleset_trim_time(ruleset) > now);
+    commit_sends(0, 0);
+    wait_for_trims();
+    commit_sends(0, 2);
+    ck_assert(ruleset_trim_time(ruleset) == 0);
+    drop(1);
+    drop(2);
+    commit_sends(0, 2);
+    settle();
+    ck_assert_ptr_null(ruleset->records);
+}
+END_TEST
+
+/* Local again before or between those steps. */
+START_TEST(local_again_before_the_leftovers_are_gone)
+{
+    begin_with_pods(_i);
+    for (int steps = 0; steps < 3; steps++) {
+        SET(1, .external = true, .local = true, .all = "123", .here = "12");
+        commit();
+        SET(1, .external = true, .all = "123");
+        commit();
+        for (int i = 0; i < steps; i++) {
+            wait_for_trims();
+            commit();
+        }
+        SET(1, .external = true, .local = true, .all = "123", .here = "12");
+        commit_sends((const size_t[]){1, 2, 4}[steps], 1);
+    }
+}
+END_TEST
+
+START_TEST(the_local_set_empties_and_fills)
+{
+    begin_with_pods(_i % FAMILY_COUNT);
+    const struct frontend f = frontend(1);
+    const bool external = _i / FAMILY_COUNT;
+    SET(1, .external = external, .local = true, .all = "1234", .here = "12");
+    SET(2, .local = true, .all = "1", .here = "1");
+    commit();
+    SET(1, .external = external, .local = true, .all = "1234", .here = "");
+    commit_sends(1, 1); /* from local_services or services to the drops */
+    ck_assert(fake_kernel_has("drop_frontends", &f));
+    SET(1, .external = external, .local = true, .all = "1234", .here = "12");
+    commit();
+    SET(1, .external = external, .local = true, .all = "1234", .here = "1");
+    commit_sends(1, 1); /* the count alone; that of services stays */
+    ck_assert(!fake_kernel_has("drop_frontends", &f));
+    check_wish(1, &(struct wish){true, external, true, "1234", "1", .timeout = 0}, &world);
+}
+END_TEST
+
+/* ---- source ranges ---- */
+
+static void check_sources(unsigned number, const char *expected)
+{
+    struct frontend f = frontend(number);
+    range_vec got = {0}, ranges = {0};
+    ranges_of(expected, &ranges);
+    fake_kernel_sources(&f, &got);
+    ck_assert_uint_eq(got.n, ranges.n);
+    for (size_t i = 0; i < got.n; i++)
+        ck_assert_mem_eq(&got.v[i], &ranges.v[i], sizeof(got.v[i]));
+    vec_free(&got);
+    vec_free(&ranges);
+}
+
+static void restrict_to(const char *sources)
+{
+    const struct wish wish = {.wanted = true, .external = true, .all = "12", .sources = sources};
+    tell(1, &wish);
+}
+
+START_TEST(source_ranges_change)
+{
+    begin_with_pods(_i);
+    restrict_to("10-19");
+    commit();
+    check_sources(1, "10-19");
+    restrict_to("10-19 30-39");
+    commit_sends(1, 0);
+    restrict_to("30-39");
+    commit_sends(0, 1);
+    restrict_to("30-39");
+    commit_sends(0, 0);
+    restrict_to("30-45"); /* the same start */
+    commit_sends(1, 1);
+    restrict_to("20-50"); /* around it */
+    commit_sends(1, 1);
+    restrict_to("25-30"); /* inside */
+    commit_sends(1, 1);
+    restrict_to("20-27 29-40"); /* over both ends */
+    commit_sends(2, 1);
+    restrict_to("0-top");
+    commit_sends(1, 2);
+    restrict_to("0-9 10-top");
+    commit_sends(2, 1);
+    check_sources(1, "0-9 10-top");
+    restrict_to("");
+    commit_sends(0, 2);
+    check_sources(1, "");
+    check_wish(1, &(struct wish){true, true, .all = "12", .sources = ""}, &world);
+}
+END_TEST
+
+/* Those of a frontend that is not restricted any more go after it is open, so that packets do not
+ * find the one and not the others. */
+START_TEST(source_ranges_go_by_a_trim)
+{
+    begin_with_pods(_i);
+    restrict_to("10-19 30-39");
+    commit();
+    restrict_to(NULL);
+    commit_sends(0, 1);
+    check_sources(1, "10-19 30-39");
+    wait_for_trims();
+    commit_sends(0, 2);
+    check_sources(1, "");
+    restrict_to("10-19");
+    commit_sends(2, 0);
+    drop(1);
+    commit_sends(0, 2);
+    check_sources(1, "10-19");
+    wait_for_trims();
+    commit_sends(0, 1 + 2);
+    ck_assert_ptr_null(ruleset->records);
+}
+END_TEST
+
+START_TEST(restricted_again_before_the_trim)
+{
+    begin_with_pods(_i);
+    restrict_to("10-19 30-39");
+    commit();
+    restrict_to(NULL);
+    commit();
+    restrict_to("10-25 30-39");
+    commit_sends(1 + 1, 1);
+    check_sources(1, "10-25 30-39");
+    restrict_to(NULL);
+    commit();
+    wait_for_trims();
+    restrict_to("5-50"); /* in the very commit that would trim them */
+    commit_sends(1 + 1, 2);
+    check_sources(1, "5-50");
+    settle();
+    check_sources(1, "5-50");
+    restrict_to(NULL);
+    commit();
+    restart_with_pods(); /* while they wait */
+    restrict_to(NULL);
+    settle();
+    check_sources(1, "");
+}
+END_TEST
+
+/* Many at once, where the socket takes a batch in pieces only: none shows a part of its ranges. */
+START_TEST(many_source_ranges_in_pieces)
+{
+    const unsigned n = 300;
+    const struct wish wishes[] = {
+        {true, true, .all = "12", .sources = "1 3 5 7 9 11 13 15"},
+        {true, true, .all = "12", .sources = "2 4 6 8 10 12 14 16"},
+        {true, true, .all = "12"},
+    };
+    begin_with_pods(_i);
+    fake_kernel_cut(true);
+    for (int round = 0; round < 6; round++) {
+        for (unsigned i = 0; i < n; i++)
+            tell(i, &wishes[(i + (unsigned)round) % 3]);
+        commit();
+        now += RULESET_TRIM_DELAY / 2;
+    }
+    for (unsigned i = 0; i < n; i += 50)
+        check_wish(i, &wishes[(i + 5) % 3], &world);
+    settle();
+    ck_assert_uint_eq(fake_kernel_size(family, "allowed_sources"), n / 3 * 2 * 8);
+}
+END_TEST
+
+/* ---- session affinity ---- */
+
+static uint32_t id_of(unsigned number)
+{
+    struct frontend f = frontend(number);
+    return fake_kernel_classid("affinity_ids", &f);
+}
+
+/* P:B of a backend, named by a digit; 0 if it has none. */
+static uint32_t number_of(uint32_t id, unsigned digit)
+{
+    struct key key = {.length = 0};
+    struct backend b = backend(digit);
+    size_t length;
+    uint32_t value = 0;
+    key_put_number(&key, id);
+    key_put_address(&key, family, &b.address);
+    key_put_port(&key, b.port);
+    const uint8_t *found =
+        fake_kernel_value(family, "affinity_numbers", key.bytes, key.length, &length);
+    if (found)
+        memcpy(&value, found, sizeof(value));
+    return value;
+}
+
+#define AFFINE(number, ...) SET(number, .timeout = 100, .group = 7, __VA_ARGS__)
+
+/* What a change costs: an element for each thing that changes. */
+START_TEST(affinity_on_and_off)
+{
+    begin_with_pods(_i);
+    AFFINE(9, .all = "12");
+    SET(9, .all = "12", .timeout = 100, .group = 9);
+    SET(1, .all = "12");
+    commit();
+    AFFINE(1, .all = "12");
+    commit_sends(1 + 2 + 4, 1); /* the class; id and timeout; two numbers and where they lead */
+    ck_assert_uint_ne(id_of(1), id_of(9));
+    SET(1, .all = "12");
+    commit_sends(1, 1 + 2 + 4);
+    ck_assert_uint_eq(id_of(1), 0);
+    ck_assert(ruleset_trim_time(ruleset) == 0);
+}
+END_TEST
+
+START_TEST(the_timeout_changes)
+{
+    begin_with_pods(_i);
+    const struct frontend f = frontend(1);
+    SET(1, .all = "12", .timeout = 100, .group = 7);
+    SET(2, .all = "12", .timeout = 70000, .group = 8);
+    commit();
+    uint32_t id = id_of(1), one = number_of(id, 1);
+    SET(1, .all = "12", .timeout = 70000, .group = 7);
+    commit_sends(1, 1);
+    ck_assert_uint_eq(fake_kernel_classid("affinity_timeouts", &f), 70000);
+    fake_kernel_forget_counts();
+    SET(1, .all = "12", .timeout = 86400, .group = 7);
+    commit();
+    ck_assert_uint_eq(fake_kernel_counts()->chains, 1); /* a new one that learns */
+    ck_assert_uint_eq(id_of(1), id);
+    ck_assert_uint_eq(number_of(id, 1), one);
+}
+END_TEST
+
+/* A client with a record goes to its backend, as long as that one is in use. */
+START_TEST(records_lead_to_their_backend)
+{
+    begin_with_pods(_i);
+    const struct frontend to = frontend(1);
+    const struct fake_client from = {.address = client(50)};
+    AFFINE(1, .all = "1234");
+    AFFINE(2, .external = true, .local = true, .all = "1234", .here = "12");
+    commit();
+    uint32_t id = id_of(1), three = number_of(id, 3);
+    ck_assert_uint_eq(id_of(2), id);
+    struct key key = {.length = 0};
+    key_put_address(&key, family, &from.address);
+    key_put_number(&key, id);
+    fake_kernel_put(family, "affinity", key.bytes, key.length, &three, sizeof(three));
+    for (int i = 0; i < 6; i++) { /* 3 is there, gone, there again, ... */
+        char digits[MOST_BACKENDS + 1];
+        struct fake_route route = fake_kernel_route(&to, &from);
+        ck_assert_str_eq(digits_of(&route, digits), i == 0 ? "3" : i % 2 ? "124" : "1234");
+        fake_route_free(&route);
+        check_wish(2, &(struct wish){true, true, true, i % 2 ? "124" : "1234", "12", .timeout = 0},
+                   &world);
+        AFFINE(1, .all = i % 2 ? "1234" : "124");
+        AFFINE(2, .external = true, .local = true, .all = i % 2 ? "1234" : "124", .here = "12");
+        commit();
+        settle();
+    }
+}
+END_TEST
+
+START_TEST(affinity_over_restarts)
+{
+    begin_with_pods(_i);
+    AFFINE(1, .all = "123");
+    AFFINE(2, .external = true, .local = true, .all = "123", .here = "2");
+    SET(3, .all = "12", .timeout = 100, .group = 8);
+    SET(4, .all = "1", .timeout = 100, .group = 9);
+    commit();
+    AFFINE(1, .all = "23");
+    AFFINE(2, .external = true, .local = true, .all = "23", .here = "2");
+    drop(4);
+    commit();
+    settle();
+    uint32_t id = id_of(1), other = id_of(3), two = number_of(id, 2), three = number_of(id, 3);
+    struct sizes before = sizes_now();
+    restart_with_pods();
+    /* A frontend that the kernel does not have comes first, and groups have other names. */
+    SET(5, .external = true, .all = "23", .timeout = 100, .group = 1007);
+    SET(6, .all = "45", .timeout = 100, .group = 1010);
+    SET(1, .all = "23", .timeout = 100, .group = 1007);
+    SET(2, .external = true, .local = true, .all = "23", .here = "2", .timeout = 100,
+        .group = 1007);
+    SET(3, .all = "12", .timeout = 100, .group = 1008);
+    commit();
+    ck_assert_uint_eq(id_of(1), id);
+    ck_assert_uint_eq(id_of(2), id);
+    ck_assert_uint_eq(id_of(5), id);
+    ck_assert_uint_eq(id_of(3), other);
+    ck_assert_uint_ne(id_of(6), id);
+    ck_assert_uint_ne(id_of(6), other);
+    ck_assert_uint_eq(number_of(id, 2), two);
+    ck_assert_uint_eq(number_of(id, 3), three);
+    drop(5);
+    drop(6);
+    commit();
+    settle();
+    struct sizes after = sizes_now();
+    check_same_sizes(&after, &before);
+}
+END_TEST
+
+/* How many of 20 service ports that come after a restart have numbers of those that were there
+ * before and are not any more. */
+static size_t count_numbers_again(void)
+{
+    uint32_t ids[20];
+    size_t again = 0;
+    for (unsigned i = 0; i < 20; i++)
+        SET(i, .all = "1", .timeout = 100, .group = i + 1);
+    commit();
+    for (unsigned i = 0; i < 20; i++) {
+        ids[i] = id_of(i);
+        drop(i);
+    }
+    settle();
+    restart_with_pods();
+    commit();
+    for (unsigned i = 0; i < 20; i++)
+        SET(i, .all = "1", .timeout = 100, .group = i + 1);
+    commit();
+    for (unsigned i = 0; i < 20; i++)
+        for (unsigned k = 0; k < 20; k++)
+            again += id_of(i) == ids[k];
+    return again;
+}
+
+/* Packets may have left records of them. So their numbers are given again by chance only. */
+START_TEST(new_service_ports_after_a_restart)
+{
+    begin_with_pods(_i);
+    size_t again = 0;
+    for (int i = 0; i < 3; i++)
+        again += count_numbers_again();
+    ck_assert_uint_lt(again, 50);
+}
+END_TEST
+
+/* ---- contents ---- */
+
+static void check_ranges(const char *set, const char *expected)
+{
+    range_vec got = {0}, ranges = {0};
+    ranges_of(expected, &ranges);
+    fake_kernel_ranges(family, set, &got);
+    ck_assert_uint_eq(got.n, ranges.n);
+    for (size_t i = 0; i < got.n; i++)
+        ck_assert_mem_eq(&got.v[i], &ranges.v[i], sizeof(got.v[i]));
+    vec_free(&got);
+    vec_free(&ranges);
+}
+
+/* Each line follows the one before. */
+static const struct {
+    const char *ranges;
+    size_t added, deleted; /* ends of ranges count */
+} range_changes[] = {
+    {"10-19", 2, 0},       {"10-19", 0, 0},  {"10-19 30-39", 2, 0},
+    {"30-39", 0, 2},       {"30-45", 2, 2},  {"20-45", 2, 2},
+    {"20-30 31-45", 4, 2}, /* side by side */
+    {"20-45", 2, 4},       {"25-30", 2, 2},  {"20-27 29-40", 4, 2},
+    {"0-top", 1, 4}, /* no end behind the last address */
+    {"0-50 60-top", 3, 1}, {"60-top", 0, 2}, {"60-99", 2, 1},
+    {"60-top", 1, 2},      {"", 0, 1},
+};
+#define RANGE_CHANGES (sizeof(range_changes) / sizeof(range_changes[0]))
+
+static void set_ranges(bool pods, const char *text)
+{
+    if (pods)
+        set_pod_cidrs(text);
+    else
+        set_service_cidrs(text);
+}
+
+START_TEST(ranges_change)
+{
+    const bool pods = _i / FAMILY_COUNT % 2, cuts = _i / FAMILY_COUNT / 2;
+    const char *set = pods ? "pod_cidrs" : "service_cidrs";
+    config.detector = DETECT_CIDRS;
+    fake_kernel_cut(cuts);
+    begin(_i % FAMILY_COUNT);
+    commit();
+    for (size_t i = 0; i < RANGE_CHANGES; i++) {
+        set_ranges(pods, range_changes[i].ranges);
+        commit_sends(range_changes[i].added, range_changes[i].deleted);
+        check_ranges(set, range_changes[i].ranges);
+        restart();
+        set_ranges(pods, range_changes[i].ranges);
+        commit_sends(0, 0);
+        if (i % 2 == 0)
+            continue;
+        restart(); /* and while nobody is there to tell */
+        set_ranges(pods, range_changes[i - 1].ranges);
+        commit_sends(range_changes[i].deleted, range_changes[i].added);
+        check_ranges(set, range_changes[i - 1].ranges);
+        set_ranges(pods, range_changes[i].ranges);
+        commit();
+    }
+}
+END_TEST
+
+/* Addresses in the service CIDRs that nobody has. */
+START_TEST(nobodys_cluster_ips)
+{
+    const struct fake_client from = {.address = {{1, 1}}};
+    begin_with_pods(_i);
+    for (int round = 0; round < 2; round++) {
+        set_service_cidrs(round ? "15-20" : "10-20");
+        commit();
+        for (unsigned i = 8; i < 24; i++) {
+            struct frontend to = frontend(1);
+            to.address = client(i);
+            struct fake_route route = fake_kernel_route(&to, &from);
+            bool inside = i >= (round ? 15 : 10) && i <= 20;
+            ck_assert_int_eq(route.fate, inside ? FAKE_DROPPED : FAKE_UNTOUCHED);
+            fake_route_free(&route);
+        }
+    }
+}
+END_TEST
+
+/* nft writes an end below all ranges when it loads what --dump-rules printed. */
+START_TEST(ranges_that_nft_loaded)
+{
+    const uint8_t lowest[16] = {0};
+    begin_with_pods(_i);
+    set_service_cidrs("10-19");
+    commit();
+    fake_kernel_put_end(family, "service_cidrs", lowest, address_length(family));
+    fake_kernel_put_end(family, "pod_cidrs", lowest, address_length(family));
+    restart_with_pods();
+    set_service_cidrs("10-19 30-39");
+    commit_sends(2, 0);
+    set_service_cidrs("0-5");
+    commit_sends(2, 4);
+}
+END_TEST
+
+/* They are told once, or twice, and of what nobody has said before. */
+START_TEST(cluster_ips)
+{
+    begin_with_pods(_i);
+    struct address a = frontend(40).address, b = frontend(41).address;
+    const struct wish nobodys = {.wanted = false};
+    const struct world in_use = {.pods = PODS, .cluster_ip = true};
+    ruleset_set_cluster_ip(ruleset, &a, true);
+    ruleset_set_cluster_ip(ruleset, &b, false);
+    commit();
+    check_wish(40, &nobodys, &in_use);
+    check_wish(41, &nobodys, &world);
+    ruleset_set_cluster_ip(ruleset, &a, true);
+    ruleset_set_cluster_ip(ruleset, &b, true);
+    commit_sends(1, 0);
+    check_wish(41, &nobodys, &in_use);
+    restart_with_pods();
+    ruleset_set_cluster_ip(ruleset, &b, true);
+    commit_sends(0, 1);
+    check_wish(40, &nobodys, &world);
+    ruleset_set_cluster_ip(ruleset, &b, false);
+    ruleset_set_cluster_ip(ruleset, &b, true);
+    commit_sends(0, 0);
+    ruleset_set_cluster_ip(ruleset, &b, false);
+    ruleset_set_cluster_ip(ruleset, &b, false);
+    commit_sends(0, 1);
+    check_wish(41, &nobodys, &world);
+}
+END_TEST
+
+/* Whether a backend that reaches itself through frontend 1 is masqueraded. */
+static bool is_hairpin(unsigned digit)
+{
+    struct frontend to = frontend(1);
+    struct fake_client from = {.address = backend(digit).address};
+    struct fake_route route = fake_kernel_route(&to, &from);
+    bool masqueraded = false;
+    for (size_t i = 0; i < route.n; i++) {
+        bool itself = memcmp(&route.to[i].backend.address, &from.address, 16) == 0;
+        ck_assert(itself || !route.to[i].masqueraded);
+        masqueraded = masqueraded || route.to[i].masqueraded;
+    }
+    fake_route_free(&route);
+    return masqueraded;
+}
+
+START_TEST(hairpins)
+{
+    begin(_i);
+    const uint8_t protocol = frontend(1).protocol;
+    struct backend one = backend(1), two = backend(2), three = backend(3);
+    SET(1, .all = "123");
+    ruleset_set_hairpin(ruleset, protocol, &one, true);
+    ruleset_set_hairpin(ruleset, protocol, &two, true);
+    ruleset_set_hairpin(ruleset, (uint8_t)(IPPROTO_TCP + IPPROTO_SCTP - protocol), &three, true);
+    commit();
+    ck_assert_uint_eq(fake_kernel_size(family, "hairpin"), 3);
+    ck_assert(is_hairpin(1) && is_hairpin(2) && !is_hairpin(3));
+    ruleset_set_hairpin(ruleset, protocol, &two, false);
+    commit_sends(0, 1);
+    ck_assert(is_hairpin(1) && !is_hairpin(2));
+    restart();
+    SET(1, .all = "123");
+    ruleset_set_hairpin(ruleset, protocol, &two, true);
+    commit_sends(1, 2);
+    ck_assert(!is_hairpin(1) && is_hairpin(2));
+}
+END_TEST
+
+/* ---- what a table from before had ---- */
+
+static unsigned abandoned[16];
+static size_t n_abandoned;
+
+static void on_abandoned(void *ctx, const struct frontend *f)
+{
+    ck_assert_ptr_eq(ctx, abandoned);
+    ck_assert_uint_eq(f->family, family);
+    ck_assert_uint_lt(n_abandoned, 16);
+    for (unsigned i = 0; i < 100; i++) {
+        struct frontend other = frontend(i);
+        if (memcmp(&other, f, sizeof(other)) == 0)
+            abandoned[n_abandoned++] = i;
+    }
+}
+
+START_TEST(abandoned_frontends)
+{
+    config.abandoned = on_abandoned;
+    config.ctx = abandoned;
+    n_abandoned = 0;
+    begin(_i);
+    SET(1, .all = "1");                              /* UDP: numbers 1, 4, 7, ... */
+    SET(4, .all = "1");                              /* goes */
+    SET(7, .local = true, .all = "12", .here = "1"); /* goes */
+    SET(10);                                         /* rejected: no flows */
+    SET(2, .all = "1");                              /* SCTP, TCP */
+    SET(3, .all = "1");
+    SET(13, .all = "1"); /* rejected from now on */
+    commit();
+    ck_assert_uint_eq(n_abandoned, 0);
+    restart();
+    SET(1, .all = "1");
+    SET(13);
+    SET(16, .all = "1");
+    commit();
+    ck_assert_uint_eq(n_abandoned, 2);
+    ck_assert_uint_eq(abandoned[0] + abandoned[1], 4 + 7);
+    drop(1); /* one that was wanted is for those who wanted it */
+    commit();
+    settle();
+    ck_assert_uint_eq(n_abandoned, 2);
+    restart(); /* and nothing of it is told again */
+    SET(16, .all = "1");
+    commit();
+    ck_assert_uint_eq(n_abandoned, 2);
+    config.abandoned = NULL;
+    restart();
+    commit();
+}
+END_TEST
+
+/* A table of another configuration is replaced in one transaction. */
+START_TEST(another_configuration)
+{
+    config = configs[_i % CONFIGS];
+    begin(_i / CONFIGS);
+    set_pod_cidrs(PODS);
+    for (int kind = 0; kind < KINDS; kind++)
+        tell((unsigned)kind, &kinds[kind]);
+    commit();
+    for (int other = 0; other < CONFIGS; other++) {
+        char *comment = xstrdup(fake_kernel_comment(family));
+        config = configs[other];
+        restart();
+        set_pod_cidrs(PODS);
+        for (int kind = 0; kind < KINDS; kind++)
+            tell((unsigned)kind, &kinds[kind]);
+        if (other == _i % CONFIGS && other == 0)
+            commit_sends(0, 0);
+        else
+            commit_replaces_the_table();
+        ck_assert_int_eq(strcmp(comment, fake_kernel_comment(family)) == 0,
+                         other == _i % CONFIGS && other == 0);
+        free(comment);
+        check_wish((unsigned)other, &kinds[other], &world);
+        check_wish(10, &kinds[10], &world);
+    }
+}
+END_TEST
+
+/* Each set has elements, and each reading gives one of them twice and leaves one out. */
+START_TEST(torn_answers_of_all_sets)
+{
+    const int torn = 1 + _i / FAMILY_COUNT;
+    begin_with_pods(_i % FAMILY_COUNT);
+    for (int round = 0; round < 2; round++) {
+        if (round)
+            restart_with_pods();
+        set_service_cidrs("10-19 30-39");
+        for (unsigned kind = 0; kind < KINDS; kind++) {
+            struct frontend f = frontend(kind);
+            struct backend b = backend(kind % 10);
+            tell(kind, &kinds[kind]);
+            ruleset_set_cluster_ip(ruleset, &f.address, true);
+            ruleset_set_hairpin(ruleset, IPPROTO_TCP, &b, true);
+        }
+        if (round)
+            fake_kernel_tear_reads((unsigned)torn);
+        else
+            commit();
+    }
+    commit_sends(0, 0);
+}
+END_TEST
+
+static void add_tests(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, setup, teardown);
+#define EACH_FAMILY(test) tcase_add_loop_test(tcase, test, 0, FAMILY_COUNT)
+#define EACH_KIND(test) tcase_add_loop_test(tcase, test, 0, FAMILY_COUNT *KINDS)
+    tcase_add_loop_test(tcase, packets_go_where_they_shall, 0, CONFIGS * FAMILY_COUNT);
+    EACH_KIND(from_any_kind_to_any_other);
+    EACH_KIND(on_to_a_third_with_the_trim);
+    EACH_KIND(any_change_may_fail);
+    EACH_FAMILY(local_leftovers_go_in_two_steps);
+    EACH_FAMILY(local_again_before_the_leftovers_are_gone);
+    tcase_add_loop_test(tcase, the_local_set_empties_and_fills, 0, 2 * FAMILY_COUNT);
+    EACH_FAMILY(source_ranges_change);
+    EACH_FAMILY(source_ranges_go_by_a_trim);
+    EACH_FAMILY(restricted_again_before_the_trim);
+    EACH_FAMILY(many_source_ranges_in_pieces);
+    EACH_FAMILY(affinity_on_and_off);
+    EACH_FAMILY(the_timeout_changes);
+    EACH_FAMILY(records_lead_to_their_backend);
+    EACH_FAMILY(affinity_over_restarts);
+    EACH_FAMILY(new_service_ports_after_a_restart);
+    tcase_add_loop_test(tcase, ranges_change, 0, 4 * FAMILY_COUNT);
+    EACH_FAMILY(nobodys_cluster_ips);
+    EACH_FAMILY(ranges_that_nft_loaded);
+    EACH_FAMILY(cluster_ips);
+    EACH_FAMILY(hairpins);
+    EACH_FAMILY(abandoned_frontends);
+    tcase_add_loop_test(tcase, another_configuration, 0, CONFIGS * FAMILY_COUNT);
+    tcase_add_loop_test(tcase, torn_answers_of_all_sets, 0, 40 * FAMILY_COUNT);
+}
+
+UNIT_MAIN("ruleset_kinds", add_tests)
