@@ -60,15 +60,21 @@ def http_get(namespace: Namespace, host: str, port: int, path: str = "/"):
 
 
 class Daemon:
-    def __init__(self, namespace: Namespace, source: pathlib.Path, log: pathlib.Path) -> None:
+    def __init__(
+        self, namespace: Namespace, source: pathlib.Path, log: pathlib.Path, flags: typing.Sequence[str] = ()
+    ) -> None:
         self.namespace = namespace
         self.source = source
         self.log_path = log
+        self.flags = flags
         self.process: subprocess.Popen | None = None
 
     def start(self) -> None:
-        argv = [str(BINARY), "--manifests", str(self.source), "--hostname-override", NODE_NAME]
+        argv = [str(BINARY), "--manifests", str(self.source), *self.flags]
+        if "--hostname-override" not in self.flags:
+            argv += ["--hostname-override", NODE_NAME]
         argv += ["--healthz-bind-address", f"127.0.0.1:{HEALTH_PORT}", "-v", "4"]
+        argv += ["--conntrack-max-per-core", "0"]  # not for a network namespace to change
         with self.log_path.open("ab") as log:
             self.process = self.namespace.start(
                 argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment()
@@ -156,17 +162,37 @@ class Table:
         held = [ELEMENTS.search(bodies[name]) for name in names]
         return [split_elements(match[1]) if match else [] for match in held]
 
+    def holds(self, name: str, element: str) -> bool:
+        """Whether a set or map has this key."""
+        command = [self.namespace.nft, "get", "element", *self.name.split(), name, f"{{ {element} }}"]
+        with self.namespace.inside():
+            return subprocess.run(command, capture_output=True).returncode == 0
+
     def backends(self, frontend: Frontend) -> list[tuple[str, int]] | None:
-        """Address and port of each slot that new connections may be sent to; [] for a frontend that
-        rejects, None for one that is not there."""
-        services, endpoints, rejects = self.elements("services", "endpoints", "reject_frontends")
-        counts = dict(element.split(" : ") for element in services)
+        """Address and port of each slot that new connections from anywhere may be sent to; [] for a frontend
+        that rejects or drops, None for one that is not there."""
+        maps = ("services", "endpoints", "local_services", "local_endpoints")
+        sets = ("reject_frontends", "drop_frontends")
+        services, endpoints, local_services, local_endpoints, *empty = self.elements(*maps, *sets)
+        counts = mapped(services)
         if frontend.key() not in counts:
-            return [] if frontend.key() in rejects else None
-        slots = dict(element.split(" : ") for element in endpoints)
-        count = int(counts[frontend.key()].split(":")[1], 16)
-        held = [slots.get(f"{frontend.key()} . {slot}", "none . 0").split(" . ") for slot in range(count)]
-        return [(address, int(port)) for address, port in held]
+            return [] if any(frontend.key() in held for held in empty) else None
+        if counts[frontend.key()] == CLUSTER_LOCAL:
+            return slots_of(frontend, mapped(local_services), mapped(local_endpoints))
+        return slots_of(frontend, counts, mapped(endpoints))
+
+
+CLUSTER_LOCAL = "5:0"  # in services: see local_services
+
+
+def mapped(elements: list[str]) -> dict[str, str]:
+    return dict(element.split(" : ") for element in elements)
+
+
+def slots_of(frontend: Frontend, counts: dict[str, str], slots: dict[str, str]) -> list[tuple[str, int]]:
+    count = int(counts.get(frontend.key(), "0:0").split(":")[1], 16)
+    held = [slots.get(f"{frontend.key()} . {slot}", "none . 0").split(" . ") for slot in range(count)]
+    return [(address, int(port)) for address, port in held]
 
 
 class Monitor:

@@ -6,7 +6,7 @@ import os
 import pathlib
 import typing
 
-from lab import NODE_ADDRESS, NODE_NAME
+from lab import FAMILIES, NODE_ADDRESS, NODE_NAME
 
 NAMESPACE = "default"
 FAMILY_NAME = {4: "IPv4", 6: "IPv6"}
@@ -72,19 +72,31 @@ def endpoint_slice(name: str, of: str, family: int, ports: list[Port], endpoints
     }
 
 
-def node(*, taints: list[dict] | None = None) -> dict:
+def node(
+    *,
+    taints: list[dict] | None = None,
+    addresses: typing.Iterable[tuple[str, str]] = tuple(("InternalIP", NODE_ADDRESS[f]) for f in FAMILIES),
+    labels: dict[str, str] | None = None,
+    **spec,
+) -> dict:
+    """@addresses: (type, address)."""
+    told = [{"address": address, "type": kind} for kind, address in (*addresses, ("Hostname", NODE_NAME))]
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": metadata(NODE_NAME, namespace=None),
-        "spec": {"taints": taints} if taints else {},
-        "status": {
-            "addresses": [
-                {"address": NODE_ADDRESS[4], "type": "InternalIP"},
-                {"address": NODE_ADDRESS[6], "type": "InternalIP"},
-                {"address": NODE_NAME, "type": "Hostname"},
-            ]
-        },
+        "metadata": metadata(NODE_NAME, namespace=None, labels=labels or {}),
+        "spec": {**({"taints": taints} if taints else {}), **spec},
+        "status": {"addresses": told},
+    }
+
+
+def service_cidr(name: str, cidrs: list[str]) -> dict:
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "ServiceCIDR",
+        "metadata": metadata(name, namespace=None),
+        "spec": {"cidrs": cidrs},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
     }
 
 

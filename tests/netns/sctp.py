@@ -131,6 +131,12 @@ class Association:
     def recv(self, size: int) -> bytes:
         return self._receive(DATA)[DATA_FIELDS.size :][:size]
 
+    def settimeout(self, timeout: float) -> None:
+        self.timeout = timeout
+
+    def getsockname(self) -> tuple:
+        return self.sock.getsockname()
+
     def __enter__(self) -> "Association":
         return self
 
@@ -168,12 +174,15 @@ def ip_header_size(data: bytes) -> int:
 
 
 class Listener:
-    """The server's side in one IP family. Answers each message with the name that belongs to its port, from
-    the address that it was sent to."""
+    """The server's side in one IP family. Answers each message with what @reply makes of the name that
+    belongs to its port and of the client's address, from the address that it was sent to."""
 
-    def __init__(self, family: int, names: dict[int, bytes]) -> None:
+    def __init__(
+        self, family: int, names: dict[int, str], reply: typing.Callable[[str, tuple], bytes]
+    ) -> None:
         self.family = family
         self.names = names
+        self.reply = reply
         self.sock = socket.socket(family, socket.SOCK_RAW, IPPROTO_SCTP)
         self.sock.setblocking(False)
         if family == socket.AF_INET6:
@@ -190,20 +199,22 @@ class Listener:
         else:
             (own,) = [(*part[:2], part[2][:16] + bytes(4)) for part in ancillary]
         packet = decode(data)
-        answer = packet and self.answer(packet)
+        answer = packet and self.answer(packet, client)
         if answer:
             self.sock.sendmsg([answer.encode()], [own], 0, client)
 
-    def answer(self, packet: Packet) -> Packet | None:
+    def answer(self, packet: Packet, client: tuple) -> Packet | None:
         name = self.names.get(packet.to)
         if name is None:
             return None
+        cookie = name.encode()
         tag, value = packet.tag, packet.value
         if packet.kind == INIT and tag == 0 and len(value) >= INIT_FIELDS.size:
             tag = INIT_FIELDS.unpack_from(value)[0]
-            return Packet(packet.to, packet.source, tag, INIT_ACK, init_value(tag, cookie=name))
-        if packet.kind == COOKIE_ECHO and value == name:
+            return Packet(packet.to, packet.source, tag, INIT_ACK, init_value(tag, cookie=cookie))
+        if packet.kind == COOKIE_ECHO and value == cookie:
             return Packet(packet.to, packet.source, tag, COOKIE_ACK, b"")
         if packet.kind == DATA:
-            return Packet(packet.to, packet.source, tag, DATA, data_value(tag, name), WHOLE_MESSAGE)
+            text = self.reply(name, client)
+            return Packet(packet.to, packet.source, tag, DATA, data_value(tag, text), WHOLE_MESSAGE)
         return None

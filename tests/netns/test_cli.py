@@ -43,7 +43,19 @@ MISTAKES = {
     "path that is not there": (["--manifests", "/no/such/path", "--dump-rules"], "/no/such/path"),
     "path that is not there, daemon": (["--manifests", "/no/such/path"], "/no/such/path"),
     "bad health address": (["--manifests", HERE, "--healthz-bind-address", "nowhere"], "nowhere"),
-}
+    "bad metrics address": (["--manifests", HERE, "--metrics-bind-address", "nowhere"], "nowhere"),
+    "preflight and cleanup": (["--preflight", "--cleanup"], "cleanup"),
+    "unknown way to tell pods": (["--manifests", HERE, "--detect-local-mode", "Guess"], "Guess"),
+    "bridge without a name": (
+        ["--manifests", HERE, "--detect-local-mode", "BridgeInterface"], "pod-bridge-interface",
+    ),
+    "prefix without a name": (
+        ["--manifests", HERE, "--detect-local-mode", "InterfaceNamePrefix"], "pod-interface-name-prefix",
+    ),
+    "bad cluster CIDR": (["--manifests", HERE, "--cluster-cidr", "10.0.0.0/33"], "10.0.0.0/33"),
+    "bad node-port addresses": (["--manifests", HERE, "--nodeport-addresses", "all"], "all"),
+    "primary and a CIDR": (["--manifests", HERE, "--nodeport-addresses", "primary,10.0.0.0/8"], "primary"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("arguments,culprit", MISTAKES.values(), ids=MISTAKES.keys())
@@ -67,7 +79,11 @@ def test_help_names_every_flag(namespace):
     text = call(namespace, "--help").stdout
     for flag in (
         "--manifests", "--kubeconfig", "--master", "--hostname-override", "--healthz-bind-address",
-        "--dump-rules", "--cleanup", "--version", "--help", "-v",
+        "--dump-rules", "--cleanup", "--version", "--help", "-v", "--nodeport-addresses", "--cluster-cidr",
+        "--detect-local-mode", "--pod-bridge-interface", "--pod-interface-name-prefix", "--masquerade-all",
+        "--preflight", "--metrics-bind-address", "--conntrack-max-per-core", "--conntrack-min",
+        "--conntrack-tcp-timeout-established", "--conntrack-tcp-timeout-close-wait",
+        "--conntrack-tcp-be-liberal", "--conntrack-udp-timeout", "--conntrack-udp-timeout-stream",
     ):  # fmt: skip
         assert flag in text
 

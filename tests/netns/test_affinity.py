@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Session affinity as time goes by. What needs no clock is in scenarios/4.9-*.yaml."""
+
+import contextlib
+import re
+import signal
+import time
+
+import pytest
+
+from lab import CLIENT_ADDRESS, ask_on
+from scenario import Web
+
+TIMEOUT = 2
+PODS = ("a", "b", "c", "e")
+
+
+def sticky(timeout: int) -> dict:
+    return {
+        "sessionAffinity": "ClientIP",
+        "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": timeout}},
+    }
+
+
+def put(web: Web, *pods: str) -> None:
+    web.put_endpoints(**dict.fromkeys(pods, "ready"))
+    web.settle(*pods)
+
+
+def clients(web: Web) -> dict:
+    """None of them is an endpoint, or beside one: its answers would go around the node."""
+    lab = web.lab
+    pods = {name: lab.pods[name].namespace for name in ("d", "f", "y")}
+    return {"client": lab.client, "stranger": lab.stranger, "node": lab.node, "node-b": lab.node_b, **pods}
+
+
+def records(web: Web) -> list[str]:
+    return web.proxy.tables[web.family].elements("affinity")[0]
+
+
+def test_records_end_and_new_connections_refresh_them(web):
+    """One client goes on making connections. The others just talk on those that they have."""
+    web.put_service(**sticky(TIMEOUT))
+    put(web, "a")
+    others = clients(web)
+    busy = others.pop("client")
+    with contextlib.ExitStack() as opened:
+        opening = [web.lab.open(where, *web.call(), timeout=2) for where in others.values()]
+        talks = [opened.enter_context(talk) for talk in opening]
+        assert [ask_on(talk) for talk in talks] == ["a"] * len(talks)
+        assert web.ask(busy) == "a"
+        put(web, *PODS)
+        end = time.monotonic() + 1.5 * TIMEOUT
+        while time.monotonic() < end:
+            assert web.ask(busy) == "a"
+            assert [ask_on(talk) for talk in talks] == ["a"] * len(talks)
+            time.sleep(TIMEOUT / 10)
+    (record,) = records(web)
+    assert record.startswith(CLIENT_ADDRESS[web.family])
+    picked = [web.ask(where) for where in others.values()]
+    assert set(picked) <= set(PODS)
+    assert web.ask(busy) == "a"
+    assert [web.ask(where) for where in others.values()] == picked
+
+
+def test_a_new_timeout_is_for_new_connections(web):
+    web.put_service(**sticky(10800))
+    put(web, "a")
+    assert web.ask() == "a"
+    put(web, "a", "b", "x")
+    assert re.search(r" expires (2h|3h)", records(web)[0])
+    web.put_service(**sticky(3600))
+    Web(web.proxy, web.family, "TCP", "later").publish("a")  # what came before it is in force
+    assert re.search(r" expires (2h|3h)", records(web)[0])
+    assert web.ask() == "a"
+    (record,) = records(web)
+    assert re.search(r" expires (59m|1h)", record)
+
+
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGKILL], ids=lambda by: by.name)
+def test_records_outlive_the_daemon(tcp, by):
+    """Even if all other endpoints change while it is away."""
+    tcp.put_service(**sticky(10800))
+    put(tcp, "b")
+    assert [tcp.ask(where) for where in clients(tcp).values()] == ["b"] * len(clients(tcp))
+    put(tcp, "a", "b", "c")
+    tcp.proxy.daemon.stop(by)
+    assert [tcp.ask(where) for where in clients(tcp).values()] == ["b"] * len(clients(tcp))
+    tcp.put_endpoints(b="ready", e="ready")
+    tcp.proxy.daemon.start()
+    tcp.settle("b", "e")
+    assert [tcp.ask(where) for where in clients(tcp).values()] == ["b"] * len(clients(tcp))
+
+
+def test_an_endpoint_that_went_while_the_daemon_was_down(tcp):
+    """Its records lead nobody to the one that has its place now."""
+    tcp.put_service(**sticky(10800))
+    put(tcp, "a")
+    assert tcp.ask() == "a"
+    tcp.proxy.daemon.stop()
+    tcp.put_endpoints(b="ready", c="ready")
+    tcp.proxy.daemon.start()
+    tcp.settle("b", "c")
+    pod = tcp.ask()
+    assert pod in ("b", "c")
+    put(tcp, "a", "b", "c")
+    assert set(tcp.tally(times=10)) == {pod}
+
+
+def test_one_record_a_client_and_port(web):
+    """However often it comes, and whatever goes."""
+    web.put_service(**sticky(10800))
+    put(web, "a", "b", "c")
+    pod = web.ask()
+    assert set(web.tally(times=20)) == {pod}
+    assert len(records(web)) == 1
+    put(web, *({"a", "b", "c"} - {pod}))
+    assert len(web.tally(times=20)) == 1
+    assert len(records(web)) == 1
+    assert re.match(r"\S+ \. \S+ timeout 3h expires \S+ : \S+", records(web)[0])
