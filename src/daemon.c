@@ -338,5 +338,6 @@ int daemon_preflight(struct error *err)
         preflight_clear(&preflight);
     }
     nft_socket_close(socket);
+    fflush(stdout); /* before what is said on stderr */
     return any ? 0 : error_set(err, "no family can be proxied on this kernel");
 }

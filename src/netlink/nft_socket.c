@@ -116,7 +116,7 @@ static char *describe(const struct nlmsghdr *message)
         {NFT_MSG_DELSETELEM, "delete elements of", NFTA_SET_ELEM_LIST_SET},
     };
     if (!message)
-        return xstrdup("the transaction");
+        return xstrdup("take the transaction");
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         if (kinds[i].type != NFNL_MSG_TYPE(message->nlmsg_type))
             continue;

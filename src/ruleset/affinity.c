@@ -21,6 +21,7 @@ struct affinity_group {
     uint32_t refs;  /* frontends that hold it */
     uint16_t id;    /* P */
     uint16_t last;  /* the B given last */
+    bool full;      /* no B was left, and none was given back since */
     struct affinity_number *numbers;
 };
 
@@ -106,13 +107,14 @@ static struct key key_of_number(const struct affinity *affinity, const struct af
 /* One that no backend has, in the kernel neither; 0 if there is none. */
 static uint32_t new_value(const struct contents *contents, struct affinity_group *group)
 {
-    for (unsigned tries = 0; tries <= UINT16_MAX; tries++) {
+    for (unsigned tries = 0; !group->full && tries <= UINT16_MAX; tries++) {
         uint32_t value = (uint32_t)group->id << 16 | ++group->last;
         struct key key = key_of_value(value);
         if (group->last != 0 && !contents_find(contents, CONTENT_AFFINITY_BACKENDS, &key) &&
             !contents_find(contents, CONTENT_LOCAL_AFFINITY_BACKENDS, &key))
             return value;
     }
+    group->full = true;
     return 0;
 }
 
@@ -186,6 +188,7 @@ static void put_number(const struct affinity *affinity, struct contents *content
         return;
     struct key key = key_of_number(affinity, group, &number->backend);
     contents_drop(contents, CONTENT_AFFINITY_NUMBERS, &key);
+    group->full = false;
     HASH_DELETE(hh, group->numbers, number);
     free(number);
 }

@@ -117,11 +117,7 @@ int ruleset_encode(struct ruleset *rs, double now, struct error *err)
         return -1;
     if (encode_shapes(rs, err))
         return -1;
-    vec_each (&rs->trims, record) {
-        if (trim_is_due(rs, *record, now))
-            encode_trim(rs, *record);
-    }
-    nft_batch_may_cut(&rs->batch);
+    encode_trims(rs, now);
     encode_ranges(rs);
     encode_contents(rs, encode_coming);
     encode_slots(rs);

@@ -125,16 +125,41 @@ static void encode_unreachable_slots(struct ruleset *rs, const struct record *re
             slot_element(rs, record, slots_of(which), ELEMENT_DELETE, i, NULL);
 }
 
-void encode_trim(struct ruleset *rs, const struct record *record)
+static void trim_slots(struct ruleset *rs, const struct record *record)
 {
     encode_unreachable_slots(rs, record, ALL);
+}
+
+static void trim_local_service(struct ruleset *rs, const struct record *record)
+{
     if (local_is_unreachable(record))
         frontend_element(rs, record, ELEMENT_DELETE, MAP_LOCAL_SERVICES, 0);
-    else if (record->local)
+}
+
+static void trim_local_slots(struct ruleset *rs, const struct record *record)
+{
+    if (record->local && !local_is_unreachable(record))
         encode_unreachable_slots(rs, record, LOCAL);
+}
+
+static void trim_sources(struct ruleset *rs, const struct record *record)
+{
     if (sources_are_unreachable(record))
         vec_each (&record->extras->sources, range)
             source_element(rs, record, ELEMENT_DELETE, range);
+}
+
+/* Nothing leads to any of it, so it may be cut anywhere. */
+void encode_trims(struct ruleset *rs, double now)
+{
+    static void (*const trims[])(struct ruleset * rs, const struct record *record) = {
+        trim_slots, trim_local_service, trim_local_slots, trim_sources};
+    for (size_t i = 0; i < sizeof(trims) / sizeof(trims[0]); i++) {
+        vec_each (&rs->trims, record)
+            if (trim_is_due(rs, *record, now))
+                trims[i](rs, *record);
+        nft_batch_may_cut(&rs->batch);
+    }
 }
 
 /* ---- sources ---- */

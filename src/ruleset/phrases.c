@@ -30,6 +30,13 @@ static void emit_set_priority(struct builder *b, const struct words *w, uint32_t
     expr_set_meta(b, NFT_META_PRIORITY);
 }
 
+static void emit_has_priority(struct builder *b, const struct words *w, uint32_t what)
+{
+    (void)w;
+    expr_meta(b, NFT_META_PRIORITY, NFT_REG_1);
+    expr_compare(b, NFT_CMP_NEQ, &what, sizeof(what));
+}
+
 static void emit_set_priority_from_map(struct builder *b, const struct words *w, uint32_t what)
 {
     (void)what;
@@ -193,6 +200,7 @@ static const struct phrase {
     void (*emit)(struct builder *b, const struct words *words, uint32_t what);
     uint32_t what;
 } phrases[] = {
+    {"meta priority != 0", emit_has_priority, 0},
     {"meta priority set N", emit_set_priority, 0},
     {"meta priority set KEY map @S", emit_set_priority_from_map, 0},
     {"meta mark set meta mark or N", emit_mark_or, 0},
@@ -216,6 +224,7 @@ static const struct phrase {
     {"masquerade fully-random", emit_masquerade, 0},
     {"reject", emit_reject, 0},
     {"drop", emit_verdict, NF_DROP},
+    {"return", emit_verdict, (uint32_t)NFT_RETURN},
     {"jump C", emit_verdict, (uint32_t)NFT_JUMP},
     {"goto C", emit_verdict, (uint32_t)NFT_GOTO},
 };

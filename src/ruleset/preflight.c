@@ -46,6 +46,7 @@ static const struct feature {
               "meta priority set meta priority . ${ip} daddr . th dport map @clients\n"
               "meta priority set 0\n"
               "meta l4proto { tcp, udp, sctp } " FRONTEND " @frontends drop\n"
+              "meta priority != 0 return\n"
               "jump other\n"
               "goto other\n"},
     {.name = "packet mark and interface (meta)",

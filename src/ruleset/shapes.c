@@ -60,10 +60,6 @@ bool shape_needs(struct shape shape, struct shape *other)
 {
     unsigned affine = shape.key >> 16 & CLASS_AFFINE, n = shape.key & UINT16_MAX;
     switch (shape.template) {
-    case TEMPLATE_AFFINE_PICK:
-        return shape_of_service(service_value(CLASS_PLAIN, n), other);
-    case TEMPLATE_AFFINE_LOCAL_PICK:
-        return shape_of_service(service_value(CLASS_LOCAL, n), other);
     case TEMPLATE_MASQUERADE_PICK:
     case TEMPLATE_EXTERNAL_LOCAL:
     case TEMPLATE_CLUSTER_PICK:

@@ -63,6 +63,25 @@ def test_records_end_and_new_connections_refresh_them(web):
     assert [web.ask(where) for where in others.values()] == picked
 
 
+def test_packets_of_a_flow_without_replies_refresh_nothing(proxy, family):
+    """For conntrack such a flow is new with each packet."""
+    web = Web(proxy, family, "UDP")
+    web.put_service(**sticky(TIMEOUT))
+    silent = web.as_slice({"a": "ready"}, port=9)
+    proxy.manifests.put("silent", silent)
+    web.wait_backends([(web.lab.pods["a"].address[family], 9)])
+    with web.lab.open(web.lab.client, *web.call(), timeout=2) as sock:
+        end = time.monotonic() + 2 * TIMEOUT
+        seen = 0
+        while time.monotonic() < end:
+            with contextlib.suppress(ConnectionRefusedError):  # the pod's, for the packet before
+                sock.send(b"who?")
+            seen += len(records(web))
+            time.sleep(TIMEOUT / 10)
+        assert seen > 0
+        assert records(web) == []
+
+
 def test_a_new_timeout_is_for_new_connections(web):
     web.put_service(**sticky(10800))
     put(web, "a")

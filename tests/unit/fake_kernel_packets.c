@@ -322,6 +322,8 @@ static int run_chain(struct machine *m, const char *name, int depth)
         int verdict = m->verdict;
         if (verdict == NF_ACCEPT || verdict == NF_DROP)
             return verdict;
+        if (verdict == NFT_RETURN)
+            return NFT_CONTINUE;
         if (verdict != NFT_JUMP && verdict != NFT_GOTO)
             continue;
         fake_copy_name(chain, m->chain);

@@ -283,7 +283,6 @@ static const struct {
     {"map local_picks {", "map local_picks {\n"
                           "        type classid : verdict\n"
                           "        elements = {\n"
-                          "            3:2 : goto local-pick-2,\n"
                           "            b:2 : goto affine-local-pick-2\n"
                           "        }\n"
                           "    }\n"},

@@ -260,6 +260,26 @@ START_TEST(local_again_before_the_leftovers_are_gone)
 }
 END_TEST
 
+/* Some of its slots were left over before it all was. */
+START_TEST(local_leftovers_of_two_kinds)
+{
+    begin_with_pods(_i);
+    SET(1, .external = true, .local = true, .all = "123", .here = "12");
+    SET(2, .local = true, .all = "1", .here = "1");
+    commit();
+    SET(1, .external = true, .local = true, .all = "123", .here = "1");
+    commit();
+    SET(1, .external = true, .all = "123");
+    commit();
+    wait_for_trims();
+    commit_sends(0, 1);
+    wait_for_trims();
+    commit_sends(0, 2);
+    ck_assert(ruleset_trim_time(ruleset) == 0);
+    ck_assert_uint_eq(fake_kernel_size(family, "local_endpoints"), 1);
+}
+END_TEST
+
 START_TEST(the_local_set_empties_and_fills)
 {
     begin_with_pods(_i % FAMILY_COUNT);
@@ -408,6 +428,30 @@ START_TEST(many_source_ranges_in_pieces)
 }
 END_TEST
 
+/* What many frontends leave behind goes in as many pieces as the socket wants, and not in a message
+ * for each of them. */
+START_TEST(leftovers_go_in_pieces)
+{
+    const unsigned n = 3000;
+    begin_with_pods(_i);
+    for (unsigned i = 0; i < n; i++)
+        SET(i, .external = true, .local = true, .all = "12", .here = "1");
+    commit();
+    for (unsigned i = 0; i < n; i++)
+        drop(i);
+    commit();
+    wait_for_trims();
+    fake_kernel_cut(true);
+    fake_kernel_forget_counts();
+    commit();
+    ck_assert_uint_eq(fake_kernel_size(family, "endpoints"), 0);
+    ck_assert_uint_ge(fake_kernel_counts()->transactions, 4);
+    ck_assert_uint_lt(fake_kernel_counts()->messages, n / 10);
+    settle();
+    ck_assert_uint_eq(fake_kernel_size(family, "local_endpoints"), 0);
+}
+END_TEST
+
 /* ---- session affinity ---- */
 
 static uint32_t id_of(unsigned number)
@@ -416,16 +460,23 @@ static uint32_t id_of(unsigned number)
     return fake_kernel_classid("affinity_ids", &f);
 }
 
-/* P:B of a backend, named by a digit; 0 if it has none. */
-static uint32_t number_of(uint32_t id, unsigned digit)
+/* The key of a backend, named by a digit, in affinity_numbers. */
+static struct key number_key(uint32_t id, unsigned digit)
 {
     struct key key = {.length = 0};
     struct backend b = backend(digit);
-    size_t length;
-    uint32_t value = 0;
     key_put_number(&key, id);
     key_put_address(&key, family, &b.address);
     key_put_port(&key, b.port);
+    return key;
+}
+
+/* P:B of a backend; 0 if it has none. */
+static uint32_t number_of(uint32_t id, unsigned digit)
+{
+    struct key key = number_key(id, digit);
+    size_t length;
+    uint32_t value = 0;
     const uint8_t *found =
         fake_kernel_value(family, "affinity_numbers", key.bytes, key.length, &length);
     if (found)
@@ -541,6 +592,33 @@ START_TEST(affinity_over_restarts)
     settle();
     struct sizes after = sizes_now();
     check_same_sizes(&after, &before);
+}
+END_TEST
+
+/* The fake kernel checks that numbers and backends agree again. */
+START_TEST(numbers_that_somebody_changed)
+{
+    begin_with_pods(_i);
+    AFFINE(1, .all = "123");
+    AFFINE(2, .external = true, .local = true, .all = "123", .here = "3");
+    commit();
+    const struct sizes before = sizes_now();
+    const uint32_t id = id_of(1), strange = 99 << 16 | 1, two = number_of(id, 2);
+    const struct backend other = backend(5);
+    struct key one = number_key(id, 1), value = value_of_backend(family, &other);
+    fake_kernel_take(family, "affinity_numbers", one.bytes, one.length);
+    fake_kernel_put(family, "affinity_numbers", one.bytes, one.length, &strange, sizeof(strange));
+    fake_kernel_take(family, "affinity_backends", &two, sizeof(two));
+    fake_kernel_put(family, "affinity_backends", &two, sizeof(two), value.bytes, value.length);
+    restart_with_pods();
+    AFFINE(1, .all = "123");
+    AFFINE(2, .external = true, .local = true, .all = "123", .here = "3");
+    commit();
+    ck_assert_uint_eq(number_of(id, 1) >> 16, id >> 16);
+    ck_assert_uint_ne(number_of(id, 2), two);
+    const struct sizes after = sizes_now();
+    check_same_sizes(&after, &before);
+    commit_sends(0, 0);
 }
 END_TEST
 
@@ -868,6 +946,7 @@ static void add_tests(TCase *tcase)
     EACH_KIND(any_change_may_fail);
     EACH_FAMILY(local_leftovers_go_in_two_steps);
     EACH_FAMILY(local_again_before_the_leftovers_are_gone);
+    EACH_FAMILY(local_leftovers_of_two_kinds);
     tcase_add_loop_test(tcase, the_local_set_empties_and_fills, 0, 2 * FAMILY_COUNT);
     EACH_FAMILY(source_ranges_change);
     EACH_FAMILY(source_ranges_go_by_a_trim);
@@ -877,8 +956,10 @@ static void add_tests(TCase *tcase)
     EACH_FAMILY(the_timeout_changes);
     EACH_FAMILY(records_lead_to_their_backend);
     EACH_FAMILY(affinity_over_restarts);
+    EACH_FAMILY(numbers_that_somebody_changed);
     EACH_FAMILY(new_service_ports_after_a_restart);
     tcase_add_loop_test(tcase, ranges_change, 0, 4 * FAMILY_COUNT);
+    EACH_FAMILY(leftovers_go_in_pieces);
     EACH_FAMILY(nobodys_cluster_ips);
     EACH_FAMILY(ranges_that_nft_loaded);
     EACH_FAMILY(cluster_ips);

@@ -113,7 +113,7 @@ static const struct {
     const char *last;
 } added[] = {
     {TEMPLATE_PICK, "pick.nft", "picks", "pick-7", 1, NULL},
-    {TEMPLATE_AFFINE_PICK, "affine-pick.nft", "picks", "affine-pick-7", 3, "goto pick-7"},
+    {TEMPLATE_AFFINE_PICK, "affine-pick.nft", "picks", "affine-pick-7", 3, NULL},
     {TEMPLATE_MASQUERADE_PICK, "masquerade-pick.nft", "picks", "masquerade-affine-pick-7", 2,
      "goto affine-pick-7"},
     {TEMPLATE_EXTERNAL_LOCAL, "external-local.nft", "picks", "external-local-affine-pick-7", 3,
@@ -122,7 +122,7 @@ static const struct {
      "goto affine-pick-7"},
     {TEMPLATE_LOCAL_PICK, "local-pick.nft", "local_picks", "local-pick-7", 1, NULL},
     {TEMPLATE_AFFINE_LOCAL_PICK, "affine-local-pick.nft", "local_picks", "affine-local-pick-7", 3,
-     "goto local-pick-7"},
+     NULL},
     {TEMPLATE_LEARN, "learn.nft", "learners", "learn-7", 4, "meta priority set 0"},
 };
 

@@ -161,7 +161,7 @@ int ruleset_encode(struct ruleset *ruleset, double now, struct error *err);
 
 /** The same for what is keyed by frontends, in encode_frontends.c: part of ruleset_encode(). */
 void encode_frontends(struct ruleset *ruleset);
-void encode_trim(struct ruleset *ruleset, const struct record *record);
+void encode_trims(struct ruleset *ruleset, double now);
 void encode_slots(struct ruleset *ruleset);
 
 #endif
