@@ -1,35 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Reading a table back: at the start, when one may be there from an earlier run, and after a
- * failed commit, when nothing is sure.
+ * Taking over a table: at the start, when one may be there from an earlier run, and after a failed
+ * commit, when nothing is sure.
  */
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/ruleset/record.h"
-#include "kube-nftd/ruleset/slots.h"
 
 #include <linux/in.h>
-#include <linux/netfilter/nf_tables.h>
 #include <string.h>
 
 /* A set that changes while it is read is read again, up to so many times. */
 #define READ_TRIES 3
-
-/* One end of a range in a set of single addresses: the kernel holds them apart. */
-struct boundary {
-    struct address address;
-    bool is_end; /* the first address behind the range */
-};
-
-struct adoption {
-    struct ruleset *ruleset;
-    size_t elements;
-    bool torn;    /* an element came twice: the kernel was moving them to a larger table, and may
-                     have left out others as well */
-    bool foreign; /* an element that we cannot have written: make the table anew */
-    size_t fixed_picks;   /* of those that the table begins with */
-    enum content_set set; /* the one that is being read */
-    VEC(struct boundary) boundaries;
-};
 
 /* ---- forgetting ---- */
 
@@ -82,359 +63,7 @@ static void forget_kernel(struct ruleset *rs)
     shapes_clear(&rs->shapes);
 }
 
-/* ---- what is keyed by frontends ---- */
-
-static bool number_of(const uint8_t *bytes, size_t length, uint32_t *number)
-{
-    if (length != sizeof(*number))
-        return false;
-    memcpy(number, bytes, sizeof(*number));
-    return *number != 0;
-}
-
-/* The record for what the kernel holds; one that nobody wants is pending to be removed. */
-static struct record *record_of(struct adoption *a, const struct frontend *frontend)
-{
-    struct record *record = ruleset_record(a->ruleset, frontend);
-    ruleset_mark_pending(a->ruleset, record);
-    a->elements++;
-    return record;
-}
-
-static struct record *record_of_element(struct adoption *a, const struct nft_element *element)
-{
-    struct frontend frontend;
-    if (frontend_of_key(a->ruleset->family, element->key, element->key_length, &frontend))
-        return record_of(a, &frontend);
-    a->foreign = true;
-    return NULL;
-}
-
-/* Takes over a value of a map. */
-static void take_value(struct adoption *a, const struct nft_element *element, uint32_t *held)
-{
-    a->torn = a->torn || *held != 0;
-    if (!number_of(element->data, element->data_length, held))
-        a->foreign = true;
-}
-
-static void on_service(void *ctx, const struct nft_element *element)
-{
-    struct record *record = record_of_element(ctx, element);
-    if (record)
-        take_value(ctx, element, &record->all.service);
-}
-
-static void on_local_service(void *ctx, const struct nft_element *element)
-{
-    struct record *record = record_of_element(ctx, element);
-    if (record)
-        take_value(ctx, element, &record_local(record)->service);
-}
-
-static void on_affinity_id(void *ctx, const struct nft_element *element)
-{
-    struct adoption *a = ctx;
-    struct record *record = record_of_element(a, element);
-    if (!record)
-        return;
-    take_value(a, element, &record_extras(record)->affinity_id);
-    affinity_note_kernel_id(&a->ruleset->affinity, record->extras->affinity_id);
-}
-
-static void on_affinity_timeout(void *ctx, const struct nft_element *element)
-{
-    struct record *record = record_of_element(ctx, element);
-    if (record)
-        take_value(ctx, element, &record_extras(record)->affinity_timeout);
-}
-
-static void take_flag(struct adoption *a, const struct nft_element *element, unsigned flag)
-{
-    struct record *record = record_of_element(a, element);
-    if (!record)
-        return;
-    a->torn = a->torn || record->flags & flag;
-    record->flags |= (uint8_t)flag;
-}
-
-static void on_reject(void *ctx, const struct nft_element *element)
-{
-    take_flag(ctx, element, FLAG_REJECTED);
-}
-
-static void on_drop(void *ctx, const struct nft_element *element)
-{
-    take_flag(ctx, element, FLAG_DROPPED);
-}
-
-static void on_restriction(void *ctx, const struct nft_element *element)
-{
-    take_flag(ctx, element, FLAG_RESTRICTED);
-}
-
-static void take_slot(struct adoption *a, struct part *part, uint32_t slot,
-                      const struct backend *backend)
-{
-    if (slot >= part->n_slots) {
-        part->slots = xreallocarray(part->slots, slot + 1, sizeof(*part->slots));
-        memset(part->slots + part->n_slots, 0, (slot + 1 - part->n_slots) * sizeof(*part->slots));
-        part->n_slots = slot + 1;
-    }
-    a->torn = a->torn || !slot_is_empty(&part->slots[slot]);
-    part->slots[slot] = *backend;
-}
-
-static void take_endpoint(struct adoption *a, const struct nft_element *element, bool local)
-{
-    struct frontend frontend;
-    struct backend backend;
-    uint32_t slot;
-    if (!slot_of_key(a->ruleset->family, element->key, element->key_length, &frontend, &slot) ||
-        !backend_of_value(a->ruleset->family, element->data, element->data_length, &backend)) {
-        a->foreign = true;
-        return;
-    }
-    struct record *record = record_of(a, &frontend);
-    take_slot(a, local ? record_local(record) : &record->all, slot, &backend);
-}
-
-static void on_endpoint(void *ctx, const struct nft_element *element)
-{
-    take_endpoint(ctx, element, false);
-}
-
-static void on_local_endpoint(void *ctx, const struct nft_element *element)
-{
-    take_endpoint(ctx, element, true);
-}
-
-static void on_source(void *ctx, const struct nft_element *element)
-{
-    struct adoption *a = ctx;
-    struct frontend first, last;
-    struct address_range range;
-    const uint8_t *end = element->key_end ? element->key_end : element->key;
-    enum family family = a->ruleset->family;
-    if (!source_of_key(family, element->key, element->key_length, &first, &range.first) ||
-        !source_of_key(family, end, element->key_length, &last, &range.last) ||
-        memcmp(&first, &last, sizeof(first)) != 0) {
-        a->foreign = true;
-        return;
-    }
-    vec_push(&record_extras(record_of(a, &first))->sources, range);
-}
-
-/* ---- shapes ---- */
-
-static void take_shape(struct adoption *a, struct shape shape)
-{
-    a->torn = !shapes_add(&a->ruleset->shapes, shape) || a->torn;
-}
-
-static void on_pick(void *ctx, const struct nft_element *element)
-{
-    struct adoption *a = ctx;
-    uint32_t value;
-    struct shape shape;
-    if (!number_of(element->key, element->key_length, &value))
-        a->foreign = true;
-    else if (shape_of_service(value, &shape))
-        take_shape(a, shape);
-    else if (value == service_value(CLASS_CLUSTER_LOCAL, 0))
-        a->fixed_picks++;
-    else
-        a->foreign = true;
-}
-
-static void on_learner(void *ctx, const struct nft_element *element)
-{
-    struct adoption *a = ctx;
-    uint32_t seconds;
-    if (number_of(element->key, element->key_length, &seconds))
-        take_shape(a, shape_of_timeout(seconds));
-    else
-        a->foreign = true;
-}
-
-/* ---- contents ---- */
-
-/* Whether an element is as long as those that we put into a set. */
-static bool content_fits(enum family family, enum content_set set,
-                         const struct nft_element *element)
-{
-    const size_t address = address_length(family), number = sizeof(uint32_t);
-    const struct {
-        size_t key, value;
-    } lengths[CONTENT_SETS] = {
-        [CONTENT_CLUSTER_IPS] = {address, 0},
-        [CONTENT_HAIRPIN] = {2 * address + 2 * number, 0},
-        [CONTENT_AFFINITY_NUMBERS] = {number + address + number, number},
-        [CONTENT_AFFINITY_BACKENDS] = {number, address + number},
-        [CONTENT_LOCAL_AFFINITY_BACKENDS] = {number, address + number},
-    };
-    return element->key_length == lengths[set].key && element->data_length == lengths[set].value;
-}
-
-static void on_content(void *ctx, const struct nft_element *element)
-{
-    struct adoption *a = ctx;
-    struct key key = {.length = element->key_length}, value = {.length = element->data_length};
-    if (!content_fits(a->ruleset->family, a->set, element)) {
-        a->foreign = true;
-        return;
-    }
-    memcpy(key.bytes, element->key, key.length);
-    if (value.length)
-        memcpy(value.bytes, element->data, value.length);
-    a->elements++;
-    a->torn = !contents_adopt(&a->ruleset->contents, a->set, &key, value.length ? &value : NULL) ||
-              a->torn;
-}
-
-static void on_boundary(void *ctx, const struct nft_element *element)
-{
-    struct adoption *a = ctx;
-    struct boundary boundary = {.is_end = element->flags & NFT_SET_ELEM_INTERVAL_END};
-    if (element->key_length != address_length(a->ruleset->family)) {
-        a->foreign = true;
-        return;
-    }
-    memcpy(boundary.address.bytes, element->key, element->key_length);
-    vec_push(&a->boundaries, boundary);
-}
-
-static int compare_boundaries(const void *a, const void *b)
-{
-    const struct boundary *p = a, *q = b;
-    int order = memcmp(&p->address, &q->address, sizeof(p->address));
-    return order ? order : q->is_end - p->is_end;
-}
-
-/* The address before one that is not the first of all. */
-static struct address address_before(enum family family, const struct address *address)
-{
-    struct address before = *address;
-    for (size_t i = address_length(family); i-- > 0;)
-        if (before.bytes[i]-- != 0)
-            break;
-    return before;
-}
-
-static void take_range(struct adoption *a, const struct address *first, const struct address *last)
-{
-    struct key key = {.length = 0};
-    key_put_address(&key, a->ruleset->family, first);
-    key_put_address(&key, a->ruleset->family, last);
-    a->elements++;
-    a->torn = !contents_adopt(&a->ruleset->contents, a->set, &key, NULL) || a->torn;
-}
-
-/* nft puts an end before all ranges where it fills a set. */
-static bool ends_nothing(const struct boundary *boundary)
-{
-    const struct address lowest = {{0}};
-    return boundary->is_end && memcmp(&boundary->address, &lowest, sizeof(lowest)) == 0;
-}
-
-static void sort_boundaries(struct adoption *a)
-{
-    if (a->boundaries.n)
-        qsort(a->boundaries.v, a->boundaries.n, sizeof(*a->boundaries.v), compare_boundaries);
-    for (size_t i = 1; i < a->boundaries.n; i++)
-        if (compare_boundaries(&a->boundaries.v[i - 1], &a->boundaries.v[i]) == 0)
-            a->torn = true;
-}
-
-/* Pairs the ends that were read. */
-static void take_ranges(struct adoption *a)
-{
-    enum family family = a->ruleset->family;
-    struct address highest = {{0}};
-    const struct address *first = NULL;
-    memset(highest.bytes, 0xff, address_length(family));
-    sort_boundaries(a);
-    vec_each (&a->boundaries, boundary) {
-        if (ends_nothing(boundary))
-            continue;
-        if (boundary->is_end != (first != NULL)) {
-            a->foreign = true;
-            return;
-        }
-        if (first) {
-            struct address last = address_before(family, &boundary->address);
-            take_range(a, first, &last);
-        }
-        first = boundary->is_end ? NULL : &boundary->address;
-    }
-    if (first)
-        take_range(a, first, &highest);
-}
-
-/* ---- all of it ---- */
-
-static int read_set(struct adoption *a, struct nft_socket *socket, const char *name,
-                    nft_element_fn fn, struct error *err)
-{
-    return nft_socket_read_elements(socket, a->ruleset->family, RULESET_TABLE, name, fn, a, err);
-}
-
-static int read_contents(struct adoption *a, struct nft_socket *socket, struct error *err)
-{
-    for (int set = 0; set < CONTENT_SETS; set++) {
-        a->set = (enum content_set)set;
-        bool ranged = content_set_is_ranged(a->set);
-        vec_clear(&a->boundaries);
-        if (read_set(a, socket, content_set_name(a->set), ranged ? on_boundary : on_content, err))
-            return -1;
-        if (ranged)
-            take_ranges(a);
-    }
-    return 0;
-}
-
-/* Sources are looked up by their order; the kernel keeps none. */
-static void sort_sources(struct adoption *a)
-{
-    vec_each (&a->ruleset->pending, it) {
-        struct extras *extras = (*it)->extras;
-        if (!extras || extras->sources.n == 0)
-            continue;
-        range_vec *sources = &extras->sources;
-        qsort(sources->v, sources->n, sizeof(*sources->v), compare_sources);
-        for (size_t i = 1; i < sources->n; i++)
-            if (compare_sources(&sources->v[i - 1], &sources->v[i]) == 0)
-                a->torn = true;
-    }
-}
-
-static int read_back(struct adoption *a, struct nft_socket *socket, struct error *err)
-{
-    const struct {
-        const char *name;
-        nft_element_fn fn;
-    } parts[] = {{"picks", on_pick},
-                 {"local_picks", on_pick},
-                 {"learners", on_learner},
-                 {MAP_SERVICES, on_service},
-                 {MAP_LOCAL_SERVICES, on_local_service},
-                 {MAP_AFFINITY_IDS, on_affinity_id},
-                 {MAP_AFFINITY_TIMEOUTS, on_affinity_timeout},
-                 {SET_REJECTS, on_reject},
-                 {SET_DROPS, on_drop},
-                 {SET_RESTRICTED, on_restriction},
-                 {SET_ALLOWED_SOURCES, on_source},
-                 {MAP_ENDPOINTS, on_endpoint},
-                 {MAP_LOCAL_ENDPOINTS, on_local_endpoint}};
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-        if (read_set(a, socket, parts[i].name, parts[i].fn, err))
-            return -1;
-    if (read_contents(a, socket, err))
-        return -1;
-    sort_sources(a);
-    a->foreign = a->foreign || a->fixed_picks == 0;
-    return a->torn ? error_set(err, "the kernel gave elements twice") : 0;
-}
+/* ---- taking over ---- */
 
 static void tell_abandoned(const struct ruleset *rs)
 {
@@ -461,23 +90,20 @@ static void say(const struct ruleset *rs, const char *what, size_t elements)
 static int try_take_over(struct ruleset *rs, struct nft_socket *socket, bool *ours,
                          struct error *err)
 {
-    struct adoption a = {.ruleset = rs};
+    struct table_contents found;
     bool same = false;
     forget_kernel(rs);
-    int result = read_back(&a, socket, err);
-    if (result == 0 && !a.foreign)
-        result = ruleset_verify_rules(rs, socket, &same, err);
-    vec_free(&a.boundaries);
-    if (result)
+    if (ruleset_read_back(rs, socket, &found, err) ||
+        (!found.foreign && ruleset_verify_rules(rs, socket, &same, err)))
         return -1;
-    *ours = same && !a.foreign;
+    *ours = same && !found.foreign;
     if (!*ours)
         return 0;
     if (rs->affinity.last_id == 0) /* there may be records of service ports that are gone */
         rs->affinity.last_id = (uint16_t)arc4random();
     if (rs->abandoned)
         tell_abandoned(rs);
-    say(rs, "adopted the table", a.elements);
+    say(rs, "adopted the table", found.elements);
     return 0;
 }
 

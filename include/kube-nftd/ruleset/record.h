@@ -97,6 +97,9 @@ struct ruleset {
     struct nft_batch batch;
 };
 
+/** Frees @record, which nobody wants and nothing is left of. */
+void ruleset_free_record(struct ruleset *ruleset, struct record *record);
+
 /** The record of @frontend, made if there is none. */
 struct record *ruleset_record(struct ruleset *ruleset, const struct frontend *frontend);
 struct part *record_local(struct record *record);
@@ -128,13 +131,26 @@ void ruleset_new_shapes(const struct ruleset *ruleset, shape_vec *out);
 int ruleset_read_shape(const struct ruleset *ruleset, struct shape shape, struct layout *layout,
                        struct error *err);
 
+/* What a table was found to hold. */
+struct table_contents {
+    size_t elements;
+    bool foreign; /* something that we cannot have written: the table is to be made anew */
+};
+
+/**
+ * Reads all elements of the table into records, contents and shapes, which know of nothing in the
+ * kernel before. -1 also if the kernel gave elements twice: read again.
+ */
+int ruleset_read_back(struct ruleset *ruleset, struct nft_socket *socket,
+                      struct table_contents *found, struct error *err);
+
 /** Whether the rules in the kernel are those of the templates, with the known shapes. */
 int ruleset_verify_rules(const struct ruleset *ruleset, struct nft_socket *socket, bool *same,
                          struct error *err);
 
 /**
- * Reads the table back and makes all records pending, so that the next plan is the difference
- * between what is wanted and what is there.
+ * Takes over the table if it is one of ours and makes all records pending, so that the next plan is
+ * the difference between what is wanted and what is there.
  */
 int ruleset_adopt(struct ruleset *ruleset, struct nft_socket *socket, struct error *err);
 

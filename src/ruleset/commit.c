@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* One transaction, and what is believed of the kernel after it. */
+#include "kube-nftd/base/clock.h"
+#include "kube-nftd/ruleset/record.h"
+
+#include <string.h>
+
+double ruleset_trim_time(const struct ruleset *rs)
+{
+    return rs->trims.n ? rs->trim_time : 0;
+}
+
+bool ruleset_knows_kernel(const struct ruleset *rs)
+{
+    return rs->kernel_known;
+}
+
+bool ruleset_needs_commit(const struct ruleset *rs, double now)
+{
+    return !rs->kernel_known || rs->pending.n > 0 || rs->contents.pending.n > 0 ||
+           (rs->trims.n > 0 && now >= rs->trim_time);
+}
+
+static void queue_trim(struct ruleset *rs, struct record *record, double now)
+{
+    record->shrunk_at = now;
+    if (record->trimming)
+        return;
+    if (rs->trims.n == 0)
+        rs->trim_time = now + RULESET_TRIM_DELAY;
+    record->trimming = true;
+    vec_push(&rs->trims, record);
+}
+
+static void trim_part(const struct record *record, struct part *part)
+{
+    uint32_t keeps = trim_keeps(record, part);
+    if (part->n_slots > keeps)
+        part->n_slots = keeps;
+}
+
+/* What was unreachable is gone from the kernel. */
+static void apply_trim(struct record *record)
+{
+    trim_part(record, &record->all);
+    if (record->local && local_is_unreachable(record))
+        record->local->service = 0;
+    else if (record->local)
+        trim_part(record, record->local);
+    if (sources_are_unreachable(record))
+        vec_clear(&record->extras->sources);
+}
+
+static void finish_record(struct ruleset *rs, struct record *record, double now)
+{
+    if (record_has_leftovers(record))
+        queue_trim(rs, record, now);
+    else if (!record->wanted)
+        ruleset_free_record(rs, record);
+}
+
+static void apply_trims(struct ruleset *rs, double now)
+{
+    size_t n = rs->trims.n, waiting = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct record *record = rs->trims.v[i];
+        if (!trim_is_due(rs, record, now)) {
+            rs->trims.v[waiting++] = record;
+            continue;
+        }
+        apply_trim(record);
+        record->trimming = false;
+        if (record->pending)
+            continue; /* apply() looks at it */
+        if (record_has_leftovers(record)) {
+            record->trimming = true;
+            record->shrunk_at = now;
+            rs->trims.v[waiting++] = record;
+        } else if (!record->wanted) {
+            ruleset_free_record(rs, record);
+        }
+    }
+    rs->trims.n = waiting;
+    rs->trim_time = now + RULESET_TRIM_DELAY;
+}
+
+/* What was wanted is in force. Slots beyond the new count are still there. */
+static void apply_slots(struct part *part)
+{
+    if (part->n_slots > part->n_wanted) {
+        if (part->n_wanted)
+            memcpy(part->slots, part->plan, part->n_wanted * sizeof(*part->slots));
+        free(part->plan);
+    } else {
+        free(part->slots);
+        part->slots = part->plan;
+        part->n_slots = part->n_wanted;
+    }
+    part->plan = NULL;
+    free(part->wanted);
+    part->wanted = NULL;
+}
+
+static void apply_extras(struct extras *extras)
+{
+    extras->affinity_id = extras->wants_id;
+    extras->affinity_timeout = extras->wants_timeout;
+}
+
+static void apply_record(struct record *record)
+{
+    record->flags = record->wanted_flags & (FLAG_REJECTED | FLAG_DROPPED | FLAG_RESTRICTED);
+    apply_slots(&record->all);
+    record->all.service = record->all.wants;
+    if (record->local) {
+        apply_slots(record->local);
+        if (!local_is_unreachable(record))
+            record->local->service = record->local->wants;
+    }
+    if (record->extras) {
+        apply_extras(record->extras);
+        if (!sources_are_unreachable(record)) {
+            vec_clear(&record->extras->sources);
+            vec_each (&record->extras->wanted_sources, range)
+                vec_push(&record->extras->sources, *range);
+        }
+    }
+    record->pending = false;
+}
+
+static void apply(struct ruleset *rs, double now)
+{
+    if (rs->trims.n > 0 && now >= rs->trim_time)
+        apply_trims(rs, now);
+    vec_each (&rs->pending, it) {
+        apply_record(*it);
+        if (!(*it)->trimming)
+            finish_record(rs, *it, now);
+        else if (record_has_leftovers(*it))
+            (*it)->shrunk_at = now;
+    }
+    vec_clear(&rs->pending);
+    contents_apply(&rs->contents);
+    rs->table_missing = rs->table_replaced = false;
+}
+
+static int send_batch(struct ruleset *rs, struct nft_socket *socket, struct ruleset_stats *stats,
+                      struct error *err)
+{
+    nft_batch_finish(&rs->batch);
+    if (nft_batch_is_empty(&rs->batch))
+        return 0;
+    double start = clock_monotonic();
+    int result = nft_socket_commit(socket, &rs->batch, err);
+    if (stats)
+        *stats = (struct ruleset_stats){rs->batch.elements[ELEMENT_ADD],
+                                        rs->batch.elements[ELEMENT_DELETE], rs->batch.used,
+                                        clock_monotonic() - start};
+    return result;
+}
+
+int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
+                   struct ruleset_stats *stats, struct error *err)
+{
+    if (stats)
+        memset(stats, 0, sizeof(*stats));
+    if (!rs->kernel_known && ruleset_adopt(rs, socket, err))
+        return -1;
+    if (rs->table_missing)
+        ruleset_sort_pending(rs);
+    ruleset_plan(rs);
+    int result = ruleset_encode(rs, now, err);
+    if (result == 0)
+        result = send_batch(rs, socket, stats, err);
+    nft_batch_clear(&rs->batch);
+    if (result)
+        rs->kernel_known = false; /* what is in force now is read back before the next try */
+    else
+        apply(rs, now);
+    return result;
+}
