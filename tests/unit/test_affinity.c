@@ -295,10 +295,11 @@ END_TEST
  * records may still have them. They are given again by chance only. */
 START_TEST(numbers_from_before_are_not_given_again)
 {
-    struct affinity_hold many[50] = {{NULL}};
+    struct affinity_hold many[50];
     struct backend backends[4] = {backend(1), backend(2), backend(3), backend(4)};
     size_t again = 0;
     begin(_i);
+    memset(many, 0, sizeof(many));
     for (uint32_t i = 0; i < 50; i++) {
         uint32_t id = (100 + i) << 16;
         found(id, 1, id | 4); /* 1 to 3 have left */
