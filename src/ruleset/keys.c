@@ -4,7 +4,7 @@
 #include <arpa/inet.h>
 #include <string.h>
 
-#define REGISTER 4
+#define REGISTER sizeof(uint32_t)
 
 /* How long a frontend is in a key. */
 static size_t frontend_length(enum family family)

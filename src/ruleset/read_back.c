@@ -178,11 +178,10 @@ static void on_pick(void *ctx, const struct nft_element *element)
     struct adoption *a = ctx;
     uint32_t value;
     struct shape shape;
-    if (!number_of(element->key, element->key_length, &value))
-        a->foreign = true;
-    else if (shape_of_service(value, &shape))
+    bool is_number = number_of(element->key, element->key_length, &value);
+    if (is_number && shape_of_service(value, &shape))
         take_shape(a, shape);
-    else if (value == service_value(CLASS_CLUSTER_LOCAL, 0))
+    else if (is_number && value == service_value(CLASS_CLUSTER_LOCAL, 0))
         a->fixed_picks++;
     else
         a->foreign = true;

@@ -47,7 +47,8 @@ static void on_retry(struct ev_loop *loop, ev_timer *timer, int events)
     DL_FOREACH_SAFE(ports->waiting, port, next)
     {
         struct error err = {0};
-        if (try_to_listen(port, &err) == 0) {
+        /* The list holds what is gone through; the static analyzer does not see that. */
+        if (ports->waiting && try_to_listen(port, &err) == 0) {
             DL_DELETE(ports->waiting, port);
             log_info(ports->subsystem, "listening at last %s", port->name);
         }
