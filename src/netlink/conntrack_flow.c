@@ -97,26 +97,38 @@ bool conntrack_flow_read(const struct nlmsghdr *message, struct conntrack_flow *
     enum family family = about->nfgen_family == NFPROTO_IPV4 ? FAMILY_IPV4 : FAMILY_IPV6;
     struct span span = {(const uint8_t *)about + NLA_ALIGN(sizeof(*about)),
                         mnl_nlmsg_get_payload_len(message) - NLA_ALIGN(sizeof(*about))};
-    const struct nlattr *attribute, *reply = NULL;
+    const struct nlattr *attribute;
     *flow = (struct conntrack_flow){.to = {.protocol = IPPROTO_UDP, .family = (uint8_t)family}};
     while ((attribute = take(&span))) {
         uint16_t type = attribute->nla_type & NLA_TYPE_MASK;
         if (type == CTA_TUPLE_ORIG)
             flow->original = attribute;
         else if (type == CTA_TUPLE_REPLY)
-            reply = attribute;
+            flow->reply = attribute;
         else if (type == CTA_ZONE)
             flow->zone = attribute;
         else if (type == CTA_ID)
             flow->id = attribute;
     }
-    return flow->original && reply &&
+    return flow->original && flow->reply &&
            read_end(flow->original, family, &destination, &flow->to.address, &flow->to.port) &&
-           read_end(reply, family, &source, &flow->server.address, &flow->server.port);
+           read_end(flow->reply, family, &source, &flow->server.address, &flow->server.port);
 }
 
 bool conntrack_flow_is_translated(const struct conntrack_flow *flow)
 {
     return flow->to.port != flow->server.port ||
            memcmp(&flow->to.address, &flow->server.address, sizeof(struct address)) != 0;
+}
+
+bool conntrack_flow_is_plain(const struct conntrack_flow *flow, struct frontend *from)
+{
+    enum family family = (enum family)flow->to.family;
+    struct backend back = {.port = 0};
+    *from = (struct frontend){.protocol = flow->to.protocol, .family = flow->to.family};
+    return !conntrack_flow_is_translated(flow) &&
+           read_end(flow->original, family, &source, &from->address, &from->port) &&
+           read_end(flow->reply, family, &destination, &back.address, &back.port) &&
+           from->port == back.port &&
+           memcmp(&from->address, &back.address, sizeof(struct address)) == 0;
 }

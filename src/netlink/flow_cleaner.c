@@ -16,6 +16,9 @@
 
 /* How long packets that met the old rules may take to be in the table. */
 #define SETTLE_SECONDS 0.01
+/* When a scan is followed by another because of what it found; each further one comes after twice
+ * as long. */
+#define RECHECK_SECONDS 0.1
 /* After a scan the next one waits as long again, but no longer than this, so that endless changes
  * do not take a whole CPU. */
 #define PAUSE_LIMIT 1.0
@@ -43,25 +46,42 @@ struct flow_cleaner {
     struct ev_loop *loop;
     struct conntrack *conntrack;
     struct flow_notes notes[FAMILY_COUNT];
-    bool wanted[FAMILY_COUNT];    /* a run asked for a scan */
+    double due_at[FAMILY_COUNT];  /* a scan is wanted; clock_monotonic(), 0: none is */
+    double recheck[FAMILY_COUNT]; /* the last wait because of what a scan found; 0: it found none */
     uint64_t flows[FAMILY_COUNT]; /* as the last scan saw them */
     bool filter_unknown;          /* to the kernel */
     struct flow_cleaner_stats stats[FAMILY_COUNT];
     struct pass pass;
-    double wait;    /* after scans that failed in a row; 0: the last one did not */
-    ev_timer timer; /* begins the next scan */
+    double wait;       /* after scans that failed in a row; 0: the last one did not */
+    double rest_until; /* no scan begins before; clock_monotonic() */
+    ev_timer timer;    /* begins the next scan */
     ev_io io;
 };
 
 /* ---- a scan ---- */
 
-static void schedule(struct flow_cleaner *c, double seconds)
+static void want(struct flow_cleaner *c, enum family family, double seconds)
 {
-    bool wanted = c->wanted[FAMILY_IPV4] || c->wanted[FAMILY_IPV6];
-    if (c->pass.scan || ev_is_active(&c->timer) || !wanted)
+    double at = clock_monotonic() + seconds, *due_at = &c->due_at[family];
+    if (*due_at == 0 || at < *due_at)
+        *due_at = at;
+}
+
+/* The family whose scan is due first. */
+static enum family next_family(const struct flow_cleaner *c)
+{
+    double ipv4 = c->due_at[FAMILY_IPV4], ipv6 = c->due_at[FAMILY_IPV6];
+    return ipv4 > 0 && (ipv6 == 0 || ipv4 <= ipv6) ? FAMILY_IPV4 : FAMILY_IPV6;
+}
+
+static void schedule(struct flow_cleaner *c)
+{
+    double at = c->due_at[next_family(c)];
+    if (c->pass.scan || at == 0)
         return;
     ev_now_update(c->loop);
-    ev_timer_set(&c->timer, seconds + c->wait, 0);
+    ev_timer_stop(c->loop, &c->timer);
+    ev_timer_set(&c->timer, fmax(fmax(at, c->rest_until) - clock_monotonic(), 0), 0);
     ev_timer_start(c->loop, &c->timer);
 }
 
@@ -137,7 +157,11 @@ static void end_scan(struct flow_cleaner *c, struct error *err)
     struct flow_cleaner_stats *stats = &c->stats[pass->family];
     double seconds = clock_monotonic() - pass->begin;
     stop_reading(c);
-    flow_notes_end_scan(&c->notes[pass->family], !err->text);
+    bool again = flow_notes_end_scan(&c->notes[pass->family], !err->text);
+    double *recheck = &c->recheck[pass->family];
+    *recheck = again ? fmax(2 * *recheck, RECHECK_SECONDS) : 0;
+    if (again)
+        want(c, pass->family, *recheck);
     if (!err->text || c->wait == 0)
         say_failures(pass, err);
     c->wait = err->text ? fmin(fmax(2 * c->wait, WAIT_FIRST), WAIT_MOST) : 0;
@@ -152,7 +176,8 @@ static void end_scan(struct flow_cleaner *c, struct error *err)
                   (unsigned long long)pass->done.deleted, seconds);
     }
     error_clear(err);
-    schedule(c, SETTLE_SECONDS + (seconds < PAUSE_LIMIT ? seconds : PAUSE_LIMIT));
+    c->rest_until = clock_monotonic() + SETTLE_SECONDS + fmin(seconds, PAUSE_LIMIT) + c->wait;
+    schedule(c);
 }
 
 static void read_again(struct flow_cleaner *c, struct error *err)
@@ -188,13 +213,6 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int revents)
     }
 }
 
-/* The families take turns. */
-static enum family next_family(const struct flow_cleaner *c)
-{
-    enum family other = c->pass.family == FAMILY_IPV4 ? FAMILY_IPV6 : FAMILY_IPV4;
-    return c->wanted[other] ? other : c->pass.family;
-}
-
 static void on_timer(struct ev_loop *loop, ev_timer *timer, int revents)
 {
     struct flow_cleaner *c = timer->data;
@@ -202,7 +220,7 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int revents)
     (void)loop;
     (void)revents;
     c->pass = (struct pass){.family = next_family(c), .begin = clock_monotonic()};
-    c->wanted[c->pass.family] = false;
+    c->due_at[c->pass.family] = 0;
     flow_notes_begin_scan(&c->notes[c->pass.family]);
     if (start_reading(c, &err))
         end_scan(c, &err);
@@ -211,8 +229,8 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int revents)
 void flow_cleaner_run(struct flow_cleaner *c, enum family family)
 {
     if (flow_notes_put_in_force(&c->notes[family]))
-        c->wanted[family] = true;
-    schedule(c, SETTLE_SECONDS);
+        want(c, family, SETTLE_SECONDS);
+    schedule(c);
 }
 
 void flow_cleaner_note(struct flow_cleaner *c, const struct frontend *frontend, bool claimed,

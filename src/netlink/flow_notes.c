@@ -6,6 +6,9 @@
 
 #include <stdlib.h>
 
+/* How often a frontend is scanned for again because of what a scan found. */
+#define RECHECKS 5
+
 /* Flows to these backends are kept. */
 struct serving {
     bool claimed;
@@ -20,6 +23,10 @@ struct flow_note {
     bool in_force;
     bool due;     /* no scan began since it came into force */
     bool scanned; /* by the scan that runs */
+    bool found;   /* what may come back, since it came into force */
+    bool rechecked;
+    bool recheck_due; /* it is due, but just because of what was found */
+    unsigned rechecks_left;
     UT_hash_handle hh;
 };
 
@@ -102,8 +109,9 @@ bool flow_notes_put_in_force(struct flow_notes *notes)
             note->said = (struct serving){0};
             note->fresh = false;
             note->in_force = note->due = true;
+            note->found = note->rechecked = note->recheck_due = false;
         }
-        any_due = any_due || note->due;
+        any_due = any_due || (note->due && !note->recheck_due);
     }
     return any_due;
 }
@@ -114,17 +122,34 @@ void flow_notes_begin_scan(struct flow_notes *notes)
     HASH_ITER(hh, notes->by_frontend, note, next)
     {
         note->scanned = note->due;
-        note->due = false;
+        note->due = note->recheck_due = false;
     }
 }
 
-void flow_notes_end_scan(struct flow_notes *notes, bool seen)
+/* Whether @note is to be scanned for again, after a scan that saw the table. */
+static bool take_recheck(struct flow_note *note)
+{
+    if (note->found && !note->rechecked) {
+        note->rechecked = true;
+        note->rechecks_left = RECHECKS;
+    }
+    if (note->rechecks_left == 0)
+        return false;
+    note->rechecks_left--;
+    return true;
+}
+
+bool flow_notes_end_scan(struct flow_notes *notes, bool seen)
 {
     struct flow_note *note, *next;
+    bool any = false;
     HASH_ITER(hh, notes->by_frontend, note, next)
     {
-        bool done = note->scanned && seen && !note->due;
-        note->due = note->due || (note->scanned && !seen);
+        bool again = note->scanned && seen && take_recheck(note);
+        bool done = note->scanned && seen && !note->due && !again;
+        any = any || again;
+        note->recheck_due = again && !note->due;
+        note->due = note->due || again || (note->scanned && !seen);
         note->scanned = false;
         if (done && !note->fresh) {
             forget(notes, note);
@@ -133,13 +158,37 @@ void flow_notes_end_scan(struct flow_notes *notes, bool seen)
             vec_free(&note->judged.backends);
         }
     }
+    return any;
 }
 
-bool flow_notes_are_against(const struct flow_notes *notes, const struct conntrack_flow *flow)
+/* Whether @note wants all flows gone but those to its backends, and @server is none of these. */
+static bool is_none_of(const struct flow_note *note, const struct backend *server)
 {
-    const struct flow_note *note = find(notes, &flow->to);
-    if (!note || !note->in_force ||
-        is_among(note->judged.backends.v, note->judged.backends.n, &flow->server))
+    return note->in_force && !is_among(note->judged.backends.v, note->judged.backends.n, server);
+}
+
+static bool is_stale_answer(const struct flow_notes *notes, const struct conntrack_flow *flow)
+{
+    struct frontend from;
+    if (!conntrack_flow_is_plain(flow, &from))
         return false;
-    return note->judged.claimed || conntrack_flow_is_translated(flow);
+    struct flow_note *note = find(notes, &from);
+    const struct backend server = {from.address, from.port};
+    if (!note || !note->judged.claimed || !is_none_of(note, &server))
+        return false;
+    note->found = true;
+    return true;
+}
+
+bool flow_notes_are_against(struct flow_notes *notes, const struct conntrack_flow *flow)
+{
+    struct flow_note *note = find(notes, &flow->to);
+    if (!note)
+        return is_stale_answer(notes, flow);
+    if (!is_none_of(note, &flow->server))
+        return false;
+    bool translated = conntrack_flow_is_translated(flow);
+    if (!translated && note->judged.claimed)
+        note->found = true;
+    return translated || note->judged.claimed;
 }

@@ -232,12 +232,22 @@ class Server:
 
     def __init__(self, namespace: Namespace, name: str, ports: tuple[int, ...]) -> None:
         script = pathlib.Path(__file__).with_name("echo_server.py")
+        self.name = name
         argv = [sys.executable, "-EsSB", str(script), name, *map(str, ports)]
         self.process = namespace.start(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
 
     def wait_ready(self) -> None:
         if self.process.stdout.readline() != "ready\n":
             raise LabError(f"an echo server did not start: {self.process.args}")
+
+    @contextlib.contextmanager
+    def paused(self):
+        """Inside, questions wait; they are answered at the end."""
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
 
     def stop(self) -> None:
         self.process.kill()
@@ -284,6 +294,9 @@ class Lab:
             server.stop()
         for namespace in self._namespaces():
             namespace.close()
+
+    def server(self, name: str) -> Server:
+        return next(server for server in self._servers if server.name == name)
 
     def _namespaces(self) -> list[Namespace]:
         hosts = [self.node, self.node_b, self.client, self.stranger, self.outside]

@@ -71,3 +71,15 @@ def test_a_restart_alone_moves_nothing(udp):
         udp.proxy.daemon.start()
         Web(udp.proxy, udp.family, "UDP", "later").publish("c")
         assert [ask_on(flow) for flow in flows] == before
+
+
+def test_an_answer_on_its_way_keeps_no_flow_from_the_service(udp):
+    """A client spoke to the address before there was a service. Its entry goes, and then comes the answer."""
+    with udp.lab.open(udp.lab.pods["d"].namespace, *udp.call(), timeout=0.5) as flow:
+        assert ask_on(flow) == "outside"
+        with udp.lab.server("outside").paused():
+            flow.send(b"who?")
+            udp.publish("a")
+            wait_for(lambda: " deleted=1 seconds=" in udp.proxy.daemon.log(), "the entry is deleted")
+        assert flow.recv(4096).startswith(b"outside ")
+        wait_for(lambda: ask_on(flow) == "a", "the flow is at the service")

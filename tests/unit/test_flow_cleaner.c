@@ -165,6 +165,7 @@ struct made {
     uint8_t protocol;
     uint16_t client_port, zone;
     struct backend to, server;
+    bool answer; /* it goes to the client, and is not translated */
 };
 
 /* What has a letter, by its place in the alphabet. */
@@ -205,11 +206,13 @@ static int ask(const struct made *flow, uint8_t type, uint16_t flags)
     struct nlmsghdr *request =
         conntrack_request(buffer, type, flags | NLM_F_ACK,
                           flow->family == FAMILY_IPV4 ? NFPROTO_IPV4 : NFPROTO_IPV6, 1);
-    put_tuple(request, CTA_TUPLE_ORIG, flow, &client, &flow->to);
+    const struct backend *from = flow->answer ? &flow->to : &client;
+    const struct backend *to = flow->answer ? &client : &flow->to;
+    put_tuple(request, CTA_TUPLE_ORIG, flow, from, to);
     if (flow->zone)
         mnl_attr_put_u16(request, CTA_ZONE, htons(flow->zone));
     if (type == IPCTNL_MSG_CT_NEW) {
-        put_tuple(request, CTA_TUPLE_REPLY, flow, &flow->server, &client);
+        put_tuple(request, CTA_TUPLE_REPLY, flow, flow->answer ? to : &flow->server, from);
         mnl_attr_put_u32(request, CTA_STATUS, htonl(IPS_CONFIRMED | IPS_SEEN_REPLY | IPS_ASSURED));
         mnl_attr_put_u32(request, CTA_TIMEOUT, htonl(3600));
     }
@@ -243,11 +246,11 @@ static struct backend end_of(const char *text, enum family *family)
     return end;
 }
 
-static void add_of(char letter, uint8_t protocol, uint16_t zone, const char *to, const char *server)
+static void add_made(char letter, struct made like, const char *to, const char *server)
 {
     enum family family;
     struct made *flow = &made[letter - 'a'];
-    *flow = (struct made){.protocol = protocol, .zone = zone};
+    *flow = like;
     flow->client_port = (uint16_t)(20000 + letter);
     flow->server = end_of(server, &family);
     flow->to = end_of(to, &flow->family);
@@ -256,9 +259,20 @@ static void add_of(char letter, uint8_t protocol, uint16_t zone, const char *to,
         letters[strlen(letters)] = letter;
 }
 
+static void add_of(char letter, uint8_t protocol, uint16_t zone, const char *to, const char *server)
+{
+    add_made(letter, (struct made){.protocol = protocol, .zone = zone}, to, server);
+}
+
 static void add(char letter, const char *to, const char *server)
 {
     add_of(letter, IPPROTO_UDP, 0, to, server);
+}
+
+/* A flow that begins with what @from sends to the client. */
+static void add_answer(char letter, const char *from)
+{
+    add_made(letter, (struct made){.protocol = IPPROTO_UDP, .answer = true}, from, from);
 }
 
 /* @expected: the letters of the flows that are left, in the order in which they were added. */
@@ -350,9 +364,9 @@ START_TEST(flows_to_backends_that_do_not_serve_go)
     note("10.96.0.1 53", "10.244.0.1 53, 10.244.0.2 53");
     run(FAMILY_IPV4);
     expect_left("abfghijk");
-    expect_stats(FAMILY_IPV4, 1, 3);
+    expect_stats(FAMILY_IPV4, 6, 3); /* some more because of e */
     expect_stats(FAMILY_IPV6, 0, 0);
-    ck_assert_int_eq(scan_lines, 1);
+    ck_assert_int_eq(scan_lines, 6);
 }
 END_TEST
 
@@ -369,7 +383,7 @@ START_TEST(ipv6_flows_to_backends_that_do_not_serve_go)
     note("fd00::1 53", "fd00:1::1 53");
     run(FAMILY_IPV6);
     expect_left("aefgh");
-    expect_stats(FAMILY_IPV6, 1, 3);
+    expect_stats(FAMILY_IPV6, 6, 3);
     expect_stats(FAMILY_IPV4, 0, 0);
 }
 END_TEST
@@ -410,6 +424,86 @@ START_TEST(an_untranslated_flow_to_a_backend_stays)
     note("192.0.2.7 30053", "10.244.0.1 53, 192.0.2.7 30053");
     run(FAMILY_IPV4);
     expect_left("a");
+}
+END_TEST
+
+/* The answer to a question whose entry has gone. */
+START_TEST(flows_from_a_claimed_frontend_go)
+{
+    add_answer('a', "10.96.0.1 53");
+    add_answer('b', "10.96.0.1 54"); /* other frontends */
+    add_answer('c', "10.96.0.2 53");
+    add_answer('d', "10.96.0.3 53"); /* one that nobody has any more */
+    add_answer('e', "192.0.2.7 53"); /* one that is its own backend */
+    add_answer('f', "fd00::1 53");
+    note("10.96.0.1 53", "10.244.0.1 53");
+    note_gone("10.96.0.3 53");
+    note("192.0.2.7 53", "192.0.2.7 53");
+    note("fd00::1 53", "");
+    flow_cleaner_run(cleaner, FAMILY_IPV4);
+    run(FAMILY_IPV6);
+    expect_left("bcde");
+    expect_stats(FAMILY_IPV4, 6, 1);
+    expect_stats(FAMILY_IPV6, 6, 1);
+}
+END_TEST
+
+/* An answer on its way makes an entry after the scan. */
+START_TEST(untranslated_flows_are_looked_for_some_times)
+{
+    add('a', "10.96.0.1 53", "10.96.0.1 53");
+    note("10.96.0.1 53", "10.244.0.1 53");
+    flow_cleaner_run(cleaner, FAMILY_IPV4);
+    while (flow_cleaner_stats(cleaner, FAMILY_IPV4)->scans == 0)
+        ev_run(loop, EVRUN_ONCE);
+    add_answer('b', "10.96.0.1 53");
+    settle();
+    expect_left("");
+    expect_stats(FAMILY_IPV4, 6, 2);
+    /* And then the frontend is forgotten. */
+    add('c', "10.96.0.1 53", "10.96.0.1 53");
+    run(FAMILY_IPV4);
+    expect_left("c");
+}
+END_TEST
+
+START_TEST(a_host_that_talks_on_is_left_alone_after_a_while)
+{
+    note("10.96.0.1 53", "10.244.0.1 53");
+    flow_cleaner_run(cleaner, FAMILY_IPV4);
+    uint64_t scans = 0;
+    for (char letter = 'a'; letter <= 'h'; letter++) {
+        bool active = true;
+        add_answer(letter, "10.96.0.1 53");
+        while (flow_cleaner_stats(cleaner, FAMILY_IPV4)->scans == scans && active)
+            active = ev_run(loop, EVRUN_ONCE);
+        scans = flow_cleaner_stats(cleaner, FAMILY_IPV4)->scans;
+    }
+    expect_left("gh");
+    expect_stats(FAMILY_IPV4, 6, 6);
+}
+END_TEST
+
+/* What comes into force meanwhile does not wait for them, and takes none of them away. */
+START_TEST(rechecks_delay_nothing)
+{
+    add('a', "10.96.0.1 53", "10.96.0.1 53");
+    note("10.96.0.1 53", "10.244.0.1 53");
+    flow_cleaner_run(cleaner, FAMILY_IPV4);
+    while (flow_cleaner_stats(cleaner, FAMILY_IPV4)->scans < 3)
+        ev_run(loop, EVRUN_ONCE); /* the next one comes in 0.4 s */
+    for (int i = 0; i < 10; i++)
+        flow_cleaner_run(cleaner, FAMILY_IPV4);
+    add('b', "10.96.0.2 53", "10.244.0.2 53");
+    note("10.96.0.2 53", "10.244.0.1 53");
+    flow_cleaner_run(cleaner, FAMILY_IPV4);
+    double before = ev_time();
+    while (flow_cleaner_stats(cleaner, FAMILY_IPV4)->scans < 4)
+        ev_run(loop, EVRUN_ONCE);
+    ck_assert_double_lt(ev_time() - before, 0.3);
+    expect_left("");
+    settle();
+    expect_stats(FAMILY_IPV4, 6, 2);
 }
 END_TEST
 
@@ -487,8 +581,11 @@ END_TEST
 static void begin_long_scan(void)
 {
     for (uint16_t i = 0; i < 1000; i++) {
-        struct made flow = {FAMILY_IPV4, IPPROTO_UDP,    (uint16_t)(1000 + i),
-                            0,           {{{10, 9}}, 9}, {{{10, 9}}, 9}};
+        struct made flow = {.family = FAMILY_IPV4,
+                            .protocol = IPPROTO_UDP,
+                            .client_port = (uint16_t)(1000 + i),
+                            .to = {{{10, 9}}, 9},
+                            .server = {{{10, 9}}, 9}};
         create(&flow);
     }
     flow_cleaner_run(cleaner, FAMILY_IPV4);
@@ -511,7 +608,7 @@ START_TEST(a_new_note_narrows_no_scan_before_its_run)
     expect_stats(FAMILY_IPV4, 1, 1);
     run(FAMILY_IPV4);
     expect_left("b");
-    expect_stats(FAMILY_IPV4, 2, 3);
+    expect_stats(FAMILY_IPV4, 7, 3);
 }
 END_TEST
 
@@ -562,11 +659,14 @@ static void expect_stale(const char *expected)
     static const char *const servers[] = {"10.96.0.1 53", "10.244.0.1 53", "10.244.0.2 53",
                                           "10.244.0.3 53"};
     static const char names[] = "@123";
+    static const struct nlattr nothing = {.nla_len = sizeof(nothing)};
     char stale[8] = {0};
     for (size_t i = 0; i < sizeof(servers) / sizeof(servers[0]); i++) {
         enum family family;
         struct conntrack_flow flow = {.to = frontend_of("10.96.0.1 53"),
-                                      .server = end_of(servers[i], &family)};
+                                      .server = end_of(servers[i], &family),
+                                      .original = &nothing,
+                                      .reply = &nothing};
         if (flow_notes_are_against(&notes, &flow))
             stale[strlen(stale)] = names[i];
     }
@@ -776,7 +876,10 @@ END_TEST
 static void add_many(uint8_t protocol, uint16_t n, const char *to, const char *server)
 {
     enum family family;
-    struct made flow = {FAMILY_IPV4, protocol, 0, 0, end_of(to, &family), end_of(server, &family)};
+    struct made flow = {.family = FAMILY_IPV4,
+                        .protocol = protocol,
+                        .to = end_of(to, &family),
+                        .server = end_of(server, &family)};
     for (uint16_t i = 0; i < n; i++) {
         flow.client_port = (uint16_t)(30000 + i);
         create(&flow);
@@ -843,6 +946,10 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, without_a_backend_all_flows_go);
     tcase_add_test(tcase, of_a_frontend_that_nobody_has_translated_flows_go);
     tcase_add_test(tcase, an_untranslated_flow_to_a_backend_stays);
+    tcase_add_test(tcase, flows_from_a_claimed_frontend_go);
+    tcase_add_test(tcase, untranslated_flows_are_looked_for_some_times);
+    tcase_add_test(tcase, rechecks_delay_nothing);
+    tcase_add_test(tcase, a_host_that_talks_on_is_left_alone_after_a_while);
     tcase_add_test(tcase, entries_of_zones_are_told_apart);
     tcase_add_test(tcase, notes_of_other_protocols_are_ignored);
     tcase_add_test(tcase, nothing_goes_before_the_run);

@@ -16,6 +16,12 @@
  *     - the frontend is not claimed: if the flow is translated, that is if its replies come from
  *       elsewhere than it went to.
  *
+ * A flow from a claimed frontend's own address and port is stale too, if nothing of it is
+ * translated: it is the answer to a client that spoke to the address before there was a service,
+ * and takes the client's next question past the service. Such an answer may be on its way while a
+ * scan runs, so a scan that finds an untranslated flow to delete is followed by some more for that
+ * frontend, over some 3 seconds.
+ *
  * What is noted counts from the next flow_cleaner_run() on. Until then the kernel may hold the old
  * rules or the new ones, so a frontend that is being scanned for meanwhile is judged by all that
  * was said of it since it was last in force: only what is stale by each of it goes.

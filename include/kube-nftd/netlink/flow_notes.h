@@ -10,6 +10,9 @@
  *     flow_notes_put_in_force   judged by what was said last, due
  *     flow_notes_begin_scan     scanned for
  *     flow_notes_end_scan       forgotten, unless it is fresh or due again
+ *
+ * It is due again for some more scans if one found an untranslated flow against it: an answer that
+ * was on its way when the entry went makes a new one, see conntrack_flow_is_plain().
  */
 #ifndef KUBE_NFTD_NETLINK_FLOW_NOTES_H
 #define KUBE_NFTD_NETLINK_FLOW_NOTES_H
@@ -29,15 +32,18 @@ void flow_notes_free(struct flow_notes *notes);
 void flow_notes_say(struct flow_notes *notes, const struct frontend *frontend, bool claimed,
                     const struct backend *serving, size_t n);
 
-/** What was said is in force. Returns whether a scan is owed to some frontend. */
+/** What was said is in force. Returns whether a scan is owed to some frontend, apart from those
+ * that flow_notes_end_scan() told of. */
 bool flow_notes_put_in_force(struct flow_notes *notes);
 
 /** A scan begins, for all frontends that one is owed to. */
 void flow_notes_begin_scan(struct flow_notes *notes);
 
-/** The scan ended. If it did not see the table, it is owed still. */
-void flow_notes_end_scan(struct flow_notes *notes, bool seen);
+/** The scan ended. If it did not see the table, it is owed still. Returns whether another one is
+ * owed to a frontend because of what this one found. */
+bool flow_notes_end_scan(struct flow_notes *notes, bool seen);
 
-bool flow_notes_are_against(const struct flow_notes *notes, const struct conntrack_flow *flow);
+/** Whether @flow is stale. Remembers a find that may come back. */
+bool flow_notes_are_against(struct flow_notes *notes, const struct conntrack_flow *flow);
 
 #endif
