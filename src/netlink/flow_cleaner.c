@@ -17,8 +17,9 @@
 /* How long packets that met the old rules may take to be in the table. */
 #define SETTLE_SECONDS 0.01
 /* When a scan is followed by another because of what it found; each further one comes after twice
- * as long. */
+ * as long, up to the most. */
 #define RECHECK_SECONDS 0.1
+#define RECHECK_MOST 1.6
 /* After a scan the next one waits as long again, but no longer than this, so that endless changes
  * do not take a whole CPU. */
 #define PAUSE_LIMIT 1.0
@@ -46,10 +47,11 @@ struct flow_cleaner {
     struct ev_loop *loop;
     struct conntrack *conntrack;
     struct flow_notes notes[FAMILY_COUNT];
-    double due_at[FAMILY_COUNT];  /* a scan is wanted; clock_monotonic(), 0: none is */
-    double recheck[FAMILY_COUNT]; /* the last wait because of what a scan found; 0: it found none */
-    uint64_t flows[FAMILY_COUNT]; /* as the last scan saw them */
-    bool filter_unknown;          /* to the kernel */
+    double due_at[FAMILY_COUNT];     /* a scan is wanted; clock_monotonic(), 0: none is */
+    double recheck_at[FAMILY_COUNT]; /* likewise, because of what scans found */
+    double recheck[FAMILY_COUNT];    /* the wait before that; 0: none */
+    uint64_t flows[FAMILY_COUNT];    /* as the last scan saw them */
+    bool filter_unknown;             /* to the kernel */
     struct flow_cleaner_stats stats[FAMILY_COUNT];
     struct pass pass;
     double wait;       /* after scans that failed in a row; 0: the last one did not */
@@ -67,16 +69,23 @@ static void want(struct flow_cleaner *c, enum family family, double seconds)
         *due_at = at;
 }
 
+/* When the next scan of @family is due; 0: not at all. */
+static double first_due(const struct flow_cleaner *c, enum family family)
+{
+    double due = c->due_at[family], recheck = c->recheck_at[family];
+    return due > 0 && (recheck == 0 || due <= recheck) ? due : recheck;
+}
+
 /* The family whose scan is due first. */
 static enum family next_family(const struct flow_cleaner *c)
 {
-    double ipv4 = c->due_at[FAMILY_IPV4], ipv6 = c->due_at[FAMILY_IPV6];
+    double ipv4 = first_due(c, FAMILY_IPV4), ipv6 = first_due(c, FAMILY_IPV6);
     return ipv4 > 0 && (ipv6 == 0 || ipv4 <= ipv6) ? FAMILY_IPV4 : FAMILY_IPV6;
 }
 
 static void schedule(struct flow_cleaner *c)
 {
-    double at = c->due_at[next_family(c)];
+    double at = first_due(c, next_family(c));
     if (c->pass.scan || at == 0)
         return;
     ev_now_update(c->loop);
@@ -151,17 +160,24 @@ static void say_failures(const struct pass *pass, const struct error *err)
                  family, (unsigned long long)pass->done.failed, strerror(pass->done.first_errno));
 }
 
+static void plan_recheck(struct flow_cleaner *c, enum family family, bool owed)
+{
+    double *wait = &c->recheck[family], *at = &c->recheck_at[family];
+    if (!owed) {
+        *wait = *at = 0;
+    } else if (*at == 0) {
+        *wait = fmin(fmax(2 * *wait, RECHECK_SECONDS), RECHECK_MOST);
+        *at = clock_monotonic() + *wait;
+    }
+}
+
 static void end_scan(struct flow_cleaner *c, struct error *err)
 {
     struct pass *pass = &c->pass;
     struct flow_cleaner_stats *stats = &c->stats[pass->family];
     double seconds = clock_monotonic() - pass->begin;
     stop_reading(c);
-    bool again = flow_notes_end_scan(&c->notes[pass->family], !err->text);
-    double *recheck = &c->recheck[pass->family];
-    *recheck = again ? fmax(2 * *recheck, RECHECK_SECONDS) : 0;
-    if (again)
-        want(c, pass->family, *recheck);
+    plan_recheck(c, pass->family, flow_notes_end_scan(&c->notes[pass->family], !err->text));
     if (!err->text || c->wait == 0)
         say_failures(pass, err);
     c->wait = err->text ? fmin(fmax(2 * c->wait, WAIT_FIRST), WAIT_MOST) : 0;
@@ -170,6 +186,7 @@ static void end_scan(struct flow_cleaner *c, struct error *err)
     } else {
         stats->scans++;
         stats->total_scan_seconds += seconds;
+        histogram_add(&stats->scan_seconds, seconds);
         c->flows[pass->family] = pass->flows;
         log_debug(2, "conntrack", "family=%s scanned flows=%llu deleted=%llu seconds=%.3f",
                   family_name(pass->family), (unsigned long long)pass->flows,
@@ -219,9 +236,13 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int revents)
     struct error err = {0};
     (void)loop;
     (void)revents;
-    c->pass = (struct pass){.family = next_family(c), .begin = clock_monotonic()};
-    c->due_at[c->pass.family] = 0;
-    flow_notes_begin_scan(&c->notes[c->pass.family]);
+    enum family family = next_family(c);
+    c->pass = (struct pass){.family = family, .begin = clock_monotonic()};
+    bool rechecks = c->recheck_at[family] > 0 && c->recheck_at[family] <= c->pass.begin;
+    c->due_at[family] = 0;
+    if (rechecks)
+        c->recheck_at[family] = 0;
+    flow_notes_begin_scan(&c->notes[family], rechecks);
     if (start_reading(c, &err))
         end_scan(c, &err);
 }
@@ -250,6 +271,8 @@ struct flow_cleaner *flow_cleaner_new(struct ev_loop *loop, struct error *err)
     struct flow_cleaner *c = xcalloc(1, sizeof(*c));
     c->loop = loop;
     c->conntrack = conntrack;
+    for (int family = 0; family < FAMILY_COUNT; family++)
+        c->stats[family].scan_seconds.buckets = &histogram_exponential;
     ev_init(&c->timer, on_timer);
     ev_init(&c->io, on_readable);
     /* What else happened in a turn goes first. */

@@ -116,13 +116,14 @@ bool flow_notes_put_in_force(struct flow_notes *notes)
     return any_due;
 }
 
-void flow_notes_begin_scan(struct flow_notes *notes)
+void flow_notes_begin_scan(struct flow_notes *notes, bool rechecks)
 {
     struct flow_note *note, *next;
     HASH_ITER(hh, notes->by_frontend, note, next)
     {
-        note->scanned = note->due;
-        note->due = note->recheck_due = false;
+        note->scanned = note->due && (rechecks || !note->recheck_due);
+        if (note->scanned)
+            note->due = note->recheck_due = false;
     }
 }
 
@@ -139,25 +140,33 @@ static bool take_recheck(struct flow_note *note)
     return true;
 }
 
+/* What becomes of @note after the scan that it was scanned for by. */
+static void end_scan(struct flow_notes *notes, struct flow_note *note, bool seen)
+{
+    bool again = seen && take_recheck(note);
+    bool done = seen && !note->due && !again;
+    note->recheck_due = again && !note->due;
+    note->due = note->due || again || !seen;
+    note->scanned = false;
+    if (done && !note->fresh) {
+        forget(notes, note);
+    } else if (done) { /* as if it had just been named */
+        note->in_force = false;
+        vec_free(&note->judged.backends);
+    }
+}
+
 bool flow_notes_end_scan(struct flow_notes *notes, bool seen)
 {
     struct flow_note *note, *next;
     bool any = false;
     HASH_ITER(hh, notes->by_frontend, note, next)
     {
-        bool again = note->scanned && seen && take_recheck(note);
-        bool done = note->scanned && seen && !note->due && !again;
-        any = any || again;
-        note->recheck_due = again && !note->due;
-        note->due = note->due || again || (note->scanned && !seen);
-        note->scanned = false;
-        if (done && !note->fresh) {
-            forget(notes, note);
-        } else if (done) { /* as if it had just been named */
-            note->in_force = false;
-            vec_free(&note->judged.backends);
-        }
+        if (note->scanned)
+            end_scan(notes, note, seen);
     }
+    for (note = notes->by_frontend; note && !any; note = note->hh.next)
+        any = note->recheck_due;
     return any;
 }
 

@@ -96,7 +96,7 @@ class Daemon:
     def stop(self, by: int = signal.SIGTERM) -> int:
         """The exit status."""
         self.process.send_signal(by)
-        return self.process.wait(timeout=10)
+        return self.process.wait(timeout=30)
 
     def log(self) -> str:
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""

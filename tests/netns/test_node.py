@@ -46,6 +46,7 @@ table {ip} marks {{
     chain after {{
         type filter hook postrouting priority 150;
         iifname != "client" return
+        meta l4proto != tcp return
         meta mark and 0xffffbfff == 0xf00fb00f counter name kept return
         counter name lost
     }}

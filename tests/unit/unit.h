@@ -19,7 +19,7 @@ static inline int unit_steps(int n)
     {                                                                                              \
         Suite *suite = suite_create(name);                                                         \
         TCase *tcase = tcase_create(name);                                                         \
-        tcase_set_timeout(tcase, 60);                                                              \
+        tcase_set_timeout(tcase, 300);                                                             \
         add_tests(tcase);                                                                          \
         suite_add_tcase(suite, tcase);                                                             \
         SRunner *runner = srunner_create(suite);                                                   \

@@ -32,6 +32,7 @@
 #define KUBE_NFTD_NETLINK_FLOW_CLEANER_H
 
 #include "kube-nftd/base/error.h"
+#include "kube-nftd/base/histogram.h"
 #include "kube-nftd/model/frontend.h"
 
 #include <stdint.h>
@@ -44,6 +45,7 @@ struct flow_cleaner_stats {
     uint64_t scans; /* that saw the whole table; the seconds are theirs */
     uint64_t deleted, failed_deletions, failed_scans;
     double total_scan_seconds;
+    struct histogram scan_seconds; /* likewise */
 };
 
 /** NULL if the kernel has no conntrack over netlink (CONFIG_NF_CT_NETLINK); the error says so. */

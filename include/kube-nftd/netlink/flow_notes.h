@@ -36,11 +36,12 @@ void flow_notes_say(struct flow_notes *notes, const struct frontend *frontend, b
  * that flow_notes_end_scan() told of. */
 bool flow_notes_put_in_force(struct flow_notes *notes);
 
-/** A scan begins, for all frontends that one is owed to. */
-void flow_notes_begin_scan(struct flow_notes *notes);
+/** A scan begins, for all frontends that one is owed to; if @rechecks, for those too that
+ * flow_notes_end_scan() told of. */
+void flow_notes_begin_scan(struct flow_notes *notes, bool rechecks);
 
 /** The scan ended. If it did not see the table, it is owed still. Returns whether another one is
- * owed to a frontend because of what this one found. */
+ * owed to a frontend because of what this one, or one before, found. */
 bool flow_notes_end_scan(struct flow_notes *notes, bool seen);
 
 /** Whether @flow is stale. Remembers a find that may come back. */
