@@ -9,6 +9,7 @@
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/config/kubeconfig.h"
+#include "kube-nftd/config/proxy_environment.h"
 #include "kube-nftd/config/server_url.h"
 
 #include <errno.h>
@@ -104,11 +105,23 @@ static int load(const char *kubeconfig, const char *master, const char *folder,
     return 0;
 }
 
+/* The environment counts only where the kubeconfig names no proxy. */
+static int find_proxy(struct client_config *config, struct error *err)
+{
+    if (config->proxy_url)
+        return 0;
+    if (proxy_from_environment(config->server, &config->proxy_url, err) < 0)
+        return -1;
+    if (config->proxy_url)
+        log_info("config", "using the proxy of the environment server=%s", config->server);
+    return 0;
+}
+
 int client_config_load_with(const char *kubeconfig, const char *master, const char *folder,
                             struct client_config *config, struct error *err)
 {
     *config = (struct client_config){0};
-    if (load(kubeconfig, master, folder, config, err) < 0) {
+    if (load(kubeconfig, master, folder, config, err) < 0 || find_proxy(config, err) < 0) {
         client_config_clear(config);
         return -1;
     }

@@ -7,13 +7,13 @@
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/base64.h"
+#include "kube-nftd/config/proxy_environment.h"
 #include "kube-nftd/config/server_url.h"
 
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 struct field {
@@ -41,17 +41,19 @@ static const struct field user_fields[] = {
     {"client-key-data", DATA, FIELD(client_key_data)},
 };
 
+#define USE_OTHER "use tokenFile, or client-certificate and client-key"
+
 static const struct {
     const char *name, *what;
 } unsupported[] = {
-    {"exec", "exec plugins are"},
-    {"auth-provider", "auth provider plugins are"},
-    {"username", "user name and password are"},
-    {"password", "user name and password are"},
-    {"as", "impersonation is"},
-    {"as-uid", "impersonation is"},
-    {"as-groups", "impersonation is"},
-    {"as-user-extra", "impersonation is"},
+    {"exec", "exec plugins are not supported: " USE_OTHER},
+    {"auth-provider", "auth provider plugins are not supported: " USE_OTHER},
+    {"username", "user name and password are not supported: " USE_OTHER},
+    {"password", "user name and password are not supported: " USE_OTHER},
+    {"as", "impersonation is not supported: use credentials of that user"},
+    {"as-uid", "impersonation is not supported: use credentials of that user"},
+    {"as-groups", "impersonation is not supported: use credentials of that user"},
+    {"as-user-extra", "impersonation is not supported: use credentials of that user"},
 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -176,12 +178,8 @@ static int check_server(const struct kubeconfig_entry *entry, struct client_conf
 
 static int check_proxy(const struct kubeconfig_entry *entry, const char *url, struct error *err)
 {
-    static const char *const schemes[] = {"http://", "https://", "socks5://"};
-    for (size_t i = 0; i < COUNT(schemes); i++) {
-        size_t length = strlen(schemes[i]);
-        if (!url || (strncasecmp(url, schemes[i], length) == 0 && url[length]))
-            return 0;
-    }
+    if (!url || proxy_url_is_good(url))
+        return 0;
     error_set(err, "is not a URL with http, https or socks5");
     return kubeconfig_blame(entry, "proxy-url", err);
 }
@@ -227,7 +225,7 @@ static int check_supported(const struct kubeconfig_entry *entry, struct error *e
         const cJSON *item = kubeconfig_member(entry->body, unsupported[i].name);
         if (!item || is_empty(item))
             continue;
-        error_set(err, "%s not supported", unsupported[i].what);
+        error_set(err, "%s", unsupported[i].what);
         return kubeconfig_blame(entry, unsupported[i].name, err);
     }
     return 0;

@@ -44,6 +44,11 @@ static int kind_of(const cJSON *json, int expected)
     return -1;
 }
 
+bool object_may_be(const cJSON *json, enum object_kind kind)
+{
+    return kind_of(json, (int)kind) == (int)kind;
+}
+
 static int decode_id(struct decoder *d, const cJSON *json, bool namespaced)
 {
     struct field_path path = {NULL, "metadata", 0};

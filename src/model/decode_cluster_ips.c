@@ -44,10 +44,10 @@ static int service_cluster_ips(struct decoder *d, const cJSON *spec, const struc
     struct field_path families_path = {up, "ipFamilies", 0}, addresses_path = {up, "clusterIPs", 0},
                       alone_path = {up, "clusterIP", 0};
     int i = 0;
+    const cJSON *address = addresses ? addresses->child : NULL;
     const cJSON *family;
     cJSON_ArrayForEach (family, families) {
         struct field_path path = {&addresses_path, NULL, i};
-        const cJSON *address = cJSON_GetArrayItem(addresses, i);
         if (check_family(d, family, &(struct field_path){&families_path, NULL, i}))
             return -1;
         if (address && !cJSON_IsString(address))
@@ -55,6 +55,7 @@ static int service_cluster_ips(struct decoder *d, const cJSON *spec, const struc
         const char *text = address ? address->valuestring : alone && i == 0 ? cluster_ip : NULL;
         if (text && service_cluster_ip(d, text, alone ? &alone_path : &path, family->valuestring))
             return -1;
+        address = address ? address->next : NULL;
         i++;
     }
     return 0;

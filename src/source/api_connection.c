@@ -13,53 +13,111 @@
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 
-#define CONNECT_TIMEOUT 30L
-/* After so many silent seconds the peer is asked for a sign of life, and again ... */
-#define KEEPALIVE_IDLE 30L
-#define KEEPALIVE_INTERVAL 5L
-/* ... until it has acknowledged nothing for so long. */
-#define DEAD_AFTER_MS 45000U
-/* A CA file that was replaced counts for new connections after this time. */
-#define CA_CACHE_SECONDS 300L
+/* For the name, TCP and TLS together; curl knows no limit for TLS alone. With several addresses,
+ * one that is silent gets half of what is left. Long enough for a resolver whose first server is
+ * dead. */
+#define CONNECT_TIMEOUT 15L
 
-/* Without this a dead peer is noticed only after many minutes, as long as something is unsent. */
+/*
+ * A silent peer is dead within 30 seconds. TCP has to find that out: the server sends no HTTP/2
+ * PING, and curl_easy_upkeep() of 7.88.1 sends none for a multi handle. After KEEPALIVE_IDLE silent
+ * seconds the peer is asked for a sign of life, and again until DEAD_AFTER_MS have passed without
+ * one. That holds for what was sent and not acknowledged, too, which keepalive does not look at.
+ */
+#define KEEPALIVE_IDLE 10L
+#define KEEPALIVE_INTERVAL 5L
+#define DEAD_AFTER_MS 25000
+/* Linux uses it where there is no TCP_USER_TIMEOUT. */
+#define KEEPALIVE_COUNT 3
+
+static void set_tcp(curl_socket_t fd, int option, const char *name, int value)
+{
+    if (setsockopt(fd, IPPROTO_TCP, option, &value, sizeof(value)) < 0)
+        log_debug(2, "apiserver", "cannot set %s: %s", name, strerror(errno));
+}
+
+/* What curl 7.88 has no options for. */
 static int on_new_socket(void *ctx, curl_socket_t fd, curlsocktype purpose)
 {
-    unsigned timeout = DEAD_AFTER_MS;
     (void)ctx;
     (void)purpose;
-    if (setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof(timeout)) < 0)
-        log_debug(2, "apiserver", "cannot set TCP_USER_TIMEOUT: %s", strerror(errno));
+    set_tcp(fd, TCP_KEEPCNT, "TCP_KEEPCNT", KEEPALIVE_COUNT);
+    set_tcp(fd, TCP_USER_TIMEOUT, "TCP_USER_TIMEOUT", DEAD_AFTER_MS);
     return CURL_SOCKOPT_OK;
 }
 
-static CURLcode set_pem(CURL *easy, CURLoption blob_option, char *data, CURLoption file_option,
-                        const char *file)
+/* The text is copied: @easy may live for long, the file may change. @there, if not NULL, gets
+ * whether there is any. */
+static int set_pem(CURL *easy, CURLoption option, struct pem_file *pem, bool *there,
+                   struct error *err)
 {
-    if (data) {
-        struct curl_blob blob = {.data = data, .len = strlen(data), .flags = CURL_BLOB_NOCOPY};
-        return curl_easy_setopt(easy, blob_option, &blob);
-    }
-    return file ? curl_easy_setopt(easy, file_option, file) : CURLE_OK;
+    const char *text = NULL;
+    if (pem_file_get(pem, &text, err) < 0)
+        return -1;
+    if (there)
+        *there = text != NULL;
+    if (!text)
+        return 0;
+    struct curl_blob blob = {.data = (char *)text, .len = strlen(text), .flags = CURL_BLOB_COPY};
+    CURLcode code = curl_easy_setopt(easy, option, &blob);
+    return code ? error_set(err, "%s: %s", pem->what, curl_easy_strerror(code)) : 0;
+}
+
+static int set_certificates(CURL *easy, struct api_connection *c, struct error *err)
+{
+    bool ca;
+    if (set_pem(easy, CURLOPT_CAINFO_BLOB, &c->ca, &ca, err) < 0 ||
+        set_pem(easy, CURLOPT_SSLCERT_BLOB, &c->client_cert, NULL, err) < 0 ||
+        set_pem(easy, CURLOPT_SSLKEY_BLOB, &c->client_key, NULL, err) < 0)
+        return -1;
+    /* Debian's curl would trust the CAs in the system's folder as well. */
+    if (ca && curl_easy_setopt(easy, CURLOPT_CAPATH, NULL))
+        return error_set(err, "CA: curl will not leave out the system's");
+    return 0;
 }
 
 static CURLcode set_tls(CURL *easy, const struct client_config *config)
 {
     bool verify = !config->insecure_skip_tls_verify;
-    CURLcode code =
-        set_pem(easy, CURLOPT_CAINFO_BLOB, config->ca_data, CURLOPT_CAINFO, config->ca_file);
-    if (!code)
-        code = set_pem(easy, CURLOPT_SSLCERT_BLOB, config->client_cert_data, CURLOPT_SSLCERT,
-                       config->client_cert_file);
-    if (!code)
-        code = set_pem(easy, CURLOPT_SSLKEY_BLOB, config->client_key_data, CURLOPT_SSLKEY,
-                       config->client_key_file);
+    CURLcode code = CURLE_OK;
     CURL_SET(code, easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     CURL_SET(code, easy, CURLOPT_SSL_VERIFYPEER, verify ? 1L : 0L);
     CURL_SET(code, easy, CURLOPT_SSL_VERIFYHOST, verify ? 2L : 0L);
-    CURL_SET(code, easy, CURLOPT_CA_CACHE_TIMEOUT, CA_CACHE_SECONDS);
+    return code;
+}
+
+/* For kubeconfigs, "socks5" means that the proxy looks up names; curl calls that socks5h. */
+static char *proxy_for_curl(const char *url)
+{
+    static const char socks5[] = "socks5://";
+    size_t length = sizeof(socks5) - 1;
+    if (url && strncasecmp(url, socks5, length) == 0)
+        return xasprintf("socks5h://%s", url + length);
+    return xstrdup(url);
+}
+
+/* Where a proxy listens whose URL names no port; curl would take 1080 for all. */
+static long proxy_port(const char *url)
+{
+    if (strncasecmp(url, "socks", 5) == 0)
+        return 1080;
+    return strncasecmp(url, "https:", 6) == 0 ? 443 : 80;
+}
+
+static CURLcode set_proxy(CURL *easy, const char *url)
+{
+    CURLcode code = CURLE_OK;
+    /* The environment was looked at when the configuration was read; curl has other rules. */
+    CURL_SET(code, easy, CURLOPT_PROXY, url ? url : "");
+    if (url)
+        CURL_SET(code, easy, CURLOPT_PROXYPORT, proxy_port(url));
+    CURL_SET(code, easy, CURLOPT_NOPROXY, "");
+    /* Headers for a proxy and for the server are apart: the proxy never sees the token. */
+    CURL_SET(code, easy, CURLOPT_HEADEROPT, (long)CURLHEADER_SEPARATE);
+    CURL_SET(code, easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
     return code;
 }
 
@@ -69,18 +127,21 @@ static CURLcode set_transport(CURL *easy, const struct api_connection *c)
     CURL_SET(code, easy, CURLOPT_PROTOCOLS_STR, c->secure ? "https" : "http");
     CURL_SET(code, easy, CURLOPT_FOLLOWLOCATION, 0L);
     CURL_SET(code, easy, CURLOPT_NOSIGNAL, 1L);
+    /* A thread that waits for a name server is left alone at the end, not waited for. */
+    CURL_SET(code, easy, CURLOPT_QUICK_EXIT, 1L);
     CURL_SET(code, easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
     CURL_SET(code, easy, CURLOPT_PIPEWAIT, 1L);
+    /* Several servers behind one name: each daemon begins with one of them, and goes on with the
+     * next if that refuses. */
+    CURL_SET(code, easy, CURLOPT_DNS_SHUFFLE_ADDRESSES, 1L);
+    /* What it has shuffled it would keep: one server that hangs would be tried first for a minute.
+     */
+    CURL_SET(code, easy, CURLOPT_DNS_CACHE_TIMEOUT, 0L);
     CURL_SET(code, easy, CURLOPT_CONNECTTIMEOUT, CONNECT_TIMEOUT);
     CURL_SET(code, easy, CURLOPT_TCP_KEEPALIVE, 1L);
     CURL_SET(code, easy, CURLOPT_TCP_KEEPIDLE, KEEPALIVE_IDLE);
     CURL_SET(code, easy, CURLOPT_TCP_KEEPINTVL, KEEPALIVE_INTERVAL);
     CURL_SET(code, easy, CURLOPT_SOCKOPTFUNCTION, on_new_socket);
-    /* Headers for a proxy and for the server are apart: the proxy never sees the token. */
-    CURL_SET(code, easy, CURLOPT_HEADEROPT, (long)CURLHEADER_SEPARATE);
-    CURL_SET(code, easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
-    if (c->config->proxy_url)
-        CURL_SET(code, easy, CURLOPT_PROXY, c->config->proxy_url);
     if (c->connect_to)
         CURL_SET(code, easy, CURLOPT_CONNECT_TO, c->connect_to);
     return code;
@@ -147,6 +208,12 @@ int api_connection_init(struct api_connection *c, const struct client_config *co
                         struct error *err)
 {
     *c = (struct api_connection){.config = config};
+    pem_file_init(&c->ca, PEM_CERTIFICATES, "CA", config->ca_data, config->ca_file);
+    pem_file_init(&c->client_cert, PEM_CERTIFICATES, "client certificate", config->client_cert_data,
+                  config->client_cert_file);
+    pem_file_init(&c->client_key, PEM_KEY, "client key", config->client_key_data,
+                  config->client_key_file);
+    c->proxy = proxy_for_curl(config->proxy_url);
     CURLU *url = curl_url();
     if (!url)
         alloc_failed();
@@ -159,14 +226,24 @@ int api_connection_init(struct api_connection *c, const struct client_config *co
 
 void api_connection_clear(struct api_connection *c)
 {
+    pem_file_clear(&c->ca);
+    pem_file_clear(&c->client_cert);
+    pem_file_clear(&c->client_key);
     curl_slist_free_all(c->connect_to);
     free(c->host_header);
+    free(c->proxy);
     free(c->base);
     *c = (struct api_connection){0};
 }
 
-CURLcode api_connection_apply(const struct api_connection *c, CURL *easy)
+int api_connection_apply(struct api_connection *c, CURL *easy, struct error *err)
 {
+    if (c->secure && set_certificates(easy, c, err) < 0)
+        return -1;
     CURLcode code = set_transport(easy, c);
-    return code || !c->secure ? code : set_tls(easy, c->config);
+    if (!code)
+        code = set_proxy(easy, c->proxy);
+    if (!code && c->secure)
+        code = set_tls(easy, c->config);
+    return code ? error_set(err, "cannot prepare a request: %s", curl_easy_strerror(code)) : 0;
 }

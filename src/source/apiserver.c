@@ -18,6 +18,7 @@
 
 #include <curl/curl.h>
 #include <ev.h>
+#include <math.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <utlist.h>
@@ -25,11 +26,23 @@
 /* What is kept of the body of an error. */
 #define BODY_LIMIT 8192
 
+/* Seconds between two looks at a connection that is being made: at first, and in the end. */
+#define NUDGE_INTERVAL 0.02
+#define NUDGE_GROWTH 1.25
+#define NUDGE_MOST 1.0
+
+/* Seconds before a request that went to a dead connection is sent again, and how often. */
+#define RESEND_PAUSE 0.01
+#define RESENDS 3
+
 struct apiserver {
     struct ev_loop *loop;
     CURLM *multi;
     struct ev_timer timer;
+    struct ev_timer nudge;
+    struct ev_timer resend;
     struct api_request *requests;
+    const struct client_config *config;
     struct bearer bearer;
     struct api_connection connection;
     char *user_agent;
@@ -45,8 +58,11 @@ struct api_request {
     struct curl_slist *headers;
     char error[CURL_ERROR_SIZE];
     VEC(char) body;
-    bool added;     /* curl has it */
+    bool added; /* curl has it */
+    bool held;  /* curl is to have it again, but not before the resend timer */
+    unsigned resends;
     bool cancelled; /* nobody wants to hear of it any more */
+    bool connected; /* it goes out now */
     bool opened;
     bool stopped; /* its data callback wants no more */
 };
@@ -79,6 +95,17 @@ static size_t on_header(char *line, size_t size, size_t n, void *ctx)
     return size * n;
 }
 
+static int on_connected(void *ctx, char *local, char *remote, int local_port, int remote_port)
+{
+    struct api_request *request = ctx;
+    (void)local;
+    (void)remote;
+    (void)local_port;
+    (void)remote_port;
+    request->connected = true;
+    return CURL_PREREQFUNC_OK;
+}
+
 static size_t on_body(char *bytes, size_t size, size_t n, void *ctx)
 {
     struct api_request *request = ctx;
@@ -97,7 +124,8 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *ctx)
         memcpy(request->body.v + request->body.n, bytes, kept);
         request->body.n += kept;
     }
-    return length;
+    request->stopped = kept < length; /* it says no more than that, however long it is */
+    return request->stopped ? 0 : length;
 }
 
 static CURLcode set_request(struct api_request *request, const char *url, double timeout)
@@ -110,6 +138,8 @@ static CURLcode set_request(struct api_request *request, const char *url, double
     /* Long lists come compressed; watches never do, whatever they are asked for. */
     CURL_SET(code, easy, CURLOPT_ACCEPT_ENCODING, "gzip");
     CURL_SET(code, easy, CURLOPT_TIMEOUT_MS, (long)(timeout * 1000));
+    CURL_SET(code, easy, CURLOPT_PREREQFUNCTION, on_connected);
+    CURL_SET(code, easy, CURLOPT_PREREQDATA, request);
     CURL_SET(code, easy, CURLOPT_HEADERFUNCTION, on_header);
     CURL_SET(code, easy, CURLOPT_HEADERDATA, request);
     CURL_SET(code, easy, CURLOPT_WRITEFUNCTION, on_body);
@@ -154,13 +184,13 @@ static int set_headers(struct api_request *request, struct error *err)
 static int set_options(struct api_request *request, const char *path, double timeout,
                        struct error *err)
 {
-    const struct apiserver *a = request->apiserver;
+    struct apiserver *a = request->apiserver;
     char *url = xasprintf("%s%s", a->connection.base, path);
     CURLcode code = set_request(request, url, timeout);
-    if (!code)
-        code = api_connection_apply(&a->connection, request->easy);
     free(url);
-    return code ? error_set(err, "cannot prepare a request: %s", curl_easy_strerror(code)) : 0;
+    if (code)
+        return error_set(err, "cannot prepare a request: %s", curl_easy_strerror(code));
+    return api_connection_apply(&a->connection, request->easy, err);
 }
 
 /* Frees a request that curl and the list do not have. */
@@ -192,31 +222,107 @@ static char *connect_text(const struct api_request *request)
     return length ? xasprintf("%.*s: %s", length, request->error, reason) : xstrdup(reason);
 }
 
-/* Why @request failed, for the caller to free; NULL for CURLE_OK. curl's own texts are fine where
- * they name no times and counts, which would make old trouble look new. */
-static char *transport_text(const struct api_request *request, CURLcode code)
+static const char *timeout_text(const struct api_request *request)
 {
-    if (code == CURLE_OK)
-        return NULL;
-    if (request->stopped)
-        return xstrdup("what came is of no use");
+    if (!request->connected)
+        return "no connection in time";
+    return status_of(request) ? "the answer did not end in time" : "no answer in time";
+}
+
+static bool has(const char *text, const char *part)
+{
+    return strstr(text, part) != NULL;
+}
+
+/* The other side did not say what somebody who speaks TLS would. */
+static char *handshake_text(const char *text)
+{
+    if (has(text, "wrong version number") || has(text, "http request") ||
+        has(text, "packet length too long"))
+        return xasprintf("what answers is no TLS server (plain http?): %s", text);
+    return xstrdup(text);
+}
+
+/* curl's own texts are fine where they name no times and counts, which would make old trouble look
+ * new. */
+static char *text_of(const struct api_request *request, CURLcode code)
+{
+    const char *text = *request->error ? request->error : curl_easy_strerror(code);
     switch (code) {
     case CURLE_OPERATION_TIMEDOUT:
-        return xstrdup(status_of(request) ? "the answer did not end in time" : "no answer in time");
+        return xstrdup(timeout_text(request));
     case CURLE_COULDNT_CONNECT:
         return connect_text(request);
     case CURLE_PARTIAL_FILE:
     case CURLE_HTTP2:
     case CURLE_HTTP2_STREAM:
         return xstrdup("the connection was cut");
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_WEIRD_SERVER_REPLY:
+        return xasprintf("what answers is no HTTP server (https?): %s", text);
+    case CURLE_SSL_CONNECT_ERROR:
+        return handshake_text(text);
+    case CURLE_SSL_CERTPROBLEM:
+        return xasprintf("the client certificate and its key do not work: %s", text);
+    case CURLE_SSL_CACERT_BADFILE:
+        return xasprintf("the CA does not work: %s", text);
     default:
-        return xstrdup(*request->error ? request->error : curl_easy_strerror(code));
+        return xstrdup(text);
     }
+}
+
+/* Why @request failed, for the caller to free; NULL for CURLE_OK. Names the server. */
+static char *transport_text(const struct api_request *request, CURLcode code)
+{
+    const char *server = request->apiserver->config->server;
+    if (code == CURLE_OK)
+        return NULL;
+    if (request->stopped)
+        return xstrdup("what came is of no use");
+    char *text = text_of(request, code);
+    const char *authority = strstr(server, "://") + 3;
+    char *host = xstrndup(authority, strcspn(authority, ":/"));
+    char *named = has(text, host) ? xstrdup(text) : xasprintf("%s server=%s", text, server);
+    free(host);
+    free(text);
+    return named;
+}
+
+/*
+ * Whether @request was put on a connection that is dying and never saw the server. When a
+ * connection is cut, its streams end one after the other; whoever asks again at the end of the
+ * first one gets that same connection from curl, since others still have it. A stream that the
+ * server itself has reset is another matter: that is its answer (curl's text has its code then).
+ */
+static bool went_nowhere(const struct api_request *request, CURLcode code)
+{
+    long made = 0;
+    curl_easy_getinfo(request->easy, CURLINFO_NUM_CONNECTS, &made);
+    bool cut = code == CURLE_HTTP2 || code == CURLE_HTTP2_STREAM || code == CURLE_GOT_NOTHING ||
+               code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR || code == CURLE_PARTIAL_FILE;
+    bool reset = has(request->error, "was not closed cleanly: ");
+    return cut && !reset && made == 0 && status_of(request) == 0 && request->resends < RESENDS;
+}
+
+static void resend_later(struct api_request *request)
+{
+    struct apiserver *a = request->apiserver;
+    log_debug(4, "apiserver", "sent again: %s", request->error);
+    curl_multi_remove_handle(a->multi, request->easy);
+    request->added = request->connected = false;
+    request->error[0] = '\0';
+    request->held = true;
+    request->resends++;
+    ev_timer_again(a->loop, &a->resend);
 }
 
 /* curl is done with @request: out with it, then tell. */
 static void request_finish(struct api_request *request, CURLcode code)
 {
+    if (!request->cancelled && went_nowhere(request, code)) {
+        resend_later(request);
+        return;
+    }
     struct api_request_ops ops = request->ops;
     void *ctx = request->ctx;
     curl_off_t retry_after = 0;
@@ -243,6 +349,8 @@ static void request_begin(struct api_request *request)
     request->added = true;
     if (curl_multi_add_handle(request->apiserver->multi, request->easy))
         alloc_failed(); /* it can fail for no other reason */
+    request->apiserver->nudge.repeat = NUDGE_INTERVAL;
+    ev_timer_again(request->apiserver->loop, &request->apiserver->nudge);
 }
 
 /* Catches up with what was only marked while curl was at work. */
@@ -253,17 +361,29 @@ static void settle(struct apiserver *a)
     {
         if (request->cancelled) {
             request_free(request);
-        } else if (!request->added) {
+        } else if (!request->added && !request->held) {
             request_begin(request);
         }
     }
 }
 
-static void act(struct apiserver *a, curl_socket_t fd, int events)
+static void on_resend(struct ev_loop *loop, struct ev_timer *timer, int events)
+{
+    struct apiserver *a = timer->data;
+    struct api_request *request;
+    (void)events;
+    ev_timer_stop(loop, timer);
+    DL_FOREACH(a->requests, request)
+    {
+        request->held = false;
+    }
+    settle(a);
+}
+
+/* What is left to do when curl, which said @code, has returned. */
+static void act_on_results(struct apiserver *a, CURLMcode code)
 {
     int left;
-    a->in_curl = true;
-    CURLMcode code = curl_multi_socket_action(a->multi, fd, events, &left);
     a->in_curl = false;
     if (code)
         log_error("apiserver", "libcurl: %s", curl_multi_strerror(code));
@@ -276,6 +396,48 @@ static void act(struct apiserver *a, curl_socket_t fd, int events)
         curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &request);
         request_finish(request, message->data.result);
     }
+}
+
+static void act(struct apiserver *a, curl_socket_t fd, int events)
+{
+    int left;
+    a->in_curl = true;
+    act_on_results(a, curl_multi_socket_action(a->multi, fd, events, &left));
+}
+
+static bool is_connecting(const struct apiserver *a)
+{
+    const struct api_request *request;
+    DL_FOREACH(a->requests, request)
+    {
+        if (request->added && !request->connected)
+            return true;
+    }
+    return false;
+}
+
+/*
+ * When an address refuses, curl 7.88.1 makes up its mind to try the next one, but does so only when
+ * something else happens to the transfer: it sets no timer for it, and there is no descriptor to
+ * wait for. That would take half of the connection's time-out. This function has every transfer
+ * looked at; curl_multi_socket_action(), which is to be used in its place, only those that are due.
+ */
+static void on_nudge(struct ev_loop *loop, struct ev_timer *timer, int events)
+{
+    struct apiserver *a = timer->data;
+    int left;
+    (void)events;
+    if (!is_connecting(a)) {
+        ev_timer_stop(loop, timer);
+        return;
+    }
+    timer->repeat = fmin(timer->repeat * NUDGE_GROWTH, NUDGE_MOST);
+    ev_timer_again(loop, timer);
+    a->in_curl = true;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    act_on_results(a, curl_multi_socket_all(a->multi, &left));
+#pragma GCC diagnostic pop
 }
 
 static void on_ready(struct ev_loop *loop, struct ev_io *io, int events)
@@ -341,10 +503,14 @@ struct apiserver *apiserver_new(struct ev_loop *loop, const struct client_config
         alloc_failed();
     struct apiserver *a = xcalloc(1, sizeof(*a));
     a->loop = loop;
+    a->config = config;
     a->user_agent = xasprintf("kube-nftd/" KUBE_NFTD_VERSION " (linux/%s)", host.machine);
     bearer_init(&a->bearer, config->token, config->token_file);
     ev_init(&a->timer, on_due);
     a->timer.data = a;
+    ev_timer_init(&a->nudge, on_nudge, 0., NUDGE_INTERVAL);
+    ev_timer_init(&a->resend, on_resend, 0., RESEND_PAUSE);
+    a->nudge.data = a->resend.data = a;
     a->multi = curl_multi_init();
     if (!a->multi)
         alloc_failed();
@@ -370,6 +536,8 @@ void apiserver_free(struct apiserver *a)
     DL_FOREACH_SAFE(a->requests, request, next) request_free(request);
     curl_multi_cleanup(a->multi);
     ev_timer_stop(a->loop, &a->timer);
+    ev_timer_stop(a->loop, &a->nudge);
+    ev_timer_stop(a->loop, &a->resend);
     api_connection_clear(&a->connection);
     bearer_clear(&a->bearer);
     free(a->user_agent);

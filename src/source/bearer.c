@@ -3,9 +3,8 @@
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/log.h"
+#include "kube-nftd/source/small_file.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +23,14 @@ static void trim(char *text)
     text[end - start] = '\0';
 }
 
+/* A secret that is of use no more does not stay in memory. */
+static void forget(char *token)
+{
+    if (token)
+        explicit_bzero(token, strlen(token));
+    free(token);
+}
+
 void bearer_init(struct bearer *bearer, const char *token, const char *file)
 {
     *bearer = (struct bearer){.file = file};
@@ -35,7 +42,7 @@ void bearer_init(struct bearer *bearer, const char *token, const char *file)
 
 void bearer_clear(struct bearer *bearer)
 {
-    free(bearer->token);
+    forget(bearer->token);
     *bearer = (struct bearer){0};
 }
 
@@ -51,33 +58,17 @@ static int check(const char *token, const char *source, struct error *err)
     return 0;
 }
 
-static int read_text(const char *file, char *text, size_t size, struct error *err)
-{
-    FILE *stream = fopen(file, "re");
-    if (!stream)
-        return error_set(err, "cannot open %s: %s", file, strerror(errno));
-    size_t length = fread(text, 1, size, stream);
-    int failed = ferror(stream);
-    fclose(stream);
-    if (failed)
-        return error_set(err, "cannot read %s", file);
-    if (length == size || memchr(text, '\0', length))
-        return error_set(err, "%s is not a token", file);
-    return 0;
-}
-
 /* The token in @file, which the caller frees; NULL if there is none. */
 static char *read_token(const char *file, struct error *err)
 {
-    char *text = xcalloc(TOKEN_LIMIT + 1, 1);
-    char *token = NULL;
-    if (read_text(file, text, TOKEN_LIMIT, err) == 0) {
-        trim(text);
-        if (check(text, file, err) == 0)
-            token = xstrdup(text);
-    }
+    char *text = small_file_read(file, TOKEN_LIMIT, err);
+    if (!text)
+        return NULL;
+    trim(text);
+    if (check(text, file, err) == 0)
+        return text;
     free(text);
-    return token;
+    return NULL;
 }
 
 /* Replaces the token by what the file holds now, if it holds one. */
@@ -85,7 +76,7 @@ static int refresh(struct bearer *bearer, struct error *err)
 {
     char *fresh = read_token(bearer->file, err);
     if (fresh) {
-        free(bearer->token);
+        forget(bearer->token);
         bearer->token = fresh;
         bearer->stale = false;
         return 0;

@@ -8,23 +8,42 @@
 
 static const struct {
     const char *resource;
+    const char *plural;
+    const char *group;
+    const char *api_version;
     const char *path;
     const char *label_selector;
     const char *field_selector; /* a name to select by goes behind it */
 } collections[KIND_COUNT] = {
-    [KIND_SERVICE] = {"services", "/api/v1/services", "!service.kubernetes.io/service-proxy-name",
-                      "spec.clusterIP!=None"},
-    [KIND_ENDPOINTSLICE] = {"endpointslices.discovery.k8s.io",
-                            "/apis/discovery.k8s.io/v1/endpointslices",
+    [KIND_SERVICE] = {"services", "services", "", "v1", "/api/v1/services",
+                      "!service.kubernetes.io/service-proxy-name", "spec.clusterIP!=None"},
+    [KIND_ENDPOINTSLICE] = {"endpointslices.discovery.k8s.io", "endpointslices", "discovery.k8s.io",
+                            "discovery.k8s.io/v1", "/apis/discovery.k8s.io/v1/endpointslices",
                             "!service.kubernetes.io/headless", NULL},
-    [KIND_SERVICECIDR] = {"servicecidrs.networking.k8s.io",
-                          "/apis/networking.k8s.io/v1/servicecidrs", NULL, NULL},
-    [KIND_NODE] = {"nodes", "/api/v1/nodes", NULL, "metadata.name="},
+    [KIND_SERVICECIDR] = {"servicecidrs.networking.k8s.io", "servicecidrs", "networking.k8s.io",
+                          "networking.k8s.io/v1", "/apis/networking.k8s.io/v1/servicecidrs", NULL,
+                          NULL},
+    [KIND_NODE] = {"nodes", "nodes", "", "v1", "/api/v1/nodes", NULL, "metadata.name="},
 };
 
 const char *collection_resource(const struct collection *collection)
 {
     return collections[collection->kind].resource;
+}
+
+const char *collection_plural(const struct collection *collection)
+{
+    return collections[collection->kind].plural;
+}
+
+const char *collection_group(const struct collection *collection)
+{
+    return collections[collection->kind].group;
+}
+
+const char *collection_api_version(const struct collection *collection)
+{
+    return collections[collection->kind].api_version;
 }
 
 /* Percent-encodes all but RFC 3986's unreserved characters. */
@@ -85,15 +104,33 @@ char *collection_list_path(const struct collection *collection, const char *vers
     return path;
 }
 
-char *collection_watch_path(const struct collection *collection, const char *version,
-                            unsigned seconds)
+/* A watch of either form; @initial asks for what there is first. */
+static char *watch_path(const struct collection *collection, const char *version, unsigned seconds,
+                        bool initial)
 {
     char *path = selected_path(collection);
     char *length = xasprintf("%u", seconds);
     add(&path, "watch", "true");
     add(&path, "allowWatchBookmarks", "true");
-    add(&path, "resourceVersion", version);
+    if (initial) {
+        add(&path, "sendInitialEvents", "true");
+        add(&path, "resourceVersionMatch", "NotOlderThan");
+    }
+    if (version)
+        add(&path, "resourceVersion", version);
     add(&path, "timeoutSeconds", length);
     free(length);
     return path;
+}
+
+char *collection_watch_path(const struct collection *collection, const char *version,
+                            unsigned seconds)
+{
+    return watch_path(collection, version, seconds, false);
+}
+
+char *collection_stream_path(const struct collection *collection, const char *version,
+                             unsigned seconds)
+{
+    return watch_path(collection, version, seconds, true);
 }

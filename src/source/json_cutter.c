@@ -9,6 +9,8 @@
  *
  * One buffer: an item grows behind the envelope of its list and is cut off when it was given out.
  * So the memory is bounded by one envelope and one item, each of at most the limit.
+ *
+ * Values inside a value are counted as it passes, so that a short text cannot become a huge tree.
  */
 #include "kube-nftd/source/json_cutter.h"
 
@@ -17,8 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As many brackets as cJSON follows. */
-#define MAX_DEPTH 1000
+/* Objects of the API nest some 10 levels deep (a schema's, managedFields'). Parsers follow brackets
+ * by recursion. */
+#define MAX_DEPTH 128
 
 /* A buffer larger than this is not kept for the next value. */
 #define BUFFER_KEPT ((size_t)256 * 1024)
@@ -42,6 +45,7 @@ enum form { NESTED, STRING, SCALAR };
 
 struct json_cutter {
     size_t limit;
+    size_t value_limit;
     json_value_fn fn;
     void *ctx;
 
@@ -58,6 +62,9 @@ struct json_cutter {
     size_t capacity;
     size_t base; /* where the present value begins: 0, or behind the envelope */
     size_t key;  /* where the last key begins */
+
+    size_t values;          /* JSON values in the present value */
+    size_t envelope_values; /* meanwhile, while that is an item: those of its envelope */
 
     /* For messages: where the bytes are, counted when somebody wants to know. */
     const char *counted;
@@ -81,6 +88,7 @@ struct json_cutter *json_cutter_new(size_t limit, json_value_fn fn, void *ctx)
 {
     struct json_cutter *cutter = xcalloc(1, sizeof(*cutter));
     cutter->limit = limit;
+    cutter->value_limit = JSON_CUTTER_VALUES;
     cutter->fn = fn;
     cutter->ctx = ctx;
     cutter->line = 1;
@@ -93,6 +101,11 @@ void json_cutter_free(struct json_cutter *cutter)
         return;
     free(cutter->buffer);
     free(cutter);
+}
+
+void json_cutter_limit_values(struct json_cutter *cutter, size_t limit)
+{
+    cutter->value_limit = limit;
 }
 
 size_t json_cutter_line(const struct json_cutter *cutter)
@@ -136,13 +149,32 @@ static int fail_at(struct json_cutter *cutter, const char *p, struct error *err,
     return fail(cutter, err, what);
 }
 
+/* The present value is over a limit. */
+static int too_big(struct json_cutter *cutter, struct error *err, const char *than, size_t limit,
+                   const char *unit)
+{
+    size_t line = cutter->base ? cutter->item_line : cutter->top_line;
+    cutter->state = FAILED;
+    return error_set(err, "line %zu: a value %s than %zu %s", line, than, limit, unit);
+}
+
+static int check_values(struct json_cutter *cutter, struct error *err)
+{
+    if (cutter->values <= cutter->value_limit)
+        return 0;
+    return too_big(cutter, err, "holds more", cutter->value_limit, "JSON values");
+}
+
+static int count_value(struct json_cutter *cutter, struct error *err)
+{
+    cutter->values++;
+    return check_values(cutter, err);
+}
+
 static int append(struct json_cutter *cutter, const char *bytes, size_t n, struct error *err)
 {
-    if (n > cutter->limit - (cutter->length - cutter->base)) {
-        cutter->state = FAILED;
-        return error_set(err, "line %zu: a value is longer than %zu bytes",
-                         cutter->base ? cutter->item_line : cutter->top_line, cutter->limit);
-    }
+    if (n > cutter->limit - (cutter->length - cutter->base))
+        return too_big(cutter, err, "is longer", cutter->limit, "bytes");
     if (n >= cutter->capacity - cutter->length) {
         size_t capacity = cutter->capacity ? cutter->capacity * 2 : 1024;
         while (n >= capacity - cutter->length)
@@ -165,6 +197,7 @@ static int give(struct json_cutter *cutter, bool is_item, struct error *err)
     bool more = cutter->fn(cutter->ctx, cutter->buffer + base, cutter->length - base, is_item);
     cutter->length = base;
     cutter->base = 0;
+    cutter->values = cutter->envelope_values;
     if (!is_item && cutter->capacity > BUFFER_KEPT) {
         free(cutter->buffer);
         cutter->buffer = NULL;
@@ -216,6 +249,7 @@ static int open_bracket(struct json_cutter *cutter, char c)
     else
         cutter->arrays[cutter->depth / 8] &= (unsigned char)~bit;
     cutter->depth++;
+    cutter->values++; /* its first element; the others are known by their commas */
     return 0;
 }
 
@@ -251,6 +285,22 @@ static const char *nested_mark(struct json_cutter *cutter, char c)
     return NULL;
 }
 
+static const char *skip_string(const char *p, const char *end)
+{
+    while (p < end && !string_marks[(unsigned char)*p])
+        p++;
+    return p;
+}
+
+static const char *skip_nested(struct json_cutter *cutter, const char *p, const char *end)
+{
+    size_t commas = 0;
+    while (p < end && !nested_marks[(unsigned char)*p])
+        commas += *p++ == ',';
+    cutter->values += commas;
+    return p;
+}
+
 /* Passes over the bytes of a nested value or a string. Returns where it ends, or @end; sets @over
  * if it ended, @wrong if it cannot be one. */
 static const char *scan(struct json_cutter *cutter, const char *p, const char *end, bool *over,
@@ -262,9 +312,7 @@ static const char *scan(struct json_cutter *cutter, const char *p, const char *e
             p += (unsigned char)*p >= 32;
             continue;
         }
-        const unsigned char *marks = cutter->in_string ? string_marks : nested_marks;
-        while (p < end && !marks[(unsigned char)*p])
-            p++;
+        p = cutter->in_string ? skip_string(p, end) : skip_nested(cutter, p, end);
         if (p == end)
             break;
         *wrong = cutter->in_string ? string_mark(cutter, *p) : nested_mark(cutter, *p);
@@ -297,7 +345,7 @@ static int take_value(struct json_cutter *cutter, const char **at, const char *e
                                  : scan(cutter, from, end, &over, &wrong);
     if (wrong)
         return fail_at(cutter, *at, err, wrong);
-    if (append(cutter, from, (size_t)(*at - from), err))
+    if (check_values(cutter, err) || append(cutter, from, (size_t)(*at - from), err))
         return -1;
     return over ? end_value(cutter, *at, err) : 0;
 }
@@ -317,6 +365,8 @@ static int begin_value(struct json_cutter *cutter, const char *p, enum state aft
         return fail_at(cutter, p, err, "a value should begin here");
     cutter->form = bracket ? NESTED : cutter->in_string ? STRING : SCALAR;
     cutter->state = IN_VALUE;
+    if (after != COLON && count_value(cutter, err))
+        return -1;
     return append(cutter, p, 1, err);
 }
 
@@ -331,10 +381,11 @@ static int begin_top(struct json_cutter *cutter, const char *p, struct error *er
 {
     count_to(cutter, p);
     cutter->top_line = cutter->line;
+    cutter->values = 0;
     if (*p != '{')
         return begin_value(cutter, p, TOP, err);
     cutter->state = FIRST_KEY;
-    return append(cutter, p, 1, err);
+    return count_value(cutter, err) ? -1 : append(cutter, p, 1, err);
 }
 
 static int begin_key(struct json_cutter *cutter, const char *p, struct error *err)
@@ -350,7 +401,7 @@ static int begin_member(struct json_cutter *cutter, const char *p, struct error 
     if (*p != '[' || !key_is_items(cutter))
         return begin_value(cutter, p, NEXT_MEMBER, err);
     cutter->state = FIRST_ITEM;
-    return append(cutter, p, 1, err);
+    return count_value(cutter, err) ? -1 : append(cutter, p, 1, err);
 }
 
 static int begin_item(struct json_cutter *cutter, const char *p, struct error *err)
@@ -358,6 +409,8 @@ static int begin_item(struct json_cutter *cutter, const char *p, struct error *e
     count_to(cutter, p);
     cutter->item_line = cutter->line;
     cutter->base = cutter->length;
+    cutter->envelope_values = cutter->values;
+    cutter->values = 0;
     return begin_value(cutter, p, NEXT_ITEM, err);
 }
 

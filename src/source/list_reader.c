@@ -1,52 +1,100 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/source/list_reader.h"
 
-#include "kube-nftd/base/log.h"
 #include "kube-nftd/model/decode.h"
+#include "kube-nftd/source/bad_objects.h"
 #include "kube-nftd/source/json_cutter.h"
 #include "kube-nftd/source/watch_event.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* One item or one page's metadata; etcd takes no object of more than about 1.5 MB. */
 #define VALUE_LIMIT ((size_t)16 * 1024 * 1024)
+/* A token holds a version and a key, and goes into a URL. */
+#define TOKEN_LIMIT ((size_t)8 * 1024)
 
-static void take_item(struct list_reader *reader, const cJSON *json)
+/* Of 500 objects each, five times as many as a list may have. */
+#define EMPTY_PAGES_LIMIT 10000
+
+static int check_kind(const struct list_reader *reader, const char *kind, struct error *err)
+{
+    if (kind && object_kind_of_list(kind) == (int)reader->kind)
+        return 0;
+    return error_set(err, "the answer is no list of %s objects", object_kind_name(reader->kind));
+}
+
+/* Where the kind stands before the items, none of a list of another kind needs to be looked at. */
+static int check_early(const struct list_reader *reader, struct error *err)
+{
+    char *text = json_cutter_envelope(reader->cutter);
+    cJSON *json = text ? cJSON_Parse(text) : NULL;
+    const char *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "kind"));
+    int rc = kind ? check_kind(reader, kind, err) : 0;
+    cJSON_Delete(json);
+    free(text);
+    return rc;
+}
+
+static int take_item(struct list_reader *reader, const cJSON *json, struct error *err)
 {
     struct object object;
-    struct error err = {0};
-    if (watch_object_decode(json, reader->kind, &object, &err) < 0) {
-        log_warn("reflector", "bad object: %s", err.text);
-        error_clear(&err);
-        reader->bad_objects++;
-    }
+    struct error why = {0};
+    if (!reader->has_item && check_early(reader, err) < 0)
+        return -1;
+    reader->has_item = true;
+    if (++reader->count > reader->limit)
+        return error_set(err, "there are more than %zu objects", reader->limit);
+    if (watch_object_decode(json, reader->kind, &object, &why) < 0)
+        bad_objects_add(reader->bad, &why);
     if (object.id)
         vec_push(&reader->objects, object);
     else
         object_clear(&object);
+    return 0;
 }
 
-/* A copy of metadata's @key, NULL if it is absent or empty. */
-static char *metadata_string(const cJSON *json, const char *key)
+/* Puts a copy of metadata's @key into @out, NULL if it is absent or empty. -1 if it is too long. */
+static int metadata_string(const cJSON *json, const char *key, size_t limit, char **out,
+                           struct error *err)
 {
     const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(json, "metadata");
     const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(metadata, key));
-    return text && *text ? xstrdup(text) : NULL;
+    if (text && strlen(text) > limit)
+        return error_set(err, "the list's %s has %zu bytes", key, strlen(text));
+    free(*out);
+    *out = text && *text ? xstrdup(text) : NULL;
+    return 0;
+}
+
+/* Each page must lead on, or the list would never end. */
+static int take_token(struct list_reader *reader, const cJSON *json, struct error *err)
+{
+    char *before = reader->token;
+    reader->token = NULL;
+    int rc = metadata_string(json, "continue", TOKEN_LIMIT, &reader->token, err);
+    reader->empty_pages += !reader->has_item; /* of some, the selector may have taken all items */
+    if (rc == 0 && reader->token && before && strcmp(reader->token, before) == 0)
+        rc = error_set(err, "a page leads to itself");
+    else if (rc == 0 && reader->empty_pages > EMPTY_PAGES_LIMIT)
+        rc = error_set(err, "there are more than %d empty pages", EMPTY_PAGES_LIMIT);
+    free(before);
+    return rc;
 }
 
 static int take_envelope(struct list_reader *reader, const cJSON *json, struct error *err)
 {
     const char *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "kind"));
-    if (!kind || object_kind_of_list(kind) != (int)reader->kind)
-        return error_set(err, "the answer is no list of %s objects",
-                         object_kind_name(reader->kind));
+    if (check_kind(reader, kind, err) < 0)
+        return -1;
     if (reader->has_envelope)
         return error_set(err, "the answer goes on behind the list");
     reader->has_envelope = true;
-    free(reader->token);
-    reader->token = metadata_string(json, "continue");
-    if (!reader->version)
-        reader->version = metadata_string(json, "resourceVersion");
+    if (take_token(reader, json, err) < 0)
+        return -1;
+    if (!reader->version &&
+        metadata_string(json, "resourceVersion", RESOURCE_VERSION_LIMIT, &reader->version, err) < 0)
+        return -1;
     if (!reader->version)
         return error_set(err, "the list has no resourceVersion");
     return 0;
@@ -60,7 +108,7 @@ static bool on_value(void *ctx, const char *text, size_t length, bool is_item)
     if (!json)
         rc = error_set(&reader->broken, "the list is not JSON");
     else if (is_item)
-        take_item(reader, json);
+        rc = take_item(reader, json, &reader->broken);
     else
         rc = take_envelope(reader, json, &reader->broken);
     cJSON_Delete(json);
@@ -74,7 +122,8 @@ void list_reader_reset(struct list_reader *reader)
     json_cutter_free(reader->cutter);
     free(reader->version);
     free(reader->token);
-    *reader = (struct list_reader){.kind = reader->kind, .bad_objects = reader->bad_objects};
+    *reader =
+        (struct list_reader){.kind = reader->kind, .limit = reader->limit, .bad = reader->bad};
 }
 
 void list_reader_begin_page(struct list_reader *reader)
@@ -82,7 +131,7 @@ void list_reader_begin_page(struct list_reader *reader)
     error_clear(&reader->broken);
     json_cutter_free(reader->cutter);
     reader->cutter = json_cutter_new(VALUE_LIMIT, on_value, reader);
-    reader->has_envelope = false;
+    reader->has_envelope = reader->has_item = false;
 }
 
 int list_reader_feed(struct list_reader *reader, const char *bytes, size_t length,

@@ -312,6 +312,7 @@ static int feed_json(struct reading *reading)
 static int read_json(struct reading *reading)
 {
     reading->cutter = json_cutter_new(SIZE_MAX, take_json, reading);
+    json_cutter_limit_values(reading->cutter, SIZE_MAX); /* all may be in one array */
     int result = feed_json(reading);
     json_cutter_free(reading->cutter);
     return result;

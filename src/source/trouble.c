@@ -7,48 +7,86 @@
 #include <stdlib.h>
 #include <string.h>
 
-void trouble_say(struct trouble *trouble, const char *verb, const char *resource, const char *what,
-                 const char *detail)
+#define LOG "reflector"
+
+/* Says @text, which it takes, unless it was said last. */
+static void say(struct trouble *trouble, enum log_level level, char *text, const char *detail)
 {
-    char *text = xasprintf("cannot %s %s: %s", verb, resource, what);
     if (trouble->said && strcmp(trouble->said, text) == 0) {
-        log_debug(2, "reflector", "still: %s", text);
+        log_debug(2, LOG, "still: %s", text);
         free(text);
         return;
     }
     if (*detail)
-        log_warn("reflector", "%s message=\"%s\"", text, detail);
+        log_write(level, LOG, "%s message=\"%s\"", text, detail);
     else
-        log_warn("reflector", "%s", text);
+        log_write(level, LOG, "%s", text);
     free(trouble->said);
     trouble->said = text;
 }
 
-static const char *explain(long code)
+void trouble_say(struct trouble *trouble, const char *verb, const struct collection *collection,
+                 const char *what, const char *detail)
 {
-    switch (code) {
+    char *text = xasprintf("cannot %s %s: %s", verb, collection_resource(collection), what);
+    say(trouble, LOG_LEVEL_WARN, text, detail);
+}
+
+/* What a role must grant; or nobody knows who we are, which comes as 403 too. */
+static char *explain_forbidden(const char *verb, const struct collection *collection,
+                               const struct api_status *status)
+{
+    if (strstr(status->message, "system:anonymous"))
+        return xasprintf("the server was shown no credentials, or did not take them status=403");
+    return xasprintf(
+        "the RBAC permission is missing status=403 verb=%s resource=%s apiGroup=\"%s\"", verb,
+        collection_plural(collection), collection_group(collection));
+}
+
+static char *explain(const char *verb, const struct collection *collection,
+                     const struct api_status *status)
+{
+    switch (status->code) {
     case 401:
-        return "the server refused the token or the client certificate";
+        return xasprintf("the server refused the token or the client certificate (a token file is "
+                         "read again at each try) status=401");
     case 403:
-        return "the RBAC permission is missing";
+        return explain_forbidden(verb, collection, status);
     case 404:
-        return "the server does not have this API";
+        return xasprintf("the server does not have this API status=404 apiVersion=%s resource=%s",
+                         collection_api_version(collection), collection_plural(collection));
+    case 410:
+        return xasprintf("the version asked for is older than what the server remembers "
+                         "status=410");
     case 429:
-        return "the server is busy";
+        return xasprintf("the server is busy status=429");
     default:
-        return code >= 500 ? "the server is in trouble" : "the server refused";
+        return xasprintf("%s status=%ld",
+                         status->too_large     ? "the server does not know this version yet"
+                         : status->code >= 500 ? "the server is in trouble"
+                                               : "the server refused",
+                         status->code);
     }
 }
 
-void trouble_say_refused(struct trouble *trouble, const char *verb, const char *resource,
-                         const struct api_status *status)
+bool trouble_is_harmless(const struct collection *collection, const struct api_status *status)
 {
-    char *what;
-    if (status->code == 403)
-        what = xasprintf("%s status=403 verb=%s resource=%s", explain(403), verb, resource);
-    else
-        what = xasprintf("%s status=%ld", explain(status->code), status->code);
-    trouble_say(trouble, verb, resource, what, status->message);
+    return collection->kind == KIND_SERVICECIDR && status->code == 404;
+}
+
+void trouble_say_refused(struct trouble *trouble, const char *verb,
+                         const struct collection *collection, const struct api_status *status)
+{
+    if (trouble_is_harmless(collection, status)) {
+        say(trouble, LOG_LEVEL_INFO,
+            xasprintf("the server has no %s of %s, which came with Kubernetes 1.33: cluster IPs in "
+                      "no use are not dropped",
+                      collection_plural(collection), collection_api_version(collection)),
+            "");
+        return;
+    }
+    char *what = explain(verb, collection, status);
+    trouble_say(trouble, verb, collection, what, status->message);
     free(what);
 }
 

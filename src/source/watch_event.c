@@ -63,6 +63,27 @@ static void decode_object(const cJSON *json, enum object_kind kind, struct watch
         event->type = WATCH_BAD;
 }
 
+/* Where the server says that it has sent all there is. */
+static bool is_initial_end(const cJSON *metadata)
+{
+    const cJSON *annotations = cJSON_GetObjectItemCaseSensitive(metadata, "annotations");
+    const char *value = cJSON_GetStringValue(
+        cJSON_GetObjectItemCaseSensitive(annotations, "k8s.io/initial-events-end"));
+    return value && strcmp(value, "true") == 0;
+}
+
+static int decode_version(const cJSON *metadata, struct watch_event *event, struct error *err)
+{
+    const char *version =
+        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(metadata, "resourceVersion"));
+    if (!version || !*version)
+        return 0;
+    if (strlen(version) > RESOURCE_VERSION_LIMIT)
+        return error_set(err, "a resourceVersion of %zu bytes", strlen(version));
+    event->version = xstrdup(version);
+    return 0;
+}
+
 static int decode(const cJSON *json, enum object_kind kind, struct watch_event *event,
                   struct error *err)
 {
@@ -75,12 +96,14 @@ static int decode(const cJSON *json, enum object_kind kind, struct watch_event *
         api_status_from_json(object, &event->status);
         return 0;
     }
+    if (!object_may_be(object, kind))
+        return error_set(err, "an event about something else than a %s", object_kind_name(kind));
     const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(object, "metadata");
-    const char *version =
-        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(metadata, "resourceVersion"));
-    if (version && *version)
-        event->version = xstrdup(version);
-    if (event->type != WATCH_BOOKMARK)
+    if (decode_version(metadata, event, err) < 0)
+        return -1;
+    if (event->type == WATCH_BOOKMARK)
+        event->initial_end = is_initial_end(metadata);
+    else
         decode_object(object, kind, event);
     return 0;
 }

@@ -6,12 +6,14 @@ real server. The tests compare it with excerpts of the recordings in data/.
 import asyncio
 import base64
 import binascii
+import collections.abc
 import dataclasses
 import email.utils
 import gzip
 import json
 import random
 import re
+import time
 import uuid
 
 import store as storage
@@ -19,6 +21,7 @@ import store as storage
 GZIP_FROM = 128 * 1024
 FLOW_SCHEMA = [("X-Kubernetes-Pf-Flowschema-Uid", str(uuid.uuid4())),
                ("X-Kubernetes-Pf-Prioritylevel-Uid", str(uuid.uuid4()))]
+NO_FLOW_SCHEMA_YET = [(name, "") for name, _ in FLOW_SCHEMA]
 NO_SNIFF = [("X-Content-Type-Options", "nosniff")]
 CONTINUE_EXPIRED = (
     "The provided continue parameter is too old to display a consistent list result. You can start "
@@ -27,6 +30,8 @@ CONTINUE_EXPIRED = (
     "inconsistent list - objects that were created, modified, or deleted between the time the "
     "first chunk was returned and now may show up in the list.")
 NOT_FOUND = "the server could not find the requested resource"
+OLD_STORE = ("a watch stream was requested by the client but the required storage feature "
+             "RequestWatchProgress is disabled")
 
 
 def to_json(value, pretty=False):
@@ -47,12 +52,12 @@ def make_status(code, message, reason=None, details=None, metadata=None):
 class Refusal(Exception):
     """An answer that is not 200."""
 
-    def __init__(self, code, body, headers=(), flow_schema=True, goodbye=False):
+    def __init__(self, code, body, headers=(), flow_schema=FLOW_SCHEMA, goodbye=False):
         super().__init__(code)
         self.code = code
         self.body = body  # a Status, or bytes of plain text
         self.headers = list(headers)
-        self.flow_schema = flow_schema
+        self.flow_schema = flow_schema  # header fields
         self.goodbye = goodbye  # over HTTP/2 a GOAWAY goes first
 
 
@@ -121,7 +126,7 @@ def forbidden(user, verb, target):
 
 
 def unauthorized():
-    return Refusal(401, make_status(401, "Unauthorized", "Unauthorized"), flow_schema=False,
+    return Refusal(401, make_status(401, "Unauthorized", "Unauthorized"), flow_schema=(),
                    goodbye=True)
 
 
@@ -143,7 +148,7 @@ def scripted(code, retry_after, user, verb, target, request):
         body = make_status(504, "Timeout: request did not complete within the allotted timeout",
                            "Timeout", {})
         del body["kind"], body["apiVersion"]
-        return Refusal(504, to_json(body), retry, flow_schema=False)
+        return Refusal(504, to_json(body), retry, flow_schema=())
     if code == 503:
         return Refusal(503, make_status(503, "the server is currently unable to handle the request",
                                         "ServiceUnavailable"), retry)
@@ -180,6 +185,31 @@ def too_large(version, current):
                        "Timeout", {"causes": [{"reason": "ResourceVersionTooLarge",
                                                "message": "Too large resource version"}],
                                    "retryAfterSeconds": 1})
+
+
+def reinitializing():
+    return make_status(429, "storage is (re)initializing", "TooManyRequests",
+                       {"retryAfterSeconds": 1})
+
+
+def too_old(version, floor):
+    return make_status(410, f"too old resource version: {version} ({floor})", "Expired")
+
+
+def internal_error(message):
+    return make_status(500, message, "InternalError")
+
+
+def event_status(code, wanted, store):
+    """The Status of an ERROR event that a test has asked for."""
+    if code == 410:
+        return too_old(wanted, store.floor)
+    if code == 429:
+        return reinitializing()
+    if code == 504:
+        return too_large(wanted, store.version)
+    return internal_error("context deadline exceeded") if code == 500 else make_status(
+        code, "asked for by a test")
 
 
 def number(text):
@@ -273,7 +303,7 @@ class Watch:
     def __init__(self, resource, options, exchange):
         self.resource, self.options, self.exchange = resource, options, exchange
         self.queue = asyncio.Queue()
-        self.cut_next = False
+        self.cut_next = ()  # connections to abort in the middle of the next event
         self.sent = 0  # the newest resourceVersion that the client knows
 
     def line_for(self, event):
@@ -300,6 +330,19 @@ class Watch:
                                       **self.resource.skeleton})
 
 
+@dataclasses.dataclass
+class Script:
+    """What the next @count requests get that @when accepts. @status 0 is no answer but the end of
+    the connection; with @event it comes as an ERROR event in a watch that was answered with 200;
+    with @cut the watch ends cleanly after so many of the events that it begins with."""
+    count: int
+    when: collections.abc.Callable
+    status: int = 200
+    retry_after: int = None
+    event: bool = False
+    cut: int = None
+
+
 class Api:
     """Answers requests from a Store. The settings below are public: tests change them."""
 
@@ -311,7 +354,12 @@ class Api:
         self.tokens = {}  # token -> user
         self.denied = set()  # plurals that nobody may read (403)
         self.hidden = set()  # plurals that are not served (404)
-        self.scripts = []  # [count, predicate, status, retry_after]
+        self.scripts = []  # each a Script
+        self.held = []  # predicates: a request that one of them accepts waits
+        self.forbidden_until = 0.0  # time.monotonic(): 403 for everybody, as just after a start
+        # What streamed initial lists get: None is what they ask for; "refused" 422, as on servers
+        # before 1.32; "old store" an ERROR event; "hangs" nothing until their timeoutSeconds.
+        self.streaming = None
         self.watches = set()
         self.bookmark_interval = 60.0
         self.future_wait = 3.0
@@ -338,7 +386,14 @@ class Api:
         if target is None:
             raise plain_text(404, "404 page not found\n", NO_SNIFF)
         verb = "get" if target.name else "watch" if request.watch or target.old_watch else "list"
-        self._follow_script(exchange, user, verb, target)
+        while any(when(request) for when in self.held):
+            await asyncio.sleep(0.01)
+        if time.monotonic() < self.forbidden_until:
+            refusal = forbidden(user, verb, target)
+            refusal.flow_schema = NO_FLOW_SCHEMA_YET
+            raise refusal
+        script = self._next_script(request)
+        self._follow_script(script, exchange, user, verb, target)
         if user == "system:anonymous" or target.plural in self.denied:
             raise forbidden(user, verb, target)
         resource = self._resource(request, target)
@@ -346,7 +401,10 @@ class Api:
             await self._get(exchange, resource, target)
             return
         options = Options(resource, target, request.query)
-        await (self._watch if options.watch else self._list)(exchange, resource, options)
+        if options.watch:
+            await self._watch(exchange, resource, options, script)
+        else:
+            await self._list(exchange, resource, options)
 
     def _authenticate(self, request):
         kind, _, token = request.headers.get("authorization", "").partition(" ")
@@ -356,17 +414,24 @@ class Api:
             return self.tokens[token]
         return request.client_cert or "system:anonymous"
 
-    def _follow_script(self, exchange, user, verb, target):
+    def _next_script(self, request):
         for script in self.scripts:
-            if not script[1](exchange.request):
-                continue
-            script[0] -= 1
-            if script[0] <= 0:
-                self.scripts.remove(script)
-            if script[2] == 0:
-                exchange.connection.abort()
-                raise ConnectionAbortedError("asked for by a test")
-            raise scripted(script[2], script[3], user, verb, target, exchange.request)
+            if script.when(request):
+                script.count -= 1
+                if script.count <= 0:
+                    self.scripts.remove(script)
+                return script
+        return None
+
+    @staticmethod
+    def _follow_script(script, exchange, user, verb, target):
+        """Whatever is no matter of a watch."""
+        if not script or script.event or script.cut is not None:
+            return
+        if script.status == 0:
+            exchange.connection.abort()
+            raise ConnectionAbortedError("asked for by a test")
+        raise scripted(script.status, script.retry_after, user, verb, target, exchange.request)
 
     def _resource(self, request, target):
         groups = {resource.group for resource in storage.RESOURCES}
@@ -445,13 +510,30 @@ class Api:
         exact = options.match == "Exact" or (wanted and options.limit and not options.match)
         return wanted if exact else self.store.version
 
-    async def _watch(self, exchange, resource, options):
+    async def _refuse_stream(self, options, wanted):
+        """The Status that a streamed list ends with at once, or None."""
+        if self.streaming == "refused":
+            raise invalid(forbid("sendInitialEvents", "sendInitialEvents is forbidden for watch "
+                                 "unless the WatchList feature gate is enabled"))
+        if self.streaming == "old store":
+            return internal_error(OLD_STORE)
+        if self.streaming == "hangs":
+            await asyncio.sleep(options.timeout)
+            return internal_error("context deadline exceeded")
+        if wanted > self.store.version:
+            await asyncio.sleep(self.future_wait)
+            return too_large(wanted, self.store.version)
+        return None
+
+    async def _watch(self, exchange, resource, options, script):
         wanted = options.wanted_version()
         initial = options.initial or (options.initial is None and wanted == 0)
-        if options.initial and wanted > self.store.version:
-            await asyncio.sleep(self.future_wait)
+        status = await self._refuse_stream(options, wanted) if options.initial else None
+        if script and script.event:
+            status = event_status(script.status, wanted, self.store)
+        if status:
             await exchange.begin(200, head("application/json"))
-            await exchange.write(Watch.line("ERROR", too_large(wanted, self.store.version)))
+            await exchange.write(Watch.line("ERROR", status))
             await exchange.end()
             return
         watch = Watch(resource, options, exchange)
@@ -459,6 +541,8 @@ class Api:
         try:
             backlog = self._backlog(watch, wanted, initial)
             refused = self._refused(backlog)
+            if script and script.cut is not None:
+                backlog, refused = backlog[:script.cut], True
             if not refused:
                 self.watches.add(watch)
             await exchange.begin(200, head("application/json"))
@@ -489,8 +573,7 @@ class Api:
         try:
             events = self.store.since(watch.resource.kind, wanted)
         except storage.Expired:
-            message = f"too old resource version: {wanted} ({self.store.floor})"
-            return [watch.line("ERROR", make_status(410, message, "Expired"))]
+            return [watch.line("ERROR", too_old(wanted, self.store.floor))]
         if wanted <= current:
             shown = [event.version for event in events if watch.line_for(event)]
             watch.sent = max([wanted] + shown)
@@ -532,7 +615,8 @@ class Api:
             return
         if watch.cut_next:
             await watch.exchange.write(line[:len(line) // 2])
-            watch.exchange.connection.abort()
+            for connection in watch.cut_next:
+                connection.abort()
             raise ConnectionAbortedError("asked for by a test")
         await watch.exchange.write(line)
         watch.sent = version
@@ -545,8 +629,8 @@ def wants_pretty(request):
     return request.headers.get("user-agent", "").startswith("curl/")
 
 
-def head(content_type, more=(), flow_schema=True):
+def head(content_type, more=(), flow_schema=FLOW_SCHEMA):
     """Header fields in the order the server has them."""
     return [("Audit-Id", str(uuid.uuid4())), ("Cache-Control", "no-cache, private"),
-            ("Content-Type", content_type), *more, *(FLOW_SCHEMA if flow_schema else ()),
+            ("Content-Type", content_type), *more, *flow_schema,
             ("Date", email.utils.formatdate(usegmt=True))]

@@ -20,6 +20,7 @@ whatever is called here is done by the server's own thread.
 import argparse
 import asyncio
 import copy
+import functools
 import json
 import pathlib
 import signal
@@ -27,6 +28,7 @@ import ssl
 import sys
 import threading
 import time
+import weakref
 
 import answers
 import pki
@@ -40,9 +42,10 @@ class ApiServer:
     """Methods may be called from any thread but the server's. Settings of the answers (denied,
     hidden, page_limit, bookmark_interval, future_wait) are in .api; they may be set at any time."""
 
-    def __init__(self, certs, port=0, token="a-token", history=1000):
+    def __init__(self, certs, port=0, token="a-token", history=1000, hosts=("127.0.0.1",)):
         self.certs = pki.make(certs)
         self.port = port
+        self.hosts = hosts  # the addresses to listen on, all on one port
         self.token = token
         self.store = storage.Store(history)
         self.api = answers.Api(self.store)
@@ -52,7 +55,9 @@ class ApiServer:
         self.connections = set()
         self.flow = wire.Flow()
         self.http2 = True  # whether the next start() offers it
-        self._listener = None
+        self.chosen = []  # the address that each of the accepted connections came to
+        self._listeners = {}  # by address
+        self._hosts = weakref.WeakKeyDictionary()  # of connections' writers
         self._ready = threading.Event()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, daemon=True, name="apiserver")
@@ -75,7 +80,7 @@ class ApiServer:
 
     @property
     def url(self):
-        return f"https://127.0.0.1:{self.port}"
+        return f"https://{self.hosts[0]}:{self.port}"
 
     def start(self, fresh_history=False):
         """Listens; after stop() on the same port again, with the same objects. With @fresh_history
@@ -99,9 +104,18 @@ class ApiServer:
     def close(self):
         """The end: stops, and ends the thread."""
         self.stop()
+        self.call(self._cancel_all)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+    @staticmethod
+    async def _cancel_all():
+        """Whatever waits still, say for a client that is held."""
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def __enter__(self):
         return self.start()
@@ -118,27 +132,51 @@ class ApiServer:
         context.set_alpn_protocols(["h2", "http/1.1"] if self.http2 else ["http/1.1"])
         return context
 
-    def _protocol(self):
+    def _protocol(self, host):
         self.accepted += 1
-        return asyncio.StreamReaderProtocol(asyncio.StreamReader(), self._connected)
+        self.chosen.append(host)
+        return asyncio.StreamReaderProtocol(asyncio.StreamReader(),
+                                            functools.partial(self._connected, host))
 
-    async def _connected(self, reader, writer):
-        if not self._listener:  # it was in its TLS handshake
+    async def _connected(self, host, reader, writer):
+        if host not in self._listeners:  # it was in its TLS handshake
             writer.transport.abort()
             return
+        self._hosts[writer] = host
         await wire.serve_connection(reader, writer, self.flow, self.api.handle, self.requests,
                                     self.connections)
 
     async def _listen(self):
-        self._listener = await self._loop.create_server(
-            self._protocol, "127.0.0.1", self.port, ssl=self._tls(), reuse_address=True,
+        for host in self.hosts:
+            await self._listen_on(host)
+
+    async def _listen_on(self, host):
+        listener = self._listeners[host] = await self._loop.create_server(
+            functools.partial(self._protocol, host), host, self.port, ssl=self._tls(), reuse_address=True,
             ssl_shutdown_timeout=0.2)
-        self.port = self._listener.sockets[0].getsockname()[1]
+        self.port = listener.sockets[0].getsockname()[1]
 
     def _unlisten(self):
-        if self._listener:
-            self._listener.close()
-        self._listener = None
+        for host in tuple(self._listeners):
+            self._unlisten_on(host)
+
+    def _unlisten_on(self, host):
+        self._listeners.pop(host).close()
+
+    def start_host(self, host):
+        """Listens on one of the addresses again."""
+        self.call(self._listen_on, host)
+
+    def stop_host(self, host):
+        """Stops listening on one of the addresses and ends its connections, like a killed process."""
+        self.call(self._unlisten_on, host)
+        for connection in self.connections_to(host):
+            self.call(connection.abort)
+        self.wait(lambda: not self.connections_to(host))
+
+    def connections_to(self, host):
+        return [connection for connection in tuple(self.connections)
+                if self._hosts[connection.writer] == host]
 
     def _leave(self):
         """Clients watch again at once, on connections that are still open: they get no answer."""
@@ -199,7 +237,7 @@ class ApiServer:
         watches = tuple(self.api.watches)
         if how == "mid-event":
             for watch in watches:
-                watch.cut_next = True
+                watch.cut_next = (watch.exchange.connection,)
         elif how == "reset":
             for connection in {watch.exchange.connection for watch in watches}:
                 self.call(connection.reset)
@@ -216,7 +254,64 @@ class ApiServer:
     def answer_next(self, count, status, retry_after=None, when=lambda request: True):
         """The next @count requests that @when accepts get @status; 0 is no answer but the end of
         the connection."""
-        self.api.scripts.append([count, when, status, retry_after])
+        self.api.scripts.append(answers.Script(count, when, status, retry_after))
+
+    def error_next(self, count, code, when=lambda request: True):
+        """The next @count watches that @when accepts get 200 and one ERROR event of @code."""
+        self.api.scripts.append(answers.Script(
+            count, lambda request: request.watch and when(request), code, event=True))
+
+    def cut_next(self, count, events, when=lambda request: True):
+        """The next @count watches that @when accepts end cleanly after the first @events of the
+        events that they begin with, a streamed list before its end mark."""
+        self.api.scripts.append(answers.Script(
+            count, lambda request: request.watch and when(request), cut=events))
+
+    def hold(self, when=lambda request: True):
+        """Requests that @when accepts get no answer, until release(). What is open goes on."""
+        self.api.held.append(when)
+
+    def release(self):
+        self.api.held.clear()
+
+    def forbid_for(self, seconds):
+        """403 for everybody, as from a server that has just started and does not know yet who has
+        which rights."""
+        self.api.forbidden_until = time.monotonic() + seconds
+
+    def goaway(self):
+        """GOAWAY on all HTTP/2 connections: open watches go on, new requests there get nothing."""
+        for connection in tuple(self.connections):
+            if isinstance(connection, wire.Http2Connection):
+                self.call(connection.goodbye)
+
+    def restart(self, how="kill"):
+        """Ends what is open while new connections are served at once, as when one of several
+        servers behind an address restarts: "kill" like a killed process, "clean" with GOAWAY and
+        whole bodies, "reset" by TCP resets, "mid-event" as soon as there is an event, after half
+        of it."""
+        connections, watches = self.call(self._all_open)
+        if how == "mid-event":
+            for watch in watches:
+                watch.cut_next = connections
+            return
+        if how == "clean":
+            self.call(self._end_in_order, connections, watches)
+            self.wait(lambda: not self.api.watches & watches)
+        end = {"clean": "close", "kill": "abort", "reset": "reset"}[how]
+        self.call(lambda: [getattr(connection, end)() for connection in connections])
+
+    def _all_open(self):
+        connections = tuple(self.connections)
+        return connections, {watch for watch in self.api.watches
+                             if watch.exchange.connection in connections}
+
+    @staticmethod
+    def _end_in_order(connections, watches):
+        for connection in connections:
+            connection.leave()
+        for watch in watches:
+            watch.queue.put_nowait(answers.Api.END)
 
     def stall(self):
         """Nothing is answered and nothing sent, connections stay open."""

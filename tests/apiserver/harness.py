@@ -6,10 +6,12 @@ The daemon is $KUBE_NFTD, or build/kube-nftd of this tree.
 
 import contextlib
 import ctypes
+import http.client
 import json
 import os
 import pathlib
 import re
+import shlex
 import signal
 import subprocess
 
@@ -18,6 +20,7 @@ CLONE_NEWNET = 0x40000000
 BINARY = pathlib.Path(os.environ.get("KUBE_NFTD")
                       or pathlib.Path(__file__).parents[2] / "build" / "kube-nftd")
 HEALTHZ = "127.0.0.1:10256"
+METRICS = "127.0.0.1:10249"
 NODE_ADDRESS = "192.0.2.1"
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -54,19 +57,30 @@ def own_network():
         os.close(before)
 
 
-class Daemon:
-    """One run of kube-nftd; its stderr is in .log()."""
+def with_mounts(mounts):
+    """What to put before a command so that it runs in a mount namespace of its own with @mounts."""
+    if not mounts:
+        return []
+    binds = "".join(f"mount --bind {shlex.quote(str(source))} {shlex.quote(str(target))} && "
+                    for target, source in mounts.items())
+    return ["unshare", "--mount", "sh", "-c", binds + 'exec "$@"', "sh"]
 
-    def __init__(self, folder, kubeconfig, *flags, node="node-a"):
+
+class Daemon:
+    """One run of kube-nftd; its stderr is in .log(). @mounts are files and folders to put in place of
+    others for it alone: {"/etc/hosts": its own}. @environment is added to what it inherits."""
+
+    def __init__(self, folder, kubeconfig, *flags, node="node-a", mounts=None, environment=None):
         assert BINARY.exists(), f"no daemon at {BINARY}: build it, or set KUBE_NFTD"
         self.path = folder / "daemon.log"
-        command = [BINARY, "--kubeconfig", kubeconfig, "--hostname-override", node,
+        command = [*with_mounts(mounts or {}), BINARY, "--kubeconfig", kubeconfig, "--hostname-override", node,
                    "--healthz-bind-address", HEALTHZ, "-v", "2",
                    "--conntrack-max-per-core", "0",  # the whole host's, not the namespace's
                    *flags]
         with self.path.open("wb") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL,
-                                            stdout=log, stderr=log)
+                                            stdout=log, stderr=log,
+                                            env={**os.environ, **(environment or {})})
 
     def __enter__(self):
         return self
@@ -91,15 +105,34 @@ class Daemon:
     def log(self):
         return self.path.read_text(errors="replace")
 
+    def alive(self):
+        return self.process.poll() is None
+
+    def peak_memory(self):
+        """The most that it has had resident up to now, in bytes."""
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"VmHWM:\s*(\d+) kB", status)[1]) * 1024
+
     def lines(self, pattern):
         """The log lines of level info and above that match."""
         return [line for line in self.log().splitlines()
                 if re.search(pattern, line) and not re.match(r"\S+ debug ", line)]
 
 
-def dump_rules(kubeconfig, node="node-a"):
+def figures():
+    """The daemon's counters of what came from the API server: {(name, resource): value}, the names
+    without kube_nftd_ and _total, the resources without their group."""
+    with contextlib.closing(http.client.HTTPConnection(METRICS, timeout=20)) as connection:
+        connection.request("GET", "/metrics")
+        text = connection.getresponse().read().decode()
+    found = re.findall(r'^kube_nftd_(\w+)_total\{resource="(\w+)[^}]*\} (\d+)', text, re.M)
+    return {(name, resource): int(value) for name, resource, value in found}
+
+
+def dump_rules(kubeconfig, node="node-a", mounts=None):
     """What --dump-rules prints."""
-    command = [BINARY, "--kubeconfig", kubeconfig, "--hostname-override", node, "--dump-rules"]
+    command = [*with_mounts(mounts or {}), BINARY, "--kubeconfig", kubeconfig,
+               "--hostname-override", node, "--dump-rules"]
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=20).stdout
 
 

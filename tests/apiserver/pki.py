@@ -22,13 +22,21 @@ def make(folder, user="system:kube-proxy"):
     if (folder / "client.crt").exists():
         return folder
     _issue(folder, "ca", "/CN=test-ca", "-addext", "keyUsage=critical,keyCertSign")
-    signed = ("-CA", folder / "ca.crt", "-CAkey", folder / "ca.key",
-              "-addext", "basicConstraints=critical,CA:FALSE")
-    _issue(folder, "server", "/CN=kube-apiserver", *signed, "-addext", SUBJECT_NAMES,
+    _issue(folder, "server", "/CN=kube-apiserver", *_signed(folder), "-addext", SUBJECT_NAMES,
            "-addext", "extendedKeyUsage=serverAuth")
-    _issue(folder, "client", f"/O=system:node-proxier/CN={user}", *signed,
-           "-addext", "extendedKeyUsage=clientAuth")
+    make_client(folder, "client", user)
     return folder
+
+
+def _signed(folder):
+    return ("-CA", folder / "ca.crt", "-CAkey", folder / "ca.key",
+            "-addext", "basicConstraints=critical,CA:FALSE")
+
+
+def make_client(folder, name, user):
+    """Writes one more client certificate and its key, @name.crt and @name.key."""
+    _issue(folder, name, f"/O=system:node-proxier/CN={user}", *_signed(folder),
+           "-addext", "extendedKeyUsage=clientAuth")
 
 
 def inline(path):

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The daemon against the stand-in API server: list, watch, and all that goes wrong with them."""
+"""The daemon against the stand-in API server: streamed and paged lists, watches, and all that goes wrong with them."""
 
 import os
+import re
 import subprocess
 import time
+import urllib.request
 
 import pytest
 
@@ -17,6 +19,7 @@ DB = ("10.96.0.20", "tcp", 5432)
 ONE = {("10.1.0.1", 8080)}
 TWO = {("10.1.0.1", 8080), ("10.1.0.2", 8080)}
 FIELDS = "spec.clusterIP!=None"
+METRICS = "http://127.0.0.1:10249/metrics"
 
 
 @pytest.fixture(name="certs", scope="session")
@@ -66,15 +69,69 @@ def settled(server):
     time.sleep(0.2)
 
 
-def test_list_then_watch(server, start):
+def all_anew(server, plural=None, since=0):
+    """The requests for all there is: lists, streamed or not."""
+    return [request for request in server.asked(plural, since=since)
+            if not request.watch or "sendInitialEvents" in request.query]
+
+
+def counter(name, resource):
+    """What /metrics says of it now."""
+    with urllib.request.urlopen(METRICS, timeout=5) as answer:
+        page = answer.read().decode()
+    [value] = re.findall(rf'^kube_nftd_{name}_total{{resource="{resource}[."].* (\d+)$', page, re.M)
+    return int(value)
+
+
+def test_one_streamed_request_is_list_and_watch(server, start):
     with start():
         watching(server)
+        server.put(endpoint_slice("10.1.0.1"))
+        server.wait(lambda: table() == {WEB: ONE}, 1)
+        for plural in ("services", "endpointslices", "nodes"):
+            [request] = server.asked(plural)
+            query = dict(request.query)
+            assert 300 <= int(query.pop("timeoutSeconds")) <= 600
+            assert query.pop("resourceVersionMatch") == "NotOlderThan"
+            for name in ("watch", "sendInitialEvents", "allowWatchBookmarks"):
+                assert query.pop(name) == "true"
+            assert not set(query) - {"labelSelector", "fieldSelector"}
+        assert counter("lists", "services") == counter("lists", "nodes") == 1
+        assert counter("watch_events", "endpointslices") == 1
+        assert counter("watch_resumes", "services") == counter("request_failures", "services") == 0
+
+
+@pytest.mark.parametrize("streaming", ["refused", "old store"])
+def test_list_then_watch(server, start, streaming):
+    """A server that does not stream gets lists; nobody needs to hear of that."""
+    server.api.streaming = streaming
+    with start() as daemon:
+        watching(server)
         for plural in ("services", "endpointslices"):
-            first, second = server.asked(plural)[:2]
+            stream, first, second = server.asked(plural)
+            assert "sendInitialEvents" in stream.query
             assert not first.watch and second.watch
+            assert first.query["resourceVersion"] == "0" and first.query["limit"] == "500"
             assert second.query["resourceVersion"] == str(server.store.version)
             assert second.query["allowWatchBookmarks"] == "true"
+            assert "sendInitialEvents" not in second.query
             assert 300 <= int(second.query["timeoutSeconds"]) <= 600
+        assert not daemon.lines(" (warn|error) ")
+        assert counter("lists", "services") == 1 and counter("watch_resumes", "services") == 0
+
+
+def test_stream_cut_before_its_end(server, start):
+    """Nothing of it is taken, and it is asked for again at once."""
+    server.put(service("db", "10.96.0.20", 5432))
+    server.cut_next(1, 1, when=lambda request: request.path.endswith("/services"))
+    with start() as daemon:
+        watching(server)
+        assert rejected() == {DB}
+        first, second = server.asked("services")
+        assert "sendInitialEvents" in first.query and "sendInitialEvents" in second.query
+        assert "resourceVersion" not in second.query
+        assert len(daemon.lines("listed resource=services objects=2")) == 1
+        assert not daemon.lines(" (warn|error) ")
 
 
 def test_selectors_and_headers(server, start):
@@ -128,7 +185,7 @@ def test_changes_arrive_within_a_second(server, start):
         server.delete("Service", "shop", "db")
         server.wait(lambda: not rejected(), 1)
         for plural in ("services", "endpointslices"):
-            assert len(server.asked(plural, watch=False)) == 1
+            assert len(all_anew(server, plural)) == 1
 
 
 def test_leaving_the_selector_is_a_deletion(server, start):
@@ -155,7 +212,7 @@ def test_token_file_replaced_after_401(server, start, tmp_path):
         server.put(endpoint_slice("10.1.0.1"))
         watching(server, since)
         server.wait(lambda: table() == {WEB: ONE})
-        assert not server.asked("services", watch=False, since=since)
+        assert not all_anew(server, "services", since)
         assert len(daemon.lines("watch services.*401")) == 1
 
 
@@ -200,9 +257,11 @@ def test_restart_with_the_same_history_resumes(server, start):
         server.start()
         server.wait(lambda: table() == {WEB: ONE}, 10)
         watching(server, since)
-        assert not server.asked(watch=False, since=since)
+        assert not all_anew(server, since=since)
         assert {r.query["resourceVersion"] for r in server.asked(since=since)} <= {
             version, str(server.store.version)}
+        for resource in ("services", "endpointslices"):
+            assert counter("lists", resource) == 1 and counter("watch_resumes", resource) >= 1
 
 
 def test_bookmarks_move_the_version_on(server, start):
@@ -230,7 +289,24 @@ def test_410_lists_again_and_applies_what_was_missed(server, start):
         server.start(fresh_history=True)
         server.wait(lambda: table() == {WEB: ONE} and not rejected(), 10)
         watching(server, since)
-        assert len(server.asked("services", watch=False, since=since)) == 1
+        [request] = all_anew(server, "services", since)
+        assert "resourceVersion" in request.query
+        assert counter("lists", "services") == 2
+
+
+def test_a_version_from_the_future_is_left_out(server, start):
+    """As after the store was restored from a backup: the server will not have that version for long."""
+    with start():
+        settled(server)
+        server.stop()
+        since = len(server.requests)
+        server.call(server.store.expire)
+        server.store.version -= 3  # below what the watches have seen
+        server.put(endpoint_slice("10.1.0.1"))
+        server.start()
+        server.wait(lambda: table() == {WEB: ONE}, 15)
+        assert any("resourceVersion" not in request.query
+                   for request in all_anew(server, "endpointslices", since))
 
 
 def test_410_in_an_open_watch_is_answered_at_once(server, start):
@@ -302,7 +378,7 @@ def test_an_event_cut_in_half_is_taken_when_it_comes_again(server, start):
         server.close_watches("mid-event")
         server.put(endpoint_slice("10.1.0.1"))
         server.wait(lambda: table() == {WEB: ONE}, 5)
-        assert not server.asked("endpointslices", watch=False, since=since)
+        assert not all_anew(server, "endpointslices", since)
 
 
 @pytest.mark.parametrize("how", ["clean", "reset"])
@@ -312,7 +388,7 @@ def test_closed_watches_are_opened_again(server, start, how):
         since = len(server.requests)
         server.close_watches(how)
         watching(server, since)
-        assert not server.asked(watch=False, since=since)
+        assert not all_anew(server, since=since)
         server.put(endpoint_slice("10.1.0.1"))
         server.wait(lambda: table() == {WEB: ONE}, 1)
         assert how == "reset" or not daemon.lines(" (warn|error) ")
@@ -323,6 +399,7 @@ def many(count):
 
 
 def test_paged_list(server, start):
+    server.api.streaming = "refused"
     server.api.page_limit = 3
     server.put(*many(8), *(endpoint_slice("10.1.0.1", name=f"s{n}") for n in range(8)))
     expected = {WEB: TWO, **{(f"10.96.1.{number}", "tcp", 80): ONE for number in range(8)}}
@@ -334,11 +411,14 @@ def test_paged_list(server, start):
 
 
 def test_a_page_that_expired_starts_the_list_again(server, start):
+    server.api.streaming = "refused"
     server.api.page_limit = 3
     server.put(*many(8))
     server.answer_next(1, 410, when=lambda r: "continue" in r.query and "services" in r.path)
     with start():
         assert len(rejected()) == 8
+        [_, expired, whole] = server.asked("services", watch=False)
+        assert expired.status == 410 and "limit" not in whole.query
 
 
 def test_forbidden_is_said_once_with_the_missing_right(server, start):
@@ -375,9 +455,11 @@ def test_service_cidrs_are_not_needed(server, start, status):
     withheld.add("servicecidrs")
     server.put(service_cidr("kubernetes", "10.96.0.0/12"))
     with start() as daemon:
-        server.wait(lambda: len(server.asked("servicecidrs")) > 2, 15)
-        [line] = daemon.lines("cannot list servicecidrs")
-        assert f"status={status}" in line
+        server.wait(lambda: len(server.asked("servicecidrs")) > 4, 15)
+        [line] = daemon.lines("servicecidrs")
+        assert (" warn " in line and "verb=list resource=servicecidrs" in line) if status == 403 else (
+            " info " in line and "networking.k8s.io/v1" in line)
+        assert bool(counter("request_failures", "servicecidrs")) == (status == 403)
         assert not service_cidrs()
         server.put(endpoint_slice("10.1.0.1"))
         server.wait(lambda: table() == {WEB: ONE}, 1)

@@ -194,6 +194,80 @@ def test_scripted_answers(server):
             client.get(SERVICES)
 
 
+STREAM = ("watch=true&allowWatchBookmarks=true&sendInitialEvents=true"
+          "&resourceVersionMatch=NotOlderThan&timeoutSeconds=20")
+
+
+def test_a_server_without_streamed_lists(server):
+    """As 053 and others say 422, and it is the only thing that it refuses."""
+    server.api.streaming = "refused"
+    with Http1(server) as client:
+        status = json.loads(client.get(f"{SERVICES}?{STREAM}").body())
+        assert client.status == 422 == status["code"] and status["reason"] == "Invalid"
+        assert [cause["field"] for cause in status["details"]["causes"]] == ["sendInitialEvents"]
+        assert client.get(SERVICES).status == 200 and client.body()
+        assert client.get(f"{SERVICES}?watch=true&timeoutSeconds=-1").status == 200
+
+
+def test_a_store_too_old_for_streamed_lists(server):
+    server.api.streaming = "old store"
+    recorded = recording("046")
+    with ask(server, recorded) as client:
+        same_head(client, recorded)
+        assert client.body() == recorded.body
+        assert client.get(f"{SERVICES}?watch=true&timeoutSeconds=-1").status == 200
+
+
+def test_a_streamed_list_that_hangs(server):
+    """No header before its own time is over."""
+    server.api.streaming = "hangs"
+    recorded = recording("114")
+    short = recorded.target.replace("timeoutSeconds=100", "timeoutSeconds=1")
+    begin = time.monotonic()
+    with ask(server, dataclasses.replace(recorded, target=short)) as client:
+        assert time.monotonic() - begin >= 1
+        same_head(client, recorded)
+        assert client.body() == recorded.body
+        assert client.get(f"{SERVICES}?watch=true&timeoutSeconds=-1").status == 200
+
+
+def test_403_just_after_the_start(server):
+    recorded = recording("110")
+    server.forbid_for(0.5)
+    with ask(server, recorded) as client:
+        same_head(client, recorded)
+        assert client.body() == recorded.body
+        empty = [name for name, value in client.headers if not value]
+        assert empty == [name for name, value in recorded.headers if not value]
+        time.sleep(0.6)
+        assert client.get(SERVICES).status == 200
+
+
+@pytest.mark.parametrize("code, reason", [(410, "Expired"), (429, "TooManyRequests"),
+                                          (500, "InternalError"), (504, "Timeout")])
+def test_error_events_by_script(server, code, reason):
+    server.error_next(1, code, when=lambda request: request.path == SERVICES)
+    with Http1(server) as client:
+        assert client.get(SERVICES).status == 200 and client.body()  # not for a list
+        assert client.get(f"{SERVICES}?watch=true&resourceVersion=7").status == 200
+        event = json.loads(client.body())
+        assert event["type"] == "ERROR" and event["object"]["kind"] == "Status"
+        assert (event["object"]["code"], event["object"]["reason"]) == (code, reason)
+        if code == 429:
+            assert event["object"] == json.loads(recording("119").body)
+        client.get(f"{SERVICES}?watch=true&timeoutSeconds=-1")
+        assert client.body() == b""  # one was asked for
+
+
+def test_a_streamed_list_cut_short(server):
+    server.put(service("a"), service("b"))
+    server.cut_next(1, 1)
+    with Http1(server) as client:
+        body = client.get(f"{SERVICES}?{STREAM}").body()
+        assert body.count(b"\n") == 1 and b"BOOKMARK" not in body
+        assert client.get(f"{SERVICES}?{STREAM}").chunk().count(b"\n") == 3
+
+
 def test_resource_version_from_the_future(server):
     server.api.future_wait = 0.2
     server.store.version = 674
@@ -577,7 +651,7 @@ def test_refuse_connections(server):
 
 @pytest.mark.parametrize("how", ["kill", "clean"])
 @pytest.mark.parametrize("fresh", [False, True])
-def test_restart(server, how, fresh):
+def test_stop_and_start(server, how, fresh):
     version = server.put(service())["metadata"]["resourceVersion"]
     port = server.port
     with open_watch(server, Http1(server)) as client:
@@ -595,6 +669,73 @@ def test_restart(server, how, fresh):
         event = json.loads(client.body())
     assert event["type"] == ("ERROR" if fresh else "ADDED")
     assert not fresh or event["object"]["code"] == 410
+
+
+@pytest.mark.parametrize("protocol", [Http1, Http2])
+@pytest.mark.parametrize("how", ["kill", "clean", "reset"])
+def test_restart_behind_other_servers(server, protocol, how):
+    """What was open ends as asked for; the next connection is served at once."""
+    with protocol(server) as client:
+        stream = client.get(f"{SERVICES}?watch=true&timeoutSeconds=20")
+        server.wait(lambda: server.api.watches)
+        server.restart(how)
+        if how == "clean":
+            assert (client.chunks() == []) if protocol is Http1 else client.wait(stream)
+        else:
+            with pytest.raises((ConnectionError, EOFError, OSError)):
+                client.chunk() if protocol is Http1 else client.wait(stream)
+        server.wait(lambda: not server.api.watches)
+        with protocol(server) as other:
+            other.get(SERVICES)
+            server.wait(lambda: server.requests[-1].status == 200)
+
+
+def test_restart_in_the_middle_of_an_event(server):
+    with Http1(server) as client:
+        client.get(f"{SERVICES}?watch=true&timeoutSeconds=20")
+        server.wait(lambda: server.api.watches)
+        server.restart("mid-event")
+        with Http1(server) as later:  # a connection to the next server
+            later.get(f"{SERVICES}?watch=true&timeoutSeconds=20")
+            server.wait(lambda: len(server.api.watches) == 2)
+            server.put(service())
+            assert client.chunk().startswith(b'{"type":"ADDED"')
+            with pytest.raises((ConnectionError, EOFError, OSError)):
+                client.chunk()
+            assert json.loads(later.chunk())["type"] == "ADDED"
+
+
+def test_goaway_by_script(server):
+    """The open watch lives on, a new stream gets nothing."""
+    with Http2(server) as client:
+        watch = client.get(f"{SERVICES}?watch=true&timeoutSeconds=20")
+        assert client.status(watch) == 200
+        server.goaway()
+        server.put(service())
+        client.wait(watch, h2.events.DataReceived)
+        assert Goaway(watch) in client.seen
+        ignored = client.get(SERVICES)
+        server.close_watches()
+        client.wait(watch)
+        while client.read():
+            pass
+        assert not client.of(ignored, h2.events.ResponseReceived)
+
+
+def test_hold(server):
+    """Requests that are held get their answer when they are released; others do not wait."""
+    with open_watch(server, Http1(server)) as watch, Http1(server) as client:
+        server.hold(lambda request: request.path == SERVICES)
+        client.sock.settimeout(0.3)
+        with pytest.raises(TimeoutError):
+            client.get(SERVICES)
+        server.put(service())
+        assert b"ADDED" in watch.chunk()
+        with Http1(server) as other:
+            assert other.get(SLICES).status == 200
+        server.release()
+        client.sock.settimeout(5)
+        assert client.sock.recv(12) == b"HTTP/1.1 200"
 
 
 def watch_again_and_again(client):

@@ -12,6 +12,7 @@ import dataclasses
 import http
 import itertools
 import socket
+import ssl
 import struct
 import urllib.parse
 from time import monotonic
@@ -175,7 +176,8 @@ class Connection:
     async def serve(self):
         try:
             await self._serve()
-        except (ConnectionError, asyncio.IncompleteReadError, h2.exceptions.ProtocolError):
+        except (ConnectionError, ssl.SSLError, asyncio.IncompleteReadError,
+                h2.exceptions.ProtocolError):
             pass
         finally:
             for task in self.tasks.values():

@@ -125,10 +125,10 @@ START_TEST(nothing_good_yet)
     memset(huge, 'x', 70000);
     write_file(huge, 70000);
     free(huge);
-    expect_error(&bearer, "not a token");
+    expect_error(&bearer, "is larger than 65536 bytes");
     bearer_clear(&bearer);
     bearer_init(&bearer, NULL, "/");
-    expect_error(&bearer, "cannot read /");
+    expect_error(&bearer, "cannot read /: not a plain file");
     bearer_clear(&bearer);
 }
 END_TEST

@@ -26,12 +26,17 @@ static void take_line(void *ctx, enum log_level level, const char *line)
     warnings += level == LOG_LEVEL_WARN;
 }
 
+static const char *const variables[] = {"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy",
+                                        "ALL_PROXY",   "all_proxy",   "NO_PROXY",   "no_proxy"};
+
 static void setup(void)
 {
     snprintf(folder, sizeof(folder), "/tmp/test_client_config.XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(folder));
     unsetenv("KUBERNETES_SERVICE_HOST");
     unsetenv("KUBERNETES_SERVICE_PORT");
+    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
+        unsetenv(variables[i]);
     errors = warnings = 0;
     log_set_sink(take_line, NULL);
 }
@@ -274,22 +279,28 @@ END_TEST
 /* What is wrong with the user or the cluster, and what is said. */
 START_TEST(refused_entries)
 {
+#define OTHER "use tokenFile, or client-certificate and client-key"
     static const char good[] = "server: 'https://a'";
     static const struct {
         const char *cluster, *user, *text;
     } rows[] = {
-        {good, "exec: {command: x}", "users[1].user.exec: exec plugins are not supported"},
-        {good, "exec: true", "users[1].user.exec: exec plugins are not supported"},
+        {good, "exec: {command: x}", "users[1].user.exec: exec plugins are not supported: " OTHER},
+        {good, "exec: true", "users[1].user.exec: exec plugins are not supported: " OTHER},
         {good, "auth-provider: {name: x}",
-         "users[1].user.auth-provider: auth provider plugins are not supported"},
+         "users[1].user.auth-provider: auth provider plugins are not supported: " OTHER},
         {good, "username: x, password: y",
-         "users[1].user.username: user name and password are not supported"},
-        {good, "password: y", "users[1].user.password: user name and password are not supported"},
-        {good, "as: x", "users[1].user.as: impersonation is not supported"},
-        {good, "as-uid: 7", "users[1].user.as-uid: impersonation is not supported"},
-        {good, "as-groups: [x]", "users[1].user.as-groups: impersonation is not supported"},
+         "users[1].user.username: user name and password are not supported: " OTHER},
+        {good, "password: y",
+         "users[1].user.password: user name and password are not supported: " OTHER},
+        {good, "as: x",
+         "users[1].user.as: impersonation is not supported: use credentials of that user"},
+        {good, "as-uid: 7",
+         "users[1].user.as-uid: impersonation is not supported: use credentials of that user"},
+        {good, "as-groups: [x]",
+         "users[1].user.as-groups: impersonation is not supported: use credentials of that user"},
         {good, "as-user-extra: {a: [x]}",
-         "users[1].user.as-user-extra: impersonation is not supported"},
+         "users[1].user.as-user-extra: impersonation is not supported: use credentials of that "
+         "user"},
         {good, "token: 12345", "users[1].user.token: must be a string"},
         {good, "token: \"a\\nb\"", "users[1].user.token: contains a blank or a line break"},
         {good, "tokenFile: [x]", "users[1].user.tokenFile: must be a string"},

@@ -3,6 +3,8 @@
 
 #include "unit.h"
 
+#include <string.h>
+
 static void expect(char *path, const char *expected)
 {
     ck_assert_str_eq(path, expected);
@@ -36,6 +38,18 @@ START_TEST(watches)
 }
 END_TEST
 
+START_TEST(streams)
+{
+    struct collection slices = {.kind = KIND_ENDPOINTSLICE};
+    expect(collection_stream_path(&slices, NULL, 345),
+           SLICES "&watch=true&allowWatchBookmarks=true&sendInitialEvents=true"
+                  "&resourceVersionMatch=NotOlderThan&timeoutSeconds=345");
+    expect(collection_stream_path(&slices, "7&8", 345),
+           SLICES "&watch=true&allowWatchBookmarks=true&sendInitialEvents=true"
+                  "&resourceVersionMatch=NotOlderThan&resourceVersion=7%268&timeoutSeconds=345");
+}
+END_TEST
+
 START_TEST(own_node)
 {
     char name[] = "node-1.example";
@@ -61,18 +75,29 @@ START_TEST(service_cidrs)
 }
 END_TEST
 
-/* The names that a role must grant. */
+/* The names that a role must grant, and where the server has them. */
 START_TEST(resources)
 {
-    static const char *const names[KIND_COUNT] = {
-        [KIND_SERVICE] = "services",
-        [KIND_ENDPOINTSLICE] = "endpointslices.discovery.k8s.io",
-        [KIND_SERVICECIDR] = "servicecidrs.networking.k8s.io",
-        [KIND_NODE] = "nodes",
+    static const struct {
+        const char *resource, *plural, *group, *api_version, *path;
+    } names[KIND_COUNT] = {
+        [KIND_SERVICE] = {"services", "services", "", "v1", "/api/v1/services?"},
+        [KIND_ENDPOINTSLICE] = {"endpointslices.discovery.k8s.io", "endpointslices",
+                                "discovery.k8s.io", "discovery.k8s.io/v1",
+                                "/apis/discovery.k8s.io/v1/endpointslices?"},
+        [KIND_SERVICECIDR] = {"servicecidrs.networking.k8s.io", "servicecidrs", "networking.k8s.io",
+                              "networking.k8s.io/v1", "/apis/networking.k8s.io/v1/servicecidrs?"},
+        [KIND_NODE] = {"nodes", "nodes", "", "v1", "/api/v1/nodes?"},
     };
     for (int kind = 0; kind < KIND_COUNT; kind++) {
         struct collection collection = {.kind = (enum object_kind)kind};
-        ck_assert_str_eq(collection_resource(&collection), names[kind]);
+        ck_assert_str_eq(collection_resource(&collection), names[kind].resource);
+        ck_assert_str_eq(collection_plural(&collection), names[kind].plural);
+        ck_assert_str_eq(collection_group(&collection), names[kind].group);
+        ck_assert_str_eq(collection_api_version(&collection), names[kind].api_version);
+        char *path = collection_watch_path(&collection, "1", 1);
+        ck_assert_ptr_eq(strstr(path, names[kind].path), path);
+        free(path);
     }
 }
 END_TEST
@@ -81,6 +106,7 @@ static void add_tests(TCase *tcase)
 {
     tcase_add_test(tcase, lists);
     tcase_add_test(tcase, watches);
+    tcase_add_test(tcase, streams);
     tcase_add_test(tcase, own_node);
     tcase_add_test(tcase, service_cidrs);
     tcase_add_test(tcase, resources);

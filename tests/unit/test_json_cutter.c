@@ -276,19 +276,142 @@ START_TEST(test_nul)
 }
 END_TEST
 
-/* As deep as cJSON goes, and one deeper. */
+/* As deep as is allowed, and one deeper; in an item the list around it does not count. */
 START_TEST(test_depth)
 {
-    char text[2003];
-    memset(text, '[', 1001);
-    memset(text + 1001, ']', 1001);
-    text[2002] = '\0';
-    expect_error(text, 10000, "", "line 1 column 1001: nested too deep");
+    char text[2 * 129 + 1];
+    memset(text, '[', 129);
+    memset(text + 129, ']', 129);
+    text[2 * 129] = '\0';
+    expect_error(text, 10000, "", "line 1 column 129: nested too deep");
+    char *list = xasprintf("{\"items\":[1,\n%s]}", text);
+    expect_error(list, 10000, "item 1 1\n", "line 2 column 129: nested too deep");
+    free(list);
 
-    text[2001] = '\0';
+    text[2 * 129 - 1] = '\0';
     char *expected = xasprintf("value 1 %s\n", text + 1);
-    expect_cut(text + 1, expected, 7, 7);
+    expect(text + 1, expected);
     free(expected);
+}
+END_TEST
+
+/* What is behind the bracket that is too deep is never reached: a million more cost nothing. */
+START_TEST(test_depth_bomb)
+{
+    struct error err = {0};
+    struct seen seen;
+    size_t size = 1000000;
+    char *text = xcalloc(size, 1);
+    memset(text, '[', size);
+    seen_init(&seen, size);
+    ck_assert_int_eq(json_cutter_feed(seen.cutter, text, size, &err), -1);
+    ck_assert_str_eq(err.text, "line 1 column 129: nested too deep");
+    error_clear(&err);
+    seen_clear(&seen);
+    free(text);
+}
+END_TEST
+
+/* @text is taken with a limit of @values, and one less is too few, however it is cut. */
+static void expect_values(const char *text, size_t values)
+{
+    for (size_t step = 1; step <= strlen(text); step++) {
+        struct error err = {0};
+        struct seen seen;
+        seen_init(&seen, 1000);
+        json_cutter_limit_values(seen.cutter, values);
+        int result = feed(&seen, text, step, step, &err);
+        ck_assert_msg(result == 0, "%s: more than %zu: %s", text, values, err.text);
+        seen_clear(&seen);
+
+        seen_init(&seen, 1000);
+        json_cutter_limit_values(seen.cutter, values - 1);
+        ck_assert_int_eq(feed(&seen, text, step, step, &err), -1);
+        char *message = xasprintf("line 1: a value holds more than %zu JSON values", values - 1);
+        ck_assert_str_eq(err.text, message);
+        free(message);
+        error_clear(&err);
+        seen_clear(&seen);
+    }
+}
+
+/* Keys are no values, nor is what stands in strings; an empty bracket inside counts as two. */
+START_TEST(test_values)
+{
+    expect_values("1", 1);
+    expect_values("{}", 1);
+    expect_values("[1,2]", 3);
+    expect_values("[\"a,b,[{\",2]", 3);
+    expect_values("[[1],[2,[3]],4]", 8);
+    expect_values("{\"a\":1,\"b\":[2,{\"c\":3,\"d\":4}]}", 7);
+    expect_values("[{\"a\\\",\":{\"b\":[1]}}]", 5);
+    expect_values("[{}]", 3);
+    expect_values("{\"items\":null,\"a\":{\"items\":[1,2]}}", 6);
+}
+END_TEST
+
+/* Each top-level value, each item and the envelope around the items have the limit for themselves;
+ * the envelope's count goes on behind the items. */
+START_TEST(test_values_are_counted_for_each_value)
+{
+    expect_values("[1,2,3] [4,5,6] [7,8,9] {\"a\":1} 4", 4);
+    expect_values("{\"items\":[[1,2],[3,4],[5,6]]}", 3);
+    expect_values("{\"a\":1,\"items\":[1,2]} [1,2] {\"a\":[1]}", 3);
+    expect_values("{\"a\":1,\"items\":[1,[2,3],4],\"b\":5,\"c\":{\"d\":6}}", 6);
+    expect_values("{\"items\":[],\"items\":[1,1,1,1,1],\"items\":[]}", 4);
+}
+END_TEST
+
+START_TEST(test_values_message_names_the_item)
+{
+    struct error err = {0};
+    struct seen seen;
+    seen_init(&seen, 1000);
+    json_cutter_limit_values(seen.cutter, 3);
+    ck_assert_int_eq(feed(&seen, "{\n\"items\":[\n[1,2],\n[\n1,2,3]]}", 4, 4, &err), -1);
+    ck_assert_str_eq(err.text, "line 4: a value holds more than 3 JSON values");
+    ck_assert_str_eq(seen.text, "item 3 [1,2]\n");
+    error_clear(&err);
+    seen_clear(&seen);
+}
+END_TEST
+
+static bool count(void *ctx, const char *text, size_t length, bool is_item)
+{
+    (void)text;
+    (void)length;
+    (void)is_item;
+    ++*(size_t *)ctx;
+    return true;
+}
+
+/* An array of @n zeros, given in blocks, under the limit that holds if none was set. */
+static int feed_zeros(size_t n, size_t *given, struct error *err)
+{
+    static const char zeros[] = ",0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0";
+    struct json_cutter *cutter = json_cutter_new((size_t)16 * 1024 * 1024, count, given);
+    int result = json_cutter_feed(cutter, "[0", 2, err);
+    for (size_t left = n - 1; left > 0 && result == 0;) {
+        size_t now = left < 25 ? left : 25;
+        result = json_cutter_feed(cutter, zeros, 2 * now, err);
+        left -= now;
+    }
+    if (result == 0)
+        result = json_cutter_feed(cutter, "]", 1, err);
+    json_cutter_free(cutter);
+    return result;
+}
+
+START_TEST(test_values_default)
+{
+    struct error err = {0};
+    size_t given = 0;
+    ck_assert_int_eq(feed_zeros(JSON_CUTTER_VALUES - 1, &given, &err), 0);
+    ck_assert_uint_eq(given, 1);
+    ck_assert_int_eq(feed_zeros(JSON_CUTTER_VALUES, &given, &err), -1);
+    ck_assert_uint_eq(given, 1);
+    ck_assert_str_eq(err.text, "line 1: a value holds more than 1000000 JSON values");
+    error_clear(&err);
 }
 END_TEST
 
@@ -337,6 +460,11 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, test_structure);
     tcase_add_test(tcase, test_nul);
     tcase_add_test(tcase, test_depth);
+    tcase_add_test(tcase, test_depth_bomb);
+    tcase_add_test(tcase, test_values);
+    tcase_add_test(tcase, test_values_are_counted_for_each_value);
+    tcase_add_test(tcase, test_values_message_names_the_item);
+    tcase_add_test(tcase, test_values_default);
     tcase_add_test(tcase, test_stop);
     tcase_add_test(tcase, test_stop_keeps_error);
 }

@@ -8,16 +8,17 @@
 
 #include <stdbool.h>
 
-/* Strings are owned, NULL where absent. PEM data wins over the file of the same thing. */
+/* Strings are owned, NULL where absent. PEM data wins over the file of the same thing; files are
+ * read again for every request. */
 struct client_config {
     char *server; /* https://host:port, no slash at the end */
     char *ca_file, *ca_data;
     char *client_cert_file, *client_cert_data;
     char *client_key_file, *client_key_data;
-    char *token;      /* used if there is no token_file */
-    char *token_file; /* read again for every request: tokens are replaced in place */
+    char *token;      /* used if there is no token_file, or until that can be read */
+    char *token_file; /* likewise: tokens are replaced in place */
     char *tls_server_name;
-    char *proxy_url;
+    char *proxy_url; /* of the kubeconfig, or else of the environment */
     bool insecure_skip_tls_verify;
 };
 

@@ -14,6 +14,9 @@ enum decode_result {
     DECODE_BAD,   /* a field is missing, mistyped or out of range; the error names it */
 };
 
+/** Whether @json says that it is of @kind, or says nothing of kind and apiVersion. */
+bool object_may_be(const cJSON *json, enum object_kind kind);
+
 /**
  * Decodes one object (spec 1.2 to 1.4).
  *

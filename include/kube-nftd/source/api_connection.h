@@ -8,6 +8,7 @@
 
 #include "kube-nftd/base/error.h"
 #include "kube-nftd/config/client_config.h"
+#include "kube-nftd/source/pem_file.h"
 
 #include <curl/curl.h>
 #include <stdbool.h>
@@ -16,6 +17,8 @@ struct api_connection {
     const struct client_config *config; /* borrowed */
     char *base;                         /* what stands before the path in URLs */
     bool secure;                        /* https: credentials may be sent */
+    char *proxy;                        /* its URL as curl takes it, or NULL */
+    struct pem_file ca, client_cert, client_key;
     /* Where the certificate is checked against a name of its own; else NULL. */
     struct curl_slist *connect_to;
     char *host_header;
@@ -27,8 +30,13 @@ int api_connection_init(struct api_connection *connection, const struct client_c
 
 void api_connection_clear(struct api_connection *connection);
 
-/** Sets all options of @easy but those of the single request. Borrows @connection for it. */
-CURLcode api_connection_apply(const struct api_connection *connection, CURL *easy);
+/**
+ * Sets all options of @easy but those of the single request. Borrows @connection for it. Reads the
+ * certificates' files; curl compares what they hold with what a connection was made with, so a
+ * request after a change goes over a connection of its own. -1 with an error if there is no good
+ * file, or curl refuses an option.
+ */
+int api_connection_apply(struct api_connection *connection, CURL *easy, struct error *err);
 
 /* Keeps the first failure of several curl_easy_setopt() calls in @code. */
 #define CURL_SET(code, easy, option, value)                                                        \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What is asked of the API server (spec 1.1 and 10.1): the paths of lists and watches. */
+/* What is asked of the API server (spec 1.1 and 10.1): the paths of lists, watches and streams. */
 #ifndef KUBE_NFTD_SOURCE_COLLECTION_H
 #define KUBE_NFTD_SOURCE_COLLECTION_H
 
@@ -14,6 +14,12 @@ struct collection {
 /** The name that RBAC rules know the collection by: "endpointslices.discovery.k8s.io". */
 const char *collection_resource(const struct collection *collection);
 
+/** The same in the parts that RBAC rules and manifests have: "endpointslices"; "discovery.k8s.io",
+ * which is "" for the core group; "discovery.k8s.io/v1". */
+const char *collection_plural(const struct collection *collection);
+const char *collection_group(const struct collection *collection);
+const char *collection_api_version(const struct collection *collection);
+
 /**
  * The path of a list, which the caller frees. @version: "not older than", or NULL for the newest.
  * @limited asks for pages, whatever the server makes of it; @token, if not NULL, for the page
@@ -25,5 +31,12 @@ char *collection_list_path(const struct collection *collection, const char *vers
 /** The path of a watch from @version for @seconds, which the caller frees. */
 char *collection_watch_path(const struct collection *collection, const char *version,
                             unsigned seconds);
+
+/**
+ * The path of a watch for @seconds that begins with all there is (a streamed list), which the
+ * caller frees. @version: "not older than", or NULL for the newest.
+ */
+char *collection_stream_path(const struct collection *collection, const char *version,
+                             unsigned seconds);
 
 #endif

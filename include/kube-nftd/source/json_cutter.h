@@ -17,12 +17,23 @@
 
 struct json_cutter;
 
+/* How many JSON values a value may hold, itself included, if nothing else is said. A parser makes
+ * some 100 bytes of each, of which the text may have had two. An EndpointSlice of 1,000 endpoints
+ * has some 20,000. */
+#define JSON_CUTTER_VALUES ((size_t)1000000)
+
 /* Takes the text of one value (NUL-terminated, borrowed). Returns false to stop: feed fails then
  * with the error that the callback has kept for itself. */
 typedef bool (*json_value_fn)(void *ctx, const char *text, size_t length, bool is_item);
 
-/** A cutter that gives values to @fn and refuses one longer than @limit bytes. */
+/** A cutter that gives values to @fn and refuses one longer than @limit bytes, of more than
+ * JSON_CUTTER_VALUES values, or nested more than 128 deep. */
 struct json_cutter *json_cutter_new(size_t limit, json_value_fn fn, void *ctx);
+
+/** Before the first byte: another limit of JSON values in a value. An array or object that is empty
+ * may count as two. */
+void json_cutter_limit_values(struct json_cutter *cutter, size_t limit);
+
 void json_cutter_free(struct json_cutter *cutter);
 
 /**

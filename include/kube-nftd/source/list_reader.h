@@ -12,28 +12,33 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct bad_objects;
 struct json_cutter;
 
-/* Starts zeroed, but for the kind. */
+/* Starts zeroed, but for the first three. */
 struct list_reader {
     enum object_kind kind;
+    size_t limit;            /* of objects */
+    struct bad_objects *bad; /* borrowed; they are in @objects without payload if they have an id */
     object_vec objects;
-    char *version;      /* the list's resourceVersion, that of its first page */
-    char *token;        /* of the next page; NULL if the last page was the last one */
-    size_t bad_objects; /* of all lists; they are in @objects without payload if they have an id */
+    size_t count; /* of items, whatever became of them */
+    int empty_pages;
+    char *version; /* the list's resourceVersion, that of its first page */
+    char *token;   /* of the next page; NULL if the last page was the last one */
 
     struct json_cutter *cutter;
     bool has_envelope;   /* the page's metadata was seen */
+    bool has_item;       /* and one of its items */
     struct error broken; /* why the callback stopped the cutter */
 };
 
-/** Forgets everything but the count of bad objects, for a new list. */
+/** Forgets what was read, for a new list. */
 void list_reader_reset(struct list_reader *reader);
 
 /** Gets ready for the next page. The token of the last one stays until it ends. */
 void list_reader_begin_page(struct list_reader *reader);
 
-/** Takes bytes of the page. -1: it is no list of the kind. */
+/** Takes bytes of the page. -1: it is no list of the kind, or too long. */
 int list_reader_feed(struct list_reader *reader, const char *bytes, size_t length,
                      struct error *err);
 

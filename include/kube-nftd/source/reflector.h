@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Keeps a sink true to one collection of the API server: list, then watch, for ever (spec 10).
- * One explicit state machine a collection; reflector_enter() is the only place that changes state.
+ * Keeps a sink true to one collection of the API server, for ever (spec 10): takes all there is,
+ * by a streamed list or else by pages, and then follows the changes. One explicit state machine a
+ * collection; reflector_enter() is the only place that changes state.
  */
 #ifndef KUBE_NFTD_SOURCE_REFLECTOR_H
 #define KUBE_NFTD_SOURCE_REFLECTOR_H
@@ -10,14 +11,24 @@
 #include "kube-nftd/source/apiserver.h"
 
 #include <stdbool.h>
-#include <stddef.h>
+#include <stdint.h>
 
 struct reflector;
+
+/* What happened since the start. */
+struct reflector_figures {
+    uint64_t lists;       /* whole contents taken, by a list or a stream */
+    uint64_t resumes;     /* watches opened that go on from a version remembered, without a list */
+    uint64_t events;      /* of watches, each with an object */
+    uint64_t bad_objects; /* objects that could not be read, each time they came */
+    uint64_t bad_answers; /* answers given up since they could not be read, or did not end */
+    uint64_t failures;    /* requests refused, cut or not answered */
+};
 
 /**
  * Starts to reflect all objects of @kind (with kube-proxy's selectors, spec 1.1; of Nodes just
  * @node_name) into @sink, which is borrowed. While the server cannot be reached everything known
- * stays in force. Never fails: trouble is logged once a state and retried with back-off.
+ * stays in force. Never fails: trouble is logged when it changes and retried with back-off.
  */
 struct reflector *reflector_start(struct ev_loop *loop, struct apiserver *apiserver,
                                   enum object_kind kind, const char *node_name,
@@ -26,11 +37,11 @@ struct reflector *reflector_start(struct ev_loop *loop, struct apiserver *apiser
 /** Ends the request that is open. Not to be called from the sink. */
 void reflector_free(struct reflector *reflector);
 
-/** Whether it is known what there is: the sink has a first list, or the server has said that there
- * is none to be had (403, 404). */
+/** Whether it is known what there is: the sink has its first contents, or the server has said that
+ * there are none to be had (403, 404). */
 bool reflector_has_answer(const struct reflector *reflector);
 
-/** How many objects could not be read up to now, each time they came. */
-size_t reflector_bad_objects(const struct reflector *reflector);
+/** Writes the counts up to now into @out. */
+void reflector_figures(const struct reflector *reflector, struct reflector_figures *out);
 
 #endif

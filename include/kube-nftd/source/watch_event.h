@@ -7,7 +7,12 @@
 #include "kube-nftd/model/object.h"
 #include "kube-nftd/source/api_status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
+
+/* resourceVersions are opaque, but they go into URLs: of more bytes than this they are not taken.
+ */
+#define RESOURCE_VERSION_LIMIT 1024
 
 enum watch_event_type {
     WATCH_PUT,      /* ADDED or MODIFIED: the object */
@@ -22,13 +27,14 @@ struct watch_event {
     enum watch_event_type type;
     struct object object;
     struct api_status status;
-    char *version; /* where a watch may go on behind this event; NULL if it does not say */
+    char *version;    /* where a watch may go on behind this event; NULL if it does not say */
+    bool initial_end; /* a bookmark that says: all that there is was sent */
     struct error problem;
 };
 
 /**
  * Decodes @text into @event, for the caller to clear. -1 for what is no event: no JSON, no or
- * an unknown type, no object; nothing is left in @event then.
+ * an unknown type, no object, a resourceVersion that is too long; nothing is left in @event then.
  */
 int watch_event_decode(const char *text, size_t length, enum object_kind kind,
                        struct watch_event *event, struct error *err);

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/source/bad_objects.h"
+
+#include "kube-nftd/base/log.h"
+
+#define LOG "reflector"
+/* Enough to see what is wrong; a server may send a million. */
+#define SAID_LIMIT 100
+
+void bad_objects_begin(struct bad_objects *bad)
+{
+    bad->said = 0;
+}
+
+void bad_objects_add(struct bad_objects *bad, struct error *why)
+{
+    bad->total++;
+    if (bad->said < SAID_LIMIT)
+        log_warn(LOG, "bad object: %s", why->text);
+    else if (bad->said == SAID_LIMIT)
+        log_warn(LOG, "more bad objects: they are only counted from here on");
+    if (bad->said <= SAID_LIMIT)
+        bad->said++;
+    error_clear(why);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Any bytes are a configuration or refused; what is taken reads the same when it is written down.
+ */
+#include "kube-nftd/base/yaml_writer.h"
+#include "kube-nftd/config/config_file.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void clear_notes(note_vec *notes)
+{
+    vec_each (notes, note)
+        free(note->text);
+    vec_free(notes);
+}
+
+/* The configuration in force, or NULL. */
+static cJSON *read_all(const char *text, size_t length, struct error *err)
+{
+    struct configuration configuration;
+    note_vec notes = {0};
+    cJSON *tree = NULL;
+    struct options options = {0};
+    configuration_init(&configuration);
+    if (config_file_read_text("fuzz", text, length, &configuration, &notes, err) == 0 &&
+        configuration_settle(&configuration, &notes, err) == 0) {
+        tree = configuration_tree(&configuration);
+        configuration_land(&configuration, &options);
+        options_clear(&options);
+    }
+    configuration_clear(&configuration);
+    clear_notes(&notes);
+    return tree;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct error err = {0};
+    cJSON *first = read_all((const char *)data, size, &err), *second;
+    if ((first == NULL) != (err.text != NULL))
+        abort();
+    if (first) {
+        char *text;
+        size_t length;
+        FILE *out = open_memstream(&text, &length);
+        yaml_write(out, first);
+        fclose(out);
+        second = read_all(text, length, &err);
+        if (!second || !cJSON_Compare(first, second, true))
+            abort();
+        cJSON_Delete(second);
+        free(text);
+    }
+    cJSON_Delete(first);
+    error_clear(&err);
+    return 0;
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The body of a watch or a list, from bytes to events and objects. However it is cut, the same
+ * comes out, and what comes out keeps the promises of its headers.
+ *
+ * An input is a line and the body: the line's first byte picks the kind ('0' + kind), the second
+ * the reader ('w' or another odd byte: a watch), and the others are lengths of pieces, in turn.
+ */
+#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base/log.h"
+#include "kube-nftd/base/vec.h"
+#include "kube-nftd/source/bad_objects.h"
+#include "kube-nftd/source/initial_events.h"
+#include "kube-nftd/source/list_reader.h"
+#include "kube-nftd/source/watch_reader.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define OBJECT_LIMIT 50
+
+struct input {
+    enum object_kind kind;
+    bool is_watch;
+    const uint8_t *pieces; /* their lengths */
+    size_t n_pieces;
+    const uint8_t *body;
+    size_t size;
+};
+
+/* What one way of cutting led to. */
+struct run {
+    VEC(char) seen; /* all that came out, as text */
+    struct initial_events initial;
+    struct bad_objects bad;
+    int result;
+    struct error err;
+};
+
+typedef int (*feed_fn)(void *reader, const char *bytes, size_t length, struct error *err);
+
+static void expect(bool holds)
+{
+    if (!holds)
+        abort();
+}
+
+static void note(struct run *run, const char *text)
+{
+    size_t n = text ? strlen(text) : 0;
+    vec_reserve(&run->seen, n + 1);
+    memcpy(run->seen.v + run->seen.n, text ? text : "", n);
+    run->seen.v[run->seen.n + n] = text ? '\n' : '-';
+    run->seen.n += n + 1;
+}
+
+static void note_object(struct run *run, const struct object *object)
+{
+    note(run, object->id);
+    note(run, object->payload ? "whole" : "bad");
+}
+
+/* ---- a watch ---- */
+
+static void check_event(const struct watch_event *event, enum object_kind kind)
+{
+    const struct object *object = &event->object;
+    expect(event->type != WATCH_ERROR && object->kind == kind);
+    expect((event->type == WATCH_BAD) == (event->problem.text != NULL));
+    expect(!event->version || *event->version);
+    expect(!event->initial_end || event->type == WATCH_BOOKMARK);
+    if (event->type == WATCH_PUT)
+        expect(object->id && object->payload);
+    if (event->type == WATCH_REMOVE)
+        expect(object->id != NULL);
+    if (event->type == WATCH_BAD)
+        expect(!object->payload);
+}
+
+static void collect(struct run *run, struct watch_event *event)
+{
+    struct initial_events *initial = &run->initial;
+    object_vec objects = {0};
+    if (event->type == WATCH_REMOVE) {
+        run->result = initial_events_remove(initial, event->object.id, &run->err);
+    } else if (event->type != WATCH_BOOKMARK) {
+        run->result = initial_events_put(initial, &event->object, &run->err);
+    } else if (event->initial_end) {
+        initial_events_finish(initial, &objects);
+        for (size_t i = 0; i < objects.n; i++)
+            note_object(run, &objects.v[i]);
+        object_vec_clear(&objects);
+    }
+}
+
+struct watch_run {
+    struct run *run;
+    enum object_kind kind;
+};
+
+static int take(void *ctx, struct watch_event *event, struct error *err)
+{
+    struct watch_run *watch = ctx;
+    struct run *run = watch->run;
+    if (event->type != WATCH_BOOKMARK)
+        check_event(event, watch->kind);
+    note(run, (const char[]){(char)('a' + event->type), '\0'});
+    note(run, event->version);
+    note(run, event->problem.text);
+    note_object(run, &event->object);
+    collect(run, event);
+    return run->result ? error_set(err, "too many") : 0;
+}
+
+/* ---- pieces ---- */
+
+/* Pieces are copies without a byte behind them, so that a look too far is an error. */
+static int feed_pieces(const struct input *input, bool whole, feed_fn feed, void *reader,
+                       struct error *err)
+{
+    size_t n;
+    int result = 0;
+    for (size_t at = 0, i = 0; at < input->size && result == 0; at += n, i++) {
+        n = input->size - at;
+        if (!whole && input->n_pieces > 0) {
+            size_t length = input->pieces[i % input->n_pieces];
+            n = length == 0 ? 1 : length < n ? length : n;
+        }
+        char *copy = xcalloc(n, 1);
+        memcpy(copy, input->body + at, n);
+        result = feed(reader, copy, n, err);
+        free(copy);
+    }
+    return result;
+}
+
+static int feed_watch(void *reader, const char *bytes, size_t length, struct error *err)
+{
+    return watch_reader_feed(reader, bytes, length, err);
+}
+
+static void run_watch(const struct input *input, bool whole, struct run *run)
+{
+    struct error err = {0};
+    struct watch_run watch = {run, input->kind};
+    struct watch_reader reader = {.kind = input->kind, .take = take, .ctx = &watch};
+    watch_reader_begin(&reader);
+    int result = feed_pieces(input, whole, feed_watch, &reader, &err);
+    expect((result != 0) == (err.text != NULL || reader.refused));
+    note(run, result ? "given up" : "open");
+    note(run, err.text);
+    if (reader.refused)
+        note(run, reader.status.message);
+    error_clear(&err);
+    watch_reader_clear(&reader);
+}
+
+/* ---- a list ---- */
+
+static int feed_list(void *reader, const char *bytes, size_t length, struct error *err)
+{
+    return list_reader_feed(reader, bytes, length, err);
+}
+
+static int read_page(const struct input *input, bool whole, struct list_reader *reader,
+                     struct run *run)
+{
+    struct error err = {0};
+    list_reader_begin_page(reader);
+    int result = feed_pieces(input, whole, feed_list, reader, &err);
+    if (result == 0)
+        result = list_reader_end_page(reader, &err);
+    expect((result != 0) == (err.text != NULL));
+    note(run, err.text);
+    error_clear(&err);
+    return result;
+}
+
+static void note_list(const struct list_reader *reader, struct run *run)
+{
+    expect(reader->objects.n <= reader->count);
+    note(run, reader->version);
+    note(run, reader->token);
+    for (size_t i = 0; i < reader->objects.n; i++) {
+        const struct object *object = &reader->objects.v[i];
+        expect(object->id && object->kind == reader->kind);
+        note_object(run, object);
+    }
+}
+
+/* The same page twice: the second one adds as much as the first. */
+static void run_list(const struct input *input, bool whole, struct run *run)
+{
+    struct list_reader reader = {.kind = input->kind, .limit = OBJECT_LIMIT, .bad = &run->bad};
+    if (read_page(input, whole, &reader, run) == 0) {
+        size_t n = reader.objects.n, count = reader.count;
+        expect(reader.version != NULL);
+        note_list(&reader, run);
+        int result = read_page(input, whole, &reader, run);
+        expect((result == 0) == (2 * count <= OBJECT_LIMIT));
+        expect(result != 0 || reader.objects.n == 2 * n);
+    }
+    note_list(&reader, run);
+    list_reader_reset(&reader);
+}
+
+/* ---- both ---- */
+
+static void run_once(const struct input *input, bool whole, struct run *run)
+{
+    run->initial.limit = OBJECT_LIMIT;
+    if (input->is_watch)
+        run_watch(input, whole, run);
+    else
+        run_list(input, whole, run);
+    initial_events_reset(&run->initial);
+    error_clear(&run->err);
+}
+
+static bool read_header(const uint8_t *data, size_t size, struct input *input)
+{
+    const uint8_t *newline = size > 0 ? memchr(data, '\n', size) : NULL;
+    if (!newline || newline < data + 2)
+        return false;
+    *input = (struct input){.kind = (enum object_kind)((data[0] - '0') & 3),
+                            .is_watch = data[1] & 1,
+                            .pieces = data + 2,
+                            .n_pieces = (size_t)(newline - data) - 2,
+                            .body = newline + 1};
+    input->size = size - (size_t)(input->body - data);
+    return input->kind < KIND_COUNT;
+}
+
+static void drop_line(void *ctx, enum log_level level, const char *line)
+{
+    (void)ctx;
+    (void)level;
+    (void)line;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct input input;
+    struct run whole = {0}, cut = {0};
+    log_set_sink(drop_line, NULL);
+    if (!read_header(data, size, &input))
+        return 0;
+    run_once(&input, true, &whole);
+    run_once(&input, false, &cut);
+    expect(whole.seen.n == cut.seen.n && whole.bad.total == cut.bad.total);
+    expect(memcmp(whole.seen.v, cut.seen.v, cut.seen.n) == 0);
+    vec_free(&whole.seen);
+    vec_free(&cut.seen);
+    return 0;
+}

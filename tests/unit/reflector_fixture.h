@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The reflector against a scripted server: this file defines the functions of apiserver.h itself,
+ * the two of libev that the reflector calls and the clock, so that the test plays server and time.
+ */
+#ifndef KUBE_NFTD_TESTS_REFLECTOR_FIXTURE_H
+#define KUBE_NFTD_TESTS_REFLECTOR_FIXTURE_H
+
+#include "kube-nftd/base/log.h"
+#include "kube-nftd/base/vec.h"
+#include "kube-nftd/source/reflector.h"
+#include "unit.h"
+
+#include <ev.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---------------------------------------------------------- fake server */
+
+struct apiserver {
+    const char *fault; /* why no request can be started, or NULL */
+};
+
+struct api_request {
+    char *path;
+    double timeout;
+    struct api_request_ops ops;
+    void *ctx;
+};
+
+static struct apiserver server;
+static struct api_request *request; /* the one that is open */
+
+struct apiserver *apiserver_new(struct ev_loop *loop, const struct client_config *config,
+                                struct error *err)
+{
+    (void)loop;
+    (void)config;
+    (void)err;
+    return &server;
+}
+
+void apiserver_free(struct apiserver *apiserver)
+{
+    (void)apiserver;
+}
+
+struct api_request *apiserver_get(struct apiserver *apiserver, const char *path, double timeout,
+                                  const struct api_request_ops *ops, void *ctx, struct error *err)
+{
+    ck_assert_ptr_eq(apiserver, &server);
+    ck_assert_ptr_null(request);
+    if (server.fault) {
+        error_set(err, "%s", server.fault);
+        return NULL;
+    }
+    request = xcalloc(1, sizeof(*request));
+    *request = (struct api_request){xstrdup(path), timeout, *ops, ctx};
+    return request;
+}
+
+void apiserver_cancel(struct api_request *open)
+{
+    ck_assert_ptr_eq(open, request);
+    free(open->path);
+    free(open);
+    request = NULL;
+}
+
+/* Ends the open request the way apiserver.c does: it is gone when done is called. */
+static inline void answer_after(long status, double retry_after, const char *transport,
+                                const char *body)
+{
+    ck_assert_ptr_nonnull(request);
+    struct api_request_ops ops = request->ops;
+    void *ctx = request->ctx;
+    struct api_result result = {status, retry_after, transport};
+    apiserver_cancel(request);
+    ops.done(ctx, &result, body);
+}
+
+static inline void answer(long status, const char *transport, const char *body)
+{
+    answer_after(status, -1, transport, body);
+}
+
+static inline void open_answer(void)
+{
+    ck_assert_ptr_nonnull(request);
+    request->ops.opened(request->ctx);
+}
+
+/* Hands over bytes of a 200 answer; a reader that wants no more has its request ended. */
+static inline void send_bytes(const char *bytes, size_t length)
+{
+    ck_assert_ptr_nonnull(request);
+    if (request->ops.data(request->ctx, bytes, length) < 0)
+        answer(200, "stopped", "");
+}
+
+static inline void send_text(const char *text)
+{
+    send_bytes(text, strlen(text));
+}
+
+/* A whole answer with a list, to its clean end. */
+static inline void answer_list(const char *text)
+{
+    open_answer();
+    send_text(text);
+    if (request)
+        answer(200, NULL, "");
+}
+
+/* ----------------------------------------------------------- fake clock */
+
+static double now = 1000;      /* moved by the tests that care */
+static struct ev_timer *timer; /* the one that runs */
+
+/* In place of clock_monotonic(), by the linker (tests/CMakeLists.txt). */
+double __wrap_clock_monotonic(void);
+double __wrap_clock_monotonic(void)
+{
+    return now;
+}
+
+void ev_timer_start(struct ev_loop *loop, struct ev_timer *w)
+{
+    (void)loop;
+    ck_assert_ptr_null(timer);
+    timer = w;
+}
+
+void ev_timer_stop(struct ev_loop *loop, struct ev_timer *w)
+{
+    (void)loop;
+    if (timer == w)
+        timer = NULL;
+}
+
+/* Lets the time come that is waited for; it must be from @low to @high seconds away. */
+static inline void pass_time(double low, double high)
+{
+    ck_assert_ptr_nonnull(timer);
+    ck_assert_msg(timer->at >= low && timer->at <= high, "waits for %g s, not %g to %g", timer->at,
+                  low, high);
+    struct ev_timer *due = timer;
+    timer = NULL;
+    due->cb(NULL, due, EV_TIMER);
+}
+
+/* The same, between two requests. */
+static inline void back_off(double low, double high)
+{
+    ck_assert_ptr_null(request);
+    pass_time(low, high);
+}
+
+/* --------------------------------------------------- what the test sees */
+
+static char *seen;   /* what the sink was told */
+static char *logged; /* warnings and infos; with log_set_verbosity() debug lines too */
+
+static inline void append(char **text, const char *format, const char *a, const char *b)
+{
+    char *more = xasprintf(format, a, b);
+    char *all = xasprintf("%s%s", *text, more);
+    free(more);
+    free(*text);
+    *text = all;
+}
+
+static void on_replace(void *ctx, enum object_kind kind, object_vec *objects)
+{
+    (void)ctx;
+    append(&seen, "%s %s:", "replace", object_kind_name(kind));
+    vec_each (objects, object)
+        append(&seen, " %s%s", object->id, object->payload ? "" : "?");
+    append(&seen, "%s%s", "\n", "");
+    object_vec_clear(objects);
+}
+
+static void on_put(void *ctx, struct object *object)
+{
+    (void)ctx;
+    append(&seen, "put %s%s\n", object->id, object->payload ? "" : "?");
+    object_clear(object);
+}
+
+static void on_remove(void *ctx, enum object_kind kind, const char *id)
+{
+    (void)ctx;
+    append(&seen, "remove %s %s\n", object_kind_name(kind), id);
+}
+
+static const struct object_sink sink = {.replace = on_replace, .put = on_put, .remove = on_remove};
+
+static void on_log(void *ctx, enum log_level level, const char *line)
+{
+    static const char *const names[] = {"error", "warn", "info", "debug"};
+    (void)ctx;
+    const char *text = strstr(line, "reflector: ");
+    ck_assert_ptr_nonnull(text);
+    append(&logged, "%s: %s\n", names[level], strchr(text, ' ') + 1);
+}
+
+static inline void forget(char **text)
+{
+    free(*text);
+    *text = xstrdup("");
+}
+
+/* Compares @text with @expected and empties it. */
+static inline void expect(char **text, const char *expected)
+{
+    ck_assert_str_eq(*text, expected);
+    forget(text);
+}
+
+#define expect_seen(expected) expect(&seen, expected)
+#define expect_logged(expected) expect(&logged, expected)
+
+/* The value of a query parameter of the open request, for the caller to free; NULL if it has none.
+ */
+static inline char *parameter(const char *name)
+{
+    size_t length = strlen(name);
+    const char *at = strchr(request->path, '?');
+    while (at && (strncmp(at + 1, name, length) != 0 || at[1 + length] != '='))
+        at = strchr(at + 1, '&');
+    return at ? xstrndup(at + length + 2, strcspn(at + length + 2, "&")) : NULL;
+}
+
+static inline void add_parameter(char **text, const char *name, const char *label)
+{
+    char *value = parameter(name);
+    if (value)
+        append(text, label, value, "");
+    free(value);
+}
+
+/* The open request in short: "stream", "stream 10", "list 0 limit=500", "watch 10". */
+static inline void expect_request(const char *expected)
+{
+    ck_assert_ptr_nonnull(request);
+    char *watch = parameter("watch"), *initial = parameter("sendInitialEvents");
+    char *text = xstrdup(initial ? "stream" : watch ? "watch" : "list");
+    add_parameter(&text, "resourceVersion", " %s%s");
+    add_parameter(&text, "limit", " limit=%s%s");
+    add_parameter(&text, "continue", " continue=%s%s");
+    ck_assert_str_eq(text, expected);
+    free(text);
+    free(initial);
+    free(watch);
+}
+
+static inline void expect_figures(struct reflector_figures expected, const struct reflector *of)
+{
+    struct reflector_figures got;
+    reflector_figures(of, &got);
+    ck_assert_uint_eq(got.lists, expected.lists);
+    ck_assert_uint_eq(got.resumes, expected.resumes);
+    ck_assert_uint_eq(got.events, expected.events);
+    ck_assert_uint_eq(got.bad_objects, expected.bad_objects);
+    ck_assert_uint_eq(got.bad_answers, expected.bad_answers);
+    ck_assert_uint_eq(got.failures, expected.failures);
+}
+
+/* --------------------------------------------------------- what is sent */
+
+#define META(name, version)                                                                        \
+    "\"metadata\":{\"name\":\"" name "\",\"namespace\":\"shop\",\"resourceVersion\":\"" version    \
+    "\"}"
+#define SPEC(ip, port)                                                                             \
+    "\"spec\":{\"clusterIP\":\"" ip "\",\"clusterIPs\":[\"" ip "\"],\"type\":\"ClusterIP\","       \
+    "\"ports\":[{\"protocol\":\"TCP\",\"port\":" port ",\"targetPort\":8080}]}"
+#define ITEM(name) "{" META(name, "5") "," SPEC("10.96.0.9", "80") "}"
+#define BAD_ITEM(name) "{" META(name, "5") "," SPEC("10.96.0.9", "70000") "}"
+#define OBJECT(name, version, port)                                                                \
+    "{\"kind\":\"Service\",\"apiVersion\":\"v1\"," META(name, version) "," SPEC("10.96.0.9",       \
+                                                                                port) "}"
+#define EVENT(type, name, version)                                                                 \
+    "{\"type\":\"" type "\",\"object\":" OBJECT(name, version, "80") "}\n"
+#define BAD_EVENT(type, name, version)                                                             \
+    "{\"type\":\"" type "\",\"object\":" OBJECT(name, version, "70000") "}\n"
+#define MARK(metadata)                                                                             \
+    "{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"Service\",\"apiVersion\":\"v1\","               \
+    "\"metadata\":{" metadata ",\"creationTimestamp\":null},\"spec\":{},"                          \
+    "\"status\":{\"loadBalancer\":{}}}}\n"
+#define END(value) "\"annotations\":{\"k8s.io/initial-events-end\":" value "}"
+#define BOOKMARK(version) MARK(VERSION(version))
+#define END_MARK(version) MARK(VERSION(version) "," END("\"true\""))
+#define STATUS(code, reason, details)                                                              \
+    "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\","           \
+    "\"message\":\"" reason " said\",\"reason\":\"" reason "\",\"details\":{" details              \
+    "},\"code\":" code "}"
+#define ERROR(code, reason, details)                                                               \
+    "{\"type\":\"ERROR\",\"object\":" STATUS(code, reason, details) "}\n"
+#define LIST_BODY(metadata, items)                                                                 \
+    "{\"kind\":\"ServiceList\",\"apiVersion\":\"v1\",\"metadata\":{" metadata "},\"items\":" items \
+    "}\n"
+#define VERSION(version) "\"resourceVersion\":\"" version "\""
+#define TOO_LARGE "\"causes\":[{\"reason\":\"ResourceVersionTooLarge\",\"message\":\"x\"}]"
+
+/* ------------------------------------------------------------- ways there */
+
+static struct reflector *reflector;
+
+static inline void start(enum object_kind kind)
+{
+    reflector = reflector_start(NULL, &server, kind, "node-1", &sink);
+}
+
+static inline void setup(void)
+{
+    server.fault = NULL;
+    request = NULL;
+    timer = NULL;
+    seen = xstrdup("");
+    logged = xstrdup("");
+    log_set_sink(on_log, NULL);
+    log_set_verbosity(0);
+    start(KIND_SERVICE);
+    expect_request("stream");
+}
+
+static inline void teardown(void)
+{
+    reflector_free(reflector);
+    ck_assert_ptr_null(request);
+    ck_assert_ptr_null(timer);
+    log_set_sink(NULL, NULL);
+    free(seen);
+    free(logged);
+}
+
+/* To the request of a list, since the server does not stream. */
+static inline void reach_list(void)
+{
+    answer(422, NULL, STATUS("422", "Invalid", ""));
+    expect_logged("");
+}
+
+/* Through a streamed list of shop/a at version 10 to the watch that goes on, with nothing said. */
+static inline void reach_streamed_watch(void)
+{
+    open_answer();
+    send_text(EVENT("ADDED", "a", "5") END_MARK("10"));
+    expect_seen("replace Service: shop/a\n");
+    expect_logged("info: listed resource=services objects=1\n");
+}
+
+/* The same through a list, to a watch that is open. */
+static inline void reach_watch(void)
+{
+    reach_list();
+    answer_list(LIST_BODY(VERSION("10"), "[" ITEM("a") "]"));
+    expect_seen("replace Service: shop/a\n");
+    expect_logged("info: listed resource=services objects=1\n");
+    expect_request("watch 10");
+    open_answer();
+}
+
+#endif

@@ -1,0 +1,665 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* How the reflector takes all there is: by a streamed list, or by pages (spec 10.2 A and B). */
+#include "reflector_fixture.h"
+
+#include "kube-nftd/source/reflector_parts.h"
+
+#define SERVICES                                                                                   \
+    "/api/v1/services?labelSelector=%21service.kubernetes.io%2Fservice-proxy-name"                 \
+    "&fieldSelector=spec.clusterIP%21%3DNone"
+
+/* ---------------------------------------------------------------- streams */
+
+/* The one answer is list and watch. */
+START_TEST(streamed_list)
+{
+    char *seconds = parameter("timeoutSeconds");
+    ck_assert_int_ge(atoi(seconds), 300);
+    ck_assert_int_le(atoi(seconds), 600);
+    ck_assert_double_eq(request->timeout, atoi(seconds) + 30);
+    char *path = xasprintf("%s&watch=true&allowWatchBookmarks=true&sendInitialEvents=true"
+                           "&resourceVersionMatch=NotOlderThan&timeoutSeconds=%s",
+                           SERVICES, seconds);
+    ck_assert_str_eq(request->path, path);
+    open_answer();
+    send_text(EVENT("ADDED", "b", "9") EVENT("ADDED", "a", "3"));
+    expect_seen("");
+    ck_assert(!reflector_has_answer(reflector));
+    send_text(END_MARK("20"));
+    expect_seen("replace Service: shop/b shop/a\n");
+    expect_logged("info: listed resource=services objects=2\n");
+    ck_assert(reflector_has_answer(reflector));
+    send_text(EVENT("MODIFIED", "b", "21") EVENT("DELETED", "a", "22"));
+    expect_seen("put shop/b\nremove Service shop/a\n");
+    ck_assert_ptr_null(timer); /* it may be quiet for as long as it likes */
+    answer(200, NULL, "");
+    expect_request("watch 22");
+    expect_logged("");
+    free(path);
+    free(seconds);
+}
+END_TEST
+
+START_TEST(streamed_empty_list)
+{
+    open_answer();
+    send_text(END_MARK("20"));
+    expect_seen("replace Service:\n");
+}
+END_TEST
+
+START_TEST(stream_cut_anywhere)
+{
+    static const char events[] = EVENT("ADDED", "b", "11") EVENT("ADDED", "a", "12") BOOKMARK("13")
+        END_MARK("14") EVENT("DELETED", "b", "15");
+    for (size_t i = 0; i < sizeof(events); i += 3) {
+        teardown();
+        setup();
+        open_answer();
+        send_bytes(events, i);
+        send_bytes(events + i, strlen(events) - i);
+        expect_seen("replace Service: shop/b shop/a\nremove Service shop/b\n");
+    }
+}
+END_TEST
+
+/* What the sink is told of what changed among the initial events; it takes a later object of the
+ * same id for the newer one. */
+START_TEST(changes_among_the_initial_events)
+{
+    static const struct {
+        const char *events;
+        const char *seen;
+    } cases[] = {
+        {EVENT("ADDED", "a", "1") EVENT("MODIFIED", "a", "2"), "shop/a shop/a"},
+        {EVENT("ADDED", "a", "1") EVENT("ADDED", "b", "1") EVENT("DELETED", "a", "2"), "shop/b"},
+        {EVENT("ADDED", "a", "1") EVENT("DELETED", "a", "2") EVENT("ADDED", "a", "3"), "shop/a"},
+        {EVENT("ADDED", "a", "1") EVENT("DELETED", "a", "2") EVENT("ADDED", "a", "3")
+             EVENT("ADDED", "b", "1") EVENT("DELETED", "a", "4"),
+         "shop/b"},
+        {EVENT("DELETED", "a", "2") EVENT("ADDED", "b", "1"), "shop/b"},
+        {EVENT("ADDED", "a", "1") BAD_EVENT("MODIFIED", "a", "2"), "shop/a shop/a?"},
+        {BAD_EVENT("ADDED", "a", "1") EVENT("ADDED", "b", "2"), "shop/a? shop/b"},
+        {BAD_EVENT("ADDED", "a", "1") BAD_EVENT("DELETED", "a", "2") EVENT("ADDED", "b", "2"),
+         "shop/b"},
+        {"{\"type\":\"ADDED\",\"object\":{\"metadata\":7}}\n" EVENT("ADDED", "b", "2"), "shop/b"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        teardown();
+        setup();
+        open_answer();
+        send_text(cases[i].events);
+        expect_seen("");
+        send_text(END_MARK("20"));
+        char *expected = xasprintf("replace Service: %s\n", cases[i].seen);
+        expect_seen(expected);
+        free(expected);
+        answer(200, NULL, "");
+        pass_time(0.8, 1.6); /* no event since the end mark */
+        expect_request("watch 20");
+    }
+}
+END_TEST
+
+START_TEST(bad_objects_in_a_stream)
+{
+    open_answer();
+    send_text(BAD_EVENT("ADDED", "a", "1") "{\"type\":\"ADDED\",\"object\":{\"metadata\":7}}\n");
+    ck_assert_ptr_nonnull(strstr(logged, "warn: bad object: "));
+    ck_assert_ptr_nonnull(strstr(logged, "shop/a"));
+    send_text(END_MARK("20"));
+    expect_seen("replace Service: shop/a?\n");
+    expect_figures((struct reflector_figures){.lists = 1, .bad_objects = 2}, reflector);
+}
+END_TEST
+
+/* A bookmark ends the initial events by its annotation alone, and that just with the value "true".
+ */
+START_TEST(bookmarks_that_end_nothing)
+{
+    static const char *const marks[] = {
+        BOOKMARK("30"),
+        MARK(VERSION("30") "," END("\"false\"")),
+        MARK(VERSION("30") "," END("\"\"")),
+        MARK(VERSION("30") "," END("true")),
+        MARK(VERSION("30") ",\"annotations\":null"),
+        MARK(VERSION("30") ",\"annotations\":[\"k8s.io/initial-events-end\",\"true\"]"),
+    };
+    for (size_t i = 0; i < sizeof(marks) / sizeof(*marks); i++) {
+        teardown();
+        setup();
+        open_answer();
+        send_text(EVENT("ADDED", "a", "5"));
+        send_text(marks[i]);
+        expect_seen("");
+        answer(200, NULL, "");
+        expect_request("stream"); /* nor is its version remembered */
+    }
+}
+END_TEST
+
+START_TEST(end_mark_without_a_version)
+{
+    open_answer();
+    send_text(EVENT("ADDED", "a", "5") MARK(END("\"true\"")));
+    expect_seen("");
+    expect_request("list 0 limit=500");
+    expect_figures((struct reflector_figures){.bad_answers = 1}, reflector);
+}
+END_TEST
+
+/* It comes unasked in an ordinary watch, too (recordings 041, 042). */
+START_TEST(end_mark_in_a_watch_is_a_bookmark)
+{
+    reach_watch();
+    send_text(END_MARK("20"));
+    expect_seen("");
+    answer(200, NULL, "");
+    expect_request("watch 20");
+    open_answer();
+    send_text(EVENT("ADDED", "b", "21"));
+    expect_seen("put shop/b\n");
+}
+END_TEST
+
+/* A stream that is cut counts for nothing. It is begun again at once, but not twice in a row. */
+START_TEST(cut_before_the_end_mark)
+{
+    open_answer();
+    send_text(EVENT("ADDED", "a", "5") EVENT("MODIFIED", "a", "12"));
+    answer(200, "the connection was cut", "");
+    expect_request("stream");
+    expect_logged("");
+    open_answer();
+    pass_time(1, 1); /* it lasted, though nothing came */
+    answer(200, NULL, "");
+    expect_logged("warn: cannot list services: it ended before all objects were sent\n");
+    for (int i = 0; i < 2; i++) {
+        back_off(0.8, 3.2);
+        expect_request("stream");
+        open_answer();
+        send_text(EVENT("ADDED", "b", "6"));
+        answer(200, NULL, "");
+        expect_logged("");
+    }
+    back_off(3.2, 6.4);
+    reach_streamed_watch();
+    send_text(BOOKMARK("12"));
+    expect_logged("info: watching again resource=services\n");
+    send_text(ERROR("410", "Expired", ""));
+    expect_request("stream 12");
+    open_answer();
+    send_text(EVENT("ADDED", "b", "6"));
+    answer(200, NULL, "");
+    expect_request("stream 12"); /* the row is over */
+    expect_figures((struct reflector_figures){.lists = 1, .failures = 6}, reflector);
+}
+END_TEST
+
+START_TEST(nothing_of_a_cut_stream_counts)
+{
+    open_answer();
+    send_text(EVENT("ADDED", "a", "5") EVENT("DELETED", "b", "6"));
+    answer(200, "the connection was cut", "");
+    open_answer();
+    send_text(EVENT("ADDED", "b", "6") END_MARK("10"));
+    expect_seen("replace Service: shop/b\n");
+}
+END_TEST
+
+START_TEST(stream_that_ends_at_once)
+{
+    open_answer();
+    answer(200, NULL, "");
+    expect_request("list 0 limit=500");
+    expect_logged("");
+}
+END_TEST
+
+START_TEST(no_answer_to_a_stream)
+{
+    pass_time(30, 32);
+    expect_request("list 0 limit=500"); /* which the server has in its cache (recording 114) */
+    expect_logged("");
+    expect_figures((struct reflector_figures){.failures = 1}, reflector);
+}
+END_TEST
+
+/* Bytes keep it alive, silence does not. */
+START_TEST(stalled_stream)
+{
+    open_answer();
+    send_text("{");
+    pass_time(1, 1);
+    send_text("\"type\":");
+    ck_assert_double_eq(timer->at, 60);
+    now += 280;
+    send_text("\"ADDED\",");
+    ck_assert_double_eq(timer->at, 20); /* nor may all of it take for ever */
+    pass_time(20, 20);
+    expect_seen("");
+    expect_request("list 0 limit=500");
+    expect_figures((struct reflector_figures){.failures = 1}, reflector);
+}
+END_TEST
+
+START_TEST(stalled_stream_after_events)
+{
+    open_answer();
+    send_text(EVENT("ADDED", "a", "5"));
+    pass_time(60, 60);
+    expect_request("list 0 limit=500");
+    answer_list(LIST_BODY(VERSION("10"), "[" ITEM("b") "]"));
+    expect_seen("replace Service: shop/b\n");
+}
+END_TEST
+
+/* Sends @count times @item, as long as the reflector takes it. */
+static void send_items(const char *item, size_t count)
+{
+    char *text = xcalloc(strlen(item) * 1000 + 1, 1);
+    for (int i = 0; i < 1000; i++)
+        strcat(text + (size_t)i * strlen(item), item);
+    for (size_t i = 0; i < count / 1000 && request; i++)
+        send_text(text);
+    free(text);
+}
+
+/* A million objects take long to send: for the test, some are enough. */
+static void lower_limit(void)
+{
+    ck_assert_uint_eq(reflector->initial.limit, 1000000);
+    ck_assert_uint_eq(reflector->list.limit, 1000000);
+    reflector->initial.limit = reflector->list.limit = 3000;
+}
+
+START_TEST(endless_stream)
+{
+    lower_limit();
+    open_answer();
+    send_items("{\"type\":\"ADDED\",\"object\":{}}\n", 3000);
+    ck_assert_ptr_nonnull(request);
+    forget(&logged);
+    send_items("{\"type\":\"ADDED\",\"object\":{}}\n", 1000);
+    /* A list would be as long. */
+    expect_logged("warn: cannot list services: the answer cannot be read "
+                  "message=\"there are more than 3000 objects\"\n");
+    expect_figures((struct reflector_figures){.bad_objects = 3001, .bad_answers = 1}, reflector);
+    back_off(0.8, 1.6);
+    expect_request("stream");
+    open_answer();
+    send_items(EVENT("ADDED", "a", "1"), 3000); /* counted anew */
+    ck_assert_ptr_nonnull(request);
+    send_text(END_MARK("10"));
+    forget(&seen);
+    send_items(EVENT("ADDED", "a", "1"), 1000); /* a watch may have as many as it likes */
+    ck_assert_ptr_nonnull(request);
+}
+END_TEST
+
+/* Adding and deleting the same is no way around it. */
+START_TEST(endless_changes)
+{
+    lower_limit();
+    open_answer();
+    send_items(EVENT("ADDED", "a", "1") EVENT("DELETED", "a", "2"), 1000);
+    ck_assert_ptr_nonnull(request);
+    send_items(EVENT("DELETED", "a", "2"), 1000);
+    ck_assert_ptr_nonnull(request);
+    send_text(EVENT("DELETED", "a", "2"));
+    back_off(0.8, 1.6);
+    expect_request("stream");
+}
+END_TEST
+
+START_TEST(endless_list)
+{
+    reach_list();
+    lower_limit();
+    open_answer();
+    send_text("{\"kind\":\"ServiceList\",\"metadata\":{" VERSION("10") "},\"items\":[{}");
+    send_items(",{}", 2000);
+    ck_assert_ptr_nonnull(request);
+    forget(&logged);
+    send_items(",{}", 1000);
+    expect_logged("warn: cannot list services: the answer cannot be read "
+                  "message=\"there are more than 3000 objects\"\n");
+    back_off(0.8, 1.6);
+    expect_request("stream");
+}
+END_TEST
+
+/* Nor is cutting it into pages. */
+START_TEST(endless_pages)
+{
+    static const char head[] = "{\"kind\":\"ServiceList\",\"items\":[";
+    reach_list();
+    lower_limit();
+    for (int page = 0; page < 2; page++) {
+        open_answer();
+        send_text(head);
+        send_items(ITEM("a") ",", 1000);
+        send_text(page == 0 ? ITEM("a") "],\"metadata\":{" VERSION("10") ",\"continue\":\"t0\"}}"
+                            : ITEM("a") "],\"metadata\":{" VERSION("10") ",\"continue\":\"t1\"}}");
+        answer(200, NULL, "");
+        expect_request(page == 0 ? "list limit=500 continue=t0" : "list limit=500 continue=t1");
+    }
+    open_answer();
+    send_text(head);
+    send_items(ITEM("a") ",", 1000);
+    back_off(0.8, 1.6);
+    expect_request("stream");
+}
+END_TEST
+
+/* A GiB is a server gone wrong, however few the objects; a list would be as long. */
+START_TEST(contents_of_too_many_bytes)
+{
+    open_answer();
+    send_text(EVENT("ADDED", "a", "1"));
+    reflector->received = CONTENTS_LIMIT - 1;
+    send_text(EVENT("ADDED", "b", "2"));
+    expect_logged(
+        "warn: cannot list services: the answer cannot be read message=\"it has more than "
+        "1024 MiB\"\n");
+    back_off(0.8, 1.6);
+    expect_request("stream");
+    reach_list();
+    answer_list(LIST_BODY(VERSION("10") ",\"continue\":\"t\"", "[" ITEM("a") "]"));
+    reflector->received = CONTENTS_LIMIT - 1;
+    open_answer();
+    send_text("{\"kind\":");
+    back_off(0.8, 3.2);
+    expect_request("stream");
+    open_answer();
+    send_text(EVENT("ADDED", "a", "1") END_MARK("3"));
+    expect_seen("replace Service: shop/a\n");
+    expect_figures((struct reflector_figures){.lists = 1, .bad_answers = 2, .failures = 1},
+                   reflector);
+}
+END_TEST
+
+/* The selector may have taken all of a page; but each page leads on. */
+START_TEST(pages_that_lead_nowhere)
+{
+    reach_list();
+    answer_list(LIST_BODY(VERSION("10") ",\"continue\":\"t0\"", "[]"));
+    answer_list(LIST_BODY(VERSION("10") ",\"continue\":\"t1\"", "[]"));
+    expect_request("list limit=500 continue=t1");
+    answer_list(LIST_BODY(VERSION("10") ",\"continue\":\"t1\"", "[" ITEM("a") "]"));
+    expect_logged("warn: cannot list services: the answer cannot be read message=\"a page leads to "
+                  "itself\"\n");
+    back_off(0.8, 1.6);
+    reach_list();
+    for (int page = 0; page <= 10000; page++) {
+        char *body = xasprintf(LIST_BODY(VERSION("10") ",\"continue\":\"%d\"", "[]"), page);
+        answer_list(body);
+        free(body);
+    }
+    back_off(0.8, 3.2);
+    expect_request("stream");
+}
+END_TEST
+
+/* A flood of bad objects is counted, not said. */
+START_TEST(many_bad_objects)
+{
+    open_answer();
+    send_items("{\"type\":\"ADDED\",\"object\":{}}\n", 1000);
+    size_t lines = 0;
+    for (const char *at = logged; (at = strchr(at, '\n')) != NULL; at++)
+        lines++;
+    ck_assert_uint_eq(lines, 101);
+    ck_assert_ptr_nonnull(strstr(logged, "warn: more bad objects: they are only counted"));
+    forget(&logged);
+    answer(200, NULL, "");
+    open_answer();
+    send_text("{\"type\":\"ADDED\",\"object\":{}}\n");
+    ck_assert_ptr_nonnull(strstr(logged, "warn: bad object: "));
+    expect_figures((struct reflector_figures){.bad_objects = 1001, .failures = 1}, reflector);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- lists */
+
+START_TEST(pages_are_one_replacement)
+{
+    reach_list();
+    ck_assert_str_eq(request->path, SERVICES "&resourceVersion=0&limit=500");
+    answer_list(LIST_BODY(VERSION("10") ",\"continue\":\"t+1=\"", "[" ITEM("a") "," ITEM("b") "]"));
+    ck_assert_str_eq(request->path, SERVICES "&limit=500&continue=t%2B1%3D");
+    answer_list(LIST_BODY(VERSION("10") ",\"continue\":\"t2\",\"remainingItemCount\":1", "null"));
+    expect_request("list limit=500 continue=t2");
+    expect_seen("");
+    answer_list(LIST_BODY(VERSION("11") ",\"continue\":\"\"", "[" ITEM("c") "]"));
+    expect_seen("replace Service: shop/a shop/b shop/c\n");
+    expect_request("watch 10");
+}
+END_TEST
+
+START_TEST(empty_lists)
+{
+    reach_list();
+    answer_list(LIST_BODY(VERSION("10"), "null"));
+    expect_seen("replace Service:\n");
+    expect_request("watch 10");
+}
+END_TEST
+
+/* Nothing of the list counts; after a while, the stream is asked for and refused again. */
+static void expect_list_again(const char *log)
+{
+    expect_seen("");
+    expect_logged(log);
+    back_off(0.8, 61);
+    expect_request("stream");
+    reach_list();
+    expect_request("list 0 limit=500");
+}
+
+START_TEST(part_of_a_list_is_nothing)
+{
+    reach_list();
+    open_answer();
+    send_text("{\"kind\":\"ServiceList\",\"metadata\":{" VERSION("10") "},\"items\":[" ITEM("a"));
+    answer(200, "the connection was cut", "");
+    expect_list_again("warn: cannot list services: the connection was cut\n");
+    /* A clean end in mid-list is no better, and what came before does not count. */
+    open_answer();
+    send_text("{\"kind\":\"ServiceList\",\"metadata\":{" VERSION("10") "},\"items\":[" ITEM("b"));
+    answer(200, NULL, "");
+    ck_assert_ptr_nonnull(strstr(logged, "warn: cannot list services: the answer cannot be read"));
+    forget(&logged);
+    expect_list_again("");
+    /* Nor are the pages before one that fails. */
+    answer_list(LIST_BODY(VERSION("10") ",\"continue\":\"t\"", "[" ITEM("a") "]"));
+    answer(500, NULL, STATUS("500", "InternalError", ""));
+    expect_list_again("warn: cannot list services: the server is in trouble status=500 "
+                      "message=\"InternalError said\"\n");
+    answer_list(LIST_BODY(VERSION("10"), "[" ITEM("c") "]"));
+    expect_seen("replace Service: shop/c\n");
+}
+END_TEST
+
+START_TEST(answers_that_are_no_lists)
+{
+    static const struct {
+        const char *body;
+        const char *why;
+    } bodies[] = {
+        {"", "the answer is empty"},
+        {"{\"kind\":\"NodeList\",\"metadata\":{" VERSION("1") "},\"items\":[]}",
+         "the answer is no list of Service objects"},
+        {"{\"kind\":\"PodList\",\"items\":[{},{}]}", "the answer is no list of Service objects"},
+        {STATUS("200", "Fine", ""), "the answer is no list of Service objects"},
+        {LIST_BODY("", "[]"), "the list has no resourceVersion"},
+        {LIST_BODY(VERSION("1"), "[]") LIST_BODY(VERSION("1"), "[]"),
+         "the answer goes on behind the list"},
+        {"[]", "the answer is no list of Service objects"},
+    };
+    size_t n = sizeof(bodies) / sizeof(*bodies);
+    reach_list();
+    for (size_t i = 0; i < n; i++) {
+        answer_list(bodies[i].body);
+        char *log =
+            xasprintf("warn: cannot list services: the answer cannot be read message=\"%s\"\n",
+                      bodies[i].why);
+        expect_list_again(i == 0 ? log : "");
+        free(log);
+    }
+    open_answer();
+    send_text("<html>login</html>");
+    expect_list_again("");
+    expect_figures((struct reflector_figures){.bad_answers = n + 1, .failures = n + 2}, reflector);
+}
+END_TEST
+
+/* They go into URLs. */
+START_TEST(long_versions_and_tokens)
+{
+    char *filler = xcalloc(10000, 1);
+    memset(filler, '1', 9000);
+    char *version = xasprintf(LIST_BODY(VERSION("%s"), "[]"), filler);
+    char *token = xasprintf(LIST_BODY(VERSION("1") ",\"continue\":\"%s\"", "[]"), filler);
+    char *event =
+        xasprintf("{\"type\":\"BOOKMARK\",\"object\":{\"metadata\":{" VERSION("%s") "}}}", filler);
+    reach_list();
+    answer_list(version);
+    expect_list_again("warn: cannot list services: the answer cannot be read "
+                      "message=\"the list's resourceVersion has 9000 bytes\"\n");
+    answer_list(token);
+    expect_list_again("");
+    answer_list(LIST_BODY(VERSION("10"), "[]"));
+    open_answer();
+    send_text(event);
+    back_off(0.8, 61);
+    expect_request("stream 10");
+    free(event);
+    free(token);
+    free(version);
+    free(filler);
+}
+END_TEST
+
+START_TEST(bad_item_keeps_its_name)
+{
+    reach_list();
+    answer_list(LIST_BODY(VERSION("10"), "[" ITEM("a") "," BAD_ITEM(
+                                             "b") ",{\"metadata\":7},"
+                                                  "{\"kind\":\"Pod\",\"apiVersion\":\"v1\"}]"));
+    expect_seen("replace Service: shop/a shop/b?\n");
+    ck_assert_ptr_nonnull(strstr(logged, "warn: bad object: "));
+    ck_assert_ptr_nonnull(strstr(logged, "shop/b"));
+    expect_figures((struct reflector_figures){.lists = 1, .bad_objects = 3, .failures = 1},
+                   reflector);
+    expect_request("watch 10");
+}
+END_TEST
+
+START_TEST(expired_page_lists_without_pages)
+{
+    reach_list();
+    answer_list(LIST_BODY(VERSION("10") ",\"continue\":\"t\"", "[" ITEM("a") "]"));
+    expect_request("list limit=500 continue=t");
+    answer(410, NULL, STATUS("410", "Expired", ""));
+    expect_request("list 10");
+    expect_logged("");
+    answer_list(LIST_BODY(VERSION("12"), "[" ITEM("b") "]"));
+    expect_seen("replace Service: shop/b\n");
+    expect_logged("info: listed resource=services objects=1\n");
+    expect_request("watch 12");
+}
+END_TEST
+
+START_TEST(expired_page_of_a_list_that_may_have_none)
+{
+    reach_watch();
+    send_text(ERROR("410", "Expired", ""));
+    reach_list();
+    expect_request("list 10");
+    answer_list(LIST_BODY(VERSION("12") ",\"continue\":\"t\"", "[" ITEM("b") "]"));
+    answer(410, NULL, STATUS("410", "Expired", ""));
+    back_off(0.8, 1.6);
+    expect_request("stream 10");
+}
+END_TEST
+
+START_TEST(first_list_keeps_its_limit_without_a_version)
+{
+    reach_list();
+    answer(410, NULL, STATUS("410", "Expired", ""));
+    expect_request("list limit=500");
+}
+END_TEST
+
+START_TEST(stalled_list)
+{
+    reach_list();
+    pass_time(65, 65); /* the server gives up after 60 */
+    expect_list_again("warn: cannot list services: no answer in time\n");
+    open_answer();
+    send_text("{\"kind\":");
+    now += 290;
+    send_text("\"ServiceList\"");
+    pass_time(10, 10);
+    expect_list_again("warn: cannot list services: the answer stalled\n");
+    open_answer();
+    pass_time(60, 60);
+    expect_list_again("");
+    expect_figures((struct reflector_figures){.failures = 7}, reflector);
+}
+END_TEST
+
+START_TEST(own_node_only)
+{
+    reflector_free(reflector);
+    start(KIND_NODE);
+    ck_assert_ptr_nonnull(
+        strstr(request->path, "/api/v1/nodes?fieldSelector=metadata.name%3Dnode-1&watch=true"));
+    open_answer();
+    send_text("{\"type\":\"ADDED\",\"object\":{\"kind\":\"Node\",\"apiVersion\":\"v1\","
+              "\"metadata\":{\"name\":\"node-1\",\"resourceVersion\":\"7\"}}}\n");
+    send_text("{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"Node\",\"apiVersion\":\"v1\","
+              "\"metadata\":{\"resourceVersion\":\"8\"," END("\"true\"") "}}}\n");
+    expect_seen("replace Node: node-1\n");
+}
+END_TEST
+
+static void add_tests(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, streamed_list);
+    tcase_add_test(tcase, streamed_empty_list);
+    tcase_add_test(tcase, stream_cut_anywhere);
+    tcase_add_test(tcase, changes_among_the_initial_events);
+    tcase_add_test(tcase, bad_objects_in_a_stream);
+    tcase_add_test(tcase, bookmarks_that_end_nothing);
+    tcase_add_test(tcase, end_mark_without_a_version);
+    tcase_add_test(tcase, end_mark_in_a_watch_is_a_bookmark);
+    tcase_add_test(tcase, cut_before_the_end_mark);
+    tcase_add_test(tcase, nothing_of_a_cut_stream_counts);
+    tcase_add_test(tcase, stream_that_ends_at_once);
+    tcase_add_test(tcase, no_answer_to_a_stream);
+    tcase_add_test(tcase, stalled_stream);
+    tcase_add_test(tcase, stalled_stream_after_events);
+    tcase_add_test(tcase, endless_stream);
+    tcase_add_test(tcase, endless_changes);
+    tcase_add_test(tcase, endless_list);
+    tcase_add_test(tcase, endless_pages);
+    tcase_add_test(tcase, contents_of_too_many_bytes);
+    tcase_add_test(tcase, pages_that_lead_nowhere);
+    tcase_add_test(tcase, many_bad_objects);
+    tcase_add_test(tcase, pages_are_one_replacement);
+    tcase_add_test(tcase, empty_lists);
+    tcase_add_test(tcase, part_of_a_list_is_nothing);
+    tcase_add_test(tcase, answers_that_are_no_lists);
+    tcase_add_test(tcase, long_versions_and_tokens);
+    tcase_add_test(tcase, bad_item_keeps_its_name);
+    tcase_add_test(tcase, expired_page_lists_without_pages);
+    tcase_add_test(tcase, expired_page_of_a_list_that_may_have_none);
+    tcase_add_test(tcase, first_list_keeps_its_limit_without_a_version);
+    tcase_add_test(tcase, stalled_list);
+    tcase_add_test(tcase, own_node_only);
+}
+
+UNIT_MAIN("reflector_contents", add_tests)
