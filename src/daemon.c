@@ -10,8 +10,11 @@
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/config/client_config.h"
+#include "kube-nftd/config/config_watch.h"
 #include "kube-nftd/figures.h"
 #include "kube-nftd/host/conntrack_sysctls.h"
+#include "kube-nftd/host/oom_score.h"
+#include "kube-nftd/host/service_manager.h"
 #include "kube-nftd/netlink/address_monitor.h"
 #include "kube-nftd/netlink/flow_cleaner.h"
 #include "kube-nftd/proxy.h"
@@ -28,9 +31,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-#define DEFAULT_HEALTHZ_BIND_ADDRESS "0.0.0.0:10256"
-#define DEFAULT_METRICS_BIND_ADDRESS "127.0.0.1:10249"
 
 /* How long the first programming waits for what it can do without: a Node object that is only late
  * would otherwise take the node ports out of the table of an earlier run. */
@@ -50,6 +50,10 @@ struct daemon {
     struct health *health;
     struct metrics *metrics;
     struct address_monitor *addresses;
+    struct config_watch *config_watch; /* NULL: there is no file */
+    const struct options *options;
+    const char *config_edited; /* how: the daemon ends for it */
+    struct service_manager *service_manager;
     struct flow_cleaner *flows; /* NULL where the kernel has no conntrack over netlink */
     struct nft_socket *socket;  /* NULL for --dump-rules */
     struct source source;
@@ -137,6 +141,8 @@ static void on_commit(struct ev_loop *loop, ev_prepare *watcher, int events)
     double now = clock_monotonic(), next = time_to_begin(d, now);
     if (next == 0)
         next = proxy_turn(d->proxy, d->socket, now);
+    if (proxy_is_programmed(d->proxy))
+        service_manager_ready(d->service_manager, "The tables are in force");
     ev_timer_stop(loop, &d->wake);
     if (next > 0) {
         ev_now_update(loop);
@@ -147,8 +153,11 @@ static void on_commit(struct ev_loop *loop, ev_prepare *watcher, int events)
 
 static void on_signal(struct ev_loop *loop, ev_signal *watcher, int events)
 {
+    struct daemon *d = watcher->data;
     (void)events;
     log_info("daemon", "signal=%s: ending, the tables stay in force", strsignal(watcher->signum));
+    if (d->service_manager)
+        service_manager_stopping(d->service_manager, "Ending, the tables stay in force");
     ev_break(loop, EVBREAK_ALL);
 }
 
@@ -169,6 +178,7 @@ static void watch(struct daemon *d, void (*on_prepare)(struct ev_loop *, ev_prep
     ev_init(&d->wake, on_wake);
     ev_signal_init(&d->terminate, on_signal, SIGTERM);
     ev_signal_init(&d->interrupt, on_signal, SIGINT);
+    d->terminate.data = d->interrupt.data = d;
     ev_signal_start(d->loop, &d->terminate);
     ev_signal_start(d->loop, &d->interrupt);
 }
@@ -177,10 +187,12 @@ static void daemon_close(struct daemon *d)
 {
     source_close(&d->source);
     address_monitor_free(d->addresses);
+    config_watch_free(d->config_watch);
     proxy_free(d->proxy);
     flow_cleaner_free(d->flows);
     metrics_free(d->metrics);
     health_free(d->health);
+    service_manager_free(d->service_manager);
     nft_socket_close(d->socket);
     free(d->node_name);
     if (d->loop)
@@ -220,7 +232,8 @@ static void health_status(void *ctx, struct health_status *status)
 static void write_metrics(void *ctx, struct metrics_page *page)
 {
     const struct daemon *d = ctx;
-    figures_write(d->proxy, d->flows, page);
+    figures_write(d->proxy, d->flows, d->health,
+                  (const struct reflector *const *)d->source.reflectors, page);
 }
 
 /* What every command with objects needs. */
@@ -251,16 +264,55 @@ static void open_flow_cleaner(struct daemon *d)
     error_clear(&err);
 }
 
+/* What /configz answers (spec 6.3). */
+static char *configz(void *ctx)
+{
+    const struct options *options = ((const struct daemon *)ctx)->options;
+    char *tree = cJSON_PrintUnformatted(options->configuration);
+    if (!tree)
+        alloc_failed();
+    char *text = xasprintf("{\"kubeproxy.config.k8s.io\":%s}", tree);
+    free(tree);
+    return text;
+}
+
+static int fail_to_bind(const char *field, const char *address, struct error *err)
+{
+    return error_set(err, "%s %s cannot be had, and bindAddressHardFail is set", field, address);
+}
+
 static int open_servers(struct daemon *d, const struct options *options, struct error *err)
 {
     const char *healthz = options->healthz_bind_address, *metrics = options->metrics_bind_address;
+    bool hard = options->bind_address_hard_fail;
     d->health = health_new(d->loop, health_status, d);
     d->metrics = metrics_new(d->loop, write_metrics, d);
-    if (health_listen(d->health, healthz ? healthz : DEFAULT_HEALTHZ_BIND_ADDRESS, err))
-        return error_prefix(err, "--healthz-bind-address");
-    if (metrics_listen(d->metrics, metrics ? metrics : DEFAULT_METRICS_BIND_ADDRESS, err))
-        return error_prefix(err, "--metrics-bind-address");
+    metrics_set_configz(d->metrics, configz, d);
+    if (healthz && health_listen(d->health, healthz, err))
+        return error_prefix(err, "healthzBindAddress");
+    if (metrics_listen(d->metrics, metrics, err))
+        return error_prefix(err, "metricsBindAddress");
+    if (hard && healthz && !health_is_listening(d->health))
+        return fail_to_bind("healthzBindAddress", healthz, err);
+    if (hard && !metrics_is_listening(d->metrics))
+        return fail_to_bind("metricsBindAddress", metrics, err);
     return 0;
+}
+
+static void on_config_edited(void *ctx, const char *how)
+{
+    struct daemon *d = ctx;
+    d->config_edited = how;
+    ev_break(d->loop, EVBREAK_ALL);
+}
+
+static void watch_config(struct daemon *d, const char *path)
+{
+    struct error err = {0};
+    d->config_watch = config_watch_new(d->loop, path, on_config_edited, d, &err);
+    if (!d->config_watch)
+        log_warn("config", "edits will not be noticed: %s", err.text);
+    error_clear(&err);
 }
 
 static int daemon_start(struct daemon *d, const struct options *options, struct error *err)
@@ -272,9 +324,13 @@ static int daemon_start(struct daemon *d, const struct options *options, struct 
         log_info("daemon", "IPv6 is off on this host: only the IPv4 table is kept");
     d->socket = nft_socket_open(err);
     if (!d->socket || proxy_options_check_kernel(d->socket, &config, err) ||
-        open_loop(d, options, err) || open_servers(d, options, err))
+        proxy_options_check_cluster_cidr(options, &config, err) || open_loop(d, options, err) ||
+        open_servers(d, options, err))
         return -1;
+    if (options->config)
+        watch_config(d, options->config);
     conntrack_sysctls_apply(&options->conntrack, "");
+    oom_score_adjust(options->oom_score_adj, "");
     open_flow_cleaner(d);
     config.health = d->health;
     config.flows = d->flows;
@@ -286,14 +342,32 @@ static int daemon_start(struct daemon *d, const struct options *options, struct 
 
 int daemon_run(const struct options *options, struct error *err)
 {
-    struct daemon d = {0};
+    struct daemon d = {.options = options};
     int result = daemon_start(&d, options, err);
     if (result == 0) {
         log_info("daemon", "version=%s node=%s started", KUBE_NFTD_VERSION, d.node_name);
+        d.service_manager = service_manager_new(d.loop);
+        service_manager_status(d.service_manager, "Waiting for Services and EndpointSlices");
         watch(&d, on_commit);
         ev_run(d.loop, 0);
     }
+    if (d.config_edited)
+        result = error_set(err,
+                           "--config %s was %s: ending, so that a new start reads it; the "
+                           "tables stay in force",
+                           options->config, d.config_edited);
     daemon_close(&d);
+    return result;
+}
+
+int daemon_init_only(const struct options *options, struct error *err)
+{
+    struct proxy_config config = {.families = {true, ipv6_in_use()}};
+    struct nft_socket *socket = nft_socket_open(err);
+    int result = socket ? proxy_options_check_kernel(socket, &config, err) : -1;
+    nft_socket_close(socket);
+    if (result == 0)
+        conntrack_sysctls_apply(&options->conntrack, "");
     return result;
 }
 

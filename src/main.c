@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/base/log.h"
+#include "kube-nftd/config/config_file.h"
 #include "kube-nftd/config/options.h"
 #include "kube-nftd/daemon.h"
 #include "kube-nftd/netlink/nft_socket.h"
@@ -33,11 +34,16 @@ static int run(const struct options *options, struct error *err)
         return 0;
     }
     if (options->version) {
-        printf("kube-nftd %s\n", KUBE_NFTD_VERSION);
+        printf("%s%s\n", options->version == VERSION_WANTED_RAW ? "" : "kube-nftd ",
+               KUBE_NFTD_VERSION);
         return 0;
     }
+    if (options->write_config_to)
+        return config_file_write(options->write_config_to, options->configuration, err);
     if (options->cleanup)
         return cleanup(err);
+    if (options->init_only)
+        return daemon_init_only(options, err);
     if (options->preflight)
         return daemon_preflight(err);
     return options->dump_rules ? daemon_dump_rules(options, err) : daemon_run(options, err);
@@ -48,11 +54,13 @@ int main(int argc, char **argv)
     struct options options;
     struct error err = {0};
     if (options_parse(argc, argv, &options, &err)) {
-        fprintf(stderr, "kube-nftd: %s\nTry 'kube-nftd --help'.\n", err.text);
+        fprintf(stderr, "kube-nftd: %s\n", err.text);
         error_clear(&err);
         return EXIT_FAILURE;
     }
     log_set_verbosity(options.verbosity);
+    log_set_json(options.log_format == LOG_FORMAT_JSON);
+    options_log_notes(&options);
     int result = run(&options, &err);
     if (result)
         fprintf(stderr, "kube-nftd: %s\n", err.text);

@@ -5,9 +5,6 @@
 
 #include <stdlib.h>
 
-/* nftables.masqueradeBit's default. */
-#define DEFAULT_MARK (1u << 14)
-
 static enum pod_detector detector_of(const struct options *options, enum family family)
 {
     switch (options->detect_local_mode) {
@@ -37,6 +34,8 @@ void proxy_options_apply(const struct options *options, const char *node_name,
                          struct proxy_config *config)
 {
     struct own_node_config *node = &config->node;
+    config->sync_period = options->sync_period;
+    config->no_external_ips = options->no_external_ips;
     node->name = node_name;
     node->required = !options->manifests;
     node->node_port_addresses = options->node_port_addresses;
@@ -50,11 +49,25 @@ void proxy_options_apply(const struct options *options, const char *node_name,
         else if (ruleset->detector == DETECT_INTERFACE_PREFIX)
             ruleset->interface = options->pod_interface_name_prefix;
         ruleset->masquerade_all = options->masquerade_all;
-        ruleset->mark = DEFAULT_MARK;
+        ruleset->mark = 1u << options->masquerade_bit;
         node->has_cluster_cidr[i] =
             options->detect_local_mode == DETECT_LOCAL_CLUSTER_CIDR && options->has_cluster_cidr[i];
         node->cluster_cidr[i] = options->cluster_cidr[i];
     }
+}
+
+int proxy_options_check_cluster_cidr(const struct options *options,
+                                     const struct proxy_config *config, struct error *err)
+{
+    bool any = false, counts = false;
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        any = any || options->has_cluster_cidr[i];
+        counts = counts || (options->has_cluster_cidr[i] && config->families[i]);
+    }
+    if (options->detect_local_mode != DETECT_LOCAL_CLUSTER_CIDR || !any || counts)
+        return 0;
+    return error_set(err, "clusterCIDR (--cluster-cidr) has no CIDR of %s, the only family in use",
+                     family_name(config->families[FAMILY_IPV4] ? FAMILY_IPV4 : FAMILY_IPV6));
 }
 
 /* ---- the kernel ---- */

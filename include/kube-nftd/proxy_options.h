@@ -15,6 +15,13 @@ void proxy_options_apply(const struct options *options, const char *node_name,
                          struct proxy_config *config);
 
 /**
+ * Whether the pods' addresses that are given are of a family in use (spec 8.2): -1 if there are
+ * some and none of them counts.
+ */
+int proxy_options_check_cluster_cidr(const struct options *options,
+                                     const struct proxy_config *config, struct error *err);
+
+/**
  * Takes out of @config what this kernel cannot do, with a warning for each: a family that misses
  * something needed, what a family can do without. -1 if no family is left; the error names what is
  * missing.

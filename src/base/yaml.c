@@ -44,6 +44,7 @@ struct reader {
     yaml_value_fn fn; /* NULL: one document is wanted, whole */
     void *ctx;
     cJSON *document; /* that one */
+    bool lenient;    /* a mapping may have a key twice */
     struct anchor *anchors;
     VEC(struct key) keys; /* of all open mappings, the innermost last */
     size_t nodes;         /* of the present document or item */
@@ -455,7 +456,7 @@ static int compare_keys(const void *a, const void *b)
 static int check_keys(struct reader *reader, size_t first)
 {
     size_t n = reader->keys.n - first;
-    if (n < 2)
+    if (n < 2 || reader->lenient)
         return 0;
     struct key *keys = reader->keys.v + first;
     qsort(keys, n, sizeof(*keys), compare_keys);
@@ -622,9 +623,9 @@ int yaml_read_from(yaml_input_fn input, yaml_value_fn fn, void *ctx, struct erro
     return reader_run(&reader);
 }
 
-cJSON *yaml_parse(const char *text, size_t length, struct error *err)
+static cJSON *parse_one(const char *text, size_t length, bool lenient, struct error *err)
 {
-    struct reader reader = {.err = err};
+    struct reader reader = {.err = err, .lenient = lenient};
     reader_init(&reader);
     yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text, length);
     int result = reader_run(&reader);
@@ -635,4 +636,14 @@ cJSON *yaml_parse(const char *text, size_t length, struct error *err)
         return NULL;
     }
     return reader.document;
+}
+
+cJSON *yaml_parse(const char *text, size_t length, struct error *err)
+{
+    return parse_one(text, length, false, err);
+}
+
+cJSON *yaml_parse_lenient(const char *text, size_t length, struct error *err)
+{
+    return parse_one(text, length, true, err);
 }

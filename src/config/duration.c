@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/config/duration.h"
 
+#include "kube-nftd/base/alloc.h"
+
+#include <inttypes.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* More digits behind a point say less than a nanosecond. */
@@ -110,4 +114,56 @@ bool duration_parse(const char *text, int64_t *nanoseconds)
     } while (*at);
     *nanoseconds = negative ? -(int64_t)total : (int64_t)total;
     return true;
+}
+
+/* @nanoseconds in @unit ("s", ...) of @size, without zeros behind the last digit. */
+static char *format_part(uint64_t nanoseconds, uint64_t size, const char *unit)
+{
+    int digits = 0;
+    uint64_t fraction = nanoseconds % size;
+    for (uint64_t n = size; n > 1; n /= 10)
+        digits++;
+    while (digits > 0 && fraction % 10 == 0) {
+        fraction /= 10;
+        digits--;
+    }
+    if (digits == 0)
+        return xasprintf("%" PRIu64 "%s", nanoseconds / size, unit);
+    return xasprintf("%" PRIu64 ".%0*" PRIu64 "%s", nanoseconds / size, digits, fraction, unit);
+}
+
+static char *format_short(uint64_t nanoseconds)
+{
+    if (nanoseconds == 0)
+        return xstrdup("0s");
+    if (nanoseconds < 1000)
+        return format_part(nanoseconds, 1, "ns");
+    if (nanoseconds < 1000000)
+        return format_part(nanoseconds, 1000, "\xc2\xb5s");
+    return format_part(nanoseconds, 1000000, "ms");
+}
+
+static char *format_long(uint64_t nanoseconds)
+{
+    uint64_t minutes = nanoseconds / 60000000000;
+    char *seconds = format_part(nanoseconds % 60000000000, 1000000000, "s"), *text;
+    if (minutes >= 60)
+        text = xasprintf("%" PRIu64 "h%" PRIu64 "m%s", minutes / 60, minutes % 60, seconds);
+    else if (minutes > 0)
+        text = xasprintf("%" PRIu64 "m%s", minutes, seconds);
+    else
+        return seconds;
+    free(seconds);
+    return text;
+}
+
+char *duration_format(int64_t nanoseconds)
+{
+    uint64_t size = nanoseconds < 0 ? -(uint64_t)nanoseconds : (uint64_t)nanoseconds;
+    char *text = size < 1000000000 ? format_short(size) : format_long(size);
+    if (nanoseconds >= 0)
+        return text;
+    char *negative = xasprintf("-%s", text);
+    free(text);
+    return negative;
 }

@@ -2,7 +2,10 @@
 #include "kube-nftd/config/options.h"
 
 #include "kube-nftd/base/alloc.h"
-#include "kube-nftd/config/flag_value.h"
+#include "kube-nftd/base/log.h"
+#include "kube-nftd/config/config_file.h"
+#include "kube-nftd/config/configuration.h"
+#include "kube-nftd/config/setting_value.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -12,123 +15,17 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What is read: options, and what they are made from when all flags are known. */
-struct command_line {
-    struct options options;
-    cidr_vec cluster_cidrs[FAMILY_COUNT];
-};
-
-/* The kinds of flag_value.h; the first ones own their text. */
-enum kind {
-    TEXT,
-    OPTIONAL_TEXT,
-    INTERFACE,
-    ADDRESS,
-    SWITCH,
-    NUMBER,
-    COUNT,
-    SECONDS,
-    DETECT_LOCAL_MODE,
-    CIDRS, /* of several flags the last counts */
-    NODE_PORT_ADDRESSES,
-};
-
-enum group { OBJECTS, TRAFFIC, PODS, CONNTRACK, SERVING, RUNNING };
-
-static const char *const headings[] = {
-    [OBJECTS] = "Where objects come from:",
-    [TRAFFIC] = "What is done with traffic:",
-    [PODS] = "How traffic of pods is told from other traffic:",
-    [CONNTRACK] = "What is set for connection tracking at the start (0 leaves a value alone):",
-    [SERVING] = "Where the daemon answers:",
-    [RUNNING] = "What it does:",
-};
-
-#define FIELD(member) offsetof(struct command_line, member)
-
-static const struct flag {
-    enum group group;
-    const char *name; /* without dashes; one letter: with one dash or two */
-    enum kind kind;
-    size_t offset;
-    const char *value, *help;
-} flags[] = {
-    {OBJECTS, "manifests", TEXT, FIELD(options.manifests), "PATH",
-     "take objects from a file or folder (YAML or JSON, as kubectl get -o writes them) and follow "
-     "its changes"},
-    {OBJECTS, "kubeconfig", OPTIONAL_TEXT, FIELD(options.kubeconfig), "FILE",
-     "how to reach the API server; without it and --master, the pod's service account"},
-    {OBJECTS, "master", OPTIONAL_TEXT, FIELD(options.master), "URL",
-     "the API server, instead of the one in the kubeconfig"},
-    {OBJECTS, "hostname-override", OPTIONAL_TEXT, FIELD(options.hostname_override), "NAME",
-     "the name of the own Node, instead of the host's name"},
-    {TRAFFIC, "nodeport-addresses", NODE_PORT_ADDRESSES, FIELD(options.node_port_addresses),
-     "CIDR,...",
-     "on which of this host's addresses node ports answer: those in the CIDRs, or \"primary\" "
-     "(default) for the node's own address of each family; may be given several times"},
-    {TRAFFIC, "bind-address", ADDRESS, FIELD(options.bind_address), "IP",
-     "the node's own address of its family, instead of the one in the Node object (default "
-     "0.0.0.0: none)"},
-    {TRAFFIC, "masquerade-all", SWITCH, FIELD(options.masquerade_all), NULL,
-     "masquerade everything that goes to cluster IPs"},
-    {PODS, "detect-local-mode", DETECT_LOCAL_MODE, FIELD(options.detect_local_mode), "MODE",
-     "ClusterCIDR (default), NodeCIDR, BridgeInterface or InterfaceNamePrefix"},
-    {PODS, "cluster-cidr", CIDRS, FIELD(cluster_cidrs), "CIDR,...",
-     "the addresses of all pods, for ClusterCIDR: one CIDR of each family"},
-    {PODS, "pod-bridge-interface", INTERFACE, FIELD(options.pod_bridge_interface), "NAME",
-     "the bridge that packets of pods come in by, for BridgeInterface"},
-    {PODS, "pod-interface-name-prefix", INTERFACE, FIELD(options.pod_interface_name_prefix),
-     "PREFIX",
-     "how the names of the interfaces begin that packets of pods come in by, for "
-     "InterfaceNamePrefix"},
-    {CONNTRACK, "conntrack-max-per-core", COUNT, FIELD(options.conntrack.max_per_core), "N",
-     "how many connections to track for each CPU (default 32768), in all at most 1048576; with 0, "
-     "--conntrack-min means nothing"},
-    {CONNTRACK, "conntrack-min", COUNT, FIELD(options.conntrack.min), "N",
-     "how many connections to track at least (default 131072)"},
-    {CONNTRACK, "conntrack-tcp-timeout-established", SECONDS,
-     FIELD(options.conntrack.tcp_established_timeout), "DURATION",
-     "how long an idle TCP connection is tracked (default 24h)"},
-    {CONNTRACK, "conntrack-tcp-timeout-close-wait", SECONDS,
-     FIELD(options.conntrack.tcp_close_wait_timeout), "DURATION",
-     "how long a TCP connection is tracked that one side has closed (default 1h)"},
-    {CONNTRACK, "conntrack-tcp-be-liberal", SWITCH, FIELD(options.conntrack.tcp_be_liberal), NULL,
-     "let TCP packets pass that are outside of the connection's window"},
-    {CONNTRACK, "conntrack-udp-timeout", SECONDS, FIELD(options.conntrack.udp_timeout), "DURATION",
-     "how long a UDP flow is tracked that has no answer yet (default 0s)"},
-    {CONNTRACK, "conntrack-udp-timeout-stream", SECONDS,
-     FIELD(options.conntrack.udp_stream_timeout), "DURATION",
-     "how long a UDP flow is tracked that goes both ways (default 0s)"},
-    {SERVING, "healthz-bind-address", OPTIONAL_TEXT, FIELD(options.healthz_bind_address), "IP:PORT",
-     "where /healthz and /livez answer (default 0.0.0.0:10256)"},
-    {SERVING, "metrics-bind-address", OPTIONAL_TEXT, FIELD(options.metrics_bind_address), "IP:PORT",
-     "where /metrics answers (default 127.0.0.1:10249, or [::1]:10249 if --bind-address is IPv6)"},
-    {RUNNING, "preflight", SWITCH, FIELD(options.preflight), NULL,
-     "say whether this host's kernel can do what the tables need, and exit"},
-    {RUNNING, "dump-rules", SWITCH, FIELD(options.dump_rules), NULL,
-     "print the tables computed from the objects, in nft syntax, and exit"},
-    {RUNNING, "cleanup", SWITCH, FIELD(options.cleanup), NULL, "remove the tables and exit"},
-    {RUNNING, "v", NUMBER, FIELD(options.verbosity), "N", "how much to log: 0 (default) to 4"},
-    {RUNNING, "version", SWITCH, FIELD(options.version), NULL, "print the version and exit"},
-    {RUNNING, "help", SWITCH, FIELD(options.help), NULL, "print this and exit"},
-};
-
-#define N_FLAGS (sizeof(flags) / sizeof(flags[0]))
-
 void options_clear(struct options *options)
 {
-    for (size_t i = 0; i < N_FLAGS; i++)
-        if (flags[i].kind <= ADDRESS)
-            free(*(char **)(void *)((char *)options + flags[i].offset));
+    for (size_t i = 0; i < settings_count; i++)
+        setting_clear(&settings[i], options);
     for (int family = 0; family < FAMILY_COUNT; family++)
         vec_free(&options->node_port_addresses.cidrs[family]);
+    cJSON_Delete(options->configuration);
+    vec_each (&options->notes, note)
+        free(note->text);
+    vec_free(&options->notes);
     memset(options, 0, sizeof(*options));
-}
-
-static void print_flag(FILE *out, const struct flag *flag)
-{
-    fprintf(out, "  %s%s%s%s\n        %s\n", flag->name[1] ? "--" : "-", flag->name,
-            flag->value ? " " : "", flag->value ? flag->value : "", flag->help);
 }
 
 void options_usage(FILE *out)
@@ -137,76 +34,51 @@ void options_usage(FILE *out)
           "Watches Services and EndpointSlices and keeps the nftables tables ip and ip6 kube-nftd\n"
           "true to them, in place of kube-proxy.\n",
           out);
-    for (size_t i = 0; i < N_FLAGS; i++) {
-        if (i == 0 || flags[i].group != flags[i - 1].group)
-            fprintf(out, "\n%s\n", headings[flags[i].group]);
-        print_flag(out, &flags[i]);
+    settings_print(out);
+}
+
+void options_log_notes(const struct options *options)
+{
+    vec_each (&options->notes, note) {
+        if (note->importance == NOTE_WARNING)
+            log_warn("config", "%s", note->text);
+        else if (note->importance == NOTE_INFO)
+            log_info("config", "%s", note->text);
+        else
+            log_debug(2, "config", "%s", note->text);
     }
 }
 
 /* ---- one flag ---- */
 
-/* The flag of that name, with '_' for '-'. */
-static const struct flag *find_flag(const char *name, size_t length)
+/* Sets all that share the flag. */
+static int set_flag(struct configuration *configuration, const struct setting *flag,
+                    const char *text, struct error *err)
 {
-    for (size_t i = 0; i < N_FLAGS; i++) {
-        size_t at = 0;
-        if (strlen(flags[i].name) != length)
+    for (size_t i = 0; i < settings_count; i++) {
+        const struct setting *setting = &settings[i];
+        if (!setting->flag || strcmp(setting->flag, flag->flag) != 0)
             continue;
-        while (at < length && flags[i].name[at] == (name[at] == '_' ? '-' : name[at]))
-            at++;
-        if (at == length)
-            return &flags[i];
-    }
-    return NULL;
-}
-
-static int set_cluster_cidrs(cidr_vec *cidrs, const char *value, struct error *err)
-{
-    vec_clear(&cidrs[FAMILY_IPV4]);
-    vec_clear(&cidrs[FAMILY_IPV6]);
-    return flag_cidrs(value, cidrs, err);
-}
-
-static int set_value(void *field, enum kind kind, const char *value, struct error *err)
-{
-    switch (kind) {
-    case TEXT:
-        return flag_text(value, field, err);
-    case OPTIONAL_TEXT:
-        return flag_optional_text(value, field, err);
-    case INTERFACE:
-        return flag_interface(value, field, err);
-    case ADDRESS:
-        return flag_address(value, field, err);
-    case SWITCH:
-        return flag_switch(value, field, err);
-    case NUMBER:
-        return flag_number(value, field, err);
-    case COUNT:
-        return flag_count(value, field, err);
-    case SECONDS:
-        return flag_seconds(value, field, err);
-    case DETECT_LOCAL_MODE:
-        return flag_detect_local_mode(value, field, err);
-    case CIDRS:
-        return set_cluster_cidrs(field, value, err);
-    case NODE_PORT_ADDRESSES:
-        return flag_node_port_addresses(value, field, err);
+        const cJSON *before = configuration_of(configuration, setting)->json;
+        cJSON *value = setting_read_text(setting, text, before, err);
+        if (!value) {
+            char *name = setting_flag_name(setting);
+            error_prefix(err, "%s", name);
+            free(name);
+            return -1;
+        }
+        configuration_set(configuration, setting, value, FROM_FLAG);
     }
     return 0;
 }
 
-static int set_flag(struct command_line *line, const struct flag *flag, const char *value,
-                    struct error *err)
+static bool needs_value(const struct setting *flag)
 {
-    if (set_value((char *)line + flag->offset, flag->kind, value, err))
-        return error_prefix(err, "%s%s", flag->name[1] ? "--" : "-", flag->name);
-    return 0;
+    return flag->type != SETTING_SWITCH && flag->type != SETTING_VERSION;
 }
 
 /* Reads the flag at argv[*at] and its value, which may be the next argument. */
-static int parse_flag(struct command_line *line, int argc, char *const *argv, int *at,
+static int parse_flag(struct configuration *configuration, int argc, char *const *argv, int *at,
                       struct error *err)
 {
     const char *text = argv[*at];
@@ -215,139 +87,137 @@ static int parse_flag(struct command_line *line, int argc, char *const *argv, in
     const char *name = text + 1 + (text[1] == '-');
     size_t length = strcspn(name, "=");
     const char *value = name[length] == '=' ? name + length + 1 : NULL;
-    const struct flag *flag = find_flag(name, length);
+    const struct setting *flag = setting_by_flag(name, length);
     if (strcmp(text, "-h") == 0)
-        flag = find_flag("help", 4);
+        flag = setting_by_flag("help", 4);
     /* "-v4" for "-v 4" */
     if (!flag && text[1] == 'v' && isdigit((unsigned char)text[2])) {
-        flag = find_flag("v", 1);
+        flag = setting_by_flag("v", 1);
         value = text + 2;
     }
     bool short_name = text[1] != '-' && strcmp(text, "-h") != 0;
-    if (!flag || (short_name && flag->name[1]))
+    if (!flag || (short_name && flag->flag[1]))
         return error_set(err, "unknown flag: %.*s", (int)(name - text + (ptrdiff_t)length), text);
-    if (flag->kind != SWITCH && !value) {
+    if (needs_value(flag) && !value) {
         if (*at + 1 >= argc)
             return error_set(err, "%s: a value is missing", text);
         value = argv[++*at];
     }
-    return set_flag(line, flag, value, err);
+    return set_flag(configuration, flag, value, err);
 }
 
-/* ---- all of them ---- */
+/* ---- flags of commands ---- */
+
+/* What a flag that has no field says. */
+static const cJSON *flag_value(const struct configuration *configuration, const char *name)
+{
+    return configuration_of(configuration, setting_by_flag(name, strlen(name)))->json;
+}
 
 /* Only one of these is done. */
-static int check_commands(const struct options *options, struct error *err)
+static int check_commands(const struct configuration *configuration, struct error *err)
 {
-    const struct {
-        const char *name;
-        bool given;
-    } commands[] = {
-        {"--preflight", options->preflight},
-        {"--dump-rules", options->dump_rules},
-        {"--cleanup", options->cleanup},
-    };
+    static const char *const commands[] = {"preflight", "dump-rules", "cleanup", "init-only"};
     const char *first = NULL;
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-        if (commands[i].given && first)
-            return error_set(err, "%s and %s exclude each other", first, commands[i].name);
-        if (commands[i].given)
-            first = commands[i].name;
-    }
-    return 0;
-}
-
-static int check_sources(const struct options *options, struct error *err)
-{
-    const char *other = options->kubeconfig ? "--kubeconfig" : "--master";
-    if (options->manifests && (options->kubeconfig || options->master))
-        return error_set(err, "--manifests and %s exclude each other: objects come from one place",
-                         other);
-    return 0;
-}
-
-static int check_cluster_cidrs(const cidr_vec cidrs[FAMILY_COUNT], struct error *err)
-{
-    char text[ADDRESS_TEXT_SIZE];
-    for (int i = 0; i < FAMILY_COUNT; i++) {
-        enum family family = (enum family)i;
-        if (cidrs[i].n < 2)
+        if (!cJSON_IsTrue(flag_value(configuration, commands[i])))
             continue;
-        const struct cidr *second = &cidrs[i].v[1];
-        return error_set(err,
-                         "--cluster-cidr: %s/%u is a second %s CIDR, but only one of each family "
-                         "counts",
-                         address_format(family, &second->address, text), second->length,
-                         family_name(family));
+        if (first)
+            return error_set(err, "--%s and --%s exclude each other", first, commands[i]);
+        first = commands[i];
     }
     return 0;
 }
 
-/* What each way of telling pods needs. */
-static int check_detection(const struct command_line *line, struct error *err)
+/* A kubeconfig that a file names is for when objects come from an API server. */
+static int check_sources(const struct configuration *configuration, struct error *err)
 {
-    const struct options *options = &line->options;
-    enum detect_local_mode mode = options->detect_local_mode;
-    if (mode == DETECT_LOCAL_BRIDGE_INTERFACE && !options->pod_bridge_interface)
-        return error_set(err, "--detect-local-mode BridgeInterface needs --pod-bridge-interface");
-    if (mode == DETECT_LOCAL_INTERFACE_NAME_PREFIX && !options->pod_interface_name_prefix)
-        return error_set(err, "--detect-local-mode InterfaceNamePrefix needs "
-                              "--pod-interface-name-prefix");
-    return mode == DETECT_LOCAL_CLUSTER_CIDR ? check_cluster_cidrs(line->cluster_cidrs, err) : 0;
+    static const char *const others[] = {"kubeconfig", "master"};
+    for (size_t i = 0; i < 2 && flag_value(configuration, "manifests"); i++) {
+        const struct setting *other = setting_by_flag(others[i], strlen(others[i]));
+        const struct configured *value = configuration_of(configuration, other);
+        if (value->source == FROM_FLAG && cJSON_IsString(value->json))
+            return error_set(err,
+                             "--manifests and --%s exclude each other: objects come from one place",
+                             others[i]);
+    }
+    return 0;
 }
 
-static int check(const struct command_line *line, struct error *err)
+/* ---- the file ---- */
+
+static bool gives_way_to_file(const struct setting *setting)
 {
-    if (check_sources(&line->options, err) || check_commands(&line->options, err))
-        return -1;
-    return check_detection(line, err);
+    return (setting->field && !(setting->traits & BESIDE_FILE)) ||
+           (setting->traits & NOT_BESIDE_FILE);
 }
 
-/* An address that is none is taken out; one of IPv6 moves a default. */
-static void settle_bind_address(struct options *options)
+/* Forgets the flags that do not count beside a file (spec 8.1). */
+static void drop_flags(struct configuration *configuration, note_vec *notes)
 {
-    static const struct address none;
-    enum family family;
-    struct address address;
-    if (!options->bind_address || !address_parse(options->bind_address, &family, &address))
+    char *names = NULL;
+    for (size_t i = 0; i < settings_count; i++) {
+        const struct setting *setting = &settings[i];
+        if (configuration_of(configuration, setting)->source != FROM_FLAG ||
+            !gives_way_to_file(setting))
+            continue;
+        configuration_set(configuration, setting, NULL, FROM_NOWHERE);
+        if (setting_by_flag(setting->flag, strlen(setting->flag)) != setting)
+            continue; /* named already */
+        char *longer = xasprintf("%s%s--%s", names ? names : "", names ? ", " : "", setting->flag);
+        free(names);
+        names = longer;
+    }
+    if (!names)
         return;
-    if (family == FAMILY_IPV6 && !options->metrics_bind_address)
-        options->metrics_bind_address = xstrdup("[::1]:10249");
-    if (memcmp(&address, &none, sizeof(none)) == 0) {
-        free(options->bind_address);
-        options->bind_address = NULL;
-    }
+    char *text = xasprintf("flags that do not count beside --config: %s", names);
+    vec_push(notes, (struct note){NOTE_WARNING, text});
+    free(names);
 }
 
-/* Makes the options from what was read. */
-static void settle(struct command_line *line)
+static int read_file(struct configuration *configuration, note_vec *notes, struct error *err)
 {
-    struct options *options = &line->options;
-    struct node_port_addresses *node_ports = &options->node_port_addresses;
-    if (node_ports->cidrs[FAMILY_IPV4].n + node_ports->cidrs[FAMILY_IPV6].n == 0)
-        node_ports->primary = true;
-    for (int family = 0; family < FAMILY_COUNT; family++) {
-        options->has_cluster_cidr[family] = line->cluster_cidrs[family].n > 0;
-        if (options->has_cluster_cidr[family])
-            options->cluster_cidr[family] = line->cluster_cidrs[family].v[0];
-    }
-    settle_bind_address(options);
+    const cJSON *path = flag_value(configuration, "config");
+    if (!path)
+        return 0;
+    drop_flags(configuration, notes);
+    return config_file_read(path->valuestring, configuration, notes, err);
+}
+
+/* ---- all of it ---- */
+
+static int complete(struct configuration *configuration, struct options *options, struct error *err)
+{
+    if (read_file(configuration, &options->notes, err) || check_sources(configuration, err) ||
+        check_commands(configuration, err) ||
+        configuration_settle(configuration, &options->notes, err))
+        return -1;
+    options->configuration = configuration_tree(configuration);
+    return 0;
+}
+
+static bool wants_information(const struct configuration *configuration)
+{
+    const cJSON *version = flag_value(configuration, "version");
+    return cJSON_IsTrue(flag_value(configuration, "help")) || cJSON_IsTrue(version) ||
+           cJSON_IsString(version);
 }
 
 int options_parse(int argc, char *const *argv, struct options *options, struct error *err)
 {
-    struct command_line line = {.options.conntrack = conntrack_defaults};
+    struct configuration configuration;
     int result = 0;
+    memset(options, 0, sizeof(*options));
+    configuration_init(&configuration);
     for (int at = 1; at < argc && result == 0; at++)
-        result = parse_flag(&line, argc, argv, &at, err);
-    if (result == 0 && !line.options.help && !line.options.version)
-        result = check(&line, err);
-    settle(&line);
-    for (int family = 0; family < FAMILY_COUNT; family++)
-        vec_free(&line.cluster_cidrs[family]);
-    *options = line.options;
-    if (result)
+        result = parse_flag(&configuration, argc, argv, &at, err);
+    if (result == 0 && !wants_information(&configuration))
+        result = complete(&configuration, options, err);
+    if (result == 0)
+        configuration_land(&configuration, options);
+    else
         options_clear(options);
+    configuration_clear(&configuration);
     return result;
 }
 

@@ -78,6 +78,22 @@ START_TEST(log_levels)
 }
 END_TEST
 
+/* A JSON object a line, whatever the message quotes. */
+START_TEST(log_json)
+{
+    log_set_json(1);
+    log_warn("policy", "it said \"%s\" and \\", "\n\xc3\xa4\x01");
+    log_set_json(0);
+    const char *end = strchr(logged.line, ',');
+    ck_assert_ptr_nonnull(end);
+    ck_assert_str_eq(end, ",\"level\":\"warn\",\"logger\":\"policy\",\"msg\":\"it said "
+                          "\\\"\\\\x0a\\\\xc3\\\\xa4\\\\x01\\\" and \\\\\"}");
+    double before = 0;
+    ck_assert_int_eq(sscanf(logged.line, "{\"ts\":%lf,", &before), 1);
+    ck_assert_double_eq_tol(before, clock_realtime(), 60);
+}
+END_TEST
+
 static int evaluated;
 
 static int evaluate(void)
@@ -332,6 +348,42 @@ START_TEST(clock_text)
 }
 END_TEST
 
+static const struct {
+    const char *text;
+    double realtime; /* negative: it is no time */
+} times[] = {
+    {"1970-01-01T00:00:00Z", 0},
+    {"2026-11-21T17:03:37Z", 1795280617},
+    {"2026-11-21T17:03:37.5Z", 1795280617.5},
+    {"2026-11-21T17:03:37.125000000Z", 1795280617.125},
+    {"2026-11-21T18:03:37.25+01:00", 1795280617.25},
+    {"2026-11-21T09:33:37-07:30", 1795280617},
+    {"2000-02-29T00:00:00Z", 951782400},
+    {"", -1},
+    {"now", -1},
+    {"2026-11-21", -1},
+    {"2026-11-21T17:03:37", -1},
+    {"2026-11-21 17:03:37Z", -1},
+    {"2026-11-21T17:03:37.Z", -1},
+    {"2026-11-21T17:03:37.5", -1},
+    {"2026-11-21T17:03:37,5Z", -1},
+    {"2026-11-21T17:03:37Zoo", -1},
+    {"2026-13-21T17:03:37Z", -1},
+    {"2026-11-21T25:03:37Z", -1},
+};
+
+START_TEST(clock_from_text)
+{
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+        double realtime = -2;
+        bool good = clock_parse_rfc3339(times[i].text, &realtime);
+        ck_assert_msg(good == (times[i].realtime >= 0), "\"%s\"", times[i].text);
+        ck_assert_msg(good ? fabs(realtime - times[i].realtime) < 1e-6 : realtime == -2,
+                      "\"%s\": %f", times[i].text, realtime);
+    }
+}
+END_TEST
+
 START_TEST(clocks_run)
 {
     double before = clock_monotonic(), real = clock_realtime();
@@ -403,6 +455,7 @@ static void add_tests(TCase *tcase)
 {
     tcase_add_checked_fixture(tcase, log_set_up, log_tear_down);
     tcase_add_test(tcase, log_levels);
+    tcase_add_test(tcase, log_json);
     tcase_add_test(tcase, log_verbosity);
     tcase_add_test(tcase, log_escapes);
     tcase_add_test(tcase, log_every_byte);
@@ -416,6 +469,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, vec_reserves);
     tcase_add_test(tcase, vec_walks);
     tcase_add_test(tcase, clock_text);
+    tcase_add_test(tcase, clock_from_text);
     tcase_add_test(tcase, clocks_run);
     tcase_add_test(tcase, allocation);
     tcase_add_test(tcase, strings);

@@ -88,10 +88,49 @@ START_TEST(refused)
 }
 END_TEST
 
+static const struct {
+    int64_t nanoseconds;
+    const char *text;
+} written[] = {
+    {0, "0s"},
+    {1, "1ns"},
+    {999, "999ns"},
+    {1000, "1\xc2\xb5s"},
+    {1100, "1.1\xc2\xb5s"},
+    {2200000, "2.2ms"},
+    {300000000, "300ms"},
+    {999999999, "999.999999ms"},
+    {1000000000, "1s"},
+    {1500000000, "1.5s"},
+    {30000000000, "30s"},
+    {60000000000, "1m0s"},
+    {90000000001, "1m30.000000001s"},
+    {3600000000000, "1h0m0s"},
+    {86400000000000, "24h0m0s"},
+    {5400000000000, "1h30m0s"},
+    {-1, "-1ns"},
+    {-90000000000, "-1m30s"},
+    {INT64_MAX, "2562047h47m16.854775807s"},
+    {-INT64_MAX, "-2562047h47m16.854775807s"},
+};
+
+/* As Go has it, and it reads back as the same. */
+START_TEST(formatted)
+{
+    int64_t again = 4711;
+    char *text = duration_format(written[_i].nanoseconds);
+    ck_assert_str_eq(text, written[_i].text);
+    ck_assert(duration_parse(text, &again));
+    ck_assert(again == written[_i].nanoseconds);
+    free(text);
+}
+END_TEST
+
 static void add_tests(TCase *tcase)
 {
     tcase_add_loop_test(tcase, read, 0, COUNT(good));
     tcase_add_loop_test(tcase, refused, 0, COUNT(bad));
+    tcase_add_loop_test(tcase, formatted, 0, COUNT(written));
 }
 
 UNIT_MAIN("duration", add_tests)

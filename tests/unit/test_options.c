@@ -84,22 +84,58 @@ static void print_switches(FILE *out, const struct options *options)
 {
     fprintf(out, "%s%s%s%s%s%sv=%d", options->masquerade_all ? "all " : "",
             options->preflight ? "preflight " : "", options->dump_rules ? "dump " : "",
-            options->cleanup ? "cleanup " : "", options->version ? "version " : "",
+            options->cleanup ? "cleanup " : "",
+            options->version == VERSION_WANTED_RAW ? "raw "
+            : options->version                     ? "version "
+                                                   : "",
             options->help ? "help " : "", options->verbosity);
+}
+
+/* An address to listen at, unless it is the default. */
+static void print_listen(FILE *out, const char *name, const char *address, const char *standard)
+{
+    if (!address)
+        fprintf(out, "no-%s ", name);
+    else if (strcmp(address, standard) != 0)
+        fprintf(out, "%s=%s ", name, address);
+}
+
+static void print_running(FILE *out, const struct options *options)
+{
+    if (options->config)
+        fprintf(out, "config=%s ", options->config);
+    if (options->write_config_to)
+        fprintf(out, "write=%s ", options->write_config_to);
+    if (options->init_only)
+        fputs("init ", out);
+    if (options->log_format == LOG_FORMAT_JSON)
+        fputs("json ", out);
+    if (options->bind_address_hard_fail)
+        fputs("hard ", out);
+    if (options->no_external_ips)
+        fputs("no-external-ips ", out);
+    if (!options->configuration)
+        return; /* what follows is without defaults then */
+    print_listen(out, "healthz", options->healthz_bind_address, "0.0.0.0:10256");
+    print_listen(out, "metrics", options->metrics_bind_address, "127.0.0.1:10249");
+    if (options->masquerade_bit != 14)
+        fprintf(out, "bit=%d ", options->masquerade_bit);
+    if (options->sync_period != 30)
+        fprintf(out, "sync=%g ", options->sync_period);
+    if (options->oom_score_adj != -999)
+        fprintf(out, "oom=%d ", options->oom_score_adj);
 }
 
 /* Everything that was given, in one text. */
 static char *options_text(const struct options *options)
 {
-    static const char *const names[] = {"manifests", "kubeconfig", "master", "host",  "bind",
-                                        "healthz",   "metrics",    "bridge", "prefix"};
+    static const char *const names[] = {"manifests", "kubeconfig", "master", "host",
+                                        "bind",      "bridge",     "prefix"};
     const char *const values[] = {options->manifests,
                                   options->kubeconfig,
                                   options->master,
                                   options->hostname_override,
                                   options->bind_address,
-                                  options->healthz_bind_address,
-                                  options->metrics_bind_address,
                                   options->pod_bridge_interface,
                                   options->pod_interface_name_prefix};
     char *text;
@@ -112,6 +148,7 @@ static char *options_text(const struct options *options)
         fprintf(out, "mode=%d ", options->detect_local_mode);
     print_cidrs(out, options);
     print_conntrack(out, &options->conntrack);
+    print_running(out, options);
     print_switches(out, options);
     fclose(out);
     return text;
@@ -196,13 +233,20 @@ static const struct {
     {"--masquerade-all", "all v=0"},
     {"--masquerade-all=true", "all v=0"},
     {"--masquerade-all --masquerade_all=false", "v=0"},
+    {"--masquerade-all=True", "all v=0"},
+    {"--masquerade-all=TRUE", "all v=0"},
+    {"--masquerade-all=t", "all v=0"},
+    {"--masquerade-all=T", "all v=0"},
+    {"--masquerade-all=1", "all v=0"},
+    {"--masquerade-all --masquerade-all=0", "v=0"},
+    {"--masquerade-all --masquerade-all=F", "v=0"},
 
     {"--bind-address 192.0.2.1", "bind=192.0.2.1 v=0"},
-    {"--bind-address 2001:db8::1", "bind=2001:db8::1 metrics=[::1]:10249 v=0"},
+    {"--bind-address 2001:db8::1", "bind=2001:db8::1 healthz=[::]:10256 metrics=[::1]:10249 v=0"},
     {"--bind-address 2001:db8::1 --metrics-bind-address 127.0.0.1",
-     "bind=2001:db8::1 metrics=127.0.0.1 v=0"},
+     "bind=2001:db8::1 healthz=[::]:10256 v=0"},
     {"--bind-address 0.0.0.0", "v=0"},
-    {"--bind-address ::", "metrics=[::1]:10249 v=0"},
+    {"--bind-address ::", "healthz=[::]:10256 metrics=[::1]:10249 v=0"},
     {"--bind-address=", "v=0"},
     {"--bind-address 192.0.2.1 --bind-address ''", "v=0"},
     {"--metrics-bind-address [::]:1", "metrics=[::]:1 v=0"},
@@ -220,6 +264,54 @@ static const struct {
     {"--conntrack-tcp-be-liberal=false", "v=0"},
     {"--conntrack-udp-timeout 30s --conntrack-udp-timeout-stream 2m", "udp=30 stream=120 v=0"},
     {"--conntrack_udp_timeout=-0s", "v=0"},
+    {"--metrics-bind-address 127.0.0.2 --healthz-bind-address ::2",
+     "healthz=[::2]:10256 metrics=127.0.0.2:10249 v=0"},
+    {"--healthz-port 0", "no-healthz v=0"},
+    {"--healthz-port 0 --healthz-bind-address 127.0.0.1:1", "no-healthz v=0"},
+    {"--healthz-port 81 --metrics_port 82", "healthz=0.0.0.0:81 metrics=127.0.0.1:82 v=0"},
+    {"--healthz-port 81 --healthz-bind-address 192.0.2.1", "healthz=192.0.2.1:81 v=0"},
+    {"--healthz-port 81 --healthz-bind-address 192.0.2.1:1", "healthz=192.0.2.1:1 v=0"},
+    {"--healthz-port 81 --bind-address ::", "healthz=[::]:81 metrics=[::1]:10249 v=0"},
+    {"--metrics-bind-address 127.0.0.2:10256 --healthz-bind-address 127.0.0.1:10256",
+     "healthz=127.0.0.1:10256 metrics=127.0.0.2:10256 v=0"},
+    {"--bind-address-hard-fail", "hard v=0"},
+    {"--iptables-sync-period 2m --iptables-min-sync-period 0s", "sync=120 v=0"},
+    {"--proxy-mode nftables --iptables-sync-period 1500ms", "sync=1.5 v=0"},
+    {"--proxy-mode ipvs --iptables-sync-period 2m --ipvs-sync-period 5s", "sync=5 v=0"},
+    {"--proxy-mode iptables", "v=0"},
+    {"--proxy-mode=", "v=0"},
+    {"--iptables-masquerade-bit 31", "bit=31 v=0"},
+    {"--iptables-masquerade-bit 31 --proxy-mode ipvs", "bit=31 v=0"},
+    {"--iptables-masquerade-bit 31 --proxy-mode nftables", "v=0"},
+    {"--masquerade-all --proxy-mode nftables", "all v=0"},
+    {"--masquerade-all --proxy-mode ipvs", "all v=0"},
+    {"--oom-score-adj -1000", "oom=-1000 v=0"},
+    {"--oom-score-adj=1000", "oom=1000 v=0"},
+    {"--feature-gates AllowServiceExternalIPs=false", "no-external-ips v=0"},
+    {"--feature-gates Other=true,AllowServiceExternalIPs=false --feature-gates Other=false",
+     "no-external-ips v=0"},
+    {"--feature-gates AllowServiceExternalIPs=false --feature-gates AllowServiceExternalIPs=true",
+     "v=0"},
+    {"--feature-gates=", "v=0"},
+    {"--logging-format json", "json v=0"},
+    {"--init-only", "init v=0"},
+    {"--write-config-to f --cleanup", "write=f cleanup v=0"},
+    {"--version=raw", "raw v=0"},
+    {"--version=true", "version v=0"},
+    {"--version=false", "v=0"},
+    {"--version=v1.36.0", "v=0"},
+    /* Without effect here. */
+    {"--kube-api-qps 5.5 --kube-api-burst 0 --kube-api-content-type x --config-sync-period 1s",
+     "v=0"},
+    {"--log-flush-frequency 1s --vmodule a=1,b*=2 --log-text-split-stream", "v=0"},
+    {"--log-text-info-buffer-size 1Ki --log-json-split-stream=false --log-json-info-buffer-size 0",
+     "v=0"},
+    {"--profiling --show-hidden-metrics-for-version 1.35 --iptables-localhost-nodeports=false",
+     "v=0"},
+    {"--ipvs-min-sync-period 1s --ipvs-scheduler rr --ipvs-exclude-cidrs x,y --ipvs-strict-arp",
+     "v=0"},
+    {"--ipvs-tcp-timeout -1s --ipvs-tcpfin-timeout 1s --ipvs-udp-timeout 1s", "v=0"},
+    {"--boot-id-file a,b --machine-id-file c", "v=0"},
     {"--preflight", "preflight v=0"},
     {"--preflight=false --cleanup", "cleanup v=0"},
 };
@@ -270,7 +362,7 @@ static const struct {
     {"--manifests ''", "--manifests: the value is empty"},
     {"--cleanup=yes", "--cleanup: \"yes\" is neither true nor false"},
     {"--cleanup=", "--cleanup: \"\" is neither true nor false"},
-    {"--help=TRUE", "--help: \"TRUE\" is neither true nor false"},
+    {"--help=tRUE", "--help: \"tRUE\" is neither true nor false"},
     {"-v x", "-v: \"x\" is not a number from 0 to 2147483647"},
     {"-v 4x", "-v: \"4x\" is not a number from 0 to 2147483647"},
     {"-v4x", "-v: \"4x\" is not a number from 0 to 2147483647"},
@@ -340,7 +432,53 @@ static const struct {
      "--conntrack-tcp-timeout-established: \"-300ms\" is below zero"},
     {"--conntrack-tcp-timeout-close-wait 2147483648s",
      "--conntrack-tcp-timeout-close-wait: \"2147483648s\" is more than 2147483647 seconds"},
-    {"--conntrack-tcp-be-liberal=1", "--conntrack-tcp-be-liberal: \"1\" is neither true nor false"},
+    {"--conntrack-tcp-timeout-established 2562048h",
+     "--conntrack-tcp-timeout-established: \"2562048h\" is not a duration like 30s, 1h30m or 0s"},
+    {"--healthz-port 65536", "--healthz-port: \"65536\" is not a number from 0 to 65535"},
+    {"--metrics-port 0", "--metrics-port: \"0\" is not a number from 1 to 65535"},
+    {"--metrics-bind-address 127.0.0.1:0",
+     "--metrics-bind-address: \"127.0.0.1:0\" is not an IP address, IP:port or [IPv6]:port"},
+    {"--healthz-bind-address x",
+     "--healthz-bind-address: \"x\" is not an IP address, IP:port or [IPv6]:port"},
+    {"--metrics-bind-address 127.0.0.1:10256",
+     "--healthz-bind-address 0.0.0.0:10256 and "
+     "--metrics-bind-address 127.0.0.1:10256 want the same port"},
+    {"--metrics-bind-address [::1]:7 --healthz-bind-address [::]:7",
+     "--healthz-bind-address "
+     "[::]:7 and --metrics-bind-address [::1]:7 want the same port"},
+    {"--metrics-port 7 --healthz-port 7", "--healthz-bind-address 0.0.0.0:7 and "
+                                          "--metrics-bind-address 127.0.0.1:7 want the same port"},
+    {"--proxy-mode userspace",
+     "--proxy-mode: \"userspace\" is none of nftables, iptables and ipvs"},
+    {"--logging-format xml", "--logging-format: \"xml\" is none of text and json"},
+    {"--iptables-masquerade-bit 32",
+     "--iptables-masquerade-bit: \"32\" is not a number from 0 to 31"},
+    {"--iptables-masquerade-bit -1 --proxy-mode nftables",
+     "--iptables-masquerade-bit: \"-1\" is not a number from 0 to 31"},
+    {"--oom-score-adj 1001", "--oom-score-adj: \"1001\" is not a number from -1000 to 1000"},
+    {"--oom-score-adj -1001", "--oom-score-adj: \"-1001\" is not a number from -1000 to 1000"},
+    {"--iptables-sync-period 0s", "--iptables-sync-period: \"0s\" is not above zero"},
+    {"--iptables-sync-period 1s --iptables-min-sync-period 2s",
+     "--iptables-min-sync-period: \"2s\" is more than syncPeriod, which is \"1s\""},
+    {"--proxy-mode ipvs --ipvs-min-sync-period 31s",
+     "--ipvs-min-sync-period: \"31s\" is more than syncPeriod, which is \"30s\""},
+    {"--proxy-mode ipvs --ipvs-tcp-timeout -1s", "--ipvs-tcp-timeout: \"-1s\" is below zero"},
+    {"--proxy-mode ipvs --ipvs-exclude-cidrs 10.0.0.0/8,x",
+     "--ipvs-exclude-cidrs: \"x\" is not a CIDR like 192.0.2.0/24 or 2001:db8::/64"},
+    {"--config-sync-period 0s", "--config-sync-period: \"0s\" is not above zero"},
+    {"--kube-api-burst -1", "--kube-api-burst: \"-1\" is not a number from 0 to 2147483647"},
+    {"--kube-api-qps x", "--kube-api-qps: \"x\" is not a number"},
+    {"--feature-gates A", "--feature-gates: \"A\" is not a name with =true or =false"},
+    {"--feature-gates A=2", "--feature-gates: \"A=2\" is not a name with =true or =false"},
+    {"--feature-gates =true", "--feature-gates: \"=true\" is not a name with =true or =false"},
+    {"--vmodule a", "--vmodule: \"a\" is not a pattern with =N"},
+    {"--vmodule a=-1", "--vmodule: \"a=-1\" is not a pattern with =N"},
+    {"--version=1.36", "--version: \"1.36\" is neither true nor false"},
+    {"--config=", "--config: the value is empty"},
+    {"--write-config-to ''", "--write-config-to: the value is empty"},
+    {"--config /no/such/file", "--config /no/such/file: No such file or directory"},
+    {"--cleanup --init-only", "--cleanup and --init-only exclude each other"},
+    {"--conntrack-tcp-be-liberal=2", "--conntrack-tcp-be-liberal: \"2\" is neither true nor false"},
 };
 
 /* With an error nothing is left in the options: the leak checker would find it. */

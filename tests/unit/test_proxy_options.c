@@ -123,10 +123,60 @@ START_TEST(applied)
     ck_assert_str_eq(config.node.name, "n1");
     for (int family = 0; family < FAMILY_COUNT; family++)
         ck_assert_uint_eq(config.rulesets[family].mark, 0x4000);
+    ck_assert_double_eq(config.sync_period, 30);
+    ck_assert(!config.no_external_ips);
     /* what was there for other reasons */
     ck_assert(config.families[FAMILY_IPV4] && !config.families[FAMILY_IPV6]);
     ck_assert(config.node.assume_held == (_i % 2));
     options_clear(&options);
+}
+END_TEST
+
+START_TEST(bit_period_and_gate)
+{
+    struct options options;
+    struct proxy_config config = {.families = {true, true}};
+    parse("--iptables-masquerade-bit=31 --iptables-sync-period=1m "
+          "--feature-gates=AllowServiceExternalIPs=false",
+          &options);
+    proxy_options_apply(&options, "n1", &config);
+    for (int family = 0; family < FAMILY_COUNT; family++)
+        ck_assert_uint_eq(config.rulesets[family].mark, 0x80000000);
+    ck_assert_double_eq(config.sync_period, 60);
+    ck_assert(config.no_external_ips);
+    options_clear(&options);
+}
+END_TEST
+
+/* Of which families CIDRs are given, and which are in use. */
+START_TEST(cluster_cidr_of_families)
+{
+    static const struct {
+        const char *flags, *error;
+        bool ipv4, ipv6;
+    } rows[] = {
+        {"", NULL, true, false},
+        {"--cluster-cidr=10.0.0.0/8", NULL, true, false},
+        {"--cluster-cidr=10.0.0.0/8", NULL, true, true},
+        {"--cluster-cidr=fd00::/8", NULL, true, true},
+        {"--cluster-cidr=fd00::/8,10.0.0.0/8", NULL, true, false},
+        {"--cluster-cidr=fd00::/8 --detect-local-mode=NodeCIDR", NULL, true, false},
+        {"--cluster-cidr=fd00::/8",
+         "clusterCIDR (--cluster-cidr) has no CIDR of IPv4, the only family in use", true, false},
+        {"--cluster-cidr=10.0.0.0/8",
+         "clusterCIDR (--cluster-cidr) has no CIDR of IPv6, the only family in use", false, true},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct options options;
+        struct error err = {0};
+        const struct proxy_config config = {.families = {rows[i].ipv4, rows[i].ipv6}};
+        parse(rows[i].flags, &options);
+        int result = proxy_options_check_cluster_cidr(&options, &config, &err);
+        ck_assert_int_eq(result, rows[i].error ? -1 : 0);
+        ck_assert_pstr_eq(err.text, rows[i].error);
+        error_clear(&err);
+        options_clear(&options);
+    }
 }
 END_TEST
 
@@ -300,6 +350,8 @@ static void add_tests(TCase *tcase)
 {
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_loop_test(tcase, applied, 0, COUNT(cases));
+    tcase_add_test(tcase, bit_period_and_gate);
+    tcase_add_test(tcase, cluster_cidr_of_families);
     tcase_add_test(tcase, flags_leave_the_kernel_alone);
     tcase_add_loop_test(tcase, kernel_leaves, 0, COUNT(kernels));
     tcase_add_loop_test(tcase, kernel_leaves_nothing, 0, 3);

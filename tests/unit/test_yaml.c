@@ -348,6 +348,24 @@ START_TEST(test_input_fails)
 }
 END_TEST
 
+/* The tree has both, in their order. */
+START_TEST(test_lenient)
+{
+    static const char text[] = "a: 1\nb: {c: 1, c: 2}\na: [3]\n";
+    struct error err = {0};
+    ck_assert_ptr_null(yaml_parse(text, strlen(text), &err));
+    error_clear(&err);
+    cJSON *json = yaml_parse_lenient(text, strlen(text), &err);
+    ck_assert_msg(json != NULL, "%s", err.text);
+    char *printed = cJSON_PrintUnformatted(json);
+    ck_assert_str_eq(printed, "{\"a\":1,\"b\":{\"c\":1,\"c\":2},\"a\":[3]}");
+    free(printed);
+    cJSON_Delete(json);
+    ck_assert_ptr_null(yaml_parse_lenient("{", 1, &err));
+    error_clear(&err);
+}
+END_TEST
+
 static void add_tests(TCase *tcase)
 {
     tcase_add_test(tcase, test_plain_scalars);
@@ -364,6 +382,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, test_depth);
     tcase_add_test(tcase, test_errors);
     tcase_add_test(tcase, test_keys_are_by_mapping);
+    tcase_add_test(tcase, test_lenient);
     tcase_add_test(tcase, test_stop);
     tcase_add_test(tcase, test_input);
     tcase_add_test(tcase, test_input_fails);

@@ -5,7 +5,8 @@
  *     2026-11-21T18:14:44.123Z info  manifests: loaded file=/etc/x.yaml services=3
  *
  * time (UTC), level, the subsystem that speaks, a message, then key=value pairs. Bytes that are
- * not printable ASCII (they may come from outside) are written as \xNN. Not thread safe:
+ * not printable ASCII (they may come from outside) are written as \xNN. Or JSON objects, one a
+ * line. Not thread safe:
  * kube-nftd has one thread.
  */
 #ifndef KUBE_NFTD_BASE_LOG_H
@@ -16,6 +17,9 @@ enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBU
 /** Sets how much is said, by the number of -v: 0 errors to info, 2 and up the debug lines of that
  * number and below. */
 void log_set_verbosity(int verbosity);
+
+/** Makes each line a JSON object with ts (Unix time), level, logger (the subsystem) and msg. */
+void log_set_json(int json);
 
 /** Whether log_debug(@verbosity, ...) would print. */
 int log_enabled(int verbosity);

@@ -42,4 +42,7 @@ int yaml_read_from(yaml_input_fn input, yaml_value_fn fn, void *ctx, struct erro
 /** Reads @text, which must be one document, as a tree that the caller deletes. NULL on error. */
 cJSON *yaml_parse(const char *text, size_t length, struct error *err);
 
+/** The same, but keys that a mapping has twice are no error: the tree has both, in their order. */
+cJSON *yaml_parse_lenient(const char *text, size_t length, struct error *err);
+
 #endif

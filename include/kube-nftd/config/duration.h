@@ -13,4 +13,7 @@
  */
 bool duration_parse(const char *text, int64_t *nanoseconds);
 
+/** As Go writes it: "1h30m0s", "1.5s", "300ms". The caller frees it. */
+char *duration_format(int64_t nanoseconds);
+
 #endif

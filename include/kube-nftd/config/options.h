@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The command line. */
+/* What the command line and the configuration file say together (spec 8.1). */
 #ifndef KUBE_NFTD_CONFIG_OPTIONS_H
 #define KUBE_NFTD_CONFIG_OPTIONS_H
 
@@ -9,6 +9,7 @@
 #include "kube-nftd/host/node_port_addresses.h"
 #include "kube-nftd/model/cidr.h"
 
+#include <cjson/cJSON.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -19,16 +20,31 @@ enum detect_local_mode {
     DETECT_LOCAL_INTERFACE_NAME_PREFIX
 };
 
+enum version_wish { VERSION_NOT_WANTED, VERSION_WANTED, VERSION_WANTED_RAW };
+
+enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
+
+/* Something that an operator should know of the settings, for the log. */
+struct note {
+    enum { NOTE_WARNING, NOTE_INFO, NOTE_DETAIL } importance;
+    char *text; /* owned */
+};
+
+typedef VEC(struct note) note_vec;
+
 /* Strings are owned; NULL if not given. */
 struct options {
+    char *config; /* the file */
+    char *write_config_to;
     char *kubeconfig;
     char *master;
     char *manifests;
     char *hostname_override;
     /* Replaces the node's own address of its family. An address; NULL for 0.0.0.0 and ::, too. */
     char *bind_address;
-    char *healthz_bind_address;
-    char *metrics_bind_address; /* "[::1]:10249" if not given and --bind-address is IPv6 */
+    char *healthz_bind_address; /* with a port; NULL: /healthz and /livez do not answer */
+    char *metrics_bind_address; /* with a port */
+    bool bind_address_hard_fail;
     enum detect_local_mode detect_local_mode;
     char *pod_bridge_interface;
     char *pod_interface_name_prefix;
@@ -36,24 +52,37 @@ struct options {
     struct cidr cluster_cidr[FAMILY_COUNT]; /* the first of each family in --cluster-cidr */
     struct node_port_addresses node_port_addresses;
     bool masquerade_all;
+    int masquerade_bit; /* of the packet mark */
+    bool no_external_ips;
+    double sync_period; /* seconds */
+    int oom_score_adj;
     struct conntrack_settings conntrack;
     bool preflight;
     bool dump_rules;
     bool cleanup;
-    bool version;
+    bool init_only;
+    enum version_wish version;
     bool help;
     int verbosity;
+    enum log_format log_format;
+    cJSON *configuration; /* the KubeProxyConfiguration in force, with defaults; owned */
+    note_vec notes;
 };
 
 /**
- * Reads the arguments (argv[0] is skipped). Flags are kube-proxy's where it has them, with its
- * defaults (spec 8.2): "--flag value", "--flag=value", "_" for "-", "-v N"; an empty text, address
- * or list is as good as none for those. -1 for anything unknown or contradictory; nothing is left
- * in @options then.
+ * Reads the arguments (argv[0] is skipped), and the file that --config names. Flags are
+ * kube-proxy's where it has them, with its defaults (spec 8.2): "--flag value", "--flag=value", "_"
+ * for "-", "-v N"; an empty text, address or list is as good as none for those. With a file, flags
+ * that have a field are ignored (spec 8.1). -1 for anything unknown, contradictory or out of range;
+ * nothing is left in @options then. With --help or --version nothing but the form of flags is
+ * looked at.
  */
 int options_parse(int argc, char *const *argv, struct options *options, struct error *err);
 
 void options_clear(struct options *options);
+
+/** Logs the notes. */
+void options_log_notes(const struct options *options);
 
 /** Prints what --help says. */
 void options_usage(FILE *out);

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The table of all settings: fields of KubeProxyConfiguration v1alpha1 (spec 8.2), flags of
+ * kube-proxy and our own ones. Who reads flags or files, writes files or prints --help goes by it.
+ */
+#ifndef KUBE_NFTD_CONFIG_SETTING_H
+#define KUBE_NFTD_CONFIG_SETTING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* What a value may be, how a flag or file writes it, and how it is kept: as a JSON value of that
+ * form. Behind it: the type of the member of struct options that it lands in. */
+enum setting_type {
+    SETTING_TEXT,         /* char *; NULL if empty */
+    SETTING_PATH,         /* the same, but a flag for it must not be empty */
+    SETTING_NAME,         /* the same; blanks alone are no name */
+    SETTING_INTERFACE,    /* the same: an interface's name, or its beginning */
+    SETTING_ADDRESS,      /* the same: an IP address */
+    SETTING_LISTEN,       /* the same: IP:port, or an IP that gets the setting's own port */
+    SETTING_CHOICE,       /* an enum: the place of the word among the setting's choices */
+    SETTING_CLUSTER_CIDR, /* struct options' own: CIDRs between commas */
+    SETTING_SWITCH,       /* bool */
+    SETTING_NUMBER,       /* int or uint32_t: from low to high */
+    SETTING_FRACTION,     /* any number */
+    SETTING_DURATION,     /* double: seconds */
+    SETTING_SECONDS,      /* uint32_t: a duration cut to whole seconds */
+    SETTING_FLUSH,        /* a duration; a file may say nanoseconds as a number, too */
+    SETTING_QUANTITY,     /* a text; a file may have a number, too */
+    SETTING_CIDRS,        /* a list of CIDRs */
+    SETTING_NODE_PORTS,   /* struct node_port_addresses: the same, or "primary" alone */
+    SETTING_GATES,        /* names, each with true or false */
+    SETTING_VMODULE,      /* patterns of file names, each with a verbosity */
+    SETTING_VERSION,      /* an enum version_wish */
+};
+
+enum setting_group {
+    GROUP_IGNORED, /* without effect here */
+    GROUP_OBJECTS,
+    GROUP_TRAFFIC,
+    GROUP_PODS,
+    GROUP_CONNTRACK,
+    GROUP_SERVING,
+    GROUP_RUNNING,
+};
+
+/* What is special about a setting. */
+enum setting_trait {
+    BESIDE_FILE = 1,     /* the flag counts although there is a file, and goes before it */
+    NOT_BESIDE_FILE = 2, /* the flag does not count beside a file although no field is its own */
+    ZERO_IS_DEFAULT = 4, /* in a file, 0 is as good as nothing */
+    ABOVE_ZERO = 8       /* of durations */
+};
+
+#define SETTING_NOWHERE SIZE_MAX
+
+struct setting {
+    enum setting_group group;
+    const char *flag;  /* without dashes; NULL: none. One letter: with one dash or two */
+    const char *field; /* "conntrack.min"; NULL: none. Fields may share a flag, which sets all */
+    enum setting_type type;
+    size_t offset;        /* in struct options; SETTING_NOWHERE: it has no effect by itself */
+    const char *standard; /* the default, as a flag has it; NULL: none */
+    const char *value;    /* what --help calls the value; NULL for switches */
+    const char *help;
+    int64_t low, high;   /* of numbers; high is the port of SETTING_LISTEN */
+    const char *choices; /* words between blanks */
+    unsigned traits;
+};
+
+extern const struct setting settings[];
+extern const size_t settings_count;
+
+/** The first setting of the flag @name (@length bytes, '_' as good as '-'), or NULL. */
+const struct setting *setting_by_flag(const char *name, size_t length);
+
+/** The setting of a field, or NULL. */
+const struct setting *setting_by_field(const char *path);
+
+/** Whether fields are below @path. */
+bool setting_is_section(const char *path);
+
+/** "--flag" or "-v". The caller frees it. */
+char *setting_flag_name(const struct setting *setting);
+
+/** Prints what --help says. */
+void settings_print(FILE *out);
+
+#endif

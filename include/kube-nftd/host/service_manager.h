@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What systemd is told about this daemon (the protocol of sd_notify(3)): ready, ending, a line of
+ * status, and signs of life from the loop. Without a service manager none of it costs anything.
+ */
+#ifndef KUBE_NFTD_HOST_SERVICE_MANAGER_H
+#define KUBE_NFTD_HOST_SERVICE_MANAGER_H
+
+struct ev_loop;
+struct service_manager;
+
+/**
+ * Takes NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID out of the environment. If they ask for signs
+ * of life from this process, one is sent each half of that time, as long as @loop turns; else no
+ * timer runs. An address that cannot be used is logged, and nobody is told anything. Never NULL.
+ */
+struct service_manager *service_manager_new(struct ev_loop *loop);
+void service_manager_free(struct service_manager *manager);
+
+/** What the daemon does now, in one line without a newline, for 'systemctl status'. */
+void service_manager_status(struct service_manager *manager, const char *status);
+
+/** The daemon does what it is for. Said once, so it may be called each turn. */
+void service_manager_ready(struct service_manager *manager, const char *status);
+
+/** The daemon begins to end. */
+void service_manager_stopping(struct service_manager *manager, const char *status);
+
+#endif

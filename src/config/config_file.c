@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/config/config_file.h"
+
+#include "kube-nftd/base/hash.h"
+#include "kube-nftd/base/yaml.h"
+#include "kube-nftd/base/yaml_writer.h"
+#include "kube-nftd/config/setting_value.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define API_VERSION "kubeproxy.config.k8s.io/v1alpha1"
+#define KIND "KubeProxyConfiguration"
+
+/* Far more than any configuration has. */
+#define MOST_BYTES ((size_t)1024 * 1024)
+
+struct file_reader {
+    struct configuration *configuration;
+    char *unknown, *duplicate; /* paths between commas */
+};
+
+static void add_path(char **list, const char *path)
+{
+    char *longer = xasprintf("%s%s%s", *list ? *list : "", *list ? ", " : "", path);
+    free(*list);
+    *list = longer;
+}
+
+/* The caller frees it. */
+static char *path_of(const char *section, const char *name)
+{
+    return xasprintf("%s%s%s", section, *section ? "." : "", name);
+}
+
+/* ---- what is there twice ---- */
+
+struct seen {
+    UT_hash_handle hh; /* by name, which is borrowed */
+};
+
+static bool is_seen(struct seen **all, const char *name)
+{
+    struct seen *seen;
+    HASH_FIND_STR(*all, name, seen);
+    if (seen)
+        return true;
+    seen = xcalloc(1, sizeof(*seen));
+    HASH_ADD_KEYPTR(hh, *all, name, strlen(name), seen);
+    return false;
+}
+
+static void forget_seen(struct seen **all)
+{
+    struct seen *seen, *next;
+    HASH_ITER(hh, *all, seen, next)
+    {
+        HASH_DEL(*all, seen);
+        free(seen);
+    }
+}
+
+/* Leaves the last one of members of one name. */
+static void drop_duplicates(struct file_reader *reader, cJSON *object, const char *path)
+{
+    struct seen *names = NULL;
+    cJSON *member = object->child ? object->child->prev : NULL; /* the last one */
+    while (member) {
+        cJSON *before = member == object->child ? NULL : member->prev;
+        if (is_seen(&names, member->string)) {
+            char *twice = path_of(path, member->string);
+            add_path(&reader->duplicate, twice);
+            free(twice);
+            cJSON_Delete(cJSON_DetachItemViaPointer(object, member));
+        }
+        member = before;
+    }
+    forget_seen(&names);
+}
+
+/* In all objects below @json. */
+static void drop_all_duplicates(struct file_reader *reader, cJSON *json, const char *path)
+{
+    cJSON *child;
+    int i = 0;
+    if (cJSON_IsObject(json))
+        drop_duplicates(reader, json, path);
+    cJSON_ArrayForEach (child, json) {
+        char *below = child->string ? path_of(path, child->string) : xasprintf("%s[%d]", path, i++);
+        drop_all_duplicates(reader, child, below);
+        free(below);
+    }
+}
+
+/* ---- fields ---- */
+
+static int read_fields(struct file_reader *reader, const cJSON *section, const char *path,
+                       struct error *err);
+
+static int read_setting(struct file_reader *reader, const struct setting *setting,
+                        const cJSON *json, struct error *err)
+{
+    struct configuration *configuration = reader->configuration;
+    if (configuration_of(configuration, setting)->source == FROM_FLAG)
+        return 0;
+    cJSON *value = setting_read_json(setting, json, err);
+    if (!value)
+        return error_prefix(err, "%s", setting->field);
+    configuration_set(configuration, setting, value, FROM_FILE);
+    return 0;
+}
+
+static int read_field(struct file_reader *reader, const cJSON *json, const char *path,
+                      struct error *err)
+{
+    const struct setting *setting = setting_by_field(path);
+    if (setting)
+        return read_setting(reader, setting, json, err);
+    if (!setting_is_section(path)) {
+        add_path(&reader->unknown, path);
+        return 0;
+    }
+    if (cJSON_IsNull(json))
+        return 0;
+    if (!cJSON_IsObject(json)) {
+        setting_wrong_type(json, "a section", err);
+        return error_prefix(err, "%s", path);
+    }
+    return read_fields(reader, json, path, err);
+}
+
+static int read_fields(struct file_reader *reader, const cJSON *section, const char *path,
+                       struct error *err)
+{
+    const cJSON *member;
+    int result = 0;
+    cJSON_ArrayForEach (member, section) {
+        char *below = path_of(path, member->string);
+        result = read_field(reader, member, below, err);
+        free(below);
+        if (result)
+            break;
+    }
+    return result;
+}
+
+static bool is_of_vmodule(const cJSON *member)
+{
+    return strcmp(member->string, "filePattern") == 0 || strcmp(member->string, "verbosity") == 0;
+}
+
+/* Drops them from the entries of logging.vmodule, whose members alone are not in the table. */
+static void drop_unknown_in_vmodule(struct file_reader *reader)
+{
+    const struct setting *setting = setting_by_field("logging.vmodule");
+    const struct configured *value = configuration_of(reader->configuration, setting);
+    cJSON *entry, *member, *next;
+    int i = 0;
+    if (value->source != FROM_FILE)
+        return;
+    cJSON_ArrayForEach (entry, value->json) {
+        for (member = entry->child; member; member = next) {
+            next = member->next;
+            if (is_of_vmodule(member))
+                continue;
+            char *path = xasprintf("%s[%d].%s", setting->field, i, member->string);
+            add_path(&reader->unknown, path);
+            free(path);
+            cJSON_Delete(cJSON_DetachItemViaPointer(entry, member));
+        }
+        i++;
+    }
+}
+
+/* ---- the whole ---- */
+
+static int check_identity(const cJSON *root, const char *member, const char *wanted,
+                          struct error *err)
+{
+    const cJSON *json = cJSON_GetObjectItemCaseSensitive(root, member);
+    if (!json || cJSON_IsNull(json))
+        return error_set(err, "there is no %s: it must be %s", member, wanted);
+    if (cJSON_IsString(json) && strcmp(json->valuestring, wanted) == 0)
+        return 0;
+    if (!cJSON_IsString(json)) {
+        setting_wrong_type(json, "a text", err);
+        return error_prefix(err, "%s", member);
+    }
+    return error_set(err, "%s is \"%s\", but must be %s", member, json->valuestring, wanted);
+}
+
+static int read_root(struct file_reader *reader, cJSON *root, struct error *err)
+{
+    if (!cJSON_IsObject(root))
+        return error_set(err, "it is not a %s", KIND);
+    drop_all_duplicates(reader, root, "");
+    if (check_identity(root, "apiVersion", API_VERSION, err) ||
+        check_identity(root, "kind", KIND, err) || read_fields(reader, root, "", err))
+        return -1;
+    drop_unknown_in_vmodule(reader);
+    return 0;
+}
+
+/* One line for all of them. */
+static void note_oddities(const struct file_reader *reader, note_vec *notes)
+{
+    const char *unknown = reader->unknown, *duplicate = reader->duplicate;
+    if (!unknown && !duplicate)
+        return;
+    char *text =
+        xasprintf("%s:%s%s%s%s%s", reader->configuration->file, unknown ? " unknown fields: " : "",
+                  unknown ? unknown : "", unknown && duplicate ? ";" : "",
+                  duplicate ? " fields that are there twice, the last one counts: " : "",
+                  duplicate ? duplicate : "");
+    vec_push(notes, (struct note){NOTE_WARNING, text});
+}
+
+int config_file_read_text(const char *name, const char *text, size_t length,
+                          struct configuration *configuration, note_vec *notes, struct error *err)
+{
+    struct file_reader reader = {.configuration = configuration};
+    free(configuration->file);
+    configuration->file = xstrdup(name);
+    cJSON *root = yaml_parse_lenient(text, length, err);
+    int result = root ? read_root(&reader, root, err) : -1;
+    cJSON_Delete(root);
+    if (result == 0)
+        note_oddities(&reader, notes);
+    free(reader.unknown);
+    free(reader.duplicate);
+    return result ? error_prefix(err, "--config %s", name) : 0;
+}
+
+/* ---- files ---- */
+
+static int fail_file(const char *path, const char *what, struct error *err)
+{
+    return error_set(err, "%s %s: %s", what, path, strerror(errno));
+}
+
+/* The text of @path, without a NUL; the caller frees it. NULL with an error. */
+static char *read_whole(const char *path, size_t *length, struct error *err)
+{
+    FILE *file = fopen(path, "re");
+    if (!file) {
+        fail_file(path, "--config", err);
+        return NULL;
+    }
+    char *text = xcalloc(1, MOST_BYTES + 1);
+    *length = fread(text, 1, MOST_BYTES + 1, file);
+    int result = 0;
+    if (ferror(file))
+        result = fail_file(path, "--config", err);
+    else if (*length > MOST_BYTES)
+        result = error_set(err, "--config %s: more than %zu bytes", path, MOST_BYTES);
+    fclose(file);
+    if (result == 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+int config_file_read(const char *path, struct configuration *configuration, note_vec *notes,
+                     struct error *err)
+{
+    size_t length;
+    char *text = read_whole(path, &length, err);
+    if (!text)
+        return -1;
+    int result = config_file_read_text(path, text, length, configuration, notes, err);
+    free(text);
+    return result;
+}
+
+int config_file_write(const char *path, const cJSON *tree, struct error *err)
+{
+    FILE *file = fopen(path, "we");
+    if (!file)
+        return fail_file(path, "--write-config-to", err);
+    yaml_write(file, tree);
+    bool failed = ferror(file);
+    if (fclose(file) != 0 || failed)
+        return fail_file(path, "--write-config-to", err);
+    return 0;
+}

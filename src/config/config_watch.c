@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/config/config_watch.h"
+
+#include "kube-nftd/base/alloc.h"
+
+#include <errno.h>
+#include <ev.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+struct config_watch {
+    struct ev_loop *loop;
+    ev_io io;
+    void (*edited)(void *ctx, const char *how);
+    void *ctx;
+};
+
+/* All events that are there, as one mask. */
+static uint32_t read_events(int fd)
+{
+    union {
+        struct inotify_event first;
+        char bytes[16 * (sizeof(struct inotify_event) + NAME_MAX + 1)];
+    } events;
+    uint32_t mask = 0;
+    ssize_t n;
+    while ((n = read(fd, &events, sizeof(events))) > 0) {
+        const char *at = events.bytes;
+        while (at < events.bytes + n) {
+            struct inotify_event event;
+            memcpy(&event, at, sizeof(event));
+            mask |= event.mask;
+            at += sizeof(event) + event.len;
+        }
+    }
+    return mask;
+}
+
+static void on_event(struct ev_loop *loop, ev_io *io, int events)
+{
+    struct config_watch *watch = io->data;
+    (void)loop;
+    (void)events;
+    uint32_t mask = read_events(io->fd);
+    if (mask & IN_MODIFY)
+        watch->edited(watch->ctx, "written to");
+    else if (mask & IN_MOVE_SELF)
+        watch->edited(watch->ctx, "renamed away");
+}
+
+struct config_watch *config_watch_new(struct ev_loop *loop, const char *path,
+                                      void (*edited)(void *ctx, const char *how), void *ctx,
+                                      struct error *err)
+{
+    int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (fd < 0 || inotify_add_watch(fd, path, IN_MODIFY | IN_MOVE_SELF) < 0) {
+        error_set(err, "cannot watch %s: %s", path, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return NULL;
+    }
+    struct config_watch *watch = xcalloc(1, sizeof(*watch));
+    *watch = (struct config_watch){.loop = loop, .edited = edited, .ctx = ctx};
+    ev_io_init(&watch->io, on_event, fd, EV_READ);
+    watch->io.data = watch;
+    ev_io_start(loop, &watch->io);
+    return watch;
+}
+
+void config_watch_free(struct config_watch *watch)
+{
+    if (!watch)
+        return;
+    ev_io_stop(watch->loop, &watch->io);
+    close(watch->io.fd);
+    free(watch);
+}

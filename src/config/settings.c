@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/config/setting.h"
+
+#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/config/options.h"
+
+#include <limits.h>
+#include <string.h>
+
+#define AT(member) .offset = offsetof(struct options, member)
+#define NOWHERE .offset = SETTING_NOWHERE
+#define IN_FILE(path, kind) .field = (path), .type = (kind), NOWHERE
+
+/* In the order of --help. What has no effect here is checked and taken over all the same. */
+const struct setting settings[] = {
+    /* ---- where objects come from ---- */
+    {GROUP_OBJECTS, "config", NULL, SETTING_PATH, AT(config), .value = "FILE",
+     .help =
+         "read a KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1, YAML or JSON): flags "
+         "below that name a field are ignored then, but for --hostname-override and -v; ends "
+         "with status 1 when the file is written to or renamed away"},
+    {GROUP_OBJECTS, "manifests", NULL, SETTING_PATH, AT(manifests), .value = "PATH",
+     .help = "take objects from a file or folder (YAML or JSON, as kubectl get -o writes them) and "
+             "follow its changes"},
+    {GROUP_OBJECTS, "kubeconfig", "clientConnection.kubeconfig", SETTING_TEXT, AT(kubeconfig),
+     .value = "FILE",
+     .help = "how to reach the API server; without it and --master, the pod's service account"},
+    {GROUP_OBJECTS, "master", NULL, SETTING_TEXT, AT(master), .value = "URL",
+     .help = "the API server, instead of the one in the kubeconfig"},
+    {GROUP_OBJECTS, "hostname-override", "hostnameOverride", SETTING_NAME, AT(hostname_override),
+     .value = "NAME", .traits = BESIDE_FILE,
+     .help = "the name of the own Node, instead of the host's name"},
+
+    /* ---- what is done with traffic ---- */
+    {GROUP_TRAFFIC, "nodeport-addresses", "nodePortAddresses", SETTING_NODE_PORTS,
+     AT(node_port_addresses), .standard = "primary", .value = "CIDR,...",
+     .help = "on which of this host's addresses node ports answer: those in the CIDRs, or "
+             "\"primary\" for the node's own address of each family; may be given several times"},
+    {GROUP_TRAFFIC, "bind-address", "bindAddress", SETTING_ADDRESS, AT(bind_address),
+     .standard = "0.0.0.0", .value = "IP",
+     .help = "the node's own address of its family, instead of the one in the Node object; 0.0.0.0 "
+             "and :: are none"},
+    {GROUP_TRAFFIC, "masquerade-all", "nftables.masqueradeAll", SETTING_SWITCH, AT(masquerade_all),
+     .standard = "false", .help = "masquerade everything that goes to cluster IPs"},
+    {GROUP_TRAFFIC, NULL, "nftables.masqueradeBit", SETTING_NUMBER, AT(masquerade_bit),
+     .standard = "14", .high = 31, .value = "N",
+     .help = "the bit of the packet mark that asks for masquerading"},
+    {GROUP_TRAFFIC, "iptables-masquerade-bit", "iptables.masqueradeBit", SETTING_NUMBER, NOWHERE,
+     .standard = "14", .high = 31, .value = "N", .help = "the same, unless the mode is nftables"},
+    {GROUP_TRAFFIC, "iptables-sync-period", "nftables.syncPeriod", SETTING_DURATION,
+     AT(sync_period), .standard = "30s", .value = "DURATION",
+     .traits = ZERO_IS_DEFAULT | ABOVE_ZERO,
+     .help = "the longest wait before a transaction that the kernel refused is tried again; "
+             "/healthz and /livez turn bad when a change waits for twice as long"},
+    {GROUP_TRAFFIC, "proxy-mode", "mode", SETTING_CHOICE, NOWHERE,
+     .choices = "nftables iptables ipvs", .value = "MODE",
+     .help = "nftables, iptables or ipvs: nftables is used in any case; says which section of a "
+             "file counts (iptables if empty)"},
+    {GROUP_TRAFFIC, "feature-gates", "featureGates", SETTING_GATES, NOWHERE,
+     .value = "NAME=BOOL,...",
+     .help = "AllowServiceExternalIPs=false: external IPs of Services are not proxied; other gates "
+             "have no effect"},
+
+    /* ---- how traffic of pods is told ---- */
+    {GROUP_PODS, "detect-local-mode", "detectLocalMode", SETTING_CHOICE, AT(detect_local_mode),
+     .standard = "ClusterCIDR",
+     .choices = "ClusterCIDR NodeCIDR BridgeInterface InterfaceNamePrefix", .value = "MODE",
+     .help = "ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix"},
+    {GROUP_PODS, "cluster-cidr", "clusterCIDR", SETTING_CLUSTER_CIDR, AT(cluster_cidr),
+     .value = "CIDR,...",
+     .help = "the addresses of all pods, for ClusterCIDR: one CIDR of each family"},
+    {GROUP_PODS, "pod-bridge-interface", "detectLocal.bridgeInterface", SETTING_INTERFACE,
+     AT(pod_bridge_interface), .value = "NAME",
+     .help = "the bridge that packets of pods come in by, for BridgeInterface"},
+    {GROUP_PODS, "pod-interface-name-prefix", "detectLocal.interfaceNamePrefix", SETTING_INTERFACE,
+     AT(pod_interface_name_prefix), .value = "PREFIX",
+     .help = "how the names of the interfaces begin that packets of pods come in by, for "
+             "InterfaceNamePrefix"},
+
+    /* ---- connection tracking ---- */
+    {GROUP_CONNTRACK, "conntrack-max-per-core", "conntrack.maxPerCore", SETTING_NUMBER,
+     AT(conntrack.max_per_core), .standard = "32768", .high = INT_MAX, .value = "N",
+     .help = "how many connections to track for each CPU, in all at most 1048576; with 0, "
+             "--conntrack-min means nothing"},
+    {GROUP_CONNTRACK, "conntrack-min", "conntrack.min", SETTING_NUMBER, AT(conntrack.min),
+     .standard = "131072", .high = INT_MAX, .value = "N",
+     .help = "how many connections to track at least"},
+    {GROUP_CONNTRACK, "conntrack-tcp-timeout-established", "conntrack.tcpEstablishedTimeout",
+     SETTING_SECONDS, AT(conntrack.tcp_established_timeout), .standard = "24h", .value = "DURATION",
+     .help = "how long an idle TCP connection is tracked"},
+    {GROUP_CONNTRACK, "conntrack-tcp-timeout-close-wait", "conntrack.tcpCloseWaitTimeout",
+     SETTING_SECONDS, AT(conntrack.tcp_close_wait_timeout), .standard = "1h", .value = "DURATION",
+     .help = "how long a TCP connection is tracked that one side has closed"},
+    {GROUP_CONNTRACK, "conntrack-tcp-be-liberal", "conntrack.tcpBeLiberal", SETTING_SWITCH,
+     AT(conntrack.tcp_be_liberal), .standard = "false",
+     .help = "let TCP packets pass that are outside of the connection's window"},
+    {GROUP_CONNTRACK, "conntrack-udp-timeout", "conntrack.udpTimeout", SETTING_SECONDS,
+     AT(conntrack.udp_timeout), .standard = "0s", .value = "DURATION",
+     .help = "how long a UDP flow is tracked that has no answer yet"},
+    {GROUP_CONNTRACK, "conntrack-udp-timeout-stream", "conntrack.udpStreamTimeout", SETTING_SECONDS,
+     AT(conntrack.udp_stream_timeout), .standard = "0s", .value = "DURATION",
+     .help = "how long a UDP flow is tracked that goes both ways"},
+
+    /* ---- where the daemon answers ---- */
+    {GROUP_SERVING, "healthz-bind-address", "healthzBindAddress", SETTING_LISTEN,
+     AT(healthz_bind_address), .standard = "0.0.0.0:10256", .high = 10256, .value = "IP:PORT",
+     .help = "where /healthz and /livez answer; [::] if --bind-address is IPv6"},
+    {GROUP_SERVING, "healthz-port", NULL, SETTING_NUMBER, NOWHERE, .high = 65535, .value = "PORT",
+     .traits = NOT_BESIDE_FILE,
+     .help = "the port of a --healthz-bind-address without one; 0: nothing answers there. "
+             "Deprecated"},
+    {GROUP_SERVING, "metrics-bind-address", "metricsBindAddress", SETTING_LISTEN,
+     AT(metrics_bind_address), .standard = "127.0.0.1:10249", .high = 10249, .value = "IP:PORT",
+     .help = "where /metrics answers; [::1] if --bind-address is IPv6"},
+    {GROUP_SERVING, "metrics-port", NULL, SETTING_NUMBER, NOWHERE, .low = 1, .high = 65535,
+     .value = "PORT", .traits = NOT_BESIDE_FILE,
+     .help = "the port of a --metrics-bind-address without one. Deprecated"},
+    {GROUP_SERVING, "bind-address-hard-fail", "bindAddressHardFail", SETTING_SWITCH,
+     AT(bind_address_hard_fail), .standard = "false",
+     .help = "end at the start if one of the two cannot be had, instead of trying again"},
+
+    /* ---- what it does ---- */
+    {GROUP_RUNNING, "preflight", NULL, SETTING_SWITCH, AT(preflight),
+     .help = "say whether this host's kernel can do what the tables need, and exit"},
+    {GROUP_RUNNING, "dump-rules", NULL, SETTING_SWITCH, AT(dump_rules),
+     .help = "print the tables computed from the objects, in nft syntax, and exit"},
+    {GROUP_RUNNING, "cleanup", NULL, SETTING_SWITCH, AT(cleanup),
+     .help = "remove the tables and exit"},
+    {GROUP_RUNNING, "init-only", NULL, SETTING_SWITCH, AT(init_only),
+     .help =
+         "do what needs more privilege than the daemon's own work (conntrack's settings, a look "
+         "at the kernel), and exit"},
+    {GROUP_RUNNING, "write-config-to", NULL, SETTING_PATH, AT(write_config_to), .value = "FILE",
+     .help = "write the configuration in force as a KubeProxyConfiguration, and exit"},
+    {GROUP_RUNNING, "oom-score-adj", "oomScoreAdj", SETTING_NUMBER, AT(oom_score_adj),
+     .standard = "-999", .low = -1000, .high = 1000, .value = "N",
+     .help = "how eagerly the kernel ends the daemon when memory is short"},
+    {GROUP_RUNNING, "v", "logging.verbosity", SETTING_NUMBER, AT(verbosity), .standard = "0",
+     .high = INT_MAX, .value = "N", .traits = BESIDE_FILE, .help = "how much to log: 0 to 4"},
+    {GROUP_RUNNING, "logging-format", "logging.format", SETTING_CHOICE, AT(log_format),
+     .standard = "text", .choices = "text json", .value = "FORMAT", .traits = BESIDE_FILE,
+     .help = "text or json: a line of text or a JSON object for each event"},
+    {GROUP_RUNNING, "version", NULL, SETTING_VERSION, AT(version),
+     .help = "print the version and exit; =raw: the bare number"},
+    {GROUP_RUNNING, "help", NULL, SETTING_SWITCH, AT(help), .help = "print this and exit"},
+
+    /* ---- without effect by themselves; with iptables or ipvs as mode, some of these sections
+     * count in place of that of nftables ---- */
+    {IN_FILE("apiVersion", SETTING_TEXT), .standard = "kubeproxy.config.k8s.io/v1alpha1"},
+    {IN_FILE("kind", SETTING_TEXT), .standard = "KubeProxyConfiguration"},
+    {.flag = "kube-api-content-type",
+     IN_FILE("clientConnection.contentType", SETTING_TEXT),
+     .standard = "application/vnd.kubernetes.protobuf"},
+    {IN_FILE("clientConnection.acceptContentTypes", SETTING_TEXT)},
+    {.flag = "kube-api-qps",
+     IN_FILE("clientConnection.qps", SETTING_FRACTION),
+     .standard = "5",
+     .traits = ZERO_IS_DEFAULT},
+    {.flag = "kube-api-burst",
+     IN_FILE("clientConnection.burst", SETTING_NUMBER),
+     .standard = "10",
+     .high = INT_MAX,
+     .traits = ZERO_IS_DEFAULT},
+    {.flag = "log-flush-frequency",
+     IN_FILE("logging.flushFrequency", SETTING_FLUSH),
+     .standard = "5s",
+     .traits = BESIDE_FILE},
+    {.flag = "vmodule", IN_FILE("logging.vmodule", SETTING_VMODULE), .traits = BESIDE_FILE},
+    {.flag = "log-text-split-stream",
+     IN_FILE("logging.options.text.splitStream", SETTING_SWITCH),
+     .standard = "false",
+     .traits = BESIDE_FILE},
+    {.flag = "log-text-info-buffer-size",
+     IN_FILE("logging.options.text.infoBufferSize", SETTING_QUANTITY),
+     .standard = "0",
+     .traits = BESIDE_FILE},
+    {.flag = "log-json-split-stream",
+     IN_FILE("logging.options.json.splitStream", SETTING_SWITCH),
+     .standard = "false",
+     .traits = BESIDE_FILE},
+    {.flag = "log-json-info-buffer-size",
+     IN_FILE("logging.options.json.infoBufferSize", SETTING_QUANTITY),
+     .standard = "0",
+     .traits = BESIDE_FILE},
+    {.flag = "profiling", IN_FILE("enableProfiling", SETTING_SWITCH), .standard = "false"},
+    {.flag = "show-hidden-metrics-for-version",
+     IN_FILE("showHiddenMetricsForVersion", SETTING_TEXT)},
+    {.flag = "config-sync-period",
+     IN_FILE("configSyncPeriod", SETTING_DURATION),
+     .standard = "15m",
+     .traits = ZERO_IS_DEFAULT | ABOVE_ZERO},
+    {IN_FILE("portRange", SETTING_TEXT)},
+    {.flag = "iptables-min-sync-period",
+     IN_FILE("nftables.minSyncPeriod", SETTING_DURATION),
+     .standard = "1s",
+     .traits = ZERO_IS_DEFAULT},
+    {.flag = "iptables-min-sync-period",
+     IN_FILE("iptables.minSyncPeriod", SETTING_DURATION),
+     .standard = "1s",
+     .traits = ZERO_IS_DEFAULT},
+    {.flag = "iptables-sync-period",
+     IN_FILE("iptables.syncPeriod", SETTING_DURATION),
+     .standard = "30s",
+     .traits = ZERO_IS_DEFAULT | ABOVE_ZERO},
+    {.flag = "masquerade-all",
+     IN_FILE("iptables.masqueradeAll", SETTING_SWITCH),
+     .standard = "false"},
+    {.flag = "iptables-localhost-nodeports",
+     IN_FILE("iptables.localhostNodePorts", SETTING_SWITCH),
+     .standard = "true"},
+    {.flag = "ipvs-sync-period",
+     IN_FILE("ipvs.syncPeriod", SETTING_DURATION),
+     .standard = "30s",
+     .traits = ZERO_IS_DEFAULT | ABOVE_ZERO},
+    {.flag = "ipvs-min-sync-period",
+     IN_FILE("ipvs.minSyncPeriod", SETTING_DURATION),
+     .standard = "0s"},
+    {.flag = "ipvs-scheduler", IN_FILE("ipvs.scheduler", SETTING_TEXT)},
+    {.flag = "ipvs-exclude-cidrs", IN_FILE("ipvs.excludeCIDRs", SETTING_CIDRS)},
+    {.flag = "ipvs-strict-arp", IN_FILE("ipvs.strictARP", SETTING_SWITCH), .standard = "false"},
+    {.flag = "ipvs-tcp-timeout", IN_FILE("ipvs.tcpTimeout", SETTING_DURATION), .standard = "0s"},
+    {.flag = "ipvs-tcpfin-timeout",
+     IN_FILE("ipvs.tcpFinTimeout", SETTING_DURATION),
+     .standard = "0s"},
+    {.flag = "ipvs-udp-timeout", IN_FILE("ipvs.udpTimeout", SETTING_DURATION), .standard = "0s"},
+    {IN_FILE("winkernel.networkName", SETTING_TEXT)},
+    {IN_FILE("winkernel.sourceVip", SETTING_TEXT)},
+    {IN_FILE("winkernel.enableDSR", SETTING_SWITCH), .standard = "false"},
+    {IN_FILE("winkernel.rootHnsEndpointName", SETTING_TEXT)},
+    {IN_FILE("winkernel.forwardHealthCheckVip", SETTING_SWITCH), .standard = "false"},
+    {IN_FILE("windowsRunAsService", SETTING_SWITCH), .standard = "false"},
+    {.flag = "boot-id-file", .type = SETTING_TEXT, NOWHERE},
+    {.flag = "machine-id-file", .type = SETTING_TEXT, NOWHERE},
+};
+
+const size_t settings_count = sizeof(settings) / sizeof(settings[0]);
+
+/* ---- finding one ---- */
+
+static bool same_flag(const char *flag, const char *name, size_t length)
+{
+    size_t at = 0;
+    if (!flag || strlen(flag) != length)
+        return false;
+    while (at < length && flag[at] == (name[at] == '_' ? '-' : name[at]))
+        at++;
+    return at == length;
+}
+
+const struct setting *setting_by_flag(const char *name, size_t length)
+{
+    for (size_t i = 0; i < settings_count; i++)
+        if (same_flag(settings[i].flag, name, length))
+            return &settings[i];
+    return NULL;
+}
+
+const struct setting *setting_by_field(const char *path)
+{
+    for (size_t i = 0; i < settings_count; i++)
+        if (settings[i].field && strcmp(settings[i].field, path) == 0)
+            return &settings[i];
+    return NULL;
+}
+
+bool setting_is_section(const char *path)
+{
+    size_t length = strlen(path);
+    for (size_t i = 0; i < settings_count; i++) {
+        const char *field = settings[i].field;
+        if (field && strncmp(field, path, length) == 0 && field[length] == '.')
+            return true;
+    }
+    return false;
+}
+
+char *setting_flag_name(const struct setting *setting)
+{
+    return xasprintf("%s%s", setting->flag[1] ? "--" : "-", setting->flag);
+}
+
+/* ---- --help ---- */
+
+static const char *const headings[] = {
+    [GROUP_OBJECTS] = "Where objects come from:",
+    [GROUP_TRAFFIC] = "What is done with traffic:",
+    [GROUP_PODS] = "How traffic of pods is told from other traffic:",
+    [GROUP_CONNTRACK] =
+        "What is set for connection tracking at the start (0 leaves a value alone):",
+    [GROUP_SERVING] = "Where the daemon answers:",
+    [GROUP_RUNNING] = "What it does:",
+};
+
+static const char ignored_heading[] =
+    "Taken as kube-proxy takes them, without effect here (changes are committed at once, those "
+    "that\n"
+    "come together in one transaction, so there is no shortest time between two):";
+
+/* "(conntrack.min; default 131072)" */
+static void print_facts(FILE *out, const struct setting *s)
+{
+    const char *field = s->flag ? s->field : NULL;
+    const char *standard = s->type == SETTING_SWITCH ? NULL : s->standard;
+    if (field || standard)
+        fprintf(out, " (%s%s%s%s)", field ? field : "", field && standard ? "; " : "",
+                standard ? "default " : "", standard ? standard : "");
+}
+
+static void print_setting(FILE *out, const struct setting *s)
+{
+    char *flag = s->flag ? setting_flag_name(s) : xasprintf("in the file: %s", s->field);
+    fprintf(out, "  %s%s%s\n        %s", flag, s->value ? " " : "", s->value ? s->value : "",
+            s->help);
+    print_facts(out, s);
+    fputc('\n', out);
+    free(flag);
+}
+
+/* Whether a setting before this one has its flag. */
+static bool is_repeated(const struct setting *s)
+{
+    return setting_by_flag(s->flag, strlen(s->flag)) != s;
+}
+
+static void print_ignored(FILE *out)
+{
+    fprintf(out, "\n%s\n", ignored_heading);
+    for (size_t i = 0; i < settings_count; i++)
+        if (settings[i].group == GROUP_IGNORED && settings[i].flag && !is_repeated(&settings[i]))
+            fprintf(out, "  --%s\n", settings[i].flag);
+}
+
+void settings_print(FILE *out)
+{
+    for (size_t i = 0; i < settings_count; i++) {
+        if (settings[i].group == GROUP_IGNORED)
+            continue;
+        if (i == 0 || settings[i].group != settings[i - 1].group)
+            fprintf(out, "\n%s\n", headings[settings[i].group]);
+        print_setting(out, &settings[i]);
+    }
+    print_ignored(out);
+}

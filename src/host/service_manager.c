@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/host/service_manager.h"
+
+#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base/log.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <ev.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+struct service_manager {
+    int socket; /* -1: nobody wants to know */
+    bool ready; /* it was said */
+    struct ev_loop *loop;
+    ev_timer watchdog;
+};
+
+/* ---- the socket ---- */
+
+/* Returns the length of the address, or 0 if @text is none. "@" stands for the NUL that abstract
+ * addresses begin with. */
+static socklen_t parse_address(const char *text, struct sockaddr_un *address)
+{
+    size_t length = strlen(text);
+    if ((text[0] != '/' && text[0] != '@') || length < 2 || length >= sizeof(address->sun_path))
+        return 0;
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    memcpy(address->sun_path, text, length);
+    if (text[0] == '@')
+        address->sun_path[0] = '\0';
+    /* the name of an abstract address is all that the length covers, so it has no NUL at its end */
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length + (text[0] == '/'));
+}
+
+/* Returns -1 with errno. */
+static int open_socket(const char *text)
+{
+    struct sockaddr_un address;
+    socklen_t length = parse_address(text, &address);
+    errno = EINVAL;
+    if (length == 0)
+        return -1;
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, length) == 0)
+        return fd;
+    int why = errno;
+    close(fd);
+    errno = why;
+    return -1;
+}
+
+/* A message that does not get through is no reason to do anything: the manager is gone or busy, and
+ * the watchdog's next one is soon enough. */
+static void say(const struct service_manager *manager, const char *text)
+{
+    if (manager->socket >= 0 && send(manager->socket, text, strlen(text), MSG_NOSIGNAL) < 0)
+        log_debug(1, "service-manager", "cannot be told: %s", strerror(errno));
+}
+
+static void say_with_status(const struct service_manager *manager, const char *what,
+                            const char *status)
+{
+    char *text = xasprintf("%sSTATUS=%s", what, status);
+    say(manager, text);
+    free(text);
+}
+
+/* ---- the watchdog ---- */
+
+static void on_watchdog(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    (void)loop;
+    (void)events;
+    say(timer->data, "WATCHDOG=1");
+}
+
+/* The number that a variable of the environment holds; 0 if it holds none. */
+static unsigned long long number_of(const char *text)
+{
+    char *end;
+    if (!text || !isdigit((unsigned char)*text))
+        return 0;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    return *end == '\0' && errno == 0 ? number : 0;
+}
+
+/* Seconds between two signs of life; 0 if this process shall not give any. */
+static double watchdog_interval(void)
+{
+    const char *pid = getenv("WATCHDOG_PID");
+    if (pid && number_of(pid) != (unsigned long long)getpid())
+        return 0;
+    return (double)number_of(getenv("WATCHDOG_USEC")) / 1e6 / 2;
+}
+
+static void start_watchdog(struct service_manager *manager, double interval)
+{
+    ev_now_update(manager->loop); /* the start may have taken long */
+    ev_timer_init(&manager->watchdog, on_watchdog, interval, interval);
+    manager->watchdog.data = manager;
+    ev_timer_start(manager->loop, &manager->watchdog);
+}
+
+/* ---- making and freeing ---- */
+
+struct service_manager *service_manager_new(struct ev_loop *loop)
+{
+    struct service_manager *manager = xcalloc(1, sizeof(*manager));
+    const char *address = getenv("NOTIFY_SOCKET");
+    double interval = watchdog_interval();
+    manager->loop = loop;
+    manager->socket = address ? open_socket(address) : -1;
+    if (address && manager->socket < 0)
+        log_warn("service-manager",
+                 "NOTIFY_SOCKET=%s cannot be used, so nobody is told that the "
+                 "daemon is ready: %s",
+                 address, strerror(errno));
+    ev_init(&manager->watchdog, on_watchdog);
+    if (manager->socket >= 0 && interval > 0)
+        start_watchdog(manager, interval);
+    unsetenv("NOTIFY_SOCKET");
+    unsetenv("WATCHDOG_USEC");
+    unsetenv("WATCHDOG_PID");
+    return manager;
+}
+
+void service_manager_free(struct service_manager *manager)
+{
+    if (!manager)
+        return;
+    ev_timer_stop(manager->loop, &manager->watchdog);
+    if (manager->socket >= 0)
+        close(manager->socket);
+    free(manager);
+}
+
+void service_manager_status(struct service_manager *manager, const char *status)
+{
+    say_with_status(manager, "", status);
+}
+
+void service_manager_ready(struct service_manager *manager, const char *status)
+{
+    if (manager->ready)
+        return;
+    manager->ready = true;
+    say_with_status(manager, "READY=1\n", status);
+}
+
+void service_manager_stopping(struct service_manager *manager, const char *status)
+{
+    say_with_status(manager, "STOPPING=1\n", status);
+}
