@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/figures.h"
 
+#include "kube-nftd/figures_parts.h"
 #include "kube-nftd/netlink/flow_cleaner.h"
 #include "kube-nftd/proxy.h"
-#include "kube-nftd/serve/metrics.h"
+#include "kube-nftd/serve/metrics_page.h"
+#include "kube-nftd/source/collection.h"
+#include "kube-nftd/source/reflector.h"
 
-/* A family of metrics with one sample for each IP family in use. */
-static void write_family(struct metrics_page *page, const struct proxy_figures *figures,
-                         const char *name, const char *type, const char *help,
-                         const double values[FAMILY_COUNT])
-{
-    metrics_family(page, name, type, help);
-    for (int i = 0; i < FAMILY_COUNT; i++)
-        if (figures->family[i].in_use)
-            metrics_sample(page, "ip_family", family_name((enum family)i), values[i]);
-}
+#include <stddef.h>
 
 /* The values of a member of an array of one struct a family. */
 #define VALUES(array, member)                                                                      \
@@ -23,51 +17,74 @@ static void write_family(struct metrics_page *page, const struct proxy_figures *
         (double)(array)[FAMILY_IPV4].member, (double)(array)[FAMILY_IPV6].member                   \
     }
 
-static void write_tables(const struct proxy_figures *figures, struct metrics_page *page)
-{
-    write_family(page, figures, "kube_nftd_frontends", "gauge",
-                 "Addresses and ports that are proxied or rejected.",
-                 VALUES(figures->family, frontends));
-    metrics_family(page, "kube_nftd_frontends_claimed_twice", "gauge",
-                   "Addresses and ports that more than one service port claims; one has them.");
-    metrics_sample(page, NULL, NULL, (double)figures->conflicts);
-    write_family(page, figures, "kube_nftd_transactions_total", "counter",
-                 "Transactions that the kernel took.", VALUES(figures->family, transactions));
-    write_family(page, figures, "kubeproxy_sync_proxy_rules_nftables_sync_failures_total",
-                 "counter", "Transactions that the kernel refused.",
-                 VALUES(figures->family, failures));
-    write_family(page, figures, "kube_nftd_elements_added_total", "counter",
-                 "Elements added to maps and sets.", VALUES(figures->family, added));
-    write_family(page, figures, "kube_nftd_elements_deleted_total", "counter",
-                 "Elements deleted from maps and sets.", VALUES(figures->family, deleted));
-}
-
 static void write_flows(const struct proxy_figures *figures, const struct flow_cleaner *flows,
                         struct metrics_page *page)
 {
     const struct flow_cleaner_stats stats[FAMILY_COUNT] = {*flow_cleaner_stats(flows, FAMILY_IPV4),
                                                            *flow_cleaner_stats(flows, FAMILY_IPV6)};
-    write_family(page, figures, "kubeproxy_conntrack_reconciler_deleted_entries_total", "counter",
-                 "Conntrack entries of stale UDP flows that were deleted.", VALUES(stats, deleted));
-    write_family(page, figures, "kube_nftd_conntrack_deletion_failures_total", "counter",
-                 "Conntrack entries of stale UDP flows that could not be deleted.",
-                 VALUES(stats, failed_deletions));
-    write_family(page, figures, "kube_nftd_conntrack_scans_total", "counter",
-                 "Passes over the conntrack table.", VALUES(stats, scans));
-    write_family(page, figures, "kube_nftd_conntrack_scan_failures_total", "counter",
-                 "Passes over the conntrack table that did not see all of it.",
-                 VALUES(stats, failed_scans));
-    write_family(page, figures, "kube_nftd_conntrack_scan_seconds_total", "counter",
-                 "Time that passes over the conntrack table took.",
-                 VALUES(stats, total_scan_seconds));
+    figures_by_family(page, figures, "kube_nftd_conntrack_deletion_failures_total", "counter",
+                      "Conntrack entries of stale UDP flows that could not be deleted.",
+                      VALUES(stats, failed_deletions));
+    figures_by_family(page, figures, "kube_nftd_conntrack_scans_total", "counter",
+                      "Passes over the conntrack table.", VALUES(stats, scans));
+    figures_by_family(page, figures, "kube_nftd_conntrack_scan_failures_total", "counter",
+                      "Passes over the conntrack table that did not see all of it.",
+                      VALUES(stats, failed_scans));
+    figures_by_family(page, figures, "kube_nftd_conntrack_scan_seconds_total", "counter",
+                      "Time that passes over the conntrack table took.",
+                      VALUES(stats, total_scan_seconds));
+}
+
+/* What reflectors count, with one sample for each kind of object. */
+static const struct {
+    const char *name;
+    const char *help;
+    size_t offset; /* in struct reflector_figures */
+} reflector_counters[] = {
+    {"kube_nftd_lists_total", "Whole contents taken from the API server, streamed or by pages.",
+     offsetof(struct reflector_figures, lists)},
+    {"kube_nftd_watch_resumes_total",
+     "Watches that went on from a version remembered, without a list.",
+     offsetof(struct reflector_figures, resumes)},
+    {"kube_nftd_watch_events_total", "Objects that watches said were added, changed or deleted.",
+     offsetof(struct reflector_figures, events)},
+    {"kube_nftd_bad_objects_total", "Objects that could not be read, each time they came.",
+     offsetof(struct reflector_figures, bad_objects)},
+    {"kube_nftd_bad_answers_total",
+     "Answers of the API server that were given up since they could not be read.",
+     offsetof(struct reflector_figures, bad_answers)},
+    {"kube_nftd_request_failures_total",
+     "Requests to the API server that were refused, cut or not answered.",
+     offsetof(struct reflector_figures, failures)},
+};
+
+static void write_reflectors(const struct reflector *const reflectors[KIND_COUNT],
+                             struct metrics_page *page)
+{
+    for (size_t i = 0; i < sizeof(reflector_counters) / sizeof(*reflector_counters); i++) {
+        metrics_family(page, reflector_counters[i].name, "counter", reflector_counters[i].help);
+        for (int kind = 0; kind < KIND_COUNT; kind++) {
+            const struct collection collection = {.kind = (enum object_kind)kind};
+            struct reflector_figures figures;
+            reflector_figures(reflectors[kind], &figures);
+            const char *at = (const char *)&figures + reflector_counters[i].offset;
+            metrics_sample(page, "resource", collection_resource(&collection),
+                           (double)*(const uint64_t *)(const void *)at);
+        }
+    }
 }
 
 void figures_write(const struct proxy *proxy, const struct flow_cleaner *flows,
-                   struct metrics_page *page)
+                   const struct health *health,
+                   const struct reflector *const reflectors[KIND_COUNT], struct metrics_page *page)
 {
     struct proxy_figures figures;
     proxy_figures(proxy, &figures);
-    write_tables(&figures, page);
+    figures_write_kube_proxy(&figures, flows, health, page);
+    figures_write_tables(&figures, page);
     if (flows)
         write_flows(&figures, flows, page);
+    if (reflectors[0])
+        write_reflectors(reflectors, page);
+    figures_write_process(page);
 }

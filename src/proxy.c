@@ -12,13 +12,12 @@
 #include <math.h>
 #include <string.h>
 
-/* A change that waits for longer makes the proxy unhealthy: twice kube-proxy's syncPeriod. */
-#define UNHEALTHY_AFTER 60.0
+/* kube-proxy's syncPeriod. A change that waits for twice as long makes the proxy unhealthy. */
+#define DEFAULT_SYNC_PERIOD 30.0
 /* Waits before a failed commit is tried again: doubled each time, up to kube-proxy's syncPeriod;
  * with a new change, no longer than its minSyncPeriod. */
 #define RETRY_FIRST 0.1
 #define RETRY_CHANGED 1.0
-#define RETRY_MOST 30.0
 
 /* One family's table and how its commits go. */
 struct family_state {
@@ -28,8 +27,10 @@ struct family_state {
     double last_updated;     /* last success or start; realtime */
     double retry_wait, retry_time, failed_time; /* monotonic; 0 while nothing failed */
     bool changed;                               /* since the last try */
+    bool queued;                                /* a change that was not counted as one yet */
     char *said;                                 /* the failure that was logged last */
-    uint64_t transactions, failures, added, deleted;
+    double sync_period;                         /* seconds */
+    struct sync_figures syncs;
 };
 
 struct proxy {
@@ -45,7 +46,9 @@ struct proxy {
     bool complete[KIND_COUNT];
     char *node_name;
     bool node_required;
+    bool no_external_ips;
     bool node_name_checked; /* whether any endpoint names this node */
+    uint64_t left_out[KIND_COUNT];
 };
 
 /* ---- to rulesets ---- */
@@ -54,7 +57,7 @@ struct proxy {
 static struct ruleset *changing(struct proxy *proxy, enum family which)
 {
     struct family_state *family = &proxy->families[which];
-    family->changed = true;
+    family->changed = family->queued = true;
     return family->ruleset;
 }
 
@@ -160,17 +163,36 @@ static void on_endpoints_changed(void *ctx, const struct service_port_ref *ref)
 
 /* ---- from sources to caches ---- */
 
-static void sink_put(void *ctx, struct object *object)
+static void put_service(struct proxy *proxy, struct service *service)
 {
-    struct proxy *proxy = ctx;
+    for (int family = 0; proxy->no_external_ips && family < FAMILY_COUNT; family++)
+        vec_clear(&service->external_ips[family]);
+    service_cache_put(proxy->services, service);
+}
+
+static void put_slice(struct proxy *proxy, struct object *object)
+{
+    const struct endpoint_slice *slice = object->slice;
+    struct family_state *family = slice->has_family ? &proxy->families[slice->family] : NULL;
+    if (endpoint_slice_cache_put(proxy->slices, object->slice) && family && family->ruleset)
+        sync_figures_triggered(&family->syncs, object->trigger_time);
+}
+
+static void count_left_out(struct proxy *proxy, const struct object *object)
+{
+    proxy->left_out[object->kind] += !object->payload;
+}
+
+static void take(struct proxy *proxy, struct object *object)
+{
     if (object->payload) {
         switch (object->kind) {
         case KIND_SERVICE:
-            service_cache_put(proxy->services, object->service);
+            put_service(proxy, object->service);
             object->payload = NULL;
             break;
         case KIND_ENDPOINTSLICE:
-            endpoint_slice_cache_put(proxy->slices, object->slice);
+            put_slice(proxy, object);
             object->payload = NULL;
             break;
         case KIND_NODE:
@@ -185,6 +207,12 @@ static void sink_put(void *ctx, struct object *object)
         }
     }
     object_clear(object);
+}
+
+static void sink_put(void *ctx, struct object *object)
+{
+    count_left_out(ctx, object);
+    take(ctx, object);
 }
 
 static void sink_remove(void *ctx, enum object_kind kind, const char *id)
@@ -203,6 +231,8 @@ static void sink_remove(void *ctx, enum object_kind kind, const char *id)
 static void sink_replace(void *ctx, enum object_kind kind, object_vec *objects)
 {
     struct proxy *proxy = ctx;
+    vec_each (objects, object)
+        count_left_out(proxy, object);
     if (kind == KIND_SERVICE)
         service_cache_retain(proxy->services, objects);
     else if (kind == KIND_ENDPOINTSLICE)
@@ -210,7 +240,7 @@ static void sink_replace(void *ctx, enum object_kind kind, object_vec *objects)
     else if (kind == KIND_SERVICECIDR)
         service_cidr_cache_replace(proxy->service_cidrs, objects);
     vec_each (objects, object)
-        sink_put(proxy, object);
+        take(proxy, object);
     vec_free(objects);
     if (kind == KIND_NODE)
         own_node_complete(proxy->node);
@@ -232,6 +262,14 @@ bool proxy_is_synced(const struct proxy *proxy)
     return proxy->complete[KIND_SERVICE] && proxy->complete[KIND_ENDPOINTSLICE];
 }
 
+bool proxy_is_programmed(const struct proxy *proxy)
+{
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        if (proxy->families[i].ruleset && !proxy->families[i].programmed)
+            return false;
+    return true;
+}
+
 /* ---- making and freeing ---- */
 
 static int make_rulesets(struct proxy *proxy, const struct proxy_config *config, struct error *err)
@@ -240,6 +278,8 @@ static int make_rulesets(struct proxy *proxy, const struct proxy_config *config,
         struct family_state *family = &proxy->families[i];
         struct ruleset_config ruleset = config->rulesets[i];
         family->last_updated = clock_realtime();
+        family->sync_period = config->sync_period > 0 ? config->sync_period : DEFAULT_SYNC_PERIOD;
+        sync_figures_init(&family->syncs, family->last_updated);
         if (!config->families[i])
             continue;
         ruleset.abandoned = on_abandoned;
@@ -260,6 +300,7 @@ struct proxy *proxy_new(const struct proxy_config *config, struct error *err)
     proxy->sink = (struct object_sink){proxy, sink_replace, sink_put, sink_remove};
     proxy->node_name = xstrdup(config->node.name);
     proxy->node_required = config->node.required;
+    proxy->no_external_ips = config->no_external_ips;
     proxy->health = config->health;
     proxy->flows = config->flows;
     proxy->services = service_cache_new(on_service_changed, proxy);
@@ -284,6 +325,7 @@ void proxy_free(struct proxy *proxy)
     service_cidr_cache_free(proxy->service_cidrs);
     endpoint_slice_cache_free(proxy->slices);
     for (int i = 0; i < FAMILY_COUNT; i++) {
+        sync_figures_clear(&proxy->families[i].syncs);
         ruleset_free(proxy->families[i].ruleset);
         free(proxy->families[i].said);
     }
@@ -301,10 +343,9 @@ static void commit_failed(struct family_state *family, const char *name, double 
         free(family->said);
         family->said = xstrdup(err->text);
     }
-    family->failures++;
     if (family->waiting_since == 0)
         family->waiting_since = now;
-    family->retry_wait = fmin(fmax(2 * family->retry_wait, RETRY_FIRST), RETRY_MOST);
+    family->retry_wait = fmin(fmax(2 * family->retry_wait, RETRY_FIRST), family->sync_period);
     family->retry_time = now + family->retry_wait;
     family->failed_time = now;
     error_clear(err);
@@ -321,12 +362,10 @@ static void commit_succeeded(struct family_state *family, const char *name,
         log_debug(2, "proxy", "family=%s committed added=%zu deleted=%zu bytes=%zu seconds=%.6f",
                   name, stats->elements_added, stats->elements_deleted, stats->bytes,
                   stats->seconds);
-    family->transactions += stats->bytes > 0;
-    family->added += stats->elements_added;
-    family->deleted += stats->elements_deleted;
     family->programmed = true;
     family->waiting_since = 0;
     family->last_updated = clock_realtime();
+    sync_figures_succeeded(&family->syncs, family->last_updated);
     family->retry_wait = family->retry_time = family->failed_time = 0;
     free(family->said);
     family->said = NULL;
@@ -339,6 +378,17 @@ static double next_try(const struct family_state *family)
     return family->changed && soon < family->retry_time ? soon : family->retry_time;
 }
 
+/* One sync, as sync_figures.h says. */
+static int sync_family(struct family_state *family, struct nft_socket *socket, double now,
+                       struct ruleset_stats *stats, struct error *err)
+{
+    bool full = !ruleset_knows_kernel(family->ruleset);
+    double begin = clock_monotonic();
+    int result = ruleset_commit(family->ruleset, socket, now, stats, err);
+    sync_figures_count(&family->syncs, full, clock_monotonic() - begin, result ? NULL : stats);
+    return result;
+}
+
 /* A commit that fails because the table is not as it was believed to be goes through when the
  * table has been read back, so that is done at once. */
 static int commit(struct family_state *family, const char *name, struct nft_socket *socket,
@@ -346,14 +396,21 @@ static int commit(struct family_state *family, const char *name, struct nft_sock
 {
     bool believed = ruleset_knows_kernel(family->ruleset);
     family->changed = false;
-    if (ruleset_commit(family->ruleset, socket, now, stats, err) == 0)
+    if (sync_family(family, socket, now, stats, err) == 0)
         return 0;
     if (!believed)
         return -1;
-    family->failures++;
     log_warn("proxy", "family=%s reading the table back: %s", name, err->text);
     error_clear(err);
-    return ruleset_commit(family->ruleset, socket, now, stats, err);
+    return sync_family(family, socket, now, stats, err);
+}
+
+/* The time of the last change that there was something to do for. */
+static void count_queued(struct family_state *family, double now)
+{
+    if (family->queued && ruleset_needs_commit(family->ruleset, now))
+        sync_figures_queued(&family->syncs, clock_realtime());
+    family->queued = false;
 }
 
 /* Commits one family if it has to. Returns when it wants to be looked at again, or 0. */
@@ -363,6 +420,7 @@ static double turn_family(struct proxy *proxy, enum family which, struct nft_soc
     struct family_state *family = &proxy->families[which];
     if (!family->ruleset)
         return 0;
+    count_queued(family, now);
     if (next_try(family) > now)
         return next_try(family);
     if (ruleset_needs_commit(family->ruleset, now)) {
@@ -384,6 +442,17 @@ static void tell_in_force(struct proxy *proxy, enum family family)
     policy_settle_health_checks(proxy->policy, family);
     if (proxy->flows && proxy->families[family].ruleset)
         flow_cleaner_run(proxy->flows, family);
+    proxy->families[family].syncs.without_local = policy_ports_without_local(proxy->policy, family);
+}
+
+/* Nothing waits for a sync in any family. */
+static void note_applied(struct proxy *proxy)
+{
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        if (proxy->families[i].waiting_since != 0)
+            return;
+    service_cache_applied(proxy->services);
+    endpoint_slice_cache_applied(proxy->slices);
 }
 
 /* Once, when everything is known for the first time. */
@@ -413,6 +482,7 @@ double proxy_turn(struct proxy *proxy, struct nft_socket *socket, double now)
         if (proxy->families[i].waiting_since == 0)
             tell_in_force(proxy, (enum family)i);
     }
+    note_applied(proxy);
     return next;
 }
 
@@ -424,19 +494,31 @@ void proxy_dump(struct proxy *proxy, FILE *out)
             ruleset_dump(proxy->families[i].ruleset, out);
 }
 
+static void family_figures(const struct proxy *proxy, enum family which,
+                           struct proxy_figures *figures)
+{
+    const struct family_state *family = &proxy->families[which];
+    if (!family->ruleset)
+        return;
+    figures->family[which].in_use = true;
+    figures->family[which].frontends = ruleset_frontends(family->ruleset);
+    figures->family[which].syncs = &family->syncs;
+    figures->family[which].table = ruleset_figures(family->ruleset);
+    figures->service_changes += service_cache_changes(proxy->services).seen;
+    figures->slice_changes += endpoint_slice_cache_changes(proxy->slices).seen[which];
+}
+
 void proxy_figures(const struct proxy *proxy, struct proxy_figures *figures)
 {
     memset(figures, 0, sizeof(*figures));
     figures->conflicts = policy_conflicts(proxy->policy);
-    for (int i = 0; i < FAMILY_COUNT; i++) {
-        const struct family_state *family = &proxy->families[i];
-        figures->family[i].in_use = family->ruleset != NULL;
-        figures->family[i].frontends = family->ruleset ? ruleset_frontends(family->ruleset) : 0;
-        figures->family[i].transactions = family->transactions;
-        figures->family[i].failures = family->failures;
-        figures->family[i].added = family->added;
-        figures->family[i].deleted = family->deleted;
-    }
+    figures->services = service_cache_count(proxy->services);
+    figures->slices = endpoint_slice_cache_count(proxy->slices);
+    figures->services_pending = service_cache_changes(proxy->services).pending;
+    figures->slices_pending = endpoint_slice_cache_changes(proxy->slices).pending;
+    memcpy(figures->left_out, proxy->left_out, sizeof(figures->left_out));
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        family_figures(proxy, (enum family)i, figures);
 }
 
 void proxy_health_status(void *ctx, struct health_status *status)
@@ -450,7 +532,7 @@ void proxy_health_status(void *ctx, struct health_status *status)
         const struct family_state *family = &proxy->families[i];
         status->family[i].reported = family->ruleset != NULL;
         status->family[i].healthy =
-            family->waiting_since == 0 || now - family->waiting_since < UNHEALTHY_AFTER;
+            family->waiting_since == 0 || now - family->waiting_since < 2 * family->sync_period;
         status->family[i].last_updated = family->last_updated;
     }
 }

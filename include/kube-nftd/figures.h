@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The metrics page: names, labels and help of what proxy and flow cleaner count (spec 7). */
+/* The metrics page: names, labels and help of what proxy, flow cleaner and reflectors count
+ * (spec 7). */
 #ifndef KUBE_NFTD_FIGURES_H
 #define KUBE_NFTD_FIGURES_H
 
+#include "kube-nftd/model/object.h"
+
 struct flow_cleaner;
+struct health;
 struct metrics_page;
 struct proxy;
+struct reflector;
 
-/** Writes all of it. @flows may be NULL. */
+/** Writes all of it. @flows and @health may be NULL; of @reflectors either all are, or none. */
 void figures_write(const struct proxy *proxy, const struct flow_cleaner *flows,
-                   struct metrics_page *page);
+                   const struct health *health,
+                   const struct reflector *const reflectors[KIND_COUNT], struct metrics_page *page);
 
 #endif

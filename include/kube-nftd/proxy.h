@@ -16,6 +16,7 @@
 #include "kube-nftd/own_node.h"
 #include "kube-nftd/ruleset/ruleset.h"
 #include "kube-nftd/serve/health.h"
+#include "kube-nftd/sync_figures.h"
 
 #include <stdio.h>
 
@@ -26,17 +27,26 @@ struct proxy_config {
     struct own_node_config node;
     bool families[FAMILY_COUNT];                  /* those in use */
     struct ruleset_config rulesets[FAMILY_COUNT]; /* abandoned and ctx are filled in here */
+    double sync_period;                           /* kube-proxy's, in seconds; 0: its default */
+    bool no_external_ips;                         /* external IPs of Services are not proxied */
     struct health *health;      /* told of health check node ports; may be NULL; borrowed */
     struct flow_cleaner *flows; /* told of stale UDP flows; may be NULL; borrowed */
 };
 
-/* What the proxy counts. */
+/* What the proxy counts. What is pointed to is borrowed until the next turn, and NULL for a family
+ * that is not in use. */
 struct proxy_figures {
     size_t conflicts; /* frontends that more than one service port claims */
+    size_t services, slices;
+    uint64_t left_out[KIND_COUNT]; /* objects that came and could not be read */
+    /* Of families in use: a Service counts once for each (spec 7). */
+    uint64_t service_changes, slice_changes;
+    size_t services_pending, slices_pending;
     struct {
         bool in_use;
         size_t frontends;
-        uint64_t transactions, failures, added, deleted; /* elements */
+        const struct sync_figures *syncs;
+        const struct ruleset_figures *table;
     } family[FAMILY_COUNT];
 };
 
@@ -52,6 +62,9 @@ void proxy_set_host_addresses(void *proxy, enum family family, const address_vec
 
 /** Whether Services and EndpointSlices are complete. */
 bool proxy_is_synced(const struct proxy *proxy);
+
+/** Whether each family in use has been programmed in full once: what readiness means. */
+bool proxy_is_programmed(const struct proxy *proxy);
 
 /**
  * Sends what has changed, each family in a transaction of its own, and tries again what failed if

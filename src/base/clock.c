@@ -31,3 +31,30 @@ void clock_rfc3339(double realtime, char out[CLOCK_RFC3339_SIZE])
     size_t n = strftime(out, CLOCK_RFC3339_SIZE, "%Y-%m-%dT%H:%M:%S", &tm);
     snprintf(out + n, CLOCK_RFC3339_SIZE - n, ".%03uZ", milliseconds);
 }
+
+/* Reads ".digits", if there are any, and returns what follows; NULL for a dot without digits. */
+static const char *read_fraction(const char *text, double *fraction)
+{
+    double unit = 0.1;
+    *fraction = 0;
+    if (*text != '.')
+        return text;
+    const char *digit = text + 1;
+    for (; *digit >= '0' && *digit <= '9'; digit++, unit /= 10)
+        *fraction += (*digit - '0') * unit;
+    return digit > text + 1 ? digit : NULL;
+}
+
+bool clock_parse_rfc3339(const char *text, double *realtime)
+{
+    struct tm tm = {0};
+    double fraction;
+    const char *rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
+    rest = rest ? read_fraction(rest, &fraction) : NULL;
+    rest = rest ? strptime(rest, "%z", &tm) : NULL;
+    if (!rest || *rest)
+        return false;
+    long offset = tm.tm_gmtoff; /* timegm() clears it */
+    *realtime = (double)(timegm(&tm) - offset) + fraction;
+    return true;
+}

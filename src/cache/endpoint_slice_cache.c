@@ -13,6 +13,7 @@ struct cached_slice {
     struct endpoint_slice *slice;
     struct owner *owner; /* NULL if the slice belongs to no Service */
     bool kept;           /* scratch of endpoint_slice_cache_retain() */
+    uint32_t round;      /* cache->round when it changed last */
 };
 
 /* The slices that name one Service, which need not exist, in the order of their ids. */
@@ -27,6 +28,8 @@ struct endpoint_slice_cache {
     struct owner *owners;
     service_port_changed_fn changed;
     void *ctx;
+    struct slice_changes changes;
+    uint32_t round; /* one more with each endpoint_slice_cache_applied() */
 };
 
 struct endpoint_slice_cache *endpoint_slice_cache_new(service_port_changed_fn changed, void *ctx)
@@ -34,6 +37,7 @@ struct endpoint_slice_cache *endpoint_slice_cache_new(service_port_changed_fn ch
     struct endpoint_slice_cache *cache = xcalloc(1, sizeof(*cache));
     cache->changed = changed;
     cache->ctx = ctx;
+    cache->round = 1;
     return cache;
 }
 
@@ -150,14 +154,35 @@ static void tell_change(struct endpoint_slice_cache *cache, const struct endpoin
 
 /* ---- changes ---- */
 
-void endpoint_slice_cache_put(struct endpoint_slice_cache *cache, struct endpoint_slice *slice)
+/* Counts a slice that comes as @after, or goes as @before. */
+static void count_seen(struct endpoint_slice_cache *cache, const struct endpoint_slice *before,
+                       const struct endpoint_slice *after)
+{
+    const struct endpoint_slice *counts = contributes(after) ? after : before;
+    if (contributes(counts))
+        cache->changes.seen[counts->family]++;
+}
+
+/* Counts a slice that becomes another. Returns whether that may make a difference to a Service. */
+static bool count_change(struct endpoint_slice_cache *cache, struct cached_slice *entry,
+                         const struct endpoint_slice *before, const struct endpoint_slice *after)
+{
+    if (!contributes(before) && !contributes(after))
+        return false;
+    cache->changes.pending += entry->round != cache->round;
+    entry->round = cache->round;
+    return true;
+}
+
+bool endpoint_slice_cache_put(struct endpoint_slice_cache *cache, struct endpoint_slice *slice)
 {
     struct cached_slice *entry;
     struct endpoint_slice *before = NULL;
     HASH_FIND_STR(cache->slices, slice->id, entry);
+    count_seen(cache, entry ? entry->slice : NULL, slice);
     if (entry && endpoint_slice_equal(entry->slice, slice)) {
         endpoint_slice_free(slice);
-        return;
+        return false;
     }
     if (entry) {
         before = entry->slice;
@@ -172,14 +197,18 @@ void endpoint_slice_cache_put(struct endpoint_slice_cache *cache, struct endpoin
     entry->slice = slice;
     HASH_ADD_KEYPTR(hh, cache->slices, slice->id, strlen(slice->id), entry);
     join_owner(cache, entry);
+    bool differs = count_change(cache, entry, before, slice);
     tell_change(cache, before, slice);
     endpoint_slice_free(before);
+    return differs;
 }
 
 static void forget(struct endpoint_slice_cache *cache, struct cached_slice *entry)
 {
     leave_owner(cache, entry);
     HASH_DELETE(hh, cache->slices, entry);
+    count_seen(cache, entry->slice, NULL);
+    count_change(cache, entry, entry->slice, NULL);
     tell_change(cache, entry->slice, NULL);
     endpoint_slice_free(entry->slice);
     free(entry);
@@ -221,6 +250,26 @@ void endpoint_slice_cache_free(struct endpoint_slice_cache *cache)
         free(entry);
     }
     free(cache);
+}
+
+/* ---- figures ---- */
+
+size_t endpoint_slice_cache_count(const struct endpoint_slice_cache *cache)
+{
+    return HASH_COUNT(cache->slices);
+}
+
+struct slice_changes endpoint_slice_cache_changes(const struct endpoint_slice_cache *cache)
+{
+    return cache->changes;
+}
+
+void endpoint_slice_cache_applied(struct endpoint_slice_cache *cache)
+{
+    if (cache->changes.pending == 0)
+        return;
+    cache->changes.pending = 0;
+    cache->round++;
 }
 
 /* ---- merging ---- */

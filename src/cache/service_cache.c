@@ -9,13 +9,16 @@
 struct cached_service {
     UT_hash_handle hh; /* by service->id */
     struct service *service;
-    bool kept; /* scratch of service_cache_retain() */
+    bool kept;      /* scratch of service_cache_retain() */
+    uint32_t round; /* cache->round when it changed last */
 };
 
 struct service_cache {
     struct cached_service *services;
     service_changed_fn changed;
     void *ctx;
+    struct cache_changes changes;
+    uint32_t round; /* one more with each service_cache_applied() */
 };
 
 struct service_cache *service_cache_new(service_changed_fn changed, void *ctx)
@@ -23,7 +26,14 @@ struct service_cache *service_cache_new(service_changed_fn changed, void *ctx)
     struct service_cache *cache = xcalloc(1, sizeof(*cache));
     cache->changed = changed;
     cache->ctx = ctx;
+    cache->round = 1;
     return cache;
+}
+
+static void count_change(struct service_cache *cache, struct cached_service *entry)
+{
+    cache->changes.pending += entry->round != cache->round;
+    entry->round = cache->round;
 }
 
 /* Says what is ignored of @service, unless that was said of @before. */
@@ -46,6 +56,7 @@ void service_cache_put(struct service_cache *cache, struct service *service)
 {
     struct cached_service *entry;
     struct service *before = NULL;
+    cache->changes.seen++;
     HASH_FIND_STR(cache->services, service->id, entry);
     warn(entry ? entry->service : NULL, service);
     if (entry && service_equal(entry->service, service)) {
@@ -61,6 +72,7 @@ void service_cache_put(struct service_cache *cache, struct service *service)
     }
     entry->service = service;
     HASH_ADD_KEYPTR(hh, cache->services, service->id, strlen(service->id), entry);
+    count_change(cache, entry);
     cache->changed(cache->ctx, before, service);
     service_free(before);
 }
@@ -68,6 +80,8 @@ void service_cache_put(struct service_cache *cache, struct service *service)
 static void forget(struct service_cache *cache, struct cached_service *entry)
 {
     HASH_DELETE(hh, cache->services, entry);
+    cache->changes.seen++;
+    count_change(cache, entry);
     cache->changed(cache->ctx, entry->service, NULL);
     service_free(entry->service);
     free(entry);
@@ -108,6 +122,19 @@ const struct service *service_cache_get(const struct service_cache *cache, const
 size_t service_cache_count(const struct service_cache *cache)
 {
     return HASH_COUNT(cache->services);
+}
+
+struct cache_changes service_cache_changes(const struct service_cache *cache)
+{
+    return cache->changes;
+}
+
+void service_cache_applied(struct service_cache *cache)
+{
+    if (cache->changes.pending == 0)
+        return;
+    cache->changes.pending = 0;
+    cache->round++;
 }
 
 void service_cache_free(struct service_cache *cache)

@@ -2,6 +2,7 @@
 /* EndpointSlice: the fields of spec 1.3 that are used. */
 #include "kube-nftd/model/field.h"
 
+#include "kube-nftd/base/clock.h"
 #include "kube-nftd/base/intern.h"
 #include "kube-nftd/base/json.h"
 
@@ -21,6 +22,16 @@ static int slice_service(struct decoder *d, const cJSON *json)
         d->out->slice->service_id = xasprintf("%.*s/%s", (int)namespace_length, d->out->id, name);
     }
     return 0;
+}
+
+/* Of no use to rules (spec 1.3): what cannot be read is no error. */
+static void slice_trigger_time(struct decoder *d, const cJSON *json)
+{
+    const cJSON *annotations = json_member(json_member(json, "metadata"), "annotations");
+    const cJSON *time =
+        json_member(annotations, "endpoints.kubernetes.io/last-change-trigger-time");
+    if (cJSON_IsString(time))
+        clock_parse_rfc3339(time->valuestring, &d->out->trigger_time);
 }
 
 static int slice_add_port(struct decoder *d, const cJSON *json, const struct field_path *path,
@@ -162,6 +173,7 @@ int decode_endpoint_slice(struct decoder *d, const cJSON *json)
 {
     struct endpoint_slice *slice = d->out->slice = xcalloc(1, sizeof(*slice));
     slice->id = xstrdup(d->out->id);
+    slice_trigger_time(d, json);
     if (slice_service(d, json) || slice_address_type(d, json) ||
         field_each_object(d, json, NULL, "ports", slice_add_port, slice))
         return -1;

@@ -118,6 +118,15 @@ struct route decision_route(const struct decision *decision, const struct claim 
     return route;
 }
 
+bool decision_lacks_local(const struct decision *decision, bool external)
+{
+    const struct port_state *port = decision->port;
+    const struct service *service = port->owner->service;
+    bool local = external ? service->external_local && is_externally_reachable(port)
+                          : service->internal_local;
+    return local && decision->selection.has_any && decision->selection.local_size == 0;
+}
+
 /* FNV-1a. */
 uint64_t backends_fingerprint(const backend_vec *backends)
 {

@@ -21,6 +21,7 @@ struct policy {
     struct health_checks *health_checks;
     struct decision decision;
     bool some_node_named, own_node_named;
+    struct ports_without_local without_local[FAMILY_COUNT];
 };
 
 struct policy *policy_new(const struct service_cache *services,
@@ -281,10 +282,23 @@ static void look_for_node_names(struct policy *policy)
     }
 }
 
+static void count_local(struct policy *policy, struct port_state *port, bool lacks_internal,
+                        bool lacks_external)
+{
+    struct ports_without_local *count = &policy->without_local[port->family];
+    count->internal += lacks_internal;
+    count->internal -= port->lacks_internal;
+    count->external += lacks_external;
+    count->external -= port->lacks_external;
+    port->lacks_internal = lacks_internal;
+    port->lacks_external = lacks_external;
+}
+
 static void settle_port(struct policy *policy, struct port_state *port)
 {
     port->noted = false;
     if (!port->owner) {
+        count_local(policy, port, false, false);
         count_hairpins(policy, port, tally_drop);
         port_state_free(port);
         return;
@@ -293,6 +307,8 @@ static void settle_port(struct policy *policy, struct port_state *port)
     bool flipped = port->has_any != policy->decision.selection.has_any;
     port->has_any = policy->decision.selection.has_any;
     port->has_endpoints = policy->decision.endpoints.n > 0;
+    count_local(policy, port, decision_lacks_local(&policy->decision, false),
+                decision_lacks_local(&policy->decision, true));
     look_for_node_names(policy);
     settle_hairpins(policy, port);
     settle_frontends(policy, port, flipped);
@@ -332,6 +348,12 @@ void policy_settle_health_checks(struct policy *policy, enum family family)
 size_t policy_conflicts(const struct policy *policy)
 {
     return claims_conflicts(policy->claims);
+}
+
+struct ports_without_local policy_ports_without_local(const struct policy *policy,
+                                                      enum family family)
+{
+    return policy->without_local[family];
 }
 
 bool policy_node_never_named(const struct policy *policy)

@@ -103,6 +103,7 @@ static int try_take_over(struct ruleset *rs, struct nft_socket *socket, bool *ou
         rs->affinity.last_id = (uint16_t)arc4random();
     if (rs->abandoned)
         tell_abandoned(rs);
+    rs->figures.elements = found.held;
     say(rs, "adopted the table", found.elements);
     return 0;
 }
@@ -135,8 +136,11 @@ int ruleset_adopt(struct ruleset *rs, struct nft_socket *socket, struct error *e
     rs->table_missing = !ours || !take_over(rs, socket);
     rs->table_replaced = state.exists && rs->table_missing;
     rs->kernel_known = true;
-    if (rs->table_missing)
+    rs->figures.read_backs += rs->adopted;
+    if (rs->table_missing) {
         forget_kernel(rs);
+        rs->figures.elements = 0;
+    }
     if (rs->table_replaced)
         say(rs, "replacing a table of another shape", 0);
     rs->adopted = true;

@@ -141,6 +141,7 @@ static void apply(struct ruleset *rs, double now)
     }
     vec_clear(&rs->pending);
     contents_apply(&rs->contents);
+    rs->figures.replaced += rs->table_replaced;
     rs->table_missing = rs->table_replaced = false;
 }
 
@@ -172,10 +173,13 @@ int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
     int result = ruleset_encode(rs, now, err);
     if (result == 0)
         result = send_batch(rs, socket, stats, err);
-    nft_batch_clear(&rs->batch);
-    if (result)
+    if (result) {
         rs->kernel_known = false; /* what is in force now is read back before the next try */
-    else
+    } else {
+        rs->figures.elements +=
+            rs->batch.elements[ELEMENT_ADD] - rs->batch.elements[ELEMENT_DELETE];
         apply(rs, now);
+    }
+    nft_batch_clear(&rs->batch);
     return result;
 }

@@ -15,9 +15,11 @@ struct boundary {
 struct adoption {
     struct ruleset *ruleset;
     size_t elements; /* but for verdicts */
-    bool torn;       /* an element came twice: the kernel was moving them to a larger table, and may
-                        have left out others as well */
-    bool foreign;    /* an element that we cannot have written */
+    size_t held;     /* all that the kernel gave */
+    nft_element_fn take;
+    bool torn;    /* an element came twice: the kernel was moving them to a larger table, and may
+                     have left out others as well */
+    bool foreign; /* an element that we cannot have written */
     size_t fixed_picks;   /* of those that the table begins with */
     enum content_set set; /* the one that is being read */
     VEC(struct boundary) boundaries;
@@ -313,10 +315,19 @@ static void take_ranges(struct adoption *a)
 
 /* ---- all of it ---- */
 
+static void on_any(void *ctx, const struct nft_element *element)
+{
+    struct adoption *a = ctx;
+    a->held++;
+    a->take(a, element);
+}
+
 static int read_set(struct adoption *a, struct nft_socket *socket, const char *name,
                     nft_element_fn fn, struct error *err)
 {
-    return nft_socket_read_elements(socket, a->ruleset->family, RULESET_TABLE, name, fn, a, err);
+    a->take = fn;
+    return nft_socket_read_elements(socket, a->ruleset->family, RULESET_TABLE, name, on_any, a,
+                                    err);
 }
 
 static int read_contents(struct adoption *a, struct nft_socket *socket, struct error *err)
@@ -381,6 +392,7 @@ int ruleset_read_back(struct ruleset *rs, struct nft_socket *socket, struct tabl
     struct adoption a = {.ruleset = rs};
     int result = read_all(&a, socket, err);
     found->elements = a.elements;
+    found->held = a.held;
     found->foreign = a.foreign || a.fixed_picks == 0;
     vec_free(&a.boundaries);
     return result;

@@ -225,6 +225,11 @@ size_t ruleset_frontends(const struct ruleset *rs)
     return rs->n_wanted;
 }
 
+const struct ruleset_figures *ruleset_figures(const struct ruleset *rs)
+{
+    return &rs->figures;
+}
+
 static void want_or_drop(struct ruleset *rs, enum content_set set, const struct key *key, bool want)
 {
     if (want)

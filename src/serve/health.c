@@ -34,6 +34,7 @@ struct health {
     void *ctx;
     struct ports *ports;
     struct port *own;
+    struct health_figures figures;
     struct service *services[FAMILY_COUNT]; /* by id */
     address_vec addresses[FAMILY_COUNT];    /* where services listen; 0.0.0.0 and :: are all */
 };
@@ -146,6 +147,12 @@ static void add_families(cJSON *object, const struct health_status *status)
     }
 }
 
+static void count_answer(struct health_answers *answers, bool good)
+{
+    answers->good += good;
+    answers->bad += !good;
+}
+
 static void answer_proxy(struct health *health, bool with_node, struct http_answer *answer)
 {
     struct health_status status = {0};
@@ -154,6 +161,7 @@ static void answer_proxy(struct health *health, bool with_node, struct http_answ
     bool good = healthy && (status.node_eligible || !with_node);
     double now = clock_realtime();
     answer->status = good ? 200 : 503;
+    count_answer(with_node ? &health->figures.healthz : &health->figures.livez, good);
     json_headers(answer);
     cJSON *body = need(cJSON_CreateObject());
     if (good)
@@ -186,6 +194,11 @@ struct health *health_new(struct ev_loop *loop, health_status_fn status, void *c
     return health;
 }
 
+struct health_figures health_figures(const struct health *health)
+{
+    return health->figures;
+}
+
 int health_listen(struct health *health, const char *bind, struct error *err)
 {
     struct http_address address;
@@ -196,6 +209,11 @@ int health_listen(struct health *health, const char *bind, struct error *err)
     if (port_is_listening(health->own))
         log_info("health", "/healthz and /livez answer address=%s", bind);
     return 0;
+}
+
+bool health_is_listening(const struct health *health)
+{
+    return port_is_listening(health->own);
 }
 
 /* ---- the listeners of services ---- */

@@ -142,6 +142,17 @@ static int open_socket(const struct http_address *address, struct error *err)
     return fd;
 }
 
+bool http_request_has_argument(const struct http_request *request, const char *name)
+{
+    return MHD_lookup_connection_value_n(request->connection, MHD_GET_ARGUMENT_KIND, name,
+                                         strlen(name), NULL, NULL) == MHD_YES;
+}
+
+const char *http_request_header(const struct http_request *request, const char *name)
+{
+    return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
+}
+
 void http_answer_header(struct http_answer *answer, const char *name, const char *format, ...)
 {
     va_list args;
@@ -163,7 +174,9 @@ void http_answer_not_found(struct http_answer *answer)
 /* Hands the answer to the library, which copies the headers and owns the body from here on. */
 static enum MHD_Result send_answer(struct MHD_Connection *connection, struct http_answer *answer)
 {
-    size_t length = answer->body ? strlen(answer->body) : 0;
+    size_t length = answer->length;
+    if (length == 0 && answer->body)
+        length = strlen(answer->body);
     struct MHD_Response *response =
         MHD_create_response_from_buffer(length, answer->body, MHD_RESPMEM_MUST_FREE);
     if (!response) {
@@ -185,7 +198,7 @@ static enum MHD_Result answer_request(struct http_listener *listener,
                                       struct MHD_Connection *connection, const char *method,
                                       const char *path)
 {
-    const struct http_request request = {.method = method, .path = path};
+    const struct http_request request = {.method = method, .path = path, .connection = connection};
     struct http_answer answer = {.status = MHD_HTTP_OK};
     listener->answer(listener->ctx, &request, &answer);
     enum MHD_Result result = send_answer(connection, &answer);

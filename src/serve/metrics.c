@@ -2,86 +2,26 @@
 #include "kube-nftd/serve/metrics.h"
 
 #include "kube-nftd/base/log.h"
+#include "kube-nftd/serve/gzip.h"
 #include "kube-nftd/serve/ports.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #define METRICS_PORT 10249
 
-/* What a scrape gets, while it is written. */
-struct metrics_page {
-    FILE *out;
-    char *family; /* name of the family that was begun last */
-};
+/* A page that is shorter is not worth packing. */
+#define PACKED_FROM 4096
 
 struct metrics {
     metrics_fn write;
     void *ctx;
+    metrics_configz_fn configz; /* NULL: there is none */
+    void *configz_ctx;
+    uint64_t healthy; /* checks of /healthz since the last DELETE of /metrics/slis */
     struct ports *ports;
     struct port *own;
 };
-
-/* ---- the page ---- */
-
-/* In HELP lines quotes stand as they are. */
-static void put_escaped(FILE *out, const char *text, bool quoted)
-{
-    for (; *text; text++) {
-        if (*text == '\n')
-            fputs("\\n", out);
-        else if (*text == '\\' || (quoted && *text == '"'))
-            fprintf(out, "\\%c", *text);
-        else
-            fputc(*text, out);
-    }
-}
-
-/* With as few digits as give the same number again. */
-static void put_number(FILE *out, double value)
-{
-    char text[32];
-    if (isnan(value)) {
-        fputs("NaN", out);
-        return;
-    }
-    if (isinf(value)) {
-        fputs(value > 0 ? "+Inf" : "-Inf", out);
-        return;
-    }
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, sizeof(text), "%.*g", digits, value);
-        if (strtod(text, NULL) == value)
-            break;
-    }
-    fputs(text, out);
-}
-
-void metrics_family(struct metrics_page *page, const char *name, const char *type, const char *help)
-{
-    free(page->family);
-    page->family = xstrdup(name);
-    fprintf(page->out, "# HELP %s ", name);
-    put_escaped(page->out, help, false);
-    fprintf(page->out, "\n# TYPE %s %s\n", name, type);
-}
-
-void metrics_sample(struct metrics_page *page, const char *label, const char *value_of_label,
-                    double value)
-{
-    fputs(page->family, page->out);
-    if (label) {
-        fprintf(page->out, "{%s=\"", label);
-        put_escaped(page->out, value_of_label, true);
-        fputs("\"}", page->out);
-    }
-    fputc(' ', page->out);
-    put_number(page->out, value);
-    fputc('\n', page->out);
-}
-
-/* ---- answers ---- */
 
 static void put_text(struct http_answer *answer, const char *type, char *body)
 {
@@ -89,33 +29,128 @@ static void put_text(struct http_answer *answer, const char *type, char *body)
     answer->body = body;
 }
 
-static void answer_metrics(const struct metrics *metrics, struct http_answer *answer)
+/* ---- pages of metrics ---- */
+
+static void pack(const struct http_request *request, struct http_answer *answer)
 {
-    char *text = NULL;
-    size_t length = 0;
-    struct metrics_page page = {.out = open_memstream(&text, &length)};
-    if (!page.out)
-        alloc_failed();
-    metrics->write(metrics->ctx, &page);
-    bool failed = ferror(page.out);
-    if (fclose(page.out) != 0 || failed)
-        alloc_failed();
-    free(page.family);
-    put_text(answer, "text/plain; version=0.0.4", text);
+    size_t size;
+    if (answer->length < PACKED_FROM ||
+        !gzip_is_accepted(http_request_header(request, "Accept-Encoding")))
+        return;
+    char *packed = gzip_pack(answer->body, answer->length, &size);
+    if (!packed)
+        return;
+    free(answer->body);
+    answer->body = packed;
+    answer->length = size;
+    http_answer_header(answer, "Content-Encoding", "gzip");
 }
+
+static void answer_page(metrics_fn write, void *ctx, const struct http_request *request,
+                        struct http_answer *answer)
+{
+    size_t length;
+    put_text(answer, "text/plain; version=0.0.4", metrics_print(write, ctx, &length));
+    answer->length = length;
+    http_answer_header(answer, "Vary", "Accept-Encoding");
+    pack(request, answer);
+}
+
+static void answer_metrics(struct metrics *metrics, const struct http_request *request,
+                           struct http_answer *answer)
+{
+    answer_page(metrics->write, metrics->ctx, request, answer);
+}
+
+/* The one check that there is passes whenever it is made. */
+static void write_slis(void *ctx, struct metrics_page *page)
+{
+    static const struct metrics_label check[] = {{"name", "ping"}, {"type", "healthz"}},
+                                      passed[] = {{"name", "ping"},
+                                                  {"status", "success"},
+                                                  {"type", "healthz"}};
+    const struct metrics *metrics = ctx;
+    if (metrics->healthy == 0)
+        return;
+    metrics_family(page, "kubernetes_healthcheck", "gauge", "Whether a check of /healthz passes.");
+    metrics_labelled(page, check, 2, 1);
+    metrics_family(page, "kubernetes_healthchecks_total", "counter",
+                   "How often checks of /healthz were made, by their result.");
+    metrics_labelled(page, passed, 3, (double)metrics->healthy);
+}
+
+static void answer_slis(struct metrics *metrics, const struct http_request *request,
+                        struct http_answer *answer)
+{
+    if (strcmp(request->method, "DELETE") != 0) {
+        answer_page(write_slis, metrics, request, answer);
+        return;
+    }
+    metrics->healthy = 0;
+    put_text(answer, "text/plain", xstrdup("metrics reset\n"));
+}
+
+/* ---- other answers ---- */
+
+static void answer_healthz(struct metrics *metrics, const struct http_request *request,
+                           struct http_answer *answer)
+{
+    bool verbose = http_request_has_argument(request, "verbose");
+    metrics->healthy++;
+    http_answer_header(answer, "X-Content-Type-Options", "nosniff");
+    put_text(answer, "text/plain", xstrdup(verbose ? "[+]ping ok\nhealthz check passed\n" : "ok"));
+}
+
+static void answer_ping(struct metrics *metrics, const struct http_request *request,
+                        struct http_answer *answer)
+{
+    (void)metrics;
+    bool verbose = http_request_has_argument(request, "verbose");
+    http_answer_header(answer, "X-Content-Type-Options", "nosniff");
+    put_text(answer, "text/plain", xstrdup(verbose ? "[+]ping ok\n" : "ok"));
+}
+
+static void answer_mode(struct metrics *metrics, const struct http_request *request,
+                        struct http_answer *answer)
+{
+    (void)metrics;
+    (void)request;
+    put_text(answer, "text/plain", xstrdup("nftables"));
+}
+
+static void answer_configz(struct metrics *metrics, const struct http_request *request,
+                           struct http_answer *answer)
+{
+    (void)request;
+    char *text = metrics->configz ? metrics->configz(metrics->configz_ctx) : NULL;
+    if (!text) {
+        http_answer_not_found(answer);
+        return;
+    }
+    http_answer_header(answer, "Content-Type", "application/json");
+    http_answer_header(answer, "X-Content-Type-Options", "nosniff");
+    answer->body = text;
+}
+
+static const struct {
+    const char *path;
+    void (*answer)(struct metrics *metrics, const struct http_request *request,
+                   struct http_answer *answer);
+} paths[] = {
+    {"/metrics", answer_metrics},   {"/metrics/slis", answer_slis}, {"/healthz", answer_healthz},
+    {"/healthz/ping", answer_ping}, {"/proxyMode", answer_mode},    {"/configz", answer_configz},
+};
 
 static void answer_request(void *ctx, const struct http_request *request,
                            struct http_answer *answer)
 {
-    const char *path = request->path;
-    if (strcmp(path, "/metrics") == 0)
-        answer_metrics(ctx, answer);
-    else if (strcmp(path, "/healthz") == 0 || strcmp(path, "/healthz/ping") == 0)
-        put_text(answer, "text/plain", xstrdup("ok"));
-    else if (strcmp(path, "/proxyMode") == 0)
-        put_text(answer, "text/plain", xstrdup("nftables"));
-    else
-        http_answer_not_found(answer);
+    for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
+        if (strcmp(paths[i].path, request->path) == 0) {
+            paths[i].answer(ctx, request, answer);
+            return;
+        }
+    }
+    http_answer_not_found(answer);
 }
 
 /* ---- the server ---- */
@@ -136,6 +171,12 @@ void metrics_free(struct metrics *metrics)
     free(metrics);
 }
 
+void metrics_set_configz(struct metrics *metrics, metrics_configz_fn configz, void *ctx)
+{
+    metrics->configz = configz;
+    metrics->configz_ctx = ctx;
+}
+
 int metrics_listen(struct metrics *metrics, const char *bind, struct error *err)
 {
     struct http_address address;
@@ -146,4 +187,9 @@ int metrics_listen(struct metrics *metrics, const char *bind, struct error *err)
     if (port_is_listening(metrics->own))
         log_info("metrics", "/metrics and /proxyMode answer address=%s", bind);
     return 0;
+}
+
+bool metrics_is_listening(const struct metrics *metrics)
+{
+    return port_is_listening(metrics->own);
 }

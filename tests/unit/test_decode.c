@@ -837,6 +837,37 @@ START_TEST(slice_hint_names)
 }
 END_TEST
 
+/* The annotation that tells when the change happened: what cannot be read is no error. */
+static const struct {
+    const char *annotations;
+    double expected;
+} trigger_times[] = {
+    {"absent", 0},
+    {"null", 0},
+    {"{}", 0},
+    {"[]", 0},
+    {"'text'", 0},
+    {"{'endpoints.kubernetes.io/last-change-trigger-time':'2026-11-21T17:03:37Z'}", 1795280617},
+    {"{'a':'b','endpoints.kubernetes.io/last-change-trigger-time':'2026-11-21T17:03:37.5Z'}",
+     1795280617.5},
+    {"{'endpoints.kubernetes.io/last-change-trigger-time':'yesterday'}", 0},
+    {"{'endpoints.kubernetes.io/last-change-trigger-time':null}", 0},
+    {"{'endpoints.kubernetes.io/last-change-trigger-time':5}", 0},
+};
+
+START_TEST(slice_trigger_times)
+{
+    struct object object;
+    struct error err = {0};
+    cJSON *json = parse(SLICE);
+    change(json, "metadata>annotations", trigger_times[_i].annotations);
+    ck_assert_int_eq(object_decode(json, -1, &object, &err), DECODE_OK);
+    ck_assert(object.trigger_time == trigger_times[_i].expected);
+    object_clear(&object);
+    cJSON_Delete(json);
+}
+END_TEST
+
 /* More than can be counted. */
 START_TEST(slice_too_many_hints)
 {
@@ -1235,6 +1266,7 @@ static void add_tests(TCase *tcase)
     tcase_add_loop_test(tcase, slice_conditions, 0, 4 * 4 * 4);
     tcase_add_test(tcase, slice_node_names);
     tcase_add_test(tcase, slice_hint_names);
+    tcase_add_loop_test(tcase, slice_trigger_times, 0, COUNT(trigger_times));
     tcase_add_test(tcase, slice_too_many_hints);
     tcase_add_loop_test(tcase, service_cidr, 0, COUNT(service_cidrs));
     tcase_add_loop_test(tcase, node, 0, COUNT(nodes));

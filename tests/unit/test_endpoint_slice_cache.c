@@ -749,6 +749,63 @@ START_TEST(any_history)
 }
 END_TEST
 
+/* ---------------------------------------------------------- figures */
+
+static void expect_changes(uint64_t seen4, uint64_t seen6, size_t pending)
+{
+    struct slice_changes changes = endpoint_slice_cache_changes(cache);
+    ck_assert_uint_eq(changes.seen[V4], seen4);
+    ck_assert_uint_eq(changes.seen[V6], seen6);
+    ck_assert_uint_eq(changes.pending, pending);
+}
+
+/* Whether a put says that it made a difference. */
+static void expect_put(const char *id, const char *service_id, enum family family,
+                       const char *endpoints, bool differs)
+{
+    struct endpoint_slice *slice = make_slice(id, service_id, family, "http/TCP:80", endpoints);
+    ck_assert_int_eq(endpoint_slice_cache_put(cache, slice), differs);
+}
+
+START_TEST(changes_are_counted)
+{
+    expect_put("a/1", "a/web", V4, "10.0.0.1", true);
+    expect_put("a/2", "a/web", V6, "fd00::1", true);
+    expect_changes(1, 1, 2);
+    expect_put("a/1", "a/web", V4, "10.0.0.1", false);
+    expect_changes(2, 1, 2);
+    expect_put("a/1", "a/web", V4, "10.0.0.2", true);
+    expect_changes(3, 1, 2); /* one slice, however often it changes */
+    ck_assert_uint_eq(endpoint_slice_cache_count(cache), 2);
+    endpoint_slice_cache_applied(cache);
+    expect_changes(3, 1, 0);
+    endpoint_slice_cache_remove(cache, "a/1");
+    expect_changes(4, 1, 1);
+    endpoint_slice_cache_remove(cache, "a/1");
+    expect_changes(4, 1, 1);
+    const object_vec none = {0};
+    endpoint_slice_cache_retain(cache, &none);
+    expect_changes(4, 2, 2);
+    ck_assert_uint_eq(endpoint_slice_cache_count(cache), 0);
+}
+END_TEST
+
+START_TEST(slices_of_no_service_are_not_counted)
+{
+    expect_put("a/1", NULL, V4, "10.0.0.1", false);
+    expect_changes(0, 0, 0);
+    expect_put("a/1", "a/web", V4, "10.0.0.1", true);
+    expect_changes(1, 0, 1);
+    endpoint_slice_cache_applied(cache);
+    expect_put("a/1", NULL, V4, "10.0.0.1", true); /* the label goes: the Service lost a slice */
+    expect_changes(2, 0, 1);
+    endpoint_slice_cache_applied(cache);
+    expect_put("a/1", NULL, V4, "10.0.0.9", false);
+    endpoint_slice_cache_remove(cache, "a/1");
+    expect_changes(2, 0, 0);
+}
+END_TEST
+
 static void add_tests(TCase *tcase)
 {
     tcase_add_checked_fixture(tcase, set_up, tear_down);
@@ -779,6 +836,8 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, retain_forgets_the_others);
     tcase_add_test(tcase, free_says_nothing);
     tcase_add_loop_test(tcase, any_history, 0, 3);
+    tcase_add_test(tcase, changes_are_counted);
+    tcase_add_test(tcase, slices_of_no_service_are_not_counted);
 }
 
 UNIT_MAIN("endpoint_slice_cache", add_tests)

@@ -8,6 +8,7 @@
 #include "kube-nftd/netlink/flow_cleaner.h"
 #include "kube-nftd/proxy.h"
 #include "kube-nftd/serve/metrics.h"
+#include "kube-nftd/source/reflector.h"
 
 static struct proxy_figures figures;
 static struct flow_cleaner_stats stats[FAMILY_COUNT];
@@ -30,12 +31,40 @@ const struct flow_cleaner_stats *flow_cleaner_stats(const struct flow_cleaner *c
     return &stats[family];
 }
 
-static void write_page(void *ctx, struct metrics_page *page)
+static struct reflector_figures counts[KIND_COUNT];
+
+/* Either one for each kind, or none. */
+static const struct reflector *the_reflectors[KIND_COUNT];
+
+static void use_reflectors(bool any)
 {
-    figures_write(the_proxy, ctx, page);
+    for (int kind = 0; kind < KIND_COUNT; kind++)
+        the_reflectors[kind] = any ? (const struct reflector *)(void *)&counts[kind] : NULL;
 }
 
-/* The page with and without a flow cleaner. */
+/* In place of src/source/reflector.c. */
+void reflector_figures(const struct reflector *reflector, struct reflector_figures *out)
+{
+    *out = *(const struct reflector_figures *)(const void *)reflector;
+}
+
+static void write_page(void *ctx, struct metrics_page *page)
+{
+    figures_write(the_proxy, ctx, NULL, the_reflectors, page);
+}
+
+/* What stands before and behind is test_figures_parts.c's; here it is enough that it is there. */
+static void expect_between(char *page, const char *before, const char *expected, const char *behind)
+{
+    char *begin = strstr(page, before), *end = strstr(page, behind);
+    ck_assert_msg(begin && end, "no %s or %s in %s", before, behind, page);
+    begin = strchr(begin + 1, '\n') + 1;
+    ck_assert(begin <= end);
+    *end = '\0';
+    ck_assert_str_eq(begin, expected);
+}
+
+/* That part of the page, with and without a flow cleaner. */
 static void expect_page(const struct flow_cleaner *flows, const char *expected)
 {
     struct error err = {0};
@@ -47,34 +76,40 @@ static void expect_page(const struct flow_cleaner *flows, const char *expected)
     ck_assert_int_eq(metrics_listen(metrics, bind_to, &err), 0);
     struct reply reply = GET(port, "/metrics");
     ck_assert_int_eq(reply.status, 200);
-    ck_assert_str_eq(body_of(&reply), expected);
+    ck_assert_ptr_nonnull(strstr(body_of(&reply), "\n# TYPE kubeproxy_"));
+    expect_between(reply.text + reply.body,
+                   "\nkube_nftd_tables_replaced_total{ip_family=\"IPv6\"} 6", expected,
+                   "# HELP process_");
     metrics_free(metrics);
     ev_loop_destroy(loop);
     log_set_sink(NULL, NULL);
     free(bind_to);
 }
 
-#define CONFLICTS                                                                                  \
-    "# HELP kube_nftd_frontends_claimed_twice Addresses and ports that more than one service "     \
-    "port claims; one has them.\n"                                                                 \
-    "# TYPE kube_nftd_frontends_claimed_twice gauge\n"                                             \
-    "kube_nftd_frontends_claimed_twice 3\n"
+static struct sync_figures syncs;
+static struct ruleset_figures table = {.replaced = 6};
+
+static void use_families(bool ipv4)
+{
+    memset(&figures, 0, sizeof(figures));
+    sync_figures_init(&syncs, 1000);
+    for (int i = ipv4 ? 0 : 1; i < FAMILY_COUNT; i++) {
+        figures.family[i].in_use = true;
+        figures.family[i].syncs = &syncs;
+        figures.family[i].table = &table;
+        stats[i].scan_seconds.buckets = &histogram_exponential;
+    }
+}
+
+/* A counter with values that begin with @tens. */
+#define BY_RESOURCE(name, help, tens)                                                              \
+    "# HELP " name " " help "\n# TYPE " name " counter\n" name "{resource=\"services\"} " tens     \
+    "0\n" name "{resource=\"endpointslices.discovery.k8s.io\"} " tens "1\n" name                   \
+    "{resource=\"servicecidrs.networking.k8s.io\"} " tens "2\n" name "{resource=\"nodes\"} " tens  \
+    "3\n"
 
 START_TEST(all_of_it)
 {
-    figures = (struct proxy_figures){.conflicts = 3,
-                                     .family = {{.in_use = true,
-                                                 .frontends = 11,
-                                                 .transactions = 12,
-                                                 .failures = 13,
-                                                 .added = 14,
-                                                 .deleted = 15},
-                                                {.in_use = true,
-                                                 .frontends = 21,
-                                                 .transactions = 22,
-                                                 .failures = 23,
-                                                 .added = 24,
-                                                 .deleted = 9007199254740991}}};
     stats[FAMILY_IPV4] = (struct flow_cleaner_stats){.scans = 31,
                                                      .deleted = 32,
                                                      .failed_deletions = 33,
@@ -85,34 +120,13 @@ START_TEST(all_of_it)
                                                      .failed_deletions = 43,
                                                      .failed_scans = 44,
                                                      .total_scan_seconds = 0.000001};
+    for (unsigned kind = 0; kind < KIND_COUNT; kind++)
+        counts[kind] = (struct reflector_figures){100 + kind, 110 + kind, 120 + kind,
+                                                  130 + kind, 140 + kind, 150 + kind};
+    use_families(true);
+    use_reflectors(true);
     expect_page(
         the_flows,
-        "# HELP kube_nftd_frontends Addresses and ports that are proxied or rejected.\n"
-        "# TYPE kube_nftd_frontends gauge\n"
-        "kube_nftd_frontends{ip_family=\"IPv4\"} 11\n"
-        "kube_nftd_frontends{ip_family=\"IPv6\"} 21\n" CONFLICTS
-        "# HELP kube_nftd_transactions_total Transactions that the kernel took.\n"
-        "# TYPE kube_nftd_transactions_total counter\n"
-        "kube_nftd_transactions_total{ip_family=\"IPv4\"} 12\n"
-        "kube_nftd_transactions_total{ip_family=\"IPv6\"} 22\n"
-        "# HELP kubeproxy_sync_proxy_rules_nftables_sync_failures_total Transactions that the "
-        "kernel refused.\n"
-        "# TYPE kubeproxy_sync_proxy_rules_nftables_sync_failures_total counter\n"
-        "kubeproxy_sync_proxy_rules_nftables_sync_failures_total{ip_family=\"IPv4\"} 13\n"
-        "kubeproxy_sync_proxy_rules_nftables_sync_failures_total{ip_family=\"IPv6\"} 23\n"
-        "# HELP kube_nftd_elements_added_total Elements added to maps and sets.\n"
-        "# TYPE kube_nftd_elements_added_total counter\n"
-        "kube_nftd_elements_added_total{ip_family=\"IPv4\"} 14\n"
-        "kube_nftd_elements_added_total{ip_family=\"IPv6\"} 24\n"
-        "# HELP kube_nftd_elements_deleted_total Elements deleted from maps and sets.\n"
-        "# TYPE kube_nftd_elements_deleted_total counter\n"
-        "kube_nftd_elements_deleted_total{ip_family=\"IPv4\"} 15\n"
-        "kube_nftd_elements_deleted_total{ip_family=\"IPv6\"} 9007199254740991\n"
-        "# HELP kubeproxy_conntrack_reconciler_deleted_entries_total Conntrack entries of stale "
-        "UDP flows that were deleted.\n"
-        "# TYPE kubeproxy_conntrack_reconciler_deleted_entries_total counter\n"
-        "kubeproxy_conntrack_reconciler_deleted_entries_total{ip_family=\"IPv4\"} 32\n"
-        "kubeproxy_conntrack_reconciler_deleted_entries_total{ip_family=\"IPv6\"} 42\n"
         "# HELP kube_nftd_conntrack_deletion_failures_total Conntrack entries of stale UDP flows "
         "that could not be deleted.\n"
         "# TYPE kube_nftd_conntrack_deletion_failures_total counter\n"
@@ -131,32 +145,32 @@ START_TEST(all_of_it)
         "took.\n"
         "# TYPE kube_nftd_conntrack_scan_seconds_total counter\n"
         "kube_nftd_conntrack_scan_seconds_total{ip_family=\"IPv4\"} 36.25\n"
-        "kube_nftd_conntrack_scan_seconds_total{ip_family=\"IPv6\"} 1e-06\n");
+        "kube_nftd_conntrack_scan_seconds_total{ip_family=\"IPv6\"} 1e-06\n" BY_RESOURCE(
+            "kube_nftd_lists_total",
+            "Whole contents taken from the API server, streamed or by pages.", "10")
+            BY_RESOURCE("kube_nftd_watch_resumes_total",
+                        "Watches that went on from a version remembered, without a list.", "11")
+                BY_RESOURCE("kube_nftd_watch_events_total",
+                            "Objects that watches said were added, changed or deleted.", "12")
+                    BY_RESOURCE("kube_nftd_bad_objects_total",
+                                "Objects that could not be read, each time they came.", "13")
+                        BY_RESOURCE("kube_nftd_bad_answers_total",
+                                    "Answers of the API server that were given up since they could "
+                                    "not be read.",
+                                    "14")
+                            BY_RESOURCE("kube_nftd_request_failures_total",
+                                        "Requests to the API server that were refused, cut or not "
+                                        "answered.",
+                                        "15"));
 }
 END_TEST
 
-/* One family, and a kernel without conntrack over netlink. */
+/* One family, a kernel without conntrack over netlink, objects from files. */
 START_TEST(what_is_not_in_use_is_left_out)
 {
-    figures = (struct proxy_figures){
-        .conflicts = 3, .family = {{.frontends = 1}, {.in_use = true, .frontends = 2}}};
-    expect_page(NULL,
-                "# HELP kube_nftd_frontends Addresses and ports that are proxied or rejected.\n"
-                "# TYPE kube_nftd_frontends gauge\n"
-                "kube_nftd_frontends{ip_family=\"IPv6\"} 2\n" CONFLICTS
-                "# HELP kube_nftd_transactions_total Transactions that the kernel took.\n"
-                "# TYPE kube_nftd_transactions_total counter\n"
-                "kube_nftd_transactions_total{ip_family=\"IPv6\"} 0\n"
-                "# HELP kubeproxy_sync_proxy_rules_nftables_sync_failures_total Transactions that "
-                "the kernel refused.\n"
-                "# TYPE kubeproxy_sync_proxy_rules_nftables_sync_failures_total counter\n"
-                "kubeproxy_sync_proxy_rules_nftables_sync_failures_total{ip_family=\"IPv6\"} 0\n"
-                "# HELP kube_nftd_elements_added_total Elements added to maps and sets.\n"
-                "# TYPE kube_nftd_elements_added_total counter\n"
-                "kube_nftd_elements_added_total{ip_family=\"IPv6\"} 0\n"
-                "# HELP kube_nftd_elements_deleted_total Elements deleted from maps and sets.\n"
-                "# TYPE kube_nftd_elements_deleted_total counter\n"
-                "kube_nftd_elements_deleted_total{ip_family=\"IPv6\"} 0\n");
+    use_families(false);
+    use_reflectors(false);
+    expect_page(NULL, "");
 }
 END_TEST
 

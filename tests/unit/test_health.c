@@ -183,6 +183,28 @@ START_TEST(last_updated_of_a_503)
 }
 END_TEST
 
+/* By code; only of these two paths, whatever the method. */
+START_TEST(answers_are_counted)
+{
+    uint16_t port = open_health("127.0.0.1");
+    GET(port, "/healthz");
+    GET(port, "/healthz?verbose");
+    GET(port, "/livez");
+    GET(port, "/metrics");
+    GET(port, "/");
+    now_status.node_eligible = false;
+    GET(port, "/healthz");
+    ask(FAMILY_IPV4, port, "HEAD", "/livez");
+    now_status.family[FAMILY_IPV6].healthy = false;
+    GET(port, "/livez");
+    struct health_figures counted = health_figures(health);
+    ck_assert_uint_eq(counted.healthz.good, 2);
+    ck_assert_uint_eq(counted.healthz.bad, 1);
+    ck_assert_uint_eq(counted.livez.good, 2);
+    ck_assert_uint_eq(counted.livez.bad, 1);
+}
+END_TEST
+
 START_TEST(other_paths_are_404)
 {
     static const char *const paths[] = {"/", "/healthz/", "/healthz/x", "/Livez", "/metrics", "/x"};
@@ -799,6 +821,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, healthz_headers_and_body);
     tcase_add_test(tcase, current_time_is_now);
     tcase_add_test(tcase, last_updated_of_a_503);
+    tcase_add_test(tcase, answers_are_counted);
     tcase_add_test(tcase, other_paths_are_404);
     tcase_add_test(tcase, any_method);
     tcase_add_test(tcase, head_has_headers_only);

@@ -4,9 +4,11 @@
 
 #include "http_client.h"
 
+#include "kube-nftd/serve/gzip.h"
 #include "kube-nftd/serve/metrics.h"
 
 #include <math.h>
+#include <zlib.h>
 
 static struct metrics *metrics;
 static metrics_fn writer;
@@ -85,6 +87,59 @@ START_TEST(families_and_samples)
                                       "# HELP b_seconds When.\n"
                                       "# TYPE b_seconds gauge\n"
                                       "b_seconds 1763760000.25\n");
+}
+END_TEST
+
+static void several_labels(void *ctx, struct metrics_page *page)
+{
+    const struct metrics_label labels[] = {{"a", "1"}, {"b", "\"2\""}};
+    (void)ctx;
+    metrics_family(page, "without_sample", "gauge", "It is left out.");
+    metrics_family(page, "with_labels", "gauge", "g");
+    metrics_labelled(page, labels, 2, 3);
+    metrics_labelled(page, labels, 0, 4);
+}
+
+START_TEST(labels)
+{
+    struct reply reply = scrape(several_labels);
+    ck_assert_str_eq(body_of(&reply), "# HELP with_labels g\n"
+                                      "# TYPE with_labels gauge\n"
+                                      "with_labels{a=\"1\",b=\"\\\"2\\\"\"} 3\n"
+                                      "with_labels 4\n");
+}
+END_TEST
+
+static const struct histogram_buckets two_buckets = {.n = 2, .bounds = {0.5, 60}};
+
+static void one_histogram(void *ctx, struct metrics_page *page)
+{
+    struct histogram histogram = {.buckets = &two_buckets};
+    (void)ctx;
+    metrics_family(page, "h_seconds", "histogram", "h");
+    metrics_histogram(page, NULL, NULL, &histogram);
+    histogram_add(&histogram, 0.25);
+    histogram_add(&histogram, 0.25);
+    histogram_add(&histogram, 50);
+    histogram_add(&histogram, 61);
+    metrics_histogram(page, "ip_family", "IPv4", &histogram);
+}
+
+START_TEST(histograms)
+{
+    struct reply reply = scrape(one_histogram);
+    ck_assert_str_eq(body_of(&reply), "# HELP h_seconds h\n"
+                                      "# TYPE h_seconds histogram\n"
+                                      "h_seconds_bucket{le=\"0.5\"} 0\n"
+                                      "h_seconds_bucket{le=\"60\"} 0\n"
+                                      "h_seconds_bucket{le=\"+Inf\"} 0\n"
+                                      "h_seconds_sum 0\n"
+                                      "h_seconds_count 0\n"
+                                      "h_seconds_bucket{ip_family=\"IPv4\",le=\"0.5\"} 2\n"
+                                      "h_seconds_bucket{ip_family=\"IPv4\",le=\"60\"} 3\n"
+                                      "h_seconds_bucket{ip_family=\"IPv4\",le=\"+Inf\"} 4\n"
+                                      "h_seconds_sum{ip_family=\"IPv4\"} 111.5\n"
+                                      "h_seconds_count{ip_family=\"IPv4\"} 4\n");
 }
 END_TEST
 
@@ -184,10 +239,16 @@ START_TEST(other_answers)
     } rows[] = {
         {"/healthz", 200, "ok"},
         {"/healthz/ping", 200, "ok"},
-        {"/healthz?verbose", 200, "ok"},
+        {"/healthz?timeout=1s", 200, "ok"},
+        {"/healthz?verbose", 200, "[+]ping ok\nhealthz check passed\n"},
+        {"/healthz?verbose=true", 200, "[+]ping ok\nhealthz check passed\n"},
+        {"/healthz/ping?verbose", 200, "[+]ping ok\n"},
         {"/proxyMode", 200, "nftables"},
         {"/", 404, "404 page not found\n"},
         {"/livez", 404, "404 page not found\n"},
+        {"/readyz", 404, "404 page not found\n"},
+        {"/configz", 404, "404 page not found\n"},
+        {"/metrics/slis/", 404, "404 page not found\n"},
         {"/healthz/", 404, "404 page not found\n"},
         {"/metrics/", 404, "404 page not found\n"},
         {"/proxymode", 404, "404 page not found\n"},
@@ -200,6 +261,155 @@ START_TEST(other_answers)
         ck_assert_str_eq(header(&reply, "Content-Type"), "text/plain; charset=utf-8");
     }
     ck_assert_int_eq(scrapes, 0);
+}
+END_TEST
+
+/* Checks of /healthz are counted; /healthz/ping is not one. */
+START_TEST(slis)
+{
+    uint16_t port = open_metrics();
+    struct reply reply = GET(port, "/metrics/slis");
+    ck_assert_int_eq(reply.status, 200);
+    ck_assert_str_eq(body_of(&reply), "");
+    GET(port, "/healthz");
+    GET(port, "/healthz?verbose");
+    GET(port, "/healthz/ping");
+    reply = GET(port, "/metrics/slis");
+    ck_assert_str_eq(header(&reply, "Content-Type"), "text/plain; version=0.0.4; charset=utf-8");
+    const char *samples[] = {
+        "\n# TYPE kubernetes_healthcheck gauge\n"
+        "kubernetes_healthcheck{name=\"ping\",type=\"healthz\"} 1\n",
+        "\n# TYPE kubernetes_healthchecks_total counter\n"
+        "kubernetes_healthchecks_total{name=\"ping\",status=\"success\",type=\"healthz\"} 2\n"};
+    for (size_t i = 0; i < 2; i++)
+        ck_assert_msg(strstr(body_of(&reply), samples[i]), "%s", body_of(&reply));
+    reply = ask(FAMILY_IPV4, port, "DELETE", "/metrics/slis");
+    ck_assert_int_eq(reply.status, 200);
+    ck_assert_str_eq(body_of(&reply), "metrics reset\n");
+    reply = GET(port, "/metrics/slis");
+    ck_assert_str_eq(body_of(&reply), "");
+    ck_assert_int_eq(scrapes, 0);
+}
+END_TEST
+
+static const char *configuration;
+
+static char *give_configz(void *ctx)
+{
+    ck_assert_ptr_eq(ctx, &configuration);
+    return xstrdup(configuration);
+}
+
+START_TEST(configz)
+{
+    uint16_t port = open_metrics();
+    metrics_set_configz(metrics, give_configz, &configuration);
+    configuration = "{\"kubeproxy.config.k8s.io\":{}}";
+    struct reply reply = GET(port, "/configz");
+    ck_assert_int_eq(reply.status, 200);
+    ck_assert_str_eq(header(&reply, "Content-Type"), "application/json");
+    ck_assert_str_eq(body_of(&reply), configuration);
+    configuration = NULL;
+    reply = GET(port, "/configz");
+    ck_assert_int_eq(reply.status, 404);
+}
+END_TEST
+
+/* ---- packed answers ---- */
+
+/* What a scrape with a header Accept-Encoding gets. */
+static struct reply scrape_accepting(uint16_t port, const char *accepted)
+{
+    int fd = dial(FAMILY_IPV4, port);
+    char *text =
+        xasprintf("GET /metrics HTTP/1.1\r\nHost: node\r\nAccept-Encoding: %s\r\n\r\n", accepted);
+    say(fd, text);
+    free(text);
+    struct reply reply = {0};
+    double end = clock_monotonic() + 5;
+    /* hear() takes bodies for strings */
+    while (clock_monotonic() < end) {
+        turn(fd);
+        ssize_t n = recv(fd, reply.text + reply.length, sizeof(reply.text) - 1 - reply.length,
+                         MSG_DONTWAIT);
+        reply.length += n > 0 ? (size_t)n : 0;
+        const char *length = complete(&reply, false) ? header(&reply, "Content-Length") : NULL;
+        if (length && reply.length - reply.body >= (size_t)atoi(length))
+            break;
+    }
+    close(fd);
+    return reply;
+}
+
+/* @reply's body, unpacked. */
+static char *unpack(const struct reply *reply)
+{
+    char *text = xcalloc(1024 * 1024, 1);
+    z_stream stream = {.next_in = (Bytef *)(uintptr_t)body_of(reply),
+                       .avail_in = (uInt)(reply->length - reply->body),
+                       .next_out = (Bytef *)text,
+                       .avail_out = 1024 * 1024 - 1};
+    ck_assert_int_eq(inflateInit2(&stream, 15 + 16), Z_OK); /* gzip's header only */
+    ck_assert_int_eq(inflate(&stream, Z_FINISH), Z_STREAM_END);
+    ck_assert_uint_eq(stream.avail_in, 0);
+    inflateEnd(&stream);
+    return text;
+}
+
+START_TEST(long_pages_are_packed_if_asked)
+{
+    uint16_t port = open_metrics();
+    writer = long_page;
+    struct reply plain = GET(port, "/metrics"), packed = scrape_accepting(port, "br, gzip;q=0.5");
+    ck_assert_ptr_null(header(&plain, "Content-Encoding"));
+    ck_assert_str_eq(header(&packed, "Content-Encoding"), "gzip");
+    ck_assert_str_eq(header(&packed, "Content-Type"), "text/plain; version=0.0.4; charset=utf-8");
+    ck_assert_uint_lt(packed.length, plain.length / 4);
+    char *text = unpack(&packed);
+    ck_assert_str_eq(text, body_of(&plain));
+    free(text);
+    packed = scrape_accepting(port, "identity, gzip;q=0");
+    ck_assert_ptr_null(header(&packed, "Content-Encoding"));
+    ck_assert_str_eq(body_of(&packed), body_of(&plain));
+    writer = two_families;
+    packed = scrape_accepting(port, "gzip"); /* too short */
+    ck_assert_ptr_null(header(&packed, "Content-Encoding"));
+    ck_assert_ptr_nonnull(strstr(body_of(&packed), "a_total"));
+}
+END_TEST
+
+static const struct {
+    const char *header;
+    bool accepted;
+} codings[] = {
+    {NULL, false},
+    {"", false},
+    {"gzip", true},
+    {"GZIP", true},
+    {"x-gzip", true},
+    {"gzip, deflate, br", true},
+    {"deflate,gzip", true},
+    {" deflate ,\tgzip ; q=1.0 ", true},
+    {"gzip;q=0.001", true},
+    {"gzip;q=0", false},
+    {"gzip;q=0.000, *", false},
+    {"*", true},
+    {"*;q=0", false},
+    {"br;q=1, *;q=0.1", true},
+    {"*;q=0, gzip", true},
+    {"identity", false},
+    {"gzipped", false},
+    {"agzip", false},
+    {",,gzip", true},
+    {",,,", false},
+    {";gzip", false},
+};
+
+START_TEST(accepted_codings)
+{
+    for (size_t i = 0; i < sizeof(codings) / sizeof(codings[0]); i++)
+        ck_assert_msg(gzip_is_accepted(codings[i].header) == codings[i].accepted, "%s",
+                      codings[i].header ? codings[i].header : "none");
 }
 END_TEST
 
@@ -298,6 +508,12 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, long_pages);
     tcase_add_test(tcase, an_empty_page);
     tcase_add_test(tcase, other_answers);
+    tcase_add_test(tcase, labels);
+    tcase_add_test(tcase, histograms);
+    tcase_add_test(tcase, slis);
+    tcase_add_test(tcase, configz);
+    tcase_add_test(tcase, long_pages_are_packed_if_asked);
+    tcase_add_test(tcase, accepted_codings);
     tcase_add_test(tcase, figures_are_asked_for_at_each_scrape);
     tcase_add_test(tcase, bad_addresses);
     tcase_add_test(tcase, the_address_may_move);

@@ -1927,6 +1927,23 @@ static void check_uses(void)
     vec_free(&known);
 }
 
+/* Traffic policy Local, with endpoints that could serve, but none here. */
+static void check_without_local(void)
+{
+    struct ports_without_local expected[FAMILY_COUNT] = {0};
+    vec_each (&model, it) {
+        if (!it->has_any || it->local.n > 0)
+            continue;
+        expected[it->family].internal += it->service->internal_local;
+        expected[it->family].external += it->service->external_local && is_way_in(it);
+    }
+    for (int f = 0; f < FAMILY_COUNT; f++) {
+        struct ports_without_local counted = policy_ports_without_local(policy, (enum family)f);
+        ck_assert_uint_eq(counted.internal, expected[f].internal);
+        ck_assert_uint_eq(counted.external, expected[f].external);
+    }
+}
+
 /* ---- health checks once more */
 
 static size_t count_local(const struct service *service, enum family family)
@@ -2103,6 +2120,7 @@ static void random_step(uint64_t *chance)
     make_model();
     check_frontends();
     check_uses();
+    check_without_local();
     if (dice(chance, 2)) {
         settle_health_checks();
         check_health_checks();

@@ -10,6 +10,7 @@
 #include "unit.h"
 
 #include <linux/in.h>
+#include <math.h>
 #include <stdarg.h>
 
 #define VIP4 "10.96.0.1"
@@ -529,6 +530,49 @@ START_TEST(a_change_that_waits_for_a_minute_makes_it_unhealthy)
 }
 END_TEST
 
+/* Twice as long as the period: one of 5 s is 10 s. */
+START_TEST(the_sync_period_rules_health_and_retries)
+{
+    static const struct {
+        double ago;
+        bool healthy;
+    } rows[] = {{9, true}, {11, false}};
+    for (size_t i = 0; i < 2; i++) {
+        config.sync_period = 5;
+        restart();
+        complete_all();
+        put_service(0);
+        now = clock_monotonic() - rows[i].ago;
+        fake_kernel_refuse_reads(1, 100, true);
+        double next = turn(0);
+        ck_assert(status().family[FAMILY_IPV4].healthy == rows[i].healthy);
+        for (int n = 0; n < 10; n++)
+            next = turn(next - now);
+        ck_assert_double_eq_tol(next - now, 5, 0.001);
+        tear_down();
+        set_up();
+    }
+}
+END_TEST
+
+START_TEST(external_ips_can_be_left_out)
+{
+    size_t frontends[2];
+    for (int left_out = 0; left_out < 2; left_out++) {
+        config.no_external_ips = left_out;
+        restart();
+        complete_all();
+        struct service *service = make_service("shop/web", VIP4, "/TCP:80");
+        vec_push(&service->external_ips[FAMILY_IPV4], (struct address){{192, 0, 2, 1}});
+        put_made(service);
+        turn(0);
+        frontends[left_out] = figures().family[FAMILY_IPV4].frontends;
+    }
+    ck_assert_uint_eq(frontends[0], 2);
+    ck_assert_uint_eq(frontends[1], 1);
+}
+END_TEST
+
 /* ---- the own node ---- */
 
 START_TEST(the_node_decides_eligibility)
@@ -903,9 +947,11 @@ static void expect_elements_as_counted(void)
 {
     const struct fake_counts *counts = fake_kernel_counts();
     struct proxy_figures known = figures();
-    ck_assert_uint_eq(known.family[FAMILY_IPV4].added + known.family[FAMILY_IPV6].added,
+    ck_assert_uint_eq(known.family[FAMILY_IPV4].syncs->elements_added +
+                          known.family[FAMILY_IPV6].syncs->elements_added,
                       counts->added + counts->verdicts);
-    ck_assert_uint_eq(known.family[FAMILY_IPV4].deleted + known.family[FAMILY_IPV6].deleted,
+    ck_assert_uint_eq(known.family[FAMILY_IPV4].syncs->elements_deleted +
+                          known.family[FAMILY_IPV6].syncs->elements_deleted,
                       counts->deleted);
 }
 
@@ -914,17 +960,18 @@ START_TEST(figures_count)
     complete_all();
     put_service(0);
     put_slices("10.0.0.1 10.0.0.2", "fd00::1");
-    ck_assert_uint_eq(figures().family[FAMILY_IPV4].transactions, 0);
+    ck_assert_uint_eq(figures().family[FAMILY_IPV4].syncs->transactions, 0);
     turn(0);
     put_slices("10.0.0.1@n2 10.0.0.2@n2", "fd00::1@n2"); /* that makes no difference */
     turn(1);
     for (int i = 0; i < FAMILY_COUNT; i++) {
         ck_assert(figures().family[i].in_use);
         ck_assert_uint_eq(figures().family[i].frontends, 1);
-        ck_assert_uint_eq(figures().family[i].transactions, 1);
-        ck_assert_uint_eq(figures().family[i].failures, 0);
+        ck_assert_uint_eq(figures().family[i].syncs->transactions, 1);
+        ck_assert_uint_eq(figures().family[i].syncs->failures, 0);
     }
-    ck_assert_uint_gt(figures().family[FAMILY_IPV4].added, figures().family[FAMILY_IPV6].added);
+    ck_assert_uint_gt(figures().family[FAMILY_IPV4].syncs->elements_added,
+                      figures().family[FAMILY_IPV6].syncs->elements_added);
     ck_assert_uint_eq(figures().conflicts, 0);
     expect_elements_as_counted();
 
@@ -932,14 +979,14 @@ START_TEST(figures_count)
     turn(1);
     ck_assert_uint_eq(figures().conflicts, 1);
     ck_assert_uint_eq(figures().family[FAMILY_IPV4].frontends, 2);
-    ck_assert_uint_eq(figures().family[FAMILY_IPV4].transactions, 2);
-    ck_assert_uint_eq(figures().family[FAMILY_IPV6].transactions, 1);
+    ck_assert_uint_eq(figures().family[FAMILY_IPV4].syncs->transactions, 2);
+    ck_assert_uint_eq(figures().family[FAMILY_IPV6].syncs->transactions, 1);
     remove_object(KIND_SERVICE, "shop/web2");
     turn(1);
     ck_assert_uint_eq(figures().conflicts, 0);
     ck_assert_uint_eq(figures().family[FAMILY_IPV4].frontends, 1);
-    ck_assert_uint_gt(figures().family[FAMILY_IPV4].deleted, 0);
-    ck_assert_uint_eq(figures().family[FAMILY_IPV6].deleted, 0);
+    ck_assert_uint_gt(figures().family[FAMILY_IPV4].syncs->elements_deleted, 0);
+    ck_assert_uint_eq(figures().family[FAMILY_IPV6].syncs->elements_deleted, 0);
     expect_elements_as_counted();
 }
 END_TEST
@@ -951,19 +998,324 @@ START_TEST(figures_count_failures)
     put_service(0);
     fake_kernel_fail(1, FAKE_REFUSES);
     turn(0);
-    ck_assert_uint_eq(figures().family[FAMILY_IPV4].failures, 1);
-    ck_assert_uint_eq(figures().family[FAMILY_IPV4].transactions, 0);
-    ck_assert_uint_eq(figures().family[FAMILY_IPV6].failures, 0);
-    ck_assert_uint_eq(figures().family[FAMILY_IPV6].transactions, 1);
+    ck_assert_uint_eq(figures().family[FAMILY_IPV4].syncs->failures, 1);
+    ck_assert_uint_eq(figures().family[FAMILY_IPV4].syncs->transactions, 0);
+    ck_assert_uint_eq(figures().family[FAMILY_IPV6].syncs->failures, 0);
+    ck_assert_uint_eq(figures().family[FAMILY_IPV6].syncs->transactions, 1);
     turn(1);
-    ck_assert_uint_eq(figures().family[FAMILY_IPV4].failures, 1);
-    ck_assert_uint_eq(figures().family[FAMILY_IPV4].transactions, 1);
+    ck_assert_uint_eq(figures().family[FAMILY_IPV4].syncs->failures, 1);
+    ck_assert_uint_eq(figures().family[FAMILY_IPV4].syncs->transactions, 1);
     put_slices("10.0.0.1", "");
     fake_kernel_fail(1, FAKE_REFUSES);
     turn(1);
     ck_assert_uint_eq(backends(FAMILY_IPV4), 1);
-    ck_assert_uint_eq(figures().family[FAMILY_IPV4].failures, 2);
-    ck_assert_uint_eq(figures().family[FAMILY_IPV4].transactions, 2);
+    ck_assert_uint_eq(figures().family[FAMILY_IPV4].syncs->failures, 2);
+    ck_assert_uint_eq(figures().family[FAMILY_IPV4].syncs->transactions, 2);
+}
+END_TEST
+
+/* ---- in kube-proxy's terms ---- */
+
+static const struct sync_figures *syncs(enum family family)
+{
+    return figures().family[family].syncs;
+}
+
+/* How many syncs there were: full and partial ones. */
+static void expect_syncs(enum family family, uint64_t full, uint64_t partial)
+{
+    const struct sync_figures *counted = syncs(family);
+    ck_assert_uint_eq(histogram_count(&counted->full), full);
+    ck_assert_uint_eq(histogram_count(&counted->partial), partial);
+    ck_assert_uint_eq(histogram_count(&counted->all), full + partial);
+    ck_assert(fabs(counted->all.sum - counted->full.sum - counted->partial.sum) < 1e-9);
+}
+
+START_TEST(syncs_are_full_or_partial)
+{
+    complete(KIND_SERVICE);
+    turn(0);
+    expect_syncs(FAMILY_IPV4, 0, 0);
+    complete(KIND_ENDPOINTSLICE);
+    put_service(0);
+    put_slices("10.0.0.1 10.0.0.2", "fd00::1");
+    turn(0);
+    expect_syncs(FAMILY_IPV4, 1, 0);
+    expect_syncs(FAMILY_IPV6, 1, 0);
+    turn(1);
+    expect_syncs(FAMILY_IPV4, 1, 0);
+    put_slices("10.0.0.1", "fd00::1"); /* later the slot is deleted */
+    turn(1);
+    expect_syncs(FAMILY_IPV4, 1, 1);
+    turn(1);
+    expect_syncs(FAMILY_IPV4, 1, 2);
+    expect_syncs(FAMILY_IPV6, 1, 0);
+    /* A refused one is made up for by a full one in the same turn. */
+    fake_kernel_fail(1, FAKE_REFUSES);
+    put_slices("10.0.0.3", "fd00::1");
+    turn(1);
+    expect_syncs(FAMILY_IPV4, 2, 3);
+    ck_assert_uint_eq(syncs(FAMILY_IPV4)->failures, 1);
+    ck_assert_uint_eq(figures().family[FAMILY_IPV4].table->read_backs, 1);
+    ck_assert_uint_eq(figures().family[FAMILY_IPV6].table->read_backs, 0);
+}
+END_TEST
+
+static void put_triggered(const char *endpoints, double trigger)
+{
+    struct object object = {
+        .kind = KIND_ENDPOINTSLICE,
+        .id = xstrdup("shop/web-4"),
+        .trigger_time = trigger,
+        .slice = make_slice("shop/web-4", "shop/web", FAMILY_IPV4, "/TCP:8080", endpoints)};
+    const struct object_sink *sink = proxy_sink(proxy);
+    sink->put(sink->ctx, &object);
+}
+
+START_TEST(sync_times)
+{
+    double before = clock_realtime();
+    restart();
+    complete_all();
+    double queued = syncs(FAMILY_IPV4)->last_queued;
+    ck_assert(queued >= before && queued <= clock_realtime()); /* the loop begins */
+    ck_assert(syncs(FAMILY_IPV4)->last_success == 0);
+    put_service(0);
+    before = clock_realtime();
+    turn(0);
+    double success = syncs(FAMILY_IPV4)->last_success;
+    queued = syncs(FAMILY_IPV4)->last_queued;
+    ck_assert(before <= queued && queued <= success && success <= clock_realtime());
+    turn(1);
+    ck_assert(syncs(FAMILY_IPV4)->last_queued == queued);
+    double queued6 = syncs(FAMILY_IPV6)->last_queued;
+    put_triggered("10.0.0.1", 0); /* concerns one family; and it fails */
+    fake_kernel_fail(1, FAKE_REFUSES);
+    fake_kernel_refuse_reads(1, 1, true);
+    turn(1);
+    ck_assert(syncs(FAMILY_IPV4)->last_queued > queued);
+    ck_assert(syncs(FAMILY_IPV4)->last_success == success);
+    ck_assert(syncs(FAMILY_IPV6)->last_queued == queued6);
+    queued = syncs(FAMILY_IPV4)->last_queued;
+    turn(1);
+    ck_assert(syncs(FAMILY_IPV4)->last_queued == queued); /* a retry is no request */
+    ck_assert(syncs(FAMILY_IPV4)->last_success > success);
+}
+END_TEST
+
+static void expect_programming(uint64_t count, double sum)
+{
+    const struct histogram *samples = &syncs(FAMILY_IPV4)->programming;
+    ck_assert_uint_eq(histogram_count(samples), count);
+    ck_assert_msg(fabs(samples->sum - sum) < 5, "%f", samples->sum);
+}
+
+START_TEST(programming_is_timed_from_the_trigger)
+{
+    complete_all();
+    put_service(0);
+    double start = clock_realtime();
+    put_triggered("10.0.0.1", start - 100); /* before the daemon was there */
+    turn(0);
+    expect_programming(0, 0);
+    put_triggered("10.0.0.2", 0); /* says nothing */
+    put_triggered("10.0.0.1", start + 0.001);
+    put_triggered("10.0.0.1", start + 0.002); /* no change */
+    put_triggered("10.0.0.2", start + 0.001);
+    expect_programming(0, 0);
+    turn(1);
+    expect_programming(2, 0);
+    remove_object(KIND_ENDPOINTSLICE, "shop/web-4");
+    turn(1);
+    expect_programming(2, 0);
+    /* A clock that is ahead does not take time away. */
+    put_triggered("10.0.0.3", start + 1000);
+    turn(1);
+    expect_programming(3, 0);
+    ck_assert_uint_eq(histogram_count(&syncs(FAMILY_IPV6)->programming), 0);
+    /* Not before the sync succeeds. */
+    fake_kernel_fail(1, FAKE_REFUSES);
+    fake_kernel_refuse_reads(1, 1, true);
+    put_triggered("10.0.0.4", start + 0.003);
+    turn(1);
+    expect_programming(3, 0);
+    turn(1);
+    expect_programming(4, 0);
+}
+END_TEST
+
+static void expect_changed(uint64_t services, size_t services_pending, uint64_t slices,
+                           size_t slices_pending)
+{
+    struct proxy_figures counted = figures();
+    ck_assert_uint_eq(counted.service_changes, services);
+    ck_assert_uint_eq(counted.services_pending, services_pending);
+    ck_assert_uint_eq(counted.slice_changes, slices);
+    ck_assert_uint_eq(counted.slices_pending, slices_pending);
+}
+
+/* Services count once for each family, slices in their own. */
+START_TEST(changes_are_pending_until_in_force)
+{
+    expect_changed(0, 0, 0, 0);
+    put_service(0);
+    put_slices("10.0.0.1", "fd00::1");
+    expect_changed(2, 1, 2, 2);
+    turn(0);
+    expect_changed(2, 1, 2, 2); /* not complete */
+    complete_all();             /* of nothing: they go */
+    expect_changed(4, 1, 4, 2);
+    put_service(0);
+    put_slices("10.0.0.1", "fd00::1");
+    turn(0);
+    expect_changed(6, 0, 6, 0);
+    fake_kernel_fail(1, FAKE_REFUSES);
+    fake_kernel_refuse_reads(1, 1, true);
+    put_slices("10.0.0.2", "fd00::1");
+    turn(1);
+    expect_changed(6, 0, 8, 1);
+    turn(1);
+    expect_changed(6, 0, 8, 0);
+}
+END_TEST
+
+START_TEST(changes_of_a_family_that_is_off_do_not_count)
+{
+    config.families[FAMILY_IPV6] = false;
+    restart();
+    complete_all();
+    put_service(0);
+    put_slices("10.0.0.1", "fd00::1");
+    turn(0);
+    expect_changed(1, 0, 1, 0);
+    ck_assert_ptr_null(figures().family[FAMILY_IPV6].syncs);
+}
+END_TEST
+
+START_TEST(ports_without_local_endpoints_as_in_force)
+{
+    complete_all();
+    struct service *service = make_service("shop/web", VIP4, "/TCP:80+30080 x/TCP:81");
+    service->external_local = service->internal_local = true;
+    put_made(service);
+    put_slices("10.0.0.1@n2", "");
+    ck_assert_uint_eq(syncs(FAMILY_IPV4)->without_local.internal, 0);
+    turn(0);
+    ck_assert_uint_eq(syncs(FAMILY_IPV4)->without_local.internal, 1);
+    ck_assert_uint_eq(syncs(FAMILY_IPV4)->without_local.external, 1);
+    fake_kernel_fail(1, FAKE_REFUSES);
+    fake_kernel_refuse_reads(1, 1, true);
+    put_slices("10.0.0.1@n1", "");
+    turn(1);
+    ck_assert_uint_eq(syncs(FAMILY_IPV4)->without_local.internal, 1);
+    turn(1);
+    ck_assert_uint_eq(syncs(FAMILY_IPV4)->without_local.internal, 0);
+    ck_assert_uint_eq(syncs(FAMILY_IPV4)->without_local.external, 0);
+}
+END_TEST
+
+/* What is in the table, however it came there. */
+static void expect_elements(enum family family)
+{
+    static const char *const sets[] = {"services",
+                                       "endpoints",
+                                       "local_services",
+                                       "local_endpoints",
+                                       "affinity_ids",
+                                       "affinity_timeouts",
+                                       "reject_frontends",
+                                       "drop_frontends",
+                                       "restricted_frontends",
+                                       "allowed_sources",
+                                       "cluster_ips",
+                                       "hairpin",
+                                       "affinity_numbers",
+                                       "affinity_backends",
+                                       "local_affinity_backends",
+                                       "picks",
+                                       "local_picks",
+                                       "learners"};
+    size_t held = 0;
+    for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
+        size_t size = fake_kernel_size(family, sets[i]);
+        ck_assert_msg(size != SIZE_MAX, "%s", sets[i]);
+        held += size;
+    }
+    ck_assert_uint_eq(figures().family[family].table->elements, held);
+}
+
+START_TEST(elements_are_those_in_the_table)
+{
+    complete_all();
+    put_service(0);
+    put_slices("10.0.0.1@n1 10.0.0.2", "fd00::1");
+    turn(0);
+    expect_elements(FAMILY_IPV4);
+    ck_assert_uint_eq(figures().family[FAMILY_IPV4].table->replaced, 0);
+    put_slices("10.0.0.1@n1", "");
+    turn(1);
+    turn(1);
+    expect_elements(FAMILY_IPV4);
+    expect_elements(FAMILY_IPV6);
+    fake_kernel_fail(1, FAKE_LOSES_ANSWER); /* read back */
+    put_slices("10.0.0.1 10.0.0.3 10.0.0.4", "");
+    turn(1);
+    expect_elements(FAMILY_IPV4);
+    restart(); /* adopted */
+    complete_all();
+    put_service(0);
+    turn(1);
+    turn(1);
+    expect_elements(FAMILY_IPV4);
+    ck_assert_uint_eq(figures().family[FAMILY_IPV4].table->read_backs, 0);
+    ck_assert_uint_eq(figures().family[FAMILY_IPV4].table->replaced, 0);
+    config.rulesets[FAMILY_IPV4].mark = 0x8000; /* a table of another shape */
+    restart();
+    complete_all();
+    turn(1);
+    ck_assert_uint_eq(figures().family[FAMILY_IPV4].table->replaced, 1);
+    ck_assert_uint_eq(figures().family[FAMILY_IPV6].table->replaced, 0);
+    expect_elements(FAMILY_IPV4);
+}
+END_TEST
+
+START_TEST(transactions_are_measured)
+{
+    complete_all();
+    put_service(0);
+    turn(0);
+    const struct sync_figures *counted = syncs(FAMILY_IPV4);
+    size_t first = counted->last_bytes;
+    ck_assert_uint_gt(first, 0);
+    ck_assert_uint_eq(counted->bytes, first);
+    put_slices("10.0.0.1", "");
+    turn(1);
+    ck_assert_uint_lt(counted->last_bytes, first);
+    ck_assert_uint_eq(counted->bytes, first + counted->last_bytes);
+    ck_assert(counted->seconds >= counted->last_seconds && counted->last_seconds > 0);
+    ck_assert_uint_eq(figures().services, 1);
+    ck_assert_uint_eq(figures().slices, 2);
+}
+END_TEST
+
+START_TEST(what_is_left_out_is_counted)
+{
+    complete_all();
+    put(KIND_SERVICE, "shop/web", NULL);
+    put(KIND_SERVICE, "shop/web", NULL);
+    put(KIND_ENDPOINTSLICE, "shop/web-4", NULL);
+    put_cidrs("kubernetes", "10.96.0.0/16");
+    object_vec cidrs = {0};
+    vec_push(&cidrs, (struct object){.kind = KIND_SERVICECIDR, .id = xstrdup("kubernetes")});
+    vec_push(&cidrs, (struct object){.kind = KIND_SERVICECIDR,
+                                     .id = xstrdup("more"),
+                                     .service_cidr = make_service_cidr("more", "10.97.0.0/16")});
+    proxy_sink(proxy)->replace(proxy_sink(proxy)->ctx, KIND_SERVICECIDR, &cidrs);
+    const uint64_t expected[KIND_COUNT] = {
+        [KIND_SERVICE] = 2, [KIND_ENDPOINTSLICE] = 1, [KIND_SERVICECIDR] = 1};
+    for (int kind = 0; kind < KIND_COUNT; kind++)
+        ck_assert_uint_eq(figures().left_out[kind], expected[kind]);
+    expect_changed(0, 0, 0, 0);
 }
 END_TEST
 
@@ -1056,6 +1408,8 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, failures_are_said_once_and_tried_again_later_and_later);
     tcase_add_test(tcase, a_new_change_makes_the_next_try_sooner);
     tcase_add_test(tcase, a_change_that_waits_for_a_minute_makes_it_unhealthy);
+    tcase_add_test(tcase, the_sync_period_rules_health_and_retries);
+    tcase_add_test(tcase, external_ips_can_be_left_out);
     tcase_add_test(tcase, the_node_decides_eligibility);
     tcase_add_test(tcase, manifests_need_no_node_but_heed_it);
     tcase_add_test(tcase, node_ports_are_where_the_nodes_address_is);
@@ -1074,6 +1428,15 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, flows_to_frontends_of_an_earlier_run_are_stale);
     tcase_add_test(tcase, figures_count);
     tcase_add_test(tcase, figures_count_failures);
+    tcase_add_test(tcase, syncs_are_full_or_partial);
+    tcase_add_test(tcase, sync_times);
+    tcase_add_test(tcase, programming_is_timed_from_the_trigger);
+    tcase_add_test(tcase, changes_are_pending_until_in_force);
+    tcase_add_test(tcase, changes_of_a_family_that_is_off_do_not_count);
+    tcase_add_test(tcase, ports_without_local_endpoints_as_in_force);
+    tcase_add_test(tcase, elements_are_those_in_the_table);
+    tcase_add_test(tcase, transactions_are_measured);
+    tcase_add_test(tcase, what_is_left_out_is_counted);
     tcase_add_test(tcase, a_family_may_be_left_out);
     tcase_add_test(tcase, nobody_need_be_told);
     tcase_add_test(tcase, a_dump_has_both_families);

@@ -243,6 +243,53 @@ START_TEST(many)
 }
 END_TEST
 
+/* ---------------------------------------------------------- figures */
+
+static void expect_changes(uint64_t seen, size_t pending)
+{
+    struct cache_changes changes = service_cache_changes(cache);
+    ck_assert_uint_eq(changes.seen, seen);
+    ck_assert_uint_eq(changes.pending, pending);
+}
+
+START_TEST(changes_are_counted)
+{
+    expect_changes(0, 0);
+    service_cache_put(cache, make_service("a/web", "10.96.0.1", "http/TCP:80"));
+    service_cache_put(cache, make_service("b/web", "10.96.0.2", "http/TCP:80"));
+    expect_changes(2, 2);
+    service_cache_put(cache, make_service("a/web", "10.96.0.1", "http/TCP:80")); /* the same */
+    expect_changes(3, 2);
+    service_cache_put(cache, make_service("a/web", "10.96.0.1", "http/TCP:81"));
+    expect_changes(4, 2); /* one Service, however often it changes */
+    service_cache_applied(cache);
+    expect_changes(4, 0);
+    service_cache_applied(cache);
+    service_cache_put(cache, make_service("a/web", "10.96.0.1", "http/TCP:81"));
+    expect_changes(5, 0);
+    service_cache_remove(cache, "a/web");
+    expect_changes(6, 1);
+    service_cache_remove(cache, "a/web"); /* unknown by now */
+    expect_changes(6, 1);
+    const object_vec none = {0};
+    service_cache_retain(cache, &none);
+    expect_changes(7, 2);
+    service_cache_applied(cache);
+    expect_changes(7, 0);
+}
+END_TEST
+
+/* What is changed and removed before it is in force is one Service. */
+START_TEST(a_service_that_goes_is_counted_once)
+{
+    service_cache_put(cache, make_service("a/web", "10.96.0.1", "http/TCP:80"));
+    service_cache_applied(cache);
+    service_cache_put(cache, make_service("a/web", "10.96.0.1", "http/TCP:81"));
+    service_cache_remove(cache, "a/web");
+    expect_changes(3, 1);
+}
+END_TEST
+
 static void add_tests(TCase *tcase)
 {
     tcase_add_checked_fixture(tcase, set_up, tear_down);
@@ -254,6 +301,8 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, retain_forgets_the_others);
     tcase_add_test(tcase, free_says_nothing);
     tcase_add_test(tcase, many);
+    tcase_add_test(tcase, changes_are_counted);
+    tcase_add_test(tcase, a_service_that_goes_is_counted_once);
 }
 
 UNIT_MAIN("service_cache", add_tests)

@@ -3,6 +3,8 @@
 #ifndef KUBE_NFTD_BASE_CLOCK_H
 #define KUBE_NFTD_BASE_CLOCK_H
 
+#include <stdbool.h>
+
 /* Room for 2026-11-21T18:14:44.123Z and its NUL. */
 #define CLOCK_RFC3339_SIZE 40
 
@@ -14,5 +16,9 @@ double clock_realtime(void);
 
 /** Writes @realtime (seconds since 1970) as RFC 3339 in UTC with milliseconds into @out. */
 void clock_rfc3339(double realtime, char out[CLOCK_RFC3339_SIZE]);
+
+/** Reads a time of RFC 3339, fractions of seconds allowed, as seconds since 1970. False, with
+ * @realtime left alone, if @text is none. */
+bool clock_parse_rfc3339(const char *text, double *realtime);
 
 #endif

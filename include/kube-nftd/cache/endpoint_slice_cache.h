@@ -38,11 +38,18 @@ typedef VEC(struct endpoint) endpoint_vec;
 /* Told of every service port to whose endpoints a change may have made a difference. */
 typedef void (*service_port_changed_fn)(void *ctx, const struct service_port_ref *ref);
 
+/* What came in, as struct cache_changes has it; only of slices that belong to a Service. */
+struct slice_changes {
+    uint64_t seen[FAMILY_COUNT];
+    size_t pending;
+};
+
 struct endpoint_slice_cache *endpoint_slice_cache_new(service_port_changed_fn changed, void *ctx);
 void endpoint_slice_cache_free(struct endpoint_slice_cache *cache);
 
-/** Adds @slice or replaces the one of its id. Takes @slice. */
-void endpoint_slice_cache_put(struct endpoint_slice_cache *cache, struct endpoint_slice *slice);
+/** Adds @slice or replaces the one of its id. Takes @slice. Returns whether that made a difference
+ * to a Service. */
+bool endpoint_slice_cache_put(struct endpoint_slice_cache *cache, struct endpoint_slice *slice);
 
 /** Forgets the slice @id; an unknown one is fine. */
 void endpoint_slice_cache_remove(struct endpoint_slice_cache *cache, const char *id);
@@ -57,5 +64,14 @@ void endpoint_slice_cache_retain(struct endpoint_slice_cache *cache, const objec
  */
 void endpoint_slice_cache_merge(const struct endpoint_slice_cache *cache,
                                 const struct service_port_ref *ref, endpoint_vec *out);
+
+/** How many slices there are, of whatever family. */
+size_t endpoint_slice_cache_count(const struct endpoint_slice_cache *cache);
+
+/** What changed. */
+struct slice_changes endpoint_slice_cache_changes(const struct endpoint_slice_cache *cache);
+
+/** All that was told so far is in force: nothing is pending. */
+void endpoint_slice_cache_applied(struct endpoint_slice_cache *cache);
 
 #endif

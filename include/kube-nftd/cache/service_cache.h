@@ -12,6 +12,13 @@ struct service_cache;
 typedef void (*service_changed_fn)(void *ctx, const struct service *before,
                                    const struct service *after);
 
+/* What came in: whether or not it made a difference, and what did and is not in force yet. */
+struct cache_changes {
+    uint64_t seen;  /* objects put, and known ones removed */
+    size_t pending; /* objects that became others since the last ..._applied(); one that goes and
+                     * comes again meanwhile counts as two */
+};
+
 struct service_cache *service_cache_new(service_changed_fn changed, void *ctx);
 void service_cache_free(struct service_cache *cache);
 
@@ -30,5 +37,11 @@ const struct service *service_cache_get(const struct service_cache *cache, const
 
 /** How many there are. */
 size_t service_cache_count(const struct service_cache *cache);
+
+/** What changed. */
+struct cache_changes service_cache_changes(const struct service_cache *cache);
+
+/** All that was told so far is in force: nothing is pending. */
+void service_cache_applied(struct service_cache *cache);
 
 #endif

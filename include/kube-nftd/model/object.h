@@ -116,6 +116,10 @@ struct node {
 struct object {
     enum object_kind kind;
     char *id; /* owned; also while the payload has its own */
+    /* When what an EndpointSlice says began to be so, seconds since 1970 (annotation
+     * endpoints.kubernetes.io/last-change-trigger-time, spec 7); 0 if it does not say. Here and not
+     * in the slice, since nobody needs it once the slice is in force. */
+    double trigger_time;
     union {
         struct service *service;
         struct endpoint_slice *slice;

@@ -39,6 +39,10 @@ void decision_make(struct decision *decision, const struct endpoint_slice_cache 
 /** What is done with connections to the frontend of @claim, one of the port's; borrowed. */
 struct route decision_route(const struct decision *decision, const struct claim *claim);
 
+/** Whether the port of @decision has the traffic policy Local and endpoints, but none here; for
+ * connections from inside, or from outside. */
+bool decision_lacks_local(const struct decision *decision, bool external);
+
 /** Equal for equal lists, and hardly ever for others. */
 uint64_t backends_fingerprint(const backend_vec *backends);
 

@@ -80,6 +80,17 @@ void policy_settle_health_checks(struct policy *policy, enum family family);
 /** How many frontends more than one service port claims. */
 size_t policy_conflicts(const struct policy *policy);
 
+/* Numbers of service ports. */
+struct ports_without_local {
+    size_t internal, external;
+};
+
+/** The service ports of @family whose internal, or external, traffic policy is Local and that have
+ * endpoints that could serve, but none here (spec 7). Those of external policy count if they can be
+ * reached from outside at all. */
+struct ports_without_local policy_ports_without_local(const struct policy *policy,
+                                                      enum family family);
+
 /** What the names of nodes in the endpoints decided so far say: some name a node, but none ever
  * named this one. */
 bool policy_node_never_named(const struct policy *policy);

@@ -33,9 +33,11 @@ struct port_state {
     uint32_t places[PORT_LIST_COUNT]; /* in each list, from 1; 0: not there */
     uint8_t protocol;
     uint8_t family;
-    bool noted : 1;         /* to be decided */
-    bool has_endpoints : 1; /* of any sort, when it was decided last */
-    bool has_any : 1;       /* some that could serve (struct selection) */
+    bool noted : 1;          /* to be decided */
+    bool has_endpoints : 1;  /* of any sort, when it was decided last */
+    bool has_any : 1;        /* some that could serve (struct selection) */
+    bool lacks_internal : 1; /* as counted: see policy_ports_without_local() */
+    bool lacks_external : 1;
 };
 
 struct service_state {

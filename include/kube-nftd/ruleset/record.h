@@ -90,10 +90,11 @@ struct ruleset {
     range_vec service_cidrs, pod_cidrs; /* as they are wanted in contents */
     struct affinity affinity;
     struct shapes shapes; /* what the table has */
-    bool adopted;         /* a table was looked for at least once */
-    bool kernel_known;    /* all of this says what the kernel holds */
-    bool table_missing;   /* valid if kernel_known: there is no table yet */
-    bool table_replaced;  /* there is one of another shape, to be deleted in the same transaction */
+    struct ruleset_figures figures;
+    bool adopted;        /* a table was looked for at least once */
+    bool kernel_known;   /* all of this says what the kernel holds */
+    bool table_missing;  /* valid if kernel_known: there is no table yet */
+    bool table_replaced; /* there is one of another shape, to be deleted in the same transaction */
     struct nft_batch batch;
 };
 
@@ -134,6 +135,7 @@ int ruleset_read_shape(const struct ruleset *ruleset, struct shape shape, struct
 /* What a table was found to hold. */
 struct table_contents {
     size_t elements;
+    size_t held;  /* counted as the kernel does: with verdicts, and two for most ranges */
     bool foreign; /* something that we cannot have written: the table is to be made anew */
 };
 

@@ -59,6 +59,13 @@ struct ruleset_stats {
     double seconds; /* inside the kernel */
 };
 
+/* What was done so far, and what there is. */
+struct ruleset_figures {
+    size_t elements;     /* of maps and sets in the kernel that we put there, by what is known */
+    uint64_t read_backs; /* of a table that had been in force: its commit had failed */
+    uint64_t replaced;   /* tables of another shape, or damaged: made anew in one transaction */
+};
+
 /** An empty ruleset for the table of @family; NULL if a template is broken (the error says where).
  */
 struct ruleset *ruleset_new(enum family family, const struct ruleset_config *config,
@@ -103,6 +110,9 @@ int ruleset_commit(struct ruleset *ruleset, struct nft_socket *socket, double no
 
 /** How many frontends are wanted. */
 size_t ruleset_frontends(const struct ruleset *ruleset);
+
+/** Borrowed; they change with each commit. */
+const struct ruleset_figures *ruleset_figures(const struct ruleset *ruleset);
 
 /**
  * Prints the table as it shall be, in nft syntax that nft -f loads in place of an existing one.

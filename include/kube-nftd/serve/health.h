@@ -31,6 +31,15 @@ struct health_status {
     } family[FAMILY_COUNT];
 };
 
+/* How often was answered what on the health address. */
+struct health_answers {
+    uint64_t good, bad; /* 200, 503 */
+};
+
+struct health_figures {
+    struct health_answers healthz, livez;
+};
+
 typedef void (*health_status_fn)(void *ctx, struct health_status *status);
 
 /** A server without any listener. @status is called for every answer. */
@@ -44,6 +53,12 @@ void health_free(struct health *health);
  * is logged and tried again every 5 s.
  */
 int health_listen(struct health *health, const char *bind, struct error *err);
+
+/** Whether that address could be bound. */
+bool health_is_listening(const struct health *health);
+
+/** What was counted so far. */
+struct health_figures health_figures(const struct health *health);
 
 /**
  * Opens, updates or moves the listeners of a service.

@@ -24,9 +24,12 @@ struct http_address {
     uint16_t port;
 };
 
+struct MHD_Connection;
+
 struct http_request {
     const char *method;
-    const char *path; /* without the query */
+    const char *path;                  /* without the query */
+    struct MHD_Connection *connection; /* for the functions below alone */
 };
 
 struct http_header {
@@ -37,7 +40,8 @@ struct http_header {
 /* Starts as status 200 with an empty body. */
 struct http_answer {
     unsigned status;
-    char *body; /* owned; NULL for none */
+    char *body;    /* owned; NULL for none */
+    size_t length; /* of the body; 0: it is a string */
     VEC(struct http_header) headers;
 };
 
@@ -62,6 +66,12 @@ struct http_listener *http_listener_open(struct ev_loop *loop, const struct http
 
 /** Closes the socket and all connections. NULL is fine. */
 void http_listener_close(struct http_listener *listener);
+
+/** Whether the query has @name, with or without a value: "?verbose". */
+bool http_request_has_argument(const struct http_request *request, const char *name);
+
+/** The value of a header, borrowed; NULL if it is not there. */
+const char *http_request_header(const struct http_request *request, const char *name);
 
 /** Adds a header. @name must be static. */
 void http_answer_header(struct http_answer *answer, const char *name, const char *format, ...)

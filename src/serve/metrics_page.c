@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/serve/metrics_page.h"
+
+#include "kube-nftd/base/alloc.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Room for a number as it is printed. */
+#define NUMBER_SIZE 32
+
+struct metrics_page {
+    FILE *out;
+    /* The family that was begun last. */
+    const char *name, *type, *help;
+    bool headed; /* its HELP and TYPE are there */
+};
+
+/* ---- texts and numbers ---- */
+
+/* In HELP lines quotes stand as they are. */
+static void put_escaped(FILE *out, const char *text, bool quoted)
+{
+    for (; *text; text++) {
+        if (*text == '\n')
+            fputs("\\n", out);
+        else if (*text == '\\' || (quoted && *text == '"'))
+            fprintf(out, "\\%c", *text);
+        else
+            fputc(*text, out);
+    }
+}
+
+/* With as few digits as give the same number again. */
+static const char *format_number(double value, char text[NUMBER_SIZE])
+{
+    if (isnan(value))
+        return "NaN";
+    if (isinf(value))
+        return value > 0 ? "+Inf" : "-Inf";
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, NUMBER_SIZE, "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    return text;
+}
+
+/* ---- lines ---- */
+
+static void put_header(struct metrics_page *page)
+{
+    if (page->headed)
+        return;
+    page->headed = true;
+    fprintf(page->out, "# HELP %s ", page->name);
+    put_escaped(page->out, page->help, false);
+    fprintf(page->out, "\n# TYPE %s %s\n", page->name, page->type);
+}
+
+static void put_labels(FILE *out, const struct metrics_label *labels, size_t n)
+{
+    const char *before = "{";
+    for (size_t i = 0; i < n; i++, before = ",") {
+        fprintf(out, "%s%s=\"", before, labels[i].name);
+        put_escaped(out, labels[i].value, true);
+        fputc('"', out);
+    }
+    if (n > 0)
+        fputc('}', out);
+}
+
+/* @suffix is what the name of the family gets in addition. */
+static void put_line(struct metrics_page *page, const char *suffix,
+                     const struct metrics_label *labels, size_t n, double value)
+{
+    char text[NUMBER_SIZE];
+    put_header(page);
+    fprintf(page->out, "%s%s", page->name, suffix);
+    put_labels(page->out, labels, n);
+    fprintf(page->out, " %s\n", format_number(value, text));
+}
+
+/* ---- the page ---- */
+
+char *metrics_print(metrics_fn write, void *ctx, size_t *length)
+{
+    char *text = NULL;
+    struct metrics_page page = {.out = open_memstream(&text, length)};
+    if (!page.out)
+        alloc_failed();
+    write(ctx, &page);
+    bool failed = ferror(page.out);
+    if (fclose(page.out) != 0 || failed)
+        alloc_failed();
+    return text;
+}
+
+void metrics_family(struct metrics_page *page, const char *name, const char *type, const char *help)
+{
+    page->name = name;
+    page->type = type;
+    page->help = help;
+    page->headed = false;
+}
+
+void metrics_labelled(struct metrics_page *page, const struct metrics_label *labels, size_t n,
+                      double value)
+{
+    put_line(page, "", labels, n, value);
+}
+
+void metrics_sample(struct metrics_page *page, const char *label, const char *value_of_label,
+                    double value)
+{
+    const struct metrics_label labels[] = {{label, value_of_label}};
+    put_line(page, "", labels, label ? 1 : 0, value);
+}
+
+void metrics_histogram(struct metrics_page *page, const char *label, const char *value_of_label,
+                       const struct histogram *histogram)
+{
+    char bound[NUMBER_SIZE];
+    const size_t own = label ? 1 : 0;
+    struct metrics_label labels[2] = {{label, value_of_label}};
+    uint64_t count = 0;
+    labels[own].name = "le";
+    for (size_t i = 0; i <= histogram->buckets->n; i++) {
+        bool last = i == histogram->buckets->n;
+        count += histogram->counts[i];
+        labels[own].value = format_number(last ? INFINITY : histogram->buckets->bounds[i], bound);
+        put_line(page, "_bucket", labels, own + 1, (double)count);
+    }
+    put_line(page, "_sum", labels, own, histogram->sum);
+    put_line(page, "_count", labels, own, (double)count);
+}

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The parts of the metrics page, from figures that are given. */
+#include "unit.h"
+
+#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base/clock.h"
+#include "kube-nftd/figures_parts.h"
+#include "kube-nftd/netlink/flow_cleaner.h"
+#include "kube-nftd/proxy.h"
+#include "kube-nftd/serve/health.h"
+#include "kube-nftd/serve/metrics_page.h"
+
+#include <fcntl.h>
+#include <glob.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static struct proxy_figures figures;
+static struct sync_figures syncs[FAMILY_COUNT];
+static struct ruleset_figures tables[FAMILY_COUNT];
+static struct flow_cleaner_stats stats[FAMILY_COUNT];
+static struct health_figures answers;
+static const struct flow_cleaner *flows; /* NULL: the kernel has no conntrack */
+static char *page;
+
+/* In place of src/netlink/flow_cleaner.c and src/serve/health.c. */
+const struct flow_cleaner_stats *flow_cleaner_stats(const struct flow_cleaner *cleaner,
+                                                    enum family family)
+{
+    ck_assert_ptr_eq(cleaner, flows);
+    return &stats[family];
+}
+
+struct health_figures health_figures(const struct health *health)
+{
+    ck_assert_ptr_eq(health, &answers);
+    return answers;
+}
+
+static void set_up(void)
+{
+    memset(&figures, 0, sizeof(figures));
+    memset(&answers, 0, sizeof(answers));
+    memset(stats, 0, sizeof(stats));
+    memset(tables, 0, sizeof(tables));
+    flows = (const struct flow_cleaner *)(void *)stats;
+    for (int f = 0; f < FAMILY_COUNT; f++) {
+        sync_figures_init(&syncs[f], 1000.5);
+        figures.family[f].in_use = true;
+        figures.family[f].syncs = &syncs[f];
+        figures.family[f].table = &tables[f];
+        stats[f].scan_seconds.buckets = &histogram_exponential;
+    }
+}
+
+static void tear_down(void)
+{
+    free(page);
+    page = NULL;
+}
+
+static void write_kube_proxy(void *ctx, struct metrics_page *out)
+{
+    (void)ctx;
+    figures_write_kube_proxy(&figures, flows, (const struct health *)(void *)&answers, out);
+}
+
+static void write_tables(void *ctx, struct metrics_page *out)
+{
+    (void)ctx;
+    figures_write_tables(&figures, out);
+}
+
+static void write_process(void *ctx, struct metrics_page *out)
+{
+    (void)ctx;
+    figures_write_process(out);
+}
+
+static void print(metrics_fn write)
+{
+    size_t length;
+    free(page);
+    page = metrics_print(write, NULL, &length);
+    ck_assert_uint_eq(strlen(page), length);
+}
+
+/* The samples alone, a line each. */
+static void expect_samples(const char *expected)
+{
+    char *samples = xcalloc(strlen(page) + 1, 1);
+    for (const char *line = page; *line; line += strcspn(line, "\n") + 1)
+        if (*line != '#')
+            strncat(samples, line, strcspn(line, "\n") + 1);
+    ck_assert_str_eq(samples, expected);
+    free(samples);
+}
+
+static void expect_line(const char *line)
+{
+    char *wanted = xasprintf("\n%s\n", line);
+    ck_assert_msg(strstr(page, wanted) != NULL, "no %s in %s", line, page);
+    free(wanted);
+}
+
+static void expect_absent(const char *name)
+{
+    ck_assert_msg(strstr(page, name) == NULL, "%s in %s", name, page);
+}
+
+#define ENDPOINT_CHANGES "kubeproxy_sync_proxy_rules_endpoint_changes_"
+#define SERVICE_CHANGES "kubeproxy_sync_proxy_rules_service_changes_"
+
+/* Without labels they are there from the start, others with their first observation. */
+START_TEST(nothing_observed)
+{
+    print(write_kube_proxy);
+    expect_samples(
+        "kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds{ip_family=\"IPv4\"} 1000.5\n"
+        "kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds{ip_family=\"IPv6\"} "
+        "1000.5\n" ENDPOINT_CHANGES "pending 0\n" ENDPOINT_CHANGES "total 0\n" SERVICE_CHANGES
+        "pending 0\n" SERVICE_CHANGES "total 0\n");
+}
+END_TEST
+
+START_TEST(changes)
+{
+    figures.slices_pending = 1;
+    figures.slice_changes = 2;
+    figures.services_pending = 3;
+    figures.service_changes = 4;
+    print(write_kube_proxy);
+    expect_line("# TYPE " ENDPOINT_CHANGES "pending gauge\n" ENDPOINT_CHANGES "pending 1");
+    expect_line("# TYPE " ENDPOINT_CHANGES "total counter\n" ENDPOINT_CHANGES "total 2");
+    expect_line("# TYPE " SERVICE_CHANGES "pending gauge\n" SERVICE_CHANGES "pending 3");
+    expect_line("# TYPE " SERVICE_CHANGES "total counter\n" SERVICE_CHANGES "total 4");
+}
+END_TEST
+
+static const struct {
+    const char *name;
+    struct histogram *histogram;
+    const char *first_bound, *last_bound;
+} histograms[] = {
+    {"kubeproxy_sync_proxy_rules_duration_seconds", &syncs[FAMILY_IPV6].all, "0.001", "16.384"},
+    {"kubeproxy_sync_full_proxy_rules_duration_seconds", &syncs[FAMILY_IPV6].full, "0.001",
+     "16.384"},
+    {"kubeproxy_sync_partial_proxy_rules_duration_seconds", &syncs[FAMILY_IPV6].partial, "0.001",
+     "16.384"},
+    {"kubeproxy_network_programming_duration_seconds", &syncs[FAMILY_IPV6].programming, "0.25",
+     "300"},
+    {"kubeproxy_conntrack_reconciler_sync_duration_seconds", &stats[FAMILY_IPV6].scan_seconds,
+     "0.001", "16.384"},
+};
+
+START_TEST(histograms_by_family)
+{
+    char *line;
+    print(write_kube_proxy);
+    expect_absent(histograms[_i].name);
+    histogram_add(histograms[_i].histogram, 0.0005);
+    histogram_add(histograms[_i].histogram, 1000);
+    print(write_kube_proxy);
+    line = xasprintf("# TYPE %s histogram\n%s_bucket{ip_family=\"IPv6\",le=\"%s\"} 1",
+                     histograms[_i].name, histograms[_i].name, histograms[_i].first_bound);
+    expect_line(line);
+    free(line);
+    line = xasprintf("%s_bucket{ip_family=\"IPv6\",le=\"%s\"} 1\n"
+                     "%s_bucket{ip_family=\"IPv6\",le=\"+Inf\"} 2\n"
+                     "%s_sum{ip_family=\"IPv6\"} 1000.0005\n"
+                     "%s_count{ip_family=\"IPv6\"} 2",
+                     histograms[_i].name, histograms[_i].last_bound, histograms[_i].name,
+                     histograms[_i].name, histograms[_i].name);
+    expect_line(line);
+    free(line);
+    line = xasprintf("%s_count{ip_family=\"IPv4\"}", histograms[_i].name);
+    expect_absent(line);
+    free(line);
+    for (size_t i = 0; i < sizeof(histograms) / sizeof(histograms[0]); i++)
+        if (i != (size_t)_i)
+            expect_absent(histograms[i].name);
+}
+END_TEST
+
+#define NO_LOCAL "kubeproxy_sync_proxy_rules_no_local_endpoints_total"
+
+START_TEST(successes)
+{
+    syncs[FAMILY_IPV4].without_local = (struct ports_without_local){5, 6};
+    print(write_kube_proxy);
+    expect_absent(NO_LOCAL);
+    expect_absent("last_timestamp_seconds");
+    syncs[FAMILY_IPV4].last_success = 1795280617.25;
+    print(write_kube_proxy);
+    expect_line("# TYPE kubeproxy_sync_proxy_rules_last_timestamp_seconds gauge\n"
+                "kubeproxy_sync_proxy_rules_last_timestamp_seconds{ip_family=\"IPv4\"} "
+                "1795280617.25");
+    expect_line("# TYPE " NO_LOCAL " gauge\n" NO_LOCAL
+                "{ip_family=\"IPv4\",traffic_policy=\"internal\"} 5\n" NO_LOCAL
+                "{ip_family=\"IPv4\",traffic_policy=\"external\"} 6");
+    expect_absent(NO_LOCAL "{ip_family=\"IPv6\"");
+}
+END_TEST
+
+START_TEST(failures)
+{
+    syncs[FAMILY_IPV6].failures = 3;
+    print(write_kube_proxy);
+    expect_line("# TYPE kubeproxy_sync_proxy_rules_nftables_sync_failures_total counter\n"
+                "kubeproxy_sync_proxy_rules_nftables_sync_failures_total{ip_family=\"IPv6\"} 3");
+}
+END_TEST
+
+#define DELETED "kubeproxy_conntrack_reconciler_deleted_entries_total"
+
+START_TEST(deleted_flows)
+{
+    print(write_kube_proxy);
+    expect_absent(DELETED);
+    stats[FAMILY_IPV4].scans = 1;
+    stats[FAMILY_IPV6].deleted = 7;
+    print(write_kube_proxy);
+    expect_line("# TYPE " DELETED " counter\n" DELETED "{ip_family=\"IPv4\"} 0\n" DELETED
+                "{ip_family=\"IPv6\"} 7");
+    flows = NULL;
+    print(write_kube_proxy);
+    expect_absent("conntrack");
+}
+END_TEST
+
+START_TEST(health_answers)
+{
+    print(write_kube_proxy);
+    expect_absent("kubeproxy_proxy_");
+    answers.healthz.good = 4;
+    answers.healthz.bad = 1;
+    answers.livez.bad = 2;
+    print(write_kube_proxy);
+    expect_line("# TYPE kubeproxy_proxy_healthz_total counter\n"
+                "kubeproxy_proxy_healthz_total{code=\"200\"} 4\n"
+                "kubeproxy_proxy_healthz_total{code=\"503\"} 1");
+    expect_line("# TYPE kubeproxy_proxy_livez_total counter\n"
+                "kubeproxy_proxy_livez_total{code=\"503\"} 2");
+}
+END_TEST
+
+/* A family that is not in use says nothing. */
+START_TEST(one_family)
+{
+    figures.family[FAMILY_IPV6].in_use = false;
+    figures.family[FAMILY_IPV6].syncs = NULL;
+    figures.family[FAMILY_IPV6].table = NULL;
+    syncs[FAMILY_IPV4].last_success = 1;
+    histogram_add(&syncs[FAMILY_IPV4].all, 1);
+    stats[FAMILY_IPV6].scans = 1;
+    print(write_kube_proxy);
+    expect_absent("IPv6");
+    print(write_tables);
+    expect_absent("IPv6");
+    ck_assert_ptr_nonnull(strstr(page, "IPv4"));
+}
+END_TEST
+
+START_TEST(our_own_of_the_tables)
+{
+    figures.family[FAMILY_IPV4].frontends = 1;
+    figures.family[FAMILY_IPV6].frontends = 2;
+    figures.conflicts = 3;
+    figures.services = 4;
+    figures.slices = 5;
+    figures.left_out[KIND_SERVICE] = 6;
+    figures.left_out[KIND_NODE] = 7;
+    syncs[FAMILY_IPV4].transactions = 11;
+    syncs[FAMILY_IPV4].bytes = 12;
+    syncs[FAMILY_IPV4].seconds = 1.5;
+    syncs[FAMILY_IPV4].last_bytes = 13;
+    syncs[FAMILY_IPV4].last_seconds = 0.25;
+    syncs[FAMILY_IPV4].elements_added = 14;
+    syncs[FAMILY_IPV4].elements_deleted = 15;
+    tables[FAMILY_IPV4] = (struct ruleset_figures){16, 17, 18};
+    print(write_tables);
+    expect_samples("kube_nftd_frontends{ip_family=\"IPv4\"} 1\n"
+                   "kube_nftd_frontends{ip_family=\"IPv6\"} 2\n"
+                   "kube_nftd_services 4\n"
+                   "kube_nftd_endpoint_slices 5\n"
+                   "kube_nftd_objects_left_out_total{kind=\"Service\"} 6\n"
+                   "kube_nftd_objects_left_out_total{kind=\"EndpointSlice\"} 0\n"
+                   "kube_nftd_objects_left_out_total{kind=\"ServiceCIDR\"} 0\n"
+                   "kube_nftd_objects_left_out_total{kind=\"Node\"} 7\n"
+                   "kube_nftd_frontends_claimed_twice 3\n"
+                   "kube_nftd_transactions_total{ip_family=\"IPv4\"} 11\n"
+                   "kube_nftd_transactions_total{ip_family=\"IPv6\"} 0\n"
+                   "kube_nftd_transaction_bytes_total{ip_family=\"IPv4\"} 12\n"
+                   "kube_nftd_transaction_bytes_total{ip_family=\"IPv6\"} 0\n"
+                   "kube_nftd_transaction_seconds_total{ip_family=\"IPv4\"} 1.5\n"
+                   "kube_nftd_transaction_seconds_total{ip_family=\"IPv6\"} 0\n"
+                   "kube_nftd_last_transaction_bytes{ip_family=\"IPv4\"} 13\n"
+                   "kube_nftd_last_transaction_bytes{ip_family=\"IPv6\"} 0\n"
+                   "kube_nftd_last_transaction_seconds{ip_family=\"IPv4\"} 0.25\n"
+                   "kube_nftd_last_transaction_seconds{ip_family=\"IPv6\"} 0\n"
+                   "kube_nftd_elements{ip_family=\"IPv4\"} 16\n"
+                   "kube_nftd_elements{ip_family=\"IPv6\"} 0\n"
+                   "kube_nftd_elements_added_total{ip_family=\"IPv4\"} 14\n"
+                   "kube_nftd_elements_added_total{ip_family=\"IPv6\"} 0\n"
+                   "kube_nftd_elements_deleted_total{ip_family=\"IPv4\"} 15\n"
+                   "kube_nftd_elements_deleted_total{ip_family=\"IPv6\"} 0\n"
+                   "kube_nftd_table_read_backs_total{ip_family=\"IPv4\"} 17\n"
+                   "kube_nftd_table_read_backs_total{ip_family=\"IPv6\"} 0\n"
+                   "kube_nftd_tables_replaced_total{ip_family=\"IPv4\"} 18\n"
+                   "kube_nftd_tables_replaced_total{ip_family=\"IPv6\"} 0\n");
+}
+END_TEST
+
+/* The value of a sample without labels. */
+static double value(const char *name)
+{
+    double result;
+    char *before = xasprintf("\n%s ", name);
+    const char *at = strstr(page, before);
+    ck_assert_msg(at != NULL, "no %s in %s", name, page);
+    ck_assert_int_eq(sscanf(at + strlen(before), "%lf", &result), 1);
+    free(before);
+    return result;
+}
+
+/* But for the one by which they are listed. Valgrind has some of its own, which fcntl() hides. */
+static size_t open_descriptors(void)
+{
+    glob_t found;
+    ck_assert_int_eq(glob("/proc/self/fd/*", GLOB_NOSORT, NULL, &found), 0);
+    size_t count = found.gl_pathc - 1;
+    globfree(&found);
+    return count;
+}
+
+START_TEST(the_process)
+{
+    struct rlimit limit;
+    print(write_process);
+    double start = value("process_start_time_seconds"), now = clock_realtime();
+    ck_assert_msg(start > now - 3600 && start < now + 1, "%f at %f", start, now);
+    double fds = value("process_open_fds"), memory = value("process_resident_memory_bytes");
+    ck_assert(fds == (double)open_descriptors());
+    double cpu = value("process_cpu_seconds_total");
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    ck_assert(value("process_max_fds") == (double)limit.rlim_cur);
+    ck_assert(memory > 100e3 && value("process_virtual_memory_bytes") >= memory);
+
+    int fd = open("/dev/null", O_RDONLY);
+    size_t size = (size_t)32 << 20;
+    volatile char *block = xcalloc(size, 1);
+    for (size_t i = 0; i < size; i += 1024)
+        block[i] = 1;
+    while (clock_realtime() < now + 0.2)
+        continue;
+    print(write_process);
+    ck_assert(value("process_open_fds") == fds + 1);
+    ck_assert(value("process_resident_memory_bytes") > memory + 30e6);
+    ck_assert(value("process_start_time_seconds") == start);
+    double spent = value("process_cpu_seconds_total") - cpu;
+    ck_assert_msg(spent > 0.01 && spent < 5, "%f", spent);
+    free((void *)block);
+    close(fd);
+}
+END_TEST
+
+START_TEST(the_build)
+{
+    static const char *const labels[] = {"{build_date=\"",
+                                         ",compiler=\"",
+                                         ",git_commit=\"",
+                                         ",git_tree_state=\"",
+                                         ",git_version=\"v" KUBE_NFTD_VERSION "\"",
+                                         ",go_version=\"",
+                                         ",major=\"",
+                                         ",minor=\"",
+                                         ",platform=\"linux/"};
+    print(write_process);
+    const char *at = strstr(page, "\nkubernetes_build_info");
+    ck_assert_ptr_nonnull(at);
+    char *line = xstrndup(at + 1, strcspn(at + 1, "\n"));
+    const char *rest = line;
+    for (size_t i = 0; i < sizeof(labels) / sizeof(labels[0]); i++) {
+        rest = strstr(rest, labels[i]);
+        ck_assert_msg(rest != NULL, "%s: %s", line, labels[i]);
+    }
+    ck_assert_str_eq(line + strlen(line) - 4, "\"} 1");
+    free(line);
+    ck_assert_ptr_nonnull(strstr(page, ",version=\"" KUBE_NFTD_VERSION "\"} 1\n"));
+}
+END_TEST
+
+static void add_tests(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase, nothing_observed);
+    tcase_add_test(tcase, changes);
+    tcase_add_loop_test(tcase, histograms_by_family, 0, sizeof(histograms) / sizeof(histograms[0]));
+    tcase_add_test(tcase, successes);
+    tcase_add_test(tcase, failures);
+    tcase_add_test(tcase, deleted_flows);
+    tcase_add_test(tcase, health_answers);
+    tcase_add_test(tcase, one_family);
+    tcase_add_test(tcase, our_own_of_the_tables);
+    tcase_add_test(tcase, the_process);
+    tcase_add_test(tcase, the_build);
+}
+
+UNIT_MAIN("figures_parts", add_tests)

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/sync_figures.h"
+
+#include "unit.h"
+
+#include <math.h>
+
+#define START 1795280617.0
+
+static struct sync_figures figures;
+
+static void set_up(void)
+{
+    sync_figures_init(&figures, START);
+}
+
+static void tear_down(void)
+{
+    sync_figures_clear(&figures);
+}
+
+START_TEST(nothing_yet)
+{
+    ck_assert(figures.last_queued == START);
+    ck_assert(figures.last_success == 0);
+    ck_assert_uint_eq(histogram_count(&figures.all) + histogram_count(&figures.full) +
+                          histogram_count(&figures.partial) + histogram_count(&figures.programming),
+                      0);
+    ck_assert_ptr_eq(figures.all.buckets, &histogram_exponential);
+    ck_assert_ptr_eq(figures.full.buckets, &histogram_exponential);
+    ck_assert_ptr_eq(figures.partial.buckets, &histogram_exponential);
+    ck_assert_ptr_eq(figures.programming.buckets, &histogram_programming);
+}
+END_TEST
+
+START_TEST(what_syncs_sent)
+{
+    const struct ruleset_stats first = {5, 2, 1000, 0.25}, nothing = {0}, second = {1, 3, 64, 0.5};
+    sync_figures_count(&figures, true, 3, &first);
+    sync_figures_count(&figures, false, 1, NULL);
+    sync_figures_count(&figures, true, 2, &nothing);
+    ck_assert_uint_eq(figures.transactions, 1);
+    ck_assert_uint_eq(figures.last_bytes, 1000);
+    sync_figures_count(&figures, false, 1, &second);
+    ck_assert_uint_eq(figures.failures, 1);
+    ck_assert_uint_eq(figures.transactions, 2);
+    ck_assert_uint_eq(figures.elements_added, 6);
+    ck_assert_uint_eq(figures.elements_deleted, 5);
+    ck_assert_uint_eq(figures.bytes, 1064);
+    ck_assert(figures.seconds == 0.75);
+    ck_assert_uint_eq(figures.last_bytes, 64);
+    ck_assert(figures.last_seconds == 0.5);
+    ck_assert_uint_eq(histogram_count(&figures.all), 4);
+    ck_assert_uint_eq(histogram_count(&figures.full), 2);
+    ck_assert_uint_eq(histogram_count(&figures.partial), 2);
+    ck_assert(figures.all.sum == 7 && figures.full.sum == 5 && figures.partial.sum == 2);
+}
+END_TEST
+
+START_TEST(triggers)
+{
+    sync_figures_triggered(&figures, 0);
+    sync_figures_triggered(&figures, START - 1);
+    sync_figures_triggered(&figures, START);
+    sync_figures_triggered(&figures, START + 1);
+    sync_figures_triggered(&figures, START + 2.5);
+    sync_figures_triggered(&figures, START + 100);
+    ck_assert_uint_eq(histogram_count(&figures.programming), 0);
+    sync_figures_succeeded(&figures, START + 3);
+    ck_assert(figures.last_success == START + 3);
+    ck_assert_uint_eq(histogram_count(&figures.programming), 3);
+    ck_assert(figures.programming.sum == 2.5);
+    sync_figures_succeeded(&figures, START + 4); /* each counts once */
+    ck_assert_uint_eq(histogram_count(&figures.programming), 3);
+    sync_figures_triggered(&figures, START + 4);
+    sync_figures_succeeded(&figures, START + 5);
+    ck_assert_uint_eq(histogram_count(&figures.programming), 4);
+    ck_assert(figures.programming.sum == 3.5);
+}
+END_TEST
+
+/* While no sync succeeds, memory does not grow for ever. */
+START_TEST(waiting_triggers_are_bounded)
+{
+    for (int i = 0; i < SYNC_TRIGGERS_MOST + 1000; i++)
+        sync_figures_triggered(&figures, START + 1);
+    ck_assert_uint_eq(figures.triggers.n, SYNC_TRIGGERS_MOST);
+    sync_figures_succeeded(&figures, START + 2);
+    ck_assert_uint_eq(histogram_count(&figures.programming), SYNC_TRIGGERS_MOST);
+    sync_figures_triggered(&figures, START + 3);
+    ck_assert_uint_eq(figures.triggers.n, 1);
+}
+END_TEST
+
+START_TEST(requests)
+{
+    sync_figures_queued(&figures, START + 7);
+    ck_assert(figures.last_queued == START + 7);
+}
+END_TEST
+
+static void add_tests(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase, nothing_yet);
+    tcase_add_test(tcase, what_syncs_sent);
+    tcase_add_test(tcase, triggers);
+    tcase_add_test(tcase, waiting_triggers_are_bounded);
+    tcase_add_test(tcase, requests);
+}
+
+UNIT_MAIN("sync_figures", add_tests)
