@@ -24,6 +24,7 @@
 #include "kube-nftd/source/apiserver.h"
 #include "kube-nftd/source/manifests.h"
 #include "kube-nftd/source/reflector.h"
+#include "kube-nftd/source/sign_of_life.h"
 
 #include <ev.h>
 #include <fcntl.h>
@@ -42,6 +43,7 @@ struct source {
     struct client_config client;
     struct apiserver *apiserver;
     struct reflector *reflectors[KIND_COUNT];
+    struct sign_of_life *sign_of_life;
 };
 
 struct daemon {
@@ -72,6 +74,7 @@ static void source_close(struct source *source)
 {
     for (int kind = 0; kind < KIND_COUNT; kind++)
         reflector_free(source->reflectors[kind]);
+    sign_of_life_free(source->sign_of_life);
     apiserver_free(source->apiserver);
     client_config_clear(&source->client);
     manifests_free(source->manifests);
@@ -89,6 +92,7 @@ static int open_apiserver(struct daemon *d, const struct options *options, struc
     for (int kind = 0; kind < KIND_COUNT; kind++)
         source->reflectors[kind] = reflector_start(
             d->loop, source->apiserver, (enum object_kind)kind, d->node_name, proxy_sink(d->proxy));
+    source->sign_of_life = sign_of_life_new(d->loop, source->apiserver);
     return 0;
 }
 

@@ -13,8 +13,9 @@ int daemon_run(const struct options *options, struct error *err);
 /** Takes the objects once and prints the tables on stdout. */
 int daemon_dump_rules(const struct options *options, struct error *err);
 
-/** Does what takes more privilege than the daemon's own work, and touches no table: sets conntrack's
- * limits and time-outs, looks at what the kernel has. -1 if no family can be proxied. */
+/** Does what takes more privilege than the daemon's own work, and touches no table: sets
+ * conntrack's limits and time-outs, looks at what the kernel has. -1 if no family can be proxied.
+ */
 int daemon_init_only(const struct options *options, struct error *err);
 
 /** Prints what this kernel can do on stdout. -1 if no family can be proxied. */

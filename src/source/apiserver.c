@@ -11,6 +11,7 @@
 #include "kube-nftd/source/apiserver.h"
 
 #include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base/clock.h"
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/base/vec.h"
 #include "kube-nftd/source/api_connection.h"
@@ -20,6 +21,7 @@
 #include <ev.h>
 #include <math.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/utsname.h>
 #include <utlist.h>
 
@@ -42,10 +44,12 @@ struct apiserver {
     struct ev_timer nudge;
     struct ev_timer resend;
     struct api_request *requests;
+    struct socket_watch *watches;
     const struct client_config *config;
     struct bearer bearer;
     struct api_connection connection;
     char *user_agent;
+    double heard_at;
     bool in_curl;
 };
 
@@ -69,7 +73,8 @@ struct api_request {
 
 /* A descriptor that curl waits for. */
 struct socket_watch {
-    struct ev_io io;
+    struct ev_io io; /* first: see on_ready() */
+    struct socket_watch *prev, *next;
     struct apiserver *apiserver;
 };
 
@@ -86,6 +91,7 @@ static long status_of(const struct api_request *request)
 static size_t on_header(char *line, size_t size, size_t n, void *ctx)
 {
     struct api_request *request = ctx;
+    request->apiserver->heard_at = clock_monotonic();
     bool end = size * n > 0 && (line[0] == '\r' || line[0] == '\n');
     if (end && !request->opened && !request->cancelled && status_of(request) == 200) {
         request->opened = true;
@@ -110,6 +116,7 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *ctx)
 {
     struct api_request *request = ctx;
     size_t length = size * n;
+    request->apiserver->heard_at = clock_monotonic();
     if (request->cancelled)
         return 0;
     if (status_of(request) == 200) {
@@ -465,6 +472,8 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, void *so
     if (watch)
         ev_io_stop(a->loop, &watch->io);
     if (what == CURL_POLL_REMOVE) {
+        if (watch)
+            DL_DELETE(a->watches, watch);
         free(watch);
         curl_multi_assign(a->multi, fd, NULL);
         return 0;
@@ -472,6 +481,7 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, void *so
     if (!watch) {
         watch = xcalloc(1, sizeof(*watch));
         watch->apiserver = a;
+        DL_APPEND(a->watches, watch);
         curl_multi_assign(a->multi, fd, watch);
     }
     int events = (what & CURL_POLL_IN ? EV_READ : 0) | (what & CURL_POLL_OUT ? EV_WRITE : 0);
@@ -564,6 +574,36 @@ struct api_request *apiserver_get(struct apiserver *a, const char *path, double 
     if (!a->in_curl)
         request_begin(request);
     return request;
+}
+
+double apiserver_heard_at(const struct apiserver *a)
+{
+    return a->heard_at;
+}
+
+bool apiserver_has_open_answer(const struct apiserver *a)
+{
+    const struct api_request *request;
+    DL_FOREACH(a->requests, request)
+    {
+        if (request->opened && !request->cancelled)
+            return true;
+    }
+    return false;
+}
+
+void apiserver_cut(struct apiserver *a)
+{
+    struct socket_watch *watch;
+    DL_FOREACH(a->watches, watch)
+    {
+        /* Not the pair by which a thread that looks up a name tells that it is ready. */
+        int domain = AF_UNIX;
+        socklen_t size = sizeof(domain);
+        getsockopt(watch->io.fd, SOL_SOCKET, SO_DOMAIN, &domain, &size);
+        if (domain != AF_UNIX)
+            shutdown(watch->io.fd, SHUT_RDWR);
+    }
 }
 
 void apiserver_cancel(struct api_request *request)

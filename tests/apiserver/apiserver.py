@@ -348,11 +348,12 @@ class ApiServer:
         watches = [watch.exchange.request for watch in tuple(self.api.watches)]
         return [request for request in watches if any(request is other for other in later)]
 
-    def kubeconfig(self, path=None, user=None, cluster=None):
-        """Writes a kubeconfig (with CA file and token unless told otherwise), returns its path."""
+    def kubeconfig(self, path=None, user=None, cluster=None, url=None):
+        """Writes a kubeconfig (with CA file, token and own address unless told otherwise), returns its
+        path."""
         cluster = cluster or {"certificate-authority": self.certs / "ca.crt"}
         user = {"token": self.token} if user is None else user
-        return pki.write_kubeconfig(path or self.certs / "kubeconfig", self.url, cluster, user)
+        return pki.write_kubeconfig(path or self.certs / "kubeconfig", url or self.url, cluster, user)
 
 
 def load(path):

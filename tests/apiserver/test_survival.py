@@ -14,6 +14,7 @@ import pytest
 import apiserver
 import side_by_side
 from harness import Daemon, endpoint_slice, figures, node, own_network, rejected, service, table
+from relay import Relay
 from traffic import EchoServer, Probe, ask
 
 ECHO = ("10.96.0.100", 80)
@@ -32,9 +33,9 @@ class World:
         self.daemon = None
 
     @contextlib.contextmanager
-    def run(self, wait=True):
+    def run(self, wait=True, url=None):
         """A run of the daemon, beside a client of the service if @wait for the table."""
-        kubeconfig = self.server.kubeconfig(self.folder / "kubeconfig")
+        kubeconfig = self.server.kubeconfig(self.folder / "kubeconfig", url=url)
         with Daemon(self.folder, kubeconfig) as self.daemon:
             if not wait:
                 yield self
@@ -333,6 +334,20 @@ def stalled(world):
         assert world.counted("lists") == lists
 
 
+def swallowed(world):
+    """Behind a balancer that goes on acknowledging what nobody gets."""
+    with Relay(world.server.port) as relay, world.run(url=relay.url):
+        world.prove()
+        lists = world.counted("lists")
+        relay.swallow()
+        world.server.put(endpoint_slice("10.1.0.9"))
+        start = time.monotonic()
+        world.settle()
+        assert time.monotonic() - start > 20  # by less, it was something else that told
+        assert world.counted("lists") == lists
+        assert len(world.daemon.lines("the server has sent nothing for")) == 1
+
+
 def spaced(requests, pause):
     """Whether each request came @pause seconds after the one before, or more."""
     times = [request.time for request in requests]
@@ -437,6 +452,7 @@ def no_streamed_lists(world, streaming):
 
 CASES = {
     "100 restarts during 10,000 changes": (restarts_during_changes,),
+    "swallowed": (swallowed,),
     "streamed lists hang": (no_streamed_lists, "hangs"),
     "restarts with a newer history": (restarts_with_a_newer_history,),
     **{f"rolling restart, {how}": (rolling_restart, how)

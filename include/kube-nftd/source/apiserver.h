@@ -9,6 +9,7 @@
 #include "kube-nftd/base/error.h"
 #include "kube-nftd/config/client_config.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct ev_loop;
@@ -47,6 +48,15 @@ void apiserver_free(struct apiserver *apiserver);
  */
 struct api_request *apiserver_get(struct apiserver *apiserver, const char *path, double timeout,
                                   const struct api_request_ops *ops, void *ctx, struct error *err);
+
+/** When the last byte of any answer came; clock_monotonic(). 0: never. */
+double apiserver_heard_at(const struct apiserver *apiserver);
+
+/** Whether the server has begun an answer that is not over: a watch, mostly. */
+bool apiserver_has_open_answer(const struct apiserver *apiserver);
+
+/** Cuts the connections of all open requests, which then end as if the network had done it. */
+void apiserver_cut(struct apiserver *apiserver);
 
 /** Ends @request without calling done. Fine from any callback but its own done. */
 void apiserver_cancel(struct api_request *request);
