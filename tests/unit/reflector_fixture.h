@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The reflector against a scripted server: this file defines the functions of apiserver.h itself,
- * the two of libev that the reflector calls and the clock, so that the test plays server and time.
+ * and the clock and the loop are fake_clock.h's, so that the test plays server and time.
  */
 #ifndef KUBE_NFTD_TESTS_REFLECTOR_FIXTURE_H
 #define KUBE_NFTD_TESTS_REFLECTOR_FIXTURE_H
 
+#include "fake_clock.h"
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/base/vec.h"
 #include "kube-nftd/source/reflector.h"
@@ -113,30 +114,6 @@ static inline void answer_list(const char *text)
 }
 
 /* ----------------------------------------------------------- fake clock */
-
-static double now = 1000;      /* moved by the tests that care */
-static struct ev_timer *timer; /* the one that runs */
-
-/* In place of clock_monotonic(), by the linker (tests/CMakeLists.txt). */
-double __wrap_clock_monotonic(void);
-double __wrap_clock_monotonic(void)
-{
-    return now;
-}
-
-void ev_timer_start(struct ev_loop *loop, struct ev_timer *w)
-{
-    (void)loop;
-    ck_assert_ptr_null(timer);
-    timer = w;
-}
-
-void ev_timer_stop(struct ev_loop *loop, struct ev_timer *w)
-{
-    (void)loop;
-    if (timer == w)
-        timer = NULL;
-}
 
 /* Lets the time come that is waited for; it must be from @low to @high seconds away. */
 static inline void pass_time(double low, double high)

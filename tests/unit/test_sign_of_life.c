@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A server that falls silent. This file defines the functions of apiserver.h itself, the two of
- * libev that are called and the clock, so that the test plays server and time.
+ * A server that falls silent. This file defines the functions of apiserver.h itself, and clock and
+ * loop are fake_clock.h's, so that the test plays server and time.
  */
 #include "kube-nftd/source/sign_of_life.h"
 
+#include "fake_clock.h"
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/source/apiserver.h"
 #include "unit.h"
 
-#include <ev.h>
 #include <string.h>
 
 struct api_request {
@@ -25,8 +25,6 @@ static bool can_ask;
 static double heard_at; /* the last byte of the server */
 static bool has_open_answer;
 static int cuts, warnings;
-static double now;
-static struct ev_timer *timer; /* the one that runs */
 static struct sign_of_life *sign;
 
 struct api_request *apiserver_get(struct apiserver *apiserver, const char *path, double timeout,
@@ -69,27 +67,6 @@ void apiserver_cut(struct apiserver *apiserver)
     cuts++;
 }
 
-/* In place of clock_monotonic(), by the linker (tests/CMakeLists.txt). */
-double __wrap_clock_monotonic(void);
-double __wrap_clock_monotonic(void)
-{
-    return now;
-}
-
-void ev_timer_start(struct ev_loop *loop, struct ev_timer *w)
-{
-    (void)loop;
-    ck_assert_ptr_null(timer);
-    timer = w;
-}
-
-void ev_timer_stop(struct ev_loop *loop, struct ev_timer *w)
-{
-    (void)loop;
-    if (timer == w)
-        timer = NULL;
-}
-
 static void take_line(void *ctx, enum log_level level, const char *line)
 {
     (void)ctx;
@@ -101,7 +78,7 @@ static void take_line(void *ctx, enum log_level level, const char *line)
 static void setup(void)
 {
     log_set_sink(take_line, NULL);
-    heard_at = now = 1000;
+    heard_at = now;
     can_ask = has_open_answer = true;
     cuts = warnings = 0;
     sign = sign_of_life_new(NULL, NULL);
