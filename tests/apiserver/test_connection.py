@@ -139,6 +139,44 @@ def test_an_idle_daemon_sleeps(server, tmp_path):
         assert wakeups(daemon) - before < 10
 
 
+def test_a_reset_stream_is_an_answer(server, tmp_path, monkeypatch):
+    """The server gives up one request, its connection lives: one request a try, with back-off. (One that
+    went to a dying connection is sent again at once: test_survival.py, recording 130.)"""
+    answer = answers.Api._answer
+
+    async def reset(api, exchange):
+        if not exchange.request.path.endswith("/services"):
+            await answer(api, exchange)
+            return
+        exchange.connection.h2.reset_stream(exchange.request.stream, 2)  # INTERNAL_ERROR
+        await exchange.connection.flush()
+
+    with running(server, tmp_path, server.kubeconfig(tmp_path / "kubeconfig")) as daemon:
+        monkeypatch.setattr(answers.Api, "_answer", reset)
+        since = end_watch(server, "services")
+        server.wait(lambda: len(server.asked("services", since=since)) >= 2)
+        first, second = server.asked("services", since=since)[:2]
+        assert second.time - first.time > 0.7
+        assert len(daemon.lines("cannot watch services")) == 1
+
+
+def test_a_silent_name_server_delays_no_end(server, tmp_path, certs):
+    """Nor anything else: nobody waits for the thread that waits for it."""
+    (tmp_path / "resolv.conf").write_text("nameserver 127.0.0.9\noptions timeout:20\n")
+    (tmp_path / "nsswitch.conf").write_text("hosts: files dns\n")
+    kubeconfig = pki.write_kubeconfig(tmp_path / "kubeconfig", "https://api.internal:6443",
+                                      {"certificate-authority": certs / "ca.crt"}, {"token": server.token})
+    mounts = {f"/etc/{name}": tmp_path / name for name in ("resolv.conf", "nsswitch.conf")}
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+        silent.bind(("127.0.0.9", 53))
+        silent.settimeout(10)
+        with Daemon(tmp_path, kubeconfig, mounts=mounts, environment=NO_PROXIES) as daemon:
+            silent.recv(512)  # it asks, and will wait
+            start = time.monotonic()
+            assert daemon.stop() == 0
+            assert time.monotonic() - start < 5
+
+
 # GOAWAY
 
 
@@ -398,9 +436,9 @@ def test_insecure_skip_tls_verify(elsewhere, tmp_path):
 class Proxy:
     """A CONNECT proxy that notes what it is asked, and the first bytes that come through."""
 
-    def __init__(self, host="127.0.0.1"):
+    def __init__(self, host="127.0.0.1", port=0):
         self.heads, self.through = [], []
-        self.listener = socket.create_server((host, 0))
+        self.listener = socket.create_server((host, port))
         self.port = self.listener.getsockname()[1]
         self.open = [self.listener]
         threading.Thread(target=self.run, daemon=True).start()
@@ -461,6 +499,13 @@ def test_proxy_url(server, tmp_path, certs):
                 assert not proxy.saw(secret)
             assert "secret-word" not in daemon.log()
             change_arrives(server)
+
+
+def test_a_proxy_without_a_port_is_at_80(server, tmp_path, certs):
+    with Proxy(port=80) as proxy:
+        cluster = {"certificate-authority": certs / "ca.crt", "proxy-url": "http://127.0.0.1"}
+        with running(server, tmp_path, server.kubeconfig(tmp_path / "kubeconfig", cluster=cluster)):
+            assert proxy.heads
 
 
 def test_tls_server_name_through_a_proxy(elsewhere, tmp_path, certs):
