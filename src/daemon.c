@@ -269,15 +269,16 @@ static void open_flow_cleaner(struct daemon *d)
 }
 
 /* What /configz answers (spec 6.3). */
-static char *configz(void *ctx)
+static void answer_configz(void *ctx, const struct http_request *request,
+                           struct http_answer *answer)
 {
-    const struct options *options = ((const struct daemon *)ctx)->options;
-    char *tree = cJSON_PrintUnformatted(options->configuration);
+    const struct daemon *d = ctx;
+    (void)request;
+    char *tree = cJSON_PrintUnformatted(d->options->configuration);
     if (!tree)
         alloc_failed();
-    char *text = xasprintf("{\"kubeproxy.config.k8s.io\":%s}", tree);
+    http_answer_json(answer, 200, xasprintf("{\"kubeproxy.config.k8s.io\":%s}", tree));
     free(tree);
-    return text;
 }
 
 static int fail_to_bind(const char *field, const char *address, struct error *err)
@@ -291,7 +292,7 @@ static int open_servers(struct daemon *d, const struct options *options, struct 
     bool hard = options->bind_address_hard_fail;
     d->health = health_new(d->loop, health_status, d);
     d->metrics = metrics_new(d->loop, write_metrics, d);
-    metrics_set_configz(d->metrics, configz, d);
+    metrics_add_page(d->metrics, "/configz", answer_configz, d);
     if (healthz && health_listen(d->health, healthz, err))
         return error_prefix(err, "healthzBindAddress");
     if (metrics_listen(d->metrics, metrics, err))

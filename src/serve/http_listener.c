@@ -24,6 +24,13 @@
 #define CONNECTION_MEMORY ((size_t)16 * 1024)
 #define REQUEST_BODY_LIMIT ((size_t)1024 * 1024)
 
+/* A request whose body is still coming. */
+struct coming {
+    size_t seen; /* bytes of the body */
+    size_t kept;
+    char body[HTTP_BODY_KEPT + 1];
+};
+
 struct http_listener {
     struct ev_loop *loop;
     struct MHD_Daemon *daemon;
@@ -148,6 +155,15 @@ bool http_request_has_argument(const struct http_request *request, const char *n
                                          strlen(name), NULL, NULL) == MHD_YES;
 }
 
+const char *http_request_argument(const struct http_request *request, const char *name)
+{
+    const char *value = NULL;
+    if (MHD_lookup_connection_value_n(request->connection, MHD_GET_ARGUMENT_KIND, name,
+                                      strlen(name), &value, NULL) != MHD_YES)
+        return NULL;
+    return value ? value : "";
+}
+
 const char *http_request_header(const struct http_request *request, const char *name)
 {
     return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
@@ -164,11 +180,26 @@ void http_answer_header(struct http_answer *answer, const char *name, const char
 
 void http_answer_not_found(struct http_answer *answer)
 {
-    answer->status = MHD_HTTP_NOT_FOUND;
+    http_answer_text(answer, MHD_HTTP_NOT_FOUND, "404 page not found\n");
+}
+
+void http_answer_text(struct http_answer *answer, unsigned status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    answer->status = status;
+    answer->body = xvasprintf(format, args);
+    va_end(args);
     http_answer_header(answer, "Content-Type", "text/plain; charset=utf-8");
     http_answer_header(answer, "X-Content-Type-Options", "nosniff");
-    free(answer->body);
-    answer->body = xstrdup("404 page not found\n");
+}
+
+void http_answer_json(struct http_answer *answer, unsigned status, char *body)
+{
+    answer->status = status;
+    answer->body = body;
+    http_answer_header(answer, "Content-Type", "application/json");
+    http_answer_header(answer, "X-Content-Type-Options", "nosniff");
 }
 
 /* Hands the answer to the library, which copies the headers and owns the body from here on. */
@@ -196,9 +227,10 @@ static enum MHD_Result send_answer(struct MHD_Connection *connection, struct htt
 
 static enum MHD_Result answer_request(struct http_listener *listener,
                                       struct MHD_Connection *connection, const char *method,
-                                      const char *path)
+                                      const char *path, const char *body)
 {
-    const struct http_request request = {.method = method, .path = path, .connection = connection};
+    const struct http_request request = {
+        .method = method, .path = path, .body = body, .connection = connection};
     struct http_answer answer = {.status = MHD_HTTP_OK};
     listener->answer(listener->ctx, &request, &answer);
     enum MHD_Result result = send_answer(connection, &answer);
@@ -208,26 +240,46 @@ static enum MHD_Result answer_request(struct http_listener *listener,
     return result;
 }
 
+static void keep_body(struct coming *coming, const char *data, size_t size)
+{
+    size_t room = HTTP_BODY_KEPT - coming->kept, n = size < room ? size : room;
+    memcpy(coming->body + coming->kept, data, n);
+    coming->kept += n;
+    coming->seen += size;
+}
+
 /*
  * Called once with the headers, then for each piece of the body, then once more. The answer waits
  * for the end of the body: closing a socket with unread bytes could reset the connection before
- * the client has read the answer. @state counts the bytes thrown away so far, plus one.
+ * the client has read the answer.
  */
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *url,
                                   const char *method, const char *version, const char *data,
                                   size_t *data_size, void **state)
 {
     (void)version;
-    (void)data;
-    uintptr_t seen = (uintptr_t)*state;
-    if (seen != 0 && *data_size == 0)
-        return answer_request(cls, connection, method, url);
-    seen += seen == 0 ? 1 : *data_size;
-    if (seen > REQUEST_BODY_LIMIT)
+    struct coming *coming = *state;
+    if (coming && *data_size == 0)
+        return answer_request(cls, connection, method, url, coming->body);
+    if (!coming)
+        *state = coming = xcalloc(1, sizeof(*coming));
+    else
+        keep_body(coming, data, *data_size);
+    if (coming->seen > REQUEST_BODY_LIMIT)
         return MHD_NO;
     *data_size = 0;
-    *state = (void *)seen; // NOLINT(performance-no-int-to-ptr): a number is all it has to keep
     return MHD_YES;
+}
+
+/* However it ended. */
+static void on_completed(void *cls, struct MHD_Connection *connection, void **state,
+                         enum MHD_RequestTerminationCode why)
+{
+    (void)cls;
+    (void)connection;
+    (void)why;
+    free(*state);
+    *state = NULL;
 }
 
 static unsigned connection_count(struct http_listener *listener)
@@ -271,11 +323,11 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 
 static struct MHD_Daemon *start_daemon(struct http_listener *listener, int fd)
 {
-    return MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, listener,
-                            MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-                            (unsigned)CONNECTION_LIMIT, MHD_OPTION_CONNECTION_TIMEOUT,
-                            (unsigned)CONNECTION_IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                            CONNECTION_MEMORY, MHD_OPTION_END);
+    return MHD_start_daemon(
+        MHD_USE_EPOLL, 0, NULL, NULL, on_request, listener, MHD_OPTION_LISTEN_SOCKET, fd,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTION_LIMIT, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)CONNECTION_IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY,
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_END);
 }
 
 struct http_listener *http_listener_open(struct ev_loop *loop, const struct http_address *address,

@@ -13,11 +13,17 @@
 /* A page that is shorter is not worth packing. */
 #define PACKED_FROM 4096
 
+/* A page that somebody else answers. */
+struct page {
+    const char *path;
+    http_answer_fn answer;
+    void *ctx;
+};
+
 struct metrics {
     metrics_fn write;
     void *ctx;
-    metrics_configz_fn configz; /* NULL: there is none */
-    void *configz_ctx;
+    VEC(struct page) pages;
     uint64_t healthy; /* checks of /healthz since the last DELETE of /metrics/slis */
     struct ports *ports;
     struct port *own;
@@ -118,35 +124,28 @@ static void answer_mode(struct metrics *metrics, const struct http_request *requ
     put_text(answer, "text/plain", xstrdup("nftables"));
 }
 
-static void answer_configz(struct metrics *metrics, const struct http_request *request,
-                           struct http_answer *answer)
-{
-    (void)request;
-    char *text = metrics->configz ? metrics->configz(metrics->configz_ctx) : NULL;
-    if (!text) {
-        http_answer_not_found(answer);
-        return;
-    }
-    http_answer_header(answer, "Content-Type", "application/json");
-    http_answer_header(answer, "X-Content-Type-Options", "nosniff");
-    answer->body = text;
-}
-
 static const struct {
     const char *path;
     void (*answer)(struct metrics *metrics, const struct http_request *request,
                    struct http_answer *answer);
 } paths[] = {
     {"/metrics", answer_metrics},   {"/metrics/slis", answer_slis}, {"/healthz", answer_healthz},
-    {"/healthz/ping", answer_ping}, {"/proxyMode", answer_mode},    {"/configz", answer_configz},
+    {"/healthz/ping", answer_ping}, {"/proxyMode", answer_mode},
 };
 
 static void answer_request(void *ctx, const struct http_request *request,
                            struct http_answer *answer)
 {
+    const struct metrics *metrics = ctx;
     for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
         if (strcmp(paths[i].path, request->path) == 0) {
             paths[i].answer(ctx, request, answer);
+            return;
+        }
+    }
+    vec_each (&metrics->pages, page) {
+        if (strcmp(page->path, request->path) == 0) {
+            page->answer(page->ctx, request, answer);
             return;
         }
     }
@@ -168,13 +167,13 @@ void metrics_free(struct metrics *metrics)
         return;
     port_close(metrics->own);
     ports_free(metrics->ports);
+    vec_free(&metrics->pages);
     free(metrics);
 }
 
-void metrics_set_configz(struct metrics *metrics, metrics_configz_fn configz, void *ctx)
+void metrics_add_page(struct metrics *metrics, const char *path, http_answer_fn answer, void *ctx)
 {
-    metrics->configz = configz;
-    metrics->configz_ctx = ctx;
+    vec_push(&metrics->pages, (struct page){path, answer, ctx});
 }
 
 int metrics_listen(struct metrics *metrics, const char *bind, struct error *err)

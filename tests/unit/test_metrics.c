@@ -292,26 +292,51 @@ START_TEST(slis)
 }
 END_TEST
 
-static const char *configuration;
-
-static char *give_configz(void *ctx)
+static void answer_with_query(void *ctx, const struct http_request *request,
+                              struct http_answer *answer)
 {
-    ck_assert_ptr_eq(ctx, &configuration);
-    return xstrdup(configuration);
+    const char *name = http_request_argument(request, "name"),
+               *flag = http_request_argument(request, "flag"),
+               *none = http_request_argument(request, "none");
+    ck_assert_ptr_eq(ctx, &scrapes);
+    http_answer_json(answer, 503,
+                     xasprintf("[\"%s\", \"%s\", %s, \"%s\"]", name ? name : "NULL",
+                               flag ? flag : "NULL", none ? "" : "null", request->body));
 }
 
-START_TEST(configz)
+START_TEST(pages_of_others)
 {
     uint16_t port = open_metrics();
-    metrics_set_configz(metrics, give_configz, &configuration);
-    configuration = "{\"kubeproxy.config.k8s.io\":{}}";
-    struct reply reply = GET(port, "/configz");
-    ck_assert_int_eq(reply.status, 200);
+    ck_assert_int_eq(GET(port, "/other").status, 404);
+    metrics_add_page(metrics, "/other", answer_with_query, &scrapes);
+    struct reply reply = GET(port, "/other?name=a%2Fb%20c&flag");
+    ck_assert_int_eq(reply.status, 503);
     ck_assert_str_eq(header(&reply, "Content-Type"), "application/json");
-    ck_assert_str_eq(body_of(&reply), configuration);
-    configuration = NULL;
-    reply = GET(port, "/configz");
-    ck_assert_int_eq(reply.status, 404);
+    ck_assert_str_eq(body_of(&reply), "[\"a/b c\", \"\", null, \"\"]");
+    ck_assert_int_eq(GET(port, "/other/more").status, 404);
+}
+END_TEST
+
+/* Its beginning is kept, its pieces put together. */
+START_TEST(bodies)
+{
+    uint16_t port = open_metrics();
+    metrics_add_page(metrics, "/other", answer_with_query, &scrapes);
+    int fd = dial(FAMILY_IPV4, port);
+    say(fd, "PUT /other HTTP/1.1\r\nHost: node\r\nContent-Length: 5\r\n\r\n12");
+    turn_for(0.02);
+    say(fd, "345");
+    struct reply reply = hear(fd, true, 5);
+    ck_assert_str_eq(body_of(&reply), "[\"NULL\", \"NULL\", null, \"12345\"]");
+    char *text = xasprintf(
+        "PUT /other HTTP/1.1\r\nHost: node\r\nContent-Length: 1000\r\n\r\n%01000u", HTTP_BODY_KEPT);
+    say(fd, text);
+    free(text);
+    reply = hear(fd, true, 5);
+    char *expected = xasprintf("[\"NULL\", \"NULL\", null, \"%0*u\"]", HTTP_BODY_KEPT, 0U);
+    ck_assert_str_eq(body_of(&reply), expected);
+    free(expected);
+    close(fd);
 }
 END_TEST
 
@@ -511,7 +536,8 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, labels);
     tcase_add_test(tcase, histograms);
     tcase_add_test(tcase, slis);
-    tcase_add_test(tcase, configz);
+    tcase_add_test(tcase, pages_of_others);
+    tcase_add_test(tcase, bodies);
     tcase_add_test(tcase, long_pages_are_packed_if_asked);
     tcase_add_test(tcase, accepted_codings);
     tcase_add_test(tcase, figures_are_asked_for_at_each_scrape);

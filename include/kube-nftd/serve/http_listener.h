@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * One listening socket that answers HTTP: libmicrohttpd inside the libev loop, without threads.
- * Any method is taken and request bodies are thrown away. Connections, their memory, their
- * idle time and the bodies are bounded, so a client can waste only its own listener's slots.
+ * Any method is taken; of a request's body just the beginning is kept. Connections, their memory,
+ * their idle time and the bodies are bounded, so a client can waste only its own listener's slots.
  */
 #ifndef KUBE_NFTD_SERVE_HTTP_LISTENER_H
 #define KUBE_NFTD_SERVE_HTTP_LISTENER_H
@@ -17,6 +17,9 @@
 struct ev_loop;
 struct http_listener;
 
+/* What is kept of the body of a request. */
+#define HTTP_BODY_KEPT 64
+
 struct http_address {
     enum family family;
     struct address address;
@@ -29,6 +32,7 @@ struct MHD_Connection;
 struct http_request {
     const char *method;
     const char *path;                  /* without the query */
+    const char *body;                  /* its first HTTP_BODY_KEPT bytes, up to a NUL */
     struct MHD_Connection *connection; /* for the functions below alone */
 };
 
@@ -70,12 +74,22 @@ void http_listener_close(struct http_listener *listener);
 /** Whether the query has @name, with or without a value: "?verbose". */
 bool http_request_has_argument(const struct http_request *request, const char *name);
 
+/** What the query says @name is, unescaped and borrowed: "" for "?name", NULL without it. */
+const char *http_request_argument(const struct http_request *request, const char *name);
+
 /** The value of a header, borrowed; NULL if it is not there. */
 const char *http_request_header(const struct http_request *request, const char *name);
 
 /** Adds a header. @name must be static. */
 void http_answer_header(struct http_answer *answer, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/** A plain text with @status. */
+void http_answer_text(struct http_answer *answer, unsigned status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/** JSON with @status; takes @body. */
+void http_answer_json(struct http_answer *answer, unsigned status, char *body);
 
 /** The answer for a path that is not there: 404, "404 page not found". */
 void http_answer_not_found(struct http_answer *answer);

@@ -2,13 +2,14 @@
 /*
  * What the metrics address answers (spec 6.3): /metrics in the text format of Prometheus, packed by
  * gzip for who asks; /healthz and /healthz/ping, which only say that the process does, and
- * /metrics/slis, which counts these; /proxyMode; /configz.
+ * /metrics/slis, which counts these; /proxyMode; and pages that others answer.
  * Owns its socket. The figures are asked for at each scrape, nothing is kept here.
  */
 #ifndef KUBE_NFTD_SERVE_METRICS_H
 #define KUBE_NFTD_SERVE_METRICS_H
 
 #include "kube-nftd/base/error.h"
+#include "kube-nftd/serve/http_listener.h"
 #include "kube-nftd/serve/metrics_page.h"
 
 #include <stdbool.h>
@@ -28,10 +29,7 @@ int metrics_listen(struct metrics *metrics, const char *bind, struct error *err)
 /** Whether that address could be bound. */
 bool metrics_is_listening(const struct metrics *metrics);
 
-/* The JSON text for /configz, which the caller frees; NULL if there is none. */
-typedef char *(*metrics_configz_fn)(void *ctx);
-
-/** /configz is asked of @configz from now on. Before, and when that gives NULL, it is not found. */
-void metrics_set_configz(struct metrics *metrics, metrics_configz_fn configz, void *ctx);
+/** @path (static) is answered by @answer from now on. */
+void metrics_add_page(struct metrics *metrics, const char *path, http_answer_fn answer, void *ctx);
 
 #endif
