@@ -34,6 +34,7 @@ void nft_batch_init(struct nft_batch *batch, enum family family, const char *tab
 void nft_batch_release(struct nft_batch *batch)
 {
     vec_free(&batch->cuts);
+    vec_free(&batch->refusals);
     free(batch->buffer);
     free(batch->table);
     memset(batch, 0, sizeof(*batch));
@@ -46,8 +47,11 @@ void nft_batch_clear(struct nft_batch *batch)
         batch->buffer = NULL;
         batch->capacity = 0;
         vec_free(&batch->cuts);
+        vec_free(&batch->refusals);
     }
     vec_clear(&batch->cuts);
+    vec_clear(&batch->refusals);
+    batch->singly = false;
     batch->used = 0;
     batch->first_sequence = batch->sequence;
     batch->elements[ELEMENT_ADD] = batch->elements[ELEMENT_DELETE] = 0;
@@ -183,7 +187,8 @@ static struct nlmsghdr *message_for_element(struct nft_batch *batch, enum nft_el
 {
     if (batch->current.open && batch->current.op == op && batch->current.set == set) {
         struct nlmsghdr *message = current_message(batch);
-        if (message->nlmsg_len - (batch->current.list - batch->current.message) < ELEMENTS_LIMIT) {
+        if (!batch->singly &&
+            message->nlmsg_len - (batch->current.list - batch->current.message) < ELEMENTS_LIMIT) {
             size_t used = batch->used;
             batch->used += message->nlmsg_len;
             make_room(batch, ELEMENT_ROOM);
@@ -286,6 +291,46 @@ void nft_batch_anonymous_elements(struct nft_batch *batch, uint32_t set_id, cons
 void nft_batch_together(struct nft_batch *batch, bool on)
 {
     batch->together = on;
+}
+
+void nft_batch_singly(struct nft_batch *batch, bool on)
+{
+    batch->singly = on;
+}
+
+/* The elements of a message; NULL if it is about something else. */
+static const struct nlattr *element_list(const struct nlmsghdr *message)
+{
+    int type = NFNL_MSG_TYPE(message->nlmsg_type);
+    const struct nlattr *attribute;
+    if (type != NFT_MSG_NEWSETELEM && type != NFT_MSG_DELSETELEM)
+        return NULL;
+    mnl_attr_for_each(attribute, message, sizeof(struct nfgenmsg))
+    {
+        if (mnl_attr_get_type(attribute) == NFTA_SET_ELEM_LIST_ELEMENTS)
+            return attribute;
+    }
+    return NULL;
+}
+
+const struct nlattr *nft_batch_refused_element(const struct nft_batch *batch,
+                                               const struct nft_refusal *refusal)
+{
+    if (refusal->message == NFT_NO_MESSAGE)
+        return NULL;
+    const char *message = batch->buffer + refusal->message;
+    const struct nlattr *list = element_list((const void *)message), *element, *only = NULL;
+    size_t n = 0;
+    if (!list)
+        return NULL;
+    mnl_attr_for_each_nested(element, list)
+    {
+        size_t from = (size_t)((const char *)element - message);
+        if (refusal->at >= from && refusal->at < from + mnl_attr_get_len(element))
+            return element;
+        only = n++ == 0 ? element : NULL;
+    }
+    return only;
 }
 
 void nft_batch_may_cut(struct nft_batch *batch)

@@ -23,6 +23,9 @@
 #define SEND_RESERVE 64
 /* More than begin and end of a transaction are long. */
 #define BATCH_FRAME ((size_t)128)
+/* What the kernel has no memory for in one piece is sent in so many, and each of them again. */
+#define SPLIT 8
+#define MOST_SPLITS 3
 /* Answers to a batch: an error is below 100 bytes; this holds those of any batch we retry. */
 #define RECEIVE_BUFFER (1 << 20)
 
@@ -132,14 +135,45 @@ static char *describe(const struct nlmsghdr *message)
 }
 
 struct answers {
-    const struct nft_batch *batch;
+    struct nft_batch *batch;
     size_t from, to;
     uint32_t last_sequence;
-    bool acknowledged;
+    bool acknowledged, lost;
     int first_errno;
     size_t errors;
     struct error *err;
 };
+
+/* Where in its message the kernel says that the fault is; 0 if it does not. */
+static size_t fault_offset(const struct nlmsghdr *header)
+{
+    const size_t fixed = sizeof(struct nlmsgerr); /* NETLINK_CAP_ACK: without the message */
+    const struct nlattr *attribute;
+    if (!(header->nlmsg_flags & NLM_F_ACK_TLVS) || !(header->nlmsg_flags & NLM_F_CAPPED))
+        return 0;
+    mnl_attr_for_each(attribute, header, fixed)
+    {
+        if (mnl_attr_get_type(attribute) == NLMSGERR_ATTR_OFFS &&
+            mnl_attr_validate(attribute, MNL_TYPE_U32) == 0)
+            return mnl_attr_get_u32(attribute);
+    }
+    return 0;
+}
+
+static void take_refusal(struct answers *a, const struct nlmsghdr *header, int why)
+{
+    const struct nlmsghdr *message = find_message(a->batch, a->from, a->to, header->nlmsg_seq);
+    struct nft_refusal refusal = {NFT_NO_MESSAGE, fault_offset(header), why};
+    if (message)
+        refusal.message = (size_t)((const char *)message - a->batch->buffer);
+    vec_push(&a->batch->refusals, refusal);
+    if (a->errors++ > 0)
+        return;
+    a->first_errno = why;
+    char *what = describe(message);
+    error_set(a->err, "the kernel refused to %s: %s", what, reason(why));
+    free(what);
+}
 
 static void take_answer(struct answers *a, const struct nlmsghdr *header)
 {
@@ -147,35 +181,36 @@ static void take_answer(struct answers *a, const struct nlmsghdr *header)
         header->nlmsg_len < mnl_nlmsg_size(sizeof(struct nlmsgerr)))
         return;
     const struct nlmsgerr *answer = mnl_nlmsg_get_payload(header);
-    if (answer->error == 0) {
+    if (answer->error == 0)
         a->acknowledged = a->acknowledged || header->nlmsg_seq == a->last_sequence;
-        return;
-    }
-    if (a->errors++ > 0)
-        return;
-    a->first_errno = -answer->error;
-    char *what = describe(find_message(a->batch, a->from, a->to, header->nlmsg_seq));
-    error_set(a->err, "the kernel refused to %s: %s", what, reason(a->first_errno));
-    free(what);
+    else
+        take_refusal(a, header, -answer->error);
+}
+
+/* Takes what came in one piece, which is cut short if it was longer than @room. */
+static void take_answers(struct answers *a, const char *buffer, size_t length, size_t room)
+{
+    int left = (int)(length < room ? length : room);
+    a->lost = a->lost || length > room;
+    const struct nlmsghdr *header = (const void *)buffer;
+    for (; mnl_nlmsg_ok(header, left); header = mnl_nlmsg_next(header, &left))
+        take_answer(a, header);
 }
 
 static int read_answers(struct nft_socket *s, struct answers *a)
 {
-    char *buffer = xcalloc(1, (size_t)MNL_SOCKET_BUFFER_SIZE);
-    bool lost = false;
+    const size_t room = (size_t)MNL_SOCKET_BUFFER_SIZE;
+    char *buffer = xcalloc(1, room);
     ssize_t n;
     for (;;) {
-        n = recv(mnl_socket_get_fd(s->nl), buffer, (size_t)MNL_SOCKET_BUFFER_SIZE, MSG_DONTWAIT);
+        n = recv(mnl_socket_get_fd(s->nl), buffer, room, MSG_DONTWAIT | MSG_TRUNC);
         if (n < 0 && (errno == EINTR || errno == ENOBUFS)) {
-            lost = lost || errno == ENOBUFS; /* what there was room for comes still */
+            a->lost = a->lost || errno == ENOBUFS; /* what there was room for comes still */
             continue;
         }
         if (n <= 0)
             break;
-        int left = (int)n;
-        for (const struct nlmsghdr *header = (const void *)buffer; mnl_nlmsg_ok(header, left);
-             header = mnl_nlmsg_next(header, &left))
-            take_answer(a, header);
+        take_answers(a, buffer, (size_t)n, room);
     }
     int why = errno;
     free(buffer);
@@ -183,7 +218,7 @@ static int read_answers(struct nft_socket *s, struct answers *a)
         return -1;
     if (n < 0 && why != EAGAIN)
         return error_set(a->err, "cannot read the kernel's answer: %s", strerror(why));
-    if (lost)
+    if (a->lost && !a->acknowledged)
         return error_set(a->err, "the kernel's answers did not fit the receive buffer");
     if (!a->acknowledged)
         return error_set(a->err, "the kernel did not acknowledge the transaction");
@@ -231,11 +266,17 @@ static int send_messages(struct nft_socket *s, struct nft_batch *batch, size_t f
 }
 
 /* Sends the messages between two offsets as one transaction and reads the answers. 0 or -1 with
- * @err; then @why is the errno. */
+ * @err; then @why is the errno, or 0 if there was no answer that says so: in that case it may be
+ * in force. */
 static int transact(struct nft_socket *s, struct nft_batch *batch, size_t from, size_t to,
                     enum outcome outcome, int *why, struct error *err)
 {
-    struct answers answers = {batch, from, to, ask_for_answer(batch, from, to), false, 0, 0, err};
+    struct answers answers = {.batch = batch,
+                              .from = from,
+                              .to = to,
+                              .last_sequence = ask_for_answer(batch, from, to),
+                              .err = err};
+    vec_clear(&batch->refusals);
     *why = send_messages(s, batch, from, to, outcome);
     if (*why)
         return error_set(err, "cannot send %zu bytes to nf_tables: %s", to - from, reason(*why));
@@ -255,29 +296,78 @@ static size_t next_cut(const struct nft_batch *batch, size_t from, size_t limit)
     return best;
 }
 
+static size_t first_cut(const struct nft_batch *batch, size_t from)
+{
+    vec_each (&batch->cuts, cut) {
+        if (*cut > from)
+            return *cut;
+    }
+    return batch->used;
+}
+
+static void say_cut(struct nft_socket *s, const struct nft_batch *batch, size_t limit)
+{
+    if (!s->said_cut)
+        log_info("netlink",
+                 "a batch of %zu bytes goes in several transactions: the send buffer is "
+                 "limited to %zu",
+                 batch->used, limit);
+    s->said_cut = true;
+}
+
+/* Where the transaction from @from ends: one that the socket can send, of @wanted bytes if it can
+ * be cut there. @from if there is no such place. */
+static size_t end_of_piece(struct nft_socket *s, const struct nft_batch *batch, size_t from,
+                           size_t wanted)
+{
+    size_t limit = s->send_limit - BATCH_FRAME - SEND_RESERVE, left = batch->used - from;
+    if (left <= limit && left <= wanted)
+        return batch->used;
+    if (left > limit)
+        say_cut(s, batch, s->send_limit);
+    size_t to = next_cut(batch, from, wanted < limit ? wanted : limit);
+    if (to == from)
+        to = first_cut(batch, from);
+    return to - from > limit ? from : to;
+}
+
+/* Whether smaller pieces may do where the kernel said no. */
+static bool is_short_of_memory(const struct nft_batch *batch, int why)
+{
+    vec_each (&batch->refusals, refusal) {
+        if (refusal->why == ENOMEM)
+            return true;
+    }
+    return why == ENOMEM || why == ENOBUFS;
+}
+
 int nft_socket_commit(struct nft_socket *s, struct nft_batch *batch, struct error *err)
 {
     nft_batch_finish(batch);
     grow_send_buffer(s, batch->used + BATCH_FRAME);
-    size_t limit = s->send_limit - BATCH_FRAME - SEND_RESERVE;
+    size_t wanted = batch->used;
+    unsigned splits = 0;
     for (size_t from = 0; from < batch->used;) {
-        size_t to = batch->used;
-        if (to - from > limit) {
-            to = next_cut(batch, from, limit);
-            if (to == from)
-                return error_set(err, "the socket's send buffer of %zu bytes is too small",
-                                 s->send_limit);
-            if (!s->said_cut)
-                log_info("netlink",
-                         "a batch of %zu bytes goes in several transactions: the send buffer is "
-                         "limited to %zu",
-                         batch->used, s->send_limit);
-            s->said_cut = true;
-        }
         int why;
-        if (transact(s, batch, from, to, COMMIT, &why, err))
+        size_t to = end_of_piece(s, batch, from, wanted);
+        batch->nothing_in_force = from == 0;
+        if (to == from)
+            return error_set(err, "the socket's send buffer of %zu bytes is too small",
+                             s->send_limit);
+        if (transact(s, batch, from, to, COMMIT, &why, err) == 0) {
+            from = to;
+            continue;
+        }
+        bool can_split = splits < MOST_SPLITS && first_cut(batch, from) < to;
+        if (!can_split || !is_short_of_memory(batch, why)) {
+            batch->nothing_in_force = from == 0 && why != 0;
             return -1;
-        from = to;
+        }
+        log_debug(2, "netlink", "sending %zu bytes in smaller transactions: %s", to - from,
+                  err->text);
+        error_clear(err);
+        wanted = (to - from) / SPLIT;
+        splits++;
     }
     return 0;
 }
@@ -308,6 +398,21 @@ static void drop_answers(struct nft_socket *s, char *buffer, size_t size)
     while (n > 0 || (n < 0 && (errno == EINTR || errno == ENOBUFS)));
 }
 
+/* One piece of an answer: its length, or -1 with errno. The kernel writes the next one when this
+ * one is taken, so if there is none, it got lost. */
+static ssize_t receive(struct nft_socket *s, char *buffer, size_t size)
+{
+    ssize_t n;
+    do
+        n = recv(mnl_socket_get_fd(s->nl), buffer, size, MSG_DONTWAIT | MSG_TRUNC);
+    while (n < 0 && errno == EINTR);
+    if (n > (ssize_t)size) {
+        errno = EMSGSIZE;
+        return -1;
+    }
+    return n;
+}
+
 /* Sends @request and gives each message of the answer to @fn. Returns 0 or an errno; EINTR if what
  * is read changed meanwhile. */
 static int ask(struct nft_socket *s, struct nlmsghdr *request, mnl_cb_t fn, void *ctx)
@@ -318,7 +423,7 @@ static int ask(struct nft_socket *s, struct nlmsghdr *request, mnl_cb_t fn, void
     char *buffer = xcalloc(1, size);
     int result;
     do {
-        ssize_t n = mnl_socket_recvfrom(s->nl, buffer, size);
+        ssize_t n = receive(s, buffer, size);
         result = n < 0 ? -1
                        : mnl_cb_run(buffer, (size_t)n, request->nlmsg_seq,
                                     mnl_socket_get_portid(s->nl), fn, ctx);

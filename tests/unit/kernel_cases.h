@@ -647,7 +647,7 @@ static const struct kernel_case {
 };
 #define KERNEL_CASES (int)(sizeof(kernel_cases) / sizeof(kernel_cases[0]))
 
-static void make_case(const struct kernel_case *which, struct nft_batch *batch)
+static inline void make_case(const struct kernel_case *which, struct nft_batch *batch)
 {
     case_reject(batch, 99, 0);
     which->make(batch);

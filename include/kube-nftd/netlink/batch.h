@@ -14,11 +14,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct nlattr;
 struct nftnl_set;
 struct nftnl_chain;
 struct nftnl_rule;
 
 enum nft_element_op { ELEMENT_ADD, ELEMENT_DELETE };
+
+/* A message that the kernel refused. */
+struct nft_refusal {
+    size_t message; /* its offset in the buffer; NFT_NO_MESSAGE if the kernel names none */
+    size_t at;      /* the offset in it of what is wrong; 0 if the kernel does not tell */
+    int why;        /* an errno */
+};
+
+#define NFT_NO_MESSAGE SIZE_MAX
 
 struct nft_batch {
     char *buffer; /* whole messages, without the begin and end of the transaction */
@@ -32,6 +42,10 @@ struct nft_batch {
     /* Where the buffer may be cut if the kernel cannot take it in one piece. */
     VEC(size_t) cuts;
     bool together; /* see nft_batch_together() */
+    bool singly;   /* see nft_batch_singly() */
+    /* What the last nft_socket_commit() that failed has said. */
+    VEC(struct nft_refusal) refusals;
+    bool nothing_in_force; /* of all of it: the kernel holds what it held before */
     /* The element message that is still open. */
     struct {
         bool open;
@@ -97,6 +111,17 @@ void nft_batch_may_cut(struct nft_batch *batch);
  * transaction. Off at the beginning.
  */
 void nft_batch_together(struct nft_batch *batch, bool on);
+
+/**
+ * While it is on, each element has a message of its own: the kernel judges all messages, but each
+ * only up to its first fault. Off at the beginning, and again after nft_batch_clear().
+ */
+void nft_batch_singly(struct nft_batch *batch, bool on);
+
+/** The element that a refusal is about, within the batch: the one that the kernel points at, or
+ * the only one of its message. NULL if it is none, or cannot be told. */
+const struct nlattr *nft_batch_refused_element(const struct nft_batch *batch,
+                                               const struct nft_refusal *refusal);
 
 /** Ends the open message. The socket does so before it sends. */
 void nft_batch_finish(struct nft_batch *batch);

@@ -16,10 +16,14 @@ void nft_socket_close(struct nft_socket *socket);
 
 /**
  * Sends @batch and reads the kernel's answers. 0: everything is in force. -1: the error names
- * what was refused, and nothing of the transaction is in force. A batch that the socket's buffer
- * cannot hold even after growing it (that takes CAP_NET_ADMIN in the first user namespace) is
- * cut where the batch allows it and goes in several transactions; then the first ones may be in
- * force after a -1.
+ * what was refused first, @batch->refusals has all that the kernel named (they may be less than
+ * it found: there is room for some thousands), and @batch->nothing_in_force says whether it holds
+ * what it held before. If that is not so, some of it may be in force, or all if the kernel's
+ * answer was lost.
+ * A batch that the socket's buffer cannot hold even after growing it (that takes CAP_NET_ADMIN in
+ * the first user namespace), or that the kernel has no memory for in one piece, is cut where the
+ * batch allows it and goes in several transactions; then the first ones may be in force after a
+ * -1.
  */
 int nft_socket_commit(struct nft_socket *socket, struct nft_batch *batch, struct error *err);
 
