@@ -49,6 +49,14 @@ bool object_may_be(const cJSON *json, enum object_kind kind)
     return kind_of(json, (int)kind) == (int)kind;
 }
 
+/* What cannot be a resourceVersion is no error: nothing is looked up by it here. */
+static void decode_version(struct decoder *d, const cJSON *metadata)
+{
+    const char *text = cJSON_GetStringValue(json_member(metadata, "resourceVersion"));
+    bool fits = text && strlen(text) <= RESOURCE_VERSION_LIMIT;
+    object_version_set(&d->out->version, fits ? text : NULL);
+}
+
 static int decode_id(struct decoder *d, const cJSON *json, bool namespaced)
 {
     struct field_path path = {NULL, "metadata", 0};
@@ -67,7 +75,35 @@ static int decode_id(struct decoder *d, const cJSON *json, bool namespaced)
     if (!ns || !*ns)
         ns = "default";
     d->out->id = namespaced ? xasprintf("%s/%s", ns, name) : xstrdup(name);
+    decode_version(d, metadata);
     return 0;
+}
+
+/* What was decoded belongs to the payload, or to the object itself where that is bad. */
+static void hand_over(struct object *object)
+{
+    if (object->kind == KIND_SERVICE)
+        object_version_move(&object->service->version, &object->version);
+    else if (object->kind == KIND_ENDPOINTSLICE)
+        object_version_move(&object->slice->version, &object->version);
+    else
+        object_version_clear(&object->version);
+}
+
+static void drop_payload(struct object *object)
+{
+    struct object broken = *object;
+    memset(object, 0, sizeof(*object));
+    object->kind = broken.kind;
+    object->id = broken.id;
+    object->version = broken.version;
+    if (broken.kind == KIND_ENDPOINTSLICE && broken.slice) {
+        object->owner = broken.slice->service_id;
+        broken.slice->service_id = NULL;
+    }
+    broken.id = NULL;
+    broken.version = (struct object_version){0};
+    object_clear(&broken);
 }
 
 enum decode_result object_decode(const cJSON *json, int expected, struct object *out,
@@ -86,13 +122,9 @@ enum decode_result object_decode(const cJSON *json, int expected, struct object 
     int result = kinds[kind].decode(&d, json);
     free(d.warnings);
     if (result) {
-        struct object broken = *out;
-        memset(out, 0, sizeof(*out));
-        out->kind = broken.kind;
-        out->id = broken.id;
-        broken.id = NULL;
-        object_clear(&broken);
+        drop_payload(out);
         return DECODE_BAD;
     }
+    hand_over(out);
     return DECODE_OK;
 }

@@ -29,6 +29,7 @@ void service_free(struct service *service)
         vec_free(&service->load_balancer_ips[family]);
         vec_free(&service->source_ranges[family]);
     }
+    object_version_clear(&service->version);
     free(service->warnings);
     free(service->id);
     free(service);
@@ -57,6 +58,7 @@ void endpoint_slice_free(struct endpoint_slice *slice)
     vec_free(&slice->endpoints);
     free(slice->id);
     free(slice->service_id);
+    object_version_clear(&slice->version);
     free(slice);
 }
 
@@ -184,6 +186,8 @@ void object_clear(struct object *object)
     case KIND_COUNT:
         break;
     }
+    object_version_clear(&object->version);
+    free(object->owner);
     free(object->id);
     memset(object, 0, sizeof(*object));
 }

@@ -1099,6 +1099,66 @@ START_TEST(odd_numbers)
 }
 END_TEST
 
+/* ---------------------------------------------------------- versions */
+
+static const struct {
+    const char *value, *text;
+} resource_versions[] = {
+    {"'236'", "236"}, {"'not a number'", "not a number"}, {"''", ""}, {"absent", ""}, {"null", ""},
+    {"236", ""},
+};
+
+static void expect_version(const struct object_version *version, const char *expected)
+{
+    char number[OBJECT_VERSION_SIZE];
+    ck_assert_pstr_eq(object_version_text(version, number), expected);
+}
+
+/* Decodes @base with a resourceVersion, and with @bad changed to null as well. */
+static enum decode_result decode_version_of(const char *base, int i, const char *bad,
+                                            struct object *object)
+{
+    struct error err = {0};
+    cJSON *json = parse(base);
+    change(json, "metadata>resourceVersion", resource_versions[i].value);
+    if (bad)
+        change(json, bad, "[1]");
+    enum decode_result result = object_decode(json, -1, object, &err);
+    error_clear(&err);
+    cJSON_Delete(json);
+    return result;
+}
+
+/* The payload has it, or the object itself where that is bad. */
+START_TEST(versions)
+{
+    struct object object;
+    const char *text = resource_versions[_i].text;
+    ck_assert_int_eq(decode_version_of(SERVICE, _i, NULL, &object), DECODE_OK);
+    expect_version(&object.version, NULL);
+    expect_version(&object.service->version, text);
+    object_clear(&object);
+    ck_assert_int_eq(decode_version_of(SLICE, _i, NULL, &object), DECODE_OK);
+    expect_version(&object.version, NULL);
+    expect_version(&object.slice->version, text);
+    ck_assert_ptr_null(object.owner);
+    object_clear(&object);
+    ck_assert_int_eq(decode_version_of(SERVICE, _i, "spec>type", &object), DECODE_BAD);
+    expect_version(&object.version, text);
+    ck_assert_ptr_null(object.owner);
+    object_clear(&object);
+    ck_assert_int_eq(decode_version_of(SLICE, _i, "addressType", &object), DECODE_BAD);
+    expect_version(&object.version, text);
+    ck_assert_str_eq(object.owner, "shop/web");
+    object_clear(&object);
+    ck_assert_int_eq(decode_version_of(SLICE, _i, "metadata>labels", &object), DECODE_BAD);
+    ck_assert_ptr_null(object.owner);
+    object_clear(&object);
+    ck_assert_int_eq(decode_version_of(NODE, _i, NULL, &object), DECODE_OK);
+    object_clear(&object);
+}
+END_TEST
+
 /* ---------------------------------------------------------- equality */
 
 static struct object decode(const char *base, const char *path, const char *value)
@@ -1275,6 +1335,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, namespaces);
     tcase_add_test(tcase, lists);
     tcase_add_test(tcase, odd_numbers);
+    tcase_add_loop_test(tcase, versions, 0, COUNT(resource_versions));
     tcase_add_test(tcase, service_equality);
     tcase_add_test(tcase, slice_equality);
     tcase_add_test(tcase, hint_equality);

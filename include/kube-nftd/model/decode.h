@@ -24,7 +24,8 @@ bool object_may_be(const cJSON *json, enum object_kind kind);
  * @expected  the kind and apiVersion to assume where the object carries none, as list items do:
  *            one of enum object_kind, or -1 for "it must say itself"
  * @out       DECODE_OK: the object, for the caller to clear. DECODE_BAD: the kind and, where
- *            metadata could be read, the id, with no payload (see struct object); clear it too
+ *            metadata could be read, the id, the version and (of a slice) the Service, with no
+ *            payload (see struct object); clear it too
  * @err       DECODE_BAD: kind, namespace/name, field and what is wrong with it
  */
 enum decode_result object_decode(const cJSON *json, int expected, struct object *out,

@@ -11,6 +11,7 @@
 #include "kube-nftd/base/vec.h"
 #include "kube-nftd/model/address.h"
 #include "kube-nftd/model/cidr.h"
+#include "kube-nftd/model/object_version.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,6 +28,7 @@ struct service_port {
 
 struct service {
     char *id;
+    struct object_version version; /* says nothing about whether two Services are equal */
     int64_t created; /* creationTimestamp, seconds since 1970; INT64_MAX if it has none */
     /* An ExternalName or headless Service, or one without an address: it has no frontends. */
     bool skipped;
@@ -80,7 +82,8 @@ struct slice_port {
 
 struct endpoint_slice {
     char *id;
-    char *service_id; /* the Service it belongs to; NULL without the label */
+    char *service_id;              /* the Service it belongs to; NULL without the label */
+    struct object_version version; /* says nothing about whether two slices are equal */
     /* False for FQDN and unknown address types; then family means nothing and it has no endpoints.
      */
     bool has_family;
@@ -116,6 +119,9 @@ struct node {
 struct object {
     enum object_kind kind;
     char *id; /* owned; also while the payload has its own */
+    /* Of Services and EndpointSlices without payload; else the payload has it. */
+    struct object_version version;
+    char *owner; /* owned; the Service of an EndpointSlice without payload, if that could be read */
     /* When what an EndpointSlice says began to be so, seconds since 1970 (annotation
      * endpoints.kubernetes.io/last-change-trigger-time, spec 7); 0 if it does not say. Here and not
      * in the slice, since nobody needs it once the slice is in force. */
@@ -139,7 +145,7 @@ void endpoint_slice_free(struct endpoint_slice *slice);
 void service_cidr_free(struct service_cidr *service_cidr);
 void node_free(struct node *node);
 
-/** Whether the two say the same in every field that is kept (but for warnings). */
+/** Whether the two say the same in every field that is kept (but for versions and warnings). */
 bool service_equal(const struct service *a, const struct service *b);
 bool endpoint_slice_equal(const struct endpoint_slice *a, const struct endpoint_slice *b);
 

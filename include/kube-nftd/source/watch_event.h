@@ -10,10 +10,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* resourceVersions are opaque, but they go into URLs: of more bytes than this they are not taken.
- */
-#define RESOURCE_VERSION_LIMIT 1024
-
 enum watch_event_type {
     WATCH_PUT,      /* ADDED or MODIFIED: the object */
     WATCH_REMOVE,   /* DELETED: the object, of which only the id is sure */

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/model/object_version.h"
+
+#include "kube-nftd/base/alloc.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Of an object that has none. It takes the place of a number that never comes. */
+#define UNVERSIONED UINT64_MAX
+#define NUMBER_MOST (UINT64_MAX / 2 - 1)
+
+static char *text_of(const struct object_version *version)
+{
+    if (version->bits == 0 || (version->bits & 1))
+        return NULL;
+    return (char *)(uintptr_t)
+        version->bits; // NOLINT(performance-no-int-to-ptr): as the header says
+}
+
+/* Whether @text is a number that is printed just so, and fits. */
+static bool read_number(const char *text, uint64_t *number)
+{
+    uint64_t n = 0;
+    if (text[0] == '0' && text[1])
+        return false;
+    for (; *text; text++) {
+        if (*text < '0' || *text > '9')
+            return false;
+        uint64_t digit = (uint64_t)(*text - '0');
+        if (n > (NUMBER_MOST - digit) / 10)
+            return false;
+        n = n * 10 + digit;
+    }
+    *number = n;
+    return true;
+}
+
+void object_version_set(struct object_version *version, const char *text)
+{
+    uint64_t number;
+    object_version_clear(version);
+    if (!text || !*text)
+        version->bits = UNVERSIONED;
+    else if (read_number(text, &number))
+        version->bits = number << 1 | 1;
+    else
+        version->bits = (uintptr_t)xstrdup(text);
+}
+
+const char *object_version_text(const struct object_version *version,
+                                char number[OBJECT_VERSION_SIZE])
+{
+    if (version->bits == UNVERSIONED)
+        return "";
+    if (!(version->bits & 1))
+        return text_of(version);
+    snprintf(number, OBJECT_VERSION_SIZE, "%" PRIu64, version->bits >> 1);
+    return number;
+}
+
+bool object_version_is_set(const struct object_version *version)
+{
+    return version->bits != 0;
+}
+
+void object_version_copy(struct object_version *version, const struct object_version *from)
+{
+    const char *text = text_of(from);
+    object_version_clear(version);
+    version->bits = text ? (uintptr_t)xstrdup(text) : from->bits;
+}
+
+void object_version_move(struct object_version *version, struct object_version *from)
+{
+    object_version_clear(version);
+    *version = *from;
+    from->bits = 0;
+}
+
+void object_version_clear(struct object_version *version)
+{
+    free(text_of(version));
+    version->bits = 0;
+}
