@@ -45,71 +45,88 @@ static bool hinted_to_zone(const struct endpoint *endpoint, const struct locatio
 
 typedef bool (*hinted_fn)(const struct endpoint *endpoint, const struct location *here, bool *any);
 
-/* All ready endpoints have hints of this sort, and one names us. */
-static bool hints_apply(const struct endpoint *endpoints, size_t n, const struct location *here,
-                        hinted_fn hinted)
+/* Hints of one sort apply if all ready endpoints have some, and one names us. */
+static enum hint_state hint_state(const struct endpoint *endpoints, size_t n,
+                                  const struct location *here, hinted_fn hinted)
 {
-    bool one_for_us = false, any = false;
+    bool one_for_us = false, some = false, all = true;
     for (size_t i = 0; i < n; i++) {
+        bool any;
         if (!endpoint_is_ready(&endpoints[i]))
             continue;
         one_for_us = hinted(&endpoints[i], here, &any) || one_for_us;
-        if (!any)
-            return false;
+        some = some || any;
+        all = all && any;
     }
-    return one_for_us;
-}
-
-/* The step of the filter that applies; NULL if none does. */
-static hinted_fn topology_step(const struct endpoint *endpoints, size_t n,
-                               const struct location *here)
-{
-    if (hints_apply(endpoints, n, here, hinted_to_node))
-        return hinted_to_node;
-    return hints_apply(endpoints, n, here, hinted_to_zone) ? hinted_to_zone : NULL;
+    if (!some)
+        return HINTS_ABSENT;
+    if (!all)
+        return HINTS_INCOMPLETE;
+    return one_for_us ? HINTS_APPLY : HINTS_ELSEWHERE;
 }
 
 /* ---- the sets (spec 3.2) ---- */
 
-/* Which classes of endpoints there are. */
-struct census {
-    bool ready, fallback, local_ready;
-};
-
-static struct census take_census(const struct endpoint *endpoints, size_t n,
-                                 const struct location *here)
+struct selection_basis selection_basis(const struct endpoint *endpoints, size_t n,
+                                       const struct location *here)
 {
-    struct census census = {0};
+    struct selection_basis basis = {0};
     for (size_t i = 0; i < n; i++) {
         bool ready = endpoint_is_ready(&endpoints[i]);
-        census.ready = census.ready || ready;
-        census.fallback = census.fallback || endpoint_is_fallback(&endpoints[i]);
-        census.local_ready =
-            census.local_ready || (ready && endpoint_is_local(&endpoints[i], here));
+        basis.ready = basis.ready || ready;
+        basis.fallback = basis.fallback || endpoint_is_fallback(&endpoints[i]);
+        basis.local_ready = basis.local_ready || (ready && endpoint_is_local(&endpoints[i], here));
     }
-    return census;
+    basis.node_hints = hint_state(endpoints, n, here, hinted_to_node);
+    basis.zone_hints = hint_state(endpoints, n, here, hinted_to_zone);
+    return basis;
 }
 
-/* Each set decides for itself whether it falls back. */
-static uint8_t sets_of(const struct endpoint *endpoint, const struct location *here,
-                       const struct census *census, hinted_fn hinted)
+/* Each set decides for itself whether it falls back: @ready says whether it has ready ones. */
+static enum endpoint_verdict by_conditions(const struct endpoint *endpoint, bool ready)
 {
-    bool ready = endpoint_is_ready(endpoint), fallback = endpoint_is_fallback(endpoint), any;
-    bool in_cluster = census->ready ? ready && (!hinted || hinted(endpoint, here, &any)) : fallback;
-    bool in_local = (census->local_ready ? ready : fallback) && endpoint_is_local(endpoint, here);
-    return (uint8_t)((in_cluster ? SET_CLUSTER : 0) | (in_local ? SET_LOCAL : 0));
+    if (endpoint_is_ready(endpoint))
+        return VERDICT_USED;
+    if (!endpoint_is_fallback(endpoint))
+        return VERDICT_NOT_READY;
+    return ready ? VERDICT_TERMINATING : VERDICT_USED;
+}
+
+enum endpoint_verdict endpoint_cluster_verdict(const struct endpoint *endpoint,
+                                               const struct location *here,
+                                               const struct selection_basis *basis)
+{
+    enum endpoint_verdict verdict = by_conditions(endpoint, basis->ready);
+    bool any;
+    if (verdict != VERDICT_USED || !endpoint_is_ready(endpoint))
+        return verdict;
+    if (basis->node_hints == HINTS_APPLY)
+        return hinted_to_node(endpoint, here, &any) ? VERDICT_USED : VERDICT_NODE_HINT;
+    if (basis->zone_hints == HINTS_APPLY)
+        return hinted_to_zone(endpoint, here, &any) ? VERDICT_USED : VERDICT_ZONE_HINT;
+    return VERDICT_USED;
+}
+
+enum endpoint_verdict endpoint_local_verdict(const struct endpoint *endpoint,
+                                             const struct location *here,
+                                             const struct selection_basis *basis)
+{
+    enum endpoint_verdict verdict = by_conditions(endpoint, basis->local_ready);
+    return verdict == VERDICT_USED && !endpoint_is_local(endpoint, here) ? VERDICT_OTHER_NODE
+                                                                         : verdict;
 }
 
 struct selection select_endpoints(const struct endpoint *endpoints, size_t n,
                                   const struct location *here, uint8_t *sets)
 {
-    struct census census = take_census(endpoints, n, here);
-    hinted_fn hinted = topology_step(endpoints, n, here);
-    struct selection selection = {.has_any = census.ready || census.fallback};
+    struct selection_basis basis = selection_basis(endpoints, n, here);
+    struct selection selection = {.has_any = basis.ready || basis.fallback};
     for (size_t i = 0; i < n; i++) {
-        sets[i] = sets_of(&endpoints[i], here, &census, hinted);
-        selection.cluster_size += (sets[i] & SET_CLUSTER) != 0;
-        selection.local_size += (sets[i] & SET_LOCAL) != 0;
+        bool cluster = endpoint_cluster_verdict(&endpoints[i], here, &basis) == VERDICT_USED;
+        bool local = endpoint_local_verdict(&endpoints[i], here, &basis) == VERDICT_USED;
+        sets[i] = (uint8_t)((cluster ? SET_CLUSTER : 0) | (local ? SET_LOCAL : 0));
+        selection.cluster_size += cluster;
+        selection.local_size += local;
     }
     return selection;
 }

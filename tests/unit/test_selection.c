@@ -255,6 +255,49 @@ START_TEST(no_zone)
 }
 END_TEST
 
+/* ---------------------------------------------------------- verdicts */
+
+/* For each endpoint why it is or is not in the Cluster set, and in the Local set: used, not Ready,
+ * Terminating, other Node, node Hint, zone hint (Z). Then the states of node and zone hints: none,
+ * some, elsewhere, applied. */
+static const struct {
+    const char *words, *cluster, *local, *hints;
+} reasons[] = {
+    {"", "", "", "nn"},
+    {"rs@here rs@far rs", "uuu", "uNN", "nn"},
+    {"rs@here s@here - t@far", "uRRR", "uRRR", "nn"},
+    {"rs@here st@here st@far", "uTT", "uTT", "nn"},
+    {"st@here rs@far", "Tu", "uN", "nn"},
+    {"st@here st@far", "uu", "uN", "nn"},
+    {"rs~here rs@here~far st@here~here", "uHT", "NuT", "an"},
+    {"rs@far^z rs@here^y", "uZ", "Nu", "na"},
+    {"rs~far^z rs~far^y", "uZ", "NN", "ea"},
+    {"rs~here^y rs~far^z", "uH", "NN", "aa"},
+    {"rs^z rs", "uu", "NN", "ns"},
+    {"rs^y rs^x", "uu", "NN", "ne"},
+    {"rs~far rs", "uu", "NN", "sn"},
+    {"st~here rs", "Tu", "NN", "nn"},
+};
+
+START_TEST(verdicts)
+{
+    struct endpoint endpoints[MOST];
+    char cluster[MOST + 1] = "", local[MOST + 1] = "";
+    size_t n = 0;
+    each_word(reasons[_i].words, word) endpoints[n++] = read_endpoint(word);
+    struct selection_basis basis = selection_basis(endpoints, n, &here);
+    for (size_t i = 0; i < n; i++) {
+        cluster[i] = "uRTNHZ"[endpoint_cluster_verdict(&endpoints[i], &here, &basis)];
+        local[i] = "uRTNHZ"[endpoint_local_verdict(&endpoints[i], &here, &basis)];
+        release_endpoint(&endpoints[i]);
+    }
+    ck_assert_str_eq(cluster, reasons[_i].cluster);
+    ck_assert_str_eq(local, reasons[_i].local);
+    ck_assert_int_eq("nsea"[basis.node_hints], reasons[_i].hints[0]);
+    ck_assert_int_eq("nsea"[basis.zone_hints], reasons[_i].hints[1]);
+}
+END_TEST
+
 /* ---------------------------------------------------------- by chance */
 
 static bool names(const struct endpoint *endpoint, bool zone)
@@ -367,6 +410,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, none_at_all);
     tcase_add_loop_test(tcase, topology_steps, 0, (int)(sizeof(topology) / sizeof(topology[0])));
     tcase_add_test(tcase, no_zone);
+    tcase_add_loop_test(tcase, verdicts, 0, (int)(sizeof(reasons) / sizeof(reasons[0])));
     tcase_add_test(tcase, by_chance);
 }
 

@@ -30,6 +30,30 @@ struct selection {
     size_t local_size;   /* endpoints with SET_LOCAL */
 };
 
+/* Whether hints of one sort, for nodes or for zones, decide the Cluster set (spec 3.3). */
+enum hint_state {
+    HINTS_ABSENT,     /* no ready endpoint has any */
+    HINTS_INCOMPLETE, /* some have, but not all */
+    HINTS_ELSEWHERE,  /* all have, but none names us */
+    HINTS_APPLY,
+};
+
+/* What the verdicts on all endpoints of one service port rest on. */
+struct selection_basis {
+    bool ready, fallback, local_ready; /* there are such endpoints */
+    enum hint_state node_hints, zone_hints;
+};
+
+/* Whether an endpoint is in a set, and why not. */
+enum endpoint_verdict {
+    VERDICT_USED,
+    VERDICT_NOT_READY,   /* neither ready, nor terminating and serving */
+    VERDICT_TERMINATING, /* it could serve, but there are ready ones */
+    VERDICT_OTHER_NODE,  /* not on this node */
+    VERDICT_NODE_HINT,   /* its node hints do not name this node, others' do */
+    VERDICT_ZONE_HINT,   /* its zone hints do not name this zone, others' do */
+};
+
 /** The endpoint is ready. */
 bool endpoint_is_ready(const struct endpoint *endpoint);
 
@@ -38,6 +62,18 @@ bool endpoint_is_fallback(const struct endpoint *endpoint);
 
 /** The endpoint is on the node @here. */
 bool endpoint_is_local(const struct endpoint *endpoint, const struct location *here);
+
+/** What decides about the @n endpoints. */
+struct selection_basis selection_basis(const struct endpoint *endpoints, size_t n,
+                                       const struct location *here);
+
+/** What becomes of one of them in the Cluster set, and in the Local set. */
+enum endpoint_verdict endpoint_cluster_verdict(const struct endpoint *endpoint,
+                                               const struct location *here,
+                                               const struct selection_basis *basis);
+enum endpoint_verdict endpoint_local_verdict(const struct endpoint *endpoint,
+                                             const struct location *here,
+                                             const struct selection_basis *basis);
 
 /**
  * Puts the sets of each of the @n endpoints into @sets[i].
