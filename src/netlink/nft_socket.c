@@ -577,6 +577,36 @@ int nft_socket_read_elements(struct nft_socket *s, enum family family, const cha
     return 0;
 }
 
+static void put_key(struct nlmsghdr *request, const void *key, size_t length)
+{
+    struct nlattr *list = mnl_attr_nest_start(request, NFTA_SET_ELEM_LIST_ELEMENTS);
+    struct nlattr *element = mnl_attr_nest_start(request, NFTA_LIST_ELEM);
+    struct nlattr *data = mnl_attr_nest_start(request, NFTA_SET_ELEM_KEY);
+    mnl_attr_put(request, NFTA_DATA_VALUE, length, key);
+    mnl_attr_nest_end(request, data);
+    mnl_attr_nest_end(request, element);
+    mnl_attr_nest_end(request, list);
+}
+
+int nft_socket_get_element(struct nft_socket *s, enum family family, const char *table,
+                           const char *set, const void *key, size_t key_length, nft_element_fn fn,
+                           void *ctx, struct error *err)
+{
+    char buffer[1024] = {0};
+    struct element_reading reading = {.fn = fn, .ctx = ctx};
+    if (key_length > 256)
+        return error_set(err, "cannot look into %s: a key of %zu bytes", set, key_length);
+    struct nlmsghdr *request = nftnl_nlmsg_build_hdr(buffer, NFT_MSG_GETSETELEM, nf_family(family),
+                                                     NLM_F_ACK, s->sequence++);
+    mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_TABLE, table);
+    mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_SET, set);
+    put_key(request, key, key_length);
+    int why = ask(s, request, on_elements, &reading);
+    if (why && why != ENOENT)
+        return error_set(err, "cannot look into %s: %s", set, reason(why));
+    return 0;
+}
+
 struct rule_reading {
     nft_rule_fn fn;
     void *ctx;

@@ -23,16 +23,51 @@ bool service_leads_to_local(uint32_t value)
 
 /* ---- planning ---- */
 
-static unsigned class_of(const struct ruleset *rs, const struct record *record)
+static unsigned class_of(const struct ruleset *rs, uint8_t flags)
 {
-    if (record->wanted_flags & FLAG_EXTERNAL)
-        return record->wanted_flags & FLAG_LOCAL ? CLASS_EXTERNAL_LOCAL : CLASS_MASQUERADE;
+    if (flags & FLAG_EXTERNAL)
+        return flags & FLAG_LOCAL ? CLASS_EXTERNAL_LOCAL : CLASS_MASQUERADE;
     return rs->vars.not_from_pod ? CLASS_CLUSTER : CLASS_PLAIN;
 }
 
-static bool is_cluster_local(const struct record *record)
+/* The service values for what is in @plan already; @affine is what the class gets for session
+ * affinity. */
+static void plan_values(const struct ruleset *rs, unsigned affine, struct frontend_plan *plan)
 {
-    return (record->wanted_flags & (FLAG_EXTERNAL | FLAG_LOCAL)) == FLAG_LOCAL;
+    bool cluster_local = (plan->flags & (FLAG_EXTERNAL | FLAG_LOCAL)) == FLAG_LOCAL;
+    plan->all = plan->n ? service_value(class_of(rs, plan->flags) | affine, plan->n) : 0;
+    plan->local = plan->n_local ? service_value(CLASS_LOCAL | affine, plan->n_local) : 0;
+    if (plan->local && cluster_local)
+        plan->all = service_value(CLASS_CLUSTER_LOCAL, 0);
+}
+
+static uint8_t flags_of_route(const struct route *route)
+{
+    unsigned flags = (route->external ? FLAG_EXTERNAL : 0) | (route->local ? FLAG_LOCAL : 0);
+    if (!route->has_any)
+        flags |= FLAG_REJECTED;
+    else if (route->local && route->n_local == 0)
+        flags |= FLAG_DROPPED;
+    if (route->sources)
+        flags |= FLAG_RESTRICTED;
+    return (uint8_t)flags;
+}
+
+static size_t at_most_max(size_t n)
+{
+    return n < MAX_BACKENDS ? n : MAX_BACKENDS;
+}
+
+struct frontend_plan ruleset_plan_frontend(const struct ruleset *rs, const struct route *route,
+                                           unsigned affine)
+{
+    struct frontend_plan plan = {.flags = flags_of_route(route)};
+    if (route->has_any && (route->external || !route->local))
+        plan.n = at_most_max(route->n_backends);
+    if (route->has_any && route->local)
+        plan.n_local = at_most_max(route->n_local);
+    plan_values(rs, affine, &plan);
+    return plan;
 }
 
 /* Returns what the class gets for it. */
@@ -59,15 +94,17 @@ static void plan_slots(struct part *part)
 static void plan_record(struct ruleset *rs, struct record *record)
 {
     unsigned affine = plan_affinity(rs, record);
-    struct part *all = &record->all, *local = record->local;
-    all->wants = all->n_wanted ? service_value(class_of(rs, record) | affine, all->n_wanted) : 0;
-    plan_slots(all);
+    struct part *local = record->local;
+    struct frontend_plan plan = {.flags = record->wanted_flags,
+                                 .n = record->all.n_wanted,
+                                 .n_local = local ? local->n_wanted : 0};
+    plan_values(rs, affine, &plan);
+    record->all.wants = plan.all;
+    plan_slots(&record->all);
     if (!local)
         return;
-    local->wants = local->n_wanted ? service_value(CLASS_LOCAL | affine, local->n_wanted) : 0;
+    local->wants = plan.local;
     plan_slots(local);
-    if (local->wants && is_cluster_local(record))
-        all->wants = service_value(CLASS_CLUSTER_LOCAL, 0);
 }
 
 static int compare_records(const void *a, const void *b)

@@ -180,28 +180,16 @@ static void want_extras(struct record *record, const struct route *route)
         vec_push(&extras->wanted_sources, route->sources[i]);
 }
 
-static uint8_t flags_of_route(const struct route *route)
-{
-    unsigned flags = (route->external ? FLAG_EXTERNAL : 0) | (route->local ? FLAG_LOCAL : 0);
-    if (!route->has_any)
-        flags |= FLAG_REJECTED;
-    else if (route->local && route->n_local == 0)
-        flags |= FLAG_DROPPED;
-    if (route->sources)
-        flags |= FLAG_RESTRICTED;
-    return (uint8_t)flags;
-}
-
 static void want(struct ruleset *rs, const struct frontend *frontend, const struct route *route,
                  bool wanted)
 {
     struct record *record = ruleset_record(rs, frontend);
-    size_t n = route->has_any && (route->external || !route->local) ? route->n_backends : 0;
-    size_t n_local = route->has_any && route->local ? route->n_local : 0;
+    struct frontend_plan plan = ruleset_plan_frontend(rs, route, 0);
+    size_t n = plan.n ? route->n_backends : 0, n_local = plan.n_local ? route->n_local : 0;
     rs->n_wanted += wanted;
     rs->n_wanted -= record->wanted;
     record->wanted = wanted;
-    record->wanted_flags = wanted ? flags_of_route(route) : 0;
+    record->wanted_flags = wanted ? plan.flags : 0;
     want_backends(record, &record->all, route->backends, n);
     if (n_local > 0 || record->local)
         want_backends(record, record_local(record), route->local_backends, n_local);

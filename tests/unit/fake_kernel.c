@@ -222,6 +222,21 @@ int nft_socket_read_elements(struct nft_socket *s, enum family family, const cha
     return 0;
 }
 
+int nft_socket_get_element(struct nft_socket *s, enum family family, const char *table,
+                           const char *name, const void *key, size_t key_length, nft_element_fn fn,
+                           void *ctx, struct error *err)
+{
+    const struct fake_set *set = fake_find_set(table_of(family), name);
+    ck_assert_ptr_nonnull(s);
+    ck_assert_str_eq(table, RULESET_TABLE);
+    if (read_is_refused())
+        return error_set(err, "the fake kernel cannot look into %s: %s", name, strerror(EINTR));
+    const struct fake_element *element = set ? fake_lookup(set, key) : NULL;
+    if (element && element->key_length == key_length)
+        give(fn, ctx, element);
+    return 0;
+}
+
 int nft_socket_read_rules(struct nft_socket *s, enum family family, const char *table,
                           nft_rule_fn fn, void *ctx, struct error *err)
 {

@@ -171,31 +171,44 @@ static inline bool has_any(const struct wish *wish)
     return (wish->all && *wish->all) || (wish->here && *wish->here);
 }
 
-static inline void tell(unsigned number, const struct wish *wish)
-{
-    struct frontend f = frontend(number);
+/* What a route borrows from. */
+struct route_memory {
     struct backend all[MOST_BACKENDS], here[MOST_BACKENDS];
+    range_vec sources;
+};
+
+/* The memory's sources are to be freed. */
+static inline struct route route_of(const struct wish *wish, struct route_memory *memory)
+{
+    static const struct address_range nobody;
     struct route route = {.external = wish->external,
                           .local = wish->local,
                           .has_any = has_any(wish),
-                          .backends = all,
-                          .n_backends = backends_of(wish->all, all),
-                          .local_backends = here,
-                          .n_local = backends_of(wish->here, here),
+                          .backends = memory->all,
+                          .n_backends = backends_of(wish->all, memory->all),
+                          .local_backends = memory->here,
+                          .n_local = backends_of(wish->here, memory->here),
                           .affinity_timeout = wish->timeout,
                           .affinity_group = wish->group};
-    range_vec sources = {0};
-    const struct address_range nobody = {{{0}}, {{0}}};
+    memory->sources = (range_vec){0};
     if (wish->sources) {
-        ranges_of(wish->sources, &sources);
-        route.sources = sources.n ? sources.v : &nobody;
-        route.n_sources = sources.n;
+        ranges_of(wish->sources, &memory->sources);
+        route.sources = memory->sources.n ? memory->sources.v : &nobody;
+        route.n_sources = memory->sources.n;
     }
+    return route;
+}
+
+static inline void tell(unsigned number, const struct wish *wish)
+{
+    struct frontend f = frontend(number);
+    struct route_memory memory;
+    struct route route = route_of(wish, &memory);
     if (wish->wanted)
         ruleset_set(ruleset, &f, &route);
     else
         ruleset_remove(ruleset, &f);
-    vec_free(&sources);
+    vec_free(&memory.sources);
 }
 
 /* SET(1, .external = true, .all = "123") */

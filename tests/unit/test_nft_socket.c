@@ -196,6 +196,60 @@ START_TEST(concatenated_ranges_are_read_back)
 }
 END_TEST
 
+/* ---- single elements ---- */
+
+static struct seen look_for(enum family family, const char *set, struct key key)
+{
+    struct seen seen = {.n = 0};
+    int result = nft_socket_get_element(sock, family, RULESET_TABLE, set, key.bytes, key.length,
+                                        see, &seen, &err);
+    ck_assert_msg(result == 0, "%s", err.text);
+    ck_assert_ptr_null(err.text);
+    return seen;
+}
+
+START_TEST(single_elements)
+{
+    enum family family = (enum family)_i;
+    struct frontend one = case_frontend(family, 1), two = case_frontend(family, 2);
+    const uint32_t n = 2;
+    ck_assert_uint_eq(look_for(family, MAP_SERVICES, key_of_frontend(&one)).n, 0); /* no table */
+    begin(family);
+    check_seen(look_for(family, MAP_SERVICES, key_of_frontend(&one)), 1, key_of_frontend(&one), &n,
+               sizeof(n));
+    check_seen(look_for(family, SET_REJECTS, key_of_frontend(&two)), 1, key_of_frontend(&two), NULL,
+               0);
+    ck_assert_uint_eq(look_for(family, MAP_SERVICES, key_of_frontend(&two)).n, 0);
+    ck_assert_uint_eq(look_for(family, "no_such_set", key_of_frontend(&two)).n, 0);
+    /* And nothing is left behind that would be taken for the next answer. */
+    check_seen(look_at(family, MAP_SERVICES), 1, key_of_frontend(&one), &n, sizeof(n));
+    ck_assert_uint_eq(look_for(family, MAP_ENDPOINTS, key_of_slot(&one, 1)).n, 1);
+    ck_assert_uint_eq(look_for(family, MAP_ENDPOINTS, key_of_slot(&one, 7)).n, 0);
+}
+END_TEST
+
+/* An address within a range finds its start; a source finds the range of its frontend. */
+START_TEST(single_ranges)
+{
+    enum family family = (enum family)_i;
+    struct frontend one = case_frontend(family, 1), two = case_frontend(family, 2);
+    begin(family);
+    check_seen(look_for(family, "service_cidrs", case_address(family, 15)), 1,
+               case_address(family, 10), NULL, 0);
+    check_seen(look_for(family, "service_cidrs", case_address(family, 60)), 1,
+               case_address(family, 50), NULL, 0);
+    ck_assert_uint_eq(look_for(family, "service_cidrs", case_address(family, 20)).n, 0);
+    ck_assert_uint_eq(look_for(family, "service_cidrs", case_address(family, 9)).n, 0);
+
+    struct address source = {{0}};
+    memcpy(source.bytes, case_address(family, 10).bytes, case_address(family, 10).length);
+    struct seen seen = look_for(family, SET_ALLOWED_SOURCES, key_of_source(&one, &source));
+    ck_assert_uint_eq(seen.n, 1);
+    ck_assert(seen.has_key_end);
+    ck_assert_uint_eq(look_for(family, SET_ALLOWED_SOURCES, key_of_source(&two, &source)).n, 0);
+}
+END_TEST
+
 /* ---- every template ---- */
 
 /* What shapes a table; see struct layout_vars. */
@@ -654,6 +708,8 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, verdicts_and_timeouts_are_read_back);
     tcase_add_loop_test(tcase, ranges_are_read_back, 0, FAMILY_COUNT);
     tcase_add_loop_test(tcase, concatenated_ranges_are_read_back, 0, FAMILY_COUNT);
+    tcase_add_loop_test(tcase, single_elements, 0, FAMILY_COUNT);
+    tcase_add_loop_test(tcase, single_ranges, 0, FAMILY_COUNT);
     tcase_add_loop_test(tcase, the_kernel_takes_every_template, 0, FAMILY_COUNT * CONFIGURATIONS);
     tcase_add_loop_test(tcase, table_is_found_by_its_comment, 0, FAMILY_COUNT);
     tcase_add_test(tcase, reading_what_is_not_there);

@@ -27,6 +27,13 @@ struct backend {
 /** Writes @frontend as "10.96.0.1:80/TCP" or "[fd00::1]:80/TCP". Returns @out. */
 const char *frontend_format(const struct frontend *frontend, char out[FRONTEND_TEXT_SIZE]);
 
+/* Room for "[address]:port" and its NUL. */
+#define BACKEND_TEXT_SIZE (ADDRESS_TEXT_SIZE + 9)
+
+/** Writes @backend as "10.244.0.1:8080" or "[fd00::1]:8080". Returns @out. */
+const char *backend_format(enum family family, const struct backend *backend,
+                           char out[BACKEND_TEXT_SIZE]);
+
 /** A total order of backends: by address, then port. */
 int backend_compare(const void *a, const void *b);
 

@@ -61,6 +61,15 @@ typedef void (*nft_element_fn)(void *ctx, const struct nft_element *element);
 int nft_socket_read_elements(struct nft_socket *socket, enum family family, const char *table,
                              const char *set, nft_element_fn fn, void *ctx, struct error *err);
 
+/**
+ * Gives the one element of a set or map that holds @key to @fn, if there is one; for a set of
+ * ranges, the one that @key is in (of single fields: its start). Costs a lookup, whatever the set
+ * holds. A set or table that is not there is as good as an empty one.
+ */
+int nft_socket_get_element(struct nft_socket *socket, enum family family, const char *table,
+                           const char *set, const void *key, size_t key_length, nft_element_fn fn,
+                           void *ctx, struct error *err);
+
 /* Takes one rule, borrowed. */
 typedef void (*nft_rule_fn)(void *ctx, struct nftnl_rule *rule);
 

@@ -121,6 +121,17 @@ bool service_leads_to_local(uint32_t value);
 /** Sorts pending records by frontend, so that a table made from them is always the same. */
 void ruleset_sort_pending(struct ruleset *ruleset);
 
+/* What a frontend is to be, but for slots and the numbers of session affinity. */
+struct frontend_plan {
+    uint32_t all, local; /* the values in services and local_services; 0: it is not there */
+    size_t n, n_local;   /* how many backends, the first ones of the route */
+    uint8_t flags;       /* of enum frontend_flag */
+};
+
+/** What @route makes of a frontend. @affine is CLASS_AFFINE with session affinity, else 0. */
+struct frontend_plan ruleset_plan_frontend(const struct ruleset *ruleset, const struct route *route,
+                                           unsigned affine);
+
 /** Plans every pending record: its service values, slots, affinity. */
 void ruleset_plan(struct ruleset *ruleset);
 

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/ruleset/audit.h"
+
+#include "kube-nftd/ruleset/record.h"
+
+#include <linux/netfilter/nf_tables.h>
+#include <stdarg.h>
+#include <string.h>
+
+struct auditor {
+    const struct ruleset *rs;
+    struct nft_socket *socket;
+    const struct audit_subject *subject;
+    struct frontend_plan plan;
+    size_t *lookups;
+    struct audit *audit;
+    struct error *err;
+};
+
+/* One element, as far as it matters. */
+struct found {
+    bool there;
+    bool is_end; /* of a range */
+    struct key value, key, key_end;
+};
+
+/* ---- single elements ---- */
+
+static void copy_bytes(struct key *to, const uint8_t *from, size_t length)
+{
+    to->length = from && length <= KEY_SIZE ? length : 0;
+    if (to->length)
+        memcpy(to->bytes, from, to->length);
+}
+
+static void on_element(void *ctx, const struct nft_element *element)
+{
+    struct found *found = ctx;
+    found->there = true;
+    found->is_end = element->flags & NFT_SET_ELEM_INTERVAL_END;
+    copy_bytes(&found->key, element->key, element->key_length);
+    copy_bytes(&found->key_end, element->key_end, element->key_length);
+    copy_bytes(&found->value, element->data, element->data_length);
+}
+
+static int look_up(const struct auditor *a, const char *set, const struct key *key,
+                   struct found *found)
+{
+    memset(found, 0, sizeof(*found));
+    return nft_socket_get_element(a->socket, a->rs->family, RULESET_TABLE, set, key->bytes,
+                                  key->length, on_element, found, a->err);
+}
+
+static int look_up_frontend(const struct auditor *a, const char *set, struct found *found)
+{
+    struct key key = key_of_frontend(a->subject->frontend);
+    return look_up(a, set, &key, found);
+}
+
+/* The value of a map of numbers; 0 if it is not there. */
+static uint32_t number_in(const struct found *found)
+{
+    uint32_t number = 0;
+    if (found->value.length == sizeof(number))
+        memcpy(&number, found->value.bytes, sizeof(number));
+    return number;
+}
+
+/* Whether there is a lookup left; takes it. */
+static bool may_look(const struct auditor *a)
+{
+    if (*a->lookups == 0) {
+        a->audit->skipped++;
+        return false;
+    }
+    (*a->lookups)--;
+    return true;
+}
+
+/* ---- differences ---- */
+
+__attribute__((format(printf, 3, 4))) static void differ(const struct auditor *a, const char *set,
+                                                         const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    struct audit_difference difference = {set, xvasprintf(format, args)};
+    va_end(args);
+    vec_push(&a->audit->differences, difference);
+}
+
+static void check_membership(const struct auditor *a, const char *set, bool held, bool wanted)
+{
+    if (held != wanted)
+        differ(a, set, wanted ? "it is not there" : "it is there and should not be");
+}
+
+/* "4:a", as nft prints class and count. */
+static const char *format_value(uint32_t value, char out[16])
+{
+    snprintf(out, 16, "%x:%x", value >> 16, value & UINT16_MAX);
+    return out;
+}
+
+static void check_value(const struct auditor *a, const char *map, uint32_t held, uint32_t wanted)
+{
+    char is[16], should[16];
+    if (held == wanted)
+        return;
+    if (!held)
+        differ(a, map, "it is not there, and should be %s", format_value(wanted, should));
+    else if (!wanted)
+        differ(a, map, "it is %s, and should not be there", format_value(held, is));
+    else
+        differ(a, map, "it is %s, and should be %s", format_value(held, is),
+               format_value(wanted, should));
+}
+
+/* ---- slots ---- */
+
+static int read_slots(const struct auditor *a, const char *map, struct audit_part *part)
+{
+    enum family family = a->rs->family;
+    for (uint32_t slot = 0; slot < service_count(part->value); slot++) {
+        struct key key = key_of_slot(a->subject->frontend, slot);
+        struct found found;
+        struct backend backend;
+        if (!may_look(a))
+            continue;
+        if (look_up(a, map, &key, &found))
+            return -1;
+        part->looked_at++;
+        if (backend_of_value(family, found.value.bytes, found.value.length, &backend))
+            vec_push(&part->found, backend);
+        else
+            differ(a, map, found.there ? "slot %u holds no endpoint" : "slot %u is empty", slot);
+    }
+    if (part->found.n)
+        qsort(part->found.v, part->found.n, sizeof(*part->found.v), backend_compare);
+    return 0;
+}
+
+static void say_backend(const struct auditor *a, const char *map, const struct backend *backend,
+                        const char *what)
+{
+    char text[BACKEND_TEXT_SIZE];
+    differ(a, map, "%s %s", backend_format(a->rs->family, backend, text), what);
+}
+
+/* Both are sorted. What is missing can be told only if all slots were looked at. */
+static void compare_backends(const struct auditor *a, const char *map,
+                             const struct audit_part *part, const struct backend *wanted, size_t n)
+{
+    bool all = part->looked_at == service_count(part->value);
+    size_t i = 0, j = 0;
+    while (i < n || j < part->found.n) {
+        const struct backend *found = j < part->found.n ? &part->found.v[j] : NULL;
+        int order = i == n ? 1 : !found ? -1 : backend_compare(&wanted[i], found);
+        if (order < 0 && all)
+            say_backend(a, map, &wanted[i], "is missing");
+        if (order > 0) {
+            bool again = j > 0 && backend_compare(found - 1, found) == 0;
+            say_backend(a, map, found, again ? "is there twice" : "does not belong there");
+        }
+        i += order <= 0;
+        j += order >= 0;
+    }
+}
+
+static int check_pick(const struct auditor *a, const char *picks, uint32_t value)
+{
+    struct found found;
+    struct key key = {.length = 0};
+    char text[16];
+    key_put_number(&key, value);
+    if (look_up(a, picks, &key, &found))
+        return -1;
+    if (!found.there)
+        differ(a, picks, "there is no chain for %s", format_value(value, text));
+    return 0;
+}
+
+struct part_names {
+    const char *services, *endpoints, *picks;
+};
+
+static int audit_part(const struct auditor *a, const struct part_names *names,
+                      struct audit_part *part, uint32_t wanted, const struct backend *backends,
+                      size_t n)
+{
+    struct found found;
+    if (look_up_frontend(a, names->services, &found))
+        return -1;
+    part->value = number_in(&found);
+    check_value(a, names->services, part->value, wanted);
+    if (!part->value)
+        return 0;
+    if (read_slots(a, names->endpoints, part) || check_pick(a, names->picks, part->value))
+        return -1;
+    if (wanted)
+        compare_backends(a, names->endpoints, part, backends, n);
+    return 0;
+}
+
+/* An entry of local_services that nothing leads to any more goes by and by. */
+static int audit_parts(const struct auditor *a)
+{
+    static const struct part_names all = {MAP_SERVICES, MAP_ENDPOINTS, "picks"},
+                                   local = {MAP_LOCAL_SERVICES, MAP_LOCAL_ENDPOINTS, "local_picks"};
+    const struct frontend_plan *plan = &a->plan;
+    const struct route *route = a->subject->route;
+    if (audit_part(a, &all, &a->audit->all, plan->all, route ? route->backends : NULL, plan->n))
+        return -1;
+    if (!plan->local && !service_leads_to_local(a->audit->all.value))
+        return 0;
+    return audit_part(a, &local, &a->audit->local, plan->local,
+                      route ? route->local_backends : NULL, plan->n_local);
+}
+
+/* ---- sets of frontends ---- */
+
+static int audit_set(const struct auditor *a, const char *set, bool wanted, bool *held)
+{
+    struct found found;
+    if (look_up_frontend(a, set, &found))
+        return -1;
+    *held = found.there;
+    check_membership(a, set, found.there, wanted);
+    return 0;
+}
+
+static int audit_sets(const struct auditor *a)
+{
+    struct audit *audit = a->audit;
+    uint8_t flags = a->plan.flags;
+    return audit_set(a, SET_REJECTS, flags & FLAG_REJECTED, &audit->rejected) ||
+                   audit_set(a, SET_DROPS, flags & FLAG_DROPPED, &audit->dropped) ||
+                   audit_set(a, SET_RESTRICTED, flags & FLAG_RESTRICTED, &audit->restricted)
+               ? -1
+               : 0;
+}
+
+static int audit_cluster_ip(const struct auditor *a)
+{
+    const char *set = content_set_name(CONTENT_CLUSTER_IPS);
+    if (ruleset_audit_address(a->rs, a->socket, set, &a->subject->frontend->address,
+                              &a->audit->cluster_ip, a->err))
+        return -1;
+    check_membership(a, set, a->audit->cluster_ip, a->subject->cluster_ip);
+    return 0;
+}
+
+/* ---- source ranges ---- */
+
+static int audit_source(const struct auditor *a, const struct address_range *range)
+{
+    struct key first = key_of_source(a->subject->frontend, &range->first);
+    struct key last = key_of_source(a->subject->frontend, &range->last);
+    struct found found;
+    char from[ADDRESS_TEXT_SIZE], to[ADDRESS_TEXT_SIZE];
+    if (!may_look(a))
+        return 0;
+    if (look_up(a, SET_ALLOWED_SOURCES, &first, &found))
+        return -1;
+    const struct key *end = found.key_end.length ? &found.key_end : &found.key;
+    if (found.there && memcmp(found.key.bytes, first.bytes, first.length) == 0 &&
+        memcmp(end->bytes, last.bytes, last.length) == 0)
+        a->audit->sources++;
+    else
+        differ(a, SET_ALLOWED_SOURCES, "%s to %s is missing",
+               address_format(a->rs->family, &range->first, from),
+               address_format(a->rs->family, &range->last, to));
+    return 0;
+}
+
+static int audit_sources(const struct auditor *a)
+{
+    const struct route *route = a->subject->route;
+    for (size_t i = 0; route && route->sources && i < route->n_sources; i++)
+        if (audit_source(a, &route->sources[i]))
+            return -1;
+    return 0;
+}
+
+/* ---- session affinity ---- */
+
+/* Which number a service port has is known only to who programs the table. */
+static bool knows_id(const struct auditor *a, uint32_t *id)
+{
+    struct record *record;
+    HASH_FIND(hh, a->rs->records, a->subject->frontend, sizeof(*a->subject->frontend), record);
+    if (!a->rs->kernel_known || !record || record->pending)
+        return false;
+    *id = record->extras ? record->extras->affinity_id : 0;
+    return true;
+}
+
+static int read_affinity(const struct auditor *a)
+{
+    struct found found;
+    if (look_up_frontend(a, MAP_AFFINITY_IDS, &found))
+        return -1;
+    a->audit->affinity_id = number_in(&found);
+    if (look_up_frontend(a, MAP_AFFINITY_TIMEOUTS, &found))
+        return -1;
+    a->audit->affinity_timeout = number_in(&found);
+    return 0;
+}
+
+/* Returns the class's bit for it. A service port may be left without a number: there are 65,535. */
+static unsigned check_affinity(const struct auditor *a)
+{
+    const struct route *route = a->subject->route;
+    const struct audit *audit = a->audit;
+    bool wanted = route && route->has_any && route->affinity_timeout > 0;
+    uint32_t id;
+    if (knows_id(a, &id)) {
+        wanted = wanted && id != 0;
+        if (wanted)
+            check_value(a, MAP_AFFINITY_IDS, audit->affinity_id, id);
+    } else if (wanted) {
+        check_membership(a, MAP_AFFINITY_IDS, audit->affinity_id != 0, true);
+    }
+    if (!wanted && audit->affinity_id)
+        check_membership(a, MAP_AFFINITY_IDS, true, false);
+    uint32_t seconds = wanted ? route->affinity_timeout : 0;
+    if (audit->affinity_timeout != seconds)
+        differ(a, MAP_AFFINITY_TIMEOUTS, "it is %u seconds, and should be %u",
+               audit->affinity_timeout, seconds);
+    return wanted ? CLASS_AFFINE : 0;
+}
+
+/* ---- all of it ---- */
+
+int ruleset_audit(const struct ruleset *rs, struct nft_socket *socket,
+                  const struct audit_subject *subject, size_t *lookups, struct audit *audit,
+                  struct error *err)
+{
+    struct auditor a = {.rs = rs,
+                        .socket = socket,
+                        .subject = subject,
+                        .lookups = lookups,
+                        .audit = audit,
+                        .err = err};
+    if (read_affinity(&a))
+        return -1;
+    unsigned affine = check_affinity(&a);
+    if (subject->route)
+        a.plan = ruleset_plan_frontend(rs, subject->route, affine);
+    if (audit_parts(&a) || audit_sets(&a) || audit_sources(&a))
+        return -1;
+    return audit_cluster_ip(&a);
+}
+
+void audit_clear(struct audit *audit)
+{
+    vec_free(&audit->all.found);
+    vec_free(&audit->local.found);
+    vec_each (&audit->differences, difference)
+        free(difference->text);
+    vec_free(&audit->differences);
+    memset(audit, 0, sizeof(*audit));
+}
+
+int ruleset_audit_table(const struct ruleset *rs, struct nft_socket *socket, bool *exists,
+                        bool *same, struct error *err)
+{
+    struct nft_table_state state;
+    if (nft_socket_read_table(socket, rs->family, RULESET_TABLE, &state, err))
+        return -1;
+    *exists = state.exists;
+    *same = state.comment && strcmp(state.comment, rs->comment) == 0;
+    free(state.comment);
+    return 0;
+}
+
+int ruleset_audit_address(const struct ruleset *rs, struct nft_socket *socket, const char *set,
+                          const struct address *address, bool *held, struct error *err)
+{
+    struct found found = {.there = false};
+    struct key key = {.length = 0};
+    key_put_address(&key, rs->family, address);
+    if (nft_socket_get_element(socket, rs->family, RULESET_TABLE, set, key.bytes, key.length,
+                               on_element, &found, err))
+        return -1;
+    *held = found.there && !found.is_end;
+    return 0;
+}

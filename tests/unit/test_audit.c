@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What is said of a kernel that holds what it should, and of one that somebody has changed. */
+#include "unit.h"
+
+#include "ruleset_fixture.h"
+
+#include "kube-nftd/ruleset/audit.h"
+
+static struct audit audit;
+
+static void clear(void)
+{
+    audit_clear(&audit);
+    teardown();
+}
+
+/* Audits frontend 1, of which @wish is wanted, with so many lookups. */
+static void look(const struct wish *wish, size_t lookups)
+{
+    struct frontend f = frontend(1);
+    struct route_memory memory;
+    struct route route = route_of(wish, &memory);
+    struct audit_subject subject = {&f, wish->wanted ? &route : NULL, true};
+    struct error err = {0};
+    audit_clear(&audit);
+    int result = ruleset_audit(ruleset, sock, &subject, &lookups, &audit, &err);
+    ck_assert_msg(result == 0, "%s", err.text);
+    vec_free(&memory.sources);
+}
+
+/* "set: text; set: text" */
+static void differs(const char *expected)
+{
+    char *said = xstrdup("");
+    vec_each (&audit.differences, difference) {
+        char *longer =
+            xasprintf("%s%s%s: %s", said, *said ? "; " : "", difference->set, difference->text);
+        free(said);
+        said = longer;
+    }
+    ck_assert_str_eq(said, expected);
+    free(said);
+}
+
+static const struct wish wishes[] = {
+    {.wanted = false},
+    {.wanted = true, .all = "123"},
+    {.wanted = true},
+    {.wanted = true, .local = true, .all = "1234", .here = "23"},
+    {.wanted = true, .local = true, .all = "1234"},
+    {.wanted = true, .external = true, .all = "1234"},
+    {.wanted = true, .external = true, .local = true, .all = "1234", .here = "2"},
+    {.wanted = true, .external = true, .local = true, .all = "1234"},
+    {.wanted = true, .external = true, .all = "1234", .sources = "0-10 20-30"},
+    {.wanted = true, .all = "12", .timeout = 100, .group = 7},
+    {.wanted = true, .local = true, .all = "12", .here = "1", .timeout = 100, .group = 7},
+};
+#define WISHES ((int)(sizeof(wishes) / sizeof(wishes[0])))
+
+static void begin_with(const struct wish *wish, int which)
+{
+    struct address address;
+    config.detector = DETECT_CIDRS;
+    begin(which);
+    address = frontend(1).address;
+    ruleset_set_cluster_ip(ruleset, &address, true);
+    tell(1, wish);
+    settle();
+}
+
+START_TEST(what_was_programmed_agrees)
+{
+    const struct wish *wish = &wishes[_i / FAMILY_COUNT];
+    begin_with(wish, _i % FAMILY_COUNT);
+    look(wish, 100);
+    differs("");
+    ck_assert(audit.cluster_ip);
+    ck_assert_uint_eq(audit.skipped, 0);
+    ck_assert_uint_eq(audit.sources, wish->sources ? 2 : 0);
+    ck_assert_uint_eq(audit.affinity_timeout, wish->timeout);
+    bool table_exists, same;
+    ck_assert_int_eq(ruleset_audit_table(ruleset, sock, &table_exists, &same, NULL), 0);
+    ck_assert(table_exists && same);
+}
+END_TEST
+
+/* Whoever computes the same from elsewhere does not know the numbers of affinity. */
+START_TEST(another_ruleset_agrees)
+{
+    const struct wish *wish = &wishes[_i / FAMILY_COUNT];
+    begin_with(wish, _i % FAMILY_COUNT);
+    struct ruleset *programmed = ruleset;
+    ruleset = new_ruleset();
+    tell(1, wish);
+    look(wish, 100);
+    differs("");
+    ruleset_free(programmed);
+}
+END_TEST
+
+/* Each pair: what one wish made of the kernel is seen by another to be different. */
+START_TEST(what_is_not_wanted_differs)
+{
+    const struct wish *wish = &wishes[_i];
+    begin_with(wish, FAMILY_IPV4);
+    for (int other = 0; other < WISHES; other++) {
+        look(&wishes[other], 100);
+        ck_assert_int_eq(audit.differences.n == 0, other == _i);
+    }
+}
+END_TEST
+
+static void take(const char *set, struct key key)
+{
+    fake_kernel_take(family, set, key.bytes, key.length);
+}
+
+START_TEST(what_is_missing_is_named)
+{
+    const struct wish *wish = &wishes[1];
+    struct frontend f = frontend(1);
+    begin_with(wish, FAMILY_IPV4);
+    take("endpoints", key_of_slot(&f, 1));
+    look(wish, 100);
+    differs("endpoints: slot 1 is empty; endpoints: 10.0.0.2:8000 is missing");
+
+    struct backend other = backend(9);
+    struct key key = key_of_slot(&f, 1), value = value_of_backend(family, &other);
+    fake_kernel_put(family, "endpoints", key.bytes, key.length, value.bytes, value.length);
+    look(wish, 100);
+    differs("endpoints: 10.0.0.2:8000 is missing; endpoints: 10.0.0.9:8001 does not belong there");
+
+    take("services", key_of_frontend(&f));
+    take("cluster_ips", (struct key){{11, 0, 0, 1}, 4});
+    look(wish, 100);
+    differs("services: it is not there, and should be 4:3; cluster_ips: it is not there");
+}
+END_TEST
+
+START_TEST(sources_and_affinity)
+{
+    const struct wish *guarded = &wishes[8], *affine = &wishes[9];
+    begin_with(guarded, FAMILY_IPV4);
+    struct frontend f = frontend(1);
+    struct address first = {{12}};
+    take("allowed_sources", key_of_source(&f, &first));
+    look(guarded, 100);
+    differs("allowed_sources: 12.0.0.0 to 12.0.0.10 is missing");
+    tell(1, affine);
+    wait_for_trims();
+    fake_kernel_tolerate();
+    if (try_commit(NULL))
+        commit(); /* the table was not as it was believed to be */
+    take("affinity_timeouts", key_of_frontend(&f));
+    look(affine, 100);
+    differs("affinity_timeouts: it is 0 seconds, and should be 100");
+}
+END_TEST
+
+START_TEST(lookups_are_bounded)
+{
+    const struct wish *wish = &wishes[1];
+    begin_with(wish, FAMILY_IPV4);
+    look(wish, 2);
+    differs(""); /* what was not looked at is not missing */
+    ck_assert_uint_eq(audit.skipped, 1);
+    ck_assert_uint_eq(audit.all.found.n, 2);
+    fake_kernel_refuse_reads(1, 1, true);
+    size_t lookups = 2;
+    struct frontend f = frontend(1);
+    struct audit_subject subject = {.frontend = &f};
+    struct error err = {0};
+    ck_assert_int_eq(ruleset_audit(ruleset, sock, &subject, &lookups, &audit, &err), -1);
+    ck_assert_ptr_nonnull(err.text);
+    error_clear(&err);
+}
+END_TEST
+
+static void add_tests(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, setup, clear);
+    tcase_add_loop_test(tcase, what_was_programmed_agrees, 0, WISHES * FAMILY_COUNT);
+    tcase_add_loop_test(tcase, another_ruleset_agrees, 0, WISHES * FAMILY_COUNT);
+    tcase_add_loop_test(tcase, what_is_not_wanted_differs, 0, WISHES);
+    tcase_add_test(tcase, what_is_missing_is_named);
+    tcase_add_test(tcase, sources_and_affinity);
+    tcase_add_test(tcase, lookups_are_bounded);
+}
+
+UNIT_MAIN("audit", add_tests)
