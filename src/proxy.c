@@ -18,6 +18,8 @@
  * with a new change, no longer than its minSyncPeriod. */
 #define RETRY_FIRST 0.1
 #define RETRY_CHANGED 1.0
+/* How often to ask whether the other program that owns the table is gone: nothing tells of it. */
+#define OWNER_POLL 0.2
 
 /* One family's table and how its commits go. */
 struct family_state {
@@ -335,17 +337,33 @@ void proxy_free(struct proxy *proxy)
 
 /* ---- commits ---- */
 
+/* Each failure once. */
+static void say_failure(struct family_state *family, const char *name, const char *text)
+{
+    if (family->said && strcmp(family->said, text) == 0)
+        return;
+    if (ruleset_is_owned_elsewhere(family->ruleset))
+        log_warn("proxy", "family=%s waiting until the owner is gone: %s", name, text);
+    else
+        log_error("proxy", "family=%s not programmed, what is in force stays: %s", name, text);
+    free(family->said);
+    family->said = xstrdup(text);
+}
+
+static double wait_after_failure(const struct family_state *family)
+{
+    return ruleset_is_owned_elsewhere(family->ruleset)
+               ? OWNER_POLL
+               : fmin(fmax(2 * family->retry_wait, RETRY_FIRST), family->sync_period);
+}
+
 static void commit_failed(struct family_state *family, const char *name, double now,
                           struct error *err)
 {
-    if (!family->said || strcmp(family->said, err->text) != 0) {
-        log_error("proxy", "family=%s not programmed, what is in force stays: %s", name, err->text);
-        free(family->said);
-        family->said = xstrdup(err->text);
-    }
+    say_failure(family, name, err->text);
     if (family->waiting_since == 0)
         family->waiting_since = now;
-    family->retry_wait = fmin(fmax(2 * family->retry_wait, RETRY_FIRST), family->sync_period);
+    family->retry_wait = wait_after_failure(family);
     family->retry_time = now + family->retry_wait;
     family->failed_time = now;
     error_clear(err);
@@ -385,6 +403,8 @@ static int sync_family(struct family_state *family, struct nft_socket *socket, d
     bool full = !ruleset_knows_kernel(family->ruleset);
     double begin = clock_monotonic();
     int result = ruleset_commit(family->ruleset, socket, now, stats, err);
+    if (result && ruleset_is_owned_elsewhere(family->ruleset))
+        return result; /* nothing was tried */
     sync_figures_count(&family->syncs, full, clock_monotonic() - begin, result ? NULL : stats);
     return result;
 }

@@ -48,6 +48,7 @@ void proxy_options_apply(const struct options *options, const char *node_name,
             ruleset->interface = options->pod_bridge_interface;
         else if (ruleset->detector == DETECT_INTERFACE_PREFIX)
             ruleset->interface = options->pod_interface_name_prefix;
+        ruleset->owned = ruleset->owned && options->table_owner == TABLE_OWNER_AUTO;
         ruleset->masquerade_all = options->masquerade_all;
         ruleset->mark = 1u << options->masquerade_bit;
         node->has_cluster_cidr[i] =
@@ -77,11 +78,17 @@ static void degrade(const struct preflight *preflight, struct ruleset_config *ru
     const char *family = family_name(preflight->family);
     ruleset->no_fib = !preflight_has(preflight, NEED_FIB);
     ruleset->no_reject = !preflight_has(preflight, NEED_REJECT);
+    ruleset->owned = preflight_has(preflight, NEED_OWNER);
     if (ruleset->no_fib)
         log_warn("daemon",
                  "family=%s this kernel has no fib expression (CONFIG_NFT_FIB_%s): the host itself "
                  "gets no short-circuit under externalTrafficPolicy Local",
                  family, preflight->family == FAMILY_IPV4 ? "IPV4" : "IPV6");
+    if (!ruleset->owned)
+        log_info("daemon",
+                 "family=%s this kernel cannot keep other programs off the table (that takes Linux "
+                 "6.9): it is watched and repaired",
+                 family);
     if (ruleset->no_reject)
         log_warn("daemon",
                  "family=%s this kernel cannot reject (CONFIG_NFT_REJECT): what would be rejected "

@@ -56,6 +56,11 @@ const struct setting settings[] = {
      .choices = "nftables iptables ipvs", .value = "MODE",
      .help = "nftables, iptables or ipvs: nftables is used in any case; says which section of a "
              "file counts (iptables if empty)"},
+    {GROUP_TRAFFIC, "table-owner", NULL, SETTING_CHOICE, AT(table_owner), .standard = "auto",
+     .choices = "auto off", .value = "auto|off",
+     .help =
+         "auto: no other program can change the tables while the daemon runs, if the kernel has "
+         "that (Linux 6.9); off, or without it: the tables are watched and repaired"},
     {GROUP_TRAFFIC, "feature-gates", "featureGates", SETTING_GATES, NOWHERE,
      .value = "NAME=BOOL,...",
      .help = "AllowServiceExternalIPs=false: external IPs of Services are not proxied; other gates "

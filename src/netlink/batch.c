@@ -95,19 +95,40 @@ static void end_message(struct nft_batch *batch, const struct nlmsghdr *message)
 
 /* ---- tables, sets, chains, rules ---- */
 
-void nft_batch_add_table(struct nft_batch *batch, const char *comment)
+static struct nlmsghdr *new_table(struct nft_batch *batch, uint32_t flags)
 {
     struct nlmsghdr *message = new_message(batch, NFT_MSG_NEWTABLE, NLM_F_CREATE);
+    mnl_attr_put_strz(message, NFTA_TABLE_NAME, batch->table);
+    mnl_attr_put_u32(message, NFTA_TABLE_FLAGS, htonl(flags));
+    return message;
+}
+
+static void add_table(struct nft_batch *batch, uint32_t flags, const char *comment)
+{
+    struct nlmsghdr *message = new_table(batch, flags);
     struct nftnl_udata_buf *udata = nftnl_udata_buf_alloc(NFTNL_UDATA_COMMENT_MAXLEN + 8);
     if (!udata)
         alloc_failed();
     nftnl_udata_put_strz(udata, NFTNL_UDATA_TABLE_COMMENT, comment);
-    mnl_attr_put_strz(message, NFTA_TABLE_NAME, batch->table);
-    mnl_attr_put_u32(message, NFTA_TABLE_FLAGS, 0);
     mnl_attr_put(message, NFTA_TABLE_USERDATA, nftnl_udata_buf_len(udata),
                  nftnl_udata_buf_data(udata));
     nftnl_udata_buf_free(udata);
     end_message(batch, message);
+}
+
+void nft_batch_add_table(struct nft_batch *batch, const char *comment)
+{
+    add_table(batch, 0, comment);
+}
+
+void nft_batch_add_owned_table(struct nft_batch *batch, const char *comment)
+{
+    add_table(batch, NFT_TABLE_OWNED | NFT_TABLE_PERSISTENT, comment);
+}
+
+void nft_batch_claim_table(struct nft_batch *batch)
+{
+    end_message(batch, new_table(batch, NFT_TABLE_OWNED | NFT_TABLE_PERSISTENT));
 }
 
 void nft_batch_delete_table(struct nft_batch *batch)

@@ -440,6 +440,22 @@ static uint8_t nf_family(enum family family)
     return family == FAMILY_IPV4 ? NFPROTO_IPV4 : NFPROTO_IPV6;
 }
 
+static void take_comment(struct nft_table_state *state, const struct nlattr *attribute)
+{
+    const uint8_t *bytes = mnl_attr_get_payload(attribute);
+    size_t length = mnl_attr_get_payload_len(attribute);
+    if (length > 2 && bytes[0] == NFTNL_UDATA_TABLE_COMMENT && bytes[1] <= length - 2 &&
+        !state->comment)
+        state->comment = xstrndup((const char *)bytes + 2, bytes[1]);
+}
+
+static uint32_t number_of(const struct nlattr *attribute)
+{
+    return mnl_attr_get_payload_len(attribute) < sizeof(uint32_t)
+               ? 0
+               : ntohl(mnl_attr_get_u32(attribute));
+}
+
 static int on_table(const struct nlmsghdr *header, void *data)
 {
     struct nft_table_state *state = data;
@@ -447,13 +463,12 @@ static int on_table(const struct nlmsghdr *header, void *data)
     state->exists = true;
     mnl_attr_for_each(attribute, header, sizeof(struct nfgenmsg))
     {
-        if (mnl_attr_get_type(attribute) != NFTA_TABLE_USERDATA)
-            continue;
-        const uint8_t *bytes = mnl_attr_get_payload(attribute);
-        size_t length = mnl_attr_get_payload_len(attribute);
-        if (length > 2 && bytes[0] == NFTNL_UDATA_TABLE_COMMENT && bytes[1] <= length - 2 &&
-            !state->comment)
-            state->comment = xstrndup((const char *)bytes + 2, bytes[1]);
+        if (mnl_attr_get_type(attribute) == NFTA_TABLE_USERDATA)
+            take_comment(state, attribute);
+        else if (mnl_attr_get_type(attribute) == NFTA_TABLE_FLAGS)
+            state->flags = number_of(attribute);
+        else if (mnl_attr_get_type(attribute) == NFTA_TABLE_OWNER)
+            state->owner = number_of(attribute);
     }
     return MNL_CB_OK;
 }
@@ -467,6 +482,7 @@ int nft_socket_read_table(struct nft_socket *s, enum family family, const char *
                                                      NLM_F_ACK, s->sequence++);
     mnl_attr_put_strz(request, NFTA_TABLE_NAME, table);
     int why = ask(s, request, on_table, state);
+    state->owned_elsewhere = state->owner != 0 && state->owner != mnl_socket_get_portid(s->nl);
     if (why == 0 || why == ENOENT)
         return 0;
     free(state->comment);
@@ -508,14 +524,6 @@ static const uint8_t *value_of(const struct nlattr *nest, size_t *length)
     return NULL;
 }
 
-/* The flags, in whatever an element says besides its key. */
-static uint32_t flags_of(const struct nlattr *attribute)
-{
-    return mnl_attr_get_payload_len(attribute) < sizeof(uint32_t)
-               ? 0
-               : ntohl(mnl_attr_get_u32(attribute));
-}
-
 static void read_element(const struct element_reading *reading, const struct nlattr *from)
 {
     struct nft_element element = {.key = NULL};
@@ -534,7 +542,7 @@ static void read_element(const struct element_reading *reading, const struct nla
             element.data = value_of(attribute, &element.data_length);
             break;
         case NFTA_SET_ELEM_FLAGS:
-            element.flags = flags_of(attribute);
+            element.flags = number_of(attribute);
             break;
         default: /* timeouts, counters */
             break;

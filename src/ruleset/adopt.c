@@ -125,13 +125,47 @@ static bool take_over(struct ruleset *rs, struct nft_socket *socket)
     return false;
 }
 
+/* Whether the table is one that we would make: of the same shape, and ours alone or everybody's as
+ * it shall be. A table cannot become one that can be owned. */
+static bool is_like_ours(const struct ruleset *rs, const struct nft_table_state *state)
+{
+    return state->exists && state->comment && strcmp(state->comment, rs->comment) == 0 &&
+           !(state->flags & NFT_TABLE_DORMANT) &&
+           (!rs->owned || state->flags & NFT_TABLE_PERSISTENT);
+}
+
+/* Before it is read, so that what is read stays true. */
+static int claim(struct ruleset *rs, struct nft_socket *socket, struct error *err)
+{
+    struct nft_batch batch;
+    nft_batch_init(&batch, rs->family, RULESET_TABLE);
+    nft_batch_claim_table(&batch);
+    int result = nft_socket_commit(socket, &batch, err);
+    nft_batch_release(&batch);
+    return result;
+}
+
+static int look(struct ruleset *rs, struct nft_socket *socket, struct nft_table_state *state,
+                bool *ours, struct error *err)
+{
+    rs->owned_elsewhere = false;
+    if (nft_socket_read_table(socket, rs->family, RULESET_TABLE, state, err))
+        return -1;
+    *ours = is_like_ours(rs, state);
+    free(state->comment);
+    state->comment = NULL;
+    rs->owned_elsewhere = state->owned_elsewhere;
+    if (state->owned_elsewhere)
+        return ruleset_say_owner(rs->family, state, err);
+    return *ours && rs->owned && state->owner == 0 ? claim(rs, socket, err) : 0;
+}
+
 int ruleset_adopt(struct ruleset *rs, struct nft_socket *socket, struct error *err)
 {
     struct nft_table_state state;
-    if (nft_socket_read_table(socket, rs->family, RULESET_TABLE, &state, err))
+    bool ours;
+    if (look(rs, socket, &state, &ours, err))
         return -1;
-    bool ours = state.exists && state.comment && strcmp(state.comment, rs->comment) == 0;
-    free(state.comment);
 
     rs->table_missing = !ours || !take_over(rs, socket);
     rs->table_replaced = state.exists && rs->table_missing;

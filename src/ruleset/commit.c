@@ -15,6 +15,11 @@ bool ruleset_knows_kernel(const struct ruleset *rs)
     return rs->kernel_known;
 }
 
+bool ruleset_is_owned_elsewhere(const struct ruleset *rs)
+{
+    return rs->owned_elsewhere;
+}
+
 bool ruleset_needs_commit(const struct ruleset *rs, double now)
 {
     return !rs->kernel_known || rs->pending.n > 0 || rs->contents.pending.n > 0 ||

@@ -15,7 +15,10 @@ static int encode_table(struct ruleset *rs, struct error *err)
 {
     if (rs->table_replaced)
         nft_batch_delete_table(&rs->batch);
-    nft_batch_add_table(&rs->batch, rs->comment);
+    if (rs->owned)
+        nft_batch_add_owned_table(&rs->batch, rs->comment);
+    else
+        nft_batch_add_table(&rs->batch, rs->comment);
     return program_layout(&rs->base, PROGRAM_ALL, &rs->batch, err);
 }
 

@@ -17,6 +17,7 @@ static const struct feature {
     const char *name, *config[FAMILY_COUNT], *purpose;
     enum preflight_need need;
     const char *sets;  /* blocks of the table, under names of its own; NULL for none */
+    bool owned;        /* the table has an owner */
     const char *lines; /* of its chain, which may go to the chain "other" */
 } features[] = {
     /* The first one is what all others build on. */
@@ -128,12 +129,19 @@ static const struct feature {
      .purpose = "telling packets of this host",
      .need = NEED_FIB,
      .lines = "fib saddr type local goto other\n"},
+    {.name = "tables that stay ours (owner)",
+     .config = {"Linux 6.9", "Linux 6.9"},
+     .purpose = "keeping other programs off the table",
+     .need = NEED_OWNER,
+     .owned = true,
+     .lines = ""},
 };
 #define FEATURES (sizeof(features) / sizeof(features[0]))
 
 static const char *const consequences[] = {
     [NEED_ALWAYS] = "the family cannot be proxied",
     [NEED_REJECT] = "packets are dropped where they would be rejected, so clients wait",
+    [NEED_OWNER] = "other programs can change the table: it is watched and repaired",
     [NEED_FIB] = "this host itself gets only its own endpoints where the policy is Local",
 };
 
@@ -164,7 +172,10 @@ static int fill_batch(const struct feature *from, size_t n, enum family family,
     const struct template template = {"preflight", text};
     const struct layout_vars vars = {.family = family, .mark = "0x4000"};
     struct layout layout;
-    nft_batch_add_table(batch, "forgotten at once");
+    bool owned = false;
+    for (size_t i = 0; i < n; i++)
+        owned = owned || from[i].owned;
+    (owned ? nft_batch_add_owned_table : nft_batch_add_table)(batch, "forgotten at once");
     int result = layout_parse(&template, &vars, &layout, err);
     if (result == 0) {
         result = program_layout(&layout, PROGRAM_ALL, batch, err);

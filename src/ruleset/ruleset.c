@@ -52,6 +52,7 @@ struct ruleset *ruleset_new(enum family family, const struct ruleset_config *con
 {
     struct ruleset *rs = xcalloc(1, sizeof(*rs));
     rs->family = rs->affinity.family = family;
+    rs->owned = config->owned;
     rs->abandoned = config->abandoned;
     rs->ctx = config->ctx;
     set_vars(rs, config);
@@ -282,6 +283,14 @@ void ruleset_set_pod_cidrs(struct ruleset *rs, const range_vec *ranges)
     set_ranges(rs, CONTENT_POD_CIDRS, &rs->pod_cidrs, ranges);
 }
 
+int ruleset_say_owner(enum family family, const struct nft_table_state *state, struct error *err)
+{
+    return error_set(err,
+                     "table %s " RULESET_TABLE " is owned by a program that is running, another "
+                     "kube-nftd most likely: its netlink port, often its process id, is %" PRIu32,
+                     nft_family_name(family), state->owner);
+}
+
 int ruleset_cleanup(struct nft_socket *socket, enum family family, bool *existed, struct error *err)
 {
     struct nft_table_state state;
@@ -291,6 +300,8 @@ int ruleset_cleanup(struct nft_socket *socket, enum family family, bool *existed
     *existed = state.exists;
     if (!state.exists)
         return 0;
+    if (state.owned_elsewhere)
+        return ruleset_say_owner(family, &state, err);
     struct nft_batch batch;
     nft_batch_init(&batch, family, RULESET_TABLE);
     nft_batch_delete_table(&batch);

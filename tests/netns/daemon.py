@@ -153,7 +153,8 @@ class Table:
         """Everything but elements, with handles: a rule that is replaced changes it."""
         # A set without elements has no such line; what is held there is not part of the shape.
         text = re.sub(r"\n\s*elements = \{.*?\}", "", self.listing("-a"), flags=re.DOTALL)
-        return text
+        # Nor is the owner, which changes with each daemon.
+        return re.sub(r" # progname \S+|^\tflags.*\n", "", text, flags=re.MULTILINE)
 
     def elements(self, *names: str) -> list[list[str]]:
         """The elements of some sets and maps, all from one look at the table."""

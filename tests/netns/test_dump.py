@@ -192,8 +192,12 @@ def listing(namespace: Namespace, nft: str = "nft") -> str:
     return done.stdout
 
 
+# What nft loads has no owner.
+EVERYBODYS = ("--table-owner", "off")
+
+
 def program(namespace: Namespace, source: Source, log: pathlib.Path) -> None:
-    daemon = Daemon(namespace, source.folder, log, source.flags)
+    daemon = Daemon(namespace, source.folder, log, (*EVERYBODYS, *source.flags))
     daemon.start()
     print(daemon.last_words())
     assert daemon.stop() == 0
@@ -264,7 +268,7 @@ def test_a_table_that_nft_loaded_is_adopted(source, namespaces, tmp_path, nft, l
     program(programmed, source, tmp_path / "log")
     text = dump(booted, source) if loaded == "a dump" else listing(programmed, nft)
     booted.run(nft, "-f", "-", stdin=text)
-    daemon = Daemon(booted, source.folder, tmp_path / "booted.log", source.flags)
+    daemon = Daemon(booted, source.folder, tmp_path / "booted.log", (*EVERYBODYS, *source.flags))
     with Monitor(booted) as monitor:
         daemon.start()
     assert monitor.lines == []

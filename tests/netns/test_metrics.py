@@ -390,6 +390,9 @@ def test_no_local_endpoints(proxy, family):
 
 
 def test_a_table_that_is_gone_is_repaired_and_told_of(proxy, family):
+    proxy.daemon.stop()
+    proxy.daemon.flags = ["--table-owner", "off"]
+    proxy.daemon.start()
     web = Web(proxy, family, "TCP")
     web.publish("a")
     before = figures(proxy)

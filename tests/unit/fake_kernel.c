@@ -163,6 +163,9 @@ int nft_socket_read_table(struct nft_socket *s, enum family family, const char *
         return error_set(err, "the fake kernel cannot read the table: %s", strerror(EINTR));
     state->exists = table_of(family)->exists;
     state->comment = xstrdup(table_of(family)->comment);
+    state->flags = table_of(family)->flags;
+    state->owned_elsewhere = table_of(family)->owned_elsewhere;
+    state->owner = state->owned_elsewhere ? 4711 : state->flags & NFT_TABLE_OWNED ? 1 : 0;
     return 0;
 }
 
@@ -256,6 +259,19 @@ int nft_socket_read_rules(struct nft_socket *s, enum family family, const char *
 }
 
 /* ---- for tests ---- */
+
+void fake_kernel_set_owner(enum family family, enum fake_owner owner)
+{
+    struct fake_table *table = table_of(family);
+    table->owned_elsewhere = owner == FAKE_OWNER_ELSEWHERE;
+    table->flags &= ~NFT_TABLE_OWNED;
+    table->flags |= owner == FAKE_OWNER_NONE ? 0 : NFT_TABLE_OWNED;
+}
+
+uint32_t fake_kernel_table_flags(enum family family)
+{
+    return table_of(family)->flags;
+}
 
 void fake_kernel_reset(void)
 {

@@ -105,6 +105,9 @@ const char *fake_kernel_violation(void);
 const struct fake_counts *fake_kernel_counts(void);
 void fake_kernel_forget_counts(void);
 
+/** The flags of the table of @family: NFT_TABLE_OWNED and the like. */
+uint32_t fake_kernel_table_flags(enum family family);
+
 /** The comment of the table of @family; NULL if there is no table. */
 const char *fake_kernel_comment(enum family family);
 
@@ -160,6 +163,11 @@ void fake_kernel_put_range(enum family family, const char *set, const void *firs
 
 /** Takes an element away; it must be there. Of a range in a set of single fields, the start. */
 void fake_kernel_take(enum family family, const char *set, const void *key, size_t key_length);
+
+enum fake_owner { FAKE_OWNER_NONE, FAKE_OWNER_US, FAKE_OWNER_ELSEWHERE };
+
+/** The owner ends, comes, or changes; the table stays. */
+void fake_kernel_set_owner(enum family family, enum fake_owner owner);
 
 void fake_kernel_set_comment(enum family family, const char *comment);
 void fake_kernel_drop_set(enum family family, const char *set);

@@ -60,12 +60,27 @@ static const struct nlattr *nested(const struct nlattr *nest, uint16_t type)
 
 /* ---- tables, sets, chains ---- */
 
+/* A table may be claimed that was made to be and has no owner. */
+static int claim_table(struct fake_table *table, uint32_t flags)
+{
+    if ((flags ^ table->flags) & NFT_TABLE_PERSISTENT)
+        return EOPNOTSUPP;
+    table->flags |= flags;
+    return 0;
+}
+
 static int new_table(struct application *a, const struct nlmsghdr *message)
 {
     struct fake_table *table = a->table;
+    const struct nlattr *attributes = attribute(message, NFTA_TABLE_FLAGS);
+    ck_assert_ptr_nonnull(attributes);
+    uint32_t flags = ntohl(mnl_attr_get_u32(attributes));
+    if (table->owned_elsewhere)
+        return EPERM;
     if (table->exists)
-        return 0;
+        return claim_table(table, flags);
     table->exists = table->anew = true;
+    table->flags = flags;
     a->counts->tables++;
     const struct nlattr *data = attribute(message, NFTA_TABLE_USERDATA);
     ck_assert_ptr_nonnull(data);
@@ -81,6 +96,8 @@ static int delete_table(struct application *a)
 {
     if (!a->table->exists)
         return ENOENT;
+    if (a->table->owned_elsewhere)
+        return EPERM;
     fake_free_table(a->table);
     return 0;
 }

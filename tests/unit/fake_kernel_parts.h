@@ -75,6 +75,8 @@ struct fake_table {
     bool exists;
     bool anew; /* made by this transaction */
     char *comment;
+    uint32_t flags;       /* of NFTA_TABLE_FLAGS */
+    bool owned_elsewhere; /* another program's table: EPERM for ours */
     VEC(struct fake_set) sets;
     VEC(struct fake_chain) chains;
     VEC(struct fake_rule) rules;

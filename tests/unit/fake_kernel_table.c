@@ -83,7 +83,10 @@ static void copy_set(struct fake_table *to, const struct fake_set *from)
 
 void fake_copy_table(struct fake_table *to, const struct fake_table *from)
 {
-    *to = (struct fake_table){.exists = from->exists, .comment = xstrdup(from->comment)};
+    *to = (struct fake_table){.exists = from->exists,
+                              .comment = xstrdup(from->comment),
+                              .flags = from->flags,
+                              .owned_elsewhere = from->owned_elsewhere};
     vec_each (&from->chains, chain)
         vec_push(&to->chains, *chain);
     vec_each (&from->rules, rule)

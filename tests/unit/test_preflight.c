@@ -9,6 +9,7 @@
 #include "kube-nftd/ruleset/preflight.h"
 #include "kube-nftd/ruleset/program.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -120,6 +121,18 @@ static void take_set(const struct nlmsghdr *message, ability_vec *out)
     nftnl_set_free(set);
 }
 
+static void take_table(const struct nlmsghdr *message, ability_vec *out)
+{
+    const struct nlattr *attribute;
+    mnl_attr_for_each(attribute, message, sizeof(struct nfgenmsg))
+    {
+        if (mnl_attr_get_type(attribute) == NFTA_TABLE_FLAGS &&
+            ntohl(mnl_attr_get_u32(attribute)) != 0)
+            add_ability(out, xasprintf("owner 0x%x", ntohl(mnl_attr_get_u32(attribute))));
+    }
+    add_ability(out, xstrdup("table"));
+}
+
 static void take_batch(struct nft_batch *batch, ability_vec *out)
 {
     nft_batch_finish(batch);
@@ -127,7 +140,7 @@ static void take_batch(struct nft_batch *batch, ability_vec *out)
         const struct nlmsghdr *message = (const void *)(batch->buffer + at);
         int type = NFNL_MSG_TYPE(message->nlmsg_type);
         if (type == NFT_MSG_NEWTABLE)
-            add_ability(out, xstrdup("table"));
+            take_table(message, out);
         else if (type == NFT_MSG_NEWSET)
             take_set(message, out);
         else if (type == NFT_MSG_NEWCHAIN)
@@ -232,6 +245,7 @@ static const struct {
     {"dynset delete ", "elements made by packets (dynset): Linux 5.4", NEED_ALWAYS},
     {"reject ", "reject: CONFIG_NFT_REJECT, CONFIG_NFT_REJECT_IPV%c", NEED_REJECT},
     {"fib ", "type of an address (fib): CONFIG_NFT_FIB, CONFIG_NFT_FIB_IPV%c", NEED_FIB},
+    {"owner ", "tables that stay ours (owner): Linux 6.9", NEED_OWNER},
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
@@ -246,6 +260,7 @@ START_TEST(each_feature_may_be_missing)
         ck_assert_int_eq(preflight_passed(&preflight), rows[i].need != NEED_ALWAYS);
         ck_assert_int_eq(preflight_has(&preflight, NEED_REJECT), rows[i].need != NEED_REJECT);
         ck_assert_int_eq(preflight_has(&preflight, NEED_FIB), rows[i].need != NEED_FIB);
+        ck_assert_int_eq(preflight_has(&preflight, NEED_OWNER), rows[i].need != NEED_OWNER);
         ck_assert_uint_eq(preflight.n, ROWS + 1);
         for (size_t k = 0; k < preflight.n; k++) {
             ck_assert_int_eq(preflight.results[k].works, k != i + 1);
@@ -347,6 +362,8 @@ START_TEST(what_follows_is_printed)
                    "dropped where they would be rejected, so clients wait"},
         {"fib", "IPv4 without type of an address (fib) (CONFIG_NFT_FIB, CONFIG_NFT_FIB_IPV4): "
                 "this host itself gets only its own endpoints where the policy is Local"},
+        {"owner", "IPv4 without tables that stay ours (owner) (Linux 6.9): other "
+                  "programs can change the table: it is watched and repaired"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         run_without(cases[i].lacks, FAMILY_IPV4);

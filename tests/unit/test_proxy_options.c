@@ -193,9 +193,33 @@ START_TEST(flags_leave_the_kernel_alone)
 }
 END_TEST
 
+/* An owner takes a kernel that can, and a flag that does not forbid it. */
+START_TEST(owner_of_the_tables)
+{
+    static const struct {
+        const char *flags;
+        bool can, owned;
+    } rows[] = {{"", true, true},
+                {"", false, false},
+                {"--table-owner=auto", true, true},
+                {"--table-owner=off", true, false},
+                {"--table-owner=off", false, false}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct options options;
+        struct proxy_config config = {.rulesets[FAMILY_IPV6].owned = rows[i].can};
+        parse(rows[i].flags, &options);
+        proxy_options_apply(&options, "n1", &config);
+        ck_assert_int_eq(config.rulesets[FAMILY_IPV6].owned, rows[i].owned);
+        ck_assert(!config.rulesets[FAMILY_IPV4].owned);
+        options_clear(&options);
+    }
+}
+END_TEST
+
 /* ---- kernels ---- */
 
-/* What the kernel lacks of a family: f fib, r reject, x something that nobody can do without. */
+/* What the kernel lacks of a family: f fib, r reject, o an owner of tables, x something that nobody
+ * can do without. */
 static const char *lacks[FAMILY_COUNT];
 static unsigned runs[FAMILY_COUNT], cleared;
 static struct nft_socket *const the_socket = (struct nft_socket *)(void *)lacks;
@@ -223,8 +247,9 @@ bool preflight_passed(const struct preflight *preflight)
 
 bool preflight_has(const struct preflight *preflight, enum preflight_need need)
 {
-    ck_assert(need == NEED_FIB || need == NEED_REJECT);
-    return !strchr(lacks[preflight->family], need == NEED_FIB ? 'f' : 'r');
+    static const char letters[] = {[NEED_FIB] = 'f', [NEED_REJECT] = 'r', [NEED_OWNER] = 'o'};
+    ck_assert(need != NEED_ALWAYS);
+    return !strchr(lacks[preflight->family], letters[need]);
 }
 
 char *preflight_missing(const struct preflight *preflight)
@@ -268,7 +293,7 @@ static const struct {
     {"", "", "IPv4 IPv6"},    {"", NULL, "IPv4"},       {"f", "", "IPv4-f IPv6"},
     {"", "f", "IPv4 IPv6-f"}, {"r", "", "IPv4-r IPv6"}, {"rf", "r", "IPv4-fr IPv6-r"},
     {"x", "", "IPv6"},        {"x", "r", "IPv6-r"},     {"", "x", "IPv4"},
-    {"f", "xfr", "IPv4-f"},
+    {"f", "xfr", "IPv4-f"},   {"o", "", "IPv4-o IPv6"}, {"", "ro", "IPv4 IPv6-ro"},
 };
 
 static char *left_text(const struct proxy_config *config)
@@ -276,12 +301,12 @@ static char *left_text(const struct proxy_config *config)
     char *text = xstrdup("");
     for (int i = 0; i < FAMILY_COUNT; i++) {
         const struct ruleset_config *ruleset = &config->rulesets[i];
-        bool less = ruleset->no_fib || ruleset->no_reject;
+        bool less = ruleset->no_fib || ruleset->no_reject || !ruleset->owned;
         if (!config->families[i])
             continue;
-        char *more =
-            xasprintf("%s%s%s%s%s%s", text, *text ? " " : "", family_name((enum family)i),
-                      less ? "-" : "", ruleset->no_fib ? "f" : "", ruleset->no_reject ? "r" : "");
+        char *more = xasprintf(
+            "%s%s%s%s%s%s%s", text, *text ? " " : "", family_name((enum family)i), less ? "-" : "",
+            ruleset->no_fib ? "f" : "", ruleset->no_reject ? "r" : "", ruleset->owned ? "" : "o");
         free(text);
         text = more;
     }
@@ -353,6 +378,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, bit_period_and_gate);
     tcase_add_test(tcase, cluster_cidr_of_families);
     tcase_add_test(tcase, flags_leave_the_kernel_alone);
+    tcase_add_test(tcase, owner_of_the_tables);
     tcase_add_loop_test(tcase, kernel_leaves, 0, COUNT(kernels));
     tcase_add_loop_test(tcase, kernel_leaves_nothing, 0, 3);
 }

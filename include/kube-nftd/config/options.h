@@ -20,6 +20,11 @@ enum detect_local_mode {
     DETECT_LOCAL_INTERFACE_NAME_PREFIX
 };
 
+enum table_owner {
+    TABLE_OWNER_AUTO, /* the default: the daemon, where the kernel can do that */
+    TABLE_OWNER_OFF
+};
+
 enum version_wish { VERSION_NOT_WANTED, VERSION_WANTED, VERSION_WANTED_RAW };
 
 enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
@@ -52,6 +57,7 @@ struct options {
     struct cidr cluster_cidr[FAMILY_COUNT]; /* the first of each family in --cluster-cidr */
     struct node_port_addresses node_port_addresses;
     bool masquerade_all;
+    enum table_owner table_owner;
     int masquerade_bit; /* of the packet mark */
     bool no_external_ips;
     double sync_period; /* seconds */

@@ -14,6 +14,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Of NFTA_TABLE_FLAGS. Debian 12's header does not know the last one. */
+#define NFT_TABLE_DORMANT 0x1u
+#define NFT_TABLE_OWNED 0x2u
+#define NFT_TABLE_PERSISTENT 0x4u
+
 struct nlattr;
 struct nftnl_set;
 struct nftnl_chain;
@@ -67,6 +72,15 @@ bool nft_batch_is_empty(const struct nft_batch *batch);
 
 /** Makes the table, with a comment that nft shows (at most 127 bytes). */
 void nft_batch_add_table(struct nft_batch *batch, const char *comment);
+
+/**
+ * Makes it a table that only this program's socket can change, until the socket is closed; then the
+ * table stays and may be claimed. From Linux 6.9 on; older kernels refuse with EOPNOTSUPP.
+ */
+void nft_batch_add_owned_table(struct nft_batch *batch, const char *comment);
+
+/** Becomes the owner of such a table, which must have none. EPERM if it has another one. */
+void nft_batch_claim_table(struct nft_batch *batch);
 
 /** Deletes the table with all that is in it; it must exist. */
 void nft_batch_delete_table(struct nft_batch *batch);

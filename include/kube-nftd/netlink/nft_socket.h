@@ -38,7 +38,10 @@ int nft_socket_check(struct nft_socket *socket, struct nft_batch *batch, int *wh
 /* What the kernel holds of a table. */
 struct nft_table_state {
     bool exists;
-    char *comment; /* owned by the caller; NULL if it has none */
+    char *comment; /* to be freed by the caller; NULL if it has none */
+    uint32_t flags;
+    uint32_t owner;       /* the netlink port of who alone may change it; 0: everybody may */
+    bool owned_elsewhere; /* by another socket than this one */
 };
 
 /** Asks for table @table of @family. */

@@ -18,6 +18,7 @@ enum preflight_need {
     NEED_ALWAYS, /* without it, the family cannot be proxied */
     NEED_FIB,    /* without it, see struct ruleset_config */
     NEED_REJECT,
+    NEED_OWNER,
 };
 
 /* One feature and what the kernel said to it. */

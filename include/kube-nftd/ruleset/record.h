@@ -75,6 +75,7 @@ struct record {
 
 struct ruleset {
     enum family family;
+    bool owned; /* see struct ruleset_config */
     struct layout base;
     struct layout_vars vars;
     void (*abandoned)(void *ctx, const struct frontend *frontend);
@@ -91,10 +92,11 @@ struct ruleset {
     struct affinity affinity;
     struct shapes shapes; /* what the table has */
     struct ruleset_figures figures;
-    bool adopted;        /* a table was looked for at least once */
-    bool kernel_known;   /* all of this says what the kernel holds */
-    bool table_missing;  /* valid if kernel_known: there is no table yet */
-    bool table_replaced; /* there is one of another shape, to be deleted in the same transaction */
+    bool adopted;         /* a table was looked for at least once */
+    bool kernel_known;    /* all of this says what the kernel holds */
+    bool table_missing;   /* valid if kernel_known: there is no table yet */
+    bool owned_elsewhere; /* by what was seen last */
+    bool table_replaced;  /* there is one of another shape, to be deleted in the same transaction */
     struct nft_batch batch;
 };
 
@@ -166,6 +168,9 @@ int ruleset_verify_rules(const struct ruleset *ruleset, struct nft_socket *socke
  * the difference between what is wanted and what is there.
  */
 int ruleset_adopt(struct ruleset *ruleset, struct nft_socket *socket, struct error *err);
+
+/** Sets @err: another program owns the table. Returns -1. */
+int ruleset_say_owner(enum family family, const struct nft_table_state *state, struct error *err);
 
 /** Whether what is unreachable of @record, which is in trims, is deleted by a commit at @now. */
 bool trim_is_due(const struct ruleset *ruleset, const struct record *record, double now);

@@ -46,6 +46,7 @@ struct ruleset_config {
     bool no_fib;    /* this kernel cannot tell its own addresses (CONFIG_NFT_FIB_IPV4, _IPV6): no
                      * short-circuit for the host */
     bool no_reject; /* this kernel cannot reject (CONFIG_NFT_REJECT): drops instead */
+    bool owned;     /* the table is to be one that no other program can change */
     /* Told of each UDP frontend that a table found in the kernel had and nobody wants any more: its
      * flows are stale once it is gone. NULL: nobody is told. */
     void (*abandoned)(void *ctx, const struct frontend *frontend);
@@ -94,6 +95,12 @@ void ruleset_set_pod_cidrs(struct ruleset *ruleset, const range_vec *ranges);
 /** Whether it is known what the kernel holds, from a read-back or acknowledged commits since. */
 bool ruleset_knows_kernel(const struct ruleset *ruleset);
 
+/**
+ * Whether the last commit failed since another program owns the table: another kube-nftd that is
+ * still running, most likely. Nothing tells when it is gone, so ask again soon.
+ */
+bool ruleset_is_owned_elsewhere(const struct ruleset *ruleset);
+
 /** Whether a commit at @now (clock_monotonic) would have something to do. */
 bool ruleset_needs_commit(const struct ruleset *ruleset, double now);
 
@@ -120,7 +127,8 @@ const struct ruleset_figures *ruleset_figures(const struct ruleset *ruleset);
  */
 void ruleset_dump(struct ruleset *ruleset, FILE *out);
 
-/** Deletes the table of @family from the kernel. @existed says whether there was one. */
+/** Deletes the table of @family from the kernel, unless another program owns it. @existed says
+ * whether there was one. */
 int ruleset_cleanup(struct nft_socket *socket, enum family family, bool *existed,
                     struct error *err);
 
