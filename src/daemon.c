@@ -281,6 +281,13 @@ static void answer_configz(void *ctx, const struct http_request *request,
     free(tree);
 }
 
+static void answer_programmed(void *ctx, const struct http_request *request,
+                              struct http_answer *answer)
+{
+    struct programmed facts = proxy_programmed(((const struct daemon *)ctx)->proxy);
+    programmed_answer(&facts, request, answer);
+}
+
 static int fail_to_bind(const char *field, const char *address, struct error *err)
 {
     return error_set(err, "%s %s cannot be had, and bindAddressHardFail is set", field, address);
@@ -293,6 +300,7 @@ static int open_servers(struct daemon *d, const struct options *options, struct 
     d->health = health_new(d->loop, health_status, d);
     d->metrics = metrics_new(d->loop, write_metrics, d);
     metrics_add_page(d->metrics, "/configz", answer_configz, d);
+    metrics_add_page(d->metrics, "/programmed", answer_programmed, d);
     if (healthz && health_listen(d->health, healthz, err))
         return error_prefix(err, "healthzBindAddress");
     if (metrics_listen(d->metrics, metrics, err))

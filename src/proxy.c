@@ -185,9 +185,20 @@ static void count_left_out(struct proxy *proxy, const struct object *object)
     proxy->left_out[object->kind] += !object->payload;
 }
 
+/* What was known of it stays. */
+static void leave_out(struct proxy *proxy, const struct object *object)
+{
+    if (object->kind == KIND_SERVICE)
+        service_cache_leave_out(proxy->services, object);
+    else if (object->kind == KIND_ENDPOINTSLICE)
+        endpoint_slice_cache_leave_out(proxy->slices, object);
+}
+
 static void take(struct proxy *proxy, struct object *object)
 {
-    if (object->payload) {
+    if (!object->payload) {
+        leave_out(proxy, object);
+    } else {
         switch (object->kind) {
         case KIND_SERVICE:
             put_service(proxy, object->service);
@@ -465,14 +476,14 @@ static void tell_in_force(struct proxy *proxy, enum family family)
     proxy->families[family].syncs.without_local = policy_ports_without_local(proxy->policy, family);
 }
 
-/* Nothing waits for a sync in any family. */
-static void note_applied(struct proxy *proxy)
+/* Where nothing waits for a sync, all that has come so far is in force. */
+static void note_in_force(struct proxy *proxy)
 {
+    bool in_force[FAMILY_COUNT];
     for (int i = 0; i < FAMILY_COUNT; i++)
-        if (proxy->families[i].waiting_since != 0)
-            return;
-    service_cache_applied(proxy->services);
-    endpoint_slice_cache_applied(proxy->slices);
+        in_force[i] = proxy->families[i].waiting_since == 0;
+    service_cache_turn_over(proxy->services, in_force);
+    endpoint_slice_cache_turn_over(proxy->slices, in_force);
 }
 
 /* Once, when everything is known for the first time. */
@@ -502,8 +513,17 @@ double proxy_turn(struct proxy *proxy, struct nft_socket *socket, double now)
         if (proxy->families[i].waiting_since == 0)
             tell_in_force(proxy, (enum family)i);
     }
-    note_applied(proxy);
+    note_in_force(proxy);
     return next;
+}
+
+struct programmed proxy_programmed(const struct proxy *proxy)
+{
+    struct programmed facts = {
+        .services = proxy->services, .slices = proxy->slices, .complete = proxy_is_synced(proxy)};
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        facts.families[i] = proxy->families[i].ruleset != NULL;
+    return facts;
 }
 
 void proxy_dump(struct proxy *proxy, FILE *out)
@@ -546,6 +566,7 @@ void proxy_health_status(void *ctx, struct health_status *status)
     const struct proxy *proxy = ctx;
     double now = clock_monotonic();
     memset(status, 0, sizeof(*status));
+    status->programmed = proxy_is_programmed(proxy);
     status->node_eligible =
         own_node_is_seen(proxy->node) ? !own_node_is_leaving(proxy->node) : !proxy->node_required;
     for (int i = 0; i < FAMILY_COUNT; i++) {

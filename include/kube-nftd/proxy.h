@@ -16,6 +16,7 @@
 #include "kube-nftd/own_node.h"
 #include "kube-nftd/ruleset/ruleset.h"
 #include "kube-nftd/serve/health.h"
+#include "kube-nftd/serve/programmed.h"
 #include "kube-nftd/sync_figures.h"
 
 #include <stdio.h>
@@ -73,6 +74,9 @@ bool proxy_is_programmed(const struct proxy *proxy);
  * Returns when it wants to be called next even if nothing changes, or 0.
  */
 double proxy_turn(struct proxy *proxy, struct nft_socket *socket, double now);
+
+/** What /programmed is answered from; valid as long as the proxy, but for @complete. */
+struct programmed proxy_programmed(const struct proxy *proxy);
 
 /** Prints the tables as they shall be, for nft -f. For a proxy that never took a turn. */
 void proxy_dump(struct proxy *proxy, FILE *out);

@@ -11,9 +11,9 @@ struct owner;
 struct cached_slice {
     UT_hash_handle hh; /* by slice->id */
     struct endpoint_slice *slice;
-    struct owner *owner; /* NULL if the slice belongs to no Service */
-    bool kept;           /* scratch of endpoint_slice_cache_retain() */
-    uint32_t round;      /* cache->round when it changed last */
+    struct owner *owner;     /* NULL if the slice belongs to no Service */
+    generation changed : 63; /* when it became another last */
+    uint64_t kept : 1;       /* scratch of endpoint_slice_cache_retain() */
 };
 
 /* The slices that name one Service, which need not exist, in the order of their ids. */
@@ -29,7 +29,7 @@ struct endpoint_slice_cache {
     service_port_changed_fn changed;
     void *ctx;
     struct slice_changes changes;
-    uint32_t round; /* one more with each endpoint_slice_cache_applied() */
+    struct receipts *receipts;
 };
 
 struct endpoint_slice_cache *endpoint_slice_cache_new(service_port_changed_fn changed, void *ctx)
@@ -37,7 +37,7 @@ struct endpoint_slice_cache *endpoint_slice_cache_new(service_port_changed_fn ch
     struct endpoint_slice_cache *cache = xcalloc(1, sizeof(*cache));
     cache->changed = changed;
     cache->ctx = ctx;
-    cache->round = 1;
+    cache->receipts = receipts_new();
     return cache;
 }
 
@@ -163,14 +163,31 @@ static void count_seen(struct endpoint_slice_cache *cache, const struct endpoint
         cache->changes.seen[counts->family]++;
 }
 
-/* Counts a slice that becomes another. Returns whether that may make a difference to a Service. */
-static bool count_change(struct endpoint_slice_cache *cache, struct cached_slice *entry,
-                         const struct endpoint_slice *before, const struct endpoint_slice *after)
+static struct received_object received_of(const struct cached_slice *entry)
 {
+    const struct endpoint_slice *slice = entry->slice;
+    struct received_object received = {&slice->version, entry->changed, {false, false}};
+    if (contributes(slice))
+        received.concerns[slice->family] = true;
+    return received;
+}
+
+/* @entry, which holds what was, if anything was, becomes @after, or goes. Returns whether that may
+ * make a difference to a Service. */
+static bool note_change(struct endpoint_slice_cache *cache, struct cached_slice *entry,
+                        const struct endpoint_slice *after)
+{
+    const struct endpoint_slice *before = entry->slice;
     if (!contributes(before) && !contributes(after))
         return false;
-    cache->changes.pending += entry->round != cache->round;
-    entry->round = cache->round;
+    if (before) {
+        struct received_object received = received_of(entry);
+        receipts_change(cache->receipts, before->id, before->service_id, &received, !after);
+    } else {
+        receipts_change(cache->receipts, after->id, NULL, NULL, false);
+    }
+    cache->changes.pending += receipts_is_in_force(cache->receipts, entry->changed);
+    entry->changed = receipts_now(cache->receipts);
     return true;
 }
 
@@ -178,9 +195,11 @@ bool endpoint_slice_cache_put(struct endpoint_slice_cache *cache, struct endpoin
 {
     struct cached_slice *entry;
     struct endpoint_slice *before = NULL;
+    receipts_take_in(cache->receipts, slice->id);
     HASH_FIND_STR(cache->slices, slice->id, entry);
     count_seen(cache, entry ? entry->slice : NULL, slice);
     if (entry && endpoint_slice_equal(entry->slice, slice)) {
+        object_version_move(&entry->slice->version, &slice->version);
         endpoint_slice_free(slice);
         return false;
     }
@@ -194,10 +213,10 @@ bool endpoint_slice_cache_put(struct endpoint_slice_cache *cache, struct endpoin
             log_info("endpointslices",
                      "ignored slice=%s: its address type is neither IPv4 nor IPv6", slice->id);
     }
+    bool differs = note_change(cache, entry, slice);
     entry->slice = slice;
     HASH_ADD_KEYPTR(hh, cache->slices, slice->id, strlen(slice->id), entry);
     join_owner(cache, entry);
-    bool differs = count_change(cache, entry, before, slice);
     tell_change(cache, before, slice);
     endpoint_slice_free(before);
     return differs;
@@ -208,7 +227,7 @@ static void forget(struct endpoint_slice_cache *cache, struct cached_slice *entr
     leave_owner(cache, entry);
     HASH_DELETE(hh, cache->slices, entry);
     count_seen(cache, entry->slice, NULL);
-    count_change(cache, entry, entry->slice, NULL);
+    note_change(cache, entry, NULL);
     tell_change(cache, entry->slice, NULL);
     endpoint_slice_free(entry->slice);
     free(entry);
@@ -217,6 +236,7 @@ static void forget(struct endpoint_slice_cache *cache, struct cached_slice *entr
 void endpoint_slice_cache_remove(struct endpoint_slice_cache *cache, const char *id)
 {
     struct cached_slice *entry;
+    receipts_take_in(cache->receipts, id);
     HASH_FIND_STR(cache->slices, id, entry);
     if (entry)
         forget(cache, entry);
@@ -225,6 +245,7 @@ void endpoint_slice_cache_remove(struct endpoint_slice_cache *cache, const char 
 void endpoint_slice_cache_retain(struct endpoint_slice_cache *cache, const object_vec *keep)
 {
     struct cached_slice *entry, *next;
+    receipts_take_all_in(cache->receipts);
     vec_each (keep, object) {
         HASH_FIND_STR(cache->slices, object->id, entry);
         if (entry)
@@ -249,6 +270,7 @@ void endpoint_slice_cache_free(struct endpoint_slice_cache *cache)
         endpoint_slice_free(entry->slice);
         free(entry);
     }
+    receipts_free(cache->receipts);
     free(cache);
 }
 
@@ -264,12 +286,61 @@ struct slice_changes endpoint_slice_cache_changes(const struct endpoint_slice_ca
     return cache->changes;
 }
 
-void endpoint_slice_cache_applied(struct endpoint_slice_cache *cache)
+void endpoint_slice_cache_turn_over(struct endpoint_slice_cache *cache,
+                                    const bool in_force[FAMILY_COUNT])
 {
-    if (cache->changes.pending == 0)
-        return;
-    cache->changes.pending = 0;
-    cache->round++;
+    generation now = receipts_now(cache->receipts);
+    receipts_next(cache->receipts, in_force);
+    if (receipts_is_in_force(cache->receipts, now))
+        cache->changes.pending = 0;
+}
+
+/* ---- receipts ---- */
+
+void endpoint_slice_cache_leave_out(struct endpoint_slice_cache *cache, const struct object *object)
+{
+    receipts_leave_out(cache->receipts, object->id, object->owner, &object->version);
+}
+
+/* Who wants the receipts of the slices of @service_id. */
+struct receipts_query {
+    const struct endpoint_slice_cache *cache;
+    const char *service_id;
+    receipt_fn take;
+    void *ctx;
+};
+
+static void give_receipt(const struct receipts_query *query, const char *id,
+                         const struct cached_slice *entry)
+{
+    struct receipt receipt;
+    struct received_object known = {0};
+    if (entry)
+        known = received_of(entry);
+    if (receipts_of(query->cache->receipts, id, entry ? &known : NULL, &receipt))
+        query->take(query->ctx, &receipt);
+}
+
+/* Those that the owner has now were given already. */
+static void give_former(void *ctx, const char *id)
+{
+    const struct receipts_query *query = ctx;
+    struct cached_slice *entry;
+    HASH_FIND_STR(query->cache->slices, id, entry);
+    if (!entry || !entry->owner || strcmp(entry->owner->service_id, query->service_id) != 0)
+        give_receipt(query, id, entry);
+}
+
+void endpoint_slice_cache_receipts(const struct endpoint_slice_cache *cache, const char *service_id,
+                                   receipt_fn take, void *ctx)
+{
+    struct receipts_query query = {cache, service_id, take, ctx};
+    struct owner *owner;
+    HASH_FIND_STR(cache->owners, service_id, owner);
+    if (owner)
+        vec_each (&owner->slices, entry)
+            give_receipt(&query, (*entry)->slice->id, *entry);
+    receipts_each_of_owner(cache->receipts, service_id, give_former, &query);
 }
 
 /* ---- merging ---- */

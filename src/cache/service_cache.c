@@ -9,8 +9,8 @@
 struct cached_service {
     UT_hash_handle hh; /* by service->id */
     struct service *service;
-    bool kept;      /* scratch of service_cache_retain() */
-    uint32_t round; /* cache->round when it changed last */
+    generation changed : 63; /* when it became another last */
+    uint64_t kept : 1;       /* scratch of service_cache_retain() */
 };
 
 struct service_cache {
@@ -18,7 +18,7 @@ struct service_cache {
     service_changed_fn changed;
     void *ctx;
     struct cache_changes changes;
-    uint32_t round; /* one more with each service_cache_applied() */
+    struct receipts *receipts;
 };
 
 struct service_cache *service_cache_new(service_changed_fn changed, void *ctx)
@@ -26,14 +26,35 @@ struct service_cache *service_cache_new(service_changed_fn changed, void *ctx)
     struct service_cache *cache = xcalloc(1, sizeof(*cache));
     cache->changed = changed;
     cache->ctx = ctx;
-    cache->round = 1;
+    cache->receipts = receipts_new();
     return cache;
 }
 
-static void count_change(struct service_cache *cache, struct cached_service *entry)
+static struct received_object received_of(const struct cached_service *entry)
 {
-    cache->changes.pending += entry->round != cache->round;
-    entry->round = cache->round;
+    const struct service *service = entry->service;
+    struct received_object received = {&service->version, entry->changed, {false, false}};
+    for (int family = 0; family < FAMILY_COUNT; family++)
+        received.concerns[family] = !service->skipped && service->has_cluster_ip[family];
+    return received;
+}
+
+/* @entry, which holds what was, becomes another or @goes. */
+static void note_change(struct service_cache *cache, struct cached_service *entry, bool goes)
+{
+    struct received_object before = received_of(entry);
+    receipts_change(cache->receipts, entry->service->id, NULL, &before, goes);
+    cache->changes.pending += receipts_is_in_force(cache->receipts, entry->changed);
+    entry->changed = receipts_now(cache->receipts);
+}
+
+static struct cached_service *add_entry(struct service_cache *cache, const char *id)
+{
+    struct cached_service *entry = xcalloc(1, sizeof(*entry));
+    receipts_change(cache->receipts, id, NULL, NULL, false);
+    cache->changes.pending++;
+    entry->changed = receipts_now(cache->receipts);
+    return entry;
 }
 
 /* Says what is ignored of @service, unless that was said of @before. */
@@ -45,11 +66,12 @@ static void warn(const struct service *before, const struct service *service)
 }
 
 /* @known says the same as @service but perhaps for what is ignored. */
-static void take_warnings(struct service *known, struct service *service)
+static void take_rest(struct service *known, struct service *service)
 {
     char *warnings = known->warnings;
     known->warnings = service->warnings;
     service->warnings = warnings;
+    object_version_move(&known->version, &service->version);
 }
 
 void service_cache_put(struct service_cache *cache, struct service *service)
@@ -57,22 +79,23 @@ void service_cache_put(struct service_cache *cache, struct service *service)
     struct cached_service *entry;
     struct service *before = NULL;
     cache->changes.seen++;
+    receipts_take_in(cache->receipts, service->id);
     HASH_FIND_STR(cache->services, service->id, entry);
     warn(entry ? entry->service : NULL, service);
     if (entry && service_equal(entry->service, service)) {
-        take_warnings(entry->service, service);
+        take_rest(entry->service, service);
         service_free(service);
         return;
     }
     if (entry) {
         before = entry->service;
+        note_change(cache, entry, false);
         HASH_DELETE(hh, cache->services, entry);
     } else {
-        entry = xcalloc(1, sizeof(*entry));
+        entry = add_entry(cache, service->id);
     }
     entry->service = service;
     HASH_ADD_KEYPTR(hh, cache->services, service->id, strlen(service->id), entry);
-    count_change(cache, entry);
     cache->changed(cache->ctx, before, service);
     service_free(before);
 }
@@ -81,7 +104,7 @@ static void forget(struct service_cache *cache, struct cached_service *entry)
 {
     HASH_DELETE(hh, cache->services, entry);
     cache->changes.seen++;
-    count_change(cache, entry);
+    note_change(cache, entry, true);
     cache->changed(cache->ctx, entry->service, NULL);
     service_free(entry->service);
     free(entry);
@@ -90,6 +113,7 @@ static void forget(struct service_cache *cache, struct cached_service *entry)
 void service_cache_remove(struct service_cache *cache, const char *id)
 {
     struct cached_service *entry;
+    receipts_take_in(cache->receipts, id);
     HASH_FIND_STR(cache->services, id, entry);
     if (entry)
         forget(cache, entry);
@@ -98,6 +122,7 @@ void service_cache_remove(struct service_cache *cache, const char *id)
 void service_cache_retain(struct service_cache *cache, const object_vec *keep)
 {
     struct cached_service *entry, *next;
+    receipts_take_all_in(cache->receipts);
     vec_each (keep, object) {
         HASH_FIND_STR(cache->services, object->id, entry);
         if (entry)
@@ -129,12 +154,28 @@ struct cache_changes service_cache_changes(const struct service_cache *cache)
     return cache->changes;
 }
 
-void service_cache_applied(struct service_cache *cache)
+void service_cache_leave_out(struct service_cache *cache, const struct object *object)
 {
-    if (cache->changes.pending == 0)
-        return;
-    cache->changes.pending = 0;
-    cache->round++;
+    receipts_leave_out(cache->receipts, object->id, NULL, &object->version);
+}
+
+void service_cache_turn_over(struct service_cache *cache, const bool in_force[FAMILY_COUNT])
+{
+    generation now = receipts_now(cache->receipts);
+    receipts_next(cache->receipts, in_force);
+    if (receipts_is_in_force(cache->receipts, now))
+        cache->changes.pending = 0;
+}
+
+bool service_cache_receipt(const struct service_cache *cache, const char *id, struct receipt *out)
+{
+    struct cached_service *entry;
+    HASH_FIND_STR(cache->services, id, entry);
+    struct received_object known = {0};
+    if (entry)
+        known = received_of(entry);
+    return receipts_of(cache->receipts, entry ? entry->service->id : id, entry ? &known : NULL,
+                       out);
 }
 
 void service_cache_free(struct service_cache *cache)
@@ -146,5 +187,6 @@ void service_cache_free(struct service_cache *cache)
         service_free(entry->service);
         free(entry);
     }
+    receipts_free(cache->receipts);
     free(cache);
 }

@@ -15,8 +15,8 @@ static char *text_of(const struct object_version *version)
 {
     if (version->bits == 0 || (version->bits & 1))
         return NULL;
-    return (char *)(uintptr_t)
-        version->bits; // NOLINT(performance-no-int-to-ptr): as the header says
+    /* NOLINTNEXTLINE(performance-no-int-to-ptr): as the header says */
+    return (char *)(uintptr_t)version->bits;
 }
 
 /* Whether @text is a number that is printed just so, and fits. */

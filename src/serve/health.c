@@ -177,12 +177,24 @@ static void answer_proxy(struct health *health, bool with_node, struct http_answ
     cJSON_Delete(body);
 }
 
+static void answer_ready(const struct health *health, struct http_answer *answer)
+{
+    struct health_status status = {0};
+    health->status(health->ctx, &status);
+    if (status.programmed)
+        http_answer_text(answer, 200, "ok");
+    else
+        http_answer_text(answer, 503, "the tables were not programmed in full yet\n");
+}
+
 static void answer_own(void *ctx, const struct http_request *request, struct http_answer *answer)
 {
     if (strcmp(request->path, "/healthz") == 0)
         answer_proxy(ctx, true, answer);
     else if (strcmp(request->path, "/livez") == 0)
         answer_proxy(ctx, false, answer);
+    else if (strcmp(request->path, "/readyz") == 0)
+        answer_ready(ctx, answer);
     else
         http_answer_not_found(answer);
 }

@@ -777,7 +777,7 @@ START_TEST(changes_are_counted)
     expect_put("a/1", "a/web", V4, "10.0.0.2", true);
     expect_changes(3, 1, 2); /* one slice, however often it changes */
     ck_assert_uint_eq(endpoint_slice_cache_count(cache), 2);
-    endpoint_slice_cache_applied(cache);
+    endpoint_slice_cache_turn_over(cache, (const bool[FAMILY_COUNT]){true, true});
     expect_changes(3, 1, 0);
     endpoint_slice_cache_remove(cache, "a/1");
     expect_changes(4, 1, 1);
@@ -796,10 +796,10 @@ START_TEST(slices_of_no_service_are_not_counted)
     expect_changes(0, 0, 0);
     expect_put("a/1", "a/web", V4, "10.0.0.1", true);
     expect_changes(1, 0, 1);
-    endpoint_slice_cache_applied(cache);
+    endpoint_slice_cache_turn_over(cache, (const bool[FAMILY_COUNT]){true, true});
     expect_put("a/1", NULL, V4, "10.0.0.1", true); /* the label goes: the Service lost a slice */
     expect_changes(2, 0, 1);
-    endpoint_slice_cache_applied(cache);
+    endpoint_slice_cache_turn_over(cache, (const bool[FAMILY_COUNT]){true, true});
     expect_put("a/1", NULL, V4, "10.0.0.9", false);
     endpoint_slice_cache_remove(cache, "a/1");
     expect_changes(2, 0, 0);

@@ -120,6 +120,23 @@ START_TEST(healthz_and_livez_status)
 }
 END_TEST
 
+/* It says that the tables were programmed, and nothing of how they do since. */
+START_TEST(readyz)
+{
+    uint16_t port = open_health("127.0.0.1");
+    now_status = (struct health_status){.node_eligible = true};
+    struct reply reply = GET(port, "/readyz");
+    ck_assert_int_eq(reply.status, 503);
+    ck_assert_str_eq(body_of(&reply), "the tables were not programmed in full yet\n");
+    now_status = (struct health_status){.programmed = true, .family[0].reported = true};
+    reply = GET(port, "/readyz");
+    ck_assert_int_eq(reply.status, 200);
+    ck_assert_str_eq(body_of(&reply), "ok");
+    ck_assert_str_eq(header(&reply, "Content-Type"), "text/plain; charset=utf-8");
+    ck_assert_uint_eq(health_figures(health).healthz.bad, 0);
+}
+END_TEST
+
 START_TEST(healthz_headers_and_body)
 {
     uint16_t port = open_health("127.0.0.1");
@@ -818,6 +835,7 @@ static void add_tests(TCase *tcase)
 {
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, healthz_and_livez_status);
+    tcase_add_test(tcase, readyz);
     tcase_add_test(tcase, healthz_headers_and_body);
     tcase_add_test(tcase, current_time_is_now);
     tcase_add_test(tcase, last_updated_of_a_503);

@@ -431,6 +431,86 @@ START_TEST(one_family_that_fails_does_not_hold_up_the_other)
 }
 END_TEST
 
+/* What is said of shop/web: "10 IPv4=10 IPv6=9!". */
+static void expect_receipt(const char *expected)
+{
+    char number[OBJECT_VERSION_SIZE], *text;
+    size_t length;
+    struct receipt receipt;
+    FILE *out = open_memstream(&text, &length);
+    if (service_cache_receipt(proxy_programmed(proxy).services, "shop/web", &receipt)) {
+        fputs(receipt.received ? object_version_text(receipt.received, number) : "gone", out);
+        if (receipt.left_out)
+            fprintf(out, " out=%s", object_version_text(receipt.left_out, number));
+        for (int i = 0; i < FAMILY_COUNT; i++)
+            if (receipt.family[i].concerned)
+                fprintf(out, " %s=%s%s", family_name((enum family)i),
+                        receipt.family[i].held ? object_version_text(receipt.family[i].held, number)
+                                               : "nothing",
+                        receipt.family[i].in_force ? "" : "!");
+    }
+    fclose(out);
+    expect_text(text, expected);
+}
+
+/* As the decoder makes it; without ports, it could not be read. */
+static void put_version(const char *version, const char *ports)
+{
+    struct service *service = ports ? make_service("shop/web", VIP4 " " VIP6, ports) : NULL;
+    struct object object = {.kind = KIND_SERVICE, .id = xstrdup("shop/web"), .service = service};
+    const struct object_sink *sink = proxy_sink(proxy);
+    object_version_set(service ? &service->version : &object.version, version);
+    sink->put(sink->ctx, &object);
+}
+
+START_TEST(receipts_follow_what_is_in_force)
+{
+    put_version("9", "/TCP:80");
+    turn(0);
+    expect_receipt("9 IPv4=nothing! IPv6=nothing!");
+    ck_assert(!proxy_programmed(proxy).complete);
+    complete(KIND_ENDPOINTSLICE);
+    put_version("9", "/TCP:80");
+    complete(KIND_SERVICE);
+    expect_receipt("");
+    ck_assert(proxy_programmed(proxy).complete);
+    put_version("9", "/TCP:80");
+    expect_receipt("9 IPv4=nothing! IPv6=nothing!");
+    fake_kernel_fail(2, FAKE_REFUSES);
+    turn(0);
+    expect_receipt("9 IPv4=9 IPv6=nothing!");
+    put_version("10", "/TCP:81");
+    expect_receipt("10 IPv4=9! IPv6=nothing!");
+    turn(0.01);
+    expect_receipt("10 IPv4=10 IPv6=nothing!");
+    put_version("11", "/TCP:81"); /* says the same */
+    put_version("12", NULL);
+    expect_receipt("11 out=12 IPv4=11 IPv6=nothing!");
+    turn(2);
+    expect_receipt("11 out=12 IPv4=11 IPv6=11");
+    put_version("13", "/TCP:81");
+    expect_receipt("13 IPv4=13 IPv6=13");
+    remove_object(KIND_SERVICE, "shop/web");
+    expect_receipt("gone IPv4=13! IPv6=13!");
+    turn(1);
+    expect_receipt("");
+}
+END_TEST
+
+/* A family that is not in use is waited for by nobody. */
+START_TEST(receipts_of_one_family)
+{
+    config.families[FAMILY_IPV6] = false;
+    restart();
+    complete_all();
+    put_version("9", "/TCP:80");
+    turn(0);
+    expect_receipt("9 IPv4=9 IPv6=9");
+    ck_assert(proxy_programmed(proxy).families[FAMILY_IPV4]);
+    ck_assert(!proxy_programmed(proxy).families[FAMILY_IPV6]); /* so nobody is told of it */
+}
+END_TEST
+
 START_TEST(health_checks_follow_what_is_in_force)
 {
     complete_all();
@@ -1403,6 +1483,8 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, an_unreadable_object_keeps_what_was_known);
     tcase_add_test(tcase, a_lone_change_waits_for_nothing_and_trims_later);
     tcase_add_loop_test(tcase, one_family_that_fails_does_not_hold_up_the_other, 0, FAMILY_COUNT);
+    tcase_add_test(tcase, receipts_follow_what_is_in_force);
+    tcase_add_test(tcase, receipts_of_one_family);
     tcase_add_test(tcase, health_checks_follow_what_is_in_force);
     tcase_add_test(tcase, a_commit_that_fails_once_goes_through_in_the_same_turn);
     tcase_add_test(tcase, failures_are_said_once_and_tried_again_later_and_later);

@@ -262,9 +262,9 @@ START_TEST(changes_are_counted)
     expect_changes(3, 2);
     service_cache_put(cache, make_service("a/web", "10.96.0.1", "http/TCP:81"));
     expect_changes(4, 2); /* one Service, however often it changes */
-    service_cache_applied(cache);
+    service_cache_turn_over(cache, (const bool[FAMILY_COUNT]){true, true});
     expect_changes(4, 0);
-    service_cache_applied(cache);
+    service_cache_turn_over(cache, (const bool[FAMILY_COUNT]){true, true});
     service_cache_put(cache, make_service("a/web", "10.96.0.1", "http/TCP:81"));
     expect_changes(5, 0);
     service_cache_remove(cache, "a/web");
@@ -274,7 +274,7 @@ START_TEST(changes_are_counted)
     const object_vec none = {0};
     service_cache_retain(cache, &none);
     expect_changes(7, 2);
-    service_cache_applied(cache);
+    service_cache_turn_over(cache, (const bool[FAMILY_COUNT]){true, true});
     expect_changes(7, 0);
 }
 END_TEST
@@ -283,7 +283,7 @@ END_TEST
 START_TEST(a_service_that_goes_is_counted_once)
 {
     service_cache_put(cache, make_service("a/web", "10.96.0.1", "http/TCP:80"));
-    service_cache_applied(cache);
+    service_cache_turn_over(cache, (const bool[FAMILY_COUNT]){true, true});
     service_cache_put(cache, make_service("a/web", "10.96.0.1", "http/TCP:81"));
     service_cache_remove(cache, "a/web");
     expect_changes(3, 1);

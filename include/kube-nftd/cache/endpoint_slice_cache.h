@@ -11,6 +11,7 @@
 #define KUBE_NFTD_CACHE_ENDPOINT_SLICE_CACHE_H
 
 #include "kube-nftd/base/vec.h"
+#include "kube-nftd/cache/receipts.h"
 #include "kube-nftd/model/object.h"
 
 struct endpoint_slice_cache;
@@ -71,7 +72,19 @@ size_t endpoint_slice_cache_count(const struct endpoint_slice_cache *cache);
 /** What changed. */
 struct slice_changes endpoint_slice_cache_changes(const struct endpoint_slice_cache *cache);
 
-/** All that was told so far is in force: nothing is pending. */
-void endpoint_slice_cache_applied(struct endpoint_slice_cache *cache);
+/** The slice @object, which has no payload, came and cannot be read: what is known of it stays. */
+void endpoint_slice_cache_leave_out(struct endpoint_slice_cache *cache,
+                                    const struct object *object);
+
+/** What was told so far is in force in these families; true for one that is not in use. */
+void endpoint_slice_cache_turn_over(struct endpoint_slice_cache *cache,
+                                    const bool in_force[FAMILY_COUNT]);
+
+typedef void (*receipt_fn)(void *ctx, const struct receipt *receipt);
+
+/** Which version of each slice of a Service came, and which is in force (receipts.h): those that
+ * it has now first, then those that it had or whose last version could not be read. */
+void endpoint_slice_cache_receipts(const struct endpoint_slice_cache *cache, const char *service_id,
+                                   receipt_fn take, void *ctx);
 
 #endif

@@ -3,6 +3,7 @@
 #ifndef KUBE_NFTD_CACHE_SERVICE_CACHE_H
 #define KUBE_NFTD_CACHE_SERVICE_CACHE_H
 
+#include "kube-nftd/cache/receipts.h"
 #include "kube-nftd/model/object.h"
 
 struct service_cache;
@@ -15,8 +16,8 @@ typedef void (*service_changed_fn)(void *ctx, const struct service *before,
 /* What came in: whether or not it made a difference, and what did and is not in force yet. */
 struct cache_changes {
     uint64_t seen;  /* objects put, and known ones removed */
-    size_t pending; /* objects that became others since the last ..._applied(); one that goes and
-                     * comes again meanwhile counts as two */
+    size_t pending; /* objects that became others since all was in force; one that goes and comes
+                     * again meanwhile counts as two */
 };
 
 struct service_cache *service_cache_new(service_changed_fn changed, void *ctx);
@@ -41,7 +42,15 @@ size_t service_cache_count(const struct service_cache *cache);
 /** What changed. */
 struct cache_changes service_cache_changes(const struct service_cache *cache);
 
-/** All that was told so far is in force: nothing is pending. */
-void service_cache_applied(struct service_cache *cache);
+/** The Service @object, which has no payload, came and cannot be read: what is known of it stays.
+ */
+void service_cache_leave_out(struct service_cache *cache, const struct object *object);
+
+/** What was told so far is in force in these families; true for one that is not in use. */
+void service_cache_turn_over(struct service_cache *cache, const bool in_force[FAMILY_COUNT]);
+
+/** Which version of the Service @id came, and which is in force (receipts.h). False if nothing is
+ * known of it, in the kernel neither. */
+bool service_cache_receipt(const struct service_cache *cache, const char *id, struct receipt *out);
 
 #endif

@@ -2,7 +2,8 @@
 /*
  * What balancers and probes ask over HTTP (libmicrohttpd inside the libev loop):
  *
- * - /healthz and /livez on the health address (spec 6.2),
+ * - /healthz and /livez on the health address (spec 6.2), and /readyz, which kube-proxy has not:
+ *   200 from the first programming in full of all families on,
  * - one listener for each healthCheckNodePort and family (spec 6.1, KEP-1669): 200 while this node
  *   has a local ready endpoint, 503 when only terminating ones are left, or none.
  *
@@ -24,6 +25,7 @@ struct health;
 /* How the two families and the node do: a snapshot asked for at each answer. */
 struct health_status {
     bool node_eligible;
+    bool programmed; /* each family in use, in full, once */
     struct {
         bool reported;       /* the family is in use and its loop has begun */
         bool healthy;        /* no change waits for longer than the limit */

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/serve/programmed.h"
+
+#include <cjson/cJSON.h>
+#include <string.h>
+
+/* An answer that is being made. */
+struct page {
+    const struct programmed *facts;
+    cJSON *json;
+    cJSON *slices;
+    const char *reason; /* why not all is in the kernel; NULL: it is */
+};
+
+static void *need(void *p)
+{
+    if (!p)
+        alloc_failed();
+    return p;
+}
+
+static void add_version(cJSON *object, const char *key, const struct object_version *version)
+{
+    char number[OBJECT_VERSION_SIZE];
+    if (version)
+        need(cJSON_AddStringToObject(object, key, object_version_text(version, number)));
+    else
+        need(cJSON_AddNullToObject(object, key));
+}
+
+static bool is_concerned(const struct page *page, const struct receipt *receipt, int family)
+{
+    return page->facts->families[family] && receipt->family[family].concerned;
+}
+
+static void add_reason(struct page *page, const struct receipt *receipt)
+{
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        if (is_concerned(page, receipt, i) && !receipt->family[i].in_force && !page->reason)
+            page->reason = "a change that came is not in the kernel";
+    if (receipt->left_out)
+        page->reason = "an object that came cannot be read, and what was known of it before is in "
+                       "force; the log says what is wrong with it";
+}
+
+static void add_versions(struct page *page, cJSON *object, const struct receipt *receipt)
+{
+    add_version(object, "received", receipt->received);
+    if (receipt->left_out)
+        add_version(object, "leftOut", receipt->left_out);
+    cJSON *kernel = need(cJSON_AddObjectToObject(object, "inKernel"));
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        if (is_concerned(page, receipt, i))
+            add_version(kernel, family_name((enum family)i), receipt->family[i].held);
+    add_reason(page, receipt);
+}
+
+static void add_slice(void *ctx, const struct receipt *receipt)
+{
+    struct page *page = ctx;
+    cJSON *slice = need(cJSON_CreateObject());
+    const char *slash = strchr(receipt->id, '/');
+    cJSON_AddItemToArray(page->slices, slice);
+    need(cJSON_AddStringToObject(slice, "name", slash ? slash + 1 : receipt->id));
+    add_versions(page, slice, receipt);
+}
+
+static void finish(struct page *page, unsigned status, struct http_answer *answer)
+{
+    need(cJSON_AddBoolToObject(page->json, "programmed", status == 200));
+    if (page->reason)
+        need(cJSON_AddStringToObject(page->json, "reason", page->reason));
+    http_answer_json(answer, status, need(cJSON_PrintUnformatted(page->json)));
+    cJSON_Delete(page->json);
+}
+
+/* What nothing is known of. */
+static void answer_unknown(struct page *page, bool complete, struct http_answer *answer)
+{
+    page->reason =
+        complete ? "no such Service came" : "Services and EndpointSlices are not complete yet";
+    finish(page, complete ? 404 : 503, answer);
+}
+
+/* Whether it could be the name of anything; it goes into the answer. */
+static bool is_name(const char *text)
+{
+    if (!text || !*text)
+        return false;
+    for (; *text; text++)
+        if (*text <= ' ' || *text > '~' || *text == '/')
+            return false;
+    return true;
+}
+
+void programmed_answer(const struct programmed *facts, const struct http_request *request,
+                       struct http_answer *answer)
+{
+    const char *namespace = http_request_argument(request, "namespace"),
+               *name = http_request_argument(request, "service");
+    struct page page = {.facts = facts, .json = need(cJSON_CreateObject())};
+    struct receipt receipt;
+    if (!is_name(namespace) || !is_name(name)) {
+        page.reason = "the question is /programmed?namespace=NAMESPACE&service=NAME";
+        finish(&page, 400, answer);
+        return;
+    }
+    need(cJSON_AddStringToObject(page.json, "namespace", namespace));
+    need(cJSON_AddStringToObject(page.json, "name", name));
+    char *id = xasprintf("%s/%s", namespace, name);
+    if (!service_cache_receipt(facts->services, id, &receipt)) {
+        answer_unknown(&page, facts->complete, answer);
+    } else {
+        add_versions(&page, need(cJSON_AddObjectToObject(page.json, "service")), &receipt);
+        page.slices = need(cJSON_AddArrayToObject(page.json, "endpointSlices"));
+        endpoint_slice_cache_receipts(facts->slices, id, add_slice, &page);
+        finish(&page, page.reason ? 503 : 200, answer);
+    }
+    free(id);
+}
