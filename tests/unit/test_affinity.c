@@ -411,8 +411,13 @@ static void add_tests(TCase *tcase)
     EACH_FAMILY(numbers_from_before_are_not_given_again);
     EACH_FAMILY(ids_of_the_kernel_go_to_their_frontends_alone);
     EACH_FAMILY(nonsense_in_the_kernel);
+}
+
+static void add_long_tests(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, setup, teardown);
     EACH_FAMILY(more_service_ports_than_numbers);
     EACH_FAMILY(more_backends_than_numbers);
 }
 
-UNIT_MAIN("affinity", add_tests)
+UNIT_MAIN_LONG("affinity", add_tests, add_long_tests)

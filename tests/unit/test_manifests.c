@@ -1409,8 +1409,6 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, test_folder_with_broken_files);
     tcase_add_test(tcase, test_file_rewritten);
     tcase_add_test(tcase, test_file_emptied);
-    tcase_add_test(tcase, test_list_cut_at_lines);
-    tcase_add_test(tcase, test_list_cut_anywhere);
     tcase_add_test(tcase, test_json_cut_anywhere);
     tcase_add_test(tcase, test_documents_cut);
     tcase_add_test(tcase, test_file_renamed_into_place);
@@ -1458,4 +1456,11 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, test_heir_is_broken);
 }
 
-UNIT_MAIN("manifests", add_tests)
+static void add_long_tests(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, test_list_cut_at_lines);
+    tcase_add_test(tcase, test_list_cut_anywhere);
+}
+
+UNIT_MAIN_LONG("manifests", add_tests, add_long_tests)

@@ -1239,11 +1239,16 @@ static void add_tests(TCase *tcase)
     EACH_FAMILY(only_the_last_reading_counts);
     EACH_FAMILY(a_table_that_cannot_be_read_is_made_anew);
     EACH_FAMILY(a_failed_look_at_the_table);
-    EACH_FAMILY(more_backends_than_fit);
     EACH_FAMILY(a_big_batch_arrives);
     EACH_FAMILY(a_batch_in_pieces);
     EACH_FAMILY(a_batch_in_pieces_that_fails);
     EACH_FAMILY(cleanup);
 }
 
-UNIT_MAIN("ruleset", add_tests)
+static void add_long_tests(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    EACH_FAMILY(more_backends_than_fit);
+}
+
+UNIT_MAIN_LONG("ruleset", add_tests, add_long_tests)

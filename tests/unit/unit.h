@@ -13,20 +13,39 @@ static inline int unit_steps(int n)
     return getenv("UNIT_SHORT") ? n / 10 : n;
 }
 
-/* Defines main(): runs the tests that @add_tests adds to the case. Exit status: any failed. */
+/* A suite of one case, filled by @add_tests, and, unless NULL, a second one filled by
+ * @add_long_tests: it is tagged "long", so CK_EXCLUDE_TAGS=long leaves it out, as is done for
+ * valgrind. Returns the exit status: whether any failed. */
+static inline int unit_main(const char *name, void (*add_tests)(TCase *),
+                            void (*add_long_tests)(TCase *))
+{
+    Suite *suite = suite_create(name);
+    void (*const add[])(TCase *) = {add_tests, add_long_tests};
+    for (int i = 0; i < 2 && add[i]; i++) {
+        TCase *tcase = tcase_create(i ? "long" : name);
+        tcase_set_timeout(tcase, 300);
+        if (i)
+            tcase_set_tags(tcase, "long");
+        add[i](tcase);
+        suite_add_tcase(suite, tcase);
+    }
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
 #define UNIT_MAIN(name, add_tests)                                                                 \
     int main(void)                                                                                 \
     {                                                                                              \
-        Suite *suite = suite_create(name);                                                         \
-        TCase *tcase = tcase_create(name);                                                         \
-        tcase_set_timeout(tcase, 300);                                                             \
-        add_tests(tcase);                                                                          \
-        suite_add_tcase(suite, tcase);                                                             \
-        SRunner *runner = srunner_create(suite);                                                   \
-        srunner_run_all(runner, CK_ENV);                                                           \
-        int failed = srunner_ntests_failed(runner);                                                \
-        srunner_free(runner);                                                                      \
-        return failed ? EXIT_FAILURE : EXIT_SUCCESS;                                               \
+        return unit_main(name, add_tests, NULL);                                                   \
+    }
+
+#define UNIT_MAIN_LONG(name, add_tests, add_long_tests)                                            \
+    int main(void)                                                                                 \
+    {                                                                                              \
+        return unit_main(name, add_tests, add_long_tests);                                         \
     }
 
 #endif
