@@ -521,8 +521,10 @@ struct programmed proxy_programmed(const struct proxy *proxy)
 {
     struct programmed facts = {
         .services = proxy->services, .slices = proxy->slices, .complete = proxy_is_synced(proxy)};
-    for (int i = 0; i < FAMILY_COUNT; i++)
+    for (int i = 0; i < FAMILY_COUNT; i++) {
         facts.families[i] = proxy->families[i].ruleset != NULL;
+        facts.lost[i] = facts.families[i] && ruleset_is_lost(proxy->families[i].ruleset);
+    }
     return facts;
 }
 

@@ -20,6 +20,11 @@ bool ruleset_is_owned_elsewhere(const struct ruleset *rs)
     return rs->owned_elsewhere;
 }
 
+bool ruleset_is_lost(const struct ruleset *rs)
+{
+    return rs->owned_elsewhere || rs->table_missing;
+}
+
 bool ruleset_needs_commit(const struct ruleset *rs, double now)
 {
     return !rs->kernel_known || rs->pending.n > 0 || rs->contents.pending.n > 0 ||

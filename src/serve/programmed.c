@@ -35,12 +35,17 @@ static bool is_concerned(const struct page *page, const struct receipt *receipt,
 
 static void add_reason(struct page *page, const struct receipt *receipt)
 {
-    for (int i = 0; i < FAMILY_COUNT; i++)
-        if (is_concerned(page, receipt, i) && !receipt->family[i].in_force && !page->reason)
-            page->reason = "a change that came is not in the kernel";
     if (receipt->left_out)
         page->reason = "an object that came cannot be read, and what was known of it before is in "
                        "force; the log says what is wrong with it";
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        if (!is_concerned(page, receipt, i))
+            continue;
+        if (page->facts->lost[i])
+            page->reason = "the table is gone, or another program's; the log says more";
+        else if (!receipt->family[i].in_force && !page->reason)
+            page->reason = "a change that came is not in the kernel";
+    }
 }
 
 static void add_versions(struct page *page, cJSON *object, const struct receipt *receipt)
@@ -51,7 +56,8 @@ static void add_versions(struct page *page, cJSON *object, const struct receipt 
     cJSON *kernel = need(cJSON_AddObjectToObject(object, "inKernel"));
     for (int i = 0; i < FAMILY_COUNT; i++)
         if (is_concerned(page, receipt, i))
-            add_version(kernel, family_name((enum family)i), receipt->family[i].held);
+            add_version(kernel, family_name((enum family)i),
+                        page->facts->lost[i] ? NULL : receipt->family[i].held);
     add_reason(page, receipt);
 }
 

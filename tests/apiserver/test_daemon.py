@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The daemon against the stand-in API server: streamed and paged lists, watches, and all that goes wrong with them."""
 
+import json
 import os
 import re
 import subprocess
 import time
+import urllib.error
 import urllib.request
 
 import pytest
@@ -81,6 +83,53 @@ def counter(name, resource):
         page = answer.read().decode()
     [value] = re.findall(rf'^kube_nftd_{name}_total{{resource="{resource}[."].* (\d+)$', page, re.M)
     return int(value)
+
+
+def programmed(name="web"):
+    """The status of /programmed of a Service in the namespace shop, and the answer."""
+    url = f"http://127.0.0.1:10249/programmed?namespace=shop&service={name}"
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+def held(name="web"):
+    """The versions of the Service and of its slices that the kernel holds."""
+    answer = programmed(name)[1]
+    return [told["inKernel"]["IPv4"] for told in (answer["service"], *answer["endpointSlices"])]
+
+
+def test_programmed(server, start):
+    """The versions in force are those that the server gave, and the table is what they say."""
+    assert server.store.version
+    stored = {kind: obj["metadata"]["resourceVersion"] for kind, obj in (
+        (obj["kind"], obj) for obj in (server.put(service()), server.put(endpoint_slice("10.1.0.1", "10.1.0.2"))))}
+    with start():
+        watching(server)
+        server.wait(lambda: programmed()[0] == 200)
+        assert held() == [stored["Service"], stored["EndpointSlice"]]
+        assert programmed("other")[0] == 404
+        for count in (1, 2, 3, 1, 3):
+            addresses = [f"10.1.0.{number + 1}" for number in range(count)]
+            version = server.put(endpoint_slice(*addresses))["metadata"]["resourceVersion"]
+            server.wait(lambda version=version: held()[1] == version)
+            assert table() == {WEB: {(address, 8080) for address in addresses}}
+        # What says the same is held as it comes; what cannot be read is not.
+        same = service()
+        same["metadata"]["annotations"] = {"a": "b"}
+        version = server.put(same)["metadata"]["resourceVersion"]
+        server.wait(lambda: held()[0] == version)
+        assert programmed()[0] == 200
+        bad = service()
+        bad["spec"]["ports"][0]["port"] = 70000
+        left_out = server.put(bad)["metadata"]["resourceVersion"]
+        server.wait(lambda: programmed()[0] == 503)
+        told = programmed()[1]["service"]
+        assert told == {"received": version, "leftOut": left_out, "inKernel": {"IPv4": version}}
+        server.delete("Service", "shop", "web")
+        server.wait(lambda: programmed()[0] == 404)
 
 
 def test_one_streamed_request_is_list_and_watch(server, start):

@@ -70,6 +70,10 @@ class Daemon:
         self.process: subprocess.Popen | None = None
 
     def start(self) -> None:
+        self.launch()
+        self.wait_programmed()
+
+    def launch(self) -> None:
         argv = [str(BINARY), "--manifests", str(self.source), *self.flags]
         if "--hostname-override" not in self.flags:
             argv += ["--hostname-override", NODE_NAME]
@@ -79,14 +83,13 @@ class Daemon:
             self.process = self.namespace.start(
                 argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment()
             )
-        self.wait_programmed()
 
     def wait_programmed(self) -> None:
         def programmed() -> bool:
             if self.process.poll() is not None:
                 raise LabError(f"kube-nftd ended with {self.process.returncode}:\n{self.last_words()}")
-            health = http_get(self.namespace, "127.0.0.1", HEALTH_PORT, "/livez")
-            return health is not None and health[0] == 200 and tables_exist(self.namespace)
+            ready = http_get(self.namespace, "127.0.0.1", HEALTH_PORT, "/readyz")
+            return ready is not None and ready[0] == 200
 
         wait_for(programmed, "kube-nftd has programmed its tables")
 

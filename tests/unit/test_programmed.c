@@ -14,6 +14,7 @@ static struct service_cache *services;
 static struct endpoint_slice_cache *slices;
 static bool complete_; /* the objects */
 static bool ipv6;      /* in use */
+static bool lost;      /* its table */
 
 static void write_nothing(void *ctx, struct metrics_page *page)
 {
@@ -23,7 +24,7 @@ static void write_nothing(void *ctx, struct metrics_page *page)
 
 static void answer(void *ctx, const struct http_request *request, struct http_answer *out)
 {
-    struct programmed facts = {services, slices, {true, ipv6}, complete_};
+    struct programmed facts = {services, slices, {true, ipv6}, {false, lost}, complete_};
     (void)ctx;
     programmed_answer(&facts, request, out);
 }
@@ -46,6 +47,7 @@ static void set_up(void)
     struct error err = {0};
     warnings = 0;
     complete_ = ipv6 = true;
+    lost = false;
     log_set_sink(take_line, NULL);
     loop = ev_loop_new(EVFLAG_AUTO);
     services = service_cache_new(on_service, NULL);
@@ -252,6 +254,24 @@ START_TEST(a_family_that_is_not_in_use)
 }
 END_TEST
 
+START_TEST(a_table_that_is_lost)
+{
+    lost = true;
+    put_service("10", "http/TCP:80");
+    put_slice("shop/web-a", "shop/web", "11", "10.0.0.1");
+    turn_over(true, false);
+    put_slice("shop/web-b", "shop/web", "12", "10.0.0.2");
+    leave_out(KIND_SERVICE, "shop/web", "13");
+    expect_at(ASK, 503,
+              HEAD "\"service\":{\"received\":\"10\",\"leftOut\":\"13\","
+                   "\"inKernel\":{\"IPv4\":\"10\",\"IPv6\":null}},\"endpointSlices\":["
+                   "{\"name\":\"web-a\",\"received\":\"11\",\"inKernel\":{\"IPv4\":\"11\"}},"
+                   "{\"name\":\"web-b\",\"received\":\"12\",\"inKernel\":{\"IPv4\":null}}],"
+                   "\"programmed\":false,"
+                   "\"reason\":\"the table is gone, or another program's; the log says more\"}");
+}
+END_TEST
+
 START_TEST(not_complete_yet)
 {
     complete_ = false;
@@ -292,6 +312,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, what_is_left_out);
     tcase_add_test(tcase, what_concerns_no_family);
     tcase_add_test(tcase, a_family_that_is_not_in_use);
+    tcase_add_test(tcase, a_table_that_is_lost);
     tcase_add_test(tcase, not_complete_yet);
     tcase_add_loop_test(tcase, bad_question, 0,
                         (int)(sizeof(bad_questions) / sizeof(*bad_questions)));

@@ -101,6 +101,10 @@ bool ruleset_knows_kernel(const struct ruleset *ruleset);
  */
 bool ruleset_is_owned_elsewhere(const struct ruleset *ruleset);
 
+/** Whether the last read-back found that the table is gone, another one or another program's, and
+ * no commit has made it anew since: nothing that was in force is. */
+bool ruleset_is_lost(const struct ruleset *ruleset);
+
 /** Whether a commit at @now (clock_monotonic) would have something to do. */
 bool ruleset_needs_commit(const struct ruleset *ruleset, double now);
 

@@ -16,6 +16,7 @@ struct programmed {
     const struct service_cache *services;
     const struct endpoint_slice_cache *slices;
     bool families[FAMILY_COUNT]; /* those in use */
+    bool lost[FAMILY_COUNT];     /* the table is not ours now: it holds nothing */
     bool complete; /* Services and EndpointSlices both came: what is not there is unknown */
 };
 
