@@ -145,6 +145,7 @@ def test_nothing_is_shown_before_it_was_observed(proxy):
         "kubeproxy_conntrack_reconciler_sync_duration_seconds",
         "kubeproxy_conntrack_reconciler_deleted_entries_total",
         "kubeproxy_proxy_healthz_total",
+        "kubeproxy_proxy_livez_total",
     }
     assert KUBE_PROXY.keys() - families.keys() == absent
     first = exposition.values(families)
