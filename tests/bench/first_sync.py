@@ -1,187 +1,112 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a first sync from an API server costs, beside curl that downloads the same bytes.
+"""First sync: from the start of a daemon with nothing in the kernel to its table in force.
 
-    tests/bench/first_sync.py [--build FOLDER] [--services N] [--endpoints N] [--rounds N] [--json]
-
-A daemon with nothing in the kernel starts against first_sync_server.py (HTTP/2 over TLS) and is
-measured until its table is in force: from its start to that line of its log, with its CPU time and
-its peak memory up to then. Beside it curl downloads the same bytes, over one connection too, and throws
-them away. Once with streamed lists, once with pages, which come compressed as from a real server.
-Daemon and curl take turns; medians are printed, with the lowest and the highest. --json prints one
-JSON object a line instead.
+From a streamed list, from compressed pages and from a JSON file. The limit beside it: curl downloads the
+same bytes in the same way and throws them away, and the kernel is sent the same transaction with nothing
+computed (bench_events). Daemon, curl and bare programming take turns; the ratio is made in each round.
 """
 
-import argparse
 import contextlib
-import json
-import os
-import pathlib
-import re
-import signal
-import statistics
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.parse
 
-REPO = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(REPO / "tests/apiserver"))
-import first_sync_objects  # noqa: E402
-import harness  # noqa: E402
-import pki  # noqa: E402
+import cluster
+import process
+import subjects
+from cluster import Size
+from results import MIB, ratios, show, spread, table
+from subjects import harness, pki
 
+TITLE = "First sync"
+SIZES = [Size(1000, 10), Size(10000, 10), Size(44000, 2), Size(50000, 10), Size(5000, 50),
+         Size(1, 20000), Size(100, 1000)]
+QUICK_SIZES = [Size(100, 10), Size(1, 200)]
+MODES = ("stream", "pages", "file")
 LISTED = ("/api/v1/services", "/apis/discovery.k8s.io/v1/endpointslices")
 STREAM = {"watch": "true", "allowWatchBookmarks": "true", "sendInitialEvents": "true",
           "resourceVersionMatch": "NotOlderThan", "finish": "1"}
-TIMEOUT = 300  # of one run of the daemon, seconds
-MIB = 1024 * 1024
 
 
-def cpu_seconds(pid):
-    """What a process has used, by its CPU clock (clock_getcpuclockid)."""
-    return time.clock_gettime((~pid << 3) | 2)
+def targets_of(mode, size, server, manifest):
+    if mode == "file":
+        return [manifest.as_uri()]
+    if mode == "stream":
+        return [f"{server.url}/stream{path}?{urllib.parse.urlencode(STREAM)}" for path in LISTED]
+    slices = -(-size.endpoints // cluster.PER_SLICE) * size.services
+    return [f"{server.url}/pages{path}?limit={cluster.PAGE}&continue={start}"
+            for path, count in zip(LISTED, (size.services, slices))
+            for start in range(0, count, cluster.PAGE)]
 
 
-def peak_memory(pid):
-    """In MiB."""
-    status = pathlib.Path(f"/proc/{pid}/status").read_text()
-    return int(re.search(r"VmHWM:\s*(\d+) kB", status)[1]) / 1024
-
-
-@contextlib.contextmanager
-def serving(services, endpoints, certs):
-    """Starts the server in a process of its own; gives its port and its pid."""
-    command = [sys.executable, pathlib.Path(__file__).with_name("first_sync_server.py"),
-               str(services), str(endpoints), certs]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        try:
-            port = server.stdout.readline().strip()
-            if not port:
-                sys.exit("first_sync: the server did not start")
-            yield int(port), server.pid
-        finally:
-            server.kill()
-
-
-def wait_in_force(daemon, services):
-    """Reads the log until the table of IPv4 holds all services. Returns the lines."""
-    lines = []
-    signal.alarm(TIMEOUT)
-    for line in daemon.stderr:
-        lines.append(line)
-        if f"family=IPv4 in force frontends={services} " in line:
-            signal.alarm(0)
-            return lines
-    sys.exit("first_sync: the daemon ended:\n" + "".join(lines))
-
-
-def run_daemon(binary, kubeconfig, services):
-    """Seconds, CPU seconds and peak MiB of one first sync."""
-    start = time.monotonic()
-    daemon = subprocess.Popen(
-        [binary, "--kubeconfig", kubeconfig, "--hostname-override", "node-1",
-         "--healthz-bind-address", harness.HEALTHZ, "--conntrack-max-per-core", "0"],
-        stderr=subprocess.PIPE, text=True)
-    try:
-        wait_in_force(daemon, services)
-        seconds = time.monotonic() - start
-        return {"seconds": seconds, "cpu": cpu_seconds(daemon.pid),
-                "peak": peak_memory(daemon.pid)}
-    finally:
-        daemon.kill()
-        daemon.communicate()
-        subprocess.run([binary, "--cleanup"], check=True, capture_output=True)
-
-
-def run_curl(port, certs, targets):
-    """The same of curl, and the bytes."""
+def run_curl(targets, certs):
+    """Seconds, CPU seconds and bytes of one download over one connection."""
     command = ["curl", "-sS", "--fail", "--cacert", certs / "ca.crt", "--compressed",
                "--write-out", "%{size_download} %{http_version}\n"]
     for target in targets:
-        command += [f"https://127.0.0.1:{port}{target}", "--output", "/dev/null"]
+        command += [target, "--output", "/dev/null"]
     start = time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as curl:
         written = curl.stdout.read()
-        _, status, usage = os.wait4(curl.pid, 0)
-        curl.returncode = status
+        used = process.ended(curl)
     seconds = time.monotonic() - start
     rows = [line.split() for line in written.splitlines()]
-    if status or len(rows) != len(targets) or {version for _, version in rows} != {"2"}:
-        sys.exit(f"first_sync: curl ended with status {status}: {written}")
-    return {"seconds": seconds, "cpu": usage.ru_utime + usage.ru_stime, "peak": usage.ru_maxrss / 1024,
-            "bytes": sum(int(size) for size, _ in rows)}
+    if curl.returncode or len(rows) != len(targets) or {version for _, version in rows} - {"0", "2"}:
+        sys.exit(f"bench: curl ended with status {curl.returncode}: {written}")
+    return {"seconds": seconds, "cpu": used["cpu"], "bytes": sum(int(size) for size, _ in rows)}
 
 
-def targets_of(mode, services):
-    if mode == "stream":
-        return [f"/stream{path}?{urllib.parse.urlencode(STREAM)}" for path in LISTED]
-    return [f"/pages{path}?limit={first_sync_objects.PAGE}&continue={start}" for path in LISTED
-            for start in range(0, services, first_sync_objects.PAGE)]
+def run_daemon(build, source, services):
+    with subjects.Daemon(build, source, services) as daemon:
+        return {"seconds": daemon.seconds, "cpu": daemon.cpu,
+                "peak": process.memory(daemon.pid)["peak"]}
 
 
-def spread(runs, key):
-    values = sorted(run[key] for run in runs)
-    return {"median": statistics.median(values), "low": values[0], "high": values[-1]}
-
-
-def measure(mode, port, server, certs, options, binary):
-    """All rounds of one way to list; one dictionary of figures."""
-    kubeconfig = pki.write_kubeconfig(certs / f"{mode}.kubeconfig",
-                                      f"https://127.0.0.1:{port}/{mode}",
-                                      {"certificate-authority": certs / "ca.crt"},
-                                      {"token": "a-token"})
-    daemons, curls = [], []
-    for _ in range(options.rounds):
-        before = cpu_seconds(server)
-        curls.append(run_curl(port, certs, targets_of(mode, options.services)))
-        curls[-1]["server"] = cpu_seconds(server) - before
-        daemons.append(run_daemon(binary, kubeconfig, options.services))
-    both = [{key: daemon[key] / curl[key] for key in ("seconds", "cpu")}
-            for daemon, curl in zip(daemons, curls)]
-    return {"mode": mode, "services": options.services, "endpoints": options.endpoints,
-            "rounds": options.rounds, "bytes": curls[0]["bytes"],
-            **{f"{name}_{key}": spread(runs, key)
-               for name, runs in (("daemon", daemons), ("curl", curls))
+def measure_mode(mode, size, source, targets, certs, pipeline, options, rounds):
+    daemons, curls, bares = [], [], []
+    for _ in range(rounds):
+        curls.append(run_curl(targets, certs))
+        bares.append(pipeline.bare_programming())
+        daemons.append(run_daemon(options.build, source, size.services))
+    limits = [curl["seconds"] + bare for curl, bare in zip(curls, bares)]
+    return {"services": size.services, "endpoints": size.endpoints, "from": mode, "rounds": rounds,
+            "bytes": curls[0]["bytes"],
+            **{f"daemon_{key}": spread([daemon[key] for daemon in daemons])
                for key in ("seconds", "cpu", "peak")},
-            "server_cpu": spread(curls, "server"),
-            "ratio_seconds": spread(both, "seconds"), "ratio_cpu": spread(both, "cpu")}
+            **{f"curl_{key}": spread([curl[key] for curl in curls]) for key in ("seconds", "cpu")},
+            "bare": spread(bares), "limit": spread(limits),
+            "ratio": ratios([daemon["seconds"] for daemon in daemons], limits)}
 
 
-def text_of(figures):
-    def show(key, unit, digits=2):
-        value = figures[key]
-        return (f"{value['median']:.{digits}f}{unit} "
-                f"({value['low']:.{digits}f} to {value['high']:.{digits}f})")
-    return "\n".join([
-        f"first sync by {figures['mode']}: {figures['services']} services x "
-        f"{figures['endpoints']} endpoints, {figures['bytes'] / MIB:.1f} MiB of bodies over HTTP/2, "
-        f"{figures['rounds']} rounds",
-        f"daemon, start to table in force: {show('daemon_seconds', ' s')}, "
-        f"CPU {show('daemon_cpu', ' s')}, peak {show('daemon_peak', ' MiB', 1)}",
-        f"curl, the same bytes:            {show('curl_seconds', ' s')}, "
-        f"CPU {show('curl_cpu', ' s')}, peak {show('curl_peak', ' MiB', 1)}; "
-        f"the server's CPU {show('server_cpu', ' s')}",
-        f"ratios to curl:                  {show('ratio_seconds', '')}, "
-        f"CPU {show('ratio_cpu', '')}"])
+def measure_size(size, folder, options):
+    manifest = folder / "objects.json"
+    cluster.write_manifest(manifest, size)
+    certs = pki.make(folder / "certs")
+    rounds = 1 if options.quick else 5 if size.all_endpoints <= 100000 else 3
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(harness.own_network())
+        server = stack.enter_context(subjects.Server(size, certs))
+        pipeline = stack.enter_context(subjects.Pipeline(options.build, size))
+        sources = {"stream": server.source("stream"), "pages": server.source("pages"),
+                   "file": ["--manifests", manifest]}
+        return [measure_mode(mode, size, sources[mode], targets_of(mode, size, server, manifest),
+                             certs, pipeline, options, rounds) for mode in MODES]
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--build", type=pathlib.Path, default=REPO / "build")
-    parser.add_argument("--services", type=int, default=10000)
-    parser.add_argument("--endpoints", type=int, default=10)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    binary = options.build.resolve() / "kube-nftd"
-    with tempfile.TemporaryDirectory(prefix="kube-nftd-bench-") as name, harness.own_network():
-        certs = pki.make(pathlib.Path(name) / "certs")
-        with serving(options.services, options.endpoints, certs) as (port, server):
-            for mode in ("stream", "pages"):
-                figures = measure(mode, port, server, certs, options, binary)
-                print(json.dumps(figures) if options.json else text_of(figures) + "\n", flush=True)
+def measure(options):
+    rows = []
+    for size in QUICK_SIZES if options.quick else SIZES:
+        with options.folder() as folder:
+            rows += measure_size(size, folder, options)
+    return {"rows": rows}
 
 
-main()
+def text(figures):
+    return table(
+        ["services x endpoints", "from", "MiB", "daemon, s", "its CPU", "peak MiB", "curl, s", "bare, s",
+         "daemon / (curl + bare)"],
+        [[f"{row['services']:,} x {row['endpoints']:,}", row["from"], f"{row['bytes'] / MIB:.1f}",
+          show(row["daemon_seconds"]), f"{row['daemon_cpu']['median']:.2f}",
+          f"{row['daemon_peak']['median'] / MIB:.1f}", f"{row['curl_seconds']['median']:.3f}",
+          f"{row['bare']['median']:.3f}", show(row["ratio"])] for row in figures["rows"]])

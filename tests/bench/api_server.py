@@ -1,22 +1,33 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Serves a big cluster as fast as it can: first_sync_server.py SERVICES ENDPOINTS CERTIFICATES
+"""Serves a big cluster as fast as it can: api_server.py SERVICES ENDPOINTS CERTIFICATES
 
-Prints its port when everything is prepared and serves on 127.0.0.1 until it is killed. It answers
-streamed lists, whole lists and pages as kube-apiserver does, over HTTP/2 and HTTP/1.1, but looks at
-nothing more than it must: not at tokens, selectors or versions. It is no stand-in for tests of
+Prints its port when everything is prepared and serves on 127.0.0.1 until its standard input ends. It
+answers streamed lists, whole lists and pages as kube-apiserver does, over HTTP/2 and HTTP/1.1, but looks
+at nothing more than it must: not at tokens, selectors or versions. It is no stand-in for tests of
 behaviour (that is tests/apiserver); bodies are made before the first request, and HTTP/2 frames by
 hand, so that it takes little time beside whoever reads them.
 
 For those who measure: below URL/stream only streamed lists are answered, below URL/pages only
 others, so that nobody measures the one for the other. finish=1 ends a stream behind its initial
 events.
+
+A line on its standard input makes events for the watches of EndpointSlices that are open (HTTP/2 only):
+
+    steady RATE COUNT [N] one each 1/RATE seconds, of the services in turn: another first endpoint, the
+                          N+1st, N+2nd ... that there ever was
+    roll AT_A_TIME        the endpoints of service 0 are replaced, so many in each event, all at once
+
+When the last byte has been sent, it prints a JSON array on one line: when each event was, as time.monotonic()
+(of "roll": when all were).
 """
 
 import collections
 import functools
 import gzip
 import http
+import json
+import os
 import pathlib
 import select
 import socket
@@ -24,13 +35,15 @@ import ssl
 import struct
 import sys
 import threading
+import time
 import urllib.parse
 
-import first_sync_objects
+import cluster
 import hpack
 
-SERVICES, ENDPOINTS = int(sys.argv[1]), int(sys.argv[2])
+SIZE = cluster.Size(int(sys.argv[1]), int(sys.argv[2]))
 CERTS = pathlib.Path(sys.argv[3])
+SLICES = "/apis/discovery.k8s.io/v1/endpointslices"
 GZIP_FROM = 128 * 1024  # smaller answers are never compressed
 GZIP_LEVEL = 1
 AT_ONCE = 512 * 1024  # bytes that are ready for the socket
@@ -42,7 +55,7 @@ class Collection:
 
     def __init__(self, kind, version, objects):
         self.kind, self.version = kind, version
-        self.items = [first_sync_objects.to_json(item) for item in objects]
+        self.items = [item.encode() for item in objects]
 
     @functools.cache
     def page(self, start, limit):
@@ -51,8 +64,8 @@ class Collection:
         if end < len(self.items):
             metadata["continue"] = str(end)
             metadata["remainingItemCount"] = len(self.items) - end
-        head = first_sync_objects.to_json({"kind": f"{self.kind}List", "apiVersion": self.version,
-                                           "metadata": metadata})
+        head = cluster.to_json({"kind": f"{self.kind}List", "apiVersion": self.version,
+                                "metadata": metadata}).encode()
         return head[:-1] + b',"items":[' + b",".join(self.items[start:end]) + b"]}\n"
 
     @functools.cache
@@ -61,24 +74,18 @@ class Collection:
 
     @functools.cached_property
     def stream(self):
-        head = first_sync_objects.to_json({"kind": self.kind, "apiVersion": self.version})[:-1]
-        events = [b'{"type":"ADDED","object":' + head + b"," + item[1:] + b"}\n"
-                  for item in self.items]
-        end = {"resourceVersion": "900000", "annotations": {"k8s.io/initial-events-end": "true"}}
-        bookmark = first_sync_objects.to_json({"metadata": end})
-        events.append(b'{"type":"BOOKMARK","object":' + head + b"," + bookmark[1:] + b"}\n")
+        begin, end = cluster.event("ADDED", "{?", self.kind, self.version).encode().split(b"?")
+        events = [begin + item[1:] + end for item in self.items]
+        events.append(cluster.end_of_contents(self.kind, self.version).encode())
         return b"".join(events)
 
 
 COLLECTIONS = {
-    "/api/v1/services": Collection("Service", "v1",
-                                   map(first_sync_objects.service, range(SERVICES))),
-    "/apis/discovery.k8s.io/v1/endpointslices":
-        Collection("EndpointSlice", "discovery.k8s.io/v1",
-                   (first_sync_objects.endpoint_slice(i, ENDPOINTS) for i in range(SERVICES))),
+    "/api/v1/services": Collection(*cluster.KINDS[cluster.SERVICES], cluster.services(SIZE)),
+    SLICES: Collection(*cluster.KINDS[cluster.SLICES], cluster.endpoint_slices(SIZE)),
     "/apis/networking.k8s.io/v1/servicecidrs":
-        Collection("ServiceCIDR", "networking.k8s.io/v1", [first_sync_objects.service_cidr()]),
-    "/api/v1/nodes": Collection("Node", "v1", [first_sync_objects.node()]),
+        Collection("ServiceCIDR", "networking.k8s.io/v1", [cluster.service_cidr()]),
+    "/api/v1/nodes": Collection("Node", "v1", [cluster.node()]),
 }
 
 
@@ -93,9 +100,9 @@ class Answer:
 
 
 def refusal(status, message):
-    return Answer(status, first_sync_objects.to_json(
+    return Answer(status, cluster.to_json(
         {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-         "message": message, "code": status}))
+         "message": message, "code": status}).encode())
 
 
 def answer(target, accept_encoding):
@@ -149,13 +156,21 @@ class Http1:
 
 
 class Stream:
-    def __init__(self, number, window, reply):
-        self.number, self.window, self.reply = number, window, reply
+    def __init__(self, number, window, path, reply):
+        self.number, self.window, self.path, self.reply = number, window, path, reply
         self.at = 0
 
     @property
     def left(self):
         return len(self.reply.body) - self.at
+
+    def append(self, data):
+        self.reply.body = memoryview(bytes(self.reply.body[self.at:]) + data)
+        self.at = 0
+
+
+CONNECTIONS = []  # those of HTTP/2 that are open
+SENT = []  # when each of the events went out
 
 
 class Http2:
@@ -176,6 +191,10 @@ class Http2:
         self.turn = collections.deque()  # streams with something to send
         self.window, self.initial_window, self.frame_size = 65535, 65535, 16384
         self.begun = False
+        self.events = collections.deque()  # of other threads, for an open watch
+        self.news = os.eventfd(0, os.EFD_NONBLOCK)
+        self.unsent = 0  # events that wait for the next send
+        CONNECTIONS.append(self)
 
     @staticmethod
     def frame(kind, flags, stream, payload=b""):
@@ -183,14 +202,38 @@ class Http2:
 
     def run(self):
         self.sock.setblocking(False)
-        while True:
-            self.fill()
-            writing = [self.sock] if self.output else []
-            if not self.sock.pending():
-                select.select([self.sock], writing, [])
-            if not self.receive():
-                return
-            self.flush()
+        try:
+            while True:
+                self.fill()
+                writing = [self.sock] if self.output else []
+                if not self.sock.pending():
+                    select.select([self.sock, self.news], writing, [])
+                self.take_events()
+                if not self.receive():
+                    return
+                self.flush()
+        finally:
+            CONNECTIONS.remove(self)
+
+    def push(self, events):
+        """Called by other threads: more bytes for the open watch of EndpointSlices."""
+        self.events.append(events)
+        os.eventfd_write(self.news, 1)
+
+    def take_events(self):
+        try:
+            os.eventfd_read(self.news)
+        except BlockingIOError:
+            return
+        watches = [stream for stream in self.streams.values()
+                   if not stream.reply.ends and stream.path.endswith(SLICES)]
+        while self.events and watches:
+            watches[-1].append(self.events.popleft())
+            self.unsent += 1
+        for watch in watches:
+            if watch.left and watch not in self.turn:
+                self.turn.append(watch)
+        self.fill()
 
     def receive(self):
         """Takes what is there. False at the end."""
@@ -204,6 +247,9 @@ class Http2:
 
     def flush(self):
         sent, view = 0, memoryview(self.output)
+        if sent < len(view) and self.unsent:
+            SENT.extend([time.monotonic()] * self.unsent)
+            self.unsent = 0
         try:
             while sent < len(view):
                 sent += self.sock.send(view[sent:])
@@ -288,7 +334,8 @@ class Http2:
         reply = answer(headers[":path"], headers.get("accept-encoding", ""))
         head = self.encoder.encode([(":status", str(reply.status)), *reply.headers])
         self.output += self.frame(self.HEADERS, self.END_HEADERS, number, head)
-        self.streams[number] = Stream(number, self.initial_window, reply)
+        path = headers[":path"].partition("?")[0]
+        self.streams[number] = Stream(number, self.initial_window, path, reply)
         if reply.ends or len(reply.body) > 0:
             self.turn.append(self.streams[number])
 
@@ -303,21 +350,50 @@ def serve(plain, context):
         pass
 
 
+def steady(rate, count, earlier=0):
+    start = time.monotonic()
+    for k in range(count):
+        i = k % SIZE.services
+        event = cluster.endpoint_replaced(i, SIZE, earlier + k + 1).encode()
+        time.sleep(max(0, start + k / rate - time.monotonic()))
+        CONNECTIONS[-1].push(event)
+
+
+def roll(at_a_time):
+    CONNECTIONS[-1].push("".join(cluster.rolling_update(SIZE, at_a_time)).encode())
+
+
+def obey():
+    """Does what the standard input says, to its end."""
+    for line in sys.stdin:
+        word, *numbers = line.split()
+        SENT.clear()
+        {"steady": steady, "roll": roll}[word](*map(int, numbers))
+        while any(c.events or c.unsent or c.output or any(stream.left for stream in c.turn)
+                  for c in CONNECTIONS):
+            time.sleep(0.001)
+        print(json.dumps(SENT), flush=True)
+
+
+def listen(context):
+    listener = socket.create_server(("127.0.0.1", 0))
+    print(listener.getsockname()[1], flush=True)
+    while True:
+        plain, _ = listener.accept()
+        threading.Thread(target=serve, args=(plain, context), daemon=True).start()
+
+
 def main():
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(CERTS / "server.crt", CERTS / "server.key")
     context.set_alpn_protocols(["h2", "http/1.1"])
     for collection in COLLECTIONS.values():
         len(collection.stream)
-        for limit in (0, first_sync_objects.PAGE):
-            for start in range(0, len(collection.items), limit or len(collection.items)):
-                if len(collection.page(start, limit)) >= GZIP_FROM:
-                    collection.compressed_page(start, limit)
-    listener = socket.create_server(("127.0.0.1", 0))
-    print(listener.getsockname()[1], flush=True)
-    while True:
-        plain, _ = listener.accept()
-        threading.Thread(target=serve, args=(plain, context), daemon=True).start()
+        for start in range(0, len(collection.items), cluster.PAGE):
+            if len(collection.page(start, cluster.PAGE)) >= GZIP_FROM:
+                collection.compressed_page(start, cluster.PAGE)
+    threading.Thread(target=listen, args=(context,), daemon=True).start()
+    obey()
 
 
 main()

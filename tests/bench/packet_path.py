@@ -1,0 +1,354 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the table costs packets: CPU time of a new connection, and of a packet of a known one.
+
+A client and a backend, and between them nodes, each with a table of its own:
+
+    client ---- node 0 ---- backend        forwards; no table, no conntrack
+           ---- node 1 ----                one rule that translates one address
+           ---- node 2 ----                kube-nftd with 10 services, 10,000, 50,000 ...
+
+bench_send on one CPU sends UDP packets through one of them; the kernel takes them the whole way, to the chain
+that drops them in front of the backend, before the send returns, so the sender's CPU time holds all of it.
+For new connections each packet has a source address and port that conntrack does not know; for known ones 200
+flows were answered before. All nodes take turns in each round. What sending alone takes (packets that the node
+drops as somebody else's) is subtracted in "beyond sending".
+"""
+
+import contextlib
+import json
+import os
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+
+import cluster
+import process
+import subjects  # noqa: F401 for the path to the next one
+from cluster import Size
+from results import ratios, show, spread, table
+from subjects import harness
+
+import lab
+
+TITLE = "Packet path"
+ENDPOINTS = 10  # of each service of kube-nftd
+CHAIN_ENDPOINTS = 2  # of each service in a chain: ten of 10,000 are more jumps than the kernel allows
+SPREAD = 10  # services that are called, unless all are
+FLOWS = 200  # known ones
+SERVICES, QUICK_SERVICES = (10, 10000, 50000), (10, 100)
+CHAIN_SERVICES, QUICK_CHAIN_SERVICES = (10, 10000), (10,)
+NEW, QUICK_NEW = 30000, 500
+KNOWN, QUICK_KNOWN = 50000, 1000
+ROUNDS, QUICK_ROUNDS = 9, 1
+NOBODY = "02:00:00:00:00:99"
+IPCTNL_DELETE = 1 << 8 | 2
+SENDING = "sending"
+PLAIN = "forwarding"
+FIXED = "one fixed rule"
+
+FIXED_RULE = """
+table ip fixed {
+    chain prerouting {
+        type nat hook prerouting priority dstnat;
+        ip daddr 10.0.0.1 udp dport 80 dnat to 11.0.0.0:8080
+    }
+}
+"""
+
+# The chains around those of the services, as kube-proxy's nftables mode has them (without a detector of local
+# traffic, so that cluster IPs are not masqueraded, as in the table it is measured beside).
+CHAINS = """
+table ip chains {
+    map service-ips { type ipv4_addr . inet_proto . inet_service : verdict; }
+    map service-nodeports { type inet_proto . inet_service : verdict; }
+    map no-endpoint-services { type ipv4_addr . inet_proto . inet_service : verdict; }
+    map firewall-ips { type ipv4_addr . inet_proto . inet_service : verdict; }
+    set cluster-ips { type ipv4_addr; }
+    set nodeport-ips { type ipv4_addr; elements = { 192.0.2.1 } }
+    chain mark-for-masquerade { meta mark set meta mark or 0x4000; }
+    chain masquerading {
+        meta mark & 0x4000 == 0 return
+        meta mark set meta mark ^ 0x4000
+        masquerade fully-random
+    }
+    chain services {
+        ip daddr . meta l4proto . th dport vmap @service-ips
+        ip daddr @nodeport-ips meta l4proto . th dport vmap @service-nodeports
+    }
+    chain firewall-check { ip daddr . meta l4proto . th dport vmap @firewall-ips; }
+    chain service-endpoints-check { ip daddr . meta l4proto . th dport vmap @no-endpoint-services; }
+    chain cluster-ips-check {
+        ip daddr @cluster-ips reject
+        ip daddr 10.0.0.0/8 drop
+    }
+    chain filter-prerouting-pre-dnat {
+        type filter hook prerouting priority -110;
+        ct state new jump firewall-check
+    }
+    chain nat-prerouting { type nat hook prerouting priority -100; jump services; }
+    chain filter-input { type filter hook input priority 0; ct state new jump service-endpoints-check; }
+    chain filter-forward {
+        type filter hook forward priority 0;
+        ct state new jump service-endpoints-check
+        ct state new jump cluster-ips-check
+    }
+    chain nat-postrouting { type nat hook postrouting priority 100; jump masquerading; }
+"""
+
+# Counts what gets to the backend, which does not see it.
+DROP = """
+table ip dropped {
+    chain prerouting {
+        type filter hook prerouting priority -300;
+        udp dport 8080 counter drop
+    }
+}
+"""
+COUNT = """
+table ip counted {
+    chain prerouting {
+        type filter hook prerouting priority -300;
+        udp sport { 80, 8080 } counter drop
+    }
+}
+"""
+
+
+def chain_table(services):
+    """A table with a chain for each service and each endpoint, for nft -f."""
+    yield CHAINS
+    for i in range(services):
+        ends = [i * CHAIN_ENDPOINTS + e for e in range(CHAIN_ENDPOINTS)]
+        for end in ends:
+            address = cluster.address(11, end)
+            yield (f"chain endpoint-{end} {{\nip saddr {address} jump mark-for-masquerade\n"
+                   f"meta l4proto udp dnat to {address}:8080\n}}\n")
+        picks = ", ".join(f"{place} : goto endpoint-{end}" for place, end in enumerate(ends))
+        yield f"chain service-{i} {{\nnumgen random mod {CHAIN_ENDPOINTS} vmap {{ {picks} }}\n}}\n"
+    yield "}\n"
+    ips = [cluster.address(10, i + 1) for i in range(services)]
+    yield f"add element ip chains cluster-ips {{ {', '.join(ips)} }}\n"
+    elements = ", ".join(f"{ip} . udp . 80 : goto service-{i}" for i, ip in enumerate(ips))
+    yield f"add element ip chains service-ips {{ {elements} }}\n"
+
+
+class Node:
+    """A node between the client and the backend. @kind is what the figures call it."""
+
+    def __init__(self, number, kind, client, backend):
+        self.number, self.kind = number, kind
+        self.namespace = lab.Namespace()
+        self.network = f"172.{16 + number}.0.0/16"
+        self.mac = f"02:00:00:00:01:{number:02x}"
+        back = f"02:00:00:00:02:{number:02x}"
+        near, far = f"client{number}", f"backend{number}"
+        self.interface = f"node{number}"
+        self.namespace.connect(near, client, self.interface)
+        self.namespace.connect(far, backend, self.interface)
+        self.namespace.sysctl({"ipv4.ip_forward": 1, "ipv4.conf.all.rp_filter": 0,
+                               "ipv4.conf.default.rp_filter": 0, f"ipv4.conf.{near}.rp_filter": 0,
+                               f"ipv4.conf.{far}.rp_filter": 0})
+        self.namespace.ip(f"link set {near} address {self.mac}",  # another one forgets neighbours
+                          f"link set {far} address {back}",
+                          f"addr add 192.0.2.1/32 dev {near}",
+                          f"route add {self.network} via 192.0.2.2 dev {near} onlink",
+                          f"neigh add 192.0.2.2 lladdr 02:00:00:00:03:00 dev {near} nud permanent",
+                          f"route add 11.0.0.0/8 via 192.0.2.3 dev {far} onlink",
+                          f"neigh add 192.0.2.3 lladdr 02:00:00:00:04:00 dev {far} nud permanent")
+        client.ip(f"link set {self.interface} address 02:00:00:00:03:00")
+        backend.ip(f"link set {self.interface} address 02:00:00:00:04:00",
+                   f"route add {self.network} via 192.0.2.1 dev {self.interface} onlink",
+                   f"neigh add 192.0.2.1 lladdr {back} dev {self.interface} nud permanent")
+        backend.sysctl({f"ipv4.conf.{self.interface}.rp_filter": 0})
+        with self.namespace.inside():
+            self.netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12)
+        self.target, self.port, self.destinations = "10.0.0.1", 80, 1
+        self.loading = None  # seconds that nft -f took
+
+    def load(self, text):
+        """Has nft load a table."""
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write(text)
+            file.flush()
+            start = time.monotonic()
+            self.namespace.run("nft", "-f", file.name)
+            self.loading = time.monotonic() - start
+
+    def flush(self):
+        """Deletes all that conntrack knows here."""
+        self.netlink.send(struct.pack("=IHHIIBBH", 20, IPCTNL_DELETE, 5, 1, 0, 0, 0, 0))
+        reply = self.netlink.recv(4096)
+        code, = struct.unpack_from("=i", reply, 16)
+        assert code == 0, os.strerror(-code)
+
+
+def counter(namespace, name):
+    listing = json.loads(namespace.run("nft", "-j", "list", "table", "ip", name).stdout)
+    [rule] = [item["rule"] for item in listing["nftables"] if "rule" in item]
+    [count] = [part["counter"]["packets"] for part in rule["expr"] if "counter" in part]
+    return count
+
+
+class Path:
+    """The client, the backend and the nodes between them."""
+
+    def __init__(self, options):
+        self.options = options
+        self.client, self.backend = lab.Namespace(), lab.Namespace()
+        self.client.run("nft", "-f", "-", stdin=COUNT)
+        self.client.sysctl({"ipv4.conf.all.rp_filter": 0, "ipv4.conf.default.rp_filter": 0})
+        self.backend.sysctl({"ipv4.conf.all.rp_filter": 0, "ipv4.conf.default.rp_filter": 0})
+        self.backend.ip("route add local 11.0.0.0/8 dev lo")
+        self.server = lab.Server(self.backend, "backend", (8080,))
+        self.server.wait_ready()
+        self.nodes = []
+        self.processor = max(os.sched_getaffinity(0))
+
+    def close(self):
+        self.server.stop()
+        for node in self.nodes:
+            node.netlink.close()
+            node.namespace.close()
+        self.client.close()
+        self.backend.close()
+
+    def add(self, kind):
+        self.nodes.append(Node(len(self.nodes), kind, self.client, self.backend))
+        return self.nodes[-1]
+
+    def send(self, node, flows, packets, mac=None):
+        """CPU nanoseconds that @packets took through @node."""
+        source = node.network.replace("0.0/16", "1.0")
+        command = [self.options.build / "tests/bench_send", node.interface, mac or node.mac, source,
+                   node.target, node.port, node.destinations, flows, packets]
+        with self.client.inside():
+            before = process.ksoftirqd(self.processor)
+            done = subprocess.run(list(map(str, command)), check=True, stdout=subprocess.PIPE,
+                                  preexec_fn=lambda: os.sched_setaffinity(0, {self.processor}))
+            return json.loads(done.stdout)["cpu"] + process.ksoftirqd(self.processor) - before
+
+    def arriving(self, node, flows, packets):
+        before = counter(self.backend, "dropped")
+        cost = self.send(node, flows, packets)
+        arrived = counter(self.backend, "dropped") - before
+        if arrived != packets:
+            raise SystemExit(f"bench: of {packets} packets through '{node.kind}' {arrived} arrived")
+        return cost / packets
+
+    def drop(self, on):
+        if on:
+            self.backend.run("nft", "-f", "-", stdin=DROP)
+        else:
+            self.backend.run("nft", "delete table ip dropped")
+
+    def establish(self, node):
+        """Has the flows answered."""
+        before = counter(self.client, "counted")
+        for _ in range(20):
+            self.send(node, FLOWS, FLOWS)
+            time.sleep(0.05)
+            if counter(self.client, "counted") - before >= FLOWS:
+                return
+        raise SystemExit(f"bench: flows through '{node.kind}' were not answered")
+
+
+def make_nodes(path, options):
+    plain = path.add(PLAIN)
+    plain.target, plain.port = "11.0.0.0", 8080
+    path.add(FIXED).load(FIXED_RULE)
+    for services in QUICK_SERVICES if options.quick else SERVICES:
+        node = path.add(f"kube-nftd, {services:,} services")
+        program(node, services, options)
+        node.destinations = SPREAD
+    node = path.add(f"kube-nftd, {services:,} services, all called")
+    program(node, services, options)
+    node.destinations = services
+    for services in QUICK_CHAIN_SERVICES if options.quick else CHAIN_SERVICES:
+        node = path.add(f"chains, {services:,} services")
+        node.load("".join(chain_table(services)))
+        node.destinations = SPREAD
+
+
+def program(node, services, options):
+    """Has the daemon make the table, and ends it: the table stays."""
+    with options.folder() as folder, node.namespace.inside():
+        manifest = folder / "objects.json"
+        cluster.write_manifest(manifest, Size(services, ENDPOINTS), protocol="UDP")
+        subjects.Daemon(options.build, ["--manifests", manifest], services).stop()
+
+
+def measure_round(path, new, known, options):
+    """{kind: nanoseconds} of new connections, and of known ones."""
+    first, later = {}, {}
+    path.drop(True)
+    sending = path.nodes[0]
+    count = QUICK_NEW if options.quick else NEW
+    first[SENDING] = path.send(sending, count, count, mac=NOBODY) / count
+    for node in path.nodes:
+        first[node.kind] = path.arriving(node, count, count)
+        node.flush()
+    path.drop(False)
+    for node in path.nodes:
+        path.establish(node)
+    path.drop(True)
+    count = QUICK_KNOWN if options.quick else KNOWN
+    later[SENDING] = path.send(sending, FLOWS, count, mac=NOBODY) / count
+    for node in path.nodes:
+        later[node.kind] = path.arriving(node, FLOWS, count)
+        node.flush()
+    path.drop(False)
+    new.append(first)
+    known.append(later)
+
+
+def compare(rounds):
+    """Nanoseconds of each kind, and ratios to the fixed rule in the same round."""
+    def of(kind):
+        return [values[kind] for values in rounds]
+    rows = {}
+    for kind in rounds[0]:
+        rows[kind] = {"ns": spread(of(kind)), "ratio": ratios(of(kind), of(FIXED))}
+        if kind != SENDING:
+            beyond = [a - b for a, b in zip(of(kind), of(SENDING))]
+            fixed = [a - b for a, b in zip(of(FIXED), of(SENDING))]
+            rows[kind]["ratio_beyond_sending"] = ratios(beyond, fixed)
+    return rows
+
+
+def flatness(rounds):
+    """kube-nftd with many services against 10, in the same round."""
+    few, *many = [kind for kind in rounds[0] if kind.startswith("kube-nftd")]
+    return {kind: ratios([values[kind] for values in rounds], [values[few] for values in rounds])
+            for kind in many}
+
+
+def measure(options):
+    new, known = [], []
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(harness.own_network())
+        path = stack.enter_context(contextlib.closing(Path(options)))
+        make_nodes(path, options)
+        for _ in range(QUICK_ROUNDS if options.quick else ROUNDS):
+            measure_round(path, new, known, options)
+        loading = {node.kind: node.loading for node in path.nodes if node.loading}
+    return {"rounds": len(new), "new": compare(new), "known": compare(known), "flat": flatness(new),
+            "flat_known": flatness(known), "loading": loading}
+
+
+def text(figures):
+    def lines(rows):
+        return [[kind, show(row["ns"], digits=0), f"{1e6 / row['ns']['median']:,.0f}", show(row["ratio"]),
+                 show(row["ratio_beyond_sending"]) if "ratio_beyond_sending" in row else "-"]
+                for kind, row in rows.items()]
+    flat = table(["to 10 services", "a new connection", "a packet of a known one"],
+                 [[kind, show(value, digits=3), show(figures["flat_known"][kind], digits=3)]
+                  for kind, value in figures["flat"].items()])
+    loading = ", ".join(f"{kind} {seconds:.1f} s" for kind, seconds in figures["loading"].items())
+    return "\n\n".join([
+        table([f"a new connection ({figures['rounds']} rounds)", "CPU ns", "thousands a second",
+               "to the fixed rule", "beyond sending"], lines(figures["new"])),
+        table(["a packet of a known one", "CPU ns", "thousands a second", "to the fixed rule",
+               "beyond sending"], lines(figures["known"])),
+        flat, f"Loaded by nft -f: {loading}"])
