@@ -3,6 +3,7 @@
 #include "kube-nftd/config/config_file.h"
 #include "kube-nftd/config/options.h"
 #include "kube-nftd/daemon.h"
+#include "kube-nftd/leftovers/leftovers.h"
 #include "kube-nftd/netlink/nft_socket.h"
 #include "kube-nftd/ruleset/ruleset.h"
 #include "kube-nftd/ruleset/template.h"
@@ -42,6 +43,8 @@ static int run(const struct options *options, struct error *err)
         return config_file_write(options->write_config_to, options->configuration, err);
     if (options->cleanup)
         return cleanup(err);
+    if (options->cleanup_kube_proxy)
+        return leftovers_remove(options->dry_run, stdout, err);
     if (options->init_only)
         return daemon_init_only(options, err);
     if (options->preflight)

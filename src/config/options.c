@@ -117,7 +117,8 @@ static const cJSON *flag_value(const struct configuration *configuration, const 
 /* Only one of these is done. */
 static int check_commands(const struct configuration *configuration, struct error *err)
 {
-    static const char *const commands[] = {"preflight", "dump-rules", "cleanup", "init-only"};
+    static const char *const commands[] = {"preflight", "dump-rules", "cleanup",
+                                           "cleanup-kube-proxy", "init-only"};
     const char *first = NULL;
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
         if (!cJSON_IsTrue(flag_value(configuration, commands[i])))
@@ -126,6 +127,10 @@ static int check_commands(const struct configuration *configuration, struct erro
             return error_set(err, "--%s and --%s exclude each other", first, commands[i]);
         first = commands[i];
     }
+    /* The others would act all the same. */
+    if (cJSON_IsTrue(flag_value(configuration, "dry-run")) &&
+        !cJSON_IsTrue(flag_value(configuration, "cleanup-kube-proxy")))
+        return error_set(err, "--dry-run is for --cleanup-kube-proxy");
     return 0;
 }
 

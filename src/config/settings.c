@@ -131,6 +131,11 @@ const struct setting settings[] = {
      .help = "print the tables computed from the objects, in nft syntax, and exit"},
     {GROUP_RUNNING, "cleanup", NULL, SETTING_SWITCH, AT(cleanup),
      .help = "remove the tables and exit"},
+    {GROUP_RUNNING, "cleanup-kube-proxy", NULL, SETTING_SWITCH, AT(cleanup_kube_proxy),
+     .help = "remove what kube-proxy left in the kernel, say what stays and why, and exit: with "
+             "status 0 if nothing of it is left"},
+    {GROUP_RUNNING, "dry-run", NULL, SETTING_SWITCH, AT(dry_run),
+     .help = "with --cleanup-kube-proxy: only say what would be removed"},
     {GROUP_RUNNING, "init-only", NULL, SETTING_SWITCH, AT(init_only),
      .help =
          "do what needs more privilege than the daemon's own work (conntrack's settings, a look "

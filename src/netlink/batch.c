@@ -2,6 +2,7 @@
 #include "kube-nftd/netlink/batch.h"
 
 #include <arpa/inet.h>
+#include <endian.h>
 #include <libmnl/libmnl.h>
 #include <libnftnl/chain.h>
 #include <libnftnl/common.h>
@@ -135,6 +136,31 @@ void nft_batch_delete_table(struct nft_batch *batch)
 {
     struct nlmsghdr *message = new_message(batch, NFT_MSG_DELTABLE, 0);
     mnl_attr_put_strz(message, NFTA_TABLE_NAME, batch->table);
+    end_message(batch, message);
+}
+
+void nft_batch_delete_rule(struct nft_batch *batch, const char *chain, uint64_t handle)
+{
+    struct nlmsghdr *message = new_message(batch, NFT_MSG_DELRULE, 0);
+    mnl_attr_put_strz(message, NFTA_RULE_TABLE, batch->table);
+    mnl_attr_put_strz(message, NFTA_RULE_CHAIN, chain);
+    mnl_attr_put_u64(message, NFTA_RULE_HANDLE, htobe64(handle));
+    end_message(batch, message);
+}
+
+void nft_batch_flush_chain(struct nft_batch *batch, const char *chain)
+{
+    struct nlmsghdr *message = new_message(batch, NFT_MSG_DELRULE, 0);
+    mnl_attr_put_strz(message, NFTA_RULE_TABLE, batch->table);
+    mnl_attr_put_strz(message, NFTA_RULE_CHAIN, chain);
+    end_message(batch, message);
+}
+
+void nft_batch_delete_chain(struct nft_batch *batch, const char *chain)
+{
+    struct nlmsghdr *message = new_message(batch, NFT_MSG_DELCHAIN, 0);
+    mnl_attr_put_strz(message, NFTA_CHAIN_TABLE, batch->table);
+    mnl_attr_put_strz(message, NFTA_CHAIN_NAME, chain);
     end_message(batch, message);
 }
 

@@ -2,6 +2,7 @@
 #include "kube-nftd/netlink/nft_socket.h"
 
 #include "kube-nftd/base/log.h"
+#include "kube-nftd/netlink/request.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -115,6 +116,8 @@ static char *describe(const struct nlmsghdr *message)
         {NFT_MSG_NEWSET, "add set", NFTA_SET_NAME},
         {NFT_MSG_NEWCHAIN, "add chain", NFTA_CHAIN_NAME},
         {NFT_MSG_NEWRULE, "add rule to chain", NFTA_RULE_CHAIN},
+        {NFT_MSG_DELRULE, "delete rules of chain", NFTA_RULE_CHAIN},
+        {NFT_MSG_DELCHAIN, "delete chain", NFTA_CHAIN_NAME},
         {NFT_MSG_NEWSETELEM, "add elements to", NFTA_SET_ELEM_LIST_SET},
         {NFT_MSG_DELSETELEM, "delete elements of", NFTA_SET_ELEM_LIST_SET},
     };
@@ -389,52 +392,6 @@ int nft_socket_check(struct nft_socket *s, struct nft_batch *batch, int *why, st
 
 /* ---- reading ---- */
 
-/* Takes what is left of an answer, so that it is not mistaken for one to the next request. */
-static void drop_answers(struct nft_socket *s, char *buffer, size_t size)
-{
-    ssize_t n;
-    do
-        n = recv(mnl_socket_get_fd(s->nl), buffer, size, MSG_DONTWAIT);
-    while (n > 0 || (n < 0 && (errno == EINTR || errno == ENOBUFS)));
-}
-
-/* One piece of an answer: its length, or -1 with errno. The kernel writes the next one when this
- * one is taken, so if there is none, it got lost. */
-static ssize_t receive(struct nft_socket *s, char *buffer, size_t size)
-{
-    ssize_t n;
-    do
-        n = recv(mnl_socket_get_fd(s->nl), buffer, size, MSG_DONTWAIT | MSG_TRUNC);
-    while (n < 0 && errno == EINTR);
-    if (n > (ssize_t)size) {
-        errno = EMSGSIZE;
-        return -1;
-    }
-    return n;
-}
-
-/* Sends @request and gives each message of the answer to @fn. Returns 0 or an errno; EINTR if what
- * is read changed meanwhile. */
-static int ask(struct nft_socket *s, struct nlmsghdr *request, mnl_cb_t fn, void *ctx)
-{
-    if (mnl_socket_sendto(s->nl, request, request->nlmsg_len) < 0)
-        return errno;
-    size_t size = 1 << 16;
-    char *buffer = xcalloc(1, size);
-    int result;
-    do {
-        ssize_t n = receive(s, buffer, size);
-        result = n < 0 ? -1
-                       : mnl_cb_run(buffer, (size_t)n, request->nlmsg_seq,
-                                    mnl_socket_get_portid(s->nl), fn, ctx);
-    } while (result > MNL_CB_STOP);
-    int why = result < 0 ? errno : 0;
-    if (why)
-        drop_answers(s, buffer, size);
-    free(buffer);
-    return why;
-}
-
 static uint8_t nf_family(enum family family)
 {
     return family == FAMILY_IPV4 ? NFPROTO_IPV4 : NFPROTO_IPV6;
@@ -481,7 +438,7 @@ int nft_socket_read_table(struct nft_socket *s, enum family family, const char *
     struct nlmsghdr *request = nftnl_nlmsg_build_hdr(buffer, NFT_MSG_GETTABLE, nf_family(family),
                                                      NLM_F_ACK, s->sequence++);
     mnl_attr_put_strz(request, NFTA_TABLE_NAME, table);
-    int why = ask(s, request, on_table, state);
+    int why = netlink_ask(s->nl, request, on_table, state);
     state->owned_elsewhere = state->owner != 0 && state->owner != mnl_socket_get_portid(s->nl);
     if (why == 0 || why == ENOENT)
         return 0;
@@ -579,7 +536,7 @@ int nft_socket_read_elements(struct nft_socket *s, enum family family, const cha
                                                      NLM_F_DUMP, s->sequence++);
     mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_TABLE, table);
     mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_SET, set);
-    int why = ask(s, request, on_elements, &reading);
+    int why = netlink_ask(s->nl, request, on_elements, &reading);
     if (why)
         return error_set(err, "cannot read the elements of %s: %s", set, reason(why));
     return 0;
@@ -609,7 +566,7 @@ int nft_socket_get_element(struct nft_socket *s, enum family family, const char 
     mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_TABLE, table);
     mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_SET, set);
     put_key(request, key, key_length);
-    int why = ask(s, request, on_elements, &reading);
+    int why = netlink_ask(s->nl, request, on_elements, &reading);
     if (why && why != ENOENT)
         return error_set(err, "cannot look into %s: %s", set, reason(why));
     return 0;
@@ -641,8 +598,23 @@ int nft_socket_read_rules(struct nft_socket *s, enum family family, const char *
     struct nlmsghdr *request = nftnl_nlmsg_build_hdr(buffer, NFT_MSG_GETRULE, nf_family(family),
                                                      NLM_F_DUMP, s->sequence++);
     mnl_attr_put_strz(request, NFTA_RULE_TABLE, table);
-    int why = ask(s, request, on_rule, &reading);
+    int why = netlink_ask(s->nl, request, on_rule, &reading);
     if (why)
         return error_set(err, "cannot read the rules of %s: %s", table, reason(why));
+    return 0;
+}
+
+int nft_socket_dump(struct nft_socket *s, enum family family, uint16_t type,
+                    uint16_t table_attribute, const char *table, mnl_cb_t fn, void *ctx,
+                    struct error *err)
+{
+    char buffer[512] = {0};
+    struct nlmsghdr *request =
+        nftnl_nlmsg_build_hdr(buffer, type, nf_family(family), NLM_F_DUMP, s->sequence++);
+    mnl_attr_put_strz(request, table_attribute, table);
+    int why = netlink_ask(s->nl, request, fn, ctx);
+    if (why)
+        return error_set(err, "cannot read table %s %s: %s", family == FAMILY_IPV4 ? "ip" : "ip6",
+                         table, reason(why));
     return 0;
 }

@@ -44,6 +44,7 @@ MISTAKES = {
     "path that is not there, daemon": (["--manifests", "/no/such/path"], "/no/such/path"),
     "bad health address": (["--manifests", HERE, "--healthz-bind-address", "nowhere"], "nowhere"),
     "bad metrics address": (["--manifests", HERE, "--metrics-bind-address", "nowhere"], "nowhere"),
+    "dry run of nothing": (["--manifests", HERE, "--dry-run"], "--cleanup-kube-proxy"),
     "preflight and cleanup": (["--preflight", "--cleanup"], "cleanup"),
     "unknown way to tell pods": (["--manifests", HERE, "--detect-local-mode", "Guess"], "Guess"),
     "bridge without a name": (
@@ -115,9 +116,10 @@ def test_dump_needs_no_privilege(namespace, folder):
 
 def test_a_run_without_privilege_says_so(namespace, folder):
     powerless = ("/usr/bin/setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs")
-    done = call(namespace, "--cleanup", wrapper=powerless)
-    assert done.returncode == 1
-    assert "not permitted" in done.stderr
+    for command in ("--cleanup", "--cleanup-kube-proxy"):
+        done = call(namespace, command, wrapper=powerless)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "not permitted" in done.stderr and "CAP_NET_ADMIN" in done.stderr
     assert done.stdout == ""
 
 

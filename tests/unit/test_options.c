@@ -82,9 +82,11 @@ static void print_conntrack(FILE *out, const struct conntrack_settings *settings
 
 static void print_switches(FILE *out, const struct options *options)
 {
-    fprintf(out, "%s%s%s%s%s%sv=%d", options->masquerade_all ? "all " : "",
+    fprintf(out, "%s%s%s%s%s%s%s%sv=%d", options->masquerade_all ? "all " : "",
             options->preflight ? "preflight " : "", options->dump_rules ? "dump " : "",
             options->cleanup ? "cleanup " : "",
+            options->cleanup_kube_proxy ? "cleanup-kube-proxy " : "",
+            options->dry_run ? "dry-run " : "",
             options->version == VERSION_WANTED_RAW ? "raw "
             : options->version                     ? "version "
                                                    : "",
@@ -177,6 +179,10 @@ static const struct {
     {"--dump-rules=false", "v=0"},
     {"--dump-rules --dump-rules=false --cleanup", "cleanup v=0"},
     {"--cleanup", "cleanup v=0"},
+    {"--cleanup-kube-proxy", "cleanup-kube-proxy v=0"},
+    {"--cleanup_kube_proxy --dry-run", "cleanup-kube-proxy dry-run v=0"},
+    {"--dry-run --cleanup-kube-proxy", "cleanup-kube-proxy dry-run v=0"},
+    {"--dry-run --dry-run=false", "v=0"},
     {"--version", "version v=0"},
     {"--help", "help v=0"},
     {"-h", "help v=0"},
@@ -381,6 +387,11 @@ static const struct {
     {"--kubeconfig k -v 3 --cleanup --dump-rules", "--dump-rules and --cleanup exclude each other"},
     {"--preflight --dump-rules", "--preflight and --dump-rules exclude each other"},
     {"--cleanup --preflight", "--preflight and --cleanup exclude each other"},
+    {"--cleanup --cleanup-kube-proxy", "--cleanup and --cleanup-kube-proxy exclude each other"},
+    {"--cleanup-kube-proxy --init-only", "--cleanup-kube-proxy and --init-only exclude each other"},
+    {"--dry-run", "--dry-run is for --cleanup-kube-proxy"},
+    {"--cleanup --dry-run", "--dry-run is for --cleanup-kube-proxy"},
+    {"--dry-run --manifests m", "--dry-run is for --cleanup-kube-proxy"},
 
     {"--nodeport-addresses 10.0.0.0/8,10.0.0.1",
      "--nodeport-addresses: \"10.0.0.1\" is not a CIDR like 192.0.2.0/24 or 2001:db8::/64"},
@@ -565,6 +576,8 @@ START_TEST(usage)
                                         "  --preflight\n",
                                         "  --dump-rules\n",
                                         "  --cleanup\n",
+                                        "  --cleanup-kube-proxy\n",
+                                        "  --dry-run\n",
                                         "  -v N\n",
                                         "  --version\n",
                                         "  --help\n"};

@@ -66,6 +66,8 @@ struct options {
     bool preflight;
     bool dump_rules;
     bool cleanup;
+    bool cleanup_kube_proxy;
+    bool dry_run;
     bool init_only;
     enum version_wish version;
     bool help;

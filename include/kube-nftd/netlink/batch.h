@@ -85,6 +85,11 @@ void nft_batch_claim_table(struct nft_batch *batch);
 /** Deletes the table with all that is in it; it must exist. */
 void nft_batch_delete_table(struct nft_batch *batch);
 
+/** Deletes one rule, all rules of a chain, or a chain that has none and that no rule names. */
+void nft_batch_delete_rule(struct nft_batch *batch, const char *chain, uint64_t handle);
+void nft_batch_flush_chain(struct nft_batch *batch, const char *chain);
+void nft_batch_delete_chain(struct nft_batch *batch, const char *chain);
+
 /** Makes a set, chain or rule. The table is filled in; the objects are borrowed. */
 void nft_batch_add_set(struct nft_batch *batch, struct nftnl_set *set);
 void nft_batch_add_chain(struct nft_batch *batch, struct nftnl_chain *chain);

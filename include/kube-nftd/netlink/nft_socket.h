@@ -9,6 +9,8 @@
 #include "kube-nftd/base/error.h"
 #include "kube-nftd/netlink/batch.h"
 
+#include <libmnl/libmnl.h>
+
 struct nft_socket;
 
 struct nft_socket *nft_socket_open(struct error *err);
@@ -79,5 +81,14 @@ typedef void (*nft_rule_fn)(void *ctx, struct nftnl_rule *rule);
 /** Gives all rules of a table to @fn, chain by chain. */
 int nft_socket_read_rules(struct nft_socket *socket, enum family family, const char *table,
                           nft_rule_fn fn, void *ctx, struct error *err);
+
+/**
+ * Gives each message of a dump to @fn as the kernel sends it: for tables of others, whose contents
+ * libnftnl need not know. @type: NFT_MSG_GETCHAIN or NFT_MSG_GETRULE; @table_attribute: the
+ * attribute that names the table there. Chains of other tables may come too.
+ */
+int nft_socket_dump(struct nft_socket *socket, enum family family, uint16_t type,
+                    uint16_t table_attribute, const char *table, mnl_cb_t fn, void *ctx,
+                    struct error *err);
 
 #endif

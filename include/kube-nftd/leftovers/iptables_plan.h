@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Which chains and rules of one iptables table kube-proxy left, and which of them can go. Knows
+ * names alone, neither netlink nor the kernel.
+ *
+ * kube-proxy's are the chains with its names, all that is in them, and the rules of base chains
+ * that lead to them with its comments. Where any other rule leads to one of its chains, that chain
+ * stays, with all that it leads to: the other rule is somebody's, and would be broken.
+ */
+#ifndef KUBE_NFTD_LEFTOVERS_IPTABLES_PLAN_H
+#define KUBE_NFTD_LEFTOVERS_IPTABLES_PLAN_H
+
+#include "kube-nftd/base/hash.h"
+#include "kube-nftd/base/vec.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct iptables_chain {
+    UT_hash_handle hh;
+    char *name;
+    bool base; /* called by the kernel: PREROUTING and the like */
+    bool kube_proxys;
+    const struct iptables_chain *holder; /* a stranger's chain that needs it; NULL: it can go */
+    bool held_at_once; /* the holder's rule leads here itself, not by way of others */
+    size_t rules;
+    VEC(struct iptables_chain *) leads_to; /* kube-proxy's chains alone */
+};
+
+/* A rule of kube-proxy's in a base chain. */
+struct iptables_jump {
+    const struct iptables_chain *from, *to;
+    uint64_t handle;
+};
+
+struct iptables_plan {
+    const char *table;             /* borrowed */
+    struct iptables_chain *chains; /* by name, in the order in which they were added; owned */
+    VEC(struct iptables_jump) jumps;
+};
+
+/* A rule as far as it matters here; borrowed. */
+struct iptables_rule {
+    const char *chain;
+    uint64_t handle;
+    const char *to;      /* the chain it jumps or goes to; NULL if none */
+    const char *comment; /* NULL if none */
+};
+
+/** An empty plan for the iptables table @table. Release with iptables_plan_clear(). */
+void iptables_plan_init(struct iptables_plan *plan, const char *table);
+void iptables_plan_clear(struct iptables_plan *plan);
+
+/** Tells of a chain (@name is copied). All chains are told before the first rule. */
+void iptables_plan_add_chain(struct iptables_plan *plan, const char *name, bool base);
+
+/** Tells of a rule. One of a chain that was not told is passed over. */
+void iptables_plan_add_rule(struct iptables_plan *plan, const struct iptables_rule *rule);
+
+/** Whether there is nothing of kube-proxy's. */
+bool iptables_plan_is_empty(const struct iptables_plan *plan);
+
+/** Whether a chain is kube-proxy's and can go. */
+bool iptables_chain_goes(const struct iptables_chain *chain);
+
+#endif

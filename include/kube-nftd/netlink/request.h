@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * One request to the kernel over netlink and all of its answer, for what is not on the hot path.
+ * Nothing here waits for anybody but the kernel.
+ */
+#ifndef KUBE_NFTD_NETLINK_REQUEST_H
+#define KUBE_NFTD_NETLINK_REQUEST_H
+
+#include "kube-nftd/base/error.h"
+
+#include <libmnl/libmnl.h>
+
+/**
+ * A socket for @protocol (NETLINK_NETFILTER, ...), bound; the caller closes it with
+ * mnl_socket_close(). NULL with an error that begins with @what.
+ */
+struct mnl_socket *netlink_open(int protocol, const char *what, struct error *err);
+
+/**
+ * Sends @request, which asks for a dump or an acknowledgement, and gives each message of the answer
+ * to @fn (may be NULL). 0 or an errno; EINTR if what is read changed meanwhile. An answer that was
+ * not read to its end is thrown away, so that the next request gets its own.
+ */
+int netlink_ask(struct mnl_socket *nl, const struct nlmsghdr *request, mnl_cb_t fn, void *ctx);
+
+#endif

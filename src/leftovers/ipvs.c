@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/leftovers/ipvs.h"
+
+#include "kube-nftd/leftovers/ip_sets.h"
+#include "kube-nftd/netlink/request.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/genetlink.h>
+#include <linux/ip_vs.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define DEVICE "kube-ipvs0"
+
+/* It is there when ip_vs is. Asking for the netlink family instead would load the module. */
+#define IPVS_FILE "/proc/net/ip_vs"
+
+struct device {
+    unsigned index; /* 0: there is none */
+    address_vec addresses[FAMILY_COUNT];
+};
+
+typedef VEC(struct virtual_server) server_vec;
+
+/* ---- kube-ipvs0 ---- */
+
+static int on_address(const struct nlmsghdr *header, void *data)
+{
+    struct device *device = data;
+    const struct ifaddrmsg *about = mnl_nlmsg_get_payload(header);
+    if (about->ifa_index != device->index ||
+        (about->ifa_family != AF_INET && about->ifa_family != AF_INET6))
+        return MNL_CB_OK;
+    enum family family = about->ifa_family == AF_INET ? FAMILY_IPV4 : FAMILY_IPV6;
+    const struct nlattr *attribute;
+    mnl_attr_for_each(attribute, header, sizeof(*about))
+    {
+        struct address address = {{0}};
+        if (mnl_attr_get_type(attribute) != IFA_ADDRESS ||
+            mnl_attr_get_payload_len(attribute) != address_length(family))
+            continue;
+        memcpy(address.bytes, mnl_attr_get_payload(attribute), address_length(family));
+        vec_push(&device->addresses[family], address);
+    }
+    return MNL_CB_OK;
+}
+
+static int read_device(struct mnl_socket *nl, struct device *device)
+{
+    char buffer[256] = {0};
+    memset(device, 0, sizeof(*device));
+    device->index = if_nametoindex(DEVICE);
+    if (!device->index)
+        return 0;
+    struct nlmsghdr *request = mnl_nlmsg_put_header(buffer);
+    request->nlmsg_type = RTM_GETADDR;
+    request->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+    request->nlmsg_seq = 1;
+    mnl_nlmsg_put_extra_header(request, sizeof(struct ifaddrmsg));
+    int why = netlink_ask(nl, request, on_address, device);
+    for (int family = 0; family < FAMILY_COUNT; family++)
+        addresses_normalize(&device->addresses[family]);
+    return why;
+}
+
+static void free_device(struct device *device)
+{
+    for (int family = 0; family < FAMILY_COUNT; family++)
+        vec_free(&device->addresses[family]);
+}
+
+static bool has_address(const struct device *device, enum family family,
+                        const struct address *address)
+{
+    const address_vec *addresses = &device->addresses[family];
+    return addresses->n > 0 &&
+           bsearch(address, addresses->v, addresses->n, sizeof(*addresses->v), address_compare);
+}
+
+static int delete_device(struct mnl_socket *nl, unsigned index)
+{
+    char buffer[256] = {0};
+    struct nlmsghdr *request = mnl_nlmsg_put_header(buffer);
+    request->nlmsg_type = RTM_DELLINK;
+    request->nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK;
+    request->nlmsg_seq = 1;
+    struct ifinfomsg *link = mnl_nlmsg_put_extra_header(request, sizeof(*link));
+    link->ifi_index = (int)index;
+    return netlink_ask(nl, request, NULL, NULL);
+}
+
+static void remove_device(struct mnl_socket *nl, const struct device *device,
+                          struct leftovers_report *report)
+{
+    if (!device->index)
+        return;
+    int why = report->dry_run ? 0 : delete_device(nl, device->index);
+    if (why)
+        report_left(report, "device %s: %s: run 'ip link delete %s'", DEVICE, strerror(why),
+                    DEVICE);
+    else
+        report_removed(report, "device %s (addresses: %zu)", DEVICE,
+                       device->addresses[FAMILY_IPV4].n + device->addresses[FAMILY_IPV6].n);
+}
+
+/* ---- virtual servers ---- */
+
+static struct nlmsghdr *generic_request(char *buffer, uint16_t family, uint16_t flags,
+                                        uint8_t command, uint8_t version)
+{
+    struct nlmsghdr *request = mnl_nlmsg_put_header(buffer);
+    request->nlmsg_type = family;
+    request->nlmsg_flags = NLM_F_REQUEST | flags;
+    request->nlmsg_seq = 1;
+    struct genlmsghdr *generic = mnl_nlmsg_put_extra_header(request, sizeof(*generic));
+    generic->cmd = command;
+    generic->version = version;
+    return request;
+}
+
+static int on_family(const struct nlmsghdr *header, void *data)
+{
+    uint16_t *id = data;
+    const struct nlattr *attribute;
+    mnl_attr_for_each(attribute, header, sizeof(struct genlmsghdr))
+    {
+        if (mnl_attr_get_type(attribute) == CTRL_ATTR_FAMILY_ID)
+            *id = mnl_attr_get_u16(attribute);
+    }
+    return MNL_CB_OK;
+}
+
+/* The number of the netlink family of ip_vs. 0 or an errno. */
+static int find_family(struct mnl_socket *nl, uint16_t *id)
+{
+    char buffer[256] = {0};
+    struct nlmsghdr *request =
+        generic_request(buffer, GENL_ID_CTRL, NLM_F_ACK, CTRL_CMD_GETFAMILY, 1);
+    mnl_attr_put_strz(request, CTRL_ATTR_FAMILY_NAME, IPVS_GENL_NAME);
+    return netlink_ask(nl, request, on_family, id);
+}
+
+static void take_attribute(const struct nlattr *attribute, struct virtual_server *server)
+{
+    const void *value = mnl_attr_get_payload(attribute);
+    size_t length = mnl_attr_get_payload_len(attribute);
+    uint16_t number = 0;
+    if (length >= sizeof(number))
+        memcpy(&number, value, sizeof(number));
+    switch (mnl_attr_get_type(attribute)) {
+    case IPVS_SVC_ATTR_AF:
+        server->family = number == AF_INET6 ? FAMILY_IPV6 : FAMILY_IPV4;
+        break;
+    case IPVS_SVC_ATTR_PROTOCOL:
+        server->protocol = (uint8_t)number;
+        break;
+    case IPVS_SVC_ATTR_ADDR: /* 16 bytes for IPv4, too */
+        if (length >= address_length(server->family))
+            memcpy(server->address.bytes, value, address_length(server->family));
+        break;
+    case IPVS_SVC_ATTR_PORT:
+        server->port = ntohs(number);
+        break;
+    case IPVS_SVC_ATTR_FWMARK:
+        if (length >= sizeof(server->fwmark))
+            memcpy(&server->fwmark, value, sizeof(server->fwmark));
+        break;
+    default:
+        break;
+    }
+}
+
+bool virtual_server_read(const struct nlmsghdr *message, struct virtual_server *server)
+{
+    const struct nlattr *attribute, *field;
+    memset(server, 0, sizeof(*server));
+    mnl_attr_for_each(attribute, message, sizeof(struct genlmsghdr))
+    {
+        if (mnl_attr_get_type(attribute) != IPVS_CMD_ATTR_SERVICE)
+            continue;
+        mnl_attr_for_each_nested(field, attribute) take_attribute(field, server);
+        return true;
+    }
+    return false;
+}
+
+static int on_server(const struct nlmsghdr *header, void *data)
+{
+    server_vec *servers = data;
+    struct virtual_server server;
+    if (virtual_server_read(header, &server))
+        vec_push(servers, server);
+    return MNL_CB_OK;
+}
+
+static int list_servers(struct mnl_socket *nl, uint16_t family, server_vec *servers)
+{
+    char buffer[256] = {0};
+    return netlink_ask(
+        nl, generic_request(buffer, family, NLM_F_DUMP, IPVS_CMD_GET_SERVICE, IPVS_GENL_VERSION),
+        on_server, servers);
+}
+
+static int delete_server(struct mnl_socket *nl, uint16_t family,
+                         const struct virtual_server *server)
+{
+    char buffer[512] = {0};
+    struct nlmsghdr *request =
+        generic_request(buffer, family, NLM_F_ACK, IPVS_CMD_DEL_SERVICE, IPVS_GENL_VERSION);
+    struct nlattr *nest = mnl_attr_nest_start(request, IPVS_CMD_ATTR_SERVICE);
+    mnl_attr_put_u16(request, IPVS_SVC_ATTR_AF, server->family == FAMILY_IPV4 ? AF_INET : AF_INET6);
+    mnl_attr_put_u16(request, IPVS_SVC_ATTR_PROTOCOL, server->protocol);
+    mnl_attr_put(request, IPVS_SVC_ATTR_ADDR, sizeof(server->address), &server->address);
+    mnl_attr_put_u16(request, IPVS_SVC_ATTR_PORT, htons(server->port));
+    mnl_attr_nest_end(request, nest);
+    return netlink_ask(nl, request, NULL, NULL);
+}
+
+static bool is_kube_proxys(const struct virtual_server *server, const struct device *device,
+                           const struct leftover_node_ports *ports)
+{
+    if (server->fwmark)
+        return false;
+    if (has_address(device, server->family, &server->address))
+        return true;
+    switch (server->protocol) {
+    case IPPROTO_TCP:
+        return ports->tcp[server->port];
+    case IPPROTO_UDP:
+        return ports->udp[server->port];
+    case IPPROTO_SCTP:
+        return ports->sctp[server->port];
+    default:
+        return false;
+    }
+}
+
+/* One by one, but in one line: there may be thousands. 0, or an errno of one that stays. */
+static int remove_servers(struct mnl_socket *nl, uint16_t family, const server_vec *servers,
+                          const struct device *device, struct leftovers_report *report)
+{
+    struct leftover_node_ports *ports = xcalloc(1, sizeof(*ports));
+    leftovers_read_node_ports(ports);
+    size_t removed = 0, others = 0;
+    int why = 0;
+    vec_each (servers, server) {
+        if (!is_kube_proxys(server, device, ports)) {
+            others++;
+            continue;
+        }
+        int result = report->dry_run ? 0 : delete_server(nl, family, server);
+        removed += result == 0;
+        why = result ? result : why;
+    }
+    free(ports);
+    if (removed)
+        report_removed(report, "virtual servers of ipvs: %zu", removed);
+    /* Without the others it is no question whose they are. */
+    if (others && (removed || device->index))
+        report_others(report,
+                      "virtual servers of ipvs: %zu, neither at an address of %s nor at a node "
+                      "port of kube-proxy: see 'ipvsadm -Ln'",
+                      others, DEVICE);
+    return why;
+}
+
+/* 0 or an errno. */
+static int work_on_servers(const struct device *device, struct leftovers_report *report)
+{
+    struct error err = {0};
+    uint16_t family = 0;
+    server_vec servers = {0};
+    struct mnl_socket *nl = netlink_open(NETLINK_GENERIC, "ipvs", &err);
+    int why = nl ? find_family(nl, &family) : errno;
+    error_clear(&err);
+    if (!why)
+        why = list_servers(nl, family, &servers);
+    if (!why)
+        why = remove_servers(nl, family, &servers, device, report);
+    vec_free(&servers);
+    if (nl)
+        mnl_socket_close(nl);
+    return why;
+}
+
+bool leftovers_remove_ipvs(struct leftovers_report *report)
+{
+    struct error err = {0};
+    struct device device = {0};
+    struct mnl_socket *nl = netlink_open(NETLINK_ROUTE, DEVICE, &err);
+    int why = nl ? read_device(nl, &device) : errno;
+    error_clear(&err);
+    if (why) {
+        report_left(report, "device %s: cannot be read: %s", DEVICE, strerror(why));
+    } else {
+        why = access(IPVS_FILE, F_OK) == 0 ? work_on_servers(&device, report) : 0;
+        if (why)
+            report_left(report,
+                        "virtual servers of ipvs, with %s and the IP sets, which tell whose they "
+                        "are: %s: see 'ipvsadm -Ln'",
+                        DEVICE, strerror(why));
+        else
+            remove_device(nl, &device, report);
+    }
+    free_device(&device);
+    if (nl)
+        mnl_socket_close(nl);
+    return why == 0;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/netlink/request.h"
+
+#include "kube-nftd/base/alloc.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* Dumps come in parts as large as there is room for. */
+#define BUFFER_SIZE ((size_t)64 * 1024)
+
+struct mnl_socket *netlink_open(int protocol, const char *what, struct error *err)
+{
+    struct mnl_socket *nl = mnl_socket_open2(protocol, SOCK_CLOEXEC);
+    if (nl && mnl_socket_bind(nl, 0, MNL_SOCKET_AUTOPID) == 0)
+        return nl;
+    error_set(err, "%s: cannot open a netlink socket: %s", what, strerror(errno));
+    if (nl)
+        mnl_socket_close(nl);
+    return NULL;
+}
+
+static void drop_answers(struct mnl_socket *nl, char *buffer)
+{
+    ssize_t n;
+    do
+        n = recv(mnl_socket_get_fd(nl), buffer, BUFFER_SIZE, MSG_DONTWAIT);
+    while (n > 0 || (n < 0 && (errno == EINTR || errno == ENOBUFS)));
+}
+
+/* One piece of an answer: its length, or -1 with errno. The kernel writes the next one when this
+ * one is taken, so if there is none, it got lost. */
+static ssize_t receive(struct mnl_socket *nl, char *buffer)
+{
+    ssize_t n;
+    do
+        n = recv(mnl_socket_get_fd(nl), buffer, BUFFER_SIZE, MSG_DONTWAIT | MSG_TRUNC);
+    while (n < 0 && errno == EINTR);
+    if (n > (ssize_t)BUFFER_SIZE) {
+        errno = EMSGSIZE;
+        return -1;
+    }
+    return n;
+}
+
+int netlink_ask(struct mnl_socket *nl, const struct nlmsghdr *request, mnl_cb_t fn, void *ctx)
+{
+    if (mnl_socket_sendto(nl, request, request->nlmsg_len) < 0)
+        return errno;
+    char *buffer = xcalloc(1, BUFFER_SIZE);
+    int result;
+    do {
+        ssize_t n = receive(nl, buffer);
+        result = n < 0 ? -1
+                       : mnl_cb_run(buffer, (size_t)n, request->nlmsg_seq,
+                                    mnl_socket_get_portid(nl), fn, ctx);
+    } while (result > MNL_CB_STOP);
+    int why = result < 0 ? errno : 0;
+    if (why)
+        drop_answers(nl, buffer);
+    free(buffer);
+    return why;
+}

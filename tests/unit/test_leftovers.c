@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Whose a chain, rule, IP set or virtual server is, and how they are read. No kernel. */
+#include "unit.h"
+
+#include "kube-nftd/leftovers/iptables_plan.h"
+#include "kube-nftd/leftovers/ipvs.h"
+#include "kube-nftd/leftovers/kube_proxy.h"
+#include "kube-nftd/leftovers/legacy_iptables.h"
+
+#include <arpa/inet.h>
+#include <linux/genetlink.h>
+#include <linux/ip_vs.h>
+#include <linux/netfilter_ipv4/ip_tables.h>
+#include <linux/netfilter_ipv6/ip6_tables.h>
+#include <sys/socket.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* ---- names ---- */
+
+static const struct {
+    const char *table, *chain;
+    bool kube_proxys;
+} chains[] = {
+    {"nat", "KUBE-SERVICES", true},
+    {"nat", "KUBE-NODEPORTS", true},
+    {"nat", "KUBE-POSTROUTING", true},
+    {"nat", "KUBE-MARK-MASQ", true},
+    {"nat", "KUBE-PROXY-CANARY", true},
+    {"filter", "KUBE-PROXY-CANARY", true},
+    {"mangle", "KUBE-PROXY-CANARY", true},
+    {"filter", "KUBE-SERVICES", true},
+    {"filter", "KUBE-EXTERNAL-SERVICES", true},
+    {"filter", "KUBE-FORWARD", true},
+    {"filter", "KUBE-NODEPORTS", true},
+    {"filter", "KUBE-PROXY-FIREWALL", true},
+    /* mode ipvs */
+    {"nat", "KUBE-LOAD-BALANCER", true},
+    {"nat", "KUBE-NODE-PORT", true},
+    {"filter", "KUBE-NODE-PORT", true},
+    {"filter", "KUBE-SOURCE-RANGES-FIREWALL", true},
+    {"filter", "KUBE-IPVS-FILTER", true},
+    {"filter", "KUBE-IPVS-OUT-FILTER", true},
+    /* of services and endpoints */
+    {"nat", "KUBE-SVC-ABCDEFGHIJKLMNOP", true},
+    {"nat", "KUBE-SVL-ABCDEFGHIJKLMNOP", true},
+    {"nat", "KUBE-EXT-ABCDEFGHIJKL2345", true},
+    {"nat", "KUBE-FW-QRSTUVWXYZ234567", true},
+    {"nat", "KUBE-SEP-ABCDEFGHIJKLMNOP", true},
+    {"nat", "KUBE-XLB-ABCDEFGHIJKLMNOP", true},
+    /* in other tables */
+    {"filter", "KUBE-SVC-ABCDEFGHIJKLMNOP", false},
+    {"filter", "KUBE-POSTROUTING", false},
+    {"mangle", "KUBE-SERVICES", false},
+    {"raw", "KUBE-SERVICES", false},
+    /* not quite */
+    {"nat", "KUBE-SVC-ABCDEFGHIJKLMNO", false},
+    {"nat", "KUBE-SVC-ABCDEFGHIJKLMNOPQ", false},
+    {"nat", "KUBE-SVC-abcdefghijklmnop", false},
+    {"nat", "KUBE-SVC-ABCDEFGHIJKLMN01", false},
+    {"nat", "KUBE-SVC-", false},
+    {"nat", "KUBE-SERVICES-MINE", false},
+    {"nat", "KUBE-SERVICE", false},
+    {"nat", "kube-services", false},
+    {"nat", "PREROUTING", false},
+    {"nat", "", false},
+    /* the kubelet's */
+    {"filter", "KUBE-FIREWALL", false},
+    {"nat", "KUBE-FIREWALL", false},
+    {"mangle", "KUBE-KUBELET-CANARY", false},
+    {"nat", "KUBE-KUBELET-CANARY", false},
+    {"mangle", "KUBE-IPTABLES-HINT", false},
+    {"nat", "KUBE-MARK-DROP", false},
+    /* kube-router's, CRI-O's */
+    {"filter", "KUBE-ROUTER-INPUT", false},
+    {"filter", "KUBE-ROUTER-FORWARD", false},
+    {"filter", "KUBE-NWPLCY-ABCDEFGHIJKLMNOP", false},
+    {"filter", "KUBE-POD-FW-ABCDEFGHIJKLMNOP", false},
+    {"nat", "KUBE-HOSTPORTS", false},
+    {"nat", "KUBE-HP-ABCDEFGHIJKLMNOP", false},
+};
+
+START_TEST(chain_names)
+{
+    ck_assert_msg(kube_proxy_has_chain(chains[_i].table, chains[_i].chain) ==
+                      chains[_i].kube_proxys,
+                  "%s %s", chains[_i].table, chains[_i].chain);
+}
+END_TEST
+
+START_TEST(comments)
+{
+    ck_assert(kube_proxy_has_comment("kubernetes service portals"));
+    ck_assert(kube_proxy_has_comment("kubernetes ipvs access filter"));
+    ck_assert(kube_proxy_has_comment("kube-proxy firewall rules"));
+    ck_assert(!kube_proxy_has_comment("kubernetes service portals "));
+    ck_assert(!kube_proxy_has_comment("kubernetes"));
+    ck_assert(!kube_proxy_has_comment(""));
+}
+END_TEST
+
+static const struct {
+    const char *name;
+    bool kube_proxys;
+} ip_sets[] = {
+    {"KUBE-CLUSTER-IP", true},
+    {"KUBE-6-CLUSTER-IP", true},
+    {"KUBE-LOOP-BACK", true},
+    {"KUBE-EXTERNAL-IP", true},
+    {"KUBE-EXTERNAL-IP-LOCAL", true},
+    {"KUBE-LOAD-BALANCER", true},
+    {"KUBE-LOAD-BALANCER-FW", true},
+    {"KUBE-LOAD-BALANCER-LOCAL", true},
+    {"KUBE-LOAD-BALANCER-SOURCE-IP", true},
+    {"KUBE-6-LOAD-BALANCER-SOURCE-CID", true}, /* cut to 31 bytes */
+    {"KUBE-NODE-PORT-TCP", true},
+    {"KUBE-NODE-PORT-LOCAL-UDP", true},
+    {"KUBE-NODE-PORT-LOCAL-SCTP-HASH", true},
+    {"KUBE-6-NODE-PORT-LOCAL-SCTP-HAS", true},
+    {"KUBE-HEALTH-CHECK-NODE-PORT", true},
+    {"KUBE-IPVS-IPS", true},
+    {"KUBE-NODE-PORT-LOCAL-SCTP-HAS", false},
+    {"KUBE-6-", false},
+    {"KUBE-", false},
+    {"CLUSTER-IP", false},
+    {"KUBE-7-CLUSTER-IP", false},
+    {"KUBE-CLUSTER-IP2", false},
+    {"KUBE-DST-ABCDEFGHIJKLMNOP", false}, /* kube-router's */
+    {"KUBE-SRC-ABCDEFGHIJKLMNOP", false},
+    {"cali40masq-ipam-pools", false},
+};
+
+START_TEST(ip_set_names)
+{
+    ck_assert_msg(kube_proxy_has_ip_set(ip_sets[_i].name) == ip_sets[_i].kube_proxys, "%s",
+                  ip_sets[_i].name);
+}
+END_TEST
+
+/* ---- plans ---- */
+
+#define PORTALS "kubernetes service portals"
+
+/* Chains of the table nat; a base chain has a + before its name. Then rules: "FROM TO [comment]".
+ * What goes: the chains and the jumps, as "CHAIN" and "FROM>TO"; "CHAIN<STRANGER" stays. */
+static const struct {
+    const char *chains[8];
+    const char *rules[8][3];
+    const char *result;
+} plans[] = {
+    {{"+PREROUTING", "OTHER"}, {{"PREROUTING", "OTHER", PORTALS}}, ""},
+    {{"+PREROUTING", "KUBE-SERVICES"},
+     {{"PREROUTING", "KUBE-SERVICES", PORTALS}},
+     "PREROUTING>KUBE-SERVICES KUBE-SERVICES "},
+    /* twice the same */
+    {{"+PREROUTING", "KUBE-SERVICES"},
+     {{"PREROUTING", "KUBE-SERVICES", PORTALS}, {"PREROUTING", "KUBE-SERVICES", PORTALS}},
+     "PREROUTING>KUBE-SERVICES PREROUTING>KUBE-SERVICES KUBE-SERVICES "},
+    /* chains without a rule that leads there; rules without a chain */
+    {{"+PREROUTING", "KUBE-MARK-MASQ"}, {{"PREROUTING", NULL, NULL}}, "KUBE-MARK-MASQ "},
+    {{"KUBE-SERVICES"}, {{"VANISHED", "KUBE-SERVICES", NULL}}, "KUBE-SERVICES "},
+    {{"KUBE-SERVICES"}, {{"KUBE-SERVICES", "VANISHED", NULL}}, "KUBE-SERVICES "},
+    /* kube-proxy's chains may lead to others' */
+    {{"KUBE-SERVICES", "KUBE-MARK-DROP"},
+     {{"KUBE-SERVICES", "KUBE-MARK-DROP", NULL}},
+     "KUBE-SERVICES "},
+    /* strangers: a rule of a base chain without the comment, and a chain of another program */
+    {{"+PREROUTING", "KUBE-SERVICES"},
+     {{"PREROUTING", "KUBE-SERVICES", "mine"}},
+     "KUBE-SERVICES<PREROUTING "},
+    {{"+PREROUTING", "KUBE-SERVICES"},
+     {{"PREROUTING", "KUBE-SERVICES", NULL}},
+     "KUBE-SERVICES<PREROUTING "},
+    {{"CNI-HOSTPORT-SETMARK", "KUBE-MARK-MASQ", "KUBE-SERVICES"},
+     {{"CNI-HOSTPORT-SETMARK", "KUBE-MARK-MASQ", PORTALS},
+      {"KUBE-SERVICES", "KUBE-MARK-MASQ", NULL}},
+     "KUBE-SERVICES KUBE-MARK-MASQ<CNI-HOSTPORT-SETMARK "},
+    /* what stays keeps what it leads to, whichever rule is told first; jumps go all the same */
+    {{"+OUTPUT", "MINE", "KUBE-SERVICES", "KUBE-NODEPORTS", "KUBE-MARK-MASQ", "KUBE-POSTROUTING"},
+     {{"OUTPUT", "KUBE-SERVICES", PORTALS},
+      {"KUBE-SERVICES", "KUBE-NODEPORTS", NULL},
+      {"MINE", "KUBE-SERVICES", NULL},
+      {"KUBE-NODEPORTS", "KUBE-MARK-MASQ", NULL}},
+     "OUTPUT>KUBE-SERVICES KUBE-POSTROUTING KUBE-SERVICES<MINE KUBE-NODEPORTS<MINE "
+     "KUBE-MARK-MASQ<MINE "},
+    /* of several that need a chain, one that leads to it itself is named */
+    {{"+OUTPUT", "MINE", "KUBE-NODEPORTS", "KUBE-MARK-MASQ"},
+     {{"KUBE-NODEPORTS", "KUBE-MARK-MASQ", NULL},
+      {"OUTPUT", "KUBE-NODEPORTS", NULL},
+      {"MINE", "KUBE-MARK-MASQ", NULL}},
+     "KUBE-NODEPORTS<OUTPUT KUBE-MARK-MASQ<MINE "},
+    /* a base chain with a name of kube-proxy's is nobody's iptables */
+    {{"+KUBE-SERVICES"}, {{NULL}}, ""},
+    {{"KUBE-SERVICES", "KUBE-SERVICES"}, {{NULL}}, "KUBE-SERVICES "},
+};
+
+static char *plan_text(const struct iptables_plan *plan)
+{
+    char *text;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    vec_each (&plan->jumps, jump)
+        fprintf(out, "%s>%s ", jump->from->name, jump->to->name);
+    for (const struct iptables_chain *chain = plan->chains; chain; chain = chain->hh.next)
+        if (iptables_chain_goes(chain))
+            fprintf(out, "%s ", chain->name);
+    for (const struct iptables_chain *chain = plan->chains; chain; chain = chain->hh.next)
+        if (chain->kube_proxys && chain->holder)
+            fprintf(out, "%s<%s ", chain->name, chain->holder->name);
+    fclose(out);
+    return text;
+}
+
+START_TEST(what_goes)
+{
+    struct iptables_plan plan;
+    iptables_plan_init(&plan, "nat");
+    for (const char *const *chain = plans[_i].chains; *chain; chain++)
+        iptables_plan_add_chain(&plan, *chain + (**chain == '+'), **chain == '+');
+    for (size_t i = 0; plans[_i].rules[i][0]; i++)
+        iptables_plan_add_rule(&plan, &(struct iptables_rule){.chain = plans[_i].rules[i][0],
+                                                              .handle = i + 1,
+                                                              .to = plans[_i].rules[i][1],
+                                                              .comment = plans[_i].rules[i][2]});
+    char *text = plan_text(&plan);
+    ck_assert_str_eq(text, plans[_i].result);
+    ck_assert(iptables_plan_is_empty(&plan) == (text[0] == '\0'));
+    for (size_t i = 0; i < plan.jumps.n; i++)
+        ck_assert_uint_eq(plan.jumps.v[i].handle, i + 1);
+    free(text);
+    iptables_plan_clear(&plan);
+}
+END_TEST
+
+/* ---- contents of iptables-legacy's tables ---- */
+
+struct blob {
+    char bytes[4096];
+    size_t size;
+};
+
+static size_t entry_size(enum family family)
+{
+    return family == FAMILY_IPV4 ? sizeof(struct ipt_entry) : sizeof(struct ip6t_entry);
+}
+
+/* An entry with @more bytes of matches and a target. */
+static char *put_entry(struct blob *blob, enum family family, size_t more, size_t target_size)
+{
+    char *at = blob->bytes + blob->size;
+    uint16_t target = (uint16_t)(entry_size(family) + more),
+             next = (uint16_t)(target + target_size);
+    memset(at, 0, next);
+    if (family == FAMILY_IPV4) {
+        ((struct ipt_entry *)(void *)at)->target_offset = target;
+        ((struct ipt_entry *)(void *)at)->next_offset = next;
+    } else {
+        ((struct ip6t_entry *)(void *)at)->target_offset = target;
+        ((struct ip6t_entry *)(void *)at)->next_offset = next;
+    }
+    blob->size += next;
+    return at + target;
+}
+
+static void put_error(struct blob *blob, enum family family, const char *name)
+{
+    struct xt_error_target *target =
+        (void *)put_entry(blob, family, 0, XT_ALIGN(sizeof(struct xt_error_target)));
+    strcpy(target->target.u.user.name, XT_ERROR_TARGET);
+    memcpy(target->errorname, name, strlen(name));
+}
+
+static void put_rule(struct blob *blob, enum family family, const char *target_name)
+{
+    struct xt_standard_target *target =
+        (void *)put_entry(blob, family, 64, XT_ALIGN(sizeof(struct xt_standard_target)));
+    strcpy(target->target.u.user.name, target_name);
+}
+
+static void note_chain(void *ctx, const char *name)
+{
+    char *text = ctx;
+    strcat(text, name);
+    strcat(text, " ");
+}
+
+static void legacy_table(struct blob *blob, enum family family)
+{
+    blob->size = 0;
+    put_rule(blob, family, "");
+    put_error(blob, family, "KUBE-SERVICES");
+    put_rule(blob, family, "MASQUERADE");
+    put_rule(blob, family, "");
+    put_error(blob, family, "A-CHAIN-OF-29-BYTES-IS-LONG-X");
+    put_rule(blob, family, "");
+    put_error(blob, family, XT_ERROR_TARGET);
+}
+
+START_TEST(legacy_chains)
+{
+    enum family family = (enum family)_i;
+    struct blob blob;
+    struct error err = {0};
+    char text[256] = "";
+    legacy_table(&blob, family);
+    ck_assert_int_eq(legacy_iptables_chains(family, blob.bytes, blob.size, note_chain, text, &err),
+                     0);
+    ck_assert_str_eq(text, "KUBE-SERVICES A-CHAIN-OF-29-BYTES-IS-LONG-X ");
+    ck_assert_int_eq(legacy_iptables_chains(family, blob.bytes, 0, note_chain, text, &err), 0);
+}
+END_TEST
+
+/* Cut off anywhere and wherever the offsets lead: never read beyond the end. */
+START_TEST(legacy_rubbish)
+{
+    enum family family = (enum family)_i;
+    struct blob blob;
+    struct error err = {0};
+    legacy_table(&blob, family);
+    size_t ends = 0;
+    for (size_t size = 0; size <= blob.size; size++) {
+        char text[256] = "", *copy = malloc(size + 1);
+        memcpy(copy, blob.bytes, size);
+        ends += legacy_iptables_chains(family, copy, size, note_chain, text, &err) == 0;
+        free(copy);
+    }
+    ck_assert_uint_eq(ends, 8); /* between entries */
+    size_t at = family == FAMILY_IPV4 ? offsetof(struct ipt_entry, target_offset)
+                                      : offsetof(struct ip6t_entry, target_offset);
+    static const uint16_t offsets[] = {0, 1, 111, 0x7fff, 0xffff};
+    for (size_t i = 0; i < 2 * COUNT(offsets); i++) {
+        char text[256] = "";
+        legacy_table(&blob, family);
+        memcpy(blob.bytes + at + i % 2 * sizeof(uint16_t), &offsets[i / 2], sizeof(uint16_t));
+        ck_assert_int_eq(
+            legacy_iptables_chains(family, blob.bytes, blob.size, note_chain, text, &err), -1);
+    }
+    error_clear(&err);
+}
+END_TEST
+
+/* ---- virtual servers ---- */
+
+static struct nlmsghdr *server_message(char *buffer, uint16_t af, const char *address)
+{
+    uint8_t bytes[16] = {0};
+    struct nlmsghdr *message = mnl_nlmsg_put_header(buffer);
+    mnl_nlmsg_put_extra_header(message, sizeof(struct genlmsghdr));
+    struct nlattr *nest = mnl_attr_nest_start(message, IPVS_CMD_ATTR_SERVICE);
+    mnl_attr_put_u16(message, IPVS_SVC_ATTR_AF, af);
+    if (address) {
+        inet_pton(af, address, bytes);
+        mnl_attr_put_u16(message, IPVS_SVC_ATTR_PROTOCOL, IPPROTO_UDP);
+        mnl_attr_put(message, IPVS_SVC_ATTR_ADDR, sizeof(bytes), bytes);
+        mnl_attr_put_u16(message, IPVS_SVC_ATTR_PORT, htons(53));
+    } else {
+        mnl_attr_put_u32(message, IPVS_SVC_ATTR_FWMARK, 70000);
+    }
+    mnl_attr_put_strz(message, IPVS_SVC_ATTR_SCHED_NAME, "rr");
+    mnl_attr_nest_end(message, nest);
+    return message;
+}
+
+START_TEST(virtual_servers)
+{
+    _Alignas(struct nlmsghdr) char buffer[512] = {0};
+    char text[ADDRESS_TEXT_SIZE];
+    struct virtual_server server;
+    ck_assert(virtual_server_read(server_message(buffer, AF_INET, "10.96.0.10"), &server));
+    ck_assert_int_eq(server.family, FAMILY_IPV4);
+    ck_assert_str_eq(address_format(server.family, &server.address, text), "10.96.0.10");
+    ck_assert_uint_eq(server.protocol, IPPROTO_UDP);
+    ck_assert_uint_eq(server.port, 53);
+    ck_assert_uint_eq(server.fwmark, 0);
+
+    ck_assert(virtual_server_read(server_message(buffer, AF_INET6, "fd00::a"), &server));
+    ck_assert_int_eq(server.family, FAMILY_IPV6);
+    ck_assert_str_eq(address_format(server.family, &server.address, text), "fd00::a");
+
+    ck_assert(virtual_server_read(server_message(buffer, AF_INET, NULL), &server));
+    ck_assert_uint_eq(server.fwmark, 70000);
+
+    struct nlmsghdr *other = mnl_nlmsg_put_header(buffer);
+    mnl_nlmsg_put_extra_header(other, sizeof(struct genlmsghdr));
+    mnl_attr_put_u32(other, IPVS_CMD_ATTR_DEST, 1);
+    ck_assert(!virtual_server_read(other, &server));
+}
+END_TEST
+
+static void add_tests(TCase *tcase)
+{
+    tcase_add_loop_test(tcase, chain_names, 0, COUNT(chains));
+    tcase_add_test(tcase, comments);
+    tcase_add_loop_test(tcase, ip_set_names, 0, COUNT(ip_sets));
+    tcase_add_loop_test(tcase, what_goes, 0, COUNT(plans));
+    tcase_add_loop_test(tcase, legacy_chains, 0, FAMILY_COUNT);
+    tcase_add_loop_test(tcase, legacy_rubbish, 0, FAMILY_COUNT);
+    tcase_add_test(tcase, virtual_servers);
+}
+
+UNIT_MAIN("leftovers", add_tests)
