@@ -236,8 +236,9 @@ static void health_status(void *ctx, struct health_status *status)
 static void write_metrics(void *ctx, struct metrics_page *page)
 {
     const struct daemon *d = ctx;
-    figures_write(d->proxy, d->flows, d->health,
-                  (const struct reflector *const *)d->source.reflectors, page);
+    figures_write(
+        d->proxy, d->flows, d->health, (const struct reflector *const *)d->source.reflectors,
+        d->source.apiserver ? apiserver_request_figures(d->source.apiserver) : NULL, page);
 }
 
 /* What every command with objects needs. */

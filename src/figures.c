@@ -76,7 +76,8 @@ static void write_reflectors(const struct reflector *const reflectors[KIND_COUNT
 
 void figures_write(const struct proxy *proxy, const struct flow_cleaner *flows,
                    const struct health *health,
-                   const struct reflector *const reflectors[KIND_COUNT], struct metrics_page *page)
+                   const struct reflector *const reflectors[KIND_COUNT],
+                   const struct request_figures *requests, struct metrics_page *page)
 {
     struct proxy_figures figures;
     proxy_figures(proxy, &figures);
@@ -86,5 +87,8 @@ void figures_write(const struct proxy *proxy, const struct flow_cleaner *flows,
         write_flows(&figures, flows, page);
     if (reflectors[0])
         write_reflectors(reflectors, page);
+    if (requests)
+        figures_write_requests(requests, page);
     figures_write_process(page);
+    figures_write_gates(&figures, page);
 }

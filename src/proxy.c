@@ -553,6 +553,7 @@ static void family_figures(const struct proxy *proxy, enum family which,
 void proxy_figures(const struct proxy *proxy, struct proxy_figures *figures)
 {
     memset(figures, 0, sizeof(*figures));
+    figures->external_ips = !proxy->no_external_ips;
     figures->conflicts = policy_conflicts(proxy->policy);
     figures->services = service_cache_count(proxy->services);
     figures->slices = endpoint_slice_cache_count(proxy->slices);

@@ -11,10 +11,13 @@ struct health;
 struct metrics_page;
 struct proxy;
 struct reflector;
+struct request_figures;
 
-/** Writes all of it. @flows and @health may be NULL; of @reflectors either all are, or none. */
+/** Writes all of it. @flows, @health and @requests may be NULL; of @reflectors either all are, or
+ * none. */
 void figures_write(const struct proxy *proxy, const struct flow_cleaner *flows,
                    const struct health *health,
-                   const struct reflector *const reflectors[KIND_COUNT], struct metrics_page *page);
+                   const struct reflector *const reflectors[KIND_COUNT],
+                   const struct request_figures *requests, struct metrics_page *page);
 
 #endif

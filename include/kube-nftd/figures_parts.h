@@ -9,6 +9,7 @@ struct flow_cleaner;
 struct health;
 struct metrics_page;
 struct proxy_figures;
+struct request_figures;
 
 /**
  * kube-proxy's metrics (spec 7), with its names, labels, types and buckets. Left out, since there
@@ -20,6 +21,12 @@ void figures_write_kube_proxy(const struct proxy_figures *figures, const struct 
 
 /** Our own of the tables and of what is in them. */
 void figures_write_tables(const struct proxy_figures *figures, struct metrics_page *page);
+
+/** rest_client_*. */
+void figures_write_requests(const struct request_figures *requests, struct metrics_page *page);
+
+/** kubernetes_feature_enabled: the feature gates of kube-proxy that say what is done here. */
+void figures_write_gates(const struct proxy_figures *figures, struct metrics_page *page);
 
 /** process_*, kubernetes_build_info and our build. What /proc does not tell is left out. */
 void figures_write_process(struct metrics_page *page);

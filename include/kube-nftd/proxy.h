@@ -39,6 +39,7 @@ struct proxy_config {
 struct proxy_figures {
     size_t conflicts; /* frontends that more than one service port claims */
     size_t services, slices;
+    bool external_ips;             /* are proxied */
     uint64_t left_out[KIND_COUNT]; /* objects that came and could not be read */
     /* Of families in use: a Service counts once for each (spec 7). */
     uint64_t service_changes, slice_changes;

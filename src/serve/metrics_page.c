@@ -122,17 +122,25 @@ void metrics_sample(struct metrics_page *page, const char *label, const char *va
 void metrics_histogram(struct metrics_page *page, const char *label, const char *value_of_label,
                        const struct histogram *histogram)
 {
+    const struct metrics_label labels[] = {{label, value_of_label}};
+    metrics_histogram_labelled(page, labels, label ? 1 : 0, histogram);
+}
+
+void metrics_histogram_labelled(struct metrics_page *page, const struct metrics_label *labels,
+                                size_t n, const struct histogram *histogram)
+{
     char bound[NUMBER_SIZE];
-    const size_t own = label ? 1 : 0;
-    struct metrics_label labels[2] = {{label, value_of_label}};
+    struct metrics_label with_bound[METRICS_LABELS_MOST + 1];
     uint64_t count = 0;
-    labels[own].name = "le";
+    for (size_t i = 0; i < n; i++)
+        with_bound[i] = labels[i];
+    with_bound[n].name = "le";
     for (size_t i = 0; i <= histogram->buckets->n; i++) {
         bool last = i == histogram->buckets->n;
         count += histogram->counts[i];
-        labels[own].value = format_number(last ? INFINITY : histogram->buckets->bounds[i], bound);
-        put_line(page, "_bucket", labels, own + 1, (double)count);
+        with_bound[n].value = format_number(last ? INFINITY : histogram->buckets->bounds[i], bound);
+        put_line(page, "_bucket", with_bound, n + 1, (double)count);
     }
-    put_line(page, "_sum", labels, own, histogram->sum);
-    put_line(page, "_count", labels, own, (double)count);
+    put_line(page, "_sum", labels, n, histogram->sum);
+    put_line(page, "_count", labels, n, (double)count);
 }

@@ -48,6 +48,7 @@ struct apiserver {
     const struct client_config *config;
     struct bearer bearer;
     struct api_connection connection;
+    struct request_figures figures;
     char *user_agent;
     double heard_at;
     bool in_curl;
@@ -68,6 +69,10 @@ struct api_request {
     bool cancelled; /* nobody wants to hear of it any more */
     bool connected; /* it goes out now */
     bool opened;
+    bool counted; /* among the answers */
+    bool timed;   /* it is no watch */
+    const char *method;
+    double begun_at;
     bool stopped; /* its data callback wants no more */
 };
 
@@ -87,12 +92,21 @@ static long status_of(const struct api_request *request)
 
 /* --------------------------------------------------------- one transfer */
 
+static void count_answer(struct api_request *request, long status)
+{
+    if (!request->counted)
+        request_figures_answered(&request->apiserver->figures, request->method, status);
+    request->counted = true;
+}
+
 /* Called with each header line; the empty one ends them. */
 static size_t on_header(char *line, size_t size, size_t n, void *ctx)
 {
     struct api_request *request = ctx;
     request->apiserver->heard_at = clock_monotonic();
     bool end = size * n > 0 && (line[0] == '\r' || line[0] == '\n');
+    if (end && status_of(request) >= 200) /* what is below is no answer yet */
+        count_answer(request, status_of(request));
     if (end && !request->opened && !request->cancelled && status_of(request) == 200) {
         request->opened = true;
         if (request->ops.opened)
@@ -332,6 +346,10 @@ static void request_finish(struct api_request *request, CURLcode code)
     }
     struct api_request_ops ops = request->ops;
     void *ctx = request->ctx;
+    count_answer(request, 0);
+    if (request->timed)
+        request_figures_took(&request->apiserver->figures, request->method,
+                             clock_monotonic() - request->begun_at);
     curl_off_t retry_after = 0;
     curl_easy_getinfo(request->easy, CURLINFO_RETRY_AFTER, &retry_after);
     char *transport = transport_text(request, code);
@@ -504,6 +522,14 @@ static int on_timeout(CURLM *multi, long milliseconds, void *ctx)
 
 /* ----------------------------------------------------------------- public */
 
+/* HOST:PORT of "https://HOST:PORT/...". */
+static char *host_of(const char *server)
+{
+    const char *scheme_end = strstr(server, "://");
+    const char *host = scheme_end ? scheme_end + 3 : server;
+    return xstrndup(host, strcspn(host, "/"));
+}
+
 struct apiserver *apiserver_new(struct ev_loop *loop, const struct client_config *config,
                                 struct error *err)
 {
@@ -514,6 +540,7 @@ struct apiserver *apiserver_new(struct ev_loop *loop, const struct client_config
     struct apiserver *a = xcalloc(1, sizeof(*a));
     a->loop = loop;
     a->config = config;
+    a->figures.host = host_of(config->server);
     a->user_agent = xasprintf("kube-nftd/" KUBE_NFTD_VERSION " (linux/%s)", host.machine);
     bearer_init(&a->bearer, config->token, config->token_file);
     ev_init(&a->timer, on_due);
@@ -550,6 +577,7 @@ void apiserver_free(struct apiserver *a)
     ev_timer_stop(a->loop, &a->resend);
     api_connection_clear(&a->connection);
     bearer_clear(&a->bearer);
+    request_figures_clear(&a->figures);
     free(a->user_agent);
     free(a);
     curl_global_cleanup();
@@ -562,6 +590,9 @@ struct api_request *apiserver_get(struct apiserver *a, const char *path, double 
     request->apiserver = a;
     request->ops = *ops;
     request->ctx = ctx;
+    request->method = "GET";
+    request->timed = !strstr(path, "watch=true");
+    request->begun_at = clock_monotonic();
     request->easy = curl_easy_init();
     if (!request->easy)
         alloc_failed();
@@ -574,6 +605,11 @@ struct api_request *apiserver_get(struct apiserver *a, const char *path, double 
     if (!a->in_curl)
         request_begin(request);
     return request;
+}
+
+const struct request_figures *apiserver_request_figures(const struct apiserver *a)
+{
+    return &a->figures;
 }
 
 double apiserver_heard_at(const struct apiserver *a)
@@ -608,6 +644,7 @@ void apiserver_cut(struct apiserver *a)
 
 void apiserver_cancel(struct api_request *request)
 {
+    count_answer(request, 0);
     if (request->apiserver->in_curl)
         request->cancelled = true;
     else

@@ -132,6 +132,40 @@ def test_programmed(server, start):
         server.wait(lambda: programmed()[0] == 404)
 
 
+def rest_client():
+    """What /metrics says of requests: {(code, method): number}, and the number of timed ones by verb."""
+    with urllib.request.urlopen(METRICS, timeout=5) as answer:
+        page = answer.read().decode()
+    label = r'="([^"]*)"'
+    counts = re.findall(rf"^rest_client_requests_total{{code{label},host{label},method{label}}} (\d+)$", page, re.M)
+    times = re.findall(rf"^rest_client_request_duration_seconds_count{{host{label},verb{label}}} (\d+)$", page, re.M)
+    hosts = {host for _, host, _, _ in counts} | {host for host, _, _ in times}
+    return {(code, method): int(n) for code, _, method, n in counts}, {verb: int(n) for _, verb, n in times}, hosts
+
+
+def test_requests_are_counted(server, start):
+    server.api.streaming = "refused"
+    with start():
+        settled(server)
+        counts, times, hosts = rest_client()
+        assert len(hosts) == 1 and re.fullmatch(r"127\.0\.0\.1:\d+", *hosts)
+        answered = [request.status for request in server.requests]
+        assert counts == {(str(code), "GET"): answered.count(code) for code in set(answered)}
+        # Streams that were refused are watches, as those that are open: only lists are timed.
+        assert times == {"GET": len([request for request in server.requests if not request.watch])}
+        server.answer_next(1, 429, retry_after=1, when=lambda request: request.path.endswith("/services"))
+        server.close_watches()
+        server.wait(lambda: rest_client()[0].get(("429", "GET")) == 1)
+
+
+def test_requests_without_an_answer_are_counted(server, start):
+    with start():
+        settled(server)
+        assert ("<error>", "GET") not in rest_client()[0]
+        server.stop()
+        server.wait(lambda: rest_client()[0].get(("<error>", "GET"), 0) > 0, 10)
+
+
 def test_one_streamed_request_is_list_and_watch(server, start):
     with start():
         watching(server)

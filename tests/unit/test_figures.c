@@ -50,7 +50,7 @@ void reflector_figures(const struct reflector *reflector, struct reflector_figur
 
 static void write_page(void *ctx, struct metrics_page *page)
 {
-    figures_write(the_proxy, ctx, NULL, the_reflectors, page);
+    figures_write(the_proxy, ctx, NULL, the_reflectors, NULL, page);
 }
 
 /* What stands before and behind is test_figures_parts.c's; here it is enough that it is there. */

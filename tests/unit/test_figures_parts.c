@@ -9,6 +9,7 @@
 #include "kube-nftd/proxy.h"
 #include "kube-nftd/serve/health.h"
 #include "kube-nftd/serve/metrics_page.h"
+#include "kube-nftd/source/request_figures.h"
 
 #include <fcntl.h>
 #include <glob.h>
@@ -392,8 +393,89 @@ START_TEST(the_build)
 }
 END_TEST
 
+/* ---- requests ---- */
+
+static struct request_figures requests;
+
+static void write_requests(void *ctx, struct metrics_page *out)
+{
+    (void)ctx;
+    figures_write_requests(&requests, out);
+}
+
+START_TEST(requests_by_outcome_and_time)
+{
+    requests = (struct request_figures){.host = xstrdup("10.0.0.1:6443")};
+    print(write_requests);
+    ck_assert_str_eq(page, "");
+    request_figures_answered(&requests, "GET", 200);
+    request_figures_answered(&requests, "GET", 0);
+    request_figures_answered(&requests, "POST", 200);
+    request_figures_answered(&requests, "GET", 200);
+    request_figures_answered(&requests, "GET", 410);
+    request_figures_took(&requests, "GET", 0.02);
+    request_figures_took(&requests, "GET", 70);
+    request_figures_took(&requests, "POST", 0.005);
+    print(write_requests);
+    expect_line("# TYPE rest_client_requests_total counter");
+    expect_line("# TYPE rest_client_request_duration_seconds histogram");
+#define GETS "{host=\"10.0.0.1:6443\",verb=\"GET\""
+#define POSTS "{host=\"10.0.0.1:6443\",verb=\"POST\""
+#define BUCKET(labels, le, n)                                                                      \
+    "rest_client_request_duration_seconds_bucket" labels ",le=\"" le "\"} " n "\n"
+#define BUCKETS(labels, first, second, all)                                                        \
+    BUCKET(labels, "0.005", first)                                                                 \
+    BUCKET(labels, "0.025", second)                                                                \
+    BUCKET(labels, "0.1", second)                                                                  \
+    BUCKET(labels, "0.25", second)                                                                 \
+    BUCKET(labels, "0.5", second)                                                                  \
+    BUCKET(labels, "1", second)                                                                    \
+    BUCKET(labels, "2", second)                                                                    \
+    BUCKET(labels, "4", second)                                                                    \
+    BUCKET(labels, "8", second)                                                                    \
+    BUCKET(labels, "15", second)                                                                   \
+    BUCKET(labels, "30", second) BUCKET(labels, "60", second) BUCKET(labels, "+Inf", all)
+    expect_samples(
+        "rest_client_requests_total{code=\"200\",host=\"10.0.0.1:6443\",method=\"GET\"} 2\n"
+        "rest_client_requests_total{code=\"<error>\",host=\"10.0.0.1:6443\",method=\"GET\"} 1\n"
+        "rest_client_requests_total{code=\"200\",host=\"10.0.0.1:6443\",method=\"POST\"} 1\n"
+        "rest_client_requests_total{code=\"410\",host=\"10.0.0.1:6443\",method=\"GET\"} "
+        "1\n" BUCKETS(GETS, "0", "1",
+                      "2") "rest_client_request_duration_seconds_sum" GETS "} 70.02\n"
+                           "rest_client_request_duration_seconds_count" GETS "} 2\n" BUCKETS(
+                               POSTS, "1", "1",
+                               "1") "rest_client_request_duration_seconds_sum" POSTS "} 0.005\n"
+                                    "rest_client_request_duration_seconds_count" POSTS "} 1\n");
+    request_figures_clear(&requests);
+}
+END_TEST
+
+static bool external_ips;
+
+static void write_gates(void *ctx, struct metrics_page *out)
+{
+    struct proxy_figures some = {.external_ips = external_ips};
+    (void)ctx;
+    figures_write_gates(&some, out);
+}
+
+START_TEST(gates)
+{
+    external_ips = _i == 1;
+    print(write_gates);
+    expect_line(
+        _i == 1
+            ? "kubernetes_feature_enabled{name=\"AllowServiceExternalIPs\",stage=\"DEPRECATED\"} 1"
+            : "kubernetes_feature_enabled{name=\"AllowServiceExternalIPs\",stage=\"DEPRECATED\"} "
+              "0");
+    expect_line("kubernetes_feature_enabled{name=\"NFTablesProxyMode\",stage=\"\"} 1");
+}
+END_TEST
+
 static void add_tests(TCase *tcase)
 {
+    tcase_add_test(tcase, requests_by_outcome_and_time);
+    tcase_add_loop_test(tcase, gates, 0, 2);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, nothing_observed);
     tcase_add_test(tcase, changes);

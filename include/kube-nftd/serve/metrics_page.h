@@ -37,8 +37,15 @@ void metrics_sample(struct metrics_page *page, const char *label, const char *va
 void metrics_labelled(struct metrics_page *page, const struct metrics_label *labels, size_t n,
                       double value);
 
+/* The most labels that a histogram may have. */
+#define METRICS_LABELS_MOST 4
+
 /** The samples of a histogram: its buckets, sum and count. */
 void metrics_histogram(struct metrics_page *page, const char *label, const char *value_of_label,
                        const struct histogram *histogram);
+
+/** The same with @n labels, at most METRICS_LABELS_MOST. */
+void metrics_histogram_labelled(struct metrics_page *page, const struct metrics_label *labels,
+                                size_t n, const struct histogram *histogram);
 
 #endif

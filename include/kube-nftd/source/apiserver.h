@@ -8,6 +8,7 @@
 
 #include "kube-nftd/base/error.h"
 #include "kube-nftd/config/client_config.h"
+#include "kube-nftd/source/request_figures.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,6 +49,10 @@ void apiserver_free(struct apiserver *apiserver);
  */
 struct api_request *apiserver_get(struct apiserver *apiserver, const char *path, double timeout,
                                   const struct api_request_ops *ops, void *ctx, struct error *err);
+
+/** What was counted of all requests so far. A request that was cancelled before its answer came
+ * counts as one without. */
+const struct request_figures *apiserver_request_figures(const struct apiserver *apiserver);
 
 /** When the last byte of any answer came; clock_monotonic(). 0: never. */
 double apiserver_heard_at(const struct apiserver *apiserver);
