@@ -52,6 +52,7 @@ struct daemon {
     struct health *health;
     struct metrics *metrics;
     struct address_monitor *addresses;
+    struct table_monitor *tables; /* NULL: nobody else can change them, or nothing tells of it */
     struct config_watch *config_watch; /* NULL: there is no file */
     const struct options *options;
     const char *config_edited; /* how: the daemon ends for it */
@@ -191,6 +192,7 @@ static void daemon_close(struct daemon *d)
 {
     source_close(&d->source);
     address_monitor_free(d->addresses);
+    table_monitor_free(d->tables);
     config_watch_free(d->config_watch);
     proxy_free(d->proxy);
     flow_cleaner_free(d->flows);
@@ -266,6 +268,23 @@ static void open_flow_cleaner(struct daemon *d)
     d->flows = flow_cleaner_new(d->loop, &err);
     if (!d->flows)
         log_warn("daemon", "unbroken UDP flows will not move to other endpoints: %s", err.text);
+    error_clear(&err);
+}
+
+/* Tables that have an owner need not be watched. */
+static void watch_tables(struct daemon *d, const struct proxy_config *config)
+{
+    const struct table_monitor_ops ops = {proxy_foreign_change, proxy_foreign_lost,
+                                          proxy_foreign_settled, d->proxy};
+    struct error err = {0};
+    bool all_owned = true;
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        all_owned = all_owned && (config->rulesets[i].owned || !config->families[i]);
+    if (all_owned)
+        return;
+    d->tables = table_monitor_new(d->loop, RULESET_TABLE, nft_socket_port(d->socket), &ops, &err);
+    if (!d->tables)
+        log_warn("daemon", "what other programs change in the tables is not noticed: %s", err.text);
     error_clear(&err);
 }
 
@@ -351,6 +370,7 @@ static int daemon_start(struct daemon *d, const struct options *options, struct 
     proxy_options_apply(options, d->node_name, &config);
     if (open_proxy(d, &config, err) || source_open(d, options, false, err))
         return -1;
+    watch_tables(d, &config);
     return d->source.manifests ? manifests_follow(d->source.manifests, d->loop, err) : 0;
 }
 

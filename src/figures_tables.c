@@ -59,6 +59,15 @@ static const struct table_metric table_metrics[] = {
      "Tables of another version or damaged ones that were made anew.", replaced},
 };
 
+static void write_repairs(const struct proxy_figures *figures, struct metrics_page *page)
+{
+    figures_by_family(page, figures, "kube_nftd_repairs_total", "counter",
+                      "Times that something was put right that another program had changed in the "
+                      "table.",
+                      (const double[]){(double)figures->family[FAMILY_IPV4].repairs,
+                                       (double)figures->family[FAMILY_IPV6].repairs});
+}
+
 static void write_objects(const struct proxy_figures *figures, struct metrics_page *page)
 {
     metrics_family(page, "kube_nftd_services", "gauge", "Services that are known.");
@@ -83,6 +92,7 @@ void figures_write_tables(const struct proxy_figures *figures, struct metrics_pa
                       (const double[]){(double)figures->family[FAMILY_IPV4].frontends,
                                        (double)figures->family[FAMILY_IPV6].frontends});
     write_objects(figures, page);
+    write_repairs(figures, page);
     for (size_t i = 0; i < sizeof(table_metrics) / sizeof(*table_metrics); i++) {
         double values[FAMILY_COUNT] = {0};
         for (int f = 0; f < FAMILY_COUNT; f++)

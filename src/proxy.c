@@ -8,6 +8,7 @@
 #include "kube-nftd/cache/service_cidr_cache.h"
 #include "kube-nftd/netlink/flow_cleaner.h"
 #include "kube-nftd/policy/policy.h"
+#include "kube-nftd/table_guard.h"
 
 #include <math.h>
 #include <string.h>
@@ -33,6 +34,7 @@ struct family_state {
     char *said;                                 /* the failure that was logged last */
     double sync_period;                         /* seconds */
     struct sync_figures syncs;
+    struct table_guard guard;
 };
 
 struct proxy {
@@ -454,6 +456,9 @@ static double turn_family(struct proxy *proxy, enum family which, struct nft_soc
     count_queued(family, now);
     if (next_try(family) > now)
         return next_try(family);
+    double held = table_guard_check(&family->guard, family->ruleset, socket, now, family->changed);
+    if (held > now)
+        return held;
     if (ruleset_needs_commit(family->ruleset, now)) {
         struct error err = {0};
         struct ruleset_stats stats;
@@ -462,9 +467,42 @@ static double turn_family(struct proxy *proxy, enum family which, struct nft_soc
             return next_try(family);
         }
         commit_succeeded(family, family_name(which), &stats);
+        table_guard_committed(&family->guard, family_name(which), &stats);
     }
     return ruleset_trim_time(family->ruleset);
 }
+
+/* ---- other programs ---- */
+
+/* Before the first programming, and while a family is not in use, nothing is ours. */
+static bool is_guarded(const struct family_state *family)
+{
+    return family->ruleset && family->programmed;
+}
+
+void proxy_foreign_change(void *ctx, const struct table_change *change)
+{
+    struct family_state *family = &((struct proxy *)ctx)->families[change->family];
+    if (is_guarded(family))
+        table_guard_changed(&family->guard, family->ruleset, change);
+}
+
+void proxy_foreign_lost(void *ctx)
+{
+    struct proxy *proxy = ctx;
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        if (is_guarded(&proxy->families[i]))
+            table_guard_lost(&proxy->families[i].guard, proxy->families[i].ruleset);
+}
+
+void proxy_foreign_settled(void *ctx, const struct table_program *program)
+{
+    struct proxy *proxy = ctx;
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        table_guard_settled(&proxy->families[i].guard, program);
+}
+
+/* ---- turns ---- */
 
 /* Health checks speak of what is in force in their family (spec 6.1), and flows are stale only by
  * it. */
@@ -545,6 +583,7 @@ static void family_figures(const struct proxy *proxy, enum family which,
     figures->family[which].in_use = true;
     figures->family[which].frontends = ruleset_frontends(family->ruleset);
     figures->family[which].syncs = &family->syncs;
+    figures->family[which].repairs = family->guard.repairs;
     figures->family[which].table = ruleset_figures(family->ruleset);
     figures->service_changes += service_cache_changes(proxy->services).seen;
     figures->slice_changes += endpoint_slice_cache_changes(proxy->slices).seen[which];

@@ -13,6 +13,7 @@
 #include "kube-nftd/model/sink.h"
 #include "kube-nftd/netlink/address_monitor.h"
 #include "kube-nftd/netlink/nft_socket.h"
+#include "kube-nftd/netlink/table_monitor.h"
 #include "kube-nftd/own_node.h"
 #include "kube-nftd/ruleset/ruleset.h"
 #include "kube-nftd/serve/health.h"
@@ -47,6 +48,7 @@ struct proxy_figures {
     struct {
         bool in_use;
         size_t frontends;
+        uint64_t repairs; /* of what other programs changed */
         const struct sync_figures *syncs;
         const struct ruleset_figures *table;
     } family[FAMILY_COUNT];
@@ -78,6 +80,12 @@ double proxy_turn(struct proxy *proxy, struct nft_socket *socket, double now);
 
 /** What /programmed is answered from; valid as long as the proxy, but for @complete. */
 struct programmed proxy_programmed(const struct proxy *proxy);
+
+/** What other programs do to the tables: struct table_monitor_ops of netlink/table_monitor.h. It is
+ * put right by turns that follow. */
+void proxy_foreign_change(void *proxy, const struct table_change *change);
+void proxy_foreign_lost(void *proxy);
+void proxy_foreign_settled(void *proxy, const struct table_program *program);
 
 /** Prints the tables as they shall be, for nft -f. For a proxy that never took a turn. */
 void proxy_dump(struct proxy *proxy, FILE *out);

@@ -57,6 +57,11 @@ struct nft_socket *nft_socket_open(struct error *err)
     return s;
 }
 
+uint32_t nft_socket_port(const struct nft_socket *s)
+{
+    return mnl_socket_get_portid(s->nl);
+}
+
 void nft_socket_close(struct nft_socket *s)
 {
     if (!s)
@@ -466,48 +471,10 @@ static bool is_overtaken(struct element_reading *reading, const struct nlmsghdr 
     return reading->generation != part->res_id;
 }
 
-/* The bytes of a NFTA_DATA_VALUE in @nest; no bytes for a verdict. */
-static const uint8_t *value_of(const struct nlattr *nest, size_t *length)
-{
-    const struct nlattr *attribute;
-    *length = 0;
-    mnl_attr_for_each_nested(attribute, nest)
-    {
-        if (mnl_attr_get_type(attribute) == NFTA_DATA_VALUE) {
-            *length = mnl_attr_get_payload_len(attribute);
-            return mnl_attr_get_payload(attribute);
-        }
-    }
-    return NULL;
-}
-
 static void read_element(const struct element_reading *reading, const struct nlattr *from)
 {
-    struct nft_element element = {.key = NULL};
-    size_t end_length = 0;
-    const struct nlattr *attribute;
-    mnl_attr_for_each_nested(attribute, from)
-    {
-        switch (mnl_attr_get_type(attribute)) {
-        case NFTA_SET_ELEM_KEY:
-            element.key = value_of(attribute, &element.key_length);
-            break;
-        case NFTA_SET_ELEM_KEY_END:
-            element.key_end = value_of(attribute, &end_length);
-            break;
-        case NFTA_SET_ELEM_DATA:
-            element.data = value_of(attribute, &element.data_length);
-            break;
-        case NFTA_SET_ELEM_FLAGS:
-            element.flags = number_of(attribute);
-            break;
-        default: /* timeouts, counters */
-            break;
-        }
-    }
-    if (end_length != element.key_length)
-        element.key_end = NULL;
-    if (element.key || (element.flags & NFT_SET_ELEM_CATCHALL))
+    struct nft_element element;
+    if (nft_element_read(from, &element))
         reading->fn(reading->ctx, &element);
 }
 

@@ -130,7 +130,7 @@ static bool take_over(struct ruleset *rs, struct nft_socket *socket)
 static bool is_like_ours(const struct ruleset *rs, const struct nft_table_state *state)
 {
     return state->exists && state->comment && strcmp(state->comment, rs->comment) == 0 &&
-           !(state->flags & NFT_TABLE_DORMANT) &&
+           !(state->flags & NFT_TABLE_DORMANT) && !rs->damaged &&
            (!rs->owned || state->flags & NFT_TABLE_PERSISTENT);
 }
 

@@ -152,7 +152,7 @@ static void apply(struct ruleset *rs, double now)
     vec_clear(&rs->pending);
     contents_apply(&rs->contents);
     rs->figures.replaced += rs->table_replaced;
-    rs->table_missing = rs->table_replaced = false;
+    rs->table_missing = rs->table_replaced = rs->damaged = false;
 }
 
 static int send_batch(struct ruleset *rs, struct nft_socket *socket, struct ruleset_stats *stats,

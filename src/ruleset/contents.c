@@ -117,6 +117,19 @@ bool contents_adopt(struct contents *contents, enum content_set set, const struc
     return true;
 }
 
+bool contents_observe(struct contents *contents, enum content_set set, const struct key *key,
+                      const struct key *value, bool there)
+{
+    struct content *content = get(contents, set, key, value);
+    if (value && value->length != content->value_length)
+        return false;
+    content->in_kernel = there;
+    if (value)
+        memcpy(content_kernel_value(content), value->bytes, value->length);
+    mark_pending(contents, content);
+    return true;
+}
+
 static void remove_content(struct contents *contents, struct content *content)
 {
     HASH_DELETE(hh, contents->all, content);

@@ -102,6 +102,7 @@ void ruleset_free(struct ruleset *rs)
     ruleset_free_record(rs, record);
     vec_free(&rs->pending);
     vec_free(&rs->trims);
+    vec_free(&rs->suspects);
     vec_free(&rs->service_cidrs);
     vec_free(&rs->pod_cidrs);
     contents_free(&rs->contents);

@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Other programs at our tables: kept off where the kernel can do that, else noticed and put right."""
 
+import pathlib
+import re
 import signal
 import subprocess
 import time
 
-from daemon import BINARY, FAMILY_TABLE, Daemon, call, environment, wait_for
+import pytest
+
+from daemon import (
+    BINARY, FAMILY_TABLE, Daemon, call, environment, http_get, sorted_elements, tables_exist, wait_for,
+)  # fmt: skip
 from scenario import Proxy, Traffic, Web
 
 GOOD = {"a", "b"}
@@ -104,3 +110,159 @@ def test_cleanup_needs_the_owner_gone(proxy):
     proxy.daemon.stop()
     assert call(node, "--cleanup").returncode == 0
     assert node.run(node.nft, "list", "tables").stdout == ""
+
+
+# ---- without an owner -----------------------------------------------------------------------------
+
+# What it is called, and the command. {a} is the address of an endpoint.
+TAMPERING = {
+    "flush ruleset": "flush ruleset",
+    "deleted table": "delete table {table}",
+    "emptied chain": "flush chain {table} dispatch",
+    "deleted chain": "flush chain {table} nat-prerouting; delete chain {table} nat-prerouting",
+    "added rule": "insert rule {table} dispatch drop",
+    "added chain": "add chain {table} intruder {{ type filter hook prerouting priority -120; policy drop; }}",
+    "dormant": "add table {table} {{ flags dormant; }}",
+    "emptied map": "flush map {table} services",
+    "emptied slots": "flush map {table} endpoints",
+    "emptied verdicts": "flush map {table} picks",
+    "deleted frontend": "delete element {table} services {{ {address} . tcp . 80 }}",
+    "deleted slot": "delete element {table} endpoints {{ {address} . tcp . 80 . 0 }}",
+    "another count": "delete element {table} services {{ {address} . tcp . 80 }}; "
+                     "add element {table} services {{ {address} . tcp . 80 : 0:3 }}",
+    "another backend": "delete element {table} endpoints {{ {address} . tcp . 80 . 0 }}; "
+                       "add element {table} endpoints {{ {address} . tcp . 80 . 0 : {c} . 8080 }}",
+    "added reject": "add element {table} reject_frontends {{ {address} . tcp . 80 }}; "
+                    "delete element {table} services {{ {address} . tcp . 80 }}",
+    "added stranger": "add element {table} services {{ {stranger} . tcp . 80 : 0:2 }}",
+    "deleted cluster IP": "delete element {table} cluster_ips {{ {address} }}",
+    "added range": "add element {table} service_cidrs {{ {address} }}",
+}  # fmt: skip
+STRANGER = {4: "10.96.77.77", 6: "fd00:10:96::7777"}
+
+
+@pytest.fixture
+def open_proxy(lab, tmp_path):
+    """Its tables are everybody's."""
+    proxy = Proxy(lab, tmp_path, "--table-owner", "off")
+    try:
+        proxy.daemon.start()
+        yield proxy
+    finally:
+        print(proxy.daemon.last_words())
+        proxy.close()
+
+
+def repairs(proxy) -> list[str]:
+    return [line for line in proxy.daemon.log().splitlines() if "put right what another program" in line]
+
+
+def state(proxy, family: int) -> str:
+    """All that matters of a table."""
+    return sorted_elements(re.sub(r"# handle \d+", "", proxy.tables[family].listing()))
+
+
+# Each in one of the families: they share all but the addresses.
+@pytest.mark.parametrize("how,family", [(how, (4, 6)[i % 2]) for i, how in enumerate(TAMPERING)])
+def test_what_others_change_is_put_right(open_proxy, family, how):
+    proxy = open_proxy
+    node = proxy.lab.node
+    web = Web(proxy, family, "TCP")
+    web.publish("a", "b")
+    before = state(proxy, family)
+    pods = {name: proxy.lab.pods[name].address[family] for name in "abc"}
+    command = TAMPERING[how].format(
+        table=proxy.tables[family].name, address=web.address, stranger=STRANGER[family], **pods
+    )
+    node.run(node.nft, command)
+    start = time.monotonic()
+    wait_for(lambda: repairs(proxy), "it is put right")
+    took = time.monotonic() - start
+    print(f"{how}: repaired and said within {took * 1000:.1f} ms")
+    wait_for(lambda: state(proxy, family) == before, lambda: f"as before:\n{before}\nnow:\n{state(proxy, family)}")
+    assert set(web.tally(times=20)) == GOOD
+    assert " program=nft pid=" in repairs(proxy)[0]
+    web.put_endpoints(c="ready")  # and the daemon knows what it has
+    web.settle("c")
+    assert "reading the table back" not in proxy.daemon.log()
+
+
+def test_other_tables_are_none_of_our_business(open_proxy):
+    """200 transactions a second elsewhere cost next to nothing."""
+    proxy = open_proxy
+    node = proxy.lab.node
+    Web(proxy, 4, "TCP").publish("a")
+    node.run(node.nft, "add table ip other; add set ip other s { type ipv4_addr; }; add table inet kube-nftd")
+    before = cpu_seconds(proxy.daemon.process.pid)
+    start = time.monotonic()
+    with Committer(node, "ip other") as committer:
+        while time.monotonic() < start + 2:
+            committer.commit()
+            time.sleep(0.004)
+    took = time.monotonic() - start
+    spent = cpu_seconds(proxy.daemon.process.pid) - before
+    print(f"{committer.commits} commits in {took:.2f} s cost {spent:.3f} s: {100 * spent / took:.2f} % of a core")
+    assert committer.commits > 200
+    assert repairs(proxy) == []
+    assert spent / took < 0.05
+
+
+def test_a_fight_ends(open_proxy):
+    proxy, family = open_proxy, 4
+    node = proxy.lab.node
+    web = Web(proxy, family, "TCP")
+    web.publish("a", "b")
+    before = state(proxy, family)
+    spent = cpu_seconds(proxy.daemon.process.pid)
+    start = time.monotonic()
+    flushes = 0
+    while time.monotonic() < start + 3:
+        node.run(node.nft, "flush ruleset")
+        flushes += 1
+        time.sleep(0.03)
+    during = len(repairs(proxy))
+    spent = cpu_seconds(proxy.daemon.process.pid) - spent
+    print(f"{flushes} flushes, {during} repairs of both families, {spent:.3f} s of CPU")
+    assert 4 <= during <= 20 < flushes
+    wait_for(lambda: tables_exist(node) and state(proxy, family) == before, "it ends repaired", 20)
+    assert set(web.tally(times=20)) == GOOD
+
+
+def test_repairs_are_counted(open_proxy):
+    proxy = open_proxy
+    web = Web(proxy, 4, "TCP")
+    web.publish("a")
+    proxy.lab.node.run(proxy.lab.node.nft, "delete table ip kube-nftd")
+    wait_for(lambda: repairs(proxy), "it is put right")
+    body = http_get(proxy.lab.node, "127.0.0.1", 10249, "/metrics")[2]
+    assert 'kube_nftd_repairs_total{ip_family="IPv4"} 1\n' in body
+    assert 'kube_nftd_repairs_total{ip_family="IPv6"} 0\n' in body
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = pathlib.Path(f"/proc/{pid}/schedstat").read_text().split()
+    return int(fields[0]) / 1e9
+
+
+class Committer:
+    """Commits to another table without starting a program each time: nft reads from a pipe."""
+
+    def __init__(self, namespace, table: str) -> None:
+        self.namespace = namespace
+        self.table = table
+        self.commits = 0
+
+    def __enter__(self) -> "Committer":
+        self.process = self.namespace.start([self.namespace.nft, "-i"], stdin=subprocess.PIPE,
+                                            stdout=subprocess.DEVNULL, text=True)  # fmt: skip
+        return self
+
+    def commit(self) -> None:
+        self.commits += 1
+        verb = "add" if self.commits % 2 else "delete"
+        self.process.stdin.write(f"{verb} element {self.table} s {{ 10.0.0.1 }}\n")
+        self.process.stdin.flush()
+
+    def __exit__(self, *_) -> None:
+        self.process.stdin.close()
+        self.process.wait(timeout=30)

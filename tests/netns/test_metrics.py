@@ -400,10 +400,12 @@ def test_a_table_that_is_gone_is_repaired_and_told_of(proxy, family):
     proxy.lab.node.run(proxy.lab.node.nft, "delete", "table", *proxy.tables[family].name.split())
     web.put_endpoints(b="ready")
     wait_for(lambda: tables_exist(proxy.lab.node), "the table is made anew")
+    wait_for(lambda: "put right what another program" in proxy.daemon.log(), "that is said")
     web.settle("b")
     after = figures(proxy)
     moves = moved(before, after)
-    assert moves[of(SYNC + "nftables_sync_failures_total", family)] == 1
+    assert of(SYNC + "nftables_sync_failures_total", family) not in moves
+    assert moves[of("kube_nftd_repairs_total", family)] == 1
     assert moves[of("kube_nftd_table_read_backs_total", family)] == 1
     assert moves[of(FULL, family)] == 1
     assert moves[of(PARTIAL, family)] >= 1

@@ -112,6 +112,12 @@ void nft_socket_close(struct nft_socket *s)
     free(s);
 }
 
+uint32_t nft_socket_port(const struct nft_socket *s)
+{
+    ck_assert_ptr_nonnull(s);
+    return 1;
+}
+
 int nft_socket_commit(struct nft_socket *s, struct nft_batch *batch, struct error *err)
 {
     ck_assert_ptr_nonnull(s);

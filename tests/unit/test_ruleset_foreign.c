@@ -133,6 +133,252 @@ START_TEST(an_owned_table_is_not_cleaned_up)
 }
 END_TEST
 
+/* ---- what others changed ---- */
+
+static void suspect(const char *set, const struct key *key)
+{
+    const struct nft_element element = {.key = key->bytes, .key_length = key->length};
+    ruleset_suspect_element(ruleset, set, &element);
+}
+
+static void begin_two(int which)
+{
+    begin(which);
+    tell(1, &three);
+    tell(2, &three);
+    commit();
+}
+
+static struct key key_of(unsigned number)
+{
+    struct frontend f = frontend(number);
+    return key_of_frontend(&f);
+}
+
+static struct key key_of_place(unsigned number, uint32_t slot)
+{
+    struct frontend f = frontend(number);
+    return key_of_slot(&f, slot);
+}
+
+/* What is noted is looked at when that is asked for; until then nothing is read or sent. */
+static void repair_sends(size_t changed, size_t added, size_t deleted)
+{
+    ck_assert(!ruleset_needs_commit(ruleset, now));
+    fake_kernel_tolerate(); /* it was broken before */
+    ck_assert_uint_eq(ruleset_check_suspects(ruleset, sock), changed);
+    ck_assert_int_eq(ruleset_needs_commit(ruleset, now), changed > 0);
+    ck_assert_uint_eq(ruleset_check_suspects(ruleset, sock), 0);
+    commit_sends(added, deleted);
+    check_three(1);
+    check_three(2);
+}
+
+START_TEST(what_was_not_changed_is_left_alone)
+{
+    begin_two(_i);
+    struct key service = key_of(1), slot = key_of_place(2, 1);
+    suspect("services", &service);
+    suspect("endpoints", &slot);
+    suspect("affinity", &service);
+    repair_sends(0, 0, 0);
+}
+END_TEST
+
+START_TEST(a_missing_frontend_comes_back)
+{
+    begin_two(_i);
+    struct key key = key_of(1);
+    fake_kernel_take(family, "services", key.bytes, key.length);
+    suspect("services", &key);
+    repair_sends(1, 1, 0);
+}
+END_TEST
+
+START_TEST(a_missing_slot_comes_back)
+{
+    begin_two(_i);
+    struct key key = key_of_place(2, 1);
+    fake_kernel_take(family, "endpoints", key.bytes, key.length);
+    suspect("endpoints", &key);
+    repair_sends(1, 1, 0);
+}
+END_TEST
+
+START_TEST(another_backend_is_replaced)
+{
+    begin_two(_i);
+    struct backend wrong = backend(7);
+    struct key key = key_of_place(1, 2), value = value_of_backend(family, &wrong);
+    fake_kernel_take(family, "endpoints", key.bytes, key.length);
+    fake_kernel_put(family, "endpoints", key.bytes, key.length, value.bytes, value.length);
+    suspect("endpoints", &key); /* deleted */
+    suspect("endpoints", &key); /* added */
+    repair_sends(1, 1, 1);
+}
+END_TEST
+
+START_TEST(another_count_is_replaced)
+{
+    begin_two(_i);
+    uint32_t two = 2;
+    struct key key = key_of(1);
+    fake_kernel_take(family, "services", key.bytes, key.length);
+    fake_kernel_put(family, "services", key.bytes, key.length, &two, sizeof(two));
+    suspect("services", &key);
+    repair_sends(1, 1, 1);
+}
+END_TEST
+
+START_TEST(strangers_go)
+{
+    begin_two(_i);
+    uint32_t count = 3;
+    struct backend wrong = backend(7);
+    struct key key = key_of(9), slot = key_of_place(1, 3), value = value_of_backend(family, &wrong);
+    fake_kernel_put(family, "services", key.bytes, key.length, &count, sizeof(count));
+    fake_kernel_put(family, "reject_frontends", key.bytes, key.length, NULL, 0);
+    fake_kernel_put(family, "endpoints", slot.bytes, slot.length, value.bytes, value.length);
+    suspect("services", &key);
+    suspect("reject_frontends", &key);
+    suspect("endpoints", &slot);
+    repair_sends(3, 0, 2);
+    ck_assert_uint_eq(fake_kernel_size(family, "endpoints"), 7);
+    wait_for_trims(); /* as any slot that no count reaches */
+    commit_sends(0, 1);
+    ck_assert_uint_eq(fake_kernel_size(family, "endpoints"), 6);
+    ck_assert_uint_eq(fake_kernel_size(family, "services"), 2);
+    ck_assert_uint_eq(fake_kernel_size(family, "reject_frontends"), 0);
+}
+END_TEST
+
+START_TEST(contents_are_put_right)
+{
+    begin_two(_i);
+    struct frontend f = frontend(1), other = frontend(5);
+    struct key ours = {.length = 0}, strange = {.length = 0};
+    ruleset_set_cluster_ip(ruleset, &f.address, true);
+    commit();
+    key_put_address(&ours, family, &f.address);
+    key_put_address(&strange, family, &other.address);
+    fake_kernel_take(family, "cluster_ips", ours.bytes, ours.length);
+    fake_kernel_put(family, "cluster_ips", strange.bytes, strange.length, NULL, 0);
+    suspect("cluster_ips", &ours);
+    suspect("cluster_ips", &strange);
+    ck_assert_uint_eq(ruleset_check_suspects(ruleset, sock), 2);
+    commit_sends(1, 1);
+    commit_sends(0, 0);
+}
+END_TEST
+
+/* A change that was not committed yet goes with the repair. */
+START_TEST(a_pending_change_is_kept)
+{
+    begin_two(_i);
+    struct key key = key_of(1);
+    SET(1, .all = "12");
+    fake_kernel_take(family, "services", key.bytes, key.length);
+    suspect("services", &key);
+    fake_kernel_tolerate();
+    ck_assert_uint_eq(ruleset_check_suspects(ruleset, sock), 1);
+    commit();
+    const struct wish two = {.wanted = true, .all = "12"};
+    const struct world nothing = {0};
+    check_wish(1, &two, &nothing);
+    check_three(2);
+    settle();
+    ck_assert_uint_eq(fake_kernel_size(family, "endpoints"), 5);
+}
+END_TEST
+
+/* What cannot be told by one element: all of the table is read back. */
+START_TEST(ranges_are_read_back)
+{
+    begin_two(_i);
+    struct key key = {.length = 0};
+    struct address address = client(30);
+    set_service_cidrs("10-19");
+    commit();
+    key_put_address(&key, family, &address);
+    fake_kernel_put(family, "service_cidrs", key.bytes, key.length, NULL, 0);
+    suspect("service_cidrs", &key);
+    fake_kernel_tolerate();
+    ck_assert_uint_eq(ruleset_check_suspects(ruleset, sock), 1);
+    ck_assert(!ruleset_knows_kernel(ruleset));
+    commit();
+    range_vec ranges = {0};
+    fake_kernel_ranges(family, "service_cidrs", &ranges);
+    ck_assert_uint_eq(ranges.n, 1);
+    vec_free(&ranges);
+}
+END_TEST
+
+/* Rules are not compared closely enough to tell: whoever touched them made the table unfit. */
+START_TEST(touched_rules_make_it_anew)
+{
+    begin_two(_i);
+    ruleset_suspect_rules(ruleset);
+    ck_assert_uint_eq(ruleset_check_suspects(ruleset, sock), 1);
+    commit_replaces_the_table();
+    check_three(1);
+    check_three(2);
+    commit_sends(0, 0);
+}
+END_TEST
+
+START_TEST(a_deleted_table_is_made_anew)
+{
+    begin_two(_i);
+    fake_kernel_drop_table(family);
+    ruleset_suspect_rules(ruleset);
+    ck_assert_uint_eq(ruleset_check_suspects(ruleset, sock), 1);
+    fake_kernel_tolerate();
+    commit_replaces_the_table();
+    check_three(1);
+}
+END_TEST
+
+START_TEST(lost_events_read_everything_back)
+{
+    begin_two(_i);
+    struct key key = key_of(2);
+    fake_kernel_take(family, "services", key.bytes, key.length);
+    ruleset_suspect_all(ruleset);
+    fake_kernel_tolerate();
+    ck_assert_uint_eq(ruleset_check_suspects(ruleset, sock), 1);
+    commit_sends(1, 0);
+    check_three(2);
+}
+END_TEST
+
+START_TEST(many_suspects_are_all)
+{
+    begin_two(_i);
+    struct key key = key_of(1);
+    for (int i = 0; i < 5000; i++)
+        suspect("services", &key);
+    ck_assert_uint_eq(ruleset_check_suspects(ruleset, sock), 1);
+    ck_assert(!ruleset_knows_kernel(ruleset));
+    commit_sends(0, 0);
+}
+END_TEST
+
+/* The kernel's figure of elements follows. */
+START_TEST(elements_are_counted)
+{
+    begin_two(_i);
+    size_t before = ruleset_figures(ruleset)->elements;
+    struct key key = key_of(1);
+    fake_kernel_take(family, "services", key.bytes, key.length);
+    suspect("services", &key);
+    fake_kernel_tolerate();
+    ruleset_check_suspects(ruleset, sock);
+    ck_assert_uint_eq(ruleset_figures(ruleset)->elements, before - 1);
+    commit();
+    ck_assert_uint_eq(ruleset_figures(ruleset)->elements, before);
+}
+END_TEST
+
 static void add_tests(TCase *tcase)
 {
     tcase_add_checked_fixture(tcase, setup, teardown);
@@ -144,6 +390,20 @@ static void add_tests(TCase *tcase)
     EACH_FAMILY(an_owner_elsewhere_is_waited_for_without_owning);
     EACH_FAMILY(a_table_that_cannot_be_owned_is_replaced);
     EACH_FAMILY(an_owned_table_is_not_cleaned_up);
+    EACH_FAMILY(what_was_not_changed_is_left_alone);
+    EACH_FAMILY(a_missing_frontend_comes_back);
+    EACH_FAMILY(a_missing_slot_comes_back);
+    EACH_FAMILY(another_backend_is_replaced);
+    EACH_FAMILY(another_count_is_replaced);
+    EACH_FAMILY(strangers_go);
+    EACH_FAMILY(contents_are_put_right);
+    EACH_FAMILY(a_pending_change_is_kept);
+    EACH_FAMILY(ranges_are_read_back);
+    EACH_FAMILY(touched_rules_make_it_anew);
+    EACH_FAMILY(a_deleted_table_is_made_anew);
+    EACH_FAMILY(lost_events_read_everything_back);
+    EACH_FAMILY(many_suspects_are_all);
+    EACH_FAMILY(elements_are_counted);
 }
 
 UNIT_MAIN("ruleset_foreign", add_tests)

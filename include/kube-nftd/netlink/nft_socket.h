@@ -8,6 +8,7 @@
 
 #include "kube-nftd/base/error.h"
 #include "kube-nftd/netlink/batch.h"
+#include "kube-nftd/netlink/nft_element.h"
 
 #include <libmnl/libmnl.h>
 
@@ -15,6 +16,9 @@ struct nft_socket;
 
 struct nft_socket *nft_socket_open(struct error *err);
 void nft_socket_close(struct nft_socket *socket);
+
+/** By which the kernel names the socket in what it tells others. */
+uint32_t nft_socket_port(const struct nft_socket *socket);
 
 /**
  * Sends @batch and reads the kernel's answers. 0: everything is in force. -1: the error names
@@ -49,16 +53,6 @@ struct nft_table_state {
 /** Asks for table @table of @family. */
 int nft_socket_read_table(struct nft_socket *socket, enum family family, const char *table,
                           struct nft_table_state *state, struct error *err);
-
-/* One element as the kernel holds it; borrowed. */
-struct nft_element {
-    const uint8_t *key;
-    size_t key_length;
-    const uint8_t *key_end; /* of a concatenated range, as long as the key; else NULL */
-    const uint8_t *data;
-    size_t data_length; /* 0 for sets and verdict maps */
-    uint32_t flags;     /* NFT_SET_ELEM_INTERVAL_END, NFT_SET_ELEM_CATCHALL */
-};
 
 typedef void (*nft_element_fn)(void *ctx, const struct nft_element *element);
 

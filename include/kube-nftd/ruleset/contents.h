@@ -68,6 +68,11 @@ struct content *contents_find(const struct contents *contents, enum content_set 
 bool contents_adopt(struct contents *contents, enum content_set set, const struct key *key,
                     const struct key *value);
 
+/** The kernel was found to hold an element, or not to; it is pending then. False if its value
+ * cannot be one of ours. */
+bool contents_observe(struct contents *contents, enum content_set set, const struct key *key,
+                      const struct key *value, bool there);
+
 /** Nothing is known to be in the kernel any more: all that is wanted is pending. */
 void contents_forget_kernel(struct contents *contents);
 

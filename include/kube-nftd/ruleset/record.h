@@ -73,6 +73,12 @@ struct record {
     struct extras *extras; /* NULL if there never were any */
 };
 
+/* An element that another program may have changed. */
+struct suspect {
+    int set; /* of held.h */
+    struct key key;
+};
+
 struct ruleset {
     enum family family;
     bool owned; /* see struct ruleset_config */
@@ -91,6 +97,9 @@ struct ruleset {
     range_vec service_cidrs, pod_cidrs; /* as they are wanted in contents */
     struct affinity affinity;
     struct shapes shapes; /* what the table has */
+    VEC(struct suspect) suspects;
+    bool all_suspect; /* anything may have been changed */
+    bool damaged;     /* something else than elements was: the table is to be made anew */
     struct ruleset_figures figures;
     bool adopted;         /* a table was looked for at least once */
     bool kernel_known;    /* all of this says what the kernel holds */

@@ -119,6 +119,22 @@ double ruleset_trim_time(const struct ruleset *ruleset);
 int ruleset_commit(struct ruleset *ruleset, struct nft_socket *socket, double now,
                    struct ruleset_stats *stats, struct error *err);
 
+/**
+ * Another program changed an element of @set; or something else of the table; or anything, since it
+ * was not seen what. This is only noted, until ruleset_check_suspects().
+ */
+void ruleset_suspect_element(struct ruleset *ruleset, const char *set,
+                             const struct nft_element *element);
+void ruleset_suspect_rules(struct ruleset *ruleset);
+void ruleset_suspect_all(struct ruleset *ruleset);
+
+/**
+ * Asks the kernel for the elements that were noted. What is not as it should be is put right by the
+ * next commit, which is due then: by the elements concerned, by reading back all of the table, or
+ * by making it anew. Returns how much of it there is, 0 if nothing.
+ */
+size_t ruleset_check_suspects(struct ruleset *ruleset, struct nft_socket *socket);
+
 /** How many frontends are wanted. */
 size_t ruleset_frontends(const struct ruleset *ruleset);
 

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* An element of a set or map, as nf_tables tells of it. */
+#ifndef KUBE_NFTD_NETLINK_NFT_ELEMENT_H
+#define KUBE_NFTD_NETLINK_NFT_ELEMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct nlattr;
+
+/* Borrowed. */
+struct nft_element {
+    const uint8_t *key;
+    size_t key_length;
+    const uint8_t *key_end; /* of a concatenated range, as long as the key; else NULL */
+    const uint8_t *data;
+    size_t data_length; /* 0 for sets and verdict maps */
+    uint32_t flags;     /* NFT_SET_ELEM_INTERVAL_END, NFT_SET_ELEM_CATCHALL */
+};
+
+/** What a NFTA_LIST_ELEM says; it points into @from. False if it has no key and needs one. */
+bool nft_element_read(const struct nlattr *from, struct nft_element *out);
+
+#endif

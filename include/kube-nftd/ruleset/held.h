@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The elements that the kernel is believed to hold, by set and key: to compare them with what it
+ * does hold, and to correct what is believed. What differs is put right by the next commit.
+ */
+#ifndef KUBE_NFTD_RULESET_HELD_H
+#define KUBE_NFTD_RULESET_HELD_H
+
+#include "kube-nftd/netlink/nft_element.h"
+#include "kube-nftd/ruleset/keys.h"
+
+#include <stdbool.h>
+
+struct ruleset;
+struct record;
+struct content;
+
+/* A set or map with elements that are known one by one, as a number from 0 on. */
+#define HELD_SETS 14
+
+/** The number of a set by its name; -1 if it is none of these. Its name, always the same pointer.
+ */
+int held_set_of(const char *name);
+const char *held_set_name(int set);
+
+/* What is believed of one element. */
+struct held {
+    bool there;
+    struct key value;        /* empty for sets */
+    struct record *record;   /* of its frontend; NULL: none, or the set has no frontends */
+    struct content *content; /* likewise, for sets without frontends */
+};
+
+/** False if @key cannot be one of ours. */
+bool held_find(const struct ruleset *ruleset, int set, const uint8_t *key, size_t length,
+               struct held *out);
+
+/** Whether @element is just as it is believed to be. */
+bool held_is(const struct held *held, const struct nft_element *element);
+
+enum held_verdict {
+    HELD_SAME,
+    HELD_CHANGED, /* it is pending now to be put right */
+    HELD_ALIEN    /* this cannot be told by the element alone: the table has to be read back */
+};
+
+/**
+ * The kernel was found to hold @element, or nothing under that key (@there is false, and only the
+ * key counts).
+ */
+enum held_verdict held_observe(struct ruleset *ruleset, int set, const struct nft_element *element,
+                               bool there);
+
+#endif

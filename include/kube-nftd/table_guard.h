@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * One family's table and the other programs that change it: gathers what they were seen doing, and
+ * decides when it is put right (repair_pace.h). Between netlink/table_monitor.h and
+ * ruleset/ruleset.h; the commits are made by who asks.
+ */
+#ifndef KUBE_NFTD_TABLE_GUARD_H
+#define KUBE_NFTD_TABLE_GUARD_H
+
+#include "kube-nftd/netlink/nft_socket.h"
+#include "kube-nftd/netlink/table_monitor.h"
+#include "kube-nftd/repair_pace.h"
+#include "kube-nftd/ruleset/ruleset.h"
+
+/* Starts zeroed. */
+struct table_guard {
+    bool touched;            /* something was seen and is not settled */
+    bool waiting;            /* something is to be looked at when its time has come */
+    bool repairing;          /* the next commit puts it right */
+    double begun;            /* that; clock_monotonic */
+    struct table_program by; /* who did it, the last one of several */
+    struct repair_pace pace;
+    uint64_t repairs; /* commits that put something right */
+};
+
+/** What came from the monitor, for @ruleset; table_guard_lost() if events were lost. */
+void table_guard_changed(struct table_guard *guard, struct ruleset *ruleset,
+                         const struct table_change *change);
+void table_guard_lost(struct table_guard *guard, struct ruleset *ruleset);
+void table_guard_settled(struct table_guard *guard, const struct table_program *program);
+
+/**
+ * Makes @ruleset need a commit if something is to be put right now.
+ * @soon  something else waits to be committed: then what is to be put right waits no longer than
+ *        that may
+ * Returns until when nothing shall be committed, or 0.
+ */
+double table_guard_check(struct table_guard *guard, struct ruleset *ruleset,
+                         struct nft_socket *socket, double now, bool soon);
+
+/** A commit of the family named @name succeeded. */
+void table_guard_committed(struct table_guard *guard, const char *name,
+                           const struct ruleset_stats *stats);
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/netlink/nft_element.h"
+
+#include <arpa/inet.h>
+#include <libmnl/libmnl.h>
+#include <linux/netfilter/nf_tables.h>
+
+/* The bytes of a NFTA_DATA_VALUE in @nest; no bytes for a verdict. */
+static const uint8_t *value_of(const struct nlattr *nest, size_t *length)
+{
+    const struct nlattr *attribute;
+    *length = 0;
+    mnl_attr_for_each_nested(attribute, nest)
+    {
+        if (mnl_attr_get_type(attribute) == NFTA_DATA_VALUE) {
+            *length = mnl_attr_get_payload_len(attribute);
+            return mnl_attr_get_payload(attribute);
+        }
+    }
+    return NULL;
+}
+
+static uint32_t flags_of(const struct nlattr *attribute)
+{
+    return mnl_attr_get_payload_len(attribute) < sizeof(uint32_t)
+               ? 0
+               : ntohl(mnl_attr_get_u32(attribute));
+}
+
+bool nft_element_read(const struct nlattr *from, struct nft_element *out)
+{
+    struct nft_element element = {.key = NULL};
+    size_t end_length = 0;
+    const struct nlattr *attribute;
+    mnl_attr_for_each_nested(attribute, from)
+    {
+        switch (mnl_attr_get_type(attribute)) {
+        case NFTA_SET_ELEM_KEY:
+            element.key = value_of(attribute, &element.key_length);
+            break;
+        case NFTA_SET_ELEM_KEY_END:
+            element.key_end = value_of(attribute, &end_length);
+            break;
+        case NFTA_SET_ELEM_DATA:
+            element.data = value_of(attribute, &element.data_length);
+            break;
+        case NFTA_SET_ELEM_FLAGS:
+            element.flags = flags_of(attribute);
+            break;
+        default: /* timeouts, counters */
+            break;
+        }
+    }
+    if (end_length != element.key_length)
+        element.key_end = NULL;
+    *out = element;
+    return element.key || element.flags & NFT_SET_ELEM_CATCHALL;
+}

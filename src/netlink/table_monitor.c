@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/netlink/table_monitor.h"
+
+#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base/log.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ev.h>
+#include <libmnl/libmnl.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* The kernel puts at most about 4 KiB of events into a datagram. */
+#define BUFFER_SIZE ((size_t)32 * 1024)
+
+/* For events that wait to be read: some hundred datagrams. */
+#define QUEUE_SIZE (1 << 20)
+
+/* Datagrams taken in a turn of the loop, so that others have theirs. */
+#define DATAGRAMS_A_TURN 1024
+
+struct table_monitor {
+    struct ev_loop *loop; /* NULL: without a socket */
+    struct mnl_socket *socket;
+    ev_io io;
+    ev_timer pause;
+    struct table_monitor_ops ops;
+    char *table;
+    uint32_t own_port;
+    bool touched;                 /* something was told and not settled yet */
+    bool finished;                /* the transaction that did it has ended: program is known */
+    bool waited;                  /* a turn for that */
+    struct table_program program; /* of the last transaction that touched the table */
+    _Alignas(struct nlmsghdr) char buffer[BUFFER_SIZE];
+};
+
+/* ---- messages ---- */
+
+/* The attribute of type @type, if it is a text. */
+static const char *text_of(const struct nlmsghdr *header, uint16_t type)
+{
+    const struct nlattr *attribute;
+    mnl_attr_for_each(attribute, header, sizeof(struct nfgenmsg))
+    {
+        if (mnl_attr_get_type(attribute) == type)
+            return mnl_attr_validate(attribute, MNL_TYPE_NUL_STRING) == 0
+                       ? mnl_attr_get_str(attribute)
+                       : NULL;
+    }
+    return NULL;
+}
+
+static void tell(struct table_monitor *m, const struct table_change *change)
+{
+    m->touched = true;
+    m->finished = m->waited = false;
+    m->ops.changed(m->ops.ctx, change);
+}
+
+static void take_elements(struct table_monitor *m, enum family family,
+                          const struct nlmsghdr *header)
+{
+    const struct nlattr *attribute, *at;
+    const char *set = text_of(header, NFTA_SET_ELEM_LIST_SET);
+    mnl_attr_for_each(attribute, header, sizeof(struct nfgenmsg))
+    {
+        if (mnl_attr_get_type(attribute) != NFTA_SET_ELEM_LIST_ELEMENTS || !set)
+            continue;
+        mnl_attr_for_each_nested(at, attribute)
+        {
+            struct nft_element element;
+            if (nft_element_read(at, &element))
+                tell(m, &(struct table_change){family, set, &element});
+        }
+    }
+}
+
+static void take_generation(struct table_monitor *m, const struct nlmsghdr *header)
+{
+    const struct nlattr *attribute;
+    const char *name = text_of(header, NFTA_GEN_PROC_NAME);
+    if (!m->touched || m->finished)
+        return;
+    m->finished = true;
+    memset(&m->program, 0, sizeof(m->program));
+    snprintf(m->program.name, sizeof(m->program.name), "%s", name ? name : "");
+    mnl_attr_for_each(attribute, header, sizeof(struct nfgenmsg))
+    {
+        if (mnl_attr_get_type(attribute) == NFTA_GEN_PROC_PID &&
+            mnl_attr_validate(attribute, MNL_TYPE_U32) == 0)
+            m->program.pid = ntohl(mnl_attr_get_u32(attribute));
+    }
+}
+
+/* What is of no set is told without looking closer, but objects that our table does not have. */
+static void take_object(struct table_monitor *m, const struct nlmsghdr *header)
+{
+    const struct nfgenmsg *message = mnl_nlmsg_get_payload(header);
+    const char *table = text_of(header, NFTA_TABLE_NAME);
+    int type = NFNL_MSG_TYPE(header->nlmsg_type);
+    if (!table || strcmp(table, m->table) != 0 ||
+        (message->nfgen_family != NFPROTO_IPV4 && message->nfgen_family != NFPROTO_IPV6))
+        return;
+    enum family family = message->nfgen_family == NFPROTO_IPV4 ? FAMILY_IPV4 : FAMILY_IPV6;
+    if (type == NFT_MSG_NEWSETELEM || type == NFT_MSG_DELSETELEM)
+        take_elements(m, family, header);
+    else
+        tell(m, &(struct table_change){family, NULL, NULL});
+}
+
+static void take_message(struct table_monitor *m, const struct nlmsghdr *header)
+{
+    if (NFNL_SUBSYS_ID(header->nlmsg_type) != NFNL_SUBSYS_NFTABLES ||
+        header->nlmsg_pid == m->own_port ||
+        mnl_nlmsg_get_payload_len(header) < sizeof(struct nfgenmsg))
+        return;
+    if (NFNL_MSG_TYPE(header->nlmsg_type) == NFT_MSG_NEWGEN)
+        take_generation(m, header);
+    else
+        take_object(m, header);
+}
+
+void table_monitor_take(struct table_monitor *m, const void *messages, size_t length)
+{
+    int left = length > INT32_MAX ? INT32_MAX : (int)length;
+    for (const struct nlmsghdr *header = messages; mnl_nlmsg_ok(header, left);
+         header = mnl_nlmsg_next(header, &left))
+        take_message(m, header);
+}
+
+/* The end of the transaction comes right behind its events; if it is not there yet, it is in the
+ * next turn, or it was lost. */
+void table_monitor_settle(struct table_monitor *m)
+{
+    const struct table_program unknown = {0};
+    if (!m->touched)
+        return;
+    if (!m->finished && !m->waited) {
+        m->waited = true;
+        return;
+    }
+    bool finished = m->finished;
+    m->touched = m->finished = m->waited = false;
+    m->ops.settled(m->ops.ctx, finished ? &m->program : &unknown);
+}
+
+/* ---- the socket ---- */
+
+/* Takes one datagram off the queue; false when there is none. */
+static bool take_datagram(struct table_monitor *m)
+{
+    ssize_t n =
+        recv(mnl_socket_get_fd(m->socket), m->buffer, sizeof(m->buffer), MSG_DONTWAIT | MSG_TRUNC);
+    if (n < 0 && errno == EINTR)
+        return true;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        return false;
+    if (n < 0 || (size_t)n > sizeof(m->buffer)) {
+        log_debug(2, "monitor", "events were lost: %s", n < 0 ? strerror(errno) : "too long");
+        m->touched = true;
+        m->ops.lost(m->ops.ctx);
+        return true;
+    }
+    table_monitor_take(m, m->buffer, (size_t)n);
+    return true;
+}
+
+static void take_all(struct table_monitor *m)
+{
+    for (int i = 0; i < DATAGRAMS_A_TURN && take_datagram(m); i++)
+        continue;
+    table_monitor_settle(m);
+}
+
+/* The next ones have to wait: a program that commits all the time would wake us each time. */
+static void on_events(struct ev_loop *loop, ev_io *io, int events)
+{
+    struct table_monitor *m = io->data;
+    (void)events;
+    take_all(m);
+    ev_io_stop(loop, &m->io);
+    ev_timer_set(&m->pause, TABLE_MONITOR_PAUSE, 0);
+    ev_timer_start(loop, &m->pause);
+}
+
+static void on_pause_ended(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    struct table_monitor *m = timer->data;
+    (void)events;
+    if (m->touched)
+        take_all(m); /* even if nothing came */
+    ev_io_start(loop, &m->io);
+}
+
+static void attach_filter(struct table_monitor *m)
+{
+    struct sock_filter steps[TABLE_MONITOR_FILTER_SIZE];
+    const struct sock_fprog program = {
+        .len = (unsigned short)table_monitor_filter(m->table, m->own_port, steps), .filter = steps};
+    if (setsockopt(mnl_socket_get_fd(m->socket), SOL_SOCKET, SO_ATTACH_FILTER, &program,
+                   sizeof(program)) < 0)
+        log_warn("monitor", "each change of any table will be looked at: no socket filter: %s",
+                 strerror(errno));
+}
+
+static int open_socket(struct table_monitor *m, struct error *err)
+{
+    int size = QUEUE_SIZE, group = NFNLGRP_NFTABLES;
+    m->socket = mnl_socket_open2(NETLINK_NETFILTER, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (!m->socket || mnl_socket_bind(m->socket, 0, MNL_SOCKET_AUTOPID) < 0)
+        return error_set(err, "nf_tables: cannot open a netlink socket: %s", strerror(errno));
+    int fd = mnl_socket_get_fd(m->socket);
+    if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) < 0)
+        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+    attach_filter(m);
+    if (mnl_socket_setsockopt(m->socket, NETLINK_ADD_MEMBERSHIP, &group, sizeof(group)) < 0)
+        return error_set(err, "nf_tables: cannot listen to events: %s", strerror(errno));
+    return 0;
+}
+
+struct table_monitor *table_monitor_detached(const char *table, uint32_t own_port,
+                                             const struct table_monitor_ops *ops)
+{
+    struct table_monitor *m = xcalloc(1, sizeof(*m));
+    m->table = xstrdup(table);
+    m->own_port = own_port;
+    m->ops = *ops;
+    return m;
+}
+
+struct table_monitor *table_monitor_new(struct ev_loop *loop, const char *table, uint32_t own_port,
+                                        const struct table_monitor_ops *ops, struct error *err)
+{
+    struct table_monitor *m = table_monitor_detached(table, own_port, ops);
+    if (open_socket(m, err)) {
+        table_monitor_free(m);
+        return NULL;
+    }
+    m->loop = loop;
+    ev_io_init(&m->io, on_events, mnl_socket_get_fd(m->socket), EV_READ);
+    ev_init(&m->pause, on_pause_ended);
+    m->io.data = m->pause.data = m;
+    ev_io_start(loop, &m->io);
+    return m;
+}
+
+void table_monitor_free(struct table_monitor *m)
+{
+    if (!m)
+        return;
+    if (m->loop) {
+        ev_io_stop(m->loop, &m->io);
+        ev_timer_stop(m->loop, &m->pause);
+    }
+    if (m->socket)
+        mnl_socket_close(m->socket);
+    free(m->table);
+    free(m);
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/ruleset/held.h"
+
+#include "kube-nftd/ruleset/record.h"
+#include "kube-nftd/ruleset/slots.h"
+
+#include <string.h>
+
+enum kind { SERVICE, AFFINITY, FLAG, SLOT, CONTENT };
+
+static const struct {
+    const char *name; /* NULL: that of the content set */
+    enum kind kind;
+    bool second; /* of the two of a kind */
+    enum frontend_flag flag;
+    enum content_set set;
+} sets[HELD_SETS] = {
+    {.name = MAP_SERVICES, .kind = SERVICE},
+    {.name = MAP_LOCAL_SERVICES, .kind = SERVICE, .second = true},
+    {.name = MAP_ENDPOINTS, .kind = SLOT},
+    {.name = MAP_LOCAL_ENDPOINTS, .kind = SLOT, .second = true},
+    {.name = SET_REJECTS, .kind = FLAG, .flag = FLAG_REJECTED},
+    {.name = SET_DROPS, .kind = FLAG, .flag = FLAG_DROPPED},
+    {.name = SET_RESTRICTED, .kind = FLAG, .flag = FLAG_RESTRICTED},
+    {.name = MAP_AFFINITY_IDS, .kind = AFFINITY},
+    {.name = MAP_AFFINITY_TIMEOUTS, .kind = AFFINITY, .second = true},
+    {.kind = CONTENT, .set = CONTENT_CLUSTER_IPS},
+    {.kind = CONTENT, .set = CONTENT_HAIRPIN},
+    {.kind = CONTENT, .set = CONTENT_AFFINITY_NUMBERS},
+    {.kind = CONTENT, .set = CONTENT_AFFINITY_BACKENDS},
+    {.kind = CONTENT, .set = CONTENT_LOCAL_AFFINITY_BACKENDS},
+};
+
+const char *held_set_name(int set)
+{
+    return sets[set].name ? sets[set].name : content_set_name(sets[set].set);
+}
+
+int held_set_of(const char *name)
+{
+    for (int set = 0; set < HELD_SETS; set++)
+        if (strcmp(held_set_name(set), name) == 0)
+            return set;
+    return -1;
+}
+
+/* ---- what is believed ---- */
+
+static struct record *find_record(const struct ruleset *rs, const struct frontend *frontend)
+{
+    struct record *record;
+    HASH_FIND(hh, rs->records, frontend, sizeof(*frontend), record);
+    return record;
+}
+
+static uint32_t number_held(int set, const struct record *record)
+{
+    const struct extras *extras = record->extras;
+    if (sets[set].kind == AFFINITY)
+        return !extras ? 0 : sets[set].second ? extras->affinity_timeout : extras->affinity_id;
+    if (sets[set].second)
+        return record->local ? record->local->service : 0;
+    return record->all.service;
+}
+
+static void find_slot(const struct ruleset *rs, int set, uint32_t slot, struct held *out)
+{
+    const struct part *part = sets[set].second ? out->record->local : &out->record->all;
+    if (!part || slot >= part->n_slots || slot_is_empty(&part->slots[slot]))
+        return;
+    out->there = true;
+    out->value = value_of_backend(rs->family, &part->slots[slot]);
+}
+
+static bool find_content(const struct ruleset *rs, int set, const uint8_t *bytes, size_t length,
+                         struct held *out)
+{
+    struct key key = {.length = length};
+    if (length > sizeof(key.bytes))
+        return false;
+    memcpy(key.bytes, bytes, length);
+    out->content = contents_find(&rs->contents, sets[set].set, &key);
+    out->there = out->content && out->content->in_kernel;
+    if (out->there && out->content->value_length) {
+        out->value.length = out->content->value_length;
+        memcpy(out->value.bytes, content_kernel_value(out->content), out->value.length);
+    }
+    return true;
+}
+
+static bool find_of_frontend(const struct ruleset *rs, int set, const uint8_t *key, size_t length,
+                             struct held *out)
+{
+    struct frontend frontend;
+    uint32_t slot = 0, number;
+    bool is_slot = sets[set].kind == SLOT;
+    if (is_slot ? !slot_of_key(rs->family, key, length, &frontend, &slot)
+                : !frontend_of_key(rs->family, key, length, &frontend))
+        return false;
+    out->record = find_record(rs, &frontend);
+    if (!out->record)
+        return true;
+    if (is_slot) {
+        find_slot(rs, set, slot, out);
+    } else if (sets[set].kind == FLAG) {
+        out->there = out->record->flags & sets[set].flag;
+    } else if ((number = number_held(set, out->record)) != 0) {
+        out->there = true;
+        key_put_number(&out->value, number);
+    }
+    return true;
+}
+
+bool held_find(const struct ruleset *rs, int set, const uint8_t *key, size_t length,
+               struct held *out)
+{
+    memset(out, 0, sizeof(*out));
+    return sets[set].kind == CONTENT ? find_content(rs, set, key, length, out)
+                                     : find_of_frontend(rs, set, key, length, out);
+}
+
+bool held_is(const struct held *held, const struct nft_element *element)
+{
+    return held->there && held->value.length == element->data_length &&
+           (element->data_length == 0 ||
+            memcmp(held->value.bytes, element->data, element->data_length) == 0);
+}
+
+/* ---- what was found ---- */
+
+static void want_slots_again(struct part *part, uint32_t count)
+{
+    if (count > part->n_slots)
+        count = part->n_slots;
+    part->n_wanted = count;
+    part->wanted = count ? xcalloc(count, sizeof(*part->wanted)) : NULL;
+    if (!count)
+        return;
+    memcpy(part->wanted, part->slots, count * sizeof(*part->wanted));
+    qsort(part->wanted, count, sizeof(*part->wanted), backend_compare);
+}
+
+/* What is in force is what is wanted, so it is what shall be there again. */
+static void reopen(struct ruleset *rs, struct record *record)
+{
+    if (record->pending)
+        return;
+    want_slots_again(&record->all, service_count(record->all.service));
+    if (record->local)
+        want_slots_again(record->local,
+                         local_is_unreachable(record) ? 0 : service_count(record->local->service));
+    ruleset_mark_pending(rs, record);
+}
+
+static void observe_slot(struct part *part, uint32_t slot, const struct backend *backend)
+{
+    if (slot >= part->n_slots) {
+        part->slots = xreallocarray(part->slots, slot + 1, sizeof(*part->slots));
+        memset(part->slots + part->n_slots, 0, (slot + 1 - part->n_slots) * sizeof(*part->slots));
+        part->n_slots = slot + 1;
+    }
+    part->slots[slot] = *backend;
+}
+
+static bool observe_number(int set, struct record *record, const struct nft_element *element,
+                           bool there)
+{
+    uint32_t number = 0;
+    if (there) {
+        if (element->data_length != sizeof(number))
+            return false;
+        memcpy(&number, element->data, sizeof(number));
+        if (number == 0)
+            return false;
+    }
+    if (sets[set].second)
+        record_local(record)->service = number;
+    else
+        record->all.service = number;
+    return true;
+}
+
+static bool observe_of_frontend(struct ruleset *rs, int set, const struct nft_element *element,
+                                bool there)
+{
+    struct frontend frontend;
+    struct backend backend = {0};
+    uint32_t slot = 0;
+    bool is_slot = sets[set].kind == SLOT;
+    if (is_slot) {
+        if (!slot_of_key(rs->family, element->key, element->key_length, &frontend, &slot) ||
+            (there && !backend_of_value(rs->family, element->data, element->data_length, &backend)))
+            return false;
+    } else if (!frontend_of_key(rs->family, element->key, element->key_length, &frontend)) {
+        return false;
+    }
+    struct record *record = ruleset_record(rs, &frontend);
+    reopen(rs, record);
+    if (is_slot)
+        observe_slot(sets[set].second ? record_local(record) : &record->all, slot, &backend);
+    else if (sets[set].kind == FLAG)
+        record->flags = (uint8_t)(there ? record->flags | sets[set].flag
+                                        : record->flags & ~(unsigned)sets[set].flag);
+    else
+        return observe_number(set, record, element, there);
+    return true;
+}
+
+static bool observe_content(struct ruleset *rs, int set, const struct nft_element *element,
+                            bool there)
+{
+    struct key key = {.length = element->key_length}, value = {.length = element->data_length};
+    if (key.length > sizeof(key.bytes) || value.length > sizeof(value.bytes))
+        return false;
+    memcpy(key.bytes, element->key, key.length);
+    if (there && value.length)
+        memcpy(value.bytes, element->data, value.length);
+    return contents_observe(&rs->contents, sets[set].set, &key,
+                            there && value.length ? &value : NULL, there);
+}
+
+enum held_verdict held_observe(struct ruleset *rs, int set, const struct nft_element *element,
+                               bool there)
+{
+    struct held held;
+    if (!held_find(rs, set, element->key, element->key_length, &held))
+        return HELD_ALIEN;
+    if (there ? held_is(&held, element) : !held.there)
+        return HELD_SAME;
+    /* The number of a service port is shared: one alone cannot be put right. */
+    if (sets[set].kind == AFFINITY ||
+        !(sets[set].kind == CONTENT ? observe_content(rs, set, element, there)
+                                    : observe_of_frontend(rs, set, element, there)))
+        return HELD_ALIEN;
+    rs->figures.elements += (size_t)there - (size_t)held.there;
+    return HELD_CHANGED;
+}

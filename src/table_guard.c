@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/table_guard.h"
+
+#include "kube-nftd/base/clock.h"
+#include "kube-nftd/base/log.h"
+
+#include <math.h>
+
+/* What comes from Services and endpoints waits no longer than this, as after a failed commit. */
+#define LONGEST_FOR_OTHERS 1.0
+
+void table_guard_changed(struct table_guard *guard, struct ruleset *ruleset,
+                         const struct table_change *change)
+{
+    guard->touched = true;
+    if (change->set)
+        ruleset_suspect_element(ruleset, change->set, change->element);
+    else
+        ruleset_suspect_rules(ruleset);
+}
+
+void table_guard_lost(struct table_guard *guard, struct ruleset *ruleset)
+{
+    guard->touched = true;
+    ruleset_suspect_all(ruleset);
+}
+
+void table_guard_settled(struct table_guard *guard, const struct table_program *program)
+{
+    if (!guard->touched)
+        return;
+    guard->touched = false;
+    guard->waiting = true;
+    guard->by = *program;
+}
+
+double table_guard_check(struct table_guard *guard, struct ruleset *ruleset,
+                         struct nft_socket *socket, double now, bool soon)
+{
+    double due = repair_pace_due(&guard->pace);
+    if (!guard->waiting)
+        return 0;
+    if (soon)
+        due = fmin(due, guard->pace.last + LONGEST_FOR_OTHERS);
+    if (due > now)
+        return due;
+    guard->waiting = false;
+    guard->begun = now;
+    if (ruleset_check_suspects(ruleset, socket) > 0)
+        guard->repairing = true;
+    return 0;
+}
+
+void table_guard_committed(struct table_guard *guard, const char *name,
+                           const struct ruleset_stats *stats)
+{
+    if (!guard->repairing)
+        return;
+    guard->repairing = false;
+    double now = clock_monotonic();
+    repair_pace_done(&guard->pace, now, now - guard->begun);
+    if (stats->bytes == 0)
+        return; /* it was right all the same */
+    guard->repairs++;
+    log_warn("guard",
+             "family=%s put right what another program changed program=%s pid=%u added=%zu "
+             "deleted=%zu seconds=%.6f next=%.2fs",
+             name, guard->by.name[0] ? guard->by.name : "unknown", guard->by.pid,
+             stats->elements_added, stats->elements_deleted, now - guard->begun, guard->pace.wait);
+}
