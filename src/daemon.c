@@ -61,6 +61,7 @@ struct daemon {
     struct nft_socket *socket;  /* NULL for --dump-rules */
     struct source source;
     char *node_name;
+    double started; /* clock_realtime */
     double
         synced_at; /* when Services and EndpointSlices were complete; clock_monotonic; 0: not yet */
     bool begun;    /* the first programming was tried */
@@ -308,6 +309,38 @@ static void answer_programmed(void *ctx, const struct http_request *request,
     programmed_answer(&facts, request, answer);
 }
 
+static void answer_flagz(void *ctx, const struct http_request *request, struct http_answer *answer)
+{
+    (void)request;
+    diagnostics_flagz(((const struct daemon *)ctx)->options->flags, answer);
+}
+
+static void answer_statusz(void *ctx, const struct http_request *request,
+                           struct http_answer *answer)
+{
+    const struct daemon *d = ctx;
+    char *paths = metrics_paths(d->metrics);
+    struct daemon_status status = {.started = d->started,
+                                   .node = d->node_name,
+                                   .objects_from = d->source.apiserver ? d->source.client.server
+                                                                       : d->options->manifests,
+                                   .paths = paths};
+    (void)request;
+    proxy_status(d->proxy, &status);
+    diagnostics_statusz(&status, answer);
+    free(paths);
+}
+
+static void add_pages(struct daemon *d, const struct options *options)
+{
+    metrics_add_page(d->metrics, "/configz", answer_configz, d);
+    metrics_add_page(d->metrics, "/flagz", answer_flagz, d);
+    metrics_add_page(d->metrics, "/statusz", answer_statusz, d);
+    metrics_add_page(d->metrics, "/programmed", answer_programmed, d);
+    if (options->profiling)
+        metrics_add_page(d->metrics, "/debug/flags/v", diagnostics_verbosity, NULL);
+}
+
 static int fail_to_bind(const char *field, const char *address, struct error *err)
 {
     return error_set(err, "%s %s cannot be had, and bindAddressHardFail is set", field, address);
@@ -319,8 +352,7 @@ static int open_servers(struct daemon *d, const struct options *options, struct 
     bool hard = options->bind_address_hard_fail;
     d->health = health_new(d->loop, health_status, d);
     d->metrics = metrics_new(d->loop, write_metrics, d);
-    metrics_add_page(d->metrics, "/configz", answer_configz, d);
-    metrics_add_page(d->metrics, "/programmed", answer_programmed, d);
+    add_pages(d, options);
     if (healthz && health_listen(d->health, healthz, err))
         return error_prefix(err, "healthzBindAddress");
     if (metrics_listen(d->metrics, metrics, err))
@@ -376,7 +408,7 @@ static int daemon_start(struct daemon *d, const struct options *options, struct 
 
 int daemon_run(const struct options *options, struct error *err)
 {
-    struct daemon d = {.options = options};
+    struct daemon d = {.options = options, .started = clock_realtime()};
     int result = daemon_start(&d, options, err);
     if (result == 0) {
         log_info("daemon", "version=%s node=%s started", KUBE_NFTD_VERSION, d.node_name);

@@ -603,6 +603,24 @@ void proxy_figures(const struct proxy *proxy, struct proxy_figures *figures)
         family_figures(proxy, (enum family)i, figures);
 }
 
+void proxy_status(const struct proxy *proxy, struct daemon_status *status)
+{
+    double now = clock_monotonic();
+    status->complete = proxy_is_synced(proxy);
+    status->services = service_cache_count(proxy->services);
+    status->slices = endpoint_slice_cache_count(proxy->slices);
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        const struct family_state *family = &proxy->families[i];
+        if (!family->ruleset)
+            continue;
+        status->family[i].in_use = true;
+        status->family[i].programmed = family->programmed;
+        status->family[i].last_success = family->syncs.last_success;
+        status->family[i].waiting = family->waiting_since > 0 ? now - family->waiting_since : 0;
+        status->family[i].frontends = ruleset_frontends(family->ruleset);
+    }
+}
+
 void proxy_health_status(void *ctx, struct health_status *status)
 {
     const struct proxy *proxy = ctx;

@@ -16,6 +16,7 @@
 #include "kube-nftd/netlink/table_monitor.h"
 #include "kube-nftd/own_node.h"
 #include "kube-nftd/ruleset/ruleset.h"
+#include "kube-nftd/serve/diagnostics.h"
 #include "kube-nftd/serve/health.h"
 #include "kube-nftd/serve/programmed.h"
 #include "kube-nftd/sync_figures.h"
@@ -91,6 +92,9 @@ void proxy_foreign_settled(void *proxy, const struct table_program *program);
 void proxy_dump(struct proxy *proxy, FILE *out);
 
 void proxy_figures(const struct proxy *proxy, struct proxy_figures *figures);
+
+/** What the proxy knows of what /statusz says; the rest is left alone. */
+void proxy_status(const struct proxy *proxy, struct daemon_status *status);
 
 /** How the proxy does, for health.h: a health_status_fn. */
 void proxy_health_status(void *proxy, struct health_status *status);

@@ -75,6 +75,51 @@ void configuration_land(const struct configuration *configuration, struct option
         configuration_of(configuration, gates)->json, "AllowServiceExternalIPs"));
 }
 
+/* ---- as flags ---- */
+
+/* A text as it is, everything else as JSON. */
+static void write_value(FILE *out, const cJSON *json)
+{
+    if (!json || cJSON_IsNull(json))
+        return;
+    char *text = cJSON_IsString(json) ? xstrdup(json->valuestring) : cJSON_PrintUnformatted(json);
+    if (!text)
+        alloc_failed();
+    fputs(text, out);
+    free(text);
+}
+
+static int compare_flags(const void *a, const void *b)
+{
+    const struct setting *const *first = a, *const *second = b;
+    return strcmp((*first)->flag, (*second)->flag);
+}
+
+char *configuration_flags(const struct configuration *configuration)
+{
+    VEC(const struct setting *) flags = {0};
+    char *text;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    if (!out)
+        alloc_failed();
+    for (size_t i = 0; i < settings_count; i++)
+        if (settings[i].flag &&
+            setting_by_flag(settings[i].flag, strlen(settings[i].flag)) == &settings[i])
+            vec_push(&flags, &settings[i]);
+    if (flags.n > 0)
+        qsort(flags.v, flags.n, sizeof(*flags.v), compare_flags);
+    vec_each (&flags, flag) {
+        fprintf(out, "%s=", (*flag)->flag);
+        write_value(out, configuration_of(configuration, *flag)->json);
+        fputc('\n', out);
+    }
+    vec_free(&flags);
+    if (fclose(out) != 0)
+        alloc_failed();
+    return text;
+}
+
 /* ---- as a tree ---- */
 
 /* What a file has where nothing is set. */

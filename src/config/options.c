@@ -22,6 +22,7 @@ void options_clear(struct options *options)
     for (int family = 0; family < FAMILY_COUNT; family++)
         vec_free(&options->node_port_addresses.cidrs[family]);
     cJSON_Delete(options->configuration);
+    free(options->flags);
     vec_each (&options->notes, note)
         free(note->text);
     vec_free(&options->notes);
@@ -198,6 +199,7 @@ static int complete(struct configuration *configuration, struct options *options
         configuration_settle(configuration, &options->notes, err))
         return -1;
     options->configuration = configuration_tree(configuration);
+    options->flags = configuration_flags(configuration);
     return 0;
 }
 

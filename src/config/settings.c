@@ -123,6 +123,9 @@ const struct setting settings[] = {
     {GROUP_SERVING, "bind-address-hard-fail", "bindAddressHardFail", SETTING_SWITCH,
      AT(bind_address_hard_fail), .standard = "false",
      .help = "end at the start if one of the two cannot be had, instead of trying again"},
+    {GROUP_SERVING, "profiling", "enableProfiling", SETTING_SWITCH, AT(profiling),
+     .standard = "false",
+     .help = "who can reach /metrics may set how much is logged: PUT to /debug/flags/v"},
 
     /* ---- what it does ---- */
     {GROUP_RUNNING, "preflight", NULL, SETTING_SWITCH, AT(preflight),
@@ -192,7 +195,6 @@ const struct setting settings[] = {
      IN_FILE("logging.options.json.infoBufferSize", SETTING_QUANTITY),
      .standard = "0",
      .traits = BESIDE_FILE},
-    {.flag = "profiling", IN_FILE("enableProfiling", SETTING_SWITCH), .standard = "false"},
     {.flag = "show-hidden-metrics-for-version",
      IN_FILE("showHiddenMetricsForVersion", SETTING_TEXT)},
     {.flag = "config-sync-period",

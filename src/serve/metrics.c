@@ -176,6 +176,30 @@ void metrics_add_page(struct metrics *metrics, const char *path, http_answer_fn 
     vec_push(&metrics->pages, (struct page){path, answer, ctx});
 }
 
+static int compare_paths(const void *a, const void *b)
+{
+    const char *const *first = a, *const *second = b;
+    return strcmp(*first, *second);
+}
+
+char *metrics_paths(const struct metrics *metrics)
+{
+    VEC(const char *) all = {0};
+    char *text = xstrdup("");
+    for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++)
+        vec_push(&all, paths[i].path);
+    vec_each (&metrics->pages, page)
+        vec_push(&all, page->path);
+    qsort(all.v, all.n, sizeof(*all.v), compare_paths);
+    vec_each (&all, path) {
+        char *longer = xasprintf("%s%s%s", text, *text ? " " : "", *path);
+        free(text);
+        text = longer;
+    }
+    vec_free(&all);
+    return text;
+}
+
 int metrics_listen(struct metrics *metrics, const char *bind, struct error *err)
 {
     struct http_address address;

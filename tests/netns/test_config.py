@@ -2,6 +2,8 @@
 """A KubeProxyConfiguration file: which flags count beside it, what is refused, what takes effect, what an
 edit of it does; --write-config-to and --init-only."""
 
+import contextlib
+import http.client
 import json
 import os
 import pathlib
@@ -252,6 +254,45 @@ def test_configz(namespace, config, daemon):
     assert known["kind"] == "KubeProxyConfiguration" and known["oomScoreAdj"] == 5
     assert known["nodePortAddresses"] == ["primary"]
     assert pathlib.Path(f"/proc/{daemon.process.pid}/oom_score_adj").read_text() == "5\n"
+
+
+def put_verbosity(namespace: Namespace, body: str) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", METRICS_PORT, timeout=5)
+    with contextlib.closing(connection), namespace.inside():
+        connection.request("PUT", "/debug/flags/v", body=body)
+        return connection.getresponse().status
+
+
+def test_pages_for_people(namespace, config, daemon):
+    config.write_text(DAEMON + "logging: {verbosity: 0}\n")
+    daemon.start()
+    status, headers, body = http_get(namespace, "127.0.0.1", METRICS_PORT, "/flagz")
+    assert (status, headers["Content-Type"]) == (200, "text/plain; charset=utf-8")
+    flags = dict(line.split("=", 1) for line in body.split("\n\n", 1)[1].splitlines())
+    assert flags["config"] == str(config) and flags["manifests"] == str(daemon.source)
+    assert flags["nodeport-addresses"] == '["primary"]' and flags["conntrack-min"] == "131072"
+    assert flags["healthz-bind-address"].endswith(f":{HEALTH_PORT}")
+    body = http_get(namespace, "127.0.0.1", METRICS_PORT, "/statusz")[2]
+    assert f"\nObjects from: {daemon.source}\n" in body
+    assert "\nIPv4: programmed, frontends: 2, last: " in body
+    assert "/configz /flagz" in body and "/debug/flags/v" not in body
+    assert put_verbosity(namespace, "4") == 404  # not enabled
+
+
+def test_verbosity_can_be_set(namespace, config, daemon):
+    config.write_text(DAEMON + "enableProfiling: true\n")
+    daemon.start()
+    assert put_verbosity(namespace, "nothing") == 400
+    assert put_verbosity(namespace, "0") == 200
+    before = daemon.log().count(" debug ")
+    manifests = objects.Manifests(daemon.source)
+    for number in (1, 2):
+        address = f"10.96.0.{10 + number}"
+        manifests.put("more", objects.service("more", {4: address}, [objects.Port("", "TCP", 80)]))
+        table = Table(namespace, 4)
+        wait_for(lambda key=f"{address} . tcp . 80": table.holds("reject_frontends", key), "the change is in force")
+        assert (daemon.log().count(" debug ") > before) == (number == 2)
+        assert put_verbosity(namespace, "4") == 200
 
 
 @pytest.mark.parametrize("port", [HEALTH_PORT, METRICS_PORT])

@@ -340,6 +340,15 @@ START_TEST(bodies)
 }
 END_TEST
 
+START_TEST(paths)
+{
+    metrics_add_page(metrics, "/other", answer_with_query, &scrapes);
+    char *text = metrics_paths(metrics);
+    ck_assert_str_eq(text, "/healthz /healthz/ping /metrics /metrics/slis /other /proxyMode");
+    free(text);
+}
+END_TEST
+
 /* ---- packed answers ---- */
 
 /* What a scrape with a header Accept-Encoding gets. */
@@ -538,6 +547,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, slis);
     tcase_add_test(tcase, pages_of_others);
     tcase_add_test(tcase, bodies);
+    tcase_add_test(tcase, paths);
     tcase_add_test(tcase, long_pages_are_packed_if_asked);
     tcase_add_test(tcase, accepted_codings);
     tcase_add_test(tcase, figures_are_asked_for_at_each_scrape);

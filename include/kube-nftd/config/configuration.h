@@ -50,6 +50,9 @@ int configuration_settle(struct configuration *configuration, note_vec *notes, s
 /** Fills in @options from settled values. */
 void configuration_land(const struct configuration *configuration, struct options *options);
 
+/** "name=value" of each flag as it is in force, a line each, for the caller to free. */
+char *configuration_flags(const struct configuration *configuration);
+
 /** The values of all fields as a KubeProxyConfiguration, members sorted. The caller deletes it. */
 cJSON *configuration_tree(const struct configuration *configuration);
 

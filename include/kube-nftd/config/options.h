@@ -50,6 +50,7 @@ struct options {
     char *healthz_bind_address; /* with a port; NULL: /healthz and /livez do not answer */
     char *metrics_bind_address; /* with a port */
     bool bind_address_hard_fail;
+    bool profiling; /* /debug/flags/v answers */
     enum detect_local_mode detect_local_mode;
     char *pod_bridge_interface;
     char *pod_interface_name_prefix;
@@ -73,6 +74,7 @@ struct options {
     bool help;
     int verbosity;
     enum log_format log_format;
+    char *flags;          /* "name=value" of each flag as it is in force, a line each */
     cJSON *configuration; /* the KubeProxyConfiguration in force, with defaults; owned */
     note_vec notes;
 };

@@ -29,6 +29,9 @@ int metrics_listen(struct metrics *metrics, const char *bind, struct error *err)
 /** Whether that address could be bound. */
 bool metrics_is_listening(const struct metrics *metrics);
 
+/** The paths that are answered, between blanks, sorted, for the caller to free. */
+char *metrics_paths(const struct metrics *metrics);
+
 /** @path (static) is answered by @answer from now on. */
 void metrics_add_page(struct metrics *metrics, const char *path, http_answer_fn answer, void *ctx);
 
