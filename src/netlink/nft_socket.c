@@ -32,6 +32,7 @@
 
 struct nft_socket {
     struct mnl_socket *nl;
+    char *answers;     /* room for one piece of them: made once, since a change costs little more */
     uint32_t sequence; /* of requests that read */
     size_t send_limit; /* what the kernel takes in one message now */
     bool said_cut;
@@ -40,6 +41,7 @@ struct nft_socket {
 struct nft_socket *nft_socket_open(struct error *err)
 {
     struct nft_socket *s = xcalloc(1, sizeof(*s));
+    s->answers = xcalloc(1, (size_t)MNL_SOCKET_BUFFER_SIZE);
     s->nl = mnl_socket_open2(NETLINK_NETFILTER, SOCK_CLOEXEC);
     if (!s->nl || mnl_socket_bind(s->nl, 0, MNL_SOCKET_AUTOPID) < 0) {
         error_set(err, "nf_tables: cannot open a netlink socket: %s", strerror(errno));
@@ -68,6 +70,7 @@ void nft_socket_close(struct nft_socket *s)
         return;
     if (s->nl)
         mnl_socket_close(s->nl);
+    free(s->answers);
     free(s);
 }
 
@@ -208,20 +211,18 @@ static void take_answers(struct answers *a, const char *buffer, size_t length, s
 static int read_answers(struct nft_socket *s, struct answers *a)
 {
     const size_t room = (size_t)MNL_SOCKET_BUFFER_SIZE;
-    char *buffer = xcalloc(1, room);
     ssize_t n;
     for (;;) {
-        n = recv(mnl_socket_get_fd(s->nl), buffer, room, MSG_DONTWAIT | MSG_TRUNC);
+        n = recv(mnl_socket_get_fd(s->nl), s->answers, room, MSG_DONTWAIT | MSG_TRUNC);
         if (n < 0 && (errno == EINTR || errno == ENOBUFS)) {
             a->lost = a->lost || errno == ENOBUFS; /* what there was room for comes still */
             continue;
         }
         if (n <= 0)
             break;
-        take_answers(a, buffer, (size_t)n, room);
+        take_answers(a, s->answers, (size_t)n, room);
     }
     int why = errno;
-    free(buffer);
     if (a->errors > 0)
         return -1;
     if (n < 0 && why != EAGAIN)
