@@ -25,6 +25,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define LATER 1.0 /* seconds: everything that is put off is due */
@@ -116,6 +117,13 @@ static void program(void)
            did->elements, did->commits);
 }
 
+static double cpu_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
 static void replay(void)
 {
     struct error err = {0};
@@ -123,10 +131,11 @@ static void replay(void)
         die("removal", &err);
     /* The kernel frees what was deleted behind our back. */
     usleep((useconds_t)(10000 + mirror_figures()->elements));
+    double cpu = cpu_seconds();
     double bare = mirror_replay(nft, &err);
     if (bare < 0)
         die("replay", &err);
-    printf("{\"replay\": %.9f}\n", bare);
+    printf("{\"replay\": {\"seconds\": %.9f, \"cpu\": %.9f}}\n", bare, cpu_seconds() - cpu);
 }
 
 /* ---- events ---- */

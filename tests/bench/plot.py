@@ -136,7 +136,7 @@ def draw_first_sync(figures, panel):
                               if row["from"] == mode}, False))
     for mode, name in (("stream", "limit, streamed list: curl + bare programming"),
                        ("file", "limit, JSON file")):
-        series.append((name, {row["services"]: row["limit"]["median"] for row in rows
+        series.append((name, {row["services"]: row["limit_seconds"]["median"] for row in rows
                               if row["from"] == mode}, mode == "file"))
     curves(panel, series, "services, 10 endpoints each", "seconds", room=30)
 

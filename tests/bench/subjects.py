@@ -144,7 +144,7 @@ class Pipeline:
         return json.loads(answer)
 
     def bare_programming(self):
-        """Seconds that the kernel takes for the first contents, sent once more."""
+        """What the kernel takes for the first contents, sent once more: seconds, CPU seconds."""
         return self._ask("replay")["replay"]
 
     def add(self, label, resource, event):
