@@ -11,7 +11,7 @@
 static const struct kind {
     const char *name, *list_name, *api_version;
     bool namespaced;
-    int (*decode)(struct decoder *d, const cJSON *json);
+    int (*decode)(struct decoder *d, const struct json_value *json);
 } kinds[KIND_COUNT] = {
     [KIND_SERVICE] = {"Service", "ServiceList", "v1", true, decode_service},
     [KIND_ENDPOINTSLICE] = {"EndpointSlice", "EndpointSliceList", "discovery.k8s.io/v1", true,
@@ -30,37 +30,38 @@ int object_kind_of_list(const char *list_kind)
 }
 
 /* The kind that the object says it is, @expected if it says nothing, -1 if it is none of ours. */
-static int kind_of(const cJSON *json, int expected)
+static int kind_of(const struct json_value *json, int expected)
 {
-    const cJSON *kind = json_member(json, "kind"), *version = json_member(json, "apiVersion");
+    const struct json_value *kind = json_member(json, "kind"),
+                            *version = json_member(json, "apiVersion");
     if (!kind && !version)
         return expected;
-    if (!kind || !version || !cJSON_IsString(kind) || !cJSON_IsString(version))
+    if (!kind || !version || !json_is(kind, JSON_STRING) || !json_is(version, JSON_STRING))
         return -1;
     for (int i = 0; i < KIND_COUNT; i++)
-        if (strcmp(kinds[i].name, kind->valuestring) == 0 &&
-            strcmp(kinds[i].api_version, version->valuestring) == 0)
+        if (strcmp(kinds[i].name, kind->string) == 0 &&
+            strcmp(kinds[i].api_version, version->string) == 0)
             return i;
     return -1;
 }
 
-bool object_may_be(const cJSON *json, enum object_kind kind)
+bool object_may_be(const struct json_value *json, enum object_kind kind)
 {
     return kind_of(json, (int)kind) == (int)kind;
 }
 
 /* What cannot be a resourceVersion is no error: nothing is looked up by it here. */
-static void decode_version(struct decoder *d, const cJSON *metadata)
+static void decode_version(struct decoder *d, const struct json_value *metadata)
 {
-    const char *text = cJSON_GetStringValue(json_member(metadata, "resourceVersion"));
+    const char *text = json_string(json_member(metadata, "resourceVersion"));
     bool fits = text && strlen(text) <= RESOURCE_VERSION_LIMIT;
     object_version_set(&d->out->version, fits ? text : NULL);
 }
 
-static int decode_id(struct decoder *d, const cJSON *json, bool namespaced)
+static int decode_id(struct decoder *d, const struct json_value *json, bool namespaced)
 {
     struct field_path path = {NULL, "metadata", 0};
-    const cJSON *metadata;
+    const struct json_value *metadata;
     const char *name, *ns;
     if (field_object(d, json, NULL, "metadata", &metadata) ||
         field_string(d, metadata, &path, "name", &name) ||
@@ -106,10 +107,10 @@ static void drop_payload(struct object *object)
     object_clear(&broken);
 }
 
-enum decode_result object_decode(const cJSON *json, int expected, struct object *out,
+enum decode_result object_decode(const struct json_value *json, int expected, struct object *out,
                                  struct error *err)
 {
-    if (!cJSON_IsObject(json))
+    if (!json_is(json, JSON_OBJECT))
         return DECODE_OTHER;
     int kind = kind_of(json, expected);
     if (kind < 0)

@@ -22,50 +22,54 @@ static int service_cluster_ip(struct decoder *d, const char *text, const struct 
     return 0;
 }
 
-static int check_family(struct decoder *d, const cJSON *json, const struct field_path *path)
+static int check_family(struct decoder *d, const struct json_value *json,
+                        const struct field_path *path)
 {
-    if (!cJSON_IsString(json))
+    if (!json_is(json, JSON_STRING))
         return field_bad(d, path, "not a string");
     for (int family = 0; family < FAMILY_COUNT; family++)
-        if (strcmp(json->valuestring, family_name((enum family)family)) == 0)
+        if (strcmp(json->string, family_name((enum family)family)) == 0)
             return 0;
-    return field_bad(d, path, "\"%s\" is not IPv4 or IPv6", json->valuestring);
+    return field_bad(d, path, "\"%s\" is not IPv4 or IPv6", json->string);
 }
 
 /* Each family that ipFamilies lists has the address at the same place of clusterIPs; where that
  * list is absent, the first one has clusterIP. */
-static int service_cluster_ips(struct decoder *d, const cJSON *spec, const struct field_path *up,
-                               const cJSON *families, const char *cluster_ip)
+static int service_cluster_ips(struct decoder *d, const struct json_value *spec,
+                               const struct field_path *up, const struct json_value *families,
+                               const char *cluster_ip)
 {
-    const cJSON *addresses;
+    const struct json_value *addresses;
     if (field_list(d, spec, up, "clusterIPs", &addresses))
         return -1;
-    bool alone = cJSON_GetArraySize(addresses) == 0;
+    bool alone = json_is_empty(addresses);
     struct field_path families_path = {up, "ipFamilies", 0}, addresses_path = {up, "clusterIPs", 0},
                       alone_path = {up, "clusterIP", 0};
     int i = 0;
-    const cJSON *address = addresses ? addresses->child : NULL;
-    const cJSON *family;
-    cJSON_ArrayForEach (family, families) {
+    const struct json_value *address = addresses ? addresses + 1 : NULL;
+    const struct json_value *end = addresses ? addresses + addresses->size : NULL;
+    json_each (families, family) {
         struct field_path path = {&addresses_path, NULL, i};
         if (check_family(d, family, &(struct field_path){&families_path, NULL, i}))
             return -1;
-        if (address && !cJSON_IsString(address))
+        if (address == end)
+            address = NULL;
+        if (address && !json_is(address, JSON_STRING))
             return field_bad(d, &path, "not a string");
-        const char *text = address ? address->valuestring : alone && i == 0 ? cluster_ip : NULL;
-        if (text && service_cluster_ip(d, text, alone ? &alone_path : &path, family->valuestring))
+        const char *text = address ? address->string : alone && i == 0 ? cluster_ip : NULL;
+        if (text && service_cluster_ip(d, text, alone ? &alone_path : &path, family->string))
             return -1;
-        address = address ? address->next : NULL;
+        address = address ? address + address->size : NULL;
         i++;
     }
     return 0;
 }
 
-int decode_cluster_ips(struct decoder *d, const cJSON *spec, enum service_type type)
+int decode_cluster_ips(struct decoder *d, const struct json_value *spec, enum service_type type)
 {
     struct field_path path = {NULL, "spec", 0};
     const char *cluster_ip;
-    const cJSON *families;
+    const struct json_value *families;
     if (field_string(d, spec, &path, "clusterIP", &cluster_ip) ||
         field_list(d, spec, &path, "ipFamilies", &families))
         return -1;
@@ -74,7 +78,7 @@ int decode_cluster_ips(struct decoder *d, const cJSON *spec, enum service_type t
         d->out->service->skipped = true;
         return 0;
     }
-    if (cJSON_GetArraySize(families) > 0)
+    if (!json_is_empty(families))
         return service_cluster_ips(d, spec, &path, families, cluster_ip);
     return service_cluster_ip(d, cluster_ip, &(struct field_path){&path, "clusterIP", 0}, NULL);
 }

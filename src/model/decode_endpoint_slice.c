@@ -8,11 +8,11 @@
 
 #include <string.h>
 
-static int slice_service(struct decoder *d, const cJSON *json)
+static int slice_service(struct decoder *d, const struct json_value *json)
 {
     struct field_path metadata_path = {NULL, "metadata", 0},
                       labels_path = {&metadata_path, "labels", 0};
-    const cJSON *labels;
+    const struct json_value *labels;
     const char *name;
     if (field_object(d, json_member(json, "metadata"), &metadata_path, "labels", &labels) ||
         field_string(d, labels, &labels_path, "kubernetes.io/service-name", &name))
@@ -25,17 +25,18 @@ static int slice_service(struct decoder *d, const cJSON *json)
 }
 
 /* Of no use to rules (spec 1.3): what cannot be read is no error. */
-static void slice_trigger_time(struct decoder *d, const cJSON *json)
+static void slice_trigger_time(struct decoder *d, const struct json_value *json)
 {
-    const cJSON *annotations = json_member(json_member(json, "metadata"), "annotations");
-    const cJSON *time =
+    const struct json_value *annotations =
+        json_member(json_member(json, "metadata"), "annotations");
+    const struct json_value *time =
         json_member(annotations, "endpoints.kubernetes.io/last-change-trigger-time");
-    if (cJSON_IsString(time))
-        clock_parse_rfc3339(time->valuestring, &d->out->trigger_time);
+    if (json_is(time, JSON_STRING))
+        clock_parse_rfc3339(time->string, &d->out->trigger_time);
 }
 
-static int slice_add_port(struct decoder *d, const cJSON *json, const struct field_path *path,
-                          void *ctx)
+static int slice_add_port(struct decoder *d, const struct json_value *json,
+                          const struct field_path *path, void *ctx)
 {
     struct endpoint_slice *slice = ctx;
     struct slice_port port = {0};
@@ -51,10 +52,10 @@ static int slice_add_port(struct decoder *d, const cJSON *json, const struct fie
     return 0;
 }
 
-static int endpoint_conditions(struct decoder *d, const cJSON *json, const struct field_path *path,
-                               uint8_t *flags)
+static int endpoint_conditions(struct decoder *d, const struct json_value *json,
+                               const struct field_path *path, uint8_t *flags)
 {
-    const cJSON *conditions;
+    const struct json_value *conditions;
     struct field_path up = {path, "conditions", 0};
     if (field_object(d, json, path, "conditions", &conditions) ||
         field_flag(d, conditions, &up, "ready", true, ENDPOINT_READY, flags) ||
@@ -66,8 +67,8 @@ static int endpoint_conditions(struct decoder *d, const cJSON *json, const struc
 
 typedef VEC(const char *) name_vec;
 
-static int take_hint(struct decoder *d, const cJSON *entry, const struct field_path *path,
-                     void *ctx)
+static int take_hint(struct decoder *d, const struct json_value *entry,
+                     const struct field_path *path, void *ctx)
 {
     name_vec *names = ctx;
     const char *name;
@@ -92,11 +93,11 @@ static struct endpoint_hints *hints_of(const name_vec *names, size_t n_nodes)
     return hints;
 }
 
-static int endpoint_hints(struct decoder *d, const cJSON *json, const struct field_path *path,
-                          struct endpoint_hints **out)
+static int endpoint_hints(struct decoder *d, const struct json_value *json,
+                          const struct field_path *path, struct endpoint_hints **out)
 {
     struct field_path up = {path, "hints", 0};
-    const cJSON *object;
+    const struct json_value *object;
     name_vec names = {0};
     *out = NULL;
     if (field_object(d, json, path, "hints", &object))
@@ -113,28 +114,28 @@ static int endpoint_hints(struct decoder *d, const cJSON *json, const struct fie
 
 /* Only the first address is used (spec 1.3). @found is false if there is none of the slice's own
  * family. */
-static int endpoint_address(struct decoder *d, const cJSON *json, const struct field_path *path,
-                            struct address *out, bool *found)
+static int endpoint_address(struct decoder *d, const struct json_value *json,
+                            const struct field_path *path, struct address *out, bool *found)
 {
     struct field_path up = {path, "addresses", 0}, first = {&up, NULL, 0};
-    const cJSON *addresses;
+    const struct json_value *addresses;
     enum family family;
     *found = false;
     if (field_list(d, json, path, "addresses", &addresses))
         return -1;
-    const cJSON *address = cJSON_GetArrayItem(addresses, 0);
-    if (!address)
+    if (json_is_empty(addresses))
         return 0;
-    if (!cJSON_IsString(address))
+    const struct json_value *address = addresses + 1;
+    if (!json_is(address, JSON_STRING))
         return field_bad(d, &first, "not a string");
-    if (!address_parse(address->valuestring, &family, out))
-        return field_bad(d, &first, "\"%s\" is not an IP address", address->valuestring);
+    if (!address_parse(address->string, &family, out))
+        return field_bad(d, &first, "\"%s\" is not an IP address", address->string);
     *found = family == d->out->slice->family;
     return 0;
 }
 
-static int slice_add_endpoint(struct decoder *d, const cJSON *json, const struct field_path *path,
-                              void *ctx)
+static int slice_add_endpoint(struct decoder *d, const struct json_value *json,
+                              const struct field_path *path, void *ctx)
 {
     struct endpoint_slice *slice = ctx;
     struct slice_endpoint endpoint = {0};
@@ -153,7 +154,7 @@ static int slice_add_endpoint(struct decoder *d, const cJSON *json, const struct
     return 0;
 }
 
-static int slice_address_type(struct decoder *d, const cJSON *json)
+static int slice_address_type(struct decoder *d, const struct json_value *json)
 {
     const char *type;
     if (field_string(d, json, NULL, "addressType", &type))
@@ -169,7 +170,7 @@ static int slice_address_type(struct decoder *d, const cJSON *json)
     return 0;
 }
 
-int decode_endpoint_slice(struct decoder *d, const cJSON *json)
+int decode_endpoint_slice(struct decoder *d, const struct json_value *json)
 {
     struct endpoint_slice *slice = d->out->slice = xcalloc(1, sizeof(*slice));
     slice->id = xstrdup(d->out->id);

@@ -23,16 +23,16 @@ static void add_address(struct decoder *d, const char *text, const struct field_
 
 /* ---- addresses ---- */
 
-static int take_external_ip(struct decoder *d, const cJSON *entry, const struct field_path *path,
-                            void *ctx)
+static int take_external_ip(struct decoder *d, const struct json_value *entry,
+                            const struct field_path *path, void *ctx)
 {
-    add_address(d, entry->valuestring, path, ctx);
+    add_address(d, entry->string, path, ctx);
     return 0;
 }
 
 /* Of any mode but VIP, the balancer delivers to the nodes itself (spec 1.2). */
-static int take_ingress(struct decoder *d, const cJSON *entry, const struct field_path *path,
-                        void *ctx)
+static int take_ingress(struct decoder *d, const struct json_value *entry,
+                        const struct field_path *path, void *ctx)
 {
     const char *ip, *mode;
     if (field_string(d, entry, path, "ip", &ip) || field_string(d, entry, path, "ipMode", &mode))
@@ -42,10 +42,11 @@ static int take_ingress(struct decoder *d, const cJSON *entry, const struct fiel
     return 0;
 }
 
-static int load_balancer_ips(struct decoder *d, const cJSON *json, address_vec lists[FAMILY_COUNT])
+static int load_balancer_ips(struct decoder *d, const struct json_value *json,
+                             address_vec lists[FAMILY_COUNT])
 {
     struct field_path status_path = {NULL, "status", 0}, path = {&status_path, "loadBalancer", 0};
-    const cJSON *status, *balancer;
+    const struct json_value *status, *balancer;
     if (field_object(d, json, NULL, "status", &status) ||
         field_object(d, status, &status_path, "loadBalancer", &balancer) ||
         field_each_object(d, balancer, &path, "ingress", take_ingress, lists))
@@ -72,13 +73,13 @@ struct source_search {
     bool everybody[FAMILY_COUNT];
 };
 
-static int take_source_range(struct decoder *d, const cJSON *entry, const struct field_path *path,
-                             void *ctx)
+static int take_source_range(struct decoder *d, const struct json_value *entry,
+                             const struct field_path *path, void *ctx)
 {
     struct source_search *search = ctx;
     enum family family;
     struct cidr cidr;
-    char *text = trimmed(entry->valuestring);
+    char *text = trimmed(entry->string);
     if (!cidr_parse(text, &family, &cidr)) {
         if (*text)
             field_warn(d, path, "\"%s\" is not a CIDR", text);
@@ -91,7 +92,8 @@ static int take_source_range(struct decoder *d, const cJSON *entry, const struct
     return 0;
 }
 
-static int source_ranges(struct decoder *d, const cJSON *spec, const struct field_path *up)
+static int source_ranges(struct decoder *d, const struct json_value *spec,
+                         const struct field_path *up)
 {
     struct source_search search = {.ranges = d->out->service->source_ranges};
     if (field_each_string(d, spec, up, "loadBalancerSourceRanges", take_source_range, &search))
@@ -104,7 +106,8 @@ static int source_ranges(struct decoder *d, const cJSON *spec, const struct fiel
     return 0;
 }
 
-int decode_external_addresses(struct decoder *d, const cJSON *json, const cJSON *spec)
+int decode_external_addresses(struct decoder *d, const struct json_value *json,
+                              const struct json_value *spec)
 {
     struct service *service = d->out->service;
     struct field_path path = {NULL, "spec", 0};

@@ -6,11 +6,11 @@
 
 #include <string.h>
 
-static int node_metadata(struct decoder *d, const cJSON *json, struct node *node)
+static int node_metadata(struct decoder *d, const struct json_value *json, struct node *node)
 {
     struct field_path metadata_path = {NULL, "metadata", 0},
                       labels_path = {&metadata_path, "labels", 0};
-    const cJSON *metadata = json_member(json, "metadata"), *labels;
+    const struct json_value *metadata = json_member(json, "metadata"), *labels;
     const char *deletion, *zone;
     if (field_string(d, metadata, &metadata_path, "deletionTimestamp", &deletion) ||
         field_object(d, metadata, &metadata_path, "labels", &labels) ||
@@ -22,8 +22,8 @@ static int node_metadata(struct decoder *d, const cJSON *json, struct node *node
     return 0;
 }
 
-static int take_taint(struct decoder *d, const cJSON *entry, const struct field_path *path,
-                      void *ctx)
+static int take_taint(struct decoder *d, const struct json_value *entry,
+                      const struct field_path *path, void *ctx)
 {
     struct node *node = ctx;
     const char *key;
@@ -34,24 +34,24 @@ static int take_taint(struct decoder *d, const cJSON *entry, const struct field_
     return 0;
 }
 
-static int take_pod_cidr(struct decoder *d, const cJSON *entry, const struct field_path *path,
-                         void *ctx)
+static int take_pod_cidr(struct decoder *d, const struct json_value *entry,
+                         const struct field_path *path, void *ctx)
 {
     struct node *node = ctx;
     enum family family;
     struct cidr cidr;
-    if (!cidr_parse(entry->valuestring, &family, &cidr))
-        return field_bad(d, path, "\"%s\" is not a CIDR", entry->valuestring);
+    if (!cidr_parse(entry->string, &family, &cidr))
+        return field_bad(d, path, "\"%s\" is not a CIDR", entry->string);
     if (!node->has_pod_cidr[family])
         node->pod_cidr[family] = cidr;
     node->has_pod_cidr[family] = true;
     return 0;
 }
 
-static int node_spec(struct decoder *d, const cJSON *json, struct node *node)
+static int node_spec(struct decoder *d, const struct json_value *json, struct node *node)
 {
     struct field_path path = {NULL, "spec", 0};
-    const cJSON *spec;
+    const struct json_value *spec;
     if (field_object(d, json, NULL, "spec", &spec) ||
         field_each_object(d, spec, &path, "taints", take_taint, node) ||
         field_each_string(d, spec, &path, "podCIDRs", take_pod_cidr, node))
@@ -64,8 +64,8 @@ struct address_search {
     const char *type;
 };
 
-static int take_address(struct decoder *d, const cJSON *entry, const struct field_path *path,
-                        void *ctx)
+static int take_address(struct decoder *d, const struct json_value *entry,
+                        const struct field_path *path, void *ctx)
 {
     const struct address_search *search = ctx;
     struct node *node = search->node;
@@ -83,11 +83,11 @@ static int take_address(struct decoder *d, const cJSON *entry, const struct fiel
     return 0;
 }
 
-static int node_status(struct decoder *d, const cJSON *json, struct node *node)
+static int node_status(struct decoder *d, const struct json_value *json, struct node *node)
 {
     struct field_path path = {NULL, "status", 0};
     struct address_search internal = {node, "InternalIP"}, external = {node, "ExternalIP"};
-    const cJSON *status;
+    const struct json_value *status;
     if (field_object(d, json, NULL, "status", &status) ||
         field_each_object(d, status, &path, "addresses", take_address, &internal) ||
         field_each_object(d, status, &path, "addresses", take_address, &external))
@@ -95,7 +95,7 @@ static int node_status(struct decoder *d, const cJSON *json, struct node *node)
     return 0;
 }
 
-int decode_node(struct decoder *d, const cJSON *json)
+int decode_node(struct decoder *d, const struct json_value *json)
 {
     struct node *node = d->out->node = xcalloc(1, sizeof(*node));
     node->id = xstrdup(d->out->id);

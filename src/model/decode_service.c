@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-static int service_created(struct decoder *d, const cJSON *json)
+static int service_created(struct decoder *d, const struct json_value *json)
 {
     struct field_path metadata_path = {NULL, "metadata", 0};
     const char *text;
@@ -26,8 +26,8 @@ static int service_created(struct decoder *d, const cJSON *json)
     return 0;
 }
 
-static int service_type(struct decoder *d, const cJSON *spec, const struct field_path *up,
-                        enum service_type *out)
+static int service_type(struct decoder *d, const struct json_value *spec,
+                        const struct field_path *up, enum service_type *out)
 {
     static const char *const names[] = {
         [TYPE_CLUSTER_IP] = "ClusterIP",
@@ -69,7 +69,8 @@ static int check_numbers(struct decoder *d, const struct service_port *port,
     return 0;
 }
 
-static int add_port(struct decoder *d, const cJSON *json, const struct field_path *path, void *ctx)
+static int add_port(struct decoder *d, const struct json_value *json, const struct field_path *path,
+                    void *ctx)
 {
     struct service *service = ctx;
     struct service_port port = {0};
@@ -84,7 +85,8 @@ static int add_port(struct decoder *d, const cJSON *json, const struct field_pat
     return 0;
 }
 
-static int service_ports(struct decoder *d, const cJSON *spec, const struct field_path *up)
+static int service_ports(struct decoder *d, const struct json_value *spec,
+                         const struct field_path *up)
 {
     struct service *service = d->out->service;
     if (field_each_object(d, spec, up, "ports", add_port, service))
@@ -94,11 +96,11 @@ static int service_ports(struct decoder *d, const cJSON *spec, const struct fiel
     return 0;
 }
 
-int decode_service(struct decoder *d, const cJSON *json)
+int decode_service(struct decoder *d, const struct json_value *json)
 {
     struct service *service = d->out->service = xcalloc(1, sizeof(*service));
     struct field_path path = {NULL, "spec", 0};
-    const cJSON *spec;
+    const struct json_value *spec;
     enum service_type type;
     service->id = xstrdup(d->out->id);
     if (service_created(d, json) || field_object(d, json, NULL, "spec", &spec))

@@ -10,13 +10,13 @@
 #define AFFINITY_TIMEOUT_MOST 86400
 
 /* Whether externalTrafficPolicy means anything (spec 1.2). */
-static bool has_outside(const cJSON *spec, enum service_type type)
+static bool has_outside(const struct json_value *spec, enum service_type type)
 {
-    return type != TYPE_CLUSTER_IP || cJSON_GetArraySize(json_member(spec, "externalIPs")) > 0;
+    return type != TYPE_CLUSTER_IP || !json_is_empty(json_member(spec, "externalIPs"));
 }
 
-static int health_check(struct decoder *d, const cJSON *spec, const struct field_path *up,
-                        enum service_type type)
+static int health_check(struct decoder *d, const struct json_value *spec,
+                        const struct field_path *up, enum service_type type)
 {
     struct service *service = d->out->service;
     uint16_t port;
@@ -31,12 +31,13 @@ static int health_check(struct decoder *d, const cJSON *spec, const struct field
     return 0;
 }
 
-static int session_affinity(struct decoder *d, const cJSON *spec, const struct field_path *up)
+static int session_affinity(struct decoder *d, const struct json_value *spec,
+                            const struct field_path *up)
 {
     struct field_path config_path = {up, "sessionAffinityConfig", 0},
                       client_path = {&config_path, "clientIP", 0};
     uint32_t timeout = AFFINITY_TIMEOUT;
-    const cJSON *config, *client;
+    const struct json_value *config, *client;
     bool affine;
     if (field_choice(d, spec, up, "sessionAffinity", "None", "ClientIP", &affine) ||
         field_object(d, spec, up, "sessionAffinityConfig", &config) ||
@@ -48,7 +49,8 @@ static int session_affinity(struct decoder *d, const cJSON *spec, const struct f
     return 0;
 }
 
-int decode_service_policies(struct decoder *d, const cJSON *spec, enum service_type type)
+int decode_service_policies(struct decoder *d, const struct json_value *spec,
+                            enum service_type type)
 {
     struct service *service = d->out->service;
     struct field_path path = {NULL, "spec", 0};

@@ -77,55 +77,56 @@ char *field_take_warnings(struct decoder *d)
     return text;
 }
 
-int field_string(struct decoder *d, const cJSON *object, const struct field_path *up,
+int field_string(struct decoder *d, const struct json_value *object, const struct field_path *up,
                  const char *key, const char **out)
 {
-    const cJSON *value = json_member(object, key);
+    const struct json_value *value = json_member(object, key);
     *out = NULL;
     if (!value)
         return 0;
-    if (!cJSON_IsString(value))
+    if (!json_is(value, JSON_STRING))
         return field_bad(d, &(struct field_path){up, key, 0}, "not a string");
-    *out = value->valuestring;
+    *out = value->string;
     return 0;
 }
 
-static int get_container(struct decoder *d, const cJSON *object, const struct field_path *up,
-                         const char *key, bool list, const cJSON **out)
+static int get_container(struct decoder *d, const struct json_value *object,
+                         const struct field_path *up, const char *key, bool list,
+                         const struct json_value **out)
 {
-    const cJSON *value = json_member(object, key);
+    const struct json_value *value = json_member(object, key);
     *out = NULL;
     if (!value)
         return 0;
-    if (list ? !cJSON_IsArray(value) : !cJSON_IsObject(value))
+    if (list ? !json_is(value, JSON_ARRAY) : !json_is(value, JSON_OBJECT))
         return field_bad(d, &(struct field_path){up, key, 0},
                          list ? "not a list" : "not an object");
     *out = value;
     return 0;
 }
 
-int field_list(struct decoder *d, const cJSON *object, const struct field_path *up, const char *key,
-               const cJSON **out)
+int field_list(struct decoder *d, const struct json_value *object, const struct field_path *up,
+               const char *key, const struct json_value **out)
 {
     return get_container(d, object, up, key, true, out);
 }
 
-int field_object(struct decoder *d, const cJSON *object, const struct field_path *up,
-                 const char *key, const cJSON **out)
+int field_object(struct decoder *d, const struct json_value *object, const struct field_path *up,
+                 const char *key, const struct json_value **out)
 {
     return get_container(d, object, up, key, false, out);
 }
 
-static int each(struct decoder *d, const cJSON *object, const struct field_path *list_path,
-                bool objects, field_entry_fn take, void *ctx)
+static int each(struct decoder *d, const struct json_value *object,
+                const struct field_path *list_path, bool objects, field_entry_fn take, void *ctx)
 {
-    const cJSON *list, *entry;
+    const struct json_value *list;
     if (field_list(d, object, list_path->up, list_path->key, &list))
         return -1;
     int i = 0;
-    cJSON_ArrayForEach (entry, list) {
+    json_each (list, entry) {
         struct field_path path = {list_path, NULL, i++};
-        if (objects ? !cJSON_IsObject(entry) : !cJSON_IsString(entry))
+        if (objects ? !json_is(entry, JSON_OBJECT) : !json_is(entry, JSON_STRING))
             return field_bad(d, &path, objects ? "not an object" : "not a string");
         if (take(d, entry, &path, ctx))
             return -1;
@@ -133,35 +134,35 @@ static int each(struct decoder *d, const cJSON *object, const struct field_path 
     return 0;
 }
 
-int field_each_object(struct decoder *d, const cJSON *object, const struct field_path *up,
-                      const char *key, field_entry_fn take, void *ctx)
+int field_each_object(struct decoder *d, const struct json_value *object,
+                      const struct field_path *up, const char *key, field_entry_fn take, void *ctx)
 {
     return each(d, object, &(struct field_path){up, key, 0}, true, take, ctx);
 }
 
-int field_each_string(struct decoder *d, const cJSON *object, const struct field_path *up,
-                      const char *key, field_entry_fn take, void *ctx)
+int field_each_string(struct decoder *d, const struct json_value *object,
+                      const struct field_path *up, const char *key, field_entry_fn take, void *ctx)
 {
     return each(d, object, &(struct field_path){up, key, 0}, false, take, ctx);
 }
 
-int field_integer(struct decoder *d, const cJSON *object, const struct field_path *up,
+int field_integer(struct decoder *d, const struct json_value *object, const struct field_path *up,
                   const char *key, uint32_t min, uint32_t max, uint32_t *out)
 {
-    const cJSON *value = json_member(object, key);
+    const struct json_value *value = json_member(object, key);
     struct field_path path = {up, key, 0};
     if (!value)
         return 0;
-    if (!cJSON_IsNumber(value))
+    if (!json_is(value, JSON_NUMBER))
         return field_bad(d, &path, "not a number");
-    double number = value->valuedouble;
+    double number = value->number;
     if (number != floor(number) || number < min || number > max)
         return field_bad(d, &path, "%.15g is not within %u..%u", number, min, max);
     *out = (uint32_t)number;
     return 0;
 }
 
-int field_choice(struct decoder *d, const cJSON *object, const struct field_path *up,
+int field_choice(struct decoder *d, const struct json_value *object, const struct field_path *up,
                  const char *key, const char *usual, const char *special, bool *out)
 {
     const char *text;
@@ -175,8 +176,8 @@ int field_choice(struct decoder *d, const cJSON *object, const struct field_path
 }
 
 /* @min is 0 where the API takes 0 for absent. */
-int field_port(struct decoder *d, const cJSON *object, const struct field_path *up, const char *key,
-               int min, uint16_t *out)
+int field_port(struct decoder *d, const struct json_value *object, const struct field_path *up,
+               const char *key, int min, uint16_t *out)
 {
     uint32_t port = 0;
     if (min > 0 && !json_member(object, key))
@@ -187,7 +188,7 @@ int field_port(struct decoder *d, const cJSON *object, const struct field_path *
     return 0;
 }
 
-int field_protocol(struct decoder *d, const cJSON *object, const struct field_path *up,
+int field_protocol(struct decoder *d, const struct json_value *object, const struct field_path *up,
                    uint8_t *out)
 {
     const char *name;
@@ -201,13 +202,13 @@ int field_protocol(struct decoder *d, const cJSON *object, const struct field_pa
 }
 
 /* @flag is set in @flags if the boolean @key is true, or absent and @absent_means. */
-int field_flag(struct decoder *d, const cJSON *object, const struct field_path *up, const char *key,
-               bool absent_means, uint8_t flag, uint8_t *flags)
+int field_flag(struct decoder *d, const struct json_value *object, const struct field_path *up,
+               const char *key, bool absent_means, uint8_t flag, uint8_t *flags)
 {
-    const cJSON *value = json_member(object, key);
-    if (value && !cJSON_IsBool(value))
+    const struct json_value *value = json_member(object, key);
+    if (value && !json_is_bool(value))
         return field_bad(d, &(struct field_path){up, key, 0}, "not true or false");
-    if (value ? cJSON_IsTrue(value) : absent_means)
+    if (value ? json_is(value, JSON_TRUE) : absent_means)
         *flags |= flag;
     return 0;
 }

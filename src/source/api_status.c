@@ -2,6 +2,7 @@
 #include "kube-nftd/source/api_status.h"
 
 #include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base/json_reader.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,20 +10,20 @@
 /* What of a message goes into a log line. */
 #define MESSAGE_LIMIT 500
 
-static const char *string_of(const cJSON *json, const char *key)
+static const char *string_of(const struct json_value *json, const char *key)
 {
-    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, key));
+    const char *text = json_string(json_member(json, key));
     return text ? text : "";
 }
 
 /* The number under @key, or @fallback where there is none in @low to @high. */
-static double number_of(const cJSON *json, const char *key, double low, double high,
+static double number_of(const struct json_value *json, const char *key, double low, double high,
                         double fallback)
 {
-    const cJSON *number = cJSON_GetObjectItemCaseSensitive(json, key);
-    if (!cJSON_IsNumber(number) || !(number->valuedouble >= low && number->valuedouble <= high))
+    const struct json_value *number = json_member(json, key);
+    if (!json_is(number, JSON_NUMBER) || !(number->number >= low && number->number <= high))
         return fallback;
-    return number->valuedouble;
+    return number->number;
 }
 
 /* The first line of @text without blanks around it, cut where a character begins. */
@@ -40,19 +41,19 @@ static char *first_line(const char *text)
     return xstrndup(text, length);
 }
 
-static bool has_cause(const cJSON *details, const char *reason)
+static bool has_cause(const struct json_value *details, const char *reason)
 {
-    const cJSON *cause;
-    cJSON_ArrayForEach (cause, cJSON_GetObjectItemCaseSensitive(details, "causes")) {
+    const struct json_value *causes = json_member(details, "causes");
+    json_each (causes, cause) {
         if (strcmp(string_of(cause, "reason"), reason) == 0)
             return true;
     }
     return false;
 }
 
-static void read_status(const cJSON *json, long code, struct api_status *out)
+static void read_status(const struct json_value *json, long code, struct api_status *out)
 {
-    const cJSON *details = cJSON_GetObjectItemCaseSensitive(json, "details");
+    const struct json_value *details = json_member(json, "details");
     const char *reason = string_of(json, "reason");
     const char *message = string_of(json, "message");
     *out = (struct api_status){
@@ -68,23 +69,41 @@ static void read_status(const cJSON *json, long code, struct api_status *out)
                                           strstr(message, "Too large resource version"));
 }
 
-void api_status_from_json(const cJSON *json, struct api_status *out)
+void api_status_from_json(const struct json_value *json, struct api_status *out)
 {
     read_status(json, 0, out);
 }
 
+struct body_reading {
+    long code;
+    struct api_status *out;
+    bool is_status;
+};
+
+/* Of what is behind the first object, nothing is read. */
+static bool take_body(void *ctx, const struct json_value *json, bool is_item)
+{
+    struct body_reading *reading = ctx;
+    reading->is_status = !is_item && json_is(json, JSON_OBJECT);
+    if (reading->is_status)
+        read_status(json, reading->code, reading->out);
+    return !reading->is_status;
+}
+
 void api_status_from_body(long code, const char *body, struct api_status *out)
 {
-    cJSON *json = cJSON_Parse(body);
-    read_status(json, code, out);
-    /* What counts is what HTTP said; a Status that differs is not about this request. */
-    out->code = code;
-    out->expired |= code == 410;
-    if (!cJSON_IsObject(json)) {
+    struct body_reading reading = {.code = code, .out = out};
+    struct error err = {0};
+    json_read(body, strlen(body), take_body, &reading, &err);
+    error_clear(&err);
+    if (!reading.is_status) {
+        read_status(NULL, code, out);
         free(out->message);
         out->message = first_line(body);
     }
-    cJSON_Delete(json);
+    /* What counts is what HTTP said; a Status that differs is not about this request. */
+    out->code = code;
+    out->expired |= code == 410;
 }
 
 void api_status_clear(struct api_status *status)

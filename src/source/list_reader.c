@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/source/list_reader.h"
 
+#include "kube-nftd/base/json_reader.h"
 #include "kube-nftd/model/decode.h"
 #include "kube-nftd/source/bad_objects.h"
-#include "kube-nftd/source/json_cutter.h"
 #include "kube-nftd/source/watch_event.h"
 
 #include <stdlib.h>
@@ -27,16 +27,11 @@ static int check_kind(const struct list_reader *reader, const char *kind, struct
 /* Where the kind stands before the items, none of a list of another kind needs to be looked at. */
 static int check_early(const struct list_reader *reader, struct error *err)
 {
-    char *text = json_cutter_envelope(reader->cutter);
-    cJSON *json = text ? cJSON_Parse(text) : NULL;
-    const char *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "kind"));
-    int rc = kind ? check_kind(reader, kind, err) : 0;
-    cJSON_Delete(json);
-    free(text);
-    return rc;
+    const char *kind = json_string(json_member(json_reader_envelope(reader->json), "kind"));
+    return kind ? check_kind(reader, kind, err) : 0;
 }
 
-static int take_item(struct list_reader *reader, const cJSON *json, struct error *err)
+static int take_item(struct list_reader *reader, const struct json_value *json, struct error *err)
 {
     struct object object;
     struct error why = {0};
@@ -55,11 +50,11 @@ static int take_item(struct list_reader *reader, const cJSON *json, struct error
 }
 
 /* Puts a copy of metadata's @key into @out, NULL if it is absent or empty. -1 if it is too long. */
-static int metadata_string(const cJSON *json, const char *key, size_t limit, char **out,
+static int metadata_string(const struct json_value *json, const char *key, size_t limit, char **out,
                            struct error *err)
 {
-    const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(json, "metadata");
-    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(metadata, key));
+    const struct json_value *metadata = json_member(json, "metadata");
+    const char *text = json_string(json_member(metadata, key));
     if (text && strlen(text) > limit)
         return error_set(err, "the list's %s has %zu bytes", key, strlen(text));
     free(*out);
@@ -68,7 +63,7 @@ static int metadata_string(const cJSON *json, const char *key, size_t limit, cha
 }
 
 /* Each page must lead on, or the list would never end. */
-static int take_token(struct list_reader *reader, const cJSON *json, struct error *err)
+static int take_token(struct list_reader *reader, const struct json_value *json, struct error *err)
 {
     char *before = reader->token;
     reader->token = NULL;
@@ -82,9 +77,10 @@ static int take_token(struct list_reader *reader, const cJSON *json, struct erro
     return rc;
 }
 
-static int take_envelope(struct list_reader *reader, const cJSON *json, struct error *err)
+static int take_envelope(struct list_reader *reader, const struct json_value *json,
+                         struct error *err)
 {
-    const char *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "kind"));
+    const char *kind = json_string(json_member(json, "kind"));
     if (check_kind(reader, kind, err) < 0)
         return -1;
     if (reader->has_envelope)
@@ -100,26 +96,18 @@ static int take_envelope(struct list_reader *reader, const cJSON *json, struct e
     return 0;
 }
 
-static bool on_value(void *ctx, const char *text, size_t length, bool is_item)
+static bool on_value(void *ctx, const struct json_value *json, bool is_item)
 {
     struct list_reader *reader = ctx;
-    cJSON *json = cJSON_ParseWithLength(text, length);
-    int rc = 0;
-    if (!json)
-        rc = error_set(&reader->broken, "the list is not JSON");
-    else if (is_item)
-        rc = take_item(reader, json, &reader->broken);
-    else
-        rc = take_envelope(reader, json, &reader->broken);
-    cJSON_Delete(json);
-    return rc == 0;
+    return (is_item ? take_item(reader, json, &reader->broken)
+                    : take_envelope(reader, json, &reader->broken)) == 0;
 }
 
 void list_reader_reset(struct list_reader *reader)
 {
     object_vec_clear(&reader->objects);
     error_clear(&reader->broken);
-    json_cutter_free(reader->cutter);
+    json_reader_free(reader->json);
     free(reader->version);
     free(reader->token);
     *reader =
@@ -129,15 +117,15 @@ void list_reader_reset(struct list_reader *reader)
 void list_reader_begin_page(struct list_reader *reader)
 {
     error_clear(&reader->broken);
-    json_cutter_free(reader->cutter);
-    reader->cutter = json_cutter_new(VALUE_LIMIT, on_value, reader);
+    json_reader_free(reader->json);
+    reader->json = json_reader_new(VALUE_LIMIT, on_value, reader);
     reader->has_envelope = reader->has_item = false;
 }
 
 int list_reader_feed(struct list_reader *reader, const char *bytes, size_t length,
                      struct error *err)
 {
-    if (json_cutter_feed(reader->cutter, bytes, length, err) == 0)
+    if (json_reader_feed(reader->json, bytes, length, err) == 0)
         return 0;
     if (reader->broken.text)
         error_set(err, "%s", reader->broken.text);
@@ -146,7 +134,7 @@ int list_reader_feed(struct list_reader *reader, const char *bytes, size_t lengt
 
 int list_reader_end_page(struct list_reader *reader, struct error *err)
 {
-    if (json_cutter_finish(reader->cutter, err) < 0)
+    if (json_reader_finish(reader->json, err) < 0)
         return -1;
     if (!reader->has_envelope)
         return error_set(err, "the answer is empty");

@@ -7,11 +7,11 @@
 #include "kube-nftd/source/manifest_file.h"
 
 #include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/json.h"
+#include "kube-nftd/base/json_reader.h"
+#include "kube-nftd/base/json_tree.h"
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/base/yaml.h"
 #include "kube-nftd/model/decode.h"
-#include "kube-nftd/source/json_cutter.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,8 @@ struct reading {
     char *block;
     size_t length; /* bytes in the block */
     size_t taken;  /* of them given to a parser */
-    struct json_cutter *cutter;
+    struct json_reader *json;
+    json_value_vec values, list; /* of YAML: the present value, and of an item the list around */
 
     object_vec *objects;
     size_t others; /* objects that are not for us */
@@ -80,18 +81,18 @@ static enum manifest_result open_regular(struct reading *reading, struct stat *s
 /* ---- objects ---- */
 
 /* What the API server would keep from kube-proxy by its selectors (spec 1.1). */
-static bool is_selected(const cJSON *json, enum object_kind kind)
+static bool is_selected(const struct json_value *json, enum object_kind kind)
 {
     static const char *const excluding[KIND_COUNT] = {
         [KIND_SERVICE] = "service.kubernetes.io/service-proxy-name",
         [KIND_ENDPOINTSLICE] = "service.kubernetes.io/headless",
     };
-    const cJSON *labels = json_member(json_member(json, "metadata"), "labels");
-    return !excluding[kind] || !cJSON_GetObjectItemCaseSensitive(labels, excluding[kind]);
+    const struct json_value *labels = json_member(json_member(json, "metadata"), "labels");
+    return !excluding[kind] || !json_find(labels, excluding[kind]);
 }
 
 /* Returns whether the object can be told from others: it has a name, or is none of ours. */
-static bool take_object(struct reading *reading, const cJSON *json, int expected)
+static bool take_object(struct reading *reading, const struct json_value *json, int expected)
 {
     struct object object = {0};
     struct error err = {0};
@@ -120,21 +121,21 @@ static int looks_cut(struct reading *reading, size_t line, const char *what)
 
 /* Every object has them, and lists too. kubectl sorts the keys, so that a list says what it is
  * behind its items. */
-static int check_type(struct reading *reading, const cJSON *json, size_t line)
+static int check_type(struct reading *reading, const struct json_value *json, size_t line)
 {
-    if (!cJSON_IsObject(json))
+    if (!json_is(json, JSON_OBJECT))
         return error_set(reading->err, "line %zu: not an object", line);
-    if (!cJSON_IsString(json_member(json, "kind")))
+    if (!json_is(json_member(json, "kind"), JSON_STRING))
         return looks_cut(reading, line, "no kind");
-    if (!cJSON_IsString(json_member(json, "apiVersion")))
+    if (!json_is(json_member(json, "apiVersion"), JSON_STRING))
         return looks_cut(reading, line, "no apiVersion");
     return 0;
 }
 
 /* An object that stands for itself: a document, or an element of an array of them. */
-static int take_single(struct reading *reading, const cJSON *json, size_t line)
+static int take_single(struct reading *reading, const struct json_value *json, size_t line)
 {
-    if (cJSON_IsNull(json)) /* an empty document */
+    if (json_is(json, JSON_NULL)) /* an empty document */
         return 0;
     if (check_type(reading, json, line))
         return -1;
@@ -143,27 +144,28 @@ static int take_single(struct reading *reading, const cJSON *json, size_t line)
 }
 
 /* The kind of items that do not say theirs, once a list. */
-static int learn_expected(struct reading *reading, const cJSON *envelope, size_t line)
+static int learn_expected(struct reading *reading, const struct json_value *envelope, size_t line)
 {
-    const cJSON *kind = json_member(envelope, "kind");
+    const struct json_value *kind = json_member(envelope, "kind");
     if (reading->expected_known)
         return 0;
-    if (!cJSON_IsString(kind))
+    if (!json_is(kind, JSON_STRING))
         return error_set(reading->err,
                          "line %zu: item %zu has no kind, and no kind of its list comes before it",
                          line, reading->items);
-    if (strcmp(kind->valuestring, "List") == 0)
+    if (strcmp(kind->string, "List") == 0)
         return error_set(reading->err, "line %zu: item %zu of the List has no kind", line,
                          reading->items);
-    reading->expected = object_kind_of_list(kind->valuestring);
+    reading->expected = object_kind_of_list(kind->string);
     reading->expected_known = true;
     return 0;
 }
 
 /* @envelope is the list so far; only asked for items without a kind. */
-static int take_item(struct reading *reading, const cJSON *json, const cJSON *envelope, size_t line)
+static int take_item(struct reading *reading, const struct json_value *json,
+                     const struct json_value *envelope, size_t line)
 {
-    if (!cJSON_IsObject(json))
+    if (!json_is(json, JSON_OBJECT))
         return error_set(reading->err, "line %zu: item %zu is not an object", line, reading->items);
     if (json_member(json, "kind")) {
         if (check_type(reading, json, line))
@@ -178,12 +180,12 @@ static int take_item(struct reading *reading, const cJSON *json, const cJSON *en
 }
 
 /* @json is the envelope of the list whose items came before. */
-static int take_list(struct reading *reading, const cJSON *json, size_t line)
+static int take_list(struct reading *reading, const struct json_value *json, size_t line)
 {
     static const char ending[] = "List";
     if (check_type(reading, json, line))
         return -1;
-    const char *kind = json_member(json, "kind")->valuestring;
+    const char *kind = json_member(json, "kind")->string;
     size_t length = strlen(kind);
     if (length < strlen(ending) || strcmp(kind + length - strlen(ending), ending) != 0)
         return looks_cut(reading, line, "items, and a kind that is no list");
@@ -192,16 +194,15 @@ static int take_list(struct reading *reading, const cJSON *json, size_t line)
     return 0;
 }
 
-static int take_top(struct reading *reading, const cJSON *json, size_t line)
+static int take_top(struct reading *reading, const struct json_value *json, size_t line)
 {
-    const cJSON *element;
-    reading->documents += !cJSON_IsNull(json);
+    reading->documents += !json_is(json, JSON_NULL);
     reading->unnamed = 0;
-    if (cJSON_IsObject(json) && cJSON_IsArray(json_member(json, "items")))
+    if (json_is(json, JSON_OBJECT) && json_is(json_member(json, "items"), JSON_ARRAY))
         return take_list(reading, json, line);
-    if (!cJSON_IsArray(json))
+    if (!json_is(json, JSON_ARRAY))
         return take_single(reading, json, line);
-    cJSON_ArrayForEach (element, json) {
+    json_each (json, element) {
         if (take_single(reading, element, line))
             return -1;
     }
@@ -225,15 +226,20 @@ static int yaml_input(void *ctx, char *buffer, size_t size, size_t *n)
 static bool take_yaml(void *ctx, const struct yaml_value *value)
 {
     struct reading *reading = ctx;
+    const struct json_value *json = json_from_tree(value->json, &reading->values);
     if (!value->is_item)
-        return take_top(reading, value->json, value->line) == 0;
+        return take_top(reading, json, value->line) == 0;
     reading->items++;
-    return take_item(reading, value->json, value->envelope, value->line) == 0;
+    const struct json_value *envelope = json_from_tree(value->envelope, &reading->list);
+    return take_item(reading, json, envelope, value->line) == 0;
 }
 
 static int read_yaml(struct reading *reading)
 {
-    if (yaml_read_from(yaml_input, take_yaml, reading, reading->err))
+    int result = yaml_read_from(yaml_input, take_yaml, reading, reading->err);
+    vec_free(&reading->values);
+    vec_free(&reading->list);
+    if (result)
         return -1;
     if (reading->documents == 0)
         return error_set(reading->err, "the file is empty");
@@ -244,77 +250,32 @@ static int read_yaml(struct reading *reading)
 
 /* ---- JSON ---- */
 
-/* cJSON stopped at @end in @text, which begins at @line. */
-static int json_error(struct reading *reading, const char *text, const char *end, size_t line)
-{
-    size_t column = 1;
-    bool in_first = true;
-    for (const char *p = text; p < end; p++) {
-        column++;
-        if (*p == '\n') {
-            line++;
-            column = 1;
-            in_first = false;
-        }
-    }
-    if (in_first) /* where in its line the value begins is not known */
-        return error_set(reading->err, "line %zu: not JSON from byte %zu of the value on", line,
-                         column);
-    return error_set(reading->err, "line %zu column %zu: not JSON", line, column);
-}
-
-static cJSON *parse_json(struct reading *reading, const char *text, size_t length)
-{
-    const char *end = text;
-    cJSON *json = cJSON_ParseWithLengthOpts(text, length + 1, &end, true);
-    if (!json)
-        json_error(reading, text, end, json_cutter_line(reading->cutter));
-    return json;
-}
-
-static int take_json_item(struct reading *reading, const cJSON *json)
-{
-    cJSON *envelope = NULL;
-    if (!json_member(json, "kind") && !reading->expected_known) {
-        char *text = json_cutter_envelope(reading->cutter);
-        envelope = cJSON_Parse(text);
-        free(text);
-    }
-    int result = take_item(reading, json, envelope, json_cutter_line(reading->cutter));
-    cJSON_Delete(envelope);
-    return result;
-}
-
-static bool take_json(void *ctx, const char *text, size_t length, bool is_item)
+static bool take_json(void *ctx, const struct json_value *json, bool is_item)
 {
     struct reading *reading = ctx;
-    cJSON *json = parse_json(reading, text, length);
-    if (!json)
-        return false;
+    size_t line = json_reader_line(reading->json);
     reading->items += is_item;
-    int result = is_item ? take_json_item(reading, json)
-                         : take_top(reading, json, json_cutter_line(reading->cutter));
-    cJSON_Delete(json);
-    return result == 0;
+    return (is_item ? take_item(reading, json, json_reader_envelope(reading->json), line)
+                    : take_top(reading, json, line)) == 0;
 }
 
 static int feed_json(struct reading *reading)
 {
     while (reading->length > 0) {
-        if (json_cutter_feed(reading->cutter, reading->block + reading->taken,
+        if (json_reader_feed(reading->json, reading->block + reading->taken,
                              reading->length - reading->taken, reading->err) ||
             read_block(reading))
             return -1;
     }
-    return json_cutter_finish(reading->cutter, reading->err);
+    return json_reader_finish(reading->json, reading->err);
 }
 
 static int read_json(struct reading *reading)
 {
-    reading->cutter = json_cutter_new(SIZE_MAX, take_json, reading);
-    json_cutter_limit_values(reading->cutter, SIZE_MAX); /* all may be in one array */
+    reading->json = json_reader_new(SIZE_MAX, take_json, reading);
+    json_reader_limit_values(reading->json, SIZE_MAX); /* all may be in one array */
     int result = feed_json(reading);
-    json_cutter_free(reading->cutter);
+    json_reader_free(reading->json);
     return result;
 }
 

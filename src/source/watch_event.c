@@ -15,9 +15,9 @@ static const struct {
     {"BOOKMARK", WATCH_BOOKMARK}, {"ERROR", WATCH_ERROR},
 };
 
-static int find_type(const cJSON *json, enum watch_event_type *type, struct error *err)
+static int find_type(const struct json_value *json, enum watch_event_type *type, struct error *err)
 {
-    const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "type"));
+    const char *name = json_string(json_member(json, "type"));
     if (!name)
         return error_set(err, "an event without a type");
     for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++) {
@@ -29,7 +29,7 @@ static int find_type(const cJSON *json, enum watch_event_type *type, struct erro
     return error_set(err, "an event of the unknown type \"%.40s\"", name);
 }
 
-int watch_object_decode(const cJSON *json, enum object_kind kind, struct object *object,
+int watch_object_decode(const struct json_value *json, enum object_kind kind, struct object *object,
                         struct error *err)
 {
     *object = (struct object){.kind = kind};
@@ -52,7 +52,8 @@ int watch_object_decode(const cJSON *json, enum object_kind kind, struct object 
     return -1;
 }
 
-static void decode_object(const cJSON *json, enum object_kind kind, struct watch_event *event)
+static void decode_object(const struct json_value *json, enum object_kind kind,
+                          struct watch_event *event)
 {
     if (watch_object_decode(json, kind, &event->object, &event->problem) == 0)
         return;
@@ -64,18 +65,17 @@ static void decode_object(const cJSON *json, enum object_kind kind, struct watch
 }
 
 /* Where the server says that it has sent all there is. */
-static bool is_initial_end(const cJSON *metadata)
+static bool is_initial_end(const struct json_value *metadata)
 {
-    const cJSON *annotations = cJSON_GetObjectItemCaseSensitive(metadata, "annotations");
-    const char *value = cJSON_GetStringValue(
-        cJSON_GetObjectItemCaseSensitive(annotations, "k8s.io/initial-events-end"));
+    const struct json_value *annotations = json_member(metadata, "annotations");
+    const char *value = json_string(json_member(annotations, "k8s.io/initial-events-end"));
     return value && strcmp(value, "true") == 0;
 }
 
-static int decode_version(const cJSON *metadata, struct watch_event *event, struct error *err)
+static int decode_version(const struct json_value *metadata, struct watch_event *event,
+                          struct error *err)
 {
-    const char *version =
-        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(metadata, "resourceVersion"));
+    const char *version = json_string(json_member(metadata, "resourceVersion"));
     if (!version || !*version)
         return 0;
     if (strlen(version) > RESOURCE_VERSION_LIMIT)
@@ -84,13 +84,14 @@ static int decode_version(const cJSON *metadata, struct watch_event *event, stru
     return 0;
 }
 
-static int decode(const cJSON *json, enum object_kind kind, struct watch_event *event,
-                  struct error *err)
+int watch_event_decode(const struct json_value *json, enum object_kind kind,
+                       struct watch_event *event, struct error *err)
 {
-    const cJSON *object = cJSON_GetObjectItemCaseSensitive(json, "object");
+    *event = (struct watch_event){0};
+    const struct json_value *object = json_member(json, "object");
     if (find_type(json, &event->type, err) < 0)
         return -1;
-    if (!cJSON_IsObject(object))
+    if (!json_is(object, JSON_OBJECT))
         return error_set(err, "an event without an object");
     if (event->type == WATCH_ERROR) {
         api_status_from_json(object, &event->status);
@@ -98,7 +99,7 @@ static int decode(const cJSON *json, enum object_kind kind, struct watch_event *
     }
     if (!object_may_be(object, kind))
         return error_set(err, "an event about something else than a %s", object_kind_name(kind));
-    const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(object, "metadata");
+    const struct json_value *metadata = json_member(object, "metadata");
     if (decode_version(metadata, event, err) < 0)
         return -1;
     if (event->type == WATCH_BOOKMARK)
@@ -106,16 +107,6 @@ static int decode(const cJSON *json, enum object_kind kind, struct watch_event *
     else
         decode_object(object, kind, event);
     return 0;
-}
-
-int watch_event_decode(const char *text, size_t length, enum object_kind kind,
-                       struct watch_event *event, struct error *err)
-{
-    *event = (struct watch_event){0};
-    cJSON *json = cJSON_ParseWithLength(text, length);
-    int rc = json ? decode(json, kind, event, err) : error_set(err, "a line that is not JSON");
-    cJSON_Delete(json);
-    return rc;
 }
 
 void watch_event_clear(struct watch_event *event)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/source/watch_reader.h"
 
-#include "kube-nftd/source/json_cutter.h"
+#include "kube-nftd/base/json_reader.h"
 
 /* etcd takes no object of more than about 1.5 MB. */
 #define EVENT_LIMIT ((size_t)16 * 1024 * 1024)
 
-static bool on_event(void *ctx, const char *text, size_t length, bool is_item)
+static bool on_event(void *ctx, const struct json_value *json, bool is_item)
 {
     struct watch_reader *reader = ctx;
     struct watch_event event;
@@ -15,7 +15,7 @@ static bool on_event(void *ctx, const char *text, size_t length, bool is_item)
         error_set(&reader->broken, "a list in place of an event");
         return false;
     }
-    if (watch_event_decode(text, length, reader->kind, &event, &reader->broken) < 0)
+    if (watch_event_decode(json, reader->kind, &event, &reader->broken) < 0)
         return false;
     reader->refused = event.type == WATCH_ERROR;
     if (reader->refused) {
@@ -31,13 +31,13 @@ static bool on_event(void *ctx, const char *text, size_t length, bool is_item)
 void watch_reader_begin(struct watch_reader *reader)
 {
     watch_reader_clear(reader);
-    reader->cutter = json_cutter_new(EVENT_LIMIT, on_event, reader);
+    reader->json = json_reader_new(EVENT_LIMIT, on_event, reader);
 }
 
 int watch_reader_feed(struct watch_reader *reader, const char *bytes, size_t length,
                       struct error *err)
 {
-    if (json_cutter_feed(reader->cutter, bytes, length, err) == 0)
+    if (json_reader_feed(reader->json, bytes, length, err) == 0)
         return 0;
     if (reader->refused)
         error_clear(err);
@@ -48,8 +48,8 @@ int watch_reader_feed(struct watch_reader *reader, const char *bytes, size_t len
 
 void watch_reader_clear(struct watch_reader *reader)
 {
-    json_cutter_free(reader->cutter);
-    reader->cutter = NULL;
+    json_reader_free(reader->json);
+    reader->json = NULL;
     api_status_clear(&reader->status);
     reader->refused = false;
     error_clear(&reader->broken);

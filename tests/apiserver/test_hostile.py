@@ -27,12 +27,12 @@ ECHO = ("10.96.0.100", 80)
 ECHO_ENDPOINT = "10.1.0.1"
 WEB = ("10.96.0.10", "tcp", 80)
 LONG = 120.0
-# A value's text may be 16 MiB (src/source/json_cutter.h, EVENT_LIMIT and VALUE_LIMIT). Its buffer doubles
+# A value's text may be 16 MiB (EVENT_LIMIT and VALUE_LIMIT in src/source). Its buffer doubles
 # up to 32 MiB, and growing may need the old one beside it. 8 MiB are for curl, the log and whatever else.
 VALUE_LIMIT = 16 * MIB
 MEMORY = 3 * VALUE_LIMIT + 8 * MIB
-# A tree may have 1,000,000 values of 64 bytes each, and as much again for malloc().
-TREE = 128 * MIB
+# A value may hold 1,000,000 others of 24 bytes each, in an array that doubles.
+TREE = 48 * MIB
 # 1,000,000 objects are taken (src/source/reflector.c): of 300 bytes of text here, and kept in less than 1 KiB.
 OBJECTS_TEXT = 300 * 1_000_000
 OBJECTS = 1024 * MIB

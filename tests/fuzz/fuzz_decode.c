@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Any JSON is an object, none of ours, or bad with an error and no payload. */
+#include "kube-nftd/base/json_reader.h"
 #include "kube-nftd/model/decode.h"
 
 #include <stdint.h>
@@ -7,7 +8,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check(const cJSON *json, int expected)
+static void check(const struct json_value *json, int expected)
 {
     struct object object = {0};
     struct error err = {0};
@@ -22,13 +23,19 @@ static void check(const cJSON *json, int expected)
     error_clear(&err);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static bool take(void *ctx, const struct json_value *json, bool is_item)
 {
-    cJSON *json = cJSON_ParseWithLength((const char *)data, size);
-    if (!json)
-        return 0;
+    (void)ctx;
+    (void)is_item;
     for (int expected = -1; expected < KIND_COUNT; expected++)
         check(json, expected);
-    cJSON_Delete(json);
+    return true;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct error err = {0};
+    json_read((const char *)data, size, take, NULL, &err);
+    error_clear(&err);
     return 0;
 }

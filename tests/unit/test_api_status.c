@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/base/json_reader.h"
 #include "kube-nftd/source/api_status.h"
 
 #include "unit.h"
@@ -26,13 +27,18 @@ static struct api_status from_body(long code, const char *body)
     return status;
 }
 
+static bool take(void *ctx, const struct json_value *json, bool is_item)
+{
+    ck_assert(!is_item);
+    api_status_from_json(json, ctx);
+    return true;
+}
+
 static struct api_status from_json(const char *text)
 {
     struct api_status status;
-    cJSON *json = cJSON_Parse(text);
-    ck_assert_ptr_nonnull(json);
-    api_status_from_json(json, &status);
-    cJSON_Delete(json);
+    struct error err = {0};
+    ck_assert_int_eq(json_read(text, strlen(text), take, &status, &err), 0);
     return status;
 }
 

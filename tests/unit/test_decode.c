@@ -2,6 +2,7 @@
 #include "kube-nftd/model/decode.h"
 
 #include "kube-nftd/base/intern.h"
+#include "kube-nftd/base/json_tree.h"
 #include "objects.h"
 #include "unit.h"
 
@@ -120,6 +121,15 @@ static void change(cJSON *json, const char *path, const char *value)
     }
     change_member(json, key, strcmp(value, "absent") == 0 ? NULL : parse(value));
     free(copy);
+}
+
+static enum decode_result decode_tree(const cJSON *tree, int expected, struct object *object,
+                                      struct error *err)
+{
+    json_value_vec values = {0};
+    enum decode_result result = object_decode(json_from_tree(tree, &values), expected, object, err);
+    vec_free(&values);
+    return result;
 }
 
 /* ---------------------------------------------------------- objects as text */
@@ -242,7 +252,7 @@ static char *decoded_as(const cJSON *json, int expected, const char *id)
     struct object object;
     struct error err = {0};
     memset(&object, 0xee, sizeof(object));
-    switch (object_decode(json, expected, &object, &err)) {
+    switch (decode_tree(json, expected, &object, &err)) {
     case DECODE_OK:
         ck_assert_ptr_null(err.text);
         write_object(out, &object);
@@ -792,7 +802,7 @@ START_TEST(slice_conditions)
     }
     struct object object;
     struct error err = {0};
-    ck_assert_int_eq(object_decode(json, -1, &object, &err), DECODE_OK);
+    ck_assert_int_eq(decode_tree(json, -1, &object, &err), DECODE_OK);
     ck_assert_uint_eq(object.slice->endpoints.v[1].flags, expected);
     object_clear(&object);
     cJSON_Delete(json);
@@ -806,7 +816,7 @@ START_TEST(slice_node_names)
     struct object object;
     struct error err = {0};
     cJSON *json = parse(SLICE);
-    ck_assert_int_eq(object_decode(json, -1, &object, &err), DECODE_OK);
+    ck_assert_int_eq(decode_tree(json, -1, &object, &err), DECODE_OK);
     ck_assert_ptr_eq(object.slice->endpoints.v[0].node_name, name);
     ck_assert_ptr_null(object.slice->endpoints.v[1].node_name);
     object_clear(&object);
@@ -823,7 +833,7 @@ START_TEST(slice_hint_names)
     struct error err = {0};
     cJSON *json = parse(SLICE);
     change(json, "endpoints>1>hints", "{'forNodes':[{'name':'n1'}],'forZones':[{'name':'z1'}]}");
-    ck_assert_int_eq(object_decode(json, -1, &object, &err), DECODE_OK);
+    ck_assert_int_eq(decode_tree(json, -1, &object, &err), DECODE_OK);
     const struct endpoint_hints *hints = object.slice->endpoints.v[1].hints;
     ck_assert_uint_eq(hints->n_nodes, 1);
     ck_assert_uint_eq(hints->n_zones, 1);
@@ -861,7 +871,7 @@ START_TEST(slice_trigger_times)
     struct error err = {0};
     cJSON *json = parse(SLICE);
     change(json, "metadata>annotations", trigger_times[_i].annotations);
-    ck_assert_int_eq(object_decode(json, -1, &object, &err), DECODE_OK);
+    ck_assert_int_eq(decode_tree(json, -1, &object, &err), DECODE_OK);
     ck_assert(object.trigger_time == trigger_times[_i].expected);
     object_clear(&object);
     cJSON_Delete(json);
@@ -1167,7 +1177,7 @@ static struct object decode(const char *base, const char *path, const char *valu
     struct error err = {0};
     cJSON *json = parse(base);
     change(json, path, value);
-    ck_assert_msg(object_decode(json, -1, &object, &err) == DECODE_OK, "%s", err.text);
+    ck_assert_msg(decode_tree(json, -1, &object, &err) == DECODE_OK, "%s", err.text);
     cJSON_Delete(json);
     return object;
 }

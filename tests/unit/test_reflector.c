@@ -154,7 +154,7 @@ static const struct transition transitions[] = {
     {LIST_OPEN, TIMER, NULL, "stream", 60, 60, CANNOT_LIST "the answer stalled\n", 1, 0},
     {LIST_OPEN, 200, "cut", "stream", SOON, CANNOT_LIST "cut\n", 1, 0},
     {LIST_OPEN, EVENT_COMES, "}", "stream", SOON,
-     UNREADABLE_LIST MESSAGE("line 1 column 234: no comma or end"), 0, 1},
+     UNREADABLE_LIST MESSAGE("line 1 column 234: a bracket is closed by one of another kind"), 0, 1},
     {LIST_ASKED, 410, "", "list limit=500", AT_ONCE, "", 1, 0},
     {LIST_AGAIN, 410, "", "list", AT_ONCE, "", 1, 0},
     {LIST_AGAIN, 504, STATUS("504", "Timeout", TOO_LARGE), "list", AT_ONCE, "", 1, 0},

@@ -1,17 +1,88 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What cJSON lacks. */
+/*
+ * JSON values as a reader gives them (json_reader.h), for those who look into them.
+ *
+ * A value and all that is in it stand side by side in one array: what is in it comes right behind
+ * it, so that the next value beside it is at + size. Nothing is allocated for a value. Values and
+ * their texts are borrowed, and gone when the reader's callback returns.
+ */
 #ifndef KUBE_NFTD_BASE_JSON_H
 #define KUBE_NFTD_BASE_JSON_H
 
-#include <cjson/cJSON.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <string.h>
 
-/** The value of @key in @object (which may be NULL or no object), borrowed; NULL if it is absent or
- * null, which mean the same everywhere in the Kubernetes API. */
-static inline const cJSON *json_member(const cJSON *object, const char *key)
+enum json_type {
+    JSON_NULL,
+    JSON_FALSE,
+    JSON_TRUE,
+    JSON_NUMBER,
+    JSON_STRING,
+    JSON_ARRAY,
+    JSON_OBJECT,
+};
+
+struct json_value {
+    const char *key; /* of a member of an object; NULL for all others */
+    union {
+        const char *string; /* of JSON_STRING */
+        double number;      /* of JSON_NUMBER */
+    };
+    uint32_t size; /* how many values it is, itself included; never 0 */
+    uint8_t type;  /* of enum json_type */
+};
+
+/** Whether there is a value and it is of @type. */
+static inline bool json_is(const struct json_value *value, enum json_type type)
 {
-    const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, key);
-    return cJSON_IsNull(value) ? NULL : value;
+    return value && value->type == type;
+}
+
+/** Whether there is a value and it is true or false. */
+static inline bool json_is_bool(const struct json_value *value)
+{
+    return json_is(value, JSON_TRUE) || json_is(value, JSON_FALSE);
+}
+
+/** The text of a string; NULL for all others. */
+static inline const char *json_string(const struct json_value *value)
+{
+    return json_is(value, JSON_STRING) ? value->string : NULL;
+}
+
+/** Whether nothing is in an array or object; true for all others. */
+static inline bool json_is_empty(const struct json_value *value)
+{
+    return !value || value->size == 1;
+}
+
+/* Runs the statement with @it pointing at each element or member of @container, a variable (NULL:
+ * none). */
+#define json_each(container, it)                                                                   \
+    for (const struct json_value *it = (container) ? (container) + 1 : NULL,                       \
+                                 *it##_end_ = (container) ? (container) + (container)->size : it;  \
+         it < it##_end_; it += it->size)
+
+/** The member @key of @object (which may be NULL or no object), be it null; NULL if it is absent.
+ * Of several, the last one counts, as for the Kubernetes API. */
+static inline const struct json_value *json_find(const struct json_value *object, const char *key)
+{
+    const struct json_value *found = NULL;
+    if (!json_is(object, JSON_OBJECT))
+        return NULL;
+    json_each (object, member)
+        if (*member->key == *key && strcmp(member->key, key) == 0)
+            found = member;
+    return found;
+}
+
+/** The same, but NULL for null too: it means absent everywhere in the Kubernetes API. */
+static inline const struct json_value *json_member(const struct json_value *object, const char *key)
+{
+    const struct json_value *found = json_find(object, key);
+    return json_is(found, JSON_NULL) ? NULL : found;
 }
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* JSON objects of the API into typed ones. The only part of the model that knows cJSON. */
+/* JSON objects of the API into typed ones. */
 #ifndef KUBE_NFTD_MODEL_DECODE_H
 #define KUBE_NFTD_MODEL_DECODE_H
 
 #include "kube-nftd/base/error.h"
 #include "kube-nftd/model/object.h"
 
-#include <cjson/cJSON.h>
+#include "kube-nftd/base/json.h"
 
 enum decode_result {
     DECODE_OK,    /* the object is filled in */
@@ -15,7 +15,7 @@ enum decode_result {
 };
 
 /** Whether @json says that it is of @kind, or says nothing of kind and apiVersion. */
-bool object_may_be(const cJSON *json, enum object_kind kind);
+bool object_may_be(const struct json_value *json, enum object_kind kind);
 
 /**
  * Decodes one object (spec 1.2 to 1.4).
@@ -28,7 +28,7 @@ bool object_may_be(const cJSON *json, enum object_kind kind);
  *            payload (see struct object); clear it too
  * @err       DECODE_BAD: kind, namespace/name, field and what is wrong with it
  */
-enum decode_result object_decode(const cJSON *json, int expected, struct object *out,
+enum decode_result object_decode(const struct json_value *json, int expected, struct object *out,
                                  struct error *err);
 
 /** The kind of items of a list of @list_kind ("ServiceList" ...), or -1 for an unknown one. */

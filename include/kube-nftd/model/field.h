@@ -12,7 +12,7 @@
 #include "kube-nftd/base/error.h"
 #include "kube-nftd/model/object.h"
 
-#include <cjson/cJSON.h>
+#include "kube-nftd/base/json.h"
 
 struct field_path {
     const struct field_path *up;
@@ -41,51 +41,51 @@ void field_warn(struct decoder *d, const struct field_path *path, const char *fo
 char *field_take_warnings(struct decoder *d);
 
 /** A string, borrowed from the JSON; NULL if it is absent. */
-int field_string(struct decoder *d, const cJSON *object, const struct field_path *up,
+int field_string(struct decoder *d, const struct json_value *object, const struct field_path *up,
                  const char *key, const char **out);
 
 /** A list or an object, borrowed; NULL if it is absent. */
-int field_list(struct decoder *d, const cJSON *object, const struct field_path *up, const char *key,
-               const cJSON **out);
-int field_object(struct decoder *d, const cJSON *object, const struct field_path *up,
-                 const char *key, const cJSON **out);
+int field_list(struct decoder *d, const struct json_value *object, const struct field_path *up,
+               const char *key, const struct json_value **out);
+int field_object(struct decoder *d, const struct json_value *object, const struct field_path *up,
+                 const char *key, const struct json_value **out);
 
 /** Takes one entry of a list. */
-typedef int (*field_entry_fn)(struct decoder *d, const cJSON *entry, const struct field_path *path,
-                              void *ctx);
+typedef int (*field_entry_fn)(struct decoder *d, const struct json_value *entry,
+                              const struct field_path *path, void *ctx);
 
 /** Gives each entry of a list to @take until that fails; an absent list has none. The entries of
  * the first are objects, of the second strings, which they must be. */
-int field_each_object(struct decoder *d, const cJSON *object, const struct field_path *up,
-                      const char *key, field_entry_fn take, void *ctx);
-int field_each_string(struct decoder *d, const cJSON *object, const struct field_path *up,
-                      const char *key, field_entry_fn take, void *ctx);
+int field_each_object(struct decoder *d, const struct json_value *object,
+                      const struct field_path *up, const char *key, field_entry_fn take, void *ctx);
+int field_each_string(struct decoder *d, const struct json_value *object,
+                      const struct field_path *up, const char *key, field_entry_fn take, void *ctx);
 
 /** An integer within @min..@max; @out is left alone if it is absent. */
-int field_integer(struct decoder *d, const cJSON *object, const struct field_path *up,
+int field_integer(struct decoder *d, const struct json_value *object, const struct field_path *up,
                   const char *key, uint32_t min, uint32_t max, uint32_t *out);
 
 /** Whether a string is @special and not @usual, which absent means. Any other is warned of and
  * taken for @usual. */
-int field_choice(struct decoder *d, const cJSON *object, const struct field_path *up,
+int field_choice(struct decoder *d, const struct json_value *object, const struct field_path *up,
                  const char *key, const char *usual, const char *special, bool *out);
 
 /** A port number. @min is 1 where it must be there, 0 where absent means 0. */
-int field_port(struct decoder *d, const cJSON *object, const struct field_path *up, const char *key,
-               int min, uint16_t *out);
+int field_port(struct decoder *d, const struct json_value *object, const struct field_path *up,
+               const char *key, int min, uint16_t *out);
 
 /** The IP protocol number of "protocol"; TCP if it is absent. */
-int field_protocol(struct decoder *d, const cJSON *object, const struct field_path *up,
+int field_protocol(struct decoder *d, const struct json_value *object, const struct field_path *up,
                    uint8_t *out);
 
 /** Sets @flag in @flags if the boolean is true, or absent and @absent_means. */
-int field_flag(struct decoder *d, const cJSON *object, const struct field_path *up, const char *key,
-               bool absent_means, uint8_t flag, uint8_t *flags);
+int field_flag(struct decoder *d, const struct json_value *object, const struct field_path *up,
+               const char *key, bool absent_means, uint8_t flag, uint8_t *flags);
 
 /** One decoder a kind: fills in the payload of d->out. On -1 the payload may be half filled in. */
-int decode_service(struct decoder *d, const cJSON *json);
-int decode_endpoint_slice(struct decoder *d, const cJSON *json);
-int decode_service_cidr(struct decoder *d, const cJSON *json);
-int decode_node(struct decoder *d, const cJSON *json);
+int decode_service(struct decoder *d, const struct json_value *json);
+int decode_endpoint_slice(struct decoder *d, const struct json_value *json);
+int decode_service_cidr(struct decoder *d, const struct json_value *json);
+int decode_node(struct decoder *d, const struct json_value *json);
 
 #endif

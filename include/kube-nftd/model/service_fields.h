@@ -11,13 +11,15 @@ enum service_type { TYPE_CLUSTER_IP, TYPE_NODE_PORT, TYPE_LOAD_BALANCER, TYPE_EX
 /* All of them return 0, or -1 with the error of @d. @spec is not NULL. */
 
 /** spec.clusterIP, clusterIPs and ipFamilies: the cluster IPs, or that the Service is skipped. */
-int decode_cluster_ips(struct decoder *d, const cJSON *spec, enum service_type type);
+int decode_cluster_ips(struct decoder *d, const struct json_value *spec, enum service_type type);
 
 /** spec.externalIPs, loadBalancerSourceRanges and status.loadBalancer of @json, the whole Service.
  * Comes behind decode_cluster_ips(), since only the families of cluster IPs count. */
-int decode_external_addresses(struct decoder *d, const cJSON *json, const cJSON *spec);
+int decode_external_addresses(struct decoder *d, const struct json_value *json,
+                              const struct json_value *spec);
 
 /** The traffic policies, the session affinity and the health check. */
-int decode_service_policies(struct decoder *d, const cJSON *spec, enum service_type type);
+int decode_service_policies(struct decoder *d, const struct json_value *spec,
+                            enum service_type type);
 
 #endif

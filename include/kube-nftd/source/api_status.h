@@ -4,7 +4,7 @@
 #ifndef KUBE_NFTD_SOURCE_API_STATUS_H
 #define KUBE_NFTD_SOURCE_API_STATUS_H
 
-#include <cjson/cJSON.h>
+#include "kube-nftd/base/json.h"
 #include <stdbool.h>
 
 struct api_status {
@@ -16,7 +16,7 @@ struct api_status {
 };
 
 /** Reads a Status, the object of an ERROR event. Fields that are missing or mistyped are none. */
-void api_status_from_json(const cJSON *json, struct api_status *out);
+void api_status_from_json(const struct json_value *json, struct api_status *out);
 
 /** Reads the @body of an answer with HTTP status @code, whatever it holds. */
 void api_status_from_body(long code, const char *body, struct api_status *out);

@@ -13,7 +13,7 @@
 #include <stddef.h>
 
 struct bad_objects;
-struct json_cutter;
+struct json_reader;
 
 /* Starts zeroed, but for the first three. */
 struct list_reader {
@@ -26,10 +26,10 @@ struct list_reader {
     char *version; /* the list's resourceVersion, that of its first page */
     char *token;   /* of the next page; NULL if the last page was the last one */
 
-    struct json_cutter *cutter;
+    struct json_reader *json;
     bool has_envelope;   /* the page's metadata was seen */
     bool has_item;       /* and one of its items */
-    struct error broken; /* why the callback stopped the cutter */
+    struct error broken; /* why the callback stopped it */
 };
 
 /** Forgets what was read, for a new list. */

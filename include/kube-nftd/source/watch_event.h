@@ -29,10 +29,10 @@ struct watch_event {
 };
 
 /**
- * Decodes @text into @event, for the caller to clear. -1 for what is no event: no JSON, no or
- * an unknown type, no object, a resourceVersion that is too long; nothing is left in @event then.
+ * Decodes @json into @event, for the caller to clear. -1 for what is no event: no or an unknown
+ * type, no object, a resourceVersion that is too long; nothing is left in @event then.
  */
-int watch_event_decode(const char *text, size_t length, enum object_kind kind,
+int watch_event_decode(const struct json_value *json, enum object_kind kind,
                        struct watch_event *event, struct error *err);
 
 void watch_event_clear(struct watch_event *event);
@@ -41,7 +41,7 @@ void watch_event_clear(struct watch_event *event);
  * Decodes one object of the collection of @kind, which need not say its kind itself. -1 if it is
  * bad: the error says why, and @object holds no payload and, where it could be read, the id.
  */
-int watch_object_decode(const cJSON *json, enum object_kind kind, struct object *object,
+int watch_object_decode(const struct json_value *json, enum object_kind kind, struct object *object,
                         struct error *err);
 
 #endif

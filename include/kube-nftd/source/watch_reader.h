@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct json_cutter;
+struct json_reader;
 
 /* Takes one event other than ERROR; may take out of it what it keeps. -1: give the watch up. */
 typedef int (*watch_event_fn)(void *ctx, struct watch_event *event, struct error *err);
@@ -23,8 +23,8 @@ struct watch_reader {
     bool refused;             /* an ERROR event ended the watch */
     struct api_status status; /* what it said */
 
-    struct json_cutter *cutter;
-    struct error broken; /* why the callback stopped the cutter */
+    struct json_reader *json;
+    struct error broken; /* why the callback stopped it */
 };
 
 /** Gets ready for a new watch. */

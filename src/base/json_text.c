@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/base/json_text.h"
+
+#include "kube-nftd/base/alloc.h"
+
+#include <stdlib.h>
+
+#define REPLACEMENT 0xfffdu
+/* Integers of so many digits are exact as double. */
+#define EXACT_DIGITS 15
+
+/* ---- where tokens end ---- */
+
+/* A byte in each byte of a word. */
+#define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
+/* Whether a byte of @word is below @limit (1 to 128). */
+#define HAS_BELOW(word, limit) (((word)-EACH(limit)) & ~(word)&EACH(0x80))
+#define HAS(word, byte) HAS_BELOW((word) ^ EACH(byte), 1)
+
+char *json_text_plain_end(char *p, const char *end)
+{
+    while (end - p >= 8) {
+        uint64_t word;
+        memcpy(&word, p, sizeof(word));
+        if (HAS_BELOW(word, 32) | HAS(word, '"') | HAS(word, '\\'))
+            break;
+        p += sizeof(word);
+    }
+    while (p < end && *p != '"' && *p != '\\' && (unsigned char)*p >= 32)
+        p++;
+    return p;
+}
+
+char *json_text_scalar_end(char *p, const char *end)
+{
+    static const bool parts[256] = {
+        ['0' ... '9'] = true, ['a' ... 'z'] = true, ['A' ... 'Z'] = true,
+        ['+'] = true,         ['-'] = true,         ['.'] = true,
+    };
+    while (p < end && parts[(unsigned char)*p])
+        p++;
+    return p;
+}
+
+/* ---- strings ---- */
+
+/* The four digits at @p, -1 if they are not. */
+static int hex4(const char *p)
+{
+    int value = 0;
+    for (int i = 0; i < 4; i++) {
+        int c = (unsigned char)p[i], lower = c | 0x20;
+        if (c >= '0' && c <= '9')
+            value = value * 16 + c - '0';
+        else if (lower >= 'a' && lower <= 'f')
+            value = value * 16 + lower - 'a' + 10;
+        else
+            return -1;
+    }
+    return value;
+}
+
+static char *put_utf8(char *out, unsigned c)
+{
+    if (c < 0x80) {
+        *out++ = (char)c;
+    } else if (c < 0x800) {
+        *out++ = (char)(0xc0 | c >> 6);
+        *out++ = (char)(0x80 | (c & 0x3f));
+    } else if (c < 0x10000) {
+        *out++ = (char)(0xe0 | c >> 12);
+        *out++ = (char)(0x80 | (c >> 6 & 0x3f));
+        *out++ = (char)(0x80 | (c & 0x3f));
+    } else {
+        *out++ = (char)(0xf0 | c >> 18);
+        *out++ = (char)(0x80 | (c >> 12 & 0x3f));
+        *out++ = (char)(0x80 | (c >> 6 & 0x3f));
+        *out++ = (char)(0x80 | (c & 0x3f));
+    }
+    return out;
+}
+
+/* The character of "\u" escapes at @in, of which there are two if they make a pair. Returns what
+ * is behind them, NULL if they are none. */
+static const char *read_unicode(const char *in, const char *end, unsigned *c)
+{
+    int first = end - in >= 6 ? hex4(in + 2) : -1;
+    if (first < 0)
+        return NULL;
+    in += 6;
+    *c = (unsigned)first;
+    if (first == 0 || (first >= 0xdc00 && first <= 0xdfff))
+        *c = REPLACEMENT;
+    if (first < 0xd800 || first > 0xdbff)
+        return in;
+    int second = end - in >= 6 && in[0] == '\\' && in[1] == 'u' ? hex4(in + 2) : -1;
+    if (second < 0xdc00 || second > 0xdfff) {
+        *c = REPLACEMENT;
+        return in;
+    }
+    *c = 0x10000u + ((unsigned)first - 0xd800u) * 0x400u + (unsigned)second - 0xdc00u;
+    return in + 6;
+}
+
+/* The character of the escape at @in into @out. Returns what is behind it, NULL if it is none. */
+static const char *read_escape(const char *in, const char *end, char **out)
+{
+    static const char letters[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
+    unsigned c;
+    if (end - in < 2 || !in[1])
+        return NULL;
+    if (in[1] == 'u') {
+        in = read_unicode(in, end, &c);
+        if (in)
+            *out = put_utf8(*out, c);
+        return in;
+    }
+    const char *letter = strchr(letters, in[1]);
+    if (!letter)
+        return NULL;
+    *(*out)++ = meanings[letter - letters];
+    return in + 2;
+}
+
+bool json_text_unescape(char *text, size_t length)
+{
+    const char *in = text, *end = text + length;
+    char *out = text;
+    while (in < end) {
+        if (*in != '\\')
+            *out++ = *in++;
+        else if (!(in = read_escape(in, end, &out)))
+            return false;
+    }
+    *out = '\0';
+    return true;
+}
+
+/* ---- numbers and words ---- */
+
+static const char *skip_digits(const char *p, const char *end)
+{
+    while (p < end && *p >= '0' && *p <= '9')
+        p++;
+    return p;
+}
+
+static bool is_number(const char *p, const char *end)
+{
+    const char *digits = p + (*p == '-');
+    p = skip_digits(digits, end);
+    if (p == digits || (*digits == '0' && p - digits > 1))
+        return false;
+    if (p < end && *p == '.') {
+        digits = p + 1;
+        p = skip_digits(digits, end);
+        if (p == digits)
+            return false;
+    }
+    if (p < end && (*p == 'e' || *p == 'E')) {
+        digits = p + 1;
+        digits += digits < end && (*digits == '+' || *digits == '-');
+        p = skip_digits(digits, end);
+        if (p == digits)
+            return false;
+    }
+    return p == end;
+}
+
+/* Plain integers are by far the most. */
+static bool read_number(const char *text, size_t length, double *out)
+{
+    const char *end = text + length;
+    if (!is_number(text, end))
+        return false;
+    if (*text == '-' || length > EXACT_DIGITS || skip_digits(text, end) != end) {
+        char *copy = xstrndup(text, length);
+        *out = strtod(copy, NULL);
+        free(copy);
+        return true;
+    }
+    int64_t value = 0;
+    for (const char *p = text; p < end; p++)
+        value = value * 10 + (*p - '0');
+    *out = (double)value;
+    return true;
+}
+
+bool json_text_scalar(const char *text, size_t length, struct json_value *value)
+{
+    static const struct {
+        const char *text;
+        enum json_type type;
+    } words[] = {{"true", JSON_TRUE}, {"false", JSON_FALSE}, {"null", JSON_NULL}};
+    for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
+        if (*text == *words[i].text && strlen(words[i].text) == length &&
+            memcmp(text, words[i].text, length) == 0) {
+            value->type = (uint8_t)words[i].type;
+            return true;
+        }
+    }
+    value->type = JSON_NUMBER;
+    return length > 0 && read_number(text, length, &value->number);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/base/json_tree.h"
+
+static enum json_type type_of(const cJSON *tree)
+{
+    if (cJSON_IsObject(tree))
+        return JSON_OBJECT;
+    if (cJSON_IsArray(tree))
+        return JSON_ARRAY;
+    if (cJSON_IsString(tree))
+        return JSON_STRING;
+    if (cJSON_IsNumber(tree))
+        return JSON_NUMBER;
+    if (cJSON_IsBool(tree))
+        return cJSON_IsTrue(tree) ? JSON_TRUE : JSON_FALSE;
+    return JSON_NULL;
+}
+
+/* By recursion, which whoever made the tree has bounded (yaml.c). */
+static void add(const cJSON *tree, json_value_vec *values)
+{
+    struct json_value value = {.key = tree->string, .type = (uint8_t)type_of(tree)};
+    size_t at = values->n;
+    const cJSON *child;
+    if (value.type == JSON_STRING)
+        value.string = tree->valuestring;
+    else if (value.type == JSON_NUMBER)
+        value.number = tree->valuedouble;
+    vec_push(values, value);
+    cJSON_ArrayForEach (child, tree) {
+        add(child, values);
+    }
+    values->v[at].size = (uint32_t)(values->n - at);
+}
+
+const struct json_value *json_from_tree(const cJSON *tree, json_value_vec *values)
+{
+    vec_clear(values);
+    if (!tree)
+        return NULL;
+    add(tree, values);
+    return values->v;
+}
