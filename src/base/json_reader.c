@@ -144,15 +144,15 @@ static int check_length(struct json_reader *reader, size_t end, struct error *er
 
 /* ---- the buffer ---- */
 
-/* The texts of values from @from on, in the buffer at @old, have moved to @new. */
-static void move_texts(struct json_reader *reader, size_t from, const char *old, const char *new)
+/* The texts of values from @from on have moved by @distance. */
+static void move_texts(struct json_reader *reader, size_t from, ptrdiff_t distance)
 {
     for (size_t i = from; i < reader->values.n; i++) {
         struct json_value *value = &reader->values.v[i];
         if (value->key)
-            value->key = new + (value->key - old);
+            value->key += distance;
         if (value->type == JSON_STRING)
-            value->string = new + (value->string - old);
+            value->string += distance;
     }
 }
 
@@ -172,7 +172,7 @@ static void close_hole(struct json_reader *reader)
         return;
     char *text = reader->buffer.v;
     memmove(text + reader->hole, text + reader->hole_end, reader->buffer.n - reader->hole_end);
-    move_texts(reader, reader->behind_hole, text + reader->hole_end, text + reader->hole);
+    move_texts(reader, reader->behind_hole, -(ptrdiff_t)n);
     reader->buffer.n -= n;
     reader->at -= n;
     reader->gone += n;
@@ -206,19 +206,14 @@ static void drop_given(struct json_reader *reader)
     }
 }
 
-/* Makes room for @length more bytes. */
-static void reserve(struct json_reader *reader, size_t length)
+static void append(struct json_reader *reader, const char *bytes, size_t length)
 {
-    if (reader->buffer.n + length <= reader->buffer.cap)
-        return;
-    size_t capacity = (reader->buffer.n + length) * 2;
-    char *larger = xreallocarray(NULL, capacity, 1);
-    if (reader->buffer.v)
-        memcpy(larger, reader->buffer.v, reader->buffer.n);
-    move_texts(reader, 0, reader->buffer.v, larger);
-    free(reader->buffer.v);
-    reader->buffer.v = larger;
-    reader->buffer.cap = capacity;
+    intptr_t before = (intptr_t)reader->buffer.v;
+    vec_reserve(&reader->buffer, length);
+    if ((intptr_t)reader->buffer.v != before)
+        move_texts(reader, 0, (intptr_t)reader->buffer.v - before);
+    memcpy(&reader->buffer.v[reader->buffer.n], bytes, length);
+    reader->buffer.n += length;
 }
 
 /* ---- values ---- */
@@ -480,9 +475,7 @@ static int take_all(struct json_reader *reader, struct error *err)
 static int feed_piece(struct json_reader *reader, const char *bytes, size_t length,
                       struct error *err)
 {
-    reserve(reader, length);
-    memcpy(reader->buffer.v + reader->buffer.n, bytes, length);
-    reader->buffer.n += length;
+    append(reader, bytes, length);
     if (take_all(reader, err))
         return -1;
     drop_given(reader);

@@ -1133,7 +1133,7 @@ static enum decode_result decode_version_of(const char *base, int i, const char 
     change(json, "metadata>resourceVersion", resource_versions[i].value);
     if (bad)
         change(json, bad, "[1]");
-    enum decode_result result = object_decode(json, -1, object, &err);
+    enum decode_result result = decode_tree(json, -1, object, &err);
     error_clear(&err);
     cJSON_Delete(json);
     return result;
