@@ -366,6 +366,14 @@ static int take_scalar(struct json_reader *reader, struct json_value *value, str
     return 0;
 }
 
+/* Whether the next byte is @mark, which it is right behind most tokens. Takes it then. */
+static bool take_at_once(struct json_reader *reader, char mark)
+{
+    bool is_mark = reader->at < reader->buffer.n && reader->buffer.v[reader->at] == mark;
+    reader->at += is_mark;
+    return is_mark;
+}
+
 static int take_key(struct json_reader *reader, struct error *err)
 {
     const char *key;
@@ -374,7 +382,7 @@ static int take_key(struct json_reader *reader, struct error *err)
     int result = take_string(reader, &key, err);
     if (result)
         return result;
-    reader->state = COLON;
+    reader->state = take_at_once(reader, ':') ? VALUE : COLON;
     return add_value(reader, key, err);
 }
 
@@ -401,6 +409,10 @@ static int take_value(struct json_reader *reader, struct error *err)
     value.key = place->key;
     value.size = 1;
     *place = value;
+    if (reader->depth > LIST_DEPTH && take_at_once(reader, ',')) {
+        reader->state = is_member ? KEY : VALUE;
+        return 0;
+    }
     return end_value(reader, err);
 }
 

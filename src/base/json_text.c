@@ -3,6 +3,7 @@
 
 #include "kube-nftd/base/alloc.h"
 
+#include <endian.h>
 #include <stdlib.h>
 
 #define REPLACEMENT 0xfffdu
@@ -16,14 +17,20 @@
 /* Whether a byte of @word is below @limit (1 to 128). */
 #define HAS_BELOW(word, limit) (((word)-EACH(limit)) & ~(word)&EACH(0x80))
 #define HAS(word, byte) HAS_BELOW((word) ^ EACH(byte), 1)
+/* Which byte of memory has the first mark, given as its highest bit. */
+#define FIRST_BYTE(marks) (__builtin_ctzll(marks) / 8)
 
+/* Eight bytes at a time: most strings end within the first or second word. In a word's marks, the
+ * lowest one is never a false one. */
 char *json_text_plain_end(char *p, const char *end)
 {
     while (end - p >= 8) {
         uint64_t word;
         memcpy(&word, p, sizeof(word));
-        if (HAS_BELOW(word, 32) | HAS(word, '"') | HAS(word, '\\'))
-            break;
+        word = le64toh(word);
+        uint64_t marks = HAS_BELOW(word, 32) | HAS(word, '"') | HAS(word, '\\');
+        if (marks)
+            return p + FIRST_BYTE(marks);
         p += sizeof(word);
     }
     while (p < end && *p != '"' && *p != '\\' && (unsigned char)*p >= 32)
