@@ -32,7 +32,7 @@ LONG = 120.0
 VALUE_LIMIT = 16 * MIB
 MEMORY = 3 * VALUE_LIMIT + 8 * MIB
 # A value may hold 1,000,000 others of 24 bytes each, in an array that doubles.
-TREE = 48 * MIB
+VALUES = 48 * MIB
 # 1,000,000 objects are taken (src/source/reflector.c): of 300 bytes of text here, and kept in less than 1 KiB.
 OBJECTS_TEXT = 300 * 1_000_000
 OBJECTS = 1024 * MIB
@@ -77,10 +77,10 @@ ATTACKS = {
     "1 GiB of escapes": TOO_LONG(attacks.endless_escapes),
     "1 GiB of [": AT_ONCE(attacks.deep_arrays),
     "1 GiB of {": AT_ONCE(attacks.deep_objects),
-    "7 million values in an array": AT_ONCE(attacks.wide_array),
-    "3 million values in an object": AT_ONCE(attacks.wide_object),
+    "7 million values in an array": AT_ONCE(attacks.wide_array, memory=MEMORY + VALUES),
+    "3 million values in an object": AT_ONCE(attacks.wide_object, memory=MEMORY + VALUES),
     "trees just below the limit": Attack(attacks.many_trees, ("bad_objects",), said="bad object",
-                                         memory=MEMORY + TREE),
+                                         memory=MEMORY + VALUES),
     "objects without end": CONTENTS(attacks.endless_items, sent=OBJECTS_TEXT + IN_FLIGHT, memory=OBJECTS),
     "Pods without end": CONTENTS(attacks.endless_pods, sent=IN_FLIGHT),
     "empty pages without end": CONTENTS(attacks.endless_pages),
