@@ -406,7 +406,8 @@ START_TEST(test_errors)
 {
     expect_broken("a: 1\nb: [\n", "a.yaml: line 3 column 1: did not find expected node content");
     expect_broken("{\"a\": 1,\n \"b\" 2}", "a.yaml: line 2 column 6: no colon after a key");
-    expect_broken("{\"a\": 1,\n \"b\": {\"c\" 2}}", "a.yaml: line 2 column 12: no colon after a key");
+    expect_broken("{\"a\": 1,\n \"b\": {\"c\" 2}}",
+                  "a.yaml: line 2 column 12: no colon after a key");
     expect_broken("{\"kind\":\"PodList\",\"items\":[\n  {\"a\":1},\n  {\"b\":x}]}",
                   "a.yaml: line 3 column 8: not a JSON value");
     expect_broken("{\"a\": 1", "a.yaml: line 1 column 8: the text ends inside a value");
