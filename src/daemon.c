@@ -11,6 +11,7 @@
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/config/client_config.h"
 #include "kube-nftd/config/config_watch.h"
+#include "kube-nftd/explain_command.h"
 #include "kube-nftd/figures.h"
 #include "kube-nftd/host/conntrack_sysctls.h"
 #include "kube-nftd/host/oom_score.h"
@@ -309,6 +310,16 @@ static void answer_programmed(void *ctx, const struct http_request *request,
     programmed_answer(&facts, request, answer);
 }
 
+static void answer_explain(void *ctx, const struct http_request *request,
+                           struct http_answer *answer)
+{
+    const struct daemon *d = ctx;
+    struct explain_sources sources = {.complete = false};
+    if (d->proxy) /* which is made after the servers */
+        proxy_explain_sources(d->proxy, &sources);
+    explain_answer(&sources, request, answer);
+}
+
 static void answer_flagz(void *ctx, const struct http_request *request, struct http_answer *answer)
 {
     (void)request;
@@ -337,6 +348,7 @@ static void add_pages(struct daemon *d, const struct options *options)
     metrics_add_page(d->metrics, "/flagz", answer_flagz, d);
     metrics_add_page(d->metrics, "/statusz", answer_statusz, d);
     metrics_add_page(d->metrics, "/programmed", answer_programmed, d);
+    metrics_add_page(d->metrics, "/explain", answer_explain, d);
     if (options->profiling)
         metrics_add_page(d->metrics, "/debug/flags/v", diagnostics_verbosity, NULL);
 }
@@ -437,18 +449,39 @@ int daemon_init_only(const struct options *options, struct error *err)
     return result;
 }
 
+/* A proxy that is never going to program anything, and its source. @strict: every file must parse.
+ */
+static int open_offline(struct daemon *d, const struct options *options, bool strict,
+                        struct error *err)
+{
+    /* What the node would have: it need not be this host. */
+    struct proxy_config config = {.families = {true, true}, .node = {.assume_held = true}};
+    if (open_loop(d, options, err))
+        return -1;
+    proxy_options_apply(options, d->node_name, &config);
+    return open_proxy(d, &config, err) || source_open(d, options, strict, err) ? -1 : 0;
+}
+
+cJSON *daemon_explain(const struct options *options, const struct explain_query *query,
+                      struct error *err)
+{
+    struct daemon d = {0};
+    cJSON *answer = NULL;
+    if (open_offline(&d, options, false, err) == 0) {
+        struct explain_sources sources;
+        proxy_settle(d.proxy);
+        proxy_explain_sources(d.proxy, &sources);
+        sources.from_manifests = true;
+        answer = explain(&sources, query);
+    }
+    daemon_close(&d);
+    return answer;
+}
+
 int daemon_dump_rules(const struct options *options, struct error *err)
 {
     struct daemon d = {0};
-    /* What the node would have: it need not be this host. */
-    struct proxy_config config = {.families = {true, true}, .node = {.assume_held = true}};
-    int result = open_loop(&d, options, err);
-    if (result == 0) {
-        proxy_options_apply(options, d.node_name, &config);
-        result = open_proxy(&d, &config, err);
-    }
-    if (result == 0)
-        result = source_open(&d, options, true, err);
+    int result = open_offline(&d, options, true, err);
     if (result == 0 && !source_is_exhausted(&d)) {
         watch(&d, on_check_synced);
         ev_run(d.loop, 0);

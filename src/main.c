@@ -3,6 +3,7 @@
 #include "kube-nftd/config/config_file.h"
 #include "kube-nftd/config/options.h"
 #include "kube-nftd/daemon.h"
+#include "kube-nftd/explain_command.h"
 #include "kube-nftd/leftovers/leftovers.h"
 #include "kube-nftd/netlink/nft_socket.h"
 #include "kube-nftd/ruleset/ruleset.h"
@@ -28,6 +29,13 @@ static int cleanup(struct error *err)
     return result;
 }
 
+static int explained(const struct options *options, struct error *err)
+{
+    enum explain_status status = explain_command(options, err);
+    return status == EXPLAIN_FAILED ? -1 : (int)status;
+}
+
+/* The exit status, or -1 with an error. */
 static int run(const struct options *options, struct error *err)
 {
     if (options->help) {
@@ -49,6 +57,8 @@ static int run(const struct options *options, struct error *err)
         return daemon_init_only(options, err);
     if (options->preflight)
         return daemon_preflight(err);
+    if (options->explain)
+        return explained(options, err);
     return options->dump_rules ? daemon_dump_rules(options, err) : daemon_run(options, err);
 }
 
@@ -61,13 +71,15 @@ int main(int argc, char **argv)
         error_clear(&err);
         return EXIT_FAILURE;
     }
-    log_set_verbosity(options.verbosity);
+    /* An answer on a terminal is not mixed with what is done for it. */
+    log_set_verbosity(options.explain && options.verbosity == 0 ? -1 : options.verbosity);
     log_set_json(options.log_format == LOG_FORMAT_JSON);
-    options_log_notes(&options);
+    if (!options.explain) /* whose answer is not about them */
+        options_log_notes(&options);
     int result = run(&options, &err);
-    if (result)
+    if (result < 0)
         fprintf(stderr, "kube-nftd: %s\n", err.text);
     error_clear(&err);
     options_clear(&options);
-    return result ? EXIT_FAILURE : EXIT_SUCCESS;
+    return result < 0 ? EXIT_FAILURE : result;
 }

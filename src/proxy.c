@@ -6,6 +6,7 @@
 #include "kube-nftd/cache/endpoint_slice_cache.h"
 #include "kube-nftd/cache/service_cache.h"
 #include "kube-nftd/cache/service_cidr_cache.h"
+#include "kube-nftd/cache/unread_objects.h"
 #include "kube-nftd/netlink/flow_cleaner.h"
 #include "kube-nftd/policy/policy.h"
 #include "kube-nftd/table_guard.h"
@@ -53,6 +54,7 @@ struct proxy {
     bool no_external_ips;
     bool node_name_checked; /* whether any endpoint names this node */
     uint64_t left_out[KIND_COUNT];
+    struct unread_objects *unread; /* which ones could not be read */
 };
 
 /* ---- to rulesets ---- */
@@ -185,6 +187,10 @@ static void put_slice(struct proxy *proxy, struct object *object)
 static void count_left_out(struct proxy *proxy, const struct object *object)
 {
     proxy->left_out[object->kind] += !object->payload;
+    if (object->payload)
+        unread_objects_forget(proxy->unread, object->kind, object->id);
+    else
+        unread_objects_note(proxy->unread, object->kind, object->id);
 }
 
 /* What was known of it stays. */
@@ -233,6 +239,7 @@ static void sink_put(void *ctx, struct object *object)
 static void sink_remove(void *ctx, enum object_kind kind, const char *id)
 {
     struct proxy *proxy = ctx;
+    unread_objects_forget(proxy->unread, kind, id);
     if (kind == KIND_SERVICE)
         service_cache_remove(proxy->services, id);
     else if (kind == KIND_ENDPOINTSLICE)
@@ -246,6 +253,7 @@ static void sink_remove(void *ctx, enum object_kind kind, const char *id)
 static void sink_replace(void *ctx, enum object_kind kind, object_vec *objects)
 {
     struct proxy *proxy = ctx;
+    unread_objects_forget_all(proxy->unread, kind);
     vec_each (objects, object)
         count_left_out(proxy, object);
     if (kind == KIND_SERVICE)
@@ -318,6 +326,7 @@ struct proxy *proxy_new(const struct proxy_config *config, struct error *err)
     proxy->no_external_ips = config->no_external_ips;
     proxy->health = config->health;
     proxy->flows = config->flows;
+    proxy->unread = unread_objects_new();
     proxy->services = service_cache_new(on_service_changed, proxy);
     proxy->slices = endpoint_slice_cache_new(on_endpoints_changed, proxy);
     proxy->service_cidrs = service_cidr_cache_new(on_service_cidrs, proxy);
@@ -344,6 +353,7 @@ void proxy_free(struct proxy *proxy)
         ruleset_free(proxy->families[i].ruleset);
         free(proxy->families[i].said);
     }
+    unread_objects_free(proxy->unread);
     free(proxy->node_name);
     free(proxy);
 }
@@ -572,6 +582,30 @@ void proxy_dump(struct proxy *proxy, FILE *out)
     for (int i = 0; i < FAMILY_COUNT; i++)
         if (proxy->families[i].ruleset)
             ruleset_dump(proxy->families[i].ruleset, out);
+}
+
+void proxy_settle(struct proxy *proxy)
+{
+    policy_settle(proxy->policy);
+}
+
+void proxy_explain_sources(const struct proxy *proxy, struct explain_sources *sources)
+{
+    *sources = (struct explain_sources){.complete = proxy_is_synced(proxy),
+                                        .node_name = proxy->node_name,
+                                        .slices = proxy->slices,
+                                        .service_cidrs = proxy->service_cidrs,
+                                        .unread = proxy->unread,
+                                        .policy = proxy->policy};
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        const struct family_state *family = &proxy->families[i];
+        sources->family[i].ruleset = family->ruleset;
+        sources->family[i].programmed = family->programmed;
+        sources->family[i].failure = family->waiting_since != 0 ? family->said : NULL;
+        if (family->waiting_since != 0 &&
+            clock_monotonic() - family->waiting_since >= 2 * family->sync_period)
+            sources->unhealthy = true;
+    }
 }
 
 static void family_figures(const struct proxy *proxy, enum family which,

@@ -5,6 +5,7 @@
 
 #include "kube-nftd/base/error.h"
 #include "kube-nftd/config/options.h"
+#include "kube-nftd/serve/explain_query.h"
 
 /** Runs until SIGTERM or SIGINT; the tables stay. -1 if it could not start, or if it ended because
  * its configuration file was edited. */
@@ -12,6 +13,11 @@ int daemon_run(const struct options *options, struct error *err);
 
 /** Takes the objects once and prints the tables on stdout. */
 int daemon_dump_rules(const struct options *options, struct error *err);
+
+/** Takes the objects of --manifests once, and explains @query by them; what the kernel holds is
+ * read if that is allowed. The caller frees the answer; NULL with an error. */
+cJSON *daemon_explain(const struct options *options, const struct explain_query *query,
+                      struct error *err);
 
 /** Does what takes more privilege than the daemon's own work, and touches no table: sets
  * conntrack's limits and time-outs, looks at what the kernel has. -1 if no family can be proxied.

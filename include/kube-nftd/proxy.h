@@ -17,6 +17,7 @@
 #include "kube-nftd/own_node.h"
 #include "kube-nftd/ruleset/ruleset.h"
 #include "kube-nftd/serve/diagnostics.h"
+#include "kube-nftd/serve/explain.h"
 #include "kube-nftd/serve/health.h"
 #include "kube-nftd/serve/programmed.h"
 #include "kube-nftd/sync_figures.h"
@@ -90,6 +91,12 @@ void proxy_foreign_settled(void *proxy, const struct table_program *program);
 
 /** Prints the tables as they shall be, for nft -f. For a proxy that never took a turn. */
 void proxy_dump(struct proxy *proxy, FILE *out);
+
+/** Decides what has changed without programming it. For a proxy that never takes a turn. */
+void proxy_settle(struct proxy *proxy);
+
+/** What explanations are made from (explain.h); borrowed until the next change. */
+void proxy_explain_sources(const struct proxy *proxy, struct explain_sources *sources);
 
 void proxy_figures(const struct proxy *proxy, struct proxy_figures *figures);
 

@@ -79,6 +79,8 @@ static char *json_line(enum log_level level, const char *subsystem, const char *
 void log_write(enum log_level level, const char *subsystem, const char *format, ...)
 {
     va_list args;
+    if (level == LOG_LEVEL_INFO && !log_enabled(0))
+        return;
     va_start(args, format);
     char *message = xvasprintf(format, args);
     va_end(args);

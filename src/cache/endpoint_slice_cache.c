@@ -345,8 +345,8 @@ void endpoint_slice_cache_receipts(const struct endpoint_slice_cache *cache, con
 
 /* ---- merging ---- */
 
-static void gather(const struct endpoint_slice *slice, const struct service_port_ref *ref,
-                   endpoint_vec *out)
+void endpoint_slice_gather(const struct endpoint_slice *slice, const struct service_port_ref *ref,
+                           endpoint_vec *out)
 {
     if (slice->family != ref->family)
         return;
@@ -359,6 +359,17 @@ static void gather(const struct endpoint_slice *slice, const struct service_port
                                             port->port, endpoint->flags, (uint32_t)out->n});
         }
     }
+}
+
+void endpoint_slice_cache_each(const struct endpoint_slice_cache *cache, const char *service_id,
+                               void (*fn)(void *ctx, const struct endpoint_slice *slice), void *ctx)
+{
+    struct owner *owner;
+    HASH_FIND_STR(cache->owners, service_id, owner);
+    if (!owner)
+        return;
+    vec_each (&owner->slices, entry)
+        fn(ctx, (*entry)->slice);
 }
 
 static int compare_identity(const struct endpoint *a, const struct endpoint *b)
@@ -395,7 +406,7 @@ void endpoint_slice_cache_merge(const struct endpoint_slice_cache *cache,
     if (!owner)
         return;
     vec_each (&owner->slices, entry)
-        gather((*entry)->slice, ref, out);
+        endpoint_slice_gather((*entry)->slice, ref, out);
     if (!is_sorted(out))
         qsort(out->v, out->n, sizeof(*out->v), compare_copies);
     size_t kept = 0;

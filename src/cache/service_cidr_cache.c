@@ -56,6 +56,12 @@ static void tell(struct service_cidr_cache *cache)
         tell_family(cache, (enum family)family);
 }
 
+bool service_cidr_cache_contains(const struct service_cidr_cache *cache, enum family family,
+                                 const struct address *address)
+{
+    return ranges_contain(&cache->told[family], address);
+}
+
 /* ---- changes ---- */
 
 static struct cached_cidr *find(const struct service_cidr_cache *cache, const char *id)

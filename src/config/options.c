@@ -96,7 +96,9 @@ static int parse_flag(struct configuration *configuration, int argc, char *const
         flag = setting_by_flag("v", 1);
         value = text + 2;
     }
-    bool short_name = text[1] != '-' && strcmp(text, "-h") != 0;
+    if (text[1] == 'o' && (text[2] == '\0' || text[2] == '='))
+        flag = setting_by_flag("output", 6);
+    bool short_name = text[1] != '-' && strcmp(text, "-h") != 0 && text[1] != 'o';
     if (!flag || (short_name && flag->flag[1]))
         return error_set(err, "unknown flag: %.*s", (int)(name - text + (ptrdiff_t)length), text);
     if (needs_value(flag) && !value) {
@@ -118,11 +120,12 @@ static const cJSON *flag_value(const struct configuration *configuration, const 
 /* Only one of these is done. */
 static int check_commands(const struct configuration *configuration, struct error *err)
 {
-    static const char *const commands[] = {"preflight", "dump-rules", "cleanup",
-                                           "cleanup-kube-proxy", "init-only"};
+    static const char *const commands[] = {
+        "preflight", "dump-rules", "cleanup", "cleanup-kube-proxy", "init-only", "explain"};
     const char *first = NULL;
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-        if (!cJSON_IsTrue(flag_value(configuration, commands[i])))
+        const cJSON *value = flag_value(configuration, commands[i]);
+        if (!cJSON_IsTrue(value) && !cJSON_IsString(value))
             continue;
         if (first)
             return error_set(err, "--%s and --%s exclude each other", first, commands[i]);

@@ -128,6 +128,16 @@ const struct setting settings[] = {
      .help = "who can reach /metrics may set how much is logged: PUT to /debug/flags/v"},
 
     /* ---- what it does ---- */
+    {GROUP_RUNNING, "explain", NULL, SETTING_PATH, AT(explain), .value = "WHAT",
+     .help =
+         "say which Service has ADDRESS:PORT[/PROTOCOL], or all about NAMESPACE/SERVICE[:PORT]: "
+         "which endpoints are used from here, why others are not, and whether the kernel holds "
+         "that; asks the running daemon, or computes from --manifests"},
+    {GROUP_RUNNING, "all", NULL, SETTING_SWITCH, AT(explain_all),
+     .help = "with --explain: list every endpoint, not just the first 1000"},
+    {GROUP_RUNNING, "output", NULL, SETTING_CHOICE, AT(output), .standard = "text",
+     .choices = "text json", .value = "FORMAT",
+     .help = "with --explain: text or json; -o is as good"},
     {GROUP_RUNNING, "preflight", NULL, SETTING_SWITCH, AT(preflight),
      .help = "say whether this host's kernel can do what the tables need, and exit"},
     {GROUP_RUNNING, "dump-rules", NULL, SETTING_SWITCH, AT(dump_rules),

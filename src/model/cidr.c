@@ -3,6 +3,7 @@
 
 #include "kube-nftd/base/alloc.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,6 +88,30 @@ struct address_range cidr_range(enum family family, const struct cidr *cidr)
     for (size_t i = 0; i < address_length(family); i++)
         range.last.bytes[i] |= (uint8_t)~prefix_mask(cidr->length, i);
     return range;
+}
+
+/* Whether the range begins where a CIDR of @length bits may, and ends where that one does. */
+static bool is_cidr(enum family family, const struct address_range *range, unsigned length)
+{
+    const struct cidr cidr = {range->first, (uint8_t)length};
+    struct address_range whole = cidr_range(family, &cidr);
+    return cidr_contains(&cidr, &range->first) &&
+           memcmp(&whole.last, &range->last, sizeof(range->last)) == 0;
+}
+
+const char *range_format(enum family family, const struct address_range *range,
+                         char out[RANGE_TEXT_SIZE])
+{
+    char first[ADDRESS_TEXT_SIZE], last[ADDRESS_TEXT_SIZE];
+    address_format(family, &range->first, first);
+    for (unsigned length = 0; length <= 8 * address_length(family); length++) {
+        if (!is_cidr(family, range, length))
+            continue;
+        snprintf(out, RANGE_TEXT_SIZE, "%s/%u", first, length);
+        return out;
+    }
+    snprintf(out, RANGE_TEXT_SIZE, "%s-%s", first, address_format(family, &range->last, last));
+    return out;
 }
 
 static int compare_addresses(const struct address *a, const struct address *b)

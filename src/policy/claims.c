@@ -44,6 +44,14 @@ static struct frontend_state *find_or_add(struct claims *claims, const struct fr
     return target;
 }
 
+const struct frontend_state *claims_find(const struct claims *claims,
+                                         const struct frontend *frontend)
+{
+    struct frontend_state *target;
+    HASH_FIND(hh, claims->targets, frontend, sizeof(*frontend), target);
+    return target && target->claims ? target : NULL;
+}
+
 static struct claim *claim_of_port(const struct port_state *port,
                                    const struct frontend_state *target)
 {
@@ -128,18 +136,23 @@ static int compare_claims(const struct claim *a, const struct claim *b, const ch
     return a->port->index < b->port->index ? -1 : 1;
 }
 
+const char *claims_reason(const struct claim *winner, const struct claim *loser)
+{
+    const char *why;
+    compare_claims(winner, loser, &why);
+    return why;
+}
+
 static void log_losers(struct frontend_state *target, const struct claim *winner)
 {
     char text[FRONTEND_TEXT_SIZE];
-    const char *why;
     for (struct claim *claim = target->claims; claim; claim = claim->next_of_target) {
         if (claim->said || claim == winner)
             continue;
         claim->said = true;
-        compare_claims(winner, claim, &why);
         log_warn("policy", "frontend=%s of service=%s is left to service=%s, which %s",
                  frontend_format(&target->frontend, text), service_of(claim)->id,
-                 service_of(winner)->id, why);
+                 service_of(winner)->id, claims_reason(winner, claim));
     }
 }
 

@@ -13,7 +13,7 @@ static bool is_externally_reachable(const struct port_state *port)
            service->load_balancer_ips[port->family].n > 0;
 }
 
-static uint8_t sets_needed(const struct port_state *port)
+uint8_t decision_sets_needed(const struct port_state *port)
 {
     const struct service *service = port->owner->service;
     bool reachable = is_externally_reachable(port);
@@ -84,7 +84,7 @@ void decision_make(struct decision *decision, const struct endpoint_slice_cache 
     vec_clear(&decision->local);
     vec_clear(&decision->serving);
     vec_clear(&decision->hairpins);
-    uint8_t needed = sets_needed(port);
+    uint8_t needed = decision_sets_needed(port);
     for (size_t i = 0; i < n; i++)
         sort_out(decision, &here->location, &decision->endpoints.v[i],
                  decision->sets.v[i] & needed);

@@ -84,8 +84,8 @@ static void gather(struct health_checks *checks, const struct service *service, 
     }
 }
 
-static size_t count_local_ready(struct health_checks *checks, const struct service *service,
-                                enum family family, const struct location *here)
+size_t health_checks_count(struct health_checks *checks, const struct service *service,
+                           enum family family, const struct location *here)
 {
     gather(checks, service, family, here);
     const struct backend *addresses = checks->addresses.v;
@@ -116,7 +116,7 @@ static void settle(struct health_checks *checks, struct health_check *check, enu
     if (wanted || check->open[family])
         ops->health_check(ops->ctx, check->service_id, family,
                           wanted ? service->health_check_node_port : 0,
-                          wanted ? count_local_ready(checks, service, family, here) : 0);
+                          wanted ? health_checks_count(checks, service, family, here) : 0);
     check->open[family] = wanted;
     check->noted[family] = false;
     if (is_idle(check))

@@ -183,7 +183,7 @@ void policy_set_node_port_addresses(struct policy *policy, enum family family,
 
 static void decide(struct policy *policy, const struct port_state *port)
 {
-    decision_make(&policy->decision, policy->slices, &policy->here, port);
+    policy_decide(policy, port, &policy->decision);
 }
 
 static void tell_flows(struct policy *policy, struct frontend_state *target)
@@ -344,6 +344,51 @@ void policy_settle_health_checks(struct policy *policy, enum family family)
 }
 
 /* ---- what can be asked ---- */
+
+const struct frontend_state *policy_find_frontend(const struct policy *policy,
+                                                  const struct frontend *frontend)
+{
+    return claims_find(policy->claims, frontend);
+}
+
+const struct service_state *policy_find_service(const struct policy *policy, const char *id)
+{
+    return port_states_find(&policy->ports, id);
+}
+
+const struct service_state *policy_services(const struct policy *policy)
+{
+    return policy->ports.services;
+}
+
+void policy_decide(const struct policy *policy, const struct port_state *port,
+                   struct decision *decision)
+{
+    decision_make(decision, policy->slices, &policy->here, port);
+}
+
+const struct surroundings *policy_surroundings(const struct policy *policy)
+{
+    return &policy->here;
+}
+
+const address_vec *policy_node_port_addresses(const struct policy *policy, enum family family)
+{
+    return &policy->node_port_addresses[family];
+}
+
+bool policy_has_cluster_ip(const struct policy *policy, enum family family,
+                           const struct address *address)
+{
+    struct frontend thing = {*address, 0, 0, (uint8_t)family};
+    return tally_has(policy->cluster_ips, &thing);
+}
+
+size_t policy_local_ready(const struct policy *policy, const struct service *service,
+                          enum family family)
+{
+    return health_checks_count(policy->health_checks, service, family, &policy->here.location);
+}
 
 size_t policy_conflicts(const struct policy *policy)
 {

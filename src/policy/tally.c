@@ -30,7 +30,7 @@ static void note(struct tally *tally, struct used *used)
     vec_push(&tally->noted, used);
 }
 
-static struct used *find(struct tally *tally, const struct frontend *thing)
+static struct used *find(const struct tally *tally, const struct frontend *thing)
 {
     struct used *used;
     HASH_FIND(hh, tally->things, thing, sizeof(*thing), used);
@@ -54,6 +54,12 @@ void tally_drop(struct tally *tally, const struct frontend *thing)
     struct used *used = find(tally, thing);
     if (--used->users == 0)
         note(tally, used);
+}
+
+bool tally_has(const struct tally *tally, const struct frontend *thing)
+{
+    const struct used *used = find(tally, thing);
+    return used && used->users > 0;
 }
 
 static void forget(struct tally *tally, struct used *used)

@@ -225,8 +225,33 @@ START_TEST(any_ranges)
 }
 END_TEST
 
+START_TEST(ranges_as_text)
+{
+    static const struct {
+        const char *first, *last, *text;
+    } cases[] = {
+        {"10.0.0.0", "10.255.255.255", "10.0.0.0/8"},
+        {"0.0.0.0", "255.255.255.255", "0.0.0.0/0"},
+        {"10.0.0.1", "10.0.0.1", "10.0.0.1/32"},
+        {"10.0.0.1", "10.0.0.2", "10.0.0.1-10.0.0.2"},
+        {"10.0.1.0", "10.0.2.255", "10.0.1.0-10.0.2.255"},
+        {"fd00::", "fd00::ffff", "fd00::/112"},
+        {"fd00::1", "fd00::ffff", "fd00::1-fd00::ffff"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct address_range range;
+        enum family family;
+        char text[RANGE_TEXT_SIZE];
+        ck_assert(address_parse(cases[i].first, &family, &range.first));
+        ck_assert(address_parse(cases[i].last, &family, &range.last));
+        ck_assert_str_eq(range_format(family, &range, text), cases[i].text);
+    }
+}
+END_TEST
+
 static void add_tests(TCase *tcase)
 {
+    tcase_add_test(tcase, ranges_as_text);
     tcase_add_loop_test(tcase, accepted, 0, COUNT(cidrs));
     tcase_add_loop_test(tcase, refused, 0, COUNT(junk));
     tcase_add_test(tcase, contents);

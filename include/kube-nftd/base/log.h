@@ -15,7 +15,7 @@
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
 /** Sets how much is said, by the number of -v: 0 errors to info, 2 and up the debug lines of that
- * number and below. */
+ * number and below; -1: errors and warnings. */
 void log_set_verbosity(int verbosity);
 
 /** Makes each line a JSON object with ts (Unix time), level, logger (the subsystem) and msg. */

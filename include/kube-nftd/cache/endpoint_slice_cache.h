@@ -66,6 +66,18 @@ void endpoint_slice_cache_retain(struct endpoint_slice_cache *cache, const objec
 void endpoint_slice_cache_merge(const struct endpoint_slice_cache *cache,
                                 const struct service_port_ref *ref, endpoint_vec *out);
 
+/**
+ * Appends the endpoints that @slice gives to a service port: none if it is of another family, or
+ * has no port of that name and protocol. Their places go on from those in @out.
+ */
+void endpoint_slice_gather(const struct endpoint_slice *slice, const struct service_port_ref *ref,
+                           endpoint_vec *out);
+
+/** Calls @fn with each slice of a Service, in the order of their ids: that of places. */
+void endpoint_slice_cache_each(const struct endpoint_slice_cache *cache, const char *service_id,
+                               void (*fn)(void *ctx, const struct endpoint_slice *slice),
+                               void *ctx);
+
 /** How many slices there are, of whatever family. */
 size_t endpoint_slice_cache_count(const struct endpoint_slice_cache *cache);
 

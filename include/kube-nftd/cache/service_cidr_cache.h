@@ -23,6 +23,10 @@ void service_cidr_cache_put(struct service_cidr_cache *cache, struct service_cid
 /** Forgets the ServiceCIDR @id; an unknown one is fine. */
 void service_cidr_cache_remove(struct service_cidr_cache *cache, const char *id);
 
+/** Whether a ServiceCIDR holds @address. */
+bool service_cidr_cache_contains(const struct service_cidr_cache *cache, enum family family,
+                                 const struct address *address);
+
 /** Replaces all: forgets what is not in @objects (of KIND_SERVICECIDR; one without payload keeps
  * what was known of it) and takes the payloads of the others, telling of the result once. */
 void service_cidr_cache_replace(struct service_cidr_cache *cache, object_vec *objects);

@@ -27,6 +27,8 @@ enum table_owner {
 
 enum version_wish { VERSION_NOT_WANTED, VERSION_WANTED, VERSION_WANTED_RAW };
 
+enum output_format { OUTPUT_TEXT, OUTPUT_JSON };
+
 enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
 
 /* Something that an operator should know of the settings, for the log. */
@@ -64,6 +66,9 @@ struct options {
     double sync_period; /* seconds */
     int oom_score_adj;
     struct conntrack_settings conntrack;
+    char *explain;    /* an address or a Service */
+    bool explain_all; /* every endpoint */
+    enum output_format output;
     bool preflight;
     bool dump_rules;
     bool cleanup;

@@ -38,6 +38,13 @@ struct address_range cidr_range(enum family family, const struct cidr *cidr);
 /** Whether @address is in one of the ranges. */
 bool ranges_contain(const range_vec *ranges, const struct address *address);
 
+/* Room for two addresses with a dash, or one with the length of a prefix. */
+#define RANGE_TEXT_SIZE (2 * ADDRESS_TEXT_SIZE + 1)
+
+/** Writes @range as "10.0.0.0/8" if it is a CIDR, else as "10.0.0.1-10.0.0.9". Returns @out. */
+const char *range_format(enum family family, const struct address_range *range,
+                         char out[RANGE_TEXT_SIZE]);
+
 /**
  * Sorts ranges of one family and merges those that overlap or touch, so that they are disjoint and
  * ascending, as an interval set wants them.

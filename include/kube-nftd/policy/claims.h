@@ -68,6 +68,13 @@ void claims_note(struct claims *claims, struct frontend_state *target);
  */
 const struct claim *claims_decide(struct frontend_state *target);
 
+/** The frontend, if somebody claims it, else NULL. */
+const struct frontend_state *claims_find(const struct claims *claims,
+                                         const struct frontend *frontend);
+
+/** What is said of the one of two claims that goes before the other: "is older". */
+const char *claims_reason(const struct claim *winner, const struct claim *loser);
+
 /** Calls @decide for each noted frontend, then forgets it if nobody claims it. */
 void claims_settle(struct claims *claims, void (*decide)(void *ctx, struct frontend_state *target),
                    void *ctx);

@@ -32,6 +32,9 @@ struct decision {
     VEC(uint8_t) sets;
 };
 
+/** Which sets the port's frontends need (spec 3.2): a bit each of enum endpoint_set. */
+uint8_t decision_sets_needed(const struct port_state *port);
+
 /** Makes @decision that of @port, which is not gone. */
 void decision_make(struct decision *decision, const struct endpoint_slice_cache *slices,
                    const struct surroundings *here, const struct port_state *port);

@@ -16,6 +16,10 @@ void health_checks_free(struct health_checks *checks);
 /** The number of a Service that has a health check, or had one, may be another. */
 void health_checks_note(struct health_checks *checks, const char *service_id);
 
+/** How many distinct addresses of local ready endpoints @service has: what its check counts. */
+size_t health_checks_count(struct health_checks *checks, const struct service *service,
+                           enum family family, const struct location *here);
+
 /** Hands on those of @family noted since the last time. */
 void health_checks_settle(struct health_checks *checks, enum family family,
                           const struct location *here, const struct policy_ops *ops);

@@ -16,7 +16,12 @@
 #include "kube-nftd/cache/service_cache.h"
 #include "kube-nftd/policy/route.h"
 
+struct decision;
+struct frontend_state;
 struct policy;
+struct port_state;
+struct service_state;
+struct surroundings;
 
 /* Where decisions go. */
 struct policy_ops {
@@ -76,6 +81,38 @@ void policy_settle(struct policy *policy);
 /** Hands on the health checks of @family noted since the last time; for when its frontends are in
  * force. */
 void policy_settle_health_checks(struct policy *policy, enum family family);
+
+/*
+ * For who explains decisions (decision.h, claims.h): what was decided last, and from what. Borrowed
+ * until the next change.
+ */
+
+/** NULL if nobody claims @frontend. */
+const struct frontend_state *policy_find_frontend(const struct policy *policy,
+                                                  const struct frontend *frontend);
+
+/** NULL if there is no such Service. */
+const struct service_state *policy_find_service(const struct policy *policy, const char *id);
+
+/** All Services, for going on by hh.next. */
+const struct service_state *policy_services(const struct policy *policy);
+
+/** Decides @port again, into @decision. */
+void policy_decide(const struct policy *policy, const struct port_state *port,
+                   struct decision *decision);
+
+/** What is known of the own node; and the addresses on which its node ports answer. */
+const struct surroundings *policy_surroundings(const struct policy *policy);
+const address_vec *policy_node_port_addresses(const struct policy *policy, enum family family);
+
+/** Whether @address is the cluster IP of a Service. */
+bool policy_has_cluster_ip(const struct policy *policy, enum family family,
+                           const struct address *address);
+
+/** How many distinct addresses of local ready endpoints a Service has: what its health check
+ * counts. */
+size_t policy_local_ready(const struct policy *policy, const struct service *service,
+                          enum family family);
 
 /** How many frontends more than one service port claims. */
 size_t policy_conflicts(const struct policy *policy);

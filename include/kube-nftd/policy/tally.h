@@ -19,6 +19,9 @@ void tally_add(struct tally *tally, const struct frontend *thing);
 /** One of those who use @thing does not any more. */
 void tally_drop(struct tally *tally, const struct frontend *thing);
 
+/** Whether anybody uses @thing. */
+bool tally_has(const struct tally *tally, const struct frontend *thing);
+
 /** Calls @tell for each thing that is used now and was not at the last time, or the other way. */
 void tally_settle(struct tally *tally,
                   void (*tell)(void *ctx, const struct frontend *thing, bool in_use), void *ctx);

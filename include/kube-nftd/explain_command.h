@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* --explain: asks the running daemon over its metrics address, or computes from --manifests. */
+#ifndef KUBE_NFTD_EXPLAIN_COMMAND_H
+#define KUBE_NFTD_EXPLAIN_COMMAND_H
+
+#include "kube-nftd/base/error.h"
+#include "kube-nftd/config/options.h"
+#include "kube-nftd/serve/explain.h"
+#include "kube-nftd/serve/http_listener.h"
+
+/* Exit statuses, documented in kube-nftd(8). */
+enum explain_status {
+    EXPLAIN_AGREES = 0,  /* or the kernel was not asked */
+    EXPLAIN_FAILED = 1,  /* with an error */
+    EXPLAIN_UNKNOWN = 2, /* no Service has it */
+    EXPLAIN_DIFFERS = 3, /* the kernel does not hold what it should */
+};
+
+/** Explains options->explain on stdout. EXPLAIN_FAILED with @err set, or another status. */
+enum explain_status explain_command(const struct options *options, struct error *err);
+
+/** Prints @answer, which is taken, as @options say. */
+enum explain_status explain_finish(const struct options *options, cJSON *answer, struct error *err);
+
+/** Answers GET /explain?what=...[&all=true] from @sources. */
+void explain_answer(const struct explain_sources *sources, const struct http_request *request,
+                    struct http_answer *answer);
+
+#endif

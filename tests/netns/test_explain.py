@@ -1,0 +1,418 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""--explain: what the running daemon, or files, say of an address or a Service, and of the kernel."""
+
+import copy
+import json
+import socket
+import subprocess
+import threading
+import urllib.parse
+
+import pytest
+
+import objects
+from daemon import call, http_get, wait_for
+from lab import CLIENT_ADDRESS, NODE_ADDRESS, OTHER_NODE_NAME
+from scenario import Proxy, Web
+
+METRICS_PORT = 10249
+AGREES, FAILED, UNKNOWN, DIFFERS = 0, 1, 2, 3
+HTTP = [objects.Port("http", "TCP", 80)]
+BACKEND = [objects.Port("http", "TCP", 8080)]
+POWERLESS = ("/usr/bin/setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs")
+
+
+def ask(proxy: Proxy, what: str, *flags: str) -> tuple[int, dict]:
+    """Exit status and answer of the command against the running daemon."""
+    done = call(proxy.lab.node, "--explain", what, "-o", "json", *flags)
+    assert done.stderr == ""
+    return done.returncode, json.loads(done.stdout)
+
+
+def read(proxy: Proxy, what: str) -> str:
+    done = call(proxy.lab.node, "--explain", what)
+    assert done.stderr == ""
+    return done.stdout
+
+
+def get(proxy: Proxy, what: str, **more: str):
+    query = urllib.parse.urlencode({"what": what, **more})
+    return http_get(proxy.lab.node, "127.0.0.1", METRICS_PORT, f"/explain?{query}")
+
+
+def frontends(answer: dict) -> dict[str, dict]:
+    return {it["frontend"]: it for port in answer["service"]["ports"] for it in port["frontends"]}
+
+
+def reasons(answer: dict, family: str = "IPv4") -> dict[str, tuple[str, str]]:
+    """Endpoint -> why it is or is not in the Cluster and in the Local set."""
+    port = next(port for port in answer["service"]["ports"] if port["family"] == family)
+    return {it["address"]: (it["cluster"]["reason"], it["local"]["reason"]) for it in port["endpoints"]["items"]}
+
+
+def shape(value):
+    """The names of fields and the types of values, of the first of each list."""
+    if isinstance(value, dict):
+        return {key: shape(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [shape(value[0])] if value else []
+    return type(value).__name__
+
+
+def differences(answer: dict) -> list[tuple[str, str]]:
+    return [(it["set"], it["text"]) for it in answer["kernel"]["differences"]]
+
+
+# ---- what is served ----
+
+
+@pytest.fixture
+def published(proxy) -> Web:
+    """A load balancer with everything, over IPv4; its newest rival; endpoints in each state."""
+    web = Web(proxy, 4, "TCP")
+    service = web.as_service(
+        type="LoadBalancer", externalTrafficPolicy="Local", healthCheckNodePort=30999, externalIPs=["203.0.113.7"],
+        loadBalancerSourceRanges=["192.0.2.0/24"], sessionAffinity="ClientIP",
+        sessionAffinityConfig={"clientIP": {"timeoutSeconds": 100}},
+    )  # fmt: skip
+    service["spec"]["ports"][0]["nodePort"] = 30001
+    service["status"] = {"loadBalancer": {"ingress": [{"ip": "203.0.113.9"}]}}
+    rival = objects.service("rival", {4: "10.96.200.1"}, HTTP, externalIPs=["203.0.113.7"])
+    rival["metadata"]["creationTimestamp"] = "2026-02-02T00:00:00Z"
+    endpoints = [
+        web.as_slice({"a": "ready", "b": "unready", "c": "terminating"})["endpoints"],
+        [objects.endpoint(proxy.lab.pods["x"].address[4], "ready", OTHER_NODE_NAME)],
+    ]
+    first = objects.endpoint_slice("web-1", "web", 4, BACKEND, sum(endpoints, []))
+    copies = objects.endpoint_slice("web-2", "web", 4, BACKEND, [copy.deepcopy(first["endpoints"][0])])
+    other = objects.endpoint_slice("web-3", "web", 4, [objects.Port("x", "TCP", 1)], [objects.endpoint("10.244.0.99")])
+    theirs = objects.endpoint_slice("rival-1", "rival", 4, BACKEND, [objects.endpoint("10.244.0.11")])
+    proxy.manifests.put("all", service, rival, first, copies, other, theirs, objects.service_cidr("k", ["10.96.0.0/16"]))
+    wait_for(lambda: len(proxy.tables[4].backends(web.frontend) or []) == 2, "it is in the kernel")
+    wait_for(lambda: proxy.tables[4].holds("service_cidrs", "10.96.0.1"), "so are the ServiceCIDRs")
+    return web
+
+
+def test_an_address_with_everything(proxy, published):
+    status, answer = ask(proxy, f"{published.address}:80")
+    assert status == AGREES and answer["found"] == "service"
+    assert answer["kernel"] == {
+        "reason": None, "differences": [], "asked": True, "agrees": True, "failures": {"IPv4": None, "IPv6": None},
+    }  # fmt: skip
+    service = answer["service"]
+    assert (service["namespace"], service["name"]) == ("default", "web")
+    assert (service["internalTrafficPolicy"], service["externalTrafficPolicy"]) == ("Cluster", "Local")
+    assert service["sessionAffinity"] == {"type": "ClientIP", "timeoutSeconds": 100}
+    assert service["sourceRanges"] == ["192.0.2.0/24"]
+    assert service["healthCheck"] == {"port": 30999, "answers": {"IPv4": {"status": 200, "localEndpoints": 1}}}
+    assert http_get(proxy.lab.client, NODE_ADDRESS[4], 30999)[0] == 200
+
+    pods = {name: proxy.lab.pods[name].address[4] for name in "abcx"}
+    (port,) = service["ports"]
+    assert [it["cluster"]["reason"] for it in port["endpoints"]["items"]][-2:] == ["duplicate", "portNotInSlice"]
+    found = {it["address"]: it for it in reversed(port["endpoints"]["items"])}
+    assert {name: (found[at]["cluster"]["reason"], found[at]["local"]["reason"]) for name, at in pods.items()} == {
+        "a": ("used", "used"), "b": ("notReady", "notReady"), "c": ("terminating", "terminating"),
+        "x": ("used", "otherNode"),
+    }  # fmt: skip
+    assert [found[pods[name]]["used"] for name in "abcx"] == [True, False, False, True]
+    assert port["endpoints"] | {"items": 0} == {
+        "items": 0, "total": 6, "inCluster": 2, "inLocal": 1, "truncated": False,
+    }  # fmt: skip
+    assert [it["used"] for it in port["slices"]] == [True, True, False]
+
+    there = frontends(answer)
+    assert [it["kinds"] for it in there.values()] == [["clusterIP"], ["externalIP"], ["loadBalancerIP"], ["nodePort"]]
+    assert [it["asked"] for it in there.values()] == [True, False, False, False]
+    assert there[f"{NODE_ADDRESS[4]}:30001/TCP"]["traffic"] == [
+        {"from": "thisNode", "action": "forward", "endpoints": 2, "set": "cluster"},
+        {"from": "elsewhere", "action": "forward", "endpoints": 1, "set": "local"},
+    ]
+    # The node itself is in the range, so what it speaks to the address from is let in, too (spec 4.8).
+    assert there["203.0.113.9:80/TCP"]["sourceRanges"] == ["192.0.2.0/24", "203.0.113.9/32"]
+    assert there["203.0.113.7:80/TCP"]["alsoWantedBy"] == [
+        {"service": "default/rival", "port": "http", "reason": "is older"}
+    ]
+    kernel = there[f"{published.address}:80/TCP"]["kernel"]
+    assert kernel["services"] == "8:2" and kernel["affinityTimeoutSeconds"] == 100
+    assert kernel["endpoints"] == sorted(f"{pods[name]}:8080" for name in "ax")
+
+
+def test_text_for_people(proxy, published):
+    text = read(proxy, f"{published.address}:80/tcp")
+    lines = text.splitlines()
+    assert lines[0] == f"{published.address}:80/TCP is the cluster IP of default/web, port http."
+    assert lines[1:3] == ["New connections: to 2 endpoints.", "The kernel holds just that."]
+    for pod, words in {"b": "not used: not ready", "c": "not used: terminating", "x": "on another node"}.items():
+        assert any(proxy.lab.pods[pod].address[4] in line and words in line for line in lines), text
+    assert any("also wanted by default/rival, but this one is older" in line for line in lines)
+
+
+def test_what_another_service_has(proxy, published):
+    status, answer = ask(proxy, "default/rival:http")
+    assert status == AGREES
+    lost = frontends(answer)["203.0.113.7:80/TCP"]
+    assert lost["claimedBy"] == {"service": "default/web", "port": "http", "reason": "is older"}
+    assert lost["traffic"] == [] and "belongs to default/web, which is older" in lost["text"]
+
+
+def test_every_kind_of_address_is_found(proxy, published):
+    for what in ("203.0.113.7:80", "203.0.113.9:80", f"{NODE_ADDRESS[4]}:30001", "default/web", "default/web:80"):
+        status, answer = ask(proxy, what)
+        assert (status, answer["found"], answer["service"]["name"]) == (AGREES, "service", "web"), what
+
+
+def test_addresses_of_nobody(proxy, published):
+    for what, found, note in (
+        (f"{published.address}:81", "clusterIPWithoutPort", "the cluster IP of default/web, which has port 80/TCP"),
+        ("10.96.250.250:80", "unusedServiceCIDR", ""),
+        (f"{CLIENT_ADDRESS[4]}:80", "nothing", ""),
+        ("127.0.0.1:30001", "nothing", f"node ports answer on {NODE_ADDRESS[4]} only"),
+        (f"{NODE_ADDRESS[4]}:30999", "nothing", "healthCheckNodePort of default/web"),
+        (f"{published.address}:80/udp", "clusterIPWithoutPort", "is there for TCP"),
+        ("default/nothing", "noSuchService", ""),
+        ("default/web:https", "noSuchPort", ""),
+    ):
+        status, answer = ask(proxy, what)
+        assert (status, answer["found"]) == (UNKNOWN, found), what
+        assert note in " ".join(answer["notes"])
+
+
+def test_the_fields_are_those_of_every_answer(proxy, published):
+    """What scripts rely on (docs/operating.md): names and types, whatever was asked."""
+    status, whole = ask(proxy, "default/web")
+    expected = {"kind": "str", "schema": "int", "version": "str", "computedFrom": "str", "summary": ["str"]}
+    assert expected.items() <= shape(whole).items()
+    assert whole["kind"] == "KubeNftdExplanation" and whole["schema"] == 1
+    for what in (f"{published.address}:80", "203.0.113.7:80/TCP", "default/rival"):
+        status, answer = ask(proxy, what)
+        assert answer.keys() == whole.keys()
+        assert answer["service"].keys() == whole["service"].keys()
+        for port in answer["service"]["ports"]:
+            assert port.keys() == whole["service"]["ports"][0].keys()
+            for key in ("frontends", "slices"):
+                assert {tuple(it) for it in port[key]} == {tuple(whole["service"]["ports"][0][key][0])}
+            assert len({tuple(it) for it in port["endpoints"]["items"]}) == 1
+
+
+# ---- what becomes of traffic ----
+
+
+def test_both_families_and_no_endpoints(proxy):
+    addresses = {4: "10.96.70.1", 6: "fd00:10:96::70"}
+    proxy.manifests.put("web", objects.service("web", addresses, [objects.Port("dns", "UDP", 53)]))
+    wait_for(lambda: proxy.tables[6].holds("reject_frontends", "fd00:10:96::70 . udp . 53"), "it is in the kernel")
+    status, answer = ask(proxy, "[fd00:10:96::70]:53")
+    assert status == AGREES and answer["query"]["protocol"] == "UDP" and not answer["query"]["protocolGiven"]
+    assert "no protocol was given: it is there for UDP, and not for TCP" in answer["notes"]
+    assert [port["family"] for port in answer["service"]["ports"]] == ["IPv4", "IPv6"]
+    for frontend in frontends(answer).values():
+        assert [it["action"] for it in frontend["traffic"]] == ["reject"]
+    assert "refused: there are no endpoints" in answer["summary"][1]
+
+
+def test_local_policy_without_an_endpoint_here(proxy, family):
+    web = Web(proxy, family, "TCP")
+    web.put_service(internalTrafficPolicy="Local")
+    slice = web.as_slice({"x": "ready"})
+    slice["endpoints"][0]["nodeName"] = OTHER_NODE_NAME
+    proxy.manifests.put("slice", slice)
+    wait_for(lambda: proxy.tables[family].holds("drop_frontends", web.frontend.key()), "it drops")
+    status, answer = ask(proxy, "default/web")
+    assert status == AGREES
+    (frontend,) = frontends(answer).values()
+    assert [it["action"] for it in frontend["traffic"]] == ["drop"] and frontend["kernel"]["dropped"]
+    assert list(reasons(answer, objects.FAMILY_NAME[family]).values()) == [("used", "otherNode")]
+    assert "traffic policy Local" in answer["summary"][1]
+
+
+def test_hints(proxy):
+    web = Web(proxy, 4, "TCP")
+    proxy.manifests.put("node", objects.node(labels={"topology.kubernetes.io/zone": "here"}))
+    web.put_service(trafficDistribution="PreferClose")
+    slice = web.as_slice({"a": "ready", "b": "ready"})
+    for endpoint, zone in zip(slice["endpoints"], ("here", "far")):
+        endpoint["hints"] = {"forZones": [{"name": zone}]}
+    proxy.manifests.put("slice", slice)
+    web.settle("a")
+    status, answer = ask(proxy, "default/web")
+    (port,) = answer["service"]["ports"]
+    assert status == AGREES and answer["node"] == {"name": "node-a", "zone": "here"}
+    assert port["topology"] == {
+        "mode": "zone", "nodeHints": "absent", "zoneHints": "applied", "text": "endpoints whose hints name this zone",
+    }  # fmt: skip
+    assert [it["cluster"]["reason"] for it in port["endpoints"]["items"]] == ["used", "otherZone"]
+    assert "far" in port["endpoints"]["items"][1]["text"]
+
+
+def test_headless(proxy):
+    proxy.manifests.put("web", objects.service("web", {4: "None"}, HTTP))
+    wait_for(lambda: get(proxy, "default/web")[2].find("noFrontends") > 0, "it is known")
+    assert ask(proxy, "default/web")[0] == AGREES
+
+
+def test_an_older_version_is_said_to_be_one(proxy):
+    web = Web(proxy, 4, "TCP")
+    web.publish("a")
+    broken = web.as_service()
+    broken["spec"]["ports"][0]["port"] = 70000
+    proxy.manifests.put("web-service", broken)
+    wait_for(lambda: '"outdated":true' in get(proxy, "default/web")[2], "it is seen")
+    status, answer = ask(proxy, "default/web")
+    assert status == AGREES and "could not be read" in " ".join(answer["notes"])
+    web.put_service()
+    wait_for(lambda: '"outdated":true' not in get(proxy, "default/web")[2], "it was repaired")
+
+
+# ---- a kernel that somebody changed ----
+
+
+def test_what_was_taken_out_of_the_kernel_is_named(proxy, family):
+    web = Web(proxy, family, "TCP")
+    web.publish("a", "b")
+    assert ask(proxy, "default/web")[0] == AGREES
+    nft = lambda *words: proxy.lab.node.run(proxy.lab.node.nft, *words)
+    table = proxy.tables[family].name.split()
+    nft("delete", "element", *table, "endpoints", f"{{ {web.frontend.key()} . 0 }}")
+    status, answer = ask(proxy, "default/web")
+    assert status == DIFFERS and answer["kernel"]["agrees"] is False
+    assert ("endpoints", "slot 0 is empty") in differences(answer)
+    nft("delete", "element", *table, "services", f"{{ {web.frontend.key()} }}")
+    nft("add", "element", *table, "reject_frontends", f"{{ {web.frontend.key()} }}")
+    assert [name for name, _ in differences(ask(proxy, "default/web")[1])] == ["services", "reject_frontends"]
+    text = read(proxy, "default/web")
+    assert "The kernel does NOT hold what it should: see the 2 differences." in text
+    assert "in reject_frontends: it is there and should not be" in text
+    nft("delete", "table", *table)
+    status, answer = ask(proxy, "default/web")
+    assert status == DIFFERS and differences(answer) == [(None, f"there is no table {' '.join(table)} here")]
+
+
+def test_what_somebody_added_is_named(proxy):
+    key = "192.0.2.77 . tcp . 80"
+    assert ask(proxy, "192.0.2.77:80")[0] == UNKNOWN
+    proxy.lab.node.run(proxy.lab.node.nft, "add", "element", "ip", "kube-nftd", "drop_frontends", f"{{ {key} }}")
+    status, answer = ask(proxy, "192.0.2.77:80")
+    assert status == DIFFERS and differences(answer) == [("drop_frontends", "it is there and should not be")]
+
+
+# ---- bounds and bad questions ----
+
+
+def test_long_lists_are_cut(proxy):
+    web = Web(proxy, 4, "TCP")
+    many = [objects.endpoint(f"10.77.{i // 250}.{i % 250 + 1}") for i in range(1200)]
+    web.put_service()
+    proxy.manifests.put("slice", objects.endpoint_slice("web-1", "web", 4, BACKEND, many))
+    wait_for(lambda: '"total":1200' in get(proxy, "default/web")[2], "it is known")
+    for flags, listed in (((), 1000), (("--all",), 1200)):
+        status, answer = ask(proxy, "default/web", *flags)
+        (port,) = answer["service"]["ports"]
+        assert status == AGREES
+        assert len(port["endpoints"]["items"]) == listed
+        assert port["endpoints"]["truncated"] == (listed < 1200)
+
+
+BAD = ("", "web", "10.96.0.1", "10.96.0.1:0", "10.96.0.1:65536", "10.96.0.1:80/ICMP", "[fd00::1]", "fd00::1", "a/b/c",
+       "Default/web", "default/", "/web", "default/web:", "10.96.0.1:80x", "[10.0.0.1:80", "a/" + "b" * 600, "%n/%s",
+       "default/web\n", "[fd00::1]80", "::1:80/", "1.2.3.4:80/")  # fmt: skip
+
+
+def test_bad_questions(proxy):
+    for what in BAD:
+        status, headers, body = get(proxy, what)
+        assert status == 400 and body.startswith("what: ") and len(body.splitlines()) == 1, what
+    for what in BAD[1:]:
+        done = call(proxy.lab.node, "--explain", what)
+        assert (done.returncode, done.stdout) == (FAILED, "") and f"--explain {what}"[:20] in done.stderr
+    status, headers, body = http_get(proxy.lab.node, "127.0.0.1", METRICS_PORT, "/explain")
+    assert status == 400 and "?what=" in body
+    status, headers, body = get(proxy, "default/web")
+    assert status == 200 and headers["Content-Type"] == "application/json"
+
+
+def test_only_get_is_answered(proxy):
+    import http.client
+
+    connection = http.client.HTTPConnection("127.0.0.1", METRICS_PORT, timeout=5)
+    with proxy.lab.node.inside():
+        connection.request("DELETE", "/explain?what=default/web")
+        answer = connection.getresponse()
+    assert answer.status == 405 and answer.getheader("Allow") == "GET, HEAD"
+    connection.close()
+
+
+# ---- nobody there, or somebody else ----
+
+
+@pytest.fixture
+def stranger(lab):
+    """Something that answers with a text of its own where a daemon would."""
+    with lab.client.inside():
+        listener = socket.create_server(("127.0.0.1", METRICS_PORT))
+    answers = []
+
+    def serve() -> None:
+        while answers:
+            connection, _ = listener.accept()
+            connection.recv(4096)
+            connection.sendall(answers.pop(0))
+            connection.close()
+
+    def begin(answer: bytes) -> None:
+        answers.append(answer)
+        threading.Thread(target=serve, daemon=True).start()
+
+    yield begin
+    listener.close()
+
+
+def test_nobody_answers(lab):
+    done = call(lab.client, "--explain", "default/web", "--metrics-bind-address", "127.0.0.1:7777")
+    assert (done.returncode, done.stdout) == (FAILED, "")
+    assert "no kube-nftd answers at 127.0.0.1:7777 (Connection refused)" in done.stderr
+
+
+@pytest.mark.parametrize("answer", [
+    b"HTTP/1.0 404 Not Found\r\n\r\n404 page not found\n", b"HTTP/1.0 200 OK\r\n\r\n{\"kind\": \"Pod\"}",
+    b"HTTP/1.0 200 OK\r\n\r\n<html>\x1b[31m", b"SSH-2.0-OpenSSH_9.2\r\n",
+], ids=["404", "another kind", "no JSON", "no HTTP"])  # fmt: skip
+def test_somebody_else_answers(lab, stranger, answer):
+    stranger(answer)
+    done = call(lab.client, "--explain", "default/web")
+    assert (done.returncode, done.stdout) == (FAILED, "")
+    assert "127.0.0.1:10249" in done.stderr and "no kube-nftd" in done.stderr and "\x1b" not in done.stderr
+
+
+# ---- from files ----
+
+
+def test_from_files_without_any_right(proxy, published, tmp_path):
+    """No daemon is asked, and the kernel is only if it lets us."""
+    flags = ("--manifests", str(proxy.manifests.folder), "--hostname-override", "node-a", "-o", "json")
+    what = ("--explain", "default/web")
+    with_rights = json.loads(call(proxy.lab.node, *what, *flags).stdout)
+    assert with_rights["kernel"]["agrees"] is True and with_rights["computedFrom"] == "manifests"
+    done = call(proxy.lab.node, *what, *flags, wrapper=POWERLESS)
+    without = json.loads(done.stdout)
+    assert done.returncode == AGREES
+    assert without["kernel"]["asked"] is False and "not permitted" in without["kernel"]["reason"]
+    asked = json.loads(call(proxy.lab.node, *what, "-o", "json").stdout)
+    for answer in (with_rights, without, asked):
+        for frontend in frontends(answer).values():
+            frontend.pop("kernel")
+    assert with_rights["service"] == without["service"] == asked["service"]
+    done = call(proxy.lab.client, *what, *flags)  # where there is no table
+    assert done.returncode == AGREES and "there is no table" in json.loads(done.stdout)["kernel"]["reason"]
+
+
+def test_a_config_file_says_where_to_ask(proxy, tmp_path):
+    config = tmp_path / "config"
+    config.write_text(
+        "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n"
+        "metricsBindAddress: 127.0.0.1:7778\n"
+    )
+    done = call(proxy.lab.node, "--explain", "default/web", "--config", str(config))
+    assert done.returncode == FAILED and "127.0.0.1:7778" in done.stderr
+    config.write_text(config.read_text().replace("127.0.0.1:7778", f"0.0.0.0:{METRICS_PORT}"))
+    assert call(proxy.lab.node, "--explain", "default/web", "--config", str(config)).returncode == UNKNOWN
