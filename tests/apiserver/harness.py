@@ -136,6 +136,11 @@ def dump_rules(kubeconfig, node="node-a", mounts=None):
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=20).stdout
 
 
+def explain(what):
+    """What --explain says of an address or a Service, asking the daemon in this network."""
+    return subprocess.run([BINARY, "--explain", what], check=False, capture_output=True, text=True, timeout=20)
+
+
 def _elements(kind, name, family):
     done = subprocess.run(["nft", "-j", "list", kind, family, "kube-nftd", name],
                           capture_output=True, text=True, check=False)

@@ -13,7 +13,7 @@ import pytest
 
 import apiserver
 import pki
-from harness import (NODE_ADDRESS, Daemon, dump_rules, endpoint_slice, node, own_network, rejected, service,
+from harness import (NODE_ADDRESS, Daemon, dump_rules, endpoint_slice, explain, node, own_network, rejected, service,
                      service_cidr, service_cidrs, table)
 
 WEB = ("10.96.0.10", "tcp", 80)
@@ -182,6 +182,17 @@ def test_one_streamed_request_is_list_and_watch(server, start):
         assert counter("lists", "services") == counter("lists", "nodes") == 1
         assert counter("watch_events", "endpointslices") == 1
         assert counter("watch_resumes", "services") == counter("request_failures", "services") == 0
+
+
+def test_explain_asks_the_daemon(server, start):
+    with start():
+        for what, status, word in (("10.96.0.10:80", 0, "of shop/web, port http"), ("10.96.0.10:81", 2, "refused"),
+                                   ("shop/nothing", 2, "no such Service")):
+            done = explain(what)
+            assert (done.returncode, done.stderr) == (status, "")
+            assert word in done.stdout.splitlines()[0]
+        server.delete("Service", "shop", "web")
+        server.wait(lambda: explain("shop/web").returncode == 2)
 
 
 @pytest.mark.parametrize("streaming", ["refused", "old store"])

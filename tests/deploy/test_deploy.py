@@ -88,6 +88,7 @@ def test_completion_offers_values(tmp_path: Path):
     assert complete(DAEMON, "--detect-local-mode", "Node", folder=tmp_path) == ["NodeCIDR"]
     assert complete(DAEMON, "--detect-local-mode", "=", "Node", folder=tmp_path) == ["NodeCIDR"]
     assert complete(DAEMON, "--detect-local-mode", "=", folder=tmp_path)[0] == "ClusterCIDR"
+    assert complete(DAEMON, "-o", "", folder=tmp_path) == ["text", "json"]
     assert complete(DAEMON, "--manifests", "obj", folder=tmp_path) == ["objects.yaml"]
 
 

@@ -46,6 +46,9 @@ MISTAKES = {
     "bad metrics address": (["--manifests", HERE, "--metrics-bind-address", "nowhere"], "nowhere"),
     "dry run of nothing": (["--manifests", HERE, "--dry-run"], "--cleanup-kube-proxy"),
     "preflight and cleanup": (["--preflight", "--cleanup"], "cleanup"),
+    "cleanup and explain": (["--cleanup", "--explain", "default/web"], "--explain"),
+    "explain nothing": (["--explain"], "a value is missing"),
+    "explain in an unknown form": (["--explain", "default/web", "-o", "yaml"], "yaml"),
     "unknown way to tell pods": (["--manifests", HERE, "--detect-local-mode", "Guess"], "Guess"),
     "bridge without a name": (
         ["--manifests", HERE, "--detect-local-mode", "BridgeInterface"], "pod-bridge-interface",
@@ -85,6 +88,7 @@ def test_help_names_every_flag(namespace):
         "--preflight", "--metrics-bind-address", "--conntrack-max-per-core", "--conntrack-min",
         "--conntrack-tcp-timeout-established", "--conntrack-tcp-timeout-close-wait",
         "--conntrack-tcp-be-liberal", "--conntrack-udp-timeout", "--conntrack-udp-timeout-stream",
+        "--explain", "--output", "--all",
     ):  # fmt: skip
         assert flag in text
 

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/serve/explain_query.h"
+
+#include "unit.h"
+
+#include <linux/in.h>
+#include <string.h>
+
+static const struct {
+    const char *text, *address;
+    uint16_t port;
+    uint8_t protocol;
+} places[] = {
+    {"10.96.0.1:80", "10.96.0.1", 80, 0},
+    {"10.96.0.1:80/TCP", "10.96.0.1", 80, IPPROTO_TCP},
+    {"10.96.0.1:65535/udp", "10.96.0.1", 65535, IPPROTO_UDP},
+    {"[fd00::1]:53/Sctp", "fd00::1", 53, IPPROTO_SCTP},
+    {"[fd00::1]:53", "fd00::1", 53, 0},
+    {"[::ffff:10.96.0.1]:80", "10.96.0.1", 80, 0},
+};
+
+START_TEST(an_address)
+{
+    struct explain_query query;
+    struct error err = {0};
+    char text[ADDRESS_TEXT_SIZE];
+    ck_assert_int_eq(explain_query_parse(places[_i].text, &query, &err), 0);
+    ck_assert_str_eq(query.text, places[_i].text);
+    ck_assert_ptr_null(query.service_id);
+    ck_assert_str_eq(address_format(query.family, &query.address, text), places[_i].address);
+    ck_assert_uint_eq(query.port, places[_i].port);
+    ck_assert_uint_eq(query.protocol, places[_i].protocol);
+    ck_assert(!query.all);
+    explain_query_clear(&query);
+}
+END_TEST
+
+static const struct {
+    const char *text, *service, *port;
+} services[] = {
+    {"default/web", "default/web", NULL},
+    {"kube-system/kube-dns:dns-tcp", "kube-system/kube-dns", "dns-tcp"},
+    {"default/web:80", "default/web", "80"},
+    {"default/10", "default/10", NULL},
+};
+
+START_TEST(a_service)
+{
+    struct explain_query query;
+    struct error err = {0};
+    ck_assert_int_eq(explain_query_parse(services[_i].text, &query, &err), 0);
+    ck_assert_str_eq(query.service_id, services[_i].service);
+    ck_assert_pstr_eq(query.port_name, services[_i].port);
+    explain_query_clear(&query);
+}
+END_TEST
+
+static const char *const bad[][2] = {
+    {"", "neither"},
+    {"web", "neither"},
+    {"a/b/c", "neither"},
+    {"Default/web", "neither"},
+    {"default/", "neither"},
+    {"/web", "neither"},
+    {"default/web:", "neither"},
+    {"default/web:a:b", "neither"},
+    {"a:b/c", "neither"},
+    {"default/web\n", "neither"},
+    {"default/\x1b[31m", "neither"},
+    {"10.96.0.1", "no port"},
+    {"10.96.0.1/TCP", "no port"},
+    {"fd00::1", "no port"},
+    {"[fd00::1]", "no port"},
+    {"[fd00::1]80", "no port"},
+    {"10.96.0.1:", "from 1 to 65535"},
+    {"10.96.0.1:0", "from 1 to 65535"},
+    {"10.96.0.1:65536", "from 1 to 65535"},
+    {"10.96.0.1:99999999999999999999", "from 1 to 65535"},
+    {"10.96.0.1:-1", "from 1 to 65535"},
+    {"10.96.0.1:80x", "from 1 to 65535"},
+    {"10.96.0.1:80/", "the protocol"},
+    {"10.96.0.1:80/ICMP", "the protocol"},
+    {"10.96.0.1:80/TCPTCPTCPTCP", "the protocol"},
+    {"[10.96.0.1:80", "neither"},
+    {"[]:80", "neither"},
+    {"[", "neither"},
+    {"[/", "the protocol"},
+    {"10.96.0.1:80:90", "neither"},
+};
+
+START_TEST(what_is_neither)
+{
+    struct explain_query query;
+    struct error err = {0};
+    ck_assert_int_eq(explain_query_parse(bad[_i][0], &query, &err), -1);
+    ck_assert_msg(strstr(err.text, bad[_i][1]), "%s: %s", bad[_i][0], err.text);
+    ck_assert_ptr_null(query.text);
+    ck_assert_ptr_null(query.service_id);
+    error_clear(&err);
+}
+END_TEST
+
+START_TEST(too_long)
+{
+    struct explain_query query;
+    struct error err = {0};
+    char text[2000];
+    memset(text, 'a', sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
+    text[1] = '/';
+    ck_assert_int_eq(explain_query_parse(text, &query, &err), -1);
+    ck_assert_str_eq(err.text, "it is too long");
+    error_clear(&err);
+}
+END_TEST
+
+static void add_tests(TCase *tcase)
+{
+    tcase_add_loop_test(tcase, an_address, 0, (int)(sizeof(places) / sizeof(places[0])));
+    tcase_add_loop_test(tcase, a_service, 0, (int)(sizeof(services) / sizeof(services[0])));
+    tcase_add_loop_test(tcase, what_is_neither, 0, (int)(sizeof(bad) / sizeof(bad[0])));
+    tcase_add_test(tcase, too_long);
+}
+
+UNIT_MAIN("explain_query", add_tests)
