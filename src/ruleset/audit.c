@@ -66,15 +66,13 @@ static uint32_t number_in(const struct found *found)
     return number;
 }
 
-/* Whether there is a lookup left; takes it. */
-static bool may_look(const struct auditor *a)
+/* How many of @n lookups there are left; takes them. */
+static size_t take_lookups(const struct auditor *a, size_t n)
 {
-    if (*a->lookups == 0) {
-        a->audit->skipped++;
-        return false;
-    }
-    (*a->lookups)--;
-    return true;
+    size_t left = *a->lookups < n ? *a->lookups : n;
+    *a->lookups -= left;
+    a->audit->skipped += n - left;
+    return left;
 }
 
 /* ---- differences ---- */
@@ -121,12 +119,12 @@ static void check_value(const struct auditor *a, const char *map, uint32_t held,
 static int read_slots(const struct auditor *a, const char *map, struct audit_part *part)
 {
     enum family family = a->rs->family;
-    for (uint32_t slot = 0; slot < service_count(part->value); slot++) {
+    size_t n = take_lookups(a, service_count(part->value));
+    vec_reserve(&part->found, n);
+    for (uint32_t slot = 0; slot < n; slot++) {
         struct key key = key_of_slot(a->subject->frontend, slot);
         struct found found;
         struct backend backend;
-        if (!may_look(a))
-            continue;
         if (look_up(a, map, &key, &found))
             return -1;
         part->looked_at++;
@@ -258,8 +256,6 @@ static int audit_source(const struct auditor *a, const struct address_range *ran
     struct key last = key_of_source(a->subject->frontend, &range->last);
     struct found found;
     char from[ADDRESS_TEXT_SIZE], to[ADDRESS_TEXT_SIZE];
-    if (!may_look(a))
-        return 0;
     if (look_up(a, SET_ALLOWED_SOURCES, &first, &found))
         return -1;
     const struct key *end = found.key_end.length ? &found.key_end : &found.key;
@@ -276,7 +272,8 @@ static int audit_source(const struct auditor *a, const struct address_range *ran
 static int audit_sources(const struct auditor *a)
 {
     const struct route *route = a->subject->route;
-    for (size_t i = 0; route && route->sources && i < route->n_sources; i++)
+    size_t n = take_lookups(a, route && route->sources ? route->n_sources : 0);
+    for (size_t i = 0; i < n; i++)
         if (audit_source(a, &route->sources[i]))
             return -1;
     return 0;

@@ -176,10 +176,10 @@ static const struct endpoint_slice *slice_at(const struct listing *l, size_t pla
 
 static void list_merged(struct listing *l, const struct endpoint *endpoint)
 {
-    enum endpoint_verdict in_cluster = endpoint_cluster_verdict(endpoint, here(l), &l->basis);
-    enum endpoint_verdict in_local = endpoint_local_verdict(endpoint, here(l), &l->basis);
     if (!may_list(l))
         return;
+    enum endpoint_verdict in_cluster = endpoint_cluster_verdict(endpoint, here(l), &l->basis);
+    enum endpoint_verdict in_local = endpoint_local_verdict(endpoint, here(l), &l->basis);
     char *cluster = verdict_text(l, endpoint, in_cluster, false);
     char *local = verdict_text(l, endpoint, in_local, true);
     cJSON *item = add_item(l, endpoint, slice_at(l, endpoint->place));
@@ -329,8 +329,9 @@ static void list_all(struct listing *l, cJSON *to)
     l->items = json_add_array(endpoints, "items");
     vec_each (&decision->endpoints, endpoint)
         list_merged(l, endpoint);
-    vec_each (&l->gathered, copy)
-        list_copy(l, copy);
+    if (l->gathered.n > decision->endpoints.n)
+        vec_each (&l->gathered, copy)
+            list_copy(l, copy);
     vec_each (&l->shares, share)
         list_portless(l, share->slice);
     size_t total = count_all(l);
