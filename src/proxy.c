@@ -6,7 +6,6 @@
 #include "kube-nftd/cache/endpoint_slice_cache.h"
 #include "kube-nftd/cache/service_cache.h"
 #include "kube-nftd/cache/service_cidr_cache.h"
-#include "kube-nftd/cache/unread_objects.h"
 #include "kube-nftd/netlink/flow_cleaner.h"
 #include "kube-nftd/policy/policy.h"
 #include "kube-nftd/table_guard.h"
@@ -54,7 +53,6 @@ struct proxy {
     bool no_external_ips;
     bool node_name_checked; /* whether any endpoint names this node */
     uint64_t left_out[KIND_COUNT];
-    struct unread_objects *unread; /* which ones could not be read */
 };
 
 /* ---- to rulesets ---- */
@@ -187,10 +185,6 @@ static void put_slice(struct proxy *proxy, struct object *object)
 static void count_left_out(struct proxy *proxy, const struct object *object)
 {
     proxy->left_out[object->kind] += !object->payload;
-    if (object->payload)
-        unread_objects_forget(proxy->unread, object->kind, object->id);
-    else
-        unread_objects_note(proxy->unread, object->kind, object->id);
 }
 
 /* What was known of it stays. */
@@ -239,7 +233,6 @@ static void sink_put(void *ctx, struct object *object)
 static void sink_remove(void *ctx, enum object_kind kind, const char *id)
 {
     struct proxy *proxy = ctx;
-    unread_objects_forget(proxy->unread, kind, id);
     if (kind == KIND_SERVICE)
         service_cache_remove(proxy->services, id);
     else if (kind == KIND_ENDPOINTSLICE)
@@ -253,7 +246,6 @@ static void sink_remove(void *ctx, enum object_kind kind, const char *id)
 static void sink_replace(void *ctx, enum object_kind kind, object_vec *objects)
 {
     struct proxy *proxy = ctx;
-    unread_objects_forget_all(proxy->unread, kind);
     vec_each (objects, object)
         count_left_out(proxy, object);
     if (kind == KIND_SERVICE)
@@ -326,7 +318,6 @@ struct proxy *proxy_new(const struct proxy_config *config, struct error *err)
     proxy->no_external_ips = config->no_external_ips;
     proxy->health = config->health;
     proxy->flows = config->flows;
-    proxy->unread = unread_objects_new();
     proxy->services = service_cache_new(on_service_changed, proxy);
     proxy->slices = endpoint_slice_cache_new(on_endpoints_changed, proxy);
     proxy->service_cidrs = service_cidr_cache_new(on_service_cidrs, proxy);
@@ -353,7 +344,6 @@ void proxy_free(struct proxy *proxy)
         ruleset_free(proxy->families[i].ruleset);
         free(proxy->families[i].said);
     }
-    unread_objects_free(proxy->unread);
     free(proxy->node_name);
     free(proxy);
 }
@@ -595,7 +585,7 @@ void proxy_explain_sources(const struct proxy *proxy, struct explain_sources *so
                                         .node_name = proxy->node_name,
                                         .slices = proxy->slices,
                                         .service_cidrs = proxy->service_cidrs,
-                                        .unread = proxy->unread,
+                                        .services = proxy->services,
                                         .policy = proxy->policy};
     for (int i = 0; i < FAMILY_COUNT; i++) {
         const struct family_state *family = &proxy->families[i];

@@ -147,7 +147,7 @@ static void explain_named(struct explainer *e)
     const char *id = e->query->service_id, *port_name = e->query->port_name;
     const struct service_state *state = policy_find_service(e->from->policy, id);
     if (!state) {
-        bool unread = unread_objects_has(e->from->unread, KIND_SERVICE, id);
+        bool unread = explain_is_outdated(e, id);
         miss(e, "noSuchService",
              unread ? " could not be read: the log names the field" : ": there is no such Service",
              id, NULL);

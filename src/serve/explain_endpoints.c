@@ -17,6 +17,7 @@ struct listing {
     uint8_t needed;        /* sets */
     endpoint_vec gathered; /* in the order of places, copies too */
     VEC(struct share) shares;
+    VEC(const char *) outdated; /* slices whose last version could not be read */
     cJSON *items;
     size_t listed;
 };
@@ -242,6 +243,21 @@ static char *slice_reason(const struct listing *l, const struct endpoint_slice *
     return slice->endpoints.n ? NULL : xstrdup("it has no endpoints");
 }
 
+static void note_outdated(void *ctx, const struct receipt *receipt)
+{
+    struct listing *l = ctx;
+    if (receipt->left_out)
+        vec_push(&l->outdated, receipt->id);
+}
+
+static bool is_outdated(const struct listing *l, const struct endpoint_slice *slice)
+{
+    vec_each (&l->outdated, id)
+        if (strcmp(*id, slice->id) == 0)
+            return true;
+    return false;
+}
+
 static void add_slices(const struct listing *l, cJSON *to)
 {
     cJSON *array = json_add_array(to, "slices");
@@ -253,8 +269,7 @@ static void add_slices(const struct listing *l, cJSON *to)
         json_add_number(slice, "endpoints", (double)share->slice->endpoints.n);
         json_add_bool(slice, "used", !reason);
         json_add_text(slice, "text", reason);
-        json_add_bool(slice, "outdated",
-                      unread_objects_has(l->e->from->unread, KIND_ENDPOINTSLICE, share->slice->id));
+        json_add_bool(slice, "outdated", is_outdated(l, share->slice));
         free(reason);
     }
 }
@@ -351,9 +366,11 @@ void explain_endpoints(struct explainer *e, cJSON *to)
                         .needed = decision_sets_needed(port)};
     l.basis = selection_basis(merged->v, merged->n, here(&l));
     endpoint_slice_cache_each(e->from->slices, l.ref.service_id, gather_slice, &l);
+    endpoint_slice_cache_receipts(e->from->slices, l.ref.service_id, note_outdated, &l);
     add_topology(&l, to);
     list_all(&l, to);
     add_slices(&l, to);
     vec_free(&l.gathered);
     vec_free(&l.shares);
+    vec_free(&l.outdated);
 }

@@ -60,9 +60,15 @@ static void add_health_check(const struct explainer *e, cJSON *to, const struct 
     }
 }
 
+bool explain_is_outdated(const struct explainer *e, const char *id)
+{
+    struct receipt receipt;
+    return service_cache_receipt(e->from->services, id, &receipt) && receipt.left_out;
+}
+
 static void add_header(const struct explainer *e, cJSON *to, const struct service *service)
 {
-    bool outdated = unread_objects_has(e->from->unread, KIND_SERVICE, service->id);
+    bool outdated = explain_is_outdated(e, service->id);
     add_id(to, service->id);
     add_created(to, service);
     json_add_bool(to, "outdated", outdated);
@@ -133,6 +139,16 @@ static void count_family(void *ctx, const struct endpoint_slice *slice)
     counts[slice->family]++;
 }
 
+/* Slices that were read before are listed. */
+static void note_left_out(void *ctx, const struct receipt *receipt)
+{
+    const struct explainer *e = ctx;
+    if (receipt->left_out)
+        json_append_format(e->notes,
+                           "EndpointSlice %s could not be read%s: the log names the field",
+                           receipt->id, receipt->received ? ", an older version of it counts" : "");
+}
+
 /* What is easily overlooked. */
 static void note_slices(const struct explainer *e, const struct service *service)
 {
@@ -149,10 +165,7 @@ static void note_slices(const struct explainer *e, const struct service *service
                                "kubernetes.io/service-name)",
                                name, service->id);
     }
-    if (unread_objects_count(e->from->unread, KIND_ENDPOINTSLICE))
-        json_append_format(
-            e->notes, "%zu EndpointSlices could not be read, perhaps of this Service: see the log",
-            unread_objects_count(e->from->unread, KIND_ENDPOINTSLICE));
+    endpoint_slice_cache_receipts(e->from->slices, service->id, note_left_out, (void *)e);
 }
 
 size_t explain_service(struct explainer *e, const struct service_state *state,

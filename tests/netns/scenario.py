@@ -2,9 +2,12 @@
 """The words that tests and the demo are written in: a proxied node, its services, traffic."""
 
 import collections
+import contextlib
 import itertools
 import pathlib
+import subprocess
 import threading
+import typing
 
 import objects
 from daemon import Daemon, Frontend, Table, wait_for
@@ -114,6 +117,24 @@ class Web:
 
     def call(self) -> tuple[str, int, str]:
         return self.address, self.frontend.port, self.protocol
+
+
+@contextlib.contextmanager
+def table_of_another(proxy: Proxy, family: int) -> typing.Iterator[None]:
+    """Another program owns the table of this name, and the kernel refuses whatever the daemon sends."""
+    name = proxy.tables[family].name
+    with proxy.lab.node.inside():
+        other = subprocess.Popen(
+            [proxy.lab.node.nft, "-i"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+        )
+    try:
+        other.stdin.write(f"delete table {name}; add table {name} {{ flags owner; }}\n")
+        other.stdin.flush()
+        wait_for(lambda: "flags owner" in proxy.tables[family].listing(), "the table has another owner")
+        yield
+    finally:
+        other.stdin.close()
+        other.wait(timeout=10)
 
 
 class Traffic(threading.Thread):

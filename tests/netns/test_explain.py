@@ -4,7 +4,6 @@
 import copy
 import json
 import socket
-import subprocess
 import threading
 import urllib.parse
 
@@ -13,7 +12,7 @@ import pytest
 import objects
 from daemon import call, http_get, wait_for
 from lab import CLIENT_ADDRESS, NODE_ADDRESS, OTHER_NODE_NAME
-from scenario import Proxy, Web
+from scenario import Proxy, Web, table_of_another
 
 METRICS_PORT = 10249
 AGREES, FAILED, UNKNOWN, DIFFERS = 0, 1, 2, 3
@@ -260,6 +259,11 @@ def test_an_older_version_is_said_to_be_one(proxy):
     wait_for(lambda: '"outdated":true' in get(proxy, "default/web")[2], "it is seen")
     status, answer = ask(proxy, "default/web")
     assert status == AGREES and "could not be read" in " ".join(answer["notes"])
+    slice = web.as_slice({"a": "ready"}, name="broken")
+    slice["endpoints"][0]["addresses"] = ["nowhere"]
+    proxy.manifests.put("broken-slice", slice)
+    note = "EndpointSlice default/web-broken could not be read"
+    wait_for(lambda: note in get(proxy, "default/web")[2], "that one is named")
     web.put_service()
     wait_for(lambda: '"outdated":true' not in get(proxy, "default/web")[2], "it was repaired")
 
@@ -267,33 +271,63 @@ def test_an_older_version_is_said_to_be_one(proxy):
 # ---- a kernel that somebody changed ----
 
 
+def compare(proxy: Proxy, what: str) -> tuple[int, dict]:
+    """By the files, while no daemon runs that would repair its tables."""
+    flags = ("--manifests", str(proxy.manifests.folder), "--hostname-override", "node-a")
+    done = call(proxy.lab.node, "--explain", what, "-o", "json", *flags)
+    return done.returncode, json.loads(done.stdout)
+
+
 def test_what_was_taken_out_of_the_kernel_is_named(proxy, family):
     web = Web(proxy, family, "TCP")
     web.publish("a", "b")
-    assert ask(proxy, "default/web")[0] == AGREES
-    nft = lambda *words: proxy.lab.node.run(proxy.lab.node.nft, *words)
-    table = proxy.tables[family].name.split()
-    nft("delete", "element", *table, "endpoints", f"{{ {web.frontend.key()} . 0 }}")
-    status, answer = ask(proxy, "default/web")
+    proxy.daemon.stop()
+    assert compare(proxy, "default/web")[0] == AGREES
+
+    def change(verb: str, name: str, *more: str) -> None:
+        key = " . ".join((web.frontend.key(), *more))
+        table = proxy.tables[family].name.split()
+        proxy.lab.node.run(proxy.lab.node.nft, verb, "element", *table, name, f"{{ {key} }}")
+
+    change("delete", "endpoints", "0")
+    status, answer = compare(proxy, "default/web")
     assert status == DIFFERS and answer["kernel"]["agrees"] is False
     assert ("endpoints", "slot 0 is empty") in differences(answer)
-    nft("delete", "element", *table, "services", f"{{ {web.frontend.key()} }}")
-    nft("add", "element", *table, "reject_frontends", f"{{ {web.frontend.key()} }}")
-    assert [name for name, _ in differences(ask(proxy, "default/web")[1])] == ["services", "reject_frontends"]
-    text = read(proxy, "default/web")
-    assert "The kernel does NOT hold what it should: see the 2 differences." in text
-    assert "in reject_frontends: it is there and should not be" in text
-    nft("delete", "table", *table)
-    status, answer = ask(proxy, "default/web")
-    assert status == DIFFERS and differences(answer) == [(None, f"there is no table {' '.join(table)} here")]
+    change("delete", "services")
+    change("add", "reject_frontends")
+    status, answer = compare(proxy, "default/web")
+    assert status == DIFFERS and [name for name, _ in differences(answer)] == ["services", "reject_frontends"]
 
 
 def test_what_somebody_added_is_named(proxy):
-    key = "192.0.2.77 . tcp . 80"
-    assert ask(proxy, "192.0.2.77:80")[0] == UNKNOWN
-    proxy.lab.node.run(proxy.lab.node.nft, "add", "element", "ip", "kube-nftd", "drop_frontends", f"{{ {key} }}")
-    status, answer = ask(proxy, "192.0.2.77:80")
+    proxy.daemon.stop()
+    assert compare(proxy, "192.0.2.77:80")[0] == UNKNOWN
+    element = "{ 192.0.2.77 . tcp . 80 }"
+    proxy.lab.node.run(proxy.lab.node.nft, "add", "element", "ip", "kube-nftd", "drop_frontends", element)
+    status, answer = compare(proxy, "192.0.2.77:80")
     assert status == DIFFERS and differences(answer) == [("drop_frontends", "it is there and should not be")]
+
+
+def test_a_daemon_whose_table_was_taken_from_it_says_so(lab, tmp_path):
+    """By a program that owns it from then on, so that nothing can be repaired."""
+    proxy = Proxy(lab, tmp_path, "--table-owner", "off")
+    try:
+        proxy.daemon.start()
+        web = Web(proxy, 4, "TCP")
+        web.publish("a", "b")
+        assert ask(proxy, "default/web")[0] == AGREES
+        with table_of_another(proxy, 4):
+            status, answer = ask(proxy, "default/web")
+            assert status == DIFFERS and answer["computedFrom"] == "daemon"
+            found = differences(answer)
+            assert (None, "the table has rules of another version or of other settings") in found
+            assert {name for name, _ in found} == {None, "services", "cluster_ips"}
+            text = call(lab.node, "--explain", "default/web").stdout
+            assert "The kernel does NOT hold what it should: see the 3 differences." in text
+            assert "in services: it is not there, and should be 0:2" in text
+    finally:
+        print(proxy.daemon.last_words())
+        proxy.close()
 
 
 # ---- bounds and bad questions ----

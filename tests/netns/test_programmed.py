@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """/programmed and /readyz: what they say of the kernel is so when they say it."""
 
-import contextlib
 import json
-import subprocess
-import typing
 
 import pytest
 
 from daemon import HEALTH_PORT, http_get, wait_for
 from objects import FAMILY_NAME
-from scenario import Proxy, Web
+from scenario import Proxy, Web, table_of_another
 from test_metrics import request
 
 
@@ -33,24 +30,6 @@ def slice_of(web: Web) -> tuple[str | None, str | None]:
     [told] = programmed(web.proxy)[1]["endpointSlices"]
     assert told["name"] == "web-1" and told["inKernel"].keys() == {FAMILY_NAME[web.family]}
     return told["received"], told["inKernel"][FAMILY_NAME[web.family]]
-
-
-@contextlib.contextmanager
-def table_of_another(proxy: Proxy, family: int) -> typing.Iterator[None]:
-    """Another program owns the table of this name, and the kernel refuses whatever the daemon sends."""
-    name = proxy.tables[family].name
-    with proxy.lab.node.inside():
-        other = subprocess.Popen(
-            [proxy.lab.node.nft, "-i"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
-        )
-    try:
-        other.stdin.write(f"delete table {name}; add table {name} {{ flags owner; }}\n")
-        other.stdin.flush()
-        wait_for(lambda: "flags owner" in proxy.tables[family].listing(), "the table has another owner")
-        yield
-    finally:
-        other.stdin.close()
-        other.wait(timeout=10)
 
 
 @pytest.fixture(name="everybodys")

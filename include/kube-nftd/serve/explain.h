@@ -11,8 +11,8 @@
 #define KUBE_NFTD_SERVE_EXPLAIN_H
 
 #include "kube-nftd/cache/endpoint_slice_cache.h"
+#include "kube-nftd/cache/service_cache.h"
 #include "kube-nftd/cache/service_cidr_cache.h"
-#include "kube-nftd/cache/unread_objects.h"
 #include "kube-nftd/policy/policy.h"
 #include "kube-nftd/ruleset/ruleset.h"
 #include "kube-nftd/serve/explain_query.h"
@@ -35,9 +35,9 @@ struct explain_sources {
     bool from_manifests; /* nobody programs this: it was just computed */
     bool unhealthy;      /* health checks answer 503 for it, whatever endpoints there are */
     const char *node_name;
+    const struct service_cache *services;
     const struct endpoint_slice_cache *slices;
     const struct service_cidr_cache *service_cidrs;
-    const struct unread_objects *unread;
     const struct policy *policy;
     struct {
         const struct ruleset *ruleset; /* NULL: the family is not in use */

@@ -68,6 +68,9 @@ void explain_frontends(struct explainer *e, cJSON *to);
 size_t explain_service(struct explainer *e, const struct service_state *state,
                        const struct port_state *only, const char *port_name);
 
+/** Whether the last version of the Service @id could not be read. */
+bool explain_is_outdated(const struct explainer *e, const char *id);
+
 /* ---- explain_address.c ---- */
 
 /** e->asked, which nobody claims: "found", "summary" and "notes" of the answer. */
