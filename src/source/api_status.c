@@ -106,6 +106,43 @@ void api_status_from_body(long code, const char *body, struct api_status *out)
     out->expired |= code == 410;
 }
 
+/* What a role must grant; or nobody knows who we are, which comes as 403 too. */
+static char *explain_forbidden(const struct api_status *status, const char *verb,
+                               const struct api_resource *resource)
+{
+    if (strstr(status->message, "system:anonymous"))
+        return xasprintf("the server was shown no credentials, or did not take them status=403");
+    return xasprintf(
+        "the RBAC permission is missing status=403 verb=%s resource=%s apiGroup=\"%s\"", verb,
+        resource->plural, resource->group);
+}
+
+char *api_status_explain(const struct api_status *status, const char *verb,
+                         const struct api_resource *resource)
+{
+    switch (status->code) {
+    case 401:
+        return xasprintf("the server refused the token or the client certificate (a token file is "
+                         "read again at each try) status=401");
+    case 403:
+        return explain_forbidden(status, verb, resource);
+    case 404:
+        return xasprintf("the server does not have this API status=404 apiVersion=%s resource=%s",
+                         resource->api_version, resource->plural);
+    case 410:
+        return xasprintf("the version asked for is older than what the server remembers "
+                         "status=410");
+    case 429:
+        return xasprintf("the server is busy status=429");
+    default:
+        return xasprintf("%s status=%ld",
+                         status->too_large     ? "the server does not know this version yet"
+                         : status->code >= 500 ? "the server is in trouble"
+                                               : "the server refused",
+                         status->code);
+    }
+}
+
 void api_status_clear(struct api_status *status)
 {
     free(status->message);

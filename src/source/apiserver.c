@@ -134,7 +134,7 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *ctx)
     if (request->cancelled)
         return 0;
     if (status_of(request) == 200) {
-        request->stopped = request->ops.data(request->ctx, bytes, length) < 0;
+        request->stopped = request->ops.data && request->ops.data(request->ctx, bytes, length) < 0;
         return request->stopped || request->cancelled ? 0 : length;
     }
     size_t kept = BODY_LIMIT - request->body.n;
@@ -170,6 +170,15 @@ static CURLcode set_request(struct api_request *request, const char *url, double
     return code;
 }
 
+static CURLcode set_write(struct api_request *request, const struct api_write *write)
+{
+    CURLcode code = CURLE_OK;
+    CURL_SET(code, request->easy, CURLOPT_CUSTOMREQUEST, write->method);
+    CURL_SET(code, request->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(write->body));
+    CURL_SET(code, request->easy, CURLOPT_COPYPOSTFIELDS, write->body);
+    return code;
+}
+
 static void add_header(struct api_request *request, const char *name, const char *value)
 {
     char *line = xasprintf("%s: %s", name, value);
@@ -202,12 +211,14 @@ static int set_headers(struct api_request *request, struct error *err)
     return 0;
 }
 
-static int set_options(struct api_request *request, const char *path, double timeout,
-                       struct error *err)
+static int set_options(struct api_request *request, const char *path, const struct api_write *write,
+                       double timeout, struct error *err)
 {
     struct apiserver *a = request->apiserver;
     char *url = xasprintf("%s%s", a->connection.base, path);
     CURLcode code = set_request(request, url, timeout);
+    if (!code && write)
+        code = set_write(request, write);
     free(url);
     if (code)
         return error_set(err, "cannot prepare a request: %s", curl_easy_strerror(code));
@@ -583,28 +594,44 @@ void apiserver_free(struct apiserver *a)
     curl_global_cleanup();
 }
 
-struct api_request *apiserver_get(struct apiserver *a, const char *path, double timeout,
-                                  const struct api_request_ops *ops, void *ctx, struct error *err)
+static struct api_request *start(struct apiserver *a, const char *path,
+                                 const struct api_write *write, double timeout,
+                                 const struct api_request_ops *ops, void *ctx, struct error *err)
 {
     struct api_request *request = xcalloc(1, sizeof(*request));
     request->apiserver = a;
     request->ops = *ops;
     request->ctx = ctx;
-    request->method = "GET";
+    request->method = write ? write->method : "GET";
     request->timed = !strstr(path, "watch=true");
     request->begun_at = clock_monotonic();
     request->easy = curl_easy_init();
     if (!request->easy)
         alloc_failed();
-    if (set_headers(request, err) < 0 || set_options(request, path, timeout, err) < 0) {
+    if (write)
+        add_header(request, "Content-Type", write->content_type);
+    if (set_headers(request, err) < 0 || set_options(request, path, write, timeout, err) < 0) {
         request_destroy(request);
         return NULL;
     }
     DL_APPEND(a->requests, request);
-    log_debug(4, "apiserver", "GET %s%s", a->connection.base, path);
+    log_debug(4, "apiserver", "%s %s%s", request->method, a->connection.base, path);
     if (!a->in_curl)
         request_begin(request);
     return request;
+}
+
+struct api_request *apiserver_get(struct apiserver *a, const char *path, double timeout,
+                                  const struct api_request_ops *ops, void *ctx, struct error *err)
+{
+    return start(a, path, NULL, timeout, ops, ctx, err);
+}
+
+struct api_request *apiserver_send(struct apiserver *a, const char *path,
+                                   const struct api_write *write, double timeout,
+                                   const struct api_request_ops *ops, void *ctx, struct error *err)
+{
+    return start(a, path, write, timeout, ops, ctx, err);
 }
 
 const struct request_figures *apiserver_request_figures(const struct apiserver *a)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/source/collection.h"
 
+#include "kube-nftd/source/url_escape.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,30 +48,10 @@ const char *collection_api_version(const struct collection *collection)
     return collections[collection->kind].api_version;
 }
 
-/* Percent-encodes all but RFC 3986's unreserved characters. */
-static char *escape(const char *text)
-{
-    static const char unreserved[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-                                     "0123456789-._~";
-    static const char hex[] = "0123456789ABCDEF";
-    char *out = xcalloc(strlen(text) * 3 + 1, 1);
-    char *at = out;
-    for (const char *s = text; *s; s++) {
-        if (strchr(unreserved, *s)) {
-            *at++ = *s;
-            continue;
-        }
-        *at++ = '%';
-        *at++ = hex[(unsigned char)*s >> 4];
-        *at++ = hex[(unsigned char)*s & 15];
-    }
-    return out;
-}
-
 /* Puts another parameter behind @path. */
 static void add(char **path, const char *key, const char *value)
 {
-    char *escaped = escape(value);
+    char *escaped = url_escape(value);
     char *longer = xasprintf("%s%c%s=%s", *path, strchr(*path, '?') ? '&' : '?', key, escaped);
     free(escaped);
     free(*path);

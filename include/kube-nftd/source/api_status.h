@@ -21,6 +21,18 @@ void api_status_from_json(const struct json_value *json, struct api_status *out)
 /** Reads the @body of an answer with HTTP status @code, whatever it holds. */
 void api_status_from_body(long code, const char *body, struct api_status *out);
 
+/* What a request was about, in the words of RBAC rules and manifests. */
+struct api_resource {
+    const char *plural;      /* "endpointslices" */
+    const char *group;       /* "discovery.k8s.io"; "" for the core group */
+    const char *api_version; /* "discovery.k8s.io/v1" */
+};
+
+/** What @status means for @verb ("list") of @resource, and what to do about it: of a 403 the right
+ * that is missing. For the caller to free; the same text for the same trouble. */
+char *api_status_explain(const struct api_status *status, const char *verb,
+                         const struct api_resource *resource);
+
 void api_status_clear(struct api_status *status);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * GET requests to the API server, several at once over one connection where HTTP/2 is offered:
+ * Requests to the API server, several at once over one connection where HTTP/2 is offered:
  * libcurl's multi interface on the libev loop. Knows TLS and tokens, not objects.
  */
 #ifndef KUBE_NFTD_SOURCE_APISERVER_H
@@ -29,11 +29,18 @@ struct api_request_ops {
     /* The server has answered 200; what comes may take its time. May be NULL. */
     void (*opened)(void *ctx);
     /* Bytes of the body of a 200 answer as they come. Returns -1 to end the request (done follows).
-     */
+     * NULL: they are of no interest. */
     int (*data)(void *ctx, const char *bytes, size_t length);
     /* The request is over and freed; called once, unless it was cancelled. @body is the (bounded)
      * start of the body of an answer other than 200, else "". */
     void (*done)(void *ctx, const struct api_result *result, const char *body);
+};
+
+/* What a request that changes something carries. */
+struct api_write {
+    const char *method; /* "POST", "PATCH"; static */
+    const char *content_type;
+    const char *body;
 };
 
 /** A client on @loop. Borrows @config, which must outlive it. */
@@ -49,6 +56,15 @@ void apiserver_free(struct apiserver *apiserver);
  */
 struct api_request *apiserver_get(struct apiserver *apiserver, const char *path, double timeout,
                                   const struct api_request_ops *ops, void *ctx, struct error *err);
+
+/**
+ * The same for a request that changes something: @write is copied. It may reach the server twice,
+ * when the connection is cut after it was sent: the server must be able to tell, by a name or by a
+ * test in a patch.
+ */
+struct api_request *apiserver_send(struct apiserver *apiserver, const char *path,
+                                   const struct api_write *write, double timeout,
+                                   const struct api_request_ops *ops, void *ctx, struct error *err);
 
 /** What was counted of all requests so far. A request that was cancelled before its answer came
  * counts as one without. */
