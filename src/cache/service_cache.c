@@ -65,9 +65,10 @@ static void warn(const struct service *before, const struct service *service)
         log_warn("services", "ignored fields: Service %s: %s", service->id, service->warnings);
 }
 
-/* @known says the same as @service but perhaps for what is ignored. */
+/* @known says the same as @service but perhaps for what is ignored, and who it is. */
 static void take_rest(struct service *known, struct service *service)
 {
+    known->uid = service->uid;
     char *warnings = known->warnings;
     known->warnings = service->warnings;
     service->warnings = warnings;

@@ -107,6 +107,23 @@ static void drop_payload(struct object *object)
     object_clear(&broken);
 }
 
+/* What is no UUID is as good as none: nothing depends on it but what events are about. */
+static bool decode_uid(const struct json_value *json, struct uid *uid)
+{
+    return uid_parse(json_string(json_member(json_member(json, "metadata"), "uid")), uid);
+}
+
+/* Of an object that cannot be read. */
+static struct uid *decode_own_uid(const struct json_value *json)
+{
+    struct uid uid;
+    if (!decode_uid(json, &uid))
+        return NULL;
+    struct uid *copy = xcalloc(1, sizeof(*copy));
+    *copy = uid;
+    return copy;
+}
+
 enum decode_result object_decode(const struct json_value *json, int expected, struct object *out,
                                  struct error *err)
 {
@@ -122,8 +139,11 @@ enum decode_result object_decode(const struct json_value *json, int expected, st
         return DECODE_BAD;
     int result = kinds[kind].decode(&d, json);
     free(d.warnings);
+    if (result == 0 && kind == KIND_SERVICE)
+        decode_uid(json, &out->service->uid);
     if (result) {
         drop_payload(out);
+        out->uid = decode_own_uid(json);
         return DECODE_BAD;
     }
     hand_over(out);

@@ -26,11 +26,15 @@ static int take_taint(struct decoder *d, const struct json_value *entry,
                       const struct field_path *path, void *ctx)
 {
     struct node *node = ctx;
-    const char *key;
-    if (field_string(d, entry, path, "key", &key))
+    const char *key, *value, *effect;
+    if (field_string(d, entry, path, "key", &key) ||
+        field_string(d, entry, path, "value", &value) ||
+        field_string(d, entry, path, "effect", &effect))
         return -1;
     if (key && strcmp(key, "ToBeDeletedByClusterAutoscaler") == 0)
         node->to_be_deleted = true;
+    vec_push(&node->taints, (struct taint){xstrdup(key ? key : ""), xstrdup(value ? value : ""),
+                                           xstrdup(effect ? effect : "")});
     return 0;
 }
 

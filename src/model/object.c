@@ -74,6 +74,9 @@ void node_free(struct node *node)
 {
     if (!node)
         return;
+    vec_each (&node->taints, taint)
+        taint_clear(taint);
+    vec_free(&node->taints);
     free(node->id);
     free(node->zone);
     free(node);
@@ -189,6 +192,7 @@ void object_clear(struct object *object)
     object_version_clear(&object->version);
     free(object->owner);
     free(object->id);
+    free(object->uid);
     memset(object, 0, sizeof(*object));
 }
 

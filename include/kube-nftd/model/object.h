@@ -11,12 +11,13 @@
 #include "kube-nftd/base/vec.h"
 #include "kube-nftd/model/address.h"
 #include "kube-nftd/model/cidr.h"
+#include "kube-nftd/model/object_kind.h"
 #include "kube-nftd/model/object_version.h"
+#include "kube-nftd/model/taint.h"
+#include "kube-nftd/model/uid.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-
-enum object_kind { KIND_SERVICE, KIND_ENDPOINTSLICE, KIND_SERVICECIDR, KIND_NODE, KIND_COUNT };
 
 /* One entry of spec.ports. */
 struct service_port {
@@ -29,6 +30,7 @@ struct service_port {
 struct service {
     char *id;
     struct object_version version; /* says nothing about whether two Services are equal */
+    struct uid uid;                /* neither does this */
     int64_t created; /* creationTimestamp, seconds since 1970; INT64_MAX if it has none */
     /* An ExternalName or headless Service, or one without an address: it has no frontends. */
     bool skipped;
@@ -110,6 +112,7 @@ struct node {
     struct cidr pod_cidr[FAMILY_COUNT];
     bool deleting;      /* has a deletionTimestamp */
     bool to_be_deleted; /* carries the taint ToBeDeletedByClusterAutoscaler */
+    taint_vec taints;   /* in their order; texts are owned */
 };
 
 /*
@@ -126,6 +129,7 @@ struct object {
      * endpoints.kubernetes.io/last-change-trigger-time, spec 7); 0 if it does not say. Here and not
      * in the slice, since nobody needs it once the slice is in force. */
     double trigger_time;
+    struct uid *uid; /* owned; of one without payload, where it could be read; else NULL */
     union {
         struct service *service;
         struct endpoint_slice *slice;
@@ -136,9 +140,6 @@ struct object {
 };
 
 typedef VEC(struct object) object_vec;
-
-/** "Service", "EndpointSlice", "ServiceCIDR" or "Node". */
-const char *object_kind_name(enum object_kind kind);
 
 void service_free(struct service *service);
 void endpoint_slice_free(struct endpoint_slice *slice);
