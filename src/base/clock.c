@@ -22,14 +22,25 @@ double clock_realtime(void)
     return read_clock(CLOCK_REALTIME);
 }
 
-void clock_rfc3339(double realtime, char out[CLOCK_RFC3339_SIZE])
+/* Writes @realtime with @digits behind the dot, of which there are @unit in a second. */
+static void format(double realtime, int digits, unsigned unit, char out[CLOCK_RFC3339_SIZE])
 {
     time_t seconds = (time_t)floor(realtime);
-    unsigned milliseconds = (unsigned)((realtime - (double)seconds) * 1000) % 1000;
+    unsigned fraction = (unsigned)((realtime - (double)seconds) * unit) % unit;
     struct tm tm;
     gmtime_r(&seconds, &tm);
     size_t n = strftime(out, CLOCK_RFC3339_SIZE, "%Y-%m-%dT%H:%M:%S", &tm);
-    snprintf(out + n, CLOCK_RFC3339_SIZE - n, ".%03uZ", milliseconds);
+    snprintf(out + n, CLOCK_RFC3339_SIZE - n, ".%0*uZ", digits, fraction);
+}
+
+void clock_rfc3339(double realtime, char out[CLOCK_RFC3339_SIZE])
+{
+    format(realtime, 3, 1000, out);
+}
+
+void clock_micro_time(double realtime, char out[CLOCK_RFC3339_SIZE])
+{
+    format(realtime, 6, 1000000, out);
 }
 
 /* Reads ".digits", if there are any, and returns what follows; NULL for a dot without digits. */

@@ -4,6 +4,7 @@
 #include "kube-nftd/base/error.h"
 #include "kube-nftd/base/intern.h"
 #include "kube-nftd/base/log.h"
+#include "kube-nftd/base/token_bucket.h"
 #include "kube-nftd/base/vec.h"
 
 #include "unit.h"
@@ -335,6 +336,49 @@ static void expect_time(double realtime, const char *expected)
     ck_assert_str_eq(text, expected);
 }
 
+START_TEST(clock_micro_times)
+{
+    char text[CLOCK_RFC3339_SIZE];
+    clock_micro_time(1795280617.5, text);
+    ck_assert_str_eq(text, "2026-11-21T17:03:37.500000Z");
+    clock_micro_time(1795280617, text);
+    ck_assert_str_eq(text, "2026-11-21T17:03:37.000000Z");
+    clock_micro_time(1.000001, text);
+    ck_assert_uint_eq(strlen(text), 27);
+}
+END_TEST
+
+/* ---------------------------------------------------------- token bucket */
+
+START_TEST(tokens_come_with_time)
+{
+    struct token_bucket bucket;
+    token_bucket_init(&bucket, 2, 3, 100);
+    for (int i = 0; i < 3; i++)
+        ck_assert(token_bucket_take(&bucket, 100));
+    ck_assert(!token_bucket_take(&bucket, 100));
+    ck_assert_double_eq_tol(token_bucket_wait(&bucket, 100), 0.5, 1e-9);
+    ck_assert(token_bucket_take(&bucket, 100.5));
+    ck_assert(!token_bucket_take(&bucket, 100.9));
+    ck_assert(token_bucket_take(&bucket, 1000));
+    ck_assert(token_bucket_take(&bucket, 1000));
+    ck_assert(token_bucket_take(&bucket, 1000));
+    ck_assert(!token_bucket_take(&bucket, 1000));
+}
+END_TEST
+
+START_TEST(a_bucket_without_a_limit_and_one_without_room)
+{
+    struct token_bucket bucket;
+    token_bucket_init(&bucket, -1, 1, 0);
+    for (int i = 0; i < 1000; i++)
+        ck_assert(token_bucket_take(&bucket, 0));
+    token_bucket_init(&bucket, 1, 0, 0);
+    ck_assert(token_bucket_take(&bucket, 0));
+    ck_assert(!token_bucket_take(&bucket, 0));
+}
+END_TEST
+
 START_TEST(clock_text)
 {
     expect_time(0, "1970-01-01T00:00:00.000Z");
@@ -468,6 +512,9 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, vec_grows);
     tcase_add_test(tcase, vec_reserves);
     tcase_add_test(tcase, vec_walks);
+    tcase_add_test(tcase, clock_micro_times);
+    tcase_add_test(tcase, tokens_come_with_time);
+    tcase_add_test(tcase, a_bucket_without_a_limit_and_one_without_room);
     tcase_add_test(tcase, clock_text);
     tcase_add_test(tcase, clock_from_text);
     tcase_add_test(tcase, clocks_run);

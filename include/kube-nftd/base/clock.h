@@ -17,6 +17,10 @@ double clock_realtime(void);
 /** Writes @realtime (seconds since 1970) as RFC 3339 in UTC with milliseconds into @out. */
 void clock_rfc3339(double realtime, char out[CLOCK_RFC3339_SIZE]);
 
+/** The same with microseconds, of which there are always six digits: what the API calls a
+ * MicroTime. */
+void clock_micro_time(double realtime, char out[CLOCK_RFC3339_SIZE]);
+
 /** Reads a time of RFC 3339, fractions of seconds allowed, as seconds since 1970. False, with
  * @realtime left alone, if @text is none. */
 bool clock_parse_rfc3339(const char *text, double *realtime);
