@@ -19,6 +19,7 @@ import uuid
 import store as storage
 
 GZIP_FROM = 128 * 1024
+WRITE_VERBS = {"POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete"}
 FLOW_SCHEMA = [("X-Kubernetes-Pf-Flowschema-Uid", str(uuid.uuid4())),
                ("X-Kubernetes-Pf-Prioritylevel-Uid", str(uuid.uuid4()))]
 NO_FLOW_SCHEMA_YET = [(name, "") for name, _ in FLOW_SCHEMA]
@@ -361,6 +362,8 @@ class Api:
         # before 1.32; "old store" an ERROR event; "hangs" nothing until their timeoutSeconds.
         self.streaming = None
         self.watches = set()
+        self.events = None  # writes.Events; None: events are not served
+        self.patch_node = None  # writes.patch_node; None: nothing is written
         self.bookmark_interval = 60.0
         self.future_wait = 3.0
         self.page_limit = None  # at most so many items a page, and limit counts with version 0 too
@@ -385,7 +388,8 @@ class Api:
         user = request.user = self._authenticate(request)
         if target is None:
             raise plain_text(404, "404 page not found\n", NO_SNIFF)
-        verb = "get" if target.name else "watch" if request.watch or target.old_watch else "list"
+        verb = WRITE_VERBS.get(request.method) or (
+            "get" if target.name else "watch" if request.watch or target.old_watch else "list")
         while any(when(request) for when in self.held):
             await asyncio.sleep(0.01)
         if time.monotonic() < self.forbidden_until:
@@ -396,6 +400,11 @@ class Api:
         self._follow_script(script, exchange, user, verb, target)
         if user == "system:anonymous" or target.plural in self.denied:
             raise forbidden(user, verb, target)
+        write = self._write(request, target)
+        if write:
+            status, obj = write(request, target)
+            await exchange.answer(status, head("application/json"), to_json(obj))
+            return
         resource = self._resource(request, target)
         if target.name:
             await self._get(exchange, resource, target)
@@ -432,6 +441,19 @@ class Api:
             exchange.connection.abort()
             raise ConnectionAbortedError("asked for by a test")
         raise scripted(script.status, script.retry_after, user, verb, target, exchange.request)
+
+    def _write(self, request, target):
+        """What does the write that is asked for; None if there is none for it."""
+        what = (request.method, target.group, target.plural, bool(target.name))
+        if target.plural in self.hidden:
+            return None
+        if self.events and what == ("POST", "events.k8s.io", "events", False):
+            return self.events.create
+        if self.events and what == ("PATCH", "events.k8s.io", "events", True):
+            return self.events.patch
+        if self.patch_node and what == ("PATCH", "", "nodes", True):
+            return lambda request, target: self.patch_node(self.store, request, target)
+        return None
 
     def _resource(self, request, target):
         groups = {resource.group for resource in storage.RESOURCES}

@@ -34,6 +34,7 @@ import answers
 import pki
 import store as storage
 import wire
+import writes
 
 USER = "system:kube-proxy"
 
@@ -50,6 +51,8 @@ class ApiServer:
         self.store = storage.Store(history)
         self.api = answers.Api(self.store)
         self.api.tokens[token] = USER
+        self.api.events = writes.Events()
+        self.api.patch_node = writes.patch_node
         self.requests = []
         self.accepted = 0  # TCP connections, also those whose TLS handshake failed
         self.connections = set()
@@ -341,6 +344,15 @@ class ApiServer:
         return [request for request in self.requests[since:]
                 if (plural is None or request.path.split("/")[-1] == plural)
                 and (watch is None or request.watch == watch)]
+
+    def events(self, reason=None):
+        """The Events that were posted, or those with @reason."""
+        return [event for event in tuple(self.api.events.stored.values()) if reason in (None, event["reason"])]
+
+    def written(self, method, plural):
+        """The logged requests with @method for @plural."""
+        return [request for request in self.requests
+                if request.method == method and plural in request.path.split("/")]
 
     def open_watches(self, since=0):
         """The requests of the watches that are open, of those logged from number @since on."""

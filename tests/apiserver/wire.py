@@ -47,6 +47,7 @@ class Request:
     connection: int
     stream: int  # 0 on HTTP/1.1
     client_cert: str  # the common name, or None
+    body: bytes = b""
     time: float = dataclasses.field(default_factory=monotonic)
     user: str = None
     status: int = None  # as answered, None before
@@ -229,10 +230,11 @@ class Http1Connection(Connection):
             method, target, _ = first.split(" ")
             headers = {name.lower(): value.strip()
                        for name, _, value in (line.partition(":") for line in lines)}
-            await self.reader.readexactly(int(headers.get("content-length", 0)))
+            body = await self.reader.readexactly(int(headers.get("content-length", 0)))
             if self.leaving:
                 return
             request = self.logged(method, target, headers, "HTTP/1.1", 0)
+            request.body = body
             task = asyncio.ensure_future(self.run(Http1Exchange(request, self.flow, self)))
             self.tasks["request"] = task
             await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -271,6 +273,7 @@ class Http2Connection(Connection):
         self.h2.local_settings = h2.settings.Settings(client=False, initial_values=H2_SETTINGS)
         self.window = asyncio.Event()
         self.last = None  # the last stream that is served, once a GOAWAY is out
+        self.bodies = {}  # by stream: the request, and what came of its body so far
 
     async def flush(self):
         await self.send(self.h2.data_to_send())
@@ -314,19 +317,25 @@ class Http2Connection(Connection):
     def _take(self, event):
         if isinstance(event, h2.events.RequestReceived):
             if self.last is None or event.stream_id <= self.last:
-                self._start(event)
+                self.bodies[event.stream_id] = (event, bytearray())
+        elif isinstance(event, h2.events.StreamEnded):
+            if event.stream_id in self.bodies:
+                self._start(*self.bodies.pop(event.stream_id))
         elif isinstance(event, h2.events.DataReceived):
+            if event.stream_id in self.bodies:
+                self.bodies[event.stream_id][1].extend(event.data)
             self.h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
         elif isinstance(event, (h2.events.WindowUpdated, h2.events.RemoteSettingsChanged)):
             self.window.set()
         elif isinstance(event, h2.events.StreamReset) and event.stream_id in self.tasks:
             self.tasks[event.stream_id].cancel()
 
-    def _start(self, event):
+    def _start(self, event, body):
         headers = {name: value for name, value in event.headers if not name.startswith(":")}
         pseudo = dict(event.headers)
         request = self.logged(pseudo[":method"], pseudo[":path"], headers, "HTTP/2",
                               event.stream_id)
+        request.body = bytes(body)
         task = asyncio.ensure_future(self.run(Http2Exchange(request, self.flow, self)))
         self.tasks[event.stream_id] = task
         task.add_done_callback(lambda task: self._ended(event.stream_id, task))
