@@ -26,6 +26,7 @@
 #include "kube-nftd/source/manifests.h"
 #include "kube-nftd/source/reflector.h"
 #include "kube-nftd/source/sign_of_life.h"
+#include "kube-nftd/writers.h"
 
 #include <ev.h>
 #include <fcntl.h>
@@ -45,6 +46,7 @@ struct source {
     struct apiserver *apiserver;
     struct reflector *reflectors[KIND_COUNT];
     struct sign_of_life *sign_of_life;
+    struct writers *writers; /* NULL: nothing is written */
 };
 
 struct daemon {
@@ -78,32 +80,43 @@ static void source_close(struct source *source)
     for (int kind = 0; kind < KIND_COUNT; kind++)
         reflector_free(source->reflectors[kind]);
     sign_of_life_free(source->sign_of_life);
+    writers_free(source->writers);
     apiserver_free(source->apiserver);
     client_config_clear(&source->client);
     manifests_free(source->manifests);
 }
 
+/* The client alone: nothing is asked for yet. */
 static int open_apiserver(struct daemon *d, const struct options *options, struct error *err)
 {
     struct source *source = &d->source;
+    if (options->manifests)
+        return 0;
     if (client_config_load(options->kubeconfig, options->master, &source->client, err))
         return options->kubeconfig ? error_prefix(err, "--kubeconfig") : -1;
     source->apiserver = apiserver_new(d->loop, &source->client, err);
-    if (!source->apiserver)
-        return -1;
+    return source->apiserver ? 0 : -1;
+}
+
+static void reflect(struct daemon *d)
+{
+    struct source *source = &d->source;
     log_info("source", "server=%s node=%s", source->client.server, d->node_name);
-    for (int kind = 0; kind < KIND_COUNT; kind++)
+    for (int kind = 0; kind < KIND_COUNT; kind++) {
         source->reflectors[kind] = reflector_start(
             d->loop, source->apiserver, (enum object_kind)kind, d->node_name, proxy_sink(d->proxy));
+        reflector_set_events(source->reflectors[kind], writers_events(source->writers));
+    }
     source->sign_of_life = sign_of_life_new(d->loop, source->apiserver);
-    return 0;
 }
 
 static int source_open(struct daemon *d, const struct options *options, bool strict,
                        struct error *err)
 {
-    if (!options->manifests)
-        return open_apiserver(d, options, err);
+    if (!options->manifests) {
+        reflect(d);
+        return 0;
+    }
     d->source.manifests = manifests_open(options->manifests, proxy_sink(d->proxy), strict, err);
     return d->source.manifests ? 0 : error_prefix(err, "--manifests");
 }
@@ -148,8 +161,10 @@ static void on_commit(struct ev_loop *loop, ev_prepare *watcher, int events)
     double now = clock_monotonic(), next = time_to_begin(d, now);
     if (next == 0)
         next = proxy_turn(d->proxy, d->socket, now);
-    if (proxy_is_programmed(d->proxy))
+    if (proxy_is_programmed(d->proxy)) {
         service_manager_ready(d->service_manager, "The tables are in force");
+        writers_programmed(d->source.writers);
+    }
     ev_timer_stop(loop, &d->wake);
     if (next > 0) {
         ev_now_update(loop);
@@ -190,6 +205,14 @@ static void watch(struct daemon *d, void (*on_prepare)(struct ev_loop *, ev_prep
     ev_signal_start(d->loop, &d->interrupt);
 }
 
+static void close_servers(struct daemon *d)
+{
+    metrics_free(d->metrics);
+    health_free(d->health);
+    d->metrics = NULL;
+    d->health = NULL;
+}
+
 static void daemon_close(struct daemon *d)
 {
     source_close(&d->source);
@@ -198,8 +221,7 @@ static void daemon_close(struct daemon *d)
     config_watch_free(d->config_watch);
     proxy_free(d->proxy);
     flow_cleaner_free(d->flows);
-    metrics_free(d->metrics);
-    health_free(d->health);
+    close_servers(d);
     service_manager_free(d->service_manager);
     nft_socket_close(d->socket);
     free(d->node_name);
@@ -243,6 +265,8 @@ static void write_metrics(void *ctx, struct metrics_page *page)
     figures_write(
         d->proxy, d->flows, d->health, (const struct reflector *const *)d->source.reflectors,
         d->source.apiserver ? apiserver_request_figures(d->source.apiserver) : NULL, page);
+    if (d->source.writers)
+        figures_write_events(writers_recorder(d->source.writers), page);
 }
 
 /* What every command with objects needs. */
@@ -252,7 +276,15 @@ static int open_loop(struct daemon *d, const struct options *options, struct err
     if (!d->node_name)
         return -1;
     d->loop = ev_default_loop(EVFLAG_AUTO);
-    return d->loop ? 0 : error_set(err, "cannot make an event loop");
+    return d->loop ? open_apiserver(d, options, err) : error_set(err, "cannot make an event loop");
+}
+
+/* Before the servers, whose failure is worth an event. */
+static void open_writers(struct daemon *d, const struct options *options)
+{
+    struct source *source = &d->source;
+    if (source->apiserver)
+        source->writers = writers_new(d->loop, source->apiserver, d->node_name, options);
 }
 
 static int open_proxy(struct daemon *d, const struct proxy_config *config, struct error *err)
@@ -365,6 +397,8 @@ static int open_servers(struct daemon *d, const struct options *options, struct 
     d->health = health_new(d->loop, health_status, d);
     d->metrics = metrics_new(d->loop, write_metrics, d);
     add_pages(d, options);
+    health_set_events(d->health, writers_events(d->source.writers), d->node_name);
+    metrics_set_events(d->metrics, writers_events(d->source.writers), d->node_name);
     if (healthz && health_listen(d->health, healthz, err))
         return error_prefix(err, "healthzBindAddress");
     if (metrics_listen(d->metrics, metrics, err))
@@ -401,9 +435,14 @@ static int daemon_start(struct daemon *d, const struct options *options, struct 
         log_info("daemon", "IPv6 is off on this host: only the IPv4 table is kept");
     d->socket = nft_socket_open(err);
     if (!d->socket || proxy_options_check_kernel(d->socket, &config, err) ||
-        proxy_options_check_cluster_cidr(options, &config, err) || open_loop(d, options, err) ||
-        open_servers(d, options, err))
+        proxy_options_check_cluster_cidr(options, &config, err) || open_loop(d, options, err))
         return -1;
+    open_writers(d, options);
+    if (open_servers(d, options, err)) {
+        close_servers(d); /* they would answer for what is not there yet */
+        writers_flush(d->source.writers);
+        return -1;
+    }
     if (options->config)
         watch_config(d, options->config);
     conntrack_sysctls_apply(&options->conntrack, "");
@@ -411,8 +450,17 @@ static int daemon_start(struct daemon *d, const struct options *options, struct 
     open_flow_cleaner(d);
     config.health = d->health;
     config.flows = d->flows;
+    if (d->source.writers) {
+        config.events = writers_events(d->source.writers);
+        config.node_seen = writers_node_seen;
+        config.node_seen_ctx = d->source.writers;
+    }
     proxy_options_apply(options, d->node_name, &config);
-    if (open_proxy(d, &config, err) || source_open(d, options, false, err))
+    if (open_proxy(d, &config, err))
+        return -1;
+    if (d->source.writers)
+        writers_set_proxy(d->source.writers, d->proxy);
+    if (source_open(d, options, false, err))
         return -1;
     watch_tables(d, &config);
     return d->source.manifests ? manifests_follow(d->source.manifests, d->loop, err) : 0;
@@ -427,6 +475,7 @@ int daemon_run(const struct options *options, struct error *err)
         d.service_manager = service_manager_new(d.loop);
         service_manager_status(d.service_manager, "Waiting for Services and EndpointSlices");
         watch(&d, on_commit);
+        writers_started(d.source.writers);
         ev_run(d.loop, 0);
     }
     if (d.config_edited)

@@ -6,6 +6,7 @@
 #include "kube-nftd/proxy.h"
 #include "kube-nftd/serve/metrics_page.h"
 #include "kube-nftd/source/collection.h"
+#include "kube-nftd/source/event_recorder.h"
 #include "kube-nftd/source/reflector.h"
 
 #include <stddef.h>
@@ -72,6 +73,17 @@ static void write_reflectors(const struct reflector *const reflectors[KIND_COUNT
                            (double)*(const uint64_t *)(const void *)at);
         }
     }
+}
+
+void figures_write_events(const struct event_recorder *recorder, struct metrics_page *page)
+{
+    const struct event_figures figures = event_recorder_figures(recorder);
+    metrics_family(page, "kube_nftd_events_total", "counter",
+                   "Events for the API server, by what became of them.");
+    metrics_sample(page, "result", "dropped", (double)figures.dropped);
+    metrics_sample(page, "result", "failed", (double)figures.failed);
+    metrics_sample(page, "result", "posted", (double)figures.posted);
+    metrics_sample(page, "result", "repeated", (double)figures.repeated);
 }
 
 void figures_write(const struct proxy *proxy, const struct flow_cleaner *flows,

@@ -47,6 +47,8 @@ struct proxy {
     struct family_state families[FAMILY_COUNT];
     struct health *health;
     struct flow_cleaner *flows;
+    void (*node_seen)(void *ctx, const struct node *node); /* NULL: nobody wants to know */
+    void *node_seen_ctx;
     bool complete[KIND_COUNT];
     char *node_name;
     bool node_required;
@@ -182,6 +184,13 @@ static void put_slice(struct proxy *proxy, struct object *object)
         sync_figures_triggered(&family->syncs, object->trigger_time);
 }
 
+static void put_node(struct proxy *proxy, const struct node *node)
+{
+    own_node_put(proxy->node, node);
+    if (proxy->node_seen && strcmp(node->id, proxy->node_name) == 0)
+        proxy->node_seen(proxy->node_seen_ctx, node);
+}
+
 static void count_left_out(struct proxy *proxy, const struct object *object)
 {
     proxy->left_out[object->kind] += !object->payload;
@@ -211,7 +220,7 @@ static void take(struct proxy *proxy, struct object *object)
             object->payload = NULL;
             break;
         case KIND_NODE:
-            own_node_put(proxy->node, object->node);
+            put_node(proxy, object->node);
             break;
         case KIND_SERVICECIDR:
             service_cidr_cache_put(proxy->service_cidrs, object->service_cidr);
@@ -277,6 +286,13 @@ bool proxy_is_synced(const struct proxy *proxy)
     return proxy->complete[KIND_SERVICE] && proxy->complete[KIND_ENDPOINTSLICE];
 }
 
+struct uid proxy_service_uid(const struct proxy *proxy, const char *id)
+{
+    static const struct uid unknown;
+    const struct service *service = service_cache_get(proxy->services, id);
+    return service ? service->uid : unknown;
+}
+
 bool proxy_is_programmed(const struct proxy *proxy)
 {
     for (int i = 0; i < FAMILY_COUNT; i++)
@@ -318,10 +334,13 @@ struct proxy *proxy_new(const struct proxy_config *config, struct error *err)
     proxy->no_external_ips = config->no_external_ips;
     proxy->health = config->health;
     proxy->flows = config->flows;
+    proxy->node_seen = config->node_seen;
+    proxy->node_seen_ctx = config->node_seen_ctx;
     proxy->services = service_cache_new(on_service_changed, proxy);
     proxy->slices = endpoint_slice_cache_new(on_endpoints_changed, proxy);
     proxy->service_cidrs = service_cidr_cache_new(on_service_cidrs, proxy);
     proxy->policy = policy_new(proxy->services, proxy->slices, config->node.name, &policy_ops);
+    policy_set_events(proxy->policy, config->events);
     if (make_rulesets(proxy, config, err)) {
         proxy_free(proxy);
         return NULL;

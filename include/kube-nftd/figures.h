@@ -6,6 +6,7 @@
 
 #include "kube-nftd/model/object.h"
 
+struct event_recorder;
 struct flow_cleaner;
 struct health;
 struct metrics_page;
@@ -19,5 +20,8 @@ void figures_write(const struct proxy *proxy, const struct flow_cleaner *flows,
                    const struct health *health,
                    const struct reflector *const reflectors[KIND_COUNT],
                    const struct request_figures *requests, struct metrics_page *page);
+
+/** What became of events. */
+void figures_write_events(const struct event_recorder *recorder, struct metrics_page *page);
 
 #endif

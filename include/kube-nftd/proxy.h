@@ -10,6 +10,7 @@
 #define KUBE_NFTD_PROXY_H
 
 #include "kube-nftd/base/error.h"
+#include "kube-nftd/model/event.h"
 #include "kube-nftd/model/sink.h"
 #include "kube-nftd/netlink/address_monitor.h"
 #include "kube-nftd/netlink/nft_socket.h"
@@ -35,6 +36,10 @@ struct proxy_config {
     bool no_external_ips;                         /* external IPs of Services are not proxied */
     struct health *health;      /* told of health check node ports; may be NULL; borrowed */
     struct flow_cleaner *flows; /* told of stale UDP flows; may be NULL; borrowed */
+    const struct event_sink *events; /* for events about Services; may be NULL; borrowed */
+    /* Told of the own Node object each time it comes (borrowed for the call); may be NULL. */
+    void (*node_seen)(void *ctx, const struct node *node);
+    void *node_seen_ctx;
 };
 
 /* What the proxy counts. What is pointed to is borrowed until the next turn, and NULL for a family
@@ -68,6 +73,9 @@ void proxy_set_host_addresses(void *proxy, enum family family, const address_vec
 
 /** Whether Services and EndpointSlices are complete. */
 bool proxy_is_synced(const struct proxy *proxy);
+
+/** The uid of the Service @id, unknown if that is. */
+struct uid proxy_service_uid(const struct proxy *proxy, const char *id);
 
 /** Whether each family in use has been programmed in full once: what readiness means. */
 bool proxy_is_programmed(const struct proxy *proxy);

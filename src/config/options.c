@@ -142,6 +142,9 @@ static int check_commands(const struct configuration *configuration, struct erro
 static int check_sources(const struct configuration *configuration, struct error *err)
 {
     static const char *const others[] = {"kubeconfig", "master"};
+    if (flag_value(configuration, "manifests") && flag_value(configuration, "remove-startup-taint"))
+        return error_set(err, "--manifests and --remove-startup-taint exclude each other: there is "
+                              "no API server that has the Node");
     for (size_t i = 0; i < 2 && flag_value(configuration, "manifests"); i++) {
         const struct setting *other = setting_by_flag(others[i], strlen(others[i]));
         const struct configured *value = configuration_of(configuration, other);

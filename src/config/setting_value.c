@@ -3,6 +3,7 @@
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/config/duration.h"
+#include "kube-nftd/model/taint.h"
 #include "kube-nftd/serve/http_listener.h"
 
 #include <ctype.h>
@@ -117,6 +118,14 @@ static int check_listen(const struct setting *s, const char *text, struct error 
     return http_address_parse(text, (uint16_t)s->high, &address, err);
 }
 
+static int check_taint(const char *text, struct error *err)
+{
+    struct taint pattern;
+    int result = taint_parse(text, &pattern, err);
+    taint_clear(&pattern);
+    return result;
+}
+
 /* A text that is not empty. */
 static int check_text(const struct setting *s, const char *text, struct error *err)
 {
@@ -127,6 +136,8 @@ static int check_text(const struct setting *s, const char *text, struct error *e
         return check_interface(text, err);
     case SETTING_ADDRESS:
         return check_address(text, err);
+    case SETTING_TAINT:
+        return check_taint(text, err);
     case SETTING_LISTEN:
         return check_listen(s, text, err);
     case SETTING_CLUSTER_CIDR:
@@ -319,11 +330,12 @@ cJSON *setting_read_text(const struct setting *s, const char *text, const cJSON 
     case SETTING_VMODULE:
         return read_entries(text, NULL, need(cJSON_CreateArray()), add_vmodule, err);
     case SETTING_PATH:
+    case SETTING_TAINT:
         if (!*text) {
             error_set(err, "the value is empty");
             return NULL;
         }
-        return text_value(text);
+        return check_text(s, text, err) ? NULL : text_value(text);
     default:
         return read_text(s, text, err);
     }
@@ -635,6 +647,9 @@ void setting_land(const struct setting *s, const cJSON *value, struct options *o
         break;
     case SETTING_NUMBER:
         land_int(place, (int)value->valuedouble);
+        break;
+    case SETTING_FRACTION:
+        memcpy(place, &value->valuedouble, sizeof(value->valuedouble));
         break;
     case SETTING_DURATION:
     case SETTING_SECONDS:

@@ -10,11 +10,17 @@ struct claims {
     struct frontend_state *targets;
     VEC(struct frontend_state *) noted;
     size_t conflicts;
+    const struct event_sink *events; /* NULL: nobody wants them */
 };
 
 struct claims *claims_new(void)
 {
     return xcalloc(1, sizeof(struct claims));
+}
+
+void claims_set_events(struct claims *claims, const struct event_sink *events)
+{
+    claims->events = events;
 }
 
 size_t claims_conflicts(const struct claims *claims)
@@ -143,7 +149,50 @@ const char *claims_reason(const struct claim *winner, const struct claim *loser)
     return why;
 }
 
-static void log_losers(struct frontend_state *target, const struct claim *winner)
+/* All nodes that know the same objects decide the same. */
+static void report(const struct claims *claims, const struct claim *claim, enum event_type type,
+                   const char *reason, const char *note)
+{
+    const struct service *service = service_of(claim);
+    const struct object_event event = {.kind = KIND_SERVICE,
+                                       .id = service->id,
+                                       .uid = service->uid,
+                                       .type = type,
+                                       .reason = reason,
+                                       .action = "AssignFrontend",
+                                       .note = note,
+                                       .everywhere = true};
+    event_report(claims->events, &event);
+}
+
+static void report_loser(const struct claims *claims, const struct claim *loser,
+                         const struct claim *winner)
+{
+    char text[FRONTEND_TEXT_SIZE];
+    if (!claims->events)
+        return;
+    char *note = xasprintf("%s is left to Service %s, which %s",
+                           frontend_format(&loser->target->frontend, text), service_of(winner)->id,
+                           claims_reason(winner, loser));
+    report(claims, loser, EVENT_WARNING, "FrontendClaimedTwice", note);
+    free(note);
+}
+
+/* The one that was left out up to now has the frontend. */
+static void say_taken_over(const struct claims *claims, const struct claim *winner)
+{
+    char text[FRONTEND_TEXT_SIZE];
+    frontend_format(&winner->target->frontend, text);
+    log_info("policy", "frontend=%s is now that of service=%s", text, service_of(winner)->id);
+    if (!claims->events)
+        return;
+    char *note = xasprintf("%s is now that of this Service", text);
+    report(claims, winner, EVENT_NORMAL, "FrontendTakenOver", note);
+    free(note);
+}
+
+static void say_losers(const struct claims *claims, const struct frontend_state *target,
+                       const struct claim *winner)
 {
     char text[FRONTEND_TEXT_SIZE];
     for (struct claim *claim = target->claims; claim; claim = claim->next_of_target) {
@@ -153,10 +202,11 @@ static void log_losers(struct frontend_state *target, const struct claim *winner
         log_warn("policy", "frontend=%s of service=%s is left to service=%s, which %s",
                  frontend_format(&target->frontend, text), service_of(claim)->id,
                  service_of(winner)->id, claims_reason(winner, claim));
+        report_loser(claims, claim, winner);
     }
 }
 
-const struct claim *claims_decide(struct frontend_state *target)
+const struct claim *claims_decide(const struct claims *claims, struct frontend_state *target)
 {
     const struct claim *winner = target->claims;
     for (struct claim *claim = target->claims; claim; claim = claim->next_of_target)
@@ -164,11 +214,13 @@ const struct claim *claims_decide(struct frontend_state *target)
             winner = claim;
     if (!winner)
         return NULL;
+    if (winner->said)
+        say_taken_over(claims, winner);
     if (target->winner != winner->port)
         for (struct claim *claim = target->claims; claim; claim = claim->next_of_target)
             claim->said = false;
     target->winner = winner->port;
-    log_losers(target, winner);
+    say_losers(claims, target, winner);
     return winner;
 }
 

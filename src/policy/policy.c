@@ -39,6 +39,11 @@ struct policy *policy_new(const struct service_cache *services,
     return policy;
 }
 
+void policy_set_events(struct policy *policy, const struct event_sink *events)
+{
+    claims_set_events(policy->claims, events);
+}
+
 void policy_free(struct policy *policy)
 {
     claims_free(policy->claims);
@@ -219,7 +224,7 @@ static void hand_back(struct policy *policy, struct frontend_state *target)
 static void decide_frontend(void *ctx, struct frontend_state *target)
 {
     struct policy *policy = ctx;
-    const struct claim *winner = claims_decide(target);
+    const struct claim *winner = claims_decide(policy->claims, target);
     if (!winner) {
         hand_back(policy, target);
         return;
@@ -237,7 +242,7 @@ static void settle_frontends(struct policy *policy, struct port_state *port, boo
         struct frontend_state *target = it->target;
         if (target->n_claims == 1) {
             target->noted = false;
-            hand_on(policy, claims_decide(target));
+            hand_on(policy, claims_decide(policy->claims, target));
         } else if (flipped || target->winner == port) {
             claims_note(policy->claims, target);
         }

@@ -35,6 +35,8 @@ struct health {
     struct ports *ports;
     struct port *own;
     struct health_figures figures;
+    const struct event_sink *events; /* NULL: nobody wants them */
+    const char *node_name;
     struct service *services[FAMILY_COUNT]; /* by id */
     address_vec addresses[FAMILY_COUNT];    /* where services listen; 0.0.0.0 and :: are all */
 };
@@ -204,6 +206,53 @@ struct health *health_new(struct ev_loop *loop, health_status_fn status, void *c
     struct health *health = xcalloc(1, sizeof(*health));
     *health = (struct health){.status = status, .ctx = ctx, .ports = ports_new(loop, "health")};
     return health;
+}
+
+/* ---- what cannot be bound ---- */
+
+static void report_own(const struct health *health, const char *where, const char *why)
+{
+    char *note = xasprintf("failed to start proxy healthz on %s: %s", where, why);
+    const struct object_event event = {.kind = KIND_NODE,
+                                       .id = health->node_name,
+                                       .type = EVENT_WARNING,
+                                       .reason = "FailedToStartProxierHealthcheck",
+                                       .action = "StartKubeProxy",
+                                       .note = note};
+    event_report(health->events, &event);
+    free(note);
+}
+
+static void report_service(const struct service *service, const char *where, const char *why)
+{
+    char *note = xasprintf("failed to start the health check on %s: %s", where, why);
+    const struct object_event event = {.kind = KIND_SERVICE,
+                                       .id = service->id,
+                                       .type = EVENT_WARNING,
+                                       .reason = "FailedToStartServiceHealthcheck",
+                                       .action = "Listen",
+                                       .note = note};
+    event_report(service->health->events, &event);
+    free(note);
+}
+
+static void on_failure(void *ctx, void *port_ctx, const struct http_address *where, const char *why)
+{
+    const struct health *health = ctx;
+    char *text = http_address_format(where);
+    if (port_ctx == ctx)
+        report_own(health, text, why);
+    else
+        report_service(port_ctx, text, why);
+    free(text);
+}
+
+void health_set_events(struct health *health, const struct event_sink *events,
+                       const char *node_name)
+{
+    health->events = events;
+    health->node_name = node_name;
+    ports_on_failure(health->ports, on_failure, health);
 }
 
 struct health_figures health_figures(const struct health *health)

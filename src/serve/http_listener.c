@@ -94,6 +94,14 @@ int http_address_parse(const char *text, uint16_t default_port, struct http_addr
     return 0;
 }
 
+char *http_address_format(const struct http_address *address)
+{
+    char text[ADDRESS_TEXT_SIZE];
+    bool ipv6 = address->family == FAMILY_IPV6;
+    address_format(address->family, &address->address, text);
+    return xasprintf("%s%s%s:%u", ipv6 ? "[" : "", text, ipv6 ? "]" : "", address->port);
+}
+
 static socklen_t fill_sockaddr(struct sockaddr_storage *out, int domain,
                                const struct http_address *address)
 {

@@ -27,6 +27,8 @@ struct metrics {
     uint64_t healthy; /* checks of /healthz since the last DELETE of /metrics/slis */
     struct ports *ports;
     struct port *own;
+    const struct event_sink *events; /* NULL: nobody wants them */
+    const char *node_name;
 };
 
 static void put_text(struct http_answer *answer, const char *type, char *body)
@@ -169,6 +171,31 @@ void metrics_free(struct metrics *metrics)
     ports_free(metrics->ports);
     vec_free(&metrics->pages);
     free(metrics);
+}
+
+static void on_failure(void *ctx, void *port_ctx, const struct http_address *where, const char *why)
+{
+    const struct metrics *metrics = ctx;
+    char *text = http_address_format(where);
+    char *note = xasprintf("starting metrics server on %s failed: %s", text, why);
+    const struct object_event event = {.kind = KIND_NODE,
+                                       .id = metrics->node_name,
+                                       .type = EVENT_WARNING,
+                                       .reason = "FailedToStartMetricServer",
+                                       .action = "StartKubeProxy",
+                                       .note = note};
+    (void)port_ctx;
+    event_report(metrics->events, &event);
+    free(note);
+    free(text);
+}
+
+void metrics_set_events(struct metrics *metrics, const struct event_sink *events,
+                        const char *node_name)
+{
+    metrics->events = events;
+    metrics->node_name = node_name;
+    ports_on_failure(metrics->ports, on_failure, metrics);
 }
 
 void metrics_add_page(struct metrics *metrics, const char *path, http_answer_fn answer, void *ctx)

@@ -21,6 +21,8 @@ struct port {
 struct ports {
     struct ev_loop *loop;
     const char *subsystem;
+    ports_failed_fn failed; /* NULL: nobody wants to know */
+    void *failed_ctx;
     struct port *waiting; /* who came first is tried first */
     ev_timer retry;
 };
@@ -68,6 +70,12 @@ struct ports *ports_new(struct ev_loop *loop, const char *subsystem)
     return ports;
 }
 
+void ports_on_failure(struct ports *ports, ports_failed_fn failed, void *ctx)
+{
+    ports->failed = failed;
+    ports->failed_ctx = ctx;
+}
+
 void ports_free(struct ports *ports)
 {
     if (!ports)
@@ -99,6 +107,8 @@ struct port *port_open(struct ports *ports, const struct http_address *address,
     }
     log_warn(ports->subsystem, "cannot listen, trying again every %.0f s %s error=\"%s\"",
              RETRY_SECONDS, port->name, err.text);
+    if (ports->failed)
+        ports->failed(ports->failed_ctx, ctx, address, err.text);
     error_clear(&err);
     wait_for(port);
     return port;

@@ -12,13 +12,34 @@ void bad_objects_begin(struct bad_objects *bad)
     bad->said = 0;
 }
 
-void bad_objects_add(struct bad_objects *bad, struct error *why)
+/* All nodes are sent the same object. */
+static void report(const struct bad_objects *bad, const struct object *object,
+                   const struct error *why)
+{
+    static const struct uid unknown;
+    const struct object_event event = {
+        .kind = object->kind,
+        .id = object->id,
+        .uid = object->uid ? *object->uid : unknown,
+        .type = EVENT_WARNING,
+        .reason = "InvalidObject",
+        .action = "Read",
+        .note = why->text,
+        .everywhere = true,
+    };
+    if (object->id)
+        event_report(bad->events, &event);
+}
+
+void bad_objects_add(struct bad_objects *bad, const struct object *object, struct error *why)
 {
     bad->total++;
-    if (bad->said < SAID_LIMIT)
+    if (bad->said < SAID_LIMIT) {
         log_warn(LOG, "bad object: %s", why->text);
-    else if (bad->said == SAID_LIMIT)
+        report(bad, object, why);
+    } else if (bad->said == SAID_LIMIT) {
         log_warn(LOG, "more bad objects: they are only counted from here on");
+    }
     if (bad->said <= SAID_LIMIT)
         bad->said++;
     error_clear(why);

@@ -41,7 +41,7 @@ static int take_item(struct list_reader *reader, const struct json_value *json, 
     if (++reader->count > reader->limit)
         return error_set(err, "there are more than %zu objects", reader->limit);
     if (watch_object_decode(json, reader->kind, &object, &why) < 0)
-        bad_objects_add(reader->bad, &why);
+        bad_objects_add(reader->bad, &object, &why);
     if (object.id)
         vec_push(&reader->objects, object);
     else

@@ -258,6 +258,11 @@ struct reflector *reflector_start(struct ev_loop *loop, struct apiserver *apiser
     return r;
 }
 
+void reflector_set_events(struct reflector *r, const struct event_sink *events)
+{
+    r->bad.events = events;
+}
+
 void reflector_free(struct reflector *r)
 {
     if (!r)

@@ -90,7 +90,7 @@ int reflector_take_event(void *ctx, struct watch_event *event, struct error *err
 {
     struct reflector *r = ctx;
     if (event->type == WATCH_BAD)
-        bad_objects_add(&r->bad, &event->problem);
+        bad_objects_add(&r->bad, &event->object, &event->problem);
     if (r->state == STATE_STREAMING)
         return take_initial_event(r, event, err);
     take_change(r, event);

@@ -332,6 +332,9 @@ class Replay:
 
     async def _handle(self, exchange):
         request = exchange.request
+        if request.method == "POST":  # an event, which is no matter of the recording
+            await exchange.answer(201, JSON, request.body)
+            return
         kind, resource = kind_of(request.path, request.query)
         if resource != self.resource:
             await self._answer_beside(exchange, kind, resource)

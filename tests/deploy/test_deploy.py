@@ -51,6 +51,26 @@ def the(kind: str) -> dict:
     return next(entry for entry in objects() if entry["kind"] == kind)
 
 
+def component(name: str) -> tuple[dict, list[dict]]:
+    kustomization = yaml.safe_load((KUBERNETES / name / "kustomization.yaml").read_text())
+    files = [KUBERNETES / name / file for file in kustomization["resources"]]
+    return kustomization, [entry for file in files for entry in yaml.safe_load_all(file.read_text())]
+
+
+def test_startup_taint_is_an_option():
+    kustomization, parts = component("startup-taint")
+    assert kustomization["kind"] == "Component"
+    role, binding = parts
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]}]
+    assert binding["subjects"] == the("ClusterRoleBinding")["subjects"]
+    [patch] = kustomization["patches"]
+    [operation] = yaml.safe_load(patch["patch"])
+    assert operation["value"].partition("=")[0] in flags_of_the_daemon()
+    granted = {(resource, verb) for rule in the("ClusterRole")["rules"]
+               for resource in rule["resources"] for verb in rule["verbs"]}
+    assert ("nodes", "patch") not in granted and {("events", "create"), ("events", "patch")} <= granted
+
+
 # ---- man page and completion ----
 
 

@@ -132,20 +132,24 @@ static void print_running(FILE *out, const struct options *options)
 static char *options_text(const struct options *options)
 {
     static const char *const names[] = {"manifests", "kubeconfig", "master", "host",
-                                        "bind",      "bridge",     "prefix"};
+                                        "bind",      "bridge",     "prefix", "taint"};
     const char *const values[] = {options->manifests,
                                   options->kubeconfig,
                                   options->master,
                                   options->hostname_override,
                                   options->bind_address,
                                   options->pod_bridge_interface,
-                                  options->pod_interface_name_prefix};
+                                  options->pod_interface_name_prefix,
+                                  options->remove_startup_taint};
     char *text;
     size_t length;
     FILE *out = open_memstream(&text, &length);
     for (size_t i = 0; i < COUNT(names); i++)
         if (values[i])
             fprintf(out, "%s=%s ", names[i], values[i]);
+    bool usual = options->kube_api_qps == 5 && options->kube_api_burst == 10;
+    if (!usual && options->configuration)
+        fprintf(out, "qps=%g,%d ", options->kube_api_qps, options->kube_api_burst);
     if (options->detect_local_mode)
         fprintf(out, "mode=%d ", options->detect_local_mode);
     print_cidrs(out, options);
@@ -306,9 +310,12 @@ static const struct {
     {"--version=true", "version v=0"},
     {"--version=false", "v=0"},
     {"--version=v1.36.0", "v=0"},
+    {"--remove-startup-taint a.b/k=v:NoExecute", "taint=a.b/k=v:NoExecute v=0"},
+    {"--kube-api-qps 5.5 --kube-api-burst 0", "qps=5.5,0 v=0"},
+    {"--kube-api-qps -1", "qps=-1,10 v=0"},
+    {"--kube-api-burst 7", "qps=5,7 v=0"},
     /* Without effect here. */
-    {"--kube-api-qps 5.5 --kube-api-burst 0 --kube-api-content-type x --config-sync-period 1s",
-     "v=0"},
+    {"--kube-api-content-type x --config-sync-period 1s", "v=0"},
     {"--log-flush-frequency 1s --vmodule a=1,b*=2 --log-text-split-stream", "v=0"},
     {"--log-text-info-buffer-size 1Ki --log-json-split-stream=false --log-json-info-buffer-size 0",
      "v=0"},
@@ -479,6 +486,17 @@ static const struct {
     {"--config-sync-period 0s", "--config-sync-period: \"0s\" is not above zero"},
     {"--kube-api-burst -1", "--kube-api-burst: \"-1\" is not a number from 0 to 2147483647"},
     {"--kube-api-qps x", "--kube-api-qps: \"x\" is not a number"},
+    {"--remove-startup-taint=", "--remove-startup-taint: the value is empty"},
+    {"--remove-startup-taint k:Never",
+     "--remove-startup-taint: \"k:Never\": the effect is none of NoSchedule, PreferNoSchedule and "
+     "NoExecute"},
+    {"--remove-startup-taint =v",
+     "--remove-startup-taint: \"=v\" does not begin with a taint's key"},
+    {"--remove-startup-taint k=v,w",
+     "--remove-startup-taint: \"k=v,w\": \"v,w\" cannot be the value of a taint"},
+    {"--manifests m --remove-startup-taint k",
+     "--manifests and --remove-startup-taint exclude each other: there is no API server that has "
+     "the Node"},
     {"--feature-gates A", "--feature-gates: \"A\" is not a name with =true or =false"},
     {"--feature-gates A=2", "--feature-gates: \"A=2\" is not a name with =true or =false"},
     {"--feature-gates =true", "--feature-gates: \"=true\" is not a name with =true or =false"},

@@ -69,6 +69,10 @@ struct options {
     char *explain;    /* an address or a Service */
     bool explain_all; /* every endpoint */
     enum output_format output;
+    /* The taint to take from the own Node (model/taint.h reads it); NULL: none. */
+    char *remove_startup_taint;
+    double kube_api_qps; /* of what is written to the API server; below 0: no limit */
+    int kube_api_burst;
     bool preflight;
     bool dump_rules;
     bool cleanup;

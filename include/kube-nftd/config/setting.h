@@ -19,6 +19,7 @@ enum setting_type {
     SETTING_NAME,         /* the same; blanks alone are no name */
     SETTING_INTERFACE,    /* the same: an interface's name, or its beginning */
     SETTING_ADDRESS,      /* the same: an IP address */
+    SETTING_TAINT,        /* the same: a taint's pattern; a flag for it must not be empty */
     SETTING_LISTEN,       /* the same: IP:port, or an IP that gets the setting's own port */
     SETTING_CHOICE,       /* an enum: the place of the word among the setting's choices */
     SETTING_CLUSTER_CIDR, /* struct options' own: CIDRs between commas */

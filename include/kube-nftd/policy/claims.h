@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Who has which frontend. Every service port claims some; of several that claim the same, all but
- * one are said in the log, and the conflict is counted.
+ * one are said in the log and in events on their Services, and the conflict is counted.
  */
 #ifndef KUBE_NFTD_POLICY_CLAIMS_H
 #define KUBE_NFTD_POLICY_CLAIMS_H
 
 #include "kube-nftd/base/hash.h"
+#include "kube-nftd/model/event.h"
 #include "kube-nftd/policy/port_states.h"
 #include "kube-nftd/policy/route.h"
 
@@ -44,6 +45,9 @@ struct frontend_state {
 
 struct claims *claims_new(void);
 
+/** Where events go, borrowed. NULL, as at first: nowhere. */
+void claims_set_events(struct claims *claims, const struct event_sink *events);
+
 /** Leaves the ports' chains of claims dangling: for the end. */
 void claims_free(struct claims *claims);
 
@@ -63,10 +67,10 @@ void claims_note(struct claims *claims, struct frontend_state *target);
 /**
  * Which of the claims has the frontend; NULL if there are none. The same on every node that knows
  * the same objects: one with endpoints that could serve, then the oldest Service, then the first by
- * name, then the first port of a Service. Says in the log who is left out, once for each claim and
- * winner.
+ * name, then the first port of a Service. Says in the log and in events who is left out, once for
+ * each claim and winner, and who has got what it was left out of.
  */
-const struct claim *claims_decide(struct frontend_state *target);
+const struct claim *claims_decide(const struct claims *claims, struct frontend_state *target);
 
 /** The frontend, if somebody claims it, else NULL. */
 const struct frontend_state *claims_find(const struct claims *claims,

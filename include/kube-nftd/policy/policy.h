@@ -14,6 +14,7 @@
 
 #include "kube-nftd/cache/endpoint_slice_cache.h"
 #include "kube-nftd/cache/service_cache.h"
+#include "kube-nftd/model/event.h"
 #include "kube-nftd/policy/route.h"
 
 struct decision;
@@ -55,6 +56,9 @@ struct policy *policy_new(const struct service_cache *services,
                           const struct endpoint_slice_cache *slices, const char *node_name,
                           const struct policy_ops *ops);
 void policy_free(struct policy *policy);
+
+/** Where events about Services go, borrowed. NULL, as at first: nowhere. */
+void policy_set_events(struct policy *policy, const struct event_sink *events);
 
 /** A Service came, changed or went: call from the service cache. */
 void policy_service_changed(struct policy *policy, const struct service *before,

@@ -14,6 +14,7 @@
 
 #include "kube-nftd/base/error.h"
 #include "kube-nftd/model/address.h"
+#include "kube-nftd/model/event.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,6 +48,11 @@ typedef void (*health_status_fn)(void *ctx, struct health_status *status);
 /** A server without any listener. @status is called for every answer. */
 struct health *health_new(struct ev_loop *loop, health_status_fn status, void *ctx);
 void health_free(struct health *health);
+
+/** Addresses that cannot be bound become events for @events, on the Service or on the Node
+ * @node_name (spec 6.1, 6.2). Both are borrowed. */
+void health_set_events(struct health *health, const struct event_sink *events,
+                       const char *node_name);
 
 /**
  * Listens for /healthz and /livez at @bind ("IP:port", "[IPv6]:port", or an address

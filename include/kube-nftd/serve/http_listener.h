@@ -60,6 +60,9 @@ typedef void (*http_answer_fn)(void *ctx, const struct http_request *request,
 int http_address_parse(const char *text, uint16_t default_port, struct http_address *address,
                        struct error *err);
 
+/** "IP:port" or "[IPv6]:port", which http_address_parse() would read, for the caller to free. */
+char *http_address_format(const struct http_address *address);
+
 /**
  * Listens at @address; @answer is called for each request from then on. For both families that is
  * one dual-stack socket, or an IPv4 one if the kernel has no IPv6. NULL with an error if the

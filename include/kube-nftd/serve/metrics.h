@@ -10,6 +10,7 @@
 
 #include "kube-nftd/base/error.h"
 #include "kube-nftd/serve/http_listener.h"
+#include "kube-nftd/model/event.h"
 #include "kube-nftd/serve/metrics_page.h"
 
 #include <stdbool.h>
@@ -20,6 +21,11 @@ struct metrics;
 /** A server without a socket. @write is called for every scrape. */
 struct metrics *metrics_new(struct ev_loop *loop, metrics_fn write, void *ctx);
 void metrics_free(struct metrics *metrics);
+
+/** An address that cannot be bound becomes an event for @events on the Node @node_name (spec 6.3).
+ * Both are borrowed. */
+void metrics_set_events(struct metrics *metrics, const struct event_sink *events,
+                        const char *node_name);
 
 /** Listens at @bind ("IP:port", "[IPv6]:port", or an address alone for port 10249). -1 with an
  * error for an address that cannot be read or port 0. One that cannot be bound is logged and tried

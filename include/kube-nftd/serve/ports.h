@@ -17,6 +17,14 @@ struct port;
 /** None. @subsystem (static) is who speaks in log lines. */
 struct ports *ports_new(struct ev_loop *loop, const char *subsystem);
 
+/* A socket could not be had when it was wanted first. @port_ctx is what port_open() was given,
+ * @where what it shall listen at, @why what is in the way. Must not open or close any. */
+typedef void (*ports_failed_fn)(void *ctx, void *port_ctx, const struct http_address *where,
+                                const char *why);
+
+/** @failed is called from now on. */
+void ports_on_failure(struct ports *ports, ports_failed_fn failed, void *ctx);
+
 /** All ports must be closed by then. NULL is fine. */
 void ports_free(struct ports *ports);
 

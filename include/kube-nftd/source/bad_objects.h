@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Counts objects that cannot be decoded and says why, without flooding the log. */
+/* Counts objects that cannot be decoded and says why, without flooding log and events. */
 #ifndef KUBE_NFTD_SOURCE_BAD_OBJECTS_H
 #define KUBE_NFTD_SOURCE_BAD_OBJECTS_H
 
 #include "kube-nftd/base/error.h"
+#include "kube-nftd/model/event.h"
+#include "kube-nftd/model/object.h"
 
 #include <stdint.h>
 
 /* Starts zeroed. */
 struct bad_objects {
     uint64_t total;
-    unsigned said; /* of the present answer */
+    unsigned said;                   /* of the present answer */
+    const struct event_sink *events; /* borrowed; NULL: events are for nobody */
 };
 
 /** A new answer begins: as many as before may be said again. */
 void bad_objects_begin(struct bad_objects *bad);
 
-/** Takes the reason out of @why and warns of it; from some number on the answer's are just
- * counted, which is said once. */
-void bad_objects_add(struct bad_objects *bad, struct error *why);
+/** Takes the reason out of @why and warns of it, and of @object, which has no payload, in an event
+ * if it has an id; from some number on the answer's are just counted, which is said once. */
+void bad_objects_add(struct bad_objects *bad, const struct object *object, struct error *why);
 
 #endif

@@ -7,6 +7,7 @@
 #ifndef KUBE_NFTD_SOURCE_REFLECTOR_H
 #define KUBE_NFTD_SOURCE_REFLECTOR_H
 
+#include "kube-nftd/model/event.h"
 #include "kube-nftd/model/sink.h"
 #include "kube-nftd/source/apiserver.h"
 
@@ -33,6 +34,9 @@ struct reflector_figures {
 struct reflector *reflector_start(struct ev_loop *loop, struct apiserver *apiserver,
                                   enum object_kind kind, const char *node_name,
                                   const struct object_sink *sink);
+
+/** Objects that cannot be read become events for @events, which is borrowed. */
+void reflector_set_events(struct reflector *reflector, const struct event_sink *events);
 
 /** Ends the request that is open. Not to be called from the sink. */
 void reflector_free(struct reflector *reflector);

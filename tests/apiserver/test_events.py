@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The events that the daemon posts, and the startup taint that it takes from its Node."""
+
+import contextlib
+import json
+import os
+import re
+import socket
+import urllib.request
+
+import pytest
+
+import apiserver
+import pki
+from harness import (METRICS, NODE_ADDRESS, Daemon, endpoint_slice, node, own_network, service, table)
+
+WEB = ("10.96.0.10", "tcp", 80)
+TWO = {("10.1.0.1", 8080), ("10.1.0.2", 8080)}
+TAINT = {"key": "example.com/not-ready", "effect": "NoSchedule"}
+
+
+@pytest.fixture(name="certs", scope="session")
+def make_certs(tmp_path_factory):
+    return pki.make(tmp_path_factory.mktemp("certs"))
+
+
+@pytest.fixture(name="server")
+def run_server(certs):
+    """The stand-in with a node and one service of two endpoints, in a network of its own."""
+    with own_network(), apiserver.ApiServer(certs) as server:
+        server.put(node(), service(), endpoint_slice("10.1.0.1", "10.1.0.2"))
+        yield server
+
+
+@pytest.fixture(name="start")
+def make_start(server, tmp_path):
+    def start(*flags):
+        return Daemon(tmp_path, server.kubeconfig(tmp_path / "kubeconfig"), *flags)
+    return start
+
+
+def counted(result):
+    with urllib.request.urlopen(f"http://{METRICS}/metrics", timeout=5) as answer:
+        page = answer.read().decode()
+    [value] = re.findall(rf'^kube_nftd_events_total{{result="{result}"}} (\d+)$', page, re.M)
+    return int(value)
+
+
+def one_event(server, reason, timeout=8):
+    server.wait(lambda: server.events(reason), timeout)
+    [event] = server.events(reason)
+    return event
+
+
+@contextlib.contextmanager
+def taken(address, port):
+    """Somebody else listens there."""
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((address, port))
+        listener.listen()
+        yield
+
+
+def loser(name="web2", **how):
+    """A Service that claims the frontend of the fixture's."""
+    return service(name, **how)
+
+
+def local_service(number):
+    obj = service("front", "10.96.0.30")
+    obj["spec"] |= {"type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": number}
+    obj["metadata"]["uid"] = "6b1bd2a0-9f1e-4b47-8e0e-1c8e9a8d7f00"
+    return obj
+
+
+def test_the_start_is_an_event_on_the_node(server, start):
+    """As kube-proxy's (spec 9.1)."""
+    with start():
+        event = one_event(server, "Starting")
+        assert event["metadata"]["namespace"] == "default"
+        assert re.fullmatch(r"node-a\.[0-9a-f]+", event["metadata"]["name"])
+        assert event["regarding"] == {"kind": "Node", "name": "node-a", "uid": "node-a", "apiVersion": "v1"}
+        assert (event["type"], event["action"]) == ("Normal", "StartKubeProxy")
+        assert event["reportingController"] == "kube-proxy"
+        assert event["reportingInstance"] == f"kube-proxy-{os.uname().nodename}"
+        assert event["note"].startswith("kube-nftd ")
+        assert "series" not in event
+        [request] = server.written("POST", "events")
+        assert request.headers["content-type"] == "application/json"
+        assert counted("posted") == 1
+
+
+def test_a_health_check_node_port_that_is_taken(server, start):
+    server.put(local_service(30123))
+    with taken(NODE_ADDRESS, 30123), start():
+        event = one_event(server, "FailedToStartServiceHealthcheck")
+        assert (event["type"], event["action"]) == ("Warning", "Listen")
+        assert event["regarding"] == {"kind": "Service", "namespace": "shop", "name": "front", "apiVersion": "v1",
+                                      "uid": "6b1bd2a0-9f1e-4b47-8e0e-1c8e9a8d7f00"}
+        assert event["metadata"]["namespace"] == "shop"
+        assert event["note"] == ("node node-a: failed to start the health check on "
+                                 f"{NODE_ADDRESS}:30123: Address already in use")
+
+
+@pytest.mark.parametrize("reason, port, note", [
+    ("FailedToStartProxierHealthcheck", 10256, "failed to start proxy healthz on 127.0.0.1:10256: "),
+    ("FailedToStartMetricServer", 10249, "starting metrics server on 127.0.0.1:10249 failed: ")])
+def test_an_own_address_that_is_taken(server, start, reason, port, note):
+    """With bindAddressHardFail, the event is there when the process has ended."""
+    with taken("127.0.0.1", port):
+        daemon = start("--bind-address-hard-fail")
+        assert daemon.process.wait(10) == 1
+        [event] = server.events(reason)
+        assert (event["type"], event["action"]) == ("Warning", "StartKubeProxy")
+        assert event["regarding"]["kind"] == "Node" and event["regarding"]["uid"] == "node-a"
+        assert event["note"] == note + "Address already in use"
+        with start() as daemon:
+            server.wait(lambda: len(server.events(reason)) == 2)
+            assert table() or server.wait(table)
+
+
+def test_bind_address_hard_fail_does_not_wait_for_a_server_that_is_away(server, start):
+    server.stop()
+    with taken("127.0.0.1", 10256):
+        daemon = start("--bind-address-hard-fail")
+        assert daemon.process.wait(10) == 1
+
+
+def test_a_bad_object(server, start):
+    bad = service("bad", "10.96.0.66")
+    bad["spec"]["ports"][0]["port"] = 70000
+    stored = server.put(bad)
+    broken = endpoint_slice("10.1.0.9", name="other")
+    broken["endpoints"][0]["addresses"] = ["nonsense"]
+    server.put(broken)
+    with start():
+        server.wait(lambda: len(server.events("InvalidObject")) == 2, 8)
+        found = {event["regarding"]["kind"]: event for event in server.events("InvalidObject")}
+        event = found["Service"]
+        assert event["regarding"] == {"kind": "Service", "namespace": "shop", "name": "bad", "apiVersion": "v1",
+                                      "uid": stored["metadata"]["uid"]}
+        assert (event["type"], event["action"]) == ("Warning", "Read")
+        assert "spec.ports[0].port: 70000" in event["note"]
+        assert found["EndpointSlice"]["regarding"]["apiVersion"] == "discovery.k8s.io/v1"
+        assert "nonsense" in found["EndpointSlice"]["note"]
+
+
+def test_a_frontend_claimed_twice_and_taken_over(server, start):
+    first = server.put(service("web3", "10.96.0.30"), service("web4", "10.96.0.31"))
+    obj = server.put(service("old", "10.96.0.40") | {"metadata": {
+        "name": "old", "namespace": "shop", "creationTimestamp": "2026-01-01T00:00:00Z"}})
+    obj["spec"]["externalIPs"] = ["198.51.100.1"]
+    server.put(obj)
+    first["spec"]["externalIPs"] = ["198.51.100.1"]
+    server.put(first)
+    with start():
+        event = one_event(server, "FrontendClaimedTwice")
+        assert event["note"] == "198.51.100.1:80/TCP is left to Service shop/old, which is older"
+        assert event["regarding"]["name"] == "web4" and event["regarding"]["uid"] == first["metadata"]["uid"]
+        assert (event["type"], event["action"]) == ("Warning", "AssignFrontend")
+        server.delete("Service", "shop", "old")
+        event = one_event(server, "FrontendTakenOver")
+        assert (event["type"], event["regarding"]["name"]) == ("Normal", "web4")
+        assert event["note"] == "198.51.100.1:80/TCP is now that of this Service"
+
+
+def test_what_all_nodes_see_is_one_event(server, start):
+    """Its name is the same from all, so the second one is told that it is there."""
+    bad = service("bad", "10.96.0.66")
+    bad["spec"]["ports"][0]["port"] = 70000
+    server.put(bad)
+    for run in (1, 2):
+        with start() as daemon:
+            server.wait(lambda: len([r for r in server.written("POST", "events") if r.status]) == 2 * run, 8)
+            server.wait(lambda: counted("posted") == 2)
+            assert not daemon.lines(" events: ")
+    assert len(server.events("InvalidObject")) == 1
+    assert len(server.events("Starting")) == 2
+    assert [request.status for request in server.written("POST", "events")].count(409) == 1
+
+
+def test_a_flood_of_bad_objects_stays_within_the_rate(server, start):
+    for number in range(150):
+        bad = service(f"bad-{number}", f"10.96.1.{number}")
+        bad["spec"]["ports"][0]["port"] = 70000
+        server.put(bad)
+    with start("--kube-api-qps", "20", "--kube-api-burst", "5"):
+        server.wait(lambda: table() == {WEB: TWO})
+        server.wait(lambda: len(server.written("POST", "events")) > 40, 15)
+        times = [request.time for request in server.written("POST", "events")]
+        for first, second in zip(times, times[25:]):
+            assert second - first > (25 - 5) / 20 * 0.9
+        server.put(endpoint_slice("10.1.0.1"))
+        server.wait(lambda: table() == {WEB: {("10.1.0.1", 8080)}}, 1)
+
+
+@pytest.mark.parametrize("trouble", [403, 404, 429, 500, "slow"])
+def test_a_server_that_does_not_take_events(server, start, trouble):
+    """Said once if at all; traffic does not wait for it."""
+    is_event = lambda request: "events" in request.path.split("/")
+    if trouble == 403:
+        server.api.denied.add("events")
+    elif trouble == 404:
+        server.api.hidden.add("events")
+    elif trouble == "slow":
+        server.hold(is_event)
+    else:
+        server.answer_next(1000, trouble, when=is_event)
+    bad = service("bad", "10.96.0.66")
+    bad["spec"]["ports"][0]["port"] = 70000
+    server.put(bad)
+    with start() as daemon:
+        server.wait(lambda: table() == {WEB: TWO})
+        server.wait(lambda: server.written("POST", "events"))
+        server.put(endpoint_slice("10.1.0.1"))
+        server.wait(lambda: table() == {WEB: {("10.1.0.1", 8080)}}, 1)
+        if trouble != "slow":
+            server.wait(lambda: daemon.lines(" events: "))
+            [line] = daemon.lines(" events: ")
+            assert f"status={trouble}" in line and "cannot create events" in line
+        if trouble == 403:
+            assert 'verb=create resource=events apiGroup="events.k8s.io"' in line
+        assert not server.events()
+
+
+def test_events_wait_for_a_server_in_trouble(server, start):
+    server.answer_next(1, 503, when=lambda request: request.method == "POST")
+    with start() as daemon:
+        one_event(server, "Starting")
+        server.wait(lambda: daemon.lines("the server takes events again"))
+
+
+# The startup taint
+
+
+def tainted(*taints, **more):
+    obj = node()
+    obj["spec"] = {"taints": list(taints)}
+    obj["metadata"] |= more
+    return obj
+
+
+def taints_of(server):
+    return server.store.objects["Node"]["node-a"]["spec"].get("taints") or []
+
+
+OTHER = {"key": "other", "value": "1", "effect": "NoExecute"}
+
+
+def test_the_taint_goes_when_everything_is_in_force(server, start):
+    server.put(tainted(OTHER, TAINT))
+    server.hold(lambda request: request.path.endswith("/endpointslices"))
+    with start("--remove-startup-taint", "example.com/not-ready") as daemon:
+        server.wait(lambda: server.asked("nodes", watch=True))
+        server.wait(lambda: server.events("Starting"))
+        assert taints_of(server) == [OTHER, TAINT] and not table()
+        server.release()
+        server.wait(lambda: taints_of(server) == [OTHER])
+        assert table() == {WEB: TWO}
+        [request] = server.written("PATCH", "nodes")
+        assert request.headers["content-type"] == "application/json-patch+json"
+        assert json.loads(request.body) == [
+            {"op": "test", "path": "/spec/taints/1/key", "value": "example.com/not-ready"},
+            {"op": "test", "path": "/spec/taints/1/effect", "value": "NoSchedule"},
+            {"op": "remove", "path": "/spec/taints/1"}]
+        server.wait(lambda: daemon.lines("removed from the Node taint=example.com/not-ready"))
+        server.delete("Node", None, "node-a")  # and registered again
+        server.put(tainted(TAINT))
+        server.wait(lambda: taints_of(server) == [])
+
+
+def test_a_node_without_the_taint_is_left_alone(server, start):
+    server.put(tainted(OTHER))
+    with start("--remove-startup-taint", "other=2"):
+        server.wait(lambda: table() == {WEB: TWO})
+        server.put(tainted(OTHER, labels={"a": "b"}))
+        server.wait(lambda: server.events("Starting"))
+        assert not server.written("PATCH", "nodes")
+
+
+def test_a_conflict_is_tried_again(server, start):
+    """Between what the daemon saw and its patch, the order of the taints has become another."""
+    server.put(tainted(TAINT))
+    refuse = writes_conflict_once(server)
+    with start("--remove-startup-taint", "example.com/not-ready:NoSchedule"):
+        server.wait(lambda: taints_of(server) == [OTHER], 10)
+    statuses = [request.status for request in server.written("PATCH", "nodes")]
+    assert refuse["done"] and statuses == [422, 200]
+
+
+def writes_conflict_once(server):
+    """The Node changes just before the first patch of it is looked at."""
+    state = {"done": False}
+    real = server.api.patch_node
+
+    def patch(store, request, target):
+        if not state["done"]:
+            state["done"] = True
+            store.put(tainted(OTHER, TAINT))
+        return real(store, request, target)
+
+    server.api.patch_node = patch
+    return state
+
+
+def test_without_the_right_to_patch_nodes(server, start):
+    server.put(tainted(TAINT))
+    server.answer_next(1000, 403, when=lambda request: request.method == "PATCH")
+    with start("--remove-startup-taint", "example.com/not-ready") as daemon:
+        server.wait(lambda: daemon.lines(" startup-taint: "))
+        [line] = daemon.lines(" startup-taint: ")
+        assert 'verb=patch resource=nodes apiGroup=""' in line
+        assert table() == {WEB: TWO} and taints_of(server) == [TAINT]

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Taking a taint from a Node whose server the test plays. */
+#include "kube-nftd/source/startup_taint.h"
+
+#include "unit.h"
+
+#include "fake_apiserver.h"
+#include "fake_clock.h"
+
+#include "kube-nftd/base/log.h"
+
+#include <string.h>
+
+static struct startup_taint *startup;
+static unsigned warnings;
+
+static void take_line(void *ctx, enum log_level level, const char *line)
+{
+    (void)ctx;
+    (void)line;
+    warnings += level == LOG_LEVEL_WARN;
+}
+
+static void make(const char *text)
+{
+    struct taint pattern;
+    struct error err = {0};
+    ck_assert_int_eq(taint_parse(text, &pattern, &err), 0);
+    startup_taint_free(startup);
+    startup = startup_taint_new(NULL, NULL, "node/a", &pattern);
+    taint_clear(&pattern);
+}
+
+static void setup(void)
+{
+    log_set_sink(take_line, NULL);
+    warnings = sent = 0;
+    can_ask = true;
+    startup = NULL;
+    make("k");
+}
+
+static void teardown(void)
+{
+    startup_taint_free(startup);
+    ck_assert_ptr_null(request);
+    ck_assert_ptr_null(timer);
+    log_set_sink(NULL, NULL);
+}
+
+/* The Node with taints like "k=v:NoSchedule". */
+static void see(bool deleting, const char *const *taints)
+{
+    struct node *node = xcalloc(1, sizeof(*node));
+    node->deleting = deleting;
+    for (; *taints; taints++) {
+        struct taint taint;
+        struct error err = {0};
+        ck_assert_int_eq(taint_parse(*taints, &taint, &err), 0);
+        taint.value = taint.value ? taint.value : xstrdup("");
+        vec_push(&node->taints, taint);
+    }
+    startup_taint_node_seen(startup, node);
+    node_free(node);
+}
+
+#define SEE(...) see(false, (const char *const[]){__VA_ARGS__, NULL})
+
+static void expect_patch(const char *expected)
+{
+    ck_assert_ptr_nonnull(request);
+    char *text = cJSON_PrintUnformatted(request->body);
+    ck_assert_str_eq(text, expected);
+    free(text);
+}
+
+static void let_time_come(double least, double most)
+{
+    ck_assert_ptr_nonnull(timer);
+    struct ev_timer *due = timer;
+    ck_assert_double_ge(due->at, least);
+    ck_assert_double_le(due->at, most);
+    now += due->at;
+    timer = NULL;
+    due->cb(NULL, due, EV_TIMER);
+}
+
+START_TEST(not_before_all_is_in_force)
+{
+    SEE("k:NoSchedule");
+    ck_assert_ptr_null(request);
+    startup_taint_programmed(startup);
+    ck_assert_str_eq(request->method, "PATCH");
+    ck_assert_str_eq(request->path, "/api/v1/nodes/node%2Fa");
+    ck_assert_str_eq(request->content_type, "application/json-patch+json");
+    expect_patch("[{\"op\":\"test\",\"path\":\"/spec/taints/0/key\",\"value\":\"k\"},"
+                 "{\"op\":\"test\",\"path\":\"/spec/taints/0/effect\",\"value\":\"NoSchedule\"},"
+                 "{\"op\":\"remove\",\"path\":\"/spec/taints/0\"}]");
+    answer(200);
+    startup_taint_programmed(startup);
+    see(false, (const char *const[]){NULL});
+    ck_assert_uint_eq(sent, 1);
+    SEE("k:NoSchedule"); /* the Node was made anew */
+    ck_assert_uint_eq(sent, 2);
+}
+END_TEST
+
+START_TEST(all_that_are_meant_from_the_last_on)
+{
+    make("k=v");
+    startup_taint_programmed(startup);
+    SEE("k=v:NoSchedule", "other:NoExecute", "k=w:PreferNoSchedule", "k=v:NoExecute");
+    expect_patch("[{\"op\":\"test\",\"path\":\"/spec/taints/3/key\",\"value\":\"k\"},"
+                 "{\"op\":\"test\",\"path\":\"/spec/taints/3/effect\",\"value\":\"NoExecute\"},"
+                 "{\"op\":\"test\",\"path\":\"/spec/taints/3/value\",\"value\":\"v\"},"
+                 "{\"op\":\"remove\",\"path\":\"/spec/taints/3\"},"
+                 "{\"op\":\"test\",\"path\":\"/spec/taints/0/key\",\"value\":\"k\"},"
+                 "{\"op\":\"test\",\"path\":\"/spec/taints/0/effect\",\"value\":\"NoSchedule\"},"
+                 "{\"op\":\"test\",\"path\":\"/spec/taints/0/value\",\"value\":\"v\"},"
+                 "{\"op\":\"remove\",\"path\":\"/spec/taints/0\"}]");
+}
+END_TEST
+
+START_TEST(only_what_is_meant)
+{
+    make("k=v:NoExecute");
+    startup_taint_programmed(startup);
+    SEE("k:NoExecute", "k=v:NoSchedule", "other=v:NoExecute");
+    see(true, (const char *const[]){"k=v:NoExecute", NULL});
+    ck_assert_ptr_null(request);
+    make("k=");
+    startup_taint_programmed(startup);
+    SEE("k=v:NoExecute");
+    ck_assert_ptr_null(request);
+    SEE("k:NoExecute");
+    ck_assert_ptr_nonnull(request);
+}
+END_TEST
+
+START_TEST(a_conflict_is_tried_with_what_is_known_by_then)
+{
+    startup_taint_programmed(startup);
+    SEE("k:NoSchedule");
+    answer(422);
+    SEE("other:NoExecute", "k:NoSchedule");
+    ck_assert_ptr_null(request);
+    let_time_come(0.8, 0.8);
+    ck_assert_ptr_nonnull(request);
+    ck_assert_str_eq(
+        cJSON_GetStringValue(cJSON_GetObjectItem(cJSON_GetArrayItem(request->body, 0), "path")),
+        "/spec/taints/1/key");
+    answer(409);
+    SEE("other:NoExecute"); /* somebody else took it */
+    let_time_come(1.6, 1.6);
+    ck_assert_ptr_null(request);
+    ck_assert_uint_eq(warnings, 0);
+}
+END_TEST
+
+START_TEST(the_node_comes_back_while_the_patch_is_on_its_way)
+{
+    startup_taint_programmed(startup);
+    SEE("k:NoSchedule");
+    SEE("other:NoExecute", "k:NoSchedule");
+    answer(200);
+    ck_assert_ptr_nonnull(request);
+    answer(200);
+    ck_assert_ptr_null(request);
+}
+END_TEST
+
+START_TEST(a_server_that_does_not_take_it)
+{
+    startup_taint_programmed(startup);
+    SEE("k:NoSchedule");
+    answer(403);
+    ck_assert_uint_eq(warnings, 1);
+    let_time_come(30, 33);
+    answer(403);
+    let_time_come(60, 66);
+    answer(0);
+    let_time_come(0.8, 61);
+    answer_with(429, 5, "");
+    let_time_come(5, 7);
+    answer(405);
+    let_time_come(300, 300);
+    can_ask = false;
+    answer(500);
+    let_time_come(0.8, 61);
+    can_ask = true;
+    let_time_come(0.8, 61);
+    answer(200);
+}
+END_TEST
+
+static void add_tests(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, not_before_all_is_in_force);
+    tcase_add_test(tcase, all_that_are_meant_from_the_last_on);
+    tcase_add_test(tcase, only_what_is_meant);
+    tcase_add_test(tcase, a_conflict_is_tried_with_what_is_known_by_then);
+    tcase_add_test(tcase, the_node_comes_back_while_the_patch_is_on_its_way);
+    tcase_add_test(tcase, a_server_that_does_not_take_it);
+}
+
+UNIT_MAIN("startup_taint", add_tests)
