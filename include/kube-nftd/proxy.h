@@ -34,8 +34,8 @@ struct proxy_config {
     struct ruleset_config rulesets[FAMILY_COUNT]; /* abandoned and ctx are filled in here */
     double sync_period;                           /* kube-proxy's, in seconds; 0: its default */
     bool no_external_ips;                         /* external IPs of Services are not proxied */
-    struct health *health;      /* told of health check node ports; may be NULL; borrowed */
-    struct flow_cleaner *flows; /* told of stale UDP flows; may be NULL; borrowed */
+    struct health *health;           /* told of health check node ports; may be NULL; borrowed */
+    struct flow_cleaner *flows;      /* told of stale UDP flows; may be NULL; borrowed */
     const struct event_sink *events; /* for events about Services; may be NULL; borrowed */
     /* Told of the own Node object each time it comes (borrowed for the call); may be NULL. */
     void (*node_seen)(void *ctx, const struct node *node);

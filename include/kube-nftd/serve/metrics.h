@@ -9,8 +9,8 @@
 #define KUBE_NFTD_SERVE_METRICS_H
 
 #include "kube-nftd/base/error.h"
-#include "kube-nftd/serve/http_listener.h"
 #include "kube-nftd/model/event.h"
+#include "kube-nftd/serve/http_listener.h"
 #include "kube-nftd/serve/metrics_page.h"
 
 #include <stdbool.h>
