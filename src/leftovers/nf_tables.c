@@ -11,13 +11,15 @@
 #include <linux/netfilter/nf_tables_compat.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <string.h>
+#include <time.h>
 
 /* The table of mode nftables. */
 #define KUBE_PROXY_TABLE "kube-proxy"
 
-/* Tables that others change at the same time: how often they are read anew before that is given up.
- */
-#define TRIES 5
+/* The kernel does not list a table in one piece, so a change by anybody meanwhile spoils it. How
+ * often a table is read, and how long others get in between to come to an end. */
+#define TRIES 30
+#define PAUSE_NANOSECONDS 20000000
 
 /* What nft and newer versions of iptables put before a comment in a rule's user data. */
 #define USERDATA_COMMENT 0
@@ -324,8 +326,11 @@ void leftovers_remove_chains(struct nft_socket *socket, enum family family,
     struct error err = {0};
     for (size_t i = 0; i < kube_proxy_tables_count; i++) {
         int result = -1;
-        for (int tries = 0; tries < TRIES && result; tries++)
+        for (int tries = 0; tries < TRIES && result; tries++) {
+            if (tries > 0)
+                nanosleep(&(struct timespec){.tv_nsec = PAUSE_NANOSECONDS}, NULL);
             result = try_table(socket, family, kube_proxy_tables[i], report, &err);
+        }
         if (result)
             report_left(report, "table %s %s: kube-proxy's chains: %s", nft_family_name(family),
                         kube_proxy_tables[i], err.text);

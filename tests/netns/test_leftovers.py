@@ -179,12 +179,25 @@ def test_rules_stay_where_they_are_among_kube_proxys(node):
     assert sum("--dport" in line for line in left) == 6
 
 
+def test_comments_may_be_of_either_kind(node):
+    """A rule's user data, as nft writes it, instead of the match of iptables."""
+    before = "table ip nat { chain PREROUTING { type nat hook prerouting priority dstnat; }; chain KUBE-SERVICES { }; }"
+    node.run("nft", before)
+    node.run("nft", "add rule ip nat PREROUTING counter jump KUBE-SERVICES comment \"kubernetes service portals\"")
+    assert cleanup(node) == (0, [
+        "removed: table ip nat: rule of chain PREROUTING that leads to KUBE-SERVICES",
+        "removed: table ip nat: chain KUBE-SERVICES (rules: 0)",
+    ])  # fmt: skip
+
+
 def test_a_chain_that_others_use_stays(node):
     restore(node, 4, rules(4, services(4)))
     run = lambda *words: node.run("iptables-nft", "-t", "nat", *words)  # noqa: E731
+    run("-A", "PREROUTING", "-p", "tcp", "-j", "KUBE-NODEPORTS")  # without kube-proxy's comment
+    status, lines = cleanup(node, "--dry-run")
+    assert status == 1 and any("left: table ip nat: chain KUBE-NODEPORTS, and those" in line for line in lines)
     run("-N", "CNI-HOSTPORT-SETMARK")
     run("-A", "CNI-HOSTPORT-SETMARK", "-j", "KUBE-MARK-MASQ")
-    run("-A", "PREROUTING", "-p", "tcp", "-j", "KUBE-NODEPORTS")  # without kube-proxy's comment
     for flags in (["--dry-run"], []):
         status, lines = cleanup(node, *flags)
         held = [line for line in lines if line.startswith("left: ")]
@@ -204,27 +217,31 @@ def test_a_chain_that_others_use_stays(node):
 
 
 def test_others_change_the_tables_meanwhile(node):
+    """The kernel tells that what it lists was overtaken; then it is read anew."""
     restore(node, 4, STRANGERS)
+    changer = node.start(["nft", "-i"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, bufsize=1)
     end = threading.Event()
-    changes = 0
 
     def change() -> None:
-        nonlocal changes
-        while not end.is_set():
-            node.run("nft", "add rule ip nat DOCKER counter; flush chain ip nat DOCKER")
-            changes += 1
+        while not end.wait(0.005):
+            changer.stdin.write("add rule ip nat DOCKER counter; flush chain ip nat DOCKER\n")
 
     thread = threading.Thread(target=change)
     thread.start()
     try:
-        for _ in range(5):
-            restore(node, 4, rules(4, services(4, 30)))
-            assert cleanup(node)[0] == 0
+        for _ in range(4):
+            for first in range(0, 50, 25):  # iptables' transactions must be small in a user namespace
+                restore(node, 4, rules(4, services(4, 50)[first : first + 25]))
+            status, lines = cleanup(node)
+            assert status == 0, "\n".join(line for line in lines if line.startswith("left"))
+            assert changer.poll() is None
             assert "KUBE-SVC-" not in node.run("iptables-nft-save", "-t", "nat").stdout
     finally:
         end.set()
         thread.join()
-    assert changes > 5
+        changer.kill()
+        changer.wait()
+        changer.stdin.close()
 
 
 def test_tables_of_iptables_legacy_are_told_and_stay(node, family):
@@ -273,6 +290,7 @@ def test_what_mode_ipvs_leaves(node):
     status, lines = cleanup(node)
     assert status == 1
     assert [line.split(":")[1].strip() for line in lines if line.startswith("left: ")] == ["IP set KUBE-NODE-PORT-TCP"]
+    assert any("a rule names it" in line for line in lines)
     assert {line for line in lines if "IP set" in line and "left" not in line} == {
         f"removed: IP set {name}" for name in ("KUBE-CLUSTER-IP", "KUBE-6-CLUSTER-IP", "KUBE-LOOP-BACK")
     }
