@@ -9,6 +9,7 @@ the socket until the kernel says that its elements are in force.
 
 import contextlib
 import ipaddress
+import itertools
 import time
 
 import cluster
@@ -46,7 +47,7 @@ def in_turns(pipelines_and_events):
     while sources:
         for source in list(sources):
             pipeline, events = source
-            some = [event for event, _ in zip(events, range(ROUND))]
+            some = list(itertools.islice(events, ROUND))
             for event in some:
                 pipeline.add("step", SLICES, event)
             pipeline.play()
