@@ -24,6 +24,7 @@ TITLE = "First sync"
 SIZES = [Size(1000, 10), Size(10000, 10), Size(44000, 2), Size(50000, 10), Size(5000, 50),
          Size(1, 20000), Size(100, 1000)]
 QUICK_SIZES = [Size(100, 10), Size(1, 200)]
+ROUNDS = 3
 MODES = ("stream", "pages", "file")
 LISTED = ("/api/v1/services", "/apis/discovery.k8s.io/v1/endpointslices")
 STREAM = {"watch": "true", "allowWatchBookmarks": "true", "sendInitialEvents": "true",
@@ -87,7 +88,7 @@ def measure_size(size, folder, options):
     manifest = folder / "objects.json"
     cluster.write_manifest(manifest, size)
     certs = pki.make(folder / "certs")
-    rounds = 1 if options.quick else 5 if size.all_endpoints <= 100000 else 3
+    rounds = 1 if options.quick else ROUNDS
     with contextlib.ExitStack() as stack:
         stack.enter_context(harness.own_network())
         server = stack.enter_context(subjects.Server(size, certs))
