@@ -38,6 +38,9 @@ VALUE(bytes, syncs->bytes)
 VALUE(seconds, syncs->seconds)
 VALUE(read_backs, table->read_backs)
 VALUE(replaced, table->replaced)
+VALUE(refused, table->refused)
+VALUE(left_out, table->left_out)
+VALUE(refusals, table->refusals)
 
 static const struct table_metric table_metrics[] = {
     {"kube_nftd_transactions_total", "counter", "Transactions that the kernel took.", transactions},
@@ -57,6 +60,12 @@ static const struct table_metric table_metrics[] = {
      "Times that the table was read back after a failure, to repair it.", read_backs},
     {"kube_nftd_tables_replaced_total", "counter",
      "Tables of another version or damaged ones that were made anew.", replaced},
+    {"kube_nftd_frontends_refused", "gauge",
+     "Addresses and ports that are not as they shall be: the kernel refused that.", refused},
+    {"kube_nftd_elements_refused", "gauge",
+     "Cluster IPs, ranges and the like that the kernel refused.", left_out},
+    {"kube_nftd_refusals_total", "counter",
+     "Times that something was put aside since the kernel refused it.", refusals},
 };
 
 static void write_repairs(const struct proxy_figures *figures, struct metrics_page *page)

@@ -134,6 +134,11 @@ static void on_abandoned(void *ctx, const struct frontend *frontend)
     on_flows(ctx, frontend, false, NULL, 0);
 }
 
+static char *owner_of(void *ctx, const struct frontend *frontend)
+{
+    return policy_owner(((struct proxy *)ctx)->policy, frontend);
+}
+
 /* ---- to policy ---- */
 
 static void on_zone(void *ctx, const char *zone)
@@ -314,6 +319,7 @@ static int make_rulesets(struct proxy *proxy, const struct proxy_config *config,
         if (!config->families[i])
             continue;
         ruleset.abandoned = on_abandoned;
+        ruleset.owner = owner_of;
         ruleset.ctx = proxy;
         family->ruleset = ruleset_new((enum family)i, &ruleset, err);
         if (!family->ruleset)
@@ -465,6 +471,12 @@ static void count_queued(struct family_state *family, double now)
     family->queued = false;
 }
 
+/* The earlier of two times, of which 0 is never. */
+static double earlier(double a, double b)
+{
+    return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
 /* Commits one family if it has to. Returns when it wants to be looked at again, or 0. */
 static double turn_family(struct proxy *proxy, enum family which, struct nft_socket *socket,
                           double now)
@@ -488,7 +500,7 @@ static double turn_family(struct proxy *proxy, enum family which, struct nft_soc
         commit_succeeded(family, family_name(which), &stats);
         table_guard_committed(&family->guard, family_name(which), &stats);
     }
-    return ruleset_trim_time(family->ruleset);
+    return earlier(ruleset_trim_time(family->ruleset), ruleset_retry_time(family->ruleset));
 }
 
 /* ---- other programs ---- */
@@ -564,9 +576,7 @@ double proxy_turn(struct proxy *proxy, struct nft_socket *socket, double now)
     check_node_name(proxy);
     double next = 0;
     for (int i = 0; i < FAMILY_COUNT; i++) {
-        double time = turn_family(proxy, (enum family)i, socket, now);
-        if (time > 0 && (next == 0 || time < next))
-            next = time;
+        next = earlier(next, turn_family(proxy, (enum family)i, socket, now));
         if (proxy->families[i].waiting_since == 0)
             tell_in_force(proxy, (enum family)i);
     }

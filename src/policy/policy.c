@@ -395,6 +395,15 @@ size_t policy_local_ready(const struct policy *policy, const struct service *ser
     return health_checks_count(policy->health_checks, service, family, &policy->here.location);
 }
 
+char *policy_owner(const struct policy *policy, const struct frontend *frontend)
+{
+    const struct frontend_state *target = claims_find(policy->claims, frontend);
+    if (!target || !target->winner || !target->winner->owner)
+        return NULL;
+    const char *port = port_state_spec(target->winner)->name;
+    return xasprintf("%s%s%s", target->winner->owner->service->id, *port ? ":" : "", port);
+}
+
 size_t policy_conflicts(const struct policy *policy)
 {
     return claims_conflicts(policy->claims);

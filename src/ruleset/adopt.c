@@ -47,6 +47,7 @@ static void forget_record(struct ruleset *rs, struct record *record)
         forget_part(record->local);
     if (record->extras) {
         record->extras->affinity_id = record->extras->affinity_timeout = 0;
+        record->extras->group_in_force = 0;
         vec_clear(&record->extras->sources);
     }
     record->flags = 0;
@@ -69,7 +70,8 @@ static void tell_abandoned(const struct ruleset *rs)
 {
     vec_each (&rs->pending, it) {
         const struct record *record = *it;
-        if (!record->wanted && record->all.service && record->frontend.protocol == IPPROTO_UDP)
+        if (!refusals_is_wanted(record) && record->all.service &&
+            record->frontend.protocol == IPPROTO_UDP)
             rs->abandoned(rs->ctx, &record->frontend);
     }
 }

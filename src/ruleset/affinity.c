@@ -86,6 +86,14 @@ static struct affinity_group *get_group(struct affinity *affinity, uint32_t numb
     return group;
 }
 
+uint32_t affinity_group_of(const struct affinity *affinity, uint32_t kernel_id)
+{
+    const struct affinity_group *group = affinity->groups;
+    while (group && group->id != kernel_id >> 16)
+        group = group->hh.next;
+    return group ? group->group : UINT32_MAX - (kernel_id >> 16);
+}
+
 /* ---- B ---- */
 
 static struct key key_of_value(uint32_t value)

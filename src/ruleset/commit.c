@@ -1,13 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* One transaction, and what is believed of the kernel after it. */
+/* One transaction, and what is believed of the kernel after it; or some more, without what the
+ * kernel refused. */
 #include "kube-nftd/base/clock.h"
+#include "kube-nftd/base/log.h"
 #include "kube-nftd/ruleset/record.h"
 
+#include <math.h>
 #include <string.h>
+
+/* What is refused shows one transaction after the other; the rest waits for the next commit. */
+#define MOST_TRIES 8
 
 double ruleset_trim_time(const struct ruleset *rs)
 {
     return rs->trims.n ? rs->trim_time : 0;
+}
+
+double ruleset_retry_time(const struct ruleset *rs)
+{
+    return rs->refusals.next;
 }
 
 bool ruleset_knows_kernel(const struct ruleset *rs)
@@ -28,7 +39,8 @@ bool ruleset_is_lost(const struct ruleset *rs)
 bool ruleset_needs_commit(const struct ruleset *rs, double now)
 {
     return !rs->kernel_known || rs->pending.n > 0 || rs->contents.pending.n > 0 ||
-           (rs->trims.n > 0 && now >= rs->trim_time);
+           (rs->trims.n > 0 && now >= rs->trim_time) ||
+           (rs->refusals.next > 0 && now >= rs->refusals.next);
 }
 
 static void queue_trim(struct ruleset *rs, struct record *record, double now)
@@ -63,6 +75,8 @@ static void apply_trim(struct record *record)
 
 static void finish_record(struct ruleset *rs, struct record *record, double now)
 {
+    if (refusals_holds_back(record))
+        return; /* what it wants decides */
     if (record_has_leftovers(record))
         queue_trim(rs, record, now);
     else if (!record->wanted)
@@ -114,6 +128,7 @@ static void apply_slots(struct part *part)
 static void apply_extras(struct extras *extras)
 {
     extras->affinity_id = extras->wants_id;
+    extras->group_in_force = extras->wants_id ? extras->group : 0;
     extras->affinity_timeout = extras->wants_timeout;
 }
 
@@ -144,6 +159,8 @@ static void apply(struct ruleset *rs, double now)
         apply_trims(rs, now);
     vec_each (&rs->pending, it) {
         apply_record(*it);
+        if (!refusals_holds_back(*it))
+            refusals_end(rs, *it);
         if (!(*it)->trimming)
             finish_record(rs, *it, now);
         else if (record_has_leftovers(*it))
@@ -151,6 +168,9 @@ static void apply(struct ruleset *rs, double now)
     }
     vec_clear(&rs->pending);
     contents_apply(&rs->contents);
+    refusals_settled(rs);
+    vec_each (&rs->new_shapes, it)
+        shapes_add(&rs->shapes, it->shape);
     rs->figures.replaced += rs->table_replaced;
     rs->table_missing = rs->table_replaced = rs->damaged = false;
 }
@@ -170,6 +190,37 @@ static int send_batch(struct ruleset *rs, struct nft_socket *socket, struct rule
     return result;
 }
 
+/* @singly: each element in a message of its own, so that the kernel names all that it refuses. */
+static int try_commit(struct ruleset *rs, struct nft_socket *socket, double now, bool singly,
+                      struct ruleset_stats *stats, struct error *err)
+{
+    nft_batch_clear(&rs->batch);
+    rs->batch.nothing_in_force = false;
+    ruleset_plan(rs);
+    if (singly)
+        refusals_sort_pending(rs);
+    nft_batch_singly(&rs->batch, singly);
+    if (ruleset_encode(rs, now, err))
+        return -1;
+    return send_batch(rs, socket, stats, err);
+}
+
+/* Tries until the rest of it is in force, or nothing can be told from it. */
+static int commit_the_rest(struct ruleset *rs, struct nft_socket *socket, double now,
+                           struct ruleset_stats *stats, struct error *err)
+{
+    for (unsigned tries = 1;; tries++) {
+        bool singly = tries > 1;
+        int result = try_commit(rs, socket, now, singly, stats, err);
+        if (result == 0 || !rs->batch.nothing_in_force || tries == MOST_TRIES ||
+            !refusals_isolate(rs, now, singly))
+            return result;
+        log_debug(1, "ruleset", "family=%s going on without what is refused: %s",
+                  nft_family_name(rs->family), err->text);
+        error_clear(err);
+    }
+}
+
 int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
                    struct ruleset_stats *stats, struct error *err)
 {
@@ -177,12 +228,11 @@ int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
         memset(stats, 0, sizeof(*stats));
     if (!rs->kernel_known && ruleset_adopt(rs, socket, err))
         return -1;
+    /* What a table refused that is gone, a new one may take. */
+    refusals_release(rs, rs->table_missing ? INFINITY : now);
     if (rs->table_missing)
         ruleset_sort_pending(rs);
-    ruleset_plan(rs);
-    int result = ruleset_encode(rs, now, err);
-    if (result == 0)
-        result = send_batch(rs, socket, stats, err);
+    int result = commit_the_rest(rs, socket, now, stats, err);
     if (result) {
         rs->kernel_known = false; /* what is in force now is read back before the next try */
     } else {
@@ -190,6 +240,8 @@ int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
             rs->batch.elements[ELEMENT_ADD] - rs->batch.elements[ELEMENT_DELETE];
         apply(rs, now);
     }
+    rs->figures.refused = rs->refusals.records.n;
+    rs->figures.left_out = rs->contents.left_out.n;
     nft_batch_clear(&rs->batch);
     return result;
 }

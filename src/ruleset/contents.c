@@ -87,11 +87,43 @@ static void mark_pending(struct contents *contents, struct content *content)
     vec_push(&contents->pending, content);
 }
 
+/* ---- left out ---- */
+
+void contents_leave_out(struct contents *contents, struct content *content)
+{
+    content->left_out = true;
+    vec_push(&contents->left_out, content);
+}
+
+static void let_in(struct contents *contents, struct content *content)
+{
+    if (!content->left_out)
+        return;
+    content->left_out = false;
+    for (size_t i = 0; i < contents->left_out.n; i++)
+        if (contents->left_out.v[i] == content) {
+            contents->left_out.v[i] = contents->left_out.v[--contents->left_out.n];
+            return;
+        }
+}
+
+void contents_let_in(struct contents *contents)
+{
+    vec_each (&contents->left_out, it) {
+        (*it)->left_out = false;
+        mark_pending(contents, *it);
+    }
+    vec_clear(&contents->left_out);
+}
+
+/* ---- wanted ---- */
+
 void contents_want(struct contents *contents, enum content_set set, const struct key *key,
                    const struct key *value)
 {
     struct content *content = get(contents, set, key, value);
     content->wanted++;
+    let_in(contents, content);
     if (value)
         memcpy(content_value(content), value->bytes, content->value_length);
     mark_pending(contents, content);
@@ -101,6 +133,7 @@ void contents_drop(struct contents *contents, enum content_set set, const struct
 {
     struct content *content = contents_find(contents, set, key);
     content->wanted--;
+    let_in(contents, content);
     mark_pending(contents, content);
 }
 
@@ -132,6 +165,7 @@ bool contents_observe(struct contents *contents, enum content_set set, const str
 
 static void remove_content(struct contents *contents, struct content *content)
 {
+    let_in(contents, content);
     HASH_DELETE(hh, contents->all, content);
     free(content);
 }
@@ -155,6 +189,8 @@ void contents_apply(struct contents *contents)
     vec_each (&contents->pending, it) {
         struct content *content = *it;
         content->pending = false;
+        if (content->left_out)
+            continue;
         content->in_kernel = content->wanted > 0;
         memcpy(content_kernel_value(content), content_value(content), content->value_length);
         if (!content->wanted)
@@ -171,12 +207,12 @@ static bool same_value(const struct content *content)
 
 bool content_goes(const struct content *content)
 {
-    return content->in_kernel && (!content->wanted || !same_value(content));
+    return !content->left_out && content->in_kernel && (!content->wanted || !same_value(content));
 }
 
 bool content_comes(const struct content *content)
 {
-    return content->wanted && (!content->in_kernel || !same_value(content));
+    return !content->left_out && content->wanted && (!content->in_kernel || !same_value(content));
 }
 
 void contents_free(struct contents *contents)
@@ -185,4 +221,5 @@ void contents_free(struct contents *contents)
     HASH_ITER(hh, contents->all, content, next)
     remove_content(contents, content);
     vec_free(&contents->pending);
+    vec_free(&contents->left_out);
 }

@@ -32,16 +32,19 @@ static int encode_shape(struct ruleset *rs, struct shape shape, struct error *er
     return result;
 }
 
-/* If the batch fails, what is known of the kernel is forgotten, these included. */
+/* They are the table's only when the batch is in force. */
 static int encode_shapes(struct ruleset *rs, struct error *err)
 {
     shape_vec shapes = {0};
     ruleset_new_shapes(rs, &shapes);
+    vec_clear(&rs->new_shapes);
+    nft_batch_finish(&rs->batch);
+    rs->shapes_begin = rs->batch.used;
     int result = 0;
     for (size_t i = 0; i < shapes.n && result == 0; i++) {
         result = encode_shape(rs, shapes.v[i], err);
-        shapes_add(&rs->shapes, shapes.v[i]);
         nft_batch_may_cut(&rs->batch);
+        vec_push(&rs->new_shapes, (struct new_shape){shapes.v[i], rs->batch.used});
     }
     vec_free(&shapes);
     return result;

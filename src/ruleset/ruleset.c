@@ -54,6 +54,7 @@ struct ruleset *ruleset_new(enum family family, const struct ruleset_config *con
     rs->family = rs->affinity.family = family;
     rs->owned = config->owned;
     rs->abandoned = config->abandoned;
+    rs->owner = config->owner;
     rs->ctx = config->ctx;
     set_vars(rs, config);
     nft_batch_init(&rs->batch, family, RULESET_TABLE);
@@ -98,6 +99,7 @@ void ruleset_free(struct ruleset *rs)
     if (!rs)
         return;
     struct record *record, *next;
+    refusals_free(rs);
     HASH_ITER(hh, rs->records, record, next)
     ruleset_free_record(rs, record);
     vec_free(&rs->pending);
@@ -107,6 +109,7 @@ void ruleset_free(struct ruleset *rs)
     vec_free(&rs->pod_cidrs);
     contents_free(&rs->contents);
     shapes_clear(&rs->shapes);
+    vec_free(&rs->new_shapes);
     nft_batch_release(&rs->batch);
     layout_free(&rs->base);
     free(rs->from_pod);
@@ -189,7 +192,8 @@ static void want(struct ruleset *rs, const struct frontend *frontend, const stru
     struct frontend_plan plan = ruleset_plan_frontend(rs, route, 0);
     size_t n = plan.n ? route->n_backends : 0, n_local = plan.n_local ? route->n_local : 0;
     rs->n_wanted += wanted;
-    rs->n_wanted -= record->wanted;
+    rs->n_wanted -= refusals_is_wanted(record);
+    refusals_forget_wish(record);
     record->wanted = wanted;
     record->wanted_flags = wanted ? plan.flags : 0;
     want_backends(record, &record->all, route->backends, n);

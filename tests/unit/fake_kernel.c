@@ -19,7 +19,7 @@ static struct {
     bool cuts;
     unsigned fail_in; /* transactions; 0: none fails */
     enum fake_fault fault;
-    const char *lacking;
+    struct fake_grudges grudges;
     unsigned reads_before, reads_refused;
     bool tables_refused;
     unsigned reads_torn;
@@ -63,13 +63,15 @@ static int refused(int why, struct error *err)
 
 static int transaction(struct nft_batch *batch, size_t from, size_t to, struct error *err)
 {
+    kernel.counts.attempts++;
     struct fake_counts counts = kernel.counts;
     struct fake_table *table = table_of_batch(batch), next;
     bool faulty = fault_is_due();
     fake_copy_table(&next, table);
-    int why = fake_apply(&next, batch, from, to, &kernel.counts, kernel.lacking);
+    int why = fake_apply(&next, batch, from, to, &kernel.counts, &kernel.grudges);
     if (why || (faulty && kernel.fault == FAKE_REFUSES)) {
         fake_free_table(&next);
+        batch->nothing_in_force = from == 0;
         kernel.counts = counts;
         return refused(why, err);
     }
@@ -77,6 +79,7 @@ static int transaction(struct nft_batch *batch, size_t from, size_t to, struct e
     kernel.counts.transactions++;
     fake_free_table(table);
     *table = next;
+    batch->nothing_in_force = false;
     return faulty ? error_set(err, "the fake kernel's answer was lost") : 0;
 }
 
@@ -138,7 +141,7 @@ int nft_socket_check(struct nft_socket *s, struct nft_batch *batch, int *why, st
     nft_batch_finish(batch);
     if (strcmp(batch->table, RULESET_TABLE) == 0)
         fake_copy_table(&scratch, table_of_batch(batch));
-    int number = fake_apply(&scratch, batch, 0, batch->used, &none, kernel.lacking);
+    int number = fake_apply(&scratch, batch, 0, batch->used, &none, &kernel.grudges);
     fake_free_table(&scratch);
     if (why)
         *why = number;
@@ -283,6 +286,7 @@ void fake_kernel_reset(void)
 {
     for (int i = 0; i < FAMILY_COUNT; i++)
         fake_free_table(&kernel.tables[i]);
+    fake_kernel_forgive();
     memset(&kernel, 0, sizeof(kernel));
 }
 
@@ -299,7 +303,47 @@ void fake_kernel_fail(unsigned nth, enum fake_fault fault)
 
 void fake_kernel_lack(const char *expression)
 {
-    kernel.lacking = expression;
+    kernel.grudges.lacking = expression;
+}
+
+void fake_kernel_refuse(const char *set, const void *key, size_t key_length, int why)
+{
+    vec_push(&kernel.grudges.elements, (__typeof__(*kernel.grudges.elements.v)){
+                                           set, fake_join(key, key_length, NULL, 0), why});
+}
+
+void fake_kernel_refuse_frontend(const char *set, const struct frontend *frontend, int why)
+{
+    struct fake_key key = fake_frontend_key(frontend);
+    fake_kernel_refuse(set, key.bytes, key.length, why);
+}
+
+void fake_kernel_limit(const char *set, size_t most)
+{
+    vec_push(&kernel.grudges.limits, (__typeof__(*kernel.grudges.limits.v)){set, most});
+}
+
+void fake_kernel_refuse_chain(const char *chain, int why)
+{
+    kernel.grudges.chain = chain;
+    kernel.grudges.chain_why = why;
+}
+
+void fake_kernel_limit_chains(size_t most)
+{
+    kernel.grudges.most_chains = most;
+}
+
+void fake_kernel_point(bool on)
+{
+    kernel.grudges.pointless = !on;
+}
+
+void fake_kernel_forgive(void)
+{
+    vec_free(&kernel.grudges.elements);
+    vec_free(&kernel.grudges.limits);
+    memset(&kernel.grudges, 0, sizeof(kernel.grudges));
 }
 
 bool fake_kernel_spare(void)

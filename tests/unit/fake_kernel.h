@@ -64,6 +64,7 @@ struct fake_route {
 /* What the transactions in force have done since the last fake_kernel_forget_counts(). */
 struct fake_counts {
     size_t transactions, messages;
+    size_t attempts;                              /* transactions that were refused, too */
     size_t tables, sets, chains, rules, verdicts; /* added */
     size_t added, deleted;                        /* elements of data maps and named sets */
 };
@@ -80,6 +81,31 @@ void fake_kernel_fail(unsigned nth, enum fake_fault fault);
 /** From now on rules with @expression ("fib", borrowed) are refused, as by a kernel that was built
  * without it. NULL: none are. */
 void fake_kernel_lack(const char *expression);
+
+/*
+ * What is refused from now on, message by message as the kernel does: the whole transaction is
+ * judged, each message up to its first fault. Strings are borrowed.
+ */
+
+/** Elements of @set (NULL: of any but verdict maps) whose key begins with @key: adding them and
+ * deleting them. */
+void fake_kernel_refuse(const char *set, const void *key, size_t key_length, int why);
+void fake_kernel_refuse_frontend(const char *set, const struct frontend *frontend, int why);
+
+/** More than so many elements in @set: ENFILE. */
+void fake_kernel_limit(const char *set, size_t most);
+
+/** Making a chain of this name. */
+void fake_kernel_refuse_chain(const char *chain, int why);
+
+/** More than so many chains: EMLINK, of the transaction as a whole, without a message. */
+void fake_kernel_limit_chains(size_t most);
+
+/** Whether the elements that are refused are pointed at; on at the beginning. */
+void fake_kernel_point(bool on);
+
+/** Nothing is refused any more. Pointing is on again. */
+void fake_kernel_forgive(void);
 
 /** Whether a fault is still to come; it is taken back. */
 bool fake_kernel_spare(void);

@@ -24,9 +24,11 @@ _Static_assert(NFTA_TABLE_NAME == TABLE_ATTRIBUTE && NFTA_SET_TABLE == TABLE_ATT
 struct application {
     struct fake_table *table;
     struct fake_counts *counts;
-    const char *table_name, *lacking;
-    struct fake_rule *rule; /* the one that is being judged */
-    int why;                /* of an expression that is refused */
+    const char *table_name;
+    const struct fake_grudges *grudges;
+    struct fake_rule *rule;  /* the one that is being judged */
+    int why;                 /* of an expression that is refused */
+    const struct nlattr *at; /* the element that is refused */
 };
 
 /* ---- attributes ---- */
@@ -173,6 +175,8 @@ static int new_chain(struct application *a, const struct nlmsghdr *message)
     nftnl_chain_free(from);
     if (fake_find_chain(a->table, chain.name))
         return 0;
+    if (a->grudges->chain && strcmp(a->grudges->chain, chain.name) == 0)
+        return a->grudges->chain_why;
     vec_push(&a->table->chains, chain);
     a->counts->chains++;
     return 0;
@@ -228,7 +232,7 @@ static int judge_expression(struct nftnl_expr *expr, void *data)
         a->why = judge_dynset(a, expr);
     else if (strcmp(name, "immediate") == 0)
         a->why = judge_verdict(a, expr);
-    if (a->lacking && strcmp(name, a->lacking) == 0)
+    if (a->grudges->lacking && strcmp(name, a->grudges->lacking) == 0)
         a->why = ENOENT;
     return a->why ? -1 : 0;
 }
@@ -283,17 +287,47 @@ static bool take_element(const struct nlattr *from, struct fake_element *out)
     return end_length == 0 || end_length == out->key_length;
 }
 
+/* An element that is refused for itself. */
+static int judge_element(const struct application *a, const struct fake_set *set,
+                         const struct fake_element *element)
+{
+    vec_each (&a->grudges->elements, grudge)
+        if ((!grudge->set || strcmp(grudge->set, set->name) == 0) &&
+            element->key_length >= grudge->key.length && !set->verdicts &&
+            memcmp(element->key, grudge->key.bytes, grudge->key.length) == 0)
+            return grudge->why;
+    return 0;
+}
+
+/* What it says to one more; the elements that go in the same transaction make room. */
+static int judge_size(const struct application *a, const struct fake_set *set)
+{
+    vec_each (&a->grudges->limits, limit)
+        if (strcmp(limit->set, set->name) == 0 && HASH_COUNT(set->elements) > limit->most)
+            return ENFILE;
+    return 0;
+}
+
 static int change_element(struct application *a, struct fake_set *set, const struct nlattr *from,
                           bool add)
 {
     struct fake_element element;
     if (!take_element(from, &element) || (*element.chain && !set->verdicts))
         return EINVAL;
+    int why = judge_element(a, set, &element);
+    if (why)
+        return why;
     if (!add)
         return fake_delete_element(set, &element);
     if (set->verdicts && !fake_find_chain(a->table, element.chain))
         return ENOENT;
-    return fake_add_element(set, &element);
+    why = fake_add_element(set, &element);
+    if (why)
+        return why;
+    why = judge_size(a, set);
+    if (why)
+        fake_delete_element(set, &element);
+    return why;
 }
 
 /* An element that is there already is not counted. */
@@ -327,6 +361,7 @@ static int change_elements(struct application *a, const struct nlmsghdr *message
     mnl_attr_for_each_nested(at, list)
     {
         int why = change_element(a, set, at, add);
+        a->at = why ? at : NULL;
         if (why)
             return why;
     }
@@ -364,12 +399,32 @@ static int apply_message(struct application *a, const struct nlmsghdr *message)
     }
 }
 
-int fake_apply(struct fake_table *table, const struct nft_batch *batch, size_t from, size_t to,
-               struct fake_counts *counts, const char *lacking)
+static void note_refusal(const struct application *a, struct nft_batch *batch, size_t message,
+                         int why)
+{
+    struct nft_refusal refusal = {message, 0, why};
+    if (a->at && !a->grudges->pointless)
+        refusal.at = (size_t)((const char *)a->at - batch->buffer) - message;
+    vec_push(&batch->refusals, refusal);
+}
+
+/* What shows only when all messages are taken. */
+static int judge_table(const struct application *a)
+{
+    size_t limit = a->grudges->most_chains;
+    vec_each (&a->table->sets, set)
+        if (set->anonymous && !set->bound)
+            return EINVAL;
+    return limit > 0 && a->table->chains.n > limit ? EMLINK : 0;
+}
+
+int fake_apply(struct fake_table *table, struct nft_batch *batch, size_t from, size_t to,
+               struct fake_counts *counts, const struct fake_grudges *grudges)
 {
     struct application a = {
-        .table = table, .counts = counts, .table_name = batch->table, .lacking = lacking};
+        .table = table, .counts = counts, .table_name = batch->table, .grudges = grudges};
     uint32_t sequence = 0;
+    vec_clear(&batch->refusals);
     while (from < to) {
         const struct nlmsghdr *message = (const void *)(batch->buffer + from);
         const struct nfgenmsg *family = mnl_nlmsg_get_payload(message);
@@ -377,13 +432,15 @@ int fake_apply(struct fake_table *table, const struct nft_batch *batch, size_t f
         ck_assert_uint_eq(family->nfgen_family, batch->nf_family);
         ck_assert_uint_gt(message->nlmsg_seq, sequence);
         sequence = message->nlmsg_seq;
+        a.at = NULL;
         int why = apply_message(&a, message);
         if (why)
-            return why;
+            note_refusal(&a, batch, from, why);
         from += MNL_ALIGN(message->nlmsg_len);
     }
-    vec_each (&table->sets, set)
-        if (set->anonymous && !set->bound)
-            return EINVAL;
-    return 0;
+    int why = batch->refusals.n > 0 ? 0 : judge_table(&a);
+    a.at = NULL;
+    if (why)
+        note_refusal(&a, batch, NFT_NO_MESSAGE, why);
+    return batch->refusals.n > 0 ? batch->refusals.v[0].why : 0;
 }

@@ -140,10 +140,30 @@ void fake_sorted(const struct fake_set *set, fake_element_refs *out);
 
 /* ---- fake_kernel_messages.c ---- */
 
-/** Applies the messages of a batch between two offsets. An errno, or 0. Expressions named @lacking
- * (or NULL) are not known. */
-int fake_apply(struct fake_table *table, const struct nft_batch *batch, size_t from, size_t to,
-               struct fake_counts *counts, const char *lacking);
+/* What is refused although nothing is wrong with it. */
+struct fake_grudges {
+    const char *lacking; /* an expression that is not known, or NULL */
+    VEC(struct {
+        const char *set;     /* NULL: any */
+        struct fake_key key; /* of elements whose key begins with it */
+        int why;
+    })
+    elements;
+    VEC(struct {
+        const char *set;
+        size_t most; /* elements */
+    })
+    limits;
+    const char *chain; /* that cannot be made, or NULL */
+    int chain_why;
+    size_t most_chains; /* 0: any number */
+    bool pointless;     /* the kernel does not point at elements, as older ones */
+};
+
+/** Applies the messages of a batch between two offsets, each up to its first fault, and notes
+ * in the batch what is refused. The first errno, or 0. */
+int fake_apply(struct fake_table *table, struct nft_batch *batch, size_t from, size_t to,
+               struct fake_counts *counts, const struct fake_grudges *grudges);
 
 /* ---- fake_kernel_checks.c ---- */
 

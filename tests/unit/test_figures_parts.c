@@ -280,7 +280,12 @@ START_TEST(our_own_of_the_tables)
     syncs[FAMILY_IPV4].last_seconds = 0.25;
     syncs[FAMILY_IPV4].elements_added = 14;
     syncs[FAMILY_IPV4].elements_deleted = 15;
-    tables[FAMILY_IPV4] = (struct ruleset_figures){16, 17, 18};
+    tables[FAMILY_IPV4] = (struct ruleset_figures){.elements = 16,
+                                                   .read_backs = 17,
+                                                   .replaced = 18,
+                                                   .refused = 19,
+                                                   .left_out = 20,
+                                                   .refusals = 21};
     print(write_tables);
     expect_samples("kube_nftd_frontends{ip_family=\"IPv4\"} 1\n"
                    "kube_nftd_frontends{ip_family=\"IPv6\"} 2\n"
@@ -310,7 +315,13 @@ START_TEST(our_own_of_the_tables)
                    "kube_nftd_table_read_backs_total{ip_family=\"IPv4\"} 17\n"
                    "kube_nftd_table_read_backs_total{ip_family=\"IPv6\"} 0\n"
                    "kube_nftd_tables_replaced_total{ip_family=\"IPv4\"} 18\n"
-                   "kube_nftd_tables_replaced_total{ip_family=\"IPv6\"} 0\n");
+                   "kube_nftd_tables_replaced_total{ip_family=\"IPv6\"} 0\n"
+                   "kube_nftd_frontends_refused{ip_family=\"IPv4\"} 19\n"
+                   "kube_nftd_frontends_refused{ip_family=\"IPv6\"} 0\n"
+                   "kube_nftd_elements_refused{ip_family=\"IPv4\"} 20\n"
+                   "kube_nftd_elements_refused{ip_family=\"IPv6\"} 0\n"
+                   "kube_nftd_refusals_total{ip_family=\"IPv4\"} 21\n"
+                   "kube_nftd_refusals_total{ip_family=\"IPv6\"} 0\n");
 }
 END_TEST
 

@@ -2,15 +2,19 @@
 /*
  * Random histories of a table: routes of all kinds, cluster IPs, hairpins and ranges that change,
  * commits that fail in any way or go in pieces, restarts, and other programs that meddle with it.
- * After each commit the kernel does what is wanted; once nothing is left to be trimmed it holds as
- * much as a table that was made just now.
+ * Some refuse elements of some frontends, let sets and chains be full, for a while.
+ * After each commit the kernel does what is wanted, of frontends that nothing of was refused; once
+ * nothing is left to be trimmed it holds as much as a table that was made just now.
  */
 #include "unit.h"
 
 #include "ruleset_fixture.h"
 
+#include <errno.h>
+
 #define FRONTENDS 12
 #define POOL 9 /* backends to choose from, 1 to 9 */
+#define HISTORIES 8
 
 static struct {
     struct wish wish;
@@ -21,6 +25,12 @@ static struct {
 static bool hairpins[POOL + 1];
 static const char *pods, *service_cidrs;
 static unsigned seed;
+
+/* What the kernel refuses now. */
+static bool in_pieces;          /* the batches go */
+static bool refuses;            /* histories with refusals */
+static bool touched[FRONTENDS]; /* of these, so they may not be as wished */
+static bool crowded;            /* a set or the chains: that may hit anybody */
 
 static unsigned below(unsigned n)
 {
@@ -170,6 +180,8 @@ static void change_contents(void)
 
 static void check_one(unsigned number)
 {
+    if (touched[number] || crowded)
+        return;
     const struct world world = {.pods = pods, .cluster_ip = wishes[number].cluster_ip};
     check_wish(number, &wishes[number].wish, &world);
 }
@@ -206,20 +218,83 @@ static void check_like_a_fresh_one(void)
     check_same_sizes(&sizes, &fresh);
 }
 
+/* ---- refusals ---- */
+
+/* Of frontends with a high number only. */
+static void begrudge(void)
+{
+    static const char *const sets[] = {
+        "services",         "endpoints", "local_services", "affinity_ids", "allowed_sources",
+        "reject_frontends", NULL};
+    static const int whys[] = {EINVAL, ENOSPC, EOVERFLOW, E2BIG};
+    unsigned number = FRONTENDS * 2 / 3 + below(FRONTENDS / 3);
+    struct frontend f = frontend(number);
+    const char *set = sets[below(sizeof(sets) / sizeof(sets[0]))];
+    touched[number] = true;
+    fake_kernel_refuse_frontend(set, &f, whys[below(4)]);
+    if (below(2))
+        fake_kernel_refuse("cluster_ips", f.address.bytes, address_length(family), EINVAL);
+}
+
+/* There is room for what is there, and a little more. */
+static void crowd(void)
+{
+    static const char *const sets[] = {"services",         "endpoints",    "local_endpoints",
+                                       "affinity_numbers", "affinity_ids", "reject_frontends"};
+    const char *set = sets[below(sizeof(sets) / sizeof(sets[0]))];
+    size_t size = fake_kernel_size(family, set);
+    if (size == SIZE_MAX)
+        return;
+    crowded = true;
+    fake_kernel_limit(set, size + below(3));
+    if (below(3) == 0)
+        fake_kernel_refuse_chain("pick-3", ENOSPC);
+}
+
+static void calm_down(void)
+{
+    fake_kernel_forgive();
+    fake_kernel_point(below(2));
+    for (int turns = 0; try_commit(NULL) || ruleset_retry_time(ruleset) != 0; turns++) {
+        ck_assert_int_lt(turns, 3 * FRONTENDS);
+        now = now > ruleset_retry_time(ruleset) ? now : ruleset_retry_time(ruleset);
+    }
+    ck_assert_uint_eq(ruleset_figures(ruleset)->refused, 0);
+    memset(touched, 0, sizeof(touched));
+    crowded = false;
+}
+
+static void refuse_somehow(void)
+{
+    switch (below(6)) {
+    case 0:
+        crowd();
+        break;
+    case 1:
+        calm_down();
+        break;
+    default:
+        begrudge();
+    }
+}
+
 /* ---- committing ---- */
 
 /* Commits with or without a fault. A fault may come too late for this commit. */
 static void commit_somehow(unsigned odds)
 {
+    bool refusing = refuses && below(3) > 0; /* just that: it goes through */
     /* One random number a statement: compilers choose the order of arguments. */
     unsigned nth = 1 + below(24), n = 1 + below(5), kind = below(2), torn = below(24);
-    if (below(odds) == 0)
+    if (!refusing && below(odds) == 0)
         fake_kernel_fail((nth + 5) / 6, kind ? FAKE_REFUSES : FAKE_LOSES_ANSWER);
-    if (below(odds) == 0)
+    if (!refusing && below(odds) == 0)
         fake_kernel_refuse_reads(nth, n, kind);
-    if (below(odds) == 0)
+    if (!refusing && below(odds) == 0)
         fake_kernel_tear_reads(torn);
-    if (try_commit(NULL) == 0)
+    int result = try_commit(NULL);
+    ck_assert(!refusing || crowded || in_pieces || result == 0);
+    if (result == 0)
         for (int i = 0; i < 3; i++)
             check_one(below(FRONTENDS));
     else
@@ -230,6 +305,7 @@ static void commit_somehow(unsigned odds)
 
 static void settle_somehow(void)
 {
+    calm_down();
     for (int turns = 0; try_commit(NULL) || ruleset_trim_time(ruleset) != 0; turns++) {
         ck_assert_int_lt(turns, 8);
         now += RULESET_TRIM_DELAY;
@@ -296,7 +372,7 @@ static void damage(void)
 
 static void restart_somehow(void)
 {
-    if (below(4) == 0)
+    if (!refuses && below(4) == 0)
         damage();
     if (below(8) == 0)
         config.detector = config.detector == DETECT_CIDRS ? DETECT_NONE : DETECT_CIDRS;
@@ -309,7 +385,7 @@ static void restart_somehow(void)
 
 static void step(void)
 {
-    switch (below(14)) {
+    switch (below(refuses ? 15 : 14)) {
     case 0:
     case 1:
         change_wish(below(FRONTENDS));
@@ -336,6 +412,10 @@ static void step(void)
             check_like_a_fresh_one();
         }
         break;
+    case 14:
+        if (below(3) == 0)
+            refuse_somehow();
+        break;
     default:
         if (ruleset_trim_time(ruleset) > now && below(3) == 0)
             now = ruleset_trim_time(ruleset);
@@ -355,14 +435,18 @@ static void begin_history(int which)
     }
     seed = (unsigned)which;
     config.detector = which % 3 ? DETECT_CIDRS : DETECT_NONE;
-    fake_kernel_cut(which % 4 >= 2);
+    memset(touched, 0, sizeof(touched));
+    crowded = false;
+    in_pieces = which % 4 >= 2;
+    fake_kernel_cut(in_pieces);
     begin(which % FAMILY_COUNT);
 }
 
 START_TEST(any_history)
 {
+    refuses = _i >= HISTORIES;
     begin_history(_i);
-    for (int i = 0, n = unit_steps(2000); i < n; i++)
+    for (int i = 0, n = unit_steps(refuses ? 600 : 2000); i < n; i++)
         step();
     settle_somehow();
     check_like_a_fresh_one();
@@ -379,7 +463,7 @@ END_TEST
 static void add_tests(TCase *tcase)
 {
     tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_loop_test(tcase, any_history, 0, 8);
+    tcase_add_loop_test(tcase, any_history, 0, 2 * HISTORIES);
 }
 
 UNIT_MAIN("ruleset_history", add_tests)

@@ -118,6 +118,10 @@ bool policy_has_cluster_ip(const struct policy *policy, enum family family,
 size_t policy_local_ready(const struct policy *policy, const struct service *service,
                           enum family family);
 
+/** Who has a frontend, as "namespace/name:port" (without the port's name if it has none); to be
+ * freed. NULL if nobody has it. */
+char *policy_owner(const struct policy *policy, const struct frontend *frontend);
+
 /** How many frontends more than one service port claims. */
 size_t policy_conflicts(const struct policy *policy);
 

@@ -44,6 +44,10 @@ uint32_t affinity_hold(struct affinity *affinity, struct contents *contents,
                        const struct backend *backends, size_t n,
                        const struct backend *local_backends, size_t n_local);
 
+/** The group that has P:0, so that a frontend which has it in the kernel can keep it: that of
+ * routes if one has it, else one of its own that no route is of. */
+uint32_t affinity_group_of(const struct affinity *affinity, uint32_t kernel_id);
+
 /** Notes that the kernel's table uses P:0, so that no new group gets it. */
 void affinity_note_kernel_id(struct affinity *affinity, uint32_t id);
 

@@ -30,6 +30,7 @@ struct content {
     uint32_t wanted;   /* by how many */
     bool pending;      /* in contents->pending: wanted may differ from the kernel */
     bool in_kernel;
+    bool left_out; /* the kernel refused it: stays as it is there */
     uint8_t value_length;
     uint8_t key_length;
     /* The set, the key, the value wanted, the value in the kernel. */
@@ -40,6 +41,7 @@ struct content {
 struct contents {
     struct content *all;
     VEC(struct content *) pending;
+    VEC(struct content *) left_out;
 };
 
 /** The name of a set in base.nft; always the same pointer. */
@@ -76,7 +78,14 @@ bool contents_observe(struct contents *contents, enum content_set set, const str
 /** Nothing is known to be in the kernel any more: all that is wanted is pending. */
 void contents_forget_kernel(struct contents *contents);
 
-/** What is pending is in force. */
+/** A pending element shall neither come nor go, until it is let in again or somebody wants or drops
+ * it. */
+void contents_leave_out(struct contents *contents, struct content *content);
+
+/** All that was left out is pending again. */
+void contents_let_in(struct contents *contents);
+
+/** What is pending, and not left out, is in force. */
 void contents_apply(struct contents *contents);
 
 /** Whether a pending element must be deleted or added; both if its value is another. */

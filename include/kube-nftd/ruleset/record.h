@@ -13,6 +13,7 @@
 #include "kube-nftd/ruleset/affinity.h"
 #include "kube-nftd/ruleset/contents.h"
 #include "kube-nftd/ruleset/keys.h"
+#include "kube-nftd/ruleset/refusals.h"
 #include "kube-nftd/ruleset/ruleset.h"
 #include "kube-nftd/ruleset/shapes.h"
 #include "kube-nftd/ruleset/template.h"
@@ -51,6 +52,7 @@ enum frontend_flag {
 struct extras {
     /* In the kernel. */
     uint32_t affinity_id, affinity_timeout; /* 0 if they are not there */
+    uint32_t group_in_force;                /* 0 if it is not known */
     range_vec sources;
     /* Wanted. */
     uint32_t group, timeout;          /* of the route */
@@ -69,8 +71,15 @@ struct record {
     uint8_t wanted_flags; /* likewise, wanted */
     double shrunk_at;     /* when something fell out of use last; clock_monotonic */
     struct part all;
-    struct part *local;    /* NULL if there never was one */
-    struct extras *extras; /* NULL if there never were any */
+    struct part *local;      /* NULL if there never was one */
+    struct extras *extras;   /* NULL if there never were any */
+    struct refusal *refusal; /* NULL unless the kernel refused it last: see refusals.h */
+};
+
+/* A shape whose messages are in the batch. */
+struct new_shape {
+    struct shape shape;
+    size_t end; /* where they end */
 };
 
 /* An element that another program may have changed. */
@@ -85,6 +94,7 @@ struct ruleset {
     struct layout base;
     struct layout_vars vars;
     void (*abandoned)(void *ctx, const struct frontend *frontend);
+    char *(*owner)(void *ctx, const struct frontend *frontend);
     void *ctx;
     char mark[16], *from_pod, *not_from_pod; /* texts that vars points to */
     char comment[64];                        /* by which a table of the same shape is known */
@@ -96,7 +106,10 @@ struct ruleset {
     struct contents contents;
     range_vec service_cidrs, pod_cidrs; /* as they are wanted in contents */
     struct affinity affinity;
-    struct shapes shapes; /* what the table has */
+    struct shapes shapes;             /* what the table has */
+    VEC(struct new_shape) new_shapes; /* of the batch; the first begins at shapes_begin */
+    size_t shapes_begin;
+    struct refusals refusals;
     VEC(struct suspect) suspects;
     bool all_suspect; /* anything may have been changed */
     bool damaged;     /* something else than elements was: the table is to be made anew */

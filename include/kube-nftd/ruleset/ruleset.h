@@ -50,6 +50,9 @@ struct ruleset_config {
     /* Told of each UDP frontend that a table found in the kernel had and nobody wants any more: its
      * flows are stale once it is gone. NULL: nobody is told. */
     void (*abandoned)(void *ctx, const struct frontend *frontend);
+    /* The name of who has a frontend, for the log; to be freed, NULL if nobody has it. May be NULL.
+     */
+    char *(*owner)(void *ctx, const struct frontend *frontend);
     void *ctx;
 };
 
@@ -64,6 +67,9 @@ struct ruleset_stats {
 struct ruleset_figures {
     size_t elements;     /* of maps and sets in the kernel that we put there, by what is known */
     uint64_t read_backs; /* of a table that had been in force: its commit had failed */
+    size_t refused;      /* frontends that are not as they shall be: the kernel refused that */
+    size_t left_out;     /* likewise elements that belong to no frontend */
+    uint64_t refusals;   /* how often something was refused and put aside */
     uint64_t replaced;   /* tables of another shape, or damaged: made anew in one transaction */
 };
 
@@ -111,9 +117,13 @@ bool ruleset_needs_commit(const struct ruleset *ruleset, double now);
 /** When the next unreachable slots are to be deleted (clock_monotonic), or 0 if there are none. */
 double ruleset_trim_time(const struct ruleset *ruleset);
 
+/** When what the kernel refused is tried again (clock_monotonic), or 0 if there is none. */
+double ruleset_retry_time(const struct ruleset *ruleset);
+
 /**
- * Makes the kernel hold what is wanted. 0: it does. -1: nothing that was wanted is lost; call
- * again later.
+ * Makes the kernel hold what is wanted. 0: it does, but for what it refused: such frontends stay as
+ * they were in force, are said and counted (struct ruleset_figures), and tried again when they
+ * change or at ruleset_retry_time(). -1: nothing that was wanted is lost; call again later.
  * @stats  filled in if not NULL; zero if nothing had to be sent
  */
 int ruleset_commit(struct ruleset *ruleset, struct nft_socket *socket, double now,

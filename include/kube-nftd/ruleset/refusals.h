@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * One bad element does not stop the rest: what the kernel refuses is put aside, what it belongs to
+ * stays as it is in force, and everything else goes on.
+ *
+ * A frontend that is held back wants what is in force of it; its real wish waits in its struct
+ * refusal until it is time to try again, or a new wish takes its place. So planning and encoding
+ * know of nothing. Elements that belong to no frontend are left out in contents.h.
+ */
+#ifndef KUBE_NFTD_RULESET_REFUSALS_H
+#define KUBE_NFTD_RULESET_REFUSALS_H
+
+#include "kube-nftd/base/vec.h"
+#include "kube-nftd/ruleset/shapes.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct record;
+struct refusal;
+struct ruleset;
+
+/* Starts zeroed. */
+struct refusals {
+    VEC(struct record *) records; /* those with a refusal */
+    double next;                  /* when the first is tried again; clock_monotonic, or 0 */
+    double wait, retry_time;      /* of the elements that belong to no frontend; 0: none is out */
+    unsigned round;               /* of refusals_isolate() */
+    size_t said;                  /* in the log, since the last refusals_settled() */
+};
+
+/**
+ * Looks at what the kernel refused of the ruleset's batch, of which nothing is in force, and puts
+ * that aside. True if something was: the rest is worth another try at once. Refusals that say that
+ * the table is not what it was believed to be, or that the kernel is short of something, name
+ * nothing that could be put aside; others may be mere consequences of those that do.
+ * @singly  each element had a message of its own: a refusal that still cannot be told is nobody's
+ */
+bool refusals_isolate(struct ruleset *ruleset, double now, bool singly);
+
+/** What was put aside is wanted again: all that is due at @now. */
+void refusals_release(struct ruleset *ruleset, double now);
+
+/** Sorts pending records, which are planned: those that take up more room in the kernel come last,
+ * so that a set that is full refuses these and no others. */
+void refusals_sort_pending(struct ruleset *ruleset);
+
+/** A wish that waits is replaced by a new one, which follows. */
+void refusals_forget_wish(struct record *record);
+
+/** Whether somebody claims the frontend, whatever is in force of it meanwhile. */
+bool refusals_is_wanted(const struct record *record);
+
+/** Whether what is in force stands in for a wish that waits. */
+bool refusals_holds_back(const struct record *record);
+
+/** The kernel took it, or the record is about to be freed. */
+void refusals_end(struct ruleset *ruleset, struct record *record);
+
+/** All but what was put aside is in force. */
+void refusals_settled(struct ruleset *ruleset);
+
+void refusals_free(struct ruleset *ruleset);
+
+#endif

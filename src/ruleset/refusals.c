@@ -1,0 +1,595 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/ruleset/refusals.h"
+
+#include "kube-nftd/base/log.h"
+#include "kube-nftd/ruleset/record.h"
+#include "kube-nftd/ruleset/slots.h"
+
+#include <errno.h>
+#include <libmnl/libmnl.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <math.h>
+#include <string.h>
+
+/* Waits before what was refused is tried again: doubled each time. */
+#define WAIT_FIRST 30.0
+#define WAIT_MOST 600.0
+/* So many frontends of one transaction are named in the log. */
+#define MOST_NAMED 10
+
+/* What a frontend shall be, while what is in force of it stands in for that. */
+struct refusal {
+    double wait, retry_time;
+    unsigned round; /* of struct refusals, when it was held back */
+    bool held_back; /* the rest counts */
+    bool wanted;
+    uint8_t wanted_flags;
+    struct backend *backends[2]; /* of all and local */
+    uint32_t n[2];
+    uint32_t group, timeout;
+    range_vec sources;
+};
+
+bool refusals_holds_back(const struct record *record)
+{
+    return record->refusal && record->refusal->held_back;
+}
+
+bool refusals_is_wanted(const struct record *record)
+{
+    return refusals_holds_back(record) ? record->refusal->wanted : record->wanted;
+}
+
+/* ---- wishes ---- */
+
+static struct part *part_of(struct record *record, int which)
+{
+    return which == 0 ? &record->all : record->local;
+}
+
+static void move_ranges(range_vec *to, range_vec *from)
+{
+    vec_free(to);
+    *to = *from;
+    memset(from, 0, sizeof(*from));
+}
+
+static void put_aside(struct record *record)
+{
+    struct refusal *refusal = record->refusal;
+    refusal->wanted = record->wanted;
+    refusal->wanted_flags = record->wanted_flags;
+    for (int i = 0; i < 2; i++) {
+        struct part *part = part_of(record, i);
+        refusal->backends[i] = part ? part->wanted : NULL;
+        refusal->n[i] = part ? part->n_wanted : 0;
+        if (part)
+            part->wanted = NULL;
+    }
+    if (record->extras) {
+        refusal->group = record->extras->group;
+        refusal->timeout = record->extras->timeout;
+        move_ranges(&refusal->sources, &record->extras->wanted_sources);
+    }
+    refusal->held_back = true;
+}
+
+static void take_back(struct record *record)
+{
+    struct refusal *refusal = record->refusal;
+    record->wanted = refusal->wanted;
+    record->wanted_flags = refusal->wanted_flags;
+    for (int i = 0; i < 2; i++) {
+        struct part *part = part_of(record, i);
+        if (!part)
+            continue;
+        free(part->wanted);
+        part->wanted = refusal->backends[i];
+        part->n_wanted = refusal->n[i];
+        refusal->backends[i] = NULL;
+    }
+    if (record->extras) {
+        record->extras->group = refusal->group;
+        record->extras->timeout = refusal->timeout;
+        move_ranges(&record->extras->wanted_sources, &refusal->sources);
+    }
+    refusal->held_back = false;
+}
+
+void refusals_forget_wish(struct record *record)
+{
+    struct refusal *refusal = record->refusal;
+    if (!refusal)
+        return;
+    for (int i = 0; i < 2; i++) {
+        free(refusal->backends[i]);
+        refusal->backends[i] = NULL;
+    }
+    vec_free(&refusal->sources);
+    refusal->held_back = false;
+}
+
+/* ---- what is in force as a wish ---- */
+
+/* The flags that make class_of() say what is in force. */
+static unsigned flags_of_service(uint32_t value)
+{
+    switch (value >> 16 & ~(unsigned)CLASS_AFFINE) {
+    case CLASS_EXTERNAL_LOCAL:
+        return FLAG_EXTERNAL | FLAG_LOCAL;
+    case CLASS_MASQUERADE:
+        return FLAG_EXTERNAL;
+    case CLASS_CLUSTER_LOCAL:
+        return FLAG_LOCAL;
+    default:
+        return 0;
+    }
+}
+
+static void want_slots(struct part *part, uint32_t count)
+{
+    free(part->wanted);
+    part->wanted = count ? xcalloc(count, sizeof(*part->wanted)) : NULL;
+    part->n_wanted = 0;
+    for (uint32_t i = 0; i < count && i < part->n_slots; i++)
+        if (!slot_is_empty(&part->slots[i]))
+            part->wanted[part->n_wanted++] = part->slots[i];
+    if (part->n_wanted)
+        qsort(part->wanted, part->n_wanted, sizeof(*part->wanted), backend_compare);
+}
+
+static void want_extras_in_force(const struct ruleset *rs, struct record *record)
+{
+    struct extras *extras = record->extras;
+    extras->group = extras->group_in_force;
+    if (extras->affinity_id && !extras->group) /* it was read back */
+        extras->group = affinity_group_of(&rs->affinity, extras->affinity_id);
+    extras->timeout = extras->group ? extras->affinity_timeout : 0;
+    vec_clear(&extras->wanted_sources);
+    if (record->flags & FLAG_RESTRICTED)
+        vec_each (&extras->sources, range)
+            vec_push(&extras->wanted_sources, *range);
+}
+
+static void want_what_is_in_force(const struct ruleset *rs, struct record *record)
+{
+    const uint32_t service = record->all.service;
+    bool leads_to_local = service_leads_to_local(service);
+    record->wanted = service || record->flags & (FLAG_REJECTED | FLAG_DROPPED);
+    record->wanted_flags = (uint8_t)(record->flags | flags_of_service(service));
+    want_slots(&record->all, service_count(service));
+    if (record->local)
+        want_slots(record->local, leads_to_local ? service_count(record->local->service) : 0);
+    if (record->extras)
+        want_extras_in_force(rs, record);
+}
+
+/* ---- putting aside ---- */
+
+struct isolation {
+    struct ruleset *ruleset;
+    double now;
+    size_t n; /* put aside */
+};
+
+static void say_refused(struct isolation *i, const struct record *record, int why)
+{
+    char text[FRONTEND_TEXT_SIZE];
+    const struct ruleset *rs = i->ruleset;
+    if (i->ruleset->refusals.said++ >= MOST_NAMED)
+        return;
+    char *owner = rs->owner ? rs->owner(rs->ctx, &record->frontend) : NULL;
+    log_error("ruleset",
+              "frontend=%s%s%s was refused by the kernel and stays as it is, tried again in "
+              "seconds=%.0f: %s",
+              frontend_format(&record->frontend, text), owner ? " service=" : "",
+              owner ? owner : "", record->refusal->wait, strerror(why));
+    free(owner);
+}
+
+static double longer(double wait)
+{
+    return fmin(fmax(2 * wait, WAIT_FIRST), WAIT_MOST);
+}
+
+/* Not even what is in force can be wanted: somebody else has put something there that does not fit,
+ * and that cannot be changed. It is left alone. */
+static void leave_alone(struct isolation *i, struct record *record)
+{
+    struct ruleset *rs = i->ruleset;
+    if (!record->pending || record->refusal->round == rs->refusals.round)
+        return; /* another of its elements, in the same answer */
+    for (int which = 0; which < 2; which++) {
+        struct part *part = part_of(record, which);
+        if (part)
+            free(part->wanted);
+        if (part)
+            part->wanted = NULL;
+    }
+    size_t n = 0;
+    vec_each (&rs->pending, it)
+        if (*it != record)
+            rs->pending.v[n++] = *it;
+    rs->pending.n = n;
+    record->pending = false;
+    i->n++;
+}
+
+static void hold_back(struct isolation *i, struct record *record, int why)
+{
+    struct ruleset *rs = i->ruleset;
+    if (refusals_holds_back(record)) {
+        leave_alone(i, record);
+        return;
+    }
+    bool first = !record->refusal;
+    if (first) {
+        record->refusal = xcalloc(1, sizeof(*record->refusal));
+        vec_push(&rs->refusals.records, record);
+    }
+    if (!record->pending) { /* a trim was refused: what is in force is what it wants */
+        want_what_is_in_force(rs, record);
+        ruleset_mark_pending(rs, record);
+    }
+    put_aside(record);
+    want_what_is_in_force(rs, record);
+    record->refusal->round = rs->refusals.round;
+    record->refusal->wait = longer(record->refusal->wait);
+    record->refusal->retry_time = i->now + record->refusal->wait;
+    rs->figures.refusals++;
+    i->n++;
+    if (first)
+        say_refused(i, record, why);
+}
+
+static void leave_out(struct isolation *i, struct content *content, int why)
+{
+    struct ruleset *rs = i->ruleset;
+    struct address address = {{0}};
+    char text[ADDRESS_TEXT_SIZE];
+    if (content->left_out)
+        return;
+    contents_leave_out(&rs->contents, content);
+    if (rs->refusals.retry_time <= i->now) {
+        rs->refusals.wait = longer(rs->refusals.wait);
+        rs->refusals.retry_time = i->now + rs->refusals.wait;
+    }
+    rs->figures.refusals++;
+    i->n++;
+    if (rs->refusals.said++ >= MOST_NAMED)
+        return;
+    memcpy(address.bytes, content_key(content), address_length(rs->family));
+    log_error("ruleset", "set=%s address=%s was refused by the kernel, left out: %s",
+              content_set_name(content_set_of(content)), address_format(rs->family, &address, text),
+              strerror(why));
+}
+
+/* ---- whose it is ---- */
+
+struct element {
+    const char *set;
+    const uint8_t *key;
+    size_t length;
+};
+
+static const struct nlattr *nested(const struct nlattr *nest, uint16_t type)
+{
+    const struct nlattr *attribute;
+    mnl_attr_for_each_nested(attribute, nest)
+    {
+        if (mnl_attr_get_type(attribute) == type)
+            return attribute;
+    }
+    return NULL;
+}
+
+static bool read_element(const struct nlmsghdr *message, const struct nlattr *from,
+                         struct element *out)
+{
+    const struct nlattr *key = nested(from, NFTA_SET_ELEM_KEY), *attribute;
+    key = key ? nested(key, NFTA_DATA_VALUE) : NULL;
+    if (!key)
+        return false;
+    *out = (struct element){NULL, mnl_attr_get_payload(key), mnl_attr_get_payload_len(key)};
+    mnl_attr_for_each(attribute, message, sizeof(struct nfgenmsg))
+    {
+        if (mnl_attr_get_type(attribute) == NFTA_SET_ELEM_LIST_SET)
+            out->set = mnl_attr_get_str(attribute);
+    }
+    return out->set != NULL;
+}
+
+static bool is_of(const struct element *element, const char *set)
+{
+    return strcmp(element->set, set) == 0;
+}
+
+static bool frontend_of(enum family family, const struct element *e, struct frontend *out)
+{
+    static const char *const keyed[] = {MAP_SERVICES,          MAP_LOCAL_SERVICES, MAP_AFFINITY_IDS,
+                                        MAP_AFFINITY_TIMEOUTS, SET_REJECTS,        SET_DROPS,
+                                        SET_RESTRICTED};
+    struct address source;
+    uint32_t slot;
+    if (is_of(e, MAP_ENDPOINTS) || is_of(e, MAP_LOCAL_ENDPOINTS))
+        return slot_of_key(family, e->key, e->length, out, &slot);
+    if (is_of(e, SET_ALLOWED_SOURCES))
+        return source_of_key(family, e->key, e->length, out, &source);
+    for (size_t i = 0; i < sizeof(keyed) / sizeof(keyed[0]); i++)
+        if (is_of(e, keyed[i]))
+            return frontend_of_key(family, e->key, e->length, out);
+    return false;
+}
+
+/* All frontends of a service port have the same numbers of affinity. */
+static void blame_service_port(struct isolation *i, uint32_t value, int why)
+{
+    struct ruleset *rs = i->ruleset;
+    for (size_t at = 0; at < rs->pending.n; at++) {
+        struct record *record = rs->pending.v[at];
+        if (record->extras && record->extras->wants_id >> 16 == value >> 16 &&
+            !refusals_holds_back(record))
+            hold_back(i, record, why);
+    }
+}
+
+/* Whether @key is the one right behind @last. */
+static bool is_behind(const uint8_t *key, const uint8_t *last, size_t length)
+{
+    uint8_t next[KEY_SIZE];
+    memcpy(next, last, length);
+    for (size_t at = length; at > 0 && ++next[at - 1] == 0;)
+        at--;
+    return memcmp(next, key, length) == 0;
+}
+
+/* Whether an element is one of those that the content is in the kernel. */
+static bool is_content(const struct content *content, const struct element *e)
+{
+    bool ranged = content_set_is_ranged(content_set_of(content));
+    const uint8_t *key = content_key(content);
+    size_t length = ranged ? content->key_length / 2 : content->key_length;
+    return length == e->length && (memcmp(key, e->key, length) == 0 ||
+                                   (ranged && is_behind(e->key, key + length, length)));
+}
+
+static void blame_content(struct isolation *i, const struct element *e, int why)
+{
+    uint32_t number;
+    for (size_t at = 0; at < i->ruleset->contents.pending.n; at++) {
+        struct content *content = i->ruleset->contents.pending.v[at];
+        enum content_set set = content_set_of(content);
+        if (!is_of(e, content_set_name(set)) || !is_content(content, e))
+            continue;
+        memcpy(&number, content_key(content), sizeof(number));
+        if (set == CONTENT_AFFINITY_NUMBERS || set == CONTENT_AFFINITY_BACKENDS ||
+            set == CONTENT_LOCAL_AFFINITY_BACKENDS)
+            blame_service_port(i, number, why);
+        else
+            leave_out(i, content, why);
+        return;
+    }
+}
+
+/* Whether a shape, or what it builds on, is @which, or if that is NULL a new one. */
+static bool is_built_on(const struct ruleset *rs, struct shape shape, const struct shape *which)
+{
+    struct shape base;
+    if (which ? memcmp(&shape, which, sizeof(shape)) == 0 : !shapes_have(&rs->shapes, shape))
+        return true;
+    return shape_needs(shape, &base) && is_built_on(rs, base, which);
+}
+
+static bool service_needs(const struct ruleset *rs, uint32_t value, const struct shape *which)
+{
+    struct shape shape;
+    return shape_of_service(value, &shape) && is_built_on(rs, shape, which);
+}
+
+/* Whether a planned record needs a shape; any new one if that is NULL. */
+static bool needs_shape(const struct ruleset *rs, const struct record *record,
+                        const struct shape *which)
+{
+    uint32_t timeout = record->extras ? record->extras->wants_timeout : 0;
+    return service_needs(rs, record->all.wants, which) ||
+           (record->local && service_needs(rs, record->local->wants, which)) ||
+           (timeout && is_built_on(rs, shape_of_timeout(timeout), which));
+}
+
+static void blame_shape(struct isolation *i, const struct shape *shape, int why)
+{
+    struct ruleset *rs = i->ruleset;
+    for (size_t at = 0; at < rs->pending.n; at++)
+        if (!refusals_holds_back(rs->pending.v[at]) && needs_shape(rs, rs->pending.v[at], shape))
+            hold_back(i, rs->pending.v[at], why);
+}
+
+static void blame_element(struct isolation *i, const struct element *e, int why)
+{
+    struct frontend frontend;
+    if (!frontend_of(i->ruleset->family, e, &frontend)) {
+        blame_content(i, e, why);
+        return;
+    }
+    struct record *record;
+    HASH_FIND(hh, i->ruleset->records, &frontend, sizeof(frontend), record);
+    if (record)
+        hold_back(i, record, why);
+}
+
+static void blame(struct isolation *i, const struct nft_refusal *refusal)
+{
+    struct ruleset *rs = i->ruleset;
+    struct element element;
+    if (refusal->message == NFT_NO_MESSAGE) { /* it did not like the table as a whole */
+        if (!rs->table_missing)
+            blame_shape(i, NULL, refusal->why);
+        return;
+    }
+    if (refusal->message < rs->shapes_begin)
+        return; /* what all others build on */
+    vec_each (&rs->new_shapes, it)
+        if (refusal->message < it->end) {
+            blame_shape(i, &it->shape, refusal->why);
+            return;
+        }
+    const struct nlattr *attribute = nft_batch_refused_element(&rs->batch, refusal);
+    const struct nlmsghdr *message = (const void *)(rs->batch.buffer + refusal->message);
+    if (attribute && read_element(message, attribute, &element))
+        blame_element(i, &element, refusal->why);
+}
+
+/* Whether an errno may be about what was sent, and not about the kernel's state. */
+static bool is_about_content(int why)
+{
+    static const int others[] = {EEXIST, ENOENT, EPERM, EACCES,   ENOMEM,   ENOBUFS,
+                                 EINTR,  EAGAIN, EBUSY, ERESTART, ETIMEDOUT};
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (why == others[i])
+            return false;
+    return true;
+}
+
+/* When the first of all is to be tried again. */
+static void note_next(struct refusals *refusals)
+{
+    double next = refusals->retry_time;
+    vec_each (&refusals->records, it) {
+        const struct refusal *refusal = (*it)->refusal;
+        if (refusal->held_back && (next == 0 || refusal->retry_time < next))
+            next = refusal->retry_time;
+    }
+    refusals->next = next;
+}
+
+/* What is held back is not trimmed either. */
+static void stop_trims(struct ruleset *rs)
+{
+    size_t n = 0;
+    vec_each (&rs->trims, it) {
+        (*it)->trimming = !refusals_holds_back(*it);
+        if ((*it)->trimming)
+            rs->trims.v[n++] = *it;
+    }
+    rs->trims.n = n;
+}
+
+/* The numbers that were planned are given back: who keeps those in force is another one now. */
+static void release_affinity(struct ruleset *rs)
+{
+    vec_each (&rs->pending, it) {
+        struct extras *extras = (*it)->extras;
+        if (extras)
+            affinity_release(&rs->affinity, &rs->contents, &extras->hold);
+    }
+}
+
+bool refusals_isolate(struct ruleset *rs, double now, bool singly)
+{
+    struct isolation i = {.ruleset = rs, .now = now};
+    bool some_about_content = false;
+    rs->refusals.round++;
+    vec_each (&rs->batch.refusals, refusal) {
+        if (!is_about_content(refusal->why))
+            continue;
+        some_about_content = true;
+        if (singly || refusal->why != ENFILE) /* who is too many shows when they are sorted */
+            blame(&i, refusal);
+    }
+    stop_trims(rs);
+    release_affinity(rs);
+    note_next(&rs->refusals);
+    return i.n > 0 || (some_about_content && !singly);
+}
+
+/* ---- again ---- */
+
+void refusals_release(struct ruleset *rs, double now)
+{
+    struct refusals *refusals = &rs->refusals;
+    if (refusals->next == 0 || now < refusals->next)
+        return;
+    vec_each (&refusals->records, it)
+        if (refusals_holds_back(*it) && now >= (*it)->refusal->retry_time) {
+            take_back(*it);
+            ruleset_mark_pending(rs, *it);
+        }
+    if (refusals->retry_time != 0 && now >= refusals->retry_time) {
+        contents_let_in(&rs->contents);
+        refusals->retry_time = 0;
+    }
+    note_next(refusals);
+}
+
+void refusals_settled(struct ruleset *rs)
+{
+    struct refusals *refusals = &rs->refusals;
+    if (rs->contents.left_out.n == 0 && refusals->wait != 0) {
+        refusals->wait = refusals->retry_time = 0;
+        log_info("ruleset", "family=%s no address is left out any more",
+                 nft_family_name(rs->family));
+    }
+    if (refusals->next != 0)
+        note_next(refusals);
+    if (refusals->said > MOST_NAMED)
+        log_error("ruleset", "family=%s and %zu more were refused by the kernel",
+                  nft_family_name(rs->family), refusals->said - MOST_NAMED);
+    refusals->said = 0;
+}
+
+static void forget(struct refusals *refusals, struct record *record)
+{
+    for (size_t i = 0; i < refusals->records.n; i++)
+        if (refusals->records.v[i] == record) {
+            refusals->records.v[i] = refusals->records.v[--refusals->records.n];
+            break;
+        }
+    refusals_forget_wish(record);
+    free(record->refusal);
+    record->refusal = NULL;
+}
+
+void refusals_end(struct ruleset *rs, struct record *record)
+{
+    char text[FRONTEND_TEXT_SIZE];
+    if (!record->refusal)
+        return;
+    log_info("ruleset", "frontend=%s is as it shall be, the kernel refused it before",
+             frontend_format(&record->frontend, text));
+    forget(&rs->refusals, record);
+}
+
+void refusals_free(struct ruleset *rs)
+{
+    while (rs->refusals.records.n > 0)
+        forget(&rs->refusals, rs->refusals.records.v[rs->refusals.records.n - 1]);
+    vec_free(&rs->refusals.records);
+}
+
+/* ---- order ---- */
+
+static bool grows(const struct record *record)
+{
+    const struct part *local = record->local;
+    const struct extras *extras = record->extras;
+    return (record->all.wants && !record->all.service) ||
+           (local && local->wants && !local->service) ||
+           (extras && ((extras->wants_id && !extras->affinity_id) ||
+                       (extras->wants_timeout && !extras->affinity_timeout))) ||
+           (record->wanted_flags & ~record->flags &
+            (FLAG_REJECTED | FLAG_DROPPED | FLAG_RESTRICTED));
+}
+
+void refusals_sort_pending(struct ruleset *rs)
+{
+    size_t n = rs->pending.n, at = 0;
+    struct record **sorted = xcalloc(n ? n : 1, sizeof(struct record *));
+    for (int growing = 0; growing < 2; growing++)
+        vec_each (&rs->pending, it)
+            if (grows(*it) == growing)
+                sorted[at++] = *it;
+    if (n)
+        memcpy(rs->pending.v, sorted, n * sizeof(struct record *));
+    free(sorted);
+}

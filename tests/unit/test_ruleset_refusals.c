@@ -1,0 +1,787 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the kernel refuses does not stop the rest: it is found, said and tried again, what was in
+ * force of it stays, and all else is in force after the same commit.
+ */
+#include "unit.h"
+
+#include "ruleset_fixture.h"
+
+#include <errno.h>
+
+static const struct world world = {.cluster_ip = false};
+static const struct wish nothing = {.wanted = false};
+
+/* Each test runs with a kernel that points at elements and with one that does not. */
+#define KERNELS (2 * FAMILY_COUNT)
+
+static void begin_kernel(int which)
+{
+    begin(which % FAMILY_COUNT);
+    fake_kernel_point(which < FAMILY_COUNT);
+}
+
+static void refuse(const char *set, unsigned number, int why)
+{
+    struct frontend f = frontend(number);
+    fake_kernel_refuse_frontend(set, &f, why);
+}
+
+static void forgive(int which)
+{
+    fake_kernel_forgive();
+    fake_kernel_point(which < FAMILY_COUNT);
+}
+
+static void check(unsigned number, const struct wish *wish)
+{
+    check_wish(number, wish, &world);
+}
+
+/* CHECK(1, .external = true, .all = "123") */
+#define CHECK(number, ...) check(number, &(const struct wish){.wanted = true, __VA_ARGS__})
+
+static void check_refused(size_t refused, size_t left_out)
+{
+    const struct ruleset_figures *figures = ruleset_figures(ruleset);
+    ck_assert_uint_eq(figures->refused, refused);
+    ck_assert_uint_eq(figures->left_out, left_out);
+    ck_assert((ruleset_retry_time(ruleset) != 0) == (refused + left_out > 0));
+    if (refused + left_out > 0)
+        ck_assert(ruleset_retry_time(ruleset) > now);
+}
+
+/* When it is time to try again. */
+static void wait_for_retry(void)
+{
+    ck_assert(ruleset_retry_time(ruleset) != 0);
+    now = ruleset_retry_time(ruleset);
+    ck_assert(ruleset_needs_commit(ruleset, now));
+}
+
+/* Commits; the kernel is asked at most so many times. */
+static void commit_within(size_t attempts)
+{
+    fake_kernel_forget_counts();
+    commit();
+    ck_assert_uint_le(fake_kernel_counts()->attempts, attempts);
+}
+
+/* ---- frontends ---- */
+
+/* In each set that a frontend may be in: it is left out, all others are there. */
+START_TEST(the_rest_is_in_force)
+{
+    static const char *const sets[] = {"services",
+                                       "endpoints",
+                                       "local_services",
+                                       "local_endpoints",
+                                       "reject_frontends",
+                                       "affinity_ids",
+                                       "restricted_frontends",
+                                       "affinity_timeouts",
+                                       "allowed_sources",
+                                       NULL};
+    const char *set = sets[_i / KERNELS];
+    begin_kernel(_i % KERNELS);
+    SET(1, .all = "12");
+    if (set && strcmp(set, "reject_frontends") == 0)
+        SET(2);
+    else
+        SET(2, .external = true, .local = true, .all = "34", .here = "3", .timeout = 100,
+            .group = 1, .sources = "0-90");
+    SET(3, .all = "56");
+    refuse(set, 2, EINVAL);
+    commit_within(3);
+    CHECK(1, .all = "12");
+    check(2, &nothing);
+    CHECK(3, .all = "56");
+    check_refused(1, 0);
+    ck_assert_int_eq(errors_logged, 1);
+    ck_assert_uint_eq(ruleset_frontends(ruleset), 3);
+
+    SET(1, .all = "123"); /* and all goes on */
+    commit_within(1);
+    CHECK(1, .all = "123");
+    check_refused(1, 0);
+    forgive(_i % KERNELS);
+    wait_for_retry();
+    settle();
+    check_refused(0, 0);
+    ck_assert_int_eq(errors_logged, 1);
+    if (!set || strcmp(set, "reject_frontends") != 0)
+        CHECK(2, .external = true, .local = true, .all = "34", .here = "3", .sources = "0-90");
+    else
+        CHECK(2, .all = NULL);
+}
+END_TEST
+
+START_TEST(what_was_in_force_stays)
+{
+    static const struct wish before[] = {
+        {.wanted = true, .all = "123"},
+        {.wanted = true, .external = true, .all = "123"},
+        {.wanted = true, .external = true, .local = true, .all = "123", .here = "2"},
+        {.wanted = true, .external = true, .local = true, .all = "123"},
+        {.wanted = true, .local = true, .all = "123", .here = "12"},
+        {.wanted = true, .all = "123", .timeout = 100, .group = 2},
+        {.wanted = true, .external = true, .all = "12", .sources = "0-40 60-top"},
+        {.wanted = true},
+    };
+    static const struct wish after[] = {
+        {.wanted = true, .all = "1245"},
+        {.wanted = true, .external = true, .local = true, .all = "45", .here = "4"},
+        {.wanted = true,
+         .external = true,
+         .all = "4",
+         .timeout = 100,
+         .group = 3,
+         .sources = "10-19"},
+        {.wanted = true, .local = true, .all = "12", .here = "2"},
+        {.wanted = true, .all = "3", .timeout = 200, .group = 2},
+    };
+    enum { BEFORE = sizeof(before) / sizeof(before[0]), AFTER = sizeof(after) / sizeof(after[0]) };
+    const struct wish *was = &before[_i / KERNELS % BEFORE], *shall = &after[_i / KERNELS / BEFORE];
+    begin_kernel(_i % KERNELS);
+    SET(1, .all = "12", .timeout = 100, .group = 2); /* of the same service port */
+    tell(2, was);
+    SET(3, .all = "12");
+    commit();
+    settle();
+    struct sizes sizes = sizes_now();
+
+    tell(2, shall);
+    SET(3, .all = "13");
+    refuse(NULL, 2, ENOSPC);
+    commit_within(3);
+    check(2, was);
+    CHECK(1, .all = "12");
+    CHECK(3, .all = "13");
+    check_refused(1, 0);
+    struct sizes same = sizes_now();
+    check_same_sizes(&same, &sizes);
+
+    /* A read-back does not change that. */
+    SET(3, .all = "23");
+    fake_kernel_fail(1, FAKE_LOSES_ANSWER);
+    commit_fails();
+    commit();
+    check(2, was);
+    CHECK(3, .all = "23");
+    check_refused(1, 0);
+
+    forgive(_i % KERNELS);
+    wait_for_retry();
+    commit();
+    settle();
+    check(2, shall);
+    CHECK(1, .all = "12");
+    check_refused(0, 0);
+    drop(1);
+    drop(2);
+    drop(3);
+    settle();
+    ck_assert_ptr_null(ruleset->records);
+}
+END_TEST
+#define STAYS (8 * 5 * KERNELS)
+
+/* All bad ones are found with a few attempts. */
+START_TEST(many_are_refused_at_once)
+{
+    const unsigned n = 300;
+    begin_kernel(_i);
+    for (unsigned i = 1; i <= n; i++) {
+        SET(i, .all = "12");
+        if (i % 3 == 0)
+            refuse(i % 2 ? "services" : "endpoints", i, EINVAL);
+    }
+    commit_within(4);
+    for (unsigned i = 1; i <= n; i += 7)
+        check(i, i % 3 == 0 ? &nothing : &(const struct wish){.wanted = true, .all = "12"});
+    check_refused(n / 3, 0);
+    ck_assert_int_eq(errors_logged, 11); /* ten by name, one for the others */
+    wait_for_retry();
+    commit_within(4);
+    check_refused(n / 3, 0);
+    ck_assert_int_eq(errors_logged, 11);
+    forgive(_i);
+    wait_for_retry();
+    commit_within(1);
+    check_refused(0, 0);
+    CHECK(n, .all = "12");
+}
+END_TEST
+
+START_TEST(it_is_tried_again_later_and_later)
+{
+    begin_kernel(_i);
+    SET(1, .all = "12");
+    SET(2, .all = "3");
+    refuse("services", 1, EINVAL);
+    double waits[] = {30, 60, 120, 240, 480, 600, 600};
+    for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
+        commit_within(3);
+        ck_assert_double_eq(ruleset_retry_time(ruleset), now + waits[i]);
+        ck_assert(!ruleset_needs_commit(ruleset, now + waits[i] - 0.01));
+        now += waits[i];
+        ck_assert(ruleset_needs_commit(ruleset, now));
+    }
+    ck_assert_int_eq(errors_logged, 1);
+    ck_assert_uint_eq(ruleset_figures(ruleset)->refusals, 7);
+    forgive(_i);
+    commit();
+    CHECK(1, .all = "12");
+    refuse("services", 1, EINVAL); /* from the start again */
+    SET(1, .all = "1");
+    commit();
+    ck_assert_double_eq(ruleset_retry_time(ruleset), now + 30);
+    ck_assert_int_eq(errors_logged, 2);
+    CHECK(1, .all = "12");
+}
+END_TEST
+
+/* Who changes is tried at once; the wait goes on growing while it is refused. */
+START_TEST(a_change_is_tried_at_once)
+{
+    begin_kernel(_i);
+    SET(1, .all = "12");
+    SET(2, .all = "3");
+    refuse("endpoints", 1, EINVAL);
+    commit();
+    SET(1, .all = "123");
+    ck_assert(ruleset_needs_commit(ruleset, now));
+    commit_within(3);
+    check_refused(1, 0);
+    ck_assert_double_eq(ruleset_retry_time(ruleset), now + 60);
+    SET(1); /* nothing of it is refused now */
+    commit_within(1);
+    check_refused(0, 0);
+    CHECK(1, .all = NULL);
+    SET(1, .all = "1");
+    commit();
+    check_refused(1, 0);
+    CHECK(1, .all = NULL);
+    drop(1);
+    commit();
+    check(1, &nothing);
+    check_refused(0, 0);
+    ck_assert_uint_eq(ruleset_frontends(ruleset), 1);
+}
+END_TEST
+
+/* What nobody wants any more and the kernel keeps. */
+START_TEST(a_deletion_is_refused)
+{
+    begin_kernel(_i);
+    SET(1, .all = "12");
+    SET(2, .all = "3");
+    commit();
+    drop(1);
+    drop(2);
+    refuse("services", 1, EINVAL);
+    commit_within(3);
+    check_refused(1, 0);
+    CHECK(1, .all = "12");
+    check(2, &nothing);
+    ck_assert_uint_eq(ruleset_frontends(ruleset), 0);
+    settle();
+    CHECK(1, .all = "12");
+    forgive(_i);
+    wait_for_retry();
+    commit();
+    settle();
+    check(1, &nothing);
+    ck_assert_ptr_null(ruleset->records);
+    ck_assert_uint_eq(fake_kernel_size(family, "endpoints"), 0);
+}
+END_TEST
+
+/* Slots that nothing leads to are in nobody's way: no hot loop for them. */
+START_TEST(a_trim_is_refused)
+{
+    begin_kernel(_i);
+    SET(1, .all = "123");
+    SET(2, .all = "456");
+    commit();
+    SET(1, .all = "1");
+    SET(2, .all = "4");
+    commit();
+    refuse("endpoints", 1, EINVAL);
+    wait_for_trims();
+    commit_within(3);
+    ck_assert_uint_eq(fake_kernel_size(family, "endpoints"), 3 + 1);
+    check_refused(1, 0);
+    ck_assert(ruleset_trim_time(ruleset) == 0);
+    CHECK(1, .all = "1");
+    forgive(_i);
+    wait_for_retry();
+    commit();
+    settle();
+    ck_assert_uint_eq(fake_kernel_size(family, "endpoints"), 2);
+    CHECK(1, .all = "1");
+}
+END_TEST
+
+/* Somebody put something there, and now it cannot be taken away: it is nobody else's trouble. */
+START_TEST(what_cannot_be_wanted_is_left_alone)
+{
+    struct key junk = {.length = 0}, key;
+    struct frontend f;
+    begin_kernel(_i);
+    f = frontend(1);
+    key = key_of_frontend(&f);
+    key_put_number(&junk, 7 << 16);
+    SET(1, .all = "12");
+    SET(2, .all = "3");
+    commit();
+    fake_kernel_put(family, "affinity_ids", key.bytes, key.length, junk.bytes, junk.length);
+    restart();
+    SET(1, .all = "1");
+    SET(2, .all = "34");
+    refuse(NULL, 1, EINVAL);
+    commit_within(4);
+    CHECK(1, .all = "12");
+    CHECK(2, .all = "34");
+    check_refused(1, 0);
+    SET(2, .all = "3");
+    commit_within(1);
+    forgive(_i);
+    wait_for_retry();
+    commit();
+    CHECK(1, .all = "1");
+    ck_assert_uint_eq(fake_kernel_size(family, "affinity_ids"), 0);
+    settle();
+}
+END_TEST
+
+/* ---- full sets ---- */
+
+START_TEST(a_set_is_full)
+{
+    const unsigned room = 20;
+    begin_kernel(_i);
+    for (unsigned i = 1; i <= room / 2; i++)
+        SET(i, .all = "12");
+    commit();
+    fake_kernel_limit("services", room);
+    /* Those that are there change, and more come than there is room for. */
+    for (unsigned i = room + 10; i > room / 2; i--)
+        SET(i, .all = "12");
+    for (unsigned i = 1; i <= room / 2; i++)
+        SET(i, .all = "123");
+    commit_within(4);
+    check_refused(10, 0);
+    ck_assert_uint_eq(fake_kernel_size(family, "services"), room);
+    for (unsigned i = 1; i <= room / 2; i++)
+        CHECK(i, .all = "123");
+    /* A change of one that is there goes on while it is full; one more does not fit. */
+    SET(1, .all = "1");
+    SET(100, .all = "4");
+    commit_within(4);
+    CHECK(1, .all = "1");
+    check(100, &nothing);
+    check_refused(11, 0);
+    for (unsigned i = 1; i <= 5; i++)
+        drop(i);
+    commit();
+    wait_for_retry();
+    commit_within(4);
+    ck_assert_uint_eq(fake_kernel_size(family, "services"), room);
+    wait_for_retry();
+    fake_kernel_forgive();
+    commit();
+    while (ruleset_retry_time(ruleset)) {
+        wait_for_retry();
+        commit();
+    }
+    check_refused(0, 0);
+    ck_assert_uint_eq(fake_kernel_size(family, "services"), room + 11 - 5);
+    CHECK(100, .all = "4");
+    settle();
+}
+END_TEST
+
+START_TEST(no_room_for_endpoints)
+{
+    begin_kernel(_i);
+    SET(1, .all = "123");
+    SET(2, .all = "456");
+    commit();
+    fake_kernel_limit("endpoints", 6);
+    SET(1, .all = "1237");
+    SET(2, .all = "459");
+    commit_within(3);
+    CHECK(1, .all = "123");
+    CHECK(2, .all = "459");
+    check_refused(1, 0);
+}
+END_TEST
+
+/* ---- chains ---- */
+
+START_TEST(a_chain_is_refused)
+{
+    begin_kernel(_i);
+    SET(1, .all = "12");
+    SET(2, .all = "1");
+    commit();
+    fake_kernel_refuse_chain("pick-3", ENOSPC);
+    SET(1, .all = "123");
+    SET(2, .all = "1234");
+    SET(3, .external = true, .all = "567"); /* is built on it */
+    SET(4, .external = true, .all = "5678");
+    commit_within(3);
+    CHECK(1, .all = "12");
+    CHECK(2, .all = "1234");
+    check(3, &nothing);
+    CHECK(4, .external = true, .all = "5678");
+    check_refused(2, 0);
+    forgive(_i);
+    wait_for_retry();
+    commit();
+    CHECK(1, .all = "123");
+    CHECK(3, .external = true, .all = "567");
+    check_refused(0, 0);
+}
+END_TEST
+
+/* The kernel counts jumps and gotos when it has taken all of it, and names nothing. */
+START_TEST(too_many_chains)
+{
+    begin_kernel(_i);
+    SET(1, .all = "12");
+    SET(2, .all = "1");
+    commit();
+    fake_kernel_limit_chains(1);
+    SET(1, .all = "1");
+    SET(2, .all = "12");
+    commit_fails(); /* it has more of them already: nothing helps */
+    check_refused(0, 0);
+    fake_kernel_forgive();
+    commit();
+    size_t chains = 0;
+    for (size_t most = 1; chains == 0; most++) { /* as many as there are */
+        SET(1, .all = most % 2 ? "3" : "4");     /* something to send */
+        fake_kernel_forgive();
+        fake_kernel_limit_chains(most);
+        chains = try_commit(NULL) == 0 ? most : 0;
+    }
+    SET(1, .all = "123");
+    SET(2, .all = "1");
+    commit_within(2);
+    check_refused(1, 0);
+    CHECK(2, .all = "1");
+    ck_assert_int_eq(errors_logged, 1);
+    fake_kernel_forgive();
+    wait_for_retry();
+    commit();
+    CHECK(1, .all = "123");
+}
+END_TEST
+
+/* ---- affinity ---- */
+
+START_TEST(numbers_of_affinity_are_refused)
+{
+    static const char *const sets[] = {"affinity_numbers", "affinity_backends"};
+    begin_kernel(_i % KERNELS);
+    SET(1, .all = "12", .timeout = 100, .group = 1);
+    SET(2, .external = true, .all = "12", .timeout = 100, .group = 1);
+    SET(3, .all = "12", .timeout = 100, .group = 2);
+    commit();
+    fake_kernel_limit(sets[_i / KERNELS], 4);
+    SET(1, .all = "123", .timeout = 100, .group = 1);
+    SET(2, .external = true, .all = "123", .timeout = 100, .group = 1);
+    SET(3, .all = "13", .timeout = 100, .group = 2); /* frees one, takes one */
+    SET(4, .all = "12");
+    commit_within(4);
+    CHECK(1, .all = "12");
+    CHECK(2, .external = true, .all = "12");
+    CHECK(4, .all = "12");
+    fake_kernel_forgive();
+    while (ruleset_retry_time(ruleset)) {
+        wait_for_retry();
+        commit();
+    }
+    CHECK(1, .all = "123");
+    CHECK(3, .all = "13");
+    settle();
+}
+END_TEST
+
+/* ---- what belongs to no frontend ---- */
+
+START_TEST(a_cluster_ip_and_a_hairpin_are_refused)
+{
+    begin_kernel(_i);
+    struct frontend one = frontend(1), two = frontend(2);
+    struct backend b = backend(1), c = backend(2);
+    fake_kernel_refuse("cluster_ips", one.address.bytes, address_length(family), EINVAL);
+    fake_kernel_refuse("hairpin", b.address.bytes, address_length(family), EOVERFLOW);
+    ruleset_set_cluster_ip(ruleset, &one.address, true);
+    ruleset_set_cluster_ip(ruleset, &two.address, true);
+    ruleset_set_hairpin(ruleset, IPPROTO_TCP, &b, true);
+    ruleset_set_hairpin(ruleset, IPPROTO_TCP, &c, true);
+    SET(3, .all = "12");
+    commit_within(3);
+    ck_assert_uint_eq(fake_kernel_size(family, "cluster_ips"), 1);
+    ck_assert_uint_eq(fake_kernel_size(family, "hairpin"), 1);
+    CHECK(3, .all = "12");
+    check_refused(0, 2);
+    ck_assert_int_eq(errors_logged, 2);
+    ruleset_set_hairpin(ruleset, IPPROTO_TCP, &b, false); /* nobody wants it any more */
+    commit_within(1);
+    check_refused(0, 1);
+    fake_kernel_fail(1, FAKE_LOSES_ANSWER);
+    SET(3, .all = "1");
+    commit_fails();
+    commit();
+    check_refused(0, 1);
+    forgive(_i);
+    wait_for_retry();
+    commit();
+    check_refused(0, 0);
+    ck_assert_uint_eq(fake_kernel_size(family, "cluster_ips"), 2);
+    ruleset_set_cluster_ip(ruleset, &one.address, false);
+    ruleset_set_cluster_ip(ruleset, &two.address, false);
+    ruleset_set_hairpin(ruleset, IPPROTO_TCP, &c, false);
+    commit();
+    ck_assert_uint_eq(fake_kernel_size(family, "cluster_ips"), 0);
+}
+END_TEST
+
+START_TEST(a_range_is_refused)
+{
+    bool end = _i / KERNELS; /* which of its ends */
+    begin_kernel(_i % KERNELS);
+    struct address bad = client(end ? 50 : 40);
+    bad.bytes[15] = 0;
+    fake_kernel_refuse("service_cidrs", bad.bytes, address_length(family), EINVAL);
+    set_service_cidrs("10-19 40-49");
+    SET(1, .all = "12");
+    commit_within(3);
+    CHECK(1, .all = "12");
+    ck_assert_uint_eq(fake_kernel_size(family, "service_cidrs"), 1);
+    check_refused(0, 1);
+    set_service_cidrs("10-19 60-69"); /* it is not wanted any more */
+    commit_within(1);
+    check_refused(0, 0);
+    ck_assert_uint_eq(fake_kernel_size(family, "service_cidrs"), 2);
+}
+END_TEST
+
+/* ---- what is no refusal of something ---- */
+
+/* The table is not as believed, or the kernel is short of something: nothing to put aside. */
+START_TEST(it_is_nobodys_fault)
+{
+    static const int whys[] = {EEXIST, ENOENT, EPERM, ENOMEM, ENOBUFS, EBUSY, EINTR};
+    begin_kernel(_i % KERNELS);
+    SET(1, .all = "12");
+    commit();
+    SET(1, .all = "1");
+    SET(2, .all = "1");
+    refuse("services", 2, whys[_i / KERNELS]);
+    fake_kernel_forget_counts();
+    commit_fails();
+    ck_assert_uint_eq(fake_kernel_counts()->attempts, 1);
+    CHECK(1, .all = "12");
+    check_refused(0, 0);
+    commit_fails();
+    forgive(_i % KERNELS);
+    commit();
+    CHECK(1, .all = "1");
+    CHECK(2, .all = "1");
+    ck_assert_int_eq(errors_logged, 0);
+}
+END_TEST
+
+/* Others that fail since something is missing that was refused are innocent. */
+START_TEST(consequences_are_not_blamed)
+{
+    begin_kernel(_i);
+    SET(1, .all = "12");
+    SET(2, .all = "12");
+    commit();
+    SET(1, .all = "123"); /* 4:2 goes, which is refused, so 4:3 cannot come */
+    SET(2, .all = "123");
+    refuse("services", 1, EINVAL);
+    commit_within(3);
+    CHECK(1, .all = "12");
+    CHECK(2, .all = "123");
+    check_refused(1, 0);
+}
+END_TEST
+
+/* The table's own parts: nothing can be left out. */
+START_TEST(the_base_is_refused)
+{
+    begin_kernel(_i);
+    SET(1, .all = "12");
+    fake_kernel_refuse_chain("nat-prerouting", EINVAL);
+    fake_kernel_forget_counts();
+    commit_fails();
+    ck_assert_uint_le(fake_kernel_counts()->attempts, 2);
+    check_refused(0, 0);
+    forgive(_i);
+    commit();
+    CHECK(1, .all = "12");
+}
+END_TEST
+
+/* A kernel that refuses whatever it is asked: a bounded number of times. */
+START_TEST(everything_is_refused)
+{
+    begin_kernel(_i);
+    for (unsigned i = 1; i <= 100; i++)
+        SET(i, .all = "12");
+    fake_kernel_refuse(NULL, NULL, 0, EINVAL);
+    set_service_cidrs("10-19");
+    commit_within(8);
+    check_refused(100, 1);
+    for (int i = 0; i < 5; i++) {
+        wait_for_retry();
+        fake_kernel_forget_counts();
+        try_commit(NULL);
+        ck_assert_uint_le(fake_kernel_counts()->attempts, 8);
+    }
+    forgive(_i);
+    now = ruleset_retry_time(ruleset) + 600;
+    commit();
+    check_refused(0, 0);
+    CHECK(100, .all = "12");
+}
+END_TEST
+
+/* ---- tables that are not what they were ---- */
+
+START_TEST(a_new_table_is_a_new_chance)
+{
+    begin_kernel(_i);
+    SET(1, .all = "12");
+    SET(2, .all = "3");
+    refuse("services", 1, ENFILE);
+    commit();
+    check_refused(1, 0);
+    forgive(_i);
+    fake_kernel_drop_table(family);
+    SET(2, .all = "4");
+    commit_fails();
+    commit();
+    check_refused(0, 0);
+    CHECK(1, .all = "12");
+    CHECK(2, .all = "4");
+}
+END_TEST
+
+START_TEST(a_restart_finds_it_again)
+{
+    begin_kernel(_i);
+    SET(1, .all = "12", .timeout = 100, .group = 1);
+    SET(2, .all = "3");
+    commit();
+    refuse(NULL, 1, EINVAL);
+    for (int round = 0; round < 2; round++) {
+        SET(1, .all = "123", .timeout = 100, .group = 1);
+        SET(2, .all = "45");
+        commit_within(3);
+        check_refused(1, 0);
+        CHECK(1, .all = "12");
+        CHECK(2, .all = "45");
+        restart();
+    }
+    SET(1, .all = "123", .timeout = 100, .group = 1);
+    SET(2, .all = "45");
+    forgive(_i);
+    commit();
+    CHECK(1, .all = "123");
+    settle();
+}
+END_TEST
+
+/* A batch in pieces: what is refused in a later one. */
+START_TEST(pieces)
+{
+    begin_kernel(_i);
+    fake_kernel_cut(true);
+    for (unsigned i = 1; i <= 20; i++)
+        SET(i, .all = "12");
+    refuse("services", 7, EINVAL);
+    if (try_commit(NULL)) /* some of it is in force */
+        commit_within(100);
+    check_refused(1, 0);
+    for (unsigned i = 1; i <= 20; i++)
+        check(i, i == 7 ? &nothing : &(const struct wish){.wanted = true, .all = "12"});
+}
+END_TEST
+
+/* ---- who it is ---- */
+
+static char *name_owner(void *ctx, const struct frontend *f)
+{
+    *(int *)ctx += 1;
+    return f->port == 80 ? xstrdup("default/web:http") : NULL;
+}
+
+static char last_line[512];
+
+static void keep_line(void *ctx, enum log_level level, const char *line)
+{
+    (void)ctx;
+    if (level == LOG_LEVEL_ERROR)
+        snprintf(last_line, sizeof(last_line), "%s", line);
+}
+
+START_TEST(the_log_names_it)
+{
+    int asked = 0;
+    config.owner = name_owner;
+    config.ctx = &asked;
+    log_set_sink(keep_line, NULL);
+    begin(FAMILY_IPV4);
+    SET(2, .all = "1");
+    refuse("services", 2, ENFILE);
+    commit();
+    ck_assert_int_eq(asked, 1);
+    ck_assert_msg(strstr(last_line,
+                         "frontend=11.0.0.2:80/SCTP service=default/web:http was refused "
+                         "by the kernel") != NULL,
+                  "%s", last_line);
+    ck_assert_ptr_nonnull(strstr(last_line, "Too many open files in system"));
+    refuse("services", 3, EINVAL);
+    SET(3, .all = "1");
+    commit();
+    ck_assert_ptr_nonnull(strstr(last_line, "frontend=11.0.0.3:81/TCP was refused"));
+}
+END_TEST
+
+static void add_tests(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_loop_test(tcase, the_rest_is_in_force, 0, 10 * KERNELS);
+    tcase_add_loop_test(tcase, what_was_in_force_stays, 0, STAYS);
+    tcase_add_loop_test(tcase, many_are_refused_at_once, 0, KERNELS);
+    tcase_add_loop_test(tcase, it_is_tried_again_later_and_later, 0, KERNELS);
+    tcase_add_loop_test(tcase, a_change_is_tried_at_once, 0, KERNELS);
+    tcase_add_loop_test(tcase, a_deletion_is_refused, 0, KERNELS);
+    tcase_add_loop_test(tcase, a_trim_is_refused, 0, KERNELS);
+    tcase_add_loop_test(tcase, what_cannot_be_wanted_is_left_alone, 0, KERNELS);
+    tcase_add_loop_test(tcase, a_set_is_full, 0, KERNELS);
+    tcase_add_loop_test(tcase, no_room_for_endpoints, 0, KERNELS);
+    tcase_add_loop_test(tcase, a_chain_is_refused, 0, KERNELS);
+    tcase_add_loop_test(tcase, too_many_chains, 0, KERNELS);
+    tcase_add_loop_test(tcase, numbers_of_affinity_are_refused, 0, 2 * KERNELS);
+    tcase_add_loop_test(tcase, a_cluster_ip_and_a_hairpin_are_refused, 0, KERNELS);
+    tcase_add_loop_test(tcase, a_range_is_refused, 0, 2 * KERNELS);
+    tcase_add_loop_test(tcase, it_is_nobodys_fault, 0, 7 * KERNELS);
+    tcase_add_loop_test(tcase, consequences_are_not_blamed, 0, KERNELS);
+    tcase_add_loop_test(tcase, the_base_is_refused, 0, KERNELS);
+    tcase_add_loop_test(tcase, everything_is_refused, 0, KERNELS);
+    tcase_add_loop_test(tcase, a_new_table_is_a_new_chance, 0, KERNELS);
+    tcase_add_loop_test(tcase, a_restart_finds_it_again, 0, KERNELS);
+    tcase_add_loop_test(tcase, pieces, 0, KERNELS);
+    tcase_add_test(tcase, the_log_names_it);
+}
+
+UNIT_MAIN("ruleset_refusals", add_tests)
