@@ -6,6 +6,7 @@
 #include "objects.h"
 #include "unit.h"
 
+#include <arpa/inet.h>
 #include <string.h>
 
 #define V4 FAMILY_IPV4
@@ -825,6 +826,31 @@ START_TEST(endpoints_before_age)
     put_slice("a/s1", "a/old", "http/TCP:80", "");
     put_slice("a/s2", "a/young", "http/TCP:80", "");
     expect_ops("10.96.0.1:80/TCP");
+}
+END_TEST
+
+static void expect_owner(const char *address, const char *expected)
+{
+    struct frontend frontend = {.port = 80, .protocol = IPPROTO_TCP, .family = FAMILY_IPV4};
+    ck_assert_int_eq(inet_pton(AF_INET, address, frontend.address.bytes), 1);
+    char *owner = policy_owner(policy, &frontend);
+    ck_assert_pstr_eq(owner, expected);
+    free(owner);
+}
+
+START_TEST(who_has_a_frontend)
+{
+    expect_owner("10.96.0.1", NULL);
+    put_slice("a/s1", "a/one", "http/TCP:80", "10.0.0.1");
+    put_service("a/one", "10.96.0.1", "http/TCP:80");
+    put_service("a/two", "10.96.0.2", "/TCP:80");
+    policy_settle(policy);
+    expect_owner("10.96.0.1", "a/one:http");
+    expect_owner("10.96.0.2", "a/two");
+    expect_owner("10.96.0.3", NULL);
+    service_cache_remove(services, "a/one");
+    policy_settle(policy);
+    expect_owner("10.96.0.1", NULL);
 }
 END_TEST
 
@@ -2227,6 +2253,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, ties_go_by_name);
     tcase_add_test(tcase, partly_shared);
     tcase_add_test(tcase, endpoints_before_age);
+    tcase_add_test(tcase, who_has_a_frontend);
     tcase_add_test(tcase, conflicts_across_kinds);
     tcase_add_test(tcase, conflicts_in_one_service);
     tcase_add_test(tcase, losers_are_said_once);

@@ -9,6 +9,7 @@
 #include "nodes.h"
 #include "unit.h"
 
+#include <errno.h>
 #include <linux/in.h>
 #include <math.h>
 #include <stdarg.h>
@@ -567,6 +568,36 @@ START_TEST(failures_are_said_once_and_tried_again_later_and_later)
     fake_kernel_refuse_reads(1, 1, true);
     ck_assert_double_eq_tol(turn(1) - now, waits[0], 0.001);
     ck_assert_uint_eq(errors, 2);
+}
+END_TEST
+
+/* It is no failure of the family: all else is in force, and the loop wakes up for it in time. */
+START_TEST(what_the_kernel_refuses_does_not_stop_the_rest)
+{
+    struct frontend web = frontend_at(VIP4, 80);
+    complete_all();
+    fake_kernel_refuse_frontend("services", &web, ENFILE);
+    put_service(0);
+    put_slices("10.0.0.1", "fd00::1");
+    put_dns("10.0.0.3", "fd00::3");
+    double next = turn(0);
+    ck_assert_uint_eq(backends(FAMILY_IPV4), 0);
+    ck_assert_uint_eq(backends(FAMILY_IPV6), 1);
+    ck_assert_uint_ge(fake_kernel_size(FAMILY_IPV4, "services"), 1);
+    ck_assert(status().family[FAMILY_IPV4].healthy);
+    ck_assert(proxy_is_programmed(proxy));
+    ck_assert_uint_eq(errors, 1);
+    ck_assert_double_eq_tol(next - now, 30, 0.001);
+    struct proxy_figures figures;
+    proxy_figures(proxy, &figures);
+    ck_assert_uint_eq(figures.family[FAMILY_IPV4].table->refused, 1);
+    ck_assert_uint_eq(figures.family[FAMILY_IPV6].table->refused, 0);
+    fake_kernel_forgive();
+    turn(29.9);
+    ck_assert_uint_eq(backends(FAMILY_IPV4), 0);
+    ck_assert_double_eq(turn(0.1), 0);
+    ck_assert_uint_eq(backends(FAMILY_IPV4), 1);
+    ck_assert_uint_eq(errors, 1);
 }
 END_TEST
 
@@ -1488,6 +1519,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, health_checks_follow_what_is_in_force);
     tcase_add_test(tcase, a_commit_that_fails_once_goes_through_in_the_same_turn);
     tcase_add_test(tcase, failures_are_said_once_and_tried_again_later_and_later);
+    tcase_add_test(tcase, what_the_kernel_refuses_does_not_stop_the_rest);
     tcase_add_test(tcase, a_new_change_makes_the_next_try_sooner);
     tcase_add_test(tcase, a_change_that_waits_for_a_minute_makes_it_unhealthy);
     tcase_add_test(tcase, the_sync_period_rules_health_and_retries);
