@@ -34,7 +34,9 @@ static void forget_part(struct part *part)
 
 static void forget_record(struct ruleset *rs, struct record *record)
 {
-    if (!record->pending) {
+    if (!record->pending && refusals_resume(record)) {
+        ruleset_mark_pending(rs, record);
+    } else if (!record->pending) {
         if (record->local)
             want_what_is_held(record->local, local_is_unreachable(record)
                                                  ? 0

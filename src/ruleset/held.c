@@ -145,6 +145,10 @@ static void reopen(struct ruleset *rs, struct record *record)
 {
     if (record->pending)
         return;
+    if (refusals_resume(record)) {
+        ruleset_mark_pending(rs, record);
+        return;
+    }
     want_slots_again(&record->all, service_count(record->all.service));
     if (record->local)
         want_slots_again(record->local,

@@ -21,8 +21,9 @@
 /* What a frontend shall be, while what is in force of it stands in for that. */
 struct refusal {
     double wait, retry_time;
-    unsigned round; /* of struct refusals, when it was held back */
-    bool held_back; /* the rest counts */
+    unsigned round;  /* of struct refusals, when it was held back */
+    bool held_back;  /* the rest counts */
+    bool left_alone; /* not pending, although what is in force is not even what stands in */
     bool wanted;
     uint8_t wanted_flags;
     struct backend *backends[2]; /* of all and local */
@@ -94,7 +95,15 @@ static void take_back(struct record *record)
         record->extras->timeout = refusal->timeout;
         move_ranges(&record->extras->wanted_sources, &refusal->sources);
     }
-    refusal->held_back = false;
+    refusal->held_back = refusal->left_alone = false;
+}
+
+bool refusals_resume(struct record *record)
+{
+    bool left_alone = record->refusal && record->refusal->left_alone;
+    if (left_alone)
+        record->refusal->left_alone = false;
+    return left_alone;
 }
 
 void refusals_forget_wish(struct record *record)
@@ -107,7 +116,7 @@ void refusals_forget_wish(struct record *record)
         refusal->backends[i] = NULL;
     }
     vec_free(&refusal->sources);
-    refusal->held_back = false;
+    refusal->held_back = refusal->left_alone = false;
 }
 
 /* ---- what is in force as a wish ---- */
@@ -200,19 +209,13 @@ static void leave_alone(struct isolation *i, struct record *record)
     struct ruleset *rs = i->ruleset;
     if (!record->pending || record->refusal->round == rs->refusals.round)
         return; /* another of its elements, in the same answer */
-    for (int which = 0; which < 2; which++) {
-        struct part *part = part_of(record, which);
-        if (part)
-            free(part->wanted);
-        if (part)
-            part->wanted = NULL;
-    }
     size_t n = 0;
     vec_each (&rs->pending, it)
         if (*it != record)
             rs->pending.v[n++] = *it;
     rs->pending.n = n;
     record->pending = false;
+    record->refusal->left_alone = true;
     i->n++;
 }
 

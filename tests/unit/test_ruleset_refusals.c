@@ -346,6 +346,12 @@ START_TEST(what_cannot_be_wanted_is_left_alone)
     check_refused(1, 0);
     SET(2, .all = "3");
     commit_within(1);
+    SET(2, .all = "4");
+    fake_kernel_fail(1, FAKE_LOSES_ANSWER); /* it is read back, and left alone again */
+    commit_fails();
+    commit();
+    CHECK(2, .all = "4");
+    check_refused(1, 0);
     forgive(_i);
     wait_for_retry();
     commit();

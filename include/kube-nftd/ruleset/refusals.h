@@ -55,6 +55,10 @@ bool refusals_is_wanted(const struct record *record);
 /** Whether what is in force stands in for a wish that waits. */
 bool refusals_holds_back(const struct record *record);
 
+/** For a record that becomes pending since the kernel may hold something else now: whether what it
+ * wants meanwhile is known already, and is not what is in force. */
+bool refusals_resume(struct record *record);
+
 /** The kernel took it, or the record is about to be freed. */
 void refusals_end(struct ruleset *ruleset, struct record *record);
 
