@@ -296,6 +296,8 @@ START_TEST(our_own_of_the_tables)
                    "kube_nftd_objects_left_out_total{kind=\"ServiceCIDR\"} 0\n"
                    "kube_nftd_objects_left_out_total{kind=\"Node\"} 7\n"
                    "kube_nftd_frontends_claimed_twice 3\n"
+                   "kube_nftd_repairs_total{ip_family=\"IPv4\"} 0\n"
+                   "kube_nftd_repairs_total{ip_family=\"IPv6\"} 0\n"
                    "kube_nftd_transactions_total{ip_family=\"IPv4\"} 11\n"
                    "kube_nftd_transactions_total{ip_family=\"IPv6\"} 0\n"
                    "kube_nftd_transaction_bytes_total{ip_family=\"IPv4\"} 12\n"
