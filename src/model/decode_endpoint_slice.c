@@ -178,13 +178,11 @@ int decode_endpoint_slice(struct decoder *d, const struct json_value *json)
     if (slice_service(d, json) || slice_address_type(d, json) ||
         field_each_object(d, json, NULL, "ports", slice_add_port, slice))
         return -1;
+    vec_trim(&slice->ports);
     if (!slice->has_family)
         return 0;
     if (field_each_object(d, json, NULL, "endpoints", slice_add_endpoint, slice))
         return -1;
-    /* A slice is kept for long: give back what the growing array took too much. */
-    slice->endpoints.v =
-        xreallocarray(slice->endpoints.v, slice->endpoints.n, sizeof(*slice->endpoints.v));
-    slice->endpoints.cap = slice->endpoints.n;
+    vec_trim(&slice->endpoints);
     return 0;
 }

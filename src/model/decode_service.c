@@ -91,6 +91,7 @@ static int service_ports(struct decoder *d, const struct json_value *spec,
     struct service *service = d->out->service;
     if (field_each_object(d, spec, up, "ports", add_port, service))
         return -1;
+    vec_trim(&service->ports);
     if (service->ports.n == 0 && !service->skipped)
         return field_bad(d, &(struct field_path){up, "ports", 0}, "missing");
     return 0;

@@ -36,6 +36,15 @@
         (vec)->v[(vec)->n++] = (__VA_ARGS__);                                                      \
     } while (0)
 
+/* Gives back the room for more elements, of an array that is kept for long. */
+#define vec_trim(vec)                                                                              \
+    do {                                                                                           \
+        if ((vec)->cap > (vec)->n) {                                                               \
+            (vec)->v = xreallocarray((vec)->v, (vec)->n, sizeof(*(vec)->v));                       \
+            (vec)->cap = (vec)->n;                                                                 \
+        }                                                                                          \
+    } while (0)
+
 /* Forgets the elements and keeps the memory. */
 #define vec_clear(vec) ((void)((vec)->n = 0))
 
