@@ -7,6 +7,7 @@
 #include "kube-nftd/cache/service_cache.h"
 #include "kube-nftd/cache/service_cidr_cache.h"
 #include "kube-nftd/netlink/flow_cleaner.h"
+#include "kube-nftd/policy/claims.h"
 #include "kube-nftd/policy/policy.h"
 #include "kube-nftd/table_guard.h"
 
@@ -584,10 +585,33 @@ double proxy_turn(struct proxy *proxy, struct nft_socket *socket, double now)
     return next;
 }
 
+/* Whether the kernel refused a frontend that @port has. */
+static bool port_is_refused(const struct ruleset *ruleset, const struct port_state *port)
+{
+    for (const struct claim *claim = port->claims; claim; claim = claim->next_of_port)
+        if (claim->target->winner == port && ruleset_is_refused(ruleset, &claim->target->frontend))
+            return true;
+    return false;
+}
+
+static bool is_refused(const void *ctx, const char *service_id, enum family family)
+{
+    const struct proxy *proxy = ctx;
+    const struct service_state *service = policy_find_service(proxy->policy, service_id);
+    const struct port_state *port = service ? service->ports : NULL;
+    for (; port; port = port->next)
+        if (port->family == family && port_is_refused(proxy->families[family].ruleset, port))
+            return true;
+    return false;
+}
+
 struct programmed proxy_programmed(const struct proxy *proxy)
 {
-    struct programmed facts = {
-        .services = proxy->services, .slices = proxy->slices, .complete = proxy_is_synced(proxy)};
+    struct programmed facts = {.services = proxy->services,
+                               .slices = proxy->slices,
+                               .complete = proxy_is_synced(proxy),
+                               .refused = is_refused,
+                               .ctx = proxy};
     for (int i = 0; i < FAMILY_COUNT; i++) {
         facts.families[i] = proxy->families[i].ruleset != NULL;
         facts.lost[i] = facts.families[i] && ruleset_is_lost(proxy->families[i].ruleset);

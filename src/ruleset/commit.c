@@ -36,6 +36,15 @@ bool ruleset_is_lost(const struct ruleset *rs)
     return rs->owned_elsewhere || rs->table_missing;
 }
 
+bool ruleset_is_refused(const struct ruleset *rs, const struct frontend *frontend)
+{
+    const struct record *record;
+    if (rs->refusals.records.n == 0)
+        return false;
+    HASH_FIND(hh, rs->records, frontend, sizeof(*frontend), record);
+    return record && refusals_holds_back(record);
+}
+
 bool ruleset_needs_commit(const struct ruleset *rs, double now)
 {
     return !rs->kernel_known || rs->pending.n > 0 || rs->contents.pending.n > 0 ||

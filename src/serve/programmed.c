@@ -7,6 +7,7 @@
 /* An answer that is being made. */
 struct page {
     const struct programmed *facts;
+    bool refused[FAMILY_COUNT]; /* something of the Service */
     cJSON *json;
     cJSON *slices;
     const char *reason; /* why not all is in the kernel; NULL: it is */
@@ -41,6 +42,8 @@ static void add_reason(struct page *page, const struct receipt *receipt)
     for (int i = 0; i < FAMILY_COUNT; i++) {
         if (!is_concerned(page, receipt, i))
             continue;
+        if (page->refused[i] && !page->reason)
+            page->reason = "the kernel refused it; the log names the frontend";
         if (page->facts->lost[i])
             page->reason = "the table is gone, or another program's; the log says more";
         else if (!receipt->family[i].in_force && !page->reason)
@@ -57,7 +60,7 @@ static void add_versions(struct page *page, cJSON *object, const struct receipt 
     for (int i = 0; i < FAMILY_COUNT; i++)
         if (is_concerned(page, receipt, i))
             add_version(kernel, family_name((enum family)i),
-                        page->facts->lost[i] ? NULL : receipt->family[i].held);
+                        page->facts->lost[i] || page->refused[i] ? NULL : receipt->family[i].held);
     add_reason(page, receipt);
 }
 
@@ -114,6 +117,8 @@ void programmed_answer(const struct programmed *facts, const struct http_request
     need(cJSON_AddStringToObject(page.json, "namespace", namespace));
     need(cJSON_AddStringToObject(page.json, "name", name));
     char *id = xasprintf("%s/%s", namespace, name);
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        page.refused[i] = facts->families[i] && facts->refused(facts->ctx, id, (enum family)i);
     if (!service_cache_receipt(facts->services, id, &receipt)) {
         answer_unknown(&page, facts->complete, answer);
     } else {

@@ -5,6 +5,7 @@ import re
 
 from daemon import FAMILY_TABLE, call, http_get, wait_for
 from scenario import Proxy, Web
+from test_programmed import programmed
 
 METRICS_PORT = 10249
 ROOM = 2
@@ -45,6 +46,7 @@ def test_a_full_map(proxy):
     named = f"frontend={webs['three'].address}:80/TCP service=default/three:http was refused by the kernel"
     wait_for(lambda: named in proxy.daemon.log(), "the log names it")
     wait_for(lambda: refused(proxy) == 1, "it is counted")
+    assert programmed(proxy, "three")[0] == 503 and programmed(proxy, "one")[0] == 200
     webs["one"].put_endpoints(b="ready")
     webs["one"].settle("b")
     assert webs["one"].ask() == "b" and webs["two"].ask() == "a"
@@ -61,5 +63,6 @@ def test_a_full_map(proxy):
     webs["three"].put_endpoints(a="ready", c="ready")
     webs["three"].settle("a", "c")
     wait_for(lambda: refused(proxy) == 0, "it is not refused any more")
+    assert programmed(proxy, "three")[0] == 200
     assert webs["three"].ask() in ("a", "c")
     assert proxy.daemon.log().count("was refused by the kernel") == 1

@@ -22,9 +22,24 @@ static void write_nothing(void *ctx, struct metrics_page *page)
     (void)page;
 }
 
+static bool refused; /* in IPv4 */
+
+static bool is_refused(const void *ctx, const char *service_id, enum family family)
+{
+    ck_assert_ptr_eq(ctx, &refused);
+    ck_assert_str_eq(service_id, "shop/web");
+    return refused && family == FAMILY_IPV4;
+}
+
 static void answer(void *ctx, const struct http_request *request, struct http_answer *out)
 {
-    struct programmed facts = {services, slices, {true, ipv6}, {false, lost}, complete_};
+    struct programmed facts = {.services = services,
+                               .slices = slices,
+                               .families = {true, ipv6},
+                               .lost = {false, lost},
+                               .refused = is_refused,
+                               .ctx = &refused,
+                               .complete = complete_};
     (void)ctx;
     programmed_answer(&facts, request, out);
 }
@@ -47,7 +62,7 @@ static void set_up(void)
     struct error err = {0};
     warnings = 0;
     complete_ = ipv6 = true;
-    lost = false;
+    lost = refused = false;
     log_set_sink(take_line, NULL);
     loop = ev_loop_new(EVFLAG_AUTO);
     services = service_cache_new(on_service, NULL);
@@ -254,6 +269,21 @@ START_TEST(a_family_that_is_not_in_use)
 }
 END_TEST
 
+START_TEST(a_frontend_that_was_refused)
+{
+    refused = true;
+    put_service("10", "http/TCP:80");
+    put_slice("shop/web-a", "shop/web", "11", "10.0.0.1");
+    turn_over(true, true);
+    expect_at(ASK, 503,
+              HEAD "\"service\":{\"received\":\"10\",\"inKernel\":{\"IPv4\":null,\"IPv6\":\"10\"}},"
+                   "\"endpointSlices\":["
+                   "{\"name\":\"web-a\",\"received\":\"11\",\"inKernel\":{\"IPv4\":null}}],"
+                   "\"programmed\":false,"
+                   "\"reason\":\"the kernel refused it; the log names the frontend\"}");
+}
+END_TEST
+
 START_TEST(a_table_that_is_lost)
 {
     lost = true;
@@ -312,6 +342,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, what_is_left_out);
     tcase_add_test(tcase, what_concerns_no_family);
     tcase_add_test(tcase, a_family_that_is_not_in_use);
+    tcase_add_test(tcase, a_frontend_that_was_refused);
     tcase_add_test(tcase, a_table_that_is_lost);
     tcase_add_test(tcase, not_complete_yet);
     tcase_add_loop_test(tcase, bad_question, 0,

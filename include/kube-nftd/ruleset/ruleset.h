@@ -111,6 +111,9 @@ bool ruleset_is_owned_elsewhere(const struct ruleset *ruleset);
  * no commit has made it anew since: nothing that was in force is. */
 bool ruleset_is_lost(const struct ruleset *ruleset);
 
+/** Whether the kernel refused what @frontend shall be, so that something else is in force of it. */
+bool ruleset_is_refused(const struct ruleset *ruleset, const struct frontend *frontend);
+
 /** Whether a commit at @now (clock_monotonic) would have something to do. */
 bool ruleset_needs_commit(const struct ruleset *ruleset, double now);
 

@@ -17,6 +17,9 @@ struct programmed {
     const struct endpoint_slice_cache *slices;
     bool families[FAMILY_COUNT]; /* those in use */
     bool lost[FAMILY_COUNT];     /* the table is not ours now: it holds nothing */
+    /* Whether the kernel refused a frontend of a Service in a family that is in use. */
+    bool (*refused)(const void *ctx, const char *service_id, enum family family);
+    const void *ctx;
     bool complete; /* Services and EndpointSlices both came: what is not there is unknown */
 };
 
