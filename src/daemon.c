@@ -26,6 +26,7 @@
 #include "kube-nftd/source/manifests.h"
 #include "kube-nftd/source/reflector.h"
 #include "kube-nftd/source/sign_of_life.h"
+#include "kube-nftd/table_audit.h"
 #include "kube-nftd/writers.h"
 
 #include <ev.h>
@@ -55,6 +56,7 @@ struct daemon {
     struct health *health;
     struct metrics *metrics;
     struct address_monitor *addresses;
+    struct table_audit *audit;    /* NULL: --audit-period is 0 */
     struct table_monitor *tables; /* NULL: nobody else can change them, or nothing tells of it */
     struct config_watch *config_watch; /* NULL: there is no file */
     const struct options *options;
@@ -218,6 +220,7 @@ static void daemon_close(struct daemon *d)
     source_close(&d->source);
     address_monitor_free(d->addresses);
     table_monitor_free(d->tables);
+    table_audit_free(d->audit);
     config_watch_free(d->config_watch);
     proxy_free(d->proxy);
     flow_cleaner_free(d->flows);
@@ -463,6 +466,8 @@ static int daemon_start(struct daemon *d, const struct options *options, struct 
     if (source_open(d, options, false, err))
         return -1;
     watch_tables(d, &config);
+    if (options->audit_period > 0)
+        d->audit = table_audit_new(d->loop, d->proxy, d->socket, options->audit_period);
     return d->source.manifests ? manifests_follow(d->source.manifests, d->loop, err) : 0;
 }
 

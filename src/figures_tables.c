@@ -68,6 +68,18 @@ static const struct table_metric table_metrics[] = {
      "Times that something was put aside since the kernel refused it.", refusals},
 };
 
+static void write_audits(const struct proxy_figures *figures, struct metrics_page *page)
+{
+    figures_by_family(page, figures, "kube_nftd_drift_elements", "gauge",
+                      "Elements that audits found changed, missing or strange and put right, since "
+                      "the start.",
+                      (const double[]){(double)figures->family[FAMILY_IPV4].drift,
+                                       (double)figures->family[FAMILY_IPV6].drift});
+    metrics_family(page, "kube_nftd_audits_total", "counter",
+                   "Times that all tables were looked through.");
+    metrics_sample(page, NULL, NULL, (double)figures->audits);
+}
+
 static void write_repairs(const struct proxy_figures *figures, struct metrics_page *page)
 {
     figures_by_family(page, figures, "kube_nftd_repairs_total", "counter",
@@ -102,6 +114,7 @@ void figures_write_tables(const struct proxy_figures *figures, struct metrics_pa
                                        (double)figures->family[FAMILY_IPV6].frontends});
     write_objects(figures, page);
     write_repairs(figures, page);
+    write_audits(figures, page);
     for (size_t i = 0; i < sizeof(table_metrics) / sizeof(*table_metrics); i++) {
         double values[FAMILY_COUNT] = {0};
         for (int f = 0; f < FAMILY_COUNT; f++)

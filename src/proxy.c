@@ -56,6 +56,7 @@ struct proxy {
     bool no_external_ips;
     bool node_name_checked; /* whether any endpoint names this node */
     uint64_t left_out[KIND_COUNT];
+    uint64_t audits;
 };
 
 /* ---- to rulesets ---- */
@@ -534,6 +535,21 @@ void proxy_foreign_settled(void *ctx, const struct table_program *program)
         table_guard_settled(&proxy->families[i].guard, program);
 }
 
+struct ruleset *proxy_ruleset(struct proxy *proxy, enum family family)
+{
+    return is_guarded(&proxy->families[family]) ? proxy->families[family].ruleset : NULL;
+}
+
+void proxy_audited(struct proxy *proxy, enum family family)
+{
+    table_guard_audited(&proxy->families[family].guard);
+}
+
+void proxy_audit_ended(struct proxy *proxy)
+{
+    proxy->audits++;
+}
+
 /* ---- turns ---- */
 
 /* Health checks speak of what is in force in their family (spec 6.1), and flows are stale only by
@@ -661,6 +677,7 @@ static void family_figures(const struct proxy *proxy, enum family which,
     figures->family[which].frontends = ruleset_frontends(family->ruleset);
     figures->family[which].syncs = &family->syncs;
     figures->family[which].repairs = family->guard.repairs;
+    figures->family[which].drift = family->guard.drift;
     figures->family[which].table = ruleset_figures(family->ruleset);
     figures->service_changes += service_cache_changes(proxy->services).seen;
     figures->slice_changes += endpoint_slice_cache_changes(proxy->slices).seen[which];
@@ -670,6 +687,7 @@ void proxy_figures(const struct proxy *proxy, struct proxy_figures *figures)
 {
     memset(figures, 0, sizeof(*figures));
     figures->external_ips = !proxy->no_external_ips;
+    figures->audits = proxy->audits;
     figures->conflicts = policy_conflicts(proxy->policy);
     figures->services = service_cache_count(proxy->services);
     figures->slices = endpoint_slice_cache_count(proxy->slices);

@@ -31,8 +31,18 @@ void table_guard_settled(struct table_guard *guard, const struct table_program *
         return;
     guard->touched = false;
     guard->waiting = true;
+    guard->audited = false;
     guard->by = *program;
 }
+
+void table_guard_audited(struct table_guard *guard)
+{
+    guard->audited = guard->audited || !(guard->waiting || guard->repairing);
+    guard->waiting = true;
+}
+
+/* More than an audit leaves is missing: all of it at once, then. */
+#define MUCH 100
 
 double table_guard_check(struct table_guard *guard, struct ruleset *ruleset,
                          struct nft_socket *socket, double now, bool soon)
@@ -46,8 +56,13 @@ double table_guard_check(struct table_guard *guard, struct ruleset *ruleset,
         return due;
     guard->waiting = false;
     guard->begun = now;
-    if (ruleset_check_suspects(ruleset, socket) > 0)
-        guard->repairing = true;
+    size_t found = ruleset_check_suspects(ruleset, socket);
+    if (guard->audited && found >= MUCH) {
+        ruleset_suspect_all(ruleset);
+        ruleset_check_suspects(ruleset, socket);
+    }
+    guard->repairing = guard->repairing || found > 0;
+    guard->audited = guard->audited && guard->repairing;
     return 0;
 }
 
@@ -59,8 +74,18 @@ void table_guard_committed(struct table_guard *guard, const char *name,
     guard->repairing = false;
     double now = clock_monotonic();
     repair_pace_done(&guard->pace, now, now - guard->begun);
-    if (stats->bytes == 0)
+    if (stats->bytes == 0) {
+        guard->audited = false;
         return; /* it was right all the same */
+    }
+    if (guard->audited) {
+        guard->audited = false;
+        guard->drift += stats->elements_added + stats->elements_deleted;
+        log_warn("guard",
+                 "family=%s an audit found the table changed, put right added=%zu deleted=%zu",
+                 name, stats->elements_added, stats->elements_deleted);
+        return;
+    }
     guard->repairs++;
     log_warn("guard",
              "family=%s put right what another program changed program=%s pid=%u added=%zu "

@@ -52,10 +52,12 @@ struct proxy_figures {
     /* Of families in use: a Service counts once for each (spec 7). */
     uint64_t service_changes, slice_changes;
     size_t services_pending, slices_pending;
+    uint64_t audits; /* times that all tables were looked through */
     struct {
         bool in_use;
         size_t frontends;
         uint64_t repairs; /* of what other programs changed */
+        uint64_t drift;   /* elements that an audit had to put right */
         const struct sync_figures *syncs;
         const struct ruleset_figures *table;
     } family[FAMILY_COUNT];
@@ -96,6 +98,15 @@ struct programmed proxy_programmed(const struct proxy *proxy);
 void proxy_foreign_change(void *proxy, const struct table_change *change);
 void proxy_foreign_lost(void *proxy);
 void proxy_foreign_settled(void *proxy, const struct table_program *program);
+
+/** The table of a family that is programmed, for an audit; else NULL. */
+struct ruleset *proxy_ruleset(struct proxy *proxy, enum family family);
+
+/** An audit left suspects in it, which the next turn looks at. */
+void proxy_audited(struct proxy *proxy, enum family family);
+
+/** All tables were looked through. */
+void proxy_audit_ended(struct proxy *proxy);
 
 /** Prints the tables as they shall be, for nft -f. For a proxy that never took a turn. */
 void proxy_dump(struct proxy *proxy, FILE *out);

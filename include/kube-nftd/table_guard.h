@@ -20,7 +20,9 @@ struct table_guard {
     double begun;            /* that; clock_monotonic */
     struct table_program by; /* who did it, the last one of several */
     struct repair_pace pace;
-    uint64_t repairs; /* commits that put something right */
+    bool audited;     /* not a program was seen, but an audit found something */
+    uint64_t repairs; /* commits that put right what a program was seen doing */
+    uint64_t drift;   /* elements that were sent to put right what an audit found */
 };
 
 /** What came from the monitor, for @ruleset; table_guard_lost() if events were lost. */
@@ -28,6 +30,9 @@ void table_guard_changed(struct table_guard *guard, struct ruleset *ruleset,
                          const struct table_change *change);
 void table_guard_lost(struct table_guard *guard, struct ruleset *ruleset);
 void table_guard_settled(struct table_guard *guard, const struct table_program *program);
+
+/** An audit left suspects in the ruleset. */
+void table_guard_audited(struct table_guard *guard);
 
 /**
  * Makes @ruleset need a commit if something is to be put right now.

@@ -67,6 +67,9 @@ const struct setting settings[] = {
      .help =
          "auto: no other program can change the tables while the daemon runs, if the kernel has "
          "that (Linux 6.9); off, or without it: the tables are watched and repaired"},
+    {GROUP_TRAFFIC, "audit-period", NULL, SETTING_DURATION, AT(audit_period), .standard = "60s",
+     .value = "DURATION",
+     .help = "the rest between two looks through all that the kernel holds in the tables; 0: none"},
     {GROUP_TRAFFIC, "feature-gates", "featureGates", SETTING_GATES, NOWHERE,
      .value = "NAME=BOOL,...",
      .help = "AllowServiceExternalIPs=false: external IPs of Services are not proxied; other gates "

@@ -126,6 +126,43 @@ bool held_is(const struct held *held, const struct nft_element *element)
             memcmp(held->value.bytes, element->data, element->data_length) == 0);
 }
 
+/* ---- what a frontend has ---- */
+
+static const struct part *part_of(int set, const struct record *record)
+{
+    return sets[set].second ? record->local : &record->all;
+}
+
+uint32_t held_room(int set, const struct record *record)
+{
+    if (sets[set].kind != SLOT)
+        return 1;
+    return part_of(set, record) ? part_of(set, record)->n_slots : 0;
+}
+
+uint32_t held_count(int set, const struct record *record)
+{
+    uint32_t n = 0;
+    if (sets[set].kind == FLAG)
+        return record->flags & sets[set].flag ? 1 : 0;
+    if (sets[set].kind != SLOT)
+        return number_held(set, record) != 0;
+    for (uint32_t i = 0; i < held_room(set, record); i++)
+        n += !slot_is_empty(&part_of(set, record)->slots[i]);
+    return n;
+}
+
+struct key held_key(int set, const struct record *record, uint32_t i)
+{
+    return sets[set].kind == SLOT ? key_of_slot(&record->frontend, i)
+                                  : key_of_frontend(&record->frontend);
+}
+
+enum content_set held_content_set(int set)
+{
+    return sets[set].kind == CONTENT ? sets[set].set : CONTENT_SETS;
+}
+
 /* ---- what was found ---- */
 
 static void want_slots_again(struct part *part, uint32_t count)

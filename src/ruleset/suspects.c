@@ -39,6 +39,11 @@ void ruleset_suspect_rules(struct ruleset *rs)
     rs->damaged = rs->all_suspect = true;
 }
 
+bool ruleset_has_suspects(const struct ruleset *rs)
+{
+    return rs->all_suspect || rs->suspects.n > 0;
+}
+
 struct observation {
     struct ruleset *rs;
     int set;

@@ -239,6 +239,39 @@ def test_repairs_are_counted(open_proxy):
     assert 'kube_nftd_repairs_total{ip_family="IPv6"} 0\n' in body
 
 
+# ---- audits ---------------------------------------------------------------------------------------
+
+
+def test_audits_find_nothing_while_all_is_well(lab, tmp_path):
+    """Changes of our own, session affinity that packets learn, and audits one after the other."""
+    proxy = Proxy(lab, tmp_path, "--audit-period", "50ms")
+    try:
+        proxy.daemon.start()
+        web = Web(proxy, 4, "TCP")
+        web.publish("a", "b")
+        web.put_service(sessionAffinity="ClientIP")
+        before = metric(proxy, "kube_nftd_audits_total")
+        deadline = time.monotonic() + 30
+        while metric(proxy, "kube_nftd_audits_total") < before + 5:
+            assert time.monotonic() < deadline
+            for pods in (("a", "b", "c"), ("b",), ("a", "b")):
+                web.put_endpoints(**dict.fromkeys(pods, "ready"))
+                web.settle(*pods)
+                assert web.ask() in pods
+        for family in ("IPv4", "IPv6"):
+            assert metric(proxy, f'kube_nftd_drift_elements{{ip_family="{family}"}}') == 0
+            assert metric(proxy, f'kube_nftd_table_read_backs_total{{ip_family="{family}"}}') == 0
+        assert "an audit found" not in proxy.daemon.log()
+    finally:
+        print(proxy.daemon.last_words())
+        proxy.close()
+
+
+def metric(proxy, series: str) -> float:
+    body = http_get(proxy.lab.node, "127.0.0.1", 10249, "/metrics")[2]
+    return float(re.search(f"^{re.escape(series)} (.*)$", body, re.MULTILINE)[1])
+
+
 def cpu_seconds(pid: int) -> float:
     fields = pathlib.Path(f"/proc/{pid}/schedstat").read_text().split()
     return int(fields[0]) / 1e9

@@ -7,6 +7,9 @@
 
 #include "ruleset_fixture.h"
 
+#include "kube-nftd/ruleset/drift.h"
+#include "kube-nftd/ruleset/held.h"
+
 static const struct wish three = {.wanted = true, .all = "123"};
 
 static void check_three(unsigned number)
@@ -379,6 +382,159 @@ START_TEST(elements_are_counted)
 }
 END_TEST
 
+/* ---- audits ---- */
+
+static int set_looked_through;
+
+static void take_one(void *ctx, const struct nft_element *element)
+{
+    unsigned *left = ctx;
+    if (*left == 0)
+        return;
+    --*left;
+    drift_take(ruleset, set_looked_through, element);
+}
+
+/* Looks through all sets; of @torn, only one element is given. */
+static void audit(const char *torn)
+{
+    struct error err = {0};
+    for (int set = 0; set < HELD_SETS; set++) {
+        const char *name = held_set_name(set);
+        unsigned left = torn && strcmp(torn, name) == 0 ? 1 : UINT32_MAX;
+        set_looked_through = set;
+        ck_assert_int_eq(held_set_of(name), set);
+        ck_assert_int_eq(
+            nft_socket_read_elements(sock, family, RULESET_TABLE, name, take_one, &left, &err), 0);
+        drift_finish(ruleset, set, true);
+    }
+    drift_check_rules(ruleset, sock);
+}
+
+/* Of all kinds. */
+static void begin_many(int which)
+{
+    begin(which);
+    tell(1, &three);
+    tell(2, &three);
+    SET(3, .all = "");
+    SET(4, .external = true, .local = true, .all = "123", .here = "1");
+    SET(5, .all = "12", .timeout = 60, .group = 5);
+    SET(6, .external = true, .local = true, .all = "12", .here = "1", .timeout = 60, .group = 6,
+        .sources = "10-19");
+    SET(7, .local = true, .all = "12");
+    struct frontend f = frontend(1);
+    ruleset_set_cluster_ip(ruleset, &f.address, true);
+    struct backend b = backend(1);
+    ruleset_set_hairpin(ruleset, IPPROTO_TCP, &b, true);
+    set_service_cidrs("10-19");
+    commit();
+}
+
+START_TEST(an_audit_of_what_is_right_finds_nothing)
+{
+    begin_many(_i);
+    for (int i = 0; i < 2; i++) {
+        audit(NULL);
+        ck_assert(!ruleset_has_suspects(ruleset));
+    }
+    SET(1, .all = "1"); /* its slots are there a while longer */
+    commit();
+    audit(NULL);
+    ck_assert(!ruleset_has_suspects(ruleset));
+    settle();
+    audit(NULL);
+    ck_assert(!ruleset_has_suspects(ruleset));
+}
+END_TEST
+
+/* Asked again, the kernel has what was left out. */
+START_TEST(an_audit_with_holes_changes_nothing)
+{
+    static const char *const holes[] = {"services", "endpoints", "affinity_numbers"};
+    begin_many(_i);
+    for (size_t i = 0; i < sizeof(holes) / sizeof(holes[0]); i++) {
+        audit(holes[i]);
+        ck_assert(ruleset_has_suspects(ruleset));
+        ck_assert_uint_eq(ruleset_check_suspects(ruleset, sock), 0);
+        commit_sends(0, 0);
+    }
+}
+END_TEST
+
+START_TEST(an_audit_finds_what_is_missing)
+{
+    begin_many(_i);
+    struct key key = key_of(1), slot = key_of_place(2, 1), rejected = key_of(3);
+    struct key ip = {.length = 0};
+    struct frontend f = frontend(1);
+    key_put_address(&ip, family, &f.address);
+    fake_kernel_take(family, "services", key.bytes, key.length);
+    fake_kernel_take(family, "endpoints", slot.bytes, slot.length);
+    fake_kernel_take(family, "reject_frontends", rejected.bytes, rejected.length);
+    fake_kernel_take(family, "cluster_ips", ip.bytes, ip.length);
+    audit(NULL);
+    repair_sends(4, 4, 0);
+    audit(NULL);
+    ck_assert(!ruleset_has_suspects(ruleset));
+}
+END_TEST
+
+START_TEST(an_audit_finds_what_is_strange)
+{
+    begin_many(_i);
+    uint32_t two = 2;
+    struct backend wrong = backend(7);
+    struct key key = key_of(1), other = key_of(9), slot = key_of_place(2, 0);
+    struct key value = value_of_backend(family, &wrong);
+    fake_kernel_take(family, "services", key.bytes, key.length);
+    fake_kernel_put(family, "services", key.bytes, key.length, &two, sizeof(two));
+    fake_kernel_put(family, "drop_frontends", other.bytes, other.length, NULL, 0);
+    fake_kernel_take(family, "endpoints", slot.bytes, slot.length);
+    fake_kernel_put(family, "endpoints", slot.bytes, slot.length, value.bytes, value.length);
+    audit(NULL);
+    repair_sends(3, 2, 3);
+}
+END_TEST
+
+/* Between two pieces of what is read, commits go on. */
+START_TEST(an_audit_and_changes_meanwhile)
+{
+    struct error err = {0};
+    unsigned left = 2;
+    begin_many(_i);
+    set_looked_through = held_set_of("endpoints");
+    ck_assert_int_eq(
+        nft_socket_read_elements(sock, family, RULESET_TABLE, "endpoints", take_one, &left, &err),
+        0);
+    SET(1, .all = "1");
+    drop(2);
+    SET(8, .all = "123");
+    commit();
+    settle();
+    left = UINT32_MAX;
+    ck_assert_int_eq(
+        nft_socket_read_elements(sock, family, RULESET_TABLE, "endpoints", take_one, &left, &err),
+        0);
+    drift_finish(ruleset, set_looked_through, true);
+    ruleset_check_suspects(ruleset, sock);
+    ck_assert(ruleset_knows_kernel(ruleset));
+    commit_sends(0, 0);
+}
+END_TEST
+
+START_TEST(an_audit_finds_missing_rules)
+{
+    begin_many(_i);
+    fake_kernel_flush_chain(family, "dispatch");
+    audit(NULL);
+    ck_assert(ruleset_has_suspects(ruleset));
+    ck_assert_uint_eq(ruleset_check_suspects(ruleset, sock), 1);
+    commit_replaces_the_table();
+    check_three(1);
+}
+END_TEST
+
 static void add_tests(TCase *tcase)
 {
     tcase_add_checked_fixture(tcase, setup, teardown);
@@ -404,6 +560,12 @@ static void add_tests(TCase *tcase)
     EACH_FAMILY(lost_events_read_everything_back);
     EACH_FAMILY(many_suspects_are_all);
     EACH_FAMILY(elements_are_counted);
+    EACH_FAMILY(an_audit_of_what_is_right_finds_nothing);
+    EACH_FAMILY(an_audit_with_holes_changes_nothing);
+    EACH_FAMILY(an_audit_finds_what_is_missing);
+    EACH_FAMILY(an_audit_finds_what_is_strange);
+    EACH_FAMILY(an_audit_and_changes_meanwhile);
+    EACH_FAMILY(an_audit_finds_missing_rules);
 }
 
 UNIT_MAIN("ruleset_foreign", add_tests)

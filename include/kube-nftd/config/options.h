@@ -61,7 +61,8 @@ struct options {
     struct node_port_addresses node_port_addresses;
     bool masquerade_all;
     enum table_owner table_owner;
-    int masquerade_bit; /* of the packet mark */
+    double audit_period; /* seconds; 0: no audits */
+    int masquerade_bit;  /* of the packet mark */
     bool no_external_ips;
     double sync_period; /* seconds */
     int oom_score_adj;

@@ -7,13 +7,13 @@
 #define KUBE_NFTD_RULESET_HELD_H
 
 #include "kube-nftd/netlink/nft_element.h"
+#include "kube-nftd/ruleset/contents.h"
 #include "kube-nftd/ruleset/keys.h"
 
 #include <stdbool.h>
 
 struct ruleset;
 struct record;
-struct content;
 
 /* A set or map with elements that are known one by one, as a number from 0 on. */
 #define HELD_SETS 14
@@ -37,6 +37,15 @@ bool held_find(const struct ruleset *ruleset, int set, const uint8_t *key, size_
 
 /** Whether @element is just as it is believed to be. */
 bool held_is(const struct held *held, const struct nft_element *element);
+
+/** How many elements of @set @record is believed to have; how many keys it has that may be among
+ * them; and these. For sets with frontends. */
+uint32_t held_count(int set, const struct record *record);
+uint32_t held_room(int set, const struct record *record);
+struct key held_key(int set, const struct record *record, uint32_t i);
+
+/** CONTENT_SETS if it is a set with frontends. */
+enum content_set held_content_set(int set);
 
 enum held_verdict {
     HELD_SAME,

@@ -69,6 +69,7 @@ struct record {
     bool trimming;        /* in ruleset->trims: what nothing leads to any more is to be deleted */
     uint8_t flags;        /* of enum frontend_flag, in the kernel */
     uint8_t wanted_flags; /* likewise, wanted */
+    uint16_t seen;        /* elements of the set that is looked through (drift.h) */
     double shrunk_at;     /* when something fell out of use last; clock_monotonic */
     struct part all;
     struct part *local;      /* NULL if there never was one */

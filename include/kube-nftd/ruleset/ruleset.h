@@ -141,6 +141,8 @@ void ruleset_suspect_element(struct ruleset *ruleset, const char *set,
 void ruleset_suspect_rules(struct ruleset *ruleset);
 void ruleset_suspect_all(struct ruleset *ruleset);
 
+bool ruleset_has_suspects(const struct ruleset *ruleset);
+
 /**
  * Asks the kernel for the elements that were noted. What is not as it should be is put right by the
  * next commit, which is due then: by the elements concerned, by reading back all of the table, or
