@@ -286,6 +286,9 @@ START_TEST(our_own_of_the_tables)
                                                    .refused = 19,
                                                    .left_out = 20,
                                                    .refusals = 21};
+    figures.family[FAMILY_IPV4].repairs = 19;
+    figures.family[FAMILY_IPV6].drift = 20;
+    figures.audits = 21;
     print(write_tables);
     expect_samples("kube_nftd_frontends{ip_family=\"IPv4\"} 1\n"
                    "kube_nftd_frontends{ip_family=\"IPv6\"} 2\n"
@@ -296,8 +299,11 @@ START_TEST(our_own_of_the_tables)
                    "kube_nftd_objects_left_out_total{kind=\"ServiceCIDR\"} 0\n"
                    "kube_nftd_objects_left_out_total{kind=\"Node\"} 7\n"
                    "kube_nftd_frontends_claimed_twice 3\n"
-                   "kube_nftd_repairs_total{ip_family=\"IPv4\"} 0\n"
+                   "kube_nftd_repairs_total{ip_family=\"IPv4\"} 19\n"
                    "kube_nftd_repairs_total{ip_family=\"IPv6\"} 0\n"
+                   "kube_nftd_drift_elements{ip_family=\"IPv4\"} 0\n"
+                   "kube_nftd_drift_elements{ip_family=\"IPv6\"} 20\n"
+                   "kube_nftd_audits_total 21\n"
                    "kube_nftd_transactions_total{ip_family=\"IPv4\"} 11\n"
                    "kube_nftd_transactions_total{ip_family=\"IPv6\"} 0\n"
                    "kube_nftd_transaction_bytes_total{ip_family=\"IPv4\"} 12\n"
