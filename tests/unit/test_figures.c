@@ -78,7 +78,7 @@ static void expect_page(const struct flow_cleaner *flows, const char *expected)
     ck_assert_int_eq(reply.status, 200);
     ck_assert_ptr_nonnull(strstr(body_of(&reply), "\n# TYPE kubeproxy_"));
     expect_between(reply.text + reply.body,
-                   "\nkube_nftd_tables_replaced_total{ip_family=\"IPv6\"} 6", expected,
+                   "\nkube_nftd_refusals_total{ip_family=\"IPv6\"} 0", expected,
                    "# HELP process_");
     metrics_free(metrics);
     ev_loop_destroy(loop);
