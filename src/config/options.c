@@ -120,8 +120,8 @@ static const cJSON *flag_value(const struct configuration *configuration, const 
 /* Only one of these is done. */
 static int check_commands(const struct configuration *configuration, struct error *err)
 {
-    static const char *const commands[] = {
-        "preflight", "dump-rules", "cleanup", "cleanup-kube-proxy", "init-only", "explain"};
+    static const char *const commands[] = {"preflight",          "dump-rules", "cleanup",
+                                           "cleanup-kube-proxy", "init-only",  "explain"};
     const char *first = NULL;
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
         const cJSON *value = flag_value(configuration, commands[i]);
