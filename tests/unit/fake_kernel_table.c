@@ -164,7 +164,8 @@ struct fake_key fake_join(const void *a, size_t a_length, const void *b, size_t 
 {
     struct fake_key key = {.length = a_length + b_length};
     FAKE_ASSERT(key.length <= FAKE_BYTES);
-    memcpy(key.bytes, a, a_length);
+    if (a_length)
+        memcpy(key.bytes, a, a_length);
     if (b_length)
         memcpy(key.bytes + a_length, b, b_length);
     return key;
