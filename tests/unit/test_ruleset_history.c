@@ -256,7 +256,7 @@ static void calm_down(void)
     fake_kernel_forgive();
     fake_kernel_point(below(2));
     for (int turns = 0; try_commit(NULL) || ruleset_retry_time(ruleset) != 0; turns++) {
-        ck_assert_int_lt(turns, 3 * FRONTENDS);
+        ck_assert(turns < 3 * FRONTENDS);
         now = now > ruleset_retry_time(ruleset) ? now : ruleset_retry_time(ruleset);
     }
     ck_assert_uint_eq(ruleset_figures(ruleset)->refused, 0);
