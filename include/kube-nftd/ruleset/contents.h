@@ -31,7 +31,7 @@ struct content {
     bool pending;      /* in contents->pending: wanted may differ from the kernel */
     bool in_kernel;
     bool left_out; /* the kernel refused it: stays as it is there */
-    bool seen; /* while its set is looked through (drift.h) */
+    bool seen;     /* while its set is looked through (drift.h) */
     uint8_t value_length;
     uint8_t key_length;
     /* The set, the key, the value wanted, the value in the kernel. */
