@@ -77,9 +77,8 @@ static void expect_page(const struct flow_cleaner *flows, const char *expected)
     struct reply reply = GET(port, "/metrics");
     ck_assert_int_eq(reply.status, 200);
     ck_assert_ptr_nonnull(strstr(body_of(&reply), "\n# TYPE kubeproxy_"));
-    expect_between(reply.text + reply.body,
-                   "\nkube_nftd_refusals_total{ip_family=\"IPv6\"} 0", expected,
-                   "# HELP process_");
+    expect_between(reply.text + reply.body, "\nkube_nftd_refusals_total{ip_family=\"IPv6\"} 0",
+                   expected, "# HELP process_");
     metrics_free(metrics);
     ev_loop_destroy(loop);
     log_set_sink(NULL, NULL);
