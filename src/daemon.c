@@ -14,6 +14,7 @@
 #include "kube-nftd/explain_command.h"
 #include "kube-nftd/figures.h"
 #include "kube-nftd/host/conntrack_sysctls.h"
+#include "kube-nftd/host/least_power.h"
 #include "kube-nftd/host/oom_score.h"
 #include "kube-nftd/host/service_manager.h"
 #include "kube-nftd/netlink/address_monitor.h"
@@ -450,6 +451,7 @@ static int daemon_start(struct daemon *d, const struct options *options, struct 
         watch_config(d, options->config);
     conntrack_sysctls_apply(&options->conntrack, "");
     oom_score_adjust(options->oom_score_adj, "");
+    least_power_apply(); /* the servers do not answer yet, and nobody was asked for anything */
     open_flow_cleaner(d);
     config.health = d->health;
     config.flows = d->flows;

@@ -67,7 +67,7 @@ static char *read_token(const char *file, struct error *err)
     trim(text);
     if (check(text, file, err) == 0)
         return text;
-    free(text);
+    forget(text);
     return NULL;
 }
 

@@ -67,6 +67,7 @@ class Daemon:
         self.source = source
         self.log_path = log
         self.flags = flags
+        self.wrapper: tuple[str, ...] = ()  # a program that starts it by exec
         self.process: subprocess.Popen | None = None
 
     def start(self) -> None:
@@ -74,7 +75,7 @@ class Daemon:
         self.wait_programmed()
 
     def launch(self) -> None:
-        argv = [str(BINARY), "--manifests", str(self.source), *self.flags]
+        argv = [*self.wrapper, str(BINARY), "--manifests", str(self.source), *self.flags]
         if "--hostname-override" not in self.flags:
             argv += ["--hostname-override", NODE_NAME]
         argv += ["--healthz-bind-address", f"127.0.0.1:{HEALTH_PORT}", "-v", "4"]
