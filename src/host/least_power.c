@@ -105,17 +105,20 @@ static bool is_allowed(int family)
     return false;
 }
 
+static int refuse_sockets(scmp_filter_ctx filter, enum scmp_compare how, int family)
+{
+    return seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 1,
+                            SCMP_A0(how, (scmp_datum_t)family, 0));
+}
+
 /* A rule compares an argument once, so the families between those allowed are named one by one. */
 static int refuse_families(scmp_filter_ctx filter)
 {
-    int result = 0;
+    int result = refuse_sockets(filter, SCMP_CMP_GE, AF_MAX);
     for (int family = 0; family < AF_MAX && result == 0; family++)
         if (!is_allowed(family))
-            result = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 1,
-                                      SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)family));
-    return result ? result
-                  : seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 1,
-                                     SCMP_A0(SCMP_CMP_GE, AF_MAX));
+            result = refuse_sockets(filter, SCMP_CMP_EQ, family);
+    return result;
 }
 
 /* Threads are made (libcurl asks for names in one), processes are not. Where clone3 has its flags
