@@ -115,9 +115,10 @@ static int on_set(const struct nlmsghdr *header, void *data)
     const struct nlattr *attribute;
     mnl_attr_for_each(attribute, header, sizeof(struct nfgenmsg))
     {
-        if (mnl_attr_get_type(attribute) == IPSET_ATTR_SETNAME &&
-            kube_proxy_has_ip_set(mnl_attr_get_str(attribute)))
-            vec_push(names, xstrdup(mnl_attr_get_str(attribute)));
+        const char *name = netlink_text(attribute);
+        if (mnl_attr_get_type(attribute) == IPSET_ATTR_SETNAME && name &&
+            kube_proxy_has_ip_set(name))
+            vec_push(names, xstrdup(name));
     }
     return MNL_CB_OK;
 }

@@ -32,7 +32,7 @@ static int on_address(const struct nlmsghdr *header, void *data)
 {
     struct device *device = data;
     const struct ifaddrmsg *about = mnl_nlmsg_get_payload(header);
-    if (about->ifa_index != device->index ||
+    if (mnl_nlmsg_get_payload_len(header) < sizeof(*about) || about->ifa_index != device->index ||
         (about->ifa_family != AF_INET && about->ifa_family != AF_INET6))
         return MNL_CB_OK;
     enum family family = about->ifa_family == AF_INET ? FAMILY_IPV4 : FAMILY_IPV6;
@@ -128,7 +128,8 @@ static int on_family(const struct nlmsghdr *header, void *data)
     const struct nlattr *attribute;
     mnl_attr_for_each(attribute, header, sizeof(struct genlmsghdr))
     {
-        if (mnl_attr_get_type(attribute) == CTRL_ATTR_FAMILY_ID)
+        if (mnl_attr_get_type(attribute) == CTRL_ATTR_FAMILY_ID &&
+            mnl_attr_validate(attribute, MNL_TYPE_U16) == 0)
             *id = mnl_attr_get_u16(attribute);
     }
     return MNL_CB_OK;

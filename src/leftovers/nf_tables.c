@@ -3,6 +3,7 @@
 
 #include "kube-nftd/leftovers/iptables_plan.h"
 #include "kube-nftd/leftovers/kube_proxy.h"
+#include "kube-nftd/netlink/request.h"
 #include "kube-nftd/ruleset/template.h"
 
 #include <arpa/inet.h>
@@ -72,10 +73,10 @@ static int on_chain(const struct nlmsghdr *header, void *data)
     {
         switch (mnl_attr_get_type(attribute)) {
         case NFTA_CHAIN_TABLE:
-            table = mnl_attr_get_str(attribute);
+            table = netlink_text(attribute);
             break;
         case NFTA_CHAIN_NAME:
-            name = mnl_attr_get_str(attribute);
+            name = netlink_text(attribute);
             break;
         case NFTA_CHAIN_HOOK:
             base = true;
@@ -108,16 +109,15 @@ static const char *jump_target(const struct nlattr *data)
 {
     const struct nlattr *value = inside(data, NFTA_IMMEDIATE_DATA);
     const struct nlattr *verdict = inside(value, NFTA_DATA_VERDICT);
-    const struct nlattr *chain = inside(verdict, NFTA_VERDICT_CHAIN);
-    return chain ? mnl_attr_get_str(chain) : NULL;
+    return netlink_text(inside(verdict, NFTA_VERDICT_CHAIN));
 }
 
 /* The text of the match "comment" of iptables, copied; NULL if @data is of another match. */
 static char *match_comment(const struct nlattr *data)
 {
-    const struct nlattr *name = inside(data, NFTA_MATCH_NAME);
+    const char *name = netlink_text(inside(data, NFTA_MATCH_NAME));
     const struct nlattr *info = inside(data, NFTA_MATCH_INFO);
-    if (!name || !info || strcmp(mnl_attr_get_str(name), "comment") != 0)
+    if (!name || !info || strcmp(name, "comment") != 0)
         return NULL;
     return xstrndup(mnl_attr_get_payload(info),
                     strnlen(mnl_attr_get_payload(info), mnl_attr_get_payload_len(info)));
@@ -140,15 +140,15 @@ static char *userdata_comment(const struct nlattr *userdata)
 static void read_expression(const struct nlattr *expression, struct iptables_rule *rule,
                             char **comment)
 {
-    const struct nlattr *name = inside(expression, NFTA_EXPR_NAME);
+    const char *name = netlink_text(inside(expression, NFTA_EXPR_NAME));
     const struct nlattr *data = inside(expression, NFTA_EXPR_DATA);
     if (!name)
         return;
-    if (strcmp(mnl_attr_get_str(name), "immediate") == 0) {
+    if (strcmp(name, "immediate") == 0) {
         const char *to = jump_target(data);
         rule->to = to ? to : rule->to;
     }
-    if (strcmp(mnl_attr_get_str(name), "match") == 0 && !*comment)
+    if (strcmp(name, "match") == 0 && !*comment)
         *comment = match_comment(data);
 }
 
@@ -163,13 +163,14 @@ static int on_rule(const struct nlmsghdr *header, void *data)
     {
         switch (mnl_attr_get_type(attribute)) {
         case NFTA_RULE_TABLE:
-            table = mnl_attr_get_str(attribute);
+            table = netlink_text(attribute);
             break;
         case NFTA_RULE_CHAIN:
-            rule.chain = mnl_attr_get_str(attribute);
+            rule.chain = netlink_text(attribute);
             break;
         case NFTA_RULE_HANDLE:
-            rule.handle = be64toh(mnl_attr_get_u64(attribute));
+            if (mnl_attr_validate(attribute, MNL_TYPE_U64) == 0)
+                rule.handle = be64toh(mnl_attr_get_u64(attribute));
             break;
         case NFTA_RULE_EXPRESSIONS:
             mnl_attr_for_each_nested(expression, attribute)

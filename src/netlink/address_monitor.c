@@ -8,6 +8,7 @@
 
 #include "kube-nftd/base/hash.h"
 #include "kube-nftd/base/log.h"
+#include "kube-nftd/netlink/request.h"
 
 #include <errno.h>
 #include <ev.h>
@@ -210,7 +211,7 @@ static void drop_answers(struct address_monitor *m)
 static bool take_mark_off(char *part, size_t length)
 {
     bool marked = false;
-    int left = (int)length;
+    int left = (int)netlink_whole(part, length);
     for (struct nlmsghdr *header = (void *)part; mnl_nlmsg_ok(header, left);
          header = mnl_nlmsg_next(header, &left)) {
         marked = marked || header->nlmsg_flags & NLM_F_DUMP_INTR;
@@ -241,8 +242,8 @@ static int read_once(struct address_monitor *m)
         if (n > 0 && take_mark_off(m->buffer, (size_t)n))
             changed = true;
         result = n < 0 ? -1
-                       : mnl_cb_run(m->buffer, (size_t)n, m->round, mnl_socket_get_portid(m->reads),
-                                    on_message, m);
+                       : mnl_cb_run(m->buffer, netlink_whole(m->buffer, (size_t)n), m->round,
+                                    mnl_socket_get_portid(m->reads), on_message, m);
     } while (result > MNL_CB_STOP);
     if (result == MNL_CB_STOP)
         return changed ? EINTR : 0;
@@ -299,7 +300,8 @@ static bool take_change(struct address_monitor *m)
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return false;
     /* Messages bear the numbers of whoever made the change, so these are not looked at. */
-    if (n < 0 || mnl_cb_run(m->buffer, (size_t)n, 0, 0, on_message, m) < 0)
+    if (n < 0 ||
+        mnl_cb_run(m->buffer, netlink_whole(m->buffer, (size_t)n), 0, 0, on_message, m) < 0)
         m->lost = true;
     return true;
 }

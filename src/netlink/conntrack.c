@@ -2,6 +2,7 @@
 #include "kube-nftd/netlink/conntrack.h"
 
 #include "kube-nftd/base/alloc.h"
+#include "kube-nftd/netlink/request.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -106,7 +107,7 @@ int conntrack_count(struct conntrack *c, uint32_t *n, struct error *err)
     ssize_t length = mnl_socket_sendto(c->nl, request, request->nlmsg_len);
     if (length >= 0) /* the answer is there when the request has gone */
         length = mnl_socket_recvfrom(c->nl, c->buffer, BUFFER_SIZE);
-    if (length >= 0 && mnl_cb_run(c->buffer, (size_t)length, c->sequence,
+    if (length >= 0 && mnl_cb_run(c->buffer, netlink_whole(c->buffer, (size_t)length), c->sequence,
                                   mnl_socket_get_portid(c->nl), on_count, n) >= 0)
         return 0;
     return error_set(err, "conntrack: the kernel does not answer over netlink: %s",
@@ -140,7 +141,9 @@ static uint64_t read_errors(struct conntrack *c)
         if (n <= 0)
             return not_done;
         const struct nlmsghdr *message = (const void *)c->buffer;
-        if (!mnl_nlmsg_ok(message, (int)n) || message->nlmsg_type != NLMSG_ERROR)
+        if (netlink_whole(message, (size_t)n) < mnl_nlmsg_size(sizeof(struct nlmsgerr)) ||
+            message->nlmsg_len < mnl_nlmsg_size(sizeof(struct nlmsgerr)) ||
+            message->nlmsg_type != NLMSG_ERROR)
             continue;
         const struct nlmsgerr *answer = mnl_nlmsg_get_payload(message);
         not_done++;

@@ -3,6 +3,7 @@
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/netlink/conntrack.h"
+#include "kube-nftd/netlink/request.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -125,7 +126,7 @@ enum conntrack_progress conntrack_scan_step(struct conntrack_scan *scan, conntra
         scan->interrupted = true;
         n = BUFFER_SIZE;
     }
-    int left = (int)n;
+    int left = (int)netlink_whole(scan->buffer, (size_t)n);
     const struct nlmsghdr *message = (const void *)scan->buffer;
     for (; mnl_nlmsg_ok(message, left); message = mnl_nlmsg_next(message, &left)) {
         struct conntrack_flow flow;

@@ -201,7 +201,7 @@ static void take_answer(struct answers *a, const struct nlmsghdr *header)
 /* Takes what came in one piece, which is cut short if it was longer than @room. */
 static void take_answers(struct answers *a, const char *buffer, size_t length, size_t room)
 {
-    int left = (int)(length < room ? length : room);
+    int left = (int)netlink_whole(buffer, length < room ? length : room);
     a->lost = a->lost || length > room;
     const struct nlmsghdr *header = (const void *)buffer;
     for (; mnl_nlmsg_ok(header, left); header = mnl_nlmsg_next(header, &left))

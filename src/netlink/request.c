@@ -45,6 +45,27 @@ static ssize_t receive(struct mnl_socket *nl, char *buffer)
     return n;
 }
 
+size_t netlink_whole(const void *messages, size_t length)
+{
+    const char *at = messages;
+    struct nlmsghdr header;
+    size_t whole = 0;
+    while (whole < length && length - whole >= sizeof(header)) {
+        memcpy(&header, at + whole, sizeof(header));
+        if (header.nlmsg_len < sizeof(header) || header.nlmsg_len > length - whole)
+            break;
+        whole += MNL_ALIGN((size_t)header.nlmsg_len);
+    }
+    return whole < length ? whole : length;
+}
+
+const char *netlink_text(const struct nlattr *attribute)
+{
+    return attribute && mnl_attr_validate(attribute, MNL_TYPE_NUL_STRING) == 0
+               ? mnl_attr_get_str(attribute)
+               : NULL;
+}
+
 int netlink_ask(struct mnl_socket *nl, const struct nlmsghdr *request, mnl_cb_t fn, void *ctx)
 {
     if (mnl_socket_sendto(nl, request, request->nlmsg_len) < 0)
@@ -54,7 +75,7 @@ int netlink_ask(struct mnl_socket *nl, const struct nlmsghdr *request, mnl_cb_t 
     do {
         ssize_t n = receive(nl, buffer);
         result = n < 0 ? -1
-                       : mnl_cb_run(buffer, (size_t)n, request->nlmsg_seq,
+                       : mnl_cb_run(buffer, netlink_whole(buffer, (size_t)n), request->nlmsg_seq,
                                     mnl_socket_get_portid(nl), fn, ctx);
     } while (result > MNL_CB_STOP);
     int why = result < 0 ? errno : 0;

@@ -3,6 +3,7 @@
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/log.h"
+#include "kube-nftd/netlink/request.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -47,9 +48,7 @@ static const char *text_of(const struct nlmsghdr *header, uint16_t type)
     mnl_attr_for_each(attribute, header, sizeof(struct nfgenmsg))
     {
         if (mnl_attr_get_type(attribute) == type)
-            return mnl_attr_validate(attribute, MNL_TYPE_NUL_STRING) == 0
-                       ? mnl_attr_get_str(attribute)
-                       : NULL;
+            return netlink_text(attribute);
     }
     return NULL;
 }
@@ -126,7 +125,7 @@ static void take_message(struct table_monitor *m, const struct nlmsghdr *header)
 
 void table_monitor_take(struct table_monitor *m, const void *messages, size_t length)
 {
-    int left = length > INT32_MAX ? INT32_MAX : (int)length;
+    int left = (int)netlink_whole(messages, length < INT32_MAX ? length : INT32_MAX);
     for (const struct nlmsghdr *header = messages; mnl_nlmsg_ok(header, left);
          header = mnl_nlmsg_next(header, &left))
         take_message(m, header);

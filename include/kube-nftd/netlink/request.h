@@ -23,4 +23,14 @@ struct mnl_socket *netlink_open(int protocol, const char *what, struct error *er
  */
 int netlink_ask(struct mnl_socket *nl, const struct nlmsghdr *request, mnl_cb_t fn, void *ctx);
 
+/**
+ * How many of @length bytes, from their beginning on, are whole messages. To be asked before libmnl
+ * goes through them: it takes the length of a message for a number with a sign, and so one of 2 GiB
+ * or more for one that fits.
+ */
+size_t netlink_whole(const void *messages, size_t length);
+
+/** The text in @attribute; NULL if that is NULL or what it holds does not end with a NUL. */
+const char *netlink_text(const struct nlattr *attribute);
+
 #endif

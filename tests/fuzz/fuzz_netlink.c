@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Whatever comes out of netlink sockets, each reader takes it or says what is wrong, and looks at
+ * nothing behind it. The linker puts a kernel of ours before the real one: an input is a letter
+ * that picks the reader and then what the kernel answers, in pieces: a byte, the length (two
+ * bytes, the lower first), and the messages. A piece whose byte is even ends an answer. Messages
+ * with number and port 0 belong to any request.
+ */
+#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base/log.h"
+#include "kube-nftd/leftovers/ip_sets.h"
+#include "kube-nftd/leftovers/ipvs.h"
+#include "kube-nftd/leftovers/legacy_iptables.h"
+#include "kube-nftd/leftovers/nf_tables.h"
+#include "kube-nftd/netlink/address_monitor.h"
+#include "kube-nftd/netlink/conntrack.h"
+#include "kube-nftd/netlink/conntrack_scan.h"
+#include "kube-nftd/netlink/table_monitor.h"
+#include "kube-nftd/ruleset/record.h"
+
+#include <errno.h>
+#include <ev.h>
+#include <linux/netfilter/nf_tables.h>
+#include <sanitizer/asan_interface.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void expect(bool holds)
+{
+    if (!holds)
+        abort();
+}
+
+/* ---- the kernel ---- */
+
+static struct {
+    const uint8_t *at;
+    size_t left;
+    bool dump;  /* each answer is one to a dump: it ends with a message that says so */
+    bool asked; /* that one is still to come */
+    bool ended; /* it is next */
+} answers;
+
+struct piece {
+    const uint8_t *bytes;
+    size_t length;
+    bool more;
+};
+
+static bool next_piece(struct piece *piece)
+{
+    if (answers.left < 3)
+        return false;
+    size_t length = answers.at[1] | (size_t)answers.at[2] << 8, left = answers.left - 3;
+    *piece = (struct piece){answers.at + 3, length < left ? length : left, answers.at[0] & 1};
+    answers.at = piece->bytes + piece->length;
+    answers.left = left - piece->length;
+    return true;
+}
+
+/* The next piece of what the kernel has to say, or -1 with errno. */
+static ssize_t receive(void *buffer, size_t size)
+{
+    struct {
+        struct nlmsghdr header;
+        int32_t number;
+    } end = {{.nlmsg_len = sizeof(end), .nlmsg_type = NLMSG_DONE}, 0};
+    struct piece piece = {.length = 0};
+    bool any = !answers.ended && (answers.asked || !answers.dump) && next_piece(&piece);
+    if (!any && !answers.asked) {
+        errno = EAGAIN;
+        return -1;
+    }
+    answers.ended = any && !piece.more && answers.dump;
+    answers.asked = answers.asked && any;
+    if (!any)
+        piece = (struct piece){(const void *)&end, sizeof(end), false};
+    memcpy(buffer, piece.bytes, piece.length < size ? piece.length : size);
+    return (ssize_t)piece.length;
+}
+
+ssize_t __wrap_recv(int fd, void *buffer, size_t size, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t __wrap_mnl_socket_recvfrom(const struct mnl_socket *nl, void *buffer, size_t size);
+ssize_t __wrap_mnl_socket_sendto(const struct mnl_socket *nl, const void *request, size_t size);
+int __wrap_nanosleep(const struct timespec *wait, struct timespec *left);
+int __wrap_access(const char *path, int mode);
+
+/* What is behind the piece in the buffer is not to be looked at. */
+ssize_t __wrap_recv(int fd, void *buffer, size_t size, int flags)
+{
+    (void)fd;
+    ASAN_UNPOISON_MEMORY_REGION(buffer, size);
+    ssize_t n = receive(buffer, size);
+    size_t got = n < 0 ? 0 : (size_t)n < size ? (size_t)n : size;
+    ASAN_POISON_MEMORY_REGION((char *)buffer + got, size - got);
+    return n > (ssize_t)size && !(flags & MSG_TRUNC) ? (ssize_t)size : n;
+}
+
+/* These write their requests to the same buffer. */
+ssize_t __wrap_mnl_socket_recvfrom(const struct mnl_socket *nl, void *buffer, size_t size)
+{
+    (void)nl;
+    ssize_t n = receive(buffer, size);
+    if (n <= (ssize_t)size)
+        return n;
+    errno = ENOSPC;
+    return -1;
+}
+
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    (void)fd;
+    (void)flags;
+    return message->msg_iovlen > 0 ? 1 : 0;
+}
+
+ssize_t __wrap_mnl_socket_sendto(const struct mnl_socket *nl, const void *request, size_t size)
+{
+    (void)nl;
+    (void)request;
+    answers.asked = answers.dump;
+    answers.ended = false;
+    return (ssize_t)size;
+}
+
+int __wrap_nanosleep(const struct timespec *wait, struct timespec *left)
+{
+    (void)wait;
+    (void)left;
+    return 0;
+}
+
+/* All modules are there. */
+int __wrap_access(const char *path, int mode)
+{
+    (void)path;
+    (void)mode;
+    return 0;
+}
+
+/* ---- readers of nf_tables ---- */
+
+static unsigned sum; /* of all that was given out, so that it is looked at */
+
+static void add(const void *bytes, size_t length)
+{
+    const uint8_t *at = bytes;
+    for (size_t i = 0; i < length; i++)
+        sum += at[i];
+}
+
+static void take_element(void *ctx, const struct nft_element *element)
+{
+    (void)ctx;
+    expect(element->key || element->flags & NFT_SET_ELEM_CATCHALL);
+    add(element->key, element->key_length);
+    add(element->data, element->data_length);
+    add(element->key_end, element->key_end ? element->key_length : 0);
+}
+
+static int read_elements(struct nft_socket *nft, struct error *err)
+{
+    return nft_socket_read_elements(nft, FAMILY_IPV4, "t", "s", take_element, NULL, err);
+}
+
+static int get_element(struct nft_socket *nft, struct error *err)
+{
+    return nft_socket_get_element(nft, FAMILY_IPV4, "t", "s", "key", 4, take_element, NULL, err);
+}
+
+static int read_table(struct nft_socket *nft, struct error *err)
+{
+    struct nft_table_state state;
+    int result = nft_socket_read_table(nft, FAMILY_IPV4, "t", &state, err);
+    if (result == 0)
+        free(state.comment);
+    return result;
+}
+
+/* Elements alone: rules are taken apart by libnftnl, which ends the program when the kernel says
+ * what it does not know. */
+static int adopt(struct nft_socket *nft, struct error *err)
+{
+    const struct ruleset_config config = {.mark = 0x4000};
+    struct ruleset *rs = ruleset_new(FAMILY_IPV4, &config, err);
+    struct table_contents found;
+    int result = ruleset_read_back(rs, nft, &found, err);
+    ruleset_free(rs);
+    return result;
+}
+
+static int commit(struct nft_socket *nft, struct error *err)
+{
+    struct nft_batch batch;
+    nft_batch_init(&batch, FAMILY_IPV4, "t");
+    nft_batch_add_table(&batch, "a comment");
+    batch.sequence = 1; /* so that answers can name the messages that follow */
+    for (uint32_t key = 0; key < 5; key++)
+        nft_batch_element(&batch, ELEMENT_ADD, "s", &key, sizeof(key), NULL, 0);
+    nft_batch_delete_chain(&batch, "c");
+    int result = nft_socket_commit(nft, &batch, err);
+    vec_each (&batch.refusals, refusal)
+        expect(refusal->message == NFT_NO_MESSAGE || refusal->message < batch.used);
+    nft_batch_release(&batch);
+    return result;
+}
+
+static int look_for_leftovers(struct nft_socket *nft, struct error *err)
+{
+    struct leftovers_report report = {.out = fopen("/dev/null", "we"), .dry_run = true};
+    int result = leftovers_remove_table(nft, FAMILY_IPV4, &report, err);
+    if (result == 0)
+        leftovers_remove_chains(nft, FAMILY_IPV4, &report);
+    fclose(report.out);
+    return result;
+}
+
+static void with_socket(int (*reader)(struct nft_socket *, struct error *))
+{
+    struct error err = {0};
+    struct nft_socket *nft = nft_socket_open(&err);
+    expect(nft != NULL);
+    int result = reader(nft, &err);
+    expect((result == 0) == (err.text == NULL));
+    error_clear(&err);
+    nft_socket_close(nft);
+}
+
+/* ---- events ---- */
+
+static void on_changed(void *ctx, const struct table_change *change)
+{
+    (void)ctx;
+    if (change->set)
+        add(change->set, strlen(change->set));
+    if (change->element)
+        take_element(NULL, change->element);
+}
+
+static void on_lost(void *ctx)
+{
+    (void)ctx;
+}
+
+static void on_settled(void *ctx, const struct table_program *program)
+{
+    (void)ctx;
+    expect(memchr(program->name, '\0', sizeof(program->name)) != NULL);
+}
+
+static void *copy_of(const struct piece *piece)
+{
+    void *copy = xcalloc(piece->length, 1);
+    memcpy(copy, piece->bytes, piece->length);
+    return copy;
+}
+
+static void monitor_table(void)
+{
+    const struct table_monitor_ops ops = {on_changed, on_lost, on_settled, NULL};
+    struct table_monitor *monitor = table_monitor_detached("kube-nftd", 7, &ops);
+    struct piece piece;
+    while (next_piece(&piece)) {
+        void *copy = copy_of(&piece);
+        table_monitor_take(monitor, copy, piece.length);
+        free(copy);
+        if (!piece.more)
+            table_monitor_settle(monitor);
+    }
+    table_monitor_free(monitor);
+}
+
+static void take_addresses(void *ctx, enum family family, const address_vec *addresses)
+{
+    (void)ctx;
+    for (size_t i = 1; i < addresses->n; i++)
+        expect(address_compare(&addresses->v[i - 1], &addresses->v[i]) < 0);
+    expect(family < FAMILY_COUNT);
+}
+
+static void monitor_addresses(void)
+{
+    struct error err = {0};
+    struct address_monitor *monitor =
+        address_monitor_new(ev_default_loop(0), take_addresses, NULL, &err);
+    expect((monitor == NULL) == (err.text != NULL));
+    error_clear(&err);
+    address_monitor_free(monitor);
+}
+
+/* ---- conntrack ---- */
+
+static void take_flow(void *ctx, const struct conntrack_flow *flow)
+{
+    struct frontend from;
+    conntrack_flow_is_plain(flow, &from);
+    conntrack_delete(ctx, flow);
+}
+
+static void scan_conntrack(void)
+{
+    struct error err = {0};
+    struct conntrack *conntrack = conntrack_open(&err);
+    struct conntrack_scan *scan = conntrack_scan_new(FAMILY_IPV4, true, &err);
+    expect(scan != NULL);
+    error_clear(&err);
+    while (conntrack && answers.left >= 3 &&
+           conntrack_scan_step(scan, take_flow, conntrack, &err) == CONNTRACK_MORE)
+        continue;
+    if (conntrack)
+        conntrack_flush(conntrack);
+    error_clear(&err);
+    conntrack_scan_free(scan);
+    conntrack_close(conntrack);
+}
+
+/* ---- what kube-proxy left elsewhere ---- */
+
+static void look_at_ip_sets(void)
+{
+    struct leftovers_report report = {.out = fopen("/dev/null", "we"), .dry_run = true};
+    struct leftover_node_ports *ports = xcalloc(1, sizeof(*ports));
+    leftovers_remove_ip_sets(&report);
+    leftovers_read_node_ports(ports);
+    free(ports);
+    fclose(report.out);
+}
+
+static void look_at_servers(void)
+{
+    struct piece piece;
+    while (next_piece(&piece)) {
+        struct virtual_server server;
+        void *copy = copy_of(&piece);
+        if (mnl_nlmsg_ok(copy, (int)piece.length))
+            virtual_server_read(copy, &server);
+        free(copy);
+    }
+}
+
+static void take_chain(void *ctx, const char *name)
+{
+    (void)ctx;
+    add(name, strlen(name));
+}
+
+static void look_at_legacy_tables(void)
+{
+    struct piece piece;
+    while (next_piece(&piece)) {
+        struct error err = {0};
+        void *copy = copy_of(&piece);
+        int result = legacy_iptables_chains(piece.more ? FAMILY_IPV6 : FAMILY_IPV4, copy,
+                                            piece.length, take_chain, NULL, &err);
+        expect((result == 0) == (err.text == NULL));
+        error_clear(&err);
+        free(copy);
+    }
+}
+
+/* ---- inputs ---- */
+
+static const struct {
+    char letter;
+    bool dump;
+    int (*nf_tables)(struct nft_socket *nft, struct error *err); /* or: */
+    void (*other)(void);
+} readers[] = {
+    {'e', true, read_elements, NULL},    {'g', true, get_element, NULL},
+    {'t', true, read_table, NULL},       {'b', true, adopt, NULL},
+    {'c', false, commit, NULL},          {'l', true, look_for_leftovers, NULL},
+    {'m', false, NULL, monitor_table},   {'a', true, NULL, monitor_addresses},
+    {'f', false, NULL, scan_conntrack},  {'i', true, NULL, look_at_ip_sets},
+    {'v', false, NULL, look_at_servers}, {'x', false, NULL, look_at_legacy_tables},
+};
+
+static void drop_line(void *ctx, enum log_level level, const char *line)
+{
+    (void)ctx;
+    (void)level;
+    (void)line;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    log_set_sink(drop_line, NULL);
+    for (size_t i = 0; size > 0 && i < sizeof(readers) / sizeof(readers[0]); i++) {
+        if (readers[i].letter != data[0])
+            continue;
+        answers.at = data + 1;
+        answers.left = size - 1;
+        answers.dump = readers[i].dump;
+        answers.asked = answers.ended = false;
+        if (readers[i].nf_tables)
+            with_socket(readers[i].nf_tables);
+        else
+            readers[i].other();
+    }
+    return 0;
+}

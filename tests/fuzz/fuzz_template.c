@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Any text is a template or refused; what is taken becomes netlink messages or is refused. The
+ * first byte of an input says which variables have no value, and the family. */
+#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/ruleset/program.h"
+#include "kube-nftd/ruleset/template.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void expect(bool holds)
+{
+    if (!holds)
+        abort();
+}
+
+static void check_layout(const struct layout *layout)
+{
+    vec_each (&layout->sets, set)
+        expect(set->name && *set->name && set->declaration);
+    vec_each (&layout->chains, chain) {
+        expect(chain->name && *chain->name && (!chain->hook_text || (chain->type && chain->hook)));
+        vec_each (&chain->rules, rule)
+            expect(rule->text && *rule->text);
+    }
+}
+
+static void program(const struct layout *layout)
+{
+    for (int part = PROGRAM_ALL; part <= PROGRAM_WITHOUT_SETS; part++) {
+        struct nft_batch batch;
+        struct error err = {0};
+        nft_batch_init(&batch, layout->family, "t");
+        int result = program_layout(layout, (enum program_part)part, &batch, &err);
+        expect((result == 0) == (err.text == NULL));
+        nft_batch_release(&batch);
+        error_clear(&err);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size == 0)
+        return 0;
+    uint8_t without = data[0];
+    char *text = xstrndup((const char *)data + 1, size - 1);
+    const struct template from = {"fuzz.nft", text};
+    const struct layout_vars vars = {.family = without & 1 ? FAMILY_IPV6 : FAMILY_IPV4,
+                                     .mark = "0x4000",
+                                     .from_pod = without & 2 ? NULL : "ip saddr @pod_cidrs",
+                                     .not_from_pod = without & 4 ? "" : "ip saddr != @pod_cidrs",
+                                     .from_host = without & 8 ? NULL : "fib saddr type local",
+                                     .reject = without & 16 ? NULL : "reject",
+                                     .pick = without & 32 ? "pick" : "affine-pick",
+                                     .n = 7,
+                                     .key = 8 << 16 | 7};
+    struct layout layout;
+    struct error err = {0};
+    int result = layout_parse(&from, &vars, &layout, &err);
+    expect((result == 0) == (err.text == NULL));
+    if (result == 0) {
+        check_layout(&layout);
+        program(&layout);
+        layout_free(&layout);
+    }
+    error_clear(&err);
+    free(text);
+    return 0;
+}

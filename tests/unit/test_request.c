@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Messages that are not what they should be: the kernel's never are. */
+#include "unit.h"
+
+#include "kube-nftd/netlink/request.h"
+#include "kube-nftd/netlink/table_monitor.h"
+
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <string.h>
+
+#define SIZE ((size_t)256)
+
+static char *messages;
+
+/* Exactly as much memory as there are bytes. */
+static void put(const void *bytes, size_t length)
+{
+    free(messages);
+    messages = malloc(length ? length : 1);
+    ck_assert_ptr_nonnull(messages);
+    memcpy(messages, bytes, length);
+}
+
+static void set_up(void)
+{
+    messages = NULL;
+}
+
+static void tear_down(void)
+{
+    free(messages);
+}
+
+/* ---- how much is whole ---- */
+
+static size_t whole_of(uint32_t first, uint32_t second, size_t length)
+{
+    char bytes[SIZE] = {0};
+    memcpy(bytes, &first, sizeof(first));
+    if (first >= NLMSG_HDRLEN && MNL_ALIGN((size_t)first) + NLMSG_HDRLEN <= SIZE)
+        memcpy(bytes + MNL_ALIGN((size_t)first), &second, sizeof(second));
+    put(bytes, length);
+    return netlink_whole(messages, length);
+}
+
+START_TEST(whole_messages_count)
+{
+    ck_assert_uint_eq(whole_of(20, 0, 20), 20);
+    ck_assert_uint_eq(whole_of(20, 16, 36), 36);
+    ck_assert_uint_eq(whole_of(20, 32, 36), 20); /* cut off */
+    ck_assert_uint_eq(whole_of(21, 0, 21), 21);  /* without what aligns the next one */
+    ck_assert_uint_eq(whole_of(20, 16, 35), 20);
+    ck_assert_uint_eq(whole_of(20, 15, 40), 20);
+}
+END_TEST
+
+START_TEST(nothing_is_whole)
+{
+    ck_assert_uint_eq(whole_of(0, 0, 64), 0);
+    ck_assert_uint_eq(whole_of(15, 0, 64), 0);
+    ck_assert_uint_eq(whole_of(65, 0, 64), 0);
+    ck_assert_uint_eq(whole_of(16, 0, 15), 0);
+    ck_assert_uint_eq(whole_of(16, 0, 0), 0);
+    ck_assert_uint_eq(whole_of(0x80000000, 0, 64), 0); /* which libmnl takes for a negative one */
+    ck_assert_uint_eq(whole_of(UINT32_MAX, 0, 64), 0);
+}
+END_TEST
+
+/* ---- texts ---- */
+
+static bool is_text(const char *bytes, size_t length)
+{
+    char attribute[SIZE] = {0};
+    const struct nlattr header = {.nla_len = (uint16_t)(sizeof(header) + length), .nla_type = 1};
+    memcpy(attribute, &header, sizeof(header));
+    memcpy(attribute + sizeof(header), bytes, length);
+    put(attribute, sizeof(header) + length);
+    const char *text = netlink_text((const void *)messages);
+    ck_assert(!text || strcmp(text, bytes) == 0);
+    return text != NULL;
+}
+
+START_TEST(texts_end)
+{
+    ck_assert(is_text("nat", 4));
+    ck_assert(is_text("", 1));
+    ck_assert(!is_text("nat", 3));
+    ck_assert(!is_text("", 0));
+    ck_assert_ptr_null(netlink_text(NULL));
+}
+END_TEST
+
+/* ---- a reader ---- */
+
+static int changes;
+
+static void on_changed(void *ctx, const struct table_change *change)
+{
+    (void)ctx;
+    (void)change;
+    changes++;
+}
+
+/* An event, then one that claims to have nearly 4 GiB. */
+START_TEST(a_monitor_stops_at_a_length_without_end)
+{
+    const struct table_monitor_ops ops = {.changed = on_changed};
+    struct table_monitor *monitor = table_monitor_detached("kube-nftd", 7, &ops);
+    char bytes[SIZE] = {0};
+    struct nlmsghdr *event = mnl_nlmsg_put_header(bytes);
+    event->nlmsg_type = NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWCHAIN;
+    struct nfgenmsg *about = mnl_nlmsg_put_extra_header(event, sizeof(*about));
+    about->nfgen_family = NFPROTO_IPV4;
+    mnl_attr_put_strz(event, NFTA_CHAIN_TABLE, "kube-nftd");
+    struct nlmsghdr endless = *event;
+    endless.nlmsg_len = 0xfffffff0;
+    memcpy(bytes + event->nlmsg_len, &endless, sizeof(endless));
+    put(bytes, event->nlmsg_len + sizeof(endless));
+    table_monitor_take(monitor, messages, event->nlmsg_len + sizeof(endless));
+    ck_assert_int_eq(changes, 1);
+    table_monitor_free(monitor);
+}
+END_TEST
+
+static void add_tests(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase, whole_messages_count);
+    tcase_add_test(tcase, nothing_is_whole);
+    tcase_add_test(tcase, texts_end);
+    tcase_add_test(tcase, a_monitor_stops_at_a_length_without_end);
+}
+
+UNIT_MAIN("request", add_tests)
