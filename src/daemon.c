@@ -71,6 +71,7 @@ struct daemon {
     double
         synced_at; /* when Services and EndpointSlices were complete; clock_monotonic; 0: not yet */
     bool begun;    /* the first programming was tried */
+    struct explain_gate explain_gate;
     ev_prepare commit;
     ev_timer wake;
     ev_signal terminate, interrupt;
@@ -157,13 +158,18 @@ static void on_wake(struct ev_loop *loop, ev_timer *timer, int events)
     (void)events; /* the prepare watcher that runs next does the work */
 }
 
+/* Programs what has changed. Returns when to call again at the latest, or 0. */
+static double turn(struct daemon *d)
+{
+    double now = clock_monotonic(), next = time_to_begin(d, now);
+    return next == 0 ? proxy_turn(d->proxy, d->socket, now) : next;
+}
+
 static void on_commit(struct ev_loop *loop, ev_prepare *watcher, int events)
 {
     struct daemon *d = watcher->data;
     (void)events;
-    double now = clock_monotonic(), next = time_to_begin(d, now);
-    if (next == 0)
-        next = proxy_turn(d->proxy, d->socket, now);
+    double next = turn(d), now = clock_monotonic();
     if (proxy_is_programmed(d->proxy)) {
         service_manager_ready(d->service_manager, "The tables are in force");
         writers_programmed(d->source.writers);
@@ -346,14 +352,19 @@ static void answer_programmed(void *ctx, const struct http_request *request,
     programmed_answer(&facts, request, answer);
 }
 
+/* What has come is decided and programmed first, so that the answer does not compare what is wanted
+ * now with what was a moment ago. */
 static void answer_explain(void *ctx, const struct http_request *request,
                            struct http_answer *answer)
 {
-    const struct daemon *d = ctx;
+    struct daemon *d = ctx;
     struct explain_sources sources = {.complete = false};
-    if (d->proxy) /* which is made after the servers */
+    if (d->proxy) { /* which is made after the servers */
+        if (explain_gate_is_open(&d->explain_gate))
+            turn(d);
         proxy_explain_sources(d->proxy, &sources);
-    explain_answer(&sources, request, answer);
+    }
+    explain_answer(&sources, &d->explain_gate, request, answer);
 }
 
 static void answer_flagz(void *ctx, const struct http_request *request, struct http_answer *answer)

@@ -1,16 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/explain_command.h"
 
+#include "kube-nftd/base/clock.h"
 #include "kube-nftd/daemon.h"
 #include "kube-nftd/serve/explain_text.h"
 
 #include <curl/curl.h>
 #include <string.h>
+#include <time.h>
 
 /* A daemon is busy for seconds when it programs very much. */
 #define CONNECT_SECONDS 5L
 #define ANSWER_SECONDS 30L
 #define ANSWER_MAX ((size_t)256 << 20)
+/* How long a daemon that is busy with other questions is asked again, and how often. */
+#define BUSY_SECONDS 10.0
+#define BUSY_MILLISECONDS 50
+#define BUSY "busy"
+
+/* An answer that took more is followed by a pause of so many times as long: so questions take a
+ * quarter of the loop's time at most. */
+#define CHEAP_SECONDS 0.002
+#define PAUSE 3
+/* While so many bytes of answers wait for somebody to read them, there are no new ones. */
+#define UNREAD_MAX ((size_t)8 << 20)
 
 /* ---- the daemon's side ---- */
 
@@ -19,13 +32,71 @@ static bool is_reading(const char *method)
     return strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
 }
 
-void explain_answer(const struct explain_sources *sources, const struct http_request *request,
-                    struct http_answer *answer)
+bool explain_gate_is_open(const struct explain_gate *gate)
+{
+    return clock_monotonic() >= gate->closed_until && gate->unread <= UNREAD_MAX;
+}
+
+static double cpu_seconds(void)
+{
+    struct timespec now = {0};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void on_released(void *ctx, size_t length)
+{
+    ((struct explain_gate *)ctx)->unread -= length;
+}
+
+static void answer_with(const struct explain_sources *sources, const struct explain_query *query,
+                        struct explain_gate *gate, struct http_answer *answer)
+{
+    double before = cpu_seconds();
+    cJSON *json = explain(sources, query);
+    char *text = cJSON_PrintUnformatted(json);
+    if (!text)
+        alloc_failed();
+    cJSON_Delete(json);
+    http_answer_json(answer, 200, text);
+    answer->released = on_released;
+    answer->released_ctx = gate;
+    gate->unread += strlen(text);
+    double cost = cpu_seconds() - before;
+    if (cost > CHEAP_SECONDS)
+        gate->closed_until = clock_monotonic() + PAUSE * cost;
+}
+
+/* "true" and what others write for it. False if it is none of the forms. */
+static bool read_all(const struct http_request *request, bool *all)
+{
+    const char *text = http_request_argument(request, "all");
+    *all = text && (!*text || strcmp(text, "true") == 0 || strcmp(text, "1") == 0);
+    return *all || !text || strcmp(text, "false") == 0 || strcmp(text, "0") == 0;
+}
+
+static void answer_query(const struct explain_sources *sources, const struct explain_query *query,
+                         struct explain_gate *gate, struct http_answer *answer)
+{
+    if (!sources->complete) {
+        http_answer_text(answer, 503,
+                         "Services and EndpointSlices are not all known yet: nothing is "
+                         "decided, and the kernel holds what it held before\n");
+    } else if (!explain_gate_is_open(gate)) {
+        http_answer_header(answer, "Retry-After", "1");
+        http_answer_text(answer, 503, BUSY " with what others asked: ask again\n");
+    } else {
+        answer_with(sources, query, gate, answer);
+    }
+}
+
+void explain_answer(const struct explain_sources *sources, struct explain_gate *gate,
+                    const struct http_request *request, struct http_answer *answer)
 {
     const char *what = http_request_argument(request, "what");
-    const char *all = http_request_argument(request, "all");
     struct explain_query query;
     struct error err = {0};
+    bool all;
     if (!is_reading(request->method)) {
         http_answer_header(answer, "Allow", "GET, HEAD");
         http_answer_text(answer, 405, "only GET is answered\n");
@@ -33,23 +104,16 @@ void explain_answer(const struct explain_sources *sources, const struct http_req
         http_answer_text(answer, 400,
                          "?what= is missing: ADDRESS:PORT[/PROTOCOL] or "
                          "NAMESPACE/SERVICE[:PORT]\n");
+    } else if (!read_all(request, &all)) {
+        http_answer_text(answer, 400, "all: it is neither true nor false\n");
+    } else if (http_request_argument_is_cut(request, "what")) {
+        http_answer_text(answer, 400, "what: there is a NUL in it\n");
     } else if (explain_query_parse(what, &query, &err)) {
         http_answer_text(answer, 400, "what: %s\n", err.text);
         error_clear(&err);
     } else {
-        query.all = all && strcmp(all, "true") == 0;
-        if (sources->complete) {
-            cJSON *json = explain(sources, &query);
-            char *text = cJSON_PrintUnformatted(json);
-            if (!text)
-                alloc_failed();
-            http_answer_json(answer, 200, text);
-            cJSON_Delete(json);
-        } else {
-            http_answer_text(answer, 503,
-                             "Services and EndpointSlices are not all known yet: nothing is "
-                             "decided, and the kernel holds what it held before\n");
-        }
+        query.all = all;
+        answer_query(sources, &query, gate, answer);
         explain_query_clear(&query);
     }
 }
@@ -117,6 +181,24 @@ static CURLcode fetch(CURL *curl, const char *url, struct body *body, long *stat
     return code;
 }
 
+static bool is_busy(const struct body *body, long status)
+{
+    return status == 503 && body->text && strncmp(body->text, BUSY, strlen(BUSY)) == 0;
+}
+
+static CURLcode fetch_when_free(CURL *curl, const char *url, struct body *body, long *status)
+{
+    const struct timespec wait = {.tv_nsec = BUSY_MILLISECONDS * 1000000L};
+    double end = clock_monotonic() + BUSY_SECONDS;
+    CURLcode code = fetch(curl, url, body, status);
+    while (code == CURLE_OK && is_busy(body, *status) && clock_monotonic() < end) {
+        nanosleep(&wait, NULL);
+        body->length = 0;
+        code = fetch(curl, url, body, status);
+    }
+    return code;
+}
+
 /* The first line of what somebody answered, for an error. */
 static char *first_line(const struct body *body)
 {
@@ -171,7 +253,7 @@ static cJSON *ask_at(const char *address, const struct options *options, struct 
     struct body body = {0};
     long status = 0;
     char *url = make_url(curl, address, options);
-    CURLcode code = fetch(curl, url, &body, &status);
+    CURLcode code = fetch_when_free(curl, url, &body, &status);
     cJSON *answer = NULL;
     if (body.too_long)
         error_set(err, "the answer of %s is too long", address);

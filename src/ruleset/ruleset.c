@@ -53,6 +53,7 @@ struct ruleset *ruleset_new(enum family family, const struct ruleset_config *con
     struct ruleset *rs = xcalloc(1, sizeof(*rs));
     rs->family = rs->affinity.family = family;
     rs->owned = config->owned;
+    rs->detector = config->detector;
     rs->abandoned = config->abandoned;
     rs->owner = config->owner;
     rs->ctx = config->ctx;
@@ -281,6 +282,15 @@ static void set_ranges(struct ruleset *rs, enum content_set set, range_vec *held
 void ruleset_set_service_cidrs(struct ruleset *rs, const range_vec *ranges)
 {
     set_ranges(rs, CONTENT_SERVICE_CIDRS, &rs->service_cidrs, ranges);
+}
+
+struct ruleset_senders ruleset_senders(const struct ruleset *rs)
+{
+    return (struct ruleset_senders){.host = rs->vars.from_host != NULL,
+                                    .pods = rs->detector,
+                                    .pod_cidrs = &rs->pod_cidrs,
+                                    .pod_match = rs->from_pod,
+                                    .rejects = strcmp(rs->vars.reject, "reject") == 0};
 }
 
 void ruleset_set_pod_cidrs(struct ruleset *rs, const range_vec *ranges)

@@ -4,6 +4,16 @@
 #include <linux/in.h>
 #include <string.h>
 
+bool explain_may_add(struct explainer *e, size_t *left_out)
+{
+    if (e->entries == 0) {
+        (*left_out)++;
+        return false;
+    }
+    e->entries--;
+    return true;
+}
+
 /* ---- what was asked ---- */
 
 static void describe_query(struct explainer *e)
@@ -164,13 +174,47 @@ static void explain_named(struct explainer *e)
     }
 }
 
+/* ---- what is not in it ---- */
+
+static void add_left_out(struct explainer *e)
+{
+    const struct {
+        const char *key, *text;
+        size_t n;
+    } parts[] = {{"ports", "ports", e->left_out.ports},
+                 {"frontends", "addresses", e->left_out.frontends},
+                 {"rivals", "Services that want the same address", e->left_out.rivals},
+                 {"sourceRanges", "source ranges", e->left_out.source_ranges},
+                 {"slices", "slices", e->left_out.slices},
+                 {"endpoints", "endpoints", e->left_out.endpoints},
+                 {"elements", "elements of the kernel", e->left_out.elements}};
+    cJSON *to = json_add_object(e->root, "leftOut");
+    char *text = xstrdup("");
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        json_add_number(to, parts[i].key, (double)parts[i].n);
+        if (!parts[i].n)
+            continue;
+        char *longer = xasprintf("%s%s%zu %s", text, *text ? ", " : "", parts[i].n, parts[i].text);
+        free(text);
+        text = longer;
+    }
+    if (*text)
+        json_append_format(e->notes,
+                           "left out, to keep this short: %s (ask for one port or "
+                           "address%s)",
+                           text, e->query->all ? "" : ", or --all");
+    free(text);
+}
+
 cJSON *explain(const struct explain_sources *sources, const struct explain_query *query)
 {
+    size_t times = query->all ? EXPLAIN_ALL : 1;
     struct explainer e = {.from = sources,
                           .query = query,
                           .by_address = !query->service_id,
-                          .endpoints = query->all ? EXPLAIN_MOST : EXPLAIN_ENDPOINTS,
-                          .lookups = query->all ? EXPLAIN_MOST : EXPLAIN_LOOKUPS,
+                          .endpoints = times * EXPLAIN_ENDPOINTS,
+                          .lookups = times * EXPLAIN_LOOKUPS,
+                          .entries = times * EXPLAIN_ENTRIES,
                           .root = json_new_object()};
     const struct frontend_state *target = e.by_address ? find_frontend(&e) : NULL;
     json_add_text(e.root, "kind", EXPLAIN_KIND);
@@ -186,6 +230,7 @@ cJSON *explain(const struct explain_sources *sources, const struct explain_query
         explain_address(&e, target);
     else
         explain_named(&e);
+    add_left_out(&e);
     explain_kernel_close(&e);
     decision_free(&e.decision);
     return e.root;

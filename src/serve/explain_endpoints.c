@@ -134,8 +134,10 @@ static void add_verdict(cJSON *item, const char *key, const char *code, const ch
 
 static bool may_list(struct listing *l)
 {
-    if (l->e->endpoints == 0)
+    if (l->e->endpoints == 0) {
+        l->e->left_out.endpoints++;
         return false;
+    }
     l->e->endpoints--;
     return true;
 }
@@ -258,10 +260,12 @@ static bool is_outdated(const struct listing *l, const struct endpoint_slice *sl
     return false;
 }
 
-static void add_slices(const struct listing *l, cJSON *to)
+static void add_slices(struct listing *l, cJSON *to)
 {
     cJSON *array = json_add_array(to, "slices");
     vec_each (&l->shares, share) {
+        if (!explain_may_add(l->e, &l->e->left_out.slices))
+            continue;
         cJSON *slice = json_append_object(array);
         char *reason = slice_reason(l, share->slice);
         json_add_text(slice, "name", share->slice->id);

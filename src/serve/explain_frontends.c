@@ -36,20 +36,44 @@ static void add_by_set(cJSON *array, const char *from, size_t n, const char *set
     add_traffic(array, from, n ? "forward" : "drop", n, set);
 }
 
+/* Whose connections to a frontend with traffic policy Local go to all endpoints (spec 4.6). */
+struct short_circuit {
+    bool host, pods;
+};
+
+static struct short_circuit short_circuit_of(const struct ruleset_senders *senders)
+{
+    bool pods = senders->pods != DETECT_NONE;
+    if (senders->pods == DETECT_CIDRS)
+        pods = senders->pod_cidrs->n > 0;
+    return (struct short_circuit){senders->host, pods};
+}
+
+static void list_by_source(cJSON *array, const struct route *route, struct short_circuit shortcut)
+{
+    if (shortcut.host)
+        add_by_set(array, "host", route->n_backends, "cluster");
+    if (shortcut.pods)
+        add_by_set(array, "pods", route->n_backends, "cluster");
+    add_by_set(array, shortcut.host || shortcut.pods ? "elsewhere" : "everywhere", route->n_local,
+               "local");
+}
+
 /* @traffic as data, spec 3.4. */
-static void list_traffic(cJSON *to, const struct route *route)
+static void list_traffic(cJSON *to, const struct route *route,
+                         const struct ruleset_senders *senders)
 {
     cJSON *array = json_add_array(to, "traffic");
-    if (!route->has_any) {
-        add_traffic(array, "everywhere", "reject", 0, NULL);
-    } else if (!route->local) {
+    if (route->sources)
+        add_traffic(array, "outsideSourceRanges", "drop", 0, NULL);
+    if (!route->has_any)
+        add_traffic(array, "everywhere", senders->rejects ? "reject" : "drop", 0, NULL);
+    else if (!route->local)
         add_by_set(array, "everywhere", route->n_backends, "cluster");
-    } else if (!route->external) {
+    else if (!route->external)
         add_by_set(array, "everywhere", route->n_local, "local");
-    } else {
-        add_by_set(array, "thisNode", route->n_backends, "cluster");
-        add_by_set(array, "elsewhere", route->n_local, "local");
-    }
+    else
+        list_by_source(array, route, short_circuit_of(senders));
 }
 
 static char *count_text(size_t n)
@@ -57,34 +81,106 @@ static char *count_text(size_t n)
     return n == 1 ? xstrdup("to 1 endpoint") : xasprintf("to %zu endpoints", n);
 }
 
-static char *reject_text(const struct explainer *e)
+static void count_endpoints(void *ctx, const struct endpoint_slice *slice)
 {
-    return xstrdup(e->decision.endpoints.n ? "refused: no endpoint is ready"
-                                           : "refused: there are no endpoints");
+    size_t *counts = ctx;
+    counts[slice->family] += slice->endpoints.n;
 }
 
-static char *local_text(const struct route *route)
+static char *reject_text(const struct explainer *e, bool rejects)
 {
-    return route->n_local
-               ? count_text(route->n_local)
-               : xstrdup("dropped: traffic policy Local, and no endpoint is on this node");
+    const struct port_state *port = e->decision.port;
+    size_t counts[FAMILY_COUNT] = {0};
+    endpoint_slice_cache_each(e->from->slices, port->owner->service->id, count_endpoints, counts);
+    return xasprintf("%s: %s", rejects ? "refused" : "dropped, since this kernel cannot refuse",
+                     e->decision.endpoints.n ? "no endpoint is ready"
+                     : counts[port->family]  ? "no slice has endpoints with this port"
+                                             : "there are no endpoints");
 }
 
-/* The same in words. */
-static char *traffic_text(const struct explainer *e, const struct route *route)
+static bool has_any_here(const struct explainer *e)
 {
-    if (!route->has_any)
-        return reject_text(e);
-    if (!route->local)
-        return count_text(route->n_backends);
-    char *local = local_text(route);
-    if (!route->external)
+    const char *here = e->from->node_name;
+    vec_each (&e->decision.endpoints, endpoint)
+        if (endpoint->node_name && strcmp(endpoint->node_name, here) == 0)
+            return true;
+    return false;
+}
+
+static char *local_text(const struct explainer *e, const struct route *route)
+{
+    if (route->n_local)
+        return count_text(route->n_local);
+    return xasprintf("dropped: traffic policy Local, and %s",
+                     has_any_here(e) ? "no endpoint on this node is ready"
+                                     : "no endpoint is on this node");
+}
+
+/* Who counts as a pod. */
+static char *pods_text(enum family family, const struct ruleset_senders *senders)
+{
+    if (senders->pods != DETECT_CIDRS)
+        return xasprintf("pods (%s)", senders->pod_match);
+    char *text = xstrdup("pods (");
+    vec_each (senders->pod_cidrs, range) {
+        char one[RANGE_TEXT_SIZE];
+        char *longer = xasprintf("%s%s%s", text, range == senders->pod_cidrs->v ? "" : ", ",
+                                 range_format(family, range, one));
+        free(text);
+        text = longer;
+    }
+    char *whole = xasprintf("%s)", text);
+    free(text);
+    return whole;
+}
+
+static char *senders_text(enum family family, const struct ruleset_senders *senders)
+{
+    struct short_circuit shortcut = short_circuit_of(senders);
+    if (!shortcut.pods)
+        return xstrdup("this node itself");
+    char *pods = pods_text(family, senders);
+    char *text = shortcut.host ? xasprintf("this node itself and from %s", pods) : xstrdup(pods);
+    free(pods);
+    return text;
+}
+
+static char *by_source_text(const struct explainer *e, const struct route *route,
+                            const struct ruleset_senders *senders)
+{
+    struct short_circuit shortcut = short_circuit_of(senders);
+    char *local = local_text(e, route);
+    if (!shortcut.host && !shortcut.pods)
         return local;
     char *all = count_text(route->n_backends);
-    char *text = xasprintf("%s; from this node and its pods %s", local, all);
+    char *from = senders_text((enum family)e->decision.port->family, senders);
+    char *text = xasprintf("%s; from %s %s", local, from, all);
     free(local);
     free(all);
+    free(from);
     return text;
+}
+
+static char *allowed_text(const struct explainer *e, const struct route *route,
+                          const struct ruleset_senders *senders)
+{
+    if (!route->has_any)
+        return reject_text(e, senders->rejects);
+    if (!route->local)
+        return count_text(route->n_backends);
+    return route->external ? by_source_text(e, route, senders) : local_text(e, route);
+}
+
+/* The same in words. Source ranges come before everything else (spec 4.8). */
+static char *traffic_text(const struct explainer *e, const struct route *route,
+                          const struct ruleset_senders *senders)
+{
+    char *text = allowed_text(e, route, senders);
+    if (!route->sources)
+        return text;
+    char *longer = xasprintf("from the source ranges %s; all others are dropped", text);
+    free(text);
+    return longer;
 }
 
 /* ---- who has it ---- */
@@ -110,22 +206,24 @@ static void add_rival(cJSON *to, const struct claim *rival, const char *why)
 }
 
 /* Others that want it too, and do not get it. */
-static void add_losers(cJSON *to, const struct claim *winner)
+static void add_losers(struct explainer *e, cJSON *to, const struct claim *winner)
 {
     cJSON *array = json_add_array(to, "alsoWantedBy");
     for (const struct claim *it = winner->target->claims; it; it = it->next_of_target)
-        if (it != winner)
+        if (it != winner && explain_may_add(e, &e->left_out.rivals))
             add_rival(json_append_object(array), it, claims_reason(winner, it));
 }
 
 /* ---- one frontend ---- */
 
-static void add_sources(cJSON *to, const struct route *route, enum family family)
+static void add_sources(struct explainer *e, cJSON *to, const struct route *route,
+                        enum family family)
 {
     cJSON *array = json_add_array(to, "sourceRanges");
     for (size_t i = 0; route->sources && i < route->n_sources; i++) {
         char text[RANGE_TEXT_SIZE];
-        json_append_format(array, "%s", range_format(family, &route->sources[i], text));
+        if (explain_may_add(e, &e->left_out.source_ranges))
+            json_append_format(array, "%s", range_format(family, &route->sources[i], text));
     }
     json_add_bool(to, "restricted", route->sources != NULL);
 }
@@ -133,13 +231,22 @@ static void add_sources(cJSON *to, const struct route *route, enum family family
 static void list_ours(struct explainer *e, const struct claim *claim, cJSON *to)
 {
     struct route route = decision_route(&e->decision, claim);
-    char *text = traffic_text(e, &route);
+    enum family family = (enum family)claim->target->frontend.family;
+    const struct ruleset *ruleset = e->from->family[family].ruleset;
     json_add_null(to, "claimedBy");
-    add_losers(to, claim);
-    list_traffic(to, &route);
+    add_losers(e, to, claim);
+    char *text;
+    if (ruleset) {
+        const struct ruleset_senders senders = ruleset_senders(ruleset);
+        text = traffic_text(e, &route, &senders);
+        list_traffic(to, &route, &senders);
+    } else {
+        text = xasprintf("%s is not proxied on this node", family_name(family));
+        add_traffic(json_add_array(to, "traffic"), "everywhere", "none", 0, NULL);
+    }
     json_add_text(to, "policy", route.local ? "Local" : "Cluster");
     json_add_text(to, "text", text);
-    add_sources(to, &route, (enum family)claim->target->frontend.family);
+    add_sources(e, to, &route, family);
     explain_kernel(e, &claim->target->frontend, &route, to);
     free(text);
 }
@@ -181,26 +288,36 @@ static void list_frontend(struct explainer *e, const struct claim *claim, cJSON 
         list_ours(e, claim, to);
 }
 
-/* The order for people: cluster IP, external IPs, load-balancer IPs, node ports; the addresses of
- * each kind ascending. */
-static int compare_kinds(const void *a, const void *b)
+/* A claim, and whether it is the one of the asked address. */
+struct listed {
+    const struct claim *claim;
+    bool asked;
+};
+
+/* What was asked for comes first. Then the order for people: cluster IP, external IPs,
+ * load-balancer IPs, node ports; the addresses of each kind ascending. */
+static int compare_listed(const void *a, const void *b)
 {
-    const struct claim *p = *(const struct claim *const *)a, *q = *(const struct claim *const *)b;
-    int first = p->kinds & -p->kinds, second = q->kinds & -q->kinds;
-    return first != second
-               ? first - second
+    const struct listed *first = a, *second = b;
+    const struct claim *p = first->claim, *q = second->claim;
+    int lowest = p->kinds & -p->kinds, other = q->kinds & -q->kinds;
+    if (first->asked != second->asked)
+        return first->asked ? -1 : 1;
+    return lowest != other
+               ? lowest - other
                : address_compare(&p->target->frontend.address, &q->target->frontend.address);
 }
 
 void explain_frontends(struct explainer *e, cJSON *to)
 {
-    VEC(const struct claim *) claims = {0};
+    VEC(struct listed) claims = {0};
     cJSON *array = json_add_array(to, "frontends");
     for (const struct claim *it = e->decision.port->claims; it; it = it->next_of_port)
-        vec_push(&claims, it);
+        vec_push(&claims, (struct listed){it, is_asked(e, &it->target->frontend)});
     if (claims.n)
-        qsort(claims.v, claims.n, sizeof(*claims.v), compare_kinds);
-    vec_each (&claims, claim)
-        list_frontend(e, *claim, array);
+        qsort(claims.v, claims.n, sizeof(*claims.v), compare_listed);
+    vec_each (&claims, it)
+        if (it->asked || explain_may_add(e, &e->left_out.frontends))
+            list_frontend(e, it->claim, array);
     vec_free(&claims);
 }

@@ -3,6 +3,9 @@
 #include "kube-nftd/ruleset/audit.h"
 #include "kube-nftd/serve/explain_parts.h"
 
+/* What is asked of each frontend besides its slots and source ranges, about. */
+#define FRONTEND_LOOKUPS 12
+
 static const char *table_name(enum family family)
 {
     return family == FAMILY_IPV4 ? "ip " RULESET_TABLE : "ip6 " RULESET_TABLE;
@@ -39,11 +42,25 @@ static void miss_table(struct explainer *e, enum family family)
     free(text);
 }
 
+/* Why there is nothing to compare @family with yet, or ever; NULL: there is. */
+static const char *reason_to_pass(const struct explainer *e, enum family family)
+{
+    if (!e->from->family[family].ruleset)
+        return e->by_address ? "this family is not proxied on this node" : NULL;
+    if (!e->from->from_manifests && !e->from->family[family].programmed &&
+        !e->from->family[family].failure)
+        return "nothing is programmed yet, what follows is on its way";
+    return NULL;
+}
+
 static void find_table(struct explainer *e, enum family family)
 {
     const struct ruleset *ruleset = e->from->family[family].ruleset;
     struct error err = {0};
     bool exists = false, same = false;
+    const char *reason = reason_to_pass(e, family);
+    if (reason)
+        not_asked(e, reason);
     if (!ruleset || !e->socket)
         return;
     if (ruleset_audit_table(ruleset, e->socket, &exists, &same, &err)) {
@@ -123,6 +140,12 @@ void explain_kernel(struct explainer *e, const struct frontend *frontend, const 
         json_add_null(to, "kernel");
         return;
     }
+    if (e->lookups < FRONTEND_LOOKUPS) {
+        json_add_null(to, "kernel");
+        e->left_out.elements += FRONTEND_LOOKUPS;
+        return;
+    }
+    e->lookups -= FRONTEND_LOOKUPS;
     if (ruleset_audit(e->from->family[family].ruleset, e->socket, &subject, &e->lookups, &audit,
                       &err)) {
         json_add_null(to, "kernel");
@@ -130,6 +153,7 @@ void explain_kernel(struct explainer *e, const struct frontend *frontend, const 
         error_clear(&err);
     } else {
         e->audited = true;
+        e->left_out.elements += audit.skipped;
         write_audit(&audit, family, json_add_object(to, "kernel"));
         vec_each (&audit.differences, difference)
             add_difference(e, family, frontend_format(frontend, text), difference->set,
@@ -147,7 +171,10 @@ static void say(struct explainer *e, const char *reason)
     else if (reason)
         json_append_format(e->summary, "The kernel was not asked: %s.", reason);
     else if (e->audited)
-        json_append_format(e->summary, "The kernel holds just that.");
+        json_append_format(e->summary, "The kernel's elements %s as they should be; %s.",
+                           e->left_out.elements ? "that were looked at are" : "are",
+                           e->left_out.elements ? "others, and its rules, were not compared"
+                                                : "its rules were not compared");
 }
 
 void explain_kernel_close(struct explainer *e)

@@ -32,13 +32,14 @@ static void add_affinity(cJSON *to, const struct service *service)
     json_add_number(affinity, "timeoutSeconds", service->affinity_timeout);
 }
 
-static void add_ranges(cJSON *to, const struct service *service)
+static void add_ranges(struct explainer *e, cJSON *to, const struct service *service)
 {
     cJSON *array = json_add_array(to, "sourceRanges");
     char text[RANGE_TEXT_SIZE];
     for (int family = 0; family < FAMILY_COUNT; family++)
         vec_each (&service->source_ranges[family], range)
-            json_append_format(array, "%s", range_format((enum family)family, range, text));
+            if (explain_may_add(e, &e->left_out.source_ranges))
+                json_append_format(array, "%s", range_format((enum family)family, range, text));
 }
 
 static void add_health_check(const struct explainer *e, cJSON *to, const struct service *service)
@@ -66,7 +67,7 @@ bool explain_is_outdated(const struct explainer *e, const char *id)
     return service_cache_receipt(e->from->services, id, &receipt) && receipt.left_out;
 }
 
-static void add_header(const struct explainer *e, cJSON *to, const struct service *service)
+static void add_header(struct explainer *e, cJSON *to, const struct service *service)
 {
     bool outdated = explain_is_outdated(e, service->id);
     add_id(to, service->id);
@@ -76,7 +77,7 @@ static void add_header(const struct explainer *e, cJSON *to, const struct servic
     json_add_text(to, "internalTrafficPolicy", service->internal_local ? "Local" : "Cluster");
     json_add_text(to, "externalTrafficPolicy", service->external_local ? "Local" : "Cluster");
     add_affinity(to, service);
-    add_ranges(to, service);
+    add_ranges(e, to, service);
     add_health_check(e, to, service);
     if (outdated)
         json_append_format(e->notes,
@@ -88,6 +89,9 @@ static void add_header(const struct explainer *e, cJSON *to, const struct servic
 }
 
 /* ---- its ports ---- */
+
+/* To go through a port's endpoints to decide costs, too, even if none of them is listed. */
+#define ENDPOINTS_AN_ENTRY 16
 
 static void add_port(struct explainer *e, const struct port_state *port, cJSON *to)
 {
@@ -107,6 +111,8 @@ static void add_port(struct explainer *e, const struct port_state *port, cJSON *
     json_add_bool(to, "needsLocal", needed & SET_LOCAL);
     explain_frontends(e, to);
     explain_endpoints(e, to);
+    size_t cost = e->decision.endpoints.n / ENDPOINTS_AN_ENTRY;
+    e->entries -= cost < e->entries ? cost : e->entries;
     if (!e->from->family[family].ruleset)
         json_append_format(e->notes, "%s is not proxied on this node", family_name(family));
     if (spec->node_port && policy_node_port_addresses(e->from->policy, family)->n == 0)
@@ -142,15 +148,15 @@ static void count_family(void *ctx, const struct endpoint_slice *slice)
 /* Slices that were read before are listed. */
 static void note_left_out(void *ctx, const struct receipt *receipt)
 {
-    const struct explainer *e = ctx;
-    if (receipt->left_out)
+    struct explainer *e = ctx;
+    if (receipt->left_out && explain_may_add(e, &e->left_out.slices))
         json_append_format(e->notes,
                            "EndpointSlice %s could not be read%s: the log names the field",
                            receipt->id, receipt->received ? ", an older version of it counts" : "");
 }
 
 /* What is easily overlooked. */
-static void note_slices(const struct explainer *e, const struct service *service)
+static void note_slices(struct explainer *e, const struct service *service)
 {
     size_t counts[FAMILY_COUNT] = {0};
     endpoint_slice_cache_each(e->from->slices, service->id, count_family, counts);
@@ -165,22 +171,35 @@ static void note_slices(const struct explainer *e, const struct service *service
                                "kubernetes.io/service-name)",
                                name, service->id);
     }
-    endpoint_slice_cache_receipts(e->from->slices, service->id, note_left_out, (void *)e);
+    endpoint_slice_cache_receipts(e->from->slices, service->id, note_left_out, e);
+}
+
+/* The wanted ports of one family. Returns how many there are; the first one that is listed at all
+ * is so whatever it costs. */
+static size_t add_ports(struct explainer *e, const struct service_state *state,
+                        const struct port_state *only, const char *port_name, bool asked_family,
+                        cJSON *to)
+{
+    size_t n = 0;
+    for (const struct port_state *port = state->ports; port; port = port->next) {
+        bool asked = !e->by_address || port->family == e->asked.family;
+        if (asked != asked_family || !is_wanted(port, only, port_name))
+            continue;
+        n++;
+        if (!to->child || explain_may_add(e, &e->left_out.ports))
+            add_port(e, port, json_append_object(to));
+    }
+    return n;
 }
 
 size_t explain_service(struct explainer *e, const struct service_state *state,
                        const struct port_state *only, const char *port_name)
 {
-    size_t n = 0;
     cJSON *service = json_add_object(e->root, "service");
     add_header(e, service, state->service);
     cJSON *ports = json_add_array(service, "ports");
-    for (const struct port_state *port = state->ports; port; port = port->next) {
-        if (!is_wanted(port, only, port_name))
-            continue;
-        add_port(e, port, json_append_object(ports));
-        n++;
-    }
+    size_t n = add_ports(e, state, only, port_name, true, ports);
+    n += add_ports(e, state, only, port_name, false, ports);
     if (!state->service->skipped)
         note_slices(e, state->service);
     return n;

@@ -24,8 +24,9 @@ static const char *text_at(const cJSON *object, const char *key)
 static unsigned long number_at(const cJSON *object, const char *key)
 {
     const cJSON *number = at(object, key);
-    return cJSON_IsNumber(number) && number->valuedouble >= 0 ? (unsigned long)number->valuedouble
-                                                              : 0;
+    return cJSON_IsNumber(number) && number->valuedouble >= 0 && number->valuedouble < 1e15
+               ? (unsigned long)number->valuedouble
+               : 0;
 }
 
 static bool is_true(const cJSON *object, const char *key)
@@ -199,8 +200,6 @@ static void print_frontends(const cJSON *port, FILE *out)
         put_cell(out, frontend_text(it), width);
         put_cell(out, kind_text(it), kinds);
         put(out, text_at(it, "text"));
-        if (is_true(it, "restricted"))
-            fputs("; from the source ranges only", out);
         fputc('\n', out);
         print_rivals(it, out);
     }

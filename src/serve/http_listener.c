@@ -172,6 +172,15 @@ const char *http_request_argument(const struct http_request *request, const char
     return value ? value : "";
 }
 
+bool http_request_argument_is_cut(const struct http_request *request, const char *name)
+{
+    const char *value = NULL;
+    size_t length = 0;
+    return MHD_lookup_connection_value_n(request->connection, MHD_GET_ARGUMENT_KIND, name,
+                                         strlen(name), &value, &length) == MHD_YES &&
+           value && strlen(value) != length;
+}
+
 const char *http_request_header(const struct http_request *request, const char *name)
 {
     return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
@@ -210,18 +219,50 @@ void http_answer_json(struct http_answer *answer, unsigned status, char *body)
     http_answer_header(answer, "X-Content-Type-Options", "nosniff");
 }
 
+/* A body that somebody waits for the end of. */
+struct watched_body {
+    char *text;
+    size_t length;
+    void (*released)(void *ctx, size_t length);
+    void *ctx;
+};
+
+static void release_body(void *cls)
+{
+    struct watched_body *body = cls;
+    body->released(body->ctx, body->length);
+    free(body->text);
+    free(body);
+}
+
+/* Takes the body, whatever happens. NULL if the library has no memory. */
+static struct MHD_Response *make_response(const struct http_answer *answer, size_t length)
+{
+    struct MHD_Response *response;
+    if (!answer->released) {
+        response = MHD_create_response_from_buffer(length, answer->body, MHD_RESPMEM_MUST_FREE);
+        if (!response)
+            free(answer->body);
+        return response;
+    }
+    struct watched_body *body = xcalloc(1, sizeof(*body));
+    *body = (struct watched_body){answer->body, length, answer->released, answer->released_ctx};
+    response = MHD_create_response_from_buffer_with_free_callback_cls(length, body->text,
+                                                                      release_body, body);
+    if (!response)
+        release_body(body);
+    return response;
+}
+
 /* Hands the answer to the library, which copies the headers and owns the body from here on. */
 static enum MHD_Result send_answer(struct MHD_Connection *connection, struct http_answer *answer)
 {
     size_t length = answer->length;
     if (length == 0 && answer->body)
         length = strlen(answer->body);
-    struct MHD_Response *response =
-        MHD_create_response_from_buffer(length, answer->body, MHD_RESPMEM_MUST_FREE);
-    if (!response) {
-        free(answer->body);
+    struct MHD_Response *response = make_response(answer, length);
+    if (!response)
         return MHD_NO;
-    }
     enum MHD_Result result = MHD_YES;
     vec_each (&answer->headers, header) {
         if (MHD_add_response_header(response, header->name, header->value) != MHD_YES)

@@ -11,7 +11,7 @@ import pytest
 
 import objects
 from daemon import call, http_get, wait_for
-from lab import CLIENT_ADDRESS, NODE_ADDRESS, OTHER_NODE_NAME
+from lab import CLIENT_ADDRESS, CLUSTER_NETWORK, NODE_ADDRESS, OTHER_NODE_NAME
 from scenario import Proxy, Web, table_of_another
 
 METRICS_PORT = 10249
@@ -124,7 +124,7 @@ def test_an_address_with_everything(proxy, published):
     assert [it["kinds"] for it in there.values()] == [["clusterIP"], ["externalIP"], ["loadBalancerIP"], ["nodePort"]]
     assert [it["asked"] for it in there.values()] == [True, False, False, False]
     assert there[f"{NODE_ADDRESS[4]}:30001/TCP"]["traffic"] == [
-        {"from": "thisNode", "action": "forward", "endpoints": 2, "set": "cluster"},
+        {"from": "host", "action": "forward", "endpoints": 2, "set": "cluster"},
         {"from": "elsewhere", "action": "forward", "endpoints": 1, "set": "local"},
     ]
     # The node itself is in the range, so what it speaks to the address from is let in, too (spec 4.8).
@@ -141,7 +141,10 @@ def test_text_for_people(proxy, published):
     text = read(proxy, f"{published.address}:80/tcp")
     lines = text.splitlines()
     assert lines[0] == f"{published.address}:80/TCP is the cluster IP of default/web, port http."
-    assert lines[1:3] == ["New connections: to 2 endpoints.", "The kernel holds just that."]
+    assert lines[1:3] == [
+        "New connections: to 2 endpoints.",
+        "The kernel's elements are as they should be; its rules were not compared.",
+    ]
     for pod, words in {"b": "not used: not ready", "c": "not used: terminating", "x": "on another node"}.items():
         assert any(proxy.lab.pods[pod].address[4] in line and words in line for line in lines), text
     assert any("also wanted by default/rival, but this one is older" in line for line in lines)
@@ -182,7 +185,7 @@ def test_the_fields_are_those_of_every_answer(proxy, published):
     status, whole = ask(proxy, "default/web")
     expected = {"kind": "str", "schema": "int", "version": "str", "computedFrom": "str", "summary": ["str"]}
     assert expected.items() <= shape(whole).items()
-    assert whole["kind"] == "KubeNftdExplanation" and whole["schema"] == 1
+    assert whole["kind"] == "KubeNftdExplanation" and whole["schema"] == 2
     for what in (f"{published.address}:80", "203.0.113.7:80/TCP", "default/rival"):
         status, answer = ask(proxy, what)
         assert answer.keys() == whole.keys()
@@ -204,7 +207,7 @@ def test_both_families_and_no_endpoints(proxy):
     status, answer = ask(proxy, "[fd00:10:96::70]:53")
     assert status == AGREES and answer["query"]["protocol"] == "UDP" and not answer["query"]["protocolGiven"]
     assert "no protocol was given: it is there for UDP, and not for TCP" in answer["notes"]
-    assert [port["family"] for port in answer["service"]["ports"]] == ["IPv4", "IPv6"]
+    assert [port["family"] for port in answer["service"]["ports"]] == ["IPv6", "IPv4"]
     for frontend in frontends(answer).values():
         assert [it["action"] for it in frontend["traffic"]] == ["reject"]
     assert "refused: there are no endpoints" in answer["summary"][1]
@@ -223,6 +226,67 @@ def test_local_policy_without_an_endpoint_here(proxy, family):
     assert [it["action"] for it in frontend["traffic"]] == ["drop"] and frontend["kernel"]["dropped"]
     assert list(reasons(answer, objects.FAMILY_NAME[family]).values()) == [("used", "otherNode")]
     assert "traffic policy Local" in answer["summary"][1]
+
+
+@pytest.mark.parametrize("flags", [(), ("--cluster-cidr", CLUSTER_NETWORK[4])], ids=["none", "cidr"])
+def test_packets_go_where_it_says_by_who_sends_them(lab, tmp_path, flags):
+    """Traffic policy Local without an endpoint here: what counts is who is taken for a pod, and that is not the
+    pods of this node (spec 4.6)."""
+    proxy = Proxy(lab, tmp_path, *flags)
+    try:
+        proxy.daemon.start()
+        service = objects.service("web", {4: "10.96.70.2"}, HTTP, type="LoadBalancer", externalTrafficPolicy="Local")
+        service["status"] = {"loadBalancer": {"ingress": [{"ip": "203.0.113.20"}]}}
+        remote = objects.endpoint(lab.pods["x"].address[4], "ready", OTHER_NODE_NAME)
+        proxy.manifests.put("web", service, objects.endpoint_slice("web-1", "web", 4, BACKEND, [remote]))
+        wait_for(lambda: proxy.tables[4].holds("services", "203.0.113.20 . tcp . 80"), "it is in the kernel")
+        status, answer = ask(proxy, "203.0.113.20:80")
+        (asked,) = [it for it in frontends(answer).values() if it["asked"]]
+        traffic = {it["from"]: it["action"] for it in asked["traffic"]}
+        assert status == AGREES and ("pods" in traffic) == bool(flags)
+        expected = {
+            lab.node: traffic["host"], lab.client: traffic["elsewhere"],
+            lab.pods["d"].namespace: traffic.get("pods", traffic["elsewhere"]),
+        }  # fmt: skip
+        for sender, action in expected.items():
+            assert lab.ask(sender, "203.0.113.20", 80, "TCP", 0.6) == {"forward": "x", "drop": "timeout"}[action]
+    finally:
+        proxy.close()
+
+
+def test_source_ranges_go_before_everything(proxy):
+    """Also before a refusal: whoever is not let in gets no answer at all (spec 4.8)."""
+    web = Web(proxy, 4, "TCP")
+    service = web.as_service(type="LoadBalancer", loadBalancerSourceRanges=["198.51.100.0/24"])
+    service["status"] = {"loadBalancer": {"ingress": [{"ip": "203.0.113.9"}]}}
+    proxy.manifests.put("web", service, web.as_slice({"a": "unready"}))
+    wait_for(lambda: proxy.tables[4].holds("reject_frontends", "203.0.113.9 . tcp . 80"), "it is in the kernel")
+    status, answer = ask(proxy, "203.0.113.9:80")
+    (asked,) = [it for it in frontends(answer).values() if it["asked"]]
+    assert status == AGREES
+    assert [(it["from"], it["action"]) for it in asked["traffic"]] == [
+        ("outsideSourceRanges", "drop"), ("everywhere", "reject"),
+    ]  # fmt: skip
+    assert answer["summary"][1].endswith(
+        "from the source ranges refused: no endpoint is ready; all others are dropped."
+    )
+    assert proxy.lab.ask(proxy.lab.client, "203.0.113.9", 80, "TCP", 0.6) == "timeout"
+
+
+def test_a_family_that_is_not_proxied(lab, tmp_path):
+    lab.node.run("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
+    proxy = Proxy(lab, tmp_path)
+    try:
+        proxy.daemon.start()
+        proxy.manifests.put("web", objects.service("web", {4: "10.96.70.3", 6: "fd00:10:96::73"}, HTTP))
+        wait_for(lambda: proxy.tables[4].holds("reject_frontends", "10.96.70.3 . tcp . 80"), "it is in the kernel")
+        status, answer = ask(proxy, "[fd00:10:96::73]:80")
+        assert "New connections: IPv6 is not proxied on this node." in answer["summary"]
+        assert [it["action"] for it in frontends(answer)["[fd00:10:96::73]:80/TCP"]["traffic"]] == ["none"]
+        assert answer["kernel"]["asked"] is False and "not proxied" in answer["kernel"]["reason"]
+    finally:
+        proxy.close()
+        lab.node.run("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=0")
 
 
 def test_hints(proxy):
@@ -347,6 +411,69 @@ def test_long_lists_are_cut(proxy):
         assert port["endpoints"]["truncated"] == (listed < 1200)
 
 
+def test_one_answer_is_bounded_whatever_it_is_of(proxy):
+    """By addresses, ports and slices, too; what is left out is counted."""
+    ports = [objects.Port(f"p{i}", "TCP", 1000 + i) for i in range(50)]
+    addresses = [f"203.0.113.{i}" for i in range(1, 101)]
+    service = objects.service("wide", {4: "10.96.70.4"}, ports, externalIPs=addresses)
+    behind = [objects.Port(port.name, "TCP", 8080) for port in ports]
+    slices = [objects.endpoint_slice(f"wide-{i}", "wide", 4, behind, [objects.endpoint("10.77.0.1")]) for i in range(60)]
+    proxy.manifests.put("wide", service, *slices)
+    wait_for(lambda: proxy.tables[4].holds("services", "203.0.113.100 . tcp . 1049"), "it is in the kernel", 20)
+    status, answer = ask(proxy, "default/wide")
+    left_out = answer["leftOut"]
+    assert status == AGREES and left_out["ports"] > 0 and left_out["elements"] > 0
+    assert len(json.dumps(answer)) < 1_000_000
+    listed = sum(len(port["frontends"]) for port in answer["service"]["ports"])
+    assert listed + left_out["frontends"] + 101 * left_out["ports"] == 50 * 101
+    assert any("left out" in note for note in answer["notes"])
+    assert "that were looked at" in answer["summary"][-1]
+    status, answer = ask(proxy, "203.0.113.100:1049")
+    assert status == AGREES and answer["service"]["ports"][0]["frontends"][0]["kernel"]["agrees"]
+
+
+def test_questions_leave_the_daemon_its_time(proxy):
+    """After an answer that cost much the next one waits, and the command waits with it."""
+    web = Web(proxy, 4, "TCP")
+    web.put_service()
+    many = [objects.endpoint(f"10.77.{i // 250}.{i % 250 + 1}") for i in range(6000)]
+    proxy.manifests.put("slice", *[
+        objects.endpoint_slice(f"web-{i}", "web", 4, BACKEND, many[i * 1000 : i * 1000 + 1000]) for i in range(6)
+    ])  # fmt: skip
+    wait_for(lambda: '"total":6000' in get(proxy, "default/web")[2], "it is known")
+
+    def is_refused_after_another() -> bool:
+        get(proxy, "default/web", all="true")
+        status, headers, body = get(proxy, "default/nothing")
+        return status == 503 and body.startswith("busy") and headers["Retry-After"] == "1"
+
+    wait_for(is_refused_after_another, "the second one is put off")
+    get(proxy, "default/web", all="true")
+    assert ask(proxy, "default/web")[0] == AGREES
+
+
+def test_changes_meanwhile_are_no_differences(proxy):
+    web = Web(proxy, 4, "TCP")
+    web.put_service()
+    seen, done = set(), threading.Event()
+
+    def look() -> None:
+        while not done.is_set():
+            status, _, body = get(proxy, "default/web")
+            seen.add(json.loads(body)["kernel"]["agrees"] if status == 200 else status)
+
+    threads = [threading.Thread(target=look) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for i in range(200):
+        web.put_endpoints(**({"a": "ready", "b": "ready"} if i % 2 else {"c": "ready"}))
+        web.put_endpoints(c="ready")
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert True in seen and False not in seen
+
+
 BAD = ("", "web", "10.96.0.1", "10.96.0.1:0", "10.96.0.1:65536", "10.96.0.1:80/ICMP", "[fd00::1]", "fd00::1", "a/b/c",
        "Default/web", "default/", "/web", "default/web:", "10.96.0.1:80x", "[10.0.0.1:80", "a/" + "b" * 600, "%n/%s",
        "default/web\n", "[fd00::1]80", "::1:80/", "1.2.3.4:80/")  # fmt: skip
@@ -361,8 +488,11 @@ def test_bad_questions(proxy):
         assert (done.returncode, done.stdout) == (FAILED, "") and f"--explain {what}"[:20] in done.stderr
     status, headers, body = http_get(proxy.lab.node, "127.0.0.1", METRICS_PORT, "/explain")
     assert status == 400 and "?what=" in body
-    status, headers, body = get(proxy, "default/web")
-    assert status == 200 and headers["Content-Type"] == "application/json"
+    for more in ({"all": "yes"}, {"all": "TRUE"}):
+        assert get(proxy, "default/web", **more)[0] == 400
+    assert get(proxy, "default/web\0")[0] == 400
+    status, headers, body = get(proxy, "default/web", all="1")
+    assert status == 200 and headers["Content-Type"] == "application/json" and '"all":true' in body
 
 
 def test_only_get_is_answered(proxy):

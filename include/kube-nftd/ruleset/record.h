@@ -92,6 +92,7 @@ struct suspect {
 struct ruleset {
     enum family family;
     bool owned; /* see struct ruleset_config */
+    enum pod_detector detector;
     struct layout base;
     struct layout_vars vars;
     void (*abandoned)(void *ctx, const struct frontend *frontend);

@@ -98,6 +98,17 @@ void ruleset_set_hairpin(struct ruleset *ruleset, uint8_t protocol, const struct
 void ruleset_set_service_cidrs(struct ruleset *ruleset, const range_vec *ranges);
 void ruleset_set_pod_cidrs(struct ruleset *ruleset, const range_vec *ranges);
 
+/* Who gets the short-circuit of an external frontend with traffic policy Local (spec 4.6), and what
+ * a reject is: what the table's rules were made for. Borrowed until the next change. */
+struct ruleset_senders {
+    bool host; /* this host itself */
+    enum pod_detector pods;
+    const range_vec *pod_cidrs; /* of DETECT_CIDRS */
+    const char *pod_match;      /* the match for packets of pods, in nft's words; NULL: none */
+    bool rejects;               /* false: this kernel cannot, and drops */
+};
+struct ruleset_senders ruleset_senders(const struct ruleset *ruleset);
+
 /** Whether it is known what the kernel holds, from a read-back or acknowledged commits since. */
 bool ruleset_knows_kernel(const struct ruleset *ruleset);
 

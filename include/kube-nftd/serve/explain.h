@@ -4,8 +4,8 @@
  * used from here or not, what the kernel holds, and whether that is what was decided. Reads caches,
  * policy and kernel, and changes nothing. docs/operating.md describes the fields.
  *
- * What it costs is bounded: endpoints that are listed, elements that are looked up; --all lifts the
- * bounds up to a higher one.
+ * What it costs is bounded by budgets for the whole answer; --all has larger ones. What is left out
+ * is counted.
  */
 #ifndef KUBE_NFTD_SERVE_EXPLAIN_H
 #define KUBE_NFTD_SERVE_EXPLAIN_H
@@ -20,14 +20,15 @@
 #include <cjson/cJSON.h>
 
 /* Of the answer: one more when a field changes its meaning or goes; new fields do not count. */
-#define EXPLAIN_SCHEMA 1
+#define EXPLAIN_SCHEMA 2
 #define EXPLAIN_KIND "KubeNftdExplanation"
 
-/* How many endpoints are listed, and slots and source ranges looked up, unless all are wanted; and
- * then. */
-#define EXPLAIN_ENDPOINTS 1000
-#define EXPLAIN_LOOKUPS 2000
-#define EXPLAIN_MOST 100000
+/* What one answer may hold: some 10 us each, so that the loop stands still for less than 50 ms, and
+ * with all=true for less than half a second. */
+#define EXPLAIN_ENDPOINTS 1000 /* that are listed */
+#define EXPLAIN_LOOKUPS 2000   /* elements that the kernel is asked for */
+#define EXPLAIN_ENTRIES 1000   /* ports, addresses, rivals, slices, source ranges */
+#define EXPLAIN_ALL 8          /* times as many if all are wanted */
 
 /* What an explanation is made from; all borrowed. */
 struct explain_sources {

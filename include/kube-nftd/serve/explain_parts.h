@@ -13,7 +13,11 @@ struct explainer {
     const struct explain_query *query;
     struct frontend asked; /* if the query is of an address */
     bool by_address;
-    size_t endpoints, lookups; /* that are left */
+    size_t endpoints, lookups, entries; /* that are left of the budgets */
+    struct {
+        size_t ports, frontends, rivals, source_ranges, slices, endpoints;
+        size_t elements; /* of the kernel that were not looked at */
+    } left_out;
     struct nft_socket *socket; /* NULL: the kernel is not asked */
     bool table[FAMILY_COUNT];  /* there is one that can be looked into */
     bool audited;              /* something was compared with the kernel */
@@ -37,6 +41,12 @@ void json_append_format(cJSON *array, const char *format, ...)
 void json_add_number(cJSON *to, const char *key, double number);
 void json_add_bool(cJSON *to, const char *key, bool value);
 void json_add_null(cJSON *to, const char *key);
+
+/* ---- explain.c ---- */
+
+/** Takes one entry of the budget for something listed; false if there is none left: then it is
+ * counted in @left_out. */
+bool explain_may_add(struct explainer *e, size_t *left_out);
 
 /* ---- explain_kernel.c ---- */
 

@@ -46,6 +46,9 @@ struct http_answer {
     unsigned status;
     char *body;    /* owned; NULL for none */
     size_t length; /* of the body; 0: it is a string */
+    /* Called once when the body was sent or given up, with its length; may be NULL. */
+    void (*released)(void *ctx, size_t length);
+    void *released_ctx; /* outlives the listener */
     VEC(struct http_header) headers;
 };
 
@@ -79,6 +82,9 @@ bool http_request_has_argument(const struct http_request *request, const char *n
 
 /** What the query says @name is, unescaped and borrowed: "" for "?name", NULL without it. */
 const char *http_request_argument(const struct http_request *request, const char *name);
+
+/** Whether that value has a NUL in it (%00), so that what http_request_argument() gives is cut. */
+bool http_request_argument_is_cut(const struct http_request *request, const char *name);
 
 /** The value of a header, borrowed; NULL if it is not there. */
 const char *http_request_header(const struct http_request *request, const char *name);
