@@ -162,6 +162,13 @@ static void apply_record(struct record *record)
     record->pending = false;
 }
 
+static void have_new_shapes(struct ruleset *rs)
+{
+    vec_each (&rs->new_shapes, it)
+        shapes_add(&rs->shapes, it->shape);
+    vec_clear(&rs->new_shapes);
+}
+
 static void apply(struct ruleset *rs, double now)
 {
     if (rs->trims.n > 0 && now >= rs->trim_time)
@@ -178,10 +185,17 @@ static void apply(struct ruleset *rs, double now)
     vec_clear(&rs->pending);
     contents_apply(&rs->contents);
     refusals_settled(rs);
-    vec_each (&rs->new_shapes, it)
-        shapes_add(&rs->shapes, it->shape);
+    have_new_shapes(rs);
     rs->figures.replaced += rs->table_replaced;
     rs->table_missing = rs->table_replaced = rs->damaged = false;
+}
+
+/* @singly: each element in a message of its own, so that the kernel names all that it refuses. */
+static void begin_batch(struct ruleset *rs, bool singly)
+{
+    nft_batch_clear(&rs->batch);
+    nft_batch_singly(&rs->batch, singly);
+    rs->batch.nothing_in_force = false;
 }
 
 static int send_batch(struct ruleset *rs, struct nft_socket *socket, struct ruleset_stats *stats,
@@ -192,23 +206,46 @@ static int send_batch(struct ruleset *rs, struct nft_socket *socket, struct rule
         return 0;
     double start = clock_monotonic();
     int result = nft_socket_commit(socket, &rs->batch, err);
-    if (stats)
-        *stats = (struct ruleset_stats){rs->batch.elements[ELEMENT_ADD],
-                                        rs->batch.elements[ELEMENT_DELETE], rs->batch.used,
-                                        clock_monotonic() - start};
+    if (stats) {
+        stats->elements_added += rs->batch.elements[ELEMENT_ADD];
+        stats->elements_deleted += rs->batch.elements[ELEMENT_DELETE];
+        stats->bytes += rs->batch.used;
+        stats->seconds += clock_monotonic() - start;
+    }
     return result;
 }
 
-/* @singly: each element in a message of its own, so that the kernel names all that it refuses. */
+/* What is in the batch is in force. */
+static void count_elements(struct ruleset *rs)
+{
+    rs->figures.elements += rs->batch.elements[ELEMENT_ADD] - rs->batch.elements[ELEMENT_DELETE];
+}
+
+/*
+ * New chains go ahead in a transaction of their own. A packet keeps to the rules of the generation
+ * that it met first, but sees the elements of the newest one: by a count that came together with
+ * its chain it would get into that chain while it is still empty.
+ */
+static int commit_shapes(struct ruleset *rs, struct nft_socket *socket, struct ruleset_stats *stats,
+                         struct error *err)
+{
+    if (ruleset_encode_shapes(rs, err) || send_batch(rs, socket, stats, err))
+        return -1;
+    have_new_shapes(rs);
+    count_elements(rs);
+    return 0;
+}
+
 static int try_commit(struct ruleset *rs, struct nft_socket *socket, double now, bool singly,
                       struct ruleset_stats *stats, struct error *err)
 {
-    nft_batch_clear(&rs->batch);
-    rs->batch.nothing_in_force = false;
     ruleset_plan(rs);
     if (singly)
         refusals_sort_pending(rs);
-    nft_batch_singly(&rs->batch, singly);
+    begin_batch(rs, singly);
+    if (!rs->table_missing && commit_shapes(rs, socket, stats, err))
+        return -1;
+    begin_batch(rs, singly);
     if (ruleset_encode(rs, now, err))
         return -1;
     return send_batch(rs, socket, stats, err);
@@ -245,8 +282,7 @@ int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
     if (result) {
         rs->kernel_known = false; /* what is in force now is read back before the next try */
     } else {
-        rs->figures.elements +=
-            rs->batch.elements[ELEMENT_ADD] - rs->batch.elements[ELEMENT_DELETE];
+        count_elements(rs);
         apply(rs, now);
     }
     rs->figures.refused = rs->refusals.records.n;

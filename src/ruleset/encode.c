@@ -32,8 +32,7 @@ static int encode_shape(struct ruleset *rs, struct shape shape, struct error *er
     return result;
 }
 
-/* They are the table's only when the batch is in force. */
-static int encode_shapes(struct ruleset *rs, struct error *err)
+int ruleset_encode_shapes(struct ruleset *rs, struct error *err)
 {
     shape_vec shapes = {0};
     ruleset_new_shapes(rs, &shapes);
@@ -119,9 +118,7 @@ static void encode_contents(struct ruleset *rs, void (*encode)(struct ruleset *,
 
 int ruleset_encode(struct ruleset *rs, double now, struct error *err)
 {
-    if (rs->table_missing && encode_table(rs, err))
-        return -1;
-    if (encode_shapes(rs, err))
+    if (rs->table_missing && (encode_table(rs, err) || ruleset_encode_shapes(rs, err)))
         return -1;
     encode_trims(rs, now);
     encode_ranges(rs);

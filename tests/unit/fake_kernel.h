@@ -7,6 +7,7 @@
  *
  * After each transaction the table is checked for what packets rely on; a test that breaks it is
  * ended on the spot:
+ *  - a chain that is new in a table came before the elements that lead to it,
  *  - an entry of services has a class that the rules know, its chain in picks, and all the slots
  *    that its count reaches; so has one of local_services,
  *  - one that leads to local_services has an entry there or is in drop_frontends,

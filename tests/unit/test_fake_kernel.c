@@ -307,6 +307,7 @@ static void begin_with_classes(enum family family)
     const uint32_t cluster_local = 5 << 16;
     begin(family);
     put_shapes();
+    commit();
     put_affinity_backends();
     put_affinity(AFFINE);
     put_affinity(AFFINE_LOCAL);
@@ -451,9 +452,10 @@ START_TEST(packets_by_interface)
     struct frontend to = case_frontend(family, 1);
     vars.not_from_pod = not_from_pod;
     begin(family);
+    case_layout(&batch, TEMPLATE_CLUSTER_PICK, &vars);
+    commit();
     case_service(&batch, 1, NULL);
     case_service(&batch, 1, &vars.key);
-    case_layout(&batch, TEMPLATE_CLUSTER_PICK, &vars);
     free(not_from_pod);
     commit();
     check_balanced(fake_kernel_route(&to, &(struct fake_client){.interface = "cni0", .mark = 16}),
@@ -466,6 +468,12 @@ START_TEST(packets_by_interface)
 END_TEST
 
 /* ---- what ends a test ---- */
+
+static void element_with_a_chain(void)
+{
+    case_shape(&batch, TEMPLATE_LEARN, TIMEOUT + 1, TIMEOUT + 1);
+    case_member(&batch, ELEMENT_ADD, "drop_frontends", 99);
+}
 
 static void count_without_pick(void)
 {
@@ -729,6 +737,7 @@ static const struct {
     void (*make)(void);
     const char *violation;
 } rules[] = {
+    {element_with_a_chain, "a chain came with what may lead to it"},
     {count_without_pick, "no pick chain"},
     {count_without_slot, "no slot"},
     {slot_with_its_count, "a slot went with its count"},

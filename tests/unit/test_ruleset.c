@@ -144,6 +144,7 @@ START_TEST(a_change_sends_a_handful_of_elements)
 }
 END_TEST
 
+/* It goes ahead of the counts that lead to it: packets on their way would find it empty. */
 START_TEST(a_new_number_of_backends_adds_one_chain)
 {
     begin(_i);
@@ -155,13 +156,24 @@ START_TEST(a_new_number_of_backends_adds_one_chain)
     set(2, 0, 3);
     set(3, 0, 3);
     commit();
-    ck_assert_uint_eq(fake_kernel_counts()->transactions, 1);
+    ck_assert_uint_eq(fake_kernel_counts()->transactions, 2);
     ck_assert_uint_eq(fake_kernel_counts()->chains, 1);
     ck_assert_uint_eq(fake_kernel_counts()->rules, 1);
     ck_assert_uint_eq(fake_kernel_counts()->verdicts, 1);
     check(3, 0, 3);
     set(1, 0, 2); /* the old one is known still */
     commit_sends(1, 1);
+    fake_kernel_forget_counts();
+    set(1, 0, 4);
+    fake_kernel_fail(2, FAKE_REFUSES);
+    ck_assert(try_commit(NULL) != 0);
+    ck_assert_uint_eq(fake_kernel_counts()->transactions, 1);
+    ck_assert_uint_eq(fake_kernel_counts()->chains, 1);
+    check(1, 0, 2);
+    fake_kernel_spare();
+    commit(); /* finds the chain */
+    ck_assert_uint_eq(fake_kernel_counts()->chains, 1);
+    check(1, 0, 4);
 }
 END_TEST
 

@@ -204,8 +204,11 @@ START_TEST(any_change_may_fail)
         change_to(from);
         tell(1, &kinds[to]);
         fake_kernel_fail(1, to % 2 ? FAKE_REFUSES : FAKE_LOSES_ANSWER);
-        if (try_commit(NULL))
-            check_wish(1, &kinds[to % 2 ? from : to], &world);
+        fake_kernel_forget_counts();
+        if (try_commit(NULL)) {
+            bool chains_alone = fake_kernel_counts()->chains > 0;
+            check_wish(1, &kinds[to % 2 || chains_alone ? from : to], &world);
+        }
         fake_kernel_spare();
         change_to(to);
         settle_as(to);

@@ -101,7 +101,7 @@ START_TEST(the_rest_is_in_force)
     ck_assert_uint_eq(ruleset_frontends(ruleset), 3);
 
     SET(1, .all = "123"); /* and all goes on */
-    commit_within(1);
+    commit_within(2);     /* the new chain first */
     CHECK(1, .all = "123");
     check_refused(1, 0);
     forgive(_i % KERNELS);
@@ -417,7 +417,7 @@ START_TEST(no_room_for_endpoints)
     fake_kernel_limit("endpoints", 6);
     SET(1, .all = "1237");
     SET(2, .all = "459");
-    commit_within(3);
+    commit_within(4); /* the new chain first */
     CHECK(1, .all = "123");
     CHECK(2, .all = "459");
     check_refused(1, 0);
@@ -585,6 +585,7 @@ START_TEST(it_is_nobodys_fault)
     static const int whys[] = {EEXIST, ENOENT, EPERM, ENOMEM, ENOBUFS, EBUSY, EINTR};
     begin_kernel(_i % KERNELS);
     SET(1, .all = "12");
+    SET(3, .all = "1");
     commit();
     SET(1, .all = "1");
     SET(2, .all = "1");
@@ -613,7 +614,7 @@ START_TEST(consequences_are_not_blamed)
     SET(1, .all = "123"); /* 4:2 goes, which is refused, so 4:3 cannot come */
     SET(2, .all = "123");
     refuse("services", 1, EINVAL);
-    commit_within(3);
+    commit_within(4); /* the new chain first */
     CHECK(1, .all = "12");
     CHECK(2, .all = "123");
     check_refused(1, 0);
@@ -691,7 +692,7 @@ START_TEST(a_restart_finds_it_again)
     for (int round = 0; round < 2; round++) {
         SET(1, .all = "123", .timeout = 100, .group = 1);
         SET(2, .all = "45");
-        commit_within(3);
+        commit_within(4);
         check_refused(1, 0);
         CHECK(1, .all = "12");
         CHECK(2, .all = "45");

@@ -213,8 +213,12 @@ uint32_t trim_keeps(const struct record *record, const struct part *part);
 /** Whether the source ranges go by a trim: the frontend is not restricted any more. */
 bool sources_are_unreachable(const struct record *record);
 
+/** Puts the messages for the shapes that are new into ruleset->batch, and notes them in
+ * ruleset->new_shapes: they are the table's only when that is in force. */
+int ruleset_encode_shapes(struct ruleset *ruleset, struct error *err);
+
 /** Puts the messages for all that is pending, and trims that are due at @now, into
- * ruleset->batch. */
+ * ruleset->batch; for a table that is missing also itself and its shapes. */
 int ruleset_encode(struct ruleset *ruleset, double now, struct error *err);
 
 /** The same for what is keyed by frontends, in encode_frontends.c: part of ruleset_encode(). */
