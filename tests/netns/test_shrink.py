@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Counts of backends go up and down all the time while new flows come as fast as the kernel takes them. A packet
+reads the count and then the slot, and a commit may fall between: no packet may be left without a backend."""
+
+import http.client
+import json
+import re
+import subprocess
+import time
+
+import objects
+from daemon import BINARY, wait_for
+from lab import CLIENT_ADDRESS, POD_PORTS, Lab
+from scenario import Proxy, Web
+
+# The last backend goes, the first one, most of them, all but one; and they come again.
+STATES = ["abc", "ab", "abc", "bc", "abcd", "d", "abc", "c", "abcd", "bd", "cd", "a"]
+CHANGES = 2000
+PACKETS = 100_000_000  # as many as the sender takes: it is ended before
+COUNTS = 250  # of backends
+LEAST_RATE = 50  # packets for each change, or it would prove little
+TRIM_EVERY = 300  # changes; then slots that are not in use have time to go
+TRIM_SECONDS = 0.25
+
+# Counts by what came of a packet just after translation, and drops all: conntrack never holds an entry of it, so
+# each packet is a new flow, and the table does not fill.
+TABLE = """
+table ip witness {{
+    counter found {{ }}
+    counter missed {{ }}
+    chain prerouting {{
+        type filter hook prerouting priority -95;
+        ip protocol udp ip daddr {{ {addresses} }} counter name missed drop
+        iifname client udp dport {port} counter name found drop
+    }}
+}}
+"""
+
+
+class Witness:
+    """New flows come from the client to port 80 of @webs, whose addresses follow each other, until the with-block
+    ends. .found and .missed count what came of them."""
+
+    def __init__(self, lab: Lab, webs: list[Web]) -> None:
+        self.lab = lab
+        self.webs = webs
+        self.found = self.missed = 0
+
+    def __enter__(self) -> "Witness":
+        node = self.lab.node
+        addresses = ", ".join(web.address for web in self.webs)
+        node.run("nft", "-f", "-", stdin=TABLE.format(addresses=addresses, port=POD_PORTS[0]))
+        [link] = json.loads(node.run("ip", "-json", "link", "show", "client").stdout)
+        argv = [str(BINARY.parent / "tests/bench_send"), "eth0", link["address"], CLIENT_ADDRESS[4],
+                self.webs[0].address, "80", str(len(self.webs)), "60000", str(PACKETS)]  # fmt: skip
+        self.sender = self.lab.client.start(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        wait_for(lambda: self.count("found") > 0, "packets come")
+        return self
+
+    def __exit__(self, *_) -> None:
+        ended = self.sender.poll()
+        self.sender.kill()
+        self.sender.wait()
+        self.found, self.missed = self.count("found"), self.count("missed")
+        assert ended is None, "it sent to the end of it"
+
+    def count(self, name: str) -> int:
+        listing = self.lab.node.run("nft", "list", "counter", "ip", "witness", name).stdout
+        return int(re.search(r"packets (\d+)", listing)[1])
+
+
+class Changer:
+    """Says which endpoints services have and waits until that is in force, with little CPU."""
+
+    def __init__(self, proxy: Proxy, webs: list[Web]) -> None:
+        self.manifests = proxy.manifests
+        self.webs = webs
+        self._count = 0
+        self.shrinks = 0
+        self._version = 100
+        self._page = http.client.HTTPConnection("127.0.0.1", 10249, timeout=10)
+        with proxy.lab.node.inside():
+            self._page.connect()
+
+    def put(self, addresses: list[str]) -> None:
+        self._version += 1
+        slices = [web.as_slice({}) for web in self.webs]
+        for each in slices:
+            each["metadata"]["resourceVersion"] = str(self._version)
+            each["endpoints"] = [objects.endpoint(address) for address in addresses]
+        self.manifests.put("slices", *slices)
+        deadline = time.monotonic() + 10
+        while not self.in_force():
+            assert time.monotonic() < deadline, f"{addresses} are not in force"
+            time.sleep(0.0005)
+        self.shrinks += len(addresses) < self._count
+        self._count = len(addresses)
+
+    def in_force(self) -> bool:
+        self._page.request("GET", f"/programmed?namespace=default&service={self.webs[-1].name}")
+        told = json.loads(self._page.getresponse().read())
+        versions = [each["inKernel"].get("IPv4") for each in told.get("endpointSlices", [])]
+        return versions == [str(self._version)]
+
+
+def two_services(proxy: Proxy) -> list[Web]:
+    """One is led to its backends by one map, one by another."""
+    webs = [Web(proxy, 4, "UDP", "plain"), Web(proxy, 4, "UDP", "here")]
+    for web, spec in zip(webs, ({}, {"internalTrafficPolicy": "Local"})):
+        web.put_service(**spec)
+    return webs
+
+
+def test_counts_go_up_and_down(proxy):
+    lab = proxy.lab
+    states = [[lab.pods[pod].address[4] for pod in pods] for pods in STATES]
+    webs = two_services(proxy)
+    changer = Changer(proxy, webs)
+    changer.put(states[0])
+    with Witness(lab, webs) as witness:
+        for number in range(1, CHANGES):
+            changer.put(states[number % len(states)])
+            if number % TRIM_EVERY == 0:
+                changer.put(states[-1])
+                time.sleep(TRIM_SECONDS)
+    print(f"{changer.shrinks} shrinks of {len(webs)} services under {witness.found} new flows")
+    assert witness.missed == 0
+    assert changer.shrinks > CHANGES / 3
+    assert witness.found > LEAST_RATE * CHANGES
+
+
+def test_counts_that_the_table_never_had(proxy):
+    """Each makes a chain."""
+    webs = two_services(proxy)
+    changer = Changer(proxy, webs)
+    addresses = [f"10.244.0.{number}" for number in range(1, COUNTS + 1)]
+    changer.put(addresses[:1])
+    with Witness(proxy.lab, webs) as witness:
+        for number in range(2, COUNTS + 1):
+            changer.put(addresses[:number])
+    print(f"{COUNTS} counts of {len(webs)} services under {witness.found} new flows")
+    assert witness.missed == 0
+    assert witness.found > LEAST_RATE * COUNTS
