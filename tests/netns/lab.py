@@ -412,9 +412,10 @@ class Lab:
     # -- calls --
 
     def open(
-        self, where: Namespace, address: str, port: int, protocol: str, timeout: float
+        self, where: Namespace, address: str, port: int, protocol: str, timeout: float, link: str | None = None
     ) -> socket.socket | sctp.Association | icmp.Echo:
-        """A connected socket; raises OSError as the kernel says it."""
+        """A connected socket; raises OSError as the kernel says it. @link: the interface that its packets (of TCP
+        or UDP) leave by, whatever the routes say."""
         if protocol == "ping":
             with where.inside():
                 return icmp.Echo(address, timeout)
@@ -426,6 +427,8 @@ class Lab:
             sock = socket.socket(family, SOCKET_KINDS[protocol])
         sock.settimeout(timeout)
         try:
+            if link:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, link.encode())
             if protocol == "UDP":
                 self._bind_fresh_port(sock)
             else:
