@@ -172,7 +172,7 @@ static void on_commit(struct ev_loop *loop, ev_prepare *watcher, int events)
     double next = turn(d), now = clock_monotonic();
     if (proxy_is_programmed(d->proxy)) {
         service_manager_ready(d->service_manager, "The tables are in force");
-        writers_programmed(d->source.writers);
+        writers_programmed(d->source.writers, proxy_refused(d->proxy));
     }
     ev_timer_stop(loop, &d->wake);
     if (next > 0) {

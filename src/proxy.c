@@ -198,6 +198,19 @@ static void put_node(struct proxy *proxy, const struct node *node)
         proxy->node_seen(proxy->node_seen_ctx, node);
 }
 
+static void no_node(struct proxy *proxy)
+{
+    if (proxy->node_seen)
+        proxy->node_seen(proxy->node_seen_ctx, NULL);
+}
+
+static void remove_node(struct proxy *proxy, const char *id)
+{
+    own_node_remove(proxy->node, id);
+    if (strcmp(id, proxy->node_name) == 0)
+        no_node(proxy);
+}
+
 static void count_left_out(struct proxy *proxy, const struct object *object)
 {
     proxy->left_out[object->kind] += !object->payload;
@@ -256,7 +269,7 @@ static void sink_remove(void *ctx, enum object_kind kind, const char *id)
     else if (kind == KIND_SERVICECIDR)
         service_cidr_cache_remove(proxy->service_cidrs, id);
     else if (kind == KIND_NODE)
-        own_node_remove(proxy->node, id);
+        remove_node(proxy, id);
 }
 
 static void sink_replace(void *ctx, enum object_kind kind, object_vec *objects)
@@ -270,6 +283,8 @@ static void sink_replace(void *ctx, enum object_kind kind, object_vec *objects)
         endpoint_slice_cache_retain(proxy->slices, objects);
     else if (kind == KIND_SERVICECIDR)
         service_cidr_cache_replace(proxy->service_cidrs, objects);
+    else if (kind == KIND_NODE)
+        no_node(proxy); /* unless it is among them */
     vec_each (objects, object)
         take(proxy, object);
     vec_free(objects);
@@ -306,6 +321,18 @@ bool proxy_is_programmed(const struct proxy *proxy)
         if (proxy->families[i].ruleset && !proxy->families[i].programmed)
             return false;
     return true;
+}
+
+size_t proxy_refused(const struct proxy *proxy)
+{
+    size_t refused = 0;
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        if (!proxy->families[i].ruleset)
+            continue;
+        const struct ruleset_figures *figures = ruleset_figures(proxy->families[i].ruleset);
+        refused += figures->refused + figures->left_out;
+    }
+    return refused;
 }
 
 /* ---- making and freeing ---- */

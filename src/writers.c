@@ -94,10 +94,10 @@ void writers_node_seen(void *ctx, const struct node *node)
         startup_taint_node_seen(writers->startup, node);
 }
 
-void writers_programmed(struct writers *writers)
+void writers_programmed(struct writers *writers, size_t refused)
 {
     if (writers && writers->startup)
-        startup_taint_programmed(writers->startup);
+        startup_taint_programmed(writers->startup, refused);
 }
 
 void writers_started(struct writers *writers)

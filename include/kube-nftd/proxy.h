@@ -37,7 +37,8 @@ struct proxy_config {
     struct health *health;           /* told of health check node ports; may be NULL; borrowed */
     struct flow_cleaner *flows;      /* told of stale UDP flows; may be NULL; borrowed */
     const struct event_sink *events; /* for events about Services; may be NULL; borrowed */
-    /* Told of the own Node object each time it comes (borrowed for the call); may be NULL. */
+    /* Told of the own Node object each time it comes (borrowed for the call), and with NULL when
+     * there is none; may be NULL. */
     void (*node_seen)(void *ctx, const struct node *node);
     void *node_seen_ctx;
 };
@@ -79,8 +80,12 @@ bool proxy_is_synced(const struct proxy *proxy);
 /** The uid of the Service @id, unknown if that is. */
 struct uid proxy_service_uid(const struct proxy *proxy, const char *id);
 
-/** Whether each family in use has been programmed in full once: what readiness means. */
+/** Whether each family in use has been programmed once, be it without what the kernel refuses: what
+ * readiness means. */
 bool proxy_is_programmed(const struct proxy *proxy);
+
+/** How many frontends and other elements the kernel refuses by now, of all families in use. */
+size_t proxy_refused(const struct proxy *proxy);
 
 /**
  * Sends what has changed, each family in a transaction of its own, and tries again what failed if

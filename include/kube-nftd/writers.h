@@ -27,11 +27,12 @@ const struct event_sink *writers_events(const struct writers *writers);
 /** @proxy, which is borrowed, is asked for the uids of Services. */
 void writers_set_proxy(struct writers *writers, const struct proxy *proxy);
 
-/** The own Node as it is now: proxy_config's node_seen, with the writers as its ctx. */
+/** The own Node as it is now, or NULL: proxy_config's node_seen, with the writers as its ctx. */
 void writers_node_seen(void *writers, const struct node *node);
 
-/** Everything is in force; cheap to be told again. NULL is fine. */
-void writers_programmed(struct writers *writers);
+/** All tables are in force but for @refused things, as startup_taint_programmed() says. NULL is
+ * fine. */
+void writers_programmed(struct writers *writers, size_t refused);
 
 /** The daemon says that it has started (spec 9.1). NULL is fine. */
 void writers_started(struct writers *writers);

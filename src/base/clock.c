@@ -22,6 +22,13 @@ double clock_realtime(void)
     return read_clock(CLOCK_REALTIME);
 }
 
+uint64_t clock_nanoseconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
 /* Writes @realtime with @digits behind the dot, of which there are @unit in a second. */
 static void format(double realtime, int digits, unsigned unit, char out[CLOCK_RFC3339_SIZE])
 {

@@ -17,6 +17,7 @@ static int node_metadata(struct decoder *d, const struct json_value *json, struc
         field_string(d, labels, &labels_path, "topology.kubernetes.io/zone", &zone))
         return -1;
     node->deleting = deletion != NULL;
+    uid_parse(json_string(json_member(metadata, "uid")), &node->uid);
     if (zone && *zone)
         node->zone = xstrdup(zone);
     return 0;
@@ -26,15 +27,17 @@ static int take_taint(struct decoder *d, const struct json_value *entry,
                       const struct field_path *path, void *ctx)
 {
     struct node *node = ctx;
-    const char *key, *value, *effect;
+    const char *key, *value, *effect, *time_added;
     if (field_string(d, entry, path, "key", &key) ||
         field_string(d, entry, path, "value", &value) ||
         field_string(d, entry, path, "effect", &effect))
         return -1;
+    time_added = json_string(json_member(entry, "timeAdded"));
     if (key && strcmp(key, "ToBeDeletedByClusterAutoscaler") == 0)
         node->to_be_deleted = true;
     vec_push(&node->taints, (struct taint){xstrdup(key ? key : ""), xstrdup(value ? value : ""),
-                                           xstrdup(effect ? effect : "")});
+                                           xstrdup(effect ? effect : ""),
+                                           time_added ? xstrdup(time_added) : NULL});
     return 0;
 }
 

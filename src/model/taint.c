@@ -15,6 +15,7 @@ void taint_clear(struct taint *taint)
     free(taint->key);
     free(taint->value);
     free(taint->effect);
+    free(taint->time_added);
     *taint = (struct taint){0};
 }
 

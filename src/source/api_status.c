@@ -64,6 +64,7 @@ static void read_status(const struct json_value *json, long code, struct api_sta
     /* "Gone" is what servers before 1.9 say. */
     out->expired =
         out->code == 410 || strcmp(reason, "Expired") == 0 || strcmp(reason, "Gone") == 0;
+    out->exists = strcmp(reason, "AlreadyExists") == 0;
     /* Servers before 1.16 give no cause, just the message. */
     out->too_large = out->code == 504 && (has_cause(details, "ResourceVersionTooLarge") ||
                                           strstr(message, "Too large resource version"));
@@ -106,10 +107,25 @@ void api_status_from_body(long code, const char *body, struct api_status *out)
     out->expired |= code == 410;
 }
 
+/* RBAC says who may not do what, admission what is wrong with the object. */
+bool api_status_lacks_right(const struct api_status *status)
+{
+    static const char forbidden[] = "is forbidden: ", who[] = "User ";
+    if (status->code != 403)
+        return false;
+    const char *why = strstr(status->message, forbidden);
+    if (why)
+        return strncmp(why + strlen(forbidden), who, strlen(who)) == 0;
+    return !strstr(status->message, "denied the request") &&
+           !strstr(status->message, "because it is being terminated");
+}
+
 /* What a role must grant; or nobody knows who we are, which comes as 403 too. */
 static char *explain_forbidden(const struct api_status *status, const char *verb,
                                const struct api_resource *resource)
 {
+    if (!api_status_lacks_right(status))
+        return xasprintf("the server refused, and not for a right that is missing status=403");
     if (strstr(status->message, "system:anonymous"))
         return xasprintf("the server was shown no credentials, or did not take them status=403");
     return xasprintf(
@@ -127,6 +143,8 @@ char *api_status_explain(const struct api_status *status, const char *verb,
     case 403:
         return explain_forbidden(status, verb, resource);
     case 404:
+        if (strstr(status->message, "\" not found"))
+            return xasprintf("what it is about is not there status=404");
         return xasprintf("the server does not have this API status=404 apiVersion=%s resource=%s",
                          resource->api_version, resource->plural);
     case 410:

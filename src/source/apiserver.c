@@ -154,6 +154,8 @@ static CURLcode set_request(struct api_request *request, const char *url, double
     CURL *easy = request->easy;
     CURLcode code = CURLE_OK;
     CURL_SET(code, easy, CURLOPT_URL, url);
+    /* An object whose name is ".." must not lead elsewhere. */
+    CURL_SET(code, easy, CURLOPT_PATH_AS_IS, 1L);
     CURL_SET(code, easy, CURLOPT_HTTPHEADER, request->headers);
     CURL_SET(code, easy, CURLOPT_USERAGENT, request->apiserver->user_agent);
     /* Long lists come compressed; watches never do, whatever they are asked for. */

@@ -23,24 +23,28 @@
 #define SWEEP 60.0
 #define TRIES 12
 #define TIMEOUT 10.0
-/* Nodes that all see the same say so within this time. */
-#define EVERYWHERE_SPREAD 3.0
+/* Nodes that all see the same say so within this time, in milliseconds. */
+#define EVERYWHERE_SPREAD 300000
+/* Different refusals that are said, once each. */
+#define SAID_LIMIT 32
 
-/* An object that there are events of. */
-struct object_events {
+/* An object or a namespace that there are events of. */
+struct owner {
     UT_hash_handle hh;
     unsigned n; /* of its events that are remembered */
-    char key[]; /* kind and id */
+    char key[]; /* kind and id; of a namespace its name */
 };
+
+enum entry_state { ENTRY_IDLE, ENTRY_QUEUED, ENTRY_WRITING };
 
 /* An event that is remembered. Times are of clock_monotonic. */
 struct entry {
     UT_hash_handle hh;         /* by key; in the order they came */
-    struct entry *prev, *next; /* in the queue */
-    struct object_events *object;
+    struct entry *prev, *next; /* in the queue, or among the idle */
+    enum entry_state state;
+    struct owner *object, *namespace;
     struct event_record record;
     bool everywhere;
-    bool queued, writing;
     bool created;          /* the server has it: from now on it is patched */
     bool refused;          /* the server does not want it */
     unsigned written;      /* the count that the server knows */
@@ -56,12 +60,16 @@ struct event_recorder {
     const char *node_name;
     char *instance;
     struct entry *entries;
-    struct object_events *objects;
+    struct owner *objects, *namespaces;
     struct entry *queue;
+    struct entry *idle;    /* the others but for the one that is written, the oldest first */
     struct entry *writing; /* it is not in the queue; NULL: no request is open */
     struct api_request *request;
     struct token_bucket bucket;
     struct write_trouble trouble;
+    VEC(uint64_t) said;   /* fingerprints of refusals of one event */
+    uint64_t last_name;   /* the last event's time in nanoseconds */
+    double delay;         /* of what all nodes see, in seconds */
     double blocked_until; /* the server did not take the last one */
     double sweep_at;
     struct event_figures figures;
@@ -72,45 +80,87 @@ static void pump(struct event_recorder *r);
 
 /* ---- what is remembered ---- */
 
-static struct object_events *object_of(struct event_recorder *r, const struct object_event *event)
+/* The one of @key among @owners, made if there is none. */
+static struct owner *owner_of(struct owner **owners, const char *key)
+{
+    size_t length = strlen(key);
+    struct owner *owner;
+    HASH_FIND(hh, *owners, key, length, owner);
+    if (!owner) {
+        owner = xcalloc(1, sizeof(*owner) + length + 1);
+        memcpy(owner->key, key, length + 1);
+        HASH_ADD_KEYPTR(hh, *owners, owner->key, length, owner);
+    }
+    return owner;
+}
+
+static struct owner *object_of(struct event_recorder *r, const struct object_event *event)
 {
     char *key = xasprintf("%d %s", (int)event->kind, event->id);
-    size_t length = strlen(key);
-    struct object_events *object;
-    HASH_FIND(hh, r->objects, key, length, object);
-    if (!object) {
-        object = xcalloc(1, sizeof(*object) + length + 1);
-        memcpy(object->key, key, length + 1);
-        HASH_ADD_KEYPTR(hh, r->objects, object->key, length, object);
-    }
+    struct owner *object = owner_of(&r->objects, key);
     free(key);
     return object;
 }
 
-static void object_drop(struct event_recorder *r, struct object_events *object)
+static struct owner *namespace_of(struct event_recorder *r, const struct object_event *event)
 {
-    if (object->n > 0)
+    char *key = xstrndup(event->id, strcspn(event->id, "/"));
+    struct owner *namespace = owner_of(&r->namespaces, strchr(event->id, '/') ? key : "");
+    free(key);
+    return namespace;
+}
+
+static void drop_if_unused(struct owner **owners, struct owner *owner)
+{
+    if (owner->n > 0)
         return;
-    HASH_DELETE(hh, r->objects, object);
-    free(object);
+    HASH_DELETE(hh, *owners, owner);
+    free(owner);
+}
+
+/* Whether @event's object and namespace may have one more. */
+static bool is_allowed(struct event_recorder *r, const struct object_event *event)
+{
+    struct owner *object = object_of(r, event), *namespace = namespace_of(r, event);
+    bool allowed = object->n < EVENTS_PER_OBJECT && namespace->n < EVENTS_PER_NAMESPACE;
+    drop_if_unused(&r->objects, object);
+    drop_if_unused(&r->namespaces, namespace);
+    return allowed;
+}
+
+/* Takes @entry from where it is. */
+static void leave(struct event_recorder *r, struct entry *entry)
+{
+    if (entry->state == ENTRY_QUEUED)
+        DL_DELETE(r->queue, entry);
+    else if (entry->state == ENTRY_IDLE)
+        DL_DELETE(r->idle, entry);
+}
+
+static void rest(struct event_recorder *r, struct entry *entry)
+{
+    entry->state = ENTRY_IDLE;
+    DL_APPEND(r->idle, entry);
 }
 
 static void entry_free(struct event_recorder *r, struct entry *entry)
 {
-    if (entry->queued)
-        DL_DELETE(r->queue, entry);
+    leave(r, entry);
     HASH_DELETE(hh, r->entries, entry);
     entry->object->n--;
-    object_drop(r, entry->object);
+    drop_if_unused(&r->objects, entry->object);
+    entry->namespace->n--;
+    drop_if_unused(&r->namespaces, entry->namespace);
     event_record_clear(&entry->record);
     free(entry);
 }
 
 static void enqueue(struct event_recorder *r, struct entry *entry)
 {
-    if (entry->queued || entry->writing || entry->refused)
+    if (entry->state != ENTRY_IDLE || entry->refused)
         return;
-    entry->queued = true;
+    leave(r, entry);
+    entry->state = ENTRY_QUEUED;
     entry->tries = 0;
     DL_APPEND(r->queue, entry);
 }
@@ -118,17 +168,12 @@ static void enqueue(struct event_recorder *r, struct entry *entry)
 /* Makes room by forgetting the oldest one that need not be written any more. */
 static bool make_room(struct event_recorder *r)
 {
-    struct entry *entry, *next;
     if (HASH_COUNT(r->entries) < EVENTS_LIMIT)
         return true;
-    HASH_ITER(hh, r->entries, entry, next)
-    {
-        if (!entry->queued && !entry->writing) {
-            entry_free(r, entry);
-            return true;
-        }
-    }
-    return false;
+    if (!r->idle)
+        return false;
+    entry_free(r, r->idle);
+    return true;
 }
 
 /* FNV-1a: the same on every node. */
@@ -140,18 +185,15 @@ static uint64_t fingerprint(const char *text)
     return hash;
 }
 
-/* A number from 0 to 1. */
-static double spread(void)
+/* As client-go names its events: by the time, in hexadecimal nanoseconds, and by the node. One from
+ * everywhere by what it says. */
+static char *suffix_of(struct event_recorder *r, const struct object_event *event, const char *key)
 {
-    return (double)arc4random() / UINT32_MAX;
-}
-
-/* As client-go names its events: by the time, in hexadecimal nanoseconds. One from everywhere by
- * what it says. */
-static char *suffix_of(const struct object_event *event, const char *key, double time)
-{
-    return xasprintf("%llx", event->everywhere ? (unsigned long long)fingerprint(key)
-                                               : (unsigned long long)(time * 1e9));
+    if (event->everywhere)
+        return xasprintf("%llx", (unsigned long long)fingerprint(key));
+    uint64_t time = clock_nanoseconds(), node = fingerprint(r->node_name);
+    r->last_name = time > r->last_name ? time : r->last_name + 1;
+    return xasprintf("%llx%08x", (unsigned long long)r->last_name, (unsigned)(node ^ node >> 32));
 }
 
 static void add_entry(struct event_recorder *r, const struct object_event *event, const char *key,
@@ -161,18 +203,21 @@ static void add_entry(struct event_recorder *r, const struct object_event *event
     struct entry *entry = xcalloc(1, sizeof(*entry) + length + 1);
     bool name_node = !event->everywhere && event->kind != KIND_NODE;
     double time = clock_realtime();
-    char *suffix = suffix_of(event, key, time);
+    char *suffix = suffix_of(r, event, key);
     char *prefix = name_node ? xasprintf("node %s: ", r->node_name) : xstrdup("");
     event_record_init(&entry->record, event, suffix, prefix, time);
     free(suffix);
     free(prefix);
     memcpy(entry->key, key, length + 1);
     entry->everywhere = event->everywhere;
-    entry->not_before = now + (event->everywhere ? spread() * EVERYWHERE_SPREAD : 0);
+    entry->not_before = now + (event->everywhere ? r->delay : 0);
     entry->last = now;
     entry->object = object_of(r, event);
     entry->object->n++;
+    entry->namespace = namespace_of(r, event);
+    entry->namespace->n++;
     HASH_ADD_KEYPTR(hh, r->entries, entry->key, length, entry);
+    rest(r, entry);
     enqueue(r, entry);
 }
 
@@ -196,10 +241,7 @@ static void take_note(struct event_recorder *r, const struct object_event *event
         repeat(r, entry, now);
         return;
     }
-    struct object_events *object = object_of(r, event);
-    bool room = object->n < EVENTS_PER_OBJECT;
-    object_drop(r, object);
-    if (!room || !make_room(r)) {
+    if (!is_allowed(r, event) || !make_room(r)) {
         r->figures.dropped++;
         log_debug(2, LOG, "dropped: too many key=\"%s\"", key);
         return;
@@ -226,7 +268,7 @@ void event_recorder_report(void *recorder, const struct object_event *event)
 static void sweep_entry(struct event_recorder *r, struct entry *entry, double now)
 {
     bool over = now - entry->last >= SERIES_END;
-    if (entry->queued || entry->writing)
+    if (entry->state != ENTRY_IDLE)
         return;
     if (entry->record.count > entry->written && entry->created && !entry->refused &&
         (over || now - entry->wrote_at >= SERIES_REFRESH))
@@ -261,7 +303,8 @@ static void written(struct event_recorder *r, struct entry *entry, double now)
 
 static void again(struct event_recorder *r, struct entry *entry)
 {
-    entry->queued = true;
+    leave(r, entry);
+    entry->state = ENTRY_QUEUED;
     DL_PREPEND(r->queue, entry);
 }
 
@@ -269,6 +312,24 @@ static void give_up(struct event_recorder *r, struct entry *entry)
 {
     r->figures.failed++;
     entry->refused = true;
+}
+
+/* A refusal that says nothing of other events: each reason once. */
+static void say_refused(struct event_recorder *r, const char *verb, const struct api_status *status)
+{
+    char *why = api_status_explain(status, verb, &r->trouble.resource);
+    uint64_t print = fingerprint(why);
+    bool known = r->said.n >= SAID_LIMIT;
+    vec_each (&r->said, said)
+        known |= *said == print;
+    if (known) {
+        log_debug(2, LOG, "one more dropped: %s message=\"%s\"", why, status->message);
+    } else {
+        log_warn(LOG, "cannot %s events, dropped (said once): %s message=\"%s\"", verb, why,
+                 status->message);
+        vec_push(&r->said, print);
+    }
+    free(why);
 }
 
 /* The namespace of what the event is about is on its way out, and the event with it. */
@@ -281,19 +342,20 @@ static void refused(struct event_recorder *r, struct entry *entry, const struct 
                     double now)
 {
     const char *verb = entry->created ? "patch" : "create";
-    if (status->code == 409 && !entry->created) { /* from another node, or sent twice */
+    if (status->code == 409 && status->exists) { /* from another node, or sent twice */
         written(r, entry, now);
     } else if (status->code == 404 && entry->created) { /* the server has forgotten it by now */
         entry->created = false;
         again(r, entry);
     } else if (is_terminating(status)) {
         give_up(r, entry);
-    } else if (!write_may_go_well_later(status->code)) {
-        write_trouble_refused(&r->trouble, verb, status);
+    } else if (!write_concerns_all(status)) {
+        say_refused(r, verb, status);
         give_up(r, entry);
     } else {
         r->blocked_until = now + write_trouble_wait(&r->trouble, verb, status, now);
-        if (++entry->tries < TRIES)
+        entry->tries += status->code != 429; /* which is not about this one */
+        if (entry->tries < TRIES)
             again(r, entry);
         else
             give_up(r, entry);
@@ -307,7 +369,7 @@ static void finish(struct event_recorder *r, const struct api_status *status)
     double now = clock_monotonic();
     r->writing = NULL;
     r->request = NULL;
-    entry->writing = false;
+    rest(r, entry);
     if (status->code == 200 || status->code == 201)
         written(r, entry, now);
     else
@@ -345,9 +407,8 @@ static struct api_request *send(struct event_recorder *r, struct entry *entry, s
 static void begin(struct event_recorder *r, struct entry *entry)
 {
     struct error err = {0};
-    DL_DELETE(r->queue, entry);
-    entry->queued = false;
-    entry->writing = true;
+    leave(r, entry);
+    entry->state = ENTRY_WRITING;
     entry->written = entry->record.count;
     r->writing = entry;
     token_bucket_take(&r->bucket, clock_monotonic());
@@ -415,6 +476,7 @@ struct event_recorder *event_recorder_new(struct ev_loop *loop, struct apiserver
     r->apiserver = apiserver;
     r->node_name = config->node_name;
     r->instance = xasprintf("kube-proxy-%s", config->host_name);
+    r->delay = (double)(fingerprint(r->node_name) % EVERYWHERE_SPREAD) / 1000;
     token_bucket_init(&r->bucket, config->qps, config->burst, now);
     write_trouble_init(&r->trouble, LOG, &resource, now);
     ev_init(&r->timer, on_timer);
@@ -435,13 +497,15 @@ void event_recorder_free(struct event_recorder *r)
         entry_free(r, entry);
     }
     write_trouble_clear(&r->trouble);
+    vec_free(&r->said);
     free(r->instance);
     free(r);
 }
 
 bool event_recorder_is_settled(const struct event_recorder *r)
 {
-    return !r->writing && (!r->queue || clock_monotonic() < r->blocked_until);
+    double now = clock_monotonic(), next = INFINITY;
+    return !r->writing && (now < r->blocked_until || !find_due(r, now, &next));
 }
 
 struct event_figures event_recorder_figures(const struct event_recorder *r)

@@ -9,11 +9,20 @@
 
 #include <cjson/cJSON.h>
 #include <ev.h>
+#include <math.h>
+#include <string.h>
 
 #define LOG "startup-taint"
 #define TIMEOUT 10.0
 /* A server that does not understand the request will not soon. */
 #define REFUSED_WAIT 300.0
+/* Between two removals. */
+#define PAUSE_FIRST 1.0
+#define PAUSE_MOST 300.0
+/* What comes back later than that is not somebody's answer to the removal. */
+#define AWAY_FOR_LONG 600.0
+/* Conflicts in a row, with no other Node seen, that are no chance any more. */
+#define CONFLICTS_SAID 3
 
 /* A taint to be removed, and where it stands among the Node's. */
 struct found {
@@ -28,8 +37,14 @@ struct startup_taint {
     struct taint pattern;
     VEC(struct found) found; /* in ascending order */
     bool programmed;
-    bool fresh;   /* the Node was seen since the last request was sent */
-    bool waiting; /* the timer runs */
+    bool kept_said; /* that the taint stays, since something was refused */
+    struct uid uid; /* of the Node that was seen last */
+    bool fresh;     /* the Node was seen since the last request was sent */
+    bool anew;      /* likewise, and with another uid */
+    bool waiting;   /* the timer runs */
+    unsigned conflicts;
+    double removed_at, pause; /* the last removal, and the wait after it; 0: none yet */
+    bool fight_said;
     struct api_request *request;
     struct write_trouble trouble;
     ev_timer timer;
@@ -44,10 +59,10 @@ static void *need(void *p)
     return p;
 }
 
-static cJSON *add_operation(cJSON *patch, const char *what, size_t index, const char *member)
+static cJSON *add_operation(cJSON *patch, const char *what, size_t index)
 {
     cJSON *operation = need(cJSON_CreateObject());
-    char *path = xasprintf("/spec/taints/%zu%s%s", index, member ? "/" : "", member ? member : "");
+    char *path = xasprintf("/spec/taints/%zu", index);
     need(cJSON_AddStringToObject(operation, "op", what));
     need(cJSON_AddStringToObject(operation, "path", path));
     cJSON_AddItemToArray(patch, operation);
@@ -55,10 +70,22 @@ static cJSON *add_operation(cJSON *patch, const char *what, size_t index, const 
     return operation;
 }
 
-static void add_test(cJSON *patch, size_t index, const char *member, const char *value)
+/* The server leaves out members that have no value. */
+static void add_member(cJSON *taint, const char *name, const char *value)
 {
-    cJSON *test = add_operation(patch, "test", index, member);
-    need(cJSON_AddStringToObject(test, "value", value));
+    if (value && *value)
+        need(cJSON_AddStringToObject(taint, name, value));
+}
+
+/* The whole taint: what has another value, or one at all, is not the one that was seen. */
+static void add_test(cJSON *patch, const struct found *found)
+{
+    cJSON *test = add_operation(patch, "test", found->index);
+    cJSON *taint = need(cJSON_AddObjectToObject(test, "value"));
+    need(cJSON_AddStringToObject(taint, "key", found->taint.key));
+    add_member(taint, "value", found->taint.value);
+    need(cJSON_AddStringToObject(taint, "effect", found->taint.effect));
+    add_member(taint, "timeAdded", found->taint.time_added);
 }
 
 /* From the last one on, so that the numbers of the others stay right. */
@@ -67,11 +94,8 @@ static char *make_patch(const struct startup_taint *startup)
     cJSON *patch = need(cJSON_CreateArray());
     for (size_t i = startup->found.n; i-- > 0;) {
         const struct found *found = &startup->found.v[i];
-        add_test(patch, found->index, "key", found->taint.key);
-        add_test(patch, found->index, "effect", found->taint.effect);
-        if (*found->taint.value) /* else the server leaves the member out */
-            add_test(patch, found->index, "value", found->taint.value);
-        add_operation(patch, "remove", found->index, NULL);
+        add_test(patch, found);
+        add_operation(patch, "remove", found->index);
     }
     char *text = need(cJSON_PrintUnformatted(patch));
     cJSON_Delete(patch);
@@ -105,22 +129,55 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
     try(startup);
 }
 
+/* Once for as long as it goes on. */
+static void say_removed(struct startup_taint *startup, bool back)
+{
+    const char *key = startup->pattern.key;
+    if (!back)
+        log_info(LOG, "everything is in force: removed from the Node taint=%s", key);
+    else if (startup->fight_said)
+        log_debug(1, LOG, "removed from the Node again taint=%s pause=%.0f", key, startup->pause);
+    else
+        log_warn(LOG,
+                 "removed from the Node again, somebody else puts it there: from now on less and "
+                 "less often taint=%s",
+                 key);
+    startup->fight_said = back;
+}
+
 static void removed(struct startup_taint *startup)
 {
-    log_info(LOG, "everything is in force: removed from the Node taint=%s", startup->pattern.key);
-    write_trouble_over(&startup->trouble, clock_monotonic());
+    double now = clock_monotonic();
+    bool back = startup->pause > 0 && now - startup->removed_at < AWAY_FOR_LONG;
+    startup->pause = back ? fmin(2 * startup->pause, PAUSE_MOST) : PAUSE_FIRST;
+    startup->removed_at = now;
+    startup->conflicts = 0;
+    say_removed(startup, back);
+    write_trouble_over(&startup->trouble, now);
     if (!startup->fresh)
         clear_found(startup);
+    if (startup->anew)
+        startup->pause = 0;
+    else
+        try_later(startup, startup->pause);
     try(startup);
+}
+
+/* The Node is another by now: the watch will say. If it does not, somebody refuses the patch. */
+static double conflict(struct startup_taint *startup, const struct api_status *status)
+{
+    log_debug(2, LOG, "the Node has changed meanwhile status=%ld", status->code);
+    startup->conflicts = startup->fresh ? 0 : startup->conflicts + 1;
+    if (startup->conflicts >= CONFLICTS_SAID)
+        write_trouble_refused(&startup->trouble, "patch", status);
+    return backoff_next(&startup->trouble.backoff, clock_monotonic(), 0);
 }
 
 static void failed(struct startup_taint *startup, const struct api_status *status)
 {
-    bool conflict = status->code == 409 || status->code == 422;
     double wait = REFUSED_WAIT;
-    if (conflict) { /* the Node is another by now: the watch will say */
-        log_debug(2, LOG, "the Node has changed meanwhile status=%ld", status->code);
-        wait = backoff_next(&startup->trouble.backoff, clock_monotonic(), 0);
+    if (startup->anew || status->code == 409 || status->code == 422) {
+        wait = conflict(startup, status);
     } else if (write_may_go_well_later(status->code)) {
         wait = write_trouble_wait(&startup->trouble, "patch", status, clock_monotonic());
     } else {
@@ -150,7 +207,7 @@ static void try(struct startup_taint *startup)
     if (!startup->programmed || startup->waiting || startup->request || startup->found.n == 0)
         return;
     char *body = make_patch(startup);
-    startup->fresh = false;
+    startup->fresh = startup->anew = false;
     const struct api_write write = {"PATCH", "application/json-patch+json", body};
     startup->request =
         apiserver_send(startup->apiserver, startup->path, &write, TIMEOUT, &ops, startup, &err);
@@ -160,6 +217,30 @@ static void try(struct startup_taint *startup)
         failed(startup, &status);
     }
     error_clear(&err);
+}
+
+/* ---- what is known of the Node ---- */
+
+static char *copy_text(const char *text)
+{
+    return text ? xstrdup(text) : NULL;
+}
+
+static struct taint copy_taint(const struct taint *taint)
+{
+    return (struct taint){copy_text(taint->key), copy_text(taint->value), copy_text(taint->effect),
+                          copy_text(taint->time_added)};
+}
+
+/* What is waited for concerns the Node before. */
+static void begin_anew(struct startup_taint *startup, const struct uid *uid)
+{
+    startup->uid = *uid;
+    startup->anew = true;
+    startup->pause = 0;
+    startup->conflicts = 0;
+    startup->waiting = false;
+    ev_timer_stop(startup->loop, &startup->timer);
 }
 
 /* ---- public ---- */
@@ -173,8 +254,7 @@ struct startup_taint *startup_taint_new(struct ev_loop *loop, struct apiserver *
     startup->loop = loop;
     startup->apiserver = apiserver;
     startup->path = xasprintf("/api/v1/nodes/%s", name);
-    startup->pattern =
-        (struct taint){xstrdup(pattern->key), xstrdup(pattern->value), xstrdup(pattern->effect)};
+    startup->pattern = copy_taint(pattern);
     free(name);
     write_trouble_init(&startup->trouble, LOG, &resource, clock_monotonic());
     ev_init(&startup->timer, on_timer);
@@ -201,21 +281,34 @@ void startup_taint_node_seen(struct startup_taint *startup, const struct node *n
 {
     clear_found(startup);
     startup->fresh = true;
+    if (!node)
+        return;
+    if (memcmp(&node->uid, &startup->uid, sizeof(startup->uid)) != 0)
+        begin_anew(startup, &node->uid);
     for (size_t i = 0; i < node->taints.n && !node->deleting; i++) {
         const struct taint *taint = &node->taints.v[i];
         if (!taint_matches(&startup->pattern, taint))
             continue;
-        struct found found = {i,
-                              {xstrdup(taint->key), xstrdup(taint->value), xstrdup(taint->effect)}};
+        struct found found = {i, copy_taint(taint)};
         vec_push(&startup->found, found);
     }
     try(startup);
 }
 
-void startup_taint_programmed(struct startup_taint *startup)
+void startup_taint_programmed(struct startup_taint *startup, size_t refused)
 {
     if (startup->programmed)
         return;
+    if (refused > 0) {
+        if (!startup->kept_said && startup->found.n > 0) {
+            startup->kept_said = true;
+            log_warn(LOG,
+                     "the Node keeps it until all is in force: the kernel refuses some taint=%s "
+                     "refused=%zu",
+                     startup->pattern.key, refused);
+        }
+        return;
+    }
     startup->programmed = true;
     try(startup);
 }

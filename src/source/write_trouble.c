@@ -90,6 +90,21 @@ void write_status(const struct api_result *result, const char *body, struct api_
         out->retry_after = result->retry_after;
 }
 
+bool write_concerns_all(const struct api_status *status)
+{
+    switch (status->code) {
+    case 0: /* no answer */
+    case 401:
+    case 429:
+    case 502:
+    case 503:
+    case 504:
+        return true;
+    default:
+        return api_status_lacks_right(status);
+    }
+}
+
 bool write_may_go_well_later(long code)
 {
     return code == 0 || code == 401 || code == 403 || code == 429 || code >= 500;

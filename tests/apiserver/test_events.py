@@ -6,17 +6,21 @@ import json
 import os
 import re
 import socket
+import subprocess
 import urllib.request
 
 import pytest
 
+import answers
 import apiserver
 import pki
-from harness import (METRICS, NODE_ADDRESS, Daemon, endpoint_slice, node, own_network, service, table)
+from harness import (METRICS, NODE_ADDRESS, Daemon, dump_rules, endpoint_slice, node, own_network, service, table)
 
 WEB = ("10.96.0.10", "tcp", 80)
 TWO = {("10.1.0.1", 8080), ("10.1.0.2", 8080)}
 TAINT = {"key": "example.com/not-ready", "effect": "NoSchedule"}
+# What all nodes see, each says within 5 minutes, by its name: this one within 0.1 s.
+EARLY = "node-2552"
 
 
 @pytest.fixture(name="certs", scope="session")
@@ -34,8 +38,8 @@ def run_server(certs):
 
 @pytest.fixture(name="start")
 def make_start(server, tmp_path):
-    def start(*flags):
-        return Daemon(tmp_path, server.kubeconfig(tmp_path / "kubeconfig"), *flags)
+    def start(*flags, node="node-a"):
+        return Daemon(tmp_path, server.kubeconfig(tmp_path / "kubeconfig"), *flags, node=node)
     return start
 
 
@@ -67,8 +71,8 @@ def loser(name="web2", **how):
     return service(name, **how)
 
 
-def local_service(number):
-    obj = service("front", "10.96.0.30")
+def local_service(number, name="front", address="10.96.0.30"):
+    obj = service(name, address)
     obj["spec"] |= {"type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": number}
     obj["metadata"]["uid"] = "6b1bd2a0-9f1e-4b47-8e0e-1c8e9a8d7f00"
     return obj
@@ -92,7 +96,7 @@ def test_the_start_is_an_event_on_the_node(server, start):
 
 
 def test_a_health_check_node_port_that_is_taken(server, start):
-    server.put(local_service(30123))
+    server.put(local_service(30123), local_service(30124, "other", "10.96.0.31"))
     with taken(NODE_ADDRESS, 30123), start():
         event = one_event(server, "FailedToStartServiceHealthcheck")
         assert (event["type"], event["action"]) == ("Warning", "Listen")
@@ -101,6 +105,8 @@ def test_a_health_check_node_port_that_is_taken(server, start):
         assert event["metadata"]["namespace"] == "shop"
         assert event["note"] == ("node node-a: failed to start the health check on "
                                  f"{NODE_ADDRESS}:30123: Address already in use")
+        server.delete("Service", "shop", "other")  # a port that closes lets those that wait try again
+        server.wait(lambda: event.get("series", {}).get("count", 0) > 1, 8)  # it is still taken
 
 
 @pytest.mark.parametrize("reason, port, note", [
@@ -133,8 +139,8 @@ def test_a_bad_object(server, start):
     stored = server.put(bad)
     broken = endpoint_slice("10.1.0.9", name="other")
     broken["endpoints"][0]["addresses"] = ["nonsense"]
-    server.put(broken)
-    with start():
+    server.put(broken, node(EARLY))
+    with start(node=EARLY):
         server.wait(lambda: len(server.events("InvalidObject")) == 2, 8)
         found = {event["regarding"]["kind"]: event for event in server.events("InvalidObject")}
         event = found["Service"]
@@ -153,8 +159,8 @@ def test_a_frontend_claimed_twice_and_taken_over(server, start):
     obj["spec"]["externalIPs"] = ["198.51.100.1"]
     server.put(obj)
     first["spec"]["externalIPs"] = ["198.51.100.1"]
-    server.put(first)
-    with start():
+    server.put(first, node(EARLY))
+    with start(node=EARLY):
         event = one_event(server, "FrontendClaimedTwice")
         assert event["note"] == "198.51.100.1:80/TCP is left to Service shop/old, which is older"
         assert event["regarding"]["name"] == "web4" and event["regarding"]["uid"] == first["metadata"]["uid"]
@@ -169,9 +175,9 @@ def test_what_all_nodes_see_is_one_event(server, start):
     """Its name is the same from all, so the second one is told that it is there."""
     bad = service("bad", "10.96.0.66")
     bad["spec"]["ports"][0]["port"] = 70000
-    server.put(bad)
+    server.put(bad, node(EARLY))
     for run in (1, 2):
-        with start() as daemon:
+        with start(node=EARLY) as daemon:
             server.wait(lambda: len([r for r in server.written("POST", "events") if r.status]) == 2 * run, 8)
             server.wait(lambda: counted("posted") == 2)
             assert not daemon.lines(" events: ")
@@ -185,7 +191,8 @@ def test_a_flood_of_bad_objects_stays_within_the_rate(server, start):
         bad = service(f"bad-{number}", f"10.96.1.{number}")
         bad["spec"]["ports"][0]["port"] = 70000
         server.put(bad)
-    with start("--kube-api-qps", "20", "--kube-api-burst", "5"):
+    server.put(node(EARLY))
+    with start("--kube-api-qps", "20", "--kube-api-burst", "5", node=EARLY):
         server.wait(lambda: table() == {WEB: TWO})
         server.wait(lambda: len(server.written("POST", "events")) > 40, 15)
         times = [request.time for request in server.written("POST", "events")]
@@ -209,8 +216,8 @@ def test_a_server_that_does_not_take_events(server, start, trouble):
         server.answer_next(1000, trouble, when=is_event)
     bad = service("bad", "10.96.0.66")
     bad["spec"]["ports"][0]["port"] = 70000
-    server.put(bad)
-    with start() as daemon:
+    server.put(bad, node(EARLY))
+    with start(node=EARLY) as daemon:
         server.wait(lambda: table() == {WEB: TWO})
         server.wait(lambda: server.written("POST", "events"))
         server.put(endpoint_slice("10.1.0.1"))
@@ -229,6 +236,37 @@ def test_events_wait_for_a_server_in_trouble(server, start):
     with start() as daemon:
         one_event(server, "Starting")
         server.wait(lambda: daemon.lines("the server takes events again"))
+
+
+def test_one_namespace_s_quota_holds_up_nobody(server, start):
+    real = server.api.events.create
+
+    def create(request, target):
+        if target.namespace == "full":
+            raise answers.Refusal(403, answers.make_status(403, 'events.events.k8s.io "bad.1" is forbidden: exceeded '
+                                                           "quota: q", "Forbidden", target.details))
+        return real(request, target)
+
+    server.api.events.create = create
+    for number, namespace in enumerate(("full", "full", "shop")):
+        bad = service(f"bad-{number}", f"10.96.0.{66 + number}", namespace=namespace)
+        bad["spec"]["ports"][0]["port"] = 70000
+        server.put(bad)
+    server.put(node(EARLY))
+    with start(node=EARLY) as daemon:
+        assert one_event(server, "InvalidObject")["regarding"]["namespace"] == "shop"
+        server.wait(lambda: counted("failed") == 2)
+        [line] = daemon.lines(" events: ")
+        assert "exceeded quota" in line and "RBAC" not in line
+
+
+def test_a_namespace_s_name_leads_nowhere_else(server, start):
+    bad = service("bad", "10.96.0.66", namespace="..")
+    bad["spec"]["ports"][0]["port"] = 70000
+    server.put(bad, node(EARLY))
+    with start(node=EARLY):
+        server.wait(lambda: len([r for r in server.requests if r.method == "POST"]) == 2, 8)
+        assert "/apis/events.k8s.io/v1/namespaces/../events" in [r.path for r in server.requests]
 
 
 # The startup taint
@@ -261,8 +299,7 @@ def test_the_taint_goes_when_everything_is_in_force(server, start):
         [request] = server.written("PATCH", "nodes")
         assert request.headers["content-type"] == "application/json-patch+json"
         assert json.loads(request.body) == [
-            {"op": "test", "path": "/spec/taints/1/key", "value": "example.com/not-ready"},
-            {"op": "test", "path": "/spec/taints/1/effect", "value": "NoSchedule"},
+            {"op": "test", "path": "/spec/taints/1", "value": TAINT},
             {"op": "remove", "path": "/spec/taints/1"}]
         server.wait(lambda: daemon.lines("removed from the Node taint=example.com/not-ready"))
         server.delete("Node", None, "node-a")  # and registered again
@@ -277,6 +314,39 @@ def test_a_node_without_the_taint_is_left_alone(server, start):
         server.put(tainted(OTHER, labels={"a": "b"}))
         server.wait(lambda: server.events("Starting"))
         assert not server.written("PATCH", "nodes")
+
+
+def test_who_puts_the_taint_back_is_not_raced(server, start):
+    server.put(tainted(TAINT))
+    real, times = server.api.patch_node, []
+
+    def patch(store, request, target):
+        answer = real(store, request, target)
+        times.append(request.time)
+        store.put(tainted(TAINT))
+        return answer
+
+    server.api.patch_node = patch
+    with start("--remove-startup-taint", "example.com/not-ready") as daemon:
+        server.wait(lambda: len(times) == 3, 8)
+        assert times[1] - times[0] > 0.9 and times[2] - times[1] > 1.9
+        [line] = daemon.lines("somebody else puts it there")
+        assert "taint=example.com/not-ready" in line
+
+
+def test_the_taint_stays_while_the_kernel_refuses_a_frontend(server, start, tmp_path):
+    """A map with room for one frontend refuses the second one; that Service goes."""
+    server.put(tainted(TAINT))
+    text = dump_rules(server.kubeconfig(tmp_path / "kubeconfig"))
+    text = text[:text.index("table ip6 kube-nftd {")]  # stock nft cannot load all of that
+    text = re.sub(r"(map services \{\n\s*type [^\n]*\n)", r"\1        size 1\n", text, count=1)
+    subprocess.run(["nft", "-f", "-"], input=text, text=True, check=True)
+    server.put(service("more", "10.96.0.99"), endpoint_slice("10.1.0.3", name="more"))
+    with start("--table-owner", "off", "--remove-startup-taint", "example.com/not-ready") as daemon:
+        server.wait(lambda: daemon.lines("the kernel refuses some taint=example.com/not-ready"))
+        assert taints_of(server) == [TAINT] and not server.written("PATCH", "nodes")
+        server.delete("Service", "shop", "more")
+        server.wait(lambda: taints_of(server) == [])
 
 
 def test_a_conflict_is_tried_again(server, start):

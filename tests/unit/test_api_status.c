@@ -87,6 +87,33 @@ START_TEST(plain_text)
 }
 END_TEST
 
+START_TEST(what_it_is_about)
+{
+    static const struct api_resource events = {"events", "events.k8s.io", "events.k8s.io/v1"};
+    static const struct {
+        long code;
+        const char *message, *expected;
+    } cases[] = {
+        {403, "events is forbidden: User \\\"x\\\" cannot create resource", "the RBAC permission"},
+        {403, "", "the RBAC permission"},
+        {403, "events is forbidden: exceeded quota: q", "not for a right"},
+        {403, "admission webhook \\\"w\\\" denied the request: no", "not for a right"},
+        {403, "nodes is forbidden: node \\\"a\\\" is not allowed to", "not for a right"},
+        {404, "namespaces \\\"a\\\" not found", "what it is about is not there"},
+        {404, "the server could not find the requested resource", "does not have this API"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        char *body = xasprintf("{\"kind\":\"Status\",\"message\":\"%s\"}", cases[i].message);
+        struct api_status status = from_body(cases[i].code, body);
+        char *text = api_status_explain(&status, "create", &events);
+        ck_assert_msg(strstr(text, cases[i].expected), "%s", text);
+        free(text);
+        free(body);
+        api_status_clear(&status);
+    }
+}
+END_TEST
+
 START_TEST(mistyped_fields)
 {
     struct api_status status = from_json("{\"code\":1e300,\"message\":7,\"reason\":[],"
@@ -123,6 +150,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, version_from_the_future);
     tcase_add_test(tcase, version_from_the_past);
     tcase_add_test(tcase, plain_text);
+    tcase_add_test(tcase, what_it_is_about);
     tcase_add_test(tcase, mistyped_fields);
     tcase_add_test(tcase, long_messages_are_cut_between_characters);
 }

@@ -320,10 +320,10 @@ START_TEST(from_everywhere_it_has_one_name)
 {
     report_everywhere("shop/web", "bad");
     ck_assert_ptr_null(request);
-    pass(3.1);
+    pass(300);
     char *name = xstrdup(text_at("metadata.name"));
     expect_text("note", "bad");
-    answer(409); /* another node was first */
+    answer_with(409, -1, "{\"kind\":\"Status\",\"reason\":\"AlreadyExists\",\"code\":409}");
     ck_assert_uint_eq(figures().posted, 1);
     ck_assert_uint_eq(lines, 0);
     report_everywhere("shop/web", "bad");
@@ -332,11 +332,11 @@ START_TEST(from_everywhere_it_has_one_name)
     event_recorder_free(recorder);
     make(5, 10);
     report_everywhere("shop/web", "bad");
-    pass(3.1);
+    pass(300);
     expect_text("metadata.name", name);
     answer(201);
     report_everywhere("shop/web", "worse");
-    pass(3.1);
+    pass(300);
     ck_assert_str_ne(text_at("metadata.name"), name);
     free(name);
 }
@@ -348,7 +348,7 @@ END_TEST
 static void report_many(int first, int n)
 {
     for (int i = first; i < first + n; i++) {
-        char *id = xasprintf("shop/web-%d", i);
+        char *id = xasprintf("shop-%d/web-%d", i / 50, i);
         report(id, "in use");
         free(id);
     }
@@ -388,6 +388,44 @@ START_TEST(an_object_has_few)
     ck_assert_uint_eq(figures().dropped, 5);
     report("shop/db", "bad");
     ck_assert_uint_eq(figures().dropped, 5);
+}
+END_TEST
+
+/* A Service that is made again and again by other names. */
+START_TEST(a_namespace_has_few)
+{
+    event_recorder_free(recorder);
+    make(-1, 1);
+    for (int i = 0; i < EVENTS_PER_NAMESPACE + 20; i++) {
+        char *id = xasprintf("shop/web-%d", i);
+        report(id, "in use");
+        free(id);
+        if (request)
+            answer(201);
+    }
+    ck_assert_uint_eq(figures().posted, EVENTS_PER_NAMESPACE);
+    ck_assert_uint_eq(figures().dropped, 20);
+    report("other/web", "in use");
+    ck_assert_ptr_nonnull(request);
+}
+END_TEST
+
+/* Two that are made at once, from here and from another node, collide with nobody. */
+START_TEST(names_differ)
+{
+    const struct event_recorder_config config = {"node-b", "host-b", 5, 10};
+    report("shop/web", "in use");
+    char *first = xstrdup(strrchr(text_at("metadata.name"), '.') + 1);
+    answer(201);
+    event_recorder_free(recorder);
+    recorder = event_recorder_new(NULL, NULL, &config);
+    report("shop/web", "in use");
+    char *second = xstrdup(strrchr(text_at("metadata.name"), '.') + 1);
+    answer(201);
+    ck_assert_uint_eq(strlen(first), 24);
+    ck_assert_str_ne(first + 16, second + 16);
+    free(first);
+    free(second);
 }
 END_TEST
 
@@ -440,7 +478,7 @@ END_TEST
 
 START_TEST(what_the_server_will_never_take)
 {
-    static const long statuses[] = {400, 404, 405, 413, 422};
+    static const long statuses[] = {400, 404, 405, 409, 413, 422, 500};
     for (size_t i = 0; i < sizeof(statuses) / sizeof(*statuses); i++) {
         report_many((int)i, 1);
         answer(statuses[i]);
@@ -448,13 +486,14 @@ START_TEST(what_the_server_will_never_take)
         report_many((int)i, 1); /* nor a second time */
         ck_assert_ptr_null(request);
     }
-    ck_assert_uint_eq(figures().failed, 5);
+    ck_assert_uint_eq(figures().failed, 7);
+    ck_assert_uint_eq(lines, 7);
 }
 END_TEST
 
 START_TEST(a_server_in_trouble_is_tried_again)
 {
-    static const long statuses[] = {0, 429, 500, 503, 401, 504};
+    static const long statuses[] = {0, 429, 502, 503, 401, 504};
     report("shop/web", "in use");
     for (size_t i = 0; i < sizeof(statuses) / sizeof(*statuses); i++) {
         answer(statuses[i]);
@@ -466,6 +505,45 @@ START_TEST(a_server_in_trouble_is_tried_again)
     answer(201);
     ck_assert_uint_eq(figures().posted, 1);
     ck_assert_uint_eq(figures().failed, 0);
+}
+END_TEST
+
+/* One namespace's quota or webhook is nobody else's trouble. */
+START_TEST(what_one_is_refused_for_holds_up_nobody)
+{
+    static const char *const bodies[] = {
+        "{\"kind\":\"Status\",\"message\":\"events \\\"x\\\" is forbidden: exceeded quota: q\"}",
+        "{\"kind\":\"Status\",\"message\":\"admission webhook \\\"w\\\" denied the request: no\"}",
+    };
+    for (size_t i = 0; i < 4; i++) {
+        char *id = xasprintf("a/web-%zu", i);
+        report(id, "in use");
+        report("b/web", "in use");
+        answer_with(403, -1, bodies[i % 2]);
+        free(id);
+        if (i == 0) {
+            expect_text("regarding.namespace", "b");
+            answer(201);
+        } else if (i == 1) { /* the series */
+            answer(200);
+        }
+        ck_assert_ptr_null(request);
+    }
+    ck_assert_uint_eq(lines, 1);
+    ck_assert_ptr_null(strstr(last_line, "RBAC"));
+    ck_assert_uint_eq(figures().failed, 4);
+}
+END_TEST
+
+START_TEST(a_busy_server_is_no_try)
+{
+    report("shop/web", "in use");
+    for (int i = 0; i < 30; i++) {
+        answer_with(429, 1, "");
+        wait_for_request(3);
+    }
+    answer(201);
+    ck_assert_uint_eq(figures().posted, 1);
 }
 END_TEST
 
@@ -518,6 +596,10 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, a_namespace_on_its_way_out);
     tcase_add_test(tcase, what_the_server_will_never_take);
     tcase_add_test(tcase, a_server_in_trouble_is_tried_again);
+    tcase_add_test(tcase, what_one_is_refused_for_holds_up_nobody);
+    tcase_add_test(tcase, a_busy_server_is_no_try);
+    tcase_add_test(tcase, a_namespace_has_few);
+    tcase_add_test(tcase, names_differ);
     tcase_add_test(tcase, but_not_for_ever);
     tcase_add_test(tcase, without_credentials_it_waits);
 }

@@ -13,6 +13,7 @@
 
 static struct startup_taint *startup;
 static unsigned warnings;
+static unsigned char uid; /* of the Node, its last byte */
 
 static void take_line(void *ctx, enum log_level level, const char *line)
 {
@@ -35,6 +36,7 @@ static void setup(void)
 {
     log_set_sink(take_line, NULL);
     warnings = sent = 0;
+    uid = 1;
     can_ask = true;
     startup = NULL;
     make("k");
@@ -53,6 +55,7 @@ static void see(bool deleting, const char *const *taints)
 {
     struct node *node = xcalloc(1, sizeof(*node));
     node->deleting = deleting;
+    node->uid.bytes[15] = uid;
     for (; *taints; taints++) {
         struct taint taint;
         struct error err = {0};
@@ -89,18 +92,19 @@ START_TEST(not_before_all_is_in_force)
 {
     SEE("k:NoSchedule");
     ck_assert_ptr_null(request);
-    startup_taint_programmed(startup);
+    startup_taint_programmed(startup, 0);
     ck_assert_str_eq(request->method, "PATCH");
     ck_assert_str_eq(request->path, "/api/v1/nodes/node%2Fa");
     ck_assert_str_eq(request->content_type, "application/json-patch+json");
-    expect_patch("[{\"op\":\"test\",\"path\":\"/spec/taints/0/key\",\"value\":\"k\"},"
-                 "{\"op\":\"test\",\"path\":\"/spec/taints/0/effect\",\"value\":\"NoSchedule\"},"
+    expect_patch("[{\"op\":\"test\",\"path\":\"/spec/taints/0\",\"value\":"
+                 "{\"key\":\"k\",\"effect\":\"NoSchedule\"}},"
                  "{\"op\":\"remove\",\"path\":\"/spec/taints/0\"}]");
     answer(200);
-    startup_taint_programmed(startup);
+    startup_taint_programmed(startup, 0);
     see(false, (const char *const[]){NULL});
     ck_assert_uint_eq(sent, 1);
-    SEE("k:NoSchedule"); /* the Node was made anew */
+    uid++; /* the Node is made anew */
+    SEE("k:NoSchedule");
     ck_assert_uint_eq(sent, 2);
 }
 END_TEST
@@ -108,15 +112,13 @@ END_TEST
 START_TEST(all_that_are_meant_from_the_last_on)
 {
     make("k=v");
-    startup_taint_programmed(startup);
+    startup_taint_programmed(startup, 0);
     SEE("k=v:NoSchedule", "other:NoExecute", "k=w:PreferNoSchedule", "k=v:NoExecute");
-    expect_patch("[{\"op\":\"test\",\"path\":\"/spec/taints/3/key\",\"value\":\"k\"},"
-                 "{\"op\":\"test\",\"path\":\"/spec/taints/3/effect\",\"value\":\"NoExecute\"},"
-                 "{\"op\":\"test\",\"path\":\"/spec/taints/3/value\",\"value\":\"v\"},"
+    expect_patch("[{\"op\":\"test\",\"path\":\"/spec/taints/3\",\"value\":"
+                 "{\"key\":\"k\",\"value\":\"v\",\"effect\":\"NoExecute\"}},"
                  "{\"op\":\"remove\",\"path\":\"/spec/taints/3\"},"
-                 "{\"op\":\"test\",\"path\":\"/spec/taints/0/key\",\"value\":\"k\"},"
-                 "{\"op\":\"test\",\"path\":\"/spec/taints/0/effect\",\"value\":\"NoSchedule\"},"
-                 "{\"op\":\"test\",\"path\":\"/spec/taints/0/value\",\"value\":\"v\"},"
+                 "{\"op\":\"test\",\"path\":\"/spec/taints/0\",\"value\":"
+                 "{\"key\":\"k\",\"value\":\"v\",\"effect\":\"NoSchedule\"}},"
                  "{\"op\":\"remove\",\"path\":\"/spec/taints/0\"}]");
 }
 END_TEST
@@ -124,12 +126,12 @@ END_TEST
 START_TEST(only_what_is_meant)
 {
     make("k=v:NoExecute");
-    startup_taint_programmed(startup);
+    startup_taint_programmed(startup, 0);
     SEE("k:NoExecute", "k=v:NoSchedule", "other=v:NoExecute");
     see(true, (const char *const[]){"k=v:NoExecute", NULL});
     ck_assert_ptr_null(request);
     make("k=");
-    startup_taint_programmed(startup);
+    startup_taint_programmed(startup, 0);
     SEE("k=v:NoExecute");
     ck_assert_ptr_null(request);
     SEE("k:NoExecute");
@@ -139,7 +141,7 @@ END_TEST
 
 START_TEST(a_conflict_is_tried_with_what_is_known_by_then)
 {
-    startup_taint_programmed(startup);
+    startup_taint_programmed(startup, 0);
     SEE("k:NoSchedule");
     answer(422);
     SEE("other:NoExecute", "k:NoSchedule");
@@ -148,7 +150,7 @@ START_TEST(a_conflict_is_tried_with_what_is_known_by_then)
     ck_assert_ptr_nonnull(request);
     ck_assert_str_eq(
         cJSON_GetStringValue(cJSON_GetObjectItem(cJSON_GetArrayItem(request->body, 0), "path")),
-        "/spec/taints/1/key");
+        "/spec/taints/1");
     answer(409);
     SEE("other:NoExecute"); /* somebody else took it */
     let_time_come(1.6, 1.6);
@@ -159,19 +161,26 @@ END_TEST
 
 START_TEST(the_node_comes_back_while_the_patch_is_on_its_way)
 {
-    startup_taint_programmed(startup);
+    startup_taint_programmed(startup, 0);
     SEE("k:NoSchedule");
     SEE("other:NoExecute", "k:NoSchedule");
     answer(200);
+    let_time_come(1, 1);
+    ck_assert_ptr_nonnull(request);
+    uid++;
+    SEE("k:NoSchedule");
+    answer(404); /* of the Node before */
+    let_time_come(0.8, 0.8);
     ck_assert_ptr_nonnull(request);
     answer(200);
+    let_time_come(1, 1);
     ck_assert_ptr_null(request);
 }
 END_TEST
 
 START_TEST(a_server_that_does_not_take_it)
 {
-    startup_taint_programmed(startup);
+    startup_taint_programmed(startup, 0);
     SEE("k:NoSchedule");
     answer(403);
     ck_assert_uint_eq(warnings, 1);
@@ -193,6 +202,101 @@ START_TEST(a_server_that_does_not_take_it)
 }
 END_TEST
 
+/* A whole taint as the server keeps it, when it was added included. */
+START_TEST(the_whole_taint_is_tested)
+{
+    struct node *node = xcalloc(1, sizeof(*node));
+    struct taint taint = {xstrdup("k"), xstrdup(""), xstrdup("NoExecute"),
+                          xstrdup("2026-11-22T05:00:00Z")};
+    vec_push(&node->taints, taint);
+    startup_taint_programmed(startup, 0);
+    startup_taint_node_seen(startup, node);
+    node_free(node);
+    expect_patch("[{\"op\":\"test\",\"path\":\"/spec/taints/0\",\"value\":{\"key\":\"k\","
+                 "\"effect\":\"NoExecute\",\"timeAdded\":\"2026-11-22T05:00:00Z\"}},"
+                 "{\"op\":\"remove\",\"path\":\"/spec/taints/0\"}]");
+}
+END_TEST
+
+START_TEST(not_while_the_kernel_refuses_something)
+{
+    startup_taint_programmed(startup, 2);
+    ck_assert_uint_eq(warnings, 0); /* there is no taint yet */
+    SEE("k:NoSchedule");
+    startup_taint_programmed(startup, 2);
+    startup_taint_programmed(startup, 1);
+    ck_assert_ptr_null(request);
+    ck_assert_uint_eq(warnings, 1);
+    startup_taint_programmed(startup, 0);
+    ck_assert_ptr_nonnull(request);
+    answer(200);
+    startup_taint_programmed(startup, 1); /* later ones are no reason */
+    uid++;
+    SEE("k:NoSchedule");
+    ck_assert_ptr_nonnull(request);
+}
+END_TEST
+
+START_TEST(who_puts_it_back_is_not_raced)
+{
+    double pause = 1;
+    startup_taint_programmed(startup, 0);
+    SEE("k:NoSchedule");
+    for (int i = 0; i < 12; i++) {
+        answer(200);
+        SEE("k:NoSchedule");
+        ck_assert_ptr_null(request);
+        let_time_come(pause, pause);
+        ck_assert_ptr_nonnull(request);
+        pause = pause * 2 > 300 ? 300 : pause * 2;
+    }
+    ck_assert_uint_eq(warnings, 1);
+    answer(200);
+    let_time_come(300, 300);
+    now += 600;
+    SEE("k:NoSchedule"); /* it stayed away for long */
+    answer(200);
+    SEE("k:NoSchedule");
+    let_time_come(1, 1);
+    ck_assert_uint_eq(warnings, 1);
+}
+END_TEST
+
+START_TEST(a_patch_that_somebody_always_refuses_is_said)
+{
+    startup_taint_programmed(startup, 0);
+    SEE("k:NoSchedule");
+    answer(422);
+    let_time_come(0.8, 0.8);
+    answer(422);
+    ck_assert_uint_eq(warnings, 0);
+    let_time_come(1.6, 1.6);
+    answer(422);
+    let_time_come(3.2, 3.2);
+    answer(422);
+    ck_assert_uint_eq(warnings, 1);
+}
+END_TEST
+
+START_TEST(a_node_made_anew_does_not_wait)
+{
+    static const long statuses[] = {404, 403, 200};
+    startup_taint_programmed(startup, 0);
+    for (size_t i = 0; i < sizeof(statuses) / sizeof(*statuses); i++) {
+        SEE("k:NoSchedule");
+        ck_assert_ptr_nonnull(request);
+        answer(statuses[i]);
+        ck_assert_ptr_nonnull(timer);
+        startup_taint_node_seen(startup, NULL);
+        let_time_come(1, 300);
+        ck_assert_ptr_null(request); /* what there is not is not patched */
+        SEE("k:NoSchedule");
+        answer(403);
+        uid++;
+    }
+}
+END_TEST
+
 static void add_tests(TCase *tcase)
 {
     tcase_add_checked_fixture(tcase, setup, teardown);
@@ -202,6 +306,11 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, a_conflict_is_tried_with_what_is_known_by_then);
     tcase_add_test(tcase, the_node_comes_back_while_the_patch_is_on_its_way);
     tcase_add_test(tcase, a_server_that_does_not_take_it);
+    tcase_add_test(tcase, the_whole_taint_is_tested);
+    tcase_add_test(tcase, not_while_the_kernel_refuses_something);
+    tcase_add_test(tcase, who_puts_it_back_is_not_raced);
+    tcase_add_test(tcase, a_patch_that_somebody_always_refuses_is_said);
+    tcase_add_test(tcase, a_node_made_anew_does_not_wait);
 }
 
 UNIT_MAIN("startup_taint", add_tests)

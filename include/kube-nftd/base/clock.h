@@ -4,6 +4,7 @@
 #define KUBE_NFTD_BASE_CLOCK_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Room for 2026-11-21T18:14:44.123Z and its NUL. */
 #define CLOCK_RFC3339_SIZE 40
@@ -13,6 +14,9 @@ double clock_monotonic(void);
 
 /** Seconds since 1970-01-01 UTC. */
 double clock_realtime(void);
+
+/** Nanoseconds since 1970-01-01 UTC, all of them exact. */
+uint64_t clock_nanoseconds(void);
 
 /** Writes @realtime (seconds since 1970) as RFC 3339 in UTC with milliseconds into @out. */
 void clock_rfc3339(double realtime, char out[CLOCK_RFC3339_SIZE]);

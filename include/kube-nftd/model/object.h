@@ -103,7 +103,8 @@ struct service_cidr {
 
 struct node {
     char *id;
-    char *zone; /* of the label topology.kubernetes.io/zone; NULL if it has none */
+    struct uid uid; /* unknown where it could not be read */
+    char *zone;     /* of the label topology.kubernetes.io/zone; NULL if it has none */
     /* The first address of each family, InternalIPs before ExternalIPs (spec 1.4). */
     bool has_ip[FAMILY_COUNT];
     struct address ip[FAMILY_COUNT];

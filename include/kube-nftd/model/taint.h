@@ -8,10 +8,11 @@
 
 #include <stdbool.h>
 
-/* Texts are owned. Of a Node's taint none is NULL; of a pattern a NULL value or effect means any.
- */
+/* Texts are owned. Of a Node's taint just time_added may be NULL; of a pattern a NULL value or
+ * effect means any. */
 struct taint {
     char *key, *value, *effect;
+    char *time_added; /* as the server wrote it; a pattern has none */
 };
 
 typedef VEC(struct taint) taint_vec;

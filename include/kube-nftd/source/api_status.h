@@ -13,6 +13,7 @@ struct api_status {
     double retry_after; /* seconds that the server asks to wait, or -1 */
     bool expired;       /* the resourceVersion or page is older than the server's history */
     bool too_large;     /* the resourceVersion is from the server's future */
+    bool exists;        /* there is one of that name */
 };
 
 /** Reads a Status, the object of an ERROR event. Fields that are missing or mistyped are none. */
@@ -32,6 +33,10 @@ struct api_resource {
  * that is missing. For the caller to free; the same text for the same trouble. */
 char *api_status_explain(const struct api_status *status, const char *verb,
                          const struct api_resource *resource);
+
+/** Whether @status says that we lack a right or were not recognized, by its message; not where a
+ * quota, a webhook or the like refuses the one object. */
+bool api_status_lacks_right(const struct api_status *status);
 
 void api_status_clear(struct api_status *status);
 

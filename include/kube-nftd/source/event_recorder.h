@@ -5,12 +5,14 @@
  * whose count is written at the second time, every 30 minutes and at its end.
  *
  * An event that all nodes would post gets a name that is the same from all of them, a moment that
- * is not, and no series: whoever comes first creates it, the others are told that it is there.
+ * is not (up to 5 minutes later, by the node's name), and no series: whoever comes first creates
+ * it, the others are told that it is there.
  *
  * Everything is bounded: requests in sum (kube-proxy's clientConnection.qps and burst) and at a
- * time (one), events of one object, events that are remembered or wait. What is beyond that, and
- * what the server refuses or does not take in 12 tries, is dropped and counted. Nobody waits for
- * it.
+ * time (one), events of one object, of one namespace, events that are remembered or wait. What is
+ * beyond that, and what the server refuses or does not take in 12 tries, is dropped and counted.
+ * Nobody waits for it. Only what is about the server or about us holds up the others (no answer, a
+ * busy server, a right that is missing), not what one object or namespace is refused for.
  */
 #ifndef KUBE_NFTD_SOURCE_EVENT_RECORDER_H
 #define KUBE_NFTD_SOURCE_EVENT_RECORDER_H
@@ -23,8 +25,10 @@ struct apiserver;
 struct ev_loop;
 struct event_recorder;
 
-/* Different events of one object, and of all, that are remembered or wait. */
+/* Different events of one object, of one namespace (what has none is one too), and of all, that are
+ * remembered or wait. */
 #define EVENTS_PER_OBJECT 10
+#define EVENTS_PER_NAMESPACE 100
 #define EVENTS_LIMIT 500
 
 struct event_recorder_config {
@@ -52,7 +56,7 @@ void event_recorder_free(struct event_recorder *recorder);
  * not come from all nodes and is not about the Node gets the node's name before its note. */
 void event_recorder_report(void *recorder, const struct object_event *event);
 
-/** Whether nothing is left to post, or nothing can be posted now since the server does not take it.
+/** Whether nothing is left to post now, or nothing can be posted since the server does not take it.
  */
 bool event_recorder_is_settled(const struct event_recorder *recorder);
 

@@ -48,4 +48,8 @@ void write_status(const struct api_result *result, const char *body, struct api_
 /** Whether @code says that the very same request may go well later. */
 bool write_may_go_well_later(long code);
 
+/** Whether @status is about the server or us, and not about the one object: others would get it
+ * too, and all may go well later. */
+bool write_concerns_all(const struct api_status *status);
+
 #endif
