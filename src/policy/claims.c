@@ -149,7 +149,7 @@ const char *claims_reason(const struct claim *winner, const struct claim *loser)
     return why;
 }
 
-/* All nodes that know the same objects decide the same. */
+/* All nodes that know the same objects decide the same; of node ports each at its own address. */
 static void report(const struct claims *claims, const struct claim *claim, enum event_type type,
                    const char *reason, const char *note)
 {
@@ -161,7 +161,7 @@ static void report(const struct claims *claims, const struct claim *claim, enum 
                                        .reason = reason,
                                        .action = "AssignFrontend",
                                        .note = note,
-                                       .everywhere = true};
+                                       .everywhere = !(claim->kinds & CLAIM_NODE_PORT)};
     event_report(claims->events, &event);
 }
 

@@ -41,6 +41,13 @@ static int try_to_listen(struct port *port, struct error *err)
     return port->listener ? 0 : -1;
 }
 
+static void report(const struct port *port, const char *why)
+{
+    const struct ports *ports = port->ports;
+    if (ports->failed)
+        ports->failed(ports->failed_ctx, port->ctx, &port->address, why);
+}
+
 static void on_retry(struct ev_loop *loop, ev_timer *timer, int events)
 {
     (void)events;
@@ -53,6 +60,8 @@ static void on_retry(struct ev_loop *loop, ev_timer *timer, int events)
         if (ports->waiting && try_to_listen(port, &err) == 0) {
             DL_DELETE(ports->waiting, port);
             log_info(ports->subsystem, "listening at last %s", port->name);
+        } else {
+            report(port, err.text);
         }
         error_clear(&err);
     }
@@ -107,8 +116,7 @@ struct port *port_open(struct ports *ports, const struct http_address *address,
     }
     log_warn(ports->subsystem, "cannot listen, trying again every %.0f s %s error=\"%s\"",
              RETRY_SECONDS, port->name, err.text);
-    if (ports->failed)
-        ports->failed(ports->failed_ctx, ctx, address, err.text);
+    report(port, err.text);
     error_clear(&err);
     wait_for(port);
     return port;

@@ -671,11 +671,11 @@ static void on_event(void *ctx, const struct object_event *event)
 {
     char uid[UID_TEXT_SIZE];
     ck_assert_ptr_eq(ctx, &lines);
-    ck_assert(event->everywhere);
     ck_assert_int_eq(event->kind, KIND_SERVICE);
     ck_assert_str_eq(event->action, "AssignFrontend");
     vec_push(&lines,
-             xasprintf("%s %.8s %s %s: %s", event->type == EVENT_WARNING ? "Warning" : "Normal",
+             xasprintf("%s%s %.8s %s %s: %s", event->everywhere ? "" : "Here: ",
+                       event->type == EVENT_WARNING ? "Warning" : "Normal",
                        uid_format(&event->uid, uid), event->id, event->reason, event->note));
 }
 
@@ -702,6 +702,23 @@ START_TEST(conflicts_are_events)
     service_cache_remove(services, "c/newest");
     expect_ops("10.96.0.1:80/TCP");
     expect_lines("");
+}
+END_TEST
+
+/* The address is this node's own. */
+START_TEST(conflicts_of_node_ports_are_events_of_this_node)
+{
+    static const struct event_sink sink = {&lines, on_event};
+    set_node_port_addresses("192.0.2.1");
+    put_created("b/old", 100, "10.96.0.1", "web/TCP:80+30080");
+    policy_settle(policy);
+    forget_texts();
+    policy_set_events(policy, &sink);
+    put_created("c/newest", 300, "10.96.0.2", "http/TCP:80+30080");
+    policy_settle(policy);
+    expect_lines("Here: Warning  c/newest FrontendClaimedTwice: 192.0.2.1:30080/TCP is left to "
+                 "Service b/old, which is older, frontend=192.0.2.1:30080/TCP of service=c/newest "
+                 "is left to service=b/old, which is older");
 }
 END_TEST
 
@@ -2248,6 +2265,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, terminating_fallback);
     tcase_add_test(tcase, decided_once);
     tcase_add_test(tcase, conflicts_are_events);
+    tcase_add_test(tcase, conflicts_of_node_ports_are_events_of_this_node);
     tcase_add_test(tcase, older_wins);
     tcase_add_test(tcase, winner_moves_away);
     tcase_add_test(tcase, ties_go_by_name);

@@ -17,7 +17,8 @@ struct port;
 /** None. @subsystem (static) is who speaks in log lines. */
 struct ports *ports_new(struct ev_loop *loop, const char *subsystem);
 
-/* A socket could not be had when it was wanted first. @port_ctx is what port_open() was given,
+/* A socket could not be had, when it was wanted first or tried again. @port_ctx is what port_open()
+ * was given,
  * @where what it shall listen at, @why what is in the way. Must not open or close any. */
 typedef void (*ports_failed_fn)(void *ctx, void *port_ctx, const struct http_address *where,
                                 const char *why);
