@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/json_reader.h"
 #include "kube-nftd/source/api_status.h"
 
