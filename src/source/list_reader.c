@@ -49,12 +49,30 @@ static int take_item(struct list_reader *reader, const struct json_value *json, 
     return 0;
 }
 
-/* Puts a copy of metadata's @key into @out, NULL if it is absent or empty. -1 if it is too long. */
+/* The items came before, if they were an array: anything else in their place would look like an
+ * empty list, and of two arrays only the last one would count. */
+static int check_once(const struct json_value *json, struct error *err)
+{
+    const struct json_value *items = json_member(json, "items");
+    if (items && !json_is(items, JSON_ARRAY))
+        return error_set(err, "the list's items are no array");
+    if (json_is_doubled(json, "items"))
+        return error_set(err, "the list has items twice");
+    if (json_is_doubled(json, "metadata"))
+        return error_set(err, "the list has metadata twice");
+    return 0;
+}
+
+/* Puts a copy of metadata's @key into @out, NULL if it is absent or empty. -1 if it is no string
+ * or too long. */
 static int metadata_string(const struct json_value *json, const char *key, size_t limit, char **out,
                            struct error *err)
 {
     const struct json_value *metadata = json_member(json, "metadata");
-    const char *text = json_string(json_member(metadata, key));
+    const struct json_value *value = json_member(metadata, key);
+    const char *text = json_string(value);
+    if (value && !text)
+        return error_set(err, "the list's %s is not a string", key);
     if (text && strlen(text) > limit)
         return error_set(err, "the list's %s has %zu bytes", key, strlen(text));
     free(*out);
@@ -86,7 +104,7 @@ static int take_envelope(struct list_reader *reader, const struct json_value *js
     if (reader->has_envelope)
         return error_set(err, "the answer goes on behind the list");
     reader->has_envelope = true;
-    if (take_token(reader, json, err) < 0)
+    if (check_once(json, err) < 0 || take_token(reader, json, err) < 0)
         return -1;
     if (!reader->version &&
         metadata_string(json, "resourceVersion", RESOURCE_VERSION_LIMIT, &reader->version, err) < 0)
@@ -122,20 +140,22 @@ void list_reader_begin_page(struct list_reader *reader)
     reader->has_envelope = reader->has_item = false;
 }
 
+/* What the callback said, if it stopped the reader, says more. */
+static int failed(const struct list_reader *reader, struct error *err)
+{
+    return reader->broken.text ? error_set(err, "%s", reader->broken.text) : -1;
+}
+
 int list_reader_feed(struct list_reader *reader, const char *bytes, size_t length,
                      struct error *err)
 {
-    if (json_reader_feed(reader->json, bytes, length, err) == 0)
-        return 0;
-    if (reader->broken.text)
-        error_set(err, "%s", reader->broken.text);
-    return -1;
+    return json_reader_feed(reader->json, bytes, length, err) ? failed(reader, err) : 0;
 }
 
 int list_reader_end_page(struct list_reader *reader, struct error *err)
 {
     if (json_reader_finish(reader->json, err) < 0)
-        return -1;
+        return failed(reader, err);
     if (!reader->has_envelope)
         return error_set(err, "the answer is empty");
     return 0;

@@ -29,7 +29,10 @@ struct reading {
     size_t length; /* bytes in the block */
     size_t taken;  /* of them given to a parser */
     struct json_reader *json;
-    json_value_vec values, list; /* of YAML: the present value, and of an item the list around */
+
+    /* Of YAML, the present value, and of an item the list around it. */
+    json_value_vec values, list;
+    const cJSON *envelope;
 
     object_vec *objects;
     size_t others; /* objects that are not for us */
@@ -143,12 +146,21 @@ static int take_single(struct reading *reading, const struct json_value *json, s
     return 0;
 }
 
-/* The kind of items that do not say theirs, once a list. */
-static int learn_expected(struct reading *reading, const struct json_value *envelope, size_t line)
+/* The list around the present item, as far as it was read. Of YAML it costs as much as it is long,
+ * so it is not for each item. */
+static const struct json_value *list_so_far(struct reading *reading)
 {
-    const struct json_value *kind = json_member(envelope, "kind");
+    if (reading->json)
+        return json_reader_envelope(reading->json);
+    return json_from_tree(reading->envelope, &reading->list);
+}
+
+/* The kind of items that do not say theirs, once a list. */
+static int learn_expected(struct reading *reading, size_t line)
+{
     if (reading->expected_known)
         return 0;
+    const struct json_value *kind = json_member(list_so_far(reading), "kind");
     if (!json_is(kind, JSON_STRING))
         return error_set(reading->err,
                          "line %zu: item %zu has no kind, and no kind of its list comes before it",
@@ -161,9 +173,7 @@ static int learn_expected(struct reading *reading, const struct json_value *enve
     return 0;
 }
 
-/* @envelope is the list so far; only asked for items without a kind. */
-static int take_item(struct reading *reading, const struct json_value *json,
-                     const struct json_value *envelope, size_t line)
+static int take_item(struct reading *reading, const struct json_value *json, size_t line)
 {
     if (!json_is(json, JSON_OBJECT))
         return error_set(reading->err, "line %zu: item %zu is not an object", line, reading->items);
@@ -173,29 +183,47 @@ static int take_item(struct reading *reading, const struct json_value *json,
         take_object(reading, json, -1);
         return 0;
     }
-    if (learn_expected(reading, envelope, line))
+    if (learn_expected(reading, line))
         return -1;
     take_object(reading, json, reading->expected);
     return 0;
 }
 
+static bool is_list_kind(const struct json_value *kind)
+{
+    static const char ending[] = "List";
+    const char *text = json_string(kind);
+    size_t length = text ? strlen(text) : 0;
+    return length >= strlen(ending) && strcmp(text + length - strlen(ending), ending) == 0;
+}
+
 /* @json is the envelope of the list whose items came before. */
 static int take_list(struct reading *reading, const struct json_value *json, size_t line)
 {
-    static const char ending[] = "List";
     if (check_type(reading, json, line))
         return -1;
-    const char *kind = json_member(json, "kind")->string;
-    size_t length = strlen(kind);
-    if (length < strlen(ending) || strcmp(kind + length - strlen(ending), ending) != 0)
+    if (!is_list_kind(json_member(json, "kind")))
         return looks_cut(reading, line, "items, and a kind that is no list");
     reading->items = 0;
     reading->expected_known = false;
     return 0;
 }
 
+/* What would look like an empty list, or of which only a part would count. */
+static int check_items(struct reading *reading, const struct json_value *json, size_t line)
+{
+    const struct json_value *items = json_member(json, "items");
+    if (json_is_doubled(json, "items"))
+        return error_set(reading->err, "line %zu: the list has items twice", line);
+    if (items && !json_is(items, JSON_ARRAY) && is_list_kind(json_member(json, "kind")))
+        return error_set(reading->err, "line %zu: the list's items are no array", line);
+    return 0;
+}
+
 static int take_top(struct reading *reading, const struct json_value *json, size_t line)
 {
+    if (check_items(reading, json, line))
+        return -1;
     reading->documents += !json_is(json, JSON_NULL);
     reading->unnamed = 0;
     if (json_is(json, JSON_OBJECT) && json_is(json_member(json, "items"), JSON_ARRAY))
@@ -230,8 +258,8 @@ static bool take_yaml(void *ctx, const struct yaml_value *value)
     if (!value->is_item)
         return take_top(reading, json, value->line) == 0;
     reading->items++;
-    const struct json_value *envelope = json_from_tree(value->envelope, &reading->list);
-    return take_item(reading, json, envelope, value->line) == 0;
+    reading->envelope = value->envelope;
+    return take_item(reading, json, value->line) == 0;
 }
 
 static int read_yaml(struct reading *reading)
@@ -255,8 +283,7 @@ static bool take_json(void *ctx, const struct json_value *json, bool is_item)
     struct reading *reading = ctx;
     size_t line = json_reader_line(reading->json);
     reading->items += is_item;
-    return (is_item ? take_item(reading, json, json_reader_envelope(reading->json), line)
-                    : take_top(reading, json, line)) == 0;
+    return (is_item ? take_item(reading, json, line) : take_top(reading, json, line)) == 0;
 }
 
 static int feed_json(struct reading *reading)

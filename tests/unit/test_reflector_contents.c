@@ -496,6 +496,10 @@ START_TEST(answers_that_are_no_lists)
         {LIST_BODY(VERSION("1"), "[]") LIST_BODY(VERSION("1"), "[]"),
          "the answer goes on behind the list"},
         {"[]", "the answer is no list of Service objects"},
+        /* Not an empty list, nor the last page of one. */
+        {LIST_BODY(VERSION("1"), "{\"a\":1}"), "the list's items are no array"},
+        {LIST_BODY(VERSION("1") ",\"continue\":5", "[" ITEM("a") "]"),
+         "the list's continue is not a string"},
     };
     size_t n = sizeof(bodies) / sizeof(*bodies);
     reach_list();

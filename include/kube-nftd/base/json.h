@@ -32,6 +32,7 @@ struct json_value {
     };
     uint32_t size; /* how many values it is, itself included; never 0 */
     uint8_t type;  /* of enum json_type */
+    bool integer;  /* of JSON_NUMBER: written without a fraction or an exponent */
 };
 
 /** Whether there is a value and it is of @type. */
@@ -83,6 +84,17 @@ static inline const struct json_value *json_member(const struct json_value *obje
 {
     const struct json_value *found = json_find(object, key);
     return json_is(found, JSON_NULL) ? NULL : found;
+}
+
+/** Whether @object (which may be NULL or no object) has the member @key more than once. */
+static inline bool json_is_doubled(const struct json_value *object, const char *key)
+{
+    size_t n = 0;
+    if (!json_is(object, JSON_OBJECT))
+        return false;
+    json_each (object, member)
+        n += strcmp(member->key, key) == 0;
+    return n > 1;
 }
 
 #endif

@@ -40,7 +40,8 @@ void json_reader_free(struct json_reader *reader);
 int json_reader_feed(struct json_reader *reader, const char *bytes, size_t length,
                      struct error *err);
 
-/** Says that no more bytes come. -1 if they end inside a value. */
+/** Says that no more bytes come. That ends a number or a word, which is given out then. -1 if they
+ * end inside a value, or as json_reader_feed(). */
 int json_reader_finish(struct json_reader *reader, struct error *err);
 
 /** In the callback: the line (from 1) of the whole stream where the value begins. */
