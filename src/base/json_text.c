@@ -152,12 +152,14 @@ static const char *skip_digits(const char *p, const char *end)
     return p;
 }
 
-static bool is_number(const char *p, const char *end)
+/* Whether it is a number, and whether an integer. */
+static bool is_number(const char *p, const char *end, bool *integer)
 {
     const char *digits = p + (*p == '-');
     p = skip_digits(digits, end);
     if (p == digits || (*digits == '0' && p - digits > 1))
         return false;
+    *integer = p == end;
     if (p < end && *p == '.') {
         digits = p + 1;
         p = skip_digits(digits, end);
@@ -175,21 +177,21 @@ static bool is_number(const char *p, const char *end)
 }
 
 /* Plain integers are by far the most. */
-static bool read_number(const char *text, size_t length, double *out)
+static bool read_number(const char *text, size_t length, struct json_value *out)
 {
     const char *end = text + length;
-    if (!is_number(text, end))
+    if (!is_number(text, end, &out->integer))
         return false;
-    if (*text == '-' || length > EXACT_DIGITS || skip_digits(text, end) != end) {
+    if (*text == '-' || length > EXACT_DIGITS || !out->integer) {
         char *copy = xstrndup(text, length);
-        *out = strtod(copy, NULL);
+        out->number = strtod(copy, NULL);
         free(copy);
         return true;
     }
     int64_t value = 0;
     for (const char *p = text; p < end; p++)
         value = value * 10 + (*p - '0');
-    *out = (double)value;
+    out->number = (double)value;
     return true;
 }
 
@@ -207,5 +209,5 @@ bool json_text_scalar(const char *text, size_t length, struct json_value *value)
         }
     }
     value->type = JSON_NUMBER;
-    return length > 0 && read_number(text, length, &value->number);
+    return length > 0 && read_number(text, length, value);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/base/json_tree.h"
 
+#include <math.h>
+
 static enum json_type type_of(const cJSON *tree)
 {
     if (cJSON_IsObject(tree))
@@ -16,6 +18,14 @@ static enum json_type type_of(const cJSON *tree)
     return JSON_NULL;
 }
 
+/* What is an integer once it is turned into JSON, as Kubernetes' tools turn YAML: 80.0 becomes 80,
+ * 1e21 stays what it is. */
+static void set_number(struct json_value *value, double number)
+{
+    value->number = number;
+    value->integer = number == floor(number) && fabs(number) < 1e21;
+}
+
 /* By recursion, which whoever made the tree has bounded (yaml.c). */
 static void add(const cJSON *tree, json_value_vec *values)
 {
@@ -25,7 +35,7 @@ static void add(const cJSON *tree, json_value_vec *values)
     if (value.type == JSON_STRING)
         value.string = tree->valuestring;
     else if (value.type == JSON_NUMBER)
-        value.number = tree->valuedouble;
+        set_number(&value, tree->valuedouble);
     vec_push(values, value);
     cJSON_ArrayForEach (child, tree) {
         add(child, values);

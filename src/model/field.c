@@ -5,9 +5,15 @@
 
 #include <math.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <string.h>
 
 #define WARNINGS_NAMED 5
+
+/* Bytes of a value that an error quotes. */
+#define QUOTED_LIMIT 80
+/* And of an id: more than the API allows for a namespace (63), a slash and a name (253). */
+#define ID_LIMIT 400
 
 static char *path_text(const struct field_path *path)
 {
@@ -20,6 +26,22 @@ static char *path_text(const struct field_path *path)
     return text;
 }
 
+/* A value that is quoted at the begin of @text is cut in place: it may be megabytes long. The last
+ * quote is the one behind it. */
+static void cut_quoted(char *text)
+{
+    static const char dots[] = "...";
+    char *end = strrchr(text, '"');
+    if (*text != '"' || end - text - 1 <= QUOTED_LIMIT + (ptrdiff_t)strlen(dots))
+        return;
+    char *cut = text + 1 + QUOTED_LIMIT;
+    while (((unsigned char)*cut & 0xc0) == 0x80 && cut > text + 1 + QUOTED_LIMIT - 4)
+        cut--; /* to where a character begins */
+    for (const char *dot = dots; *dot; dot++)
+        *cut++ = *dot;
+    memmove(cut, end, strlen(end) + 1);
+}
+
 /* "spec.ports[1].port: 70000 is not within 1..65535" */
 static char *complaint(const struct field_path *path, const char *format, va_list args)
     __attribute__((format(printf, 2, 0)));
@@ -27,6 +49,7 @@ static char *complaint(const struct field_path *path, const char *format, va_lis
 static char *complaint(const struct field_path *path, const char *format, va_list args)
 {
     char *what = xvasprintf(format, args), *where = path_text(path);
+    cut_quoted(what);
     char *text = xasprintf("%s: %s", where, what);
     free(where);
     free(what);
@@ -39,7 +62,7 @@ int field_bad(struct decoder *d, const struct field_path *path, const char *form
     va_start(args, format);
     char *text = complaint(path, format, args);
     va_end(args);
-    error_set(d->err, "%s %s: %s", object_kind_name(d->out->kind),
+    error_set(d->err, "%s %.*s: %s", object_kind_name(d->out->kind), ID_LIMIT,
               d->out->id ? d->out->id : "(no name)", text);
     free(text);
     return -1;
@@ -156,7 +179,9 @@ int field_integer(struct decoder *d, const struct json_value *object, const stru
     if (!json_is(value, JSON_NUMBER))
         return field_bad(d, &path, "not a number");
     double number = value->number;
-    if (number != floor(number) || number < min || number > max)
+    if (!value->integer || !isfinite(number)) /* as of too many digits */
+        return field_bad(d, &path, "not an integer");
+    if (number < min || number > max)
         return field_bad(d, &path, "%.15g is not within %u..%u", number, min, max);
     *out = (uint32_t)number;
     return 0;

@@ -30,6 +30,12 @@ static void add(struct run *run, const void *bytes, size_t n)
     run->out.n += n;
 }
 
+static void add_number(struct run *run, const struct json_value *value)
+{
+    add(run, &value->number, sizeof(value->number));
+    add(run, &value->integer, sizeof(value->integer));
+}
+
 static void add_value(struct run *run, const struct json_value *value)
 {
     add(run, &value->type, sizeof(value->type));
@@ -39,7 +45,7 @@ static void add_value(struct run *run, const struct json_value *value)
     if (value->type == JSON_STRING)
         add(run, value->string, strlen(value->string) + 1);
     else if (value->type == JSON_NUMBER)
-        add(run, &value->number, sizeof(value->number));
+        add_number(run, value);
 }
 
 /* What a value says of its size is true of all that is in it. */

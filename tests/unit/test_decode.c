@@ -2,10 +2,11 @@
 #include "kube-nftd/model/decode.h"
 
 #include "kube-nftd/base/intern.h"
-#include "kube-nftd/base/json_tree.h"
+#include "kube-nftd/base/json_reader.h"
 #include "objects.h"
 #include "unit.h"
 
+#include <cjson/cJSON.h>
 #include <math.h>
 #include <string.h>
 
@@ -123,12 +124,41 @@ static void change(cJSON *json, const char *path, const char *value)
     free(copy);
 }
 
+struct decoding {
+    int expected;
+    struct object *object;
+    struct error *err;
+    enum decode_result result;
+    size_t values;
+};
+
+static bool decode_value(void *ctx, const struct json_value *value, bool is_item)
+{
+    struct decoding *decoding = ctx;
+    ck_assert(!is_item);
+    decoding->values++;
+    decoding->result = object_decode(value, decoding->expected, decoding->object, decoding->err);
+    return true;
+}
+
+/* As the daemon does it: from the text. */
+static enum decode_result decode_text(const char *text, int expected, struct object *object,
+                                      struct error *err)
+{
+    struct decoding decoding = {.expected = expected, .object = object, .err = err};
+    struct error bad = {0};
+    int result = json_read(text, strlen(text), decode_value, &decoding, &bad);
+    ck_assert_msg(result == 0, "%s", bad.text);
+    ck_assert_uint_eq(decoding.values, 1);
+    return decoding.result;
+}
+
 static enum decode_result decode_tree(const cJSON *tree, int expected, struct object *object,
                                       struct error *err)
 {
-    json_value_vec values = {0};
-    enum decode_result result = object_decode(json_from_tree(tree, &values), expected, object, err);
-    vec_free(&values);
+    char *text = cJSON_PrintUnformatted(tree);
+    enum decode_result result = decode_text(text, expected, object, err);
+    cJSON_free(text);
     return result;
 }
 
@@ -242,9 +272,9 @@ static void write_object(FILE *out, const struct object *object)
         write_node(out, object->node);
 }
 
-/* What comes of @json: the object as text, "other", or "bad: " and why. A bad object has no
- * payload; the id that it carries is written behind the reason if it is not @id. */
-static char *decoded_as(const cJSON *json, int expected, const char *id)
+/* What comes of the JSON @source: the object as text, "other", or "bad: " and why. A bad object has
+ * no payload; the id that it carries is written behind the reason if it is not @id. */
+static char *read_as(const char *source, int expected, const char *id)
 {
     char *text;
     size_t length;
@@ -252,7 +282,7 @@ static char *decoded_as(const cJSON *json, int expected, const char *id)
     struct object object;
     struct error err = {0};
     memset(&object, 0xee, sizeof(object));
-    switch (decode_tree(json, expected, &object, &err)) {
+    switch (decode_text(source, expected, &object, &err)) {
     case DECODE_OK:
         ck_assert_ptr_null(err.text);
         write_object(out, &object);
@@ -272,6 +302,14 @@ static char *decoded_as(const cJSON *json, int expected, const char *id)
     if (strcmp(text, "other") != 0)
         object_clear(&object);
     error_clear(&err);
+    return text;
+}
+
+static char *decoded_as(const cJSON *json, int expected, const char *id)
+{
+    char *source = cJSON_PrintUnformatted(json);
+    char *text = read_as(source, expected, id);
+    cJSON_free(source);
     return text;
 }
 
@@ -382,7 +420,6 @@ static const struct variant service_ports[] = {
     {"spec>ports>1>protocol", "'SCTP'", SERVICE_TEXT PORT_0 " quic/SCTP:443" SERVICE_CHECK},
     {"spec>ports>0>port", "1", SERVICE_TEXT " http/TCP:1" PORT_1 SERVICE_CHECK},
     {"spec>ports>0>port", "65535", SERVICE_TEXT " http/TCP:65535" PORT_1 SERVICE_CHECK},
-    {"spec>ports>0>port", "80.0", SERVICE_TEXT PORT_0 PORT_1 SERVICE_CHECK},
     {"spec>ports>0>port", "443", SERVICE_TEXT " http/TCP:443" PORT_1 SERVICE_CHECK},
     {"spec>ports>1", "absent", SERVICE_TEXT PORT_0 SERVICE_CHECK},
     /* Backend ports come from slices only. */
@@ -404,16 +441,98 @@ static const struct variant service_ports[] = {
     {"spec>ports>1>port", "0", S "spec.ports[1].port: 0 is not within 1..65535"},
     {"spec>ports>1>port", "-443", S "spec.ports[1].port: -443 is not within 1..65535"},
     {"spec>ports>1>port", "65536", S "spec.ports[1].port: 65536 is not within 1..65535"},
-    {"spec>ports>1>port", "443.5", S "spec.ports[1].port: 443.5 is not within 1..65535"},
+    {"spec>ports>1>port", "443.5", S "spec.ports[1].port: not an integer"},
     {"spec>ports>1>port", "4294967739", S "spec.ports[1].port: 4294967739 is not within 1..65535"},
-    {"spec>ports>1>port", "1e300", S "spec.ports[1].port: 1e+300 is not within 1..65535"},
+    {"spec>ports>1>port", "1e300", S "spec.ports[1].port: not an integer"},
     {"spec>ports>1>port; spec>ports>1>protocol", "80; 'TCP'",
      S "spec.ports[1]: TCP port 80 is there twice"},
+    {"spec>ports>1>nodePort; spec>ports>1>protocol", "32656; 'TCP'",
+     S "spec.ports[1]: TCP node port 32656 is there twice"},
+    {"spec>ports>1>nodePort", "32656", SERVICE_TEXT SERVICE_PORTS SERVICE_CHECK},
+    {"spec>ports>1>nodePort; spec>ports>1>protocol", "80; 'TCP'",
+     SERVICE_TEXT PORT_0 " quic/TCP:443" SERVICE_CHECK},
+    /* The first one that is too many. */
+    {"spec>ports>2; spec>ports>3", "{'port':79,'nodePort':32656}; {'port':80}",
+     S "spec.ports[2]: TCP node port 32656 is there twice"},
+    {"spec>ports>2; spec>ports>3", "{'port':80,'nodePort':32656}; {'port':80}",
+     S "spec.ports[2]: TCP port 80 is there twice"},
 };
 
 START_TEST(service_port)
 {
     expect_variant(SERVICE, &service_ports[_i], "shop/web");
+}
+END_TEST
+
+/* All the ports that there are, of all protocols, which must not take long; then one of them again.
+ */
+START_TEST(service_of_all_ports)
+{
+    static const char *const protocols[] = {"TCP", "UDP", "SCTP"};
+    for (int again = 0; again < 2; again++) {
+        char *text;
+        size_t length;
+        FILE *out = open_memstream(&text, &length);
+        fputs("{\"kind\":\"Service\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"a\"},\"spec\":"
+              "{\"clusterIP\":\"10.96.0.1\",\"ports\":[",
+              out);
+        for (size_t i = 0; i < COUNT(protocols); i++)
+            for (int port = 1; port <= UINT16_MAX; port++)
+                fprintf(out, "{\"protocol\":\"%s\",\"port\":%d},", protocols[i], port);
+        fprintf(out, "{\"port\":%s,\"protocol\":\"UDP\"}]}}", again ? "7" : "0");
+        fclose(out);
+        expect_text(read_as(text, -1, "default/a"),
+                    again ? "bad: Service default/a: spec.ports[196605]: UDP port "
+                            "7 is there twice"
+                          : "bad: Service default/a: spec.ports[196605].port: 0 "
+                            "is not within 1..65535");
+        free(text);
+    }
+}
+END_TEST
+
+/* A value may be of megabytes: what an error says of it is cut, where a character begins. */
+START_TEST(long_values_are_cut)
+{
+    char letters[201], *expected;
+    memset(letters, 'x', 200);
+    letters[200] = '\0';
+    char *exact = xasprintf("'%.83s'", letters), *longer = xasprintf("'%.84s'", letters);
+    char *wide = xasprintf("'%.78s\xe2\x82\xac%s'", letters, letters);
+    struct variant variant = {"spec>ports>1>protocol", exact, NULL};
+    variant.expected = expected =
+        xasprintf(S "spec.ports[1].protocol: \"%.83s\" is not TCP, UDP or SCTP", letters);
+    expect_variant(SERVICE, &variant, "shop/web");
+    free(expected);
+    variant.value = longer;
+    variant.expected = expected =
+        xasprintf(S "spec.ports[1].protocol: \"%.80s...\" is not TCP, UDP or SCTP", letters);
+    expect_variant(SERVICE, &variant, "shop/web");
+    free(expected);
+    variant.value = wide;
+    variant.expected = expected =
+        xasprintf(S "spec.ports[1].protocol: \"%.78s...\" is not TCP, UDP or SCTP", letters);
+    expect_variant(SERVICE, &variant, "shop/web");
+    free(expected);
+    free(exact);
+    free(longer);
+    free(wide);
+}
+END_TEST
+
+/* Nor is the name of an object written out, whatever its length. */
+START_TEST(long_names_are_cut)
+{
+    char letters[1001];
+    memset(letters, 'x', 1000);
+    letters[1000] = '\0';
+    char *text = xasprintf("{'kind':'Node','apiVersion':'v1','metadata':{'name':'%s'},'spec':{"
+                           "'podCIDRs':['x']}}",
+                           letters);
+    char *expected = xasprintf("bad: Node %.400s: spec.podCIDRs[0]: \"x\" is not a CIDR", letters);
+    expect_json(text, -1, letters, expected);
+    free(text);
+    free(expected);
 }
 END_TEST
 
@@ -708,7 +827,7 @@ static const struct variant slice_ports[] = {
     {"ports>0>port", "'http'", S "ports[0].port: not a number"},
     {"ports>0>port", "65536", S "ports[0].port: 65536 is not within 0..65535"},
     {"ports>0>port", "-1", S "ports[0].port: -1 is not within 0..65535"},
-    {"ports>0>port", "0.5", S "ports[0].port: 0.5 is not within 0..65535"},
+    {"ports>0>port", "0.5", S "ports[0].port: not an integer"},
     {"ports>1>name", "[]", S "ports[1].name: not a string"},
     {"ports>1>protocol", "6", S "ports[1].protocol: not a string"},
     {"ports>1>protocol", "'DCCP'", S "ports[1].protocol: \"DCCP\" is not TCP, UDP or SCTP"},
@@ -1092,20 +1211,44 @@ START_TEST(lists)
 }
 END_TEST
 
-/* YAML knows numbers that JSON does not. */
+/* An integer is written as one: what has a fraction or an exponent is none for the API, whatever
+ * its value. */
 START_TEST(odd_numbers)
 {
-    static const double odd[] = {NAN, INFINITY, -INFINITY};
-    for (size_t i = 0; i < COUNT(odd); i++) {
-        cJSON *json = parse(SLICE);
-        change_member(cJSON_GetArrayItem(cJSON_GetObjectItem(json, "ports"), 0), "port",
-                      cJSON_CreateNumber(odd[i]));
-        char *text = decoded_as(json, -1, "shop/web-x1");
-        ck_assert_msg(strstr(text, "ports[0].port: ") && strstr(text, " is not within 0..65535"),
-                      "%s", text);
+    static const struct {
+        const char *number, *expected;
+    } ports[] = {
+        {"80", "default/a created=never IPv4=10.96.0.1 /TCP:80"},
+        {"80.0", "bad: Service default/a: spec.ports[0].port: not an integer"},
+        {"8e1", "bad: Service default/a: spec.ports[0].port: not an integer"},
+        {"8E+1", "bad: Service default/a: spec.ports[0].port: not an integer"},
+        {"1e400", "bad: Service default/a: spec.ports[0].port: not an integer"},
+        {"-1e400", "bad: Service default/a: spec.ports[0].port: not an integer"},
+        {"0.5", "bad: Service default/a: spec.ports[0].port: not an integer"},
+        {"-80", "bad: Service default/a: spec.ports[0].port: -80 is not within 1..65535"},
+        {"-0", "bad: Service default/a: spec.ports[0].port: -0 is not within 1..65535"},
+        {"100000000000000000080",
+         "bad: Service default/a: spec.ports[0].port: 1e+20 is not within 1..65535"},
+    };
+    for (size_t i = 0; i < COUNT(ports); i++) {
+        char *text =
+            xasprintf("{\"kind\":\"Service\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":"
+                      "\"a\"},\"spec\":{\"clusterIP\":\"10.96.0.1\",\"ports\":[{\"port\":%s}]}}",
+                      ports[i].number);
+        expect_text(read_as(text, -1, "default/a"), ports[i].expected);
         free(text);
-        cJSON_Delete(json);
     }
+    /* Of more digits than a double takes. */
+    char digits[401];
+    memset(digits, '9', 400);
+    digits[400] = '\0';
+    char *text =
+        xasprintf("{\"kind\":\"Service\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"a\"},"
+                  "\"spec\":{\"clusterIP\":\"10.96.0.1\",\"ports\":[{\"port\":%s}]}}",
+                  digits);
+    expect_text(read_as(text, -1, "default/a"),
+                "bad: Service default/a: spec.ports[0].port: not an integer");
+    free(text);
 }
 END_TEST
 
@@ -1325,6 +1468,9 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, service_whole);
     tcase_add_loop_test(tcase, service_address, 0, COUNT(service_addresses));
     tcase_add_loop_test(tcase, service_port, 0, COUNT(service_ports));
+    tcase_add_test(tcase, service_of_all_ports);
+    tcase_add_test(tcase, long_values_are_cut);
+    tcase_add_test(tcase, long_names_are_cut);
     tcase_add_loop_test(tcase, service_field, 0, COUNT(service_fields));
     tcase_add_loop_test(tcase, traffic_address, 0, COUNT(traffic_addresses));
     tcase_add_loop_test(tcase, traffic_field, 0, COUNT(traffic_fields));

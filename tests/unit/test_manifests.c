@@ -378,6 +378,14 @@ START_TEST(test_bad_object)
                   "replace Service 2\n with Service default/a:-1\n with Service default/b:2\n"
                   "replace EndpointSlice 0\nreplace ServiceCIDR 0\nreplace Node 0\n");
     expect_logged("a.yaml: Service default/a: spec.ports[0].port");
+    /* Kubernetes' tools turn YAML into JSON, and 80.0 into 80. */
+    expect_loaded(SERVICE("a", 80.0), "replace Service 1\n with Service default/a:80\n"
+                                      "replace EndpointSlice 0\nreplace ServiceCIDR 0\n"
+                                      "replace Node 0\n");
+    expect_loaded(SERVICE("a", 80.5), "replace Service 1\n with Service default/a:-1\n"
+                                      "replace EndpointSlice 0\nreplace ServiceCIDR 0\n"
+                                      "replace Node 0\n");
+    expect_logged("spec.ports[0].port: not an integer");
     expect_loaded("apiVersion: v1\nkind: Service\n---\n" SERVICE("b", 2),
                   "replace Service 1\n with Service default/b:2\n"
                   "replace EndpointSlice 0\nreplace ServiceCIDR 0\nreplace Node 0\n");
@@ -412,6 +420,14 @@ START_TEST(test_errors)
                   "a.yaml: line 3 column 8: not a JSON value");
     expect_broken("{\"a\": 1", "a.yaml: line 1 column 8: the text ends inside a value");
     expect_broken("hello", "a.yaml: line 1: not an object");
+    expect_broken("{\"kind\":\"List\",\"apiVersion\":\"v1\",\"items\":\"oops\"}",
+                  "a.yaml: line 1: the list's items are no array");
+    expect_broken("apiVersion: v1\nitems: {a: 1}\nkind: ServiceList\n",
+                  "a.yaml: line 1: the list's items are no array");
+    expect_broken("\n{\"kind\":\"ServiceList\",\"apiVersion\":\"v1\",\"items\":[{\"metadata\":"
+                  "{\"name\":\"a\"}}],\"items\":null}{\"kind\":\"NodeList\",\"apiVersion\":"
+                  "\"v1\",\"items\":[{\"metadata\":{\"name\":\"x\"}}]}",
+                  "a.yaml: line 2: the list has items twice");
     expect_broken("items: [1]", "a.yaml: line 1: item 1 is not an object");
     expect_open_error(in_folder("b.yaml"), false, "b.yaml: No such file");
     ck_assert_int_eq(mkfifo(in_folder("f.yaml"), 0600), 0);

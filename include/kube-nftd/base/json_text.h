@@ -19,7 +19,7 @@ char *json_text_scalar_end(char *p, const char *end);
  */
 bool json_text_unescape(char *text, size_t length);
 
-/** Reads a number or a word into @value's type and number. False if it is none. */
+/** Reads a number or a word into @value's type, number and integer. False if it is none. */
 bool json_text_scalar(const char *text, size_t length, struct json_value *value);
 
 #endif
