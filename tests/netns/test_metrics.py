@@ -119,6 +119,9 @@ def test_names_types_labels_and_buckets(proxy, family):
     web.put_endpoints(b="ready")
     web.settle("b")
     http_get(proxy.lab.node, "127.0.0.1", HEALTH_PORT, "/healthz")
+    # It reads what other tests left of flows, too.
+    scanned = "kubeproxy_conntrack_reconciler_sync_duration_seconds"
+    wait_for(lambda: scanned in scrape(proxy), "stale flows were looked for")
     families = scrape(proxy)
     theirs = {name: it for name, it in families.items() if name.startswith("kubeproxy_")}
     assert theirs.keys() <= KUBE_PROXY.keys()
