@@ -20,6 +20,29 @@ static const uint8_t *value_of(const struct nlattr *nest, size_t *length)
     return NULL;
 }
 
+/* The chain of a goto in @nest. */
+static const char *chain_of(const struct nlattr *nest)
+{
+    const struct nlattr *attribute, *part;
+    const char *chain = NULL;
+    bool goes = false;
+    mnl_attr_for_each_nested(attribute, nest)
+    {
+        if (mnl_attr_get_type(attribute) != NFTA_DATA_VERDICT)
+            continue;
+        mnl_attr_for_each_nested(part, attribute)
+        {
+            if (mnl_attr_get_type(part) == NFTA_VERDICT_CODE)
+                goes = mnl_attr_validate(part, MNL_TYPE_U32) == 0 &&
+                       ntohl(mnl_attr_get_u32(part)) == (uint32_t)NFT_GOTO;
+            else if (mnl_attr_get_type(part) == NFTA_VERDICT_CHAIN &&
+                     mnl_attr_validate(part, MNL_TYPE_NUL_STRING) == 0)
+                chain = mnl_attr_get_str(part);
+        }
+    }
+    return goes ? chain : NULL;
+}
+
 static uint32_t flags_of(const struct nlattr *attribute)
 {
     return mnl_attr_get_payload_len(attribute) < sizeof(uint32_t)
@@ -43,6 +66,7 @@ bool nft_element_read(const struct nlattr *from, struct nft_element *out)
             break;
         case NFTA_SET_ELEM_DATA:
             element.data = value_of(attribute, &element.data_length);
+            element.chain = element.data ? NULL : chain_of(attribute);
             break;
         case NFTA_SET_ELEM_FLAGS:
             element.flags = flags_of(attribute);

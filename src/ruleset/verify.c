@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Whether a table's rules are the ones that the templates make. Compared is what every kernel
- * gives back alike: the chain of each rule and the kinds of its expressions, in their order. That
- * finds rules that were flushed, deleted or added by others.
+ * Whether a table's rules and verdicts are the ones that the templates make. Compared is what every
+ * kernel gives back alike: the chain of each rule and the kinds of its expressions, in their order,
+ * and where each verdict leads. That finds rules that were flushed, deleted or added by others.
  */
 #include "kube-nftd/ruleset/program.h"
 #include "kube-nftd/ruleset/record.h"
@@ -44,6 +44,52 @@ static void on_rule(void *ctx, struct nftnl_rule *rule)
     vec_push(found, signature(nftnl_rule_get_str(rule, NFTNL_RULE_CHAIN), rule));
 }
 
+/* ---- verdicts ---- */
+
+static const char *const verdict_maps[] = {"picks", "local_picks", "learners"};
+
+struct verdict_reading {
+    const char *map;
+    signature_vec *found;
+};
+
+/* "picks 196611: masquerade-pick-3" */
+static char *verdict_signature(const char *map, uint32_t key, const char *chain)
+{
+    return xasprintf("%s %u: %s", map, key, chain);
+}
+
+static void on_verdict(void *ctx, const struct nft_element *element)
+{
+    const struct verdict_reading *reading = ctx;
+    uint32_t key = 0;
+    if (element->key_length == sizeof(key))
+        memcpy(&key, element->key, sizeof(key));
+    vec_push(reading->found, verdict_signature(reading->map, key,
+                                               element->chain ? element->chain : "something else"));
+}
+
+static int find_verdicts(const struct ruleset *rs, struct nft_socket *socket, signature_vec *found,
+                         struct error *err)
+{
+    for (size_t i = 0; i < sizeof(verdict_maps) / sizeof(verdict_maps[0]); i++) {
+        struct verdict_reading reading = {verdict_maps[i], found};
+        if (nft_socket_read_elements(socket, rs->family, RULESET_TABLE, verdict_maps[i], on_verdict,
+                                     &reading, err))
+            return -1;
+    }
+    return 0;
+}
+
+static void expect_verdicts(const struct layout *layout, signature_vec *expected)
+{
+    vec_each (&layout->sets, set)
+        vec_each (&set->verdicts, verdict)
+            vec_push(expected, verdict_signature(set->name, verdict->key, verdict->chain));
+}
+
+/* ---- all of it ---- */
+
 static int expect_layout(const struct layout *layout, signature_vec *expected, struct error *err)
 {
     struct nft_batch scratch; /* for the anonymous sets that rules need */
@@ -59,6 +105,7 @@ static int expect_layout(const struct layout *layout, signature_vec *expected, s
             nftnl_rule_free(rule);
         }
     }
+    expect_verdicts(layout, expected);
     nft_batch_release(&scratch);
     return result;
 }
@@ -111,6 +158,8 @@ int ruleset_verify_rules(const struct ruleset *rs, struct nft_socket *socket, bo
 {
     signature_vec found = {0}, expected = {0};
     int result = nft_socket_read_rules(socket, rs->family, RULESET_TABLE, on_rule, &found, err);
+    if (result == 0)
+        result = find_verdicts(rs, socket, &found, err);
     if (result == 0)
         result = expect_all(rs, &expected, err);
     *same = result == 0 && same_signatures(&found, &expected);

@@ -126,6 +126,7 @@ TAMPERING = {
     "emptied map": "flush map {table} services",
     "emptied slots": "flush map {table} endpoints",
     "emptied verdicts": "flush map {table} picks",
+    "another pick": "delete element {table} picks {{ 0:2 }}; add element {table} picks {{ 0:2 : goto cluster-local }}",
     "deleted frontend": "delete element {table} services {{ {address} . tcp . 80 }}",
     "deleted slot": "delete element {table} endpoints {{ {address} . tcp . 80 . 0 }}",
     "another count": "delete element {table} services {{ {address} . tcp . 80 }}; "

@@ -130,6 +130,21 @@ uint32_t nft_socket_port(const struct nft_socket *s)
     return 1;
 }
 
+/* Nobody listens to it. */
+void nft_socket_watch_large(struct nft_socket *s, const struct nft_large_watch *watch)
+{
+    ck_assert_ptr_nonnull(s);
+    (void)watch;
+}
+
+int nft_socket_generation(struct nft_socket *s, uint32_t *generation, struct error *err)
+{
+    ck_assert_ptr_nonnull(s);
+    (void)err;
+    *generation = (uint32_t)kernel.counts.transactions;
+    return 0;
+}
+
 int nft_socket_commit(struct nft_socket *s, struct nft_batch *batch, struct error *err)
 {
     ck_assert_ptr_nonnull(s);
@@ -197,6 +212,7 @@ static void give(nft_element_fn fn, void *ctx, const struct fake_element *e)
                                         .key_end = e->has_end ? e->key_end : NULL,
                                         .data = e->data_length ? e->data : NULL,
                                         .data_length = e->data_length,
+                                        .chain = *e->chain ? e->chain : NULL,
                                         .flags = e->is_end ? NFT_SET_ELEM_INTERVAL_END : 0};
     fn(ctx, &element);
 }
@@ -581,6 +597,13 @@ void fake_kernel_take(enum family family, const char *name, const void *key, siz
     struct fake_element *element = fake_find(table_of(family), name, key, key_length);
     ck_assert_ptr_nonnull(element);
     fake_remove(fake_find_set(table_of(family), name), element);
+}
+
+void fake_kernel_lead(enum family family, const char *map, uint32_t key, const char *chain)
+{
+    struct fake_element *element = fake_find(table_of(family), map, &key, sizeof(key));
+    ck_assert_ptr_nonnull(element);
+    fake_copy_name(element->chain, chain);
 }
 
 void fake_kernel_set_comment(enum family family, const char *comment)

@@ -191,6 +191,9 @@ void fake_kernel_put_range(enum family family, const char *set, const void *firs
 /** Takes an element away; it must be there. Of a range in a set of single fields, the start. */
 void fake_kernel_take(enum family family, const char *set, const void *key, size_t key_length);
 
+/** Leads the verdict under @key, which must be there, to another chain. */
+void fake_kernel_lead(enum family family, const char *map, uint32_t key, const char *chain);
+
 enum fake_owner { FAKE_OWNER_NONE, FAKE_OWNER_US, FAKE_OWNER_ELSEWHERE };
 
 /** The owner ends, comes, or changes; the table stays. */

@@ -535,6 +535,32 @@ START_TEST(an_audit_finds_missing_rules)
 }
 END_TEST
 
+/* Each verdict leads somewhere, but not all where they shall. */
+START_TEST(an_audit_finds_another_verdict)
+{
+    begin_many(_i);
+    fake_kernel_lead(family, "picks", service_value(CLASS_PLAIN, 3), "no-endpoints");
+    audit(NULL);
+    ck_assert(ruleset_has_suspects(ruleset));
+    ck_assert_uint_eq(ruleset_check_suspects(ruleset, sock), 1);
+    commit_replaces_the_table();
+    check_three(1);
+}
+END_TEST
+
+START_TEST(another_verdict_is_put_right)
+{
+    begin_two(_i);
+    struct key key = {.length = 0};
+    key_put_number(&key, service_value(CLASS_PLAIN, 3));
+    fake_kernel_lead(family, "picks", service_value(CLASS_PLAIN, 3), "no-endpoints");
+    suspect("picks", &key);
+    ck_assert_uint_eq(ruleset_check_suspects(ruleset, sock), 1);
+    commit_replaces_the_table();
+    check_three(1);
+}
+END_TEST
+
 static void add_tests(TCase *tcase)
 {
     tcase_add_checked_fixture(tcase, setup, teardown);
@@ -566,6 +592,8 @@ static void add_tests(TCase *tcase)
     EACH_FAMILY(an_audit_finds_what_is_strange);
     EACH_FAMILY(an_audit_and_changes_meanwhile);
     EACH_FAMILY(an_audit_finds_missing_rules);
+    EACH_FAMILY(an_audit_finds_another_verdict);
+    EACH_FAMILY(another_verdict_is_put_right);
 }
 
 UNIT_MAIN("ruleset_foreign", add_tests)

@@ -16,6 +16,7 @@ struct nft_element {
     const uint8_t *key_end; /* of a concatenated range, as long as the key; else NULL */
     const uint8_t *data;
     size_t data_length; /* 0 for sets and verdict maps */
+    const char *chain;  /* that a verdict goes to; NULL if it is none, or another one */
     uint32_t flags;     /* NFT_SET_ELEM_INTERVAL_END, NFT_SET_ELEM_CATCHALL */
 };
 
