@@ -326,7 +326,7 @@ static void watch_tables(struct daemon *d, const struct proxy_config *config)
         all_owned = all_owned && (config->rulesets[i].owned || !config->families[i]);
     if (all_owned)
         return;
-    d->tables = table_monitor_new(d->loop, RULESET_TABLE, nft_socket_port(d->socket), &ops, &err);
+    d->tables = table_monitor_new(d->loop, RULESET_TABLE, d->socket, &ops, &err);
     if (!d->tables)
         log_warn("daemon", "what other programs change in the tables is not noticed: %s", err.text);
     error_clear(&err);

@@ -30,12 +30,16 @@
 /* Answers to a batch: an error is below 100 bytes; this holds those of any batch we retry. */
 #define RECEIVE_BUFFER (1 << 20)
 
+/* So many bytes hold some hundred elements. */
+#define LARGE_BATCH ((size_t)32 * 1024)
+
 struct nft_socket {
     struct mnl_socket *nl;
     char *answers;     /* room for one piece of them: made once, since a change costs little more */
     uint32_t sequence; /* of requests that read */
     size_t send_limit; /* what the kernel takes in one message now */
     bool said_cut;
+    struct nft_large_watch large;
 };
 
 struct nft_socket *nft_socket_open(struct error *err)
@@ -62,6 +66,11 @@ struct nft_socket *nft_socket_open(struct error *err)
 uint32_t nft_socket_port(const struct nft_socket *s)
 {
     return mnl_socket_get_portid(s->nl);
+}
+
+void nft_socket_watch_large(struct nft_socket *s, const struct nft_large_watch *watch)
+{
+    s->large = watch ? *watch : (struct nft_large_watch){.ctx = NULL};
 }
 
 void nft_socket_close(struct nft_socket *s)
@@ -350,9 +359,10 @@ static bool is_short_of_memory(const struct nft_batch *batch, int why)
     return why == ENOMEM || why == ENOBUFS;
 }
 
-int nft_socket_commit(struct nft_socket *s, struct nft_batch *batch, struct error *err)
+/* Counts in @done what came into force. */
+static int commit_pieces(struct nft_socket *s, struct nft_batch *batch, uint32_t *done,
+                         struct error *err)
 {
-    nft_batch_finish(batch);
     grow_send_buffer(s, batch->used + BATCH_FRAME);
     size_t wanted = batch->used;
     unsigned splits = 0;
@@ -365,6 +375,7 @@ int nft_socket_commit(struct nft_socket *s, struct nft_batch *batch, struct erro
                              s->send_limit);
         if (transact(s, batch, from, to, COMMIT, &why, err) == 0) {
             from = to;
+            ++*done;
             continue;
         }
         bool can_split = splits < MOST_SPLITS && first_cut(batch, from) < to;
@@ -379,6 +390,19 @@ int nft_socket_commit(struct nft_socket *s, struct nft_batch *batch, struct erro
         splits++;
     }
     return 0;
+}
+
+int nft_socket_commit(struct nft_socket *s, struct nft_batch *batch, struct error *err)
+{
+    uint32_t done = 0;
+    nft_batch_finish(batch);
+    bool watched = s->large.begins && batch->used >= LARGE_BATCH;
+    if (watched)
+        s->large.begins(s->large.ctx);
+    int result = commit_pieces(s, batch, &done, err);
+    if (watched)
+        s->large.ended(s->large.ctx, done);
+    return result;
 }
 
 int nft_socket_check(struct nft_socket *s, struct nft_batch *batch, int *why, struct error *err)
@@ -434,6 +458,27 @@ static int on_table(const struct nlmsghdr *header, void *data)
             state->owner = number_of(attribute);
     }
     return MNL_CB_OK;
+}
+
+static int on_generation(const struct nlmsghdr *header, void *data)
+{
+    const struct nlattr *attribute;
+    mnl_attr_for_each(attribute, header, sizeof(struct nfgenmsg))
+    {
+        if (mnl_attr_get_type(attribute) == NFTA_GEN_ID)
+            *(uint32_t *)data = number_of(attribute);
+    }
+    return MNL_CB_OK;
+}
+
+int nft_socket_generation(struct nft_socket *s, uint32_t *generation, struct error *err)
+{
+    char buffer[512] = {0};
+    struct nlmsghdr *request =
+        nftnl_nlmsg_build_hdr(buffer, NFT_MSG_GETGEN, AF_UNSPEC, NLM_F_ACK, s->sequence++);
+    *generation = 0;
+    int why = netlink_ask(s->nl, request, on_generation, generation);
+    return why ? error_set(err, "cannot read the ruleset's generation: %s", reason(why)) : 0;
 }
 
 int nft_socket_read_table(struct nft_socket *s, enum family family, const char *table,

@@ -3,6 +3,7 @@
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/log.h"
+#include "kube-nftd/netlink/nft_socket.h"
 #include "kube-nftd/netlink/request.h"
 
 #include <arpa/inet.h>
@@ -31,7 +32,10 @@ struct table_monitor {
     ev_timer pause;
     struct table_monitor_ops ops;
     char *table;
+    struct nft_socket *own;
     uint32_t own_port;
+    uint32_t left_at;             /* the generation when a large batch of our own began */
+    bool missed;                  /* others committed something while nobody listened */
     bool touched;                 /* something was told and not settled yet */
     bool finished;                /* the transaction that did it has ended: program is known */
     bool waited;                  /* a turn for that */
@@ -168,8 +172,19 @@ static bool take_datagram(struct table_monitor *m)
     return true;
 }
 
+/* As if it were the events that nobody will see, and the end of them. */
+static void take_missed(struct table_monitor *m)
+{
+    if (!m->missed)
+        return;
+    m->missed = false;
+    m->touched = m->waited = true;
+    m->ops.lost(m->ops.ctx);
+}
+
 static void take_all(struct table_monitor *m)
 {
+    take_missed(m);
     for (int i = 0; i < DATAGRAMS_A_TURN && take_datagram(m); i++)
         continue;
     table_monitor_settle(m);
@@ -190,7 +205,7 @@ static void on_pause_ended(struct ev_loop *loop, ev_timer *timer, int events)
 {
     struct table_monitor *m = timer->data;
     (void)events;
-    if (m->touched)
+    if (m->touched || m->missed)
         take_all(m); /* even if nothing came */
     ev_io_start(loop, &m->io);
 }
@@ -206,9 +221,48 @@ static void attach_filter(struct table_monitor *m)
                  strerror(errno));
 }
 
+static int membership(struct table_monitor *m, int option)
+{
+    int group = NFNLGRP_NFTABLES;
+    return mnl_socket_setsockopt(m->socket, option, &group, sizeof(group));
+}
+
+/* ---- large batches of our own ---- */
+
+/* What is in the queue stays there. A transaction of others between the two steps is counted as
+ * missed, too. */
+void table_monitor_leave(void *ctx)
+{
+    struct table_monitor *m = ctx;
+    struct error err = {0};
+    if (nft_socket_generation(m->own, &m->left_at, &err))
+        m->missed = true;
+    error_clear(&err);
+    membership(m, NETLINK_DROP_MEMBERSHIP);
+}
+
+void table_monitor_listen_again(void *ctx, uint32_t transactions)
+{
+    struct table_monitor *m = ctx;
+    struct error err = {0};
+    uint32_t now;
+    if (membership(m, NETLINK_ADD_MEMBERSHIP) < 0)
+        log_error("monitor", "what other programs change in the tables is not noticed any more: %s",
+                  strerror(errno));
+    if (nft_socket_generation(m->own, &now, &err) || now - m->left_at != transactions)
+        m->missed = true;
+    error_clear(&err);
+    if (!m->missed)
+        return;
+    log_debug(2, "monitor", "others committed something during a large batch");
+    ev_timer_stop(m->loop, &m->pause);
+    ev_timer_set(&m->pause, 0, 0);
+    ev_timer_start(m->loop, &m->pause);
+}
+
 static int open_socket(struct table_monitor *m, struct error *err)
 {
-    int size = QUEUE_SIZE, group = NFNLGRP_NFTABLES;
+    int size = QUEUE_SIZE;
     m->socket = mnl_socket_open2(NETLINK_NETFILTER, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (!m->socket || mnl_socket_bind(m->socket, 0, MNL_SOCKET_AUTOPID) < 0)
         return error_set(err, "nf_tables: cannot open a netlink socket: %s", strerror(errno));
@@ -216,7 +270,7 @@ static int open_socket(struct table_monitor *m, struct error *err)
     if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) < 0)
         setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
     attach_filter(m);
-    if (mnl_socket_setsockopt(m->socket, NETLINK_ADD_MEMBERSHIP, &group, sizeof(group)) < 0)
+    if (membership(m, NETLINK_ADD_MEMBERSHIP) < 0)
         return error_set(err, "nf_tables: cannot listen to events: %s", strerror(errno));
     return 0;
 }
@@ -231,15 +285,19 @@ struct table_monitor *table_monitor_detached(const char *table, uint32_t own_por
     return m;
 }
 
-struct table_monitor *table_monitor_new(struct ev_loop *loop, const char *table, uint32_t own_port,
-                                        const struct table_monitor_ops *ops, struct error *err)
+struct table_monitor *table_monitor_new(struct ev_loop *loop, const char *table,
+                                        struct nft_socket *own, const struct table_monitor_ops *ops,
+                                        struct error *err)
 {
-    struct table_monitor *m = table_monitor_detached(table, own_port, ops);
+    struct table_monitor *m = table_monitor_detached(table, nft_socket_port(own), ops);
     if (open_socket(m, err)) {
         table_monitor_free(m);
         return NULL;
     }
+    const struct nft_large_watch watch = {table_monitor_leave, table_monitor_listen_again, m};
     m->loop = loop;
+    m->own = own;
+    nft_socket_watch_large(own, &watch);
     ev_io_init(&m->io, on_events, mnl_socket_get_fd(m->socket), EV_READ);
     ev_init(&m->pause, on_pause_ended);
     m->io.data = m->pause.data = m;
@@ -252,6 +310,7 @@ void table_monitor_free(struct table_monitor *m)
     if (!m)
         return;
     if (m->loop) {
+        nft_socket_watch_large(m->own, NULL);
         ev_io_stop(m->loop, &m->io);
         ev_timer_stop(m->loop, &m->pause);
     }

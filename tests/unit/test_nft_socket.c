@@ -10,8 +10,10 @@
 
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/netlink/nft_socket.h"
+#include "kube-nftd/netlink/table_monitor.h"
 #include "kube-nftd/ruleset/ruleset.h"
 
+#include <ev.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netlink.h>
 #include <sys/socket.h>
@@ -627,6 +629,129 @@ START_TEST(a_change_while_reading_is_noticed)
 }
 END_TEST
 
+/* ---- large batches while a monitor listens ---- */
+
+static char told[256];
+
+static void on_changed(void *ctx, const struct table_change *change)
+{
+    (void)ctx;
+    snprintf(told + strlen(told), sizeof(told) - strlen(told), "%s ", change->set);
+}
+
+static void on_lost(void *ctx)
+{
+    (void)ctx;
+    snprintf(told + strlen(told), sizeof(told) - strlen(told), "lost ");
+}
+
+static void on_settled(void *ctx, const struct table_program *program)
+{
+    snprintf(told + strlen(told), sizeof(told) - strlen(told), "%s",
+             program->pid ? "settled" : "settled by nobody");
+    ev_break(ctx, EVBREAK_ALL);
+}
+
+static void commit_of_another(unsigned number)
+{
+    struct nft_socket *other = nft_socket_open(&err);
+    case_reject(&batch, (uint8_t)number, 0);
+    ck_assert_int_eq(nft_socket_commit(other, &batch, &err), 0);
+    nft_batch_clear(&batch);
+    nft_socket_close(other);
+}
+
+static void commit_large(void)
+{
+    for (uint32_t i = 0; i < 1000; i++)
+        big_slot(i);
+    commit();
+}
+
+static void expect_told(struct ev_loop *loop, const char *text)
+{
+    ev_run(loop, 0);
+    ck_assert_str_eq(told, text);
+    told[0] = '\0';
+}
+
+START_TEST(a_large_batch_is_not_listened_to)
+{
+    struct ev_loop *loop = ev_loop_new(0);
+    const struct table_monitor_ops ops = {on_changed, on_lost, on_settled, loop};
+    told[0] = '\0';
+    begin(FAMILY_IPV6);
+    struct table_monitor *monitor = table_monitor_new(loop, RULESET_TABLE, sock, &ops, &err);
+    ck_assert_ptr_nonnull(monitor);
+
+    commit_of_another(90); /* waits in the queue while nobody listens */
+    commit_large();
+    commit_of_another(91); /* and then the monitor is there again */
+    expect_told(loop, "reject_frontends reject_frontends settled");
+
+    table_monitor_leave(monitor);
+    commit_of_another(92);
+    table_monitor_listen_again(monitor, 0);
+    expect_told(loop, "lost settled by nobody");
+
+    table_monitor_leave(monitor);
+    commit_of_another(93); /* as if it were our own */
+    table_monitor_listen_again(monitor, 1);
+    commit_of_another(94);
+    expect_told(loop, "reject_frontends settled"); /* 94 alone */
+    table_monitor_free(monitor);
+    commit_large(); /* and nobody is told */
+    ev_loop_destroy(loop);
+}
+END_TEST
+
+struct large {
+    unsigned began, ended;
+    uint32_t transactions;
+};
+
+static void on_large_begins(void *ctx)
+{
+    ((struct large *)ctx)->began++;
+}
+
+static void on_large_ended(void *ctx, uint32_t transactions)
+{
+    struct large *large = ctx;
+    large->ended++;
+    large->transactions = transactions;
+}
+
+START_TEST(large_batches_are_told_of)
+{
+    struct large large = {0};
+    const struct nft_large_watch watch = {on_large_begins, on_large_ended, &large};
+    uint32_t before, after;
+    begin(FAMILY_IPV6);
+    nft_socket_watch_large(sock, &watch);
+    case_reject(&batch, 90, 0);
+    commit();
+    ck_assert_uint_eq(large.began + large.ended, 0);
+    ck_assert_int_eq(nft_socket_generation(sock, &before, &err), 0);
+    commit_large();
+    ck_assert_int_eq(nft_socket_generation(sock, &after, &err), 0);
+    ck_assert_uint_eq(large.began, 1);
+    ck_assert_uint_eq(large.ended, 1);
+    ck_assert_uint_eq(large.transactions, 1);
+    ck_assert_uint_eq(after - before, 1);
+
+    case_slot(&batch, ELEMENT_DELETE, 77, 1, 0); /* is not there */
+    for (uint32_t i = 1000; i < 2000; i++)
+        big_slot(i);
+    ck_assert_int_eq(nft_socket_commit(sock, &batch, &err), -1);
+    error_clear(&err);
+    ck_assert_uint_eq(large.ended, 2);
+    ck_assert_uint_eq(large.transactions, 0);
+    ck_assert_int_eq(nft_socket_generation(sock, &before, &err), 0);
+    ck_assert_uint_eq(before, after);
+}
+END_TEST
+
 /* ---- a ruleset over it ---- */
 
 static struct ruleset *new_ruleset(enum family family)
@@ -723,6 +848,8 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, a_batch_larger_than_the_send_buffer_is_cut);
     tcase_add_test(tcase, what_cannot_be_cut_is_not_sent);
     tcase_add_test(tcase, a_change_while_reading_is_noticed);
+    tcase_add_test(tcase, a_large_batch_is_not_listened_to);
+    tcase_add_test(tcase, large_batches_are_told_of);
     tcase_add_loop_test(tcase, a_ruleset_adopts_its_table, 0, FAMILY_COUNT);
     tcase_add_loop_test(tcase, cleanup, 0, FAMILY_COUNT);
 }

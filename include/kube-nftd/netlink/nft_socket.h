@@ -20,6 +20,22 @@ void nft_socket_close(struct nft_socket *socket);
 /** By which the kernel names the socket in what it tells others. */
 uint32_t nft_socket_port(const struct nft_socket *socket);
 
+/* While a listener is there, the kernel keeps a message of 8 KiB for each element of a transaction
+ * until that is committed. A large batch is cheap only without. */
+struct nft_large_watch {
+    void (*begins)(void *ctx);
+    /* @transactions of it came into force. */
+    void (*ended)(void *ctx, uint32_t transactions);
+    void *ctx;
+};
+
+/** Calls @watch (copied) around each large batch, in nft_socket_commit(); NULL: nobody any more. */
+void nft_socket_watch_large(struct nft_socket *socket, const struct nft_large_watch *watch);
+
+/** The number of the ruleset's generation: one more after each transaction of anybody in this
+ * network namespace. */
+int nft_socket_generation(struct nft_socket *socket, uint32_t *generation, struct error *err);
+
 /**
  * Sends @batch and reads the kernel's answers. 0: everything is in force. -1: the error names
  * what was refused first, @batch->refusals has all that the kernel named (they may be less than

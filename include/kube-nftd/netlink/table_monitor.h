@@ -7,6 +7,9 @@
  * another program's transaction, and all that comes from our own socket, so neither our big batches
  * nor those of others fill the queue. However often others commit, the loop is woken at most every
  * TABLE_MONITOR_PAUSE for it.
+ *
+ * While our own socket commits a large batch, nobody listens, since that would cost the kernel 8
+ * KiB for each element of it. If others committed meanwhile, it is as if events were lost.
  */
 #ifndef KUBE_NFTD_NETLINK_TABLE_MONITOR_H
 #define KUBE_NFTD_NETLINK_TABLE_MONITOR_H
@@ -18,6 +21,7 @@
 #include <linux/filter.h>
 
 struct ev_loop;
+struct nft_socket;
 struct table_monitor;
 
 #define TABLE_MONITOR_PAUSE 0.02 /* seconds */
@@ -46,10 +50,12 @@ struct table_monitor_ops {
 
 /**
  * Follows table @table (copied) of both families on @loop.
- * @own_port  of the socket whose changes are not told of
+ * @own  the socket whose changes are not told of; it outlives the monitor, which alone watches its
+ *       large batches
  */
-struct table_monitor *table_monitor_new(struct ev_loop *loop, const char *table, uint32_t own_port,
-                                        const struct table_monitor_ops *ops, struct error *err);
+struct table_monitor *table_monitor_new(struct ev_loop *loop, const char *table,
+                                        struct nft_socket *own, const struct table_monitor_ops *ops,
+                                        struct error *err);
 void table_monitor_free(struct table_monitor *monitor);
 
 /* ---- for tests ---- */
@@ -63,6 +69,11 @@ void table_monitor_settle(struct table_monitor *monitor);
 /** A monitor without a socket. */
 struct table_monitor *table_monitor_detached(const char *table, uint32_t own_port,
                                              const struct table_monitor_ops *ops);
+
+/** A large batch of our own begins; it has ended, and so many transactions of it came into force.
+ */
+void table_monitor_leave(void *monitor);
+void table_monitor_listen_again(void *monitor, uint32_t transactions);
 
 #define TABLE_MONITOR_FILTER_SIZE 1000
 
