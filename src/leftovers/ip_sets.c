@@ -78,33 +78,38 @@ static int on_members(const struct nlmsghdr *header, void *ports)
     return MNL_CB_OK;
 }
 
-static void read_ports(struct mnl_socket *nl, const char *set, bool *ports)
+/* 0 or an errno. */
+static int read_ports(struct mnl_socket *nl, const char *set, bool *ports)
 {
     char buffer[512] = {0}, name[IPSET_MAXNAMELEN] = "";
     strncpy(name, set, sizeof(name) - 1); /* as kube-proxy cuts it */
     struct nlmsghdr *request = begin(buffer, IPSET_CMD_LIST, NLM_F_DUMP);
     mnl_attr_put_strz(request, IPSET_ATTR_SETNAME, name);
-    netlink_ask(nl, request, on_members, ports); /* no such set: no ports */
+    int why = netlink_ask(nl, request, on_members, ports);
+    return why == ENOENT ? 0 : why; /* no such set: no ports */
 }
 
-void leftovers_read_node_ports(struct leftover_node_ports *ports)
+int leftovers_read_node_ports(struct leftover_node_ports *ports)
 {
     static const char *const prefixes[] = {"KUBE-", "KUBE-6-"};
     memset(ports, 0, sizeof(*ports));
     struct error err = {0};
     struct mnl_socket *nl = open_socket(&err);
+    int why = err.text ? EIO : 0;
     error_clear(&err);
-    for (size_t i = 0; nl && i < 2 * sizeof(node_port_sets) / sizeof(node_port_sets[0]); i++) {
+    for (size_t i = 0; nl && !why && i < 2 * sizeof(node_port_sets) / sizeof(node_port_sets[0]);
+         i++) {
         uint8_t protocol = node_port_sets[i / 2].protocol;
         char *name = xasprintf("%s%s", prefixes[i % 2], node_port_sets[i / 2].name);
-        read_ports(nl, name,
-                   protocol == IPPROTO_TCP   ? ports->tcp
-                   : protocol == IPPROTO_UDP ? ports->udp
-                                             : ports->sctp);
+        why = read_ports(nl, name,
+                         protocol == IPPROTO_TCP   ? ports->tcp
+                         : protocol == IPPROTO_UDP ? ports->udp
+                                                   : ports->sctp);
         free(name);
     }
     if (nl)
         mnl_socket_close(nl);
+    return why;
 }
 
 /* ---- all sets ---- */

@@ -11,35 +11,54 @@ void iptables_plan_init(struct iptables_plan *plan, const char *table)
     plan->table = table;
 }
 
-void iptables_plan_clear(struct iptables_plan *plan)
+static void free_all(struct iptables_chain **all)
 {
     struct iptables_chain *chain, *next;
-    HASH_ITER(hh, plan->chains, chain, next)
+    HASH_ITER(hh, *all, chain, next)
     {
-        HASH_DELETE(hh, plan->chains, chain);
+        HASH_DELETE(hh, *all, chain);
         vec_free(&chain->leads_to);
         free(chain->name);
         free(chain);
     }
+}
+
+void iptables_plan_clear(struct iptables_plan *plan)
+{
+    free_all(&plan->chains);
+    free_all(&plan->maps);
     vec_free(&plan->jumps);
 }
 
-static struct iptables_chain *find(const struct iptables_plan *plan, const char *name)
+static struct iptables_chain *find(struct iptables_chain *all, const char *name)
 {
-    struct iptables_chain *chain;
-    HASH_FIND_STR(plan->chains, name, chain);
+    struct iptables_chain *chain = NULL;
+    if (name)
+        HASH_FIND_STR(all, name, chain);
     return chain;
 }
 
-void iptables_plan_add_chain(struct iptables_plan *plan, const char *name, bool base)
+const struct iptables_chain *iptables_plan_find(const struct iptables_plan *plan, const char *name)
 {
-    if (find(plan, name))
-        return;
+    return find(plan->chains, name);
+}
+
+static struct iptables_chain *add(struct iptables_chain **all, const char *name)
+{
     struct iptables_chain *chain = xcalloc(1, sizeof(*chain));
     chain->name = xstrdup(name);
-    chain->base = base;
-    chain->kube_proxys = !base && kube_proxy_has_chain(plan->table, name);
-    HASH_ADD_KEYPTR(hh, plan->chains, chain->name, strlen(chain->name), chain);
+    HASH_ADD_KEYPTR(hh, *all, chain->name, strlen(chain->name), chain);
+    return chain;
+}
+
+void iptables_plan_add_chain(struct iptables_plan *plan, const struct iptables_chain_facts *facts)
+{
+    if (find(plan->chains, facts->name))
+        return;
+    struct iptables_chain *chain = add(&plan->chains, facts->name);
+    chain->base = facts->base;
+    chain->drops = facts->drops;
+    chain->kube_proxys = !facts->base && kube_proxy_has_chain(plan->table, facts->name);
 }
 
 /* @chain stays, and so does all that it leads to. */
@@ -58,26 +77,66 @@ static void hold(struct iptables_chain *chain, const struct iptables_chain *hold
     vec_free(&todo);
 }
 
+static void hold_at_once(struct iptables_chain *chain, const struct iptables_chain *holder)
+{
+    hold(chain, holder);
+    chain->holder = holder; /* easier to find than one that needs it by way of others */
+    chain->held_at_once = true;
+}
+
+/* @from, which may be kube-proxy's itself, needs @to. */
+static void need(struct iptables_chain *from, struct iptables_chain *to)
+{
+    if (!from->kube_proxys) {
+        hold_at_once(to, from);
+        return;
+    }
+    vec_push(&from->leads_to, to);
+    if (from->holder)
+        hold(to, from->holder);
+}
+
+void iptables_plan_add_element(struct iptables_plan *plan, const char *map_name, bool anonymous,
+                               const char *to_name)
+{
+    struct iptables_chain *to = find(plan->chains, to_name);
+    if (!to || !to->kube_proxys)
+        return;
+    struct iptables_chain *map = find(plan->maps, map_name);
+    if (!map)
+        map = add(&plan->maps, map_name);
+    map->map = true;
+    if (anonymous)
+        vec_push(&map->leads_to, to);
+    else
+        hold_at_once(to, map);
+}
+
+/* Few are kube-proxy's: a dozen in a table. */
+static bool has_jump(const struct iptables_plan *plan, uint64_t handle)
+{
+    vec_each (&plan->jumps, jump)
+        if (jump->handle == handle)
+            return true;
+    return false;
+}
+
 void iptables_plan_add_rule(struct iptables_plan *plan, const struct iptables_rule *rule)
 {
-    struct iptables_chain *from = find(plan, rule->chain);
-    struct iptables_chain *to = rule->to ? find(plan, rule->to) : NULL;
+    struct iptables_chain *from = find(plan->chains, rule->chain);
+    struct iptables_chain *to = find(plan->chains, rule->to);
+    const struct iptables_chain *map = find(plan->maps, rule->map);
     if (!from)
         return;
     from->rules++;
+    for (size_t i = 0; map && i < map->leads_to.n; i++)
+        need(from, map->leads_to.v[i]);
     if (!to || !to->kube_proxys)
         return;
-    if (from->kube_proxys) {
-        vec_push(&from->leads_to, to);
-        if (from->holder)
-            hold(to, from->holder);
-    } else if (from->base && rule->comment && kube_proxy_has_comment(rule->comment)) {
+    if (!from->base || !rule->comment || !kube_proxy_has_comment(rule->comment))
+        need(from, to);
+    else if (!has_jump(plan, rule->handle))
         vec_push(&plan->jumps, (struct iptables_jump){from, to, rule->handle});
-    } else {
-        hold(to, from);
-        to->holder = from; /* easier to find than one that needs it by way of others */
-        to->held_at_once = true;
-    }
 }
 
 bool iptables_plan_is_empty(const struct iptables_plan *plan)

@@ -245,9 +245,12 @@ static int remove_servers(struct mnl_socket *nl, uint16_t family, const server_v
                           const struct device *device, struct leftovers_report *report)
 {
     struct leftover_node_ports *ports = xcalloc(1, sizeof(*ports));
-    leftovers_read_node_ports(ports);
     size_t removed = 0, others = 0;
-    int why = 0;
+    int why = leftovers_read_node_ports(ports);
+    if (why) {
+        free(ports);
+        return why;
+    }
     vec_each (servers, server) {
         if (!is_kube_proxys(server, device, ports)) {
             others++;

@@ -36,6 +36,8 @@ static const struct {
     {"filter", "KUBE-IPVS-OUT-FILTER"},
     {"filter", "KUBE-NODE-PORT"},
     {"filter", "KUBE-SOURCE-RANGES-FIREWALL"},
+    {"nat", "KUBE-FIREWALL"}, /* older versions; the kubelet's is in the table filter */
+    {"nat", "KUBE-FIRE-WALL"},
     {"nat", "KUBE-LOAD-BALANCER"},
     {"nat", "KUBE-NODE-PORT"},
 };

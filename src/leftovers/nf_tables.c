@@ -1,29 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/leftovers/nf_tables.h"
 
-#include "kube-nftd/leftovers/iptables_plan.h"
+#include "kube-nftd/leftovers/iptables_reading.h"
 #include "kube-nftd/leftovers/kube_proxy.h"
-#include "kube-nftd/netlink/request.h"
 #include "kube-nftd/ruleset/template.h"
 
-#include <arpa/inet.h>
-#include <endian.h>
-#include <linux/netfilter/nf_tables.h>
-#include <linux/netfilter/nf_tables_compat.h>
-#include <linux/netfilter/nfnetlink.h>
 #include <string.h>
 #include <time.h>
 
 /* The table of mode nftables. */
 #define KUBE_PROXY_TABLE "kube-proxy"
 
-/* The kernel does not list a table in one piece, so a change by anybody meanwhile spoils it. How
- * often a table is read, and how long others get in between to come to an end. */
-#define TRIES 30
+/* The kernel does not list a table in one piece, and a change to any table meanwhile may make it
+ * skip something. How often a table is read; how often for a list that nothing overtook, which
+ * a large table on a busy node never gives; and how long others get in between to come to an end.
+ * A list with gaps does no harm: the kernel refuses to remove what somebody needs. */
+#define TRIES 15
+#define UNDISTURBED_TRIES 3
 #define PAUSE_NANOSECONDS 20000000
-
-/* What nft and newer versions of iptables put before a comment in a rule's user data. */
-#define USERDATA_COMMENT 0
 
 /* ---- mode nftables ---- */
 
@@ -61,150 +55,6 @@ int leftovers_remove_table(struct nft_socket *socket, enum family family,
     return 0;
 }
 
-/* ---- reading a table of iptables-nft ---- */
-
-static int on_chain(const struct nlmsghdr *header, void *data)
-{
-    struct iptables_plan *plan = data;
-    const char *table = NULL, *name = NULL;
-    bool base = false;
-    const struct nlattr *attribute;
-    mnl_attr_for_each(attribute, header, sizeof(struct nfgenmsg))
-    {
-        switch (mnl_attr_get_type(attribute)) {
-        case NFTA_CHAIN_TABLE:
-            table = netlink_text(attribute);
-            break;
-        case NFTA_CHAIN_NAME:
-            name = netlink_text(attribute);
-            break;
-        case NFTA_CHAIN_HOOK:
-            base = true;
-            break;
-        default:
-            break;
-        }
-    }
-    if (table && name && strcmp(table, plan->table) == 0)
-        iptables_plan_add_chain(plan, name, base);
-    return MNL_CB_OK;
-}
-
-/* The first attribute of @type in @nest; NULL if there is none or @nest is NULL. */
-static const struct nlattr *inside(const struct nlattr *nest, uint16_t type)
-{
-    const struct nlattr *attribute;
-    if (!nest)
-        return NULL;
-    mnl_attr_for_each_nested(attribute, nest)
-    {
-        if (mnl_attr_get_type(attribute) == type)
-            return attribute;
-    }
-    return NULL;
-}
-
-/* Where the data of an expression "immediate" says to jump or go to; NULL if nowhere. */
-static const char *jump_target(const struct nlattr *data)
-{
-    const struct nlattr *value = inside(data, NFTA_IMMEDIATE_DATA);
-    const struct nlattr *verdict = inside(value, NFTA_DATA_VERDICT);
-    return netlink_text(inside(verdict, NFTA_VERDICT_CHAIN));
-}
-
-/* The text of the match "comment" of iptables, copied; NULL if @data is of another match. */
-static char *match_comment(const struct nlattr *data)
-{
-    const char *name = netlink_text(inside(data, NFTA_MATCH_NAME));
-    const struct nlattr *info = inside(data, NFTA_MATCH_INFO);
-    if (!name || !info || strcmp(name, "comment") != 0)
-        return NULL;
-    return xstrndup(mnl_attr_get_payload(info),
-                    strnlen(mnl_attr_get_payload(info), mnl_attr_get_payload_len(info)));
-}
-
-static char *userdata_comment(const struct nlattr *userdata)
-{
-    const uint8_t *bytes = mnl_attr_get_payload(userdata);
-    size_t left = mnl_attr_get_payload_len(userdata);
-    while (left >= 2 && bytes[1] <= left - 2) {
-        size_t length = bytes[1];
-        if (bytes[0] == USERDATA_COMMENT)
-            return xstrndup((const char *)bytes + 2, strnlen((const char *)bytes + 2, length));
-        bytes += 2 + length;
-        left -= 2 + length;
-    }
-    return NULL;
-}
-
-static void read_expression(const struct nlattr *expression, struct iptables_rule *rule,
-                            char **comment)
-{
-    const char *name = netlink_text(inside(expression, NFTA_EXPR_NAME));
-    const struct nlattr *data = inside(expression, NFTA_EXPR_DATA);
-    if (!name)
-        return;
-    if (strcmp(name, "immediate") == 0) {
-        const char *to = jump_target(data);
-        rule->to = to ? to : rule->to;
-    }
-    if (strcmp(name, "match") == 0 && !*comment)
-        *comment = match_comment(data);
-}
-
-static int on_rule(const struct nlmsghdr *header, void *data)
-{
-    struct iptables_plan *plan = data;
-    struct iptables_rule rule = {.chain = NULL};
-    char *comment = NULL;
-    const char *table = NULL;
-    const struct nlattr *attribute, *expression;
-    mnl_attr_for_each(attribute, header, sizeof(struct nfgenmsg))
-    {
-        switch (mnl_attr_get_type(attribute)) {
-        case NFTA_RULE_TABLE:
-            table = netlink_text(attribute);
-            break;
-        case NFTA_RULE_CHAIN:
-            rule.chain = netlink_text(attribute);
-            break;
-        case NFTA_RULE_HANDLE:
-            if (mnl_attr_validate(attribute, MNL_TYPE_U64) == 0)
-                rule.handle = be64toh(mnl_attr_get_u64(attribute));
-            break;
-        case NFTA_RULE_EXPRESSIONS:
-            mnl_attr_for_each_nested(expression, attribute)
-                read_expression(expression, &rule, &comment);
-            break;
-        case NFTA_RULE_USERDATA:
-            if (!comment)
-                comment = userdata_comment(attribute);
-            break;
-        default:
-            break;
-        }
-    }
-    rule.comment = comment;
-    if (table && rule.chain && strcmp(table, plan->table) == 0)
-        iptables_plan_add_rule(plan, &rule);
-    free(comment);
-    return MNL_CB_OK;
-}
-
-static int read_plan(struct nft_socket *socket, enum family family, const char *table,
-                     struct iptables_plan *plan, struct error *err)
-{
-    iptables_plan_init(plan, table);
-    if (nft_socket_dump(socket, family, NFT_MSG_GETCHAIN, NFTA_CHAIN_TABLE, table, on_chain, plan,
-                        err) == 0 &&
-        (iptables_plan_is_empty(plan) ||
-         nft_socket_dump(socket, family, NFT_MSG_GETRULE, NFTA_RULE_TABLE, table, on_rule, plan,
-                         err) == 0))
-        return 0;
-    iptables_plan_clear(plan);
-    return -1;
-}
-
 /* ---- removing ---- */
 
 /* Rules first: a chain goes when it has none and none leads to it. */
@@ -231,6 +81,7 @@ static int commit_plan(struct nft_socket *socket, enum family family,
  * those that stay, by who needs them. */
 struct group {
     const char *name, *first; /* borrowed */
+    bool map;                 /* for those that stay: it is a verdict map that needs them */
     size_t chains, rules;
 };
 
@@ -246,7 +97,11 @@ static void count_chain(group_vec *groups, const char *name, const struct iptabl
             return;
         }
     }
-    vec_push(groups, (struct group){name, chain->name, 1, chain->rules});
+    vec_push(groups, (struct group){.name = name,
+                                    .first = chain->name,
+                                    .map = chain->holder && chain->holder->map,
+                                    .chains = 1,
+                                    .rules = chain->rules});
 }
 
 static void report_removal(struct leftovers_report *report, const char *ip,
@@ -285,12 +140,74 @@ static void report_held(struct leftovers_report *report, const char *ip,
             count_chain(&holders, chain->holder->name, chain);
     vec_each (&holders, holder)
         report_left(report,
-                    "table %s %s: chain %s, and those that it leads to (chains: %zu): a rule of "
-                    "chain %s that is not kube-proxy's needs it: delete that rule, then run this "
-                    "again",
-                    ip, plan->table, holder->first, holder->chains, holder->name);
+                    "table %s %s: chain %s, and those that it leads to (chains: %zu): %s %s that "
+                    "is not kube-proxy's needs it: delete that %s, then run this again",
+                    ip, plan->table, holder->first, holder->chains,
+                    holder->map ? "an element of map" : "a rule of chain", holder->name,
+                    holder->map ? "element" : "rule");
     vec_free(&holders);
 }
+
+/* ---- what will be different ---- */
+
+/* Rules of kube-proxy's that accept packets; kube-nftd has none (spec 4.10). */
+static const struct {
+    const char *from, *to; /* chains of the table filter */
+    const char *accepts;
+    const char *instead; /* what to put behind iptables' name */
+} acceptances[] = {
+    {"FORWARD", "KUBE-FORWARD", "replies, and what is to be masqueraded (mark 0x4000)",
+     "-A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT', and the same with '-m mark "
+     "--mark 0x4000/0x4000"},
+    {"INPUT", "KUBE-NODEPORTS", "health checks of load balancers",
+     "-A INPUT -p tcp --dport PORT -j ACCEPT' with each healthCheckNodePort, or '30000:32767"},
+    {"INPUT", "KUBE-NODE-PORT", "health checks of load balancers",
+     "-A INPUT -p tcp --dport PORT -j ACCEPT' with each healthCheckNodePort, or '30000:32767"},
+};
+
+static bool has_jump(const struct iptables_plan *plan, const char *from, const char *to)
+{
+    vec_each (&plan->jumps, jump)
+        if (strcmp(jump->from->name, from) == 0 && strcmp(jump->to->name, to) == 0)
+            return true;
+    return false;
+}
+
+static void warn_of_drops(struct leftovers_report *report, enum family family,
+                          const struct iptables_plan *plan)
+{
+    if (strcmp(plan->table, "filter") != 0)
+        return;
+    for (size_t i = 0; i < sizeof(acceptances) / sizeof(acceptances[0]); i++) {
+        const struct iptables_chain *from = iptables_plan_find(plan, acceptances[i].from);
+        const struct iptables_chain *to = iptables_plan_find(plan, acceptances[i].to);
+        if (!from || !from->drops || !to || to->rules == 0 || !has_jump(plan, from->name, to->name))
+            continue;
+        report_warning(
+            report,
+            "table %s filter: %s drops what no rule accepts (its policy), and kube-proxy's "
+            "rules that accept %s go; kube-nftd makes none. Unless others accept it: '%s %s'",
+            nft_family_name(family), from->name, acceptances[i].accepts,
+            family == FAMILY_IPV4 ? "iptables" : "ip6tables", acceptances[i].instead);
+    }
+}
+
+/* Somebody else marks by way of kube-proxy's chain, and the one that masquerades goes. */
+static void warn_of_marks(struct leftovers_report *report, enum family family,
+                          const struct iptables_plan *plan)
+{
+    const struct iptables_chain *marks = iptables_plan_find(plan, "KUBE-MARK-MASQ");
+    const struct iptables_chain *masquerades = iptables_plan_find(plan, "KUBE-POSTROUTING");
+    if (marks && marks->holder && masquerades && iptables_chain_goes(masquerades))
+        report_warning(
+            report,
+            "table %s %s: chain KUBE-MARK-MASQ stays, but KUBE-POSTROUTING goes: what is "
+            "marked there is masqueraded only while kube-nftd has the same mark "
+            "(masqueradeBit 14)",
+            nft_family_name(family), plan->table);
+}
+
+/* ---- a table ---- */
 
 static bool has_something_to_remove(const struct iptables_plan *plan)
 {
@@ -302,21 +219,46 @@ static bool has_something_to_remove(const struct iptables_plan *plan)
     return false;
 }
 
-/* 0: done and said. -1: to be tried again, or given up with @err. */
-static int try_table(struct nft_socket *socket, enum family family, const char *table,
+static void report_plan(struct leftovers_report *report, enum family family,
+                        const struct iptables_plan *plan)
+{
+    report_removal(report, nft_family_name(family), plan);
+    warn_of_drops(report, family, plan);
+    warn_of_marks(report, family, plan);
+}
+
+/* Takes @plan, which has gaps if it was overtaken: what it does not know of may be left. */
+static int take_plan(struct nft_socket *socket, enum family family,
+                     const struct iptables_plan *plan, bool overtaken,
                      struct leftovers_report *report, struct error *err)
 {
-    struct iptables_plan plan;
-    if (read_plan(socket, family, table, &plan, err))
+    bool remove = has_something_to_remove(plan);
+    if (remove && !report->dry_run && commit_plan(socket, family, plan, err))
         return -1;
-    int result = 0;
-    bool remove = has_something_to_remove(&plan);
-    if (remove && !report->dry_run)
-        result = commit_plan(socket, family, &plan, err);
-    if (result == 0) {
-        report_removal(report, nft_family_name(family), &plan);
-        report_held(report, nft_family_name(family), &plan);
-    }
+    if (remove)
+        report_plan(report, family, plan);
+    if (overtaken && !report->dry_run)
+        return error_set(err, "others change nf_tables all the while, so some may not be seen");
+    if (overtaken)
+        report_warning(report,
+                       "table %s %s: others changed nf_tables while it was read: this may "
+                       "not be all",
+                       nft_family_name(family), plan->table);
+    report_held(report, nft_family_name(family), plan);
+    return 0;
+}
+
+/* 0: done and said. -1: to be tried again, or given up with @err. */
+static int try_table(struct nft_socket *socket, enum family family, const char *table,
+                     bool take_overtaken, struct leftovers_report *report, struct error *err)
+{
+    struct iptables_plan plan;
+    bool overtaken;
+    if (iptables_plan_read(&plan, socket, family, table, &overtaken, err))
+        return -1;
+    int result = overtaken && !take_overtaken
+                     ? error_set(err, "others change nf_tables all the while")
+                     : take_plan(socket, family, &plan, overtaken, report, err);
     iptables_plan_clear(&plan);
     return result;
 }
@@ -330,11 +272,14 @@ void leftovers_remove_chains(struct nft_socket *socket, enum family family,
         for (int tries = 0; tries < TRIES && result; tries++) {
             if (tries > 0)
                 nanosleep(&(struct timespec){.tv_nsec = PAUSE_NANOSECONDS}, NULL);
-            result = try_table(socket, family, kube_proxy_tables[i], report, &err);
+            result = try_table(socket, family, kube_proxy_tables[i], tries >= UNDISTURBED_TRIES,
+                               report, &err);
         }
         if (result)
-            report_left(report, "table %s %s: kube-proxy's chains: %s", nft_family_name(family),
-                        kube_proxy_tables[i], err.text);
+            report_left(report,
+                        "table %s %s: kube-proxy's chains: %s: run this again; 'nft monitor' says "
+                        "who else changes tables",
+                        nft_family_name(family), kube_proxy_tables[i], err.text);
     }
     error_clear(&err);
 }

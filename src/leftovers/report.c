@@ -37,3 +37,11 @@ void report_others(struct leftovers_report *report, const char *format, ...)
     print(report, "not kube-proxy's", xvasprintf(format, args));
     va_end(args);
 }
+
+void report_warning(struct leftovers_report *report, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    print(report, "warning", xvasprintf(format, args));
+    va_end(args);
+}

@@ -617,17 +617,33 @@ int nft_socket_read_rules(struct nft_socket *s, enum family family, const char *
     return 0;
 }
 
-int nft_socket_dump(struct nft_socket *s, enum family family, uint16_t type,
-                    uint16_t table_attribute, const char *table, mnl_cb_t fn, void *ctx,
-                    struct error *err)
+/* The attribute that names the table. */
+static uint16_t table_attribute(uint16_t type)
 {
-    char buffer[512] = {0};
+    switch (type) {
+    case NFT_MSG_GETCHAIN:
+        return NFTA_CHAIN_TABLE;
+    case NFT_MSG_GETSET:
+        return NFTA_SET_TABLE;
+    case NFT_MSG_GETSETELEM:
+        return NFTA_SET_ELEM_LIST_TABLE;
+    default:
+        return NFTA_RULE_TABLE;
+    }
+}
+
+int nft_socket_dump(struct nft_socket *s, enum family family, const struct nft_dump *what,
+                    mnl_cb_t fn, void *ctx, bool *overtaken, struct error *err)
+{
+    char buffer[1024] = {0};
     struct nlmsghdr *request =
-        nftnl_nlmsg_build_hdr(buffer, type, nf_family(family), NLM_F_DUMP, s->sequence++);
-    mnl_attr_put_strz(request, table_attribute, table);
-    int why = netlink_ask(s->nl, request, fn, ctx);
+        nftnl_nlmsg_build_hdr(buffer, what->type, nf_family(family), NLM_F_DUMP, s->sequence++);
+    mnl_attr_put_strz(request, table_attribute(what->type), what->table);
+    if (what->set)
+        mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_SET, what->set);
+    int why = netlink_ask_overtaken(s->nl, request, fn, ctx, overtaken);
     if (why)
         return error_set(err, "cannot read table %s %s: %s", family == FAMILY_IPV4 ? "ip" : "ip6",
-                         table, reason(why));
+                         what->table, reason(why));
     return 0;
 }

@@ -66,7 +66,23 @@ const char *netlink_text(const struct nlattr *attribute)
                : NULL;
 }
 
-int netlink_ask(struct mnl_socket *nl, const struct nlmsghdr *request, mnl_cb_t fn, void *ctx)
+/* Takes the mark off the messages of a piece that says that what is read has changed, so that they
+ * are read all the same. Returns whether there was one. */
+static bool take_mark_off(char *piece, size_t length)
+{
+    bool marked = false;
+    int left = (int)netlink_whole(piece, length);
+    for (struct nlmsghdr *header = (void *)piece; mnl_nlmsg_ok(header, left);
+         header = mnl_nlmsg_next(header, &left)) {
+        marked = marked || header->nlmsg_flags & NLM_F_DUMP_INTR;
+        header->nlmsg_flags &= (uint16_t)~NLM_F_DUMP_INTR;
+    }
+    return marked;
+}
+
+/* @overtaken: NULL if an answer that was overtaken is an error. */
+static int ask(struct mnl_socket *nl, const struct nlmsghdr *request, mnl_cb_t fn, void *ctx,
+               bool *overtaken)
 {
     if (mnl_socket_sendto(nl, request, request->nlmsg_len) < 0)
         return errno;
@@ -74,6 +90,8 @@ int netlink_ask(struct mnl_socket *nl, const struct nlmsghdr *request, mnl_cb_t 
     int result;
     do {
         ssize_t n = receive(nl, buffer);
+        if (n > 0 && overtaken && take_mark_off(buffer, (size_t)n))
+            *overtaken = true;
         result = n < 0 ? -1
                        : mnl_cb_run(buffer, netlink_whole(buffer, (size_t)n), request->nlmsg_seq,
                                     mnl_socket_get_portid(nl), fn, ctx);
@@ -83,4 +101,15 @@ int netlink_ask(struct mnl_socket *nl, const struct nlmsghdr *request, mnl_cb_t 
         drop_answers(nl, buffer);
     free(buffer);
     return why;
+}
+
+int netlink_ask(struct mnl_socket *nl, const struct nlmsghdr *request, mnl_cb_t fn, void *ctx)
+{
+    return ask(nl, request, fn, ctx, NULL);
+}
+
+int netlink_ask_overtaken(struct mnl_socket *nl, const struct nlmsghdr *request, mnl_cb_t fn,
+                          void *ctx, bool *overtaken)
+{
+    return ask(nl, request, fn, ctx, overtaken);
 }

@@ -13,6 +13,7 @@ from lab import LabError, Namespace
 
 POD = {4: "10.244.0.11", 6: "fd00:10:244::11"}
 FAMILY_PROGRAM = {4: "iptables", 6: "ip6tables"}
+RULES_OF_A_LARGE_TABLE = 10000
 NOTHING = "nothing of kube-proxy was found\n"
 
 # What others have in the same tables, with names that look alike.
@@ -155,6 +156,10 @@ def test_chains_of_mode_iptables_among_those_of_others(node, family):
     status, done = cleanup(node)
     assert status == 0
     assert [line.removeprefix("would ").replace("remove:", "removed:") for line in planned] == done
+    (warning,) = [line for line in done if line.startswith("warning: ")]
+    assert warning.startswith(f"warning: table {ip} filter: FORWARD drops what no rule accepts")
+    assert f"'{FAMILY_PROGRAM[family]} -A FORWARD " in warning
+    done.remove(warning)
     # 12 rules that lead there; 6 chains of filter, 1 of mangle, 5 of nat; services, endpoints, external.
     assert len(done) == 12 + 6 + 1 + 5 + 3
     assert f"removed: table {ip} nat: chains KUBE-SEP-... (chains: 6, rules: 12)" in done
@@ -214,6 +219,72 @@ def test_a_chain_that_others_use_stays(node):
     run("-F", "CNI-HOSTPORT-SETMARK")
     assert cleanup(node)[0] == 0
     assert "KUBE" not in node.run("iptables-nft-save").stdout
+
+
+def test_what_drops_without_kube_proxys_rules_is_told(node):
+    """The policy of INPUT with health check node ports; with no rule that accepts, or without the policy: no word."""
+    warnings = lambda: [line for line in cleanup(node, "--dry-run")[1] if line.startswith("warning")]  # noqa: E731
+    restore(node, 4, rules(4, []))
+    assert warnings() == []
+    node.run("iptables-nft", "-P", "INPUT", "DROP")
+    assert warnings() == []
+    node.run("iptables-nft", "-A", "KUBE-NODEPORTS", "-p", "tcp", "--dport", "31000", "-j", "ACCEPT")
+    (warning,) = warnings()
+    assert "INPUT drops" in warning and "healthCheckNodePort" in warning
+    assert cleanup(node)[0] == 0
+
+
+def test_a_chain_that_a_verdict_map_leads_to_stays(node):
+    """The kernel would refuse to remove it, so a dry run must know of it too."""
+    restore(node, 4, rules(4, services(4, 1)))
+    node.run("nft", "add map ip filter mine { type ipv4_addr : verdict; elements = { 10.9.9.9 : goto KUBE-FORWARD }; }")
+    node.run("nft", "add rule ip nat PREROUTING ip daddr vmap { 10.9.9.9 : jump KUBE-MARK-MASQ }")
+    for flags in (["--dry-run"], []):
+        status, lines = cleanup(node, *flags)
+        held = [line for line in lines if line.startswith("left: ")]
+        assert status == 1 and len(held) == 2, held
+        assert "chain KUBE-FORWARD, and" in held[0] and "an element of map mine that" in held[0]
+        assert "chain KUBE-MARK-MASQ, and" in held[1] and "a rule of chain PREROUTING that" in held[1]
+        assert sum("KUBE-POSTROUTING goes" in line for line in lines if line.startswith("warning: ")) == 1
+    chains = node.run("iptables-nft-save").stdout
+    assert chains.count(":KUBE-") == 2
+    node.run("nft", "flush map ip filter mine; flush chain ip nat PREROUTING")
+    assert cleanup(node)[0] == 0
+    assert cleanup(node) == (0, NOTHING.splitlines())
+
+
+def test_a_large_table_while_others_never_rest(node):
+    """It takes longer to list than others leave in between; so what was overtaken has to do."""
+    restore(node, 4, STRANGERS)
+    node.run("nft", "add table ip other; add set ip other s { type ipv4_addr; }")
+    change = "add element ip other s { 1.2.3.4 }; delete element ip other s { 1.2.3.4 }\n"
+    changer = node.start(["nft", "-i"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, bufsize=1)
+    end = threading.Event()
+
+    def write() -> None:
+        while not end.wait(0.002):
+            changer.stdin.write(change)
+
+    run = lambda *words: node.run("iptables-nft", "-t", "nat", *words)  # noqa: E731
+    run("-N", "KUBE-MARK-MASQ")
+    run("-N", "KUBE-SERVICES")
+    run("-A", "PREROUTING", "-m", "comment", "--comment", "kubernetes service portals", "-j", "KUBE-SERVICES")
+    rule = "add rule ip nat KUBE-SERVICES tcp dport 80 counter jump KUBE-MARK-MASQ\n"
+    for _ in range(RULES_OF_A_LARGE_TABLE // 500):  # transactions must be small in a user namespace
+        node.run("nft", "-f", "-", stdin=500 * rule)
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        status, lines = cleanup(node)
+        assert changer.poll() is None
+    finally:
+        end.set()
+        thread.join()
+        changer.kill()
+        changer.wait()
+        changer.stdin.close()
+    assert status == 0, lines
+    assert "KUBE-S" not in run("-S").stdout
 
 
 def test_others_change_the_tables_meanwhile(node):

@@ -35,6 +35,8 @@ static const struct {
     {"filter", "KUBE-NODEPORTS", true},
     {"filter", "KUBE-PROXY-FIREWALL", true},
     /* mode ipvs */
+    {"nat", "KUBE-FIREWALL", true}, /* the kubelet's is in filter */
+    {"nat", "KUBE-FIRE-WALL", true},
     {"nat", "KUBE-LOAD-BALANCER", true},
     {"nat", "KUBE-NODE-PORT", true},
     {"filter", "KUBE-NODE-PORT", true},
@@ -66,7 +68,6 @@ static const struct {
     {"nat", "", false},
     /* the kubelet's */
     {"filter", "KUBE-FIREWALL", false},
-    {"nat", "KUBE-FIREWALL", false},
     {"mangle", "KUBE-KUBELET-CANARY", false},
     {"nat", "KUBE-KUBELET-CANARY", false},
     {"mangle", "KUBE-IPTABLES-HINT", false},
@@ -141,7 +142,8 @@ END_TEST
 
 #define PORTALS "kubernetes service portals"
 
-/* Chains of the table nat; a base chain has a + before its name. Then rules: "FROM TO [comment]".
+/* Chains of the table nat; a base chain has a + before its name. Then rules: "FROM TO [comment]";
+ * those from a "map:" or "anonymous:" are elements of verdict maps, and "?MAP" looks into one.
  * What goes: the chains and the jumps, as "CHAIN" and "FROM>TO"; "CHAIN<STRANGER" stays. */
 static const struct {
     const char *chains[8];
@@ -189,6 +191,21 @@ static const struct {
       {"OUTPUT", "KUBE-NODEPORTS", NULL},
       {"MINE", "KUBE-MARK-MASQ", NULL}},
      "KUBE-NODEPORTS<OUTPUT KUBE-MARK-MASQ<MINE "},
+    /* an element of a map that has a name holds a chain; one of a map that is part of a rule is as
+     * good as that rule */
+    {{"+PREROUTING", "KUBE-SERVICES", "KUBE-MARK-MASQ"},
+     {{"map:mine", "KUBE-SERVICES", NULL},
+      {"PREROUTING", "?mine", PORTALS},
+      {"KUBE-SERVICES", "KUBE-MARK-MASQ", NULL}},
+     "KUBE-SERVICES<mine KUBE-MARK-MASQ<mine "},
+    {{"+PREROUTING", "KUBE-SERVICES", "KUBE-NODEPORTS"},
+     {{"anonymous:__map0", "KUBE-SERVICES", NULL},
+      {"anonymous:__map0", "PREROUTING", NULL},
+      {"PREROUTING", "?__map0", PORTALS}},
+     "KUBE-NODEPORTS KUBE-SERVICES<PREROUTING "},
+    {{"KUBE-NODEPORTS", "KUBE-SERVICES"},
+     {{"anonymous:__map0", "KUBE-SERVICES", NULL}, {"KUBE-NODEPORTS", "?__map0", NULL}},
+     "KUBE-NODEPORTS KUBE-SERVICES "},
     /* a base chain with a name of kube-proxy's is nobody's iptables */
     {{"+KUBE-SERVICES"}, {{NULL}}, ""},
     {{"KUBE-SERVICES", "KUBE-SERVICES"}, {{NULL}}, "KUBE-SERVICES "},
@@ -211,17 +228,46 @@ static char *plan_text(const struct iptables_plan *plan)
     return text;
 }
 
+static void tell(struct iptables_plan *plan, const char *const rule[3], uint64_t handle)
+{
+    if (strncmp(rule[0], "map:", 4) == 0)
+        iptables_plan_add_element(plan, rule[0] + 4, false, rule[1]);
+    else if (strncmp(rule[0], "anonymous:", 10) == 0)
+        iptables_plan_add_element(plan, rule[0] + 10, true, rule[1]);
+    else if (rule[1] && rule[1][0] == '?')
+        iptables_plan_add_rule(
+            plan, &(struct iptables_rule){
+                      .chain = rule[0], .handle = handle, .map = rule[1] + 1, .comment = rule[2]});
+    else
+        iptables_plan_add_rule(
+            plan, &(struct iptables_rule){
+                      .chain = rule[0], .handle = handle, .to = rule[1], .comment = rule[2]});
+}
+
+/* What was overtaken may come twice; a rule can be deleted only once. */
+START_TEST(told_twice)
+{
+    struct iptables_plan plan;
+    iptables_plan_init(&plan, "nat");
+    iptables_plan_add_chain(&plan, &(struct iptables_chain_facts){.name = "INPUT", .base = true});
+    iptables_plan_add_chain(&plan, &(struct iptables_chain_facts){.name = "KUBE-SERVICES"});
+    for (int i = 0; i < 2; i++)
+        tell(&plan, (const char *const[]){"INPUT", "KUBE-SERVICES", PORTALS}, 7);
+    ck_assert_uint_eq(plan.jumps.n, 1);
+    iptables_plan_clear(&plan);
+}
+END_TEST
+
 START_TEST(what_goes)
 {
     struct iptables_plan plan;
     iptables_plan_init(&plan, "nat");
     for (const char *const *chain = plans[_i].chains; *chain; chain++)
-        iptables_plan_add_chain(&plan, *chain + (**chain == '+'), **chain == '+');
+        iptables_plan_add_chain(&plan,
+                                &(struct iptables_chain_facts){.name = *chain + (**chain == '+'),
+                                                               .base = **chain == '+'});
     for (size_t i = 0; plans[_i].rules[i][0]; i++)
-        iptables_plan_add_rule(&plan, &(struct iptables_rule){.chain = plans[_i].rules[i][0],
-                                                              .handle = i + 1,
-                                                              .to = plans[_i].rules[i][1],
-                                                              .comment = plans[_i].rules[i][2]});
+        tell(&plan, plans[_i].rules[i], i + 1);
     char *text = plan_text(&plan);
     ck_assert_str_eq(text, plans[_i].result);
     ck_assert(iptables_plan_is_empty(&plan) == (text[0] == '\0'));
@@ -392,6 +438,7 @@ static void add_tests(TCase *tcase)
     tcase_add_loop_test(tcase, chain_names, 0, COUNT(chains));
     tcase_add_test(tcase, comments);
     tcase_add_loop_test(tcase, ip_set_names, 0, COUNT(ip_sets));
+    tcase_add_test(tcase, told_twice);
     tcase_add_loop_test(tcase, what_goes, 0, COUNT(plans));
     tcase_add_loop_test(tcase, legacy_chains, 0, FAMILY_COUNT);
     tcase_add_loop_test(tcase, legacy_rubbish, 0, FAMILY_COUNT);

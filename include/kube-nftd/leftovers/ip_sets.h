@@ -12,8 +12,11 @@ struct leftover_node_ports {
     bool tcp[UINT16_MAX + 1], udp[UINT16_MAX + 1], sctp[UINT16_MAX + 1];
 };
 
-/** Reads the sets in which kube-proxy keeps its node ports. None where there are none. */
-void leftovers_read_node_ports(struct leftover_node_ports *ports);
+/**
+ * Reads the sets in which kube-proxy keeps its node ports. None where there are none. 0, or an
+ * errno: they cannot be read, so nobody knows whose a virtual server is.
+ */
+int leftovers_read_node_ports(struct leftover_node_ports *ports);
 
 /**
  * Destroys kube-proxy's IP sets of both families, or says that it would. A set that a rule names

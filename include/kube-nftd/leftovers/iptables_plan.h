@@ -4,8 +4,9 @@
  * names alone, neither netlink nor the kernel.
  *
  * kube-proxy's are the chains with its names, all that is in them, and the rules of base chains
- * that lead to them with its comments. Where any other rule leads to one of its chains, that chain
- * stays, with all that it leads to: the other rule is somebody's, and would be broken.
+ * that lead to them with its comments. Where any other rule or a verdict map leads to one of its
+ * chains, that chain stays, with all that it leads to: what leads there is somebody's, and would be
+ * broken (the kernel would refuse to).
  */
 #ifndef KUBE_NFTD_LEFTOVERS_IPTABLES_PLAN_H
 #define KUBE_NFTD_LEFTOVERS_IPTABLES_PLAN_H
@@ -19,12 +20,20 @@
 struct iptables_chain {
     UT_hash_handle hh;
     char *name;
-    bool base; /* called by the kernel: PREROUTING and the like */
+    bool base;  /* called by the kernel: PREROUTING and the like */
+    bool drops; /* what no rule of it, a base chain, decides about */
+    bool map;   /* no chain at all, but a verdict map */
     bool kube_proxys;
-    const struct iptables_chain *holder; /* a stranger's chain that needs it; NULL: it can go */
+    const struct iptables_chain *holder; /* a stranger's that needs it; NULL: it can go */
     bool held_at_once; /* the holder's rule leads here itself, not by way of others */
     size_t rules;
     VEC(struct iptables_chain *) leads_to; /* kube-proxy's chains alone */
+};
+
+/* What is told of a chain; borrowed. */
+struct iptables_chain_facts {
+    const char *name;
+    bool base, drops;
 };
 
 /* A rule of kube-proxy's in a base chain. */
@@ -36,6 +45,7 @@ struct iptables_jump {
 struct iptables_plan {
     const char *table;             /* borrowed */
     struct iptables_chain *chains; /* by name, in the order in which they were added; owned */
+    struct iptables_chain *maps;   /* the same */
     VEC(struct iptables_jump) jumps;
 };
 
@@ -44,6 +54,7 @@ struct iptables_rule {
     const char *chain;
     uint64_t handle;
     const char *to;      /* the chain it jumps or goes to; NULL if none */
+    const char *map;     /* the set or map that it looks into; NULL if none */
     const char *comment; /* NULL if none */
 };
 
@@ -51,10 +62,21 @@ struct iptables_rule {
 void iptables_plan_init(struct iptables_plan *plan, const char *table);
 void iptables_plan_clear(struct iptables_plan *plan);
 
-/** Tells of a chain (@name is copied). All chains are told before the first rule. */
-void iptables_plan_add_chain(struct iptables_plan *plan, const char *name, bool base);
+/** Tells of a chain (the name is copied), once or more often. Chains come before all else. */
+void iptables_plan_add_chain(struct iptables_plan *plan, const struct iptables_chain_facts *facts);
 
-/** Tells of a rule. One of a chain that was not told is passed over. */
+/**
+ * Tells of an element of the verdict map @map, which leads to the chain @to. All come before the
+ * first rule. An @anonymous map is part of the rule that looks into it, so that rule's chain is the
+ * one that needs @to.
+ */
+void iptables_plan_add_element(struct iptables_plan *plan, const char *map, bool anonymous,
+                               const char *to);
+
+/**
+ * Tells of a rule. One of a chain that was not told is passed over. One that is told twice counts
+ * twice to the chain's rules, and once else.
+ */
 void iptables_plan_add_rule(struct iptables_plan *plan, const struct iptables_rule *rule);
 
 /** Whether there is nothing of kube-proxy's. */
@@ -62,5 +84,8 @@ bool iptables_plan_is_empty(const struct iptables_plan *plan);
 
 /** Whether a chain is kube-proxy's and can go. */
 bool iptables_chain_goes(const struct iptables_chain *chain);
+
+/** The chain @name; NULL if there is none. */
+const struct iptables_chain *iptables_plan_find(const struct iptables_plan *plan, const char *name);
 
 #endif

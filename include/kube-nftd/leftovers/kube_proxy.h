@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What kube-proxy's modes iptables and ipvs call the things that they make in the kernel. Other
- * programs have names that begin with KUBE- as well: the kubelet (KUBE-FIREWALL, KUBE-MARK-DROP,
- * KUBE-KUBELET-CANARY, KUBE-IPTABLES-HINT), kube-router (KUBE-ROUTER-..., KUBE-NWPLCY-...,
- * KUBE-POD-FW-...), CRI-O (KUBE-HOSTPORTS). So only the exact names count.
+ * programs have names that begin with KUBE- as well: the kubelet (KUBE-FIREWALL in the table
+ * filter, KUBE-MARK-DROP, KUBE-KUBELET-CANARY, KUBE-IPTABLES-HINT), kube-router (KUBE-ROUTER-...,
+ * KUBE-NWPLCY-..., KUBE-POD-FW-...), CRI-O (KUBE-HOSTPORTS). So only the exact names count.
  */
 #ifndef KUBE_NFTD_LEFTOVERS_KUBE_PROXY_H
 #define KUBE_NFTD_LEFTOVERS_KUBE_PROXY_H

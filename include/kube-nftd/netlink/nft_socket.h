@@ -92,13 +92,20 @@ typedef void (*nft_rule_fn)(void *ctx, struct nftnl_rule *rule);
 int nft_socket_read_rules(struct nft_socket *socket, enum family family, const char *table,
                           nft_rule_fn fn, void *ctx, struct error *err);
 
+/* What to dump of a table. */
+struct nft_dump {
+    uint16_t type; /* NFT_MSG_GETCHAIN, NFT_MSG_GETSET, NFT_MSG_GETSETELEM or NFT_MSG_GETRULE */
+    const char *table;
+    const char *set; /* whose elements; for NFT_MSG_GETSETELEM alone */
+};
+
 /**
  * Gives each message of a dump to @fn as the kernel sends it: for tables of others, whose contents
- * libnftnl need not know. @type: NFT_MSG_GETCHAIN or NFT_MSG_GETRULE; @table_attribute: the
- * attribute that names the table there. Chains of other tables may come too.
+ * libnftnl need not know. What is overtaken by a change is read to its end all the same, and
+ * @overtaken is set (not cleared): some may be missing or have come twice. For
+ * elements the kernel does not tell. Chains of other tables may come too.
  */
-int nft_socket_dump(struct nft_socket *socket, enum family family, uint16_t type,
-                    uint16_t table_attribute, const char *table, mnl_cb_t fn, void *ctx,
-                    struct error *err);
+int nft_socket_dump(struct nft_socket *socket, enum family family, const struct nft_dump *what,
+                    mnl_cb_t fn, void *ctx, bool *overtaken, struct error *err);
 
 #endif

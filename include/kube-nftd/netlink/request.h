@@ -9,6 +9,7 @@
 #include "kube-nftd/base/error.h"
 
 #include <libmnl/libmnl.h>
+#include <stdbool.h>
 
 /**
  * A socket for @protocol (NETLINK_NETFILTER, ...), bound; the caller closes it with
@@ -22,6 +23,13 @@ struct mnl_socket *netlink_open(int protocol, const char *what, struct error *er
  * not read to its end is thrown away, so that the next request gets its own.
  */
 int netlink_ask(struct mnl_socket *nl, const struct nlmsghdr *request, mnl_cb_t fn, void *ctx);
+
+/**
+ * The same, but reads on if what is read changes meanwhile, and sets @overtaken (it is not
+ * cleared): then some may be missing or have come twice.
+ */
+int netlink_ask_overtaken(struct mnl_socket *nl, const struct nlmsghdr *request, mnl_cb_t fn,
+                          void *ctx, bool *overtaken);
 
 /**
  * How many of @length bytes, from their beginning on, are whole messages. To be asked before libmnl
