@@ -22,11 +22,16 @@
 /* Of a list that an item stands in: the object and its array. */
 #define LIST_DEPTH 2
 
+#ifndef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 /* A buffer larger than this is not kept for the next value. */
 #define BUFFER_KEPT ((size_t)128 * 1024)
 
 /* So many bytes are put into the buffer at a time. */
 #define PIECE ((size_t)16 * 1024)
+#else /* so small that a fuzzer's texts go beyond */
+#define BUFFER_KEPT ((size_t)64)
+#define PIECE ((size_t)7)
+#endif
 
 /* What may come next. */
 enum state {
@@ -63,7 +68,9 @@ struct json_reader {
     size_t line_of_value;
 
     /* A list, and what of its bytes nobody needs: from @hole to @hole_end, where the value
-     * @behind_hole is the next one. */
+     * @behind_hole is the next one. Between top-level values the hole begins at the buffer's
+     * begin, in a list at the first byte inside its last "items"; it ends where the present item
+     * begins, or where the items end. */
     bool in_items;
     size_t list_begin, list_line;
     size_t hole, hole_end, behind_hole;
@@ -144,15 +151,15 @@ static int check_length(struct json_reader *reader, size_t end, struct error *er
 
 /* ---- the buffer ---- */
 
-/* The texts of values from @from on have moved by @distance. */
-static void move_texts(struct json_reader *reader, size_t from, ptrdiff_t distance)
+/* The texts of values from @from on have moved: what was at @before is at @now. */
+static void move_texts(struct json_reader *reader, size_t from, const char *before, const char *now)
 {
     for (size_t i = from; i < reader->values.n; i++) {
         struct json_value *value = &reader->values.v[i];
         if (value->key)
-            value->key += distance;
+            value->key = now + (value->key - before);
         if (value->type == JSON_STRING)
-            value->string += distance;
+            value->string = now + (value->string - before);
     }
 }
 
@@ -172,7 +179,7 @@ static void close_hole(struct json_reader *reader)
         return;
     char *text = reader->buffer.v;
     memmove(text + reader->hole, text + reader->hole_end, reader->buffer.n - reader->hole_end);
-    move_texts(reader, reader->behind_hole, -(ptrdiff_t)n);
+    move_texts(reader, reader->behind_hole, text + reader->hole_end, text + reader->hole);
     reader->buffer.n -= n;
     reader->at -= n;
     reader->gone += n;
@@ -184,7 +191,6 @@ static void open_hole(struct json_reader *reader)
 {
     close_hole(reader);
     reader->hole = reader->hole_end = reader->at;
-    reader->behind_hole = reader->values.n;
 }
 
 static bool is_between_items(const struct json_reader *reader)
@@ -206,12 +212,25 @@ static void drop_given(struct json_reader *reader)
     }
 }
 
+/* Both buffers are there while the texts move from one to the other. */
+static void grow(struct json_reader *reader, size_t length)
+{
+    char *before = reader->buffer.v;
+    size_t n = reader->buffer.n;
+    reader->buffer.v = NULL;
+    reader->buffer.n = 0;
+    vec_reserve(&reader->buffer, n + length);
+    if (n > 0)
+        memcpy(reader->buffer.v, before, n);
+    reader->buffer.n = n;
+    move_texts(reader, 0, before, reader->buffer.v);
+    free(before);
+}
+
 static void append(struct json_reader *reader, const char *bytes, size_t length)
 {
-    intptr_t before = (intptr_t)reader->buffer.v;
-    vec_reserve(&reader->buffer, length);
-    if ((intptr_t)reader->buffer.v != before)
-        move_texts(reader, 0, (intptr_t)reader->buffer.v - before);
+    if (reader->buffer.n + length > reader->buffer.cap)
+        grow(reader, length);
     memcpy(&reader->buffer.v[reader->buffer.n], bytes, length);
     reader->buffer.n += length;
 }
@@ -251,8 +270,6 @@ static int give(struct json_reader *reader, struct error *err)
     reader->begin = reader->list_begin;
     reader->line_of_value = reader->list_line;
     reader->state = is_item ? NEXT : TOP;
-    if (is_item)
-        widen_hole(reader);
     return 0;
 }
 

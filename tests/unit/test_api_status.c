@@ -37,9 +37,10 @@ static bool take(void *ctx, const struct json_value *json, bool is_item)
 
 static struct api_status from_json(const char *text)
 {
-    struct api_status status;
+    struct api_status status = {0};
     struct error err = {0};
     ck_assert_int_eq(json_read(text, strlen(text), take, &status, &err), 0);
+    ck_assert_ptr_nonnull(status.message); /* it was given out */
     return status;
 }
 

@@ -324,7 +324,7 @@ START_TEST(test_depth)
     char text[2 * 129 + 1];
     memset(text, '[', 129);
     memset(&text[129], ']', 129);
-    text[2 * 129] = '\0';
+    text[(size_t)2 * 129] = '\0';
     expect_error(text, 10000, "", "line 1 column 129: nested too deep");
     char *list = xasprintf("{\"items\":[1,\n%s]}", text);
     expect_error(list, 10000, "item 1 1\n", "line 2 column 129: nested too deep");
@@ -496,6 +496,13 @@ START_TEST(test_escapes)
            "value 1 [\"\xef\xbf\xbd\",\"\xef\xbf\xbd\",\"\xef\xbf\xbd"
            "A\",\"a\xef\xbf\xbd"
            "b\"]\n");
+    /* Two first halves, and a second half that is too high for one. */
+    expect("[\"\\ud83d\\ud83d\",\"\\ud83d\\uffff\"]",
+           "value 1 [\"\xef\xbf\xbd\xef\xbf\xbd\",\"\xef\xbf\xbd\xef\xbf\xbf\"]\n");
+    /* Where UTF-8 takes a byte more. */
+    expect("[\"\\u007f\\u0080\\u07ff\\u0800\\uffff\\ud800\\udc00\\udbff\\udfff\"]",
+           "value 1 [\"\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80\xef\xbf\xbf\xf0\x90\x80\x80"
+           "\xf4\x8f\xbf\xbf\"]\n");
 }
 END_TEST
 
@@ -515,8 +522,11 @@ START_TEST(test_numbers)
 {
     expect("[0,-0,10,65535,999999999999999,9007199254740993,-1,0.5,1e2,1E-2,-1.5e+1]",
            "value 1 [0,-0,10,65535,999999999999999,9007199254740992,-1,0.5,100,0.01,-15]\n");
-    static const char *const bad[] = {"01", "-",   "+1",  "1.",   ".5",  "1e",        "1e+",  "--1",
-                                      "1x", "0x1", "nul", "True", "NaN", "-Infinity", "1.2.3"};
+    expect("[18446744073709551616,-100000000000000000000,9999999999999999999999999]",
+           "value 1 [1.8446744073709552e+19,-1e+20,1.0000000000000001e+25]\n");
+    static const char *const bad[] = {"01",  "-",         "+1",    "1.",    ".5",    "1e",
+                                      "1e+", "--1",       "1x",    "0x1",   "nul",   "True",
+                                      "NaN", "-Infinity", "1.2.3", "truex", "nulll", "tru"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         char *text = xasprintf("[%s,1]", bad[i]);
         expect_error(text, 100, "", "line 1 column 2: not a JSON value");
@@ -540,6 +550,50 @@ START_TEST(test_marks_anywhere)
             free(text);
             free(expected);
         }
+    }
+}
+END_TEST
+
+/* Nor is a control character at any of these places. */
+START_TEST(test_control_characters_anywhere)
+{
+    static const char marks[] = "\x01\t\n\x1f", plain[] = "0123456789abcdefghijklm";
+    for (const char *mark = marks; *mark; mark++) {
+        for (int before = 0; before < 18; before++) {
+            struct error err = {0};
+            struct seen seen;
+            char *text = xasprintf("[\"%.*s%c%s\"]", before, plain, *mark, plain);
+            char *message =
+                xasprintf("line 1 column %d: a control character in a string", before + 3);
+            seen_init(&seen, 100);
+            ck_assert_msg(feed(&seen, text, strlen(text), 1, &err) == -1, "%s", text);
+            ck_assert_str_eq(err.text, message);
+            error_clear(&err);
+            seen_clear(&seen);
+            free(text);
+            free(message);
+        }
+    }
+}
+END_TEST
+
+/* A value without an end is given up as soon as it is too long, wherever it is. */
+START_TEST(test_limit_of_what_never_ends)
+{
+    static const char *const begins[] = {"\"",  "[\"", "{\"items\":[\"", "{\"items\":[],\"a\":\"",
+                                         "[1,", "1"};
+    for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++) {
+        struct error err = {0};
+        struct seen seen;
+        size_t fed = 0;
+        seen_init(&seen, 100);
+        ck_assert_int_eq(json_reader_feed(seen.reader, begins[i], strlen(begins[i]), &err), 0);
+        while (fed < 1000 && json_reader_feed(seen.reader, "1", 1, &err) == 0)
+            fed++;
+        ck_assert_msg(fed > 60 && fed <= 100, "%s: %zu bytes", begins[i], fed);
+        ck_assert_str_eq(err.text, "line 1: a value is longer than 100 bytes");
+        error_clear(&err);
+        seen_clear(&seen);
     }
 }
 END_TEST
@@ -655,6 +709,8 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, test_bad_escapes);
     tcase_add_test(tcase, test_numbers);
     tcase_add_test(tcase, test_marks_anywhere);
+    tcase_add_test(tcase, test_control_characters_anywhere);
+    tcase_add_test(tcase, test_limit_of_what_never_ends);
     tcase_add_test(tcase, test_last_member_counts);
     tcase_add_test(tcase, test_long_values);
     tcase_add_test(tcase, test_limit_leaves_out_what_is_between);
