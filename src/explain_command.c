@@ -2,6 +2,7 @@
 #include "kube-nftd/explain_command.h"
 
 #include "kube-nftd/base/clock.h"
+#include "kube-nftd/base/utf8.h"
 #include "kube-nftd/daemon.h"
 #include "kube-nftd/serve/explain_text.h"
 
@@ -205,7 +206,7 @@ static char *first_line(const struct body *body)
     char *line =
         xstrndup(body->text ? body->text : "", strcspn(body->text ? body->text : "", "\n"));
     for (char *s = line; *s; s++)
-        *s = (char)((unsigned char)*s < ' ' || *s == 0x7f ? '?' : *s);
+        *s = (char)((unsigned char)*s < ' ' || (unsigned char)*s >= 0x7f ? '?' : *s);
     if (strlen(line) > 200)
         line[200] = '\0';
     return line;
@@ -294,7 +295,17 @@ static void print_json(const cJSON *answer)
     char *text = cJSON_Print(answer);
     if (!text)
         alloc_failed();
-    puts(text);
+    /* What would do something to a terminal is in strings only, so it may be escaped. */
+    for (const char *s = text; *s;) {
+        uint32_t code;
+        size_t length = utf8_decode(s, &code);
+        if (length > 1 && utf8_is_control(code))
+            printf("\\u%04x", code);
+        else
+            fwrite(s, 1, length ? length : 1, stdout);
+        s += length ? length : 1;
+    }
+    putchar('\n');
     free(text);
 }
 

@@ -682,7 +682,9 @@ void proxy_explain_sources(const struct proxy *proxy, struct explain_sources *so
                                         .slices = proxy->slices,
                                         .service_cidrs = proxy->service_cidrs,
                                         .services = proxy->services,
-                                        .policy = proxy->policy};
+                                        .policy = proxy->policy,
+                                        .health = proxy->health,
+                                        .no_external_ips = proxy->no_external_ips};
     for (int i = 0; i < FAMILY_COUNT; i++) {
         const struct family_state *family = &proxy->families[i];
         sources->family[i].ruleset = family->ruleset;

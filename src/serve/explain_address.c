@@ -63,6 +63,12 @@ static char *node_port_places(const struct explainer *e, enum family family)
 static void note_node_port(struct explainer *e, const struct service *service,
                            const struct service_port *port)
 {
+    const char *family = family_name((enum family)e->asked.family);
+    if (!service->has_cluster_ip[e->asked.family]) {
+        json_append_format(e->notes, "node port %u belongs to %s, which has no %s cluster IP",
+                           port->node_port, service->id, family);
+        return;
+    }
     char *places = node_port_places(e, (enum family)e->asked.family);
     json_append_format(e->notes, "node port %u belongs to %s, but node ports answer on %s only",
                        port->node_port, service->id, places);
@@ -102,6 +108,10 @@ static void note_meant(struct explainer *e)
 static const char *judge(const struct explainer *e, const char **what)
 {
     enum family family = (enum family)e->asked.family;
+    if (!e->from->family[family].ruleset) {
+        *what = "is not looked at: this family is not proxied on this node.";
+        return "nothing";
+    }
     if (policy_has_cluster_ip(e->from->policy, family, &e->asked.address)) {
         *what = "is no port of any Service, though the address is a cluster IP: new connections "
                 "are refused.";
@@ -123,5 +133,8 @@ void explain_nobodys(struct explainer *e)
     json_add_text(e->root, "found", judge(e, &what));
     json_append_format(e->summary, "%s %s", frontend_format(&e->asked, text), what);
     note_meant(e);
+    if (e->from->no_external_ips)
+        json_append_format(e->notes, "external IPs of Services are not proxied here (feature gate "
+                                     "AllowServiceExternalIPs)");
     explain_kernel(e, &e->asked, NULL, json_add_object(e->root, "nobodys"));
 }

@@ -304,15 +304,26 @@ static const char *hint_code(enum hint_state state)
     return codes[state];
 }
 
+static bool has_hints(const struct listing *l)
+{
+    vec_each (&l->e->decision.endpoints, endpoint)
+        if (endpoint->hints)
+            return true;
+    return false;
+}
+
 static const char *topology_text(const struct listing *l)
 {
+    if (!(l->needed & SET_CLUSTER))
+        return "endpoints on this node: hints do not count with policy Local";
     enum hint_state nodes = l->basis.node_hints, zones = l->basis.zone_hints;
     if (nodes == HINTS_APPLY)
         return "endpoints whose hints name this node";
     if (zones == HINTS_APPLY)
         return "endpoints whose hints name this zone";
     if (nodes == HINTS_ABSENT && zones == HINTS_ABSENT)
-        return "no hints, so endpoints everywhere";
+        return has_hints(l) ? "endpoints everywhere: no ready one has a hint"
+                            : "no hints, so endpoints everywhere";
     if (zones == HINTS_INCOMPLETE || nodes == HINTS_INCOMPLETE)
         return "endpoints everywhere: some ready ones have no hint";
     if (zones == HINTS_ELSEWHERE && !here(l)->zone)
@@ -323,7 +334,9 @@ static const char *topology_text(const struct listing *l)
 static void add_topology(const struct listing *l, cJSON *to)
 {
     cJSON *topology = json_add_object(to, "topology");
-    bool node = l->basis.node_hints == HINTS_APPLY, zone = l->basis.zone_hints == HINTS_APPLY;
+    bool counts = l->needed & SET_CLUSTER;
+    bool node = counts && l->basis.node_hints == HINTS_APPLY;
+    bool zone = counts && l->basis.zone_hints == HINTS_APPLY;
     json_add_text(topology, "mode", node ? "node" : zone ? "zone" : "none");
     json_add_text(topology, "nodeHints", hint_code(l->basis.node_hints));
     json_add_text(topology, "zoneHints", hint_code(l->basis.zone_hints));

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/base/utf8.h"
 #include "kube-nftd/serve/explain_parts.h"
 
 #include <stdarg.h>
@@ -34,7 +35,14 @@ cJSON *json_append_object(cJSON *array)
 
 void json_add_text(cJSON *to, const char *key, const char *text)
 {
-    need(text ? cJSON_AddStringToObject(to, key, text) : cJSON_AddNullToObject(to, key));
+    if (!text) {
+        json_add_null(to, key);
+        return;
+    }
+    /* Objects may hold any bytes; JSON is UTF-8. */
+    char *whole = utf8_repair(text);
+    need(cJSON_AddStringToObject(to, key, whole));
+    free(whole);
 }
 
 void json_add_format(cJSON *to, const char *key, const char *format, ...)
@@ -53,7 +61,9 @@ void json_append_format(cJSON *array, const char *format, ...)
     va_start(args, format);
     char *text = xvasprintf(format, args);
     va_end(args);
-    cJSON_AddItemToArray(array, need(cJSON_CreateString(text)));
+    char *whole = utf8_repair(text);
+    cJSON_AddItemToArray(array, need(cJSON_CreateString(whole)));
+    free(whole);
     free(text);
 }
 

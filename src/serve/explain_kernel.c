@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What the kernel holds, beside what was decided. */
+#include "kube-nftd/base/clock.h"
 #include "kube-nftd/ruleset/audit.h"
 #include "kube-nftd/serve/explain_parts.h"
+
+#include <math.h>
 
 /* What is asked of each frontend besides its slots and source ranges, about. */
 #define FRONTEND_LOOKUPS 12
@@ -110,6 +113,23 @@ static void add_value(cJSON *to, const char *key, uint32_t value)
         json_add_null(to, key);
 }
 
+/* Of an address of nobody it matters, too. */
+static int audit_service_cidrs(struct explainer *e, const struct frontend *frontend,
+                               struct error *err)
+{
+    enum family family = (enum family)frontend->family;
+    char text[FRONTEND_TEXT_SIZE];
+    bool held = false;
+    bool wanted = service_cidr_cache_contains(e->from->service_cidrs, family, &frontend->address);
+    if (ruleset_audit_address(e->from->family[family].ruleset, e->socket, "service_cidrs",
+                              &frontend->address, &held, err))
+        return -1;
+    if (held != wanted)
+        add_difference(e, family, frontend_format(frontend, text), "service_cidrs",
+                       wanted ? "it is not there" : "it is there and should not be");
+    return 0;
+}
+
 static void write_audit(const struct audit *audit, enum family family, cJSON *to)
 {
     add_value(to, "services", audit->all.value);
@@ -125,6 +145,18 @@ static void write_audit(const struct audit *audit, enum family family, cJSON *to
     json_add_number(to, "sourceRanges", (double)audit->sources);
     json_add_number(to, "notLookedAt", (double)audit->skipped);
     json_add_bool(to, "agrees", audit->differences.n == 0);
+}
+
+/* What is in force is not what was decided then, and nobody changed it. */
+static void note_refused(struct explainer *e, const struct frontend *frontend)
+{
+    const struct ruleset *ruleset = e->from->family[frontend->family].ruleset;
+    char text[FRONTEND_TEXT_SIZE];
+    double wait = ruleset_retry_time(ruleset) - clock_monotonic();
+    json_append_format(e->notes,
+                       "%s: the kernel refused this, and what was in force before stays: the log "
+                       "says why. It is tried again when it changes, and in %.0f s",
+                       frontend_format(frontend, text), wait > 0 ? ceil(wait) : 0);
 }
 
 void explain_kernel(struct explainer *e, const struct frontend *frontend, const struct route *route,
@@ -147,14 +179,20 @@ void explain_kernel(struct explainer *e, const struct frontend *frontend, const 
     }
     e->lookups -= FRONTEND_LOOKUPS;
     if (ruleset_audit(e->from->family[family].ruleset, e->socket, &subject, &e->lookups, &audit,
-                      &err)) {
+                      &err) ||
+        (!route && audit_service_cidrs(e, frontend, &err))) {
         json_add_null(to, "kernel");
         not_asked(e, err.text);
         error_clear(&err);
     } else {
         e->audited = true;
         e->left_out.elements += audit.skipped;
-        write_audit(&audit, family, json_add_object(to, "kernel"));
+        cJSON *kernel = json_add_object(to, "kernel");
+        bool refused = ruleset_is_refused(e->from->family[family].ruleset, frontend);
+        write_audit(&audit, family, kernel);
+        json_add_bool(kernel, "refused", refused);
+        if (refused)
+            note_refused(e, frontend);
         vec_each (&audit.differences, difference)
             add_difference(e, family, frontend_format(frontend, text), difference->set,
                            difference->text);

@@ -2,6 +2,7 @@
 /* A Service: its policies and its ports. */
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/serve/explain_parts.h"
+#include "kube-nftd/serve/health.h"
 
 #include <string.h>
 
@@ -42,7 +43,7 @@ static void add_ranges(struct explainer *e, cJSON *to, const struct service *ser
                 json_append_format(array, "%s", range_format((enum family)family, range, text));
 }
 
-static void add_health_check(const struct explainer *e, cJSON *to, const struct service *service)
+static void add_health_check(struct explainer *e, cJSON *to, const struct service *service)
 {
     if (!service->health_check_node_port) {
         json_add_null(to, "healthCheck");
@@ -56,7 +57,17 @@ static void add_health_check(const struct explainer *e, cJSON *to, const struct 
             continue;
         size_t ready = policy_local_ready(e->from->policy, service, (enum family)family);
         cJSON *answer = json_add_object(answers, family_name((enum family)family));
-        json_add_number(answer, "status", ready > 0 && !e->from->unhealthy ? 200 : 503);
+        bool open = !e->from->health ||
+                    health_service_is_listening(e->from->health, service->id, (enum family)family);
+        if (open)
+            json_add_number(answer, "status", ready > 0 && !e->from->unhealthy ? 200 : 503);
+        else
+            json_add_null(answer, "status");
+        if (!open)
+            json_append_format(e->notes,
+                               "healthCheckNodePort %u answers not everywhere over %s: it has no "
+                               "address, or is in use by another program (the log says which)",
+                               service->health_check_node_port, family_name((enum family)family));
         json_add_number(answer, "localEndpoints", (double)ready);
     }
 }

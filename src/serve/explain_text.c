@@ -2,6 +2,7 @@
 #include "kube-nftd/serve/explain_text.h"
 
 #include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base/utf8.h"
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -42,8 +43,15 @@ static const char *or_else(const char *text, const char *other)
 /* Texts come from objects that anybody may have written: no control characters reach a terminal. */
 static void put(FILE *out, const char *text)
 {
-    for (; text && *text; text++)
-        fputc((unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text, out);
+    while (text && *text) {
+        uint32_t code;
+        size_t length = utf8_decode(text, &code);
+        if (length && !utf8_is_control(code))
+            fwrite(text, 1, length, out);
+        else
+            fputc('?', out);
+        text += length ? length : 1;
+    }
 }
 
 /* Fills up with blanks to @width. */
@@ -133,9 +141,13 @@ static void print_health_check(const cJSON *service, FILE *out)
     if (!cJSON_IsObject(check))
         return;
     cJSON_ArrayForEach (answer, at(check, "answers"))
-        put_row(out, "health check", "port %lu, %s: %lu, %lu ready on this node",
-                number_at(check, "port"), answer->string, number_at(answer, "status"),
-                number_at(answer, "localEndpoints"));
+        if (number_at(answer, "status"))
+            put_row(out, "health check", "port %lu, %s: %lu, %lu ready on this node",
+                    number_at(check, "port"), answer->string, number_at(answer, "status"),
+                    number_at(answer, "localEndpoints"));
+        else
+            put_row(out, "health check", "port %lu, %s: not open", number_at(check, "port"),
+                    answer->string);
 }
 
 static void print_service(const cJSON *service, FILE *out)
@@ -283,8 +295,10 @@ static void print_port_title(const cJSON *port, FILE *out)
     unsigned long node_port = number_at(port, "nodePort");
     fputs("\nPort ", out);
     put(out, or_else(text_at(port, "name"), "without a name"));
-    fprintf(out, ": %lu/%s, %s", number_at(port, "port"), or_else(text_at(port, "protocol"), "?"),
-            or_else(text_at(port, "family"), "?"));
+    fprintf(out, ": %lu/", number_at(port, "port"));
+    put(out, or_else(text_at(port, "protocol"), "?"));
+    fputs(", ", out);
+    put(out, or_else(text_at(port, "family"), "?"));
     if (node_port)
         fprintf(out, ", node port %lu", node_port);
     fputc('\n', out);

@@ -306,6 +306,19 @@ static bool has_address(const address_vec *addresses, const struct address *addr
     return false;
 }
 
+bool health_service_is_listening(const struct health *health, const char *service_id,
+                                 enum family family)
+{
+    const struct service *service;
+    HASH_FIND_STR(health->services[family], service_id, service);
+    if (!service)
+        return false;
+    vec_each (&service->ports, port)
+        if (!port_is_listening(*port))
+            return false;
+    return service->ports.n > 0;
+}
+
 static bool listens_at(const struct service *service, const struct address *address)
 {
     vec_each (&service->ports, port) {

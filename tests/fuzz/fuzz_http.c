@@ -48,6 +48,7 @@ void __wrap_http_listener_close(struct http_listener *open);
 const char *__wrap_http_request_argument(const struct http_request *request, const char *name);
 bool __wrap_http_request_has_argument(const struct http_request *request, const char *name);
 const char *__wrap_http_request_header(const struct http_request *request, const char *name);
+bool __wrap_http_request_argument_is_cut(const struct http_request *request, const char *name);
 
 struct http_listener *__wrap_http_listener_open(struct ev_loop *loop,
                                                 const struct http_address *address,
@@ -88,6 +89,13 @@ const char *__wrap_http_request_header(const struct http_request *request, const
     return asked.header;
 }
 
+bool __wrap_http_request_argument_is_cut(const struct http_request *request, const char *name)
+{
+    (void)request;
+    (void)name;
+    return false;
+}
+
 /* ---- the pages ---- */
 
 static struct proxy *proxy;
@@ -107,7 +115,9 @@ static void answer_explain(void *ctx, const struct http_request *request,
     (void)ctx;
     proxy_explain_sources(proxy, &sources);
     sources.from_manifests = true;
-    explain_answer(&sources, request, answer);
+    static struct explain_gate gate;
+    gate = (struct explain_gate){0}; /* each is answered */
+    explain_answer(&sources, &gate, request, answer);
 }
 
 static void answer_programmed(void *ctx, const struct http_request *request,

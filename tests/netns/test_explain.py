@@ -13,6 +13,7 @@ import objects
 from daemon import call, http_get, wait_for
 from lab import CLIENT_ADDRESS, CLUSTER_NETWORK, NODE_ADDRESS, OTHER_NODE_NAME
 from scenario import Proxy, Web, table_of_another
+from test_refusals import crowd, refused
 
 METRICS_PORT = 10249
 AGREES, FAILED, UNKNOWN, DIFFERS = 0, 1, 2, 3
@@ -289,6 +290,67 @@ def test_a_family_that_is_not_proxied(lab, tmp_path):
         lab.node.run("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=0")
 
 
+def test_what_the_kernel_refused_is_said(proxy):
+    webs = {name: Web(proxy, 4, "TCP", name) for name in ("one", "two", "three")}
+    crowd(proxy, f"--manifests {proxy.manifests.folder} --hostname-override node-a")
+    webs["one"].publish("a")
+    webs["two"].publish("a")
+    webs["three"].put_service()
+    webs["three"].settle()
+    webs["three"].put_endpoints(c="ready")
+    wait_for(lambda: refused(proxy) == 1, "it is counted")
+    status, answer = ask(proxy, "default/three")
+    (frontend,) = frontends(answer).values()
+    assert status == DIFFERS and frontend["kernel"]["refused"] is True
+    assert any("the kernel refused this" in note and "tried again" in note for note in answer["notes"])
+    assert frontends(ask(proxy, "default/one")[1])[f"{webs['one'].address}:80/TCP"]["kernel"]["refused"] is False
+
+
+def test_a_health_check_port_that_another_program_has(proxy):
+    web = Web(proxy, 4, "TCP")
+    service = web.as_service(type="LoadBalancer", externalTrafficPolicy="Local", healthCheckNodePort=30998)
+    with proxy.lab.node.inside():
+        squatter = socket.create_server(("0.0.0.0", 30998))
+    with squatter:
+        proxy.manifests.put("web", service, web.as_slice({"a": "ready"}))
+        web.settle("a")
+        status, answer = ask(proxy, "default/web")
+        assert answer["service"]["healthCheck"]["answers"]["IPv4"] == {"status": None, "localEndpoints": 1}
+        assert any("healthCheckNodePort 30998" in note for note in answer["notes"])
+        assert "port 30998, IPv4: not open" in read(proxy, "default/web")
+
+
+def test_texts_of_others_are_shown_with_care(proxy):
+    """Bytes that are no UTF-8 do not break the JSON, and nothing is done to the terminal."""
+    web = Web(proxy, 4, "TCP")
+    web.publish("a")
+    slice = json.dumps(web.as_slice({"a": "ready"}))
+    evil = b"N\xc2\x9b31m\xe2\x80\xaeX\xff"
+    (proxy.manifests.folder / "web-slice.json").write_bytes(slice.replace('"node-a"', '"NAME"').encode().replace(b"NAME", evil))
+
+    def name() -> str:
+        (port,) = ask(proxy, "default/web")[1]["service"]["ports"]
+        return port["endpoints"]["items"][0]["node"]
+
+    wait_for(lambda: name() == "N\x9b31m\u202eX\ufffd", "it is read")
+    for flags in ((), ("-o", "json")):
+        text = call(proxy.lab.node, "--explain", "default/web", *flags).stdout
+        assert "31m" in text and "\x9b" not in text and "\u202e" not in text
+
+
+def test_hints_do_not_count_with_policy_local(proxy):
+    web = Web(proxy, 4, "TCP")
+    proxy.manifests.put("node", objects.node(labels={"topology.kubernetes.io/zone": "here"}))
+    web.put_service(internalTrafficPolicy="Local")
+    slice = web.as_slice({"a": "ready", "b": "ready"})
+    for endpoint in slice["endpoints"]:
+        endpoint["hints"] = {"forZones": [{"name": "here"}]}
+    proxy.manifests.put("slice", slice)
+    wait_for(lambda: '"inLocal":2' in get(proxy, "default/web")[2], "it is known")
+    (port,) = ask(proxy, "default/web")[1]["service"]["ports"]
+    assert port["topology"]["mode"] == "none" and "hints do not count" in port["topology"]["text"]
+
+
 def test_hints(proxy):
     web = Web(proxy, 4, "TCP")
     proxy.manifests.put("node", objects.node(labels={"topology.kubernetes.io/zone": "here"}))
@@ -370,6 +432,9 @@ def test_what_somebody_added_is_named(proxy):
     proxy.lab.node.run(proxy.lab.node.nft, "add", "element", "ip", "kube-nftd", "drop_frontends", element)
     status, answer = compare(proxy, "192.0.2.77:80")
     assert status == DIFFERS and differences(answer) == [("drop_frontends", "it is there and should not be")]
+    proxy.manifests.put("cidr", objects.service_cidr("k", ["10.96.0.0/16"]))  # that nobody programs
+    status, answer = compare(proxy, "10.96.250.250:80")
+    assert status == DIFFERS and differences(answer) == [("service_cidrs", "it is not there")]
 
 
 def test_a_daemon_whose_table_was_taken_from_it_says_so(lab, tmp_path):

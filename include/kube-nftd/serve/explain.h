@@ -30,6 +30,8 @@
 #define EXPLAIN_ENTRIES 1000   /* ports, addresses, rivals, slices, source ranges */
 #define EXPLAIN_ALL 8          /* times as many if all are wanted */
 
+struct health;
+
 /* What an explanation is made from; all borrowed. */
 struct explain_sources {
     bool complete;       /* Services and EndpointSlices are all known */
@@ -40,6 +42,8 @@ struct explain_sources {
     const struct endpoint_slice_cache *slices;
     const struct service_cidr_cache *service_cidrs;
     const struct policy *policy;
+    const struct health *health; /* NULL: nobody answers balancers here */
+    bool no_external_ips;        /* external IPs of Services are not proxied */
     struct {
         const struct ruleset *ruleset; /* NULL: the family is not in use */
         bool programmed;               /* at least once */

@@ -79,6 +79,10 @@ struct health_figures health_figures(const struct health *health);
 void health_service(struct health *health, const char *service_id, enum family family,
                     uint16_t port, size_t local_ready);
 
+/** Whether the listener that health_service() opened, if any, has each of its addresses. */
+bool health_service_is_listening(const struct health *health, const char *service_id,
+                                 enum family family);
+
 /**
  * Where the listeners of services are opened (spec 6.1): on all addresses of @family if @all, else
  * on each of the @n @addresses (copied), which may be none. Those that are open already and are
