@@ -522,12 +522,14 @@ static double turn_family(struct proxy *proxy, enum family which, struct nft_soc
     if (ruleset_needs_commit(family->ruleset, now)) {
         struct error err = {0};
         struct ruleset_stats stats;
+        double begin = clock_monotonic();
         if (commit(family, family_name(which), socket, now, &stats, &err)) {
             commit_failed(family, family_name(which), now, &err);
             return next_try(family);
         }
         commit_succeeded(family, family_name(which), &stats);
-        table_guard_committed(&family->guard, family_name(which), &stats);
+        table_guard_committed(&family->guard, family_name(which), &stats,
+                              clock_monotonic() - begin);
     }
     return earlier(ruleset_trim_time(family->ruleset), ruleset_retry_time(family->ruleset));
 }

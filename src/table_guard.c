@@ -55,7 +55,7 @@ double table_guard_check(struct table_guard *guard, struct ruleset *ruleset,
     if (due > now)
         return due;
     guard->waiting = false;
-    guard->begun = now;
+    double begin = clock_monotonic();
     size_t found = ruleset_check_suspects(ruleset, socket);
     if (guard->audited && found >= MUCH) {
         ruleset_suspect_all(ruleset);
@@ -63,17 +63,18 @@ double table_guard_check(struct table_guard *guard, struct ruleset *ruleset,
     }
     guard->repairing = guard->repairing || found > 0;
     guard->audited = guard->audited && guard->repairing;
+    guard->checking = clock_monotonic() - begin;
     return 0;
 }
 
 void table_guard_committed(struct table_guard *guard, const char *name,
-                           const struct ruleset_stats *stats)
+                           const struct ruleset_stats *stats, double seconds)
 {
     if (!guard->repairing)
         return;
     guard->repairing = false;
-    double now = clock_monotonic();
-    repair_pace_done(&guard->pace, now, now - guard->begun);
+    seconds += guard->checking;
+    repair_pace_done(&guard->pace, clock_monotonic(), seconds);
     if (stats->bytes == 0) {
         guard->audited = false;
         return; /* it was right all the same */
@@ -91,5 +92,5 @@ void table_guard_committed(struct table_guard *guard, const char *name,
              "family=%s put right what another program changed program=%s pid=%u added=%zu "
              "deleted=%zu seconds=%.6f next=%.2fs",
              name, guard->by.name[0] ? guard->by.name : "unknown", guard->by.pid,
-             stats->elements_added, stats->elements_deleted, now - guard->begun, guard->pace.wait);
+             stats->elements_added, stats->elements_deleted, seconds, guard->pace.wait);
 }

@@ -17,7 +17,7 @@ struct table_guard {
     bool touched;            /* something was seen and is not settled */
     bool waiting;            /* something is to be looked at when its time has come */
     bool repairing;          /* the next commit puts it right */
-    double begun;            /* that; clock_monotonic */
+    double checking;         /* seconds that it took to see that */
     struct table_program by; /* who did it, the last one of several */
     struct repair_pace pace;
     bool audited;     /* not a program was seen, but an audit found something */
@@ -43,8 +43,9 @@ void table_guard_audited(struct table_guard *guard);
 double table_guard_check(struct table_guard *guard, struct ruleset *ruleset,
                          struct nft_socket *socket, double now, bool soon);
 
-/** A commit of the family named @name succeeded. */
+/** A commit of the family named @name succeeded, and took @seconds: those that failed before it,
+ * while another program owned the table for one, are no part of a repair. */
 void table_guard_committed(struct table_guard *guard, const char *name,
-                           const struct ruleset_stats *stats);
+                           const struct ruleset_stats *stats, double seconds);
 
 #endif

@@ -229,6 +229,30 @@ def test_a_fight_ends(open_proxy):
     assert set(web.tally(times=20)) == GOOD
 
 
+def test_waiting_for_an_owner_is_no_repair(open_proxy, tmp_path):
+    """What another daemon held for a while is put right when that has ended, and the next repair is soon."""
+    proxy, family = open_proxy, 4
+    node = proxy.lab.node
+    web = Web(proxy, family, "TCP")
+    web.publish("a", "b")
+    log = tmp_path / "owner.log"
+    flags = ("--manifests", str(proxy.manifests.folder), "--hostname-override", "node-a",
+             "--healthz-bind-address", "127.0.0.1:10356", "--metrics-bind-address", "127.0.0.1:10349",
+             "--conntrack-max-per-core", "0")  # fmt: skip
+    other = Daemon(node, proxy.manifests.folder, log)
+    with log.open("ab") as out:
+        other.process = call_in_background(node, flags, out)
+    wait_for(lambda: other.log().count(" in force ") == 2, "the other one has the tables")
+    wait_for(lambda: proxy.daemon.log().count("waiting until the owner is gone") == 2, "this one waits")
+    time.sleep(3)
+    other.stop(signal.SIGKILL)
+    wait_for(lambda: proxy.daemon.log().count(" in force ") == 4, "this one has the tables again")
+    before = state(proxy, family)
+    for _ in range(2):
+        node.run(node.nft, "flush ruleset")
+        wait_for(lambda: tables_exist(node) and state(proxy, family) == before, "it is put right")
+
+
 def test_repairs_are_counted(open_proxy):
     proxy = open_proxy
     web = Web(proxy, 4, "TCP")
