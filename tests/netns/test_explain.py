@@ -11,7 +11,7 @@ import pytest
 
 import objects
 from daemon import call, http_get, wait_for
-from lab import CLIENT_ADDRESS, CLUSTER_NETWORK, NODE_ADDRESS, OTHER_NODE_NAME
+from lab import CLIENT_ADDRESS, CLUSTER_NETWORK, NODE_ADDRESS, OTHER_NODE_NAME, Lab
 from scenario import Proxy, Web, table_of_another
 from test_refusals import crowd, refused
 
@@ -274,9 +274,19 @@ def test_source_ranges_go_before_everything(proxy):
     assert proxy.lab.ask(proxy.lab.client, "203.0.113.9", 80, "TCP", 0.6) == "timeout"
 
 
-def test_a_family_that_is_not_proxied(lab, tmp_path):
-    lab.node.run("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
-    proxy = Proxy(lab, tmp_path)
+@pytest.fixture
+def lab_without_ipv6():
+    """Of its own: switched off, IPv6 loses all addresses and routes."""
+    lab = Lab()
+    try:
+        lab.node.sysctl({"ipv6.conf.all.disable_ipv6": 1})
+        yield lab
+    finally:
+        lab.close()
+
+
+def test_a_family_that_is_not_proxied(lab_without_ipv6, tmp_path):
+    proxy = Proxy(lab_without_ipv6, tmp_path)
     try:
         proxy.daemon.start()
         proxy.manifests.put("web", objects.service("web", {4: "10.96.70.3", 6: "fd00:10:96::73"}, HTTP))
@@ -287,7 +297,6 @@ def test_a_family_that_is_not_proxied(lab, tmp_path):
         assert answer["kernel"]["asked"] is False and "not proxied" in answer["kernel"]["reason"]
     finally:
         proxy.close()
-        lab.node.run("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=0")
 
 
 def test_what_the_kernel_refused_is_said(proxy):
