@@ -333,7 +333,7 @@ class Replay:
     async def _handle(self, exchange):
         request = exchange.request
         if request.method == "POST":  # an event, which is no matter of the recording
-            await exchange.answer(201, JSON, request.body)
+            await self._answer_last(exchange, 201, request.body)
             return
         kind, resource = kind_of(request.path, request.query)
         if resource != self.resource:
@@ -385,11 +385,15 @@ class Replay:
         await exchange.end()
 
     async def _no_stream(self, exchange):
-        """A connection that is used again and then gives no answer would be tried anew by the client's
-        library: what the recording is to show would come twice."""
         body = status(422, "Invalid", "sendInitialEvents is forbidden for watch")
+        await self._answer_last(exchange, 422, json.dumps(body).encode())
+
+    async def _answer_last(self, exchange, code, body):
+        """An answer in front of the recording. If the recording is no answer at all, it has to come on a
+        connection of its own: a request on one that served before would be tried anew by the client's
+        library, so that what the recording is to show would come twice."""
         close = [] if self.first.http2 or self.first.head else [("Connection", "close")]
-        await exchange.answer(422, JSON + close, json.dumps(body).encode())
+        await exchange.answer(code, JSON + close, body)
         if close:
             exchange.connection.close()
 

@@ -82,19 +82,21 @@ def test_the_next_daemon_waits_for_the_owner(proxy, tmp_path, family):
              "--healthz-bind-address", "127.0.0.1:10356", "--metrics-bind-address", "127.0.0.1:10349",
              "--conntrack-max-per-core", "0")  # fmt: skip
     following = Daemon(proxy.lab.node, proxy.manifests.folder, log)
-    with Traffic(proxy.lab, proxy.lab.client, *web.call()) as traffic:
-        with log.open("ab") as out:
-            following.process = call_in_background(proxy.lab.node, flags, out)
-        wait_for(lambda: following.log().count("waiting until the owner is gone") == 2, "both families wait")
-        time.sleep(0.5)  # some more tries
-        assert following.log().count("waiting until the owner is gone") == 2
-        assert f"its netlink port, often its process id, is {proxy.daemon.process.pid}" in following.log()
-        proxy.daemon.stop()
-        wait_for(lambda: following.log().count(" in force ") == 2, "it took over")
-        web.put_endpoints(b="ready")
-        web.settle("b")
+    with Traffic(proxy.lab, proxy.lab.client, *web.call()) as traffic, log.open("ab") as out:
+        following.process = call_in_background(proxy.lab.node, flags, out)
+        try:
+            wait_for(lambda: following.log().count("waiting until the owner is gone") == 2, "both families wait")
+            time.sleep(0.5)  # some more tries
+            assert following.log().count("waiting until the owner is gone") == 2
+            assert f"its netlink port, often its process id, is {proxy.daemon.process.pid}" in following.log()
+            proxy.daemon.stop()
+            wait_for(lambda: following.log().count(" in force ") == 2, "it took over")
+            web.put_endpoints(b="ready")
+            web.settle("b")
+        finally:
+            ended = following.stop()
     assert set(traffic.answers) <= GOOD
-    assert following.stop() == 0
+    assert ended == 0
 
 
 def call_in_background(namespace, flags, out) -> subprocess.Popen:
