@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/cache/endpoint_slice_cache.h"
 
-#include "kube-nftd/base/hash.h"
+#include "kube-nftd/base/hash_table.h"
 #include "kube-nftd/base/log.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 struct owner;
 
 struct cached_slice {
-    UT_hash_handle hh; /* by slice->id */
+    struct hash_link link; /* by slice->id */
     struct endpoint_slice *slice;
     struct owner *owner;     /* NULL if the slice belongs to no Service */
     generation changed : 63; /* when it became another last */
@@ -18,14 +18,13 @@ struct cached_slice {
 
 /* The slices that name one Service, which need not exist, in the order of their ids. */
 struct owner {
-    UT_hash_handle hh;
+    struct hash_link link; /* by service_id */
     char *service_id;
     VEC(struct cached_slice *) slices;
 };
 
 struct endpoint_slice_cache {
-    struct cached_slice *slices;
-    struct owner *owners;
+    struct hash_table slices, owners;
     service_port_changed_fn changed;
     void *ctx;
     struct slice_changes changes;
@@ -41,7 +40,32 @@ struct endpoint_slice_cache *endpoint_slice_cache_new(service_port_changed_fn ch
     return cache;
 }
 
+static struct hash_key slice_key(const struct hash_link *link)
+{
+    return hash_key_of_text(((const struct cached_slice *)link)->slice->id);
+}
+
+static struct cached_slice *find(const struct endpoint_slice_cache *cache, const char *id)
+{
+    return hash_table_find(&cache->slices, slice_key, hash_key_of_text(id));
+}
+
+static void leave(struct endpoint_slice_cache *cache, struct cached_slice *entry)
+{
+    hash_table_remove(&cache->slices, slice_key, &entry->link);
+}
+
 /* ---- which slices name which Service ---- */
+
+static struct hash_key owner_key(const struct hash_link *link)
+{
+    return hash_key_of_text(((const struct owner *)link)->service_id);
+}
+
+static struct owner *find_owner(const struct endpoint_slice_cache *cache, const char *service_id)
+{
+    return hash_table_find(&cache->owners, owner_key, hash_key_of_text(service_id));
+}
 
 static size_t place_in_owner(const struct owner *owner, const char *slice_id)
 {
@@ -61,12 +85,11 @@ static void join_owner(struct endpoint_slice_cache *cache, struct cached_slice *
     const char *service_id = entry->slice->service_id;
     if (!service_id || !entry->slice->has_family)
         return;
-    struct owner *owner;
-    HASH_FIND_STR(cache->owners, service_id, owner);
+    struct owner *owner = find_owner(cache, service_id);
     if (!owner) {
         owner = xcalloc(1, sizeof(*owner));
         owner->service_id = xstrdup(service_id);
-        HASH_ADD_KEYPTR(hh, cache->owners, owner->service_id, strlen(service_id), owner);
+        hash_table_add(&cache->owners, owner_key, &owner->link);
     }
     size_t place = place_in_owner(owner, entry->slice->id);
     vec_push(&owner->slices, NULL);
@@ -88,7 +111,7 @@ static void leave_owner(struct endpoint_slice_cache *cache, struct cached_slice 
     entry->owner = NULL;
     if (owner->slices.n > 0)
         return;
-    HASH_DELETE(hh, cache->owners, owner);
+    hash_table_remove(&cache->owners, owner_key, &owner->link);
     vec_free(&owner->slices);
     free(owner->service_id);
     free(owner);
@@ -193,10 +216,9 @@ static bool note_change(struct endpoint_slice_cache *cache, struct cached_slice 
 
 bool endpoint_slice_cache_put(struct endpoint_slice_cache *cache, struct endpoint_slice *slice)
 {
-    struct cached_slice *entry;
+    struct cached_slice *entry = find(cache, slice->id);
     struct endpoint_slice *before = NULL;
     receipts_take_in(cache->receipts, slice->id);
-    HASH_FIND_STR(cache->slices, slice->id, entry);
     count_seen(cache, entry ? entry->slice : NULL, slice);
     if (entry && endpoint_slice_equal(entry->slice, slice)) {
         object_version_move(&entry->slice->version, &slice->version);
@@ -206,7 +228,7 @@ bool endpoint_slice_cache_put(struct endpoint_slice_cache *cache, struct endpoin
     if (entry) {
         before = entry->slice;
         leave_owner(cache, entry);
-        HASH_DELETE(hh, cache->slices, entry);
+        leave(cache, entry);
     } else {
         entry = xcalloc(1, sizeof(*entry));
         if (!slice->has_family)
@@ -215,7 +237,7 @@ bool endpoint_slice_cache_put(struct endpoint_slice_cache *cache, struct endpoin
     }
     bool differs = note_change(cache, entry, slice);
     entry->slice = slice;
-    HASH_ADD_KEYPTR(hh, cache->slices, slice->id, strlen(slice->id), entry);
+    hash_table_add(&cache->slices, slice_key, &entry->link);
     join_owner(cache, entry);
     tell_change(cache, before, slice);
     endpoint_slice_free(before);
@@ -225,7 +247,7 @@ bool endpoint_slice_cache_put(struct endpoint_slice_cache *cache, struct endpoin
 static void forget(struct endpoint_slice_cache *cache, struct cached_slice *entry)
 {
     leave_owner(cache, entry);
-    HASH_DELETE(hh, cache->slices, entry);
+    leave(cache, entry);
     count_seen(cache, entry->slice, NULL);
     note_change(cache, entry, NULL);
     tell_change(cache, entry->slice, NULL);
@@ -235,24 +257,21 @@ static void forget(struct endpoint_slice_cache *cache, struct cached_slice *entr
 
 void endpoint_slice_cache_remove(struct endpoint_slice_cache *cache, const char *id)
 {
-    struct cached_slice *entry;
+    struct cached_slice *entry = find(cache, id);
     receipts_take_in(cache->receipts, id);
-    HASH_FIND_STR(cache->slices, id, entry);
     if (entry)
         forget(cache, entry);
 }
 
 void endpoint_slice_cache_retain(struct endpoint_slice_cache *cache, const object_vec *keep)
 {
-    struct cached_slice *entry, *next;
     receipts_take_all_in(cache->receipts);
     vec_each (keep, object) {
-        HASH_FIND_STR(cache->slices, object->id, entry);
+        struct cached_slice *entry = find(cache, object->id);
         if (entry)
             entry->kept = true;
     }
-    HASH_ITER(hh, cache->slices, entry, next)
-    {
+    hash_table_each (&cache->slices, struct cached_slice, entry) {
         if (!entry->kept)
             forget(cache, entry);
         else
@@ -262,11 +281,9 @@ void endpoint_slice_cache_retain(struct endpoint_slice_cache *cache, const objec
 
 void endpoint_slice_cache_free(struct endpoint_slice_cache *cache)
 {
-    struct cached_slice *entry, *next;
-    HASH_ITER(hh, cache->slices, entry, next)
-    {
+    hash_table_each (&cache->slices, struct cached_slice, entry) {
         leave_owner(cache, entry);
-        HASH_DELETE(hh, cache->slices, entry);
+        leave(cache, entry);
         endpoint_slice_free(entry->slice);
         free(entry);
     }
@@ -278,7 +295,7 @@ void endpoint_slice_cache_free(struct endpoint_slice_cache *cache)
 
 size_t endpoint_slice_cache_count(const struct endpoint_slice_cache *cache)
 {
-    return HASH_COUNT(cache->slices);
+    return cache->slices.n;
 }
 
 struct slice_changes endpoint_slice_cache_changes(const struct endpoint_slice_cache *cache)
@@ -325,8 +342,7 @@ static void give_receipt(const struct receipts_query *query, const char *id,
 static void give_former(void *ctx, const char *id)
 {
     const struct receipts_query *query = ctx;
-    struct cached_slice *entry;
-    HASH_FIND_STR(query->cache->slices, id, entry);
+    const struct cached_slice *entry = find(query->cache, id);
     if (!entry || !entry->owner || strcmp(entry->owner->service_id, query->service_id) != 0)
         give_receipt(query, id, entry);
 }
@@ -335,8 +351,7 @@ void endpoint_slice_cache_receipts(const struct endpoint_slice_cache *cache, con
                                    receipt_fn take, void *ctx)
 {
     struct receipts_query query = {cache, service_id, take, ctx};
-    struct owner *owner;
-    HASH_FIND_STR(cache->owners, service_id, owner);
+    struct owner *owner = find_owner(cache, service_id);
     if (owner)
         vec_each (&owner->slices, entry)
             give_receipt(&query, (*entry)->slice->id, *entry);
@@ -364,8 +379,7 @@ void endpoint_slice_gather(const struct endpoint_slice *slice, const struct serv
 void endpoint_slice_cache_each(const struct endpoint_slice_cache *cache, const char *service_id,
                                void (*fn)(void *ctx, const struct endpoint_slice *slice), void *ctx)
 {
-    struct owner *owner;
-    HASH_FIND_STR(cache->owners, service_id, owner);
+    struct owner *owner = find_owner(cache, service_id);
     if (!owner)
         return;
     vec_each (&owner->slices, entry)
@@ -400,9 +414,8 @@ static bool is_sorted(const endpoint_vec *endpoints)
 void endpoint_slice_cache_merge(const struct endpoint_slice_cache *cache,
                                 const struct service_port_ref *ref, endpoint_vec *out)
 {
-    struct owner *owner;
+    const struct owner *owner = find_owner(cache, ref->service_id);
     vec_clear(out);
-    HASH_FIND_STR(cache->owners, ref->service_id, owner);
     if (!owner)
         return;
     vec_each (&owner->slices, entry)

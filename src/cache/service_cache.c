@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/cache/service_cache.h"
 
-#include "kube-nftd/base/hash.h"
+#include "kube-nftd/base/hash_table.h"
 #include "kube-nftd/base/log.h"
 
 #include <string.h>
 
 struct cached_service {
-    UT_hash_handle hh; /* by service->id */
+    struct hash_link link; /* by service->id */
     struct service *service;
     generation changed : 63; /* when it became another last */
     uint64_t kept : 1;       /* scratch of service_cache_retain() */
 };
 
 struct service_cache {
-    struct cached_service *services;
+    struct hash_table services;
     service_changed_fn changed;
     void *ctx;
     struct cache_changes changes;
@@ -28,6 +28,21 @@ struct service_cache *service_cache_new(service_changed_fn changed, void *ctx)
     cache->ctx = ctx;
     cache->receipts = receipts_new();
     return cache;
+}
+
+static struct hash_key key_of(const struct hash_link *link)
+{
+    return hash_key_of_text(((const struct cached_service *)link)->service->id);
+}
+
+static struct cached_service *find(const struct service_cache *cache, const char *id)
+{
+    return hash_table_find(&cache->services, key_of, hash_key_of_text(id));
+}
+
+static void leave(struct service_cache *cache, struct cached_service *entry)
+{
+    hash_table_remove(&cache->services, key_of, &entry->link);
 }
 
 static struct received_object received_of(const struct cached_service *entry)
@@ -77,11 +92,10 @@ static void take_rest(struct service *known, struct service *service)
 
 void service_cache_put(struct service_cache *cache, struct service *service)
 {
-    struct cached_service *entry;
+    struct cached_service *entry = find(cache, service->id);
     struct service *before = NULL;
     cache->changes.seen++;
     receipts_take_in(cache->receipts, service->id);
-    HASH_FIND_STR(cache->services, service->id, entry);
     warn(entry ? entry->service : NULL, service);
     if (entry && service_equal(entry->service, service)) {
         take_rest(entry->service, service);
@@ -91,19 +105,19 @@ void service_cache_put(struct service_cache *cache, struct service *service)
     if (entry) {
         before = entry->service;
         note_change(cache, entry, false);
-        HASH_DELETE(hh, cache->services, entry);
+        leave(cache, entry);
     } else {
         entry = add_entry(cache, service->id);
     }
     entry->service = service;
-    HASH_ADD_KEYPTR(hh, cache->services, service->id, strlen(service->id), entry);
+    hash_table_add(&cache->services, key_of, &entry->link);
     cache->changed(cache->ctx, before, service);
     service_free(before);
 }
 
 static void forget(struct service_cache *cache, struct cached_service *entry)
 {
-    HASH_DELETE(hh, cache->services, entry);
+    leave(cache, entry);
     cache->changes.seen++;
     note_change(cache, entry, true);
     cache->changed(cache->ctx, entry->service, NULL);
@@ -113,24 +127,21 @@ static void forget(struct service_cache *cache, struct cached_service *entry)
 
 void service_cache_remove(struct service_cache *cache, const char *id)
 {
-    struct cached_service *entry;
+    struct cached_service *entry = find(cache, id);
     receipts_take_in(cache->receipts, id);
-    HASH_FIND_STR(cache->services, id, entry);
     if (entry)
         forget(cache, entry);
 }
 
 void service_cache_retain(struct service_cache *cache, const object_vec *keep)
 {
-    struct cached_service *entry, *next;
     receipts_take_all_in(cache->receipts);
     vec_each (keep, object) {
-        HASH_FIND_STR(cache->services, object->id, entry);
+        struct cached_service *entry = find(cache, object->id);
         if (entry)
             entry->kept = true;
     }
-    HASH_ITER(hh, cache->services, entry, next)
-    {
+    hash_table_each (&cache->services, struct cached_service, entry) {
         if (!entry->kept)
             forget(cache, entry);
         else
@@ -140,14 +151,13 @@ void service_cache_retain(struct service_cache *cache, const object_vec *keep)
 
 const struct service *service_cache_get(const struct service_cache *cache, const char *id)
 {
-    struct cached_service *entry;
-    HASH_FIND_STR(cache->services, id, entry);
+    const struct cached_service *entry = find(cache, id);
     return entry ? entry->service : NULL;
 }
 
 size_t service_cache_count(const struct service_cache *cache)
 {
-    return HASH_COUNT(cache->services);
+    return cache->services.n;
 }
 
 struct cache_changes service_cache_changes(const struct service_cache *cache)
@@ -170,8 +180,7 @@ void service_cache_turn_over(struct service_cache *cache, const bool in_force[FA
 
 bool service_cache_receipt(const struct service_cache *cache, const char *id, struct receipt *out)
 {
-    struct cached_service *entry;
-    HASH_FIND_STR(cache->services, id, entry);
+    const struct cached_service *entry = find(cache, id);
     struct received_object known = {0};
     if (entry)
         known = received_of(entry);
@@ -181,10 +190,8 @@ bool service_cache_receipt(const struct service_cache *cache, const char *id, st
 
 void service_cache_free(struct service_cache *cache)
 {
-    struct cached_service *entry, *next;
-    HASH_ITER(hh, cache->services, entry, next)
-    {
-        HASH_DELETE(hh, cache->services, entry);
+    hash_table_each (&cache->services, struct cached_service, entry) {
+        leave(cache, entry);
         service_free(entry->service);
         free(entry);
     }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 struct claims {
-    struct frontend_state *targets;
+    struct hash_table targets;
     VEC(struct frontend_state *) noted;
     size_t conflicts;
     const struct event_sink *events; /* NULL: nobody wants them */
@@ -38,23 +38,31 @@ void claims_note(struct claims *claims, struct frontend_state *target)
 
 /* ---- coming and going ---- */
 
+static struct hash_key key_of(const struct hash_link *link)
+{
+    return hash_key_of_frontend(&((const struct frontend_state *)link)->frontend);
+}
+
+static struct frontend_state *find(const struct claims *claims, const struct frontend *frontend)
+{
+    return hash_table_find(&claims->targets, key_of, hash_key_of_frontend(frontend));
+}
+
 static struct frontend_state *find_or_add(struct claims *claims, const struct frontend *frontend)
 {
-    struct frontend_state *target;
-    HASH_FIND(hh, claims->targets, frontend, sizeof(*frontend), target);
+    struct frontend_state *target = find(claims, frontend);
     if (target)
         return target;
     target = xcalloc(1, sizeof(*target));
     target->frontend = *frontend;
-    HASH_ADD(hh, claims->targets, frontend, sizeof(target->frontend), target);
+    hash_table_add(&claims->targets, key_of, &target->link);
     return target;
 }
 
 const struct frontend_state *claims_find(const struct claims *claims,
                                          const struct frontend *frontend)
 {
-    struct frontend_state *target;
-    HASH_FIND(hh, claims->targets, frontend, sizeof(*frontend), target);
+    struct frontend_state *target = find(claims, frontend);
     return target && target->claims ? target : NULL;
 }
 
@@ -226,7 +234,7 @@ const struct claim *claims_decide(const struct claims *claims, struct frontend_s
 
 static void forget(struct claims *claims, struct frontend_state *target)
 {
-    HASH_DELETE(hh, claims->targets, target);
+    hash_table_remove(&claims->targets, key_of, &target->link);
     free(target);
 }
 
@@ -248,9 +256,7 @@ void claims_settle(struct claims *claims, void (*decide)(void *ctx, struct front
 
 void claims_free(struct claims *claims)
 {
-    struct frontend_state *target, *next_target;
-    HASH_ITER(hh, claims->targets, target, next_target)
-    {
+    hash_table_each (&claims->targets, struct frontend_state, target) {
         struct claim *claim, *next;
         for (claim = target->claims; claim; claim = next) {
             next = claim->next_of_target;

@@ -147,7 +147,9 @@ void policy_set_zone(struct policy *policy, const char *zone)
     bool same = zone == policy->here.location.zone;
     intern_release(policy->here.location.zone);
     policy->here.location.zone = zone;
-    for (struct service_state *it = same ? NULL : policy->ports.services; it; it = it->hh.next)
+    if (same)
+        return;
+    hash_table_each (&policy->ports.services, struct service_state, it)
         for (struct port_state *port = it->ports; port; port = port->next)
             if (port->has_endpoints)
                 port_states_note(&policy->ports, port);
@@ -361,9 +363,9 @@ const struct service_state *policy_find_service(const struct policy *policy, con
     return port_states_find(&policy->ports, id);
 }
 
-const struct service_state *policy_services(const struct policy *policy)
+const struct hash_table *policy_services(const struct policy *policy)
 {
-    return policy->ports.services;
+    return &policy->ports.services;
 }
 
 void policy_decide(const struct policy *policy, const struct port_state *port,

@@ -5,11 +5,14 @@
 
 #include <string.h>
 
+static struct hash_key key_of(const struct hash_link *link)
+{
+    return hash_key_of_text(((const struct service_state *)link)->service->id);
+}
+
 struct service_state *port_states_find(const struct port_states *states, const char *service_id)
 {
-    struct service_state *state;
-    HASH_FIND_STR(states->services, service_id, state);
-    return state;
+    return hash_table_find(&states->services, key_of, hash_key_of_text(service_id));
 }
 
 const struct service_port *port_state_spec(const struct port_state *port)
@@ -138,12 +141,13 @@ struct port_state *port_states_change(struct port_states *states, const struct s
     struct port_state *gone;
     struct service_state *state = before ? port_states_find(states, before->id) : NULL;
     if (state)
-        HASH_DELETE(hh, states->services, state); /* its key goes with the old version */
+        hash_table_remove(&states->services, key_of,
+                          &state->link); /* its key goes with the old version */
     else
         state = xcalloc(1, sizeof(*state));
     if (after) {
         state->service = after;
-        HASH_ADD_KEYPTR(hh, states->services, after->id, strlen(after->id), state);
+        hash_table_add(&states->services, key_of, &state->link);
         gone = renew_ports(states, state, before);
     } else {
         gone = state->ports;
@@ -160,20 +164,17 @@ static void free_service(struct port_states *states, struct service_state *state
         next = port->next;
         port_state_free(port);
     }
-    HASH_DELETE(hh, states->services, state);
+    hash_table_remove(&states->services, key_of, &state->link);
     free(state);
 }
 
 void port_states_clear(struct port_states *states)
 {
-    struct service_state *state, *next;
     vec_each (&states->noted, port)
         if (!(*port)->owner)
             port_state_free(*port);
-    HASH_ITER(hh, states->services, state, next)
-    {
+    hash_table_each (&states->services, struct service_state, state)
         free_service(states, state);
-    }
     vec_free(&states->noted);
     for (int i = 0; i < PORT_LIST_COUNT; i++)
         vec_free(&states->lists[i]);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/policy/tally.h"
 
-#include "kube-nftd/base/hash.h"
+#include "kube-nftd/base/hash_table.h"
 #include "kube-nftd/base/vec.h"
 
 struct used {
-    UT_hash_handle hh; /* by thing */
+    struct hash_link link; /* by thing */
     struct frontend thing;
     uint32_t users;
     bool told;  /* as used */
@@ -13,7 +13,7 @@ struct used {
 };
 
 struct tally {
-    struct used *things;
+    struct hash_table things;
     VEC(struct used *) noted;
 };
 
@@ -30,11 +30,14 @@ static void note(struct tally *tally, struct used *used)
     vec_push(&tally->noted, used);
 }
 
+static struct hash_key key_of(const struct hash_link *link)
+{
+    return hash_key_of_frontend(&((const struct used *)link)->thing);
+}
+
 static struct used *find(const struct tally *tally, const struct frontend *thing)
 {
-    struct used *used;
-    HASH_FIND(hh, tally->things, thing, sizeof(*thing), used);
-    return used;
+    return hash_table_find(&tally->things, key_of, hash_key_of_frontend(thing));
 }
 
 void tally_add(struct tally *tally, const struct frontend *thing)
@@ -43,7 +46,7 @@ void tally_add(struct tally *tally, const struct frontend *thing)
     if (!used) {
         used = xcalloc(1, sizeof(*used));
         used->thing = *thing;
-        HASH_ADD(hh, tally->things, thing, sizeof(used->thing), used);
+        hash_table_add(&tally->things, key_of, &used->link);
     }
     if (used->users++ == 0)
         note(tally, used);
@@ -64,7 +67,7 @@ bool tally_has(const struct tally *tally, const struct frontend *thing)
 
 static void forget(struct tally *tally, struct used *used)
 {
-    HASH_DELETE(hh, tally->things, used);
+    hash_table_remove(&tally->things, key_of, &used->link);
     free(used);
 }
 
@@ -85,11 +88,8 @@ void tally_settle(struct tally *tally,
 
 void tally_free(struct tally *tally)
 {
-    struct used *used, *next;
-    HASH_ITER(hh, tally->things, used, next)
-    {
+    hash_table_each (&tally->things, struct used, used)
         forget(tally, used);
-    }
     vec_free(&tally->noted);
     free(tally);
 }

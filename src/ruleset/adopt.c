@@ -58,9 +58,8 @@ static void forget_record(struct ruleset *rs, struct record *record)
 
 static void forget_kernel(struct ruleset *rs)
 {
-    struct record *record, *next;
-    HASH_ITER(hh, rs->records, record, next)
-    forget_record(rs, record);
+    hash_table_each (&rs->records, struct record, record)
+        forget_record(rs, record);
     vec_clear(&rs->trims);
     contents_forget_kernel(&rs->contents);
     shapes_clear(&rs->shapes);

@@ -284,8 +284,7 @@ static int audit_sources(const struct auditor *a)
 /* Which number a service port has is known only to who programs the table. */
 static bool knows_id(const struct auditor *a, uint32_t *id)
 {
-    struct record *record;
-    HASH_FIND(hh, a->rs->records, a->subject->frontend, sizeof(*a->subject->frontend), record);
+    const struct record *record = ruleset_find_record(a->rs, a->subject->frontend);
     if (!a->rs->kernel_known || !record || record->pending)
         return false;
     *id = record->extras ? record->extras->affinity_id : 0;

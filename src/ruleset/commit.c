@@ -38,10 +38,9 @@ bool ruleset_is_lost(const struct ruleset *rs)
 
 bool ruleset_is_refused(const struct ruleset *rs, const struct frontend *frontend)
 {
-    const struct record *record;
     if (rs->refusals.records.n == 0)
         return false;
-    HASH_FIND(hh, rs->records, frontend, sizeof(*frontend), record);
+    const struct record *record = ruleset_find_record(rs, frontend);
     return record && refusals_holds_back(record);
 }
 

@@ -54,14 +54,18 @@ static size_t identity(enum content_set set, const struct key *key, uint8_t out[
     return 1 + key->length;
 }
 
+static struct hash_key key_of(const struct hash_link *link)
+{
+    const struct content *content = (const struct content *)link;
+    return (struct hash_key){content->bytes, 1 + (size_t)content->key_length};
+}
+
 struct content *contents_find(const struct contents *contents, enum content_set set,
                               const struct key *key)
 {
     uint8_t id[1 + KEY_SIZE];
     size_t length = identity(set, key, id);
-    struct content *content;
-    HASH_FIND(hh, contents->all, id, length, content);
-    return content;
+    return hash_table_find(&contents->all, key_of, (struct hash_key){id, length});
 }
 
 static struct content *get(struct contents *contents, enum content_set set, const struct key *key,
@@ -74,8 +78,8 @@ static struct content *get(struct contents *contents, enum content_set set, cons
     content = xcalloc(1, sizeof(*content) + 1 + key->length + 2 * value_length);
     content->key_length = (uint8_t)key->length;
     content->value_length = (uint8_t)value_length;
-    size_t length = identity(set, key, content->bytes);
-    HASH_ADD_KEYPTR(hh, contents->all, content->bytes, length, content);
+    identity(set, key, content->bytes);
+    hash_table_add(&contents->all, key_of, &content->link);
     return content;
 }
 
@@ -166,16 +170,14 @@ bool contents_observe(struct contents *contents, enum content_set set, const str
 static void remove_content(struct contents *contents, struct content *content)
 {
     let_in(contents, content);
-    HASH_DELETE(hh, contents->all, content);
+    hash_table_remove(&contents->all, key_of, &content->link);
     free(content);
 }
 
 void contents_forget_kernel(struct contents *contents)
 {
-    struct content *content, *next;
     vec_clear(&contents->pending);
-    HASH_ITER(hh, contents->all, content, next)
-    {
+    hash_table_each (&contents->all, struct content, content) {
         content->in_kernel = content->pending = false;
         if (content->wanted)
             mark_pending(contents, content);
@@ -217,9 +219,8 @@ bool content_comes(const struct content *content)
 
 void contents_free(struct contents *contents)
 {
-    struct content *content, *next;
-    HASH_ITER(hh, contents->all, content, next)
-    remove_content(contents, content);
+    hash_table_each (&contents->all, struct content, content)
+        remove_content(contents, content);
     vec_free(&contents->pending);
     vec_free(&contents->left_out);
 }

@@ -32,7 +32,7 @@ void drift_take(struct ruleset *rs, int set, const struct nft_element *element)
 
 static void finish_records(struct ruleset *rs, int set, bool whole)
 {
-    for (struct record *record = rs->records; record; record = record->hh.next) {
+    hash_table_each (&rs->records, struct record, record) {
         if (whole && record->seen < held_count(set, record))
             for (uint32_t i = 0; i < held_room(set, record); i++) {
                 struct key key = held_key(set, record, i);
@@ -44,7 +44,7 @@ static void finish_records(struct ruleset *rs, int set, bool whole)
 
 static void finish_contents(struct ruleset *rs, int set, bool whole)
 {
-    for (struct content *content = rs->contents.all; content; content = content->hh.next) {
+    hash_table_each (&rs->contents.all, struct content, content) {
         if (content_set_of(content) != held_content_set(set))
             continue;
         if (whole && content->in_kernel && !content->seen) {

@@ -46,13 +46,6 @@ int held_set_of(const char *name)
 
 /* ---- what is believed ---- */
 
-static struct record *find_record(const struct ruleset *rs, const struct frontend *frontend)
-{
-    struct record *record;
-    HASH_FIND(hh, rs->records, frontend, sizeof(*frontend), record);
-    return record;
-}
-
 static uint32_t number_held(int set, const struct record *record)
 {
     const struct extras *extras = record->extras;
@@ -97,7 +90,7 @@ static bool find_of_frontend(const struct ruleset *rs, int set, const uint8_t *k
     if (is_slot ? !slot_of_key(rs->family, key, length, &frontend, &slot)
                 : !frontend_of_key(rs->family, key, length, &frontend))
         return false;
-    out->record = find_record(rs, &frontend);
+    out->record = ruleset_find_record(rs, &frontend);
     if (!out->record)
         return true;
     if (is_slot) {

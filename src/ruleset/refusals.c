@@ -415,8 +415,7 @@ static void blame_element(struct isolation *i, const struct element *e, int why)
         blame_content(i, e, why);
         return;
     }
-    struct record *record;
-    HASH_FIND(hh, i->ruleset->records, &frontend, sizeof(frontend), record);
+    struct record *record = ruleset_find_record(i->ruleset, &frontend);
     if (record)
         hold_back(i, record, why);
 }

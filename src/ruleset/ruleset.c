@@ -84,9 +84,14 @@ static void extras_free(struct ruleset *rs, struct extras *extras)
     free(extras);
 }
 
+static struct hash_key key_of(const struct hash_link *link)
+{
+    return hash_key_of_frontend(&((const struct record *)link)->frontend);
+}
+
 void ruleset_free_record(struct ruleset *rs, struct record *record)
 {
-    HASH_DELETE(hh, rs->records, record);
+    hash_table_remove(&rs->records, key_of, &record->link);
     part_clear(&record->all);
     if (record->local)
         part_clear(record->local);
@@ -99,10 +104,9 @@ void ruleset_free(struct ruleset *rs)
 {
     if (!rs)
         return;
-    struct record *record, *next;
     refusals_free(rs);
-    HASH_ITER(hh, rs->records, record, next)
-    ruleset_free_record(rs, record);
+    hash_table_each (&rs->records, struct record, record)
+        ruleset_free_record(rs, record);
     vec_free(&rs->pending);
     vec_free(&rs->trims);
     vec_free(&rs->suspects);
@@ -118,14 +122,18 @@ void ruleset_free(struct ruleset *rs)
     free(rs);
 }
 
+struct record *ruleset_find_record(const struct ruleset *rs, const struct frontend *frontend)
+{
+    return hash_table_find(&rs->records, key_of, hash_key_of_frontend(frontend));
+}
+
 struct record *ruleset_record(struct ruleset *rs, const struct frontend *frontend)
 {
-    struct record *record;
-    HASH_FIND(hh, rs->records, frontend, sizeof(*frontend), record);
+    struct record *record = ruleset_find_record(rs, frontend);
     if (!record) {
         record = xcalloc(1, sizeof(*record));
         record->frontend = *frontend;
-        HASH_ADD(hh, rs->records, frontend, sizeof(record->frontend), record);
+        hash_table_add(&rs->records, key_of, &record->link);
     }
     return record;
 }

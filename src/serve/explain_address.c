@@ -100,9 +100,11 @@ static bool note_service(struct explainer *e, const struct service *service)
 static void note_meant(struct explainer *e)
 {
     size_t n = 0;
-    for (const struct service_state *it = policy_services(e->from->policy); it && n < MEANT_MAX;
-         it = it->hh.next)
+    hash_table_each (policy_services(e->from->policy), const struct service_state, it) {
         n += note_service(e, it->service);
+        if (n == MEANT_MAX)
+            return;
+    }
 }
 
 static const char *judge(const struct explainer *e, const char **what)

@@ -117,7 +117,7 @@ START_TEST(changes_before_a_commit_cancel_out)
     want(CONTENT_HAIRPIN, 1, 0);
     drop(CONTENT_HAIRPIN, 1);
     apply("");
-    ck_assert_ptr_null(contents.all);
+    ck_assert_uint_eq(contents.all.n, 0);
     want(CONTENT_HAIRPIN, 1, 0);
     apply("+1 ");
     drop(CONTENT_HAIRPIN, 1);
@@ -186,7 +186,7 @@ START_TEST(keys_of_other_lengths)
     want(CONTENT_HAIRPIN, 1, 0);
     ck_assert_ptr_null(contents_find(&contents, CONTENT_HAIRPIN, &longer));
     contents_want(&contents, CONTENT_HAIRPIN, &longer, NULL);
-    ck_assert_uint_eq(HASH_COUNT(contents.all), 2);
+    ck_assert_uint_eq(contents.all.n, 2);
 }
 END_TEST
 

@@ -3,6 +3,7 @@
 #ifndef KUBE_NFTD_MODEL_FRONTEND_H
 #define KUBE_NFTD_MODEL_FRONTEND_H
 
+#include "kube-nftd/base/hash_table.h"
 #include "kube-nftd/model/address.h"
 
 #include <stdint.h>
@@ -14,6 +15,11 @@ struct frontend {
     uint8_t protocol;
     uint8_t family; /* of enum family */
 };
+
+static inline struct hash_key hash_key_of_frontend(const struct frontend *frontend)
+{
+    return (struct hash_key){frontend, sizeof(*frontend)};
+}
 
 /* Where a connection goes. The family is that of its frontend. */
 struct backend {

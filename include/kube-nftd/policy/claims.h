@@ -6,7 +6,7 @@
 #ifndef KUBE_NFTD_POLICY_CLAIMS_H
 #define KUBE_NFTD_POLICY_CLAIMS_H
 
-#include "kube-nftd/base/hash.h"
+#include "kube-nftd/base/hash_table.h"
 #include "kube-nftd/model/event.h"
 #include "kube-nftd/policy/port_states.h"
 #include "kube-nftd/policy/route.h"
@@ -33,7 +33,7 @@ struct claim {
 
 /* A frontend that somebody claims, or has claimed since the last claims_settle(). */
 struct frontend_state {
-    UT_hash_handle hh; /* by frontend */
+    struct hash_link link; /* by frontend */
     struct frontend frontend;
     uint32_t n_claims : 30;
     bool noted : 1; /* to be decided for itself, not along with its only port */

@@ -98,8 +98,8 @@ const struct frontend_state *policy_find_frontend(const struct policy *policy,
 /** NULL if there is no such Service. */
 const struct service_state *policy_find_service(const struct policy *policy, const char *id);
 
-/** All Services, for going on by hh.next. */
-const struct service_state *policy_services(const struct policy *policy);
+/** All Services, as struct service_state. */
+const struct hash_table *policy_services(const struct policy *policy);
 
 /** Decides @port again, into @decision. */
 void policy_decide(const struct policy *policy, const struct port_state *port,

@@ -7,7 +7,7 @@
 #ifndef KUBE_NFTD_POLICY_PORT_STATES_H
 #define KUBE_NFTD_POLICY_PORT_STATES_H
 
-#include "kube-nftd/base/hash.h"
+#include "kube-nftd/base/hash_table.h"
 #include "kube-nftd/base/vec.h"
 #include "kube-nftd/policy/route.h"
 
@@ -41,7 +41,7 @@ struct port_state {
 };
 
 struct service_state {
-    UT_hash_handle hh;             /* by service->id */
+    struct hash_link link;         /* by service->id */
     const struct service *service; /* borrowed from the service cache */
     struct port_state *ports;
 };
@@ -50,7 +50,7 @@ typedef VEC(struct port_state *) port_state_vec;
 
 /* Start zeroed. */
 struct port_states {
-    struct service_state *services;
+    struct hash_table services; /* of struct service_state */
     port_state_vec noted;
     port_state_vec lists[PORT_LIST_COUNT];
     uint32_t last_group;

@@ -6,7 +6,7 @@
 #ifndef KUBE_NFTD_RULESET_CONTENTS_H
 #define KUBE_NFTD_RULESET_CONTENTS_H
 
-#include "kube-nftd/base/hash.h"
+#include "kube-nftd/base/hash_table.h"
 #include "kube-nftd/base/vec.h"
 #include "kube-nftd/ruleset/keys.h"
 
@@ -26,9 +26,9 @@ enum content_set {
 
 /* One element. For ranges the key is the first address and behind it the last one. */
 struct content {
-    UT_hash_handle hh; /* by set and key */
-    uint32_t wanted;   /* by how many */
-    bool pending;      /* in contents->pending: wanted may differ from the kernel */
+    struct hash_link link; /* by set and key */
+    uint32_t wanted;       /* by how many */
+    bool pending;          /* in contents->pending: wanted may differ from the kernel */
     bool in_kernel;
     bool left_out; /* the kernel refused it: stays as it is there */
     bool seen;     /* while its set is looked through (drift.h) */
@@ -40,7 +40,7 @@ struct content {
 
 /* Starts zeroed. */
 struct contents {
-    struct content *all;
+    struct hash_table all; /* of struct content */
     VEC(struct content *) pending;
     VEC(struct content *) left_out;
 };

@@ -8,7 +8,7 @@
 #ifndef KUBE_NFTD_RULESET_RECORD_H
 #define KUBE_NFTD_RULESET_RECORD_H
 
-#include "kube-nftd/base/hash.h"
+#include "kube-nftd/base/hash_table.h"
 #include "kube-nftd/base/vec.h"
 #include "kube-nftd/ruleset/affinity.h"
 #include "kube-nftd/ruleset/contents.h"
@@ -62,7 +62,7 @@ struct extras {
 };
 
 struct record {
-    UT_hash_handle hh; /* by frontend */
+    struct hash_link link; /* by frontend */
     struct frontend frontend;
     bool wanted;          /* somebody claims the frontend */
     bool pending;         /* in ruleset->pending: what is wanted may differ from the kernel */
@@ -100,7 +100,7 @@ struct ruleset {
     void *ctx;
     char mark[16], *from_pod, *not_from_pod; /* texts that vars points to */
     char comment[64];                        /* by which a table of the same shape is known */
-    struct record *records;
+    struct hash_table records;               /* of struct record */
     VEC(struct record *) pending;
     VEC(struct record *) trims;
     double trim_time; /* of the records in trims; clock_monotonic */
@@ -126,6 +126,9 @@ struct ruleset {
 
 /** Frees @record, which nobody wants and nothing is left of. */
 void ruleset_free_record(struct ruleset *ruleset, struct record *record);
+
+/** The record of @frontend, or NULL. */
+struct record *ruleset_find_record(const struct ruleset *ruleset, const struct frontend *frontend);
 
 /** The record of @frontend, made if there is none. */
 struct record *ruleset_record(struct ruleset *ruleset, const struct frontend *frontend);

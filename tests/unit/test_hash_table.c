@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Hash tables against plain arrays that say who is in. */
+#include "kube-nftd/base/hash_table.h"
+
+#include <check.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define MANY 3000
+
+struct item {
+    struct hash_link link;
+    char key[24];
+    bool in, seen;
+};
+
+static struct item items[MANY];
+static struct hash_table table;
+
+static struct hash_key key_of(const struct hash_link *link)
+{
+    return hash_key_of_text(((const struct item *)link)->key);
+}
+
+static struct item *find(const char *key)
+{
+    return hash_table_find(&table, key_of, hash_key_of_text(key));
+}
+
+static void add(struct item *item)
+{
+    hash_table_add(&table, key_of, &item->link);
+    item->in = true;
+}
+
+static void take_out(struct item *item)
+{
+    hash_table_remove(&table, key_of, &item->link);
+    item->in = false;
+}
+
+/* Keys of all lengths up to 23, many of which begin or end alike. */
+static void setup(void)
+{
+    memset(&table, 0, sizeof(table));
+    for (int i = 0; i < MANY; i++)
+        items[i] = (struct item){.in = false};
+    for (int i = 0; i < MANY; i++)
+        snprintf(items[i].key, sizeof(items[i].key), "%.*s%d", i % 20, "service-of-the-shop-", i);
+    items[0].key[0] = '\0';
+}
+
+static void teardown(void)
+{
+    hash_table_each (&table, struct item, item)
+        take_out(item);
+    ck_assert_uint_eq(table.n, 0);
+    ck_assert_ptr_null(table.buckets); /* nothing is left to free */
+}
+
+/* That it holds those which are in, each once, and finds just these. */
+static void expect_right(void)
+{
+    size_t n = 0;
+    hash_table_each (&table, struct item, item) {
+        ck_assert(item->in && !item->seen);
+        item->seen = true;
+        n++;
+    }
+    ck_assert_uint_eq(n, table.n);
+    for (int i = 0; i < MANY; i++) {
+        ck_assert_ptr_eq(find(items[i].key), items[i].in ? &items[i] : NULL);
+        n -= items[i].in;
+        items[i].seen = false;
+    }
+    ck_assert_uint_eq(n, 0);
+}
+
+START_TEST(an_empty_table)
+{
+    expect_right();
+    ck_assert_uint_eq(table.n_buckets, 0);
+}
+END_TEST
+
+START_TEST(comings_and_goings)
+{
+    uint64_t random = (uint64_t)_i * 2 + 1;
+    for (int step = 0; step < 20000; step++) {
+        random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
+        /* Of few at first, so that it becomes empty at times; then of all. */
+        struct item *item = &items[(random >> 33) % (step < 5000 ? 3 : MANY)];
+        if (item->in)
+            take_out(item);
+        else
+            add(item);
+        if (step % 1999 == 0)
+            expect_right();
+    }
+    expect_right();
+}
+END_TEST
+
+START_TEST(those_met_on_a_walk_may_leave)
+{
+    size_t met = 0;
+    for (int i = 0; i < MANY; i++)
+        add(&items[i]);
+    hash_table_each (&table, struct item, item) {
+        if (met++ % 3)
+            take_out(item);
+    }
+    ck_assert_uint_eq(met, MANY);
+    ck_assert_uint_eq(table.n, MANY / 3);
+    expect_right();
+}
+END_TEST
+
+START_TEST(a_walk_may_end_early)
+{
+    size_t met = 0;
+    for (int i = 0; i < MANY; i++)
+        add(&items[i]);
+    hash_table_each (&table, struct item, item) {
+        if (item->in && ++met == 5)
+            break;
+    }
+    ck_assert_uint_eq(met, 5);
+}
+END_TEST
+
+START_TEST(keys_are_bytes)
+{
+    static const char zeros[8];
+    struct hash_key none = {zeros, 0};
+    add(&items[0]); /* whose key has no bytes */
+    add(&items[1]);
+    ck_assert_ptr_eq(hash_table_find(&table, key_of, none), &items[0]);
+    for (size_t length = 1; length <= sizeof(zeros); length++)
+        ck_assert_ptr_null(hash_table_find(&table, key_of, (struct hash_key){zeros, length}));
+}
+END_TEST
+
+/* What it is for: short chains with little room for them, whatever the keys look like. */
+START_TEST(room_and_chains)
+{
+    for (int i = 0; i < MANY; i++)
+        add(&items[i]);
+    ck_assert_uint_le(table.n_buckets, MANY);
+    ck_assert_uint_ge(2 * table.n_buckets, MANY);
+    for (size_t bucket = 0; bucket < table.n_buckets; bucket++) {
+        size_t length = 0;
+        for (const struct hash_link *item = table.buckets[bucket]; item; item = item->next)
+            length++;
+        ck_assert_uint_le(length, 12);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("hash_table");
+    TCase *tcase = tcase_create("hash_table");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, an_empty_table);
+    tcase_add_loop_test(tcase, comings_and_goings, 0, 3);
+    tcase_add_test(tcase, those_met_on_a_walk_may_leave);
+    tcase_add_test(tcase, a_walk_may_end_early);
+    tcase_add_test(tcase, keys_are_bytes);
+    tcase_add_test(tcase, room_and_chains);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
