@@ -14,39 +14,22 @@
 
 /* ---- forgetting ---- */
 
-/* What is in force becomes what is wanted. */
-static void want_what_is_held(struct part *part, uint32_t count)
-{
-    part->n_wanted = count;
-    part->wanted = part->slots;
-    part->slots = NULL;
-    if (part->n_wanted)
-        qsort(part->wanted, part->n_wanted, sizeof(*part->wanted), backend_compare);
-}
-
-static void forget_part(struct part *part)
-{
-    free(part->slots);
-    part->slots = NULL;
-    part->n_slots = 0;
-    part->service = 0;
-}
-
 static void forget_record(struct ruleset *rs, struct record *record)
 {
     if (!record->pending && refusals_resume(record)) {
         ruleset_mark_pending(rs, record);
     } else if (!record->pending) {
         if (record->local)
-            want_what_is_held(record->local, local_is_unreachable(record)
-                                                 ? 0
-                                                 : service_count(record->local->service));
-        want_what_is_held(&record->all, service_count(record->all.service));
+            part_want_slots(record->local, local_is_unreachable(record)
+                                               ? 0
+                                               : service_count(record->local->service));
+        part_want_slots(&record->all, service_count(record->all.service));
         ruleset_mark_pending(rs, record);
     }
-    forget_part(&record->all);
+    record_list_wishes(record);
+    part_forget_kernel(&record->all);
     if (record->local)
-        forget_part(record->local);
+        part_forget_kernel(record->local);
     if (record->extras) {
         record->extras->affinity_id = record->extras->affinity_timeout = 0;
         record->extras->group_in_force = 0;

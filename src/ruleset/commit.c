@@ -116,23 +116,6 @@ static void apply_trims(struct ruleset *rs, double now)
     rs->trim_time = now + RULESET_TRIM_DELAY;
 }
 
-/* What was wanted is in force. Slots beyond the new count are still there. */
-static void apply_slots(struct part *part)
-{
-    if (part->n_slots > part->n_wanted) {
-        if (part->n_wanted)
-            memcpy(part->slots, part->plan, part->n_wanted * sizeof(*part->slots));
-        free(part->plan);
-    } else {
-        free(part->slots);
-        part->slots = part->plan;
-        part->n_slots = part->n_wanted;
-    }
-    part->plan = NULL;
-    free(part->wanted);
-    part->wanted = NULL;
-}
-
 static void apply_extras(struct extras *extras)
 {
     extras->affinity_id = extras->wants_id;
@@ -143,10 +126,10 @@ static void apply_extras(struct extras *extras)
 static void apply_record(struct record *record)
 {
     record->flags = record->wanted_flags & (FLAG_REJECTED | FLAG_DROPPED | FLAG_RESTRICTED);
-    apply_slots(&record->all);
+    part_apply(&record->all);
     record->all.service = record->all.wants;
     if (record->local) {
-        apply_slots(record->local);
+        part_apply(record->local);
         if (!local_is_unreachable(record))
             record->local->service = record->local->wants;
     }

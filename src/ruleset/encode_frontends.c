@@ -54,42 +54,45 @@ static const char *slots_of(int which)
     return which == ALL ? MAP_ENDPOINTS : MAP_LOCAL_ENDPOINTS;
 }
 
-static bool slot_is_filled(const struct part *part, uint32_t i)
-{
-    return i < part->n_slots && !slot_is_empty(&part->slots[i]);
-}
-
 static void encode_new_slots(struct ruleset *rs, int which)
 {
     vec_each (&rs->pending, it) {
         const struct part *part = part_of(*it, which);
-        for (uint32_t i = 0; part && i < part->n_wanted; i++)
-            if (!slot_is_filled(part, i))
-                slot_element(rs, *it, slots_of(which), ELEMENT_ADD, i, &part->plan[i]);
+        if (!part)
+            continue;
+        size_t n;
+        const struct slot_move *moves = part_moves(part, &n);
+        for (size_t i = 0; i < n; i++)
+            if (slot_is_empty(&part->slots[moves[i].slot]))
+                slot_element(rs, *it, slots_of(which), ELEMENT_ADD, moves[i].slot,
+                             &moves[i].backend);
+        for (uint32_t i = part->n_slots; part->wanted && i < part->n_wanted; i++)
+            slot_element(rs, *it, slots_of(which), ELEMENT_ADD, i,
+                         &part->wanted[i - part->n_slots]);
     }
 }
 
-/* A place among the slots of the pending records. */
+/* A place among the moves of the pending records. */
 struct place {
-    size_t record;
-    uint32_t slot;
+    size_t record, move;
 };
 
 /* Deletes or adds a group of the slots that get another backend, from @at on, which is moved. */
 static void encode_slot_group(struct ruleset *rs, int which, enum nft_element_op op,
                               struct place *at)
 {
-    for (size_t n = 0; at->record < rs->pending.n; at->record++, at->slot = 0) {
+    for (size_t n = 0; at->record < rs->pending.n; at->record++, at->move = 0) {
         const struct record *record = rs->pending.v[at->record];
         const struct part *part = part_of(record, which);
-        for (; part && at->slot < part->n_wanted && at->slot < part->n_slots; at->slot++) {
-            const struct backend *backend = &part->plan[at->slot];
-            if (!slot_is_filled(part, at->slot) ||
-                backend_compare(&part->slots[at->slot], backend) == 0)
+        size_t n_moves = 0;
+        const struct slot_move *moves = part ? part_moves(part, &n_moves) : NULL;
+        for (; at->move < n_moves; at->move++) {
+            const struct slot_move *move = &moves[at->move];
+            if (slot_is_empty(&part->slots[move->slot]))
                 continue;
             if (n++ == GROUP)
                 return;
-            slot_element(rs, record, slots_of(which), op, at->slot, backend);
+            slot_element(rs, record, slots_of(which), op, move->slot, &move->backend);
         }
     }
 }

@@ -158,42 +158,19 @@ enum content_set held_content_set(int set)
 
 /* ---- what was found ---- */
 
-static void want_slots_again(struct part *part, uint32_t count)
-{
-    if (count > part->n_slots)
-        count = part->n_slots;
-    part->n_wanted = count;
-    part->wanted = count ? xcalloc(count, sizeof(*part->wanted)) : NULL;
-    if (!count)
-        return;
-    memcpy(part->wanted, part->slots, count * sizeof(*part->wanted));
-    qsort(part->wanted, count, sizeof(*part->wanted), backend_compare);
-}
-
 /* What is in force is what is wanted, so it is what shall be there again. */
 static void reopen(struct ruleset *rs, struct record *record)
 {
-    if (record->pending)
-        return;
-    if (refusals_resume(record)) {
+    if (record->pending || refusals_resume(record)) {
+        record_list_wishes(record);
         ruleset_mark_pending(rs, record);
         return;
     }
-    want_slots_again(&record->all, service_count(record->all.service));
+    part_want_slots(&record->all, service_count(record->all.service));
     if (record->local)
-        want_slots_again(record->local,
-                         local_is_unreachable(record) ? 0 : service_count(record->local->service));
+        part_want_slots(record->local,
+                        local_is_unreachable(record) ? 0 : service_count(record->local->service));
     ruleset_mark_pending(rs, record);
-}
-
-static void observe_slot(struct part *part, uint32_t slot, const struct backend *backend)
-{
-    if (slot >= part->n_slots) {
-        part->slots = xreallocarray(part->slots, slot + 1, sizeof(*part->slots));
-        memset(part->slots + part->n_slots, 0, (slot + 1 - part->n_slots) * sizeof(*part->slots));
-        part->n_slots = slot + 1;
-    }
-    part->slots[slot] = *backend;
 }
 
 static bool observe_number(int set, struct record *record, const struct nft_element *element,
@@ -231,7 +208,7 @@ static bool observe_of_frontend(struct ruleset *rs, int set, const struct nft_el
     struct record *record = ruleset_record(rs, &frontend);
     reopen(rs, record);
     if (is_slot)
-        observe_slot(sets[set].second ? record_local(record) : &record->all, slot, &backend);
+        part_put_slot(sets[set].second ? record_local(record) : &record->all, slot, &backend);
     else if (sets[set].kind == FLAG)
         record->flags = (uint8_t)(there ? record->flags | sets[set].flag
                                         : record->flags & ~(unsigned)sets[set].flag);

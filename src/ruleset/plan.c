@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* From what is wanted to values and slots, and what is left behind by it. */
 #include "kube-nftd/ruleset/record.h"
-#include "kube-nftd/ruleset/slots.h"
 
 #include <string.h>
 
@@ -77,18 +76,13 @@ static unsigned plan_affinity(struct ruleset *rs, struct record *record)
     if (!extras)
         return 0;
     const struct part *local = record->local;
+    if (extras->group)
+        record_list_wishes(record);
     extras->wants_id = affinity_hold(&rs->affinity, &rs->contents, &extras->hold, extras->group,
                                      extras->affinity_id, record->all.wanted, record->all.n_wanted,
                                      local ? local->wanted : NULL, local ? local->n_wanted : 0);
     extras->wants_timeout = extras->wants_id ? extras->timeout : 0;
     return extras->wants_id ? CLASS_AFFINE : 0;
-}
-
-static void plan_slots(struct part *part)
-{
-    free(part->plan);
-    part->plan = part->n_wanted ? xcalloc(part->n_wanted, sizeof(*part->plan)) : NULL;
-    slots_arrange(part->slots, part->n_slots, part->wanted, part->n_wanted, part->plan);
 }
 
 static void plan_record(struct ruleset *rs, struct record *record)
@@ -100,11 +94,11 @@ static void plan_record(struct ruleset *rs, struct record *record)
                                  .n_local = local ? local->n_wanted : 0};
     plan_values(rs, affine, &plan);
     record->all.wants = plan.all;
-    plan_slots(&record->all);
+    part_plan(&record->all);
     if (!local)
         return;
     local->wants = plan.local;
-    plan_slots(local);
+    part_plan(local);
 }
 
 static int compare_records(const void *a, const void *b)

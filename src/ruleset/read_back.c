@@ -119,13 +119,8 @@ static void on_restriction(void *ctx, const struct nft_element *element)
 static void take_slot(struct adoption *a, struct part *part, uint32_t slot,
                       const struct backend *backend)
 {
-    if (slot >= part->n_slots) {
-        part->slots = xreallocarray(part->slots, slot + 1, sizeof(*part->slots));
-        memset(part->slots + part->n_slots, 0, (slot + 1 - part->n_slots) * sizeof(*part->slots));
-        part->n_slots = slot + 1;
-    }
-    a->torn = a->torn || !slot_is_empty(&part->slots[slot]);
-    part->slots[slot] = *backend;
+    a->torn = a->torn || (slot < part->n_slots && !slot_is_empty(&part->slots[slot]));
+    part_put_slot(part, slot, backend);
 }
 
 static void take_endpoint(struct adoption *a, const struct nft_element *element, bool local)

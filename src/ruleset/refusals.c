@@ -3,7 +3,6 @@
 
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/ruleset/record.h"
-#include "kube-nftd/ruleset/slots.h"
 
 #include <errno.h>
 #include <libmnl/libmnl.h>
@@ -61,6 +60,7 @@ static void put_aside(struct record *record)
     struct refusal *refusal = record->refusal;
     refusal->wanted = record->wanted;
     refusal->wanted_flags = record->wanted_flags;
+    record_list_wishes(record);
     for (int i = 0; i < 2; i++) {
         struct part *part = part_of(record, i);
         refusal->backends[i] = part ? part->wanted : NULL;
@@ -85,9 +85,7 @@ static void take_back(struct record *record)
         struct part *part = part_of(record, i);
         if (!part)
             continue;
-        free(part->wanted);
-        part->wanted = refusal->backends[i];
-        part->n_wanted = refusal->n[i];
+        part_take_wish(part, refusal->backends[i], refusal->n[i]);
         refusal->backends[i] = NULL;
     }
     if (record->extras) {
@@ -136,18 +134,6 @@ static unsigned flags_of_service(uint32_t value)
     }
 }
 
-static void want_slots(struct part *part, uint32_t count)
-{
-    free(part->wanted);
-    part->wanted = count ? xcalloc(count, sizeof(*part->wanted)) : NULL;
-    part->n_wanted = 0;
-    for (uint32_t i = 0; i < count && i < part->n_slots; i++)
-        if (!slot_is_empty(&part->slots[i]))
-            part->wanted[part->n_wanted++] = part->slots[i];
-    if (part->n_wanted)
-        qsort(part->wanted, part->n_wanted, sizeof(*part->wanted), backend_compare);
-}
-
 static void want_extras_in_force(const struct ruleset *rs, struct record *record)
 {
     struct extras *extras = record->extras;
@@ -167,9 +153,9 @@ static void want_what_is_in_force(const struct ruleset *rs, struct record *recor
     bool leads_to_local = service_leads_to_local(service);
     record->wanted = service || record->flags & (FLAG_REJECTED | FLAG_DROPPED);
     record->wanted_flags = (uint8_t)(record->flags | flags_of_service(service));
-    want_slots(&record->all, service_count(service));
+    part_want_slots(&record->all, service_count(service));
     if (record->local)
-        want_slots(record->local, leads_to_local ? service_count(record->local->service) : 0);
+        part_want_slots(record->local, leads_to_local ? service_count(record->local->service) : 0);
     if (record->extras)
         want_extras_in_force(rs, record);
 }

@@ -67,13 +67,6 @@ struct ruleset *ruleset_new(enum family family, const struct ruleset_config *con
 
 /* ---- records ---- */
 
-static void part_clear(struct part *part)
-{
-    free(part->slots);
-    free(part->wanted);
-    free(part->plan);
-}
-
 static void extras_free(struct ruleset *rs, struct extras *extras)
 {
     if (!extras)
@@ -152,6 +145,13 @@ struct extras *record_extras(struct record *record)
     return record->extras;
 }
 
+void record_list_wishes(struct record *record)
+{
+    part_list(&record->all);
+    if (record->local)
+        part_list(record->local);
+}
+
 void ruleset_mark_pending(struct ruleset *rs, struct record *record)
 {
     if (record->pending)
@@ -172,13 +172,7 @@ static void want_backends(const struct record *record, struct part *part,
                       frontend_format(&record->frontend, text), MAX_BACKENDS, n);
         n = MAX_BACKENDS;
     }
-    free(part->wanted);
-    part->wanted = NULL;
-    if (n > 0) {
-        part->wanted = xcalloc(n, sizeof(*backends));
-        memcpy(part->wanted, backends, n * sizeof(*backends));
-    }
-    part->n_wanted = (uint32_t)n;
+    part_want(part, backends, n);
 }
 
 static void want_extras(struct record *record, const struct route *route)
@@ -215,6 +209,38 @@ static void want(struct ruleset *rs, const struct frontend *frontend, const stru
 void ruleset_set(struct ruleset *rs, const struct frontend *frontend, const struct route *route)
 {
     want(rs, frontend, route, true);
+}
+
+static bool wants_local(const struct record *record)
+{
+    return record->local && record->local->n_wanted > 0;
+}
+
+/* Whether what is wanted of @record is known as a list or difference that changes can be put on.
+ * Session affinity gives each backend a number, so it wants to see them all. */
+static bool can_change(const struct record *record, const struct route_change *change)
+{
+    return record && record->wanted && !record->refusal &&
+           !(record->extras && record->extras->group) &&
+           part_can_change(&record->all, change->backends, change->n_backends) &&
+           (record->local ? part_can_change(record->local, change->local_backends, change->n_local)
+                          : change->n_local == 0);
+}
+
+bool ruleset_change(struct ruleset *rs, const struct frontend *frontend,
+                    const struct route_change *change)
+{
+    struct record *record = ruleset_find_record(rs, frontend);
+    if (!can_change(record, change))
+        return false;
+    part_change(&record->all, change->backends, change->n_backends);
+    if (record->local)
+        part_change(record->local, change->local_backends, change->n_local);
+    if (record->wanted_flags & FLAG_LOCAL && !(record->wanted_flags & FLAG_REJECTED))
+        record->wanted_flags = (uint8_t)((record->wanted_flags & ~(unsigned)FLAG_DROPPED) |
+                                         (wants_local(record) ? 0 : FLAG_DROPPED));
+    ruleset_mark_pending(rs, record);
+    return true;
 }
 
 void ruleset_remove(struct ruleset *rs, const struct frontend *frontend)

@@ -20,6 +20,23 @@ static void set(unsigned number, unsigned first, unsigned n)
     free(backends);
 }
 
+/* The same for one that wants @n_before from @before on, as a difference. */
+static bool change(unsigned number, unsigned before, unsigned n_before, unsigned first, unsigned n)
+{
+    struct frontend f = frontend(number);
+    struct backend_change *changes = xcalloc(n_before + n, sizeof(*changes));
+    struct route_change difference = {.backends = changes};
+    for (unsigned i = first; i < first + n; i++)
+        if (i < before || i >= before + n_before)
+            changes[difference.n_backends++] = (struct backend_change){backend(i), true};
+    for (unsigned i = before; i < before + n_before; i++)
+        if (i < first || i >= first + n)
+            changes[difference.n_backends++] = (struct backend_change){backend(i), false};
+    bool taken = ruleset_change(ruleset, &f, &difference);
+    free(changes);
+    return taken;
+}
+
 /* ---- what the kernel holds ---- */
 
 /* A frontend reaches exactly the backends @first to @first + @n - 1; or is rejected. */
@@ -141,6 +158,68 @@ START_TEST(a_change_sends_a_handful_of_elements)
     check_lone_changes(3);
     check_lone_changes(10);
     check_lone_changes(1000);
+}
+END_TEST
+
+static void check_lone_differences(unsigned n)
+{
+    set(1, 100, n);
+    set(2, 100, n - 1);
+    set(3, 100, n + 1);
+    commit();
+    ck_assert(change(1, 100, n, 101, n));
+    commit_sends(1, 1);
+    check(1, 101, n);
+    ck_assert(change(1, 101, n, 102, n - 1));
+    commit_sends(2, 2);
+    check(1, 102, n - 1);
+    ck_assert(change(1, 102, n - 1, 102, n)); /* into the slot that is not trimmed yet */
+    commit_sends(2, 2);
+    check(1, 102, n);
+    ck_assert(change(1, 102, n, 102, n + 1));
+    commit_sends(2, 1);
+    check(1, 102, n + 1);
+    ck_assert(change(1, 102, n + 1, 102, n));
+    commit_sends(1, 1);
+    wait_for_trims();
+    commit_sends(0, 1);
+    ck_assert(change(1, 102, n, 103, n)); /* there and back */
+    ck_assert(change(1, 103, n, 102, n));
+    commit_sends(0, 0);
+    check(1, 102, n);
+}
+
+START_TEST(a_difference_sends_a_handful_of_elements)
+{
+    begin(_i);
+    check_lone_differences(3);
+    check_lone_differences(10);
+    check_lone_differences(1000);
+}
+END_TEST
+
+/* A difference to something that is not known, or not in force. */
+START_TEST(differences_that_are_not_taken)
+{
+    begin(_i);
+    struct frontend f = frontend(1);
+    ck_assert(!change(1, 0, 0, 0, 1)); /* there is no such frontend */
+    set(1, 0, 2);
+    ck_assert(!change(1, 0, 2, 0, 3)); /* it is not in force yet */
+    commit();
+    fake_kernel_fail(2, FAKE_REFUSES);
+    ck_assert(change(1, 0, 2, 0, 3));
+    ck_assert(try_commit(NULL) != 0);
+    fake_kernel_spare();
+    ck_assert(!change(1, 0, 3, 0, 4)); /* it is not known what is in force */
+    commit();
+    check(1, 0, 3);
+    ck_assert(change(1, 0, 3, 0, 4));
+    ruleset_remove(ruleset, &f);
+    ck_assert(!change(1, 0, 4, 0, 5));
+    commit();
+    ck_assert(!change(1, 0, 4, 0, 5));
+    check_gone(1);
 }
 END_TEST
 
@@ -1090,6 +1169,15 @@ START_TEST(more_backends_than_fit)
     set(2, 1, MAX_BACKENDS);
     commit_sends(1, 1);
     check(2, 1, MAX_BACKENDS);
+    ck_assert(!change(2, 1, MAX_BACKENDS, 1, MAX_BACKENDS - 1)); /* there may be more of them */
+    set(2, 1, MAX_BACKENDS - 1);
+    commit();
+    ck_assert(change(2, 1, MAX_BACKENDS - 1, 2, MAX_BACKENDS - 1));
+    ck_assert(change(2, 2, MAX_BACKENDS - 1, 1, MAX_BACKENDS - 1));
+    ck_assert(!change(2, 1, MAX_BACKENDS - 1, 1, MAX_BACKENDS + 1));
+    ck_assert(change(2, 1, MAX_BACKENDS - 1, 0, MAX_BACKENDS));
+    commit_sends(2, 2); /* into the one that is to be trimmed */
+    check(2, 0, MAX_BACKENDS);
 }
 END_TEST
 
@@ -1218,6 +1306,8 @@ static void add_tests(TCase *tcase)
     EACH_FAMILY(an_empty_ruleset_makes_an_empty_table);
     EACH_FAMILY(the_first_slots_are_in_order);
     EACH_FAMILY(a_change_sends_a_handful_of_elements);
+    EACH_FAMILY(a_difference_sends_a_handful_of_elements);
+    EACH_FAMILY(differences_that_are_not_taken);
     EACH_FAMILY(a_new_number_of_backends_adds_one_chain);
     EACH_FAMILY(changes_before_a_commit_coalesce);
     EACH_FAMILY(balanced_rejected_balanced);

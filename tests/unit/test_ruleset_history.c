@@ -14,7 +14,9 @@
 
 #define FRONTENDS 12
 #define POOL 9 /* backends to choose from, 1 to 9 */
+#ifndef HISTORIES
 #define HISTORIES 8
+#endif
 
 static struct {
     struct wish wish;
@@ -44,6 +46,38 @@ static void tell_wish(unsigned number)
     struct frontend f = frontend(number);
     tell(number, &wishes[number].wish);
     ruleset_set_cluster_ip(ruleset, &f.address, wishes[number].cluster_ip);
+}
+
+/* ---- telling of differences ---- */
+
+static size_t differences(const char *before, const char *after, struct backend_change out[])
+{
+    size_t n = 0;
+    for (char digit = '1'; digit <= '0' + POOL; digit++) {
+        bool had = strchr(before, digit), has = strchr(after, digit);
+        struct backend b = backend((unsigned)(digit - '0'));
+        for (unsigned turns = had != has || below(8) ? 0 : 2; turns > 0; turns--)
+            out[n++] = (struct backend_change){b, had ? turns % 2 == 1 : turns % 2 == 0};
+        if (had != has)
+            out[n++] = (struct backend_change){b, has};
+    }
+    return n;
+}
+
+/* The backends of a frontend were others before, and nothing else. */
+static void tell_change(unsigned number, const char *all, const char *here)
+{
+    const struct wish *wish = &wishes[number].wish;
+    struct frontend f = frontend(number);
+    struct backend_change changes[2][3 * POOL];
+    struct route_change change = {.backends = changes[0], .local_backends = changes[1]};
+    bool had_any = *all || *here;
+    if (has_any(wish) && (wish->external || !wish->local))
+        change.n_backends = differences(all, wish->all, changes[0]);
+    if (has_any(wish) && wish->local)
+        change.n_local = differences(here, wish->here, changes[1]);
+    if (had_any != has_any(wish) || !ruleset_change(ruleset, &f, &change))
+        tell_wish(number);
 }
 
 static void tell_hairpin(unsigned digit)
@@ -129,9 +163,26 @@ static void change_wish(unsigned number)
     tell_wish(number);
 }
 
+static void nudge_backends(unsigned number)
+{
+    char all[POOL + 1], here[POOL + 1];
+    memcpy(all, wishes[number].all, sizeof(all));
+    memcpy(here, wishes[number].here, sizeof(here));
+    for (unsigned n = 1 + below(3); n > 0; n--)
+        toggle(below(3) ? wishes[number].all : wishes[number].here);
+    if (below(12) == 0)
+        random_digits(wishes[number].all);
+    make_sane(number);
+    tell_change(number, all, here);
+}
+
 static void nudge_wish(unsigned number)
 {
     struct wish *wish = &wishes[number].wish;
+    if (wish->wanted && below(4)) {
+        nudge_backends(number);
+        return;
+    }
     switch (below(8)) {
     case 0:
         wish->local = !wish->local;

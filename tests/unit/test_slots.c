@@ -29,6 +29,31 @@ static unsigned number_of(const struct backend *b)
     return b->address.bytes[3];
 }
 
+/* The slots as they are by a plan. */
+static void carry_out(struct slot_plan *plan, const struct backend *old, size_t n_old, size_t n,
+                      struct backend *out)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = i < n_old ? old[i] : plan->added[i - n_old];
+    for (size_t i = 0; i < plan->moves.n; i++) {
+        const struct slot_move *move = &plan->moves.v[i];
+        ck_assert_uint_lt(move->slot, n < n_old ? n : n_old);
+        ck_assert(i == 0 || plan->moves.v[i - 1].slot < move->slot);
+        ck_assert_int_ne(backend_compare(&out[move->slot], &move->backend), 0);
+        out[move->slot] = move->backend;
+    }
+    ck_assert_int_eq(plan->added != NULL, n > n_old);
+    slot_plan_clear(plan);
+}
+
+static void arrange(const struct backend *old, size_t n_old, const struct backend *wanted, size_t n,
+                    struct backend *out)
+{
+    struct slot_plan plan = {0};
+    slots_arrange(&(struct backends){old, n_old}, &(struct backends){wanted, n}, &plan);
+    carry_out(&plan, old, n_old, n, out);
+}
+
 /* Arranges the backends named by the digits of @wanted over the slots @old ('.' is an empty one)
  * and compares with @expected. */
 static void check_example(const char *old, const char *wanted, const char *expected)
@@ -39,7 +64,7 @@ static void check_example(const char *old, const char *wanted, const char *expec
         slots[i] = backend(old[i] == '.' ? 0 : (unsigned)(old[i] - '0'));
     for (size_t i = 0; wanted[i]; i++)
         sorted[i] = backend((unsigned)(wanted[i] - '0'));
-    slots_arrange(slots, strlen(old), sorted, strlen(wanted), out);
+    arrange(slots, strlen(old), sorted, strlen(wanted), out);
     for (size_t i = 0; wanted[i]; i++)
         got[i] = (char)('0' + number_of(&out[i]));
     ck_assert_str_eq(got, expected);
@@ -65,12 +90,11 @@ START_TEST(examples)
 }
 END_TEST
 
-START_TEST(nothing_wanted_writes_nothing)
+START_TEST(nothing_wanted_plans_nothing)
 {
-    struct backend old = backend(1), out = backend(7);
-    slots_arrange(&old, 1, NULL, 0, &out);
-    ck_assert_uint_eq(number_of(&out), 7);
-    slots_arrange(NULL, 0, NULL, 0, NULL);
+    struct backend old = backend(1);
+    arrange(&old, 1, NULL, 0, NULL);
+    arrange(NULL, 0, NULL, 0, NULL);
 }
 END_TEST
 
@@ -158,10 +182,103 @@ START_TEST(any_input)
         size_t n_old = below(MOST + 1), n = choose(wanted, below(MOST + 1));
         for (size_t i = 0; i < n_old; i++)
             old[i] = backend(below(4) ? 1 + below(MOST) : 0);
-        slots_arrange(old, n_old, wanted, n, out);
+        arrange(old, n_old, wanted, n, out);
         check_permutation(out, wanted, n);
         check_least(old, n_old, wanted, n, out);
     }
+}
+END_TEST
+
+/* ---- differences ---- */
+
+/* What goes and comes between two sorted lists. */
+static void differ(const struct backend *from, size_t n_from, const struct backend *to, size_t n_to,
+                   struct backend went[MOST], struct backends *gone, struct backend came[MOST],
+                   struct backends *new)
+{
+    *gone = (struct backends){went, 0};
+    *new = (struct backends){came, 0};
+    for (size_t i = 0; i < n_from; i++)
+        if (!is_wanted(&from[i], to, n_to))
+            went[gone->n++] = from[i];
+    for (size_t i = 0; i < n_to; i++)
+        if (!is_wanted(&to[i], from, n_from))
+            came[new->n++] = to[i];
+}
+
+/* Beyond those in use some slots hold what they held before, or nothing. */
+START_TEST(any_difference)
+{
+    seed = 200 + (unsigned)_i;
+    for (int round = 0; round < 2000; round++) {
+        struct backend used[MOST], old[2 * MOST], wanted[MOST], out[MOST], went[MOST], came[MOST];
+        struct slot_plan plan = {0};
+        struct backends gone, new;
+        size_t n_used = choose(used, below(MOST + 1)), n = choose(wanted, below(MOST + 1));
+        size_t n_old = n_used + below(4), saved = 0;
+        differ(used, n_used, wanted, n, went, &gone, came, &new);
+        memcpy(old, used, n_used * sizeof(*old));
+        shuffle(old, n_used);
+        for (size_t i = n_used; i < n_old; i++) {
+            old[i] = backend(below(4) ? 1 + below(MOST) : 0);
+            saved += i < n && is_wanted(&old[i], wanted, n) && !is_wanted(&old[i], old, i);
+        }
+        ck_assert(slots_rearrange(&(struct backends){old, n_old}, n_used, &gone, &new, &plan));
+        carry_out(&plan, old, n_old, n, out);
+        check_permutation(out, wanted, n);
+        for (size_t i = 0; i < n_used && i < n; i++)
+            saved += is_wanted(&old[i], wanted, n);
+        ck_assert_uint_eq(count_changed(old, n_old, out, n), n - saved);
+    }
+}
+END_TEST
+
+/* With so many slots that they are looked through in another way. */
+START_TEST(difference_of_many)
+{
+    enum { MANY = 3000, SOME = 20 };
+    static struct backend old[MANY], sorted[MANY], out[MANY];
+    struct backend went[SOME], came[SOME], again[MANY];
+    seed = 300 + (unsigned)_i;
+    for (unsigned i = 0; i < MANY; i++) {
+        old[i] = (struct backend){.port = (uint16_t)(8080 + i % 2)};
+        memcpy(old[i].address.bytes + (_i % 2 ? 12 : 0),
+               (uint8_t[]){10, 244, (uint8_t)(i >> 8), (uint8_t)i}, 4);
+    }
+    shuffle(old, MANY);
+    for (unsigned i = 0; i < SOME; i++) {
+        went[i] = old[i * (MANY / SOME) + below(MANY / SOME)];
+        came[i] = went[i];
+        came[i].port = 9000;
+    }
+    qsort(went, SOME, sizeof(*went), backend_compare);
+    qsort(came, SOME, sizeof(*came), backend_compare);
+    struct slot_plan plan = {0};
+    const struct backends slots = {old, MANY}, gone = {went, SOME}, new = {came, SOME};
+    ck_assert(slots_rearrange(&slots, MANY, &gone, &new, &plan));
+    carry_out(&plan, old, MANY, MANY, out);
+    ck_assert_uint_eq(count_changed(old, MANY, out, MANY), SOME);
+    memcpy(sorted, out, sizeof(sorted));
+    qsort(sorted, MANY, sizeof(*sorted), backend_compare);
+    for (unsigned i = 0; i < SOME; i++) {
+        ck_assert_ptr_null(bsearch(&went[i], sorted, MANY, sizeof(*sorted), backend_compare));
+        ck_assert_ptr_nonnull(bsearch(&came[i], sorted, MANY, sizeof(*sorted), backend_compare));
+    }
+    ck_assert(slots_rearrange(&slots, MANY, &gone, &(struct backends){NULL, 0}, &plan));
+    carry_out(&plan, old, MANY, MANY - SOME, again);
+    ck_assert_uint_le(count_changed(old, MANY, again, MANY - SOME), SOME);
+}
+END_TEST
+
+START_TEST(what_is_not_there_cannot_go)
+{
+    struct backend old[] = {backend(1), backend(2)}, other = backend(3);
+    struct slot_plan plan = {0};
+    const struct backends slots = {old, 2}, went = {&other, 1}, none = {NULL, 0};
+    ck_assert(!slots_rearrange(&slots, 2, &went, &none, &plan));
+    ck_assert(!slots_rearrange(&slots, 1, &(struct backends){&old[1], 1}, &none, &plan));
+    ck_assert_uint_eq(plan.moves.n, 0);
+    ck_assert_ptr_null(plan.added);
 }
 END_TEST
 
@@ -181,7 +298,7 @@ static size_t slots_changed(const struct backend *old, size_t n_old, struct back
 {
     struct backend out[MOST];
     qsort(wanted, n, sizeof(*wanted), backend_compare);
-    slots_arrange(old, n_old, wanted, n, out);
+    arrange(old, n_old, wanted, n, out);
     check_permutation(out, wanted, n);
     return count_changed(old, n_old, out, n);
 }
@@ -215,9 +332,12 @@ END_TEST
 static void add_tests(TCase *tcase)
 {
     tcase_add_test(tcase, examples);
-    tcase_add_test(tcase, nothing_wanted_writes_nothing);
+    tcase_add_test(tcase, nothing_wanted_plans_nothing);
     tcase_add_test(tcase, port_zero_is_empty);
     tcase_add_loop_test(tcase, any_input, 0, 4);
+    tcase_add_loop_test(tcase, any_difference, 0, 4);
+    tcase_add_loop_test(tcase, difference_of_many, 0, 4);
+    tcase_add_test(tcase, what_is_not_there_cannot_go);
     tcase_add_loop_test(tcase, one_change, 0, 4);
 }
 

@@ -30,4 +30,19 @@ struct route {
     size_t n_sources;
 };
 
+/* A backend joins those of a frontend, or goes. */
+struct backend_change {
+    struct backend backend;
+    bool comes;
+};
+
+/* How a route changes that stays as it is otherwise. Several changes of one backend take turns,
+ * coming and going, beginning with what it is not. */
+struct route_change {
+    const struct backend_change *backends; /* of route.backends */
+    size_t n_backends;
+    const struct backend_change *local_backends;
+    size_t n_local;
+};
+
 #endif

@@ -13,31 +13,16 @@
 #include "kube-nftd/ruleset/affinity.h"
 #include "kube-nftd/ruleset/contents.h"
 #include "kube-nftd/ruleset/keys.h"
+#include "kube-nftd/ruleset/part.h"
 #include "kube-nftd/ruleset/refusals.h"
 #include "kube-nftd/ruleset/ruleset.h"
 #include "kube-nftd/ruleset/shapes.h"
 #include "kube-nftd/ruleset/template.h"
 
-/* The count of a frontend's backends has 16 bits of a classid. */
-#define MAX_BACKENDS UINT16_MAX
-
 /* The maps and sets of base.nft that records fill. Batches compare their names as pointers. */
 extern const char MAP_SERVICES[], MAP_ENDPOINTS[], MAP_LOCAL_SERVICES[], MAP_LOCAL_ENDPOINTS[],
     MAP_AFFINITY_IDS[], MAP_AFFINITY_TIMEOUTS[], SET_REJECTS[], SET_DROPS[], SET_RESTRICTED[],
     SET_ALLOWED_SOURCES[];
-
-/* One service map with its slots: services and endpoints, or the local ones. */
-struct part {
-    /* In the kernel. */
-    uint32_t service; /* class:count; 0 if it is not there */
-    uint32_t n_slots; /* at least the count; some may be empty after adoption */
-    struct backend *slots;
-    /* Wanted, while the record is pending. */
-    uint32_t wants; /* class:count, made when the commit is planned; 0: it shall not be there */
-    uint32_t n_wanted;
-    struct backend *wanted; /* sorted */
-    struct backend *plan;   /* during a commit: wanted, each in its slot */
-};
 
 /* A set that a frontend is in, or what it is like; a bit each. */
 enum frontend_flag {
@@ -134,6 +119,9 @@ struct record *ruleset_find_record(const struct ruleset *ruleset, const struct f
 struct record *ruleset_record(struct ruleset *ruleset, const struct frontend *frontend);
 struct part *record_local(struct record *record);
 struct extras *record_extras(struct record *record);
+
+/** What is wanted of both parts becomes lists, that the slots in the kernel do not count for. */
+void record_list_wishes(struct record *record);
 
 /** Puts @record into the list of pending ones. */
 void ruleset_mark_pending(struct ruleset *ruleset, struct record *record);

@@ -83,6 +83,15 @@ void ruleset_free(struct ruleset *ruleset);
 void ruleset_set(struct ruleset *ruleset, const struct frontend *frontend,
                  const struct route *route);
 
+/**
+ * The route of @frontend that was set last changes. Costs as much as the change, and one look at
+ * the backends in force. False, and nothing is noted, if the frontend cannot be changed like that:
+ * with session affinity, with as many backends as can be, after a refusal or a failed commit, or if
+ * no route was set. Then the whole route is to be set.
+ */
+bool ruleset_change(struct ruleset *ruleset, const struct frontend *frontend,
+                    const struct route_change *change);
+
 /** @frontend shall not be there. */
 void ruleset_remove(struct ruleset *ruleset, const struct frontend *frontend);
 

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * One service map with its slots, of one frontend: services and endpoints, or the local ones; what
+ * the kernel has of it, and what is wanted.
+ *
+ * A wish is a list of backends or a difference to what is in force. Both become a plan, again a
+ * difference: which slots get another backend. Neither list nor difference outlives the commit.
+ */
+#ifndef KUBE_NFTD_RULESET_PART_H
+#define KUBE_NFTD_RULESET_PART_H
+
+#include "kube-nftd/policy/route.h"
+#include "kube-nftd/ruleset/slots.h"
+
+/* The count of a frontend's backends has 16 bits of a classid. */
+#define MAX_BACKENDS UINT16_MAX
+
+/* What says which backends are wanted. */
+enum part_wish {
+    WISH_IN_FORCE, /* those in the first n_wanted slots */
+    WISH_LIST,     /* those in wanted */
+    WISH_CHANGES,  /* those in force, but for the changes */
+    WISH_PLANNED   /* those in the slots, but for the moves of the plan, and behind them wanted */
+};
+
+struct part_difference;
+
+struct part {
+    /* In the kernel. */
+    uint32_t service; /* class:count; 0 if it is not there */
+    uint32_t n_slots; /* at least the count; some may be empty after adoption */
+    struct backend *slots;
+    /* Wanted. */
+    uint32_t wants; /* class:count, made when the commit is planned; 0: it shall not be there */
+    uint32_t n_wanted : 24;
+    uint32_t wish : 8;      /* of enum part_wish */
+    struct backend *wanted; /* of WISH_LIST, sorted; of WISH_PLANNED, of slots n_slots on */
+    struct part_difference *difference; /* of WISH_CHANGES and WISH_PLANNED; NULL if it is empty */
+};
+
+/** The @n backends (sorted by backend_compare, copied; at most MAX_BACKENDS) are wanted. */
+void part_want(struct part *part, const struct backend *backends, size_t n);
+
+/** The same, and takes the array, from malloc(). */
+void part_take_wish(struct part *part, struct backend *backends, size_t n);
+
+/** What the first @count slots hold is wanted. */
+void part_want_slots(struct part *part, uint32_t count);
+
+/** Whether part_change() can take a number of changes: not if the backends that are wanted are not
+ * those in force, or known only in part. */
+bool part_can_change(const struct part *part, const struct backend_change *changes, size_t n);
+
+/** Some backends go and others join those that are wanted. */
+void part_change(struct part *part, const struct backend_change *changes, size_t n);
+
+/** Makes a WISH_LIST of the wish, of whatever sort: for when the slots in the kernel are about to
+ * be others. */
+void part_list(struct part *part);
+
+/** Makes a plan of the wish, with as few moves as can be. */
+void part_plan(struct part *part);
+
+/** The moves of the plan, and how many there are. Borrowed. */
+const struct slot_move *part_moves(const struct part *part, size_t *n);
+
+/** What was planned is in force. Slots beyond the new count are still there. */
+void part_apply(struct part *part);
+
+/** Nothing of it is in the kernel any more: call part_list() first. */
+void part_forget_kernel(struct part *part);
+
+/** The kernel has @backend in a slot. */
+void part_put_slot(struct part *part, uint32_t slot, const struct backend *backend);
+
+/** Frees what @part has. */
+void part_clear(struct part *part);
+
+#endif

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/ruleset/part.h"
+
+#include <string.h>
+
+/* Allocated while there is one. */
+struct part_difference {
+    VEC(struct backend_change) changes; /* of WISH_CHANGES, in any order */
+    struct slot_plan plan;              /* of WISH_PLANNED; what it adds is in part->wanted */
+};
+
+static void drop_difference(struct part *part)
+{
+    if (!part->difference)
+        return;
+    vec_free(&part->difference->changes);
+    slot_plan_clear(&part->difference->plan);
+    free(part->difference);
+    part->difference = NULL;
+}
+
+static struct part_difference *get_difference(struct part *part)
+{
+    if (!part->difference)
+        part->difference = xcalloc(1, sizeof(*part->difference));
+    return part->difference;
+}
+
+/* ---- lists ---- */
+
+static struct backend *copy_of(const struct backend *backends, size_t n)
+{
+    if (n == 0)
+        return NULL;
+    struct backend *copy = xreallocarray(NULL, n, sizeof(*copy));
+    memcpy(copy, backends, n * sizeof(*copy));
+    return copy;
+}
+
+void part_take_wish(struct part *part, struct backend *backends, size_t n)
+{
+    drop_difference(part);
+    free(part->wanted);
+    part->wanted = backends;
+    part->n_wanted = (uint32_t)n & 0xffffff;
+    part->wish = WISH_LIST;
+}
+
+void part_want(struct part *part, const struct backend *backends, size_t n)
+{
+    part_take_wish(part, copy_of(backends, n), n);
+}
+
+static void sort(struct backend *backends, size_t n)
+{
+    if (n)
+        qsort(backends, n, sizeof(*backends), backend_compare);
+}
+
+void part_want_slots(struct part *part, uint32_t count)
+{
+    uint32_t n = count < part->n_slots ? count : part->n_slots, kept = 0;
+    struct backend *backends = copy_of(part->slots, n);
+    for (uint32_t i = 0; i < n; i++)
+        if (!slot_is_empty(&backends[i]))
+            backends[kept++] = backends[i];
+    sort(backends, kept);
+    part_take_wish(part, backends, kept);
+}
+
+/* Of a plan. */
+static struct backend *list_planned(const struct part *part)
+{
+    size_t n_moves, n = part->n_wanted;
+    size_t n_held = n < part->n_slots ? n : part->n_slots;
+    const struct slot_move *moves = part_moves(part, &n_moves);
+    if (n == 0)
+        return NULL;
+    struct backend *list = xreallocarray(NULL, n, sizeof(*list));
+    if (n_held)
+        memcpy(list, part->slots, n_held * sizeof(*list));
+    for (size_t i = 0; i < n_moves; i++)
+        list[moves[i].slot] = moves[i].backend;
+    if (n > n_held)
+        memcpy(list + n_held, part->wanted, (n - n_held) * sizeof(*list));
+    sort(list, n);
+    return list;
+}
+
+void part_list(struct part *part)
+{
+    if (part->wish == WISH_LIST)
+        return;
+    if (part->wish == WISH_IN_FORCE) {
+        part_want_slots(part, part->n_wanted);
+        return;
+    }
+    part_plan(part);
+    part_take_wish(part, list_planned(part), part->n_wanted);
+}
+
+/* ---- differences ---- */
+
+bool part_can_change(const struct part *part, const struct backend_change *changes, size_t n)
+{
+    size_t more = 0, less = 0;
+    for (size_t i = 0; i < n; i++) {
+        more += changes[i].comes;
+        less += !changes[i].comes;
+    }
+    /* What is as many as can be may be more than is known here. */
+    return (part->wish == WISH_IN_FORCE ? part->n_slots >= part->n_wanted
+                                        : part->wish == WISH_CHANGES) &&
+           part->n_wanted < MAX_BACKENDS && part->n_wanted + more <= MAX_BACKENDS + less;
+}
+
+void part_change(struct part *part, const struct backend_change *changes, size_t n)
+{
+    if (n == 0)
+        return;
+    struct part_difference *difference = get_difference(part);
+    size_t n_wanted = part->n_wanted;
+    vec_reserve(&difference->changes, n);
+    for (size_t i = 0; i < n; i++) {
+        vec_push(&difference->changes, changes[i]);
+        n_wanted = changes[i].comes ? n_wanted + 1 : n_wanted - 1;
+    }
+    part->n_wanted = (uint32_t)n_wanted & 0xffffff;
+    part->wish = WISH_CHANGES;
+}
+
+static int compare_changes(const void *a, const void *b)
+{
+    const struct backend_change *p = a, *q = b;
+    return backend_compare(&p->backend, &q->backend);
+}
+
+typedef VEC(struct backend) backend_vec;
+
+/* What the changes come to. Those of one backend take turns. */
+static void sum_up(struct part_difference *difference, backend_vec *went, backend_vec *came)
+{
+    struct backend_change *changes = difference->changes.v;
+    size_t n = difference->changes.n;
+    qsort(changes, n, sizeof(*changes), compare_changes);
+    for (size_t i = 0; i < n;) {
+        const struct backend *backend = &changes[i].backend;
+        int sum = 0;
+        for (; i < n && backend_compare(&changes[i].backend, backend) == 0; i++)
+            sum += changes[i].comes ? 1 : -1;
+        if (sum > 0)
+            vec_push(came, *backend);
+        else if (sum < 0)
+            vec_push(went, *backend);
+    }
+}
+
+/* ---- plans ---- */
+
+static void plan_changes(struct part *part)
+{
+    struct part_difference *difference = part->difference;
+    const struct backends old = {part->slots, part->n_slots};
+    backend_vec went = {0}, came = {0};
+    sum_up(difference, &went, &came);
+    vec_free(&difference->changes);
+    if (!slots_rearrange(&old, part->n_wanted + went.n - came.n, &(struct backends){went.v, went.n},
+                         &(struct backends){came.v, came.n}, &difference->plan))
+        abort(); /* what policy takes back it has never given */
+    vec_free(&went);
+    vec_free(&came);
+    part->wanted = difference->plan.added;
+    difference->plan.added = NULL;
+}
+
+static void plan_list(struct part *part)
+{
+    if (part->n_slots == 0 || part->n_wanted == 0)
+        return; /* all of it is added */
+    const struct backends old = {part->slots, part->n_slots}, new = {part->wanted, part->n_wanted};
+    struct slot_plan *plan = &get_difference(part)->plan;
+    slots_arrange(&old, &new, plan);
+    free(part->wanted);
+    part->wanted = plan->added;
+    plan->added = NULL;
+    if (plan->moves.n == 0)
+        drop_difference(part);
+}
+
+void part_plan(struct part *part)
+{
+    if (part->wish == WISH_LIST)
+        plan_list(part);
+    else if (part->wish == WISH_CHANGES)
+        plan_changes(part);
+    else
+        return;
+    part->wish = WISH_PLANNED;
+}
+
+const struct slot_move *part_moves(const struct part *part, size_t *n)
+{
+    *n = part->difference ? part->difference->plan.moves.n : 0;
+    return part->difference ? part->difference->plan.moves.v : NULL;
+}
+
+void part_apply(struct part *part)
+{
+    size_t n_moves;
+    const struct slot_move *moves = part_moves(part, &n_moves);
+    for (size_t i = 0; i < n_moves; i++)
+        part->slots[moves[i].slot] = moves[i].backend;
+    if (part->n_slots == 0) {
+        free(part->slots);
+        part->slots = part->wanted;
+        part->n_slots = part->wanted ? part->n_wanted : 0;
+    } else if (part->n_wanted > part->n_slots && part->wanted) {
+        part->slots = xreallocarray(part->slots, part->n_wanted, sizeof(*part->slots));
+        memcpy(part->slots + part->n_slots, part->wanted,
+               (part->n_wanted - part->n_slots) * sizeof(*part->slots));
+        part->n_slots = part->n_wanted;
+        free(part->wanted);
+    } else {
+        free(part->wanted);
+    }
+    part->wanted = NULL;
+    part->wish = WISH_IN_FORCE;
+    drop_difference(part);
+}
+
+/* ---- the kernel ---- */
+
+void part_forget_kernel(struct part *part)
+{
+    free(part->slots);
+    part->slots = NULL;
+    part->n_slots = 0;
+    part->service = 0;
+}
+
+void part_put_slot(struct part *part, uint32_t slot, const struct backend *backend)
+{
+    if (slot >= part->n_slots) {
+        part->slots = xreallocarray(part->slots, slot + 1, sizeof(*part->slots));
+        memset(part->slots + part->n_slots, 0, (slot + 1 - part->n_slots) * sizeof(*part->slots));
+        part->n_slots = slot + 1;
+    }
+    part->slots[slot] = *backend;
+}
+
+void part_clear(struct part *part)
+{
+    drop_difference(part);
+    free(part->slots);
+    free(part->wanted);
+}
