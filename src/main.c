@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/config/config_file.h"
 #include "kube-nftd/config/options.h"
@@ -66,6 +67,7 @@ int main(int argc, char **argv)
 {
     struct options options;
     struct error err = {0};
+    alloc_settle();
     if (options_parse(argc, argv, &options, &err)) {
         fprintf(stderr, "kube-nftd: %s\n", err.text);
         error_clear(&err);

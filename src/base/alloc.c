@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/base/alloc.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,22 @@ _Noreturn void alloc_failed(void)
 {
     fputs("kube-nftd: out of memory; the programmed tables stay in force\n", stderr);
     abort();
+}
+
+/* What is above this is mapped for itself: it grows without being copied, and goes back whole. */
+#define MAPPED_FROM (128 * 1024)
+
+/* By itself glibc raises both limits as soon as something large is freed, to up to 32 MiB. */
+void alloc_settle(void)
+{
+    mallopt(M_MMAP_THRESHOLD, MAPPED_FROM);
+    mallopt(M_TRIM_THRESHOLD, 2 * MAPPED_FROM);
+    mallopt(M_ARENA_MAX, 1);
+}
+
+void alloc_give_back(void)
+{
+    malloc_trim(MAPPED_FROM);
 }
 
 void *xcalloc(size_t n, size_t size)

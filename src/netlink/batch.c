@@ -21,8 +21,10 @@
 #define ELEMENT_ROOM 512
 /* The list of elements is one attribute, whose length has 16 bits. */
 #define ELEMENTS_LIMIT (UINT16_MAX - ELEMENT_ROOM)
-/* More than this is given back after use. */
-#define KEPT_CAPACITY ((size_t)1 << 20)
+/* More than this is freed after use. */
+#define KEPT_CAPACITY ((size_t)64 * 1024)
+/* Of a batch that took more than this, what was freed while it was made goes back to the system. */
+#define BURST_CAPACITY ((size_t)256 * 1024)
 
 void nft_batch_init(struct nft_batch *batch, enum family family, const char *table)
 {
@@ -44,11 +46,14 @@ void nft_batch_release(struct nft_batch *batch)
 void nft_batch_clear(struct nft_batch *batch)
 {
     if (batch->capacity > KEPT_CAPACITY) {
+        bool burst = batch->capacity > BURST_CAPACITY;
         free(batch->buffer);
         batch->buffer = NULL;
         batch->capacity = 0;
         vec_free(&batch->cuts);
         vec_free(&batch->refusals);
+        if (burst)
+            alloc_give_back();
     }
     vec_clear(&batch->cuts);
     vec_clear(&batch->refusals);
@@ -77,7 +82,6 @@ static void make_room(struct nft_batch *batch, size_t room)
     if (capacity < batch->used + room)
         capacity = batch->used + room;
     batch->buffer = xreallocarray(batch->buffer, capacity, 1);
-    memset(batch->buffer + batch->capacity, 0, capacity - batch->capacity);
     batch->capacity = capacity;
 }
 
@@ -87,6 +91,29 @@ static struct nlmsghdr *new_message(struct nft_batch *batch, uint16_t type, uint
     make_room(batch, OBJECT_ROOM);
     return nftnl_nlmsg_build_hdr(batch->buffer + batch->used, type, batch->nf_family, flags,
                                  batch->sequence++);
+}
+
+/* For what libnftnl writes, which leaves the bytes between attributes as they are. */
+static struct nlmsghdr *new_object(struct nft_batch *batch, uint16_t type, uint16_t flags)
+{
+    nft_batch_finish(batch);
+    make_room(batch, OBJECT_ROOM);
+    memset(batch->buffer + batch->used, 0, OBJECT_ROOM);
+    return new_message(batch, type, flags);
+}
+
+/* As mnl_attr_put(), with zeros up to the next attribute. */
+static void put_bytes(struct nlmsghdr *message, uint16_t attribute, const void *bytes,
+                      size_t length)
+{
+    char *at = mnl_nlmsg_get_payload_tail(message);
+    memset(at + MNL_ATTR_HDRLEN + length, 0, MNL_ALIGN(length) - length);
+    mnl_attr_put(message, attribute, length, bytes);
+}
+
+static void put_text(struct nlmsghdr *message, uint16_t attribute, const char *text)
+{
+    put_bytes(message, attribute, text, strlen(text) + 1);
 }
 
 static void end_message(struct nft_batch *batch, const struct nlmsghdr *message)
@@ -99,7 +126,7 @@ static void end_message(struct nft_batch *batch, const struct nlmsghdr *message)
 static struct nlmsghdr *new_table(struct nft_batch *batch, uint32_t flags)
 {
     struct nlmsghdr *message = new_message(batch, NFT_MSG_NEWTABLE, NLM_F_CREATE);
-    mnl_attr_put_strz(message, NFTA_TABLE_NAME, batch->table);
+    put_text(message, NFTA_TABLE_NAME, batch->table);
     mnl_attr_put_u32(message, NFTA_TABLE_FLAGS, htonl(flags));
     return message;
 }
@@ -111,8 +138,8 @@ static void add_table(struct nft_batch *batch, uint32_t flags, const char *comme
     if (!udata)
         alloc_failed();
     nftnl_udata_put_strz(udata, NFTNL_UDATA_TABLE_COMMENT, comment);
-    mnl_attr_put(message, NFTA_TABLE_USERDATA, nftnl_udata_buf_len(udata),
-                 nftnl_udata_buf_data(udata));
+    put_bytes(message, NFTA_TABLE_USERDATA, nftnl_udata_buf_data(udata),
+              nftnl_udata_buf_len(udata));
     nftnl_udata_buf_free(udata);
     end_message(batch, message);
 }
@@ -135,15 +162,15 @@ void nft_batch_claim_table(struct nft_batch *batch)
 void nft_batch_delete_table(struct nft_batch *batch)
 {
     struct nlmsghdr *message = new_message(batch, NFT_MSG_DELTABLE, 0);
-    mnl_attr_put_strz(message, NFTA_TABLE_NAME, batch->table);
+    put_text(message, NFTA_TABLE_NAME, batch->table);
     end_message(batch, message);
 }
 
 void nft_batch_delete_rule(struct nft_batch *batch, const char *chain, uint64_t handle)
 {
     struct nlmsghdr *message = new_message(batch, NFT_MSG_DELRULE, 0);
-    mnl_attr_put_strz(message, NFTA_RULE_TABLE, batch->table);
-    mnl_attr_put_strz(message, NFTA_RULE_CHAIN, chain);
+    put_text(message, NFTA_RULE_TABLE, batch->table);
+    put_text(message, NFTA_RULE_CHAIN, chain);
     mnl_attr_put_u64(message, NFTA_RULE_HANDLE, htobe64(handle));
     end_message(batch, message);
 }
@@ -151,22 +178,22 @@ void nft_batch_delete_rule(struct nft_batch *batch, const char *chain, uint64_t 
 void nft_batch_flush_chain(struct nft_batch *batch, const char *chain)
 {
     struct nlmsghdr *message = new_message(batch, NFT_MSG_DELRULE, 0);
-    mnl_attr_put_strz(message, NFTA_RULE_TABLE, batch->table);
-    mnl_attr_put_strz(message, NFTA_RULE_CHAIN, chain);
+    put_text(message, NFTA_RULE_TABLE, batch->table);
+    put_text(message, NFTA_RULE_CHAIN, chain);
     end_message(batch, message);
 }
 
 void nft_batch_delete_chain(struct nft_batch *batch, const char *chain)
 {
     struct nlmsghdr *message = new_message(batch, NFT_MSG_DELCHAIN, 0);
-    mnl_attr_put_strz(message, NFTA_CHAIN_TABLE, batch->table);
-    mnl_attr_put_strz(message, NFTA_CHAIN_NAME, chain);
+    put_text(message, NFTA_CHAIN_TABLE, batch->table);
+    put_text(message, NFTA_CHAIN_NAME, chain);
     end_message(batch, message);
 }
 
 void nft_batch_add_set(struct nft_batch *batch, struct nftnl_set *set)
 {
-    struct nlmsghdr *message = new_message(batch, NFT_MSG_NEWSET, NLM_F_CREATE);
+    struct nlmsghdr *message = new_object(batch, NFT_MSG_NEWSET, NLM_F_CREATE);
     nftnl_set_set_str(set, NFTNL_SET_TABLE, batch->table);
     nftnl_set_nlmsg_build_payload(message, set);
     end_message(batch, message);
@@ -174,7 +201,7 @@ void nft_batch_add_set(struct nft_batch *batch, struct nftnl_set *set)
 
 void nft_batch_add_chain(struct nft_batch *batch, struct nftnl_chain *chain)
 {
-    struct nlmsghdr *message = new_message(batch, NFT_MSG_NEWCHAIN, NLM_F_CREATE);
+    struct nlmsghdr *message = new_object(batch, NFT_MSG_NEWCHAIN, NLM_F_CREATE);
     nftnl_chain_set_str(chain, NFTNL_CHAIN_TABLE, batch->table);
     nftnl_chain_nlmsg_build_payload(message, chain);
     end_message(batch, message);
@@ -182,7 +209,7 @@ void nft_batch_add_chain(struct nft_batch *batch, struct nftnl_chain *chain)
 
 void nft_batch_add_rule(struct nft_batch *batch, struct nftnl_rule *rule)
 {
-    struct nlmsghdr *message = new_message(batch, NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND);
+    struct nlmsghdr *message = new_object(batch, NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND);
     nftnl_rule_set_str(rule, NFTNL_RULE_TABLE, batch->table);
     nftnl_rule_nlmsg_build_payload(message, rule);
     end_message(batch, message);
@@ -220,8 +247,8 @@ static void open_elements(struct nft_batch *batch, enum nft_element_op op, const
     batch->current.op = op;
     batch->current.set = set;
     batch->current.message = (size_t)((char *)message - batch->buffer);
-    mnl_attr_put_strz(message, NFTA_SET_ELEM_LIST_TABLE, batch->table);
-    mnl_attr_put_strz(message, NFTA_SET_ELEM_LIST_SET, set);
+    put_text(message, NFTA_SET_ELEM_LIST_TABLE, batch->table);
+    put_text(message, NFTA_SET_ELEM_LIST_SET, set);
     if (set_id)
         mnl_attr_put_u32(message, NFTA_SET_ELEM_LIST_SET_ID, htonl(set_id));
     struct nlattr *list = mnl_attr_nest_start(message, NFTA_SET_ELEM_LIST_ELEMENTS);
@@ -253,7 +280,7 @@ static void put_value(struct nlmsghdr *message, uint16_t attribute, const void *
                       size_t length)
 {
     struct nlattr *nest = mnl_attr_nest_start(message, attribute);
-    mnl_attr_put(message, NFTA_DATA_VALUE, length, value);
+    put_bytes(message, NFTA_DATA_VALUE, value, length);
     mnl_attr_nest_end(message, nest);
 }
 
@@ -316,7 +343,7 @@ void nft_batch_goto_element(struct nft_batch *batch, const char *set, const void
     struct nlattr *data = mnl_attr_nest_start(message, NFTA_SET_ELEM_DATA);
     struct nlattr *verdict = mnl_attr_nest_start(message, NFTA_DATA_VERDICT);
     mnl_attr_put_u32(message, NFTA_VERDICT_CODE, htonl((uint32_t)NFT_GOTO));
-    mnl_attr_put_strz(message, NFTA_VERDICT_CHAIN, chain);
+    put_text(message, NFTA_VERDICT_CHAIN, chain);
     mnl_attr_nest_end(message, verdict);
     mnl_attr_nest_end(message, data);
     end_element(batch, element);

@@ -6,6 +6,9 @@
 
 #include <arpa/inet.h>
 #include <libmnl/libmnl.h>
+#include <libnftnl/chain.h>
+#include <libnftnl/rule.h>
+#include <libnftnl/set.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
@@ -367,6 +370,46 @@ START_TEST(memory_of_a_big_batch_is_given_back)
 }
 END_TEST
 
+/* One message of each sort, with names that end within a word. */
+static void one_of_each(void)
+{
+    struct nftnl_set *set = nftnl_set_alloc();
+    struct nftnl_chain *chain = nftnl_chain_alloc();
+    struct nftnl_rule *rule = nftnl_rule_alloc();
+    nftnl_set_set_str(set, NFTNL_SET_NAME, "a-set");
+    nftnl_chain_set_str(chain, NFTNL_CHAIN_NAME, "chain");
+    nftnl_rule_set_str(rule, NFTNL_RULE_CHAIN, "chain");
+    batch.sequence = 1;
+    nft_batch_add_table(&batch, "comment");
+    nft_batch_add_set(&batch, set);
+    nft_batch_add_chain(&batch, chain);
+    nft_batch_add_rule(&batch, rule);
+    nft_batch_delete_rule(&batch, "chain", 1);
+    nft_batch_delete_chain(&batch, "chain");
+    nft_batch_element(&batch, ELEMENT_ADD, "m", "12345", 5, "123456", 6);
+    nft_batch_goto_element(&batch, "picks", "1234", 4, "chain");
+    nft_batch_finish(&batch);
+    nftnl_set_free(set);
+    nftnl_chain_free(chain);
+    nftnl_rule_free(rule);
+}
+
+/* What the memory held before is nothing for the kernel. */
+START_TEST(no_old_bytes_between_attributes)
+{
+    one_of_each();
+    size_t length = batch.used;
+    char *first = xcalloc(1, length);
+    memcpy(first, batch.buffer, length);
+    nft_batch_clear(&batch);
+    memset(batch.buffer, 0xa5, batch.capacity);
+    one_of_each();
+    ck_assert_uint_eq(batch.used, length);
+    ck_assert_mem_eq(batch.buffer, first, length);
+    free(first);
+}
+END_TEST
+
 static void add_tests(TCase *tcase)
 {
     tcase_add_checked_fixture(tcase, setup, teardown);
@@ -381,6 +424,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, what_belongs_together_is_not_cut);
     tcase_add_test(tcase, a_cleared_batch_goes_on_counting);
     tcase_add_test(tcase, memory_of_a_big_batch_is_given_back);
+    tcase_add_test(tcase, no_old_bytes_between_attributes);
 }
 
 UNIT_MAIN("batch", add_tests)

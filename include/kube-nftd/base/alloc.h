@@ -29,6 +29,17 @@ char *xstrndup(const char *s, size_t n);
 char *xasprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 char *xvasprintf(const char *format, va_list args) __attribute__((format(printf, 1, 0)));
 
+/**
+ * Makes malloc() of a process that lives for long and whose load comes in bursts: large blocks are
+ * always mapped for themselves, however many there were before, and threads share one heap (those
+ * of libcurl's resolver are the only ones). For the start of main().
+ */
+void alloc_settle(void);
+
+/** Gives freed memory back to the system, wherever it lies. Takes milliseconds where much is in
+ * use: for after a burst. */
+void alloc_give_back(void);
+
 /** Says that memory ran out and ends the process. */
 _Noreturn void alloc_failed(void);
 
