@@ -178,8 +178,9 @@ static void on_endpoints_changed(void *ctx, const struct service_port_ref *ref)
 
 static void put_service(struct proxy *proxy, struct service *service)
 {
-    for (int family = 0; proxy->no_external_ips && family < FAMILY_COUNT; family++)
-        vec_clear(&service->external_ips[family]);
+    for (int family = 0; proxy->no_external_ips && service->own_outside && family < FAMILY_COUNT;
+         family++)
+        vec_clear(&service->own_outside->external_ips[family]);
     service_cache_put(proxy->services, service);
 }
 

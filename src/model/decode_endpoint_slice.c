@@ -47,7 +47,7 @@ static int slice_add_port(struct decoder *d, const struct json_value *json,
         return -1;
     if (port.port == 0)
         return 0;
-    port.name = xstrdup(name ? name : "");
+    port.name = intern(name ? name : "");
     vec_push(&slice->ports, port);
     return 0;
 }

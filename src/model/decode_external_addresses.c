@@ -93,9 +93,9 @@ static int take_source_range(struct decoder *d, const struct json_value *entry,
 }
 
 static int source_ranges(struct decoder *d, const struct json_value *spec,
-                         const struct field_path *up)
+                         const struct field_path *up, range_vec lists[FAMILY_COUNT])
 {
-    struct source_search search = {.ranges = d->out->service->source_ranges};
+    struct source_search search = {.ranges = lists};
     if (field_each_string(d, spec, up, "loadBalancerSourceRanges", take_source_range, &search))
         return -1;
     for (int family = 0; family < FAMILY_COUNT; family++) {
@@ -109,14 +109,16 @@ static int source_ranges(struct decoder *d, const struct json_value *spec,
 int decode_external_addresses(struct decoder *d, const struct json_value *json,
                               const struct json_value *spec)
 {
-    struct service *service = d->out->service;
+    struct outside *outside = service_make_outside(d->out->service);
     struct field_path path = {NULL, "spec", 0};
-    if (field_each_string(d, spec, &path, "externalIPs", take_external_ip, service->external_ips) ||
-        load_balancer_ips(d, json, service->load_balancer_ips) || source_ranges(d, spec, &path))
+    if (field_each_string(d, spec, &path, "externalIPs", take_external_ip, outside->external_ips) ||
+        load_balancer_ips(d, json, outside->load_balancer_ips) ||
+        source_ranges(d, spec, &path, outside->source_ranges))
         return -1;
     for (int family = 0; family < FAMILY_COUNT; family++) {
-        addresses_normalize(&service->external_ips[family]);
-        addresses_normalize(&service->load_balancer_ips[family]);
+        addresses_normalize(&outside->external_ips[family]);
+        addresses_normalize(&outside->load_balancer_ips[family]);
     }
+    service_settle_outside(d->out->service);
     return 0;
 }

@@ -2,6 +2,7 @@
 /* Service: the fields of spec 1.2 that are used. */
 #include "kube-nftd/model/service_fields.h"
 
+#include "kube-nftd/base/intern.h"
 #include "kube-nftd/base/json.h"
 
 #include <stdlib.h>
@@ -64,7 +65,7 @@ static int add_port(struct decoder *d, const struct json_value *json, const stru
         field_port(d, json, path, "port", 1, &port.port) ||
         field_port(d, json, path, "nodePort", 0, &port.node_port))
         return -1;
-    port.name = xstrdup(name ? name : "");
+    port.name = intern(name ? name : "");
     vec_push(&service->ports, port);
     return 0;
 }

@@ -17,18 +17,48 @@ const char *object_kind_name(enum object_kind kind)
     return names[kind];
 }
 
+const struct outside *service_outside(const struct service *service)
+{
+    static const struct outside nothing;
+    return service->own_outside ? service->own_outside : &nothing;
+}
+
+struct outside *service_make_outside(struct service *service)
+{
+    if (!service->own_outside)
+        service->own_outside = xcalloc(1, sizeof(*service->own_outside));
+    return service->own_outside;
+}
+
+static void outside_free(struct outside *outside)
+{
+    for (int family = 0; outside && family < FAMILY_COUNT; family++) {
+        vec_free(&outside->external_ips[family]);
+        vec_free(&outside->load_balancer_ips[family]);
+        vec_free(&outside->source_ranges[family]);
+    }
+    free(outside);
+}
+
+void service_settle_outside(struct service *service)
+{
+    const struct outside *outside = service_outside(service);
+    for (int family = 0; family < FAMILY_COUNT; family++)
+        if (outside->external_ips[family].n > 0 || outside->load_balancer_ips[family].n > 0 ||
+            outside->source_ranges[family].n > 0)
+            return;
+    outside_free(service->own_outside);
+    service->own_outside = NULL;
+}
+
 void service_free(struct service *service)
 {
     if (!service)
         return;
     vec_each (&service->ports, port)
-        free(port->name);
+        intern_release(port->name);
     vec_free(&service->ports);
-    for (int family = 0; family < FAMILY_COUNT; family++) {
-        vec_free(&service->external_ips[family]);
-        vec_free(&service->load_balancer_ips[family]);
-        vec_free(&service->source_ranges[family]);
-    }
+    outside_free(service->own_outside);
     object_version_clear(&service->version);
     free(service->warnings);
     free(service->id);
@@ -49,7 +79,7 @@ void endpoint_slice_free(struct endpoint_slice *slice)
     if (!slice)
         return;
     vec_each (&slice->ports, port)
-        free(port->name);
+        intern_release(port->name);
     vec_each (&slice->endpoints, endpoint) {
         intern_release(endpoint->node_name);
         hints_free(endpoint->hints);
@@ -106,7 +136,7 @@ static bool service_ports_equal(const struct service *a, const struct service *b
         return false;
     for (size_t i = 0; i < a->ports.n; i++) {
         const struct service_port *p = &a->ports.v[i], *q = &b->ports.v[i];
-        if (!string_equal(p->name, q->name) || p->protocol != q->protocol || p->port != q->port ||
+        if (p->name != q->name || p->protocol != q->protocol || p->port != q->port ||
             p->node_port != q->node_port)
             return false;
     }
@@ -115,11 +145,12 @@ static bool service_ports_equal(const struct service *a, const struct service *b
 
 static bool service_family_equal(const struct service *a, const struct service *b, int family)
 {
+    const struct outside *p = service_outside(a), *q = service_outside(b);
     return a->has_cluster_ip[family] == b->has_cluster_ip[family] &&
            address_equal(&a->cluster_ip[family], &b->cluster_ip[family]) &&
-           VEC_EQUAL(&a->external_ips[family], &b->external_ips[family]) &&
-           VEC_EQUAL(&a->load_balancer_ips[family], &b->load_balancer_ips[family]) &&
-           VEC_EQUAL(&a->source_ranges[family], &b->source_ranges[family]);
+           VEC_EQUAL(&p->external_ips[family], &q->external_ips[family]) &&
+           VEC_EQUAL(&p->load_balancer_ips[family], &q->load_balancer_ips[family]) &&
+           VEC_EQUAL(&p->source_ranges[family], &q->source_ranges[family]);
 }
 
 bool service_equal(const struct service *a, const struct service *b)
@@ -165,7 +196,7 @@ bool endpoint_slice_equal(const struct endpoint_slice *a, const struct endpoint_
         return false;
     for (size_t i = 0; i < a->ports.n; i++) {
         const struct slice_port *p = &a->ports.v[i], *q = &b->ports.v[i];
-        if (!string_equal(p->name, q->name) || p->protocol != q->protocol || p->port != q->port)
+        if (p->name != q->name || p->protocol != q->protocol || p->port != q->port)
             return false;
     }
     return slice_endpoints_equal(a, b);

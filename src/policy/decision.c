@@ -9,8 +9,9 @@
 static bool is_externally_reachable(const struct port_state *port)
 {
     const struct service *service = port->owner->service;
-    return port_state_spec(port)->node_port != 0 || service->external_ips[port->family].n > 0 ||
-           service->load_balancer_ips[port->family].n > 0;
+    return port_state_spec(port)->node_port != 0 ||
+           service_outside(service)->external_ips[port->family].n > 0 ||
+           service_outside(service)->load_balancer_ips[port->family].n > 0;
 }
 
 uint8_t decision_sets_needed(const struct port_state *port)
@@ -52,7 +53,7 @@ static const range_vec *allowed_sources(struct decision *decision, const struct 
 {
     const struct service *service = decision->port->owner->service;
     enum family family = (enum family)decision->port->family;
-    const range_vec *ranges = &service->source_ranges[family];
+    const range_vec *ranges = &service_outside(service)->source_ranges[family];
     if (ranges->n == 0)
         return NULL;
     if (!here->has_ip[family] || !ranges_contain(ranges, &here->ip[family]))
@@ -62,7 +63,7 @@ static const range_vec *allowed_sources(struct decision *decision, const struct 
     vec_clear(wider);
     vec_each (ranges, range)
         vec_push(wider, *range);
-    vec_each (&service->load_balancer_ips[family], address)
+    vec_each (&service_outside(service)->load_balancer_ips[family], address)
         vec_push(wider, (struct address_range){*address, *address});
     ranges_normalize(family, wider);
     return wider;

@@ -83,9 +83,9 @@ static void renew_claims(struct policy *policy, struct port_state *port)
     uint16_t number = port_state_spec(port)->port;
     claims_begin(port);
     claim(policy, port, &service->cluster_ip[port->family], number, CLAIM_CLUSTER_IP);
-    vec_each (&service->external_ips[port->family], address)
+    vec_each (&service_outside(service)->external_ips[port->family], address)
         claim(policy, port, address, number, CLAIM_EXTERNAL_IP);
-    vec_each (&service->load_balancer_ips[port->family], address)
+    vec_each (&service_outside(service)->load_balancer_ips[port->family], address)
         claim(policy, port, address, number, CLAIM_LOAD_BALANCER_IP);
     claim_node_ports(policy, port);
     claims_end(policy->claims, port);

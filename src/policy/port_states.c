@@ -59,8 +59,8 @@ static void update_lists(struct port_states *states, struct port_state *port)
     const struct service *service = port->owner->service;
     set_listed(states, LIST_NODE_PORTS, port, port_state_spec(port)->node_port != 0);
     set_listed(states, LIST_SOURCE_RANGES, port,
-               service->source_ranges[port->family].n > 0 &&
-                   service->load_balancer_ips[port->family].n > 0);
+               service_outside(service)->source_ranges[port->family].n > 0 &&
+                   service_outside(service)->load_balancer_ips[port->family].n > 0);
 }
 
 /* ---- changes ---- */

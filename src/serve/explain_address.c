@@ -25,9 +25,11 @@ static const char *role_of(const struct explainer *e, const struct service *serv
         return NULL;
     if (memcmp(&service->cluster_ip[family], address, sizeof(*address)) == 0)
         return "the cluster IP";
-    if (has_address(&service->external_ips[family], address))
+    if (has_address(&service_outside(service)->external_ips[family], address))
         return "an external IP";
-    return has_address(&service->load_balancer_ips[family], address) ? "a load-balancer IP" : NULL;
+    return has_address(&service_outside(service)->load_balancer_ips[family], address)
+               ? "a load-balancer IP"
+               : NULL;
 }
 
 static char *ports_text(const struct service *service)

@@ -38,7 +38,7 @@ static void add_ranges(struct explainer *e, cJSON *to, const struct service *ser
     cJSON *array = json_add_array(to, "sourceRanges");
     char text[RANGE_TEXT_SIZE];
     for (int family = 0; family < FAMILY_COUNT; family++)
-        vec_each (&service->source_ranges[family], range)
+        vec_each (&service_outside(service)->source_ranges[family], range)
             if (explain_may_add(e, &e->left_out.source_ranges))
                 json_append_format(array, "%s", range_format((enum family)family, range, text));
 }

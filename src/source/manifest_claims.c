@@ -6,13 +6,13 @@
  */
 #include "kube-nftd/source/manifest_claims.h"
 
-#include "kube-nftd/base/hash.h"
+#include "kube-nftd/base/hash_table.h"
 #include "kube-nftd/base/log.h"
 
 #include <string.h>
 
 struct manifest_claim {
-    UT_hash_handle hh;
+    struct hash_link link; /* by id */
     struct manifest_holder *owner;
     VEC(struct manifest_holder *) others; /* sorted by name */
     enum object_kind kind;
@@ -25,7 +25,7 @@ struct manifest_claims {
     const struct object_sink *sink;
     manifest_heir_fn heir;
     void *ctx;
-    struct manifest_claim *by_id[KIND_COUNT];
+    struct hash_table by_id[KIND_COUNT];
     unsigned pass;
     bool started;
     object_vec first[KIND_COUNT]; /* until then */
@@ -41,9 +41,14 @@ struct manifest_claims *manifest_claims_new(const struct object_sink *sink, mani
     return claims;
 }
 
+static struct hash_key key_of(const struct hash_link *link)
+{
+    return hash_key_of_text(((const struct manifest_claim *)link)->id);
+}
+
 static void claim_free(struct manifest_claims *claims, struct manifest_claim *claim)
 {
-    HASH_DEL(claims->by_id[claim->kind], claim);
+    hash_table_remove(&claims->by_id[claim->kind], key_of, &claim->link);
     vec_free(&claim->others);
     free(claim);
 }
@@ -53,9 +58,8 @@ void manifest_claims_free(struct manifest_claims *claims)
     if (!claims)
         return;
     for (int kind = 0; kind < KIND_COUNT; kind++) {
-        struct manifest_claim *claim, *after;
-        HASH_ITER(hh, claims->by_id[kind], claim, after)
-        claim_free(claims, claim);
+        hash_table_each (&claims->by_id[kind], struct manifest_claim, claim)
+            claim_free(claims, claim);
         object_vec_clear(&claims->first[kind]);
     }
     free(claims);
@@ -113,15 +117,15 @@ static void add_holder(struct manifest_claim *claim, struct manifest_holder *hol
 /* The claim of @object, made if nobody holds it. */
 static struct manifest_claim *claim_of(struct manifest_claims *claims, const struct object *object)
 {
-    struct manifest_claim *claim;
-    size_t length = strlen(object->id);
-    HASH_FIND(hh, claims->by_id[object->kind], object->id, length, claim);
+    struct hash_table *by_id = &claims->by_id[object->kind];
+    struct hash_key id = hash_key_of_text(object->id);
+    struct manifest_claim *claim = hash_table_find(by_id, key_of, id);
     if (claim)
         return claim;
-    claim = xcalloc(1, sizeof(*claim) + length + 1);
+    claim = xcalloc(1, sizeof(*claim) + id.length + 1);
     claim->kind = object->kind;
-    memcpy(claim->id, object->id, length);
-    HASH_ADD(hh, claims->by_id[object->kind], id[0], length, claim);
+    memcpy(claim->id, id.bytes, id.length);
+    hash_table_add(by_id, key_of, &claim->link);
     return claim;
 }
 

@@ -56,7 +56,9 @@ static inline struct service_port make_port(const char *word)
     struct service_port port = {.port = (uint16_t)atoi(colon + 1),
                                 .node_port = plus ? (uint16_t)atoi(plus + 1) : 0};
     char *protocol = xstrndup(slash + 1, (size_t)(colon - slash - 1));
-    port.name = xstrndup(word, (size_t)(slash - word));
+    char *name = xstrndup(word, (size_t)(slash - word));
+    port.name = intern(name);
+    free(name);
     port.protocol = protocol_parse(protocol);
     ck_assert_msg(port.protocol != 0, "%s", word);
     free(protocol);
@@ -87,7 +89,7 @@ static inline void add_external_ips(struct service *service, const char *address
     {
         enum family family;
         struct address address = make_address(word, &family);
-        vec_push(&service->external_ips[family], address);
+        vec_push(&service_make_outside(service)->external_ips[family], address);
     }
 }
 
@@ -97,7 +99,7 @@ static inline void add_load_balancer_ips(struct service *service, const char *ad
     {
         enum family family;
         struct address address = make_address(word, &family);
-        vec_push(&service->load_balancer_ips[family], address);
+        vec_push(&service_make_outside(service)->load_balancer_ips[family], address);
     }
 }
 
@@ -107,10 +109,10 @@ static inline void add_source_ranges(struct service *service, const char *cidrs)
     {
         enum family family;
         struct cidr cidr = make_cidr(word, &family);
-        vec_push(&service->source_ranges[family], cidr_range(family, &cidr));
+        vec_push(&service_make_outside(service)->source_ranges[family], cidr_range(family, &cidr));
     }
     for (int i = 0; i < FAMILY_COUNT; i++)
-        ranges_normalize((enum family)i, &service->source_ranges[i]);
+        ranges_normalize((enum family)i, &service_make_outside(service)->source_ranges[i]);
 }
 
 static inline struct service_cidr *make_service_cidr(const char *id, const char *cidrs)

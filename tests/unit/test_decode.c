@@ -190,16 +190,16 @@ static void write_traffic(FILE *out, const struct service *service)
     vec_each (&service->ports, port)
         fprintf(out, "+%u", port->node_port);
     for (int i = 0; i < FAMILY_COUNT; i++) {
-        vec_each (&service->external_ips[i], address) {
+        vec_each (&service_outside(service)->external_ips[i], address) {
             fputs(" external=", out);
             write_address(out, (enum family)i, address);
         }
-        vec_each (&service->load_balancer_ips[i], address) {
+        vec_each (&service_outside(service)->load_balancer_ips[i], address) {
             fputs(" balancer=", out);
             write_address(out, (enum family)i, address);
         }
-        fputs(service->source_ranges[i].n ? " from=" : "", out);
-        write_ranges(out, (enum family)i, &service->source_ranges[i]);
+        fputs(service_outside(service)->source_ranges[i].n ? " from=" : "", out);
+        write_ranges(out, (enum family)i, &service_outside(service)->source_ranges[i]);
     }
     fputs(service->external_local ? " external-local" : "", out);
     fputs(service->internal_local ? " internal-local" : "", out);

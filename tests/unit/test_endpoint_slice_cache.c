@@ -665,7 +665,7 @@ static void replay_model(unsigned number)
     copy->has_family = old->has_family;
     vec_each (&old->ports, port)
         vec_push(&copy->ports,
-                 (struct slice_port){xstrdup(port->name), port->protocol, port->port});
+                 (struct slice_port){intern_ref(port->name), port->protocol, port->port});
     vec_each (&old->endpoints, it) {
         vec_push(&copy->endpoints, *it);
         copy->endpoints.v[copy->endpoints.n - 1].hints = copy_hints(it->hints);

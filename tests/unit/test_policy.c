@@ -1730,8 +1730,8 @@ static void sort_backends(backend_vec *backends)
 
 static bool is_way_in(const struct model_port *it)
 {
-    return it->port->node_port || it->service->external_ips[it->family].n ||
-           it->service->load_balancer_ips[it->family].n;
+    return it->port->node_port || service_outside(it->service)->external_ips[it->family].n ||
+           service_outside(it->service)->load_balancer_ips[it->family].n;
 }
 
 static void sort_endpoint(struct model_port *out, const struct endpoint *it, uint8_t set)
@@ -1820,10 +1820,11 @@ static int meaning(const struct model_port *it, const struct frontend *frontend)
     if (frontend->port == it->port->port) {
         if (has_address(&service->cluster_ip[f], 1, &frontend->address))
             means |= IS_CLUSTER_IP;
-        if (has_address(service->external_ips[f].v, service->external_ips[f].n, &frontend->address))
+        if (has_address(service_outside(service)->external_ips[f].v,
+                        service_outside(service)->external_ips[f].n, &frontend->address))
             means |= IS_EXTERNAL;
-        if (has_address(service->load_balancer_ips[f].v, service->load_balancer_ips[f].n,
-                        &frontend->address))
+        if (has_address(service_outside(service)->load_balancer_ips[f].v,
+                        service_outside(service)->load_balancer_ips[f].n, &frontend->address))
             means |= IS_EXTERNAL | IS_GUARDED;
     }
     if (frontend->port == it->port->node_port &&
@@ -1892,15 +1893,15 @@ static void check_sources(const struct received *received, const struct model_po
                                          "fd00::1",
                                          "fd00:9::ffff:ffff:ffff:ffff"};
     enum family f = owner->family, family;
-    const range_vec *ranges = &owner->service->source_ranges[f];
+    const range_vec *ranges = &service_outside(owner->service)->source_ranges[f];
     ck_assert_int_eq(received->route.sources != NULL, guarded && ranges->n > 0);
     if (!received->route.sources)
         return;
     bool own = has_node_ip[f] && in_ranges(ranges, &node_ips[f]);
     for (size_t i = 0; i < sizeof(probes) / sizeof(probes[0]); i++) {
         struct address probe = make_address(probes[i], &family);
-        bool is_own = has_address(owner->service->load_balancer_ips[f].v,
-                                  owner->service->load_balancer_ips[f].n, &probe);
+        bool is_own = has_address(service_outside(owner->service)->load_balancer_ips[f].v,
+                                  service_outside(owner->service)->load_balancer_ips[f].n, &probe);
         if (family == f)
             ck_assert_msg(in_ranges(&received->sources, &probe) ==
                               (in_ranges(ranges, &probe) || (own && is_own)),
@@ -1972,9 +1973,9 @@ static void check_frontends(void)
     vec_each (&model, it) {
         int f = it->family;
         check_claim(&known, &conflicts, it, &it->service->cluster_ip[f], it->port->port);
-        vec_each (&it->service->external_ips[f], address)
+        vec_each (&service_outside(it->service)->external_ips[f], address)
             check_claim(&known, &conflicts, it, address, it->port->port);
-        vec_each (&it->service->load_balancer_ips[f], address)
+        vec_each (&service_outside(it->service)->load_balancer_ips[f], address)
             check_claim(&known, &conflicts, it, address, it->port->port);
         if (it->port->node_port)
             vec_each (&all_node_port_addresses[f], address)

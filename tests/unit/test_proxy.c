@@ -674,7 +674,8 @@ START_TEST(external_ips_can_be_left_out)
         restart();
         complete_all();
         struct service *service = make_service("shop/web", VIP4, "/TCP:80");
-        vec_push(&service->external_ips[FAMILY_IPV4], (struct address){{192, 0, 2, 1}});
+        vec_push(&service_make_outside(service)->external_ips[FAMILY_IPV4],
+                 (struct address){{192, 0, 2, 1}});
         put_made(service);
         turn(0);
         frontends[left_out] = figures().family[FAMILY_IPV4].frontends;

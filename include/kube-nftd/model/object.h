@@ -21,21 +21,14 @@
 
 /* One entry of spec.ports. */
 struct service_port {
-    char *name; /* never NULL; "" if it has none */
+    const char *name; /* interned; never NULL; "" if it has none */
     uint8_t protocol;
     uint16_t port;
     uint16_t node_port; /* 0: none */
 };
 
-struct service {
-    char *id;
-    struct object_version version; /* says nothing about whether two Services are equal */
-    struct uid uid;                /* neither does this */
-    int64_t created; /* creationTimestamp, seconds since 1970; INT64_MAX if it has none */
-    /* An ExternalName or headless Service, or one without an address: it has no frontends. */
-    bool skipped;
-    bool has_cluster_ip[FAMILY_COUNT];
-    struct address cluster_ip[FAMILY_COUNT];
+/* What few Services have: addresses for clients outside of the cluster. */
+struct outside {
     /* externalIPs, and load-balancer ingress IPs of mode VIP: each in ascending order and once,
      * none of a family without a cluster IP. */
     address_vec external_ips[FAMILY_COUNT];
@@ -43,15 +36,28 @@ struct service {
     /* loadBalancerSourceRanges, as disjoint ranges in ascending order; none: everybody is allowed.
      */
     range_vec source_ranges[FAMILY_COUNT];
-    bool external_local;       /* externalTrafficPolicy Local, where it counts (spec 1.2) */
-    bool internal_local;       /* internalTrafficPolicy Local */
-    uint32_t affinity_timeout; /* session affinity ClientIP, in seconds; 0: none */
-    /* In force: type LoadBalancer with externalTrafficPolicy Local. Else 0. */
-    uint16_t health_check_node_port;
+};
+
+/* Kept small: there is one for every Service of the cluster. */
+struct service {
+    char *id;
+    struct object_version version; /* says nothing about whether two Services are equal */
+    int64_t created; /* creationTimestamp, seconds since 1970; INT64_MAX if it has none */
     VEC(struct service_port) ports;
+    struct outside *own_outside; /* NULL if there is nothing in it: see service_outside() */
     /* Fields that are ignored and why, "spec.a: ...; spec.b: ..."; NULL if there are none. Says
      * nothing about whether two Services are equal. */
     char *warnings;
+    uint32_t affinity_timeout; /* session affinity ClientIP, in seconds; 0: none */
+    /* In force: type LoadBalancer with externalTrafficPolicy Local. Else 0. */
+    uint16_t health_check_node_port;
+    /* An ExternalName or headless Service, or one without an address: it has no frontends. */
+    bool skipped;
+    bool external_local; /* externalTrafficPolicy Local, where it counts (spec 1.2) */
+    bool internal_local; /* internalTrafficPolicy Local */
+    bool has_cluster_ip[FAMILY_COUNT];
+    struct address cluster_ip[FAMILY_COUNT];
+    struct uid uid; /* says nothing about whether two Services are equal, too */
 };
 
 /* The conditions of an endpoint, absent ones filled in as spec 1.3 says. */
@@ -77,7 +83,7 @@ struct slice_endpoint {
 
 /* One entry of a slice's ports. Entries without a number are left out by the decoder. */
 struct slice_port {
-    char *name; /* never NULL; "" if it has none */
+    const char *name; /* interned; never NULL; "" if it has none */
     uint8_t protocol;
     uint16_t port;
 };
@@ -141,6 +147,15 @@ struct object {
 };
 
 typedef VEC(struct object) object_vec;
+
+/** The addresses of @service for clients outside of the cluster; empty lists if it has none. */
+const struct outside *service_outside(const struct service *service);
+
+/** The same, to be added to. */
+struct outside *service_make_outside(struct service *service);
+
+/** Nothing will be added: frees it if nothing was. */
+void service_settle_outside(struct service *service);
 
 void service_free(struct service *service);
 void endpoint_slice_free(struct endpoint_slice *slice);
