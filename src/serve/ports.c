@@ -6,7 +6,10 @@
 #include <ev.h>
 #include <utlist.h>
 
-#define RETRY_SECONDS 5.0
+/* How often one of those that wait is tried, in turn. It costs some system calls. */
+#define RETRY_SECONDS 0.2
+/* Each so manieth time it is all of them, and they are reported. */
+#define ALL_EVERY 25
 
 struct port {
     struct port *prev, *next; /* in ports->waiting, while there is no listener */
@@ -24,6 +27,8 @@ struct ports {
     ports_failed_fn failed; /* NULL: nobody wants to know */
     void *failed_ctx;
     struct port *waiting; /* who came first is tried first */
+    struct port *turn;    /* the one of them to be tried next; NULL: the first */
+    unsigned tries;       /* until all are tried */
     ev_timer retry;
 };
 
@@ -48,25 +53,61 @@ static void report(const struct port *port, const char *why)
         ports->failed(ports->failed_ctx, port->ctx, &port->address, why);
 }
 
-static void on_retry(struct ev_loop *loop, ev_timer *timer, int events)
+static void no_longer_waits(struct port *port)
 {
-    (void)events;
-    struct ports *ports = timer->data;
+    struct ports *ports = port->ports;
+    if (ports->turn == port)
+        ports->turn = port->next;
+    DL_DELETE(ports->waiting, port);
+    if (!ports->waiting)
+        ev_timer_stop(ports->loop, &ports->retry);
+}
+
+static bool try_again(struct port *port, struct error *err)
+{
+    if (try_to_listen(port, err))
+        return false;
+    no_longer_waits(port);
+    log_info(port->ports->subsystem, "listening at last %s", port->name);
+    return true;
+}
+
+static void try_all(struct ports *ports, bool reported)
+{
     struct port *port, *next;
     DL_FOREACH_SAFE(ports->waiting, port, next)
     {
         struct error err = {0};
         /* The list holds what is gone through; the static analyzer does not see that. */
-        if (ports->waiting && try_to_listen(port, &err) == 0) {
-            DL_DELETE(ports->waiting, port);
-            log_info(ports->subsystem, "listening at last %s", port->name);
-        } else {
+        if (ports->waiting && !try_again(port, &err) && reported)
             report(port, err.text);
-        }
         error_clear(&err);
     }
-    if (!ports->waiting)
-        ev_timer_stop(loop, timer);
+}
+
+/* What one was waiting for ended with whoever held it, as a daemon that this one replaces: the
+ * others need not wait either. Each has its turn, since the first may wait for ever. */
+static void try_one(struct ports *ports)
+{
+    struct port *port = ports->turn ? ports->turn : ports->waiting;
+    struct error err = {0};
+    ports->turn = port->next;
+    if (try_again(port, &err))
+        try_all(ports, false);
+    error_clear(&err);
+}
+
+static void on_retry(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    (void)loop;
+    (void)events;
+    struct ports *ports = timer->data;
+    if (ports->tries-- > 0) {
+        try_one(ports);
+    } else {
+        ports->tries = ALL_EVERY - 1;
+        try_all(ports, true);
+    }
 }
 
 struct ports *ports_new(struct ev_loop *loop, const char *subsystem)
@@ -95,9 +136,12 @@ void ports_free(struct ports *ports)
 
 static void wait_for(struct port *port)
 {
-    if (!port->ports->waiting)
-        schedule(port->ports, RETRY_SECONDS);
-    DL_APPEND(port->ports->waiting, port);
+    struct ports *ports = port->ports;
+    if (!ports->waiting) {
+        ports->tries = ALL_EVERY - 1;
+        schedule(ports, RETRY_SECONDS);
+    }
+    DL_APPEND(ports->waiting, port);
 }
 
 struct port *port_open(struct ports *ports, const struct http_address *address,
@@ -114,7 +158,7 @@ struct port *port_open(struct ports *ports, const struct http_address *address,
         log_debug(2, ports->subsystem, "listening %s", port->name);
         return port;
     }
-    log_warn(ports->subsystem, "cannot listen, trying again every %.0f s %s error=\"%s\"",
+    log_warn(ports->subsystem, "cannot listen, trying again every %.1f s %s error=\"%s\"",
              RETRY_SECONDS, port->name, err.text);
     report(port, err.text);
     error_clear(&err);
@@ -127,10 +171,12 @@ void port_close(struct port *port)
     if (!port)
         return;
     struct ports *ports = port->ports;
-    if (!port->listener)
-        DL_DELETE(ports->waiting, port);
-    else if (ports->waiting)
+    if (!port->listener) {
+        no_longer_waits(port);
+    } else if (ports->waiting) {
+        ports->tries = 0;
         schedule(ports, 0);
+    }
     http_listener_close(port->listener);
     free(port->name);
     free(port);

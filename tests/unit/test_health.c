@@ -525,17 +525,70 @@ START_TEST(taken_port_is_had_later)
     free(bind_to);
 
     health_service(health, "a/b", FAMILY_IPV4, port, 4); /* a sync in between */
-    turn_for(5.5);
+    turn_for(0.5);
     ck_assert_int_eq(warnings, 2);
     ck_assert_int_eq(infos, 0);
     close(first);
     close(second);
-    turn_for(5.5);
+    turn_for(1);
     ck_assert_int_eq(infos, 2);
     struct reply reply = GET(port, "/");
     ck_assert_str_eq(header(&reply, "X-Load-Balancing-Endpoint-Weight"), "4");
     ck_assert_int_eq(GET(own, "/livez").status, 200);
     ck_assert_int_eq(warnings, 2);
+}
+END_TEST
+
+/* What a daemon finds while the one that it replaces still runs. One port waits for somebody else
+ * for ever, and is tried first. */
+START_TEST(what_ends_together_is_had_together)
+{
+    enum { PORTS = 12 };
+    uint16_t never = 0, ports[PORTS] = {0};
+    int fds[PORTS], other = foreign_listener(&never);
+    health_service(health, "a/never", FAMILY_IPV4, never, 1);
+    for (int i = 0; i < PORTS; i++) {
+        char *name = xasprintf("a/%d", i);
+        fds[i] = foreign_listener(&ports[i]);
+        health_service(health, name, FAMILY_IPV4, ports[i], 1);
+        free(name);
+    }
+    turn_for(0.5);
+    ck_assert_int_eq(infos, 0);
+    for (int i = 0; i < PORTS; i++)
+        close(fds[i]);
+    turn_for(1);
+    ck_assert_int_eq(infos, PORTS);
+    close(other);
+    turn_for(0.5);
+    ck_assert_int_eq(infos, PORTS + 1);
+    ck_assert_int_eq(warnings, PORTS + 1);
+}
+END_TEST
+
+static int reports;
+
+static void count_report(void *ctx, const struct object_event *event)
+{
+    (void)ctx;
+    ck_assert_str_eq(event->reason, "FailedToStartServiceHealthcheck");
+    reports++;
+}
+
+START_TEST(a_taken_port_is_reported_every_5_s)
+{
+    uint16_t port = 0;
+    int foreign = foreign_listener(&port);
+    const struct event_sink sink = {.report = count_report};
+    reports = 0;
+    health_set_events(health, &sink, "node-a");
+    health_service(health, "a/b", FAMILY_IPV4, port, 1);
+    ck_assert_int_eq(reports, 1);
+    turn_for(4.5);
+    ck_assert_int_eq(reports, 1);
+    turn_for(1);
+    ck_assert_int_eq(reports, 2);
+    close(foreign);
 }
 END_TEST
 
@@ -548,7 +601,7 @@ START_TEST(two_services_want_one_port)
     ck_assert_msg(strstr(last_warning, "service=a/second ") != NULL, "%s", last_warning);
     ck_assert_int_eq(GET(port, "/").status, 200);
     health_service(health, "a/first", FAMILY_IPV4, 0, 0);
-    turn_for(0.1); /* far below the 5 s: the port became free here */
+    turn_for(0.1); /* below the time between tries: the port became free here */
     ck_assert_int_eq(infos, 1);
     ck_assert_int_eq(GET(port, "/").status, 503);
 }
@@ -561,7 +614,7 @@ START_TEST(waiting_service_that_goes_is_forgotten)
     health_service(health, "a/second", FAMILY_IPV4, port, 0);
     health_service(health, "a/second", FAMILY_IPV4, 0, 0);
     health_service(health, "a/first", FAMILY_IPV4, 0, 0);
-    turn_for(0.1);
+    turn_for(0.5);
     ck_assert_int_eq(infos, 0);
     ck_assert_int_eq(dial(FAMILY_IPV4, port), -1);
 }
@@ -718,10 +771,10 @@ START_TEST(an_address_that_cannot_be_had_hurts_no_other)
     ck_assert_int_eq(ask_at("127.0.0.3", port, "GET", "/").status, 200);
     set_addresses("127.0.0.2 127.0.0.3 127.0.0.4");
     health_service(health, "a/b", FAMILY_IPV4, port, 2);
-    turn_for(5.5);
+    turn_for(0.5);
     ck_assert_int_eq(warnings, 1);
     close(foreign);
-    turn_for(5.5);
+    turn_for(1);
     ck_assert_int_eq(infos, 1);
     ck_assert_str_eq(answering(port), "234");
 }
@@ -857,6 +910,8 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, read_addresses);
     tcase_add_test(tcase, taken_port_is_had_later);
     tcase_add_test(tcase, two_services_want_one_port);
+    tcase_add_test(tcase, what_ends_together_is_had_together);
+    tcase_add_test(tcase, a_taken_port_is_reported_every_5_s);
     tcase_add_test(tcase, waiting_service_that_goes_is_forgotten);
     tcase_add_test(tcase, swapped_ports);
     tcase_add_test(tcase, nowhere_before_the_first_call);

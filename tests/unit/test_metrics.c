@@ -499,10 +499,10 @@ START_TEST(a_taken_address_is_had_later)
     char *expected = xasprintf("address=127.0.0.1:%u ", port);
     ck_assert_msg(strstr(last_warning, expected) != NULL, "%s", last_warning);
     free(expected);
-    turn_for(5.5);
+    turn_for(0.5);
     ck_assert_int_eq(infos, 0);
     close(foreign);
-    turn_for(5.5);
+    turn_for(0.5);
     ck_assert_int_eq(infos, 1);
     ck_assert_int_eq(warnings, 1);
     ck_assert_int_eq(GET(port, "/healthz").status, 200);

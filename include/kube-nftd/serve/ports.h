@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The sockets that a server wants to have. One that cannot be had is said once and waits: one timer
- * tries all that wait every 5 s. A socket that closes here wakes it, since it may be in the way of
- * the very one that another waits for.
+ * The sockets that a server wants to have. One that cannot be had is said once and waits. Every
+ * 0.2 s one of those that wait is tried, in turn, and as soon as one is had all others: when a
+ * daemon takes over from another, load balancers are not left without answers. Every 5 s all are
+ * tried and those that wait on are reported. A socket that closes here makes that at once, since it
+ * may be in the way of the very one that another waits for.
  */
 #ifndef KUBE_NFTD_SERVE_PORTS_H
 #define KUBE_NFTD_SERVE_PORTS_H
@@ -17,9 +19,9 @@ struct port;
 /** None. @subsystem (static) is who speaks in log lines. */
 struct ports *ports_new(struct ev_loop *loop, const char *subsystem);
 
-/* A socket could not be had, when it was wanted first or tried again. @port_ctx is what port_open()
- * was given,
- * @where what it shall listen at, @why what is in the way. Must not open or close any. */
+/* A socket could not be had, when it was wanted first or for 5 s more. @port_ctx is what
+ * port_open() was given, @where what it shall listen at, @why what is in the way. Must not open or
+ * close any. */
 typedef void (*ports_failed_fn)(void *ctx, void *port_ctx, const struct http_address *where,
                                 const char *why);
 
