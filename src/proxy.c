@@ -529,7 +529,7 @@ static double turn_family(struct proxy *proxy, enum family which, struct nft_soc
             return next_try(family);
         }
         commit_succeeded(family, family_name(which), &stats);
-        table_guard_committed(&family->guard, family_name(which), &stats,
+        table_guard_committed(&family->guard, family_name(which), family->ruleset, &stats,
                               clock_monotonic() - begin);
     }
     return earlier(ruleset_trim_time(family->ruleset), ruleset_retry_time(family->ruleset));

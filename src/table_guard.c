@@ -9,12 +9,17 @@
 /* What comes from Services and endpoints waits no longer than this, as after a failed commit. */
 #define LONGEST_FOR_OTHERS 1.0
 
+/* Two daemons of one node learn of a change at about the same time. */
+#define GRACE 1.0
+
 void table_guard_changed(struct table_guard *guard, struct ruleset *ruleset,
                          const struct table_change *change)
 {
     guard->touched = true;
     if (change->set)
         ruleset_suspect_element(ruleset, change->set, change->element);
+    else if (change->by && change->by->peer)
+        ruleset_suspect_all(ruleset); /* it makes them as we do, or a table that shows otherwise */
     else
         ruleset_suspect_rules(ruleset);
 }
@@ -30,6 +35,10 @@ void table_guard_settled(struct table_guard *guard, const struct table_program *
     if (!guard->touched)
         return;
     guard->touched = false;
+    if (!program->peer)
+        guard->grace = 0;
+    else if (!guard->waiting)
+        guard->grace = clock_monotonic() + GRACE;
     guard->waiting = true;
     guard->audited = false;
     guard->by = *program;
@@ -50,11 +59,12 @@ double table_guard_check(struct table_guard *guard, struct ruleset *ruleset,
     double due = repair_pace_due(&guard->pace);
     if (!guard->waiting)
         return 0;
-    if (soon)
-        due = fmin(due, guard->pace.last + LONGEST_FOR_OTHERS);
+    due = soon ? fmin(due, guard->pace.last + LONGEST_FOR_OTHERS) : fmax(due, guard->grace);
     if (due > now)
         return due;
     guard->waiting = false;
+    guard->grace = 0;
+    guard->replaced = ruleset_figures(ruleset)->replaced;
     double begin = clock_monotonic();
     size_t found = ruleset_check_suspects(ruleset, socket);
     if (guard->audited && found >= MUCH) {
@@ -67,14 +77,26 @@ double table_guard_check(struct table_guard *guard, struct ruleset *ruleset,
     return 0;
 }
 
+/* Neither can leave the other's table as it is. */
+static void say_other_layout(const struct table_guard *guard, const char *name)
+{
+    log_error("guard",
+              "family=%s another %s, pid=%u, makes this table with other settings or as another "
+              "version, and so do both in turn: one of them is to be ended",
+              name, guard->by.name, guard->by.pid);
+}
+
 void table_guard_committed(struct table_guard *guard, const char *name,
-                           const struct ruleset_stats *stats, double seconds)
+                           const struct ruleset *ruleset, const struct ruleset_stats *stats,
+                           double seconds)
 {
     if (!guard->repairing)
         return;
+    bool other_layout = guard->by.peer && ruleset_figures(ruleset)->replaced != guard->replaced;
     guard->repairing = false;
     seconds += guard->checking;
-    repair_pace_done(&guard->pace, clock_monotonic(), seconds);
+    /* That goes on until one of the two ends, and each time waits for the grace. */
+    repair_pace_done(&guard->pace, clock_monotonic(), other_layout ? GRACE : seconds);
     if (stats->bytes == 0) {
         guard->audited = false;
         return; /* it was right all the same */
@@ -93,4 +115,6 @@ void table_guard_committed(struct table_guard *guard, const char *name,
              "deleted=%zu seconds=%.6f next=%.2fs",
              name, guard->by.name[0] ? guard->by.name : "unknown", guard->by.pid,
              stats->elements_added, stats->elements_deleted, seconds, guard->pace.wait);
+    if (other_layout)
+        say_other_layout(guard, name);
 }

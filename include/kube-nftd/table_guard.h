@@ -19,6 +19,8 @@ struct table_guard {
     bool repairing;          /* the next commit puts it right */
     double checking;         /* seconds that it took to see that */
     struct table_program by; /* who did it, the last one of several */
+    double grace;            /* until when it may be what is about to be wanted here; monotonic */
+    uint64_t replaced;       /* figure of the ruleset, when it was looked at */
     struct repair_pace pace;
     bool audited;     /* not a program was seen, but an audit found something */
     uint64_t repairs; /* commits that put right what a program was seen doing */
@@ -36,6 +38,8 @@ void table_guard_audited(struct table_guard *guard);
 
 /**
  * Makes @ruleset need a commit if something is to be put right now.
+ * What a peer did, a second kube-nftd in an upgrade, is most often what will be wanted here a
+ * moment later: it has a second.
  * @soon  something else waits to be committed: then what is to be put right waits no longer than
  *        that may
  * Returns until when nothing shall be committed, or 0.
@@ -46,6 +50,7 @@ double table_guard_check(struct table_guard *guard, struct ruleset *ruleset,
 /** A commit of the family named @name succeeded, and took @seconds: those that failed before it,
  * while another program owned the table for one, are no part of a repair. */
 void table_guard_committed(struct table_guard *guard, const char *name,
-                           const struct ruleset_stats *stats, double seconds);
+                           const struct ruleset *ruleset, const struct ruleset_stats *stats,
+                           double seconds);
 
 #endif

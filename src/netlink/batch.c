@@ -201,7 +201,7 @@ void nft_batch_add_set(struct nft_batch *batch, struct nftnl_set *set)
 
 void nft_batch_add_chain(struct nft_batch *batch, struct nftnl_chain *chain)
 {
-    struct nlmsghdr *message = new_object(batch, NFT_MSG_NEWCHAIN, NLM_F_CREATE);
+    struct nlmsghdr *message = new_object(batch, NFT_MSG_NEWCHAIN, NLM_F_CREATE | NLM_F_EXCL);
     nftnl_chain_set_str(chain, NFTNL_CHAIN_TABLE, batch->table);
     nftnl_chain_nlmsg_build_payload(message, chain);
     end_message(batch, message);

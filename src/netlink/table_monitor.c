@@ -14,6 +14,7 @@
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 
 /* The kernel puts at most about 4 KiB of events into a datagram. */
@@ -32,6 +33,7 @@ struct table_monitor {
     ev_timer pause;
     struct table_monitor_ops ops;
     char *table;
+    char own_name[16]; /* of this process */
     struct nft_socket *own;
     uint32_t own_port;
     uint32_t left_at;             /* the generation when a large batch of our own began */
@@ -40,6 +42,7 @@ struct table_monitor {
     bool finished;                /* the transaction that did it has ended: program is known */
     bool waited;                  /* a turn for that */
     struct table_program program; /* of the last transaction that touched the table */
+    bool rules[FAMILY_COUNT];     /* of it: what is no element, told when its program is known */
     _Alignas(struct nlmsghdr) char buffer[BUFFER_SIZE];
 };
 
@@ -57,11 +60,26 @@ static const char *text_of(const struct nlmsghdr *header, uint16_t type)
     return NULL;
 }
 
-static void tell(struct table_monitor *m, const struct table_change *change)
+static void touch(struct table_monitor *m)
 {
     m->touched = true;
     m->finished = m->waited = false;
+}
+
+static void tell(struct table_monitor *m, const struct table_change *change)
+{
+    touch(m);
     m->ops.changed(m->ops.ctx, change);
+}
+
+/* @by did what was seen of rules, chains and the like. */
+static void tell_rules(struct table_monitor *m, const struct table_program *by)
+{
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        if (m->rules[i])
+            m->ops.changed(m->ops.ctx, &(struct table_change){.family = (enum family)i, .by = by});
+        m->rules[i] = false;
+    }
 }
 
 static void take_elements(struct table_monitor *m, enum family family,
@@ -77,7 +95,7 @@ static void take_elements(struct table_monitor *m, enum family family,
         {
             struct nft_element element;
             if (nft_element_read(at, &element))
-                tell(m, &(struct table_change){family, set, &element});
+                tell(m, &(struct table_change){family, set, &element, NULL});
         }
     }
 }
@@ -97,6 +115,8 @@ static void take_generation(struct table_monitor *m, const struct nlmsghdr *head
             mnl_attr_validate(attribute, MNL_TYPE_U32) == 0)
             m->program.pid = ntohl(mnl_attr_get_u32(attribute));
     }
+    m->program.peer = strcmp(m->program.name, m->own_name) == 0;
+    tell_rules(m, &m->program);
 }
 
 /* What is of no set is told without looking closer, but objects that our table does not have. */
@@ -109,10 +129,12 @@ static void take_object(struct table_monitor *m, const struct nlmsghdr *header)
         (message->nfgen_family != NFPROTO_IPV4 && message->nfgen_family != NFPROTO_IPV6))
         return;
     enum family family = message->nfgen_family == NFPROTO_IPV4 ? FAMILY_IPV4 : FAMILY_IPV6;
-    if (type == NFT_MSG_NEWSETELEM || type == NFT_MSG_DELSETELEM)
+    if (type == NFT_MSG_NEWSETELEM || type == NFT_MSG_DELSETELEM) {
         take_elements(m, family, header);
-    else
-        tell(m, &(struct table_change){family, NULL, NULL});
+    } else {
+        touch(m);
+        m->rules[family] = true;
+    }
 }
 
 static void take_message(struct table_monitor *m, const struct nlmsghdr *header)
@@ -147,6 +169,7 @@ void table_monitor_settle(struct table_monitor *m)
         return;
     }
     bool finished = m->finished;
+    tell_rules(m, NULL);
     m->touched = m->finished = m->waited = false;
     m->ops.settled(m->ops.ctx, finished ? &m->program : &unknown);
 }
@@ -281,6 +304,7 @@ struct table_monitor *table_monitor_detached(const char *table, uint32_t own_por
     struct table_monitor *m = xcalloc(1, sizeof(*m));
     m->table = xstrdup(table);
     m->own_port = own_port;
+    prctl(PR_GET_NAME, m->own_name);
     m->ops = *ops;
     return m;
 }

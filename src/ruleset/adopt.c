@@ -72,19 +72,30 @@ static void say(const struct ruleset *rs, const char *what, size_t elements)
                   elements);
 }
 
+/* A peer may have added a chain after its verdicts were read, and before the rules were. */
+static int check_generation(struct nft_socket *socket, uint32_t before, struct error *err)
+{
+    uint32_t now;
+    if (nft_socket_generation(socket, &now, err))
+        return -1;
+    return now == before ? 0 : error_set(err, "it changes while it is read");
+}
+
 /* One try: 0 with the answer in @ours, or -1 if it has to be read again. */
 static int try_take_over(struct ruleset *rs, struct nft_socket *socket, bool *ours,
                          struct error *err)
 {
     struct table_contents found;
+    uint32_t generation;
     bool same = false;
     forget_kernel(rs);
-    if (ruleset_read_back(rs, socket, &found, err) ||
+    if (nft_socket_generation(socket, &generation, err) ||
+        ruleset_read_back(rs, socket, &found, err) ||
         (!found.foreign && ruleset_verify_rules(rs, socket, &same, err)))
         return -1;
     *ours = same && !found.foreign;
     if (!*ours)
-        return 0;
+        return check_generation(socket, generation, err);
     if (rs->affinity.last_id == 0) /* there may be records of service ports that are gone */
         rs->affinity.last_id = (uint16_t)arc4random();
     if (rs->abandoned)
@@ -141,8 +152,10 @@ static int look(struct ruleset *rs, struct nft_socket *socket, struct nft_table_
     free(state->comment);
     state->comment = NULL;
     rs->owned_elsewhere = state->owned_elsewhere;
-    if (state->owned_elsewhere)
+    if (state->owned_elsewhere) {
+        rs->damaged = false; /* what it leaves is looked at anew */
         return ruleset_say_owner(rs->family, state, err);
+    }
     return *ours && rs->owned && state->owner == 0 ? claim(rs, socket, err) : 0;
 }
 

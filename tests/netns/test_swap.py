@@ -3,20 +3,19 @@
 
 import contextlib
 import re
-import threading
 import time
 
 import pytest
 
 import objects
+from connections import Kept, Steady
 from daemon import FAMILY_TABLE, Daemon, call
 from kube_proxy_iptables import rules
 from kube_proxy_table import Service, Table
-from lab import CLIENT_ADDRESS, FAMILIES, NODE_ADDRESS, Lab, ask_on
+from lab import CLIENT_ADDRESS, FAMILIES, NODE_ADDRESS, Lab
 from scenario import fresh_addresses
 
 NODE_PORT = 30001
-INTERVAL = 0.01  # between new connections of each kind, in seconds
 PHASE = 0.3  # how long each state of the node lasts
 FLAGS = ("--cluster-cidr", "10.244.0.0/16,fd00:10:244::/48")
 EXTERNAL = {4: "203.0.113.251", 6: "2001:db8:5::fb"}
@@ -112,45 +111,6 @@ def daemon(wanted, tmp_path):
     print(daemon.last_words())
     if daemon.running():
         assert daemon.stop() == 0
-
-
-class Steady(threading.Thread):
-    """A new connection each INTERVAL, or a new flow of UDP; each is asked once. Nothing is tried again."""
-
-    def __init__(self, lab: Lab, address: str, protocol: str, good: set[str]) -> None:
-        super().__init__(daemon=True)
-        self.lab = lab
-        self.target = address, 80, protocol
-        self.good = good
-        self.asked = 0
-        self.bad: list[str] = []
-        self._end = threading.Event()
-
-    def run(self) -> None:
-        while not self._end.wait(INTERVAL):
-            answer = self.lab.ask(self.lab.client, *self.target)
-            self.asked += 1
-            if answer not in self.good:
-                self.bad.append(f"{answer} from {self.target} at {time.monotonic():.3f}")
-
-    def __enter__(self) -> "Steady":
-        self.start()
-        return self
-
-    def __exit__(self, *_) -> None:
-        self._end.set()
-        self.join()
-
-
-class Kept:
-    """A connection that stays open."""
-
-    def __init__(self, lab: Lab, address: str, protocol: str) -> None:
-        self.sock = lab.open(lab.client, address, 80, protocol, timeout=2)
-        self.first = ask_on(self.sock)
-
-    def check(self) -> None:
-        assert ask_on(self.sock) == self.first
 
 
 def check_paths(lab: Lab, web: dict[int, str], loner: dict[int, str]) -> None:

@@ -174,7 +174,7 @@ static int new_chain(struct application *a, const struct nlmsghdr *message)
     }
     nftnl_chain_free(from);
     if (fake_find_chain(a->table, chain.name))
-        return 0;
+        return message->nlmsg_flags & NLM_F_EXCL ? EEXIST : 0;
     if (a->grudges->chain && strcmp(a->grudges->chain, chain.name) == 0)
         return a->grudges->chain_why;
     vec_push(&a->table->chains, chain);

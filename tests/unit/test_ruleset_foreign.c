@@ -119,6 +119,54 @@ START_TEST(a_table_that_cannot_be_owned_is_replaced)
 }
 END_TEST
 
+/* Whoever owned the table may have touched rules, too, when it took the table over. */
+START_TEST(what_an_owner_leaves_is_looked_at_anew)
+{
+    begin(_i);
+    tell(1, &three);
+    commit();
+    fake_kernel_set_owner(family, FAKE_OWNER_ELSEWHERE);
+    ruleset_suspect_rules(ruleset);
+    ck_assert_uint_eq(ruleset_check_suspects(ruleset, sock), 1);
+    commit_fails();
+    fake_kernel_set_owner(family, FAKE_OWNER_NONE);
+    fake_kernel_forget_counts();
+    commit();
+    ck_assert_uint_eq(fake_kernel_counts()->transactions, 0);
+    ck_assert_uint_eq(ruleset_figures(ruleset)->replaced, 0);
+    check_three(1);
+}
+END_TEST
+
+/* Two daemons of one node learn of a change at the same time, and both need a new chain for it. */
+START_TEST(two_that_add_the_same_chain)
+{
+    static const struct wish four = {.wanted = true, .all = "1234"};
+    begin(_i);
+    tell(1, &three);
+    commit();
+    struct ruleset *first = ruleset;
+    ruleset = new_ruleset();
+    tell(1, &three);
+    commit();
+    tell(1, &four);
+    struct ruleset *second = ruleset;
+    ruleset = first;
+    tell(1, &four);
+    commit();
+    ruleset = second;
+    fake_kernel_forget_counts();
+    commit_fails();
+    commit();
+    ck_assert_uint_eq(fake_kernel_counts()->transactions, 0); /* it is all there */
+    ruleset_free(first);
+    restart(); /* which finds the rules that it expects */
+    tell(1, &four);
+    commit();
+    ck_assert_uint_eq(fake_kernel_counts()->transactions, 0);
+}
+END_TEST
+
 START_TEST(an_owned_table_is_not_cleaned_up)
 {
     struct error err = {0};
@@ -571,6 +619,8 @@ static void add_tests(TCase *tcase)
     EACH_FAMILY(an_owner_elsewhere_is_waited_for);
     EACH_FAMILY(an_owner_elsewhere_is_waited_for_without_owning);
     EACH_FAMILY(a_table_that_cannot_be_owned_is_replaced);
+    EACH_FAMILY(what_an_owner_leaves_is_looked_at_anew);
+    EACH_FAMILY(two_that_add_the_same_chain);
     EACH_FAMILY(an_owned_table_is_not_cleaned_up);
     EACH_FAMILY(what_was_not_changed_is_left_alone);
     EACH_FAMILY(a_missing_frontend_comes_back);

@@ -12,6 +12,7 @@
 #include <linux/netfilter/nfnetlink.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -44,6 +45,8 @@ static void on_changed(void *ctx, const struct table_change *change)
     free(text);
     if (change->element && change->element->key_length == 4)
         say((const char *)change->element->key);
+    if (change->by)
+        say(change->by->peer ? "peer" : change->by->name);
 }
 
 static void on_lost(void *ctx)
@@ -147,7 +150,7 @@ START_TEST(a_transaction_is_told_with_its_program)
     take();
     put_generation(OTHER_PORT, 123, "nft");
     take();
-    expect("IPv4:services abc IPv4:endpoints xyz IPv6:*");
+    expect("IPv4:services abc IPv4:endpoints xyz IPv6:* nft");
     table_monitor_settle(monitor);
     expect("by=nft/123");
     table_monitor_settle(monitor);
@@ -178,7 +181,7 @@ START_TEST(the_program_is_the_one_that_did_it)
     put_generation(OTHER_PORT, 3, "after");
     take();
     table_monitor_settle(monitor);
-    expect("IPv4:* by=culprit/2");
+    expect("IPv4:* culprit by=culprit/2");
 }
 END_TEST
 
@@ -187,16 +190,31 @@ START_TEST(a_missing_end_is_waited_for_once)
     put_object(NFT_MSG_DELCHAIN, NFPROTO_IPV4, TABLE, OTHER_PORT);
     take();
     table_monitor_settle(monitor);
-    expect("IPv4:*");
+    expect("");
     table_monitor_settle(monitor);
-    expect("by=/0");
+    expect("IPv4:* by=/0");
     put_object(NFT_MSG_DELCHAIN, NFPROTO_IPV4, TABLE, OTHER_PORT);
     take();
     table_monitor_settle(monitor);
     put_generation(OTHER_PORT, 2, "late");
     take();
     table_monitor_settle(monitor);
-    expect("IPv4:* by=late/2");
+    expect("IPv4:* late by=late/2");
+}
+END_TEST
+
+/* Each of the transactions that are settled together has its own. */
+START_TEST(a_peer_is_known_by_its_name)
+{
+    char name[16];
+    ck_assert_int_eq(prctl(PR_GET_NAME, name), 0);
+    put_object(NFT_MSG_NEWCHAIN, NFPROTO_IPV4, TABLE, OTHER_PORT);
+    put_generation(OTHER_PORT, 1, "nft");
+    put_object(NFT_MSG_NEWCHAIN, NFPROTO_IPV6, TABLE, OTHER_PORT);
+    put_object(NFT_MSG_NEWRULE, NFPROTO_IPV6, TABLE, OTHER_PORT);
+    put_generation(OTHER_PORT, 2, name);
+    take();
+    expect("IPv4:* nft IPv6:* peer");
 }
 END_TEST
 
@@ -214,14 +232,14 @@ START_TEST(broken_messages)
     expect("");
     put_object(99, NFPROTO_IPV4, TABLE, OTHER_PORT); /* of a newer kernel, about our table */
     take();
-    expect("IPv4:services abc IPv4:*");
+    expect("IPv4:services abc");
     struct nlmsghdr *header = message(NFT_MSG_NEWGEN, 0, OTHER_PORT);
     mnl_attr_put_u8(header, NFTA_GEN_PROC_PID, 1);
     mnl_attr_put_strz(header, NFTA_GEN_PROC_NAME, "a name that is longer than a name can be");
     done(header);
     take();
     table_monitor_settle(monitor);
-    expect("by=a name that is /0");
+    expect("IPv4:* a name that is  by=a name that is /0");
 }
 END_TEST
 
@@ -311,6 +329,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, others_are_not_told);
     tcase_add_test(tcase, the_program_is_the_one_that_did_it);
     tcase_add_test(tcase, a_missing_end_is_waited_for_once);
+    tcase_add_test(tcase, a_peer_is_known_by_its_name);
     tcase_add_test(tcase, broken_messages);
     tcase_add_test(tcase, our_table_passes_wherever_it_is);
     tcase_add_test(tcase, other_tables_do_not_pass);

@@ -90,7 +90,8 @@ void nft_batch_delete_rule(struct nft_batch *batch, const char *chain, uint64_t 
 void nft_batch_flush_chain(struct nft_batch *batch, const char *chain);
 void nft_batch_delete_chain(struct nft_batch *batch, const char *chain);
 
-/** Makes a set, chain or rule. The table is filled in; the objects are borrowed. */
+/** Makes a set, chain or rule. The table is filled in; the objects are borrowed. A chain must not
+ * be there yet: rules that two programs add to it for the first time would be in it twice. */
 void nft_batch_add_set(struct nft_batch *batch, struct nftnl_set *set);
 void nft_batch_add_chain(struct nft_batch *batch, struct nftnl_chain *chain);
 void nft_batch_add_rule(struct nft_batch *batch, struct nftnl_rule *rule);

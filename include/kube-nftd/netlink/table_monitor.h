@@ -26,17 +26,19 @@ struct table_monitor;
 
 #define TABLE_MONITOR_PAUSE 0.02 /* seconds */
 
+/* Who committed a transaction. Its process may be gone by now. */
+struct table_program {
+    uint32_t pid;  /* as the host sees it, outside of containers; 0: not known */
+    char name[16]; /* what the process calls itself; others chose it, so it may be anything */
+    bool peer;     /* it calls itself as this process does: the same program, in an upgrade say */
+};
+
 /* What another program did; borrowed. The element is as it was then: it may have changed since. */
 struct table_change {
     enum family family;
     const char *set; /* whose element came or went; NULL: something else of the table did */
     const struct nft_element *element;
-};
-
-/* Who committed a transaction. Its process may be gone by now. */
-struct table_program {
-    uint32_t pid;  /* as the host sees it, outside of containers; 0: not known */
-    char name[16]; /* what the process calls itself; others chose it, so it may be anything */
+    const struct table_program *by; /* without a set: who did it; NULL: not known yet */
 };
 
 struct table_monitor_ops {

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Connections that come at a steady pace, and connections that stay."""
+
+import threading
+import time
+
+from lab import Lab, ask_on
+
+INTERVAL = 0.01  # between new connections of each kind, in seconds
+
+
+class Steady(threading.Thread):
+    """A new connection each INTERVAL, or a new flow of UDP; each is asked once. Nothing is tried again."""
+
+    def __init__(self, lab: Lab, address: str, protocol: str, good: set[str]) -> None:
+        super().__init__(daemon=True)
+        self.lab = lab
+        self.target = address, 80, protocol
+        self.good = good
+        self.asked = 0
+        self.bad: list[str] = []
+        self._end = threading.Event()
+
+    def run(self) -> None:
+        while not self._end.wait(INTERVAL):
+            answer = self.lab.ask(self.lab.client, *self.target)
+            self.asked += 1
+            if answer not in self.good:
+                self.bad.append(f"{answer} from {self.target} at {time.monotonic():.3f}")
+
+    def __enter__(self) -> "Steady":
+        self.start()
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._end.set()
+        self.join()
+
+
+class Kept:
+    """A connection that stays open."""
+
+    def __init__(self, lab: Lab, address: str, protocol: str) -> None:
+        self.sock = lab.open(lab.client, address, 80, protocol, timeout=2)
+        self.first = ask_on(self.sock)
+
+    def check(self) -> None:
+        assert ask_on(self.sock) == self.first

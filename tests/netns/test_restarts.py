@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Daemons that end, are killed, follow each other or run side by side: no connection notices."""
+
+import contextlib
+import pathlib
+import signal
+import socket
+import struct
+import time
+
+import pytest
+
+from connections import Kept, Steady
+from daemon import HEALTH_PORT, Daemon, call, http_get, wait_for
+from lab import FAMILIES, Namespace
+from scenario import Proxy, Web
+
+GOOD = {"a", "b", "c"}
+OTHER_MARK = ("--iptables-masquerade-bit", "9")  # makes other rules: a table of another layout
+OWNERS = ("auto", "off")
+NETLINK_NETFILTER = 12
+NEW_GENERATION, GET_GENERATION = 10 << 8 | 15, 10 << 8 | 16  # of the subsystem nftables
+
+
+def generation(namespace: Namespace) -> int:
+    """How many transactions the kernel has taken: NFT_MSG_GETGEN."""
+    with namespace.inside():
+        sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_NETFILTER)
+    with sock:
+        sock.send(struct.pack("=IHHIIBBH", 20, GET_GENERATION, 1, 1, 0, 0, 0, 0))
+        answer = sock.recv(4096)
+    # The headers of netlink and nfnetlink, then the first attribute: NFTA_GEN_ID.
+    assert struct.unpack_from("=H", answer, 4)[0] == NEW_GENERATION
+    assert struct.unpack_from("=HH", answer, 20) == (8, 1)
+    return struct.unpack_from(">I", answer, 24)[0]
+
+
+class Serving:
+    """A service in each family and protocol under traffic: new connections at a steady pace, and some that stay."""
+
+    def __init__(self, proxy: Proxy, *protocols: str) -> None:
+        self.proxy = proxy
+        self.webs = [
+            Web(proxy, family, protocol, f"web{family}-{protocol.lower()}")
+            for family in FAMILIES
+            for protocol in protocols or ("TCP", "UDP")
+        ]
+        self.kept: list[Kept] = []
+        self.steady: list[Steady] = []
+
+    def publish(self, *pods: str) -> None:
+        for web in self.webs:
+            web.publish(*pods)
+
+    def put(self, pods: str) -> None:
+        """These endpoints and no others, in the kernel."""
+        for web in self.webs:
+            web.put_endpoints(**dict.fromkeys(pods, "ready"))
+        for web in self.webs:
+            web.settle(*pods)
+
+    def hold(self) -> None:
+        self.kept += [Kept(self.proxy.lab, web.address, web.protocol) for web in self.webs]
+
+    def check(self) -> None:
+        for each in self.kept:
+            each.check()
+
+    @contextlib.contextmanager
+    def traffic(self):
+        with contextlib.ExitStack() as stack:
+            self.hold()
+            self.steady = [
+                stack.enter_context(Steady(self.proxy.lab, web.address, web.protocol, GOOD)) for web in self.webs
+            ]
+            yield
+            self.check()
+        for each in self.steady:
+            assert each.bad == []
+            assert each.asked > 5
+
+
+@pytest.fixture
+def proxy_with(lab, tmp_path):
+    """Makes a proxy whose daemon has some flags and does not run yet."""
+    made = []
+
+    def make(*flags: str) -> Proxy:
+        made.append(Proxy(lab, tmp_path, *flags))
+        return made[-1]
+
+    yield make
+    for proxy in made:
+        print(proxy.daemon.last_words())
+        proxy.close()
+
+
+@pytest.fixture
+def following(lab, tmp_path):
+    """Another daemon for the same node, with the same addresses for health checks and metrics; it does not run yet."""
+    daemon = Daemon(lab.node, tmp_path / "manifests", tmp_path / "following.log", ("--table-owner", "off"))
+    yield daemon
+    print(daemon.last_words())
+    if daemon.running():
+        assert daemon.stop() == 0
+
+
+def in_force(daemon: Daemon) -> bool:
+    return daemon.log().count(" in force frontends=") == len(FAMILIES)
+
+
+def settled_generation(namespace: Namespace, quiet: float) -> int:
+    """The one that nothing follows for so long."""
+    found, since = generation(namespace), time.monotonic()
+
+    def settled() -> bool:
+        nonlocal found, since
+        now = generation(namespace)
+        if now != found:
+            found, since = now, time.monotonic()
+        return time.monotonic() > since + quiet
+
+    wait_for(settled, "nobody commits any more")
+    return found
+
+
+# ---- one after the other --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("owner", OWNERS)
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGKILL], ids=["SIGTERM", "SIGKILL"])
+def test_a_restart(proxy_with, by, owner):
+    proxy = proxy_with("--table-owner", owner)
+    serving = Serving(proxy)
+    proxy.daemon.start()
+    serving.publish("a", "b")
+    with serving.traffic():
+        before = settled_generation(proxy.lab.node, 0.3)
+        proxy.daemon.stop(by)
+        serving.check()
+        proxy.daemon.start()
+        # Nothing is sent but who owns the tables.
+        assert generation(proxy.lab.node) - before == (len(FAMILIES) if owner == "auto" else 0)
+        serving.hold()
+    assert proxy.daemon.log().count(" adopted the table ") == len(FAMILIES)
+
+
+@pytest.mark.parametrize("owner", OWNERS)
+def test_a_table_of_another_layout(proxy_with, owner):
+    """As an older version leaves it: it is replaced in one transaction."""
+    proxy = proxy_with("--table-owner", owner, *OTHER_MARK)
+    serving = Serving(proxy)
+    proxy.daemon.start()
+    serving.publish("a", "b")
+    with serving.traffic():
+        before = settled_generation(proxy.lab.node, 0.3)
+        proxy.daemon.stop()
+        proxy.daemon.flags = ("--table-owner", owner)
+        proxy.daemon.start()
+        assert generation(proxy.lab.node) - before == len(FAMILIES)
+        serving.hold()
+    assert proxy.daemon.log().count(" replacing a table of another shape ") == len(FAMILIES)
+
+
+# ---- side by side, without an owner ---------------------------------------------------------------
+
+
+def answers(node: Namespace) -> bool:
+    answer = http_get(node, "127.0.0.1", HEALTH_PORT, "/livez")
+    return answer is not None and answer[0] == 200
+
+
+def test_two_side_by_side(proxy_with, following):
+    """They take each other's changes for what they are about to make themselves."""
+    proxy = proxy_with("--table-owner", "off")
+    node, serving = proxy.lab.node, Serving(proxy, "TCP")
+    proxy.daemon.start()
+    serving.publish("a", "b")
+    with serving.traffic():
+        before = settled_generation(node, 0.3)
+        following.launch()
+        wait_for(lambda: in_force(following), "it has taken the tables over")
+        assert generation(node) == before
+        for pods in ("abc", "ac", "ab", "abc"):
+            before = generation(node)
+            serving.put(pods)
+            # Each of them: a chain that is new, the change, what fell out of use.
+            assert settled_generation(node, 0.3) - before <= 2 * 3 * len(FAMILIES)
+        before = settled_generation(node, 1.5)  # longer than they leave each other alone
+        serving.hold()
+        assert proxy.daemon.stop() == 0
+        # Its ports are had soon: what asks for its health sees no more than a short gap.
+        wait_for(lambda: answers(node), "the other one listens", 3)
+        serving.put("ac")
+        assert generation(node) != before
+        serving.hold()
+    for daemon in (proxy.daemon, following):
+        assert "replacing a table" not in daemon.log()
+        assert "with other settings" not in daemon.log()
+
+
+def test_two_with_other_settings(proxy_with, following):
+    """Neither can leave the other's table as it is. That gets rare, and the log says what is wrong."""
+    proxy = proxy_with("--table-owner", "off")
+    node, said = proxy.lab.node, "makes this table with other settings"
+    proxy.daemon.start()
+    following.flags = ("--table-owner", "off", *OTHER_MARK)
+    following.launch()
+    for daemon in (proxy.daemon, following):
+        wait_for(lambda: daemon.log().count(said) == len(FAMILIES), "each has made the tables anew once")
+    # After the next turn of each, 10 s would pass.
+    assert settled_generation(node, 2) > 0
+    following.stop()
+
+
+# ---- nothing is left ------------------------------------------------------------------------------
+
+DOCUMENTED = {"nf_conntrack_tcp_timeout_established", "nf_conntrack_tcp_timeout_close_wait"}
+OTHERS = "table ip{} other {{ chain nat {{ type nat hook postrouting priority 300; meta l4proto 200 masquerade; }}; }}"
+
+
+def traces(node: Namespace) -> dict[str, str]:
+    """Everything of a network namespace that outlives a process."""
+    found = {"rules": node.run("nft", "list", "ruleset").stdout, "sockets": node.run("ss", "-Hlntu").stdout}
+    for what in ("link", "rule"):
+        found[what] = node.run("ip", "-o", what).stdout
+    with node.inside():
+        for path in pathlib.Path("/proc/sys/net").rglob("*"):
+            with contextlib.suppress(OSError):
+                if path.is_file() and path.name != "nf_conntrack_count":
+                    found[str(path)] = path.read_text()
+    return found
+
+
+def test_cleanup_leaves_no_trace(proxy_with):
+    """Connections go on as long as anything on the node still translates addresses."""
+    proxy = proxy_with()
+    node, serving = proxy.lab.node, Serving(proxy, "TCP")
+    for suffix in ("", "6"):
+        node.run("nft", OTHERS.format(suffix))
+    before = traces(node)
+    proxy.daemon.start()
+    serving.publish("a", "b")
+    serving.hold()
+    assert proxy.daemon.stop() == 0
+    assert call(node, "--cleanup").returncode == 0
+    after = traces(node)
+    changed = {name.rsplit("/", 1)[-1] for name in before | after if before.get(name) != after.get(name)}
+    assert node.run("nft", "list", "tables").stdout.count("table") == len(FAMILIES)
+    assert changed <= DOCUMENTED
+    serving.check()
+    for web in serving.webs:
+        assert web.ask() == "outside"
