@@ -55,6 +55,23 @@ def protocol(request) -> str:
     return request.param
 
 
+def needs_linux(major: int, minor: int, what: str) -> None:
+    if tuple(int(number) for number in os.uname().release.split(".")[:2]) < (major, minor):
+        pytest.skip(f"{what}: Linux {major}.{minor}")
+
+
+@pytest.fixture
+def table_owners() -> None:
+    """A table may belong to a process, and goes with it."""
+    needs_linux(5, 12, "tables with an owner")
+
+
+@pytest.fixture
+def kept_tables() -> None:
+    """One that stays when its owner ends: what kube-nftd needs to own its tables."""
+    needs_linux(6, 9, "tables that stay when their owner ends")
+
+
 @pytest.fixture(scope="session")
 def newer_nft() -> str:
     program = os.environ.get("KUBE_NFTD_NEWER_NFT")

@@ -446,6 +446,7 @@ def test_what_somebody_added_is_named(proxy):
     assert status == DIFFERS and differences(answer) == [("service_cidrs", "it is not there")]
 
 
+@pytest.mark.usefixtures("table_owners")
 def test_a_daemon_whose_table_was_taken_from_it_says_so(lab, tmp_path):
     """By a program that owns it from then on, so that nothing can be repaired."""
     proxy = Proxy(lab, tmp_path, "--table-owner", "off")

@@ -41,6 +41,7 @@ ATTEMPTS = [
 ]
 
 
+@pytest.mark.usefixtures("kept_tables")
 def test_nobody_else_can_change_the_table(proxy, family):
     web = Web(proxy, family, "TCP")
     web.publish("a", "b")
@@ -59,6 +60,7 @@ def test_nobody_else_can_change_the_table(proxy, family):
     web.settle("c")
 
 
+@pytest.mark.usefixtures("kept_tables")
 def test_a_table_whose_owner_was_killed_is_taken_over(proxy, family):
     web = Web(proxy, family, "TCP")
     web.publish("a", "b")
@@ -72,6 +74,7 @@ def test_a_table_whose_owner_was_killed_is_taken_over(proxy, family):
     assert proxy.daemon.log().count(" adopted the table ") == 2
 
 
+@pytest.mark.usefixtures("kept_tables")
 def test_the_next_daemon_waits_for_the_owner(proxy, tmp_path, family):
     """An upgrade with both running for a while: no connection fails, the wait is said once, and what changed
     meanwhile is in force soon after the old one is gone."""
@@ -103,6 +106,7 @@ def call_in_background(namespace, flags, out) -> subprocess.Popen:
     return namespace.start([str(BINARY), *flags], stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=environment())
 
 
+@pytest.mark.usefixtures("kept_tables")
 def test_cleanup_needs_the_owner_gone(proxy):
     node = proxy.lab.node
     done = call(node, "--cleanup")
@@ -192,7 +196,7 @@ def test_what_others_change_is_put_right(open_proxy, family, how):
 
 
 def test_other_tables_are_none_of_our_business(open_proxy):
-    """200 transactions a second elsewhere cost next to nothing."""
+    """Transactions elsewhere, 250 a second at most, cost next to nothing."""
     proxy = open_proxy
     node = proxy.lab.node
     Web(proxy, 4, "TCP").publish("a")
@@ -200,13 +204,12 @@ def test_other_tables_are_none_of_our_business(open_proxy):
     before = cpu_seconds(proxy.daemon.process.pid)
     start = time.monotonic()
     with Committer(node, "ip other") as committer:
-        while time.monotonic() < start + 2:
+        while committer.commits < 400:
             committer.commit()
             time.sleep(0.004)
     took = time.monotonic() - start
     spent = cpu_seconds(proxy.daemon.process.pid) - before
     print(f"{committer.commits} commits in {took:.2f} s cost {spent:.3f} s: {100 * spent / took:.2f} % of a core")
-    assert committer.commits > 200
     assert repairs(proxy) == []
     assert spent / took < 0.05
 
@@ -232,6 +235,7 @@ def test_a_fight_ends(open_proxy):
     assert set(web.tally(times=20)) == GOOD
 
 
+@pytest.mark.usefixtures("kept_tables")
 def test_waiting_for_an_owner_is_no_repair(open_proxy, tmp_path):
     """What another daemon held for a while is put right when that has ended, and the next repair is soon."""
     proxy, family = open_proxy, 4

@@ -107,6 +107,7 @@ def test_tables_of_mode_nftables(node):
     assert cleanup(node) == (0, NOTHING.splitlines())
 
 
+@pytest.mark.usefixtures("table_owners")
 def test_a_table_that_a_process_owns_stays(node):
     owner = node.start(["nft", "-i"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:

@@ -55,6 +55,7 @@ def test_packets_go_there_as_soon_as_it_says_so(proxy, family):
         assert web.ask() == pod
 
 
+@pytest.mark.usefixtures("table_owners")
 def test_a_kernel_that_refuses(everybodys, family):
     web = Web(everybodys, family, "TCP")
     web.put_service()
@@ -101,6 +102,7 @@ def test_what_cannot_be_read(tcp):
     wait_for(lambda: programmed(tcp.proxy)[0] == 404, "it is gone")
 
 
+@pytest.mark.usefixtures("table_owners")
 def test_readyz(everybodys):
     node, daemon = everybodys.lab.node, everybodys.daemon
 
