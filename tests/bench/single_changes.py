@@ -65,10 +65,10 @@ def figures_of(series, size):
 
 
 def measure(options):
-    count = QUICK_SAMPLES if options.quick else SAMPLES
+    count = options.samples or (QUICK_SAMPLES if options.quick else SAMPLES)
     with contextlib.ExitStack() as stack:
         pipelines = []
-        for services in QUICK_SIZES if options.quick else SIZES:
+        for services in options.sizes or (QUICK_SIZES if options.quick else SIZES):
             size = Size(services, ENDPOINTS)
             pipelines.append((size, stack.enter_context(subjects.Pipeline(options.build, size))))
         for start in range(0, count, AT_A_TIME):
