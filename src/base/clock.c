@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 static double read_clock(clockid_t id)
@@ -63,16 +64,81 @@ static const char *read_fraction(const char *text, double *fraction)
     return digit > text + 1 ? digit : NULL;
 }
 
-bool clock_parse_rfc3339(const char *text, double *realtime)
+/* The number of @n digits at *@text, which is moved behind them and @end, if it is not above
+ * @most; -1 if it is something else. */
+static int read_part(const char **text, int n, char end, int most)
+{
+    int value = 0;
+    for (; n > 0; n--, (*text)++) {
+        if (**text < '0' || **text > '9')
+            return -1;
+        value = value * 10 + (**text - '0');
+    }
+    if (end && *(*text)++ != end)
+        return -1;
+    return value <= most ? value : -1;
+}
+
+/* Days from 1970-01-01; in years that begin with March, a leap day is the last one. */
+static int64_t days_before(int year, int month, int day)
+{
+    int64_t y = year - (month <= 2), m = (month + 9) % 12;
+    return y * 365 + y / 4 - y / 100 + y / 400 + (m * 153 + 2) / 5 + day - 1 - 719468;
+}
+
+/* "2026-11-21T17:03:37", as every API server writes it. Returns what follows; NULL for what is not
+ * plainly that. */
+static const char *read_seconds(const char *text, int64_t *seconds)
+{
+    int year = read_part(&text, 4, '-', 9999);
+    int month = year < 1 ? -1 : read_part(&text, 2, '-', 12);
+    int day = month < 1 ? -1 : read_part(&text, 2, 'T', 31);
+    int hour = day < 1 ? -1 : read_part(&text, 2, ':', 23);
+    int minute = hour < 0 ? -1 : read_part(&text, 2, ':', 59);
+    int second = minute < 0 ? -1 : read_part(&text, 2, '\0', 59);
+    if (second < 0)
+        return NULL;
+    *seconds = days_before(year, month, day) * 86400 + hour * 3600 + minute * 60 + second;
+    return text;
+}
+
+/* Any time that there may be, some 1,500 instructions long. */
+static bool read_any(const char *text, int64_t *seconds, double *fraction)
 {
     struct tm tm = {0};
-    double fraction;
     const char *rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
-    rest = rest ? read_fraction(rest, &fraction) : NULL;
+    rest = rest ? read_fraction(rest, fraction) : NULL;
     rest = rest ? strptime(rest, "%z", &tm) : NULL;
     if (!rest || *rest)
         return false;
     long offset = tm.tm_gmtoff; /* timegm() clears it */
-    *realtime = (double)(timegm(&tm) - offset) + fraction;
+    *seconds = timegm(&tm) - offset;
+    return true;
+}
+
+static bool parse(const char *text, int64_t *seconds, double *fraction)
+{
+    const char *rest = read_seconds(text, seconds);
+    rest = rest ? read_fraction(rest, fraction) : NULL;
+    return (rest && strcmp(rest, "Z") == 0) || read_any(text, seconds, fraction);
+}
+
+bool clock_parse_rfc3339(const char *text, double *realtime)
+{
+    int64_t seconds;
+    double fraction;
+    if (!parse(text, &seconds, &fraction))
+        return false;
+    *realtime = (double)seconds + fraction;
+    return true;
+}
+
+bool clock_parse_seconds(const char *text, int64_t *realtime)
+{
+    int64_t seconds;
+    double fraction;
+    if (strchr(text, '.') || !parse(text, &seconds, &fraction))
+        return false;
+    *realtime = seconds;
     return true;
 }

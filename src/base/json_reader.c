@@ -13,6 +13,7 @@
  */
 #include "kube-nftd/base/json_reader.h"
 
+#include "kube-nftd/base/json_run.h"
 #include "kube-nftd/base/json_text.h"
 #include "kube-nftd/base/vec.h"
 
@@ -30,20 +31,8 @@
 #define PIECE ((size_t)16 * 1024)
 #else /* so small that a fuzzer's texts go beyond */
 #define BUFFER_KEPT ((size_t)64)
-#define PIECE ((size_t)7)
+#define PIECE ((size_t)200)
 #endif
-
-/* What may come next. */
-enum state {
-    TOP,        /* a top-level value, or nothing more */
-    VALUE,      /* a value */
-    FIRST_ITEM, /* a value, or the end of the array */
-    KEY,        /* a key */
-    FIRST_KEY,  /* a key, or the end of the object */
-    COLON,      /* the colon after a key */
-    NEXT,       /* a comma, or the end of the array or object */
-    FAILED,
-};
 
 struct json_reader {
     size_t limit;
@@ -51,7 +40,7 @@ struct json_reader {
     json_value_fn fn;
     void *ctx;
 
-    enum state state;
+    enum json_state state;
     bool ended; /* no more bytes come */
     size_t depth;
     size_t open[LIST_DEPTH + MAX_DEPTH]; /* the arrays and objects around; indices of values */
@@ -122,7 +111,7 @@ const struct json_value *json_reader_envelope(const struct json_reader *reader)
 /* At the byte @at of the buffer. */
 static int fail_at(struct json_reader *reader, size_t at, struct error *err, const char *what)
 {
-    reader->state = FAILED;
+    reader->state = JSON_STATE_FAILED;
     return error_set(err, "line %zu column %zu: %s", reader->line,
                      reader->gone + at - reader->line_begin + 1, what);
 }
@@ -135,7 +124,7 @@ static int fail(struct json_reader *reader, struct error *err, const char *what)
 static int too_big(struct json_reader *reader, struct error *err, const char *than, size_t limit,
                    const char *unit)
 {
-    reader->state = FAILED;
+    reader->state = JSON_STATE_FAILED;
     return error_set(err, "line %zu: a value %s than %zu %s", reader->line_of_value, than, limit,
                      unit);
 }
@@ -171,6 +160,11 @@ static void widen_hole(struct json_reader *reader)
     reader->behind_hole = reader->values.n;
 }
 
+static void end_buffer(struct json_reader *reader)
+{
+    memset(reader->buffer.v + reader->buffer.n, 0, JSON_RUN_PAD);
+}
+
 /* Cuts the hole out. */
 static void close_hole(struct json_reader *reader)
 {
@@ -181,6 +175,7 @@ static void close_hole(struct json_reader *reader)
     memmove(text + reader->hole, text + reader->hole_end, reader->buffer.n - reader->hole_end);
     move_texts(reader, reader->behind_hole, text + reader->hole_end, text + reader->hole);
     reader->buffer.n -= n;
+    end_buffer(reader);
     reader->at -= n;
     reader->gone += n;
     reader->hole_end = reader->hole;
@@ -201,12 +196,13 @@ static bool is_between_items(const struct json_reader *reader)
 /* Between top-level values nothing before @at is needed, between items nothing of them. */
 static void drop_given(struct json_reader *reader)
 {
-    if (reader->state == TOP)
+    if (reader->state == JSON_STATE_TOP)
         reader->hole = 0;
-    if (reader->looked == 0 && (reader->state == TOP || is_between_items(reader)))
+    if (reader->looked == 0 && (reader->state == JSON_STATE_TOP || is_between_items(reader)))
         widen_hole(reader);
     close_hole(reader);
-    if (reader->state == TOP && reader->buffer.n == 0 && reader->buffer.cap > BUFFER_KEPT) {
+    if (reader->state == JSON_STATE_TOP && reader->buffer.n == 0 &&
+        reader->buffer.cap > BUFFER_KEPT) {
         vec_free(&reader->buffer);
         vec_free(&reader->values);
     }
@@ -219,7 +215,7 @@ static void grow(struct json_reader *reader, size_t length)
     size_t n = reader->buffer.n;
     reader->buffer.v = NULL;
     reader->buffer.n = 0;
-    vec_reserve(&reader->buffer, n + length);
+    vec_reserve(&reader->buffer, n + length + JSON_RUN_PAD);
     if (n > 0)
         memcpy(reader->buffer.v, before, n);
     reader->buffer.n = n;
@@ -229,10 +225,11 @@ static void grow(struct json_reader *reader, size_t length)
 
 static void append(struct json_reader *reader, const char *bytes, size_t length)
 {
-    if (reader->buffer.n + length > reader->buffer.cap)
+    if (reader->buffer.n + length + JSON_RUN_PAD > reader->buffer.cap)
         grow(reader, length);
     memcpy(&reader->buffer.v[reader->buffer.n], bytes, length);
     reader->buffer.n += length;
+    end_buffer(reader);
 }
 
 /* ---- values ---- */
@@ -247,7 +244,9 @@ static int add_value(struct json_reader *reader, const char *key, struct error *
 {
     if (reader->values.n - reader->base == reader->value_limit)
         return too_big(reader, err, "holds more", reader->value_limit, "JSON values");
-    vec_push(&reader->values, (struct json_value){.key = key, .size = 1});
+    size_t length = key ? strlen(key) : 0;
+    vec_push(&reader->values,
+             (struct json_value){.key = key, .size = 1, .key_length = json_key_length(length)});
     return 0;
 }
 
@@ -261,7 +260,7 @@ static int give(struct json_reader *reader, struct error *err)
         reader->values.v[0].size = (uint32_t)reader->base;
     bool more = reader->fn(reader->ctx, &reader->values.v[reader->base], is_item);
     if (!more) {
-        reader->state = FAILED;
+        reader->state = JSON_STATE_FAILED;
         return err->text ? -1 : error_set(err, "stopped by the reader of the values");
     }
     reader->values.n = reader->base;
@@ -269,14 +268,14 @@ static int give(struct json_reader *reader, struct error *err)
     reader->in_item = false;
     reader->begin = reader->list_begin;
     reader->line_of_value = reader->list_line;
-    reader->state = is_item ? NEXT : TOP;
+    reader->state = is_item ? JSON_STATE_NEXT : JSON_STATE_TOP;
     return 0;
 }
 
 /* The value that was taken last is whole. */
 static int end_value(struct json_reader *reader, struct error *err)
 {
-    reader->state = NEXT;
+    reader->state = JSON_STATE_NEXT;
     return reader->depth == (reader->in_item ? LIST_DEPTH : 0) ? give(reader, err) : 0;
 }
 
@@ -307,7 +306,7 @@ static int open_container(struct json_reader *reader, enum json_type type, struc
     value->type = (uint8_t)type;
     reader->open[reader->depth++] = reader->values.n - 1;
     reader->at++;
-    reader->state = type == JSON_OBJECT ? FIRST_KEY : FIRST_ITEM;
+    reader->state = type == JSON_OBJECT ? JSON_STATE_FIRST_KEY : JSON_STATE_FIRST_ITEM;
     if (type == JSON_ARRAY && reader->depth == LIST_DEPTH && value->key &&
         strcmp(value->key, "items") == 0) {
         open_hole(reader);
@@ -345,7 +344,7 @@ static int take_string(struct json_reader *reader, const char **string, struct e
     const char *end = reader->buffer.v + reader->buffer.n;
     char *p = text + (reader->looked > 0 ? reader->looked - 1 : 0);
     bool escaped = reader->looked > 0;
-    while ((p = json_text_plain_end(p, end)) < end && *p == '\\' && p + 1 < end) {
+    while ((p = json_text_run_end(p)) < end && *p == '\\' && p + 1 < end) {
         escaped = true;
         p += (unsigned char)p[1] >= 32 ? 2 : 1;
     }
@@ -399,7 +398,7 @@ static int take_key(struct json_reader *reader, struct error *err)
     int result = take_string(reader, &key, err);
     if (result)
         return result;
-    reader->state = take_at_once(reader, ':') ? VALUE : COLON;
+    reader->state = take_at_once(reader, ':') ? JSON_STATE_VALUE : JSON_STATE_COLON;
     return add_value(reader, key, err);
 }
 
@@ -424,16 +423,17 @@ static int take_value(struct json_reader *reader, struct error *err)
         return open_container(reader, c == '{' ? JSON_OBJECT : JSON_ARRAY, err);
     struct json_value *place = &reader->values.v[reader->values.n - 1];
     value.key = place->key;
+    value.key_length = place->key_length;
     value.size = 1;
     *place = value;
     if (reader->depth > LIST_DEPTH && take_at_once(reader, ',')) {
-        reader->state = is_member ? KEY : VALUE;
+        reader->state = is_member ? JSON_STATE_KEY : JSON_STATE_VALUE;
         return 0;
     }
     return end_value(reader, err);
 }
 
-static int take_mark(struct json_reader *reader, enum state next)
+static int take_mark(struct json_reader *reader, enum json_state next)
 {
     reader->at++;
     reader->state = next;
@@ -447,7 +447,8 @@ static int take_next(struct json_reader *reader, struct error *err)
         return close_container(reader, err);
     if (c != ',')
         return fail(reader, err, "no comma or end");
-    return take_mark(reader, container(reader)->type == JSON_OBJECT ? KEY : VALUE);
+    return take_mark(reader,
+                     container(reader)->type == JSON_OBJECT ? JSON_STATE_KEY : JSON_STATE_VALUE);
 }
 
 static void skip_blanks(struct json_reader *reader)
@@ -469,23 +470,63 @@ static int take_token(struct json_reader *reader, struct error *err)
 {
     char c = reader->buffer.v[reader->at];
     switch (reader->state) {
-    case FIRST_KEY:
+    case JSON_STATE_FIRST_KEY:
         return c == '}' ? close_container(reader, err) : take_key(reader, err);
-    case KEY:
+    case JSON_STATE_KEY:
         return take_key(reader, err);
-    case COLON:
-        return c == ':' ? take_mark(reader, VALUE) : fail(reader, err, "no colon after a key");
-    case FIRST_ITEM:
+    case JSON_STATE_COLON:
+        return c == ':' ? take_mark(reader, JSON_STATE_VALUE)
+                        : fail(reader, err, "no colon after a key");
+    case JSON_STATE_FIRST_ITEM:
         return c == ']' ? close_container(reader, err) : take_value(reader, err);
-    case TOP:
-    case VALUE:
+    case JSON_STATE_TOP:
+    case JSON_STATE_VALUE:
         return take_value(reader, err);
-    case NEXT:
+    case JSON_STATE_NEXT:
         return take_next(reader, err);
-    case FAILED:
+    case JSON_STATE_FAILED:
         break;
     }
     return -1;
+}
+
+/* Whether it is inside of a value, or between the members around a list's items, where nothing is
+ * given out; and not within a token. */
+static bool may_run(const struct json_reader *reader)
+{
+    return reader->depth > 0 && reader->looked == 0 &&
+           (reader->state == JSON_STATE_KEY || reader->state == JSON_STATE_VALUE ||
+            reader->state == JSON_STATE_NEXT) &&
+           !is_between_items(reader);
+}
+
+/* Takes all plain tokens up to where the present value ends, or what may be a list begins. */
+static void take_run(struct json_reader *reader)
+{
+    size_t above = reader->in_item ? LIST_DEPTH : 0;
+    size_t room = reader->base + reader->value_limit;
+    struct json_value *values = reader->values.v;
+    char *text = reader->buffer.v;
+    struct json_run run = {
+        .at = text + reader->at,
+        .values = values,
+        .end = values + reader->values.n,
+        .most = values + (room < reader->values.cap ? room : reader->values.cap),
+        .open = reader->open,
+        .depth = reader->depth,
+        .lowest = above + 1,
+        .deepest = above + MAX_DEPTH,
+        .no_array = LIST_DEPTH - 1,
+        .state = reader->state,
+    };
+    json_run_take(&run);
+    reader->at = (size_t)(run.at - text);
+    reader->values.n = (size_t)(run.end - values);
+    reader->depth = run.depth;
+    reader->state = run.state;
+    reader->line += run.lines;
+    if (run.line)
+        reader->line_begin = reader->gone + (size_t)(run.line - text);
 }
 
 /* Takes all tokens whose ends are there. */
@@ -493,6 +534,8 @@ static int take_all(struct json_reader *reader, struct error *err)
 {
     int result = 0;
     while (result == 0) {
+        if (may_run(reader))
+            take_run(reader);
         skip_blanks(reader);
         if (reader->at == reader->buffer.n)
             return 0;
@@ -508,7 +551,7 @@ static int feed_piece(struct json_reader *reader, const char *bytes, size_t leng
     if (take_all(reader, err))
         return -1;
     drop_given(reader);
-    if (reader->state == TOP && reader->looked == 0)
+    if (reader->state == JSON_STATE_TOP && reader->looked == 0)
         return 0;
     return check_length(reader, reader->buffer.n, err);
 }
@@ -517,7 +560,7 @@ static int feed_piece(struct json_reader *reader, const char *bytes, size_t leng
 int json_reader_feed(struct json_reader *reader, const char *bytes, size_t length,
                      struct error *err)
 {
-    if (reader->state == FAILED)
+    if (reader->state == JSON_STATE_FAILED)
         return error_set(err, "the text before was not usable");
     while (length > 0) {
         size_t n = length < PIECE ? length : PIECE;
@@ -531,14 +574,14 @@ int json_reader_feed(struct json_reader *reader, const char *bytes, size_t lengt
 
 int json_reader_finish(struct json_reader *reader, struct error *err)
 {
-    if (reader->state == FAILED)
+    if (reader->state == JSON_STATE_FAILED)
         return error_set(err, "the text before was not usable");
     reader->ended = true;
     if (take_all(reader, err))
         return -1;
-    if (reader->state != TOP || reader->looked > 0)
+    if (reader->state != JSON_STATE_TOP || reader->looked > 0)
         return fail_at(reader, reader->buffer.n, err, "the text ends inside a value");
-    reader->state = FAILED;
+    reader->state = JSON_STATE_FAILED;
     return 0;
 }
 

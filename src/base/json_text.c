@@ -3,40 +3,9 @@
 
 #include "kube-nftd/base/alloc.h"
 
-#include <endian.h>
 #include <stdlib.h>
 
 #define REPLACEMENT 0xfffdu
-/* Integers of so many digits are exact as double. */
-#define EXACT_DIGITS 15
-
-/* ---- where tokens end ---- */
-
-/* A byte in each byte of a word. */
-#define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
-/* Whether a byte of @word is below @limit (1 to 128). */
-#define HAS_BELOW(word, limit) (((word)-EACH(limit)) & ~(word)&EACH(0x80))
-#define HAS(word, byte) HAS_BELOW((word) ^ EACH(byte), 1)
-/* Which byte of memory has the first mark, given as its highest bit. */
-#define FIRST_BYTE(marks) (__builtin_ctzll(marks) / 8)
-
-/* Eight bytes at a time: most strings end within the first or second word. In a word's marks, the
- * lowest one is never a false one. */
-char *json_text_plain_end(char *p, const char *end)
-{
-    while (end - p >= 8) {
-        uint64_t word;
-        memcpy(&word, p, sizeof(word));
-        word = le64toh(word);
-        uint64_t marks = HAS_BELOW(word, 32) | HAS(word, '"') | HAS(word, '\\');
-        if (marks)
-            return p + FIRST_BYTE(marks);
-        p += sizeof(word);
-    }
-    while (p < end && *p != '"' && *p != '\\' && (unsigned char)*p >= 32)
-        p++;
-    return p;
-}
 
 char *json_text_scalar_end(char *p, const char *end)
 {
@@ -112,9 +81,12 @@ static const char *read_unicode(const char *in, const char *end, unsigned *c)
 /* The character of the escape at @in into @out. Returns what is behind it, NULL if it is none. */
 static const char *read_escape(const char *in, const char *end, char **out)
 {
-    static const char letters[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
+    static const char meanings[256] = {
+        ['"'] = '"',  ['\\'] = '\\', ['/'] = '/',  ['b'] = '\b',
+        ['f'] = '\f', ['n'] = '\n',  ['r'] = '\r', ['t'] = '\t',
+    };
     unsigned c;
-    if (end - in < 2 || !in[1])
+    if (end - in < 2)
         return NULL;
     if (in[1] == 'u') {
         in = read_unicode(in, end, &c);
@@ -122,11 +94,9 @@ static const char *read_escape(const char *in, const char *end, char **out)
             *out = put_utf8(*out, c);
         return in;
     }
-    const char *letter = strchr(letters, in[1]);
-    if (!letter)
-        return NULL;
-    *(*out)++ = meanings[letter - letters];
-    return in + 2;
+    char meaning = meanings[(unsigned char)in[1]];
+    *(*out)++ = meaning;
+    return meaning ? in + 2 : NULL;
 }
 
 bool json_text_unescape(char *text, size_t length)
@@ -182,7 +152,7 @@ static bool read_number(const char *text, size_t length, struct json_value *out)
     const char *end = text + length;
     if (!is_number(text, end, &out->integer))
         return false;
-    if (*text == '-' || length > EXACT_DIGITS || !out->integer) {
+    if (*text == '-' || length > JSON_EXACT_DIGITS || !out->integer) {
         char *copy = xstrndup(text, length);
         out->number = strtod(copy, NULL);
         free(copy);

@@ -29,7 +29,10 @@ static void set_number(struct json_value *value, double number)
 /* By recursion, which whoever made the tree has bounded (yaml.c). */
 static void add(const cJSON *tree, json_value_vec *values)
 {
-    struct json_value value = {.key = tree->string, .type = (uint8_t)type_of(tree)};
+    struct json_value value = {.key = tree->string,
+                               .type = (uint8_t)type_of(tree),
+                               .key_length =
+                                   json_key_length(tree->string ? strlen(tree->string) : 0)};
     size_t at = values->n;
     const cJSON *child;
     if (value.type == JSON_STRING)

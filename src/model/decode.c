@@ -75,7 +75,7 @@ static int decode_id(struct decoder *d, const struct json_value *json, bool name
         return field_bad(d, &(struct field_path){&path, "namespace", 0}, "has a slash");
     if (!ns || !*ns)
         ns = "default";
-    d->out->id = namespaced ? xasprintf("%s/%s", ns, name) : xstrdup(name);
+    d->out->id = namespaced ? object_id(ns, strlen(ns), name) : xstrdup(name);
     decode_version(d, metadata);
     return 0;
 }

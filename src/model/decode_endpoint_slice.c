@@ -19,7 +19,7 @@ static int slice_service(struct decoder *d, const struct json_value *json)
         return -1;
     if (name && *name) {
         size_t namespace_length = (size_t)(strchr(d->out->id, '/') - d->out->id);
-        d->out->slice->service_id = xasprintf("%.*s/%s", (int)namespace_length, d->out->id, name);
+        d->out->slice->service_id = object_id(d->out->id, namespace_length, name);
     }
     return 0;
 }
@@ -52,12 +52,33 @@ static int slice_add_port(struct decoder *d, const struct json_value *json,
     return 0;
 }
 
+/* The members of an endpoint that are used, found in one walk: of endpoints there are many. */
+struct endpoint_members {
+    const struct json_value *addresses, *conditions, *hints, *node_name; /* NULL: absent */
+};
+
+static struct endpoint_members endpoint_members(const struct json_value *json)
+{
+    struct endpoint_members members = {0};
+    json_each (json, member) {
+        if (json_has_key(member, "addresses"))
+            members.addresses = member;
+        else if (json_has_key(member, "conditions"))
+            members.conditions = member;
+        else if (json_has_key(member, "nodeName"))
+            members.node_name = member;
+        else if (json_has_key(member, "hints"))
+            members.hints = member;
+    }
+    return members;
+}
+
 static int endpoint_conditions(struct decoder *d, const struct json_value *json,
                                const struct field_path *path, uint8_t *flags)
 {
     const struct json_value *conditions;
     struct field_path up = {path, "conditions", 0};
-    if (field_object(d, json, path, "conditions", &conditions) ||
+    if (field_as_object(d, json, path, "conditions", &conditions) ||
         field_flag(d, conditions, &up, "ready", true, ENDPOINT_READY, flags) ||
         field_flag(d, conditions, &up, "serving", true, ENDPOINT_SERVING, flags) ||
         field_flag(d, conditions, &up, "terminating", false, ENDPOINT_TERMINATING, flags))
@@ -100,8 +121,10 @@ static int endpoint_hints(struct decoder *d, const struct json_value *json,
     const struct json_value *object;
     name_vec names = {0};
     *out = NULL;
-    if (field_object(d, json, path, "hints", &object))
+    if (field_as_object(d, json, path, "hints", &object))
         return -1;
+    if (!object)
+        return 0;
     int result = field_each_object(d, object, &up, "forNodes", take_hint, &names);
     size_t n_nodes = names.n;
     if (result == 0)
@@ -121,7 +144,7 @@ static int endpoint_address(struct decoder *d, const struct json_value *json,
     const struct json_value *addresses;
     enum family family;
     *found = false;
-    if (field_list(d, json, path, "addresses", &addresses))
+    if (field_as_list(d, json, path, "addresses", &addresses))
         return -1;
     if (json_is_empty(addresses))
         return 0;
@@ -139,15 +162,16 @@ static int slice_add_endpoint(struct decoder *d, const struct json_value *json,
 {
     struct endpoint_slice *slice = ctx;
     struct slice_endpoint endpoint = {0};
+    struct endpoint_members members = endpoint_members(json);
     const char *node_name;
     bool has_address;
-    if (field_string(d, json, path, "nodeName", &node_name) ||
-        endpoint_conditions(d, json, path, &endpoint.flags) ||
-        endpoint_address(d, json, path, &endpoint.address, &has_address))
+    if (field_as_string(d, members.node_name, path, "nodeName", &node_name) ||
+        endpoint_conditions(d, members.conditions, path, &endpoint.flags) ||
+        endpoint_address(d, members.addresses, path, &endpoint.address, &has_address))
         return -1;
     if (!has_address)
         return 0;
-    if (endpoint_hints(d, json, path, &endpoint.hints))
+    if (endpoint_hints(d, members.hints, path, &endpoint.hints))
         return -1;
     endpoint.node_name = intern(node_name);
     vec_push(&slice->endpoints, endpoint);
@@ -181,6 +205,7 @@ int decode_endpoint_slice(struct decoder *d, const struct json_value *json)
     vec_trim(&slice->ports);
     if (!slice->has_family)
         return 0;
+    vec_reserve(&slice->endpoints, json_count(json_member(json, "endpoints")));
     if (field_each_object(d, json, NULL, "endpoints", slice_add_endpoint, slice))
         return -1;
     vec_trim(&slice->endpoints);

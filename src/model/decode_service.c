@@ -2,12 +2,12 @@
 /* Service: the fields of spec 1.2 that are used. */
 #include "kube-nftd/model/service_fields.h"
 
+#include "kube-nftd/base/clock.h"
 #include "kube-nftd/base/intern.h"
 #include "kube-nftd/base/json.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static int service_created(struct decoder *d, const struct json_value *json)
 {
@@ -18,13 +18,9 @@ static int service_created(struct decoder *d, const struct json_value *json)
     d->out->service->created = INT64_MAX;
     if (!text)
         return 0;
-    struct tm tm = {0};
-    const char *end = strptime(text, "%Y-%m-%dT%H:%M:%S%z", &tm);
-    if (!end || *end)
+    if (!clock_parse_seconds(text, &d->out->service->created))
         return field_bad(d, &(struct field_path){&metadata_path, "creationTimestamp", 0},
                          "\"%s\" is not a time of RFC 3339 in whole seconds", text);
-    long offset = tm.tm_gmtoff; /* timegm() clears it */
-    d->out->service->created = timegm(&tm) - offset;
     return 0;
 }
 

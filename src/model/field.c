@@ -100,44 +100,9 @@ char *field_take_warnings(struct decoder *d)
     return text;
 }
 
-int field_string(struct decoder *d, const struct json_value *object, const struct field_path *up,
-                 const char *key, const char **out)
+int field_is_not(struct decoder *d, const struct field_path *up, const char *key, const char *what)
 {
-    const struct json_value *value = json_member(object, key);
-    *out = NULL;
-    if (!value)
-        return 0;
-    if (!json_is(value, JSON_STRING))
-        return field_bad(d, &(struct field_path){up, key, 0}, "not a string");
-    *out = value->string;
-    return 0;
-}
-
-static int get_container(struct decoder *d, const struct json_value *object,
-                         const struct field_path *up, const char *key, bool list,
-                         const struct json_value **out)
-{
-    const struct json_value *value = json_member(object, key);
-    *out = NULL;
-    if (!value)
-        return 0;
-    if (list ? !json_is(value, JSON_ARRAY) : !json_is(value, JSON_OBJECT))
-        return field_bad(d, &(struct field_path){up, key, 0},
-                         list ? "not a list" : "not an object");
-    *out = value;
-    return 0;
-}
-
-int field_list(struct decoder *d, const struct json_value *object, const struct field_path *up,
-               const char *key, const struct json_value **out)
-{
-    return get_container(d, object, up, key, true, out);
-}
-
-int field_object(struct decoder *d, const struct json_value *object, const struct field_path *up,
-                 const char *key, const struct json_value **out)
-{
-    return get_container(d, object, up, key, false, out);
+    return field_bad(d, &(struct field_path){up, key, 0}, "not %s", what);
 }
 
 static int each(struct decoder *d, const struct json_value *object,
@@ -177,7 +142,7 @@ int field_integer(struct decoder *d, const struct json_value *object, const stru
     if (!value)
         return 0;
     if (!json_is(value, JSON_NUMBER))
-        return field_bad(d, &path, "not a number");
+        return field_is_not(d, up, key, "a number");
     double number = value->number;
     if (!value->integer || !isfinite(number)) /* as of too many digits */
         return field_bad(d, &path, "not an integer");
@@ -223,17 +188,5 @@ int field_protocol(struct decoder *d, const struct json_value *object, const str
     if (!*out)
         return field_bad(d, &(struct field_path){up, "protocol", 0},
                          "\"%s\" is not TCP, UDP or SCTP", name);
-    return 0;
-}
-
-/* @flag is set in @flags if the boolean @key is true, or absent and @absent_means. */
-int field_flag(struct decoder *d, const struct json_value *object, const struct field_path *up,
-               const char *key, bool absent_means, uint8_t flag, uint8_t *flags)
-{
-    const struct json_value *value = json_member(object, key);
-    if (value && !json_is_bool(value))
-        return field_bad(d, &(struct field_path){up, key, 0}, "not true or false");
-    if (value ? json_is(value, JSON_TRUE) : absent_means)
-        *flags |= flag;
     return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* However a text is cut into pieces, the reader gives out the same values; and they are those that
- * another parser, cJSON, finds in it. */
+/* However a text is cut into pieces (cut at each byte, nothing is taken in runs), the reader gives
+ * out the same values; and they are those that another parser, cJSON, finds in it. */
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/json_reader.h"
 #include "kube-nftd/base/json_tree.h"
@@ -54,6 +54,7 @@ static void check_sizes(const struct json_value *value)
     uint32_t size = 1;
     json_each (value, inner) {
         expect((inner->key != NULL) == (value->type == JSON_OBJECT));
+        expect(inner->key_length == (inner->key ? json_key_length(strlen(inner->key)) : 0));
         check_sizes(inner);
         size += inner->size;
     }

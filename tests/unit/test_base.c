@@ -9,6 +9,7 @@
 
 #include "unit.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -403,6 +404,11 @@ static const struct {
     {"2026-11-21T18:03:37.25+01:00", 1795280617.25},
     {"2026-11-21T09:33:37-07:30", 1795280617},
     {"2000-02-29T00:00:00Z", 951782400},
+    {"2000-03-01T00:00:00Z", 951868800},
+    {"1999-12-31T23:59:59Z", 946684799},
+    {"2100-02-28T23:59:59Z", 4107542399},
+    {"2100-03-01T00:00:00Z", 4107542400},
+    {"2024-2-9T1:2:3Z", 1707440523},
     {"", -1},
     {"now", -1},
     {"2026-11-21", -1},
@@ -424,6 +430,25 @@ START_TEST(clock_from_text)
         ck_assert_msg(good == (times[i].realtime >= 0), "\"%s\"", times[i].text);
         ck_assert_msg(good ? fabs(realtime - times[i].realtime) < 1e-6 : realtime == -2,
                       "\"%s\": %f", times[i].text, realtime);
+        int64_t seconds = -2;
+        good = good && !strchr(times[i].text, '.');
+        ck_assert_int_eq(clock_parse_seconds(times[i].text, &seconds), good);
+        ck_assert_int_eq(seconds, good ? (int64_t)times[i].realtime : -2);
+    }
+}
+END_TEST
+
+/* Each day of four centuries, and of the leap years there. */
+START_TEST(clock_days)
+{
+    for (int64_t day = 0; day < 146097; day++) {
+        time_t then = day * 86400 + 86399;
+        char text[32];
+        struct tm tm;
+        int64_t seconds = -1;
+        strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&then, &tm));
+        ck_assert_msg(clock_parse_seconds(text, &seconds) && seconds == then, "%s: %" PRId64, text,
+                      seconds);
     }
 }
 END_TEST
@@ -517,6 +542,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, a_bucket_without_a_limit_and_one_without_room);
     tcase_add_test(tcase, clock_text);
     tcase_add_test(tcase, clock_from_text);
+    tcase_add_test(tcase, clock_days);
     tcase_add_test(tcase, clocks_run);
     tcase_add_test(tcase, allocation);
     tcase_add_test(tcase, strings);

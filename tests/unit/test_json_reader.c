@@ -25,6 +25,7 @@ static void write_all(FILE *out, const struct json_value *container, const char 
             fputc(',', out);
         first = false;
         ck_assert_int_eq(value->key != NULL, container->type == JSON_OBJECT);
+        ck_assert_uint_eq(value->key_length, value->key ? json_key_length(strlen(value->key)) : 0);
         if (value->key)
             fprintf(out, "\"%s\":", value->key);
         write_value(out, value);
@@ -535,6 +536,114 @@ START_TEST(test_numbers)
 }
 END_TEST
 
+/* @text with @blanks at each '~'. */
+static char *with_blanks(const char *text, const char *blanks)
+{
+    char *out = xcalloc(strlen(text) * (strlen(blanks) + 1) + 1, 1), *end = out;
+    for (; *text; text++) {
+        if (*text == '~')
+            end = stpcpy(end, blanks);
+        else
+            *end++ = *text;
+    }
+    return out;
+}
+
+/* Blanks between any two tokens, as indented texts have them, and the lines counted there. */
+START_TEST(test_blanks)
+{
+    static const char text[] =
+        "~{~\"a\"~:~[~1~,~{~\"b\"~:~true~,~\"c\"~:~\"d e\"~}~,~[~]~,~{~}~,~[~null~,~-2~]~]~}~~7~";
+    static const char *const blanks[] = {
+        "", " ", "\t", "\r\n", "\n", "\n  ", " \n\t ", "\n\n", "\n                 "};
+    for (size_t i = 0; i < sizeof(blanks) / sizeof(blanks[0]); i++) {
+        size_t lines = strcmp(blanks[i], "\n\n") == 0 ? 2 : strchr(blanks[i], '\n') != NULL;
+        char *spaced = with_blanks(text, blanks[i]);
+        char *expected =
+            xasprintf("value %zu {\"a\":[1,{\"b\":true,\"c\":\"d e\"},[],{},[null,-2]]}\n"
+                      "value %zu 7\n",
+                      lines + 1, 31 * lines + 1);
+        expect(spaced, expected);
+        free(spaced);
+        free(expected);
+    }
+}
+END_TEST
+
+/* What is wrong deep inside is found at its place, behind what is right on the same line and lines
+ * before. */
+START_TEST(test_structure_inside)
+{
+    static const struct {
+        const char *inside, *message; /* behind a column that it begins at */
+        int column;
+    } texts[] = {
+        {"tru", "not a JSON value", 0},
+        {"truee", "not a JSON value", 0},
+        {"nul", "not a JSON value", 0},
+        {"falsey", "not a JSON value", 0},
+        {"01", "not a JSON value", 0},
+        {"1.", "not a JSON value", 0},
+        {"1a", "not a JSON value", 0},
+        {"+1", "not a JSON value", 0},
+        {"'a'", "a value should begin here", 0},
+        {"\"a\" \"b\"", "no comma or end", 4},
+        {"\"a\":1", "no comma or end", 3},
+        {"1 2", "no comma or end", 2},
+        {"[1}", "a bracket is closed by one of another kind", 2},
+        {"{\"a\":1]", "a bracket is closed by one of another kind", 6},
+        {"{}}", "a bracket is closed by one of another kind", 2},
+        {"[]}", "a bracket is closed by one of another kind", 2},
+        {"[1,]", "a value should begin here", 3},
+        {"[,1]", "a value should begin here", 1},
+        {"{\"a\":1,}", "a key should begin here", 7},
+        {"{,}", "a key should begin here", 1},
+        {"{1:1}", "a key should begin here", 1},
+        {"{\"a\"}", "no colon after a key", 4},
+        {"{\"a\" 1}", "no colon after a key", 5},
+        {"{\"a\":}", "a value should begin here", 5},
+        {"{\"a\"::1}", "a value should begin here", 5},
+        {"\"\\x\"", "a string with an escape that is none", 0},
+        {"\"a\tb\"", "a control character in a string", 2},
+    };
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        char *text = xasprintf("[{\"a\":\n  [[1,\"b\"],{},%s]}]", texts[i].inside);
+        char *message = xasprintf("line 2 column %d: %s", 15 + texts[i].column, texts[i].message);
+        expect_error(text, 100, "", message);
+        free(text);
+        free(message);
+    }
+}
+END_TEST
+
+/* Lengths of keys are kept up to a limit, behind which no two are told apart by it. */
+static bool take_lengths(void *ctx, const struct json_value *value, bool is_item)
+{
+    char **out = ctx;
+    (void)is_item;
+    json_each (value, member) {
+        char *more = xasprintf("%s%u ", *out, member->key_length);
+        free(*out);
+        *out = more;
+    }
+    return true;
+}
+
+START_TEST(test_key_lengths)
+{
+    struct error err = {0};
+    char *lengths = xstrdup(""), *long_key = xcalloc(65537, 1);
+    memset(long_key, 'k', 65536);
+    char *text = xasprintf("{\"\":1,\"a\":2,\"\\u00e4b\":3,\"%s\":4,\"%.65535s\":5,\"%.65534s\":6}",
+                           long_key, long_key, long_key);
+    ck_assert_int_eq(json_read(text, strlen(text), take_lengths, &lengths, &err), 0);
+    ck_assert_str_eq(lengths, "0 1 3 65535 65535 65534 ");
+    free(lengths);
+    free(long_key);
+    free(text);
+}
+END_TEST
+
 /* A string with a mark at each place of a machine word, before and behind plain bytes. */
 START_TEST(test_marks_anywhere)
 {
@@ -710,6 +819,9 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, test_escapes);
     tcase_add_test(tcase, test_bad_escapes);
     tcase_add_test(tcase, test_numbers);
+    tcase_add_test(tcase, test_blanks);
+    tcase_add_test(tcase, test_structure_inside);
+    tcase_add_test(tcase, test_key_lengths);
     tcase_add_test(tcase, test_marks_anywhere);
     tcase_add_test(tcase, test_control_characters_anywhere);
     tcase_add_test(tcase, test_limit_of_what_never_ends);

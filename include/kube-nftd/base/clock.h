@@ -29,4 +29,7 @@ void clock_micro_time(double realtime, char out[CLOCK_RFC3339_SIZE]);
  * @realtime left alone, if @text is none. */
 bool clock_parse_rfc3339(const char *text, double *realtime);
 
+/** The same of a time without a fraction. */
+bool clock_parse_seconds(const char *text, int64_t *realtime);
+
 #endif

@@ -30,10 +30,24 @@ struct json_value {
         const char *string; /* of JSON_STRING */
         double number;      /* of JSON_NUMBER */
     };
-    uint32_t size; /* how many values it is, itself included; never 0 */
-    uint8_t type;  /* of enum json_type */
-    bool integer;  /* of JSON_NUMBER: written without a fraction or an exponent */
+    uint32_t size;       /* how many values it is, itself included; never 0 */
+    uint8_t type;        /* of enum json_type */
+    bool integer;        /* of JSON_NUMBER: written without a fraction or an exponent */
+    uint16_t key_length; /* of the key, by json_key_length() */
 };
+
+/** What is kept of the length of a key: none that is looked for is so long. */
+static inline uint16_t json_key_length(size_t length)
+{
+    return length < UINT16_MAX ? (uint16_t)length : UINT16_MAX;
+}
+
+/** Whether the key of @member of an object is @key. */
+static inline bool json_has_key(const struct json_value *member, const char *key)
+{
+    size_t length = strlen(key);
+    return member->key_length == length && memcmp(member->key, key, length) == 0;
+}
 
 /** Whether there is a value and it is of @type. */
 static inline bool json_is(const struct json_value *value, enum json_type type)
@@ -66,6 +80,15 @@ static inline bool json_is_empty(const struct json_value *value)
                                  *it##_end_ = (container) ? (container) + (container)->size : it;  \
          it < it##_end_; it += it->size)
 
+/** How many elements or members it has; none for all others and NULL. */
+static inline size_t json_count(const struct json_value *container)
+{
+    size_t n = 0;
+    json_each (container, it)
+        n++;
+    return n;
+}
+
 /** The member @key of @object (which may be NULL or no object), be it null; NULL if it is absent.
  * Of several, the last one counts, as for the Kubernetes API. */
 static inline const struct json_value *json_find(const struct json_value *object, const char *key)
@@ -74,16 +97,22 @@ static inline const struct json_value *json_find(const struct json_value *object
     if (!json_is(object, JSON_OBJECT))
         return NULL;
     json_each (object, member)
-        if (*member->key == *key && strcmp(member->key, key) == 0)
+        if (json_has_key(member, key))
             found = member;
     return found;
 }
 
-/** The same, but NULL for null too: it means absent everywhere in the Kubernetes API. */
+/** Whether there is no value, or null, which means the same everywhere in the Kubernetes API. */
+static inline bool json_is_absent(const struct json_value *value)
+{
+    return !value || value->type == JSON_NULL;
+}
+
+/** The same as json_find(), but NULL for null too. */
 static inline const struct json_value *json_member(const struct json_value *object, const char *key)
 {
     const struct json_value *found = json_find(object, key);
-    return json_is(found, JSON_NULL) ? NULL : found;
+    return json_is_absent(found) ? NULL : found;
 }
 
 /** Whether @object (which may be NULL or no object) has the member @key more than once. */
@@ -93,7 +122,7 @@ static inline bool json_is_doubled(const struct json_value *object, const char *
     if (!json_is(object, JSON_OBJECT))
         return false;
     json_each (object, member)
-        n += strcmp(member->key, key) == 0;
+        n += json_has_key(member, key);
     return n > 1;
 }
 

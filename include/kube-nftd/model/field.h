@@ -40,15 +40,70 @@ void field_warn(struct decoder *d, const struct field_path *path, const char *fo
 /** All that was noted, as one text for the caller to free; NULL if nothing was. */
 char *field_take_warnings(struct decoder *d);
 
-/** A string, borrowed from the JSON; NULL if it is absent. */
-int field_string(struct decoder *d, const struct json_value *object, const struct field_path *up,
-                 const char *key, const char **out);
+/** Says that a field is not @what: "a string". Always -1. */
+int field_is_not(struct decoder *d, const struct field_path *up, const char *key, const char *what)
+    __attribute__((cold));
 
-/** A list or an object, borrowed; NULL if it is absent. */
-int field_list(struct decoder *d, const struct json_value *object, const struct field_path *up,
-               const char *key, const struct json_value **out);
-int field_object(struct decoder *d, const struct json_value *object, const struct field_path *up,
-                 const char *key, const struct json_value **out);
+/* What follows is inline so that the lengths of keys, which are constants, are known. */
+
+/** The value @value, found by @key, is a string, borrowed from the JSON; NULL if it is absent. */
+static inline int field_as_string(struct decoder *d, const struct json_value *value,
+                                  const struct field_path *up, const char *key, const char **out)
+{
+    *out = json_string(value);
+    return *out || json_is_absent(value) ? 0 : field_is_not(d, up, key, "a string");
+}
+
+/** The same for a list or an object. */
+static inline int field_as_list(struct decoder *d, const struct json_value *value,
+                                const struct field_path *up, const char *key,
+                                const struct json_value **out)
+{
+    *out = json_is(value, JSON_ARRAY) ? value : NULL;
+    return *out || json_is_absent(value) ? 0 : field_is_not(d, up, key, "a list");
+}
+
+static inline int field_as_object(struct decoder *d, const struct json_value *value,
+                                  const struct field_path *up, const char *key,
+                                  const struct json_value **out)
+{
+    *out = json_is(value, JSON_OBJECT) ? value : NULL;
+    return *out || json_is_absent(value) ? 0 : field_is_not(d, up, key, "an object");
+}
+
+/** A string, list or object of @object by its key. */
+static inline int field_string(struct decoder *d, const struct json_value *object,
+                               const struct field_path *up, const char *key, const char **out)
+{
+    return field_as_string(d, json_find(object, key), up, key, out);
+}
+
+static inline int field_list(struct decoder *d, const struct json_value *object,
+                             const struct field_path *up, const char *key,
+                             const struct json_value **out)
+{
+    return field_as_list(d, json_find(object, key), up, key, out);
+}
+
+static inline int field_object(struct decoder *d, const struct json_value *object,
+                               const struct field_path *up, const char *key,
+                               const struct json_value **out)
+{
+    return field_as_object(d, json_find(object, key), up, key, out);
+}
+
+/** Sets @flag in @flags if the boolean is true, or absent and @absent_means. */
+static inline int field_flag(struct decoder *d, const struct json_value *object,
+                             const struct field_path *up, const char *key, bool absent_means,
+                             uint8_t flag, uint8_t *flags)
+{
+    const struct json_value *value = json_member(object, key);
+    if (value && !json_is_bool(value))
+        return field_is_not(d, up, key, "true or false");
+    if (value ? json_is(value, JSON_TRUE) : absent_means)
+        *flags |= flag;
+    return 0;
+}
 
 /** Takes one entry of a list. */
 typedef int (*field_entry_fn)(struct decoder *d, const struct json_value *entry,
@@ -77,10 +132,6 @@ int field_port(struct decoder *d, const struct json_value *object, const struct 
 /** The IP protocol number of "protocol"; TCP if it is absent. */
 int field_protocol(struct decoder *d, const struct json_value *object, const struct field_path *up,
                    uint8_t *out);
-
-/** Sets @flag in @flags if the boolean is true, or absent and @absent_means. */
-int field_flag(struct decoder *d, const struct json_value *object, const struct field_path *up,
-               const char *key, bool absent_means, uint8_t flag, uint8_t *flags);
 
 /** One decoder a kind: fills in the payload of d->out. On -1 the payload may be half filled in. */
 int decode_service(struct decoder *d, const struct json_value *json);

@@ -157,6 +157,9 @@ struct outside *service_make_outside(struct service *service);
 /** Nothing will be added: frees it if nothing was. */
 void service_settle_outside(struct service *service);
 
+/** The id of @name in a namespace, of whose text @length bytes count; for the caller to free. */
+char *object_id(const char *namespace, size_t length, const char *name);
+
 void service_free(struct service *service);
 void endpoint_slice_free(struct endpoint_slice *slice);
 void service_cidr_free(struct service_cidr *service_cidr);
