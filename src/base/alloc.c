@@ -50,8 +50,9 @@ void *xreallocarray(void *p, size_t n, size_t size)
 
 char *xstrndup(const char *s, size_t n)
 {
-    char *copy = xcalloc(n + 1, 1);
+    char *copy = xreallocarray(NULL, n + 1, 1);
     memcpy(copy, s, n);
+    copy[n] = '\0';
     return copy;
 }
 

@@ -98,7 +98,7 @@ static const char *read_seconds(const char *text, int64_t *seconds)
     int second = minute < 0 ? -1 : read_part(&text, 2, '\0', 59);
     if (second < 0)
         return NULL;
-    *seconds = days_before(year, month, day) * 86400 + hour * 3600 + minute * 60 + second;
+    *seconds = ((days_before(year, month, day) * 24 + hour) * 60 + minute) * 60 + second;
     return text;
 }
 

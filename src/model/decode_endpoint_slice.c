@@ -199,13 +199,14 @@ int decode_endpoint_slice(struct decoder *d, const struct json_value *json)
     struct endpoint_slice *slice = d->out->slice = xcalloc(1, sizeof(*slice));
     slice->id = xstrdup(d->out->id);
     slice_trigger_time(d, json);
+    vec_make_room(&slice->ports, json_count(json_member(json, "ports")));
     if (slice_service(d, json) || slice_address_type(d, json) ||
         field_each_object(d, json, NULL, "ports", slice_add_port, slice))
         return -1;
     vec_trim(&slice->ports);
     if (!slice->has_family)
         return 0;
-    vec_reserve(&slice->endpoints, json_count(json_member(json, "endpoints")));
+    vec_make_room(&slice->endpoints, json_count(json_member(json, "endpoints")));
     if (field_each_object(d, json, NULL, "endpoints", slice_add_endpoint, slice))
         return -1;
     vec_trim(&slice->endpoints);

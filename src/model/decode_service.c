@@ -119,6 +119,7 @@ static int service_ports(struct decoder *d, const struct json_value *spec,
                          const struct field_path *up)
 {
     struct service *service = d->out->service;
+    vec_make_room(&service->ports, json_count(json_member(spec, "ports")));
     if (field_each_object(d, spec, up, "ports", add_port, service) || check_numbers(d, up))
         return -1;
     vec_trim(&service->ports);

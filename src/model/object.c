@@ -54,10 +54,10 @@ void service_settle_outside(struct service *service)
 char *object_id(const char *namespace, size_t length, const char *name)
 {
     size_t name_length = strlen(name);
-    char *id = xcalloc(length + 1 + name_length + 1, 1);
+    char *id = xreallocarray(NULL, length + 1 + name_length + 1, 1);
     memcpy(id, namespace, length);
     id[length] = '/';
-    memcpy(id + length + 1, name, name_length);
+    memcpy(id + length + 1, name, name_length + 1);
     return id;
 }
 

@@ -29,6 +29,13 @@
         }                                                                                          \
     } while (0)
 
+/* Makes room for just @count elements, of an array that has none as yet. */
+#define vec_make_room(vec, count)                                                                  \
+    do {                                                                                           \
+        (vec)->cap = (count);                                                                      \
+        (vec)->v = xreallocarray((vec)->v, (vec)->cap, sizeof(*(vec)->v));                         \
+    } while (0)
+
 /* The new element as an lvalue to assign to. */
 #define vec_push(vec, ...)                                                                         \
     do {                                                                                           \
