@@ -16,6 +16,7 @@
 #include "kube-nftd/host/conntrack_sysctls.h"
 #include "kube-nftd/host/least_power.h"
 #include "kube-nftd/host/oom_score.h"
+#include "kube-nftd/host/resident.h"
 #include "kube-nftd/host/service_manager.h"
 #include "kube-nftd/netlink/address_monitor.h"
 #include "kube-nftd/netlink/flow_cleaner.h"
@@ -71,6 +72,7 @@ struct daemon {
     double
         synced_at; /* when Services and EndpointSlices were complete; clock_monotonic; 0: not yet */
     bool begun;    /* the first programming was tried */
+    bool programmed; /* all tables were in force once */
     struct explain_gate explain_gate;
     ev_prepare commit;
     ev_timer wake;
@@ -165,6 +167,14 @@ static double turn(struct daemon *d)
     return next == 0 ? proxy_turn(d->proxy, d->socket, now) : next;
 }
 
+/* Once the tables are in force. */
+static void end_start(struct daemon *d)
+{
+    if (!d->programmed)
+        resident_end_start();
+    d->programmed = true;
+}
+
 static void on_commit(struct ev_loop *loop, ev_prepare *watcher, int events)
 {
     struct daemon *d = watcher->data;
@@ -172,6 +182,7 @@ static void on_commit(struct ev_loop *loop, ev_prepare *watcher, int events)
     double next = turn(d), now = clock_monotonic();
     if (proxy_is_programmed(d->proxy)) {
         service_manager_ready(d->service_manager, "The tables are in force");
+        end_start(d);
         writers_programmed(d->source.writers, proxy_refused(d->proxy));
     }
     ev_timer_stop(loop, &d->wake);

@@ -13,13 +13,13 @@ _Noreturn void alloc_failed(void)
 }
 
 /* What is above this is mapped for itself: it grows without being copied, and goes back whole. */
-#define MAPPED_FROM (128 * 1024)
+#define MAPPED_FROM ((size_t)128 * 1024)
 
 /* By itself glibc raises both limits as soon as something large is freed, to up to 32 MiB. */
 void alloc_settle(void)
 {
-    mallopt(M_MMAP_THRESHOLD, MAPPED_FROM);
-    mallopt(M_TRIM_THRESHOLD, 2 * MAPPED_FROM);
+    mallopt(M_MMAP_THRESHOLD, (int)MAPPED_FROM);
+    mallopt(M_TRIM_THRESHOLD, 2 * (int)MAPPED_FROM);
     mallopt(M_ARENA_MAX, 1);
 }
 
