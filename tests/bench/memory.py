@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What the daemon holds when its table is in force, and the most that it held on the way.
 
-Bytes a service and a further endpoint: of all sizes together, by least squares of
-    resident = something + services * a + endpoints * b
+"Not of files" is what the daemon alone has: pages of files (its code, libraries) are shared with others
+that use them, and come back from the page cache.
+
+Bytes a service and a further endpoint, of what is not of files: of all sizes together, by least squares of
+    bytes = something + services * a + endpoints * b
 """
 
 import contextlib
@@ -19,6 +22,8 @@ from subjects import harness, pki
 TITLE = "Memory"
 SIZES = [Size(100, 10), *FIRST_SYNC_SIZES]
 QUICK_SIZES = [Size(100, 10), Size(200, 10), Size(10, 100)]
+STEPS = [(Size(100, 10), Size(200, 10)), (Size(1000, 10), Size(10000, 10)), (Size(1000, 10), Size(5000, 50)),
+         (Size(10000, 10), Size(50000, 10))]
 SETTLE, QUICK_SETTLE = 1.0, 0.1  # seconds: what is put off is done
 SOURCES = ("stream", "file")
 
@@ -63,15 +68,19 @@ def measure(options):
             rows.append(measure_size(size, folder, options))
     points = [(1, row["services"], row["services"] * row["endpoints"]) for row in rows]
     fits = {name: dict(zip(("base", "service", "endpoint"),
-                           least_squares(points, [row[name]["resident"] for row in rows])))
+                           least_squares(points, [row[name]["anonymous"] for row in rows])))
             for name in SOURCES}
     figures = {"rows": rows, "fits": fits}
-    by_size = {(row["services"], row["endpoints"]): row for row in rows}
-    small, big = by_size.get((10000, 10)), by_size.get((50000, 10))
-    if small and big:  # as issue and README ask: with the services that they belong to
-        figures["bytes_an_endpoint_beyond"] = {
-            name: (big[name]["resident"] - small[name]["resident"]) / 400000 for name in SOURCES}
+    by_size = {Size(row["services"], row["endpoints"]): row for row in rows}
+    figures["steps"] = [{"from": small, "to": big, **step(by_size[small], by_size[big])}
+                        for small, big in STEPS if small in by_size and big in by_size]
     return figures
+
+
+def step(small, big):
+    """How much a further endpoint takes, with the services that it belongs to."""
+    further = big["services"] * big["endpoints"] - small["services"] * small["endpoints"]
+    return {name: (big[name]["anonymous"] - small[name]["anonymous"]) / further for name in SOURCES}
 
 
 def text(figures):
@@ -84,7 +93,8 @@ def text(figures):
     for name, fit in figures["fits"].items():
         lines.append(f"from a {name}: {fit['base'] / MIB:.1f} MiB + {fit['service']:.0f} bytes a service "
                      f"+ {fit['endpoint']:.0f} bytes an endpoint")
-    for name, value in figures.get("bytes_an_endpoint_beyond", {}).items():
-        lines.append(f"from a {name}, 10,000 x 10 to 50,000 x 10: {value:.0f} bytes an endpoint, "
-                     "the services included")
+    for each in figures["steps"]:
+        sizes = " to ".join(f"{services:,} x {endpoints:,}" for services, endpoints in (each["from"], each["to"]))
+        lines += [f"from a {name}, {sizes}: {each[name]:.0f} bytes an endpoint, the services included"
+                  for name in SOURCES]
     return "\n".join(lines)
