@@ -76,6 +76,12 @@ static void on_set(void *ctx, const struct frontend *frontend, const struct rout
         ruleset_set(ruleset, frontend, route);
 }
 
+static bool on_change(void *ctx, const struct frontend *frontend, const struct route_change *change)
+{
+    struct ruleset *ruleset = changing(ctx, (enum family)frontend->family);
+    return !ruleset || ruleset_change(ruleset, frontend, change);
+}
+
 static void on_remove(void *ctx, const struct frontend *frontend)
 {
     struct ruleset *ruleset = changing(ctx, (enum family)frontend->family);
@@ -169,9 +175,10 @@ static void on_service_changed(void *ctx, const struct service *before, const st
     policy_service_changed(((struct proxy *)ctx)->policy, before, after);
 }
 
-static void on_endpoints_changed(void *ctx, const struct service_port_ref *ref)
+static void on_endpoints_changed(void *ctx, const struct service_port_ref *ref,
+                                 const struct endpoint_change *changes, size_t n)
 {
-    policy_endpoints_changed(((struct proxy *)ctx)->policy, ref);
+    policy_endpoints_changed(((struct proxy *)ctx)->policy, ref, changes, n);
 }
 
 /* ---- from sources to caches ---- */
@@ -361,8 +368,8 @@ static int make_rulesets(struct proxy *proxy, const struct proxy_config *config,
 struct proxy *proxy_new(const struct proxy_config *config, struct error *err)
 {
     struct proxy *proxy = xcalloc(1, sizeof(*proxy));
-    const struct policy_ops policy_ops = {on_set,   on_remove,       on_cluster_ip, on_hairpin,
-                                          on_flows, on_health_check, proxy};
+    const struct policy_ops policy_ops = {on_set,     on_change, on_remove,       on_cluster_ip,
+                                          on_hairpin, on_flows,  on_health_check, proxy};
     const struct own_node_ops node_ops = {on_zone, on_address, on_node_ports, on_pod_cidrs, proxy};
     proxy->sink = (struct object_sink){proxy, sink_replace, sink_put, sink_remove};
     proxy->node_name = xstrdup(config->node.name);

@@ -14,6 +14,7 @@ struct cached_slice {
     struct owner *owner;     /* NULL if the slice belongs to no Service */
     generation changed : 63; /* when it became another last */
     uint64_t kept : 1;       /* scratch of endpoint_slice_cache_retain() */
+    uint32_t number;         /* in the owner's index of its family, if there is one */
 };
 
 /* The slices that name one Service, which need not exist, in the order of their ids. */
@@ -21,6 +22,7 @@ struct owner {
     struct hash_link link; /* by service_id */
     char *service_id;
     VEC(struct cached_slice *) slices;
+    struct address_index *indexes[FAMILY_COUNT]; /* NULL without a second slice of the family */
 };
 
 struct endpoint_slice_cache {
@@ -29,6 +31,7 @@ struct endpoint_slice_cache {
     void *ctx;
     struct slice_changes changes;
     struct receipts *receipts;
+    struct endpoint_diff diff;
 };
 
 struct endpoint_slice_cache *endpoint_slice_cache_new(service_port_changed_fn changed, void *ctx)
@@ -80,11 +83,54 @@ static size_t place_in_owner(const struct owner *owner, const char *slice_id)
     return low;
 }
 
+static void index_slice(struct owner *owner, struct cached_slice *entry)
+{
+    struct address_index *index = owner->indexes[entry->slice->family];
+    entry->number = address_index_add(index, entry->slice);
+}
+
+/* For the slice that came last. The first two of a family make an index. */
+static void join_index(struct owner *owner, struct cached_slice *entry)
+{
+    enum family family = entry->slice->family;
+    size_t n = 0;
+    if (owner->indexes[family]) {
+        index_slice(owner, entry);
+        return;
+    }
+    vec_each (&owner->slices, it)
+        n += (*it)->slice->family == family;
+    if (n < 2)
+        return;
+    owner->indexes[family] = xcalloc(1, sizeof(*owner->indexes[family]));
+    vec_each (&owner->slices, it)
+        if ((*it)->slice->family == family)
+            index_slice(owner, *it);
+}
+
+static void free_index(struct owner *owner, enum family family)
+{
+    address_index_clear(owner->indexes[family]);
+    free(owner->indexes[family]);
+    owner->indexes[family] = NULL;
+}
+
+/* The last one needs none. */
+static void leave_index(struct owner *owner, const struct cached_slice *entry)
+{
+    enum family family = entry->slice->family;
+    struct address_index *index = owner->indexes[family];
+    if (!index)
+        return;
+    if (index->n_slices == 2)
+        free_index(owner, family);
+    else
+        address_index_replace(index, entry->number, NULL);
+}
+
 static void join_owner(struct endpoint_slice_cache *cache, struct cached_slice *entry)
 {
     const char *service_id = entry->slice->service_id;
-    if (!service_id || !entry->slice->has_family)
-        return;
     struct owner *owner = find_owner(cache, service_id);
     if (!owner) {
         owner = xcalloc(1, sizeof(*owner));
@@ -97,18 +143,18 @@ static void join_owner(struct endpoint_slice_cache *cache, struct cached_slice *
             (owner->slices.n - 1 - place) * sizeof(*owner->slices.v));
     owner->slices.v[place] = entry;
     entry->owner = owner;
+    join_index(owner, entry);
 }
 
 static void leave_owner(struct endpoint_slice_cache *cache, struct cached_slice *entry)
 {
     struct owner *owner = entry->owner;
-    if (!owner)
-        return;
     size_t place = place_in_owner(owner, entry->slice->id);
     owner->slices.n--;
     memmove(&owner->slices.v[place], &owner->slices.v[place + 1],
             (owner->slices.n - place) * sizeof(*owner->slices.v));
     entry->owner = NULL;
+    leave_index(owner, entry);
     if (owner->slices.n > 0)
         return;
     hash_table_remove(&cache->owners, owner_key, &owner->link);
@@ -146,33 +192,87 @@ static bool same_numbers(const struct endpoint_slice *slice, const struct endpoi
     }
 }
 
-static void tell(struct endpoint_slice_cache *cache, const struct endpoint_slice *slice,
-                 const struct slice_port *port)
+static bool has_port(const struct endpoint_slice *slice, size_t n, const struct slice_port *port)
 {
-    struct service_port_ref ref = {slice->service_id, slice->family, port->name, port->protocol};
-    cache->changed(cache->ctx, &ref);
+    for (size_t i = 0; slice && i < n; i++)
+        if (same_key(&slice->ports.v[i], port))
+            return true;
+    return false;
 }
 
-/* Tells of every port of @slice that @other does not have just so. */
-static void tell_differences(struct endpoint_slice_cache *cache, const struct endpoint_slice *slice,
-                             const struct endpoint_slice *other, bool endpoints_differ)
+static void tell(struct endpoint_slice_cache *cache, const struct slice_change *change,
+                 const struct slice_port *port)
 {
-    if (!contributes(slice))
+    const struct endpoint_slice *slice = change->after ? change->after : change->before;
+    struct service_port_ref ref = {slice->service_id, slice->family, port->name, port->protocol};
+    bool is_only_one = !change->others && !(change->before && change->after);
+    if (is_only_one) {
+        cache->changed(cache->ctx, &ref, NULL, 0);
         return;
-    vec_each (&slice->ports, port) {
-        if (endpoints_differ || !same_numbers(slice, other, port))
-            tell(cache, slice, port);
+    }
+    endpoint_diff_make(&cache->diff, change, port);
+    if (cache->diff.changes.n)
+        cache->changed(cache->ctx, &ref, cache->diff.changes.v, cache->diff.changes.n);
+}
+
+/* Tells of every port of the two slices, of one Service and family, that is another by it. */
+static void tell_change(struct endpoint_slice_cache *cache, const struct slice_change *change)
+{
+    const struct endpoint_slice *before = change->before, *after = change->after;
+    bool differ = !before || !after || !slice_endpoints_equal(before, after);
+    for (size_t i = 0; after && i < after->ports.n; i++) {
+        const struct slice_port *port = &after->ports.v[i];
+        if (!has_port(after, i, port) && (differ || !same_numbers(before, after, port)))
+            tell(cache, change, port);
+    }
+    for (size_t i = 0; before && i < before->ports.n; i++) {
+        const struct slice_port *port = &before->ports.v[i];
+        if (!has_port(before, i, port) && !has_port(after, after ? after->ports.n : 0, port))
+            tell(cache, change, port);
     }
 }
 
-static void tell_change(struct endpoint_slice_cache *cache, const struct endpoint_slice *before,
-                        const struct endpoint_slice *after)
+static const struct address_index *others_of(const struct cached_slice *entry)
 {
-    bool differ = !contributes(before) || !contributes(after) || before->family != after->family ||
-                  strcmp(before->service_id, after->service_id) != 0 ||
-                  !slice_endpoints_equal(before, after);
-    tell_differences(cache, before, after, differ);
-    tell_differences(cache, after, before, differ);
+    return entry->owner->indexes[entry->slice->family];
+}
+
+/* ---- coming and going ---- */
+
+/* @entry has another slice than before, or its first. */
+static void join(struct endpoint_slice_cache *cache, struct cached_slice *entry)
+{
+    if (!contributes(entry->slice))
+        return;
+    join_owner(cache, entry);
+    tell_change(cache, &(struct slice_change){NULL, entry->slice, others_of(entry), entry->number});
+}
+
+static void leave_service(struct endpoint_slice_cache *cache, struct cached_slice *entry)
+{
+    if (!entry->owner)
+        return;
+    tell_change(cache, &(struct slice_change){entry->slice, NULL, others_of(entry), entry->number});
+    leave_owner(cache, entry);
+}
+
+/* The slice is another of the same Service and family. */
+static void replace(struct endpoint_slice_cache *cache, struct cached_slice *entry,
+                    struct endpoint_slice *after)
+{
+    const struct endpoint_slice *before = entry->slice;
+    struct address_index *index = entry->owner->indexes[before->family];
+    if (index)
+        address_index_replace(index, entry->number, after);
+    entry->slice = after;
+    tell_change(cache, &(struct slice_change){before, after, index, entry->number});
+}
+
+static bool stays_where_it_is(const struct endpoint_slice *before,
+                              const struct endpoint_slice *after)
+{
+    return contributes(before) && contributes(after) && before->family == after->family &&
+           strcmp(before->service_id, after->service_id) == 0;
 }
 
 /* ---- changes ---- */
@@ -225,32 +325,34 @@ bool endpoint_slice_cache_put(struct endpoint_slice_cache *cache, struct endpoin
         endpoint_slice_free(slice);
         return false;
     }
-    if (entry) {
-        before = entry->slice;
-        leave_owner(cache, entry);
-        leave(cache, entry);
-    } else {
+    if (!entry) {
         entry = xcalloc(1, sizeof(*entry));
         if (!slice->has_family)
             log_info("endpointslices",
                      "ignored slice=%s: its address type is neither IPv4 nor IPv6", slice->id);
+    } else {
+        before = entry->slice;
+        leave(cache, entry);
     }
     bool differs = note_change(cache, entry, slice);
-    entry->slice = slice;
+    if (stays_where_it_is(before, slice)) {
+        replace(cache, entry, slice);
+    } else {
+        leave_service(cache, entry);
+        entry->slice = slice;
+        join(cache, entry);
+    }
     hash_table_add(&cache->slices, slice_key, &entry->link);
-    join_owner(cache, entry);
-    tell_change(cache, before, slice);
     endpoint_slice_free(before);
     return differs;
 }
 
 static void forget(struct endpoint_slice_cache *cache, struct cached_slice *entry)
 {
-    leave_owner(cache, entry);
     leave(cache, entry);
     count_seen(cache, entry->slice, NULL);
     note_change(cache, entry, NULL);
-    tell_change(cache, entry->slice, NULL);
+    leave_service(cache, entry);
     endpoint_slice_free(entry->slice);
     free(entry);
 }
@@ -282,12 +384,14 @@ void endpoint_slice_cache_retain(struct endpoint_slice_cache *cache, const objec
 void endpoint_slice_cache_free(struct endpoint_slice_cache *cache)
 {
     hash_table_each (&cache->slices, struct cached_slice, entry) {
-        leave_owner(cache, entry);
+        if (entry->owner)
+            leave_owner(cache, entry);
         leave(cache, entry);
         endpoint_slice_free(entry->slice);
         free(entry);
     }
     receipts_free(cache->receipts);
+    endpoint_diff_clear(&cache->diff);
     free(cache);
 }
 

@@ -186,14 +186,18 @@ static bool hints_equal(const struct endpoint_hints *a, const struct endpoint_hi
                        (size_t)b->n_nodes + b->n_zones, sizeof(*a->names));
 }
 
+bool slice_endpoint_equal(const struct slice_endpoint *a, const struct slice_endpoint *b)
+{
+    return a->node_name == b->node_name && a->flags == b->flags && hints_equal(a->hints, b->hints);
+}
+
 bool slice_endpoints_equal(const struct endpoint_slice *a, const struct endpoint_slice *b)
 {
     if (a->endpoints.n != b->endpoints.n)
         return false;
     for (size_t i = 0; i < a->endpoints.n; i++) {
         const struct slice_endpoint *p = &a->endpoints.v[i], *q = &b->endpoints.v[i];
-        if (!address_equal(&p->address, &q->address) || p->node_name != q->node_name ||
-            p->flags != q->flags || !hints_equal(p->hints, q->hints))
+        if (!address_equal(&p->address, &q->address) || !slice_endpoint_equal(p, q))
             return false;
     }
     return true;

@@ -25,11 +25,12 @@ uint8_t decision_sets_needed(const struct port_state *port)
 
 /* ---- endpoints ---- */
 
-static void merge(struct decision *decision, const struct endpoint_slice_cache *slices)
+void decision_merge(struct decision *decision, const struct endpoint_slice_cache *slices,
+                    const struct port_state *port)
 {
-    const struct port_state *port = decision->port;
     struct service_port_ref ref = {port->owner->service->id, (enum family)port->family,
                                    port_state_spec(port)->name, port->protocol};
+    decision->port = NULL;
     endpoint_slice_cache_merge(slices, &ref, &decision->endpoints);
 }
 
@@ -74,8 +75,8 @@ static const range_vec *allowed_sources(struct decision *decision, const struct 
 void decision_make(struct decision *decision, const struct endpoint_slice_cache *slices,
                    const struct surroundings *here, const struct port_state *port)
 {
+    decision_merge(decision, slices, port);
     decision->port = port;
-    merge(decision, slices);
     size_t n = decision->endpoints.n;
     vec_clear(&decision->sets);
     vec_reserve(&decision->sets, n);
@@ -92,18 +93,26 @@ void decision_make(struct decision *decision, const struct endpoint_slice_cache 
     decision->sources = allowed_sources(decision, here);
 }
 
+struct claim_policy decision_policy(const struct claim *claim)
+{
+    const struct service *service = claim->port->owner->service;
+    bool external = !(claim->kinds & CLAIM_CLUSTER_IP);
+    return (struct claim_policy){external,
+                                 external ? service->external_local : service->internal_local};
+}
+
 struct route decision_route(const struct decision *decision, const struct claim *claim)
 {
     const struct service *service = decision->port->owner->service;
-    bool external = !(claim->kinds & CLAIM_CLUSTER_IP);
+    const struct claim_policy policy = decision_policy(claim);
     struct route route = {
-        .external = external,
-        .local = external ? service->external_local : service->internal_local,
+        .external = policy.external,
+        .local = policy.local,
         .has_any = decision->selection.has_any,
         .affinity_timeout = service->affinity_timeout,
         .affinity_group = decision->port->affinity_group,
     };
-    if (external || !route.local) {
+    if (route.external || !route.local) {
         route.backends = decision->cluster.v;
         route.n_backends = decision->cluster.n;
     }
@@ -119,13 +128,11 @@ struct route decision_route(const struct decision *decision, const struct claim 
     return route;
 }
 
-bool decision_lacks_local(const struct decision *decision, bool external)
+bool decision_asks_for_local(const struct port_state *port, bool external)
 {
-    const struct port_state *port = decision->port;
     const struct service *service = port->owner->service;
-    bool local = external ? service->external_local && is_externally_reachable(port)
-                          : service->internal_local;
-    return local && decision->selection.has_any && decision->selection.local_size == 0;
+    return external ? service->external_local && is_externally_reachable(port)
+                    : service->internal_local;
 }
 
 /* FNV-1a. */

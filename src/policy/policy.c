@@ -5,9 +5,13 @@
 #include "kube-nftd/policy/decision.h"
 #include "kube-nftd/policy/health_checks.h"
 #include "kube-nftd/policy/tally.h"
+#include "kube-nftd/policy/turns.h"
 
 #include <linux/in.h>
 #include <string.h>
+
+/* A service port with so many endpoints keeps count of them. */
+#define COUNTED_FROM 64
 
 struct policy {
     const struct endpoint_slice_cache *slices;
@@ -20,6 +24,7 @@ struct policy {
     struct tally *hairpins;
     struct health_checks *health_checks;
     struct decision decision;
+    struct difference difference; /* scratch */
     bool some_node_named, own_node_named;
     struct ports_without_local without_local[FAMILY_COUNT];
 };
@@ -52,6 +57,7 @@ void policy_free(struct policy *policy)
     tally_free(policy->hairpins);
     health_checks_free(policy->health_checks);
     decision_free(&policy->decision);
+    difference_free(&policy->difference);
     for (int family = 0; family < FAMILY_COUNT; family++)
         vec_free(&policy->node_port_addresses[family]);
     intern_release(policy->here.location.node_name);
@@ -125,17 +131,31 @@ void policy_service_changed(struct policy *policy, const struct service *before,
         health_checks_note(policy->health_checks, (after ? after : before)->id);
 }
 
-void policy_endpoints_changed(struct policy *policy, const struct service_port_ref *ref)
+/* Returns whether the number of ready endpoints on this node may be another. */
+static bool note_changes(struct policy *policy, struct port_state *port,
+                         const struct endpoint_change *changes, size_t n)
+{
+    if (!changes) {
+        port_states_note(&policy->ports, port);
+        return true;
+    }
+    port_states_note_turns(&policy->ports, port);
+    return turns_add(port, changes, n, &policy->here.location);
+}
+
+void policy_endpoints_changed(struct policy *policy, const struct service_port_ref *ref,
+                              const struct endpoint_change *changes, size_t n)
 {
     const struct service_state *state = port_states_find(&policy->ports, ref->service_id);
+    bool local_ready = false;
     if (!state)
         return;
     for (struct port_state *port = state->ports; port; port = port->next) {
         if (port->family == ref->family && port->protocol == ref->protocol &&
             strcmp(port_state_spec(port)->name, ref->port_name) == 0)
-            port_states_note(&policy->ports, port);
+            local_ready = note_changes(policy, port, changes, n) || local_ready;
     }
-    if (has_health_check(state->service))
+    if (local_ready && has_health_check(state->service))
         health_checks_note(policy->health_checks, state->service->id);
 }
 
@@ -251,32 +271,51 @@ static void settle_frontends(struct policy *policy, struct port_state *port, boo
     }
 }
 
+static void count_hairpin(struct policy *policy, const struct port_state *port,
+                          const struct backend *backend,
+                          void (*count)(struct tally *tally, const struct frontend *thing))
+{
+    struct frontend thing = {backend->address, backend->port, port->protocol, port->family};
+    count(policy->hairpins, &thing);
+}
+
 static void count_hairpins(struct policy *policy, const struct port_state *port,
                            void (*count)(struct tally *tally, const struct frontend *thing))
 {
-    for (size_t i = 0; i < port->n_hairpins; i++) {
-        struct frontend thing = {port->hairpins[i].address, port->hairpins[i].port, port->protocol,
-                                 port->family};
-        count(policy->hairpins, &thing);
-    }
-}
-
-static bool backends_equal(const struct backend *a, size_t n_a, const backend_vec *b)
-{
-    return n_a == b->n && (n_a == 0 || memcmp(a, b->v, n_a * sizeof(*a)) == 0);
+    if (port->details)
+        vec_each (&port->details->hairpins, backend)
+            count_hairpin(policy, port, backend, count);
 }
 
 static void settle_hairpins(struct policy *policy, struct port_state *port)
 {
     const backend_vec *hairpins = &policy->decision.hairpins;
-    if (backends_equal(port->hairpins, port->n_hairpins, hairpins))
+    if (hairpins->n == 0 && !port->details)
         return;
+    struct port_details *details = turns_details(port);
     count_hairpins(policy, port, tally_drop);
-    port->n_hairpins = (uint32_t)hairpins->n;
-    port->hairpins = xreallocarray(port->hairpins, hairpins->n, sizeof(*port->hairpins));
-    if (hairpins->n)
-        memcpy(port->hairpins, hairpins->v, hairpins->n * sizeof(*port->hairpins));
+    vec_clear(&details->hairpins);
+    vec_each (hairpins, backend)
+        vec_push(&details->hairpins, *backend);
+    vec_trim(&details->hairpins);
     count_hairpins(policy, port, tally_add);
+}
+
+/* Those on one node are few. */
+static void change_hairpin(struct policy *policy, struct port_state *port,
+                           const struct backend_change *change)
+{
+    struct port_details *details = port->details;
+    count_hairpin(policy, port, &change->backend, change->comes ? tally_add : tally_drop);
+    if (change->comes) {
+        vec_push(&details->hairpins, change->backend);
+        return;
+    }
+    for (size_t i = 0; i < details->hairpins.n; i++)
+        if (backend_compare(&details->hairpins.v[i], &change->backend) == 0) {
+            details->hairpins.v[i] = details->hairpins.v[--details->hairpins.n];
+            return;
+        }
 }
 
 static void look_for_node_names(struct policy *policy)
@@ -289,36 +328,133 @@ static void look_for_node_names(struct policy *policy)
     }
 }
 
-static void count_local(struct policy *policy, struct port_state *port, bool lacks_internal,
-                        bool lacks_external)
+static void count_as_lacking(struct policy *policy, struct port_state *port, bool internal,
+                             bool external)
 {
     struct ports_without_local *count = &policy->without_local[port->family];
-    count->internal += lacks_internal;
+    count->internal += internal;
     count->internal -= port->lacks_internal;
-    count->external += lacks_external;
+    count->external += external;
     count->external -= port->lacks_external;
-    port->lacks_internal = lacks_internal;
-    port->lacks_external = lacks_external;
+    port->lacks_internal = internal;
+    port->lacks_external = external;
+}
+
+static void count_local(struct policy *policy, struct port_state *port, bool has_any,
+                        const struct selection_counts *counts)
+{
+    bool lacks = has_any && selection_local_size(counts) == 0;
+    count_as_lacking(policy, port, lacks && decision_asks_for_local(port, false),
+                     lacks && decision_asks_for_local(port, true));
+}
+
+static void keep_counts(struct port_state *port, const struct selection_counts *counts)
+{
+    bool many = counts->endpoints >= COUNTED_FROM;
+    if (!many && !port->details)
+        return;
+    turns_details(port)->counted = many;
+    port->details->counts = *counts;
+}
+
+static void settle_whole(struct policy *policy, struct port_state *port)
+{
+    decide(policy, port);
+    const struct selection *selection = &policy->decision.selection;
+    bool flipped = port->has_any != selection->has_any;
+    port->has_any = selection->has_any;
+    port->has_endpoints = policy->decision.endpoints.n > 0;
+    count_local(policy, port, selection->has_any, &selection->counts);
+    keep_counts(port, &selection->counts);
+    look_for_node_names(policy);
+    settle_hairpins(policy, port);
+    settle_frontends(policy, port, flipped);
+}
+
+/* ---- by turns ---- */
+
+static struct selection_counts count_endpoints(struct policy *policy, struct port_state *port)
+{
+    if (!port->details->counted) {
+        const endpoint_vec *endpoints = &policy->decision.endpoints;
+        decision_merge(&policy->decision, policy->slices, port);
+        struct selection_counts counts =
+            selection_count_all(endpoints->v, endpoints->n, &policy->here.location);
+        keep_counts(port, &counts);
+    }
+    return port->details->counts;
+}
+
+static void change_frontend(struct policy *policy, const struct claim *claim)
+{
+    const struct difference *difference = &policy->difference;
+    const struct claim_policy traffic = decision_policy(claim);
+    struct route_change change = {0};
+    if (traffic.external || !traffic.local) {
+        change.backends = difference->cluster.v;
+        change.n_backends = difference->cluster.n;
+    }
+    if (traffic.local) {
+        change.local_backends = difference->local.v;
+        change.n_local = difference->local.n;
+    }
+    if ((change.n_backends == 0 && change.n_local == 0) ||
+        policy->ops.change(policy->ops.ctx, &claim->target->frontend, &change))
+        return;
+    if (policy->decision.port != claim->port)
+        decide(policy, claim->port);
+    hand_on(policy, claim);
+}
+
+/* Only what @port alone has, and had already, changes by turns. */
+static void change_frontends(struct policy *policy, struct port_state *port)
+{
+    for (const struct claim *it = port->claims; it; it = it->next_of_port) {
+        struct frontend_state *target = it->target;
+        if (target->winner != port && target->n_claims > 1)
+            continue;
+        if (target->n_claims > 1 || target->noted || !target->told || target->winner != port)
+            claims_note(policy->claims, target);
+        else
+            change_frontend(policy, it);
+    }
+}
+
+/* False, and nothing is done, if @port is to be settled as a whole: what decides about all of its
+ * endpoints is something else now, or the list of serving ones for its flows. */
+static bool settle_turns(struct policy *policy, struct port_state *port)
+{
+    struct difference *difference = &policy->difference;
+    struct selection_counts now = count_endpoints(policy, port), before = turns_undo(port, &now);
+    struct selection_basis basis = selection_basis_of(&now), was = selection_basis_of(&before);
+    if (!selection_basis_equal(&basis, &was))
+        return false;
+    turns_sum_up(port, &basis, decision_sets_needed(port), difference);
+    if (difference->serving && port->protocol == IPPROTO_UDP)
+        return false;
+    port->has_endpoints = now.endpoints > 0;
+    count_local(policy, port, port->has_any, &now);
+    policy->some_node_named = policy->some_node_named || difference->names_node;
+    policy->own_node_named = policy->own_node_named || difference->names_here;
+    vec_each (&difference->hairpins, change)
+        change_hairpin(policy, port, change);
+    change_frontends(policy, port);
+    return true;
 }
 
 static void settle_port(struct policy *policy, struct port_state *port)
 {
     port->noted = false;
     if (!port->owner) {
-        count_local(policy, port, false, false);
+        count_as_lacking(policy, port, false, false);
         count_hairpins(policy, port, tally_drop);
         port_state_free(port);
         return;
     }
-    decide(policy, port);
-    bool flipped = port->has_any != policy->decision.selection.has_any;
-    port->has_any = policy->decision.selection.has_any;
-    port->has_endpoints = policy->decision.endpoints.n > 0;
-    count_local(policy, port, decision_lacks_local(&policy->decision, false),
-                decision_lacks_local(&policy->decision, true));
-    look_for_node_names(policy);
-    settle_hairpins(policy, port);
-    settle_frontends(policy, port, flipped);
+    if (port->whole || !settle_turns(policy, port))
+        settle_whole(policy, port);
+    port->whole = false;
+    turns_forget(port);
 }
 
 static void tell_cluster_ip(void *ctx, const struct frontend *thing, bool in_use)

@@ -2,6 +2,7 @@
 #include "kube-nftd/policy/port_states.h"
 
 #include "kube-nftd/model/object.h"
+#include "kube-nftd/policy/turns.h"
 
 #include <string.h>
 
@@ -20,7 +21,7 @@ const struct service_port *port_state_spec(const struct port_state *port)
     return &port->owner->service->ports.v[port->index];
 }
 
-void port_states_note(struct port_states *states, struct port_state *port)
+void port_states_note_turns(struct port_states *states, struct port_state *port)
 {
     if (port->noted)
         return;
@@ -28,9 +29,19 @@ void port_states_note(struct port_states *states, struct port_state *port)
     vec_push(&states->noted, port);
 }
 
+void port_states_note(struct port_states *states, struct port_state *port)
+{
+    port->whole = true;
+    port_states_note_turns(states, port);
+}
+
 void port_state_free(struct port_state *port)
 {
-    free(port->hairpins);
+    if (port->details) {
+        vec_free(&port->details->turns);
+        vec_free(&port->details->hairpins);
+    }
+    free(port->details);
     free(port);
 }
 

@@ -94,11 +94,7 @@ struct filter {
 
 static unsigned filter_hash(const struct backend *backend)
 {
-    uint64_t low, high;
-    memcpy(&low, backend->address.bytes, sizeof(low));
-    memcpy(&high, backend->address.bytes + sizeof(low), sizeof(high));
-    uint64_t mixed = (low ^ backend->port) * 0x9e3779b97f4a7c15 + high;
-    return (unsigned)((mixed * 0xc2b2ae3d27d4eb4f) >> (64 - FILTER_BITS));
+    return address_hash(&backend->address, backend->port) & ((1 << FILTER_BITS) - 1);
 }
 
 static void filter_add(struct filter *filter, const struct backend *backend)

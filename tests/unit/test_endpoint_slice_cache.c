@@ -12,7 +12,8 @@
 
 /* The cache under test, and the service ports it has told of, each once. */
 static struct endpoint_slice_cache *cache;
-static VEC(char *) told;
+typedef VEC(char *) text_vec;
+static text_vec told;
 
 static char *ref_text(const struct service_port_ref *ref)
 {
@@ -20,8 +21,67 @@ static char *ref_text(const struct service_port_ref *ref)
                      protocol_name(ref->protocol));
 }
 
-static void on_changed(void *ctx, const struct service_port_ref *ref)
+/* What the changes told of add up to, of each service port. */
+struct mirror {
+    char *ref;
+    bool stale;     /* everything may be another */
+    text_vec texts; /* one an endpoint */
+};
+static VEC(struct mirror) mirrors;
+
+static struct mirror *mirror_of(const struct service_port_ref *ref)
 {
+    char *text = ref_text(ref);
+    vec_each (&mirrors, it) {
+        if (strcmp(it->ref, text) == 0) {
+            free(text);
+            return it;
+        }
+    }
+    vec_push(&mirrors, (struct mirror){.ref = text});
+    return &mirrors.v[mirrors.n - 1];
+}
+
+static char *copy_text(enum family family, const struct endpoint_change *change,
+                       const struct slice_endpoint *copy)
+{
+    struct endpoint endpoint = {change->address, copy->node_name, copy->hints,
+                                change->port,    copy->flags,     0};
+    endpoint_vec one = {&endpoint, 1, 1};
+    return merged_text(family, &one);
+}
+
+static void take_text(struct mirror *mirror, char *text)
+{
+    size_t at = 0;
+    while (at < mirror->texts.n && strcmp(mirror->texts.v[at], text) != 0)
+        at++;
+    ck_assert_msg(at < mirror->texts.n, "%s has no %s", mirror->ref, text);
+    free(mirror->texts.v[at]);
+    mirror->texts.v[at] = mirror->texts.v[--mirror->texts.n];
+    free(text);
+}
+
+static void mirror_changes(const struct service_port_ref *ref,
+                           const struct endpoint_change *changes, size_t n)
+{
+    struct mirror *mirror = mirror_of(ref);
+    mirror->stale = mirror->stale || !changes;
+    ck_assert_int_eq(changes != NULL, n > 0);
+    for (size_t i = 0; i < n && !mirror->stale; i++) {
+        const struct endpoint_change *change = &changes[i];
+        ck_assert(change->before || change->after);
+        if (change->before)
+            take_text(mirror, copy_text(ref->family, change, change->before));
+        if (change->after)
+            vec_push(&mirror->texts, copy_text(ref->family, change, change->after));
+    }
+}
+
+static void on_changed(void *ctx, const struct service_port_ref *ref,
+                       const struct endpoint_change *changes, size_t n)
+{
+    mirror_changes(ref, changes, n);
     ck_assert_ptr_eq(ctx, &told);
     char *text = ref_text(ref);
     vec_each (&told, it) {
@@ -65,10 +125,22 @@ static void set_up(void)
     cache = endpoint_slice_cache_new(on_changed, &told);
 }
 
+static void forget_texts(text_vec *texts)
+{
+    vec_each (texts, text)
+        free(*text);
+    vec_free(texts);
+}
+
 static void tear_down(void)
 {
     endpoint_slice_cache_free(cache);
     forget_told();
+    vec_each (&mirrors, it) {
+        forget_texts(&it->texts);
+        free(it->ref);
+    }
+    vec_free(&mirrors);
 }
 
 static void put(const char *id, const char *service_id, enum family family, const char *ports,
@@ -613,6 +685,31 @@ static bool was_told(const struct service_port_ref *ref)
     return found;
 }
 
+/* What was told adds up to @merged. */
+static void check_mirror(const struct service_port_ref *ref, const endpoint_vec *merged)
+{
+    struct mirror *mirror = mirror_of(ref);
+    text_vec texts = {0};
+    vec_each (merged, it) {
+        endpoint_vec one = {it, 1, 1};
+        vec_push(&texts, merged_text(ref->family, &one));
+    }
+    if (mirror->stale) {
+        forget_texts(&mirror->texts);
+        mirror->texts = texts;
+        mirror->stale = false;
+        return;
+    }
+    ck_assert_uint_eq(mirror->texts.n, texts.n);
+    if (texts.n) {
+        qsort(mirror->texts.v, texts.n, sizeof(*texts.v), compare_texts);
+        qsort(texts.v, texts.n, sizeof(*texts.v), compare_texts);
+    }
+    for (size_t i = 0; i < texts.n; i++)
+        ck_assert_str_eq(mirror->texts.v[i], texts.v[i]);
+    forget_texts(&texts);
+}
+
 /* Every list is as the rule says, and none has changed without being told. */
 static void check_all_lists(char *lists[N_REFS])
 {
@@ -622,6 +719,7 @@ static void check_all_lists(char *lists[N_REFS])
         naive_merge(&ref, &expected);
         endpoint_slice_cache_merge(cache, &ref, &actual);
         char *text = merged_text(ref.family, &actual);
+        check_mirror(&ref, &actual);
         expect_text(merged_text(ref.family, &expected), text);
         ck_assert_msg(was_told(&ref) || strcmp(lists[i], text) == 0, "%s became %s", lists[i],
                       text);

@@ -12,6 +12,9 @@
 #define V4 FAMILY_IPV4
 #define V6 FAMILY_IPV6
 #define UDP 17
+#ifndef HISTORIES
+#define HISTORIES 4
+#endif
 
 typedef VEC(char *) text_vec;
 typedef VEC(struct backend) backend_vec;
@@ -159,6 +162,44 @@ static void free_received(struct received *received)
     vec_free(&received->sources);
 }
 
+/* One after the other: each comes that is not there, or goes that is. */
+static void change_backends(backend_vec *to, const struct backend_change *changes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t at = 0;
+        while (at < to->n && backend_compare(&to->v[at], &changes[i].backend) != 0)
+            at++;
+        ck_assert_int_eq(at < to->n, !changes[i].comes);
+        if (changes[i].comes)
+            vec_push(to, changes[i].backend);
+        else
+            to->v[at] = to->v[--to->n];
+    }
+    if (to->n)
+        qsort(to->v, to->n, sizeof(*to->v), backend_compare);
+}
+
+/* Every so many are not taken; then the whole route must follow. */
+static unsigned changes_taken, refuse_every;
+
+static bool on_change(void *ctx, const struct frontend *frontend, const struct route_change *change)
+{
+    ck_assert_ptr_eq(ctx, &ops);
+    struct received *received = find_received(frontend);
+    ck_assert_ptr_nonnull(received);
+    ck_assert_uint_gt(change->n_backends + change->n_local, 0);
+    changes_taken++;
+    if (refuse_every && changes_taken % refuse_every == 0)
+        return false;
+    change_backends(&received->backends, change->backends, change->n_backends);
+    change_backends(&received->local, change->local_backends, change->n_local);
+    received->route.n_backends = received->backends.n;
+    received->route.n_local = received->local.n;
+    check_sense(&received->route);
+    vec_push(&ops, route_text(received));
+    return true;
+}
+
 static void on_remove(void *ctx, const struct frontend *frontend)
 {
     ck_assert_ptr_eq(ctx, &ops);
@@ -299,18 +340,19 @@ static void service_changed(void *ctx, const struct service *before, const struc
     policy_service_changed(policy, before, after);
 }
 
-static void endpoints_changed(void *ctx, const struct service_port_ref *ref)
+static void endpoints_changed(void *ctx, const struct service_port_ref *ref,
+                              const struct endpoint_change *changes, size_t n)
 {
     (void)ctx;
-    policy_endpoints_changed(policy, ref);
+    policy_endpoints_changed(policy, ref, changes, n);
 }
 
 static void set_up(void)
 {
     services = service_cache_new(service_changed, NULL);
     slices = endpoint_slice_cache_new(endpoints_changed, NULL);
-    const struct policy_ops receiver = {on_set,   on_remove,       on_cluster_ip, on_hairpin,
-                                        on_flows, on_health_check, &ops};
+    const struct policy_ops receiver = {on_set,     on_change, on_remove,       on_cluster_ip,
+                                        on_hairpin, on_flows,  on_health_check, &ops};
     policy = policy_new(services, slices, "here", &receiver);
     log_set_sink(on_line, NULL);
 }
@@ -1602,6 +1644,10 @@ static const char *any_of(const char *const *texts, size_t n, uint64_t *chance)
 
 #define ANY_OF(texts, chance) any_of(texts, sizeof(texts) / sizeof((texts)[0]), chance)
 
+/* Histories with big Services have slices of many endpoints that are mostly alike, and cluster IPs
+ * that are theirs alone. */
+static bool big;
+
 /* Of few addresses and ports, so that Services meet on frontends, and one Service with itself. */
 static struct service *random_service(unsigned number, uint64_t *chance)
 {
@@ -1629,7 +1675,10 @@ static struct service *random_service(unsigned number, uint64_t *chance)
                                          "192.0.2.2/32 fd00:9::/64"};
     char id[8];
     snprintf(id, sizeof(id), "a/%c", 'a' + (int)number);
-    struct service *service = make_service(id, ANY_OF(addresses, chance), ANY_OF(ports, chance));
+    char own[32];
+    snprintf(own, sizeof(own), "10.96.1.%u fd00:1::%u", number, number);
+    const char *shared = ANY_OF(addresses, chance);
+    struct service *service = make_service(id, big ? own : shared, ANY_OF(ports, chance));
     add_external_ips(service, ANY_OF(others, chance));
     add_load_balancer_ips(service, ANY_OF(others, chance));
     add_source_ranges(service, ANY_OF(ranges, chance));
@@ -1642,6 +1691,9 @@ static struct service *random_service(unsigned number, uint64_t *chance)
     return service;
 }
 
+static uint64_t slice_seeds[N_SLICES]; /* what each slice was made from last */
+
+/* Often it is the last one but for one endpoint. */
 static struct endpoint_slice *random_slice(unsigned number, uint64_t *chance)
 {
     static const char *const ports[] = {"http/TCP:80",  "http/TCP:81 dns/UDP:53",
@@ -1651,18 +1703,26 @@ static struct endpoint_slice *random_slice(unsigned number, uint64_t *chance)
                                         "=s",    "=rst",     "=r",       "@here",   "@there",
                                         "@here", "=st@here", "=rt@here", "=s@here", "=t@here"};
     static const char *const hints[] = {"", "", "~here", "~there", "^z1", "^z2", "~there^z1,z2"};
-    enum family family = dice(chance, 3) ? V4 : V6;
-    char id[8], service_id[8], endpoints[256] = "";
+    if (dice(chance, 3) == 0)
+        slice_seeds[number] = *chance;
+    uint64_t seed = slice_seeds[number];
+    enum family family = dice(&seed, 3) ? V4 : V6;
+    char id[8], service_id[8], endpoints[2048] = "";
     snprintf(id, sizeof(id), "a/s%u", number);
-    snprintf(service_id, sizeof(service_id), "a/%c", 'a' + (int)dice(chance, N_SERVICES));
-    bool hinted = dice(chance, 2);
-    for (unsigned n = dice(chance, 4); n > 0; n--) {
-        const char *hint = hinted ? ANY_OF(hints, chance) : "";
+    snprintf(service_id, sizeof(service_id), "a/%c", 'a' + (int)dice(&seed, N_SERVICES));
+    bool hinted = dice(&seed, 2);
+    const char *all = ANY_OF(hints, &seed);
+    unsigned n = big ? 20 + dice(&seed, 20) : dice(&seed, 4), changed = dice(chance, n + 1);
+    for (unsigned i = 0; i < n; i++) {
+        uint64_t *from = i == changed ? chance : &seed;
+        bool alike = big && dice(from, 8);
+        const char *hint = !hinted ? "" : alike ? all : ANY_OF(hints, from);
+        unsigned address = dice(from, big ? 120 : 5);
         snprintf(endpoints + strlen(endpoints), sizeof(endpoints) - strlen(endpoints), " %s%u%s%s",
-                 family == V4 ? "10.0.0." : "fd00:1::", dice(chance, 5), ANY_OF(flags, chance),
+                 family == V4 ? "10.0.0." : "fd00:1::", address, alike ? "" : ANY_OF(flags, from),
                  hint);
     }
-    return make_slice(id, dice(chance, 9) ? service_id : NULL, family, ANY_OF(ports, chance),
+    return make_slice(id, dice(&seed, 9) ? service_id : NULL, family, ANY_OF(ports, &seed),
                       endpoints);
 }
 
@@ -1756,7 +1816,7 @@ static void add_model_port(const struct service *service, enum family family,
                            const struct service_port *port)
 {
     endpoint_vec endpoints = {0};
-    uint8_t sets[64];
+    uint8_t sets[512];
     struct model_port out = {.service = service, .port = port, .family = family};
     endpoints_of(service, family, port, &endpoints);
     ck_assert_uint_le(endpoints.n, sizeof(sets));
@@ -2088,7 +2148,7 @@ static void set_slice(unsigned number, struct endpoint_slice *slice)
 static void step_put(uint64_t *chance)
 {
     uint64_t again;
-    if (dice(chance, 3) == 0) {
+    if (dice(chance, big ? 5 : 3) == 0) {
         unsigned number = dice(chance, N_SERVICES);
         again = *chance;
         set_service(number, random_service(number, chance));
@@ -2231,8 +2291,12 @@ START_TEST(any_history)
 {
     uint64_t chance = (uint64_t)_i * 104729 + 7;
     location.node_name = intern("here");
-    for (int step = 0; step < unit_steps(STEPS); step++)
+    big = _i % 2;
+    refuse_every = (unsigned)_i % 3 * 3;
+    memset(slice_seeds, 0, sizeof(slice_seeds));
+    for (int step = 0; step < unit_steps(big ? STEPS / 4 : STEPS); step++)
         random_step(&chance);
+    ck_assert_uint_gt(changes_taken, big ? unit_steps(STEPS) / 150 : 0);
     forget_everything();
     object_vec none = {0};
     service_cache_retain(services, &none);
@@ -2298,7 +2362,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, check_opens_and_closes);
     tcase_add_test(tcase, check_by_family);
     tcase_add_test(tcase, check_of_a_loser);
-    tcase_add_loop_test(tcase, any_history, 0, 3);
+    tcase_add_loop_test(tcase, any_history, 0, HISTORIES);
 }
 
 UNIT_MAIN("policy", add_tests)

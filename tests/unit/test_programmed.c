@@ -51,8 +51,11 @@ static void on_service(void *ctx, const struct service *before, const struct ser
     (void)after;
 }
 
-static void on_endpoints(void *ctx, const struct service_port_ref *ref)
+static void on_endpoints(void *ctx, const struct service_port_ref *ref,
+                         const struct endpoint_change *changes, size_t n)
 {
+    (void)changes;
+    (void)n;
     (void)ctx;
     (void)ref;
 }

@@ -419,7 +419,7 @@ START_TEST(one_family_that_fails_does_not_hold_up_the_other)
     ck_assert_uint_eq(backends(bad), 0);
     expect_health_and_flows(good);
 
-    put_slices("10.0.0.1@n1", "fd00::1@n1");
+    put_slices("10.0.0.2@n1", "fd00::2@n1");
     turn(0.01);
     ck_assert_uint_eq(backends(good), 1);
     ck_assert_uint_eq(backends(bad), 0);

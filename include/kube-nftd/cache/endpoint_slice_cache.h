@@ -11,6 +11,7 @@
 #define KUBE_NFTD_CACHE_ENDPOINT_SLICE_CACHE_H
 
 #include "kube-nftd/base/vec.h"
+#include "kube-nftd/cache/endpoint_diff.h"
 #include "kube-nftd/cache/receipts.h"
 #include "kube-nftd/model/object.h"
 
@@ -36,8 +37,11 @@ struct endpoint {
 
 typedef VEC(struct endpoint) endpoint_vec;
 
-/* Told of every service port to whose endpoints a change may have made a difference. */
-typedef void (*service_port_changed_fn)(void *ctx, const struct service_port_ref *ref);
+/* Told of every service port to whose endpoints a change made a difference: the @n @changes, each
+ * of another endpoint (borrowed), of those of endpoint_slice_cache_merge(). NULL: its only slice
+ * came or went, and all of them with it. */
+typedef void (*service_port_changed_fn)(void *ctx, const struct service_port_ref *ref,
+                                        const struct endpoint_change *changes, size_t n);
 
 /* What came in, as struct cache_changes has it; only of slices that belong to a Service. */
 struct slice_changes {
@@ -48,7 +52,8 @@ struct slice_changes {
 struct endpoint_slice_cache *endpoint_slice_cache_new(service_port_changed_fn changed, void *ctx);
 void endpoint_slice_cache_free(struct endpoint_slice_cache *cache);
 
-/** Adds @slice or replaces the one of its id. Takes @slice. Returns whether that made a difference
+/** Adds @slice or replaces the one of its id. Takes @slice. Costs as much as the slice, whatever
+ * others its Service has. Returns whether that made a difference
  * to a Service. */
 bool endpoint_slice_cache_put(struct endpoint_slice_cache *cache, struct endpoint_slice *slice);
 

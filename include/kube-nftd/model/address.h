@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 enum family { FAMILY_IPV4, FAMILY_IPV6, FAMILY_COUNT };
 
@@ -39,6 +40,18 @@ void addresses_normalize(address_vec *addresses);
 
 /** Whether @address is in 127.0.0.0/8 or is ::1. */
 bool address_is_loopback(enum family family, const struct address *address);
+
+/** Of an address and a port (or 0): for tables in memory. Inline, since it is a few instructions.
+ */
+static inline uint64_t address_hash(const struct address *address, uint16_t port)
+{
+    uint64_t low, high;
+    memcpy(&low, address->bytes, sizeof(low));
+    memcpy(&high, address->bytes + sizeof(low), sizeof(high));
+    uint64_t mixed = (low ^ (uint64_t)port << 48) * UINT64_C(0x9e3779b97f4a7c15) + high;
+    mixed = (mixed ^ mixed >> 32) * UINT64_C(0xc2b2ae3d27d4eb4f);
+    return mixed ^ mixed >> 32;
+}
 
 /** 4 or 16 bytes. */
 size_t address_length(enum family family);

@@ -169,6 +169,9 @@ void node_free(struct node *node);
 bool service_equal(const struct service *a, const struct service *b);
 bool endpoint_slice_equal(const struct endpoint_slice *a, const struct endpoint_slice *b);
 
+/** Whether the two endpoints of one address have the same attributes. */
+bool slice_endpoint_equal(const struct slice_endpoint *a, const struct slice_endpoint *b);
+
 /** Whether the two have the same endpoints in the same order. */
 bool slice_endpoints_equal(const struct endpoint_slice *a, const struct endpoint_slice *b);
 

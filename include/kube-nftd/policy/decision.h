@@ -39,12 +39,21 @@ uint8_t decision_sets_needed(const struct port_state *port);
 void decision_make(struct decision *decision, const struct endpoint_slice_cache *slices,
                    const struct surroundings *here, const struct port_state *port);
 
+/** Only the endpoints of @decision become those of @port; it is nobody's decision. */
+void decision_merge(struct decision *decision, const struct endpoint_slice_cache *slices,
+                    const struct port_state *port);
+
+/* Where connections to a frontend come from, and whether they go to the Local set. */
+struct claim_policy {
+    bool external, local;
+};
+struct claim_policy decision_policy(const struct claim *claim);
+
 /** What is done with connections to the frontend of @claim, one of the port's; borrowed. */
 struct route decision_route(const struct decision *decision, const struct claim *claim);
 
-/** Whether the port of @decision has the traffic policy Local and endpoints, but none here; for
- * connections from inside, or from outside. */
-bool decision_lacks_local(const struct decision *decision, bool external);
+/** Whether @port has the traffic policy Local, for connections from inside, or from outside. */
+bool decision_asks_for_local(const struct port_state *port, bool external);
 
 /** Equal for equal lists, and hardly ever for others. */
 uint64_t backends_fingerprint(const backend_vec *backends);

@@ -28,6 +28,9 @@ struct surroundings;
 struct policy_ops {
     /* New connections to @frontend are treated as @route (borrowed) says. */
     void (*set)(void *ctx, const struct frontend *frontend, const struct route *route);
+    /* The route of @frontend that was set last is another by @change (borrowed). False: that cannot
+     * be done; the whole route follows. */
+    bool (*change)(void *ctx, const struct frontend *frontend, const struct route_change *change);
     /* Nobody claims @frontend any more. */
     void (*remove)(void *ctx, const struct frontend *frontend);
     /* @address is the cluster IP of a Service, or of none any more (spec 4.3). */
@@ -64,8 +67,10 @@ void policy_set_events(struct policy *policy, const struct event_sink *events);
 void policy_service_changed(struct policy *policy, const struct service *before,
                             const struct service *after);
 
-/** The endpoints of a service port may have changed: call from the slice cache. */
-void policy_endpoints_changed(struct policy *policy, const struct service_port_ref *ref);
+/** The endpoints of a service port changed, in so many; or all of them, if @changes is NULL: call
+ * from the slice cache. */
+void policy_endpoints_changed(struct policy *policy, const struct service_port_ref *ref,
+                              const struct endpoint_change *changes, size_t n);
 
 /** The own zone, NULL for none; everything with endpoints is decided again if it is another. */
 void policy_set_zone(struct policy *policy, const char *zone);

@@ -12,6 +12,7 @@
 #include "kube-nftd/policy/route.h"
 
 struct claim;
+struct port_details;
 struct service;
 
 /* The service ports that some change of the node concerns, so that no others need be looked at. */
@@ -23,17 +24,17 @@ enum port_list {
 
 /* Kept small: there is one for every service port of the cluster. */
 struct port_state {
-    struct service_state *owner; /* NULL: the service port is gone */
-    struct port_state *next;     /* of the same Service, in the order of families and ports */
-    struct claim *claims;        /* see claims.h */
-    struct backend *hairpins; /* endpoints on this node that it counts among the reachable ones */
-    uint32_t n_hairpins;
+    struct service_state *owner;      /* NULL: the service port is gone */
+    struct port_state *next;          /* of the same Service, in the order of families and ports */
+    struct claim *claims;             /* see claims.h */
+    struct port_details *details;     /* see turns.h; NULL if there are none */
     uint32_t index;                   /* in the Service's ports */
     uint32_t affinity_group;          /* never 0; nobody else's */
     uint32_t places[PORT_LIST_COUNT]; /* in each list, from 1; 0: not there */
     uint8_t protocol;
     uint8_t family;
-    bool noted : 1;          /* to be decided */
+    bool noted : 1;          /* to be decided, */
+    bool whole : 1;          /* as a whole, whatever its turns say */
     bool has_endpoints : 1;  /* of any sort, when it was decided last */
     bool has_any : 1;        /* some that could serve (struct selection) */
     bool lacks_internal : 1; /* as counted: see policy_ports_without_local() */
@@ -74,6 +75,9 @@ struct port_state *port_states_change(struct port_states *states, const struct s
 
 /** @port is to be decided. */
 void port_states_note(struct port_states *states, struct port_state *port);
+
+/** The same, but if nothing else comes, by its turns (turns.h). */
+void port_states_note_turns(struct port_states *states, struct port_state *port);
 
 /** Frees a port that is gone. */
 void port_state_free(struct port_state *port);

@@ -24,10 +24,32 @@ struct location {
     const char *zone; /* NULL if the node has none, or is not known yet */
 };
 
+/* What of an endpoint counts here, for the selection and around it; a bit each. No bits: there is
+ * no endpoint. */
+enum endpoint_trait {
+    TRAIT_EXISTS = 1 << 0,
+    TRAIT_READY = 1 << 1,
+    TRAIT_FALLBACK = 1 << 2, /* see endpoint_is_fallback() */
+    TRAIT_SERVING = 1 << 3,
+    TRAIT_NAMES_NODE = 1 << 4,
+    TRAIT_LOCAL = 1 << 5,
+    TRAIT_NODE_HINTS = 1 << 6, /* some */
+    TRAIT_FOR_NODE = 1 << 7,   /* one of them names us */
+    TRAIT_ZONE_HINTS = 1 << 8,
+    TRAIT_FOR_ZONE = 1 << 9,
+};
+
+/* How many endpoints of a service port are of a sort; hints count with the ready ones only. */
+struct selection_counts {
+    uint32_t endpoints, ready, fallback, local_ready, local_fallback;
+    uint32_t node_hints, for_node, zone_hints, for_zone;
+};
+
 struct selection {
     bool has_any;        /* some endpoint on some node could serve; if not, traffic is rejected */
     size_t cluster_size; /* endpoints with SET_CLUSTER */
     size_t local_size;   /* endpoints with SET_LOCAL */
+    struct selection_counts counts;
 };
 
 /* Whether hints of one sort, for nodes or for zones, decide the Cluster set (spec 3.3). */
@@ -62,6 +84,28 @@ bool endpoint_is_fallback(const struct endpoint *endpoint);
 
 /** The endpoint is on the node @here. */
 bool endpoint_is_local(const struct endpoint *endpoint, const struct location *here);
+
+/** What counts of an endpoint with these attributes (flags of enum endpoint_flag). */
+unsigned endpoint_traits(uint8_t flags, const char *node_name, const struct endpoint_hints *hints,
+                         const struct location *here);
+
+/** One more endpoint has these traits; or, with @sign -1, one less. */
+void selection_count(struct selection_counts *counts, unsigned traits, int sign);
+
+/** All of the @n endpoints, counted. */
+struct selection_counts selection_count_all(const struct endpoint *endpoints, size_t n,
+                                            const struct location *here);
+
+/** What decides if there are so many. */
+struct selection_basis selection_basis_of(const struct selection_counts *counts);
+
+bool selection_basis_equal(const struct selection_basis *a, const struct selection_basis *b);
+
+/** How many are in the Local set. */
+size_t selection_local_size(const struct selection_counts *counts);
+
+/** The sets of an endpoint with these traits. */
+uint8_t selection_sets(unsigned traits, const struct selection_basis *basis);
 
 /** What decides about the @n endpoints. */
 struct selection_basis selection_basis(const struct endpoint *endpoints, size_t n,

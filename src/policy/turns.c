@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/policy/turns.h"
+
+struct port_details *turns_details(struct port_state *port)
+{
+    if (!port->details)
+        port->details = xcalloc(1, sizeof(*port->details));
+    return port->details;
+}
+
+static unsigned traits_of(const struct slice_endpoint *endpoint, const struct location *here)
+{
+    return endpoint ? endpoint_traits(endpoint->flags, endpoint->node_name, endpoint->hints, here)
+                    : 0;
+}
+
+static bool is_local_ready(unsigned traits)
+{
+    return traits & TRAIT_LOCAL && traits & TRAIT_READY;
+}
+
+bool turns_add(struct port_state *port, const struct endpoint_change *changes, size_t n,
+               const struct location *here)
+{
+    struct port_details *details = turns_details(port);
+    bool local_ready = false;
+    for (size_t i = 0; i < n; i++) {
+        unsigned before = traits_of(changes[i].before, here);
+        unsigned after = traits_of(changes[i].after, here);
+        if (!port->whole)
+            vec_push(&details->turns, (struct endpoint_turn){{changes[i].address, changes[i].port},
+                                                             (uint16_t)before,
+                                                             (uint16_t)after});
+        selection_count(&details->counts, before, -1);
+        selection_count(&details->counts, after, 1);
+        local_ready = local_ready || is_local_ready(before) != is_local_ready(after);
+    }
+    return local_ready;
+}
+
+struct selection_counts turns_undo(const struct port_state *port,
+                                   const struct selection_counts *now)
+{
+    struct selection_counts counts = *now;
+    vec_each (&port->details->turns, turn) {
+        selection_count(&counts, turn->after, -1);
+        selection_count(&counts, turn->before, 1);
+    }
+    return counts;
+}
+
+static void note(backend_change_vec *changes, const struct backend *backend, bool before,
+                 bool after)
+{
+    if (before != after)
+        vec_push(changes, (struct backend_change){*backend, after});
+}
+
+void turns_sum_up(const struct port_state *port, const struct selection_basis *basis,
+                  uint8_t needed, struct difference *out)
+{
+    vec_clear(&out->cluster);
+    vec_clear(&out->local);
+    vec_clear(&out->hairpins);
+    out->serving = out->names_node = out->names_here = false;
+    vec_each (&port->details->turns, turn) {
+        unsigned before = selection_sets(turn->before, basis) & needed;
+        unsigned after = selection_sets(turn->after, basis) & needed;
+        note(&out->cluster, &turn->backend, before & SET_CLUSTER, after & SET_CLUSTER);
+        note(&out->local, &turn->backend, before & SET_LOCAL, after & SET_LOCAL);
+        note(&out->hairpins, &turn->backend, before && turn->before & TRAIT_LOCAL,
+             after && turn->after & TRAIT_LOCAL);
+        out->serving = out->serving || ((turn->before ^ turn->after) & TRAIT_SERVING) != 0;
+        out->names_node = out->names_node || (turn->after & TRAIT_NAMES_NODE) != 0;
+        out->names_here = out->names_here || (turn->after & TRAIT_LOCAL) != 0;
+    }
+}
+
+void turns_forget(struct port_state *port)
+{
+    struct port_details *details = port->details;
+    if (!details)
+        return;
+    vec_free(&details->turns);
+    if (details->counted || details->hairpins.n > 0)
+        return;
+    vec_free(&details->hairpins);
+    free(details);
+    port->details = NULL;
+}
+
+void difference_free(struct difference *difference)
+{
+    vec_free(&difference->cluster);
+    vec_free(&difference->local);
+    vec_free(&difference->hairpins);
+}
