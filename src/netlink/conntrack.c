@@ -148,7 +148,7 @@ static uint64_t read_errors(struct conntrack *c)
         const struct nlmsgerr *answer = mnl_nlmsg_get_payload(message);
         not_done++;
         if (answer->error != -ENOENT)
-            count_failures(c, 1, -answer->error);
+            count_failures(c, 1, netlink_errno(answer));
     }
 }
 

@@ -204,7 +204,7 @@ static void take_answer(struct answers *a, const struct nlmsghdr *header)
     if (answer->error == 0)
         a->acknowledged = a->acknowledged || header->nlmsg_seq == a->last_sequence;
     else
-        take_refusal(a, header, -answer->error);
+        take_refusal(a, header, netlink_errno(answer));
 }
 
 /* Takes what came in one piece, which is cut short if it was longer than @room. */

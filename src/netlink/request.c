@@ -59,6 +59,14 @@ size_t netlink_whole(const void *messages, size_t length)
     return whole < length ? whole : length;
 }
 
+/* As many as the kernel has (MAX_ERRNO); others it never sends. */
+#define LAST_ERRNO 4095
+
+int netlink_errno(const struct nlmsgerr *answer)
+{
+    return answer->error <= 0 && answer->error >= -LAST_ERRNO ? -answer->error : EPROTO;
+}
+
 const char *netlink_text(const struct nlattr *attribute)
 {
     return attribute && mnl_attr_validate(attribute, MNL_TYPE_NUL_STRING) == 0

@@ -5,6 +5,8 @@
 #include "kube-nftd/netlink/request.h"
 #include "kube-nftd/netlink/table_monitor.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
@@ -32,6 +34,25 @@ static void tear_down(void)
 {
     free(messages);
 }
+
+/* ---- what was answered ---- */
+
+static int errno_of(int error)
+{
+    const struct nlmsgerr answer = {.error = error};
+    return netlink_errno(&answer);
+}
+
+START_TEST(an_answer_is_an_errno)
+{
+    ck_assert_int_eq(errno_of(0), 0);
+    ck_assert_int_eq(errno_of(-ENOENT), ENOENT);
+    ck_assert_int_eq(errno_of(-4095), 4095);
+    ck_assert_int_eq(errno_of(-4096), EPROTO);
+    ck_assert_int_eq(errno_of(INT_MIN), EPROTO);
+    ck_assert_int_eq(errno_of(1), EPROTO);
+}
+END_TEST
 
 /* ---- how much is whole ---- */
 
@@ -135,6 +156,7 @@ END_TEST
 static void add_tests(TCase *tcase)
 {
     tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase, an_answer_is_an_errno);
     tcase_add_test(tcase, whole_messages_count);
     tcase_add_test(tcase, nothing_is_whole);
     tcase_add_test(tcase, texts_end);
