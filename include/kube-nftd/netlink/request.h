@@ -38,7 +38,8 @@ int netlink_ask_overtaken(struct mnl_socket *nl, const struct nlmsghdr *request,
  */
 size_t netlink_whole(const void *messages, size_t length);
 
-/** The errno that the kernel answered, 0 for an acknowledgement; EPROTO for a number that is none. */
+/** The errno that the kernel answered, 0 for an acknowledgement; EPROTO for a number that is none.
+ */
 int netlink_errno(const struct nlmsgerr *answer);
 
 /** The text in @attribute; NULL if that is NULL or what it holds does not end with a NUL. */
