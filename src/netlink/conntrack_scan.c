@@ -86,10 +86,10 @@ int conntrack_scan_fd(const struct conntrack_scan *scan)
 /* The error with which the kernel ends the table; 0 for none. */
 static int end_errno(const struct nlmsghdr *message)
 {
-    int32_t number = 0; /* both kinds of message begin with it */
-    if (mnl_nlmsg_get_payload_len(message) >= sizeof(number))
-        memcpy(&number, mnl_nlmsg_get_payload(message), sizeof(number));
-    return number < 0 ? -number : 0;
+    struct nlmsgerr answer = {.error = 0}; /* both kinds of message begin with its number */
+    if (mnl_nlmsg_get_payload_len(message) >= sizeof(answer.error))
+        memcpy(&answer.error, mnl_nlmsg_get_payload(message), sizeof(answer.error));
+    return answer.error < 0 ? netlink_errno(&answer) : 0;
 }
 
 static enum conntrack_progress end_of(const struct conntrack_scan *scan,

@@ -111,10 +111,13 @@ class Exchange:
 
     async def write(self, data):
         """One chunk, or what a fault makes of it."""
-        size = self.flow.drip or len(data)
-        for start in range(0, len(data), size or 1):
+        while data:
             await self.flow.open.wait()
-            await self._send(data[start:start + size])
+            size = self.flow.drip or len(data)
+            await self._send(data[:size])
+            data = data[size:]
+            if data:
+                await asyncio.sleep(0)  # others have their turn, and a connection that broke is seen
 
     async def end(self):
         await self.flow.open.wait()

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a table does, in a form in which two tables are equal that do the same.
+
+The order of slots, the numbers of session affinity and chains that nothing needs any more depend on
+a table's history; what packets meet does not. Reads `nft list table` and what --dump-rules prints.
+"""
+
+import collections
+import ipaddress
+import re
+
+FAMILIES = ("ip", "ip6")
+NAME = "kube-nftd"
+BLOCK = re.compile(r"^([ \t]+)(map|set|chain) ([\w-]+) \{\n(.*?)^\1\}$", re.MULTILINE | re.DOTALL)
+ELEMENTS = re.compile(r"elements = \{(.*?)\}", re.DOTALL)
+ADDED = re.compile(rf"^add element (ip6?) {NAME} ([\w-]+) \{{(.*?)\}}", re.MULTILINE | re.DOTALL)
+COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)
+RANGES = ("allowed_sources", "service_cidrs", "pod_cidrs")
+PLAIN = ("reject_frontends", "drop_frontends", "restricted_frontends", "cluster_ips", "hairpin")
+
+
+def by_family(text):
+    """{family: the text about its table} of a whole dump or of listings."""
+    parts = re.split(rf"^(?=table ip6? {NAME} \{{)", COMMENT.sub("", text), flags=re.MULTILINE)
+    found = {}
+    for part in parts[1:]:
+        family = part.split()[1]
+        found[family] = part
+    return found
+
+
+def _split(text):
+    return [" ".join(element.split()) for element in text.split(",") if element.strip()]
+
+
+class Torn(Exception):
+    """The kernel was moving elements to a larger table while they were listed."""
+
+
+class Table:
+    """The elements of each map and set, as texts, and the rules of each chain."""
+
+    def __init__(self, text):
+        self.elements, self.chains = {}, {}
+        self.family = text.split()[1]
+        for _, kind, name, body in BLOCK.findall(text):
+            if kind == "chain":
+                self.chains[name] = [" ".join(line.split()) for line in body.splitlines() if line.strip()]
+                continue
+            found = ELEMENTS.search(body)
+            self.elements[name] = _split(found[1]) if found else []
+        for _, name, body in ADDED.findall(text):
+            self.elements[name] += _split(body)
+
+    def mapping(self, name):
+        pairs = [element.split(" : ") for element in self.elements[name]]
+        held = dict(pairs)
+        if len(held) < len(pairs):
+            raise Torn(f"{name} holds a key twice")
+        return held
+
+
+def _count(value):
+    return int(value.split(":")[1], 16)
+
+
+def _slots(table, services, endpoints):
+    """{frontend: (class:N, its backends, slots too many)}"""
+    backends, counts = collections.defaultdict(dict), table.mapping(services)
+    for key, backend in table.mapping(endpoints).items():
+        frontend, slot = key.rsplit(" . ", 1)
+        backends[frontend][int(slot)] = backend
+    found = {}
+    for frontend in counts.keys() | backends.keys():
+        value, slots = counts.get(frontend, "none:0"), backends[frontend]
+        number = 0 if value == "5:0" else _count(value)
+        inside = sorted(slots.get(slot, "nothing") for slot in range(number))
+        surplus = sorted(slot for slot in slots if slot >= number)
+        found[frontend] = (value, inside, surplus)
+    return found
+
+
+def _affinity(table):
+    """What has session affinity, with whom, and how long; a service port's number is told by its frontends."""
+    groups = collections.defaultdict(list)
+    for frontend, number in table.mapping("affinity_ids").items():
+        groups[number.split(":")[0]].append(frontend)
+    names = {number: ", ".join(sorted(frontends)) for number, frontends in groups.items()}
+    found = {"affinity_timeouts": table.mapping("affinity_timeouts")}
+    numbers = table.mapping("affinity_numbers")
+    for name in ("affinity_backends", "local_affinity_backends"):
+        found[name] = set()
+        for number, backend in table.mapping(name).items():
+            group = number.split(":")[0]
+            learned = numbers.get(f"{group}:0 . {backend}")
+            found[name].add((names.get(group, f"nobody's {number}"), backend,
+                             "" if learned == number else f"learned as {learned}"))
+    found["affinity_numbers"] = set()
+    for key in numbers:
+        number, backend = key.split(" . ", 1)
+        group = number.split(":")[0]
+        found["affinity_numbers"].add((names.get(group, f"nobody's {number}"), backend))
+    return found
+
+
+def _range(text):
+    """A range's ends, whichever way it is written."""
+    *before, last = text.split(" . ")
+    if "-" in last:
+        first, end = map(ipaddress.ip_address, last.split("-"))
+    else:
+        network = ipaddress.ip_network(last)
+        first, end = network[0], network[-1]
+    return (" . ".join(before), str(first), str(end))
+
+
+def of(text):
+    """What the table of one family does: {aspect: a value that can be compared}."""
+    table = Table(text)
+    does = {name: set(table.elements[name]) for name in PLAIN}
+    does |= {name: {_range(element) for element in table.elements[name]} for name in RANGES}
+    does |= _affinity(table)
+    does["services"] = _slots(table, "services", "endpoints")
+    does["local_services"] = _slots(table, "local_services", "local_endpoints")
+    does["missing verdicts"] = _missing(table)
+    return does
+
+
+def _missing(table):
+    """Classes and numbers in use that lead nowhere."""
+    missing = set()
+    for services, picks in (("services", "picks"), ("local_services", "local_picks"),
+                            ("affinity_timeouts", "learners")):
+        verdicts = table.mapping(picks)
+        for value in set(table.mapping(services).values()):
+            chain = verdicts.get(value, "goto nothing").removeprefix("goto ")
+            if chain not in table.chains:
+                missing.add((services, value))
+    return missing
+
+
+def _differ(name, found, wanted):
+    if isinstance(found, dict):
+        keys = sorted(key for key in found.keys() | wanted.keys() if found.get(key) != wanted.get(key))
+        return [f"{name}: {key}: {found.get(key)}, wanted {wanted.get(key)}" for key in keys]
+    return ([f"{name}: {item} is too many" for item in sorted(found - wanted)]
+            + [f"{name}: {item} is missing" for item in sorted(wanted - found)])
+
+
+def differences(found, wanted):
+    """Lines that say how the table with @found does not do as the one with @wanted; texts of one family each."""
+    found, wanted = of(found), of(wanted)
+    return [line for name in wanted for line in _differ(name, found[name], wanted[name])]
+
+
+def rule_differences(found, wanted):
+    """The same of the chains' rules, both as one nft lists them: of @found may have chains that nothing needs."""
+    found, wanted = Table(found), Table(wanted)
+    lines = _differ("chains", {name: found.chains.get(name) for name in wanted.chains}, wanted.chains)
+    for name in ("picks", "local_picks", "learners"):
+        verdicts = found.mapping(name)
+        more = {key: verdicts.get(key) for key in wanted.mapping(name)}
+        lines += _differ(name, more, wanted.mapping(name))
+    return lines
