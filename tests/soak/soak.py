@@ -22,6 +22,8 @@ import faults  # noqa: E402
 import harness  # noqa: E402
 import world  # noqa: E402
 
+# Freed memory is not kept for long, so what is resident says something of what is in use.
+ASAN_OPTIONS = "quarantine_size_mb=1:thread_local_quarantine_size_kb=64"
 QUIET = 150.0  # seconds for the table to become right: back-off may take 60 of them, a loaded machine some more
 FLAG_SETS = (
     ("--cluster-cidr", "10.244.0.0/16,fd00:10:244::/48"),
@@ -59,7 +61,8 @@ class Life:
         self.folder.mkdir()
         self.flags, self.owner = flags, owner
         more = () if owner else ("--table-owner", "off")
-        self.daemon = harness.Daemon(self.folder, kubeconfig, "--audit-period", "1s", *flags, *more)
+        self.daemon = harness.Daemon(self.folder, kubeconfig, "--audit-period", "1s", *flags, *more,
+                                     environment={"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", ASAN_OPTIONS)})
         self.samples = []  # (objects, resident KiB, descriptors) whenever the base world was in force
 
     def pid(self):

@@ -827,7 +827,7 @@ static void ignore_line(void *ctx, enum log_level level, const char *line)
 
 START_TEST(any_history)
 {
-    uint64_t chance = (uint64_t)_i * 7919 + 1;
+    uint64_t chance = (uint64_t)unit_seed(_i) * 7919 + 1;
     char *lists[N_REFS];
     log_set_sink(ignore_line, NULL);
     for (unsigned i = 0; i < N_REFS; i++)

@@ -2289,7 +2289,7 @@ static void forget_everything(void)
 
 START_TEST(any_history)
 {
-    uint64_t chance = (uint64_t)_i * 104729 + 7;
+    uint64_t chance = (uint64_t)unit_seed(_i) * 104729 + 7;
     location.node_name = intern("here");
     big = _i % 2;
     refuse_every = (unsigned)_i % 3 * 3;

@@ -13,6 +13,13 @@ static inline int unit_steps(int n)
     return getenv("UNIT_SHORT") ? n / 10 : n;
 }
 
+/* The number of the random history that is test @i: by hand, UNIT_SEED=1000 gives others. */
+static inline int unit_seed(int i)
+{
+    const char *first = getenv("UNIT_SEED");
+    return i + (first ? (int)strtol(first, NULL, 10) : 0);
+}
+
 /* A suite of one case, filled by @add_tests, and, unless NULL, a second one filled by
  * @add_long_tests: it is tagged "long", so CK_EXCLUDE_TAGS=long leaves it out, as is done for
  * valgrind. Returns the exit status: whether any failed. */

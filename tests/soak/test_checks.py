@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The checks of a soak notice what they are for, and nothing else."""
+
+import types
+
+import pytest
+
+import canonical
+import soak
+import world
+
+TABLE = """\
+table ip kube-nftd {
+	map services {
+		elements = { 10.96.0.1 . tcp . 80 : 4:2, 203.0.113.1 . tcp . 80 : 9:1, 10.96.0.2 . udp . 53 : 5:0 }
+	}
+	map endpoints {
+		elements = { 10.96.0.1 . tcp . 80 . 0 : 10.244.0.1 . 8080,
+			     10.96.0.1 . tcp . 80 . 1 : 10.244.0.2 . 8080,
+			     203.0.113.1 . tcp . 80 . 0 : 10.244.0.1 . 8080 }
+	}
+	map local_services {
+		elements = { 10.96.0.2 . udp . 53 : 3:1 }
+	}
+	map local_endpoints {
+		elements = { 10.96.0.2 . udp . 53 . 0 : 10.244.0.3 . 8053 }
+	}
+	map picks {
+		elements = { 5:0 : goto cluster-local, 4:2 : goto cluster-pick-2, 9:1 : goto affine-pick-1 }
+	}
+	map local_picks {
+		elements = { 3:1 : goto local-pick-1 }
+	}
+	map affinity_ids {
+		elements = { 203.0.113.1 . tcp . 80 : 7:0 }
+	}
+	map affinity_backends {
+		elements = { 7:3 : 10.244.0.1 . 8080 }
+	}
+	map local_affinity_backends {
+		elements = { 7:3 : 10.244.0.1 . 8080 }
+	}
+	map affinity_numbers {
+		elements = { 7:0 . 10.244.0.1 . 8080 : 7:3 }
+	}
+	map affinity_timeouts {
+		elements = { 203.0.113.1 . tcp . 80 : 0:a }
+	}
+	map learners {
+		elements = { 0:a : goto learn-10 }
+	}
+	set reject_frontends {
+		elements = { 10.96.0.9 . tcp . 80 }
+	}
+	set drop_frontends {
+		elements = { 203.0.113.9 . tcp . 80 }
+	}
+	set restricted_frontends {
+		elements = { 203.0.113.1 . tcp . 80 }
+	}
+	set allowed_sources {
+		elements = { 203.0.113.1 . tcp . 80 . 10.0.0.0/8 }
+	}
+	set hairpin {
+		elements = { 10.244.0.1 . 10.244.0.1 . tcp . 8080 }
+	}
+	set cluster_ips {
+		elements = { 10.96.0.1, 10.96.0.2 }
+	}
+	set service_cidrs {
+		elements = { 10.96.0.0/16 }
+	}
+	set pod_cidrs {
+		elements = { 10.244.0.0-10.244.0.255 }
+	}
+	chain cluster-local {
+		goto local-dispatch
+	}
+	chain cluster-pick-2 {
+		goto pick-2
+	}
+	chain affine-pick-1 {
+		drop
+	}
+	chain local-pick-1 {
+		drop
+	}
+	chain learn-10 {
+		drop
+	}
+}
+"""
+
+# Text in the table and what stands in its place: the same to packets.
+SAME = {
+    "slots in another order": ("0 : 10.244.0.1 . 8080,\n\t\t\t     10.96.0.1 . tcp . 80 . 1 : 10.244.0.2",
+                               "1 : 10.244.0.1 . 8080,\n\t\t\t     10.96.0.1 . tcp . 80 . 0 : 10.244.0.2"),
+    "other numbers of affinity": ("7:", "2b:"),
+    "a verdict that nothing needs": ("4:2 : goto cluster-pick-2", "4:2 : goto cluster-pick-2, 4:5 : goto cluster-pick-5"),
+    "a range written otherwise": ("10.244.0.0-10.244.0.255", "10.244.0.0/24"),
+}
+DIFFERENT = {
+    "another class": (": 4:2,", ": 0:2,"),
+    "another count": (": 4:2,", ": 4:1,"),
+    "another backend": ("10.244.0.2 . 8080", "10.244.0.4 . 8080"),
+    "a slot that no count reaches": ("80 . 1 : 10.244.0.2", "80 . 2 : 10.244.0.2"),
+    "another local class": (": 3:1", ": 11:1"),
+    "another local backend": ("10.244.0.3 . 8053", "10.244.0.3 . 8054"),
+    "a verdict less": ("4:2 : goto cluster-pick-2, ", ""),
+    "a chain less": ("chain local-pick-1", "chain local-pick-2"),
+    "a learner less": ("0:a : goto learn-10", "0:b : goto learn-10"),
+    "no number of affinity": ("203.0.113.1 . tcp . 80 : 7:0", ""),
+    "another backend of affinity": ("7:3 : 10.244.0.1", "7:3 : 10.244.0.2"),
+    "one learned as another": ("8080 : 7:3", "8080 : 7:4"),
+    "another time": ("80 : 0:a", "80 : 0:b"),
+    "a reject less": ("10.96.0.9 . tcp . 80", ""),
+    "a drop more": ("203.0.113.9 . tcp . 80", "203.0.113.9 . tcp . 80, 203.0.113.8 . tcp . 80"),
+    "another source": ("10.0.0.0/8", "10.0.0.0/9"),
+    "another restriction": ("set restricted_frontends {\n\t\telements = { 203.0.113.1", "set restricted_frontends {\n\t\telements = { 203.0.113.2"),
+    "another hairpin": ("10.244.0.1 . 10.244.0.1", "10.244.0.2 . 10.244.0.2"),
+    "a cluster IP less": ("10.96.0.1, ", ""),
+    "another ServiceCIDR": ("10.96.0.0/16", "10.96.0.0/17"),
+    "other pods": ("10.244.0.255", "10.244.0.254"),
+}
+
+
+def changed(change):
+    old, new = change
+    assert old in TABLE
+    return TABLE.replace(old, new)
+
+
+@pytest.mark.parametrize("change", SAME)
+def test_same(change):
+    text = changed(SAME[change])
+    assert canonical.differences(text, TABLE) == canonical.differences(TABLE, text) == []
+
+
+@pytest.mark.parametrize("change", DIFFERENT)
+def test_different(change):
+    assert canonical.differences(changed(DIFFERENT[change]), TABLE)
+
+
+def test_other_rules():
+    assert canonical.rule_differences(TABLE, TABLE) == []
+    assert canonical.rule_differences(TABLE.replace("goto pick-2", "goto pick-3"), TABLE)
+    assert canonical.rule_differences(TABLE.replace("goto local-pick-1", "goto learn-10"), TABLE)
+
+
+def test_an_element_that_came_twice_is_no_table():
+    with pytest.raises(canonical.Torn):
+        canonical.of(changed(("10.96.0.2 . udp . 53 : 5:0", "10.96.0.2 . udp . 53 : 5:0, 10.96.0.2 . udp . 53 : 5:0")))
+
+
+def test_the_same_seed_makes_the_same_script():
+    scripts = []
+    for seed in ("a", "a", "b"):
+        made = world.World(seed)
+        scripts.append([made.begin(), *[made.change() for _ in range(200)], made.heal()])
+    assert scripts[0] == scripts[1] != scripts[2]
+
+
+def life(*samples):
+    return types.SimpleNamespace(life=types.SimpleNamespace(samples=list(samples), descriptors=lambda: []))
+
+
+@pytest.mark.parametrize("last,good", [((9, 10_900, 20), True), ((9, 13_000, 20), False), ((9, 10_000, 21), False)])
+def test_growth(last, good):
+    held = life((9, 10_000, 20), (9, 15_000, 25), last)
+    if good:
+        soak.Soak.check_samples(held, 0.1)
+    else:
+        with pytest.raises(soak.Failed):
+            soak.Soak.check_samples(held, 0.1)
+
+
+@pytest.mark.parametrize("line,good", [
+    ("2026-11-22T07:00:00.000Z info  main: anything", True),
+    ("2026-11-22T07:00:00.000Z warn  reflector: bad object: Service a/b: spec: missing", True),
+    ("2026-11-22T07:00:00.000Z warn  netlink: the kernel refused it", False),
+    ("2026-11-22T07:00:00.000Z error reflector: something new", False),
+    ("==7==ERROR: AddressSanitizer: heap-use-after-free", False),
+])
+def test_log(line, good):
+    held = types.SimpleNamespace(life=types.SimpleNamespace(daemon=types.SimpleNamespace(log=lambda: line + "\n")))
+    if good:
+        soak.Soak.check_log(held)
+    else:
+        with pytest.raises(soak.Failed):
+            soak.Soak.check_log(held)
