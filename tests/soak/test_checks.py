@@ -174,15 +174,21 @@ def test_growth(last, good):
             soak.Soak.check_samples(held, 0.1)
 
 
-@pytest.mark.parametrize("line,good", [
-    ("2026-11-22T07:00:00.000Z info  main: anything", True),
-    ("2026-11-22T07:00:00.000Z warn  reflector: bad object: Service a/b: spec: missing", True),
-    ("2026-11-22T07:00:00.000Z warn  netlink: the kernel refused it", False),
-    ("2026-11-22T07:00:00.000Z error reflector: something new", False),
-    ("==7==ERROR: AddressSanitizer: heap-use-after-free", False),
+BACK = "2026-11-22T07:00:00.000Z warn  proxy: family=IPv4 reading the table back: the kernel refused to delete it"
+
+
+@pytest.mark.parametrize("line,good,owner", [
+    ("2026-11-22T07:00:00.000Z info  main: anything", True, True),
+    ("2026-11-22T07:00:00.000Z warn  reflector: bad object: Service a/b: spec: missing", True, True),
+    ("2026-11-22T07:00:00.000Z warn  netlink: the kernel refused it", False, True),
+    ("2026-11-22T07:00:00.000Z error reflector: something new", False, True),
+    ("==7==ERROR: AddressSanitizer: heap-use-after-free", False, True),
+    (BACK, False, True),
+    (BACK, True, False),
 ])
-def test_log(line, good):
-    held = types.SimpleNamespace(life=types.SimpleNamespace(daemon=types.SimpleNamespace(log=lambda: line + "\n")))
+def test_log(line, good, owner):
+    daemon = types.SimpleNamespace(log=lambda: line + "\n")
+    held = types.SimpleNamespace(life=types.SimpleNamespace(daemon=daemon, owner=owner))
     if good:
         soak.Soak.check_log(held)
     else:
