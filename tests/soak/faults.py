@@ -91,10 +91,12 @@ ELEMENT_MAPS = ("services", "endpoints", "local_services", "local_endpoints", "a
                 "affinity_numbers", "reject_frontends", "drop_frontends", "restricted_frontends", "hairpin",
                 "cluster_ips", "picks")
 WHOLE = ("delete table {table}", "flush ruleset", "flush chain {table} dispatch", "flush map {table} services",
-         "flush map {table} endpoints", "flush set {table} cluster_ips", "insert rule {table} dispatch drop",
-         "add chain {table} intruder {{ type filter hook prerouting priority -120; policy drop; }}",
+         "flush map {table} endpoints", "flush set {table} cluster_ips",
          "add element {table} reject_frontends {{ {stranger} . tcp . 7 }}",
          "add element {table} services {{ {stranger} . tcp . 7 : 0:1 }}")
+# These cut off the server, too: put right by a daemon that has its objects, but one that starts would never get them.
+CUTTING = ("insert rule {table} dispatch drop",
+           "add chain {table} intruder {{ type filter hook prerouting priority -120; policy drop; }}")
 STRANGER = {"ip": "10.96.77.77", "ip6": "fd00:10:96::7777"}
 
 
@@ -115,13 +117,13 @@ class ForeignHands:
         self.random = random.Random(f"foreign {seed}")
         self.count = self.refused = 0
 
-    def any(self):
-        """One change; returns what was done, or None if the kernel would not have it done."""
+    def any(self, cutting):
+        """One change, of those that cut the daemon off if @cutting, too; returns what was done, or None if the kernel would not have it done."""
         family = self.random.choice(canonical.FAMILIES)
         text = listing(family)
         command = self._single(family, text) if text and self.random.random() < 0.6 else None
         if not command:
-            command = self.random.choice(WHOLE).format(table=f"{family} {canonical.NAME}", stranger=STRANGER[family])
+            command = self.random.choice(WHOLE + CUTTING if cutting else WHOLE).format(table=f"{family} {canonical.NAME}", stranger=STRANGER[family])
         done = nft(command)
         if done.returncode:
             self.refused += 1

@@ -197,10 +197,13 @@ class Soak:
 
     def meddle(self):
         owned = self.owned()
-        done = self.foreign.any()
+        done = self.foreign.any(cutting=self.programmed())
         self.count["foreign changes" if done else "foreign changes refused"] += 1
         if done not in (None, "flush ruleset") and owned and self.owned():
             raise Failed(f"somebody else changed a table that is owned: {done}")
+
+    def programmed(self):
+        return self.life.daemon.alive() and ready()
 
     @staticmethod
     def owned():

@@ -102,7 +102,9 @@ class World:
             numbers.add((protocol, number))
             port = {"name": name, "protocol": protocol, "port": number, "targetPort": 8080}
             if kind in ("NodePort", "LoadBalancer") and self._likely(0.9):
-                port["nodePort"] = self.random.randrange(30000, 30000 + (10 if self._likely(0.1) else 900))
+                taken = {other.get("nodePort") for other in chosen}
+                free = set(range(30000, 30000 + (10 if self._likely(0.1) else 900))) - taken
+                port["nodePort"] = self.random.choice(sorted(free))
             chosen.append(port)
         return chosen
 
