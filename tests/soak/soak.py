@@ -37,7 +37,7 @@ EXPECTED = re.compile(r"^\S+ (warn|error) +(" + "|".join((
     r"reflector: bad object: ",
     r"services: ignored fields: ",
     r"policy: frontend=\S+ of service=\S+ is left to service=",
-    r"health: cannot listen, trying again .*Address already in use",
+    r"health: cannot listen, trying again .*(Address already in use|Cannot assign requested address)",
     r"node: .*node ports answer nowhere: ",
     r"reflector: cannot (list|watch) ",
     r"guard: family=\S+ put right what another program changed program=nft ",
