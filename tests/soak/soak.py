@@ -40,6 +40,7 @@ EXPECTED = re.compile(r"^\S+ (warn|error) +(" + "|".join((
     r"health: cannot listen, trying again .*(Address already in use|Cannot assign requested address)",
     r"node: .*node ports answer nowhere: ",
     r"reflector: cannot (list|watch) ",
+    r"events: cannot (create|patch) events: ",
     r"guard: family=\S+ put right what another program changed program=nft ",
     r"ruleset: family=\S+ making the table anew: ",  # changed while no daemon ran
 )) + ")")
