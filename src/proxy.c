@@ -345,6 +345,11 @@ size_t proxy_refused(const struct proxy *proxy)
 
 /* ---- making and freeing ---- */
 
+static bool is_frontend_refused(const void *ruleset, const struct frontend *frontend)
+{
+    return ruleset_is_refused(ruleset, frontend);
+}
+
 static int make_rulesets(struct proxy *proxy, const struct proxy_config *config, struct error *err)
 {
     for (int i = 0; i < FAMILY_COUNT; i++) {
@@ -361,6 +366,9 @@ static int make_rulesets(struct proxy *proxy, const struct proxy_config *config,
         family->ruleset = ruleset_new((enum family)i, &ruleset, err);
         if (!family->ruleset)
             return -1;
+        if (proxy->flows)
+            flow_cleaner_hold_back(proxy->flows, (enum family)i, is_frontend_refused,
+                                   family->ruleset);
     }
     return 0;
 }

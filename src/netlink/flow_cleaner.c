@@ -247,6 +247,13 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int revents)
         end_scan(c, &err);
 }
 
+void flow_cleaner_hold_back(struct flow_cleaner *c, enum family family, flow_held_back_fn held_back,
+                            const void *ctx)
+{
+    c->notes[family].held_back = held_back;
+    c->notes[family].ctx = ctx;
+}
+
 void flow_cleaner_run(struct flow_cleaner *c, enum family family)
 {
     if (flow_notes_put_in_force(&c->notes[family]))

@@ -103,7 +103,7 @@ bool flow_notes_put_in_force(struct flow_notes *notes)
     bool any_due = false;
     HASH_ITER(hh, notes->by_frontend, note, next)
     {
-        if (note->fresh) {
+        if (note->fresh && !(notes->held_back && notes->held_back(notes->ctx, &note->frontend))) {
             vec_free(&note->judged.backends);
             note->judged = note->said;
             note->said = (struct serving){0};

@@ -107,17 +107,17 @@ static void grow_send_buffer(struct nft_socket *s, size_t length)
     s->send_limit = (size_t)size;
 }
 
-/* The message of @batch with number @sequence between two offsets, for telling what was refused. */
-static const struct nlmsghdr *find_message(const struct nft_batch *batch, size_t from, size_t to,
-                                           uint32_t sequence)
+/* The offset of the message of @batch with number @sequence between two offsets, for telling what
+ * was refused; @to if there is none. */
+static size_t find_message(const struct nft_batch *batch, size_t from, size_t to, uint32_t sequence)
 {
     while (from < to) {
         const struct nlmsghdr *message = (const void *)(batch->buffer + from);
         if (message->nlmsg_seq == sequence)
-            return message;
+            return from;
         from += MNL_ALIGN(message->nlmsg_len);
     }
-    return NULL;
+    return to;
 }
 
 /* What a message does, in words of nft. */
@@ -157,6 +157,7 @@ static char *describe(const struct nlmsghdr *message)
 struct answers {
     struct nft_batch *batch;
     size_t from, to;
+    size_t last_refused; /* the offset of that message, where the search for the next one begins */
     uint32_t last_sequence;
     bool acknowledged, lost;
     int first_errno;
@@ -180,12 +181,26 @@ static size_t fault_offset(const struct nlmsghdr *header)
     return 0;
 }
 
+/* The kernel tells of refusals in the order of messages. */
+static size_t find_refused(const struct answers *a, uint32_t sequence)
+{
+    size_t begin = a->last_refused > a->from ? a->last_refused : a->from;
+    size_t at = find_message(a->batch, begin, a->to, sequence);
+    if (at < a->to)
+        return at;
+    at = find_message(a->batch, a->from, begin, sequence);
+    return at < begin ? at : a->to;
+}
+
 static void take_refusal(struct answers *a, const struct nlmsghdr *header, int why)
 {
-    const struct nlmsghdr *message = find_message(a->batch, a->from, a->to, header->nlmsg_seq);
     struct nft_refusal refusal = {NFT_NO_MESSAGE, fault_offset(header), why};
-    if (message)
-        refusal.message = (size_t)((const char *)message - a->batch->buffer);
+    const struct nlmsghdr *message = NULL;
+    size_t at = find_refused(a, header->nlmsg_seq);
+    if (at < a->to) {
+        refusal.message = a->last_refused = at;
+        message = (const void *)(a->batch->buffer + at);
+    }
     vec_push(&a->batch->refusals, refusal);
     if (a->errors++ > 0)
         return;

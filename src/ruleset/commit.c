@@ -252,12 +252,13 @@ static int commit_the_rest(struct ruleset *rs, struct nft_socket *socket, double
 int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
                    struct ruleset_stats *stats, struct error *err)
 {
+    bool missed_before = rs->table_missing; /* and was not made: what is refused was offered */
     if (stats)
         memset(stats, 0, sizeof(*stats));
     if (!rs->kernel_known && ruleset_adopt(rs, socket, err))
         return -1;
     /* What a table refused that is gone, a new one may take. */
-    refusals_release(rs, rs->table_missing ? INFINITY : now);
+    refusals_release(rs, rs->table_missing && !missed_before ? INFINITY : now);
     if (rs->table_missing)
         ruleset_sort_pending(rs);
     int result = commit_the_rest(rs, socket, now, stats, err);

@@ -14,12 +14,17 @@
 /* Waits before what was refused is tried again: doubled each time. */
 #define WAIT_FIRST 30.0
 #define WAIT_MOST 600.0
+/* So many are tried again together, and the next so many after a pause in seconds: a refusal is
+ * found by sending each element alone. */
+#define PORTION 256
+#define PORTION_PAUSE 0.5
 /* So many frontends of one transaction are named in the log. */
 #define MOST_NAMED 10
 
 /* What a frontend shall be, while what is in force of it stands in for that. */
 struct refusal {
     double wait, retry_time;
+    size_t at;       /* in struct refusals, records */
     unsigned round;  /* of struct refusals, when it was held back */
     bool held_back;  /* the rest counts */
     bool left_alone; /* not pending, although what is in force is not even what stands in */
@@ -165,7 +170,8 @@ static void want_what_is_in_force(const struct ruleset *rs, struct record *recor
 struct isolation {
     struct ruleset *ruleset;
     double now;
-    size_t n; /* put aside */
+    size_t n;        /* put aside */
+    bool left_alone; /* some of them: they are in the list of pending ones still */
 };
 
 static void say_refused(struct isolation *i, const struct record *record, int why)
@@ -195,14 +201,21 @@ static void leave_alone(struct isolation *i, struct record *record)
     struct ruleset *rs = i->ruleset;
     if (!record->pending || record->refusal->round == rs->refusals.round)
         return; /* another of its elements, in the same answer */
+    record->pending = false;
+    record->refusal->left_alone = i->left_alone = true;
+    i->n++;
+}
+
+static void drop_left_alone(const struct isolation *i)
+{
+    struct ruleset *rs = i->ruleset;
     size_t n = 0;
+    if (!i->left_alone)
+        return;
     vec_each (&rs->pending, it)
-        if (*it != record)
+        if ((*it)->pending)
             rs->pending.v[n++] = *it;
     rs->pending.n = n;
-    record->pending = false;
-    record->refusal->left_alone = true;
-    i->n++;
 }
 
 static void hold_back(struct isolation *i, struct record *record, int why)
@@ -215,6 +228,7 @@ static void hold_back(struct isolation *i, struct record *record, int why)
     bool first = !record->refusal;
     if (first) {
         record->refusal = xcalloc(1, sizeof(*record->refusal));
+        record->refusal->at = rs->refusals.records.n;
         vec_push(&rs->refusals.records, record);
     }
     if (!record->pending) { /* a trim was refused: what is in force is what it wants */
@@ -333,32 +347,55 @@ static bool is_behind(const uint8_t *key, const uint8_t *last, size_t length)
     return memcmp(next, key, length) == 0;
 }
 
-/* Whether an element is one of those that the content is in the kernel. */
-static bool is_content(const struct content *content, const struct element *e)
+/* Whether an element is one of the two that the range is in the kernel. */
+static bool is_end_of(const struct content *range, const struct element *e)
 {
-    bool ranged = content_set_is_ranged(content_set_of(content));
-    const uint8_t *key = content_key(content);
-    size_t length = ranged ? content->key_length / 2 : content->key_length;
-    return length == e->length && (memcmp(key, e->key, length) == 0 ||
-                                   (ranged && is_behind(e->key, key + length, length)));
+    const uint8_t *key = content_key(range);
+    size_t length = range->key_length / 2;
+    return length == e->length &&
+           (memcmp(key, e->key, length) == 0 || is_behind(e->key, key + length, length));
+}
+
+/* What is pending of one element; NULL if nothing is. */
+static struct content *find_single(const struct ruleset *rs, enum content_set set,
+                                   const struct element *e)
+{
+    struct key key = {.length = e->length};
+    if (e->length > sizeof(key.bytes))
+        return NULL;
+    memcpy(key.bytes, e->key, e->length);
+    struct content *content = contents_find(&rs->contents, set, &key);
+    return content && content->pending ? content : NULL;
+}
+
+static struct content *find_range(const struct ruleset *rs, enum content_set set,
+                                  const struct element *e)
+{
+    vec_each (&rs->contents.pending, it)
+        if (content_set_of(*it) == set && is_end_of(*it, e))
+            return *it;
+    return NULL;
 }
 
 static void blame_content(struct isolation *i, const struct element *e, int why)
 {
+    int set = 0;
     uint32_t number;
-    for (size_t at = 0; at < i->ruleset->contents.pending.n; at++) {
-        struct content *content = i->ruleset->contents.pending.v[at];
-        enum content_set set = content_set_of(content);
-        if (!is_of(e, content_set_name(set)) || !is_content(content, e))
-            continue;
-        memcpy(&number, content_key(content), sizeof(number));
-        if (set == CONTENT_AFFINITY_NUMBERS || set == CONTENT_AFFINITY_BACKENDS ||
-            set == CONTENT_LOCAL_AFFINITY_BACKENDS)
-            blame_service_port(i, number, why);
-        else
-            leave_out(i, content, why);
+    while (set < CONTENT_SETS && !is_of(e, content_set_name((enum content_set)set)))
+        set++;
+    if (set == CONTENT_SETS)
         return;
-    }
+    struct content *content = content_set_is_ranged((enum content_set)set)
+                                  ? find_range(i->ruleset, (enum content_set)set, e)
+                                  : find_single(i->ruleset, (enum content_set)set, e);
+    if (!content)
+        return;
+    memcpy(&number, content_key(content), sizeof(number));
+    if (set == CONTENT_AFFINITY_NUMBERS || set == CONTENT_AFFINITY_BACKENDS ||
+        set == CONTENT_LOCAL_AFFINITY_BACKENDS)
+        blame_service_port(i, number, why);
+    else
+        leave_out(i, content, why);
 }
 
 /* Whether a shape, or what it builds on, is @which, or if that is NULL a new one. */
@@ -485,6 +522,7 @@ bool refusals_isolate(struct ruleset *rs, double now, bool singly)
         if (singly || refusal->why != ENFILE) /* who is too many shows when they are sorted */
             blame(&i, refusal);
     }
+    drop_left_alone(&i);
     stop_trims(rs);
     release_affinity(rs);
     note_next(&rs->refusals);
@@ -498,11 +536,17 @@ void refusals_release(struct ruleset *rs, double now)
     struct refusals *refusals = &rs->refusals;
     if (refusals->next == 0 || now < refusals->next)
         return;
-    vec_each (&refusals->records, it)
-        if (refusals_holds_back(*it) && now >= (*it)->refusal->retry_time) {
+    size_t n = 0, portion = isinf(now) ? SIZE_MAX : PORTION;
+    vec_each (&refusals->records, it) {
+        if (!refusals_holds_back(*it) || now < (*it)->refusal->retry_time)
+            continue;
+        if (n++ < portion) {
             take_back(*it);
             ruleset_mark_pending(rs, *it);
+        } else {
+            (*it)->refusal->retry_time = now + PORTION_PAUSE;
         }
+    }
     if (refusals->retry_time != 0 && now >= refusals->retry_time) {
         contents_let_in(&rs->contents);
         refusals->retry_time = 0;
@@ -528,11 +572,9 @@ void refusals_settled(struct ruleset *rs)
 
 static void forget(struct refusals *refusals, struct record *record)
 {
-    for (size_t i = 0; i < refusals->records.n; i++)
-        if (refusals->records.v[i] == record) {
-            refusals->records.v[i] = refusals->records.v[--refusals->records.n];
-            break;
-        }
+    struct record *last = refusals->records.v[--refusals->records.n];
+    last->refusal->at = record->refusal->at;
+    refusals->records.v[last->refusal->at] = last;
     refusals_forget_wish(record);
     free(record->refusal);
     record->refusal = NULL;

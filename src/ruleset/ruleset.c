@@ -251,7 +251,11 @@ void ruleset_remove(struct ruleset *rs, const struct frontend *frontend)
 
 size_t ruleset_frontends(const struct ruleset *rs)
 {
-    return rs->n_wanted;
+    size_t n = rs->n_wanted;
+    vec_each (&rs->refusals.records, it)
+        if (refusals_holds_back(*it))
+            n += (size_t)(*it)->wanted - (size_t)refusals_is_wanted(*it);
+    return n;
 }
 
 const struct ruleset_figures *ruleset_figures(const struct ruleset *rs)

@@ -697,6 +697,36 @@ START_TEST(only_what_is_stale_by_each_word_since_the_last_run)
 }
 END_TEST
 
+static bool hold_all_back(const void *ctx, const struct frontend *frontend)
+{
+    ck_assert_uint_eq(frontend->port, 53);
+    return *(const bool *)ctx;
+}
+
+/* The kernel refused it: the endpoints of before are in force still. */
+START_TEST(what_is_held_back_judges_nothing)
+{
+    bool held = true;
+    notes.held_back = hold_all_back;
+    notes.ctx = &held;
+    say(true, "10.244.0.1 53");
+    ck_assert(!flow_notes_put_in_force(&notes));
+    expect_stale("");
+    held = false;
+    ck_assert(flow_notes_put_in_force(&notes));
+    expect_stale("@23");
+    held = true;
+    say(true, "10.244.0.2 53");
+    flow_notes_put_in_force(&notes);
+    expect_stale("@3"); /* by both */
+    held = false;
+    ck_assert(flow_notes_put_in_force(&notes));
+    expect_stale("@13");
+    flow_notes_free(&notes);
+    notes.held_back = NULL;
+}
+END_TEST
+
 START_TEST(a_fresh_note_outlives_the_scan_but_judges_nothing)
 {
     say(true, "10.244.0.1 53");
@@ -987,6 +1017,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, what_came_into_force_during_a_scan_is_scanned_for);
     tcase_add_test(tcase, a_cleaner_may_go_in_a_scan);
     tcase_add_test(tcase, only_what_is_stale_by_each_word_since_the_last_run);
+    tcase_add_test(tcase, what_is_held_back_judges_nothing);
     tcase_add_test(tcase, a_fresh_note_outlives_the_scan_but_judges_nothing);
     tcase_add_test(tcase, a_scan_that_saw_nothing_is_owed_still);
     tcase_add_test(tcase, rechecks_are_counted_by_their_own_scans);

@@ -76,6 +76,14 @@ void flow_cleaner_note(struct flow_cleaner *cleaner, const struct frontend *fron
     noted[frontend->family] = true;
 }
 
+void flow_cleaner_hold_back(struct flow_cleaner *cleaner, enum family family,
+                            flow_held_back_fn held_back, const void *ctx)
+{
+    ck_assert(cleaner && cleaner == config.flows);
+    ck_assert(config.families[family]);
+    ck_assert(held_back && ctx);
+}
+
 void flow_cleaner_run(struct flow_cleaner *cleaner, enum family family)
 {
     ck_assert(cleaner && cleaner == config.flows);

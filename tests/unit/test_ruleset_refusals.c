@@ -98,7 +98,7 @@ START_TEST(the_rest_is_in_force)
     CHECK(3, .all = "56");
     check_refused(1, 0);
     ck_assert_int_eq(errors_logged, 1);
-    ck_assert_uint_eq(ruleset_frontends(ruleset), 3);
+    ck_assert_uint_eq(ruleset_frontends(ruleset), 2);
 
     SET(1, .all = "123"); /* and all goes on */
     commit_within(2);     /* the new chain first */
@@ -108,6 +108,7 @@ START_TEST(the_rest_is_in_force)
     wait_for_retry();
     settle();
     check_refused(0, 0);
+    ck_assert_uint_eq(ruleset_frontends(ruleset), 3);
     ck_assert_int_eq(errors_logged, 1);
     if (!set || strcmp(set, "reject_frontends") != 0)
         CHECK(2, .external = true, .local = true, .all = "34", .here = "3", .sources = "0-90");
@@ -213,6 +214,39 @@ START_TEST(many_are_refused_at_once)
 }
 END_TEST
 
+/* Not all of very many are tried again at the same time. */
+START_TEST(many_are_tried_again_in_portions)
+{
+    enum { PORTION = 256, MANY = 2 * PORTION + 10 };
+    begin_kernel(_i);
+    for (unsigned i = 1; i <= MANY; i++) {
+        SET(i, .all = "1");
+        refuse("services", i, EINVAL);
+    }
+    commit_within(4);
+    check_refused(MANY, 0);
+    ck_assert_uint_eq(ruleset_figures(ruleset)->refusals, MANY);
+    wait_for_retry();
+    commit_within(4);
+    check_refused(MANY, 0);
+    ck_assert_uint_eq(ruleset_figures(ruleset)->refusals, MANY + PORTION);
+    forgive(_i);
+    for (size_t left = MANY - PORTION; left > PORTION; left -= PORTION) {
+        wait_for_retry();
+        commit_within(1);
+        check_refused(left, 0); /* with those that were refused twice */
+    }
+    wait_for_retry();
+    commit_within(1);
+    check_refused(PORTION, 0);
+    wait_for_retry();
+    commit_within(1);
+    check_refused(0, 0);
+    CHECK(1, .all = "1");
+    CHECK(MANY, .all = "1");
+}
+END_TEST
+
 START_TEST(it_is_tried_again_later_and_later)
 {
     begin_kernel(_i);
@@ -284,7 +318,7 @@ START_TEST(a_deletion_is_refused)
     check_refused(1, 0);
     CHECK(1, .all = "12");
     check(2, &nothing);
-    ck_assert_uint_eq(ruleset_frontends(ruleset), 0);
+    ck_assert_uint_eq(ruleset_frontends(ruleset), 1);
     settle();
     CHECK(1, .all = "12");
     forgive(_i);
@@ -682,6 +716,28 @@ START_TEST(a_new_table_is_a_new_chance)
 }
 END_TEST
 
+/* One that cannot be made, for whatever reason, is no new chance each time. */
+START_TEST(a_new_table_is_one_new_chance)
+{
+    begin_kernel(_i);
+    SET(1, .all = "12");
+    SET(2, .all = "3");
+    refuse("services", 1, EINVAL);
+    commit();
+    fake_kernel_drop_table(family);
+    SET(2, .all = "4");
+    refuse("services", 2, ENOMEM); /* too */
+    for (int i = 0; i < 4; i++)
+        commit_fails();
+    ck_assert_uint_eq(ruleset_figures(ruleset)->refusals, 2);
+    forgive(_i);
+    refuse("services", 1, EINVAL);
+    commit();
+    check_refused(1, 0);
+    CHECK(2, .all = "4");
+}
+END_TEST
+
 START_TEST(a_restart_finds_it_again)
 {
     begin_kernel(_i);
@@ -769,6 +825,7 @@ static void add_tests(TCase *tcase)
     tcase_add_loop_test(tcase, the_rest_is_in_force, 0, 10 * KERNELS);
     tcase_add_loop_test(tcase, what_was_in_force_stays, 0, STAYS);
     tcase_add_loop_test(tcase, many_are_refused_at_once, 0, KERNELS);
+    tcase_add_loop_test(tcase, many_are_tried_again_in_portions, 0, KERNELS);
     tcase_add_loop_test(tcase, it_is_tried_again_later_and_later, 0, KERNELS);
     tcase_add_loop_test(tcase, a_change_is_tried_at_once, 0, KERNELS);
     tcase_add_loop_test(tcase, a_deletion_is_refused, 0, KERNELS);
@@ -786,6 +843,7 @@ static void add_tests(TCase *tcase)
     tcase_add_loop_test(tcase, the_base_is_refused, 0, KERNELS);
     tcase_add_loop_test(tcase, everything_is_refused, 0, KERNELS);
     tcase_add_loop_test(tcase, a_new_table_is_a_new_chance, 0, KERNELS);
+    tcase_add_loop_test(tcase, a_new_table_is_one_new_chance, 0, KERNELS);
     tcase_add_loop_test(tcase, a_restart_finds_it_again, 0, KERNELS);
     tcase_add_loop_test(tcase, pieces, 0, KERNELS);
     tcase_add_test(tcase, the_log_names_it);

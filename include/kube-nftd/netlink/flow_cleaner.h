@@ -34,6 +34,7 @@
 #include "kube-nftd/base/error.h"
 #include "kube-nftd/base/histogram.h"
 #include "kube-nftd/model/frontend.h"
+#include "kube-nftd/netlink/flow_notes.h"
 
 #include <stdint.h>
 
@@ -60,6 +61,11 @@ void flow_cleaner_free(struct flow_cleaner *cleaner);
  */
 void flow_cleaner_note(struct flow_cleaner *cleaner, const struct frontend *frontend, bool claimed,
                        const struct backend *serving, size_t n);
+
+/** From now on flow_cleaner_run() asks of each frontend of @family that was noted whether it is
+ * held back: then nothing is deleted by that note until a later run. */
+void flow_cleaner_hold_back(struct flow_cleaner *cleaner, enum family family,
+                            flow_held_back_fn held_back, const void *ctx);
 
 /** What was noted of @family is in force in its table: look for stale flows, a moment later
  * (packets that are on their way by the old rules arrive before) or after the scan that runs and a

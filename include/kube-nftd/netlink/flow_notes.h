@@ -21,9 +21,14 @@
 
 struct flow_note;
 
+/* Whether something else than what was said of @frontend is in force, although all the rest is. */
+typedef bool (*flow_held_back_fn)(const void *ctx, const struct frontend *frontend);
+
 /* Start zeroed. */
 struct flow_notes {
     struct flow_note *by_frontend; /* hash table */
+    flow_held_back_fn held_back;   /* NULL: nothing ever is */
+    const void *ctx;
 };
 
 void flow_notes_free(struct flow_notes *notes);
@@ -32,8 +37,8 @@ void flow_notes_free(struct flow_notes *notes);
 void flow_notes_say(struct flow_notes *notes, const struct frontend *frontend, bool claimed,
                     const struct backend *serving, size_t n);
 
-/** What was said is in force. Returns whether a scan is owed to some frontend, apart from those
- * that flow_notes_end_scan() told of. */
+/** What was said is in force, but of frontends that are held back. Returns whether a scan is owed
+ * to some frontend, apart from those that flow_notes_end_scan() told of. */
 bool flow_notes_put_in_force(struct flow_notes *notes);
 
 /** A scan begins, for all frontends that one is owed to; if @rechecks, for those too that

@@ -39,7 +39,7 @@ struct refusals {
  */
 bool refusals_isolate(struct ruleset *ruleset, double now, bool singly);
 
-/** What was put aside is wanted again: all that is due at @now. */
+/** What was put aside is wanted again: what is due at @now, a portion. */
 void refusals_release(struct ruleset *ruleset, double now);
 
 /** Sorts pending records, which are planned: those that take up more room in the kernel come last,

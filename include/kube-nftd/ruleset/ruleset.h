@@ -170,7 +170,7 @@ bool ruleset_has_suspects(const struct ruleset *ruleset);
  */
 size_t ruleset_check_suspects(struct ruleset *ruleset, struct nft_socket *socket);
 
-/** How many frontends are wanted. */
+/** How many frontends shall be there; of those that the kernel refused, how many are in force. */
 size_t ruleset_frontends(const struct ruleset *ruleset);
 
 /** Borrowed; they change with each commit. */
