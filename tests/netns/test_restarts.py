@@ -17,7 +17,6 @@ from scenario import Proxy, Web
 
 GOOD = {"a", "b", "c"}
 OTHER_MARK = ("--iptables-masquerade-bit", "9")  # makes other rules: a table of another layout
-OWNERS = ("auto", "off")
 NETLINK_NETFILTER = 12
 NEW_GENERATION, GET_GENERATION = 10 << 8 | 15, 10 << 8 | 16  # of the subsystem nftables
 
@@ -95,6 +94,13 @@ def proxy_with(lab, tmp_path):
         proxy.close()
 
 
+@pytest.fixture(params=["auto", "off"])
+def owner(request) -> str:
+    if request.param == "auto":
+        request.getfixturevalue("kept_tables")
+    return request.param
+
+
 @pytest.fixture
 def following(lab, tmp_path):
     """Another daemon for the same node, with the same addresses for health checks and metrics; it does not run yet."""
@@ -127,7 +133,6 @@ def settled_generation(namespace: Namespace, quiet: float) -> int:
 # ---- one after the other --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("owner", OWNERS)
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGKILL], ids=["SIGTERM", "SIGKILL"])
 def test_a_restart(proxy_with, by, owner):
     proxy = proxy_with("--table-owner", owner)
@@ -145,7 +150,6 @@ def test_a_restart(proxy_with, by, owner):
     assert proxy.daemon.log().count(" adopted the table ") == len(FAMILIES)
 
 
-@pytest.mark.parametrize("owner", OWNERS)
 def test_a_table_of_another_layout(proxy_with, owner):
     """As an older version leaves it: it is replaced in one transaction."""
     proxy = proxy_with("--table-owner", owner, *OTHER_MARK)
