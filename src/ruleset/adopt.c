@@ -91,7 +91,7 @@ static int try_take_over(struct ruleset *rs, struct nft_socket *socket, bool *ou
     forget_kernel(rs);
     if (nft_socket_generation(socket, &generation, err) ||
         ruleset_read_back(rs, socket, &found, err) ||
-        (!found.foreign && ruleset_verify_rules(rs, socket, &same, err)))
+        (!found.foreign && ruleset_take_over_rules(rs, socket, &same, err)))
         return -1;
     *ours = same && !found.foreign;
     if (!*ours)

@@ -19,6 +19,7 @@
 
 /* Bits of conntrack that only the kernel can name: NF_CT_STATE_BIT(IP_CT_NEW), IPS_DST_NAT. */
 #define CT_STATE_NEW 8
+#define CT_STATUS_SEEN_REPLY 2
 #define CT_STATUS_DNAT 32
 
 /* ---- what phrases do; @what is from the table ---- */
@@ -112,33 +113,41 @@ static void emit_protocols(struct builder *b, const struct words *w, uint32_t wh
     expr_lookup_anonymous(b, id);
 }
 
-/* Goes on if register 1 has one of the bits @mask. */
-static void compare_bits(struct builder *b, uint32_t mask)
+/* Compares what register 1 has of the bits @mask with none of them: NFT_CMP_NEQ goes on if there is
+ * one, NFT_CMP_EQ if there is none. */
+static void compare_bits(struct builder *b, uint32_t mask, enum nft_cmp_ops op)
 {
     const uint32_t zero = 0;
     expr_bits(b, NFT_REG_1, mask, 0);
-    expr_compare(b, NFT_CMP_NEQ, &zero, sizeof(zero));
+    expr_compare(b, op, &zero, sizeof(zero));
 }
 
 static void emit_ct_state(struct builder *b, const struct words *w, uint32_t bit)
 {
     (void)w;
     expr_ct(b, NFT_CT_STATE, NFT_REG_1);
-    compare_bits(b, bit);
+    compare_bits(b, bit, NFT_CMP_NEQ);
 }
 
 static void emit_ct_status(struct builder *b, const struct words *w, uint32_t bit)
 {
     (void)w;
     expr_ct(b, NFT_CT_STATUS, NFT_REG_1);
-    compare_bits(b, bit);
+    compare_bits(b, bit, NFT_CMP_NEQ);
+}
+
+static void emit_ct_status_lacks(struct builder *b, const struct words *w, uint32_t bits)
+{
+    (void)w;
+    expr_ct(b, NFT_CT_STATUS, NFT_REG_1);
+    compare_bits(b, bits, NFT_CMP_EQ);
 }
 
 static void emit_mark_has(struct builder *b, const struct words *w, uint32_t what)
 {
     (void)what;
     expr_meta(b, NFT_META_MARK, NFT_REG_1);
-    compare_bits(b, w->number);
+    compare_bits(b, w->number, NFT_CMP_NEQ);
 }
 
 static void emit_mark_or(struct builder *b, const struct words *w, uint32_t what)
@@ -214,6 +223,7 @@ static const struct phrase {
     {"iifname != I", emit_interface, NFT_CMP_NEQ},
     {"ct state new", emit_ct_state, CT_STATE_NEW},
     {"ct status dnat", emit_ct_status, CT_STATUS_DNAT},
+    {"ct status ! seen-reply,dnat", emit_ct_status_lacks, CT_STATUS_SEEN_REPLY | CT_STATUS_DNAT},
     {"fib saddr type local", emit_source_type, RTN_LOCAL},
     {"KEY @S", emit_in_set, false},
     {"KEY != @S", emit_in_set, true},

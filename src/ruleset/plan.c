@@ -159,6 +159,8 @@ void ruleset_new_shapes(const struct ruleset *rs, shape_vec *out)
             need_service(rs, &seen, record->local->wants, out);
         if (record->extras && record->extras->wants_timeout)
             need_shape(rs, &seen, shape_of_timeout(record->extras->wants_timeout), out);
+        if (record->wanted_flags & FLAG_RESTRICTED)
+            need_shape(rs, &seen, shape_of_source_ranges(), out);
     }
     shapes_clear(&seen);
     shapes_sort(out);

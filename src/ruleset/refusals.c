@@ -420,7 +420,9 @@ static bool needs_shape(const struct ruleset *rs, const struct record *record,
     uint32_t timeout = record->extras ? record->extras->wants_timeout : 0;
     return service_needs(rs, record->all.wants, which) ||
            (record->local && service_needs(rs, record->local->wants, which)) ||
-           (timeout && is_built_on(rs, shape_of_timeout(timeout), which));
+           (timeout && is_built_on(rs, shape_of_timeout(timeout), which)) ||
+           (record->wanted_flags & FLAG_RESTRICTED &&
+            is_built_on(rs, shape_of_source_ranges(), which));
 }
 
 static void blame_shape(struct isolation *i, const struct shape *shape, int why)

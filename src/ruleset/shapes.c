@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/ruleset/shapes.h"
 
+#include <string.h>
+
 struct shape_entry {
     UT_hash_handle hh;
     struct shape shape; /* no padding: used as a hash key */
@@ -56,6 +58,25 @@ struct shape shape_of_timeout(uint32_t seconds)
     return (struct shape){TEMPLATE_LEARN, seconds};
 }
 
+struct shape shape_of_source_ranges(void)
+{
+    return (struct shape){TEMPLATE_SOURCE_RANGES, 0};
+}
+
+bool shape_of_chain(const char *chain, struct shape *shape)
+{
+    static const struct {
+        const char *chain;
+        enum template_id template;
+    } single[] = {{"source-ranges", TEMPLATE_SOURCE_RANGES}, {"learn", TEMPLATE_AFFINITY}};
+    for (size_t i = 0; i < sizeof(single) / sizeof(single[0]); i++)
+        if (strcmp(chain, single[i].chain) == 0) {
+            *shape = (struct shape){single[i].template, 0};
+            return true;
+        }
+    return false;
+}
+
 bool shape_needs(struct shape shape, struct shape *other)
 {
     unsigned affine = shape.key >> 16 & CLASS_AFFINE, n = shape.key & UINT16_MAX;
@@ -64,6 +85,9 @@ bool shape_needs(struct shape shape, struct shape *other)
     case TEMPLATE_EXTERNAL_LOCAL:
     case TEMPLATE_CLUSTER_PICK:
         return shape_of_service(service_value(CLASS_PLAIN | affine, n), other);
+    case TEMPLATE_LEARN:
+        *other = (struct shape){TEMPLATE_AFFINITY, 0};
+        return true;
     default:
         return false;
     }

@@ -20,6 +20,8 @@ TEMPLATE(external_local);
 TEMPLATE(cluster_pick);
 TEMPLATE(local_pick);
 TEMPLATE(affine_local_pick);
+TEMPLATE(source_ranges);
+TEMPLATE(affinity);
 TEMPLATE(learn);
 
 const struct template templates[TEMPLATE_COUNT] = {
@@ -31,6 +33,8 @@ const struct template templates[TEMPLATE_COUNT] = {
     [TEMPLATE_CLUSTER_PICK] = {"cluster-pick.nft", nft_template_cluster_pick},
     [TEMPLATE_LOCAL_PICK] = {"local-pick.nft", nft_template_local_pick},
     [TEMPLATE_AFFINE_LOCAL_PICK] = {"affine-local-pick.nft", nft_template_affine_local_pick},
+    [TEMPLATE_SOURCE_RANGES] = {"source-ranges.nft", nft_template_source_ranges},
+    [TEMPLATE_AFFINITY] = {"affinity.nft", nft_template_affinity},
     [TEMPLATE_LEARN] = {"learn.nft", nft_template_learn},
 };
 

@@ -16,5 +16,7 @@ nft_template_\name:
     template cluster_pick, "cluster-pick.nft"
     template local_pick, "local-pick.nft"
     template affine_local_pick, "affine-local-pick.nft"
+    template source_ranges, "source-ranges.nft"
+    template affinity, "affinity.nft"
     template learn, "learn.nft"
     .section .note.GNU-stack,"",%progbits

@@ -153,17 +153,56 @@ static void signatures_free(signature_vec *signatures)
     vec_free(signatures);
 }
 
+static int find_all(const struct ruleset *rs, struct nft_socket *socket, signature_vec *found,
+                    struct error *err)
+{
+    return nft_socket_read_rules(socket, rs->family, RULESET_TABLE, on_rule, found, err) ||
+                   find_verdicts(rs, socket, found, err)
+               ? -1
+               : 0;
+}
+
+static int compare_all(const struct ruleset *rs, signature_vec *found, bool *same,
+                       struct error *err)
+{
+    signature_vec expected = {0};
+    int result = expect_all(rs, &expected, err);
+    *same = result == 0 && same_signatures(found, &expected);
+    signatures_free(&expected);
+    return result;
+}
+
 int ruleset_verify_rules(const struct ruleset *rs, struct nft_socket *socket, bool *same,
                          struct error *err)
 {
-    signature_vec found = {0}, expected = {0};
-    int result = nft_socket_read_rules(socket, rs->family, RULESET_TABLE, on_rule, &found, err);
-    if (result == 0)
-        result = find_verdicts(rs, socket, &found, err);
-    if (result == 0)
-        result = expect_all(rs, &expected, err);
-    *same = result == 0 && same_signatures(&found, &expected);
+    signature_vec found = {0};
+    int result = find_all(rs, socket, &found, err);
+    result = result ? result : compare_all(rs, &found, same, err);
     signatures_free(&found);
-    signatures_free(&expected);
+    return result;
+}
+
+/* Notes the shapes that rules tell of, by their chains. */
+static void take_shapes(struct shapes *shapes, const signature_vec *found)
+{
+    vec_each (found, text) {
+        struct shape shape;
+        char *chain = xstrndup(*text, strcspn(*text, ": "));
+        if (shape_of_chain(chain, &shape))
+            shapes_add(shapes, shape);
+        free(chain);
+    }
+}
+
+int ruleset_take_over_rules(struct ruleset *rs, struct nft_socket *socket, bool *same,
+                            struct error *err)
+{
+    signature_vec found = {0};
+    int result = find_all(rs, socket, &found, err);
+    if (result == 0) {
+        take_shapes(&rs->shapes, &found);
+        result = compare_all(rs, &found, same, err);
+    }
+    signatures_free(&found);
     return result;
 }

@@ -236,6 +236,8 @@ static void put_shapes(void)
     vars.pick = "affine-pick";
     case_layout(&batch, TEMPLATE_EXTERNAL_LOCAL, &vars);
     case_shape(&batch, TEMPLATE_AFFINE_LOCAL_PICK, 1, 11 << 16 | 1);
+    case_shape(&batch, TEMPLATE_SOURCE_RANGES, 0, 0);
+    case_shape(&batch, TEMPLATE_AFFINITY, 0, 0);
     case_shape(&batch, TEMPLATE_LEARN, TIMEOUT, TIMEOUT);
 }
 

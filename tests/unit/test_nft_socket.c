@@ -304,6 +304,8 @@ START_TEST(the_kernel_takes_every_template)
     nft_batch_init(&batch, vars.family, RULESET_TABLE);
     nft_batch_add_table(&batch, "of a test");
     case_layout(&batch, TEMPLATE_BASE, &vars);
+    case_layout(&batch, TEMPLATE_SOURCE_RANGES, &vars);
+    case_layout(&batch, TEMPLATE_AFFINITY, &vars);
     add_shapes(vars, 2);
     add_shapes(vars, UINT16_MAX);
     commit();
@@ -502,7 +504,7 @@ START_TEST(a_check_finds_loops)
     ck_assert_int_ne(check(), 0);
     ck_assert_ptr_nonnull(strstr(err.text, "the kernel "));
     error_clear(&err);
-    case_rule(&batch, "pick-2", "jump source-ranges");
+    case_rule(&batch, "pick-2", "jump local-dispatch");
     ck_assert_int_eq(check(), 0);
     case_rule(&batch, "pick-2", "jump dispatch");
     ck_assert_int_eq(nft_socket_check(sock, &batch, NULL, &err), -1); /* who does not ask why */

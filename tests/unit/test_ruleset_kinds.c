@@ -409,6 +409,34 @@ START_TEST(restricted_again_before_the_trim)
 }
 END_TEST
 
+/* What the first of a kind adds stays when the last one is gone, and the next daemon knows it. */
+static void check_that_it_stays(const struct wish *wish)
+{
+    const struct wish plain = {.wanted = true, .external = true, .all = "12"};
+    tell(1, wish);
+    commit();
+    tell(1, &plain);
+    settle();
+    restart_with_pods();
+    tell(1, &plain);
+    commit_sends(0, 0);
+    tell(1, wish);
+    commit();
+    check_wish(1, wish, &world);
+    restart_with_pods();
+    tell(1, wish);
+    commit_sends(0, 0);
+    ck_assert_uint_eq(ruleset_figures(ruleset)->replaced, 0);
+}
+
+START_TEST(chains_stay_when_their_last_service_goes)
+{
+    begin_with_pods(_i);
+    check_that_it_stays(&(struct wish){true, true, .all = "12", .sources = "10-19"});
+    check_that_it_stays(&(struct wish){true, true, .all = "12", .timeout = 30});
+}
+END_TEST
+
 /* Many at once, where the socket takes a batch in pieces only: none shows a part of its ranges. */
 START_TEST(many_source_ranges_in_pieces)
 {
@@ -955,6 +983,7 @@ static void add_tests(TCase *tcase)
     tcase_add_loop_test(tcase, the_local_set_empties_and_fills, 0, 2 * FAMILY_COUNT);
     EACH_FAMILY(source_ranges_change);
     EACH_FAMILY(source_ranges_go_by_a_trim);
+    EACH_FAMILY(chains_stay_when_their_last_service_goes);
     EACH_FAMILY(restricted_again_before_the_trim);
     EACH_FAMILY(many_source_ranges_in_pieces);
     EACH_FAMILY(affinity_on_and_off);

@@ -68,7 +68,7 @@ START_TEST(values_without_a_shape)
 }
 END_TEST
 
-/* A timeout fills both halves of its key, and is no class. */
+/* A timeout fills both halves of its key, and is no class. What all of them need comes once. */
 START_TEST(learners)
 {
     const uint32_t seconds[] = {1, 10800, 86400, 3 << 16 | 1, CLASS_AFFINE << 16 | 1};
@@ -77,8 +77,25 @@ START_TEST(learners)
         struct shape shape = shape_of_timeout(seconds[i]);
         ck_assert_int_eq(shape.template, TEMPLATE_LEARN);
         ck_assert_uint_eq(shape.key, seconds[i]);
-        ck_assert(!shape_needs(shape, &base));
+        ck_assert(shape_needs(shape, &base));
+        ck_assert_int_eq(base.template, TEMPLATE_AFFINITY);
+        ck_assert_uint_eq(base.key, 0);
+        ck_assert(!shape_needs(base, &shape));
     }
+}
+END_TEST
+
+START_TEST(chains_that_tell_of_shapes)
+{
+    struct shape shape, learn = shape_of_timeout(1), affinity;
+    ck_assert(shape_of_chain("source-ranges", &shape));
+    ck_assert(same(shape, shape_of_source_ranges()));
+    ck_assert(!shape_needs(shape, &affinity));
+    ck_assert(shape_of_chain("learn", &shape));
+    ck_assert(shape_needs(learn, &affinity));
+    ck_assert(same(shape, affinity));
+    ck_assert(!shape_of_chain("learn-1", &shape)); /* a verdict tells of it */
+    ck_assert(!shape_of_chain("dispatch", &shape));
 }
 END_TEST
 
@@ -133,8 +150,11 @@ START_TEST(each_is_listed_after_what_it_builds_on)
         }
     }
     shapes_add(&shapes, shape_of_timeout(1));
+    ck_assert(shape_needs(shape_of_timeout(1), &shape));
+    shapes_add(&shapes, shape);
+    shapes_add(&shapes, shape_of_source_ranges());
     shapes_list(&shapes, &list);
-    ck_assert_uint_eq(list.n, (size_t)CLASSES * COUNTS + 1);
+    ck_assert_uint_eq(list.n, (size_t)CLASSES * COUNTS + 3);
     check_order(&list);
     for (size_t i = list.n; i-- > 0;)
         vec_push(&again, list.v[i]);
@@ -152,6 +172,7 @@ static void add_tests(TCase *tcase)
     tcase_add_loop_test(tcase, each_class_has_its_template, 0, CLASSES);
     tcase_add_test(tcase, values_without_a_shape);
     tcase_add_test(tcase, learners);
+    tcase_add_test(tcase, chains_that_tell_of_shapes);
     tcase_add_test(tcase, a_set_of_shapes);
     tcase_add_loop_test(tcase, each_is_listed_after_what_it_builds_on, 0, 2);
 }

@@ -126,6 +126,28 @@ static const struct {
     {TEMPLATE_LEARN, "learn.nft", "learners", "learn-7", 4, "meta priority set 0"},
 };
 
+/* Chains with a hook cost every packet something. */
+START_TEST(hooks_that_come_with_what_needs_them)
+{
+    static const struct {
+        enum template_id id;
+        const char *file, *chain;
+        size_t hooks;
+    } once[] = {{TEMPLATE_BASE, "base.nft", "dispatch", 6},
+                {TEMPLATE_SOURCE_RANGES, "source-ranges.nft", "source-ranges", 2},
+                {TEMPLATE_AFFINITY, "affinity.nft", "learn", 2}};
+    struct layout layout;
+    ck_assert_str_eq(templates[once[_i].id].file, once[_i].file);
+    parse(templates[once[_i].id].text, FAMILY_IPV4, &layout);
+    ck_assert_ptr_null(find_chain(&layout, once[_i].chain)->hook);
+    size_t hooks = 0;
+    vec_each (&layout.chains, chain)
+        hooks += chain->hook != NULL;
+    ck_assert_uint_eq(hooks, once[_i].hooks);
+    layout_free(&layout);
+}
+END_TEST
+
 START_TEST(templates_of_shapes)
 {
     struct layout layout;
@@ -554,6 +576,7 @@ static const struct {
     {FAMILY_IPV4, "masquerade fully-random", "masq 16"},
     {FAMILY_IPV4, "ct state new jump no-endpoints",
      "ct 0 1, bitwise 1 1 8 0, cmp 1 1 0/4, immediate 0 -3 no-endpoints"},
+    {FAMILY_IPV4, "ct status ! seen-reply,dnat", "ct 2 1, bitwise 1 1 34 0, cmp 1 0 0/4"},
     {FAMILY_IPV4, "ct status dnat", "ct 2 1, bitwise 1 1 32 0, cmp 1 1 0/4"},
     {FAMILY_IPV4, "goto c", "immediate 0 -4 c"},
     {FAMILY_IPV4, "drop", "immediate 0 0"},
@@ -722,6 +745,7 @@ END_TEST
 static void add_tests(TCase *tcase)
 {
     tcase_add_loop_test(tcase, base_template, 0, FAMILY_COUNT);
+    tcase_add_loop_test(tcase, hooks_that_come_with_what_needs_them, 0, 3);
     tcase_add_loop_test(tcase, templates_of_shapes, 0, COUNT(added));
     tcase_add_loop_test(tcase, templates_agree, 0, FAMILY_COUNT);
     tcase_add_test(tcase, what_the_configuration_leaves_out);

@@ -178,6 +178,11 @@ int ruleset_read_back(struct ruleset *ruleset, struct nft_socket *socket,
 int ruleset_verify_rules(const struct ruleset *ruleset, struct nft_socket *socket, bool *same,
                          struct error *err);
 
+/** The same for a table that is taken over and was read back: notes the shapes first that only its
+ * rules tell of. */
+int ruleset_take_over_rules(struct ruleset *ruleset, struct nft_socket *socket, bool *same,
+                            struct error *err);
+
 /**
  * Takes over the table if it is one of ours and makes all records pending, so that the next plan is
  * the difference between what is wanted and what is there.

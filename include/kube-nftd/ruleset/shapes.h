@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Shapes: the chains that a table grows by, each made from a template when a class, number of
- * backends or affinity timeout appears for the first time.
+ * backends or affinity timeout appears for the first time, or source ranges or affinity at all.
  */
 #ifndef KUBE_NFTD_RULESET_SHAPES_H
 #define KUBE_NFTD_RULESET_SHAPES_H
@@ -24,7 +24,8 @@ enum service_class {
     CLASS_AFFINE = 8
 };
 
-/* A template, and the classid that it is made for: class:count, or a timeout in seconds. */
+/* A template, and the classid that it is made for: class:count, or a timeout in seconds; 0 for a
+ * template that a table has once at most. */
 struct shape {
     enum template_id template;
     uint32_t key;
@@ -48,6 +49,15 @@ bool shape_of_service(uint32_t value, struct shape *shape);
 
 /** The shape behind an affinity timeout in seconds. */
 struct shape shape_of_timeout(uint32_t seconds);
+
+/** The shape that the first frontend with source ranges needs. */
+struct shape shape_of_source_ranges(void);
+
+/**
+ * The shape that a chain in the kernel tells of, by its name, when no verdict does: those that a
+ * table has once at most. False for all other chains.
+ */
+bool shape_of_chain(const char *chain, struct shape *shape);
 
 /** Whether a shape builds on another one, and on which. */
 bool shape_needs(struct shape shape, struct shape *other);
