@@ -5,6 +5,9 @@
  *
  *     bench_send INTERFACE MAC SOURCE ADDRESS PORT DESTINATIONS FLOWS PACKETS
  *
+ * Without arguments it reads them from its input, a line for each sending, so that many short ones
+ * cost no new process and find a warm one.
+ *
  * Flow f goes from an address behind SOURCE, with a port of its own, to PORT of ADDRESS + f %
  * DESTINATIONS. Packet p belongs to flow p % FLOWS. Behind a veth pair the kernel works on a packet
  * before the send returns, in this thread, so its CPU time holds the whole way of the packets. What
@@ -24,10 +27,12 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #define AT_ONCE 32
 #define FIRST_PORT 1024
 #define PORTS 60000
+#define WORDS 8
 
 struct frame {
     struct ether_header link;
@@ -130,34 +135,61 @@ static uint32_t address(const char *text)
     return ntohl(parsed.s_addr);
 }
 
-int main(int argc, char **argv)
+/* One sending, from its eight words. */
+static void run(char *const words[WORDS])
 {
-    if (argc != 9) {
-        fputs("Usage: bench_send INTERFACE MAC SOURCE ADDRESS PORT DESTINATIONS FLOWS PACKETS\n",
-              stderr);
-        return EXIT_FAILURE;
-    }
     uint8_t mac[ETH_ALEN];
     errno = EINVAL;
-    if (sscanf(argv[2], "%hhx:%hhx:%hhx:%hhx:%hhx:%hhx", &mac[0], &mac[1], &mac[2], &mac[3],
+    if (sscanf(words[1], "%hhx:%hhx:%hhx:%hhx:%hhx:%hhx", &mac[0], &mac[1], &mac[2], &mac[3],
                &mac[4], &mac[5]) != ETH_ALEN)
-        die(argv[2]);
-    source = address(argv[3]);
-    destination = address(argv[4]);
-    struct frame frame = blank(mac, (uint16_t)number(argv[5], 1));
-    n_destinations = number(argv[6], 1);
-    n_flows = number(argv[7], 1);
-    n_packets = number(argv[8], 0);
+        die(words[1]);
+    source = address(words[2]);
+    destination = address(words[3]);
+    struct frame frame = blank(mac, (uint16_t)number(words[4], 1));
+    n_destinations = number(words[5], 1);
+    n_flows = number(words[6], 1);
+    n_packets = number(words[7], 0);
     struct sockaddr_ll link = {.sll_family = AF_PACKET,
                                .sll_protocol = htons(ETHERTYPE_IP),
-                               .sll_ifindex = (int)if_nametoindex(argv[1]),
+                               .sll_ifindex = (int)if_nametoindex(words[0]),
                                .sll_halen = ETH_ALEN};
     int fd = socket(AF_PACKET, SOCK_RAW, 0); /* protocol 0: receives nothing */
     if (fd < 0 || link.sll_ifindex == 0)
-        die(argv[1]);
+        die(words[0]);
     double cpu = nanoseconds(CLOCK_THREAD_CPUTIME_ID), clock = nanoseconds(CLOCK_MONOTONIC);
     send_all(fd, &link, &frame);
     printf("{\"cpu\": %.0f, \"clock\": %.0f}\n", nanoseconds(CLOCK_THREAD_CPUTIME_ID) - cpu,
            nanoseconds(CLOCK_MONOTONIC) - clock);
+    fflush(stdout);
+    close(fd);
+}
+
+static void run_line(char *line)
+{
+    char *words[WORDS], *rest = NULL, *word = strtok_r(line, " \n", &rest);
+    unsigned n = 0;
+    for (; word && n < WORDS; word = strtok_r(NULL, " \n", &rest))
+        words[n++] = word;
+    errno = EINVAL;
+    if (n < WORDS || word)
+        die("a line does not have eight words");
+    run(words);
+}
+
+int main(int argc, char **argv)
+{
+    char *line = NULL;
+    size_t size = 0;
+    if (argc == WORDS + 1) {
+        run(argv + 1);
+    } else if (argc == 1) {
+        while (getline(&line, &size, stdin) > 0)
+            run_line(line);
+        free(line);
+    } else {
+        fputs("Usage: bench_send [INTERFACE MAC SOURCE ADDRESS PORT DESTINATIONS FLOWS PACKETS]\n",
+              stderr);
+        return EXIT_FAILURE;
+    }
     return EXIT_SUCCESS;
 }

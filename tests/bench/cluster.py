@@ -129,6 +129,35 @@ def services(size, protocol="TCP"):
     return (service(i, protocol) for i in range(size.services))
 
 
+FRONTENDS_OF_ALL_KINDS = 6
+
+
+def services_of_all_kinds():
+    """Services beside the others, as texts with kind and apiVersion: with session affinity, with source
+    ranges, with traffic policy Local, without endpoints, and their slices; and what cluster IPs there are."""
+    def make(number, endpoints, **spec):
+        name, ip = f"kind-{number}", f"10.200.0.{number}"
+        yield {"apiVersion": "v1", "kind": "Service",
+               "metadata": {"name": name, "namespace": "kinds", "creationTimestamp": TIME},
+               "spec": {"clusterIP": ip, "clusterIPs": [ip], "ipFamilies": ["IPv4"], "ports":
+                        [{"name": "http", "protocol": "UDP", "port": 80, "targetPort": 8080}],
+                        **{key: value for key, value in spec.items() if key != "vip"}},
+               "status": {"loadBalancer": {"ingress": [{"ip": spec["vip"]}] if "vip" in spec else []}}}
+        yield {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+               "metadata": {"name": name, "namespace": "kinds", "labels": {"kubernetes.io/service-name": name}},
+               "endpoints": [{"addresses": [f"11.200.{number}.{each}"], "nodeName": f"node-{each}",
+                              "conditions": {"ready": True}} for each in range(1, endpoints + 1)],
+               "ports": [{"name": "http", "protocol": "UDP", "port": 8080}]}
+
+    balancer = {"type": "LoadBalancer", "allocateLoadBalancerNodePorts": False}
+    kinds = [*make(1, 3, sessionAffinity="ClientIP"),
+             *make(2, 3, vip="192.0.2.102", loadBalancerSourceRanges=["172.16.0.0/12"], **balancer),
+             *make(3, 3, vip="192.0.2.103", externalTrafficPolicy="Local", **balancer),
+             *make(4, 0),
+             {"apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", **json.loads(service_cidr())}]
+    return [to_json(each) for each in kinds]
+
+
 def service_cidr():
     return to_json({"metadata": {"name": "kubernetes", "uid": _uid(4, 0), "resourceVersion": "7",
                                  "creationTimestamp": TIME},
@@ -173,14 +202,17 @@ def initial_events(resource, size, protocol="TCP"):
     yield end_of_contents(*kind)
 
 
-def write_manifest(path, size, protocol="TCP"):
-    """Writes all objects as kubectl get -o json would, in one List. Returns the bytes."""
+def write_manifest(path, size, protocol="TCP", others=()):
+    """Writes all objects as kubectl get -o json would, in one List, and the texts @others (with kind and
+    apiVersion) behind them. Returns the bytes."""
     with open(path, "w") as out:
         separator = '{"apiVersion":"v1","kind":"List","items":[\n'
         for make, kind in ((services, KINDS[SERVICES]), (endpoint_slices, KINDS[SLICES])):
             for text in make(size, protocol):
                 out.write(separator + with_kind(text, *kind))
                 separator = ",\n"
+        for text in others:
+            out.write(separator + text)
         out.write("\n]}\n")
         return out.tell()
 

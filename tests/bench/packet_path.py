@@ -1,22 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the table costs packets: CPU time of a new connection, and of a packet of a known one.
+"""What the table costs packets: CPU time of a new connection, and of a packet of a known one, to a service and to
+an address that is no service's.
 
 A client and a backend, and between them nodes, each with a table of its own:
 
     client ---- node 0 ---- backend        forwards; no table, no conntrack
-           ---- node 1 ----                one rule that translates one address
-           ---- node 2 ----                kube-nftd with 10 services, 10,000, 50,000 ...
+           ---- node 1 ----                conntrack and NAT, without any rule
+           ---- node 2 ----                one rule that translates one address
+           ---- node 3 ----                kube-nftd with 10 services, 10,000, 50,000 ...
 
 bench_send on one CPU sends UDP packets through one of them; the kernel takes them the whole way, to the chain
 that drops them in front of the backend, before the send returns, so the sender's CPU time holds all of it.
 For new connections each packet has a source address and port that conntrack does not know; for known ones 200
-flows were answered before. All nodes take turns in each round. What sending alone takes (packets that the node
-drops as somebody else's) is subtracted in "beyond sending".
+flows were answered before. What is compared differs by a few percent, and a machine by more than that from one second
+to the next. So it goes in short bursts, of some milliseconds: in each of many rounds each node gets one, in an order
+made by lot, and is compared within the round. What sending alone takes (packets that the node drops as somebody
+else's) is subtracted in "beyond sending".
 """
 
 import contextlib
 import json
 import os
+import random
 import socket
 import struct
 import subprocess
@@ -27,7 +32,7 @@ import cluster
 import process
 import subjects  # noqa: F401 for the path to the next one
 from cluster import Size
-from results import ratios, show, spread, table
+from results import quartiles, show, table
 from subjects import harness
 
 import lab
@@ -39,14 +44,28 @@ SPREAD = 10  # services that are called, unless all are
 FLOWS = 200  # known ones
 SERVICES, QUICK_SERVICES = (10, 10000, 50000), (10, 100)
 CHAIN_SERVICES, QUICK_CHAIN_SERVICES = (10, 10000), (10,)
-NEW, QUICK_NEW = 30000, 500
-KNOWN, QUICK_KNOWN = 50000, 1000
-ROUNDS, QUICK_ROUNDS = 9, 1
+BURST = 1000  # packets
+ROUNDS, QUICK_ROUNDS = 120, 2
+FLUSH = 10  # rounds until conntrack is emptied, which takes longer than a burst
 NOBODY = "02:00:00:00:00:99"
 IPCTNL_DELETE = 1 << 8 | 2
 SENDING = "sending"
 PLAIN = "forwarding"
+TRACKING = "conntrack, no rule"
 FIXED = "one fixed rule"
+EVERYTHING = "everything in use"  # kube-nftd, with services of all kinds beside those that are called
+
+# The rule that nobody gets to switches conntrack on.
+NO_RULE = """
+table ip nothing {
+    chain prerouting {
+        type nat hook prerouting priority dstnat;
+    }
+    chain unused {
+        dnat to 11.0.0.0
+    }
+}
+"""
 
 FIXED_RULE = """
 table ip fixed {
@@ -164,7 +183,8 @@ class Node:
         backend.sysctl({f"ipv4.conf.{self.interface}.rp_filter": 0})
         with self.namespace.inside():
             self.netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12)
-        self.target, self.port, self.destinations = "10.0.0.1", 80, 1
+        self.destinations = 1  # services that are called
+        self.has_services = True
         self.loading = None  # seconds that nft -f took
 
     def load(self, text):
@@ -175,6 +195,12 @@ class Node:
             start = time.monotonic()
             self.namespace.run("nft", "-f", file.name)
             self.loading = time.monotonic() - start
+
+    def aim(self, at_service):
+        """Address, port and number of addresses that packets go to."""
+        if at_service and self.has_services:
+            return "10.0.0.1", 80, self.destinations
+        return "11.0.0.0", 8080, SPREAD
 
     def flush(self):
         """Deletes all that conntrack knows here."""
@@ -195,7 +221,6 @@ class Path:
     """The client, the backend and the nodes between them."""
 
     def __init__(self, options):
-        self.options = options
         self.client, self.backend = lab.Namespace(), lab.Namespace()
         self.client.run("nft", "-f", "-", stdin=COUNT)
         self.client.sysctl({"ipv4.conf.all.rp_filter": 0, "ipv4.conf.default.rp_filter": 0})
@@ -204,9 +229,16 @@ class Path:
         self.server = lab.Server(self.backend, "backend", (8080,))
         self.server.wait_ready()
         self.nodes = []
-        self.processor = max(os.sched_getaffinity(0))
+        processor = max(os.sched_getaffinity(0))
+        self.helper = process.ksoftirqd(processor)
+        with self.client.inside():
+            self.sender = subprocess.Popen(
+                [options.build / "tests/bench_send"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                preexec_fn=lambda: os.sched_setaffinity(0, {processor}))
 
     def close(self):
+        self.sender.kill()
+        self.sender.communicate()
         self.server.stop()
         for node in self.nodes:
             node.netlink.close()
@@ -218,24 +250,24 @@ class Path:
         self.nodes.append(Node(len(self.nodes), kind, self.client, self.backend))
         return self.nodes[-1]
 
-    def send(self, node, flows, packets, mac=None):
-        """CPU nanoseconds that @packets took through @node."""
-        source = node.network.replace("0.0/16", "1.0")
-        command = [self.options.build / "tests/bench_send", node.interface, mac or node.mac, source,
-                   node.target, node.port, node.destinations, flows, packets]
-        with self.client.inside():
-            before = process.ksoftirqd(self.processor)
-            done = subprocess.run(list(map(str, command)), check=True, stdout=subprocess.PIPE,
-                                  preexec_fn=lambda: os.sched_setaffinity(0, {self.processor}))
-            return json.loads(done.stdout)["cpu"] + process.ksoftirqd(self.processor) - before
+    def send(self, node, at_service, flows, packets, mac=None, client=0):
+        """CPU nanoseconds of one of @packets through @node, from client number @client."""
+        source = node.network.replace("0.0/16", f"1.{client}")
+        before = process.running_time(self.helper)
+        print(node.interface, mac or node.mac, source, *node.aim(at_service), flows, packets,
+              file=self.sender.stdin, flush=True)
+        answer = self.sender.stdout.readline()
+        if not answer:
+            raise SystemExit("bench: bench_send ended")
+        return (json.loads(answer)["cpu"] + process.running_time(self.helper) - before) / packets
 
-    def arriving(self, node, flows, packets):
+    def check(self, node, at_service, flows, packets):
+        """Sends, and ends the bench if not all of it arrives."""
         before = counter(self.backend, "dropped")
-        cost = self.send(node, flows, packets)
+        self.send(node, at_service, flows, packets)
         arrived = counter(self.backend, "dropped") - before
         if arrived != packets:
             raise SystemExit(f"bench: of {packets} packets through '{node.kind}' {arrived} arrived")
-        return cost / packets
 
     def drop(self, on):
         if on:
@@ -243,20 +275,53 @@ class Path:
         else:
             self.backend.run("nft", "delete table ip dropped")
 
-    def establish(self, node):
+    def establish(self, node, at_service):
         """Has the flows answered."""
         before = counter(self.client, "counted")
         for _ in range(20):
-            self.send(node, FLOWS, FLOWS)
+            self.send(node, at_service, FLOWS, FLOWS)
             time.sleep(0.05)
             if counter(self.client, "counted") - before >= FLOWS:
                 return
         raise SystemExit(f"bench: flows through '{node.kind}' were not answered")
 
+    def flush(self, is_due):
+        if is_due:
+            for node in self.nodes:
+                node.flush()
+
+    def bursts(self, at_service, known, rounds):
+        """[of each round {kind: nanoseconds of a packet}]"""
+        flows, order, client, found = FLOWS if known else BURST, random.Random(1), 0, []
+        if known:
+            for node in self.nodes:
+                self.establish(node, at_service)
+        self.drop(True)
+        for node in self.nodes:
+            self.check(node, at_service, flows, BURST)
+        before = counter(self.backend, "dropped")
+        for place in range(rounds):
+            if not known:
+                client = 1 + place % FLUSH
+                self.flush(place % FLUSH == 0)
+            values = {node.kind: 0 for node in self.nodes}  # in this order
+            values[SENDING] = self.send(self.nodes[0], at_service, flows, BURST, mac=NOBODY)
+            for node in order.sample(self.nodes, len(self.nodes)):
+                values[node.kind] = self.send(node, at_service, flows, BURST, client=client)
+            found.append(values)
+        arrived, sent = counter(self.backend, "dropped") - before, rounds * BURST * len(self.nodes)
+        if arrived != sent:
+            raise SystemExit(f"bench: of {sent} packets {arrived} arrived")
+        self.drop(False)
+        self.flush(True)
+        return found
+
 
 def make_nodes(path, options):
-    plain = path.add(PLAIN)
-    plain.target, plain.port = "11.0.0.0", 8080
+    path.add(PLAIN).has_services = False
+    tracking = path.add(TRACKING)
+    tracking.load(NO_RULE)
+    tracking.has_services = False
     path.add(FIXED).load(FIXED_RULE)
     for services in QUICK_SERVICES if options.quick else SERVICES:
         node = path.add(f"kube-nftd, {services:,} services")
@@ -265,90 +330,76 @@ def make_nodes(path, options):
     node = path.add(f"kube-nftd, {services:,} services, all called")
     program(node, services, options)
     node.destinations = services
+    node = path.add(f"kube-nftd, {EVERYTHING}")
+    program(node, SPREAD, options, everything=True)
+    node.destinations = SPREAD
     for services in QUICK_CHAIN_SERVICES if options.quick else CHAIN_SERVICES:
         node = path.add(f"chains, {services:,} services")
         node.load("".join(chain_table(services)))
         node.destinations = SPREAD
 
 
-def program(node, services, options):
+def program(node, services, options, everything=False):
     """Has the daemon make the table, and ends it: the table stays."""
     with options.folder() as folder, node.namespace.inside():
         manifest = folder / "objects.json"
-        cluster.write_manifest(manifest, Size(services, ENDPOINTS), protocol="UDP")
-        subjects.Daemon(options.build, ["--manifests", manifest], services).stop()
+        cluster.write_manifest(manifest, Size(services, ENDPOINTS), protocol="UDP",
+                               others=cluster.services_of_all_kinds() if everything else ())
+        frontends = services + (cluster.FRONTENDS_OF_ALL_KINDS if everything else 0)
+        subjects.Daemon(options.build, ["--manifests", manifest], frontends).stop()
 
 
-def measure_round(path, new, known, options):
-    """{kind: nanoseconds} of new connections, and of known ones."""
-    first, later = {}, {}
-    path.drop(True)
-    sending = path.nodes[0]
-    count = QUICK_NEW if options.quick else NEW
-    first[SENDING] = path.send(sending, count, count, mac=NOBODY) / count
-    for node in path.nodes:
-        first[node.kind] = path.arriving(node, count, count)
-        node.flush()
-    path.drop(False)
-    for node in path.nodes:
-        path.establish(node)
-    path.drop(True)
-    count = QUICK_KNOWN if options.quick else KNOWN
-    later[SENDING] = path.send(sending, FLOWS, count, mac=NOBODY) / count
-    for node in path.nodes:
-        later[node.kind] = path.arriving(node, FLOWS, count)
-        node.flush()
-    path.drop(False)
-    new.append(first)
-    known.append(later)
+# What is sent: by which name the figures have it, whether to services, whether of known connections.
+WAYS = {"new": ("a new connection to a service", True, False),
+        "known": ("a packet of a known one", True, True),
+        "new_other": ("a new connection that is no service's", False, False),
+        "known_other": ("a packet of a known one", False, True)}
 
 
-def compare(rounds):
-    """Nanoseconds of each kind, and ratios to the fixed rule in the same round."""
-    def of(kind):
-        return [values[kind] for values in rounds]
+def compare(rounds, base):
+    """Nanoseconds of each kind, and ratios to that of the name @base in the same round."""
     rows = {}
     for kind in rounds[0]:
-        rows[kind] = {"ns": spread(of(kind)), "ratio": ratios(of(kind), of(FIXED))}
+        row = {"ns": quartiles([values[kind] for values in rounds]),
+               "ratio": quartiles([values[kind] / values[base] for values in rounds])}
         if kind != SENDING:
-            beyond = [a - b for a, b in zip(of(kind), of(SENDING))]
-            fixed = [a - b for a, b in zip(of(FIXED), of(SENDING))]
-            rows[kind]["ratio_beyond_sending"] = ratios(beyond, fixed)
+            row["ratio_beyond_sending"] = quartiles(
+                [(values[kind] - values[SENDING]) / (values[base] - values[SENDING]) for values in rounds])
+        rows[kind] = row
     return rows
 
 
 def flatness(rounds):
     """kube-nftd with many services against 10, in the same round."""
     few, *many = [kind for kind in rounds[0] if kind.startswith("kube-nftd")]
-    return {kind: ratios([values[kind] for values in rounds], [values[few] for values in rounds])
-            for kind in many}
+    return {kind: quartiles([values[kind] / values[few] for values in rounds]) for kind in many}
 
 
 def measure(options):
-    new, known = [], []
+    figures = {"rounds": QUICK_ROUNDS if options.quick else ROUNDS, "flat": {}}
     with contextlib.ExitStack() as stack:
         stack.enter_context(harness.own_network())
         path = stack.enter_context(contextlib.closing(Path(options)))
         make_nodes(path, options)
-        for _ in range(QUICK_ROUNDS if options.quick else ROUNDS):
-            measure_round(path, new, known, options)
-        loading = {node.kind: node.loading for node in path.nodes if node.loading}
-    return {"rounds": len(new), "new": compare(new), "known": compare(known), "flat": flatness(new),
-            "flat_known": flatness(known), "loading": loading}
+        for name, (_, at_service, known) in WAYS.items():
+            rounds = path.bursts(at_service, known, figures["rounds"])
+            figures[name] = compare(rounds, FIXED if at_service else TRACKING)
+            figures["flat"][name] = flatness(rounds)
+        figures["loading"] = {node.kind: node.loading for node in path.nodes if node.loading}
+    return figures
 
 
 def text(figures):
     def lines(rows):
-        return [[kind, show(row["ns"], digits=0), f"{1e6 / row['ns']['median']:,.0f}", show(row["ratio"]),
+        return [[kind, show(row["ns"], digits=0), show(row["ratio"]),
                  show(row["ratio_beyond_sending"]) if "ratio_beyond_sending" in row else "-"]
                 for kind, row in rows.items()]
+    tables = [table([what, "CPU ns", f"to '{FIXED if at_service else TRACKING}'", "beyond sending"],
+                    lines(figures[name]))
+              for name, (what, at_service, _) in WAYS.items()]
+    new, known = figures["flat"]["new"], figures["flat"]["known"]
     flat = table(["to 10 services", "a new connection", "a packet of a known one"],
-                 [[kind, show(value, digits=3), show(figures["flat_known"][kind], digits=3)]
-                  for kind, value in figures["flat"].items()])
+                 [[kind, show(value, digits=3), show(known[kind], digits=3)] for kind, value in new.items()])
     loading = ", ".join(f"{kind} {seconds:.1f} s" for kind, seconds in figures["loading"].items())
-    return "\n\n".join([
-        table([f"a new connection ({figures['rounds']} rounds)", "CPU ns", "thousands a second",
-               "to the fixed rule", "beyond sending"], lines(figures["new"])),
-        table(["a packet of a known one", "CPU ns", "thousands a second", "to the fixed rule",
-               "beyond sending"], lines(figures["known"])),
-        flat, f"Loaded by nft -f: {loading}"])
+    return "\n\n".join([f"{figures['rounds']} rounds; median (first to third quartile)", *tables, flat,
+                        f"Loaded by nft -f: {loading}"])

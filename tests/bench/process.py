@@ -39,12 +39,17 @@ def ended(process):
 
 
 def ksoftirqd(processor):
-    """Nanoseconds of CPU time of the thread that takes over packets from a busy processor; 0 where it
-    cannot be seen."""
+    """The folder in /proc of the thread that takes over packets from a busy processor; None where it cannot
+    be seen."""
     for name in pathlib.Path("/proc").glob("[0-9]*/comm"):
         try:
             if name.read_text() == f"ksoftirqd/{processor}\n":
-                return int((name.parent / "schedstat").read_text().split()[0])
+                return name.parent
         except OSError:
             continue  # it ended meanwhile
-    return 0
+    return None
+
+
+def running_time(folder):
+    """Nanoseconds of CPU time of a thread with that folder in /proc; 0 without one."""
+    return int((folder / "schedstat").read_text().split()[0]) if folder else 0
