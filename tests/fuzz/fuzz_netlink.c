@@ -15,6 +15,7 @@
 #include "kube-nftd/netlink/address_monitor.h"
 #include "kube-nftd/netlink/conntrack.h"
 #include "kube-nftd/netlink/conntrack_scan.h"
+#include "kube-nftd/netlink/request.h"
 #include "kube-nftd/netlink/table_monitor.h"
 #include "kube-nftd/ruleset/record.h"
 
@@ -337,7 +338,7 @@ static void look_at_servers(void)
     while (next_piece(&piece)) {
         struct virtual_server server;
         void *copy = copy_of(&piece);
-        if (mnl_nlmsg_ok(copy, (int)piece.length))
+        if (mnl_nlmsg_ok(copy, (int)netlink_whole(copy, piece.length)))
             virtual_server_read(copy, &server);
         free(copy);
     }
