@@ -26,7 +26,7 @@ MIB = 1 << 20
 ECHO = ("10.96.0.100", 80)
 ECHO_ENDPOINT = "10.1.0.1"
 WEB = ("10.96.0.10", "tcp", 80)
-LONG = 120.0
+LONG = 240.0  # seconds: a list that never ends takes its time on a loaded machine
 # A value's text may be 16 MiB (EVENT_LIMIT and VALUE_LIMIT in src/source). Its buffer doubles
 # up to 32 MiB, and growing may need the old one beside it. 8 MiB are for curl, the log and whatever else.
 VALUE_LIMIT = 16 * MIB

@@ -69,6 +69,12 @@ static void check_chains(const struct fake_table *before, const struct fake_coun
         violated("a chain came with what may lead to it", NULL);
 }
 
+/* Whether elements were sent since. What sends new chains alone mends nothing that was broken. */
+static bool has_elements(const struct fake_counts *since)
+{
+    return kernel.counts.added + kernel.counts.deleted > since->added + since->deleted;
+}
+
 static int transaction(struct nft_batch *batch, size_t from, size_t to, struct error *err)
 {
     kernel.counts.attempts++;
@@ -84,7 +90,8 @@ static int transaction(struct nft_batch *batch, size_t from, size_t to, struct e
         return refused(why, err);
     }
     check_chains(table, &counts);
-    fake_check_transaction(table, &next, kernel.now, kernel.cuts, violated);
+    fake_check_transaction(table, &next, kernel.now, kernel.cuts || !has_elements(&counts),
+                           violated);
     kernel.counts.transactions++;
     fake_free_table(table);
     *table = next;
@@ -152,9 +159,7 @@ int nft_socket_commit(struct nft_socket *s, struct nft_batch *batch, struct erro
     nft_batch_finish(batch);
     struct fake_counts counts = kernel.counts;
     int result = kernel.cuts ? cut_batch(batch, err) : transaction(batch, 0, batch->used, err);
-    /* One of new chains alone leaves what another one may have broken off in the middle of. */
-    bool elements = kernel.counts.added + kernel.counts.deleted > counts.added + counts.deleted;
-    if (result == 0 && (elements || kernel.counts.chains == counts.chains))
+    if (result == 0 && (has_elements(&counts) || kernel.counts.chains == counts.chains))
         fake_check_batch(table_of_batch(batch), violated);
     return result;
 }

@@ -495,10 +495,9 @@ static void begin_history(int which)
     begin(which % FAMILY_COUNT);
 }
 
-START_TEST(any_history)
+static void live_through(int which)
 {
-    refuses = _i >= HISTORIES;
-    begin_history(unit_seed(_i));
+    begin_history(which);
     for (int i = 0, n = unit_steps(refuses ? 600 : 2000); i < n; i++)
         step();
     settle_somehow();
@@ -511,12 +510,28 @@ START_TEST(any_history)
     check_like_a_fresh_one();
     ck_assert_uint_eq(ruleset->records.n, 0);
 }
+
+START_TEST(any_history)
+{
+    refuses = _i >= HISTORIES;
+    live_through(unit_seed(_i));
+}
+END_TEST
+
+/* Chains that are sent ahead leave what somebody broke for the transaction behind them. */
+START_TEST(history_of_a_seed_that_failed)
+{
+    static const int seeds[] = {1053};
+    refuses = false;
+    live_through(seeds[_i]);
+}
 END_TEST
 
 static void add_tests(TCase *tcase)
 {
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_loop_test(tcase, any_history, 0, 2 * HISTORIES);
+    tcase_add_loop_test(tcase, history_of_a_seed_that_failed, 0, 1);
 }
 
 UNIT_MAIN("ruleset_history", add_tests)
