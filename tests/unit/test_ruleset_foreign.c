@@ -167,6 +167,28 @@ START_TEST(two_that_add_the_same_chain)
 }
 END_TEST
 
+/* Nothing that is read back tells of a chain without rules that nothing leads to. */
+START_TEST(an_emptied_chain_makes_it_anew)
+{
+    static const struct wish none = {.wanted = false};
+    begin(_i);
+    tell(1, &three);
+    commit();
+    tell(1, &none);
+    settle();
+    struct key key = {.length = 0};
+    key_put_number(&key, service_value(CLASS_PLAIN, 3));
+    fake_kernel_take(family, "picks", key.bytes, key.length);
+    fake_kernel_flush_chain(family, "pick-3");
+    restart();
+    tell(1, &three);
+    commit_fails();
+    commit_fails();
+    commit_replaces_the_table();
+    check_three(1);
+}
+END_TEST
+
 START_TEST(an_owned_table_is_not_cleaned_up)
 {
     struct error err = {0};
@@ -621,6 +643,7 @@ static void add_tests(TCase *tcase)
     EACH_FAMILY(a_table_that_cannot_be_owned_is_replaced);
     EACH_FAMILY(what_an_owner_leaves_is_looked_at_anew);
     EACH_FAMILY(two_that_add_the_same_chain);
+    EACH_FAMILY(an_emptied_chain_makes_it_anew);
     EACH_FAMILY(an_owned_table_is_not_cleaned_up);
     EACH_FAMILY(what_was_not_changed_is_left_alone);
     EACH_FAMILY(a_missing_frontend_comes_back);

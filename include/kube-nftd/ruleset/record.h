@@ -98,8 +98,9 @@ struct ruleset {
     size_t shapes_begin;
     struct refusals refusals;
     VEC(struct suspect) suspects;
-    bool all_suspect; /* anything may have been changed */
-    bool damaged;     /* something else than elements was: the table is to be made anew */
+    bool all_suspect;  /* anything may have been changed */
+    bool shapes_clash; /* the kernel had a new chain already, at the last commit */
+    bool damaged;      /* something else than elements was: the table is to be made anew */
     struct ruleset_figures figures;
     bool adopted;         /* a table was looked for at least once */
     bool kernel_known;    /* all of this says what the kernel holds */
