@@ -16,7 +16,7 @@ static uint64_t mix(uint64_t hash, uint64_t word)
     return hash ^ hash >> 32;
 }
 
-static uint64_t hash_of(struct hash_key key)
+static uint32_t hash_of(struct hash_key key)
 {
     const char *at = key.bytes;
     uint64_t hash = key.length, word;
@@ -27,25 +27,29 @@ static uint64_t hash_of(struct hash_key key)
     }
     word = 0;
     memcpy(&word, at, left);
-    return mix(mix(hash, word), 0);
+    return (uint32_t)mix(mix(hash, word), 0);
 }
 
-/* Where the chain begins that an item of this key is in. */
-static struct hash_link **bucket_of(const struct hash_table *table, struct hash_key key)
+/* Where the chain begins that items of this hash are in. */
+static struct hash_link **bucket_of(const struct hash_table *table, uint32_t hash)
 {
-    return &table->buckets[hash_of(key) & (table->n_buckets - 1)];
+    return &table->buckets[hash & (table->n_buckets - 1)];
 }
 
-static void set_buckets(struct hash_table *table, hash_key_fn key_of, size_t n_buckets)
+static void put(struct hash_table *table, struct hash_link *item)
+{
+    struct hash_link **bucket = bucket_of(table, item->hash);
+    item->next = *bucket;
+    *bucket = item;
+}
+
+static void set_buckets(struct hash_table *table, size_t n_buckets)
 {
     struct hash_table before = *table;
     table->buckets = xcalloc(n_buckets, sizeof(struct hash_link *));
     table->n_buckets = n_buckets;
-    hash_table_each (&before, struct hash_link, item) {
-        struct hash_link **bucket = bucket_of(table, key_of(item));
-        item->next = *bucket;
-        *bucket = item;
-    }
+    hash_table_each (&before, struct hash_link, item)
+        put(table, item);
     free(before.buckets);
 }
 
@@ -53,7 +57,10 @@ void *hash_table_find(const struct hash_table *table, hash_key_fn key_of, struct
 {
     if (table->n == 0)
         return NULL;
-    for (struct hash_link *item = *bucket_of(table, key); item; item = item->next) {
+    uint32_t hash = hash_of(key);
+    for (struct hash_link *item = *bucket_of(table, hash); item; item = item->next) {
+        if (item->hash != hash)
+            continue;
         struct hash_key other = key_of(item);
         if (other.length == key.length && memcmp(other.bytes, key.bytes, key.length) == 0)
             return item;
@@ -64,16 +71,15 @@ void *hash_table_find(const struct hash_table *table, hash_key_fn key_of, struct
 void hash_table_add(struct hash_table *table, hash_key_fn key_of, struct hash_link *item)
 {
     if (table->n == table->n_buckets * MOST_IN_BUCKET)
-        set_buckets(table, key_of, table->n_buckets ? 2 * table->n_buckets : FIRST_BUCKETS);
-    struct hash_link **bucket = bucket_of(table, key_of(item));
-    item->next = *bucket;
-    *bucket = item;
+        set_buckets(table, table->n_buckets ? 2 * table->n_buckets : FIRST_BUCKETS);
+    item->hash = hash_of(key_of(item));
+    put(table, item);
     table->n++;
 }
 
-void hash_table_remove(struct hash_table *table, hash_key_fn key_of, struct hash_link *item)
+void hash_table_remove(struct hash_table *table, struct hash_link *item)
 {
-    struct hash_link **at = bucket_of(table, key_of(item));
+    struct hash_link **at = bucket_of(table, item->hash);
     while (*at != item)
         at = &(*at)->next;
     *at = item->next;

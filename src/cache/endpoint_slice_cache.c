@@ -55,7 +55,7 @@ static struct cached_slice *find(const struct endpoint_slice_cache *cache, const
 
 static void leave(struct endpoint_slice_cache *cache, struct cached_slice *entry)
 {
-    hash_table_remove(&cache->slices, slice_key, &entry->link);
+    hash_table_remove(&cache->slices, &entry->link);
 }
 
 /* ---- which slices name which Service ---- */
@@ -157,7 +157,7 @@ static void leave_owner(struct endpoint_slice_cache *cache, struct cached_slice 
     leave_index(owner, entry);
     if (owner->slices.n > 0)
         return;
-    hash_table_remove(&cache->owners, owner_key, &owner->link);
+    hash_table_remove(&cache->owners, &owner->link);
     vec_free(&owner->slices);
     free(owner->service_id);
     free(owner);

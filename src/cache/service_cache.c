@@ -42,7 +42,7 @@ static struct cached_service *find(const struct service_cache *cache, const char
 
 static void leave(struct service_cache *cache, struct cached_service *entry)
 {
-    hash_table_remove(&cache->services, key_of, &entry->link);
+    hash_table_remove(&cache->services, &entry->link);
 }
 
 static struct received_object received_of(const struct cached_service *entry)

@@ -234,7 +234,7 @@ const struct claim *claims_decide(const struct claims *claims, struct frontend_s
 
 static void forget(struct claims *claims, struct frontend_state *target)
 {
-    hash_table_remove(&claims->targets, key_of, &target->link);
+    hash_table_remove(&claims->targets, &target->link);
     free(target);
 }
 

@@ -152,8 +152,7 @@ struct port_state *port_states_change(struct port_states *states, const struct s
     struct port_state *gone;
     struct service_state *state = before ? port_states_find(states, before->id) : NULL;
     if (state)
-        hash_table_remove(&states->services, key_of,
-                          &state->link); /* its key goes with the old version */
+        hash_table_remove(&states->services, &state->link); /* its key goes with the old version */
     else
         state = xcalloc(1, sizeof(*state));
     if (after) {
@@ -175,7 +174,7 @@ static void free_service(struct port_states *states, struct service_state *state
         next = port->next;
         port_state_free(port);
     }
-    hash_table_remove(&states->services, key_of, &state->link);
+    hash_table_remove(&states->services, &state->link);
     free(state);
 }
 

@@ -67,7 +67,7 @@ bool tally_has(const struct tally *tally, const struct frontend *thing)
 
 static void forget(struct tally *tally, struct used *used)
 {
-    hash_table_remove(&tally->things, key_of, &used->link);
+    hash_table_remove(&tally->things, &used->link);
     free(used);
 }
 

@@ -170,7 +170,7 @@ bool contents_observe(struct contents *contents, enum content_set set, const str
 static void remove_content(struct contents *contents, struct content *content)
 {
     let_in(contents, content);
-    hash_table_remove(&contents->all, key_of, &content->link);
+    hash_table_remove(&contents->all, &content->link);
     free(content);
 }
 

@@ -84,7 +84,7 @@ static struct hash_key key_of(const struct hash_link *link)
 
 void ruleset_free_record(struct ruleset *rs, struct record *record)
 {
-    hash_table_remove(&rs->records, key_of, &record->link);
+    hash_table_remove(&rs->records, &record->link);
     part_clear(&record->all);
     if (record->local)
         part_clear(record->local);

@@ -48,7 +48,7 @@ static struct hash_key key_of(const struct hash_link *link)
 
 static void claim_free(struct manifest_claims *claims, struct manifest_claim *claim)
 {
-    hash_table_remove(&claims->by_id[claim->kind], key_of, &claim->link);
+    hash_table_remove(&claims->by_id[claim->kind], &claim->link);
     vec_free(&claim->others);
     free(claim);
 }

@@ -37,7 +37,7 @@ static void add(struct item *item)
 
 static void take_out(struct item *item)
 {
-    hash_table_remove(&table, key_of, &item->link);
+    hash_table_remove(&table, &item->link);
     item->in = false;
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Hash tables for what there is very much of: an item has one pointer for its table, and the table
- * has at most one more for it, where uthash takes 60 bytes. (hash.h is handier where that does not
- * count.) Items have no order.
+ * Hash tables for what there is very much of: an item has 16 bytes for its table, and the table has
+ * at most 8 more for it, where uthash takes 60. (hash.h is handier where that does not count.)
+ * Items have no order. Their hashes are kept, since a key is most often in memory that no cache
+ * has.
  *
  * An item begins with a struct hash_link and belongs to its user, as does its key, which may be
  * anywhere and stays as it is while the item is in the table. A table starts zeroed; when its last
@@ -12,11 +13,13 @@
 #define KUBE_NFTD_BASE_HASH_TABLE_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 /* The first member of an item. */
 struct hash_link {
     struct hash_link *next; /* in its bucket */
+    uint32_t hash;          /* of its key */
 };
 
 struct hash_key {
@@ -45,7 +48,7 @@ void *hash_table_find(const struct hash_table *table, hash_key_fn key_of, struct
 void hash_table_add(struct hash_table *table, hash_key_fn key_of, struct hash_link *item);
 
 /** Takes out an item that is in the table. */
-void hash_table_remove(struct hash_table *table, hash_key_fn key_of, struct hash_link *item);
+void hash_table_remove(struct hash_table *table, struct hash_link *item);
 
 /* How far hash_table_each() has come. */
 struct hash_walk {
