@@ -235,8 +235,9 @@ static void take_answers(struct answers *a, const char *buffer, size_t length, s
 static int read_answers(struct nft_socket *s, struct answers *a)
 {
     const size_t room = (size_t)MNL_SOCKET_BUFFER_SIZE;
-    ssize_t n;
-    for (;;) {
+    ssize_t n = 0;
+    /* The acknowledgement of the last message is the last answer. */
+    while (!a->acknowledged) {
         n = recv(mnl_socket_get_fd(s->nl), s->answers, room, MSG_DONTWAIT | MSG_TRUNC);
         if (n < 0 && (errno == EINTR || errno == ENOBUFS)) {
             a->lost = a->lost || errno == ENOBUFS; /* what there was room for comes still */
