@@ -28,6 +28,16 @@ HOOKS = {
 
 
 def test_hooks_and_priorities(proxy, family):
+    """With a service that has source ranges: their chains come with the first one."""
+    web = Web(proxy, family, "TCP")
+    ranges = {4: "198.51.100.0/24", 6: "2001:db8:2::/64"}
+    vip = {4: "192.0.2.250", 6: "2001:db8:1::250"}
+    proxy.manifests.put("web-service", {
+        **web.as_service(type="LoadBalancer", loadBalancerSourceRanges=[ranges[family]]),
+        "status": {"loadBalancer": {"ingress": [{"ip": vip[family]}]}}})  # fmt: skip
+    web.put_endpoints(a="ready")
+    wait_for(lambda: "allowed_sources" in proxy.tables[family].listing("--numeric-priority")
+             .partition("chain source-ranges")[2], "source ranges are in force")  # fmt: skip
     text = proxy.tables[family].listing("--numeric-priority")
     found = re.findall(r"type (\w+) hook (\w+) priority (-?\d+); policy accept;", text)
     assert HOOKS <= {(kind, hook, int(priority)) for kind, hook, priority in found}
