@@ -166,7 +166,7 @@ def life(*samples):
 
 @pytest.mark.parametrize("last,good", [((9, 10_900, 20), True), ((9, 13_000, 20), False), ((9, 10_000, 21), False)])
 def test_growth(last, good):
-    held = life((9, 10_000, 20), (9, 15_000, 25), last)
+    held = life((9, 8_000, 18), (9, 10_000, 20), (9, 15_000, 25), last)
     if good:
         soak.Soak.check_samples(held, 0.1)
     else:
