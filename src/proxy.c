@@ -3,68 +3,17 @@
 
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/base/log.h"
-#include "kube-nftd/cache/endpoint_slice_cache.h"
-#include "kube-nftd/cache/service_cache.h"
-#include "kube-nftd/cache/service_cidr_cache.h"
 #include "kube-nftd/netlink/flow_cleaner.h"
-#include "kube-nftd/policy/claims.h"
-#include "kube-nftd/policy/policy.h"
-#include "kube-nftd/table_guard.h"
+#include "kube-nftd/proxy_parts.h"
 
-#include <math.h>
 #include <string.h>
-
-/* kube-proxy's syncPeriod. A change that waits for twice as long makes the proxy unhealthy. */
-#define DEFAULT_SYNC_PERIOD 30.0
-/* Waits before a failed commit is tried again: doubled each time, up to kube-proxy's syncPeriod;
- * with a new change, no longer than its minSyncPeriod. */
-#define RETRY_FIRST 0.1
-#define RETRY_CHANGED 1.0
-/* How often to ask whether the other program that owns the table is gone: nothing tells of it. */
-#define OWNER_POLL 0.2
-
-/* One family's table and how its commits go. */
-struct family_state {
-    struct ruleset *ruleset; /* NULL if the family is not in use */
-    bool programmed;         /* committed at least once */
-    double waiting_since;    /* a change waits to be committed; monotonic, or 0 */
-    double last_updated;     /* last success or start; realtime */
-    double retry_wait, retry_time, failed_time; /* monotonic; 0 while nothing failed */
-    bool changed;                               /* since the last try */
-    bool queued;                                /* a change that was not counted as one yet */
-    char *said;                                 /* the failure that was logged last */
-    double sync_period;                         /* seconds */
-    struct sync_figures syncs;
-    struct table_guard guard;
-};
-
-struct proxy {
-    struct object_sink sink;
-    struct service_cache *services;
-    struct endpoint_slice_cache *slices;
-    struct service_cidr_cache *service_cidrs;
-    struct own_node *node;
-    struct policy *policy;
-    struct family_state families[FAMILY_COUNT];
-    struct health *health;
-    struct flow_cleaner *flows;
-    void (*node_seen)(void *ctx, const struct node *node); /* NULL: nobody wants to know */
-    void *node_seen_ctx;
-    bool complete[KIND_COUNT];
-    char *node_name;
-    bool node_required;
-    bool no_external_ips;
-    bool node_name_checked; /* whether any endpoint names this node */
-    uint64_t left_out[KIND_COUNT];
-    uint64_t audits;
-};
 
 /* ---- to rulesets ---- */
 
 /* The ruleset of a family, which is about to change; NULL if the family is not in use. */
 static struct ruleset *changing(struct proxy *proxy, enum family which)
 {
-    struct family_state *family = &proxy->families[which];
+    struct family_table *family = &proxy->families[which];
     family->changed = family->queued = true;
     return family->ruleset;
 }
@@ -194,7 +143,7 @@ static void put_service(struct proxy *proxy, struct service *service)
 static void put_slice(struct proxy *proxy, struct object *object)
 {
     const struct endpoint_slice *slice = object->slice;
-    struct family_state *family = slice->has_family ? &proxy->families[slice->family] : NULL;
+    struct family_table *family = slice->has_family ? &proxy->families[slice->family] : NULL;
     if (endpoint_slice_cache_put(proxy->slices, object->slice) && family && family->ruleset)
         sync_figures_triggered(&family->syncs, object->trigger_time);
 }
@@ -311,38 +260,6 @@ const struct object_sink *proxy_sink(struct proxy *proxy)
     return &proxy->sink;
 }
 
-bool proxy_is_synced(const struct proxy *proxy)
-{
-    return proxy->complete[KIND_SERVICE] && proxy->complete[KIND_ENDPOINTSLICE];
-}
-
-struct uid proxy_service_uid(const struct proxy *proxy, const char *id)
-{
-    static const struct uid unknown;
-    const struct service *service = service_cache_get(proxy->services, id);
-    return service ? service->uid : unknown;
-}
-
-bool proxy_is_programmed(const struct proxy *proxy)
-{
-    for (int i = 0; i < FAMILY_COUNT; i++)
-        if (proxy->families[i].ruleset && !proxy->families[i].programmed)
-            return false;
-    return true;
-}
-
-size_t proxy_refused(const struct proxy *proxy)
-{
-    size_t refused = 0;
-    for (int i = 0; i < FAMILY_COUNT; i++) {
-        if (!proxy->families[i].ruleset)
-            continue;
-        const struct ruleset_figures *figures = ruleset_figures(proxy->families[i].ruleset);
-        refused += figures->refused + figures->left_out;
-    }
-    return refused;
-}
-
 /* ---- making and freeing ---- */
 
 static bool is_frontend_refused(const void *ruleset, const struct frontend *frontend)
@@ -353,11 +270,9 @@ static bool is_frontend_refused(const void *ruleset, const struct frontend *fron
 static int make_rulesets(struct proxy *proxy, const struct proxy_config *config, struct error *err)
 {
     for (int i = 0; i < FAMILY_COUNT; i++) {
-        struct family_state *family = &proxy->families[i];
+        struct family_table *family = &proxy->families[i];
         struct ruleset_config ruleset = config->rulesets[i];
-        family->last_updated = clock_realtime();
-        family->sync_period = config->sync_period > 0 ? config->sync_period : DEFAULT_SYNC_PERIOD;
-        sync_figures_init(&family->syncs, family->last_updated);
+        family_table_init(family, config->sync_period);
         if (!config->families[i])
             continue;
         ruleset.abandoned = on_abandoned;
@@ -409,158 +324,23 @@ void proxy_free(struct proxy *proxy)
     service_cache_free(proxy->services);
     service_cidr_cache_free(proxy->service_cidrs);
     endpoint_slice_cache_free(proxy->slices);
-    for (int i = 0; i < FAMILY_COUNT; i++) {
-        sync_figures_clear(&proxy->families[i].syncs);
-        ruleset_free(proxy->families[i].ruleset);
-        free(proxy->families[i].said);
-    }
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        family_table_clear(&proxy->families[i]);
     free(proxy->node_name);
     free(proxy);
-}
-
-/* ---- commits ---- */
-
-/* Each failure once. */
-static void say_failure(struct family_state *family, const char *name, const char *text)
-{
-    if (family->said && strcmp(family->said, text) == 0)
-        return;
-    if (ruleset_is_owned_elsewhere(family->ruleset))
-        log_warn("proxy", "family=%s waiting until the owner is gone: %s", name, text);
-    else
-        log_error("proxy", "family=%s not programmed, what is in force stays: %s", name, text);
-    free(family->said);
-    family->said = xstrdup(text);
-}
-
-static double wait_after_failure(const struct family_state *family)
-{
-    return ruleset_is_owned_elsewhere(family->ruleset)
-               ? OWNER_POLL
-               : fmin(fmax(2 * family->retry_wait, RETRY_FIRST), family->sync_period);
-}
-
-static void commit_failed(struct family_state *family, const char *name, double now,
-                          struct error *err)
-{
-    say_failure(family, name, err->text);
-    if (family->waiting_since == 0)
-        family->waiting_since = now;
-    family->retry_wait = wait_after_failure(family);
-    family->retry_time = now + family->retry_wait;
-    family->failed_time = now;
-    error_clear(err);
-}
-
-static void commit_succeeded(struct family_state *family, const char *name,
-                             const struct ruleset_stats *stats)
-{
-    if (!family->programmed || family->said)
-        log_info("proxy", "family=%s in force frontends=%zu added=%zu deleted=%zu seconds=%.6f",
-                 name, ruleset_frontends(family->ruleset), stats->elements_added,
-                 stats->elements_deleted, stats->seconds);
-    else if (stats->bytes)
-        log_debug(2, "proxy", "family=%s committed added=%zu deleted=%zu bytes=%zu seconds=%.6f",
-                  name, stats->elements_added, stats->elements_deleted, stats->bytes,
-                  stats->seconds);
-    family->programmed = true;
-    family->waiting_since = 0;
-    family->last_updated = clock_realtime();
-    sync_figures_succeeded(&family->syncs, family->last_updated);
-    family->retry_wait = family->retry_time = family->failed_time = 0;
-    free(family->said);
-    family->said = NULL;
-}
-
-/* When a failed family is tried again: a new change makes it sooner (spec 9.4). */
-static double next_try(const struct family_state *family)
-{
-    double soon = family->failed_time + RETRY_CHANGED;
-    return family->changed && soon < family->retry_time ? soon : family->retry_time;
-}
-
-/* One sync, as sync_figures.h says. */
-static int sync_family(struct family_state *family, struct nft_socket *socket, double now,
-                       struct ruleset_stats *stats, struct error *err)
-{
-    bool full = !ruleset_knows_kernel(family->ruleset);
-    double begin = clock_monotonic();
-    int result = ruleset_commit(family->ruleset, socket, now, stats, err);
-    if (result && ruleset_is_owned_elsewhere(family->ruleset))
-        return result; /* nothing was tried */
-    sync_figures_count(&family->syncs, full, clock_monotonic() - begin, result ? NULL : stats);
-    return result;
-}
-
-/* A commit that fails because the table is not as it was believed to be goes through when the
- * table has been read back, so that is done at once. */
-static int commit(struct family_state *family, const char *name, struct nft_socket *socket,
-                  double now, struct ruleset_stats *stats, struct error *err)
-{
-    bool believed = ruleset_knows_kernel(family->ruleset);
-    family->changed = false;
-    if (sync_family(family, socket, now, stats, err) == 0)
-        return 0;
-    if (!believed)
-        return -1;
-    log_warn("proxy", "family=%s reading the table back: %s", name, err->text);
-    error_clear(err);
-    return sync_family(family, socket, now, stats, err);
-}
-
-/* The time of the last change that there was something to do for. */
-static void count_queued(struct family_state *family, double now)
-{
-    if (family->queued && ruleset_needs_commit(family->ruleset, now))
-        sync_figures_queued(&family->syncs, clock_realtime());
-    family->queued = false;
-}
-
-/* The earlier of two times, of which 0 is never. */
-static double earlier(double a, double b)
-{
-    return a == 0 || (b != 0 && b < a) ? b : a;
-}
-
-/* Commits one family if it has to. Returns when it wants to be looked at again, or 0. */
-static double turn_family(struct proxy *proxy, enum family which, struct nft_socket *socket,
-                          double now)
-{
-    struct family_state *family = &proxy->families[which];
-    if (!family->ruleset)
-        return 0;
-    count_queued(family, now);
-    if (next_try(family) > now)
-        return next_try(family);
-    double held = table_guard_check(&family->guard, family->ruleset, socket, now, family->changed);
-    if (held > now)
-        return held;
-    if (ruleset_needs_commit(family->ruleset, now)) {
-        struct error err = {0};
-        struct ruleset_stats stats;
-        double begin = clock_monotonic();
-        if (commit(family, family_name(which), socket, now, &stats, &err)) {
-            commit_failed(family, family_name(which), now, &err);
-            return next_try(family);
-        }
-        commit_succeeded(family, family_name(which), &stats);
-        table_guard_committed(&family->guard, family_name(which), family->ruleset, &stats,
-                              clock_monotonic() - begin);
-    }
-    return earlier(ruleset_trim_time(family->ruleset), ruleset_retry_time(family->ruleset));
 }
 
 /* ---- other programs ---- */
 
 /* Before the first programming, and while a family is not in use, nothing is ours. */
-static bool is_guarded(const struct family_state *family)
+static bool is_guarded(const struct family_table *family)
 {
     return family->ruleset && family->programmed;
 }
 
 void proxy_foreign_change(void *ctx, const struct table_change *change)
 {
-    struct family_state *family = &((struct proxy *)ctx)->families[change->family];
+    struct family_table *family = &((struct proxy *)ctx)->families[change->family];
     if (is_guarded(family))
         table_guard_changed(&family->guard, family->ruleset, change);
 }
@@ -638,46 +418,14 @@ double proxy_turn(struct proxy *proxy, struct nft_socket *socket, double now)
     check_node_name(proxy);
     double next = 0;
     for (int i = 0; i < FAMILY_COUNT; i++) {
-        next = earlier(next, turn_family(proxy, (enum family)i, socket, now));
-        if (proxy->families[i].waiting_since == 0)
+        struct family_table *family = &proxy->families[i];
+        double again = family_table_turn(family, family_name((enum family)i), socket, now);
+        next = clock_earlier(next, again);
+        if (family->waiting_since == 0)
             tell_in_force(proxy, (enum family)i);
     }
     note_in_force(proxy);
     return next;
-}
-
-/* Whether the kernel refused a frontend that @port has. */
-static bool port_is_refused(const struct ruleset *ruleset, const struct port_state *port)
-{
-    for (const struct claim *claim = port->claims; claim; claim = claim->next_of_port)
-        if (claim->target->winner == port && ruleset_is_refused(ruleset, &claim->target->frontend))
-            return true;
-    return false;
-}
-
-static bool is_refused(const void *ctx, const char *service_id, enum family family)
-{
-    const struct proxy *proxy = ctx;
-    const struct service_state *service = policy_find_service(proxy->policy, service_id);
-    const struct port_state *port = service ? service->ports : NULL;
-    for (; port; port = port->next)
-        if (port->family == family && port_is_refused(proxy->families[family].ruleset, port))
-            return true;
-    return false;
-}
-
-struct programmed proxy_programmed(const struct proxy *proxy)
-{
-    struct programmed facts = {.services = proxy->services,
-                               .slices = proxy->slices,
-                               .complete = proxy_is_synced(proxy),
-                               .refused = is_refused,
-                               .ctx = proxy};
-    for (int i = 0; i < FAMILY_COUNT; i++) {
-        facts.families[i] = proxy->families[i].ruleset != NULL;
-        facts.lost[i] = facts.families[i] && ruleset_is_lost(proxy->families[i].ruleset);
-    }
-    return facts;
 }
 
 void proxy_dump(struct proxy *proxy, FILE *out)
@@ -691,91 +439,4 @@ void proxy_dump(struct proxy *proxy, FILE *out)
 void proxy_settle(struct proxy *proxy)
 {
     policy_settle(proxy->policy);
-}
-
-void proxy_explain_sources(const struct proxy *proxy, struct explain_sources *sources)
-{
-    *sources = (struct explain_sources){.complete = proxy_is_synced(proxy),
-                                        .node_name = proxy->node_name,
-                                        .slices = proxy->slices,
-                                        .service_cidrs = proxy->service_cidrs,
-                                        .services = proxy->services,
-                                        .policy = proxy->policy,
-                                        .health = proxy->health,
-                                        .no_external_ips = proxy->no_external_ips};
-    for (int i = 0; i < FAMILY_COUNT; i++) {
-        const struct family_state *family = &proxy->families[i];
-        sources->family[i].ruleset = family->ruleset;
-        sources->family[i].programmed = family->programmed;
-        sources->family[i].failure = family->waiting_since != 0 ? family->said : NULL;
-        if (family->waiting_since != 0 &&
-            clock_monotonic() - family->waiting_since >= 2 * family->sync_period)
-            sources->unhealthy = true;
-    }
-}
-
-static void family_figures(const struct proxy *proxy, enum family which,
-                           struct proxy_figures *figures)
-{
-    const struct family_state *family = &proxy->families[which];
-    if (!family->ruleset)
-        return;
-    figures->family[which].in_use = true;
-    figures->family[which].frontends = ruleset_frontends(family->ruleset);
-    figures->family[which].syncs = &family->syncs;
-    figures->family[which].repairs = family->guard.repairs;
-    figures->family[which].drift = family->guard.drift;
-    figures->family[which].table = ruleset_figures(family->ruleset);
-    figures->service_changes += service_cache_changes(proxy->services).seen;
-    figures->slice_changes += endpoint_slice_cache_changes(proxy->slices).seen[which];
-}
-
-void proxy_figures(const struct proxy *proxy, struct proxy_figures *figures)
-{
-    memset(figures, 0, sizeof(*figures));
-    figures->external_ips = !proxy->no_external_ips;
-    figures->audits = proxy->audits;
-    figures->conflicts = policy_conflicts(proxy->policy);
-    figures->services = service_cache_count(proxy->services);
-    figures->slices = endpoint_slice_cache_count(proxy->slices);
-    figures->services_pending = service_cache_changes(proxy->services).pending;
-    figures->slices_pending = endpoint_slice_cache_changes(proxy->slices).pending;
-    memcpy(figures->left_out, proxy->left_out, sizeof(figures->left_out));
-    for (int i = 0; i < FAMILY_COUNT; i++)
-        family_figures(proxy, (enum family)i, figures);
-}
-
-void proxy_status(const struct proxy *proxy, struct daemon_status *status)
-{
-    double now = clock_monotonic();
-    status->complete = proxy_is_synced(proxy);
-    status->services = service_cache_count(proxy->services);
-    status->slices = endpoint_slice_cache_count(proxy->slices);
-    for (int i = 0; i < FAMILY_COUNT; i++) {
-        const struct family_state *family = &proxy->families[i];
-        if (!family->ruleset)
-            continue;
-        status->family[i].in_use = true;
-        status->family[i].programmed = family->programmed;
-        status->family[i].last_success = family->syncs.last_success;
-        status->family[i].waiting = family->waiting_since > 0 ? now - family->waiting_since : 0;
-        status->family[i].frontends = ruleset_frontends(family->ruleset);
-    }
-}
-
-void proxy_health_status(void *ctx, struct health_status *status)
-{
-    const struct proxy *proxy = ctx;
-    double now = clock_monotonic();
-    memset(status, 0, sizeof(*status));
-    status->programmed = proxy_is_programmed(proxy);
-    status->node_eligible =
-        own_node_is_seen(proxy->node) ? !own_node_is_leaving(proxy->node) : !proxy->node_required;
-    for (int i = 0; i < FAMILY_COUNT; i++) {
-        const struct family_state *family = &proxy->families[i];
-        status->family[i].reported = family->ruleset != NULL;
-        status->family[i].healthy =
-            family->waiting_since == 0 || now - family->waiting_since < 2 * family->sync_period;
-        status->family[i].last_updated = family->last_updated;
-    }
 }

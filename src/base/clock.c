@@ -41,6 +41,11 @@ static void format(double realtime, int digits, unsigned unit, char out[CLOCK_RF
     snprintf(out + n, CLOCK_RFC3339_SIZE - n, ".%0*uZ", digits, fraction);
 }
 
+double clock_earlier(double a, double b)
+{
+    return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
 void clock_rfc3339(double realtime, char out[CLOCK_RFC3339_SIZE])
 {
     format(realtime, 3, 1000, out);

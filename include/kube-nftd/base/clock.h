@@ -18,6 +18,9 @@ double clock_realtime(void);
 /** Nanoseconds since 1970-01-01 UTC, all of them exact. */
 uint64_t clock_nanoseconds(void);
 
+/** The earlier of two times, of which 0 is never. */
+double clock_earlier(double a, double b);
+
 /** Writes @realtime (seconds since 1970) as RFC 3339 in UTC with milliseconds into @out. */
 void clock_rfc3339(double realtime, char out[CLOCK_RFC3339_SIZE]);
 

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * One family's table and how its commits go: when one is tried and, after a failure, tried again
+ * (spec 9.4), what is logged and counted of it, and since when a change waits. Owns the ruleset.
+ */
+#ifndef KUBE_NFTD_FAMILY_TABLE_H
+#define KUBE_NFTD_FAMILY_TABLE_H
+
+#include "kube-nftd/netlink/nft_socket.h"
+#include "kube-nftd/ruleset/ruleset.h"
+#include "kube-nftd/sync_figures.h"
+#include "kube-nftd/table_guard.h"
+
+struct family_table {
+    struct ruleset *ruleset; /* NULL if the family is not in use */
+    bool programmed;         /* committed at least once */
+    double waiting_since;    /* a change waits to be committed; monotonic, or 0 */
+    double last_updated;     /* last success or start; realtime */
+    double retry_wait, retry_time, failed_time; /* monotonic; 0 while nothing failed */
+    bool changed;                               /* since the last try */
+    bool queued;                                /* a change that was not counted as one yet */
+    char *said;                                 /* the failure that was logged last */
+    double sync_period;                         /* seconds */
+    struct sync_figures syncs;
+    struct table_guard guard;
+};
+
+/** A family that is not in use yet: give it a ruleset if it shall be.
+ * @sync_period  kube-proxy's, in seconds; 0: its default
+ * Release with family_table_clear(). */
+void family_table_init(struct family_table *family, double sync_period);
+void family_table_clear(struct family_table *family);
+
+/**
+ * Commits if there is something to commit and its time has come. Says and counts failures itself.
+ * @name  of the family, for the log
+ * @now   clock_monotonic
+ * Returns when it wants to be looked at again, or 0.
+ */
+double family_table_turn(struct family_table *family, const char *name, struct nft_socket *socket,
+                         double now);
+
+/** For how long a change has waited to be in force, in seconds; 0 if none does. */
+double family_table_waiting(const struct family_table *family, double now);
+
+/** Whether one waits for so long that the proxy counts as unhealthy (spec 6.2): twice the period.
+ */
+bool family_table_is_overdue(const struct family_table *family, double now);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the files of the proxy share: proxy.c (what comes, and turns) and proxy_views.c (what others
+ * are told). Not for others.
+ */
+#ifndef KUBE_NFTD_PROXY_PARTS_H
+#define KUBE_NFTD_PROXY_PARTS_H
+
+#include "kube-nftd/cache/endpoint_slice_cache.h"
+#include "kube-nftd/cache/service_cache.h"
+#include "kube-nftd/cache/service_cidr_cache.h"
+#include "kube-nftd/family_table.h"
+#include "kube-nftd/policy/policy.h"
+#include "kube-nftd/proxy.h"
+
+struct proxy {
+    struct object_sink sink;
+    struct service_cache *services;
+    struct endpoint_slice_cache *slices;
+    struct service_cidr_cache *service_cidrs;
+    struct own_node *node;
+    struct policy *policy;
+    struct family_table families[FAMILY_COUNT];
+    struct health *health;
+    struct flow_cleaner *flows;
+    void (*node_seen)(void *ctx, const struct node *node); /* NULL: nobody wants to know */
+    void *node_seen_ctx;
+    bool complete[KIND_COUNT];
+    char *node_name;
+    bool node_required;
+    bool no_external_ips;
+    bool node_name_checked; /* whether any endpoint names this node */
+    uint64_t left_out[KIND_COUNT];
+    uint64_t audits;
+};
+
+#endif
