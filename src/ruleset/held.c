@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum kind { SERVICE, AFFINITY, FLAG, SLOT, CONTENT };
+enum kind { SERVICE, AFFINITY, FLAG, SLOT, SOURCE, CONTENT, RANGE };
 
 static const struct {
     const char *name; /* NULL: that of the content set */
@@ -22,6 +22,7 @@ static const struct {
     {.name = SET_REJECTS, .kind = FLAG, .flag = FLAG_REJECTED},
     {.name = SET_DROPS, .kind = FLAG, .flag = FLAG_DROPPED},
     {.name = SET_RESTRICTED, .kind = FLAG, .flag = FLAG_RESTRICTED},
+    {.name = SET_ALLOWED_SOURCES, .kind = SOURCE},
     {.name = MAP_AFFINITY_IDS, .kind = AFFINITY},
     {.name = MAP_AFFINITY_TIMEOUTS, .kind = AFFINITY, .second = true},
     {.kind = CONTENT, .set = CONTENT_CLUSTER_IPS},
@@ -29,6 +30,8 @@ static const struct {
     {.kind = CONTENT, .set = CONTENT_AFFINITY_NUMBERS},
     {.kind = CONTENT, .set = CONTENT_AFFINITY_BACKENDS},
     {.kind = CONTENT, .set = CONTENT_LOCAL_AFFINITY_BACKENDS},
+    {.kind = RANGE, .set = CONTENT_SERVICE_CIDRS},
+    {.kind = RANGE, .set = CONTENT_POD_CIDRS},
 };
 
 const char *held_set_name(int set)
@@ -81,6 +84,38 @@ static bool find_content(const struct ruleset *rs, int set, const uint8_t *bytes
     return true;
 }
 
+/* An element of allowed_sources: a frontend, and who may talk to it. */
+static bool read_source(const struct ruleset *rs, const struct nft_element *element,
+                        struct frontend *frontend, struct address_range *range)
+{
+    struct frontend last;
+    const uint8_t *end = element->key_end ? element->key_end : element->key;
+    return source_of_key(rs->family, element->key, element->key_length, frontend, &range->first) &&
+           source_of_key(rs->family, end, element->key_length, &last, &range->last) &&
+           memcmp(frontend, &last, sizeof(last)) == 0;
+}
+
+static struct address_range *find_source(const struct record *record,
+                                         const struct address_range *range)
+{
+    const struct extras *extras = record->extras;
+    if (!extras || extras->sources.n == 0)
+        return NULL;
+    return bsearch(range, extras->sources.v, extras->sources.n, sizeof(*range), compare_sources);
+}
+
+static bool find_of_source(const struct ruleset *rs, const struct nft_element *element,
+                           struct held *out)
+{
+    struct frontend frontend;
+    struct address_range range;
+    if (!read_source(rs, element, &frontend, &range))
+        return false;
+    out->record = ruleset_find_record(rs, &frontend);
+    out->there = out->record && find_source(out->record, &range);
+    return true;
+}
+
 static bool find_of_frontend(const struct ruleset *rs, int set, const uint8_t *key, size_t length,
                              struct held *out)
 {
@@ -104,12 +139,20 @@ static bool find_of_frontend(const struct ruleset *rs, int set, const uint8_t *k
     return true;
 }
 
-bool held_find(const struct ruleset *rs, int set, const uint8_t *key, size_t length,
+bool held_find(const struct ruleset *rs, int set, const struct nft_element *element,
                struct held *out)
 {
     memset(out, 0, sizeof(*out));
-    return sets[set].kind == CONTENT ? find_content(rs, set, key, length, out)
-                                     : find_of_frontend(rs, set, key, length, out);
+    switch (sets[set].kind) {
+    case CONTENT:
+        return find_content(rs, set, element->key, element->key_length, out);
+    case SOURCE:
+        return find_of_source(rs, element, out);
+    case RANGE:
+        return false;
+    default:
+        return find_of_frontend(rs, set, element->key, element->key_length, out);
+    }
 }
 
 bool held_is(const struct held *held, const struct nft_element *element)
@@ -126,8 +169,15 @@ static const struct part *part_of(int set, const struct record *record)
     return sets[set].second ? record->local : &record->all;
 }
 
+static uint32_t n_sources(const struct record *record)
+{
+    return record->extras ? (uint32_t)record->extras->sources.n : 0;
+}
+
 uint32_t held_room(int set, const struct record *record)
 {
+    if (sets[set].kind == SOURCE)
+        return n_sources(record);
     if (sets[set].kind != SLOT)
         return 1;
     return part_of(set, record) ? part_of(set, record)->n_slots : 0;
@@ -136,6 +186,8 @@ uint32_t held_room(int set, const struct record *record)
 uint32_t held_count(int set, const struct record *record)
 {
     uint32_t n = 0;
+    if (sets[set].kind == SOURCE)
+        return n_sources(record);
     if (sets[set].kind == FLAG)
         return record->flags & sets[set].flag ? 1 : 0;
     if (sets[set].kind != SLOT)
@@ -145,15 +197,28 @@ uint32_t held_count(int set, const struct record *record)
     return n;
 }
 
-struct key held_key(int set, const struct record *record, uint32_t i)
+struct held_key held_key(int set, const struct record *record, uint32_t i)
 {
-    return sets[set].kind == SLOT ? key_of_slot(&record->frontend, i)
-                                  : key_of_frontend(&record->frontend);
+    const struct frontend *frontend = &record->frontend;
+    struct held_key key = {.last.length = 0};
+    if (sets[set].kind == SOURCE) {
+        const struct address_range *range = &record->extras->sources.v[i];
+        key.first = key_of_source(frontend, &range->first);
+        key.last = key_of_source(frontend, &range->last);
+    } else {
+        key.first = sets[set].kind == SLOT ? key_of_slot(frontend, i) : key_of_frontend(frontend);
+    }
+    return key;
+}
+
+bool held_is_ranged(int set)
+{
+    return sets[set].kind == RANGE;
 }
 
 enum content_set held_content_set(int set)
 {
-    return sets[set].kind == CONTENT ? sets[set].set : CONTENT_SETS;
+    return sets[set].kind == CONTENT || sets[set].kind == RANGE ? sets[set].set : CONTENT_SETS;
 }
 
 /* ---- what was found ---- */
@@ -217,6 +282,35 @@ static bool observe_of_frontend(struct ruleset *rs, int set, const struct nft_el
     return true;
 }
 
+static void put_source(struct extras *extras, const struct address_range *range)
+{
+    vec_push(&extras->sources, *range);
+    qsort(extras->sources.v, extras->sources.n, sizeof(*range), compare_sources);
+}
+
+static void take_source(struct extras *extras, const struct address_range *at)
+{
+    size_t i = (size_t)(at - extras->sources.v);
+    extras->sources.n--;
+    memmove(&extras->sources.v[i], &extras->sources.v[i + 1],
+            (extras->sources.n - i) * sizeof(*at));
+}
+
+static bool observe_source(struct ruleset *rs, const struct nft_element *element, bool there)
+{
+    struct frontend frontend;
+    struct address_range range;
+    if (!read_source(rs, element, &frontend, &range))
+        return false;
+    struct record *record = ruleset_record(rs, &frontend);
+    reopen(rs, record);
+    if (there)
+        put_source(record_extras(record), &range);
+    else
+        take_source(record->extras, find_source(record, &range));
+    return true;
+}
+
 static bool observe_content(struct ruleset *rs, int set, const struct nft_element *element,
                             bool there)
 {
@@ -230,19 +324,90 @@ static bool observe_content(struct ruleset *rs, int set, const struct nft_elemen
                             there && value.length ? &value : NULL, there);
 }
 
+static bool observe(struct ruleset *rs, int set, const struct nft_element *element, bool there)
+{
+    switch (sets[set].kind) {
+    case CONTENT:
+        return observe_content(rs, set, element, there);
+    case SOURCE:
+        return observe_source(rs, element, there);
+    case AFFINITY: /* the number of a service port is shared: one alone cannot be put right */
+        return false;
+    default:
+        return observe_of_frontend(rs, set, element, there);
+    }
+}
+
 enum held_verdict held_observe(struct ruleset *rs, int set, const struct nft_element *element,
                                bool there)
 {
     struct held held;
-    if (!held_find(rs, set, element->key, element->key_length, &held))
+    if (!held_find(rs, set, element, &held))
         return HELD_ALIEN;
     if (there ? held_is(&held, element) : !held.there)
         return HELD_SAME;
-    /* The number of a service port is shared: one alone cannot be put right. */
-    if (sets[set].kind == AFFINITY ||
-        !(sets[set].kind == CONTENT ? observe_content(rs, set, element, there)
-                                    : observe_of_frontend(rs, set, element, there)))
+    if (!observe(rs, set, element, there))
         return HELD_ALIEN;
     rs->figures.elements += (size_t)there - (size_t)held.there;
+    return HELD_CHANGED;
+}
+
+/* ---- ranges ---- */
+
+static bool is_held(const struct ruleset *rs, enum content_set set, const struct key *key)
+{
+    const struct content *content = contents_find(&rs->contents, set, key);
+    return content && content->in_kernel;
+}
+
+static void observe_range(struct ruleset *rs, enum content_set set,
+                          const struct address_range *range, bool there)
+{
+    struct key key = key_of_range(rs->family, range);
+    size_t elements = range_elements(rs->family, range);
+    contents_observe(&rs->contents, set, &key, NULL, there);
+    rs->figures.elements += there ? elements : -elements;
+}
+
+/* Ranges that are believed to be there and are not in @found. */
+static void missing_ranges(const struct ruleset *rs, enum content_set set, const range_vec *found,
+                           range_vec *out)
+{
+    hash_table_each (&rs->contents.all, struct content, content) {
+        if (content_set_of(content) != set || !content->in_kernel)
+            continue;
+        struct address_range range = range_of_key(rs->family, content_key(content));
+        if (found->n == 0 || !bsearch(&range, found->v, found->n, sizeof(range), compare_sources))
+            vec_push(out, range);
+    }
+}
+
+bool held_has_ranges(const struct ruleset *rs, int set, const range_vec *found)
+{
+    range_vec missing = {0};
+    missing_ranges(rs, sets[set].set, found, &missing);
+    bool same = missing.n == 0;
+    vec_free(&missing);
+    vec_each (found, range) {
+        struct key key = key_of_range(rs->family, range);
+        same = same && is_held(rs, sets[set].set, &key);
+    }
+    return same;
+}
+
+enum held_verdict held_observe_ranges(struct ruleset *rs, int set, const range_vec *found)
+{
+    range_vec missing = {0};
+    if (held_has_ranges(rs, set, found))
+        return HELD_SAME;
+    missing_ranges(rs, sets[set].set, found, &missing);
+    vec_each (&missing, range)
+        observe_range(rs, sets[set].set, range, false);
+    vec_free(&missing);
+    vec_each (found, range) {
+        struct key key = key_of_range(rs->family, range);
+        if (!is_held(rs, sets[set].set, &key))
+            observe_range(rs, sets[set].set, range, true);
+    }
     return HELD_CHANGED;
 }

@@ -3,14 +3,7 @@
 #include "kube-nftd/ruleset/record.h"
 #include "kube-nftd/ruleset/slots.h"
 
-#include <linux/netfilter/nf_tables.h>
 #include <string.h>
-
-/* One end of a range in a set of single addresses: the kernel holds them apart. */
-struct boundary {
-    struct address address;
-    bool is_end; /* the first address behind the range */
-};
 
 struct adoption {
     struct ruleset *ruleset;
@@ -20,9 +13,9 @@ struct adoption {
     bool torn;    /* an element came twice: the kernel was moving them to a larger table, and may
                      have left out others as well */
     bool foreign; /* an element that we cannot have written */
-    size_t fixed_picks;   /* of those that the table begins with */
-    enum content_set set; /* the one that is being read */
-    VEC(struct boundary) boundaries;
+    size_t fixed_picks;           /* of those that the table begins with */
+    enum content_set set;         /* the one that is being read */
+    struct boundaries boundaries; /* of a set of ranges, likewise */
 };
 
 /* ---- what is keyed by frontends ---- */
@@ -232,80 +225,23 @@ static void on_content(void *ctx, const struct nft_element *element)
 static void on_boundary(void *ctx, const struct nft_element *element)
 {
     struct adoption *a = ctx;
-    struct boundary boundary = {.is_end = element->flags & NFT_SET_ELEM_INTERVAL_END};
-    if (element->key_length != address_length(a->ruleset->family)) {
-        a->foreign = true;
-        return;
-    }
-    memcpy(boundary.address.bytes, element->key, element->key_length);
-    vec_push(&a->boundaries, boundary);
+    boundaries_take(&a->boundaries, a->ruleset->family, element);
 }
 
-static int compare_boundaries(const void *a, const void *b)
-{
-    const struct boundary *p = a, *q = b;
-    int order = memcmp(&p->address, &q->address, sizeof(p->address));
-    return order ? order : q->is_end - p->is_end;
-}
-
-/* The address before one that is not the first of all. */
-static struct address address_before(enum family family, const struct address *address)
-{
-    struct address before = *address;
-    for (size_t i = address_length(family); i-- > 0;)
-        if (before.bytes[i]-- != 0)
-            break;
-    return before;
-}
-
-static void take_range(struct adoption *a, const struct address *first, const struct address *last)
-{
-    struct key key = {.length = 0};
-    key_put_address(&key, a->ruleset->family, first);
-    key_put_address(&key, a->ruleset->family, last);
-    a->elements++;
-    a->torn = !contents_adopt(&a->ruleset->contents, a->set, &key, NULL) || a->torn;
-}
-
-/* nft puts an end before all ranges where it fills a set. */
-static bool ends_nothing(const struct boundary *boundary)
-{
-    const struct address lowest = {{0}};
-    return boundary->is_end && memcmp(&boundary->address, &lowest, sizeof(lowest)) == 0;
-}
-
-static void sort_boundaries(struct adoption *a)
-{
-    if (a->boundaries.n)
-        qsort(a->boundaries.v, a->boundaries.n, sizeof(*a->boundaries.v), compare_boundaries);
-    for (size_t i = 1; i < a->boundaries.n; i++)
-        if (compare_boundaries(&a->boundaries.v[i - 1], &a->boundaries.v[i]) == 0)
-            a->torn = true;
-}
-
-/* Pairs the ends that were read. */
 static void take_ranges(struct adoption *a)
 {
     enum family family = a->ruleset->family;
-    struct address highest = {{0}};
-    const struct address *first = NULL;
-    memset(highest.bytes, 0xff, address_length(family));
-    sort_boundaries(a);
-    vec_each (&a->boundaries, boundary) {
-        if (ends_nothing(boundary))
-            continue;
-        if (boundary->is_end != (first != NULL)) {
-            a->foreign = true;
-            return;
-        }
-        if (first) {
-            struct address last = address_before(family, &boundary->address);
-            take_range(a, first, &last);
-        }
-        first = boundary->is_end ? NULL : &boundary->address;
+    range_vec ranges = {0};
+    enum boundaries_verdict verdict = boundaries_pair(&a->boundaries, family, &ranges);
+    a->torn = a->torn || verdict == BOUNDARIES_TORN;
+    a->foreign = a->foreign || verdict == BOUNDARIES_FOREIGN;
+    vec_each (&ranges, range) {
+        struct key key = key_of_range(family, range);
+        a->elements++;
+        a->torn = !contents_adopt(&a->ruleset->contents, a->set, &key, NULL) || a->torn;
     }
-    if (first)
-        take_range(a, first, &highest);
+    vec_free(&ranges);
+    boundaries_clear(&a->boundaries);
 }
 
 /* ---- all of it ---- */
@@ -330,7 +266,6 @@ static int read_contents(struct adoption *a, struct nft_socket *socket, struct e
     for (int set = 0; set < CONTENT_SETS; set++) {
         a->set = (enum content_set)set;
         bool ranged = content_set_is_ranged(a->set);
-        vec_clear(&a->boundaries);
         if (read_set(a, socket, content_set_name(a->set), ranged ? on_boundary : on_content, err))
             return -1;
         if (ranged)
@@ -389,6 +324,6 @@ int ruleset_read_back(struct ruleset *rs, struct nft_socket *socket, struct tabl
     found->elements = a.elements;
     found->held = a.held;
     found->foreign = a.foreign || a.fixed_picks == 0;
-    vec_free(&a.boundaries);
+    boundaries_clear(&a.boundaries);
     return result;
 }

@@ -103,6 +103,7 @@ void ruleset_free(struct ruleset *rs)
     vec_free(&rs->pending);
     vec_free(&rs->trims);
     vec_free(&rs->suspects);
+    boundaries_clear(&rs->boundaries);
     vec_free(&rs->service_cidrs);
     vec_free(&rs->pod_cidrs);
     contents_free(&rs->contents);
@@ -300,9 +301,7 @@ static void want_ranges(struct ruleset *rs, enum content_set set, const range_ve
                         bool wanted)
 {
     vec_each (ranges, range) {
-        struct key key = {.length = 0};
-        key_put_address(&key, rs->family, &range->first);
-        key_put_address(&key, rs->family, &range->last);
+        struct key key = key_of_range(rs->family, range);
         want_or_drop(rs, set, &key, wanted);
     }
 }

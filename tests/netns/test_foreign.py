@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+import objects
 from daemon import (
     BINARY, FAMILY_TABLE, Daemon, call, environment, http_get, sorted_elements, tables_exist, wait_for,
 )  # fmt: skip
@@ -144,8 +145,28 @@ TAMPERING = {
     "added stranger": "add element {table} services {{ {stranger} . tcp . 80 : 0:2 }}",
     "deleted cluster IP": "delete element {table} cluster_ips {{ {address} }}",
     "added range": "add element {table} service_cidrs {{ {address} }}",
+    "added source": "add element {table} allowed_sources {{ {vip} . tcp . 80 . {a}-{c} }}",
+    "deleted source": "delete element {table} allowed_sources {{ {vip} . tcp . 80 . {clients} }}",
+    "other source": "delete element {table} allowed_sources {{ {vip} . tcp . 80 . {clients} }}; "
+                    "add element {table} allowed_sources {{ {vip} . tcp . 80 . {a}-{c} }}",
 }  # fmt: skip
 STRANGER = {4: "10.96.77.77", 6: "fd00:10:96::7777"}
+VIP = {4: "203.0.113.77", 6: "2001:db8:5::77"}
+CLIENTS = {4: "198.51.100.0/24", 6: "2001:db8:2::/64"}
+
+
+def as_guarded_service(web: Web) -> dict:
+    """As the outside sees it, it answers some clients only."""
+    return {
+        **web.as_service(type="LoadBalancer", loadBalancerSourceRanges=[CLIENTS[web.family]]),
+        "status": {"loadBalancer": {"ingress": [{"ip": VIP[web.family]}]}},
+    }
+
+
+def publish_guarded(web: Web, *pods: str) -> None:
+    web.proxy.manifests.put("web-service", as_guarded_service(web))
+    web.put_endpoints(**dict.fromkeys(pods, "ready"))
+    web.settle(*pods)
 
 
 @pytest.fixture
@@ -176,12 +197,16 @@ def test_what_others_change_is_put_right(open_proxy, family, how):
     proxy = open_proxy
     node = proxy.lab.node
     web = Web(proxy, family, "TCP")
-    web.publish("a", "b")
+    if "source" in how:
+        publish_guarded(web, "a", "b")
+    else:
+        web.publish("a", "b")
     before = state(proxy, family)
     pods = {name: proxy.lab.pods[name].address[family] for name in "abc"}
     command = TAMPERING[how].format(
-        table=proxy.tables[family].name, address=web.address, stranger=STRANGER[family], **pods
-    )
+        table=proxy.tables[family].name, address=web.address, stranger=STRANGER[family], vip=VIP[family],
+        clients=CLIENTS[family], **pods,
+    )  # fmt: skip
     node.run(node.nft, command)
     start = time.monotonic()
     wait_for(lambda: repairs(proxy), "it is put right")
@@ -276,13 +301,15 @@ def test_repairs_are_counted(open_proxy):
 
 
 def test_audits_find_nothing_while_all_is_well(lab, tmp_path):
-    """Changes of our own, session affinity that packets learn, and audits one after the other."""
-    proxy = Proxy(lab, tmp_path, "--audit-period", "50ms")
+    """Changes of our own, session affinity that packets learn, ranges of all kinds, and audits one after the other."""
+    proxy = Proxy(lab, tmp_path, "--audit-period", "50ms", "--cluster-cidr", "10.244.0.0/16,fd00:10:244::/48")
     try:
         proxy.daemon.start()
         web = Web(proxy, 4, "TCP")
-        web.publish("a", "b")
-        web.put_service(sessionAffinity="ClientIP")
+        service = as_guarded_service(web)
+        service["spec"]["sessionAffinity"] = "ClientIP"
+        proxy.manifests.put("web-service", service)
+        proxy.manifests.put("cidr", objects.service_cidr("one", ["10.96.0.0/16", "fd00:10:96::/112"]))
         before = metric(proxy, "kube_nftd_audits_total")
         deadline = time.monotonic() + 30
         while metric(proxy, "kube_nftd_audits_total") < before + 5:

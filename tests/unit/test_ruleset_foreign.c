@@ -364,25 +364,238 @@ START_TEST(a_pending_change_is_kept)
 }
 END_TEST
 
-/* What cannot be told by one element: all of the table is read back. */
-START_TEST(ranges_are_read_back)
+/* ---- ranges ---- */
+
+static struct key key_of_address(const struct address *address)
+{
+    struct key key = {.length = 0};
+    key_put_address(&key, family, address);
+    return key;
+}
+
+/* What another program does with a range of service CIDRs that does not reach to the top. */
+static void put_service_cidr(const char *text)
+{
+    range_vec ranges = {0};
+    ranges_of(text, &ranges);
+    struct key key = key_of_address(&ranges.v[0].first);
+    fake_kernel_put(family, "service_cidrs", key.bytes, key.length, NULL, 0);
+    key = key_of_address(&ranges.v[0].last);
+    for (size_t i = key.length; i-- > 0 && ++key.bytes[i] == 0;)
+        ;
+    fake_kernel_put_end(family, "service_cidrs", key.bytes, key.length);
+    vec_free(&ranges);
+}
+
+static void service_cidrs_are(const char *text)
+{
+    range_vec ranges = {0}, expected = {0};
+    ranges_of(text, &expected);
+    fake_kernel_ranges(family, "service_cidrs", &ranges);
+    ck_assert_uint_eq(ranges.n, expected.n);
+    for (size_t i = 0; i < ranges.n; i++)
+        ck_assert_mem_eq(&ranges.v[i], &expected.v[i], sizeof(ranges.v[i]));
+    vec_free(&ranges);
+    vec_free(&expected);
+}
+
+/* Both ends are told of; the set is looked at once. */
+static void suspect_service_cidrs(void)
+{
+    struct address address = client(30);
+    struct key key = key_of_address(&address);
+    suspect("service_cidrs", &key);
+    suspect("service_cidrs", &key);
+}
+
+START_TEST(a_strange_range_goes)
 {
     begin_two(_i);
-    struct key key = {.length = 0};
-    struct address address = client(30);
-    set_service_cidrs("10-19");
+    set_service_cidrs("10-19 50-top");
     commit();
-    key_put_address(&key, family, &address);
-    fake_kernel_put(family, "service_cidrs", key.bytes, key.length, NULL, 0);
-    suspect("service_cidrs", &key);
+    size_t elements = ruleset_figures(ruleset)->elements;
+    put_service_cidr("30-39");
+    suspect_service_cidrs();
     fake_kernel_tolerate();
     ck_assert_uint_eq(ruleset_check_suspects(ruleset, sock), 1);
-    ck_assert(!ruleset_knows_kernel(ruleset));
+    ck_assert(ruleset_knows_kernel(ruleset));
+    ck_assert_uint_eq(ruleset_figures(ruleset)->elements, elements + 2);
+    commit_sends(0, 2);
+    ck_assert_uint_eq(ruleset_figures(ruleset)->elements, elements);
+    service_cidrs_are("10-19 50-top");
+}
+END_TEST
+
+START_TEST(a_missing_range_comes_back)
+{
+    begin_two(_i);
+    set_service_cidrs("10-19 50-top");
     commit();
+    range_vec top = {0};
+    ranges_of("50-top", &top);
+    struct key key = key_of_address(&top.v[0].first);
+    fake_kernel_take(family, "service_cidrs", key.bytes, key.length);
+    vec_free(&top);
+    suspect_service_cidrs();
+    fake_kernel_tolerate();
+    ck_assert_uint_eq(ruleset_check_suspects(ruleset, sock), 1);
+    commit_sends(1, 0);
+    service_cidrs_are("10-19 50-top");
+}
+END_TEST
+
+START_TEST(ranges_that_are_right_are_left_alone)
+{
+    begin_two(_i);
+    set_service_cidrs("10-19 50-top");
+    commit();
+    suspect_service_cidrs();
+    ck_assert_uint_eq(ruleset_check_suspects(ruleset, sock), 0);
+    commit_sends(0, 0);
+}
+END_TEST
+
+/* What is none of ours by itself: all of the table is read back. */
+START_TEST(ends_that_make_no_ranges_are_read_back)
+{
+    begin_two(_i);
+    set_service_cidrs("10-19");
+    commit();
+    struct address address = client(30);
+    struct key key = key_of_address(&address);
+    fake_kernel_put_end(family, "service_cidrs", key.bytes, key.length);
+    suspect_service_cidrs();
+    fake_kernel_tolerate();
+    ck_assert_uint_gt(ruleset_check_suspects(ruleset, sock), 0);
+    ck_assert(!ruleset_knows_kernel(ruleset));
+    commit_replaces_the_table();
+    service_cidrs_are("10-19");
+}
+END_TEST
+
+/* Frontend 6 of begin_restricted() may be talked to by "10-19 30-39". */
+static void begin_restricted(int which)
+{
+    begin_two(which);
+    SET(6, .external = true, .all = "12", .sources = "10-19 30-39");
+    commit();
+}
+
+struct ends {
+    struct key first, last;
+};
+
+static struct ends source(unsigned number, const char *text)
+{
+    struct frontend f = frontend(number);
     range_vec ranges = {0};
-    fake_kernel_ranges(family, "service_cidrs", &ranges);
-    ck_assert_uint_eq(ranges.n, 1);
+    ranges_of(text, &ranges);
+    struct ends ends = {key_of_source(&f, &ranges.v[0].first),
+                        key_of_source(&f, &ranges.v[0].last)};
     vec_free(&ranges);
+    return ends;
+}
+
+static void put_source(unsigned number, const char *text)
+{
+    struct ends ends = source(number, text);
+    fake_kernel_put_range(family, "allowed_sources", ends.first.bytes, ends.last.bytes,
+                          ends.first.length);
+}
+
+static void take_source(unsigned number, const char *text)
+{
+    struct ends ends = source(number, text);
+    fake_kernel_take(family, "allowed_sources", ends.first.bytes, ends.first.length);
+}
+
+static void suspect_source(unsigned number, const char *text)
+{
+    struct ends ends = source(number, text);
+    const struct nft_element element = {
+        .key = ends.first.bytes, .key_length = ends.first.length, .key_end = ends.last.bytes};
+    ruleset_suspect_element(ruleset, "allowed_sources", &element);
+}
+
+static void sources_are(unsigned number, const char *text)
+{
+    struct frontend f = frontend(number);
+    range_vec ranges = {0}, expected = {0};
+    ranges_of(text, &expected);
+    fake_kernel_sources(&f, &ranges);
+    ck_assert_uint_eq(ranges.n, expected.n);
+    for (size_t i = 0; i < ranges.n; i++)
+        ck_assert_mem_eq(&ranges.v[i], &expected.v[i], sizeof(ranges.v[i]));
+    vec_free(&ranges);
+    vec_free(&expected);
+}
+
+static void repair_of_sources_sends(size_t changed, size_t added, size_t deleted)
+{
+    fake_kernel_tolerate();
+    ck_assert_uint_eq(ruleset_check_suspects(ruleset, sock), changed);
+    ck_assert(ruleset_knows_kernel(ruleset));
+    commit_sends(added, deleted);
+    sources_are(6, "10-19 30-39");
+}
+
+START_TEST(sources_that_are_right_are_left_alone)
+{
+    begin_restricted(_i);
+    suspect_source(6, "10-19");
+    suspect_source(6, "30-39");
+    suspect_source(6, "50-59"); /* came and went */
+    repair_of_sources_sends(0, 0, 0);
+}
+END_TEST
+
+START_TEST(a_missing_source_comes_back)
+{
+    begin_restricted(_i);
+    take_source(6, "10-19");
+    suspect_source(6, "10-19");
+    repair_of_sources_sends(1, 1, 0);
+}
+END_TEST
+
+START_TEST(a_strange_source_goes)
+{
+    begin_restricted(_i);
+    put_source(6, "50-59");
+    suspect_source(6, "50-59");
+    repair_of_sources_sends(1, 0, 1);
+}
+END_TEST
+
+/* Where 10-19 was, others are let in as well. */
+START_TEST(a_wider_source_is_replaced)
+{
+    begin_restricted(_i);
+    take_source(6, "10-19");
+    put_source(6, "5-25");
+    suspect_source(6, "10-19");
+    repair_of_sources_sends(1, 1, 1);
+    take_source(6, "10-19");
+    put_source(6, "10-25");
+    suspect_source(6, "10-19");
+    suspect_source(6, "10-25");
+    repair_of_sources_sends(1, 1, 1);
+}
+END_TEST
+
+/* Of a frontend that does not ask for any, or that is not there. */
+START_TEST(sources_of_others_go)
+{
+    begin_restricted(_i);
+    put_source(1, "10-19");
+    put_source(9, "10-19");
+    suspect_source(1, "10-19");
+    suspect_source(9, "10-19");
+    repair_of_sources_sends(2, 0, 0);
+    wait_for_trims(); /* as all sources that do not count */
+    commit_sends(0, 2);
+    ck_assert_uint_eq(fake_kernel_size(family, "allowed_sources"), 2);
+    check_three(1);
 }
 END_TEST
 
@@ -491,7 +704,7 @@ static void begin_many(int which)
     SET(4, .external = true, .local = true, .all = "123", .here = "1");
     SET(5, .all = "12", .timeout = 60, .group = 5);
     SET(6, .external = true, .local = true, .all = "12", .here = "1", .timeout = 60, .group = 6,
-        .sources = "10-19");
+        .sources = "10-19 30-39");
     SET(7, .local = true, .all = "12");
     struct frontend f = frontend(1);
     ruleset_set_cluster_ip(ruleset, &f.address, true);
@@ -521,7 +734,8 @@ END_TEST
 /* Asked again, the kernel has what was left out. */
 START_TEST(an_audit_with_holes_changes_nothing)
 {
-    static const char *const holes[] = {"services", "endpoints", "affinity_numbers"};
+    static const char *const holes[] = {"services", "endpoints", "affinity_numbers",
+                                        "allowed_sources", "service_cidrs"};
     begin_many(_i);
     for (size_t i = 0; i < sizeof(holes) / sizeof(holes[0]); i++) {
         audit(holes[i]);
@@ -564,6 +778,39 @@ START_TEST(an_audit_finds_what_is_strange)
     fake_kernel_put(family, "endpoints", slot.bytes, slot.length, value.bytes, value.length);
     audit(NULL);
     repair_sends(3, 2, 3);
+}
+END_TEST
+
+/* For each: what was done, and what its repair adds and deletes. */
+START_TEST(an_audit_finds_other_ranges)
+{
+    static const struct {
+        const char *taken, *put, *cidr;
+        size_t added, deleted;
+    } cases[] = {{"10-19", NULL, NULL, 1, 0},
+                 {NULL, "50-59", NULL, 0, 1},
+                 {"10-19", "5-25", NULL, 1, 1},
+                 {NULL, NULL, "30-39", 0, 2}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        begin_many(_i);
+        if (cases[i].taken)
+            take_source(6, cases[i].taken);
+        if (cases[i].put)
+            put_source(6, cases[i].put);
+        if (cases[i].cidr)
+            put_service_cidr(cases[i].cidr);
+        audit(NULL);
+        ck_assert(ruleset_has_suspects(ruleset));
+        fake_kernel_tolerate();
+        ck_assert_uint_gt(ruleset_check_suspects(ruleset, sock), 0);
+        commit_sends(cases[i].added, cases[i].deleted);
+        sources_are(6, "10-19 30-39");
+        service_cidrs_are("10-19");
+        audit(NULL);
+        ck_assert(!ruleset_has_suspects(ruleset));
+        teardown();
+        setup();
+    }
 }
 END_TEST
 
@@ -653,7 +900,15 @@ static void add_tests(TCase *tcase)
     EACH_FAMILY(strangers_go);
     EACH_FAMILY(contents_are_put_right);
     EACH_FAMILY(a_pending_change_is_kept);
-    EACH_FAMILY(ranges_are_read_back);
+    EACH_FAMILY(a_strange_range_goes);
+    EACH_FAMILY(a_missing_range_comes_back);
+    EACH_FAMILY(ranges_that_are_right_are_left_alone);
+    EACH_FAMILY(ends_that_make_no_ranges_are_read_back);
+    EACH_FAMILY(sources_that_are_right_are_left_alone);
+    EACH_FAMILY(a_missing_source_comes_back);
+    EACH_FAMILY(a_strange_source_goes);
+    EACH_FAMILY(a_wider_source_is_replaced);
+    EACH_FAMILY(sources_of_others_go);
     EACH_FAMILY(touched_rules_make_it_anew);
     EACH_FAMILY(a_deleted_table_is_made_anew);
     EACH_FAMILY(lost_events_read_everything_back);
@@ -663,6 +918,7 @@ static void add_tests(TCase *tcase)
     EACH_FAMILY(an_audit_with_holes_changes_nothing);
     EACH_FAMILY(an_audit_finds_what_is_missing);
     EACH_FAMILY(an_audit_finds_what_is_strange);
+    EACH_FAMILY(an_audit_finds_other_ranges);
     EACH_FAMILY(an_audit_and_changes_meanwhile);
     EACH_FAMILY(an_audit_finds_missing_rules);
     EACH_FAMILY(an_audit_finds_another_verdict);

@@ -6,6 +6,7 @@
 #ifndef KUBE_NFTD_RULESET_HELD_H
 #define KUBE_NFTD_RULESET_HELD_H
 
+#include "kube-nftd/model/cidr.h"
 #include "kube-nftd/netlink/nft_element.h"
 #include "kube-nftd/ruleset/contents.h"
 #include "kube-nftd/ruleset/keys.h"
@@ -15,8 +16,9 @@
 struct ruleset;
 struct record;
 
-/* A set or map with elements that are known one by one, as a number from 0 on. */
-#define HELD_SETS 14
+/* A set or map with elements that are known, as a number from 0 on: all but what packets write and
+ * where verdicts lead. */
+#define HELD_SETS 17
 
 /** The number of a set by its name; -1 if it is none of these. Its name, always the same pointer.
  */
@@ -31,18 +33,30 @@ struct held {
     struct content *content; /* likewise, for sets without frontends */
 };
 
-/** False if @key cannot be one of ours. */
-bool held_find(const struct ruleset *ruleset, int set, const uint8_t *key, size_t length,
+/**
+ * Whether the elements are ends of ranges, which tell something only all together (boundaries.h):
+ * then held_find() and held_observe() know none of them.
+ */
+bool held_is_ranged(int set);
+
+/** By the key of @element. False if that cannot be one of ours. */
+bool held_find(const struct ruleset *ruleset, int set, const struct nft_element *element,
                struct held *out);
 
 /** Whether @element is just as it is believed to be. */
 bool held_is(const struct held *held, const struct nft_element *element);
 
+/* What an element is found by. */
+struct held_key {
+    struct key first;
+    struct key last; /* of a range of sources; empty for all others */
+};
+
 /** How many elements of @set @record is believed to have; how many keys it has that may be among
  * them; and these. For sets with frontends. */
 uint32_t held_count(int set, const struct record *record);
 uint32_t held_room(int set, const struct record *record);
-struct key held_key(int set, const struct record *record, uint32_t i);
+struct held_key held_key(int set, const struct record *record, uint32_t i);
 
 /** CONTENT_SETS if it is a set with frontends. */
 enum content_set held_content_set(int set);
@@ -59,5 +73,11 @@ enum held_verdict {
  */
 enum held_verdict held_observe(struct ruleset *ruleset, int set, const struct nft_element *element,
                                bool there);
+
+/** Whether @found, ascending, is what a ranged set is believed to hold. */
+bool held_has_ranges(const struct ruleset *ruleset, int set, const range_vec *found);
+
+/** The kernel was found to hold @found, ascending, in a ranged set, and nothing else. */
+enum held_verdict held_observe_ranges(struct ruleset *ruleset, int set, const range_vec *found);
 
 #endif

@@ -11,7 +11,9 @@
 #include "kube-nftd/base/hash_table.h"
 #include "kube-nftd/base/vec.h"
 #include "kube-nftd/ruleset/affinity.h"
+#include "kube-nftd/ruleset/boundaries.h"
 #include "kube-nftd/ruleset/contents.h"
+#include "kube-nftd/ruleset/held.h"
 #include "kube-nftd/ruleset/keys.h"
 #include "kube-nftd/ruleset/part.h"
 #include "kube-nftd/ruleset/refusals.h"
@@ -70,8 +72,8 @@ struct new_shape {
 
 /* An element that another program may have changed. */
 struct suspect {
-    int set; /* of held.h */
-    struct key key;
+    int set;             /* of held.h */
+    struct held_key key; /* means nothing for a ranged set */
 };
 
 struct ruleset {
@@ -98,9 +100,10 @@ struct ruleset {
     size_t shapes_begin;
     struct refusals refusals;
     VEC(struct suspect) suspects;
-    bool all_suspect;  /* anything may have been changed */
-    bool shapes_clash; /* the kernel had a new chain already, at the last commit */
-    bool damaged;      /* something else than elements was: the table is to be made anew */
+    struct boundaries boundaries; /* of the ranged set that is looked through (drift.h) */
+    bool all_suspect;             /* anything may have been changed */
+    bool shapes_clash;            /* the kernel had a new chain already, at the last commit */
+    bool damaged; /* something else than elements was: the table is to be made anew */
     struct ruleset_figures figures;
     bool adopted;         /* a table was looked for at least once */
     bool kernel_known;    /* all of this says what the kernel holds */
