@@ -2,6 +2,7 @@
 #include "kube-nftd/netlink/nft_socket.h"
 
 #include "kube-nftd/base/log.h"
+#include "kube-nftd/netlink/nft_socket_parts.h"
 #include "kube-nftd/netlink/request.h"
 
 #include <arpa/inet.h>
@@ -9,8 +10,6 @@
 #include <libmnl/libmnl.h>
 #include <libnftnl/batch.h>
 #include <libnftnl/common.h>
-#include <libnftnl/rule.h>
-#include <libnftnl/udata.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
@@ -32,15 +31,6 @@
 
 /* So many bytes hold some hundred elements. */
 #define LARGE_BATCH ((size_t)32 * 1024)
-
-struct nft_socket {
-    struct mnl_socket *nl;
-    char *answers;     /* room for one piece of them: made once, since a change costs little more */
-    uint32_t sequence; /* of requests that read */
-    size_t send_limit; /* what the kernel takes in one message now */
-    bool said_cut;
-    struct nft_large_watch large;
-};
 
 struct nft_socket *nft_socket_open(struct error *err)
 {
@@ -83,8 +73,7 @@ void nft_socket_close(struct nft_socket *s)
     free(s);
 }
 
-/* An errno in words, with what to do about the one that people meet. */
-static const char *reason(int number)
+const char *nft_reason(int number)
 {
     return number == EPERM ? "Operation not permitted (CAP_NET_ADMIN is missing, or another "
                              "program owns the table)"
@@ -206,7 +195,7 @@ static void take_refusal(struct answers *a, const struct nlmsghdr *header, int w
         return;
     a->first_errno = why;
     char *what = describe(message);
-    error_set(a->err, "the kernel refused to %s: %s", what, reason(why));
+    error_set(a->err, "the kernel refused to %s: %s", what, nft_reason(why));
     free(what);
 }
 
@@ -313,7 +302,8 @@ static int transact(struct nft_socket *s, struct nft_batch *batch, size_t from, 
     vec_clear(&batch->refusals);
     *why = send_messages(s, batch, from, to, outcome);
     if (*why)
-        return error_set(err, "cannot send %zu bytes to nf_tables: %s", to - from, reason(*why));
+        return error_set(err, "cannot send %zu bytes to nf_tables: %s", to - from,
+                         nft_reason(*why));
     int result = read_answers(s, &answers);
     *why = answers.first_errno;
     return result;
@@ -434,232 +424,4 @@ int nft_socket_check(struct nft_socket *s, struct nft_batch *batch, int *why, st
     if (result && why)
         *why = first;
     return result;
-}
-
-/* ---- reading ---- */
-
-static uint8_t nf_family(enum family family)
-{
-    return family == FAMILY_IPV4 ? NFPROTO_IPV4 : NFPROTO_IPV6;
-}
-
-static void take_comment(struct nft_table_state *state, const struct nlattr *attribute)
-{
-    const uint8_t *bytes = mnl_attr_get_payload(attribute);
-    size_t length = mnl_attr_get_payload_len(attribute);
-    if (length > 2 && bytes[0] == NFTNL_UDATA_TABLE_COMMENT && bytes[1] <= length - 2 &&
-        !state->comment)
-        state->comment = xstrndup((const char *)bytes + 2, bytes[1]);
-}
-
-static uint32_t number_of(const struct nlattr *attribute)
-{
-    return mnl_attr_get_payload_len(attribute) < sizeof(uint32_t)
-               ? 0
-               : ntohl(mnl_attr_get_u32(attribute));
-}
-
-static int on_table(const struct nlmsghdr *header, void *data)
-{
-    struct nft_table_state *state = data;
-    const struct nlattr *attribute;
-    state->exists = true;
-    mnl_attr_for_each(attribute, header, sizeof(struct nfgenmsg))
-    {
-        if (mnl_attr_get_type(attribute) == NFTA_TABLE_USERDATA)
-            take_comment(state, attribute);
-        else if (mnl_attr_get_type(attribute) == NFTA_TABLE_FLAGS)
-            state->flags = number_of(attribute);
-        else if (mnl_attr_get_type(attribute) == NFTA_TABLE_OWNER)
-            state->owner = number_of(attribute);
-    }
-    return MNL_CB_OK;
-}
-
-static int on_generation(const struct nlmsghdr *header, void *data)
-{
-    const struct nlattr *attribute;
-    mnl_attr_for_each(attribute, header, sizeof(struct nfgenmsg))
-    {
-        if (mnl_attr_get_type(attribute) == NFTA_GEN_ID)
-            *(uint32_t *)data = number_of(attribute);
-    }
-    return MNL_CB_OK;
-}
-
-int nft_socket_generation(struct nft_socket *s, uint32_t *generation, struct error *err)
-{
-    char buffer[512] = {0};
-    struct nlmsghdr *request =
-        nftnl_nlmsg_build_hdr(buffer, NFT_MSG_GETGEN, AF_UNSPEC, NLM_F_ACK, s->sequence++);
-    *generation = 0;
-    int why = netlink_ask(s->nl, request, on_generation, generation);
-    return why ? error_set(err, "cannot read the ruleset's generation: %s", reason(why)) : 0;
-}
-
-int nft_socket_read_table(struct nft_socket *s, enum family family, const char *table,
-                          struct nft_table_state *state, struct error *err)
-{
-    char buffer[512] = {0};
-    memset(state, 0, sizeof(*state));
-    struct nlmsghdr *request = nftnl_nlmsg_build_hdr(buffer, NFT_MSG_GETTABLE, nf_family(family),
-                                                     NLM_F_ACK, s->sequence++);
-    mnl_attr_put_strz(request, NFTA_TABLE_NAME, table);
-    int why = netlink_ask(s->nl, request, on_table, state);
-    state->owned_elsewhere = state->owner != 0 && state->owner != mnl_socket_get_portid(s->nl);
-    if (why == 0 || why == ENOENT)
-        return 0;
-    free(state->comment);
-    state->comment = NULL;
-    return error_set(err, "cannot read table %s %s: %s", family == FAMILY_IPV4 ? "ip" : "ip6",
-                     table, reason(why));
-}
-
-struct element_reading {
-    nft_element_fn fn;
-    void *ctx;
-    bool begun;
-    uint16_t generation; /* of the ruleset, when it was begun */
-};
-
-/* The kernel marks an answer as overtaken by a change for rules, but not for elements. The number
- * of the generation, which is in each part of it, tells. */
-static bool is_overtaken(struct element_reading *reading, const struct nlmsghdr *header)
-{
-    const struct nfgenmsg *part = mnl_nlmsg_get_payload(header);
-    if (!reading->begun)
-        reading->generation = part->res_id;
-    reading->begun = true;
-    return reading->generation != part->res_id;
-}
-
-static void read_element(const struct element_reading *reading, const struct nlattr *from)
-{
-    struct nft_element element;
-    if (nft_element_read(from, &element))
-        reading->fn(reading->ctx, &element);
-}
-
-static int on_elements(const struct nlmsghdr *header, void *data)
-{
-    const struct nlattr *attribute, *element;
-    if (is_overtaken(data, header)) {
-        errno = EINTR;
-        return MNL_CB_ERROR;
-    }
-    mnl_attr_for_each(attribute, header, sizeof(struct nfgenmsg))
-    {
-        if (mnl_attr_get_type(attribute) != NFTA_SET_ELEM_LIST_ELEMENTS)
-            continue;
-        mnl_attr_for_each_nested(element, attribute) read_element(data, element);
-    }
-    return MNL_CB_OK;
-}
-
-int nft_socket_read_elements(struct nft_socket *s, enum family family, const char *table,
-                             const char *set, nft_element_fn fn, void *ctx, struct error *err)
-{
-    char buffer[512] = {0};
-    struct element_reading reading = {.fn = fn, .ctx = ctx};
-    struct nlmsghdr *request = nftnl_nlmsg_build_hdr(buffer, NFT_MSG_GETSETELEM, nf_family(family),
-                                                     NLM_F_DUMP, s->sequence++);
-    mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_TABLE, table);
-    mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_SET, set);
-    int why = netlink_ask(s->nl, request, on_elements, &reading);
-    if (why)
-        return error_set(err, "cannot read the elements of %s: %s", set, reason(why));
-    return 0;
-}
-
-static void put_key(struct nlmsghdr *request, const void *key, size_t length)
-{
-    struct nlattr *list = mnl_attr_nest_start(request, NFTA_SET_ELEM_LIST_ELEMENTS);
-    struct nlattr *element = mnl_attr_nest_start(request, NFTA_LIST_ELEM);
-    struct nlattr *data = mnl_attr_nest_start(request, NFTA_SET_ELEM_KEY);
-    mnl_attr_put(request, NFTA_DATA_VALUE, length, key);
-    mnl_attr_nest_end(request, data);
-    mnl_attr_nest_end(request, element);
-    mnl_attr_nest_end(request, list);
-}
-
-int nft_socket_get_element(struct nft_socket *s, enum family family, const char *table,
-                           const char *set, const void *key, size_t key_length, nft_element_fn fn,
-                           void *ctx, struct error *err)
-{
-    char buffer[1024] = {0};
-    struct element_reading reading = {.fn = fn, .ctx = ctx};
-    if (key_length > 256)
-        return error_set(err, "cannot look into %s: a key of %zu bytes", set, key_length);
-    struct nlmsghdr *request = nftnl_nlmsg_build_hdr(buffer, NFT_MSG_GETSETELEM, nf_family(family),
-                                                     NLM_F_ACK, s->sequence++);
-    mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_TABLE, table);
-    mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_SET, set);
-    put_key(request, key, key_length);
-    int why = netlink_ask(s->nl, request, on_elements, &reading);
-    if (why && why != ENOENT)
-        return error_set(err, "cannot look into %s: %s", set, reason(why));
-    return 0;
-}
-
-struct rule_reading {
-    nft_rule_fn fn;
-    void *ctx;
-};
-
-static int on_rule(const struct nlmsghdr *header, void *data)
-{
-    const struct rule_reading *reading = data;
-    struct nftnl_rule *rule = nftnl_rule_alloc();
-    if (!rule)
-        alloc_failed();
-    int result = nftnl_rule_nlmsg_parse(header, rule);
-    if (result == 0)
-        reading->fn(reading->ctx, rule);
-    nftnl_rule_free(rule);
-    return result == 0 ? MNL_CB_OK : MNL_CB_ERROR;
-}
-
-int nft_socket_read_rules(struct nft_socket *s, enum family family, const char *table,
-                          nft_rule_fn fn, void *ctx, struct error *err)
-{
-    char buffer[512] = {0};
-    struct rule_reading reading = {fn, ctx};
-    struct nlmsghdr *request = nftnl_nlmsg_build_hdr(buffer, NFT_MSG_GETRULE, nf_family(family),
-                                                     NLM_F_DUMP, s->sequence++);
-    mnl_attr_put_strz(request, NFTA_RULE_TABLE, table);
-    int why = netlink_ask(s->nl, request, on_rule, &reading);
-    if (why)
-        return error_set(err, "cannot read the rules of %s: %s", table, reason(why));
-    return 0;
-}
-
-/* The attribute that names the table. */
-static uint16_t table_attribute(uint16_t type)
-{
-    switch (type) {
-    case NFT_MSG_GETCHAIN:
-        return NFTA_CHAIN_TABLE;
-    case NFT_MSG_GETSET:
-        return NFTA_SET_TABLE;
-    case NFT_MSG_GETSETELEM:
-        return NFTA_SET_ELEM_LIST_TABLE;
-    default:
-        return NFTA_RULE_TABLE;
-    }
-}
-
-int nft_socket_dump(struct nft_socket *s, enum family family, const struct nft_dump *what,
-                    mnl_cb_t fn, void *ctx, bool *overtaken, struct error *err)
-{
-    char buffer[1024] = {0};
-    struct nlmsghdr *request =
-        nftnl_nlmsg_build_hdr(buffer, what->type, nf_family(family), NLM_F_DUMP, s->sequence++);
-    mnl_attr_put_strz(request, table_attribute(what->type), what->table);
-    if (what->set)
-        mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_SET, what->set);
-    int why = netlink_ask_overtaken(s->nl, request, fn, ctx, overtaken);
-    if (why)
-        return error_set(err, "cannot read table %s %s: %s", family == FAMILY_IPV4 ? "ip" : "ip6",
-                         what->table, reason(why));
-    return 0;
 }

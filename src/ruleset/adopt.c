@@ -82,7 +82,7 @@ static int check_generation(struct nft_socket *socket, uint32_t before, struct e
 }
 
 /* One try: 0 with the answer in @ours, or -1 if it has to be read again. */
-static int try_take_over(struct ruleset *rs, struct nft_socket *socket, bool *ours,
+static int try_take_over(struct ruleset *rs, struct nft_socket *socket, bool by_keys, bool *ours,
                          struct error *err)
 {
     struct table_contents found;
@@ -90,7 +90,7 @@ static int try_take_over(struct ruleset *rs, struct nft_socket *socket, bool *ou
     bool same = false;
     forget_kernel(rs);
     if (nft_socket_generation(socket, &generation, err) ||
-        ruleset_read_back(rs, socket, &found, err) ||
+        ruleset_read_back(rs, socket, by_keys, &found, err) ||
         (!found.foreign && ruleset_take_over_rules(rs, socket, &same, err)))
         return -1;
     *ours = same && !found.foreign;
@@ -112,7 +112,7 @@ static bool take_over(struct ruleset *rs, struct nft_socket *socket)
     for (int i = 0; i < READ_TRIES; i++) {
         bool ours;
         error_clear(&err);
-        if (try_take_over(rs, socket, &ours, &err) == 0)
+        if (try_take_over(rs, socket, i == 0, &ours, &err) == 0)
             return ours;
     }
     /* A table that lost a map, or never stops changing, is not worth more trouble. */

@@ -7,6 +7,7 @@
 
 struct adoption {
     struct ruleset *ruleset;
+    bool by_keys;    /* may be asked for slots by their keys */
     size_t elements; /* but for verdicts */
     size_t held;     /* all that the kernel gave */
     nft_element_fn take;
@@ -289,6 +290,17 @@ static void sort_sources(struct adoption *a)
     }
 }
 
+/* After what leads to them. */
+static int read_slots(struct adoption *a, struct nft_socket *socket, bool local, struct error *err)
+{
+    nft_element_fn fn = local ? on_local_endpoint : on_endpoint;
+    bool done = false;
+    a->take = fn;
+    if (a->by_keys && ruleset_read_slots(a->ruleset, socket, local, on_any, a, &done, err))
+        return -1;
+    return done ? 0 : read_set(a, socket, local ? MAP_LOCAL_ENDPOINTS : MAP_ENDPOINTS, fn, err);
+}
+
 static int read_all(struct adoption *a, struct nft_socket *socket, struct error *err)
 {
     const struct {
@@ -304,22 +316,21 @@ static int read_all(struct adoption *a, struct nft_socket *socket, struct error 
                  {SET_REJECTS, on_reject},
                  {SET_DROPS, on_drop},
                  {SET_RESTRICTED, on_restriction},
-                 {SET_ALLOWED_SOURCES, on_source},
-                 {MAP_ENDPOINTS, on_endpoint},
-                 {MAP_LOCAL_ENDPOINTS, on_local_endpoint}};
+                 {SET_ALLOWED_SOURCES, on_source}};
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         if (read_set(a, socket, parts[i].name, parts[i].fn, err))
             return -1;
-    if (read_contents(a, socket, err))
+    if (read_slots(a, socket, false, err) || read_slots(a, socket, true, err) ||
+        read_contents(a, socket, err))
         return -1;
     sort_sources(a);
     return a->torn ? error_set(err, "the kernel gave elements twice") : 0;
 }
 
-int ruleset_read_back(struct ruleset *rs, struct nft_socket *socket, struct table_contents *found,
-                      struct error *err)
+int ruleset_read_back(struct ruleset *rs, struct nft_socket *socket, bool by_keys,
+                      struct table_contents *found, struct error *err)
 {
-    struct adoption a = {.ruleset = rs};
+    struct adoption a = {.ruleset = rs, .by_keys = by_keys};
     int result = read_all(&a, socket, err);
     found->elements = a.elements;
     found->held = a.held;

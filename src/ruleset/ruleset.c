@@ -53,6 +53,7 @@ struct ruleset *ruleset_new(enum family family, const struct ruleset_config *con
     struct ruleset *rs = xcalloc(1, sizeof(*rs));
     rs->family = rs->affinity.family = family;
     rs->owned = config->owned;
+    rs->dump_most = config->dump_most;
     rs->detector = config->detector;
     rs->abandoned = config->abandoned;
     rs->owner = config->owner;

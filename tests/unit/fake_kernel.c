@@ -23,6 +23,7 @@ static struct {
     unsigned reads_before, reads_refused;
     bool tables_refused;
     unsigned reads_torn;
+    bool counts_untold;
     void (*intrude)(void);
     bool tolerant;
     const char *violation;
@@ -267,18 +268,46 @@ int nft_socket_read_elements(struct nft_socket *s, enum family family, const cha
     return 0;
 }
 
+int nft_socket_get_elements(struct nft_socket *s, enum family family, const char *table,
+                            const char *name, const struct nft_keys *keys, nft_element_fn fn,
+                            void *ctx, size_t *found, struct error *err)
+{
+    const struct fake_set *set = fake_find_set(table_of(family), name);
+    ck_assert_ptr_nonnull(s);
+    ck_assert_str_eq(table, RULESET_TABLE);
+    ck_assert_uint_le(keys->n, NFT_KEYS_MOST);
+    *found = 0;
+    if (read_is_refused())
+        return error_set(err, "the fake kernel cannot look into %s: %s", name, strerror(EINTR));
+    for (; set && *found < keys->n; (*found)++) {
+        const struct fake_element *element = fake_lookup(set, keys->bytes + *found * keys->length);
+        if (!element || element->key_length != keys->length)
+            break;
+        give(fn, ctx, element);
+        kernel.counts.looked_up++;
+    }
+    return 0;
+}
+
 int nft_socket_get_element(struct nft_socket *s, enum family family, const char *table,
                            const char *name, const void *key, size_t key_length, nft_element_fn fn,
                            void *ctx, struct error *err)
+{
+    const struct nft_keys one = {key, key_length, 1};
+    size_t found;
+    return nft_socket_get_elements(s, family, table, name, &one, fn, ctx, &found, err);
+}
+
+int nft_socket_count_elements(struct nft_socket *s, enum family family, const char *table,
+                              const char *name, uint32_t *count, bool *told, struct error *err)
 {
     const struct fake_set *set = fake_find_set(table_of(family), name);
     ck_assert_ptr_nonnull(s);
     ck_assert_str_eq(table, RULESET_TABLE);
     if (read_is_refused())
-        return error_set(err, "the fake kernel cannot look into %s: %s", name, strerror(EINTR));
-    const struct fake_element *element = set ? fake_lookup(set, key) : NULL;
-    if (element && element->key_length == key_length)
-        give(fn, ctx, element);
+        return error_set(err, "the fake kernel cannot count %s: %s", name, strerror(EINTR));
+    *told = set && !kernel.counts_untold;
+    *count = set ? HASH_COUNT(set->elements) : 0;
     return 0;
 }
 
@@ -396,6 +425,11 @@ void fake_kernel_refuse_reads(unsigned nth, unsigned n, bool tables)
     kernel.reads_before = nth - 1;
     kernel.reads_refused = n;
     kernel.tables_refused = tables;
+}
+
+void fake_kernel_tell_counts(bool on)
+{
+    kernel.counts_untold = !on;
 }
 
 void fake_kernel_while_refusing(void (*intrude)(void))

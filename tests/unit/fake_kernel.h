@@ -68,6 +68,7 @@ struct fake_counts {
     size_t attempts;                              /* transactions that were refused, too */
     size_t tables, sets, chains, rules, verdicts; /* added */
     size_t added, deleted;                        /* elements of data maps and named sets */
+    size_t looked_up;                             /* elements given by their keys */
 };
 
 /** No tables, no faults, counts and time zero, batches not cut. */
@@ -118,6 +119,9 @@ void fake_kernel_refuse_reads(unsigned nth, unsigned n, bool tables);
 /** The next @n reads of sets that have elements give one of them twice and leave one out, as the
  * kernel may while it moves them to a larger hash table. */
 void fake_kernel_tear_reads(unsigned n);
+
+/** Whether the kernel says how many elements a set has, as newer ones do; on at the beginning. */
+void fake_kernel_tell_counts(bool on);
 
 /** What another program does to the table during each read that is refused; NULL for nothing. */
 void fake_kernel_while_refusing(void (*intrude)(void));

@@ -230,6 +230,58 @@ START_TEST(single_elements)
 }
 END_TEST
 
+START_TEST(several_elements)
+{
+    enum family family = (enum family)_i;
+    struct frontend one = case_frontend(family, 1);
+    struct key first = key_of_slot(&one, 0), second = key_of_slot(&one, 1),
+               none = key_of_slot(&one, 7);
+    uint8_t bytes[3 * KEY_SIZE];
+    struct nft_keys keys = {bytes, first.length, 3};
+    struct seen seen = {.n = 0};
+    size_t found;
+    begin(family);
+    memcpy(bytes, first.bytes, first.length);
+    memcpy(bytes + first.length, none.bytes, first.length);
+    memcpy(bytes + 2 * first.length, second.bytes, first.length);
+    ck_assert_int_eq(nft_socket_get_elements(sock, family, RULESET_TABLE, MAP_ENDPOINTS, &keys, see,
+                                             &seen, &found, &err),
+                     0);
+    ck_assert_uint_eq(found, 1);
+    memcpy(bytes + first.length, second.bytes, first.length);
+    keys.n = 2;
+    ck_assert_int_eq(nft_socket_get_elements(sock, family, RULESET_TABLE, MAP_ENDPOINTS, &keys, see,
+                                             &seen, &found, &err),
+                     0);
+    ck_assert_uint_eq(found, 2);
+    ck_assert_uint_eq(seen.n, 3);
+    ck_assert_mem_eq(seen.key, second.bytes, second.length);
+    keys.n = NFT_KEYS_MOST + 1;
+    ck_assert_int_eq(nft_socket_get_elements(sock, family, RULESET_TABLE, MAP_ENDPOINTS, &keys, see,
+                                             &seen, &found, &err),
+                     -1);
+    error_clear(&err);
+}
+END_TEST
+
+/* Older kernels do not tell: nothing is claimed then. */
+START_TEST(how_many_elements)
+{
+    enum family family = (enum family)_i;
+    uint32_t count;
+    bool told;
+    begin(family);
+    ck_assert_int_eq(
+        nft_socket_count_elements(sock, family, RULESET_TABLE, MAP_SERVICES, &count, &told, &err),
+        0);
+    ck_assert_uint_eq(count, told ? look_at(family, MAP_SERVICES).n : 0);
+    ck_assert_int_eq(
+        nft_socket_count_elements(sock, family, RULESET_TABLE, "no_such_set", &count, &told, &err),
+        0);
+    ck_assert(!told);
+}
+END_TEST
+
 /* An address within a range finds its start; a source finds the range of its frontend. */
 START_TEST(single_ranges)
 {
@@ -836,6 +888,8 @@ static void add_tests(TCase *tcase)
     tcase_add_loop_test(tcase, ranges_are_read_back, 0, FAMILY_COUNT);
     tcase_add_loop_test(tcase, concatenated_ranges_are_read_back, 0, FAMILY_COUNT);
     tcase_add_loop_test(tcase, single_elements, 0, FAMILY_COUNT);
+    tcase_add_loop_test(tcase, several_elements, 0, FAMILY_COUNT);
+    tcase_add_loop_test(tcase, how_many_elements, 0, FAMILY_COUNT);
     tcase_add_loop_test(tcase, single_ranges, 0, FAMILY_COUNT);
     tcase_add_loop_test(tcase, the_kernel_takes_every_template, 0, FAMILY_COUNT * CONFIGURATIONS);
     tcase_add_loop_test(tcase, table_is_found_by_its_comment, 0, FAMILY_COUNT);

@@ -675,6 +675,47 @@ START_TEST(restart_fills_holes)
 }
 END_TEST
 
+/* Many slots are read by their keys, which what leads to them tells. */
+START_TEST(restart_reads_many_slots_by_their_keys)
+{
+    config.dump_most = _i < FAMILY_COUNT ? 3 : 4;
+    begin(_i % FAMILY_COUNT);
+    want_some();
+    commit();
+    restart();
+    want_some();
+    commit_sends(0, 0);
+    ck_assert_uint_eq(fake_kernel_counts()->looked_up, config.dump_most == 3 ? 4 : 0);
+    check_some();
+    set(1, 1, 3);
+    commit_sends(1, 1);
+}
+END_TEST
+
+/* Where the keys are not all that there is, a dump finds the rest. */
+START_TEST(restart_dumps_what_keys_do_not_tell)
+{
+    config.dump_most = 1;
+    begin(_i % FAMILY_COUNT);
+    want_some();
+    commit();
+    bool hole = _i < 2 * FAMILY_COUNT, stray = _i < FAMILY_COUNT;
+    if (hole)
+        take("endpoints", slot_key(1, 1));
+    if (stray)
+        put("endpoints", slot_key(9, 0), backend_value(backend(1)));
+    fake_kernel_tell_counts(hole);
+    restart();
+    want_some();
+    commit_sends(hole, 0);
+    check(1, 0, 3);
+    check(2, 10, 1);
+    wait_for_trims();
+    commit_sends(0, stray);
+    check_sizes(2, 4, 2, 1);
+}
+END_TEST
+
 /* Elements that another program may have put there, readable ones. */
 START_TEST(restart_repairs_elements)
 {
@@ -1324,6 +1365,8 @@ static void add_tests(TCase *tcase)
     EACH_FAMILY(restart_with_differences_sends_just_these);
     EACH_FAMILY(restart_deletes_slots_left_over);
     EACH_FAMILY(restart_fills_holes);
+    tcase_add_loop_test(tcase, restart_reads_many_slots_by_their_keys, 0, 2 * FAMILY_COUNT);
+    tcase_add_loop_test(tcase, restart_dumps_what_keys_do_not_tell, 0, 3 * FAMILY_COUNT);
     EACH_FAMILY(restart_repairs_elements);
     EACH_FAMILY(restart_repairs_other_elements);
     tcase_add_loop_test(tcase, another_table_is_replaced_in_one_transaction, 0,

@@ -488,6 +488,7 @@ static void begin_history(int which)
     }
     seed = (unsigned)which;
     config.detector = which % 3 ? DETECT_CIDRS : DETECT_NONE;
+    config.dump_most = (unsigned)which / 4 % 2;
     memset(touched, 0, sizeof(touched));
     crowded = false;
     in_pieces = which % 4 >= 2;

@@ -76,6 +76,28 @@ typedef void (*nft_element_fn)(void *ctx, const struct nft_element *element);
 int nft_socket_read_elements(struct nft_socket *socket, enum family family, const char *table,
                              const char *set, nft_element_fn fn, void *ctx, struct error *err);
 
+/** How many elements a set or map has, in @count. @told: whether the kernel says so, as new ones do
+ * (Linux 6.18); a set that is not there counts as untold. */
+int nft_socket_count_elements(struct nft_socket *socket, enum family family, const char *table,
+                              const char *set, uint32_t *count, bool *told, struct error *err);
+
+/* Keys of one length, one behind the other. */
+struct nft_keys {
+    const uint8_t *bytes;
+    size_t length; /* of each */
+    size_t n;      /* NFT_KEYS_MOST at most */
+};
+
+/* The answers to so many fit into a socket's buffer as it is. */
+#define NFT_KEYS_MOST 32
+
+/** Gives the elements of a set or map with @keys to @fn, in their order, up to the first one that
+ * is not there. Costs a lookup each, where a dump costs the more the larger the set is. @found: how
+ * many were given. */
+int nft_socket_get_elements(struct nft_socket *socket, enum family family, const char *table,
+                            const char *set, const struct nft_keys *keys, nft_element_fn fn,
+                            void *ctx, size_t *found, struct error *err);
+
 /**
  * Gives the one element of a set or map that holds @key to @fn, if there is one; for a set of
  * ranges, the one that @key is in (of single fields: its start). Costs a lookup, whatever the set

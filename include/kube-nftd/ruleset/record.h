@@ -79,6 +79,7 @@ struct suspect {
 struct ruleset {
     enum family family;
     bool owned; /* see struct ruleset_config */
+    uint32_t dump_most;
     enum pod_detector detector;
     struct layout base;
     struct layout_vars vars;
@@ -174,9 +175,19 @@ struct table_contents {
 /**
  * Reads all elements of the table into records, contents and shapes, which know of nothing in the
  * kernel before. -1 also if the kernel gave elements twice: read again.
+ * @by_keys  slots may be read by their keys: if that fails, read again without
  */
-int ruleset_read_back(struct ruleset *ruleset, struct nft_socket *socket,
+int ruleset_read_back(struct ruleset *ruleset, struct nft_socket *socket, bool by_keys,
                       struct table_contents *found, struct error *err);
+
+/**
+ * Reads the slots that the values in services (or local_services, if @local) lead to, which records
+ * know already, by their keys. @done: whether it did, and gave all of the map to @fn; it does only
+ * if they are many and the kernel says that it has just as many. -1 also if some of them are not
+ * there.
+ */
+int ruleset_read_slots(const struct ruleset *ruleset, struct nft_socket *socket, bool local,
+                       nft_element_fn fn, void *ctx, bool *done, struct error *err);
 
 /** Whether the rules in the kernel are those of the templates, with the known shapes. */
 int ruleset_verify_rules(const struct ruleset *ruleset, struct nft_socket *socket, bool *same,

@@ -47,6 +47,8 @@ struct ruleset_config {
                      * short-circuit for the host */
     bool no_reject; /* this kernel cannot reject (CONFIG_NFT_REJECT): drops instead */
     bool owned;     /* the table is to be one that no other program can change */
+    uint32_t dump_most; /* more slots than that are read back by their keys; 0: a number from which
+                         * on that takes less time */
     /* Told of each UDP frontend that a table found in the kernel had and nobody wants any more: its
      * flows are stale once it is gone. NULL: nobody is told. */
     void (*abandoned)(void *ctx, const struct frontend *frontend);
