@@ -2,15 +2,20 @@
 /*
  * libmicrohttpd on libev. The library keeps its sockets in an epoll set of its own; that set's
  * descriptor is watched like any other socket, and its next timeout is one timer. Nothing here
- * blocks, so a slow client costs a connection slot and never time of the loop.
+ * blocks, so a slow client costs a connection slot, for a while (http_clients.h), and never time of
+ * the loop.
  *
  * The sockets are made here, not by the library: whether one socket serves both families must not
  * depend on its defaults or on the sysctl bindv6only.
  */
 #include "kube-nftd/serve/http_listener.h"
 
+#include "kube-nftd/base/clock.h"
+#include "kube-nftd/serve/http_clients.h"
+
 #include <errno.h>
 #include <ev.h>
+#include <math.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
 #include <stdarg.h>
@@ -20,7 +25,6 @@
 
 #define BACKLOG 128
 #define CONNECTION_LIMIT 64
-#define CONNECTION_IDLE_SECONDS 10
 #define CONNECTION_MEMORY ((size_t)16 * 1024)
 #define REQUEST_BODY_LIMIT ((size_t)1024 * 1024)
 
@@ -36,6 +40,7 @@ struct http_listener {
     struct MHD_Daemon *daemon;
     http_answer_fn answer;
     void *ctx;
+    struct http_clients clients;
     ev_io io;
     ev_timer timer;
 };
@@ -297,6 +302,13 @@ static void keep_body(struct coming *coming, const char *data, size_t size)
     coming->seen += size;
 }
 
+static void got_on(struct http_listener *listener, struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    http_clients_got_on(&listener->clients, info->socket_context, clock_monotonic());
+}
+
 /*
  * Called once with the headers, then for each piece of the body, then once more. The answer waits
  * for the end of the body: closing a socket with unread bytes could reset the connection before
@@ -308,6 +320,8 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
 {
     (void)version;
     struct coming *coming = *state;
+    if (!coming)
+        got_on(cls, connection);
     if (coming && *data_size == 0)
         return answer_request(cls, connection, method, url, coming->body);
     if (!coming)
@@ -324,11 +338,24 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
 static void on_completed(void *cls, struct MHD_Connection *connection, void **state,
                          enum MHD_RequestTerminationCode why)
 {
-    (void)cls;
-    (void)connection;
     (void)why;
     free(*state);
     *state = NULL;
+    got_on(cls, connection);
+}
+
+static void on_connection(void *cls, struct MHD_Connection *connection, void **state,
+                          enum MHD_ConnectionNotificationCode what)
+{
+    struct http_listener *listener = cls;
+    if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
+        http_clients_went(&listener->clients, *state);
+        return;
+    }
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    *state = http_clients_came(&listener->clients, info->connect_fd, CONNECTION_LIMIT - 1,
+                               clock_monotonic());
 }
 
 static unsigned connection_count(struct http_listener *listener)
@@ -348,11 +375,15 @@ static void run(struct http_listener *listener)
     unsigned before = connection_count(listener);
     MHD_run(listener->daemon);
     ev_timer_stop(listener->loop, &listener->timer);
+    double now = clock_monotonic(), due = http_clients_end_slow(&listener->clients, now);
+    double wait = due > 0 ? due - now : INFINITY;
     MHD_UNSIGNED_LONG_LONG milliseconds = 0;
-    if (connection_count(listener) >= before &&
-        MHD_get_timeout(listener->daemon, &milliseconds) != MHD_YES)
+    if (connection_count(listener) < before ||
+        MHD_get_timeout(listener->daemon, &milliseconds) == MHD_YES)
+        wait = fmin(wait, (double)milliseconds / 1e3);
+    if (isinf(wait))
         return;
-    ev_timer_set(&listener->timer, (double)milliseconds / 1e3, 0);
+    ev_timer_set(&listener->timer, wait, 0);
     ev_timer_start(listener->loop, &listener->timer);
 }
 
@@ -372,11 +403,11 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 
 static struct MHD_Daemon *start_daemon(struct http_listener *listener, int fd)
 {
-    return MHD_start_daemon(
-        MHD_USE_EPOLL, 0, NULL, NULL, on_request, listener, MHD_OPTION_LISTEN_SOCKET, fd,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTION_LIMIT, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)CONNECTION_IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY,
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_END);
+    return MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, listener,
+                            MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
+                            (unsigned)CONNECTION_LIMIT, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                            CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, on_completed, listener,
+                            MHD_OPTION_NOTIFY_CONNECTION, on_connection, listener, MHD_OPTION_END);
 }
 
 struct http_listener *http_listener_open(struct ev_loop *loop, const struct http_address *address,

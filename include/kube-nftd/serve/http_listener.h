@@ -2,7 +2,8 @@
 /*
  * One listening socket that answers HTTP: libmicrohttpd inside the libev loop, without threads.
  * Any method is taken; of a request's body just the beginning is kept. Connections, their memory,
- * their idle time and the bodies are bounded, so a client can waste only its own listener's slots.
+ * their time (http_clients.h) and the bodies are bounded, and whoever is slow makes room for
+ * others.
  */
 #ifndef KUBE_NFTD_SERVE_HTTP_LISTENER_H
 #define KUBE_NFTD_SERVE_HTTP_LISTENER_H

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/serve/http_clients.h"
+
+#include "kube-nftd/base/alloc.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+struct http_client {
+    struct http_client *before, *next; /* in the list, as long as it is not ended */
+    double since;                      /* when it got on */
+    int fd;
+    bool ended;
+};
+
+static void append(struct http_clients *clients, struct http_client *client, double now)
+{
+    client->since = now;
+    client->before = clients->last;
+    client->next = NULL;
+    if (clients->last)
+        clients->last->next = client;
+    else
+        clients->first = client;
+    clients->last = client;
+    clients->n++;
+}
+
+static void unlink_client(struct http_clients *clients, struct http_client *client)
+{
+    if (client->before)
+        client->before->next = client->next;
+    else
+        clients->first = client->next;
+    if (client->next)
+        client->next->before = client->before;
+    else
+        clients->last = client->before;
+    clients->n--;
+}
+
+static void end_first(struct http_clients *clients)
+{
+    struct http_client *client = clients->first;
+    unlink_client(clients, client);
+    client->ended = true;
+    shutdown(client->fd, SHUT_RDWR);
+}
+
+struct http_client *http_clients_came(struct http_clients *clients, int fd, size_t most, double now)
+{
+    struct http_client *client = xcalloc(1, sizeof(*client));
+    client->fd = fd;
+    if (clients->n > 0 && clients->n >= most)
+        end_first(clients);
+    append(clients, client, now);
+    return client;
+}
+
+void http_clients_got_on(struct http_clients *clients, struct http_client *client, double now)
+{
+    if (client->ended)
+        return;
+    unlink_client(clients, client);
+    append(clients, client, now);
+}
+
+void http_clients_went(struct http_clients *clients, struct http_client *client)
+{
+    if (!client->ended)
+        unlink_client(clients, client);
+    free(client);
+}
+
+double http_clients_end_slow(struct http_clients *clients, double now)
+{
+    while (clients->first && clients->first->since + HTTP_CLIENT_PATIENCE <= now)
+        end_first(clients);
+    return clients->first ? clients->first->since + HTTP_CLIENT_PATIENCE : 0;
+}
