@@ -12,7 +12,7 @@
 #include <linux/netfilter/nf_tables.h>
 #include <string.h>
 
-static struct {
+static struct fake_kernel {
     struct fake_table tables[FAMILY_COUNT];
     struct fake_counts counts;
     double now;
@@ -27,7 +27,7 @@ static struct {
     void (*intrude)(void);
     bool tolerant;
     const char *violation;
-} kernel;
+} kernel, other_kernel;
 
 /* A rule of fake_kernel.h is broken. */
 static void violated(const char *what, const struct fake_element *by)
@@ -76,6 +76,17 @@ static bool has_elements(const struct fake_counts *since)
     return kernel.counts.added + kernel.counts.deleted > since->added + since->deleted;
 }
 
+/* Whether all is refused now. */
+static bool fault_refuses(struct nft_batch *batch, size_t from)
+{
+    int why = kernel.fault == FAKE_BUSY ? EBUSY : ENOMEM;
+    if (kernel.fault == FAKE_LOSES_ANSWER)
+        return false;
+    if (kernel.fault != FAKE_REFUSES)
+        vec_push(&batch->refusals, (struct nft_refusal){from, 0, why});
+    return true;
+}
+
 static int transaction(struct nft_batch *batch, size_t from, size_t to, struct error *err)
 {
     kernel.counts.attempts++;
@@ -84,7 +95,7 @@ static int transaction(struct nft_batch *batch, size_t from, size_t to, struct e
     bool faulty = fault_is_due();
     fake_copy_table(&next, table);
     int why = fake_apply(&next, batch, from, to, &kernel.counts, &kernel.grudges);
-    if (why || (faulty && kernel.fault == FAKE_REFUSES)) {
+    if (why || (faulty && fault_refuses(batch, from))) {
         fake_free_table(&next);
         batch->nothing_in_force = from == 0;
         kernel.counts = counts;
@@ -344,12 +355,31 @@ uint32_t fake_kernel_table_flags(enum family family)
     return table_of(family)->flags;
 }
 
-void fake_kernel_reset(void)
+static void reset(void)
 {
     for (int i = 0; i < FAMILY_COUNT; i++)
         fake_free_table(&kernel.tables[i]);
     fake_kernel_forgive();
     memset(&kernel, 0, sizeof(kernel));
+}
+
+void fake_kernel_reset(void)
+{
+    reset();
+    fake_kernel_exchange();
+    reset();
+}
+
+void fake_kernel_exchange(void)
+{
+    struct fake_kernel now = kernel;
+    kernel = other_kernel;
+    other_kernel = now;
+}
+
+char *fake_kernel_list(enum family family)
+{
+    return fake_list(table_of(family));
 }
 
 void fake_kernel_set_time(double now)

@@ -35,8 +35,10 @@
 #include <stdint.h>
 
 enum fake_fault {
-    FAKE_REFUSES,     /* the transaction is refused */
-    FAKE_LOSES_ANSWER /* it is in force, but the answer gets lost */
+    FAKE_REFUSES,       /* the transaction is refused */
+    FAKE_BUSY,          /* likewise, and its first message is named, with EBUSY */
+    FAKE_OUT_OF_MEMORY, /* likewise with ENOMEM */
+    FAKE_LOSES_ANSWER   /* it is in force, but the answer gets lost */
 };
 
 /* The first packet of a connection, by where it comes from. */
@@ -71,8 +73,12 @@ struct fake_counts {
     size_t looked_up;                             /* elements given by their keys */
 };
 
-/** No tables, no faults, counts and time zero, batches not cut. */
+/** No tables, no faults, counts and time zero, batches not cut. Of both kernels. */
 void fake_kernel_reset(void);
+
+/** There are two of these kernels, which know nothing of each other: from now on all is about the
+ * other one. */
+void fake_kernel_exchange(void);
 
 /** What time it is for the check of deleted slots: that of the next commit. */
 void fake_kernel_set_time(double now);
@@ -148,6 +154,13 @@ size_t fake_kernel_size(enum family family, const char *set);
 /** The value of a data map's element, or NULL. */
 const uint8_t *fake_kernel_value(enum family family, const char *set, const void *key,
                                  size_t key_length, size_t *length);
+
+/**
+ * What the table of @family does for packets, in lines; to be freed. Two tables have the same text
+ * if they differ just in the order of slots, the numbers of affinity, chains that nothing needs and
+ * elements that nothing leads to any more.
+ */
+char *fake_kernel_list(enum family family);
 
 /** Whether a frontend is in a map or set; and its value there (class:N and the like), or 0. */
 bool fake_kernel_has(const char *set, const struct frontend *frontend);

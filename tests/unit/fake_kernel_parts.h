@@ -6,6 +6,7 @@
  *  fake_kernel_messages.c  netlink messages taken apart
  *  fake_kernel_checks.c    the rules of fake_kernel.h for each transaction
  *  fake_kernel_batches.c   those for whole batches
+ *  fake_kernel_listing.c   what a table does, as text
  *  fake_kernel_packets.c   a packet on its way through the rules
  *  fake_kernel.c           transactions, nft_socket_*(), and what tests ask for
  */
@@ -226,5 +227,10 @@ void fake_watch_end(struct fake_watch *watch, const struct fake_table *end, bool
 /** See fake_kernel_route(). */
 struct fake_route fake_follow(const struct fake_table *table, const struct frontend *to,
                               const struct fake_client *from);
+
+/* ---- fake_kernel_listing.c ---- */
+
+/** See fake_kernel_list(). */
+char *fake_list(const struct fake_table *table);
 
 #endif

@@ -8,6 +8,7 @@
 #define KUBE_NFTD_TESTS_RULESET_FIXTURE_H
 
 #include "fake_kernel.h"
+#include "table_sizes.h"
 
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/ruleset/record.h"
@@ -424,35 +425,6 @@ static inline void check_wish(unsigned number, const struct wish *wish, const st
         from.is_host = true;
         check_packet(number, wish, world, &from);
     }
-}
-
-/* ---- sizes ---- */
-
-static const char *const sized[] = {
-    "services",         "endpoints",         "local_services",    "local_endpoints",
-    "affinity_ids",     "affinity_timeouts", "affinity_backends", "local_affinity_backends",
-    "affinity_numbers", "reject_frontends",  "drop_frontends",    "restricted_frontends",
-    "allowed_sources",  "hairpin",           "cluster_ips",       "service_cidrs",
-    "pod_cidrs"};
-#define SIZED (sizeof(sized) / sizeof(sized[0]))
-
-/* How many elements there are of everything that does not just grow. */
-struct sizes {
-    size_t v[SIZED];
-};
-
-static inline struct sizes sizes_now(void)
-{
-    struct sizes sizes;
-    for (size_t i = 0; i < SIZED; i++)
-        sizes.v[i] = fake_kernel_size(family, sized[i]);
-    return sizes;
-}
-
-static inline void check_same_sizes(const struct sizes *a, const struct sizes *b)
-{
-    for (size_t i = 0; i < SIZED; i++)
-        ck_assert_msg(a->v[i] == b->v[i], "%zu %s, not %zu", a->v[i], sized[i], b->v[i]);
 }
 
 #endif

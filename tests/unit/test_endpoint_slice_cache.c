@@ -933,7 +933,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, hints_of_duplicates);
     tcase_add_test(tcase, retain_forgets_the_others);
     tcase_add_test(tcase, free_says_nothing);
-    tcase_add_loop_test(tcase, any_history, 0, 3);
+    tcase_add_loop_test(tcase, any_history, 0, unit_histories(3));
     tcase_add_test(tcase, changes_are_counted);
     tcase_add_test(tcase, slices_of_no_service_are_not_counted);
 }

@@ -3,7 +3,7 @@
 
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/policy/selection.h"
-#include "objects.h"
+#include "random_objects.h"
 #include "unit.h"
 
 #include <arpa/inet.h>
@@ -1623,8 +1623,6 @@ END_TEST
 
 /* ---------------------------------------------------------- any history */
 
-#define N_SERVICES 6
-#define N_SLICES 8
 #define STEPS 3000
 
 /* What the caches should hold: made a second time from the same chance. NULL for none. */
@@ -1636,95 +1634,6 @@ static VEC(struct address) all_node_port_addresses[FAMILY_COUNT];
 static struct address node_ips[FAMILY_COUNT];
 static bool has_node_ip[FAMILY_COUNT];
 static struct location location;
-
-static const char *any_of(const char *const *texts, size_t n, uint64_t *chance)
-{
-    return texts[dice(chance, (unsigned)n)];
-}
-
-#define ANY_OF(texts, chance) any_of(texts, sizeof(texts) / sizeof((texts)[0]), chance)
-
-/* Histories with big Services have slices of many endpoints that are mostly alike, and cluster IPs
- * that are theirs alone. */
-static bool big;
-
-/* Of few addresses and ports, so that Services meet on frontends, and one Service with itself. */
-static struct service *random_service(unsigned number, uint64_t *chance)
-{
-    static const char *const addresses[] = {"10.96.0.1",         "10.96.0.2", "10.96.0.1 fd00::1",
-                                            "10.96.0.2 fd00::1", "fd00::2",   ""};
-    static const char *const ports[] = {"http/TCP:80",
-                                        "http/TCP:80+30080 dns/UDP:53",
-                                        "dns/UDP:53+30053",
-                                        "web/TCP:80+80",
-                                        "http/TCP:81+30080 /TCP:80+30080",
-                                        "/TCP:80 http/TCP:443 http/UDP:80",
-                                        "dns/UDP:53+53 dns/TCP:53+53",
-                                        "http/TCP:80 http/TCP:81",
-                                        "dns/UDP:53 /UDP:53"};
-    static const char *const others[] = {"",
-                                         "",
-                                         "",
-                                         "192.0.2.1",
-                                         "192.0.2.1 192.0.2.2",
-                                         "10.96.0.1",
-                                         "10.96.0.2",
-                                         "fd00:9::1 192.0.2.2",
-                                         "192.0.2.1 192.0.2.1 fd00::1"};
-    static const char *const ranges[] = {"", "10.0.0.0/8", "192.0.2.0/31 10.1.0.0/16",
-                                         "192.0.2.2/32 fd00:9::/64"};
-    char id[8];
-    snprintf(id, sizeof(id), "a/%c", 'a' + (int)number);
-    char own[32];
-    snprintf(own, sizeof(own), "10.96.1.%u fd00:1::%u", number, number);
-    const char *shared = ANY_OF(addresses, chance);
-    struct service *service = make_service(id, big ? own : shared, ANY_OF(ports, chance));
-    add_external_ips(service, ANY_OF(others, chance));
-    add_load_balancer_ips(service, ANY_OF(others, chance));
-    add_source_ranges(service, ANY_OF(ranges, chance));
-    service->created = dice(chance, 3) ? (int64_t)dice(chance, 3) : INT64_MAX;
-    service->skipped = dice(chance, 8) == 0;
-    service->external_local = dice(chance, 2);
-    service->internal_local = dice(chance, 3) == 0;
-    service->affinity_timeout = dice(chance, 3) ? 0 : 1 + dice(chance, 2);
-    service->health_check_node_port = (uint16_t)(dice(chance, 2) ? 31000 + dice(chance, 2) : 0);
-    return service;
-}
-
-static uint64_t slice_seeds[N_SLICES]; /* what each slice was made from last */
-
-/* Often it is the last one but for one endpoint. */
-static struct endpoint_slice *random_slice(unsigned number, uint64_t *chance)
-{
-    static const char *const ports[] = {"http/TCP:80",  "http/TCP:81 dns/UDP:53",
-                                        "/TCP:80",      "dns/UDP:53 dns/TCP:53",
-                                        "web/TCP:8080", "http/UDP:80 http/TCP:80 /UDP:80"};
-    static const char *const flags[] = {"",      "",         "=st",      "=t",      "=-",
-                                        "=s",    "=rst",     "=r",       "@here",   "@there",
-                                        "@here", "=st@here", "=rt@here", "=s@here", "=t@here"};
-    static const char *const hints[] = {"", "", "~here", "~there", "^z1", "^z2", "~there^z1,z2"};
-    if (dice(chance, 3) == 0)
-        slice_seeds[number] = *chance;
-    uint64_t seed = slice_seeds[number];
-    enum family family = dice(&seed, 3) ? V4 : V6;
-    char id[8], service_id[8], endpoints[2048] = "";
-    snprintf(id, sizeof(id), "a/s%u", number);
-    snprintf(service_id, sizeof(service_id), "a/%c", 'a' + (int)dice(&seed, N_SERVICES));
-    bool hinted = dice(&seed, 2);
-    const char *all = ANY_OF(hints, &seed);
-    unsigned n = big ? 20 + dice(&seed, 20) : dice(&seed, 4), changed = dice(chance, n + 1);
-    for (unsigned i = 0; i < n; i++) {
-        uint64_t *from = i == changed ? chance : &seed;
-        bool alike = big && dice(from, 8);
-        const char *hint = !hinted ? "" : alike ? all : ANY_OF(hints, from);
-        unsigned address = dice(from, big ? 120 : 5);
-        snprintf(endpoints + strlen(endpoints), sizeof(endpoints) - strlen(endpoints), " %s%u%s%s",
-                 family == V4 ? "10.0.0." : "fd00:1::", address, alike ? "" : ANY_OF(flags, from),
-                 hint);
-    }
-    return make_slice(id, dice(&seed, 9) ? service_id : NULL, family, ANY_OF(ports, &seed),
-                      endpoints);
-}
 
 /* ---- the endpoints of a service port once more, from scratch */
 
@@ -2363,7 +2272,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, check_opens_and_closes);
     tcase_add_test(tcase, check_by_family);
     tcase_add_test(tcase, check_of_a_loser);
-    tcase_add_loop_test(tcase, any_history, 0, HISTORIES);
+    tcase_add_loop_test(tcase, any_history, 0, unit_histories(HISTORIES));
 }
 
 UNIT_MAIN("policy", add_tests)

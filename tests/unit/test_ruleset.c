@@ -776,7 +776,7 @@ START_TEST(restart_repairs_other_elements)
     begin(_i);
     want_contents();
     commit();
-    struct sizes before = sizes_now();
+    struct sizes before = sizes_now(family);
     take("cluster_ips", address_key(backend(1).address));
     take("hairpin", hairpin_key(backend(1)));
     put("cluster_ips", address_key(backend(2).address), nothing);
@@ -798,7 +798,7 @@ START_TEST(restart_repairs_other_elements)
     restart();
     want_contents();
     settle();
-    struct sizes after = sizes_now();
+    struct sizes after = sizes_now(family);
     check_same_sizes(&after, &before);
     check(1, 0, 3);
     check(2, 10, 1);

@@ -8,15 +8,12 @@
  */
 #include "unit.h"
 
+#include "history.h"
 #include "ruleset_fixture.h"
-
-#include <errno.h>
 
 #define FRONTENDS 12
 #define POOL 9 /* backends to choose from, 1 to 9 */
-#ifndef HISTORIES
 #define HISTORIES 8
-#endif
 
 static struct {
     struct wish wish;
@@ -26,18 +23,12 @@ static struct {
 
 static bool hairpins[POOL + 1];
 static const char *pods, *service_cidrs;
-static unsigned seed;
 
 /* What the kernel refuses now. */
 static bool in_pieces;          /* the batches go */
 static bool refuses;            /* histories with refusals */
 static bool touched[FRONTENDS]; /* of these, so they may not be as wished */
 static bool crowded;            /* a set or the chains: that may hit anybody */
-
-static unsigned below(unsigned n)
-{
-    return (unsigned)rand_r(&seed) % n;
-}
 
 /* ---- telling ---- */
 
@@ -255,7 +246,7 @@ static struct sizes fresh_sizes(void)
     ruleset = new_ruleset();
     tell_all();
     commit();
-    struct sizes sizes = sizes_now();
+    struct sizes sizes = sizes_now(family);
     ruleset_free(ruleset);
     fake_kernel_drop_table(family);
     ruleset = kept;
@@ -265,41 +256,19 @@ static struct sizes fresh_sizes(void)
 
 static void check_like_a_fresh_one(void)
 {
-    struct sizes fresh = fresh_sizes(), sizes = sizes_now();
+    struct sizes fresh = fresh_sizes(), sizes = sizes_now(family);
     check_same_sizes(&sizes, &fresh);
 }
 
 /* ---- refusals ---- */
 
 /* Of frontends with a high number only. */
-static void begrudge(void)
+static void begrudge_some(void)
 {
-    static const char *const sets[] = {
-        "services",         "endpoints", "local_services", "affinity_ids", "allowed_sources",
-        "reject_frontends", NULL};
-    static const int whys[] = {EINVAL, ENOSPC, EOVERFLOW, E2BIG};
     unsigned number = FRONTENDS * 2 / 3 + below(FRONTENDS / 3);
     struct frontend f = frontend(number);
-    const char *set = sets[below(sizeof(sets) / sizeof(sets[0]))];
     touched[number] = true;
-    fake_kernel_refuse_frontend(set, &f, whys[below(4)]);
-    if (below(2))
-        fake_kernel_refuse("cluster_ips", f.address.bytes, address_length(family), EINVAL);
-}
-
-/* There is room for what is there, and a little more. */
-static void crowd(void)
-{
-    static const char *const sets[] = {"services",         "endpoints",    "local_endpoints",
-                                       "affinity_numbers", "affinity_ids", "reject_frontends"};
-    const char *set = sets[below(sizeof(sets) / sizeof(sets[0]))];
-    size_t size = fake_kernel_size(family, set);
-    if (size == SIZE_MAX)
-        return;
-    crowded = true;
-    fake_kernel_limit(set, size + below(3));
-    if (below(3) == 0)
-        fake_kernel_refuse_chain("pick-3", ENOSPC);
+    begrudge(&f);
 }
 
 static void calm_down(void)
@@ -319,13 +288,13 @@ static void refuse_somehow(void)
 {
     switch (below(6)) {
     case 0:
-        crowd();
+        crowded = crowd(family) || crowded;
         break;
     case 1:
         calm_down();
         break;
     default:
-        begrudge();
+        begrudge_some();
     }
 }
 
@@ -335,14 +304,8 @@ static void refuse_somehow(void)
 static void commit_somehow(unsigned odds)
 {
     bool refusing = refuses && below(3) > 0; /* just that: it goes through */
-    /* One random number a statement: compilers choose the order of arguments. */
-    unsigned nth = 1 + below(24), n = 1 + below(5), kind = below(2), torn = below(24);
-    if (!refusing && below(odds) == 0)
-        fake_kernel_fail((nth + 5) / 6, kind ? FAKE_REFUSES : FAKE_LOSES_ANSWER);
-    if (!refusing && below(odds) == 0)
-        fake_kernel_refuse_reads(nth, n, kind);
-    if (!refusing && below(odds) == 0)
-        fake_kernel_tear_reads(torn);
+    if (!refusing)
+        fail_somehow(odds);
     int result = try_commit(NULL);
     ck_assert(!refusing || crowded || in_pieces || result == 0);
     if (result == 0)
@@ -350,8 +313,7 @@ static void commit_somehow(unsigned odds)
             check_one(below(FRONTENDS));
     else
         ck_assert(ruleset_needs_commit(ruleset, now));
-    fake_kernel_spare();
-    fake_kernel_tear_reads(0);
+    fail_no_more();
 }
 
 static void settle_somehow(void)
@@ -514,7 +476,7 @@ static void live_through(int which)
 
 START_TEST(any_history)
 {
-    refuses = _i >= HISTORIES;
+    refuses = _i >= unit_histories(HISTORIES);
     live_through(unit_seed(_i));
 }
 END_TEST
@@ -531,7 +493,7 @@ END_TEST
 static void add_tests(TCase *tcase)
 {
     tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_loop_test(tcase, any_history, 0, 2 * HISTORIES);
+    tcase_add_loop_test(tcase, any_history, 0, 2 * unit_histories(HISTORIES));
     tcase_add_loop_test(tcase, history_of_a_seed_that_failed, 0, 1);
 }
 

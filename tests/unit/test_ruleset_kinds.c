@@ -131,7 +131,7 @@ static struct sizes fresh_sizes(int kind)
     begin_with_pods(1 - (int)family);
     tell(1, &kinds[kind]);
     commit();
-    known[kind] = sizes_now();
+    known[kind] = sizes_now(family);
     is_known[kind] = true;
     ruleset_free(ruleset);
     fake_kernel_drop_table(family);
@@ -152,7 +152,7 @@ static void settle_as(int kind)
 {
     settle();
     check_wish(1, &kinds[kind], &world);
-    struct sizes sizes = sizes_now(), fresh = fresh_sizes(kind);
+    struct sizes sizes = sizes_now(family), fresh = fresh_sizes(kind);
     check_same_sizes(&sizes, &fresh);
     commit_sends(0, 0);
 }
@@ -601,7 +601,7 @@ START_TEST(affinity_over_restarts)
     commit();
     settle();
     uint32_t id = id_of(1), other = id_of(3), two = number_of(id, 2), three = number_of(id, 3);
-    struct sizes before = sizes_now();
+    struct sizes before = sizes_now(family);
     restart_with_pods();
     /* A frontend that the kernel does not have comes first, and groups have other names. */
     SET(5, .external = true, .all = "23", .timeout = 100, .group = 1007);
@@ -623,7 +623,7 @@ START_TEST(affinity_over_restarts)
     drop(6);
     commit();
     settle();
-    struct sizes after = sizes_now();
+    struct sizes after = sizes_now(family);
     check_same_sizes(&after, &before);
 }
 END_TEST
@@ -635,7 +635,7 @@ START_TEST(numbers_that_somebody_changed)
     AFFINE(1, .all = "123");
     AFFINE(2, .external = true, .local = true, .all = "123", .here = "3");
     commit();
-    const struct sizes before = sizes_now();
+    const struct sizes before = sizes_now(family);
     const uint32_t id = id_of(1), strange = 99 << 16 | 1, two = number_of(id, 2);
     const struct backend other = backend(5);
     struct key one = number_key(id, 1), value = value_of_backend(family, &other);
@@ -649,7 +649,7 @@ START_TEST(numbers_that_somebody_changed)
     commit();
     ck_assert_uint_eq(number_of(id, 1) >> 16, id >> 16);
     ck_assert_uint_ne(number_of(id, 2), two);
-    const struct sizes after = sizes_now();
+    const struct sizes after = sizes_now(family);
     check_same_sizes(&after, &before);
     commit_sends(0, 0);
 }

@@ -149,7 +149,7 @@ START_TEST(what_was_in_force_stays)
     SET(3, .all = "12");
     commit();
     settle();
-    struct sizes sizes = sizes_now();
+    struct sizes sizes = sizes_now(family);
 
     tell(2, shall);
     SET(3, .all = "13");
@@ -159,7 +159,7 @@ START_TEST(what_was_in_force_stays)
     CHECK(1, .all = "12");
     CHECK(3, .all = "13");
     check_refused(1, 0);
-    struct sizes same = sizes_now();
+    struct sizes same = sizes_now(family);
     check_same_sizes(&same, &sizes);
 
     /* A read-back does not change that. */

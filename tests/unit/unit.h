@@ -6,18 +6,30 @@
 #include <check.h>
 #include <stdlib.h>
 
+/* A number that may be given by hand. */
+static inline int unit_number(const char *name, int otherwise)
+{
+    const char *text = getenv(name);
+    return text ? (int)strtol(text, NULL, 10) : otherwise;
+}
+
 /* How many steps of a long random history to take: @n, or a tenth of it where UNIT_SHORT is set,
- * as it is for valgrind. */
+ * as it is for valgrind; by hand, UNIT_STEPS. */
 static inline int unit_steps(int n)
 {
-    return getenv("UNIT_SHORT") ? n / 10 : n;
+    return unit_number("UNIT_STEPS", getenv("UNIT_SHORT") ? n / 10 : n);
+}
+
+/* How many random histories there are: @n; by hand, UNIT_HISTORIES. */
+static inline int unit_histories(int n)
+{
+    return unit_number("UNIT_HISTORIES", n);
 }
 
 /* The number of the random history that is test @i: by hand, UNIT_SEED=1000 gives others. */
 static inline int unit_seed(int i)
 {
-    const char *first = getenv("UNIT_SEED");
-    return i + (first ? (int)strtol(first, NULL, 10) : 0);
+    return i + unit_number("UNIT_SEED", 0);
 }
 
 /* A suite of one case, filled by @add_tests, and, unless NULL, a second one filled by

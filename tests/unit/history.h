@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Chance in a history over the fake kernel, the same in every run, and what goes wrong in it. */
+#ifndef KUBE_NFTD_TESTS_HISTORY_H
+#define KUBE_NFTD_TESTS_HISTORY_H
+
+#include "fake_kernel.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static unsigned seed;
+
+static inline unsigned below(unsigned n)
+{
+    return (unsigned)rand_r(&seed) % n;
+}
+
+#define ONE_OF(list) (list)[below(sizeof(list) / sizeof((list)[0]))]
+
+/* One time in @odds each, transactions and reads that come next go wrong. That may come too late
+ * for the next commit. */
+static inline void fail_somehow(unsigned odds)
+{
+    static const enum fake_fault refusals[] = {FAKE_REFUSES, FAKE_BUSY, FAKE_OUT_OF_MEMORY};
+    /* One random number a statement: compilers choose the order of arguments. */
+    unsigned nth = 1 + below(24), n = 1 + below(5), kind = below(2), torn = below(24);
+    if (below(odds) == 0)
+        fake_kernel_fail((nth + 5) / 6, kind ? refusals[n % 3] : FAKE_LOSES_ANSWER);
+    if (below(odds) == 0)
+        fake_kernel_refuse_reads(nth, n, kind);
+    if (below(odds) == 0)
+        fake_kernel_tear_reads(torn);
+}
+
+/* Takes back what is still to come of it. Returns whether something was. */
+static inline bool fail_no_more(void)
+{
+    fake_kernel_tear_reads(0);
+    return fake_kernel_spare();
+}
+
+/* Elements of @frontend are refused. */
+static inline void begrudge(const struct frontend *frontend)
+{
+    static const char *const sets[] = {
+        "services",         "endpoints", "local_services", "affinity_ids", "allowed_sources",
+        "reject_frontends", NULL};
+    static const int whys[] = {EINVAL, ENOSPC, EOVERFLOW, E2BIG};
+    const char *set = ONE_OF(sets);
+    fake_kernel_refuse_frontend(set, frontend, ONE_OF(whys));
+    if (below(2))
+        fake_kernel_refuse("cluster_ips", frontend->address.bytes,
+                           address_length((enum family)frontend->family), EINVAL);
+}
+
+/* There is room for what is there in some set, and a little more. Returns whether that is so. */
+static inline bool crowd(enum family family)
+{
+    static const char *const sets[] = {"services",         "endpoints",    "local_endpoints",
+                                       "affinity_numbers", "affinity_ids", "reject_frontends"};
+    const char *set = ONE_OF(sets);
+    size_t size = fake_kernel_size(family, set);
+    if (size == SIZE_MAX)
+        return false;
+    fake_kernel_limit(set, size + below(3));
+    if (below(3) == 0)
+        fake_kernel_refuse_chain("pick-3", ENOSPC);
+    return true;
+}
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* How many elements the tables of the fake kernel hold: for comparing one with another. */
+#ifndef KUBE_NFTD_TESTS_TABLE_SIZES_H
+#define KUBE_NFTD_TESTS_TABLE_SIZES_H
+
+#include "fake_kernel.h"
+
+#include <check.h>
+
+static const char *const sized[] = {
+    "services",         "endpoints",         "local_services",    "local_endpoints",
+    "affinity_ids",     "affinity_timeouts", "affinity_backends", "local_affinity_backends",
+    "affinity_numbers", "reject_frontends",  "drop_frontends",    "restricted_frontends",
+    "allowed_sources",  "hairpin",           "cluster_ips",       "service_cidrs",
+    "pod_cidrs"};
+#define SIZED (sizeof(sized) / sizeof(sized[0]))
+
+/* How many elements there are of everything that does not just grow. */
+struct sizes {
+    size_t v[SIZED];
+};
+
+static inline struct sizes sizes_now(enum family family)
+{
+    struct sizes sizes;
+    for (size_t i = 0; i < SIZED; i++)
+        sizes.v[i] = fake_kernel_size(family, sized[i]);
+    return sizes;
+}
+
+static inline void check_same_sizes(const struct sizes *a, const struct sizes *b)
+{
+    for (size_t i = 0; i < SIZED; i++)
+        ck_assert_msg(a->v[i] == b->v[i], "%zu %s, not %zu", a->v[i], sized[i], b->v[i]);
+}
+
+#endif
