@@ -57,5 +57,5 @@ void sync_figures_succeeded(struct sync_figures *figures, double now)
     /* The clock of who wrote the trigger may be ahead of ours. */
     vec_each (&figures->triggers, trigger)
         histogram_add(&figures->programming, fmax(now - *trigger, 0));
-    vec_free(&figures->triggers);
+    vec_clear_few(&figures->triggers);
 }

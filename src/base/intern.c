@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Each endpoint has a name to be found, so what is looked at on the way is kept close together: an
+ * entry of a short name is in one line of the processor's cache. */
 #include "kube-nftd/base/intern.h"
 
-#include "kube-nftd/base/hash.h"
+#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base/hash_table.h"
 
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include <stdlib.h>
 
 struct interned {
-    UT_hash_handle hh;
+    struct hash_link link; /* by text */
     size_t count;
     char text[];
 };
 
-static struct interned *pool;
+static struct hash_table pool;
 
 static struct interned *entry_of(const char *s)
 {
@@ -24,39 +25,21 @@ static struct interned *entry_of(const char *s)
     return (struct interned *)(void *)(text.out - offsetof(struct interned, text));
 }
 
-/* Each endpoint has a name to be found, so eight bytes are mixed in at once: the last ones, too,
- * which may be among those before. */
-static unsigned hash_of(const char *s, size_t length)
+static struct hash_key key_of(const struct hash_link *link)
 {
-    const uint64_t factor = UINT64_C(0x9e3779b97f4a7c15);
-    uint64_t hash = length, word = 0;
-    for (size_t at = 0; at + sizeof(word) < length; at += sizeof(word)) {
-        memcpy(&word, s + at, sizeof(word));
-        hash = (hash ^ word) * factor;
-        hash ^= hash >> 29;
-    }
-    if (length >= sizeof(word))
-        memcpy(&word, s + length - sizeof(word), sizeof(word));
-    else
-        for (word = 0; length > 0; length--)
-            word = word << 8 | (unsigned char)*s++;
-    hash = (hash ^ word) * factor;
-    hash ^= hash >> 32;
-    return (unsigned)((hash * factor) >> 32);
+    return hash_key_of_text(((const struct interned *)link)->text);
 }
 
 const char *intern(const char *s)
 {
     if (!s)
         return NULL;
-    size_t length = strlen(s);
-    unsigned hash = hash_of(s, length);
-    struct interned *entry;
-    HASH_FIND_BYHASHVALUE(hh, pool, s, length, hash, entry);
+    struct hash_key key = hash_key_of_text(s);
+    struct interned *entry = hash_table_find(&pool, key_of, key);
     if (!entry) {
-        entry = xcalloc(1, sizeof(*entry) + length + 1);
-        memcpy(entry->text, s, length);
-        HASH_ADD_KEYPTR_BYHASHVALUE(hh, pool, entry->text, length, hash, entry);
+        entry = xcalloc(1, sizeof(*entry) + key.length + 1);
+        memcpy(entry->text, s, key.length);
+        hash_table_add(&pool, key_of, &entry->link);
     }
     entry->count++;
     return entry->text;
@@ -76,6 +59,6 @@ void intern_release(const char *s)
     struct interned *entry = entry_of(s);
     if (--entry->count > 0)
         return;
-    HASH_DELETE(hh, pool, entry);
+    hash_table_remove(&pool, &entry->link);
     free(entry);
 }

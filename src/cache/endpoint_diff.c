@@ -41,30 +41,111 @@ static bool is_of(const struct slice_port *entry, const struct slice_port *port)
     return entry->protocol == port->protocol && strcmp(entry->name, port->name) == 0;
 }
 
-static size_t count(const struct endpoint_slice *slice, const struct slice_port *port)
+/* A part of a slice's endpoints. */
+struct range {
+    const struct endpoint_slice *slice; /* NULL: none */
+    size_t from, to;
+};
+
+static struct range all_of(const struct endpoint_slice *slice)
+{
+    return (struct range){slice, 0, slice ? slice->endpoints.n : 0};
+}
+
+static size_t count(const struct range *range, const struct slice_port *port)
 {
     size_t n = 0;
-    if (slice)
-        vec_each (&slice->ports, entry)
-            n += is_of(entry, port) ? slice->endpoints.n : 0;
+    if (range->slice)
+        vec_each (&range->slice->ports, entry)
+            n += is_of(entry, port) ? range->to - range->from : 0;
     return n;
 }
 
 /* Of several copies the first one that is not terminating wins, else the first one. */
-static void take(struct endpoint_diff *diff, const struct endpoint_slice *slice,
+static void take(struct endpoint_diff *diff, const struct range *range,
                  const struct slice_port *port, bool after)
 {
-    if (!slice)
+    if (!range->slice)
         return;
-    vec_each (&slice->ports, entry) {
+    vec_each (&range->slice->ports, entry) {
         if (!is_of(entry, port))
             continue;
-        vec_each (&slice->endpoints, endpoint) {
+        for (size_t i = range->from; i < range->to; i++) {
+            const struct slice_endpoint *endpoint = &range->slice->endpoints.v[i];
             struct endpoint_pair *pair = pair_of(diff, &endpoint->address, entry->port);
             const struct slice_endpoint **copy = after ? &pair->after : &pair->before;
             if (!*copy || (is_terminating(*copy) && !is_terminating(endpoint)))
                 *copy = endpoint;
         }
+    }
+}
+
+/* ---- what stays as it is ---- */
+
+/* As long as so few endpoints differ, it is looked for each of them whether it has copies among the
+ * others. */
+#define FEW 4
+
+static bool is_equal(const struct slice_endpoint *a, const struct slice_endpoint *b)
+{
+    return memcmp(&a->address, &b->address, sizeof(a->address)) == 0 && slice_endpoint_equal(a, b);
+}
+
+/* Leaves out of the two what they begin and end with alike. */
+static void trim(struct range *before, struct range *after)
+{
+    const struct slice_endpoint *p = before->slice->endpoints.v, *q = after->slice->endpoints.v;
+    while (before->from < before->to && after->from < after->to &&
+           is_equal(&p[before->from], &q[after->from])) {
+        before->from++;
+        after->from++;
+    }
+    while (before->from < before->to && after->from < after->to &&
+           is_equal(&p[before->to - 1], &q[after->to - 1])) {
+        before->to--;
+        after->to--;
+    }
+}
+
+static bool has_address(const struct range *range, const struct address *address)
+{
+    for (size_t i = range->from; i < range->to; i++)
+        if (memcmp(&range->slice->endpoints.v[i].address, address, sizeof(*address)) == 0)
+            return true;
+    return false;
+}
+
+/* Whether an address in @range is in its slice outside of it as well. */
+static bool has_copies_outside(const struct range *range)
+{
+    const struct range ahead = {range->slice, 0, range->from},
+                       behind = {range->slice, range->to, range->slice->endpoints.n};
+    for (size_t i = range->from; i < range->to; i++) {
+        const struct address *address = &range->slice->endpoints.v[i].address;
+        if (has_address(&ahead, address) || has_address(&behind, address))
+            return true;
+    }
+    return false;
+}
+
+static bool is_few(const struct range *range)
+{
+    return range->to - range->from <= FEW;
+}
+
+/* Nearly all changes are of very few endpoints, and the others need not be looked at: if none is
+ * one of those once more, their copies go on to win, or to lose. */
+static void narrow(const struct slice_change *change, struct range *before, struct range *after)
+{
+    *before = all_of(change->before);
+    *after = all_of(change->after);
+    if (!before->slice || !after->slice || !slice_ports_equal(before->slice, after->slice))
+        return;
+    trim(before, after);
+    if (!is_few(before) || !is_few(after) || has_copies_outside(before) ||
+        has_copies_outside(after)) {
+        *before = all_of(change->before);
+        *after = all_of(change->after);
     }
 }
 
@@ -134,10 +215,12 @@ void endpoint_diff_make(struct endpoint_diff *diff, const struct slice_change *c
                         const struct slice_port *port)
 {
     vec_clear(&diff->pairs);
+    struct range before, after;
     vec_clear(&diff->changes);
-    make_buckets(diff, count(change->before, port) + count(change->after, port));
-    take(diff, change->before, port, false);
-    take(diff, change->after, port, true);
+    narrow(change, &before, &after);
+    make_buckets(diff, count(&before, port) + count(&after, port));
+    take(diff, &before, port, false);
+    take(diff, &after, port, true);
     vec_each (&diff->pairs, pair) {
         if (is_same(pair->before, pair->after))
             continue;

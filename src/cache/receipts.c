@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/cache/receipts.h"
 
-#include "kube-nftd/base/hash.h"
+#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base/hash_table.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* While one family fails, changes of the other pile up: what says nothing any more is looked for
@@ -11,24 +13,23 @@
 
 /* A change that is not in force in both families yet, as far as anything was held before it. */
 struct in_flight {
-    UT_hash_handle hh; /* by id */
-    char *id;
-    char *owner; /* before the change; NULL for what has none */
+    struct hash_link link; /* by id */
+    char *owner;           /* before the change; NULL for what has none */
     generation changed;
     bool gone;
     struct object_version held[FAMILY_COUNT];
+    char id[];
 };
 
 struct left_out {
-    UT_hash_handle hh; /* by id */
-    char *id;
+    struct hash_link link; /* by id */
     char *owner;
     struct object_version version;
+    char id[];
 };
 
 struct receipts {
-    struct in_flight *in_flight;
-    struct left_out *left_out;
+    struct hash_table in_flight, left_out;
     generation now;
     generation in_force[FAMILY_COUNT]; /* all up to these */
     generation last_change;
@@ -42,32 +43,37 @@ struct receipts *receipts_new(void)
     return receipts;
 }
 
+static struct hash_key in_flight_key(const struct hash_link *link)
+{
+    return hash_key_of_text(((const struct in_flight *)link)->id);
+}
+
+static struct hash_key left_out_key(const struct hash_link *link)
+{
+    return hash_key_of_text(((const struct left_out *)link)->id);
+}
+
 static void free_in_flight(struct receipts *receipts, struct in_flight *change)
 {
-    HASH_DELETE(hh, receipts->in_flight, change);
+    hash_table_remove(&receipts->in_flight, &change->link);
     for (int family = 0; family < FAMILY_COUNT; family++)
         object_version_clear(&change->held[family]);
     free(change->owner);
-    free(change->id);
     free(change);
 }
 
 static void free_left_out(struct receipts *receipts, struct left_out *object)
 {
-    HASH_DELETE(hh, receipts->left_out, object);
+    hash_table_remove(&receipts->left_out, &object->link);
     object_version_clear(&object->version);
     free(object->owner);
-    free(object->id);
     free(object);
 }
 
 static void free_all_in_flight(struct receipts *receipts)
 {
-    struct in_flight *change, *next;
-    HASH_ITER(hh, receipts->in_flight, change, next)
-    {
+    hash_table_each (&receipts->in_flight, struct in_flight, change)
         free_in_flight(receipts, change);
-    }
 }
 
 void receipts_free(struct receipts *receipts)
@@ -94,9 +100,7 @@ bool receipts_is_in_force(const struct receipts *receipts, generation changed)
 
 static struct in_flight *find(const struct receipts *receipts, const char *id)
 {
-    struct in_flight *change;
-    HASH_FIND_STR(receipts->in_flight, id, change);
-    return change;
+    return hash_table_find(&receipts->in_flight, in_flight_key, hash_key_of_text(id));
 }
 
 static bool holds_anything(const struct in_flight *change)
@@ -128,9 +132,10 @@ static bool note_held(const struct receipts *receipts, struct in_flight *change,
 
 static struct in_flight *add(struct receipts *receipts, const char *id)
 {
-    struct in_flight *change = xcalloc(1, sizeof(*change));
-    change->id = xstrdup(id);
-    HASH_ADD_KEYPTR(hh, receipts->in_flight, change->id, strlen(id), change);
+    size_t length = strlen(id);
+    struct in_flight *change = xcalloc(1, sizeof(*change) + length + 1);
+    memcpy(change->id, id, length);
+    hash_table_add(&receipts->in_flight, in_flight_key, &change->link);
     return change;
 }
 
@@ -158,46 +163,45 @@ void receipts_change(struct receipts *receipts, const char *id, const char *owne
 void receipts_leave_out(struct receipts *receipts, const char *id, const char *owner,
                         const struct object_version *version)
 {
-    struct left_out *object;
+    size_t length = strlen(id);
     receipts_take_in(receipts, id);
-    object = xcalloc(1, sizeof(*object));
-    object->id = xstrdup(id);
+    struct left_out *object = xcalloc(1, sizeof(*object) + length + 1);
+    memcpy(object->id, id, length);
     object->owner = xstrdup(owner);
     object_version_copy(&object->version, version);
-    HASH_ADD_KEYPTR(hh, receipts->left_out, object->id, strlen(object->id), object);
+    hash_table_add(&receipts->left_out, left_out_key, &object->link);
+}
+
+static struct left_out *find_left_out(const struct receipts *receipts, const char *id)
+{
+    return hash_table_find(&receipts->left_out, left_out_key, hash_key_of_text(id));
 }
 
 void receipts_take_in(struct receipts *receipts, const char *id)
 {
-    struct left_out *object;
-    HASH_FIND_STR(receipts->left_out, id, object);
+    struct left_out *object = find_left_out(receipts, id);
     if (object)
         free_left_out(receipts, object);
 }
 
 void receipts_take_all_in(struct receipts *receipts)
 {
-    struct left_out *object, *next;
-    HASH_ITER(hh, receipts->left_out, object, next)
-    {
+    hash_table_each (&receipts->left_out, struct left_out, object)
         free_left_out(receipts, object);
-    }
 }
 
 /* ---- what came to be in force ---- */
 
 static void sweep(struct receipts *receipts)
 {
-    struct in_flight *change, *next;
-    HASH_ITER(hh, receipts->in_flight, change, next)
-    {
+    hash_table_each (&receipts->in_flight, struct in_flight, change) {
         for (int family = 0; family < FAMILY_COUNT; family++)
             if (change->changed <= receipts->in_force[family])
                 object_version_clear(&change->held[family]);
         if (!holds_anything(change))
             free_in_flight(receipts, change);
     }
-    receipts->kept = HASH_COUNT(receipts->in_flight);
+    receipts->kept = receipts->in_flight.n;
 }
 
 void receipts_next(struct receipts *receipts, const bool in_force[FAMILY_COUNT])
@@ -206,11 +210,11 @@ void receipts_next(struct receipts *receipts, const bool in_force[FAMILY_COUNT])
         if (in_force[family])
             receipts->in_force[family] = receipts->now;
     receipts->now++;
-    if (!receipts->in_flight)
+    if (receipts->in_flight.n == 0)
         return;
     if (receipts_is_in_force(receipts, receipts->last_change))
         free_all_in_flight(receipts);
-    else if (HASH_COUNT(receipts->in_flight) > 2 * receipts->kept + SWEEP_ALLOWANCE)
+    else if (receipts->in_flight.n > 2 * receipts->kept + SWEEP_ALLOWANCE)
         sweep(receipts);
 }
 
@@ -230,8 +234,7 @@ bool receipts_of(const struct receipts *receipts, const char *id,
                  const struct received_object *known, struct receipt *out)
 {
     const struct in_flight *change = find(receipts, id);
-    const struct left_out *left_out;
-    HASH_FIND_STR(receipts->left_out, id, left_out);
+    const struct left_out *left_out = find_left_out(receipts, id);
     *out = (struct receipt){.id = id,
                             .received = known ? known->version : NULL,
                             .left_out = left_out ? &left_out->version : NULL};
@@ -257,10 +260,10 @@ static bool is_owner(const char *owner, const char *wanted)
 void receipts_each_of_owner(const struct receipts *receipts, const char *owner,
                             void (*take)(void *ctx, const char *id), void *ctx)
 {
-    for (const struct in_flight *it = receipts->in_flight; it; it = it->hh.next)
+    hash_table_each (&receipts->in_flight, const struct in_flight, it)
         if (is_owner(it->owner, owner))
             take(ctx, it->id);
-    for (const struct left_out *it = receipts->left_out; it; it = it->hh.next) {
+    hash_table_each (&receipts->left_out, const struct left_out, it) {
         const struct in_flight *change = find(receipts, it->id);
         if (is_owner(it->owner, owner) && !(change && is_owner(change->owner, owner)))
             take(ctx, it->id);
@@ -269,5 +272,5 @@ void receipts_each_of_owner(const struct receipts *receipts, const char *owner,
 
 size_t receipts_in_flight(const struct receipts *receipts)
 {
-    return HASH_COUNT(receipts->in_flight);
+    return receipts->in_flight.n;
 }

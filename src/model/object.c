@@ -203,17 +203,23 @@ bool slice_endpoints_equal(const struct endpoint_slice *a, const struct endpoint
     return true;
 }
 
-bool endpoint_slice_equal(const struct endpoint_slice *a, const struct endpoint_slice *b)
+bool slice_ports_equal(const struct endpoint_slice *a, const struct endpoint_slice *b)
 {
-    if (!string_equal(a->id, b->id) || !string_equal(a->service_id, b->service_id) ||
-        a->has_family != b->has_family || a->family != b->family || a->ports.n != b->ports.n)
+    if (a->ports.n != b->ports.n)
         return false;
     for (size_t i = 0; i < a->ports.n; i++) {
         const struct slice_port *p = &a->ports.v[i], *q = &b->ports.v[i];
         if (p->name != q->name || p->protocol != q->protocol || p->port != q->port)
             return false;
     }
-    return slice_endpoints_equal(a, b);
+    return true;
+}
+
+bool endpoint_slice_equal(const struct endpoint_slice *a, const struct endpoint_slice *b)
+{
+    return string_equal(a->id, b->id) && string_equal(a->service_id, b->service_id) &&
+           a->has_family == b->has_family && a->family == b->family && slice_ports_equal(a, b) &&
+           slice_endpoints_equal(a, b);
 }
 
 void object_clear(struct object *object)

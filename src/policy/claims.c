@@ -249,7 +249,7 @@ void claims_settle(struct claims *claims, void (*decide)(void *ctx, struct front
         if (!target->claims)
             forget(claims, target);
     }
-    vec_free(&claims->noted);
+    vec_clear_few(&claims->noted);
 }
 
 /* ---- the end ---- */

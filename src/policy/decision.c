@@ -25,12 +25,11 @@ uint8_t decision_sets_needed(const struct port_state *port)
 
 /* ---- endpoints ---- */
 
-void decision_merge(struct decision *decision, const struct endpoint_slice_cache *slices,
-                    const struct port_state *port)
+static void merge(struct decision *decision, const struct endpoint_slice_cache *slices,
+                  const struct port_state *port)
 {
     struct service_port_ref ref = {port->owner->service->id, (enum family)port->family,
                                    port_state_spec(port)->name, port->protocol};
-    decision->port = NULL;
     endpoint_slice_cache_merge(slices, &ref, &decision->endpoints);
 }
 
@@ -75,7 +74,7 @@ static const range_vec *allowed_sources(struct decision *decision, const struct 
 void decision_make(struct decision *decision, const struct endpoint_slice_cache *slices,
                    const struct surroundings *here, const struct port_state *port)
 {
-    decision_merge(decision, slices, port);
+    merge(decision, slices, port);
     decision->port = port;
     size_t n = decision->endpoints.n;
     vec_clear(&decision->sets);

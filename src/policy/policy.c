@@ -10,9 +10,6 @@
 #include <linux/in.h>
 #include <string.h>
 
-/* A service port with so many endpoints keeps count of them. */
-#define COUNTED_FROM 64
-
 struct policy {
     const struct endpoint_slice_cache *slices;
     struct policy_ops ops;
@@ -312,7 +309,7 @@ static void change_hairpin(struct policy *policy, struct port_state *port,
         return;
     }
     for (size_t i = 0; i < details->hairpins.n; i++)
-        if (backend_compare(&details->hairpins.v[i], &change->backend) == 0) {
+        if (backend_equal(&details->hairpins.v[i], &change->backend)) {
             details->hairpins.v[i] = details->hairpins.v[--details->hairpins.n];
             return;
         }
@@ -348,15 +345,6 @@ static void count_local(struct policy *policy, struct port_state *port, bool has
                      lacks && decision_asks_for_local(port, true));
 }
 
-static void keep_counts(struct port_state *port, const struct selection_counts *counts)
-{
-    bool many = counts->endpoints >= COUNTED_FROM;
-    if (!many && !port->details)
-        return;
-    turns_details(port)->counted = many;
-    port->details->counts = *counts;
-}
-
 static void settle_whole(struct policy *policy, struct port_state *port)
 {
     decide(policy, port);
@@ -365,25 +353,13 @@ static void settle_whole(struct policy *policy, struct port_state *port)
     port->has_any = selection->has_any;
     port->has_endpoints = policy->decision.endpoints.n > 0;
     count_local(policy, port, selection->has_any, &selection->counts);
-    keep_counts(port, &selection->counts);
+    turns_keep_counts(port, &selection->counts);
     look_for_node_names(policy);
     settle_hairpins(policy, port);
     settle_frontends(policy, port, flipped);
 }
 
 /* ---- by turns ---- */
-
-static struct selection_counts count_endpoints(struct policy *policy, struct port_state *port)
-{
-    if (!port->details->counted) {
-        const endpoint_vec *endpoints = &policy->decision.endpoints;
-        decision_merge(&policy->decision, policy->slices, port);
-        struct selection_counts counts =
-            selection_count_all(endpoints->v, endpoints->n, &policy->here.location);
-        keep_counts(port, &counts);
-    }
-    return port->details->counts;
-}
 
 static void change_frontend(struct policy *policy, const struct claim *claim)
 {
@@ -425,13 +401,14 @@ static void change_frontends(struct policy *policy, struct port_state *port)
 static bool settle_turns(struct policy *policy, struct port_state *port)
 {
     struct difference *difference = &policy->difference;
-    struct selection_counts now = count_endpoints(policy, port), before = turns_undo(port, &now);
+    struct selection_counts now = turns_counts(port), before = turns_undo(port, &now);
     struct selection_basis basis = selection_basis_of(&now), was = selection_basis_of(&before);
     if (!selection_basis_equal(&basis, &was))
         return false;
     turns_sum_up(port, &basis, decision_sets_needed(port), difference);
     if (difference->serving && port->protocol == IPPROTO_UDP)
         return false;
+    turns_keep_counts(port, &now);
     port->has_endpoints = now.endpoints > 0;
     count_local(policy, port, port->has_any, &now);
     policy->some_node_named = policy->some_node_named || difference->names_node;
@@ -474,7 +451,7 @@ void policy_settle(struct policy *policy)
 {
     vec_each (&policy->ports.noted, port)
         settle_port(policy, *port);
-    vec_free(&policy->ports.noted);
+    vec_clear_few(&policy->ports.noted);
     claims_settle(policy->claims, decide_frontend, policy);
     policy->decision.port = NULL; /* what it borrows from the caches may go */
     tally_settle(policy->hairpins, tell_hairpin, &policy->ops);

@@ -102,7 +102,7 @@ static struct port_state *new_port(struct port_states *states, struct service_st
 {
     struct port_state *port = xcalloc(1, sizeof(*port));
     port->owner = owner;
-    port->family = (uint8_t)family;
+    port->family = (uint8_t)family & 1;
     port->protocol = protocol;
     /* None is used again soon: what was kept under it may not be cleaned up yet. */
     if (++states->last_group == 0)
@@ -125,7 +125,7 @@ static struct port_state *renew_ports(struct port_states *states, struct service
             struct port_state *port = take_match(&old, before, family, spec);
             if (!port)
                 port = new_port(states, state, family, spec->protocol);
-            port->index = (uint32_t)i;
+            port->index = (uint32_t)i & 0xffffff;
             *end = port;
             end = &port->next;
             update_lists(states, port);

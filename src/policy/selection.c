@@ -107,8 +107,9 @@ struct selection_basis selection_basis_of(const struct selection_counts *counts)
 
 bool selection_basis_equal(const struct selection_basis *a, const struct selection_basis *b)
 {
-    return a->ready == b->ready && a->fallback == b->fallback && a->local_ready == b->local_ready &&
-           a->node_hints == b->node_hints && a->zone_hints == b->zone_hints;
+    return a->ready == b->ready && (a->ready || a->fallback == b->fallback) &&
+           a->local_ready == b->local_ready && a->node_hints == b->node_hints &&
+           a->zone_hints == b->zone_hints;
 }
 
 size_t selection_local_size(const struct selection_counts *counts)

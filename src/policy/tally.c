@@ -83,7 +83,7 @@ void tally_settle(struct tally *tally,
         if (!used->told)
             forget(tally, used);
     }
-    vec_free(&tally->noted);
+    vec_clear_few(&tally->noted);
 }
 
 void tally_free(struct tally *tally)

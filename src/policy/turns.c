@@ -1,10 +1,50 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/policy/turns.h"
 
+/* What fits into a port's own fields. */
+#define FEW_MOST 63
+
+struct selection_counts turns_counts(const struct port_state *port)
+{
+    return port->details ? port->details->counts
+                         : (struct selection_counts){
+                               port->endpoints,   port->ready,          port->fallback,
+                               port->local_ready, port->local_fallback, port->node_hints,
+                               port->for_node,    port->zone_hints,     port->for_zone};
+}
+
+static void keep_few(struct port_state *port, const struct selection_counts *counts)
+{
+    port->endpoints = counts->endpoints & FEW_MOST;
+    port->ready = counts->ready & FEW_MOST;
+    port->fallback = counts->fallback & FEW_MOST;
+    port->local_ready = counts->local_ready & FEW_MOST;
+    port->local_fallback = counts->local_fallback & FEW_MOST;
+    port->node_hints = counts->node_hints & FEW_MOST;
+    port->for_node = counts->for_node & FEW_MOST;
+    port->zone_hints = counts->zone_hints & FEW_MOST;
+    port->for_zone = counts->for_zone & FEW_MOST;
+}
+
+void turns_keep_counts(struct port_state *port, const struct selection_counts *counts)
+{
+    bool many = counts->endpoints > FEW_MOST; /* the other counts are no larger */
+    if (!many)
+        keep_few(port, counts);
+    if (!many && !port->details)
+        return;
+    struct port_details *details = turns_details(port);
+    details->many = many;
+    details->counts = *counts;
+}
+
 struct port_details *turns_details(struct port_state *port)
 {
-    if (!port->details)
+    if (!port->details) {
+        struct selection_counts counts = turns_counts(port);
         port->details = xcalloc(1, sizeof(*port->details));
+        port->details->counts = counts;
+    }
     return port->details;
 }
 
@@ -82,7 +122,7 @@ void turns_forget(struct port_state *port)
     if (!details)
         return;
     vec_free(&details->turns);
-    if (details->counted || details->hairpins.n > 0)
+    if (details->many || details->hairpins.n > 0)
         return;
     vec_free(&details->hairpins);
     free(details);

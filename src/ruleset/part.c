@@ -142,11 +142,12 @@ static void sum_up(struct part_difference *difference, backend_vec *went, backen
 {
     struct backend_change *changes = difference->changes.v;
     size_t n = difference->changes.n;
-    qsort(changes, n, sizeof(*changes), compare_changes);
+    if (n > 1)
+        qsort(changes, n, sizeof(*changes), compare_changes);
     for (size_t i = 0; i < n;) {
         const struct backend *backend = &changes[i].backend;
         int sum = 0;
-        for (; i < n && backend_compare(&changes[i].backend, backend) == 0; i++)
+        for (; i < n && backend_equal(&changes[i].backend, backend); i++)
             sum += changes[i].comes ? 1 : -1;
         if (sum > 0)
             vec_push(came, *backend);

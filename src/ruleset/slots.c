@@ -48,7 +48,7 @@ static void fill(const struct backends *old, const struct backends *rest, slot_v
         while (placed[next])
             next++;
         const struct backend *backend = &rest->v[next++];
-        if (slot_is_empty(&old->v[*slot]) || backend_compare(&old->v[*slot], backend) != 0)
+        if (slot_is_empty(&old->v[*slot]) || !backend_equal(&old->v[*slot], backend))
             vec_push(&plan->moves, (struct slot_move){*slot, *backend});
     }
     for (size_t i = next; i < rest->n; i++)
@@ -132,8 +132,30 @@ static void find_slots(const struct backends *old, size_t n_used, const struct b
     }
 }
 
-bool slots_rearrange(const struct backends *old, size_t n_used, const struct backends *went,
-                     const struct backends *came, struct slot_plan *plan)
+/* One backend goes, or one comes, or one takes the place of another: most changes are such, and
+ * there is nothing to sort. */
+static bool rearrange_one(const struct backends *old, size_t n_used, const struct backend *went,
+                          const struct backend *came, struct slot_plan *plan)
+{
+    size_t slot = went ? 0 : n_used;
+    while (went && slot < n_used && !backend_equal(&old->v[slot], went))
+        slot++;
+    if (went && slot == n_used)
+        return false;
+    if (!came && slot + 1 == n_used)
+        return true;
+    const struct backend *backend = came ? came : &old->v[n_used - 1];
+    if (slot == old->n) {
+        plan->added = xreallocarray(NULL, 1, sizeof(*plan->added));
+        *plan->added = *backend;
+    } else if (slot_is_empty(&old->v[slot]) || !backend_equal(&old->v[slot], backend)) {
+        vec_push(&plan->moves, (struct slot_move){(uint32_t)slot, *backend});
+    }
+    return true;
+}
+
+static bool rearrange_many(const struct backends *old, size_t n_used, const struct backends *went,
+                           const struct backends *came, struct slot_plan *plan)
 {
     slot_vec gone = {0}, open = {0};
     VEC(struct backend) rest = {0};
@@ -160,6 +182,16 @@ bool slots_rearrange(const struct backends *old, size_t n_used, const struct bac
     vec_free(&open);
     vec_free(&rest);
     return found;
+}
+
+bool slots_rearrange(const struct backends *old, size_t n_used, const struct backends *went,
+                     const struct backends *came, struct slot_plan *plan)
+{
+    if (went->n + came->n == 0)
+        return true;
+    if (went->n <= 1 && came->n <= 1)
+        return rearrange_one(old, n_used, went->n ? went->v : NULL, came->n ? came->v : NULL, plan);
+    return rearrange_many(old, n_used, went, came, plan);
 }
 
 void slot_plan_clear(struct slot_plan *plan)

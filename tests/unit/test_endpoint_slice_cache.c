@@ -754,23 +754,69 @@ static struct endpoint_hints *copy_hints(const struct endpoint_hints *hints)
     return copy;
 }
 
-static void replay_model(unsigned number)
+static void copy_endpoint(struct endpoint_slice *to, const struct slice_endpoint *endpoint,
+                          unsigned flipped)
 {
-    const struct endpoint_slice *old = model[number];
-    if (!old)
-        return;
+    vec_push(&to->endpoints, *endpoint);
+    struct slice_endpoint *copy = &to->endpoints.v[to->endpoints.n - 1];
+    copy->flags = (uint8_t)(copy->flags ^ flipped);
+    copy->hints = copy_hints(endpoint->hints);
+    intern_ref(endpoint->node_name);
+}
+
+/* But for its endpoints. */
+static struct endpoint_slice *copy_frame(const struct endpoint_slice *old)
+{
     struct endpoint_slice *copy = make_slice(old->id, old->service_id, old->family, "", "");
     copy->has_family = old->has_family;
     vec_each (&old->ports, port)
         vec_push(&copy->ports,
                  (struct slice_port){intern_ref(port->name), port->protocol, port->port});
-    vec_each (&old->endpoints, it) {
-        vec_push(&copy->endpoints, *it);
-        copy->endpoints.v[copy->endpoints.n - 1].hints = copy_hints(it->hints);
-        intern_ref(it->node_name);
+    return copy;
+}
+
+static struct endpoint_slice *copy_slice(const struct endpoint_slice *old)
+{
+    struct endpoint_slice *copy = copy_frame(old);
+    vec_each (&old->endpoints, it)
+        copy_endpoint(copy, it, 0);
+    return copy;
+}
+
+/* One endpoint goes, is another, or is there once more. */
+static struct endpoint_slice *edited_slice(const struct endpoint_slice *old, uint64_t *chance)
+{
+    struct endpoint_slice *slice = copy_frame(old);
+    size_t place = dice(chance, (unsigned)old->endpoints.n + 1);
+    unsigned what = dice(chance, 3), flipped = dice(chance, 8);
+    for (size_t i = 0; i < old->endpoints.n; i++) {
+        const struct slice_endpoint *endpoint = &old->endpoints.v[i];
+        if (i != place || what > 0)
+            copy_endpoint(slice, endpoint, i == place && what == 1 ? flipped : 0);
+        if (i == place && what == 2)
+            copy_endpoint(slice, endpoint, flipped);
     }
-    endpoint_slice_cache_put(cache, copy);
+    if (place == old->endpoints.n && place > 0)
+        copy_endpoint(slice, &old->endpoints.v[0], flipped);
+    return slice;
+}
+
+static void replay_model(unsigned number)
+{
+    if (!model[number])
+        return;
+    endpoint_slice_cache_put(cache, copy_slice(model[number]));
     ck_assert_uint_eq(told.n, 0);
+}
+
+static void edit_model(unsigned number, uint64_t *chance)
+{
+    struct endpoint_slice *old = model[number];
+    if (!old || old->endpoints.n > 8)
+        return;
+    model[number] = edited_slice(old, chance);
+    endpoint_slice_free(old);
+    endpoint_slice_cache_put(cache, copy_slice(model[number]));
 }
 
 static void remove_model(unsigned number)
@@ -812,6 +858,13 @@ static void random_step(uint64_t *chance)
     case 5:
     case 6:
         replay_model(number);
+        break;
+    case 7:
+    case 8:
+    case 9:
+    case 10:
+    case 11:
+        edit_model(number, chance);
         break;
     default:
         put_model(number, chance);

@@ -206,6 +206,22 @@ static void differ(const struct backend *from, size_t n_from, const struct backe
             came[new->n++] = to[i];
 }
 
+/* @used (sorted) but for one backend that is another, went, or came. */
+static size_t change_one(const struct backend *used, size_t n_used, struct backend wanted[MOST])
+{
+    size_t n = n_used;
+    struct backend other = backend(1 + below(MOST));
+    memcpy(wanted, used, n * sizeof(*used));
+    if (n > 0 && below(3) > 0) {
+        n--;
+        wanted[below((unsigned)n + 1)] = used[n];
+    }
+    if (n < MOST && below(3) > 0 && !is_wanted(&other, used, n_used))
+        wanted[n++] = other;
+    qsort(wanted, n, sizeof(*wanted), backend_compare);
+    return n;
+}
+
 /* Beyond those in use some slots hold what they held before, or nothing. */
 START_TEST(any_difference)
 {
@@ -214,7 +230,8 @@ START_TEST(any_difference)
         struct backend used[MOST], old[2 * MOST], wanted[MOST], out[MOST], went[MOST], came[MOST];
         struct slot_plan plan = {0};
         struct backends gone, new;
-        size_t n_used = choose(used, below(MOST + 1)), n = choose(wanted, below(MOST + 1));
+        size_t n_used = choose(used, below(MOST + 1));
+        size_t n = round % 2 ? change_one(used, n_used, wanted) : choose(wanted, below(MOST + 1));
         size_t n_old = n_used + below(4), saved = 0;
         differ(used, n_used, wanted, n, went, &gone, came, &new);
         memcpy(old, used, n_used * sizeof(*old));

@@ -55,6 +55,17 @@
 /* Forgets the elements and keeps the memory. */
 #define vec_clear(vec) ((void)((vec)->n = 0))
 
+/* The same, but gives back the memory of many: for what is filled over and over, with few elements
+ * nearly always. */
+#define vec_clear_few(vec)                                                                         \
+    do {                                                                                           \
+        if ((vec)->cap > VEC_FEW)                                                                  \
+            vec_free(vec);                                                                         \
+        else                                                                                       \
+            vec_clear(vec);                                                                        \
+    } while (0)
+#define VEC_FEW 64
+
 #define vec_free(vec)                                                                              \
     do {                                                                                           \
         free((vec)->v);                                                                            \

@@ -43,4 +43,9 @@ const char *backend_format(enum family family, const struct backend *backend,
 /** A total order of backends: by address, then port. */
 int backend_compare(const void *a, const void *b);
 
+static inline bool backend_equal(const struct backend *a, const struct backend *b)
+{
+    return a->port == b->port && memcmp(&a->address, &b->address, sizeof(a->address)) == 0;
+}
+
 #endif

@@ -172,6 +172,9 @@ bool endpoint_slice_equal(const struct endpoint_slice *a, const struct endpoint_
 /** Whether the two endpoints of one address have the same attributes. */
 bool slice_endpoint_equal(const struct slice_endpoint *a, const struct slice_endpoint *b);
 
+/** Whether the two have the same ports in the same order. */
+bool slice_ports_equal(const struct endpoint_slice *a, const struct endpoint_slice *b);
+
 /** Whether the two have the same endpoints in the same order. */
 bool slice_endpoints_equal(const struct endpoint_slice *a, const struct endpoint_slice *b);
 

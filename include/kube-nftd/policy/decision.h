@@ -39,10 +39,6 @@ uint8_t decision_sets_needed(const struct port_state *port);
 void decision_make(struct decision *decision, const struct endpoint_slice_cache *slices,
                    const struct surroundings *here, const struct port_state *port);
 
-/** Only the endpoints of @decision become those of @port; it is nobody's decision. */
-void decision_merge(struct decision *decision, const struct endpoint_slice_cache *slices,
-                    const struct port_state *port);
-
 /* Where connections to a frontend come from, and whether they go to the Local set. */
 struct claim_policy {
     bool external, local;

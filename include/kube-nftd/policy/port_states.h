@@ -24,15 +24,25 @@ enum port_list {
 
 /* Kept small: there is one for every service port of the cluster. */
 struct port_state {
-    struct service_state *owner;      /* NULL: the service port is gone */
-    struct port_state *next;          /* of the same Service, in the order of families and ports */
-    struct claim *claims;             /* see claims.h */
-    struct port_details *details;     /* see turns.h; NULL if there are none */
-    uint32_t index;                   /* in the Service's ports */
+    struct service_state *owner;  /* NULL: the service port is gone */
+    struct port_state *next;      /* of the same Service, in the order of families and ports */
+    struct claim *claims;         /* see claims.h */
+    struct port_details *details; /* see turns.h; NULL if there are none */
+    uint32_t index : 24;          /* in the Service's ports */
+    uint32_t protocol : 8;
     uint32_t affinity_group;          /* never 0; nobody else's */
     uint32_t places[PORT_LIST_COUNT]; /* in each list, from 1; 0: not there */
-    uint8_t protocol;
-    uint8_t family;
+    /* What struct selection_counts says, of a port with few endpoints: see turns_counts(). */
+    uint64_t endpoints : 6;
+    uint64_t ready : 6;
+    uint64_t fallback : 6;
+    uint64_t local_ready : 6;
+    uint64_t local_fallback : 6;
+    uint64_t node_hints : 6;
+    uint64_t for_node : 6;
+    uint64_t zone_hints : 6;
+    uint64_t for_zone : 6;
+    uint8_t family : 1;
     bool noted : 1;          /* to be decided, */
     bool whole : 1;          /* as a whole, whatever its turns say */
     bool has_endpoints : 1;  /* of any sort, when it was decided last */

@@ -99,6 +99,8 @@ struct selection_counts selection_count_all(const struct endpoint *endpoints, si
 /** What decides if there are so many. */
 struct selection_basis selection_basis_of(const struct selection_counts *counts);
 
+/** Whether the two lead to the same verdicts on all endpoints. While some are ready, those that
+ * terminate count for nothing. */
 bool selection_basis_equal(const struct selection_basis *a, const struct selection_basis *b);
 
 /** How many are in the Local set. */

@@ -22,9 +22,9 @@ struct port_details {
     VEC(struct backend)
     hairpins; /* endpoints on this node that it counts among the reachable ones,
                  in any order */
-    /* How many endpoints there are, the turns included; for a port with many of them, so that they
-     * need not be counted again. */
-    bool counted;
+    /* How many endpoints there are, the turns included. Kept if they are many, while the port
+     * itself remembers few. */
+    bool many;
     struct selection_counts counts;
 };
 
@@ -40,6 +40,12 @@ struct difference {
 
 /** The details of @port, made if it has none. */
 struct port_details *turns_details(struct port_state *port);
+
+/** How many endpoints @port has, the turns included. */
+struct selection_counts turns_counts(const struct port_state *port);
+
+/** @port has so many endpoints. */
+void turns_keep_counts(struct port_state *port, const struct selection_counts *counts);
 
 /** Notes changes of the endpoints of @port. Returns whether the number of ready ones on this node
  * may be another. */
