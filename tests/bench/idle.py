@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What a daemon does when nothing happens: CPU seconds and wake-ups, of all its threads.
 
-Two of them side by side, one with a quiet API server (no bookmarks: a real one sends one a minute for
-each watch), one with a manifest file.
+They run side by side: with a quiet API server (no bookmarks: a real one sends one a minute for each
+watch), with a manifest file, and both again without audits, whose time comes once a minute.
 """
 
 import contextlib
@@ -24,16 +24,21 @@ SECONDS, QUICK_SECONDS = 60, 1
 def measure(options):
     seconds = QUICK_SECONDS if options.quick else SECONDS
     with options.folder() as folder, contextlib.ExitStack() as stack:
-        manifest = folder / "objects.json"
+        # The daemon watches the folder above, too: others are busy in that for temporary files.
+        manifest = folder / "manifests" / "objects.json"
+        manifest.parent.mkdir()
         cluster.write_manifest(manifest, SIZE)
-        # Two tables, so two namespaces.
-        files = stack.enter_context(subjects.Daemon(options.build, ["--manifests", manifest],
-                                                    SIZE.services, prefix=["unshare", "-rn"]))
-        stack.enter_context(harness.own_network())
-        server = stack.enter_context(subjects.Server(SIZE, pki.make(folder / "certs")))
-        api = stack.enter_context(subjects.Daemon(options.build, server.source("stream"),
-                                                  SIZE.services))
-        daemons = {"API server": api, "file": files}
+        certs = pki.make(folder / "certs")
+        daemons = {}
+        for also, flags in (("", []), (", no audits", ["--audit-period", "0s"])):
+            # Each has a table, and so a namespace of its own.
+            daemons["file" + also] = stack.enter_context(subjects.Daemon(
+                options.build, ["--manifests", manifest, *flags], SIZE.services,
+                prefix=["unshare", "-rn"]))
+            stack.enter_context(harness.own_network())
+            server = stack.enter_context(subjects.Server(SIZE, certs))
+            daemons["API server" + also] = stack.enter_context(subjects.Daemon(
+                options.build, [*server.source("stream"), *flags], SIZE.services))
         time.sleep(SETTLE)
 
         def used():
