@@ -577,16 +577,17 @@ int daemon_dump_rules(const struct options *options, struct error *err)
 
 int daemon_preflight(struct error *err)
 {
+    static const bool families[FAMILY_COUNT] = {true, true};
+    struct preflight preflights[FAMILY_COUNT];
     bool any = false;
     struct nft_socket *socket = nft_socket_open(err);
     if (!socket)
         return -1;
+    preflight_run(socket, families, preflights);
     for (int i = 0; i < FAMILY_COUNT; i++) {
-        struct preflight preflight;
-        preflight_run(socket, (enum family)i, &preflight);
-        preflight_print(&preflight, stdout);
-        any = any || preflight_passed(&preflight);
-        preflight_clear(&preflight);
+        preflight_print(&preflights[i], stdout);
+        any = any || preflight_passed(&preflights[i]);
+        preflight_clear(&preflights[i]);
     }
     nft_socket_close(socket);
     fflush(stdout); /* before what is said on stderr */

@@ -99,25 +99,27 @@ static void degrade(const struct preflight *preflight, struct ruleset_config *ru
 int proxy_options_check_kernel(struct nft_socket *socket, struct proxy_config *config,
                                struct error *err)
 {
+    struct preflight preflights[FAMILY_COUNT];
     bool any = false;
+    preflight_run(socket, config->families, preflights);
     for (int i = 0; i < FAMILY_COUNT; i++) {
-        struct preflight preflight;
+        const struct preflight *preflight = &preflights[i];
         if (!config->families[i])
             continue;
-        preflight_run(socket, (enum family)i, &preflight);
-        if (preflight_passed(&preflight)) {
-            degrade(&preflight, &config->rulesets[i]);
+        if (preflight_passed(preflight)) {
+            degrade(preflight, &config->rulesets[i]);
             any = true;
         } else {
-            char *missing = preflight_missing(&preflight);
+            char *missing = preflight_missing(preflight);
             log_error("daemon", "family=%s is not proxied, this kernel lacks: %s",
                       family_name((enum family)i), missing);
             config->families[i] = false;
             error_set(err, "this kernel lacks: %s", missing);
             free(missing);
         }
-        preflight_clear(&preflight);
     }
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        preflight_clear(&preflights[i]);
     if (!any)
         return error_prefix(err, "no family can be proxied (--preflight shows all)");
     error_clear(err);

@@ -29,9 +29,15 @@
 void nft_batch_init(struct nft_batch *batch, enum family family, const char *table)
 {
     memset(batch, 0, sizeof(*batch));
-    batch->nf_family = family == FAMILY_IPV4 ? NFPROTO_IPV4 : NFPROTO_IPV6;
+    nft_batch_turn_to(batch, family);
     batch->table = xstrdup(table);
     batch->sequence = batch->first_sequence = 1;
+}
+
+void nft_batch_turn_to(struct nft_batch *batch, enum family family)
+{
+    nft_batch_finish(batch);
+    batch->nf_family = family == FAMILY_IPV4 ? NFPROTO_IPV4 : NFPROTO_IPV6;
 }
 
 void nft_batch_release(struct nft_batch *batch)

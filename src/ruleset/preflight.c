@@ -165,8 +165,9 @@ static char *table_text(const struct feature *from, size_t n)
     return text;
 }
 
-static int fill_batch(const struct feature *from, size_t n, enum family family,
-                      struct nft_batch *batch, struct error *err)
+/* Appends what asks for @n features in @family. */
+static int add_features(const struct feature *from, size_t n, enum family family,
+                        struct nft_batch *batch, struct error *err)
 {
     char *text = table_text(from, n);
     const struct template template = {"preflight", text};
@@ -175,6 +176,7 @@ static int fill_batch(const struct feature *from, size_t n, enum family family,
     bool owned = false;
     for (size_t i = 0; i < n; i++)
         owned = owned || from[i].owned;
+    nft_batch_turn_to(batch, family);
     (owned ? nft_batch_add_owned_table : nft_batch_add_table)(batch, "forgotten at once");
     int result = layout_parse(&template, &vars, &layout, err);
     if (result == 0) {
@@ -185,22 +187,25 @@ static int fill_batch(const struct feature *from, size_t n, enum family family,
     return result;
 }
 
-/* What the kernel says to @n features together: 0, or an errno and its words. */
-static int probe(struct nft_socket *socket, enum family family, const struct feature *from,
-                 size_t n, struct error *err)
+/* What the kernel says to @n features together, in each of @families: 0, or an errno and its words.
+ */
+static int probe(struct nft_socket *socket, const bool families[FAMILY_COUNT],
+                 const struct feature *from, size_t n, struct error *err)
 {
     struct nft_batch batch;
-    int why = EINVAL;
-    nft_batch_init(&batch, family, PREFLIGHT_TABLE);
-    if (fill_batch(from, n, family, &batch, err) == 0 &&
-        nft_socket_check(socket, &batch, &why, err) == 0)
-        why = 0;
+    int why = 0, result = 0;
+    nft_batch_init(&batch, FAMILY_IPV4, PREFLIGHT_TABLE);
+    for (int i = 0; result == 0 && i < FAMILY_COUNT; i++)
+        if (families[i])
+            result = add_features(from, n, (enum family)i, &batch, err);
+    if (result)
+        why = EINVAL;
+    else
+        nft_socket_check(socket, &batch, &why, err);
     nft_batch_release(&batch);
     return why;
 }
 
-/* The kernel forgets a batch in some 10 ms, since it waits for packets. So all features are
- * tried together, and only if that is refused one by one. */
 /* Whether a refusal says something about the kernel and us. What passes, like a lack of memory,
  * does not: then the commits, which are tried again, will tell. */
 static bool speaks_against(int why)
@@ -209,11 +214,13 @@ static bool speaks_against(int why)
            why != EBUSY;
 }
 
-void preflight_run(struct nft_socket *socket, enum family family, struct preflight *out)
+/* Fills in @out. With @all it is known that everything works. */
+static void probe_family(struct nft_socket *socket, enum family family, bool all,
+                         struct preflight *out)
 {
+    const bool families[FAMILY_COUNT] = {
+        [FAMILY_IPV4] = family == FAMILY_IPV4, [FAMILY_IPV6] = family == FAMILY_IPV6};
     struct error err = {0};
-    bool all = probe(socket, family, features, FEATURES, &err) == 0;
-    error_clear(&err);
     out->family = family;
     out->n = FEATURES;
     out->results = xcalloc(FEATURES, sizeof(*out->results));
@@ -225,10 +232,35 @@ void preflight_run(struct nft_socket *socket, enum family family, struct preflig
         result->purpose = feature->purpose;
         result->need = feature->need;
         if (!all && (i == 0 || out->results[0].works))
-            result->why = probe(socket, family, feature, 1, &err);
+            result->why = probe(socket, families, feature, 1, &err);
         result->works = all || ((i == 0 || out->results[0].works) && !speaks_against(result->why));
         result->error = err.text;
         err.text = NULL;
+    }
+}
+
+static bool all_work(struct nft_socket *socket, const bool families[FAMILY_COUNT])
+{
+    struct error err = {0};
+    bool all = probe(socket, families, features, FEATURES, &err) == 0;
+    error_clear(&err);
+    return all;
+}
+
+/* The kernel takes some 20 ms to forget a batch, since it waits for packets: a third of the start
+ * of a daemon with little to program. So everything is tried together first, then all of a family,
+ * and only what is refused feature by feature. */
+void preflight_run(struct nft_socket *socket, const bool families[FAMILY_COUNT],
+                   struct preflight out[FAMILY_COUNT])
+{
+    bool several = families[FAMILY_IPV4] && families[FAMILY_IPV6];
+    bool all = several && all_work(socket, families);
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        const bool alone[FAMILY_COUNT] = {
+            [FAMILY_IPV4] = i == FAMILY_IPV4, [FAMILY_IPV6] = i == FAMILY_IPV6};
+        out[i] = (struct preflight){.family = (enum family)i};
+        if (families[i])
+            probe_family(socket, (enum family)i, all || all_work(socket, alone), &out[i]);
     }
 }
 

@@ -20,6 +20,7 @@
 #include <libnftnl/expr.h>
 #include <libnftnl/rule.h>
 #include <libnftnl/set.h>
+#include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <string.h>
@@ -31,11 +32,14 @@ typedef VEC(char *) ability_vec;
 
 static struct {
     const char *lacks; /* the beginning of the lines that it does not know; NULL for none */
+    uint8_t lacking;   /* in which family: NFPROTO_...; NFPROTO_UNSPEC for both */
     int why;
     ability_vec asked; /* for */
+    unsigned batches;
 } kernel;
 
-static struct preflight preflight;
+static struct preflight preflights[FAMILY_COUNT];
+static struct preflight preflight; /* the one of interest */
 
 /* ---- what a batch asks for ---- */
 
@@ -133,22 +137,30 @@ static void take_table(const struct nlmsghdr *message, ability_vec *out)
     add_ability(out, xstrdup("table"));
 }
 
-static void take_batch(struct nft_batch *batch, ability_vec *out)
+static void take_message(const struct nlmsghdr *message, ability_vec *out)
+{
+    int type = NFNL_MSG_TYPE(message->nlmsg_type);
+    if (type == NFT_MSG_NEWTABLE)
+        take_table(message, out);
+    else if (type == NFT_MSG_NEWSET)
+        take_set(message, out);
+    else if (type == NFT_MSG_NEWCHAIN)
+        take_chain(message, out);
+    else if (type == NFT_MSG_NEWRULE)
+        take_rule(message, out);
+    else
+        ck_assert_int_eq(type, NFT_MSG_NEWSETELEM);
+}
+
+/* What the messages of a family ask for; NFPROTO_UNSPEC for both. */
+static void take_batch(struct nft_batch *batch, uint8_t nf_family, ability_vec *out)
 {
     nft_batch_finish(batch);
     for (size_t at = 0; at < batch->used;) {
         const struct nlmsghdr *message = (const void *)(batch->buffer + at);
-        int type = NFNL_MSG_TYPE(message->nlmsg_type);
-        if (type == NFT_MSG_NEWTABLE)
-            take_table(message, out);
-        else if (type == NFT_MSG_NEWSET)
-            take_set(message, out);
-        else if (type == NFT_MSG_NEWCHAIN)
-            take_chain(message, out);
-        else if (type == NFT_MSG_NEWRULE)
-            take_rule(message, out);
-        else
-            ck_assert_int_eq(type, NFT_MSG_NEWSETELEM);
+        const struct nfgenmsg *head = mnl_nlmsg_get_payload(message);
+        if (nf_family == NFPROTO_UNSPEC || head->nfgen_family == nf_family)
+            take_message(message, out);
         at += MNL_ALIGN(message->nlmsg_len);
     }
 }
@@ -162,7 +174,8 @@ int nft_socket_check(struct nft_socket *socket, struct nft_batch *batch, int *wh
     ability_vec asked = {0};
     ck_assert_ptr_null(socket);
     ck_assert_str_eq(batch->table, PREFLIGHT_TABLE);
-    take_batch(batch, &asked);
+    kernel.batches++;
+    take_batch(batch, kernel.lacking, &asked);
     vec_each (&asked, line) {
         refused =
             refused || (kernel.lacks && strncmp(*line, kernel.lacks, strlen(kernel.lacks)) == 0);
@@ -179,21 +192,37 @@ int nft_socket_check(struct nft_socket *socket, struct nft_batch *batch, int *wh
 static void setup(void)
 {
     kernel.lacks = NULL;
+    kernel.lacking = NFPROTO_UNSPEC;
     kernel.why = ENOENT;
+}
+
+static void clear_preflights(void)
+{
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        preflight_clear(&preflights[i]);
 }
 
 static void teardown(void)
 {
-    preflight_clear(&preflight);
+    clear_preflights();
     clear_abilities(&kernel.asked);
+}
+
+static void run(const char *lacks, bool ipv4, bool ipv6)
+{
+    const bool families[FAMILY_COUNT] = {[FAMILY_IPV4] = ipv4, [FAMILY_IPV6] = ipv6};
+    clear_preflights();
+    kernel.lacks = lacks;
+    kernel.batches = 0;
+    preflight_run(NULL, families, preflights);
 }
 
 static void run_without(const char *lacks, enum family family)
 {
-    preflight_clear(&preflight);
-    kernel.lacks = lacks;
-    preflight_run(NULL, family, &preflight);
+    run(lacks, family == FAMILY_IPV4, family == FAMILY_IPV6);
+    preflight = preflights[family];
     ck_assert_int_eq(preflight.family, family);
+    ck_assert_uint_eq(preflights[!family].n, 0);
 }
 
 static char *printed(void)
@@ -224,6 +253,33 @@ START_TEST(nothing_is_missing)
     ck_assert(preflight_has(&preflight, NEED_REJECT));
     for (size_t i = 0; i < preflight.n; i++)
         ck_assert(preflight.results[i].works && !preflight.results[i].error);
+}
+END_TEST
+
+/* The kernel takes its time to forget a batch, so both families go in one. */
+START_TEST(both_families_at_once)
+{
+    run(NULL, true, true);
+    ck_assert_uint_eq(kernel.batches, 1);
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        ck_assert_int_eq(preflights[i].family, i);
+        ck_assert_uint_gt(preflights[i].n, 0);
+        ck_assert(preflight_passed(&preflights[i]));
+        ck_assert(preflight_has(&preflights[i], NEED_OWNER));
+    }
+}
+END_TEST
+
+START_TEST(one_family_lacks_something)
+{
+    enum family whole = (enum family)_i, less = whole == FAMILY_IPV4 ? FAMILY_IPV6 : FAMILY_IPV4;
+    kernel.lacking = less == FAMILY_IPV4 ? NFPROTO_IPV4 : NFPROTO_IPV6;
+    run("fib ", true, true);
+    ck_assert(preflight_passed(&preflights[less]));
+    ck_assert(!preflight_has(&preflights[less], NEED_FIB));
+    ck_assert(preflight_has(&preflights[whole], NEED_FIB));
+    preflight = preflights[whole];
+    check_missing(NULL);
 }
 END_TEST
 
@@ -391,7 +447,7 @@ static void take_template(const struct template *from, const struct layout_vars 
     result = program_layout(&layout, PROGRAM_ALL, &batch, &err);
     ck_assert_msg(result == 0, "%s", err.text);
     layout_free(&layout);
-    take_batch(&batch, out);
+    take_batch(&batch, NFPROTO_UNSPEC, out);
     nft_batch_release(&batch);
 }
 
@@ -445,6 +501,8 @@ static void add_tests(TCase *tcase)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_loop_test(tcase, nothing_is_missing, 0, FAMILY_COUNT);
     tcase_add_loop_test(tcase, each_feature_may_be_missing, 0, FAMILY_COUNT);
+    tcase_add_test(tcase, both_families_at_once);
+    tcase_add_loop_test(tcase, one_family_lacks_something, 0, FAMILY_COUNT);
     tcase_add_test(tcase, several_are_missing);
     tcase_add_test(tcase, nf_tables_is_missing);
     tcase_add_test(tcase, other_failures_are_told_as_they_are);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A batch of nf_tables messages for one table, which the kernel takes as one transaction.
+ * A batch of nf_tables messages for one table, which the kernel takes as one transaction (or for
+ * tables of one name in both families).
  * Knows nftables, not Kubernetes. Messages are written straight into one growing buffer; the
  * elements of maps and sets by libmnl, without an allocation for each.
  */
@@ -66,6 +67,9 @@ void nft_batch_release(struct nft_batch *batch);
 
 /** Empties the batch; gives memory back if it holds much. */
 void nft_batch_clear(struct nft_batch *batch);
+
+/** What follows is about the table of that name of @family. */
+void nft_batch_turn_to(struct nft_batch *batch, enum family family);
 
 /** Whether there is nothing to send. */
 bool nft_batch_is_empty(const struct nft_batch *batch);

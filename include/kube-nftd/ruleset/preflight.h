@@ -38,8 +38,10 @@ struct preflight {
     size_t n;
 };
 
-/** Probes everything for @family. Always fills in @out, which the caller clears. */
-void preflight_run(struct nft_socket *socket, enum family family, struct preflight *out);
+/** Probes everything for the families in use. Always fills in all of @out, which the caller clears;
+ * of others it has nothing. */
+void preflight_run(struct nft_socket *socket, const bool families[FAMILY_COUNT],
+                   struct preflight out[FAMILY_COUNT]);
 void preflight_clear(struct preflight *preflight);
 
 /** Whether the family can be proxied; whether what @need says is there. */
