@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Chains that are kept short: as many buckets as half of the items, at least. */
+/* Chains that are kept short: as many buckets as half of the items, at least. For each there are
+ * marks that tell that an item is not there, which is what most are looked up for as they come. */
 #include "kube-nftd/base/hash_table.h"
 
 #include "kube-nftd/base/alloc.h"
@@ -9,6 +10,7 @@
 
 #define FIRST_BUCKETS 8
 #define MOST_IN_BUCKET 2 /* on average */
+#define BUCKETS_AHEAD 8  /* that are fetched while one is worked on */
 
 static uint64_t mix(uint64_t hash, uint64_t word)
 {
@@ -19,37 +21,61 @@ static uint64_t mix(uint64_t hash, uint64_t word)
 static uint32_t hash_of(struct hash_key key)
 {
     const char *at = key.bytes;
-    uint64_t hash = key.length, word;
+    uint64_t hash = key.length, word = 0;
     size_t left = key.length;
-    for (; left >= sizeof(word); left -= sizeof(word), at += sizeof(word)) {
+    for (; left > sizeof(word); left -= sizeof(word), at += sizeof(word)) {
         memcpy(&word, at, sizeof(word));
         hash = mix(hash, word);
     }
     word = 0;
-    memcpy(&word, at, left);
+    if (key.length >= sizeof(word))
+        memcpy(&word, at + left - sizeof(word), sizeof(word)); /* some of it for a second time */
+    else
+        for (; left > 0; left--)
+            word = word << 8 | (unsigned char)*at++;
     return (uint32_t)mix(mix(hash, word), 0);
 }
 
-/* Where the chain begins that items of this hash are in. */
-static struct hash_link **bucket_of(const struct hash_table *table, uint32_t hash)
+static size_t bucket_of(const struct hash_table *table, uint32_t hash)
 {
-    return &table->buckets[hash & (table->n_buckets - 1)];
+    return hash & (table->n_buckets - 1);
+}
+
+/* Behind the buckets there are the marks of each. Items are all over the memory, in which most have
+ * to be fetched from afar; the marks of a whole table are so small that they stay near. */
+static uint16_t *marks_of(const struct hash_table *table)
+{
+    return (uint16_t *)(table->buckets + table->n_buckets);
+}
+
+/* One of sixteen, by bits that say nothing about the bucket. */
+static uint16_t mark_of(uint32_t hash)
+{
+    return (uint16_t)(1u << (hash >> 28));
 }
 
 static void put(struct hash_table *table, struct hash_link *item)
 {
-    struct hash_link **bucket = bucket_of(table, item->hash);
-    item->next = *bucket;
-    *bucket = item;
+    size_t bucket = bucket_of(table, item->hash);
+    item->next = table->buckets[bucket];
+    table->buckets[bucket] = item;
+    marks_of(table)[bucket] |= mark_of(item->hash);
 }
 
 static void set_buckets(struct hash_table *table, size_t n_buckets)
 {
     struct hash_table before = *table;
-    table->buckets = xcalloc(n_buckets, sizeof(struct hash_link *));
+    table->buckets = xcalloc(n_buckets, sizeof(struct hash_link *) + sizeof(uint16_t));
     table->n_buckets = n_buckets;
-    hash_table_each (&before, struct hash_link, item)
-        put(table, item);
+    for (size_t i = 0; i < before.n_buckets; i++) {
+        /* Else it would wait for one item after the other. */
+        if (i + BUCKETS_AHEAD < before.n_buckets)
+            __builtin_prefetch(before.buckets[i + BUCKETS_AHEAD], 1);
+        for (struct hash_link *item = before.buckets[i], *next; item; item = next) {
+            next = item->next;
+            put(table, item);
+        }
+    }
     free(before.buckets);
 }
 
@@ -58,7 +84,10 @@ void *hash_table_find(const struct hash_table *table, hash_key_fn key_of, struct
     if (table->n == 0)
         return NULL;
     uint32_t hash = hash_of(key);
-    for (struct hash_link *item = *bucket_of(table, hash); item; item = item->next) {
+    size_t bucket = bucket_of(table, hash);
+    if (!(marks_of(table)[bucket] & mark_of(hash)))
+        return NULL;
+    for (struct hash_link *item = table->buckets[bucket]; item; item = item->next) {
         if (item->hash != hash)
             continue;
         struct hash_key other = key_of(item);
@@ -79,10 +108,17 @@ void hash_table_add(struct hash_table *table, hash_key_fn key_of, struct hash_li
 
 void hash_table_remove(struct hash_table *table, struct hash_link *item)
 {
-    struct hash_link **at = bucket_of(table, item->hash);
-    while (*at != item)
+    size_t bucket = bucket_of(table, item->hash);
+    uint16_t marks = 0;
+    for (struct hash_link **at = &table->buckets[bucket]; *at;) {
+        if (*at == item) {
+            *at = item->next;
+            continue;
+        }
+        marks |= mark_of((*at)->hash);
         at = &(*at)->next;
-    *at = item->next;
+    }
+    marks_of(table)[bucket] = marks;
     if (--table->n > 0)
         return;
     free(table->buckets);

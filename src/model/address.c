@@ -74,11 +74,6 @@ const char *address_format(enum family family, const struct address *address,
     return out;
 }
 
-size_t address_length(enum family family)
-{
-    return family == FAMILY_IPV4 ? 4 : 16;
-}
-
 const char *family_name(enum family family)
 {
     return family == FAMILY_IPV4 ? "IPv4" : "IPv6";

@@ -108,18 +108,49 @@ static struct nlmsghdr *new_object(struct nft_batch *batch, uint16_t type, uint1
     return new_message(batch, type, flags);
 }
 
-/* As mnl_attr_put(), with zeros up to the next attribute. */
-static void put_bytes(struct nlmsghdr *message, uint16_t attribute, const void *bytes,
-                      size_t length)
+/* Attributes are what a batch is made of, a dozen an endpoint: libmnl's functions for them would be
+ * calls into a library, and leave the bytes up to the next one as they are. */
+
+static struct nlattr *next_attribute(struct nlmsghdr *message)
 {
-    char *at = mnl_nlmsg_get_payload_tail(message);
-    memset(at + MNL_ATTR_HDRLEN + length, 0, MNL_ALIGN(length) - length);
-    mnl_attr_put(message, attribute, length, bytes);
+    return (struct nlattr *)(void *)((char *)message + MNL_ALIGN(message->nlmsg_len));
+}
+
+static struct nlattr *begin_nest(struct nlmsghdr *message, uint16_t attribute)
+{
+    struct nlattr *nest = next_attribute(message);
+    nest->nla_type = NLA_F_NESTED | attribute;
+    message->nlmsg_len = MNL_ALIGN(message->nlmsg_len) + MNL_ATTR_HDRLEN;
+    return nest;
+}
+
+static void end_nest(const struct nlmsghdr *message, struct nlattr *nest)
+{
+    nest->nla_len = (uint16_t)((const char *)message + message->nlmsg_len - (char *)nest);
+}
+
+static void put_bytes(struct nlmsghdr *message, uint16_t type, const void *bytes, size_t length)
+{
+    struct nlattr *attribute = next_attribute(message);
+    char *at = (char *)attribute + MNL_ATTR_HDRLEN;
+    attribute->nla_type = type;
+    attribute->nla_len = (uint16_t)(MNL_ATTR_HDRLEN + length);
+    memcpy(at, bytes, length);
+    for (size_t i = length; i < MNL_ALIGN(length); i++)
+        at[i] = 0;
+    message->nlmsg_len =
+        (uint32_t)(MNL_ALIGN(message->nlmsg_len) + MNL_ATTR_HDRLEN + MNL_ALIGN(length));
 }
 
 static void put_text(struct nlmsghdr *message, uint16_t attribute, const char *text)
 {
     put_bytes(message, attribute, text, strlen(text) + 1);
+}
+
+/* A number of the network's byte order. */
+static void put_number(struct nlmsghdr *message, uint16_t attribute, uint32_t number)
+{
+    put_bytes(message, attribute, &number, sizeof(number));
 }
 
 static void end_message(struct nft_batch *batch, const struct nlmsghdr *message)
@@ -133,7 +164,7 @@ static struct nlmsghdr *new_table(struct nft_batch *batch, uint32_t flags)
 {
     struct nlmsghdr *message = new_message(batch, NFT_MSG_NEWTABLE, NLM_F_CREATE);
     put_text(message, NFTA_TABLE_NAME, batch->table);
-    mnl_attr_put_u32(message, NFTA_TABLE_FLAGS, htonl(flags));
+    put_number(message, NFTA_TABLE_FLAGS, htonl(flags));
     return message;
 }
 
@@ -238,7 +269,7 @@ void nft_batch_finish(struct nft_batch *batch)
     if (!batch->current.open)
         return;
     struct nlmsghdr *message = current_message(batch);
-    mnl_attr_nest_end(message, current_list(batch));
+    end_nest(message, current_list(batch));
     end_message(batch, message);
     batch->current.open = false;
 }
@@ -256,8 +287,8 @@ static void open_elements(struct nft_batch *batch, enum nft_element_op op, const
     put_text(message, NFTA_SET_ELEM_LIST_TABLE, batch->table);
     put_text(message, NFTA_SET_ELEM_LIST_SET, set);
     if (set_id)
-        mnl_attr_put_u32(message, NFTA_SET_ELEM_LIST_SET_ID, htonl(set_id));
-    struct nlattr *list = mnl_attr_nest_start(message, NFTA_SET_ELEM_LIST_ELEMENTS);
+        put_number(message, NFTA_SET_ELEM_LIST_SET_ID, htonl(set_id));
+    struct nlattr *list = begin_nest(message, NFTA_SET_ELEM_LIST_ELEMENTS);
     batch->current.list = (size_t)((char *)list - batch->buffer);
 }
 
@@ -285,9 +316,9 @@ static struct nlmsghdr *message_for_element(struct nft_batch *batch, enum nft_el
 static void put_value(struct nlmsghdr *message, uint16_t attribute, const void *value,
                       size_t length)
 {
-    struct nlattr *nest = mnl_attr_nest_start(message, attribute);
+    struct nlattr *nest = begin_nest(message, attribute);
     put_bytes(message, NFTA_DATA_VALUE, value, length);
-    mnl_attr_nest_end(message, nest);
+    end_nest(message, nest);
 }
 
 /* Begins an element; what it has besides the key follows. Ends with end_element(). */
@@ -295,14 +326,14 @@ static struct nlattr *begin_element(struct nft_batch *batch, enum nft_element_op
                                     const char *set, const void *key, size_t key_length)
 {
     struct nlmsghdr *message = message_for_element(batch, op, set);
-    struct nlattr *element = mnl_attr_nest_start(message, NFTA_LIST_ELEM);
+    struct nlattr *element = begin_nest(message, NFTA_LIST_ELEM);
     put_value(message, NFTA_SET_ELEM_KEY, key, key_length);
     return element;
 }
 
 static void end_element(struct nft_batch *batch, struct nlattr *element)
 {
-    mnl_attr_nest_end(current_message(batch), element);
+    end_nest(current_message(batch), element);
     batch->elements[batch->current.op]++;
 }
 
@@ -337,7 +368,7 @@ void nft_batch_range(struct nft_batch *batch, enum nft_element_op op, const char
     if (concatenated || !next_key(end, key_length))
         return;
     element = begin_element(batch, op, set, end, key_length);
-    mnl_attr_put_u32(current_message(batch), NFTA_SET_ELEM_FLAGS, htonl(NFT_SET_ELEM_INTERVAL_END));
+    put_number(current_message(batch), NFTA_SET_ELEM_FLAGS, htonl(NFT_SET_ELEM_INTERVAL_END));
     end_element(batch, element);
 }
 
@@ -346,12 +377,12 @@ void nft_batch_goto_element(struct nft_batch *batch, const char *set, const void
 {
     struct nlattr *element = begin_element(batch, ELEMENT_ADD, set, key, key_length);
     struct nlmsghdr *message = current_message(batch);
-    struct nlattr *data = mnl_attr_nest_start(message, NFTA_SET_ELEM_DATA);
-    struct nlattr *verdict = mnl_attr_nest_start(message, NFTA_DATA_VERDICT);
-    mnl_attr_put_u32(message, NFTA_VERDICT_CODE, htonl((uint32_t)NFT_GOTO));
+    struct nlattr *data = begin_nest(message, NFTA_SET_ELEM_DATA);
+    struct nlattr *verdict = begin_nest(message, NFTA_DATA_VERDICT);
+    put_number(message, NFTA_VERDICT_CODE, htonl((uint32_t)NFT_GOTO));
     put_text(message, NFTA_VERDICT_CHAIN, chain);
-    mnl_attr_nest_end(message, verdict);
-    mnl_attr_nest_end(message, data);
+    end_nest(message, verdict);
+    end_nest(message, data);
     end_element(batch, element);
 }
 
@@ -361,9 +392,9 @@ void nft_batch_anonymous_elements(struct nft_batch *batch, uint32_t set_id, cons
     open_elements(batch, ELEMENT_ADD, "__set%d", set_id);
     struct nlmsghdr *message = current_message(batch);
     for (size_t i = 0; i < n; i++) {
-        struct nlattr *element = mnl_attr_nest_start(message, NFTA_LIST_ELEM);
+        struct nlattr *element = begin_nest(message, NFTA_LIST_ELEM);
         put_value(message, NFTA_SET_ELEM_KEY, (const char *)keys + i * key_length, key_length);
-        mnl_attr_nest_end(message, element);
+        end_nest(message, element);
     }
     nft_batch_finish(batch);
 }

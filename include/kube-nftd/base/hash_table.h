@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Hash tables for what there is very much of: an item has 16 bytes for its table, and the table has
- * at most 8 more for it, where uthash takes 60. (hash.h is handier where that does not count.)
+ * at most 10 more for it, where uthash takes 60. (hash.h is handier where that does not count.)
  * Items have no order. Their hashes are kept, since a key is most often in memory that no cache
  * has.
  *

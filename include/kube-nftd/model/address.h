@@ -54,7 +54,10 @@ static inline uint64_t address_hash(const struct address *address, uint16_t port
 }
 
 /** 4 or 16 bytes. */
-size_t address_length(enum family family);
+static inline size_t address_length(enum family family)
+{
+    return family == FAMILY_IPV4 ? 4 : 16;
+}
 
 /** "IPv4" or "IPv6", as the Kubernetes API writes it. */
 const char *family_name(enum family family);
