@@ -164,7 +164,8 @@ static void on_wake(struct ev_loop *loop, ev_timer *timer, int events)
 static double turn(struct daemon *d)
 {
     double now = clock_monotonic(), next = time_to_begin(d, now);
-    return next == 0 ? proxy_turn(d->proxy, d->socket, now) : next;
+    return d->begun ? proxy_turn(d->proxy, d->socket, now)
+                    : clock_earlier(next, proxy_keep(d->proxy, d->socket, now));
 }
 
 /* Once the tables are in force. */

@@ -3,6 +3,7 @@
 
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/base/log.h"
+#include "kube-nftd/ruleset/mend.h"
 
 #include <math.h>
 #include <string.h>
@@ -15,6 +16,10 @@
 #define RETRY_CHANGED 1.0
 /* How often to ask whether the other program that owns the table is gone: nothing tells of it. */
 #define OWNER_POLL 0.2
+/* How often to look at the rules before the first programming, and after another program was seen
+ * changing them. */
+#define KEEP_PERIOD 2.0
+#define KEEP_PAUSE 0.1
 
 void family_table_init(struct family_table *family, double sync_period)
 {
@@ -152,6 +157,37 @@ double family_table_turn(struct family_table *family, const char *name, struct n
                               clock_monotonic() - begin);
     }
     return clock_earlier(ruleset_trim_time(family->ruleset), ruleset_retry_time(family->ruleset));
+}
+
+/* ---- before the first programming ---- */
+
+static void mend(struct family_table *family, const char *name, struct nft_socket *socket)
+{
+    struct error err = {0};
+    bool mended;
+    if (ruleset_mend(family->ruleset, socket, &mended, &err))
+        log_debug(1, "proxy", "family=%s the rules of an earlier run were not looked at: %s", name,
+                  err.text);
+    error_clear(&err);
+    if (!mended)
+        return;
+    family->guard.repairs++;
+    log_warn("guard", "family=%s put right the rules of an earlier run, which were changed since",
+             name);
+}
+
+double family_table_keep(struct family_table *family, const char *name, struct nft_socket *socket,
+                         double now)
+{
+    if (!family->ruleset)
+        return 0;
+    double due = family->kept + (family->look_again ? KEEP_PAUSE : KEEP_PERIOD);
+    if (family->kept > 0 && now < due)
+        return due;
+    family->kept = now;
+    family->look_again = false;
+    mend(family, name, socket);
+    return now + KEEP_PERIOD;
 }
 
 double family_table_waiting(const struct family_table *family, double now)

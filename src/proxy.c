@@ -343,14 +343,20 @@ void proxy_foreign_change(void *ctx, const struct table_change *change)
     struct family_table *family = &((struct proxy *)ctx)->families[change->family];
     if (is_guarded(family))
         table_guard_changed(&family->guard, family->ruleset, change);
+    else
+        family->look_again = true;
 }
 
 void proxy_foreign_lost(void *ctx)
 {
     struct proxy *proxy = ctx;
-    for (int i = 0; i < FAMILY_COUNT; i++)
-        if (is_guarded(&proxy->families[i]))
-            table_guard_lost(&proxy->families[i].guard, proxy->families[i].ruleset);
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        struct family_table *family = &proxy->families[i];
+        if (is_guarded(family))
+            table_guard_lost(&family->guard, family->ruleset);
+        else
+            family->look_again = true;
+    }
 }
 
 void proxy_foreign_settled(void *ctx, const struct table_program *program)
@@ -425,6 +431,15 @@ double proxy_turn(struct proxy *proxy, struct nft_socket *socket, double now)
             tell_in_force(proxy, (enum family)i);
     }
     note_in_force(proxy);
+    return next;
+}
+
+double proxy_keep(struct proxy *proxy, struct nft_socket *socket, double now)
+{
+    double next = 0;
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        next = clock_earlier(
+            next, family_table_keep(&proxy->families[i], family_name((enum family)i), socket, now));
     return next;
 }
 

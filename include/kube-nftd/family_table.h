@@ -23,6 +23,8 @@ struct family_table {
     double sync_period;                         /* seconds */
     struct sync_figures syncs;
     struct table_guard guard;
+    double kept;     /* when family_table_keep() looked last; monotonic; 0: never */
+    bool look_again; /* another program was seen changing the table since */
 };
 
 /** A family that is not in use yet: give it a ruleset if it shall be.
@@ -38,6 +40,15 @@ void family_table_clear(struct family_table *family);
  * Returns when it wants to be looked at again, or 0.
  */
 double family_table_turn(struct family_table *family, const char *name, struct nft_socket *socket,
+                         double now);
+
+/**
+ * Before the first programming, while the rules of an earlier run serve on: puts them right if
+ * another program changed them (ruleset/mend.h). Looks at once, when such a program was seen, and
+ * every 2 s, since that of an earlier owner is not. Says and counts what it did.
+ * Returns when it wants to be called again, or 0.
+ */
+double family_table_keep(struct family_table *family, const char *name, struct nft_socket *socket,
                          double now);
 
 /** For how long a change has waited to be in force, in seconds; 0 if none does. */

@@ -95,6 +95,12 @@ size_t proxy_refused(const struct proxy *proxy);
  */
 double proxy_turn(struct proxy *proxy, struct nft_socket *socket, double now);
 
+/**
+ * In place of proxy_turn() until the first programming may begin: keeps the rules of an earlier run
+ * as they are, so that nobody can cut this program off from what it waits for.
+ */
+double proxy_keep(struct proxy *proxy, struct nft_socket *socket, double now);
+
 /** What /programmed is answered from; valid as long as the proxy, but for @complete. */
 struct programmed proxy_programmed(const struct proxy *proxy);
 

@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <libnftnl/chain.h>
 #include <libnftnl/common.h>
 #include <libnftnl/rule.h>
 #include <libnftnl/udata.h>
@@ -292,6 +293,37 @@ int nft_socket_read_rules(struct nft_socket *s, enum family family, const char *
     if (why)
         return error_set(err, "cannot read the rules of %s: %s", table, nft_reason(why));
     return 0;
+}
+
+struct chain_reading {
+    const char *table;
+    nft_chain_fn fn;
+    void *ctx;
+};
+
+static int on_chain(const struct nlmsghdr *header, void *data)
+{
+    const struct chain_reading *reading = data;
+    struct nftnl_chain *chain = nftnl_chain_alloc();
+    if (!chain)
+        alloc_failed();
+    int result = nftnl_chain_nlmsg_parse(header, chain);
+    if (result == 0 && strcmp(nftnl_chain_get_str(chain, NFTNL_CHAIN_TABLE), reading->table) == 0)
+        reading->fn(reading->ctx, chain);
+    nftnl_chain_free(chain);
+    return result == 0 ? MNL_CB_OK : MNL_CB_ERROR;
+}
+
+int nft_socket_read_chains(struct nft_socket *s, enum family family, const char *table,
+                           nft_chain_fn fn, void *ctx, struct error *err)
+{
+    const struct nft_dump what = {.type = NFT_MSG_GETCHAIN, .table = table};
+    struct chain_reading reading = {table, fn, ctx};
+    bool overtaken = false;
+    if (nft_socket_dump(s, family, &what, on_chain, &reading, &overtaken, err))
+        return -1;
+    return overtaken ? error_set(err, "cannot read the chains of %s: they changed meanwhile", table)
+                     : 0;
 }
 
 /* The attribute that names the table. */

@@ -142,32 +142,39 @@ static int claim(struct ruleset *rs, struct nft_socket *socket, struct error *er
     return result;
 }
 
-static int look(struct ruleset *rs, struct nft_socket *socket, struct nft_table_state *state,
-                bool *ours, struct error *err)
+/* Looks for a table, and whether it is like ours. */
+static int look(struct ruleset *rs, struct nft_socket *socket, bool *exists, bool *ours,
+                struct error *err)
 {
+    struct nft_table_state state;
     rs->owned_elsewhere = false;
-    if (nft_socket_read_table(socket, rs->family, RULESET_TABLE, state, err))
+    if (nft_socket_read_table(socket, rs->family, RULESET_TABLE, &state, err))
         return -1;
-    *ours = is_like_ours(rs, state);
-    free(state->comment);
-    state->comment = NULL;
-    rs->owned_elsewhere = state->owned_elsewhere;
-    if (state->owned_elsewhere) {
+    *exists = state.exists;
+    *ours = is_like_ours(rs, &state);
+    free(state.comment);
+    rs->owned_elsewhere = state.owned_elsewhere;
+    if (state.owned_elsewhere) {
         rs->damaged = false; /* what it leaves is looked at anew */
-        return ruleset_say_owner(rs->family, state, err);
+        return ruleset_say_owner(rs->family, &state, err);
     }
-    return *ours && rs->owned && state->owner == 0 ? claim(rs, socket, err) : 0;
+    return *ours && rs->owned && state.owner == 0 ? claim(rs, socket, err) : 0;
+}
+
+int ruleset_claim(struct ruleset *rs, struct nft_socket *socket, bool *ours, struct error *err)
+{
+    bool exists;
+    return look(rs, socket, &exists, ours, err);
 }
 
 int ruleset_adopt(struct ruleset *rs, struct nft_socket *socket, struct error *err)
 {
-    struct nft_table_state state;
-    bool ours;
-    if (look(rs, socket, &state, &ours, err))
+    bool exists, ours;
+    if (look(rs, socket, &exists, &ours, err))
         return -1;
 
     rs->table_missing = !ours || !take_over(rs, socket);
-    rs->table_replaced = state.exists && rs->table_missing;
+    rs->table_replaced = exists && rs->table_missing;
     rs->kernel_known = true;
     rs->figures.read_backs += rs->adopted;
     if (rs->table_missing) {

@@ -5,7 +5,6 @@
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/ruleset/record.h"
 
-#include <errno.h>
 #include <math.h>
 #include <string.h>
 
@@ -205,19 +204,6 @@ static void count_elements(struct ruleset *rs)
 }
 
 /*
- * A chain is there already. Another daemon may just have made it: the read-back before the next try
- * tells. If it does not, somebody took away what led to the chain and what was in it.
- */
-static void note_clash(struct ruleset *rs)
-{
-    bool clashes = false;
-    vec_each (&rs->batch.refusals, refusal)
-        clashes = clashes || refusal->why == EEXIST;
-    rs->damaged = rs->damaged || (clashes && rs->shapes_clash);
-    rs->shapes_clash = clashes;
-}
-
-/*
  * New chains go ahead in a transaction of their own. A packet keeps to the rules of the generation
  * that it met first, but sees the elements of the newest one: by a count that came together with
  * its chain it would get into that chain while it is still empty.
@@ -225,13 +211,8 @@ static void note_clash(struct ruleset *rs)
 static int commit_shapes(struct ruleset *rs, struct nft_socket *socket, struct ruleset_stats *stats,
                          struct error *err)
 {
-    if (ruleset_encode_shapes(rs, err))
+    if (ruleset_encode_shapes(rs, err) || send_batch(rs, socket, stats, err))
         return -1;
-    if (send_batch(rs, socket, stats, err)) {
-        note_clash(rs);
-        return -1;
-    }
-    rs->shapes_clash = false;
     have_new_shapes(rs);
     count_elements(rs);
     return 0;

@@ -25,7 +25,7 @@ static int program_set(const struct layout *layout, const struct layout_set *fro
     return result;
 }
 
-static int hook_number(const char *name)
+int program_hook(const char *name)
 {
     static const char *const hooks[] = {[NF_INET_PRE_ROUTING] = "prerouting",
                                         [NF_INET_LOCAL_IN] = "input",
@@ -38,10 +38,10 @@ static int hook_number(const char *name)
     return -1;
 }
 
-static int program_chain(const struct layout *layout, const struct layout_chain *from,
-                         struct nft_batch *batch, struct error *err)
+int program_chain(const struct layout *layout, const struct layout_chain *from,
+                  struct nft_batch *batch, struct error *err)
 {
-    int hook = from->hook ? hook_number(from->hook) : 0;
+    int hook = from->hook ? program_hook(from->hook) : 0;
     if (hook < 0)
         return error_set(err, "%s:%d: unknown hook: %s", layout->file, from->line, from->hook);
     struct nftnl_chain *chain = nftnl_chain_alloc();
@@ -58,8 +58,8 @@ static int program_chain(const struct layout *layout, const struct layout_chain 
     return 0;
 }
 
-static int program_rules(const struct layout *layout, const struct layout_chain *chain,
-                         struct nft_batch *batch, struct error *err)
+int program_rules(const struct layout *layout, const struct layout_chain *chain,
+                  struct nft_batch *batch, struct error *err)
 {
     vec_each (&chain->rules, from) {
         struct nftnl_rule *rule = nftnl_rule_alloc();

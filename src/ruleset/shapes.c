@@ -77,6 +77,45 @@ bool shape_of_chain(const char *chain, struct shape *shape)
     return false;
 }
 
+/* The number behind a name's beginning; 0 if it has another one, or no number. */
+static uint32_t number_behind(const char *chain, const char *beginning)
+{
+    size_t length = strlen(beginning);
+    char *end;
+    if (strncmp(chain, beginning, length) != 0 || chain[length] < '1' || chain[length] > '9')
+        return 0;
+    unsigned long long number = strtoull(chain + length, &end, 10);
+    return *end == '\0' && number <= UINT32_MAX ? (uint32_t)number : 0;
+}
+
+bool shape_of_any_chain(const char *chain, struct shape *shape)
+{
+    static const struct {
+        const char *beginning;
+        unsigned class_id;
+    } counted[] = {{"pick-", CLASS_PLAIN},
+                   {"affine-pick-", CLASS_PLAIN | CLASS_AFFINE},
+                   {"masquerade-pick-", CLASS_MASQUERADE},
+                   {"masquerade-affine-pick-", CLASS_MASQUERADE | CLASS_AFFINE},
+                   {"external-local-pick-", CLASS_EXTERNAL_LOCAL},
+                   {"external-local-affine-pick-", CLASS_EXTERNAL_LOCAL | CLASS_AFFINE},
+                   {"local-pick-", CLASS_LOCAL},
+                   {"affine-local-pick-", CLASS_LOCAL | CLASS_AFFINE},
+                   {"cluster-pick-", CLASS_CLUSTER},
+                   {"cluster-affine-pick-", CLASS_CLUSTER | CLASS_AFFINE}};
+    uint32_t seconds = number_behind(chain, "learn-");
+    if (seconds > 0) {
+        *shape = shape_of_timeout(seconds);
+        return true;
+    }
+    for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++) {
+        uint32_t n = number_behind(chain, counted[i].beginning);
+        if (n > 0 && n <= UINT16_MAX)
+            return shape_of_service(service_value(counted[i].class_id, n), shape);
+    }
+    return shape_of_chain(chain, shape);
+}
+
 bool shape_needs(struct shape shape, struct shape *other)
 {
     unsigned affine = shape.key >> 16 & CLASS_AFFINE, n = shape.key & UINT16_MAX;

@@ -7,6 +7,7 @@ to do with what happens: a client asks it all the time and must never fail.
 
 import contextlib
 import random
+import subprocess
 import time
 
 import pytest
@@ -33,10 +34,10 @@ class World:
         self.daemon = None
 
     @contextlib.contextmanager
-    def run(self, wait=True, url=None):
+    def run(self, wait=True, url=None, flags=()):
         """A run of the daemon, beside a client of the service if @wait for the table."""
         kubeconfig = self.server.kubeconfig(self.folder / "kubeconfig", url=url)
-        with Daemon(self.folder, kubeconfig) as self.daemon:
+        with Daemon(self.folder, kubeconfig, *flags) as self.daemon:
             if not wait:
                 yield self
                 return
@@ -450,6 +451,43 @@ def no_streamed_lists(world, streaming):
         world.settle()
 
 
+# Others change the rules that an earlier run left
+
+PUT_RIGHT = "put right the rules of an earlier run"
+
+
+def nft(command):
+    subprocess.run(["nft", command], check=True)
+
+
+def cut_off(world, how):
+    """What keeps the daemon from its server is in its own table: the first contents never come unless
+    that is put right before."""
+    with world.run():
+        pass
+    nft(how.format(port=world.server.port))
+    with world.run():
+        world.prove()
+        assert len(world.daemon.lines(PUT_RIGHT)) == 1
+        assert len(world.daemon.lines(" adopted the table ")) == 2  # of each family; nothing was made anew
+
+
+def changed_while_waiting(world):
+    """The server is away, and the table that serves on is changed."""
+    with world.run(flags=("--table-owner", "off")):
+        pass
+    world.server.stop()
+    with world.run(wait=False, flags=("--table-owner", "off")):
+        world.server.wait(lambda: world.daemon.lines("started"), LONG)
+        for done, command in enumerate(("flush chain ip kube-nftd dispatch", "flush map ip kube-nftd picks",
+                                        "insert rule ip kube-nftd filter-output drop")):
+            nft(command)
+            world.server.wait(lambda: len(world.daemon.lines(PUT_RIGHT)) == done + 1, LONG)
+            ask(*ECHO)
+        world.server.start()
+        world.settle()
+
+
 CASES = {
     "100 restarts during 10,000 changes": (restarts_during_changes,),
     "swallowed": (swallowed,),
@@ -468,6 +506,10 @@ CASES = {
     "streams cut short": (streams_cut_short,),
     "streamed lists refused": (no_streamed_lists, "refused"),
     "a store without streamed lists": (no_streamed_lists, "old store"),
+    "cut off by a rule": (cut_off, "insert rule ip kube-nftd filter-output tcp dport {port} drop"),
+    "cut off by a chain": (cut_off, "add chain ip kube-nftd intruder "
+                                    "{{ type filter hook output priority -5; policy drop; }}"),
+    "changed while waiting": (changed_while_waiting,),
 }
 
 

@@ -8,6 +8,7 @@
 
 #include <check.h>
 #include <errno.h>
+#include <libnftnl/chain.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <string.h>
@@ -337,6 +338,28 @@ int nft_socket_read_rules(struct nft_socket *s, enum family family, const char *
             fn(ctx, rule);
             nftnl_rule_free(rule);
         }
+    return 0;
+}
+
+int nft_socket_read_chains(struct nft_socket *s, enum family family, const char *table,
+                           nft_chain_fn fn, void *ctx, struct error *err)
+{
+    ck_assert_ptr_nonnull(s);
+    ck_assert_str_eq(table, RULESET_TABLE);
+    if (read_is_refused())
+        return error_set(err, "the fake kernel cannot read the chains: %s", strerror(EINTR));
+    vec_each (&table_of(family)->chains, from) {
+        struct nftnl_chain *chain = nftnl_chain_alloc();
+        nftnl_chain_set_str(chain, NFTNL_CHAIN_NAME, from->name);
+        if (from->hook != FAKE_NO_HOOK) {
+            nftnl_chain_set_str(chain, NFTNL_CHAIN_TYPE, from->type);
+            nftnl_chain_set_u32(chain, NFTNL_CHAIN_HOOKNUM, (uint32_t)from->hook);
+            nftnl_chain_set_s32(chain, NFTNL_CHAIN_PRIO, from->priority);
+            nftnl_chain_set_u32(chain, NFTNL_CHAIN_POLICY, from->drops ? NF_DROP : NF_ACCEPT);
+        }
+        fn(ctx, chain);
+        nftnl_chain_free(chain);
+    }
     return 0;
 }
 
@@ -693,15 +716,35 @@ void fake_kernel_drop_set(enum family family, const char *name)
 void fake_kernel_flush_chain(enum family family, const char *chain)
 {
     struct fake_table *table = table_of(family);
-    size_t kept = 0;
     ck_assert(fake_has_rules(table, chain));
-    vec_each (&table->rules, rule) {
-        if (strcmp(rule->chain, chain) == 0)
-            free(rule->message);
-        else
-            table->rules.v[kept++] = *rule;
+    fake_flush_chain(table, chain);
+}
+
+void fake_kernel_put_chain(enum family family, const char *name, int hook, bool drops)
+{
+    struct fake_table *table = table_of(family);
+    struct fake_chain *there = fake_find_chain(table, name);
+    struct fake_chain chain = {.hook = FAKE_NO_HOOK};
+    if (there) {
+        there->drops = drops;
+        return;
     }
-    table->rules.n = kept;
+    fake_copy_name(chain.name, name);
+    if (hook >= 0) {
+        chain.hook = hook;
+        chain.drops = drops;
+        fake_copy_name(chain.type, "filter");
+    }
+    vec_push(&table->chains, chain);
+}
+
+void fake_kernel_drop_chain(enum family family, const char *name)
+{
+    struct fake_table *table = table_of(family);
+    struct fake_chain *chain = fake_find_chain(table, name);
+    ck_assert_ptr_nonnull(chain);
+    fake_flush_chain(table, name);
+    *chain = table->chains.v[--table->chains.n];
 }
 
 void fake_kernel_copy_rule(enum family family, const char *from, const char *to)

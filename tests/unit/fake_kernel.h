@@ -103,7 +103,7 @@ void fake_kernel_refuse_frontend(const char *set, const struct frontend *fronten
 /** More than so many elements in @set: ENFILE. */
 void fake_kernel_limit(const char *set, size_t most);
 
-/** Making a chain of this name. */
+/** Making a chain of this name, and deleting it. */
 void fake_kernel_refuse_chain(const char *chain, int why);
 
 /** More than so many chains: EMLINK, of the transaction as a whole, without a message. */
@@ -221,6 +221,11 @@ void fake_kernel_drop_set(enum family family, const char *set);
 
 /** Deletes the rules of a chain. */
 void fake_kernel_flush_chain(enum family family, const char *chain);
+
+/** Makes a chain without rules, of a hook (NF_INET_LOCAL_OUT) or -1, whose policy may be to drop;
+ * of one that is there, the policy changes. Deletes a chain with its rules. */
+void fake_kernel_put_chain(enum family family, const char *name, int hook, bool drops);
+void fake_kernel_drop_chain(enum family family, const char *name);
 
 /** Adds a copy of the first rule of a chain to another one. */
 void fake_kernel_copy_rule(enum family family, const char *from, const char *to);

@@ -171,6 +171,7 @@ static int new_chain(struct application *a, const struct nlmsghdr *message)
     if (nftnl_chain_is_set(from, NFTNL_CHAIN_HOOKNUM)) {
         chain.hook = (int)nftnl_chain_get_u32(from, NFTNL_CHAIN_HOOKNUM);
         chain.priority = nftnl_chain_get_s32(from, NFTNL_CHAIN_PRIO);
+        fake_copy_name(chain.type, nftnl_chain_get_str(from, NFTNL_CHAIN_TYPE));
     }
     nftnl_chain_free(from);
     if (fake_find_chain(a->table, chain.name))
@@ -182,7 +183,39 @@ static int new_chain(struct application *a, const struct nlmsghdr *message)
     return 0;
 }
 
+/* Whether a rule or an element leads to it. */
+static bool is_led_to(const struct fake_table *table, const char *name)
+{
+    vec_each (&table->sets, set)
+        for (const struct fake_element *e = set->elements; e; e = e->hh.next)
+            if (strcmp(e->chain, name) == 0)
+                return true;
+    return false;
+}
+
+static int delete_chain(struct application *a, const struct nlmsghdr *message)
+{
+    struct fake_chain *chain = fake_find_chain(a->table, string(message, NFTA_CHAIN_NAME));
+    if (!chain)
+        return ENOENT;
+    if (a->grudges->chain && strcmp(a->grudges->chain, chain->name) == 0)
+        return a->grudges->chain_why;
+    if (fake_has_rules(a->table, chain->name) || is_led_to(a->table, chain->name))
+        return EBUSY;
+    *chain = a->table->chains.v[--a->table->chains.n];
+    return 0;
+}
+
 /* ---- rules ---- */
+
+static int delete_rules(struct application *a, const struct nlmsghdr *message)
+{
+    const struct fake_chain *chain = fake_find_chain(a->table, string(message, NFTA_RULE_CHAIN));
+    if (!chain)
+        return ENOENT;
+    fake_flush_chain(a->table, chain->name);
+    return 0;
+}
 
 static int judge_lookup(struct application *a, const struct nftnl_expr *expr)
 {
@@ -389,8 +422,12 @@ static int apply_message(struct application *a, const struct nlmsghdr *message)
         return new_set(a, message);
     case NFT_MSG_NEWCHAIN:
         return new_chain(a, message);
+    case NFT_MSG_DELCHAIN:
+        return delete_chain(a, message);
     case NFT_MSG_NEWRULE:
         return new_rule(a, message);
+    case NFT_MSG_DELRULE:
+        return delete_rules(a, message);
     case NFT_MSG_NEWSETELEM:
     case NFT_MSG_DELSETELEM:
         return change_elements(a, message, type == NFT_MSG_NEWSETELEM);

@@ -351,7 +351,7 @@ static bool passes(struct machine *m, int hook)
     if (chains.n > 0)
         qsort(chains.v, chains.n, sizeof(*chains.v), compare_priorities);
     for (size_t i = 0; i < chains.n && !dropped; i++)
-        dropped = run_chain(m, chains.v[i]->name, 0) == NF_DROP;
+        dropped = run_chain(m, chains.v[i]->name, 0) == NF_DROP || chains.v[i]->drops;
     vec_free(&chains);
     return !dropped;
 }

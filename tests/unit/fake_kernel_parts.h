@@ -70,6 +70,8 @@ struct fake_rule {
 struct fake_chain {
     char name[FAKE_NAME_SIZE];
     int hook, priority; /* FAKE_NO_HOOK: only other chains lead there */
+    char type[FAKE_NAME_SIZE];
+    bool drops; /* by its policy */
 };
 
 struct fake_table {
@@ -101,6 +103,7 @@ struct fake_set *fake_find_set_id(const struct fake_table *table, uint32_t id);
 struct fake_chain *fake_find_chain(const struct fake_table *table, const char *name);
 bool fake_has_rules(const struct fake_table *table, const char *chain);
 void fake_add_rule(struct fake_table *table, const struct fake_rule *from);
+void fake_flush_chain(struct fake_table *table, const char *chain);
 
 /** The rule as libnftnl has it; to be freed. */
 struct nftnl_rule *fake_parse_rule(const struct fake_rule *from);

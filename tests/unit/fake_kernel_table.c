@@ -127,6 +127,18 @@ bool fake_has_rules(const struct fake_table *table, const char *chain)
     return false;
 }
 
+void fake_flush_chain(struct fake_table *table, const char *chain)
+{
+    size_t kept = 0;
+    vec_each (&table->rules, rule) {
+        if (strcmp(rule->chain, chain) == 0)
+            free(rule->message);
+        else
+            table->rules.v[kept++] = *rule;
+    }
+    table->rules.n = kept;
+}
+
 struct nftnl_rule *fake_parse_rule(const struct fake_rule *from)
 {
     struct nftnl_rule *rule = nftnl_rule_alloc();

@@ -432,6 +432,31 @@ START_TEST(rules_are_read_back)
 }
 END_TEST
 
+static void note_hook(void *ctx, struct nftnl_chain *chain)
+{
+    char *names = ctx;
+    ck_assert_uint_lt(strlen(names), 960);
+    ck_assert_str_eq(nftnl_chain_get_str(chain, NFTNL_CHAIN_TABLE), RULESET_TABLE);
+    if (nftnl_chain_is_set(chain, NFTNL_CHAIN_HOOKNUM))
+        strcat(strcat(names, nftnl_chain_get_str(chain, NFTNL_CHAIN_TYPE)), ":");
+    strcat(strcat(names, nftnl_chain_get_str(chain, NFTNL_CHAIN_NAME)), " ");
+}
+
+START_TEST(chains_are_read_back)
+{
+    enum family family = (enum family)_i, other = 1 - family;
+    char names[1024] = "";
+    begin(family);
+    ck_assert_int_eq(nft_socket_read_chains(sock, family, RULESET_TABLE, note_hook, names, &err),
+                     0);
+    ck_assert_ptr_nonnull(strstr(names, " nat:nat-prerouting "));
+    ck_assert_ptr_nonnull(strstr(names, "dispatch "));
+    *names = '\0';
+    ck_assert_int_eq(nft_socket_read_chains(sock, other, RULESET_TABLE, note_hook, names, &err), 0);
+    ck_assert_str_eq(names, "");
+}
+END_TEST
+
 /* ---- refusals ---- */
 
 START_TEST(the_kernel_is_as_the_fake_one)
@@ -895,6 +920,7 @@ static void add_tests(TCase *tcase)
     tcase_add_loop_test(tcase, table_is_found_by_its_comment, 0, FAMILY_COUNT);
     tcase_add_test(tcase, reading_what_is_not_there);
     tcase_add_loop_test(tcase, rules_are_read_back, 0, FAMILY_COUNT);
+    tcase_add_loop_test(tcase, chains_are_read_back, 0, FAMILY_COUNT);
     tcase_add_loop_test(tcase, the_kernel_is_as_the_fake_one, 0, FAMILY_COUNT * KERNEL_CASES);
     tcase_add_test(tcase, the_first_refusal_is_told);
     tcase_add_test(tcase, very_many_refusals);

@@ -114,6 +114,13 @@ typedef void (*nft_rule_fn)(void *ctx, struct nftnl_rule *rule);
 int nft_socket_read_rules(struct nft_socket *socket, enum family family, const char *table,
                           nft_rule_fn fn, void *ctx, struct error *err);
 
+/* Takes one chain, borrowed. */
+typedef void (*nft_chain_fn)(void *ctx, struct nftnl_chain *chain);
+
+/** Gives all chains of a table to @fn. -1 also if they changed meanwhile: read again. */
+int nft_socket_read_chains(struct nft_socket *socket, enum family family, const char *table,
+                           nft_chain_fn fn, void *ctx, struct error *err);
+
 /* What to dump of a table. */
 struct nft_dump {
     uint16_t type; /* NFT_MSG_GETCHAIN, NFT_MSG_GETSET, NFT_MSG_GETSETELEM or NFT_MSG_GETRULE */

@@ -23,6 +23,15 @@ enum program_part {
 int program_layout(const struct layout *layout, enum program_part part, struct nft_batch *batch,
                    struct error *err);
 
+/** Puts the message for one chain of @layout into @batch; for all of its rules. */
+int program_chain(const struct layout *layout, const struct layout_chain *chain,
+                  struct nft_batch *batch, struct error *err);
+int program_rules(const struct layout *layout, const struct layout_chain *chain,
+                  struct nft_batch *batch, struct error *err);
+
+/** The kernel's number of a hook by its name: "prerouting"; -1 if there is none. */
+int program_hook(const char *name);
+
 /**
  * Adds the expressions of one rule, given as text, to @rule; anonymous sets that it needs go into
  * @batch, before the rule does. The error names the phrase that is not known.

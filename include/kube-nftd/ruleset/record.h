@@ -204,6 +204,11 @@ int ruleset_take_over_rules(struct ruleset *ruleset, struct nft_socket *socket, 
  */
 int ruleset_adopt(struct ruleset *ruleset, struct nft_socket *socket, struct error *err);
 
+/** Looks whether there is a table like ours, and becomes its owner if it shall have one. -1 also if
+ * another program owns it. */
+int ruleset_claim(struct ruleset *ruleset, struct nft_socket *socket, bool *ours,
+                  struct error *err);
+
 /** Sets @err: another program owns the table. Returns -1. */
 int ruleset_say_owner(enum family family, const struct nft_table_state *state, struct error *err);
 

@@ -59,6 +59,9 @@ struct shape shape_of_source_ranges(void);
  */
 bool shape_of_chain(const char *chain, struct shape *shape);
 
+/** The same for all chains but those of the table's fixed part. */
+bool shape_of_any_chain(const char *chain, struct shape *shape);
+
 /** Whether a shape builds on another one, and on which. */
 bool shape_needs(struct shape shape, struct shape *other);
 
