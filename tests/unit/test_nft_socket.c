@@ -14,6 +14,7 @@
 #include "kube-nftd/ruleset/ruleset.h"
 
 #include <ev.h>
+#include <libnftnl/chain.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netlink.h>
 #include <sys/socket.h>
