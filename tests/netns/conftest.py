@@ -56,7 +56,7 @@ def protocol(request) -> str:
 
 
 def needs_linux(major: int, minor: int, what: str) -> None:
-    if tuple(int(number) for number in os.uname().release.split(".")[:2]) < (major, minor):
+    if lab_module.linux() < (major, minor):
         pytest.skip(f"{what}: Linux {major}.{minor}")
 
 

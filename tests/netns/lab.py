@@ -138,6 +138,11 @@ def wait_and_exit(child: int, at_end: typing.Callable[[int], None] | None) -> ty
     os._exit(status if status >= 0 else 128 - status)
 
 
+def linux() -> tuple[int, ...]:
+    """The kernel's version: (6, 12)."""
+    return tuple(int(number) for number in os.uname().release.split(".")[:2])
+
+
 def run(*argv: str, stdin: str | None = None, **options) -> subprocess.CompletedProcess:
     """Runs a test tool; its failure is a failure of the lab, with its words."""
     done = subprocess.run(argv, input=stdin, capture_output=True, text=True, **options)

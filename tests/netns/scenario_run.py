@@ -4,12 +4,13 @@
 import collections
 import concurrent.futures
 import itertools
+import pathlib
 import typing
 
 import icmp
 import objects
-from daemon import wait_for
-from lab import FAMILIES, Answer, hail_on
+from daemon import tables_exist, wait_for
+from lab import FAMILIES, Answer, Lab, hail_on
 from places import OTHER_FAMILY, Places, Target
 from scenario import Proxy, fresh_addresses
 from scenario_file import Scenario, changed
@@ -37,6 +38,24 @@ EMPTIED = (
 )  # fmt: skip
 
 _markers = itertools.count(1)
+
+
+def play(scenario: Scenario, lab: Lab, folder: pathlib.Path, family: int, protocol: str) -> None:
+    """With a daemon of its own, whose files are in @folder."""
+    places = Places(lab, family, protocol)
+    proxy = Proxy(lab, folder, *places.fill(scenario.flags))
+    run = Run(scenario, proxy, places)
+    try:
+        run.play()
+        assert "runtime error" not in proxy.daemon.log()
+    except BaseException:
+        if tables_exist(lab.node):
+            print(proxy.tables[family].listing())  # shown with the failure
+        raise
+    finally:
+        print(proxy.daemon.last_words())
+        run.close()
+        proxy.close()
 
 
 class Run:

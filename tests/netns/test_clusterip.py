@@ -11,7 +11,7 @@ import pytest
 
 import objects
 from daemon import Frontend, Monitor, Table, wait_for
-from lab import PROTOCOLS, Namespace, ask_on
+from lab import PROTOCOLS, Namespace, ask_on, linux
 from scenario import Proxy, Traffic, Web, fresh_addresses
 
 GOOD = {"a", "b", "c"}
@@ -341,8 +341,9 @@ def test_traffic_goes_on_across_a_restart(proxy, family, by):
         with Monitor(proxy.lab.node) as monitor:
             proxy.daemon.start()
             web.settle("a", "b", "c")
-        # Nothing changed, nothing is sent but what claims the tables.
-        assert [line.split()[:2] for line in monitor.lines] == [["add", "table"]] * 2
+        # Nothing changed, nothing is sent but what claims the tables, where the kernel keeps such.
+        claims = 2 if linux() >= (6, 9) else 0
+        assert [line.split()[:2] for line in monitor.lines] == [["add", "table"]] * claims
         # The new one is in charge.
         web.put_endpoints(a="ready", b="ready")
         web.settle("a", "b")

@@ -4,10 +4,7 @@
 import pytest
 
 import scenario_file
-from daemon import tables_exist
-from places import Places
-from scenario import Proxy
-from scenario_run import Run
+import scenario_run
 
 CASES = [
     pytest.param(scenario, family, protocol, id=f"{scenario.name}-IPv{family}-{protocol}")
@@ -19,17 +16,4 @@ CASES = [
 
 @pytest.mark.parametrize("scenario,family,protocol", CASES)
 def test_scenario(lab, tmp_path, scenario, family, protocol):
-    places = Places(lab, family, protocol)
-    proxy = Proxy(lab, tmp_path, *places.fill(scenario.flags))
-    run = Run(scenario, proxy, places)
-    try:
-        run.play()
-        assert "runtime error" not in proxy.daemon.log()
-    except BaseException:
-        if tables_exist(lab.node):
-            print(proxy.tables[family].listing())  # shown with the failure
-        raise
-    finally:
-        print(proxy.daemon.last_words())
-        run.close()
-        proxy.close()
+    scenario_run.play(scenario, lab, tmp_path, family, protocol)
