@@ -295,6 +295,7 @@ def test_a_family_that_is_not_proxied(lab_without_ipv6, tmp_path):
         assert "New connections: IPv6 is not proxied on this node." in answer["summary"]
         assert [it["action"] for it in frontends(answer)["[fd00:10:96::73]:80/TCP"]["traffic"]] == ["none"]
         assert answer["kernel"]["asked"] is False and "not proxied" in answer["kernel"]["reason"]
+        assert proxy.lab.node.run("nft", "list", "tables").stdout.splitlines() == ["table ip kube-nftd"]
     finally:
         proxy.close()
 
