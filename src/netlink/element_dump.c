@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/netlink/element_dump.h"
 
+#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/netlink/request.h"
+
 #include <errno.h>
 #include <libmnl/libmnl.h>
 #include <libnftnl/common.h>
@@ -75,8 +78,8 @@ enum element_dump_state element_dump_step(struct element_dump *dump, nft_element
     dump->fn = fn;
     dump->ctx = ctx;
     int result = n < 0 ? MNL_CB_ERROR
-                       : mnl_cb_run(dump->buffer, (size_t)n, 1, mnl_socket_get_portid(dump->nl),
-                                    on_elements, dump);
+                       : mnl_cb_run(dump->buffer, netlink_whole(dump->buffer, (size_t)n), 1,
+                                    mnl_socket_get_portid(dump->nl), on_elements, dump);
     if (result == MNL_CB_OK)
         return DUMP_GOES_ON;
     if (result == MNL_CB_STOP)

@@ -15,6 +15,7 @@
 #include "kube-nftd/netlink/address_monitor.h"
 #include "kube-nftd/netlink/conntrack.h"
 #include "kube-nftd/netlink/conntrack_scan.h"
+#include "kube-nftd/netlink/element_dump.h"
 #include "kube-nftd/netlink/request.h"
 #include "kube-nftd/netlink/table_monitor.h"
 #include "kube-nftd/ruleset/record.h"
@@ -183,16 +184,35 @@ static int read_table(struct nft_socket *nft, struct error *err)
     return result;
 }
 
+static int count(struct nft_socket *nft, struct error *err)
+{
+    uint32_t number;
+    bool told;
+    if (nft_socket_generation(nft, &number, err))
+        return -1;
+    return nft_socket_count_elements(nft, FAMILY_IPV4, "t", "s", &number, &told, err);
+}
+
 /* Elements alone: rules are taken apart by libnftnl, which ends the program when the kernel says
  * what it does not know. */
-static int adopt(struct nft_socket *nft, struct error *err)
+static int read_back(struct nft_socket *nft, bool by_keys, struct error *err)
 {
     const struct ruleset_config config = {.mark = 0x4000};
     struct ruleset *rs = ruleset_new(FAMILY_IPV4, &config, err);
     struct table_contents found;
-    int result = ruleset_read_back(rs, nft, &found, err);
+    int result = ruleset_read_back(rs, nft, by_keys, &found, err);
     ruleset_free(rs);
     return result;
+}
+
+static int adopt(struct nft_socket *nft, struct error *err)
+{
+    return read_back(nft, false, err);
+}
+
+static int adopt_by_keys(struct nft_socket *nft, struct error *err)
+{
+    return read_back(nft, true, err);
 }
 
 static int commit(struct nft_socket *nft, struct error *err)
@@ -230,6 +250,19 @@ static void with_socket(int (*reader)(struct nft_socket *, struct error *))
     expect((result == 0) == (err.text == NULL));
     error_clear(&err);
     nft_socket_close(nft);
+}
+
+/* As an audit does, a piece at a time. */
+static void dump_elements(void)
+{
+    struct error err = {0};
+    struct element_dump *dump = element_dump_open(FAMILY_IPV4, "t", "s", &err);
+    expect((dump == NULL) == (err.text != NULL));
+    while (dump && answers.left >= 3 &&
+           element_dump_step(dump, take_element, NULL, &err) == DUMP_GOES_ON)
+        expect(err.text == NULL);
+    element_dump_close(dump);
+    error_clear(&err);
 }
 
 /* ---- events ---- */
@@ -294,6 +327,23 @@ static void monitor_addresses(void)
     address_monitor_free(monitor);
 }
 
+/* The first read finds none; then they change. Nobody but the monitor has watchers in this loop. */
+static void follow_addresses(void)
+{
+    struct error err = {0};
+    size_t left = answers.left;
+    answers.left = 0;
+    struct address_monitor *monitor =
+        address_monitor_new(ev_default_loop(0), take_addresses, NULL, &err);
+    error_clear(&err);
+    answers.left = left;
+    answers.dump = false;
+    for (int fd = 0; monitor && fd < 64; fd++)
+        ev_feed_fd_event(ev_default_loop(0), fd, EV_READ);
+    ev_invoke_pending(ev_default_loop(0));
+    address_monitor_free(monitor);
+}
+
 /* ---- conntrack ---- */
 
 static void take_flow(void *ctx, const struct conntrack_flow *flow)
@@ -329,6 +379,13 @@ static void look_at_ip_sets(void)
     leftovers_remove_ip_sets(&report);
     leftovers_read_node_ports(ports);
     free(ports);
+    fclose(report.out);
+}
+
+static void look_for_ipvs(void)
+{
+    struct leftovers_report report = {.out = fopen("/dev/null", "we"), .dry_run = true};
+    leftovers_remove_ipvs(&report);
     fclose(report.out);
 }
 
@@ -372,12 +429,23 @@ static const struct {
     int (*nf_tables)(struct nft_socket *nft, struct error *err); /* or: */
     void (*other)(void);
 } readers[] = {
-    {'e', true, read_elements, NULL},    {'g', true, get_element, NULL},
-    {'t', true, read_table, NULL},       {'b', true, adopt, NULL},
-    {'c', false, commit, NULL},          {'l', true, look_for_leftovers, NULL},
-    {'m', false, NULL, monitor_table},   {'a', true, NULL, monitor_addresses},
-    {'f', false, NULL, scan_conntrack},  {'i', true, NULL, look_at_ip_sets},
-    {'v', false, NULL, look_at_servers}, {'x', false, NULL, look_at_legacy_tables},
+    {'e', true, read_elements, NULL},
+    {'g', true, get_element, NULL},
+    {'t', true, read_table, NULL},
+    {'b', true, adopt, NULL},
+    {'n', true, count, NULL},
+    {'w', true, NULL, follow_addresses},
+    {'p', true, NULL, look_for_ipvs},
+    {'k', true, adopt_by_keys, NULL},
+    {'d', false, NULL, dump_elements},
+    {'c', false, commit, NULL},
+    {'l', true, look_for_leftovers, NULL},
+    {'m', false, NULL, monitor_table},
+    {'a', true, NULL, monitor_addresses},
+    {'f', false, NULL, scan_conntrack},
+    {'i', true, NULL, look_at_ip_sets},
+    {'v', false, NULL, look_at_servers},
+    {'x', false, NULL, look_at_legacy_tables},
 };
 
 static void drop_line(void *ctx, enum log_level level, const char *line)
