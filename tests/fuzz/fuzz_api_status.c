@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Whatever comes with a refusal, there is something to say about it, and a time to wait that makes
+ * sense or none. */
+#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/source/api_status.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void expect(bool holds)
+{
+    if (!holds)
+        abort();
+}
+
+static void check(long code, const char *body)
+{
+    static const struct api_resource resource = {"endpointslices", "discovery.k8s.io",
+                                                 "discovery.k8s.io/v1"};
+    struct api_status status;
+    api_status_from_body(code, body, &status);
+    expect(status.message && !strpbrk(status.message, "\r\n"));
+    expect(status.retry_after == -1 || (status.retry_after >= 0 && status.retry_after <= 1e6));
+    api_status_lacks_right(&status);
+    char *text = api_status_explain(&status, "list", &resource);
+    expect(text && *text);
+    free(text);
+    api_status_clear(&status);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const long codes[] = {400, 401, 403, 404, 409, 410, 422, 429, 500, 504};
+    char *body = xstrndup((const char *)data, size);
+    for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
+        check(codes[i], body);
+    free(body);
+    return 0;
+}
