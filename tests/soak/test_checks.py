@@ -174,6 +174,17 @@ def test_growth(last, good):
             soak.Soak.check_samples(held, 0.1)
 
 
+@pytest.mark.parametrize("last,good", [(6_000, True), (9_000, False)])
+def test_growth_of_a_long_life(last, good):
+    """It is compared with what it was when it had found its level."""
+    held = life(*[(9, 3_000 + 500 * i, 20) for i in range(5)], *[(9, 5_500, 20)] * 10, (9, last, 20))
+    if good:
+        soak.Soak.check_samples(held, 0.1)
+    else:
+        with pytest.raises(soak.Failed):
+            soak.Soak.check_samples(held, 0.1)
+
+
 BACK = "2026-11-22T07:00:00.000Z warn  proxy: family=IPv4 reading the table back: the kernel refused to delete it"
 
 
