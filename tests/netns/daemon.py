@@ -26,12 +26,17 @@ def environment() -> dict[str, str]:
     return {"PATH": "/nonexistent", **kept}
 
 
+# To ask for addresses, a daemon waits for a lock of the kernel's that all network namespaces share, and no signal ends
+# that: while others make and drop namespaces with many devices, for seconds.
+START_SECONDS = 60.0
+
+
 def call(namespace: Namespace, *arguments: str, wrapper: tuple[str, ...] = ()) -> subprocess.CompletedProcess:
     """kube-nftd with options that make it end by itself."""
     with namespace.inside():
         return subprocess.run(
             [*wrapper, str(BINARY), *arguments],
-            capture_output=True, text=True, timeout=10, stdin=subprocess.DEVNULL, env=environment(),
+            capture_output=True, text=True, timeout=START_SECONDS, stdin=subprocess.DEVNULL, env=environment(),
         )  # fmt: skip
 
 
@@ -92,7 +97,7 @@ class Daemon:
             ready = http_get(self.namespace, "127.0.0.1", HEALTH_PORT, "/readyz")
             return ready is not None and ready[0] == 200
 
-        wait_for(programmed, "kube-nftd has programmed its tables")
+        wait_for(programmed, "kube-nftd has programmed its tables", START_SECONDS)
 
     def running(self) -> bool:
         return self.process is not None and self.process.poll() is None
