@@ -71,6 +71,7 @@ struct daemon {
     double started; /* clock_realtime */
     double
         synced_at; /* when Services and EndpointSlices were complete; clock_monotonic; 0: not yet */
+    bool answered; /* the server has said of one kind what there is; false with manifests */
     bool begun;    /* the first programming was tried */
     bool programmed; /* all tables were in force once */
     struct explain_gate explain_gate;
@@ -168,11 +169,22 @@ static double turn(struct daemon *d)
                     : clock_earlier(next, proxy_keep(d->proxy, d->socket, now));
 }
 
-/* Once the tables are in force. */
-static void end_start(struct daemon *d)
+/* What the parts of the start needed is let go of one by one, so that it does not add up: before a
+ * server is asked, when it is known to answer, and when the tables are in force. */
+static void note_answer(struct daemon *d)
+{
+    if (d->answered || !d->source.apiserver)
+        return;
+    for (int kind = 0; kind < KIND_COUNT; kind++)
+        d->answered = d->answered || reflector_has_answer(d->source.reflectors[kind]);
+    if (d->answered)
+        resident_let_go();
+}
+
+static void note_programmed(struct daemon *d)
 {
     if (!d->programmed)
-        resident_end_start();
+        resident_let_go();
     d->programmed = true;
 }
 
@@ -180,10 +192,11 @@ static void on_commit(struct ev_loop *loop, ev_prepare *watcher, int events)
 {
     struct daemon *d = watcher->data;
     (void)events;
+    note_answer(d);
     double next = turn(d), now = clock_monotonic();
     if (proxy_is_programmed(d->proxy)) {
         service_manager_ready(d->service_manager, "The tables are in force");
-        end_start(d);
+        note_programmed(d);
         writers_programmed(d->source.writers, proxy_refused(d->proxy));
     }
     ev_timer_stop(loop, &d->wake);
@@ -488,6 +501,7 @@ static int daemon_start(struct daemon *d, const struct options *options, struct 
         return -1;
     if (d->source.writers)
         writers_set_proxy(d->source.writers, d->proxy);
+    resident_let_go();
     if (source_open(d, options, false, err))
         return -1;
     watch_tables(d, &config);

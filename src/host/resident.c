@@ -25,7 +25,7 @@ static int let_go(struct dl_phdr_info *object, size_t size, void *page_size)
     return 0;
 }
 
-void resident_end_start(void)
+void resident_let_go(void)
 {
     uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
     alloc_give_back();

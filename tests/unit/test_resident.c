@@ -31,8 +31,8 @@ START_TEST(everything_is_there_afterwards)
 {
     char *allocated = xstrdup("allocated");
     variable[0] = 'A';
-    resident_end_start();
-    resident_end_start();
+    resident_let_go();
+    resident_let_go();
     ck_assert_str_eq(pointers[0], "a constant");
     ck_assert_str_eq(pointers[1], "A variable");
     ck_assert_str_eq(allocated, "allocated");
@@ -43,7 +43,7 @@ END_TEST
 START_TEST(less_is_in_memory)
 {
     long before = from_files();
-    resident_end_start();
+    resident_let_go();
     ck_assert_int_lt(from_files(), before);
 }
 END_TEST
