@@ -3,6 +3,7 @@
  * kernel refused. */
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/base/log.h"
+#include "kube-nftd/ruleset/hand_over.h"
 #include "kube-nftd/ruleset/record.h"
 
 #include <math.h>
@@ -249,6 +250,14 @@ static int commit_the_rest(struct ruleset *rs, struct nft_socket *socket, double
     }
 }
 
+/* Just before the first try to replace it, so that the time between is short. */
+static void prepare(struct ruleset *rs, struct nft_socket *socket)
+{
+    if (rs->table_replaced && !rs->handed_over)
+        ruleset_hand_over(rs, socket);
+    rs->handed_over = rs->table_replaced;
+}
+
 int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
                    struct ruleset_stats *stats, struct error *err)
 {
@@ -261,6 +270,7 @@ int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
     refusals_release(rs, rs->table_missing && !missed_before ? INFINITY : now);
     if (rs->table_missing)
         ruleset_sort_pending(rs);
+    prepare(rs, socket);
     int result = commit_the_rest(rs, socket, now, stats, err);
     if (result) {
         rs->kernel_known = false; /* what is in force now is read back before the next try */

@@ -151,7 +151,7 @@ def test_a_restart(proxy_with, by, owner):
 
 
 def test_a_table_of_another_layout(proxy_with, owner):
-    """As an older version leaves it: it is replaced in one transaction."""
+    """As an older version leaves it: it is replaced in one transaction, which another one prepares."""
     proxy = proxy_with("--table-owner", owner, *OTHER_MARK)
     serving = Serving(proxy)
     proxy.daemon.start()
@@ -161,7 +161,7 @@ def test_a_table_of_another_layout(proxy_with, owner):
         proxy.daemon.stop()
         proxy.daemon.flags = ("--table-owner", owner)
         proxy.daemon.start()
-        assert generation(proxy.lab.node) - before == len(FAMILIES)
+        assert generation(proxy.lab.node) - before == 2 * len(FAMILIES)
         serving.hold()
     assert proxy.daemon.log().count(" replacing a table of another shape ") == len(FAMILIES)
 

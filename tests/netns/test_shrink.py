@@ -18,6 +18,7 @@ STATES = ["abc", "ab", "abc", "bc", "abcd", "d", "abc", "c", "abcd", "bd", "cd",
 CHANGES = 2000
 PACKETS = 100_000_000  # as many as the sender takes: it is ended before
 COUNTS = 250  # of backends
+REPLACEMENTS = 20  # of the table
 LEAST_RATE = 50  # packets for each change, or it would prove little
 TRIM_EVERY = 300  # changes; then slots that are not in use have time to go
 TRIM_SECONDS = 0.25
@@ -141,3 +142,26 @@ def test_counts_that_the_table_never_had(proxy):
     print(f"{COUNTS} counts of {len(webs)} services under {witness.found} new flows")
     assert witness.missed == 0
     assert witness.found > LEAST_RATE * COUNTS
+
+
+def test_the_table_is_replaced(lab, tmp_path):
+    """By each daemon that follows another one with other settings. A packet that is on its way when the kernel turns
+    from one table to the other meets the rules of one of them."""
+    proxy = Proxy(lab, tmp_path, "--table-owner", "off")
+    own = proxy.daemon.flags
+    proxy.daemon.start()
+    try:
+        webs = two_services(proxy)
+        Changer(proxy, webs).put([lab.pods[pod].address[4] for pod in "abc"])
+        with Witness(lab, webs) as witness:
+            for number in range(REPLACEMENTS):
+                proxy.daemon.stop()
+                proxy.daemon.flags = own if number % 2 else (*own, "--iptables-masquerade-bit", "9")
+                proxy.daemon.start()
+        print(f"{REPLACEMENTS} replacements under {witness.found} new flows")
+        assert proxy.daemon.log().count(" family=ip replacing a table of another shape ") == REPLACEMENTS
+        assert witness.missed == 0
+        assert witness.found > LEAST_RATE * REPLACEMENTS
+    finally:
+        print(proxy.daemon.last_words())
+        proxy.close()

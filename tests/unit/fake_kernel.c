@@ -9,6 +9,7 @@
 #include <check.h>
 #include <errno.h>
 #include <libnftnl/chain.h>
+#include <limits.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <string.h>
@@ -718,6 +719,12 @@ void fake_kernel_flush_chain(enum family family, const char *chain)
     struct fake_table *table = table_of(family);
     ck_assert(fake_has_rules(table, chain));
     fake_flush_chain(table, chain);
+}
+
+int fake_kernel_priority(enum family family, const char *name)
+{
+    const struct fake_chain *chain = fake_find_chain(table_of(family), name);
+    return chain && chain->hook != FAKE_NO_HOOK ? chain->priority : INT_MAX;
 }
 
 void fake_kernel_put_chain(enum family family, const char *name, int hook, bool drops)

@@ -145,6 +145,9 @@ void fake_kernel_forget_counts(void);
 /** The flags of the table of @family: NFT_TABLE_OWNED and the like. */
 uint32_t fake_kernel_table_flags(enum family family);
 
+/** The priority of a chain that has a hook; INT_MAX if there is none of that name. */
+int fake_kernel_priority(enum family family, const char *chain);
+
 /** The comment of the table of @family; NULL if there is no table. */
 const char *fake_kernel_comment(enum family family);
 

@@ -10,6 +10,8 @@
 #include "kube-nftd/ruleset/drift.h"
 #include "kube-nftd/ruleset/held.h"
 
+#include <limits.h>
+
 static const struct wish three = {.wanted = true, .all = "123"};
 
 static void check_three(unsigned number)
@@ -44,6 +46,35 @@ START_TEST(the_table_is_everybodys_otherwise)
     tell(1, &three);
     commit();
     ck_assert_uint_eq(fake_kernel_table_flags(family), 0);
+}
+END_TEST
+
+/* Or a packet would fall between the two (hand_over.h). */
+START_TEST(a_table_that_is_replaced_is_asked_first)
+{
+    static const struct {
+        const char *chain;
+        int priority;
+    } chains[] = {{"nat-prerouting-early", -101},
+                  {"nat-output-early", -101},
+                  {"filter-input-early", -1},
+                  {"nat-postrouting-early", 99}};
+    begin(_i);
+    tell(1, &three);
+    commit();
+    fake_kernel_set_comment(family, "kube-nftd layout 0123");
+    restart();
+    tell(1, &three);
+    fake_kernel_fail(2, FAKE_REFUSES);
+    commit_fails();
+    for (size_t i = 0; i < sizeof(chains) / sizeof(chains[0]); i++)
+        ck_assert_int_eq(fake_kernel_priority(family, chains[i].chain), chains[i].priority);
+    check_three(1);
+    commit_replaces_the_table();
+    ck_assert_uint_eq(fake_kernel_counts()->transactions, 1); /* it was prepared before */
+    for (size_t i = 0; i < sizeof(chains) / sizeof(chains[0]); i++)
+        ck_assert_int_eq(fake_kernel_priority(family, chains[i].chain), INT_MAX);
+    check_three(1);
 }
 END_TEST
 
@@ -882,6 +913,7 @@ static void add_tests(TCase *tcase)
 #define EACH_FAMILY(test) tcase_add_loop_test(tcase, test, 0, FAMILY_COUNT)
     EACH_FAMILY(the_table_is_owned_if_it_shall_be);
     EACH_FAMILY(the_table_is_everybodys_otherwise);
+    EACH_FAMILY(a_table_that_is_replaced_is_asked_first);
     EACH_FAMILY(a_table_without_an_owner_is_claimed);
     EACH_FAMILY(an_owner_elsewhere_is_waited_for);
     EACH_FAMILY(an_owner_elsewhere_is_waited_for_without_owning);

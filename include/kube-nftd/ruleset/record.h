@@ -111,6 +111,7 @@ struct ruleset {
     bool table_missing;   /* valid if kernel_known: there is no table yet */
     bool owned_elsewhere; /* by what was seen last */
     bool table_replaced;  /* there is one of another shape, to be deleted in the same transaction */
+    bool handed_over;     /* and it was prepared for that (hand_over.h) */
     struct nft_batch batch;
 };
 
