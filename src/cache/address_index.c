@@ -9,7 +9,7 @@
 static const struct slice_endpoint *endpoint_of(const struct address_index *index,
                                                 const struct indexed_endpoint *entry)
 {
-    return &index->slices.v[entry->slice]->endpoints.v[entry->place];
+    return &index->slices.v[entry->slice].slice->endpoints.v[entry->place];
 }
 
 static size_t home_of(const struct address_index *index, const struct address *address)
@@ -42,11 +42,46 @@ static void grow(struct address_index *index)
     free(old);
 }
 
+static bool is_terminating(const struct indexed_endpoint *entry, const struct address_index *index)
+{
+    return endpoint_of(index, entry)->flags & ENDPOINT_TERMINATING;
+}
+
+/* Of two copies in one slice. */
+static bool goes_before(const struct address_index *index, const struct indexed_endpoint *a,
+                        const struct indexed_endpoint *b)
+{
+    bool terminating = is_terminating(a, index);
+    return terminating == is_terminating(b, index) ? a->place < b->place : !terminating;
+}
+
+/* The entry of the slice for the address of @endpoint; NULL if it has none as yet. */
+static struct indexed_endpoint *find(const struct address_index *index,
+                                     const struct indexed_endpoint *endpoint)
+{
+    const struct address *address = &endpoint_of(index, endpoint)->address;
+    for (size_t at = index->cap ? home_of(index, address) : 0;
+         index->cap && index->v[at].slice != NO_SLICE; at = (at + 1) & (index->cap - 1)) {
+        struct indexed_endpoint *entry = &index->v[at];
+        if (entry->slice == endpoint->slice &&
+            memcmp(&endpoint_of(index, entry)->address, address, sizeof(*address)) == 0)
+            return entry;
+    }
+    return NULL;
+}
+
 static void add_entry(struct address_index *index, uint32_t slice, size_t place)
 {
+    struct indexed_endpoint endpoint = {slice, (uint32_t)place}, *entry = find(index, &endpoint);
+    if (entry) {
+        index->slices.v[slice].has_copies = true;
+        if (goes_before(index, &endpoint, entry))
+            entry->place = endpoint.place;
+        return;
+    }
     if (4 * (index->n + 1) > 3 * index->cap)
         grow(index);
-    insert(index, (struct indexed_endpoint){slice, (uint32_t)place});
+    insert(index, endpoint);
 }
 
 /* Moves entries up into the gap at @gap, so that none is cut off from where its search begins. */
@@ -63,14 +98,14 @@ static void close_gap(struct address_index *index, size_t gap)
     index->v[gap].slice = NO_SLICE;
 }
 
+/* If it is this copy that has the entry. */
 static void remove_entry(struct address_index *index, uint32_t slice, size_t place)
 {
-    struct indexed_endpoint entry = {slice, (uint32_t)place};
-    size_t at = home_of(index, &endpoint_of(index, &entry)->address);
-    while (index->v[at].slice != slice || index->v[at].place != place)
-        at = (at + 1) & (index->cap - 1);
+    struct indexed_endpoint endpoint = {slice, (uint32_t)place}, *entry = find(index, &endpoint);
+    if (!entry || entry->place != endpoint.place)
+        return;
     index->n--;
-    close_gap(index, at);
+    close_gap(index, (size_t)(entry - index->v));
 }
 
 /* ---- slices ---- */
@@ -81,28 +116,32 @@ static bool has_at(const struct endpoint_slice *slice, size_t place, const struc
            memcmp(&slice->endpoints.v[place].address, address, sizeof(*address)) == 0;
 }
 
+/* Where both have an endpoint of the same address at the same place, its entry stays; but copies
+ * decide among each other, so where there are some, all of them are looked at. */
 void address_index_replace(struct address_index *index, uint32_t number,
                            const struct endpoint_slice *slice)
 {
-    const struct endpoint_slice *before = index->slices.v[number];
+    struct indexed_slice *indexed = &index->slices.v[number];
+    const struct endpoint_slice *before = indexed->slice;
+    bool all = indexed->has_copies;
     for (size_t i = 0; before && i < before->endpoints.n; i++)
-        if (!has_at(slice, i, &before->endpoints.v[i].address))
+        if (all || !has_at(slice, i, &before->endpoints.v[i].address))
             remove_entry(index, number, i);
-    index->slices.v[number] = slice;
+    *indexed = (struct indexed_slice){slice, false};
     index->n_slices += slice != NULL;
     index->n_slices -= before != NULL;
     for (size_t i = 0; slice && i < slice->endpoints.n; i++)
-        if (!has_at(before, i, &slice->endpoints.v[i].address))
+        if (all || !has_at(before, i, &slice->endpoints.v[i].address))
             add_entry(index, number, i);
 }
 
 uint32_t address_index_add(struct address_index *index, const struct endpoint_slice *slice)
 {
     size_t number = 0;
-    while (number < index->slices.n && index->slices.v[number])
+    while (number < index->slices.n && index->slices.v[number].slice)
         number++;
     if (number == index->slices.n)
-        vec_push(&index->slices, NULL);
+        vec_push(&index->slices, (struct indexed_slice){NULL, false});
     address_index_replace(index, (uint32_t)number, slice);
     return (uint32_t)number;
 }
@@ -124,7 +163,7 @@ const struct slice_endpoint *address_index_next(const struct address_index *inde
         if (memcmp(&endpoint->address, address, sizeof(*address)) != 0)
             continue;
         *number = entry->slice;
-        *slice = index->slices.v[entry->slice];
+        *slice = index->slices.v[entry->slice].slice;
         return endpoint;
     }
     return NULL;

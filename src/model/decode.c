@@ -29,6 +29,11 @@ int object_kind_of_list(const char *list_kind)
     return -1;
 }
 
+static bool is_of(const struct kind *kind, const char *name, const char *api_version)
+{
+    return strcmp(kind->name, name) == 0 && strcmp(kind->api_version, api_version) == 0;
+}
+
 /* The kind that the object says it is, @expected if it says nothing, -1 if it is none of ours. */
 static int kind_of(const struct json_value *json, int expected)
 {
@@ -38,9 +43,10 @@ static int kind_of(const struct json_value *json, int expected)
         return expected;
     if (!kind || !version || !json_is(kind, JSON_STRING) || !json_is(version, JSON_STRING))
         return -1;
+    if (expected >= 0 && is_of(&kinds[expected], kind->string, version->string))
+        return expected; /* as nearly all are */
     for (int i = 0; i < KIND_COUNT; i++)
-        if (strcmp(kinds[i].name, kind->string) == 0 &&
-            strcmp(kinds[i].api_version, version->string) == 0)
+        if (is_of(&kinds[i], kind->string, version->string))
             return i;
     return -1;
 }

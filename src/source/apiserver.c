@@ -52,6 +52,7 @@ struct apiserver {
     char *user_agent;
     double heard_at;
     bool in_curl;
+    bool due; /* curl has asked to be called again at once */
 };
 
 struct api_request {
@@ -440,6 +441,7 @@ static void act(struct apiserver *a, curl_socket_t fd, int events)
 {
     int left;
     a->in_curl = true;
+    a->due = false;
     act_on_results(a, curl_multi_socket_action(a->multi, fd, events, &left));
 }
 
@@ -481,11 +483,15 @@ static void on_nudge(struct ev_loop *loop, struct ev_timer *timer, int events)
 static void on_ready(struct ev_loop *loop, struct ev_io *io, int events)
 {
     struct socket_watch *watch = (struct socket_watch *)(void *)io;
+    struct apiserver *a = watch->apiserver;
     (void)loop;
     int mask =
         (events & EV_READ ? CURL_CSELECT_IN : 0) | (events & EV_WRITE ? CURL_CSELECT_OUT : 0);
-    /* The watch may be gone when this returns. */
-    act(watch->apiserver, io->fd, mask);
+    act(a, io->fd, mask); /* the watch may be gone now */
+    /* What one request reads of a connection that is another one's waits in curl: without this, for
+     * another turn of the loop. Once, so that others get their turn; the timer is there still. */
+    if (a->due)
+        act(a, CURL_SOCKET_TIMEOUT, 0);
 }
 
 static void on_due(struct ev_loop *loop, struct ev_timer *timer, int events)
@@ -525,6 +531,7 @@ static int on_timeout(CURLM *multi, long milliseconds, void *ctx)
 {
     struct apiserver *a = ctx;
     (void)multi;
+    a->due = milliseconds == 0;
     ev_timer_stop(a->loop, &a->timer);
     if (milliseconds >= 0) {
         ev_timer_set(&a->timer, (double)milliseconds / 1000, 0.);

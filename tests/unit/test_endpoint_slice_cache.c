@@ -900,6 +900,48 @@ START_TEST(any_history)
 }
 END_TEST
 
+static size_t count_copies(const struct address_index *index, const char *text,
+                           const struct slice_endpoint *wanted)
+{
+    struct address address;
+    enum family family;
+    const struct endpoint_slice *slice;
+    const struct slice_endpoint *endpoint;
+    uint32_t number;
+    size_t n = 0;
+    ck_assert(address_parse(text, &family, &address));
+    size_t at = address_index_start(index, &address);
+    for (; (endpoint = address_index_next(index, &address, &at, &slice, &number)); n++)
+        ck_assert(slice != model[0] || endpoint == wanted);
+    return n;
+}
+
+/* Else the cost of very many copies is their square. */
+START_TEST(copies_in_one_slice_are_one_to_others)
+{
+    struct address_index index = {0};
+    model[0] = make_slice("a/1", "a/web", V4, HTTP ":80", "10.0.0.1=st 10.0.0.1 10.0.0.1 10.0.0.2");
+    struct endpoint_slice *other = make_slice("a/2", "a/web", V4, HTTP ":80", "10.0.0.1"),
+                          *next = make_slice("a/1", "a/web", V4, HTTP ":80",
+                                             "10.0.0.1=st 10.0.0.3 10.0.0.1=st 10.0.0.2");
+    uint32_t number = address_index_add(&index, model[0]);
+    address_index_add(&index, other);
+    ck_assert_uint_eq(index.n, 3);
+    ck_assert_uint_eq(count_copies(&index, "10.0.0.1", &model[0]->endpoints.v[1]), 2);
+    address_index_replace(&index, number, next);
+    endpoint_slice_free(model[0]);
+    model[0] = next;
+    ck_assert_uint_eq(index.n, 4);
+    ck_assert_uint_eq(count_copies(&index, "10.0.0.1", &next->endpoints.v[0]), 2);
+    address_index_replace(&index, number, NULL);
+    ck_assert_uint_eq(index.n, 1);
+    endpoint_slice_free(next);
+    endpoint_slice_free(other);
+    model[0] = NULL;
+    address_index_clear(&index);
+}
+END_TEST
+
 /* ---------------------------------------------------------- figures */
 
 static void expect_changes(uint64_t seen4, uint64_t seen6, size_t pending)
@@ -987,6 +1029,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, retain_forgets_the_others);
     tcase_add_test(tcase, free_says_nothing);
     tcase_add_loop_test(tcase, any_history, 0, unit_histories(3));
+    tcase_add_test(tcase, copies_in_one_slice_are_one_to_others);
     tcase_add_test(tcase, changes_are_counted);
     tcase_add_test(tcase, slices_of_no_service_are_not_counted);
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Where an address is among the endpoints of several slices. For Services of more than one slice:
- * whether a copy of an endpoint wins is found without looking at the other slices.
+ * whether a copy of an endpoint wins is found without looking at the other slices. Of several
+ * copies in one slice only the one that wins is here: the first one that is not terminating, else
+ * the first one.
  *
  * Eight bytes an endpoint, in a table that is at most three quarters full. Slices are borrowed and
  * have numbers.
@@ -17,11 +19,16 @@ struct indexed_endpoint {
     uint32_t place; /* in the slice */
 };
 
+struct indexed_slice {
+    const struct endpoint_slice *slice; /* NULL where none has the number */
+    bool has_copies;                    /* of an address */
+};
+
 /* Starts zeroed. */
 struct address_index {
     struct indexed_endpoint *v; /* open addressing */
     size_t cap, n;
-    VEC(const struct endpoint_slice *) slices; /* by number; NULL where none has it */
+    VEC(struct indexed_slice) slices; /* by number */
     size_t n_slices;
 };
 
