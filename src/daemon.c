@@ -193,7 +193,7 @@ static void on_commit(struct ev_loop *loop, ev_prepare *watcher, int events)
     struct daemon *d = watcher->data;
     (void)events;
     note_answer(d);
-    double next = turn(d), now = clock_monotonic();
+    double next = turn(d);
     if (proxy_is_programmed(d->proxy)) {
         service_manager_ready(d->service_manager, "The tables are in force");
         note_programmed(d);
@@ -201,6 +201,7 @@ static void on_commit(struct ev_loop *loop, ev_prepare *watcher, int events)
     }
     ev_timer_stop(loop, &d->wake);
     if (next > 0) {
+        double now = clock_monotonic();
         ev_now_update(loop);
         ev_timer_set(&d->wake, next > now ? next - now : 0, 0);
         ev_timer_start(loop, &d->wake);

@@ -153,8 +153,7 @@ double family_table_turn(struct family_table *family, const char *name, struct n
             return next_try(family);
         }
         commit_succeeded(family, name, &stats);
-        table_guard_committed(&family->guard, name, family->ruleset, &stats,
-                              clock_monotonic() - begin);
+        table_guard_committed(&family->guard, name, family->ruleset, &stats, begin);
     }
     return clock_earlier(ruleset_trim_time(family->ruleset), ruleset_retry_time(family->ruleset));
 }

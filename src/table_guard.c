@@ -88,15 +88,15 @@ static void say_other_layout(const struct table_guard *guard, const char *name)
 
 void table_guard_committed(struct table_guard *guard, const char *name,
                            const struct ruleset *ruleset, const struct ruleset_stats *stats,
-                           double seconds)
+                           double begin)
 {
     if (!guard->repairing)
         return;
+    double now = clock_monotonic(), seconds = now - begin + guard->checking;
     bool other_layout = guard->by.peer && ruleset_figures(ruleset)->replaced != guard->replaced;
     guard->repairing = false;
-    seconds += guard->checking;
     /* That goes on until one of the two ends, and each time waits for the grace. */
-    repair_pace_done(&guard->pace, clock_monotonic(), other_layout ? GRACE : seconds);
+    repair_pace_done(&guard->pace, now, other_layout ? GRACE : seconds);
     if (stats->bytes == 0) {
         guard->audited = false;
         return; /* it was right all the same */

@@ -47,10 +47,10 @@ void table_guard_audited(struct table_guard *guard);
 double table_guard_check(struct table_guard *guard, struct ruleset *ruleset,
                          struct nft_socket *socket, double now, bool soon);
 
-/** A commit of the family named @name succeeded, and took @seconds: those that failed before it,
- * while another program owned the table for one, are no part of a repair. */
+/** A commit of the family named @name, begun at @begin (clock_monotonic()), succeeded: those that
+ * failed before it, while another program owned the table for one, are no part of a repair. */
 void table_guard_committed(struct table_guard *guard, const char *name,
                            const struct ruleset *ruleset, const struct ruleset_stats *stats,
-                           double seconds);
+                           double begin);
 
 #endif
