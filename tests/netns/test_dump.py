@@ -4,6 +4,7 @@ daemon programs into another list identically."""
 
 import pathlib
 import re
+import subprocess
 import typing
 
 import pytest
@@ -192,6 +193,27 @@ def listing(namespace: Namespace, nft: str = "nft") -> str:
     return done.stdout
 
 
+# A set as that of source ranges, and a question to it.
+RANGES = """
+table ip ranges {
+    set ranges { type inet_proto . ipv4_addr; flags interval; }
+    chain c { meta l4proto . ip saddr @ranges drop; }
+}
+"""
+
+
+def load(namespace: Namespace, text: str, nft: str = "nft") -> None:
+    """Skips the test where this nft and this kernel do not agree about source ranges, whoever wants them."""
+    if "@allowed_sources" in text and not takes(namespace, RANGES, nft):
+        pytest.skip("this kernel refuses source ranges as this nft puts them: see docs/compatibility.md")
+    namespace.run(nft, "-f", "-", stdin=text)
+
+
+def takes(namespace: Namespace, text: str, nft: str) -> bool:
+    with namespace.inside():
+        return subprocess.run([nft, "-c", "-f", "-"], input=text, text=True, capture_output=True).returncode == 0
+
+
 # What nft loads has no owner.
 EVERYBODYS = ("--table-owner", "off")
 
@@ -207,7 +229,7 @@ def test_dump_equals_netlink(source, namespaces, tmp_path):
     loaded, programmed = namespaces
     text = dump(loaded, source)
     for _ in range(2):  # loading it again replaces what is there
-        loaded.run("nft", "-f", "-", stdin=text)
+        load(loaded, text)
     program(programmed, source, tmp_path / "log")
     assert sorted_elements(listing(loaded)) == sorted_elements(listing(programmed))
 
@@ -218,9 +240,9 @@ def test_a_dump_replaces_another(namespaces, tmp_path):
     texts = []
     for name, make in (("first", all_kinds), ("second", rejects)):
         texts.append(dump(once, put_objects(tmp_path / name, Case(make))))
-    once.run("nft", "-f", "-", stdin=texts[1])
-    twice.run("nft", "-f", "-", stdin=texts[0])
-    twice.run("nft", "-f", "-", stdin=texts[1])
+    load(once, texts[1])
+    load(twice, texts[0])
+    load(twice, texts[1])
     assert sorted_elements(listing(once)) == sorted_elements(listing(twice))
 
 
@@ -267,7 +289,7 @@ def test_a_table_that_nft_loaded_is_adopted(source, namespaces, tmp_path, nft, l
         namespace.nft = nft
     program(programmed, source, tmp_path / "log")
     text = dump(booted, source) if loaded == "a dump" else listing(programmed, nft)
-    booted.run(nft, "-f", "-", stdin=text)
+    load(booted, text, nft)
     daemon = Daemon(booted, source.folder, tmp_path / "booted.log", (*EVERYBODYS, *source.flags))
     with Monitor(booted) as monitor:
         daemon.start()
@@ -286,14 +308,14 @@ def test_nft_programs_take_turns(source, namespaces, tmp_path, newer_nft):
     stock, newer = listing(namespace), listing(namespace, newer_nft)
     assert listing(namespace) == stock
     assert listing(namespace, newer_nft) == newer
-    namespace.run("nft", "-f", "-", stdin=dump(namespace, source))
+    load(namespace, dump(namespace, source))
     assert sorted_elements(listing(namespace)) == sorted_elements(stock)
     assert sorted_elements(listing(namespace, newer_nft)) == sorted_elements(newer)
 
 
 def newer_reads_the_same(source, namespaces, log, newer_nft) -> None:
     loaded, programmed = namespaces
-    loaded.run(newer_nft, "-f", "-", stdin=dump(loaded, source))
+    load(loaded, dump(loaded, source), newer_nft)
     program(programmed, source, log)
     assert sorted_elements(listing(loaded, newer_nft)) == sorted_elements(listing(programmed, newer_nft))
 
