@@ -198,6 +198,54 @@ START_TEST(two_that_add_the_same_chain)
 }
 END_TEST
 
+static size_t deleted_by(struct ruleset *which)
+{
+    ruleset = which;
+    fake_kernel_forget_counts();
+    commit();
+    return fake_kernel_counts()->deleted;
+}
+
+/* Or delete the same: the second one is refused, reads the table back, and has nothing to do. */
+START_TEST(two_that_delete_the_same)
+{
+    static const struct wish none = {.wanted = false}, one = {.wanted = true, .all = "1"};
+    struct ruleset *both[2];
+    family = (enum family)_i;
+    for (int i = 0; i < 2; i++) {
+        ruleset = both[i] = new_ruleset();
+        tell(1, &three);
+        tell(2, &three);
+        commit();
+    }
+    for (int i = 0; i < 2; i++) {
+        ruleset = both[i];
+        tell(1, &one);
+        tell(2, &none);
+    }
+    ck_assert_uint_eq(deleted_by(both[0]), 2); /* a count, and a frontend */
+    ruleset = both[1];
+    commit_fails();
+    ck_assert_uint_eq(deleted_by(both[1]), 0);
+    ck_assert_uint_eq(ruleset_figures(ruleset)->read_backs, 1);
+    wait_for_trims();
+    ck_assert_uint_eq(deleted_by(both[1]), 5); /* the slots; and now the first one comes late */
+    ruleset = both[0];
+    commit_fails();
+    ck_assert_uint_eq(deleted_by(both[0]), 0);
+    for (int i = 0; i < 2; i++) {
+        const struct world nothing = {0};
+        ruleset = both[i];
+        settle();
+        ck_assert_uint_eq(deleted_by(both[i]), 0);
+        ck_assert_uint_eq(ruleset_figures(ruleset)->read_backs, 1);
+        check_wish(1, &one, &nothing);
+        ck_assert_uint_eq(fake_kernel_size(family, "endpoints"), 1);
+    }
+    ruleset_free(both[0]);
+}
+END_TEST
+
 /* No rule and no verdict tells of it. */
 START_TEST(an_emptied_chain_makes_it_anew)
 {
@@ -920,6 +968,7 @@ static void add_tests(TCase *tcase)
     EACH_FAMILY(a_table_that_cannot_be_owned_is_replaced);
     EACH_FAMILY(what_an_owner_leaves_is_looked_at_anew);
     EACH_FAMILY(two_that_add_the_same_chain);
+    EACH_FAMILY(two_that_delete_the_same);
     EACH_FAMILY(an_emptied_chain_makes_it_anew);
     EACH_FAMILY(an_owned_table_is_not_cleaned_up);
     EACH_FAMILY(what_was_not_changed_is_left_alone);
