@@ -52,7 +52,8 @@ static int slice_add_port(struct decoder *d, const struct json_value *json,
     return 0;
 }
 
-/* The members of an endpoint that are used, found in one walk: of endpoints there are many. */
+/* The members of an endpoint that are used, found in one walk, as those of its conditions are: of
+ * endpoints there are many. */
 struct endpoint_members {
     const struct json_value *addresses, *conditions, *hints, *node_name; /* NULL: absent */
 };
@@ -76,12 +77,21 @@ static struct endpoint_members endpoint_members(const struct json_value *json)
 static int endpoint_conditions(struct decoder *d, const struct json_value *json,
                                const struct field_path *path, uint8_t *flags)
 {
-    const struct json_value *conditions;
+    const struct json_value *conditions, *ready = NULL, *serving = NULL, *terminating = NULL;
     struct field_path up = {path, "conditions", 0};
-    if (field_as_object(d, json, path, "conditions", &conditions) ||
-        field_flag(d, conditions, &up, "ready", true, ENDPOINT_READY, flags) ||
-        field_flag(d, conditions, &up, "serving", true, ENDPOINT_SERVING, flags) ||
-        field_flag(d, conditions, &up, "terminating", false, ENDPOINT_TERMINATING, flags))
+    if (field_as_object(d, json, path, "conditions", &conditions))
+        return -1;
+    json_each (conditions, member) {
+        if (json_has_key(member, "ready"))
+            ready = member;
+        else if (json_has_key(member, "serving"))
+            serving = member;
+        else if (json_has_key(member, "terminating"))
+            terminating = member;
+    }
+    if (field_as_flag(d, ready, &up, "ready", true, ENDPOINT_READY, flags) ||
+        field_as_flag(d, serving, &up, "serving", true, ENDPOINT_SERVING, flags) ||
+        field_as_flag(d, terminating, &up, "terminating", false, ENDPOINT_TERMINATING, flags))
         return -1;
     return 0;
 }

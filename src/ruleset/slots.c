@@ -92,9 +92,14 @@ struct filter {
     uint64_t words[(1 << FILTER_BITS) / 64];
 };
 
+/* Short: of a large Service it is most of the cost of a change. */
 static unsigned filter_hash(const struct backend *backend)
 {
-    return address_hash(&backend->address, backend->port) & ((1 << FILTER_BITS) - 1);
+    uint64_t low, high;
+    memcpy(&low, backend->address.bytes, sizeof(low));
+    memcpy(&high, backend->address.bytes + sizeof(low), sizeof(high));
+    uint64_t mixed = low ^ high ^ (uint64_t)backend->port << 48;
+    return (unsigned)(mixed * UINT64_C(0x9e3779b97f4a7c15) >> (64 - FILTER_BITS));
 }
 
 static void filter_add(struct filter *filter, const struct backend *backend)

@@ -92,15 +92,16 @@ static inline int field_object(struct decoder *d, const struct json_value *objec
     return field_as_object(d, json_find(object, key), up, key, out);
 }
 
-/** Sets @flag in @flags if the boolean is true, or absent and @absent_means. */
-static inline int field_flag(struct decoder *d, const struct json_value *object,
-                             const struct field_path *up, const char *key, bool absent_means,
-                             uint8_t flag, uint8_t *flags)
+/** Sets @flag in @flags if the boolean @value, found by @key, is true, or absent and
+ * @absent_means. */
+static inline int field_as_flag(struct decoder *d, const struct json_value *value,
+                                const struct field_path *up, const char *key, bool absent_means,
+                                uint8_t flag, uint8_t *flags)
 {
-    const struct json_value *value = json_member(object, key);
-    if (value && !json_is_bool(value))
+    bool absent = json_is_absent(value);
+    if (!absent && !json_is_bool(value))
         return field_is_not(d, up, key, "true or false");
-    if (value ? json_is(value, JSON_TRUE) : absent_means)
+    if (absent ? absent_means : json_is(value, JSON_TRUE))
         *flags |= flag;
     return 0;
 }
