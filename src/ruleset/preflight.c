@@ -129,6 +129,7 @@ static const struct feature {
      .purpose = "telling packets of this host",
      .need = NEED_FIB,
      .lines = "fib saddr type local goto other\n"},
+    /* The last one is what most kernels lack that lack anything. */
     {.name = "tables that stay ours (owner)",
      .config = {"Linux 6.9", "Linux 6.9"},
      .purpose = "keeping other programs off the table",
@@ -214,8 +215,8 @@ static bool speaks_against(int why)
            why != EBUSY;
 }
 
-/* Fills in @out. With @all it is known that everything works. */
-static void probe_family(struct nft_socket *socket, enum family family, bool all,
+/* Fills in @out. It is known that the first @known features work. */
+static void probe_family(struct nft_socket *socket, enum family family, size_t known,
                          struct preflight *out)
 {
     const bool families[FAMILY_COUNT] = {
@@ -231,36 +232,47 @@ static void probe_family(struct nft_socket *socket, enum family family, bool all
         result->config = feature->config[family];
         result->purpose = feature->purpose;
         result->need = feature->need;
-        if (!all && (i == 0 || out->results[0].works))
+        if (i >= known && (i == 0 || out->results[0].works))
             result->why = probe(socket, families, feature, 1, &err);
-        result->works = all || ((i == 0 || out->results[0].works) && !speaks_against(result->why));
+        result->works = (i == 0 || out->results[0].works) && !speaks_against(result->why);
         result->error = err.text;
         err.text = NULL;
     }
 }
 
-static bool all_work(struct nft_socket *socket, const bool families[FAMILY_COUNT])
+static bool work_together(struct nft_socket *socket, const bool families[FAMILY_COUNT], size_t n)
 {
     struct error err = {0};
-    bool all = probe(socket, families, features, FEATURES, &err) == 0;
+    bool all = probe(socket, families, features, n, &err) == 0;
     error_clear(&err);
     return all;
 }
 
-/* The kernel takes some 20 ms to forget a batch, since it waits for packets: a third of the start
- * of a daemon with little to program. So everything is tried together first, then all of a family,
- * and only what is refused feature by feature. */
+/* How many of the features are known to work, from the first one on, after trying as many as
+ * possible at once. */
+static size_t probe_together(struct nft_socket *socket, const bool families[FAMILY_COUNT])
+{
+    for (size_t n = FEATURES; n + 1 >= FEATURES; n--)
+        if (work_together(socket, families, n))
+            return n;
+    return 0;
+}
+
+/* The kernel takes some 20 ms to forget a batch, since it waits for packets: that is a third of the
+ * start of a daemon with little to program. So everything is tried together first, then all of a
+ * family, and only what is refused feature by feature. */
 void preflight_run(struct nft_socket *socket, const bool families[FAMILY_COUNT],
                    struct preflight out[FAMILY_COUNT])
 {
     bool several = families[FAMILY_IPV4] && families[FAMILY_IPV6];
-    bool all = several && all_work(socket, families);
+    size_t known = several ? probe_together(socket, families) : 0;
     for (int i = 0; i < FAMILY_COUNT; i++) {
         const bool alone[FAMILY_COUNT] = {
             [FAMILY_IPV4] = i == FAMILY_IPV4, [FAMILY_IPV6] = i == FAMILY_IPV6};
         out[i] = (struct preflight){.family = (enum family)i};
         if (families[i])
-            probe_family(socket, (enum family)i, all || all_work(socket, alone), &out[i]);
+            probe_family(socket, (enum family)i, known ? known : probe_together(socket, alone),
+                         &out[i]);
     }
 }
 

@@ -270,6 +270,20 @@ START_TEST(both_families_at_once)
 }
 END_TEST
 
+/* That is every kernel before 6.9, which should not wait for all features one by one. */
+START_TEST(an_owner_is_missing)
+{
+    run("owner ", true, true);
+    ck_assert_uint_eq(kernel.batches, 4); /* all, all others, and that one of each family */
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        preflight = preflights[i];
+        check_missing("tables that stay ours (owner): Linux 6.9");
+    }
+    run("owner ", false, true);
+    ck_assert_uint_eq(kernel.batches, 3);
+}
+END_TEST
+
 START_TEST(one_family_lacks_something)
 {
     enum family whole = (enum family)_i, less = whole == FAMILY_IPV4 ? FAMILY_IPV6 : FAMILY_IPV4;
@@ -502,6 +516,7 @@ static void add_tests(TCase *tcase)
     tcase_add_loop_test(tcase, nothing_is_missing, 0, FAMILY_COUNT);
     tcase_add_loop_test(tcase, each_feature_may_be_missing, 0, FAMILY_COUNT);
     tcase_add_test(tcase, both_families_at_once);
+    tcase_add_test(tcase, an_owner_is_missing);
     tcase_add_loop_test(tcase, one_family_lacks_something, 0, FAMILY_COUNT);
     tcase_add_test(tcase, several_are_missing);
     tcase_add_test(tcase, nf_tables_is_missing);
