@@ -53,19 +53,8 @@ struct element_dump *element_dump_open(enum family family, const char *table, co
 
 static int on_elements(const struct nlmsghdr *header, void *data)
 {
-    struct element_dump *dump = data;
-    const struct nlattr *attribute, *at;
-    mnl_attr_for_each(attribute, header, sizeof(struct nfgenmsg))
-    {
-        if (mnl_attr_get_type(attribute) != NFTA_SET_ELEM_LIST_ELEMENTS)
-            continue;
-        mnl_attr_for_each_nested(at, attribute)
-        {
-            struct nft_element element;
-            if (nft_element_read(at, &element))
-                dump->fn(dump->ctx, &element);
-        }
-    }
+    const struct element_dump *dump = data;
+    nft_element_each(header, dump->fn, dump->ctx);
     return MNL_CB_OK;
 }
 

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <libmnl/libmnl.h>
 #include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
 
 /* The bytes of a NFTA_DATA_VALUE in @nest; no bytes for a verdict. */
 static const uint8_t *value_of(const struct nlattr *nest, size_t *length)
@@ -79,4 +80,24 @@ bool nft_element_read(const struct nlattr *from, struct nft_element *out)
         element.key_end = NULL;
     *out = element;
     return element.key || element.flags & NFT_SET_ELEM_CATCHALL;
+}
+
+size_t nft_element_each(const struct nlmsghdr *message, nft_element_fn fn, void *ctx)
+{
+    const struct nlattr *attribute, *at;
+    size_t n = 0;
+    mnl_attr_for_each(attribute, message, sizeof(struct nfgenmsg))
+    {
+        if (mnl_attr_get_type(attribute) != NFTA_SET_ELEM_LIST_ELEMENTS)
+            continue;
+        mnl_attr_for_each_nested(at, attribute)
+        {
+            struct nft_element element;
+            if (!nft_element_read(at, &element))
+                continue;
+            fn(ctx, &element);
+            n++;
+        }
+    }
+    return n;
 }

@@ -109,26 +109,14 @@ static bool is_overtaken(struct element_reading *reading, const struct nlmsghdr 
     return reading->generation != part->res_id;
 }
 
-static void read_element(const struct element_reading *reading, const struct nlattr *from)
-{
-    struct nft_element element;
-    if (nft_element_read(from, &element))
-        reading->fn(reading->ctx, &element);
-}
-
 static int on_elements(const struct nlmsghdr *header, void *data)
 {
-    const struct nlattr *attribute, *element;
-    if (is_overtaken(data, header)) {
+    struct element_reading *reading = data;
+    if (is_overtaken(reading, header)) {
         errno = EINTR;
         return MNL_CB_ERROR;
     }
-    mnl_attr_for_each(attribute, header, sizeof(struct nfgenmsg))
-    {
-        if (mnl_attr_get_type(attribute) != NFTA_SET_ELEM_LIST_ELEMENTS)
-            continue;
-        mnl_attr_for_each_nested(element, attribute) read_element(data, element);
-    }
+    nft_element_each(header, reading->fn, reading->ctx);
     return MNL_CB_OK;
 }
 
@@ -164,20 +152,7 @@ struct looking_up {
 static int on_found(const struct nlmsghdr *header, void *data)
 {
     struct looking_up *looking = data;
-    const struct nlattr *attribute, *at;
-    mnl_attr_for_each(attribute, header, sizeof(struct nfgenmsg))
-    {
-        if (mnl_attr_get_type(attribute) != NFTA_SET_ELEM_LIST_ELEMENTS)
-            continue;
-        mnl_attr_for_each_nested(at, attribute)
-        {
-            struct nft_element element;
-            if (!nft_element_read(at, &element))
-                continue;
-            looking->found++;
-            looking->fn(looking->ctx, &element);
-        }
-    }
+    looking->found += nft_element_each(header, looking->fn, looking->ctx);
     return MNL_CB_OK;
 }
 

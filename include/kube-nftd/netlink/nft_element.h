@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 struct nlattr;
+struct nlmsghdr;
 
 /* Borrowed. */
 struct nft_element {
@@ -22,5 +23,10 @@ struct nft_element {
 
 /** What a NFTA_LIST_ELEM says; it points into @from. False if it has no key and needs one. */
 bool nft_element_read(const struct nlattr *from, struct nft_element *out);
+
+typedef void (*nft_element_fn)(void *ctx, const struct nft_element *element);
+
+/** Gives each element that a NFT_MSG_NEWSETELEM tells of to @fn. Returns how many there were. */
+size_t nft_element_each(const struct nlmsghdr *message, nft_element_fn fn, void *ctx);
 
 #endif

@@ -70,8 +70,6 @@ struct nft_table_state {
 int nft_socket_read_table(struct nft_socket *socket, enum family family, const char *table,
                           struct nft_table_state *state, struct error *err);
 
-typedef void (*nft_element_fn)(void *ctx, const struct nft_element *element);
-
 /** Gives all elements of a set or map to @fn. -1 also if the set changed meanwhile: read again. */
 int nft_socket_read_elements(struct nft_socket *socket, enum family family, const char *table,
                              const char *set, nft_element_fn fn, void *ctx, struct error *err);
