@@ -155,9 +155,10 @@ def in_place_of(server, plural, script):
 def attacked(attack, server, folder):
     with settled_daemon(server, folder) as daemon:
         before, log, memory = table(), len(daemon.log()), daemon.peak_memory()
+        counted = count(attack)
         with in_place_of(server, attack.plural, attack.script) as hostile:
             server.wait(lambda: hostile.requests, LONG)
-            begin, counted = hostile.requests[0].time, count(attack)
+            begin = hostile.requests[0].time
             server.wait(lambda: not attack.counted or count(attack) >= counted + attack.times, LONG)
             time.sleep(max(0, begin + WINDOW - time.monotonic()))
             asked = [request for request in tuple(hostile.requests) if request.time < begin + WINDOW]
