@@ -82,22 +82,24 @@ static void tell_rules(struct table_monitor *m, const struct table_program *by)
     }
 }
 
+struct told_set {
+    struct table_monitor *monitor;
+    enum family family;
+    const char *name;
+};
+
+static void take_element(void *ctx, const struct nft_element *element)
+{
+    const struct told_set *set = ctx;
+    tell(set->monitor, &(struct table_change){set->family, set->name, element, NULL});
+}
+
 static void take_elements(struct table_monitor *m, enum family family,
                           const struct nlmsghdr *header)
 {
-    const struct nlattr *attribute, *at;
-    const char *set = text_of(header, NFTA_SET_ELEM_LIST_SET);
-    mnl_attr_for_each(attribute, header, sizeof(struct nfgenmsg))
-    {
-        if (mnl_attr_get_type(attribute) != NFTA_SET_ELEM_LIST_ELEMENTS || !set)
-            continue;
-        mnl_attr_for_each_nested(at, attribute)
-        {
-            struct nft_element element;
-            if (nft_element_read(at, &element))
-                tell(m, &(struct table_change){family, set, &element, NULL});
-        }
-    }
+    struct told_set set = {m, family, text_of(header, NFTA_SET_ELEM_LIST_SET)};
+    if (set.name)
+        nft_element_each(header, take_element, &set);
 }
 
 static void take_generation(struct table_monitor *m, const struct nlmsghdr *header)
