@@ -130,20 +130,21 @@ def bars(panel, rows, unit):
 def draw_first_sync(figures, panel):
     rows = [row for row in figures["rows"] if row["endpoints"] == 10] or figures["rows"]
     series = []
-    for mode, name in (("stream", "daemon, streamed list"), ("pages", "daemon, pages"),
-                       ("file", "daemon, JSON file")):
+    for mode, name in (("events, protobuf", "daemon, events"), ("pages, protobuf", "daemon, pages"),
+                       ("file, json", "daemon, JSON file")):
         series.append((name, {row["services"]: row["daemon_seconds"]["median"] for row in rows
                               if row["from"] == mode}, False))
-    for mode, name in (("stream", "limit, streamed list: curl + bare programming"),
-                       ("file", "limit, JSON file")):
+    for mode, name in (("events, protobuf", "limit, events: curl + bare programming"),
+                       ("file, json", "limit, JSON file")):
         series.append((name, {row["services"]: row["limit_seconds"]["median"] for row in rows
-                              if row["from"] == mode}, mode == "file"))
+                              if row["from"] == mode}, mode == "file, json"))
     curves(panel, series, "services, 10 endpoints each", "seconds", room=30)
 
 
 def draw_single(figures, panel):
     series = [(kind, {row["services"]: row["whole"]["median"] * 1e3 for row in figures["rows"]
-                      if row["kind"] == kind}, False) for kind in single_changes.LABELS]
+                      if row["kind"] == kind and row["encoding"] == "protobuf"}, False)
+              for kind in single_changes.LABELS]
     kind = "endpoint replaced"
     series.append((f"limit, {kind}: the bare transaction",
                    {row["services"]: row["bare"]["median"] * 1e3 for row in figures["rows"]
