@@ -41,7 +41,8 @@ function(install_compressed source name destination)
 endfunction()
 install_compressed(docs/kube-nftd.8 kube-nftd.8 ${CMAKE_INSTALL_MANDIR}/man8)
 install_compressed(deploy/debian/changelog changelog ${CMAKE_INSTALL_DOCDIR})
-install(FILES deploy/debian/copyright docs/migration.md docs/operating.md docs/compatibility.md
+install(FILES deploy/debian/copyright docs/migration.md docs/configuration.md docs/operating.md
+  docs/compatibility.md docs/behaviour.md docs/design.md
   DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 set(CPACK_GENERATOR DEB)
@@ -61,7 +62,7 @@ many services there are.
 The package starts nothing: see kube-nftd(8) for what the unit needs.")
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "init-system-helpers (>= 1.54~)")
-set(CPACK_DEBIAN_PACKAGE_SUGGESTS nftables)
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS nftables) # purging the package removes the tables by it
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA
   ${CMAKE_SOURCE_DIR}/deploy/debian/conffiles ${CMAKE_SOURCE_DIR}/deploy/debian/postinst

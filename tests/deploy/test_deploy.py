@@ -11,9 +11,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from rendering import helm, kustomize
+
 SOURCE = Path(__file__).resolve().parents[2]
 DAEMON = os.environ.get("KUBE_NFTD", str(SOURCE / "build-test/kube-nftd"))
 KUBERNETES = SOURCE / "deploy/kubernetes"
+CHART = SOURCE / "deploy/helm/kube-nftd"
 # Worse than this, a directive of the unit got lost.
 EXPOSURE_LIMIT = 1.8
 
@@ -41,34 +44,75 @@ def metrics_in(expression: str) -> set[str]:
     return {re.sub("_(bucket|sum|count)$", "", name) for name in names}
 
 
-def objects() -> list[dict]:
-    kustomization = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())
-    files = [KUBERNETES / name for name in kustomization["resources"]]
-    return [entry for file in files for entry in yaml.safe_load_all(file.read_text())]
+OVERLAYS = {
+    # the chart's values that say the same
+    "kubeadm": {},
+    "k3s": {"apiServer": {"address": "https://127.0.0.1:6444"}},
+    "rke2": {"apiServer": {"address": "https://127.0.0.1:6443"}},
+    "node-kubeconfig": {"apiServer": {"hostPath": "/var/lib/kube-proxy"}},
+}
+OPTIONS = {
+    "../startup-taint": {"startupTaint": "kube-nftd/not-ready"},
+    "../kube-proxy-label": {"podLabels": {"k8s-app": "kube-proxy"}},
+}
 
 
-def the(kind: str) -> dict:
-    return next(entry for entry in objects() if entry["kind"] == kind)
+def the(kind: str, overlay: str = "kubeadm", *options: str) -> dict:
+    return next(entry for entry in kustomize(KUBERNETES / overlay, *options) if entry["kind"] == kind)
 
 
-def component(name: str) -> tuple[dict, list[dict]]:
-    kustomization = yaml.safe_load((KUBERNETES / name / "kustomization.yaml").read_text())
-    files = [KUBERNETES / name / file for file in kustomization["resources"]]
-    return kustomization, [entry for file in files for entry in yaml.safe_load_all(file.read_text())]
+def pod(overlay: str = "kubeadm", *options: str) -> dict:
+    return the("DaemonSet", overlay, *options)["spec"]["template"]["spec"]
 
 
 def test_startup_taint_is_an_option():
-    kustomization, parts = component("startup-taint")
-    assert kustomization["kind"] == "Component"
-    role, binding = parts
-    assert role["rules"] == [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]}]
-    assert binding["subjects"] == the("ClusterRoleBinding")["subjects"]
-    [patch] = kustomization["patches"]
-    [operation] = yaml.safe_load(patch["patch"])
-    assert operation["value"].partition("=")[0] in flags_of_the_daemon()
-    granted = {(resource, verb) for rule in the("ClusterRole")["rules"]
-               for resource in rule["resources"] for verb in rule["verbs"]}
-    assert ("nodes", "patch") not in granted and {("events", "create"), ("events", "patch")} <= granted
+    def granted(*options: str) -> set[tuple[str, str]]:
+        return {(resource, verb) for entry in kustomize(KUBERNETES / "kubeadm", *options)
+                if entry["kind"] == "ClusterRole" for rule in entry["rules"]
+                for resource in rule["resources"] for verb in rule["verbs"]}
+
+    assert {("events", "create"), ("events", "patch")} <= granted()
+    assert granted("../startup-taint") - granted() == {("nodes", "patch")}
+    bindings = [entry for entry in kustomize(KUBERNETES / "kubeadm", "../startup-taint")
+                if entry["kind"] == "ClusterRoleBinding"]
+    assert len(bindings) == 2 and bindings[0]["subjects"] == bindings[1]["subjects"]
+
+
+def by_name(objects: list[dict]) -> dict[tuple[str, str], dict]:
+    """Files in a ConfigMap are read: how they are written may differ."""
+    for entry in objects:
+        if entry["kind"] == "ConfigMap":
+            entry["data"] = {name: yaml.safe_load(text) for name, text in entry["data"].items()}
+    named = {(entry["kind"], entry["metadata"]["name"]): entry for entry in objects}
+    assert len(named) == len(objects)
+    return named
+
+
+@pytest.mark.parametrize("options", [[], *([name] for name in OPTIONS), list(OPTIONS)], ids="+".join)
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_chart_and_kustomization_say_the_same(overlay: str, options: list[str]):
+    values = dict(OVERLAYS[overlay])
+    for name in options:
+        values |= OPTIONS[name]
+    assert by_name(helm(CHART, values)) == by_name(kustomize(KUBERNETES / overlay, *options))
+
+
+def test_values_of_the_chart():
+    rendered = by_name(helm(CHART, {
+        "image": {"repository": "registry.example/kube-nftd", "tag": "2"}, "clusterCIDR": "10.244.0.0/16,fd00::/64",
+        "config": {"detectLocalMode": "NodeCIDR"}, "nodeSelector": {"pool": "a"},
+        "tolerations": [{"key": "a", "operator": "Exists"}], "resources": {"limits": {"memory": "1Gi"}},
+    }, namespace="network"))
+    spec = rendered["DaemonSet", "kube-nftd"]["spec"]["template"]["spec"]
+    containers = spec["initContainers"] + spec["containers"]
+    assert {container["image"] for container in containers} == {"registry.example/kube-nftd:2"}
+    assert containers[1]["resources"] == {"requests": {"cpu": "20m", "memory": "40Mi"}, "limits": {"memory": "1Gi"}}
+    assert spec["nodeSelector"] == {"kubernetes.io/os": "linux", "kube-nftd/enabled": "true", "pool": "a"}
+    assert spec["tolerations"] == [{"key": "a", "operator": "Exists"}]
+    config = rendered["ConfigMap", "kube-nftd"]["data"]["config.conf"]
+    assert config["clusterCIDR"] == "10.244.0.0/16,fd00::/64" and config["detectLocalMode"] == "NodeCIDR"
+    places = {entry["metadata"].get("namespace", "network") for entry in rendered.values()}
+    assert places == {"network"} == {rendered["ClusterRoleBinding", "kube-nftd"]["subjects"][0]["namespace"]}
 
 
 # ---- man page and completion ----
@@ -145,33 +189,78 @@ def test_flags_of_the_unit_exist():
 # ---- Kubernetes ----
 
 
-def test_daemon_takes_the_config_map(tmp_path: Path):
-    container = the("DaemonSet")["spec"]["template"]["spec"]["containers"][0]
-    config = tmp_path / "config.conf"
-    config.write_text(the("ConfigMap")["data"]["config.conf"])
-    args = [arg.replace("/etc/kube-nftd/config.conf", str(config)) for arg in container["args"]]
-    assert f"--config={config}" in args
-    out = tmp_path / "written"
-    done = subprocess.run([DAEMON, *args, f"--write-config-to={out}"], text=True, capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert " warn " not in done.stderr, done.stderr
-    written = yaml.safe_load(out.read_text())
-    assert written["conntrack"]["maxPerCore"] == 0
-    assert written["clientConnection"]["kubeconfig"] == "/var/lib/kube-proxy/kubeconfig.conf"
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_daemon_takes_the_config_map(overlay: str, tmp_path: Path):
+    """As kube-proxy's defaults are, and as both containers are started."""
+    data = the("ConfigMap", overlay)["data"]
+    for name, text in data.items():
+        (tmp_path / name).write_text(text)
+    mounts = {mount["name"]: mount["mountPath"] for mount in pod(overlay)["containers"][0]["volumeMounts"]}
+    for container in pod(overlay)["containers"] + pod(overlay)["initContainers"]:
+        args = [arg.replace(mounts["config"], str(tmp_path)) for arg in container["args"] if arg != "--init-only"]
+        assert f"--config={tmp_path}/config.conf" in args
+        out = tmp_path / "written"
+        done = subprocess.run([DAEMON, *args, f"--write-config-to={out}"], text=True, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert " warn " not in done.stderr, done.stderr
+        written = yaml.safe_load(out.read_text())
+        # The default, which never lowers what the host has.
+        assert (written["conntrack"]["maxPerCore"], written["conntrack"]["min"]) == (None, None)
+        assert written["conntrack"]["tcpCloseWaitTimeout"] in ("1h0m0s", "1h")
+        assert written["oomScoreAdj"] == -999
+        assert written["clientConnection"]["kubeconfig"] == mounts["kubeconfig"] + "/kubeconfig.conf"
 
 
-def test_pod_has_one_capability():
-    spec = the("DaemonSet")["spec"]["template"]["spec"]
-    context = spec["containers"][0]["securityContext"]
+@pytest.mark.parametrize("overlay", ["k3s", "rke2"])
+def test_own_kubeconfig(overlay: str, tmp_path: Path):
+    """The daemon reads it and goes where --master says; the files that it names are those of a pod."""
+    account = "/var/run/secrets/kubernetes.io/serviceaccount"
+    text = the("ConfigMap", overlay)["data"]["kubeconfig.conf"]
+    assert f"{account}/token" in text and f"{account}/ca.crt" in text
+    (tmp_path / "token").write_text("a-token")
+    run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "/dev/null", "-subj", "/CN=a",
+        "-out", tmp_path / "ca.crt", stderr=subprocess.DEVNULL)
+    kubeconfig = tmp_path / "kubeconfig.conf"
+    kubeconfig.write_text(text.replace(account, str(tmp_path)))
+    [master] = [arg for arg in pod(overlay)["containers"][0]["args"] if arg.startswith("--master=")]
+    with subprocess.Popen(["unshare", "--net", DAEMON, f"--kubeconfig={kubeconfig}", master, "--hostname-override=a"],
+                          stderr=subprocess.PIPE, text=True) as daemon:
+        for line in daemon.stderr:
+            if "cannot list" in line or "error" in line:
+                break
+        daemon.terminate()
+    host, port = master.removeprefix("--master=https://").split(":")
+    assert f"Failed to connect to {host} port {port}" in line, line
+
+
+def test_daemon_has_one_capability():
+    spec = pod()
+    [container] = spec["containers"]
+    context = container["securityContext"]
     assert context["capabilities"] == {"drop": ["ALL"], "add": ["NET_ADMIN"]}
     assert context["readOnlyRootFilesystem"] is True
     assert context["allowPrivilegeEscalation"] is False
     assert "privileged" not in context
     assert spec["hostNetwork"] is True
     assert spec["priorityClassName"] == "system-node-critical"
-    assert all(mount["readOnly"] for mount in spec["containers"][0]["volumeMounts"])
-    assert {mount["name"] for mount in spec["containers"][0]["volumeMounts"]} == {
-        volume["name"] for volume in spec["volumes"]}
+    assert all(mount["readOnly"] for mount in container["volumeMounts"])
+    assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in spec["volumes"]}
+
+
+def test_privileged_container_ends():
+    [container] = pod()["initContainers"]
+    assert container["args"] == ["--config=/etc/kube-nftd/config.conf", "--init-only"]
+    assert container["securityContext"] == {"privileged": True, "readOnlyRootFilesystem": True}
+    assert [mount["readOnly"] for mount in container["volumeMounts"]] == [True]
+
+
+def test_probes():
+    """None is asked before the port is bound, which would be an event; the first one gates the others."""
+    [container] = pod()["containers"]
+    assert container["startupProbe"]["initialDelaySeconds"] >= 2
+    paths = {name: container[name]["httpGet"]["path"] for name in container if name.endswith("Probe")}
+    assert paths == {"startupProbe": "/livez", "livenessProbe": "/livez", "readinessProbe": "/readyz"}
+    assert {container[name]["httpGet"]["port"] for name in paths} == {10256}
 
 
 def test_rights_are_those_that_requests_need():
@@ -192,9 +281,18 @@ def test_pieces_belong_together():
     template = daemon_set["spec"]["template"]
     assert template["spec"]["serviceAccountName"] == account["metadata"]["name"]
     assert daemon_set["spec"]["selector"]["matchLabels"] == template["metadata"]["labels"]
-    image = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())["images"][0]
-    assert image["name"] == template["spec"]["containers"][0]["image"]
-    assert run(DAEMON, "--version").split()[-1].removeprefix("v") == image["newTag"]
+    labelled = the("DaemonSet", "kubeadm", "../kube-proxy-label")["spec"]
+    assert labelled["selector"] == daemon_set["spec"]["selector"]
+    assert labelled["template"]["metadata"]["labels"] == {"app": "kube-nftd", "k8s-app": "kube-proxy"}
+    version = run(DAEMON, "--version").split()[1].removeprefix("v")
+    for container in template["spec"]["initContainers"] + template["spec"]["containers"]:
+        assert container["image"] == f"kube-nftd:{version}"
+
+
+def test_flags_of_the_manifests_exist():
+    for option in OPTIONS:
+        for container in pod("k3s", option)["containers"] + pod("k3s", option)["initContainers"]:
+            assert {arg.partition("=")[0] for arg in container["args"]} <= flags_of_the_daemon()
 
 
 # ---- monitoring ----
@@ -209,6 +307,13 @@ def test_rules_name_metrics_that_exist():
     assert [rule["alert"] for rule in rules if rule["alert"] not in guide] == []
 
 
+def test_alerts_fire_when_nothing_is_scraped():
+    """A target that is gone has no `up` at all, so that comparisons with it are silent."""
+    groups = yaml.safe_load((SOURCE / "deploy/monitoring/rules.yaml").read_text())["groups"]
+    expressions = [rule["expr"] for group in groups for rule in group["rules"]]
+    assert 'absent(up{job="kube-nftd"})' in expressions
+
+
 def test_dashboard_names_metrics_that_exist():
     text = (SOURCE / "deploy/monitoring/dashboard.json").read_text()
     dashboard = json.loads(text)
@@ -221,19 +326,31 @@ def test_dashboard_names_metrics_that_exist():
 
 # ---- documents ----
 
-DOCUMENTS = sorted((SOURCE / "docs").glob("*.md"))
+DOCUMENTS = sorted([*SOURCE.glob("*.md"), *SOURCE.glob("docs/*.md"), *SOURCE.glob("tests/*/README.md")])
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def anchors(document: Path) -> set[str]:
+    """What links may name in it: its headings in lower case, without punctuation, with dashes for blanks."""
+    headings = re.findall(r"^#+ (.*)$", document.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_documents_name_what_exists(document: Path):
     text = document.read_text()
     flags = flags_of_the_daemon()
     commands = re.findall(r"kube-nftd((?: --?[a-z][a-z-]*(?:[ =][^ `|-][^ `|]*)?)+)", text)
     named = {flag for command in commands for flag in re.findall(r"(?<= )--?[a-z][a-z-]*", command)}
     assert named <= flags
-    for link in re.findall(r"\]\(([^)#:]+)\)", text):
-        assert (document.parent / link).exists(), link
+    for link, anchor in re.findall(r"\]\(([^)#:]*)#?([^):]*)\)", text):
+        target = document.parent / link if link else document
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), f"{link}#{anchor}"
     assert metrics_in(text) <= metrics_of_the_daemon()
+
+
+def test_picture_is_of_the_figures():
+    assert run(SOURCE / "tests/bench/plot") == (SOURCE / "docs/side-by-side.svg").read_text()
 
 
 def test_nft_commands_of_the_guide(tmp_path: Path):
@@ -262,3 +379,60 @@ def test_installed_files(tmp_path: Path):
             "share/bash-completion/completions/kube-nftd"} <= found
     unit_file = next(tmp_path.glob("**/kube-nftd.service")).read_text()
     assert f"ExecStart=/{(prefix / 'sbin/kube-nftd').relative_to(tmp_path)} " in unit_file
+
+
+# ---- the commit in the binary ----
+
+
+def commit_header(folder: Path, *more: str) -> tuple[str, str, int]:
+    """What deploy/commit.cmake writes for the tree in @folder: commit, state, and when the file was written."""
+    header = folder.parent / "commit.h"
+    run("cmake", "-D", f"SOURCE={folder}", "-D", f"HEADER={header}", *more, "-P", SOURCE / "deploy/commit.cmake")
+    commit, state = re.findall('#define KUBE_NFTD_[A-Z_]+ "(.*)"', header.read_text())
+    return commit, state, header.stat().st_mtime_ns
+
+
+def git(folder: Path, *words: str) -> str:
+    who = ["-c", "user.name=n", "-c", "user.email=n@localhost"]
+    return run("git", *who, *words, cwd=folder, stderr=subprocess.DEVNULL).strip()
+
+
+@pytest.fixture(name="tree")
+def make_tree(tmp_path: Path) -> Path:
+    tree = tmp_path / "tree"
+    (tree / "below").mkdir(parents=True)
+    (tree / "file").write_text("1")
+    git(tree, "init")
+    git(tree, "add", "file")
+    git(tree, "commit", "-m", "first")
+    return tree
+
+
+def test_the_commit_follows_head_and_is_written_only_then(tree: Path):
+    first = commit_header(tree)
+    assert first[:2] == (git(tree, "rev-parse", "HEAD"), "clean")
+    assert commit_header(tree) == first
+    (tree / "file").write_text("2")
+    changed = commit_header(tree)
+    assert changed[:2] == (first[0], "dirty") and changed[2] > first[2]
+    git(tree, "commit", "-a", "-m", "second")
+    git(tree, "tag", "v1")
+    assert commit_header(tree)[:2] == (git(tree, "rev-parse", "HEAD"), "clean") != first[:2]
+
+
+def test_a_tarball_has_no_commit_but_the_one_that_is_given(tree: Path, tmp_path: Path):
+    (tmp_path / "tarball").mkdir()
+    for folder in (tmp_path / "tarball", tree / "below"):  # the latter in somebody else's repository
+        assert commit_header(folder)[:2] == ("", "")
+    assert commit_header(tree / "below", "-D", "COMMIT=0123abcd")[:2] == ("0123abcd", "clean")
+    assert commit_header(tree, "-D", "COMMIT=0123abcd-dirty")[:2] == ("0123abcd", "dirty")
+
+
+def test_version_and_a_build_agree_on_the_commit():
+    folder = Path(DAEMON).parent
+    header = (folder / "generated/kube-nftd/commit.h").read_text()
+    commit = re.search('COMMIT "(.*)"', header)[1]
+    changes = ", with changes" if "dirty" in header else ""
+    version = run(DAEMON, "--version")
+    assert re.fullmatch(r"kube-nftd \S+ \(commit (.*)\)\n", version)[1] == (commit or "unknown") + changes
+    assert run(DAEMON, "--version=raw") == version.split()[1] + "\n"
