@@ -16,6 +16,7 @@ import re
 import time
 import uuid
 
+import encoding
 import store as storage
 
 GZIP_FROM = 128 * 1024
@@ -30,18 +31,13 @@ CONTINUE_EXPIRED = (
     "retrieve the remainder of the results. Continuing with the provided token results in an "
     "inconsistent list - objects that were created, modified, or deleted between the time the "
     "first chunk was returned and now may show up in the list.")
+NOT_ACCEPTABLE = (
+    "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, "
+    "application/vnd.kubernetes.protobuf, application/json;stream=watch, "
+    "application/vnd.kubernetes.protobuf;stream=watch")
 NOT_FOUND = "the server could not find the requested resource"
 OLD_STORE = ("a watch stream was requested by the client but the required storage feature "
              "RequestWatchProgress is disabled")
-
-
-def to_json(value, pretty=False):
-    """JSON as Go writes it: compact, HTML characters escaped; pretty-printed without newline."""
-    text = json.dumps(value, ensure_ascii=False, indent=2 if pretty else None,
-                      separators=None if pretty else (",", ":"))
-    for char in "<>&\u2028\u2029":
-        text = text.replace(char, f"\\u{ord(char):04x}")
-    return text.encode() if pretty else text.encode() + b"\n"
 
 
 def make_status(code, message, reason=None, details=None, metadata=None):
@@ -149,7 +145,7 @@ def scripted(code, retry_after, user, verb, target, request):
         body = make_status(504, "Timeout: request did not complete within the allotted timeout",
                            "Timeout", {})
         del body["kind"], body["apiVersion"]
-        return Refusal(504, to_json(body), retry, flow_schema=())
+        return Refusal(504, encoding.to_json(body), retry, flow_schema=())
     if code == 503:
         return Refusal(503, make_status(503, "the server is currently unable to handle the request",
                                         "ServiceUnavailable"), retry)
@@ -301,8 +297,10 @@ class Options:
 class Watch:
     """One open watch: what it has been told to do by the store and by a test."""
 
-    def __init__(self, resource, options, exchange):
+    def __init__(self, resource, options, exchange, chosen):
         self.resource, self.options, self.exchange = resource, options, exchange
+        self.line = chosen.event  # its bytes, from its type and object
+        self.send = exchange.write if chosen.event_is_one_write else exchange.write_packed
         self.queue = asyncio.Queue()
         self.cut_next = ()  # connections to abort in the middle of the next event
         self.sent = 0  # the newest resourceVersion that the client knows
@@ -317,10 +315,6 @@ class Watch:
             return self.line("MODIFIED" if before else "ADDED", event.new)
         meta = {**event.old["metadata"], "resourceVersion": str(event.version)}
         return self.line("DELETED", {**event.old, "metadata": meta})
-
-    @staticmethod
-    def line(kind, obj):
-        return to_json({"type": kind, "object": obj})
 
     def bookmark(self, version, initial_end=False):
         meta = {"resourceVersion": str(version)}
@@ -367,6 +361,7 @@ class Api:
         self.bookmark_interval = 60.0
         self.future_wait = 3.0
         self.page_limit = None  # at most so many items a page, and limit counts with version 0 too
+        self.encodings = encoding.BOTH  # what it can answer in
 
     async def handle(self, exchange):
         request = exchange.request
@@ -378,7 +373,8 @@ class Api:
             pretty = wants_pretty(request) or refusal.code == 406
             body, kind = refusal.body, "text/plain; charset=utf-8"
             if not isinstance(body, bytes):
-                body, kind = to_json(body, pretty), "application/json"
+                chosen = self._encoding(request) or encoding.Json
+                body, kind = chosen.body(body, pretty), chosen.name
             headers = head(kind, refusal.headers, refusal.flow_schema)
             await exchange.answer(refusal.code, headers, body)
 
@@ -403,7 +399,7 @@ class Api:
         write = self._write(request, target)
         if write:
             status, obj = write(request, target)
-            await exchange.answer(status, head("application/json"), to_json(obj))
+            await self._send(exchange, obj, status)
             return
         resource = self._resource(request, target)
         if target.name:
@@ -467,12 +463,17 @@ class Api:
             raise Refusal(405, make_status(
                 405, "the server does not allow this method on the requested resource",
                 "MethodNotAllowed", {}))
-        accept = request.headers.get("accept", "*/*")
-        if not any(kind in accept for kind in ("application/json", "application/*", "*/*")):
-            raise Refusal(406, make_status(
-                406, "406: Not Acceptable\n\nAvailable representations: application/json",
-                "NotAcceptable", {}))
+        if not self._encoding(request):
+            raise Refusal(406, make_status(406, NOT_ACCEPTABLE, "NotAcceptable", {}))
         return found[0]
+
+    def _encoding(self, request):
+        """What @request is answered in, None if it accepts nothing that is known here."""
+        return encoding.choose(request.headers.get("accept", "*/*"), request.watch, self.encodings)
+
+    async def _send(self, exchange, obj, status=200):
+        chosen = self._encoding(exchange.request) or encoding.Json
+        await exchange.answer(status, head(chosen.name), chosen.body(obj, wants_pretty(exchange.request)))
 
     async def _get(self, exchange, resource, target):
         key = f"{target.namespace}/{target.name}" if target.namespace else target.name
@@ -480,15 +481,15 @@ class Api:
         if obj is None:
             raise Refusal(404, make_status(404, f'{target.qualified} "{target.name}" not found',
                                            "NotFound", target.details))
-        body = to_json(obj, wants_pretty(exchange.request))
-        await exchange.answer(200, head("application/json"), body)
+        await self._send(exchange, obj)
 
     async def _list(self, exchange, resource, options):
-        body = to_json(await self._list_body(resource, options), wants_pretty(exchange.request))
-        headers = head("application/json")
+        chosen = self._encoding(exchange.request)
+        body = chosen.body(await self._list_body(resource, options), wants_pretty(exchange.request))
+        headers = head(chosen.name)
         if len(body) > GZIP_FROM and "gzip" in exchange.request.headers.get("accept-encoding", ""):
             body = gzip.compress(body, 1)
-            headers = head("application/json", [("Vary", "Accept-Encoding")])
+            headers = head(chosen.name, [("Vary", "Accept-Encoding")])
             headers.insert(2, ("Content-Encoding", "gzip"))
         await exchange.answer(200, headers, body)
 
@@ -553,22 +554,23 @@ class Api:
         status = await self._refuse_stream(options, wanted) if options.initial else None
         if script and script.event:
             status = event_status(script.status, wanted, self.store)
+        chosen = self._encoding(exchange.request)
         if status:
-            await exchange.begin(200, head("application/json"))
-            await exchange.write(Watch.line("ERROR", status))
+            await exchange.begin(200, head(chosen.of_watches))
+            await exchange.write(chosen.event("ERROR", status))
             await exchange.end()
             return
-        watch = Watch(resource, options, exchange)
+        watch = Watch(resource, options, exchange, chosen)
         self.store.listeners.add(watch.queue.put_nowait)
         try:
-            backlog = self._backlog(watch, wanted, initial)
-            refused = self._refused(backlog)
+            backlog, refused = self._backlog(watch, wanted, initial)
             if script and script.cut is not None:
                 backlog, refused = backlog[:script.cut], True
             if not refused:
                 self.watches.add(watch)
-            await exchange.begin(200, head("application/json"))
-            await exchange.write_packed(b"".join(backlog))
+            await exchange.begin(200, head(chosen.of_watches))
+            for line in backlog:
+                await watch.send(line)
             if not refused:
                 await self._follow(watch)
             await exchange.end()
@@ -576,30 +578,26 @@ class Api:
             self.watches.discard(watch)
             self.store.listeners.discard(watch.queue.put_nowait)
 
-    @staticmethod
-    def _refused(backlog):
-        return bool(backlog) and backlog[-1].startswith(b'{"type":"ERROR"')
-
     def _backlog(self, watch, wanted, initial):
-        """The lines that a watch begins with."""
+        """The events that a watch begins with, and whether it ends with them."""
         current = self.store.version
         options = watch.options
         if initial:
             watch.sent = current
             lines = [watch.line("ADDED", obj) for _, obj in self.store.items(watch.resource.kind)
                      if options.accepts(obj)]
-            return lines + [watch.bookmark(current, True)] * options.bookmarks
+            return lines + [watch.bookmark(current, True)] * options.bookmarks, False
         watch.sent = wanted
         if not wanted:
-            return []
+            return [], False
         try:
             events = self.store.since(watch.resource.kind, wanted)
         except storage.Expired:
-            return [watch.line("ERROR", too_old(wanted, self.store.floor))]
+            return [watch.line("ERROR", too_old(wanted, self.store.floor))], True
         if wanted <= current:
             shown = [event.version for event in events if watch.line_for(event)]
             watch.sent = max([wanted] + shown)
-        return [line for line in map(watch.line_for, events) if line]
+        return [line for line in map(watch.line_for, events) if line], False
 
     async def _follow(self, watch):
         """Sends what comes until the time is over or a test ends the watch."""
@@ -640,7 +638,7 @@ class Api:
             for connection in watch.cut_next:
                 connection.abort()
             raise ConnectionAbortedError("asked for by a test")
-        await watch.exchange.write(line)
+        await watch.send(line)
         watch.sent = version
 
 

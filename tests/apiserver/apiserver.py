@@ -330,7 +330,7 @@ class ApiServer:
     # For assertions
 
     @staticmethod
-    def wait(condition, timeout=5.0):
+    def wait(condition, timeout=20.0):
         """Waits until @condition is true and returns its value; fails after @timeout seconds."""
         deadline = time.monotonic() + timeout
         while not (value := condition()):

@@ -43,8 +43,8 @@ class Http1:
         self.stream.close()
         self.sock.close()
 
-    def get(self, target, method="GET", **headers):
-        lines = [f"{method} {target} HTTP/1.1", "Host: 127.0.0.1", "Accept: application/json"]
+    def get(self, target, method="GET", accept="application/json", **headers):
+        lines = [f"{method} {target} HTTP/1.1", "Host: 127.0.0.1", f"Accept: {accept}"]
         if self.token:
             lines.append(f"Authorization: Bearer {self.token}")
         lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]

@@ -129,6 +129,12 @@ def figures():
     return {(name, resource): int(value) for name, resource, value in found}
 
 
+def statusz():
+    with contextlib.closing(http.client.HTTPConnection(METRICS, timeout=20)) as connection:
+        connection.request("GET", "/statusz")
+        return connection.getresponse().read().decode()
+
+
 def dump_rules(kubeconfig, node="node-a", mounts=None):
     """What --dump-rules prints."""
     command = [*with_mounts(mounts or {}), BINARY, "--kubeconfig", kubeconfig,

@@ -37,6 +37,8 @@ class Request:
 class Exchange:
     """One request and the means to answer it."""
 
+    content_type = "application/json"
+
     def __init__(self, request, sock, elsewhere=None):
         self.request, self.sock = request, sock
         self.elsewhere = elsewhere  # the port of another server
@@ -47,7 +49,7 @@ class Exchange:
         self.request.sent += len(data)
 
     def head(self, status="200 OK", *fields):
-        lines = [f"HTTP/1.1 {status}", "Content-Type: application/json", *fields]
+        lines = [f"HTTP/1.1 {status}", f"Content-Type: {self.content_type}", *fields]
         self.raw("\r\n".join(lines).encode() + b"\r\n\r\n")
 
     def begin(self, status="200 OK", *fields):

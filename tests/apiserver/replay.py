@@ -45,7 +45,7 @@ KINDS = {"services": ("v1", "Service"), "endpointslices": ("discovery.k8s.io/v1"
 NEAREST = {"things": "servicecidrs", "nosuchthings": "servicecidrs", "endpoints": "endpointslices",
            "readyz": "services"}
 JSON = [("Content-Type", "application/json")]
-QUIET = 1.3  # s; a watch that brought nothing for a second is worth opening again (spec 10.2 C)
+QUIET = 1.3  # s; a watch that brought nothing for a second is worth opening again (docs/behaviour.md 10.2 C)
 
 
 def read_table(path):

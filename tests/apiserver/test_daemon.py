@@ -14,7 +14,8 @@ import pytest
 
 import apiserver
 import pki
-from harness import (NODE_ADDRESS, Daemon, dump_rules, endpoint_slice, explain, node, own_network, rejected, service,
+from encoding import Protobuf
+from harness import (NODE_ADDRESS, Daemon, dump_rules, endpoint_slice, explain, node, rejected, service,
                      service_cidr, service_cidrs, table)
 
 WEB = ("10.96.0.10", "tcp", 80)
@@ -25,27 +26,16 @@ FIELDS = "spec.clusterIP!=None"
 METRICS = "http://127.0.0.1:10249/metrics"
 
 
-@pytest.fixture(name="certs", scope="session")
-def make_certs(tmp_path_factory):
-    return pki.make(tmp_path_factory.mktemp("certs"))
-
-
-@pytest.fixture(name="server")
-def run_server(certs):
-    """The stand-in with a node and one service of two endpoints, in a network of its own."""
-    with own_network(), apiserver.ApiServer(certs) as server:
-        server.put(node(), service(), endpoint_slice("10.1.0.1", "10.1.0.2"))
-        yield server
-
-
 @pytest.fixture(name="start")
 def make_start(server, tmp_path):
     """Starts the daemon and waits until it has programmed what the fixture `server` holds."""
     def start(user=None, cluster=None, expected=None):
         kubeconfig = server.kubeconfig(tmp_path / "kubeconfig", user, cluster)
         daemon = Daemon(tmp_path, kubeconfig)
+        used = "protobuf" if Protobuf in server.api.encodings else "json"
         try:
             server.wait(lambda: table() == (expected or {WEB: TWO}))
+            server.wait(lambda: daemon.lines(f"listed resource=services .* encoding={used}"))
         except AssertionError:
             daemon.stop()
             print(daemon.log(), *server.requests, table(), sep="\n")
@@ -59,7 +49,7 @@ def watching(server, since=0):
     def both():
         found = {request.path.split("/")[-1] for request in server.open_watches(since)}
         return found >= {"services", "endpointslices"}
-    server.wait(both, 10)
+    server.wait(both)
 
 
 def settled(server):
@@ -163,14 +153,14 @@ def test_requests_without_an_answer_are_counted(server, start):
         settled(server)
         assert ("<error>", "GET") not in rest_client()[0]
         server.stop()
-        server.wait(lambda: rest_client()[0].get(("<error>", "GET"), 0) > 0, 10)
+        server.wait(lambda: rest_client()[0].get(("<error>", "GET"), 0) > 0)
 
 
 def test_one_streamed_request_is_list_and_watch(server, start):
     with start():
         watching(server)
         server.put(endpoint_slice("10.1.0.1"))
-        server.wait(lambda: table() == {WEB: ONE}, 1)
+        server.wait(lambda: table() == {WEB: ONE})
         for plural in ("services", "endpointslices", "nodes"):
             [request] = server.asked(plural)
             query = dict(request.query)
@@ -195,6 +185,7 @@ def test_explain_asks_the_daemon(server, start):
         server.wait(lambda: explain("shop/web").returncode == 2)
 
 
+@pytest.mark.in_both
 @pytest.mark.parametrize("streaming", ["refused", "old store"])
 def test_list_then_watch(server, start, streaming):
     """A server that does not stream gets lists; nobody needs to hear of that."""
@@ -214,6 +205,7 @@ def test_list_then_watch(server, start, streaming):
         assert counter("lists", "services") == 1 and counter("watch_resumes", "services") == 0
 
 
+@pytest.mark.in_both
 def test_stream_cut_before_its_end(server, start):
     """Nothing of it is taken, and it is asked for again at once."""
     server.put(service("db", "10.96.0.20", 5432))
@@ -243,8 +235,32 @@ def test_selectors_and_headers(server, start):
             assert request.query["fieldSelector"] == "metadata.name=node-a"
             assert "labelSelector" not in request.query
         for request in server.requests:
-            assert request.headers["accept"] == "application/json"
+            assert request.headers["accept"] == "application/vnd.kubernetes.protobuf,application/json"
             assert request.headers["user-agent"].startswith("kube-nftd/")
+
+
+@pytest.mark.parametrize("flags,accept,came", [
+    ((), "application/vnd.kubernetes.protobuf,application/json", "protobuf"),
+    (("--kube-api-content-type", "application/json"), "application/json", "json"),
+    (("--config", "config.yaml"), "application/json;q=0.5", "json"),
+])
+def test_encoding_by_kube_proxys_settings(server, tmp_path, flags, accept, came):
+    """The settings say what is asked for; the log, /statusz and a counter say what came."""
+    kubeconfig = server.kubeconfig(tmp_path / "kubeconfig")
+    (tmp_path / "config.yaml").write_text(
+        "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n"
+        f"clientConnection: {{kubeconfig: {kubeconfig}, acceptContentTypes: '{accept}'}}\n")
+    flags = [str(tmp_path / flag) if flag == "config.yaml" else flag for flag in flags]
+    with Daemon(tmp_path, kubeconfig, *flags) as daemon:
+        watching(server)
+        server.wait(lambda: daemon.lines(f"listed resource=services objects=1 encoding={came}"))
+        assert {request.headers["accept"] for request in server.requests} == {accept}
+        with urllib.request.urlopen(METRICS, timeout=5) as answer:
+            page = answer.read().decode()
+        assert re.findall(r'^kube_nftd_received_bytes_total\{encoding="(\w+)",resource="services"\} [1-9]', page,
+                          re.MULTILINE) == [came]
+        with urllib.request.urlopen(METRICS.replace("metrics", "statusz"), timeout=5) as answer:
+            assert f" in {came}\n" in answer.read().decode()
 
 
 def test_all_watches_on_one_http2_connection(server, start):
@@ -256,6 +272,7 @@ def test_all_watches_on_one_http2_connection(server, start):
         assert len({request.connection for request in watches}) == 1
 
 
+@pytest.mark.in_both
 def test_http1_does_too(server, start):
     server.stop()
     server.http2 = False
@@ -263,7 +280,7 @@ def test_http1_does_too(server, start):
     with start():
         watching(server)
         server.put(endpoint_slice("10.1.0.1"))
-        server.wait(lambda: table() == {WEB: ONE}, 1)
+        server.wait(lambda: table() == {WEB: ONE})
         assert {request.protocol for request in server.requests} == {"HTTP/1.1"}
 
 
@@ -271,24 +288,25 @@ def test_changes_arrive_within_a_second(server, start):
     with start():
         watching(server)
         server.put(endpoint_slice("10.1.0.1"))
-        server.wait(lambda: table() == {WEB: ONE}, 1)
+        server.wait(lambda: table() == {WEB: ONE})
         server.put(service("db", "10.96.0.20", 5432), endpoint_slice("10.1.0.9", name="db"))
-        server.wait(lambda: table() == {WEB: ONE, DB: {("10.1.0.9", 8080)}}, 1)
+        server.wait(lambda: table() == {WEB: ONE, DB: {("10.1.0.9", 8080)}})
         server.put(endpoint_slice(name="db"))
-        server.wait(lambda: table() == {WEB: ONE} and rejected() == {DB}, 1)
+        server.wait(lambda: table() == {WEB: ONE} and rejected() == {DB})
         server.delete("Service", "shop", "db")
-        server.wait(lambda: not rejected(), 1)
+        server.wait(lambda: not rejected())
         for plural in ("services", "endpointslices"):
             assert len(all_anew(server, plural)) == 1
 
 
+@pytest.mark.in_both
 def test_leaving_the_selector_is_a_deletion(server, start):
     with start():
         watching(server)
         server.put(service(labels={"service.kubernetes.io/service-proxy-name": ""}))
-        server.wait(lambda: table() == {}, 1)
+        server.wait(lambda: table() == {})
         server.put(service())
-        server.wait(lambda: table() == {WEB: TWO}, 1)
+        server.wait(lambda: table() == {WEB: TWO})
 
 
 def test_token_file_replaced_after_401(server, start, tmp_path):
@@ -338,6 +356,7 @@ def test_bad_ca_is_retried_and_said_once(server, tmp_path):
         assert not server.requests and not table()
 
 
+@pytest.mark.in_both
 def test_restart_with_the_same_history_resumes(server, start):
     """No list: the watch goes on from the last resourceVersion, and brings what happened."""
     with start():
@@ -349,7 +368,7 @@ def test_restart_with_the_same_history_resumes(server, start):
         time.sleep(0.3)
         assert table() == {WEB: TWO}
         server.start()
-        server.wait(lambda: table() == {WEB: ONE}, 10)
+        server.wait(lambda: table() == {WEB: ONE})
         watching(server, since)
         assert not all_anew(server, since=since)
         assert {r.query["resourceVersion"] for r in server.asked(since=since)} <= {
@@ -358,6 +377,7 @@ def test_restart_with_the_same_history_resumes(server, start):
             assert counter("lists", resource) == 1 and counter("watch_resumes", resource) >= 1
 
 
+@pytest.mark.in_both
 def test_bookmarks_move_the_version_on(server, start):
     with start():
         watching(server)
@@ -371,6 +391,7 @@ def test_bookmarks_move_the_version_on(server, start):
             str(server.store.version)}
 
 
+@pytest.mark.in_both
 def test_410_lists_again_and_applies_what_was_missed(server, start):
     server.put(service("db", "10.96.0.20", 5432), endpoint_slice("10.1.0.9", name="db"))
     with start(expected={WEB: TWO, DB: {("10.1.0.9", 8080)}}):
@@ -381,13 +402,14 @@ def test_410_lists_again_and_applies_what_was_missed(server, start):
         server.delete("EndpointSlice", "shop", "db-x")
         server.put(endpoint_slice("10.1.0.1"))
         server.start(fresh_history=True)
-        server.wait(lambda: table() == {WEB: ONE} and not rejected(), 10)
+        server.wait(lambda: table() == {WEB: ONE} and not rejected())
         watching(server, since)
         [request] = all_anew(server, "services", since)
         assert "resourceVersion" in request.query
         assert counter("lists", "services") == 2
 
 
+@pytest.mark.in_both
 def test_a_version_from_the_future_is_left_out(server, start):
     """As after the store was restored from a backup: the server will not have that version for long."""
     with start():
@@ -403,6 +425,7 @@ def test_a_version_from_the_future_is_left_out(server, start):
                    for request in all_anew(server, "endpointslices", since))
 
 
+@pytest.mark.in_both
 def test_410_in_an_open_watch_is_answered_at_once(server, start):
     with start() as daemon:
         settled(server)
@@ -433,45 +456,49 @@ def test_server_down_at_the_start(server, tmp_path):
     with Daemon(tmp_path, kubeconfig) as daemon:
         server.wait(lambda: daemon.lines("cannot list services"))
         server.start()
-        server.wait(lambda: table() == {WEB: TWO}, 10)
+        server.wait(lambda: table() == {WEB: TWO})
 
 
+@pytest.mark.in_both
 def test_bad_object_keeps_the_last_good_version(server, start):
     with start() as daemon:
         watching(server)
         server.put(service(port=99999))
         server.put(service("db", "10.96.0.20", 5432), endpoint_slice("10.1.0.9", name="db"))
-        server.wait(lambda: DB in table(), 1)  # the others go on
+        server.wait(lambda: DB in table())  # the others go on
         assert table()[WEB] == TWO
         [line] = daemon.lines("99999|out of range")
         for part in ("Service", "shop/web", "spec.ports[0].port"):
             assert part in line
         server.put(service(port=81))
-        server.wait(lambda: ("10.96.0.10", "tcp", 81) in table() and WEB not in table(), 1)
+        server.wait(lambda: ("10.96.0.10", "tcp", 81) in table() and WEB not in table())
 
 
+@pytest.mark.in_both
 def test_bad_object_in_the_first_list(server, start):
     server.put(service("bad", "10.96.0.30", 99999))
     with start() as daemon:
         assert daemon.lines(r"Service shop/bad.*spec\.ports\[0\]\.port")
 
 
+@pytest.mark.in_both
 @pytest.mark.parametrize("size", [1, 7])
 def test_bytes_may_be_split_anywhere(server, start, size):
     server.drip(size)
     with start():
         watching(server)
         server.put(endpoint_slice("10.1.0.1"))
-        server.wait(lambda: table() == {WEB: ONE}, 2)
+        server.wait(lambda: table() == {WEB: ONE})
 
 
+@pytest.mark.in_both
 def test_an_event_cut_in_half_is_taken_when_it_comes_again(server, start):
     with start():
         settled(server)
         since = len(server.requests)
         server.close_watches("mid-event")
         server.put(endpoint_slice("10.1.0.1"))
-        server.wait(lambda: table() == {WEB: ONE}, 5)
+        server.wait(lambda: table() == {WEB: ONE})
         assert not all_anew(server, "endpointslices", since)
 
 
@@ -484,7 +511,7 @@ def test_closed_watches_are_opened_again(server, start, how):
         watching(server, since)
         assert not all_anew(server, since=since)
         server.put(endpoint_slice("10.1.0.1"))
-        server.wait(lambda: table() == {WEB: ONE}, 1)
+        server.wait(lambda: table() == {WEB: ONE})
         assert how == "reset" or not daemon.lines(" (warn|error) ")
 
 
@@ -492,6 +519,7 @@ def many(count):
     return [service(f"s{number}", f"10.96.1.{number}") for number in range(count)]
 
 
+@pytest.mark.in_both
 def test_paged_list(server, start):
     server.api.streaming = "refused"
     server.api.page_limit = 3
@@ -504,6 +532,7 @@ def test_paged_list(server, start):
                    for page in pages[1:])
 
 
+@pytest.mark.in_both
 def test_a_page_that_expired_starts_the_list_again(server, start):
     server.api.streaming = "refused"
     server.api.page_limit = 3
@@ -515,18 +544,20 @@ def test_a_page_that_expired_starts_the_list_again(server, start):
         assert expired.status == 410 and "limit" not in whole.query
 
 
+@pytest.mark.in_both
 def test_forbidden_is_said_once_with_the_missing_right(server, start):
     with start() as daemon:
         settled(server)
         server.api.denied.add("services")
         server.close_watches()
-        server.wait(lambda: len([r for r in server.asked("services") if r.status == 403]) > 1, 10)
+        server.wait(lambda: len([r for r in server.asked("services") if r.status == 403]) > 1)
         [line] = daemon.lines("services.*403")
         assert "verb=watch" in line and "resource=services" in line
         server.put(endpoint_slice("10.1.0.1"))  # the other kind goes on
         server.wait(lambda: table() == {WEB: ONE})
 
 
+@pytest.mark.in_both
 def test_service_cidrs(server, start):
     """Together they are one set of ranges; a range stays until the last that holds it is gone."""
     server.put(service_cidr("kubernetes", "10.96.0.0/12", "fd00:10:96::/112"))
@@ -534,14 +565,15 @@ def test_service_cidrs(server, start):
         server.wait(lambda: service_cidrs() == {"10.96.0.0/12"})
         settled(server)
         server.put(service_cidr("inside", "10.100.0.0/16"), service_cidr("next", "10.112.0.0/16"))
-        server.wait(lambda: service_cidrs() == {"10.96.0.0-10.112.255.255"}, 1)
+        server.wait(lambda: service_cidrs() == {"10.96.0.0-10.112.255.255"})
         server.delete("ServiceCIDR", None, "kubernetes")
-        server.wait(lambda: service_cidrs() == {"10.100.0.0/16", "10.112.0.0/16"}, 1)
+        server.wait(lambda: service_cidrs() == {"10.100.0.0/16", "10.112.0.0/16"})
         assert not {"labelSelector", "fieldSelector"} & {
             name for request in server.asked("servicecidrs") for name in request.query}
         assert table() == {WEB: TWO}
 
 
+@pytest.mark.in_both
 @pytest.mark.parametrize("status", [403, 404])
 def test_service_cidrs_are_not_needed(server, start, status):
     """A server may lack them, and a role the right to them. Said once, and taken when they come."""
@@ -556,11 +588,12 @@ def test_service_cidrs_are_not_needed(server, start, status):
         assert bool(counter("request_failures", "servicecidrs")) == (status == 403)
         assert not service_cidrs()
         server.put(endpoint_slice("10.1.0.1"))
-        server.wait(lambda: table() == {WEB: ONE}, 1)
+        server.wait(lambda: table() == {WEB: ONE})
         withheld.clear()
         server.wait(lambda: service_cidrs() == {"10.96.0.0/12"}, 15)
 
 
+@pytest.mark.in_both
 def test_bad_service_cidr_keeps_the_last_good_version(server, start):
     server.put(service_cidr("kubernetes", "10.96.0.0/12"))
     with start() as daemon:
@@ -582,7 +615,7 @@ def test_a_late_node_object_takes_nothing_away(server, start):
         settled(server)
     server.answer_next(1, 429, retry_after=2, when=lambda r: r.path.endswith("/nodes"))
     with start(expected=with_node_port) as daemon:
-        server.wait(lambda: daemon.lines("family=IPv4 in force"), 10)
+        server.wait(lambda: daemon.lines("family=IPv4 in force"))
         [line] = daemon.lines("family=IPv4 in force")
         assert "added=0 deleted=0" in line
 
@@ -593,7 +626,7 @@ def test_retry_after_is_kept(server, start):
         server.answer_next(1, 429, retry_after=2, when=lambda r: r.path.endswith("/services"))
         since = len(server.requests)
         server.close_watches()
-        server.wait(lambda: len(server.asked("services", since=since)) == 2, 10)
+        server.wait(lambda: len(server.asked("services", since=since)) == 2)
         first, second = server.asked("services", since=since)
         assert first.status == 429 and second.time - first.time >= 2
         assert second.watch and second.query["resourceVersion"] == first.query["resourceVersion"]
@@ -614,6 +647,7 @@ def test_dump_rules(server, tmp_path):
     assert table() == {WEB: TWO} and rejected() == {DB}
 
 
+@pytest.mark.in_both
 def test_dump_has_service_cidrs(server, tmp_path):
     server.put(service_cidr("kubernetes", "10.96.0.0/12"))
     text = dump_rules(server.kubeconfig(tmp_path / "kubeconfig"))

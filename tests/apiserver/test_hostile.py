@@ -17,6 +17,7 @@ import pytest
 
 import apiserver
 import attacks
+import protobuf_attacks
 import side_by_side
 from harness import Daemon, endpoint_slice, figures, node, own_network, rejected, service, table
 from hostile import HostileServer
@@ -113,6 +114,24 @@ ATTACKS = {
     "an event and 410 for ever": Attack(attacks.expired_after_an_event, FAILED),
     "too large for ever": Attack(attacks.too_large_for_ever, FAILED),
     "ERROR without a code": Attack(attacks.error_without_code, FAILED),
+    **{f"protobuf: {name}": attack for name, attack in {
+        "garbage": Attack(protobuf_attacks.garbage),
+        "JSON": Attack(protobuf_attacks.json_in_place_of_it),
+        "it, called JSON": Attack(protobuf_attacks.it_in_place_of_json),
+        "half an answer": Attack(protobuf_attacks.half_an_answer, NOTHING),
+        "4 GiB": TOO_LONG(protobuf_attacks.endless_length),
+        "contentEncoding": Attack(protobuf_attacks.contents_that_are_encoded, BAD),
+        "an envelope in an envelope": Attack(protobuf_attacks.envelope_in_an_envelope, BAD,
+                                             said="bad object|cannot watch services"),
+        "two lists": CONTENTS(protobuf_attacks.two_lists),
+        "a list without resourceVersion": CONTENTS(protobuf_attacks.no_list_version),
+        **{script: Attack(getattr(protobuf_attacks, script), ("bad_objects",), said="bad object.*shop/odd")
+           for script in ("overlong_number", "group", "length_beyond_its_end", "number_for_a_message", "no_utf_8",
+                          "nul_in_a_string")},
+        "Pods": CONTENTS(protobuf_attacks.pods),
+        "Services for EndpointSlices": CONTENTS(protobuf_attacks.services_for_slices, said=SLICES, plural=SLICES),
+        "ERROR without a code": Attack(protobuf_attacks.error_without_code, FAILED),
+    }.items()},
 }
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Every recording of ../recordings is given to the daemon (replay.py), and recordings.tsv says what it
-has to make of it, by what the README of the recordings and section 10 of the specification ask for:
+has to make of it, by what the README of the recordings and docs/behaviour.md 10 ask for:
 
     request      what the recording is the answer to: the daemon's own request of that kind
     next         what it asks for next of that resource: stream, list, page or watch; a choice of them with

@@ -265,7 +265,8 @@ def test_a_streamed_list_cut_short(server):
     with Http1(server) as client:
         body = client.get(f"{SERVICES}?{STREAM}").body()
         assert body.count(b"\n") == 1 and b"BOOKMARK" not in body
-        assert client.get(f"{SERVICES}?{STREAM}").chunk().count(b"\n") == 3
+        client.get(f"{SERVICES}?{STREAM}")
+        assert b"BOOKMARK" in [client.chunk() for _ in range(3)][-1]
 
 
 def test_resource_version_from_the_future(server):

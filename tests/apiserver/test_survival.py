@@ -13,8 +13,9 @@ import time
 import pytest
 
 import apiserver
+import encoding
 import side_by_side
-from harness import Daemon, endpoint_slice, figures, node, own_network, rejected, service, table
+from harness import Daemon, endpoint_slice, figures, node, own_network, rejected, service, statusz, table
 from relay import Relay
 from traffic import EchoServer, Probe, ask
 
@@ -343,7 +344,11 @@ def swallowed(world):
         relay.swallow()
         world.server.put(endpoint_slice("10.1.0.9"))
         start = time.monotonic()
+        world.server.wait(lambda: world.daemon.lines(f"no answer from a server .* server={relay.url}"), 40)
+        assert f"\nObjects from: {relay.url} in protobuf, nothing heard for 3" in statusz()
+        assert not world.daemon.lines("beginning again")
         world.settle()
+        assert "nothing heard" not in statusz()
         assert time.monotonic() - start > 20  # by less, it was something else that told
         assert world.counted("lists") == lists
         assert len(world.daemon.lines("the server has sent nothing for")) == 1
@@ -511,12 +516,18 @@ CASES = {
                                     "{{ type filter hook output priority -5; policy drop; }}"),
     "changed while waiting": (changed_while_waiting,),
 }
+# What an answer's bytes have a part in comes with a server that knows no protobuf as well.
+JSON = ", in JSON"
+CASES |= {case + JSON: CASES[case] for case in (
+    "rolling restart, mid-event", "dripping stream", "dripping list", "500 to everything", "ERROR 410 in watches",
+    "ERROR 504 in watches", "streams cut short", "a store without streamed lists")}
 
 
 def run_case(case, folder):
     function, *arguments = CASES[case]
     with own_network(), apiserver.ApiServer(folder / "certs", history=100_000) as server, \
             contextlib.closing(EchoServer(ECHO_ENDPOINT)):
+        server.api.encodings = (encoding.Json,) if case.endswith(JSON) else encoding.BOTH
         server.put(node(), service(), endpoint_slice("10.1.0.5"),
                    service("echo", *ECHO), endpoint_slice(ECHO_ENDPOINT, name="echo"))
         function(World(folder, server), *arguments)

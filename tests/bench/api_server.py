@@ -1,16 +1,19 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Serves a big cluster as fast as it can: api_server.py SERVICES ENDPOINTS CERTIFICATES
+"""Serves a big cluster as fast as it can: api_server.py SERVICES ENDPOINTS CERTIFICATES [--pace SECONDS]
 
-Prints its port when everything is prepared and serves on 127.0.0.1 until its standard input ends. It
+Prints its port, the number of events of Services and EndpointSlices and their bytes in JSON and
+protobuf when everything is prepared and serves on 127.0.0.1 until its standard input ends. It
 answers streamed lists, whole lists and pages as kube-apiserver does, over HTTP/2 and HTTP/1.1, but looks
 at nothing more than it must: not at tokens, selectors or versions. It is no stand-in for tests of
 behaviour (that is tests/apiserver); bodies are made before the first request, and HTTP/2 frames by
 hand, so that it takes little time beside whoever reads them.
 
-For those who measure: below URL/stream only streamed lists are answered, below URL/pages only
-others, so that nobody measures the one for the other. finish=1 ends a stream behind its initial
-events.
+For those who measure: below URL/ENCODING/stream, .../events and .../unfinished only streamed lists are answered,
+below URL/ENCODING/pages only others, so that nobody measures the one for the other. ENCODING is json, or protobuf for
+whoever accepts that. finish=1 ends a stream behind its initial events. In a stream the bytes are packed as
+tightly as they go; of events each is flushed by itself, in an HTTP/2 frame and a TLS record of its own, as
+kube-apiserver does it. With --pace the next one is sent so much later. What is unfinished has no end mark.
 
 A line on its standard input makes events for the watches of EndpointSlices that are open (HTTP/2 only):
 
@@ -22,10 +25,12 @@ When the last byte has been sent, it prints a JSON array on one line: when each 
 (of "roll": when all were).
 """
 
+import argparse
 import collections
 import functools
 import gzip
 import http
+import itertools
 import json
 import os
 import pathlib
@@ -41,8 +46,22 @@ import urllib.parse
 import cluster
 import hpack
 
-SIZE = cluster.Size(int(sys.argv[1]), int(sys.argv[2]))
-CERTS = pathlib.Path(sys.argv[3])
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "apiserver"))
+from encoding import Protobuf  # noqa: E402
+
+
+def arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("services", type=int)
+    parser.add_argument("endpoints", type=int)
+    parser.add_argument("certificates", type=pathlib.Path)
+    parser.add_argument("--pace", type=float, default=0.0)
+    return parser.parse_args()
+
+
+ARGUMENTS = arguments()
+SIZE = cluster.Size(ARGUMENTS.services, ARGUMENTS.endpoints)
+CERTS = ARGUMENTS.certificates
 SLICES = "/apis/discovery.k8s.io/v1/endpointslices"
 GZIP_FROM = 128 * 1024  # smaller answers are never compressed
 GZIP_LEVEL = 1
@@ -52,6 +71,8 @@ JSON = "application/json"
 
 class Collection:
     """All objects of one kind, as texts. What is served is joined once."""
+
+    of_lists = of_watches = JSON
 
     def __init__(self, kind, version, objects):
         self.kind, self.version = kind, version
@@ -64,20 +85,58 @@ class Collection:
         if end < len(self.items):
             metadata["continue"] = str(end)
             metadata["remainingItemCount"] = len(self.items) - end
-        head = cluster.to_json({"kind": f"{self.kind}List", "apiVersion": self.version,
-                                "metadata": metadata}).encode()
-        return head[:-1] + b',"items":[' + b",".join(self.items[start:end]) + b"]}\n"
+        return self.make_page({"kind": f"{self.kind}List", "apiVersion": self.version, "metadata": metadata},
+                              self.items[start:end])
+
+    @staticmethod
+    def make_page(head, items):
+        return cluster.to_json(head).encode()[:-1] + b',"items":[' + b",".join(items) + b"]}\n"
 
     @functools.cache
     def compressed_page(self, start, limit):
         return gzip.compress(self.page(start, limit), GZIP_LEVEL)
 
+    def added(self):
+        begin, end = cluster.event("ADDED", "{?", self.kind, self.version).encode().split(b"?")
+        return [begin + item[1:] + end for item in self.items]
+
+    @staticmethod
+    def translate(event):
+        """An event, from a line of JSON."""
+        return event.encode()
+
     @functools.cached_property
     def stream(self):
-        begin, end = cluster.event("ADDED", "{?", self.kind, self.version).encode().split(b"?")
-        events = [begin + item[1:] + end for item in self.items]
-        events.append(cluster.end_of_contents(self.kind, self.version).encode())
-        return b"".join(events)
+        """All bytes of a streamed list, and where each event ends."""
+        events = self.added() + [self.translate(cluster.end_of_contents(self.kind, self.version))]
+        return b"".join(events), list(itertools.accumulate(map(len, events)))
+
+    def first_contents(self, mode):
+        """Likewise, as @mode has it."""
+        body, cuts = self.stream
+        if mode == "unfinished" and self.kind in cluster.MAIN:
+            return memoryview(body)[:cuts[-2]], cuts[:-1]
+        return body, cuts if mode == "events" else ()
+
+
+class ProtobufCollection(Collection):
+    of_lists, of_watches = Protobuf.name, Protobuf.of_watches
+
+    def __init__(self, kind, version, items):
+        super().__init__(kind, version, ())
+        self.items = [json.loads(item) for item in items]
+
+    @staticmethod
+    def make_page(head, items):
+        return Protobuf.body({**head, "items": items})
+
+    def added(self):
+        return [Protobuf.event("ADDED", {"kind": self.kind, "apiVersion": self.version, **item}) for item in self.items]
+
+    @staticmethod
+    def translate(event):
+        event = json.loads(event)
+        return Protobuf.event(event["type"], event["object"])
 
 
 COLLECTIONS = {
@@ -87,16 +146,19 @@ COLLECTIONS = {
         Collection("ServiceCIDR", "networking.k8s.io/v1", [cluster.service_cidr()]),
     "/api/v1/nodes": Collection("Node", "v1", [cluster.node()]),
 }
+MAIN = ("/api/v1/services", SLICES)
+IN_PROTOBUF = {path: ProtobufCollection(each.kind, each.version, each.items) for path, each in COLLECTIONS.items()}
 
 
 class Answer:
-    """A status, headers and a body, which may have no end."""
+    """A status, headers and a body, which may have no end. @cuts: where frames and records end, if it is not to be
+    packed."""
 
-    def __init__(self, status, body=b"", ends=True, encoding=None):
+    def __init__(self, status, body=b"", ends=True, kind=JSON, cuts=(), collection=None):
         self.status, self.body, self.ends = status, memoryview(body), ends
-        self.headers = [("content-type", JSON), ("cache-control", "no-cache, private")]
-        if encoding:
-            self.headers.append(("content-encoding", encoding))
+        self.cuts = collections.deque(cuts)
+        self.collection = collection
+        self.headers = [("content-type", kind), ("cache-control", "no-cache, private")]
 
 
 def refusal(status, message):
@@ -105,26 +167,34 @@ def refusal(status, message):
          "message": message, "code": status}).encode())
 
 
-def answer(target, accept_encoding):
+def answer(target, headers):
     path, _, query = target.partition("?")
     query = dict(urllib.parse.parse_qsl(query))
-    mode, _, path = path.removeprefix("/").partition("/")
-    collection = COLLECTIONS.get(f"/{path}")
-    if not collection or mode not in ("stream", "pages"):
+    encoding, mode, path = path.removeprefix("/").split("/", 2)
+    accepted = Protobuf.name in headers.get("accept", "")
+    collection = (IN_PROTOBUF if encoding == "protobuf" and accepted else COLLECTIONS).get(f"/{path}")
+    if not collection or mode not in ("stream", "events", "unfinished", "pages"):
         return refusal(404, "there is no such resource")
     if query.get("watch") == "true":
-        if "sendInitialEvents" not in query:
-            return Answer(200, ends=False)
-        if mode == "pages":
-            return refusal(422, "sendInitialEvents is forbidden")
-        return Answer(200, collection.stream, ends="finish" in query)
-    if mode == "stream":
+        return watch(collection, mode, query)
+    if mode != "pages":
         return refusal(403, "lists are not answered here")
     where = int(query.get("continue", 0)), int(query.get("limit", 0))
     body = collection.page(*where)
-    if "gzip" in accept_encoding and len(body) >= GZIP_FROM:
-        return Answer(200, collection.compressed_page(*where), encoding="gzip")
-    return Answer(200, body)
+    if "gzip" not in headers.get("accept-encoding", "") or len(body) < GZIP_FROM:
+        return Answer(200, body, kind=collection.of_lists)
+    reply = Answer(200, collection.compressed_page(*where), kind=collection.of_lists)
+    reply.headers.append(("content-encoding", "gzip"))
+    return reply
+
+
+def watch(collection, mode, query):
+    body, cuts = b"", ()
+    if "sendInitialEvents" in query:
+        if mode == "pages":
+            return refusal(422, "sendInitialEvents is forbidden")
+        body, cuts = collection.first_contents(mode)
+    return Answer(200, body, "finish" in query, collection.of_watches, cuts, collection)
 
 
 class Http1:
@@ -141,7 +211,7 @@ class Http1:
             while line := self.reader.readline().decode().strip():
                 name, _, value = line.partition(":")
                 headers[name.lower()] = value.strip()
-            self.send(answer(target, headers.get("accept-encoding", "")))
+            self.send(answer(target, headers))
 
     def send(self, reply):
         lines = [f"HTTP/1.1 {reply.status} {http.HTTPStatus(reply.status).phrase}",
@@ -164,7 +234,13 @@ class Stream:
     def left(self):
         return len(self.reply.body) - self.at
 
-    def append(self, data):
+    @property
+    def together(self):
+        """Bytes that may go in one frame."""
+        return (self.reply.cuts[0] if self.reply.cuts else len(self.reply.body)) - self.at
+
+    def append(self, events):
+        data = b"".join(map(self.reply.collection.translate, events))
         self.reply.body = memoryview(bytes(self.reply.body[self.at:]) + data)
         self.at = 0
 
@@ -187,6 +263,7 @@ class Http2:
         self.encoder.header_table_size = 0  # each head stands for itself
         self.input = bytearray()
         self.output = bytearray(self.frame(self.SETTINGS, 0, 0))
+        self.cuts = collections.deque()  # where records end in it
         self.streams = {}
         self.turn = collections.deque()  # streams with something to send
         self.window, self.initial_window, self.frame_size = 65535, 65535, 16384
@@ -216,7 +293,7 @@ class Http2:
             CONNECTIONS.remove(self)
 
     def push(self, events):
-        """Called by other threads: more bytes for the open watch of EndpointSlices."""
+        """Called by other threads: more events, texts, for the open watch of EndpointSlices."""
         self.events.append(events)
         os.eventfd_write(self.news, 1)
 
@@ -228,8 +305,8 @@ class Http2:
         watches = [stream for stream in self.streams.values()
                    if not stream.reply.ends and stream.path.endswith(SLICES)]
         while self.events and watches:
+            self.unsent += 1  # before: obey() looks whether there is anything left
             watches[-1].append(self.events.popleft())
-            self.unsent += 1
         for watch in watches:
             if watch.left and watch not in self.turn:
                 self.turn.append(watch)
@@ -252,18 +329,23 @@ class Http2:
             self.unsent = 0
         try:
             while sent < len(view):
-                sent += self.sock.send(view[sent:])
+                end = self.cuts[0] if self.cuts else len(view)
+                sent += self.sock.send(view[sent:end])
+                if self.cuts and sent == end:
+                    self.cuts.popleft()
+                    time.sleep(ARGUMENTS.pace)
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             pass
         view.release()
         del self.output[:sent]
+        self.cuts = collections.deque(cut - sent for cut in self.cuts)
 
     def fill(self):
         """Puts frames of the streams behind one another, in turn, as far as the windows allow."""
         blocked = 0
         while len(self.output) < AT_ONCE and blocked < len(self.turn):
             stream = self.turn[0]
-            room = min(self.window, stream.window, self.frame_size, stream.left)
+            room = min(self.window, stream.window, self.frame_size, stream.together)
             if room > 0 or stream.left == 0:
                 self.put_data(stream, room)
                 blocked = 0
@@ -279,6 +361,9 @@ class Http2:
         self.output[-9:-6] = struct.pack(">I", room)[1:]
         self.output += stream.reply.body[stream.at:stream.at + room]
         stream.at += room
+        if stream.reply.cuts and stream.at == stream.reply.cuts[0]:
+            stream.reply.cuts.popleft()
+            self.cuts.append(len(self.output))
         stream.window -= room
         self.window -= room
 
@@ -331,7 +416,7 @@ class Http2:
         payload = payload[(1 if padded else 0) + (5 if priority else 0):end]
         assert flags & self.END_HEADERS
         headers = dict(self.decoder.decode(payload))
-        reply = answer(headers[":path"], headers.get("accept-encoding", ""))
+        reply = answer(headers[":path"], headers)
         head = self.encoder.encode([(":status", str(reply.status)), *reply.headers])
         self.output += self.frame(self.HEADERS, self.END_HEADERS, number, head)
         path = headers[":path"].partition("?")[0]
@@ -354,13 +439,13 @@ def steady(rate, count, earlier=0):
     start = time.monotonic()
     for k in range(count):
         i = k % SIZE.services
-        event = cluster.endpoint_replaced(i, SIZE, earlier + k + 1).encode()
+        event = cluster.endpoint_replaced(i, SIZE, earlier + k + 1)
         time.sleep(max(0, start + k / rate - time.monotonic()))
-        CONNECTIONS[-1].push(event)
+        CONNECTIONS[-1].push([event])
 
 
 def roll(at_a_time):
-    CONNECTIONS[-1].push("".join(cluster.rolling_update(SIZE, at_a_time)).encode())
+    CONNECTIONS[-1].push(list(cluster.rolling_update(SIZE, at_a_time)))
 
 
 def obey():
@@ -377,7 +462,9 @@ def obey():
 
 def listen(context):
     listener = socket.create_server(("127.0.0.1", 0))
-    print(listener.getsockname()[1], flush=True)
+    events = [len(COLLECTIONS[path].stream[1]) - 1 for path in MAIN]
+    sizes = [sum(all_of[path].stream[1][-2] for path in MAIN) for all_of in (COLLECTIONS, IN_PROTOBUF)]
+    print(listener.getsockname()[1], sum(events), *sizes, flush=True)
     while True:
         plain, _ = listener.accept()
         threading.Thread(target=serve, args=(plain, context), daemon=True).start()
@@ -387,8 +474,8 @@ def main():
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(CERTS / "server.crt", CERTS / "server.key")
     context.set_alpn_protocols(["h2", "http/1.1"])
-    for collection in COLLECTIONS.values():
-        len(collection.stream)
+    for collection in (*COLLECTIONS.values(), *IN_PROTOBUF.values()):
+        len(collection.stream[1])
         for start in range(0, len(collection.items), cluster.PAGE):
             if len(collection.page(start, cluster.PAGE)) >= GZIP_FROM:
                 collection.compressed_page(start, cluster.PAGE)

@@ -3,7 +3,8 @@
  * Plays events of a watch into the daemon's own pipeline, from the bytes that libcurl would hand
  * over to the kernel's acknowledgement, and beside each the bare transaction of the same elements
  * (mirror.h). Reads what to play from its standard input, one event a line, prints JSON, one object
- * a line; judges nothing. Works in a network namespace of its own.
+ * a line; judges nothing. Works in a network namespace of its own. Called with "protobuf", each
+ * TEXT is the hexadecimal form of an event in that; else it is JSON.
  *
  *     LABEL <tab> RESOURCE <tab> TEXT   an event to be played; times are gathered by label
  *     <tab> RESOURCE <tab> TEXT         hand it over, no more: the first contents
@@ -24,6 +25,7 @@
 #include <ev.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -56,7 +58,8 @@ static struct series series[MAX_LABELS];
 static double handed_on_at; /* when an object came out of the decoder last */
 static double replacing;    /* seconds that the caches took for the first contents */
 static double time_ahead;   /* how far the pipeline's time is before the clock */
-static double feeding;      /* seconds for the first contents up to now, caches included */
+static enum encoding encoding;
+static double feeding; /* seconds for the first contents up to now, caches included */
 
 static void die(const char *what, struct error *err)
 {
@@ -91,7 +94,7 @@ static void on_remove(void *ctx, enum object_kind kind, const char *id)
 static double send_bytes(const char *resource, const char *text, size_t length)
 {
     double start = clock_monotonic();
-    if (!canned_server_send(resource, text, length))
+    if (!canned_server_send(resource, encoding, text, length))
         die("an event was not taken", NULL);
     return start;
 }
@@ -225,13 +228,27 @@ struct event {
  * in each other's way. */
 static VEC(struct event) events;
 
+/* Puts the bytes of @text in its place, returns how many. */
+static size_t from_hex(char *text)
+{
+    size_t n = 0;
+    for (char digits[3] = {0}; text[2 * n] && text[2 * n + 1]; n++) {
+        memcpy(digits, text + 2 * n, 2);
+        text[n] = (char)strtoul(digits, NULL, 16);
+    }
+    return n;
+}
+
 static struct event split(char *line, size_t length)
 {
     char *first = strchr(line, '\t'), *second = strchr(first + 1, '\t');
     if (!second)
         die("a line without a second tab", NULL);
     *first = *second = '\0';
-    return (struct event){line, first + 1, second + 1, length - (size_t)(second + 1 - line)};
+    length -= (size_t)(second + 1 - line);
+    if (encoding == ENCODING_PROTOBUF)
+        length = from_hex(second + 1);
+    return (struct event){line, first + 1, second + 1, length};
 }
 
 static void take_event(char *line, size_t length)
@@ -299,8 +316,9 @@ static void drop_line(void *ctx, enum log_level level, const char *line)
         fprintf(stderr, "%s\n", line);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    encoding = argc > 1 && strcmp(argv[1], "protobuf") == 0 ? ENCODING_PROTOBUF : ENCODING_JSON;
     struct object_sink sink;
     char *line = NULL;
     size_t size = 0;

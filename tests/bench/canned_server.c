@@ -54,14 +54,15 @@ void apiserver_cancel(struct api_request *request)
     free(request);
 }
 
-bool canned_server_send(const char *resource, const char *bytes, size_t length)
+bool canned_server_send(const char *resource, enum encoding encoding, const char *bytes,
+                        size_t length)
 {
     for (int i = 0; i < MAX_REQUESTS; i++) {
         struct api_request *request = requests[i];
         if (!request || strcmp(request->resource, resource) != 0)
             continue;
         if (!request->opened && request->ops.opened)
-            request->ops.opened(request->ctx);
+            request->ops.opened(request->ctx, encoding);
         request->opened = true;
         return request->ops.data(request->ctx, bytes, length) >= 0;
     }

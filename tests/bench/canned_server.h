@@ -7,11 +7,14 @@
 #ifndef KUBE_NFTD_BENCH_CANNED_SERVER_H
 #define KUBE_NFTD_BENCH_CANNED_SERVER_H
 
+#include "kube-nftd/source/encoding.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
 /** Gives bytes to the answer that is open for @resource ("services", "endpointslices"). Returns
  * false if none is open, or if the reader ends it. */
-bool canned_server_send(const char *resource, const char *bytes, size_t length);
+bool canned_server_send(const char *resource, enum encoding encoding, const char *bytes,
+                        size_t length);
 
 #endif

@@ -15,6 +15,7 @@ NODES = 500
 SERVICES = "services"
 SLICES = "endpointslices"
 KINDS = {SERVICES: ("Service", "v1"), SLICES: ("EndpointSlice", "discovery.k8s.io/v1")}
+MAIN = tuple(kind for kind, _ in KINDS.values())
 CONDITIONS = {"ready": '{"ready":true,"serving":true,"terminating":false}',
               "terminating": '{"ready":false,"serving":true,"terminating":true}'}
 

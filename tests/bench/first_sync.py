@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """First sync: from the start of a daemon with nothing in the kernel to its table in force.
 
-From a streamed list, from compressed pages and from a JSON file. The limit beside it: curl downloads the
-same bytes in the same way and throws them away, and the kernel is sent the same transaction with nothing
+From a streamed list whose events are flushed one by one and from compressed pages, both in protobuf and in JSON,
+and from a JSON file. The limit beside it: curl downloads the same bytes in the same way and throws them away, and the kernel is sent the same transaction with nothing
 computed (bench_events). Daemon, curl and bare programming take turns; the ratios are made in each round, of
 seconds and of CPU seconds. On a busy machine only the latter mean something.
 """
@@ -25,19 +25,21 @@ SIZES = [Size(1000, 10), Size(10000, 10), Size(44000, 2), Size(50000, 10), Size(
          Size(1, 20000), Size(100, 1000)]
 QUICK_SIZES = [Size(100, 10), Size(1, 200)]
 ROUNDS = 3
-MODES = ("stream", "pages", "file")
+MODES = (("events", "protobuf"), ("events", "json"), ("pages", "protobuf"), ("pages", "json"), ("file", "json"))
+ACCEPT = "application/vnd.kubernetes.protobuf,application/json"  # the URL says which it becomes
 LISTED = ("/api/v1/services", "/apis/discovery.k8s.io/v1/endpointslices")
 STREAM = {"watch": "true", "allowWatchBookmarks": "true", "sendInitialEvents": "true",
           "resourceVersionMatch": "NotOlderThan", "finish": "1"}
 
 
-def targets_of(mode, size, server, manifest):
+def targets_of(mode, encoding, size, server, manifest):
     if mode == "file":
         return [manifest.as_uri()]
-    if mode == "stream":
-        return [f"{server.url}/stream{path}?{urllib.parse.urlencode(STREAM)}" for path in LISTED]
+    url = f"{server.url}/{encoding}/{mode}"
+    if mode == "events":
+        return [f"{url}{path}?{urllib.parse.urlencode(STREAM)}" for path in LISTED]
     slices = -(-size.endpoints // cluster.PER_SLICE) * size.services
-    return [f"{server.url}/pages{path}?limit={cluster.PAGE}&continue={start}"
+    return [f"{url}{path}?limit={cluster.PAGE}&continue={start}"
             for path, count in zip(LISTED, (size.services, slices))
             for start in range(0, count, cluster.PAGE)]
 
@@ -45,6 +47,7 @@ def targets_of(mode, size, server, manifest):
 def run_curl(targets, certs):
     """Seconds, CPU seconds and bytes of one download over one connection."""
     command = ["curl", "-sS", "--fail", "--cacert", certs / "ca.crt", "--compressed",
+               "--header", f"Accept: {ACCEPT}",
                "--write-out", "%{size_download} %{http_version}\n"]
     for target in targets:
         command += [target, "--output", "/dev/null"]
@@ -61,11 +64,11 @@ def run_curl(targets, certs):
 
 def run_daemon(build, source, services):
     with subjects.Daemon(build, source, services) as daemon:
-        return {"seconds": daemon.seconds, "cpu": daemon.cpu,
+        return {"seconds": daemon.seconds, "cpu": daemon.cpu, "wake_ups": process.wake_ups(daemon.pid),
                 "peak": process.memory(daemon.pid)["peak"]}
 
 
-def measure_mode(mode, size, source, targets, certs, pipeline, options, rounds):
+def measure_mode(name, size, source, targets, certs, pipeline, options, rounds):
     daemons, curls, bares = [], [], []
     for _ in range(rounds):
         curls.append(run_curl(targets, certs))
@@ -73,10 +76,10 @@ def measure_mode(mode, size, source, targets, certs, pipeline, options, rounds):
         daemons.append(run_daemon(options.build, source, size.services))
     limits = {key: [curl[key] + bare[key] for curl, bare in zip(curls, bares)]
               for key in ("seconds", "cpu")}
-    return {"services": size.services, "endpoints": size.endpoints, "from": mode, "rounds": rounds,
+    return {"services": size.services, "endpoints": size.endpoints, "from": name, "rounds": rounds,
             "bytes": curls[0]["bytes"],
             **{f"daemon_{key}": spread([daemon[key] for daemon in daemons])
-               for key in ("seconds", "cpu", "peak")},
+               for key in ("seconds", "cpu", "peak", "wake_ups")},
             **{f"curl_{key}": spread([curl[key] for curl in curls]) for key in ("seconds", "cpu")},
             **{f"bare_{key}": spread([bare[key] for bare in bares]) for key in ("seconds", "cpu")},
             **{f"limit_{key}": spread(limits[key]) for key in limits},
@@ -93,10 +96,10 @@ def measure_size(size, folder, options):
         stack.enter_context(harness.own_network())
         server = stack.enter_context(subjects.Server(size, certs))
         pipeline = stack.enter_context(subjects.Pipeline(options.build, size))
-        sources = {"stream": server.source("stream"), "pages": server.source("pages"),
-                   "file": ["--manifests", manifest]}
-        return [measure_mode(mode, size, sources[mode], targets_of(mode, size, server, manifest),
-                             certs, pipeline, options, rounds) for mode in MODES]
+        return [measure_mode(f"{mode}, {encoding}", size,
+                             ["--manifests", manifest] if mode == "file" else server.source(mode, encoding),
+                             targets_of(mode, encoding, size, server, manifest), certs, pipeline, options, rounds)
+                for mode, encoding in MODES]
 
 
 def measure(options):
@@ -111,9 +114,9 @@ def text(figures):
     def seconds(row, who):
         return f"{row[f'{who}_seconds']['median']:.3f}", f"{row[f'{who}_cpu']['median']:.3f}"
     return table(
-        ["services x endpoints", "from", "MiB", "peak MiB", "daemon, s", "CPU", "curl, s", "CPU",
+        ["services x endpoints", "from", "MiB", "peak MiB", "wake-ups", "daemon, s", "CPU", "curl, s", "CPU",
          "bare, s", "CPU", "daemon / (curl + bare)", "likewise, CPU"],
         [[f"{row['services']:,} x {row['endpoints']:,}", row["from"], f"{row['bytes'] / MIB:.1f}",
-          f"{row['daemon_peak']['median'] / MIB:.1f}", *seconds(row, "daemon"), *seconds(row, "curl"),
+          f"{row['daemon_peak']['median'] / MIB:.1f}", f"{row['daemon_wake_ups']['median']:,.0f}", *seconds(row, "daemon"), *seconds(row, "curl"),
           *seconds(row, "bare"), show(row["ratio_seconds"]), show(row["ratio_cpu"])]
          for row in figures["rows"]])

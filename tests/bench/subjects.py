@@ -18,21 +18,23 @@ sys.path += [str(HERE.parent / "apiserver"), str(HERE.parent / "netns")]
 import exposition  # noqa: E402
 import harness  # noqa: E402
 import pki  # noqa: E402
+from encoding import Protobuf  # noqa: E402
 
 TIMEOUT = 300  # until a table is in force, seconds
 
 
 class Server:
-    """api_server.py with a cluster of @size; @certs as pki.make() makes them."""
+    """api_server.py with a cluster of @size; @certs as pki.make() makes them, @options are its own."""
 
-    def __init__(self, size, certs):
+    def __init__(self, size, certs, *options):
         self.certs = certs
         self.process = subprocess.Popen(
-            [sys.executable, HERE / "api_server.py", *map(str, size), certs],
+            [sys.executable, HERE / "api_server.py", *map(str, size), certs, *options],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        port = self.process.stdout.readline().strip()
-        if not port:
+        told = self.process.stdout.readline().split()
+        if not told:
             sys.exit("bench: the API server did not start")
+        port, self.events, self._in_json, self._in_protobuf = map(int, told)
         self.url = f"https://127.0.0.1:{port}"
 
     def __enter__(self):
@@ -47,9 +49,13 @@ class Server:
     def pid(self):
         return self.process.pid
 
-    def source(self, mode):
-        """The daemon's flags that make it read from here; @mode: "stream" or "pages"."""
-        kubeconfig = pki.write_kubeconfig(self.certs / f"{mode}.kubeconfig", f"{self.url}/{mode}",
+    def bytes(self, encoding):
+        """Of all events of the first Services and EndpointSlices, without those that mark the end."""
+        return self._in_protobuf if encoding == "protobuf" else self._in_json
+
+    def source(self, mode, encoding="protobuf"):
+        """The daemon's flags that make it read from here; @mode: "stream", "events", "unfinished" or "pages"."""
+        kubeconfig = pki.write_kubeconfig(self.certs / f"{encoding}-{mode}.kubeconfig", f"{self.url}/{encoding}/{mode}",
                                           {"certificate-authority": self.certs / "ca.crt"},
                                           {"token": "a-token"})
         return ["--kubeconfig", kubeconfig]
@@ -109,8 +115,9 @@ class Daemon:
                 return
         sys.exit("bench: the daemon ended:\n" + "".join(lines))
 
-    def metrics(self):
-        """{name: the sum over all labels} of what it counts."""
+    @staticmethod
+    def metrics():
+        """{name: the sum over all labels} of what the daemon in this network counts."""
         with urllib.request.urlopen(f"http://{harness.METRICS}/metrics", timeout=20) as page:
             families = exposition.parse(page.read().decode())
         return {name: sum(family.samples.values()) for name, family in families.items()
@@ -118,10 +125,11 @@ class Daemon:
 
 
 class Pipeline:
-    """bench_events: the daemon's pipeline in one process, without a network. Events are bytes of a watch."""
+    """bench_events: the daemon's pipeline in one process, without a network. Events are lines of a watch in JSON."""
 
-    def __init__(self, build, size):
-        self.process = subprocess.Popen([build / "tests/bench_events"], stdin=subprocess.PIPE,
+    def __init__(self, build, size, encoding="json"):
+        self.in_protobuf = encoding == "protobuf"
+        self.process = subprocess.Popen([build / "tests/bench_events", encoding], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True)
         for resource in cluster.KINDS:
             for line in cluster.initial_events(resource, size):
@@ -148,8 +156,14 @@ class Pipeline:
         return self._ask("replay")["replay"]
 
     def add(self, label, resource, event):
-        """An event to be played; without a label, of the first contents."""
+        """An event to be played; without a label, of the first contents. Returns its bytes."""
+        size = len(event)
+        if self.in_protobuf:
+            decoded = json.loads(event)
+            data = Protobuf.event(decoded["type"], decoded["object"])
+            event, size = f"{data.hex()}\n", len(data)
         self.process.stdin.write(f"{label}\t{resource}\t{event}")
+        return size
 
     def play(self):
         """Plays what was added, and waits for it."""

@@ -16,12 +16,12 @@ static void expect(bool holds)
         abort();
 }
 
-static void check(long code, const char *body)
+static void check(long code, const char *body, size_t length)
 {
     static const struct api_resource resource = {"endpointslices", "discovery.k8s.io",
                                                  "discovery.k8s.io/v1"};
     struct api_status status;
-    api_status_from_body(code, body, &status);
+    api_status_from_body(code, body, length, &status);
     expect(status.message && !strpbrk(status.message, "\r\n"));
     expect(status.retry_after == -1 || (status.retry_after >= 0 && status.retry_after <= 1e6));
     api_status_lacks_right(&status);
@@ -34,9 +34,11 @@ static void check(long code, const char *body)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const long codes[] = {400, 401, 403, 404, 409, 410, 422, 429, 500, 504};
-    char *body = xstrndup((const char *)data, size);
+    char *body = xcalloc(size + 1, 1);
+    if (size > 0)
+        memcpy(body, data, size);
     for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
-        check(codes[i], body);
+        check(codes[i], body, size);
     free(body);
     return 0;
 }

@@ -46,7 +46,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         char *text;
         size_t length;
         FILE *out = open_memstream(&text, &length);
-        yaml_write(out, first);
+        if (yaml_write(out, first, &err))
+            abort();
         fclose(out);
         second = read_all(text, length, &err);
         if (!second || !cJSON_Compare(first, second, true))

@@ -162,7 +162,6 @@ static void take_element(void *ctx, const struct nft_element *element)
     expect(element->key || element->flags & NFT_SET_ELEM_CATCHALL);
     add(element->key, element->key_length);
     add(element->data, element->data_length);
-    add(element->key_end, element->key_end ? element->key_length : 0);
 }
 
 static int read_elements(struct nft_socket *nft, struct error *err)

@@ -3,8 +3,9 @@
  * The body of a watch or a list, from bytes to events and objects. However it is cut, the same
  * comes out, and what comes out keeps the promises of its headers.
  *
- * An input is a line and the body: the line's first byte picks the kind ('0' + kind), the second
- * the reader ('w' or another odd byte: a watch), and the others are lengths of pieces, in turn.
+ * An input is a line and the body: the line's first byte picks the kind and the encoding ('0' +
+ * kind: JSON; '8' + kind: protobuf), the second the reader ('w' or another odd byte: a watch), and
+ * the others are lengths of pieces, in turn.
  */
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/log.h"
@@ -25,6 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 struct input {
     enum object_kind kind;
     bool is_watch;
+    enum encoding encoding;
     const uint8_t *pieces; /* their lengths */
     size_t n_pieces;
     const uint8_t *body;
@@ -147,7 +149,7 @@ static void run_watch(const struct input *input, bool whole, struct run *run)
     struct error err = {0};
     struct watch_run watch = {run, input->kind};
     struct watch_reader reader = {.kind = input->kind, .take = take, .ctx = &watch};
-    watch_reader_begin(&reader);
+    watch_reader_begin(&reader, input->encoding);
     int result = feed_pieces(input, whole, feed_watch, &reader, &err);
     expect((result != 0) == (err.text != NULL || reader.refused));
     note(run, result ? "given up" : "open");
@@ -169,7 +171,7 @@ static int read_page(const struct input *input, bool whole, struct list_reader *
                      struct run *run)
 {
     struct error err = {0};
-    list_reader_begin_page(reader);
+    list_reader_begin_page(reader, input->encoding);
     int result = feed_pieces(input, whole, feed_list, reader, &err);
     if (result == 0)
         result = list_reader_end_page(reader, &err);
@@ -229,6 +231,7 @@ static bool read_header(const uint8_t *data, size_t size, struct input *input)
         return false;
     *input = (struct input){.kind = (enum object_kind)((data[0] - '0') & 3),
                             .is_watch = data[1] & 1,
+                            .encoding = data[0] & 8 ? ENCODING_PROTOBUF : ENCODING_JSON,
                             .pieces = data + 2,
                             .n_pieces = (size_t)(newline - data) - 2,
                             .body = newline + 1};

@@ -73,6 +73,7 @@ class Daemon:
         self.log_path = log
         self.flags = flags
         self.wrapper: tuple[str, ...] = ()  # a program that starts it by exec
+        self.stderr: int | None = None  # instead of the log
         self.process: subprocess.Popen | None = None
 
     def start(self) -> None:
@@ -87,14 +88,17 @@ class Daemon:
         argv += ["--conntrack-max-per-core", "0"]  # not for a network namespace to change
         with self.log_path.open("ab") as log:
             self.process = self.namespace.start(
-                argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment()
+                argv, stdin=subprocess.DEVNULL, stdout=log, stderr=self.stderr or log, env=environment()
             )
 
     def wait_programmed(self) -> None:
         def programmed() -> bool:
             if self.process.poll() is not None:
                 raise LabError(f"kube-nftd ended with {self.process.returncode}:\n{self.last_words()}")
-            ready = http_get(self.namespace, "127.0.0.1", HEALTH_PORT, "/readyz")
+            try:
+                ready = http_get(self.namespace, "127.0.0.1", HEALTH_PORT, "/readyz")
+            except TimeoutError:
+                return False  # it waits for that lock of the kernel's
             return ready is not None and ready[0] == 200
 
         wait_for(programmed, "kube-nftd has programmed its tables", START_SECONDS)

@@ -141,7 +141,7 @@ class Traffic(threading.Thread):
     """New connections one after the other, until the with-block ends. .answers counts what came back.
 
     As UDP clients do, a question without an answer is asked once more on the same socket: when an endpoint
-    goes, its flows are forgotten, and then an answer that is just on its way is lost (spec 5.1)."""
+    goes, its flows are forgotten, and then an answer that is just on its way is lost (docs/behaviour.md 5.1)."""
 
     def __init__(self, lab: Lab, where: Namespace, address: str, port: int, protocol: str) -> None:
         super().__init__(daemon=True)

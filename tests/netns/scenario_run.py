@@ -33,7 +33,7 @@ EVENTUALLY = 5
 # What is left when all objects are gone. affinity keeps its records until their time is over.
 EMPTIED = (
     "services", "endpoints", "local_services", "local_endpoints", "reject_frontends", "drop_frontends",
-    "restricted_frontends", "allowed_sources", "hairpin", "cluster_ips", "service_cidrs", "affinity_ids",
+    "restricted", "allowed_sources", "hairpin", "cluster_ips", "service_cidrs", "affinity_ids",
     "affinity_backends", "local_affinity_backends", "affinity_numbers", "affinity_timeouts",
 )  # fmt: skip
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The command line: what is refused and how, what is printed where, --cleanup, signals."""
 
+import os
+import pathlib
 import signal
 import subprocess
 
@@ -65,11 +67,36 @@ MISTAKES = {
 @pytest.mark.parametrize("arguments,culprit", MISTAKES.values(), ids=MISTAKES.keys())
 def test_mistakes(namespace, folder, arguments, culprit):
     done = call(namespace, *[str(folder) if word == HERE else word for word in arguments])
-    assert done.returncode == 1
+    assert done.returncode == os.EX_CONFIG
     assert done.stdout == ""
     assert culprit in done.stderr
     assert "Sanitizer" not in done.stderr
     assert namespace.run("nft", "list", "tables").stdout == ""  # and nothing was done
+
+
+def conntrack_sysctls(namespace):
+    with namespace.inside():
+        folder = pathlib.Path("/proc/sys/net/netfilter")
+        return {path.name: path.read_text() for path in folder.glob("nf_conntrack_tcp_timeout_*")}
+
+
+# Addresses that no host has: a daemon that gets as far as its ports ends for them.
+NO_PORTS = ["--bind-address-hard-fail", "--healthz-bind-address=192.0.2.1:1", "--metrics-bind-address=192.0.2.1:2"]
+
+
+@pytest.mark.parametrize("contents,flags", [(None, NO_PORTS), ("kind: [", []), ("kind: List\nitems: 7\n", [])])
+def test_a_typo_leaves_the_host_alone(namespace, tmp_path, contents, flags):
+    namespace.run(namespace.nft, "add table ip t; add chain ip t c; add rule ip t c ct state new")
+    before = conntrack_sysctls(namespace)
+    assert before
+    path = tmp_path / "objects.yaml"
+    if contents is not None:
+        path.write_text(contents)
+    done = call(namespace, "--manifests", str(path), "--conntrack-tcp-timeout-established=77s", *flags)
+    assert (done.returncode, done.stdout) == (os.EX_CONFIG, "")
+    assert f"kube-nftd: --manifests: {path}: " in done.stderr
+    assert "conntrack" not in done.stderr
+    assert conntrack_sysctls(namespace) == before
 
 
 @pytest.mark.parametrize("flag,word", [("--help", "--manifests"), ("--version", "kube-nftd")])

@@ -7,6 +7,9 @@ import http.client
 import json
 import os
 import pathlib
+import re
+import shutil
+import signal
 import socket
 import subprocess
 
@@ -98,7 +101,7 @@ BAD_FILES = {
 def test_bad_files(namespace, folder, config, text, culprit):
     config.write_text(text)
     done = call(namespace, "--manifests", str(folder), "--config", str(config))
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (os.EX_CONFIG, "")
     assert len(done.stderr.splitlines()) == 1, done.stderr
     assert str(config) in done.stderr and culprit in done.stderr
     assert namespace.run("nft", "list", "tables").stdout == ""  # and nothing was done
@@ -106,7 +109,7 @@ def test_bad_files(namespace, folder, config, text, culprit):
 
 def test_no_file(namespace, config):
     done = call(namespace, "--config", str(config))
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (os.EX_CONFIG, "")
     assert f"{config}: No such file or directory" in done.stderr
 
 
@@ -210,8 +213,8 @@ def test_init_only_without_privilege(namespace):
 def test_versions(namespace, flag):
     done = call(namespace, flag)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("kube-nftd ") == (flag != "--version=raw")
-    assert done.stdout.strip()[-1].isdigit()
+    said = r"[0-9.]+\n" if flag == "--version=raw" else r"kube-nftd [0-9.]+ \(commit .+\)\n"
+    assert re.fullmatch(said, done.stdout)
 
 
 def test_json_lines(namespace, folder, config):
@@ -293,6 +296,40 @@ def test_verbosity_can_be_set(namespace, config, daemon):
         wait_for(lambda key=f"{address} . tcp . 80": table.holds("reject_frontends", key), "the change is in force")
         assert (daemon.log().count(" debug ") > before) == (number == 2)
         assert put_verbosity(namespace, "4") == 200
+
+
+def test_hangup_reads_again(namespace, config, daemon, tmp_path):
+    """What no event tells: a folder far above that was replaced, a file that was moved into place."""
+    shutil.copytree(daemon.source, tmp_path / "a/b/c")
+    daemon.source = tmp_path / "a/b/c"
+    daemon.start()
+
+    def hang_up(said: str) -> str:
+        before = len(daemon.log())
+        daemon.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: said in daemon.log()[before:], said)
+        return daemon.log()[before:]
+
+    shutil.copytree(tmp_path / "a", tmp_path / "new")
+    manifests = objects.Manifests(tmp_path / "new/b/c")
+    manifests.put("more", objects.service("more", {4: "10.96.0.9"}, [objects.Port("", "TCP", 80)]))
+    (tmp_path / "a").rename(tmp_path / "old")
+    (tmp_path / "new").rename(tmp_path / "a")
+    hang_up("signal=Hangup: manifests were compared; logs as --config says now\n")
+    table = Table(namespace, 4)
+    wait_for(lambda: table.holds("reject_frontends", "10.96.0.9 . tcp . 80"), "the new folder counts")
+    for more, said in (
+        ("logging: {format: json}\n", '"msg":"signal=Hangup: manifests were compared; logs as --config says now"'),
+        ("", "info  daemon: signal=Hangup: manifests were compared; logs as --config says now\n"),
+        ("nftables: {masqueradeAll: true}\n", "now, what else is different there takes a restart"),
+        ("mode: []\n", "manifests were compared; --config stays as it was"),
+    ):
+        new = tmp_path / "new.conf"
+        new.write_text(DAEMON + more)
+        new.rename(config)
+        words = hang_up(said)
+        assert ("error config: --config " in words) == (more == "mode: []\n")
+    assert daemon.stop() == 0
 
 
 @pytest.mark.parametrize("port", [HEALTH_PORT, METRICS_PORT])

@@ -193,25 +193,8 @@ def listing(namespace: Namespace, nft: str = "nft") -> str:
     return done.stdout
 
 
-# A set as that of source ranges, and a question to it.
-RANGES = """
-table ip ranges {
-    set ranges { type inet_proto . ipv4_addr; flags interval; }
-    chain c { meta l4proto . ip saddr @ranges drop; }
-}
-"""
-
-
 def load(namespace: Namespace, text: str, nft: str = "nft") -> None:
-    """Skips the test where this nft and this kernel do not agree about source ranges, whoever wants them."""
-    if "@allowed_sources" in text and not takes(namespace, RANGES, nft):
-        pytest.skip("this kernel refuses source ranges as this nft puts them: see docs/compatibility.md")
     namespace.run(nft, "-f", "-", stdin=text)
-
-
-def takes(namespace: Namespace, text: str, nft: str) -> bool:
-    with namespace.inside():
-        return subprocess.run([nft, "-c", "-f", "-"], input=text, text=True, capture_output=True).returncode == 0
 
 
 # What nft loads has no owner.

@@ -3,6 +3,7 @@
 
 import copy
 import json
+import os
 import socket
 import threading
 import urllib.parse
@@ -128,7 +129,7 @@ def test_an_address_with_everything(proxy, published):
         {"from": "host", "action": "forward", "endpoints": 2, "set": "cluster"},
         {"from": "elsewhere", "action": "forward", "endpoints": 1, "set": "local"},
     ]
-    # The node itself is in the range, so what it speaks to the address from is let in, too (spec 4.8).
+    # The node itself is in the range, so what it speaks to the address from is let in, too (docs/behaviour.md 4.8).
     assert there["203.0.113.9:80/TCP"]["sourceRanges"] == ["192.0.2.0/24", "203.0.113.9/32"]
     assert there["203.0.113.7:80/TCP"]["alsoWantedBy"] == [
         {"service": "default/rival", "port": "http", "reason": "is older"}
@@ -232,7 +233,7 @@ def test_local_policy_without_an_endpoint_here(proxy, family):
 @pytest.mark.parametrize("flags", [(), ("--cluster-cidr", CLUSTER_NETWORK[4])], ids=["none", "cidr"])
 def test_packets_go_where_it_says_by_who_sends_them(lab, tmp_path, flags):
     """Traffic policy Local without an endpoint here: what counts is who is taken for a pod, and that is not the
-    pods of this node (spec 4.6)."""
+    pods of this node (docs/behaviour.md 4.6)."""
     proxy = Proxy(lab, tmp_path, *flags)
     try:
         proxy.daemon.start()
@@ -256,7 +257,7 @@ def test_packets_go_where_it_says_by_who_sends_them(lab, tmp_path, flags):
 
 
 def test_source_ranges_go_before_everything(proxy):
-    """Also before a refusal: whoever is not let in gets no answer at all (spec 4.8)."""
+    """Also before a refusal: whoever is not let in gets no answer at all (docs/behaviour.md 4.8)."""
     web = Web(proxy, 4, "TCP")
     service = web.as_service(type="LoadBalancer", loadBalancerSourceRanges=["198.51.100.0/24"])
     service["status"] = {"loadBalancer": {"ingress": [{"ip": "203.0.113.9"}]}}
@@ -268,6 +269,8 @@ def test_source_ranges_go_before_everything(proxy):
     assert [(it["from"], it["action"]) for it in asked["traffic"]] == [
         ("outsideSourceRanges", "drop"), ("everywhere", "reject"),
     ]  # fmt: skip
+    kernel = asked["kernel"]
+    assert (kernel["restricted"], kernel["sourceList"], kernel["sourceRanges"], kernel["agrees"]) == (True, 1, 1, True)
     assert answer["summary"][1].endswith(
         "from the source ranges refused: no endpoint is ready; all others are dropped."
     )
@@ -331,18 +334,22 @@ def test_a_health_check_port_that_another_program_has(proxy):
 
 
 def test_texts_of_others_are_shown_with_care(proxy):
-    """Bytes that are no UTF-8 do not break the JSON, and nothing is done to the terminal."""
+    """Nothing is done to the terminal; what is no UTF-8 comes this far nowhere."""
     web = Web(proxy, 4, "TCP")
     web.publish("a")
     slice = json.dumps(web.as_slice({"a": "ready"}))
-    evil = b"N\xc2\x9b31m\xe2\x80\xaeX\xff"
-    (proxy.manifests.folder / "web-slice.json").write_bytes(slice.replace('"node-a"', '"NAME"').encode().replace(b"NAME", evil))
+    evil = b"N\xc2\x9b31m\xe2\x80\xaeX"
+    file = proxy.manifests.folder / "web-slice.json"
+    file.write_bytes(slice.encode().replace(b'"node-a"', b'"' + evil + b'"'))
 
     def name() -> str:
         (port,) = ask(proxy, "default/web")[1]["service"]["ports"]
         return port["endpoints"]["items"][0]["node"]
 
-    wait_for(lambda: name() == "N\x9b31m\u202eX\ufffd", "it is read")
+    wait_for(lambda: name() == "N\x9b31m\u202eX", "it is read")
+    file.write_bytes(slice.encode().replace(b'"node-a"', b'"node-\xff"'))
+    wait_for(lambda: r'nodeName: "node-\xff" is not UTF-8' in proxy.daemon.log(), "it is refused")
+    assert name() == "N\x9b31m\u202eX"
     for flags in ((), ("-o", "json")):
         text = call(proxy.lab.node, "--explain", "default/web", *flags).stdout
         assert "31m" in text and "\x9b" not in text and "\u202e" not in text
@@ -502,6 +509,8 @@ def test_one_answer_is_bounded_whatever_it_is_of(proxy):
     assert len(json.dumps(answer)) < 1_000_000
     listed = sum(len(port["frontends"]) for port in answer["service"]["ports"])
     assert listed + left_out["frontends"] + 101 * left_out["ports"] == 50 * 101
+    numbers = [port["port"] for port in answer["service"]["ports"]]
+    assert numbers == list(range(1000, 1000 + len(numbers))) and len(numbers) > 2  # p10 is not before p2
     assert any("left out" in note for note in answer["notes"])
     assert "that were looked at" in answer["summary"][-1]
     status, answer = ask(proxy, "203.0.113.100:1049")
@@ -561,7 +570,7 @@ def test_bad_questions(proxy):
         assert status == 400 and body.startswith("what: ") and len(body.splitlines()) == 1, what
     for what in BAD[1:]:
         done = call(proxy.lab.node, "--explain", what)
-        assert (done.returncode, done.stdout) == (FAILED, "") and f"--explain {what}"[:20] in done.stderr
+        assert (done.returncode, done.stdout) == (os.EX_CONFIG, "") and f"--explain {what}"[:20] in done.stderr
     status, headers, body = http_get(proxy.lab.node, "127.0.0.1", METRICS_PORT, "/explain")
     assert status == 400 and "?what=" in body
     for more in ({"all": "yes"}, {"all": "TRUE"}):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The metrics address (spec 6.3, 7): what was done, and what the page says of it."""
+"""The metrics address (docs/behaviour.md 6.3, 7): what was done, and what the page says of it."""
 
 import contextlib
 import datetime
@@ -14,7 +14,7 @@ import pytest
 
 import exposition
 import objects
-from daemon import HEALTH_PORT, http_get, tables_exist, wait_for
+from daemon import HEALTH_PORT, call, http_get, tables_exist, wait_for
 from lab import NODE_NAME, ask_on
 from scenario import Proxy, Web
 
@@ -328,6 +328,7 @@ def triggered(web: Web, states: dict[str, str], when: float) -> None:
     """Its slice, which says that this was so since @when."""
     told = web.as_slice(states)
     text = datetime.datetime.fromtimestamp(when, datetime.timezone.utc).isoformat().replace("+00:00", "Z")
+    told["metadata"]["resourceVersion"] = str(int(when * 1e6))
     told["metadata"]["annotations"] = {"endpoints.kubernetes.io/last-change-trigger-time": text}
     web.proxy.manifests.put("web-slice", told)
     web.settle(*states)
@@ -345,15 +346,17 @@ def test_network_programming(proxy, family):
     now = figures(proxy)
     assert now[of(PROGRAMMED + "_count", family)] == 1
     assert 0 <= now[of(PROGRAMMED + "_sum", family)] < 5
+    triggered(web, {"a": "ready", "b": "ready"}, time.time())  # no difference but this
+    wait_for(lambda: figures(proxy)[of(PROGRAMMED + "_count", family)] == 2, "it is counted")
     time.sleep(max(0.0, start + 3 - time.time()))
     triggered(web, {"b": "ready"}, time.time() - 2)
     now = figures(proxy)
-    assert now[of(PROGRAMMED + "_count", family)] == 2
+    assert now[of(PROGRAMMED + "_count", family)] == 3
     assert 2 <= now[of(PROGRAMMED + "_sum", family)] < 9
-    assert now[f'{PROGRAMMED}_bucket{{ip_family="{objects.FAMILY_NAME[family]}",le="1"}}'] <= 1
+    assert now[f'{PROGRAMMED}_bucket{{ip_family="{objects.FAMILY_NAME[family]}",le="1"}}'] <= 2
     web.remove_endpoints()
     web.settle()
-    assert figures(proxy)[of(PROGRAMMED + "_count", family)] == 2
+    assert figures(proxy)[of(PROGRAMMED + "_count", family)] == 3
     assert of(PROGRAMMED + "_count", 10 - family) not in figures(proxy)
 
 
@@ -423,6 +426,7 @@ def test_a_table_that_is_gone_is_repaired_and_told_of(proxy, family):
 
 
 def test_a_table_of_another_shape_is_told_of(proxy):
+    node = proxy.lab.node
     assert figures(proxy)[of("kube_nftd_tables_replaced_total", 4)] == 0
     proxy.daemon.stop()
     proxy.daemon.start()  # takes its table over
@@ -431,7 +435,10 @@ def test_a_table_of_another_shape_is_told_of(proxy):
     assert now[of("kube_nftd_elements", 4)] == held_elements(proxy, 4)
     assert now[of(FULL, 4)] == 1
     proxy.daemon.stop()
-    proxy.daemon.flags = ["--masquerade-all"]
+    folder = str(proxy.manifests.folder)
+    dump = call(node, "--manifests", folder, "--hostname-override", NODE_NAME, "--dump-rules").stdout
+    assert call(node, "--cleanup").returncode == 0
+    node.run("nft", "-f", "-", stdin=dump.replace('"kube-nftd layout ', '"kube-nftd layout 0'))
     proxy.daemon.start()
     now = figures(proxy)
     assert now[of("kube_nftd_tables_replaced_total", 4)] == now[of("kube_nftd_tables_replaced_total", 6)] == 1

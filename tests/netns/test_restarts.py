@@ -3,6 +3,7 @@
 
 import contextlib
 import pathlib
+import re
 import signal
 import socket
 import struct
@@ -16,7 +17,7 @@ from lab import FAMILIES, Namespace
 from scenario import Proxy, Web
 
 GOOD = {"a", "b", "c"}
-OTHER_MARK = ("--iptables-masquerade-bit", "9")  # makes other rules: a table of another layout
+OTHER_MARK = ("--iptables-masquerade-bit", "9")  # makes other rules
 NETLINK_NETFILTER = 12
 NEW_GENERATION, GET_GENERATION = 10 << 8 | 15, 10 << 8 | 16  # of the subsystem nftables
 
@@ -150,18 +151,54 @@ def test_a_restart(proxy_with, by, owner):
     assert proxy.daemon.log().count(" adopted the table ") == len(FAMILIES)
 
 
-def test_a_table_of_another_layout(proxy_with, owner):
-    """As an older version leaves it: it is replaced in one transaction, which another one prepares."""
+def elements(node: Namespace) -> list[str]:
+    """Of all maps and sets, but those without a name."""
+    text = "".join(node.run("nft", "list", "table", family, "kube-nftd").stdout for family in ("ip", "ip6"))
+    return sorted(re.split(r",\s+", ",".join(re.findall(r"^\t\telements = {(.*?)}$", text, re.DOTALL | re.MULTILINE))))
+
+
+def test_other_rules(proxy_with, owner):
+    """As another version or other settings leave them: in one transaction, what differs is written anew. No element
+    is sent, and the records of session affinity stay."""
     proxy = proxy_with("--table-owner", owner, *OTHER_MARK)
     serving = Serving(proxy)
     proxy.daemon.start()
     serving.publish("a", "b")
+    node = proxy.lab.node
+    for family in ("ip", "ip6"):
+        address = {"ip": "198.51.100.9", "ip6": "2001:db8::9"}[family]
+        proxy.daemon.stop()
+        node.run("nft", f"add element {family} kube-nftd affinity {{ {address} . 1:0 timeout 1000s : 1:1 }}")
+        proxy.daemon.start()
     with serving.traffic():
-        before = settled_generation(proxy.lab.node, 0.3)
+        before = settled_generation(node, 0.3)
+        held = [re.sub(" (timeout|expires) .*? :", " :", element) for element in elements(node)]
         proxy.daemon.stop()
         proxy.daemon.flags = ("--table-owner", owner)
         proxy.daemon.start()
-        assert generation(proxy.lab.node) - before == 2 * len(FAMILIES)
+        # With an owner, one transaction each claims the table.
+        assert generation(node) - before == (2 if owner == "auto" else 1) * len(FAMILIES)
+        serving.hold()
+    assert [re.sub(" (timeout|expires) .*? :", " :", element) for element in elements(node)] == held
+    assert proxy.daemon.log().count(" wrote rules anew ") == len(FAMILIES)
+    assert "replacing a table" not in proxy.daemon.log()
+
+
+def test_a_table_of_another_layout(proxy_with, owner):
+    """As another version leaves it that has other maps: it is replaced in one transaction, which another one
+    prepares."""
+    proxy = proxy_with("--table-owner", owner)
+    node, serving = proxy.lab.node, Serving(proxy)
+    proxy.daemon.start()
+    serving.publish("a", "b")
+    proxy.daemon.stop()
+    dump = call(node, "--manifests", str(proxy.manifests.folder), "--hostname-override", "node-a", "--dump-rules").stdout
+    assert call(node, "--cleanup").returncode == 0
+    node.run("nft", "-f", "-", stdin=dump.replace('"kube-nftd layout ', '"kube-nftd layout 0'))
+    with serving.traffic():
+        before = settled_generation(node, 0.3)
+        proxy.daemon.start()
+        assert generation(node) - before == 2 * len(FAMILIES)
         serving.hold()
     assert proxy.daemon.log().count(" replacing a table of another shape ") == len(FAMILIES)
 
@@ -211,7 +248,7 @@ def test_two_with_other_settings(proxy_with, following):
     following.flags = ("--table-owner", "off", *OTHER_MARK)
     following.launch()
     for daemon in (proxy.daemon, following):
-        wait_for(lambda: daemon.log().count(said) == len(FAMILIES), "each has made the tables anew once")
+        wait_for(lambda: daemon.log().count(said) == len(FAMILIES), "each has made the rules anew once")
     # After the next turn of each, 10 s would pass.
     assert settled_generation(node, 2) > 0
     following.stop()

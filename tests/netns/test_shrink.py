@@ -8,6 +8,9 @@ import re
 import subprocess
 import time
 
+import pytest
+
+import daemon
 import objects
 from daemon import BINARY, wait_for
 from lab import CLIENT_ADDRESS, POD_PORTS, Lab
@@ -18,7 +21,7 @@ STATES = ["abc", "ab", "abc", "bc", "abcd", "d", "abc", "c", "abcd", "bd", "cd",
 CHANGES = 2000
 PACKETS = 100_000_000  # as many as the sender takes: it is ended before
 COUNTS = 250  # of backends
-REPLACEMENTS = 20  # of the table
+REPLACEMENTS = 20  # of the table, or of its rules
 LEAST_RATE = 50  # packets for each change, or it would prove little
 TRIM_EVERY = 300  # changes; then slots that are not in use have time to go
 TRIM_SECONDS = 0.25
@@ -144,11 +147,18 @@ def test_counts_that_the_table_never_had(proxy):
     assert witness.found > LEAST_RATE * COUNTS
 
 
-def test_the_table_is_replaced(lab, tmp_path):
-    """By each daemon that follows another one with other settings. A packet that is on its way when the kernel turns
-    from one table to the other meets the rules of one of them."""
+OTHERS = {"other settings": "wrote rules anew", "another version": "replacing a table of another shape"}
+
+
+@pytest.mark.parametrize("predecessor", OTHERS)
+def test_a_table_of_others(lab, tmp_path, monkeypatch, predecessor):
+    """By each daemon that follows another one, its rules are written anew or the table is replaced. A packet that is on
+    its way when the kernel turns from the ones to the others meets the rules of one of them."""
     proxy = Proxy(lab, tmp_path, "--table-owner", "off")
-    own = proxy.daemon.flags
+    binary, own = daemon.BINARY, proxy.daemon.flags
+    other = tmp_path / "another-version"  # it knows its tables by another word
+    other.write_bytes(binary.read_bytes().replace(b"kube-nftd layout ", b"kube-nftd Layout "))
+    other.chmod(0o755)
     proxy.daemon.start()
     try:
         webs = two_services(proxy)
@@ -156,10 +166,13 @@ def test_the_table_is_replaced(lab, tmp_path):
         with Witness(lab, webs) as witness:
             for number in range(REPLACEMENTS):
                 proxy.daemon.stop()
-                proxy.daemon.flags = own if number % 2 else (*own, "--iptables-masquerade-bit", "9")
+                if predecessor == "other settings":
+                    proxy.daemon.flags = own if number % 2 else (*own, "--iptables-masquerade-bit", "9")
+                else:
+                    monkeypatch.setattr(daemon, "BINARY", binary if number % 2 else other)
                 proxy.daemon.start()
         print(f"{REPLACEMENTS} replacements under {witness.found} new flows")
-        assert proxy.daemon.log().count(" family=ip replacing a table of another shape ") == REPLACEMENTS
+        assert proxy.daemon.log().count(f" family=ip {OTHERS[predecessor]} ") == REPLACEMENTS
         assert witness.missed == 0
         assert witness.found > LEAST_RATE * REPLACEMENTS
     finally:

@@ -15,8 +15,8 @@ BLOCK = re.compile(r"^([ \t]+)(map|set|chain) ([\w-]+) \{\n(.*?)^\1\}$", re.MULT
 ELEMENTS = re.compile(r"elements = \{(.*?)\}", re.DOTALL)
 ADDED = re.compile(rf"^add element (ip6?) {NAME} ([\w-]+) \{{(.*?)\}}", re.MULTILINE | re.DOTALL)
 COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)
-RANGES = ("allowed_sources", "service_cidrs", "pod_cidrs")
-PLAIN = ("reject_frontends", "drop_frontends", "restricted_frontends", "cluster_ips", "hairpin")
+RANGES = ("service_cidrs", "pod_cidrs")
+PLAIN = ("reject_frontends", "drop_frontends", "cluster_ips", "hairpin")
 
 
 def by_family(text):
@@ -114,12 +114,31 @@ def _range(text):
     return (" . ".join(before), str(first), str(end))
 
 
+def _number(classid):
+    high, low = classid.split(":")
+    return int(high, 16) << 16 | int(low, 16)
+
+
+def _sources(table):
+    """{frontend: the prefixes that its list lets in}; lists that none has, by what they are."""
+    lists = collections.defaultdict(set)
+    for element in table.elements["allowed_sources"]:
+        address, number = element.split(" . ")
+        lists[_number(number) & ~0xff].add(f"{address}/{_number(number) & 0xff}")
+    led = {frontend: _number(number) for frontend, number in table.mapping("restricted").items()}
+    found = {frontend: sorted(lists[number]) for frontend, number in led.items()}
+    for number in lists.keys() - set(led.values()):
+        found[f"nobody's {sorted(lists[number])}"] = "a list"
+    return found
+
+
 def of(text):
     """What the table of one family does: {aspect: a value that can be compared}."""
     table = Table(text)
     does = {name: set(table.elements[name]) for name in PLAIN}
     does |= {name: {_range(element) for element in table.elements[name]} for name in RANGES}
     does |= _affinity(table)
+    does["sources"] = _sources(table)
     does["services"] = _slots(table, "services", "endpoints")
     does["local_services"] = _slots(table, "local_services", "local_endpoints")
     does["missing verdicts"] = _missing(table)

@@ -88,7 +88,7 @@ class ServerFaults:
 
 
 ELEMENT_MAPS = ("services", "endpoints", "local_services", "local_endpoints", "affinity_ids", "affinity_backends",
-                "affinity_numbers", "reject_frontends", "drop_frontends", "restricted_frontends", "hairpin",
+                "affinity_numbers", "reject_frontends", "drop_frontends", "restricted", "allowed_sources", "hairpin",
                 "cluster_ips", "picks")
 WHOLE = ("delete table {table}", "flush ruleset", "flush chain {table} dispatch", "flush map {table} services",
          "flush map {table} endpoints", "flush set {table} cluster_ips",

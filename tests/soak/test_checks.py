@@ -55,11 +55,11 @@ table ip kube-nftd {
 	set drop_frontends {
 		elements = { 203.0.113.9 . tcp . 80 }
 	}
-	set restricted_frontends {
-		elements = { 203.0.113.1 . tcp . 80 }
+	map restricted {
+		elements = { 203.0.113.1 . tcp . 80 : 0:300 }
 	}
 	set allowed_sources {
-		elements = { 203.0.113.1 . tcp . 80 . 10.0.0.0/8 }
+		elements = { 10.0.0.0 . 0:308 }
 	}
 	set hairpin {
 		elements = { 10.244.0.1 . 10.244.0.1 . tcp . 8080 }
@@ -97,6 +97,7 @@ SAME = {
                                "1 : 10.244.0.1 . 8080,\n\t\t\t     10.96.0.1 . tcp . 80 . 0 : 10.244.0.2"),
     "other numbers of affinity": ("7:", "2b:"),
     "a verdict that nothing needs": ("4:2 : goto cluster-pick-2", "4:2 : goto cluster-pick-2, 4:5 : goto cluster-pick-5"),
+    "other numbers of lists": ("0:3", "1:7"),
     "a range written otherwise": ("10.244.0.0-10.244.0.255", "10.244.0.0/24"),
 }
 DIFFERENT = {
@@ -115,8 +116,10 @@ DIFFERENT = {
     "another time": ("80 : 0:a", "80 : 0:b"),
     "a reject less": ("10.96.0.9 . tcp . 80", ""),
     "a drop more": ("203.0.113.9 . tcp . 80", "203.0.113.9 . tcp . 80, 203.0.113.8 . tcp . 80"),
-    "another source": ("10.0.0.0/8", "10.0.0.0/9"),
-    "another restriction": ("set restricted_frontends {\n\t\telements = { 203.0.113.1", "set restricted_frontends {\n\t\telements = { 203.0.113.2"),
+    "another source": ("10.0.0.0 . 0:308", "10.0.0.0 . 0:309"),
+    "a source less": ("10.0.0.0 . 0:308", ""),
+    "another restriction": ("map restricted {\n\t\telements = { 203.0.113.1", "map restricted {\n\t\telements = { 203.0.113.2"),
+    "a list of nobody": ("10.0.0.0 . 0:308", "10.0.0.0 . 0:308, 10.0.0.0 . 0:408"),
     "another hairpin": ("10.244.0.1 . 10.244.0.1", "10.244.0.2 . 10.244.0.2"),
     "a cluster IP less": ("10.96.0.1, ", ""),
     "another ServiceCIDR": ("10.96.0.0/16", "10.96.0.0/17"),

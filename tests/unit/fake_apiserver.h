@@ -60,7 +60,8 @@ static void answer_with(long status, double retry_after, const char *body)
     ck_assert_ptr_nonnull(request);
     struct api_request_ops ops = request->ops;
     void *ctx = request->ctx;
-    struct api_result result = {status, retry_after, status ? NULL : "no answer in time"};
+    struct api_result result = {status, retry_after, status ? NULL : "no answer in time",
+                                strlen(body)};
     apiserver_cancel(request);
     ops.done(ctx, &result, body);
 }

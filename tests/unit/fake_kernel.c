@@ -25,6 +25,8 @@ static struct fake_kernel {
     unsigned reads_before, reads_refused;
     bool tables_refused;
     unsigned reads_torn;
+    bool churns;
+    uint32_t others; /* transactions that are not about our tables */
     bool counts_untold;
     void (*intrude)(void);
     bool tolerant;
@@ -162,7 +164,8 @@ int nft_socket_generation(struct nft_socket *s, uint32_t *generation, struct err
 {
     ck_assert_ptr_nonnull(s);
     (void)err;
-    *generation = (uint32_t)kernel.counts.transactions;
+    kernel.others += kernel.churns;
+    *generation = (uint32_t)kernel.counts.transactions + kernel.others;
     return 0;
 }
 
@@ -173,7 +176,7 @@ int nft_socket_commit(struct nft_socket *s, struct nft_batch *batch, struct erro
     nft_batch_finish(batch);
     struct fake_counts counts = kernel.counts;
     int result = kernel.cuts ? cut_batch(batch, err) : transaction(batch, 0, batch->used, err);
-    if (result == 0 && (has_elements(&counts) || kernel.counts.chains == counts.chains))
+    if (result == 0 && has_elements(&counts)) /* others are about rules */
         fake_check_batch(table_of_batch(batch), violated);
     return result;
 }
@@ -228,7 +231,6 @@ static void give(nft_element_fn fn, void *ctx, const struct fake_element *e)
 {
     const struct nft_element element = {.key = e->key,
                                         .key_length = e->key_length,
-                                        .key_end = e->has_end ? e->key_end : NULL,
                                         .data = e->data_length ? e->data : NULL,
                                         .data_length = e->data_length,
                                         .chain = *e->chain ? e->chain : NULL,
@@ -240,7 +242,7 @@ static void give(nft_element_fn fn, void *ctx, const struct fake_element *e)
  * than ours, too. */
 static void list_elements(const struct fake_set *set, fake_element_refs *out)
 {
-    if (set->interval && !set->concatenated)
+    if (set->interval)
         fake_sorted(set, out);
     else
         for (const struct fake_element *e = set->elements; e; e = e->hh.next)
@@ -335,7 +337,7 @@ int nft_socket_read_rules(struct nft_socket *s, enum family family, const char *
         vec_each (&table_of(family)->rules, from) {
             if (strcmp(from->chain, chain->name) != 0)
                 continue;
-            struct nftnl_rule *rule = fake_parse_rule(from);
+            struct nftnl_rule *rule = fake_give_rule(from);
             fn(ctx, rule);
             nftnl_rule_free(rule);
         }
@@ -377,6 +379,11 @@ void fake_kernel_set_owner(enum family family, enum fake_owner owner)
 uint32_t fake_kernel_table_flags(enum family family)
 {
     return table_of(family)->flags;
+}
+
+void fake_kernel_set_flags(enum family family, uint32_t flags)
+{
+    table_of(family)->flags = flags;
 }
 
 static void reset(void)
@@ -481,6 +488,11 @@ void fake_kernel_refuse_reads(unsigned nth, unsigned n, bool tables)
     kernel.tables_refused = tables;
 }
 
+void fake_kernel_churn(bool on)
+{
+    kernel.churns = on;
+}
+
 void fake_kernel_tell_counts(bool on)
 {
     kernel.counts_untold = !on;
@@ -574,7 +586,7 @@ void fake_kernel_ranges(enum family family, const char *name, range_vec *out)
     const struct fake_set *set = fake_find_set(table_of(family), name);
     struct address_range range;
     fake_element_refs refs = {0};
-    ck_assert(set && set->interval && !set->concatenated);
+    ck_assert(set && set->interval);
     fake_sorted(set, &refs);
     for (size_t i = 0; i < refs.n; i++) {
         if (refs.v[i]->is_end)
@@ -589,25 +601,23 @@ void fake_kernel_ranges(enum family family, const char *name, range_vec *out)
     vec_free(&refs);
 }
 
-static int compare_ranges(const void *a, const void *b)
+uint32_t fake_kernel_source_list(const struct frontend *frontend)
 {
-    return memcmp(a, b, sizeof(struct address_range));
+    return fake_kernel_classid("restricted", frontend) >> 8;
 }
 
 void fake_kernel_sources(const struct frontend *frontend, range_vec *out)
 {
-    struct fake_key key = fake_frontend_key(frontend);
-    const struct fake_table *table = table_of((enum family)frontend->family);
-    for (const struct fake_element *e = fake_first(table, "allowed_sources"); e; e = e->hh.next) {
-        size_t length = e->key_length - key.length;
-        const uint8_t *last = e->has_end ? e->key_end : e->key;
-        const struct address_range range = {address_from(e->key + key.length, length),
-                                            address_from(last + key.length, length)};
-        if (memcmp(e->key, key.bytes, key.length) == 0)
+    enum family family = (enum family)frontend->family;
+    size_t length = address_length(family);
+    for (const struct fake_element *e = fake_first(table_of(family), "allowed_sources"); e;
+         e = e->hh.next) {
+        const struct cidr prefix = {address_from(e->key, length), (uint8_t)fake_prefix_length(e)};
+        struct address_range range = cidr_range(family, &prefix);
+        if (fake_list_of(e) == fake_kernel_classid("restricted", frontend))
             vec_push(out, range);
     }
-    if (out->n > 0)
-        qsort(out->v, out->n, sizeof(*out->v), compare_ranges);
+    ranges_normalize(family, out);
 }
 
 /* ---- where packets go ---- */
@@ -672,16 +682,6 @@ void fake_kernel_put_end(enum family family, const char *name, const void *key, 
     struct fake_element element = {.key_length = key_length, .is_end = true};
     ck_assert(key_length <= FAKE_BYTES);
     memcpy(element.key, key, key_length);
-    fake_insert(fake_find_set(table_of(family), name), &element);
-}
-
-void fake_kernel_put_range(enum family family, const char *name, const void *first,
-                           const void *last, size_t key_length)
-{
-    struct fake_element element = {.key_length = key_length, .has_end = true};
-    ck_assert(key_length <= FAKE_BYTES);
-    memcpy(element.key, first, key_length);
-    memcpy(element.key_end, last, key_length);
     fake_insert(fake_find_set(table_of(family), name), &element);
 }
 
@@ -771,4 +771,19 @@ void fake_kernel_copy_rule(enum family family, const char *from, const char *to)
 void fake_kernel_drop_table(enum family family)
 {
     fake_free_table(table_of(family));
+}
+
+size_t fake_kernel_rules(enum family family)
+{
+    return table_of(family)->rules.n;
+}
+
+char *fake_kernel_change_operand(enum family family, size_t rule, unsigned nth)
+{
+    return fake_change_operand(&table_of(family)->rules.v[rule], nth);
+}
+
+void fake_kernel_undo_change(enum family family, size_t rule)
+{
+    fake_undo_change(&table_of(family)->rules.v[rule]);
 }

@@ -15,7 +15,7 @@
  *  - a number in affinity_numbers is of that service port, and no other backend has it,
  *  - a slot that a count reached before the transaction is there after it,
  *  - a slot is deleted only when no count has reached it for RULESET_TRIM_DELAY,
- *  - source ranges stay when their frontend ceases to be restricted; they go later,
+ *  - a list of sources stays when the last frontend is led to another one; it goes later,
  *  - ranges do not overlap, and each has an end (the kernel lets some slip through).
  * When all of a batch is in force:
  *  - a frontend that was there before and is there after was there all the time, even if the batch
@@ -126,6 +126,9 @@ void fake_kernel_refuse_reads(unsigned nth, unsigned n, bool tables);
  * kernel may while it moves them to a larger hash table. */
 void fake_kernel_tear_reads(unsigned n);
 
+/** Whether other tables change all the time, so that no two looks at the generation agree. */
+void fake_kernel_churn(bool on);
+
 /** Whether the kernel says how many elements a set has, as newer ones do; on at the beginning. */
 void fake_kernel_tell_counts(bool on);
 
@@ -144,6 +147,9 @@ void fake_kernel_forget_counts(void);
 
 /** The flags of the table of @family: NFT_TABLE_OWNED and the like. */
 uint32_t fake_kernel_table_flags(enum family family);
+
+/** Somebody sets others. */
+void fake_kernel_set_flags(enum family family, uint32_t flags);
 
 /** The priority of a chain that has a hook; INT_MAX if there is none of that name. */
 int fake_kernel_priority(enum family family, const char *chain);
@@ -172,7 +178,10 @@ uint32_t fake_kernel_classid(const char *map, const struct frontend *frontend);
 /** The ranges in a set of addresses, ascending, appended to @out. */
 void fake_kernel_ranges(enum family family, const char *set, range_vec *out);
 
-/** The ranges of a frontend in allowed_sources, likewise. */
+/** The number of a frontend's list of sources, 0 for none; what it has in allowed_sources, as
+ * ranges.
+ */
+uint32_t fake_kernel_source_list(const struct frontend *frontend);
 void fake_kernel_sources(const struct frontend *frontend, range_vec *out);
 
 /**
@@ -204,10 +213,6 @@ void fake_kernel_put(enum family family, const char *set, const void *key, size_
 /** Puts the end of a range into a set of single fields; the start is put like any element. */
 void fake_kernel_put_end(enum family family, const char *set, const void *key, size_t key_length);
 
-/** Puts a range into a concatenated set. */
-void fake_kernel_put_range(enum family family, const char *set, const void *first, const void *last,
-                           size_t key_length);
-
 /** Takes an element away; it must be there. Of a range in a set of single fields, the start. */
 void fake_kernel_take(enum family family, const char *set, const void *key, size_t key_length);
 
@@ -233,5 +238,13 @@ void fake_kernel_drop_chain(enum family family, const char *name);
 /** Adds a copy of the first rule of a chain to another one. */
 void fake_kernel_copy_rule(enum family family, const char *from, const char *to);
 void fake_kernel_drop_table(enum family family);
+
+size_t fake_kernel_rules(enum family family);
+
+/** Changes operand @nth of a rule, counted over all of its expressions; behind the last one of
+ * each, takes the expression away. Says what it did ("numgen 2 in pick-3"), to be freed; NULL:
+ * there are no more. The last change can be undone. */
+char *fake_kernel_change_operand(enum family family, size_t rule, unsigned nth);
+void fake_kernel_undo_change(enum family family, size_t rule);
 
 #endif

@@ -28,19 +28,26 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t length)
 
 static uint64_t sum_of_range(const struct fake_element *range)
 {
-    uint64_t sum = hash_bytes(0xcbf29ce484222325, range->key, FAKE_BYTES);
-    return hash_bytes(sum, range->has_end ? range->key_end : range->key, FAKE_BYTES);
+    return hash_bytes(0xcbf29ce484222325, range->key, FAKE_BYTES);
 }
 
-/* Who may talk to a frontend: 0 everybody, 1 nobody, else one number for each set of ranges. */
+static uint64_t sum_of_source(const struct fake_element *source)
+{
+    const unsigned length = fake_prefix_length(source);
+    uint64_t sum = hash_bytes(0xcbf29ce484222325, source->key, source->key_length - 4);
+    return hash_bytes(sum, &length, sizeof(length));
+}
+
+/* Who may talk to a frontend: 0 everybody, 1 nobody, else one number for each set of prefixes. */
 static uint64_t access_of(const struct fake_table *table, const struct fake_element *frontend)
 {
     uint64_t sum = 1;
-    if (!fake_find_like(table, "restricted_frontends", frontend))
+    const struct fake_element *list = fake_find_like(table, "restricted", frontend);
+    if (!list)
         return 0;
     for (const struct fake_element *e = fake_first(table, "allowed_sources"); e; e = e->hh.next)
-        if (memcmp(e->key, frontend->key, frontend->key_length) == 0)
-            sum += sum_of_range(e);
+        if (fake_list_of(e) == fake_u32(list->data))
+            sum += sum_of_source(e);
     return sum;
 }
 
@@ -72,8 +79,7 @@ static void note_accesses(struct fake_watch *watch, const struct fake_table *now
 {
     const struct fake_table *const tables[] = {&watch->start, now};
     for (int i = 0; i < 2; i++)
-        for (const struct fake_element *e = fake_first(tables[i], "restricted_frontends"); e;
-             e = e->hh.next)
+        for (const struct fake_element *e = fake_first(tables[i], "restricted"); e; e = e->hh.next)
             note_access(watch, now, e);
     for (int i = 0; i < FRONTEND_SETS; i++)
         for (const struct fake_element *e = fake_first(now, frontend_sets[i]); e; e = e->hh.next)
@@ -81,7 +87,7 @@ static void note_accesses(struct fake_watch *watch, const struct fake_table *now
                 note_access(watch, now, e);
 }
 
-/* All ranges of a set of single fields. */
+/* All ranges of a set. */
 static uint64_t sum_of_set(const struct fake_table *table, const char *name)
 {
     const struct fake_set *set = fake_find_set(table, name);

@@ -204,7 +204,7 @@ static void note_unused_slots(const struct fake_table *before, struct fake_table
 
 /* ---- ranges ---- */
 
-/* A set of single fields: starts and ends in turn. The last range may reach to the top. The first
+/* Starts and ends in turn. The last range may reach to the top. The first
  * element that does not fit, or NULL. */
 static const struct fake_element *odd_end(const struct fake_set *set)
 {
@@ -218,26 +218,6 @@ static const struct fake_element *odd_end(const struct fake_set *set)
     return odd;
 }
 
-static bool is_met(const struct fake_set *set, const struct fake_element *fresh)
-{
-    for (const struct fake_element *e = set->elements; e; e = e->hh.next)
-        if (e != fresh && fake_ranges_meet(set, e, fresh))
-            return true;
-    return false;
-}
-
-static const struct fake_element *overlapping(const struct fake_table *before,
-                                              const struct fake_set *set)
-{
-    for (const struct fake_element *e = set->elements; e; e = e->hh.next) {
-        const struct fake_element *old = fake_find_like(before, set->name, e);
-        bool is_fresh = !old || memcmp(old->key_end, e->key_end, FAKE_BYTES) != 0;
-        if (is_fresh && is_met(set, e))
-            return e;
-    }
-    return NULL;
-}
-
 /* The kernel takes some ranges that it then does not look up, or delete, as one would think. */
 static void check_ranges(const struct fake_table *before, const struct fake_table *after,
                          fake_violated_fn violated)
@@ -245,9 +225,7 @@ static void check_ranges(const struct fake_table *before, const struct fake_tabl
     vec_each (&after->sets, set) {
         const struct fake_set *old = fake_find_set(before, set->name);
         const struct fake_element *odd = NULL;
-        if (set->concatenated)
-            odd = overlapping(before, set);
-        else if (set->interval && !(old && odd_end(old)))
+        if (set->interval && !(old && odd_end(old)))
             odd = odd_end(set);
         if (odd)
             violated("ranges overlap or have no end", odd);
@@ -256,20 +234,47 @@ static void check_ranges(const struct fake_table *before, const struct fake_tabl
 
 /* ---- source ranges ---- */
 
-/* Whether the frontend that an element of allowed_sources is about is restricted. */
-static bool is_restricted(const struct fake_table *table, const struct fake_element *source)
+uint32_t fake_list_of(const struct fake_element *source)
 {
-    const struct fake_set *set = fake_find_set(table, "restricted_frontends");
-    return set && fake_find(table, set->name, source->key, set->key_length);
+    return fake_u32(source->key + source->key_length - sizeof(uint32_t)) & ~0xffu;
 }
 
-static void check_sources_outlive(const struct fake_table *before, const struct fake_table *after,
-                                  fake_violated_fn violated)
+unsigned fake_prefix_length(const struct fake_element *source)
 {
-    for (const struct fake_element *e = fake_first(before, "allowed_sources"); e; e = e->hh.next)
-        if (is_restricted(before, e) && !is_restricted(after, e) &&
-            !fake_find_like(after, "allowed_sources", e))
-            violated("source ranges went with their frontend", e);
+    return fake_u32(source->key + source->key_length - sizeof(uint32_t)) & 0xff;
+}
+
+/* Whether a frontend is led to the list of an element of allowed_sources. */
+static bool is_in_use(const struct fake_table *table, const struct fake_element *source)
+{
+    for (const struct fake_element *e = fake_first(table, "restricted"); e; e = e->hh.next)
+        if (fake_u32(e->data) == fake_list_of(source))
+            return true;
+    return false;
+}
+
+/* Of a list in use, what somebody else put there goes at once. */
+static void check_sources_outlive(const struct fake_table *before, const struct fake_table *after,
+                                  double now, fake_violated_fn violated)
+{
+    for (const struct fake_element *e = fake_first(before, "allowed_sources"); e; e = e->hh.next) {
+        if (fake_find_like(after, "allowed_sources", e) || is_in_use(after, e))
+            continue;
+        if (is_in_use(before, e))
+            violated("sources went with their frontend", e);
+        else if (now < e->unused_since + RULESET_TRIM_DELAY)
+            violated("sources went too early", e);
+    }
+}
+
+/* What was never in use was not met by any packet. */
+static void note_unused_sources(const struct fake_table *before, struct fake_table *after,
+                                double now)
+{
+    for (struct fake_element *e = fake_first(after, "allowed_sources"); e; e = e->hh.next) {
+        const struct fake_element *old = fake_find_like(before, "allowed_sources", e);
+        e->unused_since = old && is_in_use(before, old) ? now : old ? old->unused_since : -1;
+    }
 }
 
 /* ---- transactions ---- */
@@ -288,5 +293,6 @@ void fake_check_transaction(const struct fake_table *before, struct fake_table *
         note_unused_slots(before, after, &fake_parts[i], now);
     }
     if (after->exists && !after->anew)
-        check_sources_outlive(before, after, violated);
+        check_sources_outlive(before, after, now, violated);
+    note_unused_sources(before, after, now);
 }

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Adding, deleting and looking up elements as the kernel does. What it says to ranges was found by
- * trying (kernel_cases.h), odd answers too:
- *  - In a set of single fields each end of a range is an element of its own, and is judged by its
- *    neighbours alone. So some ranges that overlap are taken: one that ends where another does, and
- *    one that reaches into a range without an end.
- *  - In a concatenated set a new range is compared by its two corners; one around another is taken.
- *    A deletion takes the range that its first key is in, whatever its end.
+ * trying (kernel_cases.h), odd answers too: each end of a range is an element of its own, and is
+ * judged by its neighbours alone. So some ranges that overlap are taken: one that ends where
+ * another does, and one that reaches into a range without an end.
  */
 #include "fake_kernel_parts.h"
 
@@ -23,7 +20,7 @@ static struct fake_element *find_same(const struct fake_set *set, const struct f
     return found;
 }
 
-/* ---- single fields ---- */
+/* ---- ranges ---- */
 
 /* Where an element stands among others: an end before the start that has its key. */
 static int compare_places(const struct fake_element *a, const struct fake_element *b)
@@ -64,63 +61,17 @@ static int judge_neighbours(const struct fake_set *set, const struct fake_elemen
     return clash ? EEXIST : 0;
 }
 
-/* ---- concatenated ---- */
-
-static const uint8_t *last_key(const struct fake_element *element)
-{
-    return element->has_end ? element->key_end : element->key;
-}
-
-/* Each field fills whole registers. */
-static size_t padded(uint8_t length)
-{
-    return ((size_t)length + 3) / 4 * 4;
-}
-
-/* Whether each field of @a is at most that of @b. */
-static bool is_at_most(const struct fake_set *set, const uint8_t *a, const uint8_t *b)
-{
-    size_t at = 0;
-    for (size_t i = 0; i < set->n_fields; at += padded(set->fields[i++]))
-        if (memcmp(a + at, b + at, set->fields[i]) > 0)
-            return false;
-    return true;
-}
-
-static struct fake_element *range_with(const struct fake_set *set, const uint8_t *key)
-{
-    for (struct fake_element *e = set->elements; e; e = e->hh.next)
-        if (is_at_most(set, e->key, key) && is_at_most(set, key, last_key(e)))
-            return e;
-    return NULL;
-}
-
-bool fake_ranges_meet(const struct fake_set *set, const struct fake_element *a,
-                      const struct fake_element *b)
-{
-    return is_at_most(set, a->key, last_key(b)) && is_at_most(set, b->key, last_key(a));
-}
-
-static int judge_corners(const struct fake_set *set, const struct fake_element *fresh)
-{
-    if (!is_at_most(set, fresh->key, last_key(fresh)))
-        return EINVAL;
-    return range_with(set, fresh->key) || range_with(set, last_key(fresh)) ? EEXIST : 0;
-}
-
 /* ---- all ---- */
 
 static int judge_kind(const struct fake_set *set, const struct fake_element *element)
 {
-    bool is_wrong = (element->is_end && (!set->interval || set->concatenated)) ||
-                    (element->has_end && !set->concatenated);
+    bool is_wrong = element->is_end && !set->interval;
     return is_wrong || element->key_length != set->key_length ? EINVAL : 0;
 }
 
 static bool is_equal(const struct fake_element *a, const struct fake_element *b)
 {
-    return memcmp(last_key(a), last_key(b), FAKE_BYTES) == 0 &&
-           memcmp(a->data, b->data, FAKE_BYTES) == 0 && strcmp(a->chain, b->chain) == 0;
+    return memcmp(a->data, b->data, FAKE_BYTES) == 0 && strcmp(a->chain, b->chain) == 0;
 }
 
 int fake_add_element(struct fake_set *set, const struct fake_element *element)
@@ -131,9 +82,7 @@ int fake_add_element(struct fake_set *set, const struct fake_element *element)
         return EINVAL;
     if (old)
         return is_equal(old, element) ? 0 : EEXIST;
-    if (set->concatenated)
-        why = judge_corners(set, element);
-    else if (set->interval)
+    if (set->interval)
         why = judge_neighbours(set, element);
     if (why == 0)
         fake_insert(set, element);
@@ -144,8 +93,7 @@ int fake_delete_element(struct fake_set *set, const struct fake_element *element
 {
     if (judge_kind(set, element))
         return EINVAL;
-    struct fake_element *old =
-        set->concatenated ? range_with(set, element->key) : find_same(set, element);
+    struct fake_element *old = find_same(set, element);
     if (!old)
         return ENOENT;
     fake_remove(set, old);
@@ -170,8 +118,6 @@ static struct fake_element *lookup_single(const struct fake_set *set, const uint
 struct fake_element *fake_lookup(const struct fake_set *set, const uint8_t *key)
 {
     struct fake_element *found = NULL;
-    if (set->concatenated)
-        return range_with(set, key);
     if (set->interval)
         return lookup_single(set, key);
     HASH_FIND(hh, set->elements, key, set->key_length, found);

@@ -93,18 +93,21 @@ static void list_set(const struct fake_table *table, const char *name, lines *ou
     }
 }
 
-/* Just those of frontends that are restricted count. */
+/* What each frontend lets in; the numbers of lists do not matter. */
 static void list_sources(const struct fake_table *table, lines *out)
 {
-    const struct fake_set *restricted = fake_find_set(table, "restricted_frontends");
-    for (const struct fake_element *e = fake_first(table, "allowed_sources"); e; e = e->hh.next) {
-        if (!fake_find(table, restricted->name, e->key, restricted->key_length))
-            continue;
-        char *key = hex(e->key, e->key_length);
-        char *end = hex(e->has_end ? e->key_end : e->key, e->key_length);
-        vec_push(out, xasprintf("allowed_sources %s to %s", key, end));
-        free(key);
-        free(end);
+    for (const struct fake_element *e = fake_first(table, "restricted"); e; e = e->hh.next) {
+        char *frontend = hex(e->key, e->key_length);
+        vec_push(out, xasprintf("restricted %s", frontend));
+        for (const struct fake_element *s = fake_first(table, "allowed_sources"); s;
+             s = s->hh.next) {
+            if (fake_list_of(s) != fake_u32(e->data))
+                continue;
+            char *prefix = hex(s->key, s->key_length - sizeof(uint32_t));
+            vec_push(out, xasprintf("%s lets in %s/%u", frontend, prefix, fake_prefix_length(s)));
+            free(prefix);
+        }
+        free(frontend);
     }
 }
 
@@ -124,8 +127,8 @@ static void list_ranges(const struct fake_table *table, const char *name, lines 
 
 char *fake_list(const struct fake_table *table)
 {
-    static const char *const sets[] = {"reject_frontends", "drop_frontends", "restricted_frontends",
-                                       "cluster_ips", "hairpin"};
+    static const char *const sets[] = {"reject_frontends", "drop_frontends", "cluster_ips",
+                                       "hairpin"};
     lines all = {0};
     if (!table->exists)
         return xstrdup("no table\n");

@@ -67,7 +67,7 @@ static int claim_table(struct fake_table *table, uint32_t flags)
 {
     if ((flags ^ table->flags) & NFT_TABLE_PERSISTENT)
         return EOPNOTSUPP;
-    table->flags |= flags;
+    table->flags = (table->flags & ~NFT_TABLE_DORMANT) | flags;
     return 0;
 }
 
@@ -104,21 +104,6 @@ static int delete_table(struct application *a)
     return 0;
 }
 
-static void take_fields(struct fake_set *set, const struct nftnl_set *from)
-{
-    uint32_t length = 0;
-    if (!nftnl_set_is_set(from, NFTNL_SET_DESC_CONCAT))
-        return;
-    const uint8_t *fields = nftnl_set_get_data(from, NFTNL_SET_DESC_CONCAT, &length);
-    size_t sum = 0;
-    for (size_t i = 0; i < length && i < FAKE_FIELDS && fields[i]; i++) {
-        set->fields[set->n_fields++] = fields[i];
-        sum += ((size_t)fields[i] + 3) / 4 * 4;
-    }
-    ck_assert_msg(set->n_fields == 0 || sum == set->key_length, "fields of %s: %zu bytes of %zu",
-                  set->name, sum, set->key_length);
-}
-
 static struct fake_set take_set(const struct nftnl_set *from)
 {
     uint32_t flags = nftnl_set_get_u32(from, NFTNL_SET_FLAGS);
@@ -133,8 +118,6 @@ static struct fake_set take_set(const struct nftnl_set *from)
         set.verdicts = nftnl_set_get_u32(from, NFTNL_SET_DATA_TYPE) == TYPE_VERDICT;
         set.data_length = set.verdicts ? 0 : nftnl_set_get_u32(from, NFTNL_SET_DATA_LEN);
     }
-    take_fields(&set, from);
-    set.concatenated = set.interval && (flags & NFT_SET_CONCAT) && set.n_fields > 1;
     return set;
 }
 
@@ -143,6 +126,15 @@ static bool is_sane(const struct fake_set *set)
     bool data_fits =
         !set->is_map || set->verdicts || (set->data_length > 0 && set->data_length <= FAKE_BYTES);
     return set->key_length > 0 && set->key_length <= FAKE_BYTES && set->id != 0 && data_fits;
+}
+
+/* By the lowest number that is free. */
+static void name_set(const struct fake_table *table, struct fake_set *set)
+{
+    size_t n = 0;
+    do
+        snprintf(set->name, sizeof(set->name), "__set%zu", n++);
+    while (fake_find_set(table, set->name));
 }
 
 static int new_set(struct application *a, const struct nlmsghdr *message)
@@ -156,7 +148,7 @@ static int new_set(struct application *a, const struct nlmsghdr *message)
     if (!set.anonymous && fake_find_set(a->table, set.name))
         return EEXIST;
     if (set.anonymous)
-        snprintf(set.name, sizeof(set.name), "__set%zu", a->table->sets.n);
+        name_set(a->table, &set);
     vec_push(&a->table->sets, set);
     a->counts->sets++;
     return 0;
@@ -304,20 +296,17 @@ static bool take_value(const struct nlattr *nest, uint8_t out[FAKE_BYTES], size_
 /* False if it is longer than any element can be. */
 static bool take_element(const struct nlattr *from, struct fake_element *out)
 {
-    size_t end_length;
     const struct nlattr *data = nested(from, NFTA_SET_ELEM_DATA);
     const struct nlattr *chain = nested(nested(data, NFTA_DATA_VERDICT), NFTA_VERDICT_CHAIN);
     const struct nlattr *flags = nested(from, NFTA_SET_ELEM_FLAGS);
     *out = (struct fake_element){.key_length = 0};
     if (!take_value(nested(from, NFTA_SET_ELEM_KEY), out->key, &out->key_length) ||
-        !take_value(nested(from, NFTA_SET_ELEM_KEY_END), out->key_end, &end_length) ||
         !take_value(data, out->data, &out->data_length))
         return false;
     if (chain)
         fake_copy_name(out->chain, mnl_attr_get_str(chain));
     out->is_end = flags && ntohl(mnl_attr_get_u32(flags)) & NFT_SET_ELEM_INTERVAL_END;
-    out->has_end = end_length > 0;
-    return end_length == 0 || end_length == out->key_length;
+    return true;
 }
 
 /* An element that is refused for itself. */
@@ -372,6 +361,8 @@ static size_t size_of(const struct fake_set *set)
 static void count_elements(struct application *a, const struct fake_set *set, size_t before)
 {
     size_t after = size_of(set);
+    if (after < before && set->verdicts)
+        return;
     if (after < before)
         a->counts->deleted += before - after;
     else if (set->verdicts)

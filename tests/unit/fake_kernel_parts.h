@@ -6,6 +6,7 @@
  *  fake_kernel_messages.c  netlink messages taken apart
  *  fake_kernel_checks.c    the rules of fake_kernel.h for each transaction
  *  fake_kernel_batches.c   those for whole batches
+ *  fake_kernel_rules.c     rules as the kernel gives them back, and what others change in them
  *  fake_kernel_listing.c   what a table does, as text
  *  fake_kernel_packets.c   a packet on its way through the rules
  *  fake_kernel.c           transactions, nft_socket_*(), and what tests ask for
@@ -35,17 +36,15 @@
 
 #define FAKE_NAME_SIZE 64
 #define FAKE_BYTES 64 /* of a key or value; the kernel takes no more either */
-#define FAKE_FIELDS 16
 #define FAKE_NO_HOOK (-1)
 
 struct fake_element {
     UT_hash_handle hh; /* by key */
-    uint8_t key[FAKE_BYTES], key_end[FAKE_BYTES], data[FAKE_BYTES];
+    uint8_t key[FAKE_BYTES], data[FAKE_BYTES];
     size_t key_length, data_length;
-    bool is_end;  /* of a range in a set of single fields: the key is the first one behind it */
-    bool has_end; /* key_end counts: a range in a concatenated set */
+    bool is_end;                /* of a range: the key is the first one behind it */
     char chain[FAKE_NAME_SIZE]; /* of a verdict */
-    double unused_since;        /* of a slot that no count reaches */
+    double unused_since;        /* of a slot that no count reaches; of a source in no list in use */
 };
 
 struct fake_set {
@@ -53,18 +52,17 @@ struct fake_set {
     uint32_t id; /* in its transaction */
     uint32_t flags;
     bool is_map, verdicts, anonymous, bound;
-    bool interval, concatenated; /* the latter: an interval set of several fields */
+    bool interval;
     size_t key_length, data_length;
-    uint8_t fields[FAKE_FIELDS]; /* the length of each, if the message says so */
-    size_t n_fields;
     struct fake_element *elements;
-    struct fake_element *ends; /* of ranges in a set of single fields */
+    struct fake_element *ends; /* of ranges */
 };
 
 struct fake_rule {
     char chain[FAKE_NAME_SIZE];
     char anonymous[FAKE_NAME_SIZE]; /* the set that it looks into by its number */
     struct nlmsghdr *message;
+    struct nlmsghdr *before; /* the last change of another program; NULL if there was none */
 };
 
 struct fake_chain {
@@ -120,9 +118,23 @@ void fake_insert(struct fake_set *set, const struct fake_element *from);
 void fake_remove(struct fake_set *set, struct fake_element *element);
 
 uint32_t fake_u32(const uint8_t *bytes);
+/** Of an element of allowed_sources: what leads frontends to its list, and its prefix's length. */
+uint32_t fake_list_of(const struct fake_element *source);
+unsigned fake_prefix_length(const struct fake_element *source);
 struct fake_key fake_join(const void *a, size_t a_length, const void *b, size_t b_length);
 struct fake_key fake_frontend_key(const struct frontend *frontend);
 struct backend fake_backend_of(const struct fake_element *slot);
+
+/* ---- fake_kernel_rules.c ---- */
+
+/** As fake_parse_rule(), with what the kernel adds. */
+struct nftnl_rule *fake_give_rule(const struct fake_rule *from);
+
+/** See fake_kernel_change_operand(), fake_kernel_undo_change(). */
+char *fake_change_operand(struct fake_rule *rule, unsigned nth);
+void fake_undo_change(struct fake_rule *rule);
+
+void fake_free_rule(struct fake_rule *rule);
 
 /* ---- fake_kernel_elements.c ---- */
 
@@ -133,11 +145,7 @@ int fake_delete_element(struct fake_set *set, const struct fake_element *element
 /** The element, of a range too, that @key is in; NULL. */
 struct fake_element *fake_lookup(const struct fake_set *set, const uint8_t *key);
 
-/** Whether two ranges of a concatenated set have a key in common. */
-bool fake_ranges_meet(const struct fake_set *set, const struct fake_element *a,
-                      const struct fake_element *b);
-
-/** The elements of a set with ranges of single fields, starts and ends, ascending; an end stands
+/** The elements of a set of ranges, starts and ends, ascending; an end stands
  * before the start that has its key. */
 typedef VEC(const struct fake_element *) fake_element_refs;
 void fake_sorted(const struct fake_set *set, fake_element_refs *out);

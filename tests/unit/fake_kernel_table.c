@@ -34,7 +34,7 @@ void fake_free_table(struct fake_table *table)
     vec_each (&table->sets, set)
         fake_free_elements(set);
     vec_each (&table->rules, rule)
-        free(rule->message);
+        fake_free_rule(rule);
     vec_free(&table->sets);
     vec_free(&table->chains);
     vec_free(&table->rules);
@@ -64,6 +64,7 @@ void fake_remove(struct fake_set *set, struct fake_element *element)
 void fake_add_rule(struct fake_table *table, const struct fake_rule *from)
 {
     struct fake_rule rule = *from;
+    rule.before = NULL;
     rule.message = xcalloc(1, from->message->nlmsg_len);
     memcpy(rule.message, from->message, from->message->nlmsg_len);
     vec_push(&table->rules, rule);
@@ -127,14 +128,25 @@ bool fake_has_rules(const struct fake_table *table, const char *chain)
     return false;
 }
 
+static void drop_anonymous(struct fake_table *table, const char *name)
+{
+    struct fake_set *set = *name ? fake_find_set(table, name) : NULL;
+    if (!set)
+        return;
+    fake_free_elements(set);
+    *set = table->sets.v[--table->sets.n];
+}
+
 void fake_flush_chain(struct fake_table *table, const char *chain)
 {
     size_t kept = 0;
     vec_each (&table->rules, rule) {
-        if (strcmp(rule->chain, chain) == 0)
-            free(rule->message);
-        else
+        if (strcmp(rule->chain, chain) == 0) {
+            drop_anonymous(table, rule->anonymous);
+            fake_free_rule(rule);
+        } else {
             table->rules.v[kept++] = *rule;
+        }
     }
     table->rules.n = kept;
 }

@@ -43,7 +43,7 @@ static inline bool fail_no_more(void)
 static inline void begrudge(const struct frontend *frontend)
 {
     static const char *const sets[] = {
-        "services",         "endpoints", "local_services", "affinity_ids", "allowed_sources",
+        "services",         "endpoints", "local_services", "affinity_ids", "restricted",
         "reject_frontends", NULL};
     static const int whys[] = {EINVAL, ENOSPC, EOVERFLOW, E2BIG};
     const char *set = ONE_OF(sets);

@@ -202,6 +202,7 @@ static inline struct endpoint_slice *make_slice(const char *id, const char *serv
         struct service_port port = make_port(word);
         vec_push(&slice->ports, (struct slice_port){port.name, port.protocol, port.port});
     }
+    endpoint_slice_sort_ports(slice);
     each_word(endpoints, word) vec_push(&slice->endpoints, make_endpoint(word, family));
     return slice;
 }

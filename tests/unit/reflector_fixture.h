@@ -75,7 +75,7 @@ static inline void answer_after(long status, double retry_after, const char *tra
     ck_assert_ptr_nonnull(request);
     struct api_request_ops ops = request->ops;
     void *ctx = request->ctx;
-    struct api_result result = {status, retry_after, transport};
+    struct api_result result = {status, retry_after, transport, strlen(body)};
     apiserver_cancel(request);
     ops.done(ctx, &result, body);
 }
@@ -88,7 +88,7 @@ static inline void answer(long status, const char *transport, const char *body)
 static inline void open_answer(void)
 {
     ck_assert_ptr_nonnull(request);
-    request->ops.opened(request->ctx);
+    request->ops.opened(request->ctx, ENCODING_JSON);
 }
 
 /* Hands over bytes of a 200 answer; a reader that wants no more has its request ended. */
@@ -324,7 +324,7 @@ static inline void reach_streamed_watch(void)
     open_answer();
     send_text(EVENT("ADDED", "a", "5") END_MARK("10"));
     expect_seen("replace Service: shop/a\n");
-    expect_logged("info: listed resource=services objects=1\n");
+    expect_logged("info: listed resource=services objects=1 encoding=json\n");
 }
 
 /* The same through a list, to a watch that is open. */
@@ -333,7 +333,7 @@ static inline void reach_watch(void)
     reach_list();
     answer_list(LIST_BODY(VERSION("10"), "[" ITEM("a") "]"));
     expect_seen("replace Service: shop/a\n");
-    expect_logged("info: listed resource=services objects=1\n");
+    expect_logged("info: listed resource=services objects=1 encoding=json\n");
     expect_request("watch 10");
     open_answer();
 }

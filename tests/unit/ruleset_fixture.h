@@ -2,7 +2,7 @@
 /*
  * What the tests of a ruleset share: one over the fake kernel, frontends, backends and clients by
  * number, what is wanted of a frontend in a line, and what shall become of packets then, as
- * spec 4.2, 4.3 and 4.8 say it.
+ * docs/behaviour.md 4.2, 4.3 and 4.8 say it.
  */
 #ifndef KUBE_NFTD_TESTS_RULESET_FIXTURE_H
 #define KUBE_NFTD_TESTS_RULESET_FIXTURE_H
@@ -271,6 +271,17 @@ static inline void commit_replaces_the_table(void)
     commit();
     ck_assert_uint_le(fake_kernel_counts()->transactions, 2); /* the first one prepares it */
     ck_assert_uint_eq(fake_kernel_counts()->tables, 1);
+}
+
+/* Commits what needs no element and no new table: at most so many rules, in one transaction. */
+static inline void commit_sends_rules(size_t most)
+{
+    const struct fake_counts *counts = fake_kernel_counts();
+    fake_kernel_forget_counts();
+    commit();
+    ck_assert_uint_eq(counts->transactions, 1);
+    ck_assert_uint_eq(counts->tables + counts->added + counts->deleted, 0);
+    ck_assert_uint_le(counts->rules, most);
 }
 
 /* Lets what nothing leads to come of age. */

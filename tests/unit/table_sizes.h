@@ -10,7 +10,7 @@
 static const char *const sized[] = {
     "services",         "endpoints",         "local_services",    "local_endpoints",
     "affinity_ids",     "affinity_timeouts", "affinity_backends", "local_affinity_backends",
-    "affinity_numbers", "reject_frontends",  "drop_frontends",    "restricted_frontends",
+    "affinity_numbers", "reject_frontends",  "drop_frontends",    "restricted",
     "allowed_sources",  "hairpin",           "cluster_ips",       "service_cidrs",
     "pod_cidrs"};
 #define SIZED (sizeof(sized) / sizeof(sized[0]))

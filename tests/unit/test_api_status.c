@@ -3,6 +3,7 @@
 #include "kube-nftd/base/json_reader.h"
 #include "kube-nftd/source/api_status.h"
 
+#include "proto_writer.h"
 #include "unit.h"
 
 #include <string.h>
@@ -23,7 +24,7 @@
 static struct api_status from_body(long code, const char *body)
 {
     struct api_status status;
-    api_status_from_body(code, body, &status);
+    api_status_from_body(code, body, strlen(body), &status);
     ck_assert_int_eq(status.code, code);
     return status;
 }
@@ -85,6 +86,52 @@ START_TEST(plain_text)
     api_status_clear(&status);
     status = from_body(502, "");
     ck_assert_str_eq(status.message, "");
+    api_status_clear(&status);
+}
+END_TEST
+
+/* What a real API server sent, in JSON and in protobuf; the other pairs are in test_messages.c. */
+START_TEST(in_either_encoding)
+{
+    static const struct {
+        const char *name;
+        long code;
+    } pairs[] = {
+        {"217-not-found-path", 404}, {"218-not-found-object", 404}, {"219-forbidden", 403},
+        {"220-unauthorized", 401},   {"221-bad-parameter", 400},
+    };
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++) {
+        struct api_status status[2];
+        for (int proto = 0; proto < 2; proto++) {
+            bool text = i == 0; /* in both, which never reached what knows objects */
+            size_t length;
+            char *path = xasprintf(SOURCE_DIR "/tests/recordings-protobuf/%s/%s", pairs[i].name,
+                                   !proto ? "json.body.json"
+                                   : text ? "protobuf.body.txt"
+                                          : "protobuf.body.pb");
+            char *body = read_whole(path, &length);
+            api_status_from_body(pairs[i].code, body, length, &status[proto]);
+            free(body);
+            free(path);
+        }
+        ck_assert_str_eq(status[0].message, status[1].message);
+        ck_assert(*status[0].message);
+        ck_assert_int_eq(status[0].code, status[1].code);
+        ck_assert_double_eq(status[0].retry_after, status[1].retry_after);
+        api_status_clear(&status[0]);
+        api_status_clear(&status[1]);
+    }
+}
+END_TEST
+
+/* None of its bytes is shown as text. */
+START_TEST(half_of_a_protobuf)
+{
+    static const char half[] = "k8s\0\x0a\x05";
+    struct api_status status;
+    api_status_from_body(500, half, sizeof(half) - 1, &status);
+    ck_assert_str_eq(status.message, "");
+    ck_assert_int_eq(status.code, 500);
     api_status_clear(&status);
 }
 END_TEST
@@ -152,6 +199,8 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, version_from_the_future);
     tcase_add_test(tcase, version_from_the_past);
     tcase_add_test(tcase, plain_text);
+    tcase_add_test(tcase, in_either_encoding);
+    tcase_add_test(tcase, half_of_a_protobuf);
     tcase_add_test(tcase, what_it_is_about);
     tcase_add_test(tcase, mistyped_fields);
     tcase_add_test(tcase, long_messages_are_cut_between_characters);

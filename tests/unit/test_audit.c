@@ -76,11 +76,15 @@ START_TEST(what_was_programmed_agrees)
     differs("");
     ck_assert(audit.cluster_ip);
     ck_assert_uint_eq(audit.skipped, 0);
-    ck_assert_uint_eq(audit.sources, wish->sources ? 2 : 0);
+    ck_assert_uint_eq(audit.source_list, wish->sources ? 1 : 0);
+    ck_assert_uint_eq(audit.sources, wish->sources ? 3 + 4 : 0); /* 0-7 8-9 10; 20-23 ... 30 */
     ck_assert_uint_eq(audit.affinity_timeout, wish->timeout);
     bool table_exists, same;
     ck_assert_int_eq(ruleset_audit_table(ruleset, sock, &table_exists, &same, NULL), 0);
     ck_assert(table_exists && same);
+    free(fake_kernel_change_operand(family, 3, 0));
+    ck_assert_int_eq(ruleset_audit_table(ruleset, sock, &table_exists, &same, NULL), 0);
+    ck_assert(table_exists && !same);
 }
 END_TEST
 
@@ -142,10 +146,20 @@ START_TEST(sources_and_affinity)
     const struct wish *guarded = &wishes[8], *affine = &wishes[9];
     begin_with(guarded, FAMILY_IPV4);
     struct frontend f = frontend(1);
-    struct address first = {{12}};
-    take("allowed_sources", key_of_source(&f, &first));
+    const struct cidr prefix = {{{12}}, 29};
+    const uint32_t value = 5 << 8;
+    ck_assert_uint_eq(audit.source_list, 0);
+    take("allowed_sources", key_of_source(family, 1, &prefix));
     look(guarded, 100);
-    differs("allowed_sources: 12.0.0.0 to 12.0.0.10 is missing");
+    ck_assert_uint_eq(audit.source_list, 1);
+    differs("allowed_sources: 12.0.0.0/29 is missing in list 1");
+    struct key key = key_of_frontend(&f);
+    take("restricted", key);
+    look(guarded, 0);
+    differs("restricted: it is not there");
+    fake_kernel_put(family, "restricted", key.bytes, key.length, &value, sizeof(value));
+    look(guarded, 0);
+    differs("restricted: it is list 5, and should be 1");
     tell(1, affine);
     wait_for_trims();
     fake_kernel_tolerate();

@@ -3,7 +3,6 @@
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/base/error.h"
 #include "kube-nftd/base/intern.h"
-#include "kube-nftd/base/log.h"
 #include "kube-nftd/base/token_bucket.h"
 #include "kube-nftd/base/vec.h"
 
@@ -17,178 +16,6 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-/* ---------------------------------------------------------- log */
-
-static struct {
-    char *line;
-    enum log_level level;
-    int n;
-} logged;
-
-static void on_line(void *ctx, enum log_level level, const char *line)
-{
-    ck_assert_ptr_eq(ctx, &logged);
-    free(logged.line);
-    logged.line = xstrdup(line);
-    logged.level = level;
-    logged.n++;
-}
-
-static void log_set_up(void)
-{
-    logged.n = 0;
-    log_set_verbosity(0);
-    log_set_sink(on_line, &logged);
-}
-
-static void log_tear_down(void)
-{
-    log_set_sink(NULL, NULL);
-    log_set_verbosity(0);
-    free(logged.line);
-    logged.line = NULL;
-}
-
-#define TIME_LENGTH (sizeof("2026-11-21T18:14:44.123Z") - 1)
-
-/* One line came since the last time; behind its time it says @expected. */
-static void expect_logged(enum log_level level, const char *expected)
-{
-    struct tm tm;
-    ck_assert_int_eq(logged.n, 1);
-    ck_assert_int_eq(logged.level, level);
-    ck_assert_msg(strlen(logged.line) > TIME_LENGTH, "%s", logged.line);
-    const char *end = strptime(logged.line, "%Y-%m-%dT%H:%M:%S.", &tm);
-    ck_assert_msg(end == logged.line + TIME_LENGTH - 4, "%s", logged.line);
-    ck_assert_msg(strspn(end, "0123456789") == 3 && end[3] == 'Z', "%s", logged.line);
-    ck_assert_str_eq(logged.line + TIME_LENGTH, expected);
-    logged.n = 0;
-}
-
-START_TEST(log_levels)
-{
-    log_error("proxy", "family=%s: %d", "IPv4", 7);
-    expect_logged(LOG_LEVEL_ERROR, " error proxy: family=IPv4: 7");
-    log_warn("policy", "lost");
-    expect_logged(LOG_LEVEL_WARN, " warn  policy: lost");
-    log_info("manifests", "loaded file=%s services=%d", "/etc/x.yaml", 3);
-    expect_logged(LOG_LEVEL_INFO, " info  manifests: loaded file=/etc/x.yaml services=3");
-    log_set_verbosity(2);
-    log_debug(2, "proxy", "committed %s", "it");
-    expect_logged(LOG_LEVEL_DEBUG, " debug proxy: committed it");
-}
-END_TEST
-
-/* A JSON object a line, whatever the message quotes. */
-START_TEST(log_json)
-{
-    log_set_json(1);
-    log_warn("policy", "it said \"%s\" and \\", "\n\xc3\xa4\x01");
-    log_set_json(0);
-    const char *end = strchr(logged.line, ',');
-    ck_assert_ptr_nonnull(end);
-    ck_assert_str_eq(end, ",\"level\":\"warn\",\"logger\":\"policy\",\"msg\":\"it said "
-                          "\\\"\\\\x0a\\\\xc3\\\\xa4\\\\x01\\\" and \\\\\"}");
-    double before = 0;
-    ck_assert_int_eq(sscanf(logged.line, "{\"ts\":%lf,", &before), 1);
-    ck_assert_double_eq_tol(before, clock_realtime(), 60);
-}
-END_TEST
-
-static int evaluated;
-
-static int evaluate(void)
-{
-    return ++evaluated;
-}
-
-START_TEST(log_verbosity)
-{
-    evaluated = 0;
-    for (int limit = 0; limit <= 5; limit++) {
-        log_set_verbosity(limit);
-        for (int verbosity = 1; verbosity <= 6; verbosity++) {
-            int before = evaluated;
-            logged.n = 0;
-            ck_assert_int_eq(!!log_enabled(verbosity), verbosity <= limit);
-            log_debug(verbosity, "x", "%d", evaluate());
-            ck_assert_int_eq(logged.n, verbosity <= limit);
-            /* A line that is not printed costs nothing. */
-            ck_assert_int_eq(evaluated - before, verbosity <= limit);
-        }
-        logged.n = 0;
-        log_info("x", "always");
-        ck_assert_int_eq(logged.n, 1);
-    }
-}
-END_TEST
-
-START_TEST(log_escapes)
-{
-    static const struct {
-        const char *text, *line;
-    } cases[] = {
-        {"plain ~!\"'\\", " info  x: plain ~!\"'\\"},
-        {"", " info  x: "},
-        {"a\nb", " info  x: a\\x0ab"},
-        {"a\r\n2026-11-21T18:14:44.123Z error y: forged",
-         " info  x: a\\x0d\\x0a2026-11-21T18:14:44.123Z error y: forged"},
-        {"\t\a\x7f", " info  x: \\x09\\x07\\x7f"},
-        {"\x1b[31mred", " info  x: \\x1b[31mred"},
-        {"\xc3\xa4", " info  x: \\xc3\\xa4"},
-        {"\x9b\xff\x80", " info  x: \\x9b\\xff\\x80"},
-        {"100%s%n", " info  x: 100%s%n"},
-    };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        log_info("x", "%s", cases[i].text);
-        expect_logged(LOG_LEVEL_INFO, cases[i].line);
-    }
-}
-END_TEST
-
-START_TEST(log_every_byte)
-{
-    for (int byte = 1; byte < 256; byte++) {
-        char text[] = {'<', (char)byte, '>', '\0'}, expected[64];
-        bool plain = byte >= ' ' && byte <= '~';
-        snprintf(expected, sizeof(expected), plain ? " warn  x: <%c>" : " warn  x: <\\x%02x>",
-                 byte);
-        log_warn("x", "%s", text);
-        expect_logged(LOG_LEVEL_WARN, expected);
-    }
-}
-END_TEST
-
-START_TEST(log_long_line)
-{
-    char *text = xcalloc(100001, 1);
-    memset(text, '\x01', 100000);
-    log_info("x", "%s", text);
-    ck_assert_uint_eq(strlen(logged.line), TIME_LENGTH + strlen(" info  x: ") + 400000);
-    free(text);
-}
-END_TEST
-
-START_TEST(log_to_stderr)
-{
-    char line[128] = "";
-    FILE *file = tmpfile();
-    int saved = dup(STDERR_FILENO);
-    ck_assert_ptr_nonnull(file);
-    log_set_sink(NULL, NULL);
-    dup2(fileno(file), STDERR_FILENO);
-    log_info("x", "said\n");
-    dup2(saved, STDERR_FILENO);
-    close(saved);
-    rewind(file);
-    ck_assert_ptr_nonnull(fgets(line, sizeof(line), file));
-    ck_assert_str_eq(line + TIME_LENGTH, " info  x: said\\x0a\n");
-    ck_assert_int_eq(fgetc(file), EOF);
-    fclose(file);
-    ck_assert_int_eq(logged.n, 0);
-}
-END_TEST
 
 /* ---------------------------------------------------------- intern */
 
@@ -336,6 +163,30 @@ static void expect_time(double realtime, const char *expected)
     clock_rfc3339(realtime, text);
     ck_assert_str_eq(text, expected);
 }
+
+START_TEST(clock_whole_seconds)
+{
+    static const struct {
+        double realtime;
+        const char *text;
+    } times[] = {
+        {0, "1970-01-01T00:00:00Z"},
+        {1795280617, "2026-11-21T17:03:37Z"},
+        {-1, "1969-12-31T23:59:59Z"},
+        {-62135596800, "0001-01-01T00:00:00Z"},
+        {253402300799, "9999-12-31T23:59:59Z"},
+    };
+    char text[CLOCK_RFC3339_SIZE];
+    for (size_t i = 0; i < sizeof(times) / sizeof(*times); i++) {
+        ck_assert(clock_rfc3339_seconds(times[i].realtime, text));
+        ck_assert_str_eq(text, times[i].text);
+    }
+    ck_assert(!clock_rfc3339_seconds(-62135596801, text));
+    ck_assert(!clock_rfc3339_seconds(253402300800, text));
+    ck_assert(!clock_rfc3339_seconds(9.3e18, text));
+    ck_assert(!clock_rfc3339_seconds(-9.3e18, text));
+}
+END_TEST
 
 START_TEST(clock_micro_times)
 {
@@ -522,14 +373,6 @@ END_TEST
 
 static void add_tests(TCase *tcase)
 {
-    tcase_add_checked_fixture(tcase, log_set_up, log_tear_down);
-    tcase_add_test(tcase, log_levels);
-    tcase_add_test(tcase, log_json);
-    tcase_add_test(tcase, log_verbosity);
-    tcase_add_test(tcase, log_escapes);
-    tcase_add_test(tcase, log_every_byte);
-    tcase_add_test(tcase, log_long_line);
-    tcase_add_test(tcase, log_to_stderr);
     tcase_add_test(tcase, intern_one_copy);
     tcase_add_test(tcase, intern_counts);
     tcase_add_test(tcase, intern_edges);
@@ -537,6 +380,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, vec_grows);
     tcase_add_test(tcase, vec_reserves);
     tcase_add_test(tcase, vec_walks);
+    tcase_add_test(tcase, clock_whole_seconds);
     tcase_add_test(tcase, clock_micro_times);
     tcase_add_test(tcase, tokens_come_with_time);
     tcase_add_test(tcase, a_bucket_without_a_limit_and_one_without_room);

@@ -249,8 +249,77 @@ START_TEST(ranges_as_text)
 }
 END_TEST
 
+START_TEST(ranges_as_prefixes)
+{
+    static const struct {
+        const char *first, *last, *prefixes;
+    } cases[] = {
+        {"10.0.0.0", "10.255.255.255", "10.0.0.0/8"},
+        {"10.0.0.7", "10.0.0.7", "10.0.0.7/32"},
+        {"10.0.0.6", "10.0.0.7", "10.0.0.6/31"},
+        {"10.0.0.7", "10.0.0.8", "10.0.0.7/32 10.0.0.8/32"},
+        {"10.0.1.0", "10.0.3.255", "10.0.1.0/24 10.0.2.0/23"},
+        {"10.0.0.0", "10.0.2.0", "10.0.0.0/23 10.0.2.0/32"},
+        {"0.0.0.0", "255.255.255.255", "0.0.0.0/1 128.0.0.0/1"},
+        {"0.0.0.0", "127.255.255.255", "0.0.0.0/1"},
+        {"0.0.0.0", "0.0.0.0", "0.0.0.0/32"},
+        {"127.255.255.255", "128.0.0.0", "127.255.255.255/32 128.0.0.0/32"},
+        {"255.255.255.253", "255.255.255.255", "255.255.255.253/32 255.255.255.254/31"},
+        {"::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "::/1 8000::/1"},
+        {"fd00:0:0:1::", "fd00::2:ffff:ffff:ffff:ffff", "fd00:0:0:1::/64 fd00:0:0:2::/64"},
+        {"fd00::ff", "fd00::100", "fd00::ff/128 fd00::100/128"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct address_range range;
+        enum family family;
+        cidr_vec prefixes = {0};
+        char *text = xstrdup("");
+        ck_assert(address_parse(cases[i].first, &family, &range.first));
+        ck_assert(address_parse(cases[i].last, &family, &range.last));
+        range_prefixes(family, &range, &prefixes);
+        vec_each (&prefixes, prefix) {
+            char *one = cidr_text(family, prefix);
+            char *longer = xasprintf("%s%s%s", text, *text ? " " : "", one);
+            free(text);
+            free(one);
+            text = longer;
+        }
+        ck_assert_str_eq(text, cases[i].prefixes);
+        free(text);
+        vec_free(&prefixes);
+    }
+}
+END_TEST
+
+/* One after the other from the beginning to the end, and no two would be one. */
+START_TEST(any_range_as_prefixes)
+{
+    uint64_t state = 11;
+    for (int round = 0; round < unit_steps(5000); round++) {
+        unsigned a = dice(&state, 256), b = dice(&state, 256), next = a < b ? a : b;
+        unsigned last = a < b ? b : a, before = 0;
+        const struct address_range range = {{{10, 0, 0, (uint8_t)next}},
+                                            {{10, 0, 0, (uint8_t)last}}};
+        cidr_vec prefixes = {0};
+        range_prefixes(FAMILY_IPV4, &range, &prefixes);
+        vec_each (&prefixes, prefix) {
+            unsigned size = 1u << (32 - prefix->length);
+            ck_assert_uint_eq(prefix->address.bytes[3], next);
+            ck_assert_uint_eq(next % size, 0);
+            ck_assert(before != size || (next - size) % (2 * size) != 0);
+            next += size;
+            before = size;
+        }
+        ck_assert_uint_eq(next, last + 1);
+        vec_free(&prefixes);
+    }
+}
+END_TEST
+
 static void add_tests(TCase *tcase)
 {
+    tcase_add_test(tcase, ranges_as_prefixes);
+    tcase_add_test(tcase, any_range_as_prefixes);
     tcase_add_test(tcase, ranges_as_text);
     tcase_add_loop_test(tcase, accepted, 0, COUNT(cidrs));
     tcase_add_loop_test(tcase, refused, 0, COUNT(junk));

@@ -130,10 +130,16 @@ static void teardown(void)
     nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-static void apply(const struct conntrack_settings *settings, size_t failed)
+/* Of the warnings, @more are not about what failed. */
+static void apply_warned(const struct conntrack_settings *settings, size_t failed, size_t more)
 {
     ck_assert_uint_eq(conntrack_sysctls_apply(settings, root), failed);
-    ck_assert_int_eq(warnings, (int)failed);
+    ck_assert_uint_eq((size_t)warnings, failed + more);
+}
+
+static void apply(const struct conntrack_settings *settings, size_t failed)
+{
+    apply_warned(settings, failed, 0);
 }
 
 /* ---- what is set ---- */
@@ -156,13 +162,14 @@ START_TEST(all_settings)
 {
     const struct conntrack_settings settings = {
         .max_per_core = 1000,
+        .max_given = true,
         .tcp_established_timeout = 1,
         .tcp_close_wait_timeout = 2,
         .tcp_be_liberal = true,
         .udp_timeout = 3,
         .udp_stream_timeout = 2147483647,
     };
-    apply(&settings, 0);
+    apply_warned(&settings, 0, 1);
     expect(MAX, "8000");
     expect(HASH_SIZE, "16384");
     expect(ESTABLISHED, "1");
@@ -170,6 +177,26 @@ START_TEST(all_settings)
     expect(LIBERAL, "1");
     expect(UDP, "3");
     expect(UDP_STREAM, "2147483647");
+}
+END_TEST
+
+/* What is only a default does not lower a limit of the host; what was given does, and says so. */
+START_TEST(larger_limit)
+{
+    static const char lowered[] =
+        "conntrack: file=%s/" MAX " value=262144: lowered from 1000000 as "
+        "conntrack.maxPerCore and min say";
+    struct conntrack_settings settings = conntrack_defaults;
+    put(MAX, "1000000\n");
+    apply(&settings, 0);
+    expect(MAX, "1000000");
+    expect(HASH_SIZE, "65536"); /* as the default needs */
+    settings.max_given = true;
+    apply_warned(&settings, 0, 1);
+    expect(MAX, "262144");
+    char *expected = xasprintf(lowered, root);
+    ck_assert_msg(strstr(last_warning, expected) != NULL, "%s", last_warning);
+    free(expected);
 }
 END_TEST
 
@@ -231,6 +258,7 @@ START_TEST(maximum)
     const struct conntrack_settings settings = {.max_per_core = maxima[_i].per_core,
                                                 .min = maxima[_i].min};
     put(CPUS, maxima[_i].cpus);
+    put(MAX, "0\n");
     apply(&settings, 0);
     expect(MAX, maxima[_i].max);
     expect(HASH_SIZE, maxima[_i].hash_size);
@@ -245,9 +273,10 @@ static const char *const no_cpus[] = {
 
 START_TEST(cpus_unknown)
 {
-    const struct conntrack_settings settings = {.max_per_core = 1000};
+    const struct conntrack_settings settings = {.max_per_core = 1000, .max_given = true};
     char *expected = xasprintf("%ld", 1000 * sysconf(_SC_NPROCESSORS_ONLN));
     put(CPUS, no_cpus[_i]);
+    put(MAX, "0\n");
     apply(&settings, 0);
     expect(MAX, expected);
     free(expected);
@@ -256,9 +285,10 @@ END_TEST
 
 START_TEST(no_list_of_cpus)
 {
-    const struct conntrack_settings settings = {.max_per_core = 1000};
+    const struct conntrack_settings settings = {.max_per_core = 1000, .max_given = true};
     char *expected = xasprintf("%ld", 1000 * sysconf(_SC_NPROCESSORS_ONLN));
     take_away(CPUS);
+    put(MAX, "0\n");
     apply(&settings, 0);
     expect(MAX, expected);
     free(expected);
@@ -284,7 +314,7 @@ END_TEST
 
 static void expect_warning(const char *file, const char *rest)
 {
-    char *expected = xasprintf("conntrack: file=%s/%s wanted=%s", root, file, rest);
+    char *expected = xasprintf("conntrack: file=%s/%s desired=%s", root, file, rest);
     ck_assert_msg(strstr(last_warning, expected) != NULL, "%s\n%s", last_warning, expected);
     free(expected);
 }
@@ -304,9 +334,9 @@ START_TEST(each_on_its_own)
         {UDP_STREAM, "4: cannot be set: Is a directory; UDP flows are forgotten"},
     };
     static const char *const values[] = {"8000", "1", "2", "1", "3", "4"};
-    const struct conntrack_settings settings = {1000, 0, 1, 2, true, 3, 4};
+    const struct conntrack_settings settings = {1000, 0, 1, 2, true, 3, 4, _i > 0};
     spoil(failures[_i].file);
-    apply(&settings, 1);
+    apply_warned(&settings, 1, _i > 0);
     expect_warning(failures[_i].file, failures[_i].warning);
     for (int i = 0; i < (int)COUNT(failures); i++)
         if (i != _i)
@@ -354,17 +384,41 @@ START_TEST(nothing_there)
 }
 END_TEST
 
-/* The kernel's own files, which nobody may write who has no more than a namespace: what is there
- * is said. */
-START_TEST(present_value_is_said)
+/* In place of the file, one of the kernel's that nobody may write: it says 65536. */
+static void fix(const char *file)
 {
-    char *path = path_of(UDP);
-    const struct conntrack_settings settings = {.udp_timeout = 31};
-    take_away(UDP);
+    char *path = path_of(file);
+    take_away(file);
     ck_assert_int_eq(symlink("/proc/sys/kernel/ngroups_max", path), 0);
     free(path);
+}
+
+START_TEST(present_value_is_said)
+{
+    const struct conntrack_settings settings = {.udp_timeout = 31};
+    fix(UDP);
     apply(&settings, 1);
-    ck_assert_ptr_nonnull(strstr(last_warning, "wanted=31: cannot be set, it stays 65536: "));
+    ck_assert_ptr_nonnull(strstr(last_warning, "desired=31: cannot be set, it stays 65536: "));
+}
+END_TEST
+
+/* What follows is another thing where there is more than desired. */
+START_TEST(limit_that_stays)
+{
+    static const char less[] = "; new connections are dropped when the table is full";
+    static const char more[] = "; more connections are tracked than desired";
+    struct conntrack_settings settings = {.max_per_core = 1000, .min = 70000};
+    fix(MAX);
+    apply(&settings, 1);
+    ck_assert_ptr_nonnull(strstr(last_warning, "desired=70000: cannot be set, it stays 65536: "));
+    ck_assert_ptr_nonnull(strstr(last_warning, less));
+    settings = (struct conntrack_settings){.max_per_core = 1000};
+    warnings = 0;
+    apply(&settings, 0);
+    settings.max_given = true;
+    apply(&settings, 1);
+    ck_assert_ptr_nonnull(strstr(last_warning, "desired=8000: cannot be set, it stays 65536: "));
+    ck_assert_ptr_nonnull(strstr(last_warning, more));
 }
 END_TEST
 
@@ -373,6 +427,7 @@ static void add_tests(TCase *tcase)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, default_settings);
     tcase_add_test(tcase, all_settings);
+    tcase_add_test(tcase, larger_limit);
     tcase_add_test(tcase, same_again);
     tcase_add_test(tcase, nothing_asked_for);
     tcase_add_loop_test(tcase, maximum, 0, COUNT(maxima));
@@ -385,6 +440,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, no_maximum_no_hash_size);
     tcase_add_test(tcase, nothing_there);
     tcase_add_test(tcase, present_value_is_said);
+    tcase_add_test(tcase, limit_that_stays);
 }
 
 UNIT_MAIN("conntrack_sysctls", add_tests)

@@ -3,7 +3,9 @@
 
 #include "kube-nftd/base/intern.h"
 #include "kube-nftd/base/json_reader.h"
-#include "objects.h"
+#include "kube-nftd/model/messages.h"
+#include "object_text.h"
+#include "proto_writer.h"
 #include "unit.h"
 
 #include <cjson/cJSON.h>
@@ -141,13 +143,32 @@ static bool decode_value(void *ctx, const struct json_value *value, bool is_item
     return true;
 }
 
+/* From the same in protobuf, too. */
+static bool in_protobuf;
+
+static int read_protobuf(const char *text, struct decoding *decoding, struct error *err)
+{
+    bytes body = {0};
+    cJSON *json = cJSON_Parse(text);
+    ck_assert(put_body(&body, json));
+    struct proto_reader *reader = proto_reader_new(&message_body, body.n, decode_value, decoding);
+    int result = proto_reader_feed(reader, body.v, body.n, err);
+    if (result == 0)
+        result = proto_reader_finish(reader, err);
+    proto_reader_free(reader);
+    vec_free(&body);
+    cJSON_Delete(json);
+    return result;
+}
+
 /* As the daemon does it: from the text. */
 static enum decode_result decode_text(const char *text, int expected, struct object *object,
                                       struct error *err)
 {
     struct decoding decoding = {.expected = expected, .object = object, .err = err};
     struct error bad = {0};
-    int result = json_read(text, strlen(text), decode_value, &decoding, &bad);
+    int result = in_protobuf ? read_protobuf(text, &decoding, &bad)
+                             : json_read(text, strlen(text), decode_value, &decoding, &bad);
     ck_assert_msg(result == 0, "%s", bad.text);
     ck_assert_uint_eq(decoding.values, 1);
     return decoding.result;
@@ -163,99 +184,6 @@ static enum decode_result decode_tree(const cJSON *tree, int expected, struct ob
 }
 
 /* ---------------------------------------------------------- objects as text */
-
-static void write_service(FILE *out, const struct service *service)
-{
-    fputs(service->id, out);
-    if (service->created == INT64_MAX)
-        fputs(" created=never", out);
-    else
-        fprintf(out, " created=%lld", (long long)service->created);
-    fputs(service->skipped ? " skipped" : "", out);
-    for (int i = 0; i < FAMILY_COUNT; i++) {
-        if (!service->has_cluster_ip[i])
-            continue;
-        fprintf(out, " %s=", family_name((enum family)i));
-        write_address(out, (enum family)i, &service->cluster_ip[i]);
-    }
-    vec_each (&service->ports, port)
-        write_port(out, port->name, port->protocol, port->port);
-    if (service->health_check_node_port)
-        fprintf(out, " check=%u", service->health_check_node_port);
-}
-
-/* How traffic for it is treated: what write_service() leaves out. */
-static void write_traffic(FILE *out, const struct service *service)
-{
-    vec_each (&service->ports, port)
-        fprintf(out, "+%u", port->node_port);
-    for (int i = 0; i < FAMILY_COUNT; i++) {
-        vec_each (&service_outside(service)->external_ips[i], address) {
-            fputs(" external=", out);
-            write_address(out, (enum family)i, address);
-        }
-        vec_each (&service_outside(service)->load_balancer_ips[i], address) {
-            fputs(" balancer=", out);
-            write_address(out, (enum family)i, address);
-        }
-        fputs(service_outside(service)->source_ranges[i].n ? " from=" : "", out);
-        write_ranges(out, (enum family)i, &service_outside(service)->source_ranges[i]);
-    }
-    fputs(service->external_local ? " external-local" : "", out);
-    fputs(service->internal_local ? " internal-local" : "", out);
-    if (service->affinity_timeout)
-        fprintf(out, " affinity=%u", service->affinity_timeout);
-    if (service->health_check_node_port)
-        fprintf(out, " check=%u", service->health_check_node_port);
-    if (service->warnings)
-        fprintf(out, " (%s)", service->warnings);
-}
-
-static void write_slice(FILE *out, const struct endpoint_slice *slice)
-{
-    fprintf(out, "%s of=%s %s", slice->id, slice->service_id ? slice->service_id : "nothing",
-            slice->has_family ? family_name(slice->family) : "no family");
-    vec_each (&slice->ports, port)
-        write_port(out, port->name, port->protocol, port->port);
-    vec_each (&slice->endpoints, endpoint) {
-        fputs(" ", out);
-        write_address(out, slice->family, &endpoint->address);
-        write_conditions(out, endpoint->flags, endpoint->node_name);
-        write_hints(out, endpoint->hints);
-    }
-}
-
-static void write_service_cidr(FILE *out, const struct service_cidr *service_cidr)
-{
-    fputs(service_cidr->id, out);
-    for (int i = 0; i < FAMILY_COUNT; i++) {
-        if (!service_cidr->has_cidr[i])
-            continue;
-        fputs(" ", out);
-        write_cidr(out, (enum family)i, &service_cidr->cidr[i]);
-    }
-}
-
-static void write_node(FILE *out, const struct node *node)
-{
-    fputs(node->id, out);
-    if (node->zone)
-        fprintf(out, " zone=%s", node->zone);
-    for (int i = 0; i < FAMILY_COUNT; i++) {
-        if (node->has_ip[i]) {
-            fprintf(out, " %s=", family_name((enum family)i));
-            write_address(out, (enum family)i, &node->ip[i]);
-        }
-    }
-    for (int i = 0; i < FAMILY_COUNT; i++) {
-        if (node->has_pod_cidr[i]) {
-            fputs(" pods=", out);
-            write_cidr(out, (enum family)i, &node->pod_cidr[i]);
-        }
-    }
-    fputs(node->deleting ? " deleting" : "", out);
-    fputs(node->to_be_deleted ? " to_be_deleted" : "", out);
-}
 
 /* What is written of a Service. */
 static void (*service_writer)(FILE *out, const struct service *service) = write_service;
@@ -318,6 +246,18 @@ struct variant {
     const char *path, *value, *expected;
 };
 
+/* Not what a server could not mean. */
+static bool can_be_protobuf(const cJSON *json)
+{
+    bytes body = {0};
+    bool known = false;
+    for (int kind = 0; kind < KIND_COUNT; kind++)
+        known |= strcmp(text_of(json, "kind"), object_kind_name((enum object_kind)kind)) == 0;
+    bool can = known && put_body(&body, json);
+    vec_free(&body);
+    return can;
+}
+
 static void expect_variant(const char *base, const struct variant *variant, const char *id)
 {
     cJSON *json = parse(base);
@@ -332,6 +272,12 @@ static void expect_variant(const char *base, const struct variant *variant, cons
     char *actual = decoded_as(json, -1, id);
     ck_assert_msg(strcmp(actual, variant->expected) == 0, "%s: %s\n is %s\n not %s", variant->path,
                   variant->value, actual, variant->expected);
+    free(actual);
+    in_protobuf = can_be_protobuf(json);
+    actual = decoded_as(json, -1, id);
+    ck_assert_msg(strcmp(actual, variant->expected) == 0, "%s: %s\n is in protobuf %s\n not %s",
+                  variant->path, variant->value, actual, variant->expected);
+    in_protobuf = false;
     free(actual);
     cJSON_Delete(json);
 }
@@ -386,19 +332,19 @@ static const struct variant service_addresses[] = {
     {"spec>clusterIP; spec>ports", "'None'; absent", NO_IPS " skipped"},
     {"spec>clusterIP; spec>ports", "'None'; []", NO_IPS " skipped"},
     /* Wrong ones. */
-    {"spec>clusterIP", "10", S "spec.clusterIP: not a string"},
-    {"spec>clusterIP", "['10.111.4.220']", S "spec.clusterIP: not a string"},
+    {"spec>clusterIP", "10", S "spec.clusterIP: 10 is not a string"},
+    {"spec>clusterIP", "['10.111.4.220']", S "spec.clusterIP: a list is not a string"},
     {"spec>ipFamilies; spec>clusterIP", "absent; '10.111.4'",
      S "spec.clusterIP: \"10.111.4\" is not an IP address"},
     {"spec>clusterIPs; spec>clusterIP", "absent; '10.111.4'",
      S "spec.clusterIP: \"10.111.4\" is not an IP address"},
-    {"spec>clusterIPs", "'10.111.4.220'", S "spec.clusterIPs: not a list"},
-    {"spec>clusterIPs>1", "null", S "spec.clusterIPs[1]: not a string"},
-    {"spec>clusterIPs>0", "4", S "spec.clusterIPs[0]: not a string"},
+    {"spec>clusterIPs", "'10.111.4.220'", S "spec.clusterIPs: \"10.111.4.220\" is not a list"},
+    {"spec>clusterIPs>1", "null", S "spec.clusterIPs[1]: null is not a string"},
+    {"spec>clusterIPs>0", "4", S "spec.clusterIPs[0]: 4 is not a string"},
     {"spec>clusterIPs>1", "'fd00::x'", S "spec.clusterIPs[1]: \"fd00::x\" is not an IP address"},
-    {"spec>ipFamilies", "'IPv4'", S "spec.ipFamilies: not a list"},
-    {"spec>ipFamilies>1", "6", S "spec.ipFamilies[1]: not a string"},
-    {"spec>ipFamilies>1", "null", S "spec.ipFamilies[1]: not a string"},
+    {"spec>ipFamilies", "'IPv4'", S "spec.ipFamilies: \"IPv4\" is not a list"},
+    {"spec>ipFamilies>1", "6", S "spec.ipFamilies[1]: 6 is not a string"},
+    {"spec>ipFamilies>1", "null", S "spec.ipFamilies[1]: null is not a string"},
     {"spec>ipFamilies>1", "'ipv6'", S "spec.ipFamilies[1]: \"ipv6\" is not IPv4 or IPv6"},
 };
 
@@ -428,22 +374,22 @@ static const struct variant service_ports[] = {
     {"spec>ports", "absent", S "spec.ports: missing"},
     {"spec>ports", "null", S "spec.ports: missing"},
     {"spec>ports", "[]", S "spec.ports: missing"},
-    {"spec>ports", "{}", S "spec.ports: not a list"},
-    {"spec>ports>1", "443", S "spec.ports[1]: not an object"},
-    {"spec>ports>1", "null", S "spec.ports[1]: not an object"},
-    {"spec>ports>0>name", "80", S "spec.ports[0].name: not a string"},
-    {"spec>ports>1>protocol", "17", S "spec.ports[1].protocol: not a string"},
+    {"spec>ports", "{}", S "spec.ports: an object is not a list"},
+    {"spec>ports>1", "443", S "spec.ports[1]: 443 is not an object"},
+    {"spec>ports>1", "null", S "spec.ports[1]: null is not an object"},
+    {"spec>ports>0>name", "80", S "spec.ports[0].name: 80 is not a string"},
+    {"spec>ports>1>protocol", "17", S "spec.ports[1].protocol: 17 is not a string"},
     {"spec>ports>1>protocol", "'udp'", S "spec.ports[1].protocol: \"udp\" is not TCP, UDP or SCTP"},
     {"spec>ports>0>port", "absent", S "spec.ports[0].port: missing"},
     {"spec>ports>0>port", "null", S "spec.ports[0].port: missing"},
-    {"spec>ports>0>port", "'80'", S "spec.ports[0].port: not a number"},
-    {"spec>ports>0>port", "true", S "spec.ports[0].port: not a number"},
+    {"spec>ports>0>port", "'80'", S "spec.ports[0].port: \"80\" is not a number"},
+    {"spec>ports>0>port", "true", S "spec.ports[0].port: true is not a number"},
     {"spec>ports>1>port", "0", S "spec.ports[1].port: 0 is not within 1..65535"},
     {"spec>ports>1>port", "-443", S "spec.ports[1].port: -443 is not within 1..65535"},
     {"spec>ports>1>port", "65536", S "spec.ports[1].port: 65536 is not within 1..65535"},
-    {"spec>ports>1>port", "443.5", S "spec.ports[1].port: not an integer"},
+    {"spec>ports>1>port", "443.5", S "spec.ports[1].port: 443.5 is not an integer"},
     {"spec>ports>1>port", "4294967739", S "spec.ports[1].port: 4294967739 is not within 1..65535"},
-    {"spec>ports>1>port", "1e300", S "spec.ports[1].port: not an integer"},
+    {"spec>ports>1>port", "1e300", S "spec.ports[1].port: 1e+300 is not an integer"},
     {"spec>ports>1>port; spec>ports>1>protocol", "80; 'TCP'",
      S "spec.ports[1]: TCP port 80 is there twice"},
     {"spec>ports>1>nodePort; spec>ports>1>protocol", "32656; 'TCP'",
@@ -549,16 +495,17 @@ static const struct variant service_fields[] = {
     {"spec>healthCheckNodePort", "null", SERVICE_TEXT SERVICE_PORTS},
     {"spec>healthCheckNodePort", "0", SERVICE_TEXT SERVICE_PORTS},
     {"spec>healthCheckNodePort", "65535", SERVICE_TEXT SERVICE_PORTS " check=65535"},
-    {"spec>type", "1", S "spec.type: not a string"},
-    {"spec>externalTrafficPolicy", "{}", S "spec.externalTrafficPolicy: not a string"},
-    {"spec>healthCheckNodePort", "'31234'", S "spec.healthCheckNodePort: not a number"},
+    {"spec>type", "1", S "spec.type: 1 is not a string"},
+    {"spec>externalTrafficPolicy", "{}", S "spec.externalTrafficPolicy: an object is not a string"},
+    {"spec>healthCheckNodePort", "'31234'",
+     S "spec.healthCheckNodePort: \"31234\" is not a number"},
     {"spec>healthCheckNodePort", "-1", S "spec.healthCheckNodePort: -1 is not within 0..65535"},
     {"spec>healthCheckNodePort; spec>type", "65536; 'ClusterIP'",
      S "spec.healthCheckNodePort: 65536 is not within 0..65535"},
     {"spec", "absent", S "spec: missing"},
     {"spec", "null", S "spec: missing"},
-    {"spec", "[]", S "spec: not an object"},
-    {"spec", "'x'", S "spec: not an object"},
+    {"spec", "[]", S "spec: a list is not an object"},
+    {"spec", "'x'", S "spec: \"x\" is not an object"},
     {"metadata>creationTimestamp", "absent",
      "shop/web created=never IPv4=10.111.4.220 IPv6=fd00:10:96::d62d" SERVICE_PORTS SERVICE_CHECK},
     {"metadata>creationTimestamp", "null",
@@ -567,7 +514,7 @@ static const struct variant service_fields[] = {
      "shop/web created=1 IPv4=10.111.4.220 IPv6=fd00:10:96::d62d" SERVICE_PORTS SERVICE_CHECK},
     {"metadata>creationTimestamp", "'1970-01-01T02:00:01+02:00'",
      "shop/web created=1 IPv4=10.111.4.220 IPv6=fd00:10:96::d62d" SERVICE_PORTS SERVICE_CHECK},
-    {"metadata>creationTimestamp", "5", S "metadata.creationTimestamp: not a string"},
+    {"metadata>creationTimestamp", "5", S "metadata.creationTimestamp: 5 is not a string"},
     {"metadata>creationTimestamp", "'yesterday'",
      S "metadata.creationTimestamp: \"yesterday\" is not a time of RFC 3339 in whole seconds"},
     {"metadata>creationTimestamp", "'2026-11-21T17:03:37Zz'",
@@ -603,11 +550,32 @@ static const struct variant traffic_addresses[] = {
     {"spec>externalIPs>0", "'192.0.2'",
      NODE_PORTS BALANCER4 FROM4 EXTERNAL6 BALANCER6 FROM6 POLICIES AFFINITY SERVICE_CHECK
      " (spec.externalIPs[0]: \"192.0.2\" is not an IP address)"},
+    {"spec>externalIPs>0", "'127.0.0.2'",
+     NODE_PORTS BALANCER4 FROM4 EXTERNAL6 BALANCER6 FROM6 POLICIES AFFINITY SERVICE_CHECK
+     " (spec.externalIPs[0]: \"127.0.0.2\" is a loopback address)"},
+    {"spec>externalIPs>0", "'::1'",
+     NODE_PORTS BALANCER4 FROM4 EXTERNAL6 BALANCER6 FROM6 POLICIES AFFINITY SERVICE_CHECK
+     " (spec.externalIPs[0]: \"::1\" is a loopback address)"},
+    {"spec>externalIPs>0", "'0.0.0.0'",
+     NODE_PORTS BALANCER4 FROM4 EXTERNAL6 BALANCER6 FROM6 POLICIES AFFINITY SERVICE_CHECK
+     " (spec.externalIPs[0]: \"0.0.0.0\" is the unspecified address)"},
+    {"spec>externalIPs>0", "'169.254.169.254'",
+     NODE_PORTS BALANCER4 FROM4 EXTERNAL6 BALANCER6 FROM6 POLICIES AFFINITY SERVICE_CHECK
+     " (spec.externalIPs[0]: \"169.254.169.254\" is a link-local address)"},
+    {"spec>externalIPs>0", "'fe80::1'",
+     NODE_PORTS BALANCER4 FROM4 EXTERNAL6 BALANCER6 FROM6 POLICIES AFFINITY SERVICE_CHECK
+     " (spec.externalIPs[0]: \"fe80::1\" is a link-local address)"},
+    {"spec>externalIPs>0", "'224.0.0.1'",
+     NODE_PORTS BALANCER4 FROM4 EXTERNAL6 BALANCER6 FROM6 POLICIES AFFINITY SERVICE_CHECK
+     " (spec.externalIPs[0]: \"224.0.0.1\" is a multicast address)"},
+    {"spec>externalIPs>0", "'ff02::1'",
+     NODE_PORTS BALANCER4 FROM4 EXTERNAL6 BALANCER6 FROM6 POLICIES AFFINITY SERVICE_CHECK
+     " (spec.externalIPs[0]: \"ff02::1\" is a multicast address)"},
     {"spec>externalIPs", "null",
      NODE_PORTS BALANCER4 FROM4 BALANCER6 FROM6 POLICIES AFFINITY SERVICE_CHECK},
-    {"spec>externalIPs", "'192.0.2.7'", S "spec.externalIPs: not a list"},
-    {"spec>externalIPs>1", "7", S "spec.externalIPs[1]: not a string"},
-    {"spec>externalIPs>1", "null", S "spec.externalIPs[1]: not a string"},
+    {"spec>externalIPs", "'192.0.2.7'", S "spec.externalIPs: \"192.0.2.7\" is not a list"},
+    {"spec>externalIPs>1", "7", S "spec.externalIPs[1]: 7 is not a string"},
+    {"spec>externalIPs>1", "null", S "spec.externalIPs[1]: null is not a string"},
     /* Only families with a cluster IP. */
     {"spec>ipFamilies", "['IPv4']",
      NODE_PORTS EXTERNAL4 BALANCER4 FROM4 FROM6 POLICIES AFFINITY SERVICE_CHECK},
@@ -633,14 +601,15 @@ static const struct variant traffic_addresses[] = {
      NODE_PORTS EXTERNAL4 FROM4 EXTERNAL6 FROM6 POLICIES AFFINITY SERVICE_CHECK},
     {"status", "absent",
      NODE_PORTS EXTERNAL4 FROM4 EXTERNAL6 FROM6 POLICIES AFFINITY SERVICE_CHECK},
-    {"status", "'odd'", S "status: not an object"},
-    {"status>loadBalancer", "[]", S "status.loadBalancer: not an object"},
-    {"status>loadBalancer>ingress", "{}", S "status.loadBalancer.ingress: not a list"},
+    {"status", "'odd'", S "status: \"odd\" is not an object"},
+    {"status>loadBalancer", "[]", S "status.loadBalancer: a list is not an object"},
+    {"status>loadBalancer>ingress", "{}", S "status.loadBalancer.ingress: an object is not a list"},
     {"status>loadBalancer>ingress>1", "'203.0.113.10'",
-     S "status.loadBalancer.ingress[1]: not an object"},
-    {"status>loadBalancer>ingress>1>ip", "7", S "status.loadBalancer.ingress[1].ip: not a string"},
+     S "status.loadBalancer.ingress[1]: \"203.0.113.10\" is not an object"},
+    {"status>loadBalancer>ingress>1>ip", "7",
+     S "status.loadBalancer.ingress[1].ip: 7 is not a string"},
     {"status>loadBalancer>ingress>1>ipMode", "{}",
-     S "status.loadBalancer.ingress[1].ipMode: not a string"},
+     S "status.loadBalancer.ingress[1].ipMode: an object is not a string"},
     /* Source ranges. */
     {"spec>loadBalancerSourceRanges",
      "[' 198.51.100.128/25\\n','198.51.100.0/25','','2001:db8:1::1/127']",
@@ -654,8 +623,10 @@ static const struct variant traffic_addresses[] = {
      " (spec.loadBalancerSourceRanges[0]: \"198.51.100.0\" is not a CIDR)"},
     {"spec>loadBalancerSourceRanges", "null",
      NODE_PORTS EXTERNAL4 BALANCER4 EXTERNAL6 BALANCER6 POLICIES AFFINITY SERVICE_CHECK},
-    {"spec>loadBalancerSourceRanges", "'all'", S "spec.loadBalancerSourceRanges: not a list"},
-    {"spec>loadBalancerSourceRanges>0", "24", S "spec.loadBalancerSourceRanges[0]: not a string"},
+    {"spec>loadBalancerSourceRanges", "'all'",
+     S "spec.loadBalancerSourceRanges: \"all\" is not a list"},
+    {"spec>loadBalancerSourceRanges>0", "24",
+     S "spec.loadBalancerSourceRanges[0]: 24 is not a string"},
     /* Of many, some are named. */
     {"spec>externalIPs; spec>loadBalancerSourceRanges", "['a','b','c']; ['d','e','f','g']",
      NODE_PORTS BALANCER4 BALANCER6 POLICIES AFFINITY SERVICE_CHECK
@@ -688,7 +659,7 @@ static const struct variant traffic_fields[] = {
     {"spec>ports>0>nodePort", "null", "+0+30080+0" ADDRESSES POLICIES AFFINITY SERVICE_CHECK},
     {"spec>ports>0>nodePort", "65535", "+65535+30080+0" ADDRESSES POLICIES AFFINITY SERVICE_CHECK},
     {"spec>ports>0>nodePort", "65536", S "spec.ports[0].nodePort: 65536 is not within 0..65535"},
-    {"spec>ports>0>nodePort", "'30080'", S "spec.ports[0].nodePort: not a number"},
+    {"spec>ports>0>nodePort", "'30080'", S "spec.ports[0].nodePort: \"30080\" is not a number"},
     /* When externalTrafficPolicy counts, and when the health check. */
     {"spec>type", "'NodePort'", UNTIL_POLICIES POLICIES AFFINITY},
     {"spec>type", "'ClusterIP'", UNTIL_POLICIES POLICIES AFFINITY},
@@ -713,7 +684,7 @@ static const struct variant traffic_fields[] = {
      UNTIL_POLICIES
      " external-local" AFFINITY SERVICE_CHECK
      " (spec.internalTrafficPolicy: \"\" is not Cluster or Local, taken for Cluster)"},
-    {"spec>internalTrafficPolicy", "7", S "spec.internalTrafficPolicy: not a string"},
+    {"spec>internalTrafficPolicy", "7", S "spec.internalTrafficPolicy: 7 is not a string"},
     {"spec>healthCheckNodePort", "0",
      UNTIL_POLICIES POLICIES AFFINITY
      " (spec.healthCheckNodePort: missing, so no health check is answered)"},
@@ -724,7 +695,7 @@ static const struct variant traffic_fields[] = {
     {"spec>sessionAffinity", "'Cookie'",
      UNTIL_POLICIES POLICIES SERVICE_CHECK
      " (spec.sessionAffinity: \"Cookie\" is not None or ClientIP, taken for None)"},
-    {"spec>sessionAffinity", "[]", S "spec.sessionAffinity: not a string"},
+    {"spec>sessionAffinity", "[]", S "spec.sessionAffinity: a list is not a string"},
     {"spec>sessionAffinityConfig", "absent",
      UNTIL_POLICIES POLICIES " affinity=10800" SERVICE_CHECK},
     {"spec>sessionAffinityConfig>clientIP", "null",
@@ -740,10 +711,10 @@ static const struct variant traffic_fields[] = {
     {"spec>sessionAffinityConfig>clientIP>timeoutSeconds", "86401",
      S "spec.sessionAffinityConfig.clientIP.timeoutSeconds: 86401 is not within 1..86400"},
     {"spec>sessionAffinityConfig>clientIP>timeoutSeconds", "'5'",
-     S "spec.sessionAffinityConfig.clientIP.timeoutSeconds: not a number"},
+     S "spec.sessionAffinityConfig.clientIP.timeoutSeconds: \"5\" is not a number"},
     {"spec>sessionAffinityConfig>clientIP", "600",
-     S "spec.sessionAffinityConfig.clientIP: not an object"},
-    {"spec>sessionAffinityConfig", "[]", S "spec.sessionAffinityConfig: not an object"},
+     S "spec.sessionAffinityConfig.clientIP: 600 is not an object"},
+    {"spec>sessionAffinityConfig", "[]", S "spec.sessionAffinityConfig: a list is not an object"},
 };
 
 START_TEST(traffic_field)
@@ -787,8 +758,8 @@ static const struct variant slice_fields[] = {
     {"metadata>namespace", "'other'", "other/web-x1 of=other/web IPv4" SLICE_PORTS SLICE_ENDPOINTS},
     {"metadata>namespace", "absent",
      "default/web-x1 of=default/web IPv4" SLICE_PORTS SLICE_ENDPOINTS},
-    {LABEL, "1", S "metadata.labels.kubernetes.io/service-name: not a string"},
-    {"metadata>labels", "[]", S "metadata.labels: not an object"},
+    {LABEL, "1", S "metadata.labels.kubernetes.io/service-name: 1 is not a string"},
+    {"metadata>labels", "[]", S "metadata.labels: a list is not an object"},
     {"addressType", "'IPv6'", "shop/web-x1 of=shop/web IPv6" SLICE_PORTS},
     {"addressType; endpoints>1>addresses>0", "'IPv6'; 'fd00::1'",
      "shop/web-x1 of=shop/web IPv6" SLICE_PORTS " fd00::1"},
@@ -797,7 +768,7 @@ static const struct variant slice_fields[] = {
     {"addressType", "'IPv5'", "shop/web-x1 of=shop/web no family" SLICE_PORTS},
     {"addressType", "absent", S "addressType: missing"},
     {"addressType", "null", S "addressType: missing"},
-    {"addressType", "4", S "addressType: not a string"},
+    {"addressType", "4", S "addressType: 4 is not a string"},
 };
 
 START_TEST(slice_field)
@@ -814,6 +785,11 @@ static const struct variant slice_ports[] = {
     {"ports>0>port", "null", SLICE_TEXT " quic/UDP:7000" SLICE_ENDPOINTS},
     {"ports>0>port", "0", SLICE_TEXT " quic/UDP:7000" SLICE_ENDPOINTS},
     {"ports>0>port", "65535", SLICE_TEXT " http/TCP:65535 quic/UDP:7000" SLICE_ENDPOINTS},
+    /* In an order of their own, and once. */
+    {"ports",
+     "[{'name':'b','port':2},{'name':'a','protocol':'UDP','port':1},{'name':'b','port':1},"
+     "{'name':'b','port':2},{'name':'a','port':3}]",
+     SLICE_TEXT " a/TCP:3 b/TCP:1 b/TCP:2 a/UDP:1" SLICE_ENDPOINTS},
     {"ports>0>name", "absent", SLICE_TEXT " /TCP:8081 quic/UDP:7000" SLICE_ENDPOINTS},
     {"ports>0>name", "null", SLICE_TEXT " /TCP:8081 quic/UDP:7000" SLICE_ENDPOINTS},
     {"ports>0>name", "''", SLICE_TEXT " /TCP:8081 quic/UDP:7000" SLICE_ENDPOINTS},
@@ -821,15 +797,15 @@ static const struct variant slice_ports[] = {
     {"ports>1>protocol", "null", SLICE_TEXT " http/TCP:8081 quic/TCP:7000" SLICE_ENDPOINTS},
     {"ports>1>protocol", "'SCTP'", SLICE_TEXT " http/TCP:8081 quic/SCTP:7000" SLICE_ENDPOINTS},
     {"ports>0>appProtocol", "1", SLICE_TEXT SLICE_PORTS SLICE_ENDPOINTS},
-    {"ports", "8081", S "ports: not a list"},
-    {"ports>1", "7000", S "ports[1]: not an object"},
-    {"ports>1", "null", S "ports[1]: not an object"},
-    {"ports>0>port", "'http'", S "ports[0].port: not a number"},
+    {"ports", "8081", S "ports: 8081 is not a list"},
+    {"ports>1", "7000", S "ports[1]: 7000 is not an object"},
+    {"ports>1", "null", S "ports[1]: null is not an object"},
+    {"ports>0>port", "'http'", S "ports[0].port: \"http\" is not a number"},
     {"ports>0>port", "65536", S "ports[0].port: 65536 is not within 0..65535"},
     {"ports>0>port", "-1", S "ports[0].port: -1 is not within 0..65535"},
-    {"ports>0>port", "0.5", S "ports[0].port: not an integer"},
-    {"ports>1>name", "[]", S "ports[1].name: not a string"},
-    {"ports>1>protocol", "6", S "ports[1].protocol: not a string"},
+    {"ports>0>port", "0.5", S "ports[0].port: 0.5 is not an integer"},
+    {"ports>1>name", "[]", S "ports[1].name: a list is not a string"},
+    {"ports>1>protocol", "6", S "ports[1].protocol: 6 is not a string"},
     {"ports>1>protocol", "'DCCP'", S "ports[1].protocol: \"DCCP\" is not TCP, UDP or SCTP"},
 };
 
@@ -875,26 +851,29 @@ static const struct variant slice_endpoints[] = {
      SLICE_TEXT SLICE_PORTS FIRST SECOND "~n1,n2^z1"},
     {"endpoints>0>hints", "{'forZones':[{},{'name':null},{'name':''}]}",
      SLICE_TEXT SLICE_PORTS FIRST "^,," SECOND},
-    {"endpoints", "{}", S "endpoints: not a list"},
-    {"endpoints>0>hints", "[]", S "endpoints[0].hints: not an object"},
-    {"endpoints>0>hints", "{'forZones':'z1'}", S "endpoints[0].hints.forZones: not a list"},
-    {"endpoints>0>hints", "{'forNodes':['n1']}", S "endpoints[0].hints.forNodes[0]: not an object"},
+    {"endpoints", "{}", S "endpoints: an object is not a list"},
+    {"endpoints>0>hints", "[]", S "endpoints[0].hints: a list is not an object"},
+    {"endpoints>0>hints", "{'forZones':'z1'}",
+     S "endpoints[0].hints.forZones: \"z1\" is not a list"},
+    {"endpoints>0>hints", "{'forNodes':['n1']}",
+     S "endpoints[0].hints.forNodes[0]: \"n1\" is not an object"},
     {"endpoints>1>hints", "{'forNodes':[{'name':'n1'}],'forZones':[{'name':'z1'},{'name':1}]}",
-     S "endpoints[1].hints.forZones[1].name: not a string"},
-    {"endpoints>1", "'10.0.0.1'", S "endpoints[1]: not an object"},
-    {"endpoints>1", "null", S "endpoints[1]: not an object"},
-    {"endpoints>1>addresses", "'10.0.0.1'", S "endpoints[1].addresses: not a list"},
-    {"endpoints>1>addresses>0", "10", S "endpoints[1].addresses[0]: not a string"},
-    {"endpoints>1>addresses>0", "null", S "endpoints[1].addresses[0]: not a string"},
+     S "endpoints[1].hints.forZones[1].name: 1 is not a string"},
+    {"endpoints>1", "'10.0.0.1'", S "endpoints[1]: \"10.0.0.1\" is not an object"},
+    {"endpoints>1", "null", S "endpoints[1]: null is not an object"},
+    {"endpoints>1>addresses", "'10.0.0.1'", S "endpoints[1].addresses: \"10.0.0.1\" is not a list"},
+    {"endpoints>1>addresses>0", "10", S "endpoints[1].addresses[0]: 10 is not a string"},
+    {"endpoints>1>addresses>0", "null", S "endpoints[1].addresses[0]: null is not a string"},
     {"endpoints>1>addresses>0", "'10.0.0.1:80'",
      S "endpoints[1].addresses[0]: \"10.0.0.1:80\" is not an IP address"},
-    {"endpoints>0>nodeName", "5", S "endpoints[0].nodeName: not a string"},
-    {"endpoints>0>conditions", "[]", S "endpoints[0].conditions: not an object"},
+    {"endpoints>0>nodeName", "5", S "endpoints[0].nodeName: 5 is not a string"},
+    {"endpoints>0>conditions", "[]", S "endpoints[0].conditions: a list is not an object"},
     {"endpoints>1>conditions>ready", "'true'",
-     S "endpoints[1].conditions.ready: not true or false"},
-    {"endpoints>1>conditions>serving", "1", S "endpoints[1].conditions.serving: not true or false"},
+     S "endpoints[1].conditions.ready: \"true\" is not true or false"},
+    {"endpoints>1>conditions>serving", "1",
+     S "endpoints[1].conditions.serving: 1 is not true or false"},
     {"endpoints>1>conditions>terminating", "{}",
-     S "endpoints[1].conditions.terminating: not true or false"},
+     S "endpoints[1].conditions.terminating: an object is not true or false"},
 };
 
 START_TEST(slice_endpoint)
@@ -1007,7 +986,7 @@ START_TEST(slice_too_many_hints)
     cJSON *endpoint = cJSON_GetArrayItem(cJSON_GetObjectItem(json, "endpoints"), 1);
     cJSON_AddItemToObject(cJSON_GetObjectItem(endpoint, "hints"), "forZones", zones);
     expect_text(decoded_as(json, -1, "shop/web-x1"),
-                S "endpoints[1].hints.forZones[65535]: too many hints");
+                S "endpoints[1].hints.forZones[65535]: more than 65535 hints");
     cJSON_DeleteItemFromArray(zones, 0);
     char *text = decoded_as(json, -1, "shop/web-x1");
     ck_assert_uint_eq(strncmp(text, "shop/web-x1", strlen("shop/web-x1")), 0);
@@ -1034,9 +1013,9 @@ static const struct variant service_cidrs[] = {
     {"spec>cidrs", "absent", S "spec.cidrs: missing"},
     {"spec>cidrs", "[]", S "spec.cidrs: missing"},
     {"spec", "absent", S "spec.cidrs: missing"},
-    {"spec", "[]", S "spec: not an object"},
-    {"spec>cidrs", "'10.96.0.0/12'", S "spec.cidrs: not a list"},
-    {"spec>cidrs>1", "96", S "spec.cidrs[1]: not a string"},
+    {"spec", "[]", S "spec: a list is not an object"},
+    {"spec>cidrs", "'10.96.0.0/12'", S "spec.cidrs: \"10.96.0.0/12\" is not a list"},
+    {"spec>cidrs>1", "96", S "spec.cidrs[1]: 96 is not a string"},
     {"spec>cidrs>1", "'10.96.0.0/33'", S "spec.cidrs[1]: \"10.96.0.0/33\" is not a CIDR"},
     {"apiVersion", "'networking.k8s.io/v1beta1'", "other"},
 };
@@ -1056,7 +1035,7 @@ static const struct variant nodes[] = {
     {"metadata>namespace", "'x'", NODE_TEXT},
     {"metadata>deletionTimestamp", "null", NODE_TEXT},
     {"metadata>deletionTimestamp", "'2026-11-21T17:03:37Z'", NODE_TEXT " deleting"},
-    {"metadata>deletionTimestamp", "12", S "metadata.deletionTimestamp: not a string"},
+    {"metadata>deletionTimestamp", "12", S "metadata.deletionTimestamp: 12 is not a string"},
     {"spec>taints>1", "{'key':'ToBeDeletedByClusterAutoscaler','value':'1'}",
      NODE_TEXT " to_be_deleted"},
     {"spec>taints>0>key; metadata>deletionTimestamp",
@@ -1070,18 +1049,19 @@ static const struct variant nodes[] = {
     {"spec>taints", "absent", NODE_TEXT},
     {"spec", "absent", NODE_ADDRESSES},
     {"spec", "null", NODE_ADDRESSES},
-    {"spec", "7", S "spec: not an object"},
-    {"spec>taints", "'x'", S "spec.taints: not a list"},
-    {"spec>taints>1", "'ToBeDeletedByClusterAutoscaler'", S "spec.taints[1]: not an object"},
-    {"spec>taints>0", "null", S "spec.taints[0]: not an object"},
-    {"spec>taints>0>key", "7", S "spec.taints[0].key: not a string"},
+    {"spec", "7", S "spec: 7 is not an object"},
+    {"spec>taints", "'x'", S "spec.taints: \"x\" is not a list"},
+    {"spec>taints>1", "'ToBeDeletedByClusterAutoscaler'",
+     S "spec.taints[1]: \"ToBeDeletedByClusterAutoscaler\" is not an object"},
+    {"spec>taints>0", "null", S "spec.taints[0]: null is not an object"},
+    {"spec>taints>0>key", "7", S "spec.taints[0].key: 7 is not a string"},
     /* The zone. */
     {"metadata>labels", "absent", "node-a IPv4=192.0.2.1" NODE_PODS},
     {"metadata>labels>topology.kubernetes.io/zone", "null", "node-a IPv4=192.0.2.1" NODE_PODS},
     {"metadata>labels>topology.kubernetes.io/zone", "''", "node-a IPv4=192.0.2.1" NODE_PODS},
     {"metadata>labels>topology.kubernetes.io/zone", "1",
-     S "metadata.labels.topology.kubernetes.io/zone: not a string"},
-    {"metadata>labels", "'zone-1'", S "metadata.labels: not an object"},
+     S "metadata.labels.topology.kubernetes.io/zone: 1 is not a string"},
+    {"metadata>labels", "'zone-1'", S "metadata.labels: \"zone-1\" is not an object"},
     /* Addresses: all internal ones come before the external ones. */
     {"status", "absent", "node-a zone=zone-1" NODE_PODS},
     {"status", "{}", "node-a zone=zone-1" NODE_PODS},
@@ -1099,18 +1079,18 @@ static const struct variant nodes[] = {
     {"status>addresses>1>type", "null", "node-a zone=zone-1" NODE_PODS},
     {"status>addresses>1>address", "null", "node-a zone=zone-1" NODE_PODS},
     {"status>addresses>1>address", "'192.0.2'", "node-a zone=zone-1" NODE_PODS},
-    {"status", "[]", S "status: not an object"},
-    {"status>addresses", "{}", S "status.addresses: not a list"},
-    {"status>addresses>0", "'192.0.2.1'", S "status.addresses[0]: not an object"},
-    {"status>addresses>1>type", "1", S "status.addresses[1].type: not a string"},
-    {"status>addresses>1>address", "1", S "status.addresses[1].address: not a string"},
+    {"status", "[]", S "status: a list is not an object"},
+    {"status>addresses", "{}", S "status.addresses: an object is not a list"},
+    {"status>addresses>0", "'192.0.2.1'", S "status.addresses[0]: \"192.0.2.1\" is not an object"},
+    {"status>addresses>1>type", "1", S "status.addresses[1].type: 1 is not a string"},
+    {"status>addresses>1>address", "1", S "status.addresses[1].address: 1 is not a string"},
     /* Pod CIDRs. */
     {"spec>podCIDRs", "absent", NODE_ADDRESSES},
     {"spec>podCIDRs; spec>podCIDR", "absent; '10.244.7.0/24'", NODE_ADDRESSES},
     {"spec>podCIDRs", "['fd00:244::/64','10.244.1.0/24','10.244.2.0/24','fd00:245::/64']",
      NODE_TEXT " pods=fd00:244::/64"},
-    {"spec>podCIDRs", "{}", S "spec.podCIDRs: not a list"},
-    {"spec>podCIDRs>0", "10", S "spec.podCIDRs[0]: not a string"},
+    {"spec>podCIDRs", "{}", S "spec.podCIDRs: an object is not a list"},
+    {"spec>podCIDRs>0", "10", S "spec.podCIDRs[0]: 10 is not a string"},
     {"spec>podCIDRs>0", "'10.244.1.0'", S "spec.podCIDRs[0]: \"10.244.1.0\" is not a CIDR"},
 };
 
@@ -1129,14 +1109,14 @@ END_TEST
 static const struct variant names[] = {
     {"metadata", "absent", S "metadata.name: missing"},
     {"metadata", "null", S "metadata.name: missing"},
-    {"metadata", "[]", S "metadata: not an object"},
+    {"metadata", "[]", S "metadata: a list is not an object"},
     {"metadata>name", "absent", S "metadata.name: missing"},
     {"metadata>name", "null", S "metadata.name: missing"},
     {"metadata>name", "''", S "metadata.name: missing"},
-    {"metadata>name", "1", S "metadata.name: not a string"},
-    {"metadata>name", "'a/b'", S "metadata.name: has a slash"},
-    {"metadata>namespace", "1", S "metadata.namespace: not a string"},
-    {"metadata>namespace", "'a/b'", S "metadata.namespace: has a slash"},
+    {"metadata>name", "1", S "metadata.name: 1 is not a string"},
+    {"metadata>name", "'a/b'", S "metadata.name: \"a/b\" has a slash"},
+    {"metadata>namespace", "1", S "metadata.namespace: 1 is not a string"},
+    {"metadata>namespace", "'a/b'", S "metadata.namespace: \"a/b\" has a slash"},
     /* Kinds and versions that are not ours. */
     {"kind", "'Pod'", "other"},
     {"kind", "'service'", "other"},
@@ -1153,6 +1133,59 @@ static const struct variant names[] = {
 START_TEST(name)
 {
     expect_variant(SERVICE, &names[_i], NULL);
+}
+END_TEST
+
+/* Texts that are none: of a field that is read they cost the object, of any other nothing. */
+static const struct {
+    const char *path, *field; /* NULL: nobody reads it */
+} texts[] = {
+    {"metadata>name", "Service (no name): metadata.name"},
+    {"metadata>namespace", "Service (no name): metadata.namespace"},
+    {"metadata>creationTimestamp", "Service shop/web: metadata.creationTimestamp"},
+    {"spec>type", "Service shop/web: spec.type"},
+    {"spec>clusterIP", "Service shop/web: spec.clusterIP"},
+    {"spec>ipFamilies>0", "Service shop/web: spec.ipFamilies[0]"},
+    {"spec>ports", "Service shop/web: spec.ports"},
+    {"spec>ports>1", "Service shop/web: spec.ports[1]"},
+    {"spec>ports>0>name", "Service shop/web: spec.ports[0].name"},
+    {"spec>ports>0>port", "Service shop/web: spec.ports[0].port"},
+    {"spec>ports>1>protocol", "Service shop/web: spec.ports[1].protocol"},
+    {"spec>internalTrafficPolicy", "Service shop/web: spec.internalTrafficPolicy"},
+    {"metadata>annotations", NULL},
+    {"metadata>uid", NULL},
+    {"metadata>resourceVersion", NULL},
+    {"spec>externalName", NULL},
+};
+
+/* @json with @text, as it is, in the place of "HERE". */
+static char *with_text(const cJSON *json, const char *text)
+{
+    static const char here[] = "HERE";
+    char *source = cJSON_PrintUnformatted(json), *at = strstr(source, here);
+    char *result = xasprintf("%.*s%s%s", (int)(at - source), source, text, at + strlen(here));
+    cJSON_free(source);
+    return result;
+}
+
+START_TEST(no_texts)
+{
+    static const char *const bad[][2] = {{"a\xff", "\"a\xff\" is not UTF-8"},
+                                         {"a\\u0000b", "\"a\xc0\x80\x62\" has a NUL"},
+                                         {"\\ud800", "\"\xed\xa0\x80\" is not UTF-8"}};
+    const char *field = texts[_i].field;
+    cJSON *json = parse(SERVICE);
+    change(json, texts[_i].path, "'HERE'");
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        char *source = with_text(json, bad[i][0]);
+        char *expected =
+            field ? xasprintf("bad: %s: %s", field, bad[i][1]) : xasprintf("%s", WHOLE);
+        expect_text(read_as(source, -1, field && strstr(field, "no name") ? NULL : "shop/web"),
+                    expected);
+        free(expected);
+        free(source);
+    }
+    cJSON_Delete(json);
 }
 END_TEST
 
@@ -1219,12 +1252,12 @@ START_TEST(odd_numbers)
         const char *number, *expected;
     } ports[] = {
         {"80", "default/a created=never IPv4=10.96.0.1 /TCP:80"},
-        {"80.0", "bad: Service default/a: spec.ports[0].port: not an integer"},
-        {"8e1", "bad: Service default/a: spec.ports[0].port: not an integer"},
-        {"8E+1", "bad: Service default/a: spec.ports[0].port: not an integer"},
-        {"1e400", "bad: Service default/a: spec.ports[0].port: not an integer"},
-        {"-1e400", "bad: Service default/a: spec.ports[0].port: not an integer"},
-        {"0.5", "bad: Service default/a: spec.ports[0].port: not an integer"},
+        {"80.0", "bad: Service default/a: spec.ports[0].port: 80.0 is not an integer"},
+        {"8e1", "bad: Service default/a: spec.ports[0].port: 80.0 is not an integer"},
+        {"8E+1", "bad: Service default/a: spec.ports[0].port: 80.0 is not an integer"},
+        {"1e400", "bad: Service default/a: spec.ports[0].port: inf is not an integer"},
+        {"-1e400", "bad: Service default/a: spec.ports[0].port: -inf is not an integer"},
+        {"0.5", "bad: Service default/a: spec.ports[0].port: 0.5 is not an integer"},
         {"-80", "bad: Service default/a: spec.ports[0].port: -80 is not within 1..65535"},
         {"-0", "bad: Service default/a: spec.ports[0].port: -0 is not within 1..65535"},
         {"100000000000000000080",
@@ -1247,7 +1280,7 @@ START_TEST(odd_numbers)
                   "\"spec\":{\"clusterIP\":\"10.96.0.1\",\"ports\":[{\"port\":%s}]}}",
                   digits);
     expect_text(read_as(text, -1, "default/a"),
-                "bad: Service default/a: spec.ports[0].port: not an integer");
+                "bad: Service default/a: spec.ports[0].port: inf is not an integer");
     free(text);
 }
 END_TEST
@@ -1486,6 +1519,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, slice_too_many_hints);
     tcase_add_loop_test(tcase, service_cidr, 0, COUNT(service_cidrs));
     tcase_add_loop_test(tcase, node, 0, COUNT(nodes));
+    tcase_add_loop_test(tcase, no_texts, 0, COUNT(texts));
     tcase_add_loop_test(tcase, name, 0, COUNT(names));
     tcase_add_test(tcase, kinds);
     tcase_add_test(tcase, namespaces);

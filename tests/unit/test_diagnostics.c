@@ -60,6 +60,7 @@ START_TEST(statusz)
     status = (struct daemon_status){.started = clock_realtime() - 3723,
                                     .node = "n1",
                                     .objects_from = "https://10.0.0.1:6443",
+                                    .encoding = "protobuf",
                                     .services = 12,
                                     .slices = 34,
                                     .paths = "/metrics /statusz",
@@ -76,7 +77,7 @@ START_TEST(statusz)
     ck_assert_str_eq(strchr(up + 1, '\n'),
                      "\nBinary version: " KUBE_NFTD_VERSION "\n"
                      "Node: n1\n"
-                     "Objects from: https://10.0.0.1:6443 (not complete yet)\n"
+                     "Objects from: https://10.0.0.1:6443 in protobuf (not complete yet)\n"
                      "Services: 12\n"
                      "EndpointSlices: 34\n"
                      "IPv4: programmed, frontends: 56, last: 1970-01-01T00:16:40.000Z\n"
@@ -84,9 +85,10 @@ START_TEST(statusz)
                      "Paths: /metrics /statusz\n");
     status.family[FAMILY_IPV6].in_use = false;
     status.complete = true;
+    status.silence = 35.4;
     reply = GET(port, "/statusz");
     ck_assert_ptr_nonnull(strstr(body_of(&reply), "\nIPv6: not in use\n"));
-    ck_assert_ptr_nonnull(strstr(body_of(&reply), ":6443\n"));
+    ck_assert_ptr_nonnull(strstr(body_of(&reply), ":6443 in protobuf, nothing heard for 35 s\n"));
 }
 END_TEST
 

@@ -351,19 +351,19 @@ static const struct {
                              "            10.96.0.2 . tcp . 80\n"
                              "        }\n"
                              "    }\n"},
-    {"set restricted_frontends {", "set restricted_frontends {\n"
-                                   "        type ipv4_addr . inet_proto . inet_service\n"
-                                   "        elements = {\n"
-                                   "            1.2.3.5 . tcp . 80\n"
-                                   "        }\n"
-                                   "    }\n"},
+    {"map restricted {", "map restricted {\n"
+                         "        type ipv4_addr . inet_proto . inet_service : classid\n"
+                         "        elements = {\n"
+                         "            1.2.3.5 . tcp . 80 : 0:100\n"
+                         "        }\n"
+                         "    }\n"},
     {"set allowed_sources {", "set allowed_sources {\n"
-                              "        type ipv4_addr . inet_proto . inet_service . ipv4_addr\n"
-                              "        flags interval\n"
+                              "        type ipv4_addr . classid\n"
                               "        elements = {\n"
-                              "            1.2.3.5 . tcp . 80 . 10.1.0.0/16,\n"
-                              "            1.2.3.5 . tcp . 80 . 10.2.0.7,\n"
-                              "            1.2.3.5 . tcp . 80 . 10.3.0.1-10.3.0.2\n"
+                              "            10.1.0.0 . 0:110,\n"
+                              "            10.2.0.7 . 0:120,\n"
+                              "            10.3.0.1 . 0:120,\n"
+                              "            10.3.0.2 . 0:120\n"
                               "        }\n"
                               "    }\n"},
     {"set hairpin {", "set hairpin {\n"
@@ -418,12 +418,12 @@ START_TEST(everything_of_ipv6)
     ck_assert_int_eq(strncmp(text, "# Session affinity over IPv6", 28), 0); /* not for any nft */
     check_block(text, "set allowed_sources {",
                 "set allowed_sources {\n"
-                "        type ipv6_addr . inet_proto . inet_service . ipv6_addr\n"
-                "        flags interval\n"
+                "        type ipv6_addr . classid\n"
                 "        elements = {\n"
-                "            2001:db8::5 . tcp . 80 . ::/1,\n"
-                "            2001:db8::5 . tcp . 80 . fd02::7,\n"
-                "            2001:db8::5 . tcp . 80 . fd03::1-fd03::2\n"
+                "            :: . 0:101,\n"
+                "            fd02::7 . 0:180,\n"
+                "            fd03::1 . 0:180,\n"
+                "            fd03::2 . 0:180\n"
                 "        }\n"
                 "    }\n");
     check_block(text, "map affinity_numbers {",

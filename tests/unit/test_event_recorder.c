@@ -211,6 +211,14 @@ START_TEST(texts_are_cut_to_what_the_server_takes)
 }
 END_TEST
 
+START_TEST(notes_are_utf8)
+{
+    report("shop/web", "spec.type: \"\xff\xc3\xa4\" is not UTF-8");
+    ck_assert_str_eq(text_at("note"),
+                     "node node-a: spec.type: \"\xef\xbf\xbd\xc3\xa4\" is not UTF-8");
+}
+END_TEST
+
 START_TEST(names_cannot_lead_elsewhere)
 {
     report("a?b/../c", "note");
@@ -581,6 +589,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, an_event_is_created);
     tcase_add_test(tcase, what_has_no_namespace_goes_to_default);
     tcase_add_test(tcase, texts_are_cut_to_what_the_server_takes);
+    tcase_add_test(tcase, notes_are_utf8);
     tcase_add_test(tcase, names_cannot_lead_elsewhere);
     tcase_add_test(tcase, a_repetition_makes_a_series);
     tcase_add_test(tcase, a_long_series_is_written_now_and_then);

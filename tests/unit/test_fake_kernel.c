@@ -161,18 +161,18 @@ START_TEST(ranges_are_read_as_the_kernel_gives_them)
     ck_assert_mem_eq(seen.elements[0].key, top.bytes, top.length);
     ck_assert_mem_eq(seen.elements[1].key, end.bytes, end.length);
     ck_assert_uint_eq(seen.elements[1].flags, NFT_SET_ELEM_INTERVAL_END);
-    ck_assert_ptr_null(seen.elements[1].key_end);
 
     seen = look_at(family, "allowed_sources");
     ck_assert_uint_eq(seen.n, 1);
     ck_assert_uint_eq(seen.n_ends, 0);
-    struct frontend f = case_frontend(family, 1);
-    struct key last = case_address(family, 19), key = key_of_frontend(&f);
+    struct key key = case_source_key(family, 1, 12, 2);
     ck_assert_mem_eq(seen.elements[0].key, key.bytes, key.length);
-    ck_assert_mem_eq(seen.elements[0].key_end + key.length, last.bytes, last.length);
     ck_assert_ptr_null(seen.elements[0].data);
 }
 END_TEST
+
+/* What leads frontends to a list. */
+#define LIST(number) ((number) << 8)
 
 static void check_range(enum family family, const struct address_range *range, uint32_t first,
                         uint32_t last)
@@ -189,8 +189,10 @@ START_TEST(ranges_for_tests)
     range_vec ranges = {0};
     begin(family);
     case_range(&batch, ELEMENT_ADD, 20, 49);
-    case_source(&batch, ELEMENT_ADD, 1, 5, 5);
-    case_source(&batch, ELEMENT_ADD, 3, 5, 5);
+    case_source(&batch, ELEMENT_ADD, 1, 16, 4);
+    case_source(&batch, ELEMENT_ADD, 1, 5, 0);
+    case_source(&batch, ELEMENT_ADD, 3, 6, 0);
+    case_number(&batch, "restricted", 1, &(uint32_t){LIST(1)});
     commit();
     fake_kernel_ranges(family, "service_cidrs", &ranges);
     ck_assert_uint_eq(ranges.n, 3);
@@ -202,7 +204,7 @@ START_TEST(ranges_for_tests)
     fake_kernel_sources(&one, &ranges);
     ck_assert_uint_eq(ranges.n, 2);
     check_range(family, &ranges.v[0], 5, 5);
-    check_range(family, &ranges.v[1], 10, 19);
+    check_range(family, &ranges.v[1], 12, 31);
     vec_free(&ranges);
 }
 END_TEST
@@ -316,14 +318,14 @@ static void begin_with_classes(enum family family)
     put_local_service(EXTERNAL_LOCAL, 3);
     put_local_service(AFFINE_LOCAL, 11);
     case_member(&batch, ELEMENT_ADD, "drop_frontends", CLUSTER_LOCAL);
-    case_member(&batch, ELEMENT_ADD, "restricted_frontends", PLAIN);
+    case_number(&batch, "restricted", PLAIN, &(uint32_t){LIST(1)});
     put_service(CLUSTER_IP, 4);
     put_service(EXTERNAL_LOCAL, 2);
     case_service(&batch, CLUSTER_LOCAL, &cluster_local);
     put_service(AFFINE, 8);
     put_service(AFFINE_LOCAL, 10);
     put_service(EXTERNAL, 1);
-    case_range_of(&batch, ELEMENT_ADD, "pod_cidrs", false, 200, 299);
+    case_range_of(&batch, ELEMENT_ADD, "pod_cidrs", 200, 299);
     commit();
 }
 
@@ -653,68 +655,98 @@ static void range_into_the_top(void)
     case_range(&batch, ELEMENT_ADD, 40, 60);
 }
 
-static void sources_around_others(void)
+static void lead(uint8_t frontend, uint32_t list)
 {
-    case_source(&batch, ELEMENT_ADD, 1, 5, 25);
+    const uint32_t value = LIST(list);
+    case_number(&batch, "restricted", frontend, &value);
+}
+
+static void lead_elsewhere(uint8_t frontend, uint32_t list)
+{
+    case_number(&batch, "restricted", frontend, NULL);
+    lead(frontend, list);
 }
 
 static void sources_with_their_frontend(void)
 {
-    case_member(&batch, ELEMENT_DELETE, "restricted_frontends", PLAIN);
-    case_source(&batch, ELEMENT_DELETE, PLAIN, 10, 19);
+    case_number(&batch, "restricted", PLAIN, NULL);
+    case_source(&batch, ELEMENT_DELETE, 1, 12, 2);
 }
 
-static void sources_after_their_frontend(void)
+static void sources_too_early(void)
 {
-    case_member(&batch, ELEMENT_DELETE, "restricted_frontends", PLAIN);
+    case_number(&batch, "restricted", PLAIN, NULL);
     commit();
-    case_source(&batch, ELEMENT_DELETE, PLAIN, 10, 19);
+    case_source(&batch, ELEMENT_DELETE, 1, 12, 2);
 }
 
+static void sources_in_time(void)
+{
+    case_number(&batch, "restricted", PLAIN, NULL);
+    commit();
+    fake_kernel_set_time(1);
+    case_source(&batch, ELEMENT_DELETE, 1, 12, 2);
+}
+
+static void sources_of_no_use(void)
+{
+    case_source(&batch, ELEMENT_ADD, 2, 12, 2);
+    commit();
+    case_source(&batch, ELEMENT_DELETE, 2, 12, 2);
+}
+
+/* Not in another list, but in the one that is in use. */
 static void sources_in_pieces(void)
 {
     fake_kernel_cut(true);
-    case_source(&batch, ELEMENT_DELETE, PLAIN, 10, 19);
+    case_source(&batch, ELEMENT_DELETE, 1, 12, 2);
     nft_batch_may_cut(&batch);
-    case_source(&batch, ELEMENT_ADD, PLAIN, 10, 29);
+    case_source(&batch, ELEMENT_ADD, 1, 16, 2);
 }
 
-static void sources_in_one_piece(void)
+static void list_in_pieces(void)
 {
     fake_kernel_cut(true);
-    case_reject(&batch, 20, 0);
+    case_source(&batch, ELEMENT_ADD, 2, 20, 2);
     nft_batch_may_cut(&batch);
-    case_source(&batch, ELEMENT_DELETE, PLAIN, 10, 19);
-    case_source(&batch, ELEMENT_ADD, PLAIN, 10, 29);
+    lead_elsewhere(PLAIN, 2);
     nft_batch_may_cut(&batch);
-    case_member(&batch, ELEMENT_DELETE, "restricted_frontends", PLAIN);
-    case_member(&batch, ELEMENT_ADD, "restricted_frontends", PLAIN);
+    case_source(&batch, ELEMENT_ADD, 2, 16, 2);
+}
+
+static void list_before_its_frontend(void)
+{
+    fake_kernel_cut(true);
+    case_source(&batch, ELEMENT_ADD, 2, 12, 2);
+    nft_batch_may_cut(&batch);
+    case_source(&batch, ELEMENT_ADD, 2, 16, 2);
+    nft_batch_may_cut(&batch);
+    lead_elsewhere(PLAIN, 2);
 }
 
 /* For a while everybody may talk to it. */
 static void open_between_pieces(void)
 {
     fake_kernel_cut(true);
-    case_member(&batch, ELEMENT_DELETE, "restricted_frontends", PLAIN);
+    case_number(&batch, "restricted", PLAIN, NULL);
     nft_batch_may_cut(&batch);
-    case_member(&batch, ELEMENT_ADD, "restricted_frontends", PLAIN);
+    lead(PLAIN, 1);
 }
 
 static void new_and_open(void)
 {
     fake_kernel_cut(true);
     case_reject(&batch, 20, 0);
-    case_source(&batch, ELEMENT_ADD, 20, 10, 19);
     nft_batch_may_cut(&batch);
-    case_member(&batch, ELEMENT_ADD, "restricted_frontends", 20);
+    lead(20, 1);
 }
 
 static void new_and_closed(void)
 {
     fake_kernel_cut(true);
-    case_member(&batch, ELEMENT_ADD, "restricted_frontends", 20);
+    lead(20, 2);
     nft_batch_may_cut(&batch);
-    case_source(&batch, ELEMENT_ADD, 20, 10, 19);
+    case_source(&batch, ELEMENT_ADD, 2, 12, 2);
     nft_batch_may_cut(&batch);
     case_reject(&batch, 20, 0);
 }
@@ -768,11 +800,13 @@ static const struct {
     {number_kept, NULL},
     {ranges_that_share_an_end, "ranges overlap or have no end"},
     {range_into_the_top, "ranges overlap or have no end"},
-    {sources_around_others, "ranges overlap or have no end"},
-    {sources_with_their_frontend, "source ranges went with their frontend"},
-    {sources_after_their_frontend, NULL},
+    {sources_with_their_frontend, "sources went with their frontend"},
+    {sources_too_early, "sources went too early"},
+    {sources_in_time, NULL},
+    {sources_of_no_use, NULL},
     {sources_in_pieces, "source ranges in pieces"},
-    {sources_in_one_piece, NULL},
+    {list_in_pieces, "source ranges in pieces"},
+    {list_before_its_frontend, NULL},
     {open_between_pieces, "source ranges in pieces"},
     {new_and_open, "source ranges in pieces"},
     {new_and_closed, NULL},

@@ -120,8 +120,15 @@ START_TEST(all_of_it)
                                                      .failed_scans = 44,
                                                      .total_scan_seconds = 0.000001};
     for (unsigned kind = 0; kind < KIND_COUNT; kind++)
-        counts[kind] = (struct reflector_figures){100 + kind, 110 + kind, 120 + kind,
-                                                  130 + kind, 140 + kind, 150 + kind};
+        counts[kind] = (struct reflector_figures){.lists = 100 + kind,
+                                                  .resumes = 110 + kind,
+                                                  .events = 120 + kind,
+                                                  .bad_objects = 130 + kind,
+                                                  .bad_answers = 140 + kind,
+                                                  .failures = 150 + kind};
+    counts[KIND_SERVICE].received[ENCODING_JSON] = 7;
+    counts[KIND_SERVICE].received[ENCODING_PROTOBUF] = 8;
+    counts[KIND_NODE].received[ENCODING_PROTOBUF] = 9;
     use_families(true);
     use_reflectors(true);
     expect_page(
@@ -160,7 +167,16 @@ START_TEST(all_of_it)
                             BY_RESOURCE("kube_nftd_request_failures_total",
                                         "Requests to the API server that were refused, cut or not "
                                         "answered.",
-                                        "15"));
+                                        "15") "# HELP kube_nftd_received_bytes_total Bytes of "
+                                              "answers of the API server with objects, "
+                                              "uncompressed.\n"
+                                              "# TYPE kube_nftd_received_bytes_total counter\n"
+                                              "kube_nftd_received_bytes_total{encoding=\"json\","
+                                              "resource=\"services\"} 7\n"
+                                              "kube_nftd_received_bytes_total{encoding="
+                                              "\"protobuf\",resource=\"services\"} 8\n"
+                                              "kube_nftd_received_bytes_total{encoding="
+                                              "\"protobuf\",resource=\"nodes\"} 9\n");
 }
 END_TEST
 

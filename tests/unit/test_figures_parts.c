@@ -4,6 +4,7 @@
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/clock.h"
+#include "kube-nftd/commit.h"
 #include "kube-nftd/figures_parts.h"
 #include "kube-nftd/netlink/flow_cleaner.h"
 #include "kube-nftd/proxy.h"
@@ -269,6 +270,7 @@ START_TEST(our_own_of_the_tables)
     figures.family[FAMILY_IPV4].frontends = 1;
     figures.family[FAMILY_IPV6].frontends = 2;
     figures.conflicts = 3;
+    figures.reserved = 24;
     figures.services = 4;
     figures.slices = 5;
     figures.left_out[KIND_SERVICE] = 6;
@@ -285,7 +287,10 @@ START_TEST(our_own_of_the_tables)
                                                    .replaced = 18,
                                                    .refused = 19,
                                                    .left_out = 20,
-                                                   .refusals = 21};
+                                                   .refusals = 21,
+                                                   .records = 22,
+                                                   .most_records = 23,
+                                                   .records_known = true};
     figures.family[FAMILY_IPV4].repairs = 19;
     figures.family[FAMILY_IPV6].drift = 20;
     figures.audits = 21;
@@ -299,11 +304,15 @@ START_TEST(our_own_of_the_tables)
                    "kube_nftd_objects_left_out_total{kind=\"ServiceCIDR\"} 0\n"
                    "kube_nftd_objects_left_out_total{kind=\"Node\"} 7\n"
                    "kube_nftd_frontends_claimed_twice 3\n"
+                   "kube_nftd_frontends_reserved 24\n"
                    "kube_nftd_repairs_total{ip_family=\"IPv4\"} 19\n"
                    "kube_nftd_repairs_total{ip_family=\"IPv6\"} 0\n"
                    "kube_nftd_drift_elements{ip_family=\"IPv4\"} 0\n"
                    "kube_nftd_drift_elements{ip_family=\"IPv6\"} 20\n"
                    "kube_nftd_audits_total 21\n"
+                   "kube_nftd_affinity_records{ip_family=\"IPv4\"} 22\n"
+                   "kube_nftd_affinity_records_most{ip_family=\"IPv4\"} 23\n"
+                   "kube_nftd_affinity_records_most{ip_family=\"IPv6\"} 0\n"
                    "kube_nftd_transactions_total{ip_family=\"IPv4\"} 11\n"
                    "kube_nftd_transactions_total{ip_family=\"IPv6\"} 0\n"
                    "kube_nftd_transaction_bytes_total{ip_family=\"IPv4\"} 12\n"
@@ -390,8 +399,8 @@ START_TEST(the_build)
 {
     static const char *const labels[] = {"{build_date=\"",
                                          ",compiler=\"",
-                                         ",git_commit=\"",
-                                         ",git_tree_state=\"",
+                                         ",git_commit=\"" KUBE_NFTD_COMMIT "\"",
+                                         ",git_tree_state=\"" KUBE_NFTD_TREE_STATE "\"",
                                          ",git_version=\"v" KUBE_NFTD_VERSION "\"",
                                          ",go_version=\"",
                                          ",major=\"",

@@ -42,6 +42,8 @@ static void write_value(FILE *out, const struct json_value *value)
         write_all(out, value, value->type == JSON_OBJECT ? "{}" : "[]");
     else if (value->type == JSON_STRING)
         fprintf(out, "\"%s\"", value->string);
+    else if (value->type == JSON_BAD_STRING)
+        fprintf(out, "bad \"%s\"", value->string);
     else if (value->type == JSON_NUMBER)
         fprintf(out, "%.17g", value->number);
     else
@@ -486,24 +488,51 @@ START_TEST(test_stop_keeps_error)
 }
 END_TEST
 
-/* Escapes of all kinds, in keys too. What no C string can hold, and half a surrogate pair, become
- * U+FFFD as Go makes them. */
+/* Escapes of all kinds, in keys too. What no text can hold makes a string a bad one. */
 START_TEST(test_escapes)
 {
     expect("[\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"]", "value 1 [\"\"\\/\b\f\n\r\t\"]\n");
     expect("{\"\\u0041\\u00e4\":\"\\u20AC\\ud83d\\ude00!\"}",
            "value 1 {\"A\xc3\xa4\":\"\xe2\x82\xac\xf0\x9f\x98\x80!\"}\n");
     expect("[\"\\ud83d\",\"\\ude00\",\"\\ud83d\\u0041\",\"a\\u0000b\"]",
-           "value 1 [\"\xef\xbf\xbd\",\"\xef\xbf\xbd\",\"\xef\xbf\xbd"
-           "A\",\"a\xef\xbf\xbd"
+           "value 1 [bad \"\xed\xa0\xbd\",bad \"\xed\xb8\x80\",bad \"\xed\xa0\xbd"
+           "A\",bad \"a\xc0\x80"
            "b\"]\n");
-    /* Two first halves, and a second half that is too high for one. */
-    expect("[\"\\ud83d\\ud83d\",\"\\ud83d\\uffff\"]",
-           "value 1 [\"\xef\xbf\xbd\xef\xbf\xbd\",\"\xef\xbf\xbd\xef\xbf\xbf\"]\n");
+    expect("{\"a\\u0000b\":\"\\ud83d\\ud83d\",\"\\udc00\":\"\\ud83d\\uffff\"}",
+           "value 1 {\"a\xc0\x80"
+           "b\":bad \"\xed\xa0\xbd\xed\xa0\xbd\",\"\xed\xb0\x80\":bad "
+           "\"\xed\xa0\xbd\xef\xbf\xbf\"}\n");
     /* Where UTF-8 takes a byte more. */
     expect("[\"\\u007f\\u0080\\u07ff\\u0800\\uffff\\ud800\\udc00\\udbff\\udfff\"]",
            "value 1 [\"\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80\xef\xbf\xbf\xf0\x90\x80\x80"
            "\xf4\x8f\xbf\xbf\"]\n");
+}
+END_TEST
+
+/* What is no UTF-8 costs its string alone, wherever the text is cut. */
+START_TEST(test_encodings)
+{
+    static const struct {
+        const char *text;
+        bool good;
+    } texts[] = {
+        {"\xc3\xa4 sixteen bytes and more \xf0\x9f\x98\x80", true},
+        {"\xff", false},
+        {"sixteen bytes and more\xc3", false},
+        {"\xc3\xa4\xa4", false},
+        {"\xc0\x80", false},
+        {"\xed\xa0\x80", false},
+        {"\xf5\x80\x80\x80 a", false},
+        {"\xe2\x82\xac\xe2\x82", false},
+    };
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        char *text = xasprintf("{\"%s\":[1,\"%s\",\"b\"]}", texts[i].text, texts[i].text);
+        char *expected = xasprintf("value 1 {\"%s\":[1,%s\"%s\",\"b\"]}\n", texts[i].text,
+                                   texts[i].good ? "" : "bad ", texts[i].text);
+        expect(text, expected);
+        free(text);
+        free(expected);
+    }
 }
 END_TEST
 
@@ -647,9 +676,8 @@ END_TEST
 /* A string with a mark at each place of a machine word, before and behind plain bytes. */
 START_TEST(test_marks_anywhere)
 {
-    static const char *const marks[] = {"\\\\", "\\n", "\xff", "\x7f"}, *const meant[] = {
-                                                                            "\\", "\n", "\xff",
-                                                                            "\x7f"};
+    static const char *const marks[] = {"\\\\", "\\n", "\xc3\xa4", "\x7f"};
+    static const char *const meant[] = {"\\", "\n", "\xc3\xa4", "\x7f"};
     static const char plain[] = "0123456789abcdefghijklm";
     for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
         for (int before = 0; before < 18; before++) {
@@ -817,6 +845,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, test_stop);
     tcase_add_test(tcase, test_stop_keeps_error);
     tcase_add_test(tcase, test_escapes);
+    tcase_add_test(tcase, test_encodings);
     tcase_add_test(tcase, test_bad_escapes);
     tcase_add_test(tcase, test_numbers);
     tcase_add_test(tcase, test_blanks);

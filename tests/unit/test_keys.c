@@ -58,11 +58,12 @@ START_TEST(bytes_are_those_of_the_kernel)
     ck_assert_uint_eq(key.length, 28);
     ck_assert_mem_eq(key.bytes + 24, &slot, sizeof(slot));
 
-    struct address source = b4.address;
-    check_bytes(key_of_source(&v4, &source), "0a600001"
-                                             "06000000"
-                                             "01bb0000"
-                                             "0af40102");
+    const struct cidr prefix = {{{10, 244}}, 16};
+    const uint32_t value = 3 << 8 | 16; /* in the order of this host, as packets carry it */
+    key = key_of_source(FAMILY_IPV4, 3, &prefix);
+    ck_assert_uint_eq(key.length, 8);
+    ck_assert_mem_eq(key.bytes, prefix.address.bytes, 4);
+    ck_assert_mem_eq(key.bytes + 4, &value, sizeof(value));
 }
 END_TEST
 
@@ -97,13 +98,14 @@ static void check_round_trip(const struct frontend *f)
     ck_assert(backend_of_value(family, key.bytes, key.length, &b_again));
     ck_assert_int_eq(backend_compare(&b, &b_again), 0);
 
-    struct address source;
-    memset(&again, 0xaa, sizeof(again));
-    memset(&source, 0xaa, sizeof(source));
-    key = key_of_source(f, &f->address);
-    ck_assert(source_of_key(family, key.bytes, key.length, &again, &source));
-    ck_assert_mem_eq(&again, f, sizeof(again));
-    ck_assert_mem_eq(&source, &f->address, sizeof(source));
+    const struct cidr source = {f->address, (uint8_t)(8 * address_length(family))};
+    struct cidr source_again;
+    uint32_t list;
+    memset(&source_again, 0xaa, sizeof(source_again));
+    key = key_of_source(family, MOST_LISTS, &source);
+    ck_assert(source_of_key(family, key.bytes, key.length, &list, &source_again));
+    ck_assert_mem_eq(&source_again, &source, sizeof(source));
+    ck_assert_uint_eq(list, MOST_LISTS);
 }
 
 START_TEST(round_trip)
@@ -122,17 +124,18 @@ START_TEST(other_lengths_are_refused)
     enum family family = (enum family)_i;
     struct frontend f = frontend(addresses[family][0], 80, IPPROTO_TCP), f_out;
     struct backend b = {f.address, 80}, b_out;
-    struct address source;
-    uint32_t slot;
+    const struct cidr all = {f.address, (uint8_t)(8 * address_length(family))};
+    struct cidr prefix;
+    uint32_t slot, list;
     const struct key as_frontend = key_of_frontend(&f), as_slot = key_of_slot(&f, 0),
-                     as_source = key_of_source(&f, &f.address),
+                     as_source = key_of_source(family, 1, &all),
                      as_value = value_of_backend(family, &b);
     for (size_t length = 0; length <= KEY_SIZE; length++) {
         ck_assert_int_eq(frontend_of_key(family, as_frontend.bytes, length, &f_out),
                          length == as_frontend.length);
         ck_assert_int_eq(slot_of_key(family, as_slot.bytes, length, &f_out, &slot),
                          length == as_slot.length);
-        ck_assert_int_eq(source_of_key(family, as_source.bytes, length, &f_out, &source),
+        ck_assert_int_eq(source_of_key(family, as_source.bytes, length, &list, &prefix),
                          length == as_source.length);
         ck_assert_int_eq(backend_of_value(family, as_value.bytes, length, &b_out),
                          length == as_value.length);

@@ -18,7 +18,7 @@ static struct list_reader reader;
 static int read_page(const char *page, size_t step, struct error *err)
 {
     size_t length = strlen(page);
-    list_reader_begin_page(&reader);
+    list_reader_begin_page(&reader, ENCODING_JSON);
     for (size_t at = 0; at < length; at += step) {
         size_t n = length - at < step ? length - at : step;
         if (list_reader_feed(&reader, page + at, n, err))

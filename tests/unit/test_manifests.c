@@ -11,6 +11,7 @@
 #include <ev.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -186,8 +187,10 @@ static void expect_told(const char *expected)
 
 static void expect_logged(const char *part)
 {
+    log_flush(INFINITY);
     ck_assert_msg(part ? strstr(logged, part) != NULL : !*logged, "log: %s", logged);
     clear_text(&logged);
+    log_set_sink(on_log, NULL);
 }
 
 /* Runs the loop on what is there; the sink must be told just @expected. */
@@ -385,7 +388,12 @@ START_TEST(test_bad_object)
     expect_loaded(SERVICE("a", 80.5), "replace Service 1\n with Service default/a:-1\n"
                                       "replace EndpointSlice 0\nreplace ServiceCIDR 0\n"
                                       "replace Node 0\n");
-    expect_logged("spec.ports[0].port: not an integer");
+    expect_logged("spec.ports[0].port: 80.5 is not an integer");
+    /* A NUL ends no text, and a key with one is another one. */
+    expect_loaded(SERVICE("\"a\\0b\"", 1) SERVICE("b", 2) SERVICE("c, \"name\\0\": d", 3),
+                  "replace Service 2\n with Service default/b:2\n with Service default/c:3\n"
+                  "replace EndpointSlice 0\nreplace ServiceCIDR 0\nreplace Node 0\n");
+    expect_logged("Service (no name): metadata.name: \"a\\xc0\\x80b\" has a NUL");
     expect_loaded("apiVersion: v1\nkind: Service\n---\n" SERVICE("b", 2),
                   "replace Service 1\n with Service default/b:2\n"
                   "replace EndpointSlice 0\nreplace ServiceCIDR 0\nreplace Node 0\n");
@@ -1117,6 +1125,31 @@ START_TEST(test_folder_swapped)
 }
 END_TEST
 
+/* What no event tells is found when somebody asks. */
+START_TEST(test_look_again)
+{
+    struct error err = {0};
+    make_folder("far");
+    make_folder("far/near");
+    make_folder("far/near/in");
+    write_file("far/near/in/a.yaml", SERVICE("a", 1));
+    follow(in_folder("far/near/in"));
+    ck_assert_int_eq(manifests_look_again(manifests, &err), 0);
+    expect_change("");
+    rename_file("far", "old");
+    make_folder("far");
+    make_folder("far/near");
+    make_folder("far/near/in");
+    write_file("far/near/in/a.yaml", SERVICE("a", 2));
+    expect_change("");
+    ck_assert_int_eq(manifests_look_again(manifests, &err), 0);
+    expect_told("put Service default/a:2\n");
+    write_file("far/near/in/a.yaml", SERVICE("a", 3));
+    expect_change("put Service default/a:3\n");
+    expect_logged(NULL);
+}
+END_TEST
+
 START_TEST(test_folder_swapped_file)
 {
     follow_inner("in/a.yaml");
@@ -1454,6 +1487,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, test_link_to_itself);
     tcase_add_test(tcase, test_folder_moved);
     tcase_add_test(tcase, test_folder_swapped);
+    tcase_add_test(tcase, test_look_again);
     tcase_add_test(tcase, test_folder_swapped_file);
     tcase_add_test(tcase, test_folder_link_switched);
     tcase_add_test(tcase, test_folder_made_again);

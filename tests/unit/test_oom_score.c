@@ -7,8 +7,11 @@
 #include "unit.h"
 
 #include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,12 +20,13 @@
 static char root[sizeof(ROOT)];
 static char *file;
 static char *said;
+static enum log_level said_level;
 
 static void take_line(void *ctx, enum log_level level, const char *line)
 {
     (void)ctx;
-    ck_assert_int_eq(level, LOG_LEVEL_INFO);
     ck_assert_ptr_null(said);
+    said_level = level;
     said = xstrdup(line);
 }
 
@@ -99,12 +103,47 @@ START_TEST(is_there_already)
 }
 END_TEST
 
-START_TEST(cannot_be_set)
+/* Which root cannot write to either. */
+START_TEST(cannot_be_read)
 {
-    ck_assert_int_eq(mkdir(file, 0700), 0); /* which root cannot write to either */
+    ck_assert_int_eq(mkdir(file, 0700), 0);
     oom_score_adjust(-999, root);
     ck_assert_ptr_nonnull(said);
     ck_assert_ptr_nonnull(strstr(said, "-999 cannot be set: Is a directory"));
+    ck_assert_int_eq(said_level, LOG_LEVEL_INFO);
+}
+END_TEST
+
+static const struct {
+    const char *present;
+    int verbosity;
+    bool logged;
+    enum log_level level;
+} refused_cases[] = {
+    {"0", 0, true, LOG_LEVEL_INFO},
+    {"1000", 0, true, LOG_LEVEL_INFO},
+    {"-997", 0, false, LOG_LEVEL_INFO},
+    {"-997", 2, true, LOG_LEVEL_DEBUG},
+};
+
+START_TEST(cannot_be_written)
+{
+    struct rlimit before;
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
+    const struct rlimit none = {0, before.rlim_max};
+    signal(SIGXFSZ, SIG_IGN);
+    put(refused_cases[_i].present, 0600);
+    log_set_verbosity(refused_cases[_i].verbosity);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &none), 0);
+    oom_score_adjust(-999, root);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
+    log_set_verbosity(0);
+    expect(refused_cases[_i].present);
+    ck_assert_int_eq(said != NULL, refused_cases[_i].logged);
+    if (said) {
+        ck_assert_ptr_nonnull(strstr(said, "-999 cannot be set: File too large"));
+        ck_assert_int_eq(said_level, refused_cases[_i].level);
+    }
 }
 END_TEST
 
@@ -113,7 +152,9 @@ static void add_tests(TCase *tcase)
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, is_set);
     tcase_add_test(tcase, is_there_already);
-    tcase_add_test(tcase, cannot_be_set);
+    tcase_add_test(tcase, cannot_be_read);
+    tcase_add_loop_test(tcase, cannot_be_written, 0,
+                        sizeof(refused_cases) / sizeof(refused_cases[0]));
 }
 
 UNIT_MAIN("oom_score", add_tests)

@@ -71,6 +71,7 @@ static void print_conntrack(FILE *out, const struct conntrack_settings *settings
         {"liberal", settings->tcp_be_liberal, 0},
         {"udp", settings->udp_timeout, 0},
         {"stream", settings->udp_stream_timeout, 0},
+        {"limit-given", settings->max_given, 0},
     };
     bool any = false;
     for (size_t i = 0; i < COUNT(values); i++)
@@ -262,8 +263,9 @@ static const struct {
     {"--metrics-bind-address [::]:1", "metrics=[::]:1 v=0"},
     {"--metrics-bind-address=", "v=0"},
 
-    {"--conntrack-max-per-core 0", "max=0 v=0"},
-    {"--conntrack-max-per-core 65536 --conntrack-min=2147483647", "max=65536 min=2147483647 v=0"},
+    {"--conntrack-max-per-core 0", "max=0 limit-given=1 v=0"},
+    {"--conntrack-max-per-core 65536 --conntrack-min=2147483647",
+     "max=65536 min=2147483647 limit-given=1 v=0"},
     {"--conntrack-tcp-timeout-established 0s", "established=0 v=0"},
     {"--conntrack-tcp-timeout-established 24h0m0s", "v=0"},
     {"--conntrack-tcp-timeout-established 1h30m", "established=5400 v=0"},
@@ -348,26 +350,26 @@ END_TEST
 static const struct {
     const char *line, *error;
 } wrong[] = {
-    {"--unknown", "unknown flag: --unknown"},
-    {"--unknown=x", "unknown flag: --unknown"},
-    {"--manifest x", "unknown flag: --manifest"},
-    {"--manifestss x", "unknown flag: --manifestss"},
-    {"--Manifests x", "unknown flag: --Manifests"},
-    {"---manifests x", "unknown flag: ---manifests"},
-    {"--", "unknown flag: --"},
-    {"--=x", "unknown flag: --"},
-    {"-=x", "unknown flag: -"},
-    {"-x", "unknown flag: -x"},
-    {"-vv", "unknown flag: -vv"},
-    {"-version", "unknown flag: -version"},
-    {"-manifests=/m", "unknown flag: -manifests"},
-    {"--v4", "unknown flag: --v4"},
-    {"--version --unknown", "unknown flag: --unknown"},
-    {"word", "unexpected argument: word (there are only flags)"},
-    {"--cleanup false", "unexpected argument: false (there are only flags)"},
-    {"-", "unexpected argument: - (there are only flags)"},
-    {"''", "unexpected argument:  (there are only flags)"},
-    {"__manifests=x", "unexpected argument: __manifests=x (there are only flags)"},
+    {"--unknown", "unknown flag: --unknown (see --help)"},
+    {"--unknown=x", "unknown flag: --unknown (see --help)"},
+    {"--manifest x", "unknown flag: --manifest (did you mean --manifests? see --help)"},
+    {"--manifestss x", "unknown flag: --manifestss (did you mean --manifests? see --help)"},
+    {"--Manifests x", "unknown flag: --Manifests (did you mean --manifests? see --help)"},
+    {"---manifests x", "unknown flag: ---manifests (did you mean --manifests? see --help)"},
+    {"--", "unknown flag: -- (see --help)"},
+    {"--=x", "unknown flag: -- (see --help)"},
+    {"-=x", "unknown flag: - (see --help)"},
+    {"-x", "unknown flag: -x (see --help)"},
+    {"-vv", "unknown flag: -vv (did you mean -v? see --help)"},
+    {"-version", "unknown flag: -version (did you mean --version? see --help)"},
+    {"-manifests=/m", "unknown flag: -manifests (did you mean --manifests? see --help)"},
+    {"--v4", "unknown flag: --v4 (see --help)"},
+    {"--version --unknown", "unknown flag: --unknown (see --help)"},
+    {"word", "unexpected argument: word (there are only flags: see --help)"},
+    {"--cleanup false", "unexpected argument: false (there are only flags: see --help)"},
+    {"-", "unexpected argument: - (there are only flags: see --help)"},
+    {"''", "unexpected argument:  (there are only flags: see --help)"},
+    {"__manifests=x", "unexpected argument: __manifests=x (there are only flags: see --help)"},
     {"--manifests", "--manifests: a value is missing"},
     {"--cleanup --master", "--master: a value is missing"},
     {"-v", "-v: a value is missing"},
@@ -506,6 +508,16 @@ static const struct {
     {"--config=", "--config: the value is empty"},
     {"--write-config-to ''", "--write-config-to: the value is empty"},
     {"--config /no/such/file", "--config /no/such/file: No such file or directory"},
+    {"--conntrack_max_per_cor 3",
+     "unknown flag: --conntrack_max_per_cor (did you mean --conntrack-max-per-core? see --help)"},
+    {"--conntrak-min=3", "unknown flag: --conntrak-min (did you mean --conntrack-min? see --help)"},
+    {"--hlep", "unknown flag: --hlep (did you mean --help? see --help)"},
+    {"--ipvs-strict-arps",
+     "unknown flag: --ipvs-strict-arps (did you mean --ipvs-strict-arp? see --help)"},
+    {"--output json", "--output is for --explain"},
+    {"-o text --dump-rules", "--output is for --explain"},
+    {"--all --preflight", "--all is for --explain"},
+    {"--dry-run", "--dry-run is for --cleanup-kube-proxy"},
     {"--cleanup --init-only", "--cleanup and --init-only exclude each other"},
     {"--conntrack-tcp-be-liberal=2", "--conntrack-tcp-be-liberal: \"2\" is neither true nor false"},
 };
@@ -615,6 +627,50 @@ START_TEST(usage)
 }
 END_TEST
 
+/* No line is longer than a narrow window. */
+START_TEST(usage_is_narrow)
+{
+    char *text;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    options_usage(out);
+    fclose(out);
+    for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
+        ck_assert_msg(strcspn(line, "\n") <= 100, "%s", line);
+    free(text);
+}
+END_TEST
+
+/* What is said of flags that kube-proxy has and that mean nothing here. */
+static const struct {
+    const char *line, *note;
+} without_effect[] = {
+    {"--iptables-sync-period=1m --masquerade-all", NULL},
+    {"--proxy-mode=nftables --iptables-sync-period=1m --masquerade-all", NULL},
+    {"--proxy-mode=ipvs --ipvs-sync-period=1m --masquerade-all", NULL},
+    {"--proxy-mode=ipvs --iptables-sync-period=1m",
+     "set, but without effect here: --iptables-sync-period"},
+    {"--ipvs-sync-period=1m --vmodule=a=1",
+     "set, but without effect here: --vmodule, --ipvs-sync-period"},
+    {"--iptables-min-sync-period=3s", "set, but without effect here: --iptables-min-sync-period"},
+    {"--proxy-mode=nftables --iptables-min-sync-period=3s",
+     "set, but without effect here: --iptables-min-sync-period"},
+};
+
+START_TEST(effects)
+{
+    struct options options;
+    struct error err = {0};
+    const char *said = NULL;
+    ck_assert_msg(parse(without_effect[_i].line, &options, &err) == 0, "%s", err.text);
+    vec_each (&options.notes, note)
+        if (strstr(note->text, "without effect"))
+            said = note->text;
+    ck_assert_pstr_eq(said, without_effect[_i].note);
+    options_clear(&options);
+}
+END_TEST
+
 /* ---------------------------------------------------------- the own node */
 
 static void expect_name(const char *override, const char *expected)
@@ -672,6 +728,8 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, interface_names);
     tcase_add_test(tcase, defaults);
     tcase_add_test(tcase, usage);
+    tcase_add_test(tcase, usage_is_narrow);
+    tcase_add_loop_test(tcase, effects, 0, COUNT(without_effect));
     tcase_add_test(tcase, name_given);
     tcase_add_test(tcase, name_of_the_host);
 }

@@ -486,6 +486,8 @@ static void settle_health_checks(void)
 
 static void expect_checks(const char *expected)
 {
+    policy_settle(policy);
+    forget_texts();
     settle_health_checks();
     expect_text(join(&ops), expected);
     settle_health_checks();
@@ -575,6 +577,125 @@ START_TEST(service_goes_and_returns)
     expect_ops("");
     put_service("a/web", "10.96.0.1", "http/TCP:80");
     expect_ops("10.96.0.1:80/TCP 10.0.0.2:8080");
+}
+END_TEST
+
+/* ---- in portions ---- */
+
+#define MANY 300
+
+static struct service *make_many(void)
+{
+    char *external;
+    size_t length;
+    FILE *out = open_memstream(&external, &length);
+    for (int i = 0; i < MANY; i++)
+        fprintf(out, "198.51.%d.%d ", 100 + i / 200, 1 + i % 200);
+    fclose(out);
+    struct service *service =
+        make_reachable("a/many", "10.96.0.9", external, "", "http/TCP:80 dns/UDP:53");
+    free(external);
+    return service;
+}
+
+/* How many frontends lead to the only backend @address. */
+static size_t leading_to(const char *address)
+{
+    size_t n = 0;
+    enum family family;
+    const struct address wanted = make_address(address, &family);
+    vec_each (&state, it)
+        n +=
+            it->backends.n == 1 && memcmp(&it->backends.v[0].address, &wanted, sizeof(wanted)) == 0;
+    return n;
+}
+
+/* One portion, of some frontends with a backend each. */
+static bool settle_some(void)
+{
+    forget_texts();
+    bool settled = policy_settle_some(policy, 40);
+    ck_assert_uint_le(ops.n, 4 * 40); /* there are four queues */
+    return settled;
+}
+
+static void settle_in_portions(void)
+{
+    for (int i = 0; !settle_some(); i++)
+        ck_assert_int_lt(i, MANY);
+    forget_texts();
+    expect_ops("");
+}
+
+/* A Service of few frontends passes one of many; whatever happens to that one meanwhile, in the end
+ * all of its frontends are as they shall be. */
+START_TEST(many_frontends_are_handed_on_in_portions)
+{
+    put_slice("a/s", "a/many", "http/TCP:8080 dns/UDP:53", "10.0.0.1");
+    put(make_many());
+    put_slice("b/s", "b/few", "http/TCP:8080", "10.0.1.1");
+    put_service("b/few", "10.96.0.1", "http/TCP:80");
+    ck_assert(!settle_some());
+    ck_assert_uint_eq(leading_to("10.0.1.1"), 1);
+    put_slice("b/s", "b/few", "http/TCP:8080", "10.0.1.2");
+    ck_assert(!settle_some());
+    ck_assert_uint_eq(leading_to("10.0.1.2"), 1);
+    while (leading_to("10.0.0.1") < MANY / 2)
+        ck_assert(!settle_some());
+    put_slice("a/s", "a/many", "http/TCP:8080 dns/UDP:53", "10.0.0.2");
+    settle_in_portions();
+    ck_assert_uint_eq(leading_to("10.0.0.1"), 0);
+    ck_assert_uint_eq(leading_to("10.0.0.2"), 2 * (MANY + 1));
+
+    put_slice("a/s", "a/many", "http/TCP:8080 dns/UDP:53", "10.0.0.1");
+    ck_assert(!settle_some());
+    put_service("a/many", "10.96.0.9", "http/TCP:80 dns/UDP:53"); /* what it had goes */
+    ck_assert(!settle_some());
+    service_cache_remove(services, "b/few");
+    ck_assert(!settle_some());
+    ck_assert_uint_eq(leading_to("10.0.1.2"), 0);
+    service_cache_remove(services, "a/many");
+    settle_in_portions();
+    ck_assert_uint_eq(state.n, 0);
+}
+END_TEST
+
+/* The slow one's turns are in what was decided for a frontend of its that others wanted, too. */
+START_TEST(turns_are_not_taken_twice)
+{
+    put_slice("a/s", "a/one", "http/TCP:80", "10.0.0.1 10.0.0.2");
+    put(make_reachable("a/one", "10.96.0.1", "192.0.2.1", "", "http/TCP:80"));
+    put(make_reachable("a/two", "10.96.0.2", "192.0.2.1", "", "http/TCP:80"));
+    put_slice("b/s", "b/first", "http/TCP:80", "10.0.1.1");
+    put_service("b/first", "10.96.1.1", "http/TCP:80");
+    policy_settle(policy);
+    put_slice("b/s", "b/first", "http/TCP:80", "10.0.1.2");
+    put_slice("a/s", "a/one", "http/TCP:80", "10.0.0.1 10.0.0.2 10.0.0.3");
+    service_cache_remove(services, "a/two");
+    forget_texts();
+    ck_assert(!policy_settle_some(policy, 1));
+    policy_settle(policy);
+    forget_texts();
+    put_slice("a/s", "a/one", "http/TCP:80", "10.0.0.1 10.0.0.3");
+    expect_ops("10.96.0.1:80/TCP 10.0.0.1:80 10.0.0.3:80, "
+               "192.0.2.1:80/TCP ext 10.0.0.1:80 10.0.0.3:80");
+}
+END_TEST
+
+/* What it says is about what is in force. */
+START_TEST(a_check_waits_for_its_service)
+{
+    put_checked("a/lb", 31000, "10.96.0.1", "http/TCP:80 dns/UDP:53");
+    put_checked("b/lb", 31001, "10.96.0.2", "http/TCP:80");
+    ck_assert(!policy_settle_some(policy, 1));
+    forget_texts();
+    settle_health_checks();
+    expect_text(join(&ops), "");
+    while (!policy_settle_some(policy, 3)) {
+    }
+    forget_texts();
+    settle_health_checks();
+    expect_text(join(&ops), "a/lb IPv4 check 31000: 0, b/lb IPv4 check 31001: 0");
 }
 END_TEST
 
@@ -922,14 +1043,12 @@ START_TEST(conflicts_across_kinds)
     put_slice("a/s3", "a/three", "http/TCP:80", "10.0.0.3");
     put(make_reachable("a/three", "10.96.0.3", "192.0.2.1 10.96.0.1", "", "http/TCP:8080"));
     put(make_reachable("a/two", "10.96.0.2", "", "192.0.2.1", "http/TCP:8080"));
-    ck_assert_uint_eq(policy_conflicts(policy), 1);
     put(make_service("a/one", "10.96.0.1", "http/TCP:8080+8080"));
-    ck_assert_uint_eq(policy_conflicts(policy), 2);
     expect_ops("10.96.0.1:8080/TCP 10.0.0.1:80, 10.96.0.2:8080/TCP 10.0.0.2:80, "
                "10.96.0.3:8080/TCP 10.0.0.3:80, 192.0.2.1:8080/TCP ext 10.0.0.1:80");
+    ck_assert_uint_eq(policy_conflicts(policy), 2);
     set_node_port_addresses("192.0.2.2");
-    expect_ops("10.96.0.1:8080/TCP 10.0.0.1:80, 192.0.2.1:8080/TCP ext 10.0.0.3:80, "
-               "192.0.2.2:8080/TCP ext 10.0.0.1:80");
+    expect_ops("192.0.2.1:8080/TCP ext 10.0.0.3:80, 192.0.2.2:8080/TCP ext 10.0.0.1:80");
     ck_assert_uint_eq(policy_conflicts(policy), 2);
     service_cache_remove(services, "a/three");
     ck_assert_uint_eq(policy_conflicts(policy), 0);
@@ -940,6 +1059,149 @@ START_TEST(conflicts_across_kinds)
     expect_ops("-10.96.0.1:8080/TCP, -10.96.0.2:8080/TCP, -192.0.2.1:8080/TCP, "
                "-192.0.2.2:8080/TCP");
     ck_assert_uint_eq(policy_conflicts(policy), 0);
+}
+END_TEST
+
+/* What one tenant names is another's cluster IP, or a node's address and his node port. */
+START_TEST(kinds_before_endpoints_and_age)
+{
+    set_node_port_addresses("192.0.2.1");
+    put_slice("b/s", "b/thief", "http/TCP:80 web/TCP:81", "10.0.0.9");
+    struct service *thief =
+        make_reachable("b/thief", "10.96.0.9", "10.96.0.1 192.0.2.1", "", "http/TCP:80 web/TCP:81");
+    thief->created = 1;
+    put(thief);
+    policy_settle(policy);
+    forget_texts();
+    put_created("a/web", 2, "10.96.0.1", "http/TCP:80+81");
+    expect_ops("10.96.0.1:80/TCP, 192.0.2.1:81/TCP ext");
+    expect_lines("frontend=10.96.0.1:80/TCP of service=b/thief is left to service=a/web, which has "
+                 "it as its cluster IP, frontend=192.0.2.1:81/TCP of service=b/thief is left to "
+                 "service=a/web, which has it as its node port");
+    /* The one's cluster IP is the other's node-port address. */
+    set_node_port_addresses("10.96.0.1");
+    put_created("c/late", 3, "10.96.0.3", "http/TCP:82+80");
+    expect_ops("10.96.0.1:80/TCP, 10.96.0.1:81/TCP ext, 10.96.0.3:82/TCP, "
+               "192.0.2.1:81/TCP ext 10.0.0.9:81");
+    service_cache_remove(services, "a/web");
+    expect_ops("10.96.0.1:80/TCP ext, 10.96.0.1:81/TCP ext 10.0.0.9:81");
+}
+END_TEST
+
+/* ---- the API server's */
+
+/* The client's peers; "" for none. */
+static void set_api_server(const char *words)
+{
+    frontend_vec peers = {0};
+    each_word(words, word)
+    {
+        char *address = xstrndup(word, strcspn(word, "|"));
+        struct frontend peer = {.port = (uint16_t)atoi(strchr(word, '|') + 1), .protocol = 6};
+        enum family family;
+        peer.address = make_address(address, &family);
+        peer.family = (uint8_t)family;
+        vec_push(&peers, peer);
+        free(address);
+    }
+    policy_set_api_server(policy, peers.v, peers.n);
+    vec_free(&peers);
+}
+
+#define LEFT_ALONE " is left alone: the API server is at that address and port"
+
+START_TEST(the_api_server_is_nobodys)
+{
+    static const struct event_sink sink = {&lines, on_event};
+    policy_set_events(policy, &sink);
+    set_api_server("192.0.2.1|6443 2001:db8::1|6443 10.96.0.1|443");
+    put(make_reachable("a/web", "10.96.0.9 fd00::9", "192.0.2.1 192.0.2.2", "2001:db8::1",
+                       "a/TCP:6443 b/UDP:6443 c/TCP:6444"));
+    expect_ops("10.96.0.9:6443/TCP, 10.96.0.9:6443/UDP, 10.96.0.9:6444/TCP, "
+               "192.0.2.1:6443/UDP ext, 192.0.2.1:6444/TCP ext, 192.0.2.2:6443/TCP ext, "
+               "192.0.2.2:6443/UDP ext, 192.0.2.2:6444/TCP ext, [2001:db8::1]:6443/UDP ext, "
+               "[2001:db8::1]:6444/TCP ext, [fd00::9]:6443/TCP, [fd00::9]:6443/UDP, "
+               "[fd00::9]:6444/TCP");
+    expect_lines("Warning  a/web FrontendReserved: 192.0.2.1:6443/TCP" LEFT_ALONE
+                 ", Warning  a/web FrontendReserved: [2001:db8::1]:6443/TCP" LEFT_ALONE
+                 ", frontend=192.0.2.1:6443/TCP of service=a/web" LEFT_ALONE
+                 ", frontend=[2001:db8::1]:6443/TCP of service=a/web" LEFT_ALONE);
+    ck_assert_uint_eq(policy_reserved(policy), 2);
+    /* Nothing of it is decided or said again, whatever the Service does. */
+    put_slice("a/s", "a/web", "c/TCP:80", "10.0.0.1");
+    put(make_reachable("a/web", "10.96.0.9", "192.0.2.1", "", "a/TCP:6443"));
+    policy_settle(policy);
+    forget_texts();
+    put_slice("a/s", "a/web", "a/TCP:80", "10.0.0.1");
+    expect_ops("10.96.0.9:6443/TCP 10.0.0.1:80");
+    put_slice("a/s", "a/web", "a/TCP:80", "10.0.0.1 10.0.0.2");
+    expect_ops("10.96.0.9:6443/TCP 10.0.0.1:80 10.0.0.2:80");
+    expect_lines("");
+    ck_assert_uint_eq(policy_reserved(policy), 1);
+    /* The server moves away, and to where somebody is already. */
+    set_api_server("10.96.0.1|443 10.96.0.9|6443");
+    expect_ops("10.96.0.9:6443/TCP 10.0.0.1:80 10.0.0.2:80, "
+               "192.0.2.1:6443/TCP ext 10.0.0.1:80 10.0.0.2:80");
+    expect_lines("Normal  a/web FrontendTakenOver: 192.0.2.1:6443/TCP is now that of this Service");
+    ck_assert_uint_eq(policy_reserved(policy), 0);
+    set_api_server("10.96.0.1|443 192.0.2.1|6443");
+    expect_ops("-192.0.2.1:6443/TCP, 10.96.0.9:6443/TCP 10.0.0.1:80 10.0.0.2:80");
+    expect_lines("Warning  a/web FrontendReserved: 192.0.2.1:6443/TCP" LEFT_ALONE
+                 ", frontend=192.0.2.1:6443/TCP of service=a/web" LEFT_ALONE);
+    service_cache_remove(services, "a/web");
+    expect_ops("-10.96.0.9:6443/TCP");
+    ck_assert_uint_eq(policy_reserved(policy), 0);
+}
+END_TEST
+
+/* Its own Service goes on as any other; who names that one's cluster IP gets nothing even while
+ * it is not there. */
+START_TEST(endpoints_of_the_api_server)
+{
+    put(make_reachable("a/web", "10.96.0.9", "192.0.2.1 10.96.0.1", "", "a/TCP:6443 b/TCP:443"));
+    expect_ops("10.96.0.1:443/TCP ext, 10.96.0.1:6443/TCP ext, 10.96.0.9:443/TCP, "
+               "10.96.0.9:6443/TCP, 192.0.2.1:443/TCP ext, 192.0.2.1:6443/TCP ext");
+    put_slice("default/kubernetes", "default/kubernetes", "https/TCP:6443",
+              "192.0.2.1 192.0.2.3=t");
+    expect_ops("-192.0.2.1:6443/TCP");
+    expect_lines("frontend=192.0.2.1:6443/TCP of service=a/web" LEFT_ALONE);
+    put_service("default/kubernetes", "10.96.0.1", "https/TCP:443");
+    expect_ops("10.96.0.1:443/TCP 192.0.2.1:6443");
+    expect_lines("frontend=10.96.0.1:443/TCP of service=a/web is left to "
+                 "service=default/kubernetes, which has it as its cluster IP");
+    /* By two ways at once: the one goes, the other is there. */
+    set_api_server("192.0.2.1|6443");
+    put_slice("default/kubernetes", "default/kubernetes", "https/TCP:6443", "192.0.2.3");
+    expect_ops("10.96.0.1:443/TCP 192.0.2.3:6443");
+    expect_lines("");
+    ck_assert_uint_eq(policy_reserved(policy), 1);
+    set_api_server("");
+    expect_ops("192.0.2.1:6443/TCP ext");
+    /* Others' endpoints, and those of another namespace, are nothing. */
+    put_slice("default/x", "default/x", "https/TCP:6443", "192.0.2.1");
+    put_slice("a/kubernetes", "a/kubernetes", "https/TCP:6443", "192.0.2.1");
+    expect_ops("");
+    put_slice("default/kubernetes", "default/kubernetes", "https/TCP:6443", "192.0.2.1 192.0.2.3");
+    expect_ops("-192.0.2.1:6443/TCP, 10.96.0.1:443/TCP 192.0.2.1:6443 192.0.2.3:6443");
+    endpoint_slice_cache_remove(slices, "default/kubernetes");
+    expect_ops("10.96.0.1:443/TCP, 192.0.2.1:6443/TCP ext");
+}
+END_TEST
+
+/* A node port and a cluster IP were given by the API server, and stay. */
+START_TEST(what_was_given_at_the_api_servers_address)
+{
+    set_node_port_addresses("192.0.2.1");
+    set_api_server("192.0.2.1|30443 10.96.0.1|443");
+    put_service("a/web", "10.96.0.1", "a/TCP:443+30443");
+    put(make_reachable("a/a", "10.96.0.2", "192.0.2.1", "10.96.0.1", "a/TCP:30443 b/TCP:443"));
+    expect_ops("10.96.0.1:30443/TCP ext, 10.96.0.1:443/TCP, 10.96.0.2:30443/TCP, "
+               "10.96.0.2:443/TCP, 192.0.2.1:30443/TCP ext, 192.0.2.1:443/TCP ext");
+    ck_assert_uint_eq(policy_reserved(policy), 0);
+    /* The node port goes: nobody has it. */
+    put_service("a/web", "10.96.0.1", "a/TCP:443");
+    expect_ops("-192.0.2.1:30443/TCP, 10.96.0.1:443/TCP");
+    ck_assert_uint_eq(policy_reserved(policy), 1);
 }
 END_TEST
 
@@ -993,7 +1255,7 @@ END_TEST
 
 /* ---------------------------------------------------------- external addresses and node ports */
 
-/* Every way in to one service port, for each pair of policies (spec 3.4). */
+/* Every way in to one service port, for each pair of policies (docs/behaviour.md 3.4). */
 static const struct {
     bool external_local, internal_local;
     const char *endpoints, *cluster_ip, *others;
@@ -1105,8 +1367,7 @@ START_TEST(one_address_in_several_places)
                "10.96.0.9:80/TCP 10.0.0.1:80 10.0.0.2:80, "
                "203.0.113.1:80/TCP ext 10.0.0.1:80 10.0.0.2:80");
     set_node_port_addresses("203.0.113.1");
-    expect_ops("-10.96.0.1:80/TCP, 10.96.0.9:80/TCP 10.0.0.1:80 10.0.0.2:80, "
-               "203.0.113.1:80/TCP ext 10.0.0.1:80 10.0.0.2:80");
+    expect_ops("-10.96.0.1:80/TCP");
     put(make_reachable("a/web", "10.96.0.9", "", "", "http/TCP:80"));
     expect_ops("-203.0.113.1:80/TCP, 10.96.0.9:80/TCP 10.0.0.1:80 10.0.0.2:80");
 }
@@ -1120,19 +1381,17 @@ START_TEST(node_port_addresses_change)
     put_service("a/other", "10.96.0.2", "http/TCP:80");
     policy_settle(policy);
     forget_texts();
-    /* Only the service port with a node port is decided again. */
+    /* Only what comes and goes is decided. */
     set_node_port_addresses("192.0.2.1");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.1:8080, 192.0.2.1:30080/TCP ext 10.0.0.1:8080");
+    expect_ops("192.0.2.1:30080/TCP ext 10.0.0.1:8080");
     set_node_port_addresses("192.0.2.1");
     expect_ops("");
     set_node_port_addresses("192.0.2.2 192.0.2.1 2001:db8::1");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.1:8080, 192.0.2.1:30080/TCP ext 10.0.0.1:8080, "
-               "192.0.2.2:30080/TCP ext 10.0.0.1:8080, "
-               "[2001:db8::1]:30080/TCP ext fd00:1::1:8080, [fd00::1]:80/TCP fd00:1::1:8080");
+    expect_ops("192.0.2.2:30080/TCP ext 10.0.0.1:8080, "
+               "[2001:db8::1]:30080/TCP ext fd00:1::1:8080");
     set_node_port_addresses("192.0.2.3");
     expect_ops("-192.0.2.1:30080/TCP, -192.0.2.2:30080/TCP, -[2001:db8::1]:30080/TCP, "
-               "10.96.0.1:80/TCP 10.0.0.1:8080, 192.0.2.3:30080/TCP ext 10.0.0.1:8080, "
-               "[fd00::1]:80/TCP fd00:1::1:8080");
+               "192.0.2.3:30080/TCP ext 10.0.0.1:8080");
     /* The node port moves, goes, comes back. */
     put_service("a/web", "10.96.0.1", "http/TCP:80+30081 dns/UDP:53");
     expect_ops(
@@ -1145,7 +1404,7 @@ START_TEST(node_port_addresses_change)
     put_service("a/web", "10.96.0.1", "http/TCP:80+30080");
     expect_ops("10.96.0.1:80/TCP 10.0.0.1:8080, 192.0.2.4:30080/TCP ext 10.0.0.1:8080");
     set_node_port_addresses("");
-    expect_ops("-192.0.2.4:30080/TCP, 10.96.0.1:80/TCP 10.0.0.1:8080");
+    expect_ops("-192.0.2.4:30080/TCP");
     service_cache_remove(services, "a/web");
     set_node_port_addresses("192.0.2.4");
     expect_ops("-10.96.0.1:80/TCP");
@@ -1359,7 +1618,8 @@ START_TEST(cluster_ips_in_use)
 }
 END_TEST
 
-/* Which endpoints on this node may be sent a connection by which policies (spec 3.2, 4.5). */
+/* Which endpoints on this node may be sent a connection by which policies
+ * (docs/behaviour.md 3.2, 4.5). */
 static const struct {
     bool external_local, internal_local, external_ip, node_port;
     const char *endpoints, *hairpins;
@@ -1545,9 +1805,9 @@ START_TEST(counts_distinct_local_ready_addresses)
     /* Terminating ones never count, even while they take the traffic. */
     put_slice("a/s1", "a/lb", "http/TCP:8080 dns/UDP:53", "10.0.0.1=st@here 10.0.0.2=st@here");
     put_slice("a/s2", "a/lb", "http/TCP:8080", "");
-    expect_checks("a/lb IPv4 check 31000: 0");
     expect_ops("10.96.0.1:53/UDP 10.0.0.1:53 10.0.0.2:53, 10.96.0.1:80/TCP 10.0.0.1:8080 "
                "10.0.0.2:8080");
+    expect_checks("a/lb IPv4 check 31000: 0");
     /* Ports that the Service does not have bring nothing. */
     put_slice("a/s2", "a/lb", "metrics/TCP:9", "10.0.0.9@here");
     put_slice("a/s1", "a/lb", "dns/UDP:53", "10.0.0.1=rt@here");
@@ -1596,7 +1856,7 @@ START_TEST(check_opens_and_closes)
 }
 END_TEST
 
-/* Each family counts for itself (spec 6.1). */
+/* Each family counts for itself (docs/behaviour.md 6.1). */
 START_TEST(check_by_family)
 {
     put_checked("a/lb", 31000, "10.96.0.1 fd00::1", "http/TCP:80");
@@ -1634,6 +1894,7 @@ static VEC(struct address) all_node_port_addresses[FAMILY_COUNT];
 static struct address node_ips[FAMILY_COUNT];
 static bool has_node_ip[FAMILY_COUNT];
 static struct location location;
+static frontend_vec all_reserved; /* the API server's */
 
 /* ---- the endpoints of a service port once more, from scratch */
 
@@ -1643,7 +1904,7 @@ static bool in_slice(const struct endpoint_slice *slice, const char *service_id,
            slice->has_family && slice->family == family;
 }
 
-/* One endpoint of each address:port (spec 2.5). */
+/* One endpoint of each address:port (docs/behaviour.md 2.5). */
 static void add_copy(endpoint_vec *out, const struct endpoint *copy)
 {
     vec_each (out, it) {
@@ -1770,6 +2031,7 @@ static void make_model(void)
 #define IS_CLUSTER_IP 1
 #define IS_EXTERNAL 2
 #define IS_GUARDED 4
+#define IS_NODE_PORT 8
 
 static bool has_address(const struct address *addresses, size_t n, const struct address *address)
 {
@@ -1798,11 +2060,37 @@ static int meaning(const struct model_port *it, const struct frontend *frontend)
     }
     if (frontend->port == it->port->node_port &&
         has_address(all_node_port_addresses[f].v, all_node_port_addresses[f].n, &frontend->address))
-        means |= IS_EXTERNAL;
+        means |= IS_EXTERNAL | IS_NODE_PORT;
     return means;
 }
 
-/* The model is in the order of names and ports, so of equals the first has it. */
+static int rank_of(int means)
+{
+    return means & IS_CLUSTER_IP ? 0 : means & IS_NODE_PORT ? 1 : 2;
+}
+
+/* Below zero if @a goes before @b. */
+static int compare_model(const struct model_port *a, const struct model_port *b,
+                         const struct frontend *frontend)
+{
+    int order = rank_of(meaning(a, frontend)) - rank_of(meaning(b, frontend));
+    if (order == 0)
+        order = (int)b->has_any - (int)a->has_any;
+    if (order == 0)
+        order = (a->service->created > b->service->created) -
+                (a->service->created < b->service->created);
+    return order;
+}
+
+static bool is_reserved(const struct frontend *frontend)
+{
+    vec_each (&all_reserved, it)
+        if (memcmp(it, frontend, sizeof(*it)) == 0)
+            return true;
+    return false;
+}
+
+/* The model is in the order of names and ports, so of equals the first has it. NULL: nobody. */
 static const struct model_port *owner_of(const struct frontend *frontend, size_t *claims)
 {
     const struct model_port *owner = NULL;
@@ -1811,11 +2099,10 @@ static const struct model_port *owner_of(const struct frontend *frontend, size_t
         if (!meaning(it, frontend))
             continue;
         ++*claims;
-        if (!owner || it->has_any > owner->has_any ||
-            (it->has_any == owner->has_any && it->service->created < owner->service->created))
+        if (!owner || compare_model(it, owner, frontend) < 0)
             owner = it;
     }
-    return owner;
+    return owner && rank_of(meaning(owner, frontend)) == 2 && is_reserved(frontend) ? NULL : owner;
 }
 
 /* ---- what was received is that, and nothing else */
@@ -1924,38 +2211,47 @@ static bool seen(frontend_vec *known, const struct frontend *frontend)
     return false;
 }
 
-static void check_claim(frontend_vec *known, size_t *conflicts, const struct model_port *of,
+/* What was claimed, how often more than once, and how much of it is the API server's. */
+struct checked {
+    frontend_vec known;
+    size_t conflicts, reserved;
+};
+
+static void check_claim(struct checked *checked, const struct model_port *of,
                         const struct address *address, uint16_t number)
 {
     size_t claims;
     struct frontend frontend = {*address, number, of->port->protocol, (uint8_t)of->family};
-    if (seen(known, &frontend))
+    if (seen(&checked->known, &frontend))
         return;
-    check_frontend(&frontend, owner_of(&frontend, &claims));
-    *conflicts += claims > 1;
+    const struct model_port *owner = owner_of(&frontend, &claims);
+    if (owner)
+        check_frontend(&frontend, owner);
+    checked->reserved += !owner;
+    checked->conflicts += claims > 1;
 }
 
 static void check_frontends(void)
 {
-    frontend_vec known = {0};
-    size_t conflicts = 0;
+    struct checked checked = {0};
     vec_each (&model, it) {
         int f = it->family;
-        check_claim(&known, &conflicts, it, &it->service->cluster_ip[f], it->port->port);
+        check_claim(&checked, it, &it->service->cluster_ip[f], it->port->port);
         vec_each (&service_outside(it->service)->external_ips[f], address)
-            check_claim(&known, &conflicts, it, address, it->port->port);
+            check_claim(&checked, it, address, it->port->port);
         vec_each (&service_outside(it->service)->load_balancer_ips[f], address)
-            check_claim(&known, &conflicts, it, address, it->port->port);
+            check_claim(&checked, it, address, it->port->port);
         if (it->port->node_port)
             vec_each (&all_node_port_addresses[f], address)
-                check_claim(&known, &conflicts, it, address, it->port->node_port);
+                check_claim(&checked, it, address, it->port->node_port);
     }
-    ck_assert_uint_eq(state.n, known.n);
-    ck_assert_uint_eq(policy_conflicts(policy), conflicts);
+    ck_assert_uint_eq(state.n, checked.known.n - checked.reserved);
+    ck_assert_uint_eq(policy_conflicts(policy), checked.conflicts);
+    ck_assert_uint_eq(policy_reserved(policy), checked.reserved);
     vec_each (&flows, it)
         ck_assert_ptr_nonnull(find_received(&it->frontend));
     check_groups();
-    vec_free(&known);
+    vec_free(&checked.known);
 }
 
 static void check_uses(void)
@@ -2147,6 +2443,17 @@ static void step_node_ip(uint64_t *chance)
     policy_set_node_ip(policy, family, has_node_ip[family] ? &address : NULL);
 }
 
+static bool portions; /* of what is to be settled, now and then */
+
+/* Some of those that Services have, or none. */
+static void step_api_server(uint64_t *chance)
+{
+    vec_clear(&all_reserved);
+    for (unsigned n = state.n > 0 ? dice(chance, 4) : 0; n > 0; n--)
+        vec_push(&all_reserved, state.v[dice(chance, (unsigned)state.n)].frontend);
+    policy_set_api_server(policy, all_reserved.v, all_reserved.n);
+}
+
 static void random_change(uint64_t *chance)
 {
     unsigned which = dice(chance, 60);
@@ -2158,6 +2465,8 @@ static void random_change(uint64_t *chance)
         step_node_ip(chance);
     else if (which < 8)
         step_node_port_addresses(chance);
+    else if (which < 10)
+        step_api_server(chance);
     else if (which < 18)
         step_remove(chance);
     else
@@ -2169,6 +2478,12 @@ static void random_step(uint64_t *chance)
     random_change(chance);
     if (dice(chance, 3) == 0)
         return; /* more changes before they are settled */
+    if (portions && dice(chance, 3) > 0) {
+        policy_settle_some(policy, 1 + dice(chance, 60));
+        if (dice(chance, 2))
+            settle_health_checks();
+        return;
+    }
     policy_settle(policy);
     make_model();
     check_frontends();
@@ -2190,6 +2505,7 @@ static void forget_everything(void)
     for (int f = 0; f < FAMILY_COUNT; f++)
         vec_free(&all_node_port_addresses[f]);
     memset(has_node_ip, 0, sizeof(has_node_ip));
+    vec_free(&all_reserved);
     intern_release(location.node_name);
     intern_release(location.zone);
     location = (struct location){0};
@@ -2202,6 +2518,7 @@ START_TEST(any_history)
     location.node_name = intern("here");
     big = _i % 2;
     refuse_every = (unsigned)_i % 3 * 3;
+    portions = _i % 4 >= 2;
     memset(slice_seeds, 0, sizeof(slice_seeds));
     for (int step = 0; step < unit_steps(big ? STEPS / 4 : STEPS); step++)
         random_step(&chance);
@@ -2231,6 +2548,9 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, service_first);
     tcase_add_test(tcase, slices_first);
     tcase_add_test(tcase, service_goes_and_returns);
+    tcase_add_test(tcase, many_frontends_are_handed_on_in_portions);
+    tcase_add_test(tcase, turns_are_not_taken_twice);
+    tcase_add_test(tcase, a_check_waits_for_its_service);
     tcase_add_test(tcase, families_apart);
     tcase_add_test(tcase, ports_meet_by_name_and_protocol);
     tcase_add_test(tcase, ports_come_and_go);
@@ -2248,6 +2568,10 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, endpoints_before_age);
     tcase_add_test(tcase, who_has_a_frontend);
     tcase_add_test(tcase, conflicts_across_kinds);
+    tcase_add_test(tcase, kinds_before_endpoints_and_age);
+    tcase_add_test(tcase, the_api_server_is_nobodys);
+    tcase_add_test(tcase, endpoints_of_the_api_server);
+    tcase_add_test(tcase, what_was_given_at_the_api_servers_address);
     tcase_add_test(tcase, conflicts_in_one_service);
     tcase_add_test(tcase, losers_are_said_once);
     tcase_add_loop_test(tcase, traffic_policies, 0, N_OF(decisions));

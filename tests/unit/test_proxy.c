@@ -1181,7 +1181,7 @@ START_TEST(syncs_are_full_or_partial)
 }
 END_TEST
 
-static void put_triggered(const char *endpoints, double trigger)
+static void put_triggered_version(const char *endpoints, double trigger, const char *version)
 {
     struct object object = {
         .kind = KIND_ENDPOINTSLICE,
@@ -1189,7 +1189,13 @@ static void put_triggered(const char *endpoints, double trigger)
         .trigger_time = trigger,
         .slice = make_slice("shop/web-4", "shop/web", FAMILY_IPV4, "/TCP:8080", endpoints)};
     const struct object_sink *sink = proxy_sink(proxy);
+    object_version_set(&object.slice->version, version);
     sink->put(sink->ctx, &object);
+}
+
+static void put_triggered(const char *endpoints, double trigger)
+{
+    put_triggered_version(endpoints, trigger, NULL);
 }
 
 START_TEST(sync_times)
@@ -1264,6 +1270,33 @@ START_TEST(programming_is_timed_from_the_trigger)
 }
 END_TEST
 
+/* An annotation alone is a change to kube-proxy, as is any other resourceVersion. */
+START_TEST(programming_is_timed_where_the_trigger_alone_changes)
+{
+    complete_all();
+    put_service(0);
+    double start = clock_realtime();
+    put_triggered_version("10.0.0.1", 0, "1");
+    turn(0);
+    double success = syncs(FAMILY_IPV4)->last_success;
+    put_triggered_version("10.0.0.1", start + 0.001, "2");
+    expect_programming(0, 0);
+    turn(1);
+    expect_programming(1, 0);
+    ck_assert(syncs(FAMILY_IPV4)->last_success == success); /* there was nothing to send */
+    put_triggered_version("10.0.0.2", start + 0.001, "3");
+    turn(1);
+    expect_programming(2, 0);
+    put_triggered_version("10.0.0.2", start + 0.001, "3"); /* a list after a watch says the same */
+    turn(1);
+    expect_programming(2, 0);
+    put_triggered_version("10.0.0.2", start + 0.002, "4");
+    put_triggered_version("10.0.0.3", start + 0.002, "5");
+    turn(1);
+    expect_programming(4, 0);
+}
+END_TEST
+
 static void expect_changed(uint64_t services, size_t services_pending, uint64_t slices,
                            size_t slices_pending)
 {
@@ -1296,6 +1329,47 @@ START_TEST(changes_are_pending_until_in_force)
     expect_changed(6, 0, 8, 1);
     turn(1);
     expect_changed(6, 0, 8, 0);
+}
+END_TEST
+
+static void break_rules(void)
+{
+    const struct table_program by = {.pid = 4711, .name = "nft"};
+    const struct table_change change = {.family = FAMILY_IPV4, .by = &by};
+    fake_kernel_flush_chain(FAMILY_IPV4, "dispatch");
+    proxy_foreign_change(proxy, &change);
+    proxy_foreign_settled(proxy, &by);
+}
+
+/* The second of two repairs: what has come meanwhile waits with it. */
+START_TEST(what_waits_for_a_repair_is_not_in_force)
+{
+    fake_kernel_tolerate();
+    complete_all();
+    put_service(30000);
+    put_slices("10.0.0.1@n1", "fd00::1@n1");
+    turn(0);
+    break_rules();
+    turn(0);
+    ck_assert_uint_eq(figures().family[FAMILY_IPV4].table->rewritten, 1);
+    break_rules();
+    checks[0] = flows[0] = '\0';
+    struct proxy_figures counted = figures();
+    ck_assert_uint_eq(counted.slices_pending, 0);
+    put_slices("10.0.0.2@n2", "fd00::1@n1");
+    put_dns("10.0.0.3", "fd00::3");
+    turn(0);
+    counted = figures();
+    ck_assert_uint_eq(counted.family[FAMILY_IPV4].table->rewritten, 1);
+    ck_assert_uint_gt(counted.slices_pending, 0);
+    ck_assert_ptr_null(strstr(checks, "IPv4"));
+    ck_assert_ptr_null(strstr(flows, "run IPv4"));
+    turn(2);
+    counted = figures();
+    ck_assert_uint_eq(counted.family[FAMILY_IPV4].table->rewritten, 2);
+    ck_assert_uint_eq(counted.slices_pending, 0);
+    ck_assert_ptr_nonnull(strstr(checks, "shop/web IPv4 30000 0\n"));
+    ck_assert_ptr_nonnull(strstr(flows, "run IPv4"));
 }
 END_TEST
 
@@ -1345,7 +1419,7 @@ static void expect_elements(enum family family)
                                        "affinity_timeouts",
                                        "reject_frontends",
                                        "drop_frontends",
-                                       "restricted_frontends",
+                                       "restricted",
                                        "allowed_sources",
                                        "cluster_ips",
                                        "hairpin",
@@ -1389,7 +1463,13 @@ START_TEST(elements_are_those_in_the_table)
     expect_elements(FAMILY_IPV4);
     ck_assert_uint_eq(figures().family[FAMILY_IPV4].table->read_backs, 0);
     ck_assert_uint_eq(figures().family[FAMILY_IPV4].table->replaced, 0);
-    config.rulesets[FAMILY_IPV4].mark = 0x8000; /* a table of another shape */
+    config.rulesets[FAMILY_IPV4].mark = 0x8000; /* other rules */
+    restart();
+    complete_all();
+    turn(1);
+    ck_assert_uint_eq(figures().family[FAMILY_IPV4].table->replaced, 0);
+    expect_elements(FAMILY_IPV4);
+    fake_kernel_set_comment(FAMILY_IPV4, "kube-nftd layout 0123"); /* other maps and sets */
     restart();
     complete_all();
     turn(1);
@@ -1515,6 +1595,53 @@ START_TEST(a_dump_may_be_that_of_another_host)
 }
 END_TEST
 
+static void put_reachable(void)
+{
+    struct service *service = make_service("shop/web", VIP4, "/TCP:80");
+    add_external_ips(service, "192.0.2.9 192.0.2.10");
+    put_made(service);
+}
+
+/* What an earlier run gave away is taken back; a cluster IP is a way to the API server. */
+START_TEST(an_earlier_run_is_in_the_way)
+{
+    struct frontend vip = frontend_at(VIP4, 80), server = frontend_at("192.0.2.9", 80);
+    struct frontend other = frontend_at("192.0.2.10", 80);
+    complete_all();
+    put_reachable();
+    put_slices("10.0.0.1", "");
+    turn(0);
+    for (int i = 0; i < 2; i++) { /* with endpoints, then without */
+        const char *set = i ? "reject_frontends" : "services";
+        restart();
+        ck_assert(fake_kernel_has(set, &vip) && fake_kernel_has(set, &server));
+        proxy_api_server_unreachable(proxy, &server);
+        proxy_api_server_unreachable(proxy, &server);
+        proxy_api_server_unreachable(proxy, &vip);
+        proxy_keep(proxy, kernel, now);
+        ck_assert(fake_kernel_has(set, &vip) && fake_kernel_has(set, &other));
+        ck_assert(!fake_kernel_has(set, &server));
+        ck_assert_ptr_nonnull(strstr(warned, "frontend=192.0.2.9:80/TCP of an earlier run"));
+        warned[0] = '\0';
+        proxy_api_server_unreachable(proxy, &server);
+        proxy_keep(proxy, kernel, now);
+        ck_assert_str_eq(warned, "");
+        /* Then policy decides. Here, nobody has said where the server is. */
+        complete_all();
+        put_reachable();
+        turn(1);
+        ck_assert(fake_kernel_has("reject_frontends", &server));
+        proxy_set_api_server(proxy, &server, 1);
+        turn(1);
+        ck_assert(!fake_kernel_has("reject_frontends", &server));
+        ck_assert_uint_eq(figures().reserved, 1);
+        proxy_set_api_server(proxy, NULL, 0);
+        turn(1);
+        ck_assert_uint_eq(errors, 0);
+    }
+}
+END_TEST
+
 static void add_tests(TCase *tcase)
 {
     tcase_add_checked_fixture(tcase, set_up, tear_down);
@@ -1554,7 +1681,9 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, syncs_are_full_or_partial);
     tcase_add_test(tcase, sync_times);
     tcase_add_test(tcase, programming_is_timed_from_the_trigger);
+    tcase_add_test(tcase, programming_is_timed_where_the_trigger_alone_changes);
     tcase_add_test(tcase, changes_are_pending_until_in_force);
+    tcase_add_test(tcase, what_waits_for_a_repair_is_not_in_force);
     tcase_add_test(tcase, changes_of_a_family_that_is_off_do_not_count);
     tcase_add_test(tcase, ports_without_local_endpoints_as_in_force);
     tcase_add_test(tcase, elements_are_those_in_the_table);
@@ -1564,6 +1693,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, nobody_need_be_told);
     tcase_add_test(tcase, a_dump_has_both_families);
     tcase_add_test(tcase, a_dump_may_be_that_of_another_host);
+    tcase_add_test(tcase, an_earlier_run_is_in_the_way);
 }
 
 UNIT_MAIN("proxy", add_tests)

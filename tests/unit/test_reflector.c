@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The reflector's state machine: what each ending leads to, and its watches (spec 10.2 C). */
+/* The reflector's state machine: what each ending leads to, and its watches (docs/behaviour.md 10.2
+ * C). */
 #include "reflector_fixture.h"
 
 #include <math.h>
@@ -236,7 +237,7 @@ START_TEST(states_are_logged)
     open_answer();
     expect_logged("debug: services: streaming (stream), was connecting\n");
     send_text(END_MARK("10"));
-    expect_logged("info: listed resource=services objects=0\n"
+    expect_logged("info: listed resource=services objects=0 encoding=json\n"
                   "debug: services: watching (watch), was streaming\n");
     answer(200, NULL, "");
     ck_assert_ptr_nonnull(strstr(logged, "debug: services: backing off (watch), was watching\n"));
@@ -464,7 +465,8 @@ START_TEST(trouble_is_said_once)
     open_answer();
     send_text(END_MARK("10"));
     expect_seen("replace Service:\n");
-    expect_logged("info: listed resource=services objects=0\n"); /* not yet: it may end at once */
+    expect_logged("info: listed resource=services objects=0 encoding=json\n"); /* not yet: it may
+                                                                                  end at once */
     send_text(BOOKMARK("11"));
     expect_logged("info: watching again resource=services\n");
     expect_figures((struct reflector_figures){.lists = 1, .failures = 10}, reflector);

@@ -2,7 +2,8 @@
 /*
  * Random histories of a table: routes of all kinds, cluster IPs, hairpins and ranges that change,
  * commits that fail in any way or go in pieces, restarts, and other programs that meddle with it.
- * Some refuse elements of some frontends, let sets and chains be full, for a while.
+ * Some refuse elements of some frontends, let sets and chains be full, for a while. Some take small
+ * portions, and a frontend of which some slots went ahead leads to what it led to or shall lead to.
  * After each commit the kernel does what is wanted, of frontends that nothing of was refused; once
  * nothing is left to be trimmed it holds as much as a table that was made just now.
  */
@@ -15,11 +16,18 @@
 #define POOL 9 /* backends to choose from, 1 to 9 */
 #define HISTORIES 8
 
-static struct {
+struct wished {
     struct wish wish;
     char all[POOL + 1], here[POOL + 1];
     bool cluster_ip; /* its address is one */
-} wishes[FRONTENDS];
+};
+
+static struct wished wishes[FRONTENDS];
+/* What was in force of each after the last commit that went through. */
+static struct wished in_force[FRONTENDS];
+static bool in_force_known[FRONTENDS];
+/* What may be reached meanwhile, when some slots went ahead. */
+static bool reachable[FRONTENDS][POOL + 1];
 
 static bool hairpins[POOL + 1];
 static const char *pods, *service_cidrs;
@@ -228,6 +236,58 @@ static void check_one(unsigned number)
     check_wish(number, &wishes[number].wish, &world);
 }
 
+/* Every client of a frontend that some slots went ahead of gets to backends that it had or gets. */
+static void check_between(unsigned number)
+{
+    struct frontend to = frontend(number);
+    struct fake_client from = {.address = client(12)};
+    struct fake_route route = fake_kernel_route(&to, &from);
+    const struct wished *old = &in_force[number];
+    char digits[MOST_BACKENDS + 1];
+    const struct world world = {.pods = pods, .cluster_ip = wishes[number].cluster_ip};
+    ck_assert_int_eq(route.fate, expect(&old->wish, &world, &to, &from).fate);
+    for (const char *at = digits_of(&route, digits); *at; at++)
+        ck_assert(reachable[number][*at - '0']);
+    fake_route_free(&route);
+}
+
+static void note_reachable(unsigned number)
+{
+    const struct wished *wished = &wishes[number];
+    for (const char *at = wished->all; *at; at++)
+        reachable[number][*at - '0'] = true;
+    for (const char *at = wished->here; *at; at++)
+        reachable[number][*at - '0'] = true;
+}
+
+/* After a commit that went through, for all that was to be done or for a portion of it. */
+static void check_each(void)
+{
+    for (unsigned i = 0; i < FRONTENDS; i++) {
+        struct frontend f = frontend(i);
+        const struct record *record = ruleset_find_record(ruleset, &f);
+        if (record && record->pending) {
+            note_reachable(i);
+            if (in_force_known[i] && !touched[i] && !crowded)
+                check_between(i);
+            continue;
+        }
+        if (config.portion || below(4) == 0)
+            check_one(i);
+        memset(reachable[i], 0, sizeof(reachable[i]));
+        note_reachable(i);
+        in_force[i] = wishes[i];
+        in_force[i].wish.all = in_force[i].all;
+        in_force[i].wish.here = in_force[i].here;
+        in_force_known[i] = !touched[i] && !crowded;
+    }
+}
+
+static void forget_in_force(void)
+{
+    memset(in_force_known, 0, sizeof(in_force_known));
+}
+
 static void check_all(void)
 {
     size_t wanted = 0;
@@ -275,8 +335,11 @@ static void calm_down(void)
 {
     fake_kernel_forgive();
     fake_kernel_point(below(2));
-    for (int turns = 0; try_commit(NULL) || ruleset_retry_time(ruleset) != 0; turns++) {
-        ck_assert(turns < 3 * FRONTENDS);
+    forget_in_force(); /* what was refused is among it */
+    for (int turns = 0;
+         try_commit(NULL) || ruleset_retry_time(ruleset) != 0 || ruleset_needs_commit(ruleset, now);
+         turns++) {
+        ck_assert(turns < 100 * FRONTENDS);
         now = now > ruleset_retry_time(ruleset) ? now : ruleset_retry_time(ruleset);
     }
     ck_assert_uint_eq(ruleset_figures(ruleset)->refused, 0);
@@ -284,11 +347,35 @@ static void calm_down(void)
     crowded = false;
 }
 
+/* Of ranges that there may be, and one of the prefixes that they are made of. */
+static struct key key_in_list(void)
+{
+    range_vec ranges = {0};
+    cidr_vec prefixes = {0};
+    ranges_of("0-40 60-top", &ranges);
+    range_prefixes(family, &ranges.v[below(2)], &prefixes);
+    struct key key = key_of_source(family, 1 + below(8), &prefixes.v[below((unsigned)prefixes.n)]);
+    vec_free(&ranges);
+    vec_free(&prefixes);
+    return key;
+}
+
+/* Any frontend may have a list with them. */
+static void begrudge_sources(void)
+{
+    struct key key = key_in_list();
+    fake_kernel_refuse("allowed_sources", key.bytes, address_length(family), EINVAL);
+    crowded = true;
+}
+
 static void refuse_somehow(void)
 {
-    switch (below(6)) {
+    switch (below(7)) {
     case 0:
         crowded = crowd(family) || crowded;
+        break;
+    case 2:
+        begrudge_sources();
         break;
     case 1:
         calm_down();
@@ -308,19 +395,24 @@ static void commit_somehow(unsigned odds)
         fail_somehow(odds);
     int result = try_commit(NULL);
     ck_assert(!refusing || crowded || in_pieces || result == 0);
-    if (result == 0)
-        for (int i = 0; i < 3; i++)
-            check_one(below(FRONTENDS));
-    else
+    while (result == 0 && ruleset_is_filling(ruleset) && below(4) > 0)
+        result = try_commit(NULL);
+    if (result == 0) {
+        check_each();
+    } else {
         ck_assert(ruleset_needs_commit(ruleset, now));
+        forget_in_force(); /* it may be in force */
+    }
     fail_no_more();
 }
 
 static void settle_somehow(void)
 {
     calm_down();
-    for (int turns = 0; try_commit(NULL) || ruleset_trim_time(ruleset) != 0; turns++) {
-        ck_assert_int_lt(turns, 8);
+    for (int turns = 0;
+         try_commit(NULL) || ruleset_needs_commit(ruleset, now) || ruleset_trim_time(ruleset) != 0;
+         turns++) {
+        ck_assert_int_lt(turns, 1000);
         now += RULESET_TRIM_DELAY;
     }
     check_all();
@@ -336,6 +428,8 @@ static struct key key_in(const char *set)
     uint32_t slot = below(POOL);
     if (strstr(set, "endpoints"))
         return key_of_slot(&f, slot);
+    if (strcmp(set, "allowed_sources") == 0)
+        return key_in_list();
     if (strcmp(set, "cluster_ips") == 0 || strcmp(set, "hairpin") == 0)
         memset(&key, 0, sizeof(key));
     if (strcmp(set, "cluster_ips") == 0)
@@ -364,9 +458,9 @@ static void meddle(const char *set, const struct key *value)
 static void damage(void)
 {
     static const char *const sets[] = {
-        "endpoints",        "local_endpoints", "affinity_ids",         "affinity_timeouts",
-        "reject_frontends", "drop_frontends",  "restricted_frontends", "cluster_ips",
-        "hairpin"};
+        "endpoints",        "local_endpoints", "affinity_ids", "affinity_timeouts",
+        "reject_frontends", "drop_frontends",  "restricted",   "allowed_sources",
+        "cluster_ips",      "hairpin"};
     const char *set = sets[below(sizeof(sets) / sizeof(sets[0]))];
     const struct backend b = backend(1 + below(POOL));
     struct key value = {.length = 0};
@@ -380,6 +474,8 @@ static void damage(void)
         value = value_of_backend(family, &b);
     else if (strstr(set, "affinity"))
         key_put_number(&value, (1 + below(6)) << 16);
+    else if (strcmp(set, "restricted") == 0)
+        key_put_number(&value, value_of_list(1 + below(6)));
     meddle(set, &value);
 }
 
@@ -391,6 +487,7 @@ static void restart_somehow(void)
         config.detector = config.detector == DETECT_CIDRS ? DETECT_NONE : DETECT_CIDRS;
     ruleset_free(ruleset);
     ruleset = new_ruleset();
+    forget_in_force();
     tell_all();
 }
 
@@ -451,7 +548,9 @@ static void begin_history(int which)
     seed = (unsigned)which;
     config.detector = which % 3 ? DETECT_CIDRS : DETECT_NONE;
     config.dump_most = (unsigned)which / 4 % 2;
+    config.portion = which % 5 == 0 ? 0 : 1 + (unsigned)which % 7;
     memset(touched, 0, sizeof(touched));
+    forget_in_force();
     crowded = false;
     in_pieces = which % 4 >= 2;
     fake_kernel_cut(in_pieces);

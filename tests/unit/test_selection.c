@@ -13,7 +13,7 @@
 
 enum class { READY, FALLBACK, NEITHER };
 
-/* Every combination of conditions (spec 3.1). */
+/* Every combination of conditions (docs/behaviour.md 3.1). */
 static const struct {
     uint8_t flags;
     enum class class;

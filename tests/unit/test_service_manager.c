@@ -95,7 +95,8 @@ static void expect_nothing(void)
 START_TEST(ready_and_stopping)
 {
     listen_at_path();
-    manager = service_manager_new(loop);
+    manager = service_manager_new();
+    service_manager_attach(manager, loop);
     expect_nothing();
     service_manager_status(manager, "waiting");
     expect("STATUS=waiting");
@@ -116,10 +117,25 @@ START_TEST(abstract_address)
     name[0] = '\0';
     bind_to(name, 1 + strlen(name + 1));
     free(name);
-    manager = service_manager_new(loop);
+    manager = service_manager_new();
+    service_manager_attach(manager, loop);
     service_manager_ready(manager, "in force");
     expect("READY=1\nSTATUS=in force");
     ck_assert_int_eq(warnings, 0);
+}
+END_TEST
+
+/* A reason may quote what others wrote, which must not become another assignment. */
+START_TEST(status_is_one_line)
+{
+    listen_at_path();
+    manager = service_manager_new();
+    service_manager_status(manager, "/x\nMAINPID=1: no \xc3\xa4\x7f");
+    expect("STATUS=/x?MAINPID=1: no ???");
+    service_manager_attach(manager, loop);
+    service_manager_detach(manager);
+    service_manager_status(manager, "still told");
+    expect("STATUS=still told");
 }
 END_TEST
 
@@ -129,7 +145,8 @@ START_TEST(environment_is_taken)
     listen_at_path();
     setenv("WATCHDOG_USEC", "60000000", 1);
     setenv("WATCHDOG_PID", "1", 1);
-    manager = service_manager_new(loop);
+    manager = service_manager_new();
+    service_manager_attach(manager, loop);
     ck_assert_ptr_null(getenv("NOTIFY_SOCKET"));
     ck_assert_ptr_null(getenv("WATCHDOG_USEC"));
     ck_assert_ptr_null(getenv("WATCHDOG_PID"));
@@ -141,7 +158,8 @@ END_TEST
 START_TEST(without_a_manager)
 {
     setenv("WATCHDOG_USEC", "1000", 1);
-    manager = service_manager_new(loop);
+    manager = service_manager_new();
+    service_manager_attach(manager, loop);
     service_manager_ready(manager, "in force");
     service_manager_stopping(manager, "ending");
     ck_assert_uint_eq(ev_pending_count(loop), 0);
@@ -166,7 +184,8 @@ START_TEST(bad_address)
 {
     setenv("NOTIFY_SOCKET", bad_addresses[_i], 1);
     setenv("WATCHDOG_USEC", "1000", 1);
-    manager = service_manager_new(loop);
+    manager = service_manager_new();
+    service_manager_attach(manager, loop);
     service_manager_ready(manager, "in force");
     ck_assert_int_eq(warnings, 1);
     ck_assert_int_eq(ev_run(loop, 0), 0);
@@ -177,7 +196,8 @@ END_TEST
 START_TEST(manager_goes)
 {
     listen_at_path();
-    manager = service_manager_new(loop);
+    manager = service_manager_new();
+    service_manager_attach(manager, loop);
     close(manager_socket);
     manager_socket = -1;
     service_manager_ready(manager, "in force");
@@ -194,7 +214,8 @@ START_TEST(signs_of_life)
     setenv("WATCHDOG_USEC", "200000", 1);
     setenv("WATCHDOG_PID", pid, 1);
     free(pid);
-    manager = service_manager_new(loop);
+    manager = service_manager_new();
+    service_manager_attach(manager, loop);
     expect_nothing();
     ev_tstamp began = ev_time();
     for (int i = 0; i < 3; i++) {
@@ -232,7 +253,8 @@ START_TEST(no_timer)
         setenv("WATCHDOG_USEC", no_watchdog[_i].time, 1);
     if (no_watchdog[_i].pid)
         setenv("WATCHDOG_PID", no_watchdog[_i].pid, 1);
-    manager = service_manager_new(loop);
+    manager = service_manager_new();
+    service_manager_attach(manager, loop);
     ck_assert_int_eq(ev_run(loop, 0), 0);
     expect_nothing();
 }
@@ -244,6 +266,7 @@ static void add_tests(TCase *tcase)
 {
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, ready_and_stopping);
+    tcase_add_test(tcase, status_is_one_line);
     tcase_add_test(tcase, abstract_address);
     tcase_add_test(tcase, environment_is_taken);
     tcase_add_test(tcase, without_a_manager);

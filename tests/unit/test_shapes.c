@@ -94,7 +94,6 @@ START_TEST(chains_that_tell_of_shapes)
     ck_assert(shape_of_chain("learn", &shape));
     ck_assert(shape_needs(learn, &affinity));
     ck_assert(same(shape, affinity));
-    ck_assert(!shape_of_chain("learn-1", &shape)); /* a verdict tells of it */
     ck_assert(!shape_of_chain("dispatch", &shape));
 }
 END_TEST

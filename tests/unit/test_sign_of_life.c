@@ -24,7 +24,8 @@ static struct api_request *request; /* the one that is open */
 static bool can_ask;
 static double heard_at; /* the last byte of the server */
 static bool has_open_answer;
-static int cuts, warnings;
+static int cuts;
+static int doubts, warnings; /* lines before connections are cut, and then */
 static struct sign_of_life *sign;
 
 struct api_request *apiserver_get(struct apiserver *apiserver, const char *path, double timeout,
@@ -49,6 +50,12 @@ void apiserver_cancel(struct api_request *open)
     request = NULL;
 }
 
+const char *apiserver_server(const struct apiserver *apiserver)
+{
+    (void)apiserver;
+    return "https://10.0.0.1:6443";
+}
+
 double apiserver_heard_at(const struct apiserver *apiserver)
 {
     (void)apiserver;
@@ -71,8 +78,11 @@ static void take_line(void *ctx, enum log_level level, const char *line)
 {
     (void)ctx;
     ck_assert_int_eq(level, LOG_LEVEL_WARN);
-    ck_assert_ptr_nonnull(strstr(line, "the server has sent nothing for 50 s"));
-    warnings++;
+    ck_assert_ptr_nonnull(strstr(line, " server=https://10.0.0.1:6443"));
+    bool doubt = strstr(line, "no answer from a server that has sent nothing for 35 s; in 15 s");
+    ck_assert(doubt || strstr(line, "the server has sent nothing for 50 s"));
+    doubts += doubt;
+    warnings += !doubt;
 }
 
 static void setup(void)
@@ -80,7 +90,7 @@ static void setup(void)
     log_set_sink(take_line, NULL);
     heard_at = now;
     can_ask = has_open_answer = true;
-    cuts = warnings = 0;
+    cuts = doubts = warnings = 0;
     sign = sign_of_life_new(NULL, NULL);
 }
 
@@ -97,7 +107,7 @@ static void answer(long status)
 {
     struct api_request_ops ops = request->ops;
     void *ctx = request->ctx;
-    struct api_result result = {status, -1, status ? NULL : "no answer in time"};
+    struct api_result result = {status, -1, status ? NULL : "no answer in time", 0};
     apiserver_cancel(request);
     ops.done(ctx, &result, "");
 }
@@ -137,26 +147,36 @@ START_TEST(an_answer_of_any_kind_is_a_sign)
         heard_at = now += 1;
         answer(statuses[i]);
     }
-    ck_assert_int_eq(cuts + warnings, 0);
+    ck_assert_int_eq(cuts + doubts + warnings, 0);
 }
 END_TEST
 
 START_TEST(something_else_that_comes_is_one_too)
 {
     wait_for(30);
-    heard_at = now += 5;
+    heard_at = now + 4;
+    wait_for(5);
     now += 15;
     answer(0);
-    ck_assert_int_eq(cuts, 0);
+    ck_assert_int_eq(cuts + doubts + warnings, 0);
+    wait_for(30);
+    ck_assert_ptr_nonnull(request); /* 46 s after that */
 }
 END_TEST
 
 START_TEST(silence_cuts_the_connections)
 {
     wait_for(30);
-    now += 20;
+    ck_assert(sign_of_life_silence(sign) == 0);
+    ck_assert_int_eq(doubts, 0);
+    wait_for(5);
+    ck_assert_int_eq(doubts, 1); /* long before */
+    ck_assert(sign_of_life_silence(sign) == 35);
+    ck_assert_ptr_null(timer);
+    now += 15;
     answer(0);
     ck_assert_int_eq(cuts, 1);
+    ck_assert_int_eq(doubts, 1);
     ck_assert_int_eq(warnings, 1);
     heard_at = now + 1;
     wait_for(30);

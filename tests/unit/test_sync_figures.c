@@ -68,12 +68,13 @@ START_TEST(triggers)
     ck_assert_uint_eq(histogram_count(&figures.programming), 0);
     sync_figures_succeeded(&figures, START + 3);
     ck_assert(figures.last_success == START + 3);
+    sync_figures_in_force(&figures, START + 3);
     ck_assert_uint_eq(histogram_count(&figures.programming), 3);
     ck_assert(figures.programming.sum == 2.5);
-    sync_figures_succeeded(&figures, START + 4); /* each counts once */
+    sync_figures_in_force(&figures, START + 4); /* each counts once */
     ck_assert_uint_eq(histogram_count(&figures.programming), 3);
     sync_figures_triggered(&figures, START + 4);
-    sync_figures_succeeded(&figures, START + 5);
+    sync_figures_in_force(&figures, START + 5);
     ck_assert_uint_eq(histogram_count(&figures.programming), 4);
     ck_assert(figures.programming.sum == 3.5);
 }
@@ -85,7 +86,7 @@ START_TEST(waiting_triggers_are_bounded)
     for (int i = 0; i < SYNC_TRIGGERS_MOST + 1000; i++)
         sync_figures_triggered(&figures, START + 1);
     ck_assert_uint_eq(figures.triggers.n, SYNC_TRIGGERS_MOST);
-    sync_figures_succeeded(&figures, START + 2);
+    sync_figures_in_force(&figures, START + 2);
     ck_assert_uint_eq(histogram_count(&figures.programming), SYNC_TRIGGERS_MOST);
     sync_figures_triggered(&figures, START + 3);
     ck_assert_uint_eq(figures.triggers.n, 1);

@@ -4,6 +4,7 @@
 #include "unit.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define BAD "\xef\xbf\xbd"
 
@@ -23,6 +24,7 @@ START_TEST(repaired)
 {
     char *text = utf8_repair(texts[_i].text);
     ck_assert_str_eq(text, texts[_i].repaired);
+    ck_assert_int_eq(utf8_is_valid(texts[_i].text), strcmp(texts[_i].text, text) == 0);
     free(text);
 }
 END_TEST

@@ -116,6 +116,18 @@ START_TEST(test_quoted_scalars)
 }
 END_TEST
 
+/* A NUL ends no text: where values are given out it makes a text that is none, of a key too; a
+ * document that is read whole must not have it. */
+START_TEST(test_nul)
+{
+    expect("\"a\\0b\": [\"\\0\", \"c\\x00\\u0000d\", !!str \"e\\U00000000\", 'f\\0']\n",
+           "value 1 {\"a\xc0\x80\x62\":[\"\xc0\x80\",\"c\xc0\x80\xc0\x80\x64\",\"e\xc0\x80\","
+           "\"f\\\\0\"]}\n");
+    expect_parse_error("a: b\nc: \"d\\0\"\n", "line 2 column 4: a text with a NUL");
+    expect_parse_error("\"a\\0\": b\n", "line 1 column 1: a text with a NUL");
+}
+END_TEST
+
 START_TEST(test_block_scalars)
 {
     expect_parse("a: |\n  1\n   two\nb: >-\n  one\n  line\nc: |+\n  x\n\n",
@@ -370,6 +382,7 @@ static void add_tests(TCase *tcase)
 {
     tcase_add_test(tcase, test_plain_scalars);
     tcase_add_test(tcase, test_quoted_scalars);
+    tcase_add_test(tcase, test_nul);
     tcase_add_test(tcase, test_block_scalars);
     tcase_add_test(tcase, test_tags);
     tcase_add_test(tcase, test_json);

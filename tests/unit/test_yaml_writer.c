@@ -17,7 +17,7 @@ static char *written(const cJSON *tree)
     size_t length;
     struct error err = {0};
     FILE *out = open_memstream(&text, &length);
-    yaml_write(out, tree);
+    ck_assert_int_eq(yaml_write(out, tree, &err), 0);
     fclose(out);
     cJSON *again = yaml_parse(text, length, &err);
     ck_assert_msg(again != NULL, "%s: %s", text, err.text);
@@ -33,9 +33,9 @@ static const struct {
     {"{\"a\":1}", "a: 1\n"},
     {"{\"a\":{\"b\":{\"c\":true}},\"d\":null}", "a:\n  b:\n    c: true\nd: null\n"},
     {"{\"a\":[],\"b\":{}}", "a: []\nb: {}\n"},
-    {"{\"a\":[1,\"x\",[2,3],{}]}", "a:\n  - 1\n  - x\n  -\n    - 2\n    - 3\n  - {}\n"},
+    {"{\"a\":[1,\"x\",[2,3],{}]}", "a:\n- 1\n- x\n- - 2\n  - 3\n- {}\n"},
     {"{\"a\":[{\"b\":1,\"c\":{\"d\":2}},{\"e\":[3]}]}",
-     "a:\n  - b: 1\n    c:\n      d: 2\n  - e:\n      - 3\n"},
+     "a:\n- b: 1\n  c:\n    d: 2\n- e:\n  - 3\n"},
     {"{\"a\":-2.5,\"b c\":1e300}", "a: -2.5\n\"b c\": 1e+300\n"},
 };
 
@@ -81,10 +81,43 @@ START_TEST(texts)
 }
 END_TEST
 
+START_TEST(what_is_no_text)
+{
+    char *text;
+    size_t length;
+    struct error err = {0};
+    FILE *out = open_memstream(&text, &length);
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddStringToObject(json, "key", "a\xff");
+    ck_assert_int_eq(yaml_write(out, json, &err), -1);
+    ck_assert_str_eq(err.text, "\"a\xff\" is not UTF-8");
+    fclose(out);
+    free(text);
+    error_clear(&err);
+    cJSON_Delete(json);
+}
+END_TEST
+
+START_TEST(what_cannot_be_written)
+{
+    struct error err = {0};
+    FILE *out = fopen("/dev/full", "we");
+    cJSON *json = cJSON_Parse("{\"key\":1}");
+    setvbuf(out, NULL, _IONBF, 0);
+    ck_assert_int_eq(yaml_write(out, json, &err), -1);
+    ck_assert_str_eq(err.text, "write error");
+    fclose(out);
+    error_clear(&err);
+    cJSON_Delete(json);
+}
+END_TEST
+
 static void add_tests(TCase *tcase)
 {
     tcase_add_loop_test(tcase, tree, 0, COUNT(trees));
     tcase_add_test(tcase, texts);
+    tcase_add_test(tcase, what_is_no_text);
+    tcase_add_test(tcase, what_cannot_be_written);
 }
 
 UNIT_MAIN("yaml_writer", add_tests)

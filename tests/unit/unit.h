@@ -32,15 +32,17 @@ static inline int unit_seed(int i)
     return i + unit_number("UNIT_SEED", 0);
 }
 
-/* A suite of one case, filled by @add_tests, and, unless NULL, a second one filled by
- * @add_long_tests: it is tagged "long", so CK_EXCLUDE_TAGS=long leaves it out, as is done for
+/* A suite of one case, filled by @add_tests, and a second one filled by @add_long_tests; either may
+ * be NULL. The second one is tagged "long", so CK_EXCLUDE_TAGS=long leaves it out, as is done for
  * valgrind. Returns the exit status: whether any failed. */
 static inline int unit_main(const char *name, void (*add_tests)(TCase *),
                             void (*add_long_tests)(TCase *))
 {
     Suite *suite = suite_create(name);
     void (*const add[])(TCase *) = {add_tests, add_long_tests};
-    for (int i = 0; i < 2 && add[i]; i++) {
+    for (int i = 0; i < 2; i++) {
+        if (!add[i])
+            continue;
         TCase *tcase = tcase_create(i ? "long" : name);
         tcase_set_timeout(tcase, 300);
         if (i)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The log: what one event may write, and a standard error that nobody reads."""
+
+import fcntl
+import json
+import os
+import re
+import signal
+
+import pytest
+
+import objects
+from daemon import Daemon, http_get, wait_for
+from lab import Namespace
+from objects import Port
+
+HTTP = [Port("http", "TCP", 80)]
+FEW = 24  # the claims that were lost and those that were won: ten of each, and how many more
+SHARED = 2000
+MORE = re.compile(r"\(and (\d+) more of this kind\)")
+
+
+@pytest.fixture
+def node():
+    node = Namespace()
+    yield node
+    node.close()
+
+
+def claiming(name: str, address: str, created: str) -> dict:
+    shared = [f"192.0.{n // 250}.{n % 250 + 1}" for n in range(SHARED)]
+    service = objects.service(name, {4: address}, HTTP, externalIPs=shared)
+    service["metadata"]["creationTimestamp"] = created
+    return service
+
+
+def slice_of(name: str, *addresses: str) -> dict:
+    return objects.endpoint_slice(f"{name}-1", name, 4, HTTP, [objects.endpoint(address) for address in addresses])
+
+
+def message(line: str, form: str) -> str:
+    return json.loads(line)["msg"] if form == "json" else line
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_flapping_endpoint_of_a_shared_address(node, tmp_path, form):
+    """Who has the addresses changes with one endpoint."""
+    manifests = objects.Manifests(tmp_path / "manifests")
+    manifests.put("a", claiming("older", "10.96.0.1", "2026-01-01T00:00:00Z"), slice_of("older", "10.244.0.1"))
+    manifests.put("b", claiming("newer", "10.96.0.2", "2026-01-02T00:00:00Z"), slice_of("newer", "10.244.0.2"))
+    daemon = Daemon(node, manifests.folder, tmp_path / "log", ("--logging-format", form))
+    daemon.start()
+
+    def claims() -> list[str]:
+        said = [message(line, form) for line in daemon.log().splitlines() if "policy" in line]
+        return [line for line in said if "is left to service=" in line or "is now that of" in line]
+
+    wait_for(lambda: any(MORE.search(line) for line in claims()), "the start's claims are summed up")
+    assert len(claims()) <= FEW
+    before = len(claims())
+    manifests.put("a", claiming("older", "10.96.0.1", "2026-01-01T00:00:00Z"), slice_of("older"))
+    wait_for(lambda: sum(bool(MORE.search(line)) for line in claims()[before:]) == 2, "so are those of the change")
+    said = claims()[before:]
+    assert len(said) <= FEW
+    for kind in ("is left to service=default/newer", "is now that of service=default/newer"):
+        lines = [line for line in said if kind in line]
+        assert len(lines) + int(MORE.search(lines[-1])[1]) == SHARED, "all are counted"
+    assert daemon.stop() == 0
+
+
+def test_a_standard_error_that_nobody_reads(node, tmp_path):
+    """The pipe is full when the daemon begins to write."""
+    manifests = objects.Manifests(tmp_path / "manifests")
+    manifests.put("web", objects.service("web", {4: "10.96.0.1"}, HTTP), slice_of("web", "10.244.0.1"))
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    filling = os.write(writer, b"x" * fcntl.fcntl(writer, fcntl.F_GETPIPE_SZ))
+    os.set_blocking(writer, True)
+    daemon = Daemon(node, manifests.folder, tmp_path / "log")
+    daemon.stderr = writer
+    daemon.start()
+
+    def dropped() -> float:
+        page = http_get(node, "127.0.0.1", 10249, "/metrics")[2]
+        return float(re.search(r"^kube_nftd_log_lines_dropped_total (\S+)$", page, re.MULTILINE)[1])
+
+    lost = dropped()
+    assert lost > 0
+    assert os.get_blocking(writer), "it is others' too"
+    while filling > 0:
+        filling -= len(os.read(reader, filling))
+    manifests.put("web", objects.service("web", {4: "10.96.0.2"}, HTTP), slice_of("web", "10.244.0.1"))
+    wait_for(lambda: "10.96.0.2" in node.run("nft", "list", "map", "ip", "kube-nftd", "services").stdout, "it goes on")
+    lost = dropped()
+    text = os.read(reader, 65536).decode()
+    first, *others = text.splitlines()
+    assert re.fullmatch(rf"\S+ warn  log: lines that .* were dropped lines={lost:.0f}", first), text
+    assert any("loaded file=" in line for line in others)
+    assert daemon.stop(signal.SIGTERM) == 0
+    os.close(reader)
+    os.close(writer)

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Objects as large as an API server takes: probes and other Services' changes do not wait until they are programmed.
+
+How long they wait is told by the CPU time that the daemon takes meanwhile: other programs of a busy machine do not
+lengthen that.
+"""
+
+import pathlib
+import threading
+import time
+
+import pytest
+
+import objects
+from daemon import HEALTH_PORT, Daemon, http_get, wait_for
+from objects import Port
+from scenario import Web
+
+# The promise is 0.1 s, which is what it takes on an idle machine. What is between the end of a change and our noticing
+# it counts too, and builds with sanitizers are slower.
+MOST_SECONDS = 0.35
+BIG = "10.96.200.1"
+
+
+def cpu_seconds(daemon: Daemon) -> float:
+    return int(pathlib.Path(f"/proc/{daemon.process.pid}/schedstat").read_text().split()[0]) / 1e9
+
+
+class Probe(threading.Thread):
+    """Asks for /livez all the time."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        super().__init__(daemon=True)
+        self.probed = daemon
+        self.longest, self.asked = 0.0, 0
+        self.ended = threading.Event()
+
+    def run(self) -> None:
+        while not self.ended.wait(0.002):
+            before = cpu_seconds(self.probed)
+            assert http_get(self.probed.namespace, "127.0.0.1", HEALTH_PORT, "/livez")[0] == 200
+            self.longest = max(self.longest, cpu_seconds(self.probed) - before)
+            self.asked += 1
+
+
+class World:
+    """A Service of few endpoints, and one of very many somethings."""
+
+    def __init__(self, proxy) -> None:
+        self.proxy = proxy
+        self.web = Web(proxy, 4, "TCP")
+        self.web.publish("a")
+        self.pod = "a"
+        self.waits: list[float] = []
+        self.probe = Probe(proxy.daemon)
+        self.probe.start()
+
+    def put(self, name: str, *told: dict) -> None:
+        self.proxy.manifests.put(name, *told)
+
+    def change_web(self) -> None:
+        """Until packets go to its other endpoint."""
+        before = cpu_seconds(self.proxy.daemon)
+        self.pod = "b" if self.pod == "a" else "a"
+        self.web.put_endpoints(**{self.pod: "ready"})
+        wait_for(lambda: self.web.ask() == self.pod, self.pod, 60)
+        self.waits.append(cpu_seconds(self.proxy.daemon) - before)
+
+    def settle(self) -> None:
+        """Changes the small one until the big one is done."""
+        idle = 0
+        while idle < 3:
+            self.change_web()
+            before = cpu_seconds(self.proxy.daemon)
+            time.sleep(0.1)
+            idle = idle + 1 if cpu_seconds(self.proxy.daemon) - before < 0.03 else 0
+
+    def check(self) -> None:
+        self.probe.ended.set()
+        self.probe.join()
+        print(f"/livez waits {self.probe.longest:.3f} s, others {max(self.waits):.3f}, {len(self.waits)} changes")
+        assert self.probe.asked > len(self.waits) > 3
+        assert self.probe.longest < MOST_SECONDS
+        assert max(self.waits) < MOST_SECONDS
+
+
+@pytest.fixture(name="world")
+def make_world(proxy):
+    world = World(proxy)
+    yield world
+    world.probe.ended.set()
+
+
+def addresses(first: int, n: int) -> list[str]:
+    return [f"11.{i >> 16}.{i >> 8 & 255}.{i & 255}" for i in range(first, first + n)]
+
+
+def endpoints_of(ports: list[Port], *pods: str, name: str = "big-1") -> dict:
+    return objects.endpoint_slice(name, "big", 4, ports, [objects.endpoint(pod, node="node-z") for pod in pods])
+
+
+def test_many_addresses(world):
+    ports = [Port(f"p{number}", "TCP", number) for number in range(80, 84)]
+    few = objects.service("big", {4: BIG}, ports)
+    world.put("slice", endpoints_of(ports, "10.78.0.1"))
+    for first in (0, 50000):
+        world.put("service", {**few, "spec": {**few["spec"], "externalIPs": addresses(first, 100000)}})
+        world.settle()
+    world.put("slice", endpoints_of(ports, "10.78.0.2"))
+    world.settle()
+    world.put("service", few)
+    world.settle()
+    world.check()
+
+
+def test_many_ports(world):
+    ports = [Port(f"p{number}", "TCP", number) for number in range(1, 20001)]
+    world.put("slice", endpoints_of(ports, "10.78.0.1"))
+    world.put("service", objects.service("big", {4: BIG}, ports))
+    world.settle()
+    world.put("service", objects.service("big", {4: BIG}, ports[:1]))
+    world.settle()
+    world.check()
+
+
+def test_many_endpoints(world):
+    ports = [Port(f"p{number}", "TCP", number) for number in range(80, 84)]
+    world.put("service", objects.service("big", {4: BIG}, ports))
+    pods = [f"10.{80 + i // 65536}.{i >> 8 & 255}.{i & 255}" for i in range(60000)]
+    for i in range(0, len(pods), 1000):
+        world.put(f"slice-{i}", endpoints_of(ports, *pods[i : i + 1000], name=f"big-{i}"))
+        if i % 10000 == 0:
+            world.change_web()
+    world.settle()
+    world.proxy.manifests.remove("service")
+    world.settle()
+    world.put("service", objects.service("big", {4: BIG}, ports))
+    world.settle()
+    world.check()

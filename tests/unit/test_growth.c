@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Objects so large that each of these tests takes minutes, and fails by that, where anything grows
+ * with the square of their size, and a second where nothing does. */
+#include "kube-nftd/policy/policy.h"
+
+#include "objects.h"
+#include "unit.h"
+
+#define TIMEOUT 60
+#define PORTS 130000
+#define ADDRESSES 200000
+#define MANY_SLICES 1000
+#define MANY_ENDPOINTS 500
+#define MANY_PORTS 10
+
+/* Caches and policy as the daemon wires them. */
+static struct service_cache *services;
+static struct endpoint_slice_cache *slices;
+static struct policy *policy;
+static size_t sets, changes, removals; /* handed on by policy since the last time */
+
+static void on_set(void *ctx, const struct frontend *frontend, const struct route *route)
+{
+    (void)ctx;
+    (void)frontend;
+    (void)route;
+    sets++;
+}
+
+static bool on_change(void *ctx, const struct frontend *frontend, const struct route_change *change)
+{
+    (void)ctx;
+    (void)frontend;
+    (void)change;
+    changes++;
+    return true;
+}
+
+static void on_remove(void *ctx, const struct frontend *frontend)
+{
+    (void)ctx;
+    (void)frontend;
+    removals++;
+}
+
+static void on_cluster_ip(void *ctx, enum family family, const struct address *address, bool in_use)
+{
+    (void)ctx;
+    (void)family;
+    (void)address;
+    (void)in_use;
+}
+
+static void service_changed(void *ctx, const struct service *before, const struct service *after)
+{
+    (void)ctx;
+    policy_service_changed(policy, before, after);
+}
+
+static void endpoints_changed(void *ctx, const struct service_port_ref *ref,
+                              const struct endpoint_change *told, size_t n)
+{
+    (void)ctx;
+    policy_endpoints_changed(policy, ref, told, n);
+}
+
+static void set_up(void)
+{
+    static const struct policy_ops ops = {
+        .set = on_set, .change = on_change, .remove = on_remove, .cluster_ip = on_cluster_ip};
+    services = service_cache_new(service_changed, NULL);
+    slices = endpoint_slice_cache_new(endpoints_changed, NULL);
+    policy = policy_new(services, slices, "here", &ops);
+}
+
+static void tear_down(void)
+{
+    policy_free(policy);
+    service_cache_free(services);
+    endpoint_slice_cache_free(slices);
+}
+
+/* What policy hands on now. */
+static void expect(size_t set, size_t changed, size_t removed)
+{
+    sets = changes = removals = 0;
+    policy_settle(policy);
+    ck_assert_uint_eq(sets, set);
+    ck_assert_uint_eq(changes, changed);
+    ck_assert_uint_eq(removals, removed);
+}
+
+/* ---- objects ---- */
+
+/* Number @i of very many ports, in one of several names. */
+static struct service_port make_numbered(const char *prefix, unsigned i)
+{
+    static const uint8_t protocols[] = {6, 132};
+    char name[24];
+    snprintf(name, sizeof(name), "%s%u", prefix, i);
+    return (struct service_port){
+        .name = intern(name), .protocol = protocols[i >> 16], .port = (uint16_t)i};
+}
+
+static void put_service(const char *prefix, unsigned n, bool reversed)
+{
+    struct service *service = make_service("a/web", "10.96.0.1", "");
+    for (unsigned i = 0; i < n; i++)
+        vec_push(&service->ports, make_numbered(prefix, reversed ? n - 1 - i : i));
+    service_cache_put(services, service);
+}
+
+/* The numbers of its ports are those of the Service's, and @more. */
+static struct endpoint_slice *make_numbered_slice(const char *id, const char *endpoints, unsigned n,
+                                                  bool reversed, unsigned more)
+{
+    struct endpoint_slice *slice = make_slice(id, "a/web", FAMILY_IPV4, "", endpoints);
+    for (unsigned i = 0; i < n; i++) {
+        struct service_port port = make_numbered("p", reversed ? n - 1 - i : i);
+        vec_push(&slice->ports,
+                 (struct slice_port){port.name, port.protocol, (uint16_t)(port.port + more)});
+    }
+    endpoint_slice_sort_ports(slice);
+    return slice;
+}
+
+static void put_slice(const char *id, const char *endpoints, bool reversed, unsigned more)
+{
+    endpoint_slice_cache_put(slices, make_numbered_slice(id, endpoints, PORTS, reversed, more));
+}
+
+/* ---- tests ---- */
+
+START_TEST(a_slice_of_many_ports)
+{
+    put_service("p", PORTS, false);
+    expect(PORTS, 0, 0);
+    put_slice("a/1", "10.0.0.1", false, 0);
+    expect(PORTS, 0, 0);
+    put_slice("a/1", "10.0.0.1", true, 0);
+    expect(0, 0, 0);
+    put_slice("a/1", "10.0.0.1 10.0.0.2", true, 0);
+    expect(0, PORTS, 0);
+    put_slice("a/2", "10.0.0.2 10.0.0.3", false, 0);
+    expect(0, PORTS, 0);
+    put_slice("a/2", "10.0.0.2 10.0.0.3", false, 1);
+    expect(0, PORTS, 0);
+    endpoint_slice_cache_remove(slices, "a/1");
+    expect(0, PORTS, 0);
+}
+END_TEST
+
+START_TEST(a_service_of_many_ports)
+{
+    put_slice("a/1", "10.0.0.1", false, 0);
+    put_service("p", PORTS, false);
+    expect(PORTS, 0, 0);
+    put_service("p", PORTS, true);
+    expect(PORTS, 0, 0);
+    put_service("q", PORTS, true); /* who claims the frontends is gone, another one is there */
+    expect(PORTS, 0, 0);
+    service_cache_remove(services, "a/web");
+    expect(0, 0, PORTS);
+}
+END_TEST
+
+static void put_same(unsigned number, unsigned left_out)
+{
+    char id[16], text[ADDRESS_TEXT_SIZE];
+    snprintf(id, sizeof(id), "a/%u", number);
+    struct endpoint_slice *slice = make_numbered_slice(id, "", MANY_PORTS, false, 0);
+    for (unsigned i = 0; i < MANY_ENDPOINTS - left_out; i++) {
+        snprintf(text, sizeof(text), "10.0.%u.%u", i >> 8, i & 255);
+        vec_push(&slice->endpoints, make_endpoint(text, FAMILY_IPV4));
+    }
+    endpoint_slice_cache_put(slices, slice);
+}
+
+START_TEST(many_slices_of_the_same_endpoints)
+{
+    put_service("p", MANY_PORTS, false);
+    for (unsigned i = 0; i < MANY_SLICES; i++)
+        put_same(i, 1);
+    expect(MANY_PORTS, 0, 0);
+    put_same(0, 0);
+    expect(0, MANY_PORTS, 0);
+    for (unsigned i = 0; i < MANY_SLICES; i++)
+        put_same(i, 0);
+    expect(0, 0, 0);
+    endpoint_slice_cache_remove(slices, "a/0");
+    expect(0, 0, 0);
+}
+END_TEST
+
+static void put_addresses(unsigned n)
+{
+    struct service *service = make_service("a/web", "10.96.0.1", "/TCP:80");
+    for (unsigned i = 0; i < n; i++) {
+        struct address address = {{172, (uint8_t)(i >> 16), (uint8_t)(i >> 8), (uint8_t)i}};
+        vec_push(&service_make_outside(service)->external_ips[FAMILY_IPV4], address);
+    }
+    service_cache_put(services, service);
+}
+
+START_TEST(a_service_of_many_addresses)
+{
+    put_addresses(ADDRESSES);
+    expect(ADDRESSES + 1, 0, 0);
+    put_addresses(ADDRESSES - 1);
+    expect(ADDRESSES, 0, 1);
+    service_cache_remove(services, "a/web");
+    expect(0, 0, ADDRESSES);
+}
+END_TEST
+
+static void add_long_tests(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_set_timeout(tcase, TIMEOUT);
+    tcase_add_test(tcase, a_slice_of_many_ports);
+    tcase_add_test(tcase, a_service_of_many_ports);
+    tcase_add_test(tcase, many_slices_of_the_same_endpoints);
+    tcase_add_test(tcase, a_service_of_many_addresses);
+}
+
+UNIT_MAIN_LONG("growth", NULL, add_long_tests)

@@ -1,0 +1,563 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/base/log.h"
+
+#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base/clock.h"
+#include "kube-nftd/base/log_output.h"
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <pty.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static double now;
+static int own_stderr;
+
+/* In place of clock_monotonic(), by the linker (tests/CMakeLists.txt). */
+double __wrap_clock_monotonic(void);
+double __wrap_clock_monotonic(void)
+{
+    return now;
+}
+
+/* ---- one line ---- */
+
+static struct {
+    char *line;
+    enum log_level level;
+    int n;
+} logged;
+
+static void on_line(void *ctx, enum log_level level, const char *line)
+{
+    ck_assert_ptr_eq(ctx, &logged);
+    free(logged.line);
+    logged.line = xstrdup(line);
+    logged.level = level;
+    logged.n++;
+}
+
+static void setup(void)
+{
+    logged.n = 0;
+    now = 1000;
+    log_set_verbosity(0);
+    log_set_sink(on_line, &logged);
+    own_stderr = dup(STDERR_FILENO);
+}
+
+static void teardown(void)
+{
+    log_set_sink(on_line, &logged);
+    log_flush(now); /* that lines were dropped is not for the next test */
+    log_set_sink(NULL, NULL);
+    log_set_verbosity(0);
+    unsetenv("JOURNAL_STREAM");
+    dup2(own_stderr, STDERR_FILENO);
+    close(own_stderr);
+    log_output_open();
+    free(logged.line);
+    logged.line = NULL;
+}
+
+#define TIME_LENGTH (sizeof("2026-11-21T18:14:44.123Z") - 1)
+
+/* One line came since the last time; behind its time it says @expected. */
+static void expect_logged(enum log_level level, const char *expected)
+{
+    struct tm tm;
+    ck_assert_int_eq(logged.n, 1);
+    ck_assert_int_eq(logged.level, level);
+    ck_assert_msg(strlen(logged.line) > TIME_LENGTH, "%s", logged.line);
+    const char *end = strptime(logged.line, "%Y-%m-%dT%H:%M:%S.", &tm);
+    ck_assert_msg(end == logged.line + TIME_LENGTH - 4, "%s", logged.line);
+    ck_assert_msg(strspn(end, "0123456789") == 3 && end[3] == 'Z', "%s", logged.line);
+    ck_assert_str_eq(logged.line + TIME_LENGTH, expected);
+    logged.n = 0;
+}
+
+START_TEST(levels)
+{
+    log_error("proxy", "family=%s: %d", "IPv4", 7);
+    expect_logged(LOG_LEVEL_ERROR, " error proxy: family=IPv4: 7");
+    log_warn("policy", "lost");
+    expect_logged(LOG_LEVEL_WARN, " warn  policy: lost");
+    log_info("manifests", "loaded file=%s services=%d", "/etc/x.yaml", 3);
+    expect_logged(LOG_LEVEL_INFO, " info  manifests: loaded file=/etc/x.yaml services=3");
+    log_set_verbosity(2);
+    log_debug(2, "proxy", "committed %s", "it");
+    expect_logged(LOG_LEVEL_DEBUG, " debug proxy: committed it");
+}
+END_TEST
+
+/* A JSON object a line, whatever the message quotes. */
+START_TEST(json)
+{
+    log_set_json(1);
+    log_warn("policy", "it said \"%s\" and \\", "\n\xc3\xa4\x01");
+    log_set_json(0);
+    const char *end = strchr(logged.line, ',');
+    ck_assert_ptr_nonnull(end);
+    ck_assert_str_eq(end, ",\"level\":\"warn\",\"logger\":\"policy\",\"msg\":\"it said "
+                          "\\\"\\\\x0a\\\\xc3\\\\xa4\\\\x01\\\" and \\\\\"}");
+    double before = 0;
+    ck_assert_int_eq(sscanf(logged.line, "{\"ts\":%lf,", &before), 1);
+    ck_assert_double_eq_tol(before, clock_realtime(), 60);
+}
+END_TEST
+
+static int evaluated;
+
+static int evaluate(void)
+{
+    return ++evaluated;
+}
+
+START_TEST(verbosities)
+{
+    evaluated = 0;
+    for (int limit = 0; limit <= 5; limit++) {
+        log_set_verbosity(limit);
+        for (int verbosity = 1; verbosity <= 6; verbosity++) {
+            int before = evaluated;
+            logged.n = 0;
+            ck_assert_int_eq(!!log_enabled(verbosity), verbosity <= limit);
+            log_debug(verbosity, "x", "%d", evaluate());
+            log_flush(now);
+            ck_assert_int_eq(logged.n, verbosity <= limit);
+            /* A line that is not printed costs nothing. */
+            ck_assert_int_eq(evaluated - before, verbosity <= limit);
+        }
+        logged.n = 0;
+        log_info("x", "always");
+        ck_assert_int_eq(logged.n, 1);
+    }
+}
+END_TEST
+
+START_TEST(escapes)
+{
+    static const struct {
+        const char *text, *line;
+    } cases[] = {
+        {"plain ~!\"'\\", " info  x: plain ~!\"'\\"},
+        {"", " info  x: "},
+        {"a\nb", " info  x: a\\x0ab"},
+        {"a\r\n2026-11-21T18:14:44.123Z error y: forged",
+         " info  x: a\\x0d\\x0a2026-11-21T18:14:44.123Z error y: forged"},
+        {"\t\a\x7f", " info  x: \\x09\\x07\\x7f"},
+        {"\x1b[31mred", " info  x: \\x1b[31mred"},
+        {"\xc3\xa4", " info  x: \\xc3\\xa4"},
+        {"\x9b\xff\x80", " info  x: \\x9b\\xff\\x80"},
+        {"100%s%n", " info  x: 100%s%n"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        log_info("x", "%s", cases[i].text);
+        expect_logged(LOG_LEVEL_INFO, cases[i].line);
+    }
+}
+END_TEST
+
+START_TEST(every_byte)
+{
+    for (int byte = 1; byte < 256; byte++) {
+        char text[] = {'<', (char)byte, '>', '\0'}, expected[64];
+        bool plain = byte >= ' ' && byte <= '~';
+        snprintf(expected, sizeof(expected), plain ? " warn  x: <%c>" : " warn  x: <\\x%02x>",
+                 byte);
+        log_write(NULL, LOG_LEVEL_WARN, "x", "%s", text);
+        expect_logged(LOG_LEVEL_WARN, expected);
+    }
+}
+END_TEST
+
+START_TEST(long_line)
+{
+    char *text = xcalloc(100001, 1);
+    memset(text, '\x01', 100000);
+    log_info("x", "%s", text);
+    ck_assert_uint_eq(strlen(logged.line), TIME_LENGTH + strlen(" info  x: ") + 400000);
+    free(text);
+}
+END_TEST
+
+/* ---- budgets ---- */
+
+#define TEN 10
+
+static void flood(enum log_level level, int n)
+{
+    for (int i = 1; i <= n; i++)
+        log_at(level, "policy", "frontend=%d is lost", i);
+}
+
+static const enum log_level levels_of_floods[] = {LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO,
+                                                  LOG_LEVEL_DEBUG};
+
+START_TEST(a_flood_is_a_handful)
+{
+    flood(levels_of_floods[_i], 80000);
+    ck_assert_int_eq(logged.n, TEN);
+    ck_assert_ptr_nonnull(strstr(logged.line, "policy: frontend=10 is lost"));
+    log_error("proxy", "said by another statement");
+    ck_assert_int_eq(logged.n, TEN + 1);
+    log_flush(now + 1);
+    ck_assert_int_eq(logged.n, TEN + 2);
+    ck_assert_int_eq(logged.level, levels_of_floods[_i]);
+    ck_assert_ptr_nonnull(
+        strstr(logged.line, " policy: frontend=11 is lost (and 79989 more of this kind)"));
+    log_flush(now + 1);
+    ck_assert_int_eq(logged.n, TEN + 2);
+}
+END_TEST
+
+static int count_up(int *n)
+{
+    return ++*n;
+}
+
+/* What a line says may cost more than the line. */
+START_TEST(lines_that_nobody_sees_are_not_put_together)
+{
+    int made = 0;
+    for (int i = 0; i < 1000; i++)
+        log_warn("policy", "%d", count_up(&made));
+    ck_assert_int_eq(made, TEN + 1);
+    log_flush(now + 1);
+    ck_assert_ptr_nonnull(strstr(logged.line, " policy: 11 (and 989 more of this kind)"));
+    log_set_verbosity(-1);
+    log_info("policy", "%d", count_up(&made));
+    ck_assert_int_eq(made, TEN + 1);
+}
+END_TEST
+
+START_TEST(one_that_was_withheld_is_just_late)
+{
+    flood(LOG_LEVEL_WARN, TEN + 1);
+    logged.n = 0;
+    log_flush(now + 1);
+    expect_logged(LOG_LEVEL_WARN, " warn  policy: frontend=11 is lost");
+}
+END_TEST
+
+/* A second, two, four, up to a minute, as long as it goes on. */
+START_TEST(a_lasting_flood_is_a_handful_a_minute)
+{
+    double window = 1;
+    for (int i = 0; i < 10; i++) {
+        flood(LOG_LEVEL_WARN, 100);
+        ck_assert_int_eq(logged.n, TEN);
+        ck_assert_double_eq_tol(log_flush(now), now + window, 1e-9);
+        now += window;
+        flood(LOG_LEVEL_WARN, 1); /* ends the window, and is the first of the next one */
+        ck_assert_int_eq(logged.n, TEN + 2);
+        ck_assert_ptr_nonnull(strstr(logged.line, "frontend=1 is lost"));
+        logged.n = 1;
+        window = fmin(2 * window, 60);
+    }
+    now += 120; /* a whole window of quiet */
+    logged.n = 0;
+    flood(LOG_LEVEL_WARN, 100);
+    ck_assert_double_eq_tol(log_flush(now), now + 1, 1e-9);
+}
+END_TEST
+
+/* Who asked for a line for each transaction gets it, however many there are a second. */
+START_TEST(debug_lines_are_counted_by_turns)
+{
+    for (int turn = 1; turn <= 100; turn++) {
+        flood(LOG_LEVEL_DEBUG, TEN);
+        ck_assert_double_eq(log_flush(now), 0);
+        ck_assert_int_eq(logged.n, TEN);
+        logged.n = 0;
+    }
+}
+END_TEST
+
+START_TEST(nothing_is_withheld_at_the_end)
+{
+    flood(LOG_LEVEL_ERROR, TEN + 2);
+    log_end("it had to be");
+    ck_assert_int_eq(logged.n, TEN + 2);
+    ck_assert_str_eq(logged.line, "kube-nftd: it had to be");
+}
+END_TEST
+
+/* ---- stderr ---- */
+
+static void write_to(int fd)
+{
+    log_set_sink(NULL, NULL);
+    ck_assert_int_ge(dup2(fd, STDERR_FILENO), 0);
+    close(fd);
+    log_output_open();
+}
+
+static void open_pipe(int *reader, int *writer)
+{
+    int fds[2];
+    ck_assert_int_eq(pipe2(fds, O_CLOEXEC), 0);
+    *reader = fds[0];
+    *writer = fds[1];
+}
+
+static void open_socket(int *reader, int *writer)
+{
+    int fds[2];
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    *reader = fds[0];
+    *writer = fds[1];
+}
+
+static void open_terminal(int *reader, int *writer)
+{
+    ck_assert_int_eq(openpty(reader, writer, NULL, NULL, NULL), 0);
+}
+
+static void (*const channels[])(int *reader, int *writer) = {open_pipe, open_socket, open_terminal};
+#define CHANNELS (int)(sizeof(channels) / sizeof(channels[0]))
+
+/* All that can be read now, without carriage returns. */
+static char *read_all(int fd)
+{
+    char *text = NULL, chunk[4096];
+    size_t length;
+    ssize_t n;
+    FILE *out = open_memstream(&text, &length);
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    while ((n = read(fd, chunk, sizeof(chunk))) > 0)
+        for (ssize_t i = 0; i < n; i++)
+            if (chunk[i] != '\r')
+                fputc(chunk[i], out);
+    fclose(out);
+    return text;
+}
+
+/* One that shows where it was cut. */
+static char *message_of(int i, int length)
+{
+    return xasprintf("begin=%d %0*d end=%d.", i, length, i, i);
+}
+
+struct reading {
+    int fd, length;
+    char *text;      /* the beginning of a line whose end was not read yet */
+    int whole, next; /* messages that came, and the one that comes next */
+    bool cut;        /* the last line was */
+};
+
+#define NOTICE " warn  log: lines that standard error did not take at once were dropped lines="
+
+static void read_line(struct reading *r, const char *line)
+{
+    const char *behind_time = strlen(line) > TIME_LENGTH ? line + TIME_LENGTH : "";
+    char *message = message_of(r->next, r->length);
+    if (strncmp(behind_time, NOTICE, strlen(NOTICE)) == 0) {
+        r->next += (int)strtol(behind_time + strlen(NOTICE), NULL, 10);
+        r->cut = false;
+    } else if (strncmp(behind_time, " info  x: ", 10) == 0 &&
+               strcmp(behind_time + 10, message) == 0) {
+        ck_assert_msg(!r->cut, "nothing was said of the one before: %s", line);
+        r->whole++;
+        r->next++;
+    } else {
+        ck_assert_msg(!r->cut, "another one that is cut: %s", line);
+        r->cut = true;
+    }
+    free(message);
+}
+
+static void read_lines(struct reading *r)
+{
+    char *more = read_all(r->fd), *text = xasprintf("%s%s", r->text, more), *at = text, *end;
+    for (; (end = strchr(at, '\n')) != NULL; at = end + 1) {
+        *end = '\0';
+        read_line(r, at);
+    }
+    free(more);
+    free(r->text);
+    r->text = xstrdup(at);
+    free(text);
+}
+
+static void say(int i, int length)
+{
+    char *message = message_of(i, length);
+    log_write(NULL, LOG_LEVEL_INFO, "x", "%s", message);
+    free(message);
+}
+
+/* A terminal takes some more now and then while it moves what it holds to where it is read. */
+START_TEST(a_reader_that_does_not_read_stops_nothing)
+{
+    static const int lengths[] = {7, 100, 250, 5000};
+    struct reading r = {.length = lengths[_i / CHANNELS], .text = xstrdup("")};
+    int writer, n = 0;
+    channels[_i % CHANNELS](&r.fd, &writer);
+    int flags = fcntl(writer, F_GETFL);
+    uint64_t before = log_lines_dropped();
+    write_to(writer);
+    alarm(60); /* it waits for ever otherwise */
+    while (n < 3000)
+        say(n++, r.length);
+    ck_assert_int_eq(fcntl(STDERR_FILENO, F_GETFL), flags); /* others share them */
+    uint64_t dropped = log_lines_dropped() - before;
+    ck_assert_uint_gt(dropped, 0);
+    while (r.next < n) {
+        read_lines(&r);
+        say(n++, r.length);
+        read_lines(&r);
+    }
+    alarm(0);
+    ck_assert_str_eq(r.text, "");
+    ck_assert_uint_eq(log_lines_dropped() - before, (unsigned)(n - r.whole));
+    ck_assert_uint_lt(log_lines_dropped() - before, dropped + 100);
+    free(r.text);
+    close(r.fd);
+}
+END_TEST
+
+/* Without another line to come before. */
+START_TEST(a_turn_says_what_was_dropped)
+{
+    int reader, writer;
+    open_pipe(&reader, &writer);
+    uint64_t before = log_lines_dropped();
+    write_to(writer);
+    while (log_lines_dropped() == before)
+        log_write(NULL, LOG_LEVEL_INFO, "x", "said");
+    log_flush(now);
+    free(read_all(reader));
+    log_flush(now);
+    char *text = read_all(reader);
+    ck_assert_ptr_nonnull(strstr(text, "were dropped lines=1\n"));
+    free(text);
+    log_flush(now);
+    text = read_all(reader);
+    ck_assert_str_eq(text, "");
+    free(text);
+    close(reader);
+}
+END_TEST
+
+START_TEST(to_a_file)
+{
+    char line[128] = "";
+    FILE *file = tmpfile();
+    ck_assert_ptr_nonnull(file);
+    fputs("before\n", file);
+    fflush(file);
+    write_to(dup(fileno(file)));
+    log_info("x", "said\n");
+    rewind(file);
+    ck_assert_ptr_nonnull(fgets(line, sizeof(line), file));
+    ck_assert_str_eq(line, "before\n");
+    ck_assert_ptr_nonnull(fgets(line, sizeof(line), file));
+    ck_assert_str_eq(line + TIME_LENGTH, " info  x: said\\x0a\n");
+    ck_assert_int_eq(fgetc(file), EOF);
+    fclose(file);
+    ck_assert_int_eq(logged.n, 0);
+}
+END_TEST
+
+/* The number is another file's soon. */
+START_TEST(to_nobody)
+{
+    log_set_sink(NULL, NULL);
+    close(STDERR_FILENO);
+    log_output_open();
+    FILE *file = tmpfile();
+    ck_assert_int_eq(fileno(file), STDERR_FILENO);
+    uint64_t before = log_lines_dropped();
+    log_info("x", "said");
+    ck_assert_uint_eq(log_lines_dropped(), before + 1);
+    ck_assert_int_eq(fgetc(file), EOF);
+    fclose(file);
+}
+END_TEST
+
+/* The journal has a time for each line, and takes the priority from before it. */
+static const struct {
+    enum log_level level;
+    int json;
+    const char *line;
+} journal_lines[] = {
+    {LOG_LEVEL_ERROR, 0, "<3>error x: said\n<3>kube-nftd: ended\n"},
+    {LOG_LEVEL_WARN, 0, "<4>warn  x: said\n<3>kube-nftd: ended\n"},
+    {LOG_LEVEL_INFO, 0, "<6>info  x: said\n<3>kube-nftd: ended\n"},
+    {LOG_LEVEL_DEBUG, 0, "<7>debug x: said\n<3>kube-nftd: ended\n"},
+    {LOG_LEVEL_WARN, 1, "<4>{\"ts\":"},
+};
+
+START_TEST(to_the_journal)
+{
+    int reader, writer;
+    struct stat status;
+    open_socket(&reader, &writer);
+    ck_assert_int_eq(fstat(writer, &status), 0);
+    char *stream = xasprintf("%llu:%llu", (unsigned long long)status.st_dev,
+                             (unsigned long long)status.st_ino);
+    setenv("JOURNAL_STREAM", stream, 1);
+    free(stream);
+    write_to(writer);
+    log_set_json(journal_lines[_i].json);
+    log_write(NULL, journal_lines[_i].level, "x", "said");
+    log_set_json(0);
+    log_end("ended");
+    char *text = read_all(reader);
+    ck_assert_msg(strncmp(text, journal_lines[_i].line, strlen(journal_lines[_i].line)) == 0, "%s",
+                  text);
+    free(text);
+    close(reader);
+}
+END_TEST
+
+/* A child of a service whose stderr is its own inherits the variable. */
+START_TEST(to_no_journal)
+{
+    static const char *const streams[] = {"", "0:0", "1:2:3", "journal"};
+    for (size_t i = 0; i < sizeof(streams) / sizeof(streams[0]); i++) {
+        int reader, writer;
+        open_socket(&reader, &writer);
+        setenv("JOURNAL_STREAM", streams[i], 1);
+        write_to(writer);
+        log_write(NULL, LOG_LEVEL_WARN, "x", "said");
+        char *text = read_all(reader);
+        ck_assert_str_eq(text + TIME_LENGTH, " warn  x: said\n");
+        free(text);
+        close(reader);
+    }
+}
+END_TEST
+
+static void add_tests(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, levels);
+    tcase_add_test(tcase, json);
+    tcase_add_test(tcase, verbosities);
+    tcase_add_test(tcase, escapes);
+    tcase_add_test(tcase, every_byte);
+    tcase_add_test(tcase, long_line);
+    tcase_add_loop_test(tcase, a_flood_is_a_handful, 0, 4);
+    tcase_add_test(tcase, lines_that_nobody_sees_are_not_put_together);
+    tcase_add_test(tcase, one_that_was_withheld_is_just_late);
+    tcase_add_test(tcase, a_lasting_flood_is_a_handful_a_minute);
+    tcase_add_test(tcase, debug_lines_are_counted_by_turns);
+    tcase_add_test(tcase, nothing_is_withheld_at_the_end);
+    tcase_add_loop_test(tcase, a_reader_that_does_not_read_stops_nothing, 0, 4 * CHANNELS);
+    tcase_add_test(tcase, a_turn_says_what_was_dropped);
+    tcase_add_test(tcase, to_a_file);
+    tcase_add_test(tcase, to_nobody);
+    tcase_add_loop_test(tcase, to_the_journal, 0, 5);
+    tcase_add_test(tcase, to_no_journal);
+}
+
+UNIT_MAIN("log", add_tests)

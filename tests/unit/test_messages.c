@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What is said in JSON and in protobuf leads to the same objects. */
+#include "kube-nftd/model/messages.h"
+
+#include "kube-nftd/base/json_reader.h"
+#include "kube-nftd/model/decode.h"
+#include "object_text.h"
+#include "proto_writer.h"
+#include "random_json.h"
+#include "unit.h"
+
+#define LIMIT ((size_t)1024 * 1024)
+
+/* ---- from bytes to a text of all that they say ---- */
+
+struct run {
+    FILE *out;
+    int kind;
+    size_t values;
+};
+
+static void write_decoded(FILE *out, const struct json_value *value, int kind)
+{
+    struct object object = {0};
+    struct error err = {0};
+    enum decode_result result = object_decode(value, kind, &object, &err);
+    fprintf(out, "%d ", (int)result);
+    if (result != DECODE_OTHER)
+        write_whole_object(out, &object);
+    fprintf(out, " %s\n", err.text ? err.text : "");
+    object_clear(&object);
+    error_clear(&err);
+}
+
+static void write_member(FILE *out, const struct json_value *value, const char *key)
+{
+    const struct json_value *member = json_member(value, key);
+    if (json_is(member, JSON_NUMBER))
+        fprintf(out, " %s=%.0f%s", key, member->number, member->integer ? "" : "?");
+    else
+        fprintf(out, " %s=%s", key, json_string(member) ? json_string(member) : "");
+}
+
+static void write_status(FILE *out, const struct json_value *value)
+{
+    const struct json_value *details = json_member(value, "details");
+    const struct json_value *causes = json_member(details, "causes");
+    write_member(out, value, "kind");
+    write_member(out, value, "message");
+    write_member(out, value, "reason");
+    write_member(out, value, "code");
+    write_member(out, details, "retryAfterSeconds");
+    json_each (causes, cause)
+        write_member(out, cause, "reason");
+}
+
+static bool take(void *ctx, const struct json_value *value, bool is_item)
+{
+    struct run *run = ctx;
+    const struct json_value *object = json_member(value, "object");
+    run->values++;
+    if (is_item || json_string(json_member(json_member(value, "metadata"), "name"))) {
+        write_decoded(run->out, value, run->kind);
+    } else if (object) {
+        write_member(run->out, value, "type");
+        write_status(run->out, object);
+        write_decoded(run->out, object, run->kind);
+        const struct json_value *metadata = json_member(object, "metadata");
+        write_member(run->out, metadata, "resourceVersion");
+        write_member(run->out, json_member(metadata, "annotations"), "k8s.io/initial-events-end");
+    } else {
+        write_status(run->out, value);
+        write_member(run->out, json_member(value, "metadata"), "resourceVersion");
+        fprintf(run->out, " more=%d\n",
+                json_string(json_member(json_member(value, "metadata"), "continue")) != NULL);
+    }
+    return true;
+}
+
+/* How to cut: into pieces of @size bytes; 0: of random ones. */
+static size_t piece(size_t size, size_t left, uint64_t *chance)
+{
+    size_t n = size ? size : 1 + dice(chance, 1 + dice(chance, 3000));
+    return n < left ? n : left;
+}
+
+static char *finish_run(struct run *run, char **text, int result, struct error *err)
+{
+    fprintf(run->out, "%d %s", result, err->text ? err->text : "");
+    error_clear(err);
+    fclose(run->out);
+    return *text;
+}
+
+static char *read_json(const char *bytes_, size_t n, int kind)
+{
+    char *text;
+    size_t length;
+    struct error err = {0};
+    struct run run = {open_memstream(&text, &length), kind, 0};
+    int result = json_read(bytes_, n, take, &run, &err);
+    return finish_run(&run, &text, result, &err);
+}
+
+/* Each piece is a copy, so that a look too far is found. */
+static char *read_proto(const bytes *all, bool watch, int kind, size_t size, uint64_t *chance)
+{
+    char *text;
+    size_t length;
+    struct error err = {0};
+    struct run run = {open_memstream(&text, &length), kind, 0};
+    struct proto_reader *reader =
+        proto_reader_new(watch ? &message_watch : &message_body, LIMIT, take, &run);
+    int result = 0;
+    for (size_t at = 0, n; at < all->n && result == 0; at += n) {
+        n = piece(size, all->n - at, chance);
+        char *copy = malloc(n);
+        memcpy(copy, all->v + at, n);
+        result = proto_reader_feed(reader, copy, n, &err);
+        free(copy);
+    }
+    if (result == 0)
+        result = proto_reader_finish(reader, &err);
+    proto_reader_free(reader);
+    return finish_run(&run, &text, result, &err);
+}
+
+/* Makes all numbers behind @moment the same. */
+static void drop_numbers(char *text, const char *moment)
+{
+    while (moment && (text = strstr(text, moment)) != NULL)
+        for (text += strlen(moment); *text >= '0' && *text <= '9'; text++)
+            *text = '0';
+}
+
+/* However @all is cut, it says @expected. */
+static void expect_however_cut(const bytes *all, bool watch, int kind, const char *moment,
+                               const char *expected)
+{
+    uint64_t chance = 1;
+    const size_t sizes[] = {SIZE_MAX, 1, 2, 3, 5, 7, 16, 1000, 0, 0, 0, 0, 0, 0};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        char *actual = read_proto(all, watch, kind, sizes[i], &chance);
+        drop_numbers(actual, moment);
+        size_t same = 0;
+        while (actual[same] && actual[same] == expected[same])
+            same++;
+        ck_assert_msg(strcmp(actual, expected) == 0, "in pieces of %zu: ...%.400s\nnot %.400s",
+                      sizes[i], actual + same, expected + same);
+        free(actual);
+    }
+}
+
+/* ---- recordings ---- */
+
+static const struct recording {
+    const char *name;
+    int kind;
+    bool watch;
+    const char *moment; /* behind this stands a number that is not the same in both */
+} recordings[] = {
+    {"200-list-services", KIND_SERVICE, false, NULL},
+    {"201-list-endpointslices", KIND_ENDPOINTSLICE, false, NULL},
+    {"202-list-servicecidrs", KIND_SERVICECIDR, false, NULL},
+    {"203-list-node", KIND_NODE, false, NULL},
+    {"204-list-empty", KIND_SERVICE, false, NULL},
+    {"205-list-page", KIND_SERVICE, false, NULL},
+    {"206-get-service", KIND_SERVICE, false, NULL},
+    {"207-stream-services", KIND_SERVICE, true, NULL},
+    {"208-stream-endpointslices", KIND_ENDPOINTSLICE, true, " resourceVersion="},
+    {"209-stream-node", KIND_NODE, true, " resourceVersion="},
+    {"210-stream-servicecidrs", KIND_SERVICECIDR, true, " resourceVersion="},
+    {"216-watch-future", KIND_SERVICE, true, "current: "},
+    {"218-not-found-object", -1, false, NULL},
+    {"219-forbidden", -1, false, NULL},
+    {"220-unauthorized", -1, false, NULL},
+    {"221-bad-parameter", -1, false, NULL},
+};
+
+static void read_recording(const struct recording *recording, const char *name, bytes *out)
+{
+    char *path = xasprintf(SOURCE_DIR "/tests/recordings-protobuf/%s/%s", recording->name, name);
+    out->v = read_whole(path, &out->n);
+    free(path);
+}
+
+START_TEST(pair)
+{
+    const struct recording *recording = &recordings[_i];
+    bytes json, proto;
+    read_recording(recording, recording->watch ? "json.body.ndjson" : "json.body.json", &json);
+    read_recording(recording, "protobuf.body.pb", &proto);
+    char *expected = read_json(json.v, json.n, recording->kind);
+    drop_numbers(expected, recording->moment);
+    expect_however_cut(&proto, recording->watch, recording->kind, recording->moment, expected);
+    free(expected);
+    vec_free(&json);
+    vec_free(&proto);
+}
+END_TEST
+
+/* The test's writer knows what a real API server writes. */
+START_TEST(written_as_recorded)
+{
+    const struct recording *recording = &recordings[_i];
+    bytes json, proto, written = {0};
+    if (recording->watch || recording->kind < 0)
+        return;
+    read_recording(recording, "json.body.json", &json);
+    read_recording(recording, "protobuf.body.pb", &proto);
+    cJSON *tree = cJSON_Parse(json.v);
+    put_body(&written, tree);
+    if (strncmp(recording->name, "205", 3) != 0 && /* whose tokens differ */
+        strncmp(recording->name, "200", 3) != 0) { /* with a NUL, which cJSON does not know */
+        ck_assert_uint_eq(written.n, proto.n);
+        ck_assert_mem_eq(written.v, proto.v, proto.n);
+    }
+    cJSON_Delete(tree);
+    vec_free(&written);
+    vec_free(&json);
+    vec_free(&proto);
+}
+END_TEST
+
+/* ---- by chance ---- */
+
+static const struct {
+    const char *kind, *list, *api_version;
+} names[KIND_COUNT] = {
+    [KIND_SERVICE] = {"Service", "ServiceList", "v1"},
+    [KIND_ENDPOINTSLICE] = {"EndpointSlice", "EndpointSliceList", "discovery.k8s.io/v1"},
+    [KIND_SERVICECIDR] = {"ServiceCIDR", "ServiceCIDRList", "networking.k8s.io/v1"},
+    [KIND_NODE] = {"Node", "NodeList", "v1"},
+};
+
+static cJSON *named(cJSON *json, const char *kind, int of)
+{
+    cJSON_AddStringToObject(json, "kind", kind);
+    cJSON_AddStringToObject(json, "apiVersion", names[of].api_version);
+    return json;
+}
+
+static cJSON *random_list(int kind, uint64_t *chance)
+{
+    cJSON *list = named(cJSON_CreateObject(), names[kind].list, kind);
+    cJSON *metadata = cJSON_AddObjectToObject(list, "metadata");
+    cJSON_AddStringToObject(metadata, "resourceVersion", "2107");
+    if (dice(chance, 2))
+        cJSON_AddStringToObject(metadata, "continue", "token");
+    cJSON *items = cJSON_AddArrayToObject(list, "items");
+    for (unsigned n = dice(chance, 6); n > 0; n--)
+        cJSON_AddItemToArray(items, random_message(names[kind].kind, chance));
+    return list;
+}
+
+static void put_json(bytes *out, const cJSON *json)
+{
+    char *text = cJSON_PrintUnformatted(json);
+    put(out, text, strlen(text));
+    cJSON_free(text);
+}
+
+static void random_watch(int kind, uint64_t *chance, bytes *json, bytes *proto)
+{
+    static const char *const types[] = {"ADDED", "MODIFIED", "DELETED", "BOOKMARK"};
+    for (unsigned n = 1 + dice(chance, 5); n > 0; n--) {
+        bytes body = {0};
+        const char *type = RANDOM_OF(types, chance);
+        cJSON *event = cJSON_CreateObject();
+        cJSON_AddStringToObject(event, "type", type);
+        cJSON *object = named(random_message(names[kind].kind, chance), names[kind].kind, kind);
+        cJSON_AddItemToObject(event, "object", object);
+        put_json(json, event);
+        ck_assert(put_body(&body, object));
+        put_frame(proto, type, &body);
+        cJSON_Delete(event);
+    }
+}
+
+static void one_by_chance(uint64_t *chance)
+{
+    bytes json = {0}, proto = {0};
+    int kind = (int)dice(chance, KIND_COUNT);
+    bool watch = dice(chance, 2);
+    if (watch) {
+        random_watch(kind, chance, &json, &proto);
+    } else {
+        cJSON *list = random_list(kind, chance);
+        put_json(&json, list);
+        ck_assert(put_body(&proto, list));
+        cJSON_Delete(list);
+    }
+    char *expected = read_json(json.v, json.n, kind);
+    expect_however_cut(&proto, watch, kind, NULL, expected);
+    free(expected);
+    vec_free(&json);
+    vec_free(&proto);
+}
+
+#define SEEDS 20
+
+START_TEST(by_chance)
+{
+    uint64_t chance = (uint64_t)unit_seed(_i) + 1;
+    for (int n = unit_steps(100); n > 0; n--)
+        one_by_chance(&chance);
+}
+END_TEST
+
+static void add_tests(TCase *tcase)
+{
+    int n = sizeof(recordings) / sizeof(*recordings);
+    tcase_add_loop_test(tcase, pair, 0, n);
+    tcase_add_loop_test(tcase, written_as_recorded, 0, n);
+    tcase_add_loop_test(tcase, by_chance, 0, SEEDS);
+}
+
+UNIT_MAIN("messages", add_tests)

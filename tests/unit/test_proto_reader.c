@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What is no protobuf, or none that Kubernetes writes: it costs the object alone, which is named,
+ * or, where it is around objects, the answer. The whole ones are in test_messages.c. */
+#include "kube-nftd/base/proto_reader.h"
+
+#include "kube-nftd/base/log.h"
+#include "kube-nftd/source/bad_objects.h"
+#include "kube-nftd/source/list_reader.h"
+#include "kube-nftd/source/watch_reader.h"
+#include "proto_writer.h"
+#include "unit.h"
+
+/* Bytes that may hold a NUL. */
+struct raw {
+    const char *v;
+    size_t n;
+};
+#define RAW(text)                                                                                  \
+    {                                                                                              \
+        (text), sizeof(text) - 1                                                                   \
+    }
+
+#define METADATA "\x0a\x0b\x0a\x03web\x1a\x04shop"
+#define GOOD "\x0a\x0c\x0a\x04good\x1a\x04shop\x12\x06\x1a\x04None"
+
+/* ---- a watch ---- */
+
+static void put_type(bytes *out, const char *api_version, const char *kind)
+{
+    bytes type = {0};
+    put_text(&type, 1, api_version);
+    put_text(&type, 2, kind);
+    put_bytes(out, 1, &type);
+}
+
+/* An event of a Service that says @object. */
+static void put_event(bytes *out, const struct raw *object)
+{
+    bytes body = {0}, raw = {0};
+    put(&raw, object->v, object->n);
+    put_envelope(&body, "v1", "Service", &raw);
+    put_frame(out, "MODIFIED", &body);
+}
+
+static const struct raw good = RAW(GOOD);
+
+static int take_event(void *ctx, struct watch_event *event, struct error *err)
+{
+    static const char *const types[] = {"put", "remove", "bad", "bookmark", "error"};
+    (void)err;
+    fprintf(ctx, "%s %s%s%s; ", types[event->type], event->object.id ? event->object.id : "-",
+            event->problem.text ? ": " : "", event->problem.text ? event->problem.text : "");
+    return 0;
+}
+
+/* What becomes of the frames, in pieces of @size bytes; the last word is why it was given up. */
+static char *watched(const bytes *all, size_t size)
+{
+    char *text;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    struct error err = {0};
+    struct watch_reader reader = {.kind = KIND_SERVICE, .take = take_event, .ctx = out};
+    watch_reader_begin(&reader, ENCODING_PROTOBUF);
+    int result = 0;
+    for (size_t at = 0; at < all->n && result == 0; at += size) {
+        size_t n = all->n - at < size ? all->n - at : size;
+        char *piece = malloc(n); /* so that a look too far is found */
+        memcpy(piece, all->v + at, n);
+        result = watch_reader_feed(&reader, piece, n, &err);
+        free(piece);
+    }
+    ck_assert_int_eq(result, err.text ? -1 : 0);
+    fputs(err.text ? err.text : "open", out);
+    error_clear(&err);
+    watch_reader_clear(&reader);
+    fclose(out);
+    return text;
+}
+
+static void expect_watched(bytes *all, const char *expected)
+{
+    for (size_t size = 1; size < 2000; size = size * 2 + 1) {
+        char *text = watched(all, size);
+        ck_assert_msg(strcmp(text, expected) == 0, "in pieces of %zu:\n%s\nnot\n%s", size, text,
+                      expected);
+        free(text);
+    }
+    vec_free(all);
+}
+
+/* ---- faults of an object ---- */
+
+#define BAD "bad shop/web: Service shop/web: "
+#define NINE "\xff\xff\xff\xff\xff\xff\xff\xff\xff"
+
+static const struct {
+    struct raw object; /* behind its metadata */
+    const char *said;
+} faults[] = {
+    {RAW("\x1b"), "a group, which Kubernetes does not use"},
+    {RAW("\x1c"), "a group, which Kubernetes does not use"},
+    {RAW("\x3e"), "a field of an unknown wire type"},
+    {RAW("\x3f"), "a field of an unknown wire type"},
+    {RAW("\x02\x01x"), "a field with no valid number"},
+    {RAW("\xff\xff\xff\xff\xff\x01"), "a field with no valid number"},
+    {RAW("\xf8\xff\xff\xff\x1f"), "a field with no valid number"},
+    {RAW("\x38" NINE "\xff\x01"), "a number of more than 64 bits"},
+    {RAW("\x38" NINE "\x02"), "a number of more than 64 bits"},
+    {RAW("\x12" NINE "\x01"), "spec: it is longer than what it is in"},
+    {RAW("\x12\x01"), "spec: it is longer than what it is in"},
+    {RAW("\x3a\x7f"), "it is longer than what it is in"},
+    {RAW("\x39\x01\x02\x03"), "it is longer than what it is in"},
+    {RAW("\x12"), "the end of a field is missing"},
+    {RAW("\x3a\xff"), "the end of a field is missing"},
+    {RAW("\x10\x05"), "spec: another wire type was expected"},
+    {RAW("\x15\x01\x02\x03\x04\x12\x00"), "spec: another wire type was expected"},
+    {RAW("\x12\x04\x0a\x02\x18\x50\x10\x05"), "spec: another wire type was expected"},
+    {RAW("\x12\x00\x12\x00"), "spec: it is there twice"},
+    {RAW("\x12\x06\x1a\x01x\x1a\x01y"), "spec.clusterIP: it is there twice"},
+    {RAW("\x12\x07\x0a\x00\x1a\x01x\x0a\x00"), "spec.ports: it is there twice"},
+    {RAW("\x12\x07\x0a\x05\x18\x50\x1a\x01x"),
+     "spec.ports[0].port: another wire type was expected"},
+    {RAW("\x12\x0a\x0a\x02\x18\x50\x0a\x04\x18\x50\x18\x51"),
+     "spec.ports[1].port: it is there twice"},
+    {RAW("\x12\x06\x0a\x02\x18\x50\x08\x01"), "spec.ports[1]: another wire type was expected"},
+    {RAW("\x12\x01\x0a"), "spec: the end of a field is missing"},
+    {RAW("\x12\x04\x0a\x02\x1b\x00"), "spec.ports[0]: a group, which Kubernetes does not use"},
+    {RAW("\x12\x03\x22\x01\xff"), "spec.type: \"\xff\" is not UTF-8"},
+    {RAW("\x12\x05\x1a\x03"
+         "a\0b"),
+     "spec.clusterIP: \"a\xc0\x80"
+     "b\" has a NUL"},
+    {RAW("\x12\x0a\x0a\x02\x18\x50\x1a\x04"
+         "10.0"),
+     "spec.clusterIP: \"10.0\" is not an IP address"},
+};
+
+/* The next event comes as if nothing had been. */
+START_TEST(fault)
+{
+    bytes all = {0}, object = {0};
+    put(&object, METADATA, strlen(METADATA));
+    put(&object, faults[_i].object.v, faults[_i].object.n);
+    put_event(&all, &(struct raw){object.v, object.n});
+    put_event(&all, &good);
+    vec_free(&object);
+    char *expected = xasprintf(BAD "%s; put shop/good; open", faults[_i].said);
+    expect_watched(&all, expected);
+    free(expected);
+}
+END_TEST
+
+/* Where the name is what cannot be read. */
+START_TEST(fault_in_metadata)
+{
+    static const struct raw objects[] = {RAW("\x0a\x02\x0a\x05"), RAW("\x0a\x02\x08\x05"),
+                                         RAW("\x0a\x01\x0b")};
+    static const char *const said[] = {
+        "metadata.name: it is longer than what it is in",
+        "metadata.name: another wire type was expected",
+        "metadata: a group, which Kubernetes does not use",
+    };
+    for (size_t i = 0; i < sizeof(objects) / sizeof(*objects); i++) {
+        bytes all = {0};
+        put_event(&all, &objects[i]);
+        put_event(&all, &good);
+        char *expected = xasprintf("bad -: Service (no name): %s; put shop/good; open", said[i]);
+        expect_watched(&all, expected);
+        free(expected);
+    }
+}
+END_TEST
+
+/* What goes needs no more than its name; what a bookmark says must be right. */
+START_TEST(fault_by_event_type)
+{
+    static const char *const types[] = {"DELETED", "BOOKMARK"};
+    static const char *const seen[] = {
+        "remove shop/web; open",
+        "a bookmark: a group, which Kubernetes does not use",
+    };
+    for (size_t i = 0; i < 2; i++) {
+        bytes all = {0}, body = {0}, raw = {0};
+        put(&raw, METADATA "\x1b", strlen(METADATA) + 1);
+        put_envelope(&body, "v1", "Service", &raw);
+        put_frame(&all, types[i], &body);
+        expect_watched(&all, seen[i]);
+    }
+}
+END_TEST
+
+/* Fields that nobody knows, of all wire types; a number in more bytes than it takes. */
+START_TEST(what_is_skipped)
+{
+    static const struct raw object =
+        RAW(GOOD "\x39\x01\x02\x03\x04\x05\x06\x07\x08\x3d\x01\x02\x03\x04\x38\x81\x00"
+                 "\x3a\x80\x00\x82\xff\xff\xff\x0f\x01x");
+    bytes all = {0};
+    put_event(&all, &object);
+    expect_watched(&all, "put shop/good; open");
+}
+END_TEST
+
+/* ---- what is around objects ---- */
+
+START_TEST(frames)
+{
+    static const struct {
+        struct raw bytes;
+        const char *said;
+    } cases[] = {
+        {RAW("\xff\xff\xff\xff"), "byte 0: a value is longer than 16777216 bytes"},
+        {RAW("\0\0\0\0"), "an event without a type"},
+        {RAW("\0\0\0\1\x0b"), "byte 4: a group, which Kubernetes does not use"},
+        {RAW("\0\0\0\2\x0a\x05"), "byte 4: it is longer than what it is in"},
+        {RAW("\0\0\0\7\x0a\x05"
+             "ADDED"),
+         "an event without an object"},
+        {RAW("\0\0\0\x0e\x0a\x05"
+             "ADDED\x0a\x05"
+             "ADDED"),
+         "byte 11: it is there twice"},
+        {RAW("\0\0\0\x0b\x0a\x05"
+             "ADDED\x12\x02\x0a\x00"),
+         "byte 13: no Kubernetes protobuf"},
+        {RAW("\0\0\0\x10\x0a\x05"
+             "ADDED\x12\x07\x0a\x05k8s\x01\x0a"),
+         "byte 15: no Kubernetes protobuf"},
+        {RAW("{\"type\":\"ADDED\",\"object\":{}}"),
+         "byte 0: a value is longer than 16777216 bytes"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        bytes all = {0};
+        put(&all, cases[i].bytes.v, cases[i].bytes.n);
+        expect_watched(&all, cases[i].said);
+    }
+}
+END_TEST
+
+/* @put writes the envelope around a good Service. */
+static void expect_envelope(void (*put_around)(bytes *out), const char *expected)
+{
+    bytes all = {0}, body = {0};
+    put(&body, "k8s", 4);
+    put_around(&body);
+    put_frame(&all, "ADDED", &body);
+    expect_watched(&all, expected);
+}
+
+static void encoded(bytes *out)
+{
+    put_type(out, "v1", "Service");
+    put_data(out, 2, good.v, good.n);
+    put_text(out, 3, "gzip");
+}
+
+static void of_another_kind(bytes *out)
+{
+    put_type(out, "v1", "Pod");
+    put_data(out, 2, good.v, good.n);
+}
+
+static void of_another_version(bytes *out)
+{
+    put_type(out, "v2", "Service");
+    put_data(out, 2, good.v, good.n);
+}
+
+/* It is skipped, since it could be anything. */
+static void without_a_kind(bytes *out)
+{
+    put_data(out, 2, good.v, good.n);
+}
+
+static void with_the_kind_behind(bytes *out)
+{
+    put_data(out, 2, good.v, good.n);
+    put_type(out, "v1", "Service");
+}
+
+static void twice(bytes *out)
+{
+    put_type(out, "v1", "Service");
+    put_data(out, 2, good.v, good.n);
+    put_data(out, 2, good.v, good.n);
+}
+
+static void within_itself(bytes *out)
+{
+    bytes inner = {0};
+    put(&inner, "k8s", 4);
+    put_type(&inner, "v1", "Service");
+    put_data(&inner, 2, good.v, good.n);
+    put_type(out, "v1", "Service");
+    put_bytes(out, 2, &inner);
+}
+
+START_TEST(envelopes)
+{
+    expect_envelope(encoded, "byte 58: it is encoded once more");
+    expect_envelope(of_another_kind, "an event about something else than a Service");
+    expect_envelope(of_another_version, "an event about something else than a Service");
+    expect_envelope(without_a_kind, "bad -: Service (no name): metadata.name: missing; open");
+    expect_envelope(with_the_kind_behind, "bad -: Service (no name): metadata.name: missing; open");
+    expect_envelope(twice, "byte 58: it is there twice");
+    expect_envelope(within_itself, "bad -: Service (no name): a group, which Kubernetes does not "
+                                   "use; open");
+}
+END_TEST
+
+/* ---- lists ---- */
+
+static char *listed(const bytes *all, size_t size)
+{
+    char *text;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    struct error err = {0};
+    struct bad_objects bad = {0};
+    struct list_reader reader = {.kind = KIND_SERVICE, .limit = 100, .bad = &bad};
+    list_reader_begin_page(&reader, ENCODING_PROTOBUF);
+    int result = 0;
+    for (size_t at = 0; at < all->n && result == 0; at += size) {
+        size_t n = all->n - at < size ? all->n - at : size;
+        result = list_reader_feed(&reader, all->v + at, n, &err);
+    }
+    if (result == 0)
+        result = list_reader_end_page(&reader, &err);
+    if (result == 0)
+        vec_each (&reader.objects, object)
+            fprintf(out, "%s%s ", object->id, object->payload ? "" : "(bad)");
+    fprintf(out, "bad=%d %s", (int)bad.total, err.text ? err.text : reader.version);
+    error_clear(&err);
+    list_reader_reset(&reader);
+    fclose(out);
+    return text;
+}
+
+static void expect_listed(bytes *all, const char *expected)
+{
+    for (size_t size = 1; size < 2000; size = size * 2 + 1) {
+        char *text = listed(all, size);
+        ck_assert_str_eq(text, expected);
+        free(text);
+    }
+    vec_free(all);
+}
+
+static void drop_line(void *ctx, enum log_level level, const char *line)
+{
+    (void)ctx;
+    (void)level;
+    (void)line;
+}
+
+/* The list that @raw says, which it takes. */
+static bytes list_of(const char *api_version, const char *kind, bytes *raw)
+{
+    bytes all = {0};
+    put_envelope(&all, api_version, kind, raw);
+    return all;
+}
+
+static bytes some_list(void)
+{
+    bytes raw = {0}, metadata = {0};
+    put_text(&metadata, 2, "7");
+    put_bytes(&raw, 1, &metadata);
+    put_data(&raw, 2, good.v, good.n);
+    put_data(&raw, 2, METADATA "\x1b", strlen(METADATA) + 1);
+    put_data(&raw, 2, good.v, good.n);
+    return list_of("v1", "ServiceList", &raw);
+}
+
+START_TEST(lists)
+{
+    log_set_sink(drop_line, NULL);
+    bytes all = some_list();
+    expect_listed(&all, "shop/good shop/web(bad) shop/good bad=1 7");
+    all = list_of("v1", "PodList", &(bytes){0});
+    expect_listed(&all, "bad=0 the answer is no list of Service objects");
+    all = list_of("v1", "Service", &(bytes){0});
+    expect_listed(&all, "bad=0 the answer is no list of Service objects");
+    all = list_of("v2", "ServiceList", &(bytes){0});
+    expect_listed(&all, "bad=0 the answer is no list of Service objects");
+    all = list_of("v1", "ServiceList", &(bytes){0});
+    expect_listed(&all, "bad=0 the list has no resourceVersion");
+    all = (bytes){0};
+    expect_listed(&all, "bad=0 the answer is empty");
+    log_set_sink(NULL, NULL);
+}
+END_TEST
+
+/* Wherever a list is cut off, it is not taken for a shorter one. */
+START_TEST(lists_that_end_early)
+{
+    log_set_sink(drop_line, NULL);
+    bytes all = some_list();
+    for (size_t n = 1; n < all.n; n++) {
+        bytes cut = {.v = all.v, .n = n};
+        char *text = listed(&cut, SIZE_MAX / 2);
+        bool whole = n >= all.n - 4 && (all.n - n) % 2 == 0; /* the two empty fields at its end */
+        ck_assert_msg((strstr(text, "bad=1 7") != NULL) == whole, "%zu of %zu: %s", n, all.n, text);
+        free(text);
+    }
+    vec_free(&all);
+    log_set_sink(NULL, NULL);
+}
+END_TEST
+
+/* ---- limits ---- */
+
+static const struct proto_message nested;
+static const struct proto_field nested_fields[] = {
+    [1] = {.key = "n", .key_length = 1, .type = PROTO_OBJECT, .message = &nested},
+    [2] = {.key = "s", .key_length = 1, .type = PROTO_STRING, .list = true},
+};
+static const struct proto_message nested = {nested_fields, 3};
+static const struct proto_field nested_root = {.type = PROTO_OBJECT, .message = &nested};
+static const struct proto_format nested_format = {.frames = true, .root = &nested_root};
+
+static bool count_values(void *ctx, const struct json_value *value, bool is_item)
+{
+    ck_assert(!is_item);
+    *(size_t *)ctx = value->size;
+    return true;
+}
+
+/* How many values come of a frame, which it takes, or why none do. */
+static size_t values_of(bytes *message, size_t value_limit, struct error *err)
+{
+    size_t values = 0;
+    struct proto_reader *reader = proto_reader_new(&nested_format, 1000, count_values, &values);
+    proto_reader_limit_values(reader, value_limit);
+    uint32_t length = htobe32((uint32_t)message->n);
+    int result = proto_reader_feed(reader, (const char *)&length, 4, err);
+    if (result == 0 && message->n > 0)
+        result = proto_reader_feed(reader, message->v, message->n, err);
+    ck_assert_int_eq(result, err->text ? -1 : 0);
+    if (result < 0) { /* for good */
+        struct error again = {0};
+        ck_assert_int_eq(proto_reader_feed(reader, "", 1, &again), -1);
+        error_clear(&again);
+    }
+    proto_reader_free(reader);
+    vec_free(message);
+    return values;
+}
+
+static bytes nested_by(int depth)
+{
+    bytes message = {0};
+    for (int i = 0; i < depth; i++) {
+        bytes outer = {0};
+        put_bytes(&outer, 1, &message);
+        message = outer;
+    }
+    return message;
+}
+
+START_TEST(limits)
+{
+    struct error err = {0};
+    bytes message = nested_by(31);
+    ck_assert_uint_eq(values_of(&message, 100, &err), 32);
+    message = nested_by(32);
+    values_of(&message, 100, &err);
+    ck_assert_str_eq(err.text, "byte 66: nested too deep");
+    error_clear(&err);
+    message = (bytes){0};
+    for (int i = 0; i < 10; i++)
+        put_text(&message, 2, "");
+    ck_assert_uint_eq(values_of(&message, 12, &err), 12);
+    for (int i = 0; i < 11; i++)
+        put_text(&message, 2, "");
+    values_of(&message, 12, &err);
+    ck_assert_str_eq(err.text, "byte 24: a value holds more than 12 values");
+    error_clear(&err);
+    char text[1000] = "";
+    put_data(&message, 2, text, 997);
+    ck_assert_uint_eq(message.n, 1000);
+    ck_assert_uint_eq(values_of(&message, 12, &err), 3);
+    put_data(&message, 2, text, 998);
+    values_of(&message, 12, &err);
+    ck_assert_str_eq(err.text, "byte 0: a value is longer than 1000 bytes");
+    error_clear(&err);
+}
+END_TEST
+
+static void add_tests(TCase *tcase)
+{
+    tcase_add_loop_test(tcase, fault, 0, sizeof(faults) / sizeof(*faults));
+    tcase_add_test(tcase, fault_in_metadata);
+    tcase_add_test(tcase, fault_by_event_type);
+    tcase_add_test(tcase, what_is_skipped);
+    tcase_add_test(tcase, frames);
+    tcase_add_test(tcase, envelopes);
+    tcase_add_test(tcase, lists);
+    tcase_add_test(tcase, lists_that_end_early);
+    tcase_add_test(tcase, limits);
+}
+
+UNIT_MAIN("proto_reader", add_tests)

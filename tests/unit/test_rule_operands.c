@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Every operand of every rule of every template, changed by another program: each is found by the
+ * audit, and by whoever takes the table over. Against a kernel in memory (fake_kernel.h).
+ */
+#include "unit.h"
+
+#include "ruleset_fixture.h"
+
+#include "kube-nftd/ruleset/drift.h"
+
+/* One of all kinds of frontends; the first is asked for packets. */
+static const struct wish wishes[] = {
+    {.wanted = true, .all = "123"},
+    {.wanted = true, .all = "12", .timeout = 60, .group = 1},
+    {.wanted = true, .local = true, .here = "1"},
+    {.wanted = true, .local = true, .here = "1", .timeout = 60, .group = 2},
+    {.wanted = true, .external = true, .all = "12"},
+    {.wanted = true, .external = true, .all = "12", .timeout = 60, .group = 3},
+    {.wanted = true, .external = true, .local = true, .all = "12", .here = "1"},
+    {.wanted = true,
+     .external = true,
+     .local = true,
+     .all = "12",
+     .here = "1",
+     .timeout = 60,
+     .group = 4,
+     .sources = "10-19"},
+    {.wanted = true},
+};
+#define WISHES (sizeof(wishes) / sizeof(wishes[0]))
+
+static const struct ruleset_config configs[] = {
+    {.mark = 0x4000},
+    {.mark = 0x4000, .detector = DETECT_CIDRS},
+    {.mark = 0x4000, .detector = DETECT_INTERFACE, .interface = "cni0"},
+    {.mark = 0x4000, .detector = DETECT_INTERFACE_PREFIX, .interface = "cali"},
+    {.mark = 0x4000, .masquerade_all = true, .no_fib = true, .no_reject = true},
+};
+#define CONFIGS ((int)(sizeof(configs) / sizeof(configs[0])))
+
+static bool with_sources; /* which take a rule for each length of a prefix */
+
+static void tell_all(void)
+{
+    for (unsigned i = 0; i < WISHES; i++) {
+        struct wish wish = wishes[i];
+        wish.sources = with_sources ? wish.sources : NULL;
+        tell(i, &wish);
+    }
+}
+
+static void begin_all(int which)
+{
+    config = configs[which / FAMILY_COUNT];
+    with_sources = which / FAMILY_COUNT == 0;
+    begin(which % FAMILY_COUNT);
+    tell_all();
+    commit();
+}
+
+/* What an audit says of rules; nothing else of it is looked at. */
+static bool audit_finds(void)
+{
+    drift_check_rules(ruleset, sock);
+    return ruleset_has_suspects(ruleset);
+}
+
+static void put_right(void)
+{
+    struct error err = {0};
+    bool mended;
+    restart();
+    ck_assert_int_eq(ruleset_mend(ruleset, sock, &mended, &err), 0);
+    ck_assert(mended);
+    tell_all();
+    commit_sends(0, 0);
+    ck_assert_uint_eq(ruleset_figures(ruleset)->replaced, 0);
+}
+
+/* ---- one at a time ---- */
+
+static bool same_as(struct rules *expected)
+{
+    struct error err = {0};
+    struct rules found = {0};
+    ck_assert_int_eq(rules_read(ruleset, sock, &found, &err), 0);
+    bool same = rules_same(&found, expected);
+    rules_free(&found);
+    return same;
+}
+
+static size_t change_each_operand(size_t rule, struct rules *expected)
+{
+    unsigned nth = 0;
+    char *what;
+    for (; (what = fake_kernel_change_operand(family, rule, nth)); nth++) {
+        ck_assert_msg(!same_as(expected), "nobody sees: %s", what);
+        fake_kernel_undo_change(family, rule);
+        free(what);
+    }
+    return nth;
+}
+
+START_TEST(each_operand_counts)
+{
+    struct error err = {0};
+    struct rules expected = {0};
+    begin_all(_i);
+    size_t rules = fake_kernel_rules(family), changed = 0;
+    ck_assert_int_eq(rules_expect(ruleset, &ruleset->shapes, &expected, &err), 0);
+    ck_assert(same_as(&expected));
+    const size_t step = (size_t)(11 - unit_steps(10)); /* in short, one in ten */
+    for (size_t rule = 0; rule < rules; rule += step)
+        changed += change_each_operand(rule, &expected);
+    ck_assert(same_as(&expected));
+    ck_assert_uint_gt(rules, 40);
+    ck_assert_uint_gt(changed, 10 * (rules / step));
+    rules_free(&expected);
+}
+END_TEST
+
+/* ---- one of each rule ---- */
+
+static size_t change_all(unsigned nth)
+{
+    size_t changed = 0;
+    for (size_t rule = 0; rule < fake_kernel_rules(family); rule++) {
+        char *what = fake_kernel_change_operand(family, rule, nth);
+        changed += what != NULL;
+        free(what);
+    }
+    return changed;
+}
+
+START_TEST(what_counts_is_put_right)
+{
+    begin_all(_i);
+    fake_kernel_tolerate();
+    ck_assert(!audit_finds());
+    for (unsigned nth = 0; change_all(nth) > 0; nth++) {
+        ck_assert(audit_finds());
+        put_right();
+    }
+    ck_assert(!audit_finds());
+}
+END_TEST
+
+static void add_tests(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_loop_test(tcase, each_operand_counts, 0, 1);
+    tcase_add_loop_test(tcase, what_counts_is_put_right, 0, 1);
+}
+
+static void add_long_tests(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_loop_test(tcase, each_operand_counts, 1, CONFIGS * FAMILY_COUNT);
+    tcase_add_loop_test(tcase, what_counts_is_put_right, 1, CONFIGS * FAMILY_COUNT);
+}
+
+UNIT_MAIN_LONG("rule_operands", add_tests, add_long_tests)
