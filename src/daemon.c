@@ -9,6 +9,7 @@
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/base/log.h"
+#include "kube-nftd/config/awaited_file.h"
 #include "kube-nftd/config/client_config.h"
 #include "kube-nftd/config/config_watch.h"
 #include "kube-nftd/explain_command.h"
@@ -16,12 +17,12 @@
 #include "kube-nftd/host/conntrack_sysctls.h"
 #include "kube-nftd/host/least_power.h"
 #include "kube-nftd/host/oom_score.h"
-#include "kube-nftd/host/resident.h"
 #include "kube-nftd/host/service_manager.h"
 #include "kube-nftd/netlink/address_monitor.h"
 #include "kube-nftd/netlink/flow_cleaner.h"
 #include "kube-nftd/proxy.h"
 #include "kube-nftd/proxy_options.h"
+#include "kube-nftd/reload.h"
 #include "kube-nftd/serve/health.h"
 #include "kube-nftd/serve/metrics.h"
 #include "kube-nftd/source/apiserver.h"
@@ -63,6 +64,7 @@ struct daemon {
     struct config_watch *config_watch; /* NULL: there is no file */
     const struct options *options;
     const char *config_edited; /* how: the daemon ends for it */
+    bool ending;               /* it was told to */
     struct service_manager *service_manager;
     struct flow_cleaner *flows; /* NULL where the kernel has no conntrack over netlink */
     struct nft_socket *socket;  /* NULL for --dump-rules */
@@ -71,13 +73,12 @@ struct daemon {
     double started; /* clock_realtime */
     double
         synced_at; /* when Services and EndpointSlices were complete; clock_monotonic; 0: not yet */
-    bool answered; /* the server has said of one kind what there is; false with manifests */
     bool begun;    /* the first programming was tried */
     bool programmed; /* all tables were in force once */
     struct explain_gate explain_gate;
     ev_prepare commit;
     ev_timer wake;
-    ev_signal terminate, interrupt;
+    ev_signal terminate, interrupt, hangup;
 };
 
 /* ---- source ---- */
@@ -93,14 +94,15 @@ static void source_close(struct source *source)
     manifests_free(source->manifests);
 }
 
-/* The client alone: nothing is asked for yet. */
-static int open_apiserver(struct daemon *d, const struct options *options, struct error *err)
+/* What can be known of the source before objects are read: nothing is asked for yet. */
+static int prepare_source(struct daemon *d, const struct options *options, struct error *err)
 {
     struct source *source = &d->source;
     if (options->manifests)
-        return 0;
+        return manifests_check(options->manifests, err) ? error_prefix(err, "--manifests") : 0;
     if (client_config_load(options->kubeconfig, options->master, &source->client, err))
         return options->kubeconfig ? error_prefix(err, "--kubeconfig") : -1;
+    source->client.accept = encoding_accept(options->content_type, options->accept_content_types);
     source->apiserver = apiserver_new(d->loop, &source->client, err);
     return source->apiserver ? 0 : -1;
 }
@@ -108,7 +110,10 @@ static int open_apiserver(struct daemon *d, const struct options *options, struc
 static void reflect(struct daemon *d)
 {
     struct source *source = &d->source;
+    const struct api_peers_ops peers = {proxy_set_api_server, proxy_api_server_unreachable,
+                                        d->proxy};
     log_info("source", "server=%s node=%s", source->client.server, d->node_name);
+    apiserver_watch_peers(source->apiserver, &peers);
     for (int kind = 0; kind < KIND_COUNT; kind++) {
         source->reflectors[kind] = reflector_start(
             d->loop, source->apiserver, (enum object_kind)kind, d->node_name, proxy_sink(d->proxy));
@@ -125,7 +130,10 @@ static int source_open(struct daemon *d, const struct options *options, bool str
         return 0;
     }
     d->source.manifests = manifests_open(options->manifests, proxy_sink(d->proxy), strict, err);
-    return d->source.manifests ? 0 : error_prefix(err, "--manifests");
+    if (d->source.manifests)
+        return 0;
+    error_prefix(err, "--manifests");
+    return error_of_configuration(err);
 }
 
 /* ---- the loop ---- */
@@ -141,7 +149,7 @@ static bool source_is_exhausted(const struct daemon *d)
     return true;
 }
 
-/* 0 if the first programming may begin, else when it may at the latest (spec 9.1). */
+/* 0 if the first programming may begin, else when it may at the latest (docs/behaviour.md 9.1). */
 static double time_to_begin(struct daemon *d, double now)
 {
     if (d->begun || !proxy_is_synced(d->proxy))
@@ -169,22 +177,11 @@ static double turn(struct daemon *d)
                     : clock_earlier(next, proxy_keep(d->proxy, d->socket, now));
 }
 
-/* What the parts of the start needed is let go of one by one, so that it does not add up: before a
- * server is asked, when it is known to answer, and when the tables are in force. */
-static void note_answer(struct daemon *d)
-{
-    if (d->answered || !d->source.apiserver)
-        return;
-    for (int kind = 0; kind < KIND_COUNT; kind++)
-        d->answered = d->answered || reflector_has_answer(d->source.reflectors[kind]);
-    if (d->answered)
-        resident_let_go();
-}
-
+/* Objects were read and everything was sent: what that took goes back, once. */
 static void note_programmed(struct daemon *d)
 {
     if (!d->programmed)
-        resident_let_go();
+        alloc_give_back();
     d->programmed = true;
 }
 
@@ -192,8 +189,8 @@ static void on_commit(struct ev_loop *loop, ev_prepare *watcher, int events)
 {
     struct daemon *d = watcher->data;
     (void)events;
-    note_answer(d);
     double next = turn(d);
+    next = clock_earlier(next, log_flush(clock_monotonic()));
     if (proxy_is_programmed(d->proxy)) {
         service_manager_ready(d->service_manager, "The tables are in force");
         note_programmed(d);
@@ -213,9 +210,18 @@ static void on_signal(struct ev_loop *loop, ev_signal *watcher, int events)
     struct daemon *d = watcher->data;
     (void)events;
     log_info("daemon", "signal=%s: ending, the tables stay in force", strsignal(watcher->signum));
+    d->ending = true;
     if (d->service_manager)
         service_manager_stopping(d->service_manager, "Ending, the tables stay in force");
     ev_break(loop, EVBREAK_ALL);
+}
+
+static void on_hangup(struct ev_loop *loop, ev_signal *watcher, int events)
+{
+    const struct daemon *d = watcher->data;
+    (void)loop;
+    (void)events;
+    reload(d->options, d->source.manifests);
 }
 
 /* With --dump-rules: the objects are complete. */
@@ -233,11 +239,22 @@ static void watch(struct daemon *d, void (*on_prepare)(struct ev_loop *, ev_prep
     d->commit.data = d;
     ev_prepare_start(d->loop, &d->commit);
     ev_init(&d->wake, on_wake);
+}
+
+static void watch_signals(struct daemon *d)
+{
     ev_signal_init(&d->terminate, on_signal, SIGTERM);
     ev_signal_init(&d->interrupt, on_signal, SIGINT);
     d->terminate.data = d->interrupt.data = d;
     ev_signal_start(d->loop, &d->terminate);
     ev_signal_start(d->loop, &d->interrupt);
+}
+
+static void watch_hangup(struct daemon *d)
+{
+    ev_signal_init(&d->hangup, on_hangup, SIGHUP);
+    d->hangup.data = d;
+    ev_signal_start(d->loop, &d->hangup);
 }
 
 static void close_servers(struct daemon *d)
@@ -258,7 +275,8 @@ static void daemon_close(struct daemon *d)
     proxy_free(d->proxy);
     flow_cleaner_free(d->flows);
     close_servers(d);
-    service_manager_free(d->service_manager);
+    if (d->service_manager)
+        service_manager_detach(d->service_manager);
     nft_socket_close(d->socket);
     free(d->node_name);
     if (d->loop)
@@ -277,7 +295,7 @@ static void raise_descriptor_limit(void)
     }
 }
 
-/* Whether this host's kernel has IPv6 and it is not switched off (spec 9.1). */
+/* Whether this host's kernel has IPv6 and it is not switched off (docs/behaviour.md 9.1). */
 static bool ipv6_in_use(void)
 {
     char value = '1';
@@ -310,9 +328,9 @@ static int open_loop(struct daemon *d, const struct options *options, struct err
 {
     d->node_name = node_name(options->hostname_override, err);
     if (!d->node_name)
-        return -1;
+        return error_of_configuration(err);
     d->loop = ev_default_loop(EVFLAG_AUTO);
-    return d->loop ? open_apiserver(d, options, err) : error_set(err, "cannot make an event loop");
+    return d->loop ? 0 : error_set(err, "cannot make an event loop");
 }
 
 /* Before the servers, whose failure is worth an event. */
@@ -358,7 +376,7 @@ static void watch_tables(struct daemon *d, const struct proxy_config *config)
     error_clear(&err);
 }
 
-/* What /configz answers (spec 6.3). */
+/* What /configz answers (docs/behaviour.md 6.3). */
 static void answer_configz(void *ctx, const struct http_request *request,
                            struct http_answer *answer)
 {
@@ -399,6 +417,21 @@ static void answer_flagz(void *ctx, const struct http_request *request, struct h
     diagnostics_flagz(((const struct daemon *)ctx)->options->flags, answer);
 }
 
+/* In which encoding objects come; "" where none came as yet. */
+static const char *encoding_in_use(const struct source *source)
+{
+    bool used[ENCODING_COUNT] = {false};
+    for (int kind = 0; kind < KIND_COUNT; kind++) {
+        struct reflector_figures figures = {0};
+        if (source->reflectors[kind])
+            reflector_figures(source->reflectors[kind], &figures);
+        used[figures.encoding] |= figures.has_encoding;
+    }
+    if (used[ENCODING_JSON] && used[ENCODING_PROTOBUF])
+        return "json and protobuf";
+    return used[ENCODING_PROTOBUF] ? "protobuf" : used[ENCODING_JSON] ? "json" : "";
+}
+
 static void answer_statusz(void *ctx, const struct http_request *request,
                            struct http_answer *answer)
 {
@@ -408,6 +441,8 @@ static void answer_statusz(void *ctx, const struct http_request *request,
                                    .node = d->node_name,
                                    .objects_from = d->source.apiserver ? d->source.client.server
                                                                        : d->options->manifests,
+                                   .encoding = encoding_in_use(&d->source),
+                                   .silence = sign_of_life_silence(d->source.sign_of_life),
                                    .paths = paths};
     (void)request;
     proxy_status(d->proxy, &status);
@@ -467,10 +502,38 @@ static void watch_config(struct daemon *d, const char *path)
     error_clear(&err);
 }
 
+static bool is_ending(const struct daemon *d)
+{
+    return d->ending || d->config_edited;
+}
+
+static void on_kubeconfig(void *ctx)
+{
+    ev_break(((struct daemon *)ctx)->loop, EVBREAK_ALL);
+}
+
+/* Waits for it: the kubelet writes its own when the node has joined. Whether to go on. */
+static bool have_kubeconfig(struct daemon *d, const struct options *options)
+{
+    const char *path = options->kubeconfig;
+    if (options->manifests || !path || !*path || !awaited_file_is_missing(path))
+        return true;
+    log_info("daemon", "waiting for somebody to write the kubeconfig file=%s", path);
+    char *status = xasprintf("Waiting for the kubeconfig %s", path);
+    service_manager_status(d->service_manager, status);
+    free(status);
+    struct awaited_file *file = awaited_file_new(d->loop, path, on_kubeconfig, d);
+    ev_run(d->loop, 0);
+    awaited_file_free(file);
+    return !is_ending(d);
+}
+
+/* 0 too if it is told to end meanwhile. */
 static int daemon_start(struct daemon *d, const struct options *options, struct error *err)
 {
     struct proxy_config config = {.families = {true, ipv6_in_use()}};
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGHUP, SIG_IGN); /* until there is a loop: what would be read anew is read below */
     raise_descriptor_limit();
     if (!config.families[FAMILY_IPV6])
         log_info("daemon", "IPv6 is off on this host: only the IPv4 table is kept");
@@ -478,15 +541,21 @@ static int daemon_start(struct daemon *d, const struct options *options, struct 
     if (!d->socket || proxy_options_check_kernel(d->socket, &config, err) ||
         proxy_options_check_cluster_cidr(options, &config, err) || open_loop(d, options, err))
         return -1;
+    watch_signals(d);
+    watch_hangup(d);
+    service_manager_attach(d->service_manager, d->loop);
+    if (options->config)
+        watch_config(d, options->config);
+    if (!have_kubeconfig(d, options))
+        return 0;
+    if (prepare_source(d, options, err))
+        return error_of_configuration(err);
     open_writers(d, options);
     if (open_servers(d, options, err)) {
         close_servers(d); /* they would answer for what is not there yet */
         writers_flush(d->source.writers);
         return -1;
     }
-    if (options->config)
-        watch_config(d, options->config);
-    conntrack_sysctls_apply(&options->conntrack, "");
     oom_score_adjust(options->oom_score_adj, "");
     least_power_apply(); /* the servers do not answer yet, and nobody was asked for anything */
     open_flow_cleaner(d);
@@ -502,23 +571,25 @@ static int daemon_start(struct daemon *d, const struct options *options, struct 
         return -1;
     if (d->source.writers)
         writers_set_proxy(d->source.writers, d->proxy);
-    resident_let_go();
     if (source_open(d, options, false, err))
         return -1;
     watch_tables(d, &config);
     if (options->audit_period > 0)
         d->audit = table_audit_new(d->loop, d->proxy, d->socket, options->audit_period);
-    return d->source.manifests ? manifests_follow(d->source.manifests, d->loop, err) : 0;
+    if (d->source.manifests && manifests_follow(d->source.manifests, d->loop, err))
+        return -1;
+    /* The host's own settings last, when nothing can end the start any more. */
+    conntrack_sysctls_apply(&options->conntrack, "");
+    return 0;
 }
 
-int daemon_run(const struct options *options, struct error *err)
+int daemon_run(const struct options *options, struct service_manager *manager, struct error *err)
 {
-    struct daemon d = {.options = options, .started = clock_realtime()};
+    struct daemon d = {.options = options, .started = clock_realtime(), .service_manager = manager};
     int result = daemon_start(&d, options, err);
-    if (result == 0) {
+    if (result == 0 && !is_ending(&d)) {
         log_info("daemon", "version=%s node=%s started", KUBE_NFTD_VERSION, d.node_name);
-        d.service_manager = service_manager_new(d.loop);
-        service_manager_status(d.service_manager, "Waiting for Services and EndpointSlices");
+        service_manager_status(manager, "Waiting for Services and EndpointSlices");
         watch(&d, on_commit);
         writers_started(d.source.writers);
         ev_run(d.loop, 0);
@@ -552,6 +623,8 @@ static int open_offline(struct daemon *d, const struct options *options, bool st
     struct proxy_config config = {.families = {true, true}, .node = {.assume_held = true}};
     if (open_loop(d, options, err))
         return -1;
+    if (prepare_source(d, options, err))
+        return error_of_configuration(err);
     proxy_options_apply(options, d->node_name, &config);
     return open_proxy(d, &config, err) || source_open(d, options, strict, err) ? -1 : 0;
 }
@@ -578,6 +651,7 @@ int daemon_dump_rules(const struct options *options, struct error *err)
     int result = open_offline(&d, options, true, err);
     if (result == 0 && !source_is_exhausted(&d)) {
         watch(&d, on_check_synced);
+        watch_signals(&d);
         ev_run(d.loop, 0);
         if (!source_is_exhausted(&d))
             result = error_set(err, "ended before the objects were complete");

@@ -328,6 +328,7 @@ enum explain_status explain_command(const struct options *options, struct error 
     struct explain_query query;
     if (explain_query_parse(options->explain, &query, err)) {
         error_prefix(err, "--explain %s", options->explain);
+        error_of_configuration(err);
         return EXPLAIN_FAILED;
     }
     query.all = options->explain_all;

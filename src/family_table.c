@@ -3,7 +3,7 @@
 
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/base/log.h"
-#include "kube-nftd/ruleset/mend.h"
+#include "kube-nftd/ruleset/give_way.h"
 
 #include <math.h>
 #include <string.h>
@@ -57,19 +57,33 @@ static double wait_after_failure(const struct family_table *family)
                : fmin(fmax(2 * family->retry_wait, RETRY_FIRST), family->sync_period);
 }
 
+static void wait_from(struct family_table *family, double now)
+{
+    if (family->waiting_since == 0)
+        family->waiting_since = now;
+}
+
 static void commit_failed(struct family_table *family, const char *name, double now,
                           struct error *err)
 {
     say_failure(family, name, err->text);
-    if (family->waiting_since == 0)
-        family->waiting_since = now;
+    wait_from(family, now);
     family->retry_wait = wait_after_failure(family);
     family->retry_time = now + family->retry_wait;
     family->failed_time = now;
     error_clear(err);
 }
 
-static void commit_succeeded(struct family_table *family, const char *name,
+/* A change waits for as long as some of it is not in the kernel. */
+static void note_waiting(struct family_table *family, double now)
+{
+    if (ruleset_is_filling(family->ruleset))
+        wait_from(family, now);
+    else
+        family->waiting_since = 0;
+}
+
+static void commit_succeeded(struct family_table *family, const char *name, double now,
                              const struct ruleset_stats *stats)
 {
     if (!family->programmed || family->said)
@@ -80,16 +94,25 @@ static void commit_succeeded(struct family_table *family, const char *name,
         log_debug(2, "proxy", "family=%s committed added=%zu deleted=%zu bytes=%zu seconds=%.6f",
                   name, stats->elements_added, stats->elements_deleted, stats->bytes,
                   stats->seconds);
-    family->programmed = true;
-    family->waiting_since = 0;
+    note_waiting(family, now);
+    family->programmed = family->programmed || family_table_is_in_force(family);
     family->last_updated = clock_realtime();
-    sync_figures_succeeded(&family->syncs, family->last_updated);
     family->retry_wait = family->retry_time = family->failed_time = 0;
     free(family->said);
     family->said = NULL;
 }
 
-/* When a failed family is tried again: a new change makes it sooner (spec 9.4). */
+/* After a turn in which nothing failed. What came in several parts is in force with the last one,
+ * for which there may have been nothing to commit. */
+static void note_success(struct family_table *family, bool committed)
+{
+    bool more = family->more_to_come || ruleset_is_filling(family->ruleset);
+    if (!more && (committed || family->partly))
+        sync_figures_succeeded(&family->syncs, family->last_updated);
+    family->partly = more && (committed || family->partly);
+}
+
+/* When a failed family is tried again: a new change makes it sooner (docs/behaviour.md 9.4). */
 static double next_try(const struct family_table *family)
 {
     double soon = family->failed_time + RETRY_CHANGED;
@@ -142,9 +165,12 @@ double family_table_turn(struct family_table *family, const char *name, struct n
     if (next_try(family) > now)
         return next_try(family);
     double held = table_guard_check(&family->guard, family->ruleset, socket, now, family->changed);
-    if (held > now)
+    if (held > now) { /* a repair waits, and with it all that has come since */
+        wait_from(family, now);
         return held;
-    if (ruleset_needs_commit(family->ruleset, now)) {
+    }
+    bool commits = ruleset_needs_commit(family->ruleset, now);
+    if (commits) {
         struct error err = {0};
         struct ruleset_stats stats;
         double begin = clock_monotonic();
@@ -152,9 +178,13 @@ double family_table_turn(struct family_table *family, const char *name, struct n
             commit_failed(family, name, now, &err);
             return next_try(family);
         }
-        commit_succeeded(family, name, &stats);
+        commit_succeeded(family, name, now, &stats);
         table_guard_committed(&family->guard, name, family->ruleset, &stats, begin);
     }
+    note_waiting(family, now);
+    note_success(family, commits);
+    if (ruleset_is_filling(family->ruleset))
+        return now;
     return clock_earlier(ruleset_trim_time(family->ruleset), ruleset_retry_time(family->ruleset));
 }
 
@@ -175,6 +205,25 @@ static void mend(struct family_table *family, const char *name, struct nft_socke
              name);
 }
 
+void family_table_give_way(struct family_table *family, const struct frontend *frontend,
+                           struct nft_socket *socket)
+{
+    struct error err = {0};
+    char text[FRONTEND_TEXT_SIZE];
+    bool gave = false;
+    if (!family->ruleset)
+        return;
+    if (ruleset_give_way(family->ruleset, socket, frontend, &gave, &err))
+        log_warn("proxy", "frontend=%s of an earlier run cannot be taken back: %s",
+                 frontend_format(frontend, text), err.text);
+    error_clear(&err);
+    if (gave)
+        log_warn("proxy",
+                 "frontend=%s of an earlier run is taken back: the API server is at that address "
+                 "and port, and there is no connection to it",
+                 frontend_format(frontend, text));
+}
+
 double family_table_keep(struct family_table *family, const char *name, struct nft_socket *socket,
                          double now)
 {
@@ -187,6 +236,11 @@ double family_table_keep(struct family_table *family, const char *name, struct n
     family->look_again = false;
     mend(family, name, socket);
     return now + KEEP_PERIOD;
+}
+
+bool family_table_is_in_force(const struct family_table *family)
+{
+    return family->waiting_since == 0 && !family->more_to_come;
 }
 
 double family_table_waiting(const struct family_table *family, double now)

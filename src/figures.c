@@ -75,6 +75,27 @@ static void write_reflectors(const struct reflector *const reflectors[KIND_COUNT
     }
 }
 
+/* Bytes by encoding too, of which one that never came is left out. */
+static void write_received(const struct reflector *const reflectors[KIND_COUNT],
+                           struct metrics_page *page)
+{
+    metrics_family(page, "kube_nftd_received_bytes_total", "counter",
+                   "Bytes of answers of the API server with objects, uncompressed.");
+    for (int kind = 0; kind < KIND_COUNT; kind++) {
+        const struct collection collection = {.kind = (enum object_kind)kind};
+        struct reflector_figures figures;
+        reflector_figures(reflectors[kind], &figures);
+        for (int i = 0; i < ENCODING_COUNT; i++) {
+            const struct metrics_label labels[] = {
+                {"encoding", encoding_name((enum encoding)i)},
+                {"resource", collection_resource(&collection)},
+            };
+            if (figures.received[i] > 0)
+                metrics_labelled(page, labels, 2, (double)figures.received[i]);
+        }
+    }
+}
+
 void figures_write_events(const struct event_recorder *recorder, struct metrics_page *page)
 {
     const struct event_figures figures = event_recorder_figures(recorder);
@@ -97,8 +118,10 @@ void figures_write(const struct proxy *proxy, const struct flow_cleaner *flows,
     figures_write_tables(&figures, page);
     if (flows)
         write_flows(&figures, flows, page);
-    if (reflectors[0])
+    if (reflectors[0]) {
         write_reflectors(reflectors, page);
+        write_received(reflectors, page);
+    }
     if (requests)
         figures_write_requests(requests, page);
     figures_write_process(page);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What every Kubernetes component says of its process, its build and its feature gates (spec 7). */
+/* What every Kubernetes component says of its process, its build and its feature gates
+ * (docs/behaviour.md 7). */
 #include "kube-nftd/figures_parts.h"
 
+#include "kube-nftd/base/log.h"
+#include "kube-nftd/commit.h"
 #include "kube-nftd/proxy.h"
 #include "kube-nftd/serve/metrics_page.h"
 
@@ -138,8 +141,8 @@ static void write_build(struct metrics_page *page)
     const struct metrics_label labels[] = {
         {"build_date", ""},
         {"compiler", COMPILER},
-        {"git_commit", ""},
-        {"git_tree_state", ""},
+        {"git_commit", KUBE_NFTD_COMMIT},
+        {"git_tree_state", KUBE_NFTD_TREE_STATE},
         {"git_version", "v" KUBE_NFTD_VERSION},
         {"go_version", ""},
         {"major", part_of_version(0, major)},
@@ -185,5 +188,7 @@ void figures_write_process(struct metrics_page *page)
                   seconds_of(&usage.ru_utime) + seconds_of(&usage.ru_stime));
     write_memory(page);
     write_descriptors(page);
+    write_one(page, "kube_nftd_log_lines_dropped_total", "counter",
+              "Log lines that standard error did not take at once.", (double)log_lines_dropped());
     write_build(page);
 }

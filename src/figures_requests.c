@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What every client of Kubernetes says of its requests to the API server (spec 7). */
+/* What every client of Kubernetes says of its requests to the API server (docs/behaviour.md 7). */
 #include "kube-nftd/figures_parts.h"
 
 #include "kube-nftd/serve/metrics_page.h"

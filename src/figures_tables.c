@@ -59,7 +59,7 @@ static const struct table_metric table_metrics[] = {
     {"kube_nftd_table_read_backs_total", "counter",
      "Times that the table was read back after a failure, to repair it.", read_backs},
     {"kube_nftd_tables_replaced_total", "counter",
-     "Tables of another version or damaged ones that were made anew.", replaced},
+     "Tables with other maps or sets that were made anew.", replaced},
     {"kube_nftd_frontends_refused", "gauge",
      "Addresses and ports that are not as they shall be: the kernel refused that.", refused},
     {"kube_nftd_elements_refused", "gauge",
@@ -78,6 +78,24 @@ static void write_audits(const struct proxy_figures *figures, struct metrics_pag
     metrics_family(page, "kube_nftd_audits_total", "counter",
                    "Times that all tables were looked through.");
     metrics_sample(page, NULL, NULL, (double)figures->audits);
+}
+
+/* Where a kernel does not count, there is no sample until there is no room. */
+static void write_records(const struct proxy_figures *figures, struct metrics_page *page)
+{
+    double most[FAMILY_COUNT] = {0};
+    metrics_family(page, "kube_nftd_affinity_records", "gauge",
+                   "Clients that session affinity remembers an endpoint for, by the last audit.");
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        const struct ruleset_figures *table = figures->family[i].table;
+        if (!figures->family[i].in_use)
+            continue;
+        most[i] = table->most_records;
+        if (table->records_known)
+            metrics_sample(page, "ip_family", family_name((enum family)i), table->records);
+    }
+    figures_by_family(page, figures, "kube_nftd_affinity_records_most", "gauge",
+                      "As many of them as there is room for, 0 before the first audit.", most);
 }
 
 static void write_repairs(const struct proxy_figures *figures, struct metrics_page *page)
@@ -104,6 +122,10 @@ static void write_objects(const struct proxy_figures *figures, struct metrics_pa
     metrics_family(page, "kube_nftd_frontends_claimed_twice", "gauge",
                    "Addresses and ports that more than one service port claims; one has them.");
     metrics_sample(page, NULL, NULL, (double)figures->conflicts);
+    metrics_family(page, "kube_nftd_frontends_reserved", "gauge",
+                   "Addresses and ports of the API server that Services name as external or "
+                   "load-balancer addresses; none has them.");
+    metrics_sample(page, NULL, NULL, (double)figures->reserved);
 }
 
 void figures_write_tables(const struct proxy_figures *figures, struct metrics_page *page)
@@ -115,6 +137,7 @@ void figures_write_tables(const struct proxy_figures *figures, struct metrics_pa
     write_objects(figures, page);
     write_repairs(figures, page);
     write_audits(figures, page);
+    write_records(figures, page);
     for (size_t i = 0; i < sizeof(table_metrics) / sizeof(*table_metrics); i++) {
         double values[FAMILY_COUNT] = {0};
         for (int f = 0; f < FAMILY_COUNT; f++)

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/log.h"
-#include "kube-nftd/config/config_file.h"
+#include "kube-nftd/base/log_output.h"
+#include "kube-nftd/commit.h"
 #include "kube-nftd/config/options.h"
 #include "kube-nftd/daemon.h"
 #include "kube-nftd/explain_command.h"
+#include "kube-nftd/host/service_manager.h"
 #include "kube-nftd/leftovers/leftovers.h"
 #include "kube-nftd/netlink/nft_socket.h"
 #include "kube-nftd/ruleset/ruleset.h"
@@ -12,6 +14,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
 
 static int cleanup(struct error *err)
 {
@@ -36,20 +40,28 @@ static int explained(const struct options *options, struct error *err)
     return status == EXPLAIN_FAILED ? -1 : (int)status;
 }
 
+static int print_version(bool raw)
+{
+    if (raw)
+        puts(KUBE_NFTD_VERSION);
+    else
+        printf("kube-nftd %s (commit %s%s)\n", KUBE_NFTD_VERSION,
+               *KUBE_NFTD_COMMIT ? KUBE_NFTD_COMMIT : "unknown",
+               strcmp(KUBE_NFTD_TREE_STATE, "dirty") == 0 ? ", with changes" : "");
+    return 0;
+}
+
 /* The exit status, or -1 with an error. */
-static int run(const struct options *options, struct error *err)
+static int run(const struct options *options, struct service_manager *manager, struct error *err)
 {
     if (options->help) {
         options_usage(stdout);
         return 0;
     }
-    if (options->version) {
-        printf("%s%s\n", options->version == VERSION_WANTED_RAW ? "" : "kube-nftd ",
-               KUBE_NFTD_VERSION);
-        return 0;
-    }
+    if (options->version)
+        return print_version(options->version == VERSION_WANTED_RAW);
     if (options->write_config_to)
-        return config_file_write(options->write_config_to, options->configuration, err);
+        return options_write(options, err);
     if (options->cleanup)
         return cleanup(err);
     if (options->cleanup_kube_proxy)
@@ -60,28 +72,38 @@ static int run(const struct options *options, struct error *err)
         return daemon_preflight(err);
     if (options->explain)
         return explained(options, err);
-    return options->dump_rules ? daemon_dump_rules(options, err) : daemon_run(options, err);
+    return options->dump_rules ? daemon_dump_rules(options, err)
+                               : daemon_run(options, manager, err);
 }
 
-int main(int argc, char **argv)
+static int run_as_told(int argc, char **argv, struct service_manager *manager, struct error *err)
 {
     struct options options;
-    struct error err = {0};
-    alloc_settle();
-    if (options_parse(argc, argv, &options, &err)) {
-        fprintf(stderr, "kube-nftd: %s\n", err.text);
-        error_clear(&err);
-        return EXIT_FAILURE;
-    }
+    if (options_parse(argc, argv, &options, err))
+        return error_of_configuration(err);
     /* An answer on a terminal is not mixed with what is done for it. */
     log_set_verbosity(options.explain && options.verbosity == 0 ? -1 : options.verbosity);
     log_set_json(options.log_format == LOG_FORMAT_JSON);
     if (!options.explain) /* whose answer is not about them */
         options_log_notes(&options);
-    int result = run(&options, &err);
-    if (result < 0)
-        fprintf(stderr, "kube-nftd: %s\n", err.text);
-    error_clear(&err);
+    int result = run(&options, manager, err);
     options_clear(&options);
-    return result < 0 ? EXIT_FAILURE : result;
+    return result;
+}
+
+int main(int argc, char **argv)
+{
+    struct error err = {0};
+    alloc_settle();
+    log_output_open();
+    struct service_manager *manager = service_manager_new();
+    int status = run_as_told(argc, argv, manager, &err);
+    log_end(status < 0 ? err.text : NULL);
+    if (status < 0) {
+        service_manager_status(manager, err.text);
+        status = err.configuration ? EX_CONFIG : EXIT_FAILURE;
+    }
+    error_clear(&err);
+    service_manager_free(manager);
+    return status;
 }

@@ -8,6 +8,9 @@
 
 #include <string.h>
 
+/* Of backends, for each queue of what waits: the kernel takes one in 2 to 4 microseconds. */
+#define PORTION 4000
+
 /* ---- to rulesets ---- */
 
 /* The ruleset of a family, which is about to change; NULL if the family is not in use. */
@@ -255,6 +258,20 @@ void proxy_set_host_addresses(void *ctx, enum family family, const address_vec *
     own_node_set_host_addresses(((struct proxy *)ctx)->node, family, addresses);
 }
 
+void proxy_set_api_server(void *ctx, const struct frontend *peers, size_t n)
+{
+    policy_set_api_server(((struct proxy *)ctx)->policy, peers, n);
+}
+
+void proxy_api_server_unreachable(void *ctx, const struct frontend *peer)
+{
+    struct proxy *proxy = ctx;
+    vec_each (&proxy->in_the_way, it)
+        if (memcmp(it, peer, sizeof(*it)) == 0)
+            return;
+    vec_push(&proxy->in_the_way, *peer);
+}
+
 const struct object_sink *proxy_sink(struct proxy *proxy)
 {
     return &proxy->sink;
@@ -298,6 +315,7 @@ struct proxy *proxy_new(const struct proxy_config *config, struct error *err)
     proxy->node_name = xstrdup(config->node.name);
     proxy->node_required = config->node.required;
     proxy->no_external_ips = config->no_external_ips;
+    proxy->portion = config->portion ? config->portion : PORTION;
     proxy->health = config->health;
     proxy->flows = config->flows;
     proxy->node_seen = config->node_seen;
@@ -326,6 +344,7 @@ void proxy_free(struct proxy *proxy)
     endpoint_slice_cache_free(proxy->slices);
     for (int i = 0; i < FAMILY_COUNT; i++)
         family_table_clear(&proxy->families[i]);
+    vec_free(&proxy->in_the_way);
     free(proxy->node_name);
     free(proxy);
 }
@@ -383,22 +402,24 @@ void proxy_audit_ended(struct proxy *proxy)
 
 /* ---- turns ---- */
 
-/* Health checks speak of what is in force in their family (spec 6.1), and flows are stale only by
- * it. */
+/* Health checks speak of what is in force in their family (docs/behaviour.md 6.1), and flows are
+ * stale only by it. */
 static void tell_in_force(struct proxy *proxy, enum family family)
 {
+    struct sync_figures *syncs = &proxy->families[family].syncs;
+    if (syncs->triggers.n)
+        sync_figures_in_force(syncs, clock_realtime());
     policy_settle_health_checks(proxy->policy, family);
     if (proxy->flows && proxy->families[family].ruleset)
         flow_cleaner_run(proxy->flows, family);
-    proxy->families[family].syncs.without_local = policy_ports_without_local(proxy->policy, family);
+    syncs->without_local = policy_ports_without_local(proxy->policy, family);
 }
 
-/* Where nothing waits for a sync, all that has come so far is in force. */
 static void note_in_force(struct proxy *proxy)
 {
     bool in_force[FAMILY_COUNT];
     for (int i = 0; i < FAMILY_COUNT; i++)
-        in_force[i] = proxy->families[i].waiting_since == 0;
+        in_force[i] = family_table_is_in_force(&proxy->families[i]);
     service_cache_turn_over(proxy->services, in_force);
     endpoint_slice_cache_turn_over(proxy->slices, in_force);
 }
@@ -420,14 +441,17 @@ double proxy_turn(struct proxy *proxy, struct nft_socket *socket, double now)
 {
     if (!proxy_is_synced(proxy))
         return 0;
-    policy_settle(proxy->policy);
+    vec_free(&proxy->in_the_way); /* policy has decided who has them */
+    proxy->settled = policy_settle_some(proxy->policy, proxy->begun ? proxy->portion : SIZE_MAX);
+    proxy->begun = true;
     check_node_name(proxy);
-    double next = 0;
+    double next = proxy->settled ? 0 : now;
     for (int i = 0; i < FAMILY_COUNT; i++) {
         struct family_table *family = &proxy->families[i];
+        family->more_to_come = !proxy->settled;
         double again = family_table_turn(family, family_name((enum family)i), socket, now);
         next = clock_earlier(next, again);
-        if (family->waiting_since == 0)
+        if (family_table_is_in_force(family))
             tell_in_force(proxy, (enum family)i);
     }
     note_in_force(proxy);
@@ -437,6 +461,9 @@ double proxy_turn(struct proxy *proxy, struct nft_socket *socket, double now)
 double proxy_keep(struct proxy *proxy, struct nft_socket *socket, double now)
 {
     double next = 0;
+    vec_each (&proxy->in_the_way, it)
+        family_table_give_way(&proxy->families[it->family], it, socket);
+    vec_free(&proxy->in_the_way);
     for (int i = 0; i < FAMILY_COUNT; i++)
         next = clock_earlier(
             next, family_table_keep(&proxy->families[i], family_name((enum family)i), socket, now));

@@ -67,8 +67,9 @@ int proxy_options_check_cluster_cidr(const struct options *options,
     }
     if (options->detect_local_mode != DETECT_LOCAL_CLUSTER_CIDR || !any || counts)
         return 0;
-    return error_set(err, "clusterCIDR (--cluster-cidr) has no CIDR of %s, the only family in use",
-                     family_name(config->families[FAMILY_IPV4] ? FAMILY_IPV4 : FAMILY_IPV6));
+    error_set(err, "clusterCIDR (--cluster-cidr) has no CIDR of %s, the only family in use",
+              family_name(config->families[FAMILY_IPV4] ? FAMILY_IPV4 : FAMILY_IPV6));
+    return error_of_configuration(err);
 }
 
 /* ---- the kernel ---- */

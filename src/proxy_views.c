@@ -86,7 +86,7 @@ void proxy_explain_sources(const struct proxy *proxy, struct explain_sources *so
         const struct family_table *family = &proxy->families[i];
         sources->family[i].ruleset = family->ruleset;
         sources->family[i].programmed = family->programmed;
-        sources->family[i].failure = family->waiting_since != 0 ? family->said : NULL;
+        sources->family[i].failure = family_table_is_in_force(family) ? NULL : family->said;
         if (family_table_is_overdue(family, clock_monotonic()))
             sources->unhealthy = true;
     }
@@ -114,6 +114,7 @@ void proxy_figures(const struct proxy *proxy, struct proxy_figures *figures)
     figures->external_ips = !proxy->no_external_ips;
     figures->audits = proxy->audits;
     figures->conflicts = policy_conflicts(proxy->policy);
+    figures->reserved = policy_reserved(proxy->policy);
     figures->services = service_cache_count(proxy->services);
     figures->slices = endpoint_slice_cache_count(proxy->slices);
     figures->services_pending = service_cache_changes(proxy->services).pending;

@@ -54,6 +54,10 @@ void sync_figures_count(struct sync_figures *figures, bool full, double seconds,
 void sync_figures_succeeded(struct sync_figures *figures, double now)
 {
     figures->last_success = now;
+}
+
+void sync_figures_in_force(struct sync_figures *figures, double now)
+{
     /* The clock of who wrote the trigger may be ahead of ours. */
     vec_each (&figures->triggers, trigger)
         histogram_add(&figures->programming, fmax(now - *trigger, 0));

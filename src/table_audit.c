@@ -61,6 +61,8 @@ static bool advance(struct table_audit *a)
     struct ruleset *ruleset = ruleset_of(a);
     if (ruleset)
         drift_check_rules(ruleset, a->socket);
+    if (ruleset)
+        drift_count_records(ruleset, a->socket);
     if (ruleset && ruleset_has_suspects(ruleset))
         proxy_audited(a->proxy, a->family);
     a->set = 0;

@@ -18,8 +18,6 @@ void table_guard_changed(struct table_guard *guard, struct ruleset *ruleset,
     guard->touched = true;
     if (change->set)
         ruleset_suspect_element(ruleset, change->set, change->element);
-    else if (change->by && change->by->peer)
-        ruleset_suspect_all(ruleset); /* it makes them as we do, or a table that shows otherwise */
     else
         ruleset_suspect_rules(ruleset);
 }
@@ -50,6 +48,12 @@ void table_guard_audited(struct table_guard *guard)
     guard->waiting = true;
 }
 
+static uint64_t layouts_made(const struct ruleset *ruleset)
+{
+    const struct ruleset_figures *figures = ruleset_figures(ruleset);
+    return figures->replaced + figures->rewritten;
+}
+
 /* More than an audit leaves is missing: all of it at once, then. */
 #define MUCH 100
 
@@ -64,7 +68,7 @@ double table_guard_check(struct table_guard *guard, struct ruleset *ruleset,
         return due;
     guard->waiting = false;
     guard->grace = 0;
-    guard->replaced = ruleset_figures(ruleset)->replaced;
+    guard->layouts = layouts_made(ruleset);
     double begin = clock_monotonic();
     size_t found = ruleset_check_suspects(ruleset, socket);
     if (guard->audited && found >= MUCH) {
@@ -93,7 +97,7 @@ void table_guard_committed(struct table_guard *guard, const char *name,
     if (!guard->repairing)
         return;
     double now = clock_monotonic(), seconds = now - begin + guard->checking;
-    bool other_layout = guard->by.peer && ruleset_figures(ruleset)->replaced != guard->replaced;
+    bool other_layout = guard->by.peer && layouts_made(ruleset) != guard->layouts;
     guard->repairing = false;
     /* That goes on until one of the two ends, and each time waits for the grace. */
     repair_pace_done(&guard->pace, now, other_layout ? GRACE : seconds);

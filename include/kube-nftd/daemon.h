@@ -5,11 +5,12 @@
 
 #include "kube-nftd/base/error.h"
 #include "kube-nftd/config/options.h"
+#include "kube-nftd/host/service_manager.h"
 #include "kube-nftd/serve/explain_query.h"
 
-/** Runs until SIGTERM or SIGINT; the tables stay. -1 if it could not start, or if it ended because
- * its configuration file was edited. */
-int daemon_run(const struct options *options, struct error *err);
+/** Runs until SIGTERM or SIGINT; the tables stay. @manager is told. -1 if it could not start, or if
+ * it ended because its configuration file was edited. */
+int daemon_run(const struct options *options, struct service_manager *manager, struct error *err);
 
 /** Takes the objects once and prints the tables on stdout. */
 int daemon_dump_rules(const struct options *options, struct error *err);

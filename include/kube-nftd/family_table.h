@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * One family's table and how its commits go: when one is tried and, after a failure, tried again
- * (spec 9.4), what is logged and counted of it, and since when a change waits. Owns the ruleset.
+ * (docs/behaviour.md 9.4), what is logged and counted of it, and since when a change waits. Owns
+ * the ruleset.
  */
 #ifndef KUBE_NFTD_FAMILY_TABLE_H
 #define KUBE_NFTD_FAMILY_TABLE_H
@@ -14,6 +15,8 @@
 struct family_table {
     struct ruleset *ruleset; /* NULL if the family is not in use */
     bool programmed;         /* committed at least once */
+    bool more_to_come;       /* the ruleset was not told of all that has changed so far */
+    bool partly;             /* nor was it at the last commit */
     double waiting_since;    /* a change waits to be committed; monotonic, or 0 */
     double last_updated;     /* last success or start; realtime */
     double retry_wait, retry_time, failed_time; /* monotonic; 0 while nothing failed */
@@ -44,17 +47,31 @@ double family_table_turn(struct family_table *family, const char *name, struct n
 
 /**
  * Before the first programming, while the rules of an earlier run serve on: puts them right if
- * another program changed them (ruleset/mend.h). Looks at once, when such a program was seen, and
+ * another program changed them (ruleset_mend()). Looks at once, when such a program was seen, and
  * every 2 s, since that of an earlier owner is not. Says and counts what it did.
  * Returns when it wants to be called again, or 0.
  */
 double family_table_keep(struct family_table *family, const char *name, struct nft_socket *socket,
                          double now);
 
+/** Likewise, while nothing is known of what the table shall hold: takes @frontend out of it, unless
+ * its address is a cluster IP. Says so, and why not if that fails. */
+void family_table_give_way(struct family_table *family, const struct frontend *frontend,
+                           struct nft_socket *socket);
+
+/**
+ * Whether the kernel holds all that has come so far, but for what it refused: nothing waits for a
+ * commit, for the repair of what another program changed, or for a later turn. It is asked for
+ * whatever speaks of what is in force: /programmed, readiness, health checks, stale flows,
+ * explanations.
+ */
+bool family_table_is_in_force(const struct family_table *family);
+
 /** For how long a change has waited to be in force, in seconds; 0 if none does. */
 double family_table_waiting(const struct family_table *family, double now);
 
-/** Whether one waits for so long that the proxy counts as unhealthy (spec 6.2): twice the period.
+/** Whether one waits for so long that the proxy counts as unhealthy (docs/behaviour.md 6.2): twice
+ * the period.
  */
 bool family_table_is_overdue(const struct family_table *family, double now);
 

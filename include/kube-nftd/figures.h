@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The metrics page: names, labels and help of what proxy, flow cleaner and reflectors count
- * (spec 7). */
+ * (docs/behaviour.md 7). */
 #ifndef KUBE_NFTD_FIGURES_H
 #define KUBE_NFTD_FIGURES_H
 

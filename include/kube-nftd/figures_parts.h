@@ -12,9 +12,9 @@ struct proxy_figures;
 struct request_figures;
 
 /**
- * kube-proxy's metrics (spec 7), with its names, labels, types and buckets. Left out, since there
- * is nothing to count: kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total (what falls out
- * of use goes in a transaction like any other). @flows and @health may be NULL.
+ * kube-proxy's metrics (docs/behaviour.md 7), with its names, labels, types and buckets. Left out,
+ * since there is nothing to count: kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total (what
+ * falls out of use goes in a transaction like any other). @flows and @health may be NULL.
  */
 void figures_write_kube_proxy(const struct proxy_figures *figures, const struct flow_cleaner *flows,
                               const struct health *health, struct metrics_page *page);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The node that we are on: what its Node object, this host's interfaces and the configuration say
- * together, followed live (spec 1.4, 4.6, 4.7). Whoever needs one of the facts is told when it
- * becomes another.
+ * together, followed live (docs/behaviour.md 1.4, 4.6, 4.7). Whoever needs one of the facts is told
+ * when it becomes another.
  */
 #ifndef KUBE_NFTD_OWN_NODE_H
 #define KUBE_NFTD_OWN_NODE_H
@@ -26,8 +26,8 @@ struct own_node_ops {
 
 struct own_node_config {
     const char *name;
-    /* There must be a Node object: a node without one is not eligible (spec 6.2). Off for
-     * manifests, which need not have one. */
+    /* There must be a Node object: a node without one is not eligible (docs/behaviour.md 6.2). Off
+     * for manifests, which need not have one. */
     bool required;
     struct node_port_addresses node_port_addresses; /* borrowed for the node's life */
     /* Replaces the node's own address of a family. */

@@ -3,8 +3,8 @@
  * The pipeline: sink -> caches -> policy -> rulesets -> kernel. Sources feed it; main decides when
  * it commits. Knows no loop and no HTTP.
  *
- * Nothing is programmed before Services and EndpointSlices are both complete (spec 9.1): until
- * then a table of an earlier run serves on.
+ * Nothing is programmed before Services and EndpointSlices are both complete
+ * (docs/behaviour.md 9.1): until then a table of an earlier run serves on.
  */
 #ifndef KUBE_NFTD_PROXY_H
 #define KUBE_NFTD_PROXY_H
@@ -32,8 +32,9 @@ struct proxy_config {
     struct own_node_config node;
     bool families[FAMILY_COUNT];                  /* those in use */
     struct ruleset_config rulesets[FAMILY_COUNT]; /* abandoned and ctx are filled in here */
-    double sync_period;                           /* kube-proxy's, in seconds; 0: its default */
-    bool no_external_ips;                         /* external IPs of Services are not proxied */
+    size_t portion;     /* see policy_settle_some(); 0: so much that a turn takes less than 0.1 s */
+    double sync_period; /* kube-proxy's, in seconds; 0: its default */
+    bool no_external_ips;            /* external IPs of Services are not proxied */
     struct health *health;           /* told of health check node ports; may be NULL; borrowed */
     struct flow_cleaner *flows;      /* told of stale UDP flows; may be NULL; borrowed */
     const struct event_sink *events; /* for events about Services; may be NULL; borrowed */
@@ -47,10 +48,11 @@ struct proxy_config {
  * that is not in use. */
 struct proxy_figures {
     size_t conflicts; /* frontends that more than one service port claims */
+    size_t reserved;  /* frontends of the API server that service ports claim */
     size_t services, slices;
     bool external_ips;             /* are proxied */
     uint64_t left_out[KIND_COUNT]; /* objects that came and could not be read */
-    /* Of families in use: a Service counts once for each (spec 7). */
+    /* Of families in use: a Service counts once for each (docs/behaviour.md 7). */
     uint64_t service_changes, slice_changes;
     size_t services_pending, slices_pending;
     uint64_t audits; /* times that all tables were looked through */
@@ -74,6 +76,13 @@ const struct object_sink *proxy_sink(struct proxy *proxy);
 /** The addresses of this host, for node ports: an addresses_changed_fn of address_monitor.h. */
 void proxy_set_host_addresses(void *proxy, enum family family, const address_vec *addresses);
 
+/** The addresses and ports of the API server by which the client speaks to it: a changed and an
+ * unreachable of source/api_peers.h. Services do not get them by external and load-balancer
+ * addresses; before the first programming, what an earlier run gave one is taken back if the client
+ * does not get through. */
+void proxy_set_api_server(void *proxy, const struct frontend *peers, size_t n);
+void proxy_api_server_unreachable(void *proxy, const struct frontend *peer);
+
 /** Whether Services and EndpointSlices are complete. */
 bool proxy_is_synced(const struct proxy *proxy);
 
@@ -89,7 +98,8 @@ size_t proxy_refused(const struct proxy *proxy);
 
 /**
  * Sends what has changed, each family in a transaction of its own, and tries again what failed if
- * its time has come. Cheap if there is nothing to do: meant for every turn of the loop.
+ * its time has come. Cheap if there is nothing to do: meant for every turn of the loop. After the
+ * first one, what is much takes several turns: then it wants to be called again at @now.
  * @now  clock_monotonic
  * Returns when it wants to be called next even if nothing changes, or 0.
  */

@@ -15,8 +15,8 @@ void proxy_options_apply(const struct options *options, const char *node_name,
                          struct proxy_config *config);
 
 /**
- * Whether the pods' addresses that are given are of a family in use (spec 8.2): -1 if there are
- * some and none of them counts.
+ * Whether the pods' addresses that are given are of a family in use (docs/behaviour.md 8.2): -1 if
+ * there are some and none of them counts.
  */
 int proxy_options_check_cluster_cidr(const struct options *options,
                                      const struct proxy_config *config, struct error *err);

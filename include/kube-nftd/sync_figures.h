@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What is counted of one family's syncs, in kube-proxy's terms (spec 7, 9.2 to 9.4).
+ * What is counted of one family's syncs, in kube-proxy's terms (docs/behaviour.md 7, 9.2 to 9.4).
  *
  * A sync is one try to make the kernel's table of the family what is wanted: read it back if it is
  * not known, compute the difference, send it as one transaction if there is any. It is full if the
@@ -55,7 +55,11 @@ void sync_figures_triggered(struct sync_figures *figures, double trigger);
 void sync_figures_count(struct sync_figures *figures, bool full, double seconds,
                         const struct ruleset_stats *sent);
 
-/** A sync succeeded at @now (seconds since 1970): all triggers so far are in force. */
+/** A sync succeeded at @now (seconds since 1970). */
 void sync_figures_succeeded(struct sync_figures *figures, double now);
+
+/** Nothing waits for a sync at @now: all triggers so far are in force. Those of slices that made no
+ * difference needed none, where kube-proxy makes one. */
+void sync_figures_in_force(struct sync_figures *figures, double now);
 
 #endif

@@ -20,7 +20,7 @@ struct table_guard {
     double checking;         /* seconds that it took to see that */
     struct table_program by; /* who did it, the last one of several */
     double grace;            /* until when it may be what is about to be wanted here; monotonic */
-    uint64_t replaced;       /* figure of the ruleset, when it was looked at */
+    uint64_t layouts; /* tables and rules that were made anew so far, when it was looked at */
     struct repair_pace pace;
     bool audited;     /* not a program was seen, but an audit found something */
     uint64_t repairs; /* commits that put right what a program was seen doing */

@@ -34,7 +34,7 @@ void writers_node_seen(void *writers, const struct node *node);
  * fine. */
 void writers_programmed(struct writers *writers, size_t refused);
 
-/** The daemon says that it has started (spec 9.1). NULL is fine. */
+/** The daemon says that it has started (docs/behaviour.md 9.1). NULL is fine. */
 void writers_started(struct writers *writers);
 
 /** Runs the loop until all events are posted or the server does not take them, at most for a few

@@ -6,6 +6,10 @@
 #include <string.h>
 #include <time.h>
 
+/* RFC 3339 has four digits for a year. */
+#define YEAR_ONE (-62135596800.0)
+#define YEAR_10000 253402300800.0
+
 static double read_clock(clockid_t id)
 {
     struct timespec t;
@@ -54,6 +58,33 @@ void clock_rfc3339(double realtime, char out[CLOCK_RFC3339_SIZE])
 void clock_micro_time(double realtime, char out[CLOCK_RFC3339_SIZE])
 {
     format(realtime, 6, 1000000, out);
+}
+
+/* Two digits and what is behind them. */
+static char *put_part(char *out, int value, char behind)
+{
+    out[0] = (char)('0' + value / 10);
+    out[1] = (char)('0' + value % 10);
+    out[2] = behind;
+    return out + 3;
+}
+
+/* There is one in each object of the API; printf() would take most of the time of some. */
+bool clock_rfc3339_seconds(double realtime, char out[CLOCK_RFC3339_SIZE])
+{
+    struct tm tm;
+    if (!(realtime >= YEAR_ONE && realtime < YEAR_10000))
+        return false;
+    time_t seconds = (time_t)realtime;
+    gmtime_r(&seconds, &tm);
+    put_part(out, (tm.tm_year + 1900) / 100, '\0');
+    out = put_part(out + 2, (tm.tm_year + 1900) % 100, '-');
+    out = put_part(out, tm.tm_mon + 1, '-');
+    out = put_part(out, tm.tm_mday, 'T');
+    out = put_part(out, tm.tm_hour, ':');
+    out = put_part(out, tm.tm_min, ':');
+    *put_part(out, tm.tm_sec, 'Z') = '\0';
+    return true;
 }
 
 /* Reads ".digits", if there are any, and returns what follows; NULL for a dot without digits. */

@@ -12,7 +12,7 @@ int error_set(struct error *err, const char *format, ...)
     va_start(args, format);
     char *text = xvasprintf(format, args);
     va_end(args);
-    free(err->text);
+    error_clear(err);
     err->text = text;
     return -1;
 }
@@ -30,8 +30,14 @@ int error_prefix(struct error *err, const char *format, ...)
     return -1;
 }
 
+int error_of_configuration(struct error *err)
+{
+    err->configuration = true;
+    return -1;
+}
+
 void error_clear(struct error *err)
 {
     free(err->text);
-    err->text = NULL;
+    *err = (struct error){0};
 }

@@ -13,8 +13,8 @@
  */
 #include "kube-nftd/base/json_reader.h"
 
-#include "kube-nftd/base/json_run.h"
 #include "kube-nftd/base/json_text.h"
+#include "kube-nftd/base/utf8.h"
 #include "kube-nftd/base/vec.h"
 
 /* Objects of the API nest some 10 levels deep (a schema's, managedFields'). */
@@ -22,6 +22,9 @@
 
 /* Of a list that an item stands in: the object and its array. */
 #define LIST_DEPTH 2
+
+/* So many bytes of 0 stand behind those that are there, and can be read (json_text.h). */
+#define PAD 16
 
 #ifndef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 /* A buffer larger than this is not kept for the next value. */
@@ -34,13 +37,25 @@
 #define PIECE ((size_t)200)
 #endif
 
+/* What may come next. */
+enum state {
+    STATE_TOP,        /* a top-level value, or nothing more */
+    STATE_VALUE,      /* a value */
+    STATE_FIRST_ITEM, /* a value, or the end of the array */
+    STATE_KEY,        /* a key */
+    STATE_FIRST_KEY,  /* a key, or the end of the object */
+    STATE_COLON,      /* the colon after a key */
+    STATE_NEXT,       /* a comma, or the end of the array or object */
+    STATE_FAILED,
+};
+
 struct json_reader {
     size_t limit;
     size_t value_limit;
     json_value_fn fn;
     void *ctx;
 
-    enum json_state state;
+    enum state state;
     bool ended; /* no more bytes come */
     size_t depth;
     size_t open[LIST_DEPTH + MAX_DEPTH]; /* the arrays and objects around; indices of values */
@@ -111,7 +126,7 @@ const struct json_value *json_reader_envelope(const struct json_reader *reader)
 /* At the byte @at of the buffer. */
 static int fail_at(struct json_reader *reader, size_t at, struct error *err, const char *what)
 {
-    reader->state = JSON_STATE_FAILED;
+    reader->state = STATE_FAILED;
     return error_set(err, "line %zu column %zu: %s", reader->line,
                      reader->gone + at - reader->line_begin + 1, what);
 }
@@ -124,7 +139,7 @@ static int fail(struct json_reader *reader, struct error *err, const char *what)
 static int too_big(struct json_reader *reader, struct error *err, const char *than, size_t limit,
                    const char *unit)
 {
-    reader->state = JSON_STATE_FAILED;
+    reader->state = STATE_FAILED;
     return error_set(err, "line %zu: a value %s than %zu %s", reader->line_of_value, than, limit,
                      unit);
 }
@@ -147,7 +162,7 @@ static void move_texts(struct json_reader *reader, size_t from, const char *befo
         struct json_value *value = &reader->values.v[i];
         if (value->key)
             value->key = now + (value->key - before);
-        if (value->type == JSON_STRING)
+        if (json_has_string(value))
             value->string = now + (value->string - before);
     }
 }
@@ -162,7 +177,7 @@ static void widen_hole(struct json_reader *reader)
 
 static void end_buffer(struct json_reader *reader)
 {
-    memset(reader->buffer.v + reader->buffer.n, 0, JSON_RUN_PAD);
+    memset(reader->buffer.v + reader->buffer.n, 0, PAD);
 }
 
 /* Cuts the hole out. */
@@ -196,13 +211,12 @@ static bool is_between_items(const struct json_reader *reader)
 /* Between top-level values nothing before @at is needed, between items nothing of them. */
 static void drop_given(struct json_reader *reader)
 {
-    if (reader->state == JSON_STATE_TOP)
+    if (reader->state == STATE_TOP)
         reader->hole = 0;
-    if (reader->looked == 0 && (reader->state == JSON_STATE_TOP || is_between_items(reader)))
+    if (reader->looked == 0 && (reader->state == STATE_TOP || is_between_items(reader)))
         widen_hole(reader);
     close_hole(reader);
-    if (reader->state == JSON_STATE_TOP && reader->buffer.n == 0 &&
-        reader->buffer.cap > BUFFER_KEPT) {
+    if (reader->state == STATE_TOP && reader->buffer.n == 0 && reader->buffer.cap > BUFFER_KEPT) {
         vec_free(&reader->buffer);
         vec_free(&reader->values);
     }
@@ -215,7 +229,7 @@ static void grow(struct json_reader *reader, size_t length)
     size_t n = reader->buffer.n;
     reader->buffer.v = NULL;
     reader->buffer.n = 0;
-    vec_reserve(&reader->buffer, n + length + JSON_RUN_PAD);
+    vec_reserve(&reader->buffer, n + length + PAD);
     if (n > 0)
         memcpy(reader->buffer.v, before, n);
     reader->buffer.n = n;
@@ -225,7 +239,7 @@ static void grow(struct json_reader *reader, size_t length)
 
 static void append(struct json_reader *reader, const char *bytes, size_t length)
 {
-    if (reader->buffer.n + length + JSON_RUN_PAD > reader->buffer.cap)
+    if (reader->buffer.n + length + PAD > reader->buffer.cap)
         grow(reader, length);
     memcpy(&reader->buffer.v[reader->buffer.n], bytes, length);
     reader->buffer.n += length;
@@ -260,7 +274,7 @@ static int give(struct json_reader *reader, struct error *err)
         reader->values.v[0].size = (uint32_t)reader->base;
     bool more = reader->fn(reader->ctx, &reader->values.v[reader->base], is_item);
     if (!more) {
-        reader->state = JSON_STATE_FAILED;
+        reader->state = STATE_FAILED;
         return err->text ? -1 : error_set(err, "stopped by the reader of the values");
     }
     reader->values.n = reader->base;
@@ -268,14 +282,14 @@ static int give(struct json_reader *reader, struct error *err)
     reader->in_item = false;
     reader->begin = reader->list_begin;
     reader->line_of_value = reader->list_line;
-    reader->state = is_item ? JSON_STATE_NEXT : JSON_STATE_TOP;
+    reader->state = is_item ? STATE_NEXT : STATE_TOP;
     return 0;
 }
 
 /* The value that was taken last is whole. */
 static int end_value(struct json_reader *reader, struct error *err)
 {
-    reader->state = JSON_STATE_NEXT;
+    reader->state = STATE_NEXT;
     return reader->depth == (reader->in_item ? LIST_DEPTH : 0) ? give(reader, err) : 0;
 }
 
@@ -306,7 +320,7 @@ static int open_container(struct json_reader *reader, enum json_type type, struc
     value->type = (uint8_t)type;
     reader->open[reader->depth++] = reader->values.n - 1;
     reader->at++;
-    reader->state = type == JSON_OBJECT ? JSON_STATE_FIRST_KEY : JSON_STATE_FIRST_ITEM;
+    reader->state = type == JSON_OBJECT ? STATE_FIRST_KEY : STATE_FIRST_ITEM;
     if (type == JSON_ARRAY && reader->depth == LIST_DEPTH && value->key &&
         strcmp(value->key, "items") == 0) {
         open_hole(reader);
@@ -337,16 +351,27 @@ static int close_container(struct json_reader *reader, struct error *err)
  * if its end is missing. */
 #define MISSING 1
 
+/* Whether @c is of a character beyond ASCII. */
+static bool is_wide(char c)
+{
+    return (unsigned char)c >= 0x80;
+}
+
 /* The string at @at, NUL-terminated, its quotes left out. */
-static int take_string(struct json_reader *reader, const char **string, struct error *err)
+static int take_string(struct json_reader *reader, struct json_value *value, struct error *err)
 {
     char *text = reader->buffer.v + reader->at + 1;
     const char *end = reader->buffer.v + reader->buffer.n;
     char *p = text + (reader->looked > 0 ? reader->looked - 1 : 0);
-    bool escaped = reader->looked > 0;
-    while ((p = json_text_run_end(p)) < end && *p == '\\' && p + 1 < end) {
-        escaped = true;
-        p += (unsigned char)p[1] >= 32 ? 2 : 1;
+    bool escaped = reader->looked > 0, plain = !escaped; /* or so it may be */
+    while ((p = json_text_run_end(p)) < end && ((*p == '\\' && p + 1 < end) || is_wide(*p))) {
+        plain = false;
+        if (*p == '\\') {
+            escaped = true;
+            p += (unsigned char)p[1] >= 32 ? 2 : 1;
+        }
+        while (is_wide(*p))
+            p++;
     }
     if (p == end || *p == '\\') {
         reader->looked = (size_t)(p - text) + 1;
@@ -358,7 +383,8 @@ static int take_string(struct json_reader *reader, const char **string, struct e
     *p = '\0';
     if (escaped && !json_text_unescape(text, (size_t)(p - text)))
         return fail(reader, err, "a string with an escape that is none");
-    *string = text;
+    value->type = plain || utf8_is_valid(text) ? JSON_STRING : JSON_BAD_STRING;
+    value->string = text;
     reader->looked = 0;
     reader->at = (size_t)(p + 1 - reader->buffer.v);
     return 0;
@@ -392,21 +418,21 @@ static bool take_at_once(struct json_reader *reader, char mark)
 
 static int take_key(struct json_reader *reader, struct error *err)
 {
-    const char *key;
+    struct json_value key;
     if (reader->buffer.v[reader->at] != '"')
         return fail(reader, err, "a key should begin here");
     int result = take_string(reader, &key, err);
     if (result)
         return result;
-    reader->state = take_at_once(reader, ':') ? JSON_STATE_VALUE : JSON_STATE_COLON;
-    return add_value(reader, key, err);
+    reader->state = take_at_once(reader, ':') ? STATE_VALUE : STATE_COLON;
+    return add_value(reader, key.string, err); /* a bad one is none that is looked for */
 }
 
 /* Where a value may be; that of a member has a place already, from its key on. */
 static int take_value(struct json_reader *reader, struct error *err)
 {
     bool is_member = reader->depth > 0 && container(reader)->type == JSON_OBJECT;
-    struct json_value value = {.type = JSON_STRING};
+    struct json_value value = {0};
     char c = reader->buffer.v[reader->at];
     int result = 0;
     if (reader->depth == 0 && reader->looked == 0)
@@ -414,7 +440,7 @@ static int take_value(struct json_reader *reader, struct error *err)
     else if (is_between_items(reader))
         begin_item(reader);
     if (c == '"')
-        result = take_string(reader, &value.string, err);
+        result = take_string(reader, &value, err);
     else if (c != '{' && c != '[')
         result = take_scalar(reader, &value, err);
     if (result || (!is_member && (result = add_value(reader, NULL, err)) != 0))
@@ -427,13 +453,13 @@ static int take_value(struct json_reader *reader, struct error *err)
     value.size = 1;
     *place = value;
     if (reader->depth > LIST_DEPTH && take_at_once(reader, ',')) {
-        reader->state = is_member ? JSON_STATE_KEY : JSON_STATE_VALUE;
+        reader->state = is_member ? STATE_KEY : STATE_VALUE;
         return 0;
     }
     return end_value(reader, err);
 }
 
-static int take_mark(struct json_reader *reader, enum json_state next)
+static int take_mark(struct json_reader *reader, enum state next)
 {
     reader->at++;
     reader->state = next;
@@ -447,8 +473,7 @@ static int take_next(struct json_reader *reader, struct error *err)
         return close_container(reader, err);
     if (c != ',')
         return fail(reader, err, "no comma or end");
-    return take_mark(reader,
-                     container(reader)->type == JSON_OBJECT ? JSON_STATE_KEY : JSON_STATE_VALUE);
+    return take_mark(reader, container(reader)->type == JSON_OBJECT ? STATE_KEY : STATE_VALUE);
 }
 
 static void skip_blanks(struct json_reader *reader)
@@ -470,63 +495,24 @@ static int take_token(struct json_reader *reader, struct error *err)
 {
     char c = reader->buffer.v[reader->at];
     switch (reader->state) {
-    case JSON_STATE_FIRST_KEY:
+    case STATE_FIRST_KEY:
         return c == '}' ? close_container(reader, err) : take_key(reader, err);
-    case JSON_STATE_KEY:
+    case STATE_KEY:
         return take_key(reader, err);
-    case JSON_STATE_COLON:
-        return c == ':' ? take_mark(reader, JSON_STATE_VALUE)
+    case STATE_COLON:
+        return c == ':' ? take_mark(reader, STATE_VALUE)
                         : fail(reader, err, "no colon after a key");
-    case JSON_STATE_FIRST_ITEM:
+    case STATE_FIRST_ITEM:
         return c == ']' ? close_container(reader, err) : take_value(reader, err);
-    case JSON_STATE_TOP:
-    case JSON_STATE_VALUE:
+    case STATE_TOP:
+    case STATE_VALUE:
         return take_value(reader, err);
-    case JSON_STATE_NEXT:
+    case STATE_NEXT:
         return take_next(reader, err);
-    case JSON_STATE_FAILED:
+    case STATE_FAILED:
         break;
     }
     return -1;
-}
-
-/* Whether it is inside of a value, or between the members around a list's items, where nothing is
- * given out; and not within a token. */
-static bool may_run(const struct json_reader *reader)
-{
-    return reader->depth > 0 && reader->looked == 0 &&
-           (reader->state == JSON_STATE_KEY || reader->state == JSON_STATE_VALUE ||
-            reader->state == JSON_STATE_NEXT) &&
-           !is_between_items(reader);
-}
-
-/* Takes all plain tokens up to where the present value ends, or what may be a list begins. */
-static void take_run(struct json_reader *reader)
-{
-    size_t above = reader->in_item ? LIST_DEPTH : 0;
-    size_t room = reader->base + reader->value_limit;
-    struct json_value *values = reader->values.v;
-    char *text = reader->buffer.v;
-    struct json_run run = {
-        .at = text + reader->at,
-        .values = values,
-        .end = values + reader->values.n,
-        .most = values + (room < reader->values.cap ? room : reader->values.cap),
-        .open = reader->open,
-        .depth = reader->depth,
-        .lowest = above + 1,
-        .deepest = above + MAX_DEPTH,
-        .no_array = LIST_DEPTH - 1,
-        .state = reader->state,
-    };
-    json_run_take(&run);
-    reader->at = (size_t)(run.at - text);
-    reader->values.n = (size_t)(run.end - values);
-    reader->depth = run.depth;
-    reader->state = run.state;
-    reader->line += run.lines;
-    if (run.line)
-        reader->line_begin = reader->gone + (size_t)(run.line - text);
 }
 
 /* Takes all tokens whose ends are there. */
@@ -534,8 +520,6 @@ static int take_all(struct json_reader *reader, struct error *err)
 {
     int result = 0;
     while (result == 0) {
-        if (may_run(reader))
-            take_run(reader);
         skip_blanks(reader);
         if (reader->at == reader->buffer.n)
             return 0;
@@ -551,7 +535,7 @@ static int feed_piece(struct json_reader *reader, const char *bytes, size_t leng
     if (take_all(reader, err))
         return -1;
     drop_given(reader);
-    if (reader->state == JSON_STATE_TOP && reader->looked == 0)
+    if (reader->state == STATE_TOP && reader->looked == 0)
         return 0;
     return check_length(reader, reader->buffer.n, err);
 }
@@ -560,7 +544,7 @@ static int feed_piece(struct json_reader *reader, const char *bytes, size_t leng
 int json_reader_feed(struct json_reader *reader, const char *bytes, size_t length,
                      struct error *err)
 {
-    if (reader->state == JSON_STATE_FAILED)
+    if (reader->state == STATE_FAILED)
         return error_set(err, "the text before was not usable");
     while (length > 0) {
         size_t n = length < PIECE ? length : PIECE;
@@ -574,14 +558,14 @@ int json_reader_feed(struct json_reader *reader, const char *bytes, size_t lengt
 
 int json_reader_finish(struct json_reader *reader, struct error *err)
 {
-    if (reader->state == JSON_STATE_FAILED)
+    if (reader->state == STATE_FAILED)
         return error_set(err, "the text before was not usable");
     reader->ended = true;
     if (take_all(reader, err))
         return -1;
-    if (reader->state != JSON_STATE_TOP || reader->looked > 0)
+    if (reader->state != STATE_TOP || reader->looked > 0)
         return fail_at(reader, reader->buffer.n, err, "the text ends inside a value");
-    reader->state = JSON_STATE_FAILED;
+    reader->state = STATE_FAILED;
     return 0;
 }
 

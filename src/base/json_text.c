@@ -5,8 +5,6 @@
 
 #include <stdlib.h>
 
-#define REPLACEMENT 0xfffdu
-
 char *json_text_scalar_end(char *p, const char *end)
 {
     static const bool parts[256] = {
@@ -36,9 +34,10 @@ static int hex4(const char *p)
     return value;
 }
 
+/* U+0000 takes two bytes, which is not UTF-8: a NUL would end the text. */
 static char *put_utf8(char *out, unsigned c)
 {
-    if (c < 0x80) {
+    if (c > 0 && c < 0x80) {
         *out++ = (char)c;
     } else if (c < 0x800) {
         *out++ = (char)(0xc0 | c >> 6);
@@ -65,15 +64,11 @@ static const char *read_unicode(const char *in, const char *end, unsigned *c)
         return NULL;
     in += 6;
     *c = (unsigned)first;
-    if (first == 0 || (first >= 0xdc00 && first <= 0xdfff))
-        *c = REPLACEMENT;
     if (first < 0xd800 || first > 0xdbff)
         return in;
     int second = end - in >= 6 && in[0] == '\\' && in[1] == 'u' ? hex4(in + 2) : -1;
-    if (second < 0xdc00 || second > 0xdfff) {
-        *c = REPLACEMENT;
+    if (second < 0xdc00 || second > 0xdfff)
         return in;
-    }
     *c = 0x10000u + ((unsigned)first - 0xd800u) * 0x400u + (unsigned)second - 0xdc00u;
     return in + 6;
 }
@@ -146,13 +141,16 @@ static bool is_number(const char *p, const char *end, bool *integer)
     return p == end;
 }
 
+/* Integers of so many digits are exact as double. */
+#define EXACT_DIGITS 15
+
 /* Plain integers are by far the most. */
 static bool read_number(const char *text, size_t length, struct json_value *out)
 {
     const char *end = text + length;
     if (!is_number(text, end, &out->integer))
         return false;
-    if (*text == '-' || length > JSON_EXACT_DIGITS || !out->integer) {
+    if (*text == '-' || length > EXACT_DIGITS || !out->integer) {
         char *copy = xstrndup(text, length);
         out->number = strtod(copy, NULL);
         free(copy);

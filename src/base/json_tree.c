@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/base/json_tree.h"
 
+#include "kube-nftd/base/utf8.h"
+
 #include <math.h>
 
 static enum json_type type_of(const cJSON *tree)
@@ -10,7 +12,7 @@ static enum json_type type_of(const cJSON *tree)
     if (cJSON_IsArray(tree))
         return JSON_ARRAY;
     if (cJSON_IsString(tree))
-        return JSON_STRING;
+        return utf8_is_valid(tree->valuestring) ? JSON_STRING : JSON_BAD_STRING;
     if (cJSON_IsNumber(tree))
         return JSON_NUMBER;
     if (cJSON_IsBool(tree))
@@ -35,7 +37,7 @@ static void add(const cJSON *tree, json_value_vec *values)
                                    json_key_length(tree->string ? strlen(tree->string) : 0)};
     size_t at = values->n;
     const cJSON *child;
-    if (value.type == JSON_STRING)
+    if (json_has_string(&value))
         value.string = tree->valuestring;
     else if (value.type == JSON_NUMBER)
         set_number(&value, tree->valuedouble);

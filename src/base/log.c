@@ -3,19 +3,32 @@
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/clock.h"
+#include "kube-nftd/base/log_output.h"
 
 #include <cjson/cJSON.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* What a statement may log in a window, and how many seconds that lasts. */
+#define LINES 10
+#define WINDOW_FIRST 1.0
+#define WINDOW_MOST 60.0
+
 static const char *const level_names[] = {"error", "warn ", "info ", "debug"};
+/* LOG_ERR, LOG_WARNING, LOG_INFO and LOG_DEBUG of syslog(3). */
+static const char *const journal_priorities[] = {"<3>", "<4>", "<6>", "<7>"};
 
 static int verbosity_limit;
 static int as_json;
 static void (*line_sink)(void *ctx, enum log_level level, const char *line);
 static void *line_sink_ctx;
+static struct log_site *sites; /* that have logged */
+static struct {
+    uint64_t total, untold;
+} dropped;
 
 void log_set_verbosity(int verbosity)
 {
@@ -32,11 +45,12 @@ int log_enabled(int verbosity)
     return verbosity <= verbosity_limit;
 }
 
-void log_set_sink(void (*sink)(void *ctx, enum log_level level, const char *line), void *ctx)
+uint64_t log_lines_dropped(void)
 {
-    line_sink = sink;
-    line_sink_ctx = ctx;
+    return dropped.total;
 }
+
+/* ---- one line ---- */
 
 /* Copies @text with all but printable ASCII escaped, so that one call is one line that does
  * nothing to a terminal, whatever it quotes. */
@@ -57,6 +71,8 @@ static char *printable(const char *text)
 static char *text_line(enum log_level level, const char *subsystem, const char *message)
 {
     char now[CLOCK_RFC3339_SIZE];
+    if (log_output_is_journal())
+        return xasprintf("%s %s: %s", level_names[level], subsystem, message);
     clock_rfc3339(clock_realtime(), now);
     return xasprintf("%s %s %s: %s", now, level_names[level], subsystem, message);
 }
@@ -76,21 +92,160 @@ static char *json_line(enum log_level level, const char *subsystem, const char *
     return line;
 }
 
-void log_write(enum log_level level, const char *subsystem, const char *format, ...)
+/* Takes @line. Returns whether it was written. */
+static bool put_line(enum log_level level, char *line)
 {
-    va_list args;
-    if (level == LOG_LEVEL_INFO && !log_enabled(0))
-        return;
-    va_start(args, format);
-    char *message = xvasprintf(format, args);
-    va_end(args);
+    bool written = true;
+    if (line_sink) {
+        line_sink(line_sink_ctx, level, line);
+    } else {
+        const char *priority = log_output_is_journal() ? journal_priorities[level] : "";
+        char *text = xasprintf("%s%s", priority, line);
+        written = log_output_write(text);
+        free(text);
+    }
+    free(line);
+    return written;
+}
+
+static bool put(enum log_level level, const char *subsystem, const char *message)
+{
     char *safe = printable(message);
     char *line = (as_json ? json_line : text_line)(level, subsystem, safe);
-    if (line_sink)
-        line_sink(line_sink_ctx, level, line);
-    else
-        fprintf(stderr, "%s\n", line);
-    free(line);
     free(safe);
-    free(message);
+    return put_line(level, line);
+}
+
+/* Whether nothing of that is left to say. */
+static bool say_dropped(void)
+{
+    if (dropped.untold == 0)
+        return true;
+    char *text = xasprintf("lines that standard error did not take at once were dropped lines=%llu",
+                           (unsigned long long)dropped.untold);
+    if (put(LOG_LEVEL_WARN, "log", text))
+        dropped.untold = 0;
+    free(text);
+    return dropped.untold == 0;
+}
+
+static void say(enum log_level level, const char *subsystem, const char *message)
+{
+    if (say_dropped() && put(level, subsystem, message))
+        return;
+    dropped.total++;
+    dropped.untold++;
+}
+
+/* ---- budgets ---- */
+
+static void forget_withheld(struct log_site *site)
+{
+    free(site->first);
+    site->first = NULL;
+    site->withheld = 0;
+}
+
+static void say_withheld(struct log_site *site)
+{
+    if (site->withheld == 0)
+        return;
+    unsigned long long more = site->withheld - 1;
+    char *text = more ? xasprintf("%s (and %llu more of this kind)", site->first, more)
+                      : xstrdup(site->first);
+    say(site->level, site->subsystem, text);
+    free(text);
+    forget_withheld(site);
+}
+
+static void begin_window(struct log_site *site, double now)
+{
+    bool goes_on = site->lines > LINES && now < site->until + site->window;
+    say_withheld(site);
+    site->lines = 0;
+    site->window = goes_on ? fmin(2 * site->window, WINDOW_MOST) : WINDOW_FIRST;
+    site->until = now + site->window;
+}
+
+/* Whether @site may log one more line now. */
+static bool take_line(struct log_site *site, enum log_level level)
+{
+    double now = clock_monotonic();
+    site->level = level;
+    if (!site->listed) {
+        site->listed = true;
+        site->next = sites;
+        sites = site;
+    }
+    if (now >= site->until)
+        begin_window(site, now);
+    return site->lines++ < LINES;
+}
+
+static void withhold(struct log_site *site, const char *subsystem, const char *format, va_list args)
+{
+    site->withheld++;
+    site->subsystem = subsystem;
+    site->first = xvasprintf(format, args);
+}
+
+bool log_takes(struct log_site *site, enum log_level level)
+{
+    if (level == LOG_LEVEL_INFO && !log_enabled(0))
+        return false;
+    if (site->withheld == 0 || clock_monotonic() >= site->until)
+        return true;
+    site->withheld++;
+    return false;
+}
+
+void log_write(struct log_site *site, enum log_level level, const char *subsystem,
+               const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    if (!site || take_line(site, level)) {
+        char *message = xvasprintf(format, args);
+        say(level, subsystem, message);
+        free(message);
+    } else {
+        withhold(site, subsystem, format, args);
+    }
+    va_end(args);
+}
+
+double log_flush(double now)
+{
+    double next = 0;
+    for (struct log_site *site = sites; site; site = site->next) {
+        if (site->level == LOG_LEVEL_DEBUG)
+            site->until = now;
+        if (now >= site->until)
+            say_withheld(site);
+        else if (site->withheld > 0)
+            next = clock_earlier(next, site->until);
+    }
+    say_dropped();
+    return next;
+}
+
+void log_end(const char *why)
+{
+    log_flush(INFINITY);
+    if (!why)
+        return;
+    char *safe = printable(why);
+    put_line(LOG_LEVEL_ERROR, xasprintf("kube-nftd: %s", safe));
+    free(safe);
+}
+
+void log_set_sink(void (*sink)(void *ctx, enum log_level level, const char *line), void *ctx)
+{
+    line_sink = sink;
+    line_sink_ctx = ctx;
+    for (struct log_site *site = sites; site; site = site->next) {
+        forget_withheld(site);
+        site->until = 0;
+        site->lines = 0;
+    }
 }

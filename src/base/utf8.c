@@ -31,6 +31,17 @@ size_t utf8_decode(const char *text, uint32_t *code)
     return *code < least[length] || *code > 0x10ffff || is_surrogate ? 0 : length;
 }
 
+bool utf8_is_valid(const char *text)
+{
+    uint32_t code;
+    for (size_t length; *text; text += length) {
+        length = utf8_decode(text, &code);
+        if (length == 0)
+            return false;
+    }
+    return true;
+}
+
 bool utf8_is_control(uint32_t code)
 {
     return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x61c || code == 0x200e ||

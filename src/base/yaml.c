@@ -46,6 +46,7 @@ struct reader {
     cJSON *document; /* that one */
     bool lenient;    /* a mapping may have a key twice */
     struct anchor *anchors;
+    VEC(char) text;       /* of the present scalar, if it has a NUL */
     VEC(struct key) keys; /* of all open mappings, the innermost last */
     size_t nodes;         /* of the present document or item */
     size_t anchor_nodes;  /* in the copies of the present document */
@@ -128,6 +129,29 @@ static int count_nodes(struct reader *reader, size_t n)
 }
 
 /* ---- scalars ---- */
+
+/* The text of the scalar that is the present event. A NUL, which would end it, becomes two bytes
+ * that are not UTF-8: who reads the field sees that it is bad, and a key is none that is looked
+ * for. Of a document that is read whole it is an error. NULL on error. */
+static const char *scalar_text(struct reader *reader)
+{
+    const char *text = (const char *)reader->event.data.scalar.value;
+    size_t length = reader->event.data.scalar.length;
+    if (!memchr(text, '\0', length))
+        return text;
+    if (!reader->fn) {
+        fail_here(reader, "a text with a NUL");
+        return NULL;
+    }
+    vec_clear(&reader->text);
+    for (size_t i = 0; i < length; i++) {
+        if (!text[i])
+            vec_push(&reader->text, '\xc0');
+        vec_push(&reader->text, text[i] ? text[i] : '\x80');
+    }
+    vec_push(&reader->text, '\0');
+    return reader->text.v;
+}
 
 /* The value of @text if it is nothing but digits of @base, else -1. */
 static double digits(const char *text, int base)
@@ -252,8 +276,10 @@ static cJSON *build_tagged(struct reader *reader, const char *tag, const char *t
 
 static cJSON *build_scalar(struct reader *reader)
 {
-    const char *text = (const char *)reader->event.data.scalar.value;
+    const char *text = scalar_text(reader);
     const char *tag = (const char *)reader->event.data.scalar.tag;
+    if (!text)
+        return NULL;
     if (tag && strcmp(tag, "!") != 0)
         return build_tagged(reader, tag, text);
     if (!tag && reader->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE)
@@ -411,7 +437,9 @@ static char *take_key(struct reader *reader)
         fail_here(reader, "a key must be a simple value");
         return NULL;
     }
-    const char *text = (const char *)event->data.scalar.value;
+    const char *text = scalar_text(reader);
+    if (!text)
+        return NULL;
     if (event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && strcmp(text, "<<") == 0) {
         fail_here(reader, "merge keys (<<) are not supported");
         return NULL;
@@ -594,6 +622,7 @@ static int reader_run(struct reader *reader)
     yaml_parser_delete(&reader->parser);
     forget_anchors(reader);
     vec_free(&reader->keys);
+    vec_free(&reader->text);
     return result;
 }
 

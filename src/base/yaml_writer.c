@@ -1,19 +1,33 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* libyaml's emitter, fed with a tree. */
 #include "kube-nftd/base/yaml_writer.h"
 
 #include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base/utf8.h"
 #include "kube-nftd/base/yaml.h"
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <yaml.h>
 
-/* The highest number that a character has. */
-#define MOST_CODE 0x10ffffU
+struct writer {
+    yaml_emitter_t emitter;
+    struct error *err;
+};
 
-static void write_value(FILE *out, const cJSON *value, int depth);
+static int write_value(struct writer *w, const cJSON *value);
+
+/* Sends @event, which was made if @made. */
+static int emit(struct writer *w, yaml_event_t *event, int made)
+{
+    if (!made)
+        alloc_failed(); /* texts are checked before */
+    if (yaml_emitter_emit(&w->emitter, event))
+        return 0;
+    return error_set(w->err, "%s", w->emitter.problem ? w->emitter.problem : "no memory");
+}
 
 /* ---- texts ---- */
 
@@ -43,123 +57,85 @@ static bool is_plain(const char *text)
     return same;
 }
 
-/* Writes the character at @s, which is not ASCII, by its number, since some of them are line breaks
- * to YAML. Returns its length. A byte that is not UTF-8 is written as a character of its own. */
-static size_t write_by_number(FILE *out, const unsigned char *s)
+static int write_scalar(struct writer *w, const char *text, bool plain)
 {
-    size_t length = *s >= 0xf8 ? 0 : *s >= 0xf0 ? 4 : *s >= 0xe0 ? 3 : *s >= 0xc0 ? 2 : 0;
-    uint32_t code = length ? *s & (0x7fU >> length) : *s;
-    for (size_t i = 1; i < length; i++) {
-        if ((s[i] & 0xc0) != 0x80) { /* the text's end, too */
-            fprintf(out, "\\x%02X", *s);
-            return 1;
-        }
-        code = code << 6 | (s[i] & 0x3f);
-    }
-    if (length == 0 || code > MOST_CODE) {
-        fprintf(out, "\\x%02X", *s);
-        return 1;
-    }
-    fprintf(out, "\\U%08X", code);
-    return length;
+    yaml_event_t event;
+    yaml_scalar_style_t style = plain ? YAML_PLAIN_SCALAR_STYLE : YAML_DOUBLE_QUOTED_SCALAR_STYLE;
+    int made = yaml_scalar_event_initialize(&event, NULL, NULL, (const yaml_char_t *)text,
+                                            (int)strlen(text), 1, 1, style);
+    return emit(w, &event, made);
 }
 
-static void write_quoted(FILE *out, const char *text)
+static int write_text(struct writer *w, const char *text)
 {
-    fputc('"', out);
-    for (const unsigned char *s = (const unsigned char *)text; *s;) {
-        if (*s >= 0x80) {
-            s += write_by_number(out, s);
-            continue;
-        }
-        if (*s == '"' || *s == '\\')
-            fprintf(out, "\\%c", *s);
-        else if (*s < 0x20 || *s == 0x7f)
-            fprintf(out, "\\x%02X", *s);
-        else
-            fputc(*s, out);
-        s++;
-    }
-    fputc('"', out);
-}
-
-static void write_text(FILE *out, const char *text)
-{
-    if (is_plain(text))
-        fputs(text, out);
-    else
-        write_quoted(out, text);
+    if (!utf8_is_valid(text))
+        return error_set(w->err, "\"%s\" is not UTF-8", text);
+    return write_scalar(w, text, is_plain(text));
 }
 
 /* ---- everything else ---- */
 
-static void indent(FILE *out, int depth)
+static int write_members(struct writer *w, const cJSON *object)
 {
-    fprintf(out, "%*s", 2 * depth, "");
-}
-
-static void write_members(FILE *out, const cJSON *object, int depth)
-{
+    yaml_event_t event;
     const cJSON *member;
-    cJSON_ArrayForEach (member, object) {
-        if (member != object->child) /* the first one stands where we are */
-            indent(out, depth);
-        write_text(out, member->string);
-        fputc(':', out);
-        write_value(out, member, depth);
-    }
+    if (emit(w, &event,
+             yaml_mapping_start_event_initialize(&event, NULL, NULL, 1, YAML_BLOCK_MAPPING_STYLE)))
+        return -1;
+    cJSON_ArrayForEach (member, object)
+        if (write_text(w, member->string) || write_value(w, member))
+            return -1;
+    return emit(w, &event, yaml_mapping_end_event_initialize(&event));
 }
 
-static void write_entries(FILE *out, const cJSON *array, int depth)
+static int write_entries(struct writer *w, const cJSON *array)
 {
+    yaml_event_t event;
     const cJSON *entry;
-    cJSON_ArrayForEach (entry, array) {
-        indent(out, depth);
-        fputc('-', out);
-        if (cJSON_IsObject(entry) && entry->child) {
-            fputc(' ', out);
-            write_members(out, entry, depth + 1);
-        } else {
-            write_value(out, entry, depth);
-        }
-    }
+    if (emit(
+            w, &event,
+            yaml_sequence_start_event_initialize(&event, NULL, NULL, 1, YAML_BLOCK_SEQUENCE_STYLE)))
+        return -1;
+    cJSON_ArrayForEach (entry, array)
+        if (write_value(w, entry))
+            return -1;
+    return emit(w, &event, yaml_sequence_end_event_initialize(&event));
 }
 
-static void write_scalar(FILE *out, const cJSON *value)
+static int write_value(struct writer *w, const cJSON *value)
 {
+    if (cJSON_IsObject(value))
+        return write_members(w, value);
+    if (cJSON_IsArray(value))
+        return write_entries(w, value);
+    if (cJSON_IsString(value))
+        return write_text(w, value->valuestring);
     char *text = cJSON_PrintUnformatted(value);
     if (!text)
         alloc_failed();
-    fputs(text, out);
+    int result = write_scalar(w, text, true);
     free(text);
+    return result;
 }
 
-/* What stands behind "key:" or "-", up to the end of the last line. */
-static void write_value(FILE *out, const cJSON *value, int depth)
+static int write_document(struct writer *w, const cJSON *tree)
 {
-    if (cJSON_IsArray(value) && value->child) {
-        fputc('\n', out);
-        write_entries(out, value, depth + 1);
-        return;
-    }
-    if (cJSON_IsObject(value) && value->child) {
-        fputc('\n', out);
-        indent(out, depth + 1);
-        write_members(out, value, depth + 1);
-        return;
-    }
-    fputc(' ', out);
-    if (cJSON_IsString(value))
-        write_text(out, value->valuestring);
-    else
-        write_scalar(out, value); /* [] and {}, too */
-    fputc('\n', out);
+    yaml_event_t event;
+    if (emit(w, &event, yaml_stream_start_event_initialize(&event, YAML_UTF8_ENCODING)) ||
+        emit(w, &event, yaml_document_start_event_initialize(&event, NULL, NULL, NULL, 1)) ||
+        write_value(w, tree) || emit(w, &event, yaml_document_end_event_initialize(&event, 1)))
+        return -1;
+    return emit(w, &event, yaml_stream_end_event_initialize(&event));
 }
 
-void yaml_write(FILE *out, const cJSON *object)
+int yaml_write(FILE *out, const cJSON *tree, struct error *err)
 {
-    if (object->child)
-        write_members(out, object, 0);
-    else
-        fputs("{}\n", out);
+    struct writer w = {.err = err};
+    if (!yaml_emitter_initialize(&w.emitter))
+        alloc_failed();
+    yaml_emitter_set_output_file(&w.emitter, out);
+    yaml_emitter_set_width(&w.emitter, -1);
+    int result = write_document(&w, tree);
+    yaml_emitter_delete(&w.emitter);
+    return result;
 }

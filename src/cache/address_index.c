@@ -3,13 +3,33 @@
 
 #include <string.h>
 
-#define NO_SLICE UINT32_MAX
+/* In the place of the number of a slice. */
+#define NOTHING UINT32_MAX
+#define A_LIST (UINT32_MAX - 1) /* and the place is the number of the list */
+
 #define FIRST_CAP 16
 
 static const struct slice_endpoint *endpoint_of(const struct address_index *index,
-                                                const struct indexed_endpoint *entry)
+                                                const struct indexed_endpoint *copy)
 {
-    return &index->slices.v[entry->slice].slice->endpoints.v[entry->place];
+    return &index->slices.v[copy->slice].slice->endpoints.v[copy->place];
+}
+
+static struct indexed_copies copies_of(const struct address_index *index,
+                                       const struct indexed_endpoint *entry)
+{
+    if (entry->slice != A_LIST)
+        return (struct indexed_copies){entry, 1};
+    const indexed_endpoint_vec *list = &index->lists.v[entry->place];
+    return (struct indexed_copies){list->v, list->n};
+}
+
+/* ---- the table ---- */
+
+static const struct address *address_of(const struct address_index *index,
+                                        const struct indexed_endpoint *entry)
+{
+    return &endpoint_of(index, copies_of(index, entry).v)->address;
 }
 
 static size_t home_of(const struct address_index *index, const struct address *address)
@@ -17,12 +37,23 @@ static size_t home_of(const struct address_index *index, const struct address *a
     return address_hash(address, 0) & (index->cap - 1);
 }
 
-/* ---- entries ---- */
+/* The entry of @address; NULL if it has none as yet. */
+static struct indexed_endpoint *find(const struct address_index *index,
+                                     const struct address *address)
+{
+    if (index->cap == 0)
+        return NULL;
+    for (size_t at = home_of(index, address); index->v[at].slice != NOTHING;
+         at = (at + 1) & (index->cap - 1))
+        if (memcmp(address_of(index, &index->v[at]), address, sizeof(*address)) == 0)
+            return &index->v[at];
+    return NULL;
+}
 
 static void insert(struct address_index *index, struct indexed_endpoint entry)
 {
-    size_t at = home_of(index, &endpoint_of(index, &entry)->address);
-    while (index->v[at].slice != NO_SLICE)
+    size_t at = home_of(index, address_of(index, &entry));
+    while (index->v[at].slice != NOTHING)
         at = (at + 1) & (index->cap - 1);
     index->v[at] = entry;
     index->n++;
@@ -37,87 +68,181 @@ static void grow(struct address_index *index)
     index->v = xreallocarray(NULL, index->cap, sizeof(*index->v));
     memset(index->v, 0xff, index->cap * sizeof(*index->v));
     for (size_t i = 0; i < n_old; i++)
-        if (old[i].slice != NO_SLICE)
+        if (old[i].slice != NOTHING)
             insert(index, old[i]);
     free(old);
-}
-
-static bool is_terminating(const struct indexed_endpoint *entry, const struct address_index *index)
-{
-    return endpoint_of(index, entry)->flags & ENDPOINT_TERMINATING;
-}
-
-/* Of two copies in one slice. */
-static bool goes_before(const struct address_index *index, const struct indexed_endpoint *a,
-                        const struct indexed_endpoint *b)
-{
-    bool terminating = is_terminating(a, index);
-    return terminating == is_terminating(b, index) ? a->place < b->place : !terminating;
-}
-
-/* The entry of the slice for the address of @endpoint; NULL if it has none as yet. */
-static struct indexed_endpoint *find(const struct address_index *index,
-                                     const struct indexed_endpoint *endpoint)
-{
-    const struct address *address = &endpoint_of(index, endpoint)->address;
-    for (size_t at = index->cap ? home_of(index, address) : 0;
-         index->cap && index->v[at].slice != NO_SLICE; at = (at + 1) & (index->cap - 1)) {
-        struct indexed_endpoint *entry = &index->v[at];
-        if (entry->slice == endpoint->slice &&
-            memcmp(&endpoint_of(index, entry)->address, address, sizeof(*address)) == 0)
-            return entry;
-    }
-    return NULL;
-}
-
-static void add_entry(struct address_index *index, uint32_t slice, size_t place)
-{
-    struct indexed_endpoint endpoint = {slice, (uint32_t)place}, *entry = find(index, &endpoint);
-    if (entry) {
-        index->slices.v[slice].has_copies = true;
-        if (goes_before(index, &endpoint, entry))
-            entry->place = endpoint.place;
-        return;
-    }
-    if (4 * (index->n + 1) > 3 * index->cap)
-        grow(index);
-    insert(index, endpoint);
 }
 
 /* Moves entries up into the gap at @gap, so that none is cut off from where its search begins. */
 static void close_gap(struct address_index *index, size_t gap)
 {
     size_t mask = index->cap - 1;
-    for (size_t at = (gap + 1) & mask; index->v[at].slice != NO_SLICE; at = (at + 1) & mask) {
-        size_t home = home_of(index, &endpoint_of(index, &index->v[at])->address);
+    for (size_t at = (gap + 1) & mask; index->v[at].slice != NOTHING; at = (at + 1) & mask) {
+        size_t home = home_of(index, address_of(index, &index->v[at]));
         if (((at - home) & mask) < ((at - gap) & mask))
             continue;
         index->v[gap] = index->v[at];
         gap = at;
     }
-    index->v[gap].slice = NO_SLICE;
+    index->v[gap].slice = NOTHING;
+    index->n--;
 }
 
-/* If it is this copy that has the entry. */
-static void remove_entry(struct address_index *index, uint32_t slice, size_t place)
+/* ---- lists ---- */
+
+static bool is_terminating(const struct address_index *index, const struct indexed_endpoint *copy)
 {
-    struct indexed_endpoint endpoint = {slice, (uint32_t)place}, *entry = find(index, &endpoint);
-    if (!entry || entry->place != endpoint.place)
+    return endpoint_of(index, copy)->flags & ENDPOINT_TERMINATING;
+}
+
+/* The place in @list of what slice @number has, if that @terminates, or would have. */
+static size_t place_of(const struct address_index *index, const indexed_endpoint_vec *list,
+                       uint32_t number, bool terminates)
+{
+    const char *id = index->slices.v[number].slice->id;
+    size_t low = 0, high = list->n;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        const struct indexed_endpoint *copy = &list->v[middle];
+        int order = (int)is_terminating(index, copy) - (int)terminates;
+        if (order == 0)
+            order = strcmp(index->slices.v[copy->slice].slice->id, id);
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void list_insert(struct address_index *index, indexed_endpoint_vec *list,
+                        const struct indexed_endpoint *copy)
+{
+    size_t place = place_of(index, list, copy->slice, is_terminating(index, copy));
+    vec_push(list, *copy);
+    memmove(&list->v[place + 1], &list->v[place], (list->n - 1 - place) * sizeof(*list->v));
+    list->v[place] = *copy;
+}
+
+static void list_remove(indexed_endpoint_vec *list, size_t place)
+{
+    list->n--;
+    memmove(&list->v[place], &list->v[place + 1], (list->n - place) * sizeof(*list->v));
+}
+
+/* What slice @number has in the list; NULL: nothing. */
+static struct indexed_endpoint *list_find(const struct address_index *index,
+                                          const indexed_endpoint_vec *list, uint32_t number)
+{
+    for (int terminates = 0; terminates < 2; terminates++) {
+        size_t place = place_of(index, list, number, terminates);
+        if (place < list->n && list->v[place].slice == number)
+            return &list->v[place];
+    }
+    return NULL;
+}
+
+static void make_list(struct address_index *index, struct indexed_endpoint *entry)
+{
+    indexed_endpoint_vec list = {0};
+    vec_push(&list, *entry);
+    vec_push(&index->lists, list);
+    *entry = (struct indexed_endpoint){A_LIST, (uint32_t)index->lists.n - 1};
+}
+
+/* The one copy that is left in its list takes the place of the list, whose number goes to the last
+ * one. */
+static void dissolve_list(struct address_index *index, struct indexed_endpoint *entry)
+{
+    uint32_t number = entry->place;
+    indexed_endpoint_vec last = index->lists.v[index->lists.n - 1];
+    find(index, &endpoint_of(index, last.v)->address)->place = number;
+    *entry = index->lists.v[number].v[0];
+    vec_free(&index->lists.v[number]);
+    index->lists.v[number] = last;
+    index->lists.n--;
+}
+
+/* ---- copies ---- */
+
+/* Of two copies in one slice. */
+static bool goes_before(const struct address_index *index, const struct indexed_endpoint *a,
+                        const struct indexed_endpoint *b)
+{
+    bool terminating = is_terminating(index, a);
+    return terminating == is_terminating(index, b) ? a->place < b->place : !terminating;
+}
+
+static void add_to_list(struct address_index *index, indexed_endpoint_vec *list,
+                        const struct indexed_endpoint *copy)
+{
+    struct indexed_endpoint *own = list_find(index, list, copy->slice);
+    if (own) {
+        index->slices.v[copy->slice].has_copies = true;
+        if (!goes_before(index, copy, own))
+            return;
+        list_remove(list, (size_t)(own - list->v));
+    }
+    list_insert(index, list, copy);
+}
+
+static void add_copy(struct address_index *index, uint32_t number, size_t place)
+{
+    struct indexed_endpoint copy = {number, (uint32_t)place};
+    struct indexed_endpoint *entry = find(index, &endpoint_of(index, &copy)->address);
+    if (!entry) {
+        if (4 * (index->n + 1) > 3 * index->cap)
+            grow(index);
+        insert(index, copy);
+    } else if (entry->slice == number) {
+        index->slices.v[number].has_copies = true;
+        if (goes_before(index, &copy, entry))
+            *entry = copy;
+    } else {
+        if (entry->slice != A_LIST)
+            make_list(index, entry);
+        add_to_list(index, &index->lists.v[entry->place], &copy);
+    }
+}
+
+static bool is_same(const struct indexed_endpoint *a, const struct indexed_endpoint *b)
+{
+    return a->slice == b->slice && a->place == b->place;
+}
+
+/* If it is not left out in favour of another one of its slice. */
+static void remove_copy(struct address_index *index, uint32_t number, size_t place)
+{
+    struct indexed_endpoint copy = {number, (uint32_t)place};
+    struct indexed_endpoint *entry = find(index, &endpoint_of(index, &copy)->address);
+    if (entry && is_same(entry, &copy))
+        close_gap(index, (size_t)(entry - index->v));
+    if (!entry || entry->slice != A_LIST)
         return;
-    index->n--;
-    close_gap(index, (size_t)(entry - index->v));
+    indexed_endpoint_vec *list = &index->lists.v[entry->place];
+    size_t at = place_of(index, list, number, is_terminating(index, &copy));
+    if (at == list->n || !is_same(&list->v[at], &copy))
+        return;
+    list_remove(list, at);
+    if (list->n == 1)
+        dissolve_list(index, entry);
 }
 
 /* ---- slices ---- */
 
-static bool has_at(const struct endpoint_slice *slice, size_t place, const struct address *address)
+static bool has_alike(const struct endpoint_slice *slice, size_t place,
+                      const struct slice_endpoint *endpoint)
 {
-    return slice && place < slice->endpoints.n &&
-           memcmp(&slice->endpoints.v[place].address, address, sizeof(*address)) == 0;
+    if (!slice || place >= slice->endpoints.n)
+        return false;
+    const struct slice_endpoint *other = &slice->endpoints.v[place];
+    return memcmp(&other->address, &endpoint->address, sizeof(other->address)) == 0 &&
+           ((other->flags ^ endpoint->flags) & ENDPOINT_TERMINATING) == 0;
 }
 
-/* Where both have an endpoint of the same address at the same place, its entry stays; but copies
- * decide among each other, so where there are some, all of them are looked at. */
+/* Where both have the same address at the same place, with the same rank among its copies, the
+ * entry stays; but copies in one slice decide among each other, so where there are some, all of
+ * them are looked at. */
 void address_index_replace(struct address_index *index, uint32_t number,
                            const struct endpoint_slice *slice)
 {
@@ -125,52 +250,47 @@ void address_index_replace(struct address_index *index, uint32_t number,
     const struct endpoint_slice *before = indexed->slice;
     bool all = indexed->has_copies;
     for (size_t i = 0; before && i < before->endpoints.n; i++)
-        if (all || !has_at(slice, i, &before->endpoints.v[i].address))
-            remove_entry(index, number, i);
-    *indexed = (struct indexed_slice){slice, false};
-    index->n_slices += slice != NULL;
-    index->n_slices -= before != NULL;
+        if (all || !has_alike(slice, i, &before->endpoints.v[i]))
+            remove_copy(index, number, i);
+    *indexed = (struct indexed_slice){.slice = slice};
     for (size_t i = 0; slice && i < slice->endpoints.n; i++)
-        if (all || !has_at(before, i, &slice->endpoints.v[i].address))
-            add_entry(index, number, i);
+        if (all || !has_alike(before, i, &slice->endpoints.v[i]))
+            add_copy(index, number, i);
 }
 
 uint32_t address_index_add(struct address_index *index, const struct endpoint_slice *slice)
 {
-    size_t number = 0;
-    while (number < index->slices.n && index->slices.v[number].slice)
-        number++;
-    if (number == index->slices.n)
-        vec_push(&index->slices, (struct indexed_slice){NULL, false});
-    address_index_replace(index, (uint32_t)number, slice);
-    return (uint32_t)number;
-}
-
-size_t address_index_start(const struct address_index *index, const struct address *address)
-{
-    return index->cap ? home_of(index, address) : 0;
-}
-
-const struct slice_endpoint *address_index_next(const struct address_index *index,
-                                                const struct address *address, size_t *at,
-                                                const struct endpoint_slice **slice,
-                                                uint32_t *number)
-{
-    while (index->cap && index->v[*at].slice != NO_SLICE) {
-        const struct indexed_endpoint *entry = &index->v[*at];
-        const struct slice_endpoint *endpoint = endpoint_of(index, entry);
-        *at = (*at + 1) & (index->cap - 1);
-        if (memcmp(&endpoint->address, address, sizeof(*address)) != 0)
-            continue;
-        *number = entry->slice;
-        *slice = index->slices.v[entry->slice].slice;
-        return endpoint;
+    uint32_t number = index->first_free;
+    if (index->n_slices == index->slices.n) {
+        number = (uint32_t)index->slices.n;
+        vec_push(&index->slices, (struct indexed_slice){0});
     }
-    return NULL;
+    index->n_slices++;
+    index->first_free = index->slices.v[number].next_free;
+    address_index_replace(index, number, slice);
+    return number;
+}
+
+void address_index_remove(struct address_index *index, uint32_t number)
+{
+    address_index_replace(index, number, NULL);
+    index->slices.v[number].next_free = index->first_free;
+    index->first_free = number;
+    index->n_slices--;
+}
+
+struct indexed_copies address_index_find(const struct address_index *index,
+                                         const struct address *address)
+{
+    const struct indexed_endpoint *entry = find(index, address);
+    return entry ? copies_of(index, entry) : (struct indexed_copies){0};
 }
 
 void address_index_clear(struct address_index *index)
 {
+    vec_each (&index->lists, list)
+        vec_free(list);
+    vec_free(&index->lists);
     free(index->v);
     vec_free(&index->slices);
     memset(index, 0, sizeof(*index));

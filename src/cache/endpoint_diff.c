@@ -36,43 +36,19 @@ static struct endpoint_pair *pair_of(struct endpoint_diff *diff, const struct ad
     return &diff->pairs.v[diff->pairs.n - 1];
 }
 
-static bool is_of(const struct slice_port *entry, const struct slice_port *port)
+static struct endpoint_range all_of(const struct endpoint_slice *slice)
 {
-    return entry->protocol == port->protocol && strcmp(entry->name, port->name) == 0;
-}
-
-/* A part of a slice's endpoints. */
-struct range {
-    const struct endpoint_slice *slice; /* NULL: none */
-    size_t from, to;
-};
-
-static struct range all_of(const struct endpoint_slice *slice)
-{
-    return (struct range){slice, 0, slice ? slice->endpoints.n : 0};
-}
-
-static size_t count(const struct range *range, const struct slice_port *port)
-{
-    size_t n = 0;
-    if (range->slice)
-        vec_each (&range->slice->ports, entry)
-            n += is_of(entry, port) ? range->to - range->from : 0;
-    return n;
+    return (struct endpoint_range){slice, 0, slice ? slice->endpoints.n : 0};
 }
 
 /* Of several copies the first one that is not terminating wins, else the first one. */
-static void take(struct endpoint_diff *diff, const struct range *range,
-                 const struct slice_port *port, bool after)
+static void take(struct endpoint_diff *diff, const struct endpoint_range *range,
+                 const struct slice_ports *ports, bool after)
 {
-    if (!range->slice)
-        return;
-    vec_each (&range->slice->ports, entry) {
-        if (!is_of(entry, port))
-            continue;
+    vec_each (ports, port) {
         for (size_t i = range->from; i < range->to; i++) {
             const struct slice_endpoint *endpoint = &range->slice->endpoints.v[i];
-            struct endpoint_pair *pair = pair_of(diff, &endpoint->address, entry->port);
+            struct endpoint_pair *pair = pair_of(diff, &endpoint->address, port->port);
             const struct slice_endpoint **copy = after ? &pair->after : &pair->before;
             if (!*copy || (is_terminating(*copy) && !is_terminating(endpoint)))
                 *copy = endpoint;
@@ -92,7 +68,7 @@ static bool is_equal(const struct slice_endpoint *a, const struct slice_endpoint
 }
 
 /* Leaves out of the two what they begin and end with alike. */
-static void trim(struct range *before, struct range *after)
+static void trim(struct endpoint_range *before, struct endpoint_range *after)
 {
     const struct slice_endpoint *p = before->slice->endpoints.v, *q = after->slice->endpoints.v;
     while (before->from < before->to && after->from < after->to &&
@@ -107,7 +83,7 @@ static void trim(struct range *before, struct range *after)
     }
 }
 
-static bool has_address(const struct range *range, const struct address *address)
+static bool has_address(const struct endpoint_range *range, const struct address *address)
 {
     for (size_t i = range->from; i < range->to; i++)
         if (memcmp(&range->slice->endpoints.v[i].address, address, sizeof(*address)) == 0)
@@ -116,10 +92,10 @@ static bool has_address(const struct range *range, const struct address *address
 }
 
 /* Whether an address in @range is in its slice outside of it as well. */
-static bool has_copies_outside(const struct range *range)
+static bool has_copies_outside(const struct endpoint_range *range)
 {
-    const struct range ahead = {range->slice, 0, range->from},
-                       behind = {range->slice, range->to, range->slice->endpoints.n};
+    const struct endpoint_range ahead = {range->slice, 0, range->from},
+                                behind = {range->slice, range->to, range->slice->endpoints.n};
     for (size_t i = range->from; i < range->to; i++) {
         const struct address *address = &range->slice->endpoints.v[i].address;
         if (has_address(&ahead, address) || has_address(&behind, address))
@@ -128,25 +104,26 @@ static bool has_copies_outside(const struct range *range)
     return false;
 }
 
-static bool is_few(const struct range *range)
+static size_t size_of(const struct endpoint_range *range)
 {
-    return range->to - range->from <= FEW;
+    return range->to - range->from;
 }
 
 /* Nearly all changes are of very few endpoints, and the others need not be looked at: if none is
  * one of those once more, their copies go on to win, or to lose. */
-static void narrow(const struct slice_change *change, struct range *before, struct range *after)
+void endpoint_diff_begin(struct endpoint_diff *diff, const struct slice_change *change)
 {
-    *before = all_of(change->before);
-    *after = all_of(change->after);
-    if (!before->slice || !after->slice || !slice_ports_equal(before->slice, after->slice))
+    struct endpoint_range before = all_of(change->before), after = all_of(change->after);
+    diff->before = before;
+    diff->after = after;
+    if (!before.slice || !after.slice)
         return;
-    trim(before, after);
-    if (!is_few(before) || !is_few(after) || has_copies_outside(before) ||
-        has_copies_outside(after)) {
-        *before = all_of(change->before);
-        *after = all_of(change->after);
-    }
+    trim(&before, &after);
+    if (size_of(&before) > FEW || size_of(&after) > FEW || has_copies_outside(&before) ||
+        has_copies_outside(&after))
+        return;
+    diff->before = before;
+    diff->after = after;
 }
 
 /* ---- those in others ---- */
@@ -170,30 +147,20 @@ static bool goes_before(const struct copy *a, const struct copy *b)
     return strcmp(a->slice->id, b->slice->id) < 0;
 }
 
-static bool has_number(const struct endpoint_slice *slice, const struct slice_port *port,
-                       uint16_t number)
-{
-    vec_each (&slice->ports, entry)
-        if (entry->port == number && is_of(entry, port))
-            return true;
-    return false;
-}
-
 /* The copy that wins among those in other slices. */
 static struct copy best_of_others(const struct slice_change *change, const struct slice_port *port,
-                                  const struct endpoint_pair *pair)
+                                  const struct address *address)
 {
-    struct copy best = {NULL, NULL}, copy;
-    uint32_t number;
-    if (!change->others)
-        return best;
-    size_t at = address_index_start(change->others, pair->address);
-    while ((copy.endpoint = address_index_next(change->others, pair->address, &at, &copy.slice,
-                                               &number)) != NULL)
-        if (number != change->number && has_number(copy.slice, port, pair->port) &&
-            goes_before(&copy, &best))
-            best = copy;
-    return best;
+    const struct address_index *others = change->others;
+    struct indexed_copies copies = {0};
+    if (others)
+        copies = address_index_find(others, address);
+    vec_each (&copies, it) {
+        const struct endpoint_slice *slice = others->slices.v[it->slice].slice;
+        if (it->slice != change->number && endpoint_slice_has_port(slice, port))
+            return (struct copy){&slice->endpoints.v[it->place], slice};
+    }
+    return (struct copy){0};
 }
 
 static const struct slice_endpoint *winner(const struct slice_endpoint *endpoint,
@@ -212,19 +179,23 @@ static bool is_same(const struct slice_endpoint *a, const struct slice_endpoint 
 /* ---- all of it ---- */
 
 void endpoint_diff_make(struct endpoint_diff *diff, const struct slice_change *change,
-                        const struct slice_port *port)
+                        const struct port_change *ports)
 {
+    const struct endpoint_range all_before = all_of(change->before),
+                                all_after = all_of(change->after);
+    const struct endpoint_range *before = ports->numbers_differ ? &all_before : &diff->before;
+    const struct endpoint_range *after = ports->numbers_differ ? &all_after : &diff->after;
+    struct slice_port port = ports->after.n ? *ports->after.v : *ports->before.v;
     vec_clear(&diff->pairs);
-    struct range before, after;
     vec_clear(&diff->changes);
-    narrow(change, &before, &after);
-    make_buckets(diff, count(&before, port) + count(&after, port));
-    take(diff, &before, port, false);
-    take(diff, &after, port, true);
+    make_buckets(diff, ports->before.n * size_of(before) + ports->after.n * size_of(after));
+    take(diff, before, &ports->before, false);
+    take(diff, after, &ports->after, true);
     vec_each (&diff->pairs, pair) {
         if (is_same(pair->before, pair->after))
             continue;
-        struct copy other = best_of_others(change, port, pair);
+        port.port = pair->port;
+        struct copy other = best_of_others(change, &port, pair->address);
         struct endpoint_change result = {*pair->address, pair->port,
                                          winner(pair->before, change->before, &other),
                                          winner(pair->after, change->after, &other)};

@@ -125,7 +125,7 @@ static void leave_index(struct owner *owner, const struct cached_slice *entry)
     if (index->n_slices == 2)
         free_index(owner, family);
     else
-        address_index_replace(index, entry->number, NULL);
+        address_index_remove(index, entry->number);
 }
 
 static void join_owner(struct endpoint_slice_cache *cache, struct cached_slice *entry)
@@ -170,65 +170,64 @@ static bool contributes(const struct endpoint_slice *slice)
     return slice && slice->service_id && slice->has_family;
 }
 
-static bool same_key(const struct slice_port *a, const struct slice_port *b)
+static bool same_numbers(const struct slice_ports *a, const struct slice_ports *b)
 {
-    return a->protocol == b->protocol && strcmp(a->name, b->name) == 0;
-}
-
-/* Whether @slice has the same numbers for the name and protocol of @port as @other has. */
-static bool same_numbers(const struct endpoint_slice *slice, const struct endpoint_slice *other,
-                         const struct slice_port *port)
-{
-    size_t i = 0, j = 0;
-    for (;;) {
-        while (i < slice->ports.n && !same_key(&slice->ports.v[i], port))
-            i++;
-        while (j < other->ports.n && !same_key(&other->ports.v[j], port))
-            j++;
-        if (i == slice->ports.n || j == other->ports.n)
-            return i == slice->ports.n && j == other->ports.n;
-        if (slice->ports.v[i++].port != other->ports.v[j++].port)
+    if (a->n != b->n)
+        return false;
+    for (size_t i = 0; i < a->n; i++)
+        if (a->v[i].port != b->v[i].port)
             return false;
-    }
-}
-
-static bool has_port(const struct endpoint_slice *slice, size_t n, const struct slice_port *port)
-{
-    for (size_t i = 0; slice && i < n; i++)
-        if (same_key(&slice->ports.v[i], port))
-            return true;
-    return false;
+    return true;
 }
 
 static void tell(struct endpoint_slice_cache *cache, const struct slice_change *change,
-                 const struct slice_port *port)
+                 const struct port_change *ports)
 {
     const struct endpoint_slice *slice = change->after ? change->after : change->before;
+    const struct slice_port *port = ports->after.n ? ports->after.v : ports->before.v;
     struct service_port_ref ref = {slice->service_id, slice->family, port->name, port->protocol};
     bool is_only_one = !change->others && !(change->before && change->after);
     if (is_only_one) {
         cache->changed(cache->ctx, &ref, NULL, 0);
         return;
     }
-    endpoint_diff_make(&cache->diff, change, port);
+    endpoint_diff_make(&cache->diff, change, ports);
     if (cache->diff.changes.n)
         cache->changed(cache->ctx, &ref, cache->diff.changes.v, cache->diff.changes.n);
 }
 
-/* Tells of every port of the two slices, of one Service and family, that is another by it. */
+static struct slice_ports all_ports(const struct endpoint_slice *slice)
+{
+    return slice ? (struct slice_ports){slice->ports.v, slice->ports.n} : (struct slice_ports){0};
+}
+
+/* Takes what the two have of the service port that comes first in one of them. */
+static struct port_change take_ports(struct slice_ports *before, struct slice_ports *after)
+{
+    struct port_change ports = {0};
+    int order = before->n == 0  ? 1
+                : after->n == 0 ? -1
+                                : slice_port_compare_keys(before->v, after->v);
+    if (order <= 0)
+        ports.before = slice_ports_take(before);
+    if (order >= 0)
+        ports.after = slice_ports_take(after);
+    ports.numbers_differ = !same_numbers(&ports.before, &ports.after);
+    return ports;
+}
+
+/* Tells of every port of the two slices, of one Service and family, that is another by it, in the
+ * order of ports. */
 static void tell_change(struct endpoint_slice_cache *cache, const struct slice_change *change)
 {
-    const struct endpoint_slice *before = change->before, *after = change->after;
-    bool differ = !before || !after || !slice_endpoints_equal(before, after);
-    for (size_t i = 0; after && i < after->ports.n; i++) {
-        const struct slice_port *port = &after->ports.v[i];
-        if (!has_port(after, i, port) && (differ || !same_numbers(before, after, port)))
-            tell(cache, change, port);
-    }
-    for (size_t i = 0; before && i < before->ports.n; i++) {
-        const struct slice_port *port = &before->ports.v[i];
-        if (!has_port(before, i, port) && !has_port(after, after ? after->ports.n : 0, port))
-            tell(cache, change, port);
+    struct slice_ports before = all_ports(change->before), after = all_ports(change->after);
+    bool differ =
+        !change->before || !change->after || !slice_endpoints_equal(change->before, change->after);
+    endpoint_diff_begin(&cache->diff, change);
+    while (before.n || after.n) {
+        struct port_change ports = take_ports(&before, &after);
+        if (differ || ports.numbers_differ)
+            tell(cache, change, &ports);
     }
 }
 
@@ -321,9 +320,11 @@ bool endpoint_slice_cache_put(struct endpoint_slice_cache *cache, struct endpoin
     receipts_take_in(cache->receipts, slice->id);
     count_seen(cache, entry ? entry->slice : NULL, slice);
     if (entry && endpoint_slice_equal(entry->slice, slice)) {
+        bool another =
+            contributes(slice) && !object_version_equal(&entry->slice->version, &slice->version);
         object_version_move(&entry->slice->version, &slice->version);
         endpoint_slice_free(slice);
-        return false;
+        return another;
     }
     if (!entry) {
         entry = xcalloc(1, sizeof(*entry));
@@ -469,9 +470,8 @@ void endpoint_slice_gather(const struct endpoint_slice *slice, const struct serv
 {
     if (slice->family != ref->family)
         return;
-    vec_each (&slice->ports, port) {
-        if (port->protocol != ref->protocol || strcmp(port->name, ref->port_name) != 0)
-            continue;
+    struct slice_ports ports = endpoint_slice_ports(slice, ref->port_name, ref->protocol);
+    vec_each (&ports, port) {
         vec_reserve(out, slice->endpoints.n);
         vec_each (&slice->endpoints, endpoint) {
             vec_push(out, (struct endpoint){endpoint->address, endpoint->node_name, endpoint->hints,

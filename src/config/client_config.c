@@ -43,6 +43,7 @@ void client_config_clear(struct client_config *config)
     drop(&config->ca_data);
     drop(&config->tls_server_name);
     drop(&config->proxy_url);
+    drop(&config->accept);
     *config = (struct client_config){0};
 }
 

@@ -278,9 +278,8 @@ int config_file_write(const char *path, const cJSON *tree, struct error *err)
     FILE *file = fopen(path, "we");
     if (!file)
         return fail_file(path, "--write-config-to", err);
-    yaml_write(file, tree);
-    bool failed = ferror(file);
-    if (fclose(file) != 0 || failed)
+    int result = yaml_write(file, tree, err);
+    if (fclose(file) != 0 && result == 0)
         return fail_file(path, "--write-config-to", err);
-    return 0;
+    return result < 0 ? error_prefix(err, "--write-config-to %s", path) : 0;
 }

@@ -52,6 +52,12 @@ int configuration_blame(const struct configuration *configuration, const struct 
 
 /* ---- into options ---- */
 
+static bool is_given(const struct configuration *configuration, const char *field)
+{
+    enum setting_source source = configuration_of(configuration, setting_by_field(field))->source;
+    return source == FROM_FLAG || source == FROM_FILE;
+}
+
 /* An address that is none is taken out. */
 static void drop_unspecified_address(struct options *options)
 {
@@ -70,6 +76,8 @@ void configuration_land(const struct configuration *configuration, struct option
     for (size_t i = 0; i < settings_count; i++)
         setting_land(&settings[i], configuration->values[i].json, options);
     drop_unspecified_address(options);
+    options->conntrack.max_given =
+        is_given(configuration, "conntrack.maxPerCore") || is_given(configuration, "conntrack.min");
     const struct setting *gates = setting_by_field("featureGates");
     options->no_external_ips = cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(
         configuration_of(configuration, gates)->json, "AllowServiceExternalIPs"));

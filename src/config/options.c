@@ -38,15 +38,30 @@ void options_usage(FILE *out)
     settings_print(out);
 }
 
+int options_write(const struct options *options, struct error *err)
+{
+    static const char *const limits[] = {"maxPerCore", "min"};
+    cJSON *tree = cJSON_Duplicate(options->configuration, true);
+    if (!tree)
+        alloc_failed();
+    cJSON *conntrack = cJSON_GetObjectItemCaseSensitive(tree, "conntrack");
+    for (size_t i = 0; i < 2 && !options->conntrack.max_given; i++)
+        if (!cJSON_ReplaceItemInObjectCaseSensitive(conntrack, limits[i], cJSON_CreateNull()))
+            alloc_failed();
+    int result = config_file_write(options->write_config_to, tree, err);
+    cJSON_Delete(tree);
+    return result;
+}
+
 void options_log_notes(const struct options *options)
 {
     vec_each (&options->notes, note) {
         if (note->importance == NOTE_WARNING)
-            log_warn("config", "%s", note->text);
-        else if (note->importance == NOTE_INFO)
-            log_info("config", "%s", note->text);
-        else
-            log_debug(2, "config", "%s", note->text);
+            log_write(NULL, LOG_LEVEL_WARN, "config", "%s", note->text);
+        else if (note->importance == NOTE_INFO && log_enabled(0))
+            log_write(NULL, LOG_LEVEL_INFO, "config", "%s", note->text);
+        else if (note->importance == NOTE_DETAIL && log_enabled(2))
+            log_write(NULL, LOG_LEVEL_DEBUG, "config", "%s", note->text);
     }
 }
 
@@ -73,6 +88,16 @@ static int set_flag(struct configuration *configuration, const struct setting *f
     return 0;
 }
 
+static int unknown_flag(const char *text, size_t length, struct error *err)
+{
+    const struct setting *near = setting_near_flag(text, length);
+    char *name = near ? setting_flag_name(near) : NULL;
+    error_set(err, "unknown flag: %.*s (%s%s%ssee --help)", (int)length, text,
+              near ? "did you mean " : "", near ? name : "", near ? "? " : "");
+    free(name);
+    return -1;
+}
+
 static bool needs_value(const struct setting *flag)
 {
     return flag->type != SETTING_SWITCH && flag->type != SETTING_VERSION;
@@ -84,7 +109,7 @@ static int parse_flag(struct configuration *configuration, int argc, char *const
 {
     const char *text = argv[*at];
     if (text[0] != '-' || text[1] == '\0')
-        return error_set(err, "unexpected argument: %s (there are only flags)", text);
+        return error_set(err, "unexpected argument: %s (there are only flags: see --help)", text);
     const char *name = text + 1 + (text[1] == '-');
     size_t length = strcspn(name, "=");
     const char *value = name[length] == '=' ? name + length + 1 : NULL;
@@ -100,7 +125,7 @@ static int parse_flag(struct configuration *configuration, int argc, char *const
         flag = setting_by_flag("output", 6);
     bool short_name = text[1] != '-' && strcmp(text, "-h") != 0 && text[1] != 'o';
     if (!flag || (short_name && flag->flag[1]))
-        return error_set(err, "unknown flag: %.*s", (int)(name - text + (ptrdiff_t)length), text);
+        return unknown_flag(text, (size_t)(name - text) + length, err);
     if (needs_value(flag) && !value) {
         if (*at + 1 >= argc)
             return error_set(err, "%s: a value is missing", text);
@@ -117,6 +142,11 @@ static const cJSON *flag_value(const struct configuration *configuration, const 
     return configuration_of(configuration, setting_by_flag(name, strlen(name)))->json;
 }
 
+static bool is_asked_for(const cJSON *value)
+{
+    return cJSON_IsTrue(value) || cJSON_IsString(value);
+}
+
 /* Only one of these is done. */
 static int check_commands(const struct configuration *configuration, struct error *err)
 {
@@ -124,17 +154,25 @@ static int check_commands(const struct configuration *configuration, struct erro
                                            "cleanup-kube-proxy", "init-only",  "explain"};
     const char *first = NULL;
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-        const cJSON *value = flag_value(configuration, commands[i]);
-        if (!cJSON_IsTrue(value) && !cJSON_IsString(value))
+        if (!is_asked_for(flag_value(configuration, commands[i])))
             continue;
         if (first)
             return error_set(err, "--%s and --%s exclude each other", first, commands[i]);
         first = commands[i];
     }
-    /* The others would act all the same. */
-    if (cJSON_IsTrue(flag_value(configuration, "dry-run")) &&
-        !cJSON_IsTrue(flag_value(configuration, "cleanup-kube-proxy")))
-        return error_set(err, "--dry-run is for --cleanup-kube-proxy");
+    return 0;
+}
+
+/* With any other command they would be ignored. */
+static int check_companions(const struct configuration *configuration, struct error *err)
+{
+    static const struct {
+        const char *flag, *command;
+    } companions[] = {{"dry-run", "cleanup-kube-proxy"}, {"output", "explain"}, {"all", "explain"}};
+    for (size_t i = 0; i < sizeof(companions) / sizeof(companions[0]); i++)
+        if (is_asked_for(flag_value(configuration, companions[i].flag)) &&
+            !is_asked_for(flag_value(configuration, companions[i].command)))
+            return error_set(err, "--%s is for --%s", companions[i].flag, companions[i].command);
     return 0;
 }
 
@@ -164,7 +202,7 @@ static bool gives_way_to_file(const struct setting *setting)
            (setting->traits & NOT_BESIDE_FILE);
 }
 
-/* Forgets the flags that do not count beside a file (spec 8.1). */
+/* Forgets the flags that do not count beside a file (docs/behaviour.md 8.1). */
 static void drop_flags(struct configuration *configuration, note_vec *notes)
 {
     char *names = NULL;
@@ -201,7 +239,7 @@ static int read_file(struct configuration *configuration, note_vec *notes, struc
 static int complete(struct configuration *configuration, struct options *options, struct error *err)
 {
     if (read_file(configuration, &options->notes, err) || check_sources(configuration, err) ||
-        check_commands(configuration, err) ||
+        check_commands(configuration, err) || check_companions(configuration, err) ||
         configuration_settle(configuration, &options->notes, err))
         return -1;
     options->configuration = configuration_tree(configuration);
@@ -211,9 +249,8 @@ static int complete(struct configuration *configuration, struct options *options
 
 static bool wants_information(const struct configuration *configuration)
 {
-    const cJSON *version = flag_value(configuration, "version");
-    return cJSON_IsTrue(flag_value(configuration, "help")) || cJSON_IsTrue(version) ||
-           cJSON_IsString(version);
+    return is_asked_for(flag_value(configuration, "help")) ||
+           is_asked_for(flag_value(configuration, "version"));
 }
 
 int options_parse(int argc, char *const *argv, struct options *options, struct error *err)
@@ -226,6 +263,8 @@ int options_parse(int argc, char *const *argv, struct options *options, struct e
         result = parse_flag(&configuration, argc, argv, &at, err);
     if (result == 0 && !wants_information(&configuration))
         result = complete(&configuration, options, err);
+    options->argc = argc;
+    options->argv = argv;
     if (result == 0)
         configuration_land(&configuration, options);
     else

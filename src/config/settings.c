@@ -33,6 +33,13 @@ const struct setting settings[] = {
     {GROUP_OBJECTS, "kube-api-burst", "clientConnection.burst", SETTING_NUMBER, AT(kube_api_burst),
      .standard = "10", .high = INT_MAX, .value = "N", .traits = ZERO_IS_DEFAULT,
      .help = "how many events may be posted at once"},
+    {GROUP_OBJECTS, "kube-api-content-type", "clientConnection.contentType", SETTING_TEXT,
+     AT(content_type), .standard = "application/vnd.kubernetes.protobuf", .value = "TYPE",
+     .help = "the form in which the API server is asked for objects; if it has none but JSON, or "
+             "this is application/json: JSON"},
+    {GROUP_OBJECTS, NULL, "clientConnection.acceptContentTypes", SETTING_TEXT,
+     AT(accept_content_types), .value = "TYPES",
+     .help = "the forms in which it may answer, as an Accept header has them"},
     {GROUP_OBJECTS, "hostname-override", "hostnameOverride", SETTING_NAME, AT(hostname_override),
      .value = "NAME", .traits = BESIDE_FILE,
      .help = "the name of the own Node, instead of the host's name"},
@@ -95,7 +102,7 @@ const struct setting settings[] = {
     {GROUP_CONNTRACK, "conntrack-max-per-core", "conntrack.maxPerCore", SETTING_NUMBER,
      AT(conntrack.max_per_core), .standard = "32768", .high = INT_MAX, .value = "N",
      .help = "how many connections to track for each CPU, in all at most 1048576; with 0, "
-             "--conntrack-min means nothing"},
+             "--conntrack-min means nothing; without both, a larger limit of the host stays"},
     {GROUP_CONNTRACK, "conntrack-min", "conntrack.min", SETTING_NUMBER, AT(conntrack.min),
      .standard = "131072", .high = INT_MAX, .value = "N",
      .help = "how many connections to track at least"},
@@ -184,10 +191,6 @@ const struct setting settings[] = {
      * count in place of that of nftables ---- */
     {IN_FILE("apiVersion", SETTING_TEXT), .standard = "kubeproxy.config.k8s.io/v1alpha1"},
     {IN_FILE("kind", SETTING_TEXT), .standard = "KubeProxyConfiguration"},
-    {.flag = "kube-api-content-type",
-     IN_FILE("clientConnection.contentType", SETTING_TEXT),
-     .standard = "application/vnd.kubernetes.protobuf"},
-    {IN_FILE("clientConnection.acceptContentTypes", SETTING_TEXT)},
     {.flag = "log-flush-frequency",
      IN_FILE("logging.flushFrequency", SETTING_FLUSH),
      .standard = "5s",
@@ -281,6 +284,43 @@ const struct setting *setting_by_flag(const char *name, size_t length)
     return NULL;
 }
 
+/* How many bytes must be put in, left out or replaced to make @a of @b. */
+static size_t distance(const char *a, size_t length, const char *b)
+{
+    size_t width = strlen(b), *row = xcalloc(width + 1, sizeof(*row));
+    for (size_t j = 0; j <= width; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= length; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= width; j++) {
+            size_t replaced = diagonal + ((a[i - 1] == '_' ? '-' : a[i - 1]) != b[j - 1]);
+            size_t other = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+            diagonal = row[j];
+            row[j] = replaced < other ? replaced : other;
+        }
+    }
+    size_t result = row[width];
+    free(row);
+    return result;
+}
+
+const struct setting *setting_near_flag(const char *text, size_t length)
+{
+    const struct setting *nearest = NULL;
+    size_t least = 4; /* more is another word */
+    for (size_t i = 0; i < settings_count && length < 100; i++) {
+        char *name = settings[i].flag ? setting_flag_name(&settings[i]) : NULL;
+        size_t far = name ? distance(text, length, name) : least;
+        if (far < least && 3 * far <= length) {
+            least = far;
+            nearest = &settings[i];
+        }
+        free(name);
+    }
+    return nearest;
+}
+
 const struct setting *setting_by_field(const char *path)
 {
     for (size_t i = 0; i < settings_count; i++)
@@ -322,24 +362,41 @@ static const char ignored_heading[] =
     "that\n"
     "come together in one transaction, so there is no shortest time between two):";
 
-/* "(conntrack.min; default 131072)" */
-static void print_facts(FILE *out, const struct setting *s)
+#define INDENT 8
+
+/* Prints @text in lines of up to 100 columns. */
+static void print_wrapped(FILE *out, const char *text)
+{
+    const size_t width = 100 - INDENT;
+    while (*text) {
+        size_t length = strlen(text);
+        if (length > width)
+            for (length = width; length > 1 && text[length] != ' ';)
+                length--;
+        fprintf(out, "%*s%.*s\n", INDENT, "", (int)length, text);
+        text += length + (text[length] == ' ');
+    }
+}
+
+/* "how many connections to track at least (conntrack.min; default 131072)" */
+static void print_help(FILE *out, const struct setting *s)
 {
     const char *field = s->flag ? s->field : NULL;
     const char *standard = s->type == SETTING_SWITCH ? NULL : s->standard;
-    if (field || standard)
-        fprintf(out, " (%s%s%s%s)", field ? field : "", field && standard ? "; " : "",
-                standard ? "default " : "", standard ? standard : "");
+    bool facts = field || standard;
+    char *text = xasprintf("%s%s%s%s%s%s%s", s->help, facts ? " (" : "", field ? field : "",
+                           field && standard ? "; " : "", standard ? "default " : "",
+                           standard ? standard : "", facts ? ")" : "");
+    print_wrapped(out, text);
+    free(text);
 }
 
 static void print_setting(FILE *out, const struct setting *s)
 {
     char *flag = s->flag ? setting_flag_name(s) : xasprintf("in the file: %s", s->field);
-    fprintf(out, "  %s%s%s\n        %s", flag, s->value ? " " : "", s->value ? s->value : "",
-            s->help);
-    print_facts(out, s);
-    fputc('\n', out);
+    fprintf(out, "  %s%s%s\n", flag, s->value ? " " : "", s->value ? s->value : "");
     free(flag);
+    print_help(out, s);
 }
 
 /* Whether a setting before this one has its flag. */

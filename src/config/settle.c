@@ -178,18 +178,25 @@ static const struct setting *sectioned_setting(const struct settling *s, size_t 
     return setting;
 }
 
-static void take_over(struct settling *s, size_t i)
+/* The field that stands for it from then on. */
+static const struct setting *nftables_setting(size_t i)
 {
     char *field = xasprintf("nftables.%s", sectioned[i].name);
+    const struct setting *setting = setting_by_field(field);
+    free(field);
+    return setting;
+}
+
+static void take_over(struct settling *s, size_t i)
+{
     const struct configured *value = configuration_of(s->all, sectioned_setting(s, i));
     cJSON *json = cJSON_Duplicate(value->json, true);
     if (!json)
         alloc_failed();
-    configuration_set(s->all, setting_by_field(field), json, value->source);
-    free(field);
+    configuration_set(s->all, nftables_setting(i), json, value->source);
 }
 
-/* What kube-proxy would take from the section of its mode (spec 8.2). */
+/* What kube-proxy would take from the section of its mode (docs/behaviour.md 8.2). */
 static void settle_mode(struct settling *s)
 {
     const struct setting *mode = setting_by_field("mode");
@@ -283,7 +290,8 @@ static int check_periods(const struct settling *s, struct error *err)
     return -1;
 }
 
-/* A file cannot say a shortest time of 0 (spec 8.2): makes it what a file can. It has no effect. */
+/* A file cannot say a shortest time of 0 (docs/behaviour.md 8.2): makes it what a file can. It has
+ * no effect. */
 static void settle_shortest_period(struct settling *s)
 {
     const struct setting *shortest = setting_by_field("nftables.minSyncPeriod");
@@ -347,7 +355,7 @@ static bool has_effect_by_mode(const struct settling *s, const struct setting *s
 {
     for (size_t i = 0; i < N_SECTIONED; i++)
         if (sectioned_setting(s, i) == setting)
-            return true;
+            return nftables_setting(i)->group != GROUP_IGNORED;
     return false;
 }
 
@@ -378,10 +386,17 @@ static bool is_ignored(const struct settling *s, const struct setting *setting)
     return is_given(value) && !has_effect(s, setting) && !is_standard(setting, value->json);
 }
 
-/* Whether the flag of @setting was named for the setting before it. */
-static bool shares_flag(const struct setting *setting)
+/* Whether the flag of @setting stands for the setting before it, too, or has an effect on another
+ * one: it is named once then, or not at all. */
+static bool flag_counts(const struct settling *s, const struct setting *setting)
 {
-    return setting->flag && by_flag(setting->flag) != setting;
+    if (by_flag(setting->flag) != setting)
+        return true;
+    for (size_t i = 0; i < settings_count; i++)
+        if (settings[i].flag && strcmp(settings[i].flag, setting->flag) == 0 &&
+            has_effect(s, &settings[i]))
+            return true;
+    return false;
 }
 
 static void note_ignored(struct settling *s)
@@ -390,7 +405,7 @@ static void note_ignored(struct settling *s)
     for (size_t i = 0; i < settings_count; i++) {
         const struct setting *setting = &settings[i];
         bool by_flag_alone = s->all->values[i].source == FROM_FLAG;
-        if (!is_ignored(s, setting) || (by_flag_alone && shares_flag(setting)))
+        if (!is_ignored(s, setting) || (by_flag_alone && flag_counts(s, setting)))
             continue;
         char *name = by_flag_alone ? setting_flag_name(setting) : xstrdup(setting->field);
         add_name(&names, name);

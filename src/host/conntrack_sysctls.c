@@ -128,51 +128,63 @@ static uint64_t number_of_cpus(const char *root)
 /* ---- settings ---- */
 
 /* One value for one file. */
-struct wish {
+struct desired {
     const char *file;
-    uint32_t value;      /* 0: none */
-    const char *without; /* what follows if it is not set */
+    enum { EXACTLY, AT_LEAST, LIMIT } kind; /* LIMIT: exactly, with a warning if that is less */
+    uint32_t value;                         /* 0: none */
+    const char *without;                    /* what follows if it is not set */
+    const char *with_more; /* and if it is not since there is more; NULL: the same */
 };
 
-/* @words and the value that a file holds, if it is known. */
+/* @words and the value that a file has, if it is known. */
 static char *with_number(const char *words, long number)
 {
     return number < 0 ? xstrdup("") : xasprintf("%s %ld", words, number);
 }
 
-static void warn_not_set(const struct wish *wish, const char *path, long present, int why)
+static void warn_not_set(const struct desired *desired, const char *path, long present, int why)
 {
+    bool more = present > desired->value && desired->with_more;
     char *stays = with_number(", it stays", present);
-    log_warn("conntrack", "file=%s wanted=%u: cannot be set%s: %s; %s", path, wish->value, stays,
-             strerror(why), wish->without);
+    log_warn("conntrack", "file=%s desired=%u: cannot be set%s: %s; %s", path, desired->value,
+             stays, strerror(why), more ? desired->with_more : desired->without);
     free(stays);
 }
 
-static void tell_set(const struct wish *wish, const char *path, long before)
+static void log_set(const struct desired *desired, const char *path, long before)
 {
     char *was = with_number(", it was", before);
-    log_info("conntrack", "file=%s value=%u: set%s", path, wish->value, was);
+    if (desired->kind == LIMIT && before > desired->value)
+        log_warn("conntrack",
+                 "file=%s value=%u: lowered from %ld as conntrack.maxPerCore and min say; where "
+                 "neither is given, a larger limit stays",
+                 path, desired->value, before);
+    else
+        log_info("conntrack", "file=%s value=%u: set%s", path, desired->value, was);
     free(was);
 }
 
-/* Returns whether the file has the value now. */
-static bool grant(const struct wish *wish, const char *root)
+/* Returns whether the file has what is desired now. */
+static bool set(const struct desired *desired, const char *root)
 {
-    if (wish->value == 0)
+    if (desired->value == 0)
         return true;
-    char *path = xasprintf("%s%s", root, wish->file);
+    char *path = xasprintf("%s%s", root, desired->file);
     long present = read_number(path);
-    int why = present == (long)wish->value ? 0 : write_number(path, wish->value);
+    int why = present < 0 ? errno : 0;
+    bool fits = desired->kind == AT_LEAST ? present >= desired->value : present == desired->value;
+    if (!fits && !(desired->kind == AT_LEAST && why))
+        why = write_number(path, desired->value);
     if (why)
-        warn_not_set(wish, path, present, why);
-    else if (present != (long)wish->value)
-        tell_set(wish, path, present);
+        warn_not_set(desired, path, present, why);
+    else if (!fits)
+        log_set(desired, path, present);
     free(path);
     return why == 0;
 }
 
 /* 0: leave it alone. */
-static uint32_t wanted_max(const struct conntrack_settings *settings, const char *root)
+static uint32_t desired_max(const struct conntrack_settings *settings, const char *root)
 {
     uint64_t scaled = settings->max_per_core;
     if (scaled == 0)
@@ -183,47 +195,44 @@ static uint32_t wanted_max(const struct conntrack_settings *settings, const char
     return scaled > settings->min ? (uint32_t)scaled : settings->min;
 }
 
-/* A hash table that is too small for the maximum makes each packet's lookup slow. Returns whether
- * it is big enough now. */
-static bool grow_hash_table(uint32_t max, const char *root)
+/* A hash table that is too small for the maximum makes each packet's lookup slow. */
+static bool set_max(const struct conntrack_settings *settings, const char *root)
 {
-    const struct wish wish = {HASH_SIZE_FILE, max / 4,
-                              "with very many connections, packets take longer"};
-    char *path = xasprintf("%s" HASH_SIZE_FILE, root);
-    long present = read_number(path);
-    int why = errno;
-    if (present < 0)
-        warn_not_set(&wish, path, present, why);
-    free(path);
-    if (present < 0)
-        return false;
-    return present >= (long)wish.value || grant(&wish, root);
+    const struct desired max = {
+        MAX_FILE, settings->max_given ? LIMIT : AT_LEAST, desired_max(settings, root),
+        "new connections are dropped when the table is full (--conntrack-max-per-core 0 leaves it "
+        "alone)",
+        "more connections are tracked than desired (--conntrack-max-per-core 0 leaves it alone)"};
+    const struct desired hash_size = {HASH_SIZE_FILE, AT_LEAST, max.value / 4,
+                                      "with very many connections, packets take longer", NULL};
+    return set(&max, root) && set(&hash_size, root);
 }
 
 size_t conntrack_sysctls_apply(const struct conntrack_settings *settings, const char *root)
 {
-    const struct wish max = {MAX_FILE, wanted_max(settings, root),
-                             "new connections are dropped when the table is full "
-                             "(--conntrack-max-per-core 0 leaves it alone)"};
-    const struct wish others[] = {
-        {SYSCTLS "nf_conntrack_tcp_timeout_established", settings->tcp_established_timeout,
-         "idle TCP connections are forgotten sooner or later than asked for "
-         "(--conntrack-tcp-timeout-established 0s leaves it alone)"},
-        {SYSCTLS "nf_conntrack_tcp_timeout_close_wait", settings->tcp_close_wait_timeout,
-         "half-closed TCP connections are forgotten sooner or later than asked for "
-         "(--conntrack-tcp-timeout-close-wait 0s leaves it alone)"},
-        {SYSCTLS "nf_conntrack_tcp_be_liberal", settings->tcp_be_liberal,
+    const struct desired others[] = {
+        {SYSCTLS "nf_conntrack_tcp_timeout_established", EXACTLY, settings->tcp_established_timeout,
+         "idle TCP connections are forgotten sooner or later than desired "
+         "(--conntrack-tcp-timeout-established 0s leaves it alone)",
+         NULL},
+        {SYSCTLS "nf_conntrack_tcp_timeout_close_wait", EXACTLY, settings->tcp_close_wait_timeout,
+         "half-closed TCP connections are forgotten sooner or later than desired "
+         "(--conntrack-tcp-timeout-close-wait 0s leaves it alone)",
+         NULL},
+        {SYSCTLS "nf_conntrack_tcp_be_liberal", EXACTLY, settings->tcp_be_liberal,
          "TCP packets outside of their connection's window are not translated, which resets "
-         "connections (--conntrack-tcp-be-liberal)"},
-        {SYSCTLS "nf_conntrack_udp_timeout", settings->udp_timeout,
-         "UDP flows without an answer are forgotten sooner or later than asked for "
-         "(--conntrack-udp-timeout)"},
-        {SYSCTLS "nf_conntrack_udp_timeout_stream", settings->udp_stream_timeout,
-         "UDP flows are forgotten sooner or later than asked for (--conntrack-udp-timeout-stream)"},
+         "connections (--conntrack-tcp-be-liberal)",
+         NULL},
+        {SYSCTLS "nf_conntrack_udp_timeout", EXACTLY, settings->udp_timeout,
+         "UDP flows without an answer are forgotten sooner or later than desired "
+         "(--conntrack-udp-timeout)",
+         NULL},
+        {SYSCTLS "nf_conntrack_udp_timeout_stream", EXACTLY, settings->udp_stream_timeout,
+         "UDP flows are forgotten sooner or later than desired (--conntrack-udp-timeout-stream)",
+         NULL},
     };
-    bool max_set = grant(&max, root) && (max.value == 0 || grow_hash_table(max.value, root));
-    size_t failed = max_set ? 0 : 1;
+    size_t failed = !set_max(settings, root);
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-        failed += !grant(&others[i], root);
+        failed += !set(&others[i], root);
     return failed;
 }

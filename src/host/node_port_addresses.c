@@ -20,11 +20,6 @@ static bool is_inside(const cidr_vec *cidrs, const struct address *address)
     return false;
 }
 
-static bool is_link_local(enum family family, const struct address *address)
-{
-    return family == FAMILY_IPV6 && address->bytes[0] == 0xfe && (address->bytes[1] & 0xc0) == 0x80;
-}
-
 void node_port_addresses_select(const struct node_port_addresses *wanted, enum family family,
                                 const address_vec *host, const struct address *own,
                                 struct node_port_selection *out)
@@ -33,9 +28,8 @@ void node_port_addresses_select(const struct node_port_addresses *wanted, enum f
     *out = (struct node_port_selection){.all = !wanted->primary && means_all(cidrs)};
     vec_each (host, address) {
         bool is_own = own && memcmp(own, address, sizeof(*own)) == 0;
-        bool selected = wanted->primary ? is_own
-                        : out->all      ? !is_link_local(family, address)
-                                        : is_inside(cidrs, address);
+        bool answers = family == FAMILY_IPV4 || !address_is_link_local(family, address);
+        bool selected = wanted->primary ? is_own : out->all ? answers : is_inside(cidrs, address);
         if (selected && !address_is_loopback(family, address))
             vec_push(&out->addresses, *address);
     }

@@ -16,9 +16,11 @@
 #include <unistd.h>
 
 struct service_manager {
-    int socket; /* -1: nobody wants to know */
-    bool ready; /* it was said */
-    struct ev_loop *loop;
+    int socket;           /* -1: nobody wants to know, or can be told */
+    char *trouble;        /* owned; why nobody can be told; NULL: none */
+    bool ready;           /* it was said */
+    double interval;      /* seconds between two signs of life; 0: none are wanted */
+    struct ev_loop *loop; /* NULL while there is none */
     ev_timer watchdog;
 };
 
@@ -68,6 +70,9 @@ static void say_with_status(const struct service_manager *manager, const char *w
                             const char *status)
 {
     char *text = xasprintf("%sSTATUS=%s", what, status);
+    for (char *s = text + strlen(what); *s; s++)
+        if (*s < ' ' || *s > '~') /* a newline would begin another assignment */
+            *s = '?';
     say(manager, text);
     free(text);
 }
@@ -101,31 +106,19 @@ static double watchdog_interval(void)
     return (double)number_of(getenv("WATCHDOG_USEC")) / 1e6 / 2;
 }
 
-static void start_watchdog(struct service_manager *manager, double interval)
-{
-    ev_now_update(manager->loop); /* the start may have taken long */
-    ev_timer_init(&manager->watchdog, on_watchdog, interval, interval);
-    manager->watchdog.data = manager;
-    ev_timer_start(manager->loop, &manager->watchdog);
-}
-
 /* ---- making and freeing ---- */
 
-struct service_manager *service_manager_new(struct ev_loop *loop)
+struct service_manager *service_manager_new(void)
 {
     struct service_manager *manager = xcalloc(1, sizeof(*manager));
     const char *address = getenv("NOTIFY_SOCKET");
-    double interval = watchdog_interval();
-    manager->loop = loop;
+    manager->interval = watchdog_interval();
     manager->socket = address ? open_socket(address) : -1;
     if (address && manager->socket < 0)
-        log_warn("service-manager",
-                 "NOTIFY_SOCKET=%s cannot be used, so nobody is told that the "
-                 "daemon is ready: %s",
-                 address, strerror(errno));
+        manager->trouble = xasprintf("NOTIFY_SOCKET=%s cannot be used, so nobody is told that the "
+                                     "daemon is ready: %s",
+                                     address, strerror(errno));
     ev_init(&manager->watchdog, on_watchdog);
-    if (manager->socket >= 0 && interval > 0)
-        start_watchdog(manager, interval);
     unsetenv("NOTIFY_SOCKET");
     unsetenv("WATCHDOG_USEC");
     unsetenv("WATCHDOG_PID");
@@ -136,10 +129,31 @@ void service_manager_free(struct service_manager *manager)
 {
     if (!manager)
         return;
-    ev_timer_stop(manager->loop, &manager->watchdog);
+    service_manager_detach(manager);
     if (manager->socket >= 0)
         close(manager->socket);
+    free(manager->trouble);
     free(manager);
+}
+
+void service_manager_attach(struct service_manager *manager, struct ev_loop *loop)
+{
+    manager->loop = loop;
+    if (manager->trouble)
+        log_warn("service-manager", "%s", manager->trouble);
+    if (manager->socket < 0 || manager->interval <= 0)
+        return;
+    ev_now_update(loop); /* the start may have taken long */
+    ev_timer_init(&manager->watchdog, on_watchdog, manager->interval, manager->interval);
+    manager->watchdog.data = manager;
+    ev_timer_start(loop, &manager->watchdog);
+}
+
+void service_manager_detach(struct service_manager *manager)
+{
+    if (manager->loop)
+        ev_timer_stop(manager->loop, &manager->watchdog);
+    manager->loop = NULL;
 }
 
 void service_manager_status(struct service_manager *manager, const char *status)

@@ -150,7 +150,7 @@ static void report_held(struct leftovers_report *report, const char *ip,
 
 /* ---- what will be different ---- */
 
-/* Rules of kube-proxy's that accept packets; kube-nftd has none (spec 4.10). */
+/* Rules of kube-proxy's that accept packets; kube-nftd has none (docs/behaviour.md 4.10). */
 static const struct {
     const char *from, *to; /* chains of the table filter */
     const char *accepts;

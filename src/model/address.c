@@ -116,9 +116,30 @@ void addresses_normalize(address_vec *addresses)
     addresses->n = kept;
 }
 
+bool address_is_link_local(enum family family, const struct address *address)
+{
+    const uint8_t *bytes = address->bytes;
+    return family == FAMILY_IPV4 ? bytes[0] == 169 && bytes[1] == 254
+                                 : bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80;
+}
+
 bool address_is_loopback(enum family family, const struct address *address)
 {
     static const struct address ipv6_loopback = {{[15] = 1}};
     return family == FAMILY_IPV4 ? address->bytes[0] == 127
                                  : memcmp(address, &ipv6_loopback, sizeof(*address)) == 0;
+}
+
+const char *address_special(enum family family, const struct address *address)
+{
+    static const struct address unspecified;
+    uint8_t first = address->bytes[0];
+    if (memcmp(address, &unspecified, sizeof(*address)) == 0)
+        return "the unspecified address";
+    if (address_is_loopback(family, address))
+        return "a loopback address";
+    if (address_is_link_local(family, address))
+        return "a link-local address";
+    return first == 0xff || (family == FAMILY_IPV4 && first >> 4 == 0xe) ? "a multicast address"
+                                                                         : NULL;
 }

@@ -119,6 +119,59 @@ static int compare_addresses(const struct address *a, const struct address *b)
     return memcmp(a, b, sizeof(*a));
 }
 
+/* The address behind @address; false if that is the highest one. */
+static bool next_address(enum family family, struct address *address)
+{
+    size_t i = address_length(family);
+    while (i > 0 && ++address->bytes[i - 1] == 0)
+        i--;
+    return i > 0;
+}
+
+/* How many bits two addresses have in common, from the first one on. */
+static unsigned common_bits(enum family family, const struct address *a, const struct address *b)
+{
+    unsigned n = 0, bits = 8 * (unsigned)address_length(family);
+    while (n < bits && a->bytes[n / 8] == b->bytes[n / 8])
+        n += 8;
+    return n < bits ? n + (unsigned)__builtin_clz((unsigned)(a->bytes[n / 8] ^ b->bytes[n / 8])) -
+                          (8 * (unsigned)sizeof(unsigned) - 8)
+                    : bits;
+}
+
+/* The shortest prefix that begins with @address. */
+static unsigned least_length(enum family family, const struct address *address)
+{
+    unsigned n = 8 * (unsigned)address_length(family);
+    while (n > 0 && address->bytes[n / 8 - 1] == 0)
+        n -= 8;
+    return n > 0 ? n - (unsigned)__builtin_ctz(address->bytes[n / 8 - 1]) : 0;
+}
+
+/* The largest CIDR that begins with @first and ends before @last or there, but for that of all
+ * addresses. One bit behind what the two have in common, it ends before @last in any case. */
+static struct cidr largest_cidr(enum family family, const struct address *first,
+                                const struct address *last)
+{
+    unsigned least = least_length(family, first), common = common_bits(family, first, last);
+    struct cidr cidr = {*first, (uint8_t)(common > 0 ? common : 1)};
+    struct address_range range = cidr_range(family, &cidr);
+    if (least <= cidr.length && compare_addresses(&range.last, last) <= 0)
+        return cidr;
+    cidr.length = (uint8_t)(least > common + 1 ? least : common + 1);
+    return cidr;
+}
+
+void range_prefixes(enum family family, const struct address_range *range, cidr_vec *out)
+{
+    struct address first = range->first;
+    do {
+        struct cidr cidr = largest_cidr(family, &first, &range->last);
+        vec_push(out, cidr);
+        first = cidr_range(family, &cidr).last;
+    } while (compare_addresses(&first, &range->last) < 0 && next_address(family, &first));
+}
+
 bool ranges_contain(const range_vec *ranges, const struct address *address)
 {
     vec_each (ranges, range)
@@ -141,10 +194,7 @@ static bool meets(enum family family, const struct address_range *range,
     if (compare_addresses(&next->first, &range->last) <= 0)
         return true;
     struct address behind = range->last;
-    size_t i = address_length(family);
-    while (i > 0 && ++behind.bytes[i - 1] == 0)
-        i--;
-    return i > 0 && compare_addresses(&behind, &next->first) == 0;
+    return next_address(family, &behind) && compare_addresses(&behind, &next->first) == 0;
 }
 
 void ranges_normalize(enum family family, range_vec *ranges)

@@ -76,9 +76,9 @@ static int decode_id(struct decoder *d, const struct json_value *json, bool name
     if (!name || !*name)
         return field_bad(d, &(struct field_path){&path, "name", 0}, "missing");
     if (strchr(name, '/'))
-        return field_bad(d, &(struct field_path){&path, "name", 0}, "has a slash");
+        return field_bad(d, &(struct field_path){&path, "name", 0}, "\"%s\" has a slash", name);
     if (ns && strchr(ns, '/'))
-        return field_bad(d, &(struct field_path){&path, "namespace", 0}, "has a slash");
+        return field_bad(d, &(struct field_path){&path, "namespace", 0}, "\"%s\" has a slash", ns);
     if (!ns || !*ns)
         ns = "default";
     d->out->id = namespaced ? object_id(ns, strlen(ns), name) : xstrdup(name);
@@ -141,9 +141,14 @@ enum decode_result object_decode(const struct json_value *json, int expected, st
     memset(out, 0, sizeof(*out));
     out->kind = (enum object_kind)kind;
     struct decoder d = {.out = out, .err = err};
-    if (decode_id(&d, json, kinds[kind].namespaced))
+    if (decode_id(&d, json, kinds[kind].namespaced)) {
+        if (json_fault(json))
+            field_bad(&d, NULL, "%s", json_fault(json));
         return DECODE_BAD;
+    }
     int result = kinds[kind].decode(&d, json);
+    if (json_fault(json))
+        result = field_bad(&d, NULL, "%s", json_fault(json));
     free(d.warnings);
     if (result == 0 && kind == KIND_SERVICE)
         decode_uid(json, &out->service->uid);

@@ -26,7 +26,7 @@ static int check_family(struct decoder *d, const struct json_value *json,
                         const struct field_path *path)
 {
     if (!json_is(json, JSON_STRING))
-        return field_bad(d, path, "not a string");
+        return field_is_not(d, json, path, "a string");
     for (int family = 0; family < FAMILY_COUNT; family++)
         if (strcmp(json->string, family_name((enum family)family)) == 0)
             return 0;
@@ -55,7 +55,7 @@ static int service_cluster_ips(struct decoder *d, const struct json_value *spec,
         if (address == end)
             address = NULL;
         if (address && !json_is(address, JSON_STRING))
-            return field_bad(d, &path, "not a string");
+            return field_is_not(d, address, &path, "a string");
         const char *text = address ? address->string : alone && i == 0 ? cluster_ip : NULL;
         if (text && service_cluster_ip(d, text, alone ? &alone_path : &path, family->string))
             return -1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* EndpointSlice: the fields of spec 1.3 that are used. */
+/* EndpointSlice: the fields of docs/behaviour.md 1.3 that are used. */
 #include "kube-nftd/model/field.h"
 
 #include "kube-nftd/base/clock.h"
@@ -24,7 +24,7 @@ static int slice_service(struct decoder *d, const struct json_value *json)
     return 0;
 }
 
-/* Of no use to rules (spec 1.3): what cannot be read is no error. */
+/* Of no use to rules (docs/behaviour.md 1.3): what cannot be read is no error. */
 static void slice_trigger_time(struct decoder *d, const struct json_value *json)
 {
     const struct json_value *annotations =
@@ -106,7 +106,7 @@ static int take_hint(struct decoder *d, const struct json_value *entry,
     if (field_string(d, entry, path, "name", &name))
         return -1;
     if (names->n == UINT16_MAX)
-        return field_bad(d, path, "too many hints");
+        return field_bad(d, path, "more than %d hints", UINT16_MAX);
     vec_push(names, name ? name : ""); /* the empty name is that of no node and no zone */
     return 0;
 }
@@ -145,8 +145,8 @@ static int endpoint_hints(struct decoder *d, const struct json_value *json,
     return result;
 }
 
-/* Only the first address is used (spec 1.3). @found is false if there is none of the slice's own
- * family. */
+/* Only the first address is used (docs/behaviour.md 1.3). @found is false if there is none of the
+ * slice's own family. */
 static int endpoint_address(struct decoder *d, const struct json_value *json,
                             const struct field_path *path, struct address *out, bool *found)
 {
@@ -160,7 +160,7 @@ static int endpoint_address(struct decoder *d, const struct json_value *json,
         return 0;
     const struct json_value *address = addresses + 1;
     if (!json_is(address, JSON_STRING))
-        return field_bad(d, &first, "not a string");
+        return field_is_not(d, address, &first, "a string");
     if (!address_parse(address->string, &family, out))
         return field_bad(d, &first, "\"%s\" is not an IP address", address->string);
     *found = family == d->out->slice->family;
@@ -213,6 +213,7 @@ int decode_endpoint_slice(struct decoder *d, const struct json_value *json)
     if (slice_service(d, json) || slice_address_type(d, json) ||
         field_each_object(d, json, NULL, "ports", slice_add_port, slice))
         return -1;
+    endpoint_slice_sort_ports(slice);
     vec_trim(&slice->ports);
     if (!slice->has_family)
         return 0;

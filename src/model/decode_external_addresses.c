@@ -23,14 +23,23 @@ static void add_address(struct decoder *d, const char *text, const struct field_
 
 /* ---- addresses ---- */
 
+/* An API server refuses such an address; one that a tenant got past it would take the host's own
+ * traffic. */
 static int take_external_ip(struct decoder *d, const struct json_value *entry,
                             const struct field_path *path, void *ctx)
 {
-    add_address(d, entry->string, path, ctx);
+    enum family family;
+    struct address address;
+    const char *special =
+        address_parse(entry->string, &family, &address) ? address_special(family, &address) : NULL;
+    if (special)
+        field_warn(d, path, "\"%s\" is %s", entry->string, special);
+    else
+        add_address(d, entry->string, path, ctx);
     return 0;
 }
 
-/* Of any mode but VIP, the balancer delivers to the nodes itself (spec 1.2). */
+/* Of any mode but VIP, the balancer delivers to the nodes itself (docs/behaviour.md 1.2). */
 static int take_ingress(struct decoder *d, const struct json_value *entry,
                         const struct field_path *path, void *ctx)
 {

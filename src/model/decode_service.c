@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Service: the fields of spec 1.2 that are used. */
+/* Service: the fields of docs/behaviour.md 1.2 that are used. */
 #include "kube-nftd/model/service_fields.h"
 
 #include "kube-nftd/base/clock.h"

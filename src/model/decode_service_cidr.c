@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* ServiceCIDR: the fields of spec 1.5 that are used. */
+/* ServiceCIDR: the fields of docs/behaviour.md 1.5 that are used. */
 #include "kube-nftd/model/field.h"
 
 #include "kube-nftd/base/json.h"

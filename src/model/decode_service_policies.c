@@ -9,7 +9,7 @@
 #define AFFINITY_TIMEOUT 10800
 #define AFFINITY_TIMEOUT_MOST 86400
 
-/* Whether externalTrafficPolicy means anything (spec 1.2). */
+/* Whether externalTrafficPolicy means anything (docs/behaviour.md 1.2). */
 static bool has_outside(const struct json_value *spec, enum service_type type)
 {
     return type != TYPE_CLUSTER_IP || !json_is_empty(json_member(spec, "externalIPs"));

@@ -50,7 +50,7 @@ static char *complaint(const struct field_path *path, const char *format, va_lis
 {
     char *what = xvasprintf(format, args), *where = path_text(path);
     cut_quoted(what);
-    char *text = xasprintf("%s: %s", where, what);
+    char *text = xasprintf("%s%s%s", where, *where ? ": " : "", what);
     free(where);
     free(what);
     return text;
@@ -100,9 +100,35 @@ char *field_take_warnings(struct decoder *d)
     return text;
 }
 
-int field_is_not(struct decoder *d, const struct field_path *up, const char *key, const char *what)
+/* "80.0": it is no integer if it is not written like one. */
+static char *shown_number(const struct json_value *value)
 {
-    return field_bad(d, &(struct field_path){up, key, 0}, "not %s", what);
+    bool whole = value->number == floor(value->number) && fabs(value->number) < 1e15;
+    return xasprintf(whole && !value->integer ? "%.1f" : "%.15g", value->number);
+}
+
+/* What a value of a wrong type looks like; the caller frees it. */
+static char *shown(const struct json_value *value)
+{
+    static const char *const words[] = {
+        [JSON_NULL] = "null",    [JSON_FALSE] = "false",      [JSON_TRUE] = "true",
+        [JSON_ARRAY] = "a list", [JSON_OBJECT] = "an object",
+    };
+    if (json_has_string(value))
+        return xasprintf("\"%s\"", value->string);
+    return json_is(value, JSON_NUMBER) ? shown_number(value) : xstrdup(words[value->type]);
+}
+
+int field_is_not(struct decoder *d, const struct json_value *value, const struct field_path *path,
+                 const char *what)
+{
+    if (json_is(value, JSON_BAD_STRING))
+        return field_bad(d, path, "\"%s\" %s", value->string,
+                         strstr(value->string, "\xc0\x80") ? "has a NUL" : "is not UTF-8");
+    char *text = shown(value);
+    field_bad(d, path, "%s is not %s", text, what);
+    free(text);
+    return -1;
 }
 
 static int each(struct decoder *d, const struct json_value *object,
@@ -115,7 +141,7 @@ static int each(struct decoder *d, const struct json_value *object,
     json_each (list, entry) {
         struct field_path path = {list_path, NULL, i++};
         if (objects ? !json_is(entry, JSON_OBJECT) : !json_is(entry, JSON_STRING))
-            return field_bad(d, &path, objects ? "not an object" : "not a string");
+            return field_is_not(d, entry, &path, objects ? "an object" : "a string");
         if (take(d, entry, &path, ctx))
             return -1;
     }
@@ -142,10 +168,10 @@ int field_integer(struct decoder *d, const struct json_value *object, const stru
     if (!value)
         return 0;
     if (!json_is(value, JSON_NUMBER))
-        return field_is_not(d, up, key, "a number");
+        return field_is_not(d, value, &path, "a number");
     double number = value->number;
     if (!value->integer || !isfinite(number)) /* as of too many digits */
-        return field_bad(d, &path, "not an integer");
+        return field_is_not(d, value, &path, "an integer");
     if (number < min || number > max)
         return field_bad(d, &path, "%.15g is not within %u..%u", number, min, max);
     *out = (uint32_t)number;

@@ -203,7 +203,7 @@ bool slice_endpoints_equal(const struct endpoint_slice *a, const struct endpoint
     return true;
 }
 
-bool slice_ports_equal(const struct endpoint_slice *a, const struct endpoint_slice *b)
+static bool slice_ports_equal(const struct endpoint_slice *a, const struct endpoint_slice *b)
 {
     if (a->ports.n != b->ports.n)
         return false;

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Of an object that has none. It takes the place of a number that never comes. */
 #define UNVERSIONED UINT64_MAX
@@ -63,6 +64,12 @@ const char *object_version_text(const struct object_version *version,
 bool object_version_is_set(const struct object_version *version)
 {
     return version->bits != 0;
+}
+
+bool object_version_equal(const struct object_version *a, const struct object_version *b)
+{
+    const char *text = text_of(a), *other = text_of(b);
+    return text && other ? strcmp(text, other) == 0 : a->bits == b->bits;
 }
 
 void object_version_copy(struct object_version *version, const struct object_version *from)

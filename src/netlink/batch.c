@@ -191,9 +191,9 @@ void nft_batch_add_owned_table(struct nft_batch *batch, const char *comment)
     add_table(batch, NFT_TABLE_OWNED | NFT_TABLE_PERSISTENT, comment);
 }
 
-void nft_batch_claim_table(struct nft_batch *batch)
+void nft_batch_set_table_flags(struct nft_batch *batch, uint32_t flags)
 {
-    end_message(batch, new_table(batch, NFT_TABLE_OWNED | NFT_TABLE_PERSISTENT));
+    end_message(batch, new_table(batch, flags));
 }
 
 void nft_batch_delete_table(struct nft_batch *batch)
@@ -357,15 +357,13 @@ static bool next_key(uint8_t *key, size_t length)
 }
 
 void nft_batch_range(struct nft_batch *batch, enum nft_element_op op, const char *set,
-                     bool concatenated, const void *first, const void *last, size_t key_length)
+                     const void *first, const void *last, size_t key_length)
 {
     uint8_t end[NFT_DATA_VALUE_MAXLEN];
     struct nlattr *element = begin_element(batch, op, set, first, key_length);
-    if (concatenated)
-        put_value(current_message(batch), NFTA_SET_ELEM_KEY_END, last, key_length);
     end_element(batch, element);
     memcpy(end, last, key_length);
-    if (concatenated || !next_key(end, key_length))
+    if (!next_key(end, key_length))
         return;
     element = begin_element(batch, op, set, end, key_length);
     put_number(current_message(batch), NFTA_SET_ELEM_FLAGS, htonl(NFT_SET_ELEM_INTERVAL_END));

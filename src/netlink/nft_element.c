@@ -54,16 +54,12 @@ static uint32_t flags_of(const struct nlattr *attribute)
 bool nft_element_read(const struct nlattr *from, struct nft_element *out)
 {
     struct nft_element element = {.key = NULL};
-    size_t end_length = 0;
     const struct nlattr *attribute;
     mnl_attr_for_each_nested(attribute, from)
     {
         switch (mnl_attr_get_type(attribute)) {
         case NFTA_SET_ELEM_KEY:
             element.key = value_of(attribute, &element.key_length);
-            break;
-        case NFTA_SET_ELEM_KEY_END:
-            element.key_end = value_of(attribute, &end_length);
             break;
         case NFTA_SET_ELEM_DATA:
             element.data = value_of(attribute, &element.data_length);
@@ -76,8 +72,6 @@ bool nft_element_read(const struct nlattr *from, struct nft_element *out)
             break;
         }
     }
-    if (end_length != element.key_length)
-        element.key_end = NULL;
     *out = element;
     return element.key || element.flags & NFT_SET_ELEM_CATCHALL;
 }

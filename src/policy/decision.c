@@ -4,7 +4,7 @@
 #include <linux/in.h>
 #include <string.h>
 
-/* ---- which sets are needed (spec 3.2) ---- */
+/* ---- which sets are needed (docs/behaviour.md 3.2) ---- */
 
 static bool is_externally_reachable(const struct port_state *port)
 {
@@ -47,7 +47,7 @@ static void sort_out(struct decision *decision, const struct location *here,
         vec_push(&decision->serving, backend);
 }
 
-/* ---- source ranges (spec 4.8) ---- */
+/* ---- source ranges (docs/behaviour.md 4.8) ---- */
 
 static const range_vec *allowed_sources(struct decision *decision, const struct surroundings *here)
 {

@@ -124,9 +124,17 @@ static void settle(struct health_checks *checks, struct health_check *check, enu
 }
 
 void health_checks_settle(struct health_checks *checks, enum family family,
-                          const struct location *here, const struct policy_ops *ops)
+                          const struct location *here,
+                          bool (*waits)(const void *ctx, const char *service_id,
+                                        enum family family),
+                          const void *ctx, const struct policy_ops *ops)
 {
-    vec_each (&checks->noted[family], check)
-        settle(checks, *check, family, here, ops);
-    vec_clear(&checks->noted[family]);
+    size_t n = 0;
+    vec_each (&checks->noted[family], check) {
+        if (waits(ctx, (*check)->service_id, family))
+            checks->noted[family].v[n++] = *check;
+        else
+            settle(checks, *check, family, here, ops);
+    }
+    checks->noted[family].n = n;
 }

@@ -10,18 +10,29 @@
 #include <linux/in.h>
 #include <string.h>
 
+/* A Service with more frontends than this part of what is settled in one go lets others go first.
+ */
+#define PORTION_OF_MANY 8
+/* So many frontends are claimed, or so many endpoints looked at, in the time in which a frontend
+ * with so many backends is handed on and programmed. */
+#define CLAIMS_A_BACKEND 8
+#define ENDPOINTS_A_BACKEND 16
+
 struct policy {
     const struct endpoint_slice_cache *slices;
     struct policy_ops ops;
     struct surroundings here; /* its names are interned */
     address_vec node_port_addresses[FAMILY_COUNT];
     struct port_states ports;
+    struct reserved *reserved;
     struct claims *claims;
     struct tally *cluster_ips;
     struct tally *hairpins;
     struct health_checks *health_checks;
     struct decision decision;
     struct difference difference; /* scratch */
+    size_t few;  /* frontends that a Service may have and not let others go first */
+    size_t left; /* what the settlement that runs may still cost, in backends handed on */
     bool some_node_named, own_node_named;
     struct ports_without_local without_local[FAMILY_COUNT];
 };
@@ -32,9 +43,11 @@ struct policy *policy_new(const struct service_cache *services,
 {
     struct policy *policy = xcalloc(1, sizeof(*policy));
     policy->slices = slices;
+    policy->few = SIZE_MAX;
     policy->ops = *ops;
     policy->here.location.node_name = intern(node_name);
-    policy->claims = claims_new();
+    policy->reserved = reserved_new(slices);
+    policy->claims = claims_new(policy->reserved);
     policy->cluster_ips = tally_new();
     policy->hairpins = tally_new();
     policy->health_checks = health_checks_new(services, slices);
@@ -49,6 +62,7 @@ void policy_set_events(struct policy *policy, const struct event_sink *events)
 void policy_free(struct policy *policy)
 {
     claims_free(policy->claims);
+    reserved_free(policy->reserved);
     port_states_clear(&policy->ports);
     tally_free(policy->cluster_ips);
     tally_free(policy->hairpins);
@@ -71,6 +85,34 @@ static void claim(struct policy *policy, struct port_state *port, const struct a
     claims_add(policy->claims, port, &frontend, kind);
 }
 
+/* What settling may cost goes down to 0. */
+static void spend(struct policy *policy, size_t cost)
+{
+    policy->left -= cost < policy->left ? cost : policy->left;
+}
+
+/* How many frontends @spec, a port of @service, may have. */
+static size_t most_frontends(const struct policy *policy, const struct service *service,
+                             const struct service_port *spec)
+{
+    const struct outside *outside = service_outside(service);
+    size_t n = 0;
+    for (int family = 0; family < FAMILY_COUNT; family++)
+        n += 1 + outside->external_ips[family].n + outside->load_balancer_ips[family].n +
+             (spec->node_port ? policy->node_port_addresses[family].n : 0);
+    return n;
+}
+
+static enum claims_queue queue_of(const struct policy *policy, const struct service *service)
+{
+    size_t n = service->ports.n;
+    if (policy->few == SIZE_MAX)
+        return CLAIMS_FEW;
+    for (size_t i = 0; i < service->ports.n && n <= policy->few; i++)
+        n += most_frontends(policy, service, &service->ports.v[i]);
+    return n <= policy->few ? CLAIMS_FEW : CLAIMS_MANY;
+}
+
 static void claim_node_ports(struct policy *policy, struct port_state *port)
 {
     uint16_t number = port_state_spec(port)->node_port;
@@ -91,7 +133,9 @@ static void renew_claims(struct policy *policy, struct port_state *port)
     vec_each (&service_outside(service)->load_balancer_ips[port->family], address)
         claim(policy, port, address, number, CLAIM_LOAD_BALANCER_IP);
     claim_node_ports(policy, port);
-    claims_end(policy->claims, port);
+    claims_end(policy->claims, port, queue_of(policy, service));
+    port->renew = false;
+    spend(policy, most_frontends(policy, service, port_state_spec(port)) / CLAIMS_A_BACKEND);
 }
 
 /* ---- changes of Services and endpoints ---- */
@@ -115,13 +159,11 @@ void policy_service_changed(struct policy *policy, const struct service *before,
                             const struct service *after)
 {
     struct port_state *port = port_states_change(&policy->ports, before, after);
+    enum claims_queue queue = port ? queue_of(policy, before) : CLAIMS_FEW;
     for (; port; port = port->next) {
         claims_begin(port);
-        claims_end(policy->claims, port);
+        claims_end(policy->claims, port, queue);
     }
-    if (after)
-        for (port = port_states_find(&policy->ports, after->id)->ports; port; port = port->next)
-            renew_claims(policy, port);
     count_cluster_ips(policy, after, tally_add);
     count_cluster_ips(policy, before, tally_drop);
     if (has_health_check(before) || has_health_check(after))
@@ -145,13 +187,13 @@ void policy_endpoints_changed(struct policy *policy, const struct service_port_r
 {
     const struct service_state *state = port_states_find(&policy->ports, ref->service_id);
     bool local_ready = false;
+    reserved_slices_changed(policy->reserved, ref->service_id);
     if (!state)
         return;
-    for (struct port_state *port = state->ports; port; port = port->next) {
-        if (port->family == ref->family && port->protocol == ref->protocol &&
-            strcmp(port_state_spec(port)->name, ref->port_name) == 0)
-            local_ready = note_changes(policy, port, changes, n) || local_ready;
-    }
+    for (struct port_state *port =
+             port_states_seek(&policy->ports, state, ref->family, ref->protocol, ref->port_name);
+         port; port = port_state_twin(port))
+        local_ready = note_changes(policy, port, changes, n) || local_ready;
     if (local_ready && has_health_check(state->service))
         health_checks_note(policy->health_checks, state->service->id);
 }
@@ -196,11 +238,14 @@ void policy_set_node_port_addresses(struct policy *policy, enum family family,
     for (size_t i = 0; i < n; i++)
         vec_push(known, addresses[i]);
     vec_each (&policy->ports.lists[LIST_NODE_PORTS], port) {
-        if ((*port)->family != family)
-            continue;
-        renew_claims(policy, *port);
-        port_states_note(&policy->ports, *port);
+        if ((*port)->family == family)
+            port_states_note_claims(&policy->ports, *port);
     }
+}
+
+void policy_set_api_server(struct policy *policy, const struct frontend *peers, size_t n)
+{
+    reserved_set_peers(policy->reserved, peers, n);
 }
 
 /* ---- decisions ---- */
@@ -208,6 +253,7 @@ void policy_set_node_port_addresses(struct policy *policy, enum family family,
 static void decide(struct policy *policy, const struct port_state *port)
 {
     policy_decide(policy, port, &policy->decision);
+    spend(policy, policy->decision.endpoints.n / ENDPOINTS_A_BACKEND);
 }
 
 static void tell_flows(struct policy *policy, struct frontend_state *target)
@@ -217,6 +263,7 @@ static void tell_flows(struct policy *policy, struct frontend_state *target)
     if (target->told && target->serving == fingerprint)
         return;
     target->serving = fingerprint;
+    spend(policy, serving->n);
     policy->ops.flows(policy->ops.ctx, &target->frontend, true, serving->v, serving->n);
 }
 
@@ -225,6 +272,7 @@ static void hand_on(struct policy *policy, const struct claim *claim)
 {
     struct frontend_state *target = claim->target;
     struct route route = decision_route(&policy->decision, claim);
+    spend(policy, 1 + route.n_backends + route.n_local);
     policy->ops.set(policy->ops.ctx, &target->frontend, &route);
     if (target->frontend.protocol == IPPROTO_UDP)
         tell_flows(policy, target);
@@ -233,8 +281,10 @@ static void hand_on(struct policy *policy, const struct claim *claim)
 
 static void hand_back(struct policy *policy, struct frontend_state *target)
 {
+    spend(policy, 1);
     if (!target->told)
         return;
+    target->told = false;
     policy->ops.remove(policy->ops.ctx, &target->frontend);
     if (target->frontend.protocol == IPPROTO_UDP)
         policy->ops.flows(policy->ops.ctx, &target->frontend, false, NULL, 0);
@@ -250,20 +300,22 @@ static void decide_frontend(void *ctx, struct frontend_state *target)
     }
     if (policy->decision.port != winner->port)
         decide(policy, winner->port);
+    winner->port->whole = winner->port->whole || winner->port->noted; /* turns are in that */
     hand_on(policy, winner);
 }
 
-/* Hands on the frontends that @port alone claims. The others wait until it is known of all ports
- * whether they have endpoints. */
+/* Hands on the frontends that the decided @port alone claims, as long as that may cost something.
+ * The others wait until it is known of all ports whether they have endpoints. */
 static void settle_frontends(struct policy *policy, struct port_state *port, bool flipped)
 {
+    enum claims_queue queue = queue_of(policy, port->owner->service);
     for (struct claim *it = port->claims; it; it = it->next_of_port) {
         struct frontend_state *target = it->target;
-        if (target->n_claims == 1) {
+        if (target->n_claims == 1 && policy->left > 0) {
             target->noted = false;
-            hand_on(policy, claims_decide(policy->claims, target));
-        } else if (flipped || target->winner == port) {
-            claims_note(policy->claims, target);
+            decide_frontend(policy, target);
+        } else if (target->n_claims == 1 || flipped || target->winner == port) {
+            claims_note(policy->claims, target, queue);
         }
     }
 }
@@ -374,6 +426,7 @@ static void change_frontend(struct policy *policy, const struct claim *claim)
         change.local_backends = difference->local.v;
         change.n_local = difference->local.n;
     }
+    spend(policy, 1 + change.n_backends + change.n_local);
     if ((change.n_backends == 0 && change.n_local == 0) ||
         policy->ops.change(policy->ops.ctx, &claim->target->frontend, &change))
         return;
@@ -382,15 +435,18 @@ static void change_frontend(struct policy *policy, const struct claim *claim)
     hand_on(policy, claim);
 }
 
-/* Only what @port alone has, and had already, changes by turns. */
+/* Only what @port alone has, and had already, changes by turns, as long as that may cost something.
+ */
 static void change_frontends(struct policy *policy, struct port_state *port)
 {
+    enum claims_queue queue = queue_of(policy, port->owner->service);
     for (const struct claim *it = port->claims; it; it = it->next_of_port) {
         struct frontend_state *target = it->target;
         if (target->winner != port && target->n_claims > 1)
             continue;
-        if (target->n_claims > 1 || target->noted || !target->told || target->winner != port)
-            claims_note(policy->claims, target);
+        if (target->n_claims > 1 || target->noted || !target->told || target->winner != port ||
+            policy->left == 0)
+            claims_note(policy->claims, target, queue);
         else
             change_frontend(policy, it);
     }
@@ -421,6 +477,7 @@ static bool settle_turns(struct policy *policy, struct port_state *port)
 
 static void settle_port(struct policy *policy, struct port_state *port)
 {
+    spend(policy, 1);
     port->noted = false;
     if (!port->owner) {
         count_as_lacking(policy, port, false, false);
@@ -428,7 +485,9 @@ static void settle_port(struct policy *policy, struct port_state *port)
         port_state_free(port);
         return;
     }
-    if (port->whole || !settle_turns(policy, port))
+    if (port->renew)
+        renew_claims(policy, port);
+    if (port->whole || (turns_has_some(port) && !settle_turns(policy, port)))
         settle_whole(policy, port);
     port->whole = false;
     turns_forget(port);
@@ -447,20 +506,90 @@ static void tell_hairpin(void *ctx, const struct frontend *thing, bool in_use)
     ops->hairpin(ops->ctx, (enum family)thing->family, thing->protocol, &backend, in_use);
 }
 
-void policy_settle(struct policy *policy)
+static void note_reserved(void *ctx, const struct frontend *frontend, bool is_reserved)
 {
-    vec_each (&policy->ports.noted, port)
-        settle_port(policy, *port);
-    vec_clear_few(&policy->ports.noted);
-    claims_settle(policy->claims, decide_frontend, policy);
+    (void)is_reserved; /* claims look it up */
+    claims_note_frontend(ctx, frontend);
+}
+
+/* Those of Services with many frontends go behind others of their sort. */
+static void put_off_many(struct policy *policy)
+{
+    port_state_vec *noted = &policy->ports.noted;
+    size_t n = 0;
+    vec_each (noted, it) {
+        struct port_state *port = *it;
+        if (port->owner && queue_of(policy, port->owner->service) == CLAIMS_MANY)
+            vec_push(&policy->ports.late, port);
+        else
+            noted->v[n++] = port;
+    }
+    noted->n = n;
+}
+
+/* Returns whether that was all of them. */
+static bool settle_ports(struct policy *policy, port_state_vec *ports, size_t most)
+{
+    size_t i, n = ports->n;
+    policy->left = most; /* who has what goes to and fro less if all have claimed it before */
+    for (i = 0; i < n && policy->left > 0; i++)
+        if (ports->v[i]->owner && ports->v[i]->renew)
+            renew_claims(policy, ports->v[i]);
+    policy->left = most;
+    for (i = 0; i < n && policy->left > 0; i++)
+        settle_port(policy, ports->v[i]);
+    vec_drop_first(ports, i);
+    return ports->n == 0;
+}
+
+static bool settle_frontends_of(struct policy *policy, enum claims_queue queue, size_t most)
+{
+    policy->left = most;
+    return claims_settle(policy->claims, queue, decide_frontend, policy, &policy->left);
+}
+
+bool policy_settle_some(struct policy *policy, size_t most)
+{
+    struct port_states *ports = &policy->ports;
+    reserved_settle(policy->reserved, note_reserved, policy->claims);
+    policy->few = most == SIZE_MAX ? SIZE_MAX : most / PORTION_OF_MANY;
+    put_off_many(policy);
+    bool settled = settle_ports(policy, &ports->noted, most);
+    settled = settle_ports(policy, &ports->late, most) && settled;
+    settled = settle_frontends_of(policy, CLAIMS_FEW, most) && settled;
+    settled = settle_frontends_of(policy, CLAIMS_MANY, most) && settled;
     policy->decision.port = NULL; /* what it borrows from the caches may go */
     tally_settle(policy->hairpins, tell_hairpin, &policy->ops);
     tally_settle(policy->cluster_ips, tell_cluster_ip, &policy->ops);
+    return settled;
+}
+
+void policy_settle(struct policy *policy)
+{
+    policy_settle_some(policy, SIZE_MAX);
+}
+
+/* Whether something of the Service waits to be handed on. */
+static bool is_unsettled(const void *ctx, const char *service_id, enum family family)
+{
+    const struct policy *policy = ctx;
+    const struct service_state *service = port_states_find(&policy->ports, service_id);
+    for (const struct port_state *port = service ? service->ports : NULL; port; port = port->next) {
+        if (port->family != family)
+            continue;
+        if (port->noted)
+            return true;
+        for (const struct claim *claim = port->claims; claim; claim = claim->next_of_port)
+            if (claim->target->noted)
+                return true;
+    }
+    return false;
 }
 
 void policy_settle_health_checks(struct policy *policy, enum family family)
 {
-    health_checks_settle(policy->health_checks, family, &policy->here.location, &policy->ops);
+    health_checks_settle(policy->health_checks, family, &policy->here.location, is_unsettled,
+                         policy, &policy->ops);
 }
 
 /* ---- what can be asked ---- */
@@ -522,6 +651,11 @@ char *policy_owner(const struct policy *policy, const struct frontend *frontend)
 size_t policy_conflicts(const struct policy *policy)
 {
     return claims_conflicts(policy->claims);
+}
+
+size_t policy_reserved(const struct policy *policy)
+{
+    return claims_reserved(policy->claims);
 }
 
 struct ports_without_local policy_ports_without_local(const struct policy *policy,

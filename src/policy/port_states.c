@@ -29,6 +29,12 @@ void port_states_note_turns(struct port_states *states, struct port_state *port)
     vec_push(&states->noted, port);
 }
 
+void port_states_note_claims(struct port_states *states, struct port_state *port)
+{
+    port->renew = true;
+    port_states_note_turns(states, port);
+}
+
 void port_states_note(struct port_states *states, struct port_state *port)
 {
     port->whole = true;
@@ -43,6 +49,46 @@ void port_state_free(struct port_state *port)
     }
     free(port->details);
     free(port);
+}
+
+/* ---- their order ---- */
+
+static int compare_names(const struct service_port *a, const struct service_port *b)
+{
+    if (a->protocol != b->protocol)
+        return (int)a->protocol - (int)b->protocol;
+    return a->name == b->name ? 0 : strcmp(a->name, b->name);
+}
+
+/* @port, of @service, and @spec in @family. */
+static int compare(const struct port_state *port, const struct service *service, int family,
+                   const struct service_port *spec)
+{
+    int order = (int)port->family - family;
+    return order ? order : compare_names(&service->ports.v[port->index], spec);
+}
+
+struct port_state *port_states_seek(struct port_states *states, const struct service_state *service,
+                                    enum family family, uint8_t protocol, const char *name)
+{
+    const struct service_port wanted = {.name = name, .protocol = protocol};
+    struct port_state *passed = states->passed;
+    if (passed &&
+        (passed->owner != service || compare(passed, service->service, family, &wanted) >= 0))
+        passed = NULL;
+    struct port_state *port = passed ? passed->next : service->ports;
+    for (; port && compare(port, service->service, family, &wanted) < 0; port = port->next)
+        passed = port;
+    states->passed = passed;
+    return port && compare(port, service->service, family, &wanted) == 0 ? port : NULL;
+}
+
+struct port_state *port_state_twin(const struct port_state *port)
+{
+    struct port_state *next = port->next;
+    return next && compare(next, port->owner->service, port->family, port_state_spec(port)) == 0
+               ? next
+               : NULL;
 }
 
 /* ---- lists ---- */
@@ -81,22 +127,6 @@ static bool has_family(const struct service *service, int family)
     return service && !service->skipped && service->has_cluster_ip[family];
 }
 
-/* Takes the state of a port of that name and protocol out of the chain @old; NULL if there is
- * none. Mostly it is the first. */
-static struct port_state *take_match(struct port_state **old, const struct service *before,
-                                     int family, const struct service_port *spec)
-{
-    for (struct port_state **at = old; *at; at = &(*at)->next) {
-        struct port_state *port = *at;
-        if (port->family != family || port->protocol != spec->protocol ||
-            strcmp(before->ports.v[port->index].name, spec->name) != 0)
-            continue;
-        *at = port->next;
-        return port;
-    }
-    return NULL;
-}
-
 static struct port_state *new_port(struct port_states *states, struct service_state *owner,
                                    int family, uint8_t protocol)
 {
@@ -111,29 +141,80 @@ static struct port_state *new_port(struct port_states *states, struct service_st
     return port;
 }
 
+/* By protocol and name, and equal ones in their order. */
+static int compare_specs(const void *a, const void *b)
+{
+    const struct service_port *p = *(const struct service_port *const *)a,
+                              *q = *(const struct service_port *const *)b;
+    int order = compare_names(p, q);
+    return order ? order : (p > q) - (p < q);
+}
+
+static void sort_specs(struct port_states *states, const struct service *service)
+{
+    vec_clear_few(&states->order);
+    vec_each (&service->ports, spec)
+        vec_push(&states->order, spec);
+    if (states->order.n > 1)
+        qsort(states->order.v, states->order.n, sizeof(*states->order.v), compare_specs);
+}
+
+/* A chain that is made at its end. */
+struct chain {
+    struct port_state *first, **end;
+};
+
+static void append(struct chain *chain, struct port_state *port)
+{
+    *chain->end = port;
+    chain->end = &port->next;
+}
+
+/* Takes what stands for @spec off @old, which is in the order of what is asked for: those before it
+ * are gone. NULL if there is none. */
+static struct port_state *take_match(struct port_state **old, const struct service *before,
+                                     int family, const struct service_port *spec,
+                                     struct chain *gone)
+{
+    while (*old) {
+        struct port_state *port = *old;
+        int order = compare(port, before, family, spec);
+        if (order > 0)
+            return NULL;
+        *old = port->next;
+        if (order == 0)
+            return port;
+        append(gone, port);
+    }
+    return NULL;
+}
+
 /* Makes the chain of the ports of @state anew. Returns what is left of the old one. */
 static struct port_state *renew_ports(struct port_states *states, struct service_state *state,
                                       const struct service *before)
 {
     const struct service *service = state->service;
-    struct port_state *old = before ? state->ports : NULL, **end = &state->ports;
+    struct port_state *old = before ? state->ports : NULL;
+    struct chain now = {.end = &now.first}, gone = {.end = &gone.first};
+    sort_specs(states, service);
     for (int family = 0; family < FAMILY_COUNT; family++) {
         if (!has_family(service, family))
             continue;
-        for (size_t i = 0; i < service->ports.n; i++) {
-            const struct service_port *spec = &service->ports.v[i];
-            struct port_state *port = take_match(&old, before, family, spec);
+        vec_each (&states->order, spec) {
+            struct port_state *port = take_match(&old, before, family, *spec, &gone);
             if (!port)
-                port = new_port(states, state, family, spec->protocol);
-            port->index = (uint32_t)i & 0xffffff;
-            *end = port;
-            end = &port->next;
+                port = new_port(states, state, family, (*spec)->protocol);
+            port->index = (uint32_t)(*spec - service->ports.v) & 0xffffff;
+            append(&now, port);
             update_lists(states, port);
+            port_states_note_claims(states, port);
             port_states_note(states, port);
         }
     }
-    *end = NULL;
-    return old;
+    *now.end = NULL;
+    *gone.end = old;
+    state->ports = now.first;
+    return gone.first;
 }
 
 static void abandon(struct port_states *states, struct port_state *gone)
@@ -151,6 +232,7 @@ struct port_state *port_states_change(struct port_states *states, const struct s
 {
     struct port_state *gone;
     struct service_state *state = before ? port_states_find(states, before->id) : NULL;
+    states->passed = NULL;
     if (state)
         hash_table_remove(&states->services, &state->link); /* its key goes with the old version */
     else
@@ -178,14 +260,21 @@ static void free_service(struct port_states *states, struct service_state *state
     free(state);
 }
 
-void port_states_clear(struct port_states *states)
+static void free_gone(port_state_vec *noted)
 {
-    vec_each (&states->noted, port)
+    vec_each (noted, port)
         if (!(*port)->owner)
             port_state_free(*port);
+    vec_free(noted);
+}
+
+void port_states_clear(struct port_states *states)
+{
+    free_gone(&states->noted);
+    free_gone(&states->late);
     hash_table_each (&states->services, struct service_state, state)
         free_service(states, state);
-    vec_free(&states->noted);
+    vec_free(&states->order);
     for (int i = 0; i < PORT_LIST_COUNT; i++)
         vec_free(&states->lists[i]);
 }

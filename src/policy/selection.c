@@ -84,7 +84,8 @@ void selection_count(struct selection_counts *counts, unsigned traits, int sign)
     add(&counts->for_zone, traits, TRAIT_READY | TRAIT_FOR_ZONE, sign);
 }
 
-/* Hints of one sort apply if all ready endpoints have some, and one names us (spec 3.3). */
+/* Hints of one sort apply if all ready endpoints have some, and one names us
+ * (docs/behaviour.md 3.3). */
 static enum hint_state hint_state(uint32_t hinted, uint32_t ready, uint32_t for_us)
 {
     if (hinted == 0)
@@ -133,7 +134,7 @@ struct selection_basis selection_basis(const struct endpoint *endpoints, size_t 
     return selection_basis_of(&counts);
 }
 
-/* ---- the sets (spec 3.2) ---- */
+/* ---- the sets (docs/behaviour.md 3.2) ---- */
 
 /* Each set decides for itself whether it falls back: @ready says whether it has ready ones. */
 static enum endpoint_verdict by_conditions(unsigned traits, bool ready)

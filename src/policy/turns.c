@@ -116,6 +116,11 @@ void turns_sum_up(const struct port_state *port, const struct selection_basis *b
     }
 }
 
+bool turns_has_some(const struct port_state *port)
+{
+    return port->details && port->details->turns.n > 0;
+}
+
 void turns_forget(struct port_state *port)
 {
     struct port_details *details = port->details;

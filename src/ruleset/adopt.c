@@ -33,7 +33,7 @@ static void forget_record(struct ruleset *rs, struct record *record)
     if (record->extras) {
         record->extras->affinity_id = record->extras->affinity_timeout = 0;
         record->extras->group_in_force = 0;
-        vec_clear(&record->extras->sources);
+        record_release_list(rs, record->extras, 0);
     }
     record->flags = 0;
     record->trimming = false;
@@ -44,6 +44,7 @@ static void forget_kernel(struct ruleset *rs)
     hash_table_each (&rs->records, struct record, record)
         forget_record(rs, record);
     vec_clear(&rs->trims);
+    source_lists_forget(&rs->lists, &rs->contents);
     contents_forget_kernel(&rs->contents);
     shapes_clear(&rs->shapes);
 }
@@ -72,35 +73,25 @@ static void say(const struct ruleset *rs, const char *what, size_t elements)
                   elements);
 }
 
-/* A peer may have added a chain after its verdicts were read, and before the rules were. */
-static int check_generation(struct nft_socket *socket, uint32_t before, struct error *err)
-{
-    uint32_t now;
-    if (nft_socket_generation(socket, &now, err))
-        return -1;
-    return now == before ? 0 : error_set(err, "it changes while it is read");
-}
-
 /* One try: 0 with the answer in @ours, or -1 if it has to be read again. */
 static int try_take_over(struct ruleset *rs, struct nft_socket *socket, bool by_keys, bool *ours,
                          struct error *err)
 {
     struct table_contents found;
-    uint32_t generation;
-    bool same = false;
+    struct rules_repaired rules;
     forget_kernel(rs);
-    if (nft_socket_generation(socket, &generation, err) ||
-        ruleset_read_back(rs, socket, by_keys, &found, err) ||
-        (!found.foreign && ruleset_take_over_rules(rs, socket, &same, err)))
+    if (ruleset_read_back(rs, socket, by_keys, &found, err))
         return -1;
-    *ours = same && !found.foreign;
+    *ours = !found.foreign;
     if (!*ours)
-        return check_generation(socket, generation, err);
+        return 0;
+    if (ruleset_repair_rules(rs, socket, &rules, err))
+        return -1;
     if (rs->affinity.last_id == 0) /* there may be records of service ports that are gone */
         rs->affinity.last_id = (uint16_t)arc4random();
     if (rs->abandoned)
         tell_abandoned(rs);
-    rs->figures.elements = found.held;
+    rs->figures.elements = found.held + rules.verdicts;
     say(rs, "adopted the table", found.elements);
     return 0;
 }
@@ -122,22 +113,28 @@ static bool take_over(struct ruleset *rs, struct nft_socket *socket)
     return false;
 }
 
-/* Whether the table is one that we would make: of the same shape, and ours alone or everybody's as
- * it shall be. A table cannot become one that can be owned. */
+/* Whether its maps and sets are those that we would make, and it is ours alone or everybody's as it
+ * shall be. A table cannot become one that can be owned. */
 static bool is_like_ours(const struct ruleset *rs, const struct nft_table_state *state)
 {
     return state->exists && state->comment && strcmp(state->comment, rs->comment) == 0 &&
-           !(state->flags & NFT_TABLE_DORMANT) && !rs->damaged &&
            (!rs->owned || state->flags & NFT_TABLE_PERSISTENT);
 }
 
-/* Before it is read, so that what is read stays true. */
-static int claim(struct ruleset *rs, struct nft_socket *socket, struct error *err)
+/* Before it is read, so that what is read stays true: claims it if that shall be, and wakes it up
+ * if somebody made it dormant. */
+static int set_flags(struct ruleset *rs, struct nft_socket *socket, uint32_t before,
+                     struct error *err)
 {
+    const uint32_t flags =
+        (before & ~NFT_TABLE_DORMANT) | (rs->owned ? NFT_TABLE_OWNED | NFT_TABLE_PERSISTENT : 0);
+    if (flags == before)
+        return 0;
     struct nft_batch batch;
     nft_batch_init(&batch, rs->family, RULESET_TABLE);
-    nft_batch_claim_table(&batch);
+    nft_batch_set_table_flags(&batch, flags);
     int result = nft_socket_commit(socket, &batch, err);
+    rs->repaired += result == 0 && before & NFT_TABLE_DORMANT ? batch.used : 0;
     nft_batch_release(&batch);
     return result;
 }
@@ -154,11 +151,23 @@ static int look(struct ruleset *rs, struct nft_socket *socket, bool *exists, boo
     *ours = is_like_ours(rs, &state);
     free(state.comment);
     rs->owned_elsewhere = state.owned_elsewhere;
-    if (state.owned_elsewhere) {
-        rs->damaged = false; /* what it leaves is looked at anew */
+    if (state.owned_elsewhere)
         return ruleset_say_owner(rs->family, &state, err);
+    return *ours ? set_flags(rs, socket, state.flags, err) : 0;
+}
+
+bool ruleset_has_changed(struct ruleset *rs, struct nft_socket *socket)
+{
+    struct error err = {0};
+    struct nft_table_state state;
+    bool same = false;
+    if (nft_socket_read_table(socket, rs->family, RULESET_TABLE, &state, &err) == 0) {
+        same = is_like_ours(rs, &state) && !state.owned_elsewhere &&
+               !(state.flags & NFT_TABLE_DORMANT);
+        free(state.comment);
     }
-    return *ours && rs->owned && state.owner == 0 ? claim(rs, socket, err) : 0;
+    error_clear(&err);
+    return !same;
 }
 
 int ruleset_claim(struct ruleset *rs, struct nft_socket *socket, bool *ours, struct error *err)
@@ -167,22 +176,56 @@ int ruleset_claim(struct ruleset *rs, struct nft_socket *socket, bool *ours, str
     return look(rs, socket, &exists, ours, err);
 }
 
-int ruleset_adopt(struct ruleset *rs, struct nft_socket *socket, struct error *err)
+int ruleset_adopt(struct ruleset *rs, struct nft_socket *socket, double now, struct error *err)
 {
     bool exists, ours;
     if (look(rs, socket, &exists, &ours, err))
         return -1;
 
+    rs->strangers_stay = false;
     rs->table_missing = !ours || !take_over(rs, socket);
     rs->table_replaced = exists && rs->table_missing;
     rs->kernel_known = true;
+    rs->rules_suspect = rs->rules_wrong = false;
     rs->figures.read_backs += rs->adopted;
     if (rs->table_missing) {
         forget_kernel(rs);
         rs->figures.elements = 0;
+    } else {
+        ruleset_adopt_lists(rs, now);
     }
     if (rs->table_replaced)
         say(rs, "replacing a table of another shape", 0);
     rs->adopted = true;
     return 0;
+}
+
+/* ---- rules ---- */
+
+int ruleset_repair_rules(struct ruleset *rs, struct nft_socket *socket, struct rules_repaired *done,
+                         struct error *err)
+{
+    int result = rules_repair(rs, socket, done, err);
+    rs->repaired += done->bytes;
+    if (done->bytes > 0)
+        say(rs, "wrote rules anew that were not as they should be", 0);
+    return result;
+}
+
+int ruleset_mend(struct ruleset *rs, struct nft_socket *socket, bool *mended, struct error *err)
+{
+    bool exists, ours = false;
+    struct rules_repaired done = {.bytes = 0};
+    int result = look(rs, socket, &exists, &ours, err);
+    *mended = false;
+    if (rs->owned_elsewhere) {
+        error_clear(err);
+        return 0;
+    }
+    if (result || !ours)
+        return result;
+    result = rules_repair(rs, socket, &done, err);
+    shapes_clear(&rs->shapes); /* what is in force is read back when it counts */
+    *mended = done.bytes > 0;
+    return result;
 }

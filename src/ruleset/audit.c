@@ -21,7 +21,7 @@ struct auditor {
 struct found {
     bool there;
     bool is_end; /* of a range */
-    struct key value, key, key_end;
+    struct key value;
 };
 
 /* ---- single elements ---- */
@@ -38,8 +38,6 @@ static void on_element(void *ctx, const struct nft_element *element)
     struct found *found = ctx;
     found->there = true;
     found->is_end = element->flags & NFT_SET_ELEM_INTERVAL_END;
-    copy_bytes(&found->key, element->key, element->key_length);
-    copy_bytes(&found->key_end, element->key_end, element->key_length);
     copy_bytes(&found->value, element->data, element->data_length);
 }
 
@@ -232,8 +230,7 @@ static int audit_sets(const struct auditor *a)
     struct audit *audit = a->audit;
     uint8_t flags = a->plan.flags;
     return audit_set(a, SET_REJECTS, flags & FLAG_REJECTED, &audit->rejected) ||
-                   audit_set(a, SET_DROPS, flags & FLAG_DROPPED, &audit->dropped) ||
-                   audit_set(a, SET_RESTRICTED, flags & FLAG_RESTRICTED, &audit->restricted)
+                   audit_set(a, SET_DROPS, flags & FLAG_DROPPED, &audit->dropped)
                ? -1
                : 0;
 }
@@ -248,48 +245,68 @@ static int audit_cluster_ip(const struct auditor *a)
     return 0;
 }
 
+/* What frontends are numbered by is known only to who programs the table. */
+static const struct record *known_record(const struct auditor *a)
+{
+    const struct record *record = ruleset_find_record(a->rs, a->subject->frontend);
+    return a->rs->kernel_known && record && !record->pending ? record : NULL;
+}
+
 /* ---- source ranges ---- */
 
-static int audit_source(const struct auditor *a, const struct address_range *range)
+static void check_list(const struct auditor *a, uint32_t value)
 {
-    struct key first = key_of_source(a->subject->frontend, &range->first);
-    struct key last = key_of_source(a->subject->frontend, &range->last);
+    const struct record *known = known_record(a);
+    const struct route *route = a->subject->route;
+    bool restricted = route && route->sources;
+    uint32_t known_value = known && known->extras ? known->extras->restriction : 0;
+    check_membership(a, MAP_RESTRICTED, value != 0, restricted);
+    if (value && restricted && known_value && value != known_value)
+        differ(a, MAP_RESTRICTED, "it is list %u, and should be %u", list_of_value(value),
+               list_of_value(known_value));
+}
+
+static int audit_source(const struct auditor *a, const struct cidr *prefix)
+{
+    struct key key = key_of_source(a->rs->family, a->audit->source_list, prefix);
     struct found found;
-    char from[ADDRESS_TEXT_SIZE], to[ADDRESS_TEXT_SIZE];
-    if (look_up(a, SET_ALLOWED_SOURCES, &first, &found))
+    char text[ADDRESS_TEXT_SIZE];
+    if (look_up(a, content_set_name(CONTENT_ALLOWED_SOURCES), &key, &found))
         return -1;
-    const struct key *end = found.key_end.length ? &found.key_end : &found.key;
-    if (found.there && memcmp(found.key.bytes, first.bytes, first.length) == 0 &&
-        memcmp(end->bytes, last.bytes, last.length) == 0)
+    if (found.there)
         a->audit->sources++;
     else
-        differ(a, SET_ALLOWED_SOURCES, "%s to %s is missing",
-               address_format(a->rs->family, &range->first, from),
-               address_format(a->rs->family, &range->last, to));
+        differ(a, content_set_name(CONTENT_ALLOWED_SOURCES), "%s/%u is missing in list %u",
+               address_format(a->rs->family, &prefix->address, text), prefix->length,
+               a->audit->source_list);
     return 0;
+}
+
+static int audit_prefixes(const struct auditor *a, const struct route *route)
+{
+    cidr_vec prefixes = {0};
+    int result = 0;
+    for (size_t i = 0; i < route->n_sources; i++)
+        range_prefixes(a->rs->family, &route->sources[i], &prefixes);
+    size_t n = take_lookups(a, prefixes.n);
+    for (size_t i = 0; i < n && result == 0; i++)
+        result = audit_source(a, &prefixes.v[i]);
+    vec_free(&prefixes);
+    return result;
 }
 
 static int audit_sources(const struct auditor *a)
 {
     const struct route *route = a->subject->route;
-    size_t n = take_lookups(a, route && route->sources ? route->n_sources : 0);
-    for (size_t i = 0; i < n; i++)
-        if (audit_source(a, &route->sources[i]))
-            return -1;
-    return 0;
+    struct found found;
+    if (look_up_frontend(a, MAP_RESTRICTED, &found))
+        return -1;
+    a->audit->source_list = list_of_value(number_in(&found));
+    check_list(a, number_in(&found));
+    return a->audit->source_list && route && route->sources ? audit_prefixes(a, route) : 0;
 }
 
 /* ---- session affinity ---- */
-
-/* Which number a service port has is known only to who programs the table. */
-static bool knows_id(const struct auditor *a, uint32_t *id)
-{
-    const struct record *record = ruleset_find_record(a->rs, a->subject->frontend);
-    if (!a->rs->kernel_known || !record || record->pending)
-        return false;
-    *id = record->extras ? record->extras->affinity_id : 0;
-    return true;
-}
 
 static int read_affinity(const struct auditor *a)
 {
@@ -308,9 +325,10 @@ static unsigned check_affinity(const struct auditor *a)
 {
     const struct route *route = a->subject->route;
     const struct audit *audit = a->audit;
+    const struct record *known = known_record(a);
     bool wanted = route && route->has_any && route->affinity_timeout > 0;
-    uint32_t id;
-    if (knows_id(a, &id)) {
+    if (known) {
+        uint32_t id = known->extras ? known->extras->affinity_id : 0;
         wanted = wanted && id != 0;
         if (wanted)
             check_value(a, MAP_AFFINITY_IDS, audit->affinity_id, id);
@@ -367,7 +385,7 @@ int ruleset_audit_table(const struct ruleset *rs, struct nft_socket *socket, boo
     *exists = state.exists;
     *same = state.comment && strcmp(state.comment, rs->comment) == 0;
     free(state.comment);
-    return 0;
+    return *same ? rules_check(rs, socket, same, err) : 0;
 }
 
 int ruleset_audit_address(const struct ruleset *rs, struct nft_socket *socket, const char *set,

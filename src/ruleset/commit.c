@@ -9,12 +9,20 @@
 #include <math.h>
 #include <string.h>
 
+/* A frontend with no more slots than this part of a portion gets them all at once. */
+#define PORTION_OF_FEW 8
 /* What is refused shows one transaction after the other; the rest waits for the next commit. */
 #define MOST_TRIES 8
 
+bool ruleset_is_filling(const struct ruleset *rs)
+{
+    return rs->filling;
+}
+
 double ruleset_trim_time(const struct ruleset *rs)
 {
-    return rs->trims.n ? rs->trim_time : 0;
+    return clock_earlier(rs->trims.n ? rs->trim_time : 0,
+                         rs->lists.unused.n ? rs->lists.trim_time : 0);
 }
 
 double ruleset_retry_time(const struct ruleset *rs)
@@ -47,8 +55,9 @@ bool ruleset_is_refused(const struct ruleset *rs, const struct frontend *fronten
 
 bool ruleset_needs_commit(const struct ruleset *rs, double now)
 {
-    return !rs->kernel_known || rs->pending.n > 0 || rs->contents.pending.n > 0 ||
-           (rs->trims.n > 0 && now >= rs->trim_time) ||
+    return !rs->kernel_known || rs->rules_wrong || rs->pending.n > 0 ||
+           rs->contents.pending.n > 0 || (rs->trims.n > 0 && now >= rs->trim_time) ||
+           (rs->lists.unused.n > 0 && now >= rs->lists.trim_time) ||
            (rs->refusals.next > 0 && now >= rs->refusals.next);
 }
 
@@ -63,30 +72,28 @@ static void queue_trim(struct ruleset *rs, struct record *record, double now)
     vec_push(&rs->trims, record);
 }
 
-static void trim_part(const struct record *record, struct part *part)
+static void trim_part(const struct ruleset *rs, const struct record *record, struct part *part)
 {
-    uint32_t keeps = trim_keeps(record, part);
+    uint32_t keeps = trim_keeps(rs, record, part);
     if (part->n_slots > keeps)
         part->n_slots = keeps;
 }
 
 /* What was unreachable is gone from the kernel. */
-static void apply_trim(struct record *record)
+static void apply_trim(const struct ruleset *rs, struct record *record)
 {
-    trim_part(record, &record->all);
+    trim_part(rs, record, &record->all);
     if (record->local && local_is_unreachable(record))
         record->local->service = 0;
     else if (record->local)
-        trim_part(record, record->local);
-    if (sources_are_unreachable(record))
-        vec_clear(&record->extras->sources);
+        trim_part(rs, record, record->local);
 }
 
 static void finish_record(struct ruleset *rs, struct record *record, double now)
 {
     if (refusals_holds_back(record))
         return; /* what it wants decides */
-    if (record_has_leftovers(record))
+    if (record_has_leftovers(rs, record))
         queue_trim(rs, record, now);
     else if (!record->wanted)
         ruleset_free_record(rs, record);
@@ -94,18 +101,20 @@ static void finish_record(struct ruleset *rs, struct record *record, double now)
 
 static void apply_trims(struct ruleset *rs, double now)
 {
-    size_t n = rs->trims.n, waiting = 0;
+    size_t n = rs->trims.n, waiting = 0, due = rs->due_trims;
+    bool more = false;
     for (size_t i = 0; i < n; i++) {
         struct record *record = rs->trims.v[i];
-        if (!trim_is_due(rs, record, now)) {
+        if (i >= due) {
+            more = more || now >= record->shrunk_at + RULESET_TRIM_DELAY;
             rs->trims.v[waiting++] = record;
             continue;
         }
-        apply_trim(record);
+        apply_trim(rs, record);
         record->trimming = false;
         if (record->pending)
             continue; /* apply() looks at it */
-        if (record_has_leftovers(record)) {
+        if (record_has_leftovers(rs, record)) {
             record->trimming = true;
             record->shrunk_at = now;
             rs->trims.v[waiting++] = record;
@@ -114,19 +123,30 @@ static void apply_trims(struct ruleset *rs, double now)
         }
     }
     rs->trims.n = waiting;
-    rs->trim_time = now + RULESET_TRIM_DELAY;
+    rs->due_trims = 0;
+    rs->trim_time = more ? now : now + RULESET_TRIM_DELAY;
 }
 
-static void apply_extras(struct extras *extras)
+static void apply_restriction(struct ruleset *rs, struct extras *extras, double now)
 {
+    if (extras->restriction == extras->wants_restriction)
+        return;
+    source_list_hold(source_lists_find(&rs->lists, extras->wants_restriction));
+    record_release_list(rs, extras, now);
+    extras->restriction = extras->wants_restriction;
+}
+
+static void apply_extras(struct ruleset *rs, struct extras *extras, double now)
+{
+    apply_restriction(rs, extras, now);
     extras->affinity_id = extras->wants_id;
     extras->group_in_force = extras->wants_id ? extras->group : 0;
     extras->affinity_timeout = extras->wants_timeout;
 }
 
-static void apply_record(struct record *record)
+static void apply_record(struct ruleset *rs, struct record *record, double now)
 {
-    record->flags = record->wanted_flags & (FLAG_REJECTED | FLAG_DROPPED | FLAG_RESTRICTED);
+    record->flags = record->wanted_flags & (FLAG_REJECTED | FLAG_DROPPED);
     part_apply(&record->all);
     record->all.service = record->all.wants;
     if (record->local) {
@@ -134,15 +154,19 @@ static void apply_record(struct record *record)
         if (!local_is_unreachable(record))
             record->local->service = record->local->wants;
     }
-    if (record->extras) {
-        apply_extras(record->extras);
-        if (!sources_are_unreachable(record)) {
-            vec_clear(&record->extras->sources);
-            vec_each (&record->extras->wanted_sources, range)
-                vec_push(&record->extras->sources, *range);
-        }
-    }
+    if (record->extras)
+        apply_extras(rs, record->extras, now);
     record->pending = false;
+}
+
+/* The slots that went ahead. What is left behind of them, if they are not wanted any more, goes as
+ * late as what was in use. */
+static void apply_stage(struct record *record, double now)
+{
+    record->shrunk_at = now;
+    part_apply(&record->all);
+    if (record->local)
+        part_apply(record->local);
 }
 
 static void have_new_shapes(struct ruleset *rs)
@@ -154,23 +178,29 @@ static void have_new_shapes(struct ruleset *rs)
 
 static void apply(struct ruleset *rs, double now)
 {
+    size_t n_staged = 0;
     if (rs->trims.n > 0 && now >= rs->trim_time)
         apply_trims(rs, now);
     vec_each (&rs->pending, it) {
-        apply_record(*it);
+        if ((*it)->staged) {
+            apply_stage(*it, now);
+            rs->pending.v[n_staged++] = *it;
+            continue;
+        }
+        apply_record(rs, *it, now);
         if (!refusals_holds_back(*it))
             refusals_end(rs, *it);
         if (!(*it)->trimming)
             finish_record(rs, *it, now);
-        else if (record_has_leftovers(*it))
+        else if (record_has_leftovers(rs, *it))
             (*it)->shrunk_at = now;
     }
-    vec_clear(&rs->pending);
+    rs->pending.n = n_staged;
     contents_apply(&rs->contents);
     refusals_settled(rs);
     have_new_shapes(rs);
     rs->figures.replaced += rs->table_replaced;
-    rs->table_missing = rs->table_replaced = rs->damaged = false;
+    rs->table_missing = rs->table_replaced = false;
 }
 
 /* @singly: each element in a message of its own, so that the kernel names all that it refuses. */
@@ -219,17 +249,49 @@ static int commit_shapes(struct ruleset *rs, struct nft_socket *socket, struct r
     return 0;
 }
 
-static int try_commit(struct ruleset *rs, struct nft_socket *socket, double now, bool singly,
+/* ---- portions ---- */
+
+static size_t weight_of(const struct record *record)
+{
+    return part_weight(&record->all) + (record->local ? part_weight(record->local) : 0);
+}
+
+/* What takes numbers from backends is in one transaction with what takes their slots. */
+static bool is_affine(const struct record *record)
+{
+    return record->extras && (record->extras->wants_id || record->extras->affinity_id);
+}
+
+/* Of frontends with very many slots, some go ahead, those of the newest first. */
+static void stage(struct ruleset *rs)
+{
+    size_t room = rs->read_back ? SIZE_MAX : rs->portion;
+    for (size_t i = rs->pending.n; i > 0; i--) {
+        struct record *record = rs->pending.v[i - 1];
+        bool whole = weight_of(record) <= rs->portion / PORTION_OF_FEW || is_affine(record);
+        size_t left = whole ? SIZE_MAX : room;
+        left -= part_stage(&record->all, left);
+        record->staged = part_is_staged(&record->all);
+        if (record->local) {
+            left -= part_stage(record->local, left);
+            record->staged = record->staged || part_is_staged(record->local);
+        }
+        room = whole ? room : left;
+    }
+}
+
+static int try_commit(struct ruleset *rs, struct nft_socket *socket, bool singly,
                       struct ruleset_stats *stats, struct error *err)
 {
     ruleset_plan(rs);
+    stage(rs);
     if (singly)
         refusals_sort_pending(rs);
     begin_batch(rs, singly);
     if (!rs->table_missing && commit_shapes(rs, socket, stats, err))
         return -1;
     begin_batch(rs, singly);
-    if (ruleset_encode(rs, now, err))
+    if (ruleset_encode(rs, err))
         return -1;
     return send_batch(rs, socket, stats, err);
 }
@@ -240,7 +302,7 @@ static int commit_the_rest(struct ruleset *rs, struct nft_socket *socket, double
 {
     for (unsigned tries = 1;; tries++) {
         bool singly = tries > 1;
-        int result = try_commit(rs, socket, now, singly, stats, err);
+        int result = try_commit(rs, socket, singly, stats, err);
         if (result == 0 || !rs->batch.nothing_in_force || tries == MOST_TRIES ||
             !refusals_isolate(rs, now, singly))
             return result;
@@ -248,6 +310,15 @@ static int commit_the_rest(struct ruleset *rs, struct nft_socket *socket, double
                   nft_family_name(rs->family), err->text);
         error_clear(err);
     }
+}
+
+/* Nobody waits for a list where the table was just read back or is not there yet: what a frontend
+ * has in force would not be held by it (affinity.h). */
+static void send_portion(struct ruleset *rs, bool was_known, double now)
+{
+    size_t most = was_known ? rs->portion : SIZE_MAX;
+    ruleset_fill_lists(rs, &most);
+    source_lists_trim(&rs->lists, &rs->contents, now, &most);
 }
 
 /* Just before the first try to replace it, so that the time between is short. */
@@ -258,18 +329,39 @@ static void prepare(struct ruleset *rs, struct nft_socket *socket)
     rs->handed_over = rs->table_replaced;
 }
 
+/* What the kernel holds becomes known, and its rules right. */
+static int get_ready(struct ruleset *rs, struct nft_socket *socket, double now,
+                     struct ruleset_stats *stats, struct error *err)
+{
+    struct rules_repaired done;
+    if (!rs->kernel_known ? ruleset_adopt(rs, socket, now, err)
+                          : rs->rules_wrong && ruleset_repair_rules(rs, socket, &done, err)) {
+        rs->kernel_known = false;
+        return -1;
+    }
+    rs->rules_wrong = false;
+    if (stats)
+        stats->bytes += rs->repaired;
+    rs->repaired = 0;
+    return 0;
+}
+
 int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
                    struct ruleset_stats *stats, struct error *err)
 {
+    bool was_known = rs->kernel_known;
     bool missed_before = rs->table_missing; /* and was not made: what is refused was offered */
     if (stats)
         memset(stats, 0, sizeof(*stats));
-    if (!rs->kernel_known && ruleset_adopt(rs, socket, err))
+    if (get_ready(rs, socket, now, stats, err))
         return -1;
+    rs->read_back = !was_known || rs->table_missing;
     /* What a table refused that is gone, a new one may take. */
     refusals_release(rs, rs->table_missing && !missed_before ? INFINITY : now);
     if (rs->table_missing)
         ruleset_sort_pending(rs);
+    send_portion(rs, was_known, now);
+    ruleset_choose_trims(rs, now);
     prepare(rs, socket);
     int result = commit_the_rest(rs, socket, now, stats, err);
     if (result) {
@@ -278,6 +370,7 @@ int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
         count_elements(rs);
         apply(rs, now);
     }
+    ruleset_end_waiting(rs);
     rs->figures.refused = rs->refusals.records.n;
     rs->figures.left_out = rs->contents.left_out.n;
     nft_batch_clear(&rs->batch);

@@ -11,6 +11,7 @@ static const struct {
     [CONTENT_SERVICE_CIDRS] = {"service_cidrs", true},
     [CONTENT_POD_CIDRS] = {"pod_cidrs", true},
     [CONTENT_HAIRPIN] = {"hairpin", false},
+    [CONTENT_ALLOWED_SOURCES] = {"allowed_sources", false},
     [CONTENT_AFFINITY_NUMBERS] = {"affinity_numbers", false},
     [CONTENT_AFFINITY_BACKENDS] = {"affinity_backends", false},
     [CONTENT_LOCAL_AFFINITY_BACKENDS] = {"local_affinity_backends", false},

@@ -14,13 +14,56 @@ static void suspect(struct ruleset *rs, int set, const struct nft_element *eleme
         ruleset_suspect_element(rs, held_set_name(set), element);
 }
 
-static void suspect_key(struct ruleset *rs, int set, const struct held_key *key)
+static void suspect_key(struct ruleset *rs, int set, const struct key *key)
 {
-    const struct nft_element element = {.key = key->first.bytes,
-                                        .key_length = key->first.length,
-                                        .key_end = key->last.length ? key->last.bytes : NULL};
+    const struct nft_element element = {.key = key->bytes, .key_length = key->length};
     suspect(rs, set, &element);
 }
+
+/* ---- what was seen of a record: a bit for each of its keys, since an element may come twice ----
+ */
+
+/* So many fit into the record itself. Of more, it has the place in ruleset->seen: there first the
+ * number of words, then their bits. */
+#define FEW 31
+#define MANY (1u << FEW)
+#define WORD 32
+
+static uint32_t *words_of(const struct ruleset *rs, const struct record *record)
+{
+    return &rs->seen.v[record->seen & ~MANY];
+}
+
+static void make_words(struct ruleset *rs, struct record *record, uint32_t room)
+{
+    uint32_t n = (room + WORD - 1) / WORD;
+    record->seen = MANY | (uint32_t)rs->seen.n;
+    vec_push(&rs->seen, n);
+    for (uint32_t i = 0; i < n; i++)
+        vec_push(&rs->seen, 0);
+}
+
+/* What has grown since it was seen first has no room for more: that is asked for once more. */
+static void see(struct ruleset *rs, int set, struct record *record, uint32_t at)
+{
+    uint32_t room = held_room(set, record);
+    if (record->seen == 0 && room > FEW)
+        make_words(rs, record, room);
+    if (!(record->seen & MANY))
+        record->seen |= at < FEW ? 1u << at : 0;
+    else if (at / WORD < *words_of(rs, record))
+        words_of(rs, record)[1 + at / WORD] |= 1u << at % WORD;
+}
+
+static bool was_seen(const struct ruleset *rs, const struct record *record, uint32_t at)
+{
+    if (!(record->seen & MANY))
+        return at < FEW && record->seen & 1u << at;
+    return at / WORD < *words_of(rs, record) &&
+           words_of(rs, record)[1 + at / WORD] & 1u << at % WORD;
+}
+
+/* ---- sets ---- */
 
 void drift_take(struct ruleset *rs, int set, const struct nft_element *element)
 {
@@ -32,19 +75,21 @@ void drift_take(struct ruleset *rs, int set, const struct nft_element *element)
     else if (held.content)
         held.content->seen = true;
     else
-        held.record->seen++;
+        see(rs, set, held.record, held.at);
 }
 
 static void finish_records(struct ruleset *rs, int set, bool whole)
 {
     hash_table_each (&rs->records, struct record, record) {
-        if (whole && record->seen < held_count(set, record))
-            for (uint32_t i = 0; i < held_room(set, record); i++) {
-                struct held_key key = held_key(set, record, i);
-                suspect_key(rs, set, &key);
-            }
+        for (uint32_t i = 0; whole && i < held_room(set, record); i++) {
+            if (!held_has(set, record, i) || was_seen(rs, record, i))
+                continue;
+            struct key key = held_key(set, record, i);
+            suspect_key(rs, set, &key);
+        }
         record->seen = 0;
     }
+    vec_free(&rs->seen);
 }
 
 static void finish_contents(struct ruleset *rs, int set, bool whole)
@@ -53,8 +98,8 @@ static void finish_contents(struct ruleset *rs, int set, bool whole)
         if (content_set_of(content) != held_content_set(set))
             continue;
         if (whole && content->in_kernel && !content->seen) {
-            struct held_key key = {.first.length = content->key_length};
-            memcpy(key.first.bytes, content_key(content), key.first.length);
+            struct key key = {.length = content->key_length};
+            memcpy(key.bytes, content_key(content), key.length);
             suspect_key(rs, set, &key);
         }
         content->seen = false;
@@ -87,7 +132,7 @@ void drift_check_rules(struct ruleset *rs, struct nft_socket *socket)
 {
     struct error err = {0};
     bool same = true;
-    if (rs->kernel_known && ruleset_verify_rules(rs, socket, &same, &err) == 0 && !same)
+    if (rs->kernel_known && rules_check(rs, socket, &same, &err) == 0 && !same)
         ruleset_suspect_rules(rs);
     error_clear(&err);
 }

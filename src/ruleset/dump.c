@@ -100,6 +100,11 @@ static bool affinity_timeout_of(const struct record *record, uint32_t *value)
     return record->extras && value_if_any(record->extras->wants_timeout, value);
 }
 
+static bool restriction_of(const struct record *record, uint32_t *value)
+{
+    return record->extras && value_if_any(record->extras->wants_restriction, value);
+}
+
 static void print_values(struct ruleset *rs, value_fn value_of, FILE *out, size_t *n)
 {
     uint32_t value;
@@ -131,6 +136,11 @@ static void print_affinity_ids(struct ruleset *rs, FILE *out, size_t *n)
 static void print_affinity_timeouts(struct ruleset *rs, FILE *out, size_t *n)
 {
     print_values(rs, affinity_timeout_of, out, n);
+}
+
+static void print_restricted(struct ruleset *rs, FILE *out, size_t *n)
+{
+    print_values(rs, restriction_of, out, n);
 }
 
 static void print_slots(const struct record *record, const struct part *part, FILE *out, size_t *n)
@@ -177,39 +187,16 @@ static void print_drops(struct ruleset *rs, FILE *out, size_t *n)
     print_flagged(rs, FLAG_DROPPED, out, n);
 }
 
-static void print_restricted(struct ruleset *rs, FILE *out, size_t *n)
-{
-    print_flagged(rs, FLAG_RESTRICTED, out, n);
-}
-
-static void print_sources(struct ruleset *rs, FILE *out, size_t *n)
-{
-    vec_each (&rs->pending, it) {
-        const struct record *record = *it;
-        if (!(record->wanted_flags & FLAG_RESTRICTED))
-            continue;
-        vec_each (&record->extras->wanted_sources, range) {
-            next_element(out, n);
-            print_frontend(out, &record->frontend);
-            fputs(" . ", out);
-            print_range(out, rs->family, range);
-        }
-    }
-}
-
 /* ---- contents ---- */
 
 /* What keys and values of a set consist of: A address, R range, P protocol, S port, C classid. */
 static const struct {
     const char *key, *value;
 } formats[CONTENT_SETS] = {
-    [CONTENT_CLUSTER_IPS] = {"A", ""},
-    [CONTENT_SERVICE_CIDRS] = {"R", ""},
-    [CONTENT_POD_CIDRS] = {"R", ""},
-    [CONTENT_HAIRPIN] = {"AAPS", ""},
-    [CONTENT_AFFINITY_NUMBERS] = {"CAS", "C"},
-    [CONTENT_AFFINITY_BACKENDS] = {"C", "AS"},
-    [CONTENT_LOCAL_AFFINITY_BACKENDS] = {"C", "AS"},
+    [CONTENT_CLUSTER_IPS] = {"A", ""},         [CONTENT_SERVICE_CIDRS] = {"R", ""},
+    [CONTENT_POD_CIDRS] = {"R", ""},           [CONTENT_HAIRPIN] = {"AAPS", ""},
+    [CONTENT_ALLOWED_SOURCES] = {"AC", ""},    [CONTENT_AFFINITY_NUMBERS] = {"CAS", "C"},
+    [CONTENT_AFFINITY_BACKENDS] = {"C", "AS"}, [CONTENT_LOCAL_AFFINITY_BACKENDS] = {"C", "AS"},
 };
 
 static const uint8_t *take_address(enum family family, const uint8_t *bytes,
@@ -313,12 +300,15 @@ static void print_comment(FILE *out, const char *comment)
 static const struct {
     const char *name;
     void (*print)(struct ruleset *rs, FILE *out, size_t *n);
-} fillers[] = {
-    {MAP_SERVICES, print_services},         {MAP_LOCAL_SERVICES, print_local_services},
-    {MAP_ENDPOINTS, print_endpoints},       {MAP_LOCAL_ENDPOINTS, print_local_endpoints},
-    {MAP_AFFINITY_IDS, print_affinity_ids}, {MAP_AFFINITY_TIMEOUTS, print_affinity_timeouts},
-    {SET_REJECTS, print_rejects},           {SET_DROPS, print_drops},
-    {SET_RESTRICTED, print_restricted},     {SET_ALLOWED_SOURCES, print_sources}};
+} fillers[] = {{MAP_SERVICES, print_services},
+               {MAP_LOCAL_SERVICES, print_local_services},
+               {MAP_ENDPOINTS, print_endpoints},
+               {MAP_LOCAL_ENDPOINTS, print_local_endpoints},
+               {MAP_AFFINITY_IDS, print_affinity_ids},
+               {MAP_AFFINITY_TIMEOUTS, print_affinity_timeouts},
+               {MAP_RESTRICTED, print_restricted},
+               {SET_REJECTS, print_rejects},
+               {SET_DROPS, print_drops}};
 
 static void print_declaration(const struct layout_set *set, FILE *out)
 {
@@ -387,6 +377,8 @@ void ruleset_dump(struct ruleset *rs, FILE *out)
     bool learns;
     const char *family = nft_family_name(rs->family);
     ruleset_sort_pending(rs); /* before planning: affinity gives numbers in this order */
+    size_t all = SIZE_MAX;
+    ruleset_fill_lists(rs, &all);
     ruleset_plan(rs);
     sort_contents(rs);
     struct layout *shapes = read_shapes(rs, &n_shapes, &learns);

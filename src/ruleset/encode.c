@@ -58,8 +58,7 @@ static void encode_content(struct ruleset *rs, struct content *content, enum nft
     size_t length = content->key_length;
     bool has_value = op == ELEMENT_ADD && content->value_length > 0;
     if (content_set_is_ranged(set))
-        nft_batch_range(&rs->batch, op, content_set_name(set), false, key, key + length / 2,
-                        length / 2);
+        nft_batch_range(&rs->batch, op, content_set_name(set), key, key + length / 2, length / 2);
     else
         nft_batch_element(&rs->batch, op, content_set_name(set), key, length,
                           has_value ? content_value(content) : NULL,
@@ -116,11 +115,11 @@ static void encode_contents(struct ruleset *rs, void (*encode)(struct ruleset *,
 
 /* ---- all of it ---- */
 
-int ruleset_encode(struct ruleset *rs, double now, struct error *err)
+int ruleset_encode(struct ruleset *rs, struct error *err)
 {
     if (rs->table_missing && (encode_table(rs, err) || ruleset_encode_shapes(rs, err)))
         return -1;
-    encode_trims(rs, now);
+    encode_trims(rs);
     encode_ranges(rs);
     encode_contents(rs, encode_coming);
     encode_slots(rs);

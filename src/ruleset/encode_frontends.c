@@ -30,15 +30,6 @@ static void slot_element(struct ruleset *rs, const struct record *record, const 
                       value.length);
 }
 
-static void source_element(struct ruleset *rs, const struct record *record, enum nft_element_op op,
-                           const struct address_range *range)
-{
-    struct key first = key_of_source(&record->frontend, &range->first);
-    struct key last = key_of_source(&record->frontend, &range->last);
-    nft_batch_range(&rs->batch, op, SET_ALLOWED_SOURCES, true, first.bytes, last.bytes,
-                    first.length);
-}
-
 /* ---- slots ---- */
 
 /* The parts of a record: all backends, and those on this node. */
@@ -66,9 +57,10 @@ static void encode_new_slots(struct ruleset *rs, int which)
             if (slot_is_empty(&part->slots[moves[i].slot]))
                 slot_element(rs, *it, slots_of(which), ELEMENT_ADD, moves[i].slot,
                              &moves[i].backend);
-        for (uint32_t i = part->n_slots; part->wanted && i < part->n_wanted; i++)
-            slot_element(rs, *it, slots_of(which), ELEMENT_ADD, i,
-                         &part->wanted[i - part->n_slots]);
+        const struct backend *added = part_added(part, &n);
+        for (size_t i = 0; i < n; i++)
+            slot_element(rs, *it, slots_of(which), ELEMENT_ADD, part->n_slots + (uint32_t)i,
+                         &added[i]);
     }
 }
 
@@ -123,7 +115,7 @@ void encode_slots(struct ruleset *rs)
 static void encode_unreachable_slots(struct ruleset *rs, const struct record *record, int which)
 {
     const struct part *part = part_of(record, which);
-    for (uint32_t i = trim_keeps(record, part); i < part->n_slots; i++)
+    for (uint32_t i = trim_keeps(rs, record, part); i < part->n_slots; i++)
         if (!slot_is_empty(&part->slots[i]))
             slot_element(rs, record, slots_of(which), ELEMENT_DELETE, i, NULL);
 }
@@ -145,57 +137,16 @@ static void trim_local_slots(struct ruleset *rs, const struct record *record)
         encode_unreachable_slots(rs, record, LOCAL);
 }
 
-static void trim_sources(struct ruleset *rs, const struct record *record)
-{
-    if (sources_are_unreachable(record))
-        vec_each (&record->extras->sources, range)
-            source_element(rs, record, ELEMENT_DELETE, range);
-}
-
 /* Nothing leads to any of it, so it may be cut anywhere. */
-void encode_trims(struct ruleset *rs, double now)
+void encode_trims(struct ruleset *rs)
 {
     static void (*const trims[])(struct ruleset * rs, const struct record *record) = {
-        trim_slots, trim_local_service, trim_local_slots, trim_sources};
+        trim_slots, trim_local_service, trim_local_slots};
     for (size_t i = 0; i < sizeof(trims) / sizeof(trims[0]); i++) {
-        vec_each (&rs->trims, record)
-            if (trim_is_due(rs, *record, now))
-                trims[i](rs, *record);
+        for (size_t at = 0; at < rs->due_trims; at++)
+            trims[i](rs, rs->trims.v[at]);
         nft_batch_may_cut(&rs->batch);
     }
-}
-
-/* ---- sources ---- */
-
-static bool has_range(const range_vec *ranges, const struct address_range *range)
-{
-    return ranges->n > 0 &&
-           bsearch(range, ranges->v, ranges->n, sizeof(*range), compare_sources) != NULL;
-}
-
-/* What is in @from and not in @other. */
-static void encode_sources(struct ruleset *rs, const struct record *record, enum nft_element_op op,
-                           const range_vec *from, const range_vec *other)
-{
-    if (!(record->wanted_flags & FLAG_RESTRICTED))
-        return; /* left to a trim */
-    vec_each (from, range)
-        if (!has_range(other, range))
-            source_element(rs, record, op, range);
-}
-
-static void encode_old_sources(struct ruleset *rs, struct record *record)
-{
-    if (record->extras)
-        encode_sources(rs, record, ELEMENT_DELETE, &record->extras->sources,
-                       &record->extras->wanted_sources);
-}
-
-static void encode_new_sources(struct ruleset *rs, struct record *record)
-{
-    if (record->extras)
-        encode_sources(rs, record, ELEMENT_ADD, &record->extras->wanted_sources,
-                       &record->extras->sources);
 }
 
 /* ---- values ---- */
@@ -269,6 +220,22 @@ static void encode_new_timeout(struct ruleset *rs, struct record *record)
                          extras->wants_timeout);
 }
 
+static void encode_old_restriction(struct ruleset *rs, struct record *record)
+{
+    const struct extras *extras = record->extras;
+    if (extras)
+        encode_old_value(rs, record, MAP_RESTRICTED, extras->restriction,
+                         extras->wants_restriction);
+}
+
+static void encode_new_restriction(struct ruleset *rs, struct record *record)
+{
+    const struct extras *extras = record->extras;
+    if (extras)
+        encode_new_value(rs, record, MAP_RESTRICTED, extras->restriction,
+                         extras->wants_restriction);
+}
+
 /* ---- sets of frontends ---- */
 
 static void encode_flag(struct ruleset *rs, const struct record *record, enum nft_element_op op,
@@ -299,47 +266,26 @@ static void encode_new_drop(struct ruleset *rs, struct record *record)
     encode_flag(rs, record, ELEMENT_ADD, FLAG_DROPPED, SET_DROPS);
 }
 
-static void encode_old_restriction(struct ruleset *rs, struct record *record)
-{
-    encode_flag(rs, record, ELEMENT_DELETE, FLAG_RESTRICTED, SET_RESTRICTED);
-}
-
-static void encode_new_restriction(struct ruleset *rs, struct record *record)
-{
-    encode_flag(rs, record, ELEMENT_ADD, FLAG_RESTRICTED, SET_RESTRICTED);
-}
-
 /* ---- all of them ---- */
 
 /* One map or set after the other, so that their elements share messages. */
 static void (*const passes[])(struct ruleset *rs, struct record *record) = {
-    encode_old_sources, encode_new_sources, encode_old_id,          encode_new_id,
-    encode_old_timeout, encode_new_timeout, encode_old_local,       encode_new_local,
-    encode_old_service, encode_old_reject,  encode_old_drop,        encode_old_restriction,
-    encode_new_service, encode_new_reject,  encode_new_restriction, encode_new_drop,
+    encode_old_id,          encode_new_id,          encode_old_timeout, encode_new_timeout,
+    encode_old_local,       encode_new_local,       encode_old_service, encode_old_reject,
+    encode_old_drop,        encode_old_restriction, encode_new_service, encode_new_reject,
+    encode_new_restriction, encode_new_drop,
 };
 
-/* Where the group of records ends that begins with @from: a record may have many sources. */
-static size_t end_of_group(const struct ruleset *rs, size_t from)
-{
-    size_t end = from, sources = 0;
-    for (; end < rs->pending.n && end < from + GROUP; end++) {
-        const struct extras *extras = rs->pending.v[end]->extras;
-        sources += extras ? extras->sources.n + extras->wanted_sources.n : 0;
-        if (sources > GROUP && end > from)
-            break;
-    }
-    return end;
-}
-
+/* Those of which just some slots go ahead stay as they are. */
 void encode_frontends(struct ruleset *rs)
 {
     for (size_t from = 0, end; from < rs->pending.n; from = end) {
-        end = end_of_group(rs, from);
+        end = from + GROUP < rs->pending.n ? from + GROUP : rs->pending.n;
         nft_batch_together(&rs->batch, true);
         for (size_t pass = 0; pass < sizeof(passes) / sizeof(passes[0]); pass++)
             for (size_t i = from; i < end; i++)
-                passes[pass](rs, rs->pending.v[i]);
+                if (!rs->pending.v[i]->staged)
+                    passes[pass](rs, rs->pending.v[i]);
         nft_batch_together(&rs->batch, false);
         nft_batch_may_cut(&rs->batch);
     }

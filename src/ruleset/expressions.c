@@ -100,14 +100,26 @@ void expr_number(struct builder *b, uint32_t number)
 
 /* ---- computing, comparing, looking up ---- */
 
-void expr_bits(struct builder *b, uint32_t reg, uint32_t mask, uint32_t toggle)
+static void add_bitwise(struct builder *b, uint32_t reg, const void *mask, const void *toggle,
+                        size_t length)
 {
     struct nftnl_expr *expr = add(b, "bitwise");
     nftnl_expr_set_u32(expr, NFTNL_EXPR_BITWISE_SREG, reg);
     nftnl_expr_set_u32(expr, NFTNL_EXPR_BITWISE_DREG, reg);
-    nftnl_expr_set_u32(expr, NFTNL_EXPR_BITWISE_LEN, sizeof(mask));
-    nftnl_expr_set_data(expr, NFTNL_EXPR_BITWISE_MASK, &mask, sizeof(mask));
-    nftnl_expr_set_data(expr, NFTNL_EXPR_BITWISE_XOR, &toggle, sizeof(toggle));
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_BITWISE_LEN, (uint32_t)length);
+    nftnl_expr_set_data(expr, NFTNL_EXPR_BITWISE_MASK, mask, (uint32_t)length);
+    nftnl_expr_set_data(expr, NFTNL_EXPR_BITWISE_XOR, toggle, (uint32_t)length);
+}
+
+void expr_bits(struct builder *b, uint32_t reg, uint32_t mask, uint32_t toggle)
+{
+    add_bitwise(b, reg, &mask, &toggle, sizeof(mask));
+}
+
+void expr_mask(struct builder *b, uint32_t reg, const void *mask, size_t length)
+{
+    const uint8_t nothing[NFT_REG_SIZE] = {0};
+    add_bitwise(b, reg, mask, nothing, length);
 }
 
 void expr_compare(struct builder *b, uint32_t op, const void *data, uint32_t length)

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum kind { SERVICE, AFFINITY, FLAG, SLOT, SOURCE, CONTENT, RANGE };
+enum kind { SERVICE, AFFINITY, FLAG, SLOT, LIST, CONTENT, RANGE };
 
 static const struct {
     const char *name; /* NULL: that of the content set */
@@ -21,12 +21,12 @@ static const struct {
     {.name = MAP_LOCAL_ENDPOINTS, .kind = SLOT, .second = true},
     {.name = SET_REJECTS, .kind = FLAG, .flag = FLAG_REJECTED},
     {.name = SET_DROPS, .kind = FLAG, .flag = FLAG_DROPPED},
-    {.name = SET_RESTRICTED, .kind = FLAG, .flag = FLAG_RESTRICTED},
-    {.name = SET_ALLOWED_SOURCES, .kind = SOURCE},
+    {.name = MAP_RESTRICTED, .kind = LIST},
     {.name = MAP_AFFINITY_IDS, .kind = AFFINITY},
     {.name = MAP_AFFINITY_TIMEOUTS, .kind = AFFINITY, .second = true},
     {.kind = CONTENT, .set = CONTENT_CLUSTER_IPS},
     {.kind = CONTENT, .set = CONTENT_HAIRPIN},
+    {.kind = CONTENT, .set = CONTENT_ALLOWED_SOURCES},
     {.kind = CONTENT, .set = CONTENT_AFFINITY_NUMBERS},
     {.kind = CONTENT, .set = CONTENT_AFFINITY_BACKENDS},
     {.kind = CONTENT, .set = CONTENT_LOCAL_AFFINITY_BACKENDS},
@@ -52,6 +52,8 @@ int held_set_of(const char *name)
 static uint32_t number_held(int set, const struct record *record)
 {
     const struct extras *extras = record->extras;
+    if (sets[set].kind == LIST)
+        return extras ? extras->restriction : 0;
     if (sets[set].kind == AFFINITY)
         return !extras ? 0 : sets[set].second ? extras->affinity_timeout : extras->affinity_id;
     if (sets[set].second)
@@ -84,38 +86,6 @@ static bool find_content(const struct ruleset *rs, int set, const uint8_t *bytes
     return true;
 }
 
-/* An element of allowed_sources: a frontend, and who may talk to it. */
-static bool read_source(const struct ruleset *rs, const struct nft_element *element,
-                        struct frontend *frontend, struct address_range *range)
-{
-    struct frontend last;
-    const uint8_t *end = element->key_end ? element->key_end : element->key;
-    return source_of_key(rs->family, element->key, element->key_length, frontend, &range->first) &&
-           source_of_key(rs->family, end, element->key_length, &last, &range->last) &&
-           memcmp(frontend, &last, sizeof(last)) == 0;
-}
-
-static struct address_range *find_source(const struct record *record,
-                                         const struct address_range *range)
-{
-    const struct extras *extras = record->extras;
-    if (!extras || extras->sources.n == 0)
-        return NULL;
-    return bsearch(range, extras->sources.v, extras->sources.n, sizeof(*range), compare_sources);
-}
-
-static bool find_of_source(const struct ruleset *rs, const struct nft_element *element,
-                           struct held *out)
-{
-    struct frontend frontend;
-    struct address_range range;
-    if (!read_source(rs, element, &frontend, &range))
-        return false;
-    out->record = ruleset_find_record(rs, &frontend);
-    out->there = out->record && find_source(out->record, &range);
-    return true;
-}
-
 static bool find_of_frontend(const struct ruleset *rs, int set, const uint8_t *key, size_t length,
                              struct held *out)
 {
@@ -129,6 +99,7 @@ static bool find_of_frontend(const struct ruleset *rs, int set, const uint8_t *k
     if (!out->record)
         return true;
     if (is_slot) {
+        out->at = slot;
         find_slot(rs, set, slot, out);
     } else if (sets[set].kind == FLAG) {
         out->there = out->record->flags & sets[set].flag;
@@ -146,8 +117,6 @@ bool held_find(const struct ruleset *rs, int set, const struct nft_element *elem
     switch (sets[set].kind) {
     case CONTENT:
         return find_content(rs, set, element->key, element->key_length, out);
-    case SOURCE:
-        return find_of_source(rs, element, out);
     case RANGE:
         return false;
     default:
@@ -169,46 +138,26 @@ static const struct part *part_of(int set, const struct record *record)
     return sets[set].second ? record->local : &record->all;
 }
 
-static uint32_t n_sources(const struct record *record)
-{
-    return record->extras ? (uint32_t)record->extras->sources.n : 0;
-}
-
 uint32_t held_room(int set, const struct record *record)
 {
-    if (sets[set].kind == SOURCE)
-        return n_sources(record);
     if (sets[set].kind != SLOT)
         return 1;
     return part_of(set, record) ? part_of(set, record)->n_slots : 0;
 }
 
-uint32_t held_count(int set, const struct record *record)
+bool held_has(int set, const struct record *record, uint32_t i)
 {
-    uint32_t n = 0;
-    if (sets[set].kind == SOURCE)
-        return n_sources(record);
     if (sets[set].kind == FLAG)
-        return record->flags & sets[set].flag ? 1 : 0;
+        return record->flags & sets[set].flag;
     if (sets[set].kind != SLOT)
         return number_held(set, record) != 0;
-    for (uint32_t i = 0; i < held_room(set, record); i++)
-        n += !slot_is_empty(&part_of(set, record)->slots[i]);
-    return n;
+    return !slot_is_empty(&part_of(set, record)->slots[i]);
 }
 
-struct held_key held_key(int set, const struct record *record, uint32_t i)
+struct key held_key(int set, const struct record *record, uint32_t i)
 {
-    const struct frontend *frontend = &record->frontend;
-    struct held_key key = {.last.length = 0};
-    if (sets[set].kind == SOURCE) {
-        const struct address_range *range = &record->extras->sources.v[i];
-        key.first = key_of_source(frontend, &range->first);
-        key.last = key_of_source(frontend, &range->last);
-    } else {
-        key.first = sets[set].kind == SLOT ? key_of_slot(frontend, i) : key_of_frontend(frontend);
-    }
-    return key;
+    return sets[set].kind == SLOT ? key_of_slot(&record->frontend, i)
+                                  : key_of_frontend(&record->frontend);
 }
 
 bool held_is_ranged(int set)
@@ -277,37 +226,10 @@ static bool observe_of_frontend(struct ruleset *rs, int set, const struct nft_el
     else if (sets[set].kind == FLAG)
         record->flags = (uint8_t)(there ? record->flags | sets[set].flag
                                         : record->flags & ~(unsigned)sets[set].flag);
+    else if (sets[set].kind == LIST)
+        record_release_list(rs, record->extras, 0);
     else
         return observe_number(set, record, element, there);
-    return true;
-}
-
-static void put_source(struct extras *extras, const struct address_range *range)
-{
-    vec_push(&extras->sources, *range);
-    qsort(extras->sources.v, extras->sources.n, sizeof(*range), compare_sources);
-}
-
-static void take_source(struct extras *extras, const struct address_range *at)
-{
-    size_t i = (size_t)(at - extras->sources.v);
-    extras->sources.n--;
-    memmove(&extras->sources.v[i], &extras->sources.v[i + 1],
-            (extras->sources.n - i) * sizeof(*at));
-}
-
-static bool observe_source(struct ruleset *rs, const struct nft_element *element, bool there)
-{
-    struct frontend frontend;
-    struct address_range range;
-    if (!read_source(rs, element, &frontend, &range))
-        return false;
-    struct record *record = ruleset_record(rs, &frontend);
-    reopen(rs, record);
-    if (there)
-        put_source(record_extras(record), &range);
-    else
-        take_source(record->extras, find_source(record, &range));
     return true;
 }
 
@@ -329,10 +251,10 @@ static bool observe(struct ruleset *rs, int set, const struct nft_element *eleme
     switch (sets[set].kind) {
     case CONTENT:
         return observe_content(rs, set, element, there);
-    case SOURCE:
-        return observe_source(rs, element, there);
     case AFFINITY: /* the number of a service port is shared: one alone cannot be put right */
         return false;
+    case LIST: /* which of ours another one is shows only when all of it is read */
+        return !there && observe_of_frontend(rs, set, element, there);
     default:
         return observe_of_frontend(rs, set, element, there);
     }
@@ -353,6 +275,11 @@ enum held_verdict held_observe(struct ruleset *rs, int set, const struct nft_ele
 }
 
 /* ---- ranges ---- */
+
+static int compare_ranges(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(struct address_range));
+}
 
 static bool is_held(const struct ruleset *rs, enum content_set set, const struct key *key)
 {
@@ -377,7 +304,7 @@ static void missing_ranges(const struct ruleset *rs, enum content_set set, const
         if (content_set_of(content) != set || !content->in_kernel)
             continue;
         struct address_range range = range_of_key(rs->family, content_key(content));
-        if (found->n == 0 || !bsearch(&range, found->v, found->n, sizeof(range), compare_sources))
+        if (found->n == 0 || !bsearch(&range, found->v, found->n, sizeof(range), compare_ranges))
             vec_push(out, range);
     }
 }

@@ -61,13 +61,6 @@ struct key value_of_backend(enum family family, const struct backend *backend)
     return value;
 }
 
-struct key key_of_source(const struct frontend *frontend, const struct address *source)
-{
-    struct key key = key_of_frontend(frontend);
-    key_put_address(&key, (enum family)frontend->family, source);
-    return key;
-}
-
 static uint16_t get_port(const uint8_t *from)
 {
     uint16_t big;
@@ -119,14 +112,46 @@ bool backend_of_value(enum family family, const uint8_t *value, size_t length,
     return backend->port != 0 && is_same(&ours, value, length);
 }
 
-bool source_of_key(enum family family, const uint8_t *key, size_t length, struct frontend *frontend,
-                   struct address *source)
+/* ---- lists of sources ---- */
+
+#define LENGTH_BITS 8
+#define LENGTH_MASK ((1u << LENGTH_BITS) - 1)
+
+uint32_t value_of_list(uint32_t list)
 {
-    size_t before = frontend_length(family);
-    if (length != before + address_length(family) ||
-        !frontend_of_key(family, key, before, frontend))
+    return list << LENGTH_BITS;
+}
+
+uint32_t list_of_value(uint32_t value)
+{
+    return value >> LENGTH_BITS;
+}
+
+bool is_list_value(uint32_t value)
+{
+    return value != 0 && (value & LENGTH_MASK) == 0;
+}
+
+struct key key_of_source(enum family family, uint32_t list, const struct cidr *prefix)
+{
+    struct key key = {.length = 0};
+    key_put_address(&key, family, &prefix->address);
+    key_put_number(&key, value_of_list(list) | prefix->length);
+    return key;
+}
+
+bool source_of_key(enum family family, const uint8_t *key, size_t length, uint32_t *list,
+                   struct cidr *prefix)
+{
+    size_t address = address_length(family);
+    uint32_t value;
+    if (length != address + REGISTER)
         return false;
-    memset(source, 0, sizeof(*source));
-    memcpy(source->bytes, key + before, address_length(family));
-    return true;
+    memset(prefix, 0, sizeof(*prefix));
+    memcpy(prefix->address.bytes, key, address);
+    memcpy(&value, key + address, sizeof(value));
+    prefix->length = (uint8_t)(value & LENGTH_MASK);
+    *list = list_of_value(value);
+    return *list != 0 && prefix->length > 0 && prefix->length <= 8 * address &&
+           cidr_contains(prefix, &prefix->address);
 }

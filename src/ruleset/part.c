@@ -7,6 +7,8 @@
 struct part_difference {
     VEC(struct backend_change) changes; /* of WISH_CHANGES, in any order */
     struct slot_plan plan;              /* of WISH_PLANNED; what it adds is in part->wanted */
+    bool staged;                        /* not all of that goes with this commit, but */
+    size_t moves, added;                /* so many of the first ones */
 };
 
 static void drop_difference(struct part *part)
@@ -68,12 +70,22 @@ void part_want_slots(struct part *part, uint32_t count)
     part_take_wish(part, backends, kept);
 }
 
-/* Of a plan. */
+/* Of a plan, all of it. */
+static size_t count_moves(const struct part *part)
+{
+    return part->difference ? part->difference->plan.moves.n : 0;
+}
+
+static size_t count_added(const struct part *part)
+{
+    return part->wanted && part->n_wanted > part->n_slots ? part->n_wanted - part->n_slots : 0;
+}
+
 static struct backend *list_planned(const struct part *part)
 {
-    size_t n_moves, n = part->n_wanted;
-    size_t n_held = n < part->n_slots ? n : part->n_slots;
-    const struct slot_move *moves = part_moves(part, &n_moves);
+    size_t n = part->n_wanted, n_held = n < part->n_slots ? n : part->n_slots;
+    size_t n_moves = count_moves(part);
+    const struct slot_move *moves = n_moves ? part->difference->plan.moves.v : NULL;
     if (n == 0)
         return NULL;
     struct backend *list = xreallocarray(NULL, n, sizeof(*list));
@@ -199,10 +211,61 @@ void part_plan(struct part *part)
     part->wish = WISH_PLANNED;
 }
 
+/* ---- commits ---- */
+
+size_t part_weight(const struct part *part)
+{
+    return count_moves(part) + count_added(part);
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+size_t part_stage(struct part *part, size_t most)
+{
+    size_t moves = least(count_moves(part), most), added = least(count_added(part), most - moves);
+    bool staged = moves < count_moves(part) || added < count_added(part);
+    if (staged || part->difference) {
+        struct part_difference *difference = get_difference(part);
+        difference->staged = staged;
+        difference->moves = moves;
+        difference->added = added;
+    }
+    return moves + added;
+}
+
+bool part_is_staged(const struct part *part)
+{
+    return part->difference && part->difference->staged;
+}
+
 const struct slot_move *part_moves(const struct part *part, size_t *n)
 {
-    *n = part->difference ? part->difference->plan.moves.n : 0;
+    *n = part_is_staged(part) ? part->difference->moves : count_moves(part);
     return part->difference ? part->difference->plan.moves.v : NULL;
+}
+
+const struct backend *part_added(const struct part *part, size_t *n)
+{
+    *n = part_is_staged(part) ? part->difference->added : count_added(part);
+    return part->wanted;
+}
+
+/* The rest stays a plan. */
+static void apply_stage(struct part *part)
+{
+    struct part_difference *difference = part->difference;
+    size_t added = difference->added, left = count_added(part) - added;
+    vec_drop_first(&difference->plan.moves, difference->moves);
+    difference->staged = false;
+    if (added == 0)
+        return;
+    part->slots = xreallocarray(part->slots, part->n_slots + added, sizeof(*part->slots));
+    memcpy(part->slots + part->n_slots, part->wanted, added * sizeof(*part->slots));
+    memmove(part->wanted, part->wanted + added, left * sizeof(*part->wanted));
+    part->n_slots += (uint32_t)added;
 }
 
 void part_apply(struct part *part)
@@ -211,6 +274,10 @@ void part_apply(struct part *part)
     const struct slot_move *moves = part_moves(part, &n_moves);
     for (size_t i = 0; i < n_moves; i++)
         part->slots[moves[i].slot] = moves[i].backend;
+    if (part_is_staged(part)) {
+        apply_stage(part);
+        return;
+    }
     if (part->n_slots == 0) {
         free(part->slots);
         part->slots = part->wanted;

@@ -49,6 +49,25 @@ static bool take_number(const char *text, size_t length, size_t behind, uint32_t
     return isdigit((unsigned char)*text) && end == text + length - behind && number <= UINT32_MAX;
 }
 
+static bool take_classid(const char *text, size_t length, uint32_t *out)
+{
+    char *colon, *end;
+    unsigned long high = strtoul(text, &colon, 16);
+    if (!isxdigit((unsigned char)*text) || *colon != ':' || !isxdigit((unsigned char)colon[1]))
+        return false;
+    unsigned long low = strtoul(colon + 1, &end, 16);
+    *out = (uint32_t)(high << 16 | low);
+    return end == text + length && high <= UINT16_MAX && low <= UINT16_MAX;
+}
+
+static bool take_mask(const char *text, size_t length, enum family family, struct address *out)
+{
+    char name[NAME_SIZE];
+    enum family of;
+    return take_name(text, length, NAME_SIZE, name) && address_parse(name, &of, out) &&
+           of == family;
+}
+
 /* Whether the word of a pattern fits the word of the text. */
 static bool take_word(const char *pattern, size_t pattern_length, const char *text, size_t length,
                       enum family family, struct words *words)
@@ -62,6 +81,10 @@ static bool take_word(const char *pattern, size_t pattern_length, const char *te
                take_number(text, length, 1, &words->number);
     if (is_word(pattern, pattern_length, "MODULUS"))
         return take_number(text, length, 0, &words->terms.modulus);
+    if (is_word(pattern, pattern_length, "MASK"))
+        return take_mask(text, length, family, &words->terms.mask);
+    if (is_word(pattern, pattern_length, "CLASSID"))
+        return take_classid(text, length, &words->number);
     if (is_word(pattern, pattern_length, "@S"))
         return *text == '@' && take_name(text + 1, length - 1, NAME_SIZE, words->name);
     if (is_word(pattern, pattern_length, "C"))

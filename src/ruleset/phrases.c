@@ -31,6 +31,13 @@ static void emit_set_priority(struct builder *b, const struct words *w, uint32_t
     expr_set_meta(b, NFT_META_PRIORITY);
 }
 
+static void emit_set_priority_bits(struct builder *b, const struct words *w, uint32_t mask)
+{
+    expr_meta(b, NFT_META_PRIORITY, NFT_REG_1);
+    expr_bits(b, NFT_REG_1, mask & ~w->number, w->number);
+    expr_set_meta(b, NFT_META_PRIORITY);
+}
+
 static void emit_has_priority(struct builder *b, const struct words *w, uint32_t what)
 {
     (void)w;
@@ -85,11 +92,12 @@ static void emit_protocol(struct builder *b, const struct words *w, uint32_t wha
     expr_compare(b, NFT_CMP_EQ, &protocol, sizeof(protocol));
 }
 
+const uint8_t phrase_protocols[PHRASE_PROTOCOLS] = {IPPROTO_TCP, IPPROTO_UDP, IPPROTO_SCTP};
+
 static uint32_t add_protocols_set(struct builder *b)
 {
-    static const uint8_t protocols[] = {IPPROTO_TCP, IPPROTO_UDP, IPPROTO_SCTP};
     static char declaration[] = "typeof meta l4proto";
-    const struct layout_set layout = {.declaration = declaration, .size = sizeof(protocols)};
+    const struct layout_set layout = {.declaration = declaration, .size = PHRASE_PROTOCOLS};
     uint32_t id = nft_batch_new_set_id(b->batch);
     struct nftnl_set *set = nftnl_set_alloc();
     if (!set)
@@ -100,7 +108,7 @@ static uint32_t add_protocols_set(struct builder *b)
     nftnl_set_set_u32(set, NFTNL_SET_FLAGS, NFT_SET_ANONYMOUS | NFT_SET_CONSTANT);
     nft_batch_add_set(b->batch, set);
     nftnl_set_free(set);
-    nft_batch_anonymous_elements(b->batch, id, protocols, 1, sizeof(protocols));
+    nft_batch_anonymous_elements(b->batch, id, phrase_protocols, 1, PHRASE_PROTOCOLS);
     return id;
 }
 
@@ -191,7 +199,7 @@ static void emit_masquerade(struct builder *b, const struct words *w, uint32_t w
     expr_masquerade(b);
 }
 
-/* Port unreachable for every protocol, as kube-proxy does (spec 4.3). */
+/* Port unreachable for every protocol, as kube-proxy does (docs/behaviour.md 4.3). */
 static void emit_reject(struct builder *b, const struct words *w, uint32_t what)
 {
     (void)w;
@@ -211,6 +219,8 @@ static const struct phrase {
 } phrases[] = {
     {"meta priority != 0", emit_has_priority, 0},
     {"meta priority set N", emit_set_priority, 0},
+    {"meta priority set meta priority and ffff:ff00 or CLASSID", emit_set_priority_bits,
+     0xffffff00},
     {"meta priority set KEY map @S", emit_set_priority_from_map, 0},
     {"meta mark set meta mark or N", emit_mark_or, 0},
     {"meta mark set meta mark xor N", emit_mark_xor, 0},
@@ -233,6 +243,7 @@ static const struct phrase {
     {"dnat IP to KEY map @S", emit_dnat, 0},
     {"masquerade fully-random", emit_masquerade, 0},
     {"reject", emit_reject, 0},
+    {"accept", emit_verdict, NF_ACCEPT},
     {"drop", emit_verdict, NF_DROP},
     {"return", emit_verdict, (uint32_t)NFT_RETURN},
     {"jump C", emit_verdict, (uint32_t)NFT_JUMP},

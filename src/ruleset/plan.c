@@ -2,12 +2,8 @@
 /* From what is wanted to values and slots, and what is left behind by it. */
 #include "kube-nftd/ruleset/record.h"
 
+#include <stdlib.h>
 #include <string.h>
-
-int compare_sources(const void *a, const void *b)
-{
-    return memcmp(a, b, sizeof(struct address_range));
-}
 
 uint32_t service_count(uint32_t value)
 {
@@ -47,8 +43,6 @@ static uint8_t flags_of_route(const struct route *route)
         flags |= FLAG_REJECTED;
     else if (route->local && route->n_local == 0)
         flags |= FLAG_DROPPED;
-    if (route->sources)
-        flags |= FLAG_RESTRICTED;
     return (uint8_t)flags;
 }
 
@@ -85,9 +79,16 @@ static unsigned plan_affinity(struct ruleset *rs, struct record *record)
     return extras->wants_id ? CLASS_AFFINE : 0;
 }
 
+static void plan_restriction(struct extras *extras)
+{
+    if (extras)
+        extras->wants_restriction = source_list_value(extras->sources);
+}
+
 static void plan_record(struct ruleset *rs, struct record *record)
 {
     unsigned affine = plan_affinity(rs, record);
+    plan_restriction(record->extras);
     struct part *local = record->local;
     struct frontend_plan plan = {.flags = record->wanted_flags,
                                  .n = record->all.n_wanted,
@@ -115,6 +116,51 @@ void ruleset_sort_pending(struct ruleset *rs)
     if (rs->pending.n)
         qsort(rs->pending.v, rs->pending.n, sizeof(*rs->pending.v), compare_records);
 }
+
+/* ---- lists of sources ---- */
+
+void ruleset_fill_lists(struct ruleset *rs, size_t *most)
+{
+    size_t n = 0;
+    vec_each (&rs->pending, it) {
+        const struct extras *extras = (*it)->extras;
+        if (!extras || !extras->sources ||
+            source_list_fill(&rs->lists, &rs->contents, extras->sources, most))
+            rs->pending.v[n++] = *it;
+        else
+            vec_push(&rs->waiting, *it);
+    }
+    rs->pending.n = n;
+}
+
+void ruleset_end_waiting(struct ruleset *rs)
+{
+    rs->filling = rs->waiting.n > 0 || (rs->kernel_known && rs->pending.n > 0);
+    vec_each (&rs->waiting, it)
+        vec_push(&rs->pending, *it);
+    vec_clear(&rs->waiting);
+}
+
+void record_release_list(struct ruleset *rs, struct extras *extras, double now)
+{
+    source_lists_release(&rs->lists, source_lists_find(&rs->lists, extras->restriction), now);
+    extras->restriction = 0;
+}
+
+void ruleset_adopt_lists(struct ruleset *rs, double now)
+{
+    list_value_vec values = {0};
+    hash_table_each (&rs->records, struct record, record)
+        if (record->extras && record->extras->restriction)
+            vec_push(&values, record->extras->restriction);
+    source_lists_adopt(&rs->lists, &rs->contents, &values, now);
+    hash_table_each (&rs->records, struct record, record)
+        if (record->extras)
+            source_list_hold(source_lists_find(&rs->lists, record->extras->restriction));
+    vec_free(&values);
+}
+
+/* ---- all of it ---- */
 
 /* Frontends with an id in the kernel come first, so that all of their service port get that one. */
 void ruleset_plan(struct ruleset *rs)
@@ -159,7 +205,7 @@ void ruleset_new_shapes(const struct ruleset *rs, shape_vec *out)
             need_service(rs, &seen, record->local->wants, out);
         if (record->extras && record->extras->wants_timeout)
             need_shape(rs, &seen, shape_of_timeout(record->extras->wants_timeout), out);
-        if (record->wanted_flags & FLAG_RESTRICTED)
+        if (record->extras && record->extras->wants_restriction)
             need_shape(rs, &seen, shape_of_source_ranges(), out);
     }
     shapes_clear(&seen);
@@ -179,15 +225,17 @@ int ruleset_read_shape(const struct ruleset *rs, struct shape shape, struct layo
 
 /* ---- what is left behind ---- */
 
-bool trim_is_due(const struct ruleset *rs, const struct record *record, double now)
+static uint32_t most(uint32_t a, uint32_t b)
 {
-    return now >= rs->trim_time && now >= record->shrunk_at + RULESET_TRIM_DELAY;
+    return a > b ? a : b;
 }
 
-uint32_t trim_keeps(const struct record *record, const struct part *part)
+uint32_t trim_keeps(const struct ruleset *rs, const struct record *record, const struct part *part)
 {
-    uint32_t count = service_count(part->service);
-    return record->pending && part->n_wanted > count ? part->n_wanted : count;
+    uint32_t keeps = service_count(part->service);
+    if (record->pending)
+        keeps = most(keeps, part->n_wanted);
+    return part->n_slots > rs->portion ? most(keeps, part->n_slots - (uint32_t)rs->portion) : keeps;
 }
 
 bool local_is_unreachable(const struct record *record)
@@ -197,20 +245,37 @@ bool local_is_unreachable(const struct record *record)
            !(record->pending && service_leads_to_local(record->all.wants));
 }
 
-bool sources_are_unreachable(const struct record *record)
+static size_t trimmed_slots(const struct ruleset *rs, const struct record *record,
+                            const struct part *part)
 {
-    return record->extras && record->extras->sources.n > 0 &&
-           !((record->flags | record->wanted_flags) & FLAG_RESTRICTED);
+    uint32_t keeps = part ? trim_keeps(rs, record, part) : 0;
+    return part && part->n_slots > keeps ? part->n_slots - keeps : 0;
 }
 
-static bool has_more_slots(const struct record *record, const struct part *part)
+/* How many elements of @record a trim deletes; 0: nothing is left behind. */
+static size_t count_trimmed(const struct ruleset *rs, const struct record *record)
 {
-    return part->n_slots > trim_keeps(record, part);
+    return trimmed_slots(rs, record, &record->all) + trimmed_slots(rs, record, record->local) +
+           local_is_unreachable(record);
 }
 
-bool record_has_leftovers(const struct record *record)
+bool record_has_leftovers(const struct ruleset *rs, const struct record *record)
 {
-    return has_more_slots(record, &record->all) || local_is_unreachable(record) ||
-           (record->local && has_more_slots(record, record->local)) ||
-           sources_are_unreachable(record);
+    return count_trimmed(rs, record) > 0;
+}
+
+void ruleset_choose_trims(struct ruleset *rs, double now)
+{
+    struct record **trims = rs->trims.v;
+    rs->due_trims = 0;
+    if (now < rs->trim_time)
+        return;
+    for (size_t i = 0, n = 0; i < rs->trims.n && n < rs->portion; i++) {
+        struct record *record = trims[i];
+        if (now < record->shrunk_at + RULESET_TRIM_DELAY)
+            continue;
+        n += 1 + count_trimmed(rs, record);
+        trims[i] = trims[rs->due_trims];
+        trims[rs->due_trims++] = record;
+    }
 }

@@ -40,12 +40,17 @@ static const struct feature {
              "set frontends {\n"
              "type " FRONTEND_TYPE "\n"
              "}\n"
+             "set sources {\n"
+             "type ${ip_addr} . classid\n"
+             "}\n"
              "map clients {\n"
              "type classid . ${ip_addr} . inet_service : classid\n"
              "}\n",
      .lines = "meta priority set " FRONTEND " map @services meta priority vmap @picks\n"
               "meta priority set meta priority . ${ip} daddr . th dport map @clients\n"
               "meta priority set 0\n"
+              "meta priority set meta priority and ffff:ff00 or 0:8 ${ip} saddr . meta priority "
+              "@sources accept\n"
               "meta l4proto { tcp, udp, sctp } " FRONTEND " @frontends drop\n"
               "meta priority != 0 return\n"
               "jump other\n"
@@ -67,14 +72,6 @@ static const struct feature {
              "}\n",
      .lines = "${ip} saddr @ranges drop\n"
               "${ip} saddr != @ranges drop\n"},
-    {.name = "sets of ranges in several fields",
-     .config = {"Linux 5.6", "Linux 5.6"},
-     .purpose = "loadBalancerSourceRanges",
-     .sets = "set allowed {\n"
-             "type " FRONTEND_TYPE " . ${ip_addr}\n"
-             "flags interval\n"
-             "}\n",
-     .lines = FRONTEND " . ${ip} saddr != @allowed drop\n"},
     {.name = "connection tracking (ct)",
      .config = {"CONFIG_NF_CONNTRACK, CONFIG_NFT_CT", "CONFIG_NF_CONNTRACK, CONFIG_NFT_CT"},
      .purpose = "telling new connections",

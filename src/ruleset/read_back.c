@@ -14,7 +14,6 @@ struct adoption {
     bool torn;    /* an element came twice: the kernel was moving them to a larger table, and may
                      have left out others as well */
     bool foreign; /* an element that we cannot have written */
-    size_t fixed_picks;           /* of those that the table begins with */
     enum content_set set;         /* the one that is being read */
     struct boundaries boundaries; /* of a set of ranges, likewise */
 };
@@ -107,7 +106,12 @@ static void on_drop(void *ctx, const struct nft_element *element)
 
 static void on_restriction(void *ctx, const struct nft_element *element)
 {
-    take_flag(ctx, element, FLAG_RESTRICTED);
+    struct adoption *a = ctx;
+    struct record *record = record_of_element(a, element);
+    if (!record)
+        return;
+    take_value(a, element, &record_extras(record)->restriction);
+    a->foreign = a->foreign || !is_list_value(record->extras->restriction);
 }
 
 static void take_slot(struct adoption *a, struct part *part, uint32_t slot,
@@ -141,56 +145,16 @@ static void on_local_endpoint(void *ctx, const struct nft_element *element)
     take_endpoint(ctx, element, true);
 }
 
-static void on_source(void *ctx, const struct nft_element *element)
-{
-    struct adoption *a = ctx;
-    struct frontend first, last;
-    struct address_range range;
-    const uint8_t *end = element->key_end ? element->key_end : element->key;
-    enum family family = a->ruleset->family;
-    if (!source_of_key(family, element->key, element->key_length, &first, &range.first) ||
-        !source_of_key(family, end, element->key_length, &last, &range.last) ||
-        memcmp(&first, &last, sizeof(first)) != 0) {
-        a->foreign = true;
-        return;
-    }
-    vec_push(&record_extras(record_of(a, &first))->sources, range);
-}
-
-/* ---- shapes ---- */
-
-static void take_shape(struct adoption *a, struct shape shape)
-{
-    a->torn = !shapes_add(&a->ruleset->shapes, shape) || a->torn;
-}
-
-static void on_pick(void *ctx, const struct nft_element *element)
-{
-    struct adoption *a = ctx;
-    uint32_t value;
-    struct shape shape;
-    bool is_number = number_of(element->key, element->key_length, &value);
-    if (is_number && shape_of_service(value, &shape))
-        take_shape(a, shape);
-    else if (is_number && value == service_value(CLASS_CLUSTER_LOCAL, 0))
-        a->fixed_picks++;
-    else
-        a->foreign = true;
-}
-
-static void on_learner(void *ctx, const struct nft_element *element)
-{
-    struct adoption *a = ctx;
-    uint32_t seconds;
-    if (number_of(element->key, element->key_length, &seconds))
-        take_shape(a, shape_of_timeout(seconds));
-    else
-        a->foreign = true;
-}
-
 /* ---- contents ---- */
 
-/* Whether an element is as long as those that we put into a set. */
+static bool source_fits(enum family family, const struct nft_element *element)
+{
+    uint32_t list;
+    struct cidr prefix;
+    return source_of_key(family, element->key, element->key_length, &list, &prefix);
+}
+
+/* Whether an element is like those that we put into a set. */
 static bool content_fits(enum family family, enum content_set set,
                          const struct nft_element *element)
 {
@@ -200,11 +164,13 @@ static bool content_fits(enum family family, enum content_set set,
     } lengths[CONTENT_SETS] = {
         [CONTENT_CLUSTER_IPS] = {address, 0},
         [CONTENT_HAIRPIN] = {2 * address + 2 * number, 0},
+        [CONTENT_ALLOWED_SOURCES] = {address + number, 0},
         [CONTENT_AFFINITY_NUMBERS] = {number + address + number, number},
         [CONTENT_AFFINITY_BACKENDS] = {number, address + number},
         [CONTENT_LOCAL_AFFINITY_BACKENDS] = {number, address + number},
     };
-    return element->key_length == lengths[set].key && element->data_length == lengths[set].value;
+    return element->key_length == lengths[set].key && element->data_length == lengths[set].value &&
+           (set != CONTENT_ALLOWED_SOURCES || source_fits(family, element));
 }
 
 static void on_content(void *ctx, const struct nft_element *element)
@@ -275,21 +241,6 @@ static int read_contents(struct adoption *a, struct nft_socket *socket, struct e
     return 0;
 }
 
-/* Sources are looked up by their order; the kernel keeps none. */
-static void sort_sources(struct adoption *a)
-{
-    vec_each (&a->ruleset->pending, it) {
-        struct extras *extras = (*it)->extras;
-        if (!extras || extras->sources.n == 0)
-            continue;
-        range_vec *sources = &extras->sources;
-        qsort(sources->v, sources->n, sizeof(*sources->v), compare_sources);
-        for (size_t i = 1; i < sources->n; i++)
-            if (compare_sources(&sources->v[i - 1], &sources->v[i]) == 0)
-                a->torn = true;
-    }
-}
-
 /* After what leads to them. */
 static int read_slots(struct adoption *a, struct nft_socket *socket, bool local, struct error *err)
 {
@@ -306,24 +257,16 @@ static int read_all(struct adoption *a, struct nft_socket *socket, struct error 
     const struct {
         const char *name;
         nft_element_fn fn;
-    } parts[] = {{"picks", on_pick},
-                 {"local_picks", on_pick},
-                 {"learners", on_learner},
-                 {MAP_SERVICES, on_service},
-                 {MAP_LOCAL_SERVICES, on_local_service},
-                 {MAP_AFFINITY_IDS, on_affinity_id},
-                 {MAP_AFFINITY_TIMEOUTS, on_affinity_timeout},
-                 {SET_REJECTS, on_reject},
-                 {SET_DROPS, on_drop},
-                 {SET_RESTRICTED, on_restriction},
-                 {SET_ALLOWED_SOURCES, on_source}};
+    } parts[] = {{MAP_SERVICES, on_service},         {MAP_LOCAL_SERVICES, on_local_service},
+                 {MAP_AFFINITY_IDS, on_affinity_id}, {MAP_AFFINITY_TIMEOUTS, on_affinity_timeout},
+                 {SET_REJECTS, on_reject},           {SET_DROPS, on_drop},
+                 {MAP_RESTRICTED, on_restriction}};
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         if (read_set(a, socket, parts[i].name, parts[i].fn, err))
             return -1;
     if (read_slots(a, socket, false, err) || read_slots(a, socket, true, err) ||
         read_contents(a, socket, err))
         return -1;
-    sort_sources(a);
     return a->torn ? error_set(err, "the kernel gave elements twice") : 0;
 }
 
@@ -334,7 +277,7 @@ int ruleset_read_back(struct ruleset *rs, struct nft_socket *socket, bool by_key
     int result = read_all(&a, socket, err);
     found->elements = a.elements;
     found->held = a.held;
-    found->foreign = a.foreign || a.fixed_picks == 0;
+    found->foreign = a.foreign;
     boundaries_clear(&a.boundaries);
     return result;
 }

@@ -18,8 +18,6 @@
  * found by sending each element alone. */
 #define PORTION 256
 #define PORTION_PAUSE 0.5
-/* So many frontends of one transaction are named in the log. */
-#define MOST_NAMED 10
 
 /* What a frontend shall be, while what is in force of it stands in for that. */
 struct refusal {
@@ -33,7 +31,7 @@ struct refusal {
     struct backend *backends[2]; /* of all and local */
     uint32_t n[2];
     uint32_t group, timeout;
-    range_vec sources;
+    struct source_list *sources; /* parked */
 };
 
 bool refusals_holds_back(const struct record *record)
@@ -53,14 +51,7 @@ static struct part *part_of(struct record *record, int which)
     return which == 0 ? &record->all : record->local;
 }
 
-static void move_ranges(range_vec *to, range_vec *from)
-{
-    vec_free(to);
-    *to = *from;
-    memset(from, 0, sizeof(*from));
-}
-
-static void put_aside(struct record *record)
+static void put_aside(struct ruleset *rs, struct record *record)
 {
     struct refusal *refusal = record->refusal;
     refusal->wanted = record->wanted;
@@ -76,12 +67,14 @@ static void put_aside(struct record *record)
     if (record->extras) {
         refusal->group = record->extras->group;
         refusal->timeout = record->extras->timeout;
-        move_ranges(&refusal->sources, &record->extras->wanted_sources);
+        refusal->sources = record->extras->sources;
+        source_lists_park(&rs->lists, &rs->contents, refusal->sources, rs->portion);
+        record->extras->sources = NULL;
     }
     refusal->held_back = true;
 }
 
-static void take_back(struct record *record)
+static void take_back(struct ruleset *rs, struct record *record)
 {
     struct refusal *refusal = record->refusal;
     record->wanted = refusal->wanted;
@@ -96,7 +89,9 @@ static void take_back(struct record *record)
     if (record->extras) {
         record->extras->group = refusal->group;
         record->extras->timeout = refusal->timeout;
-        move_ranges(&record->extras->wanted_sources, &refusal->sources);
+        source_lists_release(&rs->lists, record->extras->sources, 0);
+        record->extras->sources = source_lists_unpark(refusal->sources);
+        refusal->sources = NULL;
     }
     refusal->held_back = refusal->left_alone = false;
 }
@@ -109,7 +104,7 @@ bool refusals_resume(struct record *record)
     return left_alone;
 }
 
-void refusals_forget_wish(struct record *record)
+void refusals_forget_wish(struct ruleset *rs, struct record *record)
 {
     struct refusal *refusal = record->refusal;
     if (!refusal)
@@ -118,7 +113,8 @@ void refusals_forget_wish(struct record *record)
         free(refusal->backends[i]);
         refusal->backends[i] = NULL;
     }
-    vec_free(&refusal->sources);
+    source_lists_release(&rs->lists, source_lists_unpark(refusal->sources), 0);
+    refusal->sources = NULL;
     refusal->held_back = refusal->left_alone = false;
 }
 
@@ -139,20 +135,19 @@ static unsigned flags_of_service(uint32_t value)
     }
 }
 
-static void want_extras_in_force(const struct ruleset *rs, struct record *record)
+static void want_extras_in_force(struct ruleset *rs, struct record *record)
 {
     struct extras *extras = record->extras;
+    struct source_list *before = extras->sources;
     extras->group = extras->group_in_force;
     if (extras->affinity_id && !extras->group) /* it was read back */
         extras->group = affinity_group_of(&rs->affinity, extras->affinity_id);
     extras->timeout = extras->group ? extras->affinity_timeout : 0;
-    vec_clear(&extras->wanted_sources);
-    if (record->flags & FLAG_RESTRICTED)
-        vec_each (&extras->sources, range)
-            vec_push(&extras->wanted_sources, *range);
+    extras->sources = source_list_hold(source_lists_find(&rs->lists, extras->restriction));
+    source_lists_release(&rs->lists, before, 0);
 }
 
-static void want_what_is_in_force(const struct ruleset *rs, struct record *record)
+static void want_what_is_in_force(struct ruleset *rs, struct record *record)
 {
     const uint32_t service = record->all.service;
     bool leads_to_local = service_leads_to_local(service);
@@ -178,8 +173,6 @@ static void say_refused(struct isolation *i, const struct record *record, int wh
 {
     char text[FRONTEND_TEXT_SIZE];
     const struct ruleset *rs = i->ruleset;
-    if (i->ruleset->refusals.said++ >= MOST_NAMED)
-        return;
     char *owner = rs->owner ? rs->owner(rs->ctx, &record->frontend) : NULL;
     log_error("ruleset",
               "frontend=%s%s%s was refused by the kernel and stays as it is, tried again in "
@@ -235,7 +228,7 @@ static void hold_back(struct isolation *i, struct record *record, int why)
         want_what_is_in_force(rs, record);
         ruleset_mark_pending(rs, record);
     }
-    put_aside(record);
+    put_aside(rs, record);
     want_what_is_in_force(rs, record);
     record->refusal->round = rs->refusals.round;
     record->refusal->wait = longer(record->refusal->wait);
@@ -260,8 +253,6 @@ static void leave_out(struct isolation *i, struct content *content, int why)
     }
     rs->figures.refusals++;
     i->n++;
-    if (rs->refusals.said++ >= MOST_NAMED)
-        return;
     memcpy(address.bytes, content_key(content), address_length(rs->family));
     log_error("ruleset", "set=%s address=%s was refused by the kernel, left out: %s",
               content_set_name(content_set_of(content)), address_format(rs->family, &address, text),
@@ -310,15 +301,12 @@ static bool is_of(const struct element *element, const char *set)
 
 static bool frontend_of(enum family family, const struct element *e, struct frontend *out)
 {
-    static const char *const keyed[] = {MAP_SERVICES,          MAP_LOCAL_SERVICES, MAP_AFFINITY_IDS,
-                                        MAP_AFFINITY_TIMEOUTS, SET_REJECTS,        SET_DROPS,
-                                        SET_RESTRICTED};
-    struct address source;
+    static const char *const keyed[] = {
+        MAP_SERVICES,   MAP_LOCAL_SERVICES, MAP_AFFINITY_IDS, MAP_AFFINITY_TIMEOUTS,
+        MAP_RESTRICTED, SET_REJECTS,        SET_DROPS};
     uint32_t slot;
     if (is_of(e, MAP_ENDPOINTS) || is_of(e, MAP_LOCAL_ENDPOINTS))
         return slot_of_key(family, e->key, e->length, out, &slot);
-    if (is_of(e, SET_ALLOWED_SOURCES))
-        return source_of_key(family, e->key, e->length, out, &source);
     for (size_t i = 0; i < sizeof(keyed) / sizeof(keyed[0]); i++)
         if (is_of(e, keyed[i]))
             return frontend_of_key(family, e->key, e->length, out);
@@ -335,6 +323,31 @@ static void blame_service_port(struct isolation *i, uint32_t value, int why)
             !refusals_holds_back(record))
             hold_back(i, record, why);
     }
+}
+
+static bool lacks_list(const struct record *record, uint32_t value)
+{
+    const struct extras *extras = record->extras;
+    return extras && extras->restriction != value && !refusals_holds_back(record) &&
+           source_list_value(extras->sources) == value;
+}
+
+/* A list that lacks something is none that a frontend can be led to. */
+static void blame_list(struct isolation *i, struct content *content, int why)
+{
+    struct ruleset *rs = i->ruleset;
+    uint32_t list;
+    struct cidr prefix;
+    if (!source_of_key(rs->family, content_key(content), content->key_length, &list, &prefix))
+        return;
+    for (size_t at = 0; at < rs->pending.n; at++)
+        if (lacks_list(rs->pending.v[at], value_of_list(list)))
+            hold_back(i, rs->pending.v[at], why);
+    vec_each (&rs->waiting, it)
+        if (lacks_list(*it, value_of_list(list)))
+            hold_back(i, *it, why);
+    if (content->wanted)
+        leave_out(i, content, why);
 }
 
 /* Whether @key is the one right behind @last. */
@@ -394,6 +407,8 @@ static void blame_content(struct isolation *i, const struct element *e, int why)
     if (set == CONTENT_AFFINITY_NUMBERS || set == CONTENT_AFFINITY_BACKENDS ||
         set == CONTENT_LOCAL_AFFINITY_BACKENDS)
         blame_service_port(i, number, why);
+    else if (set == CONTENT_ALLOWED_SOURCES)
+        blame_list(i, content, why);
     else
         leave_out(i, content, why);
 }
@@ -421,7 +436,7 @@ static bool needs_shape(const struct ruleset *rs, const struct record *record,
     return service_needs(rs, record->all.wants, which) ||
            (record->local && service_needs(rs, record->local->wants, which)) ||
            (timeout && is_built_on(rs, shape_of_timeout(timeout), which)) ||
-           (record->wanted_flags & FLAG_RESTRICTED &&
+           (record->extras && record->extras->wants_restriction &&
             is_built_on(rs, shape_of_source_ranges(), which));
 }
 
@@ -493,13 +508,16 @@ static void note_next(struct refusals *refusals)
 /* What is held back is not trimmed either. */
 static void stop_trims(struct ruleset *rs)
 {
-    size_t n = 0;
-    vec_each (&rs->trims, it) {
-        (*it)->trimming = !refusals_holds_back(*it);
-        if ((*it)->trimming)
-            rs->trims.v[n++] = *it;
+    size_t n = 0, due = 0;
+    for (size_t i = 0; i < rs->trims.n; i++) {
+        struct record *record = rs->trims.v[i];
+        record->trimming = !refusals_holds_back(record);
+        due += record->trimming && i < rs->due_trims;
+        if (record->trimming)
+            rs->trims.v[n++] = record;
     }
     rs->trims.n = n;
+    rs->due_trims = due;
 }
 
 /* The numbers that were planned are given back: who keeps those in force is another one now. */
@@ -543,7 +561,7 @@ void refusals_release(struct ruleset *rs, double now)
         if (!refusals_holds_back(*it) || now < (*it)->refusal->retry_time)
             continue;
         if (n++ < portion) {
-            take_back(*it);
+            take_back(rs, *it);
             ruleset_mark_pending(rs, *it);
         } else {
             (*it)->refusal->retry_time = now + PORTION_PAUSE;
@@ -566,18 +584,15 @@ void refusals_settled(struct ruleset *rs)
     }
     if (refusals->next != 0)
         note_next(refusals);
-    if (refusals->said > MOST_NAMED)
-        log_error("ruleset", "family=%s and %zu more were refused by the kernel",
-                  nft_family_name(rs->family), refusals->said - MOST_NAMED);
-    refusals->said = 0;
 }
 
-static void forget(struct refusals *refusals, struct record *record)
+static void forget(struct ruleset *rs, struct record *record)
 {
+    struct refusals *refusals = &rs->refusals;
     struct record *last = refusals->records.v[--refusals->records.n];
     last->refusal->at = record->refusal->at;
     refusals->records.v[last->refusal->at] = last;
-    refusals_forget_wish(record);
+    refusals_forget_wish(rs, record);
     free(record->refusal);
     record->refusal = NULL;
 }
@@ -589,13 +604,13 @@ void refusals_end(struct ruleset *rs, struct record *record)
         return;
     log_info("ruleset", "frontend=%s is as it shall be, the kernel refused it before",
              frontend_format(&record->frontend, text));
-    forget(&rs->refusals, record);
+    forget(rs, record);
 }
 
 void refusals_free(struct ruleset *rs)
 {
     while (rs->refusals.records.n > 0)
-        forget(&rs->refusals, rs->refusals.records.v[rs->refusals.records.n - 1]);
+        forget(rs, rs->refusals.records.v[rs->refusals.records.n - 1]);
     vec_free(&rs->refusals.records);
 }
 
@@ -608,9 +623,9 @@ static bool grows(const struct record *record)
     return (record->all.wants && !record->all.service) ||
            (local && local->wants && !local->service) ||
            (extras && ((extras->wants_id && !extras->affinity_id) ||
-                       (extras->wants_timeout && !extras->affinity_timeout))) ||
-           (record->wanted_flags & ~record->flags &
-            (FLAG_REJECTED | FLAG_DROPPED | FLAG_RESTRICTED));
+                       (extras->wants_timeout && !extras->affinity_timeout) ||
+                       (extras->wants_restriction && !extras->restriction))) ||
+           (record->wanted_flags & ~record->flags & (FLAG_REJECTED | FLAG_DROPPED));
 }
 
 void refusals_sort_pending(struct ruleset *rs)

@@ -7,11 +7,19 @@
 #include <inttypes.h>
 #include <string.h>
 
+/* So many elements of lists of sources come or go in one transaction, and so many slots of
+ * frontends with many. */
+#define PORTION 4096
+
 const char MAP_SERVICES[] = "services", MAP_ENDPOINTS[] = "endpoints",
            MAP_LOCAL_SERVICES[] = "local_services", MAP_LOCAL_ENDPOINTS[] = "local_endpoints",
            MAP_AFFINITY_IDS[] = "affinity_ids", MAP_AFFINITY_TIMEOUTS[] = "affinity_timeouts",
-           SET_REJECTS[] = "reject_frontends", SET_DROPS[] = "drop_frontends",
-           SET_RESTRICTED[] = "restricted_frontends", SET_ALLOWED_SOURCES[] = "allowed_sources";
+           MAP_RESTRICTED[] = "restricted", SET_REJECTS[] = "reject_frontends",
+           SET_DROPS[] = "drop_frontends";
+
+/* One more whenever elements come to mean something else in maps and sets that are declared as
+ * before: tables of other meanings are made anew, of this one only the rules that differ. */
+#define MEANING 1
 
 /* ---- configuration ---- */
 
@@ -43,27 +51,29 @@ static void set_vars(struct ruleset *rs, const struct ruleset_config *config)
                                     .not_from_pod = rs->not_from_pod,
                                     .from_host = config->no_fib ? NULL : "fib saddr type local",
                                     .reject = config->no_reject ? "drop" : "reject"};
-    snprintf(rs->comment, sizeof(rs->comment), "kube-nftd layout %016" PRIx64,
-             template_fingerprint(templates, TEMPLATE_COUNT, &rs->vars));
 }
 
 struct ruleset *ruleset_new(enum family family, const struct ruleset_config *config,
                             struct error *err)
 {
     struct ruleset *rs = xcalloc(1, sizeof(*rs));
-    rs->family = rs->affinity.family = family;
+    rs->family = rs->affinity.family = rs->lists.family = family;
     rs->owned = config->owned;
     rs->dump_most = config->dump_most;
+    rs->portion = config->portion ? config->portion : PORTION;
     rs->detector = config->detector;
     rs->abandoned = config->abandoned;
     rs->owner = config->owner;
     rs->ctx = config->ctx;
     set_vars(rs, config);
     nft_batch_init(&rs->batch, family, RULESET_TABLE);
-    if (layout_parse(&templates[TEMPLATE_BASE], &rs->vars, &rs->base, err) == 0)
-        return rs;
-    ruleset_free(rs);
-    return NULL;
+    if (layout_parse(&templates[TEMPLATE_BASE], &rs->vars, &rs->base, err)) {
+        ruleset_free(rs);
+        return NULL;
+    }
+    snprintf(rs->comment, sizeof(rs->comment), "kube-nftd layout %016" PRIx64,
+             layout_fingerprint(&rs->base, MEANING));
+    return rs;
 }
 
 /* ---- records ---- */
@@ -73,8 +83,8 @@ static void extras_free(struct ruleset *rs, struct extras *extras)
     if (!extras)
         return;
     affinity_release(&rs->affinity, &rs->contents, &extras->hold);
-    vec_free(&extras->sources);
-    vec_free(&extras->wanted_sources);
+    source_lists_release(&rs->lists, extras->sources, 0);
+    record_release_list(rs, extras, 0);
     free(extras);
 }
 
@@ -101,10 +111,14 @@ void ruleset_free(struct ruleset *rs)
     refusals_free(rs);
     hash_table_each (&rs->records, struct record, record)
         ruleset_free_record(rs, record);
+    source_lists_forget(&rs->lists, &rs->contents);
+    vec_free(&rs->lists.unused);
     vec_free(&rs->pending);
+    vec_free(&rs->waiting);
     vec_free(&rs->trims);
     vec_free(&rs->suspects);
     boundaries_clear(&rs->boundaries);
+    vec_free(&rs->seen);
     vec_free(&rs->service_cidrs);
     vec_free(&rs->pod_cidrs);
     contents_free(&rs->contents);
@@ -177,7 +191,15 @@ static void want_backends(const struct record *record, struct part *part,
     part_want(part, backends, n);
 }
 
-static void want_extras(struct record *record, const struct route *route)
+static void want_sources(struct ruleset *rs, struct extras *extras, const struct route *route)
+{
+    struct source_list *before = extras->sources;
+    extras->sources =
+        route->sources ? source_lists_hold(&rs->lists, route->sources, route->n_sources) : NULL;
+    source_lists_release(&rs->lists, before, 0);
+}
+
+static void want_extras(struct ruleset *rs, struct record *record, const struct route *route)
 {
     bool affine = route->has_any && route->affinity_timeout > 0;
     if (!record->extras && !affine && !route->sources)
@@ -185,9 +207,7 @@ static void want_extras(struct record *record, const struct route *route)
     struct extras *extras = record_extras(record);
     extras->group = affine ? route->affinity_group : 0;
     extras->timeout = affine ? route->affinity_timeout : 0;
-    vec_clear(&extras->wanted_sources);
-    for (size_t i = 0; route->sources && i < route->n_sources; i++)
-        vec_push(&extras->wanted_sources, route->sources[i]);
+    want_sources(rs, extras, route);
 }
 
 static void want(struct ruleset *rs, const struct frontend *frontend, const struct route *route,
@@ -198,13 +218,13 @@ static void want(struct ruleset *rs, const struct frontend *frontend, const stru
     size_t n = plan.n ? route->n_backends : 0, n_local = plan.n_local ? route->n_local : 0;
     rs->n_wanted += wanted;
     rs->n_wanted -= refusals_is_wanted(record);
-    refusals_forget_wish(record);
+    refusals_forget_wish(rs, record);
     record->wanted = wanted;
     record->wanted_flags = wanted ? plan.flags : 0;
     want_backends(record, &record->all, route->backends, n);
     if (n_local > 0 || record->local)
         want_backends(record, record_local(record), route->local_backends, n_local);
-    want_extras(record, route);
+    want_extras(rs, record, route);
     ruleset_mark_pending(rs, record);
 }
 

@@ -186,25 +186,11 @@ static int parse_flags(const char *text, uint32_t *flags, struct error *err)
     }
 }
 
-/* How long each field is: the kernel wants to know where each can be a range of its own. */
-static void describe_fields(struct nftnl_set *set, const struct fields *key)
-{
-    uint8_t lengths[MAX_FIELDS];
-    for (size_t i = 0; i < key->n; i++)
-        lengths[i] = (uint8_t)key->v[i]->length;
-    nftnl_set_set_data(set, NFTNL_SET_DESC_CONCAT, lengths, (uint32_t)key->n);
-}
-
-static int declare_flags(const struct layout_set *layout, const struct fields *key,
-                         struct nftnl_set *set, struct error *err)
+static int declare_flags(const struct layout_set *layout, struct nftnl_set *set, struct error *err)
 {
     uint32_t flags = layout->is_map ? NFT_SET_MAP : 0;
     if (layout->flags && parse_flags(layout->flags, &flags, err))
         return -1;
-    if (flags & NFT_SET_INTERVAL && key->n > 1) {
-        flags |= NFT_SET_CONCAT;
-        describe_fields(set, key);
-    }
     nftnl_set_set_u32(set, NFTNL_SET_FLAGS, flags);
     if (layout->size)
         nftnl_set_set_u32(set, NFTNL_SET_DESC_SIZE, layout->size);
@@ -220,8 +206,7 @@ int set_declare(const struct layout_set *layout, struct nftnl_set *set, struct e
     if (layout->is_map != (colon != NULL))
         return error_set(err, layout->is_map ? "a map needs 'KEY : VALUE'" : "a set has no value");
     if (parse_fields(key_text, colon ? colon : end, &key, err) ||
-        (colon && parse_fields(colon + 3, end, &value, err)) ||
-        declare_flags(layout, &key, set, err))
+        (colon && parse_fields(colon + 3, end, &value, err)) || declare_flags(layout, set, err))
         return -1;
     nftnl_set_set_u32(set, NFTNL_SET_KEY_TYPE, type_of(&key));
     nftnl_set_set_u32(set, NFTNL_SET_KEY_LEN, length_of(&key));

@@ -63,7 +63,8 @@ struct shape shape_of_source_ranges(void)
     return (struct shape){TEMPLATE_SOURCE_RANGES, 0};
 }
 
-bool shape_of_chain(const char *chain, struct shape *shape)
+/* Of a template that a table has once at most. */
+static bool shape_of_single_chain(const char *chain, struct shape *shape)
 {
     static const struct {
         const char *chain;
@@ -88,7 +89,7 @@ static uint32_t number_behind(const char *chain, const char *beginning)
     return *end == '\0' && number <= UINT32_MAX ? (uint32_t)number : 0;
 }
 
-bool shape_of_any_chain(const char *chain, struct shape *shape)
+bool shape_of_chain(const char *chain, struct shape *shape)
 {
     static const struct {
         const char *beginning;
@@ -113,7 +114,7 @@ bool shape_of_any_chain(const char *chain, struct shape *shape)
         if (n > 0 && n <= UINT16_MAX)
             return shape_of_service(service_value(counted[i].class_id, n), shape);
     }
-    return shape_of_chain(chain, shape);
+    return shape_of_single_chain(chain, shape);
 }
 
 bool shape_needs(struct shape shape, struct shape *other)
@@ -152,6 +153,12 @@ bool shapes_add(struct shapes *shapes, struct shape shape)
     entry->shape = shape;
     HASH_ADD(hh, shapes->entries, shape, sizeof(shape), entry);
     return true;
+}
+
+void shapes_copy(struct shapes *to, const struct shapes *from)
+{
+    for (const struct shape_entry *entry = from->entries; entry; entry = entry->hh.next)
+        shapes_add(to, entry->shape);
 }
 
 void shapes_clear(struct shapes *shapes)

@@ -14,13 +14,6 @@
 /* Packets write it, and nothing in it is wanted. */
 #define MAP_AFFINITY "affinity"
 
-static void copy_key(struct key *to, const uint8_t *from, size_t length)
-{
-    to->length = from ? length : 0;
-    if (to->length)
-        memcpy(to->bytes, from, length);
-}
-
 /* All of a set of ranges is looked at for one. */
 static bool is_noted(const struct ruleset *rs, int set)
 {
@@ -35,15 +28,20 @@ void ruleset_suspect_element(struct ruleset *rs, const char *set, const struct n
     struct suspect suspect = {.set = held_set_of(set)};
     if (strcmp(set, MAP_AFFINITY) == 0)
         return;
+    if (rules_has_map(set)) {
+        ruleset_suspect_rules(rs);
+        return;
+    }
     if (suspect.set < 0 || rs->suspects.n >= MOST_SUSPECTS ||
-        element->key_length > sizeof(suspect.key.first.bytes)) {
+        element->key_length > sizeof(suspect.key.bytes)) {
         ruleset_suspect_all(rs);
         return;
     }
     if (held_is_ranged(suspect.set) && is_noted(rs, suspect.set))
         return;
-    copy_key(&suspect.key.first, element->key, element->key_length);
-    copy_key(&suspect.key.last, element->key_end, element->key_length);
+    suspect.key.length = element->key ? element->key_length : 0;
+    if (suspect.key.length)
+        memcpy(suspect.key.bytes, element->key, suspect.key.length);
     vec_push(&rs->suspects, suspect);
 }
 
@@ -54,49 +52,34 @@ void ruleset_suspect_all(struct ruleset *rs)
 
 void ruleset_suspect_rules(struct ruleset *rs)
 {
-    rs->damaged = rs->all_suspect = true;
+    rs->rules_suspect = true;
 }
 
 bool ruleset_has_suspects(const struct ruleset *rs)
 {
-    return rs->all_suspect || rs->suspects.n > 0;
+    return rs->all_suspect || rs->rules_suspect || rs->suspects.n > 0;
 }
 
 struct observation {
     struct ruleset *rs;
-    const struct suspect *suspect;
+    int set;
     enum held_verdict verdict;
-    bool there; /* the very one */
+    bool there;
 };
-
-static bool is_it(const struct held_key *key, const struct nft_element *element)
-{
-    const struct key *last = key->last.length ? &key->last : &key->first;
-    const uint8_t *end = element->key_end ? element->key_end : element->key;
-    return element->key && element->key_length == key->first.length &&
-           memcmp(element->key, key->first.bytes, key->first.length) == 0 &&
-           memcmp(end, last->bytes, last->length) == 0;
-}
 
 static void on_found(void *ctx, const struct nft_element *element)
 {
     struct observation *o = ctx;
-    o->there = is_it(&o->suspect->key, element);
-    o->verdict = held_observe(o->rs, o->suspect->set, element, true);
+    o->there = true;
+    o->verdict = held_observe(o->rs, o->set, element, true);
 }
 
-static enum held_verdict worse(enum held_verdict a, enum held_verdict b)
-{
-    return a > b ? a : b;
-}
-
-/* Where a range was, another one may be. */
 static enum held_verdict look_at(struct ruleset *rs, struct nft_socket *socket,
                                  const struct suspect *suspect)
 {
     struct error err = {0};
-    struct observation o = {rs, suspect, HELD_SAME, false};
-    const struct key *key = &suspect->key.first, *last = &suspect->key.last;
+    struct observation o = {rs, suspect->set, HELD_SAME, false};
+    const struct key *key = &suspect->key;
     int result =
         nft_socket_get_element(socket, rs->family, RULESET_TABLE, held_set_name(suspect->set),
                                key->bytes, key->length, on_found, &o, &err);
@@ -105,9 +88,8 @@ static enum held_verdict look_at(struct ruleset *rs, struct nft_socket *socket,
         return HELD_ALIEN;
     if (o.there)
         return o.verdict;
-    const struct nft_element element = {
-        .key = key->bytes, .key_length = key->length, .key_end = last->length ? last->bytes : NULL};
-    return worse(o.verdict, held_observe(rs, suspect->set, &element, false));
+    const struct nft_element element = {.key = key->bytes, .key_length = key->length};
+    return held_observe(rs, suspect->set, &element, false);
 }
 
 struct range_reading {
@@ -137,9 +119,24 @@ static enum held_verdict look_at_ranges(struct ruleset *rs, struct nft_socket *s
     return verdict;
 }
 
+/* Only the rules are read, unless the table is another one. */
+static size_t look_at_rules(struct ruleset *rs, struct nft_socket *socket)
+{
+    struct error err = {0};
+    bool same = false;
+    if (ruleset_has_changed(rs, socket) || rules_check(rs, socket, &same, &err))
+        rs->all_suspect = true;
+    else
+        rs->rules_wrong = !same;
+    error_clear(&err);
+    return rs->rules_wrong;
+}
+
 size_t ruleset_check_suspects(struct ruleset *rs, struct nft_socket *socket)
 {
     size_t changed = 0;
+    if (rs->rules_suspect && rs->kernel_known && !rs->all_suspect)
+        changed += look_at_rules(rs, socket);
     for (size_t i = 0; i < rs->suspects.n && rs->kernel_known && !rs->all_suspect; i++) {
         const struct suspect *suspect = &rs->suspects.v[i];
         enum held_verdict verdict = held_is_ranged(suspect->set)
@@ -151,7 +148,7 @@ size_t ruleset_check_suspects(struct ruleset *rs, struct nft_socket *socket)
     if (rs->all_suspect)
         rs->kernel_known = false;
     changed += rs->all_suspect;
-    rs->all_suspect = false;
+    rs->all_suspect = rs->rules_suspect = false;
     vec_clear(&rs->suspects);
     return changed;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/ruleset/template.h"
 
+#include "kube-nftd/model/cidr.h"
+
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -47,16 +49,18 @@ static uint64_t hash_text(uint64_t hash, const char *text)
     return hash;
 }
 
-uint64_t template_fingerprint(const struct template *from, size_t n, const struct layout_vars *vars)
+uint64_t layout_fingerprint(const struct layout *layout, unsigned meaning)
 {
-    const char *const values[] = {vars->mark, vars->from_pod, vars->not_from_pod, vars->from_host,
-                                  vars->reject};
-    uint64_t hash = 0xcbf29ce484222325;
-    for (size_t i = 0; i < n; i++)
-        hash = hash_text(hash, from[i].text);
-    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
-        hash = hash_text(hash, values[i] ? "=" : "");
-        hash = values[i] ? hash_text(hash, values[i]) : hash;
+    char *number = xasprintf("%u", meaning);
+    uint64_t hash = hash_text(0xcbf29ce484222325, number);
+    free(number);
+    vec_each (&layout->sets, set) {
+        char *size = xasprintf("%u", set->size);
+        const char *const texts[] = {set->is_map ? "map" : "set", set->name, set->declaration,
+                                     set->flags ? set->flags : "", size};
+        for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+            hash = hash_text(hash, texts[i]);
+        free(size);
     }
     return hash;
 }
@@ -65,7 +69,7 @@ struct variable {
     const char *name, *value;
 };
 
-#define VARIABLES 10
+#define VARIABLES 12
 
 struct parser {
     struct layout *layout;
@@ -281,15 +285,64 @@ static int parse_line(struct parser *p, const char *text)
     return 0;
 }
 
+static int take_line(struct parser *p, const char *line, size_t length)
+{
+    char *expanded = expand_line(p, line, length);
+    int result = expanded ? parse_line(p, expanded) : -1;
+    free(expanded);
+    return result;
+}
+
+static void set_variable(struct parser *p, const char *name, const char *value)
+{
+    for (size_t i = 0; i < VARIABLES; i++)
+        if (strcmp(p->variables[i].name, name) == 0)
+            p->variables[i].value = value;
+}
+
+/* The first @length bits of a source address, in nft's words. */
+static char *source_text(enum family family, unsigned length)
+{
+    struct address all;
+    char mask[ADDRESS_TEXT_SIZE];
+    memset(&all, 0xff, sizeof(all));
+    const struct cidr none = {.length = (uint8_t)length};
+    struct address_range host = cidr_range(family, &none);
+    for (size_t i = 0; i < sizeof(all.bytes); i++)
+        all.bytes[i] &= (uint8_t)~host.last.bytes[i];
+    return length == 8 * address_length(family)
+               ? xasprintf("%s saddr", nft_family_name(family))
+               : xasprintf("%s saddr and %s", nft_family_name(family),
+                           address_format(family, &all, mask));
+}
+
+/* Once for each length of a prefix. */
+static int take_line_for_each(struct parser *p, const char *line, size_t length)
+{
+    enum family family = p->layout->family;
+    int result = 0;
+    for (size_t bits = 8 * address_length(family); bits > 0 && result == 0; bits--) {
+        char *source = source_text(family, (unsigned)bits), *text = xasprintf("0:%zx", bits);
+        set_variable(p, "source", source);
+        set_variable(p, "length", text);
+        result = take_line(p, line, length);
+        free(source);
+        free(text);
+    }
+    set_variable(p, "source", NULL);
+    set_variable(p, "length", NULL);
+    return result;
+}
+
 static int parse_text(struct parser *p, const char *text)
 {
+    static const char each[] = "${source}";
     int result = 0;
     while (*text && result == 0) {
         size_t length = strcspn(text, "\n"), blanks = strspn(text, " \t");
         p->line++;
-        char *line = expand_line(p, text, length);
-        result = line ? parse_line(p, line) : -1;
-        free(line);
+        result = (memmem(text, length, each, strlen(each)) ? take_line_for_each
+                                                           : take_line)(p, text, length);
         if (text[blanks] == '#')
             keep_comment(p, text + blanks, length - blanks);
         else
@@ -319,7 +372,9 @@ int layout_parse(const struct template *from, const struct layout_vars *vars, st
                       {"reject", vars->reject},
                       {"pick", vars->pick},
                       {"n", n},
-                      {"key", key}}};
+                      {"key", key},
+                      {"source", NULL},
+                      {"length", NULL}}};
     memset(layout, 0, sizeof(*layout));
     layout->file = from->file;
     layout->family = vars->family;

@@ -18,6 +18,13 @@ static void load_address(struct builder *b, uint32_t what, const struct term_lis
     expr_payload(b, NFT_PAYLOAD_NETWORK_HEADER, what, (uint32_t)address_length(b->family), to);
 }
 
+static void load_masked_address(struct builder *b, uint32_t what, const struct term_list *list,
+                                uint32_t to)
+{
+    load_address(b, what, list, to);
+    expr_mask(b, to, list->mask.bytes, address_length(b->family));
+}
+
 static void load_port(struct builder *b, uint32_t what, const struct term_list *list, uint32_t to)
 {
     (void)list;
@@ -57,6 +64,7 @@ static void load_random(struct builder *b, uint32_t what, const struct term_list
     }
 
 const struct term terms[TERMS] = {
+    {"IP saddr and MASK", true, load_masked_address, {IPV4_SOURCE, IPV6_SOURCE}},
     {"IP saddr", true, load_address, {IPV4_SOURCE, IPV6_SOURCE}},
     {"IP daddr", true, load_address, {IPV4_DESTINATION, IPV6_DESTINATION}},
     {"th dport", false, load_port, BOTH(TRANSPORT_DESTINATION)},

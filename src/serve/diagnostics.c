@@ -43,8 +43,12 @@ static void write_status(FILE *out, const struct daemon_status *status)
     write_time(out, "Started: ", status->started);
     fprintf(out, "\nUp: %lu hr %02lu min %02lu sec\n", up / 3600, up / 60 % 60, up % 60);
     fputs("Binary version: " KUBE_NFTD_VERSION "\n", out);
-    fprintf(out, "Node: %s\nObjects from: %s%s\n", status->node, status->objects_from,
+    fprintf(out, "Node: %s\nObjects from: %s%s%s%s", status->node, status->objects_from,
+            *status->encoding ? " in " : "", status->encoding,
             status->complete ? "" : " (not complete yet)");
+    if (status->silence > 0)
+        fprintf(out, ", nothing heard for %.0f s", status->silence);
+    fputc('\n', out);
     fprintf(out, "Services: %zu\nEndpointSlices: %zu\n", status->services, status->slices);
     for (int family = 0; family < FAMILY_COUNT; family++)
         write_family(out, status, family);

@@ -228,10 +228,7 @@ static void gather_slice(void *ctx, const struct endpoint_slice *slice)
 
 static bool has_port(const struct listing *l, const struct endpoint_slice *slice)
 {
-    vec_each (&slice->ports, port)
-        if (port->protocol == l->ref.protocol && strcmp(port->name, l->ref.port_name) == 0)
-            return true;
-    return false;
+    return endpoint_slice_ports(slice, l->ref.port_name, l->ref.protocol).n > 0;
 }
 
 /* Why a slice gives nothing to this port; NULL: it does. The caller frees it. */

@@ -36,7 +36,8 @@ static void add_by_set(cJSON *array, const char *from, size_t n, const char *set
     add_traffic(array, from, n ? "forward" : "drop", n, set);
 }
 
-/* Whose connections to a frontend with traffic policy Local go to all endpoints (spec 4.6). */
+/* Whose connections to a frontend with traffic policy Local go to all endpoints
+ * (docs/behaviour.md 4.6). */
 struct short_circuit {
     bool host, pods;
 };
@@ -59,7 +60,7 @@ static void list_by_source(cJSON *array, const struct route *route, struct short
                "local");
 }
 
-/* @traffic as data, spec 3.4. */
+/* @traffic as data, docs/behaviour.md 3.4. */
 static void list_traffic(cJSON *to, const struct route *route,
                          const struct ruleset_senders *senders)
 {
@@ -171,7 +172,7 @@ static char *allowed_text(const struct explainer *e, const struct route *route,
     return route->external ? by_source_text(e, route, senders) : local_text(e, route);
 }
 
-/* The same in words. Source ranges come before everything else (spec 4.8). */
+/* The same in words. Source ranges come before everything else (docs/behaviour.md 4.8). */
 static char *traffic_text(const struct explainer *e, const struct route *route,
                           const struct ruleset_senders *senders)
 {
@@ -251,14 +252,21 @@ static void list_ours(struct explainer *e, const struct claim *claim, cJSON *to)
     free(text);
 }
 
+/* @winner is NULL where nobody has it, since it is the API server's. */
 static void list_lost(const struct claim *claim, const struct claim *winner, cJSON *to)
 {
-    const char *why = claims_reason(winner, claim);
-    add_rival(json_add_object(to, "claimedBy"), winner, why);
+    const char *why = winner ? claims_reason(winner, claim) : NULL;
+    if (winner)
+        add_rival(json_add_object(to, "claimedBy"), winner, why);
+    else
+        json_add_null(to, "claimedBy");
     json_add_array(to, "alsoWantedBy");
     json_add_array(to, "traffic");
     json_add_null(to, "policy");
-    json_add_format(to, "text", "belongs to %s, which %s", service_of(winner)->id, why);
+    if (winner)
+        json_add_format(to, "text", "belongs to %s, which %s", service_of(winner)->id, why);
+    else
+        json_add_text(to, "text", "left alone: the API server is at this address and port");
     json_add_array(to, "sourceRanges");
     json_add_bool(to, "restricted", false);
     json_add_null(to, "kernel");
@@ -282,7 +290,7 @@ static void list_frontend(struct explainer *e, const struct claim *claim, cJSON 
     json_add_text(to, "protocol", protocol_name(frontend->protocol));
     add_kinds(to, claim->kinds);
     json_add_bool(to, "asked", is_asked(e, frontend));
-    if (winner && winner != claim)
+    if (claim->target->reserved || (winner && winner != claim))
         list_lost(claim, winner, to);
     else
         list_ours(e, claim, to);

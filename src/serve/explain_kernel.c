@@ -138,10 +138,11 @@ static void write_audit(const struct audit *audit, enum family family, cJSON *to
     add_backends(to, "localEndpoints", family, &audit->local);
     json_add_bool(to, "rejected", audit->rejected);
     json_add_bool(to, "dropped", audit->dropped);
-    json_add_bool(to, "restricted", audit->restricted);
+    json_add_bool(to, "restricted", audit->source_list != 0);
     json_add_bool(to, "clusterIP", audit->cluster_ip);
     add_value(to, "affinityID", audit->affinity_id);
     json_add_number(to, "affinityTimeoutSeconds", audit->affinity_timeout);
+    json_add_number(to, "sourceList", audit->source_list);
     json_add_number(to, "sourceRanges", (double)audit->sources);
     json_add_number(to, "notLookedAt", (double)audit->skipped);
     json_add_bool(to, "agrees", audit->differences.n == 0);

@@ -185,14 +185,34 @@ static void note_slices(struct explainer *e, const struct service *service)
     endpoint_slice_cache_receipts(e->from->slices, service->id, note_left_out, e);
 }
 
+static int compare_places(const void *a, const void *b)
+{
+    const struct port_state *p = *(struct port_state *const *)a,
+                            *q = *(struct port_state *const *)b;
+    int order = (int)p->family - (int)q->family;
+    return order ? order : (p->index > q->index) - (p->index < q->index);
+}
+
+/* As the Service lists them, family by family. */
+static port_state_vec ports_in_order(const struct service_state *state)
+{
+    port_state_vec ports = {0};
+    for (struct port_state *port = state->ports; port; port = port->next)
+        vec_push(&ports, port);
+    if (ports.n > 1)
+        qsort(ports.v, ports.n, sizeof(*ports.v), compare_places);
+    return ports;
+}
+
 /* The wanted ports of one family. Returns how many there are; the first one that is listed at all
  * is so whatever it costs. */
-static size_t add_ports(struct explainer *e, const struct service_state *state,
+static size_t add_ports(struct explainer *e, const port_state_vec *ports,
                         const struct port_state *only, const char *port_name, bool asked_family,
                         cJSON *to)
 {
     size_t n = 0;
-    for (const struct port_state *port = state->ports; port; port = port->next) {
+    vec_each (ports, it) {
+        const struct port_state *port = *it;
         bool asked = !e->by_address || port->family == e->asked.family;
         if (asked != asked_family || !is_wanted(port, only, port_name))
             continue;
@@ -208,9 +228,11 @@ size_t explain_service(struct explainer *e, const struct service_state *state,
 {
     cJSON *service = json_add_object(e->root, "service");
     add_header(e, service, state->service);
-    cJSON *ports = json_add_array(service, "ports");
-    size_t n = add_ports(e, state, only, port_name, true, ports);
-    n += add_ports(e, state, only, port_name, false, ports);
+    cJSON *to = json_add_array(service, "ports");
+    port_state_vec ports = ports_in_order(state);
+    size_t n = add_ports(e, &ports, only, port_name, true, to);
+    n += add_ports(e, &ports, only, port_name, false, to);
+    vec_free(&ports);
     if (!state->service->skipped)
         note_slices(e, state->service);
     return n;

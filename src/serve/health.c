@@ -74,7 +74,7 @@ static char *json_string(const char *text, size_t length)
     return printed;
 }
 
-/* The body of spec 6.1. cJSON indents in a way of its own, hence the text here. */
+/* The body of docs/behaviour.md 6.1. cJSON indents in a way of its own, hence the text here. */
 static char *service_body(const struct service *service, bool healthy)
 {
     const char *slash = strchr(service->id, '/');

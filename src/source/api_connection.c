@@ -6,8 +6,10 @@
 #include "kube-nftd/source/api_connection.h"
 
 #include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base/clock.h"
 #include "kube-nftd/base/log.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -37,6 +39,21 @@ static void set_tcp(curl_socket_t fd, int option, const char *name, int value)
 {
     if (setsockopt(fd, IPPROTO_TCP, option, &value, sizeof(value)) < 0)
         log_debug(2, "apiserver", "cannot set %s: %s", name, strerror(errno));
+}
+
+/* Makes the socket, and notes where it will lead. */
+static curl_socket_t on_open_socket(void *ctx, curlsocktype purpose, struct curl_sockaddr *to)
+{
+    struct api_connection *c = ctx;
+    char text[ADDRESS_TEXT_SIZE];
+    const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)&to->addr;
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)&to->addr;
+    const void *address = to->family == AF_INET6 ? (const void *)&in6->sin6_addr : &in->sin_addr;
+    in_port_t port = to->family == AF_INET6 ? in6->sin6_port : in->sin_port;
+    (void)purpose;
+    if (inet_ntop(to->family, address, text, sizeof(text)))
+        api_peers_note(&c->peers, text, ntohs(port), false, clock_monotonic());
+    return socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
 }
 
 /* What curl 7.88 has no options for. */
@@ -121,7 +138,7 @@ static CURLcode set_proxy(CURL *easy, const char *url)
     return code;
 }
 
-static CURLcode set_transport(CURL *easy, const struct api_connection *c)
+static CURLcode set_transport(CURL *easy, struct api_connection *c)
 {
     CURLcode code = CURLE_OK;
     CURL_SET(code, easy, CURLOPT_PROTOCOLS_STR, c->secure ? "https" : "http");
@@ -141,6 +158,8 @@ static CURLcode set_transport(CURL *easy, const struct api_connection *c)
     CURL_SET(code, easy, CURLOPT_TCP_KEEPALIVE, 1L);
     CURL_SET(code, easy, CURLOPT_TCP_KEEPIDLE, KEEPALIVE_IDLE);
     CURL_SET(code, easy, CURLOPT_TCP_KEEPINTVL, KEEPALIVE_INTERVAL);
+    CURL_SET(code, easy, CURLOPT_OPENSOCKETFUNCTION, on_open_socket);
+    CURL_SET(code, easy, CURLOPT_OPENSOCKETDATA, c);
     CURL_SET(code, easy, CURLOPT_SOCKOPTFUNCTION, on_new_socket);
     if (c->connect_to)
         CURL_SET(code, easy, CURLOPT_CONNECT_TO, c->connect_to);
@@ -226,6 +245,7 @@ int api_connection_init(struct api_connection *c, const struct client_config *co
 
 void api_connection_clear(struct api_connection *c)
 {
+    api_peers_clear(&c->peers);
     pem_file_clear(&c->ca);
     pem_file_clear(&c->client_cert);
     pem_file_clear(&c->client_key);

@@ -2,7 +2,7 @@
 #include "kube-nftd/source/api_status.h"
 
 #include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/json_reader.h"
+#include "kube-nftd/source/body_reader.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -91,16 +91,22 @@ static bool take_body(void *ctx, const struct json_value *json, bool is_item)
     return !reading->is_status;
 }
 
-void api_status_from_body(long code, const char *body, struct api_status *out)
+void api_status_from_body(long code, const char *body, size_t length, struct api_status *out)
 {
     struct body_reading reading = {.code = code, .out = out};
+    struct body_reader reader = {0};
     struct error err = {0};
-    json_read(body, strlen(body), take_body, &reading, &err);
+    bool proto = length >= 4 && memcmp(body, "k8s", 4) == 0;
+    body_reader_begin(&reader, proto ? ENCODING_PROTOBUF : ENCODING_JSON, false, length, take_body,
+                      &reading);
+    if (body_reader_feed(&reader, body, length, &err) == 0)
+        body_reader_finish(&reader, &err);
+    body_reader_clear(&reader);
     error_clear(&err);
     if (!reading.is_status) {
         read_status(NULL, code, out);
         free(out->message);
-        out->message = first_line(body);
+        out->message = first_line(proto ? "" : body);
     }
     /* What counts is what HTTP said; a Status that differs is not about this request. */
     out->code = code;

@@ -16,6 +16,7 @@
 #include "kube-nftd/base/vec.h"
 #include "kube-nftd/source/api_connection.h"
 #include "kube-nftd/source/bearer.h"
+#include "kube-nftd/source/gathering.h"
 
 #include <curl/curl.h>
 #include <ev.h>
@@ -33,6 +34,9 @@
 #define NUDGE_GROWTH 1.25
 #define NUDGE_MOST 1.0
 
+/* Seconds without a wake-up after which nothing is gathered any more. */
+#define GATHERING_ENDS 0.1
+
 /* Seconds before a request that went to a dead connection is sent again, and how often. */
 #define RESEND_PAUSE 0.01
 #define RESENDS 3
@@ -43,6 +47,7 @@ struct apiserver {
     struct ev_timer timer;
     struct ev_timer nudge;
     struct ev_timer resend;
+    struct ev_timer gathered;
     struct api_request *requests;
     struct socket_watch *watches;
     const struct client_config *config;
@@ -50,7 +55,9 @@ struct apiserver {
     struct api_connection connection;
     struct request_figures figures;
     char *user_agent;
+    struct gathering gathering;
     double heard_at;
+    bool http1; /* the last answer came over a connection that cannot be shared */
     bool in_curl;
     bool due; /* curl has asked to be called again at once */
 };
@@ -69,6 +76,7 @@ struct api_request {
     unsigned resends;
     bool cancelled; /* nobody wants to hear of it any more */
     bool connected; /* it goes out now */
+    bool alone;     /* it does not wait for a connection that could be shared */
     bool opened;
     bool counted; /* among the answers */
     bool timed;   /* it is no watch */
@@ -91,6 +99,13 @@ static long status_of(const struct api_request *request)
     return status;
 }
 
+static const char *content_type_of(const struct api_request *request)
+{
+    const char *type = NULL;
+    curl_easy_getinfo(request->easy, CURLINFO_CONTENT_TYPE, &type);
+    return type;
+}
+
 /* --------------------------------------------------------- one transfer */
 
 static void count_answer(struct api_request *request, long status)
@@ -100,18 +115,27 @@ static void count_answer(struct api_request *request, long status)
     request->counted = true;
 }
 
+static bool is_http1(const struct api_request *request)
+{
+    long version = CURL_HTTP_VERSION_NONE;
+    curl_easy_getinfo(request->easy, CURLINFO_HTTP_VERSION, &version);
+    return version == CURL_HTTP_VERSION_1_0 || version == CURL_HTTP_VERSION_1_1;
+}
+
 /* Called with each header line; the empty one ends them. */
 static size_t on_header(char *line, size_t size, size_t n, void *ctx)
 {
     struct api_request *request = ctx;
     request->apiserver->heard_at = clock_monotonic();
     bool end = size * n > 0 && (line[0] == '\r' || line[0] == '\n');
-    if (end && status_of(request) >= 200) /* what is below is no answer yet */
+    if (end && status_of(request) >= 200) { /* what is below is no answer yet */
         count_answer(request, status_of(request));
+        request->apiserver->http1 = is_http1(request);
+    }
     if (end && !request->opened && !request->cancelled && status_of(request) == 200) {
         request->opened = true;
         if (request->ops.opened)
-            request->ops.opened(request->ctx);
+            request->ops.opened(request->ctx, encoding_of(content_type_of(request)));
     }
     return size * n;
 }
@@ -120,10 +144,10 @@ static int on_connected(void *ctx, char *local, char *remote, int local_port, in
 {
     struct api_request *request = ctx;
     (void)local;
-    (void)remote;
     (void)local_port;
-    (void)remote_port;
     request->connected = true;
+    api_peers_note(&request->apiserver->connection.peers, remote, remote_port, true,
+                   clock_monotonic());
     return CURL_PREREQFUNC_OK;
 }
 
@@ -132,6 +156,7 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *ctx)
     struct api_request *request = ctx;
     size_t length = size * n;
     request->apiserver->heard_at = clock_monotonic();
+    request->apiserver->gathering.bytes += length;
     if (request->cancelled)
         return 0;
     if (status_of(request) == 200) {
@@ -198,7 +223,7 @@ static int set_headers(struct api_request *request, struct error *err)
 {
     struct apiserver *a = request->apiserver;
     const char *token = NULL;
-    add_header(request, "Accept", "application/json");
+    add_header(request, "Accept", a->config->accept ? a->config->accept : "application/json");
     if (a->connection.host_header)
         add_header(request, "Host", a->connection.host_header);
     if (!a->connection.secure)
@@ -361,18 +386,23 @@ static void request_finish(struct api_request *request, CURLcode code)
     struct api_request_ops ops = request->ops;
     void *ctx = request->ctx;
     count_answer(request, 0);
+    if (code != CURLE_OK && !request->connected && !request->cancelled)
+        api_peers_failed(&request->apiserver->connection.peers);
     if (request->timed)
         request_figures_took(&request->apiserver->figures, request->method,
                              clock_monotonic() - request->begun_at);
     curl_off_t retry_after = 0;
     curl_easy_getinfo(request->easy, CURLINFO_RETRY_AFTER, &retry_after);
     char *transport = transport_text(request, code);
-    char *body = xstrndup(request->body.v ? request->body.v : "", request->body.n);
+    vec_push(&request->body, '\0');
+    char *body = request->body.v;
     struct api_result result = {
         .status = status_of(request),
         .retry_after = retry_after > 0 ? (double)retry_after : -1,
         .transport = transport,
+        .length = request->body.n - 1,
     };
+    request->body.v = NULL;
     log_debug(4, "apiserver", "answer status=%ld transport=\"%s\"", result.status,
               transport ? transport : "");
     request_free(request);
@@ -392,6 +422,26 @@ static void request_begin(struct api_request *request)
     ev_timer_again(request->apiserver->loop, &request->apiserver->nudge);
 }
 
+static void let_alone(struct api_request *request)
+{
+    request->alone = true;
+    curl_easy_setopt(request->easy, CURLOPT_PIPEWAIT, 0L);
+}
+
+/*
+ * A request that was begun while another one made a connection waits to share that. When it turns
+ * out to be of HTTP/1.1, libcurl 8.14 leaves whoever waits waiting until some transfer ends, which
+ * a watch never does. Such a request has not even looked for the server's address.
+ */
+static bool is_stuck(const struct api_request *request)
+{
+    curl_off_t resolved = 0;
+    if (!request->apiserver->http1 || request->alone || !request->added || request->connected)
+        return false;
+    curl_easy_getinfo(request->easy, CURLINFO_NAMELOOKUP_TIME_T, &resolved);
+    return resolved == 0;
+}
+
 /* Catches up with what was only marked while curl was at work. */
 static void settle(struct apiserver *a)
 {
@@ -400,6 +450,10 @@ static void settle(struct apiserver *a)
     {
         if (request->cancelled) {
             request_free(request);
+        } else if (is_stuck(request)) {
+            curl_multi_remove_handle(a->multi, request->easy);
+            let_alone(request);
+            request_begin(request);
         } else if (!request->added && !request->held) {
             request_begin(request);
         }
@@ -480,6 +534,27 @@ static void on_nudge(struct ev_loop *loop, struct ev_timer *timer, int events)
 #pragma GCC diagnostic pop
 }
 
+/*
+ * Has the whole loop wait, not just the socket: what else there is to do may as well be done then,
+ * timers are kept, and curl needs not be told. A first programming waits for these bytes anyway.
+ */
+static void gather(struct apiserver *a)
+{
+    double pause = gathering_woken(&a->gathering, ev_now(a->loop));
+    ev_set_io_collect_interval(a->loop, pause);
+    if (pause > 0)
+        ev_timer_again(a->loop, &a->gathered);
+}
+
+static void on_gathered(struct ev_loop *loop, struct ev_timer *timer, int events)
+{
+    struct apiserver *a = timer->data;
+    (void)events;
+    ev_timer_stop(loop, timer);
+    ev_set_io_collect_interval(loop, 0.);
+    a->gathering = (struct gathering){0};
+}
+
 static void on_ready(struct ev_loop *loop, struct ev_io *io, int events)
 {
     struct socket_watch *watch = (struct socket_watch *)(void *)io;
@@ -492,6 +567,7 @@ static void on_ready(struct ev_loop *loop, struct ev_io *io, int events)
      * another turn of the loop. Once, so that others get their turn; the timer is there still. */
     if (a->due)
         act(a, CURL_SOCKET_TIMEOUT, 0);
+    gather(a);
 }
 
 static void on_due(struct ev_loop *loop, struct ev_timer *timer, int events)
@@ -560,6 +636,7 @@ struct apiserver *apiserver_new(struct ev_loop *loop, const struct client_config
     struct apiserver *a = xcalloc(1, sizeof(*a));
     a->loop = loop;
     a->config = config;
+    a->heard_at = clock_monotonic();
     a->figures.host = host_of(config->server);
     a->user_agent = xasprintf("kube-nftd/" KUBE_NFTD_VERSION " (linux/%s)", host.machine);
     bearer_init(&a->bearer, config->token, config->token_file);
@@ -567,7 +644,8 @@ struct apiserver *apiserver_new(struct ev_loop *loop, const struct client_config
     a->timer.data = a;
     ev_timer_init(&a->nudge, on_nudge, 0., NUDGE_INTERVAL);
     ev_timer_init(&a->resend, on_resend, 0., RESEND_PAUSE);
-    a->nudge.data = a->resend.data = a;
+    ev_timer_init(&a->gathered, on_gathered, 0., GATHERING_ENDS);
+    a->nudge.data = a->resend.data = a->gathered.data = a;
     a->multi = curl_multi_init();
     if (!a->multi)
         alloc_failed();
@@ -595,6 +673,8 @@ void apiserver_free(struct apiserver *a)
     ev_timer_stop(a->loop, &a->timer);
     ev_timer_stop(a->loop, &a->nudge);
     ev_timer_stop(a->loop, &a->resend);
+    ev_timer_stop(a->loop, &a->gathered);
+    ev_set_io_collect_interval(a->loop, 0.);
     api_connection_clear(&a->connection);
     bearer_clear(&a->bearer);
     request_figures_clear(&a->figures);
@@ -623,6 +703,8 @@ static struct api_request *start(struct apiserver *a, const char *path,
         request_destroy(request);
         return NULL;
     }
+    if (a->http1)
+        let_alone(request);
     DL_APPEND(a->requests, request);
     log_debug(4, "apiserver", "%s %s%s", request->method, a->connection.base, path);
     if (!a->in_curl)
@@ -646,6 +728,16 @@ struct api_request *apiserver_send(struct apiserver *a, const char *path,
 const struct request_figures *apiserver_request_figures(const struct apiserver *a)
 {
     return &a->figures;
+}
+
+void apiserver_watch_peers(struct apiserver *a, const struct api_peers_ops *ops)
+{
+    a->connection.peers.ops = *ops;
+}
+
+const char *apiserver_server(const struct apiserver *a)
+{
+    return a->config->server;
 }
 
 double apiserver_heard_at(const struct apiserver *a)

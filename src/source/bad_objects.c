@@ -4,12 +4,12 @@
 #include "kube-nftd/base/log.h"
 
 #define LOG "reflector"
-/* Enough to see what is wrong; a server may send a million. */
-#define SAID_LIMIT 100
+/* So many events of one answer: a server may send a million bad objects. */
+#define REPORTED_LIMIT 100
 
 void bad_objects_begin(struct bad_objects *bad)
 {
-    bad->said = 0;
+    bad->reported = 0;
 }
 
 /* All nodes are sent the same object. */
@@ -34,13 +34,10 @@ static void report(const struct bad_objects *bad, const struct object *object,
 void bad_objects_add(struct bad_objects *bad, const struct object *object, struct error *why)
 {
     bad->total++;
-    if (bad->said < SAID_LIMIT) {
-        log_warn(LOG, "bad object: %s", why->text);
+    log_warn(LOG, "bad object: %s", why->text);
+    if (bad->reported < REPORTED_LIMIT) {
+        bad->reported++;
         report(bad, object, why);
-    } else if (bad->said == SAID_LIMIT) {
-        log_warn(LOG, "more bad objects: they are only counted from here on");
     }
-    if (bad->said <= SAID_LIMIT)
-        bad->said++;
     error_clear(why);
 }

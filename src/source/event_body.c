@@ -3,6 +3,7 @@
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/clock.h"
+#include "kube-nftd/base/utf8.h"
 #include "kube-nftd/source/url_escape.h"
 
 #include <cjson/cJSON.h>
@@ -59,7 +60,8 @@ void event_record_init(struct event_record *record, const struct object_event *e
                        const char *suffix, const char *prefix, double time)
 {
     const char *slash = strchr(event->id, '/');
-    char *note = xasprintf("%s%s", prefix, event->note);
+    char *text = xasprintf("%s%s", prefix, event->note);
+    char *note = utf8_repair(text); /* it may quote what is none */
     *record = (struct event_record){
         .kind = event->kind,
         .object_namespace = xstrndup(event->id, slash ? (size_t)(slash - event->id) : 0),
@@ -76,6 +78,7 @@ void event_record_init(struct event_record *record, const struct object_event *e
     record->name = event_name(record->object_name, suffix);
     record->namespace = xstrdup(slash ? record->object_namespace : "default");
     free(note);
+    free(text);
 }
 
 void event_record_clear(struct event_record *record)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/source/list_reader.h"
 
-#include "kube-nftd/base/json_reader.h"
 #include "kube-nftd/model/decode.h"
 #include "kube-nftd/source/bad_objects.h"
+#include "kube-nftd/source/collection.h"
 #include "kube-nftd/source/watch_event.h"
 
 #include <stdlib.h>
@@ -17,9 +17,14 @@
 /* Of 500 objects each, five times as many as a list may have. */
 #define EMPTY_PAGES_LIMIT 10000
 
-static int check_kind(const struct list_reader *reader, const char *kind, struct error *err)
+static int check_kind(const struct list_reader *reader, const struct json_value *json,
+                      struct error *err)
 {
-    if (kind && object_kind_of_list(kind) == (int)reader->kind)
+    const struct collection collection = {.kind = reader->kind};
+    const char *kind = json_string(json_member(json, "kind"));
+    const char *version = json_string(json_member(json, "apiVersion"));
+    if (kind && object_kind_of_list(kind) == (int)reader->kind &&
+        (!version || strcmp(version, collection_api_version(&collection)) == 0))
         return 0;
     return error_set(err, "the answer is no list of %s objects", object_kind_name(reader->kind));
 }
@@ -27,8 +32,8 @@ static int check_kind(const struct list_reader *reader, const char *kind, struct
 /* Where the kind stands before the items, none of a list of another kind needs to be looked at. */
 static int check_early(const struct list_reader *reader, struct error *err)
 {
-    const char *kind = json_string(json_member(json_reader_envelope(reader->json), "kind"));
-    return kind ? check_kind(reader, kind, err) : 0;
+    const struct json_value *json = body_reader_envelope(&reader->body);
+    return json_member(json, "kind") ? check_kind(reader, json, err) : 0;
 }
 
 static int take_item(struct list_reader *reader, const struct json_value *json, struct error *err)
@@ -98,8 +103,7 @@ static int take_token(struct list_reader *reader, const struct json_value *json,
 static int take_envelope(struct list_reader *reader, const struct json_value *json,
                          struct error *err)
 {
-    const char *kind = json_string(json_member(json, "kind"));
-    if (check_kind(reader, kind, err) < 0)
+    if (check_kind(reader, json, err) < 0)
         return -1;
     if (reader->has_envelope)
         return error_set(err, "the answer goes on behind the list");
@@ -125,18 +129,17 @@ void list_reader_reset(struct list_reader *reader)
 {
     object_vec_clear(&reader->objects);
     error_clear(&reader->broken);
-    json_reader_free(reader->json);
+    body_reader_clear(&reader->body);
     free(reader->version);
     free(reader->token);
     *reader =
         (struct list_reader){.kind = reader->kind, .limit = reader->limit, .bad = reader->bad};
 }
 
-void list_reader_begin_page(struct list_reader *reader)
+void list_reader_begin_page(struct list_reader *reader, enum encoding encoding)
 {
     error_clear(&reader->broken);
-    json_reader_free(reader->json);
-    reader->json = json_reader_new(VALUE_LIMIT, on_value, reader);
+    body_reader_begin(&reader->body, encoding, false, VALUE_LIMIT, on_value, reader);
     reader->has_envelope = reader->has_item = false;
 }
 
@@ -149,12 +152,12 @@ static int failed(const struct list_reader *reader, struct error *err)
 int list_reader_feed(struct list_reader *reader, const char *bytes, size_t length,
                      struct error *err)
 {
-    return json_reader_feed(reader->json, bytes, length, err) ? failed(reader, err) : 0;
+    return body_reader_feed(&reader->body, bytes, length, err) ? failed(reader, err) : 0;
 }
 
 int list_reader_end_page(struct list_reader *reader, struct error *err)
 {
-    if (json_reader_finish(reader->json, err) < 0)
+    if (body_reader_finish(&reader->body, err) < 0)
         return failed(reader, err);
     if (!reader->has_envelope)
         return error_set(err, "the answer is empty");

@@ -83,7 +83,7 @@ static enum manifest_result open_regular(struct reading *reading, struct stat *s
 
 /* ---- objects ---- */
 
-/* What the API server would keep from kube-proxy by its selectors (spec 1.1). */
+/* What the API server would keep from kube-proxy by its selectors (docs/behaviour.md 1.1). */
 static bool is_selected(const struct json_value *json, enum object_kind kind)
 {
     static const char *const excluding[KIND_COUNT] = {

@@ -17,6 +17,7 @@
 #include <ev.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* A folder that was made anew is complete when it has been quiet for so many seconds. */
 #define FILLING_TIME 2.0
@@ -142,6 +143,11 @@ static int first_load(struct manifests *manifests, bool strict, struct error *er
                  manifests->folder, counts.files, MANIFEST_COUNTS_ARGS(&counts));
     manifest_table_start(manifests->table);
     return 0;
+}
+
+int manifests_check(const char *path, struct error *err)
+{
+    return access(path, R_OK) ? error_set(err, "%s: %s", path, strerror(errno)) : 0;
 }
 
 /* Tells a folder from a file; a file is watched through its folder. */
@@ -308,6 +314,15 @@ int manifests_follow(struct manifests *manifests, struct ev_loop *loop, struct e
     manifests->watch = manifest_watch_new(manifests->folder, loop, &handler, err);
     if (!manifests->watch)
         return error_prefix(err, "%s cannot be followed", manifests->folder);
+    compare_all(manifests, false);
+    manifest_table_run(manifests->table);
+    return 0;
+}
+
+int manifests_look_again(struct manifests *manifests, struct error *err)
+{
+    if (!manifests->watch)
+        return manifests_follow(manifests, manifests->loop, err);
     compare_all(manifests, false);
     manifest_table_run(manifests->table);
     return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * All of one collection and then its changes, for ever (spec 10.2). Three requests, of which one is
- * open at most, and the states that it goes through:
+ * All of one collection and then its changes, for ever (docs/behaviour.md 10.2). Three requests, of
+ * which one is open at most, and the states that it goes through:
  *
  *     stream  CONNECTING --200--> STREAMING --end mark--> WATCHING, in the same answer
  *     list    CONNECTING --200--> LISTING --each page--> CONNECTING ... --last--> the watch
@@ -101,10 +101,8 @@ static char *prepare(struct reflector *r, double *timeout)
     case STREAM:
         r->received = 0;
         initial_events_reset(&r->initial);
-        watch_reader_begin(&r->watch);
         return collection_stream_path(&r->collection, version, seconds);
     case WATCH:
-        watch_reader_begin(&r->watch);
         return collection_watch_path(&r->collection, r->version, seconds);
     case LIST:
         break;
@@ -113,16 +111,27 @@ static char *prepare(struct reflector *r, double *timeout)
     if (!version && !r->version_unusable)
         version = "0";
     version = r->list.token ? NULL : version;
-    list_reader_begin_page(&r->list);
     return collection_list_path(&r->collection, version, r->list_limited, r->list.token);
 }
 
 /* ------------------------------------------------------- request and timer */
 
-static void on_opened(void *ctx)
+/* Only now it is known how to read what comes. */
+static void begin_body(struct reflector *r, enum encoding encoding)
+{
+    if (r->purpose == LIST)
+        list_reader_begin_page(&r->list, encoding);
+    else
+        watch_reader_begin(&r->watch, encoding);
+    r->figures.encoding = encoding;
+    r->figures.has_encoding = true;
+}
+
+static void on_opened(void *ctx, enum encoding encoding)
 {
     struct reflector *r = ctx;
     r->opened_at = clock_monotonic();
+    begin_body(r, encoding);
     if (r->purpose == LIST) {
         reflector_enter(r, STATE_LISTING);
         reflector_start_timer(r, SILENCE_TIMEOUT);
@@ -140,6 +149,7 @@ static int on_data(void *ctx, const char *bytes, size_t length)
 {
     struct reflector *r = ctx;
     bool streaming = r->state == STATE_STREAMING && r->proven;
+    r->figures.received[r->figures.encoding] += length;
     if (r->purpose == LIST || streaming) {
         double left = r->opened_at + CONTENTS_TIMEOUT - clock_monotonic();
         reflector_start_timer(r, fmax(fmin(left, SILENCE_TIMEOUT), 0));
@@ -157,7 +167,7 @@ static int on_data(void *ctx, const char *bytes, size_t length)
 static void on_refusal(struct reflector *r, const struct api_result *result, const char *body)
 {
     struct api_status status;
-    api_status_from_body(result->status, body, &status);
+    api_status_from_body(result->status, body, result->length, &status);
     if (result->retry_after >= 0)
         status.retry_after = result->retry_after;
     reflector_refused(r, &status, false);
@@ -166,7 +176,7 @@ static void on_refusal(struct reflector *r, const struct api_result *result, con
 
 static void on_error_event(struct reflector *r)
 {
-    /* The reader's own goes when the next request begins. */
+    /* The reader's own goes when the next answer begins. */
     struct api_status status = r->watch.status;
     r->watch.status = (struct api_status){0};
     reflector_refused(r, &status, true);
@@ -219,6 +229,7 @@ void reflector_ask(struct reflector *r, enum purpose purpose)
     double timeout;
     r->purpose = purpose;
     r->proven = false;
+    r->watch.refused = false;
     error_clear(&r->broken);
     if (purpose != LIST || !r->list.token) /* the pages of a list are one answer */
         bad_objects_begin(&r->bad);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the end of a request leads to: the next one, at once or after a while (spec 10.2). */
+/* What the end of a request leads to: the next one, at once or after a while
+ * (docs/behaviour.md 10.2). */
 #include "kube-nftd/source/reflector_parts.h"
 
 #include "kube-nftd/base/clock.h"

@@ -35,7 +35,8 @@ void reflector_begin_watching(struct reflector *r)
 void reflector_take_contents(struct reflector *r, object_vec *objects, char **version)
 {
     if (r->figures.lists++ == 0)
-        log_info(LOG, "listed resource=%s objects=%zu", resource_of(r), objects->n);
+        log_info(LOG, "listed resource=%s objects=%zu encoding=%s", resource_of(r), objects->n,
+                 encoding_name(r->figures.encoding));
     free(r->version);
     r->version = *version;
     *version = NULL;

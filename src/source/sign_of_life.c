@@ -24,6 +24,17 @@ static void look_again(struct sign_of_life *sign, double seconds)
     ev_timer_start(sign->loop, &sign->timer);
 }
 
+static double silence(const struct sign_of_life *sign)
+{
+    return clock_monotonic() - apiserver_heard_at(sign->apiserver);
+}
+
+/* Whatever came meanwhile, on whatever request, came from somebody alive. */
+static bool is_unanswered(const struct sign_of_life *sign)
+{
+    return apiserver_heard_at(sign->apiserver) < sign->asked_at;
+}
+
 static int on_data(void *ctx, const char *bytes, size_t length)
 {
     (void)ctx;
@@ -38,12 +49,11 @@ static void on_done(void *ctx, const struct api_result *result, const char *body
     (void)result;
     (void)body;
     sign->question = NULL;
-    /* Whatever came meanwhile, on whatever request, came from somebody alive. */
-    if (apiserver_heard_at(sign->apiserver) < sign->asked_at) {
+    if (is_unanswered(sign)) {
         log_warn("apiserver",
                  "the server has sent nothing for %.0f s and does not answer: "
-                 "beginning again with new connections",
-                 clock_monotonic() - apiserver_heard_at(sign->apiserver));
+                 "beginning again with new connections server=%s",
+                 silence(sign), apiserver_server(sign->apiserver));
         apiserver_cut(sign->apiserver);
     }
     look_again(sign, SIGN_OF_LIFE_SILENCE);
@@ -57,10 +67,19 @@ static void ask(struct sign_of_life *sign)
     sign->asked_at = clock_monotonic();
     sign->question =
         apiserver_get(sign->apiserver, "/version", SIGN_OF_LIFE_PATIENCE, &ops, sign, &err);
-    if (!sign->question) { /* no credentials: the others will say so */
+    if (!sign->question) /* no credentials: the others will say so */
         error_clear(&err);
-        look_again(sign, SIGN_OF_LIFE_SILENCE);
-    }
+    look_again(sign, sign->question ? SIGN_OF_LIFE_DOUBT : SIGN_OF_LIFE_SILENCE);
+}
+
+static void doubt(const struct sign_of_life *sign)
+{
+    if (is_unanswered(sign))
+        log_warn("apiserver",
+                 "no answer from a server that has sent nothing for %.0f s; in %.0f s its "
+                 "connections are given up server=%s",
+                 silence(sign), SIGN_OF_LIFE_PATIENCE - SIGN_OF_LIFE_DOUBT,
+                 apiserver_server(sign->apiserver));
 }
 
 static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
@@ -68,8 +87,10 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
     struct sign_of_life *sign = timer->data;
     (void)loop;
     (void)events;
-    double silent = clock_monotonic() - apiserver_heard_at(sign->apiserver);
-    if (silent < SIGN_OF_LIFE_SILENCE)
+    double silent = silence(sign);
+    if (sign->question)
+        doubt(sign); /* on_done() goes on */
+    else if (silent < SIGN_OF_LIFE_SILENCE)
         look_again(sign, SIGN_OF_LIFE_SILENCE - silent);
     else if (apiserver_has_open_answer(sign->apiserver))
         ask(sign);
@@ -88,6 +109,12 @@ struct sign_of_life *sign_of_life_new(struct ev_loop *loop, struct apiserver *ap
     sign->timer.data = sign;
     look_again(sign, SIGN_OF_LIFE_SILENCE);
     return sign;
+}
+
+double sign_of_life_silence(const struct sign_of_life *sign)
+{
+    double seconds = sign ? silence(sign) : 0;
+    return seconds > SIGN_OF_LIFE_SILENCE ? seconds : 0;
 }
 
 void sign_of_life_free(struct sign_of_life *sign)

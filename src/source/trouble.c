@@ -18,9 +18,9 @@ static void say(struct trouble *trouble, enum log_level level, char *text, const
         return;
     }
     if (*detail)
-        log_write(level, LOG, "%s message=\"%s\"", text, detail);
+        log_at(level, LOG, "%s message=\"%s\"", text, detail);
     else
-        log_write(level, LOG, "%s", text);
+        log_at(level, LOG, "%s", text);
     free(trouble->said);
     trouble->said = text;
 }

@@ -100,6 +100,8 @@ int watch_event_decode(const struct json_value *json, enum object_kind kind,
     if (!object_may_be(object, kind))
         return error_set(err, "an event about something else than a %s", object_kind_name(kind));
     const struct json_value *metadata = json_member(object, "metadata");
+    if (event->type == WATCH_BOOKMARK && json_fault(object))
+        return error_set(err, "a bookmark: %s", json_fault(object));
     if (decode_version(metadata, event, err) < 0)
         return -1;
     if (event->type == WATCH_BOOKMARK)

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/source/watch_reader.h"
 
-#include "kube-nftd/base/json_reader.h"
-
 /* etcd takes no object of more than about 1.5 MB. */
 #define EVENT_LIMIT ((size_t)16 * 1024 * 1024)
 
@@ -28,16 +26,16 @@ static bool on_event(void *ctx, const struct json_value *json, bool is_item)
     return rc == 0 && !reader->refused;
 }
 
-void watch_reader_begin(struct watch_reader *reader)
+void watch_reader_begin(struct watch_reader *reader, enum encoding encoding)
 {
     watch_reader_clear(reader);
-    reader->json = json_reader_new(EVENT_LIMIT, on_event, reader);
+    body_reader_begin(&reader->body, encoding, true, EVENT_LIMIT, on_event, reader);
 }
 
 int watch_reader_feed(struct watch_reader *reader, const char *bytes, size_t length,
                       struct error *err)
 {
-    if (json_reader_feed(reader->json, bytes, length, err) == 0)
+    if (body_reader_feed(&reader->body, bytes, length, err) == 0)
         return 0;
     if (reader->refused)
         error_clear(err);
@@ -48,8 +46,7 @@ int watch_reader_feed(struct watch_reader *reader, const char *bytes, size_t len
 
 void watch_reader_clear(struct watch_reader *reader)
 {
-    json_reader_free(reader->json);
-    reader->json = NULL;
+    body_reader_clear(&reader->body);
     api_status_clear(&reader->status);
     reader->refused = false;
     error_clear(&reader->broken);

@@ -85,7 +85,7 @@ void write_trouble_over(struct write_trouble *trouble, double now)
 
 void write_status(const struct api_result *result, const char *body, struct api_status *out)
 {
-    api_status_from_body(result->status, body, out);
+    api_status_from_body(result->status, body, result->length, out);
     if (result->retry_after >= 0)
         out->retry_after = result->retry_after;
 }

@@ -28,6 +28,10 @@ void clock_rfc3339(double realtime, char out[CLOCK_RFC3339_SIZE]);
  * MicroTime. */
 void clock_micro_time(double realtime, char out[CLOCK_RFC3339_SIZE]);
 
+/** The same in whole seconds. False, with nothing written, for a year that RFC 3339 does not have.
+ */
+bool clock_rfc3339_seconds(double realtime, char out[CLOCK_RFC3339_SIZE]);
+
 /** Reads a time of RFC 3339, fractions of seconds allowed, as seconds since 1970. False, with
  * @realtime left alone, if @text is none. */
 bool clock_parse_rfc3339(const char *text, double *realtime);

@@ -18,10 +18,12 @@ struct histogram_buckets {
     double bounds[HISTOGRAM_BOUNDS_MOST];
 };
 
-/** From 0.001 doubled 14 times: kube-proxy's buckets of everything but the next (spec 7). */
+/** From 0.001 doubled 14 times: kube-proxy's buckets of everything but the next (docs/behaviour.md
+ * 7). */
 extern const struct histogram_buckets histogram_exponential;
 
-/** kube-proxy's buckets of kubeproxy_network_programming_duration_seconds: up to 300 (spec 7). */
+/** kube-proxy's buckets of kubeproxy_network_programming_duration_seconds: up to 300
+ * (docs/behaviour.md 7). */
 extern const struct histogram_buckets histogram_programming;
 
 /* Starts zeroed but for the buckets. */

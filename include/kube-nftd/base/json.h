@@ -20,14 +20,16 @@ enum json_type {
     JSON_TRUE,
     JSON_NUMBER,
     JSON_STRING,
+    JSON_BAD_STRING, /* not UTF-8, or with a NUL (which is "\xc0\x80" then): no text for anybody */
     JSON_ARRAY,
     JSON_OBJECT,
+    JSON_BROKEN, /* what the object that it is the last member of ends with, if it cannot be read */
 };
 
 struct json_value {
     const char *key; /* of a member of an object; NULL for all others */
     union {
-        const char *string; /* of JSON_STRING */
+        const char *string; /* of JSON_STRING, JSON_BAD_STRING and, what is wrong, JSON_BROKEN */
         double number;      /* of JSON_NUMBER */
     };
     uint32_t size;       /* how many values it is, itself included; never 0 */
@@ -65,6 +67,13 @@ static inline bool json_is_bool(const struct json_value *value)
 static inline const char *json_string(const struct json_value *value)
 {
     return json_is(value, JSON_STRING) ? value->string : NULL;
+}
+
+/** Whether @value has a text, be it a bad one. */
+static inline bool json_has_string(const struct json_value *value)
+{
+    return value->type == JSON_STRING || value->type == JSON_BAD_STRING ||
+           value->type == JSON_BROKEN;
 }
 
 /** Whether nothing is in an array or object; true for all others. */
@@ -124,6 +133,15 @@ static inline bool json_is_doubled(const struct json_value *object, const char *
     json_each (object, member)
         n += json_has_key(member, key);
     return n > 1;
+}
+
+/** What is wrong with @object, of which no more could be read; NULL if it is whole. */
+static inline const char *json_fault(const struct json_value *object)
+{
+    const struct json_value *last = NULL;
+    json_each (object, member)
+        last = member;
+    return json_is(last, JSON_BROKEN) ? last->string : NULL;
 }
 
 #endif

@@ -7,11 +7,8 @@
 
 #include <endian.h>
 
-/* Integers of so many digits are exact as double. */
-#define JSON_EXACT_DIGITS 15
-
 /* Sixteen bytes at once; a comparison makes all bits of a byte 1 where it holds. */
-typedef uint8_t json_bytes __attribute__((vector_size(16)));
+typedef int8_t json_bytes __attribute__((vector_size(16)));
 
 /* Which of the eight bytes from memory is the first one that is not 0. */
 static inline size_t json_first_byte(uint64_t marks)
@@ -20,39 +17,20 @@ static inline size_t json_first_byte(uint64_t marks)
 }
 
 /** The first byte of a string's inside, from @p on, that is no plain part of it: a quote, a
- * backslash, or a control character, which it must not have. There must be one, and 15 bytes behind
- * it that can be read. */
+ * backslash, one above ASCII, or a control character, which it must not have. There must be one,
+ * and 15 bytes behind it that can be read. */
 static inline char *json_text_run_end(char *p)
 {
     for (;; p += sizeof(json_bytes)) {
         json_bytes bytes;
         uint64_t marks[2];
         memcpy(&bytes, p, sizeof(bytes));
-        bytes = (json_bytes)((bytes == '"') | (bytes == '\\') | (bytes < 32));
+        bytes = (json_bytes)((bytes == '"') | (bytes == '\\') | (bytes < 32)); /* signed */
         memcpy(marks, &bytes, sizeof(marks));
         if (marks[0])
             return p + json_first_byte(marks[0]);
         if (marks[1])
             return p + 8 + json_first_byte(marks[1]);
-    }
-}
-
-/** Whether a number or a word surely ends before @c, as it does in correct text. */
-static inline bool json_text_ends_scalar(char c)
-{
-    return c == ',' || c == '}' || c == ']' || c == '\n' || c == ' ' || c == '\r' || c == '\t';
-}
-
-/** The first byte from @p on that is no space. There must be one, and 7 bytes behind it that can be
- * read. */
-static inline char *json_text_spaces_end(char *p)
-{
-    for (;; p += sizeof(uint64_t)) {
-        uint64_t word;
-        memcpy(&word, p, sizeof(word));
-        word ^= UINT64_C(0x2020202020202020);
-        if (word)
-            return p + json_first_byte(word);
     }
 }
 
@@ -62,7 +40,7 @@ char *json_text_scalar_end(char *p, const char *end);
 /**
  * Replaces the escapes in the inside of a string (@length bytes) in place, and puts a NUL behind
  * it, where the closing quote was. What stands for no character that text can hold (half a
- * surrogate pair, U+0000) becomes U+FFFD. False if an escape is none.
+ * surrogate pair, U+0000) becomes bytes that are not UTF-8. False if an escape is none.
  */
 bool json_text_unescape(char *text, size_t length);
 

@@ -11,6 +11,9 @@
  * if it is not UTF-8. */
 size_t utf8_decode(const char *text, uint32_t *code);
 
+/** Whether all of @text is UTF-8. */
+bool utf8_is_valid(const char *text);
+
 /** Whether a character does something to a terminal or to how text is read: control characters,
  * line separators, marks of direction. */
 bool utf8_is_control(uint32_t code);

@@ -9,6 +9,7 @@
 #include "kube-nftd/base/alloc.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define VEC(type)                                                                                  \
     struct {                                                                                       \
@@ -71,6 +72,17 @@
         free((vec)->v);                                                                            \
         (vec)->v = NULL;                                                                           \
         (vec)->n = (vec)->cap = 0;                                                                 \
+    } while (0)
+
+/* Forgets the first @count elements, and keeps the memory while there are others. */
+#define vec_drop_first(vec, count)                                                                 \
+    do {                                                                                           \
+        size_t n_ = (count);                                                                       \
+        (vec)->n -= n_;                                                                            \
+        if ((vec)->n == 0)                                                                         \
+            vec_clear_few(vec);                                                                    \
+        else if (n_ > 0)                                                                           \
+            memmove((vec)->v, (vec)->v + n_, (vec)->n * sizeof(*(vec)->v));                        \
     } while (0)
 
 /* Runs the statement with @it pointing at each element in turn. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What a change of one slice makes of the endpoints of a service port (spec 2.4, 2.5). */
+/* What a slice's change makes of the endpoints of a service port (docs/behaviour.md 2.4, 2.5). */
 #ifndef KUBE_NFTD_CACHE_ENDPOINT_DIFF_H
 #define KUBE_NFTD_CACHE_ENDPOINT_DIFF_H
 
@@ -22,6 +22,18 @@ struct slice_change {
     uint32_t number;                    /* of this one among them */
 };
 
+/* What the two slices have of a service port. */
+struct port_change {
+    struct slice_ports before, after;
+    bool numbers_differ;
+};
+
+/* A part of a slice's endpoints. */
+struct endpoint_range {
+    const struct endpoint_slice *slice; /* NULL: none */
+    size_t from, to;
+};
+
 /* The copies in one slice that win before and after. */
 struct endpoint_pair {
     const struct address *address;
@@ -31,17 +43,22 @@ struct endpoint_pair {
 
 /* Scratch. Starts zeroed. */
 struct endpoint_diff {
+    struct endpoint_range before, after; /* which ones may differ if the numbers do not */
     VEC(struct endpoint_pair) pairs;
     VEC(uint32_t) buckets;
     endpoint_change_vec changes;
 };
 
+/** To be called once for a change. Costs as much as the slice. */
+void endpoint_diff_begin(struct endpoint_diff *diff, const struct slice_change *change);
+
 /**
- * Finds what @change makes of the port of that name and protocol. Costs as much as the slice.
- * The result, without what stays as it is, is in diff->changes until the next call.
+ * Finds what @change makes of a service port. Costs as much as its endpoints in the slice, or if
+ * few of them differ, as much as these. The result, without what stays as it is, is in
+ * diff->changes until the next call.
  */
 void endpoint_diff_make(struct endpoint_diff *diff, const struct slice_change *change,
-                        const struct slice_port *port);
+                        const struct port_change *ports);
 
 /** Frees what it holds. */
 void endpoint_diff_clear(struct endpoint_diff *diff);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * EndpointSliceCache: the slices of all Services, merged and without duplicates per service port
- * (spec 2, KEP-752).
+ * (docs/behaviour.md 2, KEP-752).
  *
  * Slices are kept by their own identity (namespace/name), so one that moves to another Service or
  * loses its label leaves nothing behind. They may come before, after or without their Service.
@@ -53,8 +53,8 @@ struct endpoint_slice_cache *endpoint_slice_cache_new(service_port_changed_fn ch
 void endpoint_slice_cache_free(struct endpoint_slice_cache *cache);
 
 /** Adds @slice or replaces the one of its id. Takes @slice. Costs as much as the slice, whatever
- * others its Service has. Returns whether that made a difference
- * to a Service. */
+ * others its Service has. Returns whether the slice of a Service is another one by it, if only by
+ * its resourceVersion. */
 bool endpoint_slice_cache_put(struct endpoint_slice_cache *cache, struct endpoint_slice *slice);
 
 /** Forgets the slice @id; an unknown one is fine. */
@@ -66,7 +66,7 @@ void endpoint_slice_cache_retain(struct endpoint_slice_cache *cache, const objec
 /**
  * Puts the endpoints of a service port into @out (cleared first), sorted by address and port. Of
  * several copies of one address:port, one that is not terminating wins over those that are; among
- * equals the order of slice ids and places decides (spec 2.5).
+ * equals the order of slice ids and places decides (docs/behaviour.md 2.5).
  */
 void endpoint_slice_cache_merge(const struct endpoint_slice_cache *cache,
                                 const struct service_port_ref *ref, endpoint_vec *out);

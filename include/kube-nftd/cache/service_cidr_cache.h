@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The ServiceCIDRs that are known, by id, and what they cover together (KEP-1880, spec 1.5). They
- * may overlap or be equal; a range is covered until the last of them that holds it is gone.
+ * The ServiceCIDRs that are known, by id, and what they cover together (KEP-1880,
+ * docs/behaviour.md 1.5). They may overlap or be equal; a range is covered until the last of them
+ * that holds it is gone.
  */
 #ifndef KUBE_NFTD_CACHE_SERVICE_CIDR_CACHE_H
 #define KUBE_NFTD_CACHE_SERVICE_CIDR_CACHE_H

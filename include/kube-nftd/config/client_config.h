@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* How to reach the API server: from a kubeconfig, --master, or the pod's service account
- * (spec 8.4). */
+ * (docs/behaviour.md 8.4). */
 #ifndef KUBE_NFTD_CONFIG_CLIENT_CONFIG_H
 #define KUBE_NFTD_CONFIG_CLIENT_CONFIG_H
 
@@ -19,6 +19,7 @@ struct client_config {
     char *token_file; /* likewise: tokens are replaced in place */
     char *tls_server_name;
     char *proxy_url; /* of the kubeconfig, or else of the environment */
+    char *accept;    /* the Accept header; not of a kubeconfig: whoever loads it may set it */
     bool insecure_skip_tls_verify;
 };
 

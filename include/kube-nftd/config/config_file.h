@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A KubeProxyConfiguration v1alpha1 in YAML or JSON (spec 8.1). */
+/* A KubeProxyConfiguration v1alpha1 in YAML or JSON (docs/behaviour.md 8.1). */
 #ifndef KUBE_NFTD_CONFIG_CONFIG_FILE_H
 #define KUBE_NFTD_CONFIG_CONFIG_FILE_H
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Notices that the configuration file was edited, by inotify. As with kube-proxy (spec 8.1) that is
- * writing into it and renaming it away; a file that takes its place, as a ConfigMap's update
- * brings, is not noticed: whoever replaces it so restarts the daemon when it likes.
+ * Notices that the configuration file was edited, by inotify. As with kube-proxy
+ * (docs/behaviour.md 8.1) that is writing into it and renaming it away; a file that takes its
+ * place, as a ConfigMap's update brings, is not noticed: whoever replaces it so restarts the daemon
+ * when it likes.
  */
 #ifndef KUBE_NFTD_CONFIG_CONFIG_WATCH_H
 #define KUBE_NFTD_CONFIG_CONFIG_WATCH_H

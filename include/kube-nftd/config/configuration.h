@@ -41,9 +41,9 @@ int configuration_blame(const struct configuration *configuration, const struct 
                         struct error *err);
 
 /**
- * Checks what was given and fills in the rest (spec 8.2). What an operator should know of it goes
- * into @notes. The mode is nftables from then on, and the section nftables holds what that of the
- * given mode says.
+ * Checks what was given and fills in the rest (docs/behaviour.md 8.2). What an operator should know
+ * of it goes into @notes. The mode is nftables from then on, and the section nftables holds what
+ * that of the given mode says.
  */
 int configuration_settle(struct configuration *configuration, note_vec *notes, struct error *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The kubeconfig file (spec 8.4). */
+/* The kubeconfig file (docs/behaviour.md 8.4). */
 #ifndef KUBE_NFTD_CONFIG_KUBECONFIG_H
 #define KUBE_NFTD_CONFIG_KUBECONFIG_H
 

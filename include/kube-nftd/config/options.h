@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the command line and the configuration file say together (spec 8.1). */
+/* What the command line and the configuration file say together (docs/behaviour.md 8.1). */
 #ifndef KUBE_NFTD_CONFIG_OPTIONS_H
 #define KUBE_NFTD_CONFIG_OPTIONS_H
 
@@ -41,6 +41,8 @@ typedef VEC(struct note) note_vec;
 
 /* Strings are owned; NULL if not given. */
 struct options {
+    int argc; /* of what they were read from, borrowed */
+    char *const *argv;
     char *config; /* the file */
     char *write_config_to;
     char *kubeconfig;
@@ -72,6 +74,8 @@ struct options {
     enum output_format output;
     /* The taint to take from the own Node (model/taint.h reads it); NULL: none. */
     char *remove_startup_taint;
+    char *content_type; /* of what the API server sends, at best */
+    char *accept_content_types;
     double kube_api_qps; /* of what is written to the API server; below 0: no limit */
     int kube_api_burst;
     bool preflight;
@@ -91,15 +95,21 @@ struct options {
 
 /**
  * Reads the arguments (argv[0] is skipped), and the file that --config names. Flags are
- * kube-proxy's where it has them, with its defaults (spec 8.2): "--flag value", "--flag=value", "_"
- * for "-", "-v N"; an empty text, address or list is as good as none for those. With a file, flags
- * that have a field are ignored (spec 8.1). -1 for anything unknown, contradictory or out of range;
- * nothing is left in @options then. With --help or --version nothing but the form of flags is
- * looked at.
+ * kube-proxy's where it has them, with its defaults (docs/behaviour.md 8.2): "--flag value",
+ * "--flag=value", "_" for "-", "-v N"; an empty text, address or list is as good as none for those.
+ * With a file, flags that have a field are ignored (docs/behaviour.md 8.1). -1 for anything
+ * unknown, contradictory or out of range; nothing is left in @options then. With --help or
+ * --version nothing but the form of flags is looked at.
  */
 int options_parse(int argc, char *const *argv, struct options *options, struct error *err);
 
 void options_clear(struct options *options);
+
+/**
+ * Writes the configuration in force to write_config_to. conntrack's limits are null there if nobody
+ * gave them: whoever reads the file must not take the defaults for an order to lower the host's.
+ */
+int options_write(const struct options *options, struct error *err);
 
 /** Logs the notes. */
 void options_log_notes(const struct options *options);
@@ -109,7 +119,7 @@ void options_usage(FILE *out);
 
 /**
  * The name of the own Node: @override if not NULL, else the host's name; trimmed and in lower case
- * (spec 1.4). The caller frees it. NULL with an error if nothing is left of it.
+ * (docs/behaviour.md 1.4). The caller frees it. NULL with an error if nothing is left of it.
  */
 char *node_name(const char *override, struct error *err);
 

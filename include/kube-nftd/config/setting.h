@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The table of all settings: fields of KubeProxyConfiguration v1alpha1 (spec 8.2), flags of
- * kube-proxy and our own ones. Who reads flags or files, writes files or prints --help goes by it.
+ * The table of all settings: fields of KubeProxyConfiguration v1alpha1 (docs/behaviour.md 8.2),
+ * flags of kube-proxy and our own ones. Who reads flags or files, writes files or prints --help
+ * goes by it.
  */
 #ifndef KUBE_NFTD_CONFIG_SETTING_H
 #define KUBE_NFTD_CONFIG_SETTING_H
@@ -76,6 +77,11 @@ extern const size_t settings_count;
 
 /** The first setting of the flag @name (@length bytes, '_' as good as '-'), or NULL. */
 const struct setting *setting_by_flag(const char *name, size_t length);
+
+/** The setting whose flag, with its dashes, @text (@length bytes) was probably meant to be, or
+ * NULL.
+ */
+const struct setting *setting_near_flag(const char *text, size_t length);
 
 /** The setting of a field, or NULL. */
 const struct setting *setting_by_field(const char *path);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * On which addresses of this host node ports answer (spec 4.7). Pure: says what follows from the
- * setting, the addresses that the host has now and the node's own ones.
+ * On which addresses of this host node ports answer (docs/behaviour.md 4.7). Pure: says what
+ * follows from the setting, the addresses that the host has now and the node's own ones.
  *
  * With "primary", a family of which the node's own address is not known has no node-port addresses.
  * That differs on purpose from kube-proxy, which then opens node ports on all addresses of the
- * family (spec 11, 12): what nobody asked for stays closed until the address is known.
+ * family (docs/behaviour.md 11, row 12): what nobody asked for stays closed until the address is
+ * known.
  *
  * Where all addresses of IPv6 are meant, link-local ones (fe80::/10) are not: each pod brings one
  * to its interface here, and no client has a service's node port there.
@@ -17,7 +18,7 @@
 
 #include <stdbool.h>
 
-/* On which addresses node ports answer (spec 4.7). */
+/* On which addresses node ports answer (docs/behaviour.md 4.7). */
 struct node_port_addresses {
     bool primary; /* the default: the node's own address of each family; no CIDRs then */
     cidr_vec cidrs[FAMILY_COUNT];

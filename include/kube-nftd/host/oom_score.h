@@ -4,10 +4,11 @@
 #define KUBE_NFTD_HOST_OOM_SCORE_H
 
 /**
- * Writes @value (-1000 to 1000) to /proc/self/oom_score_adj if it has another. What fails is only
- * logged: to lower the value takes CAP_SYS_RESOURCE.
+ * Writes @desired (-1000 to 1000) to /proc/self/oom_score_adj if it has another value. To lower it
+ * takes CAP_SYS_RESOURCE, so failure is only logged: as debug output if the present value is
+ * negative, as a runtime sets it for critical pods.
  * @root  before the path, for tests; "" for the host's own /proc
  */
-void oom_score_adjust(int value, const char *root);
+void oom_score_adjust(int desired, const char *root);
 
 #endif

@@ -9,9 +9,9 @@
 #include <stdio.h>
 
 /**
- * Removes what kube-proxy left in the kernel (spec 8.3), whatever its mode was, and says so on
- * @out, a line a thing; with @dry_run it only says what it would do. kube-nftd's own tables and
- * those of others stay. Connections are not touched.
+ * Removes what kube-proxy left in the kernel (docs/behaviour.md 8.3), whatever its mode was, and
+ * says so on @out, a line a thing; with @dry_run it only says what it would do. kube-nftd's own
+ * tables and those of others stay. Connections are not touched.
  *
  * 0: nothing is left behind. -1: something is (@out says what, why, and what a person can do), or
  * the kernel could not be asked.

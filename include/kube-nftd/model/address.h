@@ -23,8 +23,8 @@ typedef VEC(struct address) address_vec;
 #define ADDRESS_TEXT_SIZE 46
 
 /**
- * Reads an address (spec 1.6): octets with leading zeros are decimal, IPv4-mapped IPv6 is IPv4.
- * Returns false and leaves the outputs alone if @text is none.
+ * Reads an address (docs/behaviour.md 1.6): octets with leading zeros are decimal, IPv4-mapped IPv6
+ * is IPv4. Returns false and leaves the outputs alone if @text is none.
  */
 bool address_parse(const char *text, enum family *family, struct address *address);
 
@@ -40,6 +40,13 @@ void addresses_normalize(address_vec *addresses);
 
 /** Whether @address is in 127.0.0.0/8 or is ::1. */
 bool address_is_loopback(enum family family, const struct address *address);
+
+/** Whether @address is in 169.254.0.0/16 or fe80::/10. */
+bool address_is_link_local(enum family family, const struct address *address);
+
+/** What @address is that no client outside of the host can reach it by: "a loopback address"
+ * (static). NULL: nothing of that sort. */
+const char *address_special(enum family family, const struct address *address);
 
 /** Of an address and a port (or 0): for tables in memory. Inline, since it is a few instructions.
  */

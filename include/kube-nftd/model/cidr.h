@@ -22,8 +22,8 @@ struct address_range {
 typedef VEC(struct address_range) range_vec;
 
 /**
- * Reads a CIDR (spec 1.6): the address as address_parse() reads it, host bits are cleared. Returns
- * false and leaves the outputs alone if @text is none.
+ * Reads a CIDR (docs/behaviour.md 1.6): the address as address_parse() reads it, host bits are
+ * cleared. Returns false and leaves the outputs alone if @text is none.
  */
 bool cidr_parse(const char *text, enum family *family, struct cidr *cidr);
 
@@ -34,6 +34,10 @@ bool cidr_contains(const struct cidr *cidr, const struct address *address);
 
 /** The range that a CIDR of @family covers. */
 struct address_range cidr_range(enum family family, const struct cidr *cidr);
+
+/** Puts the prefixes that a range is made of behind @out, as few as can be, in ascending order.
+ * None has a length of 0: two halves stand for everything. */
+void range_prefixes(enum family family, const struct address_range *range, cidr_vec *out);
 
 /** Whether @address is in one of the ranges. */
 bool ranges_contain(const range_vec *ranges, const struct address *address);

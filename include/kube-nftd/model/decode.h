@@ -18,7 +18,7 @@ enum decode_result {
 bool object_may_be(const struct json_value *json, enum object_kind kind);
 
 /**
- * Decodes one object (spec 1.2 to 1.4).
+ * Decodes one object (docs/behaviour.md 1.2 to 1.4).
  *
  * @json      the object as the API writes it; unknown fields are ignored
  * @expected  the kind and apiVersion to assume where the object carries none, as list items do:

@@ -40,9 +40,9 @@ void field_warn(struct decoder *d, const struct field_path *path, const char *fo
 /** All that was noted, as one text for the caller to free; NULL if nothing was. */
 char *field_take_warnings(struct decoder *d);
 
-/** Says that a field is not @what: "a string". Always -1. */
-int field_is_not(struct decoder *d, const struct field_path *up, const char *key, const char *what)
-    __attribute__((cold));
+/** Says that @value of a field is not @what ("a string"), or no text at all. Always -1. */
+int field_is_not(struct decoder *d, const struct json_value *value, const struct field_path *path,
+                 const char *what) __attribute__((cold));
 
 /* What follows is inline so that the lengths of keys, which are constants, are known. */
 
@@ -51,7 +51,9 @@ static inline int field_as_string(struct decoder *d, const struct json_value *va
                                   const struct field_path *up, const char *key, const char **out)
 {
     *out = json_string(value);
-    return *out || json_is_absent(value) ? 0 : field_is_not(d, up, key, "a string");
+    return *out || json_is_absent(value)
+               ? 0
+               : field_is_not(d, value, &(struct field_path){up, key, 0}, "a string");
 }
 
 /** The same for a list or an object. */
@@ -60,7 +62,9 @@ static inline int field_as_list(struct decoder *d, const struct json_value *valu
                                 const struct json_value **out)
 {
     *out = json_is(value, JSON_ARRAY) ? value : NULL;
-    return *out || json_is_absent(value) ? 0 : field_is_not(d, up, key, "a list");
+    return *out || json_is_absent(value)
+               ? 0
+               : field_is_not(d, value, &(struct field_path){up, key, 0}, "a list");
 }
 
 static inline int field_as_object(struct decoder *d, const struct json_value *value,
@@ -68,7 +72,9 @@ static inline int field_as_object(struct decoder *d, const struct json_value *va
                                   const struct json_value **out)
 {
     *out = json_is(value, JSON_OBJECT) ? value : NULL;
-    return *out || json_is_absent(value) ? 0 : field_is_not(d, up, key, "an object");
+    return *out || json_is_absent(value)
+               ? 0
+               : field_is_not(d, value, &(struct field_path){up, key, 0}, "an object");
 }
 
 /** A string, list or object of @object by its key. */
@@ -100,7 +106,7 @@ static inline int field_as_flag(struct decoder *d, const struct json_value *valu
 {
     bool absent = json_is_absent(value);
     if (!absent && !json_is_bool(value))
-        return field_is_not(d, up, key, "true or false");
+        return field_is_not(d, value, &(struct field_path){up, key, 0}, "true or false");
     if (absent ? absent_means : json_is(value, JSON_TRUE))
         *flags |= flag;
     return 0;

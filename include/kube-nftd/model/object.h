@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Typed API objects: just the fields of Service, EndpointSlice, ServiceCIDR and Node that are used
- * (spec, section 1). Plain structs; decode.h makes them from JSON, object_clear() frees them.
+ * (docs/behaviour.md 1). Plain structs; decode.h makes them from JSON, object_clear() frees them.
  *
  * An object's id is "namespace/name", or "name" for a ServiceCIDR or Node. API names hold no slash.
  */
@@ -53,14 +53,14 @@ struct service {
     uint16_t health_check_node_port;
     /* An ExternalName or headless Service, or one without an address: it has no frontends. */
     bool skipped;
-    bool external_local; /* externalTrafficPolicy Local, where it counts (spec 1.2) */
+    bool external_local; /* externalTrafficPolicy Local, where it counts (docs/behaviour.md 1.2) */
     bool internal_local; /* internalTrafficPolicy Local */
     bool has_cluster_ip[FAMILY_COUNT];
     struct address cluster_ip[FAMILY_COUNT];
     struct uid uid; /* says nothing about whether two Services are equal, too */
 };
 
-/* The conditions of an endpoint, absent ones filled in as spec 1.3 says. */
+/* The conditions of an endpoint, absent ones filled in as docs/behaviour.md 1.3 says. */
 enum endpoint_flag {
     ENDPOINT_READY = 1 << 0,
     ENDPOINT_SERVING = 1 << 1,
@@ -96,8 +96,14 @@ struct endpoint_slice {
      */
     bool has_family;
     enum family family;
-    VEC(struct slice_port) ports;
+    VEC(struct slice_port) ports;         /* by protocol, name and number, each once */
     VEC(struct slice_endpoint) endpoints; /* endpoints without any address are left out */
+};
+
+/* Ports of a slice that follow each other. */
+struct slice_ports {
+    const struct slice_port *v;
+    size_t n;
 };
 
 /* The CIDRs of a ServiceCIDR, at most one a family. */
@@ -111,7 +117,7 @@ struct node {
     char *id;
     struct uid uid; /* unknown where it could not be read */
     char *zone;     /* of the label topology.kubernetes.io/zone; NULL if it has none */
-    /* The first address of each family, InternalIPs before ExternalIPs (spec 1.4). */
+    /* The first address of each family, InternalIPs before ExternalIPs (docs/behaviour.md 1.4). */
     bool has_ip[FAMILY_COUNT];
     struct address ip[FAMILY_COUNT];
     /* The first of spec.podCIDRs of each family. */
@@ -133,8 +139,8 @@ struct object {
     struct object_version version;
     char *owner; /* owned; the Service of an EndpointSlice without payload, if that could be read */
     /* When what an EndpointSlice says began to be so, seconds since 1970 (annotation
-     * endpoints.kubernetes.io/last-change-trigger-time, spec 7); 0 if it does not say. Here and not
-     * in the slice, since nobody needs it once the slice is in force. */
+     * endpoints.kubernetes.io/last-change-trigger-time, docs/behaviour.md 7); 0 if it does not say.
+     * Here and not in the slice, since nobody needs it once the slice is in force. */
     double trigger_time;
     struct uid *uid; /* owned; of one without payload, where it could be read; else NULL */
     union {
@@ -172,8 +178,21 @@ bool endpoint_slice_equal(const struct endpoint_slice *a, const struct endpoint_
 /** Whether the two endpoints of one address have the same attributes. */
 bool slice_endpoint_equal(const struct slice_endpoint *a, const struct slice_endpoint *b);
 
-/** Whether the two have the same ports in the same order. */
-bool slice_ports_equal(const struct endpoint_slice *a, const struct endpoint_slice *b);
+/** Brings ports that came in any order, some perhaps more than once, into that of a slice's. */
+void endpoint_slice_sort_ports(struct endpoint_slice *slice);
+
+/** The ports of that name and protocol: what @slice gives to a service port. */
+struct slice_ports endpoint_slice_ports(const struct endpoint_slice *slice, const char *name,
+                                        uint8_t protocol);
+
+/** Takes the first of @rest, of which there are some, and those of its name and protocol. */
+struct slice_ports slice_ports_take(struct slice_ports *rest);
+
+/** Whether @slice has a port of that name, protocol and number. */
+bool endpoint_slice_has_port(const struct endpoint_slice *slice, const struct slice_port *port);
+
+/** The order of ports as far as names and protocols decide. */
+int slice_port_compare_keys(const struct slice_port *a, const struct slice_port *b);
 
 /** Whether the two have the same endpoints in the same order. */
 bool slice_endpoints_equal(const struct endpoint_slice *a, const struct endpoint_slice *b);

@@ -34,6 +34,8 @@ const char *object_version_text(const struct object_version *version,
 /** Whether it is the version of an object at all. */
 bool object_version_is_set(const struct object_version *version);
 
+bool object_version_equal(const struct object_version *a, const struct object_version *b);
+
 /** Makes @version a copy of @from. */
 void object_version_copy(struct object_version *version, const struct object_version *from);
 

@@ -83,8 +83,9 @@ void nft_batch_add_table(struct nft_batch *batch, const char *comment);
  */
 void nft_batch_add_owned_table(struct nft_batch *batch, const char *comment);
 
-/** Becomes the owner of such a table, which must have none. EPERM if it has another one. */
-void nft_batch_claim_table(struct nft_batch *batch);
+/** Gives a table that is there other flags: to become the owner of one that can be owned (EPERM if
+ * it has another one), or to wake up one that was made dormant. */
+void nft_batch_set_table_flags(struct nft_batch *batch, uint32_t flags);
 
 /** Deletes the table with all that is in it; it must exist. */
 void nft_batch_delete_table(struct nft_batch *batch);
@@ -111,13 +112,12 @@ void nft_batch_element(struct nft_batch *batch, enum nft_element_op op, const ch
                        const void *key, size_t key_length, const void *data, size_t data_length);
 
 /**
- * Adds or deletes a range of a set with the flag interval. Both ends belong to it. With keys of
- * one field, the kernel holds it as two elements, the second one (flagged
- * NFT_SET_ELEM_INTERVAL_END) right behind @last, unless that is the highest key there is. With
- * @concatenated, as one element whose fields range from those of @first to those of @last.
+ * Adds or deletes a range of a set with the flag interval. Both ends belong to it. The kernel
+ * holds it as two elements, the second one (flagged NFT_SET_ELEM_INTERVAL_END) right behind @last,
+ * unless that is the highest key there is.
  */
 void nft_batch_range(struct nft_batch *batch, enum nft_element_op op, const char *set,
-                     bool concatenated, const void *first, const void *last, size_t key_length);
+                     const void *first, const void *last, size_t key_length);
 
 /** Adds an element to a verdict map: @key -> goto @chain. */
 void nft_batch_goto_element(struct nft_batch *batch, const char *set, const void *key,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Removes conntrack entries of UDP flows whose backend is not in use any more (spec 5.1), so that
- * unbroken sockets move on. Knows frontends and backends, not Kubernetes.
+ * Removes conntrack entries of UDP flows whose backend is not in use any more
+ * (docs/behaviour.md 5.1), so that unbroken sockets move on. Knows frontends and backends, not
+ * Kubernetes.
  *
  * Only frontends that were named since they were clean are looked at. A scan streams the kernel's
  * table through one buffer, a piece a turn of the loop: it holds no object for a flow and never

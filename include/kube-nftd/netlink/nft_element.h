@@ -14,7 +14,6 @@ struct nlmsghdr;
 struct nft_element {
     const uint8_t *key;
     size_t key_length;
-    const uint8_t *key_end; /* of a concatenated range, as long as the key; else NULL */
     const uint8_t *data;
     size_t data_length; /* 0 for sets and verdict maps */
     const char *chain;  /* that a verdict goes to; NULL if it is none, or another one */

@@ -23,7 +23,7 @@ struct decision {
     const struct port_state *port; /* whose it is; NULL: none */
     struct selection selection;
     endpoint_vec endpoints;   /* all, merged */
-    backend_vec cluster;      /* the Cluster set, if the port needs it (spec 3.2) */
+    backend_vec cluster;      /* the Cluster set, if the port needs it (docs/behaviour.md 3.2) */
     backend_vec local;        /* the Local set, likewise */
     backend_vec hairpins;     /* on this node, in one of the two sets */
     backend_vec serving;      /* whatever is said of ready and terminating; UDP only */
@@ -32,7 +32,7 @@ struct decision {
     VEC(uint8_t) sets;
 };
 
-/** Which sets the port's frontends need (spec 3.2): a bit each of enum endpoint_set. */
+/** Which sets the port's frontends need (docs/behaviour.md 3.2): bits of enum endpoint_set. */
 uint8_t decision_sets_needed(const struct port_state *port);
 
 /** Makes @decision that of @port, which is not gone. */

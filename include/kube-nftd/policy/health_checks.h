@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Which healthCheckNodePorts are open, and what they count (spec 6.1). */
+/* Which healthCheckNodePorts are open, and what they count (docs/behaviour.md 6.1). */
 #ifndef KUBE_NFTD_POLICY_HEALTH_CHECKS_H
 #define KUBE_NFTD_POLICY_HEALTH_CHECKS_H
 
@@ -20,8 +20,11 @@ void health_checks_note(struct health_checks *checks, const char *service_id);
 size_t health_checks_count(struct health_checks *checks, const struct service *service,
                            enum family family, const struct location *here);
 
-/** Hands on those of @family noted since the last time. */
+/** Hands on those of @family noted since the last time, but for Services that are to wait. */
 void health_checks_settle(struct health_checks *checks, enum family family,
-                          const struct location *here, const struct policy_ops *ops);
+                          const struct location *here,
+                          bool (*waits)(const void *ctx, const char *service_id,
+                                        enum family family),
+                          const void *ctx, const struct policy_ops *ops);
 
 #endif

@@ -4,9 +4,10 @@
  *
  * Owns who has which frontend: every cluster IP, external IP and load-balancer IP with the port of
  * a service port, and each node-port address with its node port. Two service ports may claim the
- * same frontend: of those that have any endpoints (or if none has, of all) the one of the older
- * Service has it, then of the one whose namespace/name sorts first. The others are said in the log
- * and counted; the next one takes over when the first goes. Works only on what changed: told of
+ * same frontend: it goes to the one whose cluster IP it is, then to the one whose node port it is;
+ * of those that are left and have any endpoints (or if none has, of all) to the one of the older
+ * Service, then of the one whose namespace/name sorts first. The others are said in the log and
+ * counted; the next one takes over when the first goes. Works only on what changed: told of
  * changes, it notes the service ports concerned, and policy_settle() decides each of them once.
  */
 #ifndef KUBE_NFTD_POLICY_POLICY_H
@@ -33,19 +34,19 @@ struct policy_ops {
     bool (*change)(void *ctx, const struct frontend *frontend, const struct route_change *change);
     /* Nobody claims @frontend any more. */
     void (*remove)(void *ctx, const struct frontend *frontend);
-    /* @address is the cluster IP of a Service, or of none any more (spec 4.3). */
+    /* @address is the cluster IP of a Service, or of none any more (docs/behaviour.md 4.3). */
     void (*cluster_ip)(void *ctx, enum family family, const struct address *address, bool in_use);
     /* @backend is on this node and connections of @protocol may be sent to it: what it sends to
-     * itself is masqueraded (spec 4.5). Or not any more. */
+     * itself is masqueraded (docs/behaviour.md 4.5). Or not any more. */
     void (*hairpin)(void *ctx, enum family family, uint8_t protocol, const struct backend *backend,
                     bool in_use);
-    /* The serving endpoints behind a UDP frontend became others (spec 5.1): flows to any but the @n
-     * @serving ones (sorted, borrowed) are stale. @claimed is false when nobody has the frontend
-     * any more; then @n is 0. */
+    /* The serving endpoints behind a UDP frontend became others (docs/behaviour.md 5.1): flows to
+     * any but the @n @serving ones (sorted, borrowed) are stale. @claimed is false when nobody has
+     * the frontend any more; then @n is 0. */
     void (*flows)(void *ctx, const struct frontend *frontend, bool claimed,
                   const struct backend *serving, size_t n);
     /* The healthCheckNodePort of a service in a family (0: none) and its number of distinct
-     * addresses of local ready endpoints (spec 6.1). */
+     * addresses of local ready endpoints (docs/behaviour.md 6.1). */
     void (*health_check)(void *ctx, const char *service_id, enum family family, uint16_t port,
                          size_t local_ready);
     void *ctx;
@@ -76,7 +77,7 @@ void policy_endpoints_changed(struct policy *policy, const struct service_port_r
 void policy_set_zone(struct policy *policy, const char *zone);
 
 /** The node's own address of @family, NULL for none: a source range that contains it lets the
- * Service's own load-balancer addresses in as well (spec 4.8). */
+ * Service's own load-balancer addresses in as well (docs/behaviour.md 4.8). */
 void policy_set_node_ip(struct policy *policy, enum family family, const struct address *address);
 
 /** The addresses on which node ports answer: all frontends of node ports move there. Looks at
@@ -84,11 +85,24 @@ void policy_set_node_ip(struct policy *policy, enum family family, const struct 
 void policy_set_node_port_addresses(struct policy *policy, enum family family,
                                     const struct address *addresses, size_t n);
 
+/** The addresses and ports of the API server by which the client speaks to it are these @n. No
+ * Service gets them, or those of the endpoints of default/kubernetes, by an external or
+ * load-balancer address (reserved.h). */
+void policy_set_api_server(struct policy *policy, const struct frontend *peers, size_t n);
+
 /** Decides every service port noted since the last time, through the operations. */
 void policy_settle(struct policy *policy);
 
-/** Hands on the health checks of @family noted since the last time; for when its frontends are in
- * force. */
+/**
+ * The same, but just so much of it that frontends with some times @most backends are handed on,
+ * each frontend counted as one more; then what was handed on is to be put into force, and this
+ * called again. Services with few frontends do not wait for those with many. Returns whether that
+ * was all.
+ */
+bool policy_settle_some(struct policy *policy, size_t most);
+
+/** Hands on the health checks of @family noted since the last time, but of Services that were
+ * settled just in part; for when its frontends are in force. */
 void policy_settle_health_checks(struct policy *policy, enum family family);
 
 /*
@@ -130,14 +144,17 @@ char *policy_owner(const struct policy *policy, const struct frontend *frontend)
 /** How many frontends more than one service port claims. */
 size_t policy_conflicts(const struct policy *policy);
 
+/** How many frontends Services ask for and do not get since they are the API server's. */
+size_t policy_reserved(const struct policy *policy);
+
 /* Numbers of service ports. */
 struct ports_without_local {
     size_t internal, external;
 };
 
 /** The service ports of @family whose internal, or external, traffic policy is Local and that have
- * endpoints that could serve, but none here (spec 7). Those of external policy count if they can be
- * reached from outside at all. */
+ * endpoints that could serve, but none here (docs/behaviour.md 7). Those of external policy count
+ * if they can be reached from outside at all. */
 struct ports_without_local policy_ports_without_local(const struct policy *policy,
                                                       enum family family);
 

@@ -25,7 +25,7 @@ enum port_list {
 /* Kept small: there is one for every service port of the cluster. */
 struct port_state {
     struct service_state *owner;  /* NULL: the service port is gone */
-    struct port_state *next;      /* of the same Service, in the order of families and ports */
+    struct port_state *next;      /* of the same Service, by family, protocol, name and index */
     struct claim *claims;         /* see claims.h */
     struct port_details *details; /* see turns.h; NULL if there are none */
     uint32_t index : 24;          /* in the Service's ports */
@@ -43,6 +43,7 @@ struct port_state {
     uint64_t zone_hints : 6;
     uint64_t for_zone : 6;
     uint8_t family : 1;
+    bool renew : 1;          /* what it claims may be something else */
     bool noted : 1;          /* to be decided, */
     bool whole : 1;          /* as a whole, whatever its turns say */
     bool has_endpoints : 1;  /* of any sort, when it was decided last */
@@ -63,14 +64,27 @@ typedef VEC(struct port_state *) port_state_vec;
 struct port_states {
     struct hash_table services; /* of struct service_state */
     port_state_vec noted;
+    port_state_vec late; /* noted before, of Services that let others go first */
     port_state_vec lists[PORT_LIST_COUNT];
     uint32_t last_group;
+    struct port_state *passed;              /* the last one before what was sought; NULL: none */
+    VEC(const struct service_port *) order; /* scratch */
 };
 
 /** Frees all of it, noted ports that are gone too. Their claims are not looked at. */
 void port_states_clear(struct port_states *states);
 
 struct service_state *port_states_find(const struct port_states *states, const char *service_id);
+
+/**
+ * The first port of @service of that family, protocol and name; NULL if there is none. Ports that
+ * are sought in the order that they have take one walk together.
+ */
+struct port_state *port_states_seek(struct port_states *states, const struct service_state *service,
+                                    enum family family, uint8_t protocol, const char *name);
+
+/** The next one of the same Service, family, protocol and name, which an API server refuses. */
+struct port_state *port_state_twin(const struct port_state *port);
 
 /** The entry of the Service's ports that @port stands for. */
 const struct service_port *port_state_spec(const struct port_state *port);
@@ -82,6 +96,9 @@ const struct service_port *port_state_spec(const struct port_state *port);
  */
 struct port_state *port_states_change(struct port_states *states, const struct service *before,
                                       const struct service *after);
+
+/** @port may claim other frontends, and those that are others are to be decided. */
+void port_states_note_claims(struct port_states *states, struct port_state *port);
 
 /** @port is to be decided. */
 void port_states_note(struct port_states *states, struct port_state *port);

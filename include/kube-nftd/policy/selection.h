@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Which endpoints of a service port take new connections (spec 3, KEP-1669). Pure functions over
- * plain values: no cache, no clock, no kernel.
+ * Which endpoints of a service port take new connections (docs/behaviour.md 3, KEP-1669). Pure
+ * functions over plain values: no cache, no clock, no kernel.
  */
 #ifndef KUBE_NFTD_POLICY_SELECTION_H
 #define KUBE_NFTD_POLICY_SELECTION_H
@@ -52,7 +52,8 @@ struct selection {
     struct selection_counts counts;
 };
 
-/* Whether hints of one sort, for nodes or for zones, decide the Cluster set (spec 3.3). */
+/* Whether hints of one sort, for nodes or for zones, decide the Cluster set
+ * (docs/behaviour.md 3.3). */
 enum hint_state {
     HINTS_ABSENT,     /* no ready endpoint has any */
     HINTS_INCOMPLETE, /* some have, but not all */
@@ -125,9 +126,9 @@ enum endpoint_verdict endpoint_local_verdict(const struct endpoint *endpoint,
  * Puts the sets of each of the @n endpoints into @sets[i].
  *
  * Cluster set: the ready ones, as far as the topology filter leaves them (node hints, then zone
- * hints, spec 3.3); if there is none ready at all, those that still serve while they terminate.
- * Local set: the ready ones on this node; if there is none, the terminating ones on this node.
- * Never one that neither is ready nor serves.
+ * hints, docs/behaviour.md 3.3); if there is none ready at all, those that still serve while they
+ * terminate. Local set: the ready ones on this node; if there is none, the terminating ones on this
+ * node. Never one that neither is ready nor serves.
  */
 struct selection select_endpoints(const struct endpoint *endpoints, size_t n,
                                   const struct location *here, uint8_t *sets);

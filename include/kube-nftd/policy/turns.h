@@ -61,6 +61,9 @@ struct selection_counts turns_undo(const struct port_state *port,
 void turns_sum_up(const struct port_state *port, const struct selection_basis *basis,
                   uint8_t needed, struct difference *out);
 
+/** Whether @port has turns. */
+bool turns_has_some(const struct port_state *port);
+
 /** Forgets the turns of @port. */
 void turns_forget(struct port_state *port);
 

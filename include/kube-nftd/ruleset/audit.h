@@ -29,9 +29,10 @@ struct audit_difference {
 /* Start zeroed, release with audit_clear(). */
 struct audit {
     struct audit_part all, local;
-    bool rejected, dropped, restricted, cluster_ip; /* is in the set for it */
-    uint32_t affinity_id, affinity_timeout;         /* 0: it has none */
-    size_t sources;                                 /* ranges found as they should be */
+    bool rejected, dropped, cluster_ip;     /* is in the set for it */
+    uint32_t affinity_id, affinity_timeout; /* 0: it has none */
+    uint32_t source_list;                   /* likewise */
+    size_t sources;                         /* prefixes of it found as they should be */
     size_t skipped; /* elements that were not looked at: there were no lookups left */
     VEC(struct audit_difference) differences;
 };

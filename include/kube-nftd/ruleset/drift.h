@@ -18,7 +18,12 @@ void drift_take(struct ruleset *ruleset, int set, const struct nft_element *elem
  */
 void drift_finish(struct ruleset *ruleset, int set, bool whole);
 
-/** Compares the rules at once, as ruleset_verify_rules() does. */
+/** Compares the rules at once (rules.h). */
 void drift_check_rules(struct ruleset *ruleset, struct nft_socket *socket);
+
+/** While session affinity is in use: counts the records that packets have written, for the figures
+ * (ruleset.h), and logs when there is hardly room for more. One question, however many there are.
+ */
+void drift_count_records(struct ruleset *ruleset, struct nft_socket *socket);
 
 #endif

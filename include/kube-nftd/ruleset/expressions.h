@@ -44,6 +44,9 @@ void expr_source_type(struct builder *b, uint32_t to);
 /** Loads @number into register 1. */
 void expr_number(struct builder *b, uint32_t number);
 
+/** Makes the first @length bytes of @reg those that @mask has, too. */
+void expr_mask(struct builder *b, uint32_t reg, const void *mask, size_t length);
+
 /** Makes 4 bytes of @reg (value & @mask) ^ @toggle. */
 void expr_bits(struct builder *b, uint32_t reg, uint32_t mask, uint32_t toggle);
 

@@ -30,6 +30,7 @@ struct held {
     bool there;
     struct key value;        /* empty for sets */
     struct record *record;   /* of its frontend; NULL: none, or the set has no frontends */
+    uint32_t at;             /* the number of its key there (held_key()) */
     struct content *content; /* likewise, for sets without frontends */
 };
 
@@ -46,17 +47,11 @@ bool held_find(const struct ruleset *ruleset, int set, const struct nft_element 
 /** Whether @element is just as it is believed to be. */
 bool held_is(const struct held *held, const struct nft_element *element);
 
-/* What an element is found by. */
-struct held_key {
-    struct key first;
-    struct key last; /* of a range of sources; empty for all others */
-};
-
-/** How many elements of @set @record is believed to have; how many keys it has that may be among
- * them; and these. For sets with frontends. */
-uint32_t held_count(int set, const struct record *record);
+/** How many keys @record has in @set; whether an element is believed to be under the one with
+ * number @i; and that key. For sets with frontends. */
 uint32_t held_room(int set, const struct record *record);
-struct held_key held_key(int set, const struct record *record, uint32_t i);
+bool held_has(int set, const struct record *record, uint32_t i);
+struct key held_key(int set, const struct record *record, uint32_t i);
 
 /** CONTENT_SETS if it is a set with frontends. */
 enum content_set held_content_set(int set);

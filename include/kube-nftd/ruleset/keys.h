@@ -3,6 +3,7 @@
 #ifndef KUBE_NFTD_RULESET_KEYS_H
 #define KUBE_NFTD_RULESET_KEYS_H
 
+#include "kube-nftd/model/cidr.h"
 #include "kube-nftd/model/frontend.h"
 
 #include <stdbool.h>
@@ -42,9 +43,19 @@ bool slot_of_key(enum family family, const uint8_t *key, size_t length, struct f
 bool backend_of_value(enum family family, const uint8_t *value, size_t length,
                       struct backend *backend);
 
-/** One end of an element of allowed_sources: a frontend and an address. */
-struct key key_of_source(const struct frontend *frontend, const struct address *source);
-bool source_of_key(enum family family, const uint8_t *key, size_t length, struct frontend *frontend,
-                   struct address *source);
+/* Lists of sources have numbers from 1 on. */
+#define MOST_LISTS 0xffffffu
+
+/** What leads a frontend to a list of sources: the number, and below it room for the length of a
+ * prefix. */
+uint32_t value_of_list(uint32_t list);
+uint32_t list_of_value(uint32_t value);
+/** Whether it can be one of ours. */
+bool is_list_value(uint32_t value);
+
+/** The key of a prefix in a list: its address, the list's value with its length. */
+struct key key_of_source(enum family family, uint32_t list, const struct cidr *prefix);
+bool source_of_key(enum family family, const uint8_t *key, size_t length, uint32_t *list,
+                   struct cidr *prefix);
 
 #endif

@@ -61,10 +61,23 @@ void part_list(struct part *part);
 /** Makes a plan of the wish, with as few moves as can be. */
 void part_plan(struct part *part);
 
-/** The moves of the plan, and how many there are. Borrowed. */
+/** How many slots the plan changes. */
+size_t part_weight(const struct part *part);
+
+/** No more than @most slots of the plan go with this commit. Returns how many do. */
+size_t part_stage(struct part *part, size_t most);
+
+/** Whether that is not all of the plan. */
+bool part_is_staged(const struct part *part);
+
+/** The moves of the plan that go with this commit, and how many there are. Borrowed. */
 const struct slot_move *part_moves(const struct part *part, size_t *n);
 
-/** What was planned is in force. Slots beyond the new count are still there. */
+/** The backends of new slots, from n_slots on, likewise. */
+const struct backend *part_added(const struct part *part, size_t *n);
+
+/** What went with this commit is in force; the rest is still planned. Slots beyond the new count
+ * are still there. */
 void part_apply(struct part *part);
 
 /** Nothing of it is in the kernel any more: call part_list() first. */

@@ -6,6 +6,8 @@
  *     KEY      terms with " . " between them
  *     N, Ns    a number; a number of seconds
  *     MODULUS  that of a random term
+ *     MASK     the mask of a source, as an address
+ *     CLASSID  class:number, in hexadecimal
  *     @S       a map or set
  *     C        a chain
  *     I        an interface in quotes: "cni0"; all whose names begin alike: "cali*"

@@ -39,6 +39,10 @@ int program_hook(const char *name);
 int phrases_add(const char *text, enum family family, struct nftnl_rule *rule,
                 struct nft_batch *batch, struct error *err);
 
+/* What each anonymous set of a rule holds: "meta l4proto { tcp, udp, sctp }". */
+#define PHRASE_PROTOCOLS 3
+extern const uint8_t phrase_protocols[PHRASE_PROTOCOLS];
+
 /**
  * Fills in the types, lengths, flags, size and user data of @set from its declaration: "type A . B
  * : C" or "typeof EXPR . EXPR : EXPR". The user data is of the form that every nft since 1.0.6 can

@@ -17,22 +17,22 @@
 #include "kube-nftd/ruleset/keys.h"
 #include "kube-nftd/ruleset/part.h"
 #include "kube-nftd/ruleset/refusals.h"
+#include "kube-nftd/ruleset/rules.h"
 #include "kube-nftd/ruleset/ruleset.h"
 #include "kube-nftd/ruleset/shapes.h"
+#include "kube-nftd/ruleset/source_lists.h"
 #include "kube-nftd/ruleset/template.h"
 
 /* The maps and sets of base.nft that records fill. Batches compare their names as pointers. */
 extern const char MAP_SERVICES[], MAP_ENDPOINTS[], MAP_LOCAL_SERVICES[], MAP_LOCAL_ENDPOINTS[],
-    MAP_AFFINITY_IDS[], MAP_AFFINITY_TIMEOUTS[], SET_REJECTS[], SET_DROPS[], SET_RESTRICTED[],
-    SET_ALLOWED_SOURCES[];
+    MAP_AFFINITY_IDS[], MAP_AFFINITY_TIMEOUTS[], MAP_RESTRICTED[], SET_REJECTS[], SET_DROPS[];
 
 /* A set that a frontend is in, or what it is like; a bit each. */
 enum frontend_flag {
     FLAG_REJECTED = 1 << 0,
     FLAG_DROPPED = 1 << 1,
-    FLAG_RESTRICTED = 1 << 2,
-    FLAG_EXTERNAL = 1 << 3, /* wanted only: see struct route */
-    FLAG_LOCAL = 1 << 4     /* wanted only */
+    FLAG_EXTERNAL = 1 << 2, /* wanted only: see struct route */
+    FLAG_LOCAL = 1 << 3     /* wanted only */
 };
 
 /* What few frontends have. */
@@ -40,11 +40,11 @@ struct extras {
     /* In the kernel. */
     uint32_t affinity_id, affinity_timeout; /* 0 if they are not there */
     uint32_t group_in_force;                /* 0 if it is not known */
-    range_vec sources;
+    uint32_t restriction;                   /* to a list of sources, which it holds; likewise */
     /* Wanted. */
-    uint32_t group, timeout;          /* of the route */
-    uint32_t wants_id, wants_timeout; /* made of them when the commit is planned */
-    range_vec wanted_sources;
+    uint32_t group, timeout;                             /* of the route */
+    struct source_list *sources;                         /* NULL: everybody may connect; held */
+    uint32_t wants_id, wants_timeout, wants_restriction; /* made when the commit is planned */
     struct affinity_hold hold;
 };
 
@@ -53,10 +53,11 @@ struct record {
     struct frontend frontend;
     bool wanted;          /* somebody claims the frontend */
     bool pending;         /* in ruleset->pending: what is wanted may differ from the kernel */
+    bool staged;          /* pending, and just a part of its slots goes with this commit */
     bool trimming;        /* in ruleset->trims: what nothing leads to any more is to be deleted */
     uint8_t flags;        /* of enum frontend_flag, in the kernel */
     uint8_t wanted_flags; /* likewise, wanted */
-    uint16_t seen;        /* elements of the set that is looked through (drift.h) */
+    uint32_t seen;        /* which elements of the set that is looked through (drift.c) */
     double shrunk_at;     /* when something fell out of use last; clock_monotonic */
     struct part all;
     struct part *local;      /* NULL if there never was one */
@@ -72,14 +73,14 @@ struct new_shape {
 
 /* An element that another program may have changed. */
 struct suspect {
-    int set;             /* of held.h */
-    struct held_key key; /* means nothing for a ranged set */
+    int set;        /* of held.h */
+    struct key key; /* means nothing for a ranged set */
 };
 
 struct ruleset {
     enum family family;
     bool owned; /* see struct ruleset_config */
-    uint32_t dump_most;
+    uint32_t dump_most, portion;
     enum pod_detector detector;
     struct layout base;
     struct layout_vars vars;
@@ -87,24 +88,34 @@ struct ruleset {
     char *(*owner)(void *ctx, const struct frontend *frontend);
     void *ctx;
     char mark[16], *from_pod, *not_from_pod; /* texts that vars points to */
-    char comment[64];                        /* by which a table of the same shape is known */
+    char comment[64];                        /* by which a table with our maps and sets is known */
     struct hash_table records;               /* of struct record */
     VEC(struct record *) pending;
+    VEC(struct record *) waiting; /* pending ones, during a commit: their lists are not complete */
     VEC(struct record *) trims;
+    size_t due_trims; /* so many of the first ones go with this commit */
+    bool read_back;   /* the table was, for this commit, or is to be made */
     double trim_time; /* of the records in trims; clock_monotonic */
     size_t n_wanted;  /* frontends that shall be there */
     struct contents contents;
     range_vec service_cidrs, pod_cidrs; /* as they are wanted in contents */
     struct affinity affinity;
-    struct shapes shapes;             /* what the table has */
+    struct source_lists lists;
+    bool filling;         /* some frontends still wait for their lists, or slots */
+    int records_said;     /* how full the map of its records was when that was logged last */
+    struct shapes shapes; /* what the table has */
     VEC(struct new_shape) new_shapes; /* of the batch; the first begins at shapes_begin */
     size_t shapes_begin;
     struct refusals refusals;
     VEC(struct suspect) suspects;
     struct boundaries boundaries; /* of the ranged set that is looked through (drift.h) */
+    VEC(uint32_t) seen;           /* of records with many elements of it (drift.c) */
     bool all_suspect;             /* anything may have been changed */
     bool shapes_clash;            /* the kernel had a new chain already, at the last commit */
-    bool damaged; /* something else than elements was: the table is to be made anew */
+    bool rules_suspect;           /* rules, chains or the table's flags may have been */
+    bool rules_wrong;             /* rules or chains were: they are to be written anew */
+    bool strangers_stay; /* chains that are not ours and that no packet gets to cannot be deleted */
+    size_t repaired;     /* bytes that were sent for rules since the last commit */
     struct ruleset_figures figures;
     bool adopted;         /* a table was looked for at least once */
     bool kernel_known;    /* all of this says what the kernel holds */
@@ -132,9 +143,6 @@ void record_list_wishes(struct record *record);
 /** Puts @record into the list of pending ones. */
 void ruleset_mark_pending(struct ruleset *ruleset, struct record *record);
 
-/** The order of source ranges: an order of struct address_range, for qsort and bsearch. */
-int compare_sources(const void *a, const void *b);
-
 /** How many slots a service value reaches. */
 uint32_t service_count(uint32_t value);
 
@@ -155,6 +163,17 @@ struct frontend_plan {
 struct frontend_plan ruleset_plan_frontend(const struct ruleset *ruleset, const struct route *route,
                                            unsigned affine);
 
+/** Fills the lists that pending records want, @most elements of them; the records whose lists are
+ * not complete wait, until ruleset_end_waiting() makes them pending again. */
+void ruleset_fill_lists(struct ruleset *ruleset, size_t *most);
+void ruleset_end_waiting(struct ruleset *ruleset);
+
+/** The frontend of @extras is not led to its list any more, since @now. */
+void record_release_list(struct ruleset *ruleset, struct extras *extras, double now);
+
+/** Frontends of a table that was read back hold the lists that they are led to. */
+void ruleset_adopt_lists(struct ruleset *ruleset, double now);
+
 /** Plans every pending record: its service values, slots, affinity. */
 void ruleset_plan(struct ruleset *ruleset);
 
@@ -169,13 +188,13 @@ int ruleset_read_shape(const struct ruleset *ruleset, struct shape shape, struct
 /* What a table was found to hold. */
 struct table_contents {
     size_t elements;
-    size_t held;  /* counted as the kernel does: with verdicts, and two for most ranges */
+    size_t held;  /* counted as the kernel does: two for most ranges */
     bool foreign; /* something that we cannot have written: the table is to be made anew */
 };
 
 /**
- * Reads all elements of the table into records, contents and shapes, which know of nothing in the
- * kernel before. -1 also if the kernel gave elements twice: read again.
+ * Reads all elements of the table but verdicts into records and contents, which know of nothing in
+ * the kernel before. -1 also if the kernel gave elements twice: read again.
  * @by_keys  slots may be read by their keys: if that fails, read again without
  */
 int ruleset_read_back(struct ruleset *ruleset, struct nft_socket *socket, bool by_keys,
@@ -190,20 +209,19 @@ int ruleset_read_back(struct ruleset *ruleset, struct nft_socket *socket, bool b
 int ruleset_read_slots(const struct ruleset *ruleset, struct nft_socket *socket, bool local,
                        nft_element_fn fn, void *ctx, bool *done, struct error *err);
 
-/** Whether the rules in the kernel are those of the templates, with the known shapes. */
-int ruleset_verify_rules(const struct ruleset *ruleset, struct nft_socket *socket, bool *same,
-                         struct error *err);
+/** rules_repair(), said and noted for the next commit. */
+int ruleset_repair_rules(struct ruleset *ruleset, struct nft_socket *socket,
+                         struct rules_repaired *done, struct error *err);
 
-/** The same for a table that is taken over and was read back: notes the shapes first that only its
- * rules tell of. */
-int ruleset_take_over_rules(struct ruleset *ruleset, struct nft_socket *socket, bool *same,
-                            struct error *err);
+/** Whether the table is gone, dormant, another one or another program's. */
+bool ruleset_has_changed(struct ruleset *ruleset, struct nft_socket *socket);
 
 /**
  * Takes over the table if it is one of ours and makes all records pending, so that the next plan is
  * the difference between what is wanted and what is there.
  */
-int ruleset_adopt(struct ruleset *ruleset, struct nft_socket *socket, struct error *err);
+int ruleset_adopt(struct ruleset *ruleset, struct nft_socket *socket, double now,
+                  struct error *err);
 
 /** Looks whether there is a table like ours, and becomes its owner if it shall have one. -1 also if
  * another program owns it. */
@@ -213,34 +231,33 @@ int ruleset_claim(struct ruleset *ruleset, struct nft_socket *socket, bool *ours
 /** Sets @err: another program owns the table. Returns -1. */
 int ruleset_say_owner(enum family family, const struct nft_table_state *state, struct error *err);
 
-/** Whether what is unreachable of @record, which is in trims, is deleted by a commit at @now. */
-bool trim_is_due(const struct ruleset *ruleset, const struct record *record, double now);
+/** Puts those trims first that a commit at @now makes, a portion at most, and counts them in
+ * due_trims. */
+void ruleset_choose_trims(struct ruleset *ruleset, double now);
 
 /** Whether something of @record, planned if it is pending, is left that nothing leads to. */
-bool record_has_leftovers(const struct record *record);
+bool record_has_leftovers(const struct ruleset *ruleset, const struct record *record);
 
 /** Whether the value of local_services is one that no value in services leads to, in force or
  * planned: it goes by a trim, and its slots by the next one. */
 bool local_is_unreachable(const struct record *record);
 
-/** How many slots of a part stay when it is trimmed: those that the old or the new count reaches.
- */
-uint32_t trim_keeps(const struct record *record, const struct part *part);
-
-/** Whether the source ranges go by a trim: the frontend is not restricted any more. */
-bool sources_are_unreachable(const struct record *record);
+/** How many slots of a part stay when it is trimmed: those that the old or the new count reaches,
+ * and what is more than a portion. */
+uint32_t trim_keeps(const struct ruleset *ruleset, const struct record *record,
+                    const struct part *part);
 
 /** Puts the messages for the shapes that are new into ruleset->batch, and notes them in
  * ruleset->new_shapes: they are the table's only when that is in force. */
 int ruleset_encode_shapes(struct ruleset *ruleset, struct error *err);
 
-/** Puts the messages for all that is pending, and trims that are due at @now, into
- * ruleset->batch; for a table that is missing also itself and its shapes. */
-int ruleset_encode(struct ruleset *ruleset, double now, struct error *err);
+/** Puts the messages for all that is pending, and trims that are due, into ruleset->batch; for a
+ * table that is missing also itself and its shapes. */
+int ruleset_encode(struct ruleset *ruleset, struct error *err);
 
 /** The same for what is keyed by frontends, in encode_frontends.c: part of ruleset_encode(). */
 void encode_frontends(struct ruleset *ruleset);
-void encode_trims(struct ruleset *ruleset, double now);
+void encode_trims(struct ruleset *ruleset);
 void encode_slots(struct ruleset *ruleset);
 
 #endif

@@ -27,7 +27,6 @@ struct refusals {
     double next;                  /* when the first is tried again; clock_monotonic, or 0 */
     double wait, retry_time;      /* of the elements that belong to no frontend; 0: none is out */
     unsigned round;               /* of refusals_isolate() */
-    size_t said;                  /* in the log, since the last refusals_settled() */
 };
 
 /**
@@ -47,7 +46,7 @@ void refusals_release(struct ruleset *ruleset, double now);
 void refusals_sort_pending(struct ruleset *ruleset);
 
 /** A wish that waits is replaced by a new one, which follows. */
-void refusals_forget_wish(struct record *record);
+void refusals_forget_wish(struct ruleset *ruleset, struct record *record);
 
 /** Whether somebody claims the frontend, whatever is in force of it meanwhile. */
 bool refusals_is_wanted(const struct record *record);

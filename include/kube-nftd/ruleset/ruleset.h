@@ -8,7 +8,7 @@
  * failure the table is read back before the next try. A table found at the start is adopted: what
  * it holds already is not sent again.
  *
- * A slot outlives its count by one transaction (design, section 4): packets look up the two one
+ * A slot outlives its count by one transaction (docs/design.md): packets look up the two one
  * after the other. So slots that no count reaches any more are deleted by a later commit.
  */
 #ifndef KUBE_NFTD_RULESET_RULESET_H
@@ -29,7 +29,7 @@
 
 struct ruleset;
 
-/* How packets of this node's pods are told (spec 4.6). */
+/* How packets of this node's pods are told (docs/behaviour.md 4.6). */
 enum pod_detector {
     DETECT_NONE,
     DETECT_CIDRS,           /* by source address: ruleset_set_pod_cidrs() */
@@ -49,6 +49,8 @@ struct ruleset_config {
     bool owned;     /* the table is to be one that no other program can change */
     uint32_t dump_most; /* more slots than that are read back by their keys; 0: a number from which
                          * on that takes less time */
+    uint32_t portion;   /* most elements of lists of sources that come or go in one transaction, and
+                         * most slots of frontends with many: see ruleset_commit(); 0: thousands */
     /* Told of each UDP frontend that a table found in the kernel had and nobody wants any more: its
      * flows are stale once it is gone. NULL: nobody is told. */
     void (*abandoned)(void *ctx, const struct frontend *frontend);
@@ -72,7 +74,11 @@ struct ruleset_figures {
     size_t refused;      /* frontends that are not as they shall be: the kernel refused that */
     size_t left_out;     /* likewise elements that belong to no frontend */
     uint64_t refusals;   /* how often something was refused and put aside */
-    uint64_t replaced;   /* tables of another shape, or damaged: made anew in one transaction */
+    /* Of session affinity, by the last look: drift_count_records(). */
+    uint32_t records, most_records; /* that clients have, and that there can be */
+    bool records_known;             /* else the kernel does not count them, and there is room */
+    uint64_t replaced;  /* tables with other maps or sets: made anew in one transaction */
+    uint64_t rewritten; /* transactions that put rules or chains right */
 };
 
 /** An empty ruleset for the table of @family; NULL if a template is broken (the error says where).
@@ -97,10 +103,11 @@ bool ruleset_change(struct ruleset *ruleset, const struct frontend *frontend,
 /** @frontend shall not be there. */
 void ruleset_remove(struct ruleset *ruleset, const struct frontend *frontend);
 
-/** @address shall be known as a cluster IP in use, or not (spec 4.3). */
+/** @address shall be known as a cluster IP in use, or not (docs/behaviour.md 4.3). */
 void ruleset_set_cluster_ip(struct ruleset *ruleset, const struct address *address, bool in_use);
 
-/** What @backend, on this node, sends to itself shall be masqueraded, or not (spec 4.5). */
+/** What @backend, on this node, sends to itself shall be masqueraded, or not
+ * (docs/behaviour.md 4.5). */
 void ruleset_set_hairpin(struct ruleset *ruleset, uint8_t protocol, const struct backend *backend,
                          bool in_use);
 
@@ -109,8 +116,9 @@ void ruleset_set_hairpin(struct ruleset *ruleset, uint8_t protocol, const struct
 void ruleset_set_service_cidrs(struct ruleset *ruleset, const range_vec *ranges);
 void ruleset_set_pod_cidrs(struct ruleset *ruleset, const range_vec *ranges);
 
-/* Who gets the short-circuit of an external frontend with traffic policy Local (spec 4.6), and what
- * a reject is: what the table's rules were made for. Borrowed until the next change. */
+/* Who gets the short-circuit of an external frontend with traffic policy Local
+ * (docs/behaviour.md 4.6), and what a reject is: what the table's rules were made for. Borrowed
+ * until the next change. */
 struct ruleset_senders {
     bool host; /* this host itself */
     enum pod_detector pods;
@@ -139,7 +147,13 @@ bool ruleset_is_refused(const struct ruleset *ruleset, const struct frontend *fr
 /** Whether a commit at @now (clock_monotonic) would have something to do. */
 bool ruleset_needs_commit(const struct ruleset *ruleset, double now);
 
-/** When the next unreachable slots are to be deleted (clock_monotonic), or 0 if there are none. */
+/** Whether the last commit left something for the next one, which is due at once: frontends wait
+ * until the list of their sources is complete, or their new slots are all there, of which each
+ * commit sends a portion. */
+bool ruleset_is_filling(const struct ruleset *ruleset);
+
+/** When what nothing leads to any more is to be deleted (clock_monotonic), or 0 if there is none.
+ */
 double ruleset_trim_time(const struct ruleset *ruleset);
 
 /** When what the kernel refused is tried again (clock_monotonic), or 0 if there is none. */
@@ -149,6 +163,11 @@ double ruleset_retry_time(const struct ruleset *ruleset);
  * Makes the kernel hold what is wanted. 0: it does, but for what it refused: such frontends stay as
  * they were in force, are said and counted (struct ruleset_figures), and tried again when they
  * change or at ruleset_retry_time(). -1: nothing that was wanted is lost; call again later.
+ *
+ * The kernel holds its caller until a transaction is in force, so frontends with more new slots
+ * than a portion (see struct ruleset_config) get them in several, one a call, before anything else
+ * of them changes: ruleset_is_filling() says that some are left. So do trims. A table that is
+ * made, or was read back, goes in one.
  * @stats  filled in if not NULL; zero if nothing had to be sent
  */
 int ruleset_commit(struct ruleset *ruleset, struct nft_socket *socket, double now,
@@ -167,10 +186,23 @@ bool ruleset_has_suspects(const struct ruleset *ruleset);
 
 /**
  * Asks the kernel for the elements that were noted. What is not as it should be is put right by the
- * next commit, which is due then: by the elements concerned, by reading back all of the table, or
- * by making it anew. Returns how much of it there is, 0 if nothing.
+ * next commit, which is due then: by the elements or chains concerned, by reading back all of the
+ * table, or by making it anew if its maps and sets are others. Returns how much of it there is, 0
+ * if nothing.
  */
 size_t ruleset_check_suspects(struct ruleset *ruleset, struct nft_socket *socket);
+
+/**
+ * If there is a table of an earlier run whose chains, rules or verdicts are not those that the
+ * templates make, makes them so in one transaction, while nothing is known of what its elements
+ * shall be: what another program did might keep this one from ever learning that. Elements and the
+ * records of packets stay. Any other table, and one that another program owns, is left alone; one
+ * that can be owned is claimed. For a ruleset that knows nothing of the kernel yet.
+ * @mended  whether something was wrong
+ * -1: it is as it was; the error says why
+ */
+int ruleset_mend(struct ruleset *ruleset, struct nft_socket *socket, bool *mended,
+                 struct error *err);
 
 /** How many frontends shall be there; of those that the kernel refused, how many are in force. */
 size_t ruleset_frontends(const struct ruleset *ruleset);

@@ -53,14 +53,9 @@ struct shape shape_of_timeout(uint32_t seconds);
 /** The shape that the first frontend with source ranges needs. */
 struct shape shape_of_source_ranges(void);
 
-/**
- * The shape that a chain in the kernel tells of, by its name, when no verdict does: those that a
- * table has once at most. False for all other chains.
- */
+/** The shape that a chain in the kernel tells of, by its name. False for those of the table's fixed
+ * part and all others. */
 bool shape_of_chain(const char *chain, struct shape *shape);
-
-/** The same for all chains but those of the table's fixed part. */
-bool shape_of_any_chain(const char *chain, struct shape *shape);
 
 /** Whether a shape builds on another one, and on which. */
 bool shape_needs(struct shape shape, struct shape *other);
@@ -68,6 +63,8 @@ bool shape_needs(struct shape shape, struct shape *other);
 bool shapes_have(const struct shapes *shapes, struct shape shape);
 /** False if it is there already. */
 bool shapes_add(struct shapes *shapes, struct shape shape);
+/** Adds all that @from has. */
+void shapes_copy(struct shapes *to, const struct shapes *from);
 void shapes_clear(struct shapes *shapes);
 
 /** Puts all of them into @out, each after those that it builds on. */

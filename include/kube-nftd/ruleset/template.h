@@ -6,7 +6,9 @@
  *
  * Understood is what the templates need: a table of maps, sets and chains, one statement line a
  * rule, comments from # to the end of the line, and the variables of struct layout_vars. A line
- * with a variable that has no value is left out.
+ * with a variable that has no value is left out. One with ${source} stands for one line for each
+ * length that a prefix of the family may have, the longest first: ${length} is that as a classid,
+ * ${source} so much of the source address.
  */
 #ifndef KUBE_NFTD_RULESET_TEMPLATE_H
 #define KUBE_NFTD_RULESET_TEMPLATE_H
@@ -103,11 +105,10 @@ void layout_free(struct layout *layout);
 const char *nft_family_name(enum family family);
 
 /**
- * A number that changes whenever one of the @n templates @from does, or what one of the variables
- * of the configuration (mark, from_pod, not_from_pod, from_host, reject) stands for. It is in the
- * table's comment, so that a daemon finds out whether a table that it meets has its own shape.
+ * A number that changes whenever the declaration of a map or set does, or @meaning. It is in the
+ * table's comment, so that a daemon finds out whether a table that it meets can hold what its own
+ * would.
  */
-uint64_t template_fingerprint(const struct template *from, size_t n,
-                              const struct layout_vars *vars);
+uint64_t layout_fingerprint(const struct layout *layout, unsigned meaning);
 
 #endif

@@ -18,13 +18,14 @@ struct term {
 };
 
 /* All terms; one that begins another stands behind it. */
-#define TERMS 9
+#define TERMS 10
 extern const struct term terms[TERMS];
 
 struct term_list {
     const struct term *v[TERM_LIST_LENGTH];
     size_t n;
-    uint32_t modulus; /* of a random term */
+    uint32_t modulus;    /* of a random term */
+    struct address mask; /* of a source */
 };
 
 /** Loads a key into the registers from 1 on. Returns how many words of 4 bytes it has. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Pages for people on the metrics address (spec 6.3), which promise no format: /statusz and /flagz,
- * and /debug/flags/v, whose PUT sets how much is logged.
+ * Pages for people on the metrics address (docs/behaviour.md 6.3), which promise no format:
+ * /statusz and /flagz, and /debug/flags/v, whose PUT sets how much is logged.
  */
 #ifndef KUBE_NFTD_SERVE_DIAGNOSTICS_H
 #define KUBE_NFTD_SERVE_DIAGNOSTICS_H
@@ -17,7 +17,9 @@ struct daemon_status {
     double started; /* seconds since 1970 */
     const char *node;
     const char *objects_from; /* "https://...", or the path of manifests */
-    bool complete;            /* Services and EndpointSlices both came */
+    const char *encoding;     /* in which they come, "protobuf"; "" for files */
+    double silence; /* the API server has sent nothing for so many seconds; 0: that is no news */
+    bool complete;  /* Services and EndpointSlices both came */
     size_t services, slices;
     struct {
         bool in_use, programmed;

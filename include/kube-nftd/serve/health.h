@@ -2,10 +2,10 @@
 /*
  * What balancers and probes ask over HTTP (libmicrohttpd inside the libev loop):
  *
- * - /healthz and /livez on the health address (spec 6.2), and /readyz, which kube-proxy has not:
- *   200 from the first programming in full of all families on,
- * - one listener for each healthCheckNodePort and family (spec 6.1, KEP-1669): 200 while this node
- *   has a local ready endpoint, 503 when only terminating ones are left, or none.
+ * - /healthz and /livez on the health address (docs/behaviour.md 6.2), and /readyz, which is not
+ *   one of kube-proxy: 200 once all families were programmed in full,
+ * - one listener for each healthCheckNodePort and family (docs/behaviour.md 6.1, KEP-1669): 200
+ *   while this node has a local ready endpoint, 503 when it has none, or only terminating ones.
  *
  * Owns its sockets; reads what it is told and changes nothing else.
  */
@@ -50,7 +50,7 @@ struct health *health_new(struct ev_loop *loop, health_status_fn status, void *c
 void health_free(struct health *health);
 
 /** Addresses that cannot be bound become events for @events, on the Service or on the Node
- * @node_name (spec 6.1, 6.2). Both are borrowed. */
+ * @node_name (docs/behaviour.md 6.1, 6.2). Both are borrowed. */
 void health_set_events(struct health *health, const struct event_sink *events,
                        const char *node_name);
 
@@ -84,9 +84,9 @@ bool health_service_is_listening(const struct health *health, const char *servic
                                  enum family family);
 
 /**
- * Where the listeners of services are opened (spec 6.1): on all addresses of @family if @all, else
- * on each of the @n @addresses (copied), which may be none. Those that are open already and are
- * still wanted stay open. Before the first call, nowhere.
+ * Where the listeners of services are opened (docs/behaviour.md 6.1): on all addresses of @family
+ * if @all, else on each of the @n @addresses (copied), which may be none. Those that are open
+ * already and are still wanted stay open. Before the first call, nowhere.
  */
 void health_set_addresses(struct health *health, enum family family, bool all,
                           const struct address *addresses, size_t n);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the metrics address answers (spec 6.3): /metrics in the text format of Prometheus, packed by
- * gzip for who asks; /healthz and /healthz/ping, which only say that the process does, and
- * /metrics/slis, which counts these; /proxyMode; and pages that others answer.
+ * What the metrics address answers (docs/behaviour.md 6.3): /metrics in the text format of
+ * Prometheus, packed by gzip for who asks; /healthz and /healthz/ping, which only say that the
+ * process does, and /metrics/slis, which counts these; /proxyMode; and pages that others answer.
  * Owns its socket. The figures are asked for at each scrape, nothing is kept here.
  */
 #ifndef KUBE_NFTD_SERVE_METRICS_H
@@ -22,8 +22,8 @@ struct metrics;
 struct metrics *metrics_new(struct ev_loop *loop, metrics_fn write, void *ctx);
 void metrics_free(struct metrics *metrics);
 
-/** An address that cannot be bound becomes an event for @events on the Node @node_name (spec 6.3).
- * Both are borrowed. */
+/** An address that cannot be bound becomes an event for @events on the Node @node_name
+ * (docs/behaviour.md 6.3). Both are borrowed. */
 void metrics_set_events(struct metrics *metrics, const struct event_sink *events,
                         const char *node_name);
 

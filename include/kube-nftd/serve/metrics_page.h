@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A page in the text format of Prometheus 0.0.4. A family of metrics stands on it with its first
- * sample: one without any is left out, as kube-proxy's are (spec 7).
+ * sample: one without any is left out, as kube-proxy's are (docs/behaviour.md 7).
  */
 #ifndef KUBE_NFTD_SERVE_METRICS_PAGE_H
 #define KUBE_NFTD_SERVE_METRICS_PAGE_H

@@ -8,6 +8,7 @@
 
 #include "kube-nftd/base/error.h"
 #include "kube-nftd/config/client_config.h"
+#include "kube-nftd/source/api_peers.h"
 #include "kube-nftd/source/pem_file.h"
 
 #include <curl/curl.h>
@@ -22,6 +23,7 @@ struct api_connection {
     /* Where the certificate is checked against a name of its own; else NULL. */
     struct curl_slist *connect_to;
     char *host_header;
+    struct api_peers peers;
 };
 
 /** Understands the server's URL. -1 if it is none; nothing is left in @connection then. */

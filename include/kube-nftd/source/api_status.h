@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the API server says when it refuses something: a Status object, or plain text (spec 10.3).
+/* What the API server says when it refuses something: a Status object, or plain text
+ * (docs/behaviour.md 10.3).
  */
 #ifndef KUBE_NFTD_SOURCE_API_STATUS_H
 #define KUBE_NFTD_SOURCE_API_STATUS_H
@@ -19,8 +20,9 @@ struct api_status {
 /** Reads a Status, the object of an ERROR event. Fields that are missing or mistyped are none. */
 void api_status_from_json(const struct json_value *json, struct api_status *out);
 
-/** Reads the @body of an answer with HTTP status @code, whatever it holds. */
-void api_status_from_body(long code, const char *body, struct api_status *out);
+/** Reads the @body of an answer with HTTP status @code, whatever it holds: @length bytes with a NUL
+ * behind them, of a Status in either encoding, or a text. */
+void api_status_from_body(long code, const char *body, size_t length, struct api_status *out);
 
 /* What a request was about, in the words of RBAC rules and manifests. */
 struct api_resource {

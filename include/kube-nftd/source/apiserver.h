@@ -8,6 +8,8 @@
 
 #include "kube-nftd/base/error.h"
 #include "kube-nftd/config/client_config.h"
+#include "kube-nftd/source/api_peers.h"
+#include "kube-nftd/source/encoding.h"
 #include "kube-nftd/source/request_figures.h"
 
 #include <stdbool.h>
@@ -23,16 +25,18 @@ struct api_result {
     double retry_after;    /* seconds from Retry-After, or -1 */
     const char *transport; /* why the transfer failed, or NULL for a whole body; borrowed. The same
                             * for the same trouble: no times or counts in it */
+    size_t length;         /* of the body */
 };
 
 struct api_request_ops {
-    /* The server has answered 200; what comes may take its time. May be NULL. */
-    void (*opened)(void *ctx);
+    /* The server has answered 200; what comes has this encoding, and may take its time. May be
+     * NULL. */
+    void (*opened)(void *ctx, enum encoding encoding);
     /* Bytes of the body of a 200 answer as they come. Returns -1 to end the request (done follows).
      * NULL: they are of no interest. */
     int (*data)(void *ctx, const char *bytes, size_t length);
     /* The request is over and freed; called once, unless it was cancelled. @body is the (bounded)
-     * start of the body of an answer other than 200, else "". */
+     * start of the body of an answer other than 200, else ""; there is a NUL behind it. */
     void (*done)(void *ctx, const struct api_result *result, const char *body);
 };
 
@@ -70,7 +74,14 @@ struct api_request *apiserver_send(struct apiserver *apiserver, const char *path
  * counts as one without. */
 const struct request_figures *apiserver_request_figures(const struct apiserver *apiserver);
 
-/** When the last byte of any answer came; clock_monotonic(). 0: never. */
+/** Tells @ops (copied) of the addresses of connections that are tried from now on. */
+void apiserver_watch_peers(struct apiserver *apiserver, const struct api_peers_ops *ops);
+
+/** Its URL, borrowed. */
+const char *apiserver_server(const struct apiserver *apiserver);
+
+/** When the last byte of any answer came; clock_monotonic(); when it was made, if
+ * none did. */
 double apiserver_heard_at(const struct apiserver *apiserver);
 
 /** Whether the server has begun an answer that is not over: a watch, mostly. */

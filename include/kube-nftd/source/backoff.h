@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* How long to wait before a failed request is tried again (spec 10.5). No clock of its own. */
+/* How long to wait before a failed request is tried again (docs/behaviour.md 10.5). No clock of its
+ * own. */
 #ifndef KUBE_NFTD_SOURCE_BACKOFF_H
 #define KUBE_NFTD_SOURCE_BACKOFF_H
 

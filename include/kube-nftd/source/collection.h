@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What is asked of the API server (spec 1.1 and 10.1): the paths of lists, watches and streams. */
+/* What is asked of the API server (docs/behaviour.md 1.1 and 10.1): the paths of lists, watches and
+ * streams. */
 #ifndef KUBE_NFTD_SOURCE_COLLECTION_H
 #define KUBE_NFTD_SOURCE_COLLECTION_H
 

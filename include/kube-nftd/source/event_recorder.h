@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Posts events to the API server (events.k8s.io/v1), under kube-proxy's name, as client-go's
- * broadcaster does (spec 9.1): the same event within 6 minutes makes a series of the first one,
- * whose count is written at the second time, every 30 minutes and at its end.
+ * broadcaster does (docs/behaviour.md 9.1): the same event within 6 minutes makes a series of the
+ * first one, whose count is written at the second time, every 30 minutes and at its end.
  *
  * An event that all nodes would post gets a name that is the same from all of them, a moment that
  * is not (up to 5 minutes later, by the node's name), and no series: whoever comes first creates

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Collects the events that a streamed list begins with, up to its end mark (spec 10.2 A). Most are
- * ADDED; changes may come among them. Nothing of it is of use before the end.
+ * Collects the events that a streamed list begins with, up to its end mark (docs/behaviour.md 10.2
+ * A). Most are ADDED; changes may come among them. Nothing of it is of use before the end.
  *
  * It keeps all objects in the order in which they came. What takes them lets a later one of the
  * same id win, so only what was deleted needs a memory of its own.

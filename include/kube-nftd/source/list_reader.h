@@ -8,12 +8,12 @@
 
 #include "kube-nftd/base/error.h"
 #include "kube-nftd/model/object.h"
+#include "kube-nftd/source/body_reader.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 
 struct bad_objects;
-struct json_reader;
 
 /* Starts zeroed, but for the first three. */
 struct list_reader {
@@ -26,7 +26,7 @@ struct list_reader {
     char *version; /* the list's resourceVersion, that of its first page */
     char *token;   /* of the next page; NULL if the last page was the last one */
 
-    struct json_reader *json;
+    struct body_reader body;
     bool has_envelope;   /* the page's metadata was seen */
     bool has_item;       /* and one of its items */
     struct error broken; /* why the callback stopped it */
@@ -36,7 +36,7 @@ struct list_reader {
 void list_reader_reset(struct list_reader *reader);
 
 /** Gets ready for the next page. The token of the last one stays until it ends. */
-void list_reader_begin_page(struct list_reader *reader);
+void list_reader_begin_page(struct list_reader *reader, enum encoding encoding);
 
 /** Takes bytes of the page. -1: it is no list of the kind, or too long. */
 int list_reader_feed(struct list_reader *reader, const char *bytes, size_t length,

@@ -27,6 +27,9 @@
 struct ev_loop;
 struct manifests;
 
+/** Whether @path is a folder or a file that can be read. -1 with an error if not. */
+int manifests_check(const char *path, struct error *err);
+
 /**
  * Reads @path once and hands everything to @sink: one replace for each kind.
  * A folder with an unreadable file is loaded without it (said in the log) unless @strict, which
@@ -38,6 +41,10 @@ struct manifests *manifests_open(const char *path, const struct object_sink *sin
 
 /** Follows the files from now on, on @loop: changes arrive as put and remove. */
 int manifests_follow(struct manifests *manifests, struct ev_loop *loop, struct error *err);
+
+/** Compares all files that are followed with what was read of them, without waiting to be told; a
+ * folder that was unmounted is followed again. */
+int manifests_look_again(struct manifests *manifests, struct error *err);
 
 void manifests_free(struct manifests *manifests);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Keeps a sink true to one collection of the API server, for ever (spec 10): takes all there is,
- * by a streamed list or else by pages, and then follows the changes. One explicit state machine a
- * collection; reflector_enter() is the only place that changes state.
+ * Keeps a sink true to one collection of the API server, for ever (docs/behaviour.md 10): takes all
+ * there is, by a streamed list or else by pages, and then follows the changes. One explicit state
+ * machine a collection; reflector_enter() is the only place that changes state.
  */
 #ifndef KUBE_NFTD_SOURCE_REFLECTOR_H
 #define KUBE_NFTD_SOURCE_REFLECTOR_H
@@ -24,12 +24,16 @@ struct reflector_figures {
     uint64_t bad_objects; /* objects that could not be read, each time they came */
     uint64_t bad_answers; /* answers given up since they could not be read, or did not end */
     uint64_t failures;    /* requests refused, cut or not answered */
+    uint64_t received[ENCODING_COUNT]; /* bytes of answers, uncompressed */
+    bool has_encoding;                 /* there was an answer */
+    enum encoding encoding;            /* of the last one */
 };
 
 /**
- * Starts to reflect all objects of @kind (with kube-proxy's selectors, spec 1.1; of Nodes just
- * @node_name) into @sink, which is borrowed. While the server cannot be reached everything known
- * stays in force. Never fails: trouble is logged when it changes and retried with back-off.
+ * Starts to reflect all objects of @kind (with kube-proxy's selectors, docs/behaviour.md 1.1; of
+ * Nodes just @node_name) into @sink, which is borrowed. While the server cannot be reached
+ * everything known stays in force. Never fails: trouble is logged when it changes and retried with
+ * back-off.
  */
 struct reflector *reflector_start(struct ev_loop *loop, struct apiserver *apiserver,
                                   enum object_kind kind, const char *node_name,

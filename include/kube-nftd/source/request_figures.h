@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What is counted of requests to the API server, as every client of Kubernetes counts it (spec 7):
- * how many of each method were answered with which status, and how long they took. A watch is
- * counted when it is answered, and never timed: it lasts as long as it may.
+ * What is counted of requests to the API server, as every client of Kubernetes counts it
+ * (docs/behaviour.md 7): how many of each method were answered with which status, and how long they
+ * took. A watch is counted when it is answered, and never timed: it lasts as long as it may.
  */
 #ifndef KUBE_NFTD_SOURCE_REQUEST_FIGURES_H
 #define KUBE_NFTD_SOURCE_REQUEST_FIGURES_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* One line of a watch, decoded (spec 10.3). */
+/* One line of a watch, decoded (docs/behaviour.md 10.3). */
 #ifndef KUBE_NFTD_SOURCE_WATCH_EVENT_H
 #define KUBE_NFTD_SOURCE_WATCH_EVENT_H
 

@@ -4,12 +4,11 @@
 #define KUBE_NFTD_SOURCE_WATCH_READER_H
 
 #include "kube-nftd/base/error.h"
+#include "kube-nftd/source/body_reader.h"
 #include "kube-nftd/source/watch_event.h"
 
 #include <stdbool.h>
 #include <stddef.h>
-
-struct json_reader;
 
 /* Takes one event other than ERROR; may take out of it what it keeps. -1: give the watch up. */
 typedef int (*watch_event_fn)(void *ctx, struct watch_event *event, struct error *err);
@@ -23,12 +22,12 @@ struct watch_reader {
     bool refused;             /* an ERROR event ended the watch */
     struct api_status status; /* what it said */
 
-    struct json_reader *json;
+    struct body_reader body;
     struct error broken; /* why the callback stopped it */
 };
 
 /** Gets ready for a new watch. */
-void watch_reader_begin(struct watch_reader *reader);
+void watch_reader_begin(struct watch_reader *reader, enum encoding encoding);
 
 /** Takes bytes of the watch. -1: they are no events, without an error if the watch was refused. */
 int watch_reader_feed(struct watch_reader *reader, const char *bytes, size_t length,
