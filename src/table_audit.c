@@ -25,7 +25,7 @@ struct table_audit {
     ev_timer timer;
     /* Where it is. */
     enum family family;
-    int set;
+    enum table_set set;
     struct element_dump *dump; /* of them; NULL: not begun */
     double seconds;            /* of CPU that it took */
 };
@@ -56,7 +56,7 @@ static bool advance(struct table_audit *a)
 {
     element_dump_close(a->dump);
     a->dump = NULL;
-    if (++a->set < HELD_SETS)
+    if (++a->set < TABLE_SETS)
         return false;
     struct ruleset *ruleset = ruleset_of(a);
     if (ruleset)
@@ -86,7 +86,7 @@ static bool step(struct table_audit *a)
     struct error err = {0};
     enum element_dump_state state = DUMP_FAILED;
     if (!a->dump && ruleset_of(a))
-        a->dump = element_dump_open(a->family, RULESET_TABLE, held_set_name(a->set), &err);
+        a->dump = element_dump_open(a->family, RULESET_TABLE, set_name(a->set), &err);
     if (a->dump)
         state = element_dump_step(a->dump, on_element, a, &err);
     if (err.text)

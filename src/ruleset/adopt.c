@@ -22,8 +22,8 @@ static void forget_record(struct ruleset *rs, struct record *record)
         if (record->local)
             part_want_slots(record->local, local_is_unreachable(record)
                                                ? 0
-                                               : service_count(record->local->service));
-        part_want_slots(&record->all, service_count(record->all.service));
+                                               : service_count(record->local->value.held));
+        part_want_slots(&record->all, service_count(record->all.value.held));
         ruleset_mark_pending(rs, record);
     }
     record_list_wishes(record);
@@ -31,11 +31,11 @@ static void forget_record(struct ruleset *rs, struct record *record)
     if (record->local)
         part_forget_kernel(record->local);
     if (record->extras) {
-        record->extras->affinity_id = record->extras->affinity_timeout = 0;
         record->extras->group_in_force = 0;
         record_release_list(rs, record->extras, 0);
     }
-    record->flags = 0;
+    for (enum table_set set = 0; set < FRONTEND_SETS; set++)
+        set_hold_number(set, record, 0);
     record->trimming = false;
 }
 
@@ -55,7 +55,7 @@ static void tell_abandoned(const struct ruleset *rs)
 {
     vec_each (&rs->pending, it) {
         const struct record *record = *it;
-        if (!refusals_is_wanted(record) && record->all.service &&
+        if (!refusals_is_wanted(record) && record->all.value.held &&
             record->frontend.protocol == IPPROTO_UDP)
             rs->abandoned(rs->ctx, &record->frontend);
     }

@@ -118,8 +118,8 @@ static uint32_t new_value(const struct contents *contents, struct affinity_group
     for (unsigned tries = 0; !group->full && tries <= UINT16_MAX; tries++) {
         uint32_t value = (uint32_t)group->id << 16 | ++group->last;
         struct key key = key_of_value(value);
-        if (group->last != 0 && !contents_find(contents, CONTENT_AFFINITY_BACKENDS, &key) &&
-            !contents_find(contents, CONTENT_LOCAL_AFFINITY_BACKENDS, &key))
+        if (group->last != 0 && !contents_find(contents, SET_AFFINITY_BACKENDS, &key) &&
+            !contents_find(contents, SET_LOCAL_AFFINITY_BACKENDS, &key))
             return value;
     }
     group->full = true;
@@ -130,7 +130,7 @@ static uint32_t new_value(const struct contents *contents, struct affinity_group
 static uint32_t kernel_value(const struct contents *contents, const struct key *key)
 {
     uint32_t value = 0;
-    struct content *known = contents_find(contents, CONTENT_AFFINITY_NUMBERS, key);
+    struct content *known = contents_find(contents, SET_AFFINITY_NUMBERS, key);
     if (known && known->in_kernel)
         memcpy(&value, content_kernel_value(known), sizeof(value));
     return value;
@@ -138,7 +138,7 @@ static uint32_t kernel_value(const struct contents *contents, const struct key *
 
 /* Whether a map has something else for P:B, wanted or in the kernel. */
 static bool is_of_another(const struct affinity *affinity, const struct contents *contents,
-                          enum content_set set, uint32_t value, const struct backend *backend)
+                          enum table_set set, uint32_t value, const struct backend *backend)
 {
     struct key key = key_of_value(value);
     struct key ours = value_of_backend(affinity->family, backend);
@@ -153,8 +153,8 @@ static bool can_keep(const struct affinity *affinity, const struct contents *con
                      const struct backend *backend)
 {
     return value >> 16 == group->id && (value & UINT16_MAX) != 0 &&
-           !is_of_another(affinity, contents, CONTENT_AFFINITY_BACKENDS, value, backend) &&
-           !is_of_another(affinity, contents, CONTENT_LOCAL_AFFINITY_BACKENDS, value, backend);
+           !is_of_another(affinity, contents, SET_AFFINITY_BACKENDS, value, backend) &&
+           !is_of_another(affinity, contents, SET_LOCAL_AFFINITY_BACKENDS, value, backend);
 }
 
 static struct affinity_number *make_number(const struct affinity *affinity,
@@ -172,7 +172,7 @@ static struct affinity_number *make_number(const struct affinity *affinity,
     number->value = value;
     HASH_ADD(hh, group->numbers, backend, sizeof(*backend), number);
     struct key as_key = key_of_value(value);
-    contents_want(contents, CONTENT_AFFINITY_NUMBERS, &key, &as_key);
+    contents_want(contents, SET_AFFINITY_NUMBERS, &key, &as_key);
     return number;
 }
 
@@ -195,7 +195,7 @@ static void put_number(const struct affinity *affinity, struct contents *content
     if (--number->refs > 0)
         return;
     struct key key = key_of_number(affinity, group, &number->backend);
-    contents_drop(contents, CONTENT_AFFINITY_NUMBERS, &key);
+    contents_drop(contents, SET_AFFINITY_NUMBERS, &key);
     group->full = false;
     HASH_DELETE(hh, group->numbers, number);
     free(number);
@@ -204,7 +204,7 @@ static void put_number(const struct affinity *affinity, struct contents *content
 /* ---- what a frontend holds ---- */
 
 static void hold_backends(const struct affinity *affinity, struct contents *contents,
-                          struct affinity_group *group, enum content_set set,
+                          struct affinity_group *group, enum table_set set,
                           const struct backend *backends, size_t n, affinity_number_vec *out)
 {
     for (size_t i = 0; i < n; i++) {
@@ -219,7 +219,7 @@ static void hold_backends(const struct affinity *affinity, struct contents *cont
 }
 
 static void release_backends(const struct affinity *affinity, struct contents *contents,
-                             struct affinity_group *group, enum content_set set,
+                             struct affinity_group *group, enum table_set set,
                              affinity_number_vec *numbers)
 {
     vec_each (numbers, it) {
@@ -236,9 +236,8 @@ void affinity_release(struct affinity *affinity, struct contents *contents,
     struct affinity_group *group = hold->group;
     if (!group)
         return;
-    release_backends(affinity, contents, group, CONTENT_AFFINITY_BACKENDS, &hold->backends);
-    release_backends(affinity, contents, group, CONTENT_LOCAL_AFFINITY_BACKENDS,
-                     &hold->local_backends);
+    release_backends(affinity, contents, group, SET_AFFINITY_BACKENDS, &hold->backends);
+    release_backends(affinity, contents, group, SET_LOCAL_AFFINITY_BACKENDS, &hold->local_backends);
     hold->group = NULL;
     if (--group->refs > 0)
         return;
@@ -261,9 +260,9 @@ uint32_t affinity_hold(struct affinity *affinity, struct contents *contents,
     if (group) {
         group->refs++;
         hold->group = group;
-        hold_backends(affinity, contents, group, CONTENT_AFFINITY_BACKENDS, backends, n,
+        hold_backends(affinity, contents, group, SET_AFFINITY_BACKENDS, backends, n,
                       &hold->backends);
-        hold_backends(affinity, contents, group, CONTENT_LOCAL_AFFINITY_BACKENDS, local_backends,
+        hold_backends(affinity, contents, group, SET_LOCAL_AFFINITY_BACKENDS, local_backends,
                       n_local, &hold->local_backends);
     }
     affinity_release(affinity, contents, &before);

@@ -49,10 +49,10 @@ static int look_up(const struct auditor *a, const char *set, const struct key *k
                                   key->length, on_element, found, a->err);
 }
 
-static int look_up_frontend(const struct auditor *a, const char *set, struct found *found)
+static int look_up_frontend(const struct auditor *a, enum table_set set, struct found *found)
 {
     struct key key = key_of_frontend(a->subject->frontend);
-    return look_up(a, set, &key, found);
+    return look_up(a, set_name(set), &key, found);
 }
 
 /* The value of a map of numbers; 0 if it is not there. */
@@ -85,10 +85,10 @@ __attribute__((format(printf, 3, 4))) static void differ(const struct auditor *a
     vec_push(&a->audit->differences, difference);
 }
 
-static void check_membership(const struct auditor *a, const char *set, bool held, bool wanted)
+static void check_membership(const struct auditor *a, enum table_set set, bool held, bool wanted)
 {
     if (held != wanted)
-        differ(a, set, wanted ? "it is not there" : "it is there and should not be");
+        differ(a, set_name(set), wanted ? "it is not there" : "it is there and should not be");
 }
 
 /* "4:a", as nft prints class and count. */
@@ -98,23 +98,23 @@ static const char *format_value(uint32_t value, char out[16])
     return out;
 }
 
-static void check_value(const struct auditor *a, const char *map, uint32_t held, uint32_t wanted)
+static void check_value(const struct auditor *a, enum table_set map, uint32_t held, uint32_t wanted)
 {
     char is[16], should[16];
     if (held == wanted)
         return;
     if (!held)
-        differ(a, map, "it is not there, and should be %s", format_value(wanted, should));
+        differ(a, set_name(map), "it is not there, and should be %s", format_value(wanted, should));
     else if (!wanted)
-        differ(a, map, "it is %s, and should not be there", format_value(held, is));
+        differ(a, set_name(map), "it is %s, and should not be there", format_value(held, is));
     else
-        differ(a, map, "it is %s, and should be %s", format_value(held, is),
+        differ(a, set_name(map), "it is %s, and should be %s", format_value(held, is),
                format_value(wanted, should));
 }
 
 /* ---- slots ---- */
 
-static int read_slots(const struct auditor *a, const char *map, struct audit_part *part)
+static int read_slots(const struct auditor *a, enum table_set map, struct audit_part *part)
 {
     enum family family = a->rs->family;
     size_t n = take_lookups(a, service_count(part->value));
@@ -123,28 +123,29 @@ static int read_slots(const struct auditor *a, const char *map, struct audit_par
         struct key key = key_of_slot(a->subject->frontend, slot);
         struct found found;
         struct backend backend;
-        if (look_up(a, map, &key, &found))
+        if (look_up(a, set_name(map), &key, &found))
             return -1;
         part->looked_at++;
         if (backend_of_value(family, found.value.bytes, found.value.length, &backend))
             vec_push(&part->found, backend);
         else
-            differ(a, map, found.there ? "slot %u holds no endpoint" : "slot %u is empty", slot);
+            differ(a, set_name(map), found.there ? "slot %u holds no endpoint" : "slot %u is empty",
+                   slot);
     }
     if (part->found.n)
         qsort(part->found.v, part->found.n, sizeof(*part->found.v), backend_compare);
     return 0;
 }
 
-static void say_backend(const struct auditor *a, const char *map, const struct backend *backend,
+static void say_backend(const struct auditor *a, enum table_set map, const struct backend *backend,
                         const char *what)
 {
     char text[BACKEND_TEXT_SIZE];
-    differ(a, map, "%s %s", backend_format(a->rs->family, backend, text), what);
+    differ(a, set_name(map), "%s %s", backend_format(a->rs->family, backend, text), what);
 }
 
 /* Both are sorted. What is missing can be told only if all slots were looked at. */
-static void compare_backends(const struct auditor *a, const char *map,
+static void compare_backends(const struct auditor *a, enum table_set map,
                              const struct audit_part *part, const struct backend *wanted, size_t n)
 {
     bool all = part->looked_at == service_count(part->value);
@@ -177,7 +178,8 @@ static int check_pick(const struct auditor *a, const char *picks, uint32_t value
 }
 
 struct part_names {
-    const char *services, *endpoints, *picks;
+    enum table_set services, endpoints;
+    const char *picks;
 };
 
 static int audit_part(const struct auditor *a, const struct part_names *names,
@@ -201,8 +203,8 @@ static int audit_part(const struct auditor *a, const struct part_names *names,
 /* An entry of local_services that nothing leads to any more goes by and by. */
 static int audit_parts(const struct auditor *a)
 {
-    static const struct part_names all = {MAP_SERVICES, MAP_ENDPOINTS, "picks"},
-                                   local = {MAP_LOCAL_SERVICES, MAP_LOCAL_ENDPOINTS, "local_picks"};
+    static const struct part_names all = {SET_SERVICES, SET_ENDPOINTS, "picks"},
+                                   local = {SET_LOCAL_SERVICES, SET_LOCAL_ENDPOINTS, "local_picks"};
     const struct frontend_plan *plan = &a->plan;
     const struct route *route = a->subject->route;
     if (audit_part(a, &all, &a->audit->all, plan->all, route ? route->backends : NULL, plan->n))
@@ -215,7 +217,7 @@ static int audit_parts(const struct auditor *a)
 
 /* ---- sets of frontends ---- */
 
-static int audit_set(const struct auditor *a, const char *set, bool wanted, bool *held)
+static int audit_set(const struct auditor *a, enum table_set set, bool wanted, bool *held)
 {
     struct found found;
     if (look_up_frontend(a, set, &found))
@@ -237,11 +239,10 @@ static int audit_sets(const struct auditor *a)
 
 static int audit_cluster_ip(const struct auditor *a)
 {
-    const char *set = content_set_name(CONTENT_CLUSTER_IPS);
-    if (ruleset_audit_address(a->rs, a->socket, set, &a->subject->frontend->address,
-                              &a->audit->cluster_ip, a->err))
+    if (ruleset_audit_address(a->rs, a->socket, set_name(SET_CLUSTER_IPS),
+                              &a->subject->frontend->address, &a->audit->cluster_ip, a->err))
         return -1;
-    check_membership(a, set, a->audit->cluster_ip, a->subject->cluster_ip);
+    check_membership(a, SET_CLUSTER_IPS, a->audit->cluster_ip, a->subject->cluster_ip);
     return 0;
 }
 
@@ -259,10 +260,10 @@ static void check_list(const struct auditor *a, uint32_t value)
     const struct record *known = known_record(a);
     const struct route *route = a->subject->route;
     bool restricted = route && route->sources;
-    uint32_t known_value = known && known->extras ? known->extras->restriction : 0;
-    check_membership(a, MAP_RESTRICTED, value != 0, restricted);
+    uint32_t known_value = known && known->extras ? known->extras->restriction.held : 0;
+    check_membership(a, SET_RESTRICTED, value != 0, restricted);
     if (value && restricted && known_value && value != known_value)
-        differ(a, MAP_RESTRICTED, "it is list %u, and should be %u", list_of_value(value),
+        differ(a, set_name(SET_RESTRICTED), "it is list %u, and should be %u", list_of_value(value),
                list_of_value(known_value));
 }
 
@@ -271,12 +272,12 @@ static int audit_source(const struct auditor *a, const struct cidr *prefix)
     struct key key = key_of_source(a->rs->family, a->audit->source_list, prefix);
     struct found found;
     char text[ADDRESS_TEXT_SIZE];
-    if (look_up(a, content_set_name(CONTENT_ALLOWED_SOURCES), &key, &found))
+    if (look_up(a, set_name(SET_ALLOWED_SOURCES), &key, &found))
         return -1;
     if (found.there)
         a->audit->sources++;
     else
-        differ(a, content_set_name(CONTENT_ALLOWED_SOURCES), "%s/%u is missing in list %u",
+        differ(a, set_name(SET_ALLOWED_SOURCES), "%s/%u is missing in list %u",
                address_format(a->rs->family, &prefix->address, text), prefix->length,
                a->audit->source_list);
     return 0;
@@ -299,7 +300,7 @@ static int audit_sources(const struct auditor *a)
 {
     const struct route *route = a->subject->route;
     struct found found;
-    if (look_up_frontend(a, MAP_RESTRICTED, &found))
+    if (look_up_frontend(a, SET_RESTRICTED, &found))
         return -1;
     a->audit->source_list = list_of_value(number_in(&found));
     check_list(a, number_in(&found));
@@ -311,10 +312,10 @@ static int audit_sources(const struct auditor *a)
 static int read_affinity(const struct auditor *a)
 {
     struct found found;
-    if (look_up_frontend(a, MAP_AFFINITY_IDS, &found))
+    if (look_up_frontend(a, SET_AFFINITY_IDS, &found))
         return -1;
     a->audit->affinity_id = number_in(&found);
-    if (look_up_frontend(a, MAP_AFFINITY_TIMEOUTS, &found))
+    if (look_up_frontend(a, SET_AFFINITY_TIMEOUTS, &found))
         return -1;
     a->audit->affinity_timeout = number_in(&found);
     return 0;
@@ -328,18 +329,18 @@ static unsigned check_affinity(const struct auditor *a)
     const struct record *known = known_record(a);
     bool wanted = route && route->has_any && route->affinity_timeout > 0;
     if (known) {
-        uint32_t id = known->extras ? known->extras->affinity_id : 0;
+        uint32_t id = known->extras ? known->extras->affinity_id.held : 0;
         wanted = wanted && id != 0;
         if (wanted)
-            check_value(a, MAP_AFFINITY_IDS, audit->affinity_id, id);
+            check_value(a, SET_AFFINITY_IDS, audit->affinity_id, id);
     } else if (wanted) {
-        check_membership(a, MAP_AFFINITY_IDS, audit->affinity_id != 0, true);
+        check_membership(a, SET_AFFINITY_IDS, audit->affinity_id != 0, true);
     }
     if (!wanted && audit->affinity_id)
-        check_membership(a, MAP_AFFINITY_IDS, true, false);
+        check_membership(a, SET_AFFINITY_IDS, true, false);
     uint32_t seconds = wanted ? route->affinity_timeout : 0;
     if (audit->affinity_timeout != seconds)
-        differ(a, MAP_AFFINITY_TIMEOUTS, "it is %u seconds, and should be %u",
+        differ(a, set_name(SET_AFFINITY_TIMEOUTS), "it is %u seconds, and should be %u",
                audit->affinity_timeout, seconds);
     return wanted ? CLASS_AFFINE : 0;
 }

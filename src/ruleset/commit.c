@@ -84,7 +84,7 @@ static void apply_trim(const struct ruleset *rs, struct record *record)
 {
     trim_part(rs, record, &record->all);
     if (record->local && local_is_unreachable(record))
-        record->local->service = 0;
+        record->local->value = (struct set_number){0, 0};
     else if (record->local)
         trim_part(rs, record, record->local);
 }
@@ -129,33 +129,27 @@ static void apply_trims(struct ruleset *rs, double now)
 
 static void apply_restriction(struct ruleset *rs, struct extras *extras, double now)
 {
-    if (extras->restriction == extras->wants_restriction)
+    if (extras->restriction.held == extras->restriction.wanted)
         return;
-    source_list_hold(source_lists_find(&rs->lists, extras->wants_restriction));
+    source_list_hold(source_lists_find(&rs->lists, extras->restriction.wanted));
     record_release_list(rs, extras, now);
-    extras->restriction = extras->wants_restriction;
 }
 
 static void apply_extras(struct ruleset *rs, struct extras *extras, double now)
 {
     apply_restriction(rs, extras, now);
-    extras->affinity_id = extras->wants_id;
-    extras->group_in_force = extras->wants_id ? extras->group : 0;
-    extras->affinity_timeout = extras->wants_timeout;
+    extras->group_in_force = extras->affinity_id.wanted ? extras->group : 0;
 }
 
 static void apply_record(struct ruleset *rs, struct record *record, double now)
 {
-    record->flags = record->wanted_flags & (FLAG_REJECTED | FLAG_DROPPED);
-    part_apply(&record->all);
-    record->all.service = record->all.wants;
-    if (record->local) {
-        part_apply(record->local);
-        if (!local_is_unreachable(record))
-            record->local->service = record->local->wants;
-    }
     if (record->extras)
         apply_extras(rs, record->extras, now);
+    part_apply(&record->all);
+    if (record->local)
+        part_apply(record->local);
+    for (enum table_set set = 0; set < FRONTEND_SETS; set++)
+        set_hold_number(set, record, set_number(set, record).wanted);
     record->pending = false;
 }
 
@@ -259,7 +253,8 @@ static size_t weight_of(const struct record *record)
 /* What takes numbers from backends is in one transaction with what takes their slots. */
 static bool is_affine(const struct record *record)
 {
-    return record->extras && (record->extras->wants_id || record->extras->affinity_id);
+    return record->extras &&
+           (record->extras->affinity_id.wanted || record->extras->affinity_id.held);
 }
 
 /* Of frontends with very many slots, some go ahead, those of the newest first. */

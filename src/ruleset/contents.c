@@ -3,33 +3,9 @@
 
 #include <string.h>
 
-static const struct {
-    const char *name;
-    bool ranged;
-} sets[CONTENT_SETS] = {
-    [CONTENT_CLUSTER_IPS] = {"cluster_ips", false},
-    [CONTENT_SERVICE_CIDRS] = {"service_cidrs", true},
-    [CONTENT_POD_CIDRS] = {"pod_cidrs", true},
-    [CONTENT_HAIRPIN] = {"hairpin", false},
-    [CONTENT_ALLOWED_SOURCES] = {"allowed_sources", false},
-    [CONTENT_AFFINITY_NUMBERS] = {"affinity_numbers", false},
-    [CONTENT_AFFINITY_BACKENDS] = {"affinity_backends", false},
-    [CONTENT_LOCAL_AFFINITY_BACKENDS] = {"local_affinity_backends", false},
-};
-
-const char *content_set_name(enum content_set set)
+enum table_set content_set_of(const struct content *content)
 {
-    return sets[set].name;
-}
-
-bool content_set_is_ranged(enum content_set set)
-{
-    return sets[set].ranged;
-}
-
-enum content_set content_set_of(const struct content *content)
-{
-    return (enum content_set)content->bytes[0];
+    return (enum table_set)content->bytes[0];
 }
 
 const uint8_t *content_key(const struct content *content)
@@ -48,7 +24,7 @@ uint8_t *content_kernel_value(struct content *content)
 }
 
 /* What an element is found by: set and key. Returns its length. */
-static size_t identity(enum content_set set, const struct key *key, uint8_t out[1 + KEY_SIZE])
+static size_t identity(enum table_set set, const struct key *key, uint8_t out[1 + KEY_SIZE])
 {
     out[0] = (uint8_t)set;
     memcpy(out + 1, key->bytes, key->length);
@@ -61,7 +37,7 @@ static struct hash_key key_of(const struct hash_link *link)
     return (struct hash_key){content->bytes, 1 + (size_t)content->key_length};
 }
 
-struct content *contents_find(const struct contents *contents, enum content_set set,
+struct content *contents_find(const struct contents *contents, enum table_set set,
                               const struct key *key)
 {
     uint8_t id[1 + KEY_SIZE];
@@ -69,7 +45,7 @@ struct content *contents_find(const struct contents *contents, enum content_set 
     return hash_table_find(&contents->all, key_of, (struct hash_key){id, length});
 }
 
-static struct content *get(struct contents *contents, enum content_set set, const struct key *key,
+static struct content *get(struct contents *contents, enum table_set set, const struct key *key,
                            const struct key *value)
 {
     struct content *content = contents_find(contents, set, key);
@@ -123,7 +99,7 @@ void contents_let_in(struct contents *contents)
 
 /* ---- wanted ---- */
 
-void contents_want(struct contents *contents, enum content_set set, const struct key *key,
+void contents_want(struct contents *contents, enum table_set set, const struct key *key,
                    const struct key *value)
 {
     struct content *content = get(contents, set, key, value);
@@ -134,7 +110,7 @@ void contents_want(struct contents *contents, enum content_set set, const struct
     mark_pending(contents, content);
 }
 
-void contents_drop(struct contents *contents, enum content_set set, const struct key *key)
+void contents_drop(struct contents *contents, enum table_set set, const struct key *key)
 {
     struct content *content = contents_find(contents, set, key);
     content->wanted--;
@@ -142,7 +118,7 @@ void contents_drop(struct contents *contents, enum content_set set, const struct
     mark_pending(contents, content);
 }
 
-bool contents_adopt(struct contents *contents, enum content_set set, const struct key *key,
+bool contents_adopt(struct contents *contents, enum table_set set, const struct key *key,
                     const struct key *value)
 {
     struct content *content = get(contents, set, key, value);
@@ -155,17 +131,14 @@ bool contents_adopt(struct contents *contents, enum content_set set, const struc
     return true;
 }
 
-bool contents_observe(struct contents *contents, enum content_set set, const struct key *key,
+void contents_observe(struct contents *contents, enum table_set set, const struct key *key,
                       const struct key *value, bool there)
 {
     struct content *content = get(contents, set, key, value);
-    if (value && value->length != content->value_length)
-        return false;
     content->in_kernel = there;
     if (value)
         memcpy(content_kernel_value(content), value->bytes, value->length);
     mark_pending(contents, content);
-    return true;
 }
 
 static void remove_content(struct contents *contents, struct content *content)

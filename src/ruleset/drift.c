@@ -8,13 +8,13 @@
 /* At a time; what is more is found the next time. */
 #define MOST_SUSPECTS 900
 
-static void suspect(struct ruleset *rs, int set, const struct nft_element *element)
+static void suspect(struct ruleset *rs, enum table_set set, const struct nft_element *element)
 {
     if (rs->suspects.n < MOST_SUSPECTS)
-        ruleset_suspect_element(rs, held_set_name(set), element);
+        ruleset_suspect_element(rs, set_name(set), element);
 }
 
-static void suspect_key(struct ruleset *rs, int set, const struct key *key)
+static void suspect_key(struct ruleset *rs, enum table_set set, const struct key *key)
 {
     const struct nft_element element = {.key = key->bytes, .key_length = key->length};
     suspect(rs, set, &element);
@@ -44,7 +44,7 @@ static void make_words(struct ruleset *rs, struct record *record, uint32_t room)
 }
 
 /* What has grown since it was seen first has no room for more: that is asked for once more. */
-static void see(struct ruleset *rs, int set, struct record *record, uint32_t at)
+static void see(struct ruleset *rs, enum table_set set, struct record *record, uint32_t at)
 {
     uint32_t room = held_room(set, record);
     if (record->seen == 0 && room > FEW)
@@ -65,10 +65,10 @@ static bool was_seen(const struct ruleset *rs, const struct record *record, uint
 
 /* ---- sets ---- */
 
-void drift_take(struct ruleset *rs, int set, const struct nft_element *element)
+void drift_take(struct ruleset *rs, enum table_set set, const struct nft_element *element)
 {
     struct held held;
-    if (held_is_ranged(set))
+    if (set_is_ranged(set))
         boundaries_take(&rs->boundaries, rs->family, element);
     else if (!held_find(rs, set, element, &held) || !held_is(&held, element))
         suspect(rs, set, element);
@@ -78,7 +78,7 @@ void drift_take(struct ruleset *rs, int set, const struct nft_element *element)
         see(rs, set, held.record, held.at);
 }
 
-static void finish_records(struct ruleset *rs, int set, bool whole)
+static void finish_records(struct ruleset *rs, enum table_set set, bool whole)
 {
     hash_table_each (&rs->records, struct record, record) {
         for (uint32_t i = 0; whole && i < held_room(set, record); i++) {
@@ -92,10 +92,10 @@ static void finish_records(struct ruleset *rs, int set, bool whole)
     vec_free(&rs->seen);
 }
 
-static void finish_contents(struct ruleset *rs, int set, bool whole)
+static void finish_contents(struct ruleset *rs, enum table_set set, bool whole)
 {
     hash_table_each (&rs->contents.all, struct content, content) {
-        if (content_set_of(content) != held_content_set(set))
+        if (content_set_of(content) != set)
             continue;
         if (whole && content->in_kernel && !content->seen) {
             struct key key = {.length = content->key_length};
@@ -106,7 +106,7 @@ static void finish_contents(struct ruleset *rs, int set, bool whole)
     }
 }
 
-static void finish_ranges(struct ruleset *rs, int set, bool whole)
+static void finish_ranges(struct ruleset *rs, enum table_set set, bool whole)
 {
     const struct nft_element any = {.key = NULL};
     range_vec found = {0};
@@ -117,12 +117,12 @@ static void finish_ranges(struct ruleset *rs, int set, bool whole)
     boundaries_clear(&rs->boundaries);
 }
 
-void drift_finish(struct ruleset *rs, int set, bool whole)
+void drift_finish(struct ruleset *rs, enum table_set set, bool whole)
 {
     whole = whole && rs->kernel_known;
-    if (held_is_ranged(set))
+    if (set_is_ranged(set))
         finish_ranges(rs, set, whole);
-    else if (held_content_set(set) < CONTENT_SETS)
+    else if (set_has_contents(set))
         finish_contents(rs, set, whole);
     else
         finish_records(rs, set, whole);

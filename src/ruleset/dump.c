@@ -70,134 +70,36 @@ static void print_range(FILE *out, enum family family, const struct address_rang
 
 /* ---- what is keyed by frontends ---- */
 
-/* The element of one record in one map or set: what stands behind the frontend, or false if it is
- * not in there. */
-typedef bool (*value_fn)(const struct record *record, uint32_t *value);
-
-static bool value_if_any(uint32_t wanted, uint32_t *value)
+static void print_numbers(const struct ruleset *rs, enum table_set set, FILE *out, size_t *n)
 {
-    *value = wanted;
-    return wanted != 0;
-}
-
-static bool service_of(const struct record *record, uint32_t *value)
-{
-    return value_if_any(record->all.wants, value);
-}
-
-static bool local_service_of(const struct record *record, uint32_t *value)
-{
-    return record->local && value_if_any(record->local->wants, value);
-}
-
-static bool affinity_id_of(const struct record *record, uint32_t *value)
-{
-    return record->extras && value_if_any(record->extras->wants_id, value);
-}
-
-static bool affinity_timeout_of(const struct record *record, uint32_t *value)
-{
-    return record->extras && value_if_any(record->extras->wants_timeout, value);
-}
-
-static bool restriction_of(const struct record *record, uint32_t *value)
-{
-    return record->extras && value_if_any(record->extras->wants_restriction, value);
-}
-
-static void print_values(struct ruleset *rs, value_fn value_of, FILE *out, size_t *n)
-{
-    uint32_t value;
     vec_each (&rs->pending, record) {
-        if (!value_of(*record, &value))
+        uint32_t number = set_number(set, *record).wanted;
+        if (!number)
             continue;
         next_element(out, n);
         print_frontend(out, &(*record)->frontend);
-        fputs(" : ", out);
-        print_classid(out, value);
+        if (*set_value_fields(set)) {
+            fputs(" : ", out);
+            print_classid(out, number);
+        }
     }
 }
 
-static void print_services(struct ruleset *rs, FILE *out, size_t *n)
-{
-    print_values(rs, service_of, out, n);
-}
-
-static void print_local_services(struct ruleset *rs, FILE *out, size_t *n)
-{
-    print_values(rs, local_service_of, out, n);
-}
-
-static void print_affinity_ids(struct ruleset *rs, FILE *out, size_t *n)
-{
-    print_values(rs, affinity_id_of, out, n);
-}
-
-static void print_affinity_timeouts(struct ruleset *rs, FILE *out, size_t *n)
-{
-    print_values(rs, affinity_timeout_of, out, n);
-}
-
-static void print_restricted(struct ruleset *rs, FILE *out, size_t *n)
-{
-    print_values(rs, restriction_of, out, n);
-}
-
-static void print_slots(const struct record *record, const struct part *part, FILE *out, size_t *n)
-{
-    for (uint32_t i = 0; part && i < part->n_wanted; i++) {
-        const struct backend *backend = &part->wanted[i];
-        next_element(out, n);
-        print_frontend(out, &record->frontend);
-        fprintf(out, " . %u : ", i);
-        print_address(out, (enum family)record->frontend.family, &backend->address);
-        fprintf(out, " . %u", backend->port);
-    }
-}
-
-static void print_endpoints(struct ruleset *rs, FILE *out, size_t *n)
-{
-    vec_each (&rs->pending, record)
-        print_slots(*record, &(*record)->all, out, n);
-}
-
-static void print_local_endpoints(struct ruleset *rs, FILE *out, size_t *n)
-{
-    vec_each (&rs->pending, record)
-        print_slots(*record, (*record)->local, out, n);
-}
-
-static void print_flagged(struct ruleset *rs, unsigned flag, FILE *out, size_t *n)
+static void print_slots(const struct ruleset *rs, enum table_set set, FILE *out, size_t *n)
 {
     vec_each (&rs->pending, record) {
-        if (!((*record)->wanted_flags & flag))
-            continue;
-        next_element(out, n);
-        print_frontend(out, &(*record)->frontend);
+        const struct part *part = set_part(set, *record);
+        for (uint32_t i = 0; part && i < part->n_wanted; i++) {
+            next_element(out, n);
+            print_frontend(out, &(*record)->frontend);
+            fprintf(out, " . %u : ", i);
+            print_address(out, rs->family, &part->wanted[i].address);
+            fprintf(out, " . %u", part->wanted[i].port);
+        }
     }
-}
-
-static void print_rejects(struct ruleset *rs, FILE *out, size_t *n)
-{
-    print_flagged(rs, FLAG_REJECTED, out, n);
-}
-
-static void print_drops(struct ruleset *rs, FILE *out, size_t *n)
-{
-    print_flagged(rs, FLAG_DROPPED, out, n);
 }
 
 /* ---- contents ---- */
-
-/* What keys and values of a set consist of: A address, R range, P protocol, S port, C classid. */
-static const struct {
-    const char *key, *value;
-} formats[CONTENT_SETS] = {
-    [CONTENT_CLUSTER_IPS] = {"A", ""},         [CONTENT_SERVICE_CIDRS] = {"R", ""},
-    [CONTENT_POD_CIDRS] = {"R", ""},           [CONTENT_HAIRPIN] = {"AAPS", ""},
-    [CONTENT_ALLOWED_SOURCES] = {"AC", ""},    [CONTENT_AFFINITY_NUMBERS] = {"CAS", "C"},
-    [CONTENT_AFFINITY_BACKENDS] = {"C", "AS"}, [CONTENT_LOCAL_AFFINITY_BACKENDS] = {"C", "AS"},
-};
 
 static const uint8_t *take_address(enum family family, const uint8_t *bytes,
                                    struct address *address)
@@ -213,18 +115,18 @@ static const uint8_t *print_field(FILE *out, enum family family, char field, con
     struct address_range range;
     uint32_t number;
     switch (field) {
-    case 'A':
+    case FIELD_ADDRESS:
         bytes = take_address(family, bytes, &range.first);
         print_address(out, family, &range.first);
         return bytes;
-    case 'R':
+    case FIELD_RANGE:
         bytes = take_address(family, take_address(family, bytes, &range.first), &range.last);
         print_range(out, family, &range);
         return bytes;
-    case 'P':
+    case FIELD_PROTOCOL:
         print_protocol(out, *bytes);
         break;
-    case 'S':
+    case FIELD_PORT:
         fprintf(out, "%u", bytes[0] << 8 | bytes[1]);
         break;
     default:
@@ -252,20 +154,31 @@ static int compare_contents(const void *a, const void *b)
     return memcmp(content_key(p), content_key(q), p->key_length);
 }
 
-static void print_contents(struct ruleset *rs, const char *name, FILE *out, size_t *n)
+static void print_contents(const struct ruleset *rs, enum table_set set, FILE *out, size_t *n)
 {
     vec_each (&rs->contents.pending, it) {
         struct content *content = *it;
-        enum content_set set = content_set_of(content);
-        if (!content->wanted || strcmp(content_set_name(set), name) != 0)
+        if (!content->wanted || content_set_of(content) != set)
             continue;
         next_element(out, n);
-        print_fields(out, rs->family, formats[set].key, content_key(content));
-        if (*formats[set].value) {
+        print_fields(out, rs->family, set_key_fields(set), content_key(content));
+        if (*set_value_fields(set)) {
             fputs(" : ", out);
-            print_fields(out, rs->family, formats[set].value, content_value(content));
+            print_fields(out, rs->family, set_value_fields(set), content_value(content));
         }
     }
+}
+
+static void print_elements(const struct ruleset *rs, enum table_set set, FILE *out, size_t *n)
+{
+    if (set == TABLE_SETS)
+        return; /* packets write it, or it has verdicts alone */
+    if (set_has_contents(set))
+        print_contents(rs, set, out, n);
+    else if (set_owner(set) == OWNER_SLOTS)
+        print_slots(rs, set, out, n);
+    else
+        print_numbers(rs, set, out, n);
 }
 
 /* ---- the table ---- */
@@ -297,19 +210,6 @@ static void print_comment(FILE *out, const char *comment)
     }
 }
 
-static const struct {
-    const char *name;
-    void (*print)(struct ruleset *rs, FILE *out, size_t *n);
-} fillers[] = {{MAP_SERVICES, print_services},
-               {MAP_LOCAL_SERVICES, print_local_services},
-               {MAP_ENDPOINTS, print_endpoints},
-               {MAP_LOCAL_ENDPOINTS, print_local_endpoints},
-               {MAP_AFFINITY_IDS, print_affinity_ids},
-               {MAP_AFFINITY_TIMEOUTS, print_affinity_timeouts},
-               {MAP_RESTRICTED, print_restricted},
-               {SET_REJECTS, print_rejects},
-               {SET_DROPS, print_drops}};
-
 static void print_declaration(const struct layout_set *set, FILE *out)
 {
     print_comment(out, set->comment);
@@ -327,10 +227,7 @@ static void print_set(struct ruleset *rs, const struct layout_set *set, const st
     size_t n = 0;
     print_declaration(set, out);
     print_verdicts(set, out, &n);
-    for (size_t i = 0; i < sizeof(fillers) / sizeof(fillers[0]); i++)
-        if (strcmp(set->name, fillers[i].name) == 0)
-            fillers[i].print(rs, out, &n);
-    print_contents(rs, set->name, out, &n);
+    print_elements(rs, set_of_name(set->name), out, &n);
     print_shape_verdicts(shapes, n_shapes, set->name, out, &n);
     fputs(n ? "\n        }\n    }\n\n" : "    }\n\n", out);
 }

@@ -53,14 +53,14 @@ int ruleset_encode_shapes(struct ruleset *rs, struct error *err)
 
 static void encode_content(struct ruleset *rs, struct content *content, enum nft_element_op op)
 {
-    enum content_set set = content_set_of(content);
+    enum table_set set = content_set_of(content);
     const uint8_t *key = content_key(content);
     size_t length = content->key_length;
     bool has_value = op == ELEMENT_ADD && content->value_length > 0;
-    if (content_set_is_ranged(set))
-        nft_batch_range(&rs->batch, op, content_set_name(set), key, key + length / 2, length / 2);
+    if (set_is_ranged(set))
+        nft_batch_range(&rs->batch, op, set_name(set), key, key + length / 2, length / 2);
     else
-        nft_batch_element(&rs->batch, op, content_set_name(set), key, length,
+        nft_batch_element(&rs->batch, op, set_name(set), key, length,
                           has_value ? content_value(content) : NULL,
                           has_value ? content->value_length : 0);
 }
@@ -71,17 +71,17 @@ static void encode_ranges(struct ruleset *rs)
     struct contents *contents = &rs->contents;
     nft_batch_together(&rs->batch, true);
     vec_each (&contents->pending, content)
-        if (content_set_is_ranged(content_set_of(*content)) && content_goes(*content))
+        if (set_is_ranged(content_set_of(*content)) && content_goes(*content))
             encode_content(rs, *content, ELEMENT_DELETE);
     vec_each (&contents->pending, content)
-        if (content_set_is_ranged(content_set_of(*content)) && content_comes(*content))
+        if (set_is_ranged(content_set_of(*content)) && content_comes(*content))
             encode_content(rs, *content, ELEMENT_ADD);
     nft_batch_together(&rs->batch, false);
     nft_batch_may_cut(&rs->batch);
 }
 
 /* Those of one set that come, or get another value. */
-static void encode_coming(struct ruleset *rs, enum content_set set)
+static void encode_coming(struct ruleset *rs, enum table_set set)
 {
     size_t n = 0;
     vec_each (&rs->contents.pending, it) {
@@ -96,20 +96,20 @@ static void encode_coming(struct ruleset *rs, enum content_set set)
     }
 }
 
-static void encode_going(struct ruleset *rs, enum content_set set)
+static void encode_going(struct ruleset *rs, enum table_set set)
 {
     vec_each (&rs->contents.pending, content)
         if (content_set_of(*content) == set && content_goes(*content) && !content_comes(*content))
             encode_content(rs, *content, ELEMENT_DELETE);
 }
 
-static void encode_contents(struct ruleset *rs, void (*encode)(struct ruleset *, enum content_set))
+static void encode_contents(struct ruleset *rs, void (*encode)(struct ruleset *, enum table_set))
 {
     if (rs->contents.pending.n == 0)
         return;
-    for (int set = 0; set < CONTENT_SETS; set++)
-        if (!content_set_is_ranged((enum content_set)set))
-            encode(rs, (enum content_set)set);
+    for (enum table_set set = 0; set < TABLE_SETS; set++)
+        if (set_owner(set) == OWNER_TABLE)
+            encode(rs, set);
     nft_batch_may_cut(&rs->batch);
 }
 

@@ -14,15 +14,16 @@ static void on_element(void *ctx, const struct nft_element *element)
 static int encode(const struct ruleset *rs, struct nft_socket *socket,
                   const struct frontend *frontend, struct nft_batch *batch, struct error *err)
 {
-    const char *const sets[] = {MAP_SERVICES, SET_REJECTS, SET_DROPS, MAP_RESTRICTED};
+    static const enum table_set sets[] = {SET_SERVICES, SET_REJECTS, SET_DROPS, SET_RESTRICTED};
     struct key key = key_of_frontend(frontend);
     for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
         bool held = false;
-        if (nft_socket_get_element(socket, rs->family, RULESET_TABLE, sets[i], key.bytes,
+        if (nft_socket_get_element(socket, rs->family, RULESET_TABLE, set_name(sets[i]), key.bytes,
                                    key.length, on_element, &held, err))
             return -1;
         if (held)
-            nft_batch_element(batch, ELEMENT_DELETE, sets[i], key.bytes, key.length, NULL, 0);
+            nft_batch_element(batch, ELEMENT_DELETE, set_name(sets[i]), key.bytes, key.length, NULL,
+                              0);
     }
     return 0;
 }
@@ -53,7 +54,7 @@ int ruleset_give_way(struct ruleset *rs, struct nft_socket *socket, const struct
     }
     if (result || !ours)
         return result;
-    if (ruleset_audit_address(rs, socket, content_set_name(CONTENT_CLUSTER_IPS), &frontend->address,
+    if (ruleset_audit_address(rs, socket, set_name(SET_CLUSTER_IPS), &frontend->address,
                               &cluster_ip, err))
         return -1;
     return cluster_ip ? 0 : give_way(rs, socket, frontend, gave, err);

@@ -6,122 +6,62 @@
 
 #include <string.h>
 
-enum kind { SERVICE, AFFINITY, FLAG, SLOT, LIST, CONTENT, RANGE };
-
-static const struct {
-    const char *name; /* NULL: that of the content set */
-    enum kind kind;
-    bool second; /* of the two of a kind */
-    enum frontend_flag flag;
-    enum content_set set;
-} sets[HELD_SETS] = {
-    {.name = MAP_SERVICES, .kind = SERVICE},
-    {.name = MAP_LOCAL_SERVICES, .kind = SERVICE, .second = true},
-    {.name = MAP_ENDPOINTS, .kind = SLOT},
-    {.name = MAP_LOCAL_ENDPOINTS, .kind = SLOT, .second = true},
-    {.name = SET_REJECTS, .kind = FLAG, .flag = FLAG_REJECTED},
-    {.name = SET_DROPS, .kind = FLAG, .flag = FLAG_DROPPED},
-    {.name = MAP_RESTRICTED, .kind = LIST},
-    {.name = MAP_AFFINITY_IDS, .kind = AFFINITY},
-    {.name = MAP_AFFINITY_TIMEOUTS, .kind = AFFINITY, .second = true},
-    {.kind = CONTENT, .set = CONTENT_CLUSTER_IPS},
-    {.kind = CONTENT, .set = CONTENT_HAIRPIN},
-    {.kind = CONTENT, .set = CONTENT_ALLOWED_SOURCES},
-    {.kind = CONTENT, .set = CONTENT_AFFINITY_NUMBERS},
-    {.kind = CONTENT, .set = CONTENT_AFFINITY_BACKENDS},
-    {.kind = CONTENT, .set = CONTENT_LOCAL_AFFINITY_BACKENDS},
-    {.kind = RANGE, .set = CONTENT_SERVICE_CIDRS},
-    {.kind = RANGE, .set = CONTENT_POD_CIDRS},
-};
-
-const char *held_set_name(int set)
-{
-    return sets[set].name ? sets[set].name : content_set_name(sets[set].set);
-}
-
-int held_set_of(const char *name)
-{
-    for (int set = 0; set < HELD_SETS; set++)
-        if (strcmp(held_set_name(set), name) == 0)
-            return set;
-    return -1;
-}
-
 /* ---- what is believed ---- */
 
-static uint32_t number_held(int set, const struct record *record)
-{
-    const struct extras *extras = record->extras;
-    if (sets[set].kind == LIST)
-        return extras ? extras->restriction : 0;
-    if (sets[set].kind == AFFINITY)
-        return !extras ? 0 : sets[set].second ? extras->affinity_timeout : extras->affinity_id;
-    if (sets[set].second)
-        return record->local ? record->local->service : 0;
-    return record->all.service;
-}
-
-static void find_slot(const struct ruleset *rs, int set, uint32_t slot, struct held *out)
-{
-    const struct part *part = sets[set].second ? out->record->local : &out->record->all;
-    if (!part || slot >= part->n_slots || slot_is_empty(&part->slots[slot]))
-        return;
-    out->there = true;
-    out->value = value_of_backend(rs->family, &part->slots[slot]);
-}
-
-static bool find_content(const struct ruleset *rs, int set, const uint8_t *bytes, size_t length,
-                         struct held *out)
+static struct key key_of_bytes(const uint8_t *bytes, size_t length)
 {
     struct key key = {.length = length};
-    if (length > sizeof(key.bytes))
-        return false;
-    memcpy(key.bytes, bytes, length);
-    out->content = contents_find(&rs->contents, sets[set].set, &key);
-    out->there = out->content && out->content->in_kernel;
-    if (out->there && out->content->value_length) {
-        out->value.length = out->content->value_length;
-        memcpy(out->value.bytes, content_kernel_value(out->content), out->value.length);
-    }
-    return true;
+    if (length)
+        memcpy(key.bytes, bytes, length);
+    return key;
 }
 
-static bool find_of_frontend(const struct ruleset *rs, int set, const uint8_t *key, size_t length,
-                             struct held *out)
+static void find_slot(const struct ruleset *rs, enum table_set set, struct held *out)
 {
-    struct frontend frontend;
-    uint32_t slot = 0, number;
-    bool is_slot = sets[set].kind == SLOT;
-    if (is_slot ? !slot_of_key(rs->family, key, length, &frontend, &slot)
-                : !frontend_of_key(rs->family, key, length, &frontend))
-        return false;
-    out->record = ruleset_find_record(rs, &frontend);
-    if (!out->record)
-        return true;
-    if (is_slot) {
-        out->at = slot;
-        find_slot(rs, set, slot, out);
-    } else if (sets[set].kind == FLAG) {
-        out->there = out->record->flags & sets[set].flag;
-    } else if ((number = number_held(set, out->record)) != 0) {
-        out->there = true;
-        key_put_number(&out->value, number);
-    }
-    return true;
+    const struct part *part = set_part(set, out->record);
+    if (!part || out->at >= part->n_slots || slot_is_empty(&part->slots[out->at]))
+        return;
+    out->there = true;
+    out->value = value_of_backend(rs->family, &part->slots[out->at]);
 }
 
-bool held_find(const struct ruleset *rs, int set, const struct nft_element *element,
+static void find_number(enum table_set set, struct held *out)
+{
+    uint32_t number = set_number(set, out->record).held;
+    out->there = number != 0;
+    if (out->there && *set_value_fields(set))
+        key_put_number(&out->value, number);
+}
+
+static void find_content(const struct ruleset *rs, enum table_set set,
+                         const struct nft_element *element, struct held *out)
+{
+    struct key key = key_of_bytes(element->key, element->key_length);
+    out->content = contents_find(&rs->contents, set, &key);
+    out->there = out->content && out->content->in_kernel;
+    if (out->there)
+        out->value = key_of_bytes(content_kernel_value(out->content), out->content->value_length);
+}
+
+bool held_find(const struct ruleset *rs, enum table_set set, const struct nft_element *element,
                struct held *out)
 {
     memset(out, 0, sizeof(*out));
-    switch (sets[set].kind) {
-    case CONTENT:
-        return find_content(rs, set, element->key, element->key_length, out);
-    case RANGE:
-        return false;
-    default:
-        return find_of_frontend(rs, set, element->key, element->key_length, out);
+    if (set_has_contents(set)) {
+        bool fits = !set_is_ranged(set) && set_fits_key(set, rs->family, element);
+        if (fits)
+            find_content(rs, set, element, out);
+        return fits;
     }
+    if (!set_frontend_of(set, rs->family, element->key, element->key_length, &out->frontend,
+                         &out->at))
+        return false;
+    out->record = ruleset_find_record(rs, &out->frontend);
+    if (out->record && set_owner(set) == OWNER_SLOTS)
+        find_slot(rs, set, out);
+    else if (out->record)
+        find_number(set, out);
+    return true;
 }
 
 bool held_is(const struct held *held, const struct nft_element *element)
@@ -133,44 +73,77 @@ bool held_is(const struct held *held, const struct nft_element *element)
 
 /* ---- what a frontend has ---- */
 
-static const struct part *part_of(int set, const struct record *record)
+uint32_t held_room(enum table_set set, const struct record *record)
 {
-    return sets[set].second ? record->local : &record->all;
-}
-
-uint32_t held_room(int set, const struct record *record)
-{
-    if (sets[set].kind != SLOT)
+    if (set_owner(set) != OWNER_SLOTS)
         return 1;
-    return part_of(set, record) ? part_of(set, record)->n_slots : 0;
+    return set_part(set, record) ? set_part(set, record)->n_slots : 0;
 }
 
-bool held_has(int set, const struct record *record, uint32_t i)
+bool held_has(enum table_set set, const struct record *record, uint32_t i)
 {
-    if (sets[set].kind == FLAG)
-        return record->flags & sets[set].flag;
-    if (sets[set].kind != SLOT)
-        return number_held(set, record) != 0;
-    return !slot_is_empty(&part_of(set, record)->slots[i]);
+    return set_owner(set) == OWNER_SLOTS ? !slot_is_empty(&set_part(set, record)->slots[i])
+                                         : set_number(set, record).held != 0;
 }
 
-struct key held_key(int set, const struct record *record, uint32_t i)
+struct key held_key(enum table_set set, const struct record *record, uint32_t i)
 {
-    return sets[set].kind == SLOT ? key_of_slot(&record->frontend, i)
-                                  : key_of_frontend(&record->frontend);
-}
-
-bool held_is_ranged(int set)
-{
-    return sets[set].kind == RANGE;
-}
-
-enum content_set held_content_set(int set)
-{
-    return sets[set].kind == CONTENT || sets[set].kind == RANGE ? sets[set].set : CONTENT_SETS;
+    return set_owner(set) == OWNER_SLOTS ? key_of_slot(&record->frontend, i)
+                                         : key_of_frontend(&record->frontend);
 }
 
 /* ---- what was found ---- */
+
+/* The record has @element, which fits, or nothing under its key. */
+static void hold(const struct ruleset *rs, enum table_set set, struct record *record, uint32_t at,
+                 const struct nft_element *element, bool there)
+{
+    struct backend backend = {.port = 0};
+    uint32_t number = there;
+    if (set_owner(set) == OWNER_SLOTS) {
+        if (there)
+            backend_of_value(rs->family, element->data, element->data_length, &backend);
+        part_put_slot(set_make_part(set, record), at, &backend);
+        return;
+    }
+    if (there && element->data_length)
+        memcpy(&number, element->data, sizeof(number));
+    set_hold_number(set, record, number);
+}
+
+static bool adopt_content(struct ruleset *rs, enum table_set set, const struct nft_element *element)
+{
+    struct key key = key_of_bytes(element->key, element->key_length),
+               value = key_of_bytes(element->data, element->data_length);
+    return contents_adopt(&rs->contents, set, &key, value.length ? &value : NULL);
+}
+
+bool held_adopt(struct ruleset *rs, enum table_set set, const struct nft_element *element,
+                bool *again)
+{
+    struct held held;
+    if (!held_find(rs, set, element, &held) || !set_fits_value(set, rs->family, element))
+        return false;
+    *again = *again || held.there;
+    if (set_has_contents(set)) {
+        adopt_content(rs, set, element);
+        return true;
+    }
+    struct record *record = held.record ? held.record : ruleset_record(rs, &held.frontend);
+    hold(rs, set, record, held.at, element, true);
+    ruleset_mark_pending(rs, record); /* one that nobody wants is to be removed */
+    if (set == SET_AFFINITY_IDS)
+        affinity_note_kernel_id(&rs->affinity, record->extras->affinity_id.held);
+    return true;
+}
+
+void held_adopt_ranges(struct ruleset *rs, enum table_set set, const range_vec *ranges, bool *again)
+{
+    vec_each (ranges, range) {
+        struct key key = key_of_range(rs->family, range);
+        *again = !contents_adopt(&rs->contents, set, &key, NULL) || *again;
+    }
+}
 
 /* What is in force is what is wanted, so it is what shall be there again. */
 static void reopen(struct ruleset *rs, struct record *record)
@@ -180,96 +153,55 @@ static void reopen(struct ruleset *rs, struct record *record)
         ruleset_mark_pending(rs, record);
         return;
     }
-    part_want_slots(&record->all, service_count(record->all.service));
+    part_want_slots(&record->all, service_count(record->all.value.held));
     if (record->local)
-        part_want_slots(record->local,
-                        local_is_unreachable(record) ? 0 : service_count(record->local->service));
+        part_want_slots(record->local, local_is_unreachable(record)
+                                           ? 0
+                                           : service_count(record->local->value.held));
     ruleset_mark_pending(rs, record);
 }
 
-static bool observe_number(int set, struct record *record, const struct nft_element *element,
-                           bool there)
+/* The number of a service port is shared: one alone cannot be put right. Which of our lists another
+ * one is shows only when all of it is read. */
+static bool shows_alone(enum table_set set, bool there)
 {
-    uint32_t number = 0;
-    if (there) {
-        if (element->data_length != sizeof(number))
-            return false;
-        memcpy(&number, element->data, sizeof(number));
-        if (number == 0)
-            return false;
-    }
-    if (sets[set].second)
-        record_local(record)->service = number;
-    else
-        record->all.service = number;
-    return true;
+    return set != SET_AFFINITY_IDS && set != SET_AFFINITY_TIMEOUTS &&
+           !(set == SET_RESTRICTED && there);
 }
 
-static bool observe_of_frontend(struct ruleset *rs, int set, const struct nft_element *element,
-                                bool there)
+static void observe_of_frontend(struct ruleset *rs, enum table_set set, const struct held *held,
+                                const struct nft_element *element, bool there)
 {
-    struct frontend frontend;
-    struct backend backend = {0};
-    uint32_t slot = 0;
-    bool is_slot = sets[set].kind == SLOT;
-    if (is_slot) {
-        if (!slot_of_key(rs->family, element->key, element->key_length, &frontend, &slot) ||
-            (there && !backend_of_value(rs->family, element->data, element->data_length, &backend)))
-            return false;
-    } else if (!frontend_of_key(rs->family, element->key, element->key_length, &frontend)) {
-        return false;
-    }
-    struct record *record = ruleset_record(rs, &frontend);
+    struct record *record = held->record ? held->record : ruleset_record(rs, &held->frontend);
     reopen(rs, record);
-    if (is_slot)
-        part_put_slot(sets[set].second ? record_local(record) : &record->all, slot, &backend);
-    else if (sets[set].kind == FLAG)
-        record->flags = (uint8_t)(there ? record->flags | sets[set].flag
-                                        : record->flags & ~(unsigned)sets[set].flag);
-    else if (sets[set].kind == LIST)
+    if (set == SET_RESTRICTED)
         record_release_list(rs, record->extras, 0);
     else
-        return observe_number(set, record, element, there);
-    return true;
+        hold(rs, set, record, held->at, element, there);
 }
 
-static bool observe_content(struct ruleset *rs, int set, const struct nft_element *element,
-                            bool there)
+static void observe_content(struct ruleset *rs, enum table_set set,
+                            const struct nft_element *element, bool there)
 {
-    struct key key = {.length = element->key_length}, value = {.length = element->data_length};
-    if (key.length > sizeof(key.bytes) || value.length > sizeof(value.bytes))
-        return false;
-    memcpy(key.bytes, element->key, key.length);
-    if (there && value.length)
-        memcpy(value.bytes, element->data, value.length);
-    return contents_observe(&rs->contents, sets[set].set, &key,
-                            there && value.length ? &value : NULL, there);
+    struct key key = key_of_bytes(element->key, element->key_length),
+               value = key_of_bytes(element->data, there ? element->data_length : 0);
+    contents_observe(&rs->contents, set, &key, value.length ? &value : NULL, there);
 }
 
-static bool observe(struct ruleset *rs, int set, const struct nft_element *element, bool there)
-{
-    switch (sets[set].kind) {
-    case CONTENT:
-        return observe_content(rs, set, element, there);
-    case AFFINITY: /* the number of a service port is shared: one alone cannot be put right */
-        return false;
-    case LIST: /* which of ours another one is shows only when all of it is read */
-        return !there && observe_of_frontend(rs, set, element, there);
-    default:
-        return observe_of_frontend(rs, set, element, there);
-    }
-}
-
-enum held_verdict held_observe(struct ruleset *rs, int set, const struct nft_element *element,
-                               bool there)
+enum held_verdict held_observe(struct ruleset *rs, enum table_set set,
+                               const struct nft_element *element, bool there)
 {
     struct held held;
     if (!held_find(rs, set, element, &held))
         return HELD_ALIEN;
     if (there ? held_is(&held, element) : !held.there)
         return HELD_SAME;
-    if (!observe(rs, set, element, there))
+    if (!shows_alone(set, there) || (there && !set_fits_value(set, rs->family, element)))
         return HELD_ALIEN;
+    if (set_has_contents(set))
+        observe_content(rs, set, element, there);
+    else
+        observe_of_frontend(rs, set, &held, element, there);
     rs->figures.elements += (size_t)there - (size_t)held.there;
     return HELD_CHANGED;
 }
@@ -281,14 +213,14 @@ static int compare_ranges(const void *a, const void *b)
     return memcmp(a, b, sizeof(struct address_range));
 }
 
-static bool is_held(const struct ruleset *rs, enum content_set set, const struct key *key)
+static bool is_held(const struct ruleset *rs, enum table_set set, const struct key *key)
 {
     const struct content *content = contents_find(&rs->contents, set, key);
     return content && content->in_kernel;
 }
 
-static void observe_range(struct ruleset *rs, enum content_set set,
-                          const struct address_range *range, bool there)
+static void observe_range(struct ruleset *rs, enum table_set set, const struct address_range *range,
+                          bool there)
 {
     struct key key = key_of_range(rs->family, range);
     size_t elements = range_elements(rs->family, range);
@@ -297,7 +229,7 @@ static void observe_range(struct ruleset *rs, enum content_set set,
 }
 
 /* Ranges that are believed to be there and are not in @found. */
-static void missing_ranges(const struct ruleset *rs, enum content_set set, const range_vec *found,
+static void missing_ranges(const struct ruleset *rs, enum table_set set, const range_vec *found,
                            range_vec *out)
 {
     hash_table_each (&rs->contents.all, struct content, content) {
@@ -309,32 +241,33 @@ static void missing_ranges(const struct ruleset *rs, enum content_set set, const
     }
 }
 
-bool held_has_ranges(const struct ruleset *rs, int set, const range_vec *found)
+bool held_has_ranges(const struct ruleset *rs, enum table_set set, const range_vec *found)
 {
     range_vec missing = {0};
-    missing_ranges(rs, sets[set].set, found, &missing);
+    missing_ranges(rs, set, found, &missing);
     bool same = missing.n == 0;
     vec_free(&missing);
     vec_each (found, range) {
         struct key key = key_of_range(rs->family, range);
-        same = same && is_held(rs, sets[set].set, &key);
+        same = same && is_held(rs, set, &key);
     }
     return same;
 }
 
-enum held_verdict held_observe_ranges(struct ruleset *rs, int set, const range_vec *found)
+enum held_verdict held_observe_ranges(struct ruleset *rs, enum table_set set,
+                                      const range_vec *found)
 {
     range_vec missing = {0};
     if (held_has_ranges(rs, set, found))
         return HELD_SAME;
-    missing_ranges(rs, sets[set].set, found, &missing);
+    missing_ranges(rs, set, found, &missing);
     vec_each (&missing, range)
-        observe_range(rs, sets[set].set, range, false);
+        observe_range(rs, set, range, false);
     vec_free(&missing);
     vec_each (found, range) {
         struct key key = key_of_range(rs->family, range);
-        if (!is_held(rs, sets[set].set, &key))
-            observe_range(rs, sets[set].set, range, true);
+        if (!is_held(rs, set, &key))
+            observe_range(rs, set, range, true);
     }
     return HELD_CHANGED;
 }

@@ -72,17 +72,18 @@ static unsigned plan_affinity(struct ruleset *rs, struct record *record)
     const struct part *local = record->local;
     if (extras->group)
         record_list_wishes(record);
-    extras->wants_id = affinity_hold(&rs->affinity, &rs->contents, &extras->hold, extras->group,
-                                     extras->affinity_id, record->all.wanted, record->all.n_wanted,
-                                     local ? local->wanted : NULL, local ? local->n_wanted : 0);
-    extras->wants_timeout = extras->wants_id ? extras->timeout : 0;
-    return extras->wants_id ? CLASS_AFFINE : 0;
+    extras->affinity_id.wanted =
+        affinity_hold(&rs->affinity, &rs->contents, &extras->hold, extras->group,
+                      extras->affinity_id.held, record->all.wanted, record->all.n_wanted,
+                      local ? local->wanted : NULL, local ? local->n_wanted : 0);
+    extras->affinity_timeout.wanted = extras->affinity_id.wanted ? extras->timeout : 0;
+    return extras->affinity_id.wanted ? CLASS_AFFINE : 0;
 }
 
 static void plan_restriction(struct extras *extras)
 {
     if (extras)
-        extras->wants_restriction = source_list_value(extras->sources);
+        extras->restriction.wanted = source_list_value(extras->sources);
 }
 
 static void plan_record(struct ruleset *rs, struct record *record)
@@ -94,11 +95,13 @@ static void plan_record(struct ruleset *rs, struct record *record)
                                  .n = record->all.n_wanted,
                                  .n_local = local ? local->n_wanted : 0};
     plan_values(rs, affine, &plan);
-    record->all.wants = plan.all;
+    record->all.value.wanted = plan.all;
     part_plan(&record->all);
     if (!local)
         return;
-    local->wants = plan.local;
+    local->value.wanted = plan.local;
+    if (!plan.local && !service_leads_to_local(plan.all)) /* packets may be on their way to it */
+        local->value.wanted = local->value.held;
     part_plan(local);
 }
 
@@ -143,20 +146,20 @@ void ruleset_end_waiting(struct ruleset *rs)
 
 void record_release_list(struct ruleset *rs, struct extras *extras, double now)
 {
-    source_lists_release(&rs->lists, source_lists_find(&rs->lists, extras->restriction), now);
-    extras->restriction = 0;
+    source_lists_release(&rs->lists, source_lists_find(&rs->lists, extras->restriction.held), now);
+    extras->restriction.held = 0;
 }
 
 void ruleset_adopt_lists(struct ruleset *rs, double now)
 {
     list_value_vec values = {0};
     hash_table_each (&rs->records, struct record, record)
-        if (record->extras && record->extras->restriction)
-            vec_push(&values, record->extras->restriction);
+        if (record->extras && record->extras->restriction.held)
+            vec_push(&values, record->extras->restriction.held);
     source_lists_adopt(&rs->lists, &rs->contents, &values, now);
     hash_table_each (&rs->records, struct record, record)
         if (record->extras)
-            source_list_hold(source_lists_find(&rs->lists, record->extras->restriction));
+            source_list_hold(source_lists_find(&rs->lists, record->extras->restriction.held));
     vec_free(&values);
 }
 
@@ -168,7 +171,7 @@ void ruleset_plan(struct ruleset *rs)
     for (int known = 1; known >= 0; known--)
         vec_each (&rs->pending, it) {
             const struct extras *extras = (*it)->extras;
-            if ((extras && extras->affinity_id) == known)
+            if ((extras && extras->affinity_id.held) == known)
                 plan_record(rs, *it);
         }
 }
@@ -200,12 +203,12 @@ void ruleset_new_shapes(const struct ruleset *rs, shape_vec *out)
     vec_clear(out);
     vec_each (&rs->pending, it) {
         const struct record *record = *it;
-        need_service(rs, &seen, record->all.wants, out);
+        need_service(rs, &seen, record->all.value.wanted, out);
         if (record->local)
-            need_service(rs, &seen, record->local->wants, out);
-        if (record->extras && record->extras->wants_timeout)
-            need_shape(rs, &seen, shape_of_timeout(record->extras->wants_timeout), out);
-        if (record->extras && record->extras->wants_restriction)
+            need_service(rs, &seen, record->local->value.wanted, out);
+        if (record->extras && record->extras->affinity_timeout.wanted)
+            need_shape(rs, &seen, shape_of_timeout(record->extras->affinity_timeout.wanted), out);
+        if (record->extras && record->extras->restriction.wanted)
             need_shape(rs, &seen, shape_of_source_ranges(), out);
     }
     shapes_clear(&seen);
@@ -232,7 +235,7 @@ static uint32_t most(uint32_t a, uint32_t b)
 
 uint32_t trim_keeps(const struct ruleset *rs, const struct record *record, const struct part *part)
 {
-    uint32_t keeps = service_count(part->service);
+    uint32_t keeps = service_count(part->value.held);
     if (record->pending)
         keeps = most(keeps, part->n_wanted);
     return part->n_slots > rs->portion ? most(keeps, part->n_slots - (uint32_t)rs->portion) : keeps;
@@ -240,9 +243,9 @@ uint32_t trim_keeps(const struct ruleset *rs, const struct record *record, const
 
 bool local_is_unreachable(const struct record *record)
 {
-    return record->local && record->local->service &&
-           !service_leads_to_local(record->all.service) &&
-           !(record->pending && service_leads_to_local(record->all.wants));
+    return record->local && record->local->value.held &&
+           !service_leads_to_local(record->all.value.held) &&
+           !(record->pending && service_leads_to_local(record->all.value.wanted));
 }
 
 static size_t trimmed_slots(const struct ruleset *rs, const struct record *record,

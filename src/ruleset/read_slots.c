@@ -15,7 +15,7 @@
 struct asking {
     struct nft_socket *socket;
     enum family family;
-    const char *set;
+    enum table_set set;
     nft_element_fn fn;
     void *ctx;
     uint8_t bytes[NFT_KEYS_MOST * KEY_SIZE];
@@ -23,17 +23,17 @@ struct asking {
     bool missing; /* one was not there: who asks has the wrong keys */
 };
 
-static uint32_t slots_of(const struct record *record, bool local)
+static uint32_t slots_of(const struct record *record, enum table_set set)
 {
-    const struct part *part = local ? record->local : &record->all;
-    return part ? service_count(part->service) : 0;
+    const struct part *part = set_part(set, record);
+    return part ? service_count(part->value.held) : 0;
 }
 
-static uint64_t count_slots(const struct ruleset *rs, bool local)
+static uint64_t count_slots(const struct ruleset *rs, enum table_set set)
 {
     uint64_t n = 0;
     hash_table_each (&rs->records, struct record, record)
-        n += slots_of(record, local);
+        n += slots_of(record, set);
     return n;
 }
 
@@ -44,8 +44,8 @@ static int ask(struct asking *asking, struct error *err)
     const struct nft_keys keys = {asking->bytes, asking->keys.length, n};
     if (n == 0)
         return 0;
-    if (nft_socket_get_elements(asking->socket, asking->family, RULESET_TABLE, asking->set, &keys,
-                                asking->fn, asking->ctx, &found, err))
+    if (nft_socket_get_elements(asking->socket, asking->family, RULESET_TABLE,
+                                set_name(asking->set), &keys, asking->fn, asking->ctx, &found, err))
         return -1;
     asking->missing = asking->missing || found != n;
     return 0;
@@ -58,10 +58,10 @@ static int add(struct asking *asking, const struct key *key, struct error *err)
     return asking->keys.n < NFT_KEYS_MOST ? 0 : ask(asking, err);
 }
 
-static int ask_all(struct asking *asking, const struct ruleset *rs, bool local, struct error *err)
+static int ask_all(struct asking *asking, const struct ruleset *rs, struct error *err)
 {
     hash_table_each (&rs->records, struct record, record)
-        for (uint32_t i = 0; i < slots_of(record, local); i++) {
+        for (uint32_t i = 0; i < slots_of(record, asking->set); i++) {
             struct key key = key_of_slot(&record->frontend, i);
             if (add(asking, &key, err))
                 return -1;
@@ -69,27 +69,26 @@ static int ask_all(struct asking *asking, const struct ruleset *rs, bool local, 
     return ask(asking, err);
 }
 
-int ruleset_read_slots(const struct ruleset *rs, struct nft_socket *socket, bool local,
+int ruleset_read_slots(const struct ruleset *rs, struct nft_socket *socket, enum table_set set,
                        nft_element_fn fn, void *ctx, bool *done, struct error *err)
 {
-    struct asking asking = {.socket = socket,
-                            .family = rs->family,
-                            .set = local ? MAP_LOCAL_ENDPOINTS : MAP_ENDPOINTS,
-                            .fn = fn,
-                            .ctx = ctx};
-    uint64_t expected = count_slots(rs, local);
+    struct asking asking = {
+        .socket = socket, .family = rs->family, .set = set, .fn = fn, .ctx = ctx};
+    uint64_t expected = count_slots(rs, set);
     uint32_t held;
     bool told;
     *done = false;
     if (expected <= (rs->dump_most ? rs->dump_most : DUMP_MOST))
         return 0;
-    if (nft_socket_count_elements(socket, rs->family, RULESET_TABLE, asking.set, &held, &told, err))
+    if (nft_socket_count_elements(socket, rs->family, RULESET_TABLE, set_name(set), &held, &told,
+                                  err))
         return -1;
     if (!told || held != expected)
         return 0;
-    if (ask_all(&asking, rs, local, err))
+    if (ask_all(&asking, rs, err))
         return -1;
     *done = true;
-    return asking.missing ? error_set(err, "%s does not have the slots that it should", asking.set)
-                          : 0;
+    return asking.missing
+               ? error_set(err, "%s does not have the slots that it should", set_name(set))
+               : 0;
 }

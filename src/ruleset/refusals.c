@@ -140,22 +140,23 @@ static void want_extras_in_force(struct ruleset *rs, struct record *record)
     struct extras *extras = record->extras;
     struct source_list *before = extras->sources;
     extras->group = extras->group_in_force;
-    if (extras->affinity_id && !extras->group) /* it was read back */
-        extras->group = affinity_group_of(&rs->affinity, extras->affinity_id);
-    extras->timeout = extras->group ? extras->affinity_timeout : 0;
-    extras->sources = source_list_hold(source_lists_find(&rs->lists, extras->restriction));
+    if (extras->affinity_id.held && !extras->group) /* it was read back */
+        extras->group = affinity_group_of(&rs->affinity, extras->affinity_id.held);
+    extras->timeout = extras->group ? extras->affinity_timeout.held : 0;
+    extras->sources = source_list_hold(source_lists_find(&rs->lists, extras->restriction.held));
     source_lists_release(&rs->lists, before, 0);
 }
 
 static void want_what_is_in_force(struct ruleset *rs, struct record *record)
 {
-    const uint32_t service = record->all.service;
+    const uint32_t service = record->all.value.held;
     bool leads_to_local = service_leads_to_local(service);
     record->wanted = service || record->flags & (FLAG_REJECTED | FLAG_DROPPED);
     record->wanted_flags = (uint8_t)(record->flags | flags_of_service(service));
     part_want_slots(&record->all, service_count(service));
     if (record->local)
-        part_want_slots(record->local, leads_to_local ? service_count(record->local->service) : 0);
+        part_want_slots(record->local,
+                        leads_to_local ? service_count(record->local->value.held) : 0);
     if (record->extras)
         want_extras_in_force(rs, record);
 }
@@ -255,14 +256,14 @@ static void leave_out(struct isolation *i, struct content *content, int why)
     i->n++;
     memcpy(address.bytes, content_key(content), address_length(rs->family));
     log_error("ruleset", "set=%s address=%s was refused by the kernel, left out: %s",
-              content_set_name(content_set_of(content)), address_format(rs->family, &address, text),
+              set_name(content_set_of(content)), address_format(rs->family, &address, text),
               strerror(why));
 }
 
 /* ---- whose it is ---- */
 
 struct element {
-    const char *set;
+    enum table_set set; /* TABLE_SETS: none of ours */
     const uint8_t *key;
     size_t length;
 };
@@ -285,32 +286,13 @@ static bool read_element(const struct nlmsghdr *message, const struct nlattr *fr
     key = key ? nested(key, NFTA_DATA_VALUE) : NULL;
     if (!key)
         return false;
-    *out = (struct element){NULL, mnl_attr_get_payload(key), mnl_attr_get_payload_len(key)};
+    *out = (struct element){TABLE_SETS, mnl_attr_get_payload(key), mnl_attr_get_payload_len(key)};
     mnl_attr_for_each(attribute, message, sizeof(struct nfgenmsg))
     {
         if (mnl_attr_get_type(attribute) == NFTA_SET_ELEM_LIST_SET)
-            out->set = mnl_attr_get_str(attribute);
+            out->set = set_of_name(mnl_attr_get_str(attribute));
     }
-    return out->set != NULL;
-}
-
-static bool is_of(const struct element *element, const char *set)
-{
-    return strcmp(element->set, set) == 0;
-}
-
-static bool frontend_of(enum family family, const struct element *e, struct frontend *out)
-{
-    static const char *const keyed[] = {
-        MAP_SERVICES,   MAP_LOCAL_SERVICES, MAP_AFFINITY_IDS, MAP_AFFINITY_TIMEOUTS,
-        MAP_RESTRICTED, SET_REJECTS,        SET_DROPS};
-    uint32_t slot;
-    if (is_of(e, MAP_ENDPOINTS) || is_of(e, MAP_LOCAL_ENDPOINTS))
-        return slot_of_key(family, e->key, e->length, out, &slot);
-    for (size_t i = 0; i < sizeof(keyed) / sizeof(keyed[0]); i++)
-        if (is_of(e, keyed[i]))
-            return frontend_of_key(family, e->key, e->length, out);
-    return false;
+    return out->set < TABLE_SETS;
 }
 
 /* All frontends of a service port have the same numbers of affinity. */
@@ -319,7 +301,7 @@ static void blame_service_port(struct isolation *i, uint32_t value, int why)
     struct ruleset *rs = i->ruleset;
     for (size_t at = 0; at < rs->pending.n; at++) {
         struct record *record = rs->pending.v[at];
-        if (record->extras && record->extras->wants_id >> 16 == value >> 16 &&
+        if (record->extras && record->extras->affinity_id.wanted >> 16 == value >> 16 &&
             !refusals_holds_back(record))
             hold_back(i, record, why);
     }
@@ -328,7 +310,7 @@ static void blame_service_port(struct isolation *i, uint32_t value, int why)
 static bool lacks_list(const struct record *record, uint32_t value)
 {
     const struct extras *extras = record->extras;
-    return extras && extras->restriction != value && !refusals_holds_back(record) &&
+    return extras && extras->restriction.held != value && !refusals_holds_back(record) &&
            source_list_value(extras->sources) == value;
 }
 
@@ -370,44 +352,35 @@ static bool is_end_of(const struct content *range, const struct element *e)
 }
 
 /* What is pending of one element; NULL if nothing is. */
-static struct content *find_single(const struct ruleset *rs, enum content_set set,
-                                   const struct element *e)
+static struct content *find_single(const struct ruleset *rs, const struct element *e)
 {
     struct key key = {.length = e->length};
     if (e->length > sizeof(key.bytes))
         return NULL;
     memcpy(key.bytes, e->key, e->length);
-    struct content *content = contents_find(&rs->contents, set, &key);
+    struct content *content = contents_find(&rs->contents, e->set, &key);
     return content && content->pending ? content : NULL;
 }
 
-static struct content *find_range(const struct ruleset *rs, enum content_set set,
-                                  const struct element *e)
+static struct content *find_range(const struct ruleset *rs, const struct element *e)
 {
     vec_each (&rs->contents.pending, it)
-        if (content_set_of(*it) == set && is_end_of(*it, e))
+        if (content_set_of(*it) == e->set && is_end_of(*it, e))
             return *it;
     return NULL;
 }
 
 static void blame_content(struct isolation *i, const struct element *e, int why)
 {
-    int set = 0;
     uint32_t number;
-    while (set < CONTENT_SETS && !is_of(e, content_set_name((enum content_set)set)))
-        set++;
-    if (set == CONTENT_SETS)
-        return;
-    struct content *content = content_set_is_ranged((enum content_set)set)
-                                  ? find_range(i->ruleset, (enum content_set)set, e)
-                                  : find_single(i->ruleset, (enum content_set)set, e);
+    struct content *content =
+        set_is_ranged(e->set) ? find_range(i->ruleset, e) : find_single(i->ruleset, e);
     if (!content)
         return;
     memcpy(&number, content_key(content), sizeof(number));
-    if (set == CONTENT_AFFINITY_NUMBERS || set == CONTENT_AFFINITY_BACKENDS ||
-        set == CONTENT_LOCAL_AFFINITY_BACKENDS)
+    if (*set_key_fields(e->set) == FIELD_CLASSID)
         blame_service_port(i, number, why);
-    else if (set == CONTENT_ALLOWED_SOURCES)
+    else if (e->set == SET_ALLOWED_SOURCES)
         blame_list(i, content, why);
     else
         leave_out(i, content, why);
@@ -432,11 +405,11 @@ static bool service_needs(const struct ruleset *rs, uint32_t value, const struct
 static bool needs_shape(const struct ruleset *rs, const struct record *record,
                         const struct shape *which)
 {
-    uint32_t timeout = record->extras ? record->extras->wants_timeout : 0;
-    return service_needs(rs, record->all.wants, which) ||
-           (record->local && service_needs(rs, record->local->wants, which)) ||
+    uint32_t timeout = record->extras ? record->extras->affinity_timeout.wanted : 0;
+    return service_needs(rs, record->all.value.wanted, which) ||
+           (record->local && service_needs(rs, record->local->value.wanted, which)) ||
            (timeout && is_built_on(rs, shape_of_timeout(timeout), which)) ||
-           (record->extras && record->extras->wants_restriction &&
+           (record->extras && record->extras->restriction.wanted &&
             is_built_on(rs, shape_of_source_ranges(), which));
 }
 
@@ -451,10 +424,13 @@ static void blame_shape(struct isolation *i, const struct shape *shape, int why)
 static void blame_element(struct isolation *i, const struct element *e, int why)
 {
     struct frontend frontend;
-    if (!frontend_of(i->ruleset->family, e, &frontend)) {
+    uint32_t slot;
+    if (set_has_contents(e->set)) {
         blame_content(i, e, why);
         return;
     }
+    if (!set_frontend_of(e->set, i->ruleset->family, e->key, e->length, &frontend, &slot))
+        return;
     struct record *record = ruleset_find_record(i->ruleset, &frontend);
     if (record)
         hold_back(i, record, why);
@@ -618,14 +594,12 @@ void refusals_free(struct ruleset *rs)
 
 static bool grows(const struct record *record)
 {
-    const struct part *local = record->local;
-    const struct extras *extras = record->extras;
-    return (record->all.wants && !record->all.service) ||
-           (local && local->wants && !local->service) ||
-           (extras && ((extras->wants_id && !extras->affinity_id) ||
-                       (extras->wants_timeout && !extras->affinity_timeout) ||
-                       (extras->wants_restriction && !extras->restriction))) ||
-           (record->wanted_flags & ~record->flags & (FLAG_REJECTED | FLAG_DROPPED));
+    bool grows = false;
+    for (enum table_set set = 0; set < FRONTEND_SETS && !grows; set++) {
+        struct set_number number = set_number(set, record);
+        grows = number.wanted && !number.held;
+    }
+    return grows;
 }
 
 void refusals_sort_pending(struct ruleset *rs)

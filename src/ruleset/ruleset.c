@@ -11,12 +11,6 @@
  * frontends with many. */
 #define PORTION 4096
 
-const char MAP_SERVICES[] = "services", MAP_ENDPOINTS[] = "endpoints",
-           MAP_LOCAL_SERVICES[] = "local_services", MAP_LOCAL_ENDPOINTS[] = "local_endpoints",
-           MAP_AFFINITY_IDS[] = "affinity_ids", MAP_AFFINITY_TIMEOUTS[] = "affinity_timeouts",
-           MAP_RESTRICTED[] = "restricted", SET_REJECTS[] = "reject_frontends",
-           SET_DROPS[] = "drop_frontends";
-
 /* One more whenever elements come to mean something else in maps and sets that are declared as
  * before: tables of other meanings are made anew, of this one only the rules that differ. */
 #define MEANING 1
@@ -285,7 +279,7 @@ const struct ruleset_figures *ruleset_figures(const struct ruleset *rs)
     return &rs->figures;
 }
 
-static void want_or_drop(struct ruleset *rs, enum content_set set, const struct key *key, bool want)
+static void want_or_drop(struct ruleset *rs, enum table_set set, const struct key *key, bool want)
 {
     if (want)
         contents_want(&rs->contents, set, key, NULL);
@@ -293,7 +287,7 @@ static void want_or_drop(struct ruleset *rs, enum content_set set, const struct 
         contents_drop(&rs->contents, set, key);
 }
 
-static void want_once(struct ruleset *rs, enum content_set set, const struct key *key, bool want)
+static void want_once(struct ruleset *rs, enum table_set set, const struct key *key, bool want)
 {
     const struct content *known = contents_find(&rs->contents, set, key);
     if (want != (known && known->wanted))
@@ -304,7 +298,7 @@ void ruleset_set_cluster_ip(struct ruleset *rs, const struct address *address, b
 {
     struct key key = {.length = 0};
     key_put_address(&key, rs->family, address);
-    want_once(rs, CONTENT_CLUSTER_IPS, &key, in_use);
+    want_once(rs, SET_CLUSTER_IPS, &key, in_use);
 }
 
 void ruleset_set_hairpin(struct ruleset *rs, uint8_t protocol, const struct backend *backend,
@@ -315,10 +309,10 @@ void ruleset_set_hairpin(struct ruleset *rs, uint8_t protocol, const struct back
     key_put_address(&key, rs->family, &backend->address);
     key_put_protocol(&key, protocol);
     key_put_port(&key, backend->port);
-    want_once(rs, CONTENT_HAIRPIN, &key, in_use);
+    want_once(rs, SET_HAIRPIN, &key, in_use);
 }
 
-static void want_ranges(struct ruleset *rs, enum content_set set, const range_vec *ranges,
+static void want_ranges(struct ruleset *rs, enum table_set set, const range_vec *ranges,
                         bool wanted)
 {
     vec_each (ranges, range) {
@@ -327,7 +321,7 @@ static void want_ranges(struct ruleset *rs, enum content_set set, const range_ve
     }
 }
 
-static void set_ranges(struct ruleset *rs, enum content_set set, range_vec *held,
+static void set_ranges(struct ruleset *rs, enum table_set set, range_vec *held,
                        const range_vec *ranges)
 {
     want_ranges(rs, set, ranges, true);
@@ -339,7 +333,7 @@ static void set_ranges(struct ruleset *rs, enum content_set set, range_vec *held
 
 void ruleset_set_service_cidrs(struct ruleset *rs, const range_vec *ranges)
 {
-    set_ranges(rs, CONTENT_SERVICE_CIDRS, &rs->service_cidrs, ranges);
+    set_ranges(rs, SET_SERVICE_CIDRS, &rs->service_cidrs, ranges);
 }
 
 struct ruleset_senders ruleset_senders(const struct ruleset *rs)
@@ -353,7 +347,7 @@ struct ruleset_senders ruleset_senders(const struct ruleset *rs)
 
 void ruleset_set_pod_cidrs(struct ruleset *rs, const range_vec *ranges)
 {
-    set_ranges(rs, CONTENT_POD_CIDRS, &rs->pod_cidrs, ranges);
+    set_ranges(rs, SET_POD_CIDRS, &rs->pod_cidrs, ranges);
 }
 
 int ruleset_say_owner(enum family family, const struct nft_table_state *state, struct error *err)

@@ -58,7 +58,7 @@ static struct source_list *make(struct source_lists *lists, cidr_vec *prefixes)
     return list;
 }
 
-static void set_number(struct source_lists *lists, struct source_list *list, uint32_t number)
+static void give_number(struct source_lists *lists, struct source_list *list, uint32_t number)
 {
     list->number = number;
     HASH_ADD(hh, lists->by_number, number, sizeof(number), list);
@@ -163,11 +163,11 @@ bool source_list_fill(struct source_lists *lists, struct contents *contents,
                       struct source_list *list, size_t *most)
 {
     if (!list->number)
-        set_number(lists, list, new_number(lists));
+        give_number(lists, list, new_number(lists));
     while (*most > 0 && list->filled < list->prefixes.n) {
         --*most;
         struct key key = key_of_prefix(lists, list, list->filled++);
-        contents_want(contents, CONTENT_ALLOWED_SOURCES, &key, NULL);
+        contents_want(contents, SET_ALLOWED_SOURCES, &key, NULL);
     }
     return list->filled == list->prefixes.n;
 }
@@ -178,7 +178,7 @@ static void empty(const struct source_lists *lists, struct contents *contents,
     while (*most > 0 && list->filled > 0) {
         --*most;
         struct key key = key_of_prefix(lists, list, --list->filled);
-        contents_drop(contents, CONTENT_ALLOWED_SOURCES, &key);
+        contents_drop(contents, SET_ALLOWED_SOURCES, &key);
     }
 }
 
@@ -262,7 +262,7 @@ static void find_sources(const struct source_lists *lists, const struct contents
 {
     hash_table_each (&contents->all, struct content, content) {
         struct found_source found;
-        if (content_set_of(content) == CONTENT_ALLOWED_SOURCES && content->in_kernel &&
+        if (content_set_of(content) == SET_ALLOWED_SOURCES && content->in_kernel &&
             source_of_key(lists->family, content_key(content), content->key_length, &found.list,
                           &found.prefix))
             vec_push(out, found);
@@ -298,7 +298,7 @@ static void adopt_list(struct source_lists *lists, struct contents *contents,
     if (!list || list->number)
         list = make(lists, &prefixes);
     vec_free(&prefixes);
-    set_number(lists, list, number);
+    give_number(lists, list, number);
     source_list_fill(lists, contents, list, &all);
     list->left_at = now;
     if (list->holds == 0)

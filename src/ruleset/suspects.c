@@ -15,7 +15,7 @@
 #define MAP_AFFINITY "affinity"
 
 /* All of a set of ranges is looked at for one. */
-static bool is_noted(const struct ruleset *rs, int set)
+static bool is_noted(const struct ruleset *rs, enum table_set set)
 {
     vec_each (&rs->suspects, suspect)
         if (suspect->set == set)
@@ -25,19 +25,19 @@ static bool is_noted(const struct ruleset *rs, int set)
 
 void ruleset_suspect_element(struct ruleset *rs, const char *set, const struct nft_element *element)
 {
-    struct suspect suspect = {.set = held_set_of(set)};
+    struct suspect suspect = {.set = set_of_name(set)};
     if (strcmp(set, MAP_AFFINITY) == 0)
         return;
     if (rules_has_map(set)) {
         ruleset_suspect_rules(rs);
         return;
     }
-    if (suspect.set < 0 || rs->suspects.n >= MOST_SUSPECTS ||
+    if (suspect.set == TABLE_SETS || rs->suspects.n >= MOST_SUSPECTS ||
         element->key_length > sizeof(suspect.key.bytes)) {
         ruleset_suspect_all(rs);
         return;
     }
-    if (held_is_ranged(suspect.set) && is_noted(rs, suspect.set))
+    if (set_is_ranged(suspect.set) && is_noted(rs, suspect.set))
         return;
     suspect.key.length = element->key ? element->key_length : 0;
     if (suspect.key.length)
@@ -62,7 +62,7 @@ bool ruleset_has_suspects(const struct ruleset *rs)
 
 struct observation {
     struct ruleset *rs;
-    int set;
+    enum table_set set;
     enum held_verdict verdict;
     bool there;
 };
@@ -80,9 +80,8 @@ static enum held_verdict look_at(struct ruleset *rs, struct nft_socket *socket,
     struct error err = {0};
     struct observation o = {rs, suspect->set, HELD_SAME, false};
     const struct key *key = &suspect->key;
-    int result =
-        nft_socket_get_element(socket, rs->family, RULESET_TABLE, held_set_name(suspect->set),
-                               key->bytes, key->length, on_found, &o, &err);
+    int result = nft_socket_get_element(socket, rs->family, RULESET_TABLE, set_name(suspect->set),
+                                        key->bytes, key->length, on_found, &o, &err);
     error_clear(&err);
     if (result)
         return HELD_ALIEN;
@@ -103,13 +102,14 @@ static void on_boundary(void *ctx, const struct nft_element *element)
     boundaries_take(&reading->boundaries, reading->family, element);
 }
 
-static enum held_verdict look_at_ranges(struct ruleset *rs, struct nft_socket *socket, int set)
+static enum held_verdict look_at_ranges(struct ruleset *rs, struct nft_socket *socket,
+                                        enum table_set set)
 {
     struct error err = {0};
     struct range_reading reading = {.family = rs->family};
     range_vec found = {0};
     enum held_verdict verdict = HELD_ALIEN;
-    if (nft_socket_read_elements(socket, rs->family, RULESET_TABLE, held_set_name(set), on_boundary,
+    if (nft_socket_read_elements(socket, rs->family, RULESET_TABLE, set_name(set), on_boundary,
                                  &reading, &err) == 0 &&
         boundaries_pair(&reading.boundaries, rs->family, &found) == BOUNDARIES_PAIRED)
         verdict = held_observe_ranges(rs, set, &found);
@@ -139,7 +139,7 @@ size_t ruleset_check_suspects(struct ruleset *rs, struct nft_socket *socket)
         changed += look_at_rules(rs, socket);
     for (size_t i = 0; i < rs->suspects.n && rs->kernel_known && !rs->all_suspect; i++) {
         const struct suspect *suspect = &rs->suspects.v[i];
-        enum held_verdict verdict = held_is_ranged(suspect->set)
+        enum held_verdict verdict = set_is_ranged(suspect->set)
                                         ? look_at_ranges(rs, socket, suspect->set)
                                         : look_at(rs, socket, suspect);
         changed += verdict != HELD_SAME;

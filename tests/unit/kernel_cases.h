@@ -51,7 +51,7 @@ static void case_number(struct nft_batch *batch, const char *map, uint8_t number
 /* Of services. */
 static void case_service(struct nft_batch *batch, uint8_t number, const uint32_t *value)
 {
-    case_number(batch, MAP_SERVICES, number, value);
+    case_number(batch, set_name(SET_SERVICES), number, value);
 }
 
 static void case_slot(struct nft_batch *batch, enum nft_element_op op, uint8_t number,
@@ -60,7 +60,7 @@ static void case_slot(struct nft_batch *batch, enum nft_element_op op, uint8_t n
     struct frontend f = case_frontend(case_family(batch), number);
     struct backend b = case_backend(backend_number);
     struct key key = key_of_slot(&f, slot), value = value_of_backend(case_family(batch), &b);
-    nft_batch_element(batch, op, MAP_ENDPOINTS, key.bytes, key.length,
+    nft_batch_element(batch, op, set_name(SET_ENDPOINTS), key.bytes, key.length,
                       op == ELEMENT_ADD ? value.bytes : NULL, op == ELEMENT_ADD ? value.length : 0);
 }
 
@@ -77,7 +77,7 @@ static void case_reject(struct nft_batch *batch, uint8_t number, int more_key_by
 {
     struct frontend f = case_frontend(case_family(batch), number);
     struct key key = key_of_frontend(&f);
-    nft_batch_element(batch, ELEMENT_ADD, SET_REJECTS, key.bytes,
+    nft_batch_element(batch, ELEMENT_ADD, set_name(SET_REJECTS), key.bytes,
                       key.length + (size_t)more_key_bytes, NULL, 0);
 }
 
@@ -244,7 +244,7 @@ static void long_key(struct nft_batch *batch)
 
 static void no_value(struct nft_batch *batch)
 {
-    case_member(batch, ELEMENT_ADD, MAP_SERVICES, 5);
+    case_member(batch, ELEMENT_ADD, set_name(SET_SERVICES), 5);
 }
 
 static void value_of_other_length(struct nft_batch *batch)
@@ -252,14 +252,14 @@ static void value_of_other_length(struct nft_batch *batch)
     const uint8_t value[8] = {1};
     struct frontend f = case_frontend(case_family(batch), 5);
     struct key key = key_of_frontend(&f);
-    nft_batch_element(batch, ELEMENT_ADD, MAP_SERVICES, key.bytes, key.length, value,
+    nft_batch_element(batch, ELEMENT_ADD, set_name(SET_SERVICES), key.bytes, key.length, value,
                       sizeof(value));
 }
 
 static void value_in_a_set(struct nft_batch *batch)
 {
     const uint32_t value = 1;
-    case_number(batch, SET_REJECTS, 5, &value);
+    case_number(batch, set_name(SET_REJECTS), 5, &value);
 }
 
 static void set_that_is_not_there(struct nft_batch *batch)

@@ -95,14 +95,14 @@ static uint32_t number_of(uint32_t id, unsigned number)
 {
     struct key key = number_key(id, number);
     uint32_t value = 0;
-    struct content *found = contents_find(&contents, CONTENT_AFFINITY_NUMBERS, &key);
+    struct content *found = contents_find(&contents, SET_AFFINITY_NUMBERS, &key);
     if (found && found->wanted)
         memcpy(&value, content_value(found), sizeof(value));
     return value;
 }
 
 /* Whether P:B leads to a backend. */
-static bool leads(enum content_set set, uint32_t value, unsigned number)
+static bool leads(enum table_set set, uint32_t value, unsigned number)
 {
     struct key key = {.length = 0};
     struct backend b = backend(number);
@@ -125,8 +125,8 @@ static void check(uint32_t id, const char *all, const char *local)
     for (unsigned i = 1; i < 10; i++) {
         const char digit[2] = {(char)('0' + i), 0};
         uint32_t value = number_of(id, i);
-        bool is_local = value && leads(CONTENT_LOCAL_AFFINITY_BACKENDS, value, i);
-        bool is_any = value && leads(CONTENT_AFFINITY_BACKENDS, value, i);
+        bool is_local = value && leads(SET_LOCAL_AFFINITY_BACKENDS, value, i);
+        bool is_any = value && leads(SET_AFFINITY_BACKENDS, value, i);
         ck_assert_msg(!value || is_any || is_local, "%u leads nowhere", i);
         ck_assert(!value || (value >> 16 == id >> 16 && (value & UINT16_MAX) != 0));
         strcat(got_all, is_any ? digit : "");
@@ -260,11 +260,11 @@ static void found(uint32_t id, unsigned number, uint32_t value)
     struct key key = number_key(id, number), as_key = {.length = 0};
     key_put_number(&as_key, value);
     affinity_note_kernel_id(&affinity, id);
-    ck_assert(contents_adopt(&contents, CONTENT_AFFINITY_NUMBERS, &key, &as_key));
+    ck_assert(contents_adopt(&contents, SET_AFFINITY_NUMBERS, &key, &as_key));
 }
 
 /* That a number in the kernel leads to a backend. */
-static void found_backend(enum content_set set, uint32_t value, unsigned number)
+static void found_backend(enum table_set set, uint32_t value, unsigned number)
 {
     struct key key = {.length = 0};
     struct backend b = backend(number);
@@ -339,8 +339,8 @@ START_TEST(nonsense_in_the_kernel)
     found(FOUND, 4, FOUND | 3);      /* of two backends */
     found(FOUND, 5, FOUND | 5);      /* leads to another one */
     found(FOUND, 6, FOUND | 6);      /* leads to another one on this node */
-    found_backend(CONTENT_AFFINITY_BACKENDS, FOUND | 5, 9);
-    found_backend(CONTENT_LOCAL_AFFINITY_BACKENDS, FOUND | 6, 9);
+    found_backend(SET_AFFINITY_BACKENDS, FOUND | 5, 9);
+    found_backend(SET_LOCAL_AFFINITY_BACKENDS, FOUND | 6, 9);
     hold_as(0, 77, FOUND, "123456", "6");
     check(FOUND, "123456", "6");
     for (unsigned a = 1; a <= 6; a++)

@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include "kube-nftd/ruleset/contents.h"
+#include "kube-nftd/ruleset/template.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -27,25 +28,25 @@ static struct key key(uint32_t number)
 }
 
 /* A value; 0 is none. */
-static void want(enum content_set set, uint32_t number, uint32_t with)
+static void want(enum table_set set, uint32_t number, uint32_t with)
 {
     struct key k = key(number), value = key(with);
     contents_want(&contents, set, &k, with ? &value : NULL);
 }
 
-static void drop(enum content_set set, uint32_t number)
+static void drop(enum table_set set, uint32_t number)
 {
     struct key k = key(number);
     contents_drop(&contents, set, &k);
 }
 
-static bool adopt(enum content_set set, uint32_t number, uint32_t with)
+static bool adopt(enum table_set set, uint32_t number, uint32_t with)
 {
     struct key k = key(number), value = key(with);
     return contents_adopt(&contents, set, &k, with ? &value : NULL);
 }
 
-static struct content *find(enum content_set set, uint32_t number)
+static struct content *find(enum table_set set, uint32_t number)
 {
     struct key k = key(number);
     return contents_find(&contents, set, &k);
@@ -85,96 +86,112 @@ static void check_value(struct content *content, uint32_t wanted, uint32_t in_ke
     ck_assert_mem_eq(content_kernel_value(content), b.bytes, b.length);
 }
 
-START_TEST(each_set_has_a_name)
+/* All but the maps of verdicts and the records that packets write. */
+START_TEST(the_list_of_sets_is_that_of_the_template)
 {
-    for (int a = 0; a < CONTENT_SETS; a++) {
-        const char *name = content_set_name((enum content_set)a);
-        ck_assert_ptr_eq(name, content_set_name((enum content_set)a));
-        for (int b = 0; b < a; b++)
-            ck_assert_str_ne(name, content_set_name((enum content_set)b));
-        bool ranged = a == CONTENT_SERVICE_CIDRS || a == CONTENT_POD_CIDRS;
-        ck_assert_int_eq(content_set_is_ranged((enum content_set)a), ranged);
+    const struct layout_vars vars = {.family = FAMILY_IPV4,
+                                     .mark = "0x4000",
+                                     .from_pod = "",
+                                     .not_from_pod = "",
+                                     .from_host = "",
+                                     .reject = "drop"};
+    struct layout base;
+    struct error err = {0};
+    size_t listed = 0;
+    ck_assert_int_eq(layout_parse(&templates[TEMPLATE_BASE], &vars, &base, &err), 0);
+    vec_each (&base.sets, declared) {
+        enum table_set set = set_of_name(declared->name);
+        bool verdicts = strstr(declared->declaration, ": verdict") != NULL;
+        ck_assert_int_eq(set == TABLE_SETS, verdicts || strcmp(declared->name, "affinity") == 0);
+        if (set == TABLE_SETS)
+            continue;
+        ck_assert_int_eq(declared->is_map, *set_value_fields(set) != 0);
+        ck_assert_int_eq(set_is_ranged(set), declared->flags != NULL);
+        ck_assert_int_eq(set_owner(set) == OWNER_FRONTEND, set < FRONTEND_SETS);
+        listed++;
     }
+    ck_assert_uint_eq(listed, TABLE_SETS);
+    layout_free(&base);
 }
 END_TEST
 
 START_TEST(wanted_and_dropped)
 {
-    want(CONTENT_HAIRPIN, 1, 0);
-    want(CONTENT_HAIRPIN, 2, 0);
-    ck_assert_int_eq(content_set_of(find(CONTENT_HAIRPIN, 1)), CONTENT_HAIRPIN);
+    want(SET_HAIRPIN, 1, 0);
+    want(SET_HAIRPIN, 2, 0);
+    ck_assert_int_eq(content_set_of(find(SET_HAIRPIN, 1)), SET_HAIRPIN);
     apply("+1 +2 ");
-    drop(CONTENT_HAIRPIN, 1);
+    drop(SET_HAIRPIN, 1);
     apply("-1 ");
-    ck_assert_ptr_null(find(CONTENT_HAIRPIN, 1)); /* no memory of what is gone */
-    ck_assert_ptr_nonnull(find(CONTENT_HAIRPIN, 2));
+    ck_assert_ptr_null(find(SET_HAIRPIN, 1)); /* no memory of what is gone */
+    ck_assert_ptr_nonnull(find(SET_HAIRPIN, 2));
     apply("");
 }
 END_TEST
 
 START_TEST(changes_before_a_commit_cancel_out)
 {
-    want(CONTENT_HAIRPIN, 1, 0);
-    drop(CONTENT_HAIRPIN, 1);
+    want(SET_HAIRPIN, 1, 0);
+    drop(SET_HAIRPIN, 1);
     apply("");
     ck_assert_uint_eq(contents.all.n, 0);
-    want(CONTENT_HAIRPIN, 1, 0);
+    want(SET_HAIRPIN, 1, 0);
     apply("+1 ");
-    drop(CONTENT_HAIRPIN, 1);
-    want(CONTENT_HAIRPIN, 1, 0);
+    drop(SET_HAIRPIN, 1);
+    want(SET_HAIRPIN, 1, 0);
     apply("");
-    drop(CONTENT_HAIRPIN, 1);
+    drop(SET_HAIRPIN, 1);
     apply("-1 ");
 }
 END_TEST
 
 START_TEST(wanted_by_several)
 {
-    want(CONTENT_AFFINITY_BACKENDS, 1, 7);
-    want(CONTENT_AFFINITY_BACKENDS, 1, 7);
+    want(SET_AFFINITY_BACKENDS, 1, 7);
+    want(SET_AFFINITY_BACKENDS, 1, 7);
     apply("+1 ");
-    want(CONTENT_AFFINITY_BACKENDS, 1, 7);
+    want(SET_AFFINITY_BACKENDS, 1, 7);
     apply("");
-    drop(CONTENT_AFFINITY_BACKENDS, 1);
-    drop(CONTENT_AFFINITY_BACKENDS, 1);
+    drop(SET_AFFINITY_BACKENDS, 1);
+    drop(SET_AFFINITY_BACKENDS, 1);
     apply("");
-    check_value(find(CONTENT_AFFINITY_BACKENDS, 1), 7, 7);
-    drop(CONTENT_AFFINITY_BACKENDS, 1);
+    check_value(find(SET_AFFINITY_BACKENDS, 1), 7, 7);
+    drop(SET_AFFINITY_BACKENDS, 1);
     apply("-1 ");
 }
 END_TEST
 
 START_TEST(another_value)
 {
-    want(CONTENT_AFFINITY_NUMBERS, 1, 7);
+    want(SET_AFFINITY_NUMBERS, 1, 7);
     apply("+1 ");
-    want(CONTENT_AFFINITY_NUMBERS, 1, 8);
-    drop(CONTENT_AFFINITY_NUMBERS, 1);
-    check_value(find(CONTENT_AFFINITY_NUMBERS, 1), 8, 7);
+    want(SET_AFFINITY_NUMBERS, 1, 8);
+    drop(SET_AFFINITY_NUMBERS, 1);
+    check_value(find(SET_AFFINITY_NUMBERS, 1), 8, 7);
     check_pending("~1 ");
-    want(CONTENT_AFFINITY_NUMBERS, 1, 7);
-    drop(CONTENT_AFFINITY_NUMBERS, 1);
+    want(SET_AFFINITY_NUMBERS, 1, 7);
+    drop(SET_AFFINITY_NUMBERS, 1);
     apply("");
-    want(CONTENT_AFFINITY_NUMBERS, 1, 8);
-    drop(CONTENT_AFFINITY_NUMBERS, 1);
+    want(SET_AFFINITY_NUMBERS, 1, 8);
+    drop(SET_AFFINITY_NUMBERS, 1);
     apply("~1 ");
-    check_value(find(CONTENT_AFFINITY_NUMBERS, 1), 8, 8);
-    drop(CONTENT_AFFINITY_NUMBERS, 1);
+    check_value(find(SET_AFFINITY_NUMBERS, 1), 8, 8);
+    drop(SET_AFFINITY_NUMBERS, 1);
     apply("-1 ");
 }
 END_TEST
 
 START_TEST(sets_do_not_mix)
 {
-    want(CONTENT_AFFINITY_BACKENDS, 1, 7);
-    want(CONTENT_LOCAL_AFFINITY_BACKENDS, 1, 8);
-    ck_assert_ptr_null(find(CONTENT_AFFINITY_NUMBERS, 1));
-    check_value(find(CONTENT_AFFINITY_BACKENDS, 1), 7, 0);
-    check_value(find(CONTENT_LOCAL_AFFINITY_BACKENDS, 1), 8, 0);
+    want(SET_AFFINITY_BACKENDS, 1, 7);
+    want(SET_LOCAL_AFFINITY_BACKENDS, 1, 8);
+    ck_assert_ptr_null(find(SET_AFFINITY_NUMBERS, 1));
+    check_value(find(SET_AFFINITY_BACKENDS, 1), 7, 0);
+    check_value(find(SET_LOCAL_AFFINITY_BACKENDS, 1), 8, 0);
     contents_apply(&contents);
-    drop(CONTENT_AFFINITY_BACKENDS, 1);
+    drop(SET_AFFINITY_BACKENDS, 1);
     apply("-1 ");
-    ck_assert_ptr_nonnull(find(CONTENT_LOCAL_AFFINITY_BACKENDS, 1));
+    ck_assert_ptr_nonnull(find(SET_LOCAL_AFFINITY_BACKENDS, 1));
 }
 END_TEST
 
@@ -183,25 +200,25 @@ START_TEST(keys_of_other_lengths)
 {
     struct key longer = key(1);
     key_put_number(&longer, 0);
-    want(CONTENT_HAIRPIN, 1, 0);
-    ck_assert_ptr_null(contents_find(&contents, CONTENT_HAIRPIN, &longer));
-    contents_want(&contents, CONTENT_HAIRPIN, &longer, NULL);
+    want(SET_HAIRPIN, 1, 0);
+    ck_assert_ptr_null(contents_find(&contents, SET_HAIRPIN, &longer));
+    contents_want(&contents, SET_HAIRPIN, &longer, NULL);
     ck_assert_uint_eq(contents.all.n, 2);
 }
 END_TEST
 
 START_TEST(found_in_the_kernel)
 {
-    want(CONTENT_AFFINITY_NUMBERS, 1, 7); /* there */
-    want(CONTENT_AFFINITY_NUMBERS, 2, 7); /* there with another value */
-    want(CONTENT_AFFINITY_NUMBERS, 3, 7); /* not there */
-    ck_assert(adopt(CONTENT_AFFINITY_NUMBERS, 1, 7));
-    ck_assert(adopt(CONTENT_AFFINITY_NUMBERS, 2, 8));
-    ck_assert(adopt(CONTENT_AFFINITY_NUMBERS, 4, 7)); /* nobody's */
-    ck_assert(!adopt(CONTENT_AFFINITY_NUMBERS, 4, 7));
-    ck_assert(!adopt(CONTENT_AFFINITY_NUMBERS, 1, 7));
+    want(SET_AFFINITY_NUMBERS, 1, 7); /* there */
+    want(SET_AFFINITY_NUMBERS, 2, 7); /* there with another value */
+    want(SET_AFFINITY_NUMBERS, 3, 7); /* not there */
+    ck_assert(adopt(SET_AFFINITY_NUMBERS, 1, 7));
+    ck_assert(adopt(SET_AFFINITY_NUMBERS, 2, 8));
+    ck_assert(adopt(SET_AFFINITY_NUMBERS, 4, 7)); /* nobody's */
+    ck_assert(!adopt(SET_AFFINITY_NUMBERS, 4, 7));
+    ck_assert(!adopt(SET_AFFINITY_NUMBERS, 1, 7));
     apply("~2 +3 -4 ");
-    ck_assert_ptr_null(find(CONTENT_AFFINITY_NUMBERS, 4));
+    ck_assert_ptr_null(find(SET_AFFINITY_NUMBERS, 4));
     apply("");
 }
 END_TEST
@@ -209,33 +226,33 @@ END_TEST
 /* What was found may be wanted later. */
 START_TEST(wanted_after_it_was_found)
 {
-    ck_assert(adopt(CONTENT_AFFINITY_NUMBERS, 1, 7));
-    ck_assert(adopt(CONTENT_AFFINITY_NUMBERS, 2, 7));
-    ck_assert(adopt(CONTENT_HAIRPIN, 3, 0));
+    ck_assert(adopt(SET_AFFINITY_NUMBERS, 1, 7));
+    ck_assert(adopt(SET_AFFINITY_NUMBERS, 2, 7));
+    ck_assert(adopt(SET_HAIRPIN, 3, 0));
     check_pending("-1 -2 -3 ");
-    want(CONTENT_AFFINITY_NUMBERS, 1, 7);
-    want(CONTENT_AFFINITY_NUMBERS, 2, 9);
-    want(CONTENT_HAIRPIN, 3, 0);
-    check_value(find(CONTENT_AFFINITY_NUMBERS, 2), 9, 7);
+    want(SET_AFFINITY_NUMBERS, 1, 7);
+    want(SET_AFFINITY_NUMBERS, 2, 9);
+    want(SET_HAIRPIN, 3, 0);
+    check_value(find(SET_AFFINITY_NUMBERS, 2), 9, 7);
     apply("~2 ");
 }
 END_TEST
 
 START_TEST(the_kernel_forgotten)
 {
-    want(CONTENT_HAIRPIN, 1, 0);
-    want(CONTENT_HAIRPIN, 2, 0);
-    want(CONTENT_HAIRPIN, 3, 0);
+    want(SET_HAIRPIN, 1, 0);
+    want(SET_HAIRPIN, 2, 0);
+    want(SET_HAIRPIN, 3, 0);
     apply("+1 +2 +3 ");
-    drop(CONTENT_HAIRPIN, 1);
-    want(CONTENT_HAIRPIN, 4, 0);
+    drop(SET_HAIRPIN, 1);
+    want(SET_HAIRPIN, 4, 0);
     contents_forget_kernel(&contents);
     check_pending("+2 +3 +4 ");
-    ck_assert_ptr_null(find(CONTENT_HAIRPIN, 1));
+    ck_assert_ptr_null(find(SET_HAIRPIN, 1));
     contents_forget_kernel(&contents); /* again changes nothing */
     check_pending("+2 +3 +4 ");
-    ck_assert(adopt(CONTENT_HAIRPIN, 1, 0));
-    ck_assert(adopt(CONTENT_HAIRPIN, 2, 0));
+    ck_assert(adopt(SET_HAIRPIN, 1, 0));
+    ck_assert(adopt(SET_HAIRPIN, 2, 0));
     apply("-1 +3 +4 ");
 }
 END_TEST
@@ -243,7 +260,7 @@ END_TEST
 static void add_tests(TCase *tcase)
 {
     tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, each_set_has_a_name);
+    tcase_add_test(tcase, the_list_of_sets_is_that_of_the_template);
     tcase_add_test(tcase, wanted_and_dropped);
     tcase_add_test(tcase, changes_before_a_commit_cancel_out);
     tcase_add_test(tcase, wanted_by_several);

@@ -114,14 +114,15 @@ START_TEST(what_is_committed_is_read_back)
     struct backend backend = {{{10, 0, 0, 1}}, 8080};
     const uint32_t n = 2;
     begin(family);
-    check_seen(look_at(family, MAP_SERVICES), 1, key_of_frontend(&one), &n, sizeof(n));
-    check_seen(look_at(family, SET_REJECTS), 1, key_of_frontend(&two), NULL, 0);
-    ck_assert_uint_eq(look_at(family, MAP_ENDPOINTS).n, 2);
+    check_seen(look_at(family, set_name(SET_SERVICES)), 1, key_of_frontend(&one), &n, sizeof(n));
+    check_seen(look_at(family, set_name(SET_REJECTS)), 1, key_of_frontend(&two), NULL, 0);
+    ck_assert_uint_eq(look_at(family, set_name(SET_ENDPOINTS)).n, 2);
 
     case_slot(&batch, ELEMENT_DELETE, 1, 1, 0);
     commit();
     struct key value = value_of_backend(family, &backend);
-    check_seen(look_at(family, MAP_ENDPOINTS), 1, key_of_slot(&one, 0), value.bytes, value.length);
+    check_seen(look_at(family, set_name(SET_ENDPOINTS)), 1, key_of_slot(&one, 0), value.bytes,
+               value.length);
 }
 END_TEST
 
@@ -186,18 +187,19 @@ START_TEST(single_elements)
     enum family family = (enum family)_i;
     struct frontend one = case_frontend(family, 1), two = case_frontend(family, 2);
     const uint32_t n = 2;
-    ck_assert_uint_eq(look_for(family, MAP_SERVICES, key_of_frontend(&one)).n, 0); /* no table */
+    ck_assert_uint_eq(look_for(family, set_name(SET_SERVICES), key_of_frontend(&one)).n,
+                      0); /* no table */
     begin(family);
-    check_seen(look_for(family, MAP_SERVICES, key_of_frontend(&one)), 1, key_of_frontend(&one), &n,
-               sizeof(n));
-    check_seen(look_for(family, SET_REJECTS, key_of_frontend(&two)), 1, key_of_frontend(&two), NULL,
-               0);
-    ck_assert_uint_eq(look_for(family, MAP_SERVICES, key_of_frontend(&two)).n, 0);
+    check_seen(look_for(family, set_name(SET_SERVICES), key_of_frontend(&one)), 1,
+               key_of_frontend(&one), &n, sizeof(n));
+    check_seen(look_for(family, set_name(SET_REJECTS), key_of_frontend(&two)), 1,
+               key_of_frontend(&two), NULL, 0);
+    ck_assert_uint_eq(look_for(family, set_name(SET_SERVICES), key_of_frontend(&two)).n, 0);
     ck_assert_uint_eq(look_for(family, "no_such_set", key_of_frontend(&two)).n, 0);
     /* And nothing is left behind that would be taken for the next answer. */
-    check_seen(look_at(family, MAP_SERVICES), 1, key_of_frontend(&one), &n, sizeof(n));
-    ck_assert_uint_eq(look_for(family, MAP_ENDPOINTS, key_of_slot(&one, 1)).n, 1);
-    ck_assert_uint_eq(look_for(family, MAP_ENDPOINTS, key_of_slot(&one, 7)).n, 0);
+    check_seen(look_at(family, set_name(SET_SERVICES)), 1, key_of_frontend(&one), &n, sizeof(n));
+    ck_assert_uint_eq(look_for(family, set_name(SET_ENDPOINTS), key_of_slot(&one, 1)).n, 1);
+    ck_assert_uint_eq(look_for(family, set_name(SET_ENDPOINTS), key_of_slot(&one, 7)).n, 0);
 }
 END_TEST
 
@@ -215,21 +217,21 @@ START_TEST(several_elements)
     memcpy(bytes, first.bytes, first.length);
     memcpy(bytes + first.length, none.bytes, first.length);
     memcpy(bytes + 2 * first.length, second.bytes, first.length);
-    ck_assert_int_eq(nft_socket_get_elements(sock, family, RULESET_TABLE, MAP_ENDPOINTS, &keys, see,
-                                             &seen, &found, &err),
+    ck_assert_int_eq(nft_socket_get_elements(sock, family, RULESET_TABLE, set_name(SET_ENDPOINTS),
+                                             &keys, see, &seen, &found, &err),
                      0);
     ck_assert_uint_eq(found, 1);
     memcpy(bytes + first.length, second.bytes, first.length);
     keys.n = 2;
-    ck_assert_int_eq(nft_socket_get_elements(sock, family, RULESET_TABLE, MAP_ENDPOINTS, &keys, see,
-                                             &seen, &found, &err),
+    ck_assert_int_eq(nft_socket_get_elements(sock, family, RULESET_TABLE, set_name(SET_ENDPOINTS),
+                                             &keys, see, &seen, &found, &err),
                      0);
     ck_assert_uint_eq(found, 2);
     ck_assert_uint_eq(seen.n, 3);
     ck_assert_mem_eq(seen.key, second.bytes, second.length);
     keys.n = NFT_KEYS_MOST + 1;
-    ck_assert_int_eq(nft_socket_get_elements(sock, family, RULESET_TABLE, MAP_ENDPOINTS, &keys, see,
-                                             &seen, &found, &err),
+    ck_assert_int_eq(nft_socket_get_elements(sock, family, RULESET_TABLE, set_name(SET_ENDPOINTS),
+                                             &keys, see, &seen, &found, &err),
                      -1);
     error_clear(&err);
 }
@@ -242,10 +244,10 @@ START_TEST(how_many_elements)
     uint32_t count;
     bool told;
     begin(family);
-    ck_assert_int_eq(
-        nft_socket_count_elements(sock, family, RULESET_TABLE, MAP_SERVICES, &count, &told, &err),
-        0);
-    ck_assert_uint_eq(count, told ? look_at(family, MAP_SERVICES).n : 0);
+    ck_assert_int_eq(nft_socket_count_elements(sock, family, RULESET_TABLE, set_name(SET_SERVICES),
+                                               &count, &told, &err),
+                     0);
+    ck_assert_uint_eq(count, told ? look_at(family, set_name(SET_SERVICES)).n : 0);
     ck_assert_int_eq(
         nft_socket_count_elements(sock, family, RULESET_TABLE, "no_such_set", &count, &told, &err),
         0);
@@ -368,7 +370,7 @@ START_TEST(reading_what_is_not_there)
         -1);
     error_clear(&err);
     ck_assert_uint_eq(seen.n, 0);
-    ck_assert_uint_eq(look_at(FAMILY_IPV4, MAP_SERVICES).n, 1); /* the socket is fine */
+    ck_assert_uint_eq(look_at(FAMILY_IPV4, set_name(SET_SERVICES)).n, 1); /* the socket is fine */
 }
 END_TEST
 
@@ -443,8 +445,8 @@ START_TEST(the_kernel_is_as_the_fake_one)
         ck_assert_msg(result == 0, "%s", err.text);
     }
     /* All or nothing: frontend 99 is rejected or is not. */
-    ck_assert_uint_eq(look_at(family, SET_REJECTS).n, which->why ? 1 : 2);
-    ck_assert_uint_eq(look_at(family, MAP_ENDPOINTS).n, 2);
+    ck_assert_uint_eq(look_at(family, set_name(SET_REJECTS)).n, which->why ? 1 : 2);
+    ck_assert_uint_eq(look_at(family, set_name(SET_ENDPOINTS)).n, 2);
     struct nft_table_state state;
     ck_assert_int_eq(nft_socket_read_table(sock, family, RULESET_TABLE, &state, &err), 0);
     ck_assert_str_eq(state.comment, "of a test");
@@ -482,10 +484,10 @@ START_TEST(very_many_refusals)
                                "directory");
     nft_batch_clear(&batch);
     error_clear(&err);
-    ck_assert_uint_eq(look_at(FAMILY_IPV4, MAP_SERVICES).n, 1);
+    ck_assert_uint_eq(look_at(FAMILY_IPV4, set_name(SET_SERVICES)).n, 1);
     case_reject(&batch, 9, 0);
     commit();
-    ck_assert_uint_eq(look_at(FAMILY_IPV4, SET_REJECTS).n, 2);
+    ck_assert_uint_eq(look_at(FAMILY_IPV4, set_name(SET_REJECTS)).n, 2);
 }
 END_TEST
 
@@ -514,10 +516,10 @@ START_TEST(what_is_checked_is_not_in_force)
     begin(family); /* nor is anything left of it */
     case_reject(&batch, 9, 0);
     ck_assert_int_eq(check(), 0);
-    ck_assert_uint_eq(look_at(family, SET_REJECTS).n, 1);
+    ck_assert_uint_eq(look_at(family, set_name(SET_REJECTS)).n, 1);
     nft_batch_delete_table(&batch);
     ck_assert_int_eq(check(), 0);
-    ck_assert_uint_eq(look_at(family, SET_REJECTS).n, 1);
+    ck_assert_uint_eq(look_at(family, set_name(SET_REJECTS)).n, 1);
 }
 END_TEST
 
@@ -536,7 +538,7 @@ START_TEST(a_check_is_as_a_commit)
     }
     case_reject(&batch, 9, 0); /* and the next transaction is its own */
     commit();
-    ck_assert_uint_eq(look_at(family, SET_REJECTS).n, 2);
+    ck_assert_uint_eq(look_at(family, set_name(SET_REJECTS)).n, 2);
 }
 END_TEST
 
@@ -576,8 +578,8 @@ static void big_slot(uint32_t number)
     memcpy(b.address.bytes + 4, &number, sizeof(number));
     memcpy(f.address.bytes + 4, &number, sizeof(number));
     struct key key = key_of_slot(&f, 0), value = value_of_backend(FAMILY_IPV6, &b);
-    nft_batch_element(&batch, ELEMENT_ADD, MAP_ENDPOINTS, key.bytes, key.length, value.bytes,
-                      value.length);
+    nft_batch_element(&batch, ELEMENT_ADD, set_name(SET_ENDPOINTS), key.bytes, key.length,
+                      value.bytes, value.length);
 }
 
 static void mark(void *ctx, const struct nft_element *e)
@@ -608,8 +610,8 @@ START_TEST(a_batch_larger_than_the_send_buffer_is_cut)
      * twice and lack others. */
     uint8_t *marks = xcalloc(n, 1);
     for (int tries = 0; tries < 20 && memchr(marks, 0, n); tries++)
-        ck_assert_int_eq(nft_socket_read_elements(sock, FAMILY_IPV6, RULESET_TABLE, MAP_ENDPOINTS,
-                                                  mark, marks, &err),
+        ck_assert_int_eq(nft_socket_read_elements(sock, FAMILY_IPV6, RULESET_TABLE,
+                                                  set_name(SET_ENDPOINTS), mark, marks, &err),
                          0);
     for (uint32_t i = 0; i < n; i++)
         ck_assert_msg(marks[i], "element %u did not arrive", i);
@@ -630,7 +632,7 @@ START_TEST(what_cannot_be_cut_is_not_sent)
     ck_assert_ptr_nonnull(strstr(err.text, "too small"));
     error_clear(&err);
     nft_batch_clear(&batch);
-    ck_assert_uint_eq(look_at(FAMILY_IPV6, SET_REJECTS).n, 1);
+    ck_assert_uint_eq(look_at(FAMILY_IPV6, set_name(SET_REJECTS)).n, 1);
     case_reject(&batch, 99, 0);
     commit();
 }
@@ -662,15 +664,15 @@ START_TEST(a_change_while_reading_is_noticed)
     for (uint32_t i = 0; i < n; i++)
         big_slot(i);
     commit();
-    ck_assert_int_eq(nft_socket_read_elements(sock, FAMILY_IPV6, RULESET_TABLE, MAP_ENDPOINTS,
-                                              intrude, &intrusion, &err),
+    ck_assert_int_eq(nft_socket_read_elements(sock, FAMILY_IPV6, RULESET_TABLE,
+                                              set_name(SET_ENDPOINTS), intrude, &intrusion, &err),
                      -1);
     ck_assert_str_eq(err.text, "cannot read the elements of endpoints: Interrupted system call");
     error_clear(&err);
     ck_assert_uint_lt(intrusion.n, n);
     /* What was left of that answer is not taken for one to the next request. */
-    ck_assert_uint_eq(look_at(FAMILY_IPV6, SET_REJECTS).n, 2);
-    ck_assert_uint_eq(look_at(FAMILY_IPV6, MAP_ENDPOINTS).n, n + 2);
+    ck_assert_uint_eq(look_at(FAMILY_IPV6, set_name(SET_REJECTS)).n, 2);
+    ck_assert_uint_eq(look_at(FAMILY_IPV6, set_name(SET_ENDPOINTS)).n, n + 2);
     nft_socket_close(intrusion.other);
 }
 END_TEST
@@ -845,11 +847,11 @@ START_TEST(a_ruleset_adopts_its_table)
     struct ruleset_stats stats = commit_ruleset(ruleset, 2);
     ck_assert_uint_eq(stats.elements_added, 1);
     ck_assert_uint_eq(stats.elements_deleted, 2);
-    ck_assert_uint_eq(look_at(family, MAP_ENDPOINTS).n, 4);
+    ck_assert_uint_eq(look_at(family, set_name(SET_ENDPOINTS)).n, 4);
     stats = commit_ruleset(ruleset, 2 + RULESET_TRIM_DELAY);
     ck_assert_uint_eq(stats.elements_deleted, 3);
-    ck_assert_uint_eq(look_at(family, MAP_ENDPOINTS).n, 1);
-    ck_assert_uint_eq(look_at(family, MAP_SERVICES).n, 1);
+    ck_assert_uint_eq(look_at(family, set_name(SET_ENDPOINTS)).n, 1);
+    ck_assert_uint_eq(look_at(family, set_name(SET_SERVICES)).n, 1);
     ruleset_free(ruleset);
 }
 END_TEST
@@ -868,7 +870,7 @@ START_TEST(cleanup)
     struct nft_table_state state;
     ck_assert_int_eq(nft_socket_read_table(sock, family, RULESET_TABLE, &state, &err), 0);
     ck_assert(!state.exists);
-    ck_assert_uint_eq(look_at(other, MAP_SERVICES).n, 1);
+    ck_assert_uint_eq(look_at(other, set_name(SET_SERVICES)).n, 1);
 }
 END_TEST
 

@@ -474,8 +474,8 @@ static void look_through(enum family family)
 {
     struct looking looking = {.ruleset = proxy_ruleset(proxy, family)};
     struct error err = {0};
-    for (looking.set = 0; looking.set < HELD_SETS; looking.set++) {
-        const char *name = held_set_name(looking.set);
+    for (looking.set = 0; looking.set < TABLE_SETS; looking.set++) {
+        const char *name = set_name(looking.set);
         int result =
             nft_socket_read_elements(kernel, family, RULESET_TABLE, name, look_at, &looking, &err);
         error_clear(&err);
@@ -656,7 +656,7 @@ static const struct nft_element *change_element(enum family family, const char *
 static void change_elements(enum family family, const struct table_program *by)
 {
     for (unsigned n = 1 + below(3); n > 0; n--) {
-        const char *set = held_set_name((int)below(HELD_SETS));
+        const char *set = set_name((int)below(TABLE_SETS));
         struct table_change change = {.family = family, .set = set, .by = by};
         change.element = change_element(family, set);
         if (change.element && by)

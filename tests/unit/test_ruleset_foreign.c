@@ -886,11 +886,11 @@ static void take_one(void *ctx, const struct nft_element *element)
 static void audit(const char *torn)
 {
     struct error err = {0};
-    for (int set = 0; set < HELD_SETS; set++) {
-        const char *name = held_set_name(set);
+    for (int set = 0; set < TABLE_SETS; set++) {
+        const char *name = set_name(set);
         unsigned left = torn && strcmp(torn, name) == 0 ? 1 : UINT32_MAX;
         set_looked_through = set;
-        ck_assert_int_eq(held_set_of(name), set);
+        ck_assert_int_eq(set_of_name(name), set);
         ck_assert_int_eq(
             nft_socket_read_elements(sock, family, RULESET_TABLE, name, take_one, &left, &err), 0);
         drift_finish(ruleset, set, true);
@@ -1090,13 +1090,13 @@ START_TEST(an_audit_finds_what_is_missing_behind_what_came_twice)
     struct key slot = key_of_place(5, 68), few = key_of_place(1, 2);
     fake_kernel_take(family, "endpoints", slot.bytes, slot.length);
     fake_kernel_take(family, "endpoints", few.bytes, few.length);
-    for (int set = 0; set < HELD_SETS; set++) {
+    for (int set = 0; set < TABLE_SETS; set++) {
         struct error err = {0};
         for (int again = 0; again < 3; again++) {
             unsigned left = UINT32_MAX;
             set_looked_through = set;
-            nft_socket_read_elements(sock, family, RULESET_TABLE, held_set_name(set), take_one,
-                                     &left, &err);
+            nft_socket_read_elements(sock, family, RULESET_TABLE, set_name(set), take_one, &left,
+                                     &err);
         }
         drift_finish(ruleset, set, true);
     }
@@ -1162,7 +1162,7 @@ START_TEST(an_audit_and_changes_meanwhile)
     struct error err = {0};
     unsigned left = 2;
     begin_many(_i);
-    set_looked_through = held_set_of("endpoints");
+    set_looked_through = set_of_name("endpoints");
     ck_assert_int_eq(
         nft_socket_read_elements(sock, family, RULESET_TABLE, "endpoints", take_one, &left, &err),
         0);

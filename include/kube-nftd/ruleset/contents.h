@@ -8,22 +8,10 @@
 
 #include "kube-nftd/base/hash_table.h"
 #include "kube-nftd/base/vec.h"
-#include "kube-nftd/ruleset/keys.h"
+#include "kube-nftd/ruleset/schema.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-
-enum content_set {
-    CONTENT_CLUSTER_IPS,
-    CONTENT_SERVICE_CIDRS,
-    CONTENT_POD_CIDRS,
-    CONTENT_HAIRPIN,
-    CONTENT_ALLOWED_SOURCES,
-    CONTENT_AFFINITY_NUMBERS,
-    CONTENT_AFFINITY_BACKENDS,
-    CONTENT_LOCAL_AFFINITY_BACKENDS,
-    CONTENT_SETS
-};
 
 /* One element. For ranges the key is the first address and behind it the last one. */
 struct content {
@@ -46,35 +34,28 @@ struct contents {
     VEC(struct content *) left_out;
 };
 
-/** The name of a set in base.nft; always the same pointer. */
-const char *content_set_name(enum content_set set);
-
-/** Whether its elements are ranges. */
-bool content_set_is_ranged(enum content_set set);
-
-enum content_set content_set_of(const struct content *content);
+enum table_set content_set_of(const struct content *content);
 const uint8_t *content_key(const struct content *content);
 uint8_t *content_value(struct content *content);
 uint8_t *content_kernel_value(struct content *content);
 
 /** One more wants the element; @value is NULL for sets. All who want it want the same value. */
-void contents_want(struct contents *contents, enum content_set set, const struct key *key,
+void contents_want(struct contents *contents, enum table_set set, const struct key *key,
                    const struct key *value);
 
 /** One less wants it. */
-void contents_drop(struct contents *contents, enum content_set set, const struct key *key);
+void contents_drop(struct contents *contents, enum table_set set, const struct key *key);
 
 /** The element, or NULL. */
-struct content *contents_find(const struct contents *contents, enum content_set set,
+struct content *contents_find(const struct contents *contents, enum table_set set,
                               const struct key *key);
 
 /** Notes that the kernel holds an element; false if that was known already. */
-bool contents_adopt(struct contents *contents, enum content_set set, const struct key *key,
+bool contents_adopt(struct contents *contents, enum table_set set, const struct key *key,
                     const struct key *value);
 
-/** The kernel was found to hold an element, or not to; it is pending then. False if its value
- * cannot be one of ours. */
-bool contents_observe(struct contents *contents, enum content_set set, const struct key *key,
+/** The kernel was found to hold an element, or not to; it is pending then. */
+void contents_observe(struct contents *contents, enum table_set set, const struct key *key,
                       const struct key *value, bool there);
 
 /** Nothing is known to be in the kernel any more: all that is wanted is pending. */

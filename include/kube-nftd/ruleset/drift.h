@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Whether the kernel's sets hold what is believed, set by set (of held.h). All elements of a set
+ * Whether the kernel's sets hold what is believed, set by set (of schema.h). All elements of a set
  * are given to drift_take() as they are read, over many turns of the loop, and changes may be
  * committed meanwhile; then drift_finish() finds those that did not come. What looks wrong becomes
  * a suspect (ruleset.h), so the kernel is asked again before anything is done about it.
@@ -10,13 +10,14 @@
 
 #include "kube-nftd/netlink/nft_element.h"
 #include "kube-nftd/ruleset/ruleset.h"
+#include "kube-nftd/ruleset/schema.h"
 
 /** The kernel holds @element in @set now. */
-void drift_take(struct ruleset *ruleset, int set, const struct nft_element *element);
+void drift_take(struct ruleset *ruleset, enum table_set set, const struct nft_element *element);
 
 /** All were given. If they were not (@whole is false), those that are missing are not looked for.
  */
-void drift_finish(struct ruleset *ruleset, int set, bool whole);
+void drift_finish(struct ruleset *ruleset, enum table_set set, bool whole);
 
 /** Compares the rules at once (rules.h). */
 void drift_check_rules(struct ruleset *ruleset, struct nft_socket *socket);

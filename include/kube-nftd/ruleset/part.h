@@ -10,6 +10,7 @@
 #define KUBE_NFTD_RULESET_PART_H
 
 #include "kube-nftd/policy/route.h"
+#include "kube-nftd/ruleset/schema.h"
 #include "kube-nftd/ruleset/slots.h"
 
 /* The count of a frontend's backends has 16 bits of a classid. */
@@ -26,12 +27,11 @@ enum part_wish {
 struct part_difference;
 
 struct part {
+    struct set_number value; /* class:count; 0: it is not there */
     /* In the kernel. */
-    uint32_t service; /* class:count; 0 if it is not there */
-    uint32_t n_slots; /* at least the count; some may be empty after adoption */
     struct backend *slots;
+    uint32_t n_slots; /* at least the count; some may be empty after adoption */
     /* Wanted. */
-    uint32_t wants; /* class:count, made when the commit is planned; 0: it shall not be there */
     uint32_t n_wanted : 24;
     uint32_t wish : 8;      /* of enum part_wish */
     struct backend *wanted; /* of WISH_LIST, sorted; of WISH_PLANNED, of slots n_slots on */

@@ -19,13 +19,10 @@
 #include "kube-nftd/ruleset/refusals.h"
 #include "kube-nftd/ruleset/rules.h"
 #include "kube-nftd/ruleset/ruleset.h"
+#include "kube-nftd/ruleset/schema.h"
 #include "kube-nftd/ruleset/shapes.h"
 #include "kube-nftd/ruleset/source_lists.h"
 #include "kube-nftd/ruleset/template.h"
-
-/* The maps and sets of base.nft that records fill. Batches compare their names as pointers. */
-extern const char MAP_SERVICES[], MAP_ENDPOINTS[], MAP_LOCAL_SERVICES[], MAP_LOCAL_ENDPOINTS[],
-    MAP_AFFINITY_IDS[], MAP_AFFINITY_TIMEOUTS[], MAP_RESTRICTED[], SET_REJECTS[], SET_DROPS[];
 
 /* A set that a frontend is in, or what it is like; a bit each. */
 enum frontend_flag {
@@ -37,14 +34,12 @@ enum frontend_flag {
 
 /* What few frontends have. */
 struct extras {
-    /* In the kernel. */
-    uint32_t affinity_id, affinity_timeout; /* 0 if they are not there */
-    uint32_t group_in_force;                /* 0 if it is not known */
-    uint32_t restriction;                   /* to a list of sources, which it holds; likewise */
+    struct set_number affinity_id, affinity_timeout;
+    struct set_number restriction; /* to a list of sources; the one in force is held */
+    uint32_t group_in_force;       /* 0 if it is not known */
     /* Wanted. */
-    uint32_t group, timeout;                             /* of the route */
-    struct source_list *sources;                         /* NULL: everybody may connect; held */
-    uint32_t wants_id, wants_timeout, wants_restriction; /* made when the commit is planned */
+    uint32_t group, timeout;     /* of the route */
+    struct source_list *sources; /* NULL: everybody may connect; held */
     struct affinity_hold hold;
 };
 
@@ -73,7 +68,7 @@ struct new_shape {
 
 /* An element that another program may have changed. */
 struct suspect {
-    int set;        /* of held.h */
+    enum table_set set;
     struct key key; /* means nothing for a ranged set */
 };
 
@@ -201,12 +196,11 @@ int ruleset_read_back(struct ruleset *ruleset, struct nft_socket *socket, bool b
                       struct table_contents *found, struct error *err);
 
 /**
- * Reads the slots that the values in services (or local_services, if @local) lead to, which records
- * know already, by their keys. @done: whether it did, and gave all of the map to @fn; it does only
- * if they are many and the kernel says that it has just as many. -1 also if some of them are not
- * there.
+ * Reads the slots of @set that the values which lead to them say, which records know already, by
+ * their keys. @done: whether it did, and gave all of the map to @fn; it does only if they are many
+ * and the kernel says that it has just as many. -1 also if some of them are not there.
  */
-int ruleset_read_slots(const struct ruleset *ruleset, struct nft_socket *socket, bool local,
+int ruleset_read_slots(const struct ruleset *ruleset, struct nft_socket *socket, enum table_set set,
                        nft_element_fn fn, void *ctx, bool *done, struct error *err);
 
 /** rules_repair(), said and noted for the next commit. */
