@@ -12,7 +12,6 @@
 #include "kube-nftd/config/awaited_file.h"
 #include "kube-nftd/config/client_config.h"
 #include "kube-nftd/config/config_watch.h"
-#include "kube-nftd/explain_command.h"
 #include "kube-nftd/figures.h"
 #include "kube-nftd/host/conntrack_sysctls.h"
 #include "kube-nftd/host/least_power.h"

@@ -2,10 +2,10 @@
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/base/log_output.h"
+#include "kube-nftd/client/commands.h"
 #include "kube-nftd/commit.h"
 #include "kube-nftd/config/options.h"
 #include "kube-nftd/daemon.h"
-#include "kube-nftd/explain_command.h"
 #include "kube-nftd/host/service_manager.h"
 #include "kube-nftd/leftovers/leftovers.h"
 #include "kube-nftd/netlink/nft_socket.h"
@@ -32,12 +32,6 @@ static int cleanup(struct error *err)
     }
     nft_socket_close(socket);
     return result;
-}
-
-static int explained(const struct options *options, struct error *err)
-{
-    enum explain_status status = explain_command(options, err);
-    return status == EXPLAIN_FAILED ? -1 : (int)status;
 }
 
 static int print_version(bool raw)
@@ -71,7 +65,7 @@ static int run(const struct options *options, struct service_manager *manager, s
     if (options->preflight)
         return daemon_preflight(err);
     if (options->explain)
-        return explained(options, err);
+        return command_explain(options, err);
     return options->dump_rules ? daemon_dump_rules(options, err)
                                : daemon_run(options, manager, err);
 }

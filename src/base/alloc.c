@@ -77,3 +77,15 @@ char *xasprintf(const char *format, ...)
     va_end(args);
     return text;
 }
+
+void xjoin(char **list, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *item = xvasprintf(format, args);
+    va_end(args);
+    char *longer = *list && **list ? xasprintf("%s, %s", *list, item) : xstrdup(item);
+    free(item);
+    free(*list);
+    *list = longer;
+}

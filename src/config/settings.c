@@ -145,10 +145,10 @@ const struct setting settings[] = {
 
     /* ---- what it does ---- */
     {GROUP_RUNNING, "explain", NULL, SETTING_PATH, AT(explain), .value = "WHAT",
-     .help =
-         "say which Service has ADDRESS:PORT[/PROTOCOL], or all about NAMESPACE/SERVICE[:PORT]: "
-         "which endpoints are used from here, why others are not, and whether the kernel holds "
-         "that; asks the running daemon, or computes from --manifests"},
+     .help = "say which Service has ADDRESS[:PORT[/PROTOCOL]] or the node port PORT, or all about "
+             "NAMESPACE/SERVICE[:PORT] or SERVICE.NAMESPACE: "
+             "which endpoints are used from here, why others are not, and whether the kernel holds "
+             "that; asks the running daemon, or computes from --manifests"},
     {GROUP_RUNNING, "all", NULL, SETTING_SWITCH, AT(explain_all),
      .help = "with --explain: list every endpoint, not just the first 1000"},
     {GROUP_RUNNING, "output", NULL, SETTING_CHOICE, AT(output), .standard = "text",

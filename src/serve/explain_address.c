@@ -1,12 +1,91 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* An address and port that no Service has: what becomes of traffic there, and what was perhaps
- * meant. */
-#include "kube-nftd/serve/explain_parts.h"
+/* An address, or port, that no Service has for clients: whose endpoint it is, what becomes of
+ * traffic there, and what was perhaps meant. */
+#include "explain_parts.h"
 
 #include <string.h>
 
-/* How many Services are named at most as those that are perhaps meant. */
+/* How many Services are named at most as those that are perhaps meant, or use an endpoint. */
 #define MEANT_MAX 5
+
+/* ---- Services that use it as an endpoint ---- */
+
+struct use {
+    const struct address *address;
+    enum family family;
+    bool found;
+};
+
+static void find_in_slice(void *ctx, const struct endpoint_slice *slice)
+{
+    struct use *use = ctx;
+    if (slice->family != use->family)
+        return;
+    vec_each (&slice->endpoints, it)
+        use->found = use->found || memcmp(&it->address, use->address, sizeof(*use->address)) == 0;
+}
+
+static bool has_backend(const struct backend *backends, size_t n, const struct backend *backend)
+{
+    return n && bsearch(backend, backends, n, sizeof(*backends), backend_compare);
+}
+
+static bool sends_to(const struct route *route, const struct backend *backend)
+{
+    return ((!route->local || route->external) &&
+            has_backend(route->backends, route->n_backends, backend)) ||
+           (route->local && has_backend(route->local_backends, route->n_local, backend));
+}
+
+/* The addresses of the port of e->decision from which connections go to @backend. */
+static void add_use(struct explainer *e, const struct backend *backend)
+{
+    const struct port_state *port = e->decision.port;
+    const char *id = port->owner->service->id, *name = port_state_spec(port)->name;
+    char text[FRONTEND_TEXT_SIZE], place[BACKEND_TEXT_SIZE], *all = NULL;
+    backend_format((enum family)port->family, backend, place);
+    cJSON *item = facts_append(e->uses);
+    facts_add(item, fact_text("endpoint", place), fact_text("service", id),
+              fact_text("port", name));
+    cJSON *frontends = facts_array(item, "frontends");
+    for (const struct claim *it = port->claims; it; it = it->next_of_port) {
+        const struct route route = decision_route(&e->decision, it);
+        if (it->target->winner != port || !sends_to(&route, backend) ||
+            !explain_may_add(e, LEFT_FRONTENDS))
+            continue;
+        frontend_format(&it->target->frontend, text);
+        facts_append_text(frontends, "%s", text);
+        xjoin(&all, "%s", text);
+    }
+    if (all)
+        facts_append_text(e->summary,
+                          "%s is an endpoint of %s%s%s: new connections are sent to it from %s.",
+                          place, id, *name ? ", port " : "", name, all);
+    else
+        facts_append_text(
+            e->summary, "%s is an endpoint of %s%s%s: not used from here (ask for %s to see why).",
+            place, id, *name ? ", port " : "", name, id);
+    free(all);
+}
+
+static bool add_uses(struct explainer *e, const struct service_state *state)
+{
+    struct use use = {&e->asked.address, (enum family)e->asked.family, false};
+    size_t before = (size_t)cJSON_GetArraySize(e->summary);
+    endpoint_slice_cache_each(e->from->slices, state->service->id, find_in_slice, &use);
+    for (struct port_state *port = state->ports; use.found && port; port = port->next) {
+        if (port->family != use.family)
+            continue;
+        policy_decide(e->from->policy, port, &e->decision);
+        vec_each (&e->decision.endpoints, it)
+            if (memcmp(&it->address, use.address, sizeof(it->address)) == 0 &&
+                (!e->asked.port || e->asked.port == it->port))
+                add_use(e, &(struct backend){it->address, it->port});
+    }
+    return (size_t)cJSON_GetArraySize(e->summary) > before;
+}
+
+/* ---- what was perhaps meant ---- */
 
 static bool has_address(const address_vec *addresses, const struct address *address)
 {
@@ -21,7 +100,7 @@ static const char *role_of(const struct explainer *e, const struct service *serv
 {
     int family = e->asked.family;
     const struct address *address = &e->asked.address;
-    if (service->skipped || !service->has_cluster_ip[family])
+    if (!e->by_address || service->skipped || !service->has_cluster_ip[family])
         return NULL;
     if (memcmp(&service->cluster_ip[family], address, sizeof(*address)) == 0)
         return "the cluster IP";
@@ -32,82 +111,68 @@ static const char *role_of(const struct explainer *e, const struct service *serv
                : NULL;
 }
 
-static char *ports_text(const struct service *service)
+/* An address alone is answered by that. */
+static void note_role(struct explainer *e, const struct service *service, const char *role)
 {
-    char *text = xstrdup("");
-    vec_each (&service->ports, port) {
-        char *longer = xasprintf("%s%s%u/%s", text, *text ? ", " : "", port->port,
-                                 protocol_name(port->protocol));
-        free(text);
-        text = longer;
-    }
-    return text;
-}
-
-static char *node_port_places(const struct explainer *e, enum family family)
-{
-    const address_vec *addresses = policy_node_port_addresses(e->from->policy, family);
-    char *text = xstrdup("");
-    vec_each (addresses, it) {
-        char address[ADDRESS_TEXT_SIZE];
-        char *longer =
-            xasprintf("%s%s%s", text, *text ? ", " : "", address_format(family, it, address));
-        free(text);
-        text = longer;
-    }
-    if (*text)
-        return text;
-    free(text);
-    return xstrdup("no address (--nodeport-addresses)");
+    char address[ADDRESS_TEXT_SIZE] = "the address", *ports = NULL;
+    vec_each (&service->ports, port)
+        xjoin(&ports, "%u/%s", port->port, protocol_name(port->protocol));
+    if (!e->asked.port)
+        address_format((enum family)e->asked.family, &e->asked.address, address);
+    facts_append_text(e->asked.port ? e->notes : e->summary, "%s is %s of %s, which has %s %s%s",
+                      address, role, service->id, service->ports.n == 1 ? "port" : "ports",
+                      ports ? ports : "none", e->asked.port ? "" : ".");
+    free(ports);
 }
 
 /* The number is a node port, but not at that address. */
-static void note_node_port(struct explainer *e, const struct service *service,
-                           const struct service_port *port)
+static void note_node_port(struct explainer *e, const struct service *service, uint16_t number)
 {
-    const char *family = family_name((enum family)e->asked.family);
-    if (!service->has_cluster_ip[e->asked.family]) {
-        json_append_format(e->notes, "node port %u belongs to %s, which has no %s cluster IP",
-                           port->node_port, service->id, family);
+    enum family family = (enum family)e->asked.family;
+    char text[ADDRESS_TEXT_SIZE], *places = NULL;
+    if (!service->has_cluster_ip[family]) {
+        facts_append_text(e->notes, "node port %u belongs to %s, which has no %s cluster IP",
+                          number, service->id, family_name(family));
         return;
     }
-    char *places = node_port_places(e, (enum family)e->asked.family);
-    json_append_format(e->notes, "node port %u belongs to %s, but node ports answer on %s only",
-                       port->node_port, service->id, places);
+    vec_each (policy_node_port_addresses(e->from->policy, family), it)
+        xjoin(&places, "%s", address_format(family, it, text));
+    facts_append_text(e->notes, "node port %u belongs to %s, but node ports answer on %s only",
+                      number, service->id, places ? places : "no address (--nodeport-addresses)");
     free(places);
 }
 
 static bool note_service(struct explainer *e, const struct service *service)
 {
     const char *role = role_of(e, service);
-    size_t before = (size_t)cJSON_GetArraySize(e->notes);
-    if (role) {
-        char *ports = ports_text(service);
-        json_append_format(e->notes, "the address is %s of %s, which has %s %s", role, service->id,
-                           service->ports.n == 1 ? "port" : "ports", ports);
-        free(ports);
-    }
+    int before = cJSON_GetArraySize(e->notes);
+    if (role)
+        note_role(e, service, role);
     vec_each (&service->ports, port)
-        if (port->node_port == e->asked.port && port->protocol == e->asked.protocol)
-            note_node_port(e, service, port);
-    if (service->health_check_node_port == e->asked.port)
-        json_append_format(e->notes,
-                           "%u is the healthCheckNodePort of %s: it answers balancers, and is no "
-                           "way to the Service",
-                           e->asked.port, service->id);
-    return (size_t)cJSON_GetArraySize(e->notes) > before;
+        if (e->asked.port && port->node_port == e->asked.port &&
+            (!e->asked.protocol || port->protocol == e->asked.protocol))
+            note_node_port(e, service, port->node_port);
+    if (e->asked.port && service->health_check_node_port == e->asked.port)
+        facts_append_text(e->notes,
+                          "%u is the healthCheckNodePort of %s: it answers balancers, and is no "
+                          "way to the Service",
+                          e->asked.port, service->id);
+    return role || cJSON_GetArraySize(e->notes) > before;
 }
 
 /* There is no index for what is asked so rarely. */
-static void note_meant(struct explainer *e)
+static void look_around(struct explainer *e)
 {
-    size_t n = 0;
+    size_t n_meant = 0, n_uses = 0;
     hash_table_each (policy_services(e->from->policy), const struct service_state, it) {
-        n += note_service(e, it->service);
-        if (n == MEANT_MAX)
-            return;
+        if (n_meant < MEANT_MAX)
+            n_meant += note_service(e, it->service);
+        if (e->by_address && n_uses < MEANT_MAX)
+            n_uses += add_uses(e, it);
     }
 }
+
+/* ---- what becomes of traffic ---- */
 
 static const char *judge(const struct explainer *e, const char **what)
 {
@@ -133,12 +198,25 @@ static const char *judge(const struct explainer *e, const char **what)
 void explain_nobodys(struct explainer *e)
 {
     char text[FRONTEND_TEXT_SIZE];
-    const char *what;
-    json_add_text(e->root, "found", judge(e, &what));
-    json_append_format(e->summary, "%s %s", frontend_format(&e->asked, text), what);
-    note_meant(e);
+    const char *what = "", *found;
+    e->uses = facts_array(e->root, "endpointOf");
+    look_around(e);
+    if (!e->by_address) {
+        facts_add(e->root, fact_text("found", "nothing"));
+        facts_append_text(e->summary, "No Service has node port %u on this node.", e->asked.port);
+        return;
+    }
+    found = e->uses->child ? "endpoint" : e->summary->child ? "address" : judge(e, &what);
+    facts_add(e->root, fact_text("found", found));
+    if (!e->asked.port)
+        address_format((enum family)e->asked.family, &e->asked.address, text);
+    else
+        frontend_format(&e->asked, text);
+    if (!e->summary->child)
+        facts_append_text(e->summary, "%s %s", text, what);
     if (e->from->no_external_ips)
-        json_append_format(e->notes, "external IPs of Services are not proxied here (feature gate "
-                                     "AllowServiceExternalIPs)");
-    explain_kernel(e, &e->asked, NULL, json_add_object(e->root, "nobodys"));
+        facts_append_text(e->notes, "external IPs of Services are not proxied here (feature gate "
+                                    "AllowServiceExternalIPs)");
+    if (e->asked.port)
+        explain_kernel(e, &e->asked, NULL, facts_object(e->root, "nobodys"));
 }

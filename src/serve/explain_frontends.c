@@ -1,80 +1,38 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The addresses of a service port, and what becomes of connections to each. */
-#include "kube-nftd/serve/explain_parts.h"
+#include "explain_parts.h"
 
 #include <string.h>
 
-static void add_kinds(cJSON *to, uint8_t kinds)
+/* What an address is to a Service: for scripts, in the summary, and in a table. */
+static const struct {
+    enum claim_kind kind;
+    const char *name, *text;
+} kinds[] = {{CLAIM_CLUSTER_IP, "clusterIP", "cluster IP"},
+             {CLAIM_EXTERNAL_IP, "externalIP", "external IP"},
+             {CLAIM_LOAD_BALANCER_IP, "loadBalancerIP", "load-balancer IP"},
+             {CLAIM_NODE_PORT, "nodePort", "node port"}};
+
+static void add_kinds(cJSON *to, uint8_t bits)
 {
-    static const struct {
-        enum claim_kind kind;
-        const char *name;
-    } names[] = {{CLAIM_CLUSTER_IP, "clusterIP"},
-                 {CLAIM_EXTERNAL_IP, "externalIP"},
-                 {CLAIM_LOAD_BALANCER_IP, "loadBalancerIP"},
-                 {CLAIM_NODE_PORT, "nodePort"}};
-    cJSON *array = json_add_array(to, "kinds");
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (kinds & names[i].kind)
-            json_append_format(array, "%s", names[i].name);
+    const char *first = NULL;
+    cJSON *array = facts_array(to, "kinds");
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if (!(bits & kinds[i].kind))
+            continue;
+        facts_append_text(array, "%s", kinds[i].name);
+        first = first ? first : kinds[i].text;
+    }
+    facts_add(to, fact_text("kind", first));
 }
 
-/* ---- traffic ---- */
+/* ---- traffic, as data and in words (docs/behaviour.md 3.4) ---- */
 
 static void add_traffic(cJSON *array, const char *from, const char *action, size_t endpoints,
                         const char *set)
 {
-    cJSON *traffic = json_append_object(array);
-    json_add_text(traffic, "from", from);
-    json_add_text(traffic, "action", action);
-    json_add_number(traffic, "endpoints", (double)endpoints);
-    json_add_text(traffic, "set", set);
-}
-
-static void add_by_set(cJSON *array, const char *from, size_t n, const char *set)
-{
-    add_traffic(array, from, n ? "forward" : "drop", n, set);
-}
-
-/* Whose connections to a frontend with traffic policy Local go to all endpoints
- * (docs/behaviour.md 4.6). */
-struct short_circuit {
-    bool host, pods;
-};
-
-static struct short_circuit short_circuit_of(const struct ruleset_senders *senders)
-{
-    bool pods = senders->pods != DETECT_NONE;
-    if (senders->pods == DETECT_CIDRS)
-        pods = senders->pod_cidrs->n > 0;
-    return (struct short_circuit){senders->host, pods};
-}
-
-static void list_by_source(cJSON *array, const struct route *route, struct short_circuit shortcut)
-{
-    if (shortcut.host)
-        add_by_set(array, "host", route->n_backends, "cluster");
-    if (shortcut.pods)
-        add_by_set(array, "pods", route->n_backends, "cluster");
-    add_by_set(array, shortcut.host || shortcut.pods ? "elsewhere" : "everywhere", route->n_local,
-               "local");
-}
-
-/* @traffic as data, docs/behaviour.md 3.4. */
-static void list_traffic(cJSON *to, const struct route *route,
-                         const struct ruleset_senders *senders)
-{
-    cJSON *array = json_add_array(to, "traffic");
-    if (route->sources)
-        add_traffic(array, "outsideSourceRanges", "drop", 0, NULL);
-    if (!route->has_any)
-        add_traffic(array, "everywhere", senders->rejects ? "reject" : "drop", 0, NULL);
-    else if (!route->local)
-        add_by_set(array, "everywhere", route->n_backends, "cluster");
-    else if (!route->external)
-        add_by_set(array, "everywhere", route->n_local, "local");
-    else
-        list_by_source(array, route, short_circuit_of(senders));
+    facts_add(facts_append(array), fact_text("from", from), fact_text("action", action),
+              fact_number("endpoints", (double)endpoints), fact_text("set", set));
 }
 
 static char *count_text(size_t n)
@@ -88,108 +46,93 @@ static void count_endpoints(void *ctx, const struct endpoint_slice *slice)
     counts[slice->family] += slice->endpoints.n;
 }
 
-static char *reject_text(const struct explainer *e, bool rejects)
+static char *without_any(const struct explainer *e, cJSON *array, bool rejects)
 {
     const struct port_state *port = e->decision.port;
     size_t counts[FAMILY_COUNT] = {0};
     endpoint_slice_cache_each(e->from->slices, port->owner->service->id, count_endpoints, counts);
+    add_traffic(array, "everywhere", rejects ? "reject" : "drop", 0, NULL);
     return xasprintf("%s: %s", rejects ? "refused" : "dropped, since this kernel cannot refuse",
                      e->decision.endpoints.n ? "no endpoint is ready"
                      : counts[port->family]  ? "no slice has endpoints with this port"
                                              : "there are no endpoints");
 }
 
-static bool has_any_here(const struct explainer *e)
+static char *to_local(const struct explainer *e, cJSON *array, const struct route *route,
+                      const char *from)
 {
     const char *here = e->from->node_name;
-    vec_each (&e->decision.endpoints, endpoint)
-        if (endpoint->node_name && strcmp(endpoint->node_name, here) == 0)
-            return true;
-    return false;
-}
-
-static char *local_text(const struct explainer *e, const struct route *route)
-{
+    add_traffic(array, from, route->n_local ? "forward" : "drop", route->n_local, "local");
     if (route->n_local)
         return count_text(route->n_local);
-    return xasprintf("dropped: traffic policy Local, and %s",
-                     has_any_here(e) ? "no endpoint on this node is ready"
-                                     : "no endpoint is on this node");
+    vec_each (&e->decision.endpoints, endpoint)
+        if (endpoint->node_name && strcmp(endpoint->node_name, here) == 0)
+            return xstrdup("dropped: traffic policy Local, and no endpoint on this node is ready");
+    return xstrdup("dropped: traffic policy Local, and no endpoint is on this node");
 }
 
-/* Who counts as a pod. */
+/* Who counts as a pod; NULL: nobody does. */
 static char *pods_text(enum family family, const struct ruleset_senders *senders)
 {
+    char *text = NULL, one[RANGE_TEXT_SIZE];
+    if (senders->pods == DETECT_NONE)
+        return NULL;
     if (senders->pods != DETECT_CIDRS)
         return xasprintf("pods (%s)", senders->pod_match);
-    char *text = xstrdup("pods (");
-    vec_each (senders->pod_cidrs, range) {
-        char one[RANGE_TEXT_SIZE];
-        char *longer = xasprintf("%s%s%s", text, range == senders->pod_cidrs->v ? "" : ", ",
-                                 range_format(family, range, one));
-        free(text);
-        text = longer;
-    }
-    char *whole = xasprintf("%s)", text);
+    vec_each (senders->pod_cidrs, range)
+        xjoin(&text, "%s", range_format(family, range, one));
+    char *whole = text ? xasprintf("pods (%s)", text) : NULL;
     free(text);
     return whole;
 }
 
-static char *senders_text(enum family family, const struct ruleset_senders *senders)
+/* With traffic policy Local, this host and pods get to all endpoints (docs/behaviour.md 4.6). */
+static char *by_source(const struct explainer *e, cJSON *array, const struct route *route,
+                       const struct ruleset_senders *senders)
 {
-    struct short_circuit shortcut = short_circuit_of(senders);
-    if (!shortcut.pods)
-        return xstrdup("this node itself");
-    char *pods = pods_text(family, senders);
-    char *text = shortcut.host ? xasprintf("this node itself and from %s", pods) : xstrdup(pods);
+    const char *action = route->n_backends ? "forward" : "drop";
+    char *pods = pods_text((enum family)e->decision.port->family, senders), *text;
+    if (senders->host)
+        add_traffic(array, "host", action, route->n_backends, "cluster");
+    if (pods)
+        add_traffic(array, "pods", action, route->n_backends, "cluster");
+    if (!senders->host && !pods)
+        return to_local(e, array, route, "everywhere");
+    char *local = to_local(e, array, route, "elsewhere"), *all = count_text(route->n_backends);
+    text = xasprintf("%s; from %s%s%s %s", local, senders->host ? "this node itself" : "",
+                     senders->host && pods ? " and from " : "", pods ? pods : "", all);
+    free(local);
+    free(all);
     free(pods);
     return text;
 }
 
-static char *by_source_text(const struct explainer *e, const struct route *route,
-                            const struct ruleset_senders *senders)
+static char *to_cluster(cJSON *array, const struct route *route)
 {
-    struct short_circuit shortcut = short_circuit_of(senders);
-    char *local = local_text(e, route);
-    if (!shortcut.host && !shortcut.pods)
-        return local;
-    char *all = count_text(route->n_backends);
-    char *from = senders_text((enum family)e->decision.port->family, senders);
-    char *text = xasprintf("%s; from %s %s", local, from, all);
-    free(local);
-    free(all);
-    free(from);
-    return text;
+    add_traffic(array, "everywhere", route->n_backends ? "forward" : "drop", route->n_backends,
+                "cluster");
+    return count_text(route->n_backends);
 }
 
-static char *allowed_text(const struct explainer *e, const struct route *route,
-                          const struct ruleset_senders *senders)
+/* Source ranges come before everything else (docs/behaviour.md 4.8). */
+static void add_route(const struct explainer *e, const struct route *route,
+                      const struct ruleset_senders *senders, cJSON *to)
 {
-    if (!route->has_any)
-        return reject_text(e, senders->rejects);
-    if (!route->local)
-        return count_text(route->n_backends);
-    return route->external ? by_source_text(e, route, senders) : local_text(e, route);
-}
-
-/* The same in words. Source ranges come before everything else (docs/behaviour.md 4.8). */
-static char *traffic_text(const struct explainer *e, const struct route *route,
-                          const struct ruleset_senders *senders)
-{
-    char *text = allowed_text(e, route, senders);
-    if (!route->sources)
-        return text;
-    char *longer = xasprintf("from the source ranges %s; all others are dropped", text);
+    cJSON *array = facts_array(to, "traffic");
+    if (route->sources)
+        add_traffic(array, "outsideSourceRanges", "drop", 0, NULL);
+    char *text = !route->has_any   ? without_any(e, array, senders->rejects)
+                 : !route->local   ? to_cluster(array, route)
+                 : route->external ? by_source(e, array, route, senders)
+                                   : to_local(e, array, route, "everywhere");
+    if (route->sources)
+        facts_format(to, "text", "from the source ranges %s; all others are dropped", text);
+    else
+        facts_add(to, fact_text("text", text));
     free(text);
-    return longer;
 }
 
 /* ---- who has it ---- */
-
-static const struct service *service_of(const struct claim *claim)
-{
-    return claim->port->owner->service;
-}
 
 static const struct claim *winner_of(const struct frontend_state *target)
 {
@@ -201,75 +144,62 @@ static const struct claim *winner_of(const struct frontend_state *target)
 
 static void add_rival(cJSON *to, const struct claim *rival, const char *why)
 {
-    json_add_text(to, "service", service_of(rival)->id);
-    json_add_text(to, "port", port_state_spec(rival->port)->name);
-    json_add_text(to, "reason", why);
+    facts_add(to, fact_text("service", rival->port->owner->service->id),
+              fact_text("port", port_state_spec(rival->port)->name), fact_text("reason", why));
 }
 
 /* Others that want it too, and do not get it. */
 static void add_losers(struct explainer *e, cJSON *to, const struct claim *winner)
 {
-    cJSON *array = json_add_array(to, "alsoWantedBy");
+    cJSON *array = facts_array(to, "alsoWantedBy");
     for (const struct claim *it = winner->target->claims; it; it = it->next_of_target)
-        if (it != winner && explain_may_add(e, &e->left_out.rivals))
-            add_rival(json_append_object(array), it, claims_reason(winner, it));
+        if (it != winner && explain_may_add(e, LEFT_RIVALS))
+            add_rival(facts_append(array), it, claims_reason(winner, it));
 }
 
 /* ---- one frontend ---- */
-
-static void add_sources(struct explainer *e, cJSON *to, const struct route *route,
-                        enum family family)
-{
-    cJSON *array = json_add_array(to, "sourceRanges");
-    for (size_t i = 0; route->sources && i < route->n_sources; i++) {
-        char text[RANGE_TEXT_SIZE];
-        if (explain_may_add(e, &e->left_out.source_ranges))
-            json_append_format(array, "%s", range_format(family, &route->sources[i], text));
-    }
-    json_add_bool(to, "restricted", route->sources != NULL);
-}
 
 static void list_ours(struct explainer *e, const struct claim *claim, cJSON *to)
 {
     struct route route = decision_route(&e->decision, claim);
     enum family family = (enum family)claim->target->frontend.family;
     const struct ruleset *ruleset = e->from->family[family].ruleset;
-    json_add_null(to, "claimedBy");
+    char range[RANGE_TEXT_SIZE];
     add_losers(e, to, claim);
-    char *text;
     if (ruleset) {
         const struct ruleset_senders senders = ruleset_senders(ruleset);
-        text = traffic_text(e, &route, &senders);
-        list_traffic(to, &route, &senders);
+        add_route(e, &route, &senders, to);
     } else {
-        text = xasprintf("%s is not proxied on this node", family_name(family));
-        add_traffic(json_add_array(to, "traffic"), "everywhere", "none", 0, NULL);
+        add_traffic(facts_array(to, "traffic"), "everywhere", "none", 0, NULL);
+        facts_format(to, "text", "%s is not proxied on this node", family_name(family));
     }
-    json_add_text(to, "policy", route.local ? "Local" : "Cluster");
-    json_add_text(to, "text", text);
-    add_sources(e, to, &route, family);
+    cJSON *array = facts_array(to, "sourceRanges");
+    for (size_t i = 0; route.sources && i < route.n_sources; i++)
+        if (explain_may_add(e, LEFT_SOURCE_RANGES))
+            facts_append_text(array, "%s", range_format(family, &route.sources[i], range));
+    facts_add(to, fact_text("claimedBy", NULL),
+              fact_text("policy", route.local ? "Local" : "Cluster"),
+              fact_flag("restricted", route.sources != NULL));
     explain_kernel(e, &claim->target->frontend, &route, to);
-    free(text);
 }
 
 /* @winner is NULL where nobody has it, since it is the API server's. */
 static void list_lost(const struct claim *claim, const struct claim *winner, cJSON *to)
 {
     const char *why = winner ? claims_reason(winner, claim) : NULL;
+    facts_array(to, "alsoWantedBy");
+    facts_array(to, "traffic");
     if (winner)
-        add_rival(json_add_object(to, "claimedBy"), winner, why);
+        facts_format(to, "text", "belongs to %s, which %s", winner->port->owner->service->id, why);
     else
-        json_add_null(to, "claimedBy");
-    json_add_array(to, "alsoWantedBy");
-    json_add_array(to, "traffic");
-    json_add_null(to, "policy");
+        facts_add(to, fact_text("text", "left alone: the API server is at this address and port"));
+    facts_array(to, "sourceRanges");
     if (winner)
-        json_add_format(to, "text", "belongs to %s, which %s", service_of(winner)->id, why);
+        add_rival(facts_object(to, "claimedBy"), winner, why);
     else
-        json_add_text(to, "text", "left alone: the API server is at this address and port");
-    json_add_array(to, "sourceRanges");
-    json_add_bool(to, "restricted", false);
-    json_add_null(to, "kernel");
+        facts_add(to, fact_text("claimedBy", NULL));
+    facts_add(to, fact_text("policy", NULL), fact_flag("restricted", false),
+              fact_text("kernel", NULL));
 }
 
 static bool is_asked(const struct explainer *e, const struct frontend *frontend)
@@ -277,24 +207,24 @@ static bool is_asked(const struct explainer *e, const struct frontend *frontend)
     return e->by_address && memcmp(&e->asked, frontend, sizeof(*frontend)) == 0;
 }
 
-static void list_frontend(struct explainer *e, const struct claim *claim, cJSON *array)
+static void list_frontend(struct explainer *e, const struct claim *claim, cJSON *to)
 {
     const struct frontend *frontend = &claim->target->frontend;
     const struct claim *winner = winner_of(claim->target);
     char address[ADDRESS_TEXT_SIZE], text[FRONTEND_TEXT_SIZE];
-    cJSON *to = json_append_object(array);
-    json_add_text(to, "frontend", frontend_format(frontend, text));
-    json_add_text(to, "address",
-                  address_format((enum family)frontend->family, &frontend->address, address));
-    json_add_number(to, "port", frontend->port);
-    json_add_text(to, "protocol", protocol_name(frontend->protocol));
+    address_format((enum family)frontend->family, &frontend->address, address);
+    facts_add(to, fact_text("frontend", frontend_format(frontend, text)),
+              fact_text("address", address), fact_number("port", frontend->port),
+              fact_text("protocol", protocol_name(frontend->protocol)),
+              fact_flag("asked", is_asked(e, frontend)));
     add_kinds(to, claim->kinds);
-    json_add_bool(to, "asked", is_asked(e, frontend));
     if (claim->target->reserved || (winner && winner != claim))
         list_lost(claim, winner, to);
     else
         list_ours(e, claim, to);
 }
+
+/* ---- all of them ---- */
 
 /* A claim, and whether it is the one of the asked address. */
 struct listed {
@@ -319,13 +249,13 @@ static int compare_listed(const void *a, const void *b)
 void explain_frontends(struct explainer *e, cJSON *to)
 {
     VEC(struct listed) claims = {0};
-    cJSON *array = json_add_array(to, "frontends");
+    cJSON *array = facts_array(to, "frontends");
     for (const struct claim *it = e->decision.port->claims; it; it = it->next_of_port)
         vec_push(&claims, (struct listed){it, is_asked(e, &it->target->frontend)});
     if (claims.n)
         qsort(claims.v, claims.n, sizeof(*claims.v), compare_listed);
     vec_each (&claims, it)
-        if (it->asked || explain_may_add(e, &e->left_out.frontends))
-            list_frontend(e, it->claim, array);
+        if (it->asked || explain_may_add(e, LEFT_FRONTENDS))
+            list_frontend(e, it->claim, facts_append(array));
     vec_free(&claims);
 }

@@ -8,8 +8,12 @@
 
 /* Longer than any name of a Service with its namespace and a port. */
 #define TEXT_MAX 512
+#define NAME_LENGTH_MAX 253
+#define DIGITS "0123456789"
 
-static const char forms[] = "it is neither ADDRESS:PORT[/PROTOCOL] nor NAMESPACE/SERVICE[:PORT]";
+static const char forms[] =
+    "it is none of ADDRESS[:PORT[/PROTOCOL]], PORT[/PROTOCOL] (a node port), "
+    "NAMESPACE/SERVICE[:PORT] and SERVICE.NAMESPACE[.svc][:PORT]";
 
 void explain_query_clear(struct explain_query *query)
 {
@@ -19,38 +23,46 @@ void explain_query_clear(struct explain_query *query)
     memset(query, 0, sizeof(*query));
 }
 
-static bool parse_number(const char *text, uint16_t *number)
+/* ---- ADDRESS[:PORT[/PROTOCOL]], PORT[/PROTOCOL] ---- */
+
+static bool parse_address(const char *text, struct explain_query *query)
+{
+    query->has_address = address_parse(strcmp(text, "localhost") == 0 ? "127.0.0.1" : text,
+                                       &query->family, &query->address);
+    return query->has_address;
+}
+
+static int parse_port(const char *text, struct explain_query *query, struct error *err)
 {
     unsigned value = 0;
     const char *s = text;
     for (; isdigit((unsigned char)*s) && value <= UINT16_MAX; s++)
         value = value * 10 + (unsigned)(*s - '0');
     if (s == text || *s || value == 0 || value > UINT16_MAX)
-        return false;
-    *number = (uint16_t)value;
-    return true;
+        return error_set(err, "the port is no number from 1 to 65535");
+    query->port = (uint16_t)value;
+    return 0;
 }
 
-/* ---- ADDRESS:PORT[/PROTOCOL] ---- */
-
-static int parse_protocol(const char *text, struct explain_query *query, struct error *err)
+static uint8_t protocol_of(const char *text)
 {
     char upper[8] = "";
     for (size_t i = 0; text[i] && i + 1 < sizeof(upper); i++)
         upper[i] = (char)toupper((unsigned char)text[i]);
-    query->protocol = strlen(text) < sizeof(upper) ? protocol_parse(upper) : 0;
-    return query->protocol ? 0 : error_set(err, "the protocol is none of TCP, UDP and SCTP");
+    return strlen(text) < sizeof(upper) ? protocol_parse(upper) : 0;
 }
 
-/* Cuts @text, which is changed: where the port begins, or NULL if there is none. */
-static char *split_port(char *text, char **host)
+/* Cuts "HOST:PORT" or "[HOST]:PORT"; returns the port, NULL if there is none. */
+static char *cut_port(char *text, char **host)
 {
     char *end = *text == '[' ? strchr(text, ']') : NULL;
-    *host = end ? text + 1 : text;
     char *colon = end ? end + 1 : strrchr(text, ':');
+    *host = end ? text + 1 : text;
+    if (end && *colon && *colon != ':')
+        return NULL; /* with the bracket left, it is no address */
     if (end)
         *end = '\0';
-    if (!colon || *colon != ':')
+    if (!colon || !*colon)
         return NULL;
     *colon = '\0';
     return colon + 1;
@@ -58,70 +70,68 @@ static char *split_port(char *text, char **host)
 
 static int parse_place(char *text, struct explain_query *query, struct error *err)
 {
-    char *slash = strchr(text, '/'), *host;
-    if (slash) {
+    char *slash = strchr(text, '/'), *host, *port = text;
+    if (slash)
         *slash = '\0';
-        if (parse_protocol(slash + 1, query, err))
-            return -1;
+    if (slash && !(query->protocol = protocol_of(slash + 1)))
+        return error_set(err, "the protocol is none of TCP, UDP and SCTP");
+    /* A bare IPv6 address would lose its last group to the port. */
+    if (parse_address(text, query))
+        port = NULL;
+    else if (text[strspn(text, DIGITS)] || !*text) {
+        port = cut_port(text, &host);
+        if (!parse_address(host, query))
+            return error_set(err, "%s", forms);
     }
-    char *port = split_port(text, &host);
-    if (!address_parse(host, &query->family, &query->address))
-        return error_set(err, "%s", forms);
-    if (!port)
-        return error_set(err, "it has no port: ADDRESS:PORT, or [IPv6]:PORT");
-    if (!parse_number(port, &query->port))
-        return error_set(err, "the port is no number from 1 to 65535");
-    return 0;
+    if (slash && !port)
+        return error_set(err, "a protocol needs a port: ADDRESS:PORT/PROTOCOL");
+    return port ? parse_port(port, query, err) : 0;
 }
 
-/* ---- NAMESPACE/SERVICE[:PORT] ---- */
+/* ---- NAMESPACE/SERVICE[:PORT], SERVICE.NAMESPACE[.svc[.DOMAIN]][:PORT] ---- */
 
-static bool is_name(const char *text, size_t length)
+static bool is_name(const char *text)
 {
-    for (size_t i = 0; i < length; i++)
-        if (!islower((unsigned char)text[i]) && !isdigit((unsigned char)text[i]) &&
-            text[i] != '-' && text[i] != '.')
-            return false;
-    return length > 0 && length <= 253;
+    size_t length = strlen(text);
+    return length > 0 && length <= NAME_LENGTH_MAX &&
+           strspn(text, DIGITS "abcdefghijklmnopqrstuvwxyz-.") == length;
 }
 
-static int parse_service(const char *text, struct explain_query *query, struct error *err)
+static int parse_service(char *text, struct explain_query *query, struct error *err)
 {
-    const char *slash = strchr(text, '/');
-    size_t length = strcspn(text, ":");
-    const char *port = text[length] ? text + length + 1 : NULL;
-    if (!slash || slash > text + length || !is_name(text, (size_t)(slash - text)) ||
-        !is_name(slash + 1, (size_t)(text + length - slash - 1)) ||
-        (port && !is_name(port, strlen(port))))
+    char *colon = strchr(text, ':'), *port = colon ? colon + 1 : NULL;
+    if (colon)
+        *colon = '\0';
+    char *slash = strchr(text, '/'), *cut = slash ? slash : strchr(text, '.'), *domain = NULL;
+    if (!cut)
         return error_set(err, "%s", forms);
-    query->service_id = xstrndup(text, length);
+    *cut = '\0';
+    const char *namespace = slash ? text : cut + 1, *service = slash ? cut + 1 : text;
+    if (!slash && (domain = strchr(cut + 1, '.')))
+        *domain++ = '\0';
+    if (!is_name(namespace) || !is_name(service) || (port && !is_name(port)) ||
+        (domain && strcmp(domain, "svc") != 0 && strncmp(domain, "svc.", 4) != 0))
+        return error_set(err, "%s", forms);
+    query->service_id = xasprintf("%s/%s", namespace, service);
     query->port_name = xstrdup(port);
     return 0;
 }
 
-/* ---- both ---- */
+/* ---- all of them ---- */
 
-/* A name cannot begin as one of these does: what is before the first ':' or '/', or in brackets, is
- * an address. A bare IPv6 address is one that lacks its port. */
-static bool begins_with_address(const char *text)
+/* No name of a Service begins as these do. (A Service "tcp" in a namespace "80" would.) */
+static bool begins_with_place(const char *text)
 {
-    enum family family;
-    struct address address;
-    char *host = xstrndup(text, strcspn(text, ":/"));
-    char *whole = xstrndup(text, strcspn(text, "/"));
-    bool result = *text == '[' || address_parse(host, &family, &address) ||
-                  address_parse(whole, &family, &address);
+    struct explain_query unused;
+    size_t digits = strspn(text, DIGITS);
+    if (*text == '[' || (digits && !text[digits]) ||
+        (digits && text[digits] == '/' && protocol_of(text + digits + 1)))
+        return true;
+    char *host = xstrndup(text, strcspn(text, ":/")), *whole = xstrndup(text, strcspn(text, "/"));
+    bool result = parse_address(host, &unused) || parse_address(whole, &unused);
     free(host);
     free(whole);
     return result;
-}
-
-/* A bare IPv6 address would lose its last group to the port. */
-static bool is_bare_address(const char *text)
-{
-    enum family family;
-    struct address address;
-    return address_parse(text, &family, &address);
 }
 
 int explain_query_parse(const char *text, struct explain_query *query, struct error *err)
@@ -130,13 +140,8 @@ int explain_query_parse(const char *text, struct explain_query *query, struct er
     if (strlen(text) > TEXT_MAX)
         return error_set(err, "it is too long");
     char *copy = xstrdup(text);
-    int result;
-    if (is_bare_address(text))
-        result = error_set(err, "it has no port: ADDRESS:PORT, or [IPv6]:PORT");
-    else if (begins_with_address(text))
-        result = parse_place(copy, query, err);
-    else
-        result = parse_service(text, query, err);
+    int result =
+        begins_with_place(text) ? parse_place(copy, query, err) : parse_service(copy, query, err);
     free(copy);
     if (result)
         explain_query_clear(query);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/serve/programmed.h"
 
-#include <cjson/cJSON.h>
+#include "kube-nftd/serve/facts.h"
+
 #include <string.h>
 
 /* An answer that is being made. */
@@ -13,20 +14,10 @@ struct page {
     const char *reason; /* why not all is in the kernel; NULL: it is */
 };
 
-static void *need(void *p)
-{
-    if (!p)
-        alloc_failed();
-    return p;
-}
-
 static void add_version(cJSON *object, const char *key, const struct object_version *version)
 {
     char number[OBJECT_VERSION_SIZE];
-    if (version)
-        need(cJSON_AddStringToObject(object, key, object_version_text(version, number)));
-    else
-        need(cJSON_AddNullToObject(object, key));
+    facts_add(object, fact_text(key, version ? object_version_text(version, number) : NULL));
 }
 
 static bool is_concerned(const struct page *page, const struct receipt *receipt, int family)
@@ -56,7 +47,7 @@ static void add_versions(struct page *page, cJSON *object, const struct receipt 
     add_version(object, "received", receipt->received);
     if (receipt->left_out)
         add_version(object, "leftOut", receipt->left_out);
-    cJSON *kernel = need(cJSON_AddObjectToObject(object, "inKernel"));
+    cJSON *kernel = facts_object(object, "inKernel");
     for (int i = 0; i < FAMILY_COUNT; i++)
         if (is_concerned(page, receipt, i))
             add_version(kernel, family_name((enum family)i),
@@ -67,19 +58,18 @@ static void add_versions(struct page *page, cJSON *object, const struct receipt 
 static void add_slice(void *ctx, const struct receipt *receipt)
 {
     struct page *page = ctx;
-    cJSON *slice = need(cJSON_CreateObject());
+    cJSON *slice = facts_append(page->slices);
     const char *slash = strchr(receipt->id, '/');
-    cJSON_AddItemToArray(page->slices, slice);
-    need(cJSON_AddStringToObject(slice, "name", slash ? slash + 1 : receipt->id));
+    facts_add(slice, fact_text("name", slash ? slash + 1 : receipt->id));
     add_versions(page, slice, receipt);
 }
 
 static void finish(struct page *page, unsigned status, struct http_answer *answer)
 {
-    need(cJSON_AddBoolToObject(page->json, "programmed", status == 200));
+    facts_add(page->json, fact_flag("programmed", status == 200));
     if (page->reason)
-        need(cJSON_AddStringToObject(page->json, "reason", page->reason));
-    http_answer_json(answer, status, need(cJSON_PrintUnformatted(page->json)));
+        facts_add(page->json, fact_text("reason", page->reason));
+    http_answer_json(answer, status, facts_print(page->json));
     cJSON_Delete(page->json);
 }
 
@@ -107,23 +97,22 @@ void programmed_answer(const struct programmed *facts, const struct http_request
 {
     const char *namespace = http_request_argument(request, "namespace"),
                *name = http_request_argument(request, "service");
-    struct page page = {.facts = facts, .json = need(cJSON_CreateObject())};
+    struct page page = {.facts = facts, .json = facts_new()};
     struct receipt receipt;
     if (!is_name(namespace) || !is_name(name)) {
         page.reason = "the question is /programmed?namespace=NAMESPACE&service=NAME";
         finish(&page, 400, answer);
         return;
     }
-    need(cJSON_AddStringToObject(page.json, "namespace", namespace));
-    need(cJSON_AddStringToObject(page.json, "name", name));
+    facts_add(page.json, fact_text("namespace", namespace), fact_text("name", name));
     char *id = xasprintf("%s/%s", namespace, name);
     for (int i = 0; i < FAMILY_COUNT; i++)
         page.refused[i] = facts->families[i] && facts->refused(facts->ctx, id, (enum family)i);
     if (!service_cache_receipt(facts->services, id, &receipt)) {
         answer_unknown(&page, facts->complete, answer);
     } else {
-        add_versions(&page, need(cJSON_AddObjectToObject(page.json, "service")), &receipt);
-        page.slices = need(cJSON_AddArrayToObject(page.json, "endpointSlices"));
+        add_versions(&page, facts_object(page.json, "service"), &receipt);
+        page.slices = facts_array(page.json, "endpointSlices");
         endpoint_slice_cache_receipts(facts->slices, id, add_slice, &page);
         finish(&page, page.reason ? 503 : 200, answer);
     }

@@ -7,7 +7,6 @@
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/config/options.h"
-#include "kube-nftd/explain_command.h"
 #include "kube-nftd/proxy.h"
 #include "kube-nftd/proxy_options.h"
 #include "kube-nftd/serve/diagnostics.h"

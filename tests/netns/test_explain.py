@@ -166,6 +166,34 @@ def test_every_kind_of_address_is_found(proxy, published):
         assert (status, answer["found"], answer["service"]["name"]) == (AGREES, "service", "web"), what
 
 
+def test_other_ways_to_ask(proxy, published):
+    """As DNS names a Service, by its node port alone, by an address alone, by an endpoint."""
+    pods = {name: proxy.lab.pods[name].address[4] for name in "abx"}
+    for what in ("web.default", "web.default.svc", "web.default.svc.cluster.local:http", "30001", "30001/tcp"):
+        status, answer = ask(proxy, what)
+        assert (status, answer["found"], answer["service"]["name"]) == (AGREES, "service", "web"), what
+    status, answer = ask(proxy, "30001")
+    assert answer["summary"][0] == f"{NODE_ADDRESS[4]}:30001/TCP is a node port of default/web, port http."
+    assert [it["asked"] for it in frontends(answer).values()] == [True, False, False, False]
+    for what, found, words in (
+        (published.address, "address", "is the cluster IP of default/web, which has port 80/TCP."),
+        ("203.0.113.9", "address", "is a load-balancer IP of default/web, which has port 80/TCP."),
+        (f"{pods['a']}:8080", "endpoint", "of default/web, port http: new connections are sent to it from"),
+        (pods["x"], "endpoint", "is an endpoint of default/web, port http: new connections are sent to it from"),
+        (pods["b"], "endpoint", "not used from here (ask for default/web to see why)"),
+    ):
+        status, answer = ask(proxy, what)
+        assert (status, answer["found"]) == (AGREES, found), what
+        assert any(words in line for line in answer["summary"]), answer
+    (use,) = ask(proxy, pods["x"])[1]["endpointOf"]
+    assert f"{published.address}:80/TCP" in use["frontends"] and use["endpoint"] == f"{pods['x']}:8080"
+    for what, words in (("30002", "No Service has node port 30002"), ("localhost:30001", "127.0.0.1:30001/TCP")):
+        status, answer = ask(proxy, what)
+        assert (status, answer["found"]) == (UNKNOWN, "nothing") and words in answer["summary"][0]
+    assert "node ports answer on" in " ".join(ask(proxy, "localhost:30001")[1]["notes"])
+    assert "healthCheckNodePort of default/web" in " ".join(ask(proxy, "30999")[1]["notes"])
+
+
 def test_addresses_of_nobody(proxy, published):
     for what, found, note in (
         (f"{published.address}:81", "clusterIPWithoutPort", "the cluster IP of default/web, which has port 80/TCP"),
@@ -559,7 +587,7 @@ def test_changes_meanwhile_are_no_differences(proxy):
     assert True in seen and False not in seen
 
 
-BAD = ("", "web", "10.96.0.1", "10.96.0.1:0", "10.96.0.1:65536", "10.96.0.1:80/ICMP", "[fd00::1]", "fd00::1", "a/b/c",
+BAD = ("", "web", "10.96.0.1:", "10.96.0.1:0", "10.96.0.1:65536", "10.96.0.1:80/ICMP", "10.96.0.1/TCP", "0", "a/b/c", "web.default.cluster.local",
        "Default/web", "default/", "/web", "default/web:", "10.96.0.1:80x", "[10.0.0.1:80", "a/" + "b" * 600, "%n/%s",
        "default/web\n", "[fd00::1]80", "::1:80/", "1.2.3.4:80/")  # fmt: skip
 

@@ -17,6 +17,13 @@ static const struct {
     {"[fd00::1]:53/Sctp", "fd00::1", 53, IPPROTO_SCTP},
     {"[fd00::1]:53", "fd00::1", 53, 0},
     {"[::ffff:10.96.0.1]:80", "10.96.0.1", 80, 0},
+    {"localhost:30001/tcp", "127.0.0.1", 30001, IPPROTO_TCP},
+    {"10.96.0.1", "10.96.0.1", 0, 0},
+    {"fd00::1", "fd00::1", 0, 0},
+    {"[fd00::1]", "fd00::1", 0, 0},
+    {"localhost", "127.0.0.1", 0, 0},
+    {"30001", NULL, 30001, 0},
+    {"30001/UDP", NULL, 30001, IPPROTO_UDP},
 };
 
 START_TEST(an_address)
@@ -27,7 +34,9 @@ START_TEST(an_address)
     ck_assert_int_eq(explain_query_parse(places[_i].text, &query, &err), 0);
     ck_assert_str_eq(query.text, places[_i].text);
     ck_assert_ptr_null(query.service_id);
-    ck_assert_str_eq(address_format(query.family, &query.address, text), places[_i].address);
+    ck_assert_int_eq(query.has_address, places[_i].address != NULL);
+    if (query.has_address)
+        ck_assert_str_eq(address_format(query.family, &query.address, text), places[_i].address);
     ck_assert_uint_eq(query.port, places[_i].port);
     ck_assert_uint_eq(query.protocol, places[_i].protocol);
     ck_assert(!query.all);
@@ -42,6 +51,11 @@ static const struct {
     {"kube-system/kube-dns:dns-tcp", "kube-system/kube-dns", "dns-tcp"},
     {"default/web:80", "default/web", "80"},
     {"default/10", "default/10", NULL},
+    {"80/web", "80/web", NULL},
+    {"web.default", "default/web", NULL},
+    {"web.default:http", "default/web", "http"},
+    {"web.default.svc", "default/web", NULL},
+    {"web.default.svc.cluster.local:80", "default/web", "80"},
 };
 
 START_TEST(a_service)
@@ -56,22 +70,26 @@ START_TEST(a_service)
 END_TEST
 
 static const char *const bad[][2] = {
-    {"", "neither"},
-    {"web", "neither"},
-    {"a/b/c", "neither"},
-    {"Default/web", "neither"},
-    {"default/", "neither"},
-    {"/web", "neither"},
-    {"default/web:", "neither"},
-    {"default/web:a:b", "neither"},
-    {"a:b/c", "neither"},
-    {"default/web\n", "neither"},
-    {"default/\x1b[31m", "neither"},
-    {"10.96.0.1", "no port"},
-    {"10.96.0.1/TCP", "no port"},
-    {"fd00::1", "no port"},
-    {"[fd00::1]", "no port"},
-    {"[fd00::1]80", "no port"},
+    {"", "none of"},
+    {"web", "none of"},
+    {"a/b/c", "none of"},
+    {"Default/web", "none of"},
+    {"default/", "none of"},
+    {"/web", "none of"},
+    {"default/web:", "none of"},
+    {"default/web:a:b", "none of"},
+    {"a:b/c", "none of"},
+    {"default/web\n", "none of"},
+    {"default/\x1b[31m", "none of"},
+    {"10.96.0.1/TCP", "needs a port"},
+    {"[fd00::1]80", "none of"},
+    {"0", "from 1 to 65535"},
+    {"65536/tcp", "from 1 to 65535"},
+    {"web.default.cluster.local", "none of"},
+    {"web.default.svcs", "none of"},
+    {"web..svc", "none of"},
+    {".default", "none of"},
+    {"10.96.0.300:80", "none of"},
     {"10.96.0.1:", "from 1 to 65535"},
     {"10.96.0.1:0", "from 1 to 65535"},
     {"10.96.0.1:65536", "from 1 to 65535"},
@@ -81,11 +99,11 @@ static const char *const bad[][2] = {
     {"10.96.0.1:80/", "the protocol"},
     {"10.96.0.1:80/ICMP", "the protocol"},
     {"10.96.0.1:80/TCPTCPTCPTCP", "the protocol"},
-    {"[10.96.0.1:80", "neither"},
-    {"[]:80", "neither"},
-    {"[", "neither"},
+    {"[10.96.0.1:80", "none of"},
+    {"[]:80", "none of"},
+    {"[", "none of"},
     {"[/", "the protocol"},
-    {"10.96.0.1:80:90", "neither"},
+    {"10.96.0.1:80:90", "none of"},
 };
 
 START_TEST(what_is_neither)

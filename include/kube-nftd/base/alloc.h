@@ -29,6 +29,10 @@ char *xstrndup(const char *s, size_t n);
 char *xasprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 char *xvasprintf(const char *format, va_list args) __attribute__((format(printf, 1, 0)));
 
+/** Adds an item to a list in words, behind ", " if it has others: @list is made longer, or made if
+ * it is NULL, and the caller's to free. */
+void xjoin(char **list, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /**
  * Makes malloc() of a process that lives for long and whose load comes in bursts: large blocks are
  * always mapped for themselves, however many there were before, and threads share one heap (those

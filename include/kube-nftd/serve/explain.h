@@ -16,6 +16,7 @@
 #include "kube-nftd/policy/policy.h"
 #include "kube-nftd/ruleset/ruleset.h"
 #include "kube-nftd/serve/explain_query.h"
+#include "kube-nftd/serve/http_listener.h"
 
 #include <cjson/cJSON.h>
 
@@ -53,5 +54,20 @@ struct explain_sources {
 
 /** The answer, which the caller frees. @sources must be complete. */
 cJSON *explain(const struct explain_sources *sources, const struct explain_query *query);
+
+/* Keeps questions from taking all of the loop's time or memory: after an answer that cost much
+ * there is a pause, and answers that nobody reads hold up the next. Starts zeroed; outlives the
+ * listener. */
+struct explain_gate {
+    double closed_until; /* clock_monotonic */
+    size_t unread;       /* bytes of answers that are not sent yet */
+};
+
+/** Answers GET /explain?what=...[&all=true] from @sources; 503 while @gate is closed. */
+void explain_answer(const struct explain_sources *sources, struct explain_gate *gate,
+                    const struct http_request *request, struct http_answer *answer);
+
+/** Whether a question is answered now: else there is no use in preparing for it. */
+bool explain_gate_is_open(const struct explain_gate *gate);
 
 #endif

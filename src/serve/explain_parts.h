@@ -1,52 +1,46 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What the files of explain.h share. */
-#ifndef KUBE_NFTD_SERVE_EXPLAIN_PARTS_H
-#define KUBE_NFTD_SERVE_EXPLAIN_PARTS_H
+#ifndef KUBE_NFTD_SRC_SERVE_EXPLAIN_PARTS_H
+#define KUBE_NFTD_SRC_SERVE_EXPLAIN_PARTS_H
 
 #include "kube-nftd/netlink/nft_socket.h"
 #include "kube-nftd/policy/decision.h"
 #include "kube-nftd/serve/explain.h"
+#include "kube-nftd/serve/facts.h"
+
+/* What may be left out of an answer, to keep it short. */
+enum left_out {
+    LEFT_PORTS,
+    LEFT_FRONTENDS,
+    LEFT_RIVALS,
+    LEFT_SOURCE_RANGES,
+    LEFT_SLICES,
+    LEFT_ENDPOINTS,
+    LEFT_ELEMENTS, /* of the kernel that were not looked at */
+    LEFT_COUNT
+};
 
 /* One answer while it is made. */
 struct explainer {
     const struct explain_sources *from;
     const struct explain_query *query;
-    struct frontend asked; /* if the query is of an address */
+    /* If the query is of an address; or with just a port, if that is a node port of a Service. */
     bool by_address;
+    struct frontend asked;
     size_t endpoints, lookups, entries; /* that are left of the budgets */
-    struct {
-        size_t ports, frontends, rivals, source_ranges, slices, endpoints;
-        size_t elements; /* of the kernel that were not looked at */
-    } left_out;
-    struct nft_socket *socket; /* NULL: the kernel is not asked */
+    size_t left_out[LEFT_COUNT];
+    struct nft_socket *socket; /* NULL: the kernel is not asked, */
+    char *not_asked;           /* for this reason; owned */
     bool table[FAMILY_COUNT];  /* there is one that can be looked into */
     bool audited;              /* something was compared with the kernel */
     struct decision decision;
-    cJSON *root, *summary, *notes, *differences; /* the last three belong to the first */
+    cJSON *root, *summary, *notes, *kernel, *differences; /* all but the first belong to it */
+    cJSON *uses;                                          /* "endpointOf", likewise */
 };
 
-/* ---- explain_json.c: cJSON, with memory that does not run out ---- */
-
-cJSON *json_new_object(void);
-cJSON *json_add_object(cJSON *to, const char *key);
-cJSON *json_add_array(cJSON *to, const char *key);
-/** A new object at the end of an array. */
-cJSON *json_append_object(cJSON *array);
-/** @text NULL: null. */
-void json_add_text(cJSON *to, const char *key, const char *text);
-void json_add_format(cJSON *to, const char *key, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-void json_append_format(cJSON *array, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-void json_add_number(cJSON *to, const char *key, double number);
-void json_add_bool(cJSON *to, const char *key, bool value);
-void json_add_null(cJSON *to, const char *key);
-
-/* ---- explain.c ---- */
-
 /** Takes one entry of the budget for something listed; false if there is none left: then it is
- * counted in @left_out. */
-bool explain_may_add(struct explainer *e, size_t *left_out);
+ * counted as left out. */
+bool explain_may_add(struct explainer *e, enum left_out what);
 
 /* ---- explain_kernel.c ---- */
 

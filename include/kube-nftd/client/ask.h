@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Asks the daemon that runs on this host, at its metrics address. */
+#ifndef KUBE_NFTD_CLIENT_ASK_H
+#define KUBE_NFTD_CLIENT_ASK_H
+
+#include "kube-nftd/base/error.h"
+
+#include <cjson/cJSON.h>
+
+/* What an answer says of a daemon that has no time for it now; it is asked again. */
+#define ASK_BUSY "busy"
+
+/**
+ * Fetches the page @path (with its query, escaped) of the daemon that listens at @bind, for the
+ * caller to delete. It must be JSON of that @kind. NULL with an error that says what is there
+ * instead; @unreachable says whether that is nothing.
+ */
+cJSON *ask_daemon(const char *bind, const char *path, const char *kind, bool *unreachable,
+                  struct error *err);
+
+/** @text as part of a query, for the caller to free. */
+char *ask_escape(const char *text);
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/serve/facts.h"
+
+#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base/utf8.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+
+static void *need(void *p)
+{
+    if (!p)
+        alloc_failed();
+    return p;
+}
+
+static cJSON *make_text(const char *text)
+{
+    if (utf8_is_valid(text))
+        return need(cJSON_CreateString(text));
+    char *whole = utf8_repair(text);
+    cJSON *json = need(cJSON_CreateString(whole));
+    free(whole);
+    return json;
+}
+
+static cJSON *make(const struct fact *fact)
+{
+    switch (fact->type) {
+    case FACT_TEXT:
+        return make_text(fact->text);
+    case FACT_NUMBER:
+        return need(cJSON_CreateNumber(fact->number));
+    case FACT_FLAG:
+        return need(cJSON_CreateBool(fact->number != 0));
+    case FACT_NULL:
+        break;
+    }
+    return need(cJSON_CreateNull());
+}
+
+static cJSON *add(cJSON *to, const char *key, cJSON *item)
+{
+    if (!cJSON_AddItemToObject(to, key, item))
+        alloc_failed();
+    return item;
+}
+
+void facts_add_all(cJSON *to, const struct fact *facts, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        add(to, facts[i].key, make(&facts[i]));
+}
+
+cJSON *facts_new(void)
+{
+    return need(cJSON_CreateObject());
+}
+
+cJSON *facts_object(cJSON *to, const char *key)
+{
+    return add(to, key, facts_new());
+}
+
+cJSON *facts_array(cJSON *to, const char *key)
+{
+    return add(to, key, need(cJSON_CreateArray()));
+}
+
+cJSON *facts_append(cJSON *array)
+{
+    cJSON *object = facts_new();
+    cJSON_AddItemToArray(array, object);
+    return object;
+}
+
+void facts_append_text(cJSON *array, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *text = xvasprintf(format, args);
+    va_end(args);
+    cJSON_AddItemToArray(array, make_text(text));
+    free(text);
+}
+
+void facts_format(cJSON *to, const char *key, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *text = xvasprintf(format, args);
+    va_end(args);
+    add(to, key, make_text(text));
+    free(text);
+}
+
+char *facts_print(const cJSON *facts)
+{
+    return need(cJSON_PrintUnformatted(facts));
+}
