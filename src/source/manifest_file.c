@@ -4,7 +4,7 @@
  * reader) and never held whole: both parsers give out object by object, and only the decoded
  * objects stay.
  */
-#include "kube-nftd/source/manifest_file.h"
+#include "manifest_file.h"
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/json_reader.h"

@@ -1,90 +1,208 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What is said about a file only says that there is something to look at; what is there then
- * decides. One exception: a file that was deleted or moved away and is there again is not read,
- * since whoever writes it will close it.
+ * News of a file only say that there is something to look at; what is there then decides. One
+ * exception: a file that was deleted or moved away and is there again is not read, since whoever
+ * writes it will close it.
+ *
+ * The objects themselves are not kept, only who holds them. So when the owner of an object drops it
+ * and others hold it as well, these are read again; until then the sink keeps the old version.
  */
-#include "kube-nftd/source/manifest_table.h"
+#include "manifest_table.h"
 
-#include "kube-nftd/base/hash.h"
+#include "kube-nftd/base/hash_table.h"
 #include "kube-nftd/base/log.h"
-#include "kube-nftd/source/manifest_claims.h"
+#include "kube-nftd/base/vec.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 
-enum pending {
-    NOTHING,
-    READ, /* it is to be read */
-    LOOK, /* it may be gone */
+/* An object by its name. */
+struct entry {
+    struct hash_link link; /* by id */
+    struct file *owner;    /* NULL: it dropped the object, and no other was read since */
+    size_t holders;        /* files that name it */
+    enum object_kind kind;
+    unsigned pass; /* of the last file that named it */
+    size_t slot;   /* where it was named there */
+    char id[];
 };
 
+typedef VEC(struct entry *) entry_vec;
+
 struct file {
-    UT_hash_handle hh; /* by path */
-    struct manifest_holder holder;
     char *path;
+    entry_vec entries;
     struct stat seen; /* when it was last read; zero before */
-    bool missing;     /* it is kept although there is no file, which was said */
-    enum pending pending;
-    unsigned round; /* the last comparison that named it */
+    enum manifest_news news;
+    bool missing; /* it is kept although there is no file, which was said */
+    bool gone;    /* it is dropped when all news are done with */
 };
 
 struct manifest_table {
     struct object_sink sink;
     struct manifest_owner owner;
-    struct manifest_claims *claims;
-    struct file *files;
-    VEC(struct file *) pending;
-    VEC(struct file *) dead; /* freed when nothing is pending any more */
-    unsigned round;
+    VEC(struct file *) files; /* sorted by path */
+    struct hash_table entries[KIND_COUNT];
+    unsigned pass;
+    bool orphans; /* there are entries without owner that nobody was read for */
+    bool started;
+    object_vec first[KIND_COUNT]; /* until then */
 };
+
+/* ---- objects ---- */
+
+static struct hash_key key_of(const struct hash_link *link)
+{
+    return hash_key_of_text(((const struct entry *)link)->id);
+}
+
+static struct entry *entry_of(struct manifest_table *table, const struct object *object)
+{
+    struct hash_table *by_id = &table->entries[object->kind];
+    struct hash_key id = hash_key_of_text(object->id);
+    struct entry *entry = hash_table_find(by_id, key_of, id);
+    if (entry)
+        return entry;
+    entry = xcalloc(1, sizeof(*entry) + id.length + 1);
+    entry->kind = object->kind;
+    memcpy(entry->id, id.bytes, id.length);
+    hash_table_add(by_id, key_of, &entry->link);
+    return entry;
+}
+
+static void entry_free(struct manifest_table *table, struct entry *entry)
+{
+    hash_table_remove(&table->entries[entry->kind], &entry->link);
+    free(entry);
+}
+
+/* @file names its objects: their entries, each once, with the slot of the last. */
+static void name_objects(struct manifest_table *table, struct file *file, object_vec *objects)
+{
+    table->pass++;
+    vec_reserve(&file->entries, objects->n);
+    for (size_t i = 0; i < objects->n; i++) {
+        struct entry *entry = entry_of(table, &objects->v[i]);
+        if (entry->pass == table->pass) {
+            log_warn("manifests", "%s: %s %s is there twice; the last one counts", file->path,
+                     object_kind_name(entry->kind), entry->id);
+            object_clear(&objects->v[entry->slot]);
+        } else {
+            vec_push(&file->entries, entry);
+            entry->holders++;
+        }
+        if (!entry->owner || strcmp(file->path, entry->owner->path) < 0)
+            entry->owner = file;
+        entry->pass = table->pass;
+        entry->slot = i;
+    }
+}
+
+/* @file held @before, and no more what it did not name just now. */
+static void drop_objects(struct manifest_table *table, const struct file *file,
+                         const entry_vec *before)
+{
+    vec_each (before, it) {
+        struct entry *entry = *it;
+        if (--entry->holders == 0) {
+            table->sink.remove(table->sink.ctx, entry->kind, entry->id);
+            entry_free(table, entry);
+        } else if (entry->owner == file && entry->pass != table->pass) {
+            entry->owner = NULL;
+            table->orphans = true;
+        }
+    }
+}
+
+static void put(struct manifest_table *table, struct object *object)
+{
+    if (table->started) {
+        table->sink.put(table->sink.ctx, object);
+        return;
+    }
+    vec_push(&table->first[object->kind], *object);
+    memset(object, 0, sizeof(*object));
+}
+
+/* Hands on what @file owns of what it holds. */
+static void put_owned(struct manifest_table *table, const struct file *file, object_vec *objects)
+{
+    size_t shared = 0;
+    const struct entry *first = NULL;
+    vec_each (&file->entries, entry) {
+        if ((*entry)->holders > 1) {
+            first = first ? first : *entry;
+            shared++;
+        }
+        if ((*entry)->owner == file)
+            put(table, &objects->v[(*entry)->slot]);
+    }
+    if (shared > 0)
+        log_warn("manifests",
+                 "%s: objects are in other files too; the file that sorts first counts objects=%zu "
+                 "first=\"%s %s\" from=%s",
+                 file->path, shared, object_kind_name(first->kind), first->id, first->owner->path);
+}
+
+/* @file holds just @objects, which are taken. What is gone goes first: a new object may use the
+ * address of an old one. */
+static void set_objects(struct manifest_table *table, struct file *file, object_vec *objects)
+{
+    entry_vec before = file->entries;
+    file->entries = (entry_vec){0};
+    name_objects(table, file, objects);
+    drop_objects(table, file, &before);
+    vec_free(&before);
+    put_owned(table, file, objects);
+    object_vec_clear(objects);
+}
+
+void manifest_table_start(struct manifest_table *table)
+{
+    table->started = true;
+    for (int kind = 0; kind < KIND_COUNT; kind++) {
+        table->sink.replace(table->sink.ctx, (enum object_kind)kind, &table->first[kind]);
+        object_vec_clear(&table->first[kind]);
+    }
+}
 
 /* ---- files ---- */
 
+/* Where the file at @path is in the table, or would have to be. */
+static size_t place_of(const struct manifest_table *table, const char *path)
+{
+    size_t low = 0, high = table->files.n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (strcmp(table->files.v[middle]->path, path) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 static struct file *file_get(struct manifest_table *table, const char *path)
 {
-    struct file *file;
-    HASH_FIND_STR(table->files, path, file);
-    if (file)
-        return file;
-    file = xcalloc(1, sizeof(*file));
+    size_t place = place_of(table, path);
+    if (place < table->files.n && strcmp(table->files.v[place]->path, path) == 0)
+        return table->files.v[place];
+    struct file *file = xcalloc(1, sizeof(*file));
     file->path = xstrdup(path);
-    file->holder.name = file->path;
-    HASH_ADD_KEYPTR(hh, table->files, file->path, strlen(file->path), file);
+    vec_push(&table->files, file);
+    memmove(table->files.v + place + 1, table->files.v + place,
+            (table->files.n - 1 - place) * sizeof(*table->files.v));
+    table->files.v[place] = file;
     return file;
 }
 
 static void file_free(struct file *file)
 {
-    vec_free(&file->holder.claims);
+    vec_free(&file->entries);
     free(file->path);
     free(file);
 }
-
-static void file_pending(struct manifest_table *table, struct file *file, enum pending pending)
-{
-    if (file->pending == NOTHING)
-        vec_push(&table->pending, file);
-    file->pending = pending;
-}
-
-/* The file has got an object that another one dropped. */
-static void file_inherits(void *ctx, struct manifest_holder *holder)
-{
-    struct file *file = (struct file *)((char *)holder - offsetof(struct file, holder));
-    file_pending(ctx, file, READ);
-}
-
-/* Takes @file off the table; the list of what is pending may still name it. */
-static void file_bury(struct manifest_table *table, struct file *file)
-{
-    HASH_DEL(table->files, file);
-    file->pending = NOTHING;
-    vec_push(&table->dead, file);
-}
-
-/* ---- reading ---- */
 
 static void count_objects(struct manifest_counts *counts, const object_vec *objects)
 {
@@ -106,20 +224,15 @@ static enum manifest_result file_read(struct manifest_table *table, struct file 
     file->missing = file->missing && result == MANIFEST_GONE;
     if (result == MANIFEST_OK) {
         count_objects(counts, &objects);
-        manifest_claims_set(table->claims, &file->holder, &objects);
+        set_objects(table, file, &objects);
     }
     return result;
 }
 
-static void file_gone(struct manifest_table *table, struct file *file)
+enum manifest_result manifest_table_load(struct manifest_table *table, const char *path,
+                                         struct manifest_counts *counts, struct error *err)
 {
-    size_t held = file->holder.claims.n;
-    object_vec none = {0};
-    manifest_claims_set(table->claims, &file->holder, &none);
-    if (held > 0)
-        log_info("manifests", "file is gone, its objects are removed file=%s objects=%zu",
-                 file->path, held);
-    file_bury(table, file);
+    return file_read(table, file_get(table, path), counts, err);
 }
 
 /* There is no file at the path: it was deleted, or is a link to nothing, or the folder is away.
@@ -127,16 +240,22 @@ static void file_gone(struct manifest_table *table, struct file *file)
 static void file_missing(struct manifest_table *table, struct file *file)
 {
     struct stat status;
+    size_t held = file->entries.n;
     bool is_link = lstat(file->path, &status) == 0;
     if (!table->owner.folder_is_there(table->owner.ctx))
         return;
     if (!table->owner.keep && !is_link) {
-        file_gone(table, file);
+        object_vec none = {0};
+        set_objects(table, file, &none);
+        if (held > 0)
+            log_info("manifests", "file is gone, its objects are removed file=%s objects=%zu",
+                     file->path, held);
+        file->gone = true;
         return;
     }
     if (!file->missing)
         log_warn("manifests", "%s: %s; what was loaded from it is kept objects=%zu", file->path,
-                 is_link ? "the link leads to no file" : "the file is gone", file->holder.claims.n);
+                 is_link ? "the link leads to no file" : "the file is gone", held);
     file->missing = true;
     memset(&file->seen, 0, sizeof(file->seen));
 }
@@ -155,79 +274,24 @@ static void file_reload(struct manifest_table *table, struct file *file)
         break;
     case MANIFEST_BAD:
         log_error("manifests", "%s: %s; what was loaded from it before is kept objects=%zu",
-                  file->path, err.text, file->holder.claims.n);
+                  file->path, err.text, file->entries.n);
         break;
     }
     error_clear(&err);
 }
 
-enum manifest_result manifest_table_load(struct manifest_table *table, const char *path,
-                                         struct manifest_counts *counts, struct error *err)
+/* ---- news ---- */
+
+void manifest_table_note(struct manifest_table *table, const char *path, enum manifest_news news)
 {
-    return file_read(table, file_get(table, path), counts, err);
+    file_get(table, path)->news = news;
 }
 
-void manifest_table_start(struct manifest_table *table)
+void manifest_table_note_all(struct manifest_table *table, enum manifest_news news)
 {
-    manifest_claims_start(table->claims);
+    vec_each (&table->files, file)
+        (*file)->news = news;
 }
-
-/* ---- what is to be done ---- */
-
-void manifest_table_read(struct manifest_table *table, const char *path)
-{
-    file_pending(table, file_get(table, path), READ);
-}
-
-void manifest_table_look(struct manifest_table *table, const char *path)
-{
-    file_pending(table, file_get(table, path), LOOK);
-}
-
-static bool is_nowhere(const struct file *file)
-{
-    struct stat status;
-    return stat(file->path, &status) && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP);
-}
-
-static void look_at_pending(struct manifest_table *table)
-{
-    size_t n = table->pending.n; /* heirs come behind them, to be read */
-    for (size_t i = 0; i < n; i++) {
-        struct file *file = table->pending.v[i];
-        if (file->pending != LOOK)
-            continue;
-        file->pending = NOTHING;
-        if (is_nowhere(file))
-            file_missing(table, file);
-    }
-}
-
-/* All that is gone first: an heir that is gone as well need not be read. */
-void manifest_table_run(struct manifest_table *table)
-{
-    look_at_pending(table);
-    for (size_t i = 0; i < table->pending.n; i++) {
-        struct file *file = table->pending.v[i];
-        if (file->pending != READ)
-            continue;
-        file->pending = NOTHING;
-        file_reload(table, file);
-    }
-    vec_clear(&table->pending);
-    vec_each (&table->dead, file)
-        file_free(*file);
-    vec_clear(&table->dead);
-}
-
-void manifest_table_forget(struct manifest_table *table)
-{
-    vec_each (&table->pending, file)
-        (*file)->pending = NOTHING;
-    vec_clear(&table->pending);
-}
-
-/* ---- comparing ---- */
 
 static bool is_same(const struct stat *a, const struct stat *b)
 {
@@ -236,28 +300,76 @@ static bool is_same(const struct stat *a, const struct stat *b)
            a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
-void manifest_table_begin(struct manifest_table *table)
-{
-    table->round++;
-}
-
 void manifest_table_compare(struct manifest_table *table, const char *path)
 {
     struct stat status;
     struct file *file = file_get(table, path);
-    file->round = table->round;
     if (stat(path, &status))
-        file_pending(table, file, LOOK);
-    else if (!is_same(&status, &file->seen))
-        file_pending(table, file, READ);
+        file->news = MANIFEST_AWAY;
+    else
+        file->news = is_same(&status, &file->seen) ? MANIFEST_SAME : MANIFEST_CHANGED;
 }
 
-void manifest_table_end(struct manifest_table *table)
+static bool is_nowhere(const struct file *file)
 {
-    for (struct file *file = table->files; file; file = file->hh.next) {
-        if (file->round != table->round)
-            file_pending(table, file, LOOK);
+    struct stat status;
+    return stat(file->path, &status) && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP);
+}
+
+static void look_at_files(struct manifest_table *table)
+{
+    vec_each (&table->files, file) {
+        if ((*file)->news != MANIFEST_AWAY)
+            continue;
+        (*file)->news = MANIFEST_SAME;
+        if (is_nowhere(*file))
+            file_missing(table, *file);
     }
+}
+
+/* Returns whether any was to be read. */
+static bool read_files(struct manifest_table *table)
+{
+    bool any = false;
+    vec_each (&table->files, file) {
+        if ((*file)->news != MANIFEST_CHANGED)
+            continue;
+        any = true;
+        (*file)->news = MANIFEST_SAME;
+        file_reload(table, *file);
+    }
+    return any;
+}
+
+/* Files that hold what has lost its owner are to be read. */
+static void note_heirs(struct manifest_table *table)
+{
+    if (!table->orphans)
+        return;
+    table->orphans = false;
+    vec_each (&table->files, file) {
+        vec_each (&(*file)->entries, entry) {
+            if (!(*entry)->owner)
+                (*file)->news = MANIFEST_CHANGED;
+        }
+    }
+}
+
+/* All that is gone first: an heir that is gone as well need not be read. */
+void manifest_table_run(struct manifest_table *table)
+{
+    look_at_files(table);
+    do
+        note_heirs(table);
+    while (read_files(table));
+    size_t kept = 0;
+    vec_each (&table->files, file) {
+        if ((*file)->gone)
+            file_free(*file);
+        else
+            table->files.v[kept++] = *file;
+    }
+    table->files.n = kept;
 }
 
 /* ---- life ---- */
@@ -268,7 +380,6 @@ struct manifest_table *manifest_table_new(const struct object_sink *sink,
     struct manifest_table *table = xcalloc(1, sizeof(*table));
     table->sink = *sink;
     table->owner = *owner;
-    table->claims = manifest_claims_new(&table->sink, file_inherits, table);
     return table;
 }
 
@@ -276,14 +387,13 @@ void manifest_table_free(struct manifest_table *table)
 {
     if (!table)
         return;
-    struct file *file, *after;
-    HASH_ITER(hh, table->files, file, after)
-    {
-        HASH_DEL(table->files, file);
-        file_free(file);
+    vec_each (&table->files, file)
+        file_free(*file);
+    vec_free(&table->files);
+    for (int kind = 0; kind < KIND_COUNT; kind++) {
+        hash_table_each (&table->entries[kind], struct entry, entry)
+            entry_free(table, entry);
+        object_vec_clear(&table->first[kind]);
     }
-    manifest_claims_free(table->claims);
-    vec_free(&table->pending);
-    vec_free(&table->dead);
     free(table);
 }

@@ -8,10 +8,10 @@
  * A place is an inode, and one watch for it is all that inotify gives. So the folder itself is a
  * place like others, and may have spots of its own.
  */
-#include "kube-nftd/source/manifest_watch.h"
+#include "manifest_watch.h"
 
-#include "kube-nftd/base/hash.h"
 #include "kube-nftd/base/log.h"
+#include "kube-nftd/base/vec.h"
 
 #include <errno.h>
 #include <ev.h>
@@ -35,25 +35,15 @@
     (IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_CREATE | IN_DELETE | IN_DELETE_SELF |       \
      IN_MOVE_SELF | IN_ONLYDIR)
 
-struct spot {
-    UT_hash_handle hh; /* by name */
-    unsigned round;    /* the last one that named it */
-    char name[];
-};
+typedef VEC(char *) text_vec;
 
 struct place {
-    UT_hash_handle hh; /* by wd */
     int wd;
-    char *path; /* a way to it, the last that was used */
-    struct spot *spots;
-    unsigned round;
+    char *path;     /* a way to it, the last that was used */
+    text_vec spots; /* names */
 };
 
-/* A folder that could not be watched, which is said once. */
-struct refusal {
-    UT_hash_handle hh;
-    char path[];
-};
+typedef VEC(struct place *) place_vec;
 
 struct manifest_watch {
     char *folder;
@@ -62,34 +52,61 @@ struct manifest_watch {
     ev_io watcher;
     int wd;           /* of the folder; -1 while there is none */
     struct stat seen; /* the folder */
-    unsigned round;
-    struct place *places;
-    struct refusal *refusals;
+    place_vec places; /* that were named since the present round began */
+    place_vec before; /* in a round: all that were watched before it */
+    text_vec refused; /* folders that could not be watched, which is said once */
 };
 
 /* ---- places ---- */
 
-static struct place *place_find(struct manifest_watch *watch, int wd)
+static bool has_text(const text_vec *texts, const char *text)
 {
-    struct place *place;
-    HASH_FIND_INT(watch->places, &wd, place);
-    return place;
+    vec_each (texts, it) {
+        if (strcmp(*it, text) == 0)
+            return true;
+    }
+    return false;
 }
 
-static void spot_free(struct place *place, struct spot *spot)
+static void texts_free(text_vec *texts)
 {
-    HASH_DEL(place->spots, spot);
-    free(spot);
+    vec_each (texts, text)
+        free(*text);
+    vec_free(texts);
 }
 
-static void place_free(struct manifest_watch *watch, struct place *place)
+static struct place *place_find(const place_vec *places, int wd)
 {
-    struct spot *spot, *after;
-    HASH_ITER(hh, place->spots, spot, after)
-    spot_free(place, spot);
-    HASH_DEL(watch->places, place);
+    vec_each (places, place) {
+        if ((*place)->wd == wd)
+            return *place;
+    }
+    return NULL;
+}
+
+static void place_free(struct place *place)
+{
+    texts_free(&place->spots);
     free(place->path);
     free(place);
+}
+
+static void places_free(place_vec *places)
+{
+    vec_each (places, place)
+        place_free(*place);
+    vec_free(places);
+}
+
+static void place_drop(struct manifest_watch *watch, const struct place *place)
+{
+    vec_each (&watch->places, it) {
+        if (*it == place) {
+            place_free(*it);
+            *it = watch->places.v[--watch->places.n];
+            return;
+        }
+    }
 }
 
 /* Watches @path, for this round. NULL if that is not possible. Sets @added if it is new. */
@@ -98,45 +115,24 @@ static struct place *place_get(struct manifest_watch *watch, const char *path, b
     int wd = inotify_add_watch(watch->watcher.fd, path, WATCHED_EVENTS);
     if (wd < 0)
         return NULL;
-    struct place *place = place_find(watch, wd);
+    struct place *place = place_find(&watch->places, wd);
     if (!place) {
         place = xcalloc(1, sizeof(*place));
         place->wd = wd;
-        HASH_ADD_INT(watch->places, wd, place);
-        *added = true;
+        vec_push(&watch->places, place);
+        *added = *added || !place_find(&watch->before, wd);
     }
-    if (!place->path || strcmp(place->path, path) != 0) {
-        free(place->path);
-        place->path = xstrdup(path);
-    }
-    place->round = watch->round;
+    free(place->path);
+    place->path = xstrdup(path);
     return place;
-}
-
-static void add_spot(struct manifest_watch *watch, struct place *place, const char *name)
-{
-    struct spot *spot;
-    HASH_FIND_STR(place->spots, name, spot);
-    if (!spot) {
-        size_t size = strlen(name) + 1;
-        spot = xcalloc(1, sizeof(*spot) + size);
-        memcpy(spot->name, name, size);
-        HASH_ADD_STR(place->spots, name, spot);
-    }
-    spot->round = watch->round;
 }
 
 /* A place that is gone by now will be found missing in its own place. */
 static void refuse(struct manifest_watch *watch, const char *path, int reason)
 {
-    struct refusal *refusal;
-    HASH_FIND_STR(watch->refusals, path, refusal);
-    if (refusal || reason == ENOENT || reason == ENOTDIR)
+    if (reason == ENOENT || reason == ENOTDIR || has_text(&watch->refused, path))
         return;
-    size_t size = strlen(path) + 1;
-    refusal = xcalloc(1, sizeof(*refusal) + size);
-    memcpy(refusal->path, path, size);
-    HASH_ADD_STR(watch->refusals, path, refusal);
+    vec_push(&watch->refused, xstrdup(path));
     log_warn("manifests", "%s: changes of what leads through this folder go unnoticed: %s", path,
              strerror(reason));
 }
@@ -154,10 +150,10 @@ struct walk {
 static void note(struct walk *walk, const char *name)
 {
     struct place *place = place_get(walk->watch, walk->at, &walk->added);
-    if (place)
-        add_spot(walk->watch, place, name);
-    else
+    if (!place)
         refuse(walk->watch, walk->at, errno);
+    else if (!has_text(&place->spots, name))
+        vec_push(&place->spots, xstrdup(name));
 }
 
 static void replace(char **text, char *by)
@@ -242,7 +238,8 @@ enum watch_folder manifest_watch_begin(struct manifest_watch *watch, struct erro
 {
     bool added = false;
     int before = watch->wd;
-    watch->round++;
+    watch->before = watch->places;
+    watch->places = (place_vec){0};
     walk_way(watch, watch->folder);
     struct place *place = place_get(watch, watch->folder, &added);
     if (!place || stat(watch->folder, &watch->seen)) {
@@ -263,20 +260,11 @@ void manifest_watch_link(struct manifest_watch *watch, const char *path)
 
 void manifest_watch_end(struct manifest_watch *watch)
 {
-    struct place *place, *after;
-    HASH_ITER(hh, watch->places, place, after)
-    {
-        struct spot *spot, *next;
-        HASH_ITER(hh, place->spots, spot, next)
-        {
-            if (spot->round != watch->round)
-                spot_free(place, spot);
-        }
-        if (place->round != watch->round) {
-            inotify_rm_watch(watch->watcher.fd, place->wd);
-            place_free(watch, place);
-        }
+    vec_each (&watch->before, place) {
+        if (!place_find(&watch->places, (*place)->wd))
+            inotify_rm_watch(watch->watcher.fd, (*place)->wd);
     }
+    places_free(&watch->before);
 }
 
 bool manifest_watch_holds(const struct manifest_watch *watch)
@@ -310,9 +298,7 @@ struct bunch {
 static void take_spot(const struct place *place, const struct inotify_event *event,
                       struct bunch *bunch)
 {
-    struct spot *spot;
-    HASH_FIND_STR(place->spots, event->name, spot);
-    if (!spot)
+    if (!has_text(&place->spots, event->name))
         return;
     if (event->mask & (IN_CLOSE_WRITE | IN_MOVED_TO) || is_settled(place, event->name))
         bunch->all = true;
@@ -333,7 +319,7 @@ static void take_name(struct manifest_watch *watch, const struct place *place,
 static void take_event(struct manifest_watch *watch, const struct inotify_event *event,
                        struct bunch *bunch)
 {
-    struct place *place = place_find(watch, event->wd);
+    struct place *place = place_find(&watch->places, event->wd);
     if (event->mask & IN_Q_OVERFLOW)
         bunch->all = true;
     if (!place) /* one that is watched no more */
@@ -350,7 +336,7 @@ static void take_event(struct manifest_watch *watch, const struct inotify_event 
     if (event->mask & IN_IGNORED) { /* the kernel has removed it */
         if (event->wd == watch->wd)
             watch->wd = -1;
-        place_free(watch, place);
+        place_drop(watch, place);
     }
 }
 
@@ -402,11 +388,12 @@ struct manifest_watch *manifest_watch_new(const char *folder, struct ev_loop *lo
     ev_io_init(&watch->watcher, on_events, fd, EV_READ);
     watch->watcher.data = watch;
     ev_io_start(loop, &watch->watcher);
-    if (manifest_watch_begin(watch, err) == WATCH_FOLDER_GONE) {
-        manifest_watch_free(watch);
-        return NULL;
-    }
-    return watch;
+    enum watch_folder found = manifest_watch_begin(watch, err);
+    manifest_watch_end(watch);
+    if (found != WATCH_FOLDER_GONE)
+        return watch;
+    manifest_watch_free(watch);
+    return NULL;
 }
 
 void manifest_watch_free(struct manifest_watch *watch)
@@ -415,15 +402,8 @@ void manifest_watch_free(struct manifest_watch *watch)
         return;
     ev_io_stop(watch->loop, &watch->watcher);
     close(watch->watcher.fd);
-    struct place *place, *after;
-    HASH_ITER(hh, watch->places, place, after)
-    place_free(watch, place);
-    struct refusal *refusal, *next;
-    HASH_ITER(hh, watch->refusals, refusal, next)
-    {
-        HASH_DEL(watch->refusals, refusal);
-        free(refusal);
-    }
+    places_free(&watch->places);
+    texts_free(&watch->refused);
     free(watch->folder);
     free(watch);
 }

@@ -9,8 +9,8 @@
 
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/base/vec.h"
-#include "kube-nftd/source/manifest_table.h"
-#include "kube-nftd/source/manifest_watch.h"
+#include "manifest_table.h"
+#include "manifest_watch.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -199,15 +199,14 @@ static void compare_files(struct manifests *manifests)
 {
     struct error err = {0};
     path_vec paths = {0};
-    manifest_table_begin(manifests->table);
     if (list_paths(manifests, &paths, &err)) {
         log_error("manifests", "%s; what was loaded from it is kept", err.text);
     } else {
+        manifest_table_note_all(manifests->table, MANIFEST_AWAY); /* unless it is named now */
         vec_each (&paths, path) {
             manifest_watch_link(manifests->watch, *path);
             manifest_table_compare(manifests->table, *path);
         }
-        manifest_table_end(manifests->table);
     }
     paths_clear(&paths);
     error_clear(&err);
@@ -239,7 +238,8 @@ static void compare_all(struct manifests *manifests, bool made)
     struct error err = {0};
     enum watch_folder folder = manifest_watch_begin(manifests->watch, &err);
     if (folder != WATCH_FOLDER_SAME) {
-        manifest_table_forget(manifests->table); /* it was about the folder before */
+        /* what was noted was about the folder before */
+        manifest_table_note_all(manifests->table, MANIFEST_SAME);
         ev_timer_stop(manifests->loop, &manifests->filling);
     }
     if (folder == WATCH_FOLDER_GONE)
@@ -269,12 +269,9 @@ static void on_name(void *ctx, const char *name, bool gone)
     if (!is_wanted(manifests, name))
         return;
     char *path = path_of(manifests, name);
-    if (gone) {
-        manifest_table_look(manifests->table, path);
-    } else {
+    if (!gone)
         manifest_watch_link(manifests->watch, path);
-        manifest_table_read(manifests->table, path);
-    }
+    manifest_table_note(manifests->table, path, gone ? MANIFEST_AWAY : MANIFEST_CHANGED);
     free(path);
 }
 

@@ -762,7 +762,7 @@ START_TEST(test_folder_several_at_once)
     ck_assert_int_eq(unlink(in_folder("c.yaml")), 0);
     ck_assert_int_eq(unlink(in_folder("a.yaml")), 0);
     write_file("a.yaml", SERVICE("a", 9));
-    expect_change("put Service default/b:2\nput Service default/a:9\n");
+    expect_change("put Service default/a:9\nput Service default/b:2\n");
     expect_logged(NULL);
 }
 END_TEST
