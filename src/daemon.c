@@ -315,11 +315,17 @@ static void health_status(void *ctx, struct health_status *status)
 static void write_metrics(void *ctx, struct metrics_page *page)
 {
     const struct daemon *d = ctx;
-    figures_write(
-        d->proxy, d->flows, d->health, (const struct reflector *const *)d->source.reflectors,
-        d->source.apiserver ? apiserver_request_figures(d->source.apiserver) : NULL, page);
-    if (d->source.writers)
-        figures_write_events(writers_recorder(d->source.writers), page);
+    const struct source *source = &d->source;
+    struct figures_sources sources = {
+        .proxy = d->proxy,
+        .flows = d->flows,
+        .health = d->health,
+        .requests = source->apiserver ? apiserver_request_figures(source->apiserver) : NULL,
+        .recorder = source->writers ? writers_recorder(source->writers) : NULL,
+    };
+    for (int kind = 0; kind < KIND_COUNT; kind++)
+        sources.reflectors[kind] = source->reflectors[kind];
+    figures_write(&sources, page);
 }
 
 /* What every command with objects needs. */
@@ -382,8 +388,6 @@ static void answer_configz(void *ctx, const struct http_request *request,
     const struct daemon *d = ctx;
     (void)request;
     char *tree = cJSON_PrintUnformatted(d->options->configuration);
-    if (!tree)
-        alloc_failed();
     http_answer_json(answer, 200, xasprintf("{\"kubeproxy.config.k8s.io\":%s}", tree));
     free(tree);
 }

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What every Kubernetes component says of its process, its build and its feature gates
- * (docs/behaviour.md 7). */
-#include "kube-nftd/figures_parts.h"
+/* What every Kubernetes component says of its process and its build (docs/behaviour.md 7). */
+#include "kube-nftd/figures.h"
 
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/commit.h"
-#include "kube-nftd/proxy.h"
 #include "kube-nftd/serve/metrics_page.h"
 
 #include <dirent.h>
@@ -157,27 +155,6 @@ static void write_build(struct metrics_page *page)
                      (const struct metrics_label[]){{"compiler", COMPILER " " __VERSION__},
                                                     {"version", KUBE_NFTD_VERSION}},
                      2, 1);
-}
-
-/* ---- feature gates ---- */
-
-void figures_write_gates(const struct proxy_figures *figures, struct metrics_page *page)
-{
-    const struct {
-        const char *name, *stage;
-        bool enabled;
-    } gates[] = {
-        {"AllowServiceExternalIPs", "DEPRECATED", figures->external_ips},
-        {"MultiCIDRServiceAllocator", "", true},
-        {"NFTablesProxyMode", "", true},
-        {"PreferSameTrafficDistribution", "", true},
-    };
-    metrics_family(page, "kubernetes_feature_enabled", "gauge",
-                   "Whether what a feature gate of Kubernetes stands for is done here.");
-    for (size_t i = 0; i < sizeof(gates) / sizeof(*gates); i++) {
-        const struct metrics_label labels[] = {{"name", gates[i].name}, {"stage", gates[i].stage}};
-        metrics_labelled(page, labels, 2, gates[i].enabled);
-    }
 }
 
 void figures_write_process(struct metrics_page *page)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The metrics page: names, labels and help of what proxy, flow cleaner and reflectors count
- * (docs/behaviour.md 7). */
+/* The metrics page: names, labels and help of what proxy, flow cleaner, reflectors and the rest
+ * count (docs/behaviour.md 7). */
 #ifndef KUBE_NFTD_FIGURES_H
 #define KUBE_NFTD_FIGURES_H
 
@@ -14,14 +14,21 @@ struct proxy;
 struct reflector;
 struct request_figures;
 
-/** Writes all of it. @flows, @health and @requests may be NULL; of @reflectors either all are, or
- * none. */
-void figures_write(const struct proxy *proxy, const struct flow_cleaner *flows,
-                   const struct health *health,
-                   const struct reflector *const reflectors[KIND_COUNT],
-                   const struct request_figures *requests, struct metrics_page *page);
+/* Who counts; all but the proxy may be NULL. */
+struct figures_sources {
+    const struct proxy *proxy;
+    const struct flow_cleaner *flows;
+    const struct health *health;
+    const struct reflector *reflectors[KIND_COUNT]; /* all of them, or none */
+    const struct request_figures *requests;
+    const struct event_recorder *recorder;
+};
 
-/** What became of events. */
-void figures_write_events(const struct event_recorder *recorder, struct metrics_page *page);
+/** Writes all of it. */
+void figures_write(const struct figures_sources *sources, struct metrics_page *page);
+
+/** Its part about the process and its build: process_*, kubernetes_build_info and our own. What
+ * /proc does not tell is left out. */
+void figures_write_process(struct metrics_page *page);
 
 #endif

@@ -46,6 +46,15 @@ struct proxy_config {
 
 /* What the proxy counts. What is pointed to is borrowed until the next turn, and NULL for a family
  * that is not in use. */
+struct proxy_family_figures {
+    bool in_use; /* else all the rest is zero */
+    size_t frontends;
+    uint64_t repairs; /* of what other programs changed */
+    uint64_t drift;   /* elements that an audit had to put right */
+    const struct sync_figures *syncs;
+    const struct ruleset_figures *table;
+};
+
 struct proxy_figures {
     size_t conflicts; /* frontends that more than one service port claims */
     size_t reserved;  /* frontends of the API server that service ports claim */
@@ -56,14 +65,7 @@ struct proxy_figures {
     uint64_t service_changes, slice_changes;
     size_t services_pending, slices_pending;
     uint64_t audits; /* times that all tables were looked through */
-    struct {
-        bool in_use;
-        size_t frontends;
-        uint64_t repairs; /* of what other programs changed */
-        uint64_t drift;   /* elements that an audit had to put right */
-        const struct sync_figures *syncs;
-        const struct ruleset_figures *table;
-    } family[FAMILY_COUNT];
+    struct proxy_family_figures family[FAMILY_COUNT];
 };
 
 /** A proxy with nothing known yet. NULL if it cannot be made. */
