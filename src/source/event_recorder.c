@@ -1,57 +1,55 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * There are EVENTS_LIMIT entries at most, so all that is asked of them is found by a look at each.
+ * They are in the order they came, which is the order they are posted in.
+ */
 #include "kube-nftd/source/event_recorder.h"
 
 #include "kube-nftd/base/clock.h"
-#include "kube-nftd/base/hash.h"
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/base/token_bucket.h"
+#include "kube-nftd/base/utf8.h"
+#include "kube-nftd/base/vec.h"
 #include "kube-nftd/source/apiserver.h"
-#include "kube-nftd/source/event_body.h"
+#include "kube-nftd/source/url_escape.h"
 #include "kube-nftd/source/write_trouble.h"
 
+#include <cjson/cJSON.h>
 #include <ev.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
-#include <utlist.h>
 
 #define LOG "events"
-/* An event that is not repeated for so long is over (client-go's finishTime). */
-#define SERIES_END 360.0
-/* A series is written again, so that the server does not forget it (client-go's refreshTime). */
-#define SERIES_REFRESH 1800.0
+/* An event that is not reported for so long is over, and a new one when it comes again (client-go's
+ * finishTime). */
+#define EVENT_END 360.0
+/* One that goes on is posted again, before the server forgets it (client-go's refreshTime). */
+#define EVENT_REFRESH 1800.0
 /* Between two looks at what is over. */
 #define SWEEP 60.0
 #define TRIES 12
 #define TIMEOUT 10.0
-/* Nodes that all see the same say so within this time, in milliseconds. */
-#define EVERYWHERE_SPREAD 300000
 /* Different refusals that are said, once each. */
 #define SAID_LIMIT 32
 
-/* An object or a namespace that there are events of. */
-struct owner {
-    UT_hash_handle hh;
-    unsigned n; /* of its events that are remembered */
-    char key[]; /* kind and id; of a namespace its name */
-};
+/* The alerts and filters that there are for kube-proxy's events shall find these. */
+#define CONTROLLER "kube-proxy"
+/* What the server takes, in bytes: of names of objects, of notes and of reportingInstance. */
+#define NAME_LIMIT 253
+#define NOTE_LIMIT 1024
+#define INSTANCE_LIMIT 128
 
-enum entry_state { ENTRY_IDLE, ENTRY_QUEUED, ENTRY_WRITING };
+enum entry_state { ENTRY_QUEUED, ENTRY_WRITING, ENTRY_DONE };
 
 /* An event that is remembered. Times are of clock_monotonic. */
 struct entry {
-    UT_hash_handle hh;         /* by key; in the order they came */
-    struct entry *prev, *next; /* in the queue, or among the idle */
     enum entry_state state;
-    struct owner *object, *namespace;
-    struct event_record record;
-    bool everywhere;
-    bool created;          /* the server has it: from now on it is patched */
-    bool refused;          /* the server does not want it */
-    unsigned written;      /* the count that the server knows */
-    unsigned tries;        /* of the present write */
-    double not_before;     /* the first try */
-    double last, wrote_at; /* reported last; written last */
-    char key[];
+    uint64_t print, object, namespace; /* fingerprints: of all it says, and of what it is about */
+    char *path, *body;                 /* of the request; NULL when it is done */
+    unsigned tries;
+    double last;   /* it was reported */
+    double posted; /* the server took or refused it */
 };
 
 struct event_recorder {
@@ -59,17 +57,13 @@ struct event_recorder {
     struct apiserver *apiserver;
     const char *node_name;
     char *instance;
-    struct entry *entries;
-    struct owner *objects, *namespaces;
-    struct entry *queue;
-    struct entry *idle;    /* the others but for the one that is written, the oldest first */
-    struct entry *writing; /* it is not in the queue; NULL: no request is open */
+    VEC(struct entry *) entries;
+    struct entry *writing; /* NULL: no request is open */
     struct api_request *request;
     struct token_bucket bucket;
     struct write_trouble trouble;
     VEC(uint64_t) said;   /* fingerprints of refusals of one event */
     uint64_t last_name;   /* the last event's time in nanoseconds */
-    double delay;         /* of what all nodes see, in seconds */
     double blocked_until; /* the server did not take the last one */
     double sweep_at;
     struct event_figures figures;
@@ -77,104 +71,6 @@ struct event_recorder {
 };
 
 static void pump(struct event_recorder *r);
-
-/* ---- what is remembered ---- */
-
-/* The one of @key among @owners, made if there is none. */
-static struct owner *owner_of(struct owner **owners, const char *key)
-{
-    size_t length = strlen(key);
-    struct owner *owner;
-    HASH_FIND(hh, *owners, key, length, owner);
-    if (!owner) {
-        owner = xcalloc(1, sizeof(*owner) + length + 1);
-        memcpy(owner->key, key, length + 1);
-        HASH_ADD_KEYPTR(hh, *owners, owner->key, length, owner);
-    }
-    return owner;
-}
-
-static struct owner *object_of(struct event_recorder *r, const struct object_event *event)
-{
-    char *key = xasprintf("%d %s", (int)event->kind, event->id);
-    struct owner *object = owner_of(&r->objects, key);
-    free(key);
-    return object;
-}
-
-static struct owner *namespace_of(struct event_recorder *r, const struct object_event *event)
-{
-    char *key = xstrndup(event->id, strcspn(event->id, "/"));
-    struct owner *namespace = owner_of(&r->namespaces, strchr(event->id, '/') ? key : "");
-    free(key);
-    return namespace;
-}
-
-static void drop_if_unused(struct owner **owners, struct owner *owner)
-{
-    if (owner->n > 0)
-        return;
-    HASH_DELETE(hh, *owners, owner);
-    free(owner);
-}
-
-/* Whether @event's object and namespace may have one more. */
-static bool is_allowed(struct event_recorder *r, const struct object_event *event)
-{
-    struct owner *object = object_of(r, event), *namespace = namespace_of(r, event);
-    bool allowed = object->n < EVENTS_PER_OBJECT && namespace->n < EVENTS_PER_NAMESPACE;
-    drop_if_unused(&r->objects, object);
-    drop_if_unused(&r->namespaces, namespace);
-    return allowed;
-}
-
-/* Takes @entry from where it is. */
-static void leave(struct event_recorder *r, struct entry *entry)
-{
-    if (entry->state == ENTRY_QUEUED)
-        DL_DELETE(r->queue, entry);
-    else if (entry->state == ENTRY_IDLE)
-        DL_DELETE(r->idle, entry);
-}
-
-static void rest(struct event_recorder *r, struct entry *entry)
-{
-    entry->state = ENTRY_IDLE;
-    DL_APPEND(r->idle, entry);
-}
-
-static void entry_free(struct event_recorder *r, struct entry *entry)
-{
-    leave(r, entry);
-    HASH_DELETE(hh, r->entries, entry);
-    entry->object->n--;
-    drop_if_unused(&r->objects, entry->object);
-    entry->namespace->n--;
-    drop_if_unused(&r->namespaces, entry->namespace);
-    event_record_clear(&entry->record);
-    free(entry);
-}
-
-static void enqueue(struct event_recorder *r, struct entry *entry)
-{
-    if (entry->state != ENTRY_IDLE || entry->refused)
-        return;
-    leave(r, entry);
-    entry->state = ENTRY_QUEUED;
-    entry->tries = 0;
-    DL_APPEND(r->queue, entry);
-}
-
-/* Makes room by forgetting the oldest one that need not be written any more. */
-static bool make_room(struct event_recorder *r)
-{
-    if (HASH_COUNT(r->entries) < EVENTS_LIMIT)
-        return true;
-    if (!r->idle)
-        return false;
-    entry_free(r, r->idle);
-    return true;
-}
 
 /* FNV-1a: the same on every node. */
 static uint64_t fingerprint(const char *text)
@@ -185,70 +81,238 @@ static uint64_t fingerprint(const char *text)
     return hash;
 }
 
-/* As client-go names its events: by the time, in hexadecimal nanoseconds, and by the node. One from
- * everywhere by what it says. */
-static char *suffix_of(struct event_recorder *r, const struct object_event *event, const char *key)
+/* ---- what is posted ---- */
+
+/* How much of @text fits into @limit bytes, cut where a character begins. */
+static size_t cut(const char *text, size_t limit)
 {
-    if (event->everywhere)
-        return xasprintf("%llx", (unsigned long long)fingerprint(key));
-    uint64_t time = clock_nanoseconds(), node = fingerprint(r->node_name);
-    r->last_name = time > r->last_name ? time : r->last_name + 1;
-    return xasprintf("%llx%08x", (unsigned long long)r->last_name, (unsigned)(node ^ node >> 32));
+    size_t length = strlen(text);
+    if (length <= limit)
+        return length;
+    while (limit > 0 && ((unsigned char)text[limit] & 0xc0) == 0x80)
+        limit--;
+    return limit;
 }
 
-static void add_entry(struct event_recorder *r, const struct object_event *event, const char *key,
-                      double now)
+/* "web.17f3b2": as much of the object's name as there is room for, and, as client-go does it, the
+ * time in hexadecimal nanoseconds and the node. What all nodes see is named by what it says. */
+static char *event_name(struct event_recorder *r, const struct object_event *event, const char *key)
 {
-    size_t length = strlen(key);
-    struct entry *entry = xcalloc(1, sizeof(*entry) + length + 1);
+    const char *slash = strchr(event->id, '/'), *object = slash ? slash + 1 : event->id;
+    char suffix[32];
+    if (event->everywhere) {
+        snprintf(suffix, sizeof(suffix), "%llx", (unsigned long long)fingerprint(key));
+    } else {
+        uint64_t time = clock_nanoseconds(), node = fingerprint(r->node_name);
+        r->last_name = time > r->last_name ? time : r->last_name + 1;
+        snprintf(suffix, sizeof(suffix), "%llx%08x", (unsigned long long)r->last_name,
+                 (unsigned)(node ^ node >> 32));
+    }
+    size_t length = cut(object, NAME_LIMIT - 1 - strlen(suffix));
+    while (length > 0 && strchr("-.", object[length - 1]))
+        length--;
+    return xasprintf("%.*s.%s", (int)length, object, suffix);
+}
+
+/* Of what has no namespace, the event is in "default". The caller frees it. */
+static char *namespace_of(const char *id)
+{
+    const char *slash = strchr(id, '/');
+    return slash ? xstrndup(id, (size_t)(slash - id)) : xstrdup("default");
+}
+
+static char *path_of(const char *id)
+{
+    char *namespace = namespace_of(id), *escaped = url_escape(namespace);
+    char *path = xasprintf("/apis/events.k8s.io/v1/namespaces/%s/events", escaped);
+    free(escaped);
+    free(namespace);
+    return path;
+}
+
+static void add(cJSON *object, const char *key, const char *text)
+{
+    cJSON_AddStringToObject(object, key, text);
+}
+
+/* As much of @text, which is freed, as @limit bytes hold. */
+static void add_cut(cJSON *object, const char *key, char *text, size_t limit)
+{
+    text[cut(text, limit)] = '\0';
+    add(object, key, text);
+    free(text);
+}
+
+static void add_regarding(cJSON *json, const struct object_event *event)
+{
+    static const char *const api_versions[KIND_COUNT] = {
+        [KIND_SERVICE] = "v1",
+        [KIND_ENDPOINTSLICE] = "discovery.k8s.io/v1",
+        [KIND_SERVICECIDR] = "networking.k8s.io/v1",
+        [KIND_NODE] = "v1",
+    };
+    char text[UID_TEXT_SIZE], *namespace = namespace_of(event->id);
+    const char *slash = strchr(event->id, '/');
+    /* kube-proxy and kubelet give the node's name for the Node's uid, and kubectl looks for that */
+    const char *uid = event->kind == KIND_NODE ? event->id : uid_format(&event->uid, text);
+    cJSON *regarding = cJSON_AddObjectToObject(json, "regarding");
+    add(regarding, "kind", object_kind_name(event->kind));
+    if (slash)
+        add(regarding, "namespace", namespace);
+    add(regarding, "name", slash ? slash + 1 : event->id);
+    if (*uid)
+        add(regarding, "uid", uid);
+    add(regarding, "apiVersion", api_versions[event->kind]);
+    free(namespace);
+}
+
+/* An event that does not come from all nodes and is not about the Node says which one it is from.
+ * The note may quote what is no UTF-8. */
+static char *note_of(const struct event_recorder *r, const struct object_event *event)
+{
     bool name_node = !event->everywhere && event->kind != KIND_NODE;
-    double time = clock_realtime();
-    char *suffix = suffix_of(r, event, key);
-    char *prefix = name_node ? xasprintf("node %s: ", r->node_name) : xstrdup("");
-    event_record_init(&entry->record, event, suffix, prefix, time);
-    free(suffix);
-    free(prefix);
-    memcpy(entry->key, key, length + 1);
-    entry->everywhere = event->everywhere;
-    entry->not_before = now + (event->everywhere ? r->delay : 0);
-    entry->last = now;
-    entry->object = object_of(r, event);
-    entry->object->n++;
-    entry->namespace = namespace_of(r, event);
-    entry->namespace->n++;
-    HASH_ADD_KEYPTR(hh, r->entries, entry->key, length, entry);
-    rest(r, entry);
-    enqueue(r, entry);
+    char *text =
+        name_node ? xasprintf("node %s: %s", r->node_name, event->note) : xstrdup(event->note);
+    char *note = utf8_repair(text);
+    free(text);
+    return note;
 }
 
-static void repeat(struct event_recorder *r, struct entry *entry, double now)
+static char *body_of(struct event_recorder *r, const struct object_event *event, const char *key)
 {
-    r->figures.repeated++;
-    entry->last = now;
-    if (entry->everywhere)
+    char time[CLOCK_RFC3339_SIZE];
+    cJSON *json = cJSON_CreateObject();
+    add(json, "kind", "Event");
+    add(json, "apiVersion", "events.k8s.io/v1");
+    cJSON *metadata = cJSON_AddObjectToObject(json, "metadata");
+    add_cut(metadata, "name", event_name(r, event, key), NAME_LIMIT);
+    add_cut(metadata, "namespace", namespace_of(event->id), NAME_LIMIT);
+    clock_micro_time(clock_realtime(), time);
+    add(json, "eventTime", time);
+    add(json, "reportingController", CONTROLLER);
+    add_cut(json, "reportingInstance", xstrdup(r->instance), INSTANCE_LIMIT);
+    add(json, "action", event->action);
+    add(json, "reason", event->reason);
+    add_regarding(json, event);
+    add_cut(json, "note", note_of(r, event), NOTE_LIMIT);
+    add(json, "type", event->type == EVENT_WARNING ? "Warning" : "Normal");
+    char *body = cJSON_PrintUnformatted(json);
+    cJSON_Delete(json);
+    return body;
+}
+
+/* ---- what is remembered ---- */
+
+static void forget_request(struct entry *entry)
+{
+    free(entry->path);
+    free(entry->body);
+    entry->path = entry->body = NULL;
+}
+
+static void entry_free(struct entry *entry)
+{
+    forget_request(entry);
+    free(entry);
+}
+
+static void forget_at(struct event_recorder *r, size_t i)
+{
+    entry_free(r->entries.v[i]);
+    r->entries.n--;
+    memmove(r->entries.v + i, r->entries.v + i + 1, (r->entries.n - i) * sizeof(*r->entries.v));
+}
+
+/* The first one that is in @state; their number if there is none. */
+static size_t first_in(const struct event_recorder *r, enum entry_state state)
+{
+    size_t i = 0;
+    while (i < r->entries.n && r->entries.v[i]->state != state)
+        i++;
+    return i;
+}
+
+/* Whether the object and the namespace of @entry may have one more. */
+static bool is_allowed(const struct event_recorder *r, const struct entry *entry)
+{
+    size_t of_object = 0, of_namespace = 0;
+    vec_each (&r->entries, other) {
+        of_object += (*other)->object == entry->object;
+        of_namespace += (*other)->namespace == entry->namespace;
+    }
+    return of_object < EVENTS_PER_OBJECT && of_namespace < EVENTS_PER_NAMESPACE;
+}
+
+/* Makes room by forgetting the oldest one that need not be posted any more. */
+static bool make_room(struct event_recorder *r)
+{
+    size_t oldest = first_in(r, ENTRY_DONE);
+    if (r->entries.n < EVENTS_LIMIT)
+        return true;
+    if (oldest == r->entries.n)
+        return false;
+    forget_at(r, oldest);
+    return true;
+}
+
+/* Forgets what is over, or was posted so long ago that it is to be posted again. */
+static void sweep(struct event_recorder *r, double now)
+{
+    if (now < r->sweep_at)
         return;
-    entry->record.last_time = clock_realtime();
-    if (++entry->record.count == 2)
-        enqueue(r, entry);
+    r->sweep_at = now + SWEEP;
+    for (size_t i = r->entries.n; i-- > 0;) {
+        const struct entry *entry = r->entries.v[i];
+        if (entry->state == ENTRY_DONE &&
+            (now - entry->last >= EVENT_END || now - entry->posted >= EVENT_REFRESH))
+            forget_at(r, i);
+    }
+}
+
+static struct entry *find(const struct event_recorder *r, uint64_t print)
+{
+    vec_each (&r->entries, entry) {
+        if ((*entry)->print == print)
+            return *entry;
+    }
+    return NULL;
+}
+
+static struct entry entry_of(const struct object_event *event, const char *key, double now)
+{
+    char *object = xasprintf("%d %s", (int)event->kind, event->id);
+    /* what has no namespace has one of its own, though it is posted to another's */
+    char *namespace = strchr(event->id, '/') ? namespace_of(event->id) : xstrdup("");
+    const struct entry entry = {.print = fingerprint(key),
+                                .object = fingerprint(object),
+                                .namespace = fingerprint(namespace),
+                                .last = now};
+    free(object);
+    free(namespace);
+    return entry;
 }
 
 static void take_note(struct event_recorder *r, const struct object_event *event, const char *key)
 {
     double now = clock_monotonic();
-    struct entry *entry;
-    HASH_FIND_STR(r->entries, key, entry);
-    if (entry) {
-        repeat(r, entry, now);
+    struct entry fresh = entry_of(event, key, now), *known = find(r, fresh.print);
+    if (known) {
+        r->figures.repeated++;
+        known->last = now;
         return;
     }
-    if (!is_allowed(r, event) || !make_room(r)) {
+    if (!is_allowed(r, &fresh) || !make_room(r)) {
         r->figures.dropped++;
         log_debug(2, LOG, "dropped: too many key=\"%s\"", key);
         return;
     }
-    if (!r->entries)
+    if (r->entries.n == 0)
         r->sweep_at = now + SWEEP;
-    add_entry(r, event, key, now);
+    fresh.path = path_of(event->id);
+    fresh.body = body_of(r, event, key);
+    known = xcalloc(1, sizeof(*known));
+    *known = fresh;
+    vec_push(&r->entries, known);
 }
 
 void event_recorder_report(void *recorder, const struct object_event *event)
@@ -258,66 +322,18 @@ void event_recorder_report(void *recorder, const struct object_event *event)
     char *key = xasprintf("%d %s %s %s %s %016llx", (int)event->kind, event->id,
                           uid_format(&event->uid, uid), event->reason, event->action,
                           (unsigned long long)fingerprint(event->note));
+    sweep(r, clock_monotonic());
     take_note(r, event, key);
     free(key);
     pump(r);
 }
 
-/* ---- what is over ---- */
-
-static void sweep_entry(struct event_recorder *r, struct entry *entry, double now)
-{
-    bool over = now - entry->last >= SERIES_END;
-    if (entry->state != ENTRY_IDLE)
-        return;
-    if (entry->record.count > entry->written && entry->created && !entry->refused &&
-        (over || now - entry->wrote_at >= SERIES_REFRESH))
-        enqueue(r, entry);
-    else if (over)
-        entry_free(r, entry);
-}
-
-static void sweep(struct event_recorder *r, double now)
-{
-    struct entry *entry, *next;
-    if (now < r->sweep_at)
-        return;
-    r->sweep_at = now + SWEEP;
-    HASH_ITER(hh, r->entries, entry, next)
-    {
-        sweep_entry(r, entry, now);
-    }
-}
-
-/* ---- writing ---- */
-
-static void written(struct event_recorder *r, struct entry *entry, double now)
-{
-    write_trouble_over(&r->trouble, now);
-    r->figures.posted++;
-    entry->created = true;
-    entry->wrote_at = now;
-    if (entry->record.count > 1 && entry->written == 1)
-        enqueue(r, entry); /* the second time came while the first was on its way */
-}
-
-static void again(struct event_recorder *r, struct entry *entry)
-{
-    leave(r, entry);
-    entry->state = ENTRY_QUEUED;
-    DL_PREPEND(r->queue, entry);
-}
-
-static void give_up(struct event_recorder *r, struct entry *entry)
-{
-    r->figures.failed++;
-    entry->refused = true;
-}
+/* ---- posting ---- */
 
 /* A refusal that says nothing of other events: each reason once. */
-static void say_refused(struct event_recorder *r, const char *verb, const struct api_status *status)
+static void say_refused(struct event_recorder *r, const struct api_status *status)
 {
-    char *why = api_status_explain(status, verb, &r->trouble.resource);
+    char *why = api_status_explain(status, "create", &r->trouble.resource);
     uint64_t print = fingerprint(why);
     bool known = r->said.n >= SAID_LIMIT;
     vec_each (&r->said, said)
@@ -325,7 +341,7 @@ static void say_refused(struct event_recorder *r, const char *verb, const struct
     if (known) {
         log_debug(2, LOG, "one more dropped: %s message=\"%s\"", why, status->message);
     } else {
-        log_warn(LOG, "cannot %s events, dropped (said once): %s message=\"%s\"", verb, why,
+        log_warn(LOG, "cannot create events, dropped (said once): %s message=\"%s\"", why,
                  status->message);
         vec_push(&r->said, print);
     }
@@ -338,28 +354,25 @@ static bool is_terminating(const struct api_status *status)
     return status->code == 403 && strstr(status->message, "because it is being terminated");
 }
 
-static void refused(struct event_recorder *r, struct entry *entry, const struct api_status *status,
-                    double now)
+/* Whether the server has it now, be it from another node or since it was sent twice. */
+static bool is_taken(const struct api_status *status)
 {
-    const char *verb = entry->created ? "patch" : "create";
-    if (status->code == 409 && status->exists) { /* from another node, or sent twice */
-        written(r, entry, now);
-    } else if (status->code == 404 && entry->created) { /* the server has forgotten it by now */
-        entry->created = false;
-        again(r, entry);
-    } else if (is_terminating(status)) {
-        give_up(r, entry);
-    } else if (!write_concerns_all(status)) {
-        say_refused(r, verb, status);
-        give_up(r, entry);
-    } else {
-        r->blocked_until = now + write_trouble_wait(&r->trouble, verb, status, now);
-        entry->tries += status->code != 429; /* which is not about this one */
-        if (entry->tries < TRIES)
-            again(r, entry);
-        else
-            give_up(r, entry);
+    return status->code == 200 || status->code == 201 || (status->code == 409 && status->exists);
+}
+
+/* Returns whether @entry is to be tried again. */
+static bool is_worth_a_try(struct event_recorder *r, struct entry *entry,
+                           const struct api_status *status, double now)
+{
+    if (is_terminating(status))
+        return false;
+    if (!write_concerns_all(status)) {
+        say_refused(r, status);
+        return false;
     }
+    r->blocked_until = now + write_trouble_wait(&r->trouble, "create", status, now);
+    entry->tries += status->code != 429; /* which is not about this one */
+    return entry->tries < TRIES;
 }
 
 /* The write of the one entry is over. */
@@ -369,11 +382,18 @@ static void finish(struct event_recorder *r, const struct api_status *status)
     double now = clock_monotonic();
     r->writing = NULL;
     r->request = NULL;
-    rest(r, entry);
-    if (status->code == 200 || status->code == 201)
-        written(r, entry, now);
-    else
-        refused(r, entry, status, now);
+    entry->state = ENTRY_DONE;
+    entry->posted = now;
+    if (is_taken(status)) {
+        write_trouble_over(&r->trouble, now);
+        r->figures.posted++;
+    } else if (is_worth_a_try(r, entry, status, now)) {
+        entry->state = ENTRY_QUEUED;
+    } else {
+        r->figures.failed++;
+    }
+    if (entry->state == ENTRY_DONE)
+        forget_request(entry);
     pump(r);
 }
 
@@ -385,34 +405,16 @@ static void on_done(void *ctx, const struct api_result *result, const char *body
     api_status_clear(&status);
 }
 
-static const struct api_request_ops ops = {.done = on_done};
-
-static struct api_request *send(struct event_recorder *r, struct entry *entry, struct error *err)
-{
-    bool patch = entry->created;
-    char *path = event_path(&entry->record, patch);
-    char *body =
-        patch ? event_series_patch(&entry->record) : event_body(&entry->record, r->instance);
-    const struct api_write write = {
-        .method = patch ? "PATCH" : "POST",
-        .content_type = patch ? "application/strategic-merge-patch+json" : "application/json",
-        .body = body,
-    };
-    struct api_request *request = apiserver_send(r->apiserver, path, &write, TIMEOUT, &ops, r, err);
-    free(path);
-    free(body);
-    return request;
-}
-
 static void begin(struct event_recorder *r, struct entry *entry)
 {
+    static const struct api_request_ops ops = {.done = on_done};
+    const struct api_write write = {
+        .method = "POST", .content_type = "application/json", .body = entry->body};
     struct error err = {0};
-    leave(r, entry);
     entry->state = ENTRY_WRITING;
-    entry->written = entry->record.count;
     r->writing = entry;
     token_bucket_take(&r->bucket, clock_monotonic());
-    r->request = send(r, entry, &err);
+    r->request = apiserver_send(r->apiserver, entry->path, &write, TIMEOUT, &ops, r, &err);
     if (!r->request) { /* no credentials: those who read say so */
         struct api_status status = {.message = err.text, .retry_after = -1};
         finish(r, &status);
@@ -422,34 +424,21 @@ static void begin(struct event_recorder *r, struct entry *entry)
 
 /* ---- time ---- */
 
-/* The first one that may go now, else NULL, and in @next when one may. */
-static struct entry *find_due(const struct event_recorder *r, double now, double *next)
-{
-    struct entry *entry;
-    DL_FOREACH(r->queue, entry)
-    {
-        if (entry->not_before <= now)
-            return entry;
-        *next = fmin(*next, entry->not_before);
-    }
-    return NULL;
-}
-
 /* Begins the next write if it is time, else lets the timer wait for it. */
 static void pump(struct event_recorder *r)
 {
     double now = clock_monotonic(), next = INFINITY;
     sweep(r, now);
-    struct entry *due = r->writing ? NULL : find_due(r, now, &next);
+    size_t due = r->writing ? r->entries.n : first_in(r, ENTRY_QUEUED);
     double ready = fmax(r->blocked_until, now + token_bucket_wait(&r->bucket, now));
     ev_timer_stop(r->loop, &r->timer);
-    if (due && ready <= now) {
-        begin(r, due); /* its end comes here again */
+    if (due < r->entries.n && ready <= now) {
+        begin(r, r->entries.v[due]); /* its end comes here again */
         return;
     }
-    if (due)
+    if (due < r->entries.n)
         next = ready;
-    if (r->entries)
+    if (r->entries.n > 0)
         next = fmin(next, r->sweep_at);
     if (isinf(next))
         return;
@@ -476,7 +465,6 @@ struct event_recorder *event_recorder_new(struct ev_loop *loop, struct apiserver
     r->apiserver = apiserver;
     r->node_name = config->node_name;
     r->instance = xasprintf("kube-proxy-%s", config->host_name);
-    r->delay = (double)(fingerprint(r->node_name) % EVERYWHERE_SPREAD) / 1000;
     token_bucket_init(&r->bucket, config->qps, config->burst, now);
     write_trouble_init(&r->trouble, LOG, &resource, now);
     ev_init(&r->timer, on_timer);
@@ -486,16 +474,14 @@ struct event_recorder *event_recorder_new(struct ev_loop *loop, struct apiserver
 
 void event_recorder_free(struct event_recorder *r)
 {
-    struct entry *entry, *next;
     if (!r)
         return;
     if (r->request)
         apiserver_cancel(r->request);
     ev_timer_stop(r->loop, &r->timer);
-    HASH_ITER(hh, r->entries, entry, next)
-    {
-        entry_free(r, entry);
-    }
+    vec_each (&r->entries, entry)
+        entry_free(*entry);
+    vec_free(&r->entries);
     write_trouble_clear(&r->trouble);
     vec_free(&r->said);
     free(r->instance);
@@ -504,8 +490,8 @@ void event_recorder_free(struct event_recorder *r)
 
 bool event_recorder_is_settled(const struct event_recorder *r)
 {
-    double now = clock_monotonic(), next = INFINITY;
-    return !r->writing && (now < r->blocked_until || !find_due(r, now, &next));
+    return !r->writing &&
+           (clock_monotonic() < r->blocked_until || first_in(r, ENTRY_QUEUED) == r->entries.n);
 }
 
 struct event_figures event_recorder_figures(const struct event_recorder *r)

@@ -445,8 +445,6 @@ class Api:
             return None
         if self.events and what == ("POST", "events.k8s.io", "events", False):
             return self.events.create
-        if self.events and what == ("PATCH", "events.k8s.io", "events", True):
-            return self.events.patch
         if self.patch_node and what == ("PATCH", "", "nodes", True):
             return lambda request, target: self.patch_node(self.store, request, target)
         return None

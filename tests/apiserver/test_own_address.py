@@ -12,14 +12,13 @@ from harness import (BINARY, METRICS, Daemon, endpoint_slice, explain, node, own
 
 WEB = ("10.96.0.10", "tcp", 80)
 HOST = "127.0.0.1"
-EARLY = "node-2552"  # says at once what all nodes see
 TOLD = "is left alone: the API server is at that address and port"
 
 
 @pytest.fixture(name="server")
 def run_server(certs):
     with own_network(), apiserver.ApiServer(certs) as server:
-        server.put(node(EARLY), service(), endpoint_slice("10.1.0.1"))
+        server.put(node(), service(), endpoint_slice("10.1.0.1"))
         yield server
 
 
@@ -41,7 +40,7 @@ def reserved():
 
 
 def start(server, folder):
-    return Daemon(folder, server.kubeconfig(folder / "kubeconfig"), node=EARLY)
+    return Daemon(folder, server.kubeconfig(folder / "kubeconfig"), node="node-a")
 
 
 def has_endpoints(*addresses):

@@ -12,7 +12,7 @@ from answers import NO_SNIFF, Refusal, bad_request, make_status
 
 MICRO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-EVENT_FIELDS = {"kind", "apiVersion", "metadata", "eventTime", "series", "reportingController", "reportingInstance",
+EVENT_FIELDS = {"kind", "apiVersion", "metadata", "eventTime", "reportingController", "reportingInstance",
                 "action", "reason", "regarding", "related", "note", "type"}
 REFERENCE_FIELDS = {"kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath"}
 
@@ -24,12 +24,6 @@ def unprocessable(message):
 def _check(good, field):
     if not good:
         raise unprocessable(f'Event "" is invalid: {field}: Invalid value')
-
-
-def _check_series(series):
-    _check(set(series) == {"count", "lastObservedTime"}, "series")
-    _check(isinstance(series["count"], int) and series["count"] >= 2, "series.count")
-    _check(MICRO_TIME.fullmatch(series["lastObservedTime"]), "series.lastObservedTime")
 
 
 def _check_word(event, field):
@@ -50,8 +44,6 @@ def check_event(event, namespace):
         _check_word(event, field)
     _check(len(event.get("note", "").encode()) <= 1024, "note")
     _check(event.get("type") in ("Normal", "Warning"), "type")
-    if "series" in event:
-        _check_series(event["series"])
 
 
 def _read(request, *types):
@@ -79,17 +71,6 @@ class Events:
                                            "AlreadyExists", target.details))
         self.stored[key] = event
         return 201, event
-
-    def patch(self, request, target):
-        patch = _read(request, "application/strategic-merge-patch+json")
-        event = self.stored.get((target.namespace, target.name))
-        if event is None:
-            raise Refusal(404, make_status(404, f'events.events.k8s.io "{target.name}" not found', "NotFound",
-                                           target.details))
-        _check(set(patch) == {"series"}, "immutable")
-        _check_series(patch["series"])
-        event["series"] = patch["series"]
-        return 200, event
 
 
 def _resolve(document, pointer):

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Posts events to the API server (events.k8s.io/v1), under kube-proxy's name, as client-go's
- * broadcaster does (docs/behaviour.md 9.1): the same event within 6 minutes makes a series of the
- * first one, whose count is written at the second time, every 30 minutes and at its end.
+ * Posts events to the API server (events.k8s.io/v1), under kube-proxy's name (docs/behaviour.md
+ * 9.1). The same event again is only counted, until it is posted anew: after 6 minutes without it,
+ * or 30 minutes after it was posted.
  *
- * An event that all nodes would post gets a name that is the same from all of them, a moment that
- * is not (up to 5 minutes later, by the node's name), and no series: whoever comes first creates
- * it, the others are told that it is there.
+ * An event that all nodes would post gets a name that is the same from all of them: whoever comes
+ * first creates it, the others are told that it is there.
  *
  * Everything is bounded: requests in sum (kube-proxy's clientConnection.qps and burst) and at a
  * time (one), events of one object, of one namespace, events that are remembered or wait. What is
@@ -41,7 +40,7 @@ struct event_recorder_config {
 /* What became of what was reported. */
 struct event_figures {
     uint64_t posted;   /* the server has it */
-    uint64_t repeated; /* it is the same as one before, whose count grows */
+    uint64_t repeated; /* it is the same as one that is remembered */
     uint64_t failed;   /* refused, or not taken in time */
     uint64_t dropped;  /* more than is remembered, in sum or of the object */
 };
