@@ -9,8 +9,6 @@
 static cJSON *lasting_part(const struct options *options)
 {
     cJSON *tree = cJSON_Duplicate(options->configuration, true);
-    if (!tree)
-        alloc_failed();
     cJSON_DeleteItemFromObjectCaseSensitive(tree, "logging");
     return tree;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/base/alloc.h"
 
+#include <cjson/cJSON.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +16,15 @@ _Noreturn void alloc_failed(void)
 /* What is above this is mapped for itself: it grows without being copied, and goes back whole. */
 #define MAPPED_FROM ((size_t)128 * 1024)
 
+static void *json_alloc(size_t size)
+{
+    return xreallocarray(NULL, size, 1);
+}
+
 /* By itself glibc raises both limits as soon as something large is freed, to up to 32 MiB. */
 void alloc_settle(void)
 {
+    cJSON_InitHooks(&(cJSON_Hooks){.malloc_fn = json_alloc, .free_fn = free});
     mallopt(M_MMAP_THRESHOLD, (int)MAPPED_FROM);
     mallopt(M_TRIM_THRESHOLD, 2 * (int)MAPPED_FROM);
     mallopt(M_ARENA_MAX, 1);

@@ -82,9 +82,7 @@ static char *json_line(enum log_level level, const char *subsystem, const char *
 {
     size_t length = strcspn(level_names[level], " ");
     cJSON *text = cJSON_CreateString(message);
-    char *quoted = text ? cJSON_PrintUnformatted(text) : NULL;
-    if (!quoted)
-        alloc_failed();
+    char *quoted = cJSON_PrintUnformatted(text);
     char *line = xasprintf("{\"ts\":%.3f,\"level\":\"%.*s\",\"logger\":\"%s\",\"msg\":%s}",
                            clock_realtime(), (int)length, level_names[level], subsystem, quoted);
     free(quoted);

@@ -113,13 +113,6 @@ static int next(struct reader *reader)
     return yaml_parser_parse(&reader->parser, &reader->event) ? 0 : fail_syntax(reader);
 }
 
-static cJSON *checked(cJSON *json)
-{
-    if (!json)
-        alloc_failed();
-    return json;
-}
-
 static int count_nodes(struct reader *reader, size_t n)
 {
     reader->nodes += n;
@@ -261,12 +254,12 @@ static cJSON *build_tagged(struct reader *reader, const char *tag, const char *t
 {
     int type = tagged_type(tag);
     if (type == cJSON_String)
-        return checked(cJSON_CreateString(text));
+        return cJSON_CreateString(text);
     if (type == 0) {
         fail(reader, &reader->event.start_mark, "tag %s is not supported", tag);
         return NULL;
     }
-    cJSON *json = checked(resolve_plain(text));
+    cJSON *json = resolve_plain(text);
     if (json->type & type)
         return json;
     cJSON_Delete(json);
@@ -283,8 +276,8 @@ static cJSON *build_scalar(struct reader *reader)
     if (tag && strcmp(tag, "!") != 0)
         return build_tagged(reader, tag, text);
     if (!tag && reader->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE)
-        return checked(resolve_plain(text));
-    return checked(cJSON_CreateString(text));
+        return resolve_plain(text);
+    return cJSON_CreateString(text);
 }
 
 /* ---- anchors ---- */
@@ -330,7 +323,7 @@ static int add_anchor(struct reader *reader, char *name, const cJSON *tree, size
         anchor_free(reader, anchor);
     anchor = xcalloc(1, sizeof(*anchor));
     anchor->name = name;
-    anchor->tree = checked(cJSON_Duplicate(tree, true));
+    anchor->tree = cJSON_Duplicate(tree, true);
     anchor->nodes = nodes;
     anchor->height = tree_height(tree);
     HASH_ADD_KEYPTR(hh, reader->anchors, anchor->name, strlen(anchor->name), anchor);
@@ -352,7 +345,7 @@ static cJSON *build_alias(struct reader *reader, size_t depth)
     }
     if (count_nodes(reader, anchor->nodes))
         return NULL;
-    return checked(cJSON_Duplicate(anchor->tree, true));
+    return cJSON_Duplicate(anchor->tree, true);
 }
 
 /* ---- sequences and mappings ---- */
@@ -382,7 +375,7 @@ static int add_elements(struct reader *reader, cJSON *array, size_t depth)
 
 static cJSON *build_sequence(struct reader *reader, size_t depth)
 {
-    cJSON *array = checked(cJSON_CreateArray());
+    cJSON *array = cJSON_CreateArray();
     if (add_elements(reader, array, depth) == 0)
         return array;
     cJSON_Delete(array);
@@ -426,7 +419,7 @@ static cJSON *stream_items(struct reader *reader, const cJSON *envelope, size_t 
     if (stream_elements(reader, envelope, depth))
         return NULL;
     reader->nodes = nodes;
-    return checked(cJSON_CreateArray());
+    return cJSON_CreateArray();
 }
 
 /* Takes the key that is the present event; the caller frees it. NULL on error. */
@@ -465,8 +458,7 @@ static int add_member(struct reader *reader, cJSON *object, size_t depth)
         return -1;
     cJSON *value = next(reader) ? NULL : build_member(reader, object, key, depth);
     if (value) {
-        if (!cJSON_AddItemToObject(object, key, value))
-            alloc_failed();
+        cJSON_AddItemToObject(object, key, value);
         vec_push(&reader->keys, (struct key){value->string, line});
     }
     free(key);
@@ -517,7 +509,7 @@ static int add_members(struct reader *reader, cJSON *object, size_t depth)
 
 static cJSON *build_mapping(struct reader *reader, size_t depth)
 {
-    cJSON *object = checked(cJSON_CreateObject());
+    cJSON *object = cJSON_CreateObject();
     if (add_members(reader, object, depth) == 0)
         return object;
     cJSON_Delete(object);

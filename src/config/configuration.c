@@ -91,8 +91,6 @@ static void write_value(FILE *out, const cJSON *json)
     if (!json || cJSON_IsNull(json))
         return;
     char *text = cJSON_IsString(json) ? xstrdup(json->valuestring) : cJSON_PrintUnformatted(json);
-    if (!text)
-        alloc_failed();
     fputs(text, out);
     free(text);
 }
@@ -166,8 +164,7 @@ static void put_at(cJSON *tree, const char *path, cJSON *value)
         free(name);
         path = dot + 1;
     }
-    if (!value || !cJSON_AddItemToObject(tree, path, value))
-        alloc_failed();
+    cJSON_AddItemToObject(tree, path, value);
 }
 
 static int compare_fields(const void *a, const void *b)
@@ -180,8 +177,6 @@ cJSON *configuration_tree(const struct configuration *configuration)
 {
     cJSON *tree = cJSON_CreateObject();
     VEC(const struct setting *) fields = {0};
-    if (!tree)
-        alloc_failed();
     for (size_t i = 0; i < settings_count; i++)
         if (settings[i].field)
             vec_push(&fields, &settings[i]);

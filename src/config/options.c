@@ -42,12 +42,9 @@ int options_write(const struct options *options, struct error *err)
 {
     static const char *const limits[] = {"maxPerCore", "min"};
     cJSON *tree = cJSON_Duplicate(options->configuration, true);
-    if (!tree)
-        alloc_failed();
     cJSON *conntrack = cJSON_GetObjectItemCaseSensitive(tree, "conntrack");
     for (size_t i = 0; i < 2 && !options->conntrack.max_given; i++)
-        if (!cJSON_ReplaceItemInObjectCaseSensitive(conntrack, limits[i], cJSON_CreateNull()))
-            alloc_failed();
+        cJSON_ReplaceItemInObjectCaseSensitive(conntrack, limits[i], cJSON_CreateNull());
     int result = config_file_write(options->write_config_to, tree, err);
     cJSON_Delete(tree);
     return result;

@@ -16,16 +16,9 @@
 
 #define NANOSECONDS 1000000000
 
-static void *need(void *p)
-{
-    if (!p)
-        alloc_failed();
-    return p;
-}
-
 static cJSON *text_value(const char *text)
 {
-    return need(cJSON_CreateString(text));
+    return cJSON_CreateString(text);
 }
 
 /* ---- texts ---- */
@@ -152,7 +145,7 @@ static int check_text(const struct setting *s, const char *text, struct error *e
 static cJSON *read_text(const struct setting *s, const char *text, struct error *err)
 {
     if (!*text)
-        return need(cJSON_CreateNull());
+        return cJSON_CreateNull();
     return check_text(s, text, err) ? NULL : text_value(text);
 }
 
@@ -162,9 +155,9 @@ static cJSON *read_text(const struct setting *s, const char *text, struct error 
 static cJSON *read_switch(const char *text, struct error *err)
 {
     if (!text || choice_of("true True TRUE t T 1", text) >= 0)
-        return need(cJSON_CreateTrue());
+        return cJSON_CreateTrue();
     if (choice_of("false False FALSE f F 0", text) >= 0)
-        return need(cJSON_CreateFalse());
+        return cJSON_CreateFalse();
     error_set(err, "\"%s\" is neither true nor false", text);
     return NULL;
 }
@@ -185,7 +178,7 @@ static cJSON *read_number(const struct setting *s, const char *text, struct erro
         fail_number(s, text, err);
         return NULL;
     }
-    return need(cJSON_CreateNumber((double)number));
+    return cJSON_CreateNumber((double)number);
 }
 
 static cJSON *read_fraction(const char *text, struct error *err)
@@ -196,7 +189,7 @@ static cJSON *read_fraction(const char *text, struct error *err)
         error_set(err, "\"%s\" is not a number", text);
         return NULL;
     }
-    return need(cJSON_CreateNumber(number));
+    return cJSON_CreateNumber(number);
 }
 
 static int64_t nanoseconds_of(const cJSON *value)
@@ -222,7 +215,7 @@ static cJSON *read_entries(const char *text, const cJSON *before, cJSON *empty,
                            int (*add)(cJSON *list, char *entry, struct error *err),
                            struct error *err)
 {
-    cJSON *list = need(before && !cJSON_IsNull(before) ? cJSON_Duplicate(before, true) : empty);
+    cJSON *list = before && !cJSON_IsNull(before) ? cJSON_Duplicate(before, true) : empty;
     if (list != empty)
         cJSON_Delete(empty);
     char *copy = xstrdup(text), *rest = *text ? copy : NULL, *entry;
@@ -260,7 +253,7 @@ static int add_node_port_entry(cJSON *list, char *entry, struct error *err)
 static void set_gate(cJSON *gates, const char *name, bool value)
 {
     cJSON_DeleteItemFromObjectCaseSensitive(gates, name);
-    need(cJSON_AddBoolToObject(gates, name, value));
+    cJSON_AddBoolToObject(gates, name, value);
 }
 
 static int add_gate(cJSON *gates, char *entry, struct error *err)
@@ -286,8 +279,8 @@ static int add_vmodule(cJSON *list, char *entry, struct error *err)
         return error_set(err, "\"%s\" is not a pattern with =N", entry);
     }
     *equals = '\0';
-    cJSON *item = need(cJSON_CreateObject());
-    need(cJSON_AddStringToObject(item, "filePattern", entry));
+    cJSON *item = cJSON_CreateObject();
+    cJSON_AddStringToObject(item, "filePattern", entry);
     cJSON_AddItemToObject(item, "verbosity", value);
     cJSON_AddItemToArray(list, item);
     return 0;
@@ -301,7 +294,7 @@ static cJSON *read_version(const char *text, struct error *err)
         return text_value("raw");
     /* kube-proxy would call itself that version */
     if (text && text[0] == 'v' && isdigit((unsigned char)text[1]))
-        return need(cJSON_CreateFalse());
+        return cJSON_CreateFalse();
     return read_switch(text, err);
 }
 
@@ -322,13 +315,13 @@ cJSON *setting_read_text(const struct setting *s, const char *text, const cJSON 
     case SETTING_FLUSH:
         return read_duration(text, err);
     case SETTING_CIDRS:
-        return read_entries(text, before, need(cJSON_CreateArray()), add_entry, err);
+        return read_entries(text, before, cJSON_CreateArray(), add_entry, err);
     case SETTING_NODE_PORTS:
-        return read_entries(text, before, need(cJSON_CreateArray()), add_node_port_entry, err);
+        return read_entries(text, before, cJSON_CreateArray(), add_node_port_entry, err);
     case SETTING_GATES:
-        return read_entries(text, before, need(cJSON_CreateObject()), add_gate, err);
+        return read_entries(text, before, cJSON_CreateObject(), add_gate, err);
     case SETTING_VMODULE:
-        return read_entries(text, NULL, need(cJSON_CreateArray()), add_vmodule, err);
+        return read_entries(text, NULL, cJSON_CreateArray(), add_vmodule, err);
     case SETTING_PATH:
     case SETTING_TAINT:
         if (!*text) {
@@ -350,7 +343,7 @@ static char *describe(const cJSON *json)
         return xstrdup("a list");
     if (cJSON_IsObject(json))
         return xstrdup("a section");
-    char *printed = need(cJSON_PrintUnformatted(json));
+    char *printed = cJSON_PrintUnformatted(json);
     char *text = xasprintf("%s%s",
                            cJSON_IsString(json)   ? "the text "
                            : cJSON_IsNumber(json) ? "the number "
@@ -410,13 +403,13 @@ static char *number_text(const cJSON *json)
 {
     if (json->valuedouble == trunc(json->valuedouble) && fabs(json->valuedouble) < 1e15)
         return xasprintf("%.0f", json->valuedouble + 0.0);
-    return need(cJSON_PrintUnformatted(json));
+    return cJSON_PrintUnformatted(json);
 }
 
 static cJSON *list_from(const cJSON *json, int (*add)(cJSON *, char *, struct error *),
                         struct error *err)
 {
-    cJSON *list = need(cJSON_CreateArray());
+    cJSON *list = cJSON_CreateArray();
     const cJSON *entry;
     int result = 0, i = 0;
     cJSON_ArrayForEach (entry, json) {
@@ -444,7 +437,7 @@ static cJSON *gates_from(const cJSON *json, struct error *err)
             return NULL;
         }
     }
-    return need(cJSON_Duplicate(json, true));
+    return cJSON_Duplicate(json, true);
 }
 
 static int check_vmodule(const cJSON *entry, struct error *err)
@@ -473,7 +466,7 @@ static cJSON *vmodule_from(const cJSON *json, struct error *err)
             return NULL;
         }
     }
-    return need(cJSON_Duplicate(json, true));
+    return cJSON_Duplicate(json, true);
 }
 
 static cJSON *from_number(const struct setting *s, const cJSON *json, struct error *err)
@@ -483,7 +476,7 @@ static cJSON *from_number(const struct setting *s, const cJSON *json, struct err
     if (s->type == SETTING_QUANTITY)
         value = text_value(text);
     else if (s->type == SETTING_FRACTION)
-        value = need(cJSON_Duplicate(json, true));
+        value = cJSON_Duplicate(json, true);
     else if (s->type == SETTING_FLUSH)
         value = read_duration(with_unit = xasprintf("%sns", text), err);
     else
@@ -511,7 +504,7 @@ static cJSON *take_form(const struct setting *s, const cJSON *json, struct error
     case SETTING_GATES:
         return gates_from(json, err);
     case SETTING_SWITCH:
-        return need(cJSON_Duplicate(json, true));
+        return cJSON_Duplicate(json, true);
     default:
         return cJSON_IsNumber(json) ? from_number(s, json, err)
                                     : setting_read_text(s, json->valuestring, NULL, err);
@@ -521,13 +514,13 @@ static cJSON *take_form(const struct setting *s, const cJSON *json, struct error
 cJSON *setting_read_json(const struct setting *s, const cJSON *json, struct error *err)
 {
     if (cJSON_IsNull(json))
-        return need(cJSON_CreateNull());
+        return cJSON_CreateNull();
     if (check_form(json, form_of(s->type), err))
         return NULL;
     cJSON *value = take_form(s, json, err);
     if (value && (s->traits & ZERO_IS_DEFAULT) && is_zero(s, value)) {
         cJSON_Delete(value);
-        value = need(cJSON_CreateNull());
+        value = cJSON_CreateNull();
     }
     return value;
 }

@@ -52,8 +52,6 @@ static const char *text_of(const struct settling *s, const char *field)
 static void set_text(struct settling *s, const struct setting *setting, const char *text)
 {
     cJSON *json = cJSON_CreateString(text);
-    if (!json)
-        alloc_failed();
     configuration_set(s->all, setting, json, configuration_of(s->all, setting)->source);
 }
 
@@ -191,8 +189,6 @@ static void take_over(struct settling *s, size_t i)
 {
     const struct configured *value = configuration_of(s->all, sectioned_setting(s, i));
     cJSON *json = cJSON_Duplicate(value->json, true);
-    if (!json)
-        alloc_failed();
     configuration_set(s->all, nftables_setting(i), json, value->source);
 }
 

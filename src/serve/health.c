@@ -56,19 +56,12 @@ static void json_headers(struct http_answer *answer)
     http_answer_header(answer, "X-Content-Type-Options", "nosniff");
 }
 
-static void *need(void *p)
-{
-    if (!p)
-        alloc_failed();
-    return p;
-}
-
 /* @length bytes of @text as a JSON string, quotes included. */
 static char *json_string(const char *text, size_t length)
 {
     char *copy = xstrndup(text, length);
-    cJSON *json = need(cJSON_CreateString(copy));
-    char *printed = need(cJSON_PrintUnformatted(json));
+    cJSON *json = cJSON_CreateString(copy);
+    char *printed = cJSON_PrintUnformatted(json);
     cJSON_Delete(json);
     free(copy);
     return printed;
@@ -114,7 +107,7 @@ static void add_time(cJSON *object, const char *key, double realtime)
 {
     char text[CLOCK_RFC3339_SIZE];
     clock_rfc3339(realtime, text);
-    need(cJSON_AddStringToObject(object, key, text));
+    cJSON_AddStringToObject(object, key, text);
 }
 
 /* "lastUpdated" of an answer that is not 200: the newest of what the families say. */
@@ -132,7 +125,7 @@ static void add_newest(cJSON *object, const struct health_status *status)
     if (any)
         add_time(object, "lastUpdated", newest);
     else
-        need(cJSON_AddStringToObject(object, "lastUpdated", TIME_NEVER));
+        cJSON_AddStringToObject(object, "lastUpdated", TIME_NEVER);
 }
 
 static void add_families(cJSON *object, const struct health_status *status)
@@ -142,10 +135,10 @@ static void add_families(cJSON *object, const struct health_status *status)
         if (!status->family[f].reported)
             continue;
         if (!families)
-            families = need(cJSON_AddObjectToObject(object, "status"));
-        cJSON *family = need(cJSON_AddObjectToObject(families, family_name((enum family)f)));
+            families = cJSON_AddObjectToObject(object, "status");
+        cJSON *family = cJSON_AddObjectToObject(families, family_name((enum family)f));
         add_time(family, "lastUpdated", status->family[f].last_updated);
-        need(cJSON_AddBoolToObject(family, "healthy", status->family[f].healthy));
+        cJSON_AddBoolToObject(family, "healthy", status->family[f].healthy);
     }
 }
 
@@ -165,17 +158,17 @@ static void answer_proxy(struct health *health, bool with_node, struct http_answ
     answer->status = good ? 200 : 503;
     count_answer(with_node ? &health->figures.healthz : &health->figures.livez, good);
     json_headers(answer);
-    cJSON *body = need(cJSON_CreateObject());
+    cJSON *body = cJSON_CreateObject();
     if (good)
         add_time(body, "lastUpdated", now);
     else
         add_newest(body, &status);
     add_time(body, "currentTime", now);
     if (with_node)
-        need(cJSON_AddBoolToObject(body, "nodeEligible", status.node_eligible));
-    need(cJSON_AddBoolToObject(body, "healthy", healthy));
+        cJSON_AddBoolToObject(body, "nodeEligible", status.node_eligible);
+    cJSON_AddBoolToObject(body, "healthy", healthy);
     add_families(body, &status);
-    answer->body = need(cJSON_PrintUnformatted(body));
+    answer->body = cJSON_PrintUnformatted(body);
     cJSON_Delete(body);
 }
 

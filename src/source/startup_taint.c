@@ -52,19 +52,12 @@ struct startup_taint {
 
 /* ---- the patch ---- */
 
-static void *need(void *p)
-{
-    if (!p)
-        alloc_failed();
-    return p;
-}
-
 static cJSON *add_operation(cJSON *patch, const char *what, size_t index)
 {
-    cJSON *operation = need(cJSON_CreateObject());
+    cJSON *operation = cJSON_CreateObject();
     char *path = xasprintf("/spec/taints/%zu", index);
-    need(cJSON_AddStringToObject(operation, "op", what));
-    need(cJSON_AddStringToObject(operation, "path", path));
+    cJSON_AddStringToObject(operation, "op", what);
+    cJSON_AddStringToObject(operation, "path", path);
     cJSON_AddItemToArray(patch, operation);
     free(path);
     return operation;
@@ -74,30 +67,30 @@ static cJSON *add_operation(cJSON *patch, const char *what, size_t index)
 static void add_member(cJSON *taint, const char *name, const char *value)
 {
     if (value && *value)
-        need(cJSON_AddStringToObject(taint, name, value));
+        cJSON_AddStringToObject(taint, name, value);
 }
 
 /* The whole taint: what has another value, or one at all, is not the one that was seen. */
 static void add_test(cJSON *patch, const struct found *found)
 {
     cJSON *test = add_operation(patch, "test", found->index);
-    cJSON *taint = need(cJSON_AddObjectToObject(test, "value"));
-    need(cJSON_AddStringToObject(taint, "key", found->taint.key));
+    cJSON *taint = cJSON_AddObjectToObject(test, "value");
+    cJSON_AddStringToObject(taint, "key", found->taint.key);
     add_member(taint, "value", found->taint.value);
-    need(cJSON_AddStringToObject(taint, "effect", found->taint.effect));
+    cJSON_AddStringToObject(taint, "effect", found->taint.effect);
     add_member(taint, "timeAdded", found->taint.time_added);
 }
 
 /* From the last one on, so that the numbers of the others stay right. */
 static char *make_patch(const struct startup_taint *startup)
 {
-    cJSON *patch = need(cJSON_CreateArray());
+    cJSON *patch = cJSON_CreateArray();
     for (size_t i = startup->found.n; i-- > 0;) {
         const struct found *found = &startup->found.v[i];
         add_test(patch, found);
         add_operation(patch, "remove", found->index);
     }
-    char *text = need(cJSON_PrintUnformatted(patch));
+    char *text = cJSON_PrintUnformatted(patch);
     cJSON_Delete(patch);
     return text;
 }

@@ -36,7 +36,8 @@ void xjoin(char **list, const char *format, ...) __attribute__((format(printf, 2
 /**
  * Makes malloc() of a process that lives for long and whose load comes in bursts: large blocks are
  * always mapped for themselves, however many there were before, and threads share one heap (those
- * of libcurl's resolver are the only ones). For the start of main().
+ * of libcurl's resolver are the only ones). And makes cJSON end the process where it has no memory,
+ * as all here does. For the start of main().
  */
 void alloc_settle(void);
 
