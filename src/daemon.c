@@ -399,6 +399,17 @@ static void answer_programmed(void *ctx, const struct http_request *request,
     programmed_answer(&facts, request, answer);
 }
 
+/* In which encoding the last answer of each kind came; NULL: none came as yet. */
+static void encodings_in_use(const struct source *source, const char *encodings[KIND_COUNT])
+{
+    for (int kind = 0; kind < KIND_COUNT; kind++) {
+        struct reflector_figures figures = {0};
+        if (source->reflectors[kind])
+            reflector_figures(source->reflectors[kind], &figures);
+        encodings[kind] = figures.has_encoding ? encoding_name(figures.encoding) : NULL;
+    }
+}
+
 /* What has come is decided and programmed first, so that the answer does not compare what is wanted
  * now with what was a moment ago. */
 static void answer_explain(void *ctx, const struct http_request *request,
@@ -410,6 +421,7 @@ static void answer_explain(void *ctx, const struct http_request *request,
         if (explain_gate_is_open(&d->explain_gate))
             turn(d);
         proxy_explain_sources(d->proxy, &sources);
+        encodings_in_use(&d->source, sources.encodings);
     }
     explain_answer(&sources, &d->explain_gate, request, answer);
 }
@@ -418,21 +430,6 @@ static void answer_flagz(void *ctx, const struct http_request *request, struct h
 {
     (void)request;
     diagnostics_flagz(((const struct daemon *)ctx)->options->flags, answer);
-}
-
-/* In which encoding objects come; "" where none came as yet. */
-static const char *encoding_in_use(const struct source *source)
-{
-    bool used[ENCODING_COUNT] = {false};
-    for (int kind = 0; kind < KIND_COUNT; kind++) {
-        struct reflector_figures figures = {0};
-        if (source->reflectors[kind])
-            reflector_figures(source->reflectors[kind], &figures);
-        used[figures.encoding] |= figures.has_encoding;
-    }
-    if (used[ENCODING_JSON] && used[ENCODING_PROTOBUF])
-        return "json and protobuf";
-    return used[ENCODING_PROTOBUF] ? "protobuf" : used[ENCODING_JSON] ? "json" : "";
 }
 
 static void answer_statusz(void *ctx, const struct http_request *request,
@@ -444,10 +441,10 @@ static void answer_statusz(void *ctx, const struct http_request *request,
                                    .node = d->node_name,
                                    .objects_from = d->source.apiserver ? d->source.client.server
                                                                        : d->options->manifests,
-                                   .encoding = encoding_in_use(&d->source),
                                    .silence = sign_of_life_silence(d->source.sign_of_life),
                                    .paths = paths};
     (void)request;
+    encodings_in_use(&d->source, status.encodings);
     proxy_status(d->proxy, &status);
     diagnostics_statusz(&status, answer);
     free(paths);

@@ -36,6 +36,20 @@ static void write_family(FILE *out, const struct daemon_status *status, int fami
     fputc('\n', out);
 }
 
+/* "Encodings: Service protobuf, Node json"; nothing of files. */
+static void write_encodings(FILE *out, const char *const encodings[KIND_COUNT])
+{
+    const char *before = "Encodings: ";
+    for (int kind = 0; kind < KIND_COUNT; kind++) {
+        if (!encodings[kind])
+            continue;
+        fprintf(out, "%s%s %s", before, object_kind_name((enum object_kind)kind), encodings[kind]);
+        before = ", ";
+    }
+    if (*before == ',')
+        fputc('\n', out);
+}
+
 static void write_status(FILE *out, const struct daemon_status *status)
 {
     unsigned long up = (unsigned long)fmax(clock_realtime() - status->started, 0);
@@ -43,12 +57,12 @@ static void write_status(FILE *out, const struct daemon_status *status)
     write_time(out, "Started: ", status->started);
     fprintf(out, "\nUp: %lu hr %02lu min %02lu sec\n", up / 3600, up / 60 % 60, up % 60);
     fputs("Binary version: " KUBE_NFTD_VERSION "\n", out);
-    fprintf(out, "Node: %s\nObjects from: %s%s%s%s", status->node, status->objects_from,
-            *status->encoding ? " in " : "", status->encoding,
+    fprintf(out, "Node: %s\nObjects from: %s%s", status->node, status->objects_from,
             status->complete ? "" : " (not complete yet)");
     if (status->silence > 0)
         fprintf(out, ", nothing heard for %.0f s", status->silence);
     fputc('\n', out);
+    write_encodings(out, status->encodings);
     fprintf(out, "Services: %zu\nEndpointSlices: %zu\n", status->services, status->slices);
     for (int family = 0; family < FAMILY_COUNT; family++)
         write_family(out, status, family);

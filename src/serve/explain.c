@@ -46,6 +46,15 @@ static void describe_node(struct explainer *e)
                           e->from->node_name);
 }
 
+static void describe_encodings(struct explainer *e)
+{
+    cJSON *to = facts_object(e->root, "encodings");
+    for (int kind = 0; kind < KIND_COUNT; kind++)
+        if (e->from->encodings[kind])
+            facts_add(
+                to, fact_text(object_kind_name((enum object_kind)kind), e->from->encodings[kind]));
+}
+
 static const uint8_t protocols[] = {IPPROTO_TCP, IPPROTO_UDP, IPPROTO_SCTP};
 
 /* Without a protocol: TCP, unless only another one has the address and port. */
@@ -221,6 +230,7 @@ cJSON *explain(const struct explain_sources *sources, const struct explain_query
     e.notes = facts_array(e.root, "notes");
     describe_query(&e);
     describe_node(&e);
+    describe_encodings(&e);
     explain_kernel_open(&e);
     if (query->port)
         note_other_protocols(&e);

@@ -142,9 +142,9 @@ def dump_rules(kubeconfig, node="node-a", mounts=None):
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=20).stdout
 
 
-def explain(what):
+def explain(what, *flags):
     """What --explain says of an address or a Service, asking the daemon in this network."""
-    return subprocess.run([BINARY, "--explain", what], check=False, capture_output=True, text=True, timeout=20)
+    return subprocess.run([BINARY, "--explain", what, *flags], check=False, capture_output=True, text=True, timeout=20)
 
 
 def _elements(kind, name, family):

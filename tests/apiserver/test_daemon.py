@@ -16,7 +16,7 @@ import apiserver
 import pki
 from encoding import Protobuf
 from harness import (NODE_ADDRESS, Daemon, dump_rules, endpoint_slice, explain, node, rejected, service,
-                     service_cidr, service_cidrs, table)
+                     service_cidr, service_cidrs, statusz, table)
 
 WEB = ("10.96.0.10", "tcp", 80)
 DB = ("10.96.0.20", "tcp", 5432)
@@ -245,7 +245,7 @@ def test_selectors_and_headers(server, start):
     (("--config", "config.yaml"), "application/json;q=0.5", "json"),
 ])
 def test_encoding_by_kube_proxys_settings(server, tmp_path, flags, accept, came):
-    """The settings say what is asked for; the log, /statusz and a counter say what came."""
+    """The settings say what is asked for; the log, a counter, /statusz and --explain say what came."""
     kubeconfig = server.kubeconfig(tmp_path / "kubeconfig")
     (tmp_path / "config.yaml").write_text(
         "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n"
@@ -259,8 +259,10 @@ def test_encoding_by_kube_proxys_settings(server, tmp_path, flags, accept, came)
             page = answer.read().decode()
         assert re.findall(r'^kube_nftd_received_bytes_total\{encoding="(\w+)",resource="services"\} [1-9]', page,
                           re.MULTILINE) == [came]
-        with urllib.request.urlopen(METRICS.replace("metrics", "statusz"), timeout=5) as answer:
-            assert f" in {came}\n" in answer.read().decode()
+        kinds = ("Service", "EndpointSlice", "ServiceCIDR", "Node")
+        assert f"\nEncodings: {', '.join(f'{kind} {came}' for kind in kinds)}\n" in statusz()
+        told = json.loads(explain("shop/web", "-o", "json").stdout)
+        assert told["encodings"] == dict.fromkeys(kinds, came)
 
 
 def test_all_watches_on_one_http2_connection(server, start):
@@ -309,6 +311,7 @@ def test_leaving_the_selector_is_a_deletion(server, start):
         server.wait(lambda: table() == {WEB: TWO})
 
 
+@pytest.mark.in_both
 def test_token_file_replaced_after_401(server, start, tmp_path):
     token = tmp_path / "token"
     token.write_text(server.token)
@@ -436,6 +439,7 @@ def test_410_in_an_open_watch_is_answered_at_once(server, start):
         assert not daemon.lines(" error ")
 
 
+@pytest.mark.in_both
 def test_server_down_leaves_the_table(server, start):
     with start() as daemon:
         settled(server)
@@ -450,6 +454,7 @@ def test_server_down_leaves_the_table(server, start):
         server.wait(lambda: table() == {WEB: ONE}, 15)
 
 
+@pytest.mark.in_both
 def test_server_down_at_the_start(server, tmp_path):
     kubeconfig = server.kubeconfig(tmp_path / "kubeconfig")
     server.stop()
@@ -502,6 +507,7 @@ def test_an_event_cut_in_half_is_taken_when_it_comes_again(server, start):
         assert not all_anew(server, "endpointslices", since)
 
 
+@pytest.mark.in_both
 @pytest.mark.parametrize("how", ["clean", "reset"])
 def test_closed_watches_are_opened_again(server, start, how):
     with start() as daemon:
@@ -620,6 +626,7 @@ def test_a_late_node_object_takes_nothing_away(server, start):
         assert "added=0 deleted=0" in line
 
 
+@pytest.mark.in_both
 def test_retry_after_is_kept(server, start):
     with start():
         settled(server)

@@ -57,18 +57,19 @@ static void tear_down(void)
 
 START_TEST(statusz)
 {
-    status = (struct daemon_status){.started = clock_realtime() - 3723,
-                                    .node = "n1",
-                                    .objects_from = "https://10.0.0.1:6443",
-                                    .encoding = "protobuf",
-                                    .services = 12,
-                                    .slices = 34,
-                                    .paths = "/metrics /statusz",
-                                    .family[FAMILY_IPV4] = {.in_use = true,
-                                                            .programmed = true,
-                                                            .last_success = 1000,
-                                                            .frontends = 56},
-                                    .family[FAMILY_IPV6] = {.in_use = true, .waiting = 2.5}};
+    status =
+        (struct daemon_status){.started = clock_realtime() - 3723,
+                               .node = "n1",
+                               .objects_from = "https://10.0.0.1:6443",
+                               .encodings = {[KIND_SERVICE] = "protobuf", [KIND_NODE] = "json"},
+                               .services = 12,
+                               .slices = 34,
+                               .paths = "/metrics /statusz",
+                               .family[FAMILY_IPV4] = {.in_use = true,
+                                                       .programmed = true,
+                                                       .last_success = 1000,
+                                                       .frontends = 56},
+                               .family[FAMILY_IPV6] = {.in_use = true, .waiting = 2.5}};
     struct reply reply = GET(port, "/statusz");
     ck_assert_int_eq(reply.status, 200);
     ck_assert_str_eq(header(&reply, "Content-Type"), "text/plain; charset=utf-8");
@@ -77,7 +78,8 @@ START_TEST(statusz)
     ck_assert_str_eq(strchr(up + 1, '\n'),
                      "\nBinary version: " KUBE_NFTD_VERSION "\n"
                      "Node: n1\n"
-                     "Objects from: https://10.0.0.1:6443 in protobuf (not complete yet)\n"
+                     "Objects from: https://10.0.0.1:6443 (not complete yet)\n"
+                     "Encodings: Service protobuf, Node json\n"
                      "Services: 12\n"
                      "EndpointSlices: 34\n"
                      "IPv4: programmed, frontends: 56, last: 1970-01-01T00:16:40.000Z\n"
@@ -88,7 +90,7 @@ START_TEST(statusz)
     status.silence = 35.4;
     reply = GET(port, "/statusz");
     ck_assert_ptr_nonnull(strstr(body_of(&reply), "\nIPv6: not in use\n"));
-    ck_assert_ptr_nonnull(strstr(body_of(&reply), ":6443 in protobuf, nothing heard for 35 s\n"));
+    ck_assert_ptr_nonnull(strstr(body_of(&reply), ":6443, nothing heard for 35 s\n"));
 }
 END_TEST
 

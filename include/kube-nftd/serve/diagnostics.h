@@ -7,6 +7,7 @@
 #define KUBE_NFTD_SERVE_DIAGNOSTICS_H
 
 #include "kube-nftd/model/address.h"
+#include "kube-nftd/model/object_kind.h"
 #include "kube-nftd/serve/http_listener.h"
 
 #include <stdbool.h>
@@ -17,7 +18,8 @@ struct daemon_status {
     double started; /* seconds since 1970 */
     const char *node;
     const char *objects_from; /* "https://...", or the path of manifests */
-    const char *encoding;     /* in which they come, "protobuf"; "" for files */
+    const char
+        *encodings[KIND_COUNT]; /* in which they come, "protobuf"; NULL: none came, or files */
     double silence; /* the API server has sent nothing for so many seconds; 0: that is no news */
     bool complete;  /* Services and EndpointSlices both came */
     size_t services, slices;

@@ -39,6 +39,8 @@ struct explain_sources {
     bool from_manifests; /* nobody programs this: it was just computed */
     bool unhealthy;      /* health checks answer 503 for it, whatever endpoints there are */
     const char *node_name;
+    const char
+        *encodings[KIND_COUNT]; /* in which objects come, "protobuf"; NULL: none came, or files */
     const struct service_cache *services;
     const struct endpoint_slice_cache *slices;
     const struct service_cidr_cache *service_cidrs;
