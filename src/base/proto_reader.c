@@ -329,7 +329,7 @@ static int begin_object(struct proto_reader *reader, uint64_t length, struct err
     return length > reader->limit ? too_big(reader, err, "is longer", reader->limit, "bytes") : 0;
 }
 
-/* What an envelope holds: what that says. */
+/* What an envelope holds: what that has said before it. */
 static int begin_body(struct proto_reader *reader, const struct proto_field *field, uint64_t length,
                       struct error *err)
 {
@@ -337,7 +337,9 @@ static int begin_body(struct proto_reader *reader, const struct proto_field *fie
     const struct json_value *around = &reader->builder.values.v[value];
     json_builder_close(&reader->builder, value);
     const char *kind = json_string(json_member(around, "kind"));
-    const struct proto_message *message = kind ? reader->format->body(kind) : NULL;
+    if (!kind)
+        return fail(reader, err, "the contents come before their kind");
+    const struct proto_message *message = reader->format->body(kind);
     if (!message)
         return skip(reader, length);
     if (begin_message(reader, field, message, value, reader->at + length, err))

@@ -267,7 +267,6 @@ static void of_another_version(bytes *out)
     put_data(out, 2, good.v, good.n);
 }
 
-/* It is skipped, since it could be anything. */
 static void without_a_kind(bytes *out)
 {
     put_data(out, 2, good.v, good.n);
@@ -301,8 +300,8 @@ START_TEST(envelopes)
     expect_envelope(encoded, "byte 58: it is encoded once more");
     expect_envelope(of_another_kind, "an event about something else than a Service");
     expect_envelope(of_another_version, "an event about something else than a Service");
-    expect_envelope(without_a_kind, "bad -: Service (no name): metadata.name: missing; open");
-    expect_envelope(with_the_kind_behind, "bad -: Service (no name): metadata.name: missing; open");
+    expect_envelope(without_a_kind, "byte 19: the contents come before their kind");
+    expect_envelope(with_the_kind_behind, "byte 19: the contents come before their kind");
     expect_envelope(twice, "byte 58: it is there twice");
     expect_envelope(within_itself, "bad -: Service (no name): a group, which Kubernetes does not "
                                    "use; open");
@@ -388,6 +387,10 @@ START_TEST(lists)
     expect_listed(&all, "bad=0 the list has no resourceVersion");
     all = (bytes){0};
     expect_listed(&all, "bad=0 the answer is empty");
+    put(&all, "k8s", 4);
+    put_data(&all, 2, good.v, good.n);
+    put_type(&all, "v1", "ServiceList");
+    expect_listed(&all, "bad=0 byte 4: the contents come before their kind");
     log_set_sink(NULL, NULL);
 }
 END_TEST
