@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Serves an answer that a real API server once gave (../recordings) to the daemon, byte for byte.
+"""Serves an answer that a real API server once gave to the daemon, byte for byte: in JSON those of ../recordings,
+in protobuf those of ../recordings-protobuf, where a JSON answer beside it says the same.
 
 The daemon asks in its own words, so a recording is the answer to its request for the same resource
 and of the same kind: a "stream" of initial events, a "list", a "page" behind the first, or a "watch".
@@ -33,8 +34,11 @@ import urllib.parse
 from time import monotonic
 
 import wire
+from protobuf import delimited
 
 HERE = pathlib.Path(__file__).parents[1] / "recordings"
+PAIRS = HERE.parent / "recordings-protobuf"
+NOT_OF_OBJECTS = ("223-version", "226-post-event")
 PATHS = {"services": "/api/v1/services",
          "endpointslices": "/apis/discovery.k8s.io/v1/endpointslices",
          "servicecidrs": "/apis/networking.k8s.io/v1/servicecidrs",
@@ -58,13 +62,29 @@ def index():
     """{recording: the rows of its answers}: one, or a row a page."""
     found = {}
     for row in read_table(HERE / "index.tsv"):
-        found.setdefault(row["folder"].split("/")[0], []).append(row)
-    return found
+        files = f"{HERE / row['folder']}/"
+        found.setdefault(row["folder"].split("/")[0], []).append({**row, "files": files, "said": files + row["body"]})
+    return found | {folder.name: [pair_row(folder)] for folder in sorted(PAIRS.iterdir())
+                    if list(folder.glob("protobuf.body.*")) and folder.name not in NOT_OF_OBJECTS}
+
+
+def pair_row(folder):
+    """The protobuf answer of a pair, as index() has those of index.tsv."""
+    request, head = ((folder / f"protobuf.{name}.txt").read_text(encoding="utf-8") for name in ("request", "headers"))
+    [body] = folder.glob("protobuf.body.*")
+    [said] = folder.glob("json.body.*") if body.suffix == ".pb" else [body]
+    return {"folder": folder.name, "protocol": "http/1.1", "path": request.split(" ")[1], "status": head.split(" ")[1],
+            "end": "terminating zero chunk" if "\nTransfer-Encoding: chunked\n" in head else "Content-Length reached",
+            "files": f"{folder}/protobuf.", "body": body.name.removeprefix("protobuf."), "said": str(said)}
 
 
 @functools.cache
 def framing():
-    return {row["folder"]: row for row in read_table(HERE / "framing.tsv")}
+    found = {row["folder"]: row for row in read_table(HERE / "framing.tsv")}
+    pairs = {row["recording"]: row["chunks"] for row in read_table(PAIRS / "framing.tsv")
+             if row["answer"] == "protobuf"}
+    return found | {folder.name: {"chunks": pairs.get(folder.name, "-"), "connection": "closed"}
+                    for folder in PAIRS.iterdir()}
 
 
 def kind_of(path, query):
@@ -98,7 +118,7 @@ class Recording:
     """One recorded answer."""
 
     def __init__(self, row):
-        self.folder, self.end = row["folder"], row["end"]
+        self.folder, self.files, self.end = row["folder"], row["files"], row["end"]
         self.http2 = row["protocol"] == "h2"
         path, _, query = row["path"].partition("?")
         self.query = dict(urllib.parse.parse_qsl(query, keep_blank_values=True))
@@ -106,12 +126,14 @@ class Recording:
         self.path = path
         self.head = self._file("headers.txt").read_bytes()
         self.body = self._file(row["body"]).read_bytes()
-        self.events = row["body"] == "body.ndjson"
         if row["body"].endswith(".stored.gz"):
             self.body = gzip.decompress(self.body)
+        self.is_protobuf = row["body"] == "body.pb"
+        self.said = pathlib.Path(row["said"]).read_bytes() if self.is_protobuf else self.body  # in JSON
+        self.of_events = row["said"].endswith(".ndjson")
 
     def _file(self, name):
-        return HERE / self.folder / name
+        return pathlib.Path(self.files + name)
 
     @property
     def chunked(self):
@@ -156,7 +178,7 @@ class Recording:
 
     def quiet(self):
         """Whether the watch, or what followed the initial events, ended without having brought anything."""
-        last = self.body.splitlines()[-1:]
+        last = self.said.splitlines()[-1:]
         return self.status() == "200" and (
             self.kind == "watch" and not last or self.kind == "stream" and b'"k8s.io/initial-events-end"' in last[0])
 
@@ -176,17 +198,23 @@ class Recording:
 
     def objects(self):
         """[(type, object)]: the events, or the items as ADDED; [] for what is no list."""
-        if self.events:
-            lines = map(json.loads, self.body.splitlines())
+        if self.of_events:
+            lines = map(json.loads, self.said.splitlines())
             return [(event["type"], event["object"]) for event in lines if event["type"] != "ERROR"]
         return [("ADDED", item) for item in self.value().get("items") or []]
 
     def value(self):
         """What the body holds if it is JSON, else {}."""
         try:
-            return json.loads(gzip.decompress(self.body) if b"Content-Encoding: gzip" in self.head else self.body)
+            return json.loads(gzip.decompress(self.said) if b"Content-Encoding: gzip" in self.head else self.said)
         except ValueError:
             return {}
+
+    def leads_to(self, token):
+        """Whether the next page is asked for by @token, which the two of a pair have each of its own."""
+        if self.is_protobuf:
+            return delimited(3, token.encode()) in self.body
+        return self.value()["metadata"]["continue"] == token
 
 
 def recordings(name):
@@ -399,14 +427,14 @@ class Replay:
 
     # The recording
 
-    def _check_page(self, request, token):
+    def _check_page(self, request, previous):
         """A page is asked for by just the token of the one before (079 shows what else gives)."""
-        if request.query["continue"] != token or "resourceVersion" in request.query:
+        if not previous.leads_to(request.query["continue"]) or "resourceVersion" in request.query:
             self.unexpected.append(request.target)
 
     async def _replay(self, recording, previous, exchange):
         if recording.kind == "page":
-            self._check_page(exchange.request, previous.value()["metadata"]["continue"])
+            self._check_page(exchange.request, previous)
         if recording is self.first:
             self.before = await asyncio.to_thread(self.measure)
         await self._send(recording, exchange)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Every recording of ../recordings is given to the daemon (replay.py), and recordings.tsv says what it
-has to make of it, by what the README of the recordings and docs/behaviour.md 10 ask for:
+"""Every recording of ../recordings and ../recordings-protobuf is given to the daemon (replay.py), and recordings.tsv
+says what it has to make of it, by what the README of the recordings and docs/behaviour.md 10 ask for:
 
     request      what the recording is the answer to: the daemon's own request of that kind
     next         what it asks for next of that resource: stream, list, page or watch; a choice of them with
@@ -27,14 +27,15 @@ import pki
 import replay
 import side_by_side
 from harness import (HEALTHZ, Daemon, endpoint_slice, figures, node, own_network, rejected, service, service_cidr,
-                     service_cidrs, table)
+                     service_cidrs, statusz, table)
 
 EXPECTED = {row["recording"]: row for row in replay.read_table(pathlib.Path(__file__).parent / "recordings.tsv")}
 COUNTERS = {"lists": "lists", "resumes": "watch_resumes", "events": "watch_events", "bad_objects": "bad_objects",
             "bad_answers": "bad_answers", "failures": "request_failures"}
 PATIENCE = 40.0  # s, for what should take two at most (or as long as Retry-After says)
 SHORTEST_BACKOFF = 0.8
-GOOD = [*range(1, 21), *range(23, 53), *range(56, 61), *range(90, 97), 98, 112]
+GOOD = [*range(1, 21), *range(23, 53), *range(56, 61), *range(90, 97), 98, 112, *range(200, 206), *range(207, 211),
+        214, 215]
 
 
 @pytest.fixture(name="outcome", scope="module")
@@ -104,6 +105,7 @@ def wrong(server, daemon, row):
     yield from wrong_wait(server, daemon, row)
     yield from wrong_figures(server, row)
     yield from wrong_log(server, daemon, row)
+    yield from wrong_encoding(server)
     yield from wrong_state(server, row)
 
 
@@ -120,7 +122,7 @@ def wrong_next(server, row):
         yield f"next {kind} from {version}, expected {row['version']}"
     if len(server.after) > 1:
         yield f"asked more than once at a time: {server.after}"
-    if kind == "page" and asked[0].query["continue"] != server.answers[-1].value()["metadata"]["continue"]:
+    if kind == "page" and not server.answers[-1].leads_to(asked[0].query["continue"]):
         yield f"next page by {asked[0].query['continue']}"
 
 
@@ -153,6 +155,14 @@ def wrong_log(server, daemon, row):
     if pattern == "-" or pattern.startswith("info"):
         for said in daemon.lines(rf" (warn|error) .*{server.resource}"):
             yield f"the log says {said}"
+
+
+def wrong_encoding(server):
+    """/statusz names that of the last answer, which is the recording."""
+    kind = replay.KINDS[server.resource][1]
+    encoding = "protobuf" if server.first.is_protobuf else "json"
+    if server.first.status() == "200" and not re.search(rf"\nEncodings: .*\b{kind} {encoding}\b", statusz()):
+        yield f"not in {encoding}: {statusz()}"
 
 
 # What is in force
