@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a broken or hostile API server may send, each a script for hostile.HostileServer."""
+"""What a broken or hostile API server may send, each a script for hostile.HostileServer.
+
+Scripts that take what they send from exchange.encoding are for JSON and protobuf alike, others for JSON;
+those for protobuf are in protobuf_attacks.py.
+"""
 
 import functools
 import gzip
 import json
 import random
 import time
+
+from encoding import Json, Protobuf
 
 MIB = 1 << 20
 GARBAGE = random.Random(9).randbytes(200_000)
@@ -14,10 +20,6 @@ ENDLESS = 1024  # times 1 MiB
 
 # Versions that are taken are old ones for the server that comes afterwards, so that it refuses them. Those of
 # wrong kinds (900) are none of ours: whoever took them would be deaf, as the server has not come so far.
-
-
-def event(kind, obj):
-    return json.dumps({"type": kind, "object": obj}).encode() + b"\n"
 
 
 def service(name="web", address="10.96.0.10", port=80, **metadata):
@@ -34,23 +36,26 @@ def pod(name="a-pod", **metadata):
 
 
 def end_mark(kind="Service", version="50"):
-    return event("BOOKMARK", {"kind": kind, "apiVersion": "v1",
-                              "metadata": {"resourceVersion": version, "annotations": {
-                                  "k8s.io/initial-events-end": "true"}}})
+    """Type and object of the event behind the last initial one."""
+    return "BOOKMARK", {"kind": kind, "apiVersion": "v1", "metadata": {
+        "resourceVersion": version, "annotations": {"k8s.io/initial-events-end": "true"}}}
 
 
-def listing(*items, kind="ServiceList", **metadata):
-    return json.dumps({"kind": kind, "apiVersion": "v1",
-                       "metadata": {"resourceVersion": "50", **metadata},
-                       "items": items}).encode() + b"\n"
+def listing(*items, kind="ServiceList", version="50", **metadata):
+    return {"kind": kind, "apiVersion": "v1", "metadata": {"resourceVersion": version, **metadata},
+            "items": list(items)}
+
+
+# An event without an object.
+NO_EVENT = {Json: b'{"type":"ADDED"}\n', Protobuf: b"\0\0\0\7\n\5ADDED"}
 
 
 def body(make):
-    """A script that sends what @make(what) yields as chunks of a 200 answer, and ends it cleanly."""
+    """A script that sends what @make(exchange) yields as chunks of a 200 answer, and ends it cleanly."""
     @functools.wraps(make)
     def script(exchange):
         exchange.begin()
-        for data in make(exchange.what):
+        for data in make(exchange):
             exchange.chunk(data)
         exchange.end()
     return script
@@ -59,7 +64,14 @@ def body(make):
 def contents(make):
     """The same for lists and streams; a watch ends so that they are asked for."""
     return body(functools.wraps(make)(
-        lambda what: [garbage_line()] if what == "watch" else make(what)))
+        lambda exchange: [NO_EVENT[exchange.encoding]] if exchange.what == "watch" else make(exchange)))
+
+
+def objects_of(exchange, *objects):
+    """A list of them, or that they are added."""
+    if exchange.what == "list":
+        return exchange.encoding.body(listing(*objects, kind=f"{objects[0]['kind']}List"))
+    return b"".join(exchange.encoding.event("ADDED", obj) for obj in objects)
 
 
 def everything():
@@ -82,8 +94,15 @@ def garbage(_):
 
 
 @body
-def not_an_event(what):
-    yield b"[]\n" if what == "list" else b'{"type":"SOMETHING","object":{}}\n'
+def not_an_event(exchange):
+    yield b"[]\n" if exchange.what == "list" else b'{"type":"SOMETHING","object":{}}\n'
+
+
+@body
+def the_other_encoding(exchange):
+    """Another one than Content-Type says."""
+    exchange.encoding = Protobuf if exchange.encoding is Json else Json
+    yield objects_of(exchange, service(resourceVersion="9"))
 
 
 @body
@@ -97,27 +116,28 @@ def nothing(_):
 
 
 @body
-def nul_bytes(what):
-    yield value_begins(what) + b"\0" * 100
+def nul_bytes(exchange):
+    yield value_begins(exchange.what) + b"\0" * 100
 
 
 @body
-def half_an_answer(what):
-    yield value_begins(what) + b'{"a":'
+def half_an_answer(exchange):
+    whole = objects_of(exchange, service())
+    yield whole[:len(whole) // 2]
 
 
 # Too much of it
 
 @body
-def endless_string(what):
-    yield value_begins(what) + b'"'
+def endless_string(exchange):
+    yield value_begins(exchange.what) + b'"'
     for _ in range(ENDLESS):
         yield b"a" * MIB
 
 
 @body
-def endless_number(what):
-    yield value_begins(what)
+def endless_number(exchange):
+    yield value_begins(exchange.what)
     for _ in range(ENDLESS):
         yield b"1" * MIB
 
@@ -130,58 +150,58 @@ def endless_key(_):
 
 
 @body
-def endless_escapes(what):
-    yield value_begins(what) + b'"'
+def endless_escapes(exchange):
+    yield value_begins(exchange.what) + b'"'
     for _ in range(ENDLESS):
         yield b"\\u00e9\\n" * (MIB // 8)
 
 
 @body
-def deep_arrays(what):
-    yield value_begins(what)
+def deep_arrays(exchange):
+    yield value_begins(exchange.what)
     for _ in range(ENDLESS):
         yield b"[" * MIB
 
 
 @body
-def deep_objects(what):
-    yield value_begins(what)
+def deep_objects(exchange):
+    yield value_begins(exchange.what)
     for _ in range(ENDLESS):
         yield b'{"":' * (MIB // 4)
 
 
 @body
-def wide_array(what):
+def wide_array(exchange):
     """Below the limit of bytes, but a tree of many millions of values."""
-    yield value_begins(what) + b"[0"
+    yield value_begins(exchange.what) + b"[0"
     for _ in range(14):
         yield b",0" * (MIB // 2)
-    yield b"]}" + (b"]}\n" if what == "list" else b"}\n")
+    yield b"]}" + (b"]}\n" if exchange.what == "list" else b"}\n")
 
 
 @body
-def wide_object(what):
-    yield value_begins(what) + b'{"":0'
+def wide_object(exchange):
+    yield value_begins(exchange.what) + b'{"":0'
     for _ in range(14):
         yield b',"":0' * (MIB // 5)
-    yield b"}}" + (b"]}\n" if what == "list" else b"}\n")
+    yield b"}}" + (b"]}\n" if exchange.what == "list" else b"}\n")
 
 
 @body
-def many_trees(what):
+def many_trees(exchange):
     """Wide ones one after the other, each below every limit."""
     wide = b"[0" + b",0" * 400_000 + b"]}"
-    if what == "list":
+    if exchange.what == "list":
         yield b'{"kind":"ServiceList","metadata":{"resourceVersion":"50"},"items":[{}'
     for _ in range(50):
-        yield b',{"x":' + wide if what == "list" else b'{"type":"ADDED","object":{"x":' + wide + b"}\n"
+        yield b',{"x":' + wide if exchange.what == "list" else b'{"type":"ADDED","object":{"x":' + wide + b"}\n"
 
 
 @contents
-def endless_items(what):
+def endless_items(exchange):
     """As many objects as the client will take."""
     item = json.dumps(service("s")).encode()
-    if what != "list":
+    if exchange.what != "list":
         item = b'{"type":"ADDED","object":' + item + b"}\n"
     else:
         yield b'{"kind":"ServiceList","metadata":{"resourceVersion":"50"},"items":[' + item
@@ -191,10 +211,10 @@ def endless_items(what):
 
 
 @contents
-def endless_pods(what):
+def endless_pods(exchange):
     """The same of a wrong kind."""
     item = json.dumps(pod()).encode()
-    if what != "list":
+    if exchange.what != "list":
         item = b'{"type":"ADDED","object":' + item + b"}\n"
     else:
         yield b'{"kind":"PodList","metadata":{"resourceVersion":"50"},"items":[' + item
@@ -206,11 +226,11 @@ def endless_pods(what):
 def endless_pages(exchange):
     """Empty pages, always with another one to come."""
     if exchange.what == "list":
-        exchange.whole(listing(**{"continue": "more"}))
+        exchange.whole(exchange.encoding.body(listing(**{"continue": "more"})))
     elif exchange.what == "stream":
         exchange.whole(b"", "422 Unprocessable Entity")
     else:
-        exchange.whole(garbage_line())
+        exchange.whole(NO_EVENT[exchange.encoding])
 
 
 def gzip_bomb(exchange):
@@ -232,49 +252,48 @@ def gzip_garbage(exchange):
 # Wrong contents
 
 @contents
-def pods(what):
+def pods(exchange):
     """A Pod list, and Pods as initial events with their end mark."""
-    if what == "list":
-        yield listing(pod(), pod("b-pod"), kind="PodList")
-    else:
-        yield event("ADDED", pod()) + event("ADDED", pod("b-pod")) + end_mark("Pod")
+    yield objects_of(exchange, pod(), pod("b-pod"))
+    if exchange.what != "list":
+        yield exchange.encoding.event(*end_mark("Pod"))
 
 
 @body
-def pods_in_a_watch(_):
-    yield event("ADDED", pod()) + event("MODIFIED", pod())
+def pods_in_a_watch(exchange):
+    yield exchange.encoding.event("ADDED", pod()) + exchange.encoding.event("MODIFIED", pod())
 
 
 @contents
-def services_for_slices(what):
+def services_for_slices(exchange):
     """Where EndpointSlices were asked for."""
-    one = service(resourceVersion="900")
-    yield listing(one) if what == "list" else event("ADDED", one) + end_mark()
+    yield objects_of(exchange, service(resourceVersion="900"))
+    if exchange.what != "list":
+        yield exchange.encoding.event(*end_mark())
 
 
 @body
-def service_in_a_watch_of_slices(_):
-    yield event("MODIFIED", service(resourceVersion="900"))
+def service_in_a_watch_of_slices(exchange):
+    yield exchange.encoding.event("MODIFIED", service(resourceVersion="900"))
 
 
 @contents
-def end_mark_of_pods(what):
+def end_mark_of_pods(exchange):
     """No object, and an end mark that says that Pods were streamed."""
-    yield listing(kind="PodList") if what == "list" else end_mark("Pod")
+    encoding = exchange.encoding
+    yield encoding.body(listing(kind="PodList")) if exchange.what == "list" else encoding.event(*end_mark("Pod"))
 
 
 @contents
-def no_list_version(what):
-    yield b'{"kind":"ServiceList","metadata":{},"items":[]}\n' if what == "list" else garbage_line()
+def no_list_version(exchange):
+    encoding = exchange.encoding
+    yield encoding.body(listing(version="")) if exchange.what == "list" else NO_EVENT[encoding]
 
 
 @contents
-def two_lists(what):
-    yield listing() + listing() if what == "list" else garbage_line()
-
-
-def garbage_line():
-    return b'{"type":"ADDED"}\n'
+def two_lists(exchange):
+    encoding = exchange.encoding
+    yield encoding.body(listing()) * 2 if exchange.what == "list" else NO_EVENT[encoding]
 
 
 # No HTTP, or odd HTTP
@@ -308,7 +327,7 @@ def bad_chunks(exchange):
 def cut_body(exchange):
     """Shorter than its length."""
     exchange.head("200 OK", "Content-Length: 1000000")
-    exchange.raw(listing()[:40])
+    exchange.raw(exchange.encoding.body(listing())[:40])
     raise ConnectionError
 
 
@@ -349,9 +368,10 @@ def endless_error(exchange):
 
 def never_ends(exchange):
     """A list that is whole, or a stream's first events, and then nothing more at all."""
+    encoding = exchange.encoding
     exchange.begin()
-    exchange.chunk({"list": listing(), "stream": event("ADDED", service(resourceVersion="7")),
-                    "watch": garbage_line()}[exchange.what])
+    exchange.chunk({"list": encoding.body(listing()), "stream": encoding.event("ADDED", service(resourceVersion="7")),
+                    "watch": NO_EVENT[encoding]}[exchange.what])
     exchange.hold()
 
 
@@ -367,43 +387,45 @@ def white_space(exchange):
 
 def bookmark_and_end(exchange):
     """Each watch brings one bookmark, always the same, and is over."""
-    if exchange.what == "watch":
-        exchange.whole(event("BOOKMARK", {"kind": "Service", "apiVersion": "v1",
-                                          "metadata": {"resourceVersion": "50"}}))
-    else:
-        exchange.whole(garbage_line())
+    encoding = exchange.encoding
+    bookmark = {"kind": "Service", "apiVersion": "v1", "metadata": {"resourceVersion": "50"}}
+    exchange.whole(encoding.event("BOOKMARK", bookmark) if exchange.what == "watch" else NO_EVENT[encoding])
+
+
+def failure(code, reason="", message="", **details):
+    return {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason,
+            "message": message, "details": details}
 
 
 def expired_for_ever(exchange, then=b""):
     """Whatever was listed is too old a moment later."""
-    gone = event("ERROR", {"kind": "Status", "apiVersion": "v1", "status": "Failure",
-                           "message": "too old resource version", "reason": "Expired", "code": 410})
+    event = exchange.encoding.event
+    gone = event("ERROR", failure(410, "Expired", "too old resource version"))
     if exchange.what == "watch":
         exchange.whole(gone)
     elif exchange.what == "stream":
-        added = b"".join(event("ADDED", obj) for obj in everything())
-        exchange.whole(added + end_mark() + then + gone)
+        exchange.whole(objects_of(exchange, *everything()) + event(*end_mark()) + then + gone)
     else:
-        exchange.whole(listing(*everything()))
+        exchange.whole(objects_of(exchange, *everything()))
 
 
 def expired_after_an_event(exchange):
     """The same, with a change before each end."""
-    expired_for_ever(exchange, event("MODIFIED", service(resourceVersion="51")))
+    expired_for_ever(exchange, exchange.encoding.event("MODIFIED", service(resourceVersion="51")))
 
 
 def too_large_for_ever(exchange):
-    refused = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 504,
-               "message": "Timeout: Too large resource version: 9, current: 8", "reason": "Timeout",
-               "details": {"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large"}]}}
+    refused = failure(504, "Timeout", "Timeout: Too large resource version: 9, current: 8",
+                      causes=[{"reason": "ResourceVersionTooLarge", "message": "Too large"}])
     if exchange.what == "list":
-        exchange.whole(json.dumps(refused).encode(), "504 Gateway Timeout")
+        exchange.whole(exchange.encoding.body(refused), "504 Gateway Timeout")
     else:
-        exchange.whole(event("ERROR", refused))
+        exchange.whole(exchange.encoding.event("ERROR", refused))
 
 
 def error_without_code(exchange):
+    unknown = {"kind": "Status", "apiVersion": "v1"}
     if exchange.what == "list":
-        exchange.whole(b"{}", "500 Internal Server Error")
+        exchange.whole(exchange.encoding.body(unknown), "500 Internal Server Error")
     else:
-        exchange.whole(event("ERROR", {}))
+        exchange.whole(exchange.encoding.event("ERROR", unknown))

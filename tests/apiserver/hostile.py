@@ -37,10 +37,8 @@ class Request:
 class Exchange:
     """One request and the means to answer it."""
 
-    content_type = "application/json"
-
-    def __init__(self, request, sock, elsewhere=None):
-        self.request, self.sock = request, sock
+    def __init__(self, request, sock, encoding, elsewhere=None):
+        self.request, self.sock, self.encoding = request, sock, encoding
         self.elsewhere = elsewhere  # the port of another server
         self.what = request.what
 
@@ -49,7 +47,8 @@ class Exchange:
         self.request.sent += len(data)
 
     def head(self, status="200 OK", *fields):
-        lines = [f"HTTP/1.1 {status}", f"Content-Type: {self.content_type}", *fields]
+        content_type = self.encoding.name if self.what == "list" else self.encoding.of_watches
+        lines = [f"HTTP/1.1 {status}", f"Content-Type: {content_type}", *fields]
         self.raw("\r\n".join(lines).encode() + b"\r\n\r\n")
 
     def begin(self, status="200 OK", *fields):
@@ -74,10 +73,11 @@ class Exchange:
 
 
 class HostileServer:
-    """Listens on 127.0.0.1:@port until close(); @script answers the requests for @plural."""
+    """Listens on 127.0.0.1:@port until close(); @script answers the requests for @plural, in @encoding if it
+    sends what is called so."""
 
-    def __init__(self, certs, port, plural, script, elsewhere=None):
-        self.plural, self.script, self.elsewhere = plural, script, elsewhere
+    def __init__(self, certs, port, plural, script, encoding, elsewhere=None):
+        self.plural, self.script, self.encoding, self.elsewhere = plural, script, encoding, elsewhere
         self.requests = []  # those for @plural
         self.accepted = 0
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -118,7 +118,7 @@ class HostileServer:
         headers = {name.lower(): value.strip()
                    for name, _, value in (line.partition(":") for line in lines)}
         request = Request(first.split(" ")[1], headers)
-        exchange = Exchange(request, sock, self.elsewhere)
+        exchange = Exchange(request, sock, self.encoding, self.elsewhere)
         if request.plural == self.plural:
             self.requests.append(request)
             self.script(exchange)

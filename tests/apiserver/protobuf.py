@@ -63,6 +63,8 @@ ForZone: 1 name string
 ForNode: 1 name string
 EndpointPort: 1 name string?, 2 protocol string?, 3 port int?, 4 appProtocol string?
 
+Pod: 1 metadata ObjectMeta
+
 ServiceCIDR: 1 metadata ObjectMeta, 2 spec ServiceCIDRSpec, 3 status ServiceCIDRStatus
 ServiceCIDRSpec: 1 cidrs string[]
 ServiceCIDRStatus: 1 conditions Condition[]

@@ -19,6 +19,7 @@ import apiserver
 import attacks
 import protobuf_attacks
 import side_by_side
+from encoding import Json, Protobuf
 from harness import Daemon, endpoint_slice, figures, node, own_network, rejected, service, table
 from hostile import HostileServer
 from traffic import EchoServer, Probe
@@ -54,23 +55,28 @@ class Attack:
     sent: int | None = None  # bytes of one answer, at most; None if the answers end
     memory: int = MEMORY
     requests: int = REQUESTS
+    encoding: type = Json
+    both: bool = False  # it comes in protobuf as well
 
 
 FAILED = ("request_failures",)
 BAD = ("bad_answers", "bad_objects")
 NOTHING = ()
 SLICES = "endpointslices"
+BOTH = functools.partial(Attack, both=True)
 CONTENTS = functools.partial(Attack, times=2)  # the watch before them is broken too
+CONTENTS_IN_BOTH = functools.partial(CONTENTS, both=True)
 TOO_LONG = functools.partial(Attack, sent=VALUE_LIMIT + IN_FLIGHT)
 AT_ONCE = functools.partial(Attack, sent=IN_FLIGHT)
 ATTACKS = {
-    "garbage": Attack(attacks.garbage),
+    "garbage": BOTH(attacks.garbage),
     "no event and no list": Attack(attacks.not_an_event),
-    "HTML": Attack(attacks.html),
-    "an empty body": Attack(attacks.nothing, NOTHING),
+    "the other encoding": BOTH(attacks.the_other_encoding),
+    "HTML": BOTH(attacks.html),
+    "an empty body": BOTH(attacks.nothing, NOTHING),
     "NUL bytes": Attack(attacks.nul_bytes),
-    "half an answer": Attack(attacks.half_an_answer, NOTHING),
-    "a list that never ends": Attack(attacks.never_ends),
+    "half an answer": BOTH(attacks.half_an_answer, NOTHING),
+    "a list that never ends": BOTH(attacks.never_ends),
     "white space": Attack(attacks.white_space, NOTHING, said=""),
     "1 GiB of one string": TOO_LONG(attacks.endless_string),
     "1 GiB of one number": TOO_LONG(attacks.endless_number),
@@ -84,23 +90,23 @@ ATTACKS = {
                                          memory=MEMORY + VALUES),
     "objects without end": CONTENTS(attacks.endless_items, sent=OBJECTS_TEXT + IN_FLIGHT, memory=OBJECTS),
     "Pods without end": CONTENTS(attacks.endless_pods, sent=IN_FLIGHT),
-    "empty pages without end": CONTENTS(attacks.endless_pages),
+    "empty pages without end": CONTENTS_IN_BOTH(attacks.endless_pages),
     "gzip bomb": Attack(attacks.gzip_bomb),
-    "gzip garbage": Attack(attacks.gzip_garbage, FAILED),
-    "Pods": CONTENTS(attacks.pods),
-    "Pods in a watch": Attack(attacks.pods_in_a_watch, BAD, said="bad object|cannot watch services"),
-    "Services for EndpointSlices": CONTENTS(attacks.services_for_slices, said=SLICES, plural=SLICES),
-    "a Service in a watch of EndpointSlices": Attack(attacks.service_in_a_watch_of_slices, BAD, plural=SLICES,
-                                                     said="bad object|cannot watch endpointslices"),
-    "an end mark of Pods": CONTENTS(attacks.end_mark_of_pods),
-    "a list without resourceVersion": CONTENTS(attacks.no_list_version),
-    "two lists": CONTENTS(attacks.two_lists),
+    "gzip garbage": BOTH(attacks.gzip_garbage, FAILED),
+    "Pods": CONTENTS_IN_BOTH(attacks.pods),
+    "Pods in a watch": BOTH(attacks.pods_in_a_watch, BAD, said="bad object|cannot watch services"),
+    "Services for EndpointSlices": CONTENTS_IN_BOTH(attacks.services_for_slices, said=SLICES, plural=SLICES),
+    "a Service in a watch of EndpointSlices": BOTH(attacks.service_in_a_watch_of_slices, BAD, plural=SLICES,
+                                                   said="bad object|cannot watch endpointslices"),
+    "an end mark of Pods": CONTENTS_IN_BOTH(attacks.end_mark_of_pods),
+    "a list without resourceVersion": CONTENTS_IN_BOTH(attacks.no_list_version),
+    "two lists": CONTENTS_IN_BOTH(attacks.two_lists),
     "no HTTP": Attack(attacks.no_http, FAILED),
     "no answer": Attack(attacks.slammed, FAILED),
     "100 MB of headers": Attack(attacks.header_flood, FAILED, sent=IN_FLIGHT),
     "1 GiB of one header": Attack(attacks.endless_header, FAILED, sent=IN_FLIGHT),
     "chunks that are none": Attack(attacks.bad_chunks, FAILED),
-    "a cut body": Attack(attacks.cut_body, FAILED),
+    "a cut body": BOTH(attacks.cut_body, FAILED),
     "101": Attack(attacks.status("101 Switching Protocols", "Connection: upgrade", "Upgrade: x"), FAILED),
     "100 for ever": Attack(attacks.continue_for_ever, FAILED),
     **{line: Attack(attacks.status(line), FAILED) for line in ("204 No Content", "304 Not Modified")},
@@ -109,29 +115,24 @@ ATTACKS = {
     **{line: Attack(attacks.redirect(line), FAILED)
        for line in ("301 Moved Permanently", "302 Found", "307 Temporary Redirect", "308 Permanent Redirect")},
     "500 without end": Attack(attacks.endless_error, FAILED, sent=IN_FLIGHT),
-    "bookmarks that end": Attack(attacks.bookmark_and_end, NOTHING, said=""),
-    "410 for ever": Attack(attacks.expired_for_ever, FAILED),
-    "an event and 410 for ever": Attack(attacks.expired_after_an_event, FAILED),
-    "too large for ever": Attack(attacks.too_large_for_ever, FAILED),
-    "ERROR without a code": Attack(attacks.error_without_code, FAILED),
-    **{f"protobuf: {name}": attack for name, attack in {
-        "garbage": Attack(protobuf_attacks.garbage),
-        "JSON": Attack(protobuf_attacks.json_in_place_of_it),
-        "it, called JSON": Attack(protobuf_attacks.it_in_place_of_json),
-        "half an answer": Attack(protobuf_attacks.half_an_answer, NOTHING),
-        "4 GiB": TOO_LONG(protobuf_attacks.endless_length),
-        "contentEncoding": Attack(protobuf_attacks.contents_that_are_encoded, BAD),
-        "an envelope in an envelope": Attack(protobuf_attacks.envelope_in_an_envelope, BAD,
-                                             said="bad object|cannot watch services"),
-        "two lists": CONTENTS(protobuf_attacks.two_lists),
-        "a list without resourceVersion": CONTENTS(protobuf_attacks.no_list_version),
-        **{script: Attack(getattr(protobuf_attacks, script), ("bad_objects",), said="bad object.*shop/odd")
-           for script in ("overlong_number", "group", "length_beyond_its_end", "number_for_a_message", "no_utf_8",
-                          "nul_in_a_string")},
-        "Pods": CONTENTS(protobuf_attacks.pods),
-        "Services for EndpointSlices": CONTENTS(protobuf_attacks.services_for_slices, said=SLICES, plural=SLICES),
-        "ERROR without a code": Attack(protobuf_attacks.error_without_code, FAILED),
-    }.items()},
+    "bookmarks that end": BOTH(attacks.bookmark_and_end, NOTHING, said=""),
+    "410 for ever": BOTH(attacks.expired_for_ever, FAILED),
+    "an event and 410 for ever": BOTH(attacks.expired_after_an_event, FAILED),
+    "too large for ever": BOTH(attacks.too_large_for_ever, FAILED),
+    "ERROR without a code": BOTH(attacks.error_without_code, FAILED),
+}
+ATTACKS |= {f"{name}, in protobuf": dataclasses.replace(attack, encoding=Protobuf) for name, attack in ATTACKS.items()
+            if attack.both} | {
+    "protobuf: 4 GiB": TOO_LONG(protobuf_attacks.endless_length, encoding=Protobuf),
+    "protobuf: contentEncoding": Attack(protobuf_attacks.contents_that_are_encoded, BAD, encoding=Protobuf),
+    "protobuf: an envelope in an envelope": Attack(protobuf_attacks.envelope_in_an_envelope, BAD, encoding=Protobuf,
+                                                   said="bad object|cannot watch services"),
+    "protobuf: the kind behind the contents": CONTENTS(protobuf_attacks.kind_behind_contents, encoding=Protobuf,
+                                                       said="the contents come before their kind"),
+    **{f"protobuf: {script}": Attack(getattr(protobuf_attacks, script), ("bad_objects",), said="bad object.*shop/odd",
+                                     encoding=Protobuf)
+       for script in ("overlong_number", "group", "length_beyond_its_end", "number_for_a_message", "no_utf_8",
+                      "nul_in_a_string")},
 }
 
 
@@ -161,11 +162,11 @@ def settled_daemon(server, folder):
 
 
 @contextlib.contextmanager
-def in_place_of(server, plural, script):
+def in_place_of(server, plural, script, encoding):
     """Takes the server's port."""
-    with contextlib.closing(HostileServer(server.certs, 0, None, None)) as elsewhere:
+    with contextlib.closing(HostileServer(server.certs, 0, None, None, None)) as elsewhere:
         server.stop()
-        hostile = HostileServer(server.certs, server.port, plural, script, elsewhere.port)
+        hostile = HostileServer(server.certs, server.port, plural, script, encoding, elsewhere.port)
         with contextlib.closing(hostile):
             yield hostile
         assert not elsewhere.accepted
@@ -175,7 +176,7 @@ def attacked(attack, server, folder):
     with settled_daemon(server, folder) as daemon:
         before, log, memory = table(), len(daemon.log()), daemon.peak_memory()
         counted = count(attack)
-        with in_place_of(server, attack.plural, attack.script) as hostile:
+        with in_place_of(server, attack.plural, attack.script, attack.encoding) as hostile:
             server.wait(lambda: hostile.requests, LONG)
             begin = hostile.requests[0].time
             # That the server went counts as a failed request as well, so it is not enough.
@@ -218,7 +219,7 @@ def said_once(attack, log):
 
 # Odd, but no trouble
 
-def odd_versions(server, folder):
+def odd_versions(server, folder, encoding):
     """Events without a resourceVersion, with the same one again and with an older one are taken in the
     order in which they come, and a watch goes on from the last one that was there."""
     def script(exchange):
@@ -229,13 +230,13 @@ def odd_versions(server, folder):
         for change in ("ADDED", dict(port=80)), ("MODIFIED", dict(port=81, resourceVersion="900")), \
                 ("MODIFIED", dict(port=82, resourceVersion="900")), ("ADDED", dict(port=83, resourceVersion="5")), \
                 ("DELETED", dict(port=1, name="never-there")), ("MODIFIED", dict(port=84)):
-            exchange.chunk(attacks.event(change[0], attacks.service(**{
+            exchange.chunk(exchange.encoding.event(change[0], attacks.service(**{
                 "name": "odd", "address": "10.96.0.50", **change[1]})))
         exchange.end()
 
     with settled_daemon(server, folder) as daemon:
         before, lists = table(), figures()["lists", "services"]
-        with in_place_of(server, "services", script) as hostile:
+        with in_place_of(server, "services", script, encoding) as hostile:
             server.wait(lambda: rejected() == {("10.96.0.50", "tcp", 84)}, LONG)
             server.wait(lambda: len(hostile.requests) > 1, LONG)
             assert [request.what for request in hostile.requests[:2]] == ["watch", "watch"]
@@ -246,7 +247,7 @@ def odd_versions(server, folder):
             assert daemon.alive()
 
 
-ODD = {"odd versions": odd_versions}
+ODD = {"odd versions": Json, "odd versions, in protobuf": Protobuf}
 
 
 def run_case(case, folder):
@@ -255,7 +256,7 @@ def run_case(case, folder):
         server.put(node(), service(), endpoint_slice("10.1.0.5"),
                    service("echo", *ECHO), endpoint_slice(ECHO_ENDPOINT, name="echo"))
         if case in ODD:
-            ODD[case](server, folder)
+            odd_versions(server, folder, ODD[case])
         else:
             attacked(ATTACKS[case], server, folder)
 
