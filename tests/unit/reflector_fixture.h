@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The reflector against a scripted server: this file defines the functions of apiserver.h itself,
- * and the clock and the loop are fake_clock.h's, so that the test plays server and time.
+ * and the clock and the loop are fake_clock.h's, so that the test plays server and time. What the
+ * server sends is written in JSON and comes in both encodings, see reflector_main().
  */
 #ifndef KUBE_NFTD_TESTS_REFLECTOR_FIXTURE_H
 #define KUBE_NFTD_TESTS_REFLECTOR_FIXTURE_H
@@ -10,6 +11,7 @@
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/base/vec.h"
 #include "kube-nftd/source/reflector.h"
+#include "proto_writer.h"
 #include "unit.h"
 
 #include <ev.h>
@@ -68,6 +70,64 @@ void apiserver_cancel(struct api_request *open)
     request = NULL;
 }
 
+/* ------------------------------------------------------------- encodings */
+
+static enum encoding encoding; /* of what the server sends */
+
+/* The object of an event; what does not say its kind is a Service. */
+static inline void put_object(bytes *out, cJSON *object)
+{
+    if (!cJSON_GetObjectItem(object, "kind")) {
+        cJSON_AddStringToObject(object, "kind", "Service");
+        cJSON_AddStringToObject(object, "apiVersion", "v1");
+    }
+    put_body(out, object);
+}
+
+static inline void put_encoded(bytes *out, cJSON *json)
+{
+    cJSON *object = cJSON_GetObjectItem(json, "object");
+    bytes body = {0};
+    if (object) {
+        put_object(&body, object);
+        put_frame(out, text_of(json, "type"), &body);
+    } else {
+        put_body(out, json);
+    }
+    cJSON_Delete(json);
+}
+
+/* Events, a list or a Status in the present encoding; what is no such JSON comes as it is. */
+static inline bytes encoded(const char *text)
+{
+    bytes out = {0};
+    while (encoding == ENCODING_PROTOBUF && *text == '{') {
+        const char *end;
+        cJSON *json = cJSON_ParseWithOpts(text, &end, false);
+        if (!json)
+            break;
+        put_encoded(&out, json);
+        text = end + strspn(end, "\n");
+    }
+    put(&out, text, strlen(text));
+    return out;
+}
+
+/* Runs what @add_tests adds once for each encoding. */
+static inline int reflector_main(const char *name, void (*add_tests)(TCase *))
+{
+    int failed = EXIT_SUCCESS;
+    for (encoding = 0; encoding < ENCODING_COUNT; encoding++) {
+        char *both = xasprintf("%s, %s", name, encoding_name(encoding));
+        if (unit_main(both, add_tests, NULL) != EXIT_SUCCESS)
+            failed = EXIT_FAILURE;
+        free(both);
+    }
+    return failed;
+}
+
+/* ---------------------------------------------------------- the server's part */
+
 /* Ends the open request the way apiserver.c does: it is gone when done is called. */
 static inline void answer_after(long status, double retry_after, const char *transport,
                                 const char *body)
@@ -75,9 +135,12 @@ static inline void answer_after(long status, double retry_after, const char *tra
     ck_assert_ptr_nonnull(request);
     struct api_request_ops ops = request->ops;
     void *ctx = request->ctx;
-    struct api_result result = {status, retry_after, transport, strlen(body)};
+    bytes sent = encoded(body);
+    sent.v[sent.n] = '\0';
+    struct api_result result = {status, retry_after, transport, sent.n};
     apiserver_cancel(request);
-    ops.done(ctx, &result, body);
+    ops.done(ctx, &result, sent.v);
+    vec_free(&sent);
 }
 
 static inline void answer(long status, const char *transport, const char *body)
@@ -88,20 +151,29 @@ static inline void answer(long status, const char *transport, const char *body)
 static inline void open_answer(void)
 {
     ck_assert_ptr_nonnull(request);
-    request->ops.opened(request->ctx, ENCODING_JSON);
+    request->ops.opened(request->ctx, encoding);
 }
 
 /* Hands over bytes of a 200 answer; a reader that wants no more has its request ended. */
-static inline void send_bytes(const char *bytes, size_t length)
+static inline void send_bytes(const char *data, size_t length)
 {
     ck_assert_ptr_nonnull(request);
-    if (request->ops.data(request->ctx, bytes, length) < 0)
+    if (request->ops.data(request->ctx, data, length) < 0)
         answer(200, "stopped", "");
+}
+
+/* The bytes of @text are cut into so many @pieces; sends those from @begin to before @end. */
+static inline void send_pieces(const char *text, size_t begin, size_t end, size_t pieces)
+{
+    bytes all = encoded(text);
+    begin = all.n * begin / pieces;
+    send_bytes(all.v + begin, all.n * end / pieces - begin);
+    vec_free(&all);
 }
 
 static inline void send_text(const char *text)
 {
-    send_bytes(text, strlen(text));
+    send_pieces(text, 0, 1, 1);
 }
 
 /* A whole answer with a list, to its clean end. */
@@ -196,6 +268,15 @@ static inline void expect(char **text, const char *expected)
 
 #define expect_seen(expected) expect(&seen, expected)
 #define expect_logged(expected) expect(&logged, expected)
+
+/* The line of the first contents, of @objects, and @more behind it. */
+static inline void expect_listed(int objects, const char *more)
+{
+    char *expected = xasprintf("info: listed resource=services objects=%d encoding=%s\n%s", objects,
+                               encoding_name(encoding), more);
+    expect_logged(expected);
+    free(expected);
+}
 
 /* The value of a query parameter of the open request, for the caller to free; NULL if it has none.
  */
@@ -324,7 +405,7 @@ static inline void reach_streamed_watch(void)
     open_answer();
     send_text(EVENT("ADDED", "a", "5") END_MARK("10"));
     expect_seen("replace Service: shop/a\n");
-    expect_logged("info: listed resource=services objects=1 encoding=json\n");
+    expect_listed(1, "");
 }
 
 /* The same through a list, to a watch that is open. */
@@ -333,7 +414,7 @@ static inline void reach_watch(void)
     reach_list();
     answer_list(LIST_BODY(VERSION("10"), "[" ITEM("a") "]"));
     expect_seen("replace Service: shop/a\n");
-    expect_logged("info: listed resource=services objects=1 encoding=json\n");
+    expect_listed(1, "");
     expect_request("watch 10");
     open_answer();
 }
