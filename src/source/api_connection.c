@@ -68,11 +68,11 @@ static int on_new_socket(void *ctx, curl_socket_t fd, curlsocktype purpose)
 
 /* The text is copied: @easy may live for long, the file may change. @there, if not NULL, gets
  * whether there is any. */
-static int set_pem(CURL *easy, CURLoption option, struct pem_file *pem, bool *there,
+static int set_pem(CURL *easy, CURLoption option, struct credential *pem, bool *there,
                    struct error *err)
 {
     const char *text = NULL;
-    if (pem_file_get(pem, &text, err) < 0)
+    if (credential_get(pem, &text, err) < 0)
         return -1;
     if (there)
         *there = text != NULL;
@@ -227,11 +227,11 @@ int api_connection_init(struct api_connection *c, const struct client_config *co
                         struct error *err)
 {
     *c = (struct api_connection){.config = config};
-    pem_file_init(&c->ca, PEM_CERTIFICATES, "CA", config->ca_data, config->ca_file);
-    pem_file_init(&c->client_cert, PEM_CERTIFICATES, "client certificate", config->client_cert_data,
-                  config->client_cert_file);
-    pem_file_init(&c->client_key, PEM_KEY, "client key", config->client_key_data,
-                  config->client_key_file);
+    credential_init(&c->ca, CREDENTIAL_CERTIFICATES, "CA", config->ca_data, config->ca_file);
+    credential_init(&c->client_cert, CREDENTIAL_CERTIFICATES, "client certificate",
+                    config->client_cert_data, config->client_cert_file);
+    credential_init(&c->client_key, CREDENTIAL_KEY, "client key", config->client_key_data,
+                    config->client_key_file);
     c->proxy = proxy_for_curl(config->proxy_url);
     CURLU *url = curl_url();
     if (!url)
@@ -246,9 +246,9 @@ int api_connection_init(struct api_connection *c, const struct client_config *co
 void api_connection_clear(struct api_connection *c)
 {
     api_peers_clear(&c->peers);
-    pem_file_clear(&c->ca);
-    pem_file_clear(&c->client_cert);
-    pem_file_clear(&c->client_key);
+    credential_clear(&c->ca);
+    credential_clear(&c->client_cert);
+    credential_clear(&c->client_key);
     curl_slist_free_all(c->connect_to);
     free(c->host_header);
     free(c->proxy);

@@ -15,7 +15,7 @@
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/base/vec.h"
 #include "kube-nftd/source/api_connection.h"
-#include "kube-nftd/source/bearer.h"
+#include "kube-nftd/source/credential.h"
 #include "kube-nftd/source/gathering.h"
 
 #include <curl/curl.h>
@@ -51,7 +51,7 @@ struct apiserver {
     struct api_request *requests;
     struct socket_watch *watches;
     const struct client_config *config;
-    struct bearer bearer;
+    struct credential token;
     struct api_connection connection;
     struct request_figures figures;
     char *user_agent;
@@ -228,7 +228,7 @@ static int set_headers(struct api_request *request, struct error *err)
         add_header(request, "Host", a->connection.host_header);
     if (!a->connection.secure)
         return 0;
-    if (bearer_get(&a->bearer, &token, err) < 0)
+    if (credential_get(&a->token, &token, err) < 0)
         return -1;
     if (token) {
         char *value = xasprintf("Bearer %s", token);
@@ -639,7 +639,7 @@ struct apiserver *apiserver_new(struct ev_loop *loop, const struct client_config
     a->heard_at = clock_monotonic();
     a->figures.host = host_of(config->server);
     a->user_agent = xasprintf("kube-nftd/" KUBE_NFTD_VERSION " (linux/%s)", host.machine);
-    bearer_init(&a->bearer, config->token, config->token_file);
+    credential_init(&a->token, CREDENTIAL_TOKEN, "token", config->token, config->token_file);
     ev_init(&a->timer, on_due);
     a->timer.data = a;
     ev_timer_init(&a->nudge, on_nudge, 0., NUDGE_INTERVAL);
@@ -676,7 +676,7 @@ void apiserver_free(struct apiserver *a)
     ev_timer_stop(a->loop, &a->gathered);
     ev_set_io_collect_interval(a->loop, 0.);
     api_connection_clear(&a->connection);
-    bearer_clear(&a->bearer);
+    credential_clear(&a->token);
     request_figures_clear(&a->figures);
     free(a->user_agent);
     free(a);

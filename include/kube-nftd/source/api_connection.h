@@ -9,7 +9,7 @@
 #include "kube-nftd/base/error.h"
 #include "kube-nftd/config/client_config.h"
 #include "kube-nftd/source/api_peers.h"
-#include "kube-nftd/source/pem_file.h"
+#include "kube-nftd/source/credential.h"
 
 #include <curl/curl.h>
 #include <stdbool.h>
@@ -19,7 +19,7 @@ struct api_connection {
     char *base;                         /* what stands before the path in URLs */
     bool secure;                        /* https: credentials may be sent */
     char *proxy;                        /* its URL as curl takes it, or NULL */
-    struct pem_file ca, client_cert, client_key;
+    struct credential ca, client_cert, client_key;
     /* Where the certificate is checked against a name of its own; else NULL. */
     struct curl_slist *connect_to;
     char *host_header;

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The file is read for every request: requests are few, the file is small, and so nothing can be
+ * missed that a look at its time stamp would miss. What PEM holds is looked at from outside only
+ * (all blocks closed, one of the right kind), enough to tell a file that is being written.
+ */
+#include "kube-nftd/source/credential.h"
+
+#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Real tokens have one or two thousand characters; the CAs of the whole web take a quarter of a
+ * megabyte. */
+#define TOKEN_LIMIT ((size_t)64 * 1024)
+#define PEM_LIMIT ((size_t)1024 * 1024)
+
+/* ---- the file ---- */
+
+/* Reads until the end of the file or of @text. -1 with errno set. */
+static ssize_t read_all(int fd, char *text, size_t size)
+{
+    size_t length = 0;
+    while (length < size) {
+        ssize_t got = read(fd, text + length, size - length);
+        if (got == 0)
+            break;
+        if (got > 0)
+            length += (size_t)got;
+        else if (errno != EINTR)
+            return -1;
+    }
+    return (ssize_t)length;
+}
+
+static char *read_plain_file(int fd, const char *file, size_t limit, struct error *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+        error_set(err, "cannot read %s: not a plain file", file);
+        return NULL;
+    }
+    char *text = xcalloc(limit + 1, 1);
+    ssize_t length = read_all(fd, text, limit + 1);
+    if (length < 0)
+        error_set(err, "cannot read %s: %s", file, strerror(errno));
+    else if ((size_t)length > limit)
+        error_set(err, "%s is larger than %zu bytes", file, limit);
+    else if (memchr(text, '\0', (size_t)length))
+        error_set(err, "%s is not text", file);
+    else
+        return xreallocarray(text, (size_t)length + 1, 1);
+    free(text);
+    return NULL;
+}
+
+/* The text in @file (links are followed), which the caller frees; NULL with an error. */
+static char *read_file(const char *file, size_t limit, struct error *err)
+{
+    /* O_NONBLOCK: somebody's FIFO must not stop the daemon. */
+    int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        error_set(err, "cannot open %s: %s", file, strerror(errno));
+        return NULL;
+    }
+    char *text = read_plain_file(fd, file, limit, err);
+    close(fd);
+    return text;
+}
+
+/* ---- what it holds ---- */
+
+/* Cuts the blanks off both ends, in place. */
+static void trim(char *text)
+{
+    static const char blanks[] = " \t\r\n\v\f";
+    size_t start = strspn(text, blanks);
+    size_t end = strlen(text);
+    while (end > start && strchr(blanks, text[end - 1]))
+        end--;
+    memmove(text, text + start, end - start);
+    text[end - start] = '\0';
+}
+
+/* A token is one word; anything else would end up as other headers. */
+static int check_token(const char *token, const char *source, struct error *err)
+{
+    if (*token == '\0')
+        return error_set(err, "%s is empty", source);
+    for (const unsigned char *s = (const unsigned char *)token; *s; s++) {
+        if (*s <= ' ' || *s >= 0x7f)
+            return error_set(err, "%s is not a token", source);
+    }
+    return 0;
+}
+
+/* Where the next line that begins with @mark begins, or NULL. */
+static const char *find_line(const char *text, const char *mark)
+{
+    const char *at = strstr(text, mark);
+    while (at && at > text && at[-1] != '\n' && at[-1] != '\r')
+        at = strstr(at + 1, mark);
+    return at;
+}
+
+static bool ends_with(const char *text, size_t length, const char *end)
+{
+    size_t n = strlen(end);
+    return length >= n && memcmp(text + length - n, end, n) == 0;
+}
+
+/* Passes over the block that begins at *@at. Its label ("EC PRIVATE KEY") has *@length bytes. NULL
+ * if the block does not end. */
+static const char *take_block(const char **at, size_t *length)
+{
+    const char *label = *at + strlen("-----BEGIN ");
+    *length = strcspn(label, "-\r\n");
+    char *end_mark = xasprintf("-----END %.*s-----", (int)*length, label);
+    const char *end = find_line(label, end_mark);
+    const char *next = find_line(label, "-----BEGIN ");
+    *at = end ? end + strlen(end_mark) : NULL;
+    free(end_mark);
+    return end && (!next || next > end) ? label : NULL;
+}
+
+static int check_pem(bool is_key, const char *text, const char *source, struct error *err)
+{
+    const char *at = find_line(text, "-----BEGIN ");
+    bool found = false;
+    for (; at; at = find_line(at, "-----BEGIN ")) {
+        size_t length;
+        const char *label = take_block(&at, &length);
+        if (!label)
+            return error_set(err, "%s is cut off: a PEM block does not end", source);
+        found = found || ends_with(label, length, is_key ? "PRIVATE KEY" : "CERTIFICATE");
+    }
+    if (!found)
+        return error_set(err, "%s holds no %s in PEM form", source,
+                         is_key ? "private key" : "certificate");
+    /* To ask for a pass phrase, OpenSSL would stop the daemon at a terminal. */
+    if (is_key && strstr(text, "ENCRYPTED"))
+        return error_set(err, "%s is encrypted, and there is nobody to ask for a pass phrase",
+                         source);
+    return 0;
+}
+
+static int check(const struct credential *c, const char *text, const char *source,
+                 struct error *err)
+{
+    return c->kind == CREDENTIAL_TOKEN ? check_token(text, source, err)
+                                       : check_pem(c->kind == CREDENTIAL_KEY, text, source, err);
+}
+
+/* ---- public ---- */
+
+/* A secret that is of use no more does not stay in memory. */
+static void forget(char *text)
+{
+    if (text)
+        explicit_bzero(text, strlen(text));
+    free(text);
+}
+
+void credential_init(struct credential *c, enum credential_kind kind, const char *what,
+                     const char *text, const char *file)
+{
+    *c = (struct credential){.kind = kind, .what = what, .text = xstrdup(text)};
+    if (kind == CREDENTIAL_TOKEN && text)
+        trim(c->text);
+    if (kind == CREDENTIAL_TOKEN || !text)
+        c->file = file;
+}
+
+void credential_clear(struct credential *c)
+{
+    forget(c->text);
+    *c = (struct credential){0};
+}
+
+/* Replaces the text by what the file holds now, if that is good. */
+static int refresh(struct credential *c, struct error *err)
+{
+    bool is_token = c->kind == CREDENTIAL_TOKEN;
+    char *fresh = read_file(c->file, is_token ? TOKEN_LIMIT : PEM_LIMIT, err);
+    if (fresh && is_token)
+        trim(fresh);
+    if (fresh && check(c, fresh, c->file, err) == 0) {
+        if (!is_token && c->text && strcmp(c->text, fresh) != 0)
+            log_info("apiserver", "the %s was replaced file=%s", c->what, c->file);
+        forget(c->text);
+        c->text = fresh;
+        c->stale = false;
+        return 0;
+    }
+    forget(fresh);
+    if (!c->text)
+        return error_prefix(err, "no %s", c->what);
+    if (!c->stale)
+        log_warn("apiserver", "the last good %s is used on: %s", c->what, err->text);
+    c->stale = true;
+    error_clear(err);
+    return 0;
+}
+
+int credential_get(struct credential *c, const char **text, struct error *err)
+{
+    bool is_token = c->kind == CREDENTIAL_TOKEN;
+    if (c->file && refresh(c, err) < 0)
+        return -1;
+    if (c->text && (!c->file || c->stale) &&
+        check(c, c->text, is_token ? "the token" : c->what, err) < 0)
+        return is_token ? -1 : error_prefix(err, "kubeconfig");
+    *text = c->text;
+    return 0;
+}
