@@ -1,38 +1,38 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * From libyaml's events to cJSON trees, by recursion over the nodes (at most MAX_DEPTH deep). Each
- * build_ function is entered with the first event of its node in reader.event and left with the
+ * From libyaml's events to JSON text, by recursion over the nodes (at most MAX_DEPTH deep). Each
+ * write_ function is entered with the first event of its node in reader.event and left with the
  * last one.
  *
- * What a file can make us hold is bounded: MAX_NODES nodes for a document or item with its aliases
- * resolved, and as many again for the copies of anchored nodes, which live as long as their
- * document.
+ * A file cannot make us hold much more than it says itself: of a document, MAX_COPIED bytes are
+ * copied for its anchors and aliases.
  */
 #include "kube-nftd/base/yaml.h"
 
-#include "kube-nftd/base/hash.h"
+#include "kube-nftd/base/hash_table.h"
 #include "kube-nftd/base/vec.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <yaml.h>
 
 #define MAX_DEPTH 100
-#define MAX_NODES 1000000
+#define MAX_COPIED ((size_t)16 * 1024 * 1024)
 
 struct anchor {
+    struct hash_link link; /* by name */
     char *name;
-    cJSON *tree; /* a copy */
-    size_t nodes;
-    size_t height;
-    UT_hash_handle hh;
+    char *json; /* of its node, in one line */
+    size_t length;
 };
 
 /* A key of a mapping that is being read. */
 struct key {
-    const char *name; /* in the cJSON tree */
+    char *name;
+    size_t length; /* it may have a NUL */
     size_t line;
 };
 
@@ -41,18 +41,19 @@ struct reader {
     yaml_event_t event;
     struct error *err;
     yaml_input_fn input;
-    yaml_value_fn fn; /* NULL: one document is wanted, whole */
+    yaml_output_fn output; /* NULL: one document is wanted, whole, in out */
     void *ctx;
-    cJSON *document; /* that one */
-    bool lenient;    /* a mapping may have a key twice */
-    struct anchor *anchors;
-    VEC(char) text;       /* of the present scalar, if it has a NUL */
+    bool lenient;     /* a mapping may have a key twice */
+    VEC(char) out;    /* what was not given out yet */
+    size_t line;      /* of the end of the text, from 1 */
+    size_t documents; /* that were begun */
+    struct hash_table anchors;
+    size_t open_anchors;  /* whose nodes are not over: their text stays in out */
     VEC(struct key) keys; /* of all open mappings, the innermost last */
-    size_t nodes;         /* of the present document or item */
-    size_t anchor_nodes;  /* in the copies of the present document */
+    size_t copied;        /* bytes, in the present document */
 };
 
-static cJSON *build_node(struct reader *reader, size_t depth);
+static int write_node(struct reader *reader, size_t depth);
 
 /* ---- errors and events ---- */
 
@@ -113,37 +114,68 @@ static int next(struct reader *reader)
     return yaml_parser_parse(&reader->parser, &reader->event) ? 0 : fail_syntax(reader);
 }
 
-static int count_nodes(struct reader *reader, size_t n)
+/* ---- the text ---- */
+
+static void put(struct reader *reader, const char *text, size_t length)
 {
-    reader->nodes += n;
-    if (reader->nodes <= MAX_NODES)
+    vec_reserve(&reader->out, length);
+    memcpy(reader->out.v + reader->out.n, text, length);
+    reader->out.n += length;
+}
+
+static int put_word(struct reader *reader, const char *word)
+{
+    put(reader, word, strlen(word));
+    return 0;
+}
+
+/* What the present event begins stands in the line of the YAML that it comes from. */
+static void reach_line(struct reader *reader)
+{
+    for (; reader->line < reader->event.start_mark.line + 1; reader->line++)
+        put(reader, "\n", 1);
+}
+
+/* Gives out what is there, if nobody needs it any more. */
+static int flush(struct reader *reader)
+{
+    if (!reader->output || reader->open_anchors > 0)
         return 0;
-    return fail_here(reader, "the value is too large, with its aliases in place");
+    int result = reader->output(reader->ctx, reader->out.v, reader->out.n);
+    vec_clear(&reader->out);
+    return result && !reader->err->text
+               ? error_set(reader->err, "stopped by the reader of the values")
+               : result;
 }
 
 /* ---- scalars ---- */
 
-/* The text of the scalar that is the present event. A NUL, which would end it, becomes two bytes
- * that are not UTF-8: who reads the field sees that it is bad, and a key is none that is looked
- * for. Of a document that is read whole it is an error. NULL on error. */
-static const char *scalar_text(struct reader *reader)
+static int put_string(struct reader *reader, const char *text, size_t length)
 {
-    const char *text = (const char *)reader->event.data.scalar.value;
-    size_t length = reader->event.data.scalar.length;
-    if (!memchr(text, '\0', length))
-        return text;
-    if (!reader->fn) {
-        fail_here(reader, "a text with a NUL");
-        return NULL;
-    }
-    vec_clear(&reader->text);
+    put(reader, "\"", 1);
     for (size_t i = 0; i < length; i++) {
-        if (!text[i])
-            vec_push(&reader->text, '\xc0');
-        vec_push(&reader->text, text[i] ? text[i] : '\x80');
+        char escaped[8];
+        if (text[i] == '"' || text[i] == '\\')
+            put(reader, "\\", 1);
+        if ((unsigned char)text[i] >= ' ')
+            put(reader, text + i, 1);
+        else
+            put(reader, escaped,
+                (size_t)snprintf(escaped, sizeof(escaped), "\\u%04x", (unsigned char)text[i]));
     }
-    vec_push(&reader->text, '\0');
-    return reader->text.v;
+    put(reader, "\"", 1);
+    return 0;
+}
+
+/* As 80.0 becomes 80 where Kubernetes' tools turn YAML into JSON. */
+static int put_number(struct reader *reader, double number)
+{
+    char text[32];
+    if (number == trunc(number) && fabs(number) < 1e21)
+        snprintf(text, sizeof(text), "%.0f", number + 0.0);
+    else if (snprintf(text, sizeof(text), "%.15g", number), strtod(text, NULL) != number)
+        snprintf(text, sizeof(text), "%.17g", number);
+    return put_word(reader, text);
 }
 
 /* The value of @text if it is nothing but digits of @base, else -1. */
@@ -218,134 +250,135 @@ static const char *const null_words[] = {"", "~", "null", "Null", "NULL", NULL};
 static const char *const true_words[] = {"true", "True", "TRUE", NULL};
 static const char *const false_words[] = {"false", "False", "FALSE", NULL};
 
-static cJSON *resolve_plain(const char *text)
+enum plain { PLAIN_TEXT, PLAIN_NULL, PLAIN_BOOL, PLAIN_NUMBER };
+
+/* Writes what @text means where it is not quoted. A text is written only if @text_too. */
+static enum plain put_plain(struct reader *reader, const char *text, bool text_too)
 {
     double number;
-    if (is_one_of(text, null_words))
-        return cJSON_CreateNull();
-    if (is_one_of(text, true_words))
-        return cJSON_CreateTrue();
-    if (is_one_of(text, false_words))
-        return cJSON_CreateFalse();
-    if (resolve_number(text, &number))
-        return cJSON_CreateNumber(number);
-    return cJSON_CreateString(text);
+    bool is_true = is_one_of(text, true_words);
+    if (is_one_of(text, null_words)) {
+        put_word(reader, "null");
+        return PLAIN_NULL;
+    }
+    if (is_true || is_one_of(text, false_words)) {
+        put_word(reader, is_true ? "true" : "false");
+        return PLAIN_BOOL;
+    }
+    if (resolve_number(text, &number)) {
+        put_number(reader, number);
+        return PLAIN_NUMBER;
+    }
+    if (text_too)
+        put_string(reader, text, strlen(text));
+    return PLAIN_TEXT;
 }
 
-/* What an explicit tag asks for; 0 for one that means nothing here. */
-static int tagged_type(const char *tag)
+static int put_tagged(struct reader *reader, const char *tag, const char *text, size_t length)
 {
     static const struct {
         const char *tag;
-        int type;
-    } types[] = {
-        {YAML_STR_TAG, cJSON_String},   {YAML_INT_TAG, cJSON_Number},
-        {YAML_FLOAT_TAG, cJSON_Number}, {YAML_BOOL_TAG, cJSON_True | cJSON_False},
-        {YAML_NULL_TAG, cJSON_NULL},
-    };
+        enum plain type;
+    } types[] = {{YAML_INT_TAG, PLAIN_NUMBER},
+                 {YAML_FLOAT_TAG, PLAIN_NUMBER},
+                 {YAML_BOOL_TAG, PLAIN_BOOL},
+                 {YAML_NULL_TAG, PLAIN_NULL}};
+    if (strcmp(tag, YAML_STR_TAG) == 0)
+        return put_string(reader, text, length);
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
         if (strcmp(types[i].tag, tag) == 0)
-            return types[i].type;
+            return put_plain(reader, text, false) == types[i].type
+                       ? 0
+                       : fail(reader, &reader->event.start_mark,
+                              "the value does not fit its tag %s", tag);
     }
-    return 0;
+    return fail(reader, &reader->event.start_mark, "tag %s is not supported", tag);
 }
 
-static cJSON *build_tagged(struct reader *reader, const char *tag, const char *text)
+/* A NUL is for whoever reads the JSON to judge; a document that is read whole must have none. */
+static int check_nul(struct reader *reader)
 {
-    int type = tagged_type(tag);
-    if (type == cJSON_String)
-        return cJSON_CreateString(text);
-    if (type == 0) {
-        fail(reader, &reader->event.start_mark, "tag %s is not supported", tag);
-        return NULL;
-    }
-    cJSON *json = resolve_plain(text);
-    if (json->type & type)
-        return json;
-    cJSON_Delete(json);
-    fail(reader, &reader->event.start_mark, "the value does not fit its tag %s", tag);
-    return NULL;
+    const yaml_event_t *event = &reader->event;
+    if (reader->output || !memchr(event->data.scalar.value, '\0', event->data.scalar.length))
+        return 0;
+    return fail_here(reader, "a text with a NUL");
 }
 
-static cJSON *build_scalar(struct reader *reader)
+static int write_scalar(struct reader *reader)
 {
-    const char *text = scalar_text(reader);
+    const char *text = (const char *)reader->event.data.scalar.value;
     const char *tag = (const char *)reader->event.data.scalar.tag;
-    if (!text)
-        return NULL;
+    size_t length = reader->event.data.scalar.length;
+    if (check_nul(reader))
+        return -1;
     if (tag && strcmp(tag, "!") != 0)
-        return build_tagged(reader, tag, text);
-    if (!tag && reader->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE)
-        return resolve_plain(text);
-    return cJSON_CreateString(text);
+        return put_tagged(reader, tag, text, length);
+    if (tag || reader->event.data.scalar.style != YAML_PLAIN_SCALAR_STYLE)
+        return put_string(reader, text, length);
+    put_plain(reader, text, true);
+    return 0;
 }
 
 /* ---- anchors ---- */
 
+static struct hash_key anchor_key(const struct hash_link *link)
+{
+    return hash_key_of_text(((const struct anchor *)link)->name);
+}
+
+static struct anchor *find_anchor(const struct reader *reader, const char *name)
+{
+    return hash_table_find(&reader->anchors, anchor_key, hash_key_of_text(name));
+}
+
 static void anchor_free(struct reader *reader, struct anchor *anchor)
 {
-    HASH_DEL(reader->anchors, anchor);
+    hash_table_remove(&reader->anchors, &anchor->link);
     free(anchor->name);
-    cJSON_Delete(anchor->tree);
+    free(anchor->json);
     free(anchor);
 }
 
 static void forget_anchors(struct reader *reader)
 {
-    struct anchor *anchor, *after;
-    HASH_ITER(hh, reader->anchors, anchor, after)
-    anchor_free(reader, anchor);
-    reader->anchor_nodes = 0;
+    hash_table_each (&reader->anchors, struct anchor, anchor)
+        anchor_free(reader, anchor);
+    reader->copied = 0;
 }
 
-static size_t tree_height(const cJSON *tree)
+static int count_copied(struct reader *reader, size_t length)
 {
-    size_t height = 0;
-    const cJSON *child;
-    cJSON_ArrayForEach (child, tree) {
-        size_t below = tree_height(child);
-        height = below > height ? below : height;
-    }
-    return height + 1;
+    reader->copied += length;
+    if (reader->copied <= MAX_COPIED)
+        return 0;
+    return fail_here(reader, "the anchors and aliases of the document hold too much");
 }
 
-/* Keeps a copy of @tree, of @nodes nodes, for aliases to @name. Takes @name. */
-static int add_anchor(struct reader *reader, char *name, const cJSON *tree, size_t nodes)
+/* Keeps the text from @begin on for aliases to @name, which is taken. */
+static int add_anchor(struct reader *reader, char *name, size_t begin)
 {
-    struct anchor *anchor;
-    reader->anchor_nodes += nodes;
-    if (reader->anchor_nodes > MAX_NODES) {
-        free(name);
-        return fail_here(reader, "the anchors of the document hold too much");
-    }
-    HASH_FIND_STR(reader->anchors, name, anchor);
+    struct anchor *anchor = find_anchor(reader, name);
     if (anchor) /* later ones win */
         anchor_free(reader, anchor);
     anchor = xcalloc(1, sizeof(*anchor));
     anchor->name = name;
-    anchor->tree = cJSON_Duplicate(tree, true);
-    anchor->nodes = nodes;
-    anchor->height = tree_height(tree);
-    HASH_ADD_KEYPTR(hh, reader->anchors, anchor->name, strlen(anchor->name), anchor);
-    return 0;
+    anchor->length = reader->out.n - begin;
+    anchor->json = xstrndup(reader->out.v + begin, anchor->length);
+    for (char *at = anchor->json; (at = strchr(at, '\n'));)
+        *at = ' ';
+    hash_table_add(&reader->anchors, anchor_key, &anchor->link);
+    return count_copied(reader, anchor->length);
 }
 
-static cJSON *build_alias(struct reader *reader, size_t depth)
+static int write_alias(struct reader *reader)
 {
-    struct anchor *anchor;
     const char *name = (const char *)reader->event.data.alias.anchor;
-    HASH_FIND_STR(reader->anchors, name, anchor);
-    if (!anchor) {
-        fail(reader, &reader->event.start_mark, "no anchor %s ended before this alias", name);
-        return NULL;
-    }
-    if (depth - 1 + anchor->height > MAX_DEPTH) {
-        fail_here(reader, "nested too deep");
-        return NULL;
-    }
-    if (count_nodes(reader, anchor->nodes))
-        return NULL;
-    return cJSON_Duplicate(anchor->tree, true);
+    const struct anchor *anchor = find_anchor(reader, name);
+    if (!anchor)
+        return fail(reader, &reader->event.start_mark, "no anchor %s ended before this alias",
+                    name);
+    put(reader, anchor->json, anchor->length);
+    return count_copied(reader, anchor->length);
 }
 
 /* ---- sequences and mappings ---- */
@@ -357,118 +390,69 @@ static int check_collection_tag(struct reader *reader, const yaml_char_t *tag, c
     return fail(reader, &reader->event.start_mark, "tag %s is not supported here", tag);
 }
 
-static int add_elements(struct reader *reader, cJSON *array, size_t depth)
+/* With @each, elements are given out one by one. */
+static int write_sequence(struct reader *reader, size_t depth, bool each)
 {
     if (check_collection_tag(reader, reader->event.data.sequence_start.tag, YAML_SEQ_TAG))
         return -1;
-    for (;;) {
+    put(reader, "[", 1);
+    for (const char *before = "";; before = ",") {
         if (next(reader))
             return -1;
         if (reader->event.type == YAML_SEQUENCE_END_EVENT)
-            return 0;
-        cJSON *element = build_node(reader, depth + 1);
-        if (!element)
-            return -1;
-        cJSON_AddItemToArray(array, element);
-    }
-}
-
-static cJSON *build_sequence(struct reader *reader, size_t depth)
-{
-    cJSON *array = cJSON_CreateArray();
-    if (add_elements(reader, array, depth) == 0)
-        return array;
-    cJSON_Delete(array);
-    return NULL;
-}
-
-/* The value is over: gives it to the callback. */
-static int deliver(struct reader *reader, const cJSON *json, size_t line, const cJSON *envelope)
-{
-    struct yaml_value value = {json, line, envelope != NULL, envelope};
-    if (reader->fn(reader->ctx, &value))
-        return 0;
-    return reader->err->text ? -1 : error_set(reader->err, "stopped by the reader of the values");
-}
-
-static int stream_elements(struct reader *reader, const cJSON *envelope, size_t depth)
-{
-    if (check_collection_tag(reader, reader->event.data.sequence_start.tag, YAML_SEQ_TAG))
-        return -1;
-    for (;;) {
-        if (next(reader))
-            return -1;
-        if (reader->event.type == YAML_SEQUENCE_END_EVENT)
-            return 0;
-        size_t line = reader->event.start_mark.line + 1;
-        reader->nodes = 0;
-        cJSON *element = build_node(reader, depth + 1);
-        if (!element)
-            return -1;
-        int result = deliver(reader, element, line, envelope);
-        cJSON_Delete(element);
-        if (result)
+            break;
+        put_word(reader, before);
+        if (write_node(reader, depth + 1) || (each && flush(reader)))
             return -1;
     }
+    put(reader, "]", 1);
+    return 0;
 }
 
-/* Gives the elements out one by one; an empty array takes their place. */
-static cJSON *stream_items(struct reader *reader, const cJSON *envelope, size_t depth)
-{
-    size_t nodes = reader->nodes;
-    if (stream_elements(reader, envelope, depth))
-        return NULL;
-    reader->nodes = nodes;
-    return cJSON_CreateArray();
-}
-
-/* Takes the key that is the present event; the caller frees it. NULL on error. */
-static char *take_key(struct reader *reader)
+/* Writes the key that is the present event. */
+static int write_key(struct reader *reader)
 {
     const yaml_event_t *event = &reader->event;
-    if (event->type != YAML_SCALAR_EVENT) {
-        fail_here(reader, "a key must be a simple value");
-        return NULL;
-    }
-    const char *text = scalar_text(reader);
-    if (!text)
-        return NULL;
-    if (event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && strcmp(text, "<<") == 0) {
-        fail_here(reader, "merge keys (<<) are not supported");
-        return NULL;
-    }
-    return xstrdup(text);
-}
-
-static cJSON *build_member(struct reader *reader, const cJSON *object, const char *key,
-                           size_t depth)
-{
-    bool streamed = depth == 1 && reader->fn && reader->event.type == YAML_SEQUENCE_START_EVENT &&
-                    strcmp(key, "items") == 0;
-    if (streamed)
-        return stream_items(reader, object, depth + 1);
-    return build_node(reader, depth + 1);
-}
-
-static int add_member(struct reader *reader, cJSON *object, size_t depth)
-{
-    size_t line = reader->event.start_mark.line + 1;
-    char *key = take_key(reader);
-    if (!key)
+    if (event->type != YAML_SCALAR_EVENT)
+        return fail_here(reader, "a key must be a simple value");
+    const char *text = (const char *)event->data.scalar.value;
+    size_t length = event->data.scalar.length;
+    if (check_nul(reader))
         return -1;
-    cJSON *value = next(reader) ? NULL : build_member(reader, object, key, depth);
-    if (value) {
-        cJSON_AddItemToObject(object, key, value);
-        vec_push(&reader->keys, (struct key){value->string, line});
-    }
-    free(key);
-    return value ? 0 : -1;
+    if (event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && strcmp(text, "<<") == 0)
+        return fail_here(reader, "merge keys (<<) are not supported");
+    reach_line(reader);
+    put_string(reader, text, length);
+    put(reader, ":", 1);
+    char *name = xcalloc(length + 1, 1);
+    memcpy(name, text, length);
+    vec_push(&reader->keys, (struct key){name, length, event->start_mark.line + 1});
+    return 0;
+}
+
+static int write_member(struct reader *reader, size_t depth)
+{
+    if (write_key(reader) || next(reader))
+        return -1;
+    bool items = depth == 1 && reader->event.type == YAML_SEQUENCE_START_EVENT &&
+                 !reader->event.data.sequence_start.anchor && reader->output &&
+                 strcmp(reader->keys.v[reader->keys.n - 1].name, "items") == 0;
+    if (!items)
+        return write_node(reader, depth + 1);
+    reach_line(reader);
+    return write_sequence(reader, depth + 1, true);
+}
+
+static int compare_names(const struct key *first, const struct key *second)
+{
+    return first->length != second->length ? (first->length > second->length ? 1 : -1)
+                                           : memcmp(first->name, second->name, first->length);
 }
 
 static int compare_keys(const void *a, const void *b)
 {
     const struct key *first = a, *second = b;
-    int order = strcmp(first->name, second->name);
+    int order = compare_names(first, second);
     return order ? order : (first->line > second->line) - (first->line < second->line);
 }
 
@@ -481,39 +465,39 @@ static int check_keys(struct reader *reader, size_t first)
     struct key *keys = reader->keys.v + first;
     qsort(keys, n, sizeof(*keys), compare_keys);
     for (size_t i = 1; i < n; i++) {
-        if (strcmp(keys[i - 1].name, keys[i].name) == 0)
+        if (compare_names(&keys[i - 1], &keys[i]) == 0)
             return error_set(reader->err, "line %zu: key \"%s\" is there twice, also in line %zu",
                              keys[i].line, keys[i].name, keys[i - 1].line);
     }
     return 0;
 }
 
-static int add_members(struct reader *reader, cJSON *object, size_t depth)
+static void forget_keys(struct reader *reader, size_t first)
 {
+    while (reader->keys.n > first)
+        free(reader->keys.v[--reader->keys.n].name);
+}
+
+static int write_mapping(struct reader *reader, size_t depth)
+{
+    size_t first = reader->keys.n;
     if (check_collection_tag(reader, reader->event.data.mapping_start.tag, YAML_MAP_TAG))
         return -1;
-    size_t first = reader->keys.n;
-    for (;;) {
+    put(reader, "{", 1);
+    for (const char *before = "";; before = ",") {
         if (next(reader))
             return -1;
         if (reader->event.type == YAML_MAPPING_END_EVENT)
             break;
-        if (add_member(reader, object, depth))
+        put_word(reader, before);
+        if (write_member(reader, depth))
             return -1;
     }
     if (check_keys(reader, first))
         return -1;
-    reader->keys.n = first;
+    forget_keys(reader, first);
+    put(reader, "}", 1);
     return 0;
-}
-
-static cJSON *build_mapping(struct reader *reader, size_t depth)
-{
-    cJSON *object = cJSON_CreateObject();
-    if (add_members(reader, object, depth) == 0)
-        return object;
-    cJSON_Delete(object);
-    return NULL;
 }
 
 /* ---- nodes and documents ---- */
@@ -532,62 +516,47 @@ static const char *anchor_of(const yaml_event_t *event)
     }
 }
 
-static cJSON *build_bare(struct reader *reader, size_t depth)
+static int write_bare(struct reader *reader, size_t depth)
 {
     switch (reader->event.type) {
     case YAML_SCALAR_EVENT:
-        return build_scalar(reader);
+        return write_scalar(reader);
     case YAML_SEQUENCE_START_EVENT:
-        return build_sequence(reader, depth);
+        return write_sequence(reader, depth, false);
     default:
-        return build_mapping(reader, depth);
+        return write_mapping(reader, depth);
     }
 }
 
-static cJSON *build_node(struct reader *reader, size_t depth)
+static int write_node(struct reader *reader, size_t depth)
 {
-    if (depth > MAX_DEPTH) {
-        fail_here(reader, "nested too deep");
-        return NULL;
-    }
+    reach_line(reader);
+    if (depth > MAX_DEPTH)
+        return fail_here(reader, "nested too deep");
     if (reader->event.type == YAML_ALIAS_EVENT)
-        return build_alias(reader, depth);
-    size_t before = reader->nodes;
-    if (count_nodes(reader, 1))
-        return NULL;
+        return write_alias(reader);
     char *anchor = xstrdup(anchor_of(&reader->event));
-    cJSON *json = build_bare(reader, depth);
-    if (!json) {
-        free(anchor);
-        return NULL;
-    }
-    if (anchor && add_anchor(reader, anchor, json, reader->nodes - before)) {
-        cJSON_Delete(json);
-        return NULL;
-    }
-    return json;
+    size_t begin = reader->out.n;
+    reader->open_anchors += anchor != NULL;
+    int result = write_bare(reader, depth);
+    reader->open_anchors -= anchor != NULL;
+    if (result == 0 && anchor)
+        return add_anchor(reader, anchor, begin);
+    free(anchor);
+    return result;
 }
 
 static int read_document(struct reader *reader)
 {
     if (next(reader))
         return -1;
-    size_t line = reader->event.start_mark.line + 1;
-    reader->nodes = 0;
-    if (reader->document)
+    if (reader->documents++ > 0 && !reader->output)
         return fail_here(reader, "a second document, where one is expected");
-    cJSON *json = build_node(reader, 1);
-    if (!json)
+    if (write_node(reader, 1))
         return -1;
-    int result = 0;
-    if (reader->fn) {
-        result = deliver(reader, json, line, NULL);
-        cJSON_Delete(json);
-    } else {
-        reader->document = json;
-    }
+    put(reader, " ", 1); /* the end of a number */
     forget_anchors(reader);
-    return result ? -1 : next(reader); /* the document's end */
+    return flush(reader) ? -1 : next(reader); /* the document's end */
 }
 
 static int read_stream(struct reader *reader)
@@ -603,27 +572,21 @@ static int read_stream(struct reader *reader)
 
 static void reader_init(struct reader *reader)
 {
+    reader->line = 1;
     if (!yaml_parser_initialize(&reader->parser))
         alloc_failed();
 }
 
+/* All but the text is over then. */
 static int reader_run(struct reader *reader)
 {
     int result = read_stream(reader);
     yaml_event_delete(&reader->event);
     yaml_parser_delete(&reader->parser);
     forget_anchors(reader);
+    forget_keys(reader, 0);
     vec_free(&reader->keys);
-    vec_free(&reader->text);
     return result;
-}
-
-int yaml_read(const char *text, size_t length, yaml_value_fn fn, void *ctx, struct error *err)
-{
-    struct reader reader = {.fn = fn, .ctx = ctx, .err = err};
-    reader_init(&reader);
-    yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text, length);
-    return reader_run(&reader);
 }
 
 static int read_input(void *data, unsigned char *buffer, size_t size, size_t *n)
@@ -636,12 +599,14 @@ static int read_input(void *data, unsigned char *buffer, size_t size, size_t *n)
     return 0;
 }
 
-int yaml_read_from(yaml_input_fn input, yaml_value_fn fn, void *ctx, struct error *err)
+int yaml_to_json(yaml_input_fn input, yaml_output_fn output, void *ctx, struct error *err)
 {
-    struct reader reader = {.input = input, .fn = fn, .ctx = ctx, .err = err};
+    struct reader reader = {.input = input, .output = output, .ctx = ctx, .err = err};
     reader_init(&reader);
     yaml_parser_set_input(&reader.parser, read_input, &reader);
-    return reader_run(&reader);
+    int result = reader_run(&reader);
+    vec_free(&reader.out);
+    return result;
 }
 
 static cJSON *parse_one(const char *text, size_t length, bool lenient, struct error *err)
@@ -650,13 +615,13 @@ static cJSON *parse_one(const char *text, size_t length, bool lenient, struct er
     reader_init(&reader);
     yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text, length);
     int result = reader_run(&reader);
-    if (result == 0 && !reader.document)
+    if (result == 0 && reader.documents == 0)
         result = error_set(err, "there is no document");
-    if (result) {
-        cJSON_Delete(reader.document);
-        return NULL;
-    }
-    return reader.document;
+    cJSON *json = result ? NULL : cJSON_ParseWithLength(reader.out.v, reader.out.n);
+    if (result == 0 && !json)
+        error_set(err, "nested too deep");
+    vec_free(&reader.out);
+    return json;
 }
 
 cJSON *yaml_parse(const char *text, size_t length, struct error *err)

@@ -8,8 +8,8 @@
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/json_reader.h"
-#include "kube-nftd/base/json_tree.h"
 #include "kube-nftd/base/log.h"
+#include "kube-nftd/base/vec.h"
 #include "kube-nftd/base/yaml.h"
 #include "kube-nftd/model/decode.h"
 
@@ -29,10 +29,6 @@ struct reading {
     size_t length; /* bytes in the block */
     size_t taken;  /* of them given to a parser */
     struct json_reader *json;
-
-    /* Of YAML, the present value, and of an item the list around it. */
-    json_value_vec values, list;
-    const cJSON *envelope;
 
     object_vec *objects;
     size_t others; /* objects that are not for us */
@@ -146,21 +142,12 @@ static int take_single(struct reading *reading, const struct json_value *json, s
     return 0;
 }
 
-/* The list around the present item, as far as it was read. Of YAML it costs as much as it is long,
- * so it is not for each item. */
-static const struct json_value *list_so_far(struct reading *reading)
-{
-    if (reading->json)
-        return json_reader_envelope(reading->json);
-    return json_from_tree(reading->envelope, &reading->list);
-}
-
 /* The kind of items that do not say theirs, once a list. */
 static int learn_expected(struct reading *reading, size_t line)
 {
     if (reading->expected_known)
         return 0;
-    const struct json_value *kind = json_member(list_so_far(reading), "kind");
+    const struct json_value *kind = json_member(json_reader_envelope(reading->json), "kind");
     if (!json_is(kind, JSON_STRING))
         return error_set(reading->err,
                          "line %zu: item %zu has no kind, and no kind of its list comes before it",
@@ -237,7 +224,26 @@ static int take_top(struct reading *reading, const struct json_value *json, size
     return 0;
 }
 
-/* ---- YAML ---- */
+/* ---- the text ---- */
+
+static bool take_value(void *ctx, const struct json_value *json, bool is_item)
+{
+    struct reading *reading = ctx;
+    size_t line = json_reader_line(reading->json);
+    reading->items += is_item;
+    return (is_item ? take_item(reading, json, line) : take_top(reading, json, line)) == 0;
+}
+
+static int read_json(struct reading *reading)
+{
+    while (reading->length > 0) {
+        if (json_reader_feed(reading->json, reading->block + reading->taken,
+                             reading->length - reading->taken, reading->err) ||
+            read_block(reading))
+            return -1;
+    }
+    return json_reader_finish(reading->json, reading->err);
+}
 
 static int yaml_input(void *ctx, char *buffer, size_t size, size_t *n)
 {
@@ -251,59 +257,22 @@ static int yaml_input(void *ctx, char *buffer, size_t size, size_t *n)
     return 0;
 }
 
-static bool take_yaml(void *ctx, const struct yaml_value *value)
+static int take_yaml(void *ctx, const char *json, size_t length)
 {
     struct reading *reading = ctx;
-    const struct json_value *json = json_from_tree(value->json, &reading->values);
-    if (!value->is_item)
-        return take_top(reading, json, value->line) == 0;
-    reading->items++;
-    reading->envelope = value->envelope;
-    return take_item(reading, json, value->line) == 0;
+    return json_reader_feed(reading->json, json, length, reading->err);
 }
 
 static int read_yaml(struct reading *reading)
 {
-    int result = yaml_read_from(yaml_input, take_yaml, reading, reading->err);
-    vec_free(&reading->values);
-    vec_free(&reading->list);
-    if (result)
+    if (yaml_to_json(yaml_input, take_yaml, reading, reading->err) ||
+        json_reader_finish(reading->json, reading->err))
         return -1;
     if (reading->documents == 0)
         return error_set(reading->err, "the file is empty");
     if (reading->unnamed > 0)
         return looks_cut(reading, reading->unnamed, "the last object has no name");
     return 0;
-}
-
-/* ---- JSON ---- */
-
-static bool take_json(void *ctx, const struct json_value *json, bool is_item)
-{
-    struct reading *reading = ctx;
-    size_t line = json_reader_line(reading->json);
-    reading->items += is_item;
-    return (is_item ? take_item(reading, json, line) : take_top(reading, json, line)) == 0;
-}
-
-static int feed_json(struct reading *reading)
-{
-    while (reading->length > 0) {
-        if (json_reader_feed(reading->json, reading->block + reading->taken,
-                             reading->length - reading->taken, reading->err) ||
-            read_block(reading))
-            return -1;
-    }
-    return json_reader_finish(reading->json, reading->err);
-}
-
-static int read_json(struct reading *reading)
-{
-    reading->json = json_reader_new(SIZE_MAX, take_json, reading);
-    json_reader_limit_values(reading->json, SIZE_MAX); /* all may be in one array */
-    int result = feed_json(reading);
-    json_reader_free(reading->json);
-    return result;
 }
 
 /* ---- the file ---- */
@@ -328,9 +297,11 @@ static int read_objects(struct reading *reading)
 {
     if (read_block(reading))
         return -1;
-    if (looks_like_json(reading))
-        return read_json(reading);
-    return read_yaml(reading);
+    reading->json = json_reader_new(SIZE_MAX, take_value, reading);
+    json_reader_limit_values(reading->json, SIZE_MAX); /* all may be in one array */
+    int result = looks_like_json(reading) ? read_json(reading) : read_yaml(reading);
+    json_reader_free(reading->json);
+    return result;
 }
 
 enum manifest_result manifest_file_read(const char *path, object_vec *objects, struct stat *status,

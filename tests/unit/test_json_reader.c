@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "json_print.h"
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/json_reader.h"
 #include "unit.h"
@@ -13,42 +14,6 @@ struct seen {
     char *envelope; /* as it was at the first item */
     int stop_after; /* values until the callback says stop; -1: never */
 };
-
-static void write_value(FILE *out, const struct json_value *value);
-
-static void write_all(FILE *out, const struct json_value *container, const char *brackets)
-{
-    bool first = true;
-    fputc(brackets[0], out);
-    json_each (container, value) {
-        if (!first)
-            fputc(',', out);
-        first = false;
-        ck_assert_int_eq(value->key != NULL, container->type == JSON_OBJECT);
-        ck_assert_uint_eq(value->key_length, value->key ? json_key_length(strlen(value->key)) : 0);
-        if (value->key)
-            fprintf(out, "\"%s\":", value->key);
-        write_value(out, value);
-    }
-    fputc(brackets[1], out);
-}
-
-/* As JSON without blanks; what was an escape is written as it is. */
-static void write_value(FILE *out, const struct json_value *value)
-{
-    static const char *const words[] = {
-        [JSON_NULL] = "null", [JSON_FALSE] = "false", [JSON_TRUE] = "true"};
-    if (value->type == JSON_OBJECT || value->type == JSON_ARRAY)
-        write_all(out, value, value->type == JSON_OBJECT ? "{}" : "[]");
-    else if (value->type == JSON_STRING)
-        fprintf(out, "\"%s\"", value->string);
-    else if (value->type == JSON_BAD_STRING)
-        fprintf(out, "bad \"%s\"", value->string);
-    else if (value->type == JSON_NUMBER)
-        fprintf(out, "%.17g", value->number);
-    else
-        fputs(words[value->type], out);
-}
 
 static char *text_of(const struct json_value *value)
 {
