@@ -185,7 +185,9 @@ double family_table_turn(struct family_table *family, const char *name, struct n
     note_success(family, commits);
     if (ruleset_is_filling(family->ruleset))
         return now;
-    return clock_earlier(ruleset_trim_time(family->ruleset), ruleset_retry_time(family->ruleset));
+    return clock_earlier(
+        clock_earlier(ruleset_trim_time(family->ruleset), ruleset_collect_time(family->ruleset)),
+        ruleset_retry_time(family->ruleset));
 }
 
 /* ---- before the first programming ---- */

@@ -32,10 +32,10 @@ static void forget_record(struct ruleset *rs, struct record *record)
         part_forget_kernel(record->local);
     if (record->extras) {
         record->extras->group_in_force = 0;
-        record_release_list(rs, record->extras, 0);
+        record_release_list(rs, record, 0);
     }
     for (enum table_set set = 0; set < FRONTEND_SETS; set++)
-        set_hold_number(set, record, 0);
+        set_hold_number(rs, set, record, 0);
     record->trimming = false;
 }
 
@@ -47,6 +47,7 @@ static void forget_kernel(struct ruleset *rs)
     source_lists_forget(&rs->lists, &rs->contents);
     contents_forget_kernel(&rs->contents);
     shapes_clear(&rs->shapes);
+    rs->collect_time = 0;
 }
 
 /* ---- taking over ---- */

@@ -58,6 +58,7 @@ bool ruleset_needs_commit(const struct ruleset *rs, double now)
     return !rs->kernel_known || rs->rules_wrong || rs->pending.n > 0 ||
            rs->contents.pending.n > 0 || (rs->trims.n > 0 && now >= rs->trim_time) ||
            (rs->lists.unused.n > 0 && now >= rs->lists.trim_time) ||
+           (rs->collect_time > 0 && now >= rs->collect_time) ||
            (rs->refusals.next > 0 && now >= rs->refusals.next);
 }
 
@@ -80,11 +81,11 @@ static void trim_part(const struct ruleset *rs, const struct record *record, str
 }
 
 /* What was unreachable is gone from the kernel. */
-static void apply_trim(const struct ruleset *rs, struct record *record)
+static void apply_trim(struct ruleset *rs, struct record *record)
 {
     trim_part(rs, record, &record->all);
     if (record->local && local_is_unreachable(record))
-        record->local->value = (struct set_number){0, 0};
+        set_hold_number(rs, SET_LOCAL_SERVICES, record, record->local->value.wanted = 0);
     else if (record->local)
         trim_part(rs, record, record->local);
 }
@@ -127,29 +128,31 @@ static void apply_trims(struct ruleset *rs, double now)
     rs->trim_time = more ? now : now + RULESET_TRIM_DELAY;
 }
 
-static void apply_restriction(struct ruleset *rs, struct extras *extras, double now)
+static void apply_restriction(struct ruleset *rs, struct record *record, double now)
 {
-    if (extras->restriction.held == extras->restriction.wanted)
+    const struct set_number restriction = record->extras->restriction;
+    if (restriction.held == restriction.wanted)
         return;
-    source_list_hold(source_lists_find(&rs->lists, extras->restriction.wanted));
-    record_release_list(rs, extras, now);
+    source_list_hold(source_lists_find(&rs->lists, restriction.wanted));
+    record_release_list(rs, record, now);
 }
 
-static void apply_extras(struct ruleset *rs, struct extras *extras, double now)
+static void apply_extras(struct ruleset *rs, struct record *record, double now)
 {
-    apply_restriction(rs, extras, now);
+    struct extras *extras = record->extras;
+    apply_restriction(rs, record, now);
     extras->group_in_force = extras->affinity_id.wanted ? extras->group : 0;
 }
 
 static void apply_record(struct ruleset *rs, struct record *record, double now)
 {
     if (record->extras)
-        apply_extras(rs, record->extras, now);
+        apply_extras(rs, record, now);
     part_apply(&record->all);
     if (record->local)
         part_apply(record->local);
     for (enum table_set set = 0; set < FRONTEND_SETS; set++)
-        set_hold_number(set, record, set_number(set, record).wanted);
+        set_hold_number(rs, set, record, set_number(set, record).wanted);
     record->pending = false;
 }
 
@@ -364,6 +367,7 @@ int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
     } else {
         count_elements(rs);
         apply(rs, now);
+        ruleset_collect(rs, socket, now);
     }
     ruleset_end_waiting(rs);
     rs->figures.refused = rs->refusals.records.n;

@@ -95,7 +95,7 @@ struct key held_key(enum table_set set, const struct record *record, uint32_t i)
 /* ---- what was found ---- */
 
 /* The record has @element, which fits, or nothing under its key. */
-static void hold(const struct ruleset *rs, enum table_set set, struct record *record, uint32_t at,
+static void hold(struct ruleset *rs, enum table_set set, struct record *record, uint32_t at,
                  const struct nft_element *element, bool there)
 {
     struct backend backend = {.port = 0};
@@ -108,7 +108,7 @@ static void hold(const struct ruleset *rs, enum table_set set, struct record *re
     }
     if (there && element->data_length)
         memcpy(&number, element->data, sizeof(number));
-    set_hold_number(set, record, number);
+    set_hold_number(rs, set, record, number);
 }
 
 static bool adopt_content(struct ruleset *rs, enum table_set set, const struct nft_element *element)
@@ -175,7 +175,7 @@ static void observe_of_frontend(struct ruleset *rs, enum table_set set, const st
     struct record *record = held->record ? held->record : ruleset_record(rs, &held->frontend);
     reopen(rs, record);
     if (set == SET_RESTRICTED)
-        record_release_list(rs, record->extras, 0);
+        record_release_list(rs, record, 0);
     else
         hold(rs, set, record, held->at, element, there);
 }

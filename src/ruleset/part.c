@@ -303,7 +303,6 @@ void part_forget_kernel(struct part *part)
     free(part->slots);
     part->slots = NULL;
     part->n_slots = 0;
-    part->value.held = 0;
 }
 
 void part_put_slot(struct part *part, uint32_t slot, const struct backend *backend)

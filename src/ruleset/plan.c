@@ -144,10 +144,11 @@ void ruleset_end_waiting(struct ruleset *rs)
     vec_clear(&rs->waiting);
 }
 
-void record_release_list(struct ruleset *rs, struct extras *extras, double now)
+void record_release_list(struct ruleset *rs, struct record *record, double now)
 {
-    source_lists_release(&rs->lists, source_lists_find(&rs->lists, extras->restriction.held), now);
-    extras->restriction.held = 0;
+    source_lists_release(&rs->lists,
+                         source_lists_find(&rs->lists, record->extras->restriction.held), now);
+    set_hold_number(rs, SET_RESTRICTED, record, 0);
 }
 
 void ruleset_adopt_lists(struct ruleset *rs, double now)
@@ -189,28 +190,15 @@ static void need_shape(const struct ruleset *rs, struct shapes *seen, struct sha
         need_shape(rs, seen, base, out);
 }
 
-static void need_service(const struct ruleset *rs, struct shapes *seen, uint32_t value,
-                         shape_vec *out)
-{
-    struct shape shape;
-    if (shape_of_service(value, &shape))
-        need_shape(rs, seen, shape, out);
-}
-
 void ruleset_new_shapes(const struct ruleset *rs, shape_vec *out)
 {
     struct shapes seen = {0};
+    struct shape shape;
     vec_clear(out);
-    vec_each (&rs->pending, it) {
-        const struct record *record = *it;
-        need_service(rs, &seen, record->all.value.wanted, out);
-        if (record->local)
-            need_service(rs, &seen, record->local->value.wanted, out);
-        if (record->extras && record->extras->affinity_timeout.wanted)
-            need_shape(rs, &seen, shape_of_timeout(record->extras->affinity_timeout.wanted), out);
-        if (record->extras && record->extras->restriction.wanted)
-            need_shape(rs, &seen, shape_of_source_ranges(), out);
-    }
+    vec_each (&rs->pending, it)
+        for (enum table_set set = 0; set < FRONTEND_SETS; set++)
+            if (set_shape(set, set_number(set, *it).wanted, &shape))
+                need_shape(rs, &seen, shape, out);
     shapes_clear(&seen);
     shapes_sort(out);
 }

@@ -395,22 +395,15 @@ static bool is_built_on(const struct ruleset *rs, struct shape shape, const stru
     return shape_needs(shape, &base) && is_built_on(rs, base, which);
 }
 
-static bool service_needs(const struct ruleset *rs, uint32_t value, const struct shape *which)
-{
-    struct shape shape;
-    return shape_of_service(value, &shape) && is_built_on(rs, shape, which);
-}
-
 /* Whether a planned record needs a shape; any new one if that is NULL. */
 static bool needs_shape(const struct ruleset *rs, const struct record *record,
                         const struct shape *which)
 {
-    uint32_t timeout = record->extras ? record->extras->affinity_timeout.wanted : 0;
-    return service_needs(rs, record->all.value.wanted, which) ||
-           (record->local && service_needs(rs, record->local->value.wanted, which)) ||
-           (timeout && is_built_on(rs, shape_of_timeout(timeout), which)) ||
-           (record->extras && record->extras->restriction.wanted &&
-            is_built_on(rs, shape_of_source_ranges(), which));
+    struct shape shape;
+    for (enum table_set set = 0; set < FRONTEND_SETS; set++)
+        if (set_shape(set, set_number(set, record).wanted, &shape) && is_built_on(rs, shape, which))
+            return true;
+    return false;
 }
 
 static void blame_shape(struct isolation *i, const struct shape *shape, int why)

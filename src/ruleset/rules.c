@@ -19,7 +19,7 @@ static int compare_chains(const void *a, const void *b)
     return strcmp(((const struct rules_chain *)a)->name, ((const struct rules_chain *)b)->name);
 }
 
-static struct rules_chain *find_chain(const struct rules *rules, const char *name)
+struct rules_chain *rules_find_chain(const struct rules *rules, const char *name)
 {
     const struct rules_chain key = {.name = (char *)name};
     return rules->chains.n ? bsearch(&key, rules->chains.v, rules->chains.n,
@@ -70,7 +70,7 @@ static void on_chain(void *ctx, struct nftnl_chain *chain)
 /* A chain that is not there was made since: then the generation is another one. */
 static void on_rule(void *ctx, struct nftnl_rule *rule)
 {
-    struct rules_chain *chain = find_chain(ctx, nftnl_rule_get_str(rule, NFTNL_RULE_CHAIN));
+    struct rules_chain *chain = rules_find_chain(ctx, nftnl_rule_get_str(rule, NFTNL_RULE_CHAIN));
     if (chain)
         add_rule(ctx, chain, rule);
 }
@@ -107,7 +107,7 @@ static int read_anonymous(const struct ruleset *rs, struct nft_socket *socket, s
         if (reading.torn)
             return error_set(err, "the kernel gave elements twice");
         if (reading.strange || reading.found != (1u << PHRASE_PROTOCOLS) - 1)
-            append(&find_chain(rules, it->chain)->rules, "with other protocols");
+            append(&rules_find_chain(rules, it->chain)->rules, "with other protocols");
     }
     return 0;
 }
@@ -146,32 +146,27 @@ static int compare_verdicts(const void *a, const void *b)
     return order ? order : strcmp(p->chain, q->chain);
 }
 
-static bool has_verdict(const struct rules *rules, const struct rules_verdict *verdict)
+bool rules_have_verdict(const struct rules *rules, const struct rules_verdict *verdict)
 {
     return rules->verdicts.n && bsearch(verdict, rules->verdicts.v, rules->verdicts.n,
                                         sizeof(*verdict), compare_verdicts);
 }
 
-static size_t find_map(const char *name)
+const char *rules_map(const char *name)
 {
-    size_t map = 0;
-    while (map < VERDICT_MAPS && strcmp(verdict_maps[map], name) != 0)
-        map++;
-    return map;
-}
-
-bool rules_has_map(const char *map)
-{
-    return find_map(map) < VERDICT_MAPS;
+    for (size_t map = 0; map < VERDICT_MAPS; map++)
+        if (strcmp(verdict_maps[map], name) == 0)
+            return verdict_maps[map];
+    return NULL;
 }
 
 static int expect_verdicts(struct rules *rules, const struct layout_set *set, struct error *err)
 {
-    size_t map = find_map(set->name);
-    if (map == VERDICT_MAPS && set->verdicts.n > 0)
+    const char *map = rules_map(set->name);
+    if (!map && set->verdicts.n > 0)
         return error_set(err, "no map of verdicts: %s", set->name);
     vec_each (&set->verdicts, verdict)
-        add_verdict(rules, verdict_maps[map], verdict->key, verdict->chain);
+        add_verdict(rules, map, verdict->key, verdict->chain);
     return 0;
 }
 
@@ -213,11 +208,9 @@ int rules_read(const struct ruleset *rs, struct nft_socket *socket, struct rules
     return sort_verdicts(rules, err) ? -1 : read_anonymous(rs, socket, rules, err);
 }
 
-/* Calls @fn for the layouts of the table: the fixed part, then those of its shapes, each behind
- * what it builds on. */
-static int each_layout(const struct ruleset *rs, const struct shapes *which,
-                       int (*fn)(void *ctx, const struct layout *layout, struct error *err),
-                       void *ctx, struct error *err)
+int rules_each_layout(const struct ruleset *rs, const struct shapes *which,
+                      int (*fn)(void *ctx, const struct layout *layout, struct error *err),
+                      void *ctx, struct error *err)
 {
     shape_vec shapes = {0};
     shapes_list(which, &shapes);
@@ -270,12 +263,12 @@ static int expect_layout(void *ctx, const struct layout *layout, struct error *e
 int rules_expect(const struct ruleset *rs, const struct shapes *shapes, struct rules *rules,
                  struct error *err)
 {
-    int result = each_layout(rs, shapes, expect_layout, rules, err);
+    int result = rules_each_layout(rs, shapes, expect_layout, rules, err);
     sort_chains(rules);
     return result ? result : sort_verdicts(rules, err);
 }
 
-static bool is_same_chain(const struct rules_chain *a, const struct rules_chain *b)
+bool rules_same_chain(const struct rules_chain *a, const struct rules_chain *b)
 {
     return a && b && strcmp(a->hook, b->hook) == 0 && strcmp(a->rules, b->rules) == 0;
 }
@@ -285,10 +278,10 @@ bool rules_same(const struct rules *a, const struct rules *b)
     if (a->chains.n != b->chains.n || a->verdicts.n != b->verdicts.n)
         return false;
     vec_each (&a->chains, chain)
-        if (!is_same_chain(chain, find_chain(b, chain->name)))
+        if (!rules_same_chain(chain, rules_find_chain(b, chain->name)))
             return false;
     vec_each (&a->verdicts, verdict)
-        if (!has_verdict(b, verdict))
+        if (!rules_have_verdict(b, verdict))
             return false;
     return true;
 }
@@ -309,206 +302,4 @@ void rules_free(struct rules *rules)
     vec_free(&rules->chains);
     vec_free(&rules->verdicts);
     vec_free(&rules->anonymous);
-}
-
-/* ---- repair ---- */
-
-#define READ_TRIES 4
-
-struct repair {
-    const struct ruleset *ruleset;
-    struct shapes shapes; /* those that are known, and others that the kernel's chains tell of */
-    struct rules found, expected;
-    struct nft_batch batch;
-};
-
-/* Chains of others that no packet gets to, where they cannot go: a map of others leads to them.
- * Whether there are any. */
-static bool drop_strangers(struct repair *r)
-{
-    size_t n = 0, all = r->found.chains.n;
-    vec_each (&r->found.chains, chain) {
-        if (find_chain(&r->expected, chain->name) || *chain->hook) {
-            r->found.chains.v[n++] = *chain;
-            continue;
-        }
-        free(chain->name);
-        free(chain->hook);
-        free(chain->rules);
-    }
-    r->found.chains.n = n;
-    return n < all;
-}
-
-static void note_shape(struct repair *r, const char *chain)
-{
-    struct shape shape;
-    bool is_one = shape_of_chain(chain, &shape);
-    while (is_one && shapes_add(&r->shapes, shape))
-        is_one = shape_needs(shape, &shape);
-}
-
-/* Chains tell of shapes, and verdicts if the chain was deleted. */
-static int expect(struct repair *r, struct error *err)
-{
-    vec_each (&r->found.chains, chain)
-        note_shape(r, chain->name);
-    vec_each (&r->found.verdicts, verdict)
-        note_shape(r, verdict->chain);
-    rules_free(&r->expected);
-    return rules_expect(r->ruleset, &r->shapes, &r->expected, err);
-}
-
-/* @steady: whether it did not change while it was read, or is what was read before. Each
- * transaction in the network namespace makes a generation, whatever it is about. */
-static int read_once(struct repair *r, struct nft_socket *socket, bool *steady, struct error *err)
-{
-    uint32_t before, after;
-    struct rules last = r->found;
-    memset(&r->found, 0, sizeof(r->found));
-    int result = nft_socket_generation(socket, &before, err) ||
-                         rules_read(r->ruleset, socket, &r->found, err) ||
-                         nft_socket_generation(socket, &after, err) || expect(r, err)
-                     ? -1
-                     : 0;
-    if (r->ruleset->strangers_stay)
-        drop_strangers(r);
-    *steady = result == 0 && (before == after || rules_same(&r->found, &r->expected) ||
-                              rules_same(&r->found, &last));
-    rules_free(&last);
-    return result;
-}
-
-/* Another daemon may be making a chain just now. */
-static int read_both(struct repair *r, struct nft_socket *socket, struct error *err)
-{
-    bool steady = false;
-    for (int tries = 0; tries < READ_TRIES && !steady; tries++)
-        if (read_once(r, socket, &steady, err))
-            return -1;
-    return steady ? 0 : error_set(err, "it changes while it is read");
-}
-
-/* Whether a chain is to be deleted, to be made anew or not. */
-static bool goes(const struct repair *r, const struct rules_chain *found)
-{
-    const struct rules_chain *expected = find_chain(&r->expected, found->name);
-    return !expected || strcmp(expected->hook, found->hook) != 0;
-}
-
-static bool comes(const struct repair *r, const struct rules_chain *expected)
-{
-    const struct rules_chain *found = find_chain(&r->found, expected->name);
-    return !found || goes(r, found);
-}
-
-static void encode_going(struct repair *r)
-{
-    vec_each (&r->found.verdicts, verdict)
-        if (!has_verdict(&r->expected, verdict))
-            nft_batch_element(&r->batch, ELEMENT_DELETE, verdict->map, &verdict->key,
-                              sizeof(verdict->key), NULL, 0);
-    vec_each (&r->found.chains, chain)
-        if (*chain->rules && !is_same_chain(chain, find_chain(&r->expected, chain->name)))
-            nft_batch_flush_chain(&r->batch, chain->name);
-    vec_each (&r->found.chains, chain)
-        if (goes(r, chain))
-            nft_batch_delete_chain(&r->batch, chain->name);
-}
-
-static int encode_chains(void *ctx, const struct layout *layout, struct error *err)
-{
-    struct repair *r = ctx;
-    vec_each (&layout->chains, chain)
-        if (comes(r, find_chain(&r->expected, chain->name)) &&
-            program_chain(layout, chain, &r->batch, err))
-            return -1;
-    return 0;
-}
-
-static int encode_rules(void *ctx, const struct layout *layout, struct error *err)
-{
-    struct repair *r = ctx;
-    vec_each (&layout->chains, chain)
-        if (!is_same_chain(find_chain(&r->found, chain->name),
-                           find_chain(&r->expected, chain->name)) &&
-            program_rules(layout, chain, &r->batch, err))
-            return -1;
-    return 0;
-}
-
-/* All chains come before any rule: rules name chains that may be declared later. */
-static int encode(struct repair *r, struct error *err)
-{
-    encode_going(r);
-    if (each_layout(r->ruleset, &r->shapes, encode_chains, r, err) ||
-        each_layout(r->ruleset, &r->shapes, encode_rules, r, err))
-        return -1;
-    vec_each (&r->expected.verdicts, verdict)
-        if (!has_verdict(&r->found, verdict))
-            nft_batch_goto_element(&r->batch, verdict->map, &verdict->key, sizeof(verdict->key),
-                                   verdict->chain);
-    nft_batch_finish(&r->batch);
-    return 0;
-}
-
-static int write_anew(struct repair *r, struct nft_socket *socket, struct rules_repaired *done,
-                      struct error *err)
-{
-    nft_batch_init(&r->batch, r->ruleset->family, RULESET_TABLE);
-    int result = encode(r, err);
-    result = result ? result : nft_socket_commit(socket, &r->batch, err);
-    done->bytes = result ? 0 : r->batch.used;
-    nft_batch_release(&r->batch);
-    return result;
-}
-
-static void free_repair(struct repair *r)
-{
-    rules_free(&r->found);
-    rules_free(&r->expected);
-    shapes_clear(&r->shapes);
-}
-
-/* @strangers_stay: whether chains of others could not be deleted. */
-static int repair(struct repair *r, struct nft_socket *socket, struct rules_repaired *done,
-                  bool *strangers_stay, struct error *err)
-{
-    if (read_both(r, socket, err))
-        return -1;
-    done->verdicts = r->expected.verdicts.n;
-    if (rules_same(&r->found, &r->expected))
-        return 0;
-    if (write_anew(r, socket, done, err) == 0)
-        return 0;
-    if (!drop_strangers(r))
-        return -1;
-    error_clear(err);
-    int result = write_anew(r, socket, done, err);
-    *strangers_stay = result == 0;
-    return result;
-}
-
-int rules_repair(struct ruleset *rs, struct nft_socket *socket, struct rules_repaired *done,
-                 struct error *err)
-{
-    struct repair r = {.ruleset = rs};
-    *done = (struct rules_repaired){.bytes = 0};
-    shapes_copy(&r.shapes, &rs->shapes);
-    int result = repair(&r, socket, done, &rs->strangers_stay, err);
-    if (result == 0)
-        shapes_copy(&rs->shapes, &r.shapes);
-    rs->figures.rewritten += done->bytes > 0;
-    free_repair(&r);
-    return result;
-}
-
-int rules_check(const struct ruleset *rs, struct nft_socket *socket, bool *same, struct error *err)
-{
-    struct repair r = {.ruleset = rs};
-    shapes_copy(&r.shapes, &rs->shapes);
-    int result = read_both(&r, socket, err);
-    *same = result == 0 && rules_same(&r.found, &r.expected);
-    free_repair(&r);
-    return result;
 }

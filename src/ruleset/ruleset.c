@@ -72,13 +72,14 @@ struct ruleset *ruleset_new(enum family family, const struct ruleset_config *con
 
 /* ---- records ---- */
 
-static void extras_free(struct ruleset *rs, struct extras *extras)
+static void free_extras(struct ruleset *rs, struct record *record)
 {
+    struct extras *extras = record->extras;
     if (!extras)
         return;
     affinity_release(&rs->affinity, &rs->contents, &extras->hold);
     source_lists_release(&rs->lists, extras->sources, 0);
-    record_release_list(rs, extras, 0);
+    record_release_list(rs, record, 0);
     free(extras);
 }
 
@@ -90,11 +91,11 @@ static struct hash_key key_of(const struct hash_link *link)
 void ruleset_free_record(struct ruleset *rs, struct record *record)
 {
     hash_table_remove(&rs->records, &record->link);
+    free_extras(rs, record);
     part_clear(&record->all);
     if (record->local)
         part_clear(record->local);
     free(record->local);
-    extras_free(rs, record->extras);
     free(record);
 }
 

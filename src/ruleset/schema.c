@@ -154,12 +154,41 @@ struct set_number set_number(enum table_set set, const struct record *record)
     return number ? *number : (struct set_number){0, 0};
 }
 
-void set_hold_number(enum table_set set, struct record *record, uint32_t number)
+bool set_shape(enum table_set set, uint32_t number, struct shape *shape)
+{
+    switch (set) {
+    case SET_SERVICES:
+    case SET_LOCAL_SERVICES:
+        return shape_of_service(number, shape);
+    case SET_AFFINITY_TIMEOUTS:
+        *shape = shape_of_timeout(number);
+        return number != 0;
+    case SET_RESTRICTED:
+        *shape = shape_of_source_ranges();
+        return number != 0;
+    default:
+        return false;
+    }
+}
+
+static void use_shape(struct ruleset *rs, enum table_set set, uint32_t number, bool more)
+{
+    struct shape shape;
+    if (set_shape(set, number, &shape))
+        shapes_use(&rs->shapes, shape, more);
+}
+
+void set_hold_number(struct ruleset *rs, enum table_set set, struct record *record, uint32_t number)
 {
     const unsigned flag = sets[set].flag;
+    const uint32_t before = set_number(set, record).held;
+    if (before == number)
+        return;
+    use_shape(rs, set, number, true);
+    use_shape(rs, set, before, false);
     if (flag)
         record->flags = (uint8_t)(number ? record->flags | flag : record->flags & ~flag);
-    else if (number || home_of(set, record))
+    else
         ((struct set_number *)(void *)make_home(set, record))->held = number;
 }
 

@@ -6,6 +6,9 @@
 struct shape_entry {
     UT_hash_handle hh;
     struct shape shape; /* no padding: used as a hash key */
+    uint32_t uses;      /* by what is in force, and by shapes that build on it and are used so */
+    bool there;
+    bool idle; /* was there and not used at the last look */
 };
 
 _Static_assert(sizeof(struct shape) == 8, "shapes are hashed as bytes");
@@ -140,25 +143,110 @@ static struct shape_entry *find(const struct shapes *shapes, struct shape shape)
     return entry;
 }
 
+static struct shape_entry *get(struct shapes *shapes, struct shape shape)
+{
+    struct shape_entry *entry = find(shapes, shape);
+    if (!entry) {
+        entry = xcalloc(1, sizeof(*entry));
+        entry->shape = shape;
+        HASH_ADD(hh, shapes->entries, shape, sizeof(shape), entry);
+    }
+    return entry;
+}
+
+static void set_there(struct shapes *shapes, struct shape_entry *entry, bool there)
+{
+    shapes->unused += (size_t)(there && !entry->uses) - (size_t)(entry->there && !entry->uses);
+    entry->there = there;
+    entry->idle = false;
+}
+
 bool shapes_have(const struct shapes *shapes, struct shape shape)
 {
-    return find(shapes, shape) != NULL;
+    const struct shape_entry *entry = find(shapes, shape);
+    return entry && entry->there;
 }
 
 bool shapes_add(struct shapes *shapes, struct shape shape)
 {
-    if (find(shapes, shape))
-        return false;
-    struct shape_entry *entry = xcalloc(1, sizeof(*entry));
-    entry->shape = shape;
-    HASH_ADD(hh, shapes->entries, shape, sizeof(shape), entry);
+    struct shape_entry *entry = get(shapes, shape), *base;
+    bool new = !entry->there;
+    set_there(shapes, entry, true);
+    while (shape_needs(shape, &shape)) /* the other must not go before it */
+        if ((base = find(shapes, shape)))
+            base->idle = false;
+    return new;
+}
+
+void shapes_drop(struct shapes *shapes, struct shape shape)
+{
+    struct shape_entry *entry = find(shapes, shape);
+    if (!entry)
+        return;
+    set_there(shapes, entry, false);
+    if (entry->uses)
+        return;
+    HASH_DELETE(hh, shapes->entries, entry);
+    free(entry);
+}
+
+void shapes_use(struct shapes *shapes, struct shape shape, bool more)
+{
+    do {
+        struct shape_entry *entry = get(shapes, shape);
+        bool was_unused = entry->there && !entry->uses;
+        entry->uses += more ? 1 : -1u;
+        entry->idle = false;
+        shapes->unused += (size_t)(entry->there && !entry->uses) - (size_t)was_unused;
+        if (!entry->uses && !entry->there)
+            shapes_drop(shapes, shape);
+    } while (shape_needs(shape, &shape));
+}
+
+void shapes_copy_used(struct shapes *to, const struct shapes *from)
+{
+    for (const struct shape_entry *entry = from->entries; entry; entry = entry->hh.next)
+        if (entry->uses)
+            shapes_add(to, entry->shape);
+}
+
+bool shapes_contain(const struct shapes *shapes, const struct shapes *some)
+{
+    for (const struct shape_entry *entry = some->entries; entry; entry = entry->hh.next)
+        if (entry->there && !shapes_have(shapes, entry->shape))
+            return false;
     return true;
 }
 
-void shapes_copy(struct shapes *to, const struct shapes *from)
+void shapes_become(struct shapes *shapes, const struct shapes *found)
 {
-    for (const struct shape_entry *entry = from->entries; entry; entry = entry->hh.next)
-        shapes_add(to, entry->shape);
+    struct shape_entry *entry, *next;
+    HASH_ITER(hh, shapes->entries, entry, next)
+    {
+        if (entry->there && !shapes_have(found, entry->shape))
+            shapes_drop(shapes, entry->shape);
+    }
+    for (entry = found->entries; entry; entry = entry->hh.next)
+        if (!shapes_have(shapes, entry->shape))
+            shapes_add(shapes, entry->shape);
+}
+
+size_t shapes_unused(const struct shapes *shapes)
+{
+    return shapes->unused;
+}
+
+void shapes_look_for_idle(struct shapes *shapes, shape_vec *out)
+{
+    struct shape_entry *entry, *next;
+    vec_clear(out);
+    HASH_ITER(hh, shapes->entries, entry, next)
+    {
+        if (entry->idle)
+            vec_push(out, entry->shape);
+        entry->idle = entry->there && !entry->uses;
+    }
+    shapes_sort(out);
 }
 
 void shapes_clear(struct shapes *shapes)
@@ -169,6 +257,7 @@ void shapes_clear(struct shapes *shapes)
         HASH_DELETE(hh, shapes->entries, entry);
         free(entry);
     }
+    shapes->unused = 0;
 }
 
 /* What a shape builds on is of a template that comes earlier. */
@@ -191,6 +280,9 @@ void shapes_list(const struct shapes *shapes, shape_vec *out)
     struct shape_entry *entry, *next;
     vec_clear(out);
     HASH_ITER(hh, shapes->entries, entry, next)
-    vec_push(out, entry->shape);
+    {
+        if (entry->there)
+            vec_push(out, entry->shape);
+    }
     shapes_sort(out);
 }

@@ -28,7 +28,7 @@ void ruleset_suspect_element(struct ruleset *rs, const char *set, const struct n
     struct suspect suspect = {.set = set_of_name(set)};
     if (strcmp(set, MAP_AFFINITY) == 0)
         return;
-    if (rules_has_map(set)) {
+    if (rules_map(set)) {
         ruleset_suspect_rules(rs);
         return;
     }

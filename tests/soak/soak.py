@@ -42,7 +42,9 @@ EXPECTED = re.compile(r"^\S+ (warn|error) +(" + "|".join((
     r"reflector: cannot (list|watch) ",
     r"events: cannot (create|patch) events: ",
     r"guard: family=\S+ put right what another program changed program=nft ",
-    r"ruleset: family=\S+ making the table anew: ",  # changed while no daemon ran
+    # Changed while no daemon ran:
+    r"ruleset: family=\S+ making the table anew: ",
+    r"guard: family=\S+ put right the rules of an earlier run, which were changed since$",
 )) + ")")
 # And where others may change a table between two of our own changes.
 EXPECTED_WITHOUT_OWNER = re.compile(r"^\S+ warn +proxy: family=\S+ reading the table back: the kernel refused to ")

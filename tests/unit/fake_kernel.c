@@ -754,6 +754,11 @@ void fake_kernel_drop_chain(enum family family, const char *name)
     *chain = table->chains.v[--table->chains.n];
 }
 
+bool fake_kernel_has_chain(enum family family, const char *name)
+{
+    return fake_find_chain(table_of(family), name) != NULL;
+}
+
 void fake_kernel_copy_rule(enum family family, const char *from, const char *to)
 {
     struct fake_table *table = table_of(family);

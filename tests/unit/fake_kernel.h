@@ -235,6 +235,9 @@ void fake_kernel_flush_chain(enum family family, const char *chain);
 void fake_kernel_put_chain(enum family family, const char *name, int hook, bool drops);
 void fake_kernel_drop_chain(enum family family, const char *name);
 
+/** Whether there is a chain of that name. */
+bool fake_kernel_has_chain(enum family family, const char *name);
+
 /** Adds a copy of the first rule of a chain to another one. */
 void fake_kernel_copy_rule(enum family family, const char *from, const char *to);
 void fake_kernel_drop_table(enum family family);

@@ -101,6 +101,8 @@ struct ruleset {
     struct shapes shapes; /* what the table has */
     VEC(struct new_shape) new_shapes; /* of the batch; the first begins at shapes_begin */
     size_t shapes_begin;
+    double collect_time; /* when chains that nothing uses are looked for; 0: there are none */
+    double collect_wait; /* how long that takes, longer after a failure */
     struct refusals refusals;
     VEC(struct suspect) suspects;
     struct boundaries boundaries; /* of the ranged set that is looked through (drift.h) */
@@ -163,8 +165,8 @@ struct frontend_plan ruleset_plan_frontend(const struct ruleset *ruleset, const 
 void ruleset_fill_lists(struct ruleset *ruleset, size_t *most);
 void ruleset_end_waiting(struct ruleset *ruleset);
 
-/** The frontend of @extras is not led to its list any more, since @now. */
-void record_release_list(struct ruleset *ruleset, struct extras *extras, double now);
+/** The frontend, which has extras, is not led to its list any more, since @now. */
+void record_release_list(struct ruleset *ruleset, struct record *record, double now);
 
 /** Frontends of a table that was read back hold the lists that they are led to. */
 void ruleset_adopt_lists(struct ruleset *ruleset, double now);
@@ -235,6 +237,10 @@ bool record_has_leftovers(const struct ruleset *ruleset, const struct record *re
 /** Whether the value of local_services is one that no value in services leads to, in force or
  * planned: it goes by a trim, and its slots by the next one. */
 bool local_is_unreachable(const struct record *record);
+
+/** Deletes chains that nothing leads to any more, when that is due. What cannot be deleted stays,
+ * and nothing else is the worse for it. */
+void ruleset_collect(struct ruleset *ruleset, struct nft_socket *socket, double now);
 
 /** How many slots of a part stay when it is trimmed: those that the old or the new count reaches,
  * and what is more than a portion. */

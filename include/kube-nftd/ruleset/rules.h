@@ -16,6 +16,7 @@
 #include "kube-nftd/netlink/nft_socket.h"
 #include "kube-nftd/ruleset/rule_text.h"
 
+struct layout;
 struct ruleset;
 struct shapes;
 
@@ -54,11 +55,24 @@ int rules_expect(const struct ruleset *ruleset, const struct shapes *shapes, str
 bool rules_same(const struct rules *a, const struct rules *b);
 void rules_free(struct rules *rules);
 
-/** Whether @map is one of those whose elements are verdicts. */
-bool rules_has_map(const char *map);
+/** The chain of that name; NULL if there is none. */
+struct rules_chain *rules_find_chain(const struct rules *rules, const char *name);
+/** Whether both are there and have the same hook and rules. */
+bool rules_same_chain(const struct rules_chain *a, const struct rules_chain *b);
+bool rules_have_verdict(const struct rules *rules, const struct rules_verdict *verdict);
+
+/** Calls @fn for the layouts of a table with @shapes: the fixed part, then those of its shapes,
+ * each behind what it builds on. */
+int rules_each_layout(const struct ruleset *ruleset, const struct shapes *shapes,
+                      int (*fn)(void *ctx, const struct layout *layout, struct error *err),
+                      void *ctx, struct error *err);
+
+/** The name of a map whose elements are verdicts, always the same pointer; NULL for others. */
+const char *rules_map(const char *name);
 
 /** Whether the kernel has what the templates make with the shapes of @ruleset, and those that only
- * the kernel's chains tell of. */
+ * the kernel's chains tell of. A shape that nothing uses may be gone as a whole, another daemon
+ * collects them too; then it is not the same either, but the repair just notes that. */
 int rules_check(const struct ruleset *ruleset, struct nft_socket *socket, bool *same,
                 struct error *err);
 
@@ -67,7 +81,7 @@ struct rules_repaired {
     size_t verdicts; /* that there are now */
 };
 
-/** Makes it so; notes the shapes that only chains tell of. -1: it is as it was, or changes while it
+/** Makes it so; notes which shapes there are then. -1: it is as it was, or changes while it
  * is read. */
 int rules_repair(struct ruleset *ruleset, struct nft_socket *socket, struct rules_repaired *done,
                  struct error *err);

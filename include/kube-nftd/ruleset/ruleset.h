@@ -156,6 +156,10 @@ bool ruleset_is_filling(const struct ruleset *ruleset);
  */
 double ruleset_trim_time(const struct ruleset *ruleset);
 
+/** When chains that nothing leads to any more are looked for (clock_monotonic), or 0 if there are
+ * none. They go some seconds after their last use. */
+double ruleset_collect_time(const struct ruleset *ruleset);
+
 /** When what the kernel refused is tried again (clock_monotonic), or 0 if there is none. */
 double ruleset_retry_time(const struct ruleset *ruleset);
 

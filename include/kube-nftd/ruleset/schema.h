@@ -10,11 +10,13 @@
 
 #include "kube-nftd/netlink/nft_element.h"
 #include "kube-nftd/ruleset/keys.h"
+#include "kube-nftd/ruleset/shapes.h"
 
 #include <stdbool.h>
 
 struct part;
 struct record;
+struct ruleset;
 
 /* The first FRONTEND_SETS are those of OWNER_FRONTEND, in the order in which a batch changes them.
  * Slots are read after what leads to them. */
@@ -90,8 +92,13 @@ struct set_number {
 
 /** What @record has in a set of OWNER_FRONTEND. */
 struct set_number set_number(enum table_set set, const struct record *record);
-/** The kernel has @number of @record. */
-void set_hold_number(enum table_set set, struct record *record, uint32_t number);
+
+/** The kernel has @number of @record, and so a use for the chains that it leads to. */
+void set_hold_number(struct ruleset *ruleset, enum table_set set, struct record *record,
+                     uint32_t number);
+
+/** The chains that a number in such a set leads to; false if the table always has them. */
+bool set_shape(enum table_set set, uint32_t number, struct shape *shape);
 
 /** The slots that @record has in a set of OWNER_SLOTS; NULL if it never had any. */
 struct part *set_part(enum table_set set, const struct record *record);

@@ -35,9 +35,10 @@ typedef VEC(struct shape) shape_vec;
 
 struct shape_entry;
 
-/* A set of shapes. Starts zeroed. */
+/* Those that a table has, and how often each is used. Starts zeroed. */
 struct shapes {
     struct shape_entry *entries;
+    size_t unused; /* how many are there and not used */
 };
 
 /** The service value of a class and a number of backends. */
@@ -63,9 +64,26 @@ bool shape_needs(struct shape shape, struct shape *other);
 bool shapes_have(const struct shapes *shapes, struct shape shape);
 /** False if it is there already. */
 bool shapes_add(struct shapes *shapes, struct shape shape);
-/** Adds all that @from has. */
-void shapes_copy(struct shapes *to, const struct shapes *from);
+/** It is not there any more. */
+void shapes_drop(struct shapes *shapes, struct shape shape);
 void shapes_clear(struct shapes *shapes);
+
+/** Something in force uses the shape once more, or once less, and with it what it builds on. */
+void shapes_use(struct shapes *shapes, struct shape shape, bool more);
+
+/** Adds all that are used of @from, there or not. */
+void shapes_copy_used(struct shapes *to, const struct shapes *from);
+
+/** Whether all that @some has are in @shapes. */
+bool shapes_contain(const struct shapes *shapes, const struct shapes *some);
+
+/** Those that are there are the ones of @found, and no others. */
+void shapes_become(struct shapes *shapes, const struct shapes *found);
+
+/** How many are there and not used; and those of them, sorted, that were not used at the last look
+ * either. */
+size_t shapes_unused(const struct shapes *shapes);
+void shapes_look_for_idle(struct shapes *shapes, shape_vec *out);
 
 /** Puts all of them into @out, each after those that it builds on. */
 void shapes_list(const struct shapes *shapes, shape_vec *out);
