@@ -133,15 +133,23 @@ def test_counts_go_up_and_down(proxy):
     assert witness.found > LEAST_RATE * CHANGES
 
 
+def picks(lab: Lab) -> int:
+    return lab.node.run("nft", "list", "chains", "ip").stdout.count("pick-")
+
+
 def test_counts_that_the_table_never_had(proxy):
-    """Each makes a chain."""
+    """Each makes a chain, and all of them go when they are not in use any more."""
     webs = two_services(proxy)
     changer = Changer(proxy, webs)
     addresses = [f"10.244.0.{number}" for number in range(1, COUNTS + 1)]
     changer.put(addresses[:1])
     with Witness(proxy.lab, webs) as witness:
+        few = picks(proxy.lab)
         for number in range(2, COUNTS + 1):
             changer.put(addresses[:number])
+        changer.put(addresses[:1])
+        assert picks(proxy.lab) > COUNTS
+        wait_for(lambda: picks(proxy.lab) == few, "chains that nothing uses go", 40)
     print(f"{COUNTS} counts of {len(webs)} services under {witness.found} new flows")
     assert witness.missed == 0
     assert witness.found > LEAST_RATE * COUNTS
