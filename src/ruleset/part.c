@@ -168,7 +168,32 @@ static void sum_up(struct part_difference *difference, backend_vec *went, backen
     }
 }
 
+static bool has(const backend_vec *sorted, const struct backend *backend)
+{
+    return sorted->n && bsearch(backend, sorted->v, sorted->n, sizeof(*backend), backend_compare);
+}
+
+/* The backends in force, of which there are @n, but for those that went, and those that came. */
+static void want_all_of(struct part *part, size_t n, const backend_vec *went,
+                        const backend_vec *came)
+{
+    backend_vec all = {0};
+    size_t kept = 0;
+    for (size_t i = 0; i < n && i < part->n_slots; i++)
+        if (!slot_is_empty(&part->slots[i]) && !has(went, &part->slots[i]))
+            vec_push(&all, part->slots[i]);
+    vec_each (came, backend)
+        vec_push(&all, *backend);
+    sort(all.v, all.n);
+    for (size_t i = 0; i < all.n; i++)
+        if (kept == 0 || !backend_equal(&all.v[kept - 1], &all.v[i]))
+            all.v[kept++] = all.v[i];
+    part_take_wish(part, all.v, kept);
+}
+
 /* ---- plans ---- */
+
+static void plan_list(struct part *part);
 
 static void plan_changes(struct part *part)
 {
@@ -177,13 +202,18 @@ static void plan_changes(struct part *part)
     backend_vec went = {0}, came = {0};
     sum_up(difference, &went, &came);
     vec_free(&difference->changes);
-    if (!slots_rearrange(&old, part->n_wanted + went.n - came.n, &(struct backends){went.v, went.n},
-                         &(struct backends){came.v, came.n}, &difference->plan))
-        abort(); /* what policy takes back it has never given */
+    size_t n_used = part->n_wanted + went.n - came.n;
+    if (slots_rearrange(&old, n_used, &(struct backends){went.v, went.n},
+                        &(struct backends){came.v, came.n}, &difference->plan)) {
+        part->wanted = difference->plan.added;
+        difference->plan.added = NULL;
+    } else {
+        part->mistaken = true;
+        want_all_of(part, n_used, &went, &came);
+        plan_list(part);
+    }
     vec_free(&went);
     vec_free(&came);
-    part->wanted = difference->plan.added;
-    difference->plan.added = NULL;
 }
 
 static void plan_list(struct part *part)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* From what is wanted to values and slots, and what is left behind by it. */
+#include "kube-nftd/base/log.h"
 #include "kube-nftd/ruleset/record.h"
 
 #include <stdlib.h>
@@ -86,23 +87,43 @@ static void plan_restriction(struct extras *extras)
         extras->restriction.wanted = source_list_value(extras->sources);
 }
 
+/* Changes say what is to go by what shall be in force, and it is not. */
+static void say_mistake(struct ruleset *rs, const struct record *record, struct part *part)
+{
+    char text[FRONTEND_TEXT_SIZE];
+    if (!part->mistaken)
+        return;
+    part->mistaken = false;
+    rs->figures.mistakes++;
+    log_error("ruleset",
+              "frontend=%s is computed as a whole: an endpoint was to go that is not in force",
+              frontend_format(&record->frontend, text));
+}
+
+static void plan_part(struct ruleset *rs, const struct record *record, struct part *part)
+{
+    part_plan(part);
+    say_mistake(rs, record, part);
+}
+
 static void plan_record(struct ruleset *rs, struct record *record)
 {
     unsigned affine = plan_affinity(rs, record);
     plan_restriction(record->extras);
     struct part *local = record->local;
+    plan_part(rs, record, &record->all);
+    if (local)
+        plan_part(rs, record, local);
     struct frontend_plan plan = {.flags = record->wanted_flags,
                                  .n = record->all.n_wanted,
                                  .n_local = local ? local->n_wanted : 0};
     plan_values(rs, affine, &plan);
     record->all.value.wanted = plan.all;
-    part_plan(&record->all);
     if (!local)
         return;
     local->value.wanted = plan.local;
     if (!plan.local && !service_leads_to_local(plan.all)) /* packets may be on their way to it */
         local->value.wanted = local->value.held;
-    part_plan(local);
 }
 
 static int compare_records(const void *a, const void *b)

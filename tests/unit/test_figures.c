@@ -293,6 +293,7 @@ START_TEST(our_own_of_the_tables)
     syncs[FAMILY_IPV4].elements_deleted = 15;
     tables[FAMILY_IPV4] = (struct ruleset_figures){.elements = 16,
                                                    .read_backs = 17,
+                                                   .mistakes = 25,
                                                    .replaced = 18,
                                                    .refused = 19,
                                                    .left_out = 20,
@@ -340,6 +341,8 @@ START_TEST(our_own_of_the_tables)
                    "kube_nftd_elements_deleted_total{ip_family=\"IPv6\"} 0\n"
                    "kube_nftd_table_read_backs_total{ip_family=\"IPv4\"} 17\n"
                    "kube_nftd_table_read_backs_total{ip_family=\"IPv6\"} 0\n"
+                   "kube_nftd_frontends_recomputed_total{ip_family=\"IPv4\"} 25\n"
+                   "kube_nftd_frontends_recomputed_total{ip_family=\"IPv6\"} 0\n"
                    "kube_nftd_tables_replaced_total{ip_family=\"IPv4\"} 18\n"
                    "kube_nftd_tables_replaced_total{ip_family=\"IPv6\"} 0\n"
                    "kube_nftd_frontends_refused{ip_family=\"IPv4\"} 19\n"

@@ -198,6 +198,31 @@ START_TEST(a_difference_sends_a_handful_of_elements)
 }
 END_TEST
 
+/* That would be a mistake of whoever says so; it costs one look at all of the frontend. */
+START_TEST(differences_to_something_else)
+{
+    begin(_i);
+    set(1, 0, 10);
+    set(2, 0, 10);
+    commit();
+    errors_logged = 0;
+    ck_assert(change(1, 50, 1, 10, 1)); /* 50 goes, and was never there */
+    ck_assert(change(2, 3, 0, 3, 2));   /* 3 and 4 come, and are there */
+    ck_assert(change(2, 50, 3, 0, 0));  /* and more go than there are of these */
+    commit();
+    check(1, 0, 11);
+    check(2, 0, 10);
+    ck_assert_int_eq(errors_logged, 2);
+    ck_assert_uint_eq(ruleset_figures(ruleset)->mistakes, 2);
+    ck_assert(change(1, 0, 11, 1, 10));
+    ck_assert(change(2, 0, 10, 1, 10));
+    commit();
+    check(1, 1, 10);
+    check(2, 1, 10);
+    ck_assert_uint_eq(ruleset_figures(ruleset)->mistakes, 2);
+}
+END_TEST
+
 /* A difference to something that is not known, or not in force. */
 START_TEST(differences_that_are_not_taken)
 {
@@ -1490,6 +1515,7 @@ static void add_tests(TCase *tcase)
     EACH_FAMILY(a_change_sends_a_handful_of_elements);
     EACH_FAMILY(a_difference_sends_a_handful_of_elements);
     EACH_FAMILY(differences_that_are_not_taken);
+    EACH_FAMILY(differences_to_something_else);
     EACH_FAMILY(a_new_number_of_backends_adds_one_chain);
     EACH_FAMILY(changes_before_a_commit_coalesce);
     EACH_FAMILY(balanced_rejected_balanced);

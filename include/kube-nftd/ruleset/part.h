@@ -33,7 +33,8 @@ struct part {
     uint32_t n_slots; /* at least the count; some may be empty after adoption */
     /* Wanted. */
     uint32_t n_wanted : 24;
-    uint32_t wish : 8;      /* of enum part_wish */
+    uint32_t wish : 7;      /* of enum part_wish */
+    uint32_t mistaken : 1;  /* changes did not fit what is in force; whoever says so clears it */
     struct backend *wanted; /* of WISH_LIST, sorted; of WISH_PLANNED, of slots n_slots on */
     struct part_difference *difference; /* of WISH_CHANGES and WISH_PLANNED; NULL if it is empty */
 };

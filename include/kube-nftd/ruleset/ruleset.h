@@ -77,6 +77,7 @@ struct ruleset_figures {
     /* Of session affinity, by the last look: drift_count_records(). */
     uint32_t records, most_records; /* that clients have, and that there can be */
     bool records_known;             /* else the kernel does not count them, and there is room */
+    uint64_t mistakes;              /* changes of backends that did not fit those in force */
     uint64_t replaced;  /* tables with other maps or sets: made anew in one transaction */
     uint64_t rewritten; /* transactions that put rules or chains right */
 };
