@@ -394,6 +394,26 @@ END_TEST
 
 /* ---- rules ---- */
 
+/* Of the host's byte order; of what is longer, the beginning. */
+static int number_of(const void *bytes, uint32_t length)
+{
+    uint64_t eight;
+    uint32_t four = 0;
+    uint16_t two;
+    if (length == 8) {
+        memcpy(&eight, bytes, sizeof(eight));
+        return (int)eight;
+    }
+    if (length == 2) {
+        memcpy(&two, bytes, sizeof(two));
+        return two;
+    }
+    if (length == 1)
+        return *(const uint8_t *)bytes;
+    memcpy(&four, bytes, length < sizeof(four) ? length : sizeof(four));
+    return (int)four;
+}
+
 /* Writes an expression as its name and what is particular to it. */
 static int print_expression(struct nftnl_expr *expr, void *data)
 {
@@ -434,12 +454,10 @@ static int print_expression(struct nftnl_expr *expr, void *data)
             const void *value = attribute && nftnl_expr_is_set(expr, attribute)
                                     ? nftnl_expr_get(expr, attribute, &length)
                                     : NULL;
-            uint32_t number = 0;
-            memcpy(&number, value ? value : &number, length < 4 ? length : 4);
             if (value && attribute == NFTNL_EXPR_CMP_DATA && isalpha(*(const char *)value))
                 continue; /* a name, see below */
             if (value)
-                n += (size_t)snprintf(text + n, TEXT_SIZE - n, " %d", (int)number);
+                n += (size_t)snprintf(text + n, TEXT_SIZE - n, " %d", number_of(value, length));
         }
     if (strcmp(name, "lookup") == 0)
         snprintf(text + n, TEXT_SIZE - n, " @%s", nftnl_expr_get_str(expr, NFTNL_EXPR_LOOKUP_SET));
