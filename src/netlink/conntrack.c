@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <libmnl/libmnl.h>
+#include <linux/in.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/nfnetlink_conntrack.h>
@@ -14,19 +15,137 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* What is sent at once. Holds the deletions of all entries that the kernel tells of at once: each
- * is smaller than the entry. */
+/* What is sent or read at once. The kernel fills 32 KiB at most, whatever there is room for. The
+ * deletions of all entries that it tells of at once fit in: each is smaller than the entry. */
 #define BUFFER_SIZE ((size_t)64 * 1024)
 /* Room for the errors of that many deletions. */
 #define RECEIVE_BUFFER (1 << 20)
 
-struct conntrack {
-    struct mnl_socket *nl;
-    uint32_t sequence;
-    char *buffer;
-    size_t used, pending;            /* bytes and number of the deletions in it */
-    struct conntrack_deletions done; /* since the last flush */
+/* An end of a tuple, and the types of the attributes that hold it. */
+struct end_types {
+    uint16_t address[FAMILY_COUNT], port;
 };
+
+static const struct end_types source = {{CTA_IP_V4_SRC, CTA_IP_V6_SRC}, CTA_PROTO_SRC_PORT};
+static const struct end_types destination = {{CTA_IP_V4_DST, CTA_IP_V6_DST}, CTA_PROTO_DST_PORT};
+
+/* ---- attributes, as in libmnl, but inline: a scan looks at some twenty for each flow ---- */
+
+struct span {
+    const uint8_t *at;
+    size_t left;
+};
+
+static inline size_t payload_length(const struct nlattr *attribute)
+{
+    return (size_t)attribute->nla_len - NLA_HDRLEN;
+}
+
+static inline const void *payload(const struct nlattr *attribute)
+{
+    return (const uint8_t *)attribute + NLA_HDRLEN;
+}
+
+static inline struct span span_of(const struct nlattr *nest)
+{
+    return (struct span){payload(nest), payload_length(nest)};
+}
+
+/* The next attribute; NULL behind the last one. */
+static inline const struct nlattr *take(struct span *span)
+{
+    const struct nlattr *attribute = (const void *)span->at;
+    if (span->left < sizeof(*attribute) || attribute->nla_len < sizeof(*attribute) ||
+        attribute->nla_len > span->left)
+        return NULL;
+    size_t length = NLA_ALIGN((size_t)attribute->nla_len);
+    length = length < span->left ? length : span->left;
+    span->at += length;
+    span->left -= length;
+    return attribute;
+}
+
+static inline const struct nlattr *member(const struct nlattr *nest, uint16_t type)
+{
+    struct span span = span_of(nest);
+    const struct nlattr *attribute;
+    while ((attribute = take(&span)) && (attribute->nla_type & NLA_TYPE_MASK) != type)
+        ;
+    return attribute;
+}
+
+/* Copies the member @type of @nest to @out if it has just @length bytes. */
+static inline bool copy(const struct nlattr *nest, uint16_t type, void *out, size_t length)
+{
+    const struct nlattr *attribute = member(nest, type);
+    if (!attribute || payload_length(attribute) != length)
+        return false;
+    memcpy(out, payload(attribute), length);
+    return true;
+}
+
+/* ---- flows ---- */
+
+/* Reads one end of the tuple @nest into @address and @port, which are zero. */
+static bool read_end(const struct nlattr *nest, enum family family, const struct end_types *types,
+                     struct address *address, uint16_t *port)
+{
+    const struct nlattr *ip = member(nest, CTA_TUPLE_IP), *proto = member(nest, CTA_TUPLE_PROTO);
+    uint8_t protocol;
+    if (!ip || !proto || !copy(proto, CTA_PROTO_NUM, &protocol, sizeof(protocol)) ||
+        protocol != IPPROTO_UDP || !copy(proto, types->port, port, sizeof(*port)))
+        return false;
+    *port = ntohs(*port);
+    return copy(ip, types->address[family], address->bytes, address_length(family));
+}
+
+static bool read_flow(const struct nlmsghdr *message, struct conntrack_flow *flow)
+{
+    if (mnl_nlmsg_get_payload_len(message) < sizeof(struct nfgenmsg))
+        return false;
+    const struct nfgenmsg *about = mnl_nlmsg_get_payload(message);
+    if (about->nfgen_family != NFPROTO_IPV4 && about->nfgen_family != NFPROTO_IPV6)
+        return false;
+    enum family family = about->nfgen_family == NFPROTO_IPV4 ? FAMILY_IPV4 : FAMILY_IPV6;
+    struct span span = {(const uint8_t *)about + NLA_ALIGN(sizeof(*about)),
+                        mnl_nlmsg_get_payload_len(message) - NLA_ALIGN(sizeof(*about))};
+    const struct nlattr *attribute;
+    *flow = (struct conntrack_flow){.to = {.protocol = IPPROTO_UDP, .family = (uint8_t)family}};
+    while ((attribute = take(&span))) {
+        uint16_t type = attribute->nla_type & NLA_TYPE_MASK;
+        if (type == CTA_TUPLE_ORIG)
+            flow->original = attribute;
+        else if (type == CTA_TUPLE_REPLY)
+            flow->reply = attribute;
+        else if (type == CTA_ZONE)
+            flow->zone = attribute;
+        else if (type == CTA_ID)
+            flow->id = attribute;
+    }
+    return flow->original && flow->reply &&
+           read_end(flow->original, family, &destination, &flow->to.address, &flow->to.port) &&
+           read_end(flow->reply, family, &source, &flow->server.address, &flow->server.port);
+}
+
+bool conntrack_flow_is_translated(const struct conntrack_flow *flow)
+{
+    return flow->to.port != flow->server.port ||
+           memcmp(&flow->to.address, &flow->server.address, sizeof(struct address)) != 0;
+}
+
+bool conntrack_flow_is_plain(const struct conntrack_flow *flow, struct frontend *from)
+{
+    enum family family = (enum family)flow->to.family;
+    struct backend back = {.port = 0};
+    *from = (struct frontend){.protocol = flow->to.protocol, .family = flow->to.family};
+    return !conntrack_flow_is_translated(flow) &&
+           read_end(flow->original, family, &source, &from->address, &from->port) &&
+           read_end(flow->reply, family, &destination, &back.address, &back.port) &&
+           from->port == back.port &&
+           memcmp(&from->address, &back.address, sizeof(struct address)) == 0;
+}
+
+/* ---- sockets and requests ---- */
 
 struct mnl_socket *conntrack_socket(void)
 {
@@ -52,6 +171,138 @@ struct nlmsghdr *conntrack_request(void *buffer, uint8_t type, uint16_t flags, u
     about->version = NFNETLINK_V0;
     return request;
 }
+
+/* ---- reading the table ---- */
+
+/* Bit of CTA_FILTER_ORIG_FLAGS: compare the protocol. The kernel's headers for programs give the
+ * attribute, but not its bits. */
+#define FILTER_PROTOCOL (1 << 3)
+
+struct conntrack_scan {
+    struct mnl_socket *nl;
+    enum family family;
+    bool filtered;
+    bool interrupted;
+    _Alignas(struct nlmsghdr) char buffer[BUFFER_SIZE];
+};
+
+static void put_filter(struct nlmsghdr *request)
+{
+    struct nlattr *tuple = mnl_attr_nest_start(request, CTA_TUPLE_ORIG);
+    struct nlattr *protocol = mnl_attr_nest_start(request, CTA_TUPLE_PROTO);
+    mnl_attr_put_u8(request, CTA_PROTO_NUM, IPPROTO_UDP);
+    mnl_attr_nest_end(request, protocol);
+    mnl_attr_nest_end(request, tuple);
+    struct nlattr *filter = mnl_attr_nest_start(request, CTA_FILTER);
+    mnl_attr_put_u32(request, CTA_FILTER_ORIG_FLAGS, FILTER_PROTOCOL);
+    mnl_attr_nest_end(request, filter);
+}
+
+static int ask_for_table(struct conntrack_scan *scan)
+{
+    uint8_t family = scan->family == FAMILY_IPV4 ? NFPROTO_IPV4 : NFPROTO_IPV6;
+    struct nlmsghdr *request = conntrack_request(scan->buffer, IPCTNL_MSG_CT_GET, NLM_F_DUMP,
+                                                 scan->filtered ? family : NFPROTO_UNSPEC, 1);
+    if (scan->filtered)
+        put_filter(request);
+    ssize_t sent;
+    do
+        sent = mnl_socket_sendto(scan->nl, request, request->nlmsg_len);
+    while (sent < 0 && errno == EINTR);
+    return sent < 0 ? -1 : 0;
+}
+
+struct conntrack_scan *conntrack_scan_new(enum family family, bool filtered, struct error *err)
+{
+    struct conntrack_scan *scan = xcalloc(1, sizeof(*scan));
+    scan->family = family;
+    scan->filtered = filtered;
+    scan->nl = conntrack_socket();
+    if (scan->nl && ask_for_table(scan) == 0)
+        return scan;
+    error_set(err, "cannot ask for the conntrack table: %s", strerror(errno));
+    conntrack_scan_free(scan);
+    return NULL;
+}
+
+void conntrack_scan_free(struct conntrack_scan *scan)
+{
+    if (!scan)
+        return;
+    if (scan->nl)
+        mnl_socket_close(scan->nl);
+    free(scan);
+}
+
+int conntrack_scan_fd(const struct conntrack_scan *scan)
+{
+    return mnl_socket_get_fd(scan->nl);
+}
+
+/* The error with which the kernel ends the table; 0 for none. */
+static int end_errno(const struct nlmsghdr *message)
+{
+    struct nlmsgerr answer = {.error = 0}; /* both kinds of message begin with its number */
+    if (mnl_nlmsg_get_payload_len(message) >= sizeof(answer.error))
+        memcpy(&answer.error, mnl_nlmsg_get_payload(message), sizeof(answer.error));
+    return answer.error < 0 ? netlink_errno(&answer) : 0;
+}
+
+static enum conntrack_progress end_of(const struct conntrack_scan *scan,
+                                      const struct nlmsghdr *message, struct error *err)
+{
+    int number = end_errno(message);
+    if (number == 0)
+        return scan->interrupted ? CONNTRACK_INTERRUPTED : CONNTRACK_DONE;
+    if (number == EINTR)
+        return CONNTRACK_INTERRUPTED;
+    if (scan->filtered && (number == EINVAL || number == EOPNOTSUPP))
+        return CONNTRACK_UNFILTERED;
+    error_set(err, "the kernel does not give the conntrack table: %s", strerror(number));
+    return CONNTRACK_FAILED;
+}
+
+static enum conntrack_progress after_error(int number, struct error *err)
+{
+    if (number == EAGAIN || number == EINTR)
+        return CONNTRACK_MORE;
+    if (number == ENOBUFS)
+        return CONNTRACK_INTERRUPTED;
+    error_set(err, "cannot read the conntrack table: %s", strerror(number));
+    return CONNTRACK_FAILED;
+}
+
+enum conntrack_progress conntrack_scan_step(struct conntrack_scan *scan, conntrack_flow_fn fn,
+                                            void *ctx, struct error *err)
+{
+    ssize_t n = recv(conntrack_scan_fd(scan), scan->buffer, BUFFER_SIZE, MSG_DONTWAIT | MSG_TRUNC);
+    if (n < 0)
+        return after_error(errno, err);
+    if ((size_t)n > BUFFER_SIZE) {
+        scan->interrupted = true;
+        n = BUFFER_SIZE;
+    }
+    int left = (int)netlink_whole(scan->buffer, (size_t)n);
+    const struct nlmsghdr *message = (const void *)scan->buffer;
+    for (; mnl_nlmsg_ok(message, left); message = mnl_nlmsg_next(message, &left)) {
+        struct conntrack_flow flow;
+        if (message->nlmsg_flags & NLM_F_DUMP_INTR)
+            scan->interrupted = true;
+        if (message->nlmsg_type == NLMSG_DONE || message->nlmsg_type == NLMSG_ERROR)
+            return end_of(scan, message, err);
+        if (read_flow(message, &flow) && flow.to.family == scan->family)
+            fn(ctx, &flow);
+    }
+    return CONNTRACK_MORE;
+}
+
+struct conntrack {
+    struct mnl_socket *nl;
+    uint32_t sequence;
+    char *buffer;
+    size_t used, pending;            /* bytes and number of the deletions in it */
+    struct conntrack_deletions done; /* since the last flush */
+};
 
 struct conntrack *conntrack_open(struct error *err)
 {

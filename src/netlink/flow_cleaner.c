@@ -5,7 +5,6 @@
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/netlink/conntrack.h"
-#include "kube-nftd/netlink/conntrack_scan.h"
 #include "kube-nftd/netlink/flow_notes.h"
 
 #include <ev.h>
@@ -29,7 +28,7 @@
 /* A scan that was interrupted is begun again so many times. */
 #define RETRIES 5
 /* The kernel leaves out what we do not want if that is so few, or no more than so many for each
- * flow that we do want: see netlink/conntrack_scan.h. */
+ * flow that we do want: see netlink/conntrack.h. */
 #define FEW_ENTRIES 4096
 #define ENTRIES_A_FLOW 8
 

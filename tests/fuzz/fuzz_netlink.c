@@ -14,7 +14,6 @@
 #include "kube-nftd/leftovers/nf_tables.h"
 #include "kube-nftd/netlink/address_monitor.h"
 #include "kube-nftd/netlink/conntrack.h"
-#include "kube-nftd/netlink/conntrack_scan.h"
 #include "kube-nftd/netlink/element_dump.h"
 #include "kube-nftd/netlink/request.h"
 #include "kube-nftd/netlink/table_monitor.h"

@@ -11,7 +11,6 @@
 
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/netlink/conntrack.h"
-#include "kube-nftd/netlink/conntrack_scan.h"
 #include "kube-nftd/netlink/flow_cleaner.h"
 #include "kube-nftd/netlink/flow_notes.h"
 

@@ -17,7 +17,7 @@
 #ifndef KUBE_NFTD_NETLINK_FLOW_NOTES_H
 #define KUBE_NFTD_NETLINK_FLOW_NOTES_H
 
-#include "kube-nftd/netlink/conntrack_flow.h"
+#include "kube-nftd/netlink/conntrack.h"
 
 struct flow_note;
 
