@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/config/config_file.h"
 
+#include "kube-nftd/base/file.h"
 #include "kube-nftd/base/hash.h"
 #include "kube-nftd/base/yaml.h"
 #include "kube-nftd/base/yaml_writer.h"
@@ -239,36 +240,13 @@ static int fail_file(const char *path, const char *what, struct error *err)
     return error_set(err, "%s %s: %s", what, path, strerror(errno));
 }
 
-/* The text of @path, without a NUL; the caller frees it. NULL with an error. */
-static char *read_whole(const char *path, size_t *length, struct error *err)
-{
-    FILE *file = fopen(path, "re");
-    if (!file) {
-        fail_file(path, "--config", err);
-        return NULL;
-    }
-    char *text = xcalloc(1, MOST_BYTES + 1);
-    *length = fread(text, 1, MOST_BYTES + 1, file);
-    int result = 0;
-    if (ferror(file))
-        result = fail_file(path, "--config", err);
-    else if (*length > MOST_BYTES)
-        result = error_set(err, "--config %s: more than %zu bytes", path, MOST_BYTES);
-    fclose(file);
-    if (result == 0)
-        return text;
-    free(text);
-    return NULL;
-}
-
 int config_file_read(const char *path, struct configuration *configuration, note_vec *notes,
                      struct error *err)
 {
-    size_t length;
-    char *text = read_whole(path, &length, err);
+    char *text = file_read(path, MOST_BYTES, err);
     if (!text)
-        return -1;
-    int result = config_file_read_text(path, text, length, configuration, notes, err);
+        return error_prefix(err, "--config %s", path);
+    int result = config_file_read_text(path, text, strlen(text), configuration, notes, err);
     free(text);
     return result;
 }

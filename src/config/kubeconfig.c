@@ -2,34 +2,283 @@
 /*
  * Reads a kubeconfig: current-context names a context, that names a cluster and a user, and the
  * fields of these two are what is wanted. Only the entries so chosen are judged; what others in
- * the file hold may well be for other programs.
+ * the file hold may well be for other programs. Fields that are simply copied are in two tables;
+ * what must fit together is checked behind them. A field of the wrong type is an error and never a
+ * guess.
  */
 #include "kube-nftd/config/kubeconfig.h"
 
 #include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base/base64.h"
+#include "kube-nftd/base/file.h"
 #include "kube-nftd/base/yaml.h"
-#include "kube-nftd/config/kubeconfig_entry.h"
+#include "kube-nftd/config/proxy_environment.h"
+#include "kube-nftd/config/server_url.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>
-#include <stdio.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SIZE_LIMIT ((size_t)4 * 1024 * 1024)
 
-/* Checks the element @index of @list; *@found says whether it is the one with @name. */
-static int look_at(const cJSON *element, const char *name, struct kubeconfig_entry *entry,
-                   bool *found, struct error *err)
+/* One element of one of the three lists. Everything is borrowed. */
+struct entry {
+    const char *path; /* of the kubeconfig */
+    const char *list; /* clusters, contexts or users */
+    const char *kind; /* cluster, context or user */
+    int index;
+    const cJSON *body; /* NULL if it says nothing */
+};
+
+struct field {
+    const char *name;
+    enum { TEXT, PATH, DATA } form;
+    size_t offset; /* of the char * in struct client_config */
+};
+
+#define FIELD(member) offsetof(struct client_config, member)
+
+static const struct field cluster_fields[] = {
+    {"server", TEXT, FIELD(server)},
+    {"certificate-authority", PATH, FIELD(ca_file)},
+    {"certificate-authority-data", DATA, FIELD(ca_data)},
+    {"tls-server-name", TEXT, FIELD(tls_server_name)},
+    {"proxy-url", TEXT, FIELD(proxy_url)},
+};
+
+static const struct field user_fields[] = {
+    {"token", TEXT, FIELD(token)},
+    {"tokenFile", PATH, FIELD(token_file)},
+    {"client-certificate", PATH, FIELD(client_cert_file)},
+    {"client-certificate-data", DATA, FIELD(client_cert_data)},
+    {"client-key", PATH, FIELD(client_key_file)},
+    {"client-key-data", DATA, FIELD(client_key_data)},
+};
+
+#define USE_OTHER "use tokenFile, or client-certificate and client-key"
+
+static const struct {
+    const char *name, *what;
+} unsupported[] = {
+    {"exec", "exec plugins are not supported: " USE_OTHER},
+    {"auth-provider", "auth provider plugins are not supported: " USE_OTHER},
+    {"username", "user name and password are not supported: " USE_OTHER},
+    {"password", "user name and password are not supported: " USE_OTHER},
+    {"as", "impersonation is not supported: use credentials of that user"},
+    {"as-uid", "impersonation is not supported: use credentials of that user"},
+    {"as-groups", "impersonation is not supported: use credentials of that user"},
+    {"as-user-extra", "impersonation is not supported: use credentials of that user"},
+};
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* The member @name of @object, NULL for null. */
+static const cJSON *member(const cJSON *object, const char *name)
 {
-    const cJSON *own = kubeconfig_member(element, "name");
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+    return cJSON_IsNull(item) ? NULL : item;
+}
+
+/* Puts file, entry and @field before the text in @err. Always returns -1. */
+static int blame(const struct entry *entry, const char *field, struct error *err)
+{
+    return error_prefix(err, "%s: %s[%d].%s.%s", entry->path, entry->list, entry->index,
+                        entry->kind, field);
+}
+
+/* Puts the text of @field in *@text, borrowed; NULL where there is none or an empty one. */
+static int get_text(const struct entry *entry, const char *field, const char **text,
+                    struct error *err)
+{
+    *text = NULL;
+    const cJSON *item = member(entry->body, field);
+    if (!item)
+        return 0;
+    if (!cJSON_IsString(item)) {
+        error_set(err, "must be a string");
+        return blame(entry, field, err);
+    }
+    if (*item->valuestring)
+        *text = item->valuestring;
+    return 0;
+}
+
+static int get_bool(const struct entry *entry, const char *field, bool *value, struct error *err)
+{
+    const cJSON *item = member(entry->body, field);
+    if (item && !cJSON_IsBool(item)) {
+        error_set(err, "must be true or false");
+        return blame(entry, field, err);
+    }
+    *value = cJSON_IsTrue(item);
+    return 0;
+}
+
+/* @name as an absolute path, seen from the folder of the kubeconfig. */
+static char *resolve(const char *kubeconfig, const char *name, struct error *err)
+{
+    if (*name == '/')
+        return xstrdup(name);
+    const char *slash = strrchr(kubeconfig, '/');
+    int folder = slash ? (int)(slash + 1 - kubeconfig) : 0;
+    if (*kubeconfig == '/')
+        return xasprintf("%.*s%s", folder, kubeconfig, name);
+    char *here = getcwd(NULL, 0);
+    if (!here) {
+        error_set(err, "the current folder: %s", strerror(errno));
+        return NULL;
+    }
+    char *path = xasprintf("%s/%.*s%s", here, folder, kubeconfig, name);
+    free(here);
+    return path;
+}
+
+static char *decode(const char *text, struct error *err)
+{
+    size_t length;
+    char *data = base64_decode(text, &length);
+    if (!data) {
+        error_set(err, "is not base64");
+        return NULL;
+    }
+    if (strlen(data) != length) {
+        free(data);
+        error_set(err, "is not PEM in base64: it holds zero bytes");
+        return NULL;
+    }
+    return data;
+}
+
+static int read_fields(const struct entry *entry, const struct field *fields, size_t n,
+                       struct client_config *config, struct error *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        const char *text;
+        if (get_text(entry, fields[i].name, &text, err) < 0)
+            return -1;
+        if (!text)
+            continue;
+        char *value = fields[i].form == PATH   ? resolve(entry->path, text, err)
+                      : fields[i].form == DATA ? decode(text, err)
+                                               : xstrdup(text);
+        if (!value)
+            return blame(entry, fields[i].name, err);
+        *(char **)(void *)((char *)config + fields[i].offset) = value;
+    }
+    return 0;
+}
+
+/* Data wins: the file of the same thing is forgotten. */
+static void prefer_data(const char *data, char **file)
+{
+    if (!data)
+        return;
+    free(*file);
+    *file = NULL;
+}
+
+static int check_server(const struct entry *entry, struct client_config *config, struct error *err)
+{
+    if (!config->server) {
+        error_set(err, "missing");
+        return blame(entry, "server", err);
+    }
+    char *server = server_url_parse(config->server, err);
+    if (!server)
+        return blame(entry, "server", err);
+    free(config->server);
+    config->server = server;
+    return 0;
+}
+
+static int check_proxy(const struct entry *entry, const char *url, struct error *err)
+{
+    if (!url || proxy_url_is_good(url))
+        return 0;
+    error_set(err, "is not a URL with http, https or socks5");
+    return blame(entry, "proxy-url", err);
+}
+
+static int read_cluster(const struct entry *entry, struct client_config *config, struct error *err)
+{
+    bool disable_compression; /* a hint that changes nothing here */
+    if (read_fields(entry, cluster_fields, COUNT(cluster_fields), config, err) < 0 ||
+        get_bool(entry, "insecure-skip-tls-verify", &config->insecure_skip_tls_verify, err) < 0 ||
+        get_bool(entry, "disable-compression", &disable_compression, err) < 0 ||
+        check_server(entry, config, err) < 0 || check_proxy(entry, config->proxy_url, err) < 0)
+        return -1;
+    prefer_data(config->ca_data, &config->ca_file);
+    if (config->insecure_skip_tls_verify && (config->ca_data || config->ca_file)) {
+        error_set(err, "contradicts the certificate authority beside it");
+        return blame(entry, "insecure-skip-tls-verify", err);
+    }
+    return 0;
+}
+
+static int check_token(const struct entry *entry, const char *token, struct error *err)
+{
+    for (const unsigned char *s = (const unsigned char *)token; s && *s; s++) {
+        if (*s > ' ' && *s != 0x7f)
+            continue;
+        error_set(err, "contains a blank or a line break");
+        return blame(entry, "token", err);
+    }
+    return 0;
+}
+
+static bool is_empty(const cJSON *item)
+{
+    if (cJSON_IsString(item))
+        return !*item->valuestring;
+    return (cJSON_IsArray(item) || cJSON_IsObject(item)) && cJSON_GetArraySize(item) == 0;
+}
+
+static int check_supported(const struct entry *entry, struct error *err)
+{
+    for (size_t i = 0; i < COUNT(unsupported); i++) {
+        const cJSON *item = member(entry->body, unsupported[i].name);
+        if (!item || is_empty(item))
+            continue;
+        error_set(err, "%s", unsupported[i].what);
+        return blame(entry, unsupported[i].name, err);
+    }
+    return 0;
+}
+
+static int read_user(const struct entry *entry, struct client_config *config, struct error *err)
+{
+    if (check_supported(entry, err) < 0 ||
+        read_fields(entry, user_fields, COUNT(user_fields), config, err) < 0 ||
+        check_token(entry, config->token, err) < 0)
+        return -1;
+    prefer_data(config->client_cert_data, &config->client_cert_file);
+    prefer_data(config->client_key_data, &config->client_key_file);
+    bool cert = config->client_cert_data || config->client_cert_file;
+    bool key = config->client_key_data || config->client_key_file;
+    if (cert && !key) {
+        error_set(err, "missing, the certificate for it is there");
+        return blame(entry, "client-key", err);
+    }
+    return 0;
+}
+
+/* ---- the file ---- */
+
+/* Checks the element @index of @list; *@found says whether it is the one with @name. */
+static int look_at(const cJSON *element, const char *name, struct entry *entry, bool *found,
+                   struct error *err)
+{
+    const cJSON *own = member(element, "name");
     if (!cJSON_IsString(own))
         return error_set(err, "%s: %s[%d].name: must be a string", entry->path, entry->list,
                          entry->index);
     *found = strcmp(own->valuestring, name) == 0;
     if (!*found)
         return 0;
-    entry->body = kubeconfig_member(element, entry->kind);
+    entry->body = member(element, entry->kind);
     if (entry->body && !cJSON_IsObject(entry->body))
         return error_set(err, "%s: %s[%d].%s: must be a mapping", entry->path, entry->list,
                          entry->index, entry->kind);
@@ -37,10 +286,9 @@ static int look_at(const cJSON *element, const char *name, struct kubeconfig_ent
 }
 
 /* Fills the rest of @entry (path, list and kind are given) with the element that has @name. */
-static int find_entry(const cJSON *root, const char *name, struct kubeconfig_entry *entry,
-                      struct error *err)
+static int find_entry(const cJSON *root, const char *name, struct entry *entry, struct error *err)
 {
-    const cJSON *list = kubeconfig_member(root, entry->list);
+    const cJSON *list = member(root, entry->list);
     if (list && !cJSON_IsArray(list))
         return error_set(err, "%s: %s: must be a list", entry->path, entry->list);
     entry->index = 0;
@@ -59,36 +307,35 @@ static int find_entry(const cJSON *root, const char *name, struct kubeconfig_ent
 static int read_context(const char *path, const cJSON *root, const char *name,
                         struct client_config *config, struct error *err)
 {
-    struct kubeconfig_entry context = {.path = path, .list = "contexts", .kind = "context"};
-    struct kubeconfig_entry cluster = {.path = path, .list = "clusters", .kind = "cluster"};
-    struct kubeconfig_entry user = {.path = path, .list = "users", .kind = "user"};
+    struct entry context = {.path = path, .list = "contexts", .kind = "context"};
+    struct entry cluster = {.path = path, .list = "clusters", .kind = "cluster"};
+    struct entry user = {.path = path, .list = "users", .kind = "user"};
     const char *cluster_name, *user_name;
     if (find_entry(root, name, &context, err) < 0 ||
-        kubeconfig_text(&context, "cluster", &cluster_name, err) < 0 ||
-        kubeconfig_text(&context, "user", &user_name, err) < 0)
+        get_text(&context, "cluster", &cluster_name, err) < 0 ||
+        get_text(&context, "user", &user_name, err) < 0)
         return -1;
     if (!cluster_name) {
         error_set(err, "missing");
-        return kubeconfig_blame(&context, "cluster", err);
+        return blame(&context, "cluster", err);
     }
     if (find_entry(root, cluster_name, &cluster, err) < 0 ||
-        kubeconfig_read_cluster(&cluster, config, err) < 0)
+        read_cluster(&cluster, config, err) < 0)
         return -1;
     if (!user_name)
         return 0;
-    return find_entry(root, user_name, &user, err) < 0 ? -1
-                                                       : kubeconfig_read_user(&user, config, err);
+    return find_entry(root, user_name, &user, err) < 0 ? -1 : read_user(&user, config, err);
 }
 
 static bool says_nothing(const cJSON *root)
 {
     static const char *const parts[] = {"clusters", "contexts", "users"};
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        const cJSON *part = kubeconfig_member(root, parts[i]);
+        const cJSON *part = member(root, parts[i]);
         if (part && (!cJSON_IsArray(part) || cJSON_GetArraySize(part) > 0))
             return false;
     }
-    const cJSON *current = kubeconfig_member(root, "current-context");
+    const cJSON *current = member(root, "current-context");
     return !current || (cJSON_IsString(current) && !*current->valuestring);
 }
 
@@ -99,12 +346,12 @@ static int read_root(const char *path, const cJSON *root, struct client_config *
         return 0;
     if (!cJSON_IsObject(root))
         return error_set(err, "%s: is not a kubeconfig: not a mapping", path);
-    const cJSON *kind = kubeconfig_member(root, "kind");
+    const cJSON *kind = member(root, "kind");
     if (kind && (!cJSON_IsString(kind) || strcmp(kind->valuestring, "Config") != 0))
         return error_set(err, "%s: is not a kubeconfig: kind is not Config", path);
     if (says_nothing(root))
         return 0;
-    const cJSON *current = kubeconfig_member(root, "current-context");
+    const cJSON *current = member(root, "current-context");
     if (current && !cJSON_IsString(current))
         return error_set(err, "%s: current-context: must be a string", path);
     if (!current || !*current->valuestring)
@@ -112,58 +359,23 @@ static int read_root(const char *path, const cJSON *root, struct client_config *
     return read_context(path, root, current->valuestring, config, err);
 }
 
-static char *read_file(const char *path, size_t *length, struct error *err)
-{
-    FILE *file = fopen(path, "re");
-    if (!file) {
-        error_set(err, "%s: %s", path, strerror(errno));
-        return NULL;
-    }
-    char *text = NULL;
-    size_t n = 0, got;
-    do {
-        text = xreallocarray(text, n + 65536, 1);
-        got = fread(text + n, 1, 65536, file);
-        n += got;
-    } while (got > 0 && n <= SIZE_LIMIT);
-    int failed = 0;
-    if (ferror(file))
-        failed = error_set(err, "%s: %s", path, strerror(errno));
-    else if (n > SIZE_LIMIT)
-        failed = error_set(err, "%s: is larger than %zu bytes", path, SIZE_LIMIT);
-    fclose(file);
-    *length = n;
-    if (!failed)
-        return text;
-    free(text);
-    return NULL;
-}
-
 /* Whether there is nothing but blanks and comments, which is no YAML document at all. */
-static bool is_blank(const char *text, size_t length)
+static bool is_blank(const char *text)
 {
-    bool comment = false;
-    for (size_t i = 0; i < length; i++) {
-        if (text[i] == '\n')
-            comment = false;
-        else if (text[i] == '#')
-            comment = true;
-        else if (!comment && text[i] != ' ' && text[i] != '\t' && text[i] != '\r')
-            return false;
-    }
-    return true;
+    while (*(text += strspn(text, " \t\r\n")) == '#')
+        text += strcspn(text, "\n");
+    return *text == '\0';
 }
 
 int kubeconfig_read(const char *path, struct client_config *config, struct error *err)
 {
-    size_t length;
-    char *text = read_file(path, &length, err);
+    char *text = file_read(path, SIZE_LIMIT, err);
     if (!text)
-        return -1;
+        return error_prefix(err, "%s", path);
     cJSON *root = NULL;
     int result = 0;
-    if (!is_blank(text, length)) {
-        root = yaml_parse(text, length, err);
+    if (!is_blank(text)) {
+        root = yaml_parse(text, strlen(text), err);
         result = root ? read_root(path, root, config, err) : error_prefix(err, "%s", path);
     }
     cJSON_Delete(root);

@@ -386,7 +386,7 @@ START_TEST(unreadable_files)
     assert_refused(client_config_load_with(in_folder("config"), NULL, folder, &config, &err),
                    "No such file or directory");
     ck_assert_int_eq(client_config_load_with(folder, NULL, folder, &config, &err), -1);
-    ck_assert_msg(strstr(err.text, "Is a directory") != NULL, "%s", err.text);
+    ck_assert_msg(strstr(err.text, "is not a plain file") != NULL, "%s", err.text);
 
     size_t size = (size_t)5 * 1024 * 1024;
     char *large = xcalloc(size + 1, 1);

@@ -171,12 +171,12 @@ START_TEST(not_a_file)
 {
     struct credential pem;
     credential_init(&pem, CREDENTIAL_KEY, "client key", NULL, "/");
-    expect_error(&pem, "cannot read /: not a plain file");
+    expect_error(&pem, "/: is not a plain file");
     credential_clear(&pem);
     unlink(path);
     ck_assert_int_eq(mkfifo(path, 0600), 0); /* nobody will ever write to it */
     credential_init(&pem, CREDENTIAL_KEY, "client key", NULL, path);
-    expect_error(&pem, "not a plain file");
+    expect_error(&pem, "is not a plain file");
     credential_clear(&pem);
 }
 END_TEST
@@ -251,7 +251,7 @@ START_TEST(token_nothing_good_yet)
     expect_error(&token, "is larger than 65536 bytes");
     credential_clear(&token);
     credential_init(&token, CREDENTIAL_TOKEN, "token", NULL, "/");
-    expect_error(&token, "cannot read /: not a plain file");
+    expect_error(&token, "/: is not a plain file");
     credential_clear(&token);
 }
 END_TEST
