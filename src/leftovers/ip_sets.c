@@ -41,7 +41,7 @@ static bool kernel_has_sets(void)
 /* NULL if there can be no sets, or with @err. */
 static struct mnl_socket *open_socket(struct error *err)
 {
-    return kernel_has_sets() ? netlink_open(NETLINK_NETFILTER, "IP sets", err) : NULL;
+    return kernel_has_sets() ? netlink_open(NETLINK_NETFILTER, 0, 0, 0, "IP sets", err) : NULL;
 }
 
 /* ---- node ports ---- */

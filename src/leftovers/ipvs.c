@@ -278,7 +278,7 @@ static int work_on_servers(const struct device *device, struct leftovers_report 
     struct error err = {0};
     uint16_t family = 0;
     server_vec servers = {0};
-    struct mnl_socket *nl = netlink_open(NETLINK_GENERIC, "ipvs", &err);
+    struct mnl_socket *nl = netlink_open(NETLINK_GENERIC, 0, 0, 0, "ipvs", &err);
     int why = nl ? find_family(nl, &family) : errno;
     error_clear(&err);
     if (!why)
@@ -295,7 +295,7 @@ bool leftovers_remove_ipvs(struct leftovers_report *report)
 {
     struct error err = {0};
     struct device device = {0};
-    struct mnl_socket *nl = netlink_open(NETLINK_ROUTE, DEVICE, &err);
+    struct mnl_socket *nl = netlink_open(NETLINK_ROUTE, 0, 0, 0, DEVICE, &err);
     int why = nl ? read_device(nl, &device) : errno;
     error_clear(&err);
     if (why) {

@@ -197,59 +197,17 @@ static int on_message(const struct nlmsghdr *header, void *data)
 
 /* ---- reading everything ---- */
 
-/* Takes what is left of an answer, so that it is not mistaken for one to the next request. */
-static void drop_answers(struct address_monitor *m)
+/* Returns 0 or an errno; EINTR if addresses changed meanwhile, so that some may be missing. */
+static int read_once(struct address_monitor *m)
 {
-    ssize_t n;
-    do
-        n = recv(mnl_socket_get_fd(m->reads), m->buffer, sizeof(m->buffer), MSG_DONTWAIT);
-    while (n > 0 || (n < 0 && (errno == EINTR || errno == ENOBUFS)));
-}
-
-/* Takes the mark off the messages of a part that says that addresses changed meanwhile, so that
- * they are read all the same. Returns whether there was one. */
-static bool take_mark_off(char *part, size_t length)
-{
-    bool marked = false;
-    int left = (int)netlink_whole(part, length);
-    for (struct nlmsghdr *header = (void *)part; mnl_nlmsg_ok(header, left);
-         header = mnl_nlmsg_next(header, &left)) {
-        marked = marked || header->nlmsg_flags & NLM_F_DUMP_INTR;
-        header->nlmsg_flags &= (uint16_t)~NLM_F_DUMP_INTR;
-    }
-    return marked;
-}
-
-static int send_request(struct address_monitor *m)
-{
+    bool changed = false;
     struct nlmsghdr *request = mnl_nlmsg_put_header(m->buffer);
     request->nlmsg_type = RTM_GETADDR;
     request->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
     request->nlmsg_seq = ++m->round;
     mnl_nlmsg_put_extra_header(request, sizeof(struct ifaddrmsg)); /* AF_UNSPEC: both families */
-    return mnl_socket_sendto(m->reads, request, request->nlmsg_len) < 0 ? errno : 0;
-}
-
-/* Returns 0 or an errno; EINTR if addresses changed meanwhile, so that some may be missing. */
-static int read_once(struct address_monitor *m)
-{
-    bool changed = false;
-    int result, why = send_request(m);
-    if (why)
-        return why;
-    do {
-        ssize_t n = mnl_socket_recvfrom(m->reads, m->buffer, sizeof(m->buffer));
-        if (n > 0 && take_mark_off(m->buffer, (size_t)n))
-            changed = true;
-        result = n < 0 ? -1
-                       : mnl_cb_run(m->buffer, netlink_whole(m->buffer, (size_t)n), m->round,
-                                    mnl_socket_get_portid(m->reads), on_message, m);
-    } while (result > MNL_CB_STOP);
-    if (result == MNL_CB_STOP)
-        return changed ? EINTR : 0;
-    why = errno;
-    drop_answers(m);
-    return why;
+    int why = netlink_ask_overtaken(m->reads, request, on_message, m, &changed);
+    return why == 0 && changed ? EINTR : why;
 }
 
 /* Reads until nothing changes meanwhile. If that does not come about, all that was seen counts for
@@ -326,28 +284,12 @@ static void on_changes(struct ev_loop *loop, ev_io *io, int events)
 
 /* ---- begin and end ---- */
 
-static struct mnl_socket *open_socket(int flags, unsigned groups)
-{
-    struct mnl_socket *socket = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC | flags);
-    if (!socket || mnl_socket_bind(socket, groups, MNL_SOCKET_AUTOPID) == 0)
-        return socket;
-    int why = errno;
-    mnl_socket_close(socket);
-    errno = why;
-    return NULL;
-}
-
 static int open_sockets(struct address_monitor *m, struct error *err)
 {
-    const int size = QUEUE_SIZE;
-    m->changes = open_socket(SOCK_NONBLOCK, RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR);
-    m->reads = m->changes ? open_socket(0, 0) : NULL;
-    if (!m->reads)
-        return error_set(err, "addresses: cannot open a netlink socket: %s", strerror(errno));
-    int fd = mnl_socket_get_fd(m->changes);
-    if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) < 0)
-        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
-    return 0;
+    m->changes = netlink_open(NETLINK_ROUTE, SOCK_NONBLOCK, RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR,
+                              QUEUE_SIZE, "addresses", err);
+    m->reads = m->changes ? netlink_open(NETLINK_ROUTE, 0, 0, 0, "addresses", err) : NULL;
+    return m->reads ? 0 : -1;
 }
 
 static int start(struct address_monitor *m, struct error *err)

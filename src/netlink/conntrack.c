@@ -147,18 +147,6 @@ bool conntrack_flow_is_plain(const struct conntrack_flow *flow, struct frontend 
 
 /* ---- sockets and requests ---- */
 
-struct mnl_socket *conntrack_socket(void)
-{
-    struct mnl_socket *nl = mnl_socket_open2(NETLINK_NETFILTER, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (nl && mnl_socket_bind(nl, 0, MNL_SOCKET_AUTOPID) < 0) {
-        int why = errno;
-        mnl_socket_close(nl);
-        errno = why;
-        return NULL;
-    }
-    return nl;
-}
-
 struct nlmsghdr *conntrack_request(void *buffer, uint8_t type, uint16_t flags, uint8_t nf_family,
                                    uint32_t sequence)
 {
@@ -217,10 +205,11 @@ struct conntrack_scan *conntrack_scan_new(enum family family, bool filtered, str
     struct conntrack_scan *scan = xcalloc(1, sizeof(*scan));
     scan->family = family;
     scan->filtered = filtered;
-    scan->nl = conntrack_socket();
+    scan->nl = netlink_open(NETLINK_NETFILTER, SOCK_NONBLOCK, 0, 0, "conntrack", err);
     if (scan->nl && ask_for_table(scan) == 0)
         return scan;
-    error_set(err, "cannot ask for the conntrack table: %s", strerror(errno));
+    if (scan->nl)
+        error_set(err, "cannot ask for the conntrack table: %s", strerror(errno));
     conntrack_scan_free(scan);
     return NULL;
 }
@@ -307,19 +296,13 @@ struct conntrack {
 struct conntrack *conntrack_open(struct error *err)
 {
     struct conntrack *c = xcalloc(1, sizeof(*c));
-    c->nl = conntrack_socket();
-    if (!c->nl) {
-        error_set(err, "conntrack: cannot open a netlink socket: %s", strerror(errno));
-        conntrack_close(c);
-        return NULL;
-    }
-    int one = 1, size = RECEIVE_BUFFER, fd = mnl_socket_get_fd(c->nl);
-    mnl_socket_setsockopt(c->nl, NETLINK_CAP_ACK, &one, sizeof(one));
-    if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) < 0)
-        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
-    c->buffer = xcalloc(1, BUFFER_SIZE);
     uint32_t entries;
-    if (conntrack_count(c, &entries, err)) {
+    int one = 1;
+    c->buffer = xcalloc(1, BUFFER_SIZE);
+    c->nl = netlink_open(NETLINK_NETFILTER, SOCK_NONBLOCK, 0, RECEIVE_BUFFER, "conntrack", err);
+    if (c->nl)
+        mnl_socket_setsockopt(c->nl, NETLINK_CAP_ACK, &one, sizeof(one));
+    if (!c->nl || conntrack_count(c, &entries, err)) {
         conntrack_close(c);
         return NULL;
     }

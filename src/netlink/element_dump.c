@@ -42,11 +42,11 @@ struct element_dump *element_dump_open(enum family family, const char *table, co
                               family == FAMILY_IPV4 ? NFPROTO_IPV4 : NFPROTO_IPV6, NLM_F_DUMP, 1);
     mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_TABLE, table);
     mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_SET, set);
-    dump->nl = mnl_socket_open2(NETLINK_NETFILTER, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (dump->nl && mnl_socket_bind(dump->nl, 0, MNL_SOCKET_AUTOPID) == 0 &&
-        mnl_socket_sendto(dump->nl, request, request->nlmsg_len) > 0)
+    dump->nl = netlink_open(NETLINK_NETFILTER, SOCK_NONBLOCK, 0, 0, "nf_tables", err);
+    if (dump->nl && mnl_socket_sendto(dump->nl, request, request->nlmsg_len) > 0)
         return dump;
-    error_set(err, "cannot ask for the elements of %s: %s", set, strerror(errno));
+    if (dump->nl)
+        error_set(err, "cannot ask for the elements of %s: %s", set, strerror(errno));
     element_dump_close(dump);
     return NULL;
 }

@@ -36,19 +36,16 @@ struct nft_socket *nft_socket_open(struct error *err)
 {
     struct nft_socket *s = xcalloc(1, sizeof(*s));
     s->answers = xcalloc(1, (size_t)MNL_SOCKET_BUFFER_SIZE);
-    s->nl = mnl_socket_open2(NETLINK_NETFILTER, SOCK_CLOEXEC);
-    if (!s->nl || mnl_socket_bind(s->nl, 0, MNL_SOCKET_AUTOPID) < 0) {
-        error_set(err, "nf_tables: cannot open a netlink socket: %s", strerror(errno));
+    s->nl = netlink_open(NETLINK_NETFILTER, 0, 0, RECEIVE_BUFFER, "nf_tables", err);
+    if (!s->nl) {
         nft_socket_close(s);
         return NULL;
     }
-    int one = 1, size = RECEIVE_BUFFER, fd = mnl_socket_get_fd(s->nl);
+    int one = 1;
     /* Errors without a copy of the message, but with the offset of what was wrong. Kernels that
      * know neither are fine. */
     mnl_socket_setsockopt(s->nl, NETLINK_CAP_ACK, &one, sizeof(one));
     mnl_socket_setsockopt(s->nl, NETLINK_EXT_ACK, &one, sizeof(one));
-    if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) < 0)
-        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
     s->sequence = (uint32_t)time(NULL);
     return s;
 }

@@ -11,15 +11,20 @@
 /* Dumps come in parts as large as there is room for. */
 #define BUFFER_SIZE ((size_t)64 * 1024)
 
-struct mnl_socket *netlink_open(int protocol, const char *what, struct error *err)
+struct mnl_socket *netlink_open(int protocol, int flags, unsigned groups, int room,
+                                const char *what, struct error *err)
 {
-    struct mnl_socket *nl = mnl_socket_open2(protocol, SOCK_CLOEXEC);
-    if (nl && mnl_socket_bind(nl, 0, MNL_SOCKET_AUTOPID) == 0)
-        return nl;
-    error_set(err, "%s: cannot open a netlink socket: %s", what, strerror(errno));
-    if (nl)
-        mnl_socket_close(nl);
-    return NULL;
+    struct mnl_socket *nl = mnl_socket_open2(protocol, SOCK_CLOEXEC | flags);
+    if (!nl || mnl_socket_bind(nl, groups, MNL_SOCKET_AUTOPID) != 0) {
+        error_set(err, "%s: cannot open a netlink socket: %s", what, strerror(errno));
+        if (nl)
+            mnl_socket_close(nl);
+        return NULL;
+    }
+    int fd = mnl_socket_get_fd(nl);
+    if (room > 0 && setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room)) < 0)
+        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));
+    return nl;
 }
 
 static void drop_answers(struct mnl_socket *nl, char *buffer)

@@ -287,13 +287,9 @@ void table_monitor_listen_again(void *ctx, uint32_t transactions)
 
 static int open_socket(struct table_monitor *m, struct error *err)
 {
-    int size = QUEUE_SIZE;
-    m->socket = mnl_socket_open2(NETLINK_NETFILTER, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (!m->socket || mnl_socket_bind(m->socket, 0, MNL_SOCKET_AUTOPID) < 0)
-        return error_set(err, "nf_tables: cannot open a netlink socket: %s", strerror(errno));
-    int fd = mnl_socket_get_fd(m->socket);
-    if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) < 0)
-        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+    m->socket = netlink_open(NETLINK_NETFILTER, SOCK_NONBLOCK, 0, QUEUE_SIZE, "nf_tables", err);
+    if (!m->socket)
+        return -1;
     attach_filter(m);
     if (membership(m, NETLINK_ADD_MEMBERSHIP) < 0)
         return error_set(err, "nf_tables: cannot listen to events: %s", strerror(errno));

@@ -6,10 +6,11 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <utlist.h>
 
 struct http_client {
-    struct http_client *before, *next; /* in the list, as long as it is not ended */
-    double since;                      /* when it got on */
+    struct http_client *prev, *next; /* in the list, as long as it is not ended */
+    double since;                    /* when it got on */
     int fd;
     bool ended;
 };
@@ -17,33 +18,20 @@ struct http_client {
 static void append(struct http_clients *clients, struct http_client *client, double now)
 {
     client->since = now;
-    client->before = clients->last;
-    client->next = NULL;
-    if (clients->last)
-        clients->last->next = client;
-    else
-        clients->first = client;
-    clients->last = client;
+    DL_APPEND(clients->first, client);
     clients->n++;
 }
 
-static void unlink_client(struct http_clients *clients, struct http_client *client)
+static void take_out(struct http_clients *clients, struct http_client *client)
 {
-    if (client->before)
-        client->before->next = client->next;
-    else
-        clients->first = client->next;
-    if (client->next)
-        client->next->before = client->before;
-    else
-        clients->last = client->before;
+    DL_DELETE(clients->first, client);
     clients->n--;
 }
 
 static void end_first(struct http_clients *clients)
 {
     struct http_client *client = clients->first;
-    unlink_client(clients, client);
+    take_out(clients, client);
     client->ended = true;
     shutdown(client->fd, SHUT_RDWR);
 }
@@ -62,14 +50,14 @@ void http_clients_got_on(struct http_clients *clients, struct http_client *clien
 {
     if (client->ended)
         return;
-    unlink_client(clients, client);
+    take_out(clients, client);
     append(clients, client, now);
 }
 
 void http_clients_went(struct http_clients *clients, struct http_client *client)
 {
     if (!client->ended)
-        unlink_client(clients, client);
+        take_out(clients, client);
     free(client);
 }
 

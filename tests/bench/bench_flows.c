@@ -12,6 +12,7 @@
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/netlink/conntrack.h"
 #include "kube-nftd/netlink/flow_cleaner.h"
+#include "kube-nftd/netlink/request.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -95,7 +96,7 @@ static void send_flows(struct mnl_socket *nl, char *buffer, size_t used)
 static void make_flows(uint8_t protocol, unsigned n)
 {
     char *buffer = xcalloc(1, BATCH_SIZE);
-    struct mnl_socket *nl = conntrack_socket();
+    struct mnl_socket *nl = netlink_open(NETLINK_NETFILTER, SOCK_NONBLOCK, 0, 0, "bench", &err);
     size_t used = 0;
     if (!nl)
         die("netlink");

@@ -6,9 +6,9 @@
  * The kernel fills the next buffer (32 KiB, some 170 flows) while it hands out one, so a step of a
  * pass costs as much as it takes to find that many entries: half a millisecond. Until it has found
  * them the kernel neither stops nor lets the CPU handle packets. So a filter in the kernel makes
- * the whole pass cheaper, but a step longer: where it leaves out nearly all of a big table, one step
- * is the whole pass (0.3 us an entry; unfiltered, it is 2.5 us). In a table that is nearly empty,
- * one step goes through all of its buckets (50 ns each).
+ * the whole pass cheaper, but a step longer: where it leaves out nearly all of a big table, one
+ * step is the whole pass (0.3 us an entry; unfiltered, it is 2.5 us). In a table that is nearly
+ * empty, one step goes through all of its buckets (50 ns each).
  *
  * Deletions are gathered and go in one message each time they are flushed. The kernel works on them
  * before it returns, so a flush never waits.
@@ -23,7 +23,6 @@
 
 struct conntrack;
 struct conntrack_scan;
-struct mnl_socket;
 struct nlattr;
 struct nlmsghdr;
 
@@ -93,8 +92,5 @@ struct conntrack_deletions conntrack_flush(struct conntrack *conntrack);
 /** Begins a request of @type (IPCTNL_MSG_CT_*) about @nf_family in @buffer. */
 struct nlmsghdr *conntrack_request(void *buffer, uint8_t type, uint16_t flags, uint8_t nf_family,
                                    uint32_t sequence);
-
-/** A netlink socket for conntrack. NULL: see errno. */
-struct mnl_socket *conntrack_socket(void);
 
 #endif

@@ -12,10 +12,13 @@
 #include <stdbool.h>
 
 /**
- * A socket for @protocol (NETLINK_NETFILTER, ...), bound; the caller closes it with
+ * A socket for @protocol (NETLINK_NETFILTER, ...), bound to multicast @groups, with room for @room
+ * bytes that wait to be read (0: as many as usual), which the caller closes with
  * mnl_socket_close(). NULL with an error that begins with @what.
+ * @flags  SOCK_NONBLOCK or 0
  */
-struct mnl_socket *netlink_open(int protocol, const char *what, struct error *err);
+struct mnl_socket *netlink_open(int protocol, int flags, unsigned groups, int room,
+                                const char *what, struct error *err);
 
 /**
  * Sends @request, which asks for a dump or an acknowledgement, and gives each message of the answer

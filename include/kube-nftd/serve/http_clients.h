@@ -21,7 +21,7 @@ struct http_client;
 
 /* Starts zeroed. */
 struct http_clients {
-    struct http_client *first, *last; /* by when they got on last; none that was ended */
+    struct http_client *first; /* by when they got on last; none that was ended */
     size_t n;
 };
 
