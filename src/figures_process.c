@@ -61,7 +61,7 @@ static void write_descriptors(struct metrics_page *page)
     if (open >= 0)
         write_one(page, "process_open_fds", "gauge", "Open file descriptors.", open);
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
-        write_one(page, "process_max_fds", "gauge", "How many may be open.",
+        write_one(page, "process_max_fds", "gauge", "Limit of open file descriptors.",
                   limit.rlim_cur == RLIM_INFINITY ? INFINITY : (double)limit.rlim_cur);
 }
 
@@ -99,11 +99,11 @@ static void write_memory(struct metrics_page *page)
     long long pages;
     if (!read_stat(&start, &virtual_bytes, &pages))
         return;
-    write_one(page, "process_resident_memory_bytes", "gauge", "Memory that is in use.",
+    write_one(page, "process_resident_memory_bytes", "gauge", "Resident memory.",
               (double)pages * (double)sysconf(_SC_PAGESIZE));
-    write_one(page, "process_virtual_memory_bytes", "gauge", "Addresses that are in use.",
+    write_one(page, "process_virtual_memory_bytes", "gauge", "Virtual memory.",
               (double)virtual_bytes);
-    write_one(page, "process_start_time_seconds", "gauge", "When the process was started.",
+    write_one(page, "process_start_time_seconds", "gauge", "Start time of the process.",
               start_time(start));
 }
 
@@ -147,8 +147,9 @@ static void write_build(struct metrics_page *page)
         {"minor", part_of_version(1, minor)},
         {"platform", platform},
     };
-    metrics_family(page, "kubernetes_build_info", "gauge",
-                   "1, labelled with the version of kube-nftd; empty is what it does not have.");
+    metrics_family(
+        page, "kubernetes_build_info", "gauge",
+        "1, labelled with the version of kube-nftd; labels that do not apply are empty.");
     metrics_labelled(page, labels, sizeof(labels) / sizeof(*labels), 1);
     metrics_family(page, "kube_nftd_build_info", "gauge", "1, labelled with version and compiler.");
     metrics_labelled(page,
@@ -161,11 +162,11 @@ void figures_write_process(struct metrics_page *page)
 {
     struct rusage usage;
     if (getrusage(RUSAGE_SELF, &usage) == 0)
-        write_one(page, "process_cpu_seconds_total", "counter", "CPU time, user's and system's.",
+        write_one(page, "process_cpu_seconds_total", "counter", "User and system CPU time.",
                   seconds_of(&usage.ru_utime) + seconds_of(&usage.ru_stime));
     write_memory(page);
     write_descriptors(page);
     write_one(page, "kube_nftd_log_lines_dropped_total", "counter",
-              "Log lines that standard error did not take at once.", (double)log_lines_dropped());
+              "Log lines dropped because stderr would have blocked.", (double)log_lines_dropped());
     write_build(page);
 }

@@ -80,10 +80,10 @@ static void write_slis(void *ctx, struct metrics_page *page)
     const struct metrics *metrics = ctx;
     if (metrics->healthy == 0)
         return;
-    metrics_family(page, "kubernetes_healthcheck", "gauge", "Whether a check of /healthz passes.");
+    metrics_family(page, "kubernetes_healthcheck", "gauge", "Whether the /healthz check passes.");
     metrics_labelled(page, check, 2, 1);
     metrics_family(page, "kubernetes_healthchecks_total", "counter",
-                   "How often checks of /healthz were made, by their result.");
+                   "Checks of /healthz, by result.");
     metrics_labelled(page, passed, 3, (double)metrics->healthy);
 }
 

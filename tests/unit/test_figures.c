@@ -529,50 +529,45 @@ START_TEST(flows_and_reflectors)
     counts[KIND_NODE].received[ENCODING_PROTOBUF] = 9;
     print();
     const char *expected =
-        "# HELP kube_nftd_conntrack_deletion_failures_total Conntrack entries of stale UDP flows "
-        "that could not be deleted.\n"
-        "# TYPE kube_nftd_conntrack_deletion_failures_total counter\n"
-        "kube_nftd_conntrack_deletion_failures_total{ip_family=\"IPv4\"} 33\n"
-        "kube_nftd_conntrack_deletion_failures_total{ip_family=\"IPv6\"} 43\n"
-        "# HELP kube_nftd_conntrack_scans_total Passes over the conntrack table.\n"
-        "# TYPE kube_nftd_conntrack_scans_total counter\n"
-        "kube_nftd_conntrack_scans_total{ip_family=\"IPv4\"} 31\n"
-        "kube_nftd_conntrack_scans_total{ip_family=\"IPv6\"} 41\n"
-        "# HELP kube_nftd_conntrack_scan_failures_total Passes over the conntrack table that did "
-        "not see all of it.\n"
-        "# TYPE kube_nftd_conntrack_scan_failures_total counter\n"
-        "kube_nftd_conntrack_scan_failures_total{ip_family=\"IPv4\"} 34\n"
-        "kube_nftd_conntrack_scan_failures_total{ip_family=\"IPv6\"} 44\n"
-        "# HELP kube_nftd_conntrack_scan_seconds_total Time that passes over the conntrack table "
-        "took.\n"
+        "# HELP kube_nftd_conntrack_deletion_failures_total Failed deletions of conntrack entries "
+        "of stale UDP flows.\n# TYPE kube_nftd_conntrack_deletion_failures_total "
+        "counter\nkube_nftd_conntrack_deletion_failures_total{ip_family=\"IPv4\"} "
+        "33\nkube_nftd_conntrack_deletion_failures_total{ip_family=\"IPv6\"} 43\n# HELP "
+        "kube_nftd_conntrack_scans_total Scans of the conntrack table.\n# TYPE "
+        "kube_nftd_conntrack_scans_total "
+        "counter\nkube_nftd_conntrack_scans_total{ip_family=\"IPv4\"} "
+        "31\nkube_nftd_conntrack_scans_total{ip_family=\"IPv6\"} 41\n# HELP "
+        "kube_nftd_conntrack_scan_failures_total Scans of the conntrack table that ended before "
+        "its last entry.\n# TYPE kube_nftd_conntrack_scan_failures_total "
+        "counter\nkube_nftd_conntrack_scan_failures_total{ip_family=\"IPv4\"} "
+        "34\nkube_nftd_conntrack_scan_failures_total{ip_family=\"IPv6\"} 44\n# HELP "
+        "kube_nftd_conntrack_scan_seconds_total Total duration of scans of the conntrack table.\n"
         "# TYPE kube_nftd_conntrack_scan_seconds_total counter\n"
         "kube_nftd_conntrack_scan_seconds_total{ip_family=\"IPv4\"} 36.25\n"
         "kube_nftd_conntrack_scan_seconds_total{ip_family=\"IPv6\"} 1e-06\n" BY_RESOURCE(
             "kube_nftd_lists_total",
-            "Whole contents taken from the API server, streamed or by pages.", "10")
+            "Complete lists received from the API server, streamed or paged.", "10")
             BY_RESOURCE("kube_nftd_watch_resumes_total",
-                        "Watches that went on from a version remembered, without a list.", "11")
+                        "Watches resumed from the last resource version, without a list.", "11")
                 BY_RESOURCE("kube_nftd_watch_events_total",
-                            "Objects that watches said were added, changed or deleted.", "12")
+                            "Watch events: objects added, modified or deleted.", "12")
                     BY_RESOURCE("kube_nftd_bad_objects_total",
-                                "Objects that could not be read, each time they came.", "13")
+                                "Invalid objects, counted each time they are received.", "13")
                         BY_RESOURCE("kube_nftd_bad_answers_total",
-                                    "Answers of the API server that were given up since they could "
-                                    "not be read.",
-                                    "14")
-                            BY_RESOURCE("kube_nftd_request_failures_total",
-                                        "Requests to the API server that were refused, cut or not "
-                                        "answered.",
-                                        "15") "# HELP kube_nftd_received_bytes_total Bytes of "
-                                              "answers of the API server with objects, "
-                                              "uncompressed.\n"
-                                              "# TYPE kube_nftd_received_bytes_total counter\n"
-                                              "kube_nftd_received_bytes_total{encoding=\"json\","
-                                              "resource=\"services\"} 7\n"
-                                              "kube_nftd_received_bytes_total{encoding="
-                                              "\"protobuf\",resource=\"services\"} 8\n"
-                                              "kube_nftd_received_bytes_total{encoding="
-                                              "\"protobuf\",resource=\"nodes\"} 9\n";
+                                    "Responses of the API server abandoned as unreadable.", "14")
+                            BY_RESOURCE(
+                                "kube_nftd_request_failures_total",
+                                "Requests to the API server that were refused, interrupted or not "
+                                "answered.",
+                                "15") "# HELP kube_nftd_received_bytes_total Uncompressed size of "
+                                      "the API server's responses with objects.\n"
+                                      "# TYPE kube_nftd_received_bytes_total counter\n"
+                                      "kube_nftd_received_bytes_total{encoding=\"json\","
+                                      "resource=\"services\"} 7\n"
+                                      "kube_nftd_received_bytes_total{encoding="
+                                      "\"protobuf\",resource=\"services\"} 8\n"
+                                      "kube_nftd_received_bytes_total{encoding="
+                                      "\"protobuf\",resource=\"nodes\"} 9\n";
     ck_assert_msg(strstr(page, expected) != NULL, "no %s in %s", expected, page);
 }
 END_TEST
