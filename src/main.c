@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/log.h"
-#include "kube-nftd/base/log_output.h"
 #include "kube-nftd/client/commands.h"
 #include "kube-nftd/commit.h"
 #include "kube-nftd/config/options.h"

@@ -3,14 +3,18 @@
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/clock.h"
-#include "kube-nftd/base/log_output.h"
 
 #include <cjson/cJSON.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <math.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* What a statement may log in a window, and how many seconds that lasts. */
 #define LINES 10
@@ -50,6 +54,73 @@ uint64_t log_lines_dropped(void)
     return dropped.total;
 }
 
+/* ---- standard error ---- */
+
+/*
+ * O_NONBLOCK belongs to the open file description, which stderr shares with other processes, so it
+ * is not set there. A pipe or a terminal is opened a second time, which makes a description of our
+ * own. What cannot be opened (a socket, as the journal's; somebody else's pipe) is polled before
+ * each write of at most PIPE_BUF bytes, for which there is room then. Files never make anybody wait
+ * for a reader.
+ */
+
+static int output = STDERR_FILENO;
+/* It is the journal of systemd, which adds the time itself and takes the priority of a line from
+ * "<N>" before it (sd-daemon(3)). */
+static bool is_journal;
+static bool cut; /* the last line has no end */
+
+/* Whether JOURNAL_STREAM, which children inherit, is about this one. */
+static bool is_journal_stream(const struct stat *status)
+{
+    const char *stream = getenv("JOURNAL_STREAM");
+    char *own = xasprintf("%llu:%llu", (unsigned long long)status->st_dev,
+                          (unsigned long long)status->st_ino);
+    bool same = stream && strcmp(stream, own) == 0;
+    free(own);
+    return same;
+}
+
+void log_output_open(void)
+{
+    struct stat status;
+    bool is_there = fstat(STDERR_FILENO, &status) == 0;
+    output = is_there ? STDERR_FILENO : -1; /* the number will be something else's */
+    cut = false;
+    if (!is_there)
+        return;
+    is_journal = is_journal_stream(&status);
+    if (!S_ISFIFO(status.st_mode) && !S_ISCHR(status.st_mode))
+        return;
+    int own = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (own >= 0)
+        output = own;
+}
+
+/* Returns how many bytes were taken. */
+static size_t write_some(const char *bytes, size_t length)
+{
+    struct pollfd room = {.fd = output, .events = POLLOUT};
+    if (poll(&room, 1, 0) != 1 || !(room.revents & POLLOUT))
+        return 0;
+    ssize_t n = write(output, bytes, length < PIPE_BUF ? length : PIPE_BUF);
+    return n > 0 ? (size_t)n : 0;
+}
+
+/* Writes @line, which has no newline, and one behind it. False if not all of it was taken at once;
+ * if it was cut, the next line begins on a line of its own. */
+static bool write_out(const char *line)
+{
+    char *text = xasprintf("%s%s\n", cut ? "\n" : "", line);
+    size_t length = strlen(text), done = 0, n;
+    while (done < length && (n = write_some(text + done, length - done)) > 0)
+        done += n;
+    free(text);
+    if (done > 0)
+        cut = done < length;
+    return done + 1 >= length; /* the next line brings the end */
+}
+
 /* ---- one line ---- */
 
 /* Copies @text with all but printable ASCII escaped, so that one call is one line that does
@@ -71,7 +142,7 @@ static char *printable(const char *text)
 static char *text_line(enum log_level level, const char *subsystem, const char *message)
 {
     char now[CLOCK_RFC3339_SIZE];
-    if (log_output_is_journal())
+    if (is_journal)
         return xasprintf("%s %s: %s", level_names[level], subsystem, message);
     clock_rfc3339(clock_realtime(), now);
     return xasprintf("%s %s %s: %s", now, level_names[level], subsystem, message);
@@ -97,9 +168,9 @@ static bool put_line(enum log_level level, char *line)
     if (line_sink) {
         line_sink(line_sink_ctx, level, line);
     } else {
-        const char *priority = log_output_is_journal() ? journal_priorities[level] : "";
+        const char *priority = is_journal ? journal_priorities[level] : "";
         char *text = xasprintf("%s%s", priority, line);
-        written = log_output_write(text);
+        written = write_out(text);
         free(text);
     }
     free(line);

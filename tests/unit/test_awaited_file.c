@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* A file that is written while it is waited for. The loop is fake_clock.h's: each look is the
  * test's. */
-#include "kube-nftd/config/awaited_file.h"
+#include "kube-nftd/config/file_watch.h"
 
 #include "fake_clock.h"
 #include "kube-nftd/base/alloc.h"

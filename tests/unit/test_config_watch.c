@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What counts as an edit of the configuration file, and what does not. */
-#include "kube-nftd/config/config_watch.h"
+#include "kube-nftd/config/file_watch.h"
 
 #include "kube-nftd/base/alloc.h"
 #include "unit.h"

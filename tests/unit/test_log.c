@@ -3,7 +3,6 @@
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/clock.h"
-#include "kube-nftd/base/log_output.h"
 #include "unit.h"
 
 #include <errno.h>

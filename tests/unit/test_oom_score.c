@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Over a folder that stands for the root of the host. */
-#include "kube-nftd/host/oom_score.h"
+#include "kube-nftd/host/process.h"
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/log.h"

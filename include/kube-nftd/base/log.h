@@ -6,7 +6,7 @@
  *
  * time (UTC), level, the subsystem that speaks, a message, then key=value pairs. Bytes that are
  * not printable ASCII (they may come from outside) are written as \xNN. Or JSON objects, one a
- * line. How they are written: see log_output.h.
+ * line. Nobody ever waits for whoever reads them.
  *
  * One event may concern a hundred thousand addresses, so each statement that logs has a budget: ten
  * lines, then the next one is kept until the statement's window ends, and is logged with how many
@@ -34,6 +34,10 @@ struct log_site {
     const char *subsystem;
     char *first; /* message of these */
 };
+
+/** Looks at what stderr is, once, at the beginning of the process. Without it lines are written to
+ * it as they are. */
+void log_output_open(void);
 
 /** Sets how much is said, by the number of -v: 0 errors to info, 2 and up the debug lines of that
  * number and below; -1: errors and warnings. */

@@ -4,8 +4,8 @@
  * takes it over by a fault in it is left with what it does anyway. docs/operating.md lists what
  * stays and what is refused.
  */
-#ifndef KUBE_NFTD_HOST_LEAST_POWER_H
-#define KUBE_NFTD_HOST_LEAST_POWER_H
+#ifndef KUBE_NFTD_HOST_PROCESS_H
+#define KUBE_NFTD_HOST_PROCESS_H
 
 #include "kube-nftd/base/error.h"
 
@@ -25,5 +25,14 @@ int least_power_filter_calls(struct error *err);
 
 /** Both; what does not work gets a warning. Before the first byte of others is read. */
 void least_power_apply(void);
+
+/**
+ * How eagerly the kernel ends this process when memory is short: writes @desired (-1000 to 1000) to
+ * /proc/self/oom_score_adj if it has another value. To lower it takes CAP_SYS_RESOURCE, so failure
+ * is only logged: as debug output if the present value is negative, as a runtime sets it for
+ * critical pods.
+ * @root  before the path, for tests; "" for the host's own /proc
+ */
+void oom_score_adjust(int desired, const char *root);
 
 #endif
