@@ -28,6 +28,8 @@ if(KUBE_NFTD_UNIT_DIR)
 endif()
 install(FILES deploy/kube-nftd.bash-completion
   DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME kube-nftd)
+install(FILES deploy/kube-nftd.zsh-completion
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions RENAME _kube-nftd)
 
 # Made at each configuration: man pages and changelogs are installed compressed.
 function(install_compressed source name destination)

@@ -21,6 +21,7 @@
 #include "kube-nftd/proxy_options.h"
 #include "kube-nftd/reload.h"
 #include "kube-nftd/serve/health.h"
+#include "kube-nftd/serve/list.h"
 #include "kube-nftd/serve/metrics.h"
 #include "kube-nftd/source/apiserver.h"
 #include "kube-nftd/source/manifests.h"
@@ -71,8 +72,10 @@ struct daemon {
     double
         synced_at; /* when Services and EndpointSlices were complete; clock_monotonic; 0: not yet */
     bool begun;    /* the first programming was tried */
-    bool programmed; /* all tables were in force once */
+    bool programmed;          /* all tables were in force once */
+    bool owned[FAMILY_COUNT]; /* no other program can change the table */
     struct explain_gate explain_gate;
+    struct list_page list;
     ev_prepare commit;
     ev_timer wake;
     ev_signal terminate, interrupt, hangup;
@@ -424,10 +427,58 @@ static void answer_explain(void *ctx, const struct http_request *request,
     explain_answer(&sources, &d->explain_gate, request, answer);
 }
 
+static bool list_sources(void *ctx, struct explain_sources *sources)
+{
+    const struct daemon *d = ctx;
+    if (d->proxy)
+        proxy_explain_sources(d->proxy, sources);
+    return d->proxy != NULL;
+}
+
+static void answer_list(void *ctx, const struct http_request *request, struct http_answer *answer)
+{
+    struct daemon *d = ctx;
+    list_answer(&d->list, request, answer);
+}
+
 static void answer_flagz(void *ctx, const struct http_request *request, struct http_answer *answer)
 {
     (void)request;
     diagnostics_flagz(((const struct daemon *)ctx)->options->flags, answer);
+}
+
+static void source_status(const struct source *source, struct daemon_status *status)
+{
+    encodings_in_use(source, status->encodings);
+    status->silence = sign_of_life_silence(source->sign_of_life);
+    status->heard =
+        source->apiserver ? clock_monotonic() - apiserver_heard_at(source->apiserver) : -1;
+    for (int kind = 0; kind < KIND_COUNT; kind++) {
+        struct reflector_figures figures = {0};
+        if (source->reflectors[kind])
+            reflector_figures(source->reflectors[kind], &figures);
+        status->watch[kind].resource = figures.resource;
+        status->watch[kind].state = figures.state;
+        status->watch[kind].trouble = figures.trouble;
+        status->watch[kind].events = figures.events;
+        status->watch[kind].failures = figures.failures;
+        status->watch[kind].lists = figures.lists;
+    }
+}
+
+static struct daemon_status status_of(const struct daemon *d)
+{
+    struct daemon_status status = {.started = d->started,
+                                   .node = d->node_name,
+                                   .objects_from = d->source.apiserver ? d->source.client.server
+                                                                       : d->options->manifests,
+                                   .resident = figures_resident_bytes()};
+    source_status(&d->source, &status);
+    if (d->proxy) /* which is made after the servers */
+        proxy_status(d->proxy, &status);
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        status.family[i].owned = d->owned[i];
+    return status;
 }
 
 static void answer_statusz(void *ctx, const struct http_request *request,
@@ -435,17 +486,18 @@ static void answer_statusz(void *ctx, const struct http_request *request,
 {
     const struct daemon *d = ctx;
     char *paths = metrics_paths(d->metrics);
-    struct daemon_status status = {.started = d->started,
-                                   .node = d->node_name,
-                                   .objects_from = d->source.apiserver ? d->source.client.server
-                                                                       : d->options->manifests,
-                                   .silence = sign_of_life_silence(d->source.sign_of_life),
-                                   .paths = paths};
+    struct daemon_status status = status_of(d);
     (void)request;
-    encodings_in_use(&d->source, status.encodings);
-    proxy_status(d->proxy, &status);
+    status.paths = paths;
     diagnostics_statusz(&status, answer);
     free(paths);
+}
+
+static void answer_status(void *ctx, const struct http_request *request, struct http_answer *answer)
+{
+    struct daemon_status status = status_of(ctx);
+    (void)request;
+    status_answer(&status, answer);
 }
 
 static void add_pages(struct daemon *d, const struct options *options)
@@ -455,6 +507,8 @@ static void add_pages(struct daemon *d, const struct options *options)
     metrics_add_page(d->metrics, "/statusz", answer_statusz, d);
     metrics_add_page(d->metrics, "/programmed", answer_programmed, d);
     metrics_add_page(d->metrics, "/explain", answer_explain, d);
+    metrics_add_page(d->metrics, "/list", answer_list, d);
+    metrics_add_page(d->metrics, "/status", answer_status, d);
     if (options->profiling)
         metrics_add_page(d->metrics, "/debug/flags/v", diagnostics_verbosity, NULL);
 }
@@ -470,6 +524,7 @@ static int open_servers(struct daemon *d, const struct options *options, struct 
     bool hard = options->bind_address_hard_fail;
     d->health = health_new(d->loop, health_status, d);
     d->metrics = metrics_new(d->loop, write_metrics, d);
+    d->list = (struct list_page){.sources = list_sources, .ctx = d};
     add_pages(d, options);
     health_set_events(d->health, writers_events(d->source.writers), d->node_name);
     metrics_set_events(d->metrics, writers_events(d->source.writers), d->node_name);
@@ -565,6 +620,8 @@ static int daemon_start(struct daemon *d, const struct options *options, struct 
         config.node_seen_ctx = d->source.writers;
     }
     proxy_options_apply(options, d->node_name, &config);
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        d->owned[i] = config.rulesets[i].owned;
     if (open_proxy(d, &config, err))
         return -1;
     if (d->source.writers)
@@ -627,7 +684,7 @@ static int open_offline(struct daemon *d, const struct options *options, bool st
     return open_proxy(d, &config, err) || source_open(d, options, strict, err) ? -1 : 0;
 }
 
-cJSON *daemon_explain(const struct options *options, const struct explain_query *query,
+cJSON *daemon_compute(const struct options *options, daemon_compute_fn compute, const void *query,
                       struct error *err)
 {
     struct daemon d = {0};
@@ -637,7 +694,7 @@ cJSON *daemon_explain(const struct options *options, const struct explain_query 
         proxy_settle(d.proxy);
         proxy_explain_sources(d.proxy, &sources);
         sources.from_manifests = true;
-        answer = explain(&sources, query);
+        answer = compute(&sources, query);
     }
     daemon_close(&d);
     return answer;

@@ -93,6 +93,14 @@ static double start_time(unsigned long long ticks)
     return start;
 }
 
+double figures_resident_bytes(void)
+{
+    unsigned long long start, virtual_bytes;
+    long long pages;
+    return read_stat(&start, &virtual_bytes, &pages) ? (double)pages * (double)sysconf(_SC_PAGESIZE)
+                                                     : 0;
+}
+
 static void write_memory(struct metrics_page *page)
 {
     unsigned long long start, virtual_bytes;

@@ -61,10 +61,10 @@ static int run(const struct options *options, struct service_manager *manager, s
         return leftovers_remove(options->dry_run, stdout, err);
     if (options->init_only)
         return daemon_init_only(options, err);
-    if (options->preflight)
+    if (options->command == COMMAND_PREFLIGHT)
         return daemon_preflight(err);
-    if (options->explain)
-        return command_explain(options, err);
+    if (command_asks(options->command))
+        return command_run(options, err);
     return options->dump_rules ? daemon_dump_rules(options, err)
                                : daemon_run(options, manager, err);
 }
@@ -75,9 +75,10 @@ static int run_as_told(int argc, char **argv, struct service_manager *manager, s
     if (options_parse(argc, argv, &options, err))
         return error_of_configuration(err);
     /* An answer on a terminal is not mixed with what is done for it. */
-    log_set_verbosity(options.explain && options.verbosity == 0 ? -1 : options.verbosity);
+    bool asks = command_asks(options.command);
+    log_set_verbosity(asks && options.verbosity == 0 ? -1 : options.verbosity);
     log_set_json(options.log_format == LOG_FORMAT_JSON);
-    if (!options.explain) /* whose answer is not about them */
+    if (!asks) /* and the answer is not about them */
         options_log_notes(&options);
     int result = run(&options, manager, err);
     options_clear(&options);

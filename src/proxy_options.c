@@ -122,7 +122,7 @@ int proxy_options_check_kernel(struct nft_socket *socket, struct proxy_config *c
     for (int i = 0; i < FAMILY_COUNT; i++)
         preflight_clear(&preflights[i]);
     if (!any)
-        return error_prefix(err, "no family can be proxied (--preflight shows all)");
+        return error_prefix(err, "no family can be proxied (kube-nftd preflight shows all)");
     error_clear(err);
     return 0;
 }

@@ -2,6 +2,7 @@
 /* What others may know of the proxy: health, status, figures, explanations. It changes nothing. */
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/policy/claims.h"
+#include "kube-nftd/policy/decision.h"
 #include "kube-nftd/proxy_parts.h"
 
 #include <string.h>
@@ -86,6 +87,7 @@ void proxy_explain_sources(const struct proxy *proxy, struct explain_sources *so
         const struct family_table *family = &proxy->families[i];
         sources->family[i].ruleset = family->ruleset;
         sources->family[i].programmed = family->programmed;
+        sources->family[i].waiting = family_table_waiting(family, clock_monotonic());
         sources->family[i].failure = family_table_is_in_force(family) ? NULL : family->said;
         if (family_table_is_overdue(family, clock_monotonic()))
             sources->unhealthy = true;
@@ -127,6 +129,11 @@ void proxy_figures(const struct proxy *proxy, struct proxy_figures *figures)
 void proxy_status(const struct proxy *proxy, struct daemon_status *status)
 {
     double now = clock_monotonic();
+    status->zone = policy_surroundings(proxy->policy)->location.zone;
+    status->conflicts = policy_conflicts(proxy->policy);
+    status->reserved = policy_reserved(proxy->policy);
+    for (int kind = 0; kind < KIND_COUNT; kind++)
+        status->unreadable += proxy->left_out[kind];
     status->complete = proxy_is_synced(proxy);
     status->services = service_cache_count(proxy->services);
     status->slices = endpoint_slice_cache_count(proxy->slices);
@@ -139,6 +146,14 @@ void proxy_status(const struct proxy *proxy, struct daemon_status *status)
         status->family[i].last_success = family->syncs.last_success;
         status->family[i].waiting = family_table_waiting(family, now);
         status->family[i].frontends = ruleset_frontends(family->ruleset);
+        status->family[i].refused =
+            ruleset_figures(family->ruleset)->refused + ruleset_figures(family->ruleset)->left_out;
+        status->family[i].lost = ruleset_is_lost(family->ruleset);
+        status->family[i].failure = family_table_is_in_force(family) ? NULL : family->said;
+        status->family[i].last_seconds = family->syncs.last_seconds;
+        status->family[i].transactions = family->syncs.transactions;
+        status->family[i].repairs = family->guard.repairs;
+        status->family[i].drift = family->guard.drift;
     }
 }
 

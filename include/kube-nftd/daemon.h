@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the binary does, but for the simplest: the daemon itself, --dump-rules, --preflight. */
+/* What the binary does, but for the simplest: the daemon itself, dump, preflight. */
 #ifndef KUBE_NFTD_DAEMON_H
 #define KUBE_NFTD_DAEMON_H
 
 #include "kube-nftd/base/error.h"
 #include "kube-nftd/config/options.h"
 #include "kube-nftd/host/service_manager.h"
-#include "kube-nftd/serve/explain_query.h"
+#include "kube-nftd/serve/explain.h"
 
 /** Runs until SIGTERM or SIGINT; the tables stay. @manager is told. -1 if it could not start, or if
  * it ended because its configuration file was edited. */
@@ -15,9 +15,12 @@ int daemon_run(const struct options *options, struct service_manager *manager, s
 /** Takes the objects once and prints the tables on stdout. */
 int daemon_dump_rules(const struct options *options, struct error *err);
 
-/** Takes the objects of --manifests once, and explains @query by them; what the kernel holds is
- * read if that is allowed. The caller frees the answer; NULL with an error. */
-cJSON *daemon_explain(const struct options *options, const struct explain_query *query,
+/* What is asked of the objects that are known. The caller deletes the answer. */
+typedef cJSON *(*daemon_compute_fn)(const struct explain_sources *sources, const void *query);
+
+/** Takes the objects of --manifests once, and answers @query by @compute; what the kernel holds is
+ * read if that is allowed. The caller deletes the answer; NULL with an error. */
+cJSON *daemon_compute(const struct options *options, daemon_compute_fn compute, const void *query,
                       struct error *err);
 
 /** Does what takes more privilege than the daemon's own work, and touches no table: sets

@@ -31,4 +31,7 @@ void figures_write(const struct figures_sources *sources, struct metrics_page *p
  * /proc does not tell is left out. */
 void figures_write_process(struct metrics_page *page);
 
+/** Memory of this process that is in use; 0: not known. */
+double figures_resident_bytes(void);
+
 #endif

@@ -134,3 +134,24 @@ void *hash_walk_next(struct hash_walk *walk)
     walk->next = item ? item->next : NULL;
     return item;
 }
+
+static size_t reverse_bits(size_t value)
+{
+    size_t reversed = 0;
+    for (size_t i = 0; i < sizeof(value) * 8; i++, value >>= 1)
+        reversed = reversed << 1 | (value & 1);
+    return reversed;
+}
+
+/* Counts with the highest bit of the bucket's number first: when the table has twice as many
+ * buckets, what was in those passed is in buckets that are passed, too. */
+size_t hash_table_scan(const struct hash_table *table, size_t cursor,
+                       void (*take)(void *ctx, void *item), void *ctx)
+{
+    if (table->n == 0)
+        return 0;
+    size_t mask = table->n_buckets - 1;
+    for (struct hash_link *item = table->buckets[cursor & mask]; item; item = item->next)
+        take(ctx, item);
+    return reverse_bits(reverse_bits(cursor | ~mask) + 1);
+}

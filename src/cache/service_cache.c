@@ -84,6 +84,7 @@ static void warn(const struct service *before, const struct service *service)
 static void take_rest(struct service *known, struct service *service)
 {
     known->uid = service->uid;
+    known->type = service->type;
     char *warnings = known->warnings;
     known->warnings = service->warnings;
     service->warnings = warnings;

@@ -34,9 +34,8 @@ static size_t on_data(char *data, size_t size, size_t n, void *ctx)
     q->too_long = length > ANSWER_MAX - q->body.n;
     if (q->too_long)
         return 0;
-    vec_reserve(&q->body, length + 1);
-    memcpy(q->body.v + q->body.n, data, length);
-    q->body.n += length;
+    vec_append(&q->body, data, length);
+    vec_reserve(&q->body, 1);
     q->body.v[q->body.n] = '\0';
     return length;
 }

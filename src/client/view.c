@@ -13,21 +13,23 @@ typedef VEC(char) text_vec;
 
 /* ---- values ---- */
 
+static const cJSON *member(const cJSON *object, const char *key, size_t length)
+{
+    const cJSON *it;
+    cJSON_ArrayForEach (it, object)
+        if (it->string && strncmp(it->string, key, length) == 0 && !it->string[length])
+            return it;
+    return NULL;
+}
+
 static const cJSON *find(const cJSON *item, const char *path, size_t length)
 {
-    while (item && length > 0) {
-        size_t n = 0;
-        while (n < length && path[n] != '.')
-            n++;
-        char *key = xstrndup(path, n);
-        item = cJSON_GetObjectItemCaseSensitive(item, key);
-        free(key);
-        path += n;
-        length -= n;
-        if (length > 0) {
-            path++;
-            length--;
-        }
+    const char *end = path + length;
+    while (item && path < end) {
+        const char *dot = memchr(path, '.', (size_t)(end - path));
+        size_t n = (size_t)((dot ? dot : end) - path);
+        item = member(item, path, n);
+        path += n + (dot != NULL);
     }
     return item;
 }
@@ -41,21 +43,21 @@ static bool is_value(const cJSON *value)
     return cJSON_IsTrue(value) || (value && value->child);
 }
 
-static void put_bytes(text_vec *out, const char *bytes, size_t n)
-{
-    vec_reserve(out, n);
-    memcpy(out->v + out->n, bytes, n);
-    out->n += n;
-}
-
 /* Texts come from objects that anybody may have written: no control characters reach a terminal. */
 static void put_text(text_vec *out, const char *text)
 {
     while (*text) {
         uint32_t code;
-        size_t length = utf8_decode(text, &code);
+        size_t n = 0, length = 1;
+        while (text[n] >= ' ' && text[n] < 0x7f)
+            n++;
+        vec_append(out, text, n);
+        text += n;
+        if (!*text)
+            return;
+        length = utf8_decode(text, &code);
         bool plain = length && !utf8_is_control(code);
-        put_bytes(out, plain ? text : "?", plain ? length : 1);
+        vec_append(out, plain ? text : "?", plain ? length : 1);
         text += length ? length : 1;
     }
 }
@@ -129,7 +131,7 @@ static bool expand_value(text_vec *out, const char *t, const char *end, const cJ
     const char *bar = memchr(t, '|', (size_t)(end - t));
     const cJSON *value = find(item, t, (size_t)((bar ? bar : end) - t));
     if (bar && !is_value(value)) {
-        put_bytes(out, bar + 1, (size_t)(end - bar - 1));
+        vec_append(out, bar + 1, (size_t)(end - bar - 1));
         return true;
     }
     put_value(out, value);
@@ -140,15 +142,19 @@ static bool expand_value(text_vec *out, const char *t, const char *end, const cJ
 static bool expand(text_vec *out, const char *t, const char *end, const cJSON *item)
 {
     bool whole = true;
-    for (; t < end; t++) {
-        const char *close = end;
-        if (*t == '{' && (close = memchr(t, '}', (size_t)(end - t))))
-            whole = expand_value(out, t + 1, close, item) && whole;
-        else if (*t == '[')
-            expand_section(out, t + 1, close = section_end(t, end), item);
-        else
-            put_bytes(out, close = t, 1);
-        t = close;
+    while (t < end) {
+        const char *last = t;
+        if (*t == '{' && (last = memchr(t, '}', (size_t)(end - t)))) {
+            whole = expand_value(out, t + 1, last, item) && whole;
+        } else if (*t == '[') {
+            last = section_end(t, end);
+            expand_section(out, t + 1, last, item);
+        } else {
+            for (last = t; last + 1 < end && last[1] != '{' && last[1] != '[';)
+                last++;
+            vec_append(out, t, (size_t)(last + 1 - t));
+        }
+        t = last + 1;
     }
     return whole;
 }
@@ -211,7 +217,7 @@ static char *align(const char *line, const widths_vec *widths)
             vec_push(&out, *line);
             continue;
         }
-        for (; width < widths->v[column] + 2; width++)
+        for (; column < widths->n && width < widths->v[column] + 2; width++)
             vec_push(&out, ' ');
         column++;
         width = 0;
@@ -288,8 +294,6 @@ struct view_style view_style(FILE *out)
 void view_print_json(const cJSON *facts, FILE *out)
 {
     char *text = cJSON_Print(facts);
-    if (!text)
-        alloc_failed();
     for (const char *s = text; *s;) {
         uint32_t code;
         size_t length = utf8_decode(s, &code);

@@ -23,6 +23,7 @@ void options_clear(struct options *options)
         vec_free(&options->node_port_addresses.cidrs[family]);
     cJSON_Delete(options->configuration);
     free(options->flags);
+    free(options->subject);
     vec_each (&options->notes, note)
         free(note->text);
     vec_free(&options->notes);
@@ -31,10 +32,14 @@ void options_clear(struct options *options)
 
 void options_usage(FILE *out)
 {
-    fputs("Usage: kube-nftd [FLAG]...\n"
-          "Watches Services and EndpointSlices and keeps the nftables tables ip and ip6 kube-nftd\n"
-          "true to them, in place of kube-proxy.\n",
-          out);
+    fputs(
+        "Usage: kube-nftd [COMMAND] [FLAG]...\n"
+        "Watches Services and EndpointSlices and keeps the nftables tables ip and ip6 kube-nftd\n"
+        "true to them, in place of kube-proxy; or carries out a command. list, status and explain "
+        "ask\nthe daemon at --metrics-bind-address; with --manifests, list and explain compute the "
+        "answer\nfrom files.\n\nCommands:\n",
+        out);
+    commands_print(out);
     settings_print(out);
 }
 
@@ -87,6 +92,11 @@ static int set_flag(struct configuration *configuration, const struct setting *f
 
 static int unknown_flag(const char *text, size_t length, struct error *err)
 {
+    size_t dashes = strspn(text, "-");
+    const char *command = command_of_flag(text + dashes, length - dashes);
+    if (command)
+        return error_set(err, "unknown flag: %.*s (it is a command: kube-nftd %s; see --help)",
+                         (int)length, text, command);
     const struct setting *near = setting_near_flag(text, length);
     char *name = near ? setting_flag_name(near) : NULL;
     error_set(err, "unknown flag: %.*s (%s%s%ssee --help)", (int)length, text,
@@ -105,8 +115,6 @@ static int parse_flag(struct configuration *configuration, int argc, char *const
                       struct error *err)
 {
     const char *text = argv[*at];
-    if (text[0] != '-' || text[1] == '\0')
-        return error_set(err, "unexpected argument: %s (there are only flags: see --help)", text);
     const char *name = text + 1 + (text[1] == '-');
     size_t length = strcspn(name, "=");
     const char *value = name[length] == '=' ? name + length + 1 : NULL;
@@ -145,31 +153,43 @@ static bool is_asked_for(const cJSON *value)
 }
 
 /* Only one of these is done. */
-static int check_commands(const struct configuration *configuration, struct error *err)
+static int check_commands(const struct configuration *configuration, const char *command,
+                          struct error *err)
 {
-    static const char *const commands[] = {"preflight",          "dump-rules", "cleanup",
-                                           "cleanup-kube-proxy", "init-only",  "explain"};
-    const char *first = NULL;
-    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-        if (!is_asked_for(flag_value(configuration, commands[i])))
+    static const char *const flags[] = {"dump-rules", "cleanup", "cleanup-kube-proxy", "init-only"};
+    const char *first = command, *dashes = "";
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+        if (!is_asked_for(flag_value(configuration, flags[i])))
             continue;
         if (first)
-            return error_set(err, "--%s and --%s exclude each other", first, commands[i]);
-        first = commands[i];
+            return error_set(err, "%s%s and --%s exclude each other", dashes, first, flags[i]);
+        first = flags[i];
+        dashes = "--";
     }
     return 0;
 }
 
-/* With any other command they would be ignored. */
-static int check_companions(const struct configuration *configuration, struct error *err)
+/* With anything else they would be ignored. */
+static int check_companions(const struct configuration *configuration, enum command command,
+                            struct error *err)
 {
-    static const struct {
-        const char *flag, *command;
-    } companions[] = {{"dry-run", "cleanup-kube-proxy"}, {"output", "explain"}, {"all", "explain"}};
-    for (size_t i = 0; i < sizeof(companions) / sizeof(companions[0]); i++)
-        if (is_asked_for(flag_value(configuration, companions[i].flag)) &&
-            !is_asked_for(flag_value(configuration, companions[i].command)))
-            return error_set(err, "--%s is for --%s", companions[i].flag, companions[i].command);
+    bool list = command == COMMAND_LIST || command == COMMAND_ENDPOINTS;
+    bool prints = list || command == COMMAND_STATUS || command == COMMAND_EXPLAIN;
+    const cJSON *output = flag_value(configuration, "output");
+    if (is_asked_for(flag_value(configuration, "dry-run")) &&
+        !is_asked_for(flag_value(configuration, "cleanup-kube-proxy")))
+        return error_set(err, "--dry-run is for --cleanup-kube-proxy");
+    if (is_asked_for(flag_value(configuration, "all")) && command != COMMAND_EXPLAIN)
+        return error_set(err, "--all is for explain");
+    if (is_asked_for(output) && !prints)
+        return error_set(err, "--output is for list, status and explain");
+    const char *format = is_asked_for(output) ? output->valuestring : "text";
+    if (!list && strcmp(format, "text") != 0 && strcmp(format, "json") != 0)
+        return error_set(err, "--output %s is for list", format);
+    if (command == COMMAND_ENDPOINTS && strcmp(format, "name") == 0)
+        return error_set(err, "--output name is for a list of Services");
+    if (command == COMMAND_STATUS && flag_value(configuration, "manifests"))
+        return error_set(err, "status asks a running daemon: --manifests is not for it");
     return 0;
 }
 
@@ -233,10 +253,13 @@ static int read_file(struct configuration *configuration, note_vec *notes, struc
 
 /* ---- all of it ---- */
 
-static int complete(struct configuration *configuration, struct options *options, struct error *err)
+/* @command is its first word, NULL for none. */
+static int complete(struct configuration *configuration, const char *command,
+                    struct options *options, struct error *err)
 {
     if (read_file(configuration, &options->notes, err) || check_sources(configuration, err) ||
-        check_commands(configuration, err) || check_companions(configuration, err) ||
+        check_commands(configuration, command, err) ||
+        check_companions(configuration, options->command, err) ||
         configuration_settle(configuration, &options->notes, err))
         return -1;
     options->configuration = configuration_tree(configuration);
@@ -250,22 +273,41 @@ static bool wants_information(const struct configuration *configuration)
            is_asked_for(flag_value(configuration, "version"));
 }
 
+/* Flags and words in any order. */
+static int parse(struct configuration *configuration, int argc, char *const *argv,
+                 struct options *options, struct error *err)
+{
+    VEC(const char *) words = {0};
+    int result = 0;
+    for (int at = 1; at < argc && result == 0; at++) {
+        if (argv[at][0] == '-' && argv[at][1])
+            result = parse_flag(configuration, argc, argv, &at, err);
+        else
+            vec_push(&words, argv[at]);
+    }
+    if (result == 0 && !wants_information(configuration)) {
+        result = command_read(words.v, words.n, &options->command, &options->subject, err);
+        if (result == 0)
+            result = complete(configuration, words.n ? words.v[0] : NULL, options, err);
+    }
+    vec_free(&words);
+    return result;
+}
+
 int options_parse(int argc, char *const *argv, struct options *options, struct error *err)
 {
     struct configuration configuration;
-    int result = 0;
     memset(options, 0, sizeof(*options));
     configuration_init(&configuration);
-    for (int at = 1; at < argc && result == 0; at++)
-        result = parse_flag(&configuration, argc, argv, &at, err);
-    if (result == 0 && !wants_information(&configuration))
-        result = complete(&configuration, options, err);
+    int result = parse(&configuration, argc, argv, options, err);
     options->argc = argc;
     options->argv = argv;
     if (result == 0)
         configuration_land(&configuration, options);
     else
         options_clear(options);
+    options->dump_rules = options->dump_rules || options->command == COMMAND_DUMP;
+    options->cleanup = options->cleanup || options->command == COMMAND_CLEANUP;
     configuration_clear(&configuration);
     return result;
 }

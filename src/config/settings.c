@@ -144,22 +144,15 @@ const struct setting settings[] = {
      .help = "who can reach /metrics may set how much is logged: PUT to /debug/flags/v"},
 
     /* ---- what it does ---- */
-    {GROUP_RUNNING, "explain", NULL, SETTING_PATH, AT(explain), .value = "WHAT",
-     .help = "say which Service has ADDRESS[:PORT[/PROTOCOL]] or the node port PORT, or all about "
-             "NAMESPACE/SERVICE[:PORT] or SERVICE.NAMESPACE: "
-             "which endpoints are used from here, why others are not, and whether the kernel holds "
-             "that; asks the running daemon, or computes from --manifests"},
     {GROUP_RUNNING, "all", NULL, SETTING_SWITCH, AT(explain_all),
-     .help = "with --explain: list every endpoint, not just the first 1000"},
+     .help = "with explain: list every endpoint, not just the first 1000"},
     {GROUP_RUNNING, "output", NULL, SETTING_CHOICE, AT(output), .standard = "text",
-     .choices = "text json", .value = "FORMAT",
-     .help = "with --explain: text or json; -o is as good"},
-    {GROUP_RUNNING, "preflight", NULL, SETTING_SWITCH, AT(preflight),
-     .help = "say whether this host's kernel can do what the tables need, and exit"},
+     .choices = "text json wide name", .value = "FORMAT",
+     .help = "with list, status and explain: text or json; wide for a list with more columns, name "
+             "for the names alone; -o is as good"},
     {GROUP_RUNNING, "dump-rules", NULL, SETTING_SWITCH, AT(dump_rules),
-     .help = "print the tables computed from the objects, in nft syntax, and exit"},
-    {GROUP_RUNNING, "cleanup", NULL, SETTING_SWITCH, AT(cleanup),
-     .help = "remove the tables and exit"},
+     .help = "as the command dump"},
+    {GROUP_RUNNING, "cleanup", NULL, SETTING_SWITCH, AT(cleanup), .help = "as the command cleanup"},
     {GROUP_RUNNING, "cleanup-kube-proxy", NULL, SETTING_SWITCH, AT(cleanup_kube_proxy),
      .help = "remove what kube-proxy left in the kernel, say what stays and why, and exit: with "
              "status 0 if nothing of it is left"},
@@ -364,8 +357,7 @@ static const char ignored_heading[] =
 
 #define INDENT 8
 
-/* Prints @text in lines of up to 100 columns. */
-static void print_wrapped(FILE *out, const char *text)
+void setting_print_help(FILE *out, const char *text)
 {
     const size_t width = 100 - INDENT;
     while (*text) {
@@ -387,7 +379,7 @@ static void print_help(FILE *out, const struct setting *s)
     char *text = xasprintf("%s%s%s%s%s%s%s", s->help, facts ? " (" : "", field ? field : "",
                            field && standard ? "; " : "", standard ? "default " : "",
                            standard ? standard : "", facts ? ")" : "");
-    print_wrapped(out, text);
+    setting_print_help(out, text);
     free(text);
 }
 

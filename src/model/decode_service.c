@@ -27,26 +27,19 @@ static int service_created(struct decoder *d, const struct json_value *json)
 static int service_type(struct decoder *d, const struct json_value *spec,
                         const struct field_path *up, enum service_type *out)
 {
-    static const char *const names[] = {
-        [TYPE_CLUSTER_IP] = "ClusterIP",
-        [TYPE_NODE_PORT] = "NodePort",
-        [TYPE_LOAD_BALANCER] = "LoadBalancer",
-        [TYPE_EXTERNAL_NAME] = "ExternalName",
-    };
     const char *text;
     *out = TYPE_CLUSTER_IP;
     if (field_string(d, spec, up, "type", &text))
         return -1;
-    if (!text)
-        return 0;
-    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-        if (strcmp(names[i], text) == 0) {
-            *out = (enum service_type)i;
+    for (int type = 0; text && type <= TYPE_EXTERNAL_NAME; type++) {
+        if (strcmp(service_type_name((enum service_type)type), text) == 0) {
+            *out = (enum service_type)type;
             return 0;
         }
     }
-    field_warn(d, &(struct field_path){up, "type", 0}, "\"%s\" is unknown, taken for ClusterIP",
-               text);
+    if (text)
+        field_warn(d, &(struct field_path){up, "type", 0}, "\"%s\" is unknown, taken for ClusterIP",
+                   text);
     return 0;
 }
 
@@ -142,6 +135,7 @@ int decode_service(struct decoder *d, const struct json_value *json)
     if (service_type(d, spec, &path, &type) || decode_cluster_ips(d, spec, type) ||
         service_ports(d, spec, &path))
         return -1;
+    service->type = (uint8_t)type;
     if (!service->skipped &&
         (decode_external_addresses(d, json, spec) || decode_service_policies(d, spec, type)))
         return -1;

@@ -163,6 +163,17 @@ static bool service_family_equal(const struct service *a, const struct service *
            VEC_EQUAL(&p->source_ranges[family], &q->source_ranges[family]);
 }
 
+const char *service_type_name(enum service_type type)
+{
+    static const char *const names[] = {
+        [TYPE_CLUSTER_IP] = "ClusterIP",
+        [TYPE_NODE_PORT] = "NodePort",
+        [TYPE_LOAD_BALANCER] = "LoadBalancer",
+        [TYPE_EXTERNAL_NAME] = "ExternalName",
+    };
+    return names[type];
+}
+
 bool service_equal(const struct service *a, const struct service *b)
 {
     if (!string_equal(a->id, b->id) || a->created != b->created || a->skipped != b->skipped ||

@@ -7,19 +7,15 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
-static void *need(void *p)
-{
-    if (!p)
-        alloc_failed();
-    return p;
-}
+/* Most items of a list fit in; the text of a larger tree is copied as it grows. */
+#define FIRST_BYTES 1024
 
 static cJSON *make_text(const char *text)
 {
     if (utf8_is_valid(text))
-        return need(cJSON_CreateString(text));
+        return cJSON_CreateString(text);
     char *whole = utf8_repair(text);
-    cJSON *json = need(cJSON_CreateString(whole));
+    cJSON *json = cJSON_CreateString(whole);
     free(whole);
     return json;
 }
@@ -30,19 +26,18 @@ static cJSON *make(const struct fact *fact)
     case FACT_TEXT:
         return make_text(fact->text);
     case FACT_NUMBER:
-        return need(cJSON_CreateNumber(fact->number));
+        return cJSON_CreateNumber(fact->number);
     case FACT_FLAG:
-        return need(cJSON_CreateBool(fact->number != 0));
+        return cJSON_CreateBool(fact->number != 0);
     case FACT_NULL:
         break;
     }
-    return need(cJSON_CreateNull());
+    return cJSON_CreateNull();
 }
 
 static cJSON *add(cJSON *to, const char *key, cJSON *item)
 {
-    if (!cJSON_AddItemToObject(to, key, item))
-        alloc_failed();
+    cJSON_AddItemToObject(to, key, item);
     return item;
 }
 
@@ -54,7 +49,7 @@ void facts_add_all(cJSON *to, const struct fact *facts, size_t n)
 
 cJSON *facts_new(void)
 {
-    return need(cJSON_CreateObject());
+    return cJSON_CreateObject();
 }
 
 cJSON *facts_object(cJSON *to, const char *key)
@@ -64,7 +59,7 @@ cJSON *facts_object(cJSON *to, const char *key)
 
 cJSON *facts_array(cJSON *to, const char *key)
 {
-    return add(to, key, need(cJSON_CreateArray()));
+    return add(to, key, cJSON_CreateArray());
 }
 
 cJSON *facts_append(cJSON *array)
@@ -96,5 +91,5 @@ void facts_format(cJSON *to, const char *key, const char *format, ...)
 
 char *facts_print(const cJSON *facts)
 {
-    return need(cJSON_PrintUnformatted(facts));
+    return cJSON_PrintBuffered(facts, FIRST_BYTES, false);
 }

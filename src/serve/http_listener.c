@@ -27,6 +27,7 @@
 #define CONNECTION_LIMIT 64
 #define CONNECTION_MEMORY ((size_t)16 * 1024)
 #define REQUEST_BODY_LIMIT ((size_t)1024 * 1024)
+#define STREAM_BLOCK ((size_t)64 * 1024)
 
 /* A request whose body is still coming. */
 struct coming {
@@ -224,6 +225,50 @@ void http_answer_json(struct http_answer *answer, unsigned status, char *body)
     http_answer_header(answer, "X-Content-Type-Options", "nosniff");
 }
 
+void http_answer_stream(struct http_answer *answer, const char *type,
+                        size_t (*more)(void *stream, char *to, size_t room),
+                        void (*end)(void *stream), void *stream)
+{
+    http_answer_header(answer, "Content-Type", "%s", type);
+    http_answer_header(answer, "X-Content-Type-Options", "nosniff");
+    answer->more = more;
+    answer->end = end;
+    answer->stream = stream;
+}
+
+/* What is made piece by piece, until the library ends it. */
+struct open_stream {
+    size_t (*more)(void *stream, char *to, size_t room);
+    void (*end)(void *stream);
+    void *stream;
+};
+
+static ssize_t read_stream(void *cls, uint64_t at, char *to, size_t room)
+{
+    const struct open_stream *open = cls;
+    (void)at;
+    size_t n = open->more(open->stream, to, room);
+    return n ? (ssize_t)n : MHD_CONTENT_READER_END_OF_STREAM;
+}
+
+static void end_stream(void *cls)
+{
+    struct open_stream *open = cls;
+    open->end(open->stream);
+    free(open);
+}
+
+static struct MHD_Response *make_stream(const struct http_answer *answer)
+{
+    struct open_stream *open = xcalloc(1, sizeof(*open));
+    *open = (struct open_stream){answer->more, answer->end, answer->stream};
+    struct MHD_Response *response = MHD_create_response_from_callback(
+        MHD_SIZE_UNKNOWN, STREAM_BLOCK, read_stream, open, end_stream);
+    if (!response)
+        end_stream(open);
+    return response;
+}
+
 /* A body that somebody waits for the end of. */
 struct watched_body {
     char *text;
@@ -244,6 +289,8 @@ static void release_body(void *cls)
 static struct MHD_Response *make_response(const struct http_answer *answer, size_t length)
 {
     struct MHD_Response *response;
+    if (answer->more)
+        return make_stream(answer);
     if (!answer->released) {
         response = MHD_create_response_from_buffer(length, answer->body, MHD_RESPMEM_MUST_FREE);
         if (!response)

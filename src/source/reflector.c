@@ -300,4 +300,7 @@ void reflector_figures(const struct reflector *r, struct reflector_figures *out)
 {
     *out = r->figures;
     out->bad_objects = r->bad.total;
+    out->resource = resource_of(r);
+    out->state = state_names[r->state];
+    out->trouble = r->trouble.said;
 }

@@ -143,8 +143,8 @@ def dump_rules(kubeconfig, node="node-a", mounts=None):
 
 
 def explain(what, *flags):
-    """What --explain says of an address or a Service, asking the daemon in this network."""
-    return subprocess.run([BINARY, "--explain", what, *flags], check=False, capture_output=True, text=True, timeout=20)
+    """What explain says of an address or a Service, asking the daemon in this network."""
+    return subprocess.run([BINARY, "explain", what, *flags], check=False, capture_output=True, text=True, timeout=20)
 
 
 def _elements(kind, name, family):

@@ -15,7 +15,7 @@ import pytest
 import apiserver
 import pki
 from encoding import Protobuf
-from harness import (NODE_ADDRESS, Daemon, dump_rules, endpoint_slice, explain, node, rejected, service,
+from harness import (BINARY, NODE_ADDRESS, Daemon, dump_rules, endpoint_slice, explain, node, rejected, service,
                      service_cidr, service_cidrs, statusz, table)
 
 WEB = ("10.96.0.10", "tcp", 80)
@@ -245,7 +245,7 @@ def test_selectors_and_headers(server, start):
     (("--config", "config.yaml"), "application/json;q=0.5", "json"),
 ])
 def test_encoding_by_kube_proxys_settings(server, tmp_path, flags, accept, came):
-    """The settings say what is asked for; the log, a counter, /statusz and --explain say what came."""
+    """The settings say what is asked for; the log, a counter, /statusz and explain say what came."""
     kubeconfig = server.kubeconfig(tmp_path / "kubeconfig")
     (tmp_path / "config.yaml").write_text(
         "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n"
@@ -561,6 +561,26 @@ def test_forbidden_is_said_once_with_the_missing_right(server, start):
         assert "verb=watch" in line and "resource=services" in line
         server.put(endpoint_slice("10.1.0.1"))  # the other kind goes on
         server.wait(lambda: table() == {WEB: ONE})
+
+
+def test_status_names_the_watch_that_is_refused(server, start):
+    def status():
+        done = subprocess.run([BINARY, "status", "-o", "json"], check=False, capture_output=True, text=True, timeout=20)
+        return done.returncode, json.loads(done.stdout)
+
+    with start():
+        settled(server)
+        watching(server)
+        server.wait(lambda: status()[0] == 0)
+        source = status()[1]["source"]
+        assert source["from"].startswith("https://") and source["heardSeconds"] < 20
+        watches = {watch["resource"]: watch for watch in source["watches"]}
+        assert watches["services"]["state"] == "watching" and watches["services"]["lists"] == 1
+        server.api.denied.add("services")
+        server.close_watches()
+        server.wait(lambda: status()[0] == 1)
+        code, answer = status()
+        assert not answer["well"] and any(text.startswith("services: ") for text in answer["problems"])
 
 
 @pytest.mark.in_both

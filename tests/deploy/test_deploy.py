@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -143,17 +144,56 @@ def complete(*words: str, folder: Path) -> list[str]:
     return run("bash", "-c", script, "bash", SOURCE / "deploy/kube-nftd.bash-completion", *words, cwd=folder).split()
 
 
-def test_completion_offers_every_flag(tmp_path: Path):
+def complete_in_zsh(*words: str, folder: Path) -> list[str]:
+    """The same of zsh, whose builtins for completion are only there in one."""
+    script = """
+        compset() { return 1 }
+        compadd() { print -rl -- ${(M)${(P)2}:#$PREFIX*} }
+        _files() { print -rl -- $PREFIX*(N) }
+        file=$1; shift
+        words=("$@"); CURRENT=$#; PREFIX=$words[-1]
+        source $file
+    """
+    return run("zsh", "-fc", script, "zsh", SOURCE / "deploy/kube-nftd.zsh-completion", *words, cwd=folder).split()
+
+
+SHELLS = pytest.mark.parametrize("complete", [
+    complete, pytest.param(complete_in_zsh, marks=pytest.mark.skipif(not shutil.which("zsh"), reason="no zsh here")),
+])  # fmt: skip
+
+
+@SHELLS
+def test_completion_offers_every_flag(complete, tmp_path: Path):
     assert set(complete(DAEMON, "-", folder=tmp_path)) == flags_of_the_daemon()
 
 
-def test_completion_offers_values(tmp_path: Path):
+@SHELLS
+def test_completion_offers_values(complete, tmp_path: Path):
     (tmp_path / "objects.yaml").touch()
     assert complete(DAEMON, "--detect-local-mode", "Node", folder=tmp_path) == ["NodeCIDR"]
+    assert complete(DAEMON, "-o", "", folder=tmp_path) == ["text", "json", "wide", "name"]
+    assert complete(DAEMON, "--manifests", "obj", folder=tmp_path) == ["objects.yaml"]
+
+
+def test_completion_behind_an_equals_sign(tmp_path: Path):
+    """Which bash makes a word of its own."""
     assert complete(DAEMON, "--detect-local-mode", "=", "Node", folder=tmp_path) == ["NodeCIDR"]
     assert complete(DAEMON, "--detect-local-mode", "=", folder=tmp_path)[0] == "ClusterCIDR"
-    assert complete(DAEMON, "-o", "", folder=tmp_path) == ["text", "json"]
-    assert complete(DAEMON, "--manifests", "obj", folder=tmp_path) == ["objects.yaml"]
+
+
+@SHELLS
+def test_completion_offers_commands_and_services(complete, tmp_path: Path):
+    """The Services are those that the daemon lists."""
+    commands = {"list", "status", "explain", "preflight", "dump", "cleanup"}
+    assert set(complete(DAEMON, "", folder=tmp_path)) == commands
+    assert complete(DAEMON, "st", folder=tmp_path) == ["status"]
+    stub = tmp_path / "kube-nftd"
+    stub.write_text("#!/bin/sh\n[ \"$*\" = 'list -o name' ] && printf 'default/web\\nkube-system/dns\\n'\n")
+    stub.chmod(0o755)
+    services = ["default/web", "kube-system/dns"]
+    assert complete(str(stub), "explain", "", folder=tmp_path) == services
+    assert complete(str(stub), "list", "endpoints", "kube", folder=tmp_path) == services[1:]
+    assert complete(str(stub), "list", "", folder=tmp_path) == ["endpoints", *services]
 
 
 # ---- systemd ----
@@ -376,7 +416,7 @@ def test_installed_files(tmp_path: Path):
     prefix = next(tmp_path.glob("**/sbin/kube-nftd")).parents[1]
     found = {str(file.relative_to(prefix)) for file in prefix.rglob("*") if file.is_file()}
     assert {"sbin/kube-nftd", "share/man/man8/kube-nftd.8.gz", "share/doc/kube-nftd/operating.md",
-            "share/bash-completion/completions/kube-nftd"} <= found
+            "share/bash-completion/completions/kube-nftd", "share/zsh/vendor-completions/_kube-nftd"} <= found
     unit_file = next(tmp_path.glob("**/kube-nftd.service")).read_text()
     assert f"ExecStart=/{(prefix / 'sbin/kube-nftd').relative_to(tmp_path)} " in unit_file
 

@@ -10,6 +10,7 @@
 #include "kube-nftd/proxy.h"
 #include "kube-nftd/proxy_options.h"
 #include "kube-nftd/serve/diagnostics.h"
+#include "kube-nftd/serve/list.h"
 #include "kube-nftd/serve/metrics.h"
 #include "kube-nftd/source/manifests.h"
 
@@ -107,6 +108,20 @@ static void write_metrics(void *ctx, struct metrics_page *page)
     metrics_family(page, "a", "gauge", "A figure.");
 }
 
+static bool list_sources(void *ctx, struct explain_sources *sources)
+{
+    (void)ctx;
+    proxy_explain_sources(proxy, sources);
+    return true;
+}
+
+static void answer_list(void *ctx, const struct http_request *request, struct http_answer *answer)
+{
+    static struct list_page page = {.sources = list_sources};
+    (void)ctx;
+    list_answer(&page, request, answer);
+}
+
 static void answer_explain(void *ctx, const struct http_request *request,
                            struct http_answer *answer)
 {
@@ -152,6 +167,7 @@ static void set_up(void)
     proxy_settle(proxy);
     metrics = metrics_new(ev_default_loop(0), write_metrics, NULL);
     metrics_add_page(metrics, "/explain", answer_explain, NULL);
+    metrics_add_page(metrics, "/list", answer_list, NULL);
     metrics_add_page(metrics, "/programmed", answer_programmed, NULL);
     metrics_add_page(metrics, "/debug/flags/v", diagnostics_verbosity, NULL);
     expect(metrics_listen(metrics, "127.0.0.1", &err) == 0);
@@ -184,11 +200,26 @@ static void check_answer(const struct http_answer *answer)
     }
 }
 
+/* What is made piece by piece becomes a body. */
+static void read_stream(struct http_answer *answer)
+{
+    size_t n = 0, more;
+    do {
+        answer->body = xreallocarray(answer->body, n + 256 + 1, 1);
+        more = answer->more(answer->stream, answer->body + n, 256);
+        n += more;
+    } while (more);
+    answer->body[n] = '\0';
+    answer->end(answer->stream);
+}
+
 static void ask(const char *method, const char *path, const char *body)
 {
     const struct http_request request = {.method = method, .path = path, .body = body};
     struct http_answer answer = {.status = 200};
     listener.answer(listener.ctx, &request, &answer);
+    if (answer.more)
+        read_stream(&answer);
     check_answer(&answer);
     vec_each (&answer.headers, header)
         free(header->value);

@@ -47,10 +47,12 @@ MISTAKES = {
     "bad health address": (["--manifests", HERE, "--healthz-bind-address", "nowhere"], "nowhere"),
     "bad metrics address": (["--manifests", HERE, "--metrics-bind-address", "nowhere"], "nowhere"),
     "dry run of nothing": (["--manifests", HERE, "--dry-run"], "--cleanup-kube-proxy"),
-    "preflight and cleanup": (["--preflight", "--cleanup"], "cleanup"),
-    "cleanup and explain": (["--cleanup", "--explain", "default/web"], "--explain"),
-    "explain nothing": (["--explain"], "a value is missing"),
-    "explain in an unknown form": (["--explain", "default/web", "-o", "yaml"], "yaml"),
+    "preflight and cleanup": (["preflight", "--cleanup"], "cleanup"),
+    "cleanup and explain": (["--cleanup", "explain", "default/web"], "explain"),
+    "explain nothing": (["explain"], "WHAT is missing"),
+    "a flag that became a command": (["--explain", "default/web"], "it is a command: kube-nftd explain"),
+    "unknown command": (["explian"], "explian"),
+    "explain in an unknown form": (["explain", "default/web", "-o", "yaml"], "yaml"),
     "unknown way to tell pods": (["--manifests", HERE, "--detect-local-mode", "Guess"], "Guess"),
     "bridge without a name": (
         ["--manifests", HERE, "--detect-local-mode", "BridgeInterface"], "pod-bridge-interface",
@@ -112,10 +114,10 @@ def test_help_names_every_flag(namespace):
         "--manifests", "--kubeconfig", "--master", "--hostname-override", "--healthz-bind-address",
         "--dump-rules", "--cleanup", "--version", "--help", "-v", "--nodeport-addresses", "--cluster-cidr",
         "--detect-local-mode", "--pod-bridge-interface", "--pod-interface-name-prefix", "--masquerade-all",
-        "--preflight", "--metrics-bind-address", "--conntrack-max-per-core", "--conntrack-min",
+        "preflight", "--metrics-bind-address", "--conntrack-max-per-core", "--conntrack-min",
         "--conntrack-tcp-timeout-established", "--conntrack-tcp-timeout-close-wait",
         "--conntrack-tcp-be-liberal", "--conntrack-udp-timeout", "--conntrack-udp-timeout-stream",
-        "--explain", "--output", "--all",
+        "explain WHAT", "list [NAMESPACE[/SERVICE]]", "list endpoints", "status", "dump", "cleanup", "--output", "--all",
     ):  # fmt: skip
         assert flag in text
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""--explain: what the running daemon, or files, say of an address or a Service, and of the kernel."""
+"""explain: what the running daemon, or files, say of an address or a Service, and of the kernel."""
 
 import copy
 import json
@@ -25,13 +25,13 @@ POWERLESS = ("/usr/bin/setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no
 
 def ask(proxy: Proxy, what: str, *flags: str) -> tuple[int, dict]:
     """Exit status and answer of the command against the running daemon."""
-    done = call(proxy.lab.node, "--explain", what, "-o", "json", *flags)
+    done = call(proxy.lab.node, "explain", what, "-o", "json", *flags)
     assert done.stderr == ""
     return done.returncode, json.loads(done.stdout)
 
 
 def read(proxy: Proxy, what: str) -> str:
-    done = call(proxy.lab.node, "--explain", what)
+    done = call(proxy.lab.node, "explain", what)
     assert done.stderr == ""
     return done.stdout
 
@@ -379,7 +379,7 @@ def test_texts_of_others_are_shown_with_care(proxy):
     wait_for(lambda: r'nodeName: "node-\xff" is not UTF-8' in proxy.daemon.log(), "it is refused")
     assert name() == "N\x9b31m\u202eX"
     for flags in ((), ("-o", "json")):
-        text = call(proxy.lab.node, "--explain", "default/web", *flags).stdout
+        text = call(proxy.lab.node, "explain", "default/web", *flags).stdout
         assert "31m" in text and "\x9b" not in text and "\u202e" not in text
 
 
@@ -445,7 +445,7 @@ def test_an_older_version_is_said_to_be_one(proxy):
 def compare(proxy: Proxy, what: str) -> tuple[int, dict]:
     """By the files, while no daemon runs that would repair its tables."""
     flags = ("--manifests", str(proxy.manifests.folder), "--hostname-override", "node-a")
-    done = call(proxy.lab.node, "--explain", what, "-o", "json", *flags)
+    done = call(proxy.lab.node, "explain", what, "-o", "json", *flags)
     return done.returncode, json.loads(done.stdout)
 
 
@@ -497,7 +497,7 @@ def test_a_daemon_whose_table_was_taken_from_it_says_so(lab, tmp_path):
             found = differences(answer)
             assert (None, "the table has rules of another version or of other settings") in found
             assert {name for name, _ in found} == {None, "services", "cluster_ips"}
-            text = call(lab.node, "--explain", "default/web").stdout
+            text = call(lab.node, "explain", "default/web").stdout
             assert "The kernel does NOT hold what it should: see the 3 differences." in text
             assert "in services: it is not there, and should be 0:2" in text
     finally:
@@ -597,8 +597,8 @@ def test_bad_questions(proxy):
         status, headers, body = get(proxy, what)
         assert status == 400 and body.startswith("what: ") and len(body.splitlines()) == 1, what
     for what in BAD[1:]:
-        done = call(proxy.lab.node, "--explain", what)
-        assert (done.returncode, done.stdout) == (os.EX_CONFIG, "") and f"--explain {what}"[:20] in done.stderr
+        done = call(proxy.lab.node, "explain", what)
+        assert (done.returncode, done.stdout) == (os.EX_CONFIG, "") and f"explain {what}"[:18] in done.stderr
     status, headers, body = http_get(proxy.lab.node, "127.0.0.1", METRICS_PORT, "/explain")
     assert status == 400 and "?what=" in body
     for more in ({"all": "yes"}, {"all": "TRUE"}):
@@ -645,7 +645,7 @@ def stranger(lab):
 
 
 def test_nobody_answers(lab):
-    done = call(lab.client, "--explain", "default/web", "--metrics-bind-address", "127.0.0.1:7777")
+    done = call(lab.client, "explain", "default/web", "--metrics-bind-address", "127.0.0.1:7777")
     assert (done.returncode, done.stdout) == (FAILED, "")
     assert "no kube-nftd answers at 127.0.0.1:7777 (Connection refused)" in done.stderr
 
@@ -656,7 +656,7 @@ def test_nobody_answers(lab):
 ], ids=["404", "another kind", "no JSON", "no HTTP"])  # fmt: skip
 def test_somebody_else_answers(lab, stranger, answer):
     stranger(answer)
-    done = call(lab.client, "--explain", "default/web")
+    done = call(lab.client, "explain", "default/web")
     assert (done.returncode, done.stdout) == (FAILED, "")
     assert "127.0.0.1:10249" in done.stderr and "no kube-nftd" in done.stderr and "\x1b" not in done.stderr
 
@@ -667,7 +667,7 @@ def test_somebody_else_answers(lab, stranger, answer):
 def test_from_files_without_any_right(proxy, published, tmp_path):
     """No daemon is asked, and the kernel is only if it lets us."""
     flags = ("--manifests", str(proxy.manifests.folder), "--hostname-override", "node-a", "-o", "json")
-    what = ("--explain", "default/web")
+    what = ("explain", "default/web")
     with_rights = json.loads(call(proxy.lab.node, *what, *flags).stdout)
     assert with_rights["kernel"]["agrees"] is True and with_rights["computedFrom"] == "manifests"
     done = call(proxy.lab.node, *what, *flags, wrapper=POWERLESS)
@@ -689,7 +689,7 @@ def test_a_config_file_says_where_to_ask(proxy, tmp_path):
         "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n"
         "metricsBindAddress: 127.0.0.1:7778\n"
     )
-    done = call(proxy.lab.node, "--explain", "default/web", "--config", str(config))
+    done = call(proxy.lab.node, "explain", "default/web", "--config", str(config))
     assert done.returncode == FAILED and "127.0.0.1:7778" in done.stderr
     config.write_text(config.read_text().replace("127.0.0.1:7778", f"0.0.0.0:{METRICS_PORT}"))
-    assert call(proxy.lab.node, "--explain", "default/web", "--config", str(config)).returncode == UNKNOWN
+    assert call(proxy.lab.node, "explain", "default/web", "--config", str(config)).returncode == UNKNOWN

@@ -149,7 +149,7 @@ def test_preflight():
     """Everything that the tests need is there, or they would not run; and nothing is left behind."""
     namespace = Namespace()
     try:
-        done = call(namespace, "--preflight")
+        done = call(namespace, "preflight")
         assert (done.returncode, done.stderr) == (0, "")
         for family in ("IPv4", "IPv6"):
             lines = [line for line in done.stdout.splitlines() if line.startswith(family)]

@@ -159,6 +159,38 @@ START_TEST(room_and_chains)
 }
 END_TEST
 
+static void see(void *ctx, void *met)
+{
+    struct item *item = met;
+    ck_assert(item->in);
+    ck_assert(!item->seen); /* the table only grows here */
+    item->seen = true;
+    ++*(size_t *)ctx;
+}
+
+/* Between its pieces items come, for which the table grows, and go again. */
+START_TEST(a_walk_in_pieces)
+{
+    size_t n = 0, cursor = 0, next = 100;
+    ck_assert_uint_eq(hash_table_scan(&table, 0, see, &n), 0);
+    for (int i = 0; i < 100; i++)
+        add(&items[i]);
+    do {
+        cursor = hash_table_scan(&table, cursor, see, &n);
+        for (int i = 0; i < 100 && next < MANY; i++)
+            add(&items[next++]);
+    } while (cursor);
+    ck_assert_uint_ge(n, 100);
+    for (int i = 0; i < 100; i++)
+        ck_assert(items[i].seen);
+    for (int i = 0; i < MANY; i++)
+        items[i].seen = false;
+    for (n = 0; cursor || n == 0;)
+        cursor = hash_table_scan(&table, cursor, see, &n);
+    ck_assert_uint_eq(n, table.n);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("hash_table");
@@ -168,6 +200,7 @@ int main(void)
     tcase_add_loop_test(tcase, comings_and_goings, 0, 3);
     tcase_add_test(tcase, those_met_on_a_walk_may_leave);
     tcase_add_test(tcase, a_walk_may_end_early);
+    tcase_add_test(tcase, a_walk_in_pieces);
     tcase_add_test(tcase, keys_are_bytes);
     tcase_add_test(tcase, room_and_chains);
     suite_add_tcase(suite, tcase);

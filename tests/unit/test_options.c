@@ -81,11 +81,23 @@ static void print_conntrack(FILE *out, const struct conntrack_settings *settings
             fprintf(out, "%s=%u ", values[i].name, values[i].value);
 }
 
+static void print_command(FILE *out, const struct options *options)
+{
+    static const char *const names[] = {[COMMAND_LIST] = "list",
+                                        [COMMAND_ENDPOINTS] = "endpoints",
+                                        [COMMAND_STATUS] = "status",
+                                        [COMMAND_EXPLAIN] = "explain",
+                                        [COMMAND_PREFLIGHT] = "preflight"};
+    if (options->command < COUNT(names) && names[options->command])
+        fprintf(out, "%s%s%s ", names[options->command], options->subject ? "=" : "",
+                options->subject ? options->subject : "");
+}
+
 static void print_switches(FILE *out, const struct options *options)
 {
-    fprintf(out, "%s%s%s%s%s%s%s%sv=%d", options->masquerade_all ? "all " : "",
-            options->preflight ? "preflight " : "", options->dump_rules ? "dump " : "",
-            options->cleanup ? "cleanup " : "",
+    print_command(out, options);
+    fprintf(out, "%s%s%s%s%s%s%sv=%d", options->masquerade_all ? "all " : "",
+            options->dump_rules ? "dump " : "", options->cleanup ? "cleanup " : "",
             options->cleanup_kube_proxy ? "cleanup-kube-proxy " : "",
             options->dry_run ? "dry-run " : "",
             options->version == VERSION_WANTED_RAW ? "raw "
@@ -327,8 +339,14 @@ static const struct {
      "v=0"},
     {"--ipvs-tcp-timeout -1s --ipvs-tcpfin-timeout 1s --ipvs-udp-timeout 1s", "v=0"},
     {"--boot-id-file a,b --machine-id-file c", "v=0"},
-    {"--preflight", "preflight v=0"},
-    {"--preflight=false --cleanup", "cleanup v=0"},
+    {"preflight", "preflight v=0"},
+    {"dump --manifests m", "manifests=m dump v=0"},
+    {"-v 2 cleanup", "cleanup v=2"},
+    {"explain a/b --all -o json", "explain=a/b v=0"},
+    {"list", "list v=0"},
+    {"list kube-* -o wide", "list=kube-* v=0"},
+    {"list endpoints a/b --output=json", "endpoints=a/b v=0"},
+    {"status -o json", "status v=0"},
 };
 
 START_TEST(accepted)
@@ -365,11 +383,11 @@ static const struct {
     {"-manifests=/m", "unknown flag: -manifests (did you mean --manifests? see --help)"},
     {"--v4", "unknown flag: --v4 (see --help)"},
     {"--version --unknown", "unknown flag: --unknown (see --help)"},
-    {"word", "unexpected argument: word (there are only flags: see --help)"},
-    {"--cleanup false", "unexpected argument: false (there are only flags: see --help)"},
-    {"-", "unexpected argument: - (there are only flags: see --help)"},
-    {"''", "unexpected argument:  (there are only flags: see --help)"},
-    {"__manifests=x", "unexpected argument: __manifests=x (there are only flags: see --help)"},
+    {"word", "unknown command: word (see --help)"},
+    {"--cleanup false", "unknown command: false (see --help)"},
+    {"-", "unknown command: - (see --help)"},
+    {"''", "unknown command:  (see --help)"},
+    {"__manifests=x", "unknown command: __manifests=x (see --help)"},
     {"--manifests", "--manifests: a value is missing"},
     {"--cleanup --master", "--master: a value is missing"},
     {"-v", "-v: a value is missing"},
@@ -394,8 +412,17 @@ static const struct {
      "--manifests and --master exclude each other: objects come from one place"},
     {"--dump-rules --cleanup", "--dump-rules and --cleanup exclude each other"},
     {"--kubeconfig k -v 3 --cleanup --dump-rules", "--dump-rules and --cleanup exclude each other"},
-    {"--preflight --dump-rules", "--preflight and --dump-rules exclude each other"},
-    {"--cleanup --preflight", "--preflight and --cleanup exclude each other"},
+    {"preflight --dump-rules", "preflight and --dump-rules exclude each other"},
+    {"--cleanup list", "list and --cleanup exclude each other"},
+    {"--preflight", "unknown flag: --preflight (it is a command: kube-nftd preflight; see --help)"},
+    {"--explain=a/b", "unknown flag: --explain (it is a command: kube-nftd explain; see --help)"},
+    {"lst", "unknown command: lst (see --help)"},
+    {"endpoints a/b", "unknown command: endpoints (see --help)"},
+    {"explain", "explain: WHAT is missing"},
+    {"list endpoints", "list endpoints: NAMESPACE/SERVICE is missing"},
+    {"list a b", "unexpected argument: b (see --help)"},
+    {"status now", "unexpected argument: now (see --help)"},
+    {"status --manifests m", "status asks a running daemon: --manifests is not for it"},
     {"--cleanup --cleanup-kube-proxy", "--cleanup and --cleanup-kube-proxy exclude each other"},
     {"--cleanup-kube-proxy --init-only", "--cleanup-kube-proxy and --init-only exclude each other"},
     {"--dry-run", "--dry-run is for --cleanup-kube-proxy"},
@@ -514,9 +541,11 @@ static const struct {
     {"--hlep", "unknown flag: --hlep (did you mean --help? see --help)"},
     {"--ipvs-strict-arps",
      "unknown flag: --ipvs-strict-arps (did you mean --ipvs-strict-arp? see --help)"},
-    {"--output json", "--output is for --explain"},
-    {"-o text --dump-rules", "--output is for --explain"},
-    {"--all --preflight", "--all is for --explain"},
+    {"--output json", "--output is for list, status and explain"},
+    {"-o text --dump-rules", "--output is for list, status and explain"},
+    {"list --all", "--all is for explain"},
+    {"explain a/b -o wide", "--output wide is for list"},
+    {"list endpoints a/b -o name", "--output name is for a list of Services"},
     {"--dry-run", "--dry-run is for --cleanup-kube-proxy"},
     {"--cleanup --init-only", "--cleanup and --init-only exclude each other"},
     {"--conntrack-tcp-be-liberal=2", "--conntrack-tcp-be-liberal: \"2\" is neither true nor false"},
@@ -577,7 +606,15 @@ END_TEST
 /* All flags, each under the heading of its kind, each once. */
 START_TEST(usage)
 {
-    static const char *const lines[] = {"Where objects come from:\n",
+    static const char *const lines[] = {"Commands:\n",
+                                        "  list endpoints NAMESPACE/SERVICE\n",
+                                        "  list [NAMESPACE[/SERVICE]]\n",
+                                        "  status\n",
+                                        "  explain WHAT\n",
+                                        "  preflight\n",
+                                        "  dump\n",
+                                        "  cleanup\n",
+                                        "Where objects come from:\n",
                                         "  --manifests PATH\n",
                                         "  --kubeconfig FILE\n",
                                         "  --master URL\n",
@@ -603,7 +640,6 @@ START_TEST(usage)
                                         "  --healthz-bind-address IP:PORT\n",
                                         "  --metrics-bind-address IP:PORT\n",
                                         "What it does:\n",
-                                        "  --preflight\n",
                                         "  --dump-rules\n",
                                         "  --cleanup\n",
                                         "  --cleanup-kube-proxy\n",

@@ -367,7 +367,8 @@ START_TEST(kernel_leaves_nothing)
     struct proxy_config config;
     struct error err = {0};
     ck_assert_int_eq(check_kernel(rows[_i].ipv4, rows[_i].ipv6, &config, &err), -1);
-    ck_assert_ptr_nonnull(strstr(err.text, "no family can be proxied (--preflight shows all)"));
+    ck_assert_ptr_nonnull(
+        strstr(err.text, "no family can be proxied (kube-nftd preflight shows all)"));
     ck_assert_ptr_nonnull(strstr(err.text, rows[_i].missing));
     ck_assert(!config.families[FAMILY_IPV4] && !config.families[FAMILY_IPV6]);
     error_clear(&err);

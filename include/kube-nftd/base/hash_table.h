@@ -67,4 +67,13 @@ void *hash_walk_next(struct hash_walk *walk);
          it##_walk_.table = NULL)                                                                  \
         for (type * it; (it = hash_walk_next(&it##_walk_)) != NULL;)
 
+/**
+ * For a walk in pieces, between which items come and go: calls @take with the items of some bucket,
+ * which must not add or remove any. Begins with @cursor 0; returns that of the next call, 0 after
+ * the last one. An item that is there all the while is passed, and perhaps again when the table has
+ * become smaller meanwhile.
+ */
+size_t hash_table_scan(const struct hash_table *table, size_t cursor,
+                       void (*take)(void *ctx, void *item), void *ctx);
+
 #endif

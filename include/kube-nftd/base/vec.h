@@ -44,6 +44,17 @@
         (vec)->v[(vec)->n++] = (__VA_ARGS__);                                                      \
     } while (0)
 
+/* Copies of @count elements at @items, in another place. */
+#define vec_append(vec, items, count)                                                              \
+    do {                                                                                           \
+        size_t n_ = (count);                                                                       \
+        if (n_ > 0) {                                                                              \
+            vec_reserve(vec, n_);                                                                  \
+            memcpy((vec)->v + (vec)->n, (items), n_ * sizeof(*(vec)->v));                          \
+            (vec)->n += n_;                                                                        \
+        }                                                                                          \
+    } while (0)
+
 /* Gives back the room for more elements, of an array that is kept for long. */
 #define vec_trim(vec)                                                                              \
     do {                                                                                           \

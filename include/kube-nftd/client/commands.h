@@ -14,7 +14,13 @@ enum explain_status {
     EXPLAIN_DIFFERS = 3, /* the kernel does not hold what it should */
 };
 
-/** Explains options->explain on stdout. The exit status, or -1 with an error. */
-int command_explain(const struct options *options, struct error *err);
+/* Of status. */
+enum well_status { WELL = 0, NOT_WELL = 1, NOT_REACHABLE = 2 };
+
+/** Whether @command is one of these. */
+bool command_asks(enum command command);
+
+/** Carries out options->command. Its exit status, or -1 with an error. */
+int command_run(const struct options *options, struct error *err);
 
 #endif

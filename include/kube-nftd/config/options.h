@@ -5,6 +5,7 @@
 
 #include "kube-nftd/base/error.h"
 #include "kube-nftd/base/vec.h"
+#include "kube-nftd/config/command.h"
 #include "kube-nftd/host/conntrack_sysctls.h"
 #include "kube-nftd/host/node_port_addresses.h"
 #include "kube-nftd/model/cidr.h"
@@ -27,7 +28,7 @@ enum table_owner {
 
 enum version_wish { VERSION_NOT_WANTED, VERSION_WANTED, VERSION_WANTED_RAW };
 
-enum output_format { OUTPUT_TEXT, OUTPUT_JSON };
+enum output_format { OUTPUT_TEXT, OUTPUT_JSON, OUTPUT_WIDE, OUTPUT_NAME };
 
 enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
 
@@ -69,7 +70,8 @@ struct options {
     double sync_period; /* seconds */
     int oom_score_adj;
     struct conntrack_settings conntrack;
-    char *explain;    /* an address or a Service */
+    enum command command;
+    char *subject;    /* of the command: what to explain, a pattern of what to list */
     bool explain_all; /* every endpoint */
     enum output_format output;
     /* The taint to take from the own Node (model/taint.h reads it); NULL: none. */
@@ -78,9 +80,8 @@ struct options {
     char *accept_content_types;
     double kube_api_qps; /* of what is written to the API server; below 0: no limit */
     int kube_api_burst;
-    bool preflight;
-    bool dump_rules;
-    bool cleanup;
+    bool dump_rules; /* the command, too */
+    bool cleanup;    /* likewise */
     bool cleanup_kube_proxy;
     bool dry_run;
     bool init_only;
@@ -94,7 +95,8 @@ struct options {
 };
 
 /**
- * Reads the arguments (argv[0] is skipped), and the file that --config names. Flags are
+ * Reads the arguments (argv[0] is skipped): a command and flags in any order; and the file that
+ * --config names. Flags are
  * kube-proxy's where it has them, with its defaults (docs/behaviour.md 8.2): "--flag value",
  * "--flag=value", "_" for "-", "-v N"; an empty text, address or list is as good as none for those.
  * With a file, flags that have a field are ignored (docs/behaviour.md 8.1). -1 for anything

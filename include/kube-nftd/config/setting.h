@@ -92,7 +92,10 @@ bool setting_is_section(const char *path);
 /** "--flag" or "-v". The caller frees it. */
 char *setting_flag_name(const struct setting *setting);
 
-/** Prints what --help says. */
+/** Prints what --help says of all settings. */
 void settings_print(FILE *out);
+
+/** Prints @text as what --help says below a name, in lines of up to 100 columns. */
+void setting_print_help(FILE *out, const char *text);
 
 #endif

@@ -27,6 +27,8 @@ struct service_port {
     uint16_t node_port; /* 0: none */
 };
 
+enum service_type { TYPE_CLUSTER_IP, TYPE_NODE_PORT, TYPE_LOAD_BALANCER, TYPE_EXTERNAL_NAME };
+
 /* What few Services have: addresses for clients outside of the cluster. */
 struct outside {
     /* externalIPs, and load-balancer ingress IPs of mode VIP: each in ascending order and once,
@@ -55,6 +57,7 @@ struct service {
     bool skipped;
     bool external_local; /* externalTrafficPolicy Local, where it counts (docs/behaviour.md 1.2) */
     bool internal_local; /* internalTrafficPolicy Local */
+    uint8_t type;        /* enum service_type; says nothing about whether two Services are equal */
     bool has_cluster_ip[FAMILY_COUNT];
     struct address cluster_ip[FAMILY_COUNT];
     struct uid uid; /* says nothing about whether two Services are equal, too */
@@ -171,7 +174,10 @@ void endpoint_slice_free(struct endpoint_slice *slice);
 void service_cidr_free(struct service_cidr *service_cidr);
 void node_free(struct node *node);
 
-/** Whether the two say the same in every field that is kept (but for versions and warnings). */
+/** "LoadBalancer", for one of enum service_type. */
+const char *service_type_name(enum service_type type);
+
+/** Whether the two say the same in every field that is kept (but for versions, warnings, types). */
 bool service_equal(const struct service *a, const struct service *b);
 bool endpoint_slice_equal(const struct endpoint_slice *a, const struct endpoint_slice *b);
 

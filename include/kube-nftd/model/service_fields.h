@@ -6,8 +6,6 @@
 #include "kube-nftd/model/field.h"
 
 /* What spec.type says; absent and unknown ones are ClusterIP. */
-enum service_type { TYPE_CLUSTER_IP, TYPE_NODE_PORT, TYPE_LOAD_BALANCER, TYPE_EXTERNAL_NAME };
-
 /* All of them return 0, or -1 with the error of @d. @spec is not NULL. */
 
 /** spec.clusterIP, clusterIPs and ipFamilies: the cluster IPs, or that the Service is skipped. */

@@ -53,7 +53,7 @@ bool preflight_has(const struct preflight *preflight, enum preflight_need need);
  * is missing, say). The caller frees it; NULL if nothing is. */
 char *preflight_missing(const struct preflight *preflight);
 
-/** Prints the table of --preflight: family, feature, option, what it is needed for, ok or what the
+/** Prints the table of preflight: family, feature, option, what it is needed for, ok or what the
  * kernel said; then what follows from what is missing. */
 void preflight_print(const struct preflight *preflight, FILE *out);
 

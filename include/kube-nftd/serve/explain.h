@@ -50,6 +50,7 @@ struct explain_sources {
     struct {
         const struct ruleset *ruleset; /* NULL: the family is not in use */
         bool programmed;               /* at least once */
+        double waiting;      /* for so many seconds a change was not in force; 0: none waits */
         const char *failure; /* why the kernel refused the last transaction; NULL: it did not */
     } family[FAMILY_COUNT];
 };

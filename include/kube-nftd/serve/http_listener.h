@@ -50,6 +50,10 @@ struct http_answer {
     /* Called once when the body was sent or given up, with its length; may be NULL. */
     void (*released)(void *ctx, size_t length);
     void *released_ctx; /* outlives the listener */
+    /* In place of a body: see http_answer_stream(). NULL: there is a body. */
+    size_t (*more)(void *stream, char *to, size_t room);
+    void (*end)(void *stream);
+    void *stream;
     VEC(struct http_header) headers;
 };
 
@@ -100,6 +104,15 @@ void http_answer_text(struct http_answer *answer, unsigned status, const char *f
 
 /** JSON with @status; takes @body. */
 void http_answer_json(struct http_answer *answer, unsigned status, char *body);
+
+/**
+ * 200 with a body that is made piece by piece: each time that the client has taken some, @more
+ * writes at most @room bytes to @to and returns how many; 0: that was all. @end is called once with
+ * @stream, which it frees, when the answer is over or given up.
+ */
+void http_answer_stream(struct http_answer *answer, const char *type,
+                        size_t (*more)(void *stream, char *to, size_t room),
+                        void (*end)(void *stream), void *stream);
 
 /** The answer for a path that is not there: 404, "404 page not found". */
 void http_answer_not_found(struct http_answer *answer);

@@ -16,7 +16,7 @@
 
 struct reflector;
 
-/* What happened since the start. */
+/* What happened since the start. Texts are borrowed until the next event. */
 struct reflector_figures {
     uint64_t lists;       /* whole contents taken, by a list or a stream */
     uint64_t resumes;     /* watches opened that go on from a version remembered, without a list */
@@ -27,6 +27,8 @@ struct reflector_figures {
     uint64_t received[ENCODING_COUNT]; /* bytes of answers, uncompressed */
     bool has_encoding;                 /* there was an answer */
     enum encoding encoding;            /* of the last one */
+    const char *resource, *state;      /* "services"; "watching" */
+    const char *trouble;               /* what is wrong with requests now; NULL: nothing */
 };
 
 /**

@@ -45,7 +45,7 @@ def manifests(tmp_path):
 
 def rows(node: Namespace) -> tuple[int, dict[int, dict[str, str]], str]:
     """Of the preflight: its exit status; the result of each feature of each family; all its words."""
-    done = call(node, "--preflight")
+    done = call(node, "preflight")
     found = {family: {} for family in FAMILIES}
     for line in re.findall(r"^IPv[46]  .*", done.stdout, re.MULTILINE):
         cells = re.split(r"\s{2,}", line)
@@ -57,7 +57,7 @@ def assert_it_ends(node: Namespace, manifests: objects.Manifests, because: str) 
     """The daemon does, with status 1 and without a trace."""
     done = call(node, "--manifests", str(manifests.folder), "--hostname-override", NODE_NAME)
     assert done.returncode == 1
-    assert f"no family can be proxied (--preflight shows all): this kernel lacks: {because}" in done.stderr
+    assert f"no family can be proxied (kube-nftd preflight shows all): this kernel lacks: {because}" in done.stderr
     for family in FAMILIES:
         assert f"family=IPv{family} is not proxied, this kernel lacks: {because}" in done.stderr
 

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/serve/status.h"
+
+#include "kube-nftd/base/clock.h"
+#include "kube-nftd/base/log.h"
+#include "kube-nftd/commit.h"
+#include "kube-nftd/config/duration.h"
+#include "kube-nftd/serve/facts.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static void add_time(cJSON *to, const char *key, double seconds)
+{
+    char text[CLOCK_RFC3339_SIZE] = "";
+    if (seconds > 0)
+        clock_rfc3339(seconds, text);
+    facts_add(to, fact_text(key, seconds > 0 ? text : NULL));
+}
+
+/* The number as @key, and for people as @key with "Text": "1h2m3s". */
+static void add_seconds(cJSON *to, const char *key, double seconds)
+{
+    char *name = xasprintf("%sText", key);
+    char *text = duration_format(
+        (int64_t)(seconds < 10 ? round(seconds * 1e3) * 1e6 : floor(seconds) * 1e9));
+    facts_add(to, fact_number(key, seconds), fact_text(name, text));
+    free(text);
+    free(name);
+}
+
+/* ---- what is not well ---- */
+
+static void judge_family(const struct daemon_status *status, enum family family, cJSON *problems)
+{
+    __auto_type it = &status->family[family];
+    const char *name = family_name(family);
+    if (it->in_use && it->lost)
+        facts_append_text(problems, "%s: the table is gone, or another program's", name);
+    else if (it->in_use && it->failure)
+        facts_append_text(problems, "%s: the kernel refused the last changes: %s", name,
+                          it->failure);
+    else if (it->in_use && status->complete && !it->programmed)
+        facts_append_text(problems, "%s: nothing is programmed yet", name);
+    else if (it->in_use && it->waiting >= STATUS_PATIENCE)
+        facts_append_text(problems, "%s: a change has waited for %.0f s", name, floor(it->waiting));
+    if (it->in_use && it->refused)
+        facts_append_text(problems,
+                          "%s: %zu frontends or other elements are rejected by the kernel: the log "
+                          "and list name them",
+                          name, it->refused);
+}
+
+static void judge(const struct daemon_status *status, cJSON *to)
+{
+    cJSON *problems = facts_array(to, "problems");
+    if (!status->complete)
+        facts_append_text(problems, "Services and EndpointSlices are not all known yet");
+    if (status->silence > 0)
+        facts_append_text(problems, "the API server has sent nothing for %.0f s",
+                          floor(status->silence));
+    for (int kind = 0; kind < KIND_COUNT; kind++)
+        if (status->watch[kind].trouble)
+            facts_append_text(problems, "%s: %s", status->watch[kind].resource,
+                              status->watch[kind].trouble);
+    for (int family = 0; family < FAMILY_COUNT; family++)
+        judge_family(status, (enum family)family, problems);
+    facts_add(to, fact_flag("well", !problems->child));
+}
+
+/* ---- facts ---- */
+
+static void add_source(const struct daemon_status *status, cJSON *to)
+{
+    cJSON *source = facts_object(to, "source");
+    facts_add(source, fact_text("from", status->objects_from),
+              fact_flag("complete", status->complete),
+              fact_number("services", (double)status->services),
+              fact_number("endpointSlices", (double)status->slices),
+              fact_number("unreadable", (double)status->unreadable));
+    if (status->heard >= 0)
+        add_seconds(source, "heardSeconds", status->heard);
+    cJSON *watches = facts_array(source, "watches");
+    for (int kind = 0; kind < KIND_COUNT; kind++) {
+        __auto_type it = &status->watch[kind];
+        if (it->resource)
+            facts_add(
+                facts_append(watches), fact_text("resource", it->resource),
+                fact_text("state", it->state), fact_text("encoding", status->encodings[kind]),
+                fact_number("events", (double)it->events), fact_number("lists", (double)it->lists),
+                fact_number("failures", (double)it->failures), fact_text("trouble", it->trouble));
+    }
+}
+
+static const char *state_of(const struct daemon_status *status, enum family family)
+{
+    __auto_type it = &status->family[family];
+    return it->lost          ? "lost"
+           : it->failure     ? "refused"
+           : !it->programmed ? "waiting"
+           : it->waiting > 0 ? "pending"
+                             : "applied";
+}
+
+static void add_family(const struct daemon_status *status, enum family family, cJSON *families)
+{
+    __auto_type it = &status->family[family];
+    if (!it->in_use)
+        return;
+    cJSON *to = facts_append(families);
+    facts_add(to, fact_text("family", family_name(family)),
+              fact_text("state", state_of(status, family)),
+              fact_number("frontends", (double)it->frontends),
+              fact_number("rejected", (double)it->refused),
+              fact_number("transactions", (double)it->transactions),
+              fact_number("repairs", (double)it->repairs), fact_number("drift", (double)it->drift),
+              fact_flag("owned", it->owned), fact_text("failure", it->failure));
+    add_time(to, "lastCommit", it->last_success);
+    add_seconds(to, "lastCommitSeconds", it->last_seconds);
+    add_seconds(to, "pendingSeconds", it->waiting);
+}
+
+static double read_number(const char *path)
+{
+    unsigned long long number = 0;
+    FILE *file = fopen(path, "re");
+    if (file && fscanf(file, "%llu", &number) != 1)
+        number = 0;
+    if (file)
+        fclose(file);
+    return (double)number;
+}
+
+cJSON *status_facts(const struct daemon_status *status)
+{
+    cJSON *root = facts_new();
+    facts_add(root, fact_text("kind", STATUS_KIND), fact_number("schema", STATUS_SCHEMA),
+              fact_text("version", KUBE_NFTD_VERSION), fact_text("commit", KUBE_NFTD_COMMIT));
+    judge(status, root);
+    add_time(root, "started", status->started);
+    add_seconds(root, "uptimeSeconds", fmax(clock_realtime() - status->started, 0));
+    facts_add(facts_object(root, "node"), fact_text("name", status->node),
+              fact_text("zone", status->zone));
+    add_source(status, root);
+    cJSON *families = facts_array(root, "families");
+    for (int family = 0; family < FAMILY_COUNT; family++)
+        add_family(status, (enum family)family, families);
+    facts_add(facts_object(root, "conntrack"),
+              fact_number("entries", read_number("/proc/sys/net/netfilter/nf_conntrack_count")),
+              fact_number("limit", read_number("/proc/sys/net/netfilter/nf_conntrack_max")));
+    facts_add(root, fact_number("claimedByOthers", (double)status->conflicts),
+              fact_number("reservedForServer", (double)status->reserved),
+              fact_number("memoryBytes", status->resident),
+              fact_number("memoryMiB", round(status->resident / 1048576)),
+              fact_number("logLinesDropped", (double)log_lines_dropped()));
+    return root;
+}
+
+void status_answer(const struct daemon_status *status, struct http_answer *answer)
+{
+    cJSON *facts = status_facts(status);
+    http_answer_json(answer, 200, facts_print(facts));
+    cJSON_Delete(facts);
+}

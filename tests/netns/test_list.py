@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""list, list endpoints and status: what they say of a running daemon, on a terminal and in a pipe."""
+
+import fcntl
+import json
+import os
+import pty
+import struct
+import subprocess
+import termios
+import threading
+
+import pytest
+
+import objects
+from daemon import BINARY, call, environment, http_get, wait_for
+from lab import NODE_ADDRESS, OTHER_NODE_NAME
+from scenario import Web
+from test_refusals import crowd, refused
+
+METRICS_PORT = 10249
+HTTP = [objects.Port("http", "TCP", 80)]
+BACKEND = [objects.Port("http", "TCP", 8080)]
+
+
+def run(proxy, *arguments: str, status: int = 0) -> str:
+    done = call(proxy.lab.node, *arguments)
+    assert (done.returncode, done.stderr) == (status, ""), done
+    return done.stdout
+
+
+def items(proxy, *arguments: str) -> dict[str, dict]:
+    """What list says of each Service, by its name."""
+    answer = json.loads(run(proxy, "list", *arguments, "-o", "json"))
+    assert answer["kind"] == "KubeNftdServiceList" and answer["schema"] == 1
+    return {f"{it['namespace']}/{it['name']}": it for it in answer["items"]}
+
+
+def on_terminal(namespace, columns: int, *arguments: str, **variables: str) -> list[str]:
+    """The lines that a terminal gets."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 25, columns, 0, 0))
+    with namespace.inside():
+        process = subprocess.Popen(
+            [str(BINARY), *arguments], stdin=subprocess.DEVNULL, stdout=theirs, env=environment() | variables
+        )
+    os.close(theirs)
+    text = b""
+    try:
+        while more := os.read(ours, 65536):
+            text += more
+    except OSError:  # what a terminal says when nobody has its other end
+        pass
+    os.close(ours)
+    assert process.wait(20) == 0
+    return text.decode().splitlines()
+
+
+@pytest.fixture
+def published(proxy) -> Web:
+    """A load balancer, a younger Service that wants its address, and a headless one."""
+    web = Web(proxy, 4, "TCP")
+    service = web.as_service(
+        type="LoadBalancer", externalTrafficPolicy="Local", externalIPs=["203.0.113.7"], sessionAffinity="ClientIP",
+        sessionAffinityConfig={"clientIP": {"timeoutSeconds": 100}},
+    )  # fmt: skip
+    service["spec"]["ports"][0]["nodePort"] = 30001
+    service["status"] = {"loadBalancer": {"ingress": [{"ip": "203.0.113.9"}]}}
+    rival = objects.service("rival", {4: "10.96.200.1"}, HTTP, externalIPs=["203.0.113.7"])
+    rival["metadata"]["creationTimestamp"] = "2026-02-02T00:00:00Z"
+    slice = web.as_slice({"a": "ready", "b": "unready", "c": "terminating"})
+    slice["endpoints"].append(objects.endpoint(proxy.lab.pods["x"].address[4], "ready", OTHER_NODE_NAME))
+    theirs = objects.endpoint_slice("rival-1", "rival", 4, BACKEND, [objects.endpoint("10.244.0.11")])
+    proxy.manifests.put("all", service, rival, slice, theirs, objects.service("none", {4: "None"}, HTTP))
+    wait_for(lambda: len(proxy.tables[4].backends(web.frontend) or []) == 2, "it is in the kernel")
+    return web
+
+
+def test_what_a_service_has(proxy, published):
+    there = items(proxy)
+    assert list(there) == ["default/none", "default/rival", "default/web"]
+    assert there["default/web"] == {
+        "namespace": "default", "name": "web", "type": "LoadBalancer", "clusterIPs": [published.address],
+        "externalIPs": ["203.0.113.7"], "loadBalancerIPs": ["203.0.113.9"], "ports": ["80:30001/TCP"],
+        "endpoints": {"all": 4, "ready": 2, "serving": 3, "local": 1}, "internalTrafficPolicy": "Cluster",
+        "externalTrafficPolicy": "Local", "affinitySeconds": 100, "state": "applied", "stateText": "applied",
+    }  # fmt: skip
+    assert there["default/rival"]["state"] == "claimed"
+    assert there["default/rival"]["stateText"] == "203.0.113.7:80/TCP belongs to default/web"
+    assert there["default/none"]["state"] == "headless"
+
+
+def test_patterns(proxy, published):
+    for pattern, names in (
+        ("default", ["none", "rival", "web"]), ("default/web", ["web"]), ("*/r*", ["rival"]), ("def*/[nw]*", ["none", "web"]),
+    ):  # fmt: skip
+        assert list(items(proxy, pattern)) == [f"default/{name}" for name in names]
+        assert run(proxy, "list", pattern, "-o", "name").split() == [f"default/{name}" for name in names]
+    done = call(proxy.lab.node, "list", "kube-system/*")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "no such Service\n")
+
+
+def test_a_table_for_people(proxy, published):
+    lines = run(proxy, "list").splitlines()
+    assert lines[0].split() == ["SERVICE", "TYPE", "CLUSTER-IP", "EXTERNAL-IP", "PORTS", "READY", "LOCAL", "STATE"]
+    assert lines[3].split() == [
+        "default/web", "LoadBalancer", published.address, "203.0.113.9,", "203.0.113.7", "80:30001/TCP", "2/4", "1",
+        "applied",
+    ]  # fmt: skip
+    for title in ("TYPE", "PORTS", "STATE"):
+        assert {line[lines[0].index(title) - 1] for line in lines} == {" "}, lines
+    assert "EXTERNAL  AFFINITY" in run(proxy, "list", "-o", "wide") and "100 s" in run(proxy, "list", "-o", "wide")
+    files = ("--manifests", str(proxy.manifests.folder), "--hostname-override", "node-a")
+    computed = call(proxy.lab.node, "list", *files).stdout.splitlines()
+    assert [line.split()[:5] for line in computed] == [line.split()[:5] for line in lines]
+    assert computed[3].endswith("  computed") and "belongs to" in computed[2]
+
+
+def test_endpoints(proxy, published):
+    text = run(proxy, "list", "endpoints", "default/web")
+    lines = {line.split()[0]: line for line in text.splitlines()}
+    pods = {name: proxy.lab.pods[name].address[4] for name in "abcx"}
+    for name, words in {
+        "a": "  ready  ", "b": "not used: not ready", "c": "not ready, serving, terminating", "x": OTHER_NODE_NAME,
+    }.items():  # fmt: skip
+        assert words in lines[f"{pods[name]}:8080"], text
+    assert "used: not with policy Local: on another node" in lines[f"{pods['x']}:8080"]
+    assert "web-1" in run(proxy, "list", "endpoints", "default/web", "-o", "wide")
+    assert "there is no such Service" in run(proxy, "list", "endpoints", "default/nothing", status=2)
+    done = call(proxy.lab.node, "list", "endpoints", "10.96.0.1:80")
+    assert done.returncode == os.EX_CONFIG and "it is not NAMESPACE/SERVICE" in done.stderr
+
+
+def test_on_a_terminal(proxy, published):
+    """Cut to its width, and coloured unless somebody does not want that."""
+    plain = run(proxy, "list").splitlines()
+    assert not any("\x1b" in line for line in plain)
+    narrow = on_terminal(proxy.lab.node, 30, "list", NO_COLOR="1")
+    assert narrow == [line[:30] for line in plain]
+    coloured = on_terminal(proxy.lab.node, 200, "list")
+    assert coloured[0].startswith("\x1b[1mSERVICE") and coloured[0].endswith("\x1b[0m")
+    assert coloured[3].endswith("\x1b[32mapplied\x1b[0m") and "\x1b[33m203.0.113.7" in coloured[2]
+    assert "\x1b" not in "".join(on_terminal(proxy.lab.node, 200, "list", "-o", "json"))
+
+
+def test_status_of_one_that_is_well(proxy, published):
+    answer = json.loads(run(proxy, "status", "-o", "json"))
+    assert answer["kind"] == "KubeNftdStatus" and answer["schema"] == 1 and answer["well"] and answer["problems"] == []
+    assert answer["source"]["services"] == 3 and answer["source"]["complete"] and answer["source"]["watches"] == []
+    assert answer["claimedByOthers"] == 1 and answer["memoryBytes"] > 1e6 and answer["conntrack"]["limit"] > 0
+    four, six = answer["families"]
+    assert (four["family"], four["state"], four["frontends"], four["rejected"]) == ("IPv4", "applied", 5, 0)
+    text = run(proxy, "status")
+    assert text.splitlines()[0].endswith(": well") and "3 Services, 2 EndpointSlices" in text
+
+
+def test_status_of_one_that_is_not(proxy):
+    crowd(proxy, f"--manifests {proxy.manifests.folder} --hostname-override node-a")
+    for name in ("one", "two", "three"):
+        Web(proxy, 4, "TCP", name).put_service()
+    Web(proxy, 4, "TCP", "one").publish("a")
+    Web(proxy, 4, "TCP", "two").publish("a")
+    Web(proxy, 4, "TCP", "three").put_endpoints(c="ready")
+    wait_for(lambda: refused(proxy) == 1, "it is counted")
+    text = run(proxy, "status", status=1)
+    assert text.splitlines()[0].endswith(": not well") and "IPv4: 1 frontends or other elements are rejected" in text
+    assert items(proxy, "default/three")["default/three"]["state"] == "rejected"
+    assert items(proxy, "default/one")["default/one"]["state"] == "applied"
+
+
+def test_nobody_answers(lab):
+    done = call(lab.client, "status", "--metrics-bind-address", "127.0.0.1:7777")
+    assert (done.returncode, done.stdout) == (2, "") and "no kube-nftd answers at 127.0.0.1:7777" in done.stderr
+    assert call(lab.client, "list", "--metrics-bind-address", "127.0.0.1:7777").returncode == 1
+
+
+def test_pages(proxy, published):
+    get = lambda path: http_get(proxy.lab.node, "127.0.0.1", METRICS_PORT, path)  # noqa: E731
+    status, headers, body = get("/list?namespace=default&name=w*")
+    assert status == 200 and headers["Content-Type"] == "application/json" and headers["Transfer-Encoding"] == "chunked"
+    assert [it["name"] for it in json.loads(body)["items"]] == ["web"]
+    assert json.loads(get("/list?name=nothing")[2])["items"] == []
+    assert json.loads(get("/status")[2])["node"]["name"] == "node-a"
+
+
+def test_many_while_others_come_and_go(proxy):
+    """In many pieces: each Service once, and all that were there the whole time."""
+    lasting = [objects.service(f"lasting-{i}", {4: f"10.96.{i // 250}.{i % 250 + 1}"}, HTTP) for i in range(2000)]
+    proxy.manifests.put("lasting", *lasting)
+    wait_for(lambda: len(items(proxy)) == 2000, "all are known", 30)
+    done, seen = threading.Event(), []
+
+    def look() -> None:
+        while not done.is_set():
+            seen.append(json.loads(run(proxy, "list", "-o", "json"))["items"])
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    for i in range(20):
+        passing = [objects.service(f"passing-{i}-{k}", {4: f"10.97.{i}.{k + 1}"}, HTTP) for k in range(200)]
+        proxy.manifests.put(f"passing-{i % 4}", *passing)
+    done.set()
+    thread.join()
+    assert seen
+    for one in seen:
+        names = [it["name"] for it in one]
+        assert names == sorted(set(names)) and sum(name.startswith("lasting") for name in names) == 2000
