@@ -36,9 +36,11 @@
 
 /* ---- k8s.io.apimachinery.pkg.apis.meta.v1 ---- */
 
-MESSAGE(object_meta, [1] = STRING("name"), [3] = STRING("namespace"), [5] = STRING("uid"),
-        [6] = STRING("resourceVersion"), [8] = TIME("creationTimestamp"),
-        [9] = TIME("deletionTimestamp"), [11] = MAP("labels"), [12] = MAP("annotations"));
+/* Of ObjectMeta, what is read of every kind; a bookmark may have the annotation that ends the
+ * initial events. */
+#define OBJECT_META                                                                                \
+    [1] = STRING("name"), [3] = STRING("namespace"), [5] = STRING("uid"),                          \
+    [6] = STRING("resourceVersion"), [12] = MAP("annotations")
 
 MESSAGE(list_meta, [2] = STRING("resourceVersion"), [3] = STRING("continue"));
 
@@ -63,7 +65,8 @@ MESSAGE(
 MESSAGE(load_balancer_ingress, [1] = STRING("ip"), [3] = OWN_STRING("ipMode"));
 MESSAGE(load_balancer_status, [1] = OBJECTS("ingress", load_balancer_ingress));
 MESSAGE(service_status, [1] = OBJECT("loadBalancer", load_balancer_status));
-MESSAGE(service, [1] = OBJECT("metadata", object_meta), [2] = OBJECT("spec", service_spec),
+MESSAGE(service_meta, OBJECT_META, [8] = TIME("creationTimestamp"));
+MESSAGE(service, [1] = OBJECT("metadata", service_meta), [2] = OBJECT("spec", service_spec),
         [3] = OBJECT("status", service_status));
 
 MESSAGE(taint, [1] = OWN_STRING("key"), [2] = STRING("value"), [3] = OWN_STRING("effect"),
@@ -71,7 +74,8 @@ MESSAGE(taint, [1] = OWN_STRING("key"), [2] = STRING("value"), [3] = OWN_STRING(
 MESSAGE(node_spec, [5] = OBJECTS("taints", taint), [7] = STRINGS("podCIDRs"));
 MESSAGE(node_address, [1] = OWN_STRING("type"), [2] = OWN_STRING("address"));
 MESSAGE(node_status, [5] = OBJECTS("addresses", node_address));
-MESSAGE(node, [1] = OBJECT("metadata", object_meta), [2] = OBJECT("spec", node_spec),
+MESSAGE(node_meta, OBJECT_META, [9] = TIME("deletionTimestamp"), [11] = MAP("labels"));
+MESSAGE(node, [1] = OBJECT("metadata", node_meta), [2] = OBJECT("spec", node_spec),
         [3] = OBJECT("status", node_status));
 
 /* ---- k8s.io.api.discovery.v1 ---- */
@@ -83,14 +87,16 @@ MESSAGE(endpoint, [1] = STRINGS("addresses"), [2] = OBJECT("conditions", endpoin
         [6] = OWN_STRING("nodeName"), [8] = OBJECT("hints", endpoint_hints));
 MESSAGE(endpoint_port, [1] = OWN_STRING("name"), [2] = OWN_STRING("protocol"),
         [3] = OWN_NUMBER("port"));
-MESSAGE(endpoint_slice, [1] = OBJECT("metadata", object_meta), [2] = OBJECTS("endpoints", endpoint),
+MESSAGE(slice_meta, OBJECT_META, [11] = MAP("labels"));
+MESSAGE(endpoint_slice, [1] = OBJECT("metadata", slice_meta), [2] = OBJECTS("endpoints", endpoint),
         [3] = OBJECTS("ports", endpoint_port), [4] = OWN_STRING("addressType"));
 
 /* ---- k8s.io.api.networking.v1 ---- */
 
 MESSAGE(service_cidr_spec, [1] = STRINGS("cidrs"));
-MESSAGE(
-    service_cidr, [1] = OBJECT("metadata", object_meta), [2] = OBJECT("spec", service_cidr_spec));
+MESSAGE(service_cidr_meta, OBJECT_META);
+MESSAGE(service_cidr, [1] = OBJECT("metadata", service_cidr_meta),
+        [2] = OBJECT("spec", service_cidr_spec));
 
 /* ---- lists of them ---- */
 
