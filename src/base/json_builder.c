@@ -54,20 +54,32 @@ const char *json_builder_end_text(struct json_builder *builder, size_t begin)
     return builder->text.v + begin;
 }
 
+/* Up to eight bytes, some of them for a second time. */
+static inline uint64_t few_bytes(const char *text, size_t n)
+{
+    uint32_t first, last;
+    if (n < sizeof(first))
+        return UINT64_C(0x0101010101000000) | (uint8_t)text[0] |
+               (uint32_t)(uint8_t)text[n / 2] << 8 | (uint32_t)(uint8_t)text[n - 1] << 16;
+    memcpy(&first, text, sizeof(first));
+    memcpy(&last, text + n - sizeof(last), sizeof(last));
+    return first | (uint64_t)last << 32;
+}
+
 /* Whether all bytes are ASCII and none is 0, as nearly always. */
-static bool is_plain(const char *text, size_t n)
+static inline bool is_plain(const char *text, size_t n)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones << 7;
     uint64_t word, found = 0;
-    size_t i = 0;
-    bool plain = true;
-    for (; i + sizeof(word) <= n; i += sizeof(word)) {
-        memcpy(&word, text + i, sizeof(word));
+    if (n == 0)
+        return true;
+    for (; n > sizeof(word); n -= sizeof(word), text += sizeof(word)) {
+        memcpy(&word, text, sizeof(word));
         found |= (word - ones) | word; /* 0 borrows, and so may what is above it */
     }
-    for (; i < n; i++)
-        plain = plain && (signed char)text[i] > 0;
-    return plain && (found & tops) == 0;
+    word = few_bytes(text, n);
+    found |= (word - ones) | word;
+    return (found & tops) == 0;
 }
 
 /* Each NUL of the text from @begin on becomes two bytes that are no UTF-8, as json.h says. */
@@ -110,6 +122,13 @@ void json_builder_end_string(struct json_builder *builder, size_t begin)
     const char *text = json_builder_end_text(builder, begin);
     last_value(builder)->string = text;
     last_value(builder)->type = plain || utf8_is_valid(text) ? JSON_STRING : JSON_BAD_STRING;
+}
+
+void json_builder_string(struct json_builder *builder, const void *bytes, size_t n)
+{
+    size_t begin = builder->text.n;
+    json_builder_text(builder, bytes, n);
+    json_builder_end_string(builder, begin);
 }
 
 void json_builder_cut(struct json_builder *builder, size_t values, size_t text)

@@ -35,8 +35,8 @@ struct open {
     const struct proto_message *message;
     uint64_t end;        /* in bytes of the stream */
     size_t value;        /* which its fields go to */
-    size_t list;         /* the array or map among them that grows; 0: none does */
-    uint32_t list_field; /* its number */
+    size_t list;         /* the array or map among them that grows, */
+    uint32_t list_field; /* and its number; 0: none does */
     uint32_t seen;       /* bits by numbers of fields */
 };
 
@@ -57,6 +57,7 @@ struct proto_reader {
 
     uint8_t carry[PROTO_TOKEN_MOST]; /* the bytes of what was cut */
     size_t n_carry;
+    struct proto_token odd; /* the last token that was not a short one, and whole */
 
     struct open open[MAX_DEPTH];
     size_t depth;
@@ -125,7 +126,7 @@ static size_t in_piece(const struct proto_reader *reader)
     return (size_t)(reader->in_end - reader->in);
 }
 
-static int skip(struct proto_reader *reader, uint64_t length)
+static inline int skip(struct proto_reader *reader, uint64_t length)
 {
     bool whole = length <= in_piece(reader);
     reader->left = length;
@@ -137,14 +138,15 @@ static int skip(struct proto_reader *reader, uint64_t length)
 
 /* ---- failures ---- */
 
-static int fail(struct proto_reader *reader, struct error *err, const char *what)
+static int __attribute__((cold))
+fail(struct proto_reader *reader, struct error *err, const char *what)
 {
     reader->state = STATE_FAILED;
     return error_set(err, "byte %" PRIu64 ": %s", reader->token_at, what);
 }
 
-static int too_big(struct proto_reader *reader, struct error *err, const char *than, size_t limit,
-                   const char *unit)
+static int __attribute__((cold)) too_big(struct proto_reader *reader, struct error *err,
+                                         const char *than, size_t limit, const char *unit)
 {
     reader->state = STATE_FAILED;
     return error_set(err, "byte %" PRIu64 ": a value %s than %zu %s", reader->token_at, than, limit,
@@ -153,9 +155,9 @@ static int too_big(struct proto_reader *reader, struct error *err, const char *t
 
 static void close_list(struct proto_reader *reader, struct open *open)
 {
-    if (open->list)
+    if (open->list_field)
         json_builder_close(&reader->builder, open->list);
-    open->list = 0;
+    open->list_field = 0;
 }
 
 /* What is open in the present object is as long as it is by now. */
@@ -163,7 +165,7 @@ static void settle(struct proto_reader *reader)
 {
     for (size_t i = reader->object - 1; i < reader->depth; i++) {
         json_builder_close(&reader->builder, reader->open[i].value);
-        if (reader->open[i].list)
+        if (reader->open[i].list_field)
             json_builder_close(&reader->builder, reader->open[i].list);
     }
 }
@@ -180,7 +182,7 @@ static void add_path(struct proto_reader *reader, const struct proto_field *fiel
         if (i > reader->object)
             json_builder_text(&reader->builder, ".", 1);
         json_builder_text(&reader->builder, next->key, strlen(next->key));
-        if (around->list && next == &around->message->fields[around->list_field]) {
+        if (around->list_field && next == &around->message->fields[around->list_field]) {
             char index[24];
             snprintf(index, sizeof(index), "[%zu]",
                      json_count(&reader->builder.values.v[around->list]) - (i < reader->depth));
@@ -191,8 +193,8 @@ static void add_path(struct proto_reader *reader, const struct proto_field *fiel
 
 /* Something is wrong with the present object, in @field of the present message if that is known:
  * that ends it, with a value that says so. What there is around objects fails. */
-static int fault(struct proto_reader *reader, const struct proto_field *field, const char *what,
-                 struct error *err)
+static int __attribute__((cold)) fault(struct proto_reader *reader, const struct proto_field *field,
+                                       const char *what, struct error *err)
 {
     if (reader->object == 0)
         return fail(reader, err, what);
@@ -204,7 +206,7 @@ static int fault(struct proto_reader *reader, const struct proto_field *field, c
     json_builder_text(&reader->builder, what, strlen(what));
     const char *text = json_builder_end_text(&reader->builder, begin);
     reader->depth = reader->object;
-    innermost(reader)->list = 0;
+    innermost(reader)->list_field = 0;
     json_builder_add(&reader->builder, "", 0, JSON_BROKEN)->string = text;
     return skip(reader, innermost(reader)->end - reader->at);
 }
@@ -288,20 +290,38 @@ static void end_string(struct proto_reader *reader)
     reader->state = STATE_TOKEN;
 }
 
+/* More of a text, or of what is skipped. */
+static void take_bytes(struct proto_reader *reader)
+{
+    size_t n = in_piece(reader);
+    n = n < reader->left ? n : (size_t)reader->left;
+    if (reader->state == STATE_TEXT)
+        json_builder_text(&reader->builder, reader->in, n);
+    advance(reader, n);
+    reader->left -= n;
+    if (reader->left > 0)
+        return;
+    if (reader->state == STATE_TEXT)
+        end_string(reader);
+    reader->state = STATE_TOKEN;
+}
+
 /* The string of the value that was added last, or its key. */
-static int take_string(struct proto_reader *reader, uint64_t length, bool is_key, struct error *err)
+static inline int take_string(struct proto_reader *reader, uint64_t length, bool is_key,
+                              struct error *err)
 {
     if (length > reader->limit)
         return too_big(reader, err, "is longer", reader->limit, "bytes");
-    size_t n = length < in_piece(reader) ? (size_t)length : in_piece(reader);
+    if (length <= in_piece(reader) && !is_key) { /* as nearly always */
+        json_builder_string(&reader->builder, reader->in, (size_t)length);
+        advance(reader, (size_t)length);
+        return 0;
+    }
     reader->begin = reader->builder.text.n;
-    reader->left = length - n;
+    reader->left = length;
     reader->is_key = is_key;
     reader->state = STATE_TEXT;
-    json_builder_text(&reader->builder, reader->in, n);
-    advance(reader, n);
-    if (n == length)
-        end_string(reader);
+    take_bytes(reader);
     return 0;
 }
 
@@ -424,9 +444,16 @@ static bool is_list(const struct proto_field *field)
     return field->list || field->type == PROTO_MAP || field->type == PROTO_ITEMS;
 }
 
-static bool is_number(const struct proto_field *field)
+static enum proto_wire wire_of(const struct proto_field *field)
 {
-    return field->type == PROTO_NUMBER || field->type == PROTO_BOOL;
+    return field->type == PROTO_NUMBER || field->type == PROTO_BOOL ? PROTO_VARINT : PROTO_LENGTH;
+}
+
+/* NULL: nobody reads it. */
+static const struct proto_field *field_of(const struct proto_message *message, uint32_t number)
+{
+    const struct proto_field *field = number < message->n ? &message->fields[number] : NULL;
+    return field && field->type != PROTO_UNUSED ? field : NULL;
 }
 
 /* Whether JSON leaves the field out, as Go's zero value. */
@@ -437,44 +464,43 @@ static bool is_left_out(const struct proto_field *field, uint64_t number)
 }
 
 /* All that a list holds comes in one run, and all others once: else something would be lost. */
-static int take_field(struct proto_reader *reader, const struct proto_field *field,
-                      const struct proto_token *token, struct error *err)
+static inline int take_field(struct proto_reader *reader, const struct proto_field *field,
+                             struct proto_token token, struct error *err)
 {
     struct open *open = innermost(reader);
-    uint32_t bit = UINT32_C(1) << token->field;
-    if (token->wire != (is_number(field) ? PROTO_VARINT : PROTO_LENGTH))
+    uint32_t bit = UINT32_C(1) << token.field;
+    if (token.wire != wire_of(field))
         return fault(reader, field, "another wire type was expected", err);
-    if (open->list && open->list_field == token->field)
-        return add_field(reader, field, NULL, token->number, err);
+    if (open->list_field == token.field)
+        return add_field(reader, field, NULL, token.number, err);
     if (open->seen & bit)
         return fault(reader, field, "it is there twice", err);
     open->seen |= bit;
     close_list(reader, open);
     if (is_list(field)) {
         open->list = reader->builder.values.n;
-        open->list_field = token->field;
+        open->list_field = token.field;
         enum json_type type = field->type == PROTO_MAP ? JSON_OBJECT : JSON_ARRAY;
         return add_value(reader, field, type, err)
                    ? -1
-                   : add_field(reader, field, NULL, token->number, err);
+                   : add_field(reader, field, NULL, token.number, err);
     }
-    return is_left_out(field, token->number) ? 0
-                                             : add_field(reader, field, field, token->number, err);
+    return is_left_out(field, token.number) ? 0
+                                            : add_field(reader, field, field, token.number, err);
 }
 
 /* The field whose token was read. */
-static int take_token(struct proto_reader *reader, const struct proto_token *token,
-                      struct error *err)
+static inline int take_token(struct proto_reader *reader, struct proto_token token,
+                             struct error *err)
 {
-    const struct proto_message *message = innermost(reader)->message;
-    const struct proto_field *field =
-        token->field < message->n ? &message->fields[token->field] : NULL;
-    bool has_bytes = token->wire != PROTO_VARINT;
-    if (has_bytes && token->number > innermost(reader)->end - reader->at)
+    const struct open *open = innermost(reader);
+    const struct proto_field *field = field_of(open->message, token.field);
+    bool has_bytes = token.wire != PROTO_VARINT;
+    if (has_bytes && token.number > open->end - reader->at)
         return fault(reader, field, "it is longer than what it is in", err);
-    if (field && field->type != PROTO_UNUSED)
+    if (field)
         return take_field(reader, field, token, err);
-    return has_bytes ? skip(reader, token->number) : 0;
+    return has_bytes ? skip(reader, token.number) : 0;
 }
 
 /* ---- the stream ---- */
@@ -521,10 +547,10 @@ static int take_magic(struct proto_reader *reader, struct error *err)
     return 0;
 }
 
-/* A token that is cut, or wrong: what is there of it goes to the carry. */
-static int take_odd_token(struct proto_reader *reader, struct error *err)
+/* A token that is long, cut, or wrong: what is there of it goes to the carry. Returns whether all
+ * of it is, in reader->odd; -1 if it is wrong. */
+static int read_odd_token(struct proto_reader *reader, struct error *err)
 {
-    struct proto_token token;
     const char *why = "the end of a field is missing";
     uint64_t most = innermost(reader)->end - reader->at; /* of the message */
     size_t carried = reader->n_carry, n = in_piece(reader);
@@ -532,7 +558,7 @@ static int take_odd_token(struct proto_reader *reader, struct error *err)
     memcpy(reader->carry + carried, reader->in, n);
     n += carried;
     n = n < most ? n : (size_t)most;
-    int length = proto_token_read(reader->carry, n, &token, &why);
+    int length = proto_token_read(reader->carry, n, &reader->odd, &why);
     if (length == 0 && n < most) {
         reader->n_carry = n;
         reader->in = reader->in_end;
@@ -541,41 +567,23 @@ static int take_odd_token(struct proto_reader *reader, struct error *err)
     reader->n_carry = 0;
     reader->in -= carried; /* not a place, but so it is behind the token then */
     advance(reader, length > 0 ? (size_t)length : carried);
-    return length > 0 ? take_token(reader, &token, err) : fault(reader, NULL, why, err);
+    return length > 0 ? 1 : fault(reader, NULL, why, err);
 }
 
-/* Nearly all are whole, and of a byte for the tag and one or two for the number. */
 static inline int take_next_token(struct proto_reader *reader, struct error *err)
 {
-    const uint8_t *in = reader->in;
-    uint64_t left = innermost(reader)->end - reader->at;
-    size_t n = left < in_piece(reader) ? (size_t)left : in_piece(reader);
-    bool plain = reader->n_carry == 0 && n >= 2 && in[0] >= 8 && in[0] < 0x80 &&
-                 ((in[0] & 7) == PROTO_VARINT || (in[0] & 7) == PROTO_LENGTH);
-    bool one = plain && in[1] < 0x80;
-    if (!one && !(plain && n >= 3 && in[2] < 0x80))
-        return take_odd_token(reader, err);
-    struct proto_token token = {in[0] >> 3, in[0] & 7, in[1]};
-    if (!one)
-        token.number = (in[1] & 0x7fU) | (uint32_t)in[2] << 7;
-    advance(reader, one ? 2 : 3);
-    return take_token(reader, &token, err);
-}
-
-/* More of what was cut. */
-static void take_bytes(struct proto_reader *reader)
-{
-    size_t n = in_piece(reader);
-    n = n < reader->left ? n : (size_t)reader->left;
-    if (reader->state == STATE_TEXT)
-        json_builder_text(&reader->builder, reader->in, n);
-    advance(reader, n);
-    reader->left -= n;
-    if (reader->left > 0)
-        return;
-    if (reader->state == STATE_TEXT)
-        end_string(reader);
-    reader->state = STATE_TOKEN;
+    struct proto_token token;
+    bool has_short = reader->n_carry == 0 && in_piece(reader) >= PROTO_SHORT_TOKEN;
+    size_t length = has_short ? proto_short_token(reader->in, &token) : 0;
+    if (length == 0 || length > innermost(reader)->end - reader->at) {
+        int whole = read_odd_token(reader, err);
+        if (whole <= 0)
+            return whole;
+        token = reader->odd;
+    } else {
+        advance(reader, length);
+    }
+    return take_token(reader, token, err);
 }
 
 static int take_some(struct proto_reader *reader, struct error *err)

@@ -21,19 +21,20 @@ static int digit_value(char c)
 bool uid_parse(const char *text, struct uid *uid)
 {
     struct uid parsed = {0};
-    size_t digits = 0;
+    int found = 0; /* below 0: something else than a digit */
     *uid = parsed;
     if (!text || strlen(text) != UID_TEXT_SIZE - 1)
         return false;
-    for (size_t at = 0; at < UID_TEXT_SIZE - 1; at++) {
-        int value = digit_value(text[at]);
-        if (is_dash(at) ? text[at] != '-' : value < 0)
+    const char *at = text;
+    for (size_t i = 0; i < sizeof(parsed.bytes); i++, at += 2) {
+        if (is_dash((size_t)(at - text)) && *at++ != '-')
             return false;
-        if (is_dash(at))
-            continue;
-        parsed.bytes[digits / 2] = (uint8_t)(parsed.bytes[digits / 2] << 4 | value);
-        digits++;
+        int high = digit_value(at[0]), low = digit_value(at[1]);
+        parsed.bytes[i] = (uint8_t)((unsigned)high << 4 | (unsigned)low);
+        found |= high | low;
     }
+    if (found < 0)
+        return false;
     *uid = parsed;
     return true;
 }

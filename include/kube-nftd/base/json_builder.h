@@ -44,6 +44,9 @@ void json_builder_end_key(struct json_builder *builder, size_t begin);
 /** And as its string, a bad one if they are not UTF-8 or with a NUL. */
 void json_builder_end_string(struct json_builder *builder, size_t begin);
 
+/** The same of @n bytes that are there as a whole. */
+void json_builder_string(struct json_builder *builder, const void *bytes, size_t n);
+
 /** Forgets the values from @values on and the texts from the byte @text on. If none are left, gives
  * back much memory. */
 void json_builder_cut(struct json_builder *builder, size_t values, size_t text);
