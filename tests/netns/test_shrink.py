@@ -148,7 +148,7 @@ def test_counts_that_the_table_never_had(proxy):
         for number in range(2, COUNTS + 1):
             changer.put(addresses[:number])
         changer.put(addresses[:1])
-        assert picks(proxy.lab) > COUNTS
+        wait_for(lambda: picks(proxy.lab) > COUNTS, "each count has a chain", 3)
         wait_for(lambda: picks(proxy.lab) == few, "chains that nothing uses go", 40)
     print(f"{COUNTS} counts of {len(webs)} services under {witness.found} new flows")
     assert witness.missed == 0

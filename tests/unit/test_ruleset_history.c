@@ -560,7 +560,7 @@ static void begin_history(int which)
 static void live_through(int which)
 {
     begin_history(which);
-    for (int i = 0, n = unit_steps(refuses ? 600 : 2000); i < n; i++)
+    for (int i = 0, n = unit_steps(refuses ? 300 : 700); i < n; i++)
         step();
     settle_somehow();
     check_like_a_fresh_one();
