@@ -515,7 +515,7 @@ static void add_pages(struct daemon *d, const struct options *options)
 
 static int fail_to_bind(const char *field, const char *address, struct error *err)
 {
-    return error_set(err, "%s %s cannot be had, and bindAddressHardFail is set", field, address);
+    return error_set(err, "cannot listen on %s %s, and bindAddressHardFail is set", field, address);
 }
 
 static int open_servers(struct daemon *d, const struct options *options, struct error *err)

@@ -226,7 +226,7 @@ static const struct metric metrics[] = {
      "Services that were received or deleted; counts unchanged ones too, once per IP family.",
      PROXY(service_changes)},
     {"kubeproxy_conntrack_reconciler_sync_duration_seconds", "histogram",
-     "Total duration of scans of the conntrack table.", FLOWS(scan_seconds)},
+     "Duration of scans of the conntrack table.", FLOWS(scan_seconds)},
     {"kubeproxy_conntrack_reconciler_deleted_entries_total", "counter",
      "Deleted conntrack entries of stale UDP flows.", .write = write_deleted_flows},
     {"kubeproxy_proxy_healthz_total", "counter",

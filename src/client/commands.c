@@ -80,7 +80,7 @@ static int run_explain(const struct options *options, struct error *err)
     struct explain_query query;
     if (explain_query_parse(options->subject, &query, err) == 0 && endpoints && !query.service_id) {
         explain_query_clear(&query);
-        error_set(err, "it is not NAMESPACE/SERVICE");
+        error_set(err, "not NAMESPACE/SERVICE");
     }
     if (!query.text) {
         error_prefix(err, "%s %s", endpoints ? "list endpoints" : "explain", options->subject);

@@ -53,7 +53,7 @@ static int in_cluster_server(struct client_config *config, struct error *err)
     const char *port = getenv("KUBERNETES_SERVICE_PORT");
     if (!host || !*host || !port || !*port)
         return error_set(err, "not in a pod (KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT "
-                              "are not set): give --manifests, --kubeconfig or --master");
+                              "are not set): --manifests, --kubeconfig or --master is required");
     bool ipv6 = strchr(host, ':') != NULL;
     char *url = xasprintf("https://%s%s%s:%s", ipv6 ? "[" : "", host, ipv6 ? "]" : "", port);
     config->server = server_url_parse(url, err);
@@ -72,8 +72,10 @@ static int in_cluster(const char *folder, struct client_config *config, struct e
         return error_set(err, "%s: %s", config->token_file, strerror(errno));
     config->ca_file = xasprintf("%s/ca.crt", folder);
     if (access(config->ca_file, R_OK) < 0) {
-        log_error("config", "no CA of the service account, using the system's file=%s error=\"%s\"",
-                  config->ca_file, strerror(errno));
+        log_error(
+            "config",
+            "cannot read the service account's CA, using the system's CAs file=%s error=\"%s\"",
+            config->ca_file, strerror(errno));
         drop(&config->ca_file);
     }
     return 0;
@@ -101,7 +103,8 @@ static int load(const char *kubeconfig, const char *master, const char *folder,
     if (!kubeconfig || !*kubeconfig)
         return in_cluster(folder, config, err);
     if (in_cluster(folder, config, err) < 0)
-        return error_prefix(err, "%s is empty, and there is no other way", kubeconfig);
+        return error_prefix(err, "%s is empty, and no other way to an API server is configured",
+                            kubeconfig);
     log_warn("config", "%s is empty: using the pod's service account", kubeconfig);
     return 0;
 }
@@ -114,7 +117,7 @@ static int find_proxy(struct client_config *config, struct error *err)
     if (proxy_from_environment(config->server, &config->proxy_url, err) < 0)
         return -1;
     if (config->proxy_url)
-        log_info("config", "using the proxy of the environment server=%s", config->server);
+        log_info("config", "using the proxy from the environment server=%s", config->server);
     return 0;
 }
 
@@ -129,7 +132,7 @@ int client_config_load_with(const char *kubeconfig, const char *master, const ch
     bool plain = strncmp(config->server, "http://", 7) == 0;
     if (plain && (config->token || config->token_file || config->client_cert_file ||
                   config->client_cert_data)) {
-        log_warn("config", "credentials are left out: the server is not https server=%s",
+        log_warn("config", "not sending credentials: the server is not https server=%s",
                  config->server);
         drop_credentials(config);
     }

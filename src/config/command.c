@@ -15,17 +15,17 @@ static const struct {
     const char *help;
 } commands[] = {
     {COMMAND_ENDPOINTS, "list endpoints", "NAMESPACE/SERVICE", false,
-     "the endpoints of a Service, and why some are not used from here"},
+     "the endpoints of a Service, and why this node does not use some of them"},
     {COMMAND_LIST, "list", "NAMESPACE[/SERVICE]", true,
      "all Services, or those whose names match patterns: 'kube-*', '*/web'"},
     {COMMAND_STATUS, "status", NULL, true,
-     "how the daemon does; status 0: well, 1: not, 2: it does not answer"},
+     "state of the daemon; exit status 0: healthy, 1: not healthy, 2: no answer"},
     {COMMAND_EXPLAIN, "explain", "WHAT", false,
-     "who has ADDRESS[:PORT[/PROTOCOL]] or a node port, or all about NAMESPACE/SERVICE[:PORT] or "
-     "SERVICE.NAMESPACE: which endpoints are used from here, why others are not, and whether the "
-     "kernel holds that"},
+     "the Service that has ADDRESS[:PORT[/PROTOCOL]] or a node port, or everything about "
+     "NAMESPACE/SERVICE[:PORT] or SERVICE.NAMESPACE: which endpoints this node uses, why others "
+     "are not used, and whether the kernel's elements match"},
     {COMMAND_PREFLIGHT, "preflight", NULL, true,
-     "whether this host's kernel can do what the tables need"},
+     "check whether this host's kernel supports the tables"},
     {COMMAND_DUMP, "dump", NULL, true, "the tables computed from the objects, in nft syntax"},
     {COMMAND_CLEANUP, "cleanup", NULL, true, "remove the tables"},
 };

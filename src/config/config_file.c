@@ -125,7 +125,7 @@ static int read_field(struct file_reader *reader, const cJSON *json, const char 
     if (cJSON_IsNull(json))
         return 0;
     if (!cJSON_IsObject(json)) {
-        setting_wrong_type(json, "a section", err);
+        setting_wrong_type(json, "a mapping", err);
         return error_prefix(err, "%s", path);
     }
     return read_fields(reader, json, path, err);
@@ -181,11 +181,11 @@ static int check_identity(const cJSON *root, const char *member, const char *wan
 {
     const cJSON *json = cJSON_GetObjectItemCaseSensitive(root, member);
     if (!json || cJSON_IsNull(json))
-        return error_set(err, "there is no %s: it must be %s", member, wanted);
+        return error_set(err, "%s is missing, it must be %s", member, wanted);
     if (cJSON_IsString(json) && strcmp(json->valuestring, wanted) == 0)
         return 0;
     if (!cJSON_IsString(json)) {
-        setting_wrong_type(json, "a text", err);
+        setting_wrong_type(json, "a string", err);
         return error_prefix(err, "%s", member);
     }
     return error_set(err, "%s is \"%s\", but must be %s", member, json->valuestring, wanted);
@@ -194,7 +194,7 @@ static int check_identity(const cJSON *root, const char *member, const char *wan
 static int read_root(struct file_reader *reader, cJSON *root, struct error *err)
 {
     if (!cJSON_IsObject(root))
-        return error_set(err, "it is not a %s", KIND);
+        return error_set(err, "not a %s", KIND);
     drop_all_duplicates(reader, root, "");
     if (check_identity(root, "apiVersion", API_VERSION, err) ||
         check_identity(root, "kind", KIND, err) || read_fields(reader, root, "", err))
@@ -209,11 +209,10 @@ static void note_oddities(const struct file_reader *reader, note_vec *notes)
     const char *unknown = reader->unknown, *duplicate = reader->duplicate;
     if (!unknown && !duplicate)
         return;
-    char *text =
-        xasprintf("%s:%s%s%s%s%s", reader->configuration->file, unknown ? " unknown fields: " : "",
-                  unknown ? unknown : "", unknown && duplicate ? ";" : "",
-                  duplicate ? " fields that are there twice, the last one counts: " : "",
-                  duplicate ? duplicate : "");
+    char *text = xasprintf(
+        "%s:%s%s%s%s%s", reader->configuration->file, unknown ? " unknown fields: " : "",
+        unknown ? unknown : "", unknown && duplicate ? ";" : "",
+        duplicate ? " duplicate fields, the last one is used: " : "", duplicate ? duplicate : "");
     vec_push(notes, (struct note){NOTE_WARNING, text});
 }
 

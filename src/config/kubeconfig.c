@@ -128,7 +128,7 @@ static char *resolve(const char *kubeconfig, const char *name, struct error *err
         return xasprintf("%.*s%s", folder, kubeconfig, name);
     char *here = getcwd(NULL, 0);
     if (!here) {
-        error_set(err, "the current folder: %s", strerror(errno));
+        error_set(err, "cannot read the current directory: %s", strerror(errno));
         return NULL;
     }
     char *path = xasprintf("%s/%.*s%s", here, folder, kubeconfig, name);
@@ -199,7 +199,7 @@ static char *decode(const char *text, struct error *err)
     }
     if (strlen(data) != length) {
         free(data);
-        error_set(err, "is not PEM in base64: it holds zero bytes");
+        error_set(err, "is not PEM in base64: it contains NUL bytes");
         return NULL;
     }
     return data;
@@ -251,7 +251,7 @@ static int check_proxy(const struct entry *entry, const char *url, struct error 
 {
     if (!url || proxy_url_is_good(url))
         return 0;
-    error_set(err, "is not a URL with http, https or socks5");
+    error_set(err, "is not an http, https or socks5 URL");
     return blame(entry, "proxy-url", err);
 }
 
@@ -265,7 +265,7 @@ static int read_cluster(const struct entry *entry, struct client_config *config,
         return -1;
     prefer_data(config->ca_data, &config->ca_file);
     if (config->insecure_skip_tls_verify && (config->ca_data || config->ca_file)) {
-        error_set(err, "contradicts the certificate authority beside it");
+        error_set(err, "excludes the certificate authority of the same cluster");
         return blame(entry, "insecure-skip-tls-verify", err);
     }
     return 0;
@@ -312,7 +312,7 @@ static int read_user(const struct entry *entry, struct client_config *config, st
     bool cert = config->client_cert_data || config->client_cert_file;
     bool key = config->client_key_data || config->client_key_file;
     if (cert && !key) {
-        error_set(err, "missing, the certificate for it is there");
+        error_set(err, "missing, although a client certificate is given");
         return blame(entry, "client-key", err);
     }
     return 0;
@@ -354,7 +354,7 @@ static int find_entry(const cJSON *root, const char *name, struct entry *entry, 
             return 0;
         entry->index++;
     }
-    return error_set(err, "%s: %s: there is no \"%s\"", entry->path, entry->list, name);
+    return error_set(err, "%s: %s: no entry named \"%s\"", entry->path, entry->list, name);
 }
 
 static int read_context(const char *path, const cJSON *root, const char *name,
@@ -398,10 +398,10 @@ static int read_root(const char *path, const cJSON *root, struct client_config *
     if (cJSON_IsNull(root))
         return 0;
     if (!cJSON_IsObject(root))
-        return error_set(err, "%s: is not a kubeconfig: not a mapping", path);
+        return error_set(err, "%s: not a kubeconfig: not a mapping", path);
     const cJSON *kind = member(root, "kind");
     if (kind && (!cJSON_IsString(kind) || strcmp(kind->valuestring, "Config") != 0))
-        return error_set(err, "%s: is not a kubeconfig: kind is not Config", path);
+        return error_set(err, "%s: not a kubeconfig: kind is not Config", path);
     if (says_nothing(root))
         return 0;
     const cJSON *current = member(root, "current-context");

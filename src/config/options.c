@@ -32,13 +32,12 @@ void options_clear(struct options *options)
 
 void options_usage(FILE *out)
 {
-    fputs(
-        "Usage: kube-nftd [COMMAND] [FLAG]...\n"
-        "Watches Services and EndpointSlices and keeps the nftables tables ip and ip6 kube-nftd\n"
-        "true to them, in place of kube-proxy; or carries out a command. list, status and explain "
-        "ask\nthe daemon at --metrics-bind-address; with --manifests, list and explain compute the "
-        "answer\nfrom files.\n\nCommands:\n",
-        out);
+    fputs("Usage: kube-nftd [COMMAND] [FLAG]...\n"
+          "Replaces kube-proxy: watches Services and EndpointSlices and keeps the nftables "
+          "tables\nip and ip6 kube-nftd up to date. Or runs a command: list, status and explain "
+          "ask the daemon\nat --metrics-bind-address; with --manifests, list and explain compute "
+          "the answer from files.\n\nCommands:\n",
+          out);
     commands_print(out);
     settings_print(out);
 }
@@ -133,7 +132,7 @@ static int parse_flag(struct configuration *configuration, int argc, char *const
         return unknown_flag(text, (size_t)(name - text) + length, err);
     if (needs_value(flag) && !value) {
         if (*at + 1 >= argc)
-            return error_set(err, "%s: a value is missing", text);
+            return error_set(err, "%s: the value is missing", text);
         value = argv[++*at];
     }
     return set_flag(configuration, flag, value, err);
@@ -178,18 +177,19 @@ static int check_companions(const struct configuration *configuration, enum comm
     const cJSON *output = flag_value(configuration, "output");
     if (is_asked_for(flag_value(configuration, "dry-run")) &&
         !is_asked_for(flag_value(configuration, "cleanup-kube-proxy")))
-        return error_set(err, "--dry-run is for --cleanup-kube-proxy");
+        return error_set(err, "--dry-run works only with --cleanup-kube-proxy");
     if (is_asked_for(flag_value(configuration, "all")) && command != COMMAND_EXPLAIN)
-        return error_set(err, "--all is for explain");
+        return error_set(err, "--all works only with explain");
     if (is_asked_for(output) && !prints)
-        return error_set(err, "--output is for list, status and explain");
+        return error_set(err, "--output works only with list, status and explain");
     const char *format = is_asked_for(output) ? output->valuestring : "text";
     if (!list && strcmp(format, "text") != 0 && strcmp(format, "json") != 0)
-        return error_set(err, "--output %s is for list", format);
+        return error_set(err, "--output %s works only with list", format);
     if (command == COMMAND_ENDPOINTS && strcmp(format, "name") == 0)
-        return error_set(err, "--output name is for a list of Services");
+        return error_set(err, "--output name works only with a list of Services");
     if (command == COMMAND_STATUS && flag_value(configuration, "manifests"))
-        return error_set(err, "status asks a running daemon: --manifests is not for it");
+        return error_set(err,
+                         "status and --manifests exclude each other: status asks a running daemon");
     return 0;
 }
 
@@ -198,15 +198,14 @@ static int check_sources(const struct configuration *configuration, struct error
 {
     static const char *const others[] = {"kubeconfig", "master"};
     if (flag_value(configuration, "manifests") && flag_value(configuration, "remove-startup-taint"))
-        return error_set(err, "--manifests and --remove-startup-taint exclude each other: there is "
-                              "no API server that has the Node");
+        return error_set(err, "--manifests and --remove-startup-taint exclude each other: the Node "
+                              "object is on an API server");
     for (size_t i = 0; i < 2 && flag_value(configuration, "manifests"); i++) {
         const struct setting *other = setting_by_flag(others[i], strlen(others[i]));
         const struct configured *value = configuration_of(configuration, other);
         if (value->source == FROM_FLAG && cJSON_IsString(value->json))
-            return error_set(err,
-                             "--manifests and --%s exclude each other: objects come from one place",
-                             others[i]);
+            return error_set(
+                err, "--manifests and --%s exclude each other: objects have one source", others[i]);
     }
     return 0;
 }
@@ -237,7 +236,7 @@ static void drop_flags(struct configuration *configuration, note_vec *notes)
     }
     if (!names)
         return;
-    char *text = xasprintf("flags that do not count beside --config: %s", names);
+    char *text = xasprintf("flags ignored because of --config: %s", names);
     vec_push(notes, (struct note){NOTE_WARNING, text});
     free(names);
 }

@@ -165,5 +165,5 @@ int proxy_from_environment(const char *server, char **proxy, struct error *err)
         return 0;
     free(*proxy);
     *proxy = NULL;
-    return error_set(err, "%s is not a URL with http, https or socks5", name);
+    return error_set(err, "%s is not an http, https or socks5 URL", name);
 }

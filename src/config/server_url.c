@@ -66,12 +66,12 @@ char *server_url_parse(const char *text, struct error *err)
     else if (strncasecmp(text, "http://", 7) == 0)
         scheme = "http://";
     if (!scheme) {
-        error_set(err, "\"%s\" does not begin with https:// or http://", text);
+        error_set(err, "\"%s\" does not start with https:// or http://", text);
         return NULL;
     }
     const char *authority = text + strlen(scheme);
     if (has_odd_bytes(text) || !authority_is_right(authority, strcspn(authority, "/"))) {
-        error_set(err, "\"%s\" is not a URL of a server, such as https://192.0.2.1:6443", text);
+        error_set(err, "\"%s\" is not the URL of a server, such as https://192.0.2.1:6443", text);
         return NULL;
     }
     size_t length = strlen(authority);

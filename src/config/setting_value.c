@@ -26,13 +26,13 @@ static cJSON *text_value(const char *text)
 static int check_interface(const char *text, struct error *err)
 {
     if (strlen(text) >= IFNAMSIZ)
-        return error_set(err, "\"%s\" is longer than the %d bytes that interface names have", text,
-                         IFNAMSIZ - 1);
+        return error_set(err, "\"%s\" is longer than %d bytes, the most for an interface name",
+                         text, IFNAMSIZ - 1);
     for (const char *s = text; *s; s++)
         if (!isgraph((unsigned char)*s) || strchr("\"'\\/*:", *s))
             return error_set(err,
-                             "\"%s\" is not for an interface name: no blanks, quotes, '\\', '/', "
-                             "'*' or ':', and ASCII only",
+                             "\"%s\" is not an interface name: blanks, quotes, '\\', '/', '*', ':' "
+                             "and non-ASCII characters are not allowed",
                              text);
     return 0;
 }
@@ -242,7 +242,7 @@ static int add_node_port_entry(cJSON *list, char *entry, struct error *err)
     const cJSON *first = cJSON_GetArrayItem(list, 0);
     bool is_primary = strcmp(entry, primary) == 0;
     if (first && (is_primary || strcmp(first->valuestring, primary) == 0))
-        return error_set(err, "\"%s\" stands beside other entries, but \"primary\" must be alone",
+        return error_set(err, "\"%s\" is an additional entry, but \"primary\" must be the only one",
                          entry);
     if (!is_primary && check_cidr(entry, err))
         return -1;
@@ -261,7 +261,7 @@ static int add_gate(cJSON *gates, char *entry, struct error *err)
     char *equals = strchr(entry, '=');
     cJSON *value = equals && equals > entry ? read_switch(equals + 1, err) : NULL;
     if (!value)
-        return error_set(err, "\"%s\" is not a name with =true or =false", entry);
+        return error_set(err, "\"%s\" is not NAME=true or NAME=false", entry);
     *equals = '\0';
     set_gate(gates, entry, cJSON_IsTrue(value));
     cJSON_Delete(value);
@@ -276,7 +276,7 @@ static int add_vmodule(cJSON *list, char *entry, struct error *err)
     cJSON *value = equals && equals > entry ? read_number(&verbosity_range, equals + 1, err) : NULL;
     if (!value || value->valuedouble < 0) {
         cJSON_Delete(value);
-        return error_set(err, "\"%s\" is not a pattern with =N", entry);
+        return error_set(err, "\"%s\" is not PATTERN=N", entry);
     }
     *equals = '\0';
     cJSON *item = cJSON_CreateObject();
@@ -342,10 +342,10 @@ static char *describe(const cJSON *json)
     if (cJSON_IsArray(json))
         return xstrdup("a list");
     if (cJSON_IsObject(json))
-        return xstrdup("a section");
+        return xstrdup("a mapping");
     char *printed = cJSON_PrintUnformatted(json);
     char *text = xasprintf("%s%s",
-                           cJSON_IsString(json)   ? "the text "
+                           cJSON_IsString(json)   ? "the string "
                            : cJSON_IsNumber(json) ? "the number "
                                                   : "",
                            printed);
@@ -356,7 +356,7 @@ static char *describe(const cJSON *json)
 int setting_wrong_type(const cJSON *json, const char *wanted, struct error *err)
 {
     char *text = describe(json);
-    error_set(err, "%s stands where %s belongs", text, wanted);
+    error_set(err, "%s is not %s", text, wanted);
     free(text);
     return -1;
 }
@@ -387,9 +387,9 @@ static struct form form_of(enum setting_type type)
     case SETTING_VMODULE:
         return (struct form){cJSON_Array, "a list"};
     case SETTING_GATES:
-        return (struct form){cJSON_Object, "a section"};
+        return (struct form){cJSON_Object, "a mapping"};
     default:
-        return (struct form){cJSON_String, "a text"};
+        return (struct form){cJSON_String, "a string"};
     }
 }
 

@@ -16,70 +16,71 @@ const struct setting settings[] = {
     /* ---- where objects come from ---- */
     {GROUP_OBJECTS, "config", NULL, SETTING_PATH, AT(config), .value = "FILE",
      .help =
-         "read a KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1, YAML or JSON): flags "
-         "below that name a field are ignored then, but for --hostname-override and -v; ends "
-         "with status 1 when the file is written to or renamed away"},
+         "read a KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1, YAML or JSON). Flags "
+         "below that name a field are ignored then, except --hostname-override and the logging "
+         "flags. The daemon exits with status 1 when the file is edited in place or renamed"},
     {GROUP_OBJECTS, "manifests", NULL, SETTING_PATH, AT(manifests), .value = "PATH",
-     .help = "take objects from a file or folder (YAML or JSON, as kubectl get -o writes them) and "
+     .help = "read objects from a file or folder (YAML or JSON, as kubectl get -o writes them) and "
              "follow its changes"},
     {GROUP_OBJECTS, "kubeconfig", "clientConnection.kubeconfig", SETTING_TEXT, AT(kubeconfig),
      .value = "FILE",
-     .help = "how to reach the API server; without it and --master, the pod's service account"},
+     .help = "how to reach the API server; without this and --master, the pod's service account is "
+             "used"},
     {GROUP_OBJECTS, "master", NULL, SETTING_TEXT, AT(master), .value = "URL",
-     .help = "the API server, instead of the one in the kubeconfig"},
+     .help = "URL of the API server, instead of the one in the kubeconfig"},
     {GROUP_OBJECTS, "kube-api-qps", "clientConnection.qps", SETTING_FRACTION, AT(kube_api_qps),
      .standard = "5", .value = "N", .traits = ZERO_IS_DEFAULT,
-     .help = "how many events a second are posted at most; below 0: no limit"},
+     .help = "most Kubernetes Events posted per second; below 0: no limit"},
     {GROUP_OBJECTS, "kube-api-burst", "clientConnection.burst", SETTING_NUMBER, AT(kube_api_burst),
      .standard = "10", .high = INT_MAX, .value = "N", .traits = ZERO_IS_DEFAULT,
-     .help = "how many events may be posted at once"},
+     .help = "most Kubernetes Events posted at once"},
     {GROUP_OBJECTS, "kube-api-content-type", "clientConnection.contentType", SETTING_TEXT,
      AT(content_type), .standard = "application/vnd.kubernetes.protobuf", .value = "TYPE",
-     .help = "the form in which the API server is asked for objects; if it has none but JSON, or "
-             "this is application/json: JSON"},
+     .help = "encoding requested from the API server; objects come as JSON if the server has no "
+             "other, or if this is application/json"},
     {GROUP_OBJECTS, NULL, "clientConnection.acceptContentTypes", SETTING_TEXT,
      AT(accept_content_types), .value = "TYPES",
-     .help = "the forms in which it may answer, as an Accept header has them"},
+     .help = "encodings accepted in responses, as in an Accept header"},
     {GROUP_OBJECTS, "hostname-override", "hostnameOverride", SETTING_NAME, AT(hostname_override),
      .value = "NAME", .traits = BESIDE_FILE,
-     .help = "the name of the own Node, instead of the host's name"},
+     .help = "name of this node's Node object, instead of the host's name"},
 
     /* ---- what is done with traffic ---- */
     {GROUP_TRAFFIC, "nodeport-addresses", "nodePortAddresses", SETTING_NODE_PORTS,
      AT(node_port_addresses), .standard = "primary", .value = "CIDR,...",
-     .help = "on which of this host's addresses node ports answer: those in the CIDRs, or "
+     .help = "addresses of this host that serve NodePorts: those in the CIDRs, or "
              "\"primary\" for the node's own address of each family; may be given several times"},
     {GROUP_TRAFFIC, "bind-address", "bindAddress", SETTING_ADDRESS, AT(bind_address),
      .standard = "0.0.0.0", .value = "IP",
-     .help = "the node's own address of its family, instead of the one in the Node object; 0.0.0.0 "
-             "and :: are none"},
+     .help = "the node's own address of this IP family, instead of the one in the Node object; "
+             "0.0.0.0 and :: mean none"},
     {GROUP_TRAFFIC, "masquerade-all", "nftables.masqueradeAll", SETTING_SWITCH, AT(masquerade_all),
-     .standard = "false", .help = "masquerade everything that goes to cluster IPs"},
+     .standard = "false", .help = "masquerade all traffic to cluster IPs"},
     {GROUP_TRAFFIC, NULL, "nftables.masqueradeBit", SETTING_NUMBER, AT(masquerade_bit),
      .standard = "14", .high = 31, .value = "N",
-     .help = "the bit of the packet mark that asks for masquerading"},
+     .help = "bit of the packet mark that requests masquerading"},
     {GROUP_TRAFFIC, "iptables-masquerade-bit", "iptables.masqueradeBit", SETTING_NUMBER, NOWHERE,
      .standard = "14", .high = 31, .value = "N", .help = "the same, unless the mode is nftables"},
     {GROUP_TRAFFIC, "iptables-sync-period", "nftables.syncPeriod", SETTING_DURATION,
      AT(sync_period), .standard = "30s", .value = "DURATION",
      .traits = ZERO_IS_DEFAULT | ABOVE_ZERO,
-     .help = "the longest wait before a transaction that the kernel refused is tried again; "
-             "/healthz and /livez turn bad when a change waits for twice as long"},
+     .help = "longest wait before a transaction that the kernel rejected is retried; /healthz and "
+             "/livez fail when a change has waited for twice as long"},
     {GROUP_TRAFFIC, "proxy-mode", "mode", SETTING_CHOICE, NOWHERE,
      .choices = "nftables iptables ipvs", .value = "MODE",
-     .help = "nftables, iptables or ipvs: nftables is used in any case; says which section of a "
-             "file counts (iptables if empty)"},
+     .help = "nftables, iptables or ipvs. nftables is always used; the mode selects the section of "
+             "a configuration file (iptables if empty)"},
     {GROUP_TRAFFIC, "table-owner", NULL, SETTING_CHOICE, AT(table_owner), .standard = "auto",
      .choices = "auto off", .value = "auto|off",
-     .help =
-         "auto: no other program can change the tables while the daemon runs, if the kernel has "
-         "that (Linux 6.9); off, or without it: the tables are watched and repaired"},
+     .help = "auto: no other program can change the tables while the daemon runs, if the kernel "
+             "supports that (Linux 6.9 and later); off, or on older kernels: changes by other "
+             "programs are detected and repaired"},
     {GROUP_TRAFFIC, "audit-period", NULL, SETTING_DURATION, AT(audit_period), .standard = "60s",
      .value = "DURATION",
-     .help = "the rest between two looks through all that the kernel holds in the tables; 0: none"},
+     .help = "pause between two audits, which re-read and repair the tables; 0: no audits"},
     {GROUP_TRAFFIC, "feature-gates", "featureGates", SETTING_GATES, NOWHERE,
      .value = "NAME=BOOL,...",
-     .help = "AllowServiceExternalIPs=false: external IPs of Services are not proxied; other gates "
+     .help = "AllowServiceExternalIPs=false: do not proxy external IPs of Services; other gates "
              "have no effect"},
 
     /* ---- how traffic of pods is told ---- */
@@ -89,95 +90,94 @@ const struct setting settings[] = {
      .help = "ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix"},
     {GROUP_PODS, "cluster-cidr", "clusterCIDR", SETTING_CLUSTER_CIDR, AT(cluster_cidr),
      .value = "CIDR,...",
-     .help = "the addresses of all pods, for ClusterCIDR: one CIDR of each family"},
+     .help = "for ClusterCIDR: the addresses of all pods, one CIDR per family"},
     {GROUP_PODS, "pod-bridge-interface", "detectLocal.bridgeInterface", SETTING_INTERFACE,
      AT(pod_bridge_interface), .value = "NAME",
-     .help = "the bridge that packets of pods come in by, for BridgeInterface"},
+     .help = "for BridgeInterface: the bridge by which packets of pods arrive"},
     {GROUP_PODS, "pod-interface-name-prefix", "detectLocal.interfaceNamePrefix", SETTING_INTERFACE,
      AT(pod_interface_name_prefix), .value = "PREFIX",
-     .help = "how the names of the interfaces begin that packets of pods come in by, for "
-             "InterfaceNamePrefix"},
+     .help = "for InterfaceNamePrefix: prefix of the interfaces by which packets of pods arrive"},
 
     /* ---- connection tracking ---- */
     {GROUP_CONNTRACK, "conntrack-max-per-core", "conntrack.maxPerCore", SETTING_NUMBER,
      AT(conntrack.max_per_core), .standard = "32768", .high = INT_MAX, .value = "N",
-     .help = "how many connections to track for each CPU, in all at most 1048576; with 0, "
-             "--conntrack-min means nothing; without both, a larger limit of the host stays"},
+     .help = "most connections to track per CPU, 1048576 in total at most; with 0, --conntrack-min "
+             "has no effect; if neither is given, a larger limit of the host stays"},
     {GROUP_CONNTRACK, "conntrack-min", "conntrack.min", SETTING_NUMBER, AT(conntrack.min),
      .standard = "131072", .high = INT_MAX, .value = "N",
-     .help = "how many connections to track at least"},
+     .help = "least number of connections to track"},
     {GROUP_CONNTRACK, "conntrack-tcp-timeout-established", "conntrack.tcpEstablishedTimeout",
      SETTING_SECONDS, AT(conntrack.tcp_established_timeout), .standard = "24h", .value = "DURATION",
      .help = "how long an idle TCP connection is tracked"},
     {GROUP_CONNTRACK, "conntrack-tcp-timeout-close-wait", "conntrack.tcpCloseWaitTimeout",
      SETTING_SECONDS, AT(conntrack.tcp_close_wait_timeout), .standard = "1h", .value = "DURATION",
-     .help = "how long a TCP connection is tracked that one side has closed"},
+     .help = "how long a TCP connection is tracked after one side has closed it"},
     {GROUP_CONNTRACK, "conntrack-tcp-be-liberal", "conntrack.tcpBeLiberal", SETTING_SWITCH,
      AT(conntrack.tcp_be_liberal), .standard = "false",
-     .help = "let TCP packets pass that are outside of the connection's window"},
+     .help = "accept TCP packets outside of the connection's window"},
     {GROUP_CONNTRACK, "conntrack-udp-timeout", "conntrack.udpTimeout", SETTING_SECONDS,
      AT(conntrack.udp_timeout), .standard = "0s", .value = "DURATION",
-     .help = "how long a UDP flow is tracked that has no answer yet"},
+     .help = "how long a UDP flow without a reply is tracked"},
     {GROUP_CONNTRACK, "conntrack-udp-timeout-stream", "conntrack.udpStreamTimeout", SETTING_SECONDS,
      AT(conntrack.udp_stream_timeout), .standard = "0s", .value = "DURATION",
-     .help = "how long a UDP flow is tracked that goes both ways"},
+     .help = "how long a UDP flow in both directions is tracked"},
 
     /* ---- where the daemon answers ---- */
     {GROUP_SERVING, "healthz-bind-address", "healthzBindAddress", SETTING_LISTEN,
      AT(healthz_bind_address), .standard = "0.0.0.0:10256", .high = 10256, .value = "IP:PORT",
-     .help = "where /healthz and /livez answer; [::] if --bind-address is IPv6"},
+     .help = "listen address for /healthz and /livez; [::] if --bind-address is IPv6"},
     {GROUP_SERVING, "healthz-port", NULL, SETTING_NUMBER, NOWHERE, .high = 65535, .value = "PORT",
      .traits = NOT_BESIDE_FILE,
-     .help = "the port of a --healthz-bind-address without one; 0: nothing answers there. "
+     .help = "port for a --healthz-bind-address without one; 0 disables it. "
              "Deprecated"},
     {GROUP_SERVING, "metrics-bind-address", "metricsBindAddress", SETTING_LISTEN,
      AT(metrics_bind_address), .standard = "127.0.0.1:10249", .high = 10249, .value = "IP:PORT",
-     .help = "where /metrics answers; [::1] if --bind-address is IPv6"},
+     .help = "listen address for /metrics; [::1] if --bind-address is IPv6"},
     {GROUP_SERVING, "metrics-port", NULL, SETTING_NUMBER, NOWHERE, .low = 1, .high = 65535,
      .value = "PORT", .traits = NOT_BESIDE_FILE,
-     .help = "the port of a --metrics-bind-address without one. Deprecated"},
+     .help = "port for a --metrics-bind-address without one. Deprecated"},
     {GROUP_SERVING, "bind-address-hard-fail", "bindAddressHardFail", SETTING_SWITCH,
      AT(bind_address_hard_fail), .standard = "false",
-     .help = "end at the start if one of the two cannot be had, instead of trying again"},
+     .help = "exit at startup if one of the two addresses cannot be bound, instead of retrying"},
     {GROUP_SERVING, "profiling", "enableProfiling", SETTING_SWITCH, AT(profiling),
      .standard = "false",
-     .help = "who can reach /metrics may set how much is logged: PUT to /debug/flags/v"},
+     .help = "let clients of the metrics address set the log level: PUT to /debug/flags/v"},
 
     /* ---- what it does ---- */
     {GROUP_RUNNING, "all", NULL, SETTING_SWITCH, AT(explain_all),
-     .help = "with explain: list every endpoint, not just the first 1000"},
+     .help = "with explain: list every endpoint, not only the first 1000"},
     {GROUP_RUNNING, "output", NULL, SETTING_CHOICE, AT(output), .standard = "text",
      .choices = "text json wide name", .value = "FORMAT",
-     .help = "with list, status and explain: text or json; wide for a list with more columns, name "
-             "for the names alone; -o is as good"},
+     .help = "with list, status and explain: text or json; with list also wide (more columns) and "
+             "name (names only); short form -o"},
     {GROUP_RUNNING, "dump-rules", NULL, SETTING_SWITCH, AT(dump_rules),
-     .help = "as the command dump"},
-    {GROUP_RUNNING, "cleanup", NULL, SETTING_SWITCH, AT(cleanup), .help = "as the command cleanup"},
+     .help = "same as the command dump"},
+    {GROUP_RUNNING, "cleanup", NULL, SETTING_SWITCH, AT(cleanup),
+     .help = "same as the command cleanup"},
     {GROUP_RUNNING, "cleanup-kube-proxy", NULL, SETTING_SWITCH, AT(cleanup_kube_proxy),
-     .help = "remove what kube-proxy left in the kernel, say what stays and why, and exit: with "
-             "status 0 if nothing of it is left"},
+     .help = "remove kube-proxy's rules from the kernel, report what remains and why, and exit; "
+             "status 0 if nothing remains"},
     {GROUP_RUNNING, "dry-run", NULL, SETTING_SWITCH, AT(dry_run),
-     .help = "with --cleanup-kube-proxy: only say what would be removed"},
+     .help = "with --cleanup-kube-proxy: only report what would be removed"},
     {GROUP_RUNNING, "init-only", NULL, SETTING_SWITCH, AT(init_only),
-     .help =
-         "do what needs more privilege than the daemon's own work (conntrack's settings, a look "
-         "at the kernel), and exit"},
+     .help = "do the steps that need more privileges than the daemon (set conntrack limits, check "
+             "the kernel), and exit"},
     {GROUP_RUNNING, "write-config-to", NULL, SETTING_PATH, AT(write_config_to), .value = "FILE",
-     .help = "write the configuration in force as a KubeProxyConfiguration, and exit"},
+     .help = "write the effective configuration as a KubeProxyConfiguration, and exit"},
     {GROUP_RUNNING, "remove-startup-taint", NULL, SETTING_TAINT, AT(remove_startup_taint),
      .value = "KEY[=VALUE][:EFFECT]",
-     .help = "take the taint from the own Node once the tables are in force; any value or effect "
-             "if not given; needs the right to patch nodes"},
+     .help = "remove the taint from this node's Node object once the tables are applied; without "
+             "VALUE or EFFECT, any matches; needs the right to patch nodes"},
     {GROUP_RUNNING, "oom-score-adj", "oomScoreAdj", SETTING_NUMBER, AT(oom_score_adj),
      .standard = "-999", .low = -1000, .high = 1000, .value = "N",
-     .help = "how eagerly the kernel ends the daemon when memory is short"},
+     .help = "how readily the kernel kills the daemon when memory is short"},
     {GROUP_RUNNING, "v", "logging.verbosity", SETTING_NUMBER, AT(verbosity), .standard = "0",
-     .high = INT_MAX, .value = "N", .traits = BESIDE_FILE, .help = "how much to log: 0 to 4"},
+     .high = INT_MAX, .value = "N", .traits = BESIDE_FILE, .help = "log level, 0 to 4"},
     {GROUP_RUNNING, "logging-format", "logging.format", SETTING_CHOICE, AT(log_format),
      .standard = "text", .choices = "text json", .value = "FORMAT", .traits = BESIDE_FILE,
-     .help = "text or json: a line of text or a JSON object for each event"},
+     .help = "text or json: one line of text or one JSON object per event"},
     {GROUP_RUNNING, "version", NULL, SETTING_VERSION, AT(version),
-     .help = "print the version and exit; =raw: the bare number"},
+     .help = "print the version and exit; =raw: only the number"},
     {GROUP_RUNNING, "help", NULL, SETTING_SWITCH, AT(help), .help = "print this and exit"},
 
     /* ---- without effect by themselves; with iptables or ipvs as mode, some of these sections
@@ -342,18 +342,16 @@ char *setting_flag_name(const struct setting *setting)
 
 static const char *const headings[] = {
     [GROUP_OBJECTS] = "Where objects come from:",
-    [GROUP_TRAFFIC] = "What is done with traffic:",
-    [GROUP_PODS] = "How traffic of pods is told from other traffic:",
-    [GROUP_CONNTRACK] =
-        "What is set for connection tracking at the start (0 leaves a value alone):",
-    [GROUP_SERVING] = "Where the daemon answers:",
-    [GROUP_RUNNING] = "What it does:",
+    [GROUP_TRAFFIC] = "Traffic:",
+    [GROUP_PODS] = "Pod traffic:",
+    [GROUP_CONNTRACK] = "Connection tracking, set at startup (0 leaves a value unchanged):",
+    [GROUP_SERVING] = "Health and metrics:",
+    [GROUP_RUNNING] = "Commands, and the process:",
 };
 
 static const char ignored_heading[] =
-    "Taken as kube-proxy takes them, without effect here (changes are committed at once, those "
-    "that\n"
-    "come together in one transaction, so there is no shortest time between two):";
+    "Accepted for compatibility with kube-proxy, without effect (changes are committed at once, a "
+    "burst\nas one transaction, so no minimum sync period is needed):";
 
 #define INDENT 8
 

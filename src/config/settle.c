@@ -201,9 +201,8 @@ static void settle_mode(struct settling *s)
             take_over(s, i);
         if (s->all->file || is_given(configuration_of(s->all, mode)))
             note(s, NOTE_INFO,
-                 "mode=\"%s\": nftables is used all the same, with what is set for %s; node ports "
-                 "answer "
-                 "where nodePortAddresses says, by default on the node's own addresses",
+                 "mode=\"%s\": nftables is used with the settings for %s; NodePorts are served on "
+                 "nodePortAddresses, by default the node's own addresses",
                  text_of(s, "mode"), s->section);
     }
     set_text(s, mode, "nftables");
@@ -245,7 +244,7 @@ static int check_cluster_cidrs(const struct settling *s, struct error *err)
         if (!cidr_parse(entry, &family, &cidr))
             continue;
         if (seen[family]) {
-            error_set(err, "%s/%u is a second %s CIDR, but only one of each family counts",
+            error_set(err, "%s/%u is a second %s CIDR, but only one per family is allowed",
                       address_format(family, &cidr.address, text), cidr.length,
                       family_name(family));
             result = configuration_blame(s->all, setting_by_field("clusterCIDR"), err);
@@ -279,7 +278,7 @@ static int check_periods(const struct settling *s, struct error *err)
     if (nanoseconds_of(s, "nftables.minSyncPeriod") <= nanoseconds_of(s, "nftables.syncPeriod"))
         return 0;
     char *field = xasprintf("%s.minSyncPeriod", s->section);
-    error_set(err, "\"%s\" is more than syncPeriod, which is \"%s\"", text_of(s, field),
+    error_set(err, "\"%s\" is longer than syncPeriod, which is \"%s\"", text_of(s, field),
               text_of(s, "nftables.syncPeriod"));
     configuration_blame(s->all, setting_by_field(field), err);
     free(field);
@@ -318,7 +317,7 @@ static int check_listens(const struct settling *s, struct error *err)
     if (!*healthz || !overlap(healthz, metrics))
         return 0;
     char *first = name_of(s, "healthzBindAddress"), *second = name_of(s, "metricsBindAddress");
-    error_set(err, "%s %s and %s %s want the same port", first, healthz, second, metrics);
+    error_set(err, "%s %s and %s %s use the same port", first, healthz, second, metrics);
     free(first);
     free(second);
     return s->all->file ? error_prefix(err, "--config %s", s->all->file) : -1;
@@ -342,7 +341,7 @@ static void note_gates(struct settling *s)
         if (strcmp(gate->string, "AllowServiceExternalIPs") != 0)
             add_name(&names, gate->string);
     if (names)
-        note(s, NOTE_WARNING, "feature gates that have no effect here: %s", names);
+        note(s, NOTE_WARNING, "feature gates without effect here: %s", names);
     free(names);
 }
 
@@ -408,7 +407,7 @@ static void note_ignored(struct settling *s)
         free(name);
     }
     if (names)
-        note(s, NOTE_DETAIL, "set, but without effect here: %s", names);
+        note(s, NOTE_DETAIL, "settings without effect here: %s", names);
     free(names);
 }
 

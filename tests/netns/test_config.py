@@ -342,7 +342,7 @@ def test_a_port_in_use(namespace, folder, config, daemon, port, hard):
         if hard:
             done = call(namespace, "--config", str(config), "--manifests", str(folder))
             assert done.returncode == 1
-            assert f"127.0.0.1:{port} cannot be had" in done.stderr.splitlines()[-1]
+            assert f"127.0.0.1:{port}, and bindAddressHardFail is set" in done.stderr.splitlines()[-1]
             assert namespace.run("nft", "list", "tables").stdout == ""
         else:
             daemon.wait_programmed = lambda: wait_for(lambda: tables_exist(namespace), "the tables are there")

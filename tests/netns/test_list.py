@@ -128,7 +128,7 @@ def test_endpoints(proxy, published):
     assert "web-1" in run(proxy, "list", "endpoints", "default/web", "-o", "wide")
     assert "there is no such Service" in run(proxy, "list", "endpoints", "default/nothing", status=2)
     done = call(proxy.lab.node, "list", "endpoints", "10.96.0.1:80")
-    assert done.returncode == os.EX_CONFIG and "it is not NAMESPACE/SERVICE" in done.stderr
+    assert done.returncode == os.EX_CONFIG and "not NAMESPACE/SERVICE" in done.stderr
 
 
 def test_on_a_terminal(proxy, published):

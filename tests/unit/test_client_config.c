@@ -307,9 +307,9 @@ START_TEST(refused_entries)
         {good, "client-certificate-data: 'Y2V$'",
          "users[1].user.client-certificate-data: is not base64"},
         {good, "client-key-data: 'AAAA'",
-         "users[1].user.client-key-data: is not PEM in base64: it holds zero bytes"},
+         "users[1].user.client-key-data: is not PEM in base64: it contains NUL bytes"},
         {good, "client-certificate: c.crt",
-         "users[1].user.client-key: missing, the certificate for it is there"},
+         "users[1].user.client-key: missing, although a client certificate is given"},
         {"server: 'https://a', certificate-authority-data: Y2E", "",
          "clusters[0].cluster.certificate-authority-data: is not base64"},
         {"server: 'https://a', certificate-authority: 5", "",
@@ -319,18 +319,18 @@ START_TEST(refused_entries)
         {"server: 'https://a', disable-compression: 1", "",
          "clusters[0].cluster.disable-compression: must be true or false"},
         {"server: 'https://a', insecure-skip-tls-verify: true, certificate-authority: x", "",
-         "clusters[0].cluster.insecure-skip-tls-verify: contradicts the certificate authority "
-         "beside it"},
+         "clusters[0].cluster.insecure-skip-tls-verify: excludes the certificate authority of the "
+         "same cluster"},
         {"server: 'https://a', proxy-url: 'ftp://x'", "",
-         "clusters[0].cluster.proxy-url: is not a URL with http, https or socks5"},
+         "clusters[0].cluster.proxy-url: is not an http, https or socks5 URL"},
         {"server: 'https://a', proxy-url: 'http://'", "",
-         "clusters[0].cluster.proxy-url: is not a URL with http, https or socks5"},
+         "clusters[0].cluster.proxy-url: is not an http, https or socks5 URL"},
         {"server: 443", "", "clusters[0].cluster.server: must be a string"},
         {"", "", "clusters[0].cluster.server: missing"},
         {"server: '192.0.2.1:6443'", "",
-         "clusters[0].cluster.server: \"192.0.2.1:6443\" does not begin with https:// or http://"},
+         "clusters[0].cluster.server: \"192.0.2.1:6443\" does not start with https:// or http://"},
         {"server: 'https://'", "",
-         "clusters[0].cluster.server: \"https://\" is not a URL of a server, such as "
+         "clusters[0].cluster.server: \"https://\" is not the URL of a server, such as "
          "https://192.0.2.1:6443"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
@@ -345,10 +345,10 @@ START_TEST(refused_files)
     static const struct {
         const char *file, *text;
     } rows[] = {
-        {"- a\n", "is not a kubeconfig: not a mapping"},
-        {"just text\n", "is not a kubeconfig: not a mapping"},
-        {"kind: Pod\n", "is not a kubeconfig: kind is not Config"},
-        {"current-context: x\n", "contexts: there is no \"x\""},
+        {"- a\n", "not a kubeconfig: not a mapping"},
+        {"just text\n", "not a kubeconfig: not a mapping"},
+        {"kind: Pod\n", "not a kubeconfig: kind is not Config"},
+        {"current-context: x\n", "contexts: no entry named \"x\""},
         {"current-context: 7\n", "current-context: must be a string"},
         {"contexts: [{name: c}]\n", "current-context: missing"},
         {"current-context: c\ncontexts: {name: c}\n", "contexts: must be a list"},
@@ -360,8 +360,8 @@ START_TEST(refused_files)
         {"current-context: c\ncontexts: [{name: c}]\n", "contexts[0].context.cluster: missing"},
         {"current-context: c\ncontexts: [{name: c, context: {cluster: 1}}]\n",
          "contexts[0].context.cluster: must be a string"},
-        {CONTEXT, "clusters: there is no \"k\""},
-        {CONTEXT CLUSTER, "users: there is no \"u\""},
+        {CONTEXT, "clusters: no entry named \"k\""},
+        {CONTEXT CLUSTER, "users: no entry named \"u\""},
         {CONTEXT CLUSTER "users: [{name: u, user: x}]\n", "users[0].user: must be a mapping"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
@@ -485,7 +485,7 @@ START_TEST(master_overrides)
     ck_assert_str_eq(config.ca_file, "/ca");
     ck_assert_str_eq(config.token, "t");
     ck_assert_int_eq(load(text, "b:8443"), -1);
-    ck_assert_str_eq(err.text, "--master: \"b:8443\" does not begin with https:// or http://");
+    ck_assert_str_eq(err.text, "--master: \"b:8443\" does not start with https:// or http://");
     assert_nothing();
     free(text);
 }

@@ -334,35 +334,35 @@ static const struct {
 } bad_files[] = {
     {"", "there is no document"},
     {"{", "line 2 column 1: did not find expected node content, while parsing a flow node"},
-    {"[]", "it is not a KubeProxyConfiguration"},
+    {"[]", "not a KubeProxyConfiguration"},
     {"kind: KubeProxyConfiguration",
-     "there is no apiVersion: it must be kubeproxy.config.k8s.io/v1alpha1"},
+     "apiVersion is missing, it must be kubeproxy.config.k8s.io/v1alpha1"},
     {"apiVersion: kubeproxy.config.k8s.io/v1alpha1",
-     "there is no kind: it must be KubeProxyConfiguration"},
+     "kind is missing, it must be KubeProxyConfiguration"},
     {"apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind:",
-     "there is no kind: it must be KubeProxyConfiguration"},
+     "kind is missing, it must be KubeProxyConfiguration"},
     {"apiVersion: kubeproxy.config.k8s.io/v1\nkind: KubeProxyConfiguration",
      "apiVersion is \"kubeproxy.config.k8s.io/v1\", but must be kubeproxy.config.k8s.io/v1alpha1"},
     {"apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeletConfiguration",
      "kind is \"KubeletConfiguration\", but must be KubeProxyConfiguration"},
     {"apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: [KubeProxyConfiguration]",
-     "kind: a list stands where a text belongs"},
+     "kind: a list is not a string"},
     {HEAD "---\n" HEAD, "line 4 column 1: a second document, where one is expected"},
-    {HEAD "conntrack: 5", "conntrack: the number 5 stands where a section belongs"},
+    {HEAD "conntrack: 5", "conntrack: the number 5 is not a mapping"},
     {HEAD "conntrack: {udpTimeout: 30}",
-     "conntrack.udpTimeout: the number 30 stands where a duration like \"30s\" belongs"},
+     "conntrack.udpTimeout: the number 30 is not a duration like \"30s\""},
     {HEAD "nodePortAddresses: [10.0.0.0/8, 5]",
-     "nodePortAddresses: entry 2: the number 5 stands where a text belongs"},
+     "nodePortAddresses: entry 2: the number 5 is not a string"},
     {HEAD "featureGates: {A: \"true\"}",
-     "featureGates: A: the text \"true\" stands where true or false belongs"},
+     "featureGates: A: the string \"true\" is not true or false"},
     {HEAD "detectLocalMode: BridgeInterface\ndetectLocal: {interfaceNamePrefix: a}",
      "detectLocalMode BridgeInterface needs detectLocal.bridgeInterface"},
     {HEAD "detectLocalMode: InterfaceNamePrefix",
      "detectLocalMode InterfaceNamePrefix needs detectLocal.interfaceNamePrefix"},
     {HEAD "metricsBindAddress: 0.0.0.0:10256",
-     "healthzBindAddress 0.0.0.0:10256 and metricsBindAddress 0.0.0.0:10256 want the same port"},
+     "healthzBindAddress 0.0.0.0:10256 and metricsBindAddress 0.0.0.0:10256 use the same port"},
     {HEAD "iptables: {syncPeriod: 500ms}",
-     "iptables.minSyncPeriod: \"1s\" is more than syncPeriod, which is \"500ms\""},
+     "iptables.minSyncPeriod: \"1s\" is longer than syncPeriod, which is \"500ms\""},
 };
 
 START_TEST(file_refused)
@@ -386,22 +386,22 @@ static const struct {
      "0 PATH: unknown fields: foo, conntrack.a, zzz\n"},
     {"mode: nftables\nMode: iptables", "", "0 PATH: unknown fields: Mode\n"},
     {"mode: nftables\noomScoreAdj: 1\noomScoreAdj: 2", "",
-     "0 PATH: fields that are there twice, the last one counts: oomScoreAdj\n"},
+     "0 PATH: duplicate fields, the last one is used: oomScoreAdj\n"},
     {"mode: nftables\nconntrack: {min: 1, min: 2, x: 1}\nfeatureGates: {}", "",
-     "0 PATH: unknown fields: conntrack.x; fields that are there twice, the last one counts: "
+     "0 PATH: unknown fields: conntrack.x; duplicate fields, the last one is used: "
      "conntrack.min\n"},
     {"mode: nftables\nlogging: {vmodule: [{filePattern: a, x: 1, verbosity: 1}]}", "",
-     "0 PATH: unknown fields: logging.vmodule[0].x\n2 set, but without effect here: "
+     "0 PATH: unknown fields: logging.vmodule[0].x\n2 settings without effect here: "
      "logging.vmodule\n"},
     {"mode: nftables\nfeatureGates: {A: true, AllowServiceExternalIPs: true}", "",
-     "0 feature gates that have no effect here: A\n"},
+     "0 feature gates without effect here: A\n"},
     {"mode: nftables\nipvs: {strictARP: true, scheduler: \"\", syncPeriod: 30s}", "",
-     "2 set, but without effect here: ipvs.strictARP\n"},
+     "2 settings without effect here: ipvs.strictARP\n"},
     {"mode: nftables", "--kubeconfig=k --masquerade-all --healthz-port=0 --master=m -v=1",
-     "0 flags that do not count beside --config: --kubeconfig, --masquerade-all, --healthz-port\n"},
+     "0 flags ignored because of --config: --kubeconfig, --masquerade-all, --healthz-port\n"},
     {"mode: ipvs", "",
-     "1 mode=\"ipvs\": nftables is used all the same, with what is set for ipvs; node ports answer "
-     "where nodePortAddresses says, by default on the node's own addresses\n"},
+     "1 mode=\"ipvs\": nftables is used with the settings for ipvs; NodePorts are served on "
+     "nodePortAddresses, by default the node's own addresses\n"},
 };
 
 START_TEST(notes)

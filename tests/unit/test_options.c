@@ -388,9 +388,9 @@ static const struct {
     {"-", "unknown command: - (see --help)"},
     {"''", "unknown command:  (see --help)"},
     {"__manifests=x", "unknown command: __manifests=x (see --help)"},
-    {"--manifests", "--manifests: a value is missing"},
-    {"--cleanup --master", "--master: a value is missing"},
-    {"-v", "-v: a value is missing"},
+    {"--manifests", "--manifests: the value is missing"},
+    {"--cleanup --master", "--master: the value is missing"},
+    {"-v", "-v: the value is missing"},
     {"--manifests=", "--manifests: the value is empty"},
     {"--manifests ''", "--manifests: the value is empty"},
     {"--cleanup=yes", "--cleanup: \"yes\" is neither true nor false"},
@@ -407,9 +407,9 @@ static const struct {
     {"-v 99999999999999999999",
      "-v: \"99999999999999999999\" is not a number from 0 to 2147483647"},
     {"--manifests m --kubeconfig k",
-     "--manifests and --kubeconfig exclude each other: objects come from one place"},
+     "--manifests and --kubeconfig exclude each other: objects have one source"},
     {"--master x --manifests m",
-     "--manifests and --master exclude each other: objects come from one place"},
+     "--manifests and --master exclude each other: objects have one source"},
     {"--dump-rules --cleanup", "--dump-rules and --cleanup exclude each other"},
     {"--kubeconfig k -v 3 --cleanup --dump-rules", "--dump-rules and --cleanup exclude each other"},
     {"preflight --dump-rules", "preflight and --dump-rules exclude each other"},
@@ -422,12 +422,13 @@ static const struct {
     {"list endpoints", "list endpoints: NAMESPACE/SERVICE is missing"},
     {"list a b", "unexpected argument: b (see --help)"},
     {"status now", "unexpected argument: now (see --help)"},
-    {"status --manifests m", "status asks a running daemon: --manifests is not for it"},
+    {"status --manifests m",
+     "status and --manifests exclude each other: status asks a running daemon"},
     {"--cleanup --cleanup-kube-proxy", "--cleanup and --cleanup-kube-proxy exclude each other"},
     {"--cleanup-kube-proxy --init-only", "--cleanup-kube-proxy and --init-only exclude each other"},
-    {"--dry-run", "--dry-run is for --cleanup-kube-proxy"},
-    {"--cleanup --dry-run", "--dry-run is for --cleanup-kube-proxy"},
-    {"--dry-run --manifests m", "--dry-run is for --cleanup-kube-proxy"},
+    {"--dry-run", "--dry-run works only with --cleanup-kube-proxy"},
+    {"--cleanup --dry-run", "--dry-run works only with --cleanup-kube-proxy"},
+    {"--dry-run --manifests m", "--dry-run works only with --cleanup-kube-proxy"},
 
     {"--nodeport-addresses 10.0.0.0/8,10.0.0.1",
      "--nodeport-addresses: \"10.0.0.1\" is not a CIDR like 192.0.2.0/24 or 2001:db8::/64"},
@@ -436,20 +437,20 @@ static const struct {
     {"--nodeport-addresses Primary",
      "--nodeport-addresses: \"Primary\" is not a CIDR like 192.0.2.0/24 or 2001:db8::/64"},
     {"--nodeport-addresses primary,10.0.0.0/8",
-     "--nodeport-addresses: \"10.0.0.0/8\" stands beside other entries, but \"primary\" must be "
-     "alone"},
+     "--nodeport-addresses: \"10.0.0.0/8\" is an additional entry, but \"primary\" must be the "
+     "only one"},
     {"--nodeport-addresses fd00::/8 --nodeport-addresses primary",
-     "--nodeport-addresses: \"primary\" stands beside other entries, but \"primary\" must be "
-     "alone"},
-    {"--nodeport-addresses primary,primary", "--nodeport-addresses: \"primary\" stands beside "
-                                             "other entries, but \"primary\" must be alone"},
+     "--nodeport-addresses: \"primary\" is an additional entry, but \"primary\" must be the only "
+     "one"},
+    {"--nodeport-addresses primary,primary", "--nodeport-addresses: \"primary\" is an additional "
+                                             "entry, but \"primary\" must be the only one"},
 
     {"--cluster-cidr 10.0.0.0/33",
      "--cluster-cidr: \"10.0.0.0/33\" is not a CIDR like 192.0.2.0/24 or 2001:db8::/64"},
     {"--cluster-cidr 10.1.0.0/16,fd00::/64,10.2.0.9/16",
-     "--cluster-cidr: 10.2.0.0/16 is a second IPv4 CIDR, but only one of each family counts"},
+     "--cluster-cidr: 10.2.0.0/16 is a second IPv4 CIDR, but only one per family is allowed"},
     {"--cluster-cidr fd00::/64,fd01::/64",
-     "--cluster-cidr: fd01::/64 is a second IPv6 CIDR, but only one of each family counts"},
+     "--cluster-cidr: fd01::/64 is a second IPv6 CIDR, but only one per family is allowed"},
     {"--detect-local-mode clustercidr",
      "--detect-local-mode: \"clustercidr\" is none of ClusterCIDR, NodeCIDR, BridgeInterface and "
      "InterfaceNamePrefix"},
@@ -460,8 +461,8 @@ static const struct {
     {"--detect-local-mode InterfaceNamePrefix --pod-bridge-interface x",
      "--detect-local-mode InterfaceNamePrefix needs --pod-interface-name-prefix"},
     {"--pod-bridge-interface 1234567890123456",
-     "--pod-bridge-interface: \"1234567890123456\" is longer than the 15 bytes that interface "
-     "names have"},
+     "--pod-bridge-interface: \"1234567890123456\" is longer than 15 bytes, the most for an "
+     "interface name"},
 
     {"--bind-address node-1", "--bind-address: \"node-1\" is not an IP address"},
     {"--bind-address 192.0.2.1:80", "--bind-address: \"192.0.2.1:80\" is not an IP address"},
@@ -489,12 +490,12 @@ static const struct {
      "--healthz-bind-address: \"x\" is not an IP address, IP:port or [IPv6]:port"},
     {"--metrics-bind-address 127.0.0.1:10256",
      "--healthz-bind-address 0.0.0.0:10256 and "
-     "--metrics-bind-address 127.0.0.1:10256 want the same port"},
+     "--metrics-bind-address 127.0.0.1:10256 use the same port"},
     {"--metrics-bind-address [::1]:7 --healthz-bind-address [::]:7",
      "--healthz-bind-address "
-     "[::]:7 and --metrics-bind-address [::1]:7 want the same port"},
+     "[::]:7 and --metrics-bind-address [::1]:7 use the same port"},
     {"--metrics-port 7 --healthz-port 7", "--healthz-bind-address 0.0.0.0:7 and "
-                                          "--metrics-bind-address 127.0.0.1:7 want the same port"},
+                                          "--metrics-bind-address 127.0.0.1:7 use the same port"},
     {"--proxy-mode userspace",
      "--proxy-mode: \"userspace\" is none of nftables, iptables and ipvs"},
     {"--logging-format xml", "--logging-format: \"xml\" is none of text and json"},
@@ -506,9 +507,9 @@ static const struct {
     {"--oom-score-adj -1001", "--oom-score-adj: \"-1001\" is not a number from -1000 to 1000"},
     {"--iptables-sync-period 0s", "--iptables-sync-period: \"0s\" is not above zero"},
     {"--iptables-sync-period 1s --iptables-min-sync-period 2s",
-     "--iptables-min-sync-period: \"2s\" is more than syncPeriod, which is \"1s\""},
+     "--iptables-min-sync-period: \"2s\" is longer than syncPeriod, which is \"1s\""},
     {"--proxy-mode ipvs --ipvs-min-sync-period 31s",
-     "--ipvs-min-sync-period: \"31s\" is more than syncPeriod, which is \"30s\""},
+     "--ipvs-min-sync-period: \"31s\" is longer than syncPeriod, which is \"30s\""},
     {"--proxy-mode ipvs --ipvs-tcp-timeout -1s", "--ipvs-tcp-timeout: \"-1s\" is below zero"},
     {"--proxy-mode ipvs --ipvs-exclude-cidrs 10.0.0.0/8,x",
      "--ipvs-exclude-cidrs: \"x\" is not a CIDR like 192.0.2.0/24 or 2001:db8::/64"},
@@ -523,14 +524,13 @@ static const struct {
      "--remove-startup-taint: \"=v\" does not begin with a taint's key"},
     {"--remove-startup-taint k=v,w",
      "--remove-startup-taint: \"k=v,w\": \"v,w\" cannot be the value of a taint"},
-    {"--manifests m --remove-startup-taint k",
-     "--manifests and --remove-startup-taint exclude each other: there is no API server that has "
-     "the Node"},
-    {"--feature-gates A", "--feature-gates: \"A\" is not a name with =true or =false"},
-    {"--feature-gates A=2", "--feature-gates: \"A=2\" is not a name with =true or =false"},
-    {"--feature-gates =true", "--feature-gates: \"=true\" is not a name with =true or =false"},
-    {"--vmodule a", "--vmodule: \"a\" is not a pattern with =N"},
-    {"--vmodule a=-1", "--vmodule: \"a=-1\" is not a pattern with =N"},
+    {"--manifests m --remove-startup-taint k", "--manifests and --remove-startup-taint exclude "
+                                               "each other: the Node object is on an API server"},
+    {"--feature-gates A", "--feature-gates: \"A\" is not NAME=true or NAME=false"},
+    {"--feature-gates A=2", "--feature-gates: \"A=2\" is not NAME=true or NAME=false"},
+    {"--feature-gates =true", "--feature-gates: \"=true\" is not NAME=true or NAME=false"},
+    {"--vmodule a", "--vmodule: \"a\" is not PATTERN=N"},
+    {"--vmodule a=-1", "--vmodule: \"a=-1\" is not PATTERN=N"},
     {"--version=1.36", "--version: \"1.36\" is neither true nor false"},
     {"--config=", "--config: the value is empty"},
     {"--write-config-to ''", "--write-config-to: the value is empty"},
@@ -541,12 +541,12 @@ static const struct {
     {"--hlep", "unknown flag: --hlep (did you mean --help? see --help)"},
     {"--ipvs-strict-arps",
      "unknown flag: --ipvs-strict-arps (did you mean --ipvs-strict-arp? see --help)"},
-    {"--output json", "--output is for list, status and explain"},
-    {"-o text --dump-rules", "--output is for list, status and explain"},
-    {"list --all", "--all is for explain"},
-    {"explain a/b -o wide", "--output wide is for list"},
-    {"list endpoints a/b -o name", "--output name is for a list of Services"},
-    {"--dry-run", "--dry-run is for --cleanup-kube-proxy"},
+    {"--output json", "--output works only with list, status and explain"},
+    {"-o text --dump-rules", "--output works only with list, status and explain"},
+    {"list --all", "--all works only with explain"},
+    {"explain a/b -o wide", "--output wide works only with list"},
+    {"list endpoints a/b -o name", "--output name works only with a list of Services"},
+    {"--dry-run", "--dry-run works only with --cleanup-kube-proxy"},
     {"--cleanup --init-only", "--cleanup and --init-only exclude each other"},
     {"--conntrack-tcp-be-liberal=2", "--conntrack-tcp-be-liberal: \"2\" is neither true nor false"},
 };
@@ -573,9 +573,10 @@ START_TEST(interface_names)
         struct options options;
         struct error err = {0};
         char *line = xasprintf("--pod-interface-name-prefix=a%cb", *c);
-        char *expected = xasprintf("--pod-interface-name-prefix: \"a%cb\" is not for an interface "
-                                   "name: no blanks, quotes, '\\', '/', '*' or ':', and ASCII only",
-                                   *c);
+        char *expected =
+            xasprintf("--pod-interface-name-prefix: \"a%cb\" is not an interface name: blanks, "
+                      "quotes, '\\', '/', '*', ':' and non-ASCII characters are not allowed",
+                      *c);
         ck_assert_msg(parse(line, &options, &err) == -1, "%s", line);
         ck_assert_str_eq(err.text, expected);
         error_clear(&err);
@@ -619,16 +620,16 @@ START_TEST(usage)
                                         "  --kubeconfig FILE\n",
                                         "  --master URL\n",
                                         "  --hostname-override NAME\n",
-                                        "What is done with traffic:\n",
+                                        "Traffic:\n",
                                         "  --nodeport-addresses CIDR,...\n",
                                         "  --bind-address IP\n",
                                         "  --masquerade-all\n",
-                                        "How traffic of pods is told from other traffic:\n",
+                                        "Pod traffic:\n",
                                         "  --detect-local-mode MODE\n",
                                         "  --cluster-cidr CIDR,...\n",
                                         "  --pod-bridge-interface NAME\n",
                                         "  --pod-interface-name-prefix PREFIX\n",
-                                        "What is set for connection tracking at the start",
+                                        "Connection tracking, set at startup",
                                         "  --conntrack-max-per-core N\n",
                                         "  --conntrack-min N\n",
                                         "  --conntrack-tcp-timeout-established DURATION\n",
@@ -636,10 +637,10 @@ START_TEST(usage)
                                         "  --conntrack-tcp-be-liberal\n",
                                         "  --conntrack-udp-timeout DURATION\n",
                                         "  --conntrack-udp-timeout-stream DURATION\n",
-                                        "Where the daemon answers:\n",
+                                        "Health and metrics:\n",
                                         "  --healthz-bind-address IP:PORT\n",
                                         "  --metrics-bind-address IP:PORT\n",
-                                        "What it does:\n",
+                                        "Commands, and the process:\n",
                                         "  --dump-rules\n",
                                         "  --cleanup\n",
                                         "  --cleanup-kube-proxy\n",
@@ -685,12 +686,12 @@ static const struct {
     {"--proxy-mode=nftables --iptables-sync-period=1m --masquerade-all", NULL},
     {"--proxy-mode=ipvs --ipvs-sync-period=1m --masquerade-all", NULL},
     {"--proxy-mode=ipvs --iptables-sync-period=1m",
-     "set, but without effect here: --iptables-sync-period"},
+     "settings without effect here: --iptables-sync-period"},
     {"--ipvs-sync-period=1m --vmodule=a=1",
-     "set, but without effect here: --vmodule, --ipvs-sync-period"},
-    {"--iptables-min-sync-period=3s", "set, but without effect here: --iptables-min-sync-period"},
+     "settings without effect here: --vmodule, --ipvs-sync-period"},
+    {"--iptables-min-sync-period=3s", "settings without effect here: --iptables-min-sync-period"},
     {"--proxy-mode=nftables --iptables-min-sync-period=3s",
-     "set, but without effect here: --iptables-min-sync-period"},
+     "settings without effect here: --iptables-min-sync-period"},
 };
 
 START_TEST(effects)

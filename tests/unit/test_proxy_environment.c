@@ -119,7 +119,7 @@ START_TEST(no_proxies)
         setenv("HTTPS_PROXY", bad[i], 1);
         ck_assert_int_eq(proxy_from_environment("https://a", &proxy, &err), -1);
         ck_assert_ptr_null(proxy);
-        ck_assert_str_eq(err.text, "HTTPS_PROXY is not a URL with http, https or socks5");
+        ck_assert_str_eq(err.text, "HTTPS_PROXY is not an http, https or socks5 URL");
         error_clear(&err);
         expect("https://127.0.0.1", NULL); /* nobody asks for it there */
     }
