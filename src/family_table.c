@@ -91,9 +91,9 @@ static void commit_succeeded(struct family_table *family, const char *name, doub
                  name, ruleset_frontends(family->ruleset), stats->elements_added,
                  stats->elements_deleted, stats->seconds);
     else if (stats->bytes)
-        log_debug(2, "proxy", "family=%s committed added=%zu deleted=%zu bytes=%zu seconds=%.6f",
-                  name, stats->elements_added, stats->elements_deleted, stats->bytes,
-                  stats->seconds);
+        log_debug(2, "proxy", "family=%s committed %sadded=%zu deleted=%zu bytes=%zu seconds=%.6f",
+                  name, family->about ? family->about : "", stats->elements_added,
+                  stats->elements_deleted, stats->bytes, stats->seconds);
     note_waiting(family, now);
     family->programmed = family->programmed || family_table_is_in_force(family);
     family->last_updated = clock_realtime();

@@ -21,9 +21,17 @@ static struct ruleset *changing(struct proxy *proxy, enum family which)
     return family->ruleset;
 }
 
+static char *owner_of(void *ctx, const struct frontend *frontend)
+{
+    return policy_owner(((struct proxy *)ctx)->policy, frontend);
+}
+
 static void on_set(void *ctx, const struct frontend *frontend, const struct route *route)
 {
     struct ruleset *ruleset = changing(ctx, (enum family)frontend->family);
+    char *owner = log_enabled(4) ? owner_of(ctx, frontend) : NULL;
+    change_log_route(frontend, owner, route);
+    free(owner);
     if (ruleset)
         ruleset_set(ruleset, frontend, route);
 }
@@ -31,12 +39,16 @@ static void on_set(void *ctx, const struct frontend *frontend, const struct rout
 static bool on_change(void *ctx, const struct frontend *frontend, const struct route_change *change)
 {
     struct ruleset *ruleset = changing(ctx, (enum family)frontend->family);
-    return !ruleset || ruleset_change(ruleset, frontend, change);
+    if (ruleset && !ruleset_change(ruleset, frontend, change))
+        return false;
+    change_log_route_change(frontend, change);
+    return true;
 }
 
 static void on_remove(void *ctx, const struct frontend *frontend)
 {
     struct ruleset *ruleset = changing(ctx, (enum family)frontend->family);
+    change_log_route(frontend, NULL, NULL);
     if (ruleset)
         ruleset_remove(ruleset, frontend);
 }
@@ -94,11 +106,6 @@ static void on_abandoned(void *ctx, const struct frontend *frontend)
     on_flows(ctx, frontend, false, NULL, 0);
 }
 
-static char *owner_of(void *ctx, const struct frontend *frontend)
-{
-    return policy_owner(((struct proxy *)ctx)->policy, frontend);
-}
-
 /* ---- to policy ---- */
 
 static void on_zone(void *ctx, const char *zone)
@@ -124,13 +131,17 @@ static void on_node_ports(void *ctx, enum family family,
 
 static void on_service_changed(void *ctx, const struct service *before, const struct service *after)
 {
-    policy_service_changed(((struct proxy *)ctx)->policy, before, after);
+    struct proxy *proxy = ctx;
+    change_log_service(&proxy->changes, (after ? after : before)->id);
+    policy_service_changed(proxy->policy, before, after);
 }
 
 static void on_endpoints_changed(void *ctx, const struct service_port_ref *ref,
                                  const struct endpoint_change *changes, size_t n)
 {
-    policy_endpoints_changed(((struct proxy *)ctx)->policy, ref, changes, n);
+    struct proxy *proxy = ctx;
+    change_log_endpoints(&proxy->changes, ref, changes, n);
+    policy_endpoints_changed(proxy->policy, ref, changes, n);
 }
 
 /* ---- from sources to caches ---- */
@@ -345,6 +356,7 @@ void proxy_free(struct proxy *proxy)
     for (int i = 0; i < FAMILY_COUNT; i++)
         family_table_clear(&proxy->families[i]);
     vec_free(&proxy->in_the_way);
+    change_log_clear(&proxy->changes);
     free(proxy->node_name);
     free(proxy);
 }
@@ -420,6 +432,8 @@ static void note_in_force(struct proxy *proxy)
     bool in_force[FAMILY_COUNT];
     for (int i = 0; i < FAMILY_COUNT; i++)
         in_force[i] = family_table_is_in_force(&proxy->families[i]);
+    if (in_force[FAMILY_IPV4] && in_force[FAMILY_IPV6])
+        change_log_clear(&proxy->changes);
     service_cache_turn_over(proxy->services, in_force);
     endpoint_slice_cache_turn_over(proxy->slices, in_force);
 }
@@ -446,14 +460,18 @@ double proxy_turn(struct proxy *proxy, struct nft_socket *socket, double now)
     proxy->begun = true;
     check_node_name(proxy);
     double next = proxy->settled ? 0 : now;
+    char *about = change_log_services(&proxy->changes);
     for (int i = 0; i < FAMILY_COUNT; i++) {
         struct family_table *family = &proxy->families[i];
+        family->about = about;
         family->more_to_come = !proxy->settled;
         double again = family_table_turn(family, family_name((enum family)i), socket, now);
         next = clock_earlier(next, again);
         if (family_table_is_in_force(family))
             tell_in_force(proxy, (enum family)i);
+        family->about = NULL;
     }
+    free(about);
     note_in_force(proxy);
     return next;
 }

@@ -23,7 +23,8 @@ struct family_table {
     bool changed;                               /* since the last try */
     bool queued;                                /* a change that was not counted as one yet */
     char *said;                                 /* the failure that was logged last */
-    double sync_period;                         /* seconds */
+    const char *about;  /* the Services of a commit, for its line (change_log.h); NULL: none */
+    double sync_period; /* seconds */
     struct sync_figures syncs;
     struct table_guard guard;
     double kept;     /* when family_table_keep() looked last; monotonic; 0: never */

@@ -9,6 +9,7 @@
 #include "kube-nftd/cache/endpoint_slice_cache.h"
 #include "kube-nftd/cache/service_cache.h"
 #include "kube-nftd/cache/service_cidr_cache.h"
+#include "kube-nftd/change_log.h"
 #include "kube-nftd/family_table.h"
 #include "kube-nftd/policy/policy.h"
 #include "kube-nftd/proxy.h"
@@ -28,6 +29,7 @@ struct proxy {
     size_t portion; /* how much policy hands on in one turn, */
     bool begun;     /* but the first, in which it hands on all that there is */
     bool settled;   /* that was all */
+    struct change_log changes;
     bool complete[KIND_COUNT];
     /* An earlier run may have given them to Services: the client does not get through. */
     VEC(struct frontend) in_the_way;

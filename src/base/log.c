@@ -3,6 +3,7 @@
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/clock.h"
+#include "kube-nftd/base/log_text.h"
 
 #include <cjson/cJSON.h>
 #include <fcntl.h>
@@ -154,8 +155,11 @@ static char *json_line(enum log_level level, const char *subsystem, const char *
     size_t length = strcspn(level_names[level], " ");
     cJSON *text = cJSON_CreateString(message);
     char *quoted = cJSON_PrintUnformatted(text);
-    char *line = xasprintf("{\"ts\":%.3f,\"level\":\"%.*s\",\"logger\":\"%s\",\"msg\":%s}",
-                           clock_realtime(), (int)length, level_names[level], subsystem, quoted);
+    char *members = log_text_members(message);
+    char *line =
+        xasprintf("{\"ts\":%.3f,\"level\":\"%.*s\",\"logger\":\"%s\",\"msg\":%s%s}",
+                  clock_realtime(), (int)length, level_names[level], subsystem, quoted, members);
+    free(members);
     free(quoted);
     cJSON_Delete(text);
     return line;
@@ -255,7 +259,7 @@ static void withhold(struct log_site *site, const char *subsystem, const char *f
 {
     site->withheld++;
     site->subsystem = subsystem;
-    site->first = xvasprintf(format, args);
+    site->first = log_text(format, args);
 }
 
 bool log_takes(struct log_site *site, enum log_level level)
@@ -274,7 +278,7 @@ void log_write(struct log_site *site, enum log_level level, const char *subsyste
     va_list args;
     va_start(args, format);
     if (!site || take_line(site, level)) {
-        char *message = xvasprintf(format, args);
+        char *message = log_text(format, args);
         say(level, subsystem, message);
         free(message);
     } else {

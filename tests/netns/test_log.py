@@ -99,3 +99,37 @@ def test_a_standard_error_that_nobody_reads(node, tmp_path):
     assert daemon.stop(signal.SIGTERM) == 0
     os.close(reader)
     os.close(writer)
+
+
+def test_changes_are_named(node, tmp_path):
+    """At -v 2 a commit's Services, at -v 4 each endpoint and what it makes of the frontend; JSON has it in members."""
+    manifests = objects.Manifests(tmp_path / "my manifests")
+    manifests.put("web", objects.service("web", {4: "10.96.0.1"}, HTTP), slice_of("web", "10.244.0.1", "10.244.0.2"))
+    daemon = Daemon(node, manifests.folder, tmp_path / "log", ("-v", "4", "--logging-format", "json"))
+    daemon.start()
+
+    def lines(logger: str, word: str) -> list[dict]:
+        every = [json.loads(line) for line in daemon.log().splitlines()]
+        return [line for line in every if line["logger"] == logger and word in line["msg"]]
+
+    wait_for(lambda: lines("proxy", "in force"), "it is programmed")
+    (loaded,) = lines("manifests", "loaded folder")
+    assert loaded["folder"] == str(manifests.folder) and loaded["services"] == 1 and 'folder="' in loaded["msg"]
+    (route,) = lines("policy", "endpoints=2")
+    assert (route["frontend"], route["service"], route["policy"]) == ("10.96.0.1:80/TCP", "default/web:http", "Cluster")
+    unready = slice_of("web", "10.244.0.1", "10.244.0.2")
+    unready["endpoints"][1]["conditions"] = {"ready": False}
+    manifests.put("web", objects.service("web", {4: "10.96.0.1"}, HTTP), unready)
+    wait_for(lambda: lines("proxy", "committed"), "that, too")
+    change = lines("endpoints", "endpoint=10.244.0.2:80")[-1]
+    assert (change["service"], change["before"], change["after"]) == ("default/web", "ready", "serving")
+    joined = lines("policy", "joined=0 left=1")[-1]
+    assert joined["frontend"] == "10.96.0.1:80/TCP" and joined["left"] == 1
+    commit = lines("proxy", "committed")[0]
+    assert commit["services"] == "default/web" and commit["deleted"] >= 0 and isinstance(commit["seconds"], float)
+    many = [objects.service(f"s{i}", {4: f"10.96.1.{i}"}, HTTP) for i in range(1, 13)]
+    manifests.put("many", *many)
+    wait_for(lambda: any("more" in line for line in lines("proxy", "committed")), "so are these")
+    commit = next(line for line in lines("proxy", "committed") if "more" in line)
+    assert commit["services"] == ",".join(f"default/s{i}" for i in (1, 10, 11, 12, 2)) and commit["more"] == 7
+    assert daemon.stop() == 0

@@ -142,7 +142,7 @@ def test_lists_are_replaced_under_traffic(proxy):
 
 def transactions(proxy: Proxy) -> list[tuple[int, int]]:
     """The elements that each one added and deleted in IPv4."""
-    lines = re.findall(r"family=IPv4 committed added=(\d+) deleted=(\d+) ", proxy.daemon.log())
+    lines = re.findall(r"family=IPv4 committed (?:services=\S+ )?(?:more=\d+ )?added=(\d+) deleted=(\d+) ", proxy.daemon.log())
     return [(int(added), int(deleted)) for added, deleted in lines]
 
 

@@ -5,6 +5,7 @@
 #include "kube-nftd/base/clock.h"
 #include "unit.h"
 
+#include <cjson/cJSON.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -109,6 +110,61 @@ START_TEST(json)
     double before = 0;
     ck_assert_int_eq(sscanf(logged.line, "{\"ts\":%lf,", &before), 1);
     ck_assert_double_eq_tol(before, clock_realtime(), 60);
+}
+END_TEST
+
+/* What stands behind "key=" in text, and what JSON has of it. */
+static const struct {
+    const char *format, *text; /* with one "%s" at most */
+    const char *line, *members;
+} pairs[] = {
+    {"done", NULL, "done", ""},
+    {"file=%s", "/etc/x", "file=/etc/x", ",\"file\":\"/etc/x\""},
+    {"file=%s gone", "/a b", "file=\"/a b\" gone", ",\"file\":\"/a b\""},
+    {"file=%s", "", "file=\"\"", ",\"file\":\"\""},
+    {"file=%s", "a=\"b\" \\c", "file=\"a=\\\"b\\\" \\\\c\"", ",\"file\":\"a=\\\"b\\\" \\\\c\""},
+    {"file=%s", "\n\x1b", "file=\"\\x0a\\x1b\"", ",\"file\":\"\\\\x0a\\\\x1b\""},
+    {"in node=%s: it went, n=5.", "a", "in node=a: it went, n=5.", ",\"node\":\"a\",\"n\":5"},
+    {"(file=%s)", "a b", "(file=\"a b\")", ",\"file\":\"a b\""},
+    {"a=1 b=-2.50 c=0x1f d=01 e=1.5s f=1e9 g=1.", NULL, "a=1 b=-2.50 c=0x1f d=01 e=1.5s f=1e9 g=1.",
+     ",\"a\":1,\"b\":-2.50,\"c\":\"0x1f\",\"d\":\"01\",\"e\":\"1.5s\",\"f\":\"1e9\",\"g\":1"},
+    {"a=1 b=2 a=3 a=4", NULL, "a=1 b=2 a=3 a=4", ",\"a\":1,\"b\":2,\"a2\":3,\"a3\":4"},
+    {"level=x msg=y ts=1 logger=z", NULL, "level=x msg=y ts=1 logger=z", ""},
+    {"it said \"%s\" of a=1", "x=2 y=3", "it said \"x=2 y=3\" of a=1", ",\"a\":1"},
+    {"http://h/?%s", "a=b", "http://h/?a=b", ""},
+    {"=1 a= %s", "b=", "=1 a= b=", ",\"a\":\"\",\"b\":\"\""},
+    {"open=\"%s", "a b", "open=\"a b", ",\"open\":\"a b\""},
+};
+
+START_TEST(keys_and_values)
+{
+    log_write(NULL, LOG_LEVEL_INFO, "x", pairs[_i].format, pairs[_i].text);
+    char *line = xasprintf(" info  x: %s", pairs[_i].line);
+    expect_logged(LOG_LEVEL_INFO, line);
+    free(line);
+    log_set_json(1);
+    log_write(NULL, LOG_LEVEL_INFO, "x", pairs[_i].format, pairs[_i].text);
+    log_set_json(0);
+    cJSON *object = cJSON_Parse(logged.line);
+    ck_assert_msg(object != NULL, "%s", logged.line);
+    const char *message = cJSON_GetStringValue(cJSON_GetObjectItem(object, "msg"));
+    ck_assert_str_eq(message, pairs[_i].line);
+    char *end = xasprintf("%s}", pairs[_i].members);
+    ck_assert_msg(strlen(logged.line) > strlen(end), "%s", logged.line);
+    ck_assert_str_eq(logged.line + strlen(logged.line) - strlen(end), end);
+    free(end);
+    cJSON_Delete(object);
+}
+END_TEST
+
+/* Of each sort that messages have. */
+START_TEST(conversions)
+{
+    log_info("x", "%d %5u|%-4d|%03d %ld %lu %lld %llu %zu %x %c %% %.1f %g %*d %.*s|%5s|%.2s", -1,
+             2u, 3, 4, -5L, 6UL, -7LL, 8ULL, sizeof(char), 0xab, 'c', 0.25, 1e9, 4, 5, 2, "abc",
+             "de", "fgh");
+    expect_logged(LOG_LEVEL_INFO,
+                  " info  x: -1     2|3   |004 -5 6 -7 8 1 ab c % 0.2 1e+09    5 ab|   de|fg");
 }
 END_TEST
 
@@ -541,6 +597,8 @@ static void add_tests(TCase *tcase)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, levels);
     tcase_add_test(tcase, json);
+    tcase_add_test(tcase, conversions);
+    tcase_add_loop_test(tcase, keys_and_values, 0, (int)(sizeof(pairs) / sizeof(pairs[0])));
     tcase_add_test(tcase, verbosities);
     tcase_add_test(tcase, escapes);
     tcase_add_test(tcase, every_byte);

@@ -4,9 +4,10 @@
  *
  *     2026-11-21T18:14:44.123Z info  manifests: loaded file=/etc/x.yaml services=3
  *
- * time (UTC), level, the subsystem that speaks, a message, then key=value pairs. Bytes that are
- * not printable ASCII (they may come from outside) are written as \xNN. Or JSON objects, one a
- * line. Nobody ever waits for whoever reads them.
+ * time (UTC), level, the subsystem that speaks, a message, then key=value pairs, as logfmt has
+ * them: the text of a "key=%s" gets quotes where it needs some. Bytes that are not printable ASCII
+ * (they may come from outside) are written as \xNN. Or JSON objects, one a line, with a member for
+ * each pair. Nobody ever waits for whoever reads them.
  *
  * One event may concern a hundred thousand addresses, so each statement that logs has a budget: ten
  * lines, then the next one is kept until the statement's window ends, and is logged with how many
@@ -43,7 +44,8 @@ void log_output_open(void);
  * number and below; -1: errors and warnings. */
 void log_set_verbosity(int verbosity);
 
-/** Makes each line a JSON object with ts (Unix time), level, logger (the subsystem) and msg. */
+/** Makes each line a JSON object with ts (Unix time), level, logger (the subsystem), msg, and a
+ * member for each key=value in the message. */
 void log_set_json(int json);
 
 /** Whether log_debug(@verbosity, ...) would print. */

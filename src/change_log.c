@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/change_log.h"
+
+#include "kube-nftd/base/log.h"
+
+#include <string.h>
+
+/* How many Services are named of a commit. */
+#define NAMED 5
+
+void change_log_service(struct change_log *log, const char *id)
+{
+    bool again = log->ids.n && strcmp(log->ids.v[log->ids.n - 1], id) == 0;
+    if (log_enabled(2) && !again)
+        vec_push(&log->ids, xstrdup(id));
+}
+
+/* ---- endpoints ---- */
+
+static const char *state_of(const struct slice_endpoint *endpoint)
+{
+    if (!endpoint)
+        return "none";
+    if (endpoint->flags & ENDPOINT_READY)
+        return "ready";
+    if (endpoint->flags & ENDPOINT_SERVING)
+        return endpoint->flags & ENDPOINT_TERMINATING ? "serving-terminating" : "serving";
+    return endpoint->flags & ENDPOINT_TERMINATING ? "terminating" : "not-ready";
+}
+
+static void log_endpoint(const struct service_port_ref *ref, const struct endpoint_change *change)
+{
+    const struct slice_endpoint *known = change->after ? change->after : change->before;
+    struct backend backend = {change->address, change->port};
+    char text[BACKEND_TEXT_SIZE];
+    log_debug(4, "endpoints", "service=%s port=%s endpoint=%s node=%s before=%s after=%s",
+              ref->service_id, ref->port_name, backend_format(ref->family, &backend, text),
+              known->node_name ? known->node_name : "none", state_of(change->before),
+              state_of(change->after));
+}
+
+void change_log_endpoints(struct change_log *log, const struct service_port_ref *ref,
+                          const struct endpoint_change *changes, size_t n)
+{
+    change_log_service(log, ref->service_id);
+    if (!changes)
+        log_debug(4, "endpoints", "service=%s port=%s family=%s its only slice came or went",
+                  ref->service_id, ref->port_name, family_name(ref->family));
+    for (size_t i = 0; changes && i < n && log_enabled(4); i++)
+        log_endpoint(ref, &changes[i]);
+}
+
+/* ---- frontends ---- */
+
+void change_log_route(const struct frontend *frontend, const char *owner, const struct route *route)
+{
+    char text[FRONTEND_TEXT_SIZE];
+    if (!log_enabled(4))
+        return;
+    frontend_format(frontend, text);
+    if (!route)
+        log_debug(4, "policy", "frontend=%s is nobody's now", text);
+    else if (!route->has_any)
+        log_debug(4, "policy", "frontend=%s service=%s is refused: no endpoint could serve", text,
+                  owner ? owner : "none");
+    else
+        log_debug(4, "policy", "frontend=%s service=%s policy=%s endpoints=%zu local=%zu", text,
+                  owner ? owner : "none", route->local ? "Local" : "Cluster", route->n_backends,
+                  route->n_local);
+}
+
+static size_t count_coming(const struct backend_change *changes, size_t n)
+{
+    size_t coming = 0;
+    for (size_t i = 0; i < n; i++)
+        coming += changes[i].comes;
+    return coming;
+}
+
+void change_log_route_change(const struct frontend *frontend, const struct route_change *change)
+{
+    char text[FRONTEND_TEXT_SIZE];
+    if (!log_enabled(4))
+        return;
+    size_t coming = count_coming(change->backends, change->n_backends);
+    size_t local = count_coming(change->local_backends, change->n_local);
+    log_debug(4, "policy", "frontend=%s joined=%zu left=%zu joined_local=%zu left_local=%zu",
+              frontend_format(frontend, text), coming, change->n_backends - coming, local,
+              change->n_local - local);
+}
+
+/* ---- commits ---- */
+
+static int compare_ids(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+char *change_log_services(struct change_log *log)
+{
+    char *names = NULL, *text;
+    size_t n = 0;
+    if (log->ids.n == 0)
+        return NULL;
+    qsort(log->ids.v, log->ids.n, sizeof(*log->ids.v), compare_ids);
+    vec_each (&log->ids, id) {
+        if (id > log->ids.v && strcmp(id[0], id[-1]) == 0)
+            continue;
+        if (n++ >= NAMED)
+            continue;
+        text = xasprintf("%s%s%s", names ? names : "", names ? "," : "", *id);
+        free(names);
+        names = text;
+    }
+    text = n > NAMED ? xasprintf("services=%s more=%zu ", names, n - NAMED)
+                     : xasprintf("services=%s ", names);
+    free(names);
+    return text;
+}
+
+void change_log_clear(struct change_log *log)
+{
+    vec_each (&log->ids, id)
+        free(*id);
+    vec_free(&log->ids);
+}
