@@ -668,8 +668,10 @@ void fake_route_free(struct fake_route *route)
 void fake_kernel_put(enum family family, const char *name, const void *key, size_t key_length,
                      const void *data, size_t data_length)
 {
-    struct fake_element element = {
-        .key_length = key_length, .data_length = data_length, .unused_since = kernel.now};
+    struct fake_element element = {.key_length = key_length,
+                                   .data_length = data_length,
+                                   .unused_since = kernel.now,
+                                   .foreign = true};
     ck_assert(key_length <= FAKE_BYTES && data_length <= FAKE_BYTES);
     memcpy(element.key, key, key_length);
     if (data)

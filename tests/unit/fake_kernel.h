@@ -15,7 +15,8 @@
  *  - a number in affinity_numbers is of that service port, and no other backend has it,
  *  - a slot that a count reached before the transaction is there after it,
  *  - a slot is deleted only when no count has reached it for RULESET_TRIM_DELAY,
- *  - a list of sources stays when the last frontend is led to another one; it goes later,
+ *  - a list of sources stays when the last frontend is led to another one; it goes later, but for
+ *    what another program put there,
  *  - ranges do not overlap, and each has an end (the kernel lets some slip through).
  * When all of a batch is in force:
  *  - a frontend that was there before and is there after was there all the time, even if the batch

@@ -171,12 +171,14 @@ static void check_counts(const struct fake_table *before, const struct fake_tabl
     }
 }
 
+/* No packet gets to a local count that nothing leads to. */
 static bool is_reached(const struct fake_table *table, const struct fake_part *part,
                        const struct fake_element *slot)
 {
     size_t length = slot->key_length - sizeof(uint32_t);
-    return fake_u32(slot->key + length) <
-           fake_count(fake_find(table, part->services, slot->key, length));
+    const struct fake_element *service = fake_find(table, part->services, slot->key, length);
+    return fake_u32(slot->key + length) < fake_count(service) &&
+           (part == &fake_parts[0] || fake_is_led_to(table, service));
 }
 
 static void check_slots_outlive(const struct fake_table *before, const struct fake_table *after,
@@ -253,12 +255,12 @@ static bool is_in_use(const struct fake_table *table, const struct fake_element 
     return false;
 }
 
-/* Of a list in use, what somebody else put there goes at once. */
+/* What another program put there goes at once. */
 static void check_sources_outlive(const struct fake_table *before, const struct fake_table *after,
                                   double now, fake_violated_fn violated)
 {
     for (const struct fake_element *e = fake_first(before, "allowed_sources"); e; e = e->hh.next) {
-        if (fake_find_like(after, "allowed_sources", e) || is_in_use(after, e))
+        if (e->foreign || fake_find_like(after, "allowed_sources", e) || is_in_use(after, e))
             continue;
         if (is_in_use(before, e))
             violated("sources went with their frontend", e);

@@ -45,6 +45,7 @@ struct fake_element {
     bool is_end;                /* of a range: the key is the first one behind it */
     char chain[FAKE_NAME_SIZE]; /* of a verdict */
     double unused_since;        /* of a slot that no count reaches; of a source in no list in use */
+    bool foreign;               /* another program put it there */
 };
 
 struct fake_set {

@@ -574,6 +574,16 @@ static void local_slot_in_time(void)
     fake_kernel_set_time(RULESET_TRIM_DELAY);
 }
 
+/* Nothing has led to its count for long enough. */
+static void local_slot_of_no_use(void)
+{
+    put_value("services", EXTERNAL_LOCAL, 1 << 16 | 2);
+    commit();
+    fake_kernel_set_time(RULESET_TRIM_DELAY);
+    case_number(&batch, "local_services", EXTERNAL_LOCAL, NULL);
+    local_slot(ELEMENT_DELETE, EXTERNAL_LOCAL, 0, 0);
+}
+
 static void nowhere_to_go(void)
 {
     case_member(&batch, ELEMENT_DELETE, "drop_frontends", CLUSTER_LOCAL);
@@ -695,6 +705,14 @@ static void sources_of_no_use(void)
     case_source(&batch, ELEMENT_DELETE, 2, 12, 2);
 }
 
+static void sources_of_another_program(void)
+{
+    struct key key = case_source_key(case_family(&batch), 1, 20, 2);
+    fake_kernel_put(case_family(&batch), "allowed_sources", key.bytes, key.length, NULL, 0);
+    case_number(&batch, "restricted", PLAIN, NULL);
+    case_source(&batch, ELEMENT_DELETE, 1, 20, 2);
+}
+
 /* Not in another list, but in the one that is in use. */
 static void sources_in_pieces(void)
 {
@@ -785,6 +803,7 @@ static const struct {
     {local_slot_with_its_count, "a slot went with its count"},
     {local_slot_too_early, "a slot went too early"},
     {local_slot_in_time, NULL},
+    {local_slot_of_no_use, NULL},
     {nowhere_to_go, "neither local backends nor a drop"},
     {local_backends_taken, "neither local backends nor a drop"},
     {affinity_without_id, "no affinity id"},
@@ -804,6 +823,7 @@ static const struct {
     {sources_too_early, "sources went too early"},
     {sources_in_time, NULL},
     {sources_of_no_use, NULL},
+    {sources_of_another_program, NULL},
     {sources_in_pieces, "source ranges in pieces"},
     {list_in_pieces, "source ranges in pieces"},
     {list_before_its_frontend, NULL},
