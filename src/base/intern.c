@@ -45,13 +45,6 @@ const char *intern(const char *s)
     return entry->text;
 }
 
-const char *intern_ref(const char *s)
-{
-    if (s)
-        entry_of(s)->count++;
-    return s;
-}
-
 void intern_release(const char *s)
 {
     if (!s)

@@ -13,7 +13,7 @@
  */
 #include "kube-nftd/base/json_reader.h"
 
-#include "kube-nftd/base/json_text.h"
+#include "json_text.h"
 #include "kube-nftd/base/utf8.h"
 #include "kube-nftd/base/vec.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/base/json_text.h"
+#include "json_text.h"
 
 #include "kube-nftd/base/alloc.h"
 

@@ -8,9 +8,9 @@
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/log.h"
-#include "kube-nftd/config/kubeconfig.h"
-#include "kube-nftd/config/proxy_environment.h"
-#include "kube-nftd/config/server_url.h"
+#include "kubeconfig.h"
+#include "proxy_environment.h"
+#include "server_url.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #include "kube-nftd/config/command.h"
 
 #include "kube-nftd/base/alloc.h"
-#include "kube-nftd/config/setting.h"
+#include "setting.h"
 
 #include <stdbool.h>
 #include <string.h>

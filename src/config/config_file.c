@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/config/config_file.h"
+#include "config_file.h"
 
 #include "kube-nftd/base/file.h"
 #include "kube-nftd/base/hash.h"
 #include "kube-nftd/base/yaml.h"
 #include "kube-nftd/base/yaml_writer.h"
-#include "kube-nftd/config/setting_value.h"
+#include "setting_value.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The values; src/config/settle.c has what is checked and filled in. */
-#include "kube-nftd/config/configuration.h"
+#include "configuration.h"
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/config/duration.h"
-#include "kube-nftd/config/setting_value.h"
+#include "setting_value.h"
 
 #include <string.h>
 

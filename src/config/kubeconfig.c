@@ -6,13 +6,13 @@
  * what must fit together is checked behind them. A field of the wrong type is an error and never a
  * guess.
  */
-#include "kube-nftd/config/kubeconfig.h"
+#include "kubeconfig.h"
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/file.h"
 #include "kube-nftd/base/yaml.h"
-#include "kube-nftd/config/proxy_environment.h"
-#include "kube-nftd/config/server_url.h"
+#include "proxy_environment.h"
+#include "server_url.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/config/options.h"
 
+#include "config_file.h"
+#include "configuration.h"
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/log.h"
-#include "kube-nftd/config/config_file.h"
-#include "kube-nftd/config/configuration.h"
-#include "kube-nftd/config/setting_value.h"
+#include "setting_value.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -4,7 +4,7 @@
  * the proxy, knows no ports in NO_PROXY, and lets NO_PROXY overrule a proxy that was configured).
  * Who moves from kube-proxy expects those of Go, so they are here.
  */
-#include "kube-nftd/config/proxy_environment.h"
+#include "proxy_environment.h"
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/model/cidr.h"

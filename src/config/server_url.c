@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/config/server_url.h"
+#include "server_url.h"
 
 #include "kube-nftd/base/alloc.h"
 

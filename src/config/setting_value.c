@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/config/setting_value.h"
+#include "setting_value.h"
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/config/duration.h"

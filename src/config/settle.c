@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What follows from the settings that were given: defaults, and checks of one by another. */
-#include "kube-nftd/config/configuration.h"
+#include "configuration.h"
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/config/duration.h"
-#include "kube-nftd/config/setting_value.h"
 #include "kube-nftd/serve/http_listener.h"
+#include "setting_value.h"
 
 #include <stdarg.h>
 #include <string.h>

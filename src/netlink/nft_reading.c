@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What the kernel holds, asked by the socket that changes it. */
-#include "kube-nftd/netlink/nft_socket_parts.h"
+#include "nft_reading.h"
 #include "kube-nftd/netlink/request.h"
 
 #include <arpa/inet.h>

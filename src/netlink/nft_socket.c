@@ -2,8 +2,8 @@
 #include "kube-nftd/netlink/nft_socket.h"
 
 #include "kube-nftd/base/log.h"
-#include "kube-nftd/netlink/nft_socket_parts.h"
 #include "kube-nftd/netlink/request.h"
+#include "nft_reading.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

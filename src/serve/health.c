@@ -9,7 +9,7 @@
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/base/hash.h"
 #include "kube-nftd/base/log.h"
-#include "kube-nftd/serve/ports.h"
+#include "ports.h"
 
 #include <cjson/cJSON.h>
 #include <string.h>

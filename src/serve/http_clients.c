@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/serve/http_clients.h"
+#include "http_clients.h"
 
 #include "kube-nftd/base/alloc.h"
 

@@ -10,8 +10,8 @@
  */
 #include "kube-nftd/serve/http_listener.h"
 
+#include "http_clients.h"
 #include "kube-nftd/base/clock.h"
-#include "kube-nftd/serve/http_clients.h"
 
 #include <errno.h>
 #include <ev.h>

@@ -3,7 +3,7 @@
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/log.h"
-#include "kube-nftd/serve/ports.h"
+#include "ports.h"
 
 #include <stdio.h>
 #include <stdlib.h>

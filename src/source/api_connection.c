@@ -3,7 +3,7 @@
  * What libcurl is told about the way to the API server. Errors in certificates and keys show when
  * a connection is made, not here: the files may be mended while the daemon runs.
  */
-#include "kube-nftd/source/api_connection.h"
+#include "api_connection.h"
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/clock.h"

@@ -10,13 +10,13 @@
  */
 #include "kube-nftd/source/apiserver.h"
 
+#include "api_connection.h"
+#include "credential.h"
+#include "gathering.h"
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/base/vec.h"
-#include "kube-nftd/source/api_connection.h"
-#include "kube-nftd/source/credential.h"
-#include "kube-nftd/source/gathering.h"
 
 #include <curl/curl.h>
 #include <ev.h>

@@ -4,7 +4,7 @@
  * missed that a look at its time stamp would miss. What PEM holds is looked at from outside only
  * (all blocks closed, one of the right kind), enough to tell a file that is being written.
  */
-#include "kube-nftd/source/credential.h"
+#include "credential.h"
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/file.h"

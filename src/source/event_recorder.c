@@ -11,8 +11,8 @@
 #include "kube-nftd/base/utf8.h"
 #include "kube-nftd/base/vec.h"
 #include "kube-nftd/source/apiserver.h"
-#include "kube-nftd/source/url_escape.h"
-#include "kube-nftd/source/write_trouble.h"
+#include "url_escape.h"
+#include "write_trouble.h"
 
 #include <cjson/cJSON.h>
 #include <ev.h>

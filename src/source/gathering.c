@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/source/gathering.h"
+#include "gathering.h"
 
 /* More wake-ups than these in so many seconds are a stream. */
 #define OFTEN 8

@@ -4,8 +4,8 @@
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/source/apiserver.h"
-#include "kube-nftd/source/url_escape.h"
-#include "kube-nftd/source/write_trouble.h"
+#include "url_escape.h"
+#include "write_trouble.h"
 
 #include <cjson/cJSON.h>
 #include <ev.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "unit.h"
 
+#include "config/server_url.h"
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/config/client_config.h"
-#include "kube-nftd/config/server_url.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -3,12 +3,12 @@
  * KubeProxyConfiguration files: every field, what is refused, what flags count beside one, and that
  * a configuration that is written down reads back as the same.
  */
-#include "kube-nftd/config/config_file.h"
+#include "config/config_file.h"
 
+#include "config/setting_value.h"
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/yaml.h"
 #include "kube-nftd/base/yaml_writer.h"
-#include "kube-nftd/config/setting_value.h"
 #include "unit.h"
 
 #include <stdio.h>

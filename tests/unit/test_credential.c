@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/source/credential.h"
+#include "source/credential.h"
 
 #include "kube-nftd/base/log.h"
 #include "unit.h"

@@ -750,7 +750,7 @@ static struct endpoint_hints *copy_hints(const struct endpoint_hints *hints)
     copy->n_nodes = hints->n_nodes;
     copy->n_zones = hints->n_zones;
     for (size_t i = 0; i < n; i++)
-        copy->names[i] = intern_ref(hints->names[i]);
+        copy->names[i] = intern(hints->names[i]);
     return copy;
 }
 
@@ -761,7 +761,7 @@ static void copy_endpoint(struct endpoint_slice *to, const struct slice_endpoint
     struct slice_endpoint *copy = &to->endpoints.v[to->endpoints.n - 1];
     copy->flags = (uint8_t)(copy->flags ^ flipped);
     copy->hints = copy_hints(endpoint->hints);
-    intern_ref(endpoint->node_name);
+    intern(endpoint->node_name);
 }
 
 /* But for its endpoints. */
@@ -770,8 +770,7 @@ static struct endpoint_slice *copy_frame(const struct endpoint_slice *old)
     struct endpoint_slice *copy = make_slice(old->id, old->service_id, old->family, "", "");
     copy->has_family = old->has_family;
     vec_each (&old->ports, port)
-        vec_push(&copy->ports,
-                 (struct slice_port){intern_ref(port->name), port->protocol, port->port});
+        vec_push(&copy->ports, (struct slice_port){intern(port->name), port->protocol, port->port});
     return copy;
 }
 

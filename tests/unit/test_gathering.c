@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/source/gathering.h"
+#include "source/gathering.h"
 
 #include "unit.h"
 

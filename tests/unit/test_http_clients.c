@@ -2,7 +2,7 @@
 /* Who must end: by when each connection got on. */
 #include "unit.h"
 
-#include "kube-nftd/serve/http_clients.h"
+#include "serve/http_clients.h"
 
 #include <stdbool.h>
 #include <sys/socket.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/config/proxy_environment.h"
+#include "config/proxy_environment.h"
 
 #include "unit.h"
 

@@ -9,9 +9,6 @@
 /** The one copy of @s; NULL for NULL. The caller holds a count of it. */
 const char *intern(const char *s);
 
-/** One more count of @s, an interned string or NULL. Returns @s. */
-const char *intern_ref(const char *s);
-
 /** Gives back one count of @s, an interned string or NULL. */
 void intern_release(const char *s);
 

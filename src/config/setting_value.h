@@ -11,7 +11,7 @@
 
 #include "kube-nftd/base/error.h"
 #include "kube-nftd/config/options.h"
-#include "kube-nftd/config/setting.h"
+#include "setting.h"
 
 #include <cjson/cJSON.h>
 

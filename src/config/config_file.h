@@ -3,7 +3,7 @@
 #ifndef KUBE_NFTD_CONFIG_CONFIG_FILE_H
 #define KUBE_NFTD_CONFIG_CONFIG_FILE_H
 
-#include "kube-nftd/config/configuration.h"
+#include "configuration.h"
 
 /**
  * Reads @path into @configuration, over what flags gave except where these go before a file. Fields

@@ -3,8 +3,8 @@
  * What the files of the socket share: nft_socket.c (transactions) and nft_reading.c (what the
  * kernel holds). Not for others.
  */
-#ifndef KUBE_NFTD_NETLINK_NFT_SOCKET_PARTS_H
-#define KUBE_NFTD_NETLINK_NFT_SOCKET_PARTS_H
+#ifndef KUBE_NFTD_NETLINK_NFT_READING_H
+#define KUBE_NFTD_NETLINK_NFT_READING_H
 
 #include "kube-nftd/netlink/nft_socket.h"
 
