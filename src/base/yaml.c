@@ -31,8 +31,7 @@ struct anchor {
 
 /* A key of a mapping that is being read. */
 struct key {
-    char *name;
-    size_t length; /* it may have a NUL */
+    size_t at, length; /* in names; it may have a NUL */
     size_t line;
 };
 
@@ -50,7 +49,8 @@ struct reader {
     struct hash_table anchors;
     size_t open_anchors;  /* whose nodes are not over: their text stays in out */
     VEC(struct key) keys; /* of all open mappings, the innermost last */
-    size_t copied;        /* bytes, in the present document */
+    VEC(char) names;
+    size_t copied; /* bytes, in the present document */
 };
 
 static int write_node(struct reader *reader, size_t depth);
@@ -152,17 +152,18 @@ static int flush(struct reader *reader)
 
 static int put_string(struct reader *reader, const char *text, size_t length)
 {
+    size_t done = 0;
     put(reader, "\"", 1);
     for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)text[i];
         char escaped[8];
-        if (text[i] == '"' || text[i] == '\\')
-            put(reader, "\\", 1);
-        if ((unsigned char)text[i] >= ' ')
-            put(reader, text + i, 1);
-        else
-            put(reader, escaped,
-                (size_t)snprintf(escaped, sizeof(escaped), "\\u%04x", (unsigned char)text[i]));
+        if (c >= ' ' && c != '"' && c != '\\')
+            continue;
+        put(reader, text + done, i - done);
+        put(reader, escaped, (size_t)snprintf(escaped, sizeof(escaped), "\\u%04x", c));
+        done = i + 1;
     }
+    put(reader, text + done, length - done);
     put(reader, "\"", 1);
     return 0;
 }
@@ -424,35 +425,44 @@ static int write_key(struct reader *reader)
     reach_line(reader);
     put_string(reader, text, length);
     put(reader, ":", 1);
-    char *name = xcalloc(length + 1, 1);
-    memcpy(name, text, length);
-    vec_push(&reader->keys, (struct key){name, length, event->start_mark.line + 1});
+    vec_push(&reader->keys, (struct key){reader->names.n, length, event->start_mark.line + 1});
+    vec_reserve(&reader->names, length);
+    memcpy(reader->names.v + reader->names.n, text, length);
+    reader->names.n += length;
     return 0;
+}
+
+/* Whether the present event begins what is to be given out one by one. */
+static bool begins_items(const struct reader *reader, size_t depth)
+{
+    static const char items[] = "items";
+    const struct key *key = &reader->keys.v[reader->keys.n - 1];
+    return depth == 1 && reader->output && reader->event.type == YAML_SEQUENCE_START_EVENT &&
+           !reader->event.data.sequence_start.anchor && key->length == strlen(items) &&
+           memcmp(reader->names.v + key->at, items, key->length) == 0;
 }
 
 static int write_member(struct reader *reader, size_t depth)
 {
     if (write_key(reader) || next(reader))
         return -1;
-    bool items = depth == 1 && reader->event.type == YAML_SEQUENCE_START_EVENT &&
-                 !reader->event.data.sequence_start.anchor && reader->output &&
-                 strcmp(reader->keys.v[reader->keys.n - 1].name, "items") == 0;
-    if (!items)
+    if (!begins_items(reader, depth))
         return write_node(reader, depth + 1);
     reach_line(reader);
     return write_sequence(reader, depth + 1, true);
 }
 
-static int compare_names(const struct key *first, const struct key *second)
+static int compare_names(const struct key *first, const struct key *second, const char *names)
 {
-    return first->length != second->length ? (first->length > second->length ? 1 : -1)
-                                           : memcmp(first->name, second->name, first->length);
+    return first->length != second->length
+               ? (first->length > second->length ? 1 : -1)
+               : memcmp(names + first->at, names + second->at, first->length);
 }
 
-static int compare_keys(const void *a, const void *b)
+static int compare_keys(const void *a, const void *b, void *names)
 {
     const struct key *first = a, *second = b;
-    int order = compare_names(first, second);
+    int order = compare_names(first, second, names);
     return order ? order : (first->line > second->line) - (first->line < second->line);
 }
 
@@ -460,27 +470,23 @@ static int compare_keys(const void *a, const void *b)
 static int check_keys(struct reader *reader, size_t first)
 {
     size_t n = reader->keys.n - first;
+    const char *names = reader->names.v;
     if (n < 2 || reader->lenient)
         return 0;
     struct key *keys = reader->keys.v + first;
-    qsort(keys, n, sizeof(*keys), compare_keys);
+    qsort_r(keys, n, sizeof(*keys), compare_keys, reader->names.v);
     for (size_t i = 1; i < n; i++) {
-        if (compare_names(&keys[i - 1], &keys[i]) == 0)
-            return error_set(reader->err, "line %zu: key \"%s\" is there twice, also in line %zu",
-                             keys[i].line, keys[i].name, keys[i - 1].line);
+        if (compare_names(&keys[i - 1], &keys[i], names) == 0)
+            return error_set(reader->err, "line %zu: key \"%.*s\" is there twice, also in line %zu",
+                             keys[i].line, (int)keys[i].length, names + keys[i].at,
+                             keys[i - 1].line);
     }
     return 0;
 }
 
-static void forget_keys(struct reader *reader, size_t first)
-{
-    while (reader->keys.n > first)
-        free(reader->keys.v[--reader->keys.n].name);
-}
-
 static int write_mapping(struct reader *reader, size_t depth)
 {
-    size_t first = reader->keys.n;
+    size_t first = reader->keys.n, names = reader->names.n;
     if (check_collection_tag(reader, reader->event.data.mapping_start.tag, YAML_MAP_TAG))
         return -1;
     put(reader, "{", 1);
@@ -495,7 +501,8 @@ static int write_mapping(struct reader *reader, size_t depth)
     }
     if (check_keys(reader, first))
         return -1;
-    forget_keys(reader, first);
+    reader->keys.n = first;
+    reader->names.n = names;
     put(reader, "}", 1);
     return 0;
 }
@@ -584,8 +591,8 @@ static int reader_run(struct reader *reader)
     yaml_event_delete(&reader->event);
     yaml_parser_delete(&reader->parser);
     forget_anchors(reader);
-    forget_keys(reader, 0);
     vec_free(&reader->keys);
+    vec_free(&reader->names);
     return result;
 }
 
