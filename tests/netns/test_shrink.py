@@ -148,8 +148,9 @@ def test_counts_that_the_table_never_had(proxy):
         for number in range(2, COUNTS + 1):
             changer.put(addresses[:number])
         changer.put(addresses[:1])
-        wait_for(lambda: picks(proxy.lab) > COUNTS, "each count has a chain", 3)
         wait_for(lambda: picks(proxy.lab) == few, "chains that nothing uses go", 40)
+    gone = map(int, re.findall(r" deleted chains that nothing uses, of shapes=(\d+)", proxy.daemon.log()))
+    assert sum(gone) == len(webs) * (COUNTS - 1)
     print(f"{COUNTS} counts of {len(webs)} services under {witness.found} new flows")
     assert witness.missed == 0
     assert witness.found > LEAST_RATE * COUNTS
