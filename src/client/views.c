@@ -139,10 +139,8 @@ const struct view view_status[] = {
      "             from {source.from}"
      "[source.heardSecondsText?, last heard of {source.heardSecondsText} ago]",
      NULL},
-    {NULL, NULL,
-     "Frontends    {claimedByOthers} are claimed by several Services"
-     "[, {reservedForServer} are left to the API server]",
-     NULL},
+    {NULL, NULL, "[Frontends    {claimedByOthers} are claimed by several Services]", NULL},
+    {NULL, NULL, "[Frontends    {reservedForServer} are left to the API server]", NULL},
     {NULL, NULL, "Conntrack    {conntrack.entries} of {conntrack.limit} entries", NULL},
     {NULL, NULL, "Memory       {memoryMiB} MiB[; {logLinesDropped} log lines were dropped]", NULL},
     {"families",

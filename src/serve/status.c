@@ -22,8 +22,8 @@ static void add_time(cJSON *to, const char *key, double seconds)
 static void add_seconds(cJSON *to, const char *key, double seconds)
 {
     char *name = xasprintf("%sText", key);
-    char *text = duration_format(
-        (int64_t)(seconds < 10 ? round(seconds * 1e3) * 1e6 : floor(seconds) * 1e9));
+    double step = seconds < 1 ? 1e-5 : seconds < 10 ? 1e-3 : 1;
+    char *text = duration_format((int64_t)(floor(seconds / step) * step * 1e9));
     facts_add(to, fact_number(key, seconds), fact_text(name, text));
     free(text);
     free(name);

@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import pty
+import socket
 import struct
 import subprocess
 import termios
@@ -181,6 +182,30 @@ def test_pages(proxy, published):
     assert [it["name"] for it in json.loads(body)["items"]] == ["web"]
     assert json.loads(get("/list?name=nothing")[2])["items"] == []
     assert json.loads(get("/status")[2])["node"]["name"] == "node-a"
+
+
+def test_those_who_do_not_read(proxy):
+    """They hold up nobody but others who want a list, and not for longer than they are there."""
+    many = [objects.service(f"s{i}", {4: f"10.96.{i // 250}.{i % 250 + 1}"}, HTTP) for i in range(5000)]
+    proxy.manifests.put("many", *many)
+    wait_for(lambda: len(items(proxy)) == 5000, "all are known", 30)
+    slow = []
+    for _ in range(2):
+        with proxy.lab.node.inside():
+            client = socket.socket()
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.connect(("127.0.0.1", METRICS_PORT))
+        client.sendall(b"GET /list HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert client.recv(12) == b"HTTP/1.1 200"
+        slow.append(client)
+    status, headers, body = http_get(proxy.lab.node, "127.0.0.1", METRICS_PORT, "/list")
+    assert status == 503 and body.startswith("busy") and headers["Retry-After"] == "1"
+    web = Web(proxy, 4, "TCP")
+    web.publish("a")
+    slow.pop().close()
+    assert items(proxy, "default/web")["default/web"]["state"] == "applied"
+    assert proxy.daemon.stop() == 0  # with the other one still there
+    slow.pop().close()
 
 
 def test_many_while_others_come_and_go(proxy):
