@@ -70,7 +70,7 @@ static CURLcode fetch(struct question *q, const char *url)
 
 static bool is_busy(const struct question *q)
 {
-    return q->status == 503 && q->body.n && strncmp(q->body.v, ASK_BUSY, strlen(ASK_BUSY)) == 0;
+    return q->status == 503 && q->body.n && strncmp(q->body.v, HTTP_BUSY, strlen(HTTP_BUSY)) == 0;
 }
 
 static CURLcode fetch_when_free(struct question *q, const char *url)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* GET /explain. */
 #include "kube-nftd/base/clock.h"
-#include "kube-nftd/client/ask.h"
 #include "kube-nftd/serve/explain.h"
 #include "kube-nftd/serve/facts.h"
 
@@ -64,8 +63,7 @@ static void answer_query(const struct explain_sources *sources, const struct exp
                          "Services and EndpointSlices are not all known yet: nothing is "
                          "decided, and the kernel holds what it held before\n");
     } else if (!explain_gate_is_open(gate)) {
-        http_answer_header(answer, "Retry-After", "1");
-        http_answer_text(answer, 503, ASK_BUSY " with what others asked: ask again\n");
+        http_answer_busy(answer);
     } else {
         answer_with(sources, query, gate, answer);
     }
@@ -78,10 +76,9 @@ void explain_answer(const struct explain_sources *sources, struct explain_gate *
     struct explain_query query;
     struct error err = {0};
     bool all;
-    if (strcmp(request->method, "GET") != 0 && strcmp(request->method, "HEAD") != 0) {
-        http_answer_header(answer, "Allow", "GET, HEAD");
-        http_answer_text(answer, 405, "only GET is answered\n");
-    } else if (!what) {
+    if (!http_answer_reads(request, answer))
+        return;
+    if (!what) {
         http_answer_text(answer, 400,
                          "?what= is missing: ADDRESS:PORT[/PROTOCOL] or "
                          "NAMESPACE/SERVICE[:PORT]\n");

@@ -217,6 +217,22 @@ void http_answer_text(struct http_answer *answer, unsigned status, const char *f
     http_answer_header(answer, "X-Content-Type-Options", "nosniff");
 }
 
+bool http_answer_reads(const struct http_request *request, struct http_answer *answer)
+{
+    if (strcmp(request->method, "GET") == 0 || strcmp(request->method, "HEAD") == 0)
+        return true;
+    http_answer_header(answer, "Allow", "GET, HEAD");
+    http_answer_text(answer, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET is answered\n");
+    return false;
+}
+
+void http_answer_busy(struct http_answer *answer)
+{
+    http_answer_header(answer, "Retry-After", "1");
+    http_answer_text(answer, MHD_HTTP_SERVICE_UNAVAILABLE,
+                     HTTP_BUSY " with what others asked: ask again\n");
+}
+
 void http_answer_json(struct http_answer *answer, unsigned status, char *body)
 {
     answer->status = status;

@@ -340,14 +340,12 @@ void list_answer(struct list_page *page, const struct http_request *request,
                  struct http_answer *answer)
 {
     struct explain_sources sources;
-    if (strcmp(request->method, "GET") != 0 && strcmp(request->method, "HEAD") != 0) {
-        http_answer_header(answer, "Allow", "GET, HEAD");
-        http_answer_text(answer, 405, "only GET is answered\n");
-    } else if (!page->sources(page->ctx, &sources) || !sources.complete) {
+    if (!http_answer_reads(request, answer))
+        return;
+    if (!page->sources(page->ctx, &sources) || !sources.complete) {
         http_answer_text(answer, 503, "Services and EndpointSlices are not all known yet\n");
     } else if (page->open >= OPEN_MOST) {
-        http_answer_header(answer, "Retry-After", "1");
-        http_answer_text(answer, 503, "busy with what others asked: ask again\n");
+        http_answer_busy(answer);
     } else {
         struct walk *walk = xcalloc(1, sizeof(*walk));
         *walk = (struct walk){.page = page,

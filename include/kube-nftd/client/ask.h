@@ -7,13 +7,10 @@
 
 #include <cjson/cJSON.h>
 
-/* What an answer says of a daemon that has no time for it now; it is asked again. */
-#define ASK_BUSY "busy"
-
 /**
  * Fetches the page @path (with its query, escaped) of the daemon that listens at @bind, for the
- * caller to delete. It must be JSON of that @kind. NULL with an error that says what is there
- * instead; @unreachable says whether that is nothing.
+ * caller to delete; again and again for a while if it is busy. It must be JSON of that @kind. NULL
+ * with an error that says what is there instead; @unreachable says whether that is nothing.
  */
 cJSON *ask_daemon(const char *bind, const char *path, const char *kind, bool *unreachable,
                   struct error *err);

@@ -114,6 +114,15 @@ void http_answer_stream(struct http_answer *answer, const char *type,
                         size_t (*more)(void *stream, char *to, size_t room),
                         void (*end)(void *stream), void *stream);
 
+/** Whether the request is a GET or HEAD; else answers 405. */
+bool http_answer_reads(const struct http_request *request, struct http_answer *answer);
+
+/* How a 503 begins after which it is worth to ask again soon. */
+#define HTTP_BUSY "busy"
+
+/** 503 for who asks while others are answered. */
+void http_answer_busy(struct http_answer *answer);
+
 /** The answer for a path that is not there: 404, "404 page not found". */
 void http_answer_not_found(struct http_answer *answer);
 
