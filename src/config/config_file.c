@@ -22,13 +22,6 @@ struct file_reader {
     char *unknown, *duplicate; /* paths between commas */
 };
 
-static void add_path(char **list, const char *path)
-{
-    char *longer = xasprintf("%s%s%s", *list ? *list : "", *list ? ", " : "", path);
-    free(*list);
-    *list = longer;
-}
-
 /* The caller frees it. */
 static char *path_of(const char *section, const char *name)
 {
@@ -71,7 +64,7 @@ static void drop_duplicates(struct file_reader *reader, cJSON *object, const cha
         cJSON *before = member == object->child ? NULL : member->prev;
         if (is_seen(&names, member->string)) {
             char *twice = path_of(path, member->string);
-            add_path(&reader->duplicate, twice);
+            xjoin(&reader->duplicate, "%s", twice);
             free(twice);
             cJSON_Delete(cJSON_DetachItemViaPointer(object, member));
         }
@@ -119,7 +112,7 @@ static int read_field(struct file_reader *reader, const cJSON *json, const char 
     if (setting)
         return read_setting(reader, setting, json, err);
     if (!setting_is_section(path)) {
-        add_path(&reader->unknown, path);
+        xjoin(&reader->unknown, "%s", path);
         return 0;
     }
     if (cJSON_IsNull(json))
@@ -165,9 +158,7 @@ static void drop_unknown_in_vmodule(struct file_reader *reader)
             next = member->next;
             if (is_of_vmodule(member))
                 continue;
-            char *path = xasprintf("%s[%d].%s", setting->field, i, member->string);
-            add_path(&reader->unknown, path);
-            free(path);
+            xjoin(&reader->unknown, "%s[%d].%s", setting->field, i, member->string);
             cJSON_Delete(cJSON_DetachItemViaPointer(entry, member));
         }
         i++;

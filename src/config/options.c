@@ -230,9 +230,7 @@ static void drop_flags(struct configuration *configuration, note_vec *notes)
         configuration_set(configuration, setting, NULL, FROM_NOWHERE);
         if (setting_by_flag(setting->flag, strlen(setting->flag)) != setting)
             continue; /* named already */
-        char *longer = xasprintf("%s%s--%s", names ? names : "", names ? ", " : "", setting->flag);
-        free(names);
-        names = longer;
+        xjoin(&names, "--%s", setting->flag);
     }
     if (!names)
         return;

@@ -325,21 +325,13 @@ static int check_listens(const struct settling *s, struct error *err)
 
 /* ---- what an operator should know ---- */
 
-/* Adds a name to a list between commas. */
-static void add_name(char **list, const char *name)
-{
-    char *longer = xasprintf("%s%s%s", *list ? *list : "", *list ? ", " : "", name);
-    free(*list);
-    *list = longer;
-}
-
 static void note_gates(struct settling *s)
 {
     const cJSON *gate, *gates = of_field(s, "featureGates")->json;
     char *names = NULL;
     cJSON_ArrayForEach (gate, gates)
         if (strcmp(gate->string, "AllowServiceExternalIPs") != 0)
-            add_name(&names, gate->string);
+            xjoin(&names, "%s", gate->string);
     if (names)
         note(s, NOTE_WARNING, "feature gates without effect here: %s", names);
     free(names);
@@ -403,7 +395,7 @@ static void note_ignored(struct settling *s)
         if (!is_ignored(s, setting) || (by_flag_alone && flag_counts(s, setting)))
             continue;
         char *name = by_flag_alone ? setting_flag_name(setting) : xstrdup(setting->field);
-        add_name(&names, name);
+        xjoin(&names, "%s", name);
         free(name);
     }
     if (names)
