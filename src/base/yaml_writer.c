@@ -13,20 +13,19 @@
 #include <yaml.h>
 
 struct writer {
-    yaml_emitter_t emitter;
+    yaml_document_t document;
     struct error *err;
 };
 
-static int write_value(struct writer *w, const cJSON *value);
+/* The number of a node that was added to the document, 0 if there is no memory for it; -1 after an
+ * error. */
+static int add_value(struct writer *w, const cJSON *value);
 
-/* Sends @event, which was made if @made. */
-static int emit(struct writer *w, yaml_event_t *event, int made)
+static int checked(int node)
 {
-    if (!made)
-        alloc_failed(); /* texts are checked before */
-    if (yaml_emitter_emit(&w->emitter, event))
-        return 0;
-    return error_set(w->err, "%s", w->emitter.problem ? w->emitter.problem : "no memory");
+    if (node == 0)
+        alloc_failed();
+    return node;
 }
 
 /* ---- texts ---- */
@@ -57,85 +56,76 @@ static bool is_plain(const char *text)
     return same;
 }
 
-static int write_scalar(struct writer *w, const char *text, bool plain)
+static int add_scalar(struct writer *w, const char *text, bool plain)
 {
-    yaml_event_t event;
-    yaml_scalar_style_t style = plain ? YAML_PLAIN_SCALAR_STYLE : YAML_DOUBLE_QUOTED_SCALAR_STYLE;
-    int made = yaml_scalar_event_initialize(&event, NULL, NULL, (const yaml_char_t *)text,
-                                            (int)strlen(text), 1, 1, style);
-    return emit(w, &event, made);
+    return checked(yaml_document_add_scalar(
+        &w->document, NULL, (const yaml_char_t *)text, (int)strlen(text),
+        plain ? YAML_PLAIN_SCALAR_STYLE : YAML_DOUBLE_QUOTED_SCALAR_STYLE));
 }
 
-static int write_text(struct writer *w, const char *text)
+static int add_text(struct writer *w, const char *text)
 {
     if (!utf8_is_valid(text))
         return error_set(w->err, "\"%s\" is not UTF-8", text);
-    return write_scalar(w, text, is_plain(text));
+    return add_scalar(w, text, is_plain(text));
 }
 
 /* ---- everything else ---- */
 
-static int write_members(struct writer *w, const cJSON *object)
+static int add_members(struct writer *w, const cJSON *object)
 {
-    yaml_event_t event;
     const cJSON *member;
-    if (emit(w, &event,
-             yaml_mapping_start_event_initialize(&event, NULL, NULL, 1, YAML_BLOCK_MAPPING_STYLE)))
-        return -1;
-    cJSON_ArrayForEach (member, object)
-        if (write_text(w, member->string) || write_value(w, member))
+    int node = checked(yaml_document_add_mapping(&w->document, NULL, YAML_BLOCK_MAPPING_STYLE));
+    cJSON_ArrayForEach (member, object) {
+        int key = add_text(w, member->string), value = key < 0 ? -1 : add_value(w, member);
+        if (value < 0)
             return -1;
-    return emit(w, &event, yaml_mapping_end_event_initialize(&event));
+        checked(yaml_document_append_mapping_pair(&w->document, node, key, value));
+    }
+    return node;
 }
 
-static int write_entries(struct writer *w, const cJSON *array)
+static int add_entries(struct writer *w, const cJSON *array)
 {
-    yaml_event_t event;
     const cJSON *entry;
-    if (emit(
-            w, &event,
-            yaml_sequence_start_event_initialize(&event, NULL, NULL, 1, YAML_BLOCK_SEQUENCE_STYLE)))
-        return -1;
-    cJSON_ArrayForEach (entry, array)
-        if (write_value(w, entry))
+    int node = checked(yaml_document_add_sequence(&w->document, NULL, YAML_BLOCK_SEQUENCE_STYLE));
+    cJSON_ArrayForEach (entry, array) {
+        int value = add_value(w, entry);
+        if (value < 0)
             return -1;
-    return emit(w, &event, yaml_sequence_end_event_initialize(&event));
+        checked(yaml_document_append_sequence_item(&w->document, node, value));
+    }
+    return node;
 }
 
-static int write_value(struct writer *w, const cJSON *value)
+static int add_value(struct writer *w, const cJSON *value)
 {
     if (cJSON_IsObject(value))
-        return write_members(w, value);
+        return add_members(w, value);
     if (cJSON_IsArray(value))
-        return write_entries(w, value);
+        return add_entries(w, value);
     if (cJSON_IsString(value))
-        return write_text(w, value->valuestring);
+        return add_text(w, value->valuestring);
     char *text = cJSON_PrintUnformatted(value);
-    if (!text)
-        alloc_failed();
-    int result = write_scalar(w, text, true);
+    int node = add_scalar(w, text, true);
     free(text);
-    return result;
-}
-
-static int write_document(struct writer *w, const cJSON *tree)
-{
-    yaml_event_t event;
-    if (emit(w, &event, yaml_stream_start_event_initialize(&event, YAML_UTF8_ENCODING)) ||
-        emit(w, &event, yaml_document_start_event_initialize(&event, NULL, NULL, NULL, 1)) ||
-        write_value(w, tree) || emit(w, &event, yaml_document_end_event_initialize(&event, 1)))
-        return -1;
-    return emit(w, &event, yaml_stream_end_event_initialize(&event));
+    return node;
 }
 
 int yaml_write(FILE *out, const cJSON *tree, struct error *err)
 {
     struct writer w = {.err = err};
-    if (!yaml_emitter_initialize(&w.emitter))
-        alloc_failed();
-    yaml_emitter_set_output_file(&w.emitter, out);
-    yaml_emitter_set_width(&w.emitter, -1);
-    int result = write_document(&w, tree);
-    yaml_emitter_delete(&w.emitter);
+    yaml_emitter_t emitter;
+    checked(yaml_emitter_initialize(&emitter));
+    checked(yaml_document_initialize(&w.document, NULL, NULL, NULL, 1, 1));
+    yaml_emitter_set_output_file(&emitter, out);
+    yaml_emitter_set_width(&emitter, -1);
+    int result = add_value(&w, tree) < 0 ? -1 : 0;
+    if (result)
+        yaml_document_delete(&w.document);
+    else if (!yaml_emitter_open(&emitter) || !yaml_emitter_dump(&emitter, &w.document) ||
+             !yaml_emitter_close(&emitter))
+        result = error_set(err, "%s", emitter.problem ? emitter.problem : "no memory");
+    yaml_emitter_delete(&emitter);
     return result;
 }
