@@ -9,7 +9,6 @@
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/log.h"
 #include "kubeconfig.h"
-#include "proxy_environment.h"
 #include "server_url.h"
 
 #include <errno.h>

@@ -11,7 +11,6 @@
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/file.h"
 #include "kube-nftd/base/yaml.h"
-#include "proxy_environment.h"
 #include "server_url.h"
 
 #include <cjson/cJSON.h>

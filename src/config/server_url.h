@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The address of an API server as people write it. */
+/* The address of an API server as people write it, and the proxy on the way to it, by the rules of
+ * client-go and Go's net/http. */
 #ifndef KUBE_NFTD_CONFIG_SERVER_URL_H
 #define KUBE_NFTD_CONFIG_SERVER_URL_H
 
 #include "kube-nftd/base/error.h"
+
+#include <stdbool.h>
 
 /**
  * Checks @text (http or https, a host, perhaps a port and a path; no user, query or fragment) and
@@ -11,5 +14,17 @@
  * with an error otherwise.
  */
 char *server_url_parse(const char *text, struct error *err);
+
+/** Whether @url is of a kind that client-go takes: http, https or socks5. */
+bool proxy_url_is_good(const char *url);
+
+/**
+ * Puts into *@proxy what HTTPS_PROXY (for an http @server: HTTP_PROXY) names, unless NO_PROXY or
+ * its being on this host exempts @server; NULL for none. Small letters count where the large name
+ * is empty. ALL_PROXY does not count. @server is as server_url_parse() returns it. The caller frees
+ * *@proxy. -1 if what is named is no URL of a proxy; the text does not quote it: it may hold a
+ * password.
+ */
+int proxy_from_environment(const char *server, char **proxy, struct error *err);
 
 #endif

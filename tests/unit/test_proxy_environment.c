@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "config/proxy_environment.h"
+#include "config/server_url.h"
 
 #include "unit.h"
 
