@@ -34,7 +34,7 @@ def run_daemon(build, server, encoding):
                            harness.HEALTHZ, "--conntrack-max-per-core", "0"], stderr=subprocess.DEVNULL) as daemon:
         try:
             used = wait_quiet(daemon.pid)
-            while subjects.Daemon.metrics()["kube_nftd_received_bytes_total"] < server.bytes(encoding):
+            while subjects.Daemon.metrics().get("kube_nftd_received_bytes_total", 0) < server.bytes(encoding):
                 used = wait_quiet(daemon.pid)
         finally:
             daemon.kill()
