@@ -16,7 +16,7 @@ import pytest
 import objects
 from daemon import BINARY, call, environment, http_get, wait_for
 from lab import NODE_ADDRESS, OTHER_NODE_NAME
-from scenario import Web
+from scenario import Proxy, Web, table_of_another
 from test_refusals import crowd, refused
 
 METRICS_PORT = 10249
@@ -167,6 +167,27 @@ def test_status_of_one_that_is_not(proxy):
     assert text.splitlines()[0].endswith(": not well") and "IPv4: 1 frontends or other elements are rejected" in text
     assert items(proxy, "default/three")["default/three"]["state"] == "rejected"
     assert items(proxy, "default/one")["default/one"]["state"] == "applied"
+
+
+@pytest.mark.usefixtures("table_owners")
+def test_a_table_that_another_program_took(lab, tmp_path):
+    """What was applied is not, and a change that comes waits."""
+    proxy = Proxy(lab, tmp_path, "--table-owner", "off")
+    try:
+        proxy.daemon.start()
+        Web(proxy, 4, "TCP").publish("a")
+        assert items(proxy)["default/web"]["state"] == "applied"
+        with table_of_another(proxy, 4):
+            proxy.manifests.put("late", objects.service("late", {4: "10.96.70.9"}, HTTP))
+            wait_for(lambda: "default/late" in items(proxy), "it is known")
+            states = {name: it["state"] for name, it in items(proxy).items()}
+            assert set(states.values()) <= {"lost", "pending"}, states
+            (four, six) = json.loads(run(proxy, "status", "-o", "json", status=1))["families"]
+            assert four["state"] in ("lost", "refused") and six["state"] == "applied"
+            assert run(proxy, "status", status=1).splitlines()[1].startswith("  IPv4: ")
+    finally:
+        print(proxy.daemon.last_words())
+        proxy.close()
 
 
 def test_nobody_answers(lab):
