@@ -192,7 +192,7 @@ static void on_commit(struct ev_loop *loop, ev_prepare *watcher, int events)
     double next = turn(d);
     next = clock_earlier(next, log_flush(clock_monotonic()));
     if (proxy_is_programmed(d->proxy)) {
-        service_manager_ready(d->service_manager, "The tables are in force");
+        service_manager_ready(d->service_manager, "All tables are applied");
         note_programmed(d);
         writers_programmed(d->source.writers, proxy_refused(d->proxy));
     }
@@ -209,10 +209,10 @@ static void on_signal(struct ev_loop *loop, ev_signal *watcher, int events)
 {
     struct daemon *d = watcher->data;
     (void)events;
-    log_info("daemon", "signal=%s: ending, the tables stay in force", strsignal(watcher->signum));
+    log_info("daemon", "signal=%s: exiting, the tables stay active", strsignal(watcher->signum));
     d->ending = true;
     if (d->service_manager)
-        service_manager_stopping(d->service_manager, "Ending, the tables stay in force");
+        service_manager_stopping(d->service_manager, "Exiting, the tables stay active");
     ev_break(loop, EVBREAK_ALL);
 }
 
@@ -336,7 +336,7 @@ static int open_loop(struct daemon *d, const struct options *options, struct err
     if (!d->node_name)
         return error_of_configuration(err);
     d->loop = ev_default_loop(EVFLAG_AUTO);
-    return d->loop ? 0 : error_set(err, "cannot make an event loop");
+    return d->loop ? 0 : error_set(err, "cannot create an event loop");
 }
 
 /* Before the servers, whose failure is worth an event. */
@@ -361,7 +361,8 @@ static void open_flow_cleaner(struct daemon *d)
     struct error err = {0};
     d->flows = flow_cleaner_new(d->loop, &err);
     if (!d->flows)
-        log_warn("daemon", "unbroken UDP flows will not move to other endpoints: %s", err.text);
+        log_warn("daemon", "stale UDP flows are not deleted, and stay on their endpoints: %s",
+                 err.text);
     error_clear(&err);
 }
 
@@ -378,7 +379,8 @@ static void watch_tables(struct daemon *d, const struct proxy_config *config)
         return;
     d->tables = table_monitor_new(d->loop, RULESET_TABLE, d->socket, &ops, &err);
     if (!d->tables)
-        log_warn("daemon", "what other programs change in the tables is not noticed: %s", err.text);
+        log_warn("daemon", "changes by other programs to the tables are not detected: %s",
+                 err.text);
     error_clear(&err);
 }
 
@@ -551,7 +553,7 @@ static void watch_config(struct daemon *d, const char *path)
     struct error err = {0};
     d->config_watch = config_watch_new(d->loop, path, on_config_edited, d, &err);
     if (!d->config_watch)
-        log_warn("config", "edits will not be noticed: %s", err.text);
+        log_warn("config", "edits of --config are not detected: %s", err.text);
     error_clear(&err);
 }
 
@@ -571,7 +573,7 @@ static bool have_kubeconfig(struct daemon *d, const struct options *options)
     const char *path = options->kubeconfig;
     if (options->manifests || !path || !*path || !awaited_file_is_missing(path))
         return true;
-    log_info("daemon", "waiting for somebody to write the kubeconfig file=%s", path);
+    log_info("daemon", "waiting for the kubeconfig, which does not exist yet file=%s", path);
     char *status = xasprintf("Waiting for the kubeconfig %s", path);
     service_manager_status(d->service_manager, status);
     free(status);
@@ -589,7 +591,7 @@ static int daemon_start(struct daemon *d, const struct options *options, struct 
     signal(SIGHUP, SIG_IGN); /* until there is a loop: what would be read anew is read below */
     raise_descriptor_limit();
     if (!config.families[FAMILY_IPV6])
-        log_info("daemon", "IPv6 is off on this host: only the IPv4 table is kept");
+        log_info("daemon", "IPv6 is disabled on this host: only the IPv4 table is programmed");
     d->socket = nft_socket_open(err);
     if (!d->socket || proxy_options_check_kernel(d->socket, &config, err) ||
         proxy_options_check_cluster_cidr(options, &config, err) || open_loop(d, options, err))
@@ -650,10 +652,9 @@ int daemon_run(const struct options *options, struct service_manager *manager, s
         ev_run(d.loop, 0);
     }
     if (d.config_edited)
-        result = error_set(err,
-                           "--config %s was %s: ending, so that a new start reads it; the "
-                           "tables stay in force",
-                           options->config, d.config_edited);
+        result = error_set(
+            err, "--config %s was %s: exiting so that a restart reads it; the tables stay active",
+            options->config, d.config_edited);
     daemon_close(&d);
     return result;
 }
@@ -709,7 +710,7 @@ int daemon_dump_rules(const struct options *options, struct error *err)
         watch_signals(&d);
         ev_run(d.loop, 0);
         if (!source_is_exhausted(&d))
-            result = error_set(err, "ended before the objects were complete");
+            result = error_set(err, "interrupted before all objects were received");
     }
     if (result == 0) {
         proxy_dump(d.proxy, stdout);

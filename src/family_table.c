@@ -43,9 +43,9 @@ static void say_failure(struct family_table *family, const char *name, const cha
     if (family->said && strcmp(family->said, text) == 0)
         return;
     if (ruleset_is_owned_elsewhere(family->ruleset))
-        log_warn("proxy", "family=%s waiting until the owner is gone: %s", name, text);
+        log_warn("proxy", "family=%s waiting for the table's owner to exit: %s", name, text);
     else
-        log_error("proxy", "family=%s not programmed, what is in force stays: %s", name, text);
+        log_error("proxy", "family=%s sync failed, the previous rules stay active: %s", name, text);
     free(family->said);
     family->said = xstrdup(text);
 }
@@ -87,7 +87,7 @@ static void commit_succeeded(struct family_table *family, const char *name, doub
                              const struct ruleset_stats *stats)
 {
     if (!family->programmed || family->said)
-        log_info("proxy", "family=%s in force frontends=%zu added=%zu deleted=%zu seconds=%.6f",
+        log_info("proxy", "family=%s applied frontends=%zu added=%zu deleted=%zu seconds=%.6f",
                  name, ruleset_frontends(family->ruleset), stats->elements_added,
                  stats->elements_deleted, stats->seconds);
     else if (stats->bytes)
@@ -197,14 +197,14 @@ static void mend(struct family_table *family, const char *name, struct nft_socke
     struct error err = {0};
     bool mended;
     if (ruleset_mend(family->ruleset, socket, &mended, &err))
-        log_debug(1, "proxy", "family=%s the rules of an earlier run were not looked at: %s", name,
-                  err.text);
+        log_debug(1, "proxy", "family=%s the rules of the previous process were not checked: %s",
+                  name, err.text);
     error_clear(&err);
     if (!mended)
         return;
     family->guard.repairs++;
-    log_warn("guard", "family=%s put right the rules of an earlier run, which were changed since",
-             name);
+    log_warn("guard",
+             "family=%s repaired the rules of the previous process, which had been changed", name);
 }
 
 void family_table_give_way(struct family_table *family, const struct frontend *frontend,
@@ -216,13 +216,13 @@ void family_table_give_way(struct family_table *family, const struct frontend *f
     if (!family->ruleset)
         return;
     if (ruleset_give_way(family->ruleset, socket, frontend, &gave, &err))
-        log_warn("proxy", "frontend=%s of an earlier run cannot be taken back: %s",
+        log_warn("proxy", "frontend=%s of the previous process cannot be withdrawn: %s",
                  frontend_format(frontend, text), err.text);
     error_clear(&err);
     if (gave)
         log_warn("proxy",
-                 "frontend=%s of an earlier run is taken back: the API server is at that address "
-                 "and port, and there is no connection to it",
+                 "frontend=%s of the previous process is withdrawn: the API server uses that "
+                 "address and port, and is not connected",
                  frontend_format(frontend, text));
 }
 

@@ -104,19 +104,20 @@ static void say_nowhere(struct own_node *node, enum family family)
     facts->nowhere_said = true;
     if (!node->config.node_port_addresses.primary)
         log_warn("node",
-                 "family=%s node ports answer nowhere: no interface of this host holds an address "
-                 "that --nodeport-addresses asks for",
+                 "family=%s NodePorts are not served: no interface of this host has an address in "
+                 "--nodeport-addresses",
                  family_name(family));
     else if (facts->has_address)
         log_warn("node",
-                 "family=%s node ports answer nowhere: no interface of this host holds "
+                 "family=%s NodePorts are not served: no interface of this host has "
                  "address=%s of node=%s",
                  family_name(family), address_format(family, &facts->address, text), node->name);
     else
-        log_info("node",
-                 "family=%s node ports answer nowhere: node=%s has no address of it, or none is "
-                 "known yet",
-                 family_name(family), node->name);
+        log_info(
+            "node",
+            "family=%s NodePorts are not served: node=%s has no address of this family, or none is "
+            "known yet",
+            family_name(family), node->name);
 }
 
 static void say_node_ports(struct own_node *node, enum family family, bool changed)
@@ -128,8 +129,8 @@ static void say_node_ports(struct own_node *node, enum family family, bool chang
     }
     facts->nowhere_said = false;
     if (changed)
-        log_info("node", "family=%s node ports answer on addresses=%zu%s", family_name(family),
-                 facts->ports.addresses.n, facts->ports.all ? ", all that the host has" : "");
+        log_info("node", "family=%s NodePorts are served on addresses=%zu%s", family_name(family),
+                 facts->ports.addresses.n, facts->ports.all ? ", all of this host" : "");
 }
 
 static void decide_node_ports(struct own_node *node, enum family family)
@@ -223,7 +224,7 @@ void own_node_put(struct own_node *node, const struct node *object)
 void own_node_remove(struct own_node *node, const char *id)
 {
     if (strcmp(id, node->name) == 0)
-        log_warn("node", "node=%s: the Node object was deleted; what it said stays in force", id);
+        log_warn("node", "node=%s: the Node object was deleted; its last version stays in use", id);
 }
 
 void own_node_complete(struct own_node *node)
@@ -233,11 +234,11 @@ void own_node_complete(struct own_node *node)
     node->complete = true;
     if (node->config.required)
         log_warn("node",
-                 "node=%s: there is no Node object of this name (yet), so no zone and no address "
-                 "is known of it; see --hostname-override",
+                 "node=%s: no Node object has this name (yet), so its zone and addresses are "
+                 "unknown; see --hostname-override",
                  node->name);
     else
-        log_info("node", "node=%s: no Node object, so no zone and no address is known of it",
+        log_info("node", "node=%s: no Node object, so its zone and addresses are unknown",
                  node->name);
     for (int i = 0; i < FAMILY_COUNT; i++)
         decide_node_ports(node, (enum family)i);

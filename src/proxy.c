@@ -446,8 +446,8 @@ static void check_node_name(struct proxy *proxy)
     proxy->node_name_checked = true;
     if (policy_node_never_named(proxy->policy))
         log_warn("proxy",
-                 "endpoints name their nodes, but none is on node=%s: traffic policy Local finds "
-                 "no endpoints here. If some are, see --hostname-override",
+                 "no endpoint is on node=%s, though endpoints name their nodes: traffic policy "
+                 "Local finds no endpoints here. If some are here, see --hostname-override",
                  proxy->node_name);
 }
 

@@ -87,13 +87,13 @@ static void degrade(const struct preflight *preflight, struct ruleset_config *ru
                  family, preflight->family == FAMILY_IPV4 ? "IPV4" : "IPV6");
     if (!ruleset->owned)
         log_info("daemon",
-                 "family=%s this kernel cannot keep other programs off the table (that takes Linux "
-                 "6.9): it is watched and repaired",
+                 "family=%s this kernel cannot protect the table from other programs (Linux 6.9 "
+                 "can): their changes are detected and repaired",
                  family);
     if (ruleset->no_reject)
         log_warn("daemon",
-                 "family=%s this kernel cannot reject (CONFIG_NFT_REJECT): what would be rejected "
-                 "is dropped, so clients wait for a time-out",
+                 "family=%s this kernel cannot reject packets (CONFIG_NFT_REJECT): it drops them "
+                 "instead, so clients wait for a time-out",
                  family);
 }
 

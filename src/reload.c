@@ -30,16 +30,16 @@ static const char *reload_config(const struct options *options)
     if (!options->config)
         return "";
     if (options_parse(options->argc, options->argv, &now, &err)) {
-        log_error("config", "%s; what was read before stays", err.text);
+        log_error("config", "%s; the previous configuration stays in use", err.text);
         error_clear(&err);
-        return "; --config stays as it was";
+        return "; the previous --config stays in use";
     }
     bool restart = needs_restart(options, &now);
     log_set_verbosity(now.verbosity);
     log_set_json(now.log_format == LOG_FORMAT_JSON);
     options_clear(&now);
-    return restart ? "; logs as --config says now, what else is different there takes a restart"
-                   : "; logs as --config says now";
+    return restart ? "; log settings of --config are applied, its other changes need a restart"
+                   : "; log settings of --config are applied";
 }
 
 static const char *reload_manifests(struct manifests *manifests)
@@ -51,7 +51,7 @@ static const char *reload_manifests(struct manifests *manifests)
         return "manifests were compared";
     log_error("manifests", "%s; what was loaded from it is kept", err.text);
     error_clear(&err);
-    return "manifests stay as they were";
+    return "manifests were not compared";
 }
 
 void reload(const struct options *options, struct manifests *manifests)

@@ -115,7 +115,7 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
     double spent = cpu_seconds() - begun;
     a->seconds += spent;
     if (done) {
-        log_debug(2, "audit", "everything was looked through cpu_seconds=%.6f", a->seconds);
+        log_debug(2, "audit", "audit completed cpu_seconds=%.6f", a->seconds);
         proxy_audit_ended(a->proxy);
         a->seconds = 0;
     }

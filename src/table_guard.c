@@ -85,8 +85,8 @@ double table_guard_check(struct table_guard *guard, struct ruleset *ruleset,
 static void say_other_layout(const struct table_guard *guard, const char *name)
 {
     log_error("guard",
-              "family=%s another %s, pid=%u, makes this table with other settings or as another "
-              "version, and so do both in turn: one of them is to be ended",
+              "family=%s another %s, pid=%u, programs this table with other settings or another "
+              "version, and each overwrites the other: stop one of them",
               name, guard->by.name, guard->by.pid);
 }
 
@@ -109,13 +109,14 @@ void table_guard_committed(struct table_guard *guard, const char *name,
         guard->audited = false;
         guard->drift += stats->elements_added + stats->elements_deleted;
         log_warn("guard",
-                 "family=%s an audit found the table changed, put right added=%zu deleted=%zu",
+                 "family=%s an audit found differences in the table and repaired them added=%zu "
+                 "deleted=%zu",
                  name, stats->elements_added, stats->elements_deleted);
         return;
     }
     guard->repairs++;
     log_warn("guard",
-             "family=%s put right what another program changed program=%s pid=%u added=%zu "
+             "family=%s repaired changes by another program program=%s pid=%u added=%zu "
              "deleted=%zu seconds=%.6f next=%.2fs",
              name, guard->by.name[0] ? guard->by.name : "unknown", guard->by.pid,
              stats->elements_added, stats->elements_deleted, seconds, guard->pace.wait);

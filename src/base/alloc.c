@@ -9,7 +9,7 @@
 
 _Noreturn void alloc_failed(void)
 {
-    fputs("kube-nftd: out of memory; the programmed tables stay in force\n", stderr);
+    fputs("kube-nftd: out of memory; the applied tables stay active\n", stderr);
     abort();
 }
 

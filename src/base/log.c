@@ -194,7 +194,7 @@ static bool say_dropped(void)
 {
     if (dropped.untold == 0)
         return true;
-    char *text = xasprintf("lines that standard error did not take at once were dropped lines=%llu",
+    char *text = xasprintf("dropped lines because stderr would have blocked lines=%llu",
                            (unsigned long long)dropped.untold);
     if (put(LOG_LEVEL_WARN, "log", text))
         dropped.untold = 0;

@@ -146,7 +146,7 @@ static void warn_not_set(const struct desired *desired, const char *path, long p
 {
     bool more = present > desired->value && desired->with_more;
     char *stays = with_number(", it stays", present);
-    log_warn("conntrack", "file=%s desired=%u: cannot be set%s: %s; %s", path, desired->value,
+    log_warn("conntrack", "file=%s desired=%u: cannot set it%s: %s; %s", path, desired->value,
              stays, strerror(why), more ? desired->with_more : desired->without);
     free(stays);
 }
@@ -156,7 +156,7 @@ static void log_set(const struct desired *desired, const char *path, long before
     char *was = with_number(", it was", before);
     if (desired->kind == LIMIT && before > desired->value)
         log_warn("conntrack",
-                 "file=%s value=%u: lowered from %ld as conntrack.maxPerCore and min say; where "
+                 "file=%s value=%u: lowered from %ld, as conntrack.maxPerCore and min demand; if "
                  "neither is given, a larger limit stays",
                  path, desired->value, before);
     else
@@ -201,8 +201,9 @@ static bool set_max(const struct conntrack_settings *settings, const char *root)
     const struct desired max = {
         MAX_FILE, settings->max_given ? LIMIT : AT_LEAST, desired_max(settings, root),
         "new connections are dropped when the table is full (--conntrack-max-per-core 0 leaves it "
-        "alone)",
-        "more connections are tracked than desired (--conntrack-max-per-core 0 leaves it alone)"};
+        "unchanged)",
+        "more connections are tracked than desired (--conntrack-max-per-core 0 leaves it "
+        "unchanged)"};
     const struct desired hash_size = {HASH_SIZE_FILE, AT_LEAST, max.value / 4,
                                       "with very many connections, packets take longer", NULL};
     return set(&max, root) && set(&hash_size, root);
@@ -212,24 +213,23 @@ size_t conntrack_sysctls_apply(const struct conntrack_settings *settings, const 
 {
     const struct desired others[] = {
         {SYSCTLS "nf_conntrack_tcp_timeout_established", EXACTLY, settings->tcp_established_timeout,
-         "idle TCP connections are forgotten sooner or later than desired "
-         "(--conntrack-tcp-timeout-established 0s leaves it alone)",
+         "idle TCP connections expire sooner or later than desired "
+         "(--conntrack-tcp-timeout-established 0s leaves it unchanged)",
          NULL},
         {SYSCTLS "nf_conntrack_tcp_timeout_close_wait", EXACTLY, settings->tcp_close_wait_timeout,
-         "half-closed TCP connections are forgotten sooner or later than desired "
-         "(--conntrack-tcp-timeout-close-wait 0s leaves it alone)",
+         "half-closed TCP connections expire sooner or later than desired "
+         "(--conntrack-tcp-timeout-close-wait 0s leaves it unchanged)",
          NULL},
         {SYSCTLS "nf_conntrack_tcp_be_liberal", EXACTLY, settings->tcp_be_liberal,
          "TCP packets outside of their connection's window are not translated, which resets "
          "connections (--conntrack-tcp-be-liberal)",
          NULL},
         {SYSCTLS "nf_conntrack_udp_timeout", EXACTLY, settings->udp_timeout,
-         "UDP flows without an answer are forgotten sooner or later than desired "
+         "UDP flows without a reply expire sooner or later than desired "
          "(--conntrack-udp-timeout)",
          NULL},
         {SYSCTLS "nf_conntrack_udp_timeout_stream", EXACTLY, settings->udp_stream_timeout,
-         "UDP flows are forgotten sooner or later than desired (--conntrack-udp-timeout-stream)",
-         NULL},
+         "UDP flows expire sooner or later than desired (--conntrack-udp-timeout-stream)", NULL},
     };
     size_t failed = !set_max(settings, root);
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)

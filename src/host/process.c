@@ -44,10 +44,10 @@ void oom_score_adjust(int desired, const char *root)
     bool known = read_score(path, &present);
     if ((!known || present != desired) && !write_score(path, desired)) {
         if (known && present < 0) /* a container's runtime or a unit lowered it */
-            log_debug(2, "daemon", "%s stays at %d, %d cannot be set: %s", path, present, desired,
+            log_debug(2, "daemon", "%s stays at %d, cannot set %d: %s", path, present, desired,
                       strerror(errno));
         else
-            log_info("daemon", "%s stays as it is, %d cannot be set: %s", path, desired,
+            log_info("daemon", "%s is unchanged, cannot set %d: %s", path, desired,
                      strerror(errno));
     }
     free(path);
@@ -87,13 +87,13 @@ int least_power_keep_net_admin(struct error *err)
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct sets[CAPABILITY_WORDS] = {{0}};
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-        return error_set(err, "no_new_privs cannot be set: %s", strerror(errno));
+        return error_set(err, "cannot set no_new_privs: %s", strerror(errno));
     empty_bounding_set();
     if (syscall(SYS_capget, &header, sets) < 0)
-        return error_set(err, "capabilities cannot be read: %s", strerror(errno));
+        return error_set(err, "cannot read capabilities: %s", strerror(errno));
     /* A filter of others may refuse the call: no reason to make it without need. */
     if (leave_net_admin(sets) && syscall(SYS_capset, &header, sets) < 0)
-        return error_set(err, "capabilities cannot be given up: %s", strerror(errno));
+        return error_set(err, "cannot drop capabilities: %s", strerror(errno));
     return 0;
 }
 
@@ -202,15 +202,15 @@ int least_power_filter_calls(struct error *err)
     if (result == 0)
         result = seccomp_load(filter); /* sets no_new_privs: no capability is needed */
     seccomp_release(filter);
-    return result ? error_set(err, "system calls cannot be filtered: %s", strerror(-result)) : 0;
+    return result ? error_set(err, "cannot filter system calls: %s", strerror(-result)) : 0;
 }
 
 void least_power_apply(void)
 {
     struct error err = {0};
     if (least_power_keep_net_admin(&err))
-        log_warn("daemon", "more rights stay than are needed: %s", err.text);
+        log_warn("daemon", "more privileges remain than needed: %s", err.text);
     if (least_power_filter_calls(&err))
-        log_warn("daemon", "more rights stay than are needed: %s", err.text);
+        log_warn("daemon", "more privileges remain than needed: %s", err.text);
     error_clear(&err);
 }

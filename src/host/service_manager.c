@@ -63,7 +63,7 @@ static int open_socket(const char *text)
 static void say(const struct service_manager *manager, const char *text)
 {
     if (manager->socket >= 0 && send(manager->socket, text, strlen(text), MSG_NOSIGNAL) < 0)
-        log_debug(1, "service-manager", "cannot be told: %s", strerror(errno));
+        log_debug(1, "service-manager", "cannot send a notification: %s", strerror(errno));
 }
 
 static void say_with_status(const struct service_manager *manager, const char *what,
@@ -115,9 +115,9 @@ struct service_manager *service_manager_new(void)
     manager->interval = watchdog_interval();
     manager->socket = address ? open_socket(address) : -1;
     if (address && manager->socket < 0)
-        manager->trouble = xasprintf("NOTIFY_SOCKET=%s cannot be used, so nobody is told that the "
-                                     "daemon is ready: %s",
-                                     address, strerror(errno));
+        manager->trouble =
+            xasprintf("NOTIFY_SOCKET=%s cannot be used, so readiness is not reported: %s", address,
+                      strerror(errno));
     ev_init(&manager->watchdog, on_watchdog);
     unsetenv("NOTIFY_SOCKET");
     unsetenv("WATCHDOG_USEC");

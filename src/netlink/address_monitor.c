@@ -233,7 +233,7 @@ static void read_again(struct address_monitor *m)
     ev_timer_stop(m->loop, &m->again);
     int why = read_all(m);
     if (why && !m->said_failure)
-        log_warn("addresses", "cannot read the addresses of this host, trying again: %s",
+        log_warn("addresses", "cannot read the addresses of this host, retrying: %s",
                  strerror(why));
     m->said_failure = why != 0;
 }

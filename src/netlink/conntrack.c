@@ -209,7 +209,7 @@ struct conntrack_scan *conntrack_scan_new(enum family family, bool filtered, str
     if (scan->nl && ask_for_table(scan) == 0)
         return scan;
     if (scan->nl)
-        error_set(err, "cannot ask for the conntrack table: %s", strerror(errno));
+        error_set(err, "cannot request the conntrack table: %s", strerror(errno));
     conntrack_scan_free(scan);
     return NULL;
 }
@@ -247,7 +247,7 @@ static enum conntrack_progress end_of(const struct conntrack_scan *scan,
         return CONNTRACK_INTERRUPTED;
     if (scan->filtered && (number == EINVAL || number == EOPNOTSUPP))
         return CONNTRACK_UNFILTERED;
-    error_set(err, "the kernel does not give the conntrack table: %s", strerror(number));
+    error_set(err, "the kernel refused to list the conntrack table: %s", strerror(number));
     return CONNTRACK_FAILED;
 }
 

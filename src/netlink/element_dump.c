@@ -46,7 +46,7 @@ struct element_dump *element_dump_open(enum family family, const char *table, co
     if (dump->nl && mnl_socket_sendto(dump->nl, request, request->nlmsg_len) > 0)
         return dump;
     if (dump->nl)
-        error_set(err, "cannot ask for the elements of %s: %s", set, strerror(errno));
+        error_set(err, "cannot request the elements of %s: %s", set, strerror(errno));
     element_dump_close(dump);
     return NULL;
 }

@@ -147,16 +147,16 @@ static void say_failures(const struct pass *pass, const struct error *err)
 {
     const char *family = family_name(pass->family);
     if (err->text)
-        log_warn("conntrack", "family=%s stale UDP flows were not looked for: %s; trying again",
-                 family, err->text);
+        log_warn("conntrack", "family=%s cannot scan for stale UDP flows: %s; retrying", family,
+                 err->text);
     else if (pass->retries > RETRIES)
         log_warn("conntrack",
-                 "family=%s the table could not be read to its end without interruption in %d "
-                 "tries; some stale UDP flows may be left",
+                 "family=%s every scan of the conntrack table was interrupted in %d tries; some "
+                 "stale UDP flows may remain",
                  family, RETRIES + 1);
     if (pass->done.failed > 0)
-        log_warn("conntrack", "family=%s stale UDP flows could not be deleted flows=%llu: %s",
-                 family, (unsigned long long)pass->done.failed, strerror(pass->done.first_errno));
+        log_warn("conntrack", "family=%s cannot delete stale UDP flows flows=%llu: %s", family,
+                 (unsigned long long)pass->done.failed, strerror(pass->done.first_errno));
 }
 
 static void plan_recheck(struct flow_cleaner *c, enum family family, bool owed)

@@ -173,7 +173,7 @@ int nft_socket_get_elements(struct nft_socket *s, enum family family, const char
     struct looking_up looking = {.fn = fn, .ctx = ctx};
     *found = 0;
     if (keys->length > KEY_LENGTH_MOST || keys->n > NFT_KEYS_MOST)
-        return error_set(err, "cannot look into %s: %zu keys of %zu bytes", set, keys->n,
+        return error_set(err, "cannot look up elements of %s: %zu keys of %zu bytes", set, keys->n,
                          keys->length);
     struct nlmsghdr *request = nftnl_nlmsg_build_hdr(buffer, NFT_MSG_GETSETELEM, nf_family(family),
                                                      NLM_F_ACK, s->sequence++);
@@ -186,7 +186,7 @@ int nft_socket_get_elements(struct nft_socket *s, enum family family, const char
     int why = netlink_ask(s->nl, request, on_found, &looking);
     *found = looking.found;
     if (why && why != ENOENT)
-        return error_set(err, "cannot look into %s: %s", set, nft_reason(why));
+        return error_set(err, "cannot look up elements of %s: %s", set, nft_reason(why));
     return 0;
 }
 

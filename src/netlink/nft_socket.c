@@ -125,7 +125,7 @@ static char *describe(const struct nlmsghdr *message)
         {NFT_MSG_DELSETELEM, "delete elements of", NFTA_SET_ELEM_LIST_SET},
     };
     if (!message)
-        return xstrdup("take the transaction");
+        return xstrdup("accept the transaction");
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         if (kinds[i].type != NFNL_MSG_TYPE(message->nlmsg_type))
             continue;
@@ -330,7 +330,7 @@ static void say_cut(struct nft_socket *s, const struct nft_batch *batch, size_t 
 {
     if (!s->said_cut)
         log_info("netlink",
-                 "a batch of %zu bytes goes in several transactions: the send buffer is "
+                 "a batch of %zu bytes is split into several transactions: the send buffer is "
                  "limited to %zu",
                  batch->used, limit);
     s->said_cut = true;

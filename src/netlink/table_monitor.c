@@ -242,7 +242,8 @@ static void attach_filter(struct table_monitor *m)
         .len = (unsigned short)table_monitor_filter(m->table, m->own_port, steps), .filter = steps};
     if (setsockopt(mnl_socket_get_fd(m->socket), SOL_SOCKET, SO_ATTACH_FILTER, &program,
                    sizeof(program)) < 0)
-        log_warn("monitor", "each change of any table will be looked at: no socket filter: %s",
+        log_warn("monitor",
+                 "events of all tables are processed: cannot install a socket filter: %s",
                  strerror(errno));
 }
 
@@ -272,14 +273,14 @@ void table_monitor_listen_again(void *ctx, uint32_t transactions)
     struct error err = {0};
     uint32_t now;
     if (membership(m, NETLINK_ADD_MEMBERSHIP) < 0)
-        log_error("monitor", "what other programs change in the tables is not noticed any more: %s",
+        log_error("monitor", "changes by other programs to the tables are no longer detected: %s",
                   strerror(errno));
     if (nft_socket_generation(m->own, &now, &err) || now - m->left_at != transactions)
         m->missed = true;
     error_clear(&err);
     if (!m->missed)
         return;
-    log_debug(2, "monitor", "others committed something during a large batch");
+    log_debug(2, "monitor", "other programs committed during a large batch");
     ev_timer_stop(m->loop, &m->pause);
     ev_timer_set(&m->pause, 0, 0);
     ev_timer_start(m->loop, &m->pause);

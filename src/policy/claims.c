@@ -189,10 +189,10 @@ static int compare_claims(const struct claim *a, const struct claim *b, const ch
     *why = "is older";
     if (p->created != q->created)
         return p->created < q->created ? -1 : 1;
-    *why = "is first by name";
+    *why = "sorts first by name";
     if (p != q)
         return strcmp(p->id, q->id);
-    *why = "has it for a port before";
+    *why = "has it for an earlier port";
     return a->port->index < b->port->index ? -1 : 1;
 }
 
@@ -226,7 +226,7 @@ static void report_loser(const struct claims *claims, const struct claim *loser,
     char text[FRONTEND_TEXT_SIZE];
     if (!claims->events)
         return;
-    char *note = xasprintf("%s is left to Service %s, which %s",
+    char *note = xasprintf("%s goes to Service %s, which %s",
                            frontend_format(&loser->target->frontend, text), service_of(winner)->id,
                            claims_reason(winner, loser));
     report(claims, loser, loser->kinds | winner->kinds, EVENT_WARNING, "FrontendClaimedTwice",
@@ -239,11 +239,11 @@ static void say_taken_over(const struct claims *claims, const struct claim *winn
 {
     const struct frontend *frontend = &winner->target->frontend;
     char text[FRONTEND_TEXT_SIZE];
-    log_info("policy", "frontend=%s is now that of service=%s", frontend_format(frontend, text),
+    log_info("policy", "frontend=%s now belongs to service=%s", frontend_format(frontend, text),
              service_of(winner)->id);
     if (!claims->events)
         return;
-    char *note = xasprintf("%s is now that of this Service", frontend_format(frontend, text));
+    char *note = xasprintf("%s now belongs to this Service", frontend_format(frontend, text));
     report(claims, winner, winner->kinds, EVENT_NORMAL, "FrontendTakenOver", note);
     free(note);
 }
@@ -256,7 +256,7 @@ static void say_losers(const struct claims *claims, const struct frontend_state 
         if (claim->said || claim == winner)
             continue;
         claim->said = true;
-        log_warn("policy", "frontend=%s of service=%s is left to service=%s, which %s",
+        log_warn("policy", "frontend=%s of service=%s goes to service=%s, which %s",
                  frontend_format(&target->frontend, text), service_of(claim)->id,
                  service_of(winner)->id, claims_reason(winner, claim));
         report_loser(claims, claim, winner);
@@ -270,13 +270,14 @@ static void say_reserved(const struct claims *claims, const struct frontend_stat
         if (claim->said)
             continue;
         claim->said = true;
-        log_warn("policy",
-                 "frontend=%s of service=%s is left alone: the API server is at that address and "
-                 "port",
-                 frontend_format(&target->frontend, text), service_of(claim)->id);
+        log_warn(
+            "policy",
+            "frontend=%s of service=%s is not programmed: the API server uses that address and "
+            "port",
+            frontend_format(&target->frontend, text), service_of(claim)->id);
         if (!claims->events)
             continue;
-        char *note = xasprintf("%s is left alone: the API server is at that address and port",
+        char *note = xasprintf("%s is not programmed: the API server uses that address and port",
                                frontend_format(&target->frontend, text));
         report(claims, claim, claim->kinds, EVENT_WARNING, "FrontendReserved", note);
         free(note);

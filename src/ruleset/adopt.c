@@ -108,7 +108,7 @@ static bool take_over(struct ruleset *rs, struct nft_socket *socket)
             return ours;
     }
     /* A table that lost a map, or never stops changing, is not worth more trouble. */
-    log_warn("ruleset", "family=%s making the table anew: %s", nft_family_name(rs->family),
+    log_warn("ruleset", "family=%s rebuilding the table: %s", nft_family_name(rs->family),
              err.text);
     error_clear(&err);
     return false;
@@ -196,7 +196,7 @@ int ruleset_adopt(struct ruleset *rs, struct nft_socket *socket, double now, str
         ruleset_adopt_lists(rs, now);
     }
     if (rs->table_replaced)
-        say(rs, "replacing a table of another shape", 0);
+        say(rs, "replacing a table that has other maps or sets", 0);
     rs->adopted = true;
     return 0;
 }
@@ -209,7 +209,7 @@ int ruleset_repair_rules(struct ruleset *rs, struct nft_socket *socket, struct r
     int result = rules_repair(rs, socket, done, err);
     rs->repaired += done->bytes;
     if (done->bytes > 0)
-        say(rs, "wrote rules anew that were not as they should be", 0);
+        say(rs, "rewrote rules that differed from the desired ones", 0);
     return result;
 }
 

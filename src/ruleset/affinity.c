@@ -72,7 +72,8 @@ static struct affinity_group *get_group(struct affinity *affinity, uint32_t numb
     if (!known)
         id = new_id(affinity);
     if (id == 0) {
-        log_error("ruleset", "session affinity is not kept for a service port: %u have it already",
+        log_error("ruleset",
+                  "a service port gets no session affinity: %u service ports have it already",
                   UINT16_MAX);
         return NULL;
     }

@@ -56,12 +56,11 @@ static void say(struct ruleset *rs)
     int level = level_of(figures);
     if (level > rs->records_said && level == FULL)
         log_warn("ruleset",
-                 "family=%s records=%u: no room for more clients with session affinity, new ones "
-                 "are balanced without it until some records expire",
+                 "family=%s records=%u: the session affinity map is full, new clients are balanced "
+                 "without affinity until records expire",
                  family, figures->records);
     else if (level > rs->records_said)
-        log_warn("ruleset",
-                 "family=%s records=%u of %u for clients with session affinity are in use", family,
+        log_warn("ruleset", "family=%s records=%u of %u for session affinity are in use", family,
                  figures->records, figures->most_records);
     if (level > rs->records_said ||
         (uint64_t)figures->records * 10 < (uint64_t)figures->most_records * 8)

@@ -51,14 +51,14 @@ static void collected(struct ruleset *rs, const shape_vec *shapes, const struct 
         shapes_drop(&rs->shapes, *shape);
     rs->figures.elements -= batch->elements[ELEMENT_DELETE];
     rs->collect_wait = LOOK_PERIOD;
-    log_debug(2, "ruleset", "family=%s deleted chains that nothing uses, of shapes=%zu",
+    log_debug(2, "ruleset", "family=%s deleted unused chains of shapes=%zu",
               nft_family_name(rs->family), shapes->n);
 }
 
 /* Another daemon may have collected them, or a rule of somebody else leads there. */
 static void refused(struct ruleset *rs, const struct nft_batch *batch, const struct error *err)
 {
-    log_debug(1, "ruleset", "family=%s chains that nothing uses cannot be deleted: %s",
+    log_debug(1, "ruleset", "family=%s cannot delete unused chains: %s",
               nft_family_name(rs->family), err->text);
     rs->collect_wait = fmin(2 * rs->collect_wait, LOOK_PERIOD_MOST);
     rs->kernel_known = rs->kernel_known && batch->nothing_in_force;

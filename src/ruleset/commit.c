@@ -304,7 +304,7 @@ static int commit_the_rest(struct ruleset *rs, struct nft_socket *socket, double
         if (result == 0 || !rs->batch.nothing_in_force || tries == MOST_TRIES ||
             !refusals_isolate(rs, now, singly))
             return result;
-        log_debug(1, "ruleset", "family=%s going on without what is refused: %s",
+        log_debug(1, "ruleset", "family=%s retrying without the rejected elements: %s",
                   nft_family_name(rs->family), err->text);
         error_clear(err);
     }

@@ -67,7 +67,8 @@ void ruleset_hand_over(struct ruleset *rs, struct nft_socket *socket)
     if (nft_socket_read_chains(socket, rs->family, RULESET_TABLE, on_chain, &c, &err) ||
         nft_socket_read_rules(socket, rs->family, RULESET_TABLE, on_rule, &c, &err) ||
         nft_socket_commit(socket, &c.batch, &err))
-        log_debug(1, "ruleset", "family=%s the table to be replaced stays as it is until then: %s",
+        log_debug(1, "ruleset",
+                  "family=%s cannot add shadow chains to the table that is replaced: %s",
                   nft_family_name(rs->family), err.text);
     error_clear(&err);
     vec_each (&c.chains, chain)

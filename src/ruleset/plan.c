@@ -95,9 +95,10 @@ static void say_mistake(struct ruleset *rs, const struct record *record, struct 
         return;
     part->mistaken = false;
     rs->figures.mistakes++;
-    log_error("ruleset",
-              "frontend=%s is computed as a whole: an endpoint was to go that is not in force",
-              frontend_format(&record->frontend, text));
+    log_error(
+        "ruleset",
+        "frontend=%s is computed from scratch: a removed endpoint is not among the applied ones",
+        frontend_format(&record->frontend, text));
 }
 
 static void plan_part(struct ruleset *rs, const struct record *record, struct part *part)

@@ -57,7 +57,7 @@ static const struct feature {
               "goto other\n"},
     {.name = "packet mark and interface (meta)",
      .config = {"CONFIG_NF_TABLES", "CONFIG_NF_TABLES"},
-     .purpose = "telling what to masquerade",
+     .purpose = "marking packets to masquerade",
      .lines = "iifname \"cni0\" goto other\n"
               "iifname != \"cali*\" goto other\n"
               "meta l4proto tcp goto other\n"
@@ -74,7 +74,7 @@ static const struct feature {
               "${ip} saddr != @ranges drop\n"},
     {.name = "connection tracking (ct)",
      .config = {"CONFIG_NF_CONNTRACK, CONFIG_NFT_CT", "CONFIG_NF_CONNTRACK, CONFIG_NFT_CT"},
-     .purpose = "telling new connections",
+     .purpose = "recognising new connections",
      .sets = "map numbers {\n"
              "type " FRONTEND_TYPE " : classid\n"
              "}\n",
@@ -118,18 +118,18 @@ static const struct feature {
     {.name = "reject",
      .config = {"CONFIG_NFT_REJECT, CONFIG_NFT_REJECT_IPV4",
                 "CONFIG_NFT_REJECT, CONFIG_NFT_REJECT_IPV6"},
-     .purpose = "refusing at once where nobody serves",
+     .purpose = "rejecting where no endpoint serves",
      .need = NEED_REJECT,
      .lines = "reject\n"},
     {.name = "type of an address (fib)",
      .config = {"CONFIG_NFT_FIB, CONFIG_NFT_FIB_IPV4", "CONFIG_NFT_FIB, CONFIG_NFT_FIB_IPV6"},
-     .purpose = "telling packets of this host",
+     .purpose = "recognising packets to this host",
      .need = NEED_FIB,
      .lines = "fib saddr type local goto other\n"},
     /* The last one is what most kernels lack that lack anything. */
     {.name = "tables that stay ours (owner)",
      .config = {"Linux 6.9", "Linux 6.9"},
-     .purpose = "keeping other programs off the table",
+     .purpose = "protection from other programs",
      .need = NEED_OWNER,
      .owned = true,
      .lines = ""},
@@ -138,9 +138,9 @@ static const struct feature {
 
 static const char *const consequences[] = {
     [NEED_ALWAYS] = "the family cannot be proxied",
-    [NEED_REJECT] = "packets are dropped where they would be rejected, so clients wait",
-    [NEED_OWNER] = "other programs can change the table: it is watched and repaired",
-    [NEED_FIB] = "this host itself gets only its own endpoints where the policy is Local",
+    [NEED_REJECT] = "packets are dropped instead of rejected, so clients wait",
+    [NEED_OWNER] = "other programs can change the table: their changes are detected and repaired",
+    [NEED_FIB] = "this host itself reaches only its own endpoints under traffic policy Local",
 };
 
 /* ---- probing ---- */
@@ -403,5 +403,5 @@ void preflight_print(const struct preflight *preflight, FILE *out)
         complete = false;
     }
     if (complete)
-        fprintf(out, "%s: everything that is needed is there\n", family);
+        fprintf(out, "%s: everything needed is available\n", family);
 }

@@ -59,7 +59,7 @@ static int read_all(struct adoption *a, struct nft_socket *socket, struct error 
         if (read_set(a, socket, err))
             return -1;
     }
-    return a->torn ? error_set(err, "the kernel gave elements twice") : 0;
+    return a->torn ? error_set(err, "the kernel returned elements twice") : 0;
 }
 
 int ruleset_read_back(struct ruleset *rs, struct nft_socket *socket, bool by_keys,

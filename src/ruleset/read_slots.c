@@ -88,7 +88,6 @@ int ruleset_read_slots(const struct ruleset *rs, struct nft_socket *socket, enum
     if (ask_all(&asking, rs, err))
         return -1;
     *done = true;
-    return asking.missing
-               ? error_set(err, "%s does not have the slots that it should", set_name(set))
-               : 0;
+    return asking.missing ? error_set(err, "%s does not have the expected slots", set_name(set))
+                          : 0;
 }

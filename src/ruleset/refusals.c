@@ -175,11 +175,12 @@ static void say_refused(struct isolation *i, const struct record *record, int wh
     char text[FRONTEND_TEXT_SIZE];
     const struct ruleset *rs = i->ruleset;
     char *owner = rs->owner ? rs->owner(rs->ctx, &record->frontend) : NULL;
-    log_error("ruleset",
-              "frontend=%s%s%s was refused by the kernel and stays as it is, tried again in "
-              "seconds=%.0f: %s",
-              frontend_format(&record->frontend, text), owner ? " service=" : "",
-              owner ? owner : "", record->refusal->wait, strerror(why));
+    log_error(
+        "ruleset",
+        "frontend=%s%s%s was rejected by the kernel and keeps its previous rules, retrying in "
+        "seconds=%.0f: %s",
+        frontend_format(&record->frontend, text), owner ? " service=" : "", owner ? owner : "",
+        record->refusal->wait, strerror(why));
     free(owner);
 }
 
@@ -255,7 +256,7 @@ static void leave_out(struct isolation *i, struct content *content, int why)
     rs->figures.refusals++;
     i->n++;
     memcpy(address.bytes, content_key(content), address_length(rs->family));
-    log_error("ruleset", "set=%s address=%s was refused by the kernel, left out: %s",
+    log_error("ruleset", "set=%s address=%s was rejected by the kernel and is quarantined: %s",
               set_name(content_set_of(content)), address_format(rs->family, &address, text),
               strerror(why));
 }
@@ -548,7 +549,7 @@ void refusals_settled(struct ruleset *rs)
     struct refusals *refusals = &rs->refusals;
     if (rs->contents.left_out.n == 0 && refusals->wait != 0) {
         refusals->wait = refusals->retry_time = 0;
-        log_info("ruleset", "family=%s no address is left out any more",
+        log_info("ruleset", "family=%s no address is quarantined any more",
                  nft_family_name(rs->family));
     }
     if (refusals->next != 0)
@@ -571,7 +572,7 @@ void refusals_end(struct ruleset *rs, struct record *record)
     char text[FRONTEND_TEXT_SIZE];
     if (!record->refusal)
         return;
-    log_info("ruleset", "frontend=%s is as it shall be, the kernel refused it before",
+    log_info("ruleset", "frontend=%s is applied now, after the kernel had rejected it",
              frontend_format(&record->frontend, text));
     forget(rs, record);
 }

@@ -105,7 +105,7 @@ static int read_anonymous(const struct ruleset *rs, struct nft_socket *socket, s
                                      &reading, err))
             return -1;
         if (reading.torn)
-            return error_set(err, "the kernel gave elements twice");
+            return error_set(err, "the kernel returned elements twice");
         if (reading.strange || reading.found != (1u << PHRASE_PROTOCOLS) - 1)
             append(&rules_find_chain(rules, it->chain)->rules, "with other protocols");
     }
@@ -179,7 +179,7 @@ static int sort_verdicts(struct rules *rules, struct error *err)
         qsort(rules->verdicts.v, rules->verdicts.n, sizeof(*rules->verdicts.v), compare_verdicts);
     for (size_t i = 1; i < rules->verdicts.n; i++)
         if (compare_verdicts(&verdicts[i - 1], &verdicts[i]) == 0)
-            return error_set(err, "the kernel gave elements twice");
+            return error_set(err, "the kernel returned elements twice");
     return 0;
 }
 

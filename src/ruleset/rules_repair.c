@@ -79,7 +79,7 @@ static int read_both(struct repair *r, struct nft_socket *socket, struct error *
     for (int tries = 0; tries < READ_TRIES && !steady; tries++)
         if (read_once(r, socket, &steady, err))
             return -1;
-    return steady ? 0 : error_set(err, "it changes while it is read");
+    return steady ? 0 : error_set(err, "it changed while it was read");
 }
 
 /* Whether a chain is to be deleted, to be made anew or not. */

@@ -354,8 +354,9 @@ void ruleset_set_pod_cidrs(struct ruleset *rs, const range_vec *ranges)
 int ruleset_say_owner(enum family family, const struct nft_table_state *state, struct error *err)
 {
     return error_set(err,
-                     "table %s " RULESET_TABLE " is owned by a program that is running, another "
-                     "kube-nftd most likely: its netlink port, often its process id, is %" PRIu32,
+                     "table %s " RULESET_TABLE
+                     " is owned by a running program, most likely another kube-nftd; its netlink "
+                     "port, often its process ID, is %" PRIu32,
                      nft_family_name(family), state->owner);
 }
 

@@ -105,6 +105,6 @@ void diagnostics_verbosity(void *ctx, const struct http_request *request,
         return;
     }
     log_set_verbosity((int)verbosity);
-    log_info("daemon", "over /debug/flags/v: verbosity=%ld", verbosity);
+    log_info("daemon", "verbosity=%ld set over /debug/flags/v", verbosity);
     http_answer_text(answer, 200, "verbosity=%ld from now on\n", verbosity);
 }

@@ -192,7 +192,8 @@ static void list_lost(const struct claim *claim, const struct claim *winner, cJS
     if (winner)
         facts_format(to, "text", "belongs to %s, which %s", winner->port->owner->service->id, why);
     else
-        facts_add(to, fact_text("text", "left alone: the API server is at this address and port"));
+        facts_add(to,
+                  fact_text("text", "not programmed: the API server uses this address and port"));
     facts_array(to, "sourceRanges");
     if (winner)
         add_rival(facts_object(to, "claimedBy"), winner, why);

@@ -179,7 +179,7 @@ static void answer_ready(const struct health *health, struct http_answer *answer
     if (status.programmed)
         http_answer_text(answer, 200, "ok");
     else
-        http_answer_text(answer, 503, "the tables were not programmed in full yet\n");
+        http_answer_text(answer, 503, "the tables are not fully programmed yet\n");
 }
 
 static void answer_own(void *ctx, const struct http_request *request, struct http_answer *answer)
@@ -261,7 +261,7 @@ int health_listen(struct health *health, const char *bind, struct error *err)
     port_close(health->own);
     health->own = port_open(health->ports, &address, answer_own, health, "address=%s", bind);
     if (port_is_listening(health->own))
-        log_info("health", "/healthz and /livez answer address=%s", bind);
+        log_info("health", "serving /healthz and /livez address=%s", bind);
     return 0;
 }
 

@@ -306,7 +306,7 @@ int metrics_listen(struct metrics *metrics, const char *bind, struct error *err)
     port_close(metrics->own);
     metrics->own = port_open(metrics->ports, &address, answer_request, metrics, "address=%s", bind);
     if (port_is_listening(metrics->own))
-        log_info("metrics", "/metrics and /proxyMode answer address=%s", bind);
+        log_info("metrics", "serving /metrics and /proxyMode address=%s", bind);
     return 0;
 }
 

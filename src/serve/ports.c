@@ -68,7 +68,7 @@ static bool try_again(struct port *port, struct error *err)
     if (try_to_listen(port, err))
         return false;
     no_longer_waits(port);
-    log_info(port->ports->subsystem, "listening at last %s", port->name);
+    log_info(port->ports->subsystem, "listening after retries %s", port->name);
     return true;
 }
 
@@ -158,7 +158,7 @@ struct port *port_open(struct ports *ports, const struct http_address *address,
         log_debug(2, ports->subsystem, "listening %s", port->name);
         return port;
     }
-    log_warn(ports->subsystem, "cannot listen, trying again every %.1f s %s error=\"%s\"",
+    log_warn(ports->subsystem, "cannot listen, retrying every %.1f s %s error=\"%s\"",
              RETRY_SECONDS, port->name, err.text);
     report(port, err.text);
     error_clear(&err);

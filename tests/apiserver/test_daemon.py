@@ -641,8 +641,8 @@ def test_a_late_node_object_takes_nothing_away(server, start):
         settled(server)
     server.answer_next(1, 429, retry_after=2, when=lambda r: r.path.endswith("/nodes"))
     with start(expected=with_node_port) as daemon:
-        server.wait(lambda: daemon.lines("family=IPv4 in force"))
-        [line] = daemon.lines("family=IPv4 in force")
+        server.wait(lambda: daemon.lines("family=IPv4 applied"))
+        [line] = daemon.lines("family=IPv4 applied")
         assert "added=0 deleted=0" in line
 
 

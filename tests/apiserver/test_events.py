@@ -146,13 +146,13 @@ def test_a_frontend_claimed_twice_and_taken_over(server, start):
     server.put(first)
     with start():
         event = one_event(server, "FrontendClaimedTwice")
-        assert event["note"] == "198.51.100.1:80/TCP is left to Service shop/old, which is older"
+        assert event["note"] == "198.51.100.1:80/TCP goes to Service shop/old, which is older"
         assert event["regarding"]["name"] == "web4" and event["regarding"]["uid"] == first["metadata"]["uid"]
         assert (event["type"], event["action"]) == ("Warning", "AssignFrontend")
         server.delete("Service", "shop", "old")
         event = one_event(server, "FrontendTakenOver")
         assert (event["type"], event["regarding"]["name"]) == ("Normal", "web4")
-        assert event["note"] == "198.51.100.1:80/TCP is now that of this Service"
+        assert event["note"] == "198.51.100.1:80/TCP now belongs to this Service"
 
 
 def test_what_all_nodes_see_is_one_event(server, start):

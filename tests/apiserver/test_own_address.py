@@ -12,7 +12,7 @@ from harness import (BINARY, METRICS, Daemon, endpoint_slice, explain, node, own
 
 WEB = ("10.96.0.10", "tcp", 80)
 HOST = "127.0.0.1"
-TOLD = "is left alone: the API server is at that address and port"
+TOLD = "is not programmed: the API server uses that address and port"
 
 
 @pytest.fixture(name="server")
@@ -58,7 +58,7 @@ def test_a_service_cannot_cut_a_running_daemon_off(server, tmp_path):
         assert event["note"] == f"{HOST}:{server.port}/TCP {TOLD}" and event["regarding"]["name"] == "thief"
         assert reserved() == 1
         said = explain(f"{HOST}:{server.port}")
-        assert "New connections: left alone: the API server is at this address and port." in said.stdout
+        assert "New connections: not programmed: the API server uses this address and port." in said.stdout
         assert said.returncode == 0
         server.stop()  # so that it has to connect anew
         server.put(endpoint_slice("10.1.0.2"))
@@ -86,7 +86,7 @@ def test_a_start_over_a_table_that_cuts_it_off(server, tmp_path, endpoints):
     server.put(endpoint_slice("10.1.0.2"))
     with start(server, tmp_path) as daemon:
         server.wait(lambda: has_endpoints("10.1.0.2"), 20)
-        assert daemon.lines(f"frontend={HOST}:{server.port}/TCP of an earlier run is taken back")
+        assert daemon.lines(f"frontend={HOST}:{server.port}/TCP of the previous process is withdrawn")
         assert (HOST, "tcp", server.port) not in rejected() | set(table())
 
 

@@ -458,7 +458,7 @@ def no_streamed_lists(world, streaming):
 
 # Others change the rules that an earlier run left
 
-PUT_RIGHT = "put right the rules of an earlier run"
+PUT_RIGHT = "repaired the rules of the previous process"
 
 
 def nft(command):

@@ -110,7 +110,7 @@ class Daemon:
         signal.alarm(TIMEOUT)
         for line in self.process.stderr:
             lines.append(line)
-            if f"family=IPv4 in force frontends={services} " in line:
+            if f"family=IPv4 applied frontends={services} " in line:
                 signal.alarm(0)
                 return
         sys.exit("bench: the daemon ended:\n" + "".join(lines))

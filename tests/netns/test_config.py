@@ -315,14 +315,14 @@ def test_hangup_reads_again(namespace, config, daemon, tmp_path):
     manifests.put("more", objects.service("more", {4: "10.96.0.9"}, [objects.Port("", "TCP", 80)]))
     (tmp_path / "a").rename(tmp_path / "old")
     (tmp_path / "new").rename(tmp_path / "a")
-    hang_up("signal=Hangup: manifests were compared; logs as --config says now\n")
+    hang_up("signal=Hangup: manifests were compared; log settings of --config are applied\n")
     table = Table(namespace, 4)
     wait_for(lambda: table.holds("reject_frontends", "10.96.0.9 . tcp . 80"), "the new folder counts")
     for more, said in (
-        ("logging: {format: json}\n", '"msg":"signal=Hangup: manifests were compared; logs as --config says now"'),
-        ("", "info  daemon: signal=Hangup: manifests were compared; logs as --config says now\n"),
-        ("nftables: {masqueradeAll: true}\n", "now, what else is different there takes a restart"),
-        ("mode: []\n", "manifests were compared; --config stays as it was"),
+        ("logging: {format: json}\n", '"msg":"signal=Hangup: manifests were compared; log settings of --config are applied"'),
+        ("", "info  daemon: signal=Hangup: manifests were compared; log settings of --config are applied\n"),
+        ("nftables: {masqueradeAll: true}\n", "are applied, its other changes need a restart"),
+        ("mode: []\n", "manifests were compared; the previous --config stays in use"),
     ):
         new = tmp_path / "new.conf"
         new.write_text(DAEMON + more)

@@ -90,12 +90,12 @@ def test_the_next_daemon_waits_for_the_owner(proxy, tmp_path, family):
     with Traffic(proxy.lab, proxy.lab.client, *web.call()) as traffic, log.open("ab") as out:
         following.process = call_in_background(proxy.lab.node, flags, out)
         try:
-            wait_for(lambda: following.log().count("waiting until the owner is gone") == 2, "both families wait")
+            wait_for(lambda: following.log().count("waiting for the table's owner to exit") == 2, "both families wait")
             time.sleep(0.5)  # some more tries
-            assert following.log().count("waiting until the owner is gone") == 2
-            assert f"its netlink port, often its process id, is {proxy.daemon.process.pid}" in following.log()
+            assert following.log().count("waiting for the table's owner to exit") == 2
+            assert f"its netlink port, often its process ID, is {proxy.daemon.process.pid}" in following.log()
             proxy.daemon.stop()
-            wait_for(lambda: following.log().count(" in force ") == 2, "it took over")
+            wait_for(lambda: following.log().count(" applied frontends=") == 2, "it took over")
             web.put_endpoints(b="ready")
             web.settle("b")
         finally:
@@ -113,7 +113,7 @@ def test_cleanup_needs_the_owner_gone(proxy):
     node = proxy.lab.node
     done = call(node, "--cleanup")
     assert done.returncode == 1
-    assert "table ip kube-nftd is owned by a program that is running" in done.stderr
+    assert "table ip kube-nftd is owned by a running program" in done.stderr
     assert owner(node, 4) and owner(node, 6)
     proxy.daemon.stop()
     assert call(node, "--cleanup").returncode == 0
@@ -201,7 +201,7 @@ def open_proxy(lab, tmp_path):
 
 
 def repairs(proxy) -> list[str]:
-    return [line for line in proxy.daemon.log().splitlines() if "put right what another program" in line]
+    return [line for line in proxy.daemon.log().splitlines() if "repaired changes by another program" in line]
 
 
 def state(proxy, family: int) -> str:
@@ -296,11 +296,11 @@ def test_waiting_for_an_owner_is_no_repair(open_proxy, tmp_path):
     other = Daemon(node, proxy.manifests.folder, log)
     with log.open("ab") as out:
         other.process = call_in_background(node, flags, out)
-    wait_for(lambda: other.log().count(" in force ") == 2, "the other one has the tables")
-    wait_for(lambda: proxy.daemon.log().count("waiting until the owner is gone") == 2, "this one waits")
+    wait_for(lambda: other.log().count(" applied frontends=") == 2, "the other one has the tables")
+    wait_for(lambda: proxy.daemon.log().count("waiting for the table's owner to exit") == 2, "this one waits")
     time.sleep(3)
     other.stop(signal.SIGKILL)
-    wait_for(lambda: proxy.daemon.log().count(" in force ") == 4, "this one has the tables again")
+    wait_for(lambda: proxy.daemon.log().count(" applied frontends=") == 4, "this one has the tables again")
     assert "replacing a table" not in proxy.daemon.log(), "they were as they should be"
     before = state(proxy, family)
     for _ in range(2):

@@ -21,7 +21,7 @@ def test_a_daemon_keeps_one_capability(proxy):
         assert [int(state[name], 16) for name in ("CapEff", "CapPrm", "CapBnd")] == [NET_ADMIN] * 3
         assert [int(state[name], 16) for name in ("CapInh", "CapAmb")] == [0, 0]
         assert (state["NoNewPrivs"], state["Seccomp"]) == ("1", "2")
-    assert "more rights stay" not in proxy.daemon.log()
+    assert "more privileges remain" not in proxy.daemon.log()
 
 
 def test_net_admin_is_enough_from_the_start(lab, tmp_path):

@@ -53,7 +53,7 @@ def test_a_flapping_endpoint_of_a_shared_address(node, tmp_path, form):
 
     def claims() -> list[str]:
         said = [message(line, form) for line in daemon.log().splitlines() if "policy" in line]
-        return [line for line in said if "is left to service=" in line or "is now that of" in line]
+        return [line for line in said if "goes to service=" in line or "now belongs to" in line]
 
     wait_for(lambda: any(MORE.search(line) for line in claims()), "the start's claims are summed up")
     assert len(claims()) <= FEW
@@ -62,7 +62,7 @@ def test_a_flapping_endpoint_of_a_shared_address(node, tmp_path, form):
     wait_for(lambda: sum(bool(MORE.search(line)) for line in claims()[before:]) == 2, "so are those of the change")
     said = claims()[before:]
     assert len(said) <= FEW
-    for kind in ("is left to service=default/newer", "is now that of service=default/newer"):
+    for kind in ("goes to service=default/newer", "now belongs to service=default/newer"):
         lines = [line for line in said if kind in line]
         assert len(lines) + int(MORE.search(lines[-1])[1]) == SHARED, "all are counted"
     assert daemon.stop() == 0
@@ -94,7 +94,7 @@ def test_a_standard_error_that_nobody_reads(node, tmp_path):
     lost = dropped()
     text = os.read(reader, 65536).decode()
     first, *others = text.splitlines()
-    assert re.fullmatch(rf"\S+ warn  log: lines that .* were dropped lines={lost:.0f}", first), text
+    assert re.fullmatch(rf"\S+ warn  log: dropped lines because .* lines={lost:.0f}", first), text
     assert any("loaded file=" in line for line in others)
     assert daemon.stop(signal.SIGTERM) == 0
     os.close(reader)

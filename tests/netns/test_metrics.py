@@ -407,7 +407,7 @@ def test_a_table_that_is_gone_is_repaired_and_told_of(proxy, family):
     proxy.lab.node.run(proxy.lab.node.nft, "delete", "table", *proxy.tables[family].name.split())
     web.put_endpoints(b="ready")
     wait_for(lambda: tables_exist(proxy.lab.node), "the table is made anew")
-    wait_for(lambda: "put right what another program" in proxy.daemon.log(), "that is said")
+    wait_for(lambda: "repaired changes by another program" in proxy.daemon.log(), "that is said")
     web.settle("b")
     after = figures(proxy)
     moves = moved(before, after)

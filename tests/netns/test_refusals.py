@@ -43,7 +43,7 @@ def test_a_full_map(proxy):
     webs["three"].put_service()
     webs["three"].settle()
     webs["three"].put_endpoints(c="ready")
-    named = f"frontend={webs['three'].address}:80/TCP service=default/three:http was refused by the kernel"
+    named = f"frontend={webs['three'].address}:80/TCP service=default/three:http was rejected by the kernel"
     wait_for(lambda: named in proxy.daemon.log(), "the log names it")
     wait_for(lambda: refused(proxy) == 1, "it is counted")
     assert programmed(proxy, "three")[0] == 503 and programmed(proxy, "one")[0] == 200
@@ -65,4 +65,4 @@ def test_a_full_map(proxy):
     wait_for(lambda: refused(proxy) == 0, "it is not refused any more")
     assert programmed(proxy, "three")[0] == 200
     assert webs["three"].ask() in ("a", "c")
-    assert proxy.daemon.log().count("was refused by the kernel") == 1
+    assert proxy.daemon.log().count("was rejected by the kernel") == 1

@@ -113,7 +113,7 @@ def following(lab, tmp_path):
 
 
 def in_force(daemon: Daemon) -> bool:
-    return daemon.log().count(" in force frontends=") == len(FAMILIES)
+    return daemon.log().count(" applied frontends=") == len(FAMILIES)
 
 
 def settled_generation(namespace: Namespace, quiet: float) -> int:
@@ -180,7 +180,7 @@ def test_other_rules(proxy_with, owner):
         assert generation(node) - before == (2 if owner == "auto" else 1) * len(FAMILIES)
         serving.hold()
     assert [re.sub(" (timeout|expires) .*? :", " :", element) for element in elements(node)] == held
-    assert proxy.daemon.log().count(" wrote rules anew ") == len(FAMILIES)
+    assert proxy.daemon.log().count(" rewrote rules ") == len(FAMILIES)
     assert "replacing a table" not in proxy.daemon.log()
 
 
@@ -200,7 +200,7 @@ def test_a_table_of_another_layout(proxy_with, owner):
         proxy.daemon.start()
         assert generation(node) - before == 2 * len(FAMILIES)
         serving.hold()
-    assert proxy.daemon.log().count(" replacing a table of another shape ") == len(FAMILIES)
+    assert proxy.daemon.log().count(" replacing a table that has other maps or sets ") == len(FAMILIES)
 
 
 # ---- side by side, without an owner ---------------------------------------------------------------
@@ -243,7 +243,7 @@ def test_two_side_by_side(proxy_with, following):
 def test_two_with_other_settings(proxy_with, following):
     """Neither can leave the other's table as it is. That gets rare, and the log says what is wrong."""
     proxy = proxy_with("--table-owner", "off")
-    node, said = proxy.lab.node, "makes this table with other settings"
+    node, said = proxy.lab.node, "programs this table with other settings"
     proxy.daemon.start()
     following.flags = ("--table-owner", "off", *OTHER_MARK)
     following.launch()

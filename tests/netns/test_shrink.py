@@ -156,7 +156,7 @@ def test_counts_that_the_table_never_had(proxy):
     assert witness.found > LEAST_RATE * COUNTS
 
 
-OTHERS = {"other settings": "wrote rules anew", "another version": "replacing a table of another shape"}
+OTHERS = {"other settings": "rewrote rules", "another version": "replacing a table that has other maps or sets"}
 
 
 @pytest.mark.parametrize("predecessor", OTHERS)

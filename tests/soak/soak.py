@@ -36,15 +36,15 @@ FLAG_SETS = (
 EXPECTED = re.compile(r"^\S+ (warn|error) +(" + "|".join((
     r"reflector: bad object: ",
     r"services: ignored fields: ",
-    r"policy: frontend=\S+ of service=\S+ is left to service=",
-    r"health: cannot listen, trying again .*(Address already in use|Cannot assign requested address)",
-    r"node: .*node ports answer nowhere: ",
+    r"policy: frontend=\S+ of service=\S+ goes to service=",
+    r"health: cannot listen, retrying .*(Address already in use|Cannot assign requested address)",
+    r"node: .*NodePorts are not served: ",
     r"reflector: cannot (list|watch) ",
     r"events: cannot (create|patch) events: ",
-    r"guard: family=\S+ put right what another program changed program=nft ",
+    r"guard: family=\S+ repaired changes by another program program=nft ",
     # Changed while no daemon ran:
-    r"ruleset: family=\S+ making the table anew: ",
-    r"guard: family=\S+ put right the rules of an earlier run, which were changed since$",
+    r"ruleset: family=\S+ rebuilding the table: ",
+    r"guard: family=\S+ repaired the rules of the previous process, which had been changed$",
 )) + ")")
 # And where others may change a table between two of our own changes.
 EXPECTED_WITHOUT_OWNER = re.compile(r"^\S+ warn +proxy: family=\S+ reading the table back: the kernel refused to ")

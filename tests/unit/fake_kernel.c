@@ -293,7 +293,8 @@ int nft_socket_get_elements(struct nft_socket *s, enum family family, const char
     ck_assert_uint_le(keys->n, NFT_KEYS_MOST);
     *found = 0;
     if (read_is_refused())
-        return error_set(err, "the fake kernel cannot look into %s: %s", name, strerror(EINTR));
+        return error_set(err, "the fake kernel cannot look up elements of %s: %s", name,
+                         strerror(EINTR));
     for (; set && *found < keys->n; (*found)++) {
         const struct fake_element *element = fake_lookup(set, keys->bytes + *found * keys->length);
         if (!element || element->key_length != keys->length)

@@ -184,8 +184,8 @@ END_TEST
 START_TEST(larger_limit)
 {
     static const char lowered[] =
-        "conntrack: file=%s/" MAX " value=262144: lowered from 1000000 as "
-        "conntrack.maxPerCore and min say";
+        "conntrack: file=%s/" MAX " value=262144: lowered from 1000000, as "
+        "conntrack.maxPerCore and min demand";
     struct conntrack_settings settings = conntrack_defaults;
     put(MAX, "1000000\n");
     apply(&settings, 0);
@@ -325,13 +325,13 @@ START_TEST(each_on_its_own)
     static const struct {
         const char *file, *warning;
     } failures[] = {
-        {MAX, "8000: cannot be set: Is a directory; new connections are dropped when the table is "
-              "full (--conntrack-max-per-core 0 leaves it alone)"},
-        {ESTABLISHED, "1: cannot be set: Is a directory; idle TCP connections are forgotten"},
-        {CLOSE_WAIT, "2: cannot be set: Is a directory; half-closed TCP connections are forgotten"},
-        {LIBERAL, "1: cannot be set: Is a directory; TCP packets outside of their connection's"},
-        {UDP, "3: cannot be set: Is a directory; UDP flows without an answer are forgotten"},
-        {UDP_STREAM, "4: cannot be set: Is a directory; UDP flows are forgotten"},
+        {MAX, "8000: cannot set it: Is a directory; new connections are dropped when the table is "
+              "full (--conntrack-max-per-core 0 leaves it unchanged)"},
+        {ESTABLISHED, "1: cannot set it: Is a directory; idle TCP connections expire"},
+        {CLOSE_WAIT, "2: cannot set it: Is a directory; half-closed TCP connections expire"},
+        {LIBERAL, "1: cannot set it: Is a directory; TCP packets outside of their connection's"},
+        {UDP, "3: cannot set it: Is a directory; UDP flows without a reply expire"},
+        {UDP_STREAM, "4: cannot set it: Is a directory; UDP flows expire"},
     };
     static const char *const values[] = {"8000", "1", "2", "1", "3", "4"};
     const struct conntrack_settings settings = {1000, 0, 1, 2, true, 3, 4, _i > 0};
@@ -348,7 +348,7 @@ START_TEST(hash_size_not_there)
 {
     take_away(HASH_SIZE);
     apply(&conntrack_defaults, 1);
-    expect_warning(HASH_SIZE, "65536: cannot be set: No such file or directory; with very many "
+    expect_warning(HASH_SIZE, "65536: cannot set it: No such file or directory; with very many "
                               "connections, packets take longer");
     expect(MAX, "262144");
     expect(CLOSE_WAIT, "3600");
@@ -359,7 +359,7 @@ START_TEST(hash_size_unreadable)
 {
     put(HASH_SIZE, "many\n");
     apply(&conntrack_defaults, 1);
-    expect_warning(HASH_SIZE, "65536: cannot be set: Invalid argument; ");
+    expect_warning(HASH_SIZE, "65536: cannot set it: Invalid argument; ");
     expect(HASH_SIZE, "many");
 }
 END_TEST
@@ -380,7 +380,7 @@ START_TEST(nothing_there)
     root[sizeof(root) - 2] = '-'; /* no such folder */
     log_set_sink(count_line, NULL);
     apply(&conntrack_defaults, 3);
-    expect_warning(CLOSE_WAIT, "3600: cannot be set: No such file or directory; ");
+    expect_warning(CLOSE_WAIT, "3600: cannot set it: No such file or directory; ");
 }
 END_TEST
 
@@ -398,7 +398,7 @@ START_TEST(present_value_is_said)
     const struct conntrack_settings settings = {.udp_timeout = 31};
     fix(UDP);
     apply(&settings, 1);
-    ck_assert_ptr_nonnull(strstr(last_warning, "desired=31: cannot be set, it stays 65536: "));
+    ck_assert_ptr_nonnull(strstr(last_warning, "desired=31: cannot set it, it stays 65536: "));
 }
 END_TEST
 
@@ -410,14 +410,14 @@ START_TEST(limit_that_stays)
     struct conntrack_settings settings = {.max_per_core = 1000, .min = 70000};
     fix(MAX);
     apply(&settings, 1);
-    ck_assert_ptr_nonnull(strstr(last_warning, "desired=70000: cannot be set, it stays 65536: "));
+    ck_assert_ptr_nonnull(strstr(last_warning, "desired=70000: cannot set it, it stays 65536: "));
     ck_assert_ptr_nonnull(strstr(last_warning, less));
     settings = (struct conntrack_settings){.max_per_core = 1000};
     warnings = 0;
     apply(&settings, 0);
     settings.max_given = true;
     apply(&settings, 1);
-    ck_assert_ptr_nonnull(strstr(last_warning, "desired=8000: cannot be set, it stays 65536: "));
+    ck_assert_ptr_nonnull(strstr(last_warning, "desired=8000: cannot set it, it stays 65536: "));
     ck_assert_ptr_nonnull(strstr(last_warning, more));
 }
 END_TEST

@@ -129,7 +129,7 @@ START_TEST(readyz)
     now_status = (struct health_status){.node_eligible = true};
     struct reply reply = GET(port, "/readyz");
     ck_assert_int_eq(reply.status, 503);
-    ck_assert_str_eq(body_of(&reply), "the tables were not programmed in full yet\n");
+    ck_assert_str_eq(body_of(&reply), "the tables are not fully programmed yet\n");
     now_status = (struct health_status){.programmed = true, .family[0].reported = true};
     reply = GET(port, "/readyz");
     ck_assert_int_eq(reply.status, 200);

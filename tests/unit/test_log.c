@@ -408,7 +408,7 @@ struct reading {
     bool cut;        /* the last line was */
 };
 
-#define NOTICE " warn  log: lines that standard error did not take at once were dropped lines="
+#define NOTICE " warn  log: dropped lines because stderr would have blocked lines="
 
 static void read_line(struct reading *r, const char *line)
 {
@@ -492,7 +492,7 @@ START_TEST(a_turn_says_what_was_dropped)
     free(read_all(reader));
     log_flush(now);
     char *text = read_all(reader);
-    ck_assert_ptr_nonnull(strstr(text, "were dropped lines=1\n"));
+    ck_assert_ptr_nonnull(strstr(text, "would have blocked lines=1\n"));
     free(text);
     log_flush(now);
     text = read_all(reader);

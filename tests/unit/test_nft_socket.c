@@ -29,7 +29,7 @@ static void take_line(void *ctx, enum log_level level, const char *line)
 {
     (void)ctx;
     (void)level;
-    cuts_logged += strstr(line, "goes in several transactions") != NULL;
+    cuts_logged += strstr(line, "is split into several transactions") != NULL;
 }
 
 static void setup(void)

@@ -297,7 +297,7 @@ static void on_line(void *ctx, enum log_level level, const char *line)
     static const char subsystem[] = " policy: ";
     (void)ctx;
     ck_assert_ptr_nonnull(strstr(line, subsystem));
-    if (level == LOG_LEVEL_INFO && strstr(line, " is now that of service="))
+    if (level == LOG_LEVEL_INFO && strstr(line, " now belongs to service="))
         return; /* an event says the same */
     ck_assert_int_eq(level, LOG_LEVEL_WARN);
     vec_push(&lines, xstrdup(strstr(line, subsystem) + strlen(subsystem)));
@@ -848,19 +848,19 @@ START_TEST(conflicts_are_events)
     put_created("a/new", 200, "10.96.0.1", "http/TCP:80");
     put_created("b/old", 100, "10.96.0.1", "web/TCP:80");
     expect_ops("10.96.0.1:80/TCP");
-    expect_lines("frontend=10.96.0.1:80/TCP of service=a/new is left to service=b/old, which is "
+    expect_lines("frontend=10.96.0.1:80/TCP of service=a/new goes to service=b/old, which is "
                  "older");
     policy_set_events(policy, &sink);
     put_created("c/newest", 300, "10.96.0.1", "http/TCP:80");
     expect_ops("10.96.0.1:80/TCP");
-    expect_lines("Warning  c/newest FrontendClaimedTwice: 10.96.0.1:80/TCP is left to Service "
-                 "b/old, which is older, frontend=10.96.0.1:80/TCP of service=c/newest is left to "
+    expect_lines("Warning  c/newest FrontendClaimedTwice: 10.96.0.1:80/TCP goes to Service b/old, "
+                 "which is older, frontend=10.96.0.1:80/TCP of service=c/newest goes to "
                  "service=b/old, which is older");
     service_cache_remove(services, "b/old");
     expect_ops("10.96.0.1:80/TCP");
-    expect_lines("Normal  a/new FrontendTakenOver: 10.96.0.1:80/TCP is now that of this Service, "
-                 "Warning  c/newest FrontendClaimedTwice: 10.96.0.1:80/TCP is left to Service "
-                 "a/new, which is older, frontend=10.96.0.1:80/TCP of service=c/newest is left to "
+    expect_lines("Normal  a/new FrontendTakenOver: 10.96.0.1:80/TCP now belongs to this Service, "
+                 "Warning  c/newest FrontendClaimedTwice: 10.96.0.1:80/TCP goes to Service a/new, "
+                 "which is older, frontend=10.96.0.1:80/TCP of service=c/newest goes to "
                  "service=a/new, which is older");
     service_cache_remove(services, "c/newest");
     expect_ops("10.96.0.1:80/TCP");
@@ -879,9 +879,9 @@ START_TEST(conflicts_of_node_ports_are_events_of_this_node)
     policy_set_events(policy, &sink);
     put_created("c/newest", 300, "10.96.0.2", "http/TCP:80+30080");
     policy_settle(policy);
-    expect_lines("Here: Warning  c/newest FrontendClaimedTwice: 192.0.2.1:30080/TCP is left to "
+    expect_lines("Here: Warning  c/newest FrontendClaimedTwice: 192.0.2.1:30080/TCP goes to "
                  "Service b/old, which is older, frontend=192.0.2.1:30080/TCP of service=c/newest "
-                 "is left to service=b/old, which is older");
+                 "goes to service=b/old, which is older");
 }
 END_TEST
 
@@ -894,7 +894,7 @@ START_TEST(older_wins)
     expect_lines("");
     put_created("b/old", 100, "10.96.0.1", "web/TCP:80");
     expect_ops("10.96.0.1:80/TCP 10.0.0.2:80");
-    expect_lines("frontend=10.96.0.1:80/TCP of service=a/new is left to service=b/old, which is "
+    expect_lines("frontend=10.96.0.1:80/TCP of service=a/new goes to service=b/old, which is "
                  "older");
     /* The loser's endpoints change nothing, and nothing is said again. */
     put_slice("a/s1", "a/new", "http/TCP:80", "10.0.0.3");
@@ -908,7 +908,7 @@ START_TEST(older_wins)
     expect_lines("");
     put_created("b/old", 100, "10.96.0.1", "web/TCP:80");
     expect_ops("10.96.0.1:80/TCP 10.0.0.4:80");
-    expect_lines("frontend=10.96.0.1:80/TCP of service=a/new is left to service=b/old, which is "
+    expect_lines("frontend=10.96.0.1:80/TCP of service=a/new goes to service=b/old, which is "
                  "older");
     service_cache_remove(services, "a/new");
     expect_ops("10.96.0.1:80/TCP 10.0.0.4:80");
@@ -945,9 +945,9 @@ START_TEST(ties_go_by_name)
     put_created("a/web2", INT64_MAX, "10.96.0.1", "http/TCP:80");
     put_created("a/web", INT64_MAX, "10.96.0.1", "http/TCP:80");
     expect_ops("10.96.0.1:80/TCP 10.0.0.1:80");
-    expect_lines("frontend=10.96.0.1:80/TCP of service=a/web2 is left to service=a/web, which is "
-                 "first by name, frontend=10.96.0.1:80/TCP of service=b/a is left to "
-                 "service=a/web, which is first by name");
+    expect_lines("frontend=10.96.0.1:80/TCP of service=a/web2 goes to service=a/web, which sorts "
+                 "first by name, frontend=10.96.0.1:80/TCP of service=b/a goes to "
+                 "service=a/web, which sorts first by name");
     service_cache_remove(services, "a/web");
     expect_ops("10.96.0.1:80/TCP 10.0.0.2:80");
     /* Any time is older than none. */
@@ -979,7 +979,7 @@ START_TEST(endpoints_before_age)
     put_created("a/old", 1, "10.96.0.1", "http/TCP:80");
     put_created("a/young", 2, "10.96.0.1", "http/TCP:80");
     expect_ops("10.96.0.1:80/TCP 10.0.0.2:80");
-    expect_lines("frontend=10.96.0.1:80/TCP of service=a/old is left to service=a/young, which has "
+    expect_lines("frontend=10.96.0.1:80/TCP of service=a/old goes to service=a/young, which has "
                  "endpoints");
     /* Some that cannot serve are none. */
     put_slice("a/s1", "a/old", "http/TCP:80", "10.0.0.1=s 10.0.0.2=t");
@@ -987,7 +987,7 @@ START_TEST(endpoints_before_age)
     /* Terminating ones are enough, and they need not be here. */
     put_slice("a/s1", "a/old", "http/TCP:80", "10.0.0.1=st@there");
     expect_ops("10.96.0.1:80/TCP 10.0.0.1:80");
-    expect_lines("frontend=10.96.0.1:80/TCP of service=a/young is left to service=a/old, which is "
+    expect_lines("frontend=10.96.0.1:80/TCP of service=a/young goes to service=a/old, which is "
                  "older");
     put_slice("a/s2", "a/young", "http/TCP:80", "");
     expect_ops("10.96.0.1:80/TCP 10.0.0.1:80");
@@ -997,7 +997,7 @@ START_TEST(endpoints_before_age)
     expect_lines("");
     put_slice("a/s2", "a/young", "http/TCP:80", "10.0.0.2");
     expect_ops("10.96.0.1:80/TCP 10.0.0.2:80");
-    expect_lines("frontend=10.96.0.1:80/TCP of service=a/old is left to service=a/young, which has "
+    expect_lines("frontend=10.96.0.1:80/TCP of service=a/old goes to service=a/young, which has "
                  "endpoints");
     /* Both change at once: who has it is decided by what both come to. */
     put_slice("a/s2", "a/young", "http/TCP:80", "10.0.0.3");
@@ -1075,8 +1075,8 @@ START_TEST(kinds_before_endpoints_and_age)
     forget_texts();
     put_created("a/web", 2, "10.96.0.1", "http/TCP:80+81");
     expect_ops("10.96.0.1:80/TCP, 192.0.2.1:81/TCP ext");
-    expect_lines("frontend=10.96.0.1:80/TCP of service=b/thief is left to service=a/web, which has "
-                 "it as its cluster IP, frontend=192.0.2.1:81/TCP of service=b/thief is left to "
+    expect_lines("frontend=10.96.0.1:80/TCP of service=b/thief goes to service=a/web, which has "
+                 "it as its cluster IP, frontend=192.0.2.1:81/TCP of service=b/thief goes to "
                  "service=a/web, which has it as its node port");
     /* The one's cluster IP is the other's node-port address. */
     set_node_port_addresses("10.96.0.1");
@@ -1108,7 +1108,7 @@ static void set_api_server(const char *words)
     vec_free(&peers);
 }
 
-#define LEFT_ALONE " is left alone: the API server is at that address and port"
+#define LEFT_ALONE " is not programmed: the API server uses that address and port"
 
 START_TEST(the_api_server_is_nobodys)
 {
@@ -1142,7 +1142,7 @@ START_TEST(the_api_server_is_nobodys)
     set_api_server("10.96.0.1|443 10.96.0.9|6443");
     expect_ops("10.96.0.9:6443/TCP 10.0.0.1:80 10.0.0.2:80, "
                "192.0.2.1:6443/TCP ext 10.0.0.1:80 10.0.0.2:80");
-    expect_lines("Normal  a/web FrontendTakenOver: 192.0.2.1:6443/TCP is now that of this Service");
+    expect_lines("Normal  a/web FrontendTakenOver: 192.0.2.1:6443/TCP now belongs to this Service");
     ck_assert_uint_eq(policy_reserved(policy), 0);
     set_api_server("10.96.0.1|443 192.0.2.1|6443");
     expect_ops("-192.0.2.1:6443/TCP, 10.96.0.9:6443/TCP 10.0.0.1:80 10.0.0.2:80");
@@ -1167,7 +1167,7 @@ START_TEST(endpoints_of_the_api_server)
     expect_lines("frontend=192.0.2.1:6443/TCP of service=a/web" LEFT_ALONE);
     put_service("default/kubernetes", "10.96.0.1", "https/TCP:443");
     expect_ops("10.96.0.1:443/TCP 192.0.2.1:6443");
-    expect_lines("frontend=10.96.0.1:443/TCP of service=a/web is left to "
+    expect_lines("frontend=10.96.0.1:443/TCP of service=a/web goes to "
                  "service=default/kubernetes, which has it as its cluster IP");
     /* By two ways at once: the one goes, the other is there. */
     set_api_server("192.0.2.1|6443");
@@ -1213,8 +1213,8 @@ START_TEST(conflicts_in_one_service)
     expect_ops("10.96.0.1:80/TCP 10.0.0.1:80, 10.96.0.1:81/TCP 10.0.0.1:81, "
                "192.0.2.1:30080/TCP ext 10.0.0.1:80");
     ck_assert_uint_eq(policy_conflicts(policy), 1);
-    expect_lines("frontend=192.0.2.1:30080/TCP of service=a/web is left to service=a/web, which "
-                 "has it for a port before");
+    expect_lines("frontend=192.0.2.1:30080/TCP of service=a/web goes to service=a/web, which has "
+                 "it for an earlier port");
     put_service("a/web", "10.96.0.1", "web/TCP:81+30080 http/TCP:80+30080");
     expect_ops("10.96.0.1:80/TCP 10.0.0.1:80, 10.96.0.1:81/TCP 10.0.0.1:81, "
                "192.0.2.1:30080/TCP ext 10.0.0.1:81");
@@ -1232,7 +1232,7 @@ START_TEST(losers_are_said_once)
     put_created("a/one", 1, "10.96.0.1", "http/TCP:80");
     put_created("a/two", 2, "10.96.0.1", "http/TCP:80");
     policy_settle(policy);
-    expect_lines("frontend=10.96.0.1:80/TCP of service=a/two is left to service=a/one, which is "
+    expect_lines("frontend=10.96.0.1:80/TCP of service=a/two goes to service=a/one, which is "
                  "older");
     struct service *changed = make_created("a/two", 2, "10.96.0.1", "http/TCP:80");
     changed->affinity_timeout = 5;
@@ -1243,11 +1243,11 @@ START_TEST(losers_are_said_once)
     expect_lines("");
     put_created("a/three", 3, "10.96.0.1", "http/TCP:80");
     policy_settle(policy);
-    expect_lines("frontend=10.96.0.1:80/TCP of service=a/three is left to service=a/one, which has "
+    expect_lines("frontend=10.96.0.1:80/TCP of service=a/three goes to service=a/one, which has "
                  "endpoints");
     service_cache_remove(services, "a/one");
     policy_settle(policy);
-    expect_lines("frontend=10.96.0.1:80/TCP of service=a/three is left to service=a/two, which is "
+    expect_lines("frontend=10.96.0.1:80/TCP of service=a/three goes to service=a/two, which is "
                  "older");
     ck_assert_uint_eq(policy_conflicts(policy), 1);
 }

@@ -407,14 +407,14 @@ START_TEST(a_table_is_printed)
     size_t column = (size_t)(strstr(title, "RESULT") - title), lines = 0;
     ck_assert_str_eq(line_of(text, "numgen"),
                      "IPv6    random choice (numgen)             CONFIG_NFT_NUMGEN                 "
-                     "         picking an endpoint                   ok");
+                     "         picking an endpoint                  ok");
     for (const char *at = strchr(text, '\n') + 1; *at != '\n'; at = strchr(at, '\n') + 1) {
         ck_assert_int_eq(strncmp(at, "IPv6 ", 5), 0);
         ck_assert_int_eq(strncmp(at + column - 1, " ok\n", 4), 0);
         lines++;
     }
     ck_assert_uint_eq(lines, preflight.n);
-    const char *end = "\n\nIPv6: everything that is needed is there\n";
+    const char *end = "\n\nIPv6: everything needed is available\n";
     ck_assert_str_eq(text + strlen(text) - strlen(end), end);
     free(text);
 }
@@ -428,11 +428,11 @@ START_TEST(what_follows_is_printed)
         {"numgen", "IPv4 without random choice (numgen) (CONFIG_NFT_NUMGEN): the family cannot be "
                    "proxied"},
         {"reject", "IPv4 without reject (CONFIG_NFT_REJECT, CONFIG_NFT_REJECT_IPV4): packets are "
-                   "dropped where they would be rejected, so clients wait"},
+                   "dropped instead of rejected, so clients wait"},
         {"fib", "IPv4 without type of an address (fib) (CONFIG_NFT_FIB, CONFIG_NFT_FIB_IPV4): "
-                "this host itself gets only its own endpoints where the policy is Local"},
+                "this host itself reaches only its own endpoints under traffic policy Local"},
         {"owner", "IPv4 without tables that stay ours (owner) (Linux 6.9): other "
-                  "programs can change the table: it is watched and repaired"},
+                  "programs can change the table: their changes are detected and repaired"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         run_without(cases[i].lacks, FAMILY_IPV4);

@@ -803,7 +803,7 @@ START_TEST(warned_when_there_is_no_node)
                                          .id = xstrdup(_i == 1 ? "n1" : "n2"),
                                          .node = make_node(_i == 1 ? "n1" : "n2", "")});
     sink->replace(sink->ctx, KIND_NODE, &nodes);
-    ck_assert_int_eq(strstr(warned, "node=n1: there is no Node object") != NULL, _i != 1);
+    ck_assert_int_eq(strstr(warned, "node=n1: no Node object") != NULL, _i != 1);
     ck_assert_int_eq(status().node_eligible, _i == 1);
 }
 END_TEST
@@ -934,7 +934,7 @@ START_TEST(warned_when_no_endpoint_is_on_this_node)
     complete(KIND_ENDPOINTSLICE);
     put_slices(rows[_i].v4, rows[_i].v6);
     turn(0);
-    const char *line = strstr(warned, "none is on node=n1");
+    const char *line = strstr(warned, "no endpoint is on node=n1");
     ck_assert_int_eq(line != NULL, rows[_i].warned);
     ck_assert(!line || strstr(line, "--hostname-override"));
 
@@ -1625,7 +1625,7 @@ START_TEST(an_earlier_run_is_in_the_way)
         proxy_keep(proxy, kernel, now);
         ck_assert(fake_kernel_has(set, &vip) && fake_kernel_has(set, &other));
         ck_assert(!fake_kernel_has(set, &server));
-        ck_assert_ptr_nonnull(strstr(warned, "frontend=192.0.2.9:80/TCP of an earlier run"));
+        ck_assert_ptr_nonnull(strstr(warned, "frontend=192.0.2.9:80/TCP of the previous process"));
         warned[0] = '\0';
         proxy_api_server_unreachable(proxy, &server);
         proxy_keep(proxy, kernel, now);

@@ -106,7 +106,7 @@ START_TEST(an_owner_elsewhere_is_waited_for)
     for (int i = 0; i < 3; i++) {
         struct error err = {0};
         ck_assert_int_eq(ruleset_commit(ruleset, sock, now, NULL, &err), -1);
-        ck_assert_ptr_nonnull(strstr(err.text, "is owned by a program that is running"));
+        ck_assert_ptr_nonnull(strstr(err.text, "is owned by a running program"));
         ck_assert_ptr_nonnull(strstr(err.text, "4711"));
         error_clear(&err);
         ck_assert(ruleset_is_owned_elsewhere(ruleset));
@@ -275,7 +275,7 @@ START_TEST(an_owned_table_is_not_cleaned_up)
     begin_owned(_i);
     fake_kernel_set_owner(family, FAKE_OWNER_ELSEWHERE);
     ck_assert_int_eq(ruleset_cleanup(sock, family, &existed, &err), -1);
-    ck_assert_ptr_nonnull(strstr(err.text, "is owned by a program that is running"));
+    ck_assert_ptr_nonnull(strstr(err.text, "is owned by a running program"));
     error_clear(&err);
     ck_assert_ptr_nonnull(fake_kernel_comment(family));
     fake_kernel_set_owner(family, FAKE_OWNER_NONE);

@@ -806,14 +806,14 @@ START_TEST(the_log_names_it)
     commit();
     ck_assert_int_eq(asked, 1);
     ck_assert_msg(strstr(last_line,
-                         "frontend=11.0.0.2:80/SCTP service=default/web:http was refused "
+                         "frontend=11.0.0.2:80/SCTP service=default/web:http was rejected "
                          "by the kernel") != NULL,
                   "%s", last_line);
     ck_assert_ptr_nonnull(strstr(last_line, "Too many open files in system"));
     refuse("services", 3, EINVAL);
     SET(3, .all = "1");
     commit();
-    ck_assert_ptr_nonnull(strstr(last_line, "frontend=11.0.0.3:81/TCP was refused"));
+    ck_assert_ptr_nonnull(strstr(last_line, "frontend=11.0.0.3:81/TCP was rejected"));
 }
 END_TEST
 

@@ -17,9 +17,9 @@ NEEDED = ("connection tracking (ct)", "chains that translate (nat)", "destinatio
           "random choice (numgen)", "masquerade fully-random")  # fmt: skip
 # What is said of it by the preflight, and by the daemon as it starts.
 OPTIONAL = {
-    "reject": ("packets are dropped where they would be rejected, so clients wait", "cannot reject"),
+    "reject": ("packets are dropped instead of rejected, so clients wait", "cannot reject"),
     "type of an address (fib)": (
-        "this host itself gets only its own endpoints where the policy is Local", "has no fib expression"),
+        "this host itself reaches only its own endpoints under traffic policy Local", "has no fib expression"),
 }  # fmt: skip
 FOLDER = pathlib.Path(__file__).parent
 CASES = [
