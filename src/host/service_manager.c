@@ -26,31 +26,22 @@ struct service_manager {
 
 /* ---- the socket ---- */
 
-/* Returns the length of the address, or 0 if @text is none. "@" stands for the NUL that abstract
- * addresses begin with. */
-static socklen_t parse_address(const char *text, struct sockaddr_un *address)
-{
-    size_t length = strlen(text);
-    if ((text[0] != '/' && text[0] != '@') || length < 2 || length >= sizeof(address->sun_path))
-        return 0;
-    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
-    memcpy(address->sun_path, text, length);
-    if (text[0] == '@')
-        address->sun_path[0] = '\0';
-    /* the name of an abstract address is all that the length covers, so it has no NUL at its end */
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length + (text[0] == '/'));
-}
-
-/* Returns -1 with errno. */
+/* The socket that NOTIFY_SOCKET names; "@" stands for the NUL that abstract addresses begin with.
+ * -1 with errno. */
 static int open_socket(const char *text)
 {
-    struct sockaddr_un address;
-    socklen_t length = parse_address(text, &address);
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    size_t length = strlen(text);
     errno = EINVAL;
-    if (length == 0)
+    if (!strchr("/@", text[0]) || length < 2 || length >= sizeof(address.sun_path))
         return -1;
+    memcpy(address.sun_path, text, length);
+    if (text[0] == '@')
+        address.sun_path[0] = '\0';
+    /* the name of an abstract address is all that the length covers, so it has no NUL at its end */
+    length += offsetof(struct sockaddr_un, sun_path) + (text[0] == '/');
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&address, length) == 0)
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, (socklen_t)length) == 0)
         return fd;
     int why = errno;
     close(fd);
@@ -86,24 +77,21 @@ static void on_watchdog(struct ev_loop *loop, ev_timer *timer, int events)
     say(timer->data, "WATCHDOG=1");
 }
 
-/* The number that a variable of the environment holds; 0 if it holds none. */
+/* The number that @text is; 0 if it is none. */
 static unsigned long long number_of(const char *text)
 {
     char *end;
-    if (!text || !isdigit((unsigned char)*text))
-        return 0;
     errno = 0;
     unsigned long long number = strtoull(text, &end, 10);
-    return *end == '\0' && errno == 0 ? number : 0;
+    return isdigit((unsigned char)*text) && *end == '\0' && errno == 0 ? number : 0;
 }
 
 /* Seconds between two signs of life; 0 if this process shall not give any. */
 static double watchdog_interval(void)
 {
-    const char *pid = getenv("WATCHDOG_PID");
-    if (pid && number_of(pid) != (unsigned long long)getpid())
-        return 0;
-    return (double)number_of(getenv("WATCHDOG_USEC")) / 1e6 / 2;
+    const char *pid = getenv("WATCHDOG_PID"), *microseconds = getenv("WATCHDOG_USEC");
+    bool is_ours = !pid || number_of(pid) == (unsigned long long)getpid();
+    return is_ours && microseconds ? (double)number_of(microseconds) / 1e6 / 2 : 0;
 }
 
 /* ---- making and freeing ---- */
