@@ -214,15 +214,10 @@ static void try(struct startup_taint *startup)
 
 /* ---- what is known of the Node ---- */
 
-static char *copy_text(const char *text)
-{
-    return text ? xstrdup(text) : NULL;
-}
-
 static struct taint copy_taint(const struct taint *taint)
 {
-    return (struct taint){copy_text(taint->key), copy_text(taint->value), copy_text(taint->effect),
-                          copy_text(taint->time_added)};
+    return (struct taint){xstrdup(taint->key), xstrdup(taint->value), xstrdup(taint->effect),
+                          xstrdup(taint->time_added)};
 }
 
 /* What is waited for concerns the Node before. */
