@@ -568,13 +568,3 @@ int json_reader_finish(struct json_reader *reader, struct error *err)
     reader->state = STATE_FAILED;
     return 0;
 }
-
-int json_read(const char *text, size_t length, json_value_fn fn, void *ctx, struct error *err)
-{
-    struct json_reader *reader = json_reader_new(UINT32_MAX, fn, ctx);
-    int result = json_reader_feed(reader, text, length, err);
-    if (result == 0)
-        result = json_reader_finish(reader, err);
-    json_reader_free(reader);
-    return result;
-}

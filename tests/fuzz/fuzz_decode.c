@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Any JSON is an object, none of ours, or bad with an error and no payload. */
+#include "../unit/json_read.h"
+
 #include "kube-nftd/base/json_reader.h"
 #include "kube-nftd/model/decode.h"
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* However a text is cut into pieces (cut at each byte, nothing is taken in runs), the reader gives
  * out the same values; and they are those that another parser, cJSON, finds in it. */
+#include "../unit/json_read.h"
+
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/json_reader.h"
 #include "kube-nftd/base/vec.h"

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Any bytes are read or refused, and the same way whether they come at once or in pieces. */
+#include "../unit/json_read.h"
+
 #include "kube-nftd/base/json_reader.h"
 #include "kube-nftd/base/vec.h"
 #include "kube-nftd/base/yaml.h"

@@ -3,6 +3,7 @@
 #include "kube-nftd/base/json_reader.h"
 #include "kube-nftd/source/api_status.h"
 
+#include "json_read.h"
 #include "proto_writer.h"
 #include "unit.h"
 

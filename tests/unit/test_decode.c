@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/model/decode.h"
 
+#include "json_read.h"
 #include "kube-nftd/base/intern.h"
 #include "kube-nftd/base/json_reader.h"
 #include "kube-nftd/model/messages.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "json_print.h"
+#include "json_read.h"
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/json_reader.h"
 #include "unit.h"

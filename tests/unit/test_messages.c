@@ -2,6 +2,7 @@
 /* What is said in JSON and in protobuf leads to the same objects. */
 #include "kube-nftd/model/messages.h"
 
+#include "json_read.h"
 #include "kube-nftd/base/json_reader.h"
 #include "kube-nftd/model/decode.h"
 #include "object_text.h"

@@ -51,8 +51,4 @@ size_t json_reader_line(const struct json_reader *reader);
  * value is no item. */
 const struct json_value *json_reader_envelope(const struct json_reader *reader);
 
-/** Reads a text that is there as a whole: gives its values to @fn, as a reader without a limit of
- * bytes does. -1 as json_reader_feed() and json_reader_finish(). */
-int json_read(const char *text, size_t length, json_value_fn fn, void *ctx, struct error *err);
-
 #endif
