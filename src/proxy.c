@@ -2,6 +2,7 @@
 #include "kube-nftd/proxy.h"
 
 #include "kube-nftd/base/clock.h"
+#include "kube-nftd/base/intern.h"
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/netlink/flow_cleaner.h"
 #include "kube-nftd/proxy_parts.h"
@@ -100,6 +101,12 @@ static void on_flows(void *ctx, const struct frontend *frontend, bool claimed,
         flow_cleaner_note(proxy->flows, frontend, claimed, serving, n);
 }
 
+static bool on_waits(const void *ctx, const struct frontend *frontend)
+{
+    const struct ruleset *ruleset = ((const struct proxy *)ctx)->families[frontend->family].ruleset;
+    return ruleset && ruleset_is_waiting(ruleset, frontend);
+}
+
 /* A frontend of an earlier run that is gone by now. */
 static void on_abandoned(void *ctx, const struct frontend *frontend)
 {
@@ -158,8 +165,10 @@ static void put_slice(struct proxy *proxy, struct object *object)
 {
     const struct endpoint_slice *slice = object->slice;
     struct family_table *family = slice->has_family ? &proxy->families[slice->family] : NULL;
+    const char *service_id = object->trigger_time > 0 ? intern(slice->service_id) : NULL;
     if (endpoint_slice_cache_put(proxy->slices, object->slice) && family && family->ruleset)
-        sync_figures_triggered(&family->syncs, object->trigger_time);
+        sync_figures_triggered(&family->syncs, service_id, object->trigger_time);
+    intern_release(service_id);
 }
 
 static void put_node(struct proxy *proxy, const struct node *node)
@@ -290,9 +299,10 @@ const struct object_sink *proxy_sink(struct proxy *proxy)
 
 /* ---- making and freeing ---- */
 
-static bool is_frontend_refused(const void *ruleset, const struct frontend *frontend)
+/* Whether flows may still be sent by what @frontend was before. */
+static bool is_held_back(const void *ruleset, const struct frontend *frontend)
 {
-    return ruleset_is_refused(ruleset, frontend);
+    return ruleset_is_waiting(ruleset, frontend) || ruleset_is_refused(ruleset, frontend);
 }
 
 static int make_rulesets(struct proxy *proxy, const struct proxy_config *config, struct error *err)
@@ -310,8 +320,7 @@ static int make_rulesets(struct proxy *proxy, const struct proxy_config *config,
         if (!family->ruleset)
             return -1;
         if (proxy->flows)
-            flow_cleaner_hold_back(proxy->flows, (enum family)i, is_frontend_refused,
-                                   family->ruleset);
+            flow_cleaner_hold_back(proxy->flows, (enum family)i, is_held_back, family->ruleset);
     }
     return 0;
 }
@@ -319,8 +328,9 @@ static int make_rulesets(struct proxy *proxy, const struct proxy_config *config,
 struct proxy *proxy_new(const struct proxy_config *config, struct error *err)
 {
     struct proxy *proxy = xcalloc(1, sizeof(*proxy));
-    const struct policy_ops policy_ops = {on_set,     on_change, on_remove,       on_cluster_ip,
-                                          on_hairpin, on_flows,  on_health_check, proxy};
+    const struct policy_ops policy_ops = {on_set,          on_change,  on_remove,
+                                          on_cluster_ip,   on_hairpin, on_flows,
+                                          on_health_check, on_waits,   proxy};
     const struct own_node_ops node_ops = {on_zone, on_address, on_node_ports, on_pod_cidrs, proxy};
     proxy->sink = (struct object_sink){proxy, sink_replace, sink_put, sink_remove};
     proxy->node_name = xstrdup(config->node.name);
@@ -414,17 +424,22 @@ void proxy_audit_ended(struct proxy *proxy)
 
 /* ---- turns ---- */
 
-/* Health checks speak of what is in force in their family (docs/behaviour.md 6.1), and flows are
- * stale only by it. */
-static void tell_in_force(struct proxy *proxy, enum family family)
+/* Health checks speak of what is in force (docs/behaviour.md 6.1), and flows are stale only by it:
+ * of each Service and frontend for itself, since others may go in portions. */
+static void tell_in_force(struct proxy *proxy, enum family which)
 {
-    struct sync_figures *syncs = &proxy->families[family].syncs;
-    if (syncs->triggers.n)
-        sync_figures_in_force(syncs, clock_realtime());
-    policy_settle_health_checks(proxy->policy, family);
-    if (proxy->flows && proxy->families[family].ruleset)
-        flow_cleaner_run(proxy->flows, family);
-    syncs->without_local = policy_ports_without_local(proxy->policy, family);
+    struct family_table *family = &proxy->families[which];
+    bool all = family_table_is_in_force(family);
+    if (family->ruleset && !ruleset_knows_kernel(family->ruleset))
+        return;
+    if (family->syncs.triggers.n)
+        sync_figures_in_force(&family->syncs, clock_realtime(), all ? NULL : policy_service_waits,
+                              proxy->policy, which);
+    policy_settle_health_checks(proxy->policy, which);
+    if (proxy->flows && family->ruleset)
+        flow_cleaner_run(proxy->flows, which);
+    if (all)
+        family->syncs.without_local = policy_ports_without_local(proxy->policy, which);
 }
 
 static void note_in_force(struct proxy *proxy)
@@ -467,8 +482,7 @@ double proxy_turn(struct proxy *proxy, struct nft_socket *socket, double now)
         family->more_to_come = !proxy->settled;
         double again = family_table_turn(family, family_name((enum family)i), socket, now);
         next = clock_earlier(next, again);
-        if (family_table_is_in_force(family))
-            tell_in_force(proxy, (enum family)i);
+        tell_in_force(proxy, (enum family)i);
         family->about = NULL;
     }
     free(about);

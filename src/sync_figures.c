@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/sync_figures.h"
 
+#include "kube-nftd/base/intern.h"
+
 #include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
 
 void sync_figures_init(struct sync_figures *figures, double now)
 {
@@ -13,6 +17,8 @@ void sync_figures_init(struct sync_figures *figures, double now)
 
 void sync_figures_clear(struct sync_figures *figures)
 {
+    vec_each (&figures->triggers, trigger)
+        intern_release(trigger->service_id);
     vec_free(&figures->triggers);
 }
 
@@ -21,10 +27,10 @@ void sync_figures_queued(struct sync_figures *figures, double now)
     figures->last_queued = now;
 }
 
-void sync_figures_triggered(struct sync_figures *figures, double trigger)
+void sync_figures_triggered(struct sync_figures *figures, const char *service_id, double trigger)
 {
     if (trigger > figures->started && figures->triggers.n < SYNC_TRIGGERS_MOST)
-        vec_push(&figures->triggers, trigger);
+        vec_push(&figures->triggers, (struct sync_trigger){intern(service_id), trigger});
 }
 
 static void count_sent(struct sync_figures *figures, const struct ruleset_stats *sent)
@@ -56,10 +62,36 @@ void sync_figures_succeeded(struct sync_figures *figures, double now)
     figures->last_success = now;
 }
 
-void sync_figures_in_force(struct sync_figures *figures, double now)
+static int compare_services(const void *a, const void *b)
 {
-    /* The clock of who wrote the trigger may be ahead of ours. */
-    vec_each (&figures->triggers, trigger)
-        histogram_add(&figures->programming, fmax(now - *trigger, 0));
-    vec_clear_few(&figures->triggers);
+    const uintptr_t p = (uintptr_t)((const struct sync_trigger *)a)->service_id,
+                    q = (uintptr_t)((const struct sync_trigger *)b)->service_id;
+    return (p > q) - (p < q);
+}
+
+void sync_figures_in_force(struct sync_figures *figures, double now,
+                           bool (*waits)(const void *ctx, const char *service_id,
+                                         enum family family),
+                           const void *ctx, enum family family)
+{
+    const char *asked = NULL;
+    bool wait = false;
+    size_t n = 0;
+    if (waits && figures->triggers.n > 1) /* so that each Service is asked for once */
+        qsort(figures->triggers.v, figures->triggers.n, sizeof(*figures->triggers.v),
+              compare_services);
+    vec_each (&figures->triggers, trigger) {
+        if (waits && trigger->service_id != asked)
+            wait = waits(ctx, asked = trigger->service_id, family);
+        if (wait) {
+            figures->triggers.v[n++] = *trigger;
+            continue;
+        }
+        /* The clock of who wrote the trigger may be ahead of ours. */
+        histogram_add(&figures->programming, fmax(now - trigger->time, 0));
+        intern_release(trigger->service_id);
+    }
+    figures->triggers.n = n;
+    if (n == 0)
+        vec_clear_few(&figures->triggers);
 }

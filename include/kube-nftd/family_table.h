@@ -62,9 +62,9 @@ void family_table_give_way(struct family_table *family, const struct frontend *f
 
 /**
  * Whether the kernel holds all that has come so far, but for what it refused: nothing waits for a
- * commit, for the repair of what another program changed, or for a later turn. It is asked for
- * whatever speaks of what is in force: /programmed, readiness, health checks, stale flows,
- * explanations.
+ * commit, for the repair of what another program changed, or for a later turn. /programmed and
+ * readiness speak of that; health checks, stale flows and programming times ask for each frontend
+ * (ruleset_is_waiting()).
  */
 bool family_table_is_in_force(const struct family_table *family);
 

@@ -25,10 +25,16 @@
 /* So many trigger times wait for a sync to succeed; those of further changes are not sampled. */
 #define SYNC_TRIGGERS_MOST 65536
 
+/* When what made a slice another one happened. */
+struct sync_trigger {
+    const char *service_id; /* of the slice, interned; or NULL */
+    double time;            /* seconds since 1970 */
+};
+
 struct sync_figures {
     struct histogram all, full, partial; /* seconds of syncs, failed ones too */
     struct histogram programming;        /* seconds from the trigger to the sync's success */
-    VEC(double) triggers;                /* not in force yet; seconds since 1970 */
+    VEC(struct sync_trigger) triggers;   /* not in force yet */
     double started;                      /* seconds since 1970; triggers before do not count */
     double last_success, last_queued;    /* likewise; 0: never */
     uint64_t failures;
@@ -48,8 +54,9 @@ void sync_figures_clear(struct sync_figures *figures);
 /** A change asks for a sync at @now (seconds since 1970). */
 void sync_figures_queued(struct sync_figures *figures, double now);
 
-/** A slice whose trigger time is @trigger, 0 for none, became another. */
-void sync_figures_triggered(struct sync_figures *figures, double trigger);
+/** A slice of @service_id (NULL: of none) whose trigger time is @trigger, 0 for none, became
+ * another. */
+void sync_figures_triggered(struct sync_figures *figures, const char *service_id, double trigger);
 
 /** A sync took @seconds. @sent is what it sent, zeros if that was nothing; NULL: it failed. */
 void sync_figures_count(struct sync_figures *figures, bool full, double seconds,
@@ -58,8 +65,11 @@ void sync_figures_count(struct sync_figures *figures, bool full, double seconds,
 /** A sync succeeded at @now (seconds since 1970). */
 void sync_figures_succeeded(struct sync_figures *figures, double now);
 
-/** Nothing waits for a sync at @now: all triggers so far are in force. Those of slices that made no
- * difference needed none, where kube-proxy makes one. */
-void sync_figures_in_force(struct sync_figures *figures, double now);
+/** All triggers so far are in force at @now, but those of Services that wait; with @waits NULL,
+ * all. Those of slices that made no difference needed no sync, where kube-proxy makes one. */
+void sync_figures_in_force(struct sync_figures *figures, double now,
+                           bool (*waits)(const void *ctx, const char *service_id,
+                                         enum family family),
+                           const void *ctx, enum family family);
 
 #endif

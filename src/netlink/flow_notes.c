@@ -2,7 +2,6 @@
 #include "kube-nftd/netlink/flow_notes.h"
 
 #include "kube-nftd/base/hash.h"
-#include "kube-nftd/base/vec.h"
 
 #include <stdlib.h>
 
@@ -19,7 +18,7 @@ struct flow_note {
     struct frontend frontend;
     struct serving said;
     struct serving judged; /* once in force */
-    bool fresh;            /* said since the last time that all came into force */
+    bool fresh;            /* in notes->fresh: said since it came into force last */
     bool in_force;
     bool due;     /* no scan began since it came into force */
     bool scanned; /* by the scan that runs */
@@ -73,6 +72,8 @@ void flow_notes_free(struct flow_notes *notes)
     {
         forget(notes, note);
     }
+    vec_free(&notes->fresh);
+    notes->owed = false;
 }
 
 static struct flow_note *find(const struct flow_notes *notes, const struct frontend *frontend)
@@ -92,33 +93,44 @@ void flow_notes_say(struct flow_notes *notes, const struct frontend *frontend, b
         HASH_ADD(hh, notes->by_frontend, frontend, sizeof(note->frontend), note);
     }
     set_serving(&note->said, claimed, serving, claimed ? n : 0);
+    if (!note->fresh)
+        vec_push(&notes->fresh, note);
     note->fresh = true;
     if (note->in_force)
         widen(&note->judged, &note->said);
 }
 
+static void put_in_force(struct flow_note *note)
+{
+    vec_free(&note->judged.backends);
+    note->judged = note->said;
+    note->said = (struct serving){0};
+    note->fresh = false;
+    note->in_force = note->due = true;
+    note->found = note->rechecked = note->recheck_due = false;
+}
+
 bool flow_notes_put_in_force(struct flow_notes *notes)
 {
-    struct flow_note *note, *next;
-    bool any_due = false;
-    HASH_ITER(hh, notes->by_frontend, note, next)
-    {
-        if (note->fresh && !(notes->held_back && notes->held_back(notes->ctx, &note->frontend))) {
-            vec_free(&note->judged.backends);
-            note->judged = note->said;
-            note->said = (struct serving){0};
-            note->fresh = false;
-            note->in_force = note->due = true;
-            note->found = note->rechecked = note->recheck_due = false;
+    size_t waiting = 0;
+    vec_each (&notes->fresh, it) {
+        if (notes->held_back && notes->held_back(notes->ctx, &(*it)->frontend)) {
+            notes->fresh.v[waiting++] = *it;
+            continue;
         }
-        any_due = any_due || (note->due && !note->recheck_due);
+        put_in_force(*it);
+        notes->owed = true;
     }
-    return any_due;
+    notes->fresh.n = waiting;
+    if (waiting == 0)
+        vec_clear_few(&notes->fresh);
+    return notes->owed;
 }
 
 void flow_notes_begin_scan(struct flow_notes *notes, bool rechecks)
 {
     struct flow_note *note, *next;
+    notes->owed = false;
     HASH_ITER(hh, notes->by_frontend, note, next)
     {
         note->scanned = note->due && (rechecks || !note->recheck_due);
@@ -147,6 +159,7 @@ static void end_scan(struct flow_notes *notes, struct flow_note *note, bool seen
     bool done = seen && !note->due && !again;
     note->recheck_due = again && !note->due;
     note->due = note->due || again || !seen;
+    notes->owed = notes->owed || (note->due && !note->recheck_due);
     note->scanned = false;
     if (done && !note->fresh) {
         forget(notes, note);

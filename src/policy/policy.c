@@ -569,27 +569,34 @@ void policy_settle(struct policy *policy)
     policy_settle_some(policy, SIZE_MAX);
 }
 
-/* Whether something of the Service waits to be handed on. */
-static bool is_unsettled(const void *ctx, const char *service_id, enum family family)
+static bool port_waits(const struct policy *policy, const struct port_state *port)
+{
+    if (port->noted)
+        return true;
+    for (const struct claim *claim = port->claims; claim; claim = claim->next_of_port)
+        if (claim->target->noted)
+            return true;
+    for (const struct claim *claim = port->claims; claim; claim = claim->next_of_port)
+        if (claim->target->winner == port &&
+            policy->ops.waits(policy->ops.ctx, &claim->target->frontend))
+            return true;
+    return false;
+}
+
+bool policy_service_waits(const void *ctx, const char *service_id, enum family family)
 {
     const struct policy *policy = ctx;
     const struct service_state *service = port_states_find(&policy->ports, service_id);
-    for (const struct port_state *port = service ? service->ports : NULL; port; port = port->next) {
-        if (port->family != family)
-            continue;
-        if (port->noted)
+    for (const struct port_state *port = service ? service->ports : NULL; port; port = port->next)
+        if (port->family == family && port_waits(policy, port))
             return true;
-        for (const struct claim *claim = port->claims; claim; claim = claim->next_of_port)
-            if (claim->target->noted)
-                return true;
-    }
     return false;
 }
 
 void policy_settle_health_checks(struct policy *policy, enum family family)
 {
-    health_checks_settle(policy->health_checks, family, &policy->here.location, is_unsettled,
-                         policy, &policy->ops);
+    health_checks_settle(policy->health_checks, family, &policy->here.location,
+                         policy_service_waits, policy, &policy->ops);
 }
 
 /* ---- what can be asked ---- */

@@ -53,6 +53,14 @@ bool ruleset_is_refused(const struct ruleset *rs, const struct frontend *fronten
     return record && refusals_holds_back(record);
 }
 
+bool ruleset_is_waiting(const struct ruleset *rs, const struct frontend *frontend)
+{
+    if (!rs->kernel_known || rs->pending.n == 0)
+        return !rs->kernel_known;
+    const struct record *record = ruleset_find_record(rs, frontend);
+    return record && record->pending;
+}
+
 bool ruleset_needs_commit(const struct ruleset *rs, double now)
 {
     return !rs->kernel_known || rs->rules_wrong || rs->pending.n > 0 ||

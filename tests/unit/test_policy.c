@@ -292,6 +292,15 @@ static void on_health_check(void *ctx, const char *service_id, enum family famil
              xasprintf("%s %s check %u: %zu", service_id, family_name(family), port, local_ready));
 }
 
+/* What was handed on that is not in force yet: port 0 for nothing. */
+static struct frontend in_portions;
+
+static bool on_waits(const void *ctx, const struct frontend *frontend)
+{
+    ck_assert_ptr_eq(ctx, &ops);
+    return memcmp(frontend, &in_portions, sizeof(*frontend)) == 0;
+}
+
 static void on_line(void *ctx, enum log_level level, const char *line)
 {
     static const char subsystem[] = " policy: ";
@@ -351,8 +360,9 @@ static void set_up(void)
 {
     services = service_cache_new(service_changed, NULL);
     slices = endpoint_slice_cache_new(endpoints_changed, NULL);
-    const struct policy_ops receiver = {on_set,     on_change, on_remove,       on_cluster_ip,
-                                        on_hairpin, on_flows,  on_health_check, &ops};
+    const struct policy_ops receiver = {on_set,          on_change,  on_remove,
+                                        on_cluster_ip,   on_hairpin, on_flows,
+                                        on_health_check, on_waits,   &ops};
     policy = policy_new(services, slices, "here", &receiver);
     log_set_sink(on_line, NULL);
 }
@@ -696,6 +706,29 @@ START_TEST(a_check_waits_for_its_service)
     forget_texts();
     settle_health_checks();
     expect_text(join(&ops), "a/lb IPv4 check 31000: 0, b/lb IPv4 check 31001: 0");
+}
+END_TEST
+
+/* One that was handed on may still be on its way to the kernel. */
+START_TEST(a_check_waits_for_its_frontends)
+{
+    enum family family;
+    in_portions = (struct frontend){.address = make_address("10.96.0.1", &family),
+                                    .port = 53,
+                                    .protocol = UDP,
+                                    .family = FAMILY_IPV4};
+    put_checked("a/lb", 31000, "10.96.0.1", "http/TCP:80 dns/UDP:53");
+    put_checked("b/lb", 31001, "10.96.0.2", "http/TCP:80");
+    policy_settle(policy);
+    forget_texts();
+    settle_health_checks();
+    expect_text(join(&ops), "b/lb IPv4 check 31001: 0");
+    ck_assert(policy_service_waits(policy, "a/lb", FAMILY_IPV4));
+    ck_assert(!policy_service_waits(policy, "a/lb", FAMILY_IPV6));
+    ck_assert(!policy_service_waits(policy, "b/lb", FAMILY_IPV4));
+    in_portions.port = 0;
+    settle_health_checks();
+    expect_text(join(&ops), "a/lb IPv4 check 31000: 0");
 }
 END_TEST
 
@@ -2551,6 +2584,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, many_frontends_are_handed_on_in_portions);
     tcase_add_test(tcase, turns_are_not_taken_twice);
     tcase_add_test(tcase, a_check_waits_for_its_service);
+    tcase_add_test(tcase, a_check_waits_for_its_frontends);
     tcase_add_test(tcase, families_apart);
     tcase_add_test(tcase, ports_meet_by_name_and_protocol);
     tcase_add_test(tcase, ports_come_and_go);

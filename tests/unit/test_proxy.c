@@ -22,11 +22,13 @@ static struct proxy_config config; /* of the proxy */
 static struct nft_socket *kernel;
 static double now; /* of the turns */
 
-static char checks[512];         /* what health was told, a line each */
-static char flows[1024];         /* what the flow cleaner was told, likewise */
-static bool noted[FAMILY_COUNT]; /* something, since the last run that counted */
-static char warned[4096];        /* warnings, likewise */
-static unsigned errors;          /* lines of level error */
+static char checks[512];                         /* what health was told, a line each */
+static char flows[32768];                        /* what the flow cleaner was told, likewise */
+static VEC(struct frontend) noted[FAMILY_COUNT]; /* in no run yet, or held back by all of them */
+static flow_held_back_fn held_back[FAMILY_COUNT];
+static const void *held_back_ctx[FAMILY_COUNT];
+static char warned[4096]; /* warnings, likewise */
+static unsigned errors;   /* lines of level error */
 
 static void append(char *text, size_t room, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -73,24 +75,30 @@ void flow_cleaner_note(struct flow_cleaner *cleaner, const struct frontend *fron
                address_format((enum family)frontend->family, &serving[i].address, text),
                serving[i].port);
     append(flows, sizeof(flows), "\n");
-    noted[frontend->family] = true;
+    vec_push(&noted[frontend->family], *frontend);
 }
 
 void flow_cleaner_hold_back(struct flow_cleaner *cleaner, enum family family,
-                            flow_held_back_fn held_back, const void *ctx)
+                            flow_held_back_fn held_back_by, const void *ctx)
 {
     ck_assert(cleaner && cleaner == config.flows);
     ck_assert(config.families[family]);
-    ck_assert(held_back && ctx);
+    ck_assert(held_back_by && ctx);
+    held_back[family] = held_back_by;
+    held_back_ctx[family] = ctx;
 }
 
 void flow_cleaner_run(struct flow_cleaner *cleaner, enum family family)
 {
     ck_assert(cleaner && cleaner == config.flows);
     ck_assert(config.families[family]);
-    if (noted[family])
+    size_t waiting = 0, n = noted[family].n;
+    vec_each (&noted[family], it)
+        if (held_back[family](held_back_ctx[family], it))
+            noted[family].v[waiting++] = *it;
+    if (waiting < n)
         append(flows, sizeof(flows), "run %s\n", family_name(family));
-    noted[family] = false;
+    noted[family].n = waiting;
 }
 
 static void take_line(void *ctx, enum log_level level, const char *line)
@@ -108,7 +116,8 @@ static void start(void)
     proxy = proxy_new(&config, &err);
     ck_assert_msg(proxy, "%s", err.text);
     checks[0] = flows[0] = warned[0] = '\0';
-    memset(noted, 0, sizeof(noted));
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        vec_free(&noted[i]);
     errors = 0;
 }
 
@@ -145,6 +154,8 @@ static void restart(void)
 static void tear_down(void)
 {
     stop();
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        vec_free(&noted[i]);
     nft_socket_close(kernel);
     log_set_sink(NULL, NULL);
 }
@@ -1065,6 +1076,89 @@ START_TEST(flows_to_frontends_of_an_earlier_run_are_stale)
 }
 END_TEST
 
+/* ---- one Service in portions ---- */
+
+#define MANY 300
+
+/* So many words, the first "11.78.0.1" if @begin is "11.78"; to be freed. */
+static char *many(unsigned n, const char *begin, const char *end)
+{
+    char *text;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    for (unsigned i = 0; i < n; i++)
+        fprintf(out, "%s.%u.%u%s ", begin, i / 200, 1 + i % 200, end);
+    fclose(out);
+    return text;
+}
+
+/* A slice that became another just now. */
+static void put_fresh_slice(const char *id, const char *service_id, const char *endpoints)
+{
+    struct object object = {.kind = KIND_ENDPOINTSLICE,
+                            .id = xstrdup(id),
+                            .payload =
+                                make_slice(id, service_id, FAMILY_IPV4, "/UDP:53", endpoints),
+                            .trigger_time = clock_realtime()};
+    const struct object_sink *sink = proxy_sink(proxy);
+    sink->put(sink->ctx, &object);
+}
+
+static void put_balanced(const char *id, const char *addresses, const char *external,
+                         const char *ranges, const char *endpoints)
+{
+    struct service *service = make_service(id, addresses, "/UDP:53");
+    char *slice = xasprintf("%s-4", id);
+    service->health_check_node_port = 30000;
+    add_load_balancer_ips(service, external);
+    add_source_ranges(service, ranges);
+    put_made(service);
+    put_fresh_slice(slice, id, endpoints);
+    free(slice);
+}
+
+static size_t sampled(void)
+{
+    return histogram_count(&figures().family[FAMILY_IPV4].syncs->programming);
+}
+
+/* Whatever one Service has many of, others are told of as soon as they themselves are in force. */
+START_TEST(one_service_in_portions_holds_up_no_other)
+{
+    static const struct {
+        unsigned addresses, ranges, endpoints;
+        bool waits; /* what was handed on of it, too */
+    } rows[] = {{MANY, 1, 1, false}, {1, MANY, 1, true}, {1, 1, MANY, true}};
+    char *addresses = many(rows[_i].addresses, "11.78", ""),
+         *ranges = many(rows[_i].ranges, "12", ".0/25"),
+         *endpoints = many(rows[_i].endpoints, "10.0", "@n1"),
+         *check = xasprintf("a/big IPv4 30000 %u\n", rows[_i].endpoints);
+    config.portion = config.rulesets[FAMILY_IPV4].portion = 64;
+    restart();
+    complete_all();
+    turn(0);
+    put_balanced("b/dns", "10.96.0.53", "11.79.0.1", "12.0.1.0/25", "10.1.0.1@n1 10.1.0.2@n1");
+    put_balanced("a/big", "10.96.0.9", addresses, ranges, endpoints);
+    ck_assert(turn(0) == now);
+    expect_checks("b/dns IPv4 30000 2\n");
+    unsigned turns = 0;
+    do {
+        expect_checks("");
+        ck_assert_uint_eq(sampled(), 1);
+        ck_assert_int_eq(noted[FAMILY_IPV4].n > 0, rows[_i].waits);
+        turns++;
+    } while (turn(0) == now);
+    ck_assert_uint_gt(turns, 3);
+    expect_checks(check);
+    ck_assert_uint_eq(sampled(), 2);
+    ck_assert_uint_eq(noted[FAMILY_IPV4].n, 0);
+    free(addresses);
+    free(ranges);
+    free(endpoints);
+    free(check);
+}
+END_TEST
+
 /* ---- the proxy as a whole ---- */
 
 static void expect_elements_as_counted(void)
@@ -1680,6 +1774,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, flows_are_noted_and_looked_for_when_in_force);
     tcase_add_test(tcase, flows_wait_until_their_family_is_in_force);
     tcase_add_test(tcase, flows_to_frontends_of_an_earlier_run_are_stale);
+    tcase_add_loop_test(tcase, one_service_in_portions_holds_up_no_other, 0, 3);
     tcase_add_test(tcase, figures_count);
     tcase_add_test(tcase, figures_count_failures);
     tcase_add_test(tcase, syncs_are_full_or_partial);

@@ -64,14 +64,15 @@ void flow_cleaner_note(struct flow_cleaner *cleaner, const struct frontend *fron
                        const struct backend *serving, size_t n);
 
 /** From now on flow_cleaner_run() asks of each frontend of @family that was noted whether it is
- * held back: then nothing is deleted by that note until a later run. */
+ * held back, since it waits for its commit or the kernel refused it: then nothing is deleted by
+ * that note until a later run. */
 void flow_cleaner_hold_back(struct flow_cleaner *cleaner, enum family family,
                             flow_held_back_fn held_back, const void *ctx);
 
-/** What was noted of @family is in force in its table: look for stale flows, a moment later
- * (packets that are on their way by the old rules arrive before) or after the scan that runs and a
- * pause as long as it took. Cheap if nothing was noted. A scan that could not be done at all is
- * done with the next call. */
+/** What was noted of @family and is not held back is in force in its table: look for stale flows, a
+ * moment later (packets that are on their way by the old rules arrive before) or after the scan
+ * that runs and a pause as long as it took. Cheap if nothing was noted. A scan that could not be
+ * done at all is done with the next call. */
 void flow_cleaner_run(struct flow_cleaner *cleaner, enum family family);
 
 const struct flow_cleaner_stats *flow_cleaner_stats(const struct flow_cleaner *cleaner,

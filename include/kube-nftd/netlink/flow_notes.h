@@ -17,16 +17,19 @@
 #ifndef KUBE_NFTD_NETLINK_FLOW_NOTES_H
 #define KUBE_NFTD_NETLINK_FLOW_NOTES_H
 
+#include "kube-nftd/base/vec.h"
 #include "kube-nftd/netlink/conntrack.h"
 
 struct flow_note;
 
-/* Whether something else than what was said of @frontend is in force, although all the rest is. */
+/* Whether something else than what was said of @frontend last may be in force. */
 typedef bool (*flow_held_back_fn)(const void *ctx, const struct frontend *frontend);
 
 /* Start zeroed. */
 struct flow_notes {
     struct flow_note *by_frontend; /* hash table */
+    VEC(struct flow_note *) fresh; /* said, but not in force yet */
+    bool owed;                     /* a scan, and not just because of what one found */
     flow_held_back_fn held_back;   /* NULL: nothing ever is */
     const void *ctx;
 };
@@ -37,8 +40,9 @@ void flow_notes_free(struct flow_notes *notes);
 void flow_notes_say(struct flow_notes *notes, const struct frontend *frontend, bool claimed,
                     const struct backend *serving, size_t n);
 
-/** What was said is in force, but of frontends that are held back. Returns whether a scan is owed
- * to some frontend, apart from those that flow_notes_end_scan() told of. */
+/** What was said is in force, but of frontends that are held back. Costs as much as what was said
+ * and is not in force yet. Returns whether a scan is owed to some frontend, apart from those that
+ * flow_notes_end_scan() told of. */
 bool flow_notes_put_in_force(struct flow_notes *notes);
 
 /** A scan begins, for all frontends that one is owed to; if @rechecks, for those too that

@@ -49,6 +49,8 @@ struct policy_ops {
      * addresses of local ready endpoints (docs/behaviour.md 6.1). */
     void (*health_check)(void *ctx, const char *service_id, enum family family, uint16_t port,
                          size_t local_ready);
+    /* Whether what was handed on of @frontend last is not in force yet. */
+    bool (*waits)(const void *ctx, const struct frontend *frontend);
     void *ctx;
 };
 
@@ -101,8 +103,12 @@ void policy_settle(struct policy *policy);
  */
 bool policy_settle_some(struct policy *policy, size_t most);
 
-/** Hands on the health checks of @family noted since the last time, but of Services that were
- * settled just in part; for when its frontends are in force. */
+/** Whether something of a Service is not in force in @family: it is not decided, not handed on, or
+ * waits there (struct policy_ops). What a Service does not have any more is not looked at. @policy
+ * is a struct policy, so that this can be handed to others. */
+bool policy_service_waits(const void *policy, const char *service_id, enum family family);
+
+/** Hands on the health checks of @family noted since the last time, but of Services that wait. */
 void policy_settle_health_checks(struct policy *policy, enum family family);
 
 /*

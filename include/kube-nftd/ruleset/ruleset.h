@@ -145,6 +145,10 @@ bool ruleset_is_lost(const struct ruleset *ruleset);
 /** Whether the kernel refused what @frontend shall be, so that something else is in force of it. */
 bool ruleset_is_refused(const struct ruleset *ruleset, const struct frontend *frontend);
 
+/** Whether the kernel may hold something else of @frontend than what it shall be, and not since it
+ * refused that: no commit has sent it yet, or all of it, or what the kernel holds is not known. */
+bool ruleset_is_waiting(const struct ruleset *ruleset, const struct frontend *frontend);
+
 /** Whether a commit at @now (clock_monotonic) would have something to do. */
 bool ruleset_needs_commit(const struct ruleset *ruleset, double now);
 
