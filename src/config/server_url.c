@@ -10,17 +10,6 @@
 #include <string.h>
 #include <strings.h>
 
-static bool port_is_right(const char *text, size_t length)
-{
-    unsigned value = 0;
-    for (size_t i = 0; i < length; i++) {
-        if (text[i] < '0' || text[i] > '9' || value > 65535)
-            return false;
-        value = value * 10 + (unsigned)(text[i] - '0');
-    }
-    return value >= 1 && value <= 65535;
-}
-
 static bool is_ipv6(const char *text, size_t length)
 {
     struct in6_addr address;
@@ -34,6 +23,7 @@ static bool is_ipv6(const char *text, size_t length)
  * nothing. */
 static bool authority_is_right(const char *text, size_t length)
 {
+    uint16_t port;
     size_t host;
     if (*text == '[') {
         size_t inside = strcspn(text + 1, "]/");
@@ -47,7 +37,7 @@ static bool authority_is_right(const char *text, size_t length)
     }
     if (host == length)
         return true;
-    return text[host] == ':' && port_is_right(text + host + 1, length - host - 1);
+    return text[host] == ':' && port_parse(text + host + 1, length - host - 1, &port);
 }
 
 static bool has_odd_bytes(const char *text)

@@ -143,3 +143,15 @@ const char *address_special(enum family family, const struct address *address)
     return first == 0xff || (family == FAMILY_IPV4 && first >> 4 == 0xe) ? "a multicast address"
                                                                          : NULL;
 }
+
+bool port_parse(const char *text, size_t length, uint16_t *port)
+{
+    unsigned value = 0;
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] < '0' || text[i] > '9' || value > UINT16_MAX)
+            return false;
+        value = value * 10 + (unsigned)(text[i] - '0');
+    }
+    *port = (uint16_t)value;
+    return value > 0 && value <= UINT16_MAX;
+}

@@ -34,14 +34,9 @@ static bool parse_address(const char *text, struct explain_query *query)
 
 static int parse_port(const char *text, struct explain_query *query, struct error *err)
 {
-    unsigned value = 0;
-    const char *s = text;
-    for (; isdigit((unsigned char)*s) && value <= UINT16_MAX; s++)
-        value = value * 10 + (unsigned)(*s - '0');
-    if (s == text || *s || value == 0 || value > UINT16_MAX)
-        return error_set(err, "the port is no number from 1 to 65535");
-    query->port = (uint16_t)value;
-    return 0;
+    return port_parse(text, strlen(text), &query->port)
+               ? 0
+               : error_set(err, "the port is no number from 1 to 65535");
 }
 
 static uint8_t protocol_of(const char *text)

@@ -46,20 +46,6 @@ struct http_listener {
     ev_timer timer;
 };
 
-static int parse_port(const char *text, uint16_t *port)
-{
-    unsigned value = 0;
-    for (const char *s = text; *s; s++) {
-        if (*s < '0' || *s > '9' || value > UINT16_MAX)
-            return -1;
-        value = value * 10 + (unsigned)(*s - '0');
-    }
-    if (value == 0 || value > UINT16_MAX)
-        return -1;
-    *port = (uint16_t)value;
-    return 0;
-}
-
 /* Splits at the colon before the port; an IPv6 address must stand in brackets. A bare address has
  * no port. */
 static char *split_host(const char *text, const char **port)
@@ -91,7 +77,7 @@ int http_address_parse(const char *text, uint16_t default_port, struct http_addr
     const char *port;
     char *host = split_host(text, &port);
     bool good = host && address_parse(host, &read.family, &read.address) &&
-                (!port || parse_port(port, &read.port) == 0);
+                (!port || port_parse(port, strlen(port), &read.port));
     free(host);
     if (!good)
         return error_set(err, "\"%s\" is not an IP address, IP:port or [IPv6]:port", text);

@@ -75,4 +75,7 @@ const char *protocol_name(uint8_t protocol);
 /** The IP protocol number of "TCP", "UDP" or "SCTP"; 0 for any other text. */
 uint8_t protocol_parse(const char *name);
 
+/** Reads a port from 1 to 65535, which is all that @text (@length bytes) says. */
+bool port_parse(const char *text, size_t length, uint16_t *port);
+
 #endif
