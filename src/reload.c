@@ -49,7 +49,7 @@ static const char *reload_manifests(struct manifests *manifests)
         return "credentials are read for each request";
     if (manifests_look_again(manifests, &err) == 0)
         return "manifests were compared";
-    log_error("manifests", "%s; what was loaded from it is kept", err.text);
+    log_error("manifests", "%s; its previous objects stay active", err.text);
     error_clear(&err);
     return "manifests were not compared";
 }

@@ -382,7 +382,7 @@ static int take_string(struct json_reader *reader, struct json_value *value, str
                        "a control character in a string");
     *p = '\0';
     if (escaped && !json_text_unescape(text, (size_t)(p - text)))
-        return fail(reader, err, "a string with an escape that is none");
+        return fail(reader, err, "a string with an unknown escape");
     value->type = plain || utf8_is_valid(text) ? JSON_STRING : JSON_BAD_STRING;
     value->string = text;
     reader->looked = 0;

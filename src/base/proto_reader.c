@@ -474,7 +474,7 @@ static inline int take_field(struct proto_reader *reader, const struct proto_fie
     if (open->list_field == token.field)
         return add_field(reader, field, NULL, token.number, err);
     if (open->seen & bit)
-        return fault(reader, field, "it is there twice", err);
+        return fault(reader, field, "it is a duplicate", err);
     open->seen |= bit;
     close_list(reader, open);
     if (is_list(field)) {

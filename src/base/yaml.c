@@ -352,7 +352,7 @@ static int count_copied(struct reader *reader, size_t length)
     reader->copied += length;
     if (reader->copied <= MAX_COPIED)
         return 0;
-    return fail_here(reader, "the anchors and aliases of the document hold too much");
+    return fail_here(reader, "the anchors and aliases of the document expand to too much");
 }
 
 /* Keeps the text from @begin on for aliases to @name, which is taken. */
@@ -477,7 +477,7 @@ static int check_keys(struct reader *reader, size_t first)
     qsort_r(keys, n, sizeof(*keys), compare_keys, reader->names.v);
     for (size_t i = 1; i < n; i++) {
         if (compare_names(&keys[i - 1], &keys[i], names) == 0)
-            return error_set(reader->err, "line %zu: key \"%.*s\" is there twice, also in line %zu",
+            return error_set(reader->err, "line %zu: duplicate key \"%.*s\", also in line %zu",
                              keys[i].line, (int)keys[i].length, names + keys[i].at,
                              keys[i - 1].line);
     }
@@ -623,7 +623,7 @@ static cJSON *parse_one(const char *text, size_t length, bool lenient, struct er
     yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text, length);
     int result = reader_run(&reader);
     if (result == 0 && reader.documents == 0)
-        result = error_set(err, "there is no document");
+        result = error_set(err, "no document");
     cJSON *json = result ? NULL : cJSON_ParseWithLength(reader.out.v, reader.out.n);
     if (result == 0 && !json)
         error_set(err, "nested too deep");

@@ -103,8 +103,8 @@ static void fail_to_ask(const struct question *q, CURLcode code, struct error *e
     const char *reason =
         code == CURLE_COULDNT_CONNECT && number ? strerror((int)number) : curl_easy_strerror(code);
     error_set(err,
-              "no kube-nftd answers at %s (%s): is it running? Where it answers says "
-              "--metrics-bind-address, or --config; --manifests PATH needs no daemon",
+              "no kube-nftd answers at %s (%s): is it running? --metrics-bind-address or --config "
+              "sets the address; --manifests PATH needs no daemon",
               q->address, reason);
 }
 
@@ -123,7 +123,7 @@ static cJSON *read_answer(const struct question *q, const char *kind, struct err
     else
         error_set(
             err,
-            "what answers at %s is no kube-nftd that knows this (status %ld: %s): kube-proxy, "
+            "the server at %s is not a kube-nftd that knows this (status %ld: %s): kube-proxy, "
             "or an older version?",
             q->address, q->status, line);
     free(line);
@@ -142,7 +142,7 @@ static cJSON *ask(struct question *q, const char *path, const char *kind, bool *
     if (q->too_long) {
         error_set(err, "the answer of %s is too long", q->address);
     } else if (code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_WEIRD_SERVER_REPLY) {
-        error_set(err, "what answers at %s is no kube-nftd: %s", q->address,
+        error_set(err, "the server at %s is not kube-nftd: %s", q->address,
                   curl_easy_strerror(code));
     } else {
         *unreachable = true;

@@ -150,8 +150,7 @@ static void destroy_set(struct mnl_socket *nl, const char *name, struct leftover
         report_removed(report, "IP set %s", name);
     else if (why == IPSET_ERR_BUSY)
         report_left(report,
-                    "IP set %s: a rule names it: remove the rules first, then run this again",
-                    name);
+                    "IP set %s: a rule uses it: remove the rules first, then run this again", name);
     else
         report_left(report, "IP set %s: %s", name, strerror(why));
 }
@@ -163,7 +162,7 @@ void leftovers_remove_ip_sets(struct leftovers_report *report)
     struct mnl_socket *nl = open_socket(&err);
     int why = nl ? list_sets(nl, &names) : 0;
     if (err.text || why)
-        report_left(report, "IP sets: cannot be read: %s", err.text ? err.text : strerror(why));
+        report_left(report, "IP sets: cannot read them: %s", err.text ? err.text : strerror(why));
     vec_each (&names, name) {
         destroy_set(nl, *name, report);
         free(*name);

@@ -299,12 +299,12 @@ bool leftovers_remove_ipvs(struct leftovers_report *report)
     int why = nl ? read_device(nl, &device) : errno;
     error_clear(&err);
     if (why) {
-        report_left(report, "device %s: cannot be read: %s", DEVICE, strerror(why));
+        report_left(report, "device %s: cannot read it: %s", DEVICE, strerror(why));
     } else {
         why = access(IPVS_FILE, F_OK) == 0 ? work_on_servers(&device, report) : 0;
         if (why)
             report_left(report,
-                        "virtual servers of ipvs, with %s and the IP sets, which tell whose they "
+                        "virtual servers of ipvs, with %s and the IP sets, which show whose they "
                         "are: %s: see 'ipvsadm -Ln'",
                         DEVICE, strerror(why));
         else

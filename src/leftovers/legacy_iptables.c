@@ -129,7 +129,7 @@ static void report_table(const struct kind *kind, enum family family, int fd, co
     else
         legacy_iptables_chains(family, entries, size, count_chain, &tally, &err);
     if (err.text)
-        report_left(report, "%s table %s: cannot be read: %s", kind->program, table, err.text);
+        report_left(report, "%s table %s: cannot read it: %s", kind->program, table, err.text);
     else if (tally.chains > 0)
         report_left(report,
                     "%s table %s: chains of kube-proxy (chains: %zu, the first one: %s): "
@@ -147,7 +147,7 @@ void leftovers_report_legacy(enum family family, struct leftovers_report *report
     FILE *names = fopen(kind->names, "re");
     if (!names) {
         if (errno != ENOENT) /* a kernel without them */
-            report_left(report, "%s: cannot tell whether there is something: %s: %s", kind->program,
+            report_left(report, "%s: cannot tell whether tables exist: %s: %s", kind->program,
                         kind->names, strerror(errno));
         return;
     }

@@ -42,7 +42,8 @@ int leftovers_remove_table(struct nft_socket *socket, enum family family,
     if (!state.exists)
         return 0;
     if (state.owned_elsewhere) {
-        report_left(report, "table %s %s: a process owns it, so kube-proxy still runs: stop it", ip,
+        report_left(report,
+                    "table %s %s: a process owns it, so kube-proxy is still running: stop it", ip,
                     KUBE_PROXY_TABLE);
         return 0;
     }
@@ -109,7 +110,7 @@ static void report_removal(struct leftovers_report *report, const char *ip,
 {
     group_vec kinds = {0};
     vec_each (&plan->jumps, jump)
-        report_removed(report, "table %s %s: rule of chain %s that leads to %s", ip, plan->table,
+        report_removed(report, "table %s %s: rule of chain %s that jumps to %s", ip, plan->table,
                        jump->from->name, jump->to->name);
     for (const struct iptables_chain *chain = plan->chains; chain; chain = chain->hh.next) {
         if (!iptables_chain_goes(chain))
@@ -140,7 +141,7 @@ static void report_held(struct leftovers_report *report, const char *ip,
             count_chain(&holders, chain->holder->name, chain);
     vec_each (&holders, holder)
         report_left(report,
-                    "table %s %s: chain %s, and those that it leads to (chains: %zu): %s %s that "
+                    "table %s %s: chain %s, and those that it jumps to (chains: %zu): %s %s that "
                     "is not kube-proxy's needs it: delete that %s, then run this again",
                     ip, plan->table, holder->first, holder->chains,
                     holder->map ? "an element of map" : "a rule of chain", holder->name,
@@ -156,7 +157,7 @@ static const struct {
     const char *accepts;
     const char *instead; /* what to put behind iptables' name */
 } acceptances[] = {
-    {"FORWARD", "KUBE-FORWARD", "replies, and what is to be masqueraded (mark 0x4000)",
+    {"FORWARD", "KUBE-FORWARD", "replies and packets to masquerade (mark 0x4000)",
      "-A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT', and the same with '-m mark "
      "--mark 0x4000/0x4000"},
     {"INPUT", "KUBE-NODEPORTS", "health checks of load balancers",
@@ -185,8 +186,8 @@ static void warn_of_drops(struct leftovers_report *report, enum family family,
             continue;
         report_warning(
             report,
-            "table %s filter: %s drops what no rule accepts (its policy), and kube-proxy's "
-            "rules that accept %s go; kube-nftd makes none. Unless others accept it: '%s %s'",
+            "table %s filter: the policy of %s is drop, and kube-proxy's rules that accept %s are "
+            "removed; kube-nftd adds none. Unless other rules accept them: '%s %s'",
             nft_family_name(family), from->name, acceptances[i].accepts,
             family == FAMILY_IPV4 ? "iptables" : "ip6tables", acceptances[i].instead);
     }
@@ -201,8 +202,8 @@ static void warn_of_marks(struct leftovers_report *report, enum family family,
     if (marks && marks->holder && masquerades && iptables_chain_goes(masquerades))
         report_warning(
             report,
-            "table %s %s: chain KUBE-MARK-MASQ stays, but KUBE-POSTROUTING goes: what is "
-            "marked there is masqueraded only while kube-nftd has the same mark "
+            "table %s %s: chain KUBE-MARK-MASQ stays, but KUBE-POSTROUTING is removed: packets "
+            "marked there are masqueraded only while kube-nftd has the same mark "
             "(masqueradeBit 14)",
             nft_family_name(family), plan->table);
 }
@@ -238,11 +239,12 @@ static int take_plan(struct nft_socket *socket, enum family family,
     if (remove)
         report_plan(report, family, plan);
     if (overtaken && !report->dry_run)
-        return error_set(err, "others change nf_tables all the while, so some may not be seen");
+        return error_set(err,
+                         "other programs keep changing nf_tables, so some rules may be missed");
     if (overtaken)
         report_warning(report,
-                       "table %s %s: others changed nf_tables while it was read: this may "
-                       "not be all",
+                       "table %s %s: other programs changed nf_tables while it was read: this may "
+                       "be incomplete",
                        nft_family_name(family), plan->table);
     report_held(report, nft_family_name(family), plan);
     return 0;
@@ -257,7 +259,7 @@ static int try_table(struct nft_socket *socket, enum family family, const char *
     if (iptables_plan_read(&plan, socket, family, table, &overtaken, err))
         return -1;
     int result = overtaken && !take_overtaken
-                     ? error_set(err, "others change nf_tables all the while")
+                     ? error_set(err, "other programs keep changing nf_tables")
                      : take_plan(socket, family, &plan, overtaken, report, err);
     iptables_plan_clear(&plan);
     return result;
@@ -277,7 +279,7 @@ void leftovers_remove_chains(struct nft_socket *socket, enum family family,
         }
         if (result)
             report_left(report,
-                        "table %s %s: kube-proxy's chains: %s: run this again; 'nft monitor' says "
+                        "table %s %s: kube-proxy's chains: %s: run this again; 'nft monitor' shows "
                         "who else changes tables",
                         nft_family_name(family), kube_proxy_tables[i], err.text);
     }

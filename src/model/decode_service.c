@@ -104,7 +104,7 @@ static int check_numbers(struct decoder *d, const struct field_path *up)
     const struct field_path list = {up, "ports", 0};
     bool node = doubled >> 48 & 1;
     return field_bad(d, &(struct field_path){&list, NULL, (int)(uint32_t)doubled},
-                     "%s %s %u is there twice", protocol_name((uint8_t)(doubled >> 49)),
+                     "%s %s %u is a duplicate", protocol_name((uint8_t)(doubled >> 49)),
                      node ? "node port" : "port", (unsigned)(doubled >> 32 & UINT16_MAX));
 }
 

@@ -95,13 +95,13 @@ void diagnostics_verbosity(void *ctx, const struct http_request *request,
     char *end;
     (void)ctx;
     if (strcmp(request->method, "PUT") != 0) {
-        http_answer_text(answer, 406, "PUT sets how much is logged: curl -X PUT -d 4 URL\n");
+        http_answer_text(answer, 406, "PUT sets the log level: curl -X PUT -d 4 URL\n");
         return;
     }
     errno = 0;
     long verbosity = strtol(request->body, &end, 10);
     if (errno || end == request->body || *end || verbosity < 0 || verbosity > INT_MAX) {
-        http_answer_text(answer, 400, "the body is no number from 0 to %d\n", INT_MAX);
+        http_answer_text(answer, 400, "the body is not a number from 0 to %d\n", INT_MAX);
         return;
     }
     log_set_verbosity((int)verbosity);

@@ -28,17 +28,17 @@ static bool is_concerned(const struct page *page, const struct receipt *receipt,
 static void add_reason(struct page *page, const struct receipt *receipt)
 {
     if (receipt->left_out)
-        page->reason = "an object that came cannot be read, and what was known of it before is in "
-                       "force; the log says what is wrong with it";
+        page->reason = "an object is invalid, and its last good version stays active; the log says "
+                       "what is wrong with it";
     for (int i = 0; i < FAMILY_COUNT; i++) {
         if (!is_concerned(page, receipt, i))
             continue;
         if (page->refused[i] && !page->reason)
-            page->reason = "the kernel refused it; the log names the frontend";
+            page->reason = "the kernel rejected it; the log names the frontend";
         if (page->facts->lost[i])
-            page->reason = "the table is gone, or another program's; the log says more";
+            page->reason = "the table is gone, or belongs to another program; the log says more";
         else if (!receipt->family[i].in_force && !page->reason)
-            page->reason = "a change that came is not in the kernel";
+            page->reason = "a change is not applied yet";
     }
 }
 
@@ -77,7 +77,7 @@ static void finish(struct page *page, unsigned status, struct http_answer *answe
 static void answer_unknown(struct page *page, bool complete, struct http_answer *answer)
 {
     page->reason =
-        complete ? "no such Service came" : "Services and EndpointSlices are not complete yet";
+        complete ? "no such Service is known" : "Services and EndpointSlices are not complete yet";
     finish(page, complete ? 404 : 503, answer);
 }
 
@@ -100,7 +100,7 @@ void programmed_answer(const struct programmed *facts, const struct http_request
     struct page page = {.facts = facts, .json = facts_new()};
     struct receipt receipt;
     if (!is_name(namespace) || !is_name(name)) {
-        page.reason = "the question is /programmed?namespace=NAMESPACE&service=NAME";
+        page.reason = "the request is /programmed?namespace=NAMESPACE&service=NAME";
         finish(&page, 400, answer);
         return;
     }

@@ -191,7 +191,7 @@ static int set_server_name(struct api_connection *c, CURLU *url, const char *nam
     if (!c->connect_to)
         alloc_failed();
     if (curl_url_set(url, CURLUPART_HOST, name, 0) != CURLUE_OK)
-        return error_set(err, "tls-server-name \"%s\" is no host name", name);
+        return error_set(err, "tls-server-name \"%s\" is not a host name", name);
     return 0;
 }
 
@@ -200,7 +200,7 @@ static int parse_server(struct api_connection *c, CURLU *url, struct error *err)
     const char *server = c->config->server;
     CURLUcode code = curl_url_set(url, CURLUPART_URL, server, CURLU_DISALLOW_USER);
     if (code == CURLUE_USER_NOT_ALLOWED) /* and so not to be quoted */
-        return error_set(err, "the server's URL must not hold credentials");
+        return error_set(err, "the server's URL must not contain credentials");
     if (code)
         return error_set(err, "server \"%s\": %s", server, curl_url_strerror(code));
     char *scheme = url_part(url, CURLUPART_SCHEME);

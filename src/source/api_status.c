@@ -131,9 +131,9 @@ static char *explain_forbidden(const struct api_status *status, const char *verb
                                const struct api_resource *resource)
 {
     if (!api_status_lacks_right(status))
-        return xasprintf("the server refused, and not for a right that is missing status=403");
+        return xasprintf("the server refused, but not for a missing permission status=403");
     if (strstr(status->message, "system:anonymous"))
-        return xasprintf("the server was shown no credentials, or did not take them status=403");
+        return xasprintf("the server got no credentials, or did not accept them status=403");
     return xasprintf(
         "the RBAC permission is missing status=403 verb=%s resource=%s apiGroup=\"%s\"", verb,
         resource->plural, resource->group);
@@ -144,24 +144,24 @@ char *api_status_explain(const struct api_status *status, const char *verb,
 {
     switch (status->code) {
     case 401:
-        return xasprintf("the server refused the token or the client certificate (a token file is "
-                         "read again at each try) status=401");
+        return xasprintf("the server rejected the token or the client certificate (each try reads "
+                         "the token file again) status=401");
     case 403:
         return explain_forbidden(status, verb, resource);
     case 404:
         if (strstr(status->message, "\" not found"))
-            return xasprintf("what it is about is not there status=404");
+            return xasprintf("the object does not exist status=404");
         return xasprintf("the server does not have this API status=404 apiVersion=%s resource=%s",
                          resource->api_version, resource->plural);
     case 410:
-        return xasprintf("the version asked for is older than what the server remembers "
+        return xasprintf("the requested resource version is too old for the server "
                          "status=410");
     case 429:
         return xasprintf("the server is busy status=429");
     default:
         return xasprintf("%s status=%ld",
-                         status->too_large     ? "the server does not know this version yet"
-                         : status->code >= 500 ? "the server is in trouble"
+                         status->too_large ? "the server does not have this resource version yet"
+                         : status->code >= 500 ? "the server failed"
                                                : "the server refused",
                          status->code);
     }

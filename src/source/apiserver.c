@@ -286,7 +286,7 @@ static const char *timeout_text(const struct api_request *request)
 {
     if (!request->connected)
         return "no connection in time";
-    return status_of(request) ? "the answer did not end in time" : "no answer in time";
+    return status_of(request) ? "the response did not complete in time" : "no answer in time";
 }
 
 static bool has(const char *text, const char *part)
@@ -299,7 +299,7 @@ static char *handshake_text(const char *text)
 {
     if (has(text, "wrong version number") || has(text, "http request") ||
         has(text, "packet length too long"))
-        return xasprintf("what answers is no TLS server (plain http?): %s", text);
+        return xasprintf("the peer is not a TLS server (plain http?): %s", text);
     return xstrdup(text);
 }
 
@@ -316,16 +316,16 @@ static char *text_of(const struct api_request *request, CURLcode code)
     case CURLE_PARTIAL_FILE:
     case CURLE_HTTP2:
     case CURLE_HTTP2_STREAM:
-        return xstrdup("the connection was cut");
+        return xstrdup("the connection was interrupted");
     case CURLE_UNSUPPORTED_PROTOCOL:
     case CURLE_WEIRD_SERVER_REPLY:
-        return xasprintf("what answers is no HTTP server (https?): %s", text);
+        return xasprintf("the peer is not an HTTP server (https?): %s", text);
     case CURLE_SSL_CONNECT_ERROR:
         return handshake_text(text);
     case CURLE_SSL_CERTPROBLEM:
-        return xasprintf("the client certificate and its key do not work: %s", text);
+        return xasprintf("cannot use the client certificate and its key: %s", text);
     case CURLE_SSL_CACERT_BADFILE:
-        return xasprintf("the CA does not work: %s", text);
+        return xasprintf("cannot use the CA: %s", text);
     default:
         return xstrdup(text);
     }
@@ -338,7 +338,7 @@ static char *transport_text(const struct api_request *request, CURLcode code)
     if (code == CURLE_OK)
         return NULL;
     if (request->stopped)
-        return xstrdup("what came is of no use");
+        return xstrdup("the response is unusable");
     char *text = text_of(request, code);
     const char *authority = strstr(server, "://") + 3;
     char *host = xstrndup(authority, strcspn(authority, ":/"));

@@ -85,12 +85,11 @@ static int check_pem(bool is_key, const char *text, const char *source, struct e
         found = found || ends_with(label, length, is_key ? "PRIVATE KEY" : "CERTIFICATE");
     }
     if (!found)
-        return error_set(err, "%s holds no %s in PEM form", source,
+        return error_set(err, "%s contains no %s in PEM format", source,
                          is_key ? "private key" : "certificate");
     /* To ask for a pass phrase, OpenSSL would stop the daemon at a terminal. */
     if (is_key && strstr(text, "ENCRYPTED"))
-        return error_set(err, "%s is encrypted, and there is nobody to ask for a pass phrase",
-                         source);
+        return error_set(err, "%s is encrypted, which is not supported", source);
     return 0;
 }
 
@@ -148,7 +147,7 @@ static int refresh(struct credential *c, struct error *err)
     if (!c->text)
         return error_prefix(err, "no %s", c->what);
     if (!c->stale)
-        log_warn("apiserver", "the last good %s is used on: %s", c->what, err->text);
+        log_warn("apiserver", "the last good %s stays in use: %s", c->what, err->text);
     c->stale = true;
     error_clear(err);
     return 0;

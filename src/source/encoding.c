@@ -47,6 +47,6 @@ char *encoding_accept(const char *preferred, const char *accepted)
     if (accepted && can_be_read(accepted))
         return xstrdup(accepted);
     if (accepted && *accepted)
-        log_warn("config", "acceptContentTypes has nothing that can be read, it is ignored");
+        log_warn("config", "ignoring acceptContentTypes: it has no supported encoding");
     return xstrdup(preferred && is_type(preferred, PROTOBUF) ? PROTOBUF "," JSON : JSON);
 }

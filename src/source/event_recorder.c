@@ -341,7 +341,7 @@ static void say_refused(struct event_recorder *r, const struct api_status *statu
     if (known) {
         log_debug(2, LOG, "one more dropped: %s message=\"%s\"", why, status->message);
     } else {
-        log_warn(LOG, "cannot create events, dropped (said once): %s message=\"%s\"", why,
+        log_warn(LOG, "cannot create events, dropped (logged once): %s message=\"%s\"", why,
                  status->message);
         vec_push(&r->said, print);
     }

@@ -15,7 +15,7 @@ static int count(struct initial_events *initial, struct error *err)
 {
     initial->count++;
     if (initial_events_overrun(initial))
-        return error_set(err, "there are more than %zu objects", initial->limit);
+        return error_set(err, "more than %zu objects", initial->limit);
     return 0;
 }
 

@@ -26,7 +26,8 @@ static int check_kind(const struct list_reader *reader, const struct json_value 
     if (kind && object_kind_of_list(kind) == (int)reader->kind &&
         (!version || strcmp(version, collection_api_version(&collection)) == 0))
         return 0;
-    return error_set(err, "the answer is no list of %s objects", object_kind_name(reader->kind));
+    return error_set(err, "the response is not a list of %s objects",
+                     object_kind_name(reader->kind));
 }
 
 /* Where the kind stands before the items, none of a list of another kind needs to be looked at. */
@@ -44,7 +45,7 @@ static int take_item(struct list_reader *reader, const struct json_value *json, 
         return -1;
     reader->has_item = true;
     if (++reader->count > reader->limit)
-        return error_set(err, "there are more than %zu objects", reader->limit);
+        return error_set(err, "more than %zu objects", reader->limit);
     if (watch_object_decode(json, reader->kind, &object, &why) < 0)
         bad_objects_add(reader->bad, &object, &why);
     if (object.id)
@@ -60,7 +61,7 @@ static int check_once(const struct json_value *json, struct error *err)
 {
     const struct json_value *items = json_member(json, "items");
     if (items && !json_is(items, JSON_ARRAY))
-        return error_set(err, "the list's items are no array");
+        return error_set(err, "the list's items are not an array");
     if (json_is_doubled(json, "items"))
         return error_set(err, "the list has items twice");
     if (json_is_doubled(json, "metadata"))
@@ -95,7 +96,7 @@ static int take_token(struct list_reader *reader, const struct json_value *json,
     if (rc == 0 && reader->token && before && strcmp(reader->token, before) == 0)
         rc = error_set(err, "a page leads to itself");
     else if (rc == 0 && reader->empty_pages > EMPTY_PAGES_LIMIT)
-        rc = error_set(err, "there are more than %d empty pages", EMPTY_PAGES_LIMIT);
+        rc = error_set(err, "more than %d empty pages", EMPTY_PAGES_LIMIT);
     free(before);
     return rc;
 }
@@ -106,7 +107,7 @@ static int take_envelope(struct list_reader *reader, const struct json_value *js
     if (check_kind(reader, json, err) < 0)
         return -1;
     if (reader->has_envelope)
-        return error_set(err, "the answer goes on behind the list");
+        return error_set(err, "the response continues after the list");
     reader->has_envelope = true;
     if (check_once(json, err) < 0 || take_token(reader, json, err) < 0)
         return -1;
@@ -160,6 +161,6 @@ int list_reader_end_page(struct list_reader *reader, struct error *err)
     if (body_reader_finish(&reader->body, err) < 0)
         return failed(reader, err);
     if (!reader->has_envelope)
-        return error_set(err, "the answer is empty");
+        return error_set(err, "the response is empty");
     return 0;
 }

@@ -150,8 +150,8 @@ static int learn_expected(struct reading *reading, size_t line)
     const struct json_value *kind = json_member(json_reader_envelope(reading->json), "kind");
     if (!json_is(kind, JSON_STRING))
         return error_set(reading->err,
-                         "line %zu: item %zu has no kind, and no kind of its list comes before it",
-                         line, reading->items);
+                         "line %zu: item %zu has no kind, and its list has none before it", line,
+                         reading->items);
     if (strcmp(kind->string, "List") == 0)
         return error_set(reading->err, "line %zu: item %zu of the List has no kind", line,
                          reading->items);
@@ -190,7 +190,7 @@ static int take_list(struct reading *reading, const struct json_value *json, siz
     if (check_type(reading, json, line))
         return -1;
     if (!is_list_kind(json_member(json, "kind")))
-        return looks_cut(reading, line, "items, and a kind that is no list");
+        return looks_cut(reading, line, "items, but its kind is not a list");
     reading->items = 0;
     reading->expected_known = false;
     return 0;
@@ -203,7 +203,7 @@ static int check_items(struct reading *reading, const struct json_value *json, s
     if (json_is_doubled(json, "items"))
         return error_set(reading->err, "line %zu: the list has items twice", line);
     if (items && !json_is(items, JSON_ARRAY) && is_list_kind(json_member(json, "kind")))
-        return error_set(reading->err, "line %zu: the list's items are no array", line);
+        return error_set(reading->err, "line %zu: the list's items are not an array", line);
     return 0;
 }
 
@@ -318,7 +318,8 @@ enum manifest_result manifest_file_read(const char *path, object_vec *objects, s
     if (reading.fd >= 0)
         close(reading.fd);
     if (result == MANIFEST_OK && reading.others > 0)
-        log_debug(2, "manifests", "%s: left out objects of other kinds or proxies count=%zu", path,
+        log_debug(2, "manifests",
+                  "%s: skipped objects of other kinds or for other proxies count=%zu", path,
                   reading.others);
     if (result != MANIFEST_OK)
         object_vec_clear(objects);

@@ -85,7 +85,7 @@ static void name_objects(struct manifest_table *table, struct file *file, object
     for (size_t i = 0; i < objects->n; i++) {
         struct entry *entry = entry_of(table, &objects->v[i]);
         if (entry->pass == table->pass) {
-            log_warn("manifests", "%s: %s %s is there twice; the last one counts", file->path,
+            log_warn("manifests", "%s: %s %s is a duplicate; the last one is used", file->path,
                      object_kind_name(entry->kind), entry->id);
             object_clear(&objects->v[entry->slot]);
         } else {
@@ -139,10 +139,11 @@ static void put_owned(struct manifest_table *table, const struct file *file, obj
             put(table, &objects->v[(*entry)->slot]);
     }
     if (shared > 0)
-        log_warn("manifests",
-                 "%s: objects are in other files too; the file that sorts first counts objects=%zu "
-                 "first=\"%s %s\" from=%s",
-                 file->path, shared, object_kind_name(first->kind), first->id, first->owner->path);
+        log_warn(
+            "manifests",
+            "%s: objects are also in other files; the file that sorts first is used objects=%zu "
+            "first=\"%s %s\" from=%s",
+            file->path, shared, object_kind_name(first->kind), first->id, first->owner->path);
 }
 
 /* @file holds just @objects, which are taken. What is gone goes first: a new object may use the
@@ -248,14 +249,14 @@ static void file_missing(struct manifest_table *table, struct file *file)
         object_vec none = {0};
         set_objects(table, file, &none);
         if (held > 0)
-            log_info("manifests", "file is gone, its objects are removed file=%s objects=%zu",
+            log_info("manifests", "the file is gone, removing its objects file=%s objects=%zu",
                      file->path, held);
         file->gone = true;
         return;
     }
     if (!file->missing)
-        log_warn("manifests", "%s: %s; what was loaded from it is kept objects=%zu", file->path,
-                 is_link ? "the link leads to no file" : "the file is gone", held);
+        log_warn("manifests", "%s: %s; its objects stay active objects=%zu", file->path,
+                 is_link ? "the link points to no file" : "the file is gone", held);
     file->missing = true;
     memset(&file->seen, 0, sizeof(file->seen));
 }
@@ -273,8 +274,8 @@ static void file_reload(struct manifest_table *table, struct file *file)
         file_missing(table, file);
         break;
     case MANIFEST_BAD:
-        log_error("manifests", "%s: %s; what was loaded from it before is kept objects=%zu",
-                  file->path, err.text, file->entries.n);
+        log_error("manifests", "%s: %s; its previous objects stay active objects=%zu", file->path,
+                  err.text, file->entries.n);
         break;
     }
     error_clear(&err);

@@ -133,7 +133,7 @@ static void refuse(struct manifest_watch *watch, const char *path, int reason)
     if (reason == ENOENT || reason == ENOTDIR || has_text(&watch->refused, path))
         return;
     vec_push(&watch->refused, xstrdup(path));
-    log_warn("manifests", "%s: changes of what leads through this folder go unnoticed: %s", path,
+    log_warn("manifests", "%s: changes of links in this folder are not detected: %s", path,
              strerror(reason));
 }
 
@@ -366,7 +366,7 @@ static void on_events(struct ev_loop *loop, ev_io *watcher, int revents)
     if (n > 0)
         take_events(watch, buffer, (size_t)n);
     else if (n < 0 && errno != EAGAIN && errno != EINTR)
-        log_error("manifests", "%s: events cannot be read: %s", watch->folder, strerror(errno));
+        log_error("manifests", "%s: cannot read events: %s", watch->folder, strerror(errno));
     free(buffer);
 }
 

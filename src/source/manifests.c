@@ -119,7 +119,7 @@ static int first_read(struct manifests *manifests, const char *path, bool strict
     } else if (strict || manifests->path) {
         status = error_set(err, "%s: %s", path, why.text ? why.text : strerror(ENOENT));
     } else if (result == MANIFEST_BAD) {
-        log_error("manifests", "%s: %s; it is left out until it changes", path, why.text);
+        log_error("manifests", "%s: %s; skipped until it changes", path, why.text);
     }
     error_clear(&why);
     return status;
@@ -200,7 +200,7 @@ static void compare_files(struct manifests *manifests)
     struct error err = {0};
     path_vec paths = {0};
     if (list_paths(manifests, &paths, &err)) {
-        log_error("manifests", "%s; what was loaded from it is kept", err.text);
+        log_error("manifests", "%s; its previous objects stay active", err.text);
     } else {
         manifest_table_note_all(manifests->table, MANIFEST_AWAY); /* unless it is named now */
         vec_each (&paths, path) {
@@ -216,7 +216,7 @@ static void lose_folder(struct manifests *manifests, const char *why)
 {
     if (!manifests->lost)
         log_error("manifests",
-                  "%s: the folder is gone (%s); what was loaded from it is kept until it is back",
+                  "%s: the folder is gone (%s); its objects stay active until it is back",
                   manifests->folder, why);
     manifests->lost = true;
 }
@@ -225,9 +225,8 @@ static void lose_folder(struct manifests *manifests, const char *why)
  * compared at once, it would remove what is about to be copied into it. */
 static void find_folder(struct manifests *manifests, bool made)
 {
-    log_info("manifests", "the folder is another one now%s folder=%s",
-             made ? ", and will be compared when it has been quiet for a moment" : "",
-             manifests->folder);
+    log_info("manifests", "the folder was replaced%s folder=%s",
+             made ? ", comparing it once it is quiet" : "", manifests->folder);
     manifests->lost = false;
     if (made)
         ev_timer_again(manifests->loop, &manifests->filling);
@@ -289,8 +288,8 @@ static void on_news(void *ctx, enum watch_news news)
     struct manifests *manifests = ctx;
     if (news == WATCH_NEWS_END) {
         log_error("manifests",
-                  "%s: the folder was unmounted; its changes are followed no more, what was loaded "
-                  "from it is kept",
+                  "%s: the folder was unmounted; its changes are no longer followed, its objects "
+                  "stay active",
                   manifests->folder);
         stop_following(manifests);
         return;
@@ -310,7 +309,7 @@ int manifests_follow(struct manifests *manifests, struct ev_loop *loop, struct e
     manifests->filling.data = manifests;
     manifests->watch = manifest_watch_new(manifests->folder, loop, &handler, err);
     if (!manifests->watch)
-        return error_prefix(err, "%s cannot be followed", manifests->folder);
+        return error_prefix(err, "cannot follow %s", manifests->folder);
     compare_all(manifests, false);
     manifest_table_run(manifests->table);
     return 0;

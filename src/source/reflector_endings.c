@@ -222,7 +222,7 @@ static void watch_ended(struct reflector *r, const char *transport)
     if (transport)
         r->figures.failures++;
     if (!r->proven) {
-        say_trouble(r, "it ended at once, without an event", transport ? transport : "");
+        say_trouble(r, "it ended at once without an event", transport ? transport : "");
         reflector_back_off(r, WATCH, -1);
     } else if (r->hasty > HASTE_LIMIT) {
         reflector_back_off(r, WATCH, -1);

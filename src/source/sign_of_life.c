@@ -52,7 +52,7 @@ static void on_done(void *ctx, const struct api_result *result, const char *body
     if (is_unanswered(sign)) {
         log_warn("apiserver",
                  "the server has sent nothing for %.0f s and does not answer: "
-                 "beginning again with new connections server=%s",
+                 "reconnecting now server=%s",
                  silence(sign), apiserver_server(sign->apiserver));
         apiserver_cut(sign->apiserver);
     }
@@ -76,8 +76,8 @@ static void doubt(const struct sign_of_life *sign)
 {
     if (is_unanswered(sign))
         log_warn("apiserver",
-                 "no answer from a server that has sent nothing for %.0f s; in %.0f s its "
-                 "connections are given up server=%s",
+                 "the server has sent nothing for %.0f s and does not answer; reconnecting in %.0f "
+                 "s server=%s",
                  silence(sign), SIGN_OF_LIFE_PATIENCE - SIGN_OF_LIFE_DOUBT,
                  apiserver_server(sign->apiserver));
 }

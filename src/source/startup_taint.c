@@ -127,13 +127,13 @@ static void say_removed(struct startup_taint *startup, bool back)
 {
     const char *key = startup->pattern.key;
     if (!back)
-        log_info(LOG, "everything is in force: removed from the Node taint=%s", key);
+        log_info(LOG, "all tables are applied: removed from the Node taint=%s", key);
     else if (startup->fight_said)
         log_debug(1, LOG, "removed from the Node again taint=%s pause=%.0f", key, startup->pause);
     else
         log_warn(LOG,
-                 "removed from the Node again, somebody else puts it there: from now on less and "
-                 "less often taint=%s",
+                 "removed from the Node again, another program puts it back: pauses grow from now "
+                 "on taint=%s",
                  key);
     startup->fight_said = back;
 }
@@ -159,7 +159,7 @@ static void removed(struct startup_taint *startup)
 /* The Node is another by now: the watch will say. If it does not, somebody refuses the patch. */
 static double conflict(struct startup_taint *startup, const struct api_status *status)
 {
-    log_debug(2, LOG, "the Node has changed meanwhile status=%ld", status->code);
+    log_debug(2, LOG, "the Node changed meanwhile status=%ld", status->code);
     startup->conflicts = startup->fresh ? 0 : startup->conflicts + 1;
     if (startup->conflicts >= CONFLICTS_SAID)
         write_trouble_refused(&startup->trouble, "patch", status);
@@ -290,10 +290,11 @@ void startup_taint_programmed(struct startup_taint *startup, size_t refused)
     if (refused > 0) {
         if (!startup->kept_said && startup->found.n > 0) {
             startup->kept_said = true;
-            log_warn(LOG,
-                     "the Node keeps it until all is in force: the kernel refuses some taint=%s "
-                     "refused=%zu",
-                     startup->pattern.key, refused);
+            log_warn(
+                LOG,
+                "the Node keeps it until everything is applied: the kernel rejects some taint=%s "
+                "refused=%zu",
+                startup->pattern.key, refused);
         }
         return;
     }

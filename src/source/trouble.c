@@ -42,8 +42,8 @@ void trouble_say_refused(struct trouble *trouble, const char *verb,
 {
     if (trouble_is_harmless(collection, status)) {
         say(trouble, LOG_LEVEL_INFO,
-            xasprintf("the server has no %s of %s, which came with Kubernetes 1.33: cluster IPs in "
-                      "no use are not dropped",
+            xasprintf("the server has no %s of %s, which Kubernetes has since 1.33: traffic to "
+                      "unallocated cluster IPs is not dropped",
                       collection_plural(collection), collection_api_version(collection)),
             "");
         return;

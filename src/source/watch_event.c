@@ -37,13 +37,12 @@ int watch_object_decode(const struct json_value *json, enum object_kind kind, st
     case DECODE_OK:
         if (object->kind == kind)
             return 0;
-        error_set(err, "a %s where a %s was expected", object_kind_name(object->kind),
+        error_set(err, "a %s instead of a %s", object_kind_name(object->kind),
                   object_kind_name(kind));
         object_clear(object);
         break;
     case DECODE_OTHER:
-        error_set(err, "an object of an unknown kind where a %s was expected",
-                  object_kind_name(kind));
+        error_set(err, "an object of an unknown kind instead of a %s", object_kind_name(kind));
         break;
     case DECODE_BAD:
         break;
@@ -98,7 +97,7 @@ int watch_event_decode(const struct json_value *json, enum object_kind kind,
         return 0;
     }
     if (!object_may_be(object, kind))
-        return error_set(err, "an event about something else than a %s", object_kind_name(kind));
+        return error_set(err, "an event about something other than a %s", object_kind_name(kind));
     const struct json_value *metadata = json_member(object, "metadata");
     if (event->type == WATCH_BOOKMARK && json_fault(object))
         return error_set(err, "a bookmark: %s", json_fault(object));

@@ -10,7 +10,7 @@ static bool on_event(void *ctx, const struct json_value *json, bool is_item)
     struct watch_event event;
     int rc = 0;
     if (is_item) {
-        error_set(&reader->broken, "a list in place of an event");
+        error_set(&reader->broken, "a list instead of an event");
         return false;
     }
     if (watch_event_decode(json, reader->kind, &event, &reader->broken) < 0)

@@ -79,7 +79,7 @@ void write_trouble_over(struct write_trouble *trouble, double now)
     trouble->forbidden_wait = 0;
     if (!trouble->said)
         return;
-    log_info(trouble->subsystem, "the server takes %s again", trouble->resource.plural);
+    log_info(trouble->subsystem, "the server accepts %s again", trouble->resource.plural);
     write_trouble_clear(trouble);
 }
 

@@ -253,7 +253,7 @@ def test_a_new_client_certificate_counts_for_the_next_request(server, tmp_path, 
         assert {request.client_cert for request in server.requests} == {apiserver.USER}
         replace(certs / "next.crt", tmp_path / "mine.crt")  # caught half way: the pair does not fit
         since = end_watch(server, "endpointslices")
-        server.wait(lambda: daemon.lines("endpointslices.*the client certificate and its key do not work"))
+        server.wait(lambda: daemon.lines("endpointslices.*cannot use the client certificate and its key"))
         assert len(server.requests) == since
         replace(certs / "next.key", tmp_path / "mine.key")
         assert watched_again(server, "endpointslices", since, 8).client_cert == "system:next"
@@ -295,7 +295,7 @@ def test_a_broken_certificate_leaves_the_last_good_one(server, tmp_path, certs):
             server.advance()
             server.bookmark()  # it brought something, and will be opened again at once
             time.sleep(0.2)
-        [line] = daemon.lines("the last good client certificate is used on")
+        [line] = daemon.lines("the last good client certificate stays in use")
         assert "mine.crt is cut off" in line
 
 
@@ -673,10 +673,10 @@ RECORDED = (b"HTTP/1.0 400 Bad Request\r\n\r\n"  # recording 133
 
 
 @pytest.mark.parametrize("scheme, answer, said", [
-    ("https", b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", "is no TLS server .plain http"),
-    ("https", b"SSH-2.0-whatever\r\n", "is no TLS server"),
+    ("https", b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", "is not a TLS server .plain http"),
+    ("https", b"SSH-2.0-whatever\r\n", "is not a TLS server"),
     ("http", RECORDED, "Client sent an HTTP request to an HTTPS server"),
-    ("http", b"\x15\x03\x01\x00\x02\x02\x16", "is no HTTP server .https"),
+    ("http", b"\x15\x03\x01\x00\x02\x02\x16", "is not an HTTP server .https"),
 ])
 def test_the_wrong_protocol_is_named(tmp_path, scheme, answer, said):
     with own_network(), Simpleton(answer) as other:
@@ -716,7 +716,7 @@ def test_no_secret_is_logged(server, tmp_path, certs):
     kubeconfig = server.kubeconfig(tmp_path / "kubeconfig", user=user)
     with running(server, tmp_path, kubeconfig, "-v", "9") as daemon:
         server.api.tokens = {}
-        token.write_text("very-secret-token two")  # no token, and so the last good one is used on
+        token.write_text("very-secret-token two")  # no token, and so the last good one stays in use
         key = (tmp_path / "mine.key").read_text()
         (tmp_path / "mine.key").write_text(key[:-10])
         since = end_watch(server, "endpointslices", "services")

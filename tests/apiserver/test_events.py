@@ -218,7 +218,7 @@ def test_events_wait_for_a_server_in_trouble(server, start):
     server.answer_next(1, 503, when=lambda request: request.method == "POST")
     with start() as daemon:
         one_event(server, "Starting")
-        server.wait(lambda: daemon.lines("the server takes events again"))
+        server.wait(lambda: daemon.lines("the server accepts events again"))
 
 
 def test_one_namespace_s_quota_holds_up_nobody(server, start):
@@ -312,7 +312,7 @@ def test_who_puts_the_taint_back_is_not_raced(server, start):
     with start("--remove-startup-taint", "example.com/not-ready") as daemon:
         server.wait(lambda: len(times) == 3)
         assert times[1] - times[0] > 0.9 and times[2] - times[1] > 1.9
-        [line] = daemon.lines("somebody else puts it there")
+        [line] = daemon.lines("another program puts it back")
         assert "taint=example.com/not-ready" in line
 
 
@@ -325,7 +325,7 @@ def test_the_taint_stays_while_the_kernel_refuses_a_frontend(server, start, tmp_
     subprocess.run(["nft", "-f", "-"], input=text, text=True, check=True)
     server.put(service("more", "10.96.0.99"), endpoint_slice("10.1.0.3", name="more"))
     with start("--table-owner", "off", "--remove-startup-taint", "example.com/not-ready") as daemon:
-        server.wait(lambda: daemon.lines("the kernel refuses some taint=example.com/not-ready"))
+        server.wait(lambda: daemon.lines("the kernel rejects some taint=example.com/not-ready"))
         assert taints_of(server) == [TAINT] and not server.written("PATCH", "nodes")
         server.delete("Service", "shop", "more")
         server.wait(lambda: taints_of(server) == [])

@@ -658,7 +658,7 @@ def test_somebody_else_answers(lab, stranger, answer):
     stranger(answer)
     done = call(lab.client, "explain", "default/web")
     assert (done.returncode, done.stdout) == (FAILED, "")
-    assert "127.0.0.1:10249" in done.stderr and "no kube-nftd" in done.stderr and "\x1b" not in done.stderr
+    assert "127.0.0.1:10249" in done.stderr and "kube-nftd: the server at" in done.stderr and "\x1b" not in done.stderr
 
 
 # ---- from files ----

@@ -119,7 +119,7 @@ def test_a_table_that_a_process_owns_stays(node):
         for flags, verb in (["--dry-run"], "would remove"), ([], "removed"):
             status, lines = cleanup(node, *flags)
             assert status == 1
-            assert lines[0].startswith("left: table ip kube-proxy: ") and "still runs" in lines[0]
+            assert lines[0].startswith("left: table ip kube-proxy: ") and "is still running" in lines[0]
             assert lines[1:] == [f"{verb}: table ip6 kube-proxy"]
         assert "table ip kube-proxy" in ruleset(node)
     finally:
@@ -158,13 +158,13 @@ def test_chains_of_mode_iptables_among_those_of_others(node, family):
     assert status == 0
     assert [line.removeprefix("would ").replace("remove:", "removed:") for line in planned] == done
     (warning,) = [line for line in done if line.startswith("warning: ")]
-    assert warning.startswith(f"warning: table {ip} filter: FORWARD drops what no rule accepts")
+    assert warning.startswith(f"warning: table {ip} filter: the policy of FORWARD is drop")
     assert f"'{FAMILY_PROGRAM[family]} -A FORWARD " in warning
     done.remove(warning)
     # 12 rules that lead there; 6 chains of filter, 1 of mangle, 5 of nat; services, endpoints, external.
     assert len(done) == 12 + 6 + 1 + 5 + 3
     assert f"removed: table {ip} nat: chains KUBE-SEP-... (chains: 6, rules: 12)" in done
-    assert f"removed: table {ip} nat: rule of chain POSTROUTING that leads to KUBE-POSTROUTING" in done
+    assert f"removed: table {ip} nat: rule of chain POSTROUTING that jumps to KUBE-POSTROUTING" in done
     assert ruleset(node) == before
     assert cleanup(node) == (0, NOTHING.splitlines())
 
@@ -191,7 +191,7 @@ def test_comments_may_be_of_either_kind(node):
     node.run("nft", before)
     node.run("nft", "add rule ip nat PREROUTING counter jump KUBE-SERVICES comment \"kubernetes service portals\"")
     assert cleanup(node) == (0, [
-        "removed: table ip nat: rule of chain PREROUTING that leads to KUBE-SERVICES",
+        "removed: table ip nat: rule of chain PREROUTING that jumps to KUBE-SERVICES",
         "removed: table ip nat: chain KUBE-SERVICES (rules: 0)",
     ])  # fmt: skip
 
@@ -231,7 +231,7 @@ def test_what_drops_without_kube_proxys_rules_is_told(node):
     assert warnings() == []
     node.run("iptables-nft", "-A", "KUBE-NODEPORTS", "-p", "tcp", "--dport", "31000", "-j", "ACCEPT")
     (warning,) = warnings()
-    assert "INPUT drops" in warning and "healthCheckNodePort" in warning
+    assert "policy of INPUT is drop" in warning and "healthCheckNodePort" in warning
     assert cleanup(node)[0] == 0
 
 
@@ -246,7 +246,7 @@ def test_a_chain_that_a_verdict_map_leads_to_stays(node):
         assert status == 1 and len(held) == 2, held
         assert "chain KUBE-FORWARD, and" in held[0] and "an element of map mine that" in held[0]
         assert "chain KUBE-MARK-MASQ, and" in held[1] and "a rule of chain PREROUTING that" in held[1]
-        assert sum("KUBE-POSTROUTING goes" in line for line in lines if line.startswith("warning: ")) == 1
+        assert sum("KUBE-POSTROUTING is removed" in line for line in lines if line.startswith("warning: ")) == 1
     chains = node.run("iptables-nft-save").stdout
     assert chains.count(":KUBE-") == 2
     node.run("nft", "flush map ip filter mine; flush chain ip nat PREROUTING")
@@ -362,7 +362,7 @@ def test_what_mode_ipvs_leaves(node):
     status, lines = cleanup(node)
     assert status == 1
     assert [line.split(":")[1].strip() for line in lines if line.startswith("left: ")] == ["IP set KUBE-NODE-PORT-TCP"]
-    assert any("a rule names it" in line for line in lines)
+    assert any("a rule uses it" in line for line in lines)
     assert {line for line in lines if "IP set" in line and "left" not in line} == {
         f"removed: IP set {name}" for name in ("KUBE-CLUSTER-IP", "KUBE-6-CLUSTER-IP", "KUBE-LOOP-BACK")
     }

@@ -66,7 +66,7 @@ def test_a_kernel_that_refuses(everybodys, family):
         wait_for(lambda: slice_of(web)[0] == "12", "it came")
         assert slice_of(web) == ("12", None)
         status, answer = programmed(everybodys)
-        assert status == 503 and answer["reason"] == "the table is gone, or another program's; the log says more"
+        assert status == 503 and answer["reason"] == "the table is gone, or belongs to another program; the log says more"
         assert answer["service"] == {"received": "7", "inKernel": {FAMILY_NAME[family]: None}}
         # The other family goes on.
         other = Web(everybodys, 10 - family, "TCP", "other")

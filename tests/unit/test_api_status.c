@@ -146,10 +146,11 @@ START_TEST(what_it_is_about)
     } cases[] = {
         {403, "events is forbidden: User \\\"x\\\" cannot create resource", "the RBAC permission"},
         {403, "", "the RBAC permission"},
-        {403, "events is forbidden: exceeded quota: q", "not for a right"},
-        {403, "admission webhook \\\"w\\\" denied the request: no", "not for a right"},
-        {403, "nodes is forbidden: node \\\"a\\\" is not allowed to", "not for a right"},
-        {404, "namespaces \\\"a\\\" not found", "what it is about is not there"},
+        {403, "events is forbidden: exceeded quota: q", "not for a missing permission"},
+        {403, "admission webhook \\\"w\\\" denied the request: no", "not for a missing permission"},
+        {403, "nodes is forbidden: node \\\"a\\\" is not allowed to",
+         "not for a missing permission"},
+        {404, "namespaces \\\"a\\\" not found", "the object does not exist"},
         {404, "the server could not find the requested resource", "does not have this API"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {

@@ -332,7 +332,7 @@ END_TEST
 static const struct {
     const char *text, *error; /* behind "--config PATH: " */
 } bad_files[] = {
-    {"", "there is no document"},
+    {"", "no document"},
     {"{", "line 2 column 1: did not find expected node content, while parsing a flow node"},
     {"[]", "not a KubeProxyConfiguration"},
     {"kind: KubeProxyConfiguration",

@@ -81,7 +81,7 @@ START_TEST(none_and_fixed)
     expect_text(&pem, CERT("AAAA"));
     credential_clear(&pem);
     credential_init(&pem, CREDENTIAL_KEY, "client key", CERT("AAAA"), NULL);
-    expect_error(&pem, "kubeconfig: client key holds no private key");
+    expect_error(&pem, "kubeconfig: client key contains no private key");
     credential_clear(&pem);
 }
 END_TEST
@@ -145,7 +145,7 @@ START_TEST(nothing_good_yet)
     struct credential pem;
     credential_init(&pem, CREDENTIAL_KEY, "client key", NULL, path);
     expect_error(&pem, "no client key: ");
-    expect_error(&pem, "holds no private key in PEM form");
+    expect_error(&pem, "contains no private key in PEM format");
     write_file("-----BEGIN PRIVATE KEY-----\nAAAA\n");
     expect_error(&pem, "is cut off");
     write_file(

@@ -392,17 +392,17 @@ static const struct variant service_ports[] = {
     {"spec>ports>1>port", "4294967739", S "spec.ports[1].port: 4294967739 is not within 1..65535"},
     {"spec>ports>1>port", "1e300", S "spec.ports[1].port: 1e+300 is not an integer"},
     {"spec>ports>1>port; spec>ports>1>protocol", "80; 'TCP'",
-     S "spec.ports[1]: TCP port 80 is there twice"},
+     S "spec.ports[1]: TCP port 80 is a duplicate"},
     {"spec>ports>1>nodePort; spec>ports>1>protocol", "32656; 'TCP'",
-     S "spec.ports[1]: TCP node port 32656 is there twice"},
+     S "spec.ports[1]: TCP node port 32656 is a duplicate"},
     {"spec>ports>1>nodePort", "32656", SERVICE_TEXT SERVICE_PORTS SERVICE_CHECK},
     {"spec>ports>1>nodePort; spec>ports>1>protocol", "80; 'TCP'",
      SERVICE_TEXT PORT_0 " quic/TCP:443" SERVICE_CHECK},
     /* The first one that is too many. */
     {"spec>ports>2; spec>ports>3", "{'port':79,'nodePort':32656}; {'port':80}",
-     S "spec.ports[2]: TCP node port 32656 is there twice"},
+     S "spec.ports[2]: TCP node port 32656 is a duplicate"},
     {"spec>ports>2; spec>ports>3", "{'port':80,'nodePort':32656}; {'port':80}",
-     S "spec.ports[2]: TCP port 80 is there twice"},
+     S "spec.ports[2]: TCP port 80 is a duplicate"},
 };
 
 START_TEST(service_port)
@@ -430,7 +430,7 @@ START_TEST(service_of_all_ports)
         fclose(out);
         expect_text(read_as(text, -1, "default/a"),
                     again ? "bad: Service default/a: spec.ports[196605]: UDP port "
-                            "7 is there twice"
+                            "7 is a duplicate"
                           : "bad: Service default/a: spec.ports[196605].port: 0 "
                             "is not within 1..65535");
         free(text);
@@ -653,7 +653,7 @@ END_TEST
 #define UNTIL_POLICIES NODE_PORTS ADDRESSES
 
 static const struct variant traffic_fields[] = {
-    {"spec>ports>2>nodePort", "30080", S "spec.ports[2]: TCP node port 30080 is there twice"},
+    {"spec>ports>2>nodePort", "30080", S "spec.ports[2]: TCP node port 30080 is a duplicate"},
     {"spec>ports>2>nodePort", "30081",
      "+30080+30080+30081" ADDRESSES POLICIES AFFINITY SERVICE_CHECK},
     {"spec>ports>0>nodePort", "0", "+0+30080+0" ADDRESSES POLICIES AFFINITY SERVICE_CHECK},

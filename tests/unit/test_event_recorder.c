@@ -409,7 +409,7 @@ START_TEST(a_right_that_is_missing)
     ck_assert_uint_eq(lines, 1);
     answer(201);
     ck_assert_uint_eq(lines, 2);
-    ck_assert_ptr_nonnull(strstr(last_line, "takes events again"));
+    ck_assert_ptr_nonnull(strstr(last_line, "accepts events again"));
     ck_assert_ptr_nonnull(request); /* the second one */
 }
 END_TEST

@@ -92,7 +92,7 @@ START_TEST(no_more_than_the_limit)
     ck_assert_int_eq(initial_events_remove(&initial, "a", &err), 0);
     ck_assert(!initial_events_overrun(&initial));
     ck_assert_int_eq(initial_events_remove(&initial, "b", &err), -1);
-    ck_assert_str_eq(err.text, "there are more than 2 objects");
+    ck_assert_str_eq(err.text, "more than 2 objects");
     ck_assert(initial_events_overrun(&initial));
     ck_assert_int_eq(put("b"), -1);
     initial_events_reset(&initial);

@@ -508,7 +508,7 @@ START_TEST(test_bad_escapes)
                                       "\\U0041", "a\\u-123", "\\'"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         char *text = xasprintf("[\"%s\"]", bad[i]);
-        expect_error(text, 100, "", "line 1 column 2: a string with an escape that is none");
+        expect_error(text, 100, "", "line 1 column 2: a string with an unknown escape");
         free(text);
     }
 }
@@ -598,7 +598,7 @@ START_TEST(test_structure_inside)
         {"{\"a\" 1}", "no colon after a key", 5},
         {"{\"a\":}", "a value should begin here", 5},
         {"{\"a\"::1}", "a value should begin here", 5},
-        {"\"\\x\"", "a string with an escape that is none", 0},
+        {"\"\\x\"", "a string with an unknown escape", 0},
         {"\"a\tb\"", "a control character in a string", 2},
     };
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {

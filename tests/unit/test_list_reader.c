@@ -69,7 +69,7 @@ START_TEST(items_of_a_wrong_type)
     static const char *const items[] = {"{\"a\":1}", "{}", "\"x\"", "\"\"", "0", "false"};
     for (size_t i = 0; i < sizeof(items) / sizeof(*items); i++) {
         char *page = xasprintf(LIST(VERSION, "%s"), items[i]);
-        expect_refused(page, "the list's items are no array");
+        expect_refused(page, "the list's items are not an array");
         free(page);
     }
 }
@@ -103,11 +103,12 @@ END_TEST
 /* A number or a word at the end is known to be whole only when no more bytes come. */
 START_TEST(what_ends_with_the_answer)
 {
-    expect_refused("123", "the answer is no list of Service objects");
-    expect_refused("null", "the answer is no list of Service objects");
-    expect_refused("\"x\"", "the answer is no list of Service objects");
-    expect_refused(LIST(VERSION, "[]") "5", "the answer is no list of Service objects");
-    expect_refused(LIST(VERSION, "[]") LIST(VERSION, "[]"), "the answer goes on behind the list");
+    expect_refused("123", "the response is not a list of Service objects");
+    expect_refused("null", "the response is not a list of Service objects");
+    expect_refused("\"x\"", "the response is not a list of Service objects");
+    expect_refused(LIST(VERSION, "[]") "5", "the response is not a list of Service objects");
+    expect_refused(LIST(VERSION, "[]") LIST(VERSION, "[]"),
+                   "the response continues after the list");
 }
 END_TEST
 

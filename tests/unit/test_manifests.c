@@ -279,10 +279,10 @@ START_TEST(test_typed_lists)
                   ",{\"metadata\":{\"name\":\"b\"}}],\"apiVersion\":\"v1\"}",
                   expected);
     expect_broken("{\"items\":[\n{\"metadata\":{\"name\":\"a\"}}],\"kind\":\"NodeList\"}",
-                  "a.yaml: line 2: item 1 has no kind, and no kind of its list comes before it");
+                  "a.yaml: line 2: item 1 has no kind, and its list has none before it");
     expect_broken("items:\n- kind: Node\n  apiVersion: v1\n  metadata: {name: a}\n- metadata: "
                   "{name: b}\nkind: NodeList\n",
-                  "a.yaml: line 5: item 2 has no kind, and no kind of its list comes before it");
+                  "a.yaml: line 5: item 2 has no kind, and its list has none before it");
     expect_broken("kind: List\nitems:\n- metadata: {name: a}\n",
                   "a.yaml: line 3: item 1 of the List has no kind");
 }
@@ -356,7 +356,7 @@ START_TEST(test_incomplete)
     expect_broken("apiVersion: v1\nitems: []\n", "a.yaml: line 1: no kind");
     expect_broken("items: []\nkind: List\n", "a.yaml: line 1: no apiVersion");
     expect_broken("apiVersion: v1\nitems: []\nkind: Li\n",
-                  "a.yaml: line 1: items, and a kind that is no list: the file looks cut off");
+                  "a.yaml: line 1: items, but its kind is not a list: the file looks cut off");
     expect_broken("apiVersion: v1\nitems:\n- kind: Node\n  metadata: {name: a}\nkind: List\n",
                   "a.yaml: line 3: no apiVersion");
     expect_broken("\n{\"items\": [], \"apiVersion\": \"v1\"}", "a.yaml: line 2: no kind");
@@ -371,7 +371,7 @@ START_TEST(test_twice_in_a_file)
     expect_loaded(SERVICE("a", 1) SERVICE("b", 2) SERVICE("a", 3) SERVICE("a", 4),
                   "replace Service 2\n with Service default/a:4\n with Service default/b:2\n"
                   "replace EndpointSlice 0\nreplace ServiceCIDR 0\nreplace Node 0\n");
-    expect_logged("Service default/a is there twice");
+    expect_logged("Service default/a is a duplicate");
 }
 END_TEST
 
@@ -429,9 +429,9 @@ START_TEST(test_errors)
     expect_broken("{\"a\": 1", "a.yaml: line 1 column 8: the text ends inside a value");
     expect_broken("hello", "a.yaml: line 1: not an object");
     expect_broken("{\"kind\":\"List\",\"apiVersion\":\"v1\",\"items\":\"oops\"}",
-                  "a.yaml: line 1: the list's items are no array");
+                  "a.yaml: line 1: the list's items are not an array");
     expect_broken("apiVersion: v1\nitems: {a: 1}\nkind: ServiceList\n",
-                  "a.yaml: line 1: the list's items are no array");
+                  "a.yaml: line 1: the list's items are not an array");
     expect_broken("\n{\"kind\":\"ServiceList\",\"apiVersion\":\"v1\",\"items\":[{\"metadata\":"
                   "{\"name\":\"a\"}}],\"items\":null}{\"kind\":\"NodeList\",\"apiVersion\":"
                   "\"v1\",\"items\":[{\"metadata\":{\"name\":\"x\"}}]}",
@@ -498,7 +498,7 @@ START_TEST(test_file_emptied)
     follow(in_folder("a.yaml"));
     write_file("a.yaml", "");
     expect_change("");
-    expect_logged("a.yaml: the file is empty; what was loaded from it before is kept objects=1");
+    expect_logged("a.yaml: the file is empty; its previous objects stay active objects=1");
     write_file("a.yaml", "# nothing but this\n");
     expect_change("");
     expect_logged("a.yaml: the file is empty");
@@ -577,7 +577,7 @@ static void expect_cut_harmless(const char *text, size_t length, bool complete)
     if (complete)
         expect_logged(NULL);
     else
-        expect_logged("; what was loaded from it before is kept");
+        expect_logged("; its previous objects stay active");
     clear_text(&told);
 }
 
@@ -685,7 +685,7 @@ START_TEST(test_file_deleted)
     follow(in_folder("a.yaml"));
     ck_assert_int_eq(unlink(in_folder("a.yaml")), 0);
     expect_change("");
-    expect_logged("a.yaml: the file is gone; what was loaded from it is kept objects=1");
+    expect_logged("a.yaml: the file is gone; its objects stay active objects=1");
     write_file("a.yaml", SERVICE("b", 2));
     expect_change("remove Service default/a\nput Service default/b:2\n");
     expect_logged(NULL);
@@ -855,7 +855,7 @@ START_TEST(test_configmap_key_goes)
     ck_assert_int_eq(symlink("..2", in_folder("..data_tmp")), 0);
     rename_file("..data_tmp", "..data");
     expect_change("");
-    expect_logged("a.yaml: the link leads to no file; what was loaded from it is kept objects=1");
+    expect_logged("a.yaml: the link points to no file; its objects stay active objects=1");
     ck_assert_int_eq(unlink(in_folder("a.yaml")), 0); /* at last */
     expect_change("remove Service default/a\n");
     expect_logged(NULL);
@@ -906,7 +906,7 @@ static void expect_target_comes_back(void)
 {
     remove_file("out/a.txt");
     expect_change("");
-    expect_logged("a.yaml: the link leads to no file; what was loaded from it is kept objects=1");
+    expect_logged("a.yaml: the link points to no file; its objects stay active objects=1");
     write_file("out/other", "");
     expect_change("");
     int fd = open(in_folder("out/a.txt"), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
@@ -960,7 +960,7 @@ START_TEST(test_link_before_its_target)
     follow(in_folder("in"));
     make_link("../later/still/a.txt", "in/a.yaml");
     expect_change("");
-    expect_logged("a.yaml: the link leads to no file");
+    expect_logged("a.yaml: the link points to no file");
     make_folder("later");
     expect_change("");
     make_folder("later/still");
@@ -984,7 +984,7 @@ START_TEST(test_link_target_comes_with_folders)
     clear_text(&told);
     ck_assert_int_eq(manifests_follow(manifests, loop, &err), 0);
     expect_change("");
-    expect_logged("a.yaml: the link leads to no file");
+    expect_logged("a.yaml: the link points to no file");
     make_folder("later");
     make_folder("later/still");
     write_file("later/still/a.txt", SERVICE("a", 1));
@@ -1028,7 +1028,7 @@ START_TEST(test_link_target_folder_swapped)
     write_file("new/a.txt", SERVICE("a", 2));
     rename_file("out", "old");
     expect_change("");
-    expect_logged("a.yaml: the link leads to no file; what was loaded from it is kept");
+    expect_logged("a.yaml: the link points to no file; its objects stay active");
     rename_file("new", "out");
     expect_change("put Service default/a:2\n");
     write_file("old/a.txt", SERVICE("a", 3));
@@ -1080,8 +1080,8 @@ static void follow_inner(const char *path)
 static void expect_lost(void)
 {
     expect_change("");
-    expect_logged("in: the folder is gone (No such file or directory); what was loaded from it is "
-                  "kept until it is back");
+    expect_logged("in: the folder is gone (No such file or directory); its objects stay active "
+                  "until it is back");
 }
 
 START_TEST(test_folder_moved)

@@ -120,10 +120,10 @@ static void expect_at(const char *path, int status, const char *body)
 
 #define ASK "/programmed?namespace=shop&service=web"
 #define HEAD "{\"namespace\":\"shop\",\"name\":\"web\","
-#define WAITS ",\"programmed\":false,\"reason\":\"a change that came is not in the kernel\"}"
+#define WAITS ",\"programmed\":false,\"reason\":\"a change is not applied yet\"}"
 #define LEFT_OUT                                                                                   \
-    ",\"programmed\":false,\"reason\":\"an object that came cannot be read, and what was known "   \
-    "of it before is in force; the log says what is wrong with it\"}"
+    ",\"programmed\":false,\"reason\":\"an object is invalid, and its last good version "          \
+    "stays active; the log says what is wrong with it\"}"
 #define DONE ",\"programmed\":true}"
 
 START_TEST(what_came_and_what_is_held)
@@ -185,7 +185,7 @@ START_TEST(what_goes)
               HEAD "\"service\":{\"received\":null,\"inKernel\":{\"IPv4\":\"10\",\"IPv6\":\"10\"}},"
                    "\"endpointSlices\":[]" WAITS);
     turn_over(true, true);
-    expect_at(ASK, 404, HEAD "\"programmed\":false,\"reason\":\"no such Service came\"}");
+    expect_at(ASK, 404, HEAD "\"programmed\":false,\"reason\":\"no such Service is known\"}");
 }
 END_TEST
 
@@ -283,7 +283,7 @@ START_TEST(a_frontend_that_was_refused)
                    "\"endpointSlices\":["
                    "{\"name\":\"web-a\",\"received\":\"11\",\"inKernel\":{\"IPv4\":null}}],"
                    "\"programmed\":false,"
-                   "\"reason\":\"the kernel refused it; the log names the frontend\"}");
+                   "\"reason\":\"the kernel rejected it; the log names the frontend\"}");
 }
 END_TEST
 
@@ -295,13 +295,14 @@ START_TEST(a_table_that_is_lost)
     turn_over(true, false);
     put_slice("shop/web-b", "shop/web", "12", "10.0.0.2");
     leave_out(KIND_SERVICE, "shop/web", "13");
-    expect_at(ASK, 503,
-              HEAD "\"service\":{\"received\":\"10\",\"leftOut\":\"13\","
-                   "\"inKernel\":{\"IPv4\":\"10\",\"IPv6\":null}},\"endpointSlices\":["
-                   "{\"name\":\"web-a\",\"received\":\"11\",\"inKernel\":{\"IPv4\":\"11\"}},"
-                   "{\"name\":\"web-b\",\"received\":\"12\",\"inKernel\":{\"IPv4\":null}}],"
-                   "\"programmed\":false,"
-                   "\"reason\":\"the table is gone, or another program's; the log says more\"}");
+    expect_at(
+        ASK, 503,
+        HEAD "\"service\":{\"received\":\"10\",\"leftOut\":\"13\","
+             "\"inKernel\":{\"IPv4\":\"10\",\"IPv6\":null}},\"endpointSlices\":["
+             "{\"name\":\"web-a\",\"received\":\"11\",\"inKernel\":{\"IPv4\":\"11\"}},"
+             "{\"name\":\"web-b\",\"received\":\"12\",\"inKernel\":{\"IPv4\":null}}],"
+             "\"programmed\":false,"
+             "\"reason\":\"the table is gone, or belongs to another program; the log says more\"}");
 }
 END_TEST
 
@@ -332,7 +333,7 @@ START_TEST(bad_question)
     put_service("10", "http/TCP:80");
     expect_at(bad_questions[_i], 400,
               "{\"programmed\":false,"
-              "\"reason\":\"the question is /programmed?namespace=NAMESPACE&service=NAME\"}");
+              "\"reason\":\"the request is /programmed?namespace=NAMESPACE&service=NAME\"}");
 }
 END_TEST
 

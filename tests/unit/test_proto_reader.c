@@ -116,13 +116,13 @@ static const struct {
     {RAW("\x10\x05"), "spec: another wire type was expected"},
     {RAW("\x15\x01\x02\x03\x04\x12\x00"), "spec: another wire type was expected"},
     {RAW("\x12\x04\x0a\x02\x18\x50\x10\x05"), "spec: another wire type was expected"},
-    {RAW("\x12\x00\x12\x00"), "spec: it is there twice"},
-    {RAW("\x12\x06\x1a\x01x\x1a\x01y"), "spec.clusterIP: it is there twice"},
-    {RAW("\x12\x07\x0a\x00\x1a\x01x\x0a\x00"), "spec.ports: it is there twice"},
+    {RAW("\x12\x00\x12\x00"), "spec: it is a duplicate"},
+    {RAW("\x12\x06\x1a\x01x\x1a\x01y"), "spec.clusterIP: it is a duplicate"},
+    {RAW("\x12\x07\x0a\x00\x1a\x01x\x0a\x00"), "spec.ports: it is a duplicate"},
     {RAW("\x12\x07\x0a\x05\x18\x50\x1a\x01x"),
      "spec.ports[0].port: another wire type was expected"},
     {RAW("\x12\x0a\x0a\x02\x18\x50\x0a\x04\x18\x50\x18\x51"),
-     "spec.ports[1].port: it is there twice"},
+     "spec.ports[1].port: it is a duplicate"},
     {RAW("\x12\x06\x0a\x02\x18\x50\x08\x01"), "spec.ports[1]: another wire type was expected"},
     {RAW("\x12\x01\x0a"), "spec: the end of a field is missing"},
     {RAW("\x12\x04\x0a\x02\x1b\x00"), "spec.ports[0]: a group, which Kubernetes does not use"},
@@ -220,7 +220,7 @@ START_TEST(frames)
         {RAW("\0\0\0\x0e\x0a\x05"
              "ADDED\x0a\x05"
              "ADDED"),
-         "byte 11: it is there twice"},
+         "byte 11: it is a duplicate"},
         {RAW("\0\0\0\x0b\x0a\x05"
              "ADDED\x12\x02\x0a\x00"),
          "byte 13: no Kubernetes protobuf"},
@@ -298,11 +298,11 @@ static void within_itself(bytes *out)
 START_TEST(envelopes)
 {
     expect_envelope(encoded, "byte 58: it is encoded once more");
-    expect_envelope(of_another_kind, "an event about something else than a Service");
-    expect_envelope(of_another_version, "an event about something else than a Service");
+    expect_envelope(of_another_kind, "an event about something other than a Service");
+    expect_envelope(of_another_version, "an event about something other than a Service");
     expect_envelope(without_a_kind, "byte 19: the contents come before their kind");
     expect_envelope(with_the_kind_behind, "byte 19: the contents come before their kind");
-    expect_envelope(twice, "byte 58: it is there twice");
+    expect_envelope(twice, "byte 58: it is a duplicate");
     expect_envelope(within_itself, "bad -: Service (no name): a group, which Kubernetes does not "
                                    "use; open");
 }
@@ -378,15 +378,15 @@ START_TEST(lists)
     bytes all = some_list();
     expect_listed(&all, "shop/good shop/web(bad) shop/good bad=1 7");
     all = list_of("v1", "PodList", &(bytes){0});
-    expect_listed(&all, "bad=0 the answer is no list of Service objects");
+    expect_listed(&all, "bad=0 the response is not a list of Service objects");
     all = list_of("v1", "Service", &(bytes){0});
-    expect_listed(&all, "bad=0 the answer is no list of Service objects");
+    expect_listed(&all, "bad=0 the response is not a list of Service objects");
     all = list_of("v2", "ServiceList", &(bytes){0});
-    expect_listed(&all, "bad=0 the answer is no list of Service objects");
+    expect_listed(&all, "bad=0 the response is not a list of Service objects");
     all = list_of("v1", "ServiceList", &(bytes){0});
     expect_listed(&all, "bad=0 the list has no resourceVersion");
     all = (bytes){0};
-    expect_listed(&all, "bad=0 the answer is empty");
+    expect_listed(&all, "bad=0 the response is empty");
     put(&all, "k8s", 4);
     put_data(&all, 2, good.v, good.n);
     put_type(&all, "v1", "ServiceList");

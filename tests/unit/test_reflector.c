@@ -95,15 +95,16 @@ struct transition {
 #define AT_ONCE 0, 0
 #define MESSAGE(text) " message=\"" text "\"\n"
 #define BUSY "the server is busy status=429"
-#define TROUBLE(code) "the server is in trouble status=" code
+#define TROUBLE(code) "the server failed status=" code
 #define NO_CREDENTIALS                                                                             \
-    "the server refused the token or the client certificate (a token file is read again at each "  \
-    "try) status=401"
+    "the server rejected the token or the client certificate (each try reads the token file "      \
+    "again) "                                                                                      \
+    "status=401"
 #define NO_RIGHT(verb)                                                                             \
     "the RBAC permission is missing status=403 verb=" verb " resource=services apiGroup=\"\""
 #define NO_API "the server does not have this API status=404 apiVersion=v1 resource=services"
-#define TOO_OLD "the version asked for is older than what the server remembers status=410"
-#define FUTURE "the server does not know this version yet status=504"
+#define TOO_OLD "the requested resource version is too old for the server status=410"
+#define FUTURE "the server does not have this resource version yet status=504"
 #define CANNOT_LIST "warn: cannot list services: "
 #define CANNOT_WATCH "warn: cannot watch services: "
 #define UNREADABLE_LIST CANNOT_LIST "the answer cannot be read"
@@ -158,7 +159,7 @@ static const struct transition transitions[] = {
     {LIST_BEGUN, TIMER, NULL, "stream", 60, 60, CANNOT_LIST "the answer stalled\n", 1, 0},
     {LIST_BEGUN, 200, "cut", "stream", SOON, CANNOT_LIST "cut\n", 1, 0},
     {LIST_OPEN, EVENT_COMES, "{\"kind\":\"NodeList\",\"items\":[{}]}", "stream", SOON,
-     UNREADABLE_LIST MESSAGE("the answer is no list of Service objects"), 0, 1},
+     UNREADABLE_LIST MESSAGE("the response is not a list of Service objects"), 0, 1},
     {LIST_ASKED, 410, "", "list limit=500", AT_ONCE, "", 1, 0},
     {LIST_AGAIN, 410, "", "list", AT_ONCE, "", 1, 0},
     {LIST_AGAIN, 504, STATUS("504", "Timeout", TOO_LARGE), "list", AT_ONCE, "", 1, 0},
@@ -181,10 +182,10 @@ static const struct transition transitions[] = {
      CANNOT_WATCH "the server refused status=400" MESSAGE("no"), 1, 0},
     {WATCH_ASKED, 410, "", "stream 10", AT_ONCE, "", 1, 0},
     {WATCH_ASKED, 504, STATUS("504", "Timeout", TOO_LARGE), "stream", AT_ONCE, "", 1, 0},
-    {WATCH_OPEN, 200, NULL, "watch 10", SOON, CANNOT_WATCH "it ended at once, without an event\n",
-     0, 0},
+    {WATCH_OPEN, 200, NULL, "watch 10", SOON, CANNOT_WATCH "it ended at once without an event\n", 0,
+     0},
     {WATCH_STREAMED, 200, NULL, "watch 10", SOON,
-     CANNOT_WATCH "it ended at once, without an event\n", 0, 0},
+     CANNOT_WATCH "it ended at once without an event\n", 0, 0},
     {WATCH_PROVEN, 200, NULL, "watch 11", AT_ONCE, "", 0, 0},
     {WATCH_PROVEN, 200, "cut", "watch 11", AT_ONCE, "", 1, 0},
     {WATCH_OPEN, EVENT_COMES, ERROR("410", "Expired", ""), "stream 10", AT_ONCE, "", 1, 0},
@@ -315,7 +316,7 @@ START_TEST(cut_watch_goes_on_from_the_last_whole_event)
     reach_watch();
     send_text(EVENT("ADDED", "b", "11"));
     send_pieces(EVENT("ADDED", "c", "12"), 0, 1, 2);
-    answer(200, "the connection was cut", "");
+    answer(200, "the connection was interrupted", "");
     expect_request("watch 11");
     expect_seen("put shop/b\n");
     expect_logged("");
@@ -330,7 +331,7 @@ START_TEST(quiet_watch)
     expect_request("watch 10");
     open_answer();
     answer(200, NULL, ""); /* within the second */
-    expect_logged("warn: cannot watch services: it ended at once, without an event\n");
+    expect_logged("warn: cannot watch services: it ended at once without an event\n");
     back_off(0.8, 1.6);
     expect_request("watch 10");
     open_answer();
@@ -351,8 +352,8 @@ START_TEST(too_old_takes_all_anew_at_once)
     expect_seen("put shop/a\nreplace Service: shop/z\n");
     expect_logged("");
     send_text(ERROR("410", "Expired", ""));
-    expect_logged("warn: cannot watch services: the version asked for is older than what the "
-                  "server remembers status=410 message=\"Expired said\"\n");
+    expect_logged("warn: cannot watch services: the requested resource version is too old for the "
+                  "server status=410 message=\"Expired said\"\n");
     back_off(0.8, 1.6);
     expect_request("stream 30");
     open_answer();
@@ -492,7 +493,7 @@ START_TEST(retry_after_is_what_it_waits)
                   "message=\"Too many requests, please try again later.\"\n");
     reach_list();
     answer_after(503, 7, NULL, "");
-    expect_logged("warn: cannot list services: the server is in trouble status=503\n");
+    expect_logged("warn: cannot list services: the server failed status=503\n");
     back_off(7, 8);
     reach_watch();
     send_text(ERROR("429", "TooManyRequests", "\"retryAfterSeconds\":9"));
@@ -638,8 +639,8 @@ START_TEST(service_cidrs_that_are_not_to_be_had)
         ck_assert(reflector_has_answer(reflector));
         back_off(i < 5 ? 0.8 : 300, i < 5 ? 60 : 330);
     }
-    expect_logged("info: the server has no servicecidrs of networking.k8s.io/v1, which came with "
-                  "Kubernetes 1.33: cluster IPs in no use are not dropped\n");
+    expect_logged("info: the server has no servicecidrs of networking.k8s.io/v1, which Kubernetes "
+                  "has since 1.33: traffic to unallocated cluster IPs is not dropped\n");
     expect_figures((struct reflector_figures){0}, reflector);
     for (int i = 0; i < 2; i++) {
         answer(403, NULL, "");
@@ -666,8 +667,8 @@ START_TEST(nobody_knows_us)
                                "cannot list\",\"code\":403}";
     answer(403, NULL, body);
     answer(403, NULL, body);
-    ck_assert_ptr_eq(strstr(logged, "warn: cannot list services: the server was shown no "
-                                    "credentials, or did not take them status=403 message="),
+    ck_assert_ptr_eq(strstr(logged, "warn: cannot list services: the server got no credentials, or "
+                                    "did not accept them status=403 message="),
                      logged);
 }
 END_TEST

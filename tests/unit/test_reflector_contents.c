@@ -173,7 +173,7 @@ START_TEST(cut_before_the_end_mark)
 {
     open_answer();
     send_text(EVENT("ADDED", "a", "5") EVENT("MODIFIED", "a", "12"));
-    answer(200, "the connection was cut", "");
+    answer(200, "the connection was interrupted", "");
     expect_request("stream");
     expect_logged("");
     open_answer();
@@ -206,7 +206,7 @@ START_TEST(nothing_of_a_cut_stream_counts)
 {
     open_answer();
     send_text(EVENT("ADDED", "a", "5") EVENT("DELETED", "b", "6"));
-    answer(200, "the connection was cut", "");
+    answer(200, "the connection was interrupted", "");
     open_answer();
     send_text(EVENT("ADDED", "b", "6") END_MARK("10"));
     expect_seen("replace Service: shop/b\n");
@@ -290,7 +290,7 @@ START_TEST(endless_stream)
     send_items("{\"type\":\"ADDED\",\"object\":{}}\n", 1000);
     /* A list would be as long. */
     expect_logged("warn: cannot list services: the answer cannot be read "
-                  "message=\"there are more than 3000 objects\"\n");
+                  "message=\"more than 3000 objects\"\n");
     expect_figures((struct reflector_figures){.bad_objects = 3001, .bad_answers = 1}, reflector);
     back_off(0.8, 1.6);
     expect_request("stream");
@@ -330,7 +330,7 @@ START_TEST(endless_list)
     forget(&logged);
     send_items(",{}", 1000);
     expect_logged("warn: cannot list services: the answer cannot be read "
-                  "message=\"there are more than 3000 objects\"\n");
+                  "message=\"more than 3000 objects\"\n");
     back_off(0.8, 1.6);
     expect_request("stream");
 }
@@ -471,8 +471,8 @@ START_TEST(part_of_a_list_is_nothing)
     reach_list();
     open_answer();
     send_pieces(LIST_BODY(VERSION("10"), "[" ITEM("a") "," ITEM("c") "]"), 0, 3, 4);
-    answer(200, "the connection was cut", "");
-    expect_list_again("warn: cannot list services: the connection was cut\n");
+    answer(200, "the connection was interrupted", "");
+    expect_list_again("warn: cannot list services: the connection was interrupted\n");
     /* A clean end in mid-list is no better, and what came before does not count. */
     open_answer();
     send_pieces(LIST_BODY(VERSION("10"), "[" ITEM("b") "," ITEM("c") "]"), 0, 3, 4);
@@ -483,7 +483,7 @@ START_TEST(part_of_a_list_is_nothing)
     /* Nor are the pages before one that fails. */
     answer_list(LIST_BODY(VERSION("10") ",\"continue\":\"t\"", "[" ITEM("a") "]"));
     answer(500, NULL, STATUS("500", "InternalError", ""));
-    expect_list_again("warn: cannot list services: the server is in trouble status=500 "
+    expect_list_again("warn: cannot list services: the server failed status=500 "
                       "message=\"InternalError said\"\n");
     answer_list(LIST_BODY(VERSION("10"), "[" ITEM("c") "]"));
     expect_seen("replace Service: shop/c\n");
@@ -496,17 +496,18 @@ START_TEST(answers_that_are_no_lists)
         const char *body;
         const char *why;
     } bodies[] = {
-        {"", "the answer is empty"},
+        {"", "the response is empty"},
         {"{\"kind\":\"NodeList\",\"metadata\":{" VERSION("1") "},\"items\":[]}",
-         "the answer is no list of Service objects"},
-        {"{\"kind\":\"PodList\",\"items\":[{},{}]}", "the answer is no list of Service objects"},
-        {STATUS("200", "Fine", ""), "the answer is no list of Service objects"},
+         "the response is not a list of Service objects"},
+        {"{\"kind\":\"PodList\",\"items\":[{},{}]}",
+         "the response is not a list of Service objects"},
+        {STATUS("200", "Fine", ""), "the response is not a list of Service objects"},
         {LIST_BODY("", "[]"), "the list has no resourceVersion"},
         {LIST_BODY(VERSION("1"), "[]") LIST_BODY(VERSION("1"), "[]"),
-         "the answer goes on behind the list"},
-        {"[]", "the answer is no list of Service objects"},
+         "the response continues after the list"},
+        {"[]", "the response is not a list of Service objects"},
         /* Not an empty list, nor the last page of one. */
-        {LIST_BODY(VERSION("1"), "{\"a\":1}"), "the list's items are no array"},
+        {LIST_BODY(VERSION("1"), "{\"a\":1}"), "the list's items are not an array"},
         {LIST_BODY(VERSION("1") ",\"continue\":5", "[" ITEM("a") "]"),
          "the list's continue is not a string"},
     };

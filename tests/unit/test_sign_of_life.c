@@ -79,8 +79,11 @@ static void take_line(void *ctx, enum log_level level, const char *line)
     (void)ctx;
     ck_assert_int_eq(level, LOG_LEVEL_WARN);
     ck_assert_ptr_nonnull(strstr(line, " server=https://10.0.0.1:6443"));
-    bool doubt = strstr(line, "no answer from a server that has sent nothing for 35 s; in 15 s");
-    ck_assert(doubt || strstr(line, "the server has sent nothing for 50 s"));
+    bool doubt = strstr(
+        line, "the server has sent nothing for 35 s and does not answer; reconnecting in 15 s");
+    ck_assert(
+        doubt ||
+        strstr(line, "the server has sent nothing for 50 s and does not answer: reconnecting now"));
     doubts += doubt;
     warnings += !doubt;
 }
