@@ -260,7 +260,7 @@ def test_encoding_by_kube_proxys_settings(server, tmp_path, flags, accept, came)
         assert re.findall(r'^kube_nftd_received_bytes_total\{encoding="(\w+)",resource="services"\} [1-9]', page,
                           re.MULTILINE) == [came]
         kinds = ("Service", "EndpointSlice", "ServiceCIDR", "Node")
-        assert f"\nEncodings: {', '.join(f'{kind} {came}' for kind in kinds)}\n" in statusz()
+        server.wait(lambda: f"\nEncodings: {', '.join(f'{kind} {came}' for kind in kinds)}\n" in statusz())
         told = json.loads(explain("shop/web", "-o", "json").stdout)
         assert told["encodings"] == dict.fromkeys(kinds, came)
 
