@@ -100,7 +100,17 @@ static void add_part(cJSON *to, const char *value_key, const char *key, enum fam
         facts_append_text(array, "%s", backend_format(family, backend, text));
 }
 
-static void write_audit(const struct audit *audit, enum family family, bool refused, cJSON *to)
+/* Whether what was decided is still on its way to the kernel. */
+static bool is_pending(const struct explainer *e, const struct frontend *frontend)
+{
+    const struct frontend_state *target = policy_find_frontend(e->from->policy, frontend);
+    bool decided = !target || !(target->noted || (target->winner && target->winner->noted));
+    return !e->from->from_manifests &&
+           (!decided || ruleset_is_waiting(e->from->family[frontend->family].ruleset, frontend));
+}
+
+static void write_audit(const struct audit *audit, enum family family, bool refused, bool pending,
+                        cJSON *to)
 {
     char id[16];
     snprintf(id, sizeof(id), "%x:%x", audit->affinity_id >> 16, audit->affinity_id & UINT16_MAX);
@@ -114,7 +124,8 @@ static void write_audit(const struct audit *audit, enum family family, bool refu
               fact_number("sourceList", audit->source_list),
               fact_number("sourceRanges", (double)audit->sources),
               fact_number("notLookedAt", (double)audit->skipped),
-              fact_flag("agrees", audit->differences.n == 0), fact_flag("refused", refused));
+              fact_flag("agrees", audit->differences.n == 0), fact_flag("refused", refused),
+              fact_flag("pending", pending));
 }
 
 /* Of an address of nobody it matters, too. */
@@ -139,15 +150,17 @@ static void add_audit(struct explainer *e, const struct frontend *frontend,
 {
     enum family family = (enum family)frontend->family;
     const struct ruleset *ruleset = e->from->family[family].ruleset;
-    bool refused = ruleset_is_refused(ruleset, frontend);
+    bool refused = ruleset_is_refused(ruleset, frontend), pending = is_pending(e, frontend);
     char text[FRONTEND_TEXT_SIZE];
     frontend_format(frontend, text);
     e->audited = true;
     e->left_out[LEFT_ELEMENTS] += audit->skipped;
-    write_audit(audit, family, refused, facts_object(to, "kernel"));
+    write_audit(audit, family, refused, pending, facts_object(to, "kernel"));
     vec_each (&audit->differences, it)
         add_difference(e, family, text, it->set, it->text);
     /* What is in force is not what was decided then, and nobody changed it. */
+    if (pending)
+        facts_append_text(e->notes, "%s: a change of it is not in the kernel yet", text);
     if (refused)
         facts_append_text(e->notes,
                           "%s: the kernel refused this, and what was in force before stays: the "

@@ -63,6 +63,14 @@ void health_set_addresses(struct health *health, enum family family, bool all,
     append(checks, sizeof(checks), "\n");
 }
 
+bool health_service_is_listening(const struct health *health, const char *service_id,
+                                 enum family family)
+{
+    (void)service_id;
+    (void)family;
+    return health == config.health;
+}
+
 /* In place of src/netlink/flow_cleaner.c. Runs without a note before them are not told. */
 void flow_cleaner_note(struct flow_cleaner *cleaner, const struct frontend *frontend, bool claimed,
                        const struct backend *serving, size_t n)
@@ -1122,6 +1130,25 @@ static size_t sampled(void)
     return histogram_count(&figures().family[FAMILY_IPV4].syncs->programming);
 }
 
+/* Whether it is said of a frontend that a change of it is still on its way. */
+static bool is_said_to_wait(const char *what)
+{
+    struct explain_sources sources;
+    struct explain_query query;
+    struct error err = {0};
+    proxy_explain_sources(proxy, &sources);
+    ck_assert_int_eq(explain_query_parse(what, &query, &err), 0);
+    cJSON *answer = explain(&sources, &query);
+    char *text = cJSON_PrintUnformatted(answer);
+    bool waits = strstr(text, "\"pending\":true");
+    ck_assert(waits || strstr(text, "\"pending\":false"));
+    ck_assert(waits == (strstr(text, "a change of it is not in the kernel yet") != NULL));
+    cJSON_free(text);
+    cJSON_Delete(answer);
+    explain_query_clear(&query);
+    return waits;
+}
+
 /* Whatever one Service has many of, others are told of as soon as they themselves are in force. */
 START_TEST(one_service_in_portions_holds_up_no_other)
 {
@@ -1146,12 +1173,15 @@ START_TEST(one_service_in_portions_holds_up_no_other)
         expect_checks("");
         ck_assert_uint_eq(sampled(), 1);
         ck_assert_int_eq(noted[FAMILY_IPV4].n > 0, rows[_i].waits);
+        ck_assert(is_said_to_wait("a/big"));
+        ck_assert(!is_said_to_wait("b/dns"));
         turns++;
     } while (turn(0) == now);
     ck_assert_uint_gt(turns, 3);
     expect_checks(check);
     ck_assert_uint_eq(sampled(), 2);
     ck_assert_uint_eq(noted[FAMILY_IPV4].n, 0);
+    ck_assert(!is_said_to_wait("a/big"));
     free(addresses);
     free(ranges);
     free(endpoints);
