@@ -59,9 +59,9 @@ void change_log_route(const struct frontend *frontend, const char *owner, const 
         return;
     frontend_format(frontend, text);
     if (!route)
-        log_debug(4, "policy", "frontend=%s is nobody's now", text);
+        log_debug(4, "policy", "frontend=%s belongs to no Service now", text);
     else if (!route->has_any)
-        log_debug(4, "policy", "frontend=%s service=%s is refused: no endpoint could serve", text,
+        log_debug(4, "policy", "frontend=%s service=%s is rejected: no endpoint can serve", text,
                   owner ? owner : "none");
     else
         log_debug(4, "policy", "frontend=%s service=%s policy=%s endpoints=%zu local=%zu", text,

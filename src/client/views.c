@@ -19,7 +19,7 @@ static const struct view whole_port[] = {
      NULL},
     {NULL, NULL, "[endpoints.truncated?    and more (--all lists them)]", NULL},
     {"slices", NULL,
-     "[outdated?  slice         {name}: its last version could not be read, an older one counts]"
+     "[outdated?  slice         {name}: its last version is invalid, an older one is used]"
      "[!outdated?[!used?  slice         {name}: {text}]]",
      NULL},
     {0}};
@@ -37,7 +37,7 @@ static const struct view port[] = {
     "{healthCheck.answers." family ".localEndpoints} ready on this node]]"
 
 static const struct view service[] = {
-    {NULL, NULL, "  created       {created|it does not say}", NULL},
+    {NULL, NULL, "  created       {created|unknown}", NULL},
     {NULL, NULL,
      "  policies      internal {internalTrafficPolicy}, external {externalTrafficPolicy}", NULL},
     {NULL, NULL,
@@ -53,12 +53,12 @@ static const struct view service[] = {
 
 const struct view view_explanation[] = {
     {"summary", NULL, "{}", NULL},
-    {"kernel.differences", "\nWhat differs in the kernel",
+    {"kernel.differences", "\nDifferences in the kernel",
      "  [frontend?{frontend}][!frontend?{family}][  in {set}]: {text}", NULL},
     {"notes", "\nNotes", "  {}", NULL},
     {"service", NULL, "\nService {namespace}/{name}", service},
     {NULL, NULL,
-     "\nSeen from node {node.name}[ in zone {node.zone}][!node.zone?, which is in no zone]"
+     "\nSeen from node {node.name}[ in zone {node.zone}][!node.zone?, which has no zone]"
      "[computedFrom=manifests?; computed from files].",
      NULL},
     {0}};
@@ -130,10 +130,11 @@ const struct view view_status[] = {
                "[well?" VIEW_GOOD "well" VIEW_PLAIN "][!well?" VIEW_BAD "not well" VIEW_PLAIN "]",
      NULL},
     {"problems", NULL, "  " VIEW_BAD "{}" VIEW_PLAIN, NULL},
-    {NULL, NULL, "\nNode         {node.name}[ in zone {node.zone}][!node.zone?, in no zone]", NULL},
+    {NULL, NULL, "\nNode         {node.name}[ in zone {node.zone}][!node.zone?, without a zone]",
+     NULL},
     {NULL, NULL,
      "Objects      {source.services} Services, {source.endpointSlices} EndpointSlices"
-     "[!source.complete?, not complete yet][, {source.unreadable} times one could not be read]",
+     "[!source.complete?, not complete yet][, {source.unreadable} invalid objects received]",
      NULL},
     {NULL, NULL,
      "             from {source.from}"

@@ -88,7 +88,7 @@ __attribute__((format(printf, 3, 4))) static void differ(const struct auditor *a
 static void check_membership(const struct auditor *a, enum table_set set, bool held, bool wanted)
 {
     if (held != wanted)
-        differ(a, set_name(set), wanted ? "it is not there" : "it is there and should not be");
+        differ(a, set_name(set), wanted ? "it is missing" : "it exists, but should not");
 }
 
 /* "4:a", as nft prints class and count. */
@@ -104,9 +104,9 @@ static void check_value(const struct auditor *a, enum table_set map, uint32_t he
     if (held == wanted)
         return;
     if (!held)
-        differ(a, set_name(map), "it is not there, and should be %s", format_value(wanted, should));
+        differ(a, set_name(map), "it is missing, and should be %s", format_value(wanted, should));
     else if (!wanted)
-        differ(a, set_name(map), "it is %s, and should not be there", format_value(held, is));
+        differ(a, set_name(map), "it is %s, and should not exist", format_value(held, is));
     else
         differ(a, set_name(map), "it is %s, and should be %s", format_value(held, is),
                format_value(wanted, should));
@@ -157,7 +157,7 @@ static void compare_backends(const struct auditor *a, enum table_set map,
             say_backend(a, map, &wanted[i], "is missing");
         if (order > 0) {
             bool again = j > 0 && backend_compare(found - 1, found) == 0;
-            say_backend(a, map, found, again ? "is there twice" : "does not belong there");
+            say_backend(a, map, found, again ? "is a duplicate" : "does not belong there");
         }
         i += order <= 0;
         j += order >= 0;
@@ -173,7 +173,7 @@ static int check_pick(const struct auditor *a, const char *picks, uint32_t value
     if (look_up(a, picks, &key, &found))
         return -1;
     if (!found.there)
-        differ(a, picks, "there is no chain for %s", format_value(value, text));
+        differ(a, picks, "no chain for %s exists", format_value(value, text));
     return 0;
 }
 

@@ -40,10 +40,11 @@ static void describe_node(struct explainer *e)
     facts_add(facts_object(e->root, "node"), fact_text("name", e->from->node_name),
               fact_text("zone", here->location.zone));
     if (policy_node_never_named(e->from->policy))
-        facts_append_text(e->notes,
-                          "endpoints name their nodes, but none is on %s: if some are, see "
-                          "--hostname-override",
-                          e->from->node_name);
+        facts_append_text(
+            e->notes,
+            "no endpoint is on %s, though endpoints name their nodes: if some are here, see "
+            "--hostname-override",
+            e->from->node_name);
 }
 
 static void describe_encodings(struct explainer *e)
@@ -105,11 +106,11 @@ static void note_other_protocols(struct explainer *e)
         struct frontend other = e->asked;
         other.protocol = protocols[i];
         if (other.protocol != e->asked.protocol && policy_find_frontend(e->from->policy, &other))
-            facts_append_text(e->notes, "%s is there for %s", e->query->text,
+            facts_append_text(e->notes, "%s exists for %s", e->query->text,
                               protocol_name(other.protocol));
     }
     if (!e->query->protocol && e->asked.protocol != IPPROTO_TCP)
-        facts_append_text(e->notes, "no protocol was given: it is there for %s, and not for TCP",
+        facts_append_text(e->notes, "no protocol was given: it exists for %s, not for TCP",
                           protocol_name(e->asked.protocol));
 }
 
@@ -169,8 +170,8 @@ static void explain_named(struct explainer *e)
     if (!state) {
         found = "noSuchService";
         facts_append_text(e->summary, "%s%s.", id,
-                          explain_is_outdated(e, id) ? " could not be read: the log names the field"
-                                                     : ": there is no such Service");
+                          explain_is_outdated(e, id) ? " is invalid: the log names the field"
+                                                     : ": no such Service exists");
     } else if (explain_service(e, state, NULL, name) > 0) {
         found = "service";
         sum_up(e);
@@ -208,7 +209,7 @@ static void add_left_out(struct explainer *e)
     }
     if (text)
         facts_append_text(e->notes,
-                          "left out, to keep this short: %s (ask for one port or address%s)", text,
+                          "omitted to keep this short: %s (ask for one port or address%s)", text,
                           e->query->all ? "" : ", or --all");
     free(text);
 }

@@ -63,8 +63,9 @@ static void add_use(struct explainer *e, const struct backend *backend)
                           place, id, *name ? ", port " : "", name, all);
     else
         facts_append_text(
-            e->summary, "%s is an endpoint of %s%s%s: not used from here (ask for %s to see why).",
-            place, id, *name ? ", port " : "", name, id);
+            e->summary,
+            "%s is an endpoint of %s%s%s: not used from this node (ask for %s to see why).", place,
+            id, *name ? ", port " : "", name, id);
     free(all);
 }
 
@@ -137,7 +138,7 @@ static void note_node_port(struct explainer *e, const struct service *service, u
     }
     vec_each (policy_node_port_addresses(e->from->policy, family), it)
         xjoin(&places, "%s", address_format(family, it, text));
-    facts_append_text(e->notes, "node port %u belongs to %s, but node ports answer on %s only",
+    facts_append_text(e->notes, "node port %u belongs to %s, but NodePorts are served on %s only",
                       number, service->id, places ? places : "no address (--nodeport-addresses)");
     free(places);
 }
@@ -154,8 +155,8 @@ static bool note_service(struct explainer *e, const struct service *service)
             note_node_port(e, service, port->node_port);
     if (e->asked.port && service->health_check_node_port == e->asked.port)
         facts_append_text(e->notes,
-                          "%u is the healthCheckNodePort of %s: it answers balancers, and is no "
-                          "way to the Service",
+                          "%u is the healthCheckNodePort of %s: it answers load balancers, and "
+                          "does not lead to the Service",
                           e->asked.port, service->id);
     return role || cJSON_GetArraySize(e->notes) > before;
 }
@@ -178,11 +179,11 @@ static const char *judge(const struct explainer *e, const char **what)
 {
     enum family family = (enum family)e->asked.family;
     if (!e->from->family[family].ruleset) {
-        *what = "is not looked at: this family is not proxied on this node.";
+        *what = "is ignored: this family is not proxied on this node.";
         return "nothing";
     }
     if (policy_has_cluster_ip(e->from->policy, family, &e->asked.address)) {
-        *what = "is no port of any Service, though the address is a cluster IP: new connections "
+        *what = "is not a port of a Service, though the address is a cluster IP: new connections "
                 "are refused.";
         return "clusterIPWithoutPort";
     }
@@ -191,7 +192,7 @@ static const char *judge(const struct explainer *e, const char **what)
                 "dropped.";
         return "unusedServiceCIDR";
     }
-    *what = "belongs to no Service: kube-nftd lets it pass untouched.";
+    *what = "belongs to no Service: kube-nftd does not touch its packets.";
     return "nothing";
 }
 

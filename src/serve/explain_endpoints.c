@@ -49,9 +49,8 @@ static char *hint_text(const struct listing *l, const struct endpoint *endpoint,
 static const char *not_ready_text(const struct endpoint *endpoint)
 {
     if (endpoint->flags & ENDPOINT_TERMINATING)
-        return "terminating, and does not serve any more";
-    return endpoint->flags & ENDPOINT_SERVING ? "not ready, though it says that it serves"
-                                              : "not ready";
+        return "terminating, and no longer serving";
+    return endpoint->flags & ENDPOINT_SERVING ? "not ready, though serving" : "not ready";
 }
 
 static struct verdict judge(const struct listing *l, const struct endpoint *endpoint, bool local)
@@ -63,7 +62,7 @@ static struct verdict judge(const struct listing *l, const struct endpoint *endp
     case VERDICT_NOT_READY:
         return (struct verdict){"notReady", xstrdup(not_ready_text(endpoint))};
     case VERDICT_TERMINATING:
-        return (struct verdict){"terminating", xasprintf("terminating, and there are ready ones%s",
+        return (struct verdict){"terminating", xasprintf("terminating, and others are ready%s",
                                                          local ? " on this node" : "")};
     case VERDICT_OTHER_NODE:
         return (struct verdict){
@@ -166,7 +165,7 @@ static void list_copy(struct listing *l, const struct endpoint *copy)
         bsearch(copy, merged->v, merged->n, sizeof(*merged->v), compare_places);
     if (!winner || winner->place == copy->place)
         return;
-    char *text = xasprintf("the same address and port is in slice %s, which counts",
+    char *text = xasprintf("the same address and port is in slice %s, which is used",
                            slice_at(l, winner->place)->id);
     list(l, copy, slice_at(l, copy->place),
          (struct verdict[]){{"duplicate", text}, {"duplicate", text}});
@@ -262,7 +261,7 @@ static const char *topology_text(const struct listing *l)
 {
     enum hint_state nodes = l->basis.node_hints, zones = l->basis.zone_hints;
     if (!(l->needed & SET_CLUSTER))
-        return "endpoints on this node: hints do not count with policy Local";
+        return "endpoints on this node: hints are ignored with policy Local";
     if (nodes == HINTS_APPLY)
         return "endpoints whose hints name this node";
     if (zones == HINTS_APPLY)
@@ -273,8 +272,8 @@ static const char *topology_text(const struct listing *l)
     if (zones == HINTS_INCOMPLETE || nodes == HINTS_INCOMPLETE)
         return "endpoints everywhere: some ready ones have no hint";
     if (zones == HINTS_ELSEWHERE && !l->here->zone)
-        return "endpoints everywhere: this node is in no zone";
-    return "endpoints everywhere: no hint is for here";
+        return "endpoints everywhere: this node has no zone";
+    return "endpoints everywhere: no hint names this node or zone";
 }
 
 static void add_topology(const struct listing *l, cJSON *to)

@@ -52,7 +52,7 @@ static char *without_any(const struct explainer *e, cJSON *array, bool rejects)
     size_t counts[FAMILY_COUNT] = {0};
     endpoint_slice_cache_each(e->from->slices, port->owner->service->id, count_endpoints, counts);
     add_traffic(array, "everywhere", rejects ? "reject" : "drop", 0, NULL);
-    return xasprintf("%s: %s", rejects ? "refused" : "dropped, since this kernel cannot refuse",
+    return xasprintf("%s: %s", rejects ? "refused" : "dropped, because this kernel cannot reject",
                      e->decision.endpoints.n ? "no endpoint is ready"
                      : counts[port->family]  ? "no slice has endpoints with this port"
                                              : "there are no endpoints");

@@ -46,7 +46,7 @@ static const char *reason_to_pass(const struct explainer *e, enum family family)
         return e->by_address ? "this family is not proxied on this node" : NULL;
     if (!e->from->from_manifests && !e->from->family[family].programmed &&
         !e->from->family[family].failure)
-        return "nothing is programmed yet, what follows is on its way";
+        return "nothing is applied yet, what follows is pending";
     return NULL;
 }
 
@@ -141,7 +141,7 @@ static int audit_service_cidrs(struct explainer *e, const struct frontend *front
         return -1;
     if (held != wanted)
         add_difference(e, family, frontend_format(frontend, text), "service_cidrs",
-                       wanted ? "it is not there" : "it is there and should not be");
+                       wanted ? "it is missing" : "it exists, but should not");
     return 0;
 }
 
@@ -163,8 +163,8 @@ static void add_audit(struct explainer *e, const struct frontend *frontend,
         facts_append_text(e->notes, "%s: a change of it is not in the kernel yet", text);
     if (refused)
         facts_append_text(e->notes,
-                          "%s: the kernel refused this, and what was in force before stays: the "
-                          "log says why. It is tried again when it changes, and in %.0f s",
+                          "%s: the kernel rejected this, and the previous rules stay active: the "
+                          "log says why. It is retried when it changes, and in %.0f s",
                           text, fmax(ceil(ruleset_retry_time(ruleset) - clock_monotonic()), 0));
 }
 
@@ -203,13 +203,13 @@ static void sum_up(struct explainer *e)
     int n = cJSON_GetArraySize(e->differences);
     bool some = e->left_out[LEFT_ELEMENTS] > 0;
     if (n > 0)
-        facts_append_text(e->summary, "The kernel does NOT hold what it should: see the %d %s.", n,
+        facts_append_text(e->summary, "The kernel's elements do NOT match: see the %d %s.", n,
                           n == 1 ? "difference" : "differences");
     else if (e->not_asked)
         facts_append_text(e->summary, "The kernel was not asked: %s.", e->not_asked);
     else if (e->audited)
-        facts_append_text(e->summary, "The kernel's elements %s as they should be; %s.",
-                          some ? "that were looked at are" : "are",
+        facts_append_text(e->summary, "The kernel's elements %s; %s.",
+                          some ? "that were compared match" : "match",
                           some ? "others, and its rules, were not compared"
                                : "its rules were not compared");
 }
@@ -225,7 +225,7 @@ void explain_kernel_close(struct explainer *e)
         facts_add(failures, fact_text(name, failure));
         if (failure)
             facts_append_text(e->notes,
-                              "%s: the last changes are not in force, the kernel refused them: %s",
+                              "%s: the last changes are not applied, the kernel rejected them: %s",
                               name, failure);
     }
     sum_up(e);

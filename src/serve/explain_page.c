@@ -60,8 +60,8 @@ static void answer_query(const struct explain_sources *sources, const struct exp
 {
     if (!sources->complete) {
         http_answer_text(answer, 503,
-                         "Services and EndpointSlices are not all known yet: nothing is "
-                         "decided, and the kernel holds what it held before\n");
+                         "not all Services and EndpointSlices are known yet: nothing is decided, "
+                         "and the previous rules stay active\n");
     } else if (!explain_gate_is_open(gate)) {
         http_answer_busy(answer);
     } else {
@@ -83,9 +83,9 @@ void explain_answer(const struct explain_sources *sources, struct explain_gate *
                          "?what= is missing: ADDRESS:PORT[/PROTOCOL] or "
                          "NAMESPACE/SERVICE[:PORT]\n");
     } else if (!read_all(request, &all)) {
-        http_answer_text(answer, 400, "all: it is neither true nor false\n");
+        http_answer_text(answer, 400, "all: neither true nor false\n");
     } else if (http_request_argument_is_cut(request, "what")) {
-        http_answer_text(answer, 400, "what: there is a NUL in it\n");
+        http_answer_text(answer, 400, "what: it contains a NUL\n");
     } else if (explain_query_parse(what, &query, &err)) {
         http_answer_text(answer, 400, "what: %s\n", err.text);
         error_clear(&err);

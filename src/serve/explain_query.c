@@ -11,9 +11,8 @@
 #define NAME_LENGTH_MAX 253
 #define DIGITS "0123456789"
 
-static const char forms[] =
-    "it is none of ADDRESS[:PORT[/PROTOCOL]], PORT[/PROTOCOL] (a node port), "
-    "NAMESPACE/SERVICE[:PORT] and SERVICE.NAMESPACE[.svc][:PORT]";
+static const char forms[] = "not one of ADDRESS[:PORT[/PROTOCOL]], PORT[/PROTOCOL] (a node port), "
+                            "NAMESPACE/SERVICE[:PORT] or SERVICE.NAMESPACE[.svc][:PORT]";
 
 void explain_query_clear(struct explain_query *query)
 {
@@ -36,7 +35,7 @@ static int parse_port(const char *text, struct explain_query *query, struct erro
 {
     return port_parse(text, strlen(text), &query->port)
                ? 0
-               : error_set(err, "the port is no number from 1 to 65535");
+               : error_set(err, "the port is not a number from 1 to 65535");
 }
 
 static uint8_t protocol_of(const char *text)
@@ -69,7 +68,7 @@ static int parse_place(char *text, struct explain_query *query, struct error *er
     if (slash)
         *slash = '\0';
     if (slash && !(query->protocol = protocol_of(slash + 1)))
-        return error_set(err, "the protocol is none of TCP, UDP and SCTP");
+        return error_set(err, "the protocol is not TCP, UDP or SCTP");
     /* A bare IPv6 address would lose its last group to the port. */
     if (parse_address(text, query))
         port = NULL;

@@ -31,8 +31,8 @@ static void add_health_answer(struct explainer *e, cJSON *answers, const struct 
               fact_number("localEndpoints", (double)ready));
     if (!open)
         facts_append_text(e->notes,
-                          "healthCheckNodePort %u answers not everywhere over %s: it has no "
-                          "address, or is in use by another program (the log says which)",
+                          "healthCheckNodePort %u does not answer everywhere over %s: it has no "
+                          "address, or another program uses it (the log says which)",
                           service->health_check_node_port, family_name(family));
 }
 
@@ -76,7 +76,7 @@ static void add_header(struct explainer *e, cJSON *to, const struct service *ser
     add_health_check(e, to, service);
     if (outdated)
         facts_append_text(e->notes,
-                          "the last version of Service %s could not be read, and this is about an "
+                          "the last version of Service %s is invalid, and this is about an "
                           "older one: the log names the field",
                           service->id);
     if (service->warnings)
@@ -109,7 +109,7 @@ static void add_port(struct explainer *e, const struct port_state *port, cJSON *
         facts_append_text(e->notes, "%s is not proxied on this node", family_text);
     if (spec->node_port && policy_node_port_addresses(e->from->policy, family)->n == 0)
         facts_append_text(e->notes,
-                          "node port %u answers nowhere over %s: no address for node ports is "
+                          "node port %u is not served over %s: no address for NodePorts is "
                           "known (--nodeport-addresses)",
                           spec->node_port, family_text);
 }
@@ -142,8 +142,8 @@ static void note_left_out(void *ctx, const struct receipt *receipt)
 {
     struct explainer *e = ctx;
     if (receipt->left_out && explain_may_add(e, LEFT_SLICES))
-        facts_append_text(e->notes, "EndpointSlice %s could not be read%s: the log names the field",
-                          receipt->id, receipt->received ? ", an older version of it counts" : "");
+        facts_append_text(e->notes, "EndpointSlice %s is invalid%s: the log names the field",
+                          receipt->id, receipt->received ? ", an older version of it is used" : "");
 }
 
 /* What is easily overlooked. */
@@ -154,7 +154,7 @@ static void note_slices(struct explainer *e, const struct service *service)
     for (int family = 0; family < FAMILY_COUNT; family++) {
         const char *name = family_name((enum family)family);
         if (counts[family] && !service->has_cluster_ip[family])
-            facts_append_text(e->notes, "there are %s EndpointSlices, but %s has no %s cluster IP",
+            facts_append_text(e->notes, "%s EndpointSlices exist, but %s has no %s cluster IP",
                               name, service->id, name);
         if (!counts[family] && service->has_cluster_ip[family])
             facts_append_text(e->notes,

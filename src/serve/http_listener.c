@@ -216,7 +216,7 @@ void http_answer_busy(struct http_answer *answer)
 {
     http_answer_header(answer, "Retry-After", "1");
     http_answer_text(answer, MHD_HTTP_SERVICE_UNAVAILABLE,
-                     HTTP_BUSY " with what others asked: ask again\n");
+                     HTTP_BUSY " with other requests: ask again\n");
 }
 
 void http_answer_json(struct http_answer *answer, unsigned status, char *body)

@@ -146,7 +146,7 @@ static const char *state_of(const struct explain_sources *from, const struct ser
         word = state->service->type == TYPE_EXTERNAL_NAME ? "ExternalName" : "headless";
     } else if (trouble.table_lost) {
         word = "lost";
-        *text = xstrdup("the table is gone, or another program's");
+        *text = xstrdup("the table is gone, or belongs to another program");
     } else if (trouble.refused) {
         word = "rejected";
         *text = xstrdup("rejected by the kernel: see explain");
@@ -343,7 +343,7 @@ void list_answer(struct list_page *page, const struct http_request *request,
     if (!http_answer_reads(request, answer))
         return;
     if (!page->sources(page->ctx, &sources) || !sources.complete) {
-        http_answer_text(answer, 503, "Services and EndpointSlices are not all known yet\n");
+        http_answer_text(answer, 503, "not all Services and EndpointSlices are known yet\n");
     } else if (page->open >= OPEN_MOST) {
         http_answer_busy(answer);
     } else {

@@ -36,9 +36,9 @@ static void judge_family(const struct daemon_status *status, enum family family,
     __auto_type it = &status->family[family];
     const char *name = family_name(family);
     if (it->in_use && it->lost)
-        facts_append_text(problems, "%s: the table is gone, or another program's", name);
+        facts_append_text(problems, "%s: the table is gone, or belongs to another program", name);
     else if (it->in_use && it->failure)
-        facts_append_text(problems, "%s: the kernel refused the last changes: %s", name,
+        facts_append_text(problems, "%s: the kernel rejected the last changes: %s", name,
                           it->failure);
     else if (it->in_use && status->complete && !it->programmed)
         facts_append_text(problems, "%s: nothing is programmed yet", name);
@@ -55,7 +55,7 @@ static void judge(const struct daemon_status *status, cJSON *to)
 {
     cJSON *problems = facts_array(to, "problems");
     if (!status->complete)
-        facts_append_text(problems, "Services and EndpointSlices are not all known yet");
+        facts_append_text(problems, "not all Services and EndpointSlices are known yet");
     if (status->silence > 0)
         facts_append_text(problems, "the API server has sent nothing for %.0f s",
                           floor(status->silence));

@@ -406,7 +406,7 @@ def test_a_kubeconfig_that_is_written_later(server, tmp_path):
     kubeconfig = tmp_path / "kubeconfig"
     text = pathlib.Path(server.kubeconfig(tmp_path / "whole")).read_text()
     with Daemon(tmp_path, kubeconfig, environment=NO_PROXIES) as daemon:
-        server.wait(lambda: daemon.lines(f"waiting for .*kubeconfig file={kubeconfig}"))
+        server.wait(lambda: daemon.lines(f"waiting for .*kubeconfig.* file={kubeconfig}"))
         kubeconfig.touch()
         time.sleep(2.5)
         assert daemon.alive()

@@ -145,7 +145,7 @@ def test_text_for_people(proxy, published):
     assert lines[0] == f"{published.address}:80/TCP is the cluster IP of default/web, port http."
     assert lines[1:3] == [
         "New connections: to 2 endpoints.",
-        "The kernel's elements are as they should be; its rules were not compared.",
+        "The kernel's elements match; its rules were not compared.",
     ]
     for pod, words in {"b": "not used: not ready", "c": "not used: terminating", "x": "on another node"}.items():
         assert any(proxy.lab.pods[pod].address[4] in line and words in line for line in lines), text
@@ -180,7 +180,7 @@ def test_other_ways_to_ask(proxy, published):
         ("203.0.113.9", "address", "is a load-balancer IP of default/web, which has port 80/TCP."),
         (f"{pods['a']}:8080", "endpoint", "of default/web, port http: new connections are sent to it from"),
         (pods["x"], "endpoint", "is an endpoint of default/web, port http: new connections are sent to it from"),
-        (pods["b"], "endpoint", "not used from here (ask for default/web to see why)"),
+        (pods["b"], "endpoint", "not used from this node (ask for default/web to see why)"),
     ):
         status, answer = ask(proxy, what)
         assert (status, answer["found"]) == (AGREES, found), what
@@ -190,7 +190,7 @@ def test_other_ways_to_ask(proxy, published):
     for what, words in (("30002", "No Service has node port 30002"), ("localhost:30001", "127.0.0.1:30001/TCP")):
         status, answer = ask(proxy, what)
         assert (status, answer["found"]) == (UNKNOWN, "nothing") and words in answer["summary"][0]
-    assert "node ports answer on" in " ".join(ask(proxy, "localhost:30001")[1]["notes"])
+    assert "NodePorts are served on" in " ".join(ask(proxy, "localhost:30001")[1]["notes"])
     assert "healthCheckNodePort of default/web" in " ".join(ask(proxy, "30999")[1]["notes"])
 
 
@@ -199,9 +199,9 @@ def test_addresses_of_nobody(proxy, published):
         (f"{published.address}:81", "clusterIPWithoutPort", "the cluster IP of default/web, which has port 80/TCP"),
         ("10.96.250.250:80", "unusedServiceCIDR", ""),
         (f"{CLIENT_ADDRESS[4]}:80", "nothing", ""),
-        ("127.0.0.1:30001", "nothing", f"node ports answer on {NODE_ADDRESS[4]} only"),
+        ("127.0.0.1:30001", "nothing", f"NodePorts are served on {NODE_ADDRESS[4]} only"),
         (f"{NODE_ADDRESS[4]}:30999", "nothing", "healthCheckNodePort of default/web"),
-        (f"{published.address}:80/udp", "clusterIPWithoutPort", "is there for TCP"),
+        (f"{published.address}:80/udp", "clusterIPWithoutPort", "exists for TCP"),
         ("default/nothing", "noSuchService", ""),
         ("default/web:https", "noSuchPort", ""),
     ):
@@ -236,7 +236,7 @@ def test_both_families_and_no_endpoints(proxy):
     wait_for(lambda: proxy.tables[6].holds("reject_frontends", "fd00:10:96::70 . udp . 53"), "it is in the kernel")
     status, answer = ask(proxy, "[fd00:10:96::70]:53")
     assert status == AGREES and answer["query"]["protocol"] == "UDP" and not answer["query"]["protocolGiven"]
-    assert "no protocol was given: it is there for UDP, and not for TCP" in answer["notes"]
+    assert "no protocol was given: it exists for UDP, not for TCP" in answer["notes"]
     assert [port["family"] for port in answer["service"]["ports"]] == ["IPv6", "IPv4"]
     for frontend in frontends(answer).values():
         assert [it["action"] for it in frontend["traffic"]] == ["reject"]
@@ -343,7 +343,7 @@ def test_what_the_kernel_refused_is_said(proxy):
     status, answer = ask(proxy, "default/three")
     (frontend,) = frontends(answer).values()
     assert status == DIFFERS and frontend["kernel"]["refused"] is True
-    assert any("the kernel refused this" in note and "tried again" in note for note in answer["notes"])
+    assert any("the kernel rejected this" in note and "retried" in note for note in answer["notes"])
     assert frontends(ask(proxy, "default/one")[1])[f"{webs['one'].address}:80/TCP"]["kernel"]["refused"] is False
 
 
@@ -393,7 +393,7 @@ def test_hints_do_not_count_with_policy_local(proxy):
     proxy.manifests.put("slice", slice)
     wait_for(lambda: '"inLocal":2' in get(proxy, "default/web")[2], "it is known")
     (port,) = ask(proxy, "default/web")[1]["service"]["ports"]
-    assert port["topology"]["mode"] == "none" and "hints do not count" in port["topology"]["text"]
+    assert port["topology"]["mode"] == "none" and "hints are ignored" in port["topology"]["text"]
 
 
 def test_hints(proxy):
@@ -429,11 +429,11 @@ def test_an_older_version_is_said_to_be_one(proxy):
     proxy.manifests.put("web-service", broken)
     wait_for(lambda: '"outdated":true' in get(proxy, "default/web")[2], "it is seen")
     status, answer = ask(proxy, "default/web")
-    assert status == AGREES and "could not be read" in " ".join(answer["notes"])
+    assert status == AGREES and "is invalid" in " ".join(answer["notes"])
     slice = web.as_slice({"a": "ready"}, name="broken")
     slice["endpoints"][0]["addresses"] = ["nowhere"]
     proxy.manifests.put("broken-slice", slice)
-    note = "EndpointSlice default/web-broken could not be read"
+    note = "EndpointSlice default/web-broken is invalid"
     wait_for(lambda: note in get(proxy, "default/web")[2], "that one is named")
     web.put_service()
     wait_for(lambda: '"outdated":true' not in get(proxy, "default/web")[2], "it was repaired")
@@ -476,10 +476,10 @@ def test_what_somebody_added_is_named(proxy):
     element = "{ 192.0.2.77 . tcp . 80 }"
     proxy.lab.node.run(proxy.lab.node.nft, "add", "element", "ip", "kube-nftd", "drop_frontends", element)
     status, answer = compare(proxy, "192.0.2.77:80")
-    assert status == DIFFERS and differences(answer) == [("drop_frontends", "it is there and should not be")]
+    assert status == DIFFERS and differences(answer) == [("drop_frontends", "it exists, but should not")]
     proxy.manifests.put("cidr", objects.service_cidr("k", ["10.96.0.0/16"]))  # that nobody programs
     status, answer = compare(proxy, "10.96.250.250:80")
-    assert status == DIFFERS and differences(answer) == [("service_cidrs", "it is not there")]
+    assert status == DIFFERS and differences(answer) == [("service_cidrs", "it is missing")]
 
 
 @pytest.mark.usefixtures("table_owners")
@@ -498,8 +498,8 @@ def test_a_daemon_whose_table_was_taken_from_it_says_so(lab, tmp_path):
             assert (None, "the table has rules of another version or of other settings") in found
             assert {name for name, _ in found} == {None, "services", "cluster_ips"}
             text = call(lab.node, "explain", "default/web").stdout
-            assert "The kernel does NOT hold what it should: see the 3 differences." in text
-            assert "in services: it is not there, and should be 0:2" in text
+            assert "The kernel's elements do NOT match: see the 3 differences." in text
+            assert "in services: it is missing, and should be 0:2" in text
     finally:
         print(proxy.daemon.last_words())
         proxy.close()
@@ -539,8 +539,8 @@ def test_one_answer_is_bounded_whatever_it_is_of(proxy):
     assert listed + left_out["frontends"] + 101 * left_out["ports"] == 50 * 101
     numbers = [port["port"] for port in answer["service"]["ports"]]
     assert numbers == list(range(1000, 1000 + len(numbers))) and len(numbers) > 2  # p10 is not before p2
-    assert any("left out" in note for note in answer["notes"])
-    assert "that were looked at" in answer["summary"][-1]
+    assert any("omitted" in note for note in answer["notes"])
+    assert "that were compared" in answer["summary"][-1]
     status, answer = ask(proxy, "203.0.113.100:1049")
     assert status == AGREES and answer["service"]["ports"][0]["frontends"][0]["kernel"]["agrees"]
 

@@ -127,7 +127,7 @@ def test_endpoints(proxy, published):
         assert words in lines[f"{pods[name]}:8080"], text
     assert "used: not with policy Local: on another node" in lines[f"{pods['x']}:8080"]
     assert "web-1" in run(proxy, "list", "endpoints", "default/web", "-o", "wide")
-    assert "there is no such Service" in run(proxy, "list", "endpoints", "default/nothing", status=2)
+    assert "no such Service exists" in run(proxy, "list", "endpoints", "default/nothing", status=2)
     done = call(proxy.lab.node, "list", "endpoints", "10.96.0.1:80")
     assert done.returncode == os.EX_CONFIG and "not NAMESPACE/SERVICE" in done.stderr
 

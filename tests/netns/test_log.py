@@ -112,7 +112,7 @@ def test_changes_are_named(node, tmp_path):
         every = [json.loads(line) for line in daemon.log().splitlines()]
         return [line for line in every if line["logger"] == logger and word in line["msg"]]
 
-    wait_for(lambda: lines("proxy", "in force"), "it is programmed")
+    wait_for(lambda: lines("proxy", "applied"), "it is programmed")
     (loaded,) = lines("manifests", "loaded folder")
     assert loaded["folder"] == str(manifests.folder) and loaded["services"] == 1 and 'folder="' in loaded["msg"]
     (route,) = lines("policy", "endpoints=2")

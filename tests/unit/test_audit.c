@@ -137,7 +137,7 @@ START_TEST(what_is_missing_is_named)
     take("services", key_of_frontend(&f));
     take("cluster_ips", (struct key){{11, 0, 0, 1}, 4});
     look(wish, 100);
-    differs("services: it is not there, and should be 4:3; cluster_ips: it is not there");
+    differs("services: it is missing, and should be 4:3; cluster_ips: it is missing");
 }
 END_TEST
 
@@ -156,7 +156,7 @@ START_TEST(sources_and_affinity)
     struct key key = key_of_frontend(&f);
     take("restricted", key);
     look(guarded, 0);
-    differs("restricted: it is not there");
+    differs("restricted: it is missing");
     fake_kernel_put(family, "restricted", key.bytes, key.length, &value, sizeof(value));
     look(guarded, 0);
     differs("restricted: it is list 5, and should be 1");

@@ -439,7 +439,7 @@ START_TEST(what_follows_is_printed)
         char *text = printed();
         ck_assert_str_eq(line_of(text, " without "), cases[i].follows);
         ck_assert_ptr_nonnull(strstr(text, "  missing (No such file or directory)\n"));
-        ck_assert_ptr_null(strstr(text, "everything that is needed is there"));
+        ck_assert_ptr_null(strstr(text, "everything needed is available"));
         free(text);
     }
 }
