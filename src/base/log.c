@@ -3,7 +3,7 @@
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/clock.h"
-#include "kube-nftd/base/log_text.h"
+#include "log_text.h"
 
 #include <cjson/cJSON.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/base/log_text.h"
+#include "log_text.h"
 
 #include "kube-nftd/base/vec.h"
 

@@ -9,9 +9,9 @@
  */
 #include "kube-nftd/base/proto_reader.h"
 
+#include "json_builder.h"
 #include "kube-nftd/base/clock.h"
-#include "kube-nftd/base/json_builder.h"
-#include "kube-nftd/base/proto_wire.h"
+#include "proto_wire.h"
 
 #include <inttypes.h>
 #include <stdio.h>

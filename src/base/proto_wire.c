@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/base/proto_wire.h"
+#include "proto_wire.h"
 
 #include <stdbool.h>
 

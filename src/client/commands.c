@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/client/commands.h"
 
-#include "kube-nftd/client/ask.h"
+#include "ask.h"
 #include "kube-nftd/daemon.h"
 #include "kube-nftd/serve/list.h"
 #include "kube-nftd/serve/status.h"

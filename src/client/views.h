@@ -3,7 +3,7 @@
 #ifndef KUBE_NFTD_SRC_CLIENT_VIEWS_H
 #define KUBE_NFTD_SRC_CLIENT_VIEWS_H
 
-#include "kube-nftd/client/view.h"
+#include "view.h"
 
 extern const struct view view_explanation[], view_summary[]; /* of /explain */
 extern const struct view view_endpoints[], view_wide_endpoints[];

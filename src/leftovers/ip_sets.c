@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/leftovers/ip_sets.h"
+#include "ip_sets.h"
 
 #include "kube-nftd/base/vec.h"
-#include "kube-nftd/leftovers/kube_proxy.h"
 #include "kube-nftd/netlink/request.h"
+#include "kube_proxy.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/leftovers/iptables_plan.h"
+#include "iptables_plan.h"
 
-#include "kube-nftd/leftovers/kube_proxy.h"
+#include "kube_proxy.h"
 
 #include <string.h>
 

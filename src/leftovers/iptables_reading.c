@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/leftovers/iptables_reading.h"
+#include "iptables_reading.h"
 
 #include "kube-nftd/netlink/request.h"
 

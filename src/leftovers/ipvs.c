@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/leftovers/ipvs.h"
+#include "ipvs.h"
 
-#include "kube-nftd/leftovers/ip_sets.h"
+#include "ip_sets.h"
 #include "kube-nftd/netlink/request.h"
 
 #include <arpa/inet.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/leftovers/kube_proxy.h"
+#include "kube_proxy.h"
 
 #include <string.h>
 

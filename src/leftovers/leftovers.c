@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/leftovers/leftovers.h"
 
-#include "kube-nftd/leftovers/ip_sets.h"
-#include "kube-nftd/leftovers/ipvs.h"
-#include "kube-nftd/leftovers/legacy_iptables.h"
-#include "kube-nftd/leftovers/nf_tables.h"
-#include "kube-nftd/leftovers/report.h"
+#include "ip_sets.h"
+#include "ipvs.h"
+#include "legacy_iptables.h"
+#include "nf_tables.h"
+#include "report.h"
 
 static int remove_from_nf_tables(struct nft_socket *socket, struct leftovers_report *report,
                                  struct error *err)

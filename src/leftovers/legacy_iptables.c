@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/leftovers/legacy_iptables.h"
+#include "legacy_iptables.h"
 
-#include "kube-nftd/leftovers/kube_proxy.h"
+#include "kube_proxy.h"
 
 #include <errno.h>
 #include <linux/netfilter_ipv4/ip_tables.h>

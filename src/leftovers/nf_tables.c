@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/leftovers/nf_tables.h"
+#include "nf_tables.h"
 
-#include "kube-nftd/leftovers/iptables_reading.h"
-#include "kube-nftd/leftovers/kube_proxy.h"
+#include "iptables_reading.h"
 #include "kube-nftd/ruleset/template.h"
+#include "kube_proxy.h"
 
 #include <string.h>
 #include <time.h>

@@ -2,8 +2,8 @@
 /* What every object has: its kind and its id. The rest is left to the decoder of the kind. */
 #include "kube-nftd/model/decode.h"
 
+#include "field.h"
 #include "kube-nftd/base/json.h"
-#include "kube-nftd/model/field.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Service: the addresses that it has for clients outside of the cluster, and which clients. */
-#include "kube-nftd/model/service_fields.h"
+#include "service_fields.h"
 
 #include "kube-nftd/base/json.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Service: the fields of docs/behaviour.md 1.2 that are used. */
-#include "kube-nftd/model/service_fields.h"
+#include "service_fields.h"
 
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/base/intern.h"

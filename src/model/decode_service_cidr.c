@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* ServiceCIDR: the fields of docs/behaviour.md 1.5 that are used. */
-#include "kube-nftd/model/field.h"
+#include "field.h"
 
 #include "kube-nftd/base/json.h"
 

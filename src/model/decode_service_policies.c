@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Service: how its traffic is to be treated. A policy that is unknown is taken for the usual one,
  * so that the Service goes on working with a daemon that is older than the policy. */
-#include "kube-nftd/model/service_fields.h"
+#include "service_fields.h"
 
 #include "kube-nftd/base/json.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/model/field.h"
+#include "field.h"
 
 #include "kube-nftd/base/json.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/policy/health_checks.h"
+#include "health_checks.h"
 
 #include "kube-nftd/base/hash.h"
 

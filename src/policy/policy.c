@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/policy/policy.h"
 
+#include "health_checks.h"
 #include "kube-nftd/base/intern.h"
 #include "kube-nftd/policy/decision.h"
-#include "kube-nftd/policy/health_checks.h"
-#include "kube-nftd/policy/tally.h"
-#include "kube-nftd/policy/turns.h"
+#include "tally.h"
+#include "turns.h"
 
 #include <linux/in.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "kube-nftd/policy/port_states.h"
 
 #include "kube-nftd/model/object.h"
-#include "kube-nftd/policy/turns.h"
+#include "turns.h"
 
 #include <string.h>
 

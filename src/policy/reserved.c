@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/policy/reserved.h"
 
-#include "kube-nftd/policy/tally.h"
+#include "tally.h"
 
 #include <linux/in.h>
 #include <string.h>

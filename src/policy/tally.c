@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/policy/tally.h"
+#include "tally.h"
 
 #include "kube-nftd/base/hash_table.h"
 #include "kube-nftd/base/vec.h"

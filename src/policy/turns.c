@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/policy/turns.h"
+#include "turns.h"
 
 /* What fits into a port's own fields. */
 #define FEW_MOST 63

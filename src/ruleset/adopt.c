@@ -4,7 +4,7 @@
  * commit, when nothing is sure.
  */
 #include "kube-nftd/base/log.h"
-#include "kube-nftd/ruleset/record.h"
+#include "record.h"
 
 #include <linux/in.h>
 #include <string.h>

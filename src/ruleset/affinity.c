@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/ruleset/affinity.h"
+#include "affinity.h"
 
 #include "kube-nftd/base/log.h"
 

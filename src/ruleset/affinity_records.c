@@ -2,7 +2,7 @@
 /* How full the map is that packets write: all service ports of a family share its room. */
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/ruleset/drift.h"
-#include "kube-nftd/ruleset/record.h"
+#include "record.h"
 
 #include <errno.h>
 #include <string.h>

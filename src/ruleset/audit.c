@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/ruleset/audit.h"
 
-#include "kube-nftd/ruleset/record.h"
+#include "record.h"
 
 #include <linux/netfilter/nf_tables.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/ruleset/boundaries.h"
+#include "boundaries.h"
 
 #include <linux/netfilter/nf_tables.h>
 #include <string.h>

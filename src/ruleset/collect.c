@@ -5,7 +5,7 @@
  * somebody else leads there, is left for later.
  */
 #include "kube-nftd/base/log.h"
-#include "kube-nftd/ruleset/record.h"
+#include "record.h"
 
 #include <math.h>
 

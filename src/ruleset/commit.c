@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* One transaction, and what is believed of the kernel after it; or some more, without what the
  * kernel refused. */
+#include "hand_over.h"
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/base/log.h"
-#include "kube-nftd/ruleset/hand_over.h"
-#include "kube-nftd/ruleset/record.h"
+#include "record.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/ruleset/drift.h"
 
-#include "kube-nftd/ruleset/record.h"
+#include "record.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The table as text, in nft syntax: the templates with their elements filled in. */
-#include "kube-nftd/ruleset/record.h"
+#include "record.h"
 
 #include <ctype.h>
 #include <string.h>

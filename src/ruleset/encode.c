@@ -3,8 +3,8 @@
  * The difference between wanted and kernel as messages, in an order that is right even if the
  * batch has to be cut: what a packet is led to is always there.
  */
-#include "kube-nftd/ruleset/program.h"
-#include "kube-nftd/ruleset/record.h"
+#include "program.h"
+#include "record.h"
 
 #include <string.h>
 

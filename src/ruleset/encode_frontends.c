@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The messages for what is keyed by a frontend. */
-#include "kube-nftd/ruleset/record.h"
-#include "kube-nftd/ruleset/slots.h"
+#include "record.h"
+#include "slots.h"
 
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
 #include "kube-nftd/ruleset/give_way.h"
 
 #include "kube-nftd/ruleset/audit.h"
-#include "kube-nftd/ruleset/record.h"
+#include "record.h"
 
 static void on_element(void *ctx, const struct nft_element *element)
 {

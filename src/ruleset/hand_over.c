@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/ruleset/hand_over.h"
+#include "hand_over.h"
 
 #include "kube-nftd/base/log.h"
-#include "kube-nftd/ruleset/record.h"
+#include "record.h"
 
 #include <stdio.h>
 

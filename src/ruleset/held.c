@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/ruleset/held.h"
 
-#include "kube-nftd/ruleset/record.h"
-#include "kube-nftd/ruleset/slots.h"
+#include "record.h"
+#include "slots.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/ruleset/part.h"
+#include "part.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/ruleset/pattern.h"
+#include "pattern.h"
 
 #include "kube-nftd/ruleset/template.h"
 

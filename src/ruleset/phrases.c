@@ -4,8 +4,8 @@
  * expressions. A rule is read from left to right; at each place the first phrase that fits is
  * taken, so one that begins another stands behind it. pattern.h says how patterns are written.
  */
-#include "kube-nftd/ruleset/pattern.h"
-#include "kube-nftd/ruleset/program.h"
+#include "pattern.h"
+#include "program.h"
 
 #include <stdio.h>
 

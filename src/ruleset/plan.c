@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* From what is wanted to values and slots, and what is left behind by it. */
 #include "kube-nftd/base/log.h"
-#include "kube-nftd/ruleset/record.h"
+#include "record.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  */
 #include "kube-nftd/ruleset/preflight.h"
 
-#include "kube-nftd/ruleset/program.h"
+#include "program.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/ruleset/program.h"
+#include "program.h"
 
 #include <libnftnl/chain.h>
 #include <libnftnl/rule.h>

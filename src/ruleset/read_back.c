@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What the kernel's maps and sets hold, put into a ruleset. */
-#include "kube-nftd/ruleset/record.h"
+#include "record.h"
 
 struct adoption {
     struct ruleset *ruleset;

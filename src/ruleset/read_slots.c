@@ -4,7 +4,7 @@
  * tell. For a dump the kernel counts off from the beginning of a map for each 32 KiB of it, so that
  * half a million slots take it 14 s, and 2 s by their keys.
  */
-#include "kube-nftd/ruleset/record.h"
+#include "record.h"
 
 #include <string.h>
 

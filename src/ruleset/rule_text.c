@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/ruleset/rule_text.h"
+#include "rule_text.h"
 
 #include <stdio.h>
 

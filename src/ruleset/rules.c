@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/ruleset/rules.h"
+#include "rules.h"
 
-#include "kube-nftd/ruleset/program.h"
-#include "kube-nftd/ruleset/record.h"
+#include "program.h"
+#include "record.h"
 
 #include <stdio.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The one repair of rules: rules.h. */
-#include "kube-nftd/ruleset/program.h"
-#include "kube-nftd/ruleset/record.h"
-#include "kube-nftd/ruleset/rules.h"
+#include "program.h"
+#include "record.h"
+#include "rules.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #include "kube-nftd/ruleset/ruleset.h"
 
 #include "kube-nftd/base/log.h"
-#include "kube-nftd/ruleset/record.h"
+#include "record.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/ruleset/schema.h"
 
-#include "kube-nftd/ruleset/record.h"
+#include "record.h"
 
 #include <stddef.h>
 #include <string.h>

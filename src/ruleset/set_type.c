@@ -6,7 +6,7 @@
  * cannot print the elements, and with user data of a form that it does not know it may crash. The
  * form written here is that of nft 1.0.6, which newer ones read too.
  */
-#include "kube-nftd/ruleset/program.h"
+#include "program.h"
 
 #include <libnftnl/set.h>
 #include <libnftnl/udata.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/ruleset/source_lists.h"
+#include "source_lists.h"
 
 #include "kube-nftd/base/hash.h"
 #include "kube-nftd/ruleset/ruleset.h"

@@ -4,7 +4,7 @@
  * more, so the kernel is asked for each element that it was about.
  */
 #include "kube-nftd/ruleset/held.h"
-#include "kube-nftd/ruleset/record.h"
+#include "record.h"
 
 #include <string.h>
 

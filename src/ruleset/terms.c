@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/ruleset/terms.h"
+#include "terms.h"
 
 /* Where headers have the addresses and the port. */
 #define IPV4_SOURCE 12

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* GET /explain. */
+#include "facts.h"
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/serve/explain.h"
-#include "kube-nftd/serve/facts.h"
 
 #include <string.h>
 #include <time.h>

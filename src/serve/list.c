@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/serve/list.h"
 
+#include "facts.h"
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/policy/claims.h"
 #include "kube-nftd/policy/decision.h"
-#include "kube-nftd/serve/facts.h"
 
 #include <fnmatch.h>
 #include <math.h>

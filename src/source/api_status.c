@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/source/api_status.h"
+#include "api_status.h"
 
+#include "body_reader.h"
 #include "kube-nftd/base/alloc.h"
-#include "kube-nftd/source/body_reader.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/source/backoff.h"
+#include "backoff.h"
 
 #define FIRST 0.8
 #define FACTOR 2.0

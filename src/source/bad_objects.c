@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/source/bad_objects.h"
+#include "bad_objects.h"
 
 #include "kube-nftd/base/log.h"
 

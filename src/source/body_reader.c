@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/source/body_reader.h"
+#include "body_reader.h"
 
 #include "kube-nftd/model/messages.h"
 

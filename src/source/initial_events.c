@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/source/initial_events.h"
+#include "initial_events.h"
 
 #include "kube-nftd/base/hash.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/source/list_reader.h"
+#include "list_reader.h"
 
+#include "bad_objects.h"
 #include "kube-nftd/model/decode.h"
-#include "kube-nftd/source/bad_objects.h"
 #include "kube-nftd/source/collection.h"
-#include "kube-nftd/source/watch_event.h"
+#include "watch_event.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -19,7 +19,7 @@
  *
  * All bodies are judged in the request's done, never in data: one place decides what comes next.
  */
-#include "kube-nftd/source/reflector_parts.h"
+#include "reflector_parts.h"
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/clock.h"

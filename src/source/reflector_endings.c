@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What the end of a request leads to: the next one, at once or after a while
  * (docs/behaviour.md 10.2). */
-#include "kube-nftd/source/reflector_parts.h"
+#include "reflector_parts.h"
 
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/base/log.h"

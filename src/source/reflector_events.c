@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What comes: initial events, changes, whole contents. */
-#include "kube-nftd/source/reflector_parts.h"
+#include "reflector_parts.h"
 
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/base/log.h"

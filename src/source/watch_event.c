@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/source/watch_event.h"
+#include "watch_event.h"
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/model/decode.h"

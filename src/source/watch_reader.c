@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/source/watch_reader.h"
+#include "watch_reader.h"
 
 /* etcd takes no object of more than about 1.5 MB. */
 #define EVENT_LIMIT ((size_t)16 * 1024 * 1024)

@@ -6,9 +6,9 @@
 #ifndef KUBE_NFTD_SOURCE_WRITE_TROUBLE_H
 #define KUBE_NFTD_SOURCE_WRITE_TROUBLE_H
 
-#include "kube-nftd/source/api_status.h"
+#include "api_status.h"
+#include "backoff.h"
 #include "kube-nftd/source/apiserver.h"
-#include "kube-nftd/source/backoff.h"
 
 #include <stdbool.h>
 

@@ -7,10 +7,10 @@
  */
 #include "../unit/proto_writer.h"
 
-#include "kube-nftd/source/bad_objects.h"
-#include "kube-nftd/source/body_reader.h"
-#include "kube-nftd/source/list_reader.h"
-#include "kube-nftd/source/watch_reader.h"
+#include "source/bad_objects.h"
+#include "source/body_reader.h"
+#include "source/list_reader.h"
+#include "source/watch_reader.h"
 
 #include <time.h>
 

@@ -2,7 +2,7 @@
 /* Whatever comes with a refusal, there is something to say about it, and a time to wait that makes
  * sense or none. */
 #include "kube-nftd/base/alloc.h"
-#include "kube-nftd/source/api_status.h"
+#include "source/api_status.h"
 
 #include <stdint.h>
 #include <stdlib.h>

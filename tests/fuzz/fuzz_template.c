@@ -2,8 +2,8 @@
 /* Any text is a template or refused; what is taken becomes netlink messages or is refused. The
  * first byte of an input says which variables have no value, and the family. */
 #include "kube-nftd/base/alloc.h"
-#include "kube-nftd/ruleset/program.h"
 #include "kube-nftd/ruleset/template.h"
+#include "ruleset/program.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -10,10 +10,10 @@
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/base/vec.h"
-#include "kube-nftd/source/bad_objects.h"
-#include "kube-nftd/source/initial_events.h"
-#include "kube-nftd/source/list_reader.h"
-#include "kube-nftd/source/watch_reader.h"
+#include "source/bad_objects.h"
+#include "source/initial_events.h"
+#include "source/list_reader.h"
+#include "source/watch_reader.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -7,8 +7,8 @@
 #define KUBE_NFTD_TESTS_KERNEL_CASES_H
 
 #include "kube-nftd/netlink/batch.h"
-#include "kube-nftd/ruleset/program.h"
-#include "kube-nftd/ruleset/record.h"
+#include "ruleset/program.h"
+#include "ruleset/record.h"
 
 #include <check.h>
 #include <errno.h>

@@ -11,7 +11,7 @@
 #include "table_sizes.h"
 
 #include "kube-nftd/base/log.h"
-#include "kube-nftd/ruleset/record.h"
+#include "ruleset/record.h"
 
 #include <check.h>
 #include <netinet/in.h>

@@ -3,7 +3,7 @@
 #include "unit.h"
 
 #include "kube-nftd/base/log.h"
-#include "kube-nftd/ruleset/affinity.h"
+#include "ruleset/affinity.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/json_reader.h"
-#include "kube-nftd/source/api_status.h"
+#include "source/api_status.h"
 
 #include "json_read.h"
 #include "proto_writer.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/source/backoff.h"
+#include "source/backoff.h"
 
 #include "unit.h"
 

@@ -3,8 +3,8 @@
  * tests; here it is what stands where. */
 #include "unit.h"
 
-#include "kube-nftd/ruleset/record.h"
 #include "kube-nftd/ruleset/ruleset.h"
+#include "ruleset/record.h"
 
 #include <netinet/in.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What is left of initial events at their end. */
-#include "kube-nftd/source/initial_events.h"
+#include "source/initial_events.h"
 
 #include "unit.h"
 

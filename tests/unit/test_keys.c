@@ -2,7 +2,7 @@
 /* Keys and values of the maps, as bytes. */
 #include "unit.h"
 
-#include "kube-nftd/ruleset/record.h"
+#include "ruleset/record.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -2,10 +2,10 @@
 /* Whose a chain, rule, IP set or virtual server is, and how they are read. No kernel. */
 #include "unit.h"
 
-#include "kube-nftd/leftovers/iptables_plan.h"
-#include "kube-nftd/leftovers/ipvs.h"
-#include "kube-nftd/leftovers/kube_proxy.h"
-#include "kube-nftd/leftovers/legacy_iptables.h"
+#include "leftovers/iptables_plan.h"
+#include "leftovers/ipvs.h"
+#include "leftovers/kube_proxy.h"
+#include "leftovers/legacy_iptables.h"
 
 #include <arpa/inet.h>
 #include <linux/genetlink.h>

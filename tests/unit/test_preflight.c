@@ -7,7 +7,7 @@
 
 #include "kube-nftd/base/vec.h"
 #include "kube-nftd/ruleset/preflight.h"
-#include "kube-nftd/ruleset/program.h"
+#include "ruleset/program.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>

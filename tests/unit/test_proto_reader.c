@@ -4,10 +4,10 @@
 #include "kube-nftd/base/proto_reader.h"
 
 #include "kube-nftd/base/log.h"
-#include "kube-nftd/source/bad_objects.h"
-#include "kube-nftd/source/list_reader.h"
-#include "kube-nftd/source/watch_reader.h"
 #include "proto_writer.h"
+#include "source/bad_objects.h"
+#include "source/list_reader.h"
+#include "source/watch_reader.h"
 #include "unit.h"
 
 /* Bytes that may hold a NUL. */

@@ -3,7 +3,7 @@
  * and B). */
 #include "reflector_fixture.h"
 
-#include "kube-nftd/source/reflector_parts.h"
+#include "source/reflector_parts.h"
 
 #include <math.h>
 

@@ -9,7 +9,7 @@
 
 #include "kube-nftd/ruleset/drift.h"
 #include "kube-nftd/ruleset/held.h"
-#include "kube-nftd/ruleset/record.h"
+#include "ruleset/record.h"
 
 #include <limits.h>
 

@@ -5,7 +5,7 @@
  */
 #include "unit.h"
 
-#include "kube-nftd/ruleset/program.h"
+#include "ruleset/program.h"
 
 #include <libnftnl/set.h>
 #include <linux/netfilter/nf_tables.h>

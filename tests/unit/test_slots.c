@@ -2,7 +2,7 @@
 /* Which backend goes into which slot: worked examples, and what must hold for any input. */
 #include "unit.h"
 
-#include "kube-nftd/ruleset/slots.h"
+#include "ruleset/slots.h"
 
 #include <string.h>
 

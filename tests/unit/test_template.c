@@ -3,8 +3,8 @@
  * is made of phrases that are known. */
 #include "unit.h"
 
-#include "kube-nftd/ruleset/program.h"
 #include "kube-nftd/ruleset/template.h"
+#include "ruleset/program.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/client/view.h"
+#include "client/view.h"
 
 #include "unit.h"
 

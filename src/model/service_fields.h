@@ -3,7 +3,7 @@
 #ifndef KUBE_NFTD_MODEL_SERVICE_FIELDS_H
 #define KUBE_NFTD_MODEL_SERVICE_FIELDS_H
 
-#include "kube-nftd/model/field.h"
+#include "field.h"
 
 /* What spec.type says; absent and unknown ones are ClusterIP. */
 /* All of them return 0, or -1 with the error of @d. @spec is not NULL. */

@@ -7,8 +7,8 @@
 #ifndef KUBE_NFTD_LEFTOVERS_IPVS_H
 #define KUBE_NFTD_LEFTOVERS_IPVS_H
 
-#include "kube-nftd/leftovers/report.h"
 #include "kube-nftd/model/address.h"
+#include "report.h"
 
 #include <libmnl/libmnl.h>
 

@@ -3,7 +3,7 @@
 #ifndef KUBE_NFTD_RULESET_TERMS_H
 #define KUBE_NFTD_RULESET_TERMS_H
 
-#include "kube-nftd/ruleset/expressions.h"
+#include "expressions.h"
 
 #define TERM_LIST_LENGTH 5
 

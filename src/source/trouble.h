@@ -3,7 +3,7 @@
 #ifndef KUBE_NFTD_SOURCE_TROUBLE_H
 #define KUBE_NFTD_SOURCE_TROUBLE_H
 
-#include "kube-nftd/source/api_status.h"
+#include "api_status.h"
 #include "kube-nftd/source/collection.h"
 
 #include <stdbool.h>

@@ -6,14 +6,14 @@
 #ifndef KUBE_NFTD_SOURCE_REFLECTOR_PARTS_H
 #define KUBE_NFTD_SOURCE_REFLECTOR_PARTS_H
 
-#include "kube-nftd/source/backoff.h"
-#include "kube-nftd/source/bad_objects.h"
+#include "backoff.h"
+#include "bad_objects.h"
+#include "initial_events.h"
 #include "kube-nftd/source/collection.h"
-#include "kube-nftd/source/initial_events.h"
-#include "kube-nftd/source/list_reader.h"
 #include "kube-nftd/source/reflector.h"
-#include "kube-nftd/source/trouble.h"
-#include "kube-nftd/source/watch_reader.h"
+#include "list_reader.h"
+#include "trouble.h"
+#include "watch_reader.h"
 
 #include <ev.h>
 

@@ -11,7 +11,7 @@
 
 #include "kube-nftd/policy/route.h"
 #include "kube-nftd/ruleset/schema.h"
-#include "kube-nftd/ruleset/slots.h"
+#include "slots.h"
 
 /* The count of a frontend's backends has 16 bits of a classid. */
 #define MAX_BACKENDS UINT16_MAX

@@ -8,8 +8,8 @@
 #define KUBE_NFTD_LEFTOVERS_LEGACY_IPTABLES_H
 
 #include "kube-nftd/base/error.h"
-#include "kube-nftd/leftovers/report.h"
 #include "kube-nftd/model/address.h"
+#include "report.h"
 
 typedef void (*legacy_chain_fn)(void *ctx, const char *name);
 

@@ -3,7 +3,7 @@
 #ifndef KUBE_NFTD_LEFTOVERS_IPTABLES_READING_H
 #define KUBE_NFTD_LEFTOVERS_IPTABLES_READING_H
 
-#include "kube-nftd/leftovers/iptables_plan.h"
+#include "iptables_plan.h"
 #include "kube-nftd/netlink/nft_socket.h"
 
 /**

@@ -14,7 +14,7 @@
 
 #include "kube-nftd/base/error.h"
 #include "kube-nftd/netlink/nft_socket.h"
-#include "kube-nftd/ruleset/rule_text.h"
+#include "rule_text.h"
 
 struct layout;
 struct ruleset;

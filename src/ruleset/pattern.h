@@ -15,7 +15,7 @@
 #ifndef KUBE_NFTD_RULESET_PATTERN_H
 #define KUBE_NFTD_RULESET_PATTERN_H
 
-#include "kube-nftd/ruleset/terms.h"
+#include "terms.h"
 
 #define NAME_SIZE 64
 

@@ -8,21 +8,21 @@
 #ifndef KUBE_NFTD_RULESET_RECORD_H
 #define KUBE_NFTD_RULESET_RECORD_H
 
+#include "affinity.h"
+#include "boundaries.h"
 #include "kube-nftd/base/hash_table.h"
 #include "kube-nftd/base/vec.h"
-#include "kube-nftd/ruleset/affinity.h"
-#include "kube-nftd/ruleset/boundaries.h"
 #include "kube-nftd/ruleset/contents.h"
 #include "kube-nftd/ruleset/held.h"
 #include "kube-nftd/ruleset/keys.h"
-#include "kube-nftd/ruleset/part.h"
-#include "kube-nftd/ruleset/refusals.h"
-#include "kube-nftd/ruleset/rules.h"
 #include "kube-nftd/ruleset/ruleset.h"
 #include "kube-nftd/ruleset/schema.h"
 #include "kube-nftd/ruleset/shapes.h"
-#include "kube-nftd/ruleset/source_lists.h"
 #include "kube-nftd/ruleset/template.h"
+#include "part.h"
+#include "refusals.h"
+#include "rules.h"
+#include "source_lists.h"
 
 /* A set that a frontend is in, or what it is like; a bit each. */
 enum frontend_flag {

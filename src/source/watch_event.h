@@ -3,9 +3,9 @@
 #ifndef KUBE_NFTD_SOURCE_WATCH_EVENT_H
 #define KUBE_NFTD_SOURCE_WATCH_EVENT_H
 
+#include "api_status.h"
 #include "kube-nftd/base/error.h"
 #include "kube-nftd/model/object.h"
-#include "kube-nftd/source/api_status.h"
 
 #include <stdbool.h>
 #include <stddef.h>

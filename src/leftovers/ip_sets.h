@@ -3,7 +3,7 @@
 #ifndef KUBE_NFTD_LEFTOVERS_IP_SETS_H
 #define KUBE_NFTD_LEFTOVERS_IP_SETS_H
 
-#include "kube-nftd/leftovers/report.h"
+#include "report.h"
 
 #include <stdint.h>
 

@@ -3,9 +3,9 @@
 #ifndef KUBE_NFTD_SOURCE_WATCH_READER_H
 #define KUBE_NFTD_SOURCE_WATCH_READER_H
 
+#include "body_reader.h"
 #include "kube-nftd/base/error.h"
-#include "kube-nftd/source/body_reader.h"
-#include "kube-nftd/source/watch_event.h"
+#include "watch_event.h"
 
 #include <stdbool.h>
 #include <stddef.h>

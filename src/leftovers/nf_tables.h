@@ -6,8 +6,8 @@
 #ifndef KUBE_NFTD_LEFTOVERS_NF_TABLES_H
 #define KUBE_NFTD_LEFTOVERS_NF_TABLES_H
 
-#include "kube-nftd/leftovers/report.h"
 #include "kube-nftd/netlink/nft_socket.h"
+#include "report.h"
 
 /**
  * Removes the table kube-proxy of @family, or says that it would; in one transaction. A table that

@@ -6,9 +6,9 @@
 #ifndef KUBE_NFTD_SOURCE_LIST_READER_H
 #define KUBE_NFTD_SOURCE_LIST_READER_H
 
+#include "body_reader.h"
 #include "kube-nftd/base/error.h"
 #include "kube-nftd/model/object.h"
-#include "kube-nftd/source/body_reader.h"
 
 #include <stdbool.h>
 #include <stddef.h>
