@@ -497,7 +497,7 @@ static inline int take_token(struct proto_reader *reader, struct proto_token tok
     const struct proto_field *field = field_of(open->message, token.field);
     bool has_bytes = token.wire != PROTO_VARINT;
     if (has_bytes && token.number > open->end - reader->at)
-        return fault(reader, field, "it is longer than what it is in", err);
+        return fault(reader, field, "it is longer than the field that contains it", err);
     if (field)
         return take_field(reader, field, token, err);
     return has_bytes ? skip(reader, token.number) : 0;

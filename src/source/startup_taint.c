@@ -290,11 +290,11 @@ void startup_taint_programmed(struct startup_taint *startup, size_t refused)
     if (refused > 0) {
         if (!startup->kept_said && startup->found.n > 0) {
             startup->kept_said = true;
-            log_warn(
-                LOG,
-                "the Node keeps it until everything is applied: the kernel rejects some taint=%s "
-                "refused=%zu",
-                startup->pattern.key, refused);
+            log_warn(LOG,
+                     "the Node keeps it until everything is applied, and the kernel rejects some "
+                     "elements taint=%s "
+                     "refused=%zu",
+                     startup->pattern.key, refused);
         }
         return;
     }

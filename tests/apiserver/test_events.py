@@ -325,7 +325,7 @@ def test_the_taint_stays_while_the_kernel_refuses_a_frontend(server, start, tmp_
     subprocess.run(["nft", "-f", "-"], input=text, text=True, check=True)
     server.put(service("more", "10.96.0.99"), endpoint_slice("10.1.0.3", name="more"))
     with start("--table-owner", "off", "--remove-startup-taint", "example.com/not-ready") as daemon:
-        server.wait(lambda: daemon.lines("the kernel rejects some taint=example.com/not-ready"))
+        server.wait(lambda: daemon.lines("the kernel rejects some elements taint=example.com/not-ready"))
         assert taints_of(server) == [TAINT] and not server.written("PATCH", "nodes")
         server.delete("Service", "shop", "more")
         server.wait(lambda: taints_of(server) == [])

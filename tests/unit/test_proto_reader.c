@@ -107,10 +107,10 @@ static const struct {
     {RAW("\xf8\xff\xff\xff\x1f"), "a field with no valid number"},
     {RAW("\x38" NINE "\xff\x01"), "a number of more than 64 bits"},
     {RAW("\x38" NINE "\x02"), "a number of more than 64 bits"},
-    {RAW("\x12" NINE "\x01"), "spec: it is longer than what it is in"},
-    {RAW("\x12\x01"), "spec: it is longer than what it is in"},
-    {RAW("\x3a\x7f"), "it is longer than what it is in"},
-    {RAW("\x39\x01\x02\x03"), "it is longer than what it is in"},
+    {RAW("\x12" NINE "\x01"), "spec: it is longer than the field that contains it"},
+    {RAW("\x12\x01"), "spec: it is longer than the field that contains it"},
+    {RAW("\x3a\x7f"), "it is longer than the field that contains it"},
+    {RAW("\x39\x01\x02\x03"), "it is longer than the field that contains it"},
     {RAW("\x12"), "the end of a field is missing"},
     {RAW("\x3a\xff"), "the end of a field is missing"},
     {RAW("\x10\x05"), "spec: another wire type was expected"},
@@ -157,7 +157,7 @@ START_TEST(fault_in_metadata)
     static const struct raw objects[] = {RAW("\x0a\x02\x0a\x05"), RAW("\x0a\x02\x08\x05"),
                                          RAW("\x0a\x01\x0b")};
     static const char *const said[] = {
-        "metadata.name: it is longer than what it is in",
+        "metadata.name: it is longer than the field that contains it",
         "metadata.name: another wire type was expected",
         "metadata: a group, which Kubernetes does not use",
     };
@@ -213,7 +213,7 @@ START_TEST(frames)
         {RAW("\xff\xff\xff\xff"), "byte 0: a value is longer than 16777216 bytes"},
         {RAW("\0\0\0\0"), "an event without a type"},
         {RAW("\0\0\0\1\x0b"), "byte 4: a group, which Kubernetes does not use"},
-        {RAW("\0\0\0\2\x0a\x05"), "byte 4: it is longer than what it is in"},
+        {RAW("\0\0\0\2\x0a\x05"), "byte 4: it is longer than the field that contains it"},
         {RAW("\0\0\0\7\x0a\x05"
              "ADDED"),
          "an event without an object"},
