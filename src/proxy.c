@@ -164,8 +164,9 @@ static void put_service(struct proxy *proxy, struct service *service)
 static void put_slice(struct proxy *proxy, struct object *object)
 {
     const struct endpoint_slice *slice = object->slice;
-    struct family_table *family = slice->has_family ? &proxy->families[slice->family] : NULL;
-    bool counts = family && family->ruleset && object->trigger_time > family->syncs.started;
+    struct family_table *family = &proxy->families[slice->family];
+    bool counts =
+        slice->has_family && family->ruleset && object->trigger_time > family->syncs.started;
     const char *service_id = counts ? intern(slice->service_id) : NULL;
     if (endpoint_slice_cache_put(proxy->slices, object->slice) && counts)
         sync_figures_triggered(&family->syncs, service_id, object->trigger_time);

@@ -418,7 +418,7 @@ static bool take_at_once(struct json_reader *reader, char mark)
 
 static int take_key(struct json_reader *reader, struct error *err)
 {
-    struct json_value key;
+    struct json_value key = {.string = NULL};
     if (reader->buffer.v[reader->at] != '"')
         return fail(reader, err, "a key should begin here");
     int result = take_string(reader, &key, err);
