@@ -426,7 +426,7 @@ static int write_key(struct reader *reader)
     put_string(reader, text, length);
     put(reader, ":", 1);
     vec_push(&reader->keys, (struct key){reader->names.n, length, event->start_mark.line + 1});
-    vec_reserve(&reader->names, length);
+    vec_reserve(&reader->names, length + 1); /* an empty name has a place, too */
     memcpy(reader->names.v + reader->names.n, text, length);
     reader->names.n += length;
     return 0;

@@ -301,6 +301,7 @@ START_TEST(test_errors)
     expect_error("a: b: c\n", "line 1 column 5: mapping values are not allowed in this context");
     expect_error("a: 1\nb: 2\na: 3\n", "line 3: duplicate key \"a\", also in line 1");
     expect_error("x: {c: 1, b: 2,\n c: 3}\n", "line 2: duplicate key \"c\", also in line 1");
+    expect_error("\"\": 1\n'': 2\n", "line 2: duplicate key \"\", also in line 1");
     expect_error("? [a]\n: b\n", "line 1 column 3: a key must be a simple value");
     expect_error("a: &k x\n*k : b\n", "line 2 column 1: a key must be a simple value");
     expect_error("a:\n\t- b\n", "line 2 column 1: found character that cannot start any token, "
