@@ -187,13 +187,13 @@ def test_completion_offers_commands_and_services(complete, tmp_path: Path):
     commands = {"list", "status", "explain", "preflight", "dump", "cleanup"}
     assert set(complete(DAEMON, "", folder=tmp_path)) == commands
     assert complete(DAEMON, "st", folder=tmp_path) == ["status"]
-    stub = tmp_path / "kube-nftd"
-    stub.write_text("#!/bin/sh\n[ \"$*\" = 'list -o name' ] && printf 'default/web\\nkube-system/dns\\n'\n")
-    stub.chmod(0o755)
+    lister = tmp_path / "kube-nftd"
+    lister.write_text("#!/bin/sh\n[ \"$*\" = 'list -o name' ] && printf 'default/web\\nkube-system/dns\\n'\n")
+    lister.chmod(0o755)
     services = ["default/web", "kube-system/dns"]
-    assert complete(str(stub), "explain", "", folder=tmp_path) == services
-    assert complete(str(stub), "list", "endpoints", "kube", folder=tmp_path) == services[1:]
-    assert complete(str(stub), "list", "", folder=tmp_path) == ["endpoints", *services]
+    assert complete(str(lister), "explain", "", folder=tmp_path) == services
+    assert complete(str(lister), "list", "endpoints", "kube", folder=tmp_path) == services[1:]
+    assert complete(str(lister), "list", "", folder=tmp_path) == ["endpoints", *services]
 
 
 # ---- systemd ----
