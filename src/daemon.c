@@ -26,7 +26,6 @@
 #include "kube-nftd/source/apiserver.h"
 #include "kube-nftd/source/manifests.h"
 #include "kube-nftd/source/reflector.h"
-#include "kube-nftd/source/sign_of_life.h"
 #include "kube-nftd/table_audit.h"
 #include "kube-nftd/writers.h"
 
@@ -47,7 +46,6 @@ struct source {
     struct client_config client;
     struct apiserver *apiserver;
     struct reflector *reflectors[KIND_COUNT];
-    struct sign_of_life *sign_of_life;
     struct writers *writers; /* NULL: nothing is written */
 };
 
@@ -87,7 +85,6 @@ static void source_close(struct source *source)
 {
     for (int kind = 0; kind < KIND_COUNT; kind++)
         reflector_free(source->reflectors[kind]);
-    sign_of_life_free(source->sign_of_life);
     writers_free(source->writers);
     apiserver_free(source->apiserver);
     client_config_clear(&source->client);
@@ -119,7 +116,6 @@ static void reflect(struct daemon *d)
             d->loop, source->apiserver, (enum object_kind)kind, d->node_name, proxy_sink(d->proxy));
         reflector_set_events(source->reflectors[kind], writers_events(source->writers));
     }
-    source->sign_of_life = sign_of_life_new(d->loop, source->apiserver);
 }
 
 static int source_open(struct daemon *d, const struct options *options, bool strict,
@@ -452,9 +448,8 @@ static void answer_flagz(void *ctx, const struct http_request *request, struct h
 static void source_status(const struct source *source, struct daemon_status *status)
 {
     encodings_in_use(source, status->encodings);
-    status->silence = sign_of_life_silence(source->sign_of_life);
-    status->heard =
-        source->apiserver ? clock_monotonic() - apiserver_heard_at(source->apiserver) : -1;
+    status->heard = source->apiserver ? apiserver_silence(source->apiserver) : -1;
+    status->silence = status->heard > APISERVER_SILENCE ? status->heard : 0;
     for (int kind = 0; kind < KIND_COUNT; kind++) {
         struct reflector_figures figures = {0};
         if (source->reflectors[kind])

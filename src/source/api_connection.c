@@ -267,3 +267,67 @@ int api_connection_apply(struct api_connection *c, CURL *easy, struct error *err
         code = set_tls(easy, c->config);
     return code ? error_set(err, "cannot prepare a request: %s", curl_easy_strerror(code)) : 0;
 }
+
+/* ---- why there is no answer ---- */
+
+/* "Failed to connect to 10.0.0.1 port 6443 after 3 ms: ..." without the time. */
+static char *connect_text(CURL *easy, const char *error)
+{
+    long number = 0;
+    const char *after = strstr(error, " after ");
+    int length = after ? (int)(after - error) : (int)strlen(error);
+    curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &number);
+    const char *reason = number ? strerror((int)number) : curl_easy_strerror(CURLE_COULDNT_CONNECT);
+    return length ? xasprintf("%.*s: %s", length, error, reason) : xstrdup(reason);
+}
+
+static const char *timeout_text(CURL *easy, bool connected)
+{
+    long status = 0;
+    curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+    if (!connected)
+        return "no connection in time";
+    return status ? "the response did not complete in time" : "no answer in time";
+}
+
+static bool has(const char *text, const char *part)
+{
+    return strstr(text, part) != NULL;
+}
+
+/* The other side did not say what somebody who speaks TLS would. */
+static char *handshake_text(const char *text)
+{
+    if (has(text, "wrong version number") || has(text, "http request") ||
+        has(text, "packet length too long"))
+        return xasprintf("the peer is not a TLS server (plain http?): %s", text);
+    return xstrdup(text);
+}
+
+/* curl's own texts are fine where they name no times and counts, which would make an old
+ * error look new. */
+char *api_connection_error(CURL *easy, CURLcode code, const char *error, bool connected)
+{
+    const char *text = *error ? error : curl_easy_strerror(code);
+    switch (code) {
+    case CURLE_OPERATION_TIMEDOUT:
+        return xstrdup(timeout_text(easy, connected));
+    case CURLE_COULDNT_CONNECT:
+        return connect_text(easy, error);
+    case CURLE_PARTIAL_FILE:
+    case CURLE_HTTP2:
+    case CURLE_HTTP2_STREAM:
+        return xstrdup("the connection was interrupted");
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_WEIRD_SERVER_REPLY:
+        return xasprintf("the peer is not an HTTP server (https?): %s", text);
+    case CURLE_SSL_CONNECT_ERROR:
+        return handshake_text(text);
+    case CURLE_SSL_CERTPROBLEM:
+        return xasprintf("cannot use the client certificate and its key: %s", text);
+    case CURLE_SSL_CACERT_BADFILE:
+        return xasprintf("cannot use the CA: %s", text);
+    default:
+        return xstrdup(text);
+    }
+}

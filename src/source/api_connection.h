@@ -40,6 +40,12 @@ void api_connection_clear(struct api_connection *connection);
  */
 int api_connection_apply(struct api_connection *connection, CURL *easy, struct error *err);
 
+/**
+ * Why a transfer failed with @code, @error being curl's text of it ("" for none), for the caller to
+ * free: the same text each time, without times and counts. @connected: it was sent.
+ */
+char *api_connection_error(CURL *easy, CURLcode code, const char *error, bool connected);
+
 /* Keeps the first failure of several curl_easy_setopt() calls in @code. */
 #define CURL_SET(code, easy, option, value)                                                        \
     do {                                                                                           \

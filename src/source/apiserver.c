@@ -41,6 +41,11 @@
 #define RESEND_PAUSE 0.01
 #define RESENDS 3
 
+/* Seconds. A busy server keeps a request for up to 15 s before it says so. */
+#define ANSWER_WITHIN 20.0
+/* Before it is logged that there is no answer. */
+#define DOUBT_AFTER 5.0
+
 struct apiserver {
     struct ev_loop *loop;
     CURLM *multi;
@@ -48,6 +53,7 @@ struct apiserver {
     struct ev_timer nudge;
     struct ev_timer resend;
     struct ev_timer gathered;
+    struct ev_timer liveness;
     struct api_request *requests;
     struct socket_watch *watches;
     const struct client_config *config;
@@ -56,7 +62,9 @@ struct apiserver {
     struct request_figures figures;
     char *user_agent;
     struct gathering gathering;
-    double heard_at;
+    double heard_at;              /* the last byte of any answer; at first, the start */
+    struct api_request *question; /* whether the server lives; NULL: none is open */
+    double asked_at;
     bool http1; /* the last answer came over a connection that cannot be shared */
     bool in_curl;
     bool due; /* curl has asked to be called again at once */
@@ -271,66 +279,6 @@ static void request_free(struct api_request *request)
     request_destroy(request);
 }
 
-/* "Failed to connect to 10.0.0.1 port 6443 after 3 ms: ..." without the time. */
-static char *connect_text(const struct api_request *request)
-{
-    long number = 0;
-    const char *after = strstr(request->error, " after ");
-    int length = after ? (int)(after - request->error) : (int)strlen(request->error);
-    curl_easy_getinfo(request->easy, CURLINFO_OS_ERRNO, &number);
-    const char *reason = number ? strerror((int)number) : curl_easy_strerror(CURLE_COULDNT_CONNECT);
-    return length ? xasprintf("%.*s: %s", length, request->error, reason) : xstrdup(reason);
-}
-
-static const char *timeout_text(const struct api_request *request)
-{
-    if (!request->connected)
-        return "no connection in time";
-    return status_of(request) ? "the response did not complete in time" : "no answer in time";
-}
-
-static bool has(const char *text, const char *part)
-{
-    return strstr(text, part) != NULL;
-}
-
-/* The other side did not say what somebody who speaks TLS would. */
-static char *handshake_text(const char *text)
-{
-    if (has(text, "wrong version number") || has(text, "http request") ||
-        has(text, "packet length too long"))
-        return xasprintf("the peer is not a TLS server (plain http?): %s", text);
-    return xstrdup(text);
-}
-
-/* curl's own texts are fine where they name no times and counts, which would make old trouble look
- * new. */
-static char *text_of(const struct api_request *request, CURLcode code)
-{
-    const char *text = *request->error ? request->error : curl_easy_strerror(code);
-    switch (code) {
-    case CURLE_OPERATION_TIMEDOUT:
-        return xstrdup(timeout_text(request));
-    case CURLE_COULDNT_CONNECT:
-        return connect_text(request);
-    case CURLE_PARTIAL_FILE:
-    case CURLE_HTTP2:
-    case CURLE_HTTP2_STREAM:
-        return xstrdup("the connection was interrupted");
-    case CURLE_UNSUPPORTED_PROTOCOL:
-    case CURLE_WEIRD_SERVER_REPLY:
-        return xasprintf("the peer is not an HTTP server (https?): %s", text);
-    case CURLE_SSL_CONNECT_ERROR:
-        return handshake_text(text);
-    case CURLE_SSL_CERTPROBLEM:
-        return xasprintf("cannot use the client certificate and its key: %s", text);
-    case CURLE_SSL_CACERT_BADFILE:
-        return xasprintf("cannot use the CA: %s", text);
-    default:
-        return xstrdup(text);
-    }
-}
-
 /* Why @request failed, for the caller to free; NULL for CURLE_OK. Names the server. */
 static char *transport_text(const struct api_request *request, CURLcode code)
 {
@@ -339,10 +287,10 @@ static char *transport_text(const struct api_request *request, CURLcode code)
         return NULL;
     if (request->stopped)
         return xstrdup("the response is unusable");
-    char *text = text_of(request, code);
+    char *text = api_connection_error(request->easy, code, request->error, request->connected);
     const char *authority = strstr(server, "://") + 3;
     char *host = xstrndup(authority, strcspn(authority, ":/"));
-    char *named = has(text, host) ? xstrdup(text) : xasprintf("%s server=%s", text, server);
+    char *named = strstr(text, host) ? xstrdup(text) : xasprintf("%s server=%s", text, server);
     free(host);
     free(text);
     return named;
@@ -360,7 +308,7 @@ static bool went_nowhere(const struct api_request *request, CURLcode code)
     curl_easy_getinfo(request->easy, CURLINFO_NUM_CONNECTS, &made);
     bool cut = code == CURLE_HTTP2 || code == CURLE_HTTP2_STREAM || code == CURLE_GOT_NOTHING ||
                code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR || code == CURLE_PARTIAL_FILE;
-    bool reset = has(request->error, "was not closed cleanly: ");
+    bool reset = strstr(request->error, "was not closed cleanly: ") != NULL;
     return cut && !reset && made == 0 && status_of(request) == 0 && request->resends < RESENDS;
 }
 
@@ -616,6 +564,99 @@ static int on_timeout(CURLM *multi, long milliseconds, void *ctx)
     return 0;
 }
 
+/* --------------------------------------------------------------- liveness */
+
+/*
+ * A server may be dead although TCP is not: behind a load balancer that goes on acknowledging, or
+ * with a process that hangs (docs/behaviour.md 10.5). HTTP/2 has PING for that, which libcurl 7.88
+ * cannot send here. So a server that is silent while answers are open is asked for its version over
+ * the same connection; any answer will do. Without one, the error is logged soon, and later all
+ * connections are cut, and whoever watches goes on over new ones.
+ */
+
+static void look_again(struct apiserver *a, double seconds)
+{
+    ev_timer_stop(a->loop, &a->liveness);
+    ev_timer_set(&a->liveness, seconds, 0.);
+    ev_timer_start(a->loop, &a->liveness);
+}
+
+/* Whatever came meanwhile, on whatever request, came from a live server. */
+static bool is_unanswered(const struct apiserver *a)
+{
+    return a->heard_at < a->asked_at;
+}
+
+/* A watch, mostly. */
+static bool has_open_answer(const struct apiserver *a)
+{
+    const struct api_request *request;
+    DL_FOREACH(a->requests, request)
+    {
+        if (request->opened && !request->cancelled)
+            return true;
+    }
+    return false;
+}
+
+/* All open requests end as if the network had done it. */
+static void cut_connections(struct apiserver *a)
+{
+    struct socket_watch *watch;
+    DL_FOREACH(a->watches, watch)
+    {
+        /* Not the pair by which a thread that looks up a name tells that it is ready. */
+        int domain = AF_UNIX;
+        socklen_t size = sizeof(domain);
+        getsockopt(watch->io.fd, SOL_SOCKET, SO_DOMAIN, &domain, &size);
+        if (domain != AF_UNIX)
+            shutdown(watch->io.fd, SHUT_RDWR);
+    }
+}
+
+static void on_version(void *ctx, const struct api_result *result, const char *body)
+{
+    struct apiserver *a = ctx;
+    (void)result;
+    (void)body;
+    a->question = NULL;
+    if (is_unanswered(a)) {
+        log_warn("apiserver",
+                 "the server has sent nothing for %.0f s and does not answer: "
+                 "reconnecting now server=%s",
+                 apiserver_silence(a), a->config->server);
+        cut_connections(a);
+    }
+    look_again(a, APISERVER_SILENCE);
+}
+
+static void ask_for_version(struct apiserver *a)
+{
+    static const struct api_request_ops ops = {.done = on_version};
+    struct error err = {0};
+    a->asked_at = clock_monotonic();
+    a->question = apiserver_get(a, "/version", ANSWER_WITHIN, &ops, a, &err);
+    error_clear(&err); /* no credentials: the other requests log that */
+    look_again(a, a->question ? DOUBT_AFTER : APISERVER_SILENCE);
+}
+
+static void on_liveness(struct ev_loop *loop, struct ev_timer *timer, int events)
+{
+    struct apiserver *a = timer->data;
+    double silent = apiserver_silence(a);
+    (void)loop;
+    (void)events;
+    if (!a->question && silent >= APISERVER_SILENCE && has_open_answer(a))
+        ask_for_version(a);
+    else if (!a->question)
+        look_again(a, silent < APISERVER_SILENCE ? APISERVER_SILENCE - silent : APISERVER_SILENCE);
+    else if (is_unanswered(a)) /* on_version() goes on */
+        log_warn("apiserver",
+                 "the server has sent nothing for %.0f s and does not answer; reconnecting in %.0f "
+                 "s server=%s",
+                 silent, ANSWER_WITHIN - DOUBT_AFTER, a->config->server);
+}
+
 /* ----------------------------------------------------------------- public */
 
 /* HOST:PORT of "https://HOST:PORT/...". */
@@ -645,7 +686,10 @@ struct apiserver *apiserver_new(struct ev_loop *loop, const struct client_config
     ev_timer_init(&a->nudge, on_nudge, 0., NUDGE_INTERVAL);
     ev_timer_init(&a->resend, on_resend, 0., RESEND_PAUSE);
     ev_timer_init(&a->gathered, on_gathered, 0., GATHERING_ENDS);
-    a->nudge.data = a->resend.data = a->gathered.data = a;
+    ev_init(&a->liveness, on_liveness);
+    /* Behind what has come meanwhile: a pause of our own is no silence of the server. */
+    ev_set_priority(&a->liveness, EV_MINPRI);
+    a->nudge.data = a->resend.data = a->gathered.data = a->liveness.data = a;
     a->multi = curl_multi_init();
     if (!a->multi)
         alloc_failed();
@@ -660,6 +704,7 @@ struct apiserver *apiserver_new(struct ev_loop *loop, const struct client_config
     }
     if (!a->connection.secure && (config->token || config->token_file))
         log_warn("apiserver", "the token is not sent over plain http server=%s", config->server);
+    look_again(a, APISERVER_SILENCE);
     return a;
 }
 
@@ -674,6 +719,7 @@ void apiserver_free(struct apiserver *a)
     ev_timer_stop(a->loop, &a->nudge);
     ev_timer_stop(a->loop, &a->resend);
     ev_timer_stop(a->loop, &a->gathered);
+    ev_timer_stop(a->loop, &a->liveness);
     ev_set_io_collect_interval(a->loop, 0.);
     api_connection_clear(&a->connection);
     credential_clear(&a->token);
@@ -735,41 +781,6 @@ void apiserver_watch_peers(struct apiserver *a, const struct api_peers_ops *ops)
     a->connection.peers.ops = *ops;
 }
 
-const char *apiserver_server(const struct apiserver *a)
-{
-    return a->config->server;
-}
-
-double apiserver_heard_at(const struct apiserver *a)
-{
-    return a->heard_at;
-}
-
-bool apiserver_has_open_answer(const struct apiserver *a)
-{
-    const struct api_request *request;
-    DL_FOREACH(a->requests, request)
-    {
-        if (request->opened && !request->cancelled)
-            return true;
-    }
-    return false;
-}
-
-void apiserver_cut(struct apiserver *a)
-{
-    struct socket_watch *watch;
-    DL_FOREACH(a->watches, watch)
-    {
-        /* Not the pair by which a thread that looks up a name tells that it is ready. */
-        int domain = AF_UNIX;
-        socklen_t size = sizeof(domain);
-        getsockopt(watch->io.fd, SOL_SOCKET, SO_DOMAIN, &domain, &size);
-        if (domain != AF_UNIX)
-            shutdown(watch->io.fd, SHUT_RDWR);
-    }
-}
-
 void apiserver_cancel(struct api_request *request)
 {
     count_answer(request, 0);
@@ -777,4 +788,9 @@ void apiserver_cancel(struct api_request *request)
         request->cancelled = true;
     else
         request_free(request);
+}
+
+double apiserver_silence(const struct apiserver *a)
+{
+    return clock_monotonic() - a->heard_at;
 }

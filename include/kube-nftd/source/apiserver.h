@@ -19,6 +19,11 @@ struct ev_loop;
 struct apiserver;
 struct api_request;
 
+/* Seconds of silence after which, while answers are open, the server is asked whether it lives. One
+ * that does not answer loses its connections, and each request ends as if the network had done it.
+ */
+#define APISERVER_SILENCE 30.0
+
 /* How a request ended. */
 struct api_result {
     long status;           /* HTTP status, 0 if no answer came */
@@ -77,18 +82,8 @@ const struct request_figures *apiserver_request_figures(const struct apiserver *
 /** Tells @ops (copied) of the addresses of connections that are tried from now on. */
 void apiserver_watch_peers(struct apiserver *apiserver, const struct api_peers_ops *ops);
 
-/** Its URL, borrowed. */
-const char *apiserver_server(const struct apiserver *apiserver);
-
-/** When the last byte of any answer came; clock_monotonic(); when it was made, if
- * none did. */
-double apiserver_heard_at(const struct apiserver *apiserver);
-
-/** Whether the server has begun an answer that is not over: a watch, mostly. */
-bool apiserver_has_open_answer(const struct apiserver *apiserver);
-
-/** Cuts the connections of all open requests, which then end as if the network had done it. */
-void apiserver_cut(struct apiserver *apiserver);
+/** Seconds since the last byte of any answer, or since the start. */
+double apiserver_silence(const struct apiserver *apiserver);
 
 /** Ends @request without calling done. Fine from any callback but its own done. */
 void apiserver_cancel(struct api_request *request);
