@@ -106,8 +106,7 @@ static void write_affinity_records(const struct snapshot *snapshot, struct metri
 
 static const char *resource_of(int kind)
 {
-    const struct collection collection = {.kind = (enum object_kind)kind};
-    return collection_resource(&collection);
+    return collection_resource((enum object_kind)kind)->name;
 }
 
 /* Of an encoding that never came there is none. */

@@ -113,6 +113,14 @@ void api_status_from_body(long code, const char *body, size_t length, struct api
     out->expired |= code == 410;
 }
 
+void api_status_from_result(const struct api_result *result, const char *body,
+                            struct api_status *out)
+{
+    api_status_from_body(result->status, body, result->length, out);
+    if (result->retry_after >= 0)
+        out->retry_after = result->retry_after;
+}
+
 /* RBAC says who may not do what, admission what is wrong with the object. */
 bool api_status_lacks_right(const struct api_status *status)
 {

@@ -6,6 +6,9 @@
 #define KUBE_NFTD_SOURCE_API_STATUS_H
 
 #include "kube-nftd/base/json.h"
+#include "kube-nftd/source/apiserver.h"
+#include "kube-nftd/source/collection.h"
+
 #include <stdbool.h>
 
 struct api_status {
@@ -24,15 +27,12 @@ void api_status_from_json(const struct json_value *json, struct api_status *out)
  * behind them, of a Status in either encoding, or a text. */
 void api_status_from_body(long code, const char *body, size_t length, struct api_status *out);
 
-/* What a request was about, in the words of RBAC rules and manifests. */
-struct api_resource {
-    const char *plural;      /* "endpointslices" */
-    const char *group;       /* "discovery.k8s.io"; "" for the core group */
-    const char *api_version; /* "discovery.k8s.io/v1" */
-};
+/** The same of the @body that @result came with. Its Retry-After wins. */
+void api_status_from_result(const struct api_result *result, const char *body,
+                            struct api_status *out);
 
 /** What @status means for @verb ("list") of @resource, and what to do about it: of a 403 the right
- * that is missing. For the caller to free; the same text for the same trouble. */
+ * that is missing. For the caller to free; the same text for the same error. */
 char *api_status_explain(const struct api_status *status, const char *verb,
                          const struct api_resource *resource);
 

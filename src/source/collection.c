@@ -9,43 +9,31 @@
 #define PAGE_SIZE "500"
 
 static const struct {
-    const char *resource;
-    const char *plural;
-    const char *group;
-    const char *api_version;
+    struct api_resource resource;
     const char *path;
     const char *label_selector;
     const char *field_selector; /* a name to select by goes behind it */
 } collections[KIND_COUNT] = {
-    [KIND_SERVICE] = {"services", "services", "", "v1", "/api/v1/services",
-                      "!service.kubernetes.io/service-proxy-name", "spec.clusterIP!=None"},
-    [KIND_ENDPOINTSLICE] = {"endpointslices.discovery.k8s.io", "endpointslices", "discovery.k8s.io",
-                            "discovery.k8s.io/v1", "/apis/discovery.k8s.io/v1/endpointslices",
-                            "!service.kubernetes.io/headless", NULL},
-    [KIND_SERVICECIDR] = {"servicecidrs.networking.k8s.io", "servicecidrs", "networking.k8s.io",
-                          "networking.k8s.io/v1", "/apis/networking.k8s.io/v1/servicecidrs", NULL,
+    [KIND_SERVICE] = {{"services", "services", "", "v1"},
+                      "/api/v1/services",
+                      "!service.kubernetes.io/service-proxy-name",
+                      "spec.clusterIP!=None"},
+    [KIND_ENDPOINTSLICE] = {{"endpointslices.discovery.k8s.io", "endpointslices",
+                             "discovery.k8s.io", "discovery.k8s.io/v1"},
+                            "/apis/discovery.k8s.io/v1/endpointslices",
+                            "!service.kubernetes.io/headless",
+                            NULL},
+    [KIND_SERVICECIDR] = {{"servicecidrs.networking.k8s.io", "servicecidrs", "networking.k8s.io",
+                           "networking.k8s.io/v1"},
+                          "/apis/networking.k8s.io/v1/servicecidrs",
+                          NULL,
                           NULL},
-    [KIND_NODE] = {"nodes", "nodes", "", "v1", "/api/v1/nodes", NULL, "metadata.name="},
+    [KIND_NODE] = {{"nodes", "nodes", "", "v1"}, "/api/v1/nodes", NULL, "metadata.name="},
 };
 
-const char *collection_resource(const struct collection *collection)
+const struct api_resource *collection_resource(enum object_kind kind)
 {
-    return collections[collection->kind].resource;
-}
-
-const char *collection_plural(const struct collection *collection)
-{
-    return collections[collection->kind].plural;
-}
-
-const char *collection_group(const struct collection *collection)
-{
-    return collections[collection->kind].group;
-}
-
-const char *collection_api_version(const struct collection *collection)
-{
-    return collections[collection->kind].api_version;
+    return &collections[kind].resource;
 }
 
 /* Puts another parameter behind @path. */

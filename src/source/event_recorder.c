@@ -11,8 +11,8 @@
 #include "kube-nftd/base/utf8.h"
 #include "kube-nftd/base/vec.h"
 #include "kube-nftd/source/apiserver.h"
+#include "retry.h"
 #include "url_escape.h"
-#include "write_trouble.h"
 
 #include <cjson/cJSON.h>
 #include <ev.h>
@@ -61,7 +61,7 @@ struct event_recorder {
     struct entry *writing; /* NULL: no request is open */
     struct api_request *request;
     struct token_bucket bucket;
-    struct write_trouble trouble;
+    struct retry retry;
     VEC(uint64_t) said;   /* fingerprints of refusals of one event */
     uint64_t last_name;   /* the last event's time in nanoseconds */
     double blocked_until; /* the server did not take the last one */
@@ -333,7 +333,7 @@ void event_recorder_report(void *recorder, const struct object_event *event)
 /* A refusal that says nothing of other events: each reason once. */
 static void say_refused(struct event_recorder *r, const struct api_status *status)
 {
-    char *why = api_status_explain(status, "create", &r->trouble.resource);
+    char *why = api_status_explain(status, "create", r->retry.resource);
     uint64_t print = fingerprint(why);
     bool known = r->said.n >= SAID_LIMIT;
     vec_each (&r->said, said)
@@ -360,17 +360,26 @@ static bool is_taken(const struct api_status *status)
     return status->code == 200 || status->code == 201 || (status->code == 409 && status->exists);
 }
 
+/* Whether @status is about the server or us, and not about the one event: others would get it too,
+ * and all may go well later. */
+static bool concerns_all(const struct api_status *status)
+{
+    long code = status->code; /* 0: no answer */
+    return code == 0 || code == 401 || code == 429 || (code >= 502 && code <= 504) ||
+           api_status_lacks_right(status);
+}
+
 /* Returns whether @entry is to be tried again. */
 static bool is_worth_a_try(struct event_recorder *r, struct entry *entry,
                            const struct api_status *status, double now)
 {
     if (is_terminating(status))
         return false;
-    if (!write_concerns_all(status)) {
+    if (!concerns_all(status)) {
         say_refused(r, status);
         return false;
     }
-    r->blocked_until = now + write_trouble_wait(&r->trouble, "create", status, now);
+    r->blocked_until = now + retry_write_wait(&r->retry, "create", status, now);
     entry->tries += status->code != 429; /* which is not about this one */
     return entry->tries < TRIES;
 }
@@ -385,7 +394,7 @@ static void finish(struct event_recorder *r, const struct api_status *status)
     entry->state = ENTRY_DONE;
     entry->posted = now;
     if (is_taken(status)) {
-        write_trouble_over(&r->trouble, now);
+        retry_write_done(&r->retry, now);
         r->figures.posted++;
     } else if (is_worth_a_try(r, entry, status, now)) {
         entry->state = ENTRY_QUEUED;
@@ -400,7 +409,7 @@ static void finish(struct event_recorder *r, const struct api_status *status)
 static void on_done(void *ctx, const struct api_result *result, const char *body)
 {
     struct api_status status;
-    write_status(result, body, &status);
+    api_status_from_result(result, body, &status);
     finish(ctx, &status);
     api_status_clear(&status);
 }
@@ -458,7 +467,8 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 struct event_recorder *event_recorder_new(struct ev_loop *loop, struct apiserver *apiserver,
                                           const struct event_recorder_config *config)
 {
-    static const struct api_resource resource = {"events", "events.k8s.io", "events.k8s.io/v1"};
+    static const struct api_resource resource = {"events", "events", "events.k8s.io",
+                                                 "events.k8s.io/v1"};
     struct event_recorder *r = xcalloc(1, sizeof(*r));
     double now = clock_monotonic();
     r->loop = loop;
@@ -466,7 +476,7 @@ struct event_recorder *event_recorder_new(struct ev_loop *loop, struct apiserver
     r->node_name = config->node_name;
     r->instance = xasprintf("kube-proxy-%s", config->host_name);
     token_bucket_init(&r->bucket, config->qps, config->burst, now);
-    write_trouble_init(&r->trouble, LOG, &resource, now);
+    retry_init(&r->retry, LOG, &resource, now);
     ev_init(&r->timer, on_timer);
     r->timer.data = r;
     return r;
@@ -482,7 +492,7 @@ void event_recorder_free(struct event_recorder *r)
     vec_each (&r->entries, entry)
         entry_free(*entry);
     vec_free(&r->entries);
-    write_trouble_clear(&r->trouble);
+    retry_clear(&r->retry);
     vec_free(&r->said);
     free(r->instance);
     free(r);

@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "initial_events.h"
 
-#include "kube-nftd/base/hash.h"
+#include "kube-nftd/base/alloc.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-struct initial_removal {
-    UT_hash_handle hh; /* by id */
-    char *id;
-    size_t before; /* of the objects, those before this index are gone */
+struct removal {
+    struct hash_link link; /* by id */
+    size_t before;         /* of the objects, those before this index are gone */
+    char id[];
 };
+
+static struct hash_key key_of(const struct hash_link *link)
+{
+    return hash_key_of_text(((const struct removal *)link)->id);
+}
 
 static int count(struct initial_events *initial, struct error *err)
 {
@@ -32,14 +38,14 @@ int initial_events_put(struct initial_events *initial, struct object *object, st
 
 int initial_events_remove(struct initial_events *initial, const char *id, struct error *err)
 {
-    struct initial_removal *removal;
+    struct hash_key key = hash_key_of_text(id);
     if (count(initial, err) < 0)
         return -1;
-    HASH_FIND_STR(initial->removals, id, removal);
+    struct removal *removal = hash_table_find(&initial->removals, key_of, key);
     if (!removal) {
-        removal = xcalloc(1, sizeof(*removal));
-        removal->id = xstrdup(id);
-        HASH_ADD_KEYPTR(hh, initial->removals, removal->id, strlen(removal->id), removal);
+        removal = xcalloc(1, sizeof(*removal) + key.length + 1);
+        memcpy(removal->id, id, key.length);
+        hash_table_add(&initial->removals, key_of, &removal->link);
     }
     removal->before = initial->objects.n;
     return 0;
@@ -53,8 +59,8 @@ bool initial_events_overrun(const struct initial_events *initial)
 /* Whether the object at @index was removed behind it. */
 static bool is_gone(const struct initial_events *initial, size_t index)
 {
-    struct initial_removal *removal;
-    HASH_FIND_STR(initial->removals, initial->objects.v[index].id, removal);
+    const struct removal *removal =
+        hash_table_find(&initial->removals, key_of, hash_key_of_text(initial->objects.v[index].id));
     return removal && index < removal->before;
 }
 
@@ -73,7 +79,7 @@ static void drop_removed(struct initial_events *initial)
 
 void initial_events_finish(struct initial_events *initial, object_vec *objects)
 {
-    if (initial->removals)
+    if (initial->removals.n > 0)
         drop_removed(initial);
     *objects = initial->objects;
     initial->objects = (object_vec){0};
@@ -82,11 +88,8 @@ void initial_events_finish(struct initial_events *initial, object_vec *objects)
 
 void initial_events_reset(struct initial_events *initial)
 {
-    struct initial_removal *removal, *next;
-    HASH_ITER(hh, initial->removals, removal, next)
-    {
-        HASH_DELETE(hh, initial->removals, removal);
-        free(removal->id);
+    hash_table_each (&initial->removals, struct removal, removal) {
+        hash_table_remove(&initial->removals, &removal->link);
         free(removal);
     }
     object_vec_clear(&initial->objects);

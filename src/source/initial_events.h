@@ -10,19 +10,18 @@
 #define KUBE_NFTD_SOURCE_INITIAL_EVENTS_H
 
 #include "kube-nftd/base/error.h"
+#include "kube-nftd/base/hash_table.h"
 #include "kube-nftd/model/object.h"
 
 #include <stdbool.h>
 #include <stddef.h>
-
-struct initial_removal;
 
 /* Starts zeroed, but for the limit. */
 struct initial_events {
     size_t limit; /* of events */
     size_t count;
     object_vec objects;
-    struct initial_removal *removals; /* by id */
+    struct hash_table removals; /* by id */
 };
 
 /** An object is there. Takes it and leaves it zeroed; one without id is only counted. -1 if there

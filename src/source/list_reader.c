@@ -4,7 +4,7 @@
 #include "bad_objects.h"
 #include "kube-nftd/model/decode.h"
 #include "kube-nftd/source/collection.h"
-#include "watch_event.h"
+#include "watch_reader.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,11 +20,11 @@
 static int check_kind(const struct list_reader *reader, const struct json_value *json,
                       struct error *err)
 {
-    const struct collection collection = {.kind = reader->kind};
+    const char *expected = collection_resource(reader->kind)->api_version;
     const char *kind = json_string(json_member(json, "kind"));
     const char *version = json_string(json_member(json, "apiVersion"));
     if (kind && object_kind_of_list(kind) == (int)reader->kind &&
-        (!version || strcmp(version, collection_api_version(&collection)) == 0))
+        (!version || strcmp(version, expected) == 0))
         return 0;
     return error_set(err, "the response is not a list of %s objects",
                      object_kind_name(reader->kind));

@@ -14,12 +14,12 @@
  *     watch   the watch; the stream, if the server says that it cannot go on from that version
  *
  * Owns at most one request, one timer and what it has read so far; what it knows is with the sink.
- * The sink hears of a stream or list only when it is whole, and of nothing while the server is
- * away. Trouble is said when it changes and when it is over.
+ * The sink is told of a stream or list only when it is whole, and of nothing while the server is
+ * away. Errors are logged when they change and when they are over.
  *
  * All bodies are judged in the request's done, never in data: one place decides what comes next.
  */
-#include "reflector_parts.h"
+#include "reflector_state.h"
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/clock.h"
@@ -41,55 +41,408 @@
  * after 60 s. */
 #define ANSWER_TIMEOUT 31.0
 #define LIST_ANSWER_TIMEOUT 65.0
-/* Nobody may ask us to wait longer. */
-#define RETRY_AFTER_MAX 300.0
 /* So often in a row a server may say itself when it is to be asked again (as for client-go); then
  * the waits grow. */
 #define RETRY_AFTER_TIMES 10
+/* So many watches in a row may end sooner than they can be proven by time. */
+#define HASTE_LIMIT 10
+/* An API that is not needed and was not there so often is asked for after so many seconds. */
+#define ABSENT_TIMES 5
+#define ABSENT_SECONDS 300.0
+/* A watch of so many seconds did well. */
+#define LONG_LIFE 60.0
+/* A watch that stays open so long without an event was worth opening. */
+#define WATCH_PROOF 1.0
+/* Between two bytes of a page or of initial events, and for all of them. */
+#define SILENCE_TIMEOUT 60.0
+#define CONTENTS_TIMEOUT 300.0
 
 static const char *const purpose_names[] = {"stream", "list", "watch"};
 static const char *const state_names[] = {"new",     "connecting", "streaming",
                                           "listing", "watching",   "backing off"};
 
-void reflector_enter(struct reflector *r, enum reflector_state state)
+/* The name for log lines. */
+static const char *resource_of(const struct reflector *r)
+{
+    return r->retry.resource->name;
+}
+
+/* The only place that changes the state. */
+static void enter(struct reflector *r, enum reflector_state state)
 {
     log_debug(2, LOG, "%s: %s (%s), was %s", resource_of(r), state_names[state],
               purpose_names[r->purpose], state_names[r->state]);
     r->state = state;
 }
 
-/* A number from 0 to 1. */
-static double spread(void)
-{
-    return (double)arc4random() / UINT32_MAX;
-}
-
-void reflector_start_timer(struct reflector *r, double seconds)
+static void start_timer(struct reflector *r, double seconds)
 {
     ev_timer_stop(r->loop, &r->timer);
     ev_timer_set(&r->timer, seconds, 0.);
     ev_timer_start(r->loop, &r->timer);
 }
 
-void reflector_back_off(struct reflector *r, enum purpose next, double retry_after)
+/* Waits before it asks for @next: @retry_after seconds if the server wants that, else (it is 0 or
+ * less) as long as it is due. */
+static void back_off(struct reflector *r, enum purpose next, double retry_after)
 {
-    double wait = 0;
-    if (retry_after > 0) {
-        wait = fmin(retry_after, RETRY_AFTER_MAX);
-        wait += spread() * fmax(wait / 10, 1);
-    }
+    double wait = retry_after > 0 ? retry_after_wait(retry_after) : 0;
     if (wait == 0 || ++r->told_to_wait > RETRY_AFTER_TIMES)
-        wait = fmax(wait, backoff_next(&r->backoff, clock_monotonic(), spread()));
+        wait = fmax(wait, backoff_next(&r->retry.backoff, clock_monotonic(), retry_spread()));
     r->purpose = next;
     r->relisted = false;
     initial_events_reset(&r->initial);
     list_reader_reset(&r->list);
-    reflector_enter(r, STATE_BACKING_OFF);
+    enter(r, STATE_BACKING_OFF);
     log_debug(2, LOG, "%s: next try in %.1f s", resource_of(r), wait);
-    reflector_start_timer(r, wait);
+    start_timer(r, wait);
 }
 
-/* ------------------------------------------------------------------ asking */
+/* Sends the request for @purpose; of a list, for its next page. */
+static void ask(struct reflector *r, enum purpose purpose);
+
+/* ---- what comes ---- */
+
+/* The watch or stream is worth its name. Of a watch, errors logged before are over. */
+static void prove(struct reflector *r)
+{
+    if (r->proven)
+        return;
+    r->proven = true;
+    r->told_to_wait = 0;
+    if (r->state == STATE_STREAMING) {
+        start_timer(r, SILENCE_TIMEOUT);
+        return;
+    }
+    ev_timer_stop(r->loop, &r->timer);
+    if (retry_clear(&r->retry))
+        log_info(LOG, "watching again resource=%s", resource_of(r));
+}
+
+/* It was opened, or the initial events are over. */
+static void begin_watching(struct reflector *r)
+{
+    r->proven = false;
+    r->opened_at = clock_monotonic();
+    enter(r, STATE_WATCHING);
+    start_timer(r, WATCH_PROOF);
+}
+
+/* Hands all there is, as of @version, to the sink; both are empty then. */
+static void take_contents(struct reflector *r, object_vec *objects, char **version)
+{
+    if (r->figures.lists++ == 0)
+        log_info(LOG, "listed resource=%s objects=%zu encoding=%s", resource_of(r), objects->n,
+                 encoding_name(r->figures.encoding));
+    free(r->version);
+    r->version = *version;
+    *version = NULL;
+    r->version_unusable = false;
+    r->restreamed = false;
+    r->answered = true;
+    r->sink->replace(r->sink->ctx, r->collection.kind, objects);
+}
+
+/* The end mark: the same answer goes on as the watch. */
+static int end_initial_events(struct reflector *r, struct watch_event *event, struct error *err)
+{
+    object_vec objects = {0};
+    if (!event->version)
+        return error_set(err, "the end of the initial events has no resourceVersion");
+    initial_events_finish(&r->initial, &objects);
+    take_contents(r, &objects, &event->version);
+    r->purpose = WATCH;
+    begin_watching(r);
+    return 0;
+}
+
+/* No version is remembered here: those of initial events are in no order. */
+static int take_initial_event(struct reflector *r, struct watch_event *event, struct error *err)
+{
+    prove(r);
+    if (event->type == WATCH_BOOKMARK)
+        return event->initial_end ? end_initial_events(r, event, err) : 0;
+    if (event->type == WATCH_REMOVE)
+        return initial_events_remove(&r->initial, event->object.id, err);
+    return initial_events_put(&r->initial, &event->object, err);
+}
+
+static void take_change(struct reflector *r, struct watch_event *event)
+{
+    struct object *object = &event->object;
+    if (event->type != WATCH_BOOKMARK)
+        r->figures.events++;
+    if (event->type == WATCH_REMOVE)
+        r->sink->remove(r->sink->ctx, object->kind, object->id);
+    else if (object->id)
+        r->sink->put(r->sink->ctx, object);
+    if (event->version) {
+        free(r->version);
+        r->version = event->version;
+        event->version = NULL;
+    }
+    prove(r);
+}
+
+/* A watch_event_fn. */
+static int take_event(void *ctx, struct watch_event *event, struct error *err)
+{
+    struct reflector *r = ctx;
+    if (event->type == WATCH_BAD)
+        bad_objects_add(&r->bad, &event->object, &event->problem);
+    if (r->state == STATE_STREAMING)
+        return take_initial_event(r, event, err);
+    take_change(r, event);
+    return 0;
+}
+
+/* ---- what the end of a request leads to: the next one, at once or after a while ---- */
+
+static const char *verb_of(const struct reflector *r)
+{
+    return r->purpose == WATCH ? "watch" : "list";
+}
+
+/* Whether @status just says that the server is too old to have what kube-nftd does without. */
+static bool is_harmless(const struct reflector *r, const struct api_status *status)
+{
+    return r->collection.kind == KIND_SERVICECIDR && status->code == 404;
+}
+
+static void log_refused(struct reflector *r, const struct api_status *status)
+{
+    if (!is_harmless(r, status)) {
+        retry_log_refused(&r->retry, verb_of(r), status);
+        return;
+    }
+    retry_log(&r->retry, LOG_LEVEL_INFO,
+              xasprintf("the server has no %s of %s, which Kubernetes has since 1.33: traffic to "
+                        "unallocated cluster IPs is not dropped",
+                        r->retry.resource->plural, r->retry.resource->api_version),
+              "");
+}
+
+/* Back to the first page. */
+static void list_begin(struct reflector *r)
+{
+    initial_events_reset(&r->initial);
+    list_reader_reset(&r->list);
+    r->received = 0;
+    /* A limit together with a version other than 0 would ask for exactly that version. */
+    r->list_limited = !r->version;
+    ask(r, LIST);
+}
+
+/* The server answers, but streams nothing of use. What is wrong with it, if anything, the list will
+ * say. */
+static void list_instead(struct reflector *r, const char *why)
+{
+    log_debug(2, LOG, "%s: no streamed list: %s", resource_of(r), why);
+    list_begin(r);
+}
+
+/* The server refuses the version that was asked for. Returns whether another try makes sense at
+ * once: without it. */
+static bool drop_version(struct reflector *r)
+{
+    bool had = r->version && !r->version_unusable;
+    r->version_unusable = true;
+    return had;
+}
+
+static void stream_refused(struct reflector *r, const struct api_status *status)
+{
+    if (status->expired || status->too_large) {
+        if (drop_version(r)) {
+            ask(r, STREAM);
+            return;
+        }
+    } else if (status->code != 429 && status->retry_after <= 0) {
+        list_instead(r, status->message);
+        return;
+    }
+    log_refused(r, status);
+    back_off(r, STREAM, status->retry_after);
+}
+
+/* Asks once more at once where that can help: without the version that the server refused, or
+ * without pages that it no longer has. */
+static bool list_otherwise(struct reflector *r, const struct api_status *status)
+{
+    if (!status->expired && !status->too_large)
+        return false;
+    if (r->list.token) {
+        if (!r->list_limited)
+            return false;
+        free(r->version);
+        r->version = r->list.version;
+        r->list.version = NULL;
+    } else {
+        if (r->version_unusable)
+            return false;
+        r->version_unusable = true;
+    }
+    list_begin(r);
+    return true;
+}
+
+static void list_refused(struct reflector *r, const struct api_status *status)
+{
+    r->answered = r->answered || status->code == 403 || status->code == 404;
+    if (list_otherwise(r, status))
+        return;
+    /* Perhaps it is the version that the server does not understand. */
+    if (status->code == 400 || status->code == 422)
+        r->version_unusable = true;
+    log_refused(r, status);
+    bool seldom = is_harmless(r, status) && ++r->absent > ABSENT_TIMES;
+    back_off(r, STREAM, seldom ? ABSENT_SECONDS : status->retry_after);
+}
+
+/* Whether a watch that was refused so may be tried again as it was. */
+static bool may_watch_again(const struct api_status *status, bool in_event)
+{
+    if (status->expired || status->too_large)
+        return false;
+    if (in_event)
+        return status->code == 429;
+    return status->code == 401 || status->code == 403 || status->code == 404 ||
+           status->code == 429 || status->code >= 500;
+}
+
+/* After a watch that has lasted, contents may be asked for at once again. */
+static void note_life(struct reflector *r)
+{
+    if (r->proven && clock_monotonic() - r->opened_at >= LONG_LIFE)
+        r->relisted = false;
+}
+
+static void watch_refused(struct reflector *r, const struct api_status *status, bool in_event)
+{
+    if (status->too_large)
+        r->version_unusable = true;
+    note_life(r);
+    if ((status->expired || status->too_large) && !r->relisted) {
+        r->relisted = true;
+        ask(r, STREAM);
+        return;
+    }
+    log_refused(r, status);
+    back_off(r, may_watch_again(status, in_event) ? WATCH : STREAM, status->retry_after);
+}
+
+/* @in_event: by an ERROR event, not by the answer's status. */
+static void refused(struct reflector *r, const struct api_status *status, bool in_event)
+{
+    if (!is_harmless(r, status))
+        r->figures.failures++;
+    if (r->purpose == STREAM)
+        stream_refused(r, status);
+    else if (r->purpose == LIST)
+        list_refused(r, status);
+    else
+        watch_refused(r, status, in_event);
+}
+
+/* What came is of no use; r->broken says why. */
+static void unreadable(struct reflector *r)
+{
+    r->figures.bad_answers++;
+    /* A list would be as long. */
+    bool too_much = initial_events_overrun(&r->initial) || r->received > CONTENTS_LIMIT;
+    if (r->purpose == STREAM && !too_much) {
+        list_instead(r, r->broken.text);
+        return;
+    }
+    retry_log_failed(&r->retry, verb_of(r),
+                     r->purpose == WATCH ? "an event cannot be read" : "the answer cannot be read",
+                     r->broken.text);
+    back_off(r, STREAM, -1);
+}
+
+/* There is no answer, or it cannot even be asked for. */
+static void failed(struct reflector *r, const char *why)
+{
+    r->figures.failures++;
+    retry_log_failed(&r->retry, verb_of(r), why, "");
+    back_off(r, r->purpose == WATCH ? WATCH : STREAM, -1);
+}
+
+/* The server took too long, to answer or to go on. */
+static void stalled(struct reflector *r, const char *why)
+{
+    if (r->purpose == STREAM) {
+        r->figures.failures++;
+        list_instead(r, why);
+    } else {
+        failed(r, why);
+    }
+}
+
+/* The stream ended before its end mark. */
+static void stream_ended(struct reflector *r, const char *transport)
+{
+    const char *why = transport ? transport : "it ended before all objects were sent";
+    if (r->proven && r->restreamed) {
+        failed(r, why);
+        return;
+    }
+    r->figures.failures++;
+    if (r->proven) {
+        r->restreamed = true;
+        ask(r, STREAM);
+    } else {
+        list_instead(r, why);
+    }
+}
+
+static void list_ended(struct reflector *r, const char *transport)
+{
+    if (transport) {
+        failed(r, transport);
+    } else if (list_reader_end_page(&r->list, &r->broken) < 0) {
+        unreadable(r);
+    } else if (r->list.token) {
+        ask(r, LIST);
+    } else {
+        take_contents(r, &r->list.objects, &r->list.version);
+        list_reader_reset(&r->list);
+        r->listed = true;
+        ask(r, WATCH);
+    }
+}
+
+static void watch_ended(struct reflector *r, const char *transport)
+{
+    bool lasted = clock_monotonic() - r->opened_at >= WATCH_PROOF;
+    note_life(r);
+    r->hasty = lasted ? 0 : r->hasty + 1;
+    if (transport)
+        r->figures.failures++;
+    if (!r->proven) {
+        retry_log_failed(&r->retry, verb_of(r), "it ended at once without an event",
+                         transport ? transport : "");
+        back_off(r, WATCH, -1);
+    } else if (r->hasty > HASTE_LIMIT) {
+        back_off(r, WATCH, -1);
+    } else {
+        log_debug(2, LOG, "%s: the watch ended %s", resource_of(r), transport ? transport : "");
+        ask(r, WATCH);
+    }
+}
+
+/* A 200 answer is over; @transport says why if it did not end as it should, else it is NULL. */
+static void ended(struct reflector *r, const char *transport)
+{
+    if (r->purpose == STREAM)
+        stream_ended(r, transport);
+    else if (r->purpose == LIST)
+        list_ended(r, transport);
+    else
+        watch_ended(r, transport);
+}
+
+/* ---- requests and their time ---- */
 
 /* The path of the request, and in @timeout how long all of it may take. */
 static char *prepare(struct reflector *r, double *timeout)
@@ -114,8 +467,6 @@ static char *prepare(struct reflector *r, double *timeout)
     return collection_list_path(&r->collection, version, r->list_limited, r->list.token);
 }
 
-/* ------------------------------------------------------- request and timer */
-
 /* Only now it is known how to read what comes. */
 static void begin_body(struct reflector *r, enum encoding encoding)
 {
@@ -133,15 +484,15 @@ static void on_opened(void *ctx, enum encoding encoding)
     r->opened_at = clock_monotonic();
     begin_body(r, encoding);
     if (r->purpose == LIST) {
-        reflector_enter(r, STATE_LISTING);
-        reflector_start_timer(r, SILENCE_TIMEOUT);
+        enter(r, STATE_LISTING);
+        start_timer(r, SILENCE_TIMEOUT);
     } else if (r->purpose == STREAM) {
-        reflector_enter(r, STATE_STREAMING);
-        reflector_start_timer(r, WATCH_PROOF);
+        enter(r, STATE_STREAMING);
+        start_timer(r, WATCH_PROOF);
     } else {
         r->figures.resumes += !r->listed;
         r->listed = false;
-        reflector_begin_watching(r);
+        begin_watching(r);
     }
 }
 
@@ -152,7 +503,7 @@ static int on_data(void *ctx, const char *bytes, size_t length)
     r->figures.received[r->figures.encoding] += length;
     if (r->purpose == LIST || streaming) {
         double left = r->opened_at + CONTENTS_TIMEOUT - clock_monotonic();
-        reflector_start_timer(r, fmax(fmin(left, SILENCE_TIMEOUT), 0));
+        start_timer(r, fmax(fmin(left, SILENCE_TIMEOUT), 0));
     }
     if (r->purpose == LIST || r->state == STATE_STREAMING) {
         r->received += length;
@@ -167,10 +518,8 @@ static int on_data(void *ctx, const char *bytes, size_t length)
 static void on_refusal(struct reflector *r, const struct api_result *result, const char *body)
 {
     struct api_status status;
-    api_status_from_body(result->status, body, result->length, &status);
-    if (result->retry_after >= 0)
-        status.retry_after = result->retry_after;
-    reflector_refused(r, &status, false);
+    api_status_from_result(result, body, &status);
+    refused(r, &status, false);
     api_status_clear(&status);
 }
 
@@ -179,7 +528,7 @@ static void on_error_event(struct reflector *r)
     /* The reader's own goes when the next answer begins. */
     struct api_status status = r->watch.status;
     r->watch.status = (struct api_status){0};
-    reflector_refused(r, &status, true);
+    refused(r, &status, true);
     api_status_clear(&status);
 }
 
@@ -191,13 +540,13 @@ static void on_done(void *ctx, const struct api_result *result, const char *body
     if (r->purpose != LIST && r->watch.refused)
         on_error_event(r);
     else if (r->broken.text)
-        reflector_unreadable(r);
+        unreadable(r);
     else if (result->status == 0)
-        reflector_failed(r, result->transport ? result->transport : "no answer");
+        failed(r, result->transport ? result->transport : "no answer");
     else if (result->status != 200)
         on_refusal(r, result, body);
     else
-        reflector_ended(r, result->transport);
+        ended(r, result->transport);
 }
 
 /* The server takes too long. */
@@ -205,7 +554,7 @@ static void give_up(struct reflector *r)
 {
     apiserver_cancel(r->request);
     r->request = NULL;
-    reflector_stalled(r, r->state == STATE_CONNECTING ? "no answer in time" : "the answer stalled");
+    stalled(r, r->state == STATE_CONNECTING ? "no answer in time" : "the answer stalled");
 }
 
 static void on_timer(struct ev_loop *loop, struct ev_timer *timer, int events)
@@ -214,16 +563,16 @@ static void on_timer(struct ev_loop *loop, struct ev_timer *timer, int events)
     (void)loop;
     (void)events;
     if (r->state == STATE_BACKING_OFF)
-        reflector_ask(r, r->purpose);
+        ask(r, r->purpose);
     else if (r->state == STATE_WATCHING || (r->state == STATE_STREAMING && !r->proven))
-        reflector_prove(r);
+        prove(r);
     else
         give_up(r);
 }
 
 static const struct api_request_ops ops = {.opened = on_opened, .data = on_data, .done = on_done};
 
-void reflector_ask(struct reflector *r, enum purpose purpose)
+static void ask(struct reflector *r, enum purpose purpose)
 {
     struct error err = {0};
     double timeout;
@@ -233,18 +582,18 @@ void reflector_ask(struct reflector *r, enum purpose purpose)
     error_clear(&r->broken);
     if (purpose != LIST || !r->list.token) /* the pages of a list are one answer */
         bad_objects_begin(&r->bad);
-    reflector_enter(r, STATE_CONNECTING);
+    enter(r, STATE_CONNECTING);
     char *path = prepare(r, &timeout);
     r->request = apiserver_get(r->apiserver, path, timeout, &ops, r, &err);
     free(path);
     if (r->request)
-        reflector_start_timer(r, purpose == LIST ? LIST_ANSWER_TIMEOUT : ANSWER_TIMEOUT);
+        start_timer(r, purpose == LIST ? LIST_ANSWER_TIMEOUT : ANSWER_TIMEOUT);
     else
-        reflector_failed(r, err.text);
+        failed(r, err.text);
     error_clear(&err);
 }
 
-/* ----------------------------------------------------------------- public */
+/* ---- public ---- */
 
 struct reflector *reflector_start(struct ev_loop *loop, struct apiserver *apiserver,
                                   enum object_kind kind, const char *node_name,
@@ -258,14 +607,14 @@ struct reflector *reflector_start(struct ev_loop *loop, struct apiserver *apiser
     r->collection.node_name = kind == KIND_NODE ? xstrdup(node_name) : NULL;
     r->list = (struct list_reader){.kind = kind, .limit = OBJECT_LIMIT, .bad = &r->bad};
     r->initial = (struct initial_events){.limit = OBJECT_LIMIT};
-    r->watch = (struct watch_reader){.kind = kind, .take = reflector_take_event, .ctx = r};
-    backoff_init(&r->backoff, clock_monotonic());
+    r->watch = (struct watch_reader){.kind = kind, .take = take_event, .ctx = r};
+    retry_init(&r->retry, LOG, collection_resource(kind), clock_monotonic());
     ev_init(&r->timer, on_timer);
     /* Behind what has come meanwhile: after a long pause of our own, the server is not the one that
      * was slow. */
     ev_set_priority(&r->timer, EV_MINPRI);
     r->timer.data = r;
-    reflector_ask(r, STREAM);
+    ask(r, STREAM);
     return r;
 }
 
@@ -287,7 +636,7 @@ void reflector_free(struct reflector *r)
     error_clear(&r->broken);
     free(r->collection.node_name);
     free(r->version);
-    trouble_over(&r->trouble);
+    retry_clear(&r->retry);
     free(r);
 }
 
@@ -302,5 +651,5 @@ void reflector_figures(const struct reflector *r, struct reflector_figures *out)
     out->bad_objects = r->bad.total;
     out->resource = resource_of(r);
     out->state = state_names[r->state];
-    out->trouble = r->trouble.said;
+    out->trouble = r->retry.logged;
 }

@@ -4,8 +4,8 @@
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/source/apiserver.h"
+#include "retry.h"
 #include "url_escape.h"
-#include "write_trouble.h"
 
 #include <cjson/cJSON.h>
 #include <ev.h>
@@ -46,7 +46,7 @@ struct startup_taint {
     double removed_at, pause; /* the last removal, and the wait after it; 0: none yet */
     bool fight_said;
     struct api_request *request;
-    struct write_trouble trouble;
+    struct retry retry;
     ev_timer timer;
 };
 
@@ -146,7 +146,7 @@ static void removed(struct startup_taint *startup)
     startup->removed_at = now;
     startup->conflicts = 0;
     say_removed(startup, back);
-    write_trouble_over(&startup->trouble, now);
+    retry_write_done(&startup->retry, now);
     if (!startup->fresh)
         clear_found(startup);
     if (startup->anew)
@@ -162,8 +162,14 @@ static double conflict(struct startup_taint *startup, const struct api_status *s
     log_debug(2, LOG, "the Node changed meanwhile status=%ld", status->code);
     startup->conflicts = startup->fresh ? 0 : startup->conflicts + 1;
     if (startup->conflicts >= CONFLICTS_SAID)
-        write_trouble_refused(&startup->trouble, "patch", status);
-    return backoff_next(&startup->trouble.backoff, clock_monotonic(), 0);
+        retry_log_refused(&startup->retry, "patch", status);
+    return backoff_next(&startup->retry.backoff, clock_monotonic(), 0);
+}
+
+/* Whether the very same request may go well later. 0: no answer. */
+static bool is_passing(long code)
+{
+    return code == 0 || code == 401 || code == 403 || code == 429 || code >= 500;
 }
 
 static void failed(struct startup_taint *startup, const struct api_status *status)
@@ -171,10 +177,10 @@ static void failed(struct startup_taint *startup, const struct api_status *statu
     double wait = REFUSED_WAIT;
     if (startup->anew || status->code == 409 || status->code == 422) {
         wait = conflict(startup, status);
-    } else if (write_may_go_well_later(status->code)) {
-        wait = write_trouble_wait(&startup->trouble, "patch", status, clock_monotonic());
+    } else if (is_passing(status->code)) {
+        wait = retry_write_wait(&startup->retry, "patch", status, clock_monotonic());
     } else {
-        write_trouble_refused(&startup->trouble, "patch", status);
+        retry_log_refused(&startup->retry, "patch", status);
     }
     try_later(startup, wait);
 }
@@ -184,7 +190,7 @@ static void on_done(void *ctx, const struct api_result *result, const char *body
     struct startup_taint *startup = ctx;
     struct api_status status;
     startup->request = NULL;
-    write_status(result, body, &status);
+    api_status_from_result(result, body, &status);
     if (status.code == 200)
         removed(startup);
     else
@@ -236,7 +242,6 @@ static void begin_anew(struct startup_taint *startup, const struct uid *uid)
 struct startup_taint *startup_taint_new(struct ev_loop *loop, struct apiserver *apiserver,
                                         const char *node_name, const struct taint *pattern)
 {
-    static const struct api_resource resource = {"nodes", "", "v1"};
     struct startup_taint *startup = xcalloc(1, sizeof(*startup));
     char *name = url_escape(node_name);
     startup->loop = loop;
@@ -244,7 +249,7 @@ struct startup_taint *startup_taint_new(struct ev_loop *loop, struct apiserver *
     startup->path = xasprintf("/api/v1/nodes/%s", name);
     startup->pattern = copy_taint(pattern);
     free(name);
-    write_trouble_init(&startup->trouble, LOG, &resource, clock_monotonic());
+    retry_init(&startup->retry, LOG, collection_resource(KIND_NODE), clock_monotonic());
     ev_init(&startup->timer, on_timer);
     startup->timer.data = startup;
     return startup;
@@ -260,7 +265,7 @@ void startup_taint_free(struct startup_taint *startup)
     clear_found(startup);
     vec_free(&startup->found);
     taint_clear(&startup->pattern);
-    write_trouble_clear(&startup->trouble);
+    retry_clear(&startup->retry);
     free(startup->path);
     free(startup);
 }

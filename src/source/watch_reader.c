@@ -1,8 +1,130 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "watch_reader.h"
 
+#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/model/decode.h"
+
+#include <stdlib.h>
+#include <string.h>
+
 /* etcd takes no object of more than about 1.5 MB. */
 #define EVENT_LIMIT ((size_t)16 * 1024 * 1024)
+
+/* ---- one event ---- */
+
+static const struct {
+    const char *name;
+    enum watch_event_type type;
+} types[] = {
+    {"ADDED", WATCH_PUT},         {"MODIFIED", WATCH_PUT}, {"DELETED", WATCH_REMOVE},
+    {"BOOKMARK", WATCH_BOOKMARK}, {"ERROR", WATCH_ERROR},
+};
+
+static int find_type(const struct json_value *json, enum watch_event_type *type, struct error *err)
+{
+    const char *name = json_string(json_member(json, "type"));
+    if (!name)
+        return error_set(err, "an event without a type");
+    for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++) {
+        if (strcmp(types[i].name, name) == 0) {
+            *type = types[i].type;
+            return 0;
+        }
+    }
+    return error_set(err, "an event of the unknown type \"%.40s\"", name);
+}
+
+int watch_object_decode(const struct json_value *json, enum object_kind kind, struct object *object,
+                        struct error *err)
+{
+    *object = (struct object){.kind = kind};
+    switch (object_decode(json, (int)kind, object, err)) {
+    case DECODE_OK:
+        if (object->kind == kind)
+            return 0;
+        error_set(err, "a %s instead of a %s", object_kind_name(object->kind),
+                  object_kind_name(kind));
+        object_clear(object);
+        break;
+    case DECODE_OTHER:
+        error_set(err, "an object of an unknown kind instead of a %s", object_kind_name(kind));
+        break;
+    case DECODE_BAD:
+        break;
+    }
+    object->kind = kind;
+    return -1;
+}
+
+static void decode_object(const struct json_value *json, enum object_kind kind,
+                          struct watch_event *event)
+{
+    if (watch_object_decode(json, kind, &event->object, &event->problem) == 0)
+        return;
+    /* What goes needs no more than a name. */
+    if (event->type == WATCH_REMOVE && event->object.id)
+        error_clear(&event->problem);
+    else
+        event->type = WATCH_BAD;
+}
+
+/* Where the server says that it has sent all there is. */
+static bool is_initial_end(const struct json_value *metadata)
+{
+    const struct json_value *annotations = json_member(metadata, "annotations");
+    const char *value = json_string(json_member(annotations, "k8s.io/initial-events-end"));
+    return value && strcmp(value, "true") == 0;
+}
+
+static int decode_version(const struct json_value *metadata, struct watch_event *event,
+                          struct error *err)
+{
+    const char *version = json_string(json_member(metadata, "resourceVersion"));
+    if (!version || !*version)
+        return 0;
+    if (strlen(version) > RESOURCE_VERSION_LIMIT)
+        return error_set(err, "a resourceVersion of %zu bytes", strlen(version));
+    event->version = xstrdup(version);
+    return 0;
+}
+
+static int decode_event(const struct json_value *json, enum object_kind kind,
+                        struct watch_event *event, struct error *err)
+{
+    *event = (struct watch_event){0};
+    const struct json_value *object = json_member(json, "object");
+    if (find_type(json, &event->type, err) < 0)
+        return -1;
+    if (!json_is(object, JSON_OBJECT))
+        return error_set(err, "an event without an object");
+    if (event->type == WATCH_ERROR) {
+        api_status_from_json(object, &event->status);
+        return 0;
+    }
+    if (!object_may_be(object, kind))
+        return error_set(err, "an event about something other than a %s", object_kind_name(kind));
+    const struct json_value *metadata = json_member(object, "metadata");
+    if (event->type == WATCH_BOOKMARK && json_fault(object))
+        return error_set(err, "a bookmark: %s", json_fault(object));
+    if (decode_version(metadata, event, err) < 0)
+        return -1;
+    if (event->type == WATCH_BOOKMARK)
+        event->initial_end = is_initial_end(metadata);
+    else
+        decode_object(object, kind, event);
+    return 0;
+}
+
+static void clear_event(struct watch_event *event)
+{
+    object_clear(&event->object);
+    api_status_clear(&event->status);
+    error_clear(&event->problem);
+    free(event->version);
+    event->version = NULL;
+}
+
+/* ---- many ---- */
 
 static bool on_event(void *ctx, const struct json_value *json, bool is_item)
 {
@@ -13,7 +135,7 @@ static bool on_event(void *ctx, const struct json_value *json, bool is_item)
         error_set(&reader->broken, "a list instead of an event");
         return false;
     }
-    if (watch_event_decode(json, reader->kind, &event, &reader->broken) < 0)
+    if (decode_event(json, reader->kind, &event, &reader->broken) < 0)
         return false;
     reader->refused = event.type == WATCH_ERROR;
     if (reader->refused) {
@@ -22,7 +144,7 @@ static bool on_event(void *ctx, const struct json_value *json, bool is_item)
     } else {
         rc = reader->take(reader->ctx, &event, &reader->broken);
     }
-    watch_event_clear(&event);
+    clear_event(&event);
     return rc == 0 && !reader->refused;
 }
 

@@ -18,7 +18,7 @@ static void expect(bool holds)
 
 static void check(long code, const char *body, size_t length)
 {
-    static const struct api_resource resource = {"endpointslices", "discovery.k8s.io",
+    static const struct api_resource resource = {"", "endpointslices", "discovery.k8s.io",
                                                  "discovery.k8s.io/v1"};
     struct api_status status;
     api_status_from_body(code, body, length, &status);

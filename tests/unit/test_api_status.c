@@ -139,7 +139,8 @@ END_TEST
 
 START_TEST(what_it_is_about)
 {
-    static const struct api_resource events = {"events", "events.k8s.io", "events.k8s.io/v1"};
+    static const struct api_resource events = {"events", "events", "events.k8s.io",
+                                               "events.k8s.io/v1"};
     static const struct {
         long code;
         const char *message, *expected;

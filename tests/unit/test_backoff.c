@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "source/backoff.h"
+#include "source/retry.h"
 
 #include "unit.h"
 

@@ -91,10 +91,11 @@ START_TEST(resources)
     };
     for (int kind = 0; kind < KIND_COUNT; kind++) {
         struct collection collection = {.kind = (enum object_kind)kind};
-        ck_assert_str_eq(collection_resource(&collection), names[kind].resource);
-        ck_assert_str_eq(collection_plural(&collection), names[kind].plural);
-        ck_assert_str_eq(collection_group(&collection), names[kind].group);
-        ck_assert_str_eq(collection_api_version(&collection), names[kind].api_version);
+        const struct api_resource *resource = collection_resource(collection.kind);
+        ck_assert_str_eq(resource->name, names[kind].resource);
+        ck_assert_str_eq(resource->plural, names[kind].plural);
+        ck_assert_str_eq(resource->group, names[kind].group);
+        ck_assert_str_eq(resource->api_version, names[kind].api_version);
         char *path = collection_watch_path(&collection, "1", 1);
         ck_assert_ptr_eq(strstr(path, names[kind].path), path);
         free(path);

@@ -3,7 +3,7 @@
  * and B). */
 #include "reflector_fixture.h"
 
-#include "source/reflector_parts.h"
+#include "source/reflector_state.h"
 
 #include <math.h>
 

@@ -12,14 +12,16 @@ struct collection {
     char *node_name; /* owned; NULL for the other kinds */
 };
 
-/** The name that RBAC rules know the collection by: "endpointslices.discovery.k8s.io". */
-const char *collection_resource(const struct collection *collection);
+/* What requests are about, in the words of RBAC rules and manifests. */
+struct api_resource {
+    const char *name;        /* "endpointslices.discovery.k8s.io" */
+    const char *plural;      /* "endpointslices" */
+    const char *group;       /* "discovery.k8s.io"; "" for the core group */
+    const char *api_version; /* "discovery.k8s.io/v1" */
+};
 
-/** The same in the parts that RBAC rules and manifests have: "endpointslices"; "discovery.k8s.io",
- * which is "" for the core group; "discovery.k8s.io/v1". */
-const char *collection_plural(const struct collection *collection);
-const char *collection_group(const struct collection *collection);
-const char *collection_api_version(const struct collection *collection);
+/** That of the objects of @kind. */
+const struct api_resource *collection_resource(enum object_kind kind);
 
 /**
  * The path of a list, which the caller frees. @version: "not older than", or NULL for the newest.

@@ -2,7 +2,7 @@
 /*
  * Keeps a sink true to one collection of the API server, for ever (docs/behaviour.md 10): takes all
  * there is, by a streamed list or else by pages, and then follows the changes. One explicit state
- * machine a collection; reflector_enter() is the only place that changes state.
+ * machine a collection.
  */
 #ifndef KUBE_NFTD_SOURCE_REFLECTOR_H
 #define KUBE_NFTD_SOURCE_REFLECTOR_H
@@ -34,7 +34,7 @@ struct reflector_figures {
 /**
  * Starts to reflect all objects of @kind (with kube-proxy's selectors, docs/behaviour.md 1.1; of
  * Nodes just @node_name) into @sink, which is borrowed. While the server cannot be reached
- * everything known stays in force. Never fails: trouble is logged when it changes and retried with
+ * everything known stays active. Never fails: errors are logged when they change and retried with
  * back-off.
  */
 struct reflector *reflector_start(struct ev_loop *loop, struct apiserver *apiserver,
