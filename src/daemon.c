@@ -680,20 +680,20 @@ static int open_offline(struct daemon *d, const struct options *options, bool st
     return open_proxy(d, &config, err) || source_open(d, options, strict, err) ? -1 : 0;
 }
 
-cJSON *daemon_compute(const struct options *options, daemon_compute_fn compute, const void *query,
+cJSON *daemon_compute(const struct options *options, explain_answer_fn answer, const void *query,
                       struct error *err)
 {
     struct daemon d = {0};
-    cJSON *answer = NULL;
+    cJSON *json = NULL;
     if (open_offline(&d, options, false, err) == 0) {
         struct explain_sources sources;
         proxy_settle(d.proxy);
         proxy_explain_sources(d.proxy, &sources);
         sources.from_manifests = true;
-        answer = compute(&sources, query);
+        json = answer(&sources, query);
     }
     daemon_close(&d);
-    return answer;
+    return json;
 }
 
 int daemon_dump_rules(const struct options *options, struct error *err)

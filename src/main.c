@@ -64,7 +64,7 @@ static int run(const struct options *options, struct service_manager *manager, s
     if (options->command == COMMAND_PREFLIGHT)
         return daemon_preflight(err);
     if (command_asks(options->command))
-        return command_run(options, err);
+        return command_run(options, daemon_compute, err);
     return options->dump_rules ? daemon_dump_rules(options, err)
                                : daemon_run(options, manager, err);
 }

@@ -15,12 +15,8 @@ int daemon_run(const struct options *options, struct service_manager *manager, s
 /** Takes the objects once and prints the tables on stdout. */
 int daemon_dump_rules(const struct options *options, struct error *err);
 
-/* What is asked of the objects that are known. The caller deletes the answer. */
-typedef cJSON *(*daemon_compute_fn)(const struct explain_sources *sources, const void *query);
-
-/** Takes the objects of --manifests once, and answers @query by @compute; what the kernel holds is
- * read if that is allowed. The caller deletes the answer; NULL with an error. */
-cJSON *daemon_compute(const struct options *options, daemon_compute_fn compute, const void *query,
+/** Takes the objects of --manifests once, and answers @query by @answer. A command_compute_fn. */
+cJSON *daemon_compute(const struct options *options, explain_answer_fn answer, const void *query,
                       struct error *err);
 
 /** Does what takes more privilege than the daemon's own work, and touches no table: sets

@@ -2,22 +2,29 @@
 /* There are a handful of ServiceCIDRs and they hardly ever change, so each change looks at all. */
 #include "kube-nftd/cache/service_cidr_cache.h"
 
-#include "kube-nftd/base/hash.h"
+#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base/hash_table.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct cached_cidr {
-    UT_hash_handle hh; /* by service_cidr->id */
+    struct hash_link link; /* by service_cidr->id */
     struct service_cidr *service_cidr;
     bool kept; /* scratch of service_cidr_cache_replace() */
 };
 
 struct service_cidr_cache {
-    struct cached_cidr *cidrs;
+    struct hash_table cidrs;
     range_vec told[FAMILY_COUNT];
     service_cidrs_changed_fn changed;
     void *ctx;
 };
+
+static struct hash_key key_of(const struct hash_link *link)
+{
+    return hash_key_of_text(((const struct cached_cidr *)link)->service_cidr->id);
+}
 
 struct service_cidr_cache *service_cidr_cache_new(service_cidrs_changed_fn changed, void *ctx)
 {
@@ -37,7 +44,7 @@ static bool ranges_equal(const range_vec *a, const range_vec *b)
 static void tell_family(struct service_cidr_cache *cache, enum family family)
 {
     range_vec ranges = {0};
-    for (struct cached_cidr *entry = cache->cidrs; entry; entry = entry->hh.next)
+    hash_table_each (&cache->cidrs, struct cached_cidr, entry)
         if (entry->service_cidr->has_cidr[family])
             vec_push(&ranges, cidr_range(family, &entry->service_cidr->cidr[family]));
     ranges_normalize(family, &ranges);
@@ -66,14 +73,12 @@ bool service_cidr_cache_contains(const struct service_cidr_cache *cache, enum fa
 
 static struct cached_cidr *find(const struct service_cidr_cache *cache, const char *id)
 {
-    struct cached_cidr *entry;
-    HASH_FIND_STR(cache->cidrs, id, entry);
-    return entry;
+    return hash_table_find(&cache->cidrs, key_of, hash_key_of_text(id));
 }
 
 static void forget(struct service_cidr_cache *cache, struct cached_cidr *entry)
 {
-    HASH_DELETE(hh, cache->cidrs, entry);
+    hash_table_remove(&cache->cidrs, &entry->link);
     service_cidr_free(entry->service_cidr);
     free(entry);
 }
@@ -85,7 +90,7 @@ static struct cached_cidr *keep(struct service_cidr_cache *cache, struct service
         forget(cache, entry);
     entry = xcalloc(1, sizeof(*entry));
     entry->service_cidr = service_cidr;
-    HASH_ADD_KEYPTR(hh, cache->cidrs, service_cidr->id, strlen(service_cidr->id), entry);
+    hash_table_add(&cache->cidrs, key_of, &entry->link);
     return entry;
 }
 
@@ -106,15 +111,14 @@ void service_cidr_cache_remove(struct service_cidr_cache *cache, const char *id)
 
 void service_cidr_cache_replace(struct service_cidr_cache *cache, object_vec *objects)
 {
-    struct cached_cidr *entry, *next;
     vec_each (objects, object) {
-        entry = object->payload ? keep(cache, object->service_cidr) : find(cache, object->id);
+        struct cached_cidr *entry =
+            object->payload ? keep(cache, object->service_cidr) : find(cache, object->id);
         object->payload = NULL;
         if (entry)
             entry->kept = true;
     }
-    HASH_ITER(hh, cache->cidrs, entry, next)
-    {
+    hash_table_each (&cache->cidrs, struct cached_cidr, entry) {
         if (!entry->kept)
             forget(cache, entry);
         else
@@ -127,13 +131,8 @@ void service_cidr_cache_free(struct service_cidr_cache *cache)
 {
     if (!cache)
         return;
-    struct cached_cidr *entry, *next;
-    HASH_ITER(hh, cache->cidrs, entry, next)
-    {
-        HASH_DELETE(hh, cache->cidrs, entry);
-        service_cidr_free(entry->service_cidr);
-        free(entry);
-    }
+    hash_table_each (&cache->cidrs, struct cached_cidr, entry)
+        forget(cache, entry);
     for (int family = 0; family < FAMILY_COUNT; family++)
         vec_free(&cache->told[family]);
     free(cache);

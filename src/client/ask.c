@@ -43,12 +43,12 @@ static size_t on_data(char *data, size_t size, size_t n, void *ctx)
 /* One that listens everywhere is on loopback, too. */
 static char *daemon_address(const char *bind, struct error *err)
 {
-    struct http_address address;
-    if (http_address_parse(bind, 10249, &address, err))
+    struct listen_address address;
+    if (listen_address_parse(bind, 10249, &address, err))
         return NULL;
     if (address.both_families)
         return xasprintf(address.family == FAMILY_IPV4 ? "127.0.0.1:%u" : "[::1]:%u", address.port);
-    return http_address_format(&address);
+    return listen_address_format(&address);
 }
 
 static CURLcode fetch(struct question *q, const char *url)
@@ -165,14 +165,4 @@ cJSON *ask_daemon(const char *bind, const char *path, const char *kind, bool *un
     vec_free(&q.body);
     free(address);
     return answer;
-}
-
-char *ask_escape(const char *text)
-{
-    char *escaped = curl_easy_escape(NULL, text, 0);
-    if (!escaped)
-        alloc_failed();
-    char *copy = xstrdup(escaped);
-    curl_free(escaped);
-    return copy;
 }

@@ -15,7 +15,4 @@
 cJSON *ask_daemon(const char *bind, const char *path, const char *kind, bool *unreachable,
                   struct error *err);
 
-/** @text as part of a query, for the caller to free. */
-char *ask_escape(const char *text);
-
 #endif

@@ -2,7 +2,7 @@
 #include "kube-nftd/client/commands.h"
 
 #include "ask.h"
-#include "kube-nftd/daemon.h"
+#include "kube-nftd/base/url_escape.h"
 #include "kube-nftd/serve/list.h"
 #include "kube-nftd/serve/status.h"
 #include "views.h"
@@ -38,13 +38,13 @@ static cJSON *compute_explanation(const struct explain_sources *sources, const v
     return explain(sources, query);
 }
 
-static cJSON *ask_for_explanation(const struct options *options, const struct explain_query *query,
-                                  struct error *err)
+static cJSON *ask_for_explanation(const struct options *options, command_compute_fn compute,
+                                  const struct explain_query *query, struct error *err)
 {
     bool unreachable;
     if (options->manifests)
-        return daemon_compute(options, compute_explanation, query, err);
-    char *what = ask_escape(query->text);
+        return compute(options, compute_explanation, query, err);
+    char *what = url_escape(query->text);
     char *path = xasprintf("/explain?what=%s%s", what, query->all ? "&all=true" : "");
     cJSON *answer =
         ask_daemon(options->metrics_bind_address, path, EXPLAIN_KIND, &unreachable, err);
@@ -74,7 +74,7 @@ static int print_endpoints(const struct options *options, const cJSON *answer, s
     return some ? EXPLAIN_AGREES : EXPLAIN_UNKNOWN;
 }
 
-static int run_explain(const struct options *options, struct error *err)
+static int run_explain(const struct options *options, command_compute_fn compute, struct error *err)
 {
     bool endpoints = options->command == COMMAND_ENDPOINTS;
     struct explain_query query;
@@ -87,7 +87,7 @@ static int run_explain(const struct options *options, struct error *err)
         return error_of_configuration(err);
     }
     query.all = endpoints || options->explain_all;
-    cJSON *answer = ask_for_explanation(options, &query, err);
+    cJSON *answer = ask_for_explanation(options, compute, &query, err);
     explain_query_clear(&query);
     if (!answer)
         return -1;
@@ -106,14 +106,14 @@ static cJSON *compute_list(const struct explain_sources *sources, const void *qu
     return list(sources, query);
 }
 
-static cJSON *ask_for_list(const struct options *options, const struct list_query *query,
-                           struct error *err)
+static cJSON *ask_for_list(const struct options *options, command_compute_fn compute,
+                           const struct list_query *query, struct error *err)
 {
     bool unreachable;
     if (options->manifests)
-        return daemon_compute(options, compute_list, query, err);
-    char *namespace = query->namespace ? ask_escape(query->namespace) : NULL;
-    char *name = query->name ? ask_escape(query->name) : NULL;
+        return compute(options, compute_list, query, err);
+    char *namespace = query->namespace ? url_escape(query->namespace) : NULL;
+    char *name = query->name ? url_escape(query->name) : NULL;
     char *path = xasprintf("/list%s%s%s%s", namespace ? "?namespace=" : "",
                            namespace ? namespace : "", name ? "&name=" : "", name ? name : "");
     cJSON *answer = ask_daemon(options->metrics_bind_address, path, LIST_KIND, &unreachable, err);
@@ -155,14 +155,14 @@ static void sort_items(cJSON *answer)
 }
 
 /* Of "NAMESPACE[/NAME]". */
-static int run_list(const struct options *options, struct error *err)
+static int run_list(const struct options *options, command_compute_fn compute, struct error *err)
 {
     char *namespace = xstrdup(options->subject);
     char *slash = namespace ? strchr(namespace, '/') : NULL;
     if (slash)
         *slash = '\0';
     const struct list_query query = {namespace, slash ? slash + 1 : NULL};
-    cJSON *answer = ask_for_list(options, &query, err);
+    cJSON *answer = ask_for_list(options, compute, &query, err);
     free(namespace);
     if (!answer)
         return -1;
@@ -176,8 +176,9 @@ static int run_list(const struct options *options, struct error *err)
 
 /* ---- status ---- */
 
-static int run_status(const struct options *options, struct error *err)
+static int run_status(const struct options *options, command_compute_fn compute, struct error *err)
 {
+    (void)compute;
     bool unreachable = false;
     cJSON *answer =
         ask_daemon(options->metrics_bind_address, "/status", STATUS_KIND, &unreachable, err);
@@ -197,7 +198,7 @@ static int run_status(const struct options *options, struct error *err)
 
 static const struct {
     enum command command;
-    int (*run)(const struct options *options, struct error *err);
+    int (*run)(const struct options *options, command_compute_fn compute, struct error *err);
 } commands[] = {{COMMAND_LIST, run_list},
                 {COMMAND_ENDPOINTS, run_explain},
                 {COMMAND_EXPLAIN, run_explain},
@@ -211,10 +212,10 @@ bool command_asks(enum command command)
     return false;
 }
 
-int command_run(const struct options *options, struct error *err)
+int command_run(const struct options *options, command_compute_fn compute, struct error *err)
 {
     size_t i = 0;
     while (commands[i].command != options->command)
         i++;
-    return commands[i].run(options, err);
+    return commands[i].run(options, compute, err);
 }

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config_file.h"
 
+#include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/file.h"
-#include "kube-nftd/base/hash.h"
+#include "kube-nftd/base/hash_table.h"
 #include "kube-nftd/base/yaml.h"
 #include "kube-nftd/base/yaml_writer.h"
 #include "setting_value.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define API_VERSION "kubeproxy.config.k8s.io/v1alpha1"
@@ -31,34 +33,30 @@ static char *path_of(const char *section, const char *name)
 /* ---- what is there twice ---- */
 
 struct seen {
-    UT_hash_handle hh; /* by name, which is borrowed */
+    struct hash_link link;
+    const char *name; /* borrowed */
 };
 
-static bool is_seen(struct seen **all, const char *name)
+static struct hash_key key_of(const struct hash_link *link)
 {
-    struct seen *seen;
-    HASH_FIND_STR(*all, name, seen);
-    if (seen)
-        return true;
-    seen = xcalloc(1, sizeof(*seen));
-    HASH_ADD_KEYPTR(hh, *all, name, strlen(name), seen);
-    return false;
+    return hash_key_of_text(((const struct seen *)link)->name);
 }
 
-static void forget_seen(struct seen **all)
+static bool is_seen(struct hash_table *all, const char *name)
 {
-    struct seen *seen, *next;
-    HASH_ITER(hh, *all, seen, next)
-    {
-        HASH_DEL(*all, seen);
-        free(seen);
-    }
+    struct hash_key key = hash_key_of_text(name);
+    if (hash_table_find(all, key_of, key))
+        return true;
+    struct seen *seen = xcalloc(1, sizeof(*seen));
+    seen->name = name;
+    hash_table_add(all, key_of, &seen->link);
+    return false;
 }
 
 /* Leaves the last one of members of one name. */
 static void drop_duplicates(struct file_reader *reader, cJSON *object, const char *path)
 {
-    struct seen *names = NULL;
+    struct hash_table names = {0};
     cJSON *member = object->child ? object->child->prev : NULL; /* the last one */
     while (member) {
         cJSON *before = member == object->child ? NULL : member->prev;
@@ -70,7 +68,10 @@ static void drop_duplicates(struct file_reader *reader, cJSON *object, const cha
         }
         member = before;
     }
-    forget_seen(&names);
+    hash_table_each (&names, struct seen, seen) {
+        hash_table_remove(&names, &seen->link);
+        free(seen);
+    }
 }
 
 /* In all objects below @json. */

@@ -3,7 +3,7 @@
 #include "configuration.h"
 
 #include "kube-nftd/base/alloc.h"
-#include "kube-nftd/config/duration.h"
+#include "kube-nftd/base/duration.h"
 #include "setting_value.h"
 
 #include <string.h>

@@ -2,9 +2,8 @@
 #include "setting_value.h"
 
 #include "kube-nftd/base/alloc.h"
-#include "kube-nftd/config/duration.h"
+#include "kube-nftd/base/duration.h"
 #include "kube-nftd/model/taint.h"
-#include "kube-nftd/serve/http_listener.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -107,8 +106,8 @@ static int fail_choice(const char *words, const char *text, struct error *err)
 
 static int check_listen(const struct setting *s, const char *text, struct error *err)
 {
-    struct http_address address;
-    return http_address_parse(text, (uint16_t)s->high, &address, err);
+    struct listen_address address;
+    return listen_address_parse(text, (uint16_t)s->high, &address, err);
 }
 
 static int check_taint(const char *text, struct error *err)

@@ -3,8 +3,7 @@
 #include "configuration.h"
 
 #include "kube-nftd/base/alloc.h"
-#include "kube-nftd/config/duration.h"
-#include "kube-nftd/serve/http_listener.h"
+#include "kube-nftd/base/duration.h"
 #include "setting_value.h"
 
 #include <stdarg.h>
@@ -299,10 +298,10 @@ static void settle_shortest_period(struct settling *s)
 /* Whether both want one port of one address. */
 static bool overlap(const char *first, const char *second)
 {
-    struct http_address a, b;
+    struct listen_address a, b;
     struct error err = {0};
-    bool parsed =
-        http_address_parse(first, 0, &a, &err) == 0 && http_address_parse(second, 0, &b, &err) == 0;
+    bool parsed = listen_address_parse(first, 0, &a, &err) == 0 &&
+                  listen_address_parse(second, 0, &b, &err) == 0;
     error_clear(&err);
     if (!parsed || a.port != b.port)
         return false;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "iptables_plan.h"
 
+#include "kube-nftd/base/alloc.h"
 #include "kube_proxy.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 void iptables_plan_init(struct iptables_plan *plan, const char *table)
@@ -11,12 +13,15 @@ void iptables_plan_init(struct iptables_plan *plan, const char *table)
     plan->table = table;
 }
 
-static void free_all(struct iptables_chain **all)
+static struct hash_key key_of(const struct hash_link *link)
 {
-    struct iptables_chain *chain, *next;
-    HASH_ITER(hh, *all, chain, next)
-    {
-        HASH_DELETE(hh, *all, chain);
+    return hash_key_of_text(((const struct iptables_chain *)link)->name);
+}
+
+static void free_all(struct hash_table *all)
+{
+    hash_table_each (all, struct iptables_chain, chain) {
+        hash_table_remove(all, &chain->link);
         vec_free(&chain->leads_to);
         free(chain->name);
         free(chain);
@@ -25,37 +30,36 @@ static void free_all(struct iptables_chain **all)
 
 void iptables_plan_clear(struct iptables_plan *plan)
 {
-    free_all(&plan->chains);
+    free_all(&plan->by_name);
     free_all(&plan->maps);
+    vec_free(&plan->chains);
     vec_free(&plan->jumps);
 }
 
-static struct iptables_chain *find(struct iptables_chain *all, const char *name)
+static struct iptables_chain *find(const struct hash_table *all, const char *name)
 {
-    struct iptables_chain *chain = NULL;
-    if (name)
-        HASH_FIND_STR(all, name, chain);
-    return chain;
+    return name ? hash_table_find(all, key_of, hash_key_of_text(name)) : NULL;
 }
 
 const struct iptables_chain *iptables_plan_find(const struct iptables_plan *plan, const char *name)
 {
-    return find(plan->chains, name);
+    return find(&plan->by_name, name);
 }
 
-static struct iptables_chain *add(struct iptables_chain **all, const char *name)
+static struct iptables_chain *add(struct hash_table *all, const char *name)
 {
     struct iptables_chain *chain = xcalloc(1, sizeof(*chain));
     chain->name = xstrdup(name);
-    HASH_ADD_KEYPTR(hh, *all, chain->name, strlen(chain->name), chain);
+    hash_table_add(all, key_of, &chain->link);
     return chain;
 }
 
 void iptables_plan_add_chain(struct iptables_plan *plan, const struct iptables_chain_facts *facts)
 {
-    if (find(plan->chains, facts->name))
+    if (find(&plan->by_name, facts->name))
         return;
-    struct iptables_chain *chain = add(&plan->chains, facts->name);
+    struct iptables_chain *chain = add(&plan->by_name, facts->name);
+    vec_push(&plan->chains, chain);
     chain->base = facts->base;
     chain->drops = facts->drops;
     chain->kube_proxys = !facts->base && kube_proxy_has_chain(plan->table, facts->name);
@@ -99,10 +103,10 @@ static void need(struct iptables_chain *from, struct iptables_chain *to)
 void iptables_plan_add_element(struct iptables_plan *plan, const char *map_name, bool anonymous,
                                const char *to_name)
 {
-    struct iptables_chain *to = find(plan->chains, to_name);
+    struct iptables_chain *to = find(&plan->by_name, to_name);
     if (!to || !to->kube_proxys)
         return;
-    struct iptables_chain *map = find(plan->maps, map_name);
+    struct iptables_chain *map = find(&plan->maps, map_name);
     if (!map)
         map = add(&plan->maps, map_name);
     map->map = true;
@@ -123,9 +127,9 @@ static bool has_jump(const struct iptables_plan *plan, uint64_t handle)
 
 void iptables_plan_add_rule(struct iptables_plan *plan, const struct iptables_rule *rule)
 {
-    struct iptables_chain *from = find(plan->chains, rule->chain);
-    struct iptables_chain *to = find(plan->chains, rule->to);
-    const struct iptables_chain *map = find(plan->maps, rule->map);
+    struct iptables_chain *from = find(&plan->by_name, rule->chain);
+    struct iptables_chain *to = find(&plan->by_name, rule->to);
+    const struct iptables_chain *map = find(&plan->maps, rule->map);
     if (!from)
         return;
     from->rules++;
@@ -141,8 +145,8 @@ void iptables_plan_add_rule(struct iptables_plan *plan, const struct iptables_ru
 
 bool iptables_plan_is_empty(const struct iptables_plan *plan)
 {
-    for (const struct iptables_chain *chain = plan->chains; chain; chain = chain->hh.next)
-        if (chain->kube_proxys)
+    vec_each (&plan->chains, chain)
+        if ((*chain)->kube_proxys)
             return false;
     return true;
 }

@@ -11,14 +11,14 @@
 #ifndef KUBE_NFTD_LEFTOVERS_IPTABLES_PLAN_H
 #define KUBE_NFTD_LEFTOVERS_IPTABLES_PLAN_H
 
-#include "kube-nftd/base/hash.h"
+#include "kube-nftd/base/hash_table.h"
 #include "kube-nftd/base/vec.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct iptables_chain {
-    UT_hash_handle hh;
+    struct hash_link link; /* by name */
     char *name;
     bool base;  /* called by the kernel: PREROUTING and the like */
     bool drops; /* what no rule of it, a base chain, decides about */
@@ -43,9 +43,9 @@ struct iptables_jump {
 };
 
 struct iptables_plan {
-    const char *table;             /* borrowed */
-    struct iptables_chain *chains; /* by name, in the order in which they were added; owned */
-    struct iptables_chain *maps;   /* the same */
+    const char *table;                   /* borrowed */
+    VEC(struct iptables_chain *) chains; /* in the order in which they were added; owned */
+    struct hash_table by_name, maps;     /* the maps are owned */
     VEC(struct iptables_jump) jumps;
 };
 

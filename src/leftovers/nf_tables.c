@@ -63,16 +63,15 @@ static int commit_plan(struct nft_socket *socket, enum family family,
                        const struct iptables_plan *plan, struct error *err)
 {
     struct nft_batch batch;
-    const struct iptables_chain *chain;
     nft_batch_init(&batch, family, plan->table);
     vec_each (&plan->jumps, jump)
         nft_batch_delete_rule(&batch, jump->from->name, jump->handle);
-    for (chain = plan->chains; chain; chain = chain->hh.next)
-        if (iptables_chain_goes(chain))
-            nft_batch_flush_chain(&batch, chain->name);
-    for (chain = plan->chains; chain; chain = chain->hh.next)
-        if (iptables_chain_goes(chain))
-            nft_batch_delete_chain(&batch, chain->name);
+    vec_each (&plan->chains, chain)
+        if (iptables_chain_goes(*chain))
+            nft_batch_flush_chain(&batch, (*chain)->name);
+    vec_each (&plan->chains, chain)
+        if (iptables_chain_goes(*chain))
+            nft_batch_delete_chain(&batch, (*chain)->name);
     int result = nft_socket_commit(socket, &batch, err);
     nft_batch_release(&batch);
     return result;
@@ -112,7 +111,8 @@ static void report_removal(struct leftovers_report *report, const char *ip,
     vec_each (&plan->jumps, jump)
         report_removed(report, "table %s %s: rule of chain %s that jumps to %s", ip, plan->table,
                        jump->from->name, jump->to->name);
-    for (const struct iptables_chain *chain = plan->chains; chain; chain = chain->hh.next) {
+    vec_each (&plan->chains, it) {
+        const struct iptables_chain *chain = *it;
         if (!iptables_chain_goes(chain))
             continue;
         const char *kind = kube_proxy_chain_kind(chain->name);
@@ -132,13 +132,12 @@ static void report_held(struct leftovers_report *report, const char *ip,
                         const struct iptables_plan *plan)
 {
     group_vec holders = {0};
-    const struct iptables_chain *chain;
-    for (chain = plan->chains; chain; chain = chain->hh.next)
-        if (chain->held_at_once)
-            count_chain(&holders, chain->holder->name, chain);
-    for (chain = plan->chains; chain; chain = chain->hh.next)
-        if (chain->holder && !chain->held_at_once)
-            count_chain(&holders, chain->holder->name, chain);
+    vec_each (&plan->chains, chain)
+        if ((*chain)->held_at_once)
+            count_chain(&holders, (*chain)->holder->name, *chain);
+    vec_each (&plan->chains, chain)
+        if ((*chain)->holder && !(*chain)->held_at_once)
+            count_chain(&holders, (*chain)->holder->name, *chain);
     vec_each (&holders, holder)
         report_left(report,
                     "table %s %s: chain %s, and those that it jumps to (chains: %zu): %s %s that "
@@ -214,8 +213,8 @@ static bool has_something_to_remove(const struct iptables_plan *plan)
 {
     if (plan->jumps.n > 0)
         return true;
-    for (const struct iptables_chain *chain = plan->chains; chain; chain = chain->hh.next)
-        if (iptables_chain_goes(chain))
+    vec_each (&plan->chains, chain)
+        if (iptables_chain_goes(*chain))
             return true;
     return false;
 }

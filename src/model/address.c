@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/model/address.h"
 
+#include "kube-nftd/base/alloc.h"
+
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const uint8_t mapped_prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
@@ -154,4 +157,52 @@ bool port_parse(const char *text, size_t length, uint16_t *port)
     }
     *port = (uint16_t)value;
     return value > 0 && value <= UINT16_MAX;
+}
+
+/* Splits at the colon before the port; an IPv6 address must stand in brackets. A bare address has
+ * no port. */
+static char *split_host(const char *text, const char **port)
+{
+    enum family family;
+    struct address address;
+    *port = NULL;
+    if (address_parse(text, &family, &address))
+        return xstrdup(text);
+    if (*text == '[') {
+        const char *end = strchr(text, ']');
+        if (!end || end[1] != ':')
+            return NULL;
+        *port = end + 2;
+        return xstrndup(text + 1, (size_t)(end - text - 1));
+    }
+    const char *colon = strchr(text, ':');
+    if (!colon)
+        return NULL;
+    *port = colon + 1;
+    return xstrndup(text, (size_t)(colon - text));
+}
+
+int listen_address_parse(const char *text, uint16_t default_port, struct listen_address *address,
+                         struct error *err)
+{
+    static const struct address any;
+    struct listen_address read = {.port = default_port};
+    const char *port;
+    char *host = split_host(text, &port);
+    bool good = host && address_parse(host, &read.family, &read.address) &&
+                (!port || port_parse(port, strlen(port), &read.port));
+    free(host);
+    if (!good)
+        return error_set(err, "\"%s\" is not an IP address, IP:port or [IPv6]:port", text);
+    read.both_families = memcmp(&read.address, &any, sizeof(any)) == 0;
+    *address = read;
+    return 0;
+}
+
+char *listen_address_format(const struct listen_address *address)
+{
+    char text[ADDRESS_TEXT_SIZE];
+    bool ipv6 = address->family == FAMILY_IPV6;
+    address_format(address->family, &address->address, text);
+    return xasprintf("%s%s%s:%u", ipv6 ? "[" : "", text, ipv6 ? "]" : "", address->port);
 }

@@ -6,7 +6,8 @@
  */
 #include "kube-nftd/netlink/address_monitor.h"
 
-#include "kube-nftd/base/hash.h"
+#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base/hash_table.h"
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/netlink/request.h"
 
@@ -15,6 +16,7 @@
 #include <libmnl/libmnl.h>
 #include <linux/if_addr.h>
 #include <linux/rtnetlink.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -42,7 +44,7 @@ struct held_key {
 };
 
 struct held {
-    UT_hash_handle hh;
+    struct hash_link link; /* by key */
     struct held_key key;
     unsigned round; /* of reading; the last one that it was in, or during which it came */
 };
@@ -54,7 +56,7 @@ struct address_monitor {
     ev_timer again; /* reads everything */
     addresses_changed_fn changed;
     void *ctx;
-    struct held *held;
+    struct hash_table held;
     unsigned round;
     bool touched[FAMILY_COUNT]; /* something came or went since it was told */
     address_vec told[FAMILY_COUNT];
@@ -65,14 +67,23 @@ struct address_monitor {
 
 /* ---- what is held ---- */
 
+static struct hash_key key_of(const struct hash_link *link)
+{
+    return (struct hash_key){&((const struct held *)link)->key, sizeof(struct held_key)};
+}
+
+static struct held *find(const struct address_monitor *m, const struct held_key *key)
+{
+    return hash_table_find(&m->held, key_of, (struct hash_key){key, sizeof(*key)});
+}
+
 static void put(struct address_monitor *m, const struct held_key *key)
 {
-    struct held *held;
-    HASH_FIND(hh, m->held, key, sizeof(*key), held);
+    struct held *held = find(m, key);
     if (!held) {
         held = xcalloc(1, sizeof(*held));
         held->key = *key;
-        HASH_ADD(hh, m->held, key, sizeof(*key), held);
+        hash_table_add(&m->held, key_of, &held->link);
         m->touched[key->family] = true;
     }
     held->round = m->round;
@@ -81,14 +92,13 @@ static void put(struct address_monitor *m, const struct held_key *key)
 static void drop(struct address_monitor *m, struct held *held)
 {
     m->touched[held->key.family] = true;
-    HASH_DELETE(hh, m->held, held);
+    hash_table_remove(&m->held, &held->link);
     free(held);
 }
 
 static void take_away(struct address_monitor *m, const struct held_key *key)
 {
-    struct held *held;
-    HASH_FIND(hh, m->held, key, sizeof(*key), held);
+    struct held *held = find(m, key);
     if (held)
         drop(m, held);
 }
@@ -96,10 +106,9 @@ static void take_away(struct address_monitor *m, const struct held_key *key)
 /* Drops what was not in the last round of reading. */
 static void sweep(struct address_monitor *m)
 {
-    struct held *held, *after;
-    HASH_ITER(hh, m->held, held, after)
-    if (held->round != m->round)
-        drop(m, held);
+    hash_table_each (&m->held, struct held, held)
+        if (held->round != m->round)
+            drop(m, held);
 }
 
 /* ---- telling ---- */
@@ -107,7 +116,7 @@ static void sweep(struct address_monitor *m)
 static address_vec collect(const struct address_monitor *m, enum family family)
 {
     address_vec all = {0};
-    for (const struct held *held = m->held; held; held = held->hh.next)
+    hash_table_each (&m->held, const struct held, held)
         if (held->key.family == family)
             vec_push(&all, held->key.address);
     addresses_normalize(&all);

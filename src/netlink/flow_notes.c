@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/netlink/flow_notes.h"
 
-#include "kube-nftd/base/hash.h"
+#include "kube-nftd/base/alloc.h"
 
 #include <stdlib.h>
 
@@ -15,6 +15,7 @@ struct serving {
 };
 
 struct flow_note {
+    struct hash_link link; /* by frontend */
     struct frontend frontend;
     struct serving said;
     struct serving judged; /* once in force */
@@ -26,7 +27,6 @@ struct flow_note {
     bool rechecked;
     bool recheck_due; /* it is due, but just because of what was found */
     unsigned rechecks_left;
-    UT_hash_handle hh;
 };
 
 static void set_serving(struct serving *serving, bool claimed, const struct backend *backends,
@@ -57,9 +57,14 @@ static void widen(struct serving *serving, const struct serving *other)
         qsort(serving->backends.v, serving->backends.n, sizeof(struct backend), backend_compare);
 }
 
+static struct hash_key key_of(const struct hash_link *link)
+{
+    return (struct hash_key){&((const struct flow_note *)link)->frontend, sizeof(struct frontend)};
+}
+
 static void forget(struct flow_notes *notes, struct flow_note *note)
 {
-    HASH_DELETE(hh, notes->by_frontend, note);
+    hash_table_remove(&notes->by_frontend, &note->link);
     vec_free(&note->said.backends);
     vec_free(&note->judged.backends);
     free(note);
@@ -67,20 +72,16 @@ static void forget(struct flow_notes *notes, struct flow_note *note)
 
 void flow_notes_free(struct flow_notes *notes)
 {
-    struct flow_note *note, *next;
-    HASH_ITER(hh, notes->by_frontend, note, next)
-    {
+    hash_table_each (&notes->by_frontend, struct flow_note, note)
         forget(notes, note);
-    }
     vec_free(&notes->fresh);
     notes->owed = false;
 }
 
 static struct flow_note *find(const struct flow_notes *notes, const struct frontend *frontend)
 {
-    struct flow_note *note;
-    HASH_FIND(hh, notes->by_frontend, frontend, sizeof(*frontend), note);
-    return note;
+    return hash_table_find(&notes->by_frontend, key_of,
+                           (struct hash_key){frontend, sizeof(*frontend)});
 }
 
 void flow_notes_say(struct flow_notes *notes, const struct frontend *frontend, bool claimed,
@@ -90,7 +91,7 @@ void flow_notes_say(struct flow_notes *notes, const struct frontend *frontend, b
     if (!note) {
         note = xcalloc(1, sizeof(*note));
         note->frontend = *frontend;
-        HASH_ADD(hh, notes->by_frontend, frontend, sizeof(note->frontend), note);
+        hash_table_add(&notes->by_frontend, key_of, &note->link);
     }
     set_serving(&note->said, claimed, serving, claimed ? n : 0);
     if (!note->fresh)
@@ -129,10 +130,8 @@ bool flow_notes_put_in_force(struct flow_notes *notes)
 
 void flow_notes_begin_scan(struct flow_notes *notes, bool rechecks)
 {
-    struct flow_note *note, *next;
     notes->owed = false;
-    HASH_ITER(hh, notes->by_frontend, note, next)
-    {
+    hash_table_each (&notes->by_frontend, struct flow_note, note) {
         note->scanned = note->due && (rechecks || !note->recheck_due);
         if (note->scanned)
             note->due = note->recheck_due = false;
@@ -171,15 +170,12 @@ static void end_scan(struct flow_notes *notes, struct flow_note *note, bool seen
 
 bool flow_notes_end_scan(struct flow_notes *notes, bool seen)
 {
-    struct flow_note *note, *next;
     bool any = false;
-    HASH_ITER(hh, notes->by_frontend, note, next)
-    {
+    hash_table_each (&notes->by_frontend, struct flow_note, note)
         if (note->scanned)
             end_scan(notes, note, seen);
-    }
-    for (note = notes->by_frontend; note && !any; note = note->hh.next)
-        any = note->recheck_due;
+    hash_table_each (&notes->by_frontend, const struct flow_note, note)
+        any = any || note->recheck_due;
     return any;
 }
 

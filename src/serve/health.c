@@ -6,12 +6,14 @@
  */
 #include "kube-nftd/serve/health.h"
 
+#include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/clock.h"
-#include "kube-nftd/base/hash.h"
+#include "kube-nftd/base/hash_table.h"
 #include "kube-nftd/base/log.h"
 #include "ports.h"
 
 #include <cjson/cJSON.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define HEALTHZ_PORT 10256
@@ -20,7 +22,7 @@
 #define TIME_NEVER "0001-01-01T00:00:00Z"
 
 struct service {
-    UT_hash_handle hh;
+    struct hash_link link; /* by id */
     struct health *health;
     char *id; /* namespace/name */
     enum family family;
@@ -37,8 +39,8 @@ struct health {
     struct health_figures figures;
     const struct event_sink *events; /* NULL: nobody wants them */
     const char *node_name;
-    struct service *services[FAMILY_COUNT]; /* by id */
-    address_vec addresses[FAMILY_COUNT];    /* where services listen; 0.0.0.0 and :: are all */
+    struct hash_table services[FAMILY_COUNT];
+    address_vec addresses[FAMILY_COUNT]; /* where services listen; 0.0.0.0 and :: are all */
 };
 
 static bool all_healthy(const struct health_status *status)
@@ -229,10 +231,11 @@ static void report_service(const struct service *service, const char *where, con
     free(note);
 }
 
-static void on_failure(void *ctx, void *port_ctx, const struct http_address *where, const char *why)
+static void on_failure(void *ctx, void *port_ctx, const struct listen_address *where,
+                       const char *why)
 {
     const struct health *health = ctx;
-    char *text = http_address_format(where);
+    char *text = listen_address_format(where);
     if (port_ctx == ctx)
         report_own(health, text, why);
     else
@@ -255,8 +258,8 @@ struct health_figures health_figures(const struct health *health)
 
 int health_listen(struct health *health, const char *bind, struct error *err)
 {
-    struct http_address address;
-    if (http_address_parse(bind, HEALTHZ_PORT, &address, err) < 0)
+    struct listen_address address;
+    if (listen_address_parse(bind, HEALTHZ_PORT, &address, err) < 0)
         return -1;
     port_close(health->own);
     health->own = port_open(health->ports, &address, answer_own, health, "address=%s", bind);
@@ -278,11 +281,21 @@ static bool is_all(const struct address *address)
     return memcmp(address, &all, sizeof(all)) == 0;
 }
 
+static struct hash_key key_of(const struct hash_link *link)
+{
+    return hash_key_of_text(((const struct service *)link)->id);
+}
+
+static struct service *service_find(const struct health *health, const char *id, enum family family)
+{
+    return hash_table_find(&health->services[family], key_of, hash_key_of_text(id));
+}
+
 static struct port *listen_at(struct service *service, const struct address *address)
 {
     char text[ADDRESS_TEXT_SIZE];
     bool all = is_all(address);
-    const struct http_address where = {
+    const struct listen_address where = {
         .family = service->family, .address = *address, .port = service->port};
     return port_open(service->health->ports, &where, answer_service, service,
                      "service=%s family=%s%s%s port=%u", service->id, family_name(service->family),
@@ -302,8 +315,7 @@ static bool has_address(const address_vec *addresses, const struct address *addr
 bool health_service_is_listening(const struct health *health, const char *service_id,
                                  enum family family)
 {
-    const struct service *service;
-    HASH_FIND_STR(health->services[family], service_id, service);
+    const struct service *service = service_find(health, service_id, family);
     if (!service)
         return false;
     vec_each (&service->ports, port)
@@ -350,7 +362,7 @@ static void service_free(struct service *service)
 {
     close_service(service);
     vec_free(&service->ports);
-    HASH_DELETE(hh, service->health->services[service->family], service);
+    hash_table_remove(&service->health->services[service->family], &service->link);
     free(service->id);
     free(service);
 }
@@ -361,15 +373,14 @@ static struct service *service_add(struct health *health, const char *id, enum f
     service->health = health;
     service->id = xstrdup(id);
     service->family = family;
-    HASH_ADD_KEYPTR(hh, health->services[family], service->id, strlen(service->id), service);
+    hash_table_add(&health->services[family], key_of, &service->link);
     return service;
 }
 
 void health_service(struct health *health, const char *service_id, enum family family,
                     uint16_t port, size_t local_ready)
 {
-    struct service *service;
-    HASH_FIND_STR(health->services[family], service_id, service);
+    struct service *service = service_find(health, service_id, family);
     if (port == 0) {
         if (service)
             service_free(service);
@@ -394,7 +405,7 @@ void health_set_addresses(struct health *health, enum family family, bool all,
         vec_push(known, (struct address){0});
     for (size_t i = 0; !all && i < n; i++)
         vec_push(known, addresses[i]);
-    for (struct service *s = health->services[family]; s; s = s->hh.next)
+    hash_table_each (&health->services[family], struct service, s)
         move_service(s, known);
 }
 
@@ -404,11 +415,8 @@ void health_free(struct health *health)
         return;
     port_close(health->own);
     for (int f = 0; f < FAMILY_COUNT; f++) {
-        struct service *service, *next;
-        HASH_ITER(hh, health->services[f], service, next)
-        {
+        hash_table_each (&health->services[f], struct service, service)
             service_free(service);
-        }
         vec_free(&health->addresses[f]);
     }
     ports_free(health->ports);

@@ -46,56 +46,8 @@ struct http_listener {
     ev_timer timer;
 };
 
-/* Splits at the colon before the port; an IPv6 address must stand in brackets. A bare address has
- * no port. */
-static char *split_host(const char *text, const char **port)
-{
-    enum family family;
-    struct address address;
-    *port = NULL;
-    if (address_parse(text, &family, &address))
-        return xstrdup(text);
-    if (*text == '[') {
-        const char *end = strchr(text, ']');
-        if (!end || end[1] != ':')
-            return NULL;
-        *port = end + 2;
-        return xstrndup(text + 1, (size_t)(end - text - 1));
-    }
-    const char *colon = strchr(text, ':');
-    if (!colon)
-        return NULL;
-    *port = colon + 1;
-    return xstrndup(text, (size_t)(colon - text));
-}
-
-int http_address_parse(const char *text, uint16_t default_port, struct http_address *address,
-                       struct error *err)
-{
-    static const struct address any;
-    struct http_address read = {.port = default_port};
-    const char *port;
-    char *host = split_host(text, &port);
-    bool good = host && address_parse(host, &read.family, &read.address) &&
-                (!port || port_parse(port, strlen(port), &read.port));
-    free(host);
-    if (!good)
-        return error_set(err, "\"%s\" is not an IP address, IP:port or [IPv6]:port", text);
-    read.both_families = memcmp(&read.address, &any, sizeof(any)) == 0;
-    *address = read;
-    return 0;
-}
-
-char *http_address_format(const struct http_address *address)
-{
-    char text[ADDRESS_TEXT_SIZE];
-    bool ipv6 = address->family == FAMILY_IPV6;
-    address_format(address->family, &address->address, text);
-    return xasprintf("%s%s%s:%u", ipv6 ? "[" : "", text, ipv6 ? "]" : "", address->port);
-}
-
 static socklen_t fill_sockaddr(struct sockaddr_storage *out, int domain,
-                               const struct http_address *address)
+                               const struct listen_address *address)
 {
     memset(out, 0, sizeof(*out));
     const uint8_t *bytes = address->both_families ? NULL : address->address.bytes;
@@ -115,7 +67,7 @@ static socklen_t fill_sockaddr(struct sockaddr_storage *out, int domain,
     return sizeof(*in);
 }
 
-static int bind_and_listen(int fd, int domain, const struct http_address *address)
+static int bind_and_listen(int fd, int domain, const struct listen_address *address)
 {
     const int on = 1, v6only = !address->both_families;
     struct sockaddr_storage name;
@@ -130,7 +82,7 @@ static int bind_and_listen(int fd, int domain, const struct http_address *addres
     return listen(fd, BACKLOG);
 }
 
-static int open_socket(const struct http_address *address, struct error *err)
+static int open_socket(const struct listen_address *address, struct error *err)
 {
     const int type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
     int domain = address->both_families || address->family == FAMILY_IPV6 ? AF_INET6 : AF_INET;
@@ -459,7 +411,7 @@ static struct MHD_Daemon *start_daemon(struct http_listener *listener, int fd)
                             MHD_OPTION_NOTIFY_CONNECTION, on_connection, listener, MHD_OPTION_END);
 }
 
-struct http_listener *http_listener_open(struct ev_loop *loop, const struct http_address *address,
+struct http_listener *http_listener_open(struct ev_loop *loop, const struct listen_address *address,
                                          http_answer_fn answer, void *ctx, struct error *err)
 {
     int fd = open_socket(address, err);

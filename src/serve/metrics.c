@@ -244,10 +244,11 @@ void metrics_free(struct metrics *metrics)
     free(metrics);
 }
 
-static void on_failure(void *ctx, void *port_ctx, const struct http_address *where, const char *why)
+static void on_failure(void *ctx, void *port_ctx, const struct listen_address *where,
+                       const char *why)
 {
     const struct metrics *metrics = ctx;
-    char *text = http_address_format(where);
+    char *text = listen_address_format(where);
     char *note = xasprintf("starting metrics server on %s failed: %s", text, why);
     const struct object_event event = {.kind = KIND_NODE,
                                        .id = metrics->node_name,
@@ -300,8 +301,8 @@ char *metrics_paths(const struct metrics *metrics)
 
 int metrics_listen(struct metrics *metrics, const char *bind, struct error *err)
 {
-    struct http_address address;
-    if (http_address_parse(bind, METRICS_PORT, &address, err) < 0)
+    struct listen_address address;
+    if (listen_address_parse(bind, METRICS_PORT, &address, err) < 0)
         return -1;
     port_close(metrics->own);
     metrics->own = port_open(metrics->ports, &address, answer_request, metrics, "address=%s", bind);

@@ -14,7 +14,7 @@
 struct port {
     struct port *prev, *next; /* in ports->waiting, while there is no listener */
     struct ports *ports;
-    struct http_address address;
+    struct listen_address address;
     struct http_listener *listener;
     http_answer_fn answer;
     void *ctx;
@@ -144,7 +144,7 @@ static void wait_for(struct port *port)
     DL_APPEND(ports->waiting, port);
 }
 
-struct port *port_open(struct ports *ports, const struct http_address *address,
+struct port *port_open(struct ports *ports, const struct listen_address *address,
                        http_answer_fn answer, void *ctx, const char *name, ...)
 {
     struct error err = {0};
@@ -187,7 +187,7 @@ bool port_is_listening(const struct port *port)
     return port->listener != NULL;
 }
 
-const struct http_address *port_address(const struct port *port)
+const struct listen_address *port_address(const struct port *port)
 {
     return &port->address;
 }

@@ -22,7 +22,7 @@ struct ports *ports_new(struct ev_loop *loop, const char *subsystem);
 /* A socket could not be had, when it was wanted first or for 5 s more. @port_ctx is what
  * port_open() was given, @where what it shall listen at, @why what is in the way. Must not open or
  * close any. */
-typedef void (*ports_failed_fn)(void *ctx, void *port_ctx, const struct http_address *where,
+typedef void (*ports_failed_fn)(void *ctx, void *port_ctx, const struct listen_address *where,
                                 const char *why);
 
 /** @failed is called from now on. */
@@ -35,7 +35,7 @@ void ports_free(struct ports *ports);
  * Wants a socket at @address, of which @answer is asked (http_listener_open); it is open, or
  * waits. @name, formatted key=value pairs, is what log lines call it.
  */
-struct port *port_open(struct ports *ports, const struct http_address *address,
+struct port *port_open(struct ports *ports, const struct listen_address *address,
                        http_answer_fn answer, void *ctx, const char *name, ...)
     __attribute__((format(printf, 5, 6)));
 
@@ -46,6 +46,6 @@ void port_close(struct port *port);
 bool port_is_listening(const struct port *port);
 
 /** As given to port_open(). */
-const struct http_address *port_address(const struct port *port);
+const struct listen_address *port_address(const struct port *port);
 
 #endif

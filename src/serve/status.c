@@ -3,9 +3,9 @@
 
 #include "facts.h"
 #include "kube-nftd/base/clock.h"
+#include "kube-nftd/base/duration.h"
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/commit.h"
-#include "kube-nftd/config/duration.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -8,11 +8,11 @@
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/base/token_bucket.h"
+#include "kube-nftd/base/url_escape.h"
 #include "kube-nftd/base/utf8.h"
 #include "kube-nftd/base/vec.h"
 #include "kube-nftd/source/apiserver.h"
 #include "retry.h"
-#include "url_escape.h"
 
 #include <cjson/cJSON.h>
 #include <ev.h>

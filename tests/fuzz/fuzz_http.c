@@ -41,7 +41,7 @@ static struct {
 } asked;
 
 struct http_listener *__wrap_http_listener_open(struct ev_loop *loop,
-                                                const struct http_address *address,
+                                                const struct listen_address *address,
                                                 http_answer_fn answer, void *ctx,
                                                 struct error *err);
 void __wrap_http_listener_close(struct http_listener *open);
@@ -51,7 +51,7 @@ const char *__wrap_http_request_header(const struct http_request *request, const
 bool __wrap_http_request_argument_is_cut(const struct http_request *request, const char *name);
 
 struct http_listener *__wrap_http_listener_open(struct ev_loop *loop,
-                                                const struct http_address *address,
+                                                const struct listen_address *address,
                                                 http_answer_fn answer, void *ctx, struct error *err)
 {
     (void)loop;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/config/duration.h"
+#include "kube-nftd/base/duration.h"
 
 #include "unit.h"
 

@@ -494,17 +494,17 @@ END_TEST
 START_TEST(read_addresses)
 {
     struct error err = {0};
-    struct http_address address;
-    ck_assert_int_eq(http_address_parse("192.0.2.7:65535", 10256, &address, &err), 0);
+    struct listen_address address;
+    ck_assert_int_eq(listen_address_parse("192.0.2.7:65535", 10256, &address, &err), 0);
     ck_assert_int_eq(address.port, 65535);
     ck_assert_int_eq(address.family, FAMILY_IPV4);
     ck_assert(!address.both_families);
-    ck_assert_int_eq(http_address_parse("[2001:db8::1]:1", 10256, &address, &err), 0);
+    ck_assert_int_eq(listen_address_parse("[2001:db8::1]:1", 10256, &address, &err), 0);
     ck_assert_int_eq(address.port, 1);
     ck_assert_int_eq(address.family, FAMILY_IPV6);
     ck_assert_int_eq(address.address.bytes[15], 1);
     ck_assert(!address.both_families);
-    ck_assert_int_eq(http_address_parse("::", 10256, &address, &err), 0);
+    ck_assert_int_eq(listen_address_parse("::", 10256, &address, &err), 0);
     ck_assert_int_eq(address.port, 10256);
     ck_assert(address.both_families);
 }

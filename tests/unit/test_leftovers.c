@@ -218,12 +218,12 @@ static char *plan_text(const struct iptables_plan *plan)
     FILE *out = open_memstream(&text, &length);
     vec_each (&plan->jumps, jump)
         fprintf(out, "%s>%s ", jump->from->name, jump->to->name);
-    for (const struct iptables_chain *chain = plan->chains; chain; chain = chain->hh.next)
-        if (iptables_chain_goes(chain))
-            fprintf(out, "%s ", chain->name);
-    for (const struct iptables_chain *chain = plan->chains; chain; chain = chain->hh.next)
-        if (chain->kube_proxys && chain->holder)
-            fprintf(out, "%s<%s ", chain->name, chain->holder->name);
+    vec_each (&plan->chains, chain)
+        if (iptables_chain_goes(*chain))
+            fprintf(out, "%s ", (*chain)->name);
+    vec_each (&plan->chains, chain)
+        if ((*chain)->kube_proxys && (*chain)->holder)
+            fprintf(out, "%s<%s ", (*chain)->name, (*chain)->holder->name);
     fclose(out);
     return text;
 }

@@ -5,6 +5,7 @@
 
 #include "kube-nftd/base/error.h"
 #include "kube-nftd/config/options.h"
+#include "kube-nftd/serve/explain.h"
 
 /* Exit statuses of explain, documented in kube-nftd(8). */
 enum explain_status {
@@ -20,7 +21,13 @@ enum well_status { WELL = 0, NOT_WELL = 1, NOT_REACHABLE = 2 };
 /** Whether @command is one of these. */
 bool command_asks(enum command command);
 
-/** Carries out options->command. Its exit status, or -1 with an error. */
-int command_run(const struct options *options, struct error *err);
+/* Answers @query by @answer from objects in --manifests. The caller deletes it; NULL with an error.
+ */
+typedef cJSON *(*command_compute_fn)(const struct options *options, explain_answer_fn answer,
+                                     const void *query, struct error *err);
+
+/** Carries out options->command, by @compute if there is no daemon to ask. Its exit status, or -1
+ * with an error. */
+int command_run(const struct options *options, command_compute_fn compute, struct error *err);
 
 #endif

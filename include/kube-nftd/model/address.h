@@ -3,6 +3,7 @@
 #ifndef KUBE_NFTD_MODEL_ADDRESS_H
 #define KUBE_NFTD_MODEL_ADDRESS_H
 
+#include "kube-nftd/base/error.h"
 #include "kube-nftd/base/vec.h"
 
 #include <stdbool.h>
@@ -77,5 +78,23 @@ uint8_t protocol_parse(const char *name);
 
 /** Reads a port from 1 to 65535, which is all that @text (@length bytes) says. */
 bool port_parse(const char *text, size_t length, uint16_t *port);
+
+/* Where a server listens. */
+struct listen_address {
+    enum family family;
+    struct address address;
+    bool both_families; /* every address of both families; the two fields above do not count */
+    uint16_t port;
+};
+
+/**
+ * Reads "IP:port" or "[IPv6]:port", or a bare address, which gets @default_port. 0.0.0.0 and [::]
+ * mean both families. Returns 0, or -1 with an error and @address left alone.
+ */
+int listen_address_parse(const char *text, uint16_t default_port, struct listen_address *address,
+                         struct error *err);
+
+/** "IP:port" or "[IPv6]:port", which listen_address_parse() would read, for the caller to free. */
+char *listen_address_format(const struct listen_address *address);
 
 #endif

@@ -17,6 +17,7 @@
 #ifndef KUBE_NFTD_NETLINK_FLOW_NOTES_H
 #define KUBE_NFTD_NETLINK_FLOW_NOTES_H
 
+#include "kube-nftd/base/hash_table.h"
 #include "kube-nftd/base/vec.h"
 #include "kube-nftd/netlink/conntrack.h"
 
@@ -27,7 +28,7 @@ typedef bool (*flow_held_back_fn)(const void *ctx, const struct frontend *fronte
 
 /* Start zeroed. */
 struct flow_notes {
-    struct flow_note *by_frontend; /* hash table */
+    struct hash_table by_frontend;
     VEC(struct flow_note *) fresh; /* said, but not in force yet */
     bool owed;                     /* a scan, and not just because of what one found */
     flow_held_back_fn held_back;   /* NULL: nothing ever is */

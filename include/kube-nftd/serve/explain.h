@@ -55,6 +55,9 @@ struct explain_sources {
     } family[FAMILY_COUNT];
 };
 
+/* An answer made from what is known, for the caller to delete. */
+typedef cJSON *(*explain_answer_fn)(const struct explain_sources *sources, const void *query);
+
 /** The answer, which the caller frees. @sources must be complete. */
 cJSON *explain(const struct explain_sources *sources, const struct explain_query *query);
 

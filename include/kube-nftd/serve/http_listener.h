@@ -21,13 +21,6 @@ struct http_listener;
 /* What is kept of the body of a request. */
 #define HTTP_BODY_KEPT 64
 
-struct http_address {
-    enum family family;
-    struct address address;
-    bool both_families; /* every address of both families; the two fields above do not count */
-    uint16_t port;
-};
-
 struct MHD_Connection;
 
 struct http_request {
@@ -62,21 +55,11 @@ typedef void (*http_answer_fn)(void *ctx, const struct http_request *request,
                                struct http_answer *answer);
 
 /**
- * Reads "IP:port" or "[IPv6]:port", or a bare address, which gets @default_port. 0.0.0.0 and [::]
- * mean both families. Returns 0, or -1 with an error and @address left alone.
- */
-int http_address_parse(const char *text, uint16_t default_port, struct http_address *address,
-                       struct error *err);
-
-/** "IP:port" or "[IPv6]:port", which http_address_parse() would read, for the caller to free. */
-char *http_address_format(const struct http_address *address);
-
-/**
  * Listens at @address; @answer is called for each request from then on. For both families that is
  * one dual-stack socket, or an IPv4 one if the kernel has no IPv6. NULL with an error if the
  * address cannot be had.
  */
-struct http_listener *http_listener_open(struct ev_loop *loop, const struct http_address *address,
+struct http_listener *http_listener_open(struct ev_loop *loop, const struct listen_address *address,
                                          http_answer_fn answer, void *ctx, struct error *err);
 
 /** Closes the socket and all connections. NULL is fine. */

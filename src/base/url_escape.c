@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "url_escape.h"
+#include "kube-nftd/base/url_escape.h"
 
 #include "kube-nftd/base/alloc.h"
 

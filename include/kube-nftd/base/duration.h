@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Durations as Go programs write and read them: 300ms, 30s, 1h30m, 24h0m0s, 1.5h, 0. */
-#ifndef KUBE_NFTD_CONFIG_DURATION_H
-#define KUBE_NFTD_CONFIG_DURATION_H
+#ifndef KUBE_NFTD_BASE_DURATION_H
+#define KUBE_NFTD_BASE_DURATION_H
 
 #include <stdbool.h>
 #include <stdint.h>
