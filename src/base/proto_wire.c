@@ -1,60 +1,60 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "proto_wire.h"
 
-#include <stdbool.h>
+#include <endian.h>
+#include <string.h>
 
-#define TAG_MOST 5
 #define NUMBER_MOST 10
 
 /* Seven bits a byte, the lowest first; all bytes but the last one have the eighth bit. Returns how
- * many there are, 0 if the end is missing, -1 if there are more than @most or 64 bits. */
-static int read_varint(const uint8_t *in, size_t n, int most, uint64_t *number)
+ * many there are, 0 if the end is missing, -1 if there are more than 64 bits. */
+static int read_varint(const uint8_t *in, size_t n, uint64_t *number)
 {
-    uint64_t value = 0;
-    for (int i = 0; i < most; i++) {
-        if ((size_t)i == n)
-            return 0;
-        value |= (uint64_t)(in[i] & 0x7f) << (7 * i);
-        if (in[i] < 0x80) {
-            *number = value;
-            return i < NUMBER_MOST - 1 || in[i] < 2 ? i + 1 : -1;
-        }
+    *number = 0;
+    for (size_t i = 0; i < n && i < NUMBER_MOST; i++) {
+        *number |= (uint64_t)(in[i] & 0x7f) << (7 * i);
+        if (in[i] < 0x80)
+            return i < NUMBER_MOST - 1 || in[i] < 2 ? (int)i + 1 : -1;
     }
-    return -1;
+    return n < NUMBER_MOST ? 0 : -1;
 }
 
-static int bad(const char **why, const char *text)
+/* What is wrong with a tag; NULL if nothing is. */
+static const char *tag_fault(uint64_t tag)
 {
-    *why = text;
-    return -1;
+    if (tag > UINT32_MAX || tag >> 3 == 0)
+        return "a field with no valid number";
+    if ((tag & 7) == 3 || (tag & 7) == 4)
+        return "a group, which Kubernetes does not use";
+    return (tag & 7) > PROTO_FIXED32 ? "a field of an unknown wire type" : NULL;
 }
 
-static int read_tag(const uint8_t *in, size_t n, struct proto_token *token, const char **why)
+int proto_token_read_any(const uint8_t *in, size_t n, struct proto_token *token, const char **why)
 {
-    uint64_t tag;
-    int length = read_varint(in, n, TAG_MOST, &tag);
-    if (length == 0)
+    uint64_t tag = 0;
+    int tag_length = read_varint(in, n, &tag);
+    if (tag_length == 0)
         return 0;
-    if (length < 0 || tag > UINT32_MAX || tag >> 3 == 0)
-        return bad(why, "a field with no valid number");
-    token->field = (uint32_t)(tag >> 3);
-    token->wire = tag & 7;
-    if (token->wire == 3 || token->wire == 4)
-        return bad(why, "a group, which Kubernetes does not use");
-    return token->wire > PROTO_FIXED32 ? bad(why, "a field of an unknown wire type") : length;
+    const char *fault = tag_fault(tag_length < 0 ? 0 : tag);
+    *token =
+        (struct proto_token){(uint32_t)(tag >> 3), tag & 7, (tag & 7) == PROTO_FIXED64 ? 8 : 4};
+    int length = 0;
+    if (!fault && (token->wire == PROTO_VARINT || token->wire == PROTO_LENGTH)) {
+        length = read_varint(in + tag_length, n - (size_t)tag_length, &token->number);
+        if (length == 0)
+            return 0;
+        fault = length < 0 ? "a number of more than 64 bits" : NULL;
+    }
+    *why = fault ? fault : *why;
+    return fault ? -1 : tag_length + length;
 }
 
-int proto_token_read(const uint8_t *in, size_t n, struct proto_token *token, const char **why)
+int proto_frame_read(const uint8_t *in, size_t n, struct proto_token *token)
 {
-    int tag = read_tag(in, n, token, why);
-    if (tag <= 0)
-        return tag;
-    if (token->wire == PROTO_FIXED64 || token->wire == PROTO_FIXED32) {
-        token->number = token->wire == PROTO_FIXED64 ? 8 : 4;
-        return tag;
-    }
-    int length = read_varint(in + tag, n - (size_t)tag, NUMBER_MOST, &token->number);
-    if (length < 0)
-        return bad(why, "a number of more than 64 bits");
-    return length ? tag + length : 0;
+    uint32_t length;
+    if (n < sizeof(length))
+        return 0;
+    memcpy(&length, in, sizeof(length));
+    *token = (struct proto_token){1, PROTO_LENGTH, be32toh(length)};
+    return sizeof(length);
 }

@@ -22,30 +22,25 @@ struct proto_token {
     uint64_t number; /* of PROTO_VARINT the value, of all others how many bytes follow */
 };
 
-/* No token is longer: a tag and a number. */
-#define PROTO_TOKEN_MOST 15
+/** proto_token_read() of any token. */
+int proto_token_read_any(const uint8_t *in, size_t n, struct proto_token *token, const char **why);
 
 /**
  * Reads the token that the @n bytes at @in begin with. Returns its length; 0 if its end is not
  * there, -1 with a reason in @why (static) if it is none.
  */
-int proto_token_read(const uint8_t *in, size_t n, struct proto_token *token, const char **why);
-
-#define PROTO_SHORT_TOKEN 4
-
-/** The same of nearly all tokens: a number or a length, the tag and the number behind it of one or
- * two bytes each. 0 if it is another one. @in has PROTO_SHORT_TOKEN bytes. */
-static inline size_t proto_short_token(const uint8_t *in, struct proto_token *token)
+static inline int proto_token_read(const uint8_t *in, size_t n, struct proto_token *token,
+                                   const char **why)
 {
-    size_t tag_length = in[0] < 0x80 ? 1 : 2;
-    uint32_t tag = in[0] < 0x80 ? in[0] : (in[0] & 0x7fU) | (uint32_t)in[1] << 7;
-    const uint8_t *behind = in + tag_length;
-    size_t length = behind[0] < 0x80 ? 1 : 2;
-    uint32_t number = behind[0] < 0x80 ? behind[0] : (behind[0] & 0x7fU) | (uint32_t)behind[1] << 7;
-    *token = (struct proto_token){tag >> 3, tag & 7, number};
-    bool is_short = tag >= 8 && tag < 1 << 14 && number < 1 << 14 &&
-                    (token->wire == PROTO_VARINT || token->wire == PROTO_LENGTH);
-    return is_short ? tag_length + length : 0;
+    bool is_short = n >= 2 && in[0] >= 8 && in[0] < 0x80 && in[1] < 0x80;
+    uint8_t wire = is_short ? in[0] & 7 : PROTO_FIXED32;
+    if (wire != PROTO_VARINT && wire != PROTO_LENGTH)
+        return proto_token_read_any(in, n, token, why);
+    *token = (struct proto_token){in[0] >> 3, wire, in[1]}; /* as nearly all are */
+    return 2;
 }
+
+/** Reads the length before a frame of a watch, as that of field 1. The same returns. */
+int proto_frame_read(const uint8_t *in, size_t n, struct proto_token *token);
 
 #endif

@@ -2,6 +2,7 @@
 /* Node: the fields of docs/behaviour.md 1.4 that are used. */
 #include "field.h"
 
+#include "kube-nftd/base/clock.h"
 #include "kube-nftd/base/json.h"
 
 #include <string.h>
@@ -11,33 +12,42 @@ static int node_metadata(struct decoder *d, const struct json_value *json, struc
     struct field_path metadata_path = {NULL, "metadata", 0},
                       labels_path = {&metadata_path, "labels", 0};
     const struct json_value *metadata = json_member(json, "metadata"), *labels;
-    const char *deletion, *zone;
-    if (field_string(d, metadata, &metadata_path, "deletionTimestamp", &deletion) ||
+    const char *zone;
+    int64_t deletion;
+    if (field_time(d, metadata, &metadata_path, "deletionTimestamp", &deletion) ||
         field_object(d, metadata, &metadata_path, "labels", &labels) ||
         field_string(d, labels, &labels_path, "topology.kubernetes.io/zone", &zone))
         return -1;
-    node->deleting = deletion != NULL;
+    node->deleting = json_member(metadata, "deletionTimestamp");
     uid_parse(json_string(json_member(metadata, "uid")), &node->uid);
     if (zone && *zone)
         node->zone = xstrdup(zone);
     return 0;
 }
 
+/* The caller frees it; NULL if it is no time. */
+static char *time_text(const struct json_value *value)
+{
+    char text[CLOCK_RFC3339_SIZE];
+    if (json_is(value, JSON_TIME))
+        return clock_rfc3339_seconds((double)value->seconds, text) ? xstrdup(text) : NULL;
+    return json_string(value) ? xstrdup(json_string(value)) : NULL;
+}
+
 static int take_taint(struct decoder *d, const struct json_value *entry,
                       const struct field_path *path, void *ctx)
 {
     struct node *node = ctx;
-    const char *key, *value, *effect, *time_added;
+    const char *key, *value, *effect;
     if (field_string(d, entry, path, "key", &key) ||
         field_string(d, entry, path, "value", &value) ||
         field_string(d, entry, path, "effect", &effect))
         return -1;
-    time_added = json_string(json_member(entry, "timeAdded"));
     if (key && strcmp(key, "ToBeDeletedByClusterAutoscaler") == 0)
         node->to_be_deleted = true;
     vec_push(&node->taints, (struct taint){xstrdup(key ? key : ""), xstrdup(value ? value : ""),
                                            xstrdup(effect ? effect : ""),
-                                           time_added ? xstrdup(time_added) : NULL});
+                                           time_text(json_member(entry, "timeAdded"))});
     return 0;
 }
 

@@ -2,7 +2,6 @@
 /* Service: the fields of docs/behaviour.md 1.2 that are used. */
 #include "service_fields.h"
 
-#include "kube-nftd/base/clock.h"
 #include "kube-nftd/base/intern.h"
 #include "kube-nftd/base/json.h"
 
@@ -11,17 +10,10 @@
 
 static int service_created(struct decoder *d, const struct json_value *json)
 {
-    struct field_path metadata_path = {NULL, "metadata", 0};
-    const char *text;
-    if (field_string(d, json_member(json, "metadata"), &metadata_path, "creationTimestamp", &text))
-        return -1;
+    struct field_path path = {NULL, "metadata", 0};
     d->out->service->created = INT64_MAX;
-    if (!text)
-        return 0;
-    if (!clock_parse_seconds(text, &d->out->service->created))
-        return field_bad(d, &(struct field_path){&metadata_path, "creationTimestamp", 0},
-                         "\"%s\" is not a time of RFC 3339 in whole seconds", text);
-    return 0;
+    return field_time(d, json_member(json, "metadata"), &path, "creationTimestamp",
+                      &d->out->service->created);
 }
 
 static int service_type(struct decoder *d, const struct json_value *spec,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "field.h"
 
+#include "kube-nftd/base/clock.h"
 #include "kube-nftd/base/json.h"
 
 #include <math.h>
@@ -112,7 +113,7 @@ static char *shown(const struct json_value *value)
 {
     static const char *const words[] = {
         [JSON_NULL] = "null",    [JSON_FALSE] = "false",      [JSON_TRUE] = "true",
-        [JSON_ARRAY] = "a list", [JSON_OBJECT] = "an object",
+        [JSON_ARRAY] = "a list", [JSON_OBJECT] = "an object", [JSON_TIME] = "a time",
     };
     if (json_has_string(value))
         return xasprintf("\"%s\"", value->string);
@@ -175,6 +176,23 @@ int field_integer(struct decoder *d, const struct json_value *object, const stru
     if (number < min || number > max)
         return field_bad(d, &path, "%.15g is not within %u..%u", number, min, max);
     *out = (uint32_t)number;
+    return 0;
+}
+
+int field_time(struct decoder *d, const struct json_value *object, const struct field_path *up,
+               const char *key, int64_t *out)
+{
+    const struct json_value *value = json_find(object, key);
+    const char *text;
+    if (json_is(value, JSON_TIME)) {
+        *out = value->seconds;
+        return 0;
+    }
+    if (field_as_string(d, value, up, key, &text))
+        return -1;
+    if (text && !clock_parse_seconds(text, out))
+        return field_bad(d, &(struct field_path){up, key, 0},
+                         "\"%s\" is not a time of RFC 3339 in whole seconds", text);
     return 0;
 }
 

@@ -127,6 +127,10 @@ int field_each_string(struct decoder *d, const struct json_value *object,
 int field_integer(struct decoder *d, const struct json_value *object, const struct field_path *up,
                   const char *key, uint32_t min, uint32_t max, uint32_t *out);
 
+/** A time in whole seconds since 1970; @out is left alone if it is absent. */
+int field_time(struct decoder *d, const struct json_value *object, const struct field_path *up,
+               const char *key, int64_t *out);
+
 /** Whether a string is @special and not @usual, which absent means. Any other is warned of and
  * taken for @usual. */
 int field_choice(struct decoder *d, const struct json_value *object, const struct field_path *up,

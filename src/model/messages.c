@@ -25,8 +25,8 @@
 #define STRING(name) FIELD(name, STRING)
 #define NUMBER(name) FIELD(name, NUMBER)
 #define BOOL(name) FIELD(name, BOOL)
-#define TIME(name) FIELD(name, TIME)
-#define MAP(name) FIELD(name, MAP)
+#define TIME(name) FIELD(name, TIME, .message = &time_of)
+#define MAP(name) FIELD(name, MAP, .message = &map_entry, .list = true)
 #define STRINGS(name) FIELD(name, STRING, .list = true)
 #define OBJECT(name, of) FIELD(name, OBJECT, .message = &(of))
 #define OBJECTS(name, of) FIELD(name, OBJECT, .message = &(of), .list = true)
@@ -35,6 +35,9 @@
 #define OWN_NUMBER(name) FIELD(name, NUMBER, .has_presence = true)
 
 /* ---- k8s.io.apimachinery.pkg.apis.meta.v1 ---- */
+
+MESSAGE(time_of, [1] = NAMELESS(SECONDS));
+MESSAGE(map_entry, [1] = NAMELESS(ENTRY_KEY), [2] = NAMELESS(ENTRY_STRING));
 
 /* Of ObjectMeta, what is read of every kind; a bookmark may have the annotation that ends the
  * initial events. */
@@ -101,8 +104,8 @@ MESSAGE(service_cidr, [1] = OBJECT("metadata", service_cidr_meta),
 /* ---- lists of them ---- */
 
 #define LIST(name, of)                                                                             \
-    MESSAGE(                                                                                       \
-        name, [1] = OBJECT("metadata", list_meta), [2] = FIELD("items", ITEMS, .message = &(of)))
+    MESSAGE(name, [1] = OBJECT("metadata", list_meta),                                             \
+            [2] = FIELD("items", ITEMS, .message = &(of), .list = true))
 
 LIST(service_list, service);
 LIST(node_list, node);
@@ -142,9 +145,7 @@ MESSAGE(unknown, [1] = NAMELESS(INLINE, .message = &type_meta), [2] = NAMELESS(B
         [3] = FIELD("contentEncoding", EMPTY));
 MESSAGE(raw_extension, [1] = NAMELESS(ENVELOPE, .message = &unknown));
 MESSAGE(watch_event, [1] = STRING("type"), [2] = OBJECT("object", raw_extension));
+MESSAGE(watch, [1] = NAMELESS(FRAME, .message = &watch_event));
 
-static const struct proto_field body_root = NAMELESS(ENVELOPE, .message = &unknown);
-static const struct proto_field watch_root = NAMELESS(OBJECT, .message = &watch_event);
-
-const struct proto_format message_body = {.root = &body_root, .body = body_of};
-const struct proto_format message_watch = {.frames = true, .root = &watch_root, .body = body_of};
+const struct proto_format message_body = {.root = &unknown, .body = body_of};
+const struct proto_format message_watch = {.frames = true, .root = &watch, .body = body_of};

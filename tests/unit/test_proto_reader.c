@@ -20,6 +20,7 @@ struct raw {
         (text), sizeof(text) - 1                                                                   \
     }
 
+#define LIMIT ((size_t)4 * 1024 * 1024)
 #define METADATA "\x0a\x0b\x0a\x03web\x1a\x04shop"
 #define GOOD "\x0a\x0c\x0a\x04good\x1a\x04shop\x12\x06\x1a\x04None"
 
@@ -129,8 +130,10 @@ static const struct {
     {RAW("\x12\x03\x22\x01\xff"), "spec.type: \"\xff\" is not UTF-8"},
     {RAW("\x12\x05\x1a\x03"
          "a\0b"),
-     "spec.clusterIP: \"a\xc0\x80"
-     "b\" has a NUL"},
+     "spec.clusterIP: \"a\xc0\x80\" has a NUL"},
+    {RAW("\x12\x04\x1a\x02"
+         "a\0"),
+     "spec.clusterIP: \"a\xc0\x80\" has a NUL"},
     {RAW("\x12\x0a\x0a\x02\x18\x50\x1a\x04"
          "10.0"),
      "spec.clusterIP: \"10.0\" is not an IP address"},
@@ -210,7 +213,7 @@ START_TEST(frames)
         struct raw bytes;
         const char *said;
     } cases[] = {
-        {RAW("\xff\xff\xff\xff"), "byte 0: a value is longer than 16777216 bytes"},
+        {RAW("\xff\xff\xff\xff"), "byte 0: it is longer than 16777216 bytes"},
         {RAW("\0\0\0\0"), "an event without a type"},
         {RAW("\0\0\0\1\x0b"), "byte 4: a group, which Kubernetes does not use"},
         {RAW("\0\0\0\2\x0a\x05"), "byte 4: it is longer than the field that contains it"},
@@ -226,9 +229,8 @@ START_TEST(frames)
          "byte 13: no Kubernetes protobuf"},
         {RAW("\0\0\0\x10\x0a\x05"
              "ADDED\x12\x07\x0a\x05k8s\x01\x0a"),
-         "byte 15: no Kubernetes protobuf"},
-        {RAW("{\"type\":\"ADDED\",\"object\":{}}"),
-         "byte 0: a value is longer than 16777216 bytes"},
+         "byte 13: no Kubernetes protobuf"},
+        {RAW("{\"type\":\"ADDED\",\"object\":{}}"), "byte 0: it is longer than 16777216 bytes"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         bytes all = {0};
@@ -414,14 +416,13 @@ END_TEST
 
 /* ---- limits ---- */
 
-static const struct proto_message nested;
-static const struct proto_field nested_fields[] = {
-    [1] = {.key = "n", .key_length = 1, .type = PROTO_OBJECT, .message = &nested},
-    [2] = {.key = "s", .key_length = 1, .type = PROTO_STRING, .list = true},
+static const struct proto_field texts_fields[] = {
+    [1] = {.key = "s", .key_length = 1, .type = PROTO_STRING, .list = true},
 };
-static const struct proto_message nested = {nested_fields, 3};
-static const struct proto_field nested_root = {.type = PROTO_OBJECT, .message = &nested};
-static const struct proto_format nested_format = {.frames = true, .root = &nested_root};
+static const struct proto_message texts = {texts_fields, 2};
+static const struct proto_field frame_fields[] = {[1] = {.type = PROTO_FRAME, .message = &texts}};
+static const struct proto_message frame = {frame_fields, 2};
+static const struct proto_format texts_format = {.frames = true, .root = &frame};
 
 static bool count_values(void *ctx, const struct json_value *value, bool is_item)
 {
@@ -430,16 +431,21 @@ static bool count_values(void *ctx, const struct json_value *value, bool is_item
     return true;
 }
 
-/* How many values come of a frame, which it takes, or why none do. */
-static size_t values_of(bytes *message, size_t value_limit, struct error *err)
+/* How many values come of a frame of @n texts, of which the last one has @length bytes, or why none
+ * do. */
+static size_t values_of(size_t n, size_t length, struct error *err)
 {
     size_t values = 0;
-    struct proto_reader *reader = proto_reader_new(&nested_format, 1000, count_values, &values);
-    proto_reader_limit_values(reader, value_limit);
-    uint32_t length = htobe32((uint32_t)message->n);
-    int result = proto_reader_feed(reader, (const char *)&length, 4, err);
-    if (result == 0 && message->n > 0)
-        result = proto_reader_feed(reader, message->v, message->n, err);
+    bytes message = {0};
+    char *text = xcalloc(length, 1);
+    for (size_t i = 1; i < n; i++)
+        put_text(&message, 1, "");
+    put_data(&message, 1, text, length);
+    struct proto_reader *reader = proto_reader_new(&texts_format, LIMIT, count_values, &values);
+    uint32_t size = htobe32((uint32_t)message.n);
+    int result = proto_reader_feed(reader, (const char *)&size, 4, err);
+    if (result == 0)
+        result = proto_reader_feed(reader, message.v, message.n, err);
     ck_assert_int_eq(result, err->text ? -1 : 0);
     if (result < 0) { /* for good */
         struct error again = {0};
@@ -447,46 +453,21 @@ static size_t values_of(bytes *message, size_t value_limit, struct error *err)
         error_clear(&again);
     }
     proto_reader_free(reader);
-    vec_free(message);
+    vec_free(&message);
+    free(text);
     return values;
-}
-
-static bytes nested_by(int depth)
-{
-    bytes message = {0};
-    for (int i = 0; i < depth; i++) {
-        bytes outer = {0};
-        put_bytes(&outer, 1, &message);
-        message = outer;
-    }
-    return message;
 }
 
 START_TEST(limits)
 {
     struct error err = {0};
-    bytes message = nested_by(31);
-    ck_assert_uint_eq(values_of(&message, 100, &err), 32);
-    message = nested_by(32);
-    values_of(&message, 100, &err);
-    ck_assert_str_eq(err.text, "byte 66: nested too deep");
+    ck_assert_uint_eq(values_of(JSON_READER_VALUES - 2, 0, &err), JSON_READER_VALUES);
+    values_of(JSON_READER_VALUES - 1, 0, &err);
+    ck_assert_str_eq(err.text, "byte 2000000: more than 1000000 values");
     error_clear(&err);
-    message = (bytes){0};
-    for (int i = 0; i < 10; i++)
-        put_text(&message, 2, "");
-    ck_assert_uint_eq(values_of(&message, 12, &err), 12);
-    for (int i = 0; i < 11; i++)
-        put_text(&message, 2, "");
-    values_of(&message, 12, &err);
-    ck_assert_str_eq(err.text, "byte 24: a value holds more than 12 values");
-    error_clear(&err);
-    char text[1000] = "";
-    put_data(&message, 2, text, 997);
-    ck_assert_uint_eq(message.n, 1000);
-    ck_assert_uint_eq(values_of(&message, 12, &err), 3);
-    put_data(&message, 2, text, 998);
-    values_of(&message, 12, &err);
-    ck_assert_str_eq(err.text, "byte 0: a value is longer than 1000 bytes");
+    ck_assert_uint_eq(values_of(1, LIMIT - 5, &err), 3);
+    values_of(1, LIMIT - 4, &err);
+    ck_assert_str_eq(err.text, "byte 0: it is longer than 4194304 bytes");
     error_clear(&err);
 }
 END_TEST

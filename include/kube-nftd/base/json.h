@@ -21,6 +21,7 @@ enum json_type {
     JSON_NUMBER,
     JSON_STRING,
     JSON_BAD_STRING, /* not UTF-8, or with a NUL (which is "\xc0\x80" then): no text for anybody */
+    JSON_TIME,       /* of protobuf, where JSON has a string */
     JSON_ARRAY,
     JSON_OBJECT,
     JSON_BROKEN, /* what the object that it is the last member of ends with, if it cannot be read */
@@ -31,6 +32,7 @@ struct json_value {
     union {
         const char *string; /* of JSON_STRING, JSON_BAD_STRING and, what is wrong, JSON_BROKEN */
         double number;      /* of JSON_NUMBER */
+        int64_t seconds;    /* of JSON_TIME, since 1970 */
     };
     uint32_t size;       /* how many values it is, itself included; never 0 */
     uint8_t type;        /* of enum json_type */

@@ -2,8 +2,9 @@
 /*
  * Reads a stream of Kubernetes' protobuf as the bytes come, however they are cut, and makes the
  * same values of it as json_reader.h makes of JSON, so that there is one decoder for both. Tables
- * say which fields there are and what JSON calls them; all others are skipped by their length, and
- * no byte of them is kept.
+ * say which fields there are and what JSON calls them; all others are skipped by their length. An
+ * object that is there as a whole is read where it is; of one that is cut, the bytes are kept until
+ * it is whole.
  *
  * What an object says that is no protobuf costs that object alone: it ends with a value of
  * JSON_BROKEN, and the next one begins where it should. What is around objects must be right.
@@ -18,18 +19,22 @@
 /* What the value of a field becomes. */
 enum proto_type {
     PROTO_UNUSED, /* nothing */
-    PROTO_STRING,
+    /* A value. */
     PROTO_NUMBER,
     PROTO_BOOL,
-    PROTO_OBJECT,    /* of the field's message */
-    PROTO_TIME,      /* seconds and nanoseconds: a string as RFC 3339 has it, or null */
-    PROTO_MAP,       /* strings by strings */
-    PROTO_ITEMS,     /* objects that are given out one by one */
-    PROTO_INLINE,    /* of its message, whose fields are those of the object around */
-    PROTO_ENVELOPE,  /* the same behind "k8s\0" */
-    PROTO_BODY,      /* the same of a message that "kind" of the object around tells */
-    PROTO_EMPTY,     /* nothing; must be empty */
-    PROTO_ENTRY_KEY, /* of a PROTO_MAP; not for tables */
+    PROTO_STRING,
+    PROTO_OBJECT, /* the fields of its message */
+    PROTO_TIME,   /* the same, of which one is PROTO_SECONDS; null without it */
+    PROTO_MAP,    /* the same for each entry: PROTO_ENTRY_KEY and PROTO_ENTRY_STRING */
+    PROTO_ITEMS,  /* an object that is given out by itself */
+    PROTO_FRAME,  /* the same, of a watch */
+    /* More of the value that the field is in. */
+    PROTO_INLINE,   /* the fields of its message */
+    PROTO_ENVELOPE, /* the same, behind "k8s\0" */
+    PROTO_BODY,     /* those of a message that the value's "kind" tells */
+    PROTO_EMPTY,    /* nothing; must be empty */
+    PROTO_SECONDS,
+    PROTO_ENTRY_KEY,
     PROTO_ENTRY_STRING,
 };
 
@@ -40,22 +45,23 @@ struct proto_field {
     const struct proto_message *message;
     uint8_t type; /* of enum proto_type */
     uint8_t key_length;
-    bool list;         /* the field is repeated: an array of such values */
+    bool list;         /* the field is repeated: an array of such values, an object of a map's */
     bool has_presence; /* 0 and "" are values; else they say that JSON leaves the field out */
 };
 
 /* No field that is used has a larger number. */
 #define PROTO_FIELD_MOST 31
 
+/* Its fields never lead back to it: that limits the depth of what is read. */
 struct proto_message {
     const struct proto_field *fields; /* by number */
     size_t n;                         /* of those that there are in @fields, up to 32 */
 };
 
-/* Where to look. */
+/* What is read. */
 struct proto_format {
-    bool frames;                    /* messages with their lengths in four bytes, else just one */
-    const struct proto_field *root; /* what those are; of one, PROTO_ENVELOPE */
+    bool frames; /* messages with their lengths in four bytes, else just one, behind "k8s\0" */
+    const struct proto_message *root;                      /* of one, the envelope; of frames, 1 */
     const struct proto_message *(*body)(const char *kind); /* NULL: such an object is skipped */
 };
 
@@ -66,7 +72,6 @@ struct proto_reader *proto_reader_new(const struct proto_format *format, size_t 
                                       json_value_fn fn, void *ctx);
 
 /** As those of json_reader.h. */
-void proto_reader_limit_values(struct proto_reader *reader, size_t limit);
 void proto_reader_free(struct proto_reader *reader);
 int proto_reader_feed(struct proto_reader *reader, const char *bytes, size_t length,
                       struct error *err);
