@@ -9,45 +9,29 @@
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/base/log.h"
-#include "kube-nftd/config/client_config.h"
 #include "kube-nftd/config/file_watch.h"
-#include "kube-nftd/figures.h"
 #include "kube-nftd/host/conntrack_sysctls.h"
 #include "kube-nftd/host/process.h"
 #include "kube-nftd/host/service_manager.h"
 #include "kube-nftd/netlink/address_monitor.h"
 #include "kube-nftd/netlink/flow_cleaner.h"
-#include "kube-nftd/proxy.h"
+#include "kube-nftd/object_source.h"
+#include "kube-nftd/pages.h"
 #include "kube-nftd/proxy_options.h"
 #include "kube-nftd/reload.h"
 #include "kube-nftd/serve/health.h"
-#include "kube-nftd/serve/list.h"
-#include "kube-nftd/serve/metrics.h"
-#include "kube-nftd/source/apiserver.h"
 #include "kube-nftd/source/manifests.h"
-#include "kube-nftd/source/reflector.h"
 #include "kube-nftd/table_audit.h"
 #include "kube-nftd/writers.h"
 
 #include <ev.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 /* How long the first programming waits for what it can do without: a Node object that is only late
  * would otherwise take the node ports out of the table of an earlier run. */
 #define GRACE_SECONDS 30.0
-
-/* Where objects come from: one of the two. */
-struct source {
-    struct manifests *manifests;
-    struct client_config client;
-    struct apiserver *apiserver;
-    struct reflector *reflectors[KIND_COUNT];
-    struct writers *writers; /* NULL: nothing is written */
-};
 
 struct daemon {
     struct ev_loop *loop;
@@ -63,87 +47,19 @@ struct daemon {
     bool ending;               /* it was told to */
     struct service_manager *service_manager;
     struct flow_cleaner *flows; /* NULL where the kernel has no conntrack over netlink */
-    struct nft_socket *socket;  /* NULL for --dump-rules */
-    struct source source;
+    struct nft_socket *socket;
+    struct object_source source;
     char *node_name;
-    double started; /* clock_realtime */
-    double
-        synced_at; /* when Services and EndpointSlices were complete; clock_monotonic; 0: not yet */
-    bool begun;    /* the first programming was tried */
-    bool programmed;          /* all tables were in force once */
-    bool owned[FAMILY_COUNT]; /* no other program can change the table */
-    struct explain_gate explain_gate;
-    struct list_page list;
+    double synced_at; /* Services and EndpointSlices were complete; clock_monotonic; 0: not yet */
+    bool begun;       /* the first programming was tried */
+    bool programmed;  /* all tables were applied once */
+    struct pages pages;
     ev_prepare commit;
     ev_timer wake;
     ev_signal terminate, interrupt, hangup;
 };
 
-/* ---- source ---- */
-
-static void source_close(struct source *source)
-{
-    for (int kind = 0; kind < KIND_COUNT; kind++)
-        reflector_free(source->reflectors[kind]);
-    writers_free(source->writers);
-    apiserver_free(source->apiserver);
-    client_config_clear(&source->client);
-    manifests_free(source->manifests);
-}
-
-/* What can be known of the source before objects are read: nothing is asked for yet. */
-static int prepare_source(struct daemon *d, const struct options *options, struct error *err)
-{
-    struct source *source = &d->source;
-    if (options->manifests)
-        return manifests_check(options->manifests, err) ? error_prefix(err, "--manifests") : 0;
-    if (client_config_load(options->kubeconfig, options->master, &source->client, err))
-        return options->kubeconfig ? error_prefix(err, "--kubeconfig") : -1;
-    source->client.accept = encoding_accept(options->content_type, options->accept_content_types);
-    source->apiserver = apiserver_new(d->loop, &source->client, err);
-    return source->apiserver ? 0 : -1;
-}
-
-static void reflect(struct daemon *d)
-{
-    struct source *source = &d->source;
-    const struct api_peers_ops peers = {proxy_set_api_server, proxy_api_server_unreachable,
-                                        d->proxy};
-    log_info("source", "server=%s node=%s", source->client.server, d->node_name);
-    apiserver_watch_peers(source->apiserver, &peers);
-    for (int kind = 0; kind < KIND_COUNT; kind++) {
-        source->reflectors[kind] = reflector_start(
-            d->loop, source->apiserver, (enum object_kind)kind, d->node_name, proxy_sink(d->proxy));
-        reflector_set_events(source->reflectors[kind], writers_events(source->writers));
-    }
-}
-
-static int source_open(struct daemon *d, const struct options *options, bool strict,
-                       struct error *err)
-{
-    if (!options->manifests) {
-        reflect(d);
-        return 0;
-    }
-    d->source.manifests = manifests_open(options->manifests, proxy_sink(d->proxy), strict, err);
-    if (d->source.manifests)
-        return 0;
-    error_prefix(err, "--manifests");
-    return error_of_configuration(err);
-}
-
 /* ---- the loop ---- */
-
-/* Whether the source has said all that it has for now. */
-static bool source_is_exhausted(const struct daemon *d)
-{
-    if (!proxy_is_synced(d->proxy))
-        return false;
-    for (int kind = 0; d->source.apiserver && kind < KIND_COUNT; kind++)
-        if (!reflector_has_answer(d->source.reflectors[kind]))
-            return false;
-    return true;
-}
 
 /* 0 if the first programming may begin, else when it may at the latest (docs/behaviour.md 9.1). */
 static double time_to_begin(struct daemon *d, double now)
@@ -152,7 +68,7 @@ static double time_to_begin(struct daemon *d, double now)
         return 0;
     if (d->synced_at == 0)
         d->synced_at = now;
-    if (!source_is_exhausted(d) && now < d->synced_at + GRACE_SECONDS)
+    if (!object_source_is_exhausted(&d->source, d->proxy) && now < d->synced_at + GRACE_SECONDS)
         return d->synced_at + GRACE_SECONDS;
     d->begun = true;
     return 0;
@@ -166,7 +82,7 @@ static void on_wake(struct ev_loop *loop, ev_timer *timer, int events)
 }
 
 /* Programs what has changed. Returns when to call again at the latest, or 0. */
-static double turn(struct daemon *d)
+static double sync_tables(struct daemon *d)
 {
     double now = clock_monotonic(), next = time_to_begin(d, now);
     return d->begun ? proxy_turn(d->proxy, d->socket, now)
@@ -185,7 +101,7 @@ static void on_commit(struct ev_loop *loop, ev_prepare *watcher, int events)
 {
     struct daemon *d = watcher->data;
     (void)events;
-    double next = turn(d);
+    double next = sync_tables(d);
     next = clock_earlier(next, log_flush(clock_monotonic()));
     if (proxy_is_programmed(d->proxy)) {
         service_manager_ready(d->service_manager, "All tables are applied");
@@ -220,18 +136,9 @@ static void on_hangup(struct ev_loop *loop, ev_signal *watcher, int events)
     reload(d->options, d->source.manifests);
 }
 
-/* With --dump-rules: the objects are complete. */
-static void on_check_synced(struct ev_loop *loop, ev_prepare *watcher, int events)
+static void watch(struct daemon *d)
 {
-    struct daemon *d = watcher->data;
-    (void)events;
-    if (source_is_exhausted(d))
-        ev_break(loop, EVBREAK_ALL);
-}
-
-static void watch(struct daemon *d, void (*on_prepare)(struct ev_loop *, ev_prepare *, int))
-{
-    ev_prepare_init(&d->commit, on_prepare);
+    ev_prepare_init(&d->commit, on_commit);
     d->commit.data = d;
     ev_prepare_start(d->loop, &d->commit);
     ev_init(&d->wake, on_wake);
@@ -263,7 +170,7 @@ static void close_servers(struct daemon *d)
 
 static void daemon_close(struct daemon *d)
 {
-    source_close(&d->source);
+    object_source_close(&d->source);
     address_monitor_free(d->addresses);
     table_monitor_free(d->tables);
     table_audit_free(d->audit);
@@ -291,61 +198,37 @@ static void raise_descriptor_limit(void)
     }
 }
 
-/* Whether this host's kernel has IPv6 and it is not switched off (docs/behaviour.md 9.1). */
-static bool ipv6_in_use(void)
-{
-    char value = '1';
-    int fd = open("/proc/sys/net/ipv6/conf/all/disable_ipv6", O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    if (read(fd, &value, 1) != 1)
-        value = '1';
-    close(fd);
-    return value == '0';
-}
-
 static void health_status(void *ctx, struct health_status *status)
 {
     proxy_health_status(((struct daemon *)ctx)->proxy, status);
 }
 
-static void write_metrics(void *ctx, struct metrics_page *page)
-{
-    const struct daemon *d = ctx;
-    const struct source *source = &d->source;
-    struct figures_sources sources = {
-        .proxy = d->proxy,
-        .flows = d->flows,
-        .health = d->health,
-        .requests = source->apiserver ? apiserver_request_figures(source->apiserver) : NULL,
-        .recorder = source->writers ? writers_recorder(source->writers) : NULL,
-    };
-    for (int kind = 0; kind < KIND_COUNT; kind++)
-        sources.reflectors[kind] = source->reflectors[kind];
-    figures_write(&sources, page);
-}
-
-/* What every command with objects needs. */
 static int open_loop(struct daemon *d, const struct options *options, struct error *err)
 {
     d->node_name = node_name(options->hostname_override, err);
+    d->pages.node_name = d->node_name;
     if (!d->node_name)
         return error_of_configuration(err);
     d->loop = ev_default_loop(EVFLAG_AUTO);
     return d->loop ? 0 : error_set(err, "cannot create an event loop");
 }
 
+static void sync_now(void *ctx)
+{
+    sync_tables(ctx);
+}
+
 /* Before the servers, whose failure is worth an event. */
 static void open_writers(struct daemon *d, const struct options *options)
 {
-    struct source *source = &d->source;
+    struct object_source *source = &d->source;
     if (source->apiserver)
         source->writers = writers_new(d->loop, source->apiserver, d->node_name, options);
 }
 
 static int open_proxy(struct daemon *d, const struct proxy_config *config, struct error *err)
 {
-    d->proxy = proxy_new(config, err);
+    d->proxy = d->pages.proxy = proxy_new(config, err);
     if (!d->proxy)
         return -1;
     d->addresses = address_monitor_new(d->loop, proxy_set_host_addresses, d->proxy, err);
@@ -356,6 +239,7 @@ static void open_flow_cleaner(struct daemon *d)
 {
     struct error err = {0};
     d->flows = flow_cleaner_new(d->loop, &err);
+    d->pages.flows = d->flows;
     if (!d->flows)
         log_warn("daemon", "stale UDP flows are not deleted, and stay on their endpoints: %s",
                  err.text);
@@ -380,136 +264,6 @@ static void watch_tables(struct daemon *d, const struct proxy_config *config)
     error_clear(&err);
 }
 
-/* What /configz answers (docs/behaviour.md 6.3). */
-static void answer_configz(void *ctx, const struct http_request *request,
-                           struct http_answer *answer)
-{
-    const struct daemon *d = ctx;
-    (void)request;
-    char *tree = cJSON_PrintUnformatted(d->options->configuration);
-    http_answer_json(answer, 200, xasprintf("{\"kubeproxy.config.k8s.io\":%s}", tree));
-    free(tree);
-}
-
-static void answer_programmed(void *ctx, const struct http_request *request,
-                              struct http_answer *answer)
-{
-    struct programmed facts = proxy_programmed(((const struct daemon *)ctx)->proxy);
-    programmed_answer(&facts, request, answer);
-}
-
-/* In which encoding the last answer of each kind came; NULL: none came as yet. */
-static void encodings_in_use(const struct source *source, const char *encodings[KIND_COUNT])
-{
-    for (int kind = 0; kind < KIND_COUNT; kind++) {
-        struct reflector_figures figures = {0};
-        if (source->reflectors[kind])
-            reflector_figures(source->reflectors[kind], &figures);
-        encodings[kind] = figures.has_encoding ? encoding_name(figures.encoding) : NULL;
-    }
-}
-
-/* What has come is decided and programmed first, so that the answer does not compare what is wanted
- * now with what was a moment ago. */
-static void answer_explain(void *ctx, const struct http_request *request,
-                           struct http_answer *answer)
-{
-    struct daemon *d = ctx;
-    struct explain_sources sources = {.complete = false};
-    if (d->proxy) { /* which is made after the servers */
-        if (explain_gate_is_open(&d->explain_gate))
-            turn(d);
-        proxy_explain_sources(d->proxy, &sources);
-        encodings_in_use(&d->source, sources.encodings);
-    }
-    explain_answer(&sources, &d->explain_gate, request, answer);
-}
-
-static bool list_sources(void *ctx, struct explain_sources *sources)
-{
-    const struct daemon *d = ctx;
-    if (d->proxy)
-        proxy_explain_sources(d->proxy, sources);
-    return d->proxy != NULL;
-}
-
-static void answer_list(void *ctx, const struct http_request *request, struct http_answer *answer)
-{
-    struct daemon *d = ctx;
-    list_answer(&d->list, request, answer);
-}
-
-static void answer_flagz(void *ctx, const struct http_request *request, struct http_answer *answer)
-{
-    (void)request;
-    diagnostics_flagz(((const struct daemon *)ctx)->options->flags, answer);
-}
-
-static void source_status(const struct source *source, struct daemon_status *status)
-{
-    encodings_in_use(source, status->encodings);
-    status->heard = source->apiserver ? apiserver_silence(source->apiserver) : -1;
-    status->silence = status->heard > APISERVER_SILENCE ? status->heard : 0;
-    for (int kind = 0; kind < KIND_COUNT; kind++) {
-        struct reflector_figures figures = {0};
-        if (source->reflectors[kind])
-            reflector_figures(source->reflectors[kind], &figures);
-        status->watch[kind].resource = figures.resource;
-        status->watch[kind].state = figures.state;
-        status->watch[kind].trouble = figures.trouble;
-        status->watch[kind].events = figures.events;
-        status->watch[kind].failures = figures.failures;
-        status->watch[kind].lists = figures.lists;
-    }
-}
-
-static struct daemon_status status_of(const struct daemon *d)
-{
-    struct daemon_status status = {.started = d->started,
-                                   .node = d->node_name,
-                                   .objects_from = d->source.apiserver ? d->source.client.server
-                                                                       : d->options->manifests,
-                                   .resident = figures_resident_bytes()};
-    source_status(&d->source, &status);
-    if (d->proxy) /* which is made after the servers */
-        proxy_status(d->proxy, &status);
-    for (int i = 0; i < FAMILY_COUNT; i++)
-        status.family[i].owned = d->owned[i];
-    return status;
-}
-
-static void answer_statusz(void *ctx, const struct http_request *request,
-                           struct http_answer *answer)
-{
-    const struct daemon *d = ctx;
-    char *paths = metrics_paths(d->metrics);
-    struct daemon_status status = status_of(d);
-    (void)request;
-    status.paths = paths;
-    diagnostics_statusz(&status, answer);
-    free(paths);
-}
-
-static void answer_status(void *ctx, const struct http_request *request, struct http_answer *answer)
-{
-    struct daemon_status status = status_of(ctx);
-    (void)request;
-    status_answer(&status, answer);
-}
-
-static void add_pages(struct daemon *d, const struct options *options)
-{
-    metrics_add_page(d->metrics, "/configz", answer_configz, d);
-    metrics_add_page(d->metrics, "/flagz", answer_flagz, d);
-    metrics_add_page(d->metrics, "/statusz", answer_statusz, d);
-    metrics_add_page(d->metrics, "/programmed", answer_programmed, d);
-    metrics_add_page(d->metrics, "/explain", answer_explain, d);
-    metrics_add_page(d->metrics, "/list", answer_list, d);
-    metrics_add_page(d->metrics, "/status", answer_status, d);
-    if (options->profiling)
-        metrics_add_page(d->metrics, "/debug/flags/v", diagnostics_verbosity, NULL);
-}
-
 static int fail_to_bind(const char *field, const char *address, struct error *err)
 {
     return error_set(err, "cannot listen on %s %s, and bindAddressHardFail is set", field, address);
@@ -520,9 +274,9 @@ static int open_servers(struct daemon *d, const struct options *options, struct 
     const char *healthz = options->healthz_bind_address, *metrics = options->metrics_bind_address;
     bool hard = options->bind_address_hard_fail;
     d->health = health_new(d->loop, health_status, d);
-    d->metrics = metrics_new(d->loop, write_metrics, d);
-    d->list = (struct list_page){.sources = list_sources, .ctx = d};
-    add_pages(d, options);
+    d->metrics = metrics_new(d->loop, pages_write_metrics, &d->pages);
+    d->pages.health = d->health;
+    pages_add(&d->pages, d->metrics);
     health_set_events(d->health, writers_events(d->source.writers), d->node_name);
     metrics_set_events(d->metrics, writers_events(d->source.writers), d->node_name);
     if (healthz && health_listen(d->health, healthz, err))
@@ -578,10 +332,59 @@ static bool have_kubeconfig(struct daemon *d, const struct options *options)
     return !is_ending(d);
 }
 
+/* What others are to find when they ask, and what needs privileges, which then go. */
+static int open_to_others(struct daemon *d, const struct options *options, struct error *err)
+{
+    if (object_source_prepare(&d->source, d->loop, options, err))
+        return error_of_configuration(err);
+    open_writers(d, options);
+    if (open_servers(d, options, err)) {
+        close_servers(d); /* they would answer for what is not there yet */
+        writers_flush(d->source.writers);
+        return -1;
+    }
+    oom_score_adjust(options->oom_score_adj, "");
+    least_power_apply(); /* the servers do not answer yet, and nobody was asked for anything */
+    return 0;
+}
+
+static void complete_config(struct daemon *d, const struct options *options,
+                            struct proxy_config *config)
+{
+    config->health = d->health;
+    config->flows = d->flows;
+    if (d->source.writers) {
+        config->events = writers_events(d->source.writers);
+        config->node_seen = writers_node_seen;
+        config->node_seen_ctx = d->source.writers;
+    }
+    proxy_options_apply(options, d->node_name, config);
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        d->pages.owned[i] = config->rulesets[i].owned;
+}
+
+/* From here on objects come. */
+static int open_pipeline(struct daemon *d, const struct options *options,
+                         struct proxy_config *config, struct error *err)
+{
+    open_flow_cleaner(d);
+    complete_config(d, options, config);
+    if (open_proxy(d, config, err))
+        return -1;
+    if (d->source.writers)
+        writers_set_proxy(d->source.writers, d->proxy);
+    if (object_source_open(&d->source, d->loop, options, d->node_name, d->proxy, false, err))
+        return -1;
+    watch_tables(d, config);
+    if (options->audit_period > 0)
+        d->audit = table_audit_new(d->loop, d->proxy, d->socket, options->audit_period);
+    return d->source.manifests ? manifests_follow(d->source.manifests, d->loop, err) : 0;
+}
+
 /* 0 too if it is told to end meanwhile. */
 static int daemon_start(struct daemon *d, const struct options *options, struct error *err)
 {
-    struct proxy_config config = {.families = {true, ipv6_in_use()}};
+    struct proxy_config config = {.families = {true, host_has_ipv6()}};
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_IGN); /* until there is a loop: what would be read anew is read below */
     raise_descriptor_limit();
@@ -598,37 +401,7 @@ static int daemon_start(struct daemon *d, const struct options *options, struct 
         watch_config(d, options->config);
     if (!have_kubeconfig(d, options))
         return 0;
-    if (prepare_source(d, options, err))
-        return error_of_configuration(err);
-    open_writers(d, options);
-    if (open_servers(d, options, err)) {
-        close_servers(d); /* they would answer for what is not there yet */
-        writers_flush(d->source.writers);
-        return -1;
-    }
-    oom_score_adjust(options->oom_score_adj, "");
-    least_power_apply(); /* the servers do not answer yet, and nobody was asked for anything */
-    open_flow_cleaner(d);
-    config.health = d->health;
-    config.flows = d->flows;
-    if (d->source.writers) {
-        config.events = writers_events(d->source.writers);
-        config.node_seen = writers_node_seen;
-        config.node_seen_ctx = d->source.writers;
-    }
-    proxy_options_apply(options, d->node_name, &config);
-    for (int i = 0; i < FAMILY_COUNT; i++)
-        d->owned[i] = config.rulesets[i].owned;
-    if (open_proxy(d, &config, err))
-        return -1;
-    if (d->source.writers)
-        writers_set_proxy(d->source.writers, d->proxy);
-    if (source_open(d, options, false, err))
-        return -1;
-    watch_tables(d, &config);
-    if (options->audit_period > 0)
-        d->audit = table_audit_new(d->loop, d->proxy, d->socket, options->audit_period);
-    if (d->source.manifests && manifests_follow(d->source.manifests, d->loop, err))
+    if (open_to_others(d, options, err) || open_pipeline(d, options, &config, err))
         return -1;
     /* The host's own settings last, when nothing can end the start any more. */
     conntrack_sysctls_apply(&options->conntrack, "");
@@ -637,12 +410,17 @@ static int daemon_start(struct daemon *d, const struct options *options, struct 
 
 int daemon_run(const struct options *options, struct service_manager *manager, struct error *err)
 {
-    struct daemon d = {.options = options, .started = clock_realtime(), .service_manager = manager};
+    struct daemon d = {.options = options, .service_manager = manager};
+    d.pages = (struct pages){.options = options,
+                             .source = &d.source,
+                             .started = clock_realtime(),
+                             .sync = sync_now,
+                             .sync_ctx = &d};
     int result = daemon_start(&d, options, err);
     if (result == 0 && !is_ending(&d)) {
         log_info("daemon", "version=%s node=%s started", KUBE_NFTD_VERSION, d.node_name);
         service_manager_status(manager, "Waiting for Services and EndpointSlices");
-        watch(&d, on_commit);
+        watch(&d);
         writers_started(d.source.writers);
         ev_run(d.loop, 0);
     }
@@ -652,85 +430,4 @@ int daemon_run(const struct options *options, struct service_manager *manager, s
             options->config, d.config_edited);
     daemon_close(&d);
     return result;
-}
-
-int daemon_init_only(const struct options *options, struct error *err)
-{
-    struct proxy_config config = {.families = {true, ipv6_in_use()}};
-    struct nft_socket *socket = nft_socket_open(err);
-    int result = socket ? proxy_options_check_kernel(socket, &config, err) : -1;
-    nft_socket_close(socket);
-    if (result == 0)
-        conntrack_sysctls_apply(&options->conntrack, "");
-    return result;
-}
-
-/* A proxy that is never going to program anything, and its source. @strict: every file must parse.
- */
-static int open_offline(struct daemon *d, const struct options *options, bool strict,
-                        struct error *err)
-{
-    /* What the node would have: it need not be this host. */
-    struct proxy_config config = {.families = {true, true}, .node = {.assume_held = true}};
-    if (open_loop(d, options, err))
-        return -1;
-    if (prepare_source(d, options, err))
-        return error_of_configuration(err);
-    proxy_options_apply(options, d->node_name, &config);
-    return open_proxy(d, &config, err) || source_open(d, options, strict, err) ? -1 : 0;
-}
-
-cJSON *daemon_compute(const struct options *options, explain_answer_fn answer, const void *query,
-                      struct error *err)
-{
-    struct daemon d = {0};
-    cJSON *json = NULL;
-    if (open_offline(&d, options, false, err) == 0) {
-        struct explain_sources sources;
-        proxy_settle(d.proxy);
-        proxy_explain_sources(d.proxy, &sources);
-        sources.from_manifests = true;
-        json = answer(&sources, query);
-    }
-    daemon_close(&d);
-    return json;
-}
-
-int daemon_dump_rules(const struct options *options, struct error *err)
-{
-    struct daemon d = {0};
-    int result = open_offline(&d, options, true, err);
-    if (result == 0 && !source_is_exhausted(&d)) {
-        watch(&d, on_check_synced);
-        watch_signals(&d);
-        ev_run(d.loop, 0);
-        if (!source_is_exhausted(&d))
-            result = error_set(err, "interrupted before all objects were received");
-    }
-    if (result == 0) {
-        proxy_dump(d.proxy, stdout);
-        if (fflush(stdout) != 0 || ferror(stdout))
-            result = error_set(err, "cannot write the rules to standard output");
-    }
-    daemon_close(&d);
-    return result;
-}
-
-int daemon_preflight(struct error *err)
-{
-    static const bool families[FAMILY_COUNT] = {true, true};
-    struct preflight preflights[FAMILY_COUNT];
-    bool any = false;
-    struct nft_socket *socket = nft_socket_open(err);
-    if (!socket)
-        return -1;
-    preflight_run(socket, families, preflights);
-    for (int i = 0; i < FAMILY_COUNT; i++) {
-        preflight_print(&preflights[i], stdout);
-        any = any || preflight_passed(&preflights[i]);
-        preflight_clear(&preflights[i]);
-    }
-    nft_socket_close(socket);
-    fflush(stdout); /* before what is said on stderr */
-    return any ? 0 : error_set(err, "no family can be proxied on this kernel");
 }

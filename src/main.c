@@ -8,6 +8,7 @@
 #include "kube-nftd/host/service_manager.h"
 #include "kube-nftd/leftovers/leftovers.h"
 #include "kube-nftd/netlink/nft_socket.h"
+#include "kube-nftd/offline.h"
 #include "kube-nftd/ruleset/ruleset.h"
 #include "kube-nftd/ruleset/template.h"
 
@@ -60,12 +61,12 @@ static int run(const struct options *options, struct service_manager *manager, s
     if (options->cleanup_kube_proxy)
         return leftovers_remove(options->dry_run, stdout, err);
     if (options->init_only)
-        return daemon_init_only(options, err);
+        return offline_init(options, err);
     if (options->command == COMMAND_PREFLIGHT)
-        return daemon_preflight(err);
+        return offline_preflight(err);
     if (command_asks(options->command))
-        return command_run(options, daemon_compute, err);
-    return options->dump_rules ? daemon_dump_rules(options, err)
+        return command_run(options, offline_compute, err);
+    return options->dump_rules ? offline_dump_rules(options, err)
                                : daemon_run(options, manager, err);
 }
 

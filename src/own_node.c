@@ -4,7 +4,9 @@
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/log.h"
 
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 /* What is known of one family. */
 struct facts {
@@ -252,4 +254,16 @@ bool own_node_is_seen(const struct own_node *node)
 bool own_node_is_leaving(const struct own_node *node)
 {
     return node->leaving;
+}
+
+bool host_has_ipv6(void)
+{
+    char value = '1';
+    int fd = open("/proc/sys/net/ipv6/conf/all/disable_ipv6", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    if (read(fd, &value, 1) != 1)
+        value = '1';
+    close(fd);
+    return value == '0';
 }

@@ -63,4 +63,7 @@ void own_node_set_host_addresses(struct own_node *node, enum family family,
 bool own_node_is_seen(const struct own_node *node);
 bool own_node_is_leaving(const struct own_node *node);
 
+/** Whether this host's kernel has IPv6 and it is not switched off (docs/behaviour.md 9.1). */
+bool host_has_ipv6(void);
+
 #endif

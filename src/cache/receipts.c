@@ -269,8 +269,3 @@ void receipts_each_of_owner(const struct receipts *receipts, const char *owner,
             take(ctx, it->id);
     }
 }
-
-size_t receipts_in_flight(const struct receipts *receipts)
-{
-    return receipts->in_flight.n;
-}

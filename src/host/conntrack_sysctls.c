@@ -24,13 +24,6 @@
 /* More CPUs than any kernel has. */
 #define CPU_LIMIT (1 << 16)
 
-const struct conntrack_settings conntrack_defaults = {
-    .max_per_core = 32768,
-    .min = 131072,
-    .tcp_established_timeout = 24 * 60 * 60,
-    .tcp_close_wait_timeout = 60 * 60,
-};
-
 /* ---- files ---- */
 
 /* The first line of a file, which the caller frees; NULL with errno if there is none. */

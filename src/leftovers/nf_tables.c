@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "nf_tables.h"
 
-#include "iptables_reading.h"
+#include "iptables.h"
 #include "kube-nftd/ruleset/template.h"
 #include "kube_proxy.h"
 

@@ -51,7 +51,7 @@ static uint32_t flags_of(const struct nlattr *attribute)
                : ntohl(mnl_attr_get_u32(attribute));
 }
 
-bool nft_element_read(const struct nlattr *from, struct nft_element *out)
+static bool nft_element_read(const struct nlattr *from, struct nft_element *out)
 {
     struct nft_element element = {.key = NULL};
     const struct nlattr *attribute;

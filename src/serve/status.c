@@ -131,7 +131,7 @@ static double read_number(const char *path)
     return (double)number;
 }
 
-cJSON *status_facts(const struct daemon_status *status)
+static cJSON *status_facts(const struct daemon_status *status)
 {
     cJSON *root = facts_new();
     facts_add(root, fact_text("kind", STATUS_KIND), fact_number("schema", STATUS_SCHEMA),

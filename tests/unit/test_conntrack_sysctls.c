@@ -32,6 +32,13 @@ static int warnings, settings_made;
 static char *last_warning;
 
 static const struct conntrack_settings nothing;
+/* kube-proxy's defaults. */
+static const struct conntrack_settings conntrack_defaults = {
+    .max_per_core = 32768,
+    .min = 131072,
+    .tcp_established_timeout = 24 * 60 * 60,
+    .tcp_close_wait_timeout = 60 * 60,
+};
 
 /* ---- the root ---- */
 

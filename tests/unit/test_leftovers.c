@@ -2,7 +2,7 @@
 /* Whose a chain, rule, IP set or virtual server is, and how they are read. No kernel. */
 #include "unit.h"
 
-#include "leftovers/iptables_plan.h"
+#include "leftovers/iptables.h"
 #include "leftovers/ipvs.h"
 #include "leftovers/kube_proxy.h"
 #include "leftovers/legacy_iptables.h"

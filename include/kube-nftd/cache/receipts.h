@@ -83,7 +83,4 @@ bool receipts_of(const struct receipts *receipts, const char *id,
 void receipts_each_of_owner(const struct receipts *receipts, const char *owner,
                             void (*take)(void *ctx, const char *id), void *ctx);
 
-/** How many objects are remembered as they were before changes, some of which may be in force. */
-size_t receipts_in_flight(const struct receipts *receipts);
-
 #endif

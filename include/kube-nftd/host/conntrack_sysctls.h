@@ -18,9 +18,6 @@ struct conntrack_settings {
     bool max_given; /* a larger limit of the host is lowered; else it stays */
 };
 
-/** kube-proxy's defaults. */
-extern const struct conntrack_settings conntrack_defaults;
-
 /**
  * Writes what differs. What cannot be read or written gets a warning that names the file, the value
  * desired and what follows from it; nothing else suffers.

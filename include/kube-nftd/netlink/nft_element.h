@@ -20,9 +20,6 @@ struct nft_element {
     uint32_t flags;     /* NFT_SET_ELEM_INTERVAL_END, NFT_SET_ELEM_CATCHALL */
 };
 
-/** What a NFTA_LIST_ELEM says; it points into @from. False if it has no key and needs one. */
-bool nft_element_read(const struct nlattr *from, struct nft_element *out);
-
 typedef void (*nft_element_fn)(void *ctx, const struct nft_element *element);
 
 /** Gives each element that a NFT_MSG_NEWSETELEM tells of to @fn. Returns how many there were. */

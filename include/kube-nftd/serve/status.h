@@ -49,9 +49,7 @@ struct daemon_status {
     const char *paths; /* that the metrics address answers, between blanks */
 };
 
-/** The facts, for the caller to delete. */
-cJSON *status_facts(const struct daemon_status *status);
-
+/** Answers GET /status. */
 void status_answer(const struct daemon_status *status, struct http_answer *answer);
 
 #endif

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Which chains and rules of one iptables table kube-proxy left, and which of them can go. Knows
- * names alone, neither netlink nor the kernel.
+ * Which chains and rules of one table of iptables-nft kube-proxy left, and which of them can go.
  *
  * kube-proxy's are the chains with its names, all that is in them, and the rules of base chains
  * that lead to them with its comments. Where any other rule or a verdict map leads to one of its
  * chains, that chain stays, with all that it leads to: what leads there is somebody's, and would be
  * broken (the kernel would refuse to).
  */
-#ifndef KUBE_NFTD_LEFTOVERS_IPTABLES_PLAN_H
-#define KUBE_NFTD_LEFTOVERS_IPTABLES_PLAN_H
+#ifndef KUBE_NFTD_LEFTOVERS_IPTABLES_H
+#define KUBE_NFTD_LEFTOVERS_IPTABLES_H
 
 #include "kube-nftd/base/hash_table.h"
 #include "kube-nftd/base/vec.h"
+#include "kube-nftd/netlink/nft_socket.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -87,5 +87,13 @@ bool iptables_chain_goes(const struct iptables_chain *chain);
 
 /** The chain @name; NULL if there is none. */
 const struct iptables_chain *iptables_plan_find(const struct iptables_plan *plan, const char *name);
+
+/**
+ * Initializes @plan and tells it all that table @table of @family has. @overtaken says whether
+ * others changed nf_tables meanwhile, so that something may be missing. -1 with @err: it cannot be
+ * read, and @plan is empty.
+ */
+int iptables_plan_read(struct iptables_plan *plan, struct nft_socket *socket, enum family family,
+                       const char *table, bool *overtaken, struct error *err);
 
 #endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/offline.h"
+
+#include "kube-nftd/host/conntrack_sysctls.h"
+#include "kube-nftd/object_source.h"
+#include "kube-nftd/proxy_options.h"
+
+#include <ev.h>
+#include <signal.h>
+#include <stdlib.h>
+
+/* A proxy that is never going to program anything, and what it needs. */
+struct offline {
+    struct ev_loop *loop;
+    char *node_name;
+    struct proxy *proxy;
+    struct address_monitor *addresses;
+    struct object_source source;
+    ev_prepare check;
+    ev_signal terminate, interrupt;
+};
+
+/* @strict: every file must parse. */
+static int offline_open(struct offline *o, const struct options *options, bool strict,
+                        struct error *err)
+{
+    /* What the node would have: it need not be this host. */
+    struct proxy_config config = {.families = {true, true}, .node = {.assume_held = true}};
+    o->loop = ev_default_loop(EVFLAG_AUTO);
+    if (!o->loop)
+        return error_set(err, "cannot create an event loop");
+    o->node_name = node_name(options->hostname_override, err);
+    if (!o->node_name || object_source_prepare(&o->source, o->loop, options, err))
+        return error_of_configuration(err);
+    proxy_options_apply(options, o->node_name, &config);
+    o->proxy = proxy_new(&config, err);
+    if (!o->proxy)
+        return -1;
+    o->addresses = address_monitor_new(o->loop, proxy_set_host_addresses, o->proxy, err);
+    return o->addresses ? object_source_open(&o->source, o->loop, options, o->node_name, o->proxy,
+                                             strict, err)
+                        : -1;
+}
+
+static void offline_close(struct offline *o)
+{
+    object_source_close(&o->source);
+    address_monitor_free(o->addresses);
+    proxy_free(o->proxy);
+    free(o->node_name);
+    if (o->loop)
+        ev_loop_destroy(o->loop);
+}
+
+cJSON *offline_compute(const struct options *options, explain_answer_fn answer, const void *query,
+                       struct error *err)
+{
+    struct offline o = {0};
+    cJSON *json = NULL;
+    if (offline_open(&o, options, false, err) == 0) {
+        struct explain_sources sources;
+        proxy_settle(o.proxy);
+        proxy_explain_sources(o.proxy, &sources);
+        sources.from_manifests = true;
+        json = answer(&sources, query);
+    }
+    offline_close(&o);
+    return json;
+}
+
+/* ---- dump ---- */
+
+static void on_check(struct ev_loop *loop, ev_prepare *watcher, int events)
+{
+    const struct offline *o = watcher->data;
+    (void)events;
+    if (object_source_is_exhausted(&o->source, o->proxy))
+        ev_break(loop, EVBREAK_ALL);
+}
+
+static void on_signal(struct ev_loop *loop, ev_signal *watcher, int events)
+{
+    (void)watcher;
+    (void)events;
+    ev_break(loop, EVBREAK_ALL);
+}
+
+/* Until all objects are there. */
+static int wait_for_objects(struct offline *o, struct error *err)
+{
+    if (object_source_is_exhausted(&o->source, o->proxy))
+        return 0;
+    ev_prepare_init(&o->check, on_check);
+    ev_signal_init(&o->terminate, on_signal, SIGTERM);
+    ev_signal_init(&o->interrupt, on_signal, SIGINT);
+    o->check.data = o;
+    ev_prepare_start(o->loop, &o->check);
+    ev_signal_start(o->loop, &o->terminate);
+    ev_signal_start(o->loop, &o->interrupt);
+    ev_run(o->loop, 0);
+    return object_source_is_exhausted(&o->source, o->proxy)
+               ? 0
+               : error_set(err, "interrupted before all objects were received");
+}
+
+int offline_dump_rules(const struct options *options, struct error *err)
+{
+    struct offline o = {0};
+    int result = offline_open(&o, options, true, err);
+    if (result == 0)
+        result = wait_for_objects(&o, err);
+    if (result == 0) {
+        proxy_dump(o.proxy, stdout);
+        if (fflush(stdout) != 0 || ferror(stdout))
+            result = error_set(err, "cannot write the rules to standard output");
+    }
+    offline_close(&o);
+    return result;
+}
+
+/* ---- the kernel ---- */
+
+int offline_init(const struct options *options, struct error *err)
+{
+    struct proxy_config config = {.families = {true, host_has_ipv6()}};
+    struct nft_socket *socket = nft_socket_open(err);
+    int result = socket ? proxy_options_check_kernel(socket, &config, err) : -1;
+    nft_socket_close(socket);
+    if (result == 0)
+        conntrack_sysctls_apply(&options->conntrack, "");
+    return result;
+}
+
+int offline_preflight(struct error *err)
+{
+    static const bool families[FAMILY_COUNT] = {true, true};
+    struct preflight preflights[FAMILY_COUNT];
+    bool any = false;
+    struct nft_socket *socket = nft_socket_open(err);
+    if (!socket)
+        return -1;
+    preflight_run(socket, families, preflights);
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        preflight_print(&preflights[i], stdout);
+        any = any || preflight_passed(&preflights[i]);
+        preflight_clear(&preflights[i]);
+    }
+    nft_socket_close(socket);
+    fflush(stdout); /* before what is said on stderr */
+    return any ? 0 : error_set(err, "no family can be proxied on this kernel");
+}

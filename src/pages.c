@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/pages.h"
+
+#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/figures.h"
+#include "kube-nftd/serve/diagnostics.h"
+#include "kube-nftd/source/apiserver.h"
+#include "kube-nftd/writers.h"
+
+void pages_write_metrics(void *ctx, struct metrics_page *page)
+{
+    const struct pages *pages = ctx;
+    const struct object_source *source = pages->source;
+    struct figures_sources sources = {
+        .proxy = pages->proxy,
+        .flows = pages->flows,
+        .health = pages->health,
+        .requests = source->apiserver ? apiserver_request_figures(source->apiserver) : NULL,
+        .recorder = source->writers ? writers_recorder(source->writers) : NULL,
+    };
+    for (int kind = 0; kind < KIND_COUNT; kind++)
+        sources.reflectors[kind] = source->reflectors[kind];
+    figures_write(&sources, page);
+}
+
+/* What /configz answers (docs/behaviour.md 6.3). */
+static void answer_configz(void *ctx, const struct http_request *request,
+                           struct http_answer *answer)
+{
+    const struct pages *pages = ctx;
+    (void)request;
+    char *tree = cJSON_PrintUnformatted(pages->options->configuration);
+    http_answer_json(answer, 200, xasprintf("{\"kubeproxy.config.k8s.io\":%s}", tree));
+    free(tree);
+}
+
+static void answer_programmed(void *ctx, const struct http_request *request,
+                              struct http_answer *answer)
+{
+    struct programmed facts = proxy_programmed(((const struct pages *)ctx)->proxy);
+    programmed_answer(&facts, request, answer);
+}
+
+/* What has come is decided and programmed first, so that the answer does not compare what is wanted
+ * now with what was a moment ago. */
+static void answer_explain(void *ctx, const struct http_request *request,
+                           struct http_answer *answer)
+{
+    struct pages *pages = ctx;
+    struct explain_sources sources = {.complete = false};
+    if (pages->proxy) { /* which is made after the servers */
+        if (explain_gate_is_open(&pages->gate))
+            pages->sync(pages->sync_ctx);
+        proxy_explain_sources(pages->proxy, &sources);
+        object_source_encodings(pages->source, sources.encodings);
+    }
+    explain_answer(&sources, &pages->gate, request, answer);
+}
+
+static bool list_sources(void *ctx, struct explain_sources *sources)
+{
+    const struct pages *pages = ctx;
+    if (pages->proxy)
+        proxy_explain_sources(pages->proxy, sources);
+    return pages->proxy != NULL;
+}
+
+static void answer_list(void *ctx, const struct http_request *request, struct http_answer *answer)
+{
+    struct pages *pages = ctx;
+    list_answer(&pages->list, request, answer);
+}
+
+static void answer_flagz(void *ctx, const struct http_request *request, struct http_answer *answer)
+{
+    (void)request;
+    diagnostics_flagz(((const struct pages *)ctx)->options->flags, answer);
+}
+
+static struct daemon_status status_of(const struct pages *pages)
+{
+    struct daemon_status status = {.started = pages->started,
+                                   .node = pages->node_name,
+                                   .objects_from = pages->source->apiserver
+                                                       ? pages->source->client.server
+                                                       : pages->options->manifests,
+                                   .resident = figures_resident_bytes()};
+    object_source_status(pages->source, &status);
+    if (pages->proxy) /* which is made after the servers */
+        proxy_status(pages->proxy, &status);
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        status.family[i].owned = pages->owned[i];
+    return status;
+}
+
+static void answer_statusz(void *ctx, const struct http_request *request,
+                           struct http_answer *answer)
+{
+    const struct pages *pages = ctx;
+    char *paths = metrics_paths(pages->metrics);
+    struct daemon_status status = status_of(pages);
+    (void)request;
+    status.paths = paths;
+    diagnostics_statusz(&status, answer);
+    free(paths);
+}
+
+static void answer_status(void *ctx, const struct http_request *request, struct http_answer *answer)
+{
+    struct daemon_status status = status_of(ctx);
+    (void)request;
+    status_answer(&status, answer);
+}
+
+void pages_add(struct pages *pages, struct metrics *metrics)
+{
+    pages->metrics = metrics;
+    pages->list = (struct list_page){.sources = list_sources, .ctx = pages};
+    metrics_add_page(metrics, "/configz", answer_configz, pages);
+    metrics_add_page(metrics, "/flagz", answer_flagz, pages);
+    metrics_add_page(metrics, "/statusz", answer_statusz, pages);
+    metrics_add_page(metrics, "/programmed", answer_programmed, pages);
+    metrics_add_page(metrics, "/explain", answer_explain, pages);
+    metrics_add_page(metrics, "/list", answer_list, pages);
+    metrics_add_page(metrics, "/status", answer_status, pages);
+    if (pages->options->profiling)
+        metrics_add_page(metrics, "/debug/flags/v", diagnostics_verbosity, NULL);
+}
