@@ -256,10 +256,9 @@ static int check_proxy(const struct entry *entry, const char *url, struct error 
 
 static int read_cluster(const struct entry *entry, struct client_config *config, struct error *err)
 {
-    bool disable_compression; /* a hint that changes nothing here */
     if (read_fields(entry, cluster_fields, COUNT(cluster_fields), config, err) < 0 ||
         get_bool(entry, "insecure-skip-tls-verify", &config->insecure_skip_tls_verify, err) < 0 ||
-        get_bool(entry, "disable-compression", &disable_compression, err) < 0 ||
+        get_bool(entry, "disable-compression", &config->disable_compression, err) < 0 ||
         check_server(entry, config, err) < 0 || check_proxy(entry, config->proxy_url, err) < 0)
         return -1;
     prefer_data(config->ca_data, &config->ca_file);

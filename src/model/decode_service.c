@@ -310,17 +310,17 @@ static int source_ranges(struct decoder *d, const struct json_value *spec,
 static int external_addresses(struct decoder *d, const struct json_value *json,
                               const struct json_value *spec, const struct field_path *up)
 {
-    struct outside *outside = service_make_outside(d->out->service);
-    if (field_each_string(d, spec, up, "externalIPs", take_external_ip, outside->external_ips) ||
-        load_balancer_ips(d, json, outside->load_balancer_ips) ||
-        source_ranges(d, spec, up, outside->source_ranges))
-        return -1;
+    struct outside outside = {0};
+    bool bad =
+        field_each_string(d, spec, up, "externalIPs", take_external_ip, outside.external_ips) ||
+        load_balancer_ips(d, json, outside.load_balancer_ips) ||
+        source_ranges(d, spec, up, outside.source_ranges);
     for (int family = 0; family < FAMILY_COUNT; family++) {
-        addresses_normalize(&outside->external_ips[family]);
-        addresses_normalize(&outside->load_balancer_ips[family]);
+        addresses_normalize(&outside.external_ips[family]);
+        addresses_normalize(&outside.load_balancer_ips[family]);
     }
-    service_settle_outside(d->out->service);
-    return 0;
+    service_take_outside(d->out->service, &outside);
+    return bad ? -1 : 0;
 }
 
 /* ---- how its traffic is to be treated ---- */

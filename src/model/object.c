@@ -40,15 +40,12 @@ static void outside_free(struct outside *outside)
     free(outside);
 }
 
-void service_settle_outside(struct service *service)
+void service_take_outside(struct service *service, const struct outside *outside)
 {
-    const struct outside *outside = service_outside(service);
     for (int family = 0; family < FAMILY_COUNT; family++)
         if (outside->external_ips[family].n > 0 || outside->load_balancer_ips[family].n > 0 ||
             outside->source_ranges[family].n > 0)
-            return;
-    outside_free(service->own_outside);
-    service->own_outside = NULL;
+            *service_make_outside(service) = *outside;
 }
 
 char *object_id(const char *namespace, size_t length, const char *name)

@@ -193,7 +193,8 @@ static CURLcode set_request(struct api_request *request, const char *url, double
     CURL_SET(code, easy, CURLOPT_HTTPHEADER, request->headers);
     CURL_SET(code, easy, CURLOPT_USERAGENT, request->apiserver->user_agent);
     /* Long lists come compressed; watches never do, whatever they are asked for. */
-    CURL_SET(code, easy, CURLOPT_ACCEPT_ENCODING, "gzip");
+    bool compressed = !request->apiserver->config->disable_compression;
+    CURL_SET(code, easy, CURLOPT_ACCEPT_ENCODING, compressed ? "gzip" : NULL);
     CURL_SET(code, easy, CURLOPT_TIMEOUT_MS, (long)(timeout * 1000));
     CURL_SET(code, easy, CURLOPT_PREREQFUNCTION, on_connected);
     CURL_SET(code, easy, CURLOPT_PREREQDATA, request);

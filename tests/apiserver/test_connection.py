@@ -450,6 +450,15 @@ def test_insecure_skip_tls_verify(elsewhere, tmp_path):
         pass
 
 
+def test_disable_compression(server, certs, tmp_path):
+    for disabled in ("false", "true"):
+        cluster = {"certificate-authority": certs / "ca.crt", "disable-compression": disabled}
+        since = len(server.requests)
+        with running(server, tmp_path, server.kubeconfig(tmp_path / "kubeconfig", cluster=cluster)):
+            asked = {request.headers.get("accept-encoding") for request in server.requests[since:]}
+        assert asked == {None if disabled == "true" else "gzip"}
+
+
 # Proxies
 
 

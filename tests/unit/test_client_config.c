@@ -153,6 +153,7 @@ START_TEST(token_and_ca_file)
     ck_assert_ptr_null(config.ca_data);
     ck_assert_ptr_null(config.client_cert_file);
     ck_assert(!config.insecure_skip_tls_verify);
+    ck_assert(config.disable_compression);
 }
 END_TEST
 

@@ -21,6 +21,7 @@ struct client_config {
     char *proxy_url; /* of the kubeconfig, or else of the environment */
     char *accept;    /* the Accept header; not of a kubeconfig: whoever loads it may set it */
     bool insecure_skip_tls_verify;
+    bool disable_compression; /* of answers */
 };
 
 /**

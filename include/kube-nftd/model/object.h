@@ -163,8 +163,8 @@ const struct outside *service_outside(const struct service *service);
 /** The same, to be added to. */
 struct outside *service_make_outside(struct service *service);
 
-/** Nothing will be added: frees it if nothing was. */
-void service_settle_outside(struct service *service);
+/** Takes over what is in @outside, which @service has none of; of nothing, it still has none. */
+void service_take_outside(struct service *service, const struct outside *outside);
 
 /** The id of @name in a namespace, of whose text @length bytes count; for the caller to free. */
 char *object_id(const char *namespace, size_t length, const char *name);
