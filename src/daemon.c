@@ -30,7 +30,7 @@
 #include <sys/resource.h>
 
 /* How long the first programming waits for what it can do without: a Node object that is only late
- * would otherwise take the node ports out of the table of an earlier run. */
+ * would otherwise take the node ports out of the table of the previous process. */
 #define GRACE_SECONDS 30.0
 
 struct daemon {

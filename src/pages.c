@@ -3,7 +3,7 @@
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/figures.h"
-#include "kube-nftd/serve/diagnostics.h"
+#include "kube-nftd/serve/status.h"
 #include "kube-nftd/source/apiserver.h"
 #include "kube-nftd/writers.h"
 

@@ -3,7 +3,7 @@
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/log.h"
-#include "kube-nftd/netlink/element_dump.h"
+#include "kube-nftd/netlink/nft_element.h"
 #include "kube-nftd/ruleset/drift.h"
 #include "kube-nftd/ruleset/held.h"
 

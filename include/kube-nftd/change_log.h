@@ -23,7 +23,7 @@ void change_log_endpoints(struct change_log *log, const struct service_port_ref 
  * to be said. */
 char *change_log_services(struct change_log *log);
 
-/** All of that is in force. */
+/** All of that is applied. */
 void change_log_clear(struct change_log *log);
 
 /** @owner has @frontend now, which is routed like this; NULL: nobody has. */

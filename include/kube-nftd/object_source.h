@@ -5,7 +5,7 @@
 
 #include "kube-nftd/config/client_config.h"
 #include "kube-nftd/config/options.h"
-#include "kube-nftd/model/object_kind.h"
+#include "kube-nftd/model/object_metadata.h"
 
 struct daemon_status;
 struct ev_loop;

@@ -49,7 +49,7 @@ void own_node_free(struct own_node *node);
 /** The Node object as it is now; one of another name is ignored. */
 void own_node_put(struct own_node *node, const struct node *object);
 
-/** The Node object @id is gone: what it said stays in force. */
+/** The Node object @id is gone: what it said stays valid. */
 void own_node_remove(struct own_node *node, const char *id);
 
 /** All Node objects were told: says so, once, if this node's is not among them. */

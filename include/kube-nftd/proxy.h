@@ -17,10 +17,10 @@
 #include "kube-nftd/netlink/table_monitor.h"
 #include "kube-nftd/own_node.h"
 #include "kube-nftd/ruleset/ruleset.h"
-#include "kube-nftd/serve/diagnostics.h"
 #include "kube-nftd/serve/explain.h"
 #include "kube-nftd/serve/health.h"
 #include "kube-nftd/serve/programmed.h"
+#include "kube-nftd/serve/status.h"
 #include "kube-nftd/sync_figures.h"
 
 #include <stdio.h>

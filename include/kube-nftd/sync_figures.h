@@ -34,7 +34,7 @@ struct sync_trigger {
 struct sync_figures {
     struct histogram all, full, partial; /* seconds of syncs, failed ones too */
     struct histogram programming;        /* seconds from the trigger to the sync's success */
-    VEC(struct sync_trigger) triggers;   /* not in force yet */
+    VEC(struct sync_trigger) triggers;   /* not applied yet */
     double started;                      /* seconds since 1970; triggers before do not count */
     double last_success, last_queued;    /* likewise; 0: never */
     uint64_t failures;
@@ -65,7 +65,7 @@ void sync_figures_count(struct sync_figures *figures, bool full, double seconds,
 /** A sync succeeded at @now (seconds since 1970). */
 void sync_figures_succeeded(struct sync_figures *figures, double now);
 
-/** All triggers so far are in force at @now, but those of Services that wait; with @waits NULL,
+/** All triggers so far are applied at @now, but those of Services that wait; with @waits NULL,
  * all. Those of slices that made no difference needed no sync, where kube-proxy makes one. */
 void sync_figures_in_force(struct sync_figures *figures, double now,
                            bool (*waits)(const void *ctx, const char *service_id,

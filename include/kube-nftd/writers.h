@@ -30,7 +30,7 @@ void writers_set_proxy(struct writers *writers, const struct proxy *proxy);
 /** The own Node as it is now, or NULL: proxy_config's node_seen, with the writers as its ctx. */
 void writers_node_seen(void *writers, const struct node *node);
 
-/** All tables are in force but for @refused things, as startup_taint_programmed() says. NULL is
+/** All tables are applied but for @refused things, as startup_taint_programmed() says. NULL is
  * fine. */
 void writers_programmed(struct writers *writers, size_t refused);
 

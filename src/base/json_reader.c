@@ -14,7 +14,7 @@
 #include "kube-nftd/base/json_reader.h"
 
 #include "json_text.h"
-#include "kube-nftd/base/utf8.h"
+#include "kube-nftd/base/text.h"
 #include "kube-nftd/base/vec.h"
 
 /* Objects of the API nest some 10 levels deep (a schema's, managedFields'). */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "proto_values.h"
 
-#include "kube-nftd/base/utf8.h"
+#include "kube-nftd/base/text.h"
 
 /* Bytes behind the last text that may be overwritten. */
 #define PADDING sizeof(uint64_t)

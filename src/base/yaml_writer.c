@@ -3,7 +3,7 @@
 #include "kube-nftd/base/yaml_writer.h"
 
 #include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/utf8.h"
+#include "kube-nftd/base/text.h"
 #include "kube-nftd/base/yaml.h"
 
 #include <stdbool.h>

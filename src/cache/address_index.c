@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/cache/address_index.h"
+#include "address_index.h"
 
 #include <string.h>
 

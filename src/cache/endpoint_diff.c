@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/cache/endpoint_diff.h"
+#include "endpoint_diff.h"
 
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/cache/endpoint_slice_cache.h"
 
+#include "endpoint_diff.h"
 #include "kube-nftd/base/hash_table.h"
 #include "kube-nftd/base/log.h"
 

@@ -11,7 +11,7 @@
  * when there are twice as many as were worth keeping the last time, and so many more. */
 #define SWEEP_ALLOWANCE 1024
 
-/* A change that is not in force in both families yet, as far as anything was held before it. */
+/* A change that is not applied in both families yet, as far as anything was held before it. */
 struct in_flight {
     struct hash_link link; /* by id */
     char *owner;           /* before the change; NULL for what has none */
@@ -190,7 +190,7 @@ void receipts_take_all_in(struct receipts *receipts)
         free_left_out(receipts, object);
 }
 
-/* ---- what came to be in force ---- */
+/* ---- what was applied ---- */
 
 static void sweep(struct receipts *receipts)
 {
@@ -220,7 +220,7 @@ void receipts_next(struct receipts *receipts, const bool in_force[FAMILY_COUNT])
 
 /* ---- what can be asked ---- */
 
-/* What @family held before @change, if it is not in force; NULL: nothing. */
+/* What @family held before @change, if it is not applied; NULL: nothing. */
 static const struct object_version *held_before(const struct receipts *receipts,
                                                 const struct in_flight *change, int family)
 {

@@ -2,10 +2,10 @@
 #include "kube-nftd/client/commands.h"
 
 #include "ask.h"
-#include "kube-nftd/base/url_escape.h"
+#include "kube-nftd/base/text.h"
 #include "kube-nftd/serve/list.h"
 #include "kube-nftd/serve/status.h"
-#include "views.h"
+#include "view.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What people see of the daemon's answers. */
-#include "views.h"
+#include "view.h"
 
 /* ---- explain: first in short, then what it rests on ---- */
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "config_file.h"
+#include "configuration.h"
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/file.h"
 #include "kube-nftd/base/hash_table.h"
 #include "kube-nftd/base/yaml.h"
 #include "kube-nftd/base/yaml_writer.h"
-#include "setting_value.h"
 
 #include <errno.h>
 #include <stdio.h>

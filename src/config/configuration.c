@@ -4,7 +4,6 @@
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/duration.h"
-#include "setting_value.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A value for each setting and where it is from; defaults, checks across settings, and what comes
- * out of it: struct options, and the KubeProxyConfiguration that is in force.
+ * out of it: struct options, and the effective KubeProxyConfiguration.
  */
 #ifndef KUBE_NFTD_CONFIG_CONFIGURATION_H
 #define KUBE_NFTD_CONFIG_CONFIGURATION_H
@@ -50,10 +50,26 @@ int configuration_settle(struct configuration *configuration, note_vec *notes, s
 /** Fills in @options from settled values. */
 void configuration_land(const struct configuration *configuration, struct options *options);
 
-/** "name=value" of each flag as it is in force, a line each, for the caller to free. */
+/** "name=value" of each flag as it is in effect, a line each, for the caller to free. */
 char *configuration_flags(const struct configuration *configuration);
 
 /** The values of all fields as a KubeProxyConfiguration, members sorted. The caller deletes it. */
 cJSON *configuration_tree(const struct configuration *configuration);
+
+/**
+ * Reads @path into @configuration, over what flags gave except where these go before a file. Fields
+ * that are unknown or there twice (the last one counts) become one note. -1 for a file that cannot
+ * be read, is of another kind or version, or has a value of the wrong type: the error names file
+ * and field.
+ */
+int config_file_read(const char *path, struct configuration *configuration, note_vec *notes,
+                     struct error *err);
+
+/** The same for a text; @name is what errors call it. */
+int config_file_read_text(const char *name, const char *text, size_t length,
+                          struct configuration *configuration, note_vec *notes, struct error *err);
+
+/** Writes @tree as YAML to @path, in place of what is there. */
+int config_file_write(const char *path, const cJSON *tree, struct error *err);
 
 #endif

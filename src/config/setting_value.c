@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "setting_value.h"
+#include "setting.h"
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/duration.h"

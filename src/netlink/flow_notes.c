@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/netlink/flow_notes.h"
+#include "flow_notes.h"
 
 #include "kube-nftd/base/alloc.h"
 
@@ -18,12 +18,12 @@ struct flow_note {
     struct hash_link link; /* by frontend */
     struct frontend frontend;
     struct serving said;
-    struct serving judged; /* once in force */
-    bool fresh;            /* in notes->fresh: said since it came into force last */
+    struct serving judged; /* once applied */
+    bool fresh;            /* in notes->fresh: said since it was applied last */
     bool in_force;
-    bool due;     /* no scan began since it came into force */
+    bool due;     /* no scan began since it was applied */
     bool scanned; /* by the scan that runs */
-    bool found;   /* what may come back, since it came into force */
+    bool found;   /* what may come back, since it was applied */
     bool rechecked;
     bool recheck_due; /* it is due, but just because of what was found */
     unsigned rechecks_left;

@@ -287,7 +287,7 @@ static int send_messages(struct nft_socket *s, struct nft_batch *batch, size_t f
 
 /* Sends the messages between two offsets as one transaction and reads the answers. 0 or -1 with
  * @err; then @why is the errno, or 0 if there was no answer that says so: in that case it may be
- * in force. */
+ * applied. */
 static int transact(struct nft_socket *s, struct nft_batch *batch, size_t from, size_t to,
                     enum outcome outcome, int *why, struct error *err)
 {
@@ -362,7 +362,7 @@ static bool is_short_of_memory(const struct nft_batch *batch, int why)
     return why == ENOMEM || why == ENOBUFS;
 }
 
-/* Counts in @done what came into force. */
+/* Counts in @done what was applied. */
 static int commit_pieces(struct nft_socket *s, struct nft_batch *batch, uint32_t *done,
                          struct error *err)
 {

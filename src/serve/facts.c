@@ -2,7 +2,7 @@
 #include "facts.h"
 
 #include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/utf8.h"
+#include "kube-nftd/base/text.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/source/collection.h"
 
-#include "kube-nftd/base/url_escape.h"
+#include "kube-nftd/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>

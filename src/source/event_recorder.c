@@ -7,9 +7,8 @@
 
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/base/log.h"
+#include "kube-nftd/base/text.h"
 #include "kube-nftd/base/token_bucket.h"
-#include "kube-nftd/base/url_escape.h"
-#include "kube-nftd/base/utf8.h"
 #include "kube-nftd/base/vec.h"
 #include "kube-nftd/source/apiserver.h"
 #include "retry.h"

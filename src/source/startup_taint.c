@@ -3,7 +3,7 @@
 
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/base/log.h"
-#include "kube-nftd/base/url_escape.h"
+#include "kube-nftd/base/text.h"
 #include "kube-nftd/source/apiserver.h"
 #include "retry.h"
 

@@ -10,9 +10,9 @@
  */
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/base/log.h"
-#include "kube-nftd/netlink/conntrack.h"
 #include "kube-nftd/netlink/flow_cleaner.h"
 #include "kube-nftd/netlink/request.h"
+#include "netlink/conntrack.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Any bytes are a configuration or refused; what is taken reads the same when it is written down.
  */
-#include "config/config_file.h"
+#include "config/configuration.h"
 #include "kube-nftd/base/yaml_writer.h"
 
 #include <stdint.h>

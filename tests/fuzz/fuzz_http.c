@@ -9,9 +9,9 @@
 #include "kube-nftd/config/options.h"
 #include "kube-nftd/proxy.h"
 #include "kube-nftd/proxy_options.h"
-#include "kube-nftd/serve/diagnostics.h"
 #include "kube-nftd/serve/list.h"
 #include "kube-nftd/serve/metrics.h"
+#include "kube-nftd/serve/status.h"
 #include "kube-nftd/source/manifests.h"
 
 #include <cjson/cJSON.h>

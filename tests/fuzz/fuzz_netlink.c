@@ -9,14 +9,14 @@
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/netlink/address_monitor.h"
-#include "kube-nftd/netlink/conntrack.h"
-#include "kube-nftd/netlink/element_dump.h"
+#include "kube-nftd/netlink/nft_element.h"
 #include "kube-nftd/netlink/request.h"
 #include "kube-nftd/netlink/table_monitor.h"
 #include "leftovers/ip_sets.h"
 #include "leftovers/ipvs.h"
 #include "leftovers/legacy_iptables.h"
 #include "leftovers/nf_tables.h"
+#include "netlink/conntrack.h"
 #include "ruleset/record.h"
 
 #include <errno.h>

@@ -3,9 +3,9 @@
  * KubeProxyConfiguration files: every field, what is refused, what flags count beside one, and that
  * a configuration that is written down reads back as the same.
  */
-#include "config/config_file.h"
+#include "config/configuration.h"
 
-#include "config/setting_value.h"
+#include "config/setting.h"
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/yaml.h"
 #include "kube-nftd/base/yaml_writer.h"

@@ -4,8 +4,8 @@
 
 #include "http_client.h"
 
-#include "kube-nftd/serve/diagnostics.h"
 #include "kube-nftd/serve/metrics.h"
+#include "kube-nftd/serve/status.h"
 
 static struct metrics *metrics;
 static uint16_t port;

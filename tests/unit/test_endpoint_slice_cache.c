@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/cache/endpoint_slice_cache.h"
 
+#include "cache/address_index.h"
 #include "kube-nftd/base/log.h"
 #include "objects.h"
 #include "unit.h"

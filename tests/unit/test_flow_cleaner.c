@@ -10,9 +10,9 @@
 #include "unit.h"
 
 #include "kube-nftd/base/log.h"
-#include "kube-nftd/netlink/conntrack.h"
 #include "kube-nftd/netlink/flow_cleaner.h"
-#include "kube-nftd/netlink/flow_notes.h"
+#include "netlink/conntrack.h"
+#include "netlink/flow_notes.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

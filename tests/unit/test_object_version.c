@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/model/object_version.h"
+#include "kube-nftd/model/object_metadata.h"
 
 #include "unit.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Patterns of taints, and uids: what of the model knows no JSON. */
+#include "kube-nftd/model/object_metadata.h"
 #include "kube-nftd/model/taint.h"
-#include "kube-nftd/model/uid.h"
 
 #include "unit.h"
 

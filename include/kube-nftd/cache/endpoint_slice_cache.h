@@ -11,7 +11,6 @@
 #define KUBE_NFTD_CACHE_ENDPOINT_SLICE_CACHE_H
 
 #include "kube-nftd/base/vec.h"
-#include "kube-nftd/cache/endpoint_diff.h"
 #include "kube-nftd/cache/receipts.h"
 #include "kube-nftd/model/object.h"
 
@@ -36,6 +35,15 @@ struct endpoint {
 };
 
 typedef VEC(struct endpoint) endpoint_vec;
+
+/* Another copy of an endpoint wins now, or one of other attributes. Borrowed. */
+struct endpoint_change {
+    struct address address;
+    uint16_t port;
+    const struct slice_endpoint *before, *after; /* NULL: there was, or is, none */
+};
+
+typedef VEC(struct endpoint_change) endpoint_change_vec;
 
 /* Told of every service port to whose endpoints a change made a difference: the @n @changes, each
  * of another endpoint (borrowed), of those of endpoint_slice_cache_merge(). NULL: its only slice
@@ -93,13 +101,13 @@ struct slice_changes endpoint_slice_cache_changes(const struct endpoint_slice_ca
 void endpoint_slice_cache_leave_out(struct endpoint_slice_cache *cache,
                                     const struct object *object);
 
-/** What was told so far is in force in these families; true for one that is not in use. */
+/** What was told so far is applied in these families; true for one that is not in use. */
 void endpoint_slice_cache_turn_over(struct endpoint_slice_cache *cache,
                                     const bool in_force[FAMILY_COUNT]);
 
 typedef void (*receipt_fn)(void *ctx, const struct receipt *receipt);
 
-/** Which version of each slice of a Service came, and which is in force (receipts.h): those that
+/** Which version of each slice of a Service came, and which is applied (receipts.h): those that
  * it has now first, then those that it had or whose last version could not be read. */
 void endpoint_slice_cache_receipts(const struct endpoint_slice_cache *cache, const char *service_id,
                                    receipt_fn take, void *ctx);

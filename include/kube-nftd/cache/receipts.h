@@ -4,8 +4,8 @@
  *
  * Time is counted in generations: one for each time that changes are sent to the kernel. An object
  * is stamped with the generation in which it last became another; a family holds it when the
- * generation is in force there. Nothing is looked through for that. What was held before a change
- * is remembered until the change is in force in both families, and so are objects that went;
+ * generation is applied there. Nothing is looked through for that. What was held before a change
+ * is remembered until the change is applied in both families, and so are objects that went;
  * besides, the last version of each object that could not be read.
  */
 #ifndef KUBE_NFTD_CACHE_RECEIPTS_H
@@ -46,7 +46,7 @@ void receipts_free(struct receipts *receipts);
 /** The generation to stamp what changes now with. The first one is 1. */
 generation receipts_now(const struct receipts *receipts);
 
-/** Whether all that was stamped with @changed is in force in both families. */
+/** Whether all that was stamped with @changed is applied in both families. */
 bool receipts_is_in_force(const struct receipts *receipts, generation changed);
 
 /**
@@ -69,7 +69,7 @@ void receipts_take_in(struct receipts *receipts, const char *id);
 /** The same for all objects. */
 void receipts_take_all_in(struct receipts *receipts);
 
-/** What was stamped so far is in force in these families (true for one that is not in use). The
+/** What was stamped so far is applied in these families (true for one that is not in use). The
  * next generation begins. */
 void receipts_next(struct receipts *receipts, const bool in_force[FAMILY_COUNT]);
 

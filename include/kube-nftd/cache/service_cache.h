@@ -13,10 +13,10 @@ struct service_cache;
 typedef void (*service_changed_fn)(void *ctx, const struct service *before,
                                    const struct service *after);
 
-/* What came in: whether or not it made a difference, and what did and is not in force yet. */
+/* What came in: whether or not it made a difference, and what did and is not applied yet. */
 struct cache_changes {
     uint64_t seen;  /* objects put, and known ones removed */
-    size_t pending; /* objects that became others since all was in force; one that goes and comes
+    size_t pending; /* objects that became others since all was applied; one that goes and comes
                      * again meanwhile counts as two */
 };
 
@@ -46,10 +46,10 @@ struct cache_changes service_cache_changes(const struct service_cache *cache);
  */
 void service_cache_leave_out(struct service_cache *cache, const struct object *object);
 
-/** What was told so far is in force in these families; true for one that is not in use. */
+/** What was told so far is applied in these families; true for one that is not in use. */
 void service_cache_turn_over(struct service_cache *cache, const bool in_force[FAMILY_COUNT]);
 
-/** Which version of the Service @id came, and which is in force (receipts.h). False if nothing is
+/** Which version of the Service @id came, and which is applied (receipts.h). False if nothing is
  * known of it, in the kernel neither. */
 bool service_cache_receipt(const struct service_cache *cache, const char *id, struct receipt *out);
 

@@ -5,7 +5,6 @@
 
 #include "kube-nftd/base/error.h"
 #include "kube-nftd/base/vec.h"
-#include "kube-nftd/config/command.h"
 #include "kube-nftd/host/conntrack_sysctls.h"
 #include "kube-nftd/host/node_port_addresses.h"
 #include "kube-nftd/model/cidr.h"
@@ -13,6 +12,18 @@
 #include <cjson/cJSON.h>
 #include <stdbool.h>
 #include <stdio.h>
+
+/* The words of the command line that are no flags. */
+enum command {
+    COMMAND_NONE, /* the daemon, or what a flag asks for */
+    COMMAND_LIST,
+    COMMAND_ENDPOINTS, /* "list endpoints" */
+    COMMAND_STATUS,
+    COMMAND_EXPLAIN,
+    COMMAND_PREFLIGHT,
+    COMMAND_DUMP,
+    COMMAND_CLEANUP,
+};
 
 enum detect_local_mode {
     DETECT_LOCAL_CLUSTER_CIDR, /* the default */
@@ -89,8 +100,8 @@ struct options {
     bool help;
     int verbosity;
     enum log_format log_format;
-    char *flags;          /* "name=value" of each flag as it is in force, a line each */
-    cJSON *configuration; /* the KubeProxyConfiguration in force, with defaults; owned */
+    char *flags;          /* "name=value" of each flag as it is in effect, a line each */
+    cJSON *configuration; /* the effective KubeProxyConfiguration, with defaults; owned */
     note_vec notes;
 };
 
@@ -108,8 +119,9 @@ int options_parse(int argc, char *const *argv, struct options *options, struct e
 void options_clear(struct options *options);
 
 /**
- * Writes the configuration in force to write_config_to. conntrack's limits are null there if nobody
- * gave them: whoever reads the file must not take the defaults for an order to lower the host's.
+ * Writes the effective configuration to write_config_to. conntrack's limits are null there if
+ * nobody gave them: whoever reads the file must not take the defaults for an order to lower the
+ * host's.
  */
 int options_write(const struct options *options, struct error *err);
 

@@ -7,8 +7,7 @@
 #ifndef KUBE_NFTD_MODEL_EVENT_H
 #define KUBE_NFTD_MODEL_EVENT_H
 
-#include "kube-nftd/model/object_kind.h"
-#include "kube-nftd/model/uid.h"
+#include "kube-nftd/model/object_metadata.h"
 
 enum event_type { EVENT_NORMAL, EVENT_WARNING };
 

@@ -11,10 +11,8 @@
 #include "kube-nftd/base/vec.h"
 #include "kube-nftd/model/address.h"
 #include "kube-nftd/model/cidr.h"
-#include "kube-nftd/model/object_kind.h"
-#include "kube-nftd/model/object_version.h"
+#include "kube-nftd/model/object_metadata.h"
 #include "kube-nftd/model/taint.h"
-#include "kube-nftd/model/uid.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -133,7 +131,7 @@ struct node {
 
 /*
  * An object of one of the kinds. With all payload pointers NULL it says: this object exists, but
- * cannot be read now; what was known of it stays in force.
+ * cannot be read now; what was known of it stays active.
  */
 struct object {
     enum object_kind kind;
@@ -143,7 +141,7 @@ struct object {
     char *owner; /* owned; the Service of an EndpointSlice without payload, if that could be read */
     /* When what an EndpointSlice says began to be so, seconds since 1970 (annotation
      * endpoints.kubernetes.io/last-change-trigger-time, docs/behaviour.md 7); 0 if it does not say.
-     * Here and not in the slice, since nobody needs it once the slice is in force. */
+     * Here and not in the slice, since nobody needs it once the slice is applied. */
     double trigger_time;
     struct uid *uid; /* owned; of one without payload, where it could be read; else NULL */
     union {

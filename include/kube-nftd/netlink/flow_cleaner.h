@@ -25,7 +25,7 @@
  *
  * What is noted counts from the next flow_cleaner_run() on. Until then the kernel may hold the old
  * rules or the new ones, so a frontend that is being scanned for meanwhile is judged by all that
- * was said of it since it was last in force: only what is stale by each of it goes.
+ * was said of it since it was last applied: only what is stale by each of it goes.
  *
  * Flows of other protocols, to other destinations and of other network namespaces are left alone.
  */
@@ -35,12 +35,14 @@
 #include "kube-nftd/base/error.h"
 #include "kube-nftd/base/histogram.h"
 #include "kube-nftd/model/frontend.h"
-#include "kube-nftd/netlink/flow_notes.h"
 
 #include <stdint.h>
 
 struct ev_loop;
 struct flow_cleaner;
+
+/* Whether something else than what was said of @frontend last may be applied. */
+typedef bool (*flow_held_back_fn)(const void *ctx, const struct frontend *frontend);
 
 /* What was done so far, by family. */
 struct flow_cleaner_stats {
@@ -69,7 +71,7 @@ void flow_cleaner_note(struct flow_cleaner *cleaner, const struct frontend *fron
 void flow_cleaner_hold_back(struct flow_cleaner *cleaner, enum family family,
                             flow_held_back_fn held_back, const void *ctx);
 
-/** What was noted of @family and is not held back is in force in its table: look for stale flows, a
+/** What was noted of @family and is not held back is applied in its table: look for stale flows, a
  * moment later (packets that are on their way by the old rules arrive before) or after the scan
  * that runs and a pause as long as it took. Cheap if nothing was noted. A scan that could not be
  * done at all is done with the next call. */

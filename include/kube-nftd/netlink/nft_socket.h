@@ -24,7 +24,7 @@ uint32_t nft_socket_port(const struct nft_socket *socket);
  * until that is committed. A large batch is cheap only without. */
 struct nft_large_watch {
     void (*begins)(void *ctx);
-    /* @transactions of it came into force. */
+    /* @transactions of it was applied. */
     void (*ended)(void *ctx, uint32_t transactions);
     void *ctx;
 };
@@ -37,20 +37,20 @@ void nft_socket_watch_large(struct nft_socket *socket, const struct nft_large_wa
 int nft_socket_generation(struct nft_socket *socket, uint32_t *generation, struct error *err);
 
 /**
- * Sends @batch and reads the kernel's answers. 0: everything is in force. -1: the error names
+ * Sends @batch and reads the kernel's answers. 0: everything is applied. -1: the error names
  * what was refused first, @batch->refusals has all that the kernel named (they may be less than
  * it found: there is room for some thousands), and @batch->nothing_in_force says whether it holds
- * what it held before. If that is not so, some of it may be in force, or all if the kernel's
+ * what it held before. If that is not so, some of it may be applied, or all if the kernel's
  * answer was lost.
  * A batch that the socket's buffer cannot hold even after growing it (that takes CAP_NET_ADMIN in
  * the first user namespace), or that the kernel has no memory for in one piece, is cut where the
- * batch allows it and goes in several transactions; then the first ones may be in force after a
+ * batch allows it and goes in several transactions; then the first ones may be applied after a
  * -1.
  */
 int nft_socket_commit(struct nft_socket *socket, struct nft_batch *batch, struct error *err);
 
 /**
- * Whether the kernel would take @batch; nothing of it comes into force. 0: it would. -1: the error
+ * Whether the kernel would take @batch; nothing of it is applied. 0: it would. -1: the error
  * says what was refused, and @why (if not NULL) is the errno. Chains of a new table that lead to
  * each other are not found: there the kernel looks for them when it commits, and only then.
  */

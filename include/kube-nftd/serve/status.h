@@ -5,7 +5,7 @@
 #define KUBE_NFTD_SERVE_STATUS_H
 
 #include "kube-nftd/model/address.h"
-#include "kube-nftd/model/object_kind.h"
+#include "kube-nftd/model/object_metadata.h"
 #include "kube-nftd/serve/http_listener.h"
 
 #include <cjson/cJSON.h>
@@ -40,7 +40,7 @@ struct daemon_status {
         bool in_use, programmed, owned, lost;
         double last_success; /* seconds since 1970; 0: never */
         double last_seconds; /* that its transaction took */
-        double waiting;      /* for so many seconds a change was not in force; 0: none waits */
+        double waiting;      /* for so many seconds a change was not applied; 0: none waits */
         size_t frontends, refused;
         uint64_t transactions, repairs, drift;
         const char *failure; /* of the last transaction; NULL: there was none */
@@ -51,5 +51,15 @@ struct daemon_status {
 
 /** Answers GET /status. */
 void status_answer(const struct daemon_status *status, struct http_answer *answer);
+
+/* Pages for people, which promise no format (docs/behaviour.md 6.3). */
+void diagnostics_statusz(const struct daemon_status *status, struct http_answer *answer);
+
+/** @flags: a line "name=value" each. */
+void diagnostics_flagz(const char *flags, struct http_answer *answer);
+
+/** PUT, with the number as body. An http_answer_fn without a context. */
+void diagnostics_verbosity(void *ctx, const struct http_request *request,
+                           struct http_answer *answer);
 
 #endif

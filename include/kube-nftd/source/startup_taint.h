@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Takes a taint from the own Node that keeps pods away until the node can reach services: when the
- * first programming is in force everywhere, and again whenever the Node has it after that. A JSON
+ * first programming is applied everywhere, and again whenever the Node has it after that. A JSON
  * patch that tests each taint it removes as a whole, so nothing else is ever lost; what has changed
  * meanwhile is tried again with what the watch has brought by then.
  *
@@ -29,7 +29,7 @@ void startup_taint_free(struct startup_taint *startup);
 void startup_taint_node_seen(struct startup_taint *startup, const struct node *node);
 
 /**
- * All tables are in force, but for @refused frontends and elements that the kernel refuses: the
+ * All tables are applied, but for @refused frontends and elements that the kernel refuses: the
  * taint goes if there are none. Cheap to be told again; the first time without any counts for good.
  */
 void startup_taint_programmed(struct startup_taint *startup, size_t refused);

@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * An object's resourceVersion. To Kubernetes' clients that is an opaque text, and it is kept
- * exactly; but since it is a decimal number wherever etcd is behind, it takes 8 bytes then and no
- * allocation.
- *
- * Starts zeroed, as the version of nothing; release with object_version_clear().
- */
-#ifndef KUBE_NFTD_MODEL_OBJECT_VERSION_H
-#define KUBE_NFTD_MODEL_OBJECT_VERSION_H
+/* Kind, resourceVersion and uid of an object. */
+#ifndef KUBE_NFTD_MODEL_OBJECT_METADATA_H
+#define KUBE_NFTD_MODEL_OBJECT_METADATA_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,6 +10,13 @@
  */
 #define RESOURCE_VERSION_LIMIT 1024
 
+/*
+ * An object's resourceVersion. To Kubernetes' clients that is an opaque text, and it is kept
+ * exactly; but since it is a decimal number wherever etcd is behind, it takes 8 bytes then and no
+ * allocation.
+ *
+ * Starts zeroed, as the version of nothing; release with object_version_clear().
+ */
 struct object_version {
     uint64_t bits; /* 0: of nothing; odd: a number; else a pointer to the text, which is owned */
 };
@@ -43,5 +44,26 @@ void object_version_copy(struct object_version *version, const struct object_ver
 void object_version_move(struct object_version *version, struct object_version *from);
 
 void object_version_clear(struct object_version *version);
+
+/* metadata.uid, which the API server makes as UUIDs: the 16 bytes that it stands for. All zero:
+ * unknown. */
+struct uid {
+    uint8_t bytes[16];
+};
+
+/* Room for 36 characters and the NUL. */
+#define UID_TEXT_SIZE 37
+
+/** Reads a UUID in lower case as the server writes it. What is none (NULL too) is as good as
+ * unknown: false, and @uid is all zero. */
+bool uid_parse(const char *text, struct uid *uid);
+
+/** Writes @uid into @text and returns it; "" if it is unknown. */
+const char *uid_format(const struct uid *uid, char text[UID_TEXT_SIZE]);
+
+enum object_kind { KIND_SERVICE, KIND_ENDPOINTSLICE, KIND_SERVICECIDR, KIND_NODE, KIND_COUNT };
+
+/** "Service", "EndpointSlice", "ServiceCIDR" or "Node". */
+const char *object_kind_name(enum object_kind kind);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Texts of others that are to be UTF-8, and to be shown. */
-#ifndef KUBE_NFTD_BASE_UTF8_H
-#define KUBE_NFTD_BASE_UTF8_H
+#ifndef KUBE_NFTD_BASE_TEXT_H
+#define KUBE_NFTD_BASE_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,5 +20,9 @@ bool utf8_is_control(uint32_t code);
 
 /** A copy of @text for the caller to free; each byte that is not UTF-8 is U+FFFD. */
 char *utf8_repair(const char *text);
+
+/** @text with all but RFC 3986's unreserved characters percent-encoded, for the caller to free: fit
+ * for one segment of a path or one value of a query. */
+char *url_escape(const char *text);
 
 #endif

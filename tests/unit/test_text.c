@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/base/utf8.h"
+#include "kube-nftd/base/text.h"
 
 #include "unit.h"
 

@@ -6,7 +6,7 @@
  * A frontend is kept from when it is noted until the end of a scan that began after the note came
  * into force:
  *
- *     flow_notes_say            said, fresh; judged by all that was said if it was in force before
+ *     flow_notes_say            said, fresh; judged by all that was said if it was applied before
  *     flow_notes_put_in_force   judged by what was said last, due
  *     flow_notes_begin_scan     scanned for
  *     flow_notes_end_scan       forgotten, unless it is fresh or due again
@@ -17,19 +17,17 @@
 #ifndef KUBE_NFTD_NETLINK_FLOW_NOTES_H
 #define KUBE_NFTD_NETLINK_FLOW_NOTES_H
 
+#include "conntrack.h"
 #include "kube-nftd/base/hash_table.h"
 #include "kube-nftd/base/vec.h"
-#include "kube-nftd/netlink/conntrack.h"
+#include "kube-nftd/netlink/flow_cleaner.h"
 
 struct flow_note;
-
-/* Whether something else than what was said of @frontend last may be in force. */
-typedef bool (*flow_held_back_fn)(const void *ctx, const struct frontend *frontend);
 
 /* Start zeroed. */
 struct flow_notes {
     struct hash_table by_frontend;
-    VEC(struct flow_note *) fresh; /* said, but not in force yet */
+    VEC(struct flow_note *) fresh; /* said, but not applied yet */
     bool owed;                     /* a scan, and not just because of what one found */
     flow_held_back_fn held_back;   /* NULL: nothing ever is */
     const void *ctx;
@@ -41,8 +39,8 @@ void flow_notes_free(struct flow_notes *notes);
 void flow_notes_say(struct flow_notes *notes, const struct frontend *frontend, bool claimed,
                     const struct backend *serving, size_t n);
 
-/** What was said is in force, but of frontends that are held back. Costs as much as what was said
- * and is not in force yet. Returns whether a scan is owed to some frontend, apart from those that
+/** What was said is applied, but of frontends that are held back. Costs as much as what was said
+ * and is not applied yet. Returns whether a scan is owed to some frontend, apart from those that
  * flow_notes_end_scan() told of. */
 bool flow_notes_put_in_force(struct flow_notes *notes);
 

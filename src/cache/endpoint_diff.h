@@ -3,17 +3,8 @@
 #ifndef KUBE_NFTD_CACHE_ENDPOINT_DIFF_H
 #define KUBE_NFTD_CACHE_ENDPOINT_DIFF_H
 
-#include "kube-nftd/cache/address_index.h"
-#include "kube-nftd/model/object.h"
-
-/* Another copy of an endpoint wins now, or one of other attributes. Borrowed. */
-struct endpoint_change {
-    struct address address;
-    uint16_t port;
-    const struct slice_endpoint *before, *after; /* NULL: there was, or is, none */
-};
-
-typedef VEC(struct endpoint_change) endpoint_change_vec;
+#include "address_index.h"
+#include "kube-nftd/cache/endpoint_slice_cache.h"
 
 /* A slice of a Service becomes another, comes or goes. */
 struct slice_change {
