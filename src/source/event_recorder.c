@@ -8,7 +8,6 @@
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/base/text.h"
-#include "kube-nftd/base/token_bucket.h"
 #include "kube-nftd/base/vec.h"
 #include "kube-nftd/source/apiserver.h"
 #include "retry.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "list_reader.h"
 
-#include "bad_objects.h"
 #include "kube-nftd/model/decode.h"
 #include "kube-nftd/source/collection.h"
 #include "watch_reader.h"

@@ -6,10 +6,12 @@
 #include "api_status.h"
 #include "body_reader.h"
 #include "kube-nftd/base/error.h"
+#include "kube-nftd/model/event.h"
 #include "kube-nftd/model/object.h"
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum watch_event_type {
     WATCH_PUT,      /* ADDED or MODIFIED: the object */
@@ -61,5 +63,20 @@ void watch_reader_clear(struct watch_reader *reader);
  */
 int watch_object_decode(const struct json_value *json, enum object_kind kind, struct object *object,
                         struct error *err);
+
+/* Objects that cannot be decoded: counts them and says why, without a flood of events. Starts
+ * zeroed. */
+struct bad_objects {
+    uint64_t total;
+    unsigned reported;               /* as events, of the present answer */
+    const struct event_sink *events; /* borrowed; NULL: events are for nobody */
+};
+
+/** A new answer begins: as many as before may be reported again. */
+void bad_objects_begin(struct bad_objects *bad);
+
+/** Takes the reason out of @why and warns of it, and of @object, which has no payload, in an event
+ * if it has an id, but for those of one answer from some number on. */
+void bad_objects_add(struct bad_objects *bad, const struct object *object, struct error *why);
 
 #endif

@@ -7,7 +7,6 @@
  */
 #include "../unit/proto_writer.h"
 
-#include "source/bad_objects.h"
 #include "source/body_reader.h"
 #include "source/list_reader.h"
 #include "source/watch_reader.h"

@@ -10,7 +10,6 @@
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/base/vec.h"
-#include "source/bad_objects.h"
 #include "source/initial_events.h"
 #include "source/list_reader.h"
 #include "source/watch_reader.h"

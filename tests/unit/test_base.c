@@ -3,8 +3,8 @@
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/base/error.h"
 #include "kube-nftd/base/intern.h"
-#include "kube-nftd/base/token_bucket.h"
 #include "kube-nftd/base/vec.h"
+#include "source/retry.h"
 
 #include "unit.h"
 

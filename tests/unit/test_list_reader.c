@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "source/bad_objects.h"
 #include "source/list_reader.h"
+#include "source/watch_reader.h"
 
 #include "unit.h"
 

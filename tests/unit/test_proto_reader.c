@@ -5,7 +5,6 @@
 
 #include "kube-nftd/base/log.h"
 #include "proto_writer.h"
-#include "source/bad_objects.h"
 #include "source/list_reader.h"
 #include "source/watch_reader.h"
 #include "unit.h"
