@@ -331,12 +331,14 @@ class ApiServer:
 
     @staticmethod
     def wait(condition, timeout=20.0):
-        """Waits until @condition is true and returns its value; fails after @timeout seconds."""
-        deadline = time.monotonic() + timeout
+        """Waits until @condition is true and returns its value; fails after @timeout seconds. Looks less often the
+        longer it takes: a look may start programs."""
+        begin = time.monotonic()
         while not (value := condition()):
-            if time.monotonic() > deadline:
+            waited = time.monotonic() - begin
+            if waited > timeout:
                 raise AssertionError(f"not within {timeout} s: {condition.__qualname__}")
-            time.sleep(0.005)
+            time.sleep(min(0.1, max(0.005, waited / 4)))
         return value
 
     def asked(self, plural=None, watch=None, since=0):

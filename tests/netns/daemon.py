@@ -43,11 +43,13 @@ def call(namespace: Namespace, *arguments: str, wrapper: tuple[str, ...] = ()) -
 def wait_for(
     condition: typing.Callable[[], bool], what: str | typing.Callable[[], str], seconds: float = 10
 ) -> None:
-    deadline = time.monotonic() + seconds
+    """Looks less often the longer it takes: a look may start programs."""
+    begin = time.monotonic()
     while not condition():
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - begin
+        if waited > seconds:
             raise AssertionError(f"not within {seconds} s: {what if isinstance(what, str) else what()}")
-        time.sleep(0.005)
+        time.sleep(min(0.1, max(0.005, waited / 4)))
 
 
 def http_get(namespace: Namespace, host: str, port: int, path: str = "/"):
