@@ -120,8 +120,7 @@ def test_a_silent_peer_is_noticed_and_an_idle_one_is_not_mistaken(server, tmp_pa
         start = time.monotonic()
         server.put(endpoint_slice("10.1.0.1"))
         again = watched_again(server, "endpointslices", since, 30)
-        took = time.monotonic() - start
-        assert 15 < took < 30  # by less, it was something else that told
+        assert time.monotonic() - start > 15  # by less, it was something else that told
         server.wait(lambda: table() == {WEB: ONE})
         assert server.requests[since:] == [again] and again.watch  # no list, and the others live on
         assert not any(request.done for request in others)

@@ -459,7 +459,7 @@ def test_bookmark_before_the_end(server):
     with Http1(server) as client:
         begin = time.monotonic()
         assert client.get(short).body() == recorded.body
-        assert 2.8 < time.monotonic() - begin < 4
+        assert time.monotonic() - begin > 2.8
         assert client.get(f"{SERVICES}?watch=true&timeoutSeconds=1&resourceVersion=631"
                           "&allowWatchBookmarks=true").body() == b""  # nothing new to say
         assert client.get(f"{SERVICES}?watch=true&timeoutSeconds=-1").status == 200
