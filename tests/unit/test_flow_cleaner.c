@@ -7,6 +7,7 @@
  *
  * Flows have letters. They all come from one client; the letter is in its port.
  */
+#include "namespaces.h"
 #include "unit.h"
 
 #include "kube-nftd/base/log.h"
@@ -17,14 +18,12 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ev.h>
-#include <fcntl.h>
 #include <libmnl/libmnl.h>
 #include <linux/in.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_conntrack_common.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/nfnetlink_conntrack.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -101,29 +100,6 @@ ssize_t recv(int fd, void *buffer, size_t size, int flags)
 }
 
 /* ---- a namespace ---- */
-
-static void write_file(const char *path, const char *text)
-{
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    ck_assert_msg(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text), "%s: %s", path,
-                  strerror(errno));
-    close(fd);
-}
-
-static void enter_namespaces(void)
-{
-    char uids[64], gids[64];
-    snprintf(uids, sizeof(uids), "0 %u 1\n", getuid());
-    snprintf(gids, sizeof(gids), "0 %u 1\n", getgid());
-    if (unshare(CLONE_NEWUSER | CLONE_NEWNET) < 0)
-        ck_abort_msg("this test needs user namespaces and a network namespace, and the kernel "
-                     "refuses them: %s (see user.max_user_namespaces and "
-                     "kernel.unprivileged_userns_clone)",
-                     strerror(errno));
-    write_file("/proc/self/setgroups", "deny");
-    write_file("/proc/self/uid_map", uids);
-    write_file("/proc/self/gid_map", gids);
-}
 
 static void take_line(void *ctx, enum log_level level, const char *line)
 {
