@@ -969,26 +969,75 @@ END_TEST
 
 START_TEST(service_cidrs_are_followed)
 {
+    static const struct {
+        const char *id, *cidrs; /* NULL: it goes; "?": it cannot be read */
+        const char *v4, *v6;    /* NULL: as before, and nothing is sent */
+    } steps[] = {
+        {"kubernetes", "10.96.0.0/16", "10.96.0.0-10.96.255.255", ""},
+        {"kubernetes", "10.96.0.0/16 fd00::/112", "10.96.0.0-10.96.255.255", "fd00::-fd00::ffff"},
+        {"kubernetes", "10.96.0.0/16 fd00::/112", NULL, NULL},
+        {"more", "10.98.0.0/16", "10.96.0.0-10.96.255.255 10.98.0.0-10.98.255.255",
+         "fd00::-fd00::ffff"},
+        {"more", "10.97.0.0/16", "10.96.0.0-10.97.255.255", "fd00::-fd00::ffff"},
+        {"more", "?", NULL, NULL},
+        {"kubernete", NULL, NULL, NULL},
+        {"kubernetes", NULL, "10.97.0.0-10.97.255.255", ""},
+        /* What several cover is covered until the last of them goes. */
+        {"one", "10.96.0.0/12", "10.96.0.0-10.111.255.255", ""},
+        {"two", "10.96.0.0/12", NULL, NULL},
+        {"one", NULL, NULL, NULL},
+        {"two", NULL, "10.97.0.0-10.97.255.255", ""},
+        {"more", NULL, "", ""},
+    };
     complete_all();
-    put_cidrs("kubernetes", "10.96.0.0/16 fd00:96::/112");
     turn(0);
-    expect_set(FAMILY_IPV4, "service_cidrs", "10.96.0.0-10.96.255.255");
-    expect_set(FAMILY_IPV6, "service_cidrs", "fd00:96::-fd00:96::ffff");
-    put_cidrs("more", "10.97.0.0/16");
-    put_cidrs("other", "10.100.0.0/16");
-    put(KIND_SERVICECIDR, "other", NULL);
-    turn(1);
-    expect_set(FAMILY_IPV4, "service_cidrs", "10.96.0.0-10.97.255.255 10.100.0.0-10.100.255.255");
-    remove_object(KIND_SERVICECIDR, "kubernetes");
-    turn(1);
-    expect_set(FAMILY_IPV4, "service_cidrs", "10.97.0.0-10.97.255.255 10.100.0.0-10.100.255.255");
-    expect_set(FAMILY_IPV6, "service_cidrs", "");
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        const char *cidrs = steps[i].cidrs;
+        unsigned transactions = (unsigned)fake_kernel_counts()->transactions;
+        if (!cidrs)
+            remove_object(KIND_SERVICECIDR, steps[i].id);
+        else if (*cidrs == '?')
+            put(KIND_SERVICECIDR, steps[i].id, NULL);
+        else
+            put_cidrs(steps[i].id, cidrs);
+        turn(1);
+        if (!steps[i].v4) {
+            ck_assert_uint_eq(fake_kernel_counts()->transactions, transactions);
+            continue;
+        }
+        expect_set(FAMILY_IPV4, "service_cidrs", steps[i].v4);
+        expect_set(FAMILY_IPV6, "service_cidrs", steps[i].v6);
+    }
+}
+END_TEST
 
-    object_vec left = make_ids(KIND_SERVICECIDR, "other");
+/* Of each row's list: ids that are kept, though nothing can be read, and one that can. */
+START_TEST(service_cidrs_are_replaced)
+{
+    static const struct {
+        const char *kept, *id, *cidrs, *v4, *v6;
+    } lists[] = {
+        {"unknown", "one", "10.96.0.0/16", "10.96.0.0-10.96.255.255", ""},
+        {"one", "two", "10.97.0.0/16 fd00::/112", "10.96.0.0-10.97.255.255", "fd00::-fd00::ffff"},
+        {"one", "three", "10.98.0.0/16", "10.96.0.0-10.96.255.255 10.98.0.0-10.98.255.255", ""},
+        {"", "three", "10.99.0.0/16", "10.99.0.0-10.99.255.255", ""},
+        {"three", NULL, NULL, "10.99.0.0-10.99.255.255", ""},
+        {"", NULL, NULL, "", ""}, /* what was kept once is not kept for ever */
+    };
     const struct object_sink *sink = proxy_sink(proxy);
-    sink->replace(sink->ctx, KIND_SERVICECIDR, &left);
-    turn(1);
-    expect_set(FAMILY_IPV4, "service_cidrs", "10.100.0.0-10.100.255.255");
+    complete_all();
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        object_vec objects = make_ids(KIND_SERVICECIDR, lists[i].kept);
+        if (lists[i].id)
+            vec_push(&objects, (struct object){.kind = KIND_SERVICECIDR,
+                                               .id = xstrdup(lists[i].id),
+                                               .service_cidr =
+                                                   make_service_cidr(lists[i].id, lists[i].cidrs)});
+        sink->replace(sink->ctx, KIND_SERVICECIDR, &objects);
+        turn(1);
+        expect_set(FAMILY_IPV4, "service_cidrs", lists[i].v4);
+        expect_set(FAMILY_IPV6, "service_cidrs", lists[i].v6);
+    }
 }
 END_TEST
 
@@ -1800,6 +1849,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, source_ranges_with_the_node_in_them_let_its_addresses_in);
     tcase_add_loop_test(tcase, warned_when_no_endpoint_is_on_this_node, 0, 6);
     tcase_add_test(tcase, service_cidrs_are_followed);
+    tcase_add_test(tcase, service_cidrs_are_replaced);
     tcase_add_test(tcase, cluster_ips_and_hairpins_are_followed);
     tcase_add_test(tcase, flows_are_noted_and_looked_for_when_in_force);
     tcase_add_test(tcase, flows_wait_until_their_family_is_in_force);
