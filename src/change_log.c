@@ -50,7 +50,7 @@ void change_log_endpoints(struct change_log *log, const struct service_port_ref 
         log_endpoint(ref, &changes[i]);
 }
 
-/* ---- frontends ---- */
+/* ---- frontends and service ports ---- */
 
 void change_log_route(const struct frontend *frontend, const char *owner, const struct route *route)
 {
@@ -58,15 +58,26 @@ void change_log_route(const struct frontend *frontend, const char *owner, const 
     if (!log_enabled(4))
         return;
     frontend_format(frontend, text);
-    if (!route)
-        log_debug(4, "policy", "frontend=%s belongs to no Service now", text);
-    else if (!route->has_any)
-        log_debug(4, "policy", "frontend=%s service=%s is rejected: no endpoint can serve", text,
-                  owner ? owner : "none");
+    if (owner)
+        log_debug(4, "policy", "frontend=%s service=%s policy=%s", text, owner,
+                  route->local ? "Local" : "Cluster");
     else
-        log_debug(4, "policy", "frontend=%s service=%s policy=%s endpoints=%zu local=%zu", text,
-                  owner ? owner : "none", route->local ? "Local" : "Cluster", route->n_backends,
-                  route->n_local);
+        log_debug(4, "policy", "frontend=%s belongs to no Service now", text);
+}
+
+void change_log_port(const struct port_state *port, const struct port_route *route)
+{
+    if (!log_enabled(4))
+        return;
+    const char *family = family_name((enum family)port->family);
+    char *name = port_state_name(port);
+    if (route->has_any)
+        log_debug(4, "policy", "service=%s family=%s endpoints=%zu local=%zu", name, family,
+                  route->n_backends, route->n_local);
+    else
+        log_debug(4, "policy", "service=%s family=%s is rejected: no endpoint can serve", name,
+                  family);
+    free(name);
 }
 
 static size_t count_coming(const struct backend_change *changes, size_t n)
@@ -77,16 +88,18 @@ static size_t count_coming(const struct backend_change *changes, size_t n)
     return coming;
 }
 
-void change_log_route_change(const struct frontend *frontend, const struct route_change *change)
+void change_log_port_change(const struct port_state *port, const struct port_route_change *change)
 {
-    char text[FRONTEND_TEXT_SIZE];
     if (!log_enabled(4))
         return;
     size_t coming = count_coming(change->backends, change->n_backends);
     size_t local = count_coming(change->local_backends, change->n_local);
-    log_debug(4, "policy", "frontend=%s joined=%zu left=%zu joined_local=%zu left_local=%zu",
-              frontend_format(frontend, text), coming, change->n_backends - coming, local,
+    char *name = port_state_name(port);
+    log_debug(4, "policy",
+              "service=%s family=%s joined=%zu left=%zu joined_local=%zu left_local=%zu", name,
+              family_name((enum family)port->family), coming, change->n_backends - coming, local,
               change->n_local - local);
+    free(name);
 }
 
 /* ---- commits ---- */

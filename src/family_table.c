@@ -83,7 +83,7 @@ static void note_waiting(struct family_table *family, double now)
         family->waiting_since = 0;
 }
 
-static void commit_succeeded(struct family_table *family, const char *name, double now,
+static void commit_succeeded(struct family_table *family, const char *name,
                              const struct ruleset_stats *stats)
 {
     if (!family->programmed || family->said)
@@ -94,8 +94,6 @@ static void commit_succeeded(struct family_table *family, const char *name, doub
         log_debug(2, "proxy", "family=%s committed %sadded=%zu deleted=%zu bytes=%zu seconds=%.6f",
                   name, family->about ? family->about : "", stats->elements_added,
                   stats->elements_deleted, stats->bytes, stats->seconds);
-    note_waiting(family, now);
-    family->programmed = family->programmed || family_table_is_in_force(family);
     family->last_updated = clock_realtime();
     family->retry_wait = family->retry_time = family->failed_time = 0;
     free(family->said);
@@ -178,11 +176,12 @@ double family_table_turn(struct family_table *family, const char *name, struct n
             commit_failed(family, name, now, &err);
             return next_try(family);
         }
-        commit_succeeded(family, name, now, &stats);
+        commit_succeeded(family, name, &stats);
         table_guard_committed(&family->guard, name, family->ruleset, &stats, begin);
     }
     note_waiting(family, now);
     note_success(family, commits);
+    family->programmed = family->programmed || family_table_is_in_force(family);
     if (ruleset_is_filling(family->ruleset))
         return now;
     return clock_earlier(

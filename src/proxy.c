@@ -27,6 +27,31 @@ static char *owner_of(void *ctx, const struct frontend *frontend)
     return policy_owner(((struct proxy *)ctx)->policy, frontend);
 }
 
+static void on_set_port(void *ctx, const struct port_state *port, const struct port_route *route)
+{
+    struct ruleset *ruleset = changing(ctx, (enum family)port->family);
+    change_log_port(port, route);
+    if (ruleset)
+        ruleset_set_port(ruleset, port->id, route);
+}
+
+static bool on_change_port(void *ctx, const struct port_state *port,
+                           const struct port_route_change *change)
+{
+    struct ruleset *ruleset = changing(ctx, (enum family)port->family);
+    if (ruleset && !ruleset_change_port(ruleset, port->id, change))
+        return false;
+    change_log_port_change(port, change);
+    return true;
+}
+
+static void on_remove_port(void *ctx, const struct port_state *port)
+{
+    struct ruleset *ruleset = changing(ctx, (enum family)port->family);
+    if (ruleset)
+        ruleset_remove_port(ruleset, port->id);
+}
+
 static void on_set(void *ctx, const struct frontend *frontend, const struct route *route)
 {
     struct ruleset *ruleset = changing(ctx, (enum family)frontend->family);
@@ -35,15 +60,6 @@ static void on_set(void *ctx, const struct frontend *frontend, const struct rout
     free(owner);
     if (ruleset)
         ruleset_set(ruleset, frontend, route);
-}
-
-static bool on_change(void *ctx, const struct frontend *frontend, const struct route_change *change)
-{
-    struct ruleset *ruleset = changing(ctx, (enum family)frontend->family);
-    if (ruleset && !ruleset_change(ruleset, frontend, change))
-        return false;
-    change_log_route_change(frontend, change);
-    return true;
 }
 
 static void on_remove(void *ctx, const struct frontend *frontend)
@@ -101,10 +117,10 @@ static void on_flows(void *ctx, const struct frontend *frontend, bool claimed,
         flow_cleaner_note(proxy->flows, frontend, claimed, serving, n);
 }
 
-static bool on_waits(const void *ctx, const struct frontend *frontend)
+static bool on_waits(const void *ctx, const struct port_state *port)
 {
-    const struct ruleset *ruleset = ((const struct proxy *)ctx)->families[frontend->family].ruleset;
-    return ruleset && ruleset_is_waiting(ruleset, frontend);
+    const struct ruleset *ruleset = ((const struct proxy *)ctx)->families[port->family].ruleset;
+    return ruleset && ruleset_port_is_waiting(ruleset, port->id);
 }
 
 /* A frontend of an earlier run that is gone by now. */
@@ -330,9 +346,17 @@ static int make_rulesets(struct proxy *proxy, const struct proxy_config *config,
 struct proxy *proxy_new(const struct proxy_config *config, struct error *err)
 {
     struct proxy *proxy = xcalloc(1, sizeof(*proxy));
-    const struct policy_ops policy_ops = {on_set,          on_change,  on_remove,
-                                          on_cluster_ip,   on_hairpin, on_flows,
-                                          on_health_check, on_waits,   proxy};
+    const struct policy_ops policy_ops = {.set_port = on_set_port,
+                                          .change_port = on_change_port,
+                                          .remove_port = on_remove_port,
+                                          .set = on_set,
+                                          .remove = on_remove,
+                                          .cluster_ip = on_cluster_ip,
+                                          .hairpin = on_hairpin,
+                                          .flows = on_flows,
+                                          .health_check = on_health_check,
+                                          .waits = on_waits,
+                                          .ctx = proxy};
     const struct own_node_ops node_ops = {on_zone, on_address, on_node_ports, on_pod_cidrs, proxy};
     proxy->sink = (struct object_sink){proxy, sink_replace, sink_put, sink_remove};
     proxy->node_name = xstrdup(config->node.name);

@@ -5,7 +5,7 @@
 #define KUBE_NFTD_CHANGE_LOG_H
 
 #include "kube-nftd/cache/endpoint_slice_cache.h"
-#include "kube-nftd/policy/route.h"
+#include "kube-nftd/policy/port_states.h"
 
 /* The Services that changed since the last commit; starts zeroed. */
 struct change_log {
@@ -26,11 +26,13 @@ char *change_log_services(struct change_log *log);
 /** All of that is applied. */
 void change_log_clear(struct change_log *log);
 
-/** @owner has @frontend now, which is routed like this; NULL: nobody has. */
+/** @frontend belongs to a service port now, and is routed like this; @owner is its name, NULL:
+ * nobody has it. */
 void change_log_route(const struct frontend *frontend, const char *owner,
                       const struct route *route);
 
-/** Of the route of @frontend just this changes. */
-void change_log_route_change(const struct frontend *frontend, const struct route_change *change);
+/** The service port has these backends now, or just this of them changes. */
+void change_log_port(const struct port_state *port, const struct port_route *route);
+void change_log_port_change(const struct port_state *port, const struct port_route_change *change);
 
 #endif

@@ -102,29 +102,34 @@ struct claim_policy decision_policy(const struct claim *claim)
 
 struct route decision_route(const struct decision *decision, const struct claim *claim)
 {
-    const struct service *service = decision->port->owner->service;
     const struct claim_policy policy = decision_policy(claim);
     struct route route = {
+        .port = decision->port->id,
         .external = policy.external,
         .local = policy.local,
-        .has_any = decision->selection.has_any,
-        .affinity_timeout = service->affinity_timeout,
-        .affinity_group = decision->port->affinity_group,
+        .affine = decision->port->owner->service->affinity_timeout > 0,
     };
-    if (route.external || !route.local) {
-        route.backends = decision->cluster.v;
-        route.n_backends = decision->cluster.n;
-    }
-    if (route.local) {
-        route.local_backends = decision->local.v;
-        route.n_local = decision->local.n;
-    }
     /* Also if the address is another of the Service's as well: a guarded door stays guarded. */
     if (claim->kinds & CLAIM_LOAD_BALANCER_IP && decision->sources) {
         route.sources = decision->sources->v;
         route.n_sources = decision->sources->n;
     }
     return route;
+}
+
+struct port_route decision_port_route(const struct decision *decision)
+{
+    const uint8_t needed = decision_sets_needed(decision->port);
+    return (struct port_route){
+        .has_any = decision->selection.has_any,
+        .needs_cluster = needed & SET_CLUSTER,
+        .needs_local = needed & SET_LOCAL,
+        .backends = decision->cluster.v,
+        .n_backends = decision->cluster.n,
+        .local_backends = decision->local.v,
+        .n_local = decision->local.n,
+        .affinity_timeout = decision->port->owner->service->affinity_timeout,
+    };
 }
 
 bool decision_asks_for_local(const struct port_state *port, bool external)

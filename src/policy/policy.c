@@ -267,12 +267,21 @@ static void tell_flows(struct policy *policy, struct frontend_state *target)
     policy->ops.flows(policy->ops.ctx, &target->frontend, true, serving->v, serving->n);
 }
 
+/* Hands on the backends of the decided @port. */
+static void tell_port(struct policy *policy, struct port_state *port)
+{
+    struct port_route route = decision_port_route(&policy->decision);
+    spend(policy, 1 + route.n_backends + route.n_local);
+    policy->ops.set_port(policy->ops.ctx, port, &route);
+    port->told = true;
+}
+
 /* Hands on the frontend of the decided port's @claim, which has it. */
 static void hand_on(struct policy *policy, const struct claim *claim)
 {
     struct frontend_state *target = claim->target;
     struct route route = decision_route(&policy->decision, claim);
-    spend(policy, 1 + route.n_backends + route.n_local);
+    spend(policy, 1);
     policy->ops.set(policy->ops.ctx, &target->frontend, &route);
     if (target->frontend.protocol == IPPROTO_UDP)
         tell_flows(policy, target);
@@ -298,9 +307,12 @@ static void decide_frontend(void *ctx, struct frontend_state *target)
         hand_back(policy, target);
         return;
     }
+    if (winner->port->whole) { /* its backends may not be those for that; with them this follows */
+        spend(policy, 1);
+        return;
+    }
     if (policy->decision.port != winner->port)
         decide(policy, winner->port);
-    winner->port->whole = winner->port->whole || winner->port->noted; /* turns are in that */
     hand_on(policy, winner);
 }
 
@@ -400,6 +412,7 @@ static void count_local(struct policy *policy, struct port_state *port, bool has
 static void settle_whole(struct policy *policy, struct port_state *port)
 {
     decide(policy, port);
+    port->whole = false;
     const struct selection *selection = &policy->decision.selection;
     bool flipped = port->has_any != selection->has_any;
     port->has_any = selection->has_any;
@@ -408,48 +421,24 @@ static void settle_whole(struct policy *policy, struct port_state *port)
     turns_keep_counts(port, &selection->counts);
     look_for_node_names(policy);
     settle_hairpins(policy, port);
+    tell_port(policy, port);
     settle_frontends(policy, port, flipped);
 }
 
 /* ---- by turns ---- */
 
-static void change_frontend(struct policy *policy, const struct claim *claim)
+static void change_port(struct policy *policy, struct port_state *port)
 {
     const struct difference *difference = &policy->difference;
-    const struct claim_policy traffic = decision_policy(claim);
-    struct route_change change = {0};
-    if (traffic.external || !traffic.local) {
-        change.backends = difference->cluster.v;
-        change.n_backends = difference->cluster.n;
-    }
-    if (traffic.local) {
-        change.local_backends = difference->local.v;
-        change.n_local = difference->local.n;
-    }
+    const struct port_route_change change = {difference->cluster.v, difference->cluster.n,
+                                             difference->local.v, difference->local.n};
     spend(policy, 1 + change.n_backends + change.n_local);
     if ((change.n_backends == 0 && change.n_local == 0) ||
-        policy->ops.change(policy->ops.ctx, &claim->target->frontend, &change))
+        policy->ops.change_port(policy->ops.ctx, port, &change))
         return;
-    if (policy->decision.port != claim->port)
-        decide(policy, claim->port);
-    hand_on(policy, claim);
-}
-
-/* Only what @port alone has, and had already, changes by turns, as long as that may cost something.
- */
-static void change_frontends(struct policy *policy, struct port_state *port)
-{
-    enum claims_queue queue = queue_of(policy, port->owner->service);
-    for (const struct claim *it = port->claims; it; it = it->next_of_port) {
-        struct frontend_state *target = it->target;
-        if (target->winner != port && target->n_claims > 1)
-            continue;
-        if (target->n_claims > 1 || target->noted || !target->told || target->winner != port ||
-            policy->left == 0)
-            claims_note(policy->claims, target, queue);
-        else
-            change_frontend(policy, it);
-    }
+    if (policy->decision.port != port)
+        decide(policy, port);
+    tell_port(policy, port);
 }
 
 /* False, and nothing is done, if @port is to be settled as a whole: what decides about all of its
@@ -459,7 +448,7 @@ static bool settle_turns(struct policy *policy, struct port_state *port)
     struct difference *difference = &policy->difference;
     struct selection_counts now = turns_counts(port), before = turns_undo(port, &now);
     struct selection_basis basis = selection_basis_of(&now), was = selection_basis_of(&before);
-    if (!selection_basis_equal(&basis, &was))
+    if (!port->told || !selection_basis_equal(&basis, &was))
         return false;
     turns_sum_up(port, &basis, decision_sets_needed(port), difference);
     if (difference->serving && port->protocol == IPPROTO_UDP)
@@ -471,7 +460,7 @@ static bool settle_turns(struct policy *policy, struct port_state *port)
     policy->own_node_named = policy->own_node_named || difference->names_here;
     vec_each (&difference->hairpins, change)
         change_hairpin(policy, port, change);
-    change_frontends(policy, port);
+    change_port(policy, port);
     return true;
 }
 
@@ -482,6 +471,8 @@ static void settle_port(struct policy *policy, struct port_state *port)
     if (!port->owner) {
         count_as_lacking(policy, port, false, false);
         count_hairpins(policy, port, tally_drop);
+        if (port->told)
+            policy->ops.remove_port(policy->ops.ctx, port);
         port_state_free(port);
         return;
     }
@@ -489,7 +480,6 @@ static void settle_port(struct policy *policy, struct port_state *port)
         renew_claims(policy, port);
     if (port->whole || (turns_has_some(port) && !settle_turns(policy, port)))
         settle_whole(policy, port);
-    port->whole = false;
     turns_forget(port);
 }
 
@@ -576,11 +566,7 @@ static bool port_waits(const struct policy *policy, const struct port_state *por
     for (const struct claim *claim = port->claims; claim; claim = claim->next_of_port)
         if (claim->target->noted)
             return true;
-    for (const struct claim *claim = port->claims; claim; claim = claim->next_of_port)
-        if (claim->target->winner == port &&
-            policy->ops.waits(policy->ops.ctx, &claim->target->frontend))
-            return true;
-    return false;
+    return policy->ops.waits(policy->ops.ctx, port);
 }
 
 bool policy_service_waits(const void *ctx, const char *service_id, enum family family)
@@ -651,8 +637,7 @@ char *policy_owner(const struct policy *policy, const struct frontend *frontend)
     const struct frontend_state *target = claims_find(policy->claims, frontend);
     if (!target || !target->winner || !target->winner->owner)
         return NULL;
-    const char *port = port_state_spec(target->winner)->name;
-    return xasprintf("%s%s%s", target->winner->owner->service->id, *port ? ":" : "", port);
+    return port_state_name(target->winner);
 }
 
 size_t policy_conflicts(const struct policy *policy)

@@ -21,6 +21,12 @@ const struct service_port *port_state_spec(const struct port_state *port)
     return &port->owner->service->ports.v[port->index];
 }
 
+char *port_state_name(const struct port_state *port)
+{
+    const char *name = port_state_spec(port)->name;
+    return xasprintf("%s%s%s", port->owner->service->id, *name ? ":" : "", name);
+}
+
 void port_states_note_turns(struct port_states *states, struct port_state *port)
 {
     if (port->noted)
@@ -135,9 +141,8 @@ static struct port_state *new_port(struct port_states *states, struct service_st
     port->family = (uint8_t)family & 1;
     port->protocol = protocol;
     /* None is used again soon: what was kept under it may not be cleaned up yet. */
-    if (++states->last_group == 0)
-        states->last_group = 1;
-    port->affinity_group = states->last_group;
+    states->last_id = states->last_id % MOST_ROUTE_ID + 1;
+    port->id = states->last_id;
     return port;
 }
 

@@ -14,35 +14,37 @@
 
 /* ---- forgetting ---- */
 
+static void forget_port(struct port_record *port)
+{
+    if (!port->record.pending && !refusals_resume(&port->record))
+        port_want_in_force(port);
+    port_list_wishes(port);
+    part_forget_kernel(&port->all);
+    if (port->local)
+        part_forget_kernel(port->local);
+    port->record.trimming = false;
+}
+
 static void forget_record(struct ruleset *rs, struct record *record)
 {
-    if (!record->pending && refusals_resume(record)) {
-        ruleset_mark_pending(rs, record);
-    } else if (!record->pending) {
-        if (record->local)
-            part_want_slots(record->local, local_is_unreachable(record)
-                                               ? 0
-                                               : service_count(record->local->value.held));
-        part_want_slots(&record->all, service_count(record->all.value.held));
-        ruleset_mark_pending(rs, record);
+    if (record->is_port) {
+        forget_port(as_port(record));
+    } else {
+        refusals_resume(record);
+        frontend_release_list(rs, as_frontend(record), 0);
     }
-    record_list_wishes(record);
-    part_forget_kernel(&record->all);
-    if (record->local)
-        part_forget_kernel(record->local);
-    if (record->extras) {
-        record->extras->group_in_force = 0;
-        record_release_list(rs, record, 0);
-    }
-    for (enum table_set set = 0; set < FRONTEND_SETS; set++)
-        set_hold_number(rs, set, record, 0);
-    record->trimming = false;
+    ruleset_mark_pending(rs, record);
+    for (enum table_set set = 0; set < NUMBER_SETS; set++)
+        if (set_is_of(set, record))
+            set_hold_number(rs, set, record, 0);
 }
 
 static void forget_kernel(struct ruleset *rs)
 {
-    hash_table_each (&rs->records, struct record, record)
-        forget_record(rs, record);
+    hash_table_each (&rs->frontends, struct record, frontend)
+        forget_record(rs, frontend);
+    hash_table_each (&rs->ports, struct record, port)
+        forget_record(rs, port);
     vec_clear(&rs->trims);
     source_lists_forget(&rs->lists, &rs->contents);
     contents_forget_kernel(&rs->contents);
@@ -55,10 +57,10 @@ static void forget_kernel(struct ruleset *rs)
 static void tell_abandoned(const struct ruleset *rs)
 {
     vec_each (&rs->pending, it) {
-        const struct record *record = *it;
-        if (!refusals_is_wanted(record) && record->all.value.held &&
-            record->frontend.protocol == IPPROTO_UDP)
-            rs->abandoned(rs->ctx, &record->frontend);
+        const struct frontend_record *frontend = (*it)->is_port ? NULL : as_frontend(*it);
+        if (frontend && !refusals_is_wanted(*it) && frontend->service.held &&
+            frontend->frontend.protocol == IPPROTO_UDP)
+            rs->abandoned(rs->ctx, &frontend->frontend);
     }
 }
 
@@ -88,8 +90,8 @@ static int try_take_over(struct ruleset *rs, struct nft_socket *socket, bool by_
         return 0;
     if (ruleset_repair_rules(rs, socket, &rules, err))
         return -1;
-    if (rs->affinity.last_id == 0) /* there may be records of service ports that are gone */
-        rs->affinity.last_id = (uint16_t)arc4random();
+    if (rs->last_number == 0) /* there may be affinity records of service ports that are gone */
+        rs->last_number = arc4random() % MOST_PORTS;
     if (rs->abandoned)
         tell_abandoned(rs);
     rs->figures.elements = found.held + rules.verdicts;

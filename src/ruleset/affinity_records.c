@@ -28,8 +28,8 @@ static bool is_full(const struct ruleset *rs, struct nft_socket *socket)
     struct key key = {.length = 0};
     const uint32_t backend = 0;
     int why = 0;
-    key_put_address(&key, rs->family, &(struct address){{0}});
     key_put_number(&key, 0);
+    key_put_address(&key, rs->family, &(struct address){{0}});
     nft_batch_init(&batch, rs->family, RULESET_TABLE);
     nft_batch_element(&batch, ELEMENT_ADD, MAP_AFFINITY, key.bytes, key.length, &backend,
                       sizeof(backend));
@@ -76,7 +76,7 @@ void drift_count_records(struct ruleset *rs, struct nft_socket *socket)
     figures->records = 0;
     figures->most_records = most_records(rs);
     figures->records_known = true;
-    if (!rs->affinity.groups) {
+    if (!shapes_have(&rs->shapes, (struct shape){TEMPLATE_AFFINITY, 0})) {
         rs->records_said = HAS_ROOM;
         return;
     }

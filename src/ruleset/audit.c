@@ -11,7 +11,6 @@ struct auditor {
     const struct ruleset *rs;
     struct nft_socket *socket;
     const struct audit_subject *subject;
-    struct frontend_plan plan;
     size_t *lookups;
     struct audit *audit;
     struct error *err;
@@ -55,6 +54,15 @@ static int look_up_frontend(const struct auditor *a, enum table_set set, struct 
     return look_up(a, set_name(set), &key, found);
 }
 
+/* What the service port of the frontend has; @low is what stands below its number in the key. */
+static int look_up_port(const struct auditor *a, enum table_set set, uint32_t low,
+                        struct found *found)
+{
+    struct key key = {.length = 0};
+    key_put_number(&key, port_of_value(a->audit->service) | low);
+    return look_up(a, set_name(set), &key, found);
+}
+
 /* The value of a map of numbers; 0 if it is not there. */
 static uint32_t number_in(const struct found *found)
 {
@@ -91,7 +99,7 @@ static void check_membership(const struct auditor *a, enum table_set set, bool h
         differ(a, set_name(set), wanted ? "it is missing" : "it exists, but should not");
 }
 
-/* "4:a", as nft prints class and count. */
+/* "2:8004", as nft prints a classid. */
 static const char *format_value(uint32_t value, char out[16])
 {
     snprintf(out, 16, "%x:%x", value >> 16, value & UINT16_MAX);
@@ -117,10 +125,10 @@ static void check_value(const struct auditor *a, enum table_set map, uint32_t he
 static int read_slots(const struct auditor *a, enum table_set map, struct audit_part *part)
 {
     enum family family = a->rs->family;
-    size_t n = take_lookups(a, service_count(part->value));
+    size_t n = take_lookups(a, low_of_value(part->value));
     vec_reserve(&part->found, n);
     for (uint32_t slot = 0; slot < n; slot++) {
-        struct key key = key_of_slot(a->subject->frontend, slot);
+        struct key key = key_of_slot(port_of_value(part->value), slot);
         struct found found;
         struct backend backend;
         if (look_up(a, set_name(map), &key, &found))
@@ -148,7 +156,7 @@ static void say_backend(const struct auditor *a, enum table_set map, const struc
 static void compare_backends(const struct auditor *a, enum table_set map,
                              const struct audit_part *part, const struct backend *wanted, size_t n)
 {
-    bool all = part->looked_at == service_count(part->value);
+    bool all = part->looked_at == low_of_value(part->value);
     size_t i = 0, j = 0;
     while (i < n || j < part->found.n) {
         const struct backend *found = j < part->found.n ? &part->found.v[j] : NULL;
@@ -169,73 +177,91 @@ static int check_pick(const struct auditor *a, const char *picks, uint32_t value
     struct found found;
     struct key key = {.length = 0};
     char text[16];
-    key_put_number(&key, value);
+    key_put_number(&key, low_of_value(value));
     if (look_up(a, picks, &key, &found))
         return -1;
     if (!found.there)
-        differ(a, picks, "no chain for %s exists", format_value(value, text));
+        differ(a, picks, "no chain for %s exists", format_value(low_of_value(value), text));
     return 0;
 }
 
 struct part_names {
-    enum table_set services, endpoints;
+    enum table_set ports, endpoints;
     const char *picks;
 };
 
+/* A part that nobody needs any more goes by and by. */
 static int audit_part(const struct auditor *a, const struct part_names *names,
-                      struct audit_part *part, uint32_t wanted, const struct backend *backends,
+                      struct audit_part *part, bool needed, const struct backend *backends,
                       size_t n)
 {
     struct found found;
-    if (look_up_frontend(a, names->services, &found))
+    if (n > MAX_BACKENDS)
+        n = MAX_BACKENDS;
+    if (look_up_port(a, names->ports, 0, &found))
         return -1;
     part->value = number_in(&found);
-    check_value(a, names->services, part->value, wanted);
+    if (!needed)
+        return 0;
+    check_value(a, names->ports, part->value,
+                n ? port_of_value(a->audit->service) | (uint32_t)n : 0);
     if (!part->value)
         return 0;
     if (read_slots(a, names->endpoints, part) || check_pick(a, names->picks, part->value))
         return -1;
-    if (wanted)
+    if (n)
         compare_backends(a, names->endpoints, part, backends, n);
     return 0;
 }
 
-/* An entry of local_services that nothing leads to any more goes by and by. */
-static int audit_parts(const struct auditor *a)
+static int audit_parts(const struct auditor *a, const struct port_route *port)
 {
-    static const struct part_names all = {SET_SERVICES, SET_ENDPOINTS, "picks"},
-                                   local = {SET_LOCAL_SERVICES, SET_LOCAL_ENDPOINTS, "local_picks"};
-    const struct frontend_plan *plan = &a->plan;
-    const struct route *route = a->subject->route;
-    if (audit_part(a, &all, &a->audit->all, plan->all, route ? route->backends : NULL, plan->n))
-        return -1;
-    if (!plan->local && !service_leads_to_local(a->audit->all.value))
-        return 0;
-    return audit_part(a, &local, &a->audit->local, plan->local,
-                      route ? route->local_backends : NULL, plan->n_local);
+    static const struct part_names all = {SET_PORTS, SET_ENDPOINTS, "picks"},
+                                   local = {SET_LOCAL_PORTS, SET_LOCAL_ENDPOINTS, "local_picks"};
+    return audit_part(a, &all, &a->audit->all, port->needs_cluster, port->backends,
+                      port->n_backends) ||
+                   audit_part(a, &local, &a->audit->local, port->needs_local, port->local_backends,
+                              port->n_local)
+               ? -1
+               : 0;
 }
 
-/* ---- sets of frontends ---- */
+/* ---- sets of service ports ---- */
 
-static int audit_set(const struct auditor *a, enum table_set set, bool wanted, bool *held)
+static int audit_set(const struct auditor *a, enum table_set set, uint32_t low, bool wanted,
+                     bool *held)
 {
     struct found found;
-    if (look_up_frontend(a, set, &found))
+    if (look_up_port(a, set, low, &found))
         return -1;
     *held = found.there;
     check_membership(a, set, found.there, wanted);
     return 0;
 }
 
-static int audit_sets(const struct auditor *a)
+static int audit_sets(const struct auditor *a, const struct port_route *port)
 {
     struct audit *audit = a->audit;
-    uint8_t flags = a->plan.flags;
-    return audit_set(a, SET_REJECTS, flags & FLAG_REJECTED, &audit->rejected) ||
-                   audit_set(a, SET_DROPS, flags & FLAG_DROPPED, &audit->dropped)
+    uint8_t flags = route_flags(port);
+    return audit_set(a, SET_REJECTED, 0, flags & FLAG_REJECTED, &audit->rejected) ||
+                   audit_set(a, SET_DROPPED, CLASS_LOCAL, flags & FLAG_DROPPED, &audit->dropped)
                ? -1
                : 0;
 }
+
+static int audit_affinity(const struct auditor *a, const struct port_route *port)
+{
+    struct found found;
+    if (look_up_port(a, SET_AFFINITY_TIMEOUTS, 0, &found))
+        return -1;
+    uint32_t seconds = a->audit->affinity_timeout = number_in(&found);
+    if (seconds != port->affinity_timeout)
+        differ(a, set_name(SET_AFFINITY_TIMEOUTS), "it is %u seconds, and should be %u", seconds,
+               port->affinity_timeout);
+    return 0;
+}
+
+/* ---- the frontend ---- */
 
 static int audit_cluster_ip(const struct auditor *a)
 {
@@ -247,20 +273,20 @@ static int audit_cluster_ip(const struct auditor *a)
 }
 
 /* What frontends are numbered by is known only to who programs the table. */
-static const struct record *known_record(const struct auditor *a)
+static const struct frontend_record *known_record(const struct auditor *a)
 {
-    const struct record *record = ruleset_find_record(a->rs, a->subject->frontend);
-    return a->rs->kernel_known && record && !record->pending ? record : NULL;
+    const struct frontend_record *frontend = ruleset_find_frontend(a->rs, a->subject->frontend);
+    return a->rs->kernel_known && frontend && !frontend->record.pending ? frontend : NULL;
 }
 
 /* ---- source ranges ---- */
 
 static void check_list(const struct auditor *a, uint32_t value)
 {
-    const struct record *known = known_record(a);
+    const struct frontend_record *known = known_record(a);
     const struct route *route = a->subject->route;
     bool restricted = route && route->sources;
-    uint32_t known_value = known && known->extras ? known->extras->restriction.held : 0;
+    uint32_t known_value = known && known->restriction ? known->restriction->number.held : 0;
     check_membership(a, SET_RESTRICTED, value != 0, restricted);
     if (value && restricted && known_value && value != known_value)
         differ(a, set_name(SET_RESTRICTED), "it is list %u, and should be %u", list_of_value(value),
@@ -307,45 +333,24 @@ static int audit_sources(const struct auditor *a)
     return a->audit->source_list && route && route->sources ? audit_prefixes(a, route) : 0;
 }
 
-/* ---- session affinity ---- */
+/* ---- all of it ---- */
 
-static int read_affinity(const struct auditor *a)
+/* Without the program that keeps the table, the number of the port is not known, just the class. */
+static int audit_service(const struct auditor *a)
 {
+    const struct frontend_record *known = known_record(a);
+    const struct route *route = a->subject->route;
     struct found found;
-    if (look_up_frontend(a, SET_AFFINITY_IDS, &found))
+    if (look_up_frontend(a, SET_SERVICES, &found))
         return -1;
-    a->audit->affinity_id = number_in(&found);
-    if (look_up_frontend(a, SET_AFFINITY_TIMEOUTS, &found))
-        return -1;
-    a->audit->affinity_timeout = number_in(&found);
+    uint32_t service = a->audit->service = number_in(&found);
+    uint32_t port = known ? port_of_value(known->service.held) : port_of_value(service);
+    if (route && !port)
+        check_membership(a, SET_SERVICES, false, true);
+    else
+        check_value(a, SET_SERVICES, service, route ? port | route_class(route) : 0);
     return 0;
 }
-
-/* Returns the class's bit for it. A service port may be left without a number: there are 65,535. */
-static unsigned check_affinity(const struct auditor *a)
-{
-    const struct route *route = a->subject->route;
-    const struct audit *audit = a->audit;
-    const struct record *known = known_record(a);
-    bool wanted = route && route->has_any && route->affinity_timeout > 0;
-    if (known) {
-        uint32_t id = known->extras ? known->extras->affinity_id.held : 0;
-        wanted = wanted && id != 0;
-        if (wanted)
-            check_value(a, SET_AFFINITY_IDS, audit->affinity_id, id);
-    } else if (wanted) {
-        check_membership(a, SET_AFFINITY_IDS, audit->affinity_id != 0, true);
-    }
-    if (!wanted && audit->affinity_id)
-        check_membership(a, SET_AFFINITY_IDS, true, false);
-    uint32_t seconds = wanted ? route->affinity_timeout : 0;
-    if (audit->affinity_timeout != seconds)
-        differ(a, set_name(SET_AFFINITY_TIMEOUTS), "it is %u seconds, and should be %u",
-               audit->affinity_timeout, seconds);
-    return wanted ? CLASS_AFFINE : 0;
-}
-
-/* ---- all of it ---- */
 
 int ruleset_audit(const struct ruleset *rs, struct nft_socket *socket,
                   const struct audit_subject *subject, size_t *lookups, struct audit *audit,
@@ -357,14 +362,12 @@ int ruleset_audit(const struct ruleset *rs, struct nft_socket *socket,
                         .lookups = lookups,
                         .audit = audit,
                         .err = err};
-    if (read_affinity(&a))
+    const struct port_route *port = subject->port;
+    if (audit_service(&a) || audit_sources(&a) || audit_cluster_ip(&a))
         return -1;
-    unsigned affine = check_affinity(&a);
-    if (subject->route)
-        a.plan = ruleset_plan_frontend(rs, subject->route, affine);
-    if (audit_parts(&a) || audit_sets(&a) || audit_sources(&a))
-        return -1;
-    return audit_cluster_ip(&a);
+    if (!audit->service || !port)
+        return 0;
+    return audit_affinity(&a, port) || audit_parts(&a, port) || audit_sets(&a, port) ? -1 : 0;
 }
 
 void audit_clear(struct audit *audit)

@@ -49,16 +49,25 @@ bool ruleset_is_refused(const struct ruleset *rs, const struct frontend *fronten
 {
     if (rs->refusals.records.n == 0)
         return false;
-    const struct record *record = ruleset_find_record(rs, frontend);
-    return record && refusals_holds_back(record);
+    const struct frontend_record *record = ruleset_find_frontend(rs, frontend);
+    return record && (refusals_holds_back(&record->record) ||
+                      (record->port && refusals_holds_back(&record->port->record)));
 }
 
 bool ruleset_is_waiting(const struct ruleset *rs, const struct frontend *frontend)
 {
     if (!rs->kernel_known || rs->pending.n == 0)
         return !rs->kernel_known;
-    const struct record *record = ruleset_find_record(rs, frontend);
-    return record && record->pending;
+    const struct frontend_record *record = ruleset_find_frontend(rs, frontend);
+    return record && (record->record.pending || (record->port && record->port->record.pending));
+}
+
+bool ruleset_port_is_waiting(const struct ruleset *rs, uint32_t id)
+{
+    if (!rs->kernel_known || rs->pending.n == 0)
+        return !rs->kernel_known;
+    const struct port_record *port = ruleset_find_port(rs, id);
+    return port && (port->record.pending || port->n_pending > 0);
 }
 
 bool ruleset_needs_commit(const struct ruleset *rs, double now)
@@ -70,42 +79,48 @@ bool ruleset_needs_commit(const struct ruleset *rs, double now)
            (rs->refusals.next > 0 && now >= rs->refusals.next);
 }
 
-static void queue_trim(struct ruleset *rs, struct record *record, double now)
+static void queue_trim(struct ruleset *rs, struct port_record *port, double now)
 {
-    record->shrunk_at = now;
-    if (record->trimming)
+    port->shrunk_at = now;
+    if (port->record.trimming)
         return;
     if (rs->trims.n == 0)
         rs->trim_time = now + RULESET_TRIM_DELAY;
-    record->trimming = true;
-    vec_push(&rs->trims, record);
-}
-
-static void trim_part(const struct ruleset *rs, const struct record *record, struct part *part)
-{
-    uint32_t keeps = trim_keeps(rs, record, part);
-    if (part->n_slots > keeps)
-        part->n_slots = keeps;
+    port->record.trimming = true;
+    vec_push(&rs->trims, port);
 }
 
 /* What was unreachable is gone from the kernel. */
-static void apply_trim(struct ruleset *rs, struct record *record)
+static void apply_trim(struct ruleset *rs, struct port_record *port)
 {
-    trim_part(rs, record, &record->all);
-    if (record->local && local_is_unreachable(record))
-        set_hold_number(rs, SET_LOCAL_SERVICES, record, record->local->value.wanted = 0);
-    else if (record->local)
-        trim_part(rs, record, record->local);
+    static const enum table_set sets[PARTS] = {SET_PORTS, SET_LOCAL_PORTS};
+    port->flags &= (uint8_t)~port_left_flags(port);
+    for (enum port_part which = 0; which < PARTS; which++) {
+        struct part *part = port_part(port, which);
+        if (!part)
+            continue;
+        uint32_t keeps = trim_keeps(rs, port, which);
+        if (part->n_slots > keeps)
+            part->n_slots = keeps;
+        if (port_is_left(port, which))
+            set_hold_number(rs, sets[which], &port->record, part->value.wanted = 0);
+    }
 }
 
-static void finish_record(struct ruleset *rs, struct record *record, double now)
+static bool is_in_use(const struct port_record *port)
 {
-    if (refusals_holds_back(record))
+    return port->record.wanted || port->refs > 0 || port->led[PART_ALL] > 0 ||
+           port->led[PART_LOCAL] > 0;
+}
+
+static void finish_port(struct ruleset *rs, struct port_record *port, double now)
+{
+    if (refusals_holds_back(&port->record))
         return; /* what it wants decides */
-    if (record_has_leftovers(rs, record))
-        queue_trim(rs, record, now);
-    else if (!record->wanted)
-        ruleset_free_record(rs, record);
+    if (port_has_leftovers(rs, port))
+        queue_trim(rs, port, now);
+    else if (!is_in_use(port) && !port->record.trimming)
+        ruleset_free_record(rs, &port->record);
 }
 
 static void apply_trims(struct ruleset *rs, double now)
@@ -113,22 +128,22 @@ static void apply_trims(struct ruleset *rs, double now)
     size_t n = rs->trims.n, waiting = 0, due = rs->due_trims;
     bool more = false;
     for (size_t i = 0; i < n; i++) {
-        struct record *record = rs->trims.v[i];
+        struct port_record *port = rs->trims.v[i];
         if (i >= due) {
-            more = more || now >= record->shrunk_at + RULESET_TRIM_DELAY;
-            rs->trims.v[waiting++] = record;
+            more = more || now >= port->shrunk_at + RULESET_TRIM_DELAY;
+            rs->trims.v[waiting++] = port;
             continue;
         }
-        apply_trim(rs, record);
-        record->trimming = false;
-        if (record->pending)
+        apply_trim(rs, port);
+        port->record.trimming = false;
+        if (port->record.pending)
             continue; /* apply() looks at it */
-        if (record_has_leftovers(rs, record)) {
-            record->trimming = true;
-            record->shrunk_at = now;
-            rs->trims.v[waiting++] = record;
-        } else if (!record->wanted) {
-            ruleset_free_record(rs, record);
+        if (port_has_leftovers(rs, port)) {
+            port->record.trimming = true;
+            port->shrunk_at = now;
+            rs->trims.v[waiting++] = port;
+        } else if (!is_in_use(port)) {
+            ruleset_free_record(rs, &port->record);
         }
     }
     rs->trims.n = waiting;
@@ -136,42 +151,66 @@ static void apply_trims(struct ruleset *rs, double now)
     rs->trim_time = more ? now : now + RULESET_TRIM_DELAY;
 }
 
-static void apply_restriction(struct ruleset *rs, struct record *record, double now)
+static void apply_restriction(struct ruleset *rs, struct frontend_record *frontend, double now)
 {
-    const struct set_number restriction = record->extras->restriction;
-    if (restriction.held == restriction.wanted)
+    const struct set_number number = frontend->restriction->number;
+    if (number.held == number.wanted)
         return;
-    source_list_hold(source_lists_find(&rs->lists, restriction.wanted));
-    record_release_list(rs, record, now);
+    source_list_hold(source_lists_find(&rs->lists, number.wanted));
+    frontend_release_list(rs, frontend, now);
 }
 
-static void apply_extras(struct ruleset *rs, struct record *record, double now)
+static void apply_parts(struct port_record *port)
 {
-    struct extras *extras = record->extras;
-    apply_restriction(rs, record, now);
-    extras->group_in_force = extras->affinity_id.wanted ? extras->group : 0;
+    part_apply(&port->all);
+    if (port->local)
+        part_apply(port->local);
 }
 
 static void apply_record(struct ruleset *rs, struct record *record, double now)
 {
-    if (record->extras)
-        apply_extras(rs, record, now);
-    part_apply(&record->all);
-    if (record->local)
-        part_apply(record->local);
-    for (enum table_set set = 0; set < FRONTEND_SETS; set++)
-        set_hold_number(rs, set, record, set_number(set, record).wanted);
-    record->pending = false;
+    if (record->is_port)
+        apply_parts(as_port(record));
+    else if (as_frontend(record)->restriction)
+        apply_restriction(rs, as_frontend(record), now);
+    for (enum table_set set = 0; set < NUMBER_SETS; set++)
+        if (set_is_of(set, record))
+            set_hold_number(rs, set, record, set_number(set, record).wanted);
+    record_settle(record);
+    if (!refusals_holds_back(record))
+        refusals_end(rs, record);
+}
+
+/* Where it led up to now, something may be left behind. */
+static void apply_frontend(struct ruleset *rs, struct frontend_record *frontend, double now)
+{
+    uint32_t before = frontend->service.held;
+    apply_record(rs, &frontend->record, now);
+    struct port_record *port =
+        before == frontend->service.held ? NULL : ruleset_port_of_number(rs, port_of_value(before));
+    if (port && !port->record.pending)
+        finish_port(rs, port, now);
+    if (!frontend->record.wanted && !refusals_holds_back(&frontend->record))
+        ruleset_free_record(rs, &frontend->record);
+}
+
+static void apply_port(struct ruleset *rs, struct port_record *port, double now)
+{
+    apply_record(rs, &port->record, now);
+    if (!port->record.trimming)
+        finish_port(rs, port, now);
+    else if (port_has_leftovers(rs, port))
+        port->shrunk_at = now;
 }
 
 /* The slots that went ahead. What is left behind of them, if they are not wanted any more, goes as
  * late as what was in use. */
 static void apply_stage(struct record *record, double now)
 {
-    record->shrunk_at = now;
-    part_apply(&record->all);
-    if (record->local)
-        part_apply(record->local);
+    if (!record->is_port)
+        return;
+    as_port(record)->shrunk_at = now;
+    apply_parts(as_port(record));
 }
 
 static void have_new_shapes(struct ruleset *rs)
@@ -192,13 +231,10 @@ static void apply(struct ruleset *rs, double now)
             rs->pending.v[n_staged++] = *it;
             continue;
         }
-        apply_record(rs, *it, now);
-        if (!refusals_holds_back(*it))
-            refusals_end(rs, *it);
-        if (!(*it)->trimming)
-            finish_record(rs, *it, now);
-        else if (record_has_leftovers(rs, *it))
-            (*it)->shrunk_at = now;
+        if ((*it)->is_port)
+            apply_port(rs, as_port(*it), now);
+        else
+            apply_frontend(rs, as_frontend(*it), now);
     }
     rs->pending.n = n_staged;
     contents_apply(&rs->contents);
@@ -256,34 +292,48 @@ static int commit_shapes(struct ruleset *rs, struct nft_socket *socket, struct r
 
 /* ---- portions ---- */
 
-static size_t weight_of(const struct record *record)
+static size_t weight_of(const struct port_record *port)
 {
-    return part_weight(&record->all) + (record->local ? part_weight(record->local) : 0);
+    return part_weight(&port->all) + (port->local ? part_weight(port->local) : 0);
 }
 
 /* What takes numbers from backends is in one transaction with what takes their slots. */
-static bool is_affine(const struct record *record)
+static bool is_affine(const struct port_record *port)
 {
-    return record->extras &&
-           (record->extras->affinity_id.wanted || record->extras->affinity_id.held);
+    return port->affinity && (port->affinity->timeout.wanted || port->affinity->timeout.held);
 }
 
-/* Of frontends with very many slots, some go ahead, those of the newest first. */
+/* Returns how many of @most are left. */
+static size_t stage_port(struct port_record *port, size_t most)
+{
+    bool staged = false;
+    for (enum port_part which = 0; which < PARTS; which++) {
+        struct part *part = port_part(port, which);
+        if (!part)
+            continue;
+        most -= part_stage(part, most);
+        staged = staged || part_is_staged(part);
+    }
+    port->record.staged = staged;
+    return most;
+}
+
+/* Of service ports with very many slots, some go ahead, those of the newest first; frontends wait
+ * until all of them are there. */
 static void stage(struct ruleset *rs)
 {
     size_t room = rs->read_back ? SIZE_MAX : rs->portion;
     for (size_t i = rs->pending.n; i > 0; i--) {
-        struct record *record = rs->pending.v[i - 1];
-        bool whole = weight_of(record) <= rs->portion / PORTION_OF_FEW || is_affine(record);
-        size_t left = whole ? SIZE_MAX : room;
-        left -= part_stage(&record->all, left);
-        record->staged = part_is_staged(&record->all);
-        if (record->local) {
-            left -= part_stage(record->local, left);
-            record->staged = record->staged || part_is_staged(record->local);
-        }
+        if (!rs->pending.v[i - 1]->is_port)
+            continue;
+        struct port_record *port = as_port(rs->pending.v[i - 1]);
+        bool whole = weight_of(port) <= rs->portion / PORTION_OF_FEW || is_affine(port);
+        size_t left = stage_port(port, whole ? SIZE_MAX : room);
         room = whole ? room : left;
     }
+    vec_each (&rs->pending, it)
+        if (!(*it)->is_port)
+            (*it)->staged = as_frontend(*it)->port && as_frontend(*it)->port->record.staged;
 }
 
 static int try_commit(struct ruleset *rs, struct nft_socket *socket, bool singly,
@@ -364,6 +414,7 @@ int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
     rs->read_back = !was_known || rs->table_missing;
     /* What a table refused that is gone, a new one may take. */
     refusals_release(rs, rs->table_missing && !missed_before ? INFINITY : now);
+    refusals_wake_frontends(rs);
     if (rs->table_missing)
         ruleset_sort_pending(rs);
     send_portion(rs, was_known, now);

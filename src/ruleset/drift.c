@@ -80,11 +80,11 @@ void drift_take(struct ruleset *rs, enum table_set set, const struct nft_element
 
 static void finish_records(struct ruleset *rs, enum table_set set, bool whole)
 {
-    hash_table_each (&rs->records, struct record, record) {
+    hash_table_each (ruleset_records_of(rs, set), struct record, record) {
         for (uint32_t i = 0; whole && i < held_room(set, record); i++) {
             if (!held_has(set, record, i) || was_seen(rs, record, i))
                 continue;
-            struct key key = held_key(set, record, i);
+            struct key key = set_key(set, record, i);
             suspect_key(rs, set, &key);
         }
         record->seen = 0;

@@ -11,15 +11,6 @@ static void print_protocol(FILE *out, uint8_t protocol)
         fputc(tolower((unsigned char)*s), out);
 }
 
-static void print_frontend(FILE *out, const struct frontend *frontend)
-{
-    char address[ADDRESS_TEXT_SIZE];
-    fputs(address_format((enum family)frontend->family, &frontend->address, address), out);
-    fputs(" . ", out);
-    print_protocol(out, frontend->protocol);
-    fprintf(out, " . %u", frontend->port);
-}
-
 /* Begins the list of elements before the first one, a new line before the others. */
 static void next_element(FILE *out, size_t *n)
 {
@@ -68,38 +59,7 @@ static void print_range(FILE *out, enum family family, const struct address_rang
     print_address(out, family, &range->last);
 }
 
-/* ---- what is keyed by frontends ---- */
-
-static void print_numbers(const struct ruleset *rs, enum table_set set, FILE *out, size_t *n)
-{
-    vec_each (&rs->pending, record) {
-        uint32_t number = set_number(set, *record).wanted;
-        if (!number)
-            continue;
-        next_element(out, n);
-        print_frontend(out, &(*record)->frontend);
-        if (*set_value_fields(set)) {
-            fputs(" : ", out);
-            print_classid(out, number);
-        }
-    }
-}
-
-static void print_slots(const struct ruleset *rs, enum table_set set, FILE *out, size_t *n)
-{
-    vec_each (&rs->pending, record) {
-        const struct part *part = set_part(set, *record);
-        for (uint32_t i = 0; part && i < part->n_wanted; i++) {
-            next_element(out, n);
-            print_frontend(out, &(*record)->frontend);
-            fprintf(out, " . %u : ", i);
-            print_address(out, rs->family, &part->wanted[i].address);
-            fprintf(out, " . %u", part->wanted[i].port);
-        }
-    }
-}
-
-/* ---- contents ---- */
+/* ---- fields ---- */
 
 static const uint8_t *take_address(enum family family, const uint8_t *bytes,
                                    struct address *address)
@@ -129,6 +89,10 @@ static const uint8_t *print_field(FILE *out, enum family family, char field, con
     case FIELD_PORT:
         fprintf(out, "%u", bytes[0] << 8 | bytes[1]);
         break;
+    case FIELD_NUMBER:
+        memcpy(&number, bytes, sizeof(number));
+        fprintf(out, "%u", number);
+        break;
     default:
         memcpy(&number, bytes, sizeof(number));
         print_classid(out, number);
@@ -145,6 +109,45 @@ static void print_fields(FILE *out, enum family family, const char *format, cons
         bytes = print_field(out, family, *field, bytes);
     }
 }
+
+/* ---- what records have ---- */
+
+static void print_key(const struct ruleset *rs, enum table_set set, const struct record *record,
+                      uint32_t slot, FILE *out, size_t *n)
+{
+    struct key key = set_key(set, record, slot);
+    next_element(out, n);
+    print_fields(out, rs->family, set_key_fields(set), key.bytes);
+}
+
+static void print_numbers(const struct ruleset *rs, enum table_set set, FILE *out, size_t *n)
+{
+    vec_each (&rs->pending, it) {
+        uint32_t number = set_is_of(set, *it) ? set_number(set, *it).wanted : 0;
+        if (!number)
+            continue;
+        print_key(rs, set, *it, 0, out, n);
+        if (*set_value_fields(set)) {
+            fputs(" : ", out);
+            print_classid(out, number);
+        }
+    }
+}
+
+static void print_slots(const struct ruleset *rs, enum table_set set, FILE *out, size_t *n)
+{
+    vec_each (&rs->pending, it) {
+        const struct part *part = (*it)->is_port ? set_part(set, *it) : NULL;
+        for (uint32_t i = 0; part && i < part->n_wanted; i++) {
+            print_key(rs, set, *it, i, out, n);
+            fputs(" : ", out);
+            print_address(out, rs->family, &part->wanted[i].address);
+            fprintf(out, " . %u", part->wanted[i].port);
+        }
+    }
+}
+
+/* ---- contents ---- */
 
 static int compare_contents(const void *a, const void *b)
 {
@@ -277,6 +280,7 @@ void ruleset_dump(struct ruleset *rs, FILE *out)
     size_t all = SIZE_MAX;
     ruleset_fill_lists(rs, &all);
     ruleset_plan(rs);
+    ruleset_sort_pending(rs); /* service ports have numbers now */
     sort_contents(rs);
     struct layout *shapes = read_shapes(rs, &n_shapes, &learns);
 

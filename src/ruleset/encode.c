@@ -123,7 +123,7 @@ int ruleset_encode(struct ruleset *rs, struct error *err)
     encode_ranges(rs);
     encode_contents(rs, encode_coming);
     encode_slots(rs);
-    encode_frontends(rs);
+    encode_numbers(rs);
     encode_contents(rs, encode_going);
     return 0;
 }

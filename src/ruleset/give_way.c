@@ -14,7 +14,7 @@ static void on_element(void *ctx, const struct nft_element *element)
 static int encode(const struct ruleset *rs, struct nft_socket *socket,
                   const struct frontend *frontend, struct nft_batch *batch, struct error *err)
 {
-    static const enum table_set sets[] = {SET_SERVICES, SET_REJECTS, SET_DROPS, SET_RESTRICTED};
+    static const enum table_set sets[] = {SET_SERVICES, SET_RESTRICTED};
     struct key key = key_of_frontend(frontend);
     for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
         bool held = false;

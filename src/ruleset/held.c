@@ -53,10 +53,10 @@ bool held_find(const struct ruleset *rs, enum table_set set, const struct nft_el
             find_content(rs, set, element, out);
         return fits;
     }
-    if (!set_frontend_of(set, rs->family, element->key, element->key_length, &out->frontend,
-                         &out->at))
+    if (!set_subject_of(set, rs->family, element->key, element->key_length, &out->subject))
         return false;
-    out->record = ruleset_find_record(rs, &out->frontend);
+    out->at = out->subject.slot;
+    out->record = ruleset_find_subject(rs, &out->subject);
     if (out->record && set_owner(set) == OWNER_SLOTS)
         find_slot(rs, set, out);
     else if (out->record)
@@ -71,7 +71,7 @@ bool held_is(const struct held *held, const struct nft_element *element)
             memcmp(held->value.bytes, element->data, element->data_length) == 0);
 }
 
-/* ---- what a frontend has ---- */
+/* ---- what a record has ---- */
 
 uint32_t held_room(enum table_set set, const struct record *record)
 {
@@ -84,12 +84,6 @@ bool held_has(enum table_set set, const struct record *record, uint32_t i)
 {
     return set_owner(set) == OWNER_SLOTS ? !slot_is_empty(&set_part(set, record)->slots[i])
                                          : set_number(set, record).held != 0;
-}
-
-struct key held_key(enum table_set set, const struct record *record, uint32_t i)
-{
-    return set_owner(set) == OWNER_SLOTS ? key_of_slot(&record->frontend, i)
-                                         : key_of_frontend(&record->frontend);
 }
 
 /* ---- what was found ---- */
@@ -129,11 +123,9 @@ bool held_adopt(struct ruleset *rs, enum table_set set, const struct nft_element
         adopt_content(rs, set, element);
         return true;
     }
-    struct record *record = held.record ? held.record : ruleset_record(rs, &held.frontend);
+    struct record *record = held.record ? held.record : ruleset_subject(rs, &held.subject);
     hold(rs, set, record, held.at, element, true);
     ruleset_mark_pending(rs, record); /* one that nobody wants is to be removed */
-    if (set == SET_AFFINITY_IDS)
-        affinity_note_kernel_id(&rs->affinity, record->extras->affinity_id.held);
     return true;
 }
 
@@ -148,34 +140,27 @@ void held_adopt_ranges(struct ruleset *rs, enum table_set set, const range_vec *
 /* What is in force is what is wanted, so it is what shall be there again. */
 static void reopen(struct ruleset *rs, struct record *record)
 {
-    if (record->pending || refusals_resume(record)) {
-        record_list_wishes(record);
-        ruleset_mark_pending(rs, record);
-        return;
-    }
-    part_want_slots(&record->all, service_count(record->all.value.held));
-    if (record->local)
-        part_want_slots(record->local, local_is_unreachable(record)
-                                           ? 0
-                                           : service_count(record->local->value.held));
+    bool listed = record->pending || refusals_resume(record);
+    if (record->is_port && listed)
+        port_list_wishes(as_port(record));
+    else if (record->is_port)
+        port_want_in_force(as_port(record));
     ruleset_mark_pending(rs, record);
 }
 
-/* The number of a service port is shared: one alone cannot be put right. Which of our lists another
- * one is shows only when all of it is read. */
+/* Which of our lists another one is shows only when all of it is read. */
 static bool shows_alone(enum table_set set, bool there)
 {
-    return set != SET_AFFINITY_IDS && set != SET_AFFINITY_TIMEOUTS &&
-           !(set == SET_RESTRICTED && there);
+    return !(set == SET_RESTRICTED && there);
 }
 
-static void observe_of_frontend(struct ruleset *rs, enum table_set set, const struct held *held,
-                                const struct nft_element *element, bool there)
+static void observe_of_record(struct ruleset *rs, enum table_set set, const struct held *held,
+                              const struct nft_element *element, bool there)
 {
-    struct record *record = held->record ? held->record : ruleset_record(rs, &held->frontend);
+    struct record *record = held->record ? held->record : ruleset_subject(rs, &held->subject);
     reopen(rs, record);
     if (set == SET_RESTRICTED)
-        record_release_list(rs, record, 0);
+        frontend_release_list(rs, as_frontend(record), 0);
     else
         hold(rs, set, record, held->at, element, there);
 }
@@ -201,7 +186,7 @@ enum held_verdict held_observe(struct ruleset *rs, enum table_set set,
     if (set_has_contents(set))
         observe_content(rs, set, element, there);
     else
-        observe_of_frontend(rs, set, &held, element, there);
+        observe_of_record(rs, set, &held, element, there);
     rs->figures.elements += (size_t)there - (size_t)held.there;
     return HELD_CHANGED;
 }

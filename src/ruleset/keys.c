@@ -46,9 +46,10 @@ struct key key_of_frontend(const struct frontend *frontend)
     return key;
 }
 
-struct key key_of_slot(const struct frontend *frontend, uint32_t slot)
+struct key key_of_slot(uint32_t port, uint32_t slot)
 {
-    struct key key = key_of_frontend(frontend);
+    struct key key = {.length = 0};
+    key_put_number(&key, port);
     key_put_number(&key, slot); /* numgen gives numbers of the host's order */
     return key;
 }
@@ -89,14 +90,21 @@ bool frontend_of_key(enum family family, const uint8_t *key, size_t length,
     return protocol_name(frontend->protocol) && frontend->port != 0 && is_same(&ours, key, length);
 }
 
-bool slot_of_key(enum family family, const uint8_t *key, size_t length, struct frontend *frontend,
-                 uint32_t *slot)
+bool number_of_key(const uint8_t *key, size_t length, uint32_t *number)
 {
-    size_t before = frontend_length(family);
-    if (length != before + REGISTER || !frontend_of_key(family, key, before, frontend))
+    if (length != REGISTER)
         return false;
-    memcpy(slot, key + before, sizeof(*slot));
-    return *slot < UINT16_MAX;
+    memcpy(number, key, sizeof(*number));
+    return true;
+}
+
+bool slot_of_key(const uint8_t *key, size_t length, uint32_t *port, uint32_t *slot)
+{
+    if (length != 2 * REGISTER)
+        return false;
+    memcpy(port, key, sizeof(*port));
+    memcpy(slot, key + REGISTER, sizeof(*slot));
+    return *port != 0 && low_of_value(*port) == 0 && *slot < MAX_BACKENDS;
 }
 
 bool backend_of_value(enum family family, const uint8_t *value, size_t length,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * One service map with its slots, of one frontend: services and endpoints, or the local ones; what
- * the kernel has of it, and what is wanted.
+ * One number of backends with its slots, of one service port: of ports and endpoints, or the local
+ * ones; what the kernel has of it, and what is wanted.
  *
  * A wish is a list of backends or a difference to what is in force. Both become a plan, again a
  * difference: which slots get another backend. Neither list nor difference outlives the commit.
@@ -12,9 +12,6 @@
 #include "kube-nftd/policy/route.h"
 #include "kube-nftd/ruleset/schema.h"
 #include "slots.h"
-
-/* The count of a frontend's backends has 16 bits of a classid. */
-#define MAX_BACKENDS UINT16_MAX
 
 /* What says which backends are wanted. */
 enum part_wish {
@@ -27,7 +24,7 @@ enum part_wish {
 struct part_difference;
 
 struct part {
-    struct set_number value; /* class:count; 0: it is not there */
+    struct set_number value; /* P:N; 0: it is not there */
     /* In the kernel. */
     struct backend *slots;
     uint32_t n_slots; /* at least the count; some may be empty after adoption */

@@ -85,6 +85,8 @@ static bool take_word(const char *pattern, size_t pattern_length, const char *te
         return take_mask(text, length, family, &words->terms.mask);
     if (is_word(pattern, pattern_length, "CLASSID"))
         return take_classid(text, length, &words->number);
+    if (is_word(pattern, pattern_length, "BITS"))
+        return take_classid(text, length, &words->terms.bits);
     if (is_word(pattern, pattern_length, "@S"))
         return *text == '@' && take_name(text + 1, length - 1, NAME_SIZE, words->name);
     if (is_word(pattern, pattern_length, "C"))

@@ -7,7 +7,8 @@
  *     N, Ns    a number; a number of seconds
  *     MODULUS  that of a random term
  *     MASK     the mask of a source, as an address
- *     CLASSID  class:number, in hexadecimal
+ *     CLASSID  two numbers of 16 bits with a colon between them, in hexadecimal
+ *     BITS     the same, as the mask of a term
  *     @S       a map or set
  *     C        a chain
  *     I        an interface in quotes: "cni0"; all whose names begin alike: "cali*"

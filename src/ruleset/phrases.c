@@ -24,6 +24,15 @@
 
 /* ---- what phrases do; @what is from the table ---- */
 
+/* Compares what register 1 has of the bits @mask with none of them: NFT_CMP_NEQ goes on if there is
+ * one, NFT_CMP_EQ if there is none. */
+static void compare_bits(struct builder *b, uint32_t mask, enum nft_cmp_ops op)
+{
+    const uint32_t zero = 0;
+    expr_bits(b, NFT_REG_1, mask, 0);
+    expr_compare(b, op, &zero, sizeof(zero));
+}
+
 static void emit_set_priority(struct builder *b, const struct words *w, uint32_t what)
 {
     (void)what;
@@ -43,6 +52,13 @@ static void emit_has_priority(struct builder *b, const struct words *w, uint32_t
     (void)w;
     expr_meta(b, NFT_META_PRIORITY, NFT_REG_1);
     expr_compare(b, NFT_CMP_NEQ, &what, sizeof(what));
+}
+
+static void emit_priority_has(struct builder *b, const struct words *w, uint32_t what)
+{
+    (void)what;
+    expr_meta(b, NFT_META_PRIORITY, NFT_REG_1);
+    compare_bits(b, w->number, NFT_CMP_NEQ);
 }
 
 static void emit_set_priority_from_map(struct builder *b, const struct words *w, uint32_t what)
@@ -119,15 +135,6 @@ static void emit_protocols(struct builder *b, const struct words *w, uint32_t wh
     uint32_t id = add_protocols_set(b);
     expr_meta(b, NFT_META_L4PROTO, NFT_REG_1);
     expr_lookup_anonymous(b, id);
-}
-
-/* Compares what register 1 has of the bits @mask with none of them: NFT_CMP_NEQ goes on if there is
- * one, NFT_CMP_EQ if there is none. */
-static void compare_bits(struct builder *b, uint32_t mask, enum nft_cmp_ops op)
-{
-    const uint32_t zero = 0;
-    expr_bits(b, NFT_REG_1, mask, 0);
-    expr_compare(b, op, &zero, sizeof(zero));
 }
 
 static void emit_ct_state(struct builder *b, const struct words *w, uint32_t bit)
@@ -218,6 +225,7 @@ static const struct phrase {
     uint32_t what;
 } phrases[] = {
     {"meta priority != 0", emit_has_priority, 0},
+    {"meta priority and CLASSID != 0", emit_priority_has, 0},
     {"meta priority set N", emit_set_priority, 0},
     {"meta priority set meta priority and ffff:ff00 or CLASSID", emit_set_priority_bits,
      0xffffff00},

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The slots of a large map, read by their keys, which the values in services and local_services
- * tell. For a dump the kernel counts off from the beginning of a map for each 32 KiB of it, so that
- * half a million slots take it 14 s, and 2 s by their keys.
+ * The slots of a large map, read by their keys, which the values in ports and local_ports tell. For
+ * a dump the kernel counts off from the beginning of a map for each 32 KiB of it, so that half a
+ * million slots take it 14 s, and 2 s by their keys.
  */
 #include "record.h"
 
@@ -26,13 +26,13 @@ struct asking {
 static uint32_t slots_of(const struct record *record, enum table_set set)
 {
     const struct part *part = set_part(set, record);
-    return part ? service_count(part->value.held) : 0;
+    return part ? low_of_value(part->value.held) : 0;
 }
 
 static uint64_t count_slots(const struct ruleset *rs, enum table_set set)
 {
     uint64_t n = 0;
-    hash_table_each (&rs->records, struct record, record)
+    hash_table_each (&rs->ports, struct record, record)
         n += slots_of(record, set);
     return n;
 }
@@ -60,9 +60,9 @@ static int add(struct asking *asking, const struct key *key, struct error *err)
 
 static int ask_all(struct asking *asking, const struct ruleset *rs, struct error *err)
 {
-    hash_table_each (&rs->records, struct record, record)
+    hash_table_each (&rs->ports, struct record, record)
         for (uint32_t i = 0; i < slots_of(record, asking->set); i++) {
-            struct key key = key_of_slot(&record->frontend, i);
+            struct key key = set_key(asking->set, record, i);
             if (add(asking, &key, err))
                 return -1;
         }

@@ -2,8 +2,8 @@
 /*
  * What src/ruleset's files share: a table, wanted and in the kernel.
  *
- * What is keyed by a frontend is in its record; the elements of the other sets are in contents.h,
- * the chains that backends are picked by in shapes.h.
+ * What is keyed by a frontend or a service port is in its record; the elements of the other sets
+ * are in contents.h, the chains that backends are picked by in shapes.h.
  */
 #ifndef KUBE_NFTD_RULESET_RECORD_H
 #define KUBE_NFTD_RULESET_RECORD_H
@@ -24,41 +24,82 @@
 #include "rules.h"
 #include "source_lists.h"
 
-/* A set that a frontend is in, or what it is like; a bit each. */
-enum frontend_flag {
-    FLAG_REJECTED = 1 << 0,
-    FLAG_DROPPED = 1 << 1,
-    FLAG_EXTERNAL = 1 << 2, /* wanted only: see struct route */
-    FLAG_LOCAL = 1 << 3     /* wanted only */
-};
-
-/* What few frontends have. */
-struct extras {
-    struct set_number affinity_id, affinity_timeout;
-    struct set_number restriction; /* to a list of sources; the one in force is held */
-    uint32_t group_in_force;       /* 0 if it is not known */
-    /* Wanted. */
-    uint32_t group, timeout;     /* of the route */
-    struct source_list *sources; /* NULL: everybody may connect; held */
-    struct affinity_hold hold;
-};
-
+/* What frontends and service ports have in common: wishes, what is in force of them, and how far
+ * the one is from the other. */
 struct record {
-    struct hash_link link; /* by frontend */
-    struct frontend frontend;
-    bool wanted;          /* somebody claims the frontend */
-    bool pending;         /* in ruleset->pending: what is wanted may differ from the kernel */
-    bool staged;          /* pending, and just a part of its slots goes with this commit */
-    bool trimming;        /* in ruleset->trims: what nothing leads to any more is to be deleted */
-    uint8_t flags;        /* of enum frontend_flag, in the kernel */
-    uint8_t wanted_flags; /* likewise, wanted */
-    uint32_t seen;        /* which elements of the set that is looked through (drift.c) */
-    double shrunk_at;     /* when something fell out of use last; clock_monotonic */
-    struct part all;
-    struct part *local;      /* NULL if there never was one */
-    struct extras *extras;   /* NULL if there never were any */
+    struct hash_link link; /* of a frontend by that, of a port by its id */
+    bool is_port : 1;
+    bool wanted : 1;   /* somebody claims the frontend, or has the port */
+    bool pending : 1;  /* in ruleset->pending: what is wanted may differ from the kernel */
+    bool staged : 1;   /* pending, and just a part of its slots goes with this commit */
+    bool trimming : 1; /* in ruleset->trims: what nothing leads to any more is to be deleted */
+    uint32_t seen;     /* which elements of the set that is looked through (drift.c) */
     struct refusal *refusal; /* NULL unless the kernel refused it last: see refusals.h */
 };
+
+/* Which sources may connect to a frontend; few have that. */
+struct restriction {
+    struct set_number number;    /* of a list of sources; the one in force is held */
+    struct source_list *sources; /* wanted; NULL: everybody may connect; held */
+};
+
+struct frontend_record {
+    struct record record;
+    struct frontend frontend;
+    uint8_t class_wanted; /* of enum frontend_class */
+    bool waits_for_port;  /* in ruleset->refusals.frontends */
+    struct set_number service;
+    struct port_record *port; /* where it is to lead, which counts it; NULL if it is not wanted */
+    struct restriction *restriction; /* NULL if there never was one */
+};
+
+/* What few packets of a service port meet; a bit each. */
+enum port_flag { FLAG_REJECTED = 1 << 0, FLAG_DROPPED = 1 << 1 };
+
+/* The two parts of a service port. */
+enum port_part { PART_ALL, PART_LOCAL, PARTS };
+
+struct port_record {
+    struct record record;
+    uint32_t id;            /* of routes; FOUND_ID with the number above: nobody's, it was found */
+    uint32_t number;        /* P, as port_of_value() gives it; 0: none yet, nothing is in force */
+    uint32_t refs;          /* how often it is held: by frontends that are to lead here */
+    uint32_t n_pending;     /* of these, how many are pending */
+    uint32_t led[PARTS];    /* frontends in force that lead to the part */
+    uint8_t flags;          /* of enum port_flag, in the kernel */
+    uint8_t wanted_flags;   /* likewise, wanted */
+    uint32_t n_offered;     /* endpoints, if they are more than MAX_BACKENDS */
+    bool too_many_said : 1; /* that is in the log */
+    bool adopted : 1;       /* its number was found in the kernel */
+    bool removed : 1;       /* nobody has it any more: wanted until it is not held any more */
+    bool has_any : 1;       /* wanted: see struct port_route */
+    bool needs_cluster : 1; /* likewise */
+    bool needs_local : 1;
+    double shrunk_at; /* when something fell out of use last; clock_monotonic */
+    struct part all;
+    struct part *local;        /* NULL if there never was one */
+    struct affinity *affinity; /* likewise */
+};
+
+/* Whether frontends of a class lead to a part; external ones do so by the short-circuit too. */
+static inline bool class_leads_to(unsigned class, enum port_part which)
+{
+    return which == PART_LOCAL ? class & CLASS_LOCAL
+                               : !(class & CLASS_LOCAL) || class & CLASS_EXTERNAL;
+}
+
+static inline struct frontend_record *as_frontend(const struct record *record)
+{
+    return (struct frontend_record *)record;
+}
+
+static inline struct port_record *as_port(const struct record *record)
+{
+    return (struct port_record *)record;
+}
+
+/* Above all ids of routes. */
+#define FOUND_ID (MOST_ROUTE_ID + 1u)
 
 /* A shape whose messages are in the batch. */
 struct new_shape {
@@ -84,17 +125,20 @@ struct ruleset {
     void *ctx;
     char mark[16], *from_pod, *not_from_pod; /* texts that vars points to */
     char comment[64];                        /* by which a table with our maps and sets is known */
-    struct hash_table records;               /* of struct record */
+    struct hash_table frontends;             /* of struct frontend_record */
+    struct hash_table ports;                 /* of struct port_record */
+    struct port_record **by_number;          /* [MOST_PORTS + 1], by P; the kernel gives no memory
+                                              * for those without a number */
+    uint32_t last_number;                    /* P that was given last */
     VEC(struct record *) pending;
     VEC(struct record *) waiting; /* pending ones, during a commit: their lists are not complete */
-    VEC(struct record *) trims;
+    VEC(struct port_record *) trims;
     size_t due_trims; /* so many of the first ones go with this commit */
     bool read_back;   /* the table was, for this commit, or is to be made */
     double trim_time; /* of the records in trims; clock_monotonic */
     size_t n_wanted;  /* frontends that shall be there */
     struct contents contents;
     range_vec service_cidrs, pod_cidrs; /* as they are wanted in contents */
-    struct affinity affinity;
     struct source_lists lists;
     bool filling;         /* some frontends still wait for their lists, or slots */
     int records_said;     /* how full the map of its records was when that was logged last */
@@ -127,51 +171,80 @@ struct ruleset {
 void ruleset_free_record(struct ruleset *ruleset, struct record *record);
 
 /** The record of @frontend, or NULL. */
-struct record *ruleset_find_record(const struct ruleset *ruleset, const struct frontend *frontend);
+struct frontend_record *ruleset_find_frontend(const struct ruleset *ruleset,
+                                              const struct frontend *frontend);
 
-/** The record of @frontend, made if there is none. */
-struct record *ruleset_record(struct ruleset *ruleset, const struct frontend *frontend);
-struct part *record_local(struct record *record);
-struct extras *record_extras(struct record *record);
+/** The record of the service port with an id, or NULL; and by its number in the table. */
+struct port_record *ruleset_find_port(const struct ruleset *ruleset, uint32_t id);
+struct port_record *ruleset_port_of_number(const struct ruleset *ruleset, uint32_t number);
+
+/** The record of @subject; NULL, or made if there is none. */
+struct record *ruleset_find_subject(const struct ruleset *ruleset,
+                                    const struct set_subject *subject);
+struct record *ruleset_subject(struct ruleset *ruleset, const struct set_subject *subject);
+
+/** The records that have elements in @set, which has no contents. */
+const struct hash_table *ruleset_records_of(const struct ruleset *ruleset, enum table_set set);
+
+struct part *port_local(struct port_record *port);
+struct affinity *port_affinity(struct port_record *port);
+struct restriction *frontend_restriction(struct frontend_record *frontend);
+
+/** A part of @port; NULL if there never was one. */
+struct part *port_part(const struct port_record *port, enum port_part which);
+bool port_needs(const struct port_record *port, enum port_part which);
 
 /** What is wanted of both parts becomes lists, that the slots in the kernel do not count for. */
-void record_list_wishes(struct record *record);
+void port_list_wishes(struct port_record *port);
+
+/** The backends that are in force are wanted, of a part that nothing leads to any more none. */
+void port_want_in_force(struct port_record *port);
+
+/** @port, which may be NULL, stays as long as it is held. port_hold() returns it. */
+struct port_record *port_hold(struct port_record *port);
+void port_release(struct ruleset *ruleset, struct port_record *port);
+
+/** @frontend is to lead to @port, or nowhere (NULL). */
+void frontend_lead_to(struct ruleset *ruleset, struct frontend_record *frontend,
+                      struct port_record *port);
+
+/** A service value in force leads to its port, or does so no more; 0 leads nowhere. */
+void ruleset_lead(struct ruleset *ruleset, uint32_t value, bool more);
+
+/** @port has a number, P; 0: none any more. */
+void ruleset_number_port(struct ruleset *ruleset, struct port_record *port, uint32_t number);
+
+/** Some frontend that is to lead to @port, the first one of all; NULL if there is none. Looks at
+ * all. */
+const struct frontend_record *ruleset_frontend_of(const struct ruleset *ruleset,
+                                                  const struct port_record *port);
 
 /** Puts @record into the list of pending ones. */
 void ruleset_mark_pending(struct ruleset *ruleset, struct record *record);
+/** It is not one of them any more. */
+void record_settle(struct record *record);
 
-/** How many slots a service value reaches. */
-uint32_t service_count(uint32_t value);
-
-/** Whether a service value leads to local_services. */
-bool service_leads_to_local(uint32_t value);
-
-/** Sorts pending records by frontend, so that a table made from them is always the same. */
+/** Sorts pending records, frontends first, so that a table made from them is always the same. */
 void ruleset_sort_pending(struct ruleset *ruleset);
 
-/* What a frontend is to be, but for slots and the numbers of session affinity. */
-struct frontend_plan {
-    uint32_t all, local; /* the values in services and local_services; 0: it is not there */
-    size_t n, n_local;   /* how many backends, the first ones of the route */
-    uint8_t flags;       /* of enum frontend_flag */
-};
+/** The class of a frontend with @route. */
+unsigned route_class(const struct route *route);
 
-/** What @route makes of a frontend. @affine is CLASS_AFFINE with session affinity, else 0. */
-struct frontend_plan ruleset_plan_frontend(const struct ruleset *ruleset, const struct route *route,
-                                           unsigned affine);
+/** What of enum port_flag is wanted of a port. */
+uint8_t route_flags(const struct port_route *route);
 
 /** Fills the lists that pending records want, @most elements of them; the records whose lists are
  * not complete wait, until ruleset_end_waiting() makes them pending again. */
 void ruleset_fill_lists(struct ruleset *ruleset, size_t *most);
 void ruleset_end_waiting(struct ruleset *ruleset);
 
-/** The frontend, which has extras, is not led to its list any more, since @now. */
-void record_release_list(struct ruleset *ruleset, struct record *record, double now);
+/** The frontend is not led to its list, if there is one, any more, since @now. */
+void frontend_release_list(struct ruleset *ruleset, struct frontend_record *frontend, double now);
 
 /** Frontends of a table that was read back hold the lists that they are led to. */
 void ruleset_adopt_lists(struct ruleset *ruleset, double now);
 
-/** Plans every pending record: its service values, slots, affinity. */
+/** Plans every pending record: numbers of service ports, values, slots, affinity. */
 void ruleset_plan(struct ruleset *ruleset);
 
 /** The shapes that pending records need and the table does not have, each after those that it
@@ -231,12 +304,15 @@ int ruleset_say_owner(enum family family, const struct nft_table_state *state, s
  * due_trims. */
 void ruleset_choose_trims(struct ruleset *ruleset, double now);
 
-/** Whether something of @record, planned if it is pending, is left that nothing leads to. */
-bool record_has_leftovers(const struct ruleset *ruleset, const struct record *record);
+/** Whether something of @port, planned if it is pending, is left that nothing leads to. */
+bool port_has_leftovers(const struct ruleset *ruleset, const struct port_record *port);
 
-/** Whether the value of local_services is one that no value in services leads to, in force or
- * planned: it goes by a trim, and its slots by the next one. */
-bool local_is_unreachable(const struct record *record);
+/** Whether nothing in force leads to a part that is not needed any more: it goes by a trim. */
+bool port_is_left(const struct port_record *port, enum port_part which);
+
+/** Flags of @port in the kernel that go by a trim: they stayed for frontends that led to a part
+ * which is not needed any more, and nothing does now. */
+uint8_t port_left_flags(const struct port_record *port);
 
 /** Deletes chains that nothing leads to any more, when that is due. What cannot be deleted stays,
  * and nothing else is the worse for it. */
@@ -244,8 +320,8 @@ void ruleset_collect(struct ruleset *ruleset, struct nft_socket *socket, double 
 
 /** How many slots of a part stay when it is trimmed: those that the old or the new count reaches,
  * and what is more than a portion. */
-uint32_t trim_keeps(const struct ruleset *ruleset, const struct record *record,
-                    const struct part *part);
+uint32_t trim_keeps(const struct ruleset *ruleset, const struct port_record *port,
+                    enum port_part which);
 
 /** Puts the messages for the shapes that are new into ruleset->batch, and notes them in
  * ruleset->new_shapes: they are the table's only when that is in force. */
@@ -255,9 +331,9 @@ int ruleset_encode_shapes(struct ruleset *ruleset, struct error *err);
  * table that is missing also itself and its shapes. */
 int ruleset_encode(struct ruleset *ruleset, struct error *err);
 
-/** The same for what is keyed by frontends, in encode_frontends.c: part of ruleset_encode(). */
-void encode_frontends(struct ruleset *ruleset);
-void encode_trims(struct ruleset *ruleset);
+/** The same for what records have, in encode_records.c: part of ruleset_encode(). */
 void encode_slots(struct ruleset *ruleset);
+void encode_numbers(struct ruleset *ruleset);
+void encode_trims(struct ruleset *ruleset);
 
 #endif

@@ -19,7 +19,7 @@
 #define PORTION 256
 #define PORTION_PAUSE 0.5
 
-/* What a frontend shall be, while what is in force of it stands in for that. */
+/* What a record shall be, while what is in force of it stands in for that. */
 struct refusal {
     double wait, retry_time;
     size_t at;       /* in struct refusals, records */
@@ -27,11 +27,15 @@ struct refusal {
     bool held_back;  /* the rest counts */
     bool left_alone; /* not pending, although what is in force is not even what stands in */
     bool wanted;
-    uint8_t wanted_flags;
-    struct backend *backends[2]; /* of all and local */
-    uint32_t n[2];
-    uint32_t group, timeout;
+    /* Of a frontend. */
+    uint8_t class_wanted;
+    struct port_record *port;    /* held */
     struct source_list *sources; /* parked */
+    /* Of a service port. */
+    bool has_any, needs_cluster, needs_local;
+    uint32_t timeout;
+    struct backend *backends[PARTS];
+    uint32_t n[PARTS];
 };
 
 bool refusals_holds_back(const struct record *record)
@@ -46,53 +50,84 @@ bool refusals_is_wanted(const struct record *record)
 
 /* ---- wishes ---- */
 
-static struct part *part_of(struct record *record, int which)
+static void put_port_aside(struct port_record *port)
 {
-    return which == 0 ? &record->all : record->local;
+    struct refusal *refusal = port->record.refusal;
+    port_list_wishes(port);
+    refusal->has_any = port->has_any;
+    refusal->needs_cluster = port->needs_cluster;
+    refusal->needs_local = port->needs_local;
+    refusal->timeout = port->affinity ? port->affinity->wanted_timeout : 0;
+    for (enum port_part which = 0; which < PARTS; which++) {
+        struct part *part = port_part(port, which);
+        refusal->backends[which] = part ? part->wanted : NULL;
+        refusal->n[which] = part ? part->n_wanted : 0;
+        if (part)
+            part->wanted = NULL;
+    }
+}
+
+static void put_frontend_aside(struct ruleset *rs, struct frontend_record *frontend)
+{
+    struct refusal *refusal = frontend->record.refusal;
+    refusal->class_wanted = frontend->class_wanted;
+    refusal->port = port_hold(frontend->port);
+    if (!frontend->restriction)
+        return;
+    refusal->sources = frontend->restriction->sources;
+    source_lists_park(&rs->lists, &rs->contents, refusal->sources, rs->portion);
+    frontend->restriction->sources = NULL;
 }
 
 static void put_aside(struct ruleset *rs, struct record *record)
 {
-    struct refusal *refusal = record->refusal;
-    refusal->wanted = record->wanted;
-    refusal->wanted_flags = record->wanted_flags;
-    record_list_wishes(record);
-    for (int i = 0; i < 2; i++) {
-        struct part *part = part_of(record, i);
-        refusal->backends[i] = part ? part->wanted : NULL;
-        refusal->n[i] = part ? part->n_wanted : 0;
-        if (part)
-            part->wanted = NULL;
+    if (record->is_port)
+        put_port_aside(as_port(record));
+    else
+        put_frontend_aside(rs, as_frontend(record));
+    record->refusal->wanted = record->wanted;
+    record->refusal->held_back = true;
+}
+
+static void take_port_back(struct port_record *port)
+{
+    struct refusal *refusal = port->record.refusal;
+    port->has_any = refusal->has_any;
+    port->needs_cluster = refusal->needs_cluster;
+    port->needs_local = refusal->needs_local;
+    if (port->affinity)
+        port->affinity->wanted_timeout = refusal->timeout;
+    for (enum port_part which = 0; which < PARTS; which++) {
+        struct part *part = port_part(port, which);
+        if (!part)
+            continue;
+        part_take_wish(part, refusal->backends[which], refusal->n[which]);
+        refusal->backends[which] = NULL;
     }
-    if (record->extras) {
-        refusal->group = record->extras->group;
-        refusal->timeout = record->extras->timeout;
-        refusal->sources = record->extras->sources;
-        source_lists_park(&rs->lists, &rs->contents, refusal->sources, rs->portion);
-        record->extras->sources = NULL;
-    }
-    refusal->held_back = true;
+}
+
+static void take_frontend_back(struct ruleset *rs, struct frontend_record *frontend)
+{
+    struct refusal *refusal = frontend->record.refusal;
+    frontend->class_wanted = refusal->class_wanted;
+    frontend_lead_to(rs, frontend, refusal->port);
+    port_release(rs, refusal->port);
+    refusal->port = NULL;
+    if (!frontend->restriction)
+        return;
+    source_lists_release(&rs->lists, frontend->restriction->sources, 0);
+    frontend->restriction->sources = source_lists_unpark(refusal->sources);
+    refusal->sources = NULL;
 }
 
 static void take_back(struct ruleset *rs, struct record *record)
 {
     struct refusal *refusal = record->refusal;
+    if (record->is_port)
+        take_port_back(as_port(record));
+    else
+        take_frontend_back(rs, as_frontend(record));
     record->wanted = refusal->wanted;
-    record->wanted_flags = refusal->wanted_flags;
-    for (int i = 0; i < 2; i++) {
-        struct part *part = part_of(record, i);
-        if (!part)
-            continue;
-        part_take_wish(part, refusal->backends[i], refusal->n[i]);
-        refusal->backends[i] = NULL;
-    }
-    if (record->extras) {
-        record->extras->group = refusal->group;
-        record->extras->timeout = refusal->timeout;
-        source_lists_release(&rs->lists, record->extras->sources, 0);
-        record->extras->sources = source_lists_unpark(refusal->sources);
-        refusal->sources = NULL;
-    }
     refusal->held_back = refusal->left_alone = false;
 }
 
@@ -109,10 +144,12 @@ void refusals_forget_wish(struct ruleset *rs, struct record *record)
     struct refusal *refusal = record->refusal;
     if (!refusal)
         return;
-    for (int i = 0; i < 2; i++) {
-        free(refusal->backends[i]);
-        refusal->backends[i] = NULL;
+    for (enum port_part which = 0; which < PARTS; which++) {
+        free(refusal->backends[which]);
+        refusal->backends[which] = NULL;
     }
+    port_release(rs, refusal->port);
+    refusal->port = NULL;
     source_lists_release(&rs->lists, source_lists_unpark(refusal->sources), 0);
     refusal->sources = NULL;
     refusal->held_back = refusal->left_alone = false;
@@ -120,45 +157,52 @@ void refusals_forget_wish(struct ruleset *rs, struct record *record)
 
 /* ---- what is in force as a wish ---- */
 
-/* The flags that make class_of() say what is in force. */
-static unsigned flags_of_service(uint32_t value)
+static void want_port_in_force(struct port_record *port)
 {
-    switch (value >> 16 & ~(unsigned)CLASS_AFFINE) {
-    case CLASS_EXTERNAL_LOCAL:
-        return FLAG_EXTERNAL | FLAG_LOCAL;
-    case CLASS_MASQUERADE:
-        return FLAG_EXTERNAL;
-    case CLASS_CLUSTER_LOCAL:
-        return FLAG_LOCAL;
-    default:
-        return 0;
-    }
+    bool dropped = port->flags & FLAG_DROPPED;
+    port->has_any = !(port->flags & FLAG_REJECTED);
+    port->needs_cluster = port->all.value.held;
+    port->needs_local = dropped || (port->local && port->local->value.held);
+    port->record.wanted = !port->has_any || port->needs_cluster || port->needs_local;
+    if (port->affinity)
+        port->affinity->wanted_timeout = port->affinity->timeout.held;
+    port_want_in_force(port);
 }
 
-static void want_extras_in_force(struct ruleset *rs, struct record *record)
+/* Nobody has the service port any more that a frontend goes on leading to: until that is over it is
+ * wanted as it is. */
+static void keep_port(struct ruleset *rs, struct port_record *port)
 {
-    struct extras *extras = record->extras;
-    struct source_list *before = extras->sources;
-    extras->group = extras->group_in_force;
-    if (extras->affinity_id.held && !extras->group) /* it was read back */
-        extras->group = affinity_group_of(&rs->affinity, extras->affinity_id.held);
-    extras->timeout = extras->group ? extras->affinity_timeout.held : 0;
-    extras->sources = source_list_hold(source_lists_find(&rs->lists, extras->restriction.held));
+    if (!port || port->record.wanted || port->record.refusal)
+        return;
+    want_port_in_force(port);
+    port->removed = port->record.wanted;
+    ruleset_mark_pending(rs, &port->record);
+}
+
+static void want_frontend_in_force(struct ruleset *rs, struct frontend_record *frontend)
+{
+    const uint32_t service = frontend->service.held;
+    struct port_record *port = service ? ruleset_port_of_number(rs, port_of_value(service)) : NULL;
+    struct restriction *restriction = frontend->restriction;
+    frontend->record.wanted = service != 0;
+    frontend->class_wanted = (uint8_t)low_of_value(service);
+    frontend_lead_to(rs, frontend, port);
+    keep_port(rs, port);
+    if (!restriction)
+        return;
+    struct source_list *before = restriction->sources;
+    restriction->sources =
+        source_list_hold(source_lists_find(&rs->lists, restriction->number.held));
     source_lists_release(&rs->lists, before, 0);
 }
 
 static void want_what_is_in_force(struct ruleset *rs, struct record *record)
 {
-    const uint32_t service = record->all.value.held;
-    bool leads_to_local = service_leads_to_local(service);
-    record->wanted = service || record->flags & (FLAG_REJECTED | FLAG_DROPPED);
-    record->wanted_flags = (uint8_t)(record->flags | flags_of_service(service));
-    part_want_slots(&record->all, service_count(service));
-    if (record->local)
-        part_want_slots(record->local,
-                        leads_to_local ? service_count(record->local->value.held) : 0);
-    if (record->extras)
-        want_extras_in_force(rs, record);
+    if (record->is_port)
+        want_port_in_force(as_port(record));
+    else
+        want_frontend_in_force(rs, as_frontend(record));
 }
 
 /* ---- putting aside ---- */
@@ -170,17 +214,26 @@ struct isolation {
     bool left_alone; /* some of them: they are in the list of pending ones still */
 };
 
+/* The frontend that says best what a record is about; NULL if there is none. */
+static const struct frontend *frontend_of(const struct ruleset *rs, const struct record *record)
+{
+    const struct frontend_record *frontend =
+        record->is_port ? ruleset_frontend_of(rs, as_port(record)) : as_frontend(record);
+    return frontend ? &frontend->frontend : NULL;
+}
+
 static void say_refused(struct isolation *i, const struct record *record, int why)
 {
     char text[FRONTEND_TEXT_SIZE];
     const struct ruleset *rs = i->ruleset;
-    char *owner = rs->owner ? rs->owner(rs->ctx, &record->frontend) : NULL;
+    const struct frontend *frontend = frontend_of(rs, record);
+    char *owner = rs->owner && frontend ? rs->owner(rs->ctx, frontend) : NULL;
     log_error(
         "ruleset",
         "frontend=%s%s%s was rejected by the kernel and keeps its previous rules, retrying in "
         "seconds=%.0f: %s",
-        frontend_format(&record->frontend, text), owner ? " service=" : "", owner ? owner : "",
-        record->refusal->wait, strerror(why));
+        frontend ? frontend_format(frontend, text) : "", owner ? " service=" : "",
+        owner ? owner : "", record->refusal->wait, strerror(why));
     free(owner);
 }
 
@@ -196,7 +249,7 @@ static void leave_alone(struct isolation *i, struct record *record)
     struct ruleset *rs = i->ruleset;
     if (!record->pending || record->refusal->round == rs->refusals.round)
         return; /* another of its elements, in the same answer */
-    record->pending = false;
+    record_settle(record);
     record->refusal->left_alone = i->left_alone = true;
     i->n++;
 }
@@ -226,8 +279,11 @@ static void hold_back(struct isolation *i, struct record *record, int why)
         record->refusal->at = rs->refusals.records.n;
         vec_push(&rs->refusals.records, record);
     }
-    if (!record->pending) { /* a trim was refused: what is in force is what it wants */
-        want_what_is_in_force(rs, record);
+    if (!record->pending) { /* a trim was refused: all that is wanted is in force */
+        if (record->is_port)
+            port_want_in_force(as_port(record));
+        else
+            want_frontend_in_force(rs, as_frontend(record));
         ruleset_mark_pending(rs, record);
     }
     put_aside(rs, record);
@@ -255,6 +311,8 @@ static void leave_out(struct isolation *i, struct content *content, int why)
     }
     rs->figures.refusals++;
     i->n++;
+    if (*set_key_fields(content_set_of(content)) == FIELD_CLASSID)
+        return; /* of a service port that was said to be refused */
     memcpy(address.bytes, content_key(content), address_length(rs->family));
     log_error("ruleset", "set=%s address=%s was rejected by the kernel and is quarantined: %s",
               set_name(content_set_of(content)), address_format(rs->family, &address, text),
@@ -296,23 +354,28 @@ static bool read_element(const struct nlmsghdr *message, const struct nlattr *fr
     return out->set < TABLE_SETS;
 }
 
-/* All frontends of a service port have the same numbers of affinity. */
-static void blame_service_port(struct isolation *i, uint32_t value, int why)
+/* False if it is nobody's who could be put aside for it, or is already. */
+static bool blame_port(struct isolation *i, uint32_t number, int why)
 {
-    struct ruleset *rs = i->ruleset;
-    for (size_t at = 0; at < rs->pending.n; at++) {
-        struct record *record = rs->pending.v[at];
-        if (record->extras && record->extras->affinity_id.wanted >> 16 == value >> 16 &&
-            !refusals_holds_back(record))
-            hold_back(i, record, why);
+    struct port_record *port = ruleset_port_of_number(i->ruleset, port_of_value(number));
+    if (!port || !port->record.pending || !port->affinity)
+        return false;
+    if (!refusals_holds_back(&port->record)) {
+        hold_back(i, &port->record, why);
+    } else if (port->record.refusal->round != i->ruleset->refusals.round) {
+        /* Not even the numbers of those in force are taken: it does without them. */
+        affinity_release(port->affinity, i->ruleset->family, &i->ruleset->contents);
+        leave_alone(i, &port->record);
     }
+    return true;
 }
 
 static bool lacks_list(const struct record *record, uint32_t value)
 {
-    const struct extras *extras = record->extras;
-    return extras && extras->restriction.held != value && !refusals_holds_back(record) &&
-           source_list_value(extras->sources) == value;
+    const struct restriction *restriction =
+        record->is_port ? NULL : as_frontend(record)->restriction;
+    return restriction && restriction->number.held != value && !refusals_holds_back(record) &&
+           source_list_value(restriction->sources) == value;
 }
 
 /* A list that lacks something is none that a frontend can be led to. */
@@ -379,12 +442,14 @@ static void blame_content(struct isolation *i, const struct element *e, int why)
     if (!content)
         return;
     memcpy(&number, content_key(content), sizeof(number));
-    if (*set_key_fields(e->set) == FIELD_CLASSID)
-        blame_service_port(i, number, why);
-    else if (e->set == SET_ALLOWED_SOURCES)
+    if (*set_key_fields(e->set) == FIELD_CLASSID) {
+        if (!blame_port(i, number, why))
+            leave_out(i, content, why);
+    } else if (e->set == SET_ALLOWED_SOURCES) {
         blame_list(i, content, why);
-    else
+    } else {
         leave_out(i, content, why);
+    }
 }
 
 /* Whether a shape, or what it builds on, is @which, or if that is NULL a new one. */
@@ -401,8 +466,9 @@ static bool needs_shape(const struct ruleset *rs, const struct record *record,
                         const struct shape *which)
 {
     struct shape shape;
-    for (enum table_set set = 0; set < FRONTEND_SETS; set++)
-        if (set_shape(set, set_number(set, record).wanted, &shape) && is_built_on(rs, shape, which))
+    for (enum table_set set = 0; set < NUMBER_SETS; set++)
+        if (set_is_of(set, record) && set_shape(set, set_number(set, record).wanted, &shape) &&
+            is_built_on(rs, shape, which))
             return true;
     return false;
 }
@@ -417,15 +483,14 @@ static void blame_shape(struct isolation *i, const struct shape *shape, int why)
 
 static void blame_element(struct isolation *i, const struct element *e, int why)
 {
-    struct frontend frontend;
-    uint32_t slot;
+    struct set_subject subject;
     if (set_has_contents(e->set)) {
         blame_content(i, e, why);
         return;
     }
-    if (!set_frontend_of(e->set, i->ruleset->family, e->key, e->length, &frontend, &slot))
+    if (!set_subject_of(e->set, i->ruleset->family, e->key, e->length, &subject))
         return;
-    struct record *record = ruleset_find_record(i->ruleset, &frontend);
+    struct record *record = ruleset_find_subject(i->ruleset, &subject);
     if (record)
         hold_back(i, record, why);
 }
@@ -480,11 +545,11 @@ static void stop_trims(struct ruleset *rs)
 {
     size_t n = 0, due = 0;
     for (size_t i = 0; i < rs->trims.n; i++) {
-        struct record *record = rs->trims.v[i];
-        record->trimming = !refusals_holds_back(record);
-        due += record->trimming && i < rs->due_trims;
-        if (record->trimming)
-            rs->trims.v[n++] = record;
+        struct port_record *port = rs->trims.v[i];
+        port->record.trimming = !refusals_holds_back(&port->record);
+        due += port->record.trimming && i < rs->due_trims;
+        if (port->record.trimming)
+            rs->trims.v[n++] = port;
     }
     rs->trims.n = n;
     rs->due_trims = due;
@@ -494,9 +559,9 @@ static void stop_trims(struct ruleset *rs)
 static void release_affinity(struct ruleset *rs)
 {
     vec_each (&rs->pending, it) {
-        struct extras *extras = (*it)->extras;
-        if (extras)
-            affinity_release(&rs->affinity, &rs->contents, &extras->hold);
+        struct affinity *affinity = (*it)->is_port ? as_port(*it)->affinity : NULL;
+        if (affinity)
+            affinity_release(affinity, rs->family, &rs->contents);
     }
 }
 
@@ -544,6 +609,39 @@ void refusals_release(struct ruleset *rs, double now)
     note_next(refusals);
 }
 
+void refusals_wait_for_port(struct ruleset *rs, struct frontend_record *frontend)
+{
+    if (!frontend->waits_for_port)
+        vec_push(&rs->refusals.frontends, frontend);
+    frontend->waits_for_port = true;
+}
+
+void refusals_stop_waiting(struct ruleset *rs, struct frontend_record *frontend)
+{
+    size_t n = 0;
+    if (!frontend->waits_for_port)
+        return;
+    frontend->waits_for_port = false;
+    vec_each (&rs->refusals.frontends, it)
+        if ((*it)->waits_for_port)
+            rs->refusals.frontends.v[n++] = *it;
+    rs->refusals.frontends.n = n;
+}
+
+void refusals_wake_frontends(struct ruleset *rs)
+{
+    size_t n = 0;
+    vec_each (&rs->refusals.frontends, it) {
+        struct frontend_record *frontend = *it;
+        frontend->waits_for_port = frontend->port && refusals_holds_back(&frontend->port->record);
+        if (frontend->waits_for_port)
+            rs->refusals.frontends.v[n++] = frontend;
+        else
+            ruleset_mark_pending(rs, &frontend->record);
+    }
+    rs->refusals.frontends.n = n;
+}
+
 void refusals_settled(struct ruleset *rs)
 {
     struct refusals *refusals = &rs->refusals;
@@ -572,8 +670,9 @@ void refusals_end(struct ruleset *rs, struct record *record)
     char text[FRONTEND_TEXT_SIZE];
     if (!record->refusal)
         return;
+    const struct frontend *frontend = frontend_of(rs, record);
     log_info("ruleset", "frontend=%s is applied now, after the kernel had rejected it",
-             frontend_format(&record->frontend, text));
+             frontend ? frontend_format(frontend, text) : "");
     forget(rs, record);
 }
 
@@ -582,6 +681,7 @@ void refusals_free(struct ruleset *rs)
     while (rs->refusals.records.n > 0)
         forget(rs, rs->refusals.records.v[rs->refusals.records.n - 1]);
     vec_free(&rs->refusals.records);
+    vec_free(&rs->refusals.frontends);
 }
 
 /* ---- order ---- */
@@ -589,7 +689,9 @@ void refusals_free(struct ruleset *rs)
 static bool grows(const struct record *record)
 {
     bool grows = false;
-    for (enum table_set set = 0; set < FRONTEND_SETS && !grows; set++) {
+    for (enum table_set set = 0; set < NUMBER_SETS && !grows; set++) {
+        if (!set_is_of(set, record))
+            continue;
         struct set_number number = set_number(set, record);
         grows = number.wanted && !number.held;
     }

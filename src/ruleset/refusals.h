@@ -17,16 +17,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct frontend_record;
 struct record;
 struct refusal;
 struct ruleset;
 
 /* Starts zeroed. */
 struct refusals {
-    VEC(struct record *) records; /* those with a refusal */
-    double next;                  /* when the first is tried again; clock_monotonic, or 0 */
-    double wait, retry_time;      /* of the elements that belong to no frontend; 0: none is out */
-    unsigned round;               /* of refusals_isolate() */
+    VEC(struct record *) records;            /* those with a refusal */
+    VEC(struct frontend_record *) frontends; /* that wait for a service port among them */
+    double next;             /* when the first is tried again; clock_monotonic, or 0 */
+    double wait, retry_time; /* of the elements that belong to no frontend; 0: none is out */
+    unsigned round;          /* of refusals_isolate() */
 };
 
 /**
@@ -63,6 +65,14 @@ void refusals_end(struct ruleset *ruleset, struct record *record);
 
 /** All but what was put aside is in force. */
 void refusals_settled(struct ruleset *ruleset);
+
+/** @frontend is planned again when the service port that it is to lead to is not held back any
+ * more; or not, since it is about to be freed. */
+void refusals_wait_for_port(struct ruleset *ruleset, struct frontend_record *frontend);
+void refusals_stop_waiting(struct ruleset *ruleset, struct frontend_record *frontend);
+
+/** Frontends whose service ports are not held back any more become pending. */
+void refusals_wake_frontends(struct ruleset *ruleset);
 
 void refusals_free(struct ruleset *ruleset);
 

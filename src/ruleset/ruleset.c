@@ -13,7 +13,7 @@
 
 /* One more whenever elements come to mean something else in maps and sets that are declared as
  * before: tables of other meanings are made anew, of this one only the rules that differ. */
-#define MEANING 1
+#define MEANING 2
 
 /* ---- configuration ---- */
 
@@ -51,7 +51,8 @@ struct ruleset *ruleset_new(enum family family, const struct ruleset_config *con
                             struct error *err)
 {
     struct ruleset *rs = xcalloc(1, sizeof(*rs));
-    rs->family = rs->affinity.family = rs->lists.family = family;
+    rs->family = rs->lists.family = family;
+    rs->by_number = xcalloc(MOST_PORTS + 1, sizeof(struct port_record *));
     rs->owned = config->owned;
     rs->dump_most = config->dump_most;
     rs->portion = config->portion ? config->portion : PORTION;
@@ -72,31 +73,52 @@ struct ruleset *ruleset_new(enum family family, const struct ruleset_config *con
 
 /* ---- records ---- */
 
-static void free_extras(struct ruleset *rs, struct record *record)
+static struct hash_key key_of_frontend_record(const struct hash_link *link)
 {
-    struct extras *extras = record->extras;
-    if (!extras)
-        return;
-    affinity_release(&rs->affinity, &rs->contents, &extras->hold);
-    source_lists_release(&rs->lists, extras->sources, 0);
-    record_release_list(rs, record, 0);
-    free(extras);
+    return hash_key_of_frontend(&((const struct frontend_record *)link)->frontend);
 }
 
-static struct hash_key key_of(const struct hash_link *link)
+static struct hash_key key_of_id(const uint32_t *id)
 {
-    return hash_key_of_frontend(&((const struct record *)link)->frontend);
+    return (struct hash_key){id, sizeof(*id)};
+}
+
+static struct hash_key key_of_port_record(const struct hash_link *link)
+{
+    return key_of_id(&((const struct port_record *)link)->id);
+}
+
+static void free_frontend(struct ruleset *rs, struct frontend_record *frontend)
+{
+    hash_table_remove(&rs->frontends, &frontend->record.link);
+    refusals_stop_waiting(rs, frontend);
+    frontend_release_list(rs, frontend, 0);
+    if (frontend->restriction)
+        source_lists_release(&rs->lists, frontend->restriction->sources, 0);
+    free(frontend->restriction);
+    free(frontend);
+}
+
+static void free_port(struct ruleset *rs, struct port_record *port)
+{
+    hash_table_remove(&rs->ports, &port->record.link);
+    if (port->affinity)
+        affinity_release(port->affinity, rs->family, &rs->contents);
+    free(port->affinity);
+    ruleset_number_port(rs, port, 0);
+    for (enum port_part which = 0; which < PARTS; which++)
+        if (port_part(port, which))
+            part_clear(port_part(port, which));
+    free(port->local);
+    free(port);
 }
 
 void ruleset_free_record(struct ruleset *rs, struct record *record)
 {
-    hash_table_remove(&rs->records, &record->link);
-    free_extras(rs, record);
-    part_clear(&record->all);
-    if (record->local)
-        part_clear(record->local);
-    free(record->local);
-    free(record);
+    if (record->is_port)
+        free_port(rs, as_port(record));
+    else
+        free_frontend(rs, as_frontend(record));
 }
 
 void ruleset_free(struct ruleset *rs)
@@ -104,8 +126,10 @@ void ruleset_free(struct ruleset *rs)
     if (!rs)
         return;
     refusals_free(rs);
-    hash_table_each (&rs->records, struct record, record)
-        ruleset_free_record(rs, record);
+    hash_table_each (&rs->frontends, struct record, frontend)
+        ruleset_free_record(rs, frontend);
+    hash_table_each (&rs->ports, struct record, port)
+        ruleset_free_record(rs, port);
     source_lists_forget(&rs->lists, &rs->contents);
     vec_free(&rs->lists.unused);
     vec_free(&rs->pending);
@@ -123,44 +147,141 @@ void ruleset_free(struct ruleset *rs)
     layout_free(&rs->base);
     free(rs->from_pod);
     free(rs->not_from_pod);
+    free(rs->by_number);
     free(rs);
 }
 
-struct record *ruleset_find_record(const struct ruleset *rs, const struct frontend *frontend)
+struct frontend_record *ruleset_find_frontend(const struct ruleset *rs,
+                                              const struct frontend *frontend)
 {
-    return hash_table_find(&rs->records, key_of, hash_key_of_frontend(frontend));
+    return hash_table_find(&rs->frontends, key_of_frontend_record, hash_key_of_frontend(frontend));
 }
 
-struct record *ruleset_record(struct ruleset *rs, const struct frontend *frontend)
+static struct frontend_record *get_frontend(struct ruleset *rs, const struct frontend *frontend)
 {
-    struct record *record = ruleset_find_record(rs, frontend);
+    struct frontend_record *record = ruleset_find_frontend(rs, frontend);
     if (!record) {
         record = xcalloc(1, sizeof(*record));
         record->frontend = *frontend;
-        hash_table_add(&rs->records, key_of, &record->link);
+        hash_table_add(&rs->frontends, key_of_frontend_record, &record->record.link);
     }
     return record;
 }
 
-struct part *record_local(struct record *record)
+struct port_record *ruleset_find_port(const struct ruleset *rs, uint32_t id)
 {
-    if (!record->local)
-        record->local = xcalloc(1, sizeof(*record->local));
-    return record->local;
+    return hash_table_find(&rs->ports, key_of_port_record, key_of_id(&id));
 }
 
-struct extras *record_extras(struct record *record)
+static struct port_record *get_port(struct ruleset *rs, uint32_t id)
 {
-    if (!record->extras)
-        record->extras = xcalloc(1, sizeof(*record->extras));
-    return record->extras;
+    struct port_record *port = ruleset_find_port(rs, id);
+    if (!port) {
+        port = xcalloc(1, sizeof(*port));
+        port->record.is_port = true;
+        port->id = id;
+        hash_table_add(&rs->ports, key_of_port_record, &port->record.link);
+    }
+    return port;
 }
 
-void record_list_wishes(struct record *record)
+struct port_record *ruleset_port_of_number(const struct ruleset *rs, uint32_t number)
 {
-    part_list(&record->all);
-    if (record->local)
-        part_list(record->local);
+    return rs->by_number[number >> PORT_LOW_BITS];
+}
+
+void ruleset_number_port(struct ruleset *rs, struct port_record *port, uint32_t number)
+{
+    if (port->number)
+        rs->by_number[port->number >> PORT_LOW_BITS] = NULL;
+    port->number = number;
+    if (number)
+        rs->by_number[number >> PORT_LOW_BITS] = port;
+}
+
+/* One that is not known was found in the kernel, and is nobody's. */
+static struct port_record *get_port_of_number(struct ruleset *rs, uint32_t number)
+{
+    struct port_record *port = ruleset_port_of_number(rs, number);
+    if (!port) {
+        port = get_port(rs, FOUND_ID | number >> PORT_LOW_BITS);
+        port->adopted = true;
+        ruleset_number_port(rs, port, number);
+        ruleset_mark_pending(rs, &port->record);
+    }
+    return port;
+}
+
+struct record *ruleset_find_subject(const struct ruleset *rs, const struct set_subject *subject)
+{
+    if (subject->is_port) {
+        struct port_record *port = ruleset_port_of_number(rs, subject->port);
+        return port ? &port->record : NULL;
+    }
+    struct frontend_record *frontend = ruleset_find_frontend(rs, &subject->frontend);
+    return frontend ? &frontend->record : NULL;
+}
+
+struct record *ruleset_subject(struct ruleset *rs, const struct set_subject *subject)
+{
+    return subject->is_port ? &get_port_of_number(rs, subject->port)->record
+                            : &get_frontend(rs, &subject->frontend)->record;
+}
+
+const struct hash_table *ruleset_records_of(const struct ruleset *rs, enum table_set set)
+{
+    return set_owner(set) == OWNER_FRONTEND ? &rs->frontends : &rs->ports;
+}
+
+struct part *port_local(struct port_record *port)
+{
+    if (!port->local)
+        port->local = xcalloc(1, sizeof(*port->local));
+    return port->local;
+}
+
+struct affinity *port_affinity(struct port_record *port)
+{
+    if (!port->affinity)
+        port->affinity = xcalloc(1, sizeof(*port->affinity));
+    return port->affinity;
+}
+
+struct restriction *frontend_restriction(struct frontend_record *frontend)
+{
+    if (!frontend->restriction)
+        frontend->restriction = xcalloc(1, sizeof(*frontend->restriction));
+    return frontend->restriction;
+}
+
+struct part *port_part(const struct port_record *port, enum port_part which)
+{
+    return which == PART_LOCAL ? port->local : (struct part *)&port->all;
+}
+
+bool port_needs(const struct port_record *port, enum port_part which)
+{
+    return port->record.wanted && (which == PART_LOCAL ? port->needs_local : port->needs_cluster);
+}
+
+void port_list_wishes(struct port_record *port)
+{
+    part_list(&port->all);
+    if (port->local)
+        part_list(port->local);
+}
+
+static void want_part_in_force(const struct port_record *port, enum port_part which,
+                               struct part *part)
+{
+    part_want_slots(part, port_needs(port, which) ? low_of_value(part->value.held) : 0);
+}
+
+void port_want_in_force(struct port_record *port)
+{
+    want_part_in_force(port, PART_ALL, &port->all);
+    if (port->local)
+        want_part_in_force(port, PART_LOCAL, port->local);
 }
 
 void ruleset_mark_pending(struct ruleset *rs, struct record *record)
@@ -168,110 +289,214 @@ void ruleset_mark_pending(struct ruleset *rs, struct record *record)
     if (record->pending)
         return;
     record->pending = true;
+    if (!record->is_port && as_frontend(record)->port)
+        as_frontend(record)->port->n_pending++;
     vec_push(&rs->pending, record);
 }
 
-/* ---- wanted ---- */
+void record_settle(struct record *record)
+{
+    if (record->pending && !record->is_port && as_frontend(record)->port)
+        as_frontend(record)->port->n_pending--;
+    record->pending = false;
+}
 
-static void want_backends(const struct record *record, struct part *part,
+/* ---- what leads where ---- */
+
+static void want_no_port(struct ruleset *rs, struct port_record *port);
+
+struct port_record *port_hold(struct port_record *port)
+{
+    if (port)
+        port->refs++;
+    return port;
+}
+
+void port_release(struct ruleset *rs, struct port_record *port)
+{
+    if (!port || --port->refs > 0)
+        return;
+    if (port->removed)
+        want_no_port(rs, port);
+    else if (!port->record.wanted)
+        ruleset_mark_pending(rs, &port->record); /* that commit frees it, if nothing is left */
+}
+
+void frontend_lead_to(struct ruleset *rs, struct frontend_record *frontend,
+                      struct port_record *port)
+{
+    struct port_record *before = frontend->port;
+    const bool pending = frontend->record.pending;
+    if (before == port)
+        return;
+    port_hold(port);
+    if (port)
+        port->n_pending += pending;
+    if (before)
+        before->n_pending -= pending;
+    frontend->port = port;
+    port_release(rs, before);
+}
+
+void ruleset_lead(struct ruleset *rs, uint32_t value, bool more)
+{
+    if (value == 0)
+        return;
+    struct port_record *port = get_port_of_number(rs, port_of_value(value));
+    for (enum port_part which = 0; which < PARTS; which++)
+        if (class_leads_to(low_of_value(value), which))
+            port->led[which] += more ? 1 : -1u;
+}
+
+/* ---- wanted: service ports ---- */
+
+uint8_t route_flags(const struct port_route *route)
+{
+    if (!route->has_any)
+        return FLAG_REJECTED;
+    return route->needs_local && route->n_local == 0 ? FLAG_DROPPED : 0;
+}
+
+/* The same for both parts: the Cluster set has all of the local one, or there is none. */
+static void want_backends(struct port_record *port, struct part *part,
                           const struct backend *backends, size_t n)
 {
-    if (n > MAX_BACKENDS) {
-        char text[FRONTEND_TEXT_SIZE];
-        if (part->n_wanted < MAX_BACKENDS) /* or it was said before */
-            log_error("ruleset", "frontend=%s uses %u of its %zu endpoints: more do not fit",
-                      frontend_format(&record->frontend, text), MAX_BACKENDS, n);
-        n = MAX_BACKENDS;
-    }
-    part_want(part, backends, n);
+    if (n > MAX_BACKENDS)
+        port->n_offered = (uint32_t)n;
+    part_want(part, backends, n < MAX_BACKENDS ? n : MAX_BACKENDS);
 }
 
-static void want_sources(struct ruleset *rs, struct extras *extras, const struct route *route)
+static void want_port(struct ruleset *rs, struct port_record *port, const struct port_route *route,
+                      bool wanted)
 {
-    struct source_list *before = extras->sources;
-    extras->sources =
-        route->sources ? source_lists_hold(&rs->lists, route->sources, route->n_sources) : NULL;
-    source_lists_release(&rs->lists, before, 0);
+    refusals_forget_wish(rs, &port->record);
+    port->record.wanted = wanted;
+    port->removed = false;
+    port->has_any = route->has_any;
+    port->needs_cluster = route->needs_cluster;
+    port->needs_local = route->needs_local;
+    port->n_offered = 0;
+    want_backends(port, &port->all, route->backends, route->n_backends);
+    if (route->n_local > 0 || port->local)
+        want_backends(port, port_local(port), route->local_backends, route->n_local);
+    if (route->affinity_timeout || port->affinity)
+        port_affinity(port)->wanted_timeout = route->affinity_timeout;
+    ruleset_mark_pending(rs, &port->record);
 }
 
-static void want_extras(struct ruleset *rs, struct record *record, const struct route *route)
+void ruleset_set_port(struct ruleset *rs, uint32_t id, const struct port_route *route)
 {
-    bool affine = route->has_any && route->affinity_timeout > 0;
-    if (!record->extras && !affine && !route->sources)
-        return;
-    struct extras *extras = record_extras(record);
-    extras->group = affine ? route->affinity_group : 0;
-    extras->timeout = affine ? route->affinity_timeout : 0;
-    want_sources(rs, extras, route);
+    want_port(rs, get_port(rs, id), route, true);
 }
 
-static void want(struct ruleset *rs, const struct frontend *frontend, const struct route *route,
-                 bool wanted)
+static void want_no_port(struct ruleset *rs, struct port_record *port)
 {
-    struct record *record = ruleset_record(rs, frontend);
-    struct frontend_plan plan = ruleset_plan_frontend(rs, route, 0);
-    size_t n = plan.n ? route->n_backends : 0, n_local = plan.n_local ? route->n_local : 0;
-    rs->n_wanted += wanted;
-    rs->n_wanted -= refusals_is_wanted(record);
-    refusals_forget_wish(rs, record);
-    record->wanted = wanted;
-    record->wanted_flags = wanted ? plan.flags : 0;
-    want_backends(record, &record->all, route->backends, n);
-    if (n_local > 0 || record->local)
-        want_backends(record, record_local(record), route->local_backends, n_local);
-    want_extras(rs, record, route);
-    ruleset_mark_pending(rs, record);
+    const struct port_route nothing = {.has_any = false};
+    want_port(rs, port, &nothing, false);
+}
+
+void ruleset_remove_port(struct ruleset *rs, uint32_t id)
+{
+    struct port_record *port = ruleset_find_port(rs, id);
+    if (port && port->refs > 0)
+        port->removed = true;
+    else if (port)
+        want_no_port(rs, port);
+}
+
+/* Whether what is wanted of @port is known as a list or difference that changes can be put on.
+ * Session affinity gives each backend a number, so it wants to see them all. */
+static bool can_change(const struct port_record *port, const struct port_route_change *change)
+{
+    return port && port->record.wanted && !port->record.refusal &&
+           !(port->affinity && port->affinity->wanted_timeout) &&
+           part_can_change(&port->all, change->backends, change->n_backends) &&
+           (port->local ? part_can_change(port->local, change->local_backends, change->n_local)
+                        : change->n_local == 0);
+}
+
+bool ruleset_change_port(struct ruleset *rs, uint32_t id, const struct port_route_change *change)
+{
+    struct port_record *port = ruleset_find_port(rs, id);
+    if (!can_change(port, change))
+        return false;
+    part_change(&port->all, change->backends, change->n_backends);
+    if (port->local)
+        part_change(port->local, change->local_backends, change->n_local);
+    ruleset_mark_pending(rs, &port->record);
+    return true;
+}
+
+/* ---- wanted: frontends ---- */
+
+unsigned route_class(const struct route *route)
+{
+    return (route->external ? CLASS_EXTERNAL : 0u) | (route->local ? CLASS_LOCAL : 0u) |
+           (route->affine ? CLASS_AFFINE : 0u);
+}
+
+/* The list is held. */
+static struct source_list *hold_sources(struct ruleset *rs, const struct route *route)
+{
+    return route->sources ? source_lists_hold(&rs->lists, route->sources, route->n_sources) : NULL;
+}
+
+static struct source_list *sources_of(const struct frontend_record *frontend)
+{
+    return frontend->restriction ? frontend->restriction->sources : NULL;
+}
+
+static bool is_wanted_so(const struct frontend_record *frontend, const struct port_record *port,
+                         unsigned class_wanted, const struct source_list *sources)
+{
+    return frontend->record.wanted && !frontend->record.refusal && frontend->port == port &&
+           frontend->class_wanted == class_wanted && sources_of(frontend) == sources;
 }
 
 void ruleset_set(struct ruleset *rs, const struct frontend *frontend, const struct route *route)
 {
-    want(rs, frontend, route, true);
-}
-
-static bool wants_local(const struct record *record)
-{
-    return record->local && record->local->n_wanted > 0;
-}
-
-/* Whether what is wanted of @record is known as a list or difference that changes can be put on.
- * Session affinity gives each backend a number, so it wants to see them all. */
-static bool can_change(const struct record *record, const struct route_change *change)
-{
-    return record && record->wanted && !record->refusal &&
-           !(record->extras && record->extras->group) &&
-           part_can_change(&record->all, change->backends, change->n_backends) &&
-           (record->local ? part_can_change(record->local, change->local_backends, change->n_local)
-                          : change->n_local == 0);
-}
-
-bool ruleset_change(struct ruleset *rs, const struct frontend *frontend,
-                    const struct route_change *change)
-{
-    struct record *record = ruleset_find_record(rs, frontend);
-    if (!can_change(record, change))
-        return false;
-    part_change(&record->all, change->backends, change->n_backends);
-    if (record->local)
-        part_change(record->local, change->local_backends, change->n_local);
-    if (record->wanted_flags & FLAG_LOCAL && !(record->wanted_flags & FLAG_REJECTED))
-        record->wanted_flags = (uint8_t)((record->wanted_flags & ~(unsigned)FLAG_DROPPED) |
-                                         (wants_local(record) ? 0 : FLAG_DROPPED));
-    ruleset_mark_pending(rs, record);
-    return true;
+    struct frontend_record *record = get_frontend(rs, frontend);
+    struct port_record *port = get_port(rs, route->port);
+    struct source_list *sources = hold_sources(rs, route), *before = sources_of(record);
+    if (is_wanted_so(record, port, route_class(route), sources)) {
+        source_lists_release(&rs->lists, sources, 0);
+        return;
+    }
+    rs->n_wanted += !refusals_is_wanted(&record->record);
+    refusals_forget_wish(rs, &record->record);
+    record->record.wanted = true;
+    record->class_wanted = (uint8_t)route_class(route);
+    frontend_lead_to(rs, record, port);
+    if (sources || record->restriction)
+        frontend_restriction(record)->sources = sources;
+    source_lists_release(&rs->lists, before, 0);
+    ruleset_mark_pending(rs, &record->record);
 }
 
 void ruleset_remove(struct ruleset *rs, const struct frontend *frontend)
 {
-    const struct route nothing = {0};
-    want(rs, frontend, &nothing, false);
+    struct frontend_record *record = ruleset_find_frontend(rs, frontend);
+    if (!record)
+        return;
+    rs->n_wanted -= refusals_is_wanted(&record->record);
+    refusals_forget_wish(rs, &record->record);
+    record->record.wanted = false;
+    frontend_lead_to(rs, record, NULL);
+    if (record->restriction) {
+        source_lists_release(&rs->lists, record->restriction->sources, 0);
+        record->restriction->sources = NULL;
+    }
+    ruleset_mark_pending(rs, &record->record);
 }
 
 size_t ruleset_frontends(const struct ruleset *rs)
 {
     size_t n = rs->n_wanted;
     vec_each (&rs->refusals.records, it)
-        if (refusals_holds_back(*it))
+        if (!(*it)->is_port && refusals_holds_back(*it))
             n += (size_t)(*it)->wanted - (size_t)refusals_is_wanted(*it);
+    vec_each (&rs->refusals.frontends, it) /* not in force, for their service port's sake */
+        n -= (*it)->record.wanted && !(*it)->service.held;
     return n;
 }
 

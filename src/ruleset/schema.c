@@ -7,33 +7,33 @@
 #include <string.h>
 
 /* Where a record has something. */
-enum home { IN_RECORD, IN_LOCAL, IN_EXTRAS };
+enum home { IN_RECORD, IN_LOCAL, IN_AFFINITY, IN_RESTRICTION };
 
 #define FRONTEND "APS"
 #define BACKEND "AS"
-#define SLOT FRONTEND "N"
+#define SLOT "CN"
 
 static const struct {
     const char *name, *key, *value;
     enum set_owner owner;
-    enum home home;          /* OWNER_FRONTEND, of the number; OWNER_SLOTS, of the part */
-    size_t at;               /* there */
-    enum frontend_flag flag; /* OWNER_FRONTEND without a value: which flag of the record it is */
+    enum home home;      /* of the number, or of the part */
+    size_t at;           /* there */
+    enum port_flag flag; /* OWNER_PORT without a value: which flag of the record it is */
 } sets[TABLE_SETS] = {
-    [SET_AFFINITY_IDS] = {"affinity_ids", FRONTEND, "C", OWNER_FRONTEND, IN_EXTRAS,
-                          offsetof(struct extras, affinity_id), 0},
-    [SET_AFFINITY_TIMEOUTS] = {"affinity_timeouts", FRONTEND, "C", OWNER_FRONTEND, IN_EXTRAS,
-                               offsetof(struct extras, affinity_timeout), 0},
-    [SET_LOCAL_SERVICES] = {"local_services", FRONTEND, "C", OWNER_FRONTEND, IN_LOCAL,
-                            offsetof(struct part, value), 0},
+    [SET_AFFINITY_TIMEOUTS] = {"affinity_timeouts", "C", "C", OWNER_PORT, IN_AFFINITY,
+                               offsetof(struct affinity, timeout), 0},
+    [SET_LOCAL_PORTS] = {"local_ports", "C", "C", OWNER_PORT, IN_LOCAL,
+                         offsetof(struct part, value), 0},
+    [SET_PORTS] = {"ports", "C", "C", OWNER_PORT, IN_RECORD,
+                   offsetof(struct port_record, all.value), 0},
+    [SET_REJECTED] = {"rejected_ports", "C", "", OWNER_PORT, IN_RECORD, 0, FLAG_REJECTED},
+    [SET_DROPPED] = {"dropped_ports", "C", "", OWNER_PORT, IN_RECORD, 0, FLAG_DROPPED},
     [SET_SERVICES] = {"services", FRONTEND, "C", OWNER_FRONTEND, IN_RECORD,
-                      offsetof(struct record, all.value), 0},
-    [SET_REJECTS] = {"reject_frontends", FRONTEND, "", OWNER_FRONTEND, IN_RECORD, 0, FLAG_REJECTED},
-    [SET_DROPS] = {"drop_frontends", FRONTEND, "", OWNER_FRONTEND, IN_RECORD, 0, FLAG_DROPPED},
-    [SET_RESTRICTED] = {"restricted", FRONTEND, "C", OWNER_FRONTEND, IN_EXTRAS,
-                        offsetof(struct extras, restriction), 0},
+                      offsetof(struct frontend_record, service), 0},
+    [SET_RESTRICTED] = {"restricted", FRONTEND, "C", OWNER_FRONTEND, IN_RESTRICTION,
+                        offsetof(struct restriction, number), 0},
     [SET_ENDPOINTS] = {"endpoints", SLOT, BACKEND, OWNER_SLOTS, IN_RECORD,
-                       offsetof(struct record, all), 0},
+                       offsetof(struct port_record, all), 0},
     [SET_LOCAL_ENDPOINTS] = {"local_endpoints", SLOT, BACKEND, OWNER_SLOTS, IN_LOCAL, 0, 0},
     [SET_CLUSTER_IPS] = {"cluster_ips", "A", "", OWNER_TABLE, 0, 0, 0},
     [SET_HAIRPIN] = {"hairpin", "AAPS", "", OWNER_TABLE, 0, 0, 0},
@@ -95,12 +95,37 @@ static size_t length_of(enum family family, const char *fields)
     return length;
 }
 
-bool set_frontend_of(enum table_set set, enum family family, const uint8_t *key, size_t length,
-                     struct frontend *frontend, uint32_t *slot)
+/* What stands below P in the key of a port. */
+static uint32_t low_of_key(enum table_set set)
 {
-    *slot = 0;
-    return sets[set].owner == OWNER_SLOTS ? slot_of_key(family, key, length, frontend, slot)
-                                          : frontend_of_key(family, key, length, frontend);
+    return set == SET_DROPPED ? CLASS_LOCAL : 0;
+}
+
+bool set_subject_of(enum table_set set, enum family family, const uint8_t *key, size_t length,
+                    struct set_subject *subject)
+{
+    uint32_t number;
+    memset(subject, 0, sizeof(*subject));
+    if (sets[set].owner == OWNER_FRONTEND)
+        return frontend_of_key(family, key, length, &subject->frontend);
+    subject->is_port = true;
+    if (sets[set].owner == OWNER_SLOTS)
+        return slot_of_key(key, length, &subject->port, &subject->slot);
+    if (!number_of_key(key, length, &number))
+        return false;
+    subject->port = port_of_value(number);
+    return subject->port != 0 && low_of_value(number) == low_of_key(set);
+}
+
+struct key set_key(enum table_set set, const struct record *record, uint32_t slot)
+{
+    struct key key = {.length = 0};
+    if (!record->is_port)
+        return key_of_frontend(&as_frontend(record)->frontend);
+    if (sets[set].owner == OWNER_SLOTS)
+        return key_of_slot(as_port(record)->number, slot);
+    key_put_number(&key, as_port(record)->number | low_of_key(set));
+    return key;
 }
 
 bool set_fits_key(enum table_set set, enum family family, const struct nft_element *element)
@@ -112,6 +137,13 @@ bool set_fits_key(enum table_set set, enum family family, const struct nft_eleme
             source_of_key(family, element->key, element->key_length, &list, &prefix));
 }
 
+/* Whether a value has the same P as the key. */
+static bool leads_back(const struct nft_element *element, uint32_t value)
+{
+    uint32_t key;
+    return number_of_key(element->key, element->key_length, &key) && port_of_value(value) == key;
+}
+
 bool set_fits_value(enum table_set set, enum family family, const struct nft_element *element)
 {
     struct backend backend;
@@ -120,28 +152,43 @@ bool set_fits_value(enum table_set set, enum family family, const struct nft_ele
         return false;
     if (sets[set].owner == OWNER_SLOTS)
         return backend_of_value(family, element->data, element->data_length, &backend);
-    if (sets[set].owner == OWNER_FRONTEND && element->data_length)
+    if (set < NUMBER_SETS && element->data_length)
         memcpy(&number, element->data, sizeof(number));
-    return set == SET_RESTRICTED ? is_list_value(number) : number != 0;
+    if (set == SET_RESTRICTED)
+        return is_list_value(number);
+    if (set == SET_SERVICES)
+        return port_of_value(number) != 0 && low_of_value(number) < CLASSES;
+    if (set == SET_PORTS || set == SET_LOCAL_PORTS)
+        return leads_back(element, number) && low_of_value(number) != 0;
+    return number != 0;
 }
 
 /* ---- records ---- */
 
+bool set_is_of(enum table_set set, const struct record *record)
+{
+    return record->is_port ? sets[set].owner == OWNER_PORT || sets[set].owner == OWNER_SLOTS
+                           : sets[set].owner == OWNER_FRONTEND;
+}
+
 /* NULL if @record has no such home. */
 static char *home_of(enum table_set set, const struct record *record)
 {
-    const void *home = sets[set].home == IN_LOCAL    ? (const void *)record->local
-                       : sets[set].home == IN_EXTRAS ? (const void *)record->extras
-                                                     : record;
+    const void *home = sets[set].home == IN_LOCAL         ? (const void *)as_port(record)->local
+                       : sets[set].home == IN_AFFINITY    ? (const void *)as_port(record)->affinity
+                       : sets[set].home == IN_RESTRICTION ? as_frontend(record)->restriction
+                                                          : (const void *)record;
     return home ? (char *)home + sets[set].at : NULL;
 }
 
 static char *make_home(enum table_set set, struct record *record)
 {
     if (sets[set].home == IN_LOCAL)
-        record_local(record);
-    else if (sets[set].home == IN_EXTRAS)
-        record_extras(record);
+        port_local(as_port(record));
+    else if (sets[set].home == IN_AFFINITY)
+        port_affinity(as_port(record));
+    else if (sets[set].home == IN_RESTRICTION)
+        frontend_restriction(as_frontend(record));
     return home_of(set, record);
 }
 
@@ -149,23 +196,29 @@ struct set_number set_number(enum table_set set, const struct record *record)
 {
     const unsigned flag = sets[set].flag;
     if (flag)
-        return (struct set_number){(record->flags & flag) != 0, (record->wanted_flags & flag) != 0};
+        return (struct set_number){(as_port(record)->flags & flag) != 0,
+                                   (as_port(record)->wanted_flags & flag) != 0};
     const struct set_number *number = (const void *)home_of(set, record);
     return number ? *number : (struct set_number){0, 0};
 }
 
 bool set_shape(enum table_set set, uint32_t number, struct shape *shape)
 {
+    if (number == 0)
+        return false;
     switch (set) {
-    case SET_SERVICES:
-    case SET_LOCAL_SERVICES:
-        return shape_of_service(number, shape);
+    case SET_PORTS:
+        *shape = (struct shape){TEMPLATE_PICK, low_of_value(number)};
+        return true;
+    case SET_LOCAL_PORTS:
+        *shape = (struct shape){TEMPLATE_LOCAL_PICK, low_of_value(number)};
+        return true;
     case SET_AFFINITY_TIMEOUTS:
-        *shape = shape_of_timeout(number);
-        return number != 0;
+        *shape = (struct shape){TEMPLATE_LEARN, number};
+        return true;
     case SET_RESTRICTED:
-        *shape = shape_of_source_ranges();
-        return number != 0;
+        *shape = (struct shape){TEMPLATE_SOURCE_RANGES, 0};
+        return true;
     default:
         return false;
     }
@@ -186,10 +239,16 @@ void set_hold_number(struct ruleset *rs, enum table_set set, struct record *reco
         return;
     use_shape(rs, set, number, true);
     use_shape(rs, set, before, false);
-    if (flag)
-        record->flags = (uint8_t)(number ? record->flags | flag : record->flags & ~flag);
-    else
+    if (set == SET_SERVICES) {
+        ruleset_lead(rs, number, true);
+        ruleset_lead(rs, before, false);
+    }
+    if (flag) {
+        struct port_record *port = as_port(record);
+        port->flags = (uint8_t)(number ? port->flags | flag : port->flags & ~flag);
+    } else {
         ((struct set_number *)(void *)make_home(set, record))->held = number;
+    }
 }
 
 struct part *set_part(enum table_set set, const struct record *record)

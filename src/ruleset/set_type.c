@@ -42,6 +42,7 @@ static const struct field fields[] = {
     {"ip6 daddr", 8, 16, ORDER_BIG, EXPR_PAYLOAD, PROTO_IP6, 9},
     {"th dport", 13, 2, ORDER_BIG, EXPR_PAYLOAD, PROTO_TH, 2},
     {"meta l4proto", 12, 1, ORDER_HOST, EXPR_META, NFT_META_L4PROTO, 0},
+    {"meta priority", 23, 4, ORDER_HOST, EXPR_META, NFT_META_PRIORITY, 0},
     {"numgen random mod 1", 4, 4, ORDER_HOST, EXPR_NUMGEN, NFT_NG_RANDOM, 1},
 };
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/ruleset/shapes.h"
 
+#include "kube-nftd/ruleset/keys.h"
+
 #include <string.h>
 
 struct shape_entry {
@@ -12,59 +14,6 @@ struct shape_entry {
 };
 
 _Static_assert(sizeof(struct shape) == 8, "shapes are hashed as bytes");
-
-uint32_t service_value(unsigned class_id, size_t n)
-{
-    return class_id << 16 | (uint32_t)n;
-}
-
-static bool template_of_class(unsigned class_id, enum template_id *template)
-{
-    switch (class_id) {
-    case CLASS_PLAIN:
-        *template = TEMPLATE_PICK;
-        return true;
-    case CLASS_PLAIN | CLASS_AFFINE:
-        *template = TEMPLATE_AFFINE_PICK;
-        return true;
-    case CLASS_MASQUERADE:
-    case CLASS_MASQUERADE | CLASS_AFFINE:
-        *template = TEMPLATE_MASQUERADE_PICK;
-        return true;
-    case CLASS_EXTERNAL_LOCAL:
-    case CLASS_EXTERNAL_LOCAL | CLASS_AFFINE:
-        *template = TEMPLATE_EXTERNAL_LOCAL;
-        return true;
-    case CLASS_CLUSTER:
-    case CLASS_CLUSTER | CLASS_AFFINE:
-        *template = TEMPLATE_CLUSTER_PICK;
-        return true;
-    case CLASS_LOCAL:
-        *template = TEMPLATE_LOCAL_PICK;
-        return true;
-    case CLASS_LOCAL | CLASS_AFFINE:
-        *template = TEMPLATE_AFFINE_LOCAL_PICK;
-        return true;
-    default:
-        return false;
-    }
-}
-
-bool shape_of_service(uint32_t value, struct shape *shape)
-{
-    shape->key = value;
-    return (value & UINT16_MAX) != 0 && template_of_class(value >> 16, &shape->template);
-}
-
-struct shape shape_of_timeout(uint32_t seconds)
-{
-    return (struct shape){TEMPLATE_LEARN, seconds};
-}
-
-struct shape shape_of_source_ranges(void)
-{
-    return (struct shape){TEMPLATE_SOURCE_RANGES, 0};
-}
 
 /* Of a template that a table has once at most. */
 static bool shape_of_single_chain(const char *chain, struct shape *shape)
@@ -96,44 +45,23 @@ bool shape_of_chain(const char *chain, struct shape *shape)
 {
     static const struct {
         const char *beginning;
-        unsigned class_id;
-    } counted[] = {{"pick-", CLASS_PLAIN},
-                   {"affine-pick-", CLASS_PLAIN | CLASS_AFFINE},
-                   {"masquerade-pick-", CLASS_MASQUERADE},
-                   {"masquerade-affine-pick-", CLASS_MASQUERADE | CLASS_AFFINE},
-                   {"external-local-pick-", CLASS_EXTERNAL_LOCAL},
-                   {"external-local-affine-pick-", CLASS_EXTERNAL_LOCAL | CLASS_AFFINE},
-                   {"local-pick-", CLASS_LOCAL},
-                   {"affine-local-pick-", CLASS_LOCAL | CLASS_AFFINE},
-                   {"cluster-pick-", CLASS_CLUSTER},
-                   {"cluster-affine-pick-", CLASS_CLUSTER | CLASS_AFFINE}};
-    uint32_t seconds = number_behind(chain, "learn-");
-    if (seconds > 0) {
-        *shape = shape_of_timeout(seconds);
-        return true;
-    }
+        enum template_id template;
+    } counted[] = {
+        {"pick-", TEMPLATE_PICK}, {"local-pick-", TEMPLATE_LOCAL_PICK}, {"learn-", TEMPLATE_LEARN}};
     for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++) {
         uint32_t n = number_behind(chain, counted[i].beginning);
-        if (n > 0 && n <= UINT16_MAX)
-            return shape_of_service(service_value(counted[i].class_id, n), shape);
+        if (n == 0 || (n > MAX_BACKENDS && counted[i].template != TEMPLATE_LEARN))
+            continue;
+        *shape = (struct shape){counted[i].template, n};
+        return true;
     }
     return shape_of_single_chain(chain, shape);
 }
 
 bool shape_needs(struct shape shape, struct shape *other)
 {
-    unsigned affine = shape.key >> 16 & CLASS_AFFINE, n = shape.key & UINT16_MAX;
-    switch (shape.template) {
-    case TEMPLATE_MASQUERADE_PICK:
-    case TEMPLATE_EXTERNAL_LOCAL:
-    case TEMPLATE_CLUSTER_PICK:
-        return shape_of_service(service_value(CLASS_PLAIN | affine, n), other);
-    case TEMPLATE_LEARN:
-        *other = (struct shape){TEMPLATE_AFFINITY, 0};
-        return true;
-    default:
-        return false;
-    }
+    *other = (struct shape){TEMPLATE_AFFINITY, 0};
+    return shape.template == TEMPLATE_LEARN;
 }
 
 static struct shape_entry *find(const struct shapes *shapes, struct shape shape)

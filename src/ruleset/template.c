@@ -16,12 +16,7 @@ const char *nft_family_name(enum family family)
 #define TEMPLATE(name) extern const char nft_template_##name[]
 TEMPLATE(base);
 TEMPLATE(pick);
-TEMPLATE(affine_pick);
-TEMPLATE(masquerade_pick);
-TEMPLATE(external_local);
-TEMPLATE(cluster_pick);
 TEMPLATE(local_pick);
-TEMPLATE(affine_local_pick);
 TEMPLATE(source_ranges);
 TEMPLATE(affinity);
 TEMPLATE(learn);
@@ -29,12 +24,7 @@ TEMPLATE(learn);
 const struct template templates[TEMPLATE_COUNT] = {
     [TEMPLATE_BASE] = {"base.nft", nft_template_base},
     [TEMPLATE_PICK] = {"pick.nft", nft_template_pick},
-    [TEMPLATE_AFFINE_PICK] = {"affine-pick.nft", nft_template_affine_pick},
-    [TEMPLATE_MASQUERADE_PICK] = {"masquerade-pick.nft", nft_template_masquerade_pick},
-    [TEMPLATE_EXTERNAL_LOCAL] = {"external-local.nft", nft_template_external_local},
-    [TEMPLATE_CLUSTER_PICK] = {"cluster-pick.nft", nft_template_cluster_pick},
     [TEMPLATE_LOCAL_PICK] = {"local-pick.nft", nft_template_local_pick},
-    [TEMPLATE_AFFINE_LOCAL_PICK] = {"affine-local-pick.nft", nft_template_affine_local_pick},
     [TEMPLATE_SOURCE_RANGES] = {"source-ranges.nft", nft_template_source_ranges},
     [TEMPLATE_AFFINITY] = {"affinity.nft", nft_template_affinity},
     [TEMPLATE_LEARN] = {"learn.nft", nft_template_learn},
@@ -69,7 +59,7 @@ struct variable {
     const char *name, *value;
 };
 
-#define VARIABLES 12
+#define VARIABLES 11
 
 struct parser {
     struct layout *layout;
@@ -370,7 +360,6 @@ int layout_parse(const struct template *from, const struct layout_vars *vars, st
                       {"not_from_pod", vars->not_from_pod},
                       {"from_host", vars->from_host},
                       {"reject", vars->reject},
-                      {"pick", vars->pick},
                       {"n", n},
                       {"key", key},
                       {"source", NULL},

@@ -10,12 +10,7 @@ nft_template_\name:
 
     template base, "base.nft"
     template pick, "pick.nft"
-    template affine_pick, "affine-pick.nft"
-    template masquerade_pick, "masquerade-pick.nft"
-    template external_local, "external-local.nft"
-    template cluster_pick, "cluster-pick.nft"
     template local_pick, "local-pick.nft"
-    template affine_local_pick, "affine-local-pick.nft"
     template source_ranges, "source-ranges.nft"
     template affinity, "affinity.nft"
     template learn, "learn.nft"

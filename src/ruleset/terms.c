@@ -8,8 +8,6 @@
 #define IPV6_DESTINATION 24
 #define TRANSPORT_DESTINATION 2
 #define PORT_LENGTH 2
-/* The half of a classid that numbers the service port: ffff:0. */
-#define SERVICE_BITS 0xffff0000u
 
 static void load_address(struct builder *b, uint32_t what, const struct term_list *list,
                          uint32_t to)
@@ -44,12 +42,11 @@ static void load_meta(struct builder *b, uint32_t what, const struct term_list *
     expr_meta(b, what, to);
 }
 
-static void load_service(struct builder *b, uint32_t what, const struct term_list *list,
-                         uint32_t to)
+static void load_meta_bits(struct builder *b, uint32_t what, const struct term_list *list,
+                           uint32_t to)
 {
-    (void)list;
     expr_meta(b, what, to);
-    expr_bits(b, to, SERVICE_BITS, 0);
+    expr_bits(b, to, list->bits, 0);
 }
 
 static void load_random(struct builder *b, uint32_t what, const struct term_list *list, uint32_t to)
@@ -71,7 +68,7 @@ const struct term terms[TERMS] = {
     {"ct original IP daddr", true, load_original, {NFT_CT_DST_IP, NFT_CT_DST_IP6}},
     {"ct original proto-dst", false, load_original, BOTH(NFT_CT_PROTO_DST)},
     {"meta l4proto", false, load_meta, BOTH(NFT_META_L4PROTO)},
-    {"meta priority and ffff:0", false, load_service, BOTH(NFT_META_PRIORITY)},
+    {"meta priority and BITS", false, load_meta_bits, BOTH(NFT_META_PRIORITY)},
     {"meta priority", false, load_meta, BOTH(NFT_META_PRIORITY)},
     {"numgen random mod MODULUS", false, load_random, BOTH(0)},
 };

@@ -25,6 +25,7 @@ struct term_list {
     const struct term *v[TERM_LIST_LENGTH];
     size_t n;
     uint32_t modulus;    /* of a random term */
+    uint32_t bits;       /* of a priority, the others are masked */
     struct address mask; /* of a source */
 };
 

@@ -25,16 +25,18 @@ static void find_in_slice(void *ctx, const struct endpoint_slice *slice)
         use->found = use->found || memcmp(&it->address, use->address, sizeof(*use->address)) == 0;
 }
 
-static bool has_backend(const struct backend *backends, size_t n, const struct backend *backend)
+static bool has_backend(const backend_vec *backends, const struct backend *backend)
 {
-    return n && bsearch(backend, backends, n, sizeof(*backends), backend_compare);
+    return backends->n &&
+           bsearch(backend, backends->v, backends->n, sizeof(*backend), backend_compare);
 }
 
-static bool sends_to(const struct route *route, const struct backend *backend)
+static bool sends_to(const struct decision *decision, const struct claim *claim,
+                     const struct backend *backend)
 {
-    return ((!route->local || route->external) &&
-            has_backend(route->backends, route->n_backends, backend)) ||
-           (route->local && has_backend(route->local_backends, route->n_local, backend));
+    const struct claim_policy policy = decision_policy(claim);
+    return ((!policy.local || policy.external) && has_backend(&decision->cluster, backend)) ||
+           (policy.local && has_backend(&decision->local, backend));
 }
 
 /* The addresses of the port of e->decision from which connections go to @backend. */
@@ -49,8 +51,7 @@ static void add_use(struct explainer *e, const struct backend *backend)
               fact_text("port", name));
     cJSON *frontends = facts_array(item, "frontends");
     for (const struct claim *it = port->claims; it; it = it->next_of_port) {
-        const struct route route = decision_route(&e->decision, it);
-        if (it->target->winner != port || !sends_to(&route, backend) ||
+        if (it->target->winner != port || !sends_to(&e->decision, it, backend) ||
             !explain_may_add(e, LEFT_FRONTENDS))
             continue;
         frontend_format(&it->target->frontend, text);

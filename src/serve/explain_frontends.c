@@ -58,13 +58,13 @@ static char *without_any(const struct explainer *e, cJSON *array, bool rejects)
                                              : "there are no endpoints");
 }
 
-static char *to_local(const struct explainer *e, cJSON *array, const struct route *route,
-                      const char *from)
+static char *to_local(const struct explainer *e, cJSON *array, const char *from)
 {
     const char *here = e->from->node_name;
-    add_traffic(array, from, route->n_local ? "forward" : "drop", route->n_local, "local");
-    if (route->n_local)
-        return count_text(route->n_local);
+    const size_t n = e->decision.local.n;
+    add_traffic(array, from, n ? "forward" : "drop", n, "local");
+    if (n)
+        return count_text(n);
     vec_each (&e->decision.endpoints, endpoint)
         if (endpoint->node_name && strcmp(endpoint->node_name, here) == 0)
             return xstrdup("dropped: traffic policy Local, and no endpoint on this node is ready");
@@ -87,18 +87,19 @@ static char *pods_text(enum family family, const struct ruleset_senders *senders
 }
 
 /* With traffic policy Local, this host and pods get to all endpoints (docs/behaviour.md 4.6). */
-static char *by_source(const struct explainer *e, cJSON *array, const struct route *route,
+static char *by_source(const struct explainer *e, cJSON *array,
                        const struct ruleset_senders *senders)
 {
-    const char *action = route->n_backends ? "forward" : "drop";
+    const size_t n = e->decision.cluster.n;
+    const char *action = n ? "forward" : "drop";
     char *pods = pods_text((enum family)e->decision.port->family, senders), *text;
     if (senders->host)
-        add_traffic(array, "host", action, route->n_backends, "cluster");
+        add_traffic(array, "host", action, n, "cluster");
     if (pods)
-        add_traffic(array, "pods", action, route->n_backends, "cluster");
+        add_traffic(array, "pods", action, n, "cluster");
     if (!senders->host && !pods)
-        return to_local(e, array, route, "everywhere");
-    char *local = to_local(e, array, route, "elsewhere"), *all = count_text(route->n_backends);
+        return to_local(e, array, "everywhere");
+    char *local = to_local(e, array, "elsewhere"), *all = count_text(n);
     text = xasprintf("%s; from %s%s%s %s", local, senders->host ? "this node itself" : "",
                      senders->host && pods ? " and from " : "", pods ? pods : "", all);
     free(local);
@@ -107,11 +108,11 @@ static char *by_source(const struct explainer *e, cJSON *array, const struct rou
     return text;
 }
 
-static char *to_cluster(cJSON *array, const struct route *route)
+static char *to_cluster(const struct explainer *e, cJSON *array)
 {
-    add_traffic(array, "everywhere", route->n_backends ? "forward" : "drop", route->n_backends,
-                "cluster");
-    return count_text(route->n_backends);
+    const size_t n = e->decision.cluster.n;
+    add_traffic(array, "everywhere", n ? "forward" : "drop", n, "cluster");
+    return count_text(n);
 }
 
 /* Source ranges come before everything else (docs/behaviour.md 4.8). */
@@ -121,10 +122,10 @@ static void add_route(const struct explainer *e, const struct route *route,
     cJSON *array = facts_array(to, "traffic");
     if (route->sources)
         add_traffic(array, "outsideSourceRanges", "drop", 0, NULL);
-    char *text = !route->has_any   ? without_any(e, array, senders->rejects)
-                 : !route->local   ? to_cluster(array, route)
-                 : route->external ? by_source(e, array, route, senders)
-                                   : to_local(e, array, route, "everywhere");
+    char *text = !e->decision.selection.has_any ? without_any(e, array, senders->rejects)
+                 : !route->local                ? to_cluster(e, array)
+                 : route->external              ? by_source(e, array, senders)
+                                                : to_local(e, array, "everywhere");
     if (route->sources)
         facts_format(to, "text", "from the source ranges %s; all others are dropped", text);
     else

@@ -89,12 +89,18 @@ void explain_kernel_open(struct explainer *e)
 
 /* ---- one frontend ---- */
 
+static void add_value(cJSON *to, const char *key, uint32_t value)
+{
+    char text[16];
+    snprintf(text, sizeof(text), "%x:%x", value >> 16, value & UINT16_MAX);
+    facts_add(to, fact_text(key, value ? text : NULL));
+}
+
 static void add_part(cJSON *to, const char *value_key, const char *key, enum family family,
                      const struct audit_part *part)
 {
-    char value[16], text[BACKEND_TEXT_SIZE];
-    snprintf(value, sizeof(value), "%x:%x", part->value >> 16, part->value & UINT16_MAX);
-    facts_add(to, fact_text(value_key, part->value ? value : NULL));
+    char text[BACKEND_TEXT_SIZE];
+    add_value(to, value_key, part->value);
     cJSON *array = facts_array(to, key);
     vec_each (&part->found, backend)
         facts_append_text(array, "%s", backend_format(family, backend, text));
@@ -112,14 +118,12 @@ static bool is_pending(const struct explainer *e, const struct frontend *fronten
 static void write_audit(const struct audit *audit, enum family family, bool refused, bool pending,
                         cJSON *to)
 {
-    char id[16];
-    snprintf(id, sizeof(id), "%x:%x", audit->affinity_id >> 16, audit->affinity_id & UINT16_MAX);
-    add_part(to, "services", "endpoints", family, &audit->all);
-    add_part(to, "localServices", "localEndpoints", family, &audit->local);
+    add_value(to, "services", audit->service);
+    add_part(to, "ports", "endpoints", family, &audit->all);
+    add_part(to, "localPorts", "localEndpoints", family, &audit->local);
     facts_add(to, fact_flag("rejected", audit->rejected), fact_flag("dropped", audit->dropped),
               fact_flag("restricted", audit->source_list != 0),
               fact_flag("clusterIP", audit->cluster_ip),
-              fact_text("affinityID", audit->affinity_id ? id : NULL),
               fact_number("affinityTimeoutSeconds", audit->affinity_timeout),
               fact_number("sourceList", audit->source_list),
               fact_number("sourceRanges", (double)audit->sources),
@@ -174,8 +178,11 @@ void explain_kernel(struct explainer *e, const struct frontend *frontend, const 
     enum family family = (enum family)frontend->family;
     struct audit audit = {0};
     struct error err = {0};
-    const struct audit_subject subject = {
-        frontend, route, policy_has_cluster_ip(e->from->policy, family, &frontend->address)};
+    struct port_route port;
+    struct audit_subject subject = {
+        .frontend = frontend,
+        .route = route,
+        .cluster_ip = policy_has_cluster_ip(e->from->policy, family, &frontend->address)};
     bool can = e->socket && e->table[family], may = can && e->lookups >= FRONTEND_LOOKUPS;
     if (can && !may)
         e->left_out[LEFT_ELEMENTS] += FRONTEND_LOOKUPS;
@@ -184,6 +191,10 @@ void explain_kernel(struct explainer *e, const struct frontend *frontend, const 
         return;
     }
     e->lookups -= FRONTEND_LOOKUPS;
+    if (route) {
+        port = decision_port_route(&e->decision);
+        subject.port = &port;
+    }
     if (ruleset_audit(e->from->family[family].ruleset, e->socket, &subject, &e->lookups, &audit,
                       &err) ||
         (!route && audit_service_cidrs(e, frontend, &err))) {

@@ -156,20 +156,34 @@ def _elements(kind, name, family):
     return found.get("elem", [])
 
 
+PORT = 0xffff8000  # what of a classid is the number of a service port
+
+
+def _number(classid):
+    high, low = classid.split(":")
+    return int(high, 16) << 16 | int(low, 16)
+
+
+def _ports(family):
+    """{frontend: its service port}"""
+    return {tuple(key["concat"]): _number(value) & PORT for key, value in _elements("map", "services", family)}
+
+
 def table(family="ip"):
     """{(address, protocol, port): {(endpoint address, port), ...}} of all frontends with endpoints.
     Slots that no count reaches are left out, as a packet never sees them."""
-    counts = {tuple(key["concat"]): int(value.split(":")[1], 16)
-              for key, value in _elements("map", "services", family)}
-    slots = {tuple(key["concat"]): tuple(value["concat"])
-             for key, value in _elements("map", "endpoints", family)}
-    return {frontend: {slots.get((*frontend, slot)) for slot in range(count)}
-            for frontend, count in counts.items()}
+    counts = {_number(key): _number(value) & ~PORT for key, value in _elements("map", "ports", family)}
+    slots = {(_number(port), slot): tuple(value["concat"])
+             for (port, slot), value in ((key["concat"], value)
+                                         for key, value in _elements("map", "endpoints", family))}
+    return {frontend: {slots.get((port, slot)) for slot in range(counts[port])}
+            for frontend, port in _ports(family).items() if port in counts}
 
 
 def rejected(family="ip"):
     """The frontends that are refused since they have no endpoints."""
-    return {tuple(element["concat"]) for element in _elements("set", "reject_frontends", family)}
+    without = {_number(element) for element in _elements("set", "rejected_ports", family)}
+    return {frontend for frontend, port in _ports(family).items() if port in without}
 
 
 def service_cidrs(family="ip"):

@@ -195,7 +195,7 @@ static int count(struct nft_socket *nft, struct error *err)
  * what it does not know. */
 static int read_back(struct nft_socket *nft, bool by_keys, struct error *err)
 {
-    const struct ruleset_config config = {.mark = 0x4000};
+    const struct ruleset_config config = {.mark = 0x4000, .dump_most = by_keys};
     struct ruleset *rs = ruleset_new(FAMILY_IPV4, &config, err);
     struct table_contents found;
     int result = ruleset_read_back(rs, nft, by_keys, &found, err);

@@ -53,9 +53,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                      .not_from_pod = without & 4 ? "" : "ip saddr != @pod_cidrs",
                                      .from_host = without & 8 ? NULL : "fib saddr type local",
                                      .reject = without & 16 ? NULL : "reject",
-                                     .pick = without & 32 ? "pick" : "affine-pick",
                                      .n = 7,
-                                     .key = 8 << 16 | 7};
+                                     .key = 7};
     struct layout layout;
     struct error err = {0};
     int result = layout_parse(&from, &vars, &layout, &err);

@@ -184,31 +184,56 @@ class Table:
         with self.namespace.inside():
             return subprocess.run(command, capture_output=True).returncode == 0
 
+    def value(self, name: str, key: str) -> int | None:
+        """The number that a map of numbers has under a key."""
+        command = [self.namespace.nft, "get", "element", *self.name.split(), name, f"{{ {key} }}"]
+        with self.namespace.inside():
+            found = subprocess.run(command, capture_output=True, text=True)
+        held = ELEMENTS.search(found.stdout) if found.returncode == 0 else None
+        return number(split_elements(held[1])[0].split(" : ")[1]) if held else None
+
+    def rejects(self, key: str) -> bool:
+        """Whether there is a frontend with this key whose service port has no endpoints."""
+        value = self.value("services", key)
+        return value is not None and self.holds("rejected_ports", classid(value & PORT))
+
+    def drops(self, key: str) -> bool:
+        """Whether there is one with traffic policy Local whose service port has no endpoints here."""
+        value = self.value("services", key)
+        return value is not None and self.holds("dropped_ports", classid(value & (PORT | LOCAL)))
+
     def backends(self, frontend: Frontend) -> list[tuple[str, int]] | None:
         """Address and port of each slot that new connections from anywhere may be sent to; [] for a frontend
         that rejects or drops, None for one that is not there."""
-        maps = ("services", "endpoints", "local_services", "local_endpoints")
-        sets = ("reject_frontends", "drop_frontends")
-        services, endpoints, local_services, local_endpoints, *empty = self.elements(*maps, *sets)
-        counts = mapped(services)
-        if frontend.key() not in counts:
-            return [] if any(frontend.key() in held for held in empty) else None
-        if counts[frontend.key()] == CLUSTER_LOCAL:
-            return slots_of(frontend, mapped(local_services), mapped(local_endpoints))
-        return slots_of(frontend, counts, mapped(endpoints))
+        names = ("services", "ports", "endpoints", "local_ports", "local_endpoints")
+        services, *parts = (mapped(held) for held in self.elements(*names))
+        if frontend.key() not in services:
+            return None
+        value = number(services[frontend.key()])
+        counts, slots = parts[2:] if value & (LOCAL | EXTERNAL) == LOCAL else parts[:2]
+        port = classid(value & PORT)
+        held = [slots.get(f"{port} . {slot}", "none . 0").split(" . ")
+                for slot in range(number(counts.get(port, "0:0")) & ~PORT)]
+        return [(address, int(port)) for address, port in held]
 
 
-CLUSTER_LOCAL = "5:0"  # in services: see local_services
+# The parts of a value in services (nft-templates/base.nft).
+PORT = 0xffff8000
+EXTERNAL, LOCAL, AFFINE = 1, 2, 4
+
+
+def number(text: str) -> int:
+    """A classid as nft writes it."""
+    high, low = text.split(":")
+    return int(high, 16) << 16 | int(low, 16)
+
+
+def classid(value: int) -> str:
+    return f"{value >> 16:x}:{value & 0xffff:x}"
 
 
 def mapped(elements: list[str]) -> dict[str, str]:
     return dict(element.split(" : ") for element in elements)
-
-
-def slots_of(frontend: Frontend, counts: dict[str, str], slots: dict[str, str]) -> list[tuple[str, int]]:
-    count = int(counts.get(frontend.key(), "0:0").split(":")[1], 16)
-    held = [slots.get(f"{frontend.key()} . {slot}", "none . 0").split(" . ") for slot in range(count)]
-    return [(address, int(port)) for address, port in held]
 
 
 class Monitor:

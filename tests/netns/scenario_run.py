@@ -32,9 +32,9 @@ EVENTUALLY = 5
 
 # What is left when all objects are gone. affinity keeps its records until their time is over.
 EMPTIED = (
-    "services", "endpoints", "local_services", "local_endpoints", "reject_frontends", "drop_frontends",
-    "restricted", "allowed_sources", "hairpin", "cluster_ips", "service_cidrs", "affinity_ids",
-    "affinity_backends", "local_affinity_backends", "affinity_numbers", "affinity_timeouts",
+    "services", "ports", "endpoints", "local_ports", "local_endpoints", "rejected_ports", "dropped_ports",
+    "restricted", "allowed_sources", "hairpin", "cluster_ips", "service_cidrs", "affinity_backends",
+    "local_affinity_backends", "affinity_numbers", "affinity_timeouts",
 )  # fmt: skip
 
 _markers = itertools.count(1)
@@ -136,7 +136,7 @@ class Run:
         for family, address in addresses.items():
             table = self.proxy.tables[family]
             element = f"{address} . tcp . 9"
-            wait_for(lambda: table.holds("reject_frontends", element), "a change is in force")
+            wait_for(lambda: table.rejects(element), "a change is in force")
 
     def clear(self) -> None:
         """Without objects, nothing of them is left in the tables."""

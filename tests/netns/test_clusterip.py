@@ -272,7 +272,7 @@ def test_a_deleted_service_leaves_nothing(web):
     web.settle_absent()
     assert web.ask() == "outside"
     table = web.proxy.tables[web.family]
-    names = ("services", "endpoints", "reject_frontends", "hairpin", "cluster_ips")
+    names = ("services", "ports", "endpoints", "rejected_ports", "hairpin", "cluster_ips")
     wait_for(lambda: not any(table.elements(*names)), "no element is left")
 
 

@@ -16,7 +16,7 @@ import subprocess
 import pytest
 
 import objects
-from daemon import HEALTH_PORT, Daemon, Table, call, http_get, tables_exist, wait_for
+from daemon import HEALTH_PORT, Daemon, Table, call, http_get, mapped, tables_exist, wait_for
 from lab import Namespace
 
 METRICS_PORT = 10249
@@ -245,7 +245,8 @@ def test_another_bit_replaces_the_table(namespace, config, daemon):
     config.write_text(DAEMON + "nftables: {masqueradeBit: 20}\n")
     daemon.start()
     assert "0x00100000" in table.listing() and "0x00004000" not in table.listing()
-    assert ["10.96.0.1 . tcp . 80"] == [e for e in table.elements("reject_frontends")[0] if e.startswith("10.")]
+    rejected = [key for key in mapped(table.elements("services")[0]) if table.rejects(key)]
+    assert ["10.96.0.1 . tcp . 80"] == [key for key in rejected if key.startswith("10.")]
 
 
 def test_configz(namespace, config, daemon):
@@ -293,7 +294,7 @@ def test_verbosity_can_be_set(namespace, config, daemon):
         address = f"10.96.0.{10 + number}"
         manifests.put("more", objects.service("more", {4: address}, [objects.Port("", "TCP", 80)]))
         table = Table(namespace, 4)
-        wait_for(lambda key=f"{address} . tcp . 80": table.holds("reject_frontends", key), "the change is in force")
+        wait_for(lambda key=f"{address} . tcp . 80": table.rejects(key), "the change is in force")
         assert (daemon.log().count(" debug ") > before) == (number == 2)
         assert put_verbosity(namespace, "4") == 200
 
@@ -317,7 +318,7 @@ def test_hangup_reads_again(namespace, config, daemon, tmp_path):
     (tmp_path / "new").rename(tmp_path / "a")
     hang_up("signal=Hangup: manifests were compared; log settings of --config are applied\n")
     table = Table(namespace, 4)
-    wait_for(lambda: table.holds("reject_frontends", "10.96.0.9 . tcp . 80"), "the new folder counts")
+    wait_for(lambda: table.rejects("10.96.0.9 . tcp . 80"), "the new folder counts")
     for more, said in (
         ("logging: {format: json}\n", '"msg":"signal=Hangup: manifests were compared; log settings of --config are applied"'),
         ("", "info  daemon: signal=Hangup: manifests were compared; log settings of --config are applied\n"),
@@ -391,7 +392,7 @@ def goes_on(daemon: Daemon) -> bool:
     manifest = daemon.source / "later.json"
     manifest.write_text(json.dumps(objects.service("later", {4: "10.96.0.9"}, [objects.Port("", "TCP", 80)])))
     table = Table(daemon.namespace, 4)
-    wait_for(lambda: not daemon.running() or table.holds("reject_frontends", "10.96.0.9 . tcp . 80"), "a change")
+    wait_for(lambda: not daemon.running() or table.rejects("10.96.0.9 . tcp . 80"), "a change")
     return daemon.running()
 
 

@@ -318,5 +318,6 @@ def test_stock_nft_lists_what_it_cannot_load(source, namespaces, tmp_path):
     """Session affinity of IPv6. The dump says so."""
     program(namespaces[0], source, tmp_path / "log")
     text = listing(namespaces[0])
-    assert "update @affinity { ip6 saddr" in text and "update @affinity { ip saddr" in text
+    for ip in ("ip", "ip6"):
+        assert f"update @affinity {{ meta priority & ffff:8000 . {ip} saddr" in text
     assert re.search(r"^#.* nft .*1\.", dump(namespaces[0], source), re.MULTILINE)

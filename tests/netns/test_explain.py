@@ -11,7 +11,7 @@ import urllib.parse
 import pytest
 
 import objects
-from daemon import call, http_get, wait_for
+from daemon import AFFINE, PORT, call, classid, http_get, number, wait_for
 from lab import CLIENT_ADDRESS, CLUSTER_NETWORK, NODE_ADDRESS, OTHER_NODE_NAME, Lab
 from scenario import Proxy, Web, table_of_another
 from test_refusals import crowd, refused
@@ -135,7 +135,8 @@ def test_an_address_with_everything(proxy, published):
         {"service": "default/rival", "port": "http", "reason": "is older"}
     ]
     kernel = there[f"{published.address}:80/TCP"]["kernel"]
-    assert kernel["services"] == "8:2" and kernel["affinityTimeoutSeconds"] == 100
+    assert number(kernel["services"]) & ~PORT == AFFINE and number(kernel["ports"]) & ~PORT == 2
+    assert kernel["affinityTimeoutSeconds"] == 100
     assert kernel["endpoints"] == sorted(f"{pods[name]}:8080" for name in "ax")
 
 
@@ -215,7 +216,7 @@ def test_the_fields_are_those_of_every_answer(proxy, published):
     status, whole = ask(proxy, "default/web")
     expected = {"kind": "str", "schema": "int", "version": "str", "computedFrom": "str", "summary": ["str"]}
     assert expected.items() <= shape(whole).items()
-    assert whole["kind"] == "KubeNftdExplanation" and whole["schema"] == 2
+    assert whole["kind"] == "KubeNftdExplanation" and whole["schema"] == 3
     for what in (f"{published.address}:80", "203.0.113.7:80/TCP", "default/rival"):
         status, answer = ask(proxy, what)
         assert answer.keys() == whole.keys()
@@ -233,7 +234,7 @@ def test_the_fields_are_those_of_every_answer(proxy, published):
 def test_both_families_and_no_endpoints(proxy):
     addresses = {4: "10.96.70.1", 6: "fd00:10:96::70"}
     proxy.manifests.put("web", objects.service("web", addresses, [objects.Port("dns", "UDP", 53)]))
-    wait_for(lambda: proxy.tables[6].holds("reject_frontends", "fd00:10:96::70 . udp . 53"), "it is in the kernel")
+    wait_for(lambda: proxy.tables[6].rejects("fd00:10:96::70 . udp . 53"), "it is in the kernel")
     status, answer = ask(proxy, "[fd00:10:96::70]:53")
     assert status == AGREES and answer["query"]["protocol"] == "UDP" and not answer["query"]["protocolGiven"]
     assert "no protocol was given: it exists for UDP, not for TCP" in answer["notes"]
@@ -249,7 +250,7 @@ def test_local_policy_without_an_endpoint_here(proxy, family):
     slice = web.as_slice({"x": "ready"})
     slice["endpoints"][0]["nodeName"] = OTHER_NODE_NAME
     proxy.manifests.put("slice", slice)
-    wait_for(lambda: proxy.tables[family].holds("drop_frontends", web.frontend.key()), "it drops")
+    wait_for(lambda: proxy.tables[family].drops(web.frontend.key()), "it drops")
     status, answer = ask(proxy, "default/web")
     assert status == AGREES
     (frontend,) = frontends(answer).values()
@@ -290,7 +291,7 @@ def test_source_ranges_go_before_everything(proxy):
     service = web.as_service(type="LoadBalancer", loadBalancerSourceRanges=["198.51.100.0/24"])
     service["status"] = {"loadBalancer": {"ingress": [{"ip": "203.0.113.9"}]}}
     proxy.manifests.put("web", service, web.as_slice({"a": "unready"}))
-    wait_for(lambda: proxy.tables[4].holds("reject_frontends", "203.0.113.9 . tcp . 80"), "it is in the kernel")
+    wait_for(lambda: proxy.tables[4].rejects("203.0.113.9 . tcp . 80"), "it is in the kernel")
     status, answer = ask(proxy, "203.0.113.9:80")
     (asked,) = [it for it in frontends(answer).values() if it["asked"]]
     assert status == AGREES
@@ -321,7 +322,7 @@ def test_a_family_that_is_not_proxied(lab_without_ipv6, tmp_path):
     try:
         proxy.daemon.start()
         proxy.manifests.put("web", objects.service("web", {4: "10.96.70.3", 6: "fd00:10:96::73"}, HTTP))
-        wait_for(lambda: proxy.tables[4].holds("reject_frontends", "10.96.70.3 . tcp . 80"), "it is in the kernel")
+        wait_for(lambda: proxy.tables[4].rejects("10.96.70.3 . tcp . 80"), "it is in the kernel")
         status, answer = ask(proxy, "[fd00:10:96::73]:80")
         assert "New connections: IPv6 is not proxied on this node." in answer["summary"]
         assert [it["action"] for it in frontends(answer)["[fd00:10:96::73]:80/TCP"]["traffic"]] == ["none"]
@@ -455,28 +456,32 @@ def test_what_was_taken_out_of_the_kernel_is_named(proxy, family):
     proxy.daemon.stop()
     assert compare(proxy, "default/web")[0] == AGREES
 
-    def change(verb: str, name: str, *more: str) -> None:
-        key = " . ".join((web.frontend.key(), *more))
-        table = proxy.tables[family].name.split()
-        proxy.lab.node.run(proxy.lab.node.nft, verb, "element", *table, name, f"{{ {key} }}")
+    table = proxy.tables[family]
+    port = classid(table.value("services", web.frontend.key()) & PORT)
 
-    change("delete", "endpoints", "0")
+    def change(verb: str, name: str, key: str) -> None:
+        proxy.lab.node.run(proxy.lab.node.nft, verb, "element", *table.name.split(), name, f"{{ {key} }}")
+
+    change("delete", "endpoints", f"{port} . 0")
     status, answer = compare(proxy, "default/web")
     assert status == DIFFERS and answer["kernel"]["agrees"] is False
     assert ("endpoints", "slot 0 is empty") in differences(answer)
-    change("delete", "services")
-    change("add", "reject_frontends")
+    change("delete", "ports", port)
+    change("add", "rejected_ports", port)
     status, answer = compare(proxy, "default/web")
-    assert status == DIFFERS and [name for name, _ in differences(answer)] == ["services", "reject_frontends"]
+    assert status == DIFFERS and [name for name, _ in differences(answer)] == ["ports", "rejected_ports"]
+    change("delete", "services", web.frontend.key())
+    status, answer = compare(proxy, "default/web")
+    assert status == DIFFERS and differences(answer) == [("services", "it is missing")]
 
 
 def test_what_somebody_added_is_named(proxy):
     proxy.daemon.stop()
     assert compare(proxy, "192.0.2.77:80")[0] == UNKNOWN
-    element = "{ 192.0.2.77 . tcp . 80 }"
-    proxy.lab.node.run(proxy.lab.node.nft, "add", "element", "ip", "kube-nftd", "drop_frontends", element)
+    element = "{ 192.0.2.77 . tcp . 80 : 0:8002 }"
+    proxy.lab.node.run(proxy.lab.node.nft, "add", "element", "ip", "kube-nftd", "services", element)
     status, answer = compare(proxy, "192.0.2.77:80")
-    assert status == DIFFERS and differences(answer) == [("drop_frontends", "it exists, but should not")]
+    assert status == DIFFERS and differences(answer) == [("services", "it is 0:8002, and should not exist")]
     proxy.manifests.put("cidr", objects.service_cidr("k", ["10.96.0.0/16"]))  # that nobody programs
     status, answer = compare(proxy, "10.96.250.250:80")
     assert status == DIFFERS and differences(answer) == [("service_cidrs", "it is missing")]
@@ -499,7 +504,7 @@ def test_a_daemon_whose_table_was_taken_from_it_says_so(lab, tmp_path):
             assert {name for name, _ in found} == {None, "services", "cluster_ips"}
             text = call(lab.node, "explain", "default/web").stdout
             assert "The kernel's elements do NOT match: see the 3 differences." in text
-            assert "in services: it is missing, and should be 0:2" in text
+            assert "in services: it is missing" in text
     finally:
         print(proxy.daemon.last_words())
         proxy.close()

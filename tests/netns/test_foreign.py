@@ -11,7 +11,8 @@ import pytest
 
 import objects
 from daemon import (
-    BINARY, FAMILY_TABLE, Daemon, call, environment, http_get, sorted_elements, tables_exist, wait_for,
+    BINARY, FAMILY_TABLE, LOCAL, PORT, Daemon, call, classid, environment, http_get, sorted_elements, tables_exist,
+    wait_for,
 )  # fmt: skip
 from lab import linux
 from scenario import Proxy, Traffic, Web
@@ -37,7 +38,7 @@ ATTEMPTS = [
     "add chain {table} intruder",
     "add rule {table} dispatch drop",
     "flush map {table} services",
-    "add element {table} reject_frontends {{ {address} . tcp . 80 }}",
+    "add element {table} rejected_ports {{ 0:8000 }}",
     "delete element {table} services {{ {address} . tcp . 80 }}",
     "add table {table} {{ flags dormant ; }}",
 ]
@@ -136,10 +137,17 @@ TAMPERING = {
                        "add rule {table} filter-input ct status & 2 != 0 ct state new jump no-endpoints",
     "other verdict": "flush chain {table} nat-prerouting; add rule {table} nat-prerouting goto dispatch",
     "other field": "flush chain {table} dispatch; add rule {table} dispatch "
-                   "meta priority set {ip} saddr . meta l4proto . th dport map @services meta priority vmap @picks",
-    "other lookup": "flush chain {table} no-endpoints; "
-                    "add rule {table} no-endpoints {ip} daddr . meta l4proto . th dport != @reject_frontends reject; "
-                    "add rule {table} no-endpoints {ip} daddr . meta l4proto . th dport @drop_frontends drop",
+                   "meta priority set {ip} saddr . meta l4proto . th dport map @services goto port",
+    "other lookup": "flush chain {table} refuse-port; "
+                    "add rule {table} refuse-port meta priority & ffff:8000 != @rejected_ports reject; "
+                    "add rule {table} refuse-port meta priority & ffff:8002 @dropped_ports drop; "
+                    "add rule {table} refuse-port meta priority set 0",
+    "other bits": "flush chain {table} no-endpoints; flush chain {table} refuse-port; "
+                  "add rule {table} no-endpoints meta priority set "
+                  "{ip} daddr . meta l4proto . th dport map @services goto refuse-port; "
+                  "add rule {table} refuse-port meta priority & ffff:8000 @rejected_ports reject; "
+                  "add rule {table} refuse-port meta priority & ffff:8001 @dropped_ports drop; "
+                  "add rule {table} refuse-port meta priority set 0",
     "other order": "flush chain {table} refuse; add rule {table} refuse {ip} daddr @cluster_ips reject; "
                    "add rule {table} refuse jump no-endpoints; add rule {table} refuse {ip} daddr @service_cidrs drop",
     "added chain": "add chain {table} intruder {{ type filter hook prerouting priority -120; policy drop; }}",
@@ -147,16 +155,23 @@ TAMPERING = {
     "emptied map": "flush map {table} services",
     "emptied slots": "flush map {table} endpoints",
     "emptied verdicts": "flush map {table} picks",
-    "another pick": "delete element {table} picks {{ 0:2 }}; add element {table} picks {{ 0:2 : goto cluster-local }}",
+    "another pick": "delete element {table} picks {{ 0:2 }}; add element {table} picks {{ 0:2 : goto affine }}",
     "deleted frontend": "delete element {table} services {{ {address} . tcp . 80 }}",
-    "deleted slot": "delete element {table} endpoints {{ {address} . tcp . 80 . 0 }}",
-    "another count": "delete element {table} services {{ {address} . tcp . 80 }}; "
-                     "add element {table} services {{ {address} . tcp . 80 : 0:3 }}",
-    "another backend": "delete element {table} endpoints {{ {address} . tcp . 80 . 0 }}; "
-                       "add element {table} endpoints {{ {address} . tcp . 80 . 0 : {c} . 8080 }}",
-    "added reject": "add element {table} reject_frontends {{ {address} . tcp . 80 }}; "
-                    "delete element {table} services {{ {address} . tcp . 80 }}",
-    "added stranger": "add element {table} services {{ {stranger} . tcp . 80 : 0:2 }}",
+    "deleted slot": "delete element {table} endpoints {{ {port} . 0 }}",
+    "deleted port": "delete element {table} ports {{ {port} }}",
+    "another port": "delete element {table} services {{ {address} . tcp . 80 }}; "
+                    "add element {table} services {{ {address} . tcp . 80 : 77:8000 }}",
+    "another class": "delete element {table} services {{ {address} . tcp . 80 }}; "
+                     "add element {table} services {{ {address} . tcp . 80 : {local} }}",
+    "another count": "delete element {table} ports {{ {port} }}; "
+                     "add element {table} ports {{ {port} : {three} }}",
+    "another backend": "delete element {table} endpoints {{ {port} . 0 }}; "
+                       "add element {table} endpoints {{ {port} . 0 : {c} . 8080 }}",
+    "added reject": "add element {table} rejected_ports {{ {port} }}; delete element {table} ports {{ {port} }}",
+    "added stranger": "add element {table} services {{ {stranger} . tcp . 80 : {port} }}",
+    "a stranger's port": "add element {table} services {{ {stranger} . tcp . 80 : 77:8000 }}; "
+                         "add element {table} ports {{ 77:8000 : 77:8002 }}; "
+                         "add element {table} endpoints {{ 77:8000 . 0 : {c} . 8080 }}",
     "deleted cluster IP": "delete element {table} cluster_ips {{ {address} }}",
     "added range": "add element {table} service_cidrs {{ {address} }}",
     "added source": "add element {table} allowed_sources {{ {a} . {host} }}",
@@ -225,9 +240,11 @@ def test_what_others_change_is_put_right(open_proxy, family, how):
     before = state(proxy, family)
     pods = {name: proxy.lab.pods[name].address[family] for name in "abc"}
     ip = {4: "ip", 6: "ip6"}[family]
+    port = proxy.tables[family].value("services", web.frontend.key()) & PORT
+    numbers = {"port": classid(port), "local": classid(port | LOCAL), "three": classid(port | 3)}
     command = TAMPERING[how].format(
         table=proxy.tables[family].name, address=web.address, stranger=STRANGER[family], vip=VIP[family],
-        clients=IN_LIST[family], host=HOST[family], ip=ip, **pods,
+        clients=IN_LIST[family], host=HOST[family], ip=ip, **pods, **numbers,
     )  # fmt: skip
     node.run(node.nft, command)
     start = time.monotonic()

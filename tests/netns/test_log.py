@@ -102,7 +102,7 @@ def test_a_standard_error_that_nobody_reads(node, tmp_path):
 
 
 def test_changes_are_named(node, tmp_path):
-    """At -v 2 a commit's Services, at -v 4 each endpoint and what it makes of the frontend; JSON has it in members."""
+    """At -v 2 a commit's Services, at -v 4 each endpoint and what it makes of the service port; JSON has it in members."""
     manifests = objects.Manifests(tmp_path / "my manifests")
     manifests.put("web", objects.service("web", {4: "10.96.0.1"}, HTTP), slice_of("web", "10.244.0.1", "10.244.0.2"))
     daemon = Daemon(node, manifests.folder, tmp_path / "log", ("-v", "4", "--logging-format", "json"))
@@ -115,7 +115,9 @@ def test_changes_are_named(node, tmp_path):
     wait_for(lambda: lines("proxy", "applied"), "it is programmed")
     (loaded,) = lines("manifests", "loaded folder")
     assert loaded["folder"] == str(manifests.folder) and loaded["services"] == 1 and 'folder="' in loaded["msg"]
-    (route,) = lines("policy", "endpoints=2")
+    (port,) = lines("policy", "endpoints=2")
+    assert (port["service"], port["family"], port["local"]) == ("default/web:http", "IPv4", 0)
+    (route,) = lines("policy", "policy=")
     assert (route["frontend"], route["service"], route["policy"]) == ("10.96.0.1:80/TCP", "default/web:http", "Cluster")
     unready = slice_of("web", "10.244.0.1", "10.244.0.2")
     unready["endpoints"][1]["conditions"] = {"ready": False}
@@ -124,7 +126,7 @@ def test_changes_are_named(node, tmp_path):
     change = lines("endpoints", "endpoint=10.244.0.2:80")[-1]
     assert (change["service"], change["before"], change["after"]) == ("default/web", "ready", "serving")
     joined = lines("policy", "joined=0 left=1")[-1]
-    assert joined["frontend"] == "10.96.0.1:80/TCP" and joined["left"] == 1
+    assert joined["service"] == "default/web:http" and joined["left"] == 1
     commit = lines("proxy", "committed")[0]
     assert commit["services"] == "default/web" and commit["deleted"] >= 0 and isinstance(commit["seconds"], float)
     many = [objects.service(f"s{i}", {4: f"10.96.1.{i}"}, HTTP) for i in range(1, 13)]

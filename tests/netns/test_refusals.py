@@ -18,7 +18,7 @@ def crowd(proxy: Proxy, source: str) -> None:
     done = call(node, *source.split(), "--dump-rules")
     assert done.returncode == 0, done.stderr
     text = done.stdout[: done.stdout.index("table ip6 kube-nftd {")]  # stock nft cannot load all of that
-    text = re.sub(r"(map services \{\n\s*type [^\n]*\n)", rf"\1        size {ROOM}\n", text, count=1)
+    text = re.sub(r"(map ports \{\n\s*type [^\n]*\n)", rf"\1        size {ROOM}\n", text, count=1)
     for ip in FAMILY_TABLE.values():
         node.run(node.nft, "delete", "table", ip, "kube-nftd")
     node.run(node.nft, "-f", "-", stdin=text)
@@ -60,6 +60,7 @@ def test_a_full_map(proxy):
     # There is room again: what changes is tried at once.
     webs["two"].remove_service()
     webs["two"].settle_absent()
+    wait_for(lambda: len(proxy.tables[4].elements("ports")[0]) < ROOM, "its service port goes, a moment later")
     webs["three"].put_endpoints(a="ready", c="ready")
     webs["three"].settle("a", "c")
     wait_for(lambda: refused(proxy) == 0, "it is not refused any more")

@@ -17,6 +17,7 @@ from lab import FAMILIES, Namespace
 from scenario import Proxy, Web
 
 GOOD = {"a", "b", "c"}
+TABLES = pathlib.Path(__file__).resolve().parent / "tables"
 OTHER_MARK = ("--iptables-masquerade-bit", "9")  # makes other rules
 NETLINK_NETFILTER = 12
 NEW_GENERATION, GET_GENERATION = 10 << 8 | 15, 10 << 8 | 16  # of the subsystem nftables
@@ -168,7 +169,7 @@ def test_other_rules(proxy_with, owner):
     for family in ("ip", "ip6"):
         address = {"ip": "198.51.100.9", "ip6": "2001:db8::9"}[family]
         proxy.daemon.stop()
-        node.run("nft", f"add element {family} kube-nftd affinity {{ {address} . 1:0 timeout 1000s : 1:1 }}")
+        node.run("nft", f"add element {family} kube-nftd affinity {{ 1:0 . {address} timeout 1000s : 1:1 }}")
         proxy.daemon.start()
     with serving.traffic():
         before = settled_generation(node, 0.3)
@@ -184,7 +185,22 @@ def test_other_rules(proxy_with, owner):
     assert "replacing a table" not in proxy.daemon.log()
 
 
-def test_a_table_of_another_layout(proxy_with, owner):
+def made_of_another(proxy: Proxy, serving: Serving) -> str:
+    dump = call(
+        proxy.lab.node, "--manifests", str(proxy.manifests.folder), "--hostname-override", "node-a", "--dump-rules"
+    ).stdout
+    return dump.replace('"kube-nftd layout ', '"kube-nftd layout 0')
+
+
+def of_the_first_release(proxy: Proxy, serving: Serving) -> str:
+    text = (TABLES / "0.1.0.nft").read_text()
+    for web in serving.webs:
+        text = text.replace(f"@{web.name}@", web.address)
+    return text
+
+
+@pytest.mark.parametrize("table", [made_of_another, of_the_first_release])
+def test_a_table_of_another_layout(proxy_with, owner, table):
     """As another version leaves it that has other maps: it is replaced in one transaction, which another one
     prepares."""
     proxy = proxy_with("--table-owner", owner)
@@ -192,9 +208,8 @@ def test_a_table_of_another_layout(proxy_with, owner):
     proxy.daemon.start()
     serving.publish("a", "b")
     proxy.daemon.stop()
-    dump = call(node, "--manifests", str(proxy.manifests.folder), "--hostname-override", "node-a", "--dump-rules").stdout
     assert call(node, "--cleanup").returncode == 0
-    node.run("nft", "-f", "-", stdin=dump.replace('"kube-nftd layout ', '"kube-nftd layout 0'))
+    node.run("nft", "-f", "-", stdin=table(proxy, serving))
     with serving.traffic():
         before = settled_generation(node, 0.3)
         proxy.daemon.start()

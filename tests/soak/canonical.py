@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What a table does, in a form in which two tables are equal that do the same.
 
-The order of slots, the numbers of session affinity and chains that nothing needs any more depend on
-a table's history; what packets meet does not. Reads `nft list table` and what --dump-rules prints.
+The order of slots, the numbers of service ports and of their backends, and chains that nothing needs
+any more depend on a table's history; what packets meet does not. Reads `nft list table` and what --dump-rules prints.
 """
 
 import collections
@@ -16,7 +16,9 @@ ELEMENTS = re.compile(r"elements = \{(.*?)\}", re.DOTALL)
 ADDED = re.compile(rf"^add element (ip6?) {NAME} ([\w-]+) \{{(.*?)\}}", re.MULTILINE | re.DOTALL)
 COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)
 RANGES = ("service_cidrs", "pod_cidrs")
-PLAIN = ("reject_frontends", "drop_frontends", "cluster_ips", "hairpin")
+PLAIN = ("cluster_ips", "hairpin")
+# The parts of a classid with the number of a service port (nft-templates/base.nft).
+PORT, LOW = 0xffff8000, 0x7fff
 
 
 def by_family(text):
@@ -60,46 +62,77 @@ class Table:
         return held
 
 
-def _count(value):
-    return int(value.split(":")[1], 16)
+def _number(classid):
+    high, low = classid.split(":")
+    return int(high, 16) << 16 | int(low, 16)
 
 
-def _slots(table, services, endpoints):
-    """{frontend: (class:N, its backends, slots too many)}"""
-    backends, counts = collections.defaultdict(dict), table.mapping(services)
+def _slots(table, ports, endpoints):
+    """{port: (N, its backends, slots too many)}"""
+    backends = collections.defaultdict(dict)
+    counts = {_number(port): _number(value) for port, value in table.mapping(ports).items()}
     for key, backend in table.mapping(endpoints).items():
-        frontend, slot = key.rsplit(" . ", 1)
-        backends[frontend][int(slot)] = backend
+        port, slot = key.split(" . ")
+        backends[_number(port)][int(slot)] = backend
     found = {}
-    for frontend in counts.keys() | backends.keys():
-        value, slots = counts.get(frontend, "none:0"), backends[frontend]
-        number = 0 if value == "5:0" else _count(value)
+    for port in counts.keys() | backends.keys():
+        value, slots = counts.get(port, port), backends[port]
+        number = value & LOW
         inside = sorted(slots.get(slot, "nothing") for slot in range(number))
         surplus = sorted(slot for slot in slots if slot >= number)
-        found[frontend] = (value, inside, surplus)
+        found[port] = (number, inside, surplus, "" if value & PORT == port else "of another port")
     return found
 
 
-def _affinity(table):
-    """What has session affinity, with whom, and how long; a service port's number is told by its frontends."""
-    groups = collections.defaultdict(list)
-    for frontend, number in table.mapping("affinity_ids").items():
-        groups[number.split(":")[0]].append(frontend)
-    names = {number: ", ".join(sorted(frontends)) for number, frontends in groups.items()}
-    found = {"affinity_timeouts": table.mapping("affinity_timeouts")}
+def _affine(table, name):
+    """{port: its backends in a map of affinity, and those that are learned as another}"""
     numbers = table.mapping("affinity_numbers")
-    for name in ("affinity_backends", "local_affinity_backends"):
-        found[name] = set()
-        for number, backend in table.mapping(name).items():
-            group = number.split(":")[0]
-            learned = numbers.get(f"{group}:0 . {backend}")
-            found[name].add((names.get(group, f"nobody's {number}"), backend,
-                             "" if learned == number else f"learned as {learned}"))
-    found["affinity_numbers"] = set()
-    for key in numbers:
-        number, backend = key.split(" . ", 1)
-        group = number.split(":")[0]
-        found["affinity_numbers"].add((names.get(group, f"nobody's {number}"), backend))
+    found = collections.defaultdict(list)
+    for number, backend in table.mapping(name).items():
+        port = _number(number) & PORT
+        learned = numbers.get(f"{port >> 16:x}:{port & 0xffff:x} . {backend}")
+        found[port].append((backend, "" if learned == number else f"learned as {learned}"))
+    return found
+
+
+def _learned(table):
+    found = collections.defaultdict(list)
+    for key in table.mapping("affinity_numbers"):
+        port, backend = key.split(" . ", 1)
+        found[_number(port)].append(backend)
+    return found
+
+
+def _members(table, name):
+    return {_number(element) & PORT: _number(element) & LOW for element in table.elements[name]}
+
+
+def _ports(table):
+    """{port: what it does, by aspect}"""
+    aspects = {"cluster": _slots(table, "ports", "endpoints"),
+               "local": _slots(table, "local_ports", "local_endpoints"),
+               "rejected": _members(table, "rejected_ports"), "dropped": _members(table, "dropped_ports"),
+               "timeout": {_number(port): _number(value)
+                           for port, value in table.mapping("affinity_timeouts").items()},
+               "learned": _learned(table)}
+    aspects |= {name: _affine(table, name) for name in ("affinity_backends", "local_affinity_backends")}
+    found = collections.defaultdict(dict)
+    for aspect, held in aspects.items():
+        for port, value in held.items():
+            found[port][aspect] = sorted(value) if isinstance(value, list) else value
+    return found
+
+
+def _services(table):
+    """{frontend: its class, and what its service port does}; ports that no frontend leads to, by what they do."""
+    ports, led = _ports(table), set()
+    found = {}
+    for frontend, value in table.mapping("services").items():
+        port = _number(value) & PORT
+        led.add(port)
+        found[frontend] = (_number(value) & LOW, dict(sorted(ports.get(port, {}).items())))
+    for port in ports.keys() - led:
+        found[f"nobody's {sorted(ports[port].items())}"] = "a service port"
     return found
 
 
@@ -112,11 +145,6 @@ def _range(text):
         network = ipaddress.ip_network(last)
         first, end = network[0], network[-1]
     return (" . ".join(before), str(first), str(end))
-
-
-def _number(classid):
-    high, low = classid.split(":")
-    return int(high, 16) << 16 | int(low, 16)
 
 
 def _sources(table):
@@ -137,24 +165,22 @@ def of(text):
     table = Table(text)
     does = {name: set(table.elements[name]) for name in PLAIN}
     does |= {name: {_range(element) for element in table.elements[name]} for name in RANGES}
-    does |= _affinity(table)
     does["sources"] = _sources(table)
-    does["services"] = _slots(table, "services", "endpoints")
-    does["local_services"] = _slots(table, "local_services", "local_endpoints")
+    does["services"] = _services(table)
     does["missing verdicts"] = _missing(table)
     return does
 
 
 def _missing(table):
-    """Classes and numbers in use that lead nowhere."""
+    """Counts and timeouts in use that lead nowhere."""
     missing = set()
-    for services, picks in (("services", "picks"), ("local_services", "local_picks"),
-                            ("affinity_timeouts", "learners")):
-        verdicts = table.mapping(picks)
-        for value in set(table.mapping(services).values()):
+    for numbers, picks, bits in (("ports", "picks", LOW), ("local_ports", "local_picks", LOW),
+                                 ("affinity_timeouts", "learners", ~0)):
+        verdicts = {_number(key): chain for key, chain in table.mapping(picks).items()}
+        for value in {_number(value) & bits for value in table.mapping(numbers).values()}:
             chain = verdicts.get(value, "goto nothing").removeprefix("goto ")
             if chain not in table.chains:
-                missing.add((services, value))
+                missing.add((numbers, value))
     return missing
 
 

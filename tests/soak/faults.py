@@ -87,13 +87,13 @@ class ServerFaults:
         self.server.start(fresh_history=self.random.random() < 0.5)
 
 
-ELEMENT_MAPS = ("services", "endpoints", "local_services", "local_endpoints", "affinity_ids", "affinity_backends",
-                "affinity_numbers", "reject_frontends", "drop_frontends", "restricted", "allowed_sources", "hairpin",
-                "cluster_ips", "picks")
+ELEMENT_MAPS = ("services", "ports", "endpoints", "local_ports", "local_endpoints", "affinity_backends",
+                "affinity_numbers", "affinity_timeouts", "rejected_ports", "dropped_ports", "restricted",
+                "allowed_sources", "hairpin", "cluster_ips", "picks")
 WHOLE = ("delete table {table}", "flush ruleset", "flush chain {table} dispatch", "flush map {table} services",
          "flush map {table} endpoints", "flush set {table} cluster_ips",
-         "add element {table} reject_frontends {{ {stranger} . tcp . 7 }}",
-         "add element {table} services {{ {stranger} . tcp . 7 : 0:1 }}")
+         "add element {table} rejected_ports {{ 77:8000 }}",
+         "add element {table} services {{ {stranger} . tcp . 7 : 77:8000 }}")
 # These cut off the server, too: put right by a daemon that has its objects, but one that starts would never get them.
 CUTTING = ("insert rule {table} dispatch drop",
            "add chain {table} intruder {{ type filter hook prerouting priority -120; policy drop; }}")

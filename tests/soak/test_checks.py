@@ -12,48 +12,49 @@ import world
 TABLE = """\
 table ip kube-nftd {
 	map services {
-		elements = { 10.96.0.1 . tcp . 80 : 4:2, 203.0.113.1 . tcp . 80 : 9:1, 10.96.0.2 . udp . 53 : 5:0 }
+		elements = { 10.96.0.1 . tcp . 80 : 0:8000, 203.0.113.1 . tcp . 80 : 1:5, 203.0.113.2 . tcp . 80 : 1:5,
+			     10.96.0.2 . udp . 53 : 1:8002, 10.96.0.9 . tcp . 80 : 2:0, 203.0.113.9 . tcp . 80 : 2:8003 }
+	}
+	map ports {
+		elements = { 0:8000 : 0:8002, 1:0 : 1:1, 2:8000 : 2:8001 }
 	}
 	map endpoints {
-		elements = { 10.96.0.1 . tcp . 80 . 0 : 10.244.0.1 . 8080,
-			     10.96.0.1 . tcp . 80 . 1 : 10.244.0.2 . 8080,
-			     203.0.113.1 . tcp . 80 . 0 : 10.244.0.1 . 8080 }
+		elements = { 0:8000 . 0 : 10.244.0.1 . 8080,
+			     0:8000 . 1 : 10.244.0.2 . 8080,
+			     1:0 . 0 : 10.244.0.1 . 8080, 2:8000 . 0 : 10.244.0.1 . 8080 }
 	}
-	map local_services {
-		elements = { 10.96.0.2 . udp . 53 : 3:1 }
+	map local_ports {
+		elements = { 1:8000 : 1:8001 }
 	}
 	map local_endpoints {
-		elements = { 10.96.0.2 . udp . 53 . 0 : 10.244.0.3 . 8053 }
+		elements = { 1:8000 . 0 : 10.244.0.3 . 8053 }
 	}
 	map picks {
-		elements = { 5:0 : goto cluster-local, 4:2 : goto cluster-pick-2, 9:1 : goto affine-pick-1 }
+		elements = { 0:2 : goto pick-2, 0:1 : goto pick-1 }
 	}
 	map local_picks {
-		elements = { 3:1 : goto local-pick-1 }
-	}
-	map affinity_ids {
-		elements = { 203.0.113.1 . tcp . 80 : 7:0 }
+		elements = { 0:1 : goto local-pick-1 }
 	}
 	map affinity_backends {
-		elements = { 7:3 : 10.244.0.1 . 8080 }
+		elements = { 1:3 : 10.244.0.1 . 8080 }
 	}
 	map local_affinity_backends {
-		elements = { 7:3 : 10.244.0.1 . 8080 }
+		elements = { 1:3 : 10.244.0.1 . 8080 }
 	}
 	map affinity_numbers {
-		elements = { 7:0 . 10.244.0.1 . 8080 : 7:3 }
+		elements = { 1:0 . 10.244.0.1 . 8080 : 1:3 }
 	}
 	map affinity_timeouts {
-		elements = { 203.0.113.1 . tcp . 80 : 0:a }
+		elements = { 1:0 : 0:a }
 	}
 	map learners {
 		elements = { 0:a : goto learn-10 }
 	}
-	set reject_frontends {
-		elements = { 10.96.0.9 . tcp . 80 }
+	set rejected_ports {
+		elements = { 2:0 }
 	}
-	set drop_frontends {
-		elements = { 203.0.113.9 . tcp . 80 }
+	set dropped_ports {
+		elements = { 2:8002 }
 	}
 	map restricted {
 		elements = { 203.0.113.1 . tcp . 80 : 0:300 }
@@ -73,13 +74,10 @@ table ip kube-nftd {
 	set pod_cidrs {
 		elements = { 10.244.0.0-10.244.0.255 }
 	}
-	chain cluster-local {
-		goto local-dispatch
+	chain pick-1 {
+		drop
 	}
-	chain cluster-pick-2 {
-		goto pick-2
-	}
-	chain affine-pick-1 {
+	chain pick-2 {
 		drop
 	}
 	chain local-pick-1 {
@@ -93,29 +91,33 @@ table ip kube-nftd {
 
 # Text in the table and what stands in its place: the same to packets.
 SAME = {
-    "slots in another order": ("0 : 10.244.0.1 . 8080,\n\t\t\t     10.96.0.1 . tcp . 80 . 1 : 10.244.0.2",
-                               "1 : 10.244.0.1 . 8080,\n\t\t\t     10.96.0.1 . tcp . 80 . 0 : 10.244.0.2"),
-    "other numbers of affinity": ("7:", "2b:"),
-    "a verdict that nothing needs": ("4:2 : goto cluster-pick-2", "4:2 : goto cluster-pick-2, 4:5 : goto cluster-pick-5"),
-    "other numbers of lists": ("0:3", "1:7"),
+    "slots in another order": ("0 : 10.244.0.1 . 8080,\n\t\t\t     0:8000 . 1 : 10.244.0.2",
+                               "1 : 10.244.0.1 . 8080,\n\t\t\t     0:8000 . 0 : 10.244.0.2"),
+    "another number of a port": ("0:800", "2b:800"),
+    "another number of a backend": ("1:3", "1:4"),
+    "a verdict that nothing needs": ("0:2 : goto pick-2", "0:2 : goto pick-2, 0:5 : goto pick-5"),
+    "other numbers of lists": ("0:30", "1:70"),
     "a range written otherwise": ("10.244.0.0-10.244.0.255", "10.244.0.0/24"),
 }
 DIFFERENT = {
-    "another class": (": 4:2,", ": 0:2,"),
-    "another count": (": 4:2,", ": 4:1,"),
+    "another class": (": 0:8000, 203", ": 0:8001, 203"),
+    "another port": ("80 : 2:0", "80 : 0:8000"),
+    "a frontend less": ("203.0.113.2 . tcp . 80 : 1:5,", ""),
+    "another count": (": 0:8002,", ": 0:8001,"),
     "another backend": ("10.244.0.2 . 8080", "10.244.0.4 . 8080"),
-    "a slot that no count reaches": ("80 . 1 : 10.244.0.2", "80 . 2 : 10.244.0.2"),
-    "another local class": (": 3:1", ": 11:1"),
+    "a slot that no count reaches": ("8000 . 1 : 10.244.0.2", "8000 . 2 : 10.244.0.2"),
+    "a count of another port": ("1:0 : 1:1", "1:0 : 2:1"),
+    "a port of nobody": ("1:0 : 1:1", "1:0 : 1:1, 7:0 : 7:1"),
     "another local backend": ("10.244.0.3 . 8053", "10.244.0.3 . 8054"),
-    "a verdict less": ("4:2 : goto cluster-pick-2, ", ""),
+    "a verdict less": ("0:2 : goto pick-2, ", ""),
     "a chain less": ("chain local-pick-1", "chain local-pick-2"),
     "a learner less": ("0:a : goto learn-10", "0:b : goto learn-10"),
-    "no number of affinity": ("203.0.113.1 . tcp . 80 : 7:0", ""),
-    "another backend of affinity": ("7:3 : 10.244.0.1", "7:3 : 10.244.0.2"),
-    "one learned as another": ("8080 : 7:3", "8080 : 7:4"),
-    "another time": ("80 : 0:a", "80 : 0:b"),
-    "a reject less": ("10.96.0.9 . tcp . 80", ""),
-    "a drop more": ("203.0.113.9 . tcp . 80", "203.0.113.9 . tcp . 80, 203.0.113.8 . tcp . 80"),
+    "no affinity": ("80 : 1:5", "80 : 1:1"),
+    "another backend of affinity": ("1:3 : 10.244.0.1", "1:3 : 10.244.0.2"),
+    "one learned as another": ("8080 : 1:3", "8080 : 1:4"),
+    "another time": ("1:0 : 0:a", "1:0 : 0:b"),
+    "a reject less": ("elements = { 2:0 }", "elements = { }"),
+    "a drop more": ("2:8002 }", "2:8002, 2:2 }"),
     "another source": ("10.0.0.0 . 0:308", "10.0.0.0 . 0:309"),
     "a source less": ("10.0.0.0 . 0:308", ""),
     "another restriction": ("map restricted {\n\t\telements = { 203.0.113.1", "map restricted {\n\t\telements = { 203.0.113.2"),
@@ -152,7 +154,7 @@ def test_other_rules():
 
 def test_an_element_that_came_twice_is_no_table():
     with pytest.raises(canonical.Torn):
-        canonical.of(changed(("10.96.0.2 . udp . 53 : 5:0", "10.96.0.2 . udp . 53 : 5:0, 10.96.0.2 . udp . 53 : 5:0")))
+        canonical.of(changed(("10.96.0.2 . udp . 53 : 1:8002", "10.96.0.2 . udp . 53 : 1:8002, 10.96.0.2 . udp . 53 : 1:8002")))
 
 
 def test_the_same_seed_makes_the_same_script():

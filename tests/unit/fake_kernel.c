@@ -4,6 +4,7 @@
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/netlink/nft_socket.h"
+#include "kube-nftd/ruleset/keys.h"
 #include "kube-nftd/ruleset/ruleset.h"
 
 #include <check.h>
@@ -623,15 +624,26 @@ void fake_kernel_sources(const struct frontend *frontend, range_vec *out)
 
 /* ---- where packets go ---- */
 
-static size_t backends_of(const struct frontend *frontend, const char *services,
-                          const char *endpoints, struct backend *out, size_t room)
+uint32_t fake_kernel_port(const struct frontend *frontend)
 {
-    const struct fake_table *table = table_of((enum family)frontend->family);
-    struct fake_key key = fake_frontend_key(frontend);
-    uint32_t n = fake_kernel_classid(services, frontend) & UINT16_MAX;
+    return port_of_value(fake_kernel_classid("services", frontend));
+}
+
+uint32_t fake_kernel_number(enum family family, const char *set, uint32_t key)
+{
+    const struct fake_element *e = fake_find_port(table_of(family), set, key);
+    FAKE_ASSERT(!e || e->data_length == 0 || e->data_length == sizeof(uint32_t));
+    return !e ? 0 : e->data_length ? fake_u32(e->data) : 1;
+}
+
+static size_t backends_of(const struct frontend *frontend, const struct fake_part *part,
+                          struct backend *out, size_t room)
+{
+    const enum family family = (enum family)frontend->family;
+    const uint32_t port = fake_kernel_port(frontend);
+    const uint32_t n = low_of_value(fake_kernel_number(family, part->ports, port));
     for (uint32_t i = 0; i < n && i < room; i++) {
-        struct fake_key slot = fake_join(key.bytes, key.length, &i, sizeof(i));
-        const struct fake_element *e = fake_find(table, endpoints, slot.bytes, slot.length);
+        const struct fake_element *e = fake_find_slot(table_of(family), part->endpoints, port, i);
         FAKE_ASSERT(e);
         out[i] = fake_backend_of(e);
     }
@@ -640,17 +652,18 @@ static size_t backends_of(const struct frontend *frontend, const char *services,
 
 size_t fake_kernel_backends(const struct frontend *frontend, struct backend *out, size_t room)
 {
-    return backends_of(frontend, "services", "endpoints", out, room);
+    return backends_of(frontend, &fake_parts[0], out, room);
 }
 
 size_t fake_kernel_local_backends(const struct frontend *frontend, struct backend *out, size_t room)
 {
-    return backends_of(frontend, "local_services", "local_endpoints", out, room);
+    return backends_of(frontend, &fake_parts[1], out, room);
 }
 
 bool fake_kernel_rejects(const struct frontend *frontend)
 {
-    return fake_kernel_has("reject_frontends", frontend);
+    return fake_kernel_number((enum family)frontend->family, "rejected_ports",
+                              fake_kernel_port(frontend));
 }
 
 struct fake_route fake_kernel_route(const struct frontend *to, const struct fake_client *from)

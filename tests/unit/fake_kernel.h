@@ -8,13 +8,18 @@
  * After each transaction the table is checked for what packets rely on; a test that breaks it is
  * ended on the spot:
  *  - a chain that is new in a table came before the elements that lead to it,
- *  - an entry of services has a class that the rules know, its chain in picks, and all the slots
- *    that its count reaches; so has one of local_services,
- *  - one that leads to local_services has an entry there or is in drop_frontends,
- *  - one with session affinity has an id, a timeout and the learner for it,
+ *  - an entry of services has a class that the rules know, and leads to a service port that has
+ *    backends for it or refuses its packets: rejected_ports, and for traffic policy Local also
+ *    dropped_ports,
+ *  - one that gets session affinity leads to a service port with a timeout, and the learner for
+ *    that,
+ *  - a number in ports or local_ports is of its service port, and has its chain in picks and all
+ *    the slots that it reaches,
+ *  - such a number, unless it makes way for a refusal, is deleted only when no frontend has led to
+ *    it for RULESET_TRIM_DELAY,
+ *  - a slot is deleted only when no number, or no frontend that leads to that, has reached it for
+ *    RULESET_TRIM_DELAY,
  *  - a number in affinity_numbers is of that service port, and no other backend has it,
- *  - a slot that a count reached before the transaction is there after it,
- *  - a slot is deleted only when no count has reached it for RULESET_TRIM_DELAY,
  *  - a list of sources stays when the last frontend is led to another one; it goes later, but for
  *    what another program put there,
  *  - ranges do not overlap, and each has an end (the kernel lets some slip through).
@@ -22,8 +27,8 @@
  *  - a frontend that was there before and is there after was there all the time, even if the batch
  *    was cut; and just those could talk to it that could before or can now. Service CIDRs and pod
  *    CIDRs were those from before or the new ones (all unless the table was made anew),
- *  - backends of frontends with affinity have numbers, and no number leads to a backend that no
- *    frontend of the service port reaches.
+ *  - backends of frontends with affinity have numbers, all of a part or none that is given up, and
+ * no number leads to a backend that no frontend of the service port reaches.
  */
 #ifndef KUBE_NFTD_TESTS_FAKE_KERNEL_H
 #define KUBE_NFTD_TESTS_FAKE_KERNEL_H
@@ -172,7 +177,7 @@ const uint8_t *fake_kernel_value(enum family family, const char *set, const void
  */
 char *fake_kernel_list(enum family family);
 
-/** Whether a frontend is in a map or set; and its value there (class:N and the like), or 0. */
+/** Whether a frontend is in a map or set; and its value there, or 0. */
 bool fake_kernel_has(const char *set, const struct frontend *frontend);
 uint32_t fake_kernel_classid(const char *map, const struct frontend *frontend);
 
@@ -194,15 +199,21 @@ struct fake_route fake_kernel_route(const struct frontend *frontend,
                                     const struct fake_client *client);
 void fake_route_free(struct fake_route *route);
 
-/** The backends that services has for packets to @frontend, in the order of their slots. Returns
- * how many; only the first @room are written. */
+/** The number of the service port that a frontend leads to, 0 for none. */
+uint32_t fake_kernel_port(const struct frontend *frontend);
+
+/** What a map holds under the number of a service port, or 0; what a set does, 1 or 0. */
+uint32_t fake_kernel_number(enum family family, const char *set, uint32_t key);
+
+/** The backends that ports has for packets to @frontend, in the order of their slots. Returns how
+ * many; only the first @room are written. */
 size_t fake_kernel_backends(const struct frontend *frontend, struct backend *out, size_t room);
 
-/** Those that local_services has. */
+/** Those that local_ports has. */
 size_t fake_kernel_local_backends(const struct frontend *frontend, struct backend *out,
                                   size_t room);
 
-/** Whether packets to @frontend are rejected, if services does not have it. */
+/** Whether packets to @frontend are rejected, if nothing translates them. */
 bool fake_kernel_rejects(const struct frontend *frontend);
 
 /* What other programs do to a table. Lengths are not checked. */

@@ -3,20 +3,15 @@
 #include "fake_kernel_parts.h"
 
 #include "kube-nftd/base/alloc.h"
+#include "kube-nftd/ruleset/keys.h"
 
 #include <string.h>
 
 /* ---- batches in pieces ---- */
 
-static const char *const frontend_sets[] = {"services", "reject_frontends", "drop_frontends"};
-#define FRONTEND_SETS 3
-
 static bool serves(const struct fake_table *table, const struct fake_element *frontend)
 {
-    for (int i = 0; i < FRONTEND_SETS; i++)
-        if (fake_find_like(table, frontend_sets[i], frontend))
-            return true;
-    return false;
+    return fake_find_like(table, "services", frontend);
 }
 
 static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t length)
@@ -54,11 +49,9 @@ static uint64_t access_of(const struct fake_table *table, const struct fake_elem
 /* Frontends of the start that are not there now. */
 static void note_missing(struct fake_watch *watch, const struct fake_table *now)
 {
-    for (int i = 0; i < FRONTEND_SETS; i++)
-        for (const struct fake_element *e = fake_first(&watch->start, frontend_sets[i]); e;
-             e = e->hh.next)
-            if (!serves(now, e))
-                vec_push(&watch->missing, *e);
+    for (const struct fake_element *e = fake_first(&watch->start, "services"); e; e = e->hh.next)
+        if (!serves(now, e))
+            vec_push(&watch->missing, *e);
 }
 
 /* In what a frontend differs from the start. */
@@ -81,10 +74,9 @@ static void note_accesses(struct fake_watch *watch, const struct fake_table *now
     for (int i = 0; i < 2; i++)
         for (const struct fake_element *e = fake_first(tables[i], "restricted"); e; e = e->hh.next)
             note_access(watch, now, e);
-    for (int i = 0; i < FRONTEND_SETS; i++)
-        for (const struct fake_element *e = fake_first(now, frontend_sets[i]); e; e = e->hh.next)
-            if (!serves(&watch->start, e))
-                note_access(watch, now, e);
+    for (const struct fake_element *e = fake_first(now, "services"); e; e = e->hh.next)
+        if (!serves(&watch->start, e))
+            note_access(watch, now, e);
 }
 
 /* All ranges of a set. */
@@ -155,14 +147,14 @@ void fake_watch_end(struct fake_watch *watch, const struct fake_table *end, bool
 
 /* ---- affinity: what is in use ---- */
 
-/* A service port and a backend that a frontend with affinity reaches: (P:0, backend). */
+/* A service port and a backend that a frontend with affinity reaches: (P, backend). */
 struct reached {
     UT_hash_handle hh;
     struct fake_key key;
 };
 
 struct reached_hash {
-    struct reached *pairs, *ports; /* with P:0 alone in the second */
+    struct reached *pairs, *ports; /* with P alone in the second */
 };
 
 static void add_reached(struct reached **hash, struct fake_key key)
@@ -202,17 +194,28 @@ static bool is_numbered(const struct fake_table *table, const struct fake_part *
     return number && fake_find(table, part->backends, number->data, sizeof(uint32_t));
 }
 
-static void note_reached(const struct fake_table *table, const struct fake_part *part,
-                         const struct fake_element *service, const uint8_t *id,
-                         struct reached_hash *hash, fake_violated_fn violated)
+/* What no frontend may ask for any more has no numbers at all, as long as it is still there. */
+static bool is_given_up(const struct fake_table *table, const struct fake_part *part, uint32_t port)
 {
-    for (uint32_t i = 0; i < fake_count(service); i++) {
-        const struct fake_element *slot = fake_find_slot(table, part->endpoints, service, i);
+    for (const struct fake_element *e = fake_first(table, part->backends); e; e = e->hh.next)
+        if (fake_port(e->key) == port)
+            return false;
+    return true;
+}
+
+static void note_reached(const struct fake_table *table, const struct fake_part *part,
+                         const struct fake_element *service, struct reached_hash *hash,
+                         fake_violated_fn violated)
+{
+    const uint32_t port = fake_port(service->data);
+    const uint32_t count = fake_count(fake_find_port(table, part->ports, port));
+    for (uint32_t i = 0; i < count; i++) {
+        const struct fake_element *slot = fake_find_slot(table, part->endpoints, port, i);
         if (!slot)
             continue;
-        struct fake_key pair = fake_join(id, sizeof(uint32_t), slot->data, slot->data_length);
+        struct fake_key pair = fake_join(&port, sizeof(port), slot->data, slot->data_length);
         add_reached(&hash->pairs, pair);
-        if (!is_numbered(table, part, pair))
+        if (!is_numbered(table, part, pair) && !is_given_up(table, part, port))
             violated("a backend without affinity number", service);
     }
 }
@@ -220,13 +223,12 @@ static void note_reached(const struct fake_table *table, const struct fake_part 
 static void check_numbered(const struct fake_table *table, const struct fake_part *part,
                            struct reached_hash *hash, fake_violated_fn violated)
 {
-    for (const struct fake_element *e = fake_first(table, part->services); e; e = e->hh.next) {
-        const struct fake_element *id = fake_find_like(table, "affinity_ids", e);
-        bool is_used = part == fake_parts || fake_is_led_to(table, e);
-        if (!is_used || !(fake_class(e) & FAKE_AFFINITY) || !id)
+    for (const struct fake_element *e = fake_first(table, "services"); e; e = e->hh.next) {
+        const uint32_t port = fake_port(e->data);
+        if (!(fake_low(e->data) & CLASS_AFFINE) || !fake_leads_to(e, part))
             continue;
-        add_reached(&hash->ports, fake_join(id->data, sizeof(uint32_t), NULL, 0));
-        note_reached(table, part, e, id->data, hash, violated);
+        add_reached(&hash->ports, fake_join(&port, sizeof(port), NULL, 0));
+        note_reached(table, part, e, hash, violated);
     }
 }
 
@@ -235,7 +237,7 @@ static void check_in_use(const struct fake_table *table, const struct fake_part 
                          const struct reached_hash *hash, fake_violated_fn violated)
 {
     for (const struct fake_element *e = fake_first(table, part->backends); e; e = e->hh.next) {
-        uint32_t port = fake_u32(e->key) & ~(uint32_t)UINT16_MAX;
+        uint32_t port = fake_port(e->key);
         struct fake_key pair = fake_join(&port, sizeof(port), e->data, e->data_length);
         if (is_in(hash->ports, fake_join(&port, sizeof(port), NULL, 0)) &&
             !is_in(hash->pairs, pair))

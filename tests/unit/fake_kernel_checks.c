@@ -2,27 +2,38 @@
 /* The rules of fake_kernel.h for each transaction. */
 #include "fake_kernel_parts.h"
 
+#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/ruleset/keys.h"
 #include "kube-nftd/ruleset/ruleset.h"
 
 #include <string.h>
 
-#define CLASS_EXTERNAL_LOCAL 2
-#define CLASS_LOCAL 3
-#define CLASS_CLUSTER_LOCAL 5
-
 const struct fake_part fake_parts[FAKE_PARTS] = {
-    {"services", "endpoints", "picks", "affinity_backends"},
-    {"local_services", "local_endpoints", "local_picks", "local_affinity_backends"},
+    {"ports", "endpoints", "picks", "affinity_backends"},
+    {"local_ports", "local_endpoints", "local_picks", "local_affinity_backends"},
 };
 
-uint32_t fake_class(const struct fake_element *service)
+uint32_t fake_port(const uint8_t *bytes)
 {
-    return fake_u32(service->data) >> 16;
+    return port_of_value(fake_u32(bytes));
 }
 
-uint32_t fake_count(const struct fake_element *service)
+uint32_t fake_low(const uint8_t *bytes)
 {
-    return service ? fake_u32(service->data) & UINT16_MAX : 0;
+    return low_of_value(fake_u32(bytes));
+}
+
+uint32_t fake_count(const struct fake_element *port)
+{
+    return port ? fake_low(port->data) : 0;
+}
+
+bool fake_leads_to(const struct fake_element *service, const struct fake_part *part)
+{
+    const uint32_t class = fake_low(service->data);
+    if (part == &fake_parts[1])
+        return class & CLASS_LOCAL;
+    return !(class & CLASS_LOCAL) || class & CLASS_EXTERNAL; /* by the short-circuit */
 }
 
 const struct fake_element *fake_find_like(const struct fake_table *table, const char *set,
@@ -31,77 +42,112 @@ const struct fake_element *fake_find_like(const struct fake_table *table, const 
     return fake_find(table, set, like->key, like->key_length);
 }
 
-const struct fake_element *fake_find_slot(const struct fake_table *table, const char *endpoints,
-                                          const struct fake_element *service, uint32_t slot)
+const struct fake_element *fake_find_port(const struct fake_table *table, const char *set,
+                                          uint32_t key)
 {
-    struct fake_key key = fake_join(service->key, service->key_length, &slot, sizeof(slot));
+    return fake_find(table, set, &key, sizeof(key));
+}
+
+const struct fake_element *fake_find_slot(const struct fake_table *table, const char *endpoints,
+                                          uint32_t port, uint32_t slot)
+{
+    struct fake_key key = fake_join(&port, sizeof(port), &slot, sizeof(slot));
     return fake_find(table, endpoints, key.bytes, key.length);
 }
+
+/* ---- what leads where ---- */
+
+/* A bit for each part that frontends in services lead to, by P. */
+struct leads {
+    uint8_t parts[MOST_PORTS + 1];
+};
+
+static struct leads *find_leads(const struct fake_table *table)
+{
+    struct leads *leads = xcalloc(1, sizeof(*leads));
+    for (const struct fake_element *e = fake_first(table, "services"); e; e = e->hh.next)
+        for (unsigned i = 0; i < FAKE_PARTS; i++)
+            if (fake_leads_to(e, &fake_parts[i]))
+                leads->parts[fake_port(e->data) >> PORT_LOW_BITS] |= (uint8_t)(1u << i);
+    return leads;
+}
+
+static bool is_led_to(const struct leads *leads, const struct fake_part *part, uint32_t port)
+{
+    return leads->parts[port >> PORT_LOW_BITS] & 1u << (part - fake_parts);
+}
+
+/* One transaction. */
+struct step {
+    const struct fake_table *before;
+    struct fake_table *after;
+    struct leads *leads_before, *leads_after;
+    double now;
+    bool cuts;
+    fake_violated_fn violated;
+};
 
 /* ---- rules for single elements: what is wrong, or NULL ---- */
 
 typedef const char *(*rule_fn)(const struct fake_table *table, const struct fake_element *e);
 
-static bool leads_somewhere(const struct fake_table *table, const char *picks, const uint8_t *value)
+static bool leads_somewhere(const struct fake_table *table, const char *map, uint32_t key)
 {
-    const struct fake_element *pick = fake_find(table, picks, value, sizeof(uint32_t));
-    return pick && fake_has_rules(table, pick->chain);
+    const struct fake_element *verdict = fake_find(table, map, &key, sizeof(key));
+    return verdict && fake_has_rules(table, verdict->chain);
 }
 
-static const char *judge_affinity(const struct fake_table *table, const struct fake_element *e)
+/* What a packet meets that a frontend sends to a part: backends, or a refusal. */
+static bool is_answered(const struct fake_table *table, const struct fake_part *part, uint32_t port)
 {
-    if (!(fake_class(e) & FAKE_AFFINITY))
-        return NULL;
-    const struct fake_element *id = fake_find_like(table, "affinity_ids", e);
-    const struct fake_element *timeout = fake_find_like(table, "affinity_timeouts", e);
-    if (!id || fake_u32(id->data) == 0 || fake_count(id) != 0)
-        return "no affinity id";
+    return fake_find_port(table, part->ports, port) ||
+           fake_find_port(table, "rejected_ports", port) ||
+           (part == &fake_parts[1] && fake_find_port(table, "dropped_ports", port | CLASS_LOCAL));
+}
+
+#define NO_TIMEOUT "no affinity timeout"
+
+static const char *judge_affinity(const struct fake_table *table, uint32_t port)
+{
+    const struct fake_element *timeout = fake_find_port(table, "affinity_timeouts", port);
     if (!timeout || fake_u32(timeout->data) == 0)
-        return "no affinity timeout";
-    return leads_somewhere(table, "learners", timeout->data) ? NULL : "no learner";
-}
-
-static bool is_cluster_local(const struct fake_element *service)
-{
-    return fake_u32(service->data) == CLASS_CLUSTER_LOCAL << 16;
-}
-
-/* Whether a value of services has packets looked up in local_services too. */
-static bool is_for_local(const struct fake_element *service)
-{
-    return is_cluster_local(service) ||
-           (fake_class(service) & ~(uint32_t)FAKE_AFFINITY) == CLASS_EXTERNAL_LOCAL;
+        return NO_TIMEOUT;
+    return leads_somewhere(table, "learners", fake_u32(timeout->data)) ? NULL : "no learner";
 }
 
 static const char *judge_service(const struct fake_table *table, const struct fake_element *e)
 {
-    uint32_t plain = fake_class(e) & ~(uint32_t)FAKE_AFFINITY;
-    if (!is_cluster_local(e) && plain != 0 && plain != 1 && plain != 2 && plain != 4)
+    const uint32_t port = fake_port(e->data), class = fake_low(e->data);
+    if (class >= CLASSES)
         return "an unknown class";
-    if (!leads_somewhere(table, "picks", e->data))
-        return "no pick chain";
-    if (is_for_local(e) && !fake_find_like(table, "local_services", e) &&
-        !fake_find_like(table, "drop_frontends", e))
-        return "neither local backends nor a drop";
-    return judge_affinity(table, e);
+    if (port == 0)
+        return "no service port";
+    for (unsigned i = 0; i < FAKE_PARTS; i++)
+        if (fake_leads_to(e, &fake_parts[i]) && !is_answered(table, &fake_parts[i], port))
+            return i == 0 ? "neither backends nor a reject" : "neither local backends nor a drop";
+    return class & CLASS_AFFINE ? judge_affinity(table, port) : NULL;
 }
 
-bool fake_is_led_to(const struct fake_table *table, const struct fake_element *local_service)
+static const char *judge_count(const struct fake_table *table, const struct fake_element *e,
+                               const struct fake_part *part)
 {
-    const struct fake_element *service = fake_find_like(table, "services", local_service);
-    return service && is_for_local(service);
+    if (fake_low(e->key) != 0 || fake_port(e->key) != fake_port(e->data))
+        return "the number of another service port";
+    return fake_count(e) && leads_somewhere(table, part->picks, fake_count(e)) ? NULL
+                                                                               : "no pick chain";
 }
 
-static const char *judge_local_service(const struct fake_table *table, const struct fake_element *e)
+static const char *judge_all_count(const struct fake_table *table, const struct fake_element *e)
 {
-    if ((fake_class(e) & ~(uint32_t)FAKE_AFFINITY) != CLASS_LOCAL)
-        return "an unknown class";
-    if (!leads_somewhere(table, "local_picks", e->data))
-        return "no pick chain";
-    return fake_is_led_to(table, e) ? judge_affinity(table, e) : NULL;
+    return judge_count(table, e, &fake_parts[0]);
 }
 
-/* P:B -> backend, if it is there, is the reverse of (P:0, backend) -> P:B. */
+static const char *judge_local_count(const struct fake_table *table, const struct fake_element *e)
+{
+    return judge_count(table, e, &fake_parts[1]);
+}
+
+/* P:B -> backend, if it is there, is the reverse of (P, backend) -> P:B. */
 static bool agrees(const struct fake_table *table, const char *backends,
                    const struct fake_element *number)
 {
@@ -113,8 +159,7 @@ static bool agrees(const struct fake_table *table, const char *backends,
 
 static const char *judge_number(const struct fake_table *table, const struct fake_element *e)
 {
-    uint32_t port = fake_u32(e->key), number = fake_u32(e->data);
-    if ((port & UINT16_MAX) != 0 || (number & UINT16_MAX) == 0 || port >> 16 != number >> 16)
+    if (fake_low(e->key) != 0 || fake_low(e->data) == 0 || fake_port(e->key) != fake_port(e->data))
         return "an affinity number of another service port";
     for (int i = 0; i < FAKE_PARTS; i++)
         if (!agrees(table, fake_parts[i].backends, e))
@@ -123,10 +168,21 @@ static const char *judge_number(const struct fake_table *table, const struct fak
 }
 
 /* What nothing leads to any more is deleted soon: what somebody else made of it may stay so. */
-static bool is_out_of_use(const struct fake_table *table, const char *set,
-                          const struct fake_element *e)
+static bool is_out_of_use(const struct step *step, const char *set, const struct fake_element *e)
 {
-    return strcmp(set, fake_parts[1].services) == 0 && !fake_is_led_to(table, e);
+    for (unsigned i = 0; i < FAKE_PARTS; i++)
+        if (strcmp(set, fake_parts[i].ports) == 0)
+            return !is_led_to(step->leads_after, &fake_parts[i], fake_port(e->key));
+    return false;
+}
+
+/* A service port may lose its affinity before the frontends in force that still have it. */
+static bool just_lost_affinity(const struct step *step, const char *set,
+                               const struct fake_element *e)
+{
+    const struct fake_element *old = fake_find_like(step->before, set, e);
+    return strcmp(set, "services") == 0 && old && fake_u32(old->data) == fake_u32(e->data) &&
+           !fake_find_port(step->after, "affinity_timeouts", fake_port(e->data));
 }
 
 /* What was wrong before may stay so for some pieces of a batch. */
@@ -138,69 +194,88 @@ static bool was_wrong(const struct fake_table *before, const char *set, rule_fn 
     return old_why && strcmp(old_why, why) == 0;
 }
 
-static void check_elements(const struct fake_table *before, const struct fake_table *after,
-                           const char *set, rule_fn rule, bool cuts, fake_violated_fn violated)
+static void check_elements(const struct step *step, const char *set, rule_fn rule)
 {
-    for (const struct fake_element *e = fake_first(after, set); e; e = e->hh.next) {
-        const char *why = rule(after, e);
-        bool may_stay = cuts || is_out_of_use(after, set, e);
-        if (why && !(may_stay && was_wrong(before, set, rule, e, why)))
-            violated(why, e);
+    for (const struct fake_element *e = fake_first(step->after, set); e; e = e->hh.next) {
+        const char *why = rule(step->after, e);
+        bool may_stay = step->cuts || (why && is_out_of_use(step, set, e));
+        if (why && strcmp(why, NO_TIMEOUT) == 0 && just_lost_affinity(step, set, e))
+            continue;
+        if (why && !(may_stay && was_wrong(step->before, set, rule, e, why)))
+            step->violated(why, e);
     }
 }
 
-/* ---- slots ---- */
+/* ---- slots, and how many there are ---- */
 
 /* A hole that somebody made before may stay for some pieces of a batch. */
-static bool was_hole(const struct fake_table *before, const struct fake_part *part,
-                     const struct fake_element *service, uint32_t slot)
+static bool was_hole(const struct fake_table *before, const struct fake_part *part, uint32_t port,
+                     uint32_t slot)
 {
-    return slot < fake_count(fake_find_like(before, part->services, service)) &&
-           !fake_find_slot(before, part->endpoints, service, slot);
+    return slot < fake_count(fake_find_port(before, part->ports, port)) &&
+           !fake_find_slot(before, part->endpoints, port, slot);
 }
 
-static void check_counts(const struct fake_table *before, const struct fake_table *after,
-                         const struct fake_part *part, bool cuts, fake_violated_fn violated)
+static void check_counts(const struct step *step, const struct fake_part *part)
 {
-    for (const struct fake_element *e = fake_first(after, part->services); e; e = e->hh.next) {
-        bool may_stay = cuts || is_out_of_use(after, part->services, e);
+    for (const struct fake_element *e = fake_first(step->after, part->ports); e; e = e->hh.next) {
+        const uint32_t port = fake_port(e->key);
+        bool may_stay = step->cuts || is_out_of_use(step, part->ports, e);
         for (uint32_t i = 0; i < fake_count(e); i++)
-            if (!fake_find_slot(after, part->endpoints, e, i) &&
-                !(may_stay && was_hole(before, part, e, i)))
-                violated("no slot", e);
+            if (!fake_find_slot(step->after, part->endpoints, port, i) &&
+                !(may_stay && was_hole(step->before, part, port, i)))
+                step->violated("no slot", e);
     }
 }
 
-/* No packet gets to a local count that nothing leads to. */
-static bool is_reached(const struct fake_table *table, const struct fake_part *part,
-                       const struct fake_element *slot)
+/* No packet gets to a count that nothing leads to. */
+static bool is_reached(const struct fake_table *table, const struct leads *leads,
+                       const struct fake_part *part, const struct fake_element *slot)
 {
-    size_t length = slot->key_length - sizeof(uint32_t);
-    const struct fake_element *service = fake_find(table, part->services, slot->key, length);
-    return fake_u32(slot->key + length) < fake_count(service) &&
-           (part == &fake_parts[0] || fake_is_led_to(table, service));
+    const uint32_t port = fake_port(slot->key);
+    return fake_u32(slot->key + sizeof(port)) <
+               fake_count(fake_find_port(table, part->ports, port)) &&
+           is_led_to(leads, part, port);
 }
 
-static void check_slots_outlive(const struct fake_table *before, const struct fake_table *after,
-                                const struct fake_part *part, double now, fake_violated_fn violated)
+static void check_slots_outlive(const struct step *step, const struct fake_part *part)
 {
-    for (const struct fake_element *e = fake_first(before, part->endpoints); e; e = e->hh.next) {
-        if (fake_find_like(after, part->endpoints, e))
+    for (const struct fake_element *e = fake_first(step->before, part->endpoints); e;
+         e = e->hh.next) {
+        if (fake_find_like(step->after, part->endpoints, e))
             continue;
-        if (is_reached(before, part, e))
-            violated("a slot went with its count", e);
-        else if (now < e->unused_since + RULESET_TRIM_DELAY)
-            violated("a slot went too early", e);
+        if (is_reached(step->before, step->leads_before, part, e))
+            step->violated("a slot went with its count", e);
+        else if (step->now < e->unused_since + RULESET_TRIM_DELAY)
+            step->violated("a slot went too early", e);
     }
 }
 
-static void note_unused_slots(const struct fake_table *before, struct fake_table *after,
-                              const struct fake_part *part, double now)
+/* Somebody gets to the refusal that takes its place. */
+static void check_counts_outlive(const struct step *step, const struct fake_part *part)
 {
-    for (struct fake_element *e = fake_first(after, part->endpoints); e; e = e->hh.next) {
-        const struct fake_element *old = fake_find_like(before, part->endpoints, e);
-        bool was_used = !old || is_reached(before, part, old);
-        e->unused_since = was_used ? now : old->unused_since;
+    for (const struct fake_element *e = fake_first(step->before, part->ports); e; e = e->hh.next) {
+        const uint32_t port = fake_port(e->key);
+        if (is_answered(step->after, part, port))
+            continue;
+        if (is_led_to(step->leads_before, part, port))
+            step->violated("a count went with its frontends", e);
+        else if (step->now < e->unused_since + RULESET_TRIM_DELAY)
+            step->violated("a count went too early", e);
+    }
+}
+
+static void note_unused(const struct step *step, const struct fake_part *part)
+{
+    for (struct fake_element *e = fake_first(step->after, part->endpoints); e; e = e->hh.next) {
+        const struct fake_element *old = fake_find_like(step->before, part->endpoints, e);
+        bool was_used = !old || is_reached(step->before, step->leads_before, part, old);
+        e->unused_since = was_used ? step->now : old->unused_since;
+    }
+    for (struct fake_element *e = fake_first(step->after, part->ports); e; e = e->hh.next) {
+        const struct fake_element *old = fake_find_like(step->before, part->ports, e);
+        bool was_used = !old || is_led_to(step->leads_before, part, fake_port(e->key));
+        e->unused_since = was_used ? step->now : old->unused_since;
     }
 }
 
@@ -281,20 +356,31 @@ static void note_unused_sources(const struct fake_table *before, struct fake_tab
 
 /* ---- transactions ---- */
 
+static void check_parts(const struct step *step)
+{
+    for (int i = 0; i < FAKE_PARTS; i++) {
+        check_counts(step, &fake_parts[i]);
+        if (step->after->exists && !step->after->anew) {
+            check_slots_outlive(step, &fake_parts[i]);
+            check_counts_outlive(step, &fake_parts[i]);
+        }
+        note_unused(step, &fake_parts[i]);
+    }
+}
+
 void fake_check_transaction(const struct fake_table *before, struct fake_table *after, double now,
                             bool cuts, fake_violated_fn violated)
 {
-    check_elements(before, after, "services", judge_service, cuts, violated);
-    check_elements(before, after, "local_services", judge_local_service, cuts, violated);
-    check_elements(before, after, "affinity_numbers", judge_number, cuts, violated);
+    struct step step = {before, after, find_leads(before), find_leads(after), now, cuts, violated};
+    check_elements(&step, "services", judge_service);
+    check_elements(&step, fake_parts[0].ports, judge_all_count);
+    check_elements(&step, fake_parts[1].ports, judge_local_count);
+    check_elements(&step, "affinity_numbers", judge_number);
     check_ranges(before, after, violated);
-    for (int i = 0; i < FAKE_PARTS; i++) {
-        check_counts(before, after, &fake_parts[i], cuts, violated);
-        if (after->exists && !after->anew)
-            check_slots_outlive(before, after, &fake_parts[i], now, violated);
-        note_unused_slots(before, after, &fake_parts[i], now);
-    }
+    check_parts(&step);
     if (after->exists && !after->anew)
         check_sources_outlive(before, after, now, violated);
     note_unused_sources(before, after, now);
+    free(step.leads_before);
+    free(step.leads_after);
 }

@@ -3,6 +3,7 @@
 #include "fake_kernel_parts.h"
 
 #include "kube-nftd/base/alloc.h"
+#include "kube-nftd/ruleset/keys.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,11 +41,12 @@ static char *joined(lines *all, const char *between)
 }
 
 static char *backends_of(const struct fake_table *table, const struct fake_part *part,
-                         const struct fake_element *service)
+                         uint32_t port)
 {
     lines all = {0};
-    for (uint32_t i = 0; i < fake_count(service); i++) {
-        const struct fake_element *slot = fake_find_slot(table, part->endpoints, service, i);
+    const uint32_t count = fake_count(fake_find_port(table, part->ports, port));
+    for (uint32_t i = 0; i < count; i++) {
+        const struct fake_element *slot = fake_find_slot(table, part->endpoints, port, i);
         vec_push(&all, slot ? hex(slot->data, slot->data_length) : xstrdup("none"));
     }
     return joined(&all, " ");
@@ -53,33 +55,58 @@ static char *backends_of(const struct fake_table *table, const struct fake_part 
 /* The lowest of the frontends that packets learn for together with @service, and for how long. */
 static char *affinity_of(const struct fake_table *table, const struct fake_element *service)
 {
-    const struct fake_element *id = fake_find_like(table, "affinity_ids", service), *lowest = id;
-    const struct fake_element *timeout = fake_find_like(table, "affinity_timeouts", service);
-    if (!(fake_class(service) & FAKE_AFFINITY) || !id || !timeout)
+    const uint32_t port = fake_port(service->data);
+    const struct fake_element *timeout = fake_find_port(table, "affinity_timeouts", port),
+                              *lowest = service;
+    if (!(fake_low(service->data) & CLASS_AFFINE) || !timeout)
         return xstrdup("");
-    for (const struct fake_element *e = fake_first(table, "affinity_ids"); e; e = e->hh.next) {
-        const struct fake_element *with = fake_find_like(table, "services", e);
-        if (with && fake_class(with) & FAKE_AFFINITY && fake_u32(e->data) == fake_u32(id->data) &&
+    for (const struct fake_element *e = fake_first(table, "services"); e; e = e->hh.next)
+        if (fake_low(e->data) & CLASS_AFFINE && fake_port(e->data) == port &&
             memcmp(e->key, lowest->key, e->key_length) < 0)
             lowest = e;
-    }
     char *with = hex(lowest->key, lowest->key_length);
-    char *text = xasprintf(" with %s for %u", with, fake_u32(timeout->data) >> 16);
+    char *text = xasprintf(" with %s for %u", with, fake_u32(timeout->data));
     free(with);
     return text;
 }
 
-static void list_services(const struct fake_table *table, const struct fake_part *part, lines *out)
+static bool has_all_parts(const struct fake_table *table, const struct fake_element *service)
 {
-    for (const struct fake_element *e = fake_first(table, part->services); e; e = e->hh.next) {
-        if (part != fake_parts && !fake_is_led_to(table, e))
-            continue;
-        char *frontend = hex(e->key, e->key_length), *to = backends_of(table, part, e);
-        char *affinity = affinity_of(table, e);
-        vec_push(out, xasprintf("%s %s class %u to %s%s", part->services, frontend, fake_class(e),
-                                to, affinity));
+    for (int i = 0; i < FAKE_PARTS; i++)
+        if (fake_leads_to(service, &fake_parts[i]) &&
+            !fake_find_port(table, fake_parts[i].ports, fake_port(service->data)))
+            return false;
+    return true;
+}
+
+/* What refuses packets that are not translated. If all are, it may stay until it is deleted. */
+static const char *refusal_of(const struct fake_table *table, const struct fake_element *service)
+{
+    const uint32_t port = fake_port(service->data);
+    if (has_all_parts(table, service))
+        return "";
+    if (fake_find_port(table, "rejected_ports", port))
+        return " rejected";
+    return fake_low(service->data) & CLASS_LOCAL &&
+                   fake_find_port(table, "dropped_ports", port | CLASS_LOCAL)
+               ? " dropped"
+               : "";
+}
+
+static void list_services(const struct fake_table *table, lines *out)
+{
+    for (const struct fake_element *e = fake_first(table, "services"); e; e = e->hh.next) {
+        char *frontend = hex(e->key, e->key_length), *affinity = affinity_of(table, e);
+        vec_push(out, xasprintf("%s class %u%s%s", frontend, fake_low(e->data),
+                                refusal_of(table, e), affinity));
+        for (int i = 0; i < FAKE_PARTS; i++) {
+            if (!fake_leads_to(e, &fake_parts[i]))
+                continue;
+            char *to = backends_of(table, &fake_parts[i], fake_port(e->data));
+            vec_push(out, xasprintf("%s has %s %s", frontend, fake_parts[i].ports, to));
+            free(to);
+        }
         free(frontend);
-        free(to);
         free(affinity);
     }
 }
@@ -127,13 +154,11 @@ static void list_ranges(const struct fake_table *table, const char *name, lines 
 
 char *fake_list(const struct fake_table *table)
 {
-    static const char *const sets[] = {"reject_frontends", "drop_frontends", "cluster_ips",
-                                       "hairpin"};
+    static const char *const sets[] = {"cluster_ips", "hairpin"};
     lines all = {0};
     if (!table->exists)
         return xstrdup("no table\n");
-    for (int i = 0; i < FAKE_PARTS; i++)
-        list_services(table, &fake_parts[i], &all);
+    list_services(table, &all);
     for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++)
         list_set(table, sets[i], &all);
     list_sources(table, &all);

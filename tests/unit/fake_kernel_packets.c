@@ -363,7 +363,9 @@ static enum fake_fate run_packet(struct machine *m)
     bool arrives = m->packet.from_host
                        ? passes(m, NF_INET_LOCAL_OUT)
                        : passes(m, NF_INET_PRE_ROUTING) && passes(m, NF_INET_FORWARD);
-    if (arrives && passes(m, NF_INET_POST_ROUTING))
+    bool leaves = arrives && passes(m, NF_INET_POST_ROUTING);
+    FAKE_ASSERT(!leaves || m->packet.priority == 0); /* the scratch field is put back */
+    if (leaves)
         return m->packet.translated ? FAKE_BALANCED : FAKE_UNTOUCHED;
     return m->packet.rejected ? FAKE_REJECTED : FAKE_DROPPED;
 }

@@ -183,25 +183,30 @@ int fake_apply(struct fake_table *table, struct nft_batch *batch, size_t from, s
 /* Where violations go; the element may be NULL. */
 typedef void (*fake_violated_fn)(const char *what, const struct fake_element *by);
 
-/* services and local_services are alike. */
+/* The parts of a service port are alike: what traffic policy Cluster leads to, and Local. */
 #define FAKE_PARTS 2
-#define FAKE_AFFINITY 8 /* the bit of a class */
 extern const struct fake_part {
-    const char *services, *endpoints, *picks, *backends;
+    const char *ports, *endpoints, *picks, *backends;
 } fake_parts[FAKE_PARTS];
 
-/** The class and the count of class:N; @service may be NULL for the latter. */
-uint32_t fake_class(const struct fake_element *service);
-uint32_t fake_count(const struct fake_element *service);
+/** P of what begins with a value or key, nothing below it; and what is below it. */
+uint32_t fake_port(const uint8_t *bytes);
+uint32_t fake_low(const uint8_t *bytes);
 
-/** The element of another set that has the same key; the slot of a frontend; or NULL. */
+/** The number of slots that an element of ports or local_ports says; it may be NULL. */
+uint32_t fake_count(const struct fake_element *port);
+
+/** Whether frontends of a class (P:class) lead to a part. */
+bool fake_leads_to(const struct fake_element *service, const struct fake_part *part);
+
+/** The element of another set that has the same key; that of service port P in a part, and that of
+ * a set with its key (P, or P:2 in dropped_ports); a slot; or NULL. */
 const struct fake_element *fake_find_like(const struct fake_table *table, const char *set,
                                           const struct fake_element *like);
+const struct fake_element *fake_find_port(const struct fake_table *table, const char *set,
+                                          uint32_t key);
 const struct fake_element *fake_find_slot(const struct fake_table *table, const char *endpoints,
-                                          const struct fake_element *service, uint32_t slot);
-
-/** Whether packets get to an entry of local_services. One out of use may stay for a while. */
-bool fake_is_led_to(const struct fake_table *table, const struct fake_element *local_service);
+                                          uint32_t port, uint32_t slot);
 
 /** Checks one transaction. With @cuts, what was broken before may stay broken. */
 void fake_check_transaction(const struct fake_table *before, struct fake_table *after, double now,

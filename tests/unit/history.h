@@ -51,9 +51,7 @@ static inline bool fail_no_more(void)
 /* Elements of @frontend are refused. */
 static inline void begrudge(const struct frontend *frontend)
 {
-    static const char *const sets[] = {
-        "services",         "endpoints", "local_services", "affinity_ids", "restricted",
-        "reject_frontends", NULL};
+    static const char *const sets[] = {"services", "restricted", NULL};
     static const int whys[] = {EINVAL, ENOSPC, EOVERFLOW, E2BIG};
     const char *set = ONE_OF(sets);
     fake_kernel_refuse_frontend(set, frontend, ONE_OF(whys));
@@ -62,11 +60,21 @@ static inline void begrudge(const struct frontend *frontend)
                            address_length((enum family)frontend->family), EINVAL);
 }
 
+/* Elements of the service port with @number are refused. */
+static inline void begrudge_port(uint32_t number)
+{
+    static const char *const sets[] = {"ports",          "endpoints",        "local_ports",
+                                       "rejected_ports", "affinity_numbers", NULL};
+    static const int whys[] = {EINVAL, ENOSPC, EOVERFLOW, E2BIG};
+    const char *set = ONE_OF(sets);
+    fake_kernel_refuse(set, &number, sizeof(number), ONE_OF(whys));
+}
+
 /* There is room for what is there in some set, and a little more. Returns whether that is so. */
 static inline bool crowd(enum family family)
 {
-    static const char *const sets[] = {"services",         "endpoints",    "local_endpoints",
-                                       "affinity_numbers", "affinity_ids", "reject_frontends"};
+    static const char *const sets[] = {
+        "services", "ports", "endpoints", "local_endpoints", "affinity_numbers", "rejected_ports"};
     const char *set = ONE_OF(sets);
     size_t size = fake_kernel_size(family, set);
     if (size == SIZE_MAX)

@@ -48,37 +48,49 @@ static void case_number(struct nft_batch *batch, const char *map, uint8_t number
                       value, value ? sizeof(*value) : 0);
 }
 
-/* Of services. */
-static void case_service(struct nft_batch *batch, uint8_t number, const uint32_t *value)
+/* P of a service port: each frontend leads to the one with its own number. */
+static uint32_t case_port(uint8_t number)
 {
-    case_number(batch, set_name(SET_SERVICES), number, value);
+    return (uint32_t)number << PORT_LOW_BITS;
+}
+
+/* P:class in services. */
+static void case_service(struct nft_batch *batch, uint8_t number, const uint32_t *class)
+{
+    const uint32_t value = class ? case_port(number) | *class : 0;
+    case_number(batch, set_name(SET_SERVICES), number, class ? &value : NULL);
+}
+
+/* An element of a map, or set, from service ports; deleted if @op says so. */
+static void case_of_port(struct nft_batch *batch, enum nft_element_op op, const char *set,
+                         uint32_t key, const uint32_t *value)
+{
+    nft_batch_element(batch, op, set, &key, sizeof(key), value, value ? sizeof(*value) : 0);
+}
+
+/* P:N in ports; deleted if @count is NULL. */
+static void case_count(struct nft_batch *batch, uint8_t number, const uint32_t *count)
+{
+    const uint32_t value = count ? case_port(number) | *count : 0;
+    case_of_port(batch, count ? ELEMENT_ADD : ELEMENT_DELETE, set_name(SET_PORTS),
+                 case_port(number), count ? &value : NULL);
 }
 
 static void case_slot(struct nft_batch *batch, enum nft_element_op op, uint8_t number,
                       uint32_t slot, uint8_t backend_number)
 {
-    struct frontend f = case_frontend(case_family(batch), number);
     struct backend b = case_backend(backend_number);
-    struct key key = key_of_slot(&f, slot), value = value_of_backend(case_family(batch), &b);
+    struct key key = key_of_slot(case_port(number), slot),
+               value = value_of_backend(case_family(batch), &b);
     nft_batch_element(batch, op, set_name(SET_ENDPOINTS), key.bytes, key.length,
                       op == ELEMENT_ADD ? value.bytes : NULL, op == ELEMENT_ADD ? value.length : 0);
 }
 
-/* An element of a set of frontends. */
-static void case_member(struct nft_batch *batch, enum nft_element_op op, const char *set,
-                        uint8_t number)
-{
-    struct frontend f = case_frontend(case_family(batch), number);
-    struct key key = key_of_frontend(&f);
-    nft_batch_element(batch, op, set, key.bytes, key.length, NULL, 0);
-}
-
 static void case_reject(struct nft_batch *batch, uint8_t number, int more_key_bytes)
 {
-    struct frontend f = case_frontend(case_family(batch), number);
-    struct key key = key_of_frontend(&f);
-    nft_batch_element(batch, ELEMENT_ADD, set_name(SET_REJECTS), key.bytes,
-                      key.length + (size_t)more_key_bytes, NULL, 0);
+    const uint32_t key[2] = {case_port(number), 0};
+    nft_batch_element(batch, ELEMENT_ADD, set_name(SET_REJECTED), key,
+                      sizeof(key[0]) + (size_t)more_key_bytes, NULL, 0);
 }
 
 /* An address that ends with @last; or the highest one there is. */
@@ -136,7 +148,6 @@ static struct layout_vars case_vars(enum family family, unsigned n, uint32_t key
                                     v4 ? "ip saddr != @pod_cidrs" : "ip6 saddr != @pod_cidrs",
                                 .from_host = "fib saddr type local",
                                 .reject = "reject",
-                                .pick = "pick",
                                 .n = n,
                                 .key = key};
 }
@@ -154,7 +165,7 @@ static void case_layout(struct nft_batch *batch, enum template_id id,
     layout_free(&layout);
 }
 
-/* What a template adds for @n and class:N @key. */
+/* What a template adds for @n and the number @key. */
 static void case_shape(struct nft_batch *batch, enum template_id id, unsigned n, uint32_t key)
 {
     const struct layout_vars vars = case_vars(case_family(batch), n, key);
@@ -171,18 +182,21 @@ static void case_rule(struct nft_batch *batch, const char *chain, const char *te
     nftnl_rule_free(rule);
 }
 
-/* What is there before each case: frontend 1 with backends 1 and 2, frontend 2 rejected; ranges 10
- * to 19 and 50 to the top in service_cidrs; 12 to 15 in list 1 of allowed_sources. */
+/* What is there before each case: frontend 1 with backends 1 and 2, service port 2 rejected, which
+ * frontend 2 leads to; ranges 10 to 19 and 50 to the top in service_cidrs; 12 to 15 in list 1 of
+ * allowed_sources. */
 static void case_table(struct nft_batch *batch)
 {
-    const uint32_t two = 2;
+    const uint32_t plain = 0, two = 2;
     nft_batch_add_table(batch, "of a test");
     case_shape(batch, TEMPLATE_BASE, 0, 0);
     case_shape(batch, TEMPLATE_PICK, 2, 2);
     case_slot(batch, ELEMENT_ADD, 1, 0, 1);
     case_slot(batch, ELEMENT_ADD, 1, 1, 2);
-    case_service(batch, 1, &two);
+    case_count(batch, 1, &two);
+    case_service(batch, 1, &plain);
     case_reject(batch, 2, 0);
+    case_service(batch, 2, &plain);
     case_range(batch, ELEMENT_ADD, 10, 19);
     case_range(batch, ELEMENT_ADD, 50, CASE_TOP);
     case_source(batch, ELEMENT_ADD, 1, 12, 2);
@@ -192,16 +206,23 @@ static void case_table(struct nft_batch *batch)
 
 static void add_what_is_there(struct nft_batch *batch)
 {
-    const uint32_t two = 2;
-    case_service(batch, 1, &two);
+    const uint32_t plain = 0, two = 2;
+    case_service(batch, 1, &plain);
+    case_count(batch, 1, &two);
     case_slot(batch, ELEMENT_ADD, 1, 0, 1);
     case_reject(batch, 2, 0);
+}
+
+static void add_another_class(struct nft_batch *batch)
+{
+    const uint32_t external = CLASS_EXTERNAL;
+    case_service(batch, 1, &external);
 }
 
 static void add_another_count(struct nft_batch *batch)
 {
     const uint32_t one = 1;
-    case_service(batch, 1, &one);
+    case_count(batch, 1, &one);
 }
 
 static void add_another_backend(struct nft_batch *batch)
@@ -234,7 +255,7 @@ static void goto_nowhere(struct nft_batch *batch)
 
 static void short_key(struct nft_batch *batch)
 {
-    case_reject(batch, 5, -4);
+    case_reject(batch, 5, -2);
 }
 
 static void long_key(struct nft_batch *batch)
@@ -244,7 +265,7 @@ static void long_key(struct nft_batch *batch)
 
 static void no_value(struct nft_batch *batch)
 {
-    case_member(batch, ELEMENT_ADD, set_name(SET_SERVICES), 5);
+    case_of_port(batch, ELEMENT_ADD, set_name(SET_PORTS), case_port(5), NULL);
 }
 
 static void value_of_other_length(struct nft_batch *batch)
@@ -259,7 +280,7 @@ static void value_of_other_length(struct nft_batch *batch)
 static void value_in_a_set(struct nft_batch *batch)
 {
     const uint32_t value = 1;
-    case_number(batch, set_name(SET_REJECTS), 5, &value);
+    case_of_port(batch, ELEMENT_ADD, set_name(SET_REJECTED), case_port(5), &value);
 }
 
 static void set_that_is_not_there(struct nft_batch *batch)
@@ -302,7 +323,7 @@ static void verdict_of_a_data_map(struct nft_batch *batch)
 
 static void value_of_a_set(struct nft_batch *batch)
 {
-    case_frontend_rule(batch, "meta priority set F map @reject_frontends");
+    case_rule(batch, "dispatch", "meta priority set meta priority map @rejected_ports");
 }
 
 static void map_as_a_set(struct nft_batch *batch)
@@ -317,7 +338,7 @@ static void record_in_nothing(struct nft_batch *batch)
 
 static void record_in_a_set(struct nft_batch *batch)
 {
-    case_frontend_rule(batch, "delete @reject_frontends { F : meta priority }");
+    case_rule(batch, "dispatch", "delete @rejected_ports { meta priority : meta priority }");
 }
 
 static void record_in_a_verdict_map(struct nft_batch *batch)
@@ -477,7 +498,7 @@ static void table_that_is_there(struct nft_batch *batch)
     nft_batch_add_table(batch, "another comment is not taken");
 }
 
-/* Each begins with an element that is fine: rejecting frontend 99. */
+/* Each begins with an element that is fine: rejecting service port 99. */
 static const struct kernel_case {
     void (*make)(struct nft_batch *batch);
     int why; /* errno; 0: it is taken */
@@ -496,16 +517,17 @@ static const struct kernel_case {
     {range_split, 0, NULL},
     {range_added_and_deleted, 0, NULL},
     {range_to_the_top_replaced, 0, NULL},
-    {add_another_count, EEXIST, "add elements to services"},
+    {add_another_class, EEXIST, "add elements to services"},
+    {add_another_count, EEXIST, "add elements to ports"},
     {add_another_backend, EEXIST, "add elements to endpoints"},
     {delete_what_is_not_there, ENOENT, "delete elements of endpoints"},
     {delete_a_service_twice, ENOENT, "delete elements of services"},
     {goto_nowhere, ENOENT, "add elements to picks"},
-    {short_key, EINVAL, "add elements to reject_frontends"},
-    {long_key, EINVAL, "add elements to reject_frontends"},
-    {no_value, EINVAL, "add elements to services"},
+    {short_key, EINVAL, "add elements to rejected_ports"},
+    {long_key, EINVAL, "add elements to rejected_ports"},
+    {no_value, EINVAL, "add elements to ports"},
     {value_of_other_length, EINVAL, "add elements to services"},
-    {value_in_a_set, EINVAL, "add elements to reject_frontends"},
+    {value_in_a_set, EINVAL, "add elements to rejected_ports"},
     {set_that_is_not_there, ENOENT, "add elements to nothing"},
     {rule_in_no_chain, ENOENT, "add rule to chain nowhere"},
     {jump_nowhere, ENOENT, "add rule to chain dispatch"},

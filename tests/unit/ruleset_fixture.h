@@ -25,6 +25,28 @@ static enum family family; /* of the table under test: each test runs for both *
 static double now;
 static int errors_logged;
 
+#define MOST_BACKENDS 16
+
+/* What is wanted of a frontend. Backends are named by digits; text may be NULL. */
+struct wish {
+    bool wanted, external, local;
+    const char *all, *here; /* that could serve, on any node and on this one */
+    uint32_t timeout;
+    uint32_t group; /* frontends with the same one are of one service port, which has the backends
+                     * and the timeout that were told last; 0: it has one of its own */
+    const char *sources;
+};
+
+/* The frontends that are told with a group. */
+struct member {
+    unsigned number;
+    struct wish wish;
+};
+
+#define MOST_MEMBERS 64
+static struct member members[MOST_MEMBERS];
+static size_t n_members;
+
 static void take_line(void *ctx, enum log_level level, const char *line)
 {
     (void)ctx;
@@ -44,6 +66,7 @@ static void setup(void)
 {
     log_set_sink(take_line, NULL);
     errors_logged = 0;
+    n_members = 0;
     now = 1000;
     config = (struct ruleset_config){.mark = 0x4000};
     fake_kernel_reset();
@@ -71,6 +94,7 @@ static inline void restart(void)
 {
     ruleset_free(ruleset);
     ruleset = new_ruleset();
+    n_members = 0;
     fake_kernel_forget_counts();
 }
 
@@ -149,16 +173,6 @@ static inline void set_pod_cidrs(const char *text)
 
 /* ---- routes ---- */
 
-#define MOST_BACKENDS 16
-
-/* What is wanted of a frontend. Backends are named by digits; text may be NULL. */
-struct wish {
-    bool wanted, external, local;
-    const char *all, *here; /* that could serve, on any node and on this one */
-    uint32_t timeout, group;
-    const char *sources;
-};
-
 static inline size_t backends_of(const char *digits, struct backend out[MOST_BACKENDS])
 {
     size_t n = digits ? strlen(digits) : 0;
@@ -172,25 +186,29 @@ static inline bool has_any(const struct wish *wish)
     return (wish->all && *wish->all) || (wish->here && *wish->here);
 }
 
-/* What a route borrows from. */
+/* What routes borrow from. */
 struct route_memory {
     struct backend all[MOST_BACKENDS], here[MOST_BACKENDS];
     range_vec sources;
 };
 
+#define FIRST_GROUP_ID 1000000u
+
+/* The service port of a frontend. */
+static inline uint32_t port_id(unsigned number, const struct wish *wish)
+{
+    return wish->group ? FIRST_GROUP_ID + wish->group : number + 1;
+}
+
 /* The memory's sources are to be freed. */
-static inline struct route route_of(const struct wish *wish, struct route_memory *memory)
+static inline struct route route_of(unsigned number, const struct wish *wish,
+                                    struct route_memory *memory)
 {
     static const struct address_range nobody;
-    struct route route = {.external = wish->external,
+    struct route route = {.port = port_id(number, wish),
+                          .external = wish->external,
                           .local = wish->local,
-                          .has_any = has_any(wish),
-                          .backends = memory->all,
-                          .n_backends = backends_of(wish->all, memory->all),
-                          .local_backends = memory->here,
-                          .n_local = backends_of(wish->here, memory->here),
-                          .affinity_timeout = wish->timeout,
-                          .affinity_group = wish->group};
+                          .affine = wish->timeout > 0};
     memory->sources = (range_vec){0};
     if (wish->sources) {
         ranges_of(wish->sources, &memory->sources);
@@ -200,16 +218,93 @@ static inline struct route route_of(const struct wish *wish, struct route_memory
     return route;
 }
 
+static inline bool needs_cluster(const struct wish *wish)
+{
+    return wish->external || !wish->local;
+}
+
+/* What the port of a frontend is, if it is alone there. */
+static inline struct port_route port_route_of(const struct wish *wish, struct route_memory *memory)
+{
+    return (struct port_route){.has_any = has_any(wish),
+                               .needs_cluster = needs_cluster(wish),
+                               .needs_local = wish->local,
+                               .backends = memory->all,
+                               .n_backends = backends_of(wish->all, memory->all),
+                               .local_backends = memory->here,
+                               .n_local = backends_of(wish->here, memory->here),
+                               .affinity_timeout = wish->timeout};
+}
+
+/* The port of @wish, with what the others of its group need too. */
+static inline void tell_port(uint32_t id, const struct wish *wish)
+{
+    struct route_memory memory;
+    struct port_route route = port_route_of(wish, &memory);
+    for (size_t i = 0; wish->group && i < n_members; i++) {
+        if (members[i].wish.group != wish->group)
+            continue;
+        route.needs_cluster |= needs_cluster(&members[i].wish);
+        route.needs_local |= members[i].wish.local;
+    }
+    route.n_backends = route.needs_cluster ? route.n_backends : 0;
+    route.n_local = route.needs_local ? route.n_local : 0;
+    ruleset_set_port(ruleset, id, &route);
+}
+
+static inline struct member *member_of(uint32_t group)
+{
+    for (size_t i = 0; i < n_members; i++)
+        if (members[i].wish.group == group)
+            return &members[i];
+    return NULL;
+}
+
+/* The group that a frontend was in, or 0. */
+static inline uint32_t leave_group(unsigned number)
+{
+    for (size_t i = 0; i < n_members; i++)
+        if (members[i].number == number) {
+            uint32_t group = members[i].wish.group;
+            members[i] = members[--n_members];
+            return group;
+        }
+    return 0;
+}
+
+static inline void join_group(unsigned number, const struct wish *wish)
+{
+    ck_assert_uint_lt(n_members, MOST_MEMBERS);
+    members[n_members++] = (struct member){number, *wish};
+}
+
+/* The port that a frontend is not of any more. */
+static inline void leave_port(unsigned number, uint32_t group)
+{
+    const struct member *left = group ? member_of(group) : NULL;
+    if (left)
+        tell_port(port_id(number, &left->wish), &left->wish);
+    else
+        ruleset_remove_port(ruleset, group ? FIRST_GROUP_ID + group : number + 1);
+}
+
 static inline void tell(unsigned number, const struct wish *wish)
 {
-    struct frontend f = frontend(number);
-    struct route_memory memory;
-    struct route route = route_of(wish, &memory);
-    if (wish->wanted)
+    const uint32_t before = leave_group(number), group = wish->wanted ? wish->group : 0;
+    const struct frontend f = frontend(number);
+    if (group)
+        join_group(number, wish);
+    if (wish->wanted) {
+        struct route_memory memory;
+        struct route route = route_of(number, wish, &memory);
+        tell_port(route.port, wish);
         ruleset_set(ruleset, &f, &route);
-    else
+        vec_free(&memory.sources);
+    } else {
         ruleset_remove(ruleset, &f);
-    vec_free(&memory.sources);
+    }
+    if (!wish->wanted || before != group)
+        leave_port(number, before);
 }
 
 /* SET(1, .external = true, .all = "123") */
@@ -217,8 +312,7 @@ static inline void tell(unsigned number, const struct wish *wish)
 
 static inline void drop(unsigned number)
 {
-    struct frontend f = frontend(number);
-    ruleset_remove(ruleset, &f);
+    tell(number, &(const struct wish){.wanted = false});
 }
 
 /* ---- commits ---- */
@@ -299,6 +393,14 @@ static inline void settle(void)
             now = ruleset_trim_time(ruleset);
         commit();
     }
+}
+
+/* P of a frontend; of one that is not there, a number that nobody has. */
+static inline uint32_t port_of(unsigned number)
+{
+    struct frontend f = frontend(number);
+    const uint32_t port = fake_kernel_port(&f);
+    return port ? port : (1000 + number) << PORT_LOW_BITS;
 }
 
 /* ---- what shall become of packets ---- */

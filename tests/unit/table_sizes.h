@@ -7,12 +7,23 @@
 
 #include <check.h>
 
-static const char *const sized[] = {
-    "services",         "endpoints",         "local_services",    "local_endpoints",
-    "affinity_ids",     "affinity_timeouts", "affinity_backends", "local_affinity_backends",
-    "affinity_numbers", "reject_frontends",  "drop_frontends",    "restricted",
-    "allowed_sources",  "hairpin",           "cluster_ips",       "service_cidrs",
-    "pod_cidrs"};
+static const char *const sized[] = {"services",
+                                    "ports",
+                                    "local_ports",
+                                    "endpoints",
+                                    "local_endpoints",
+                                    "rejected_ports",
+                                    "dropped_ports",
+                                    "affinity_timeouts",
+                                    "affinity_numbers",
+                                    "affinity_backends",
+                                    "local_affinity_backends",
+                                    "restricted",
+                                    "allowed_sources",
+                                    "hairpin",
+                                    "cluster_ips",
+                                    "service_cidrs",
+                                    "pod_cidrs"};
 #define SIZED (sizeof(sized) / sizeof(sized[0]))
 
 /* How many elements there are of everything that does not just grow. */

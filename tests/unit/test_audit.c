@@ -19,8 +19,10 @@ static void look(const struct wish *wish, size_t lookups)
 {
     struct frontend f = frontend(1);
     struct route_memory memory;
-    struct route route = route_of(wish, &memory);
-    struct audit_subject subject = {&f, wish->wanted ? &route : NULL, true};
+    const struct route route = route_of(1, wish, &memory);
+    const struct port_route port = port_route_of(wish, &memory);
+    const struct audit_subject subject = {&f, wish->wanted ? &route : NULL,
+                                          wish->wanted ? &port : NULL, true};
     struct error err = {0};
     audit_clear(&audit);
     int result = ruleset_audit(ruleset, sock, &subject, &lookups, &audit, &err);
@@ -124,12 +126,13 @@ START_TEST(what_is_missing_is_named)
     const struct wish *wish = &wishes[1];
     struct frontend f = frontend(1);
     begin_with(wish, FAMILY_IPV4);
-    take("endpoints", key_of_slot(&f, 1));
+    const uint32_t port = fake_kernel_port(&f);
+    take("endpoints", key_of_slot(port, 1));
     look(wish, 100);
     differs("endpoints: slot 1 is empty; endpoints: 10.0.0.2:8000 is missing");
 
     struct backend other = backend(9);
-    struct key key = key_of_slot(&f, 1), value = value_of_backend(family, &other);
+    struct key key = key_of_slot(port, 1), value = value_of_backend(family, &other);
     fake_kernel_put(family, "endpoints", key.bytes, key.length, value.bytes, value.length);
     look(wish, 100);
     differs("endpoints: 10.0.0.2:8000 is missing; endpoints: 10.0.0.9:8001 does not belong there");
@@ -137,7 +140,7 @@ START_TEST(what_is_missing_is_named)
     take("services", key_of_frontend(&f));
     take("cluster_ips", (struct key){{11, 0, 0, 1}, 4});
     look(wish, 100);
-    differs("services: it is missing, and should be 4:3; cluster_ips: it is missing");
+    differs("services: it is missing, and should be 0:8000; cluster_ips: it is missing");
 }
 END_TEST
 
@@ -165,7 +168,9 @@ START_TEST(sources_and_affinity)
     fake_kernel_tolerate();
     if (try_commit(NULL))
         commit(); /* the table was not as it was believed to be */
-    take("affinity_timeouts", key_of_frontend(&f));
+    struct key port = {.length = 0};
+    key_put_number(&port, fake_kernel_port(&f));
+    take("affinity_timeouts", port);
     look(affine, 100);
     differs("affinity_timeouts: it is 0 seconds, and should be 100");
 }

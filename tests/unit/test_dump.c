@@ -41,6 +41,24 @@ static struct address_range range(const char *first, const char *last)
     return (struct address_range){backend(first, 0).address, backend(last, 0).address};
 }
 
+/* Each frontend has a service port of its own, the ids in another order than the frontends. */
+static uint32_t id_of(const struct frontend *f)
+{
+    const size_t last = address_length((enum family)f->family) - 1;
+    return 1u << 28 | (uint32_t)f->protocol << 16 | (f->port & 0xffu) << 8 |
+           (uint8_t)~f->address.bytes[last];
+}
+
+static void want_backends(struct ruleset *ruleset, const struct frontend *f,
+                          const struct backend *backends, size_t n)
+{
+    const struct port_route port = {
+        .has_any = n > 0, .needs_cluster = true, .backends = backends, .n_backends = n};
+    const struct route route = {.port = id_of(f)};
+    ruleset_set_port(ruleset, route.port, &port);
+    ruleset_set(ruleset, f, &route);
+}
+
 static void want(struct ruleset *ruleset, const char *address, uint16_t port, uint8_t protocol,
                  const char *const *backends, size_t n)
 {
@@ -48,8 +66,7 @@ static void want(struct ruleset *ruleset, const char *address, uint16_t port, ui
     struct backend sorted[4];
     for (size_t i = 0; i < n; i++)
         sorted[i] = backend(backends[i], (uint16_t)(8000 + i));
-    const struct route route = {.has_any = n > 0, .backends = sorted, .n_backends = n};
-    ruleset_set(ruleset, &f, &route);
+    want_backends(ruleset, &f, sorted, n);
 }
 
 /* The dump, which the caller frees. The ruleset is freed here. */
@@ -104,44 +121,52 @@ START_TEST(ipv4)
                 "map services {\n"
                 "        type ipv4_addr . inet_proto . inet_service : classid\n"
                 "        elements = {\n"
-                "            10.96.0.1 . tcp . 443 : 0:1,\n"
-                "            10.96.0.2 . tcp . 53 : 0:1,\n"
-                "            10.96.0.2 . udp . 53 : 0:2\n"
+                "            10.96.0.1 . tcp . 443 : 0:8000,\n"
+                "            10.96.0.2 . tcp . 53 : 1:0,\n"
+                "            10.96.0.2 . udp . 53 : 1:8000,\n"
+                "            10.96.0.9 . tcp . 80 : 2:0,\n"
+                "            10.96.0.10 . sctp . 80 : 2:8000\n"
                 "        }\n"
                 "    }\n");
-    check_block(
-        text, "map endpoints {",
-        "map endpoints {\n"
-        "        typeof ip daddr . meta l4proto . th dport . numgen random mod 1 : ip daddr "
-        ". th dport\n"
-        "        elements = {\n"
-        "            10.96.0.1 . tcp . 443 . 0 : 10.0.0.1 . 8000,\n"
-        "            10.96.0.2 . tcp . 53 . 0 : 10.0.0.1 . 8000,\n"
-        "            10.96.0.2 . udp . 53 . 0 : 10.0.0.1 . 8000,\n"
-        "            10.96.0.2 . udp . 53 . 1 : 10.0.0.2 . 8001\n"
-        "        }\n"
-        "    }\n");
+    check_block(text, "map ports {",
+                "map ports {\n"
+                "        type classid : classid\n"
+                "        elements = {\n"
+                "            0:8000 : 0:8001,\n"
+                "            1:0 : 1:1,\n"
+                "            1:8000 : 1:8002\n"
+                "        }\n"
+                "    }\n");
+    check_block(text, "map endpoints {",
+                "map endpoints {\n"
+                "        typeof meta priority . numgen random mod 1 : ip daddr . th dport\n"
+                "        elements = {\n"
+                "            0:8000 . 0 : 10.0.0.1 . 8000,\n"
+                "            1:0 . 0 : 10.0.0.1 . 8000,\n"
+                "            1:8000 . 0 : 10.0.0.1 . 8000,\n"
+                "            1:8000 . 1 : 10.0.0.2 . 8001\n"
+                "        }\n"
+                "    }\n");
     check_block(text, "map picks {",
                 "map picks {\n"
                 "        type classid : verdict\n"
                 "        elements = {\n"
-                "            5:0 : goto cluster-local,\n"
                 "            0:1 : goto pick-1,\n"
                 "            0:2 : goto pick-2\n"
                 "        }\n"
                 "    }\n");
-    check_block(text, "set reject_frontends {",
-                "set reject_frontends {\n"
-                "        type ipv4_addr . inet_proto . inet_service\n"
+    check_block(text, "set rejected_ports {",
+                "set rejected_ports {\n"
+                "        type classid\n"
                 "        elements = {\n"
-                "            10.96.0.9 . tcp . 80,\n"
-                "            10.96.0.10 . sctp . 80\n"
+                "            2:0,\n"
+                "            2:8000\n"
                 "        }\n"
                 "    }\n");
     check_block(text, "chain pick-2 {",
                 "chain pick-2 {\n"
-                "        meta priority set 0 meta l4proto { tcp, udp, sctp } dnat ip to ip daddr . "
-                "meta l4proto . th dport . numgen random mod 2 map @endpoints\n"
+                "        meta l4proto { tcp, udp, sctp } dnat ip to meta priority and ffff:8000 . "
+                "numgen random mod 2 map @endpoints\n"
                 "    }\n");
     ck_assert_ptr_null(strstr(text, "pick-3"));
     free(text);
@@ -155,17 +180,16 @@ START_TEST(ipv6)
     char *text = dump(ruleset);
     check_block(text, "map endpoints {",
                 "map endpoints {\n"
-                "        typeof ip6 daddr . meta l4proto . th dport . numgen random mod 1 : ip6 "
-                "daddr . th dport\n"
+                "        typeof meta priority . numgen random mod 1 : ip6 daddr . th dport\n"
                 "        elements = {\n"
-                "            fd00::2 . udp . 53 . 0 : fd01::1 . 8000,\n"
-                "            fd00::2 . udp . 53 . 1 : fd01::2 . 8001,\n"
-                "            fd00::2 . udp . 53 . 2 : fd01::3 . 8002\n"
+                "            0:8000 . 0 : fd01::1 . 8000,\n"
+                "            0:8000 . 1 : fd01::2 . 8001,\n"
+                "            0:8000 . 2 : fd01::3 . 8002\n"
                 "        }\n"
                 "    }\n");
-    check_block(text, "set reject_frontends {",
-                "set reject_frontends {\n"
-                "        type ipv6_addr . inet_proto . inet_service\n"
+    check_block(text, "set rejected_ports {",
+                "set rejected_ports {\n"
+                "        type classid\n"
                 "    }\n");
     ck_assert_ptr_nonnull(strstr(text, "chain pick-3 {"));
     free(text);
@@ -180,11 +204,11 @@ START_TEST(many_backends)
     struct backend backends[26];
     for (uint8_t i = 0; i < 26; i++)
         backends[i] = (struct backend){{{10, 0, 0, i}}, 80};
-    const struct route route = {.has_any = true, .backends = backends, .n_backends = 26};
-    ruleset_set(ruleset, &f, &route);
+    want_backends(ruleset, &f, backends, 26);
     char *text = dump(ruleset);
-    ck_assert_ptr_nonnull(strstr(text, " 0.0.0.0 . tcp . 80 : 0:1a\n"));
-    ck_assert_ptr_nonnull(strstr(text, " 0.0.0.0 . tcp . 80 . 25 : 10.0.0.25 . 80\n"));
+    ck_assert_ptr_nonnull(strstr(text, " 0.0.0.0 . tcp . 80 : 0:8000\n"));
+    ck_assert_ptr_nonnull(strstr(text, " 0:8000 : 0:801a\n"));
+    ck_assert_ptr_nonnull(strstr(text, " 0:8000 . 25 : 10.0.0.25 . 80\n"));
     ck_assert_ptr_nonnull(strstr(text, " 0:1a : goto pick-26\n"));
     ck_assert_ptr_nonnull(strstr(text, " numgen random mod 26 map @endpoints\n"));
     free(text);
@@ -208,20 +232,30 @@ static const struct {
       {"fd02::7", "fd02::7"},
       {"fd03::1", "fd03::2"}}}};
 
-static void want_route(struct ruleset *ruleset, int address, struct route route, size_t n,
-                       size_t n_local)
+#define SHARED 5 /* the service port of two frontends */
+
+/* Of the frontends of a service port that has both parts. */
+static void want_port(struct ruleset *ruleset, uint32_t id, uint32_t timeout, size_t n,
+                      size_t n_local)
 {
-    enum family family = ruleset->family;
-    struct frontend f = frontend(names[family].address[address], 80, IPPROTO_TCP);
     struct backend all[3];
     for (size_t i = 0; i < 3; i++)
-        all[i] = backend(names[family].backends[i], 8080);
-    route.has_any = n > 0;
-    route.backends = all;
-    route.n_backends = n;
-    route.local_backends = all + 1;
-    route.n_local = n_local;
-    ruleset_set(ruleset, &f, &route);
+        all[i] = backend(names[ruleset->family].backends[i], 8080);
+    const struct port_route port = {.has_any = true,
+                                    .needs_cluster = n > 0,
+                                    .needs_local = n_local > 0 || n == 0,
+                                    .backends = all,
+                                    .n_backends = n,
+                                    .local_backends = all + 1,
+                                    .n_local = n_local,
+                                    .affinity_timeout = timeout};
+    ruleset_set_port(ruleset, id, &port);
+}
+
+static void want_route(struct ruleset *ruleset, int address, const struct route *route)
+{
+    const struct frontend f = frontend(names[ruleset->family].address[address], 80, IPPROTO_TCP);
+    ruleset_set(ruleset, &f, route);
 }
 
 static void want_contents(struct ruleset *ruleset, bool backwards)
@@ -250,17 +284,19 @@ static void want_everything(struct ruleset *ruleset, bool backwards)
     for (int i = 0; i < 3; i++)
         sources[i] = range(names[family].ranges[i][0], names[family].ranges[i][1]);
     const struct route routes[] = {
-        {.affinity_timeout = 10800, .affinity_group = 5},
-        {.local = true},
-        {.external = true, .local = true, .affinity_timeout = 10800, .affinity_group = 5},
-        {.external = true, .sources = sources, .n_sources = 3},
+        {.port = SHARED, .affine = true},
+        {.port = 1, .local = true},
+        {.port = SHARED, .external = true, .local = true, .affine = true},
+        {.port = 9, .external = true, .sources = sources, .n_sources = 3},
     };
-    const size_t locals[] = {0, 0, 2, 0};
     want_contents(ruleset, backwards);
-    for (int i = 0; i < 4; i++) {
-        int which = backwards ? 3 - i : i;
-        want_route(ruleset, which, routes[which], 3, locals[which]);
-    }
+    want_port(ruleset, backwards ? SHARED : 1, backwards ? 10800 : 0, backwards ? 3 : 0,
+              backwards ? 2 : 0);
+    want_port(ruleset, 9, 0, 3, 0);
+    want_port(ruleset, backwards ? 1 : SHARED, backwards ? 0 : 10800, backwards ? 0 : 3,
+              backwards ? 0 : 2);
+    for (int i = 0; i < 4; i++)
+        want_route(ruleset, backwards ? 3 - i : i, &routes[backwards ? 3 - i : i]);
 }
 
 static const struct {
@@ -269,74 +305,77 @@ static const struct {
     {"map services {", "map services {\n"
                        "        type ipv4_addr . inet_proto . inet_service : classid\n"
                        "        elements = {\n"
-                       "            1.2.3.4 . tcp . 80 : a:3,\n"
-                       "            1.2.3.5 . tcp . 80 : 1:3,\n"
-                       "            10.96.0.1 . tcp . 80 : c:3\n"
+                       "            1.2.3.4 . tcp . 80 : 0:8007,\n"
+                       "            1.2.3.5 . tcp . 80 : 1:1,\n"
+                       "            10.96.0.1 . tcp . 80 : 0:8004,\n"
+                       "            10.96.0.2 . tcp . 80 : 1:8002\n"
                        "        }\n"
                        "    }\n"},
-    {"map local_services {", "map local_services {\n"
-                             "        type ipv4_addr . inet_proto . inet_service : classid\n"
-                             "        elements = {\n"
-                             "            1.2.3.4 . tcp . 80 : b:2\n"
-                             "        }\n"
-                             "    }\n"},
+    {"map ports {", "map ports {\n"
+                    "        type classid : classid\n"
+                    "        elements = {\n"
+                    "            0:8000 : 0:8003,\n"
+                    "            1:0 : 1:3\n"
+                    "        }\n"
+                    "    }\n"},
+    {"map local_ports {", "map local_ports {\n"
+                          "        type classid : classid\n"
+                          "        elements = {\n"
+                          "            0:8000 : 0:8002\n"
+                          "        }\n"
+                          "    }\n"},
+    {"map local_endpoints {",
+     "map local_endpoints {\n"
+     "        typeof meta priority . numgen random mod 1 : ip daddr . th dport\n"
+     "        elements = {\n"
+     "            0:8000 . 0 : 10.0.0.2 . 8080,\n"
+     "            0:8000 . 1 : 10.0.0.3 . 8080\n"
+     "        }\n"
+     "    }\n"},
     {"map local_picks {", "map local_picks {\n"
                           "        type classid : verdict\n"
                           "        elements = {\n"
-                          "            b:2 : goto affine-local-pick-2\n"
+                          "            0:2 : goto local-pick-2\n"
                           "        }\n"
                           "    }\n"},
     {"map picks {", "map picks {\n"
                     "        type classid : verdict\n"
                     "        elements = {\n"
-                    "            5:0 : goto cluster-local,\n"
-                    "            0:3 : goto pick-3,\n"
-                    "            8:3 : goto affine-pick-3,\n"
-                    "            1:3 : goto masquerade-pick-3,\n"
-                    "            a:3 : goto external-local-affine-pick-3,\n"
-                    "            c:3 : goto cluster-affine-pick-3\n"
+                    "            0:3 : goto pick-3\n"
                     "        }\n"
                     "    }\n"},
     {"map affinity {", "map affinity {\n"
-                       "        type ipv4_addr . classid : classid\n"
+                       "        type classid . ipv4_addr : classid\n"
                        "        size 1048576\n"
                        "        flags dynamic,timeout\n"
                        "    }\n"},
-    {"map affinity_ids {", "map affinity_ids {\n"
-                           "        type ipv4_addr . inet_proto . inet_service : classid\n"
-                           "        elements = {\n"
-                           "            1.2.3.4 . tcp . 80 : 1:0,\n"
-                           "            10.96.0.1 . tcp . 80 : 1:0\n"
-                           "        }\n"
-                           "    }\n"},
     {"map affinity_backends {", "map affinity_backends {\n"
                                 "        type classid : ipv4_addr . inet_service\n"
                                 "        elements = {\n"
-                                "            1:1 : 10.0.0.1 . 8080,\n"
-                                "            1:2 : 10.0.0.2 . 8080,\n"
-                                "            1:3 : 10.0.0.3 . 8080\n"
+                                "            0:8001 : 10.0.0.1 . 8080,\n"
+                                "            0:8002 : 10.0.0.2 . 8080,\n"
+                                "            0:8003 : 10.0.0.3 . 8080\n"
                                 "        }\n"
                                 "    }\n"},
     {"map local_affinity_backends {", "map local_affinity_backends {\n"
                                       "        type classid : ipv4_addr . inet_service\n"
                                       "        elements = {\n"
-                                      "            1:2 : 10.0.0.2 . 8080,\n"
-                                      "            1:3 : 10.0.0.3 . 8080\n"
+                                      "            0:8002 : 10.0.0.2 . 8080,\n"
+                                      "            0:8003 : 10.0.0.3 . 8080\n"
                                       "        }\n"
                                       "    }\n"},
     {"map affinity_numbers {", "map affinity_numbers {\n"
                                "        type classid . ipv4_addr . inet_service : classid\n"
                                "        elements = {\n"
-                               "            1:0 . 10.0.0.1 . 8080 : 1:1,\n"
-                               "            1:0 . 10.0.0.2 . 8080 : 1:2,\n"
-                               "            1:0 . 10.0.0.3 . 8080 : 1:3\n"
+                               "            0:8000 . 10.0.0.1 . 8080 : 0:8001,\n"
+                               "            0:8000 . 10.0.0.2 . 8080 : 0:8002,\n"
+                               "            0:8000 . 10.0.0.3 . 8080 : 0:8003\n"
                                "        }\n"
                                "    }\n"},
     {"map affinity_timeouts {", "map affinity_timeouts {\n"
-                                "        type ipv4_addr . inet_proto . inet_service : classid\n"
+                                "        type classid : classid\n"
                                 "        elements = {\n"
-                                "            1.2.3.4 . tcp . 80 : 0:2a30,\n"
-                                "            10.96.0.1 . tcp . 80 : 0:2a30\n"
+                                "            0:8000 : 0:2a30\n"
                                 "        }\n"
                                 "    }\n"},
     {"map learners {", "map learners {\n"
@@ -345,12 +384,12 @@ static const struct {
                        "            0:2a30 : goto learn-10800\n"
                        "        }\n"
                        "    }\n"},
-    {"set drop_frontends {", "set drop_frontends {\n"
-                             "        type ipv4_addr . inet_proto . inet_service\n"
-                             "        elements = {\n"
-                             "            10.96.0.2 . tcp . 80\n"
-                             "        }\n"
-                             "    }\n"},
+    {"set dropped_ports {", "set dropped_ports {\n"
+                            "        type classid\n"
+                            "        elements = {\n"
+                            "            1:8002\n"
+                            "        }\n"
+                            "    }\n"},
     {"map restricted {", "map restricted {\n"
                          "        type ipv4_addr . inet_proto . inet_service : classid\n"
                          "        elements = {\n"
@@ -430,9 +469,9 @@ START_TEST(everything_of_ipv6)
                 "map affinity_numbers {\n"
                 "        type classid . ipv6_addr . inet_service : classid\n"
                 "        elements = {\n"
-                "            1:0 . fd01::1 . 8080 : 1:1,\n"
-                "            1:0 . fd01::2 . 8080 : 1:2,\n"
-                "            1:0 . fd01::3 . 8080 : 1:3\n"
+                "            0:8000 . fd01::1 . 8080 : 0:8001,\n"
+                "            0:8000 . fd01::2 . 8080 : 0:8002,\n"
+                "            0:8000 . fd01::3 . 8080 : 0:8003\n"
                 "        }\n"
                 "    }\n");
     check_block(text, "set hairpin {",
@@ -454,10 +493,10 @@ END_TEST
 START_TEST(long_timeouts)
 {
     struct ruleset *ruleset = new_ruleset(FAMILY_IPV4, &plain);
-    const struct route route = {.affinity_timeout = 86400, .affinity_group = 1};
-    want_route(ruleset, 0, route, 1, 0);
+    want_port(ruleset, SHARED, 86400, 1, 0);
+    want_route(ruleset, 0, &(const struct route){.port = SHARED, .affine = true});
     char *text = dump(ruleset);
-    ck_assert_ptr_nonnull(strstr(text, " 10.96.0.1 . tcp . 80 : 1:5180\n"));
+    ck_assert_ptr_nonnull(strstr(text, " 0:8000 : 1:5180\n"));
     ck_assert_ptr_nonnull(strstr(text, " 1:5180 : goto learn-86400\n"));
     ck_assert_ptr_nonnull(strstr(text, " timeout 86400s : meta priority }\n"));
     free(text);
@@ -586,15 +625,16 @@ START_TEST(configurations)
     struct ruleset *ruleset = new_ruleset(FAMILY_IPV4, config);
     want_everything(ruleset, false);
     const char *from_pod = ruleset->from_pod ? ruleset->from_pod : "nothing of that kind";
-    char *match = xasprintf("        %s goto affine-pick-3\n", from_pod);
+    char *match = xasprintf("        %s goto pick\n", from_pod);
     char *mark = xasprintf("meta mark set meta mark or 0x%x\n", config->mark);
     char *text = dump(ruleset);
     check_configuration(text, config);
     ck_assert_int_eq(strstr(text, match) != NULL, config->detector != DETECT_NONE);
     ck_assert_ptr_nonnull(strstr(text, mark));
     bool masquerades = config->masquerade_all || config->detector != DETECT_NONE;
-    ck_assert_int_eq(strstr(text, " 10.96.0.1 . tcp . 80 : c:3\n") != NULL, masquerades);
-    ck_assert_int_eq(strstr(text, " 10.96.0.1 . tcp . 80 : 8:3\n") != NULL, !masquerades);
+    char *port = block(text, "chain port {");
+    ck_assert_int_eq(strstr(port, mark) != NULL, masquerades);
+    free(port);
     free(match);
     free(mark);
     free(text);
@@ -621,6 +661,7 @@ START_TEST(order_does_not_matter)
     }
     const struct frontend gone = frontend("10.96.0.99", 80, IPPROTO_TCP);
     ruleset_remove(other, &gone);
+    ruleset_remove_port(other, id_of(&gone));
     char *a = dump(one), *b = dump(other);
     ck_assert_str_eq(a, b);
     ck_assert_ptr_null(strstr(a, "10.96.0.99"));
@@ -635,7 +676,9 @@ START_TEST(order_of_everything_does_not_matter)
     struct ruleset *other = new_ruleset((enum family)_i, &with_pods);
     const struct backend gone = backend(names[_i].backends[2], 99);
     want_everything(one, false);
-    want_route(other, 1, (struct route){.external = true, .local = true}, 3, 2);
+    want_port(other, 7, 10800, 3, 2);
+    want_route(other, 1, &(const struct route){.port = 7, .external = true, .local = true});
+    ruleset_remove_port(other, 7);
     want_everything(other, true);
     ruleset_set_hairpin(other, IPPROTO_TCP, &gone, true);
     ruleset_set_hairpin(other, IPPROTO_TCP, &gone, false);

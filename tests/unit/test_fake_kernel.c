@@ -49,18 +49,22 @@ static void commit(void)
 
 /* ---- refusals ---- */
 
+static bool rejects(enum family family, uint8_t number)
+{
+    return fake_kernel_number(family, "rejected_ports", case_port(number));
+}
+
 START_TEST(is_like_the_kernel)
 {
     enum family family = (enum family)(_i / KERNEL_CASES);
     const struct kernel_case *which = &kernel_cases[_i % KERNEL_CASES];
-    struct frontend harmless = case_frontend(family, 99);
     struct backend reached[2];
     int why = -1;
     begin(family);
     make_case(which, &batch);
     ck_assert_int_eq(nft_socket_check(sock, &batch, &why, &err), which->why ? -1 : 0);
     ck_assert_int_eq(why, which->why);
-    ck_assert(!fake_kernel_rejects(&harmless));
+    ck_assert(!rejects(family, 99));
     error_clear(&err);
     ck_assert_int_eq(nft_socket_commit(sock, &batch, &err), which->why ? -1 : 0);
     if (which->why) {
@@ -68,7 +72,7 @@ START_TEST(is_like_the_kernel)
         ck_assert_uint_eq(fake_kernel_counts()->transactions, 0);
         ck_assert_uint_eq(fake_kernel_counts()->added, 0);
     }
-    ck_assert_int_eq(fake_kernel_rejects(&harmless), which->why == 0);
+    ck_assert_int_eq(rejects(family, 99), which->why == 0);
     ck_assert_str_eq(fake_kernel_comment(family), "of a test");
     struct frontend one = case_frontend(family, 1);
     ck_assert_uint_eq(fake_kernel_backends(&one, reached, 2), 2);
@@ -90,19 +94,18 @@ END_TEST
 
 START_TEST(faults)
 {
-    const struct frontend harmless = case_frontend(FAMILY_IPV4, 99);
     begin(FAMILY_IPV4);
     case_reject(&batch, 99, 0);
     fake_kernel_fail(2, FAKE_REFUSES);
     ck_assert_int_eq(nft_socket_commit(sock, &batch, &err), 0);
-    ck_assert(fake_kernel_rejects(&harmless));
+    ck_assert(rejects(FAMILY_IPV4, 99));
     nft_batch_clear(&batch);
     case_service(&batch, 1, NULL);
     ck_assert_int_eq(nft_socket_commit(sock, &batch, &err), -1);
-    ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV4, "services"), 1);
+    ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV4, "services"), 2);
     fake_kernel_fail(1, FAKE_LOSES_ANSWER);
     ck_assert_int_eq(nft_socket_commit(sock, &batch, &err), -1);
-    ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV4, "services"), 0);
+    ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV4, "services"), 1);
     ck_assert(!fake_kernel_spare());
 }
 END_TEST
@@ -220,7 +223,7 @@ END_TEST
 #define AFFINE_LOCAL 7
 #define EXTERNAL 8
 
-#define PORT (7u << 16) /* the service port of both with affinity */
+#define PORT case_port(AFFINE) /* the service port of both with affinity */
 #define TIMEOUT 100
 #define POD 250
 #define OUTSIDE 5
@@ -228,46 +231,47 @@ END_TEST
 
 static void put_shapes(void)
 {
-    enum family family = case_family(&batch);
-    struct layout_vars vars = case_vars(family, 2, 10 << 16 | 2);
-    case_shape(&batch, TEMPLATE_CLUSTER_PICK, 2, 4 << 16 | 2);
-    case_shape(&batch, TEMPLATE_MASQUERADE_PICK, 2, 1 << 16 | 2);
-    case_shape(&batch, TEMPLATE_EXTERNAL_LOCAL, 2, 2 << 16 | 2);
-    case_shape(&batch, TEMPLATE_LOCAL_PICK, 1, 3 << 16 | 1);
-    case_shape(&batch, TEMPLATE_AFFINE_PICK, 2, 8 << 16 | 2);
-    vars.pick = "affine-pick";
-    case_layout(&batch, TEMPLATE_EXTERNAL_LOCAL, &vars);
-    case_shape(&batch, TEMPLATE_AFFINE_LOCAL_PICK, 1, 11 << 16 | 1);
+    case_shape(&batch, TEMPLATE_LOCAL_PICK, 1, 1);
     case_shape(&batch, TEMPLATE_SOURCE_RANGES, 0, 0);
     case_shape(&batch, TEMPLATE_AFFINITY, 0, 0);
     case_shape(&batch, TEMPLATE_LEARN, TIMEOUT, TIMEOUT);
 }
 
-/* services: class:2 with backends 1 and 2. */
-static void put_service(uint8_t number, uint32_t class_id)
+/* A service port with backends 1 and 2. */
+static void put_port(uint8_t number)
 {
-    const uint32_t value = class_id << 16 | 2;
+    const uint32_t two = 2;
     case_slot(&batch, ELEMENT_ADD, number, 0, 1);
     case_slot(&batch, ELEMENT_ADD, number, 1, 2);
-    case_service(&batch, number, &value);
+    case_count(&batch, number, &two);
 }
 
 static void local_slot(enum nft_element_op op, uint8_t number, uint32_t slot, uint8_t backend)
 {
-    struct frontend f = case_frontend(case_family(&batch), number);
     struct backend b = case_backend(backend);
-    struct key key = key_of_slot(&f, slot), value = value_of_backend(case_family(&batch), &b);
+    struct key key = key_of_slot(case_port(number), slot),
+               value = value_of_backend(case_family(&batch), &b);
     bool add = op == ELEMENT_ADD;
     nft_batch_element(&batch, op, "local_endpoints", key.bytes, key.length,
                       add ? value.bytes : NULL, add ? value.length : 0);
 }
 
-/* local_services: class:1 with backend 1. */
-static void put_local_service(uint8_t number, uint32_t class_id)
+static void local_count(enum nft_element_op op, uint8_t number, uint32_t count)
 {
-    const uint32_t value = class_id << 16 | 1;
+    const uint32_t value = case_port(number) | count;
+    case_of_port(&batch, op, "local_ports", case_port(number), op == ELEMENT_ADD ? &value : NULL);
+}
+
+/* Of these, backend 1 is on this node. */
+static void put_local_port(uint8_t number)
+{
     local_slot(ELEMENT_ADD, number, 0, 1);
-    case_number(&batch, "local_services", number, &value);
+    local_count(ELEMENT_ADD, number, 1);
+}
+
+static void drop_local(enum nft_element_op op, uint8_t number)
+{
+    case_of_port(&batch, op, "dropped_ports", case_port(number) | CLASS_LOCAL, NULL);
 }
 
 static void affinity_backend(enum nft_element_op op, const char *map, uint32_t number,
@@ -290,15 +294,10 @@ static void affinity_number(uint32_t port, uint8_t backend, uint32_t number)
                       &number, sizeof(number));
 }
 
-static void put_affinity(uint8_t frontend)
+static void put_affinity(void)
 {
-    const uint32_t port = PORT, timeout = TIMEOUT;
-    case_number(&batch, "affinity_ids", frontend, &port);
-    case_number(&batch, "affinity_timeouts", frontend, &timeout);
-}
-
-static void put_affinity_backends(void)
-{
+    const uint32_t timeout = TIMEOUT;
+    case_of_port(&batch, ELEMENT_ADD, "affinity_timeouts", PORT, &timeout);
     affinity_number(PORT, 1, PORT | 1);
     affinity_number(PORT, 2, PORT | 2);
     affinity_backend(ELEMENT_ADD, "affinity_backends", PORT | 1, 1);
@@ -306,25 +305,32 @@ static void put_affinity_backends(void)
     affinity_backend(ELEMENT_ADD, "local_affinity_backends", PORT | 1, 1);
 }
 
+static void lead_to(uint8_t frontend, uint8_t port, uint32_t class)
+{
+    const uint32_t value = case_port(port) | class;
+    case_number(&batch, "services", frontend, &value);
+}
+
 static void begin_with_classes(enum family family)
 {
-    const uint32_t cluster_local = 5 << 16;
     begin(family);
     put_shapes();
     commit();
-    put_affinity_backends();
-    put_affinity(AFFINE);
-    put_affinity(AFFINE_LOCAL);
-    put_local_service(EXTERNAL_LOCAL, 3);
-    put_local_service(AFFINE_LOCAL, 11);
-    case_member(&batch, ELEMENT_ADD, "drop_frontends", CLUSTER_LOCAL);
+    put_port(CLUSTER_IP);
+    put_port(EXTERNAL_LOCAL);
+    put_local_port(EXTERNAL_LOCAL);
+    drop_local(ELEMENT_ADD, CLUSTER_LOCAL);
+    put_port(AFFINE);
+    put_local_port(AFFINE);
+    put_affinity();
+    put_port(EXTERNAL);
+    lead_to(CLUSTER_IP, CLUSTER_IP, 0);
+    lead_to(EXTERNAL_LOCAL, EXTERNAL_LOCAL, CLASS_EXTERNAL | CLASS_LOCAL);
+    lead_to(CLUSTER_LOCAL, CLUSTER_LOCAL, CLASS_LOCAL);
+    lead_to(AFFINE, AFFINE, CLASS_AFFINE);
+    lead_to(AFFINE_LOCAL, AFFINE, CLASS_EXTERNAL | CLASS_LOCAL | CLASS_AFFINE);
+    lead_to(EXTERNAL, EXTERNAL, CLASS_EXTERNAL);
     case_number(&batch, "restricted", PLAIN, &(uint32_t){LIST(1)});
-    put_service(CLUSTER_IP, 4);
-    put_service(EXTERNAL_LOCAL, 2);
-    case_service(&batch, CLUSTER_LOCAL, &cluster_local);
-    put_service(AFFINE, 8);
-    put_service(AFFINE_LOCAL, 10);
-    put_service(EXTERNAL, 1);
     case_range_of(&batch, ELEMENT_ADD, "pod_cidrs", 200, 299);
     commit();
 }
@@ -374,7 +380,7 @@ START_TEST(packets_by_class_and_source)
     check_balanced(route_from(EXTERNAL_LOCAL, POD, false), 1, 2, false);
     check_balanced(route_from(EXTERNAL_LOCAL, OUTSIDE, true), 1, 2, true);
     check_balanced(route_from(EXTERNAL_LOCAL, OUTSIDE, false), 1, 1, false);
-    check_balanced(route_from(PLAIN, ALLOWED, false), 1, 2, false);
+    check_balanced(route_from(PLAIN, ALLOWED, false), 1, 2, true);
     check_fate(route_from(PLAIN, OUTSIDE, false), FAKE_DROPPED);
     check_fate(route_from(PLAIN, OUTSIDE, true), FAKE_DROPPED);
     check_fate(route_from(REJECTED, POD, false), FAKE_REJECTED);
@@ -385,9 +391,11 @@ END_TEST
 static void put_record(uint32_t client, uint32_t number)
 {
     const uint32_t port = PORT;
-    struct key key = case_address(family_now, client);
-    memcpy(key.bytes + key.length, &port, sizeof(port));
-    fake_kernel_put(family_now, "affinity", key.bytes, key.length + sizeof(port), &number,
+    const struct key address = case_address(family_now, client);
+    struct key key = {.length = 0};
+    key_put_number(&key, port);
+    memcpy(key.bytes + key.length, address.bytes, address.length);
+    fake_kernel_put(family_now, "affinity", key.bytes, key.length + address.length, &number,
                     sizeof(number));
 }
 
@@ -401,8 +409,8 @@ START_TEST(packets_with_affinity_records)
     check_balanced(route_from(AFFINE_LOCAL, POD, false), 2, 2, false);
     put_record(OUTSIDE, PORT | 2); /* on another node */
     check_balanced(route_from(AFFINE_LOCAL, OUTSIDE, false), 1, 1, false);
-    put_record(6, PORT | 9); /* gone */
-    check_balanced(route_from(AFFINE, 6, false), 1, 2, false);
+    put_record(POD + 1, PORT | 9); /* gone */
+    check_balanced(route_from(AFFINE, POD + 1, false), 1, 2, false);
 }
 END_TEST
 
@@ -413,8 +421,12 @@ START_TEST(packets_to_oneself)
     struct frontend to = case_frontend(family_now, AFFINE);
     struct backend b = case_backend(1);
     struct fake_client from = {.address = b.address};
+    struct address behind = b.address;
     size_t n = address_length(family_now);
     uint8_t key[64] = {0};
+    behind.bytes[n - 1]++;
+    fake_kernel_put(family_now, "pod_cidrs", b.address.bytes, n, NULL, 0);
+    fake_kernel_put_end(family_now, "pod_cidrs", behind.bytes, n);
     memcpy(key, b.address.bytes, n);
     memcpy(key + n, b.address.bytes, n);
     key[2 * n] = IPPROTO_TCP;
@@ -452,15 +464,16 @@ START_TEST(packets_by_interface)
     static const char *const names[] = {"\"cni0\"", "\"cni*\""};
     enum family family = (enum family)(_i / 2);
     char *not_from_pod = xasprintf("iifname != %s", names[_i % 2]);
-    struct layout_vars vars = case_vars(family, 2, 4 << 16 | 2);
+    struct layout_vars vars = case_vars(family, 2, 2);
     struct frontend to = case_frontend(family, 1);
     vars.not_from_pod = not_from_pod;
-    begin(family);
-    case_layout(&batch, TEMPLATE_CLUSTER_PICK, &vars);
-    commit();
-    case_service(&batch, 1, NULL);
-    case_service(&batch, 1, &vars.key);
+    nft_batch_init(&batch, family, RULESET_TABLE);
+    nft_batch_add_table(&batch, "of a test");
+    case_layout(&batch, TEMPLATE_BASE, &vars);
+    case_layout(&batch, TEMPLATE_PICK, &vars);
     free(not_from_pod);
+    put_port(1);
+    lead_to(1, 1, 0);
     commit();
     check_balanced(fake_kernel_route(&to, &(struct fake_client){.interface = "cni0", .mark = 16}),
                    1, 2, false);
@@ -476,93 +489,158 @@ END_TEST
 static void element_with_a_chain(void)
 {
     case_shape(&batch, TEMPLATE_LEARN, TIMEOUT + 1, TIMEOUT + 1);
-    case_member(&batch, ELEMENT_ADD, "drop_frontends", 99);
+    drop_local(ELEMENT_ADD, 99);
+}
+
+static void replace_count(uint8_t number, uint32_t count)
+{
+    case_count(&batch, number, NULL);
+    case_count(&batch, number, &count);
 }
 
 static void count_without_pick(void)
 {
-    const uint32_t value = 1 << 16 | 1;
-    case_service(&batch, 1, NULL);
-    case_service(&batch, 1, &value);
+    replace_count(PLAIN, 1);
 }
 
 static void count_without_slot(void)
 {
-    const uint32_t value = 2;
+    const uint32_t two = 2;
     case_slot(&batch, ELEMENT_ADD, 20, 0, 1);
-    case_service(&batch, 20, &value);
+    case_count(&batch, 20, &two);
+}
+
+static void count_of_another_port(void)
+{
+    const uint32_t value = case_port(21) | 2;
+    case_slot(&batch, ELEMENT_ADD, 20, 0, 1);
+    case_slot(&batch, ELEMENT_ADD, 20, 1, 2);
+    case_of_port(&batch, ELEMENT_ADD, "ports", case_port(20), &value);
 }
 
 static void slot_with_its_count(void)
 {
-    case_service(&batch, 1, NULL);
-    case_slot(&batch, ELEMENT_DELETE, 1, 0, 0);
+    case_slot(&batch, ELEMENT_DELETE, PLAIN, 1, 0);
+}
+
+/* Backends make way for a rejection. */
+static void all_rejected(void)
+{
+    case_reject(&batch, PLAIN, 0);
+    case_count(&batch, PLAIN, NULL);
+}
+
+static void slot_with_its_frontends(void)
+{
+    case_service(&batch, PLAIN, NULL);
+    case_count(&batch, PLAIN, NULL);
+    case_slot(&batch, ELEMENT_DELETE, PLAIN, 0, 0);
 }
 
 static void slot_too_early(void)
 {
-    case_service(&batch, 1, NULL);
+    all_rejected();
     commit();
     fake_kernel_set_time(0.9 * RULESET_TRIM_DELAY);
-    case_slot(&batch, ELEMENT_DELETE, 1, 0, 0);
+    case_slot(&batch, ELEMENT_DELETE, PLAIN, 0, 0);
 }
 
 static void slot_in_time(void)
 {
-    case_service(&batch, 1, NULL);
-    commit();
+    slot_too_early();
     fake_kernel_set_time(RULESET_TRIM_DELAY);
-    case_slot(&batch, ELEMENT_DELETE, 1, 0, 0);
+}
+
+static void count_with_its_frontends(void)
+{
+    case_service(&batch, PLAIN, NULL);
+    case_count(&batch, PLAIN, NULL);
+}
+
+static void count_too_early(void)
+{
+    case_service(&batch, PLAIN, NULL);
+    commit();
+    fake_kernel_set_time(0.9 * RULESET_TRIM_DELAY);
+    case_count(&batch, PLAIN, NULL);
+}
+
+/* With all of its slots. */
+static void count_in_time(void)
+{
+    count_too_early();
+    fake_kernel_set_time(RULESET_TRIM_DELAY);
+    case_slot(&batch, ELEMENT_DELETE, PLAIN, 0, 0);
+    case_slot(&batch, ELEMENT_DELETE, PLAIN, 1, 0);
 }
 
 static void frontend_away_between_pieces(void)
 {
-    const uint32_t value = 2;
     fake_kernel_cut(true);
-    case_service(&batch, 1, NULL);
+    case_service(&batch, PLAIN, NULL);
     nft_batch_may_cut(&batch);
-    case_service(&batch, 1, &value);
+    lead_to(PLAIN, PLAIN, 0);
 }
 
-static void put_value(const char *map, uint8_t number, uint32_t value)
+static void lead_elsewhere_to(uint8_t frontend, uint8_t port, uint32_t class)
 {
-    case_number(&batch, map, number, NULL);
-    case_number(&batch, map, number, &value);
+    case_service(&batch, frontend, NULL);
+    lead_to(frontend, port, class);
 }
 
-static void class_of_local_services(void)
+static void another_class(void)
 {
-    put_value("services", PLAIN, 3 << 16 | 1);
+    lead_elsewhere_to(PLAIN, PLAIN, CLASSES);
 }
 
-static void class_of_services(void)
+static void no_port(void)
 {
-    put_value("local_services", EXTERNAL_LOCAL, 8 << 16 | 1);
+    lead_elsewhere_to(PLAIN, 0, CLASS_EXTERNAL);
+}
+
+static void port_of_another(void)
+{
+    lead_elsewhere_to(PLAIN, EXTERNAL, CLASS_EXTERNAL);
+}
+
+static void port_with_nothing(void)
+{
+    lead_elsewhere_to(PLAIN, 20, 0);
+}
+
+static void drop_for_all(void)
+{
+    lead_elsewhere_to(PLAIN, CLUSTER_LOCAL, 0);
+}
+
+static void local_without_backends(void)
+{
+    lead_elsewhere_to(PLAIN, PLAIN, CLASS_LOCAL);
 }
 
 static void local_without_pick(void)
 {
     local_slot(ELEMENT_ADD, EXTERNAL_LOCAL, 1, 2);
-    put_value("local_services", EXTERNAL_LOCAL, 3 << 16 | 2);
+    local_count(ELEMENT_DELETE, EXTERNAL_LOCAL, 1);
+    local_count(ELEMENT_ADD, EXTERNAL_LOCAL, 2);
 }
 
 static void local_without_slot(void)
 {
-    const uint32_t value = 3 << 16 | 1;
-    case_number(&batch, "local_services", CLUSTER_LOCAL, &value);
+    local_count(ELEMENT_ADD, CLUSTER_LOCAL, 1);
 }
 
 static void local_slot_with_its_count(void)
 {
-    case_member(&batch, ELEMENT_ADD, "drop_frontends", EXTERNAL_LOCAL);
-    case_number(&batch, "local_services", EXTERNAL_LOCAL, NULL);
+    drop_local(ELEMENT_ADD, EXTERNAL_LOCAL);
+    local_count(ELEMENT_DELETE, EXTERNAL_LOCAL, 1);
     local_slot(ELEMENT_DELETE, EXTERNAL_LOCAL, 0, 0);
 }
 
 static void local_slot_too_early(void)
 {
-    case_member(&batch, ELEMENT_ADD, "drop_frontends", EXTERNAL_LOCAL);
-    case_number(&batch, "local_services", EXTERNAL_LOCAL, NULL);
+    drop_local(ELEMENT_ADD, EXTERNAL_LOCAL);
+    local_count(ELEMENT_DELETE, EXTERNAL_LOCAL, 1);
     commit();
     fake_kernel_set_time(0.9 * RULESET_TRIM_DELAY);
     local_slot(ELEMENT_DELETE, EXTERNAL_LOCAL, 0, 0);
@@ -577,50 +655,50 @@ static void local_slot_in_time(void)
 /* Nothing has led to its count for long enough. */
 static void local_slot_of_no_use(void)
 {
-    put_value("services", EXTERNAL_LOCAL, 1 << 16 | 2);
+    lead_elsewhere_to(EXTERNAL_LOCAL, EXTERNAL_LOCAL, CLASS_EXTERNAL);
     commit();
     fake_kernel_set_time(RULESET_TRIM_DELAY);
-    case_number(&batch, "local_services", EXTERNAL_LOCAL, NULL);
+    local_count(ELEMENT_DELETE, EXTERNAL_LOCAL, 1);
     local_slot(ELEMENT_DELETE, EXTERNAL_LOCAL, 0, 0);
 }
 
 static void nowhere_to_go(void)
 {
-    case_member(&batch, ELEMENT_DELETE, "drop_frontends", CLUSTER_LOCAL);
+    drop_local(ELEMENT_DELETE, CLUSTER_LOCAL);
 }
 
 static void local_backends_taken(void)
 {
-    case_number(&batch, "local_services", EXTERNAL_LOCAL, NULL);
-}
-
-static void affinity_without_id(void)
-{
-    case_number(&batch, "affinity_ids", AFFINE, NULL);
+    local_count(ELEMENT_DELETE, EXTERNAL_LOCAL, 1);
 }
 
 static void affinity_without_timeout(void)
 {
-    case_number(&batch, "affinity_timeouts", AFFINE_LOCAL, NULL);
+    lead_elsewhere_to(EXTERNAL, EXTERNAL, CLASS_EXTERNAL | CLASS_AFFINE);
+}
+
+static void end_affinity(void)
+{
+    case_of_port(&batch, ELEMENT_DELETE, "affinity_timeouts", PORT, NULL);
 }
 
 static void affinity_without_learner(void)
 {
-    put_value("affinity_timeouts", AFFINE, TIMEOUT + 1);
+    const uint32_t timeout = TIMEOUT + 1;
+    end_affinity();
+    case_of_port(&batch, ELEMENT_ADD, "affinity_timeouts", PORT, &timeout);
 }
 
-/* local_services is out of use, and may stay. */
+/* Frontends still have it that wait for something. */
 static void affinity_of_leftovers(void)
 {
-    put_value("services", AFFINE_LOCAL, 1 << 16 | 2);
-    case_number(&batch, "affinity_ids", AFFINE_LOCAL, NULL);
-    case_number(&batch, "affinity_timeouts", AFFINE_LOCAL, NULL);
+    end_affinity();
     affinity_backend(ELEMENT_DELETE, "local_affinity_backends", PORT | 1, 1);
 }
 
 static void number_of_another_port(void)
 {
-    affinity_number(PORT, 9, (PORT | 9) + (1 << 16));
+    affinity_number(PORT, 9, (PORT | 9) + (1 << PORT_LOW_BITS));
 }
 
 static void number_of_another_backend(void)
@@ -754,7 +832,7 @@ static void open_between_pieces(void)
 static void new_and_open(void)
 {
     fake_kernel_cut(true);
-    case_reject(&batch, 20, 0);
+    lead_to(20, PLAIN, CLASS_EXTERNAL);
     nft_batch_may_cut(&batch);
     lead(20, 1);
 }
@@ -766,7 +844,7 @@ static void new_and_closed(void)
     nft_batch_may_cut(&batch);
     case_source(&batch, ELEMENT_ADD, 2, 12, 2);
     nft_batch_may_cut(&batch);
-    case_reject(&batch, 20, 0);
+    lead_to(20, PLAIN, CLASS_EXTERNAL);
 }
 
 static void ranges_in_pieces(void)
@@ -777,12 +855,20 @@ static void ranges_in_pieces(void)
     case_range(&batch, ELEMENT_ADD, 10, 29);
 }
 
-static void dropped_in_place_of_served(void)
+static void rejected_in_place_of_served(void)
 {
     fake_kernel_cut(true);
-    case_member(&batch, ELEMENT_ADD, "drop_frontends", CLUSTER_IP);
+    case_reject(&batch, CLUSTER_IP, 0);
     nft_batch_may_cut(&batch);
-    case_service(&batch, CLUSTER_IP, NULL);
+    case_count(&batch, CLUSTER_IP, NULL);
+}
+
+static void served_no_more_before_it_is_rejected(void)
+{
+    fake_kernel_cut(true);
+    case_count(&batch, CLUSTER_IP, NULL);
+    nft_batch_may_cut(&batch);
+    case_reject(&batch, CLUSTER_IP, 0);
 }
 
 static const struct {
@@ -792,12 +878,22 @@ static const struct {
     {element_with_a_chain, "a chain came with what may lead to it"},
     {count_without_pick, "no pick chain"},
     {count_without_slot, "no slot"},
+    {count_of_another_port, "the number of another service port"},
     {slot_with_its_count, "a slot went with its count"},
+    {all_rejected, NULL},
+    {slot_with_its_frontends, "a count went with its frontends"},
     {slot_too_early, "a slot went too early"},
     {slot_in_time, NULL},
+    {count_with_its_frontends, "a count went with its frontends"},
+    {count_too_early, "a count went too early"},
+    {count_in_time, NULL},
     {frontend_away_between_pieces, "a frontend went and came"},
-    {class_of_local_services, "an unknown class"},
-    {class_of_services, "an unknown class"},
+    {another_class, "an unknown class"},
+    {no_port, "no service port"},
+    {port_of_another, NULL},
+    {port_with_nothing, "neither backends nor a reject"},
+    {drop_for_all, "neither backends nor a reject"},
+    {local_without_backends, "neither local backends nor a drop"},
     {local_without_pick, "no pick chain"},
     {local_without_slot, "no slot"},
     {local_slot_with_its_count, "a slot went with its count"},
@@ -805,8 +901,7 @@ static const struct {
     {local_slot_in_time, NULL},
     {local_slot_of_no_use, NULL},
     {nowhere_to_go, "neither local backends nor a drop"},
-    {local_backends_taken, "neither local backends nor a drop"},
-    {affinity_without_id, "no affinity id"},
+    {local_backends_taken, "a count went with its frontends"},
     {affinity_without_timeout, "no affinity timeout"},
     {affinity_without_learner, "no learner"},
     {affinity_of_leftovers, NULL},
@@ -831,7 +926,8 @@ static const struct {
     {new_and_open, "source ranges in pieces"},
     {new_and_closed, NULL},
     {ranges_in_pieces, "ranges in pieces"},
-    {dropped_in_place_of_served, NULL},
+    {rejected_in_place_of_served, NULL},
+    {served_no_more_before_it_is_rejected, "a count went with its frontends"},
 };
 #define RULES (int)(sizeof(rules) / sizeof(rules[0]))
 

@@ -17,30 +17,52 @@
 static struct service_cache *services;
 static struct endpoint_slice_cache *slices;
 static struct policy *policy;
-static size_t sets, changes, removals; /* handed on by policy since the last time */
+
+/* How often policy handed on service ports, and frontends, since the last time. */
+struct handed {
+    size_t ports, changed, gone;
+    size_t frontends, removed;
+};
+static struct handed handed;
+
+static void on_set_port(void *ctx, const struct port_state *port, const struct port_route *route)
+{
+    (void)ctx;
+    (void)port;
+    (void)route;
+    handed.ports++;
+}
+
+static bool on_change_port(void *ctx, const struct port_state *port,
+                           const struct port_route_change *change)
+{
+    (void)ctx;
+    (void)port;
+    (void)change;
+    handed.changed++;
+    return true;
+}
+
+static void on_remove_port(void *ctx, const struct port_state *port)
+{
+    (void)ctx;
+    (void)port;
+    handed.gone++;
+}
 
 static void on_set(void *ctx, const struct frontend *frontend, const struct route *route)
 {
     (void)ctx;
     (void)frontend;
     (void)route;
-    sets++;
-}
-
-static bool on_change(void *ctx, const struct frontend *frontend, const struct route_change *change)
-{
-    (void)ctx;
-    (void)frontend;
-    (void)change;
-    changes++;
-    return true;
+    handed.frontends++;
 }
 
 static void on_remove(void *ctx, const struct frontend *frontend)
 {
     (void)ctx;
     (void)frontend;
-    removals++;
+    handed.removed++;
 }
 
 static void on_cluster_ip(void *ctx, enum family family, const struct address *address, bool in_use)
@@ -66,8 +88,12 @@ static void endpoints_changed(void *ctx, const struct service_port_ref *ref,
 
 static void set_up(void)
 {
-    static const struct policy_ops ops = {
-        .set = on_set, .change = on_change, .remove = on_remove, .cluster_ip = on_cluster_ip};
+    static const struct policy_ops ops = {.set_port = on_set_port,
+                                          .change_port = on_change_port,
+                                          .remove_port = on_remove_port,
+                                          .set = on_set,
+                                          .remove = on_remove,
+                                          .cluster_ip = on_cluster_ip};
     services = service_cache_new(service_changed, NULL);
     slices = endpoint_slice_cache_new(endpoints_changed, NULL);
     policy = policy_new(services, slices, "here", &ops);
@@ -81,13 +107,15 @@ static void tear_down(void)
 }
 
 /* What policy hands on now. */
-static void expect(size_t set, size_t changed, size_t removed)
+static void expect(struct handed expected)
 {
-    sets = changes = removals = 0;
+    handed = (struct handed){0};
     policy_settle(policy);
-    ck_assert_uint_eq(sets, set);
-    ck_assert_uint_eq(changes, changed);
-    ck_assert_uint_eq(removals, removed);
+    ck_assert_uint_eq(handed.ports, expected.ports);
+    ck_assert_uint_eq(handed.changed, expected.changed);
+    ck_assert_uint_eq(handed.gone, expected.gone);
+    ck_assert_uint_eq(handed.frontends, expected.frontends);
+    ck_assert_uint_eq(handed.removed, expected.removed);
 }
 
 /* ---- objects ---- */
@@ -134,19 +162,19 @@ static void put_slice(const char *id, const char *endpoints, bool reversed, unsi
 START_TEST(a_slice_of_many_ports)
 {
     put_service("p", PORTS, false);
-    expect(PORTS, 0, 0);
+    expect((struct handed){.ports = PORTS, .frontends = PORTS});
     put_slice("a/1", "10.0.0.1", false, 0);
-    expect(PORTS, 0, 0);
+    expect((struct handed){.ports = PORTS, .frontends = PORTS});
     put_slice("a/1", "10.0.0.1", true, 0);
-    expect(0, 0, 0);
+    expect((struct handed){0});
     put_slice("a/1", "10.0.0.1 10.0.0.2", true, 0);
-    expect(0, PORTS, 0);
+    expect((struct handed){.changed = PORTS});
     put_slice("a/2", "10.0.0.2 10.0.0.3", false, 0);
-    expect(0, PORTS, 0);
+    expect((struct handed){.changed = PORTS});
     put_slice("a/2", "10.0.0.2 10.0.0.3", false, 1);
-    expect(0, PORTS, 0);
+    expect((struct handed){.changed = PORTS});
     endpoint_slice_cache_remove(slices, "a/1");
-    expect(0, PORTS, 0);
+    expect((struct handed){.changed = PORTS});
 }
 END_TEST
 
@@ -154,13 +182,13 @@ START_TEST(a_service_of_many_ports)
 {
     put_slice("a/1", "10.0.0.1", false, 0);
     put_service("p", PORTS, false);
-    expect(PORTS, 0, 0);
+    expect((struct handed){.ports = PORTS, .frontends = PORTS});
     put_service("p", PORTS, true);
-    expect(PORTS, 0, 0);
+    expect((struct handed){.ports = PORTS, .frontends = PORTS});
     put_service("q", PORTS, true); /* who claims the frontends is gone, another one is there */
-    expect(PORTS, 0, 0);
+    expect((struct handed){.ports = PORTS, .gone = PORTS, .frontends = PORTS});
     service_cache_remove(services, "a/web");
-    expect(0, 0, PORTS);
+    expect((struct handed){.gone = PORTS, .removed = PORTS});
 }
 END_TEST
 
@@ -181,14 +209,14 @@ START_TEST(many_slices_of_the_same_endpoints)
     put_service("p", MANY_PORTS, false);
     for (unsigned i = 0; i < MANY_SLICES; i++)
         put_same(i, 1);
-    expect(MANY_PORTS, 0, 0);
+    expect((struct handed){.ports = MANY_PORTS, .frontends = MANY_PORTS});
     put_same(0, 0);
-    expect(0, MANY_PORTS, 0);
+    expect((struct handed){.changed = MANY_PORTS});
     for (unsigned i = 0; i < MANY_SLICES; i++)
         put_same(i, 0);
-    expect(0, 0, 0);
+    expect((struct handed){0});
     endpoint_slice_cache_remove(slices, "a/0");
-    expect(0, 0, 0);
+    expect((struct handed){0});
 }
 END_TEST
 
@@ -205,11 +233,17 @@ static void put_addresses(unsigned n)
 START_TEST(a_service_of_many_addresses)
 {
     put_addresses(ADDRESSES);
-    expect(ADDRESSES + 1, 0, 0);
+    expect((struct handed){.ports = 1, .frontends = ADDRESSES + 1});
+    endpoint_slice_cache_put(
+        slices, make_slice("a/1", "a/web", FAMILY_IPV4, "/TCP:80", "10.0.0.1 10.0.0.2"));
+    expect((struct handed){.ports = 1, .frontends = ADDRESSES + 1});
+    endpoint_slice_cache_put(
+        slices, make_slice("a/1", "a/web", FAMILY_IPV4, "/TCP:80", "10.0.0.1 10.0.0.3"));
+    expect((struct handed){.changed = 1});
     put_addresses(ADDRESSES - 1);
-    expect(ADDRESSES, 0, 1);
+    expect((struct handed){.ports = 1, .frontends = ADDRESSES, .removed = 1});
     service_cache_remove(services, "a/web");
-    expect(0, 0, ADDRESSES);
+    expect((struct handed){.gone = 1, .removed = ADDRESSES});
 }
 END_TEST
 

@@ -51,12 +51,11 @@ START_TEST(bytes_are_those_of_the_kernel)
                                                     "14e90000");
 
     uint32_t slot = 0x01020304; /* in the order of this host, as numgen gives it */
-    struct key key = key_of_slot(&v4, slot);
-    ck_assert_uint_eq(key.length, 16);
-    ck_assert_mem_eq(key.bytes + 12, &slot, sizeof(slot));
-    key = key_of_slot(&v6, slot);
-    ck_assert_uint_eq(key.length, 28);
-    ck_assert_mem_eq(key.bytes + 24, &slot, sizeof(slot));
+    const uint32_t port = 0x80018000;
+    struct key key = key_of_slot(port, slot);
+    ck_assert_uint_eq(key.length, 8);
+    ck_assert_mem_eq(key.bytes, &port, sizeof(port));
+    ck_assert_mem_eq(key.bytes + 4, &slot, sizeof(slot));
 
     const struct cidr prefix = {{{10, 244}}, 16};
     const uint32_t value = 3 << 8 | 16; /* in the order of this host, as packets carry it */
@@ -83,15 +82,6 @@ static void check_round_trip(const struct frontend *f)
     ck_assert(frontend_of_key(family, key.bytes, key.length, &again));
     ck_assert_mem_eq(&again, f, sizeof(again));
 
-    for (size_t i = 0; i < sizeof(slots) / sizeof(slots[0]); i++) {
-        uint32_t slot = UINT32_MAX;
-        memset(&again, 0xaa, sizeof(again));
-        key = key_of_slot(f, slots[i]);
-        ck_assert(slot_of_key(family, key.bytes, key.length, &again, &slot));
-        ck_assert_mem_eq(&again, f, sizeof(again));
-        ck_assert_uint_eq(slot, slots[i]);
-    }
-
     struct backend b = {f->address, f->port}, b_again;
     memset(&b_again, 0xaa, sizeof(b_again));
     key = value_of_backend(family, &b);
@@ -107,6 +97,37 @@ static void check_round_trip(const struct frontend *f)
     ck_assert_mem_eq(&source_again, &source, sizeof(source));
     ck_assert_uint_eq(list, MOST_LISTS);
 }
+
+START_TEST(slots_of_service_ports)
+{
+    static const uint32_t numbers[] = {1, 2, 0x100, MOST_PORTS};
+    for (size_t i = 0; i < sizeof(slots) / sizeof(slots[0]); i++)
+        for (size_t p = 0; p < sizeof(numbers) / sizeof(numbers[0]); p++) {
+            uint32_t slot = UINT32_MAX, port = 0;
+            struct key key = key_of_slot(numbers[p] << PORT_LOW_BITS, slots[i]);
+            ck_assert(slot_of_key(key.bytes, key.length, &port, &slot));
+            ck_assert_uint_eq(port, numbers[p] << PORT_LOW_BITS);
+            ck_assert_uint_eq(slot, slots[i]);
+        }
+}
+END_TEST
+
+START_TEST(numbers_and_what_is_below_them)
+{
+    const uint32_t highest = MOST_PORTS << PORT_LOW_BITS;
+    uint32_t number;
+    ck_assert_uint_eq(port_of_value(highest | MAX_BACKENDS), highest);
+    ck_assert_uint_eq(low_of_value(highest | MAX_BACKENDS), MAX_BACKENDS);
+    ck_assert_uint_eq(MOST_PORTS, 131071);
+    ck_assert_uint_eq(MAX_BACKENDS, 32767);
+    struct key key = {.length = 0};
+    key_put_number(&key, highest | 1);
+    for (size_t length = 0; length <= KEY_SIZE; length++)
+        ck_assert_int_eq(number_of_key(key.bytes, length, &number), length == key.length);
+    ck_assert(number_of_key(key.bytes, key.length, &number));
+    ck_assert_uint_eq(number, highest | 1);
+}
+END_TEST
 
 START_TEST(round_trip)
 {
@@ -126,14 +147,15 @@ START_TEST(other_lengths_are_refused)
     struct backend b = {f.address, 80}, b_out;
     const struct cidr all = {f.address, (uint8_t)(8 * address_length(family))};
     struct cidr prefix;
-    uint32_t slot, list;
-    const struct key as_frontend = key_of_frontend(&f), as_slot = key_of_slot(&f, 0),
+    uint32_t port, slot, list;
+    const struct key as_frontend = key_of_frontend(&f),
+                     as_slot = key_of_slot(1 << PORT_LOW_BITS, 0),
                      as_source = key_of_source(family, 1, &all),
                      as_value = value_of_backend(family, &b);
     for (size_t length = 0; length <= KEY_SIZE; length++) {
         ck_assert_int_eq(frontend_of_key(family, as_frontend.bytes, length, &f_out),
                          length == as_frontend.length);
-        ck_assert_int_eq(slot_of_key(family, as_slot.bytes, length, &f_out, &slot),
+        ck_assert_int_eq(slot_of_key(as_slot.bytes, length, &port, &slot),
                          length == as_slot.length);
         ck_assert_int_eq(source_of_key(family, as_source.bytes, length, &list, &prefix),
                          length == as_source.length);
@@ -150,16 +172,13 @@ START_TEST(other_contents_are_refused)
     struct frontend f = frontend(addresses[family][0], 80, IPPROTO_TCP), f_out;
     struct backend b = {f.address, 80}, b_out;
     size_t a = address_length(family);
-    uint32_t slot;
+    uint32_t port, slot;
     const size_t padding[] = {a + 1, a + 2, a + 3, a + 6, a + 7};
     struct key key;
     for (size_t i = 0; i < sizeof(padding) / sizeof(padding[0]); i++) {
         key = key_of_frontend(&f);
         key.bytes[padding[i]] = 1;
         ck_assert(!frontend_of_key(family, key.bytes, key.length, &f_out));
-        key = key_of_slot(&f, 0);
-        key.bytes[padding[i]] = 1;
-        ck_assert(!slot_of_key(family, key.bytes, key.length, &f_out, &slot));
     }
     for (size_t i = a + 2; i < a + 4; i++) {
         key = value_of_backend(family, &b);
@@ -176,16 +195,22 @@ START_TEST(other_contents_are_refused)
     key = value_of_backend(family, &b);
     ck_assert(!backend_of_value(family, key.bytes, key.length, &b_out));
     f.port = 80;
-    key = key_of_slot(&f, MAX_BACKENDS);
-    ck_assert(!slot_of_key(family, key.bytes, key.length, &f_out, &slot));
-    key = key_of_slot(&f, 0);
-    ck_assert(slot_of_key(family, key.bytes, key.length, &f_out, &slot));
+    key = key_of_slot(1 << PORT_LOW_BITS, MAX_BACKENDS);
+    ck_assert(!slot_of_key(key.bytes, key.length, &port, &slot));
+    key = key_of_slot(1 << PORT_LOW_BITS | 1, 0); /* something below the number */
+    ck_assert(!slot_of_key(key.bytes, key.length, &port, &slot));
+    key = key_of_slot(0, 0);
+    ck_assert(!slot_of_key(key.bytes, key.length, &port, &slot));
+    key = key_of_slot(1 << PORT_LOW_BITS, 0);
+    ck_assert(slot_of_key(key.bytes, key.length, &port, &slot));
 }
 END_TEST
 
 static void add_tests(TCase *tcase)
 {
     tcase_add_test(tcase, bytes_are_those_of_the_kernel);
+    tcase_add_test(tcase, slots_of_service_ports);
+    tcase_add_test(tcase, numbers_and_what_is_below_them);
     tcase_add_loop_test(tcase, round_trip, 0, FAMILY_COUNT);
     tcase_add_loop_test(tcase, other_lengths_are_refused, 0, FAMILY_COUNT);
     tcase_add_loop_test(tcase, other_contents_are_refused, 0, FAMILY_COUNT);

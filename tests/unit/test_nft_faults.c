@@ -131,10 +131,10 @@ static void check_well(void)
 {
     memset(&calls, 0, sizeof(calls));
     nft_batch_clear(&batch);
-    size_t before = size_of(set_name(SET_REJECTS));
+    size_t before = size_of(set_name(SET_REJECTED));
     case_reject(&batch, 250, 0);
     ck_assert_msg(nft_socket_commit(sock, &batch, &err) == 0, "%s", err.text);
-    ck_assert_uint_eq(size_of(set_name(SET_REJECTS)), before + 1);
+    ck_assert_uint_eq(size_of(set_name(SET_REJECTED)), before + 1);
 }
 
 /* ---- what is refused ---- */
@@ -179,7 +179,7 @@ START_TEST(the_kernel_points_at_what_it_refuses)
     /* Older kernels do not point: then it is one of many. */
     batch.refusals.v[0].at = 0;
     ck_assert_uint_eq(refused(&batch.refusals.v[0]), 0);
-    ck_assert_uint_eq(size_of(set_name(SET_REJECTS)), 1);
+    ck_assert_uint_eq(size_of(set_name(SET_REJECTED)), 1);
     check_well();
     ck_assert_uint_eq(batch.refusals.n, 0);
 }
@@ -242,7 +242,7 @@ START_TEST(what_the_kernel_has_no_memory_for_goes_in_pieces)
     ck_assert_ptr_null(err.text);
     ck_assert_uint_ge(calls.sends, 5);
     ck_assert_uint_le(calls.sends, 12);
-    ck_assert_uint_eq(size_of(set_name(SET_REJECTS)), 1 + PIECES);
+    ck_assert_uint_eq(size_of(set_name(SET_REJECTED)), 1 + PIECES);
     check_well();
 }
 END_TEST
@@ -257,7 +257,7 @@ START_TEST(no_memory_at_all)
     commit_fails("No buffer space available");
     ck_assert(batch.nothing_in_force);
     ck_assert_uint_le(calls.sends, 4);
-    ck_assert_uint_eq(size_of(set_name(SET_REJECTS)), 1);
+    ck_assert_uint_eq(size_of(set_name(SET_REJECTED)), 1);
     check_well();
 }
 END_TEST
@@ -284,8 +284,8 @@ START_TEST(memory_that_ends_in_the_middle)
     calls.swallow = true;
     commit_fails("did not acknowledge");
     ck_assert(!batch.nothing_in_force);
-    ck_assert_uint_gt(size_of(set_name(SET_REJECTS)), 1 + PIECES);
-    ck_assert_uint_lt(size_of(set_name(SET_REJECTS)), 1 + 2 * PIECES);
+    ck_assert_uint_gt(size_of(set_name(SET_REJECTED)), 1 + PIECES);
+    ck_assert_uint_lt(size_of(set_name(SET_REJECTED)), 1 + 2 * PIECES);
     check_well();
 }
 END_TEST
@@ -298,7 +298,7 @@ START_TEST(other_failures_to_send_are_told)
     commit_fails("CAP_NET_ADMIN");
     ck_assert(batch.nothing_in_force);
     ck_assert_uint_eq(calls.sends, 1);
-    ck_assert_uint_eq(size_of(set_name(SET_REJECTS)), 1);
+    ck_assert_uint_eq(size_of(set_name(SET_REJECTED)), 1);
     check_well();
 }
 END_TEST
@@ -312,13 +312,13 @@ START_TEST(an_interrupted_call_is_made_again)
     calls.receive_errno = EINTR;
     ck_assert_msg(nft_socket_commit(sock, &batch, &err) == 0, "%s", err.text);
     ck_assert_uint_eq(calls.sends, 2);
-    ck_assert_uint_eq(size_of(set_name(SET_REJECTS)), 1 + PIECES);
+    ck_assert_uint_eq(size_of(set_name(SET_REJECTED)), 1 + PIECES);
     size_t n = 0;
     calls.receives = 0;
     calls.nth_receive = 1;
     calls.receive_errno = EINTR;
     ck_assert_int_eq(nft_socket_read_elements(sock, FAMILY_IPV4, RULESET_TABLE,
-                                              set_name(SET_REJECTS), count, &n, &err),
+                                              set_name(SET_REJECTED), count, &n, &err),
                      0);
     ck_assert_uint_eq(n, 1 + PIECES);
     check_well();
@@ -348,7 +348,7 @@ START_TEST(a_lost_acknowledgement_leaves_it_open)
     commit_fails(cases[_i].text);
     ck_assert(!batch.nothing_in_force);
     ck_assert_uint_eq(batch.refusals.n, 0);
-    ck_assert_uint_eq(size_of(set_name(SET_REJECTS)), 1 + PIECES);
+    ck_assert_uint_eq(size_of(set_name(SET_REJECTED)), 1 + PIECES);
     check_well();
 }
 END_TEST
@@ -360,7 +360,7 @@ START_TEST(an_acknowledgement_after_an_overrun_counts)
     calls.nth_receive = 1;
     calls.receive_errno = ENOBUFS;
     ck_assert_msg(nft_socket_commit(sock, &batch, &err) == 0, "%s", err.text);
-    ck_assert_uint_eq(size_of(set_name(SET_REJECTS)), 1 + PIECES);
+    ck_assert_uint_eq(size_of(set_name(SET_REJECTED)), 1 + PIECES);
     check_well();
 }
 END_TEST

@@ -774,8 +774,11 @@ static void take_a_turn(bool well)
 static void refuse_somehow(void)
 {
     struct frontend frontend = any_frontend();
+    uint32_t port = fake_kernel_port(&frontend);
     refusing = true;
-    if (below(4))
+    if (port && below(3) == 0)
+        begrudge_port(port);
+    else if (below(4))
         begrudge(&frontend);
     else
         crowd((enum family)frontend.family);

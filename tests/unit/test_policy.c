@@ -2,6 +2,7 @@
 #include "kube-nftd/policy/policy.h"
 
 #include "kube-nftd/base/log.h"
+#include "kube-nftd/policy/port_states.h"
 #include "kube-nftd/policy/selection.h"
 #include "random_objects.h"
 #include "unit.h"
@@ -25,16 +26,29 @@ static struct service_cache *services;
 static struct endpoint_slice_cache *slices;
 static struct policy *policy;
 
-/* The operations received since the last time, each sort for itself, and the log lines. */
-static text_vec ops, flow_ops, use_ops;
+/* The operations received since the last time: those on service ports and frontends one by one, in
+ * their order; each sort for itself, as sorted below; and the log lines. */
+static text_vec told, ops, flow_ops, use_ops;
 static text_vec lines;
 
-/* What the operations add up to. */
+/* What the operations add up to: service ports and frontends that lead to them. */
+struct received_port {
+    const struct port_state *port;
+    uint32_t id;
+    char *name;
+    struct port_route route; /* its pointers are not used, but: */
+    backend_vec backends, local;
+    unsigned times; /* handed on since the last time */
+};
+static VEC(struct received_port) told_ports;
+static VEC(uint32_t) gone_ids;
+
 struct received {
     struct frontend frontend;
-    struct route route; /* its pointers are not used, but: */
-    backend_vec backends, local;
+    struct route route; /* its pointer is not used, but: */
     range_vec sources;
+    unsigned times;
+    bool concerned; /* or where it leads */
 };
 static VEC(struct received) state;
 
@@ -63,6 +77,14 @@ static struct received *find_received(const struct frontend *frontend)
         if (memcmp(&it->frontend, frontend, sizeof(*frontend)) == 0)
             return it;
     }
+    return NULL;
+}
+
+static struct received_port *find_port(uint32_t id)
+{
+    vec_each (&told_ports, it)
+        if (it->id == id)
+            return it;
     return NULL;
 }
 
@@ -113,13 +135,17 @@ static char *route_text(const struct received *it)
     size_t length;
     FILE *out = open_memstream(&text, &length);
     enum family family = (enum family)it->frontend.family;
+    const struct received_port *port = find_port(it->route.port);
+    ck_assert_ptr_nonnull(port);
     fprintf(out, "%s%s", frontend_format(&it->frontend, address), it->route.external ? " ext" : "");
-    write_backends(out, family, &it->backends);
-    if (it->route.local)
-        fputs(it->route.has_any && it->local.n == 0 ? " | dropped" : " |", out);
-    write_backends(out, family, &it->local);
-    if (it->route.affinity_timeout)
-        fprintf(out, " sticky=%u", it->route.affinity_timeout);
+    if (it->route.external || !it->route.local)
+        write_backends(out, family, &port->backends);
+    if (it->route.local) {
+        fputs(port->route.has_any && port->local.n == 0 ? " | dropped" : " |", out);
+        write_backends(out, family, &port->local);
+    }
+    if (it->route.affine)
+        fprintf(out, " sticky=%u", port->route.affinity_timeout);
     if (it->route.sources) {
         fputs(" from ", out);
         write_ranges(out, family, &it->sources);
@@ -128,38 +154,100 @@ static char *route_text(const struct received *it)
     return text;
 }
 
-/* Nothing is handed on that the route has no use for, and nothing contradicts has_any. */
-static void check_sense(const struct route *route)
+/* Nothing is handed on that the service port has no use for, and nothing contradicts has_any. */
+static void check_sense(const struct port_route *route)
 {
-    if (!route->external && route->local)
-        ck_assert_uint_eq(route->n_backends, 0);
-    else
-        ck_assert_int_eq(route->n_backends > 0, route->has_any);
-    if (!route->local || !route->has_any)
+    ck_assert(route->needs_cluster || route->needs_local);
+    ck_assert_int_eq(route->n_backends > 0, route->needs_cluster && route->has_any);
+    if (!route->needs_local || !route->has_any)
         ck_assert_uint_eq(route->n_local, 0);
-    ck_assert_uint_ne(route->affinity_group, 0);
-    ck_assert_int_eq(route->sources != NULL, route->n_sources > 0);
+}
+
+/* "a/web:http", with its family if that is not the first. */
+static char *port_text(const struct port_state *port)
+{
+    char *name = port_state_name(port);
+    char *text = xasprintf("%s%s", name, port->family == V6 ? " IPv6" : "");
+    free(name);
+    return text;
+}
+
+/* Each has an id that nobody had before. */
+static struct received_port *receive_port(const struct port_state *port)
+{
+    struct received_port *received = find_port(port->id);
+    if (received) {
+        ck_assert_ptr_eq(received->port, port);
+        free(received->name);
+    } else {
+        vec_each (&gone_ids, it)
+            ck_assert_uint_ne(*it, port->id);
+        vec_push(&told_ports, (struct received_port){.port = port, .id = port->id});
+        received = find_port(port->id);
+    }
+    received->name = port_text(port);
+    received->times++;
+    vec_each (&state, it)
+        it->concerned = it->concerned || it->route.port == port->id;
+    return received;
+}
+
+static void on_set_port(void *ctx, const struct port_state *port, const struct port_route *route)
+{
+    char *text;
+    size_t length;
+    ck_assert_ptr_eq(ctx, &ops);
+    check_sense(route);
+    struct received_port *received = receive_port(port);
+    received->route = *route;
+    copy_backends(&received->backends, route->backends, route->n_backends);
+    copy_backends(&received->local, route->local_backends, route->n_local);
+    FILE *out = open_memstream(&text, &length);
+    fprintf(out, "%s:", received->name);
+    write_backends(out, (enum family)port->family, &received->backends);
+    fputs(route->needs_local ? " |" : "", out);
+    write_backends(out, (enum family)port->family, &received->local);
+    fclose(out);
+    vec_push(&told, text);
+}
+
+static void free_port(struct received_port *received)
+{
+    free(received->name);
+    vec_free(&received->backends);
+    vec_free(&received->local);
+}
+
+/* What still leads there is to go, or elsewhere, before all is settled. */
+static void on_remove_port(void *ctx, const struct port_state *port)
+{
+    ck_assert_ptr_eq(ctx, &ops);
+    struct received_port *received = find_port(port->id);
+    ck_assert_ptr_nonnull(received);
+    vec_push(&told, xasprintf("-%s", received->name));
+    vec_push(&gone_ids, port->id);
+    free_port(received);
+    *received = told_ports.v[--told_ports.n];
 }
 
 static void on_set(void *ctx, const struct frontend *frontend, const struct route *route)
 {
+    char text[FRONTEND_TEXT_SIZE];
     ck_assert_ptr_eq(ctx, &ops);
-    check_sense(route);
+    const struct received_port *port = find_port(route->port);
+    ck_assert_ptr_nonnull(port);
+    ck_assert(route->local ? port->route.needs_local : port->route.needs_cluster);
+    ck_assert(!route->external || port->route.needs_cluster);
+    ck_assert_int_eq(route->affine, port->route.affinity_timeout > 0);
+    ck_assert_int_eq(route->sources != NULL, route->n_sources > 0);
     if (!find_received(frontend))
         vec_push(&state, (struct received){.frontend = *frontend});
     struct received *received = find_received(frontend);
     received->route = *route;
-    copy_backends(&received->backends, route->backends, route->n_backends);
-    copy_backends(&received->local, route->local_backends, route->n_local);
+    received->times++;
+    received->concerned = true;
     copy_sources(&received->sources, route->sources, route->n_sources);
-    vec_push(&ops, route_text(received));
-}
-
-static void free_received(struct received *received)
-{
-    vec_free(&received->backends);
-    vec_free(&received->local);
-    vec_free(&received->sources);
+    vec_push(&told, xasprintf("%s > %s", frontend_format(frontend, text), port->name));
 }
 
 /* One after the other: each comes that is not there, or goes that is. */
@@ -182,21 +270,47 @@ static void change_backends(backend_vec *to, const struct backend_change *change
 /* Every so many are not taken; then the whole route must follow. */
 static unsigned changes_taken, refuse_every;
 
-static bool on_change(void *ctx, const struct frontend *frontend, const struct route_change *change)
+static void write_changes(FILE *out, enum family family, const struct backend_change *changes,
+                          size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        fputs(changes[i].comes ? " +" : " -", out);
+        write_address(out, family, &changes[i].backend.address);
+        fprintf(out, ":%u", changes[i].backend.port);
+    }
+}
+
+static char *change_text(const struct received_port *received,
+                         const struct port_route_change *change)
+{
+    char *text;
+    size_t length;
+    enum family family = (enum family)received->port->family;
+    FILE *out = open_memstream(&text, &length);
+    fprintf(out, "%s:", received->name);
+    write_changes(out, family, change->backends, change->n_backends);
+    fputs(change->n_local ? " |" : "", out);
+    write_changes(out, family, change->local_backends, change->n_local);
+    fclose(out);
+    return text;
+}
+
+static bool on_change_port(void *ctx, const struct port_state *port,
+                           const struct port_route_change *change)
 {
     ck_assert_ptr_eq(ctx, &ops);
-    struct received *received = find_received(frontend);
-    ck_assert_ptr_nonnull(received);
+    ck_assert_ptr_nonnull(find_port(port->id));
     ck_assert_uint_gt(change->n_backends + change->n_local, 0);
     changes_taken++;
     if (refuse_every && changes_taken % refuse_every == 0)
         return false;
+    struct received_port *received = receive_port(port);
     change_backends(&received->backends, change->backends, change->n_backends);
     change_backends(&received->local, change->local_backends, change->n_local);
     received->route.n_backends = received->backends.n;
     received->route.n_local = received->local.n;
     check_sense(&received->route);
-    vec_push(&ops, route_text(received));
+    vec_push(&told, change_text(received, change));
     return true;
 }
 
@@ -206,9 +320,10 @@ static void on_remove(void *ctx, const struct frontend *frontend)
     char text[FRONTEND_TEXT_SIZE];
     struct received *received = find_received(frontend);
     ck_assert_ptr_nonnull(received);
-    free_received(received);
+    vec_free(&received->sources);
     *received = state.v[--state.n];
     vec_push(&ops, xasprintf("-%s", frontend_format(frontend, text)));
+    vec_push(&told, xasprintf("-%s", frontend_format(frontend, text)));
 }
 
 static void on_flows(void *ctx, const struct frontend *frontend, bool claimed,
@@ -292,13 +407,16 @@ static void on_health_check(void *ctx, const char *service_id, enum family famil
              xasprintf("%s %s check %u: %zu", service_id, family_name(family), port, local_ready));
 }
 
-/* What was handed on that is not in force yet: port 0 for nothing. */
-static struct frontend in_portions;
+/* The service port of what was handed on that is not in force yet; NULL: none. */
+static const char *in_portions;
 
-static bool on_waits(const void *ctx, const struct frontend *frontend)
+static bool on_waits(const void *ctx, const struct port_state *port)
 {
     ck_assert_ptr_eq(ctx, &ops);
-    return memcmp(frontend, &in_portions, sizeof(*frontend)) == 0;
+    char *name = port_text(port);
+    bool waits = in_portions && strcmp(name, in_portions) == 0;
+    free(name);
+    return waits;
 }
 
 static void on_line(void *ctx, enum log_level level, const char *line)
@@ -317,12 +435,10 @@ static int compare_texts(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The texts, sorted, with ", " between; they are forgotten. */
-static char *join(text_vec *texts)
+/* The texts, with ", " between; they are forgotten. */
+static char *join_in_order(text_vec *texts)
 {
     char *all = xstrdup("");
-    if (texts->n)
-        qsort(texts->v, texts->n, sizeof(*texts->v), compare_texts);
     for (size_t i = 0; i < texts->n; i++) {
         char *longer = xasprintf("%s%s%s", all, i ? ", " : "", texts->v[i]);
         free(all);
@@ -333,8 +449,28 @@ static char *join(text_vec *texts)
     return all;
 }
 
+/* The same, sorted. */
+static char *join(text_vec *texts)
+{
+    if (texts->n)
+        qsort(texts->v, texts->n, sizeof(*texts->v), compare_texts);
+    return join_in_order(texts);
+}
+
+static void forget_times(void)
+{
+    vec_each (&state, it) {
+        it->times = 0;
+        it->concerned = false;
+    }
+    vec_each (&told_ports, it)
+        it->times = 0;
+}
+
 static void forget_texts(void)
 {
+    forget_times();
+    free(join(&told));
     free(join(&ops));
     free(join(&flow_ops));
     free(join(&use_ops));
@@ -360,9 +496,17 @@ static void set_up(void)
 {
     services = service_cache_new(service_changed, NULL);
     slices = endpoint_slice_cache_new(endpoints_changed, NULL);
-    const struct policy_ops receiver = {on_set,          on_change,  on_remove,
-                                        on_cluster_ip,   on_hairpin, on_flows,
-                                        on_health_check, on_waits,   &ops};
+    const struct policy_ops receiver = {.set_port = on_set_port,
+                                        .change_port = on_change_port,
+                                        .remove_port = on_remove_port,
+                                        .set = on_set,
+                                        .remove = on_remove,
+                                        .cluster_ip = on_cluster_ip,
+                                        .hairpin = on_hairpin,
+                                        .flows = on_flows,
+                                        .health_check = on_health_check,
+                                        .waits = on_waits,
+                                        .ctx = &ops};
     policy = policy_new(services, slices, "here", &receiver);
     log_set_sink(on_line, NULL);
 }
@@ -374,13 +518,18 @@ static void tear_down(void)
     service_cache_free(services);
     endpoint_slice_cache_free(slices);
     forget_texts();
+    vec_free(&told);
     vec_free(&ops);
     vec_free(&flow_ops);
     vec_free(&use_ops);
     vec_free(&lines);
     vec_each (&state, it)
-        free_received(it);
+        vec_free(&it->sources);
     vec_free(&state);
+    vec_each (&told_ports, it)
+        free_port(it);
+    vec_free(&told_ports);
+    vec_free(&gone_ids);
     vec_each (&flows, it)
         vec_free(&it->serving);
     vec_free(&flows);
@@ -464,13 +613,31 @@ static void set_node_ip(const char *word)
     policy_set_node_ip(policy, family, &address);
 }
 
-/* Settling sends just these operations on frontends. */
+/* Settling changes just these frontends, or where they lead, and hands on nothing twice. */
 static void expect_ops(const char *expected)
 {
     policy_settle(policy);
+    vec_each (&state, it) {
+        ck_assert_uint_le(it->times, 1);
+        if (it->concerned)
+            vec_push(&ops, route_text(it));
+        ck_assert_ptr_nonnull(find_port(it->route.port));
+    }
+    vec_each (&told_ports, it)
+        ck_assert_msg(it->times <= 1, "%s", it->name);
     expect_text(join(&ops), expected);
+    forget_times();
+    free(join(&told));
     policy_settle(policy);
-    ck_assert_uint_eq(ops.n, 0);
+    ck_assert_uint_eq(told.n, 0);
+}
+
+/* Settling hands on just that, in this order. */
+static void expect_told(const char *expected)
+{
+    policy_settle(policy);
+    expect_text(join_in_order(&told), expected);
+    forget_texts();
 }
 
 static void expect_flows(const char *expected)
@@ -614,9 +781,11 @@ static size_t leading_to(const char *address)
     size_t n = 0;
     enum family family;
     const struct address wanted = make_address(address, &family);
-    vec_each (&state, it)
-        n +=
-            it->backends.n == 1 && memcmp(&it->backends.v[0].address, &wanted, sizeof(wanted)) == 0;
+    vec_each (&state, it) {
+        const struct received_port *port = find_port(it->route.port);
+        n += port && port->backends.n == 1 &&
+             memcmp(&port->backends.v[0].address, &wanted, sizeof(wanted)) == 0;
+    }
     return n;
 }
 
@@ -625,7 +794,7 @@ static bool settle_some(void)
 {
     forget_texts();
     bool settled = policy_settle_some(policy, 40);
-    ck_assert_uint_le(ops.n, 4 * 40); /* there are four queues */
+    ck_assert_uint_le(told.n, 4 * 40); /* there are four queues */
     return settled;
 }
 
@@ -667,6 +836,98 @@ START_TEST(many_frontends_are_handed_on_in_portions)
     service_cache_remove(services, "a/many");
     settle_in_portions();
     ck_assert_uint_eq(state.n, 0);
+}
+END_TEST
+
+/* ---- what is handed on ---- */
+
+/* The backends once, then the frontends, however many; and a change of endpoints alone. */
+START_TEST(frontends_share_their_port)
+{
+    set_node_port_addresses("192.0.2.1 192.0.2.2");
+    put_slice("a/s", "a/web", "http/TCP:80", "10.0.0.1@here 10.0.0.2@far");
+    struct service *service =
+        make_reachable("a/web", "10.96.0.1", "198.51.100.1", "", "http/TCP:80+30080");
+    service->external_local = true;
+    put(service);
+    expect_told("a/web:http: 10.0.0.1:80 10.0.0.2:80 | 10.0.0.1:80, "
+                "192.0.2.2:30080/TCP > a/web:http, 192.0.2.1:30080/TCP > a/web:http, "
+                "198.51.100.1:80/TCP > a/web:http, 10.96.0.1:80/TCP > a/web:http");
+    put_slice("a/s", "a/web", "http/TCP:80", "10.0.0.1@here 10.0.0.2@far 10.0.0.3@far");
+    expect_told("a/web:http: +10.0.0.3:80");
+    put_slice("a/s", "a/web", "http/TCP:80", "10.0.0.2@far 10.0.0.3@far 10.0.0.4@here");
+    expect_told("a/web:http: -10.0.0.1:80 +10.0.0.4:80 | -10.0.0.1:80 +10.0.0.4:80");
+    /* Refused: all of them follow, and no frontend. */
+    refuse_every = 1;
+    put_slice("a/s", "a/web", "http/TCP:80", "10.0.0.2@far 10.0.0.4@here");
+    expect_told("a/web:http: 10.0.0.2:80 10.0.0.4:80 | 10.0.0.4:80");
+    refuse_every = 0;
+    put_service("a/web", "10.96.0.1", "http/TCP:80");
+    expect_told("a/web:http: 10.0.0.2:80 10.0.0.4:80, 10.96.0.1:80/TCP > a/web:http, "
+                "-192.0.2.2:30080/TCP, -192.0.2.1:30080/TCP, -198.51.100.1:80/TCP");
+    service_cache_remove(services, "a/web");
+    expect_told("-a/web:http, -10.96.0.1:80/TCP");
+}
+END_TEST
+
+/* Each service port for itself, in each family, also if no frontend leads there. */
+START_TEST(every_service_port_is_handed_on)
+{
+    put_slice("a/s", "a/one", "http/TCP:80", "10.0.0.1");
+    put_service("a/one", "10.96.0.1 fd00::1", "http/TCP:80");
+    expect_told("a/one:http: 10.0.0.1:80, 10.96.0.1:80/TCP > a/one:http, a/one:http IPv6:, "
+                "[fd00::1]:80/TCP > a/one:http IPv6");
+    put_slice("a/s2", "a/two", "http/TCP:80", "10.0.0.2");
+    put_service("a/two", "10.96.0.1", "http/TCP:80");
+    expect_told("a/two:http: 10.0.0.2:80, 10.96.0.1:80/TCP > a/one:http");
+    put_slice("a/s2", "a/two", "http/TCP:80", "10.0.0.2 10.0.0.3");
+    expect_told("a/two:http: +10.0.0.3:80");
+    put_service("a/one", "10.96.0.1", "http/TCP:80");
+    expect_told("a/one:http: 10.0.0.1:80, -a/one:http IPv6, -[fd00::1]:80/TCP, "
+                "10.96.0.1:80/TCP > a/one:http");
+    /* What one loses goes to the other, whose backends are known. */
+    service_cache_remove(services, "a/one");
+    expect_told("-a/one:http, 10.96.0.1:80/TCP > a/two:http");
+    service_cache_remove(services, "a/two");
+    put_service("a/two", "10.96.0.1", "web/TCP:80");
+    expect_told("-a/two:http, a/two:web:, 10.96.0.1:80/TCP > a/two:web");
+}
+END_TEST
+
+/* The Service is another by then, but its backends for that come later. */
+START_TEST(a_frontend_follows_its_port)
+{
+    put_slice("b/s", "b/first", "http/TCP:80", "10.0.1.1");
+    put_service("b/first", "10.96.1.1", "http/TCP:80");
+    put_slice("a/s", "a/one", "http/TCP:80", "10.0.0.1@here 10.0.0.2");
+    put(make_reachable("a/one", "10.96.0.1", "192.0.2.1", "", "http/TCP:80"));
+    put(make_reachable("a/two", "10.96.0.2", "192.0.2.1", "", "http/TCP:80"));
+    policy_settle(policy);
+    forget_texts();
+    put_slice("b/s", "b/first", "http/TCP:80", "10.0.1.2");
+    service_cache_remove(services, "a/two");
+    struct service *service = make_reachable("a/one", "10.96.0.1", "192.0.2.1", "", "http/TCP:80");
+    service->internal_local = service->external_local = true;
+    put(service);
+    ck_assert(!policy_settle_some(policy, 1)); /* checked where it is received */
+    expect_text(join_in_order(&told), "-a/two:http, b/first:http: -10.0.1.1:80 +10.0.1.2:80");
+    ck_assert(policy_service_waits(policy, "a/one", V4));
+    expect_told("a/one:http: 10.0.0.1:80 10.0.0.2:80 | 10.0.0.1:80, "
+                "192.0.2.1:80/TCP > a/one:http, 10.96.0.1:80/TCP > a/one:http, "
+                "-10.96.0.2:80/TCP");
+}
+END_TEST
+
+/* However many frontends it has. */
+START_TEST(endpoints_of_many_frontends_go_in_one_portion)
+{
+    put_slice("a/s", "a/many", "http/TCP:8080", "10.0.0.1");
+    put(make_many());
+    policy_settle(policy);
+    forget_texts();
+    put_slice("a/s", "a/many", "http/TCP:8080", "10.0.0.1 10.0.0.2");
+    ck_assert(policy_settle_some(policy, 40));
+    expect_text(join_in_order(&told), "a/many:http: +10.0.0.2:8080");
 }
 END_TEST
 
@@ -712,11 +973,7 @@ END_TEST
 /* One that was handed on may still be on its way to the kernel. */
 START_TEST(a_check_waits_for_its_frontends)
 {
-    enum family family;
-    in_portions = (struct frontend){.address = make_address("10.96.0.1", &family),
-                                    .port = 53,
-                                    .protocol = UDP,
-                                    .family = FAMILY_IPV4};
+    in_portions = "a/lb:dns";
     put_checked("a/lb", 31000, "10.96.0.1", "http/TCP:80 dns/UDP:53");
     put_checked("b/lb", 31001, "10.96.0.2", "http/TCP:80");
     policy_settle(policy);
@@ -726,7 +983,7 @@ START_TEST(a_check_waits_for_its_frontends)
     ck_assert(policy_service_waits(policy, "a/lb", FAMILY_IPV4));
     ck_assert(!policy_service_waits(policy, "a/lb", FAMILY_IPV6));
     ck_assert(!policy_service_waits(policy, "b/lb", FAMILY_IPV4));
-    in_portions.port = 0;
+    in_portions = NULL;
     settle_health_checks();
     expect_text(join(&ops), "a/lb IPv4 check 31000: 0");
 }
@@ -1534,14 +1791,14 @@ END_TEST
 
 /* ---------------------------------------------------------- affinity */
 
-static uint32_t group_of(const char *address, uint16_t port)
+static uint32_t id_of(const char *address, uint16_t port)
 {
     enum family family;
     struct frontend frontend = {make_address(address, &family), port, 6, 0};
     frontend.family = (uint8_t)family;
     struct received *received = find_received(&frontend);
     ck_assert_msg(received != NULL, "%s", address);
-    return received->route.affinity_group;
+    return received->route.port;
 }
 
 static struct service *make_sticky(const char *addresses, const char *ports, uint32_t timeout)
@@ -1551,19 +1808,19 @@ static struct service *make_sticky(const char *addresses, const char *ports, uin
     return service;
 }
 
-/* A group of frontends is a service port; it stays as long as that does. */
-START_TEST(affinity_groups)
+/* All frontends of a service port have its id, which stays as long as that does. */
+START_TEST(ids_of_service_ports)
 {
     put(make_sticky("10.96.0.1 fd00::1", "http/TCP:80 web/TCP:81", 5));
     put_service("a/other", "10.96.0.2", "http/TCP:80");
     expect_ops("10.96.0.1:80/TCP sticky=5, 10.96.0.1:81/TCP sticky=5, 10.96.0.2:80/TCP, "
                "203.0.113.1:80/TCP ext sticky=5, 203.0.113.1:81/TCP ext sticky=5, "
                "[fd00::1]:80/TCP sticky=5, [fd00::1]:81/TCP sticky=5");
-    uint32_t http = group_of("10.96.0.1", 80), web = group_of("10.96.0.1", 81);
-    uint32_t http6 = group_of("fd00::1", 80), other = group_of("10.96.0.2", 80);
-    ck_assert_uint_eq(group_of("203.0.113.1", 80), http);
-    ck_assert_uint_eq(group_of("203.0.113.1", 81), web);
-    const uint32_t all[] = {http, web, http6, other, group_of("fd00::1", 81)};
+    uint32_t http = id_of("10.96.0.1", 80), web = id_of("10.96.0.1", 81);
+    uint32_t http6 = id_of("fd00::1", 80), other = id_of("10.96.0.2", 80);
+    ck_assert_uint_eq(id_of("203.0.113.1", 80), http);
+    ck_assert_uint_eq(id_of("203.0.113.1", 81), web);
+    const uint32_t all[] = {http, web, http6, other, id_of("fd00::1", 81)};
     for (int i = 0; i < 5; i++)
         for (int j = 0; j < i; j++)
             ck_assert_uint_ne(all[i], all[j]);
@@ -1574,15 +1831,15 @@ START_TEST(affinity_groups)
                "10.96.0.9:80/TCP 10.0.0.1:80 sticky=7, 10.96.0.9:82/TCP sticky=7, "
                "203.0.113.1:80/TCP ext 10.0.0.1:80 sticky=7, 203.0.113.1:82/TCP ext sticky=7, "
                "[fd00::1]:80/TCP sticky=7, [fd00::1]:82/TCP sticky=7");
-    ck_assert_uint_eq(group_of("10.96.0.9", 80), http);
-    ck_assert_uint_eq(group_of("203.0.113.1", 80), http);
-    ck_assert_uint_eq(group_of("10.96.0.9", 82), web);
-    ck_assert_uint_eq(group_of("fd00::1", 80), http6);
+    ck_assert_uint_eq(id_of("10.96.0.9", 80), http);
+    ck_assert_uint_eq(id_of("203.0.113.1", 80), http);
+    ck_assert_uint_eq(id_of("10.96.0.9", 82), web);
+    ck_assert_uint_eq(id_of("fd00::1", 80), http6);
     /* A new service port is another one. */
     put(make_sticky("10.96.0.9", "new/TCP:80", 7));
     policy_settle(policy);
-    ck_assert_uint_ne(group_of("10.96.0.9", 80), http);
-    ck_assert_uint_ne(group_of("10.96.0.9", 80), web);
+    ck_assert_uint_ne(id_of("10.96.0.9", 80), http);
+    ck_assert_uint_ne(id_of("10.96.0.9", 80), web);
 }
 END_TEST
 
@@ -1997,12 +2254,19 @@ static bool is_way_in(const struct model_port *it)
            service_outside(it->service)->load_balancer_ips[it->family].n;
 }
 
+static bool needs_cluster(const struct model_port *it)
+{
+    return !it->service->internal_local || is_way_in(it);
+}
+
+static bool needs_local(const struct model_port *it)
+{
+    return it->service->internal_local || (it->service->external_local && is_way_in(it));
+}
+
 static void sort_endpoint(struct model_port *out, const struct endpoint *it, uint8_t set)
 {
     struct backend backend = {it->address, it->port};
-    bool local_needed =
-        out->service->internal_local || (out->service->external_local && is_way_in(out));
-    bool cluster_needed = !out->service->internal_local || is_way_in(out);
     if (set & SET_CLUSTER)
         vec_push(&out->cluster, backend);
     if (set & SET_LOCAL)
@@ -2010,7 +2274,7 @@ static void sort_endpoint(struct model_port *out, const struct endpoint *it, uin
     if (it->flags & ENDPOINT_SERVING)
         vec_push(&out->serving, backend);
     if (it->node_name == location.node_name &&
-        ((set & SET_CLUSTER && cluster_needed) || (set & SET_LOCAL && local_needed)))
+        ((set & SET_CLUSTER && needs_cluster(out)) || (set & SET_LOCAL && needs_local(out))))
         vec_push(&out->hairpins, (struct frontend){it->address, it->port, out->port->protocol,
                                                    (uint8_t)out->family});
 }
@@ -2198,9 +2462,42 @@ static void check_sources(const struct received *received, const struct model_po
     }
 }
 
-static void check_frontend(const struct frontend *frontend, const struct model_port *owner)
+static bool is_of(const struct received_port *received, const struct model_port *it)
+{
+    const struct port_state *port = received->port;
+    return port->family == it->family && port->index == it->port - it->service->ports.v &&
+           strcmp(port->owner->service->id, it->service->id) == 0;
+}
+
+static void check_port(const struct received_port *received, const struct model_port *it)
 {
     static const backend_vec none;
+    ck_assert_int_eq(received->route.has_any, it->has_any);
+    ck_assert_int_eq(received->route.needs_cluster, needs_cluster(it));
+    ck_assert_int_eq(received->route.needs_local, needs_local(it));
+    ck_assert_uint_eq(received->route.affinity_timeout, it->service->affinity_timeout);
+    check_backends(&received->backends, needs_cluster(it) ? &it->cluster : &none, received->name);
+    check_backends(&received->local, needs_local(it) ? &it->local : &none, received->name);
+}
+
+/* Also those that no frontend leads to. */
+static void check_ports(void)
+{
+    ck_assert_uint_eq(told_ports.n, model.n);
+    vec_each (&told_ports, received) {
+        size_t n = 0;
+        vec_each (&model, it) {
+            if (!is_of(received, it))
+                continue;
+            check_port(received, it);
+            n++;
+        }
+        ck_assert_uint_eq(n, 1);
+    }
+}
+
+static void check_frontend(const struct frontend *frontend, const struct model_port *owner)
+{
     char text[FRONTEND_TEXT_SIZE];
     const struct received *received = find_received(frontend);
     frontend_format(frontend, text);
@@ -2210,29 +2507,14 @@ static void check_frontend(const struct frontend *frontend, const struct model_p
     bool local = external ? owner->service->external_local : owner->service->internal_local;
     ck_assert_int_eq(received->route.external, external);
     ck_assert_int_eq(received->route.local, local);
-    ck_assert_int_eq(received->route.has_any, owner->has_any);
-    ck_assert_uint_eq(received->route.affinity_timeout, owner->service->affinity_timeout);
-    check_backends(&received->backends, local && !external ? &none : &owner->cluster, text);
-    check_backends(&received->local, local ? &owner->local : &none, text);
+    ck_assert_int_eq(received->route.affine, owner->service->affinity_timeout > 0);
+    const struct received_port *port = find_port(received->route.port);
+    ck_assert_msg(port && is_of(port, owner), "%s leads elsewhere", text);
     check_sources(received, owner, means & IS_GUARDED);
     const struct received_flows *said = find_flows(frontend);
     ck_assert_int_eq(said != NULL, frontend->protocol == UDP);
     if (said)
         check_backends(&said->serving, &owner->serving, text);
-}
-
-/* Service ports have groups of their own. */
-static void check_groups(void)
-{
-    const struct model_port **owners = xcalloc(state.n + 1, sizeof(*owners));
-    size_t claims;
-    for (size_t i = 0; i < state.n; i++) {
-        owners[i] = owner_of(&state.v[i].frontend, &claims);
-        for (size_t j = 0; j < i; j++)
-            ck_assert_int_eq(state.v[i].route.affinity_group == state.v[j].route.affinity_group,
-                             owners[i] == owners[j]);
-    }
-    free(owners);
 }
 
 static bool seen(frontend_vec *known, const struct frontend *frontend)
@@ -2283,7 +2565,7 @@ static void check_frontends(void)
     ck_assert_uint_eq(policy_reserved(policy), checked.reserved);
     vec_each (&flows, it)
         ck_assert_ptr_nonnull(find_received(&it->frontend));
-    check_groups();
+    check_ports();
     vec_free(&checked.known);
 }
 
@@ -2562,6 +2844,7 @@ START_TEST(any_history)
     service_cache_retain(services, &none);
     policy_settle(policy);
     ck_assert_uint_eq(state.n, 0);
+    ck_assert_uint_eq(told_ports.n, 0);
     ck_assert_uint_eq(flows.n, 0);
     ck_assert_uint_eq(cluster_ips.n, 0);
     ck_assert_uint_eq(hairpins.n, 0);
@@ -2582,6 +2865,10 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, slices_first);
     tcase_add_test(tcase, service_goes_and_returns);
     tcase_add_test(tcase, many_frontends_are_handed_on_in_portions);
+    tcase_add_test(tcase, frontends_share_their_port);
+    tcase_add_test(tcase, every_service_port_is_handed_on);
+    tcase_add_test(tcase, a_frontend_follows_its_port);
+    tcase_add_test(tcase, endpoints_of_many_frontends_go_in_one_portion);
     tcase_add_test(tcase, turns_are_not_taken_twice);
     tcase_add_test(tcase, a_check_waits_for_its_service);
     tcase_add_test(tcase, a_check_waits_for_its_frontends);
@@ -2616,7 +2903,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, source_ranges);
     tcase_add_test(tcase, guarded_whatever_else_it_is);
     tcase_add_test(tcase, source_ranges_with_the_node);
-    tcase_add_test(tcase, affinity_groups);
+    tcase_add_test(tcase, ids_of_service_ports);
     tcase_add_test(tcase, zone_changes);
     tcase_add_test(tcase, cluster_ips_in_use);
     tcase_add_loop_test(tcase, hairpin_sets, 0, N_OF(reachable));

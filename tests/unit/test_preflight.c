@@ -471,9 +471,8 @@ static void take_templates(enum family family, ability_vec *out)
                                      .mark = "0x4000",
                                      .from_host = "fib saddr type local",
                                      .reject = "reject",
-                                     .pick = "affine-pick",
                                      .n = 3,
-                                     .key = 0x80003};
+                                     .key = 3};
     const struct {
         const char *from_pod, *not_from_pod, *reject;
     } variants[] = {

@@ -386,10 +386,13 @@ START_TEST(replace_removes_what_it_does_not_name)
     complete(KIND_ENDPOINTSLICE);
     turn(1);
     ck_assert_uint_eq(backends(FAMILY_IPV4), 0);
-    ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV4, "reject_frontends"), 1);
+    ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV4, "services"), 1);
+    ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV4, "rejected_ports"), 1);
     complete(KIND_SERVICE);
     turn(1);
-    ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV4, "reject_frontends"), 0);
+    ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV4, "services"), 0);
+    turn(1); /* what nothing leads to any more */
+    ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV4, "rejected_ports"), 0);
 }
 END_TEST
 
@@ -1238,6 +1241,58 @@ START_TEST(one_service_in_portions_holds_up_no_other)
 }
 END_TEST
 
+/* The first time was no success, and what came since changes nothing. */
+START_TEST(the_last_portion_may_have_nothing_to_commit)
+{
+    char *addresses = many(MANY, "11.78", "");
+    struct service *service = make_service("a/big", "10.96.0.9", "/TCP:80");
+    add_external_ips(service, addresses);
+    config.portion = config.rulesets[FAMILY_IPV4].portion = 64;
+    restart();
+    complete_all();
+    put_made(service);
+    fake_kernel_fail(1, FAKE_REFUSES);
+    turn(0);
+    service = make_service("a/big", "10.96.0.9", "/TCP:80");
+    add_external_ips(service, addresses);
+    service->health_check_node_port = 30000;
+    put_made(service);
+    unsigned turns = 0;
+    for (double next = turn(2); next == now; next = turn(0))
+        turns++;
+    ck_assert_uint_gt(turns, 1);
+    ck_assert(proxy_is_programmed(proxy));
+    free(addresses);
+}
+END_TEST
+
+/* Each of its addresses leads to the same endpoints, which are there once. */
+START_TEST(endpoints_cost_the_same_with_many_addresses)
+{
+    const struct fake_counts *counts = fake_kernel_counts();
+    char *addresses = many(MANY, "11.78", "");
+    struct service *service = make_service("shop/web", VIP4, "/TCP:80");
+    add_external_ips(service, addresses);
+    complete_all();
+    put_made(service);
+    put_slices("10.0.0.1 10.0.0.2 10.0.0.3", "");
+    turn(0);
+    ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV4, "services"), MANY + 1);
+    ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV4, "endpoints"), 3);
+    put_slices("10.0.0.1 10.0.0.2 10.0.0.4", "");
+    fake_kernel_forget_counts();
+    turn(1); /* one slot has another backend */
+    ck_assert_uint_eq(counts->added, 1);
+    ck_assert_uint_eq(counts->deleted, 1);
+    put_slices("10.0.0.1 10.0.0.2 10.0.0.4 10.0.0.5", "");
+    fake_kernel_forget_counts();
+    turn(1); /* a slot more, and their number */
+    ck_assert_uint_eq(counts->added, 2);
+    ck_assert_uint_eq(counts->deleted, 1);
+    free(addresses);
+}
+END_TEST
+
 /* ---- the proxy as a whole ---- */
 
 static void expect_elements_as_counted(void)
@@ -1589,13 +1644,13 @@ END_TEST
 static void expect_elements(enum family family)
 {
     static const char *const sets[] = {"services",
+                                       "ports",
+                                       "local_ports",
                                        "endpoints",
-                                       "local_services",
                                        "local_endpoints",
-                                       "affinity_ids",
                                        "affinity_timeouts",
-                                       "reject_frontends",
-                                       "drop_frontends",
+                                       "rejected_ports",
+                                       "dropped_ports",
                                        "restricted",
                                        "allowed_sources",
                                        "cluster_ips",
@@ -1748,8 +1803,10 @@ START_TEST(a_dump_has_both_families)
     char *text = dump();
     ck_assert_ptr_nonnull(strstr(text, "table ip kube-nftd {"));
     ck_assert_ptr_nonnull(strstr(text, "table ip6 kube-nftd {"));
-    ck_assert_ptr_nonnull(strstr(text, VIP4 " . tcp . 80 . 0 : 10.0.0.1 . 8080"));
-    ck_assert_ptr_nonnull(strstr(text, VIP6 " . tcp . 80 . 0 : fd00::1 . 8080"));
+    ck_assert_ptr_nonnull(strstr(text, VIP4 " . tcp . 80 : 0:8000\n"));
+    ck_assert_ptr_nonnull(strstr(text, "0:8000 . 0 : 10.0.0.1 . 8080\n"));
+    ck_assert_ptr_nonnull(strstr(text, VIP6 " . tcp . 80 : 0:8000\n"));
+    ck_assert_ptr_nonnull(strstr(text, "0:8000 . 0 : fd00::1 . 8080\n"));
     free(text);
 }
 END_TEST
@@ -1765,7 +1822,7 @@ START_TEST(a_dump_may_be_that_of_another_host)
     put_service(0);
     put_slices("10.0.0.1", "fd00::1");
     char *text = dump();
-    ck_assert_ptr_nonnull(strstr(text, "192.0.2.7 . tcp . 30080 . 0 : 10.0.0.1 . 8080"));
+    ck_assert_ptr_nonnull(strstr(text, "192.0.2.7 . tcp . 30080 : 0:8001\n"));
     ck_assert_ptr_null(strstr(text, "10.0.0.1 . tcp . 30080"));
     ck_assert_ptr_nonnull(strstr(text, "10.96.0.0/16"));
     free(text);
@@ -1789,15 +1846,15 @@ START_TEST(an_earlier_run_is_in_the_way)
     put_slices("10.0.0.1", "");
     turn(0);
     for (int i = 0; i < 2; i++) { /* with endpoints, then without */
-        const char *set = i ? "reject_frontends" : "services";
         restart();
-        ck_assert(fake_kernel_has(set, &vip) && fake_kernel_has(set, &server));
+        ck_assert_int_eq(fake_kernel_rejects(&server), i);
+        ck_assert(fake_kernel_has("services", &vip) && fake_kernel_has("services", &server));
         proxy_api_server_unreachable(proxy, &server);
         proxy_api_server_unreachable(proxy, &server);
         proxy_api_server_unreachable(proxy, &vip);
         proxy_keep(proxy, kernel, now);
-        ck_assert(fake_kernel_has(set, &vip) && fake_kernel_has(set, &other));
-        ck_assert(!fake_kernel_has(set, &server));
+        ck_assert(fake_kernel_has("services", &vip) && fake_kernel_has("services", &other));
+        ck_assert(!fake_kernel_has("services", &server));
         ck_assert_ptr_nonnull(strstr(warned, "frontend=192.0.2.9:80/TCP of the previous process"));
         warned[0] = '\0';
         proxy_api_server_unreachable(proxy, &server);
@@ -1807,10 +1864,10 @@ START_TEST(an_earlier_run_is_in_the_way)
         complete_all();
         put_reachable();
         turn(1);
-        ck_assert(fake_kernel_has("reject_frontends", &server));
+        ck_assert(fake_kernel_rejects(&server));
         proxy_set_api_server(proxy, &server, 1);
         turn(1);
-        ck_assert(!fake_kernel_has("reject_frontends", &server));
+        ck_assert(!fake_kernel_has("services", &server));
         ck_assert_uint_eq(figures().reserved, 1);
         proxy_set_api_server(proxy, NULL, 0);
         turn(1);
@@ -1854,6 +1911,8 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, flows_are_noted_and_looked_for_when_in_force);
     tcase_add_test(tcase, flows_wait_until_their_family_is_in_force);
     tcase_add_test(tcase, flows_to_frontends_of_an_earlier_run_are_stale);
+    tcase_add_test(tcase, the_last_portion_may_have_nothing_to_commit);
+    tcase_add_test(tcase, endpoints_cost_the_same_with_many_addresses);
     tcase_add_loop_test(tcase, one_service_in_portions_holds_up_no_other, 0, 3);
     tcase_add_test(tcase, figures_count);
     tcase_add_test(tcase, figures_count_failures);

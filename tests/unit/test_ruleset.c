@@ -8,31 +8,44 @@
 
 #include "ruleset_fixture.h"
 
-/* Wants backends @first to @first + @n - 1 for a frontend. */
-static void set(unsigned number, unsigned first, unsigned n)
+/* Wants backends @first to @first + @n - 1 for a service port. */
+static void set_port(unsigned number, unsigned first, unsigned n)
 {
-    struct frontend f = frontend(number);
     struct backend *backends = xcalloc(n, sizeof(*backends));
     for (unsigned i = 0; i < n; i++)
         backends[i] = backend(first + i);
-    const struct route route = {.has_any = n > 0, .backends = backends, .n_backends = n};
-    ruleset_set(ruleset, &f, &route);
+    const struct port_route port = {
+        .has_any = n > 0, .needs_cluster = true, .backends = backends, .n_backends = n};
+    ruleset_set_port(ruleset, number + 1, &port);
     free(backends);
+}
+
+static void lead(unsigned number, unsigned port)
+{
+    const struct frontend f = frontend(number);
+    const struct route route = {.port = port + 1};
+    ruleset_set(ruleset, &f, &route);
+}
+
+/* A frontend with a service port of its own. */
+static void set(unsigned number, unsigned first, unsigned n)
+{
+    set_port(number, first, n);
+    lead(number, number);
 }
 
 /* The same for one that wants @n_before from @before on, as a difference. */
 static bool change(unsigned number, unsigned before, unsigned n_before, unsigned first, unsigned n)
 {
-    struct frontend f = frontend(number);
     struct backend_change *changes = xcalloc(n_before + n, sizeof(*changes));
-    struct route_change difference = {.backends = changes};
+    struct port_route_change difference = {.backends = changes};
     for (unsigned i = first; i < first + n; i++)
         if (i < before || i >= before + n_before)
             changes[difference.n_backends++] = (struct backend_change){backend(i), true};
     for (unsigned i = before; i < before + n_before; i++)
         if (i < first || i >= first + n)
             changes[difference.n_backends++] = (struct backend_change){backend(i), false};
-    bool taken = ruleset_change(ruleset, &f, &difference);
+    bool taken = ruleset_change_port(ruleset, number + 1, &difference);
     free(changes);
     return taken;
 }
@@ -61,12 +74,12 @@ static void check_gone(unsigned number)
     ck_assert(!fake_kernel_rejects(&f));
 }
 
-static void check_sizes(size_t services, size_t endpoints, size_t picks, size_t rejects)
+static void check_sizes(size_t ports, size_t endpoints, size_t picks, size_t rejects)
 {
-    ck_assert_uint_eq(fake_kernel_size(family, "services"), services);
+    ck_assert_uint_eq(fake_kernel_size(family, "ports"), ports);
     ck_assert_uint_eq(fake_kernel_size(family, "endpoints"), endpoints);
-    ck_assert_uint_eq(fake_kernel_size(family, "picks"), 1 + picks); /* one is always there */
-    ck_assert_uint_eq(fake_kernel_size(family, "reject_frontends"), rejects);
+    ck_assert_uint_eq(fake_kernel_size(family, "picks"), picks);
+    ck_assert_uint_eq(fake_kernel_size(family, "rejected_ports"), rejects);
 }
 
 /* ---- programming ---- */
@@ -88,7 +101,7 @@ START_TEST(first_commit_programs_everything)
     check_sizes(3, 7, 2, 1);
     ck_assert_uint_eq(fake_kernel_counts()->transactions, 1);
     ck_assert_uint_eq(fake_kernel_counts()->tables, 1);
-    ck_assert_uint_eq(stats.elements_added, 3 + 7 + 1 + 2 + 1);
+    ck_assert_uint_eq(stats.elements_added, 4 + 3 + 7 + 2 + 1);
     ck_assert_uint_eq(stats.elements_deleted, 0);
     ck_assert_uint_gt(stats.bytes, 1000);
 
@@ -227,8 +240,7 @@ END_TEST
 START_TEST(differences_that_are_not_taken)
 {
     begin(_i);
-    struct frontend f = frontend(1);
-    ck_assert(!change(1, 0, 0, 0, 1)); /* there is no such frontend */
+    ck_assert(!change(1, 0, 0, 0, 1)); /* there is no such service port */
     set(1, 0, 2);
     ck_assert(!change(1, 0, 2, 0, 3)); /* it is not in force yet */
     commit();
@@ -240,7 +252,7 @@ START_TEST(differences_that_are_not_taken)
     commit();
     check(1, 0, 3);
     ck_assert(change(1, 0, 3, 0, 4));
-    ruleset_remove(ruleset, &f);
+    drop(1);
     ck_assert(!change(1, 0, 4, 0, 5));
     commit();
     ck_assert(!change(1, 0, 4, 0, 5));
@@ -349,13 +361,15 @@ START_TEST(removal)
     check_gone(1);
     check_gone(2);
     check(3, 0, 3);
+    check_sizes(2, 6, 1, 1);
     wait_for_trims();
-    commit_sends(0, 3);
+    commit_sends(0, 1 + 3 + 1);
     check_sizes(1, 3, 1, 0);
     drop(1);
     commit_sends(0, 0);
     ck_assert_uint_eq(ruleset_frontends(ruleset), 1);
-    ck_assert_uint_eq(ruleset->records.n, 1); /* no memory of what is gone */
+    ck_assert_uint_eq(ruleset->frontends.n, 1); /* no memory of what is gone */
+    ck_assert_uint_eq(ruleset->ports.n, 1);
 }
 END_TEST
 
@@ -516,14 +530,274 @@ START_TEST(gone_and_back_while_its_slots_wait)
     drop(1);
     commit();
     set(1, 0, 2);
-    commit_sends(1, 0);
+    commit_sends(1 + 1, 1);
     drop(1);
     commit_sends(0, 1);
     wait_for_trims();
-    commit_sends(0, 3);
+    commit_sends(0, 1 + 3);
     check_sizes(1, 2, 2, 0);
     drop(1);
     commit_sends(0, 0);
+}
+END_TEST
+
+/* ---- several frontends of a service port ---- */
+
+#define SHARERS 5u
+
+/* Frontends 1 to 5 of service port 1. */
+static void set_shared(unsigned first, unsigned n)
+{
+    set_port(1, first, n);
+    for (unsigned i = 1; i <= SHARERS; i++)
+        lead(i, 1);
+}
+
+static void check_shared(unsigned first, unsigned n)
+{
+    for (unsigned i = 1; i <= SHARERS; i++)
+        check(i, first, n);
+}
+
+/* Its service port stays. */
+static void drop_frontend(unsigned number)
+{
+    const struct frontend f = frontend(number);
+    ruleset_remove(ruleset, &f);
+}
+
+static void drop_port(unsigned number)
+{
+    ruleset_remove_port(ruleset, number + 1);
+}
+
+START_TEST(frontends_share_the_slots_of_their_port)
+{
+    begin(_i);
+    set_shared(0, 7);
+    struct ruleset_stats stats = commit();
+    ck_assert_uint_eq(stats.elements_added, SHARERS + 7 + 1 + 1); /* its number, and the chain's */
+    ck_assert_uint_eq(fake_kernel_size(family, "services"), SHARERS);
+    check_sizes(1, 7, 1, 0);
+    check_shared(0, 7);
+    lead(6, 1);
+    commit_sends(1, 0);
+    check(6, 0, 7);
+    drop_frontend(6);
+    commit_sends(0, 1);
+    check_gone(6);
+    check_shared(0, 7);
+    ck_assert(ruleset_trim_time(ruleset) == 0);
+}
+END_TEST
+
+/* What one of its endpoints costs does not depend on how many frontends lead to it. */
+START_TEST(an_endpoint_changes_for_all_frontends_at_once)
+{
+    begin(_i);
+    set_shared(0, 7);
+    set(8, 0, 6); /* so that no pick chain is new */
+    set(9, 0, 8);
+    commit();
+    ck_assert(change(1, 0, 7, 1, 7)); /* one replaced: a slot */
+    commit_sends(1, 1);
+    check_shared(1, 7);
+    ck_assert(change(1, 1, 7, 1, 8)); /* one more: a slot and the count */
+    commit_sends(2, 1);
+    check_shared(1, 8);
+    ck_assert(change(1, 1, 8, 2, 7)); /* one less: its slot gets the last one; the count */
+    commit_sends(2, 2);
+    check_shared(2, 7);
+    wait_for_trims();
+    commit_sends(0, 1);
+    set_port(1, 0, 0); /* none: the rejection of all, and its number */
+    commit_sends(1, 1);
+    check_shared(0, 0);
+    wait_for_trims();
+    commit_sends(0, 7);
+    set_port(1, 0, 6);
+    commit_sends(1 + 6, 1);
+    check_shared(0, 6);
+}
+END_TEST
+
+START_TEST(a_shared_port_goes_by_a_trim)
+{
+    begin(_i);
+    set_shared(0, 3);
+    set(9, 0, 3);
+    commit();
+    for (unsigned i = 1; i <= SHARERS; i++)
+        drop_frontend(i);
+    drop_port(1);
+    commit_sends(0, SHARERS);
+    check_gone(1);
+    check_sizes(2, 3 + 3, 1, 0);
+    ck_assert(ruleset_trim_time(ruleset) == now + RULESET_TRIM_DELAY);
+    now += RULESET_TRIM_DELAY / 2;
+    commit_sends(0, 0);
+    now = ruleset_trim_time(ruleset);
+    commit_sends(0, 1 + 3);
+    check_sizes(1, 3, 1, 0);
+    ck_assert(ruleset_trim_time(ruleset) == 0);
+    ck_assert_uint_eq(ruleset->frontends.n, 1);
+    ck_assert_uint_eq(ruleset->ports.n, 1);
+    check(9, 0, 3);
+}
+END_TEST
+
+/* It is nobody's any more, but packets get there by the frontends that are left. */
+START_TEST(a_port_stays_for_its_last_frontend)
+{
+    begin(_i);
+    set_shared(0, 3);
+    set(9, 0, 3);
+    commit();
+    drop_port(1);
+    commit_sends(0, 0);
+    fake_kernel_drop_table(family);
+    set(9, 1, 3);
+    commit_fails();
+    commit(); /* makes all of it anew */
+    for (unsigned i = 1; i <= SHARERS; i++) {
+        check(i, 0, 3);
+        drop_frontend(i);
+        commit_sends(0, 1);
+        ck_assert_int_eq(ruleset_trim_time(ruleset) > 0, i == SHARERS);
+        now += RULESET_TRIM_DELAY / 2;
+    }
+    wait_for_trims();
+    commit_sends(0, 1 + 3);
+    check_sizes(1, 3, 1, 0);
+}
+END_TEST
+
+START_TEST(a_port_that_is_wanted_waits_for_frontends)
+{
+    begin(_i);
+    set(1, 0, 3);
+    commit();
+    drop_frontend(1);
+    commit_sends(0, 1);
+    wait_for_trims();
+    commit_sends(0, 0);
+    lead(2, 1);
+    commit_sends(1, 0);
+    check(2, 0, 3);
+}
+END_TEST
+
+START_TEST(a_frontend_moves_to_another_port)
+{
+    begin(_i);
+    set_shared(0, 3);
+    set(9, 10, 3);
+    commit();
+    lead(2, 9);
+    commit_sends(1, 1);
+    check(2, 10, 3);
+    check(1, 0, 3);
+    ck_assert(ruleset_trim_time(ruleset) == 0);
+    set_port(8, 20, 3); /* one that is new */
+    lead(2, 8);
+    commit_sends(1 + 1 + 3, 1);
+    check(2, 20, 3);
+    lead(2, 9); /* the last one leaves its port */
+    drop_port(8);
+    commit_sends(1, 1);
+    check(2, 10, 3);
+    set_port(8, 20, 3);
+    lead(2, 8); /* and is back before that is trimmed */
+    commit_sends(1, 1);
+    check(2, 20, 3);
+    lead(2, 1);
+    drop_port(8);
+    commit_sends(1, 1);
+    wait_for_trims();
+    commit_sends(0, 1 + 3);
+    check_shared(0, 3);
+    check(9, 10, 3);
+}
+END_TEST
+
+/* It leads to its old port until the list of its sources is complete. */
+START_TEST(a_port_stays_for_a_frontend_that_waits)
+{
+    config.portion = 3;
+    begin(_i);
+    set(1, 0, 2);
+    set(9, 10, 2);
+    commit();
+    range_vec sources = {0};
+    ranges_of("1 3 5 7 9 11 13", &sources);
+    const struct frontend f = frontend(1);
+    const struct route route = {.port = 9 + 1, .sources = sources.v, .n_sources = sources.n};
+    ruleset_set(ruleset, &f, &route);
+    vec_free(&sources);
+    drop_port(1);
+    for (int portions = 0; portions < 2; portions++) {
+        ck_assert_int_eq(try_commit(NULL), 0);
+        ck_assert(ruleset_is_filling(ruleset));
+        check(1, 0, 2);
+        check_sizes(2, 4, 1, 0);
+        wait_for_trims();
+    }
+    const struct ruleset_stats stats = commit();
+    ck_assert_uint_eq(stats.elements_added, 1 + 1 + 1); /* prefix, the list, where it leads */
+    ck_assert_uint_eq(stats.elements_deleted, 1);
+    check(1, 10, 2);
+    wait_for_trims();
+    commit_sends(0, 1 + 2);
+    check_sizes(1, 2, 1, 0);
+}
+END_TEST
+
+/* Ids are the policy's: the next daemon may give others. */
+START_TEST(restart_adopts_a_shared_port)
+{
+    begin(_i);
+    set_shared(0, 3);
+    set(9, 10, 1);
+    commit();
+    restart();
+    set_port(9, 0, 3);
+    set_port(1, 10, 1);
+    for (unsigned i = SHARERS; i > 0; i--)
+        lead(i, 9);
+    lead(9, 1);
+    commit_sends(0, 0);
+    check_shared(0, 3);
+    check(9, 10, 1);
+    ck_assert(ruleset_trim_time(ruleset) == 0);
+    set_port(9, 1, 3);
+    commit_sends(1, 1);
+    check_shared(1, 3);
+}
+END_TEST
+
+/* The first one keeps what there is. */
+START_TEST(restart_parts_what_was_shared)
+{
+    begin(_i);
+    set_port(1, 0, 3);
+    lead(1, 1);
+    lead(2, 1);
+    commit();
+    restart();
+    set(1, 0, 3);
+    set(2, 0, 3);
+    commit_sends(1 + 1 + 3, 1);
+    check(1, 0, 3);
+    check(2, 0, 3);
+    restart();
+    set_port(1, 0, 3); /* and one again */
+    lead(1, 1);
+    lead(2, 1);
+    commit_sends(1, 1);
+    wait_for_trims();
+    commit_sends(0, 1 + 3);
+    check_sizes(1, 3, 1, 0);
+    check(2, 0, 3);
 }
 END_TEST
 
@@ -596,9 +870,9 @@ START_TEST(restart_with_differences_sends_just_these)
     set(1, 1, 3);  /* one replaced: 2 */
     set(2, 10, 1); /* the same: 0 */
     set(3, 30, 1); /* rejected before: 3 */
-    set(6, 0, 0);  /* new: 1 */
-    /* 4 and 5 are gone: 2, and the slots of 4 a moment later */
-    commit_sends(1 + 2 + 1, 1 + 1 + 2);
+    set(6, 0, 0);  /* new: 2 */
+    /* 4 and 5 are gone: 2, and their service ports a moment later */
+    commit_sends(1 + 2 + 2, 1 + 1 + 2);
     check(1, 1, 3);
     check(2, 10, 1);
     check(3, 30, 1);
@@ -607,7 +881,7 @@ START_TEST(restart_with_differences_sends_just_these)
     check(6, 0, 0);
     ck_assert_uint_eq(ruleset_frontends(ruleset), 4);
     wait_for_trims();
-    commit_sends(0, 3);
+    commit_sends(0, 1 + 3 + 1);
     check_sizes(3, 5, 2, 1);
 }
 END_TEST
@@ -623,14 +897,14 @@ START_TEST(restart_deletes_slots_left_over)
     set(1, 0, 2);
     drop(3);
     commit();
-    check_sizes(2, 5 + 2 + 4, 3, 0);
+    check_sizes(3, 5 + 2 + 4, 3, 0);
     restart();
     set(1, 0, 2);
     set(2, 0, 2);
     commit_sends(0, 0);
     ck_assert(ruleset_trim_time(ruleset) > now);
     wait_for_trims();
-    commit_sends(0, 3 + 4);
+    commit_sends(0, 3 + 1 + 4);
     check_sizes(2, 4, 3, 0);
 }
 END_TEST
@@ -649,8 +923,7 @@ static struct key source_key(uint32_t list)
 
 static struct key slot_key(unsigned number, uint32_t slot)
 {
-    struct frontend f = frontend(number);
-    return key_of_slot(&f, slot);
+    return key_of_slot(port_of(number), slot);
 }
 
 static void take(const char *set_name, struct key key)
@@ -753,15 +1026,16 @@ START_TEST(restart_repairs_elements)
     begin(_i);
     want_some();
     commit();
+    const uint32_t port = port_of(1);
     take("services", frontend_key(1));
-    put("services", frontend_key(1), number_key(6 << 16 | 3)); /* a class that is not ours */
-    put("reject_frontends", frontend_key(50), nothing);
+    put("services", frontend_key(1), number_key(port | CLASS_EXTERNAL)); /* another class */
+    put("rejected_ports", number_key(port_of(50)), nothing);
     put("endpoints", slot_key(60, 4), backend_value(backend(77)));
     restart();
     want_some();
     commit_sends(1, 2); /* the right class; the stranger's rejection */
     check(1, 0, 3);
-    check_gone(50);
+    ck_assert(!fake_kernel_number(family, "rejected_ports", port_of(50)));
     wait_for_trims();
     commit_sends(0, 1); /* the stranger's slot */
     check_some();
@@ -803,7 +1077,7 @@ static void want_contents(void)
 /* Elements of the other maps and sets that somebody put there or took away. */
 START_TEST(restart_repairs_other_elements)
 {
-    const uint32_t port = 7 << 16;
+    const uint32_t port = 700 << PORT_LOW_BITS;
     begin(_i);
     want_contents();
     commit();
@@ -814,16 +1088,19 @@ START_TEST(restart_repairs_other_elements)
     put("hairpin", hairpin_key(backend(2)), nothing);
     put_range("service_cidrs", 50, 60);
     put_range("pod_cidrs", 1, 2);
-    put("local_services", frontend_key(1), number_key(CLASS_LOCAL << 16 | 1));
+    put("local_ports", number_key(port_of(1)), number_key(port_of(1) | 1));
     put("local_endpoints", slot_key(1, 0), backend_value(backend(1)));
     put("local_endpoints", slot_key(2, 1), backend_value(backend(1)));
-    put("affinity_ids", frontend_key(3), number_key(port));
-    put("affinity_timeouts", frontend_key(4), number_key(10));
+    put("local_ports", number_key(port), number_key(port | 1));
+    put("affinity_timeouts", number_key(port_of(3)), number_key(10));
+    put("affinity_timeouts", number_key(port), number_key(10));
     put("affinity_numbers", join(number_key(port), backend_value(backend(5))),
         number_key(port | 1));
     put("affinity_backends", number_key(port | 1), backend_value(backend(5)));
     put("local_affinity_backends", number_key(port | 1), backend_value(backend(5)));
-    put("drop_frontends", frontend_key(1), nothing);
+    put("dropped_ports", number_key(port_of(1) | CLASS_LOCAL), nothing);
+    put("rejected_ports", number_key(port_of(2)), nothing);
+    put("rejected_ports", number_key(port), nothing);
     put("restricted", frontend_key(2), number_key(7 << 8));
     put("allowed_sources", source_key(7), nothing);
     put("allowed_sources", source_key(9), nothing);
@@ -842,7 +1119,8 @@ END_TEST
 /* Elements that cannot be ours: each way to plant one. */
 static void plant(int kind)
 {
-    struct key f = frontend_key(9), slot = slot_key(9, 0), padded = f,
+    const uint32_t port = port_of(9);
+    struct key f = frontend_key(9), slot = slot_key(9, 0), padded = f, p = number_key(port),
                value = backend_value(backend(1)),
                no_port = backend_value((struct backend){.port = 0});
     switch (kind) {
@@ -853,10 +1131,10 @@ static void plant(int kind)
         put("services", f, longer_by(number_key(3), -1));
         break;
     case 2: /* no count */
-        put("services", f, number_key(0));
+        put("ports", p, number_key(port));
         break;
     case 3:
-        put("reject_frontends", longer_by(f, -4), nothing);
+        put("rejected_ports", longer_by(p, -1), nothing);
         break;
     case 4:
         put("endpoints", longer_by(slot, -4), value);
@@ -872,7 +1150,7 @@ static void plant(int kind)
         break;
     case 8: /* padding that no key of ours has: could never be deleted by its name */
         padded.bytes[padded.length - 1] = 1;
-        put("reject_frontends", padded, nothing);
+        put("restricted", padded, number_key(1 << 8));
         break;
     case 9: /* a table of another version */
         fake_kernel_set_comment(family, "kube-nftd layout 0000000000000000");
@@ -881,25 +1159,25 @@ static void plant(int kind)
         fake_kernel_set_comment(family, NULL);
         break;
     case 11:
-        fake_kernel_drop_set(family, "reject_frontends");
+        fake_kernel_drop_set(family, "rejected_ports");
         break;
     case 12:
         put("learners", longer_by(number_key(30), -1), nothing);
         break;
     case 13:
-        put("local_services", longer_by(f, 4), number_key(3));
+        put("restricted", longer_by(f, 4), number_key(1 << 8));
         break;
     case 14:
         put("local_endpoints", longer_by(slot, 4), value);
         break;
     case 15:
-        put("affinity_ids", f, longer_by(number_key(1), -1));
+        put("ports", p, longer_by(number_key(port | 1), -1));
         break;
     case 16:
-        put("affinity_timeouts", longer_by(f, -4), number_key(1));
+        put("affinity_timeouts", longer_by(p, -1), number_key(1));
         break;
     case 17:
-        put("drop_frontends", longer_by(f, -4), nothing);
+        put("dropped_ports", longer_by(p, -1), nothing);
         break;
     case 18:
         put("restricted", longer_by(f, -4), number_key(1 << 8));
@@ -949,11 +1227,29 @@ static void plant(int kind)
     case 32: /* of no list */
         put("allowed_sources", source_key(0), nothing);
         break;
+    case 33: /* a class that is not ours */
+        put("services", f, number_key(port | CLASSES));
+        break;
+    case 34: /* no service port */
+        put("services", f, number_key(CLASS_LOCAL));
+        break;
+    case 35: /* a count of another one */
+        put("ports", p, number_key(port_of(10) | 3));
+        break;
+    case 36: /* something below the number */
+        put("rejected_ports", number_key(port | 1), nothing);
+        break;
+    case 37: /* and nothing below it */
+        put("dropped_ports", p, nothing);
+        break;
+    case 38:
+        put("local_endpoints", key_of_slot(port | 1, 0), value);
+        break;
     default:
         ck_abort_msg("no such kind");
     }
 }
-#define PLANTS 33
+#define PLANTS 39
 
 START_TEST(another_table_is_replaced_in_one_transaction)
 {
@@ -978,7 +1274,7 @@ END_TEST
 static void break_rules(int kind)
 {
     switch (kind) {
-    case 0: /* a pick of a class that we do not have */
+    case 0: /* a pick for more than a number of backends */
         put("picks", number_key(6 << 16 | 3), nothing);
         break;
     case 1: /* a pick for no backends */
@@ -993,11 +1289,11 @@ static void break_rules(int kind)
     case 4: /* and one that nobody of us put there */
         fake_kernel_copy_rule(family, "no-endpoints", "dispatch");
         break;
-    case 5: /* what each table begins with */
-        take("picks", number_key(CLASS_CLUSTER_LOCAL << 16));
+    case 5: /* and a number that leads nowhere */
+        take("picks", number_key(3));
         break;
     case 6: /* a pick in the wrong map, whose chain is missing */
-        put("local_picks", number_key(CLASS_LOCAL << 16 | 3), nothing);
+        put("local_picks", number_key(3), nothing);
         break;
     case 7:
         put("learners", number_key(30), nothing);
@@ -1064,13 +1360,13 @@ START_TEST(a_refused_commit_keeps_what_was_wanted)
     set(4, 0, 3);
     ck_assert_uint_eq(ruleset_frontends(ruleset), 3);
     /* The table is read back: just the difference goes out. */
-    commit_sends(1 + 4, 1 + 1);
+    commit_sends(1 + 5, 1 + 1);
     check(1, 1, 3);
     check_gone(2);
     check(3, 0, 0);
     check(4, 0, 3);
     wait_for_trims();
-    commit_sends(0, 1);
+    commit_sends(0, 1 + 1);
     check_sizes(2, 6, 2, 1);
 }
 END_TEST
@@ -1173,12 +1469,12 @@ START_TEST(an_element_goes_away)
     begin(_i);
     want_some();
     commit();
-    take("reject_frontends", frontend_key(3));
+    take("services", frontend_key(3));
     drop(3);
     set(1, 0, 1);
     commit_fails();
     check(1, 0, 3);
-    commit_sends(1, 1);
+    commit_sends(1, 1 + 1); /* and its rejection, which nothing leads to */
     check(1, 0, 1);
     check_gone(3);
 }
@@ -1198,7 +1494,8 @@ START_TEST(a_table_that_changes_is_read_again)
 }
 END_TEST
 
-/* Services, rejects and endpoints have elements: a try is three reads, and two may be in vain. */
+/* Services, ports, rejects and endpoints have elements: a try is four reads, and two may be in
+ * vain. */
 START_TEST(a_torn_answer_is_read_again)
 {
     begin(_i % FAMILY_COUNT);
@@ -1264,7 +1561,7 @@ START_TEST(a_failed_look_at_the_table)
     fake_kernel_refuse_reads(1, 1, true);
     set(4, 0, 0);
     commit_fails();
-    commit_sends(2, 1);
+    commit_sends(1 + 2, 1);
     check(1, 0, 1);
     check(4, 0, 0);
 }
@@ -1281,8 +1578,8 @@ START_TEST(more_backends_than_fit)
     ck_assert_int_eq(errors_logged, 0);
     check(1, 0, MAX_BACKENDS);
     set(2, 0, MAX_BACKENDS + 2);
-    ck_assert_int_eq(errors_logged, 1); /* it is said; the first ones are used */
     commit();
+    ck_assert_int_eq(errors_logged, 1); /* it is said; the first ones are used */
     check(2, 0, MAX_BACKENDS);
     set(2, 1, MAX_BACKENDS);
     commit_sends(1, 1);
@@ -1308,8 +1605,8 @@ START_TEST(a_big_batch_arrives)
     for (unsigned i = services; i < 2 * services; i++)
         set(i, 0, 0);
     struct ruleset_stats stats = commit();
-    ck_assert_uint_gt(stats.bytes, 1000000);
-    ck_assert_uint_eq(stats.elements_added, services * (n + 1) + services + 1 + 1);
+    ck_assert_uint_gt(stats.bytes, 900000);
+    ck_assert_uint_eq(stats.elements_added, services * (n + 2) + 2 * services + 1);
     for (unsigned i = 0; i < services; i++) {
         check(i, i, n);
         check(services + i, 0, 0);
@@ -1370,7 +1667,7 @@ START_TEST(trims_go_in_portions)
         drop(i);
     commit();
     wait_for_trims();
-    ck_assert_uint_gt(commit_portions(), services * 3 / (2 * PORTION));
+    ck_assert_uint_gt(commit_portions(), services * 4 / (2 * PORTION));
     settle();
     check_sizes(1, 1, 2, 0);
 }
@@ -1527,6 +1824,15 @@ static void add_tests(TCase *tcase)
     EACH_FAMILY(regrown_with_the_trim);
     EACH_FAMILY(shrunk_twice);
     EACH_FAMILY(gone_and_back_while_its_slots_wait);
+    EACH_FAMILY(frontends_share_the_slots_of_their_port);
+    EACH_FAMILY(an_endpoint_changes_for_all_frontends_at_once);
+    EACH_FAMILY(a_shared_port_goes_by_a_trim);
+    EACH_FAMILY(a_port_stays_for_its_last_frontend);
+    EACH_FAMILY(a_port_that_is_wanted_waits_for_frontends);
+    EACH_FAMILY(a_frontend_moves_to_another_port);
+    EACH_FAMILY(a_port_stays_for_a_frontend_that_waits);
+    EACH_FAMILY(restart_adopts_a_shared_port);
+    EACH_FAMILY(restart_parts_what_was_shared);
     EACH_FAMILY(restart_with_equal_contents_sends_nothing);
     EACH_FAMILY(restart_keeps_places);
     EACH_FAMILY(restart_with_differences_sends_just_these);
@@ -1548,7 +1854,7 @@ static void add_tests(TCase *tcase)
     EACH_FAMILY(the_table_goes_away);
     EACH_FAMILY(an_element_goes_away);
     EACH_FAMILY(a_table_that_changes_is_read_again);
-    tcase_add_loop_test(tcase, a_torn_answer_is_read_again, 0, 6 * FAMILY_COUNT);
+    tcase_add_loop_test(tcase, a_torn_answer_is_read_again, 0, 8 * FAMILY_COUNT);
     EACH_FAMILY(only_the_last_reading_counts);
     EACH_FAMILY(a_table_that_cannot_be_read_is_made_anew);
     EACH_FAMILY(a_failed_look_at_the_table);

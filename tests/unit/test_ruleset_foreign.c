@@ -230,7 +230,8 @@ START_TEST(two_that_delete_the_same)
     ck_assert_uint_eq(deleted_by(both[1]), 0);
     ck_assert_uint_eq(ruleset_figures(ruleset)->read_backs, 1);
     wait_for_trims();
-    ck_assert_uint_eq(deleted_by(both[1]), 5); /* the slots; and now the first one comes late */
+    ck_assert_uint_eq(deleted_by(both[1]),
+                      6); /* slots, a count; and now the first one comes late */
     ruleset = both[0];
     commit_fails();
     ck_assert_uint_eq(deleted_by(both[0]), 0);
@@ -257,7 +258,7 @@ START_TEST(an_emptied_chain_is_filled_again)
     tell(1, &none);
     settle();
     struct key key = {.length = 0};
-    key_put_number(&key, service_value(CLASS_PLAIN, 3));
+    key_put_number(&key, 3);
     fake_kernel_take(family, "picks", key.bytes, key.length);
     fake_kernel_flush_chain(family, "pick-3");
     restart();
@@ -309,8 +310,14 @@ static struct key key_of(unsigned number)
 
 static struct key key_of_place(unsigned number, uint32_t slot)
 {
-    struct frontend f = frontend(number);
-    return key_of_slot(&f, slot);
+    return key_of_slot(port_of(number), slot);
+}
+
+static struct key key_of_port(unsigned number)
+{
+    struct key key = {.length = 0};
+    key_put_number(&key, port_of(number));
+    return key;
 }
 
 /* What is noted is looked at when that is asked for; until then nothing is read or sent. */
@@ -373,10 +380,22 @@ END_TEST
 START_TEST(another_count_is_replaced)
 {
     begin_two(_i);
-    uint32_t two = 2;
+    uint32_t two = port_of(1) | 2;
+    struct key key = key_of_port(1);
+    fake_kernel_take(family, "ports", key.bytes, key.length);
+    fake_kernel_put(family, "ports", key.bytes, key.length, &two, sizeof(two));
+    suspect("ports", &key);
+    repair_sends(1, 1, 1);
+}
+END_TEST
+
+START_TEST(another_service_port_is_replaced)
+{
+    begin_two(_i);
+    uint32_t other = port_of(2);
     struct key key = key_of(1);
     fake_kernel_take(family, "services", key.bytes, key.length);
-    fake_kernel_put(family, "services", key.bytes, key.length, &two, sizeof(two));
+    fake_kernel_put(family, "services", key.bytes, key.length, &other, sizeof(other));
     suspect("services", &key);
     repair_sends(1, 1, 1);
 }
@@ -385,14 +404,16 @@ END_TEST
 START_TEST(strangers_go)
 {
     begin_two(_i);
-    uint32_t count = 3;
+    uint32_t port = port_of(1);
     struct backend wrong = backend(7);
     struct key key = key_of(9), slot = key_of_place(1, 3), value = value_of_backend(family, &wrong);
-    fake_kernel_put(family, "services", key.bytes, key.length, &count, sizeof(count));
-    fake_kernel_put(family, "reject_frontends", key.bytes, key.length, NULL, 0);
+    struct key nobodys = {.length = 0};
+    key_put_number(&nobodys, 77 << PORT_LOW_BITS);
+    fake_kernel_put(family, "services", key.bytes, key.length, &port, sizeof(port));
+    fake_kernel_put(family, "rejected_ports", nobodys.bytes, nobodys.length, NULL, 0);
     fake_kernel_put(family, "endpoints", slot.bytes, slot.length, value.bytes, value.length);
     suspect("services", &key);
-    suspect("reject_frontends", &key);
+    suspect("rejected_ports", &nobodys);
     suspect("endpoints", &slot);
     repair_sends(3, 0, 2);
     ck_assert_uint_eq(fake_kernel_size(family, "endpoints"), 7);
@@ -400,7 +421,7 @@ START_TEST(strangers_go)
     commit_sends(0, 1);
     ck_assert_uint_eq(fake_kernel_size(family, "endpoints"), 6);
     ck_assert_uint_eq(fake_kernel_size(family, "services"), 2);
-    ck_assert_uint_eq(fake_kernel_size(family, "reject_frontends"), 0);
+    ck_assert_uint_eq(fake_kernel_size(family, "rejected_ports"), 0);
 }
 END_TEST
 
@@ -947,15 +968,15 @@ static struct key record_of_client(unsigned number)
 {
     struct key key = {.length = 0};
     const struct address address = client(number);
+    key_put_number(&key, port_of(1));
     key_put_address(&key, family, &address);
-    key_put_number(&key, 1 << 16);
     return key;
 }
 
 /* The records of clients @from to @to - 1. */
 static void learn(unsigned from, unsigned to)
 {
-    const uint32_t value = 1 << 16 | 1;
+    const uint32_t value = port_of(1) | 1;
     for (unsigned i = from; i < to; i++) {
         struct key key = record_of_client(i);
         fake_kernel_put(family, "affinity", key.bytes, key.length, &value, sizeof(value));
@@ -1061,13 +1082,13 @@ END_TEST
 START_TEST(an_audit_finds_what_is_missing)
 {
     begin_many(_i);
-    struct key key = key_of(1), slot = key_of_place(2, 1), rejected = key_of(3);
+    struct key key = key_of(1), slot = key_of_place(2, 1), rejected = key_of_port(3);
     struct key ip = {.length = 0};
     struct frontend f = frontend(1);
     key_put_address(&ip, family, &f.address);
     fake_kernel_take(family, "services", key.bytes, key.length);
     fake_kernel_take(family, "endpoints", slot.bytes, slot.length);
-    fake_kernel_take(family, "reject_frontends", rejected.bytes, rejected.length);
+    fake_kernel_take(family, "rejected_ports", rejected.bytes, rejected.length);
     fake_kernel_take(family, "cluster_ips", ip.bytes, ip.length);
     audit(NULL);
     repair_sends(4, 4, 0);
@@ -1084,7 +1105,10 @@ START_TEST(an_audit_finds_what_is_missing_behind_what_came_twice)
     struct backend backends[70];
     for (unsigned i = 0; i < 70; i++)
         backends[i] = backend(i + 1);
-    const struct route route = {.backends = backends, .n_backends = 70, .has_any = true};
+    const struct port_route port = {
+        .backends = backends, .n_backends = 70, .has_any = true, .needs_cluster = true};
+    const struct route route = {.port = 70};
+    ruleset_set_port(ruleset, route.port, &port);
     ruleset_set(ruleset, &f, &route);
     commit();
     struct key slot = key_of_place(5, 68), few = key_of_place(1, 2);
@@ -1109,13 +1133,14 @@ END_TEST
 START_TEST(an_audit_finds_what_is_strange)
 {
     begin_many(_i);
-    uint32_t two = 2;
+    uint32_t two = port_of(1) | 2;
     struct backend wrong = backend(7);
-    struct key key = key_of(1), other = key_of(9), slot = key_of_place(2, 0);
+    struct key key = key_of_port(1), nobodys = {.length = 0}, slot = key_of_place(2, 0);
     struct key value = value_of_backend(family, &wrong);
-    fake_kernel_take(family, "services", key.bytes, key.length);
-    fake_kernel_put(family, "services", key.bytes, key.length, &two, sizeof(two));
-    fake_kernel_put(family, "drop_frontends", other.bytes, other.length, NULL, 0);
+    key_put_number(&nobodys, 77 << PORT_LOW_BITS | CLASS_LOCAL);
+    fake_kernel_take(family, "ports", key.bytes, key.length);
+    fake_kernel_put(family, "ports", key.bytes, key.length, &two, sizeof(two));
+    fake_kernel_put(family, "dropped_ports", nobodys.bytes, nobodys.length, NULL, 0);
     fake_kernel_take(family, "endpoints", slot.bytes, slot.length);
     fake_kernel_put(family, "endpoints", slot.bytes, slot.length, value.bytes, value.length);
     audit(NULL);
@@ -1195,7 +1220,7 @@ END_TEST
 START_TEST(an_audit_finds_another_verdict)
 {
     begin_many(_i);
-    fake_kernel_lead(family, "picks", service_value(CLASS_PLAIN, 3), "no-endpoints");
+    fake_kernel_lead(family, "picks", 3, "no-endpoints");
     audit(NULL);
     put_right_without_elements(1);
 }
@@ -1205,8 +1230,8 @@ START_TEST(another_verdict_is_put_right)
 {
     begin_two(_i);
     struct key key = {.length = 0};
-    key_put_number(&key, service_value(CLASS_PLAIN, 3));
-    fake_kernel_lead(family, "picks", service_value(CLASS_PLAIN, 3), "no-endpoints");
+    key_put_number(&key, 3);
+    fake_kernel_lead(family, "picks", 3, "no-endpoints");
     suspect("picks", &key);
     put_right_without_elements(0);
 }
@@ -1233,6 +1258,7 @@ static void add_tests(TCase *tcase)
     EACH_FAMILY(a_missing_slot_comes_back);
     EACH_FAMILY(another_backend_is_replaced);
     EACH_FAMILY(another_count_is_replaced);
+    EACH_FAMILY(another_service_port_is_replaced);
     EACH_FAMILY(strangers_go);
     EACH_FAMILY(contents_are_put_right);
     EACH_FAMILY(a_pending_change_is_kept);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Random histories of a table: routes of all kinds, cluster IPs, hairpins and ranges that change,
- * commits that fail in any way or go in pieces, restarts, and other programs that meddle with it.
- * Some refuse elements of some frontends, let sets and chains be full, for a while. Some take small
- * portions, and a frontend of which some slots went ahead leads to what it led to or shall lead to.
+ * Random histories of a table: service ports and frontends of all kinds, cluster IPs, hairpins and
+ * ranges that change, frontends that move from one port to another, commits that fail in any way or
+ * go in pieces, restarts, and other programs that meddle with it. Some refuse elements of some
+ * frontends and service ports, let sets and chains be full, for a while. Some take small portions,
+ * and a frontend of which some slots went ahead leads to what it led to or shall lead to.
  * After each commit the kernel does what is wanted, of frontends that nothing of was refused; once
  * nothing is left to be trimmed it holds as much as a table that was made just now.
  */
@@ -13,18 +14,31 @@
 #include "ruleset_fixture.h"
 
 #define FRONTENDS 12
+#define PORTS 7
 #define POOL 9 /* backends to choose from, 1 to 9 */
 #define HISTORIES 8
 
-struct wished {
-    struct wish wish;
+/* A service port. */
+struct port_wish {
     char all[POOL + 1], here[POOL + 1];
+    uint32_t timeout;
+    bool stays;                    /* without frontends, too */
+    bool more_cluster, more_local; /* what a frontend that is not there might ask for */
+};
+
+struct frontend_wish {
+    bool wanted, external, local;
+    unsigned port;
+    const char *sources;
     bool cluster_ip; /* its address is one */
 };
 
-static struct wished wishes[FRONTENDS];
+static struct port_wish ports[PORTS];
+static struct frontend_wish wishes[FRONTENDS];
+
 /* What was in force of each after the last commit that went through. */
-static struct wished in_force[FRONTENDS];
+static struct port_wish port_in_force[PORTS];
+static struct frontend_wish in_force[FRONTENDS];
 static bool in_force_known[FRONTENDS];
 /* What may be reached meanwhile, when some slots went ahead. */
 static bool reachable[FRONTENDS][POOL + 1];
@@ -36,15 +50,97 @@ static const char *pods, *service_cidrs;
 static bool in_pieces;          /* the batches go */
 static bool refuses;            /* histories with refusals */
 static bool touched[FRONTENDS]; /* of these, so they may not be as wished */
-static bool crowded;            /* a set or the chains: that may hit anybody */
+static uint32_t begrudged[32];  /* numbers of service ports, likewise */
+static size_t n_begrudged;
+static bool crowded; /* a set or the chains: that may hit anybody */
 
 /* ---- telling ---- */
 
-static void tell_wish(unsigned number)
+static uint32_t id_of(unsigned port)
 {
-    struct frontend f = frontend(number);
-    tell(number, &wishes[number].wish);
+    return port + 1;
+}
+
+static bool asks_for(const struct frontend_wish *wish, unsigned port, bool local)
+{
+    return wish->wanted && wish->port == port &&
+           (local ? wish->local : wish->external || !wish->local);
+}
+
+static bool needs(unsigned port, bool local)
+{
+    bool result = local ? ports[port].more_local : ports[port].more_cluster;
+    for (unsigned i = 0; i < FRONTENDS; i++)
+        result = result || asks_for(&wishes[i], port, local);
+    return result;
+}
+
+static bool exists(unsigned port)
+{
+    bool result = ports[port].stays;
+    for (unsigned i = 0; i < FRONTENDS; i++)
+        result = result || (wishes[i].wanted && wishes[i].port == port);
+    return result;
+}
+
+/* What is wanted of a frontend, with the backends of its service port. */
+static struct wish together(const struct frontend_wish *wish, const struct port_wish *port)
+{
+    return (struct wish){.wanted = wish->wanted,
+                         .external = wish->external,
+                         .local = wish->local,
+                         .all = port->all,
+                         .here = port->here,
+                         .timeout = port->timeout,
+                         .sources = wish->sources};
+}
+
+static struct wish wish_of(unsigned number)
+{
+    return together(&wishes[number], &ports[wishes[number].port]);
+}
+
+static void tell_port_wish(unsigned port)
+{
+    struct route_memory memory;
+    const struct wish wish = {
+        .all = ports[port].all, .here = ports[port].here, .timeout = ports[port].timeout};
+    struct port_route route = port_route_of(&wish, &memory);
+    route.needs_cluster = needs(port, false);
+    route.needs_local = needs(port, true);
+    route.n_backends = route.needs_cluster ? route.n_backends : 0;
+    route.n_local = route.needs_local ? route.n_local : 0;
+    if (exists(port))
+        ruleset_set_port(ruleset, id_of(port), &route);
+    else
+        ruleset_remove_port(ruleset, id_of(port));
+}
+
+static void tell_frontend(unsigned number)
+{
+    const struct frontend f = frontend(number);
+    const struct wish wish = wish_of(number);
+    struct route_memory memory;
+    struct route route = route_of(number, &wish, &memory);
+    route.port = id_of(wishes[number].port);
+    if (wish.wanted)
+        ruleset_set(ruleset, &f, &route);
+    else
+        ruleset_remove(ruleset, &f);
+    vec_free(&memory.sources);
     ruleset_set_cluster_ip(ruleset, &f.address, wishes[number].cluster_ip);
+}
+
+/* A frontend is another one, and so may be the ports that it led to and leads to. */
+static void tell_wish(unsigned number, unsigned port_before)
+{
+    const unsigned port = wishes[number].port;
+    if (exists(port))
+        tell_port_wish(port);
+    if (port_before != port && below(2))
+        tell_port_wish(port_before);
+    tell_frontend(number);
+    tell_port_wish(port_before);
 }
 
 /* ---- telling of differences ---- */
@@ -63,20 +159,24 @@ static size_t differences(const char *before, const char *after, struct backend_
     return n;
 }
 
-/* The backends of a frontend were others before, and nothing else. */
-static void tell_change(unsigned number, const char *all, const char *here)
+static bool has_endpoints(const struct port_wish *port)
 {
-    const struct wish *wish = &wishes[number].wish;
-    struct frontend f = frontend(number);
+    return port->all[0] || port->here[0];
+}
+
+/* The backends of a service port were others before, and nothing else. */
+static void tell_change(unsigned number, const struct port_wish *before)
+{
+    const struct port_wish *port = &ports[number];
     struct backend_change changes[2][3 * POOL];
-    struct route_change change = {.backends = changes[0], .local_backends = changes[1]};
-    bool had_any = *all || *here;
-    if (has_any(wish) && (wish->external || !wish->local))
-        change.n_backends = differences(all, wish->all, changes[0]);
-    if (has_any(wish) && wish->local)
-        change.n_local = differences(here, wish->here, changes[1]);
-    if (had_any != has_any(wish) || !ruleset_change(ruleset, &f, &change))
-        tell_wish(number);
+    struct port_route_change change = {.backends = changes[0], .local_backends = changes[1]};
+    if (needs(number, false))
+        change.n_backends = differences(before->all, port->all, changes[0]);
+    if (needs(number, true))
+        change.n_local = differences(before->here, port->here, changes[1]);
+    if (has_endpoints(before) != has_endpoints(port) ||
+        !ruleset_change_port(ruleset, id_of(number), &change))
+        tell_port_wish(number);
 }
 
 static void tell_hairpin(unsigned digit)
@@ -88,10 +188,13 @@ static void tell_hairpin(unsigned digit)
 static void tell_all(void)
 {
     unsigned first = below(FRONTENDS);
+    for (unsigned i = 0; i < PORTS; i++)
+        if (exists((first + i) % PORTS))
+            tell_port_wish((first + i) % PORTS);
     for (unsigned i = 0; i < FRONTENDS; i++) {
         unsigned number = (first + i) % FRONTENDS;
-        if (wishes[number].wish.wanted || wishes[number].cluster_ip)
-            tell_wish(number);
+        if (wishes[number].wanted || wishes[number].cluster_ip)
+            tell_frontend(number);
     }
     for (unsigned i = 1; i <= POOL; i++)
         if (hairpins[i])
@@ -138,70 +241,77 @@ static void toggle(char digits[POOL + 1])
     memcpy(digits, result, n + 1);
 }
 
-/* Who has backends on this node has some; only a local cluster IP does not say all of them. */
-static void make_sane(unsigned number)
+/* Who has backends on this node has some. */
+static void make_sane(struct port_wish *port)
 {
-    const struct wish *wish = &wishes[number].wish;
-    if (wishes[number].all[0] == 0 && (wish->external || !wish->local))
-        wishes[number].here[0] = 0;
+    if (port->all[0] == 0)
+        port->here[0] = 0;
+}
+
+static void change_port(unsigned number)
+{
+    struct port_wish *port = &ports[number];
+    static const uint32_t timeouts[] = {0, 0, 100, 70000};
+    random_digits(port->all);
+    random_digits(port->here);
+    port->timeout = timeouts[below(4)];
+    port->stays = below(6) == 0;
+    port->more_cluster = below(3) == 0;
+    port->more_local = below(4) == 0;
+    make_sane(port);
+    tell_port_wish(number);
+    for (unsigned i = 0; i < FRONTENDS; i++) /* with affinity, or without */
+        if (wishes[i].wanted && wishes[i].port == number)
+            tell_frontend(i);
 }
 
 static void change_wish(unsigned number)
 {
-    struct wish *wish = &wishes[number].wish;
-    static const uint32_t timeouts[] = {0, 0, 100, 70000};
+    struct frontend_wish *wish = &wishes[number];
+    const unsigned before = wish->port;
     wish->wanted = below(8) > 0;
     wish->external = below(2);
     wish->local = below(2);
-    random_digits(wishes[number].all);
-    random_digits(wishes[number].here);
-    wish->timeout = timeouts[below(4)];
-    wish->group = 1 + below(8) / 7 * 10 + number % 4; /* most of the time the same */
+    wish->port = below(4) ? number % PORTS : below(PORTS); /* most of the time the same */
     wish->sources = wish->external && below(2) ? random_ranges() : NULL;
-    make_sane(number);
-    tell_wish(number);
+    tell_wish(number, before);
 }
 
 static void nudge_backends(unsigned number)
 {
-    char all[POOL + 1], here[POOL + 1];
-    memcpy(all, wishes[number].all, sizeof(all));
-    memcpy(here, wishes[number].here, sizeof(here));
+    struct port_wish *port = &ports[number];
+    const struct port_wish before = *port;
     for (unsigned n = 1 + below(3); n > 0; n--)
-        toggle(below(3) ? wishes[number].all : wishes[number].here);
+        toggle(below(3) ? port->all : port->here);
     if (below(12) == 0)
-        random_digits(wishes[number].all);
-    make_sane(number);
-    tell_change(number, all, here);
+        random_digits(port->all);
+    make_sane(port);
+    tell_change(number, &before);
 }
 
 static void nudge_wish(unsigned number)
 {
-    struct wish *wish = &wishes[number].wish;
+    struct frontend_wish *wish = &wishes[number];
+    const unsigned before = wish->port;
     if (wish->wanted && below(4)) {
-        nudge_backends(number);
+        nudge_backends(wish->port);
         return;
     }
-    switch (below(8)) {
+    switch (below(4)) {
     case 0:
         wish->local = !wish->local;
         break;
     case 1:
-        wish->timeout = wish->timeout ? 0 : 100;
+        wish->port = below(PORTS);
         break;
     case 2:
         wish->sources = wish->external && below(2) ? random_ranges() : NULL;
         break;
-    case 3:
-    case 4:
-        toggle(wishes[number].here);
-        break;
     default:
-        toggle(wishes[number].all);
+        break;
     }
     wish->wanted = true;
-    make_sane(number);
-    tell_wish(number);
+    tell_wish(number, before);
 }
 
 static void change_contents(void)
@@ -210,7 +320,7 @@ static void change_contents(void)
     switch (below(4)) {
     case 0:
         wishes[number].cluster_ip = !wishes[number].cluster_ip;
-        tell_wish(number);
+        tell_frontend(number);
         break;
     case 1:
         hairpins[digit] = !hairpins[digit];
@@ -228,58 +338,138 @@ static void change_contents(void)
 
 /* ---- checking ---- */
 
+static bool is_begrudged(uint32_t number)
+{
+    for (size_t i = 0; i < n_begrudged; i++)
+        if (begrudged[i] == number)
+            return true;
+    return false;
+}
+
+/* Whether something of a frontend, or of a service port that it leads or shall lead to, is refused.
+ */
+static bool may_be_refused(unsigned number)
+{
+    const struct frontend f = frontend(number);
+    const struct port_record *port = ruleset_find_port(ruleset, id_of(wishes[number].port));
+    return crowded || touched[number] || is_begrudged(fake_kernel_port(&f)) ||
+           (port && is_begrudged(port->number));
+}
+
+/* A frontend has session affinity just like its service port, with numbers for its backends. */
+static void check_affinity(unsigned number, const struct wish *wish)
+{
+    const struct frontend f = frontend(number);
+    const uint32_t value = fake_kernel_classid("services", &f), port = port_of_value(value);
+    struct backend to[POOL];
+    ck_assert_int_eq((value & CLASS_AFFINE) != 0, wish->wanted && wish->timeout > 0);
+    if (!(value & CLASS_AFFINE))
+        return;
+    ck_assert_uint_eq(fake_kernel_number(family, "affinity_timeouts", port), wish->timeout);
+    size_t n =
+        wish->local ? fake_kernel_local_backends(&f, to, POOL) : fake_kernel_backends(&f, to, POOL);
+    for (size_t i = 0; i < n; i++) {
+        struct key key = {.length = 0};
+        size_t length;
+        key_put_number(&key, port);
+        key_put_address(&key, family, &to[i].address);
+        key_put_port(&key, to[i].port);
+        const uint8_t *found =
+            fake_kernel_value(family, "affinity_numbers", key.bytes, key.length, &length);
+        ck_assert_ptr_nonnull(found);
+        ck_assert(fake_kernel_value(family,
+                                    wish->local ? "local_affinity_backends" : "affinity_backends",
+                                    found, sizeof(uint32_t), &length));
+    }
+}
+
+static bool port_is_pending(unsigned port)
+{
+    const struct port_record *record = ruleset_find_port(ruleset, id_of(port));
+    return record && record->record.pending;
+}
+
+static bool is_pending(unsigned number)
+{
+    const struct frontend f = frontend(number);
+    const struct frontend_record *record = ruleset_find_frontend(ruleset, &f);
+    return record && (record->record.pending || port_is_pending(wishes[number].port));
+}
+
+/* A frontend that waits for something else leads to the same service port: what refuses its packets
+ * there refuses others too. */
+static bool shares_with_waiting(unsigned number)
+{
+    const struct frontend f = frontend(number);
+    for (unsigned i = 0; i < FRONTENDS; i++) {
+        const struct frontend other = frontend(i);
+        if (i != number && is_pending(i) && fake_kernel_port(&other) == fake_kernel_port(&f))
+            return true;
+    }
+    return false;
+}
+
 static void check_one(unsigned number)
 {
-    if (touched[number] || crowded)
-        return;
+    const struct wish wish = wish_of(number);
     const struct world world = {.pods = pods, .cluster_ip = wishes[number].cluster_ip};
-    check_wish(number, &wishes[number].wish, &world);
+    if (may_be_refused(number) || shares_with_waiting(number))
+        return;
+    check_wish(number, &wish, &world);
+    check_affinity(number, &wish);
 }
 
 /* Every client of a frontend that some slots went ahead of gets to backends that it had or gets. */
 static void check_between(unsigned number)
 {
-    struct frontend to = frontend(number);
-    struct fake_client from = {.address = client(12)};
+    const struct frontend to = frontend(number);
+    const struct fake_client from = {.address = client(12)};
     struct fake_route route = fake_kernel_route(&to, &from);
-    const struct wished *old = &in_force[number];
+    const struct frontend_wish *old = &in_force[number];
+    const struct wish wish = together(old, &port_in_force[old->port]);
     char digits[MOST_BACKENDS + 1];
     const struct world world = {.pods = pods, .cluster_ip = wishes[number].cluster_ip};
-    ck_assert_int_eq(route.fate, expect(&old->wish, &world, &to, &from).fate);
+    ck_assert_int_eq(route.fate, expect(&wish, &world, &to, &from).fate);
     for (const char *at = digits_of(&route, digits); *at; at++)
         ck_assert(reachable[number][*at - '0']);
     fake_route_free(&route);
 }
 
-static void note_reachable(unsigned number)
+static void note_reachable(unsigned number, const struct port_wish *port)
 {
-    const struct wished *wished = &wishes[number];
-    for (const char *at = wished->all; *at; at++)
+    for (const char *at = port->all; *at; at++)
         reachable[number][*at - '0'] = true;
-    for (const char *at = wished->here; *at; at++)
+    for (const char *at = port->here; *at; at++)
         reachable[number][*at - '0'] = true;
+}
+
+/* What a frontend in force asks for is still wanted of its port, and so known. */
+static bool is_kept_up(const struct frontend_wish *wish)
+{
+    return exists(wish->port) && (!asks_for(wish, wish->port, true) || needs(wish->port, true)) &&
+           (!asks_for(wish, wish->port, false) || needs(wish->port, false));
 }
 
 /* After a commit that went through, for all that was to be done or for a portion of it. */
 static void check_each(void)
 {
+    for (unsigned i = 0; i < PORTS; i++)
+        if (!port_is_pending(i))
+            port_in_force[i] = ports[i];
     for (unsigned i = 0; i < FRONTENDS; i++) {
-        struct frontend f = frontend(i);
-        const struct record *record = ruleset_find_record(ruleset, &f);
-        if (record && record->pending) {
-            note_reachable(i);
-            if (in_force_known[i] && !touched[i] && !crowded)
+        if (is_pending(i)) {
+            note_reachable(i, &port_in_force[in_force[i].port]);
+            note_reachable(i, &ports[wishes[i].port]);
+            in_force_known[i] = in_force_known[i] && is_kept_up(&in_force[i]);
+            if (in_force_known[i] && !may_be_refused(i) && !shares_with_waiting(i))
                 check_between(i);
             continue;
         }
         if (config.portion || below(4) == 0)
             check_one(i);
         memset(reachable[i], 0, sizeof(reachable[i]));
-        note_reachable(i);
         in_force[i] = wishes[i];
-        in_force[i].wish.all = in_force[i].all;
-        in_force[i].wish.here = in_force[i].here;
-        in_force_known[i] = !touched[i] && !crowded;
+        in_force_known[i] = !may_be_refused(i);
     }
 }
 
@@ -293,7 +483,7 @@ static void check_all(void)
     size_t wanted = 0;
     for (unsigned i = 0; i < FRONTENDS; i++) {
         check_one(i);
-        wanted += wishes[i].wish.wanted;
+        wanted += wishes[i].wanted;
     }
     ck_assert_uint_eq(ruleset_frontends(ruleset), wanted);
 }
@@ -322,13 +512,19 @@ static void check_like_a_fresh_one(void)
 
 /* ---- refusals ---- */
 
-/* Of frontends with a high number only. */
+/* Of frontends with a high number only, and service ports that are there. */
 static void begrudge_some(void)
 {
     unsigned number = FRONTENDS * 2 / 3 + below(FRONTENDS / 3);
     struct frontend f = frontend(number);
-    touched[number] = true;
-    begrudge(&f);
+    const uint32_t port = fake_kernel_port(&f);
+    if (below(2)) {
+        touched[number] = true;
+        begrudge(&f);
+    } else if (port && n_begrudged < sizeof(begrudged) / sizeof(begrudged[0])) {
+        begrudged[n_begrudged++] = port;
+        begrudge_port(port);
+    }
 }
 
 static void calm_down(void)
@@ -344,6 +540,7 @@ static void calm_down(void)
     }
     ck_assert_uint_eq(ruleset_figures(ruleset)->refused, 0);
     memset(touched, 0, sizeof(touched));
+    n_begrudged = 0;
     crowded = false;
 }
 
@@ -420,25 +617,36 @@ static void settle_somehow(void)
 
 /* ---- what somebody else may do to the table; found out by a restart at the latest ---- */
 
+/* One that is there, or not. */
+static uint32_t some_number(void)
+{
+    const struct frontend f = frontend(below(FRONTENDS));
+    const uint32_t number = fake_kernel_port(&f);
+    return number && below(3) ? number : (1 + below(2 * PORTS)) << PORT_LOW_BITS;
+}
+
 static struct key key_in(const char *set)
 {
     struct frontend f = frontend(below(FRONTENDS + 2));
     struct backend b = backend(1 + below(POOL));
     struct key key = key_of_frontend(&f);
-    uint32_t slot = below(POOL);
+    uint32_t slot = below(POOL), number = some_number();
     if (strstr(set, "endpoints"))
-        return key_of_slot(&f, slot);
+        return key_of_slot(number, slot);
     if (strcmp(set, "allowed_sources") == 0)
         return key_in_list();
-    if (strcmp(set, "cluster_ips") == 0 || strcmp(set, "hairpin") == 0)
-        memset(&key, 0, sizeof(key));
-    if (strcmp(set, "cluster_ips") == 0)
+    if (strcmp(set, "restricted") == 0)
+        return key;
+    memset(&key, 0, sizeof(key));
+    if (strcmp(set, "cluster_ips") == 0) {
         key_put_address(&key, family, &f.address);
-    if (strcmp(set, "hairpin") == 0) {
+    } else if (strcmp(set, "hairpin") == 0) {
         key_put_address(&key, family, &b.address);
         key_put_address(&key, family, &b.address);
         key_put_protocol(&key, IPPROTO_TCP);
         key_put_port(&key, b.port);
+    } else {
+        key_put_number(&key, strcmp(set, "dropped_ports") == 0 ? number | CLASS_LOCAL : number);
     }
     return key;
 }
@@ -457,10 +665,9 @@ static void meddle(const char *set, const struct key *value)
 
 static void damage(void)
 {
-    static const char *const sets[] = {
-        "endpoints",        "local_endpoints", "affinity_ids", "affinity_timeouts",
-        "reject_frontends", "drop_frontends",  "restricted",   "allowed_sources",
-        "cluster_ips",      "hairpin"};
+    static const char *const sets[] = {"endpoints",       "local_endpoints", "affinity_timeouts",
+                                       "rejected_ports",  "dropped_ports",   "restricted",
+                                       "allowed_sources", "cluster_ips",     "hairpin"};
     const char *set = sets[below(sizeof(sets) / sizeof(sets[0]))];
     const struct backend b = backend(1 + below(POOL));
     struct key value = {.length = 0};
@@ -499,8 +706,10 @@ static void step(void)
 {
     switch (below(refuses ? 15 : 14)) {
     case 0:
-    case 1:
         change_wish(below(FRONTENDS));
+        break;
+    case 1:
+        change_port(below(PORTS));
         break;
     case 2:
     case 3:
@@ -538,18 +747,15 @@ static void step(void)
 static void begin_history(int which)
 {
     memset(wishes, 0, sizeof(wishes));
+    memset(ports, 0, sizeof(ports));
     memset(hairpins, 0, sizeof(hairpins));
     pods = service_cidrs = "";
-    for (unsigned i = 0; i < FRONTENDS; i++) {
-        wishes[i].wish.all = wishes[i].all;
-        wishes[i].wish.here = wishes[i].here;
-        wishes[i].wish.group = 1 + i % 4;
-    }
     seed = (unsigned)which;
     config.detector = which % 3 ? DETECT_CIDRS : DETECT_NONE;
     config.dump_most = (unsigned)which / 4 % 2;
     config.portion = which % 5 == 0 ? 0 : 1 + (unsigned)which % 7;
     memset(touched, 0, sizeof(touched));
+    n_begrudged = 0;
     forget_in_force();
     crowded = false;
     in_pieces = which % 4 >= 2;
@@ -565,12 +771,15 @@ static void live_through(int which)
     settle_somehow();
     check_like_a_fresh_one();
     for (unsigned i = 0; i < FRONTENDS; i++) {
-        wishes[i].wish.wanted = wishes[i].cluster_ip = false;
-        tell_wish(i);
+        wishes[i].wanted = wishes[i].cluster_ip = false;
+        tell_wish(i, wishes[i].port);
     }
+    memset(ports, 0, sizeof(ports));
+    for (unsigned i = 0; i < PORTS; i++)
+        tell_port_wish(i);
     settle_somehow();
     check_like_a_fresh_one();
-    ck_assert_uint_eq(ruleset->records.n, 0);
+    ck_assert_uint_eq(ruleset->frontends.n + ruleset->ports.n, 0);
 }
 
 START_TEST(any_history)

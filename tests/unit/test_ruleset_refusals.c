@@ -22,14 +22,64 @@ static void begin_kernel(int which)
     fake_kernel_point(which < FAMILY_COUNT);
 }
 
+/* P of the service port of a frontend: the one that it has, or the next commit gives it. */
+static uint32_t port_to_refuse(unsigned number)
+{
+    const struct frontend f = frontend(number);
+    const struct frontend_record *record = ruleset_find_frontend(ruleset, &f);
+    const struct port_record *port = record ? record->port : NULL;
+    uint32_t last = ruleset->last_number;
+    if (!port || !ruleset_knows_kernel(ruleset))
+        if (fake_kernel_port(&f))
+            return fake_kernel_port(&f);
+    ck_assert_ptr_nonnull(port);
+    if (port->number)
+        return port->number;
+    vec_each (&ruleset->pending, it) {
+        last += (*it)->is_port && !as_port(*it)->number;
+        if (*it == &port->record)
+            break;
+    }
+    return last << PORT_LOW_BITS;
+}
+
+static bool is_any_of(const char *name, const char *const names[])
+{
+    while (*names && strcmp(name, *names) != 0)
+        names++;
+    return *names;
+}
+
+static void refuse_number(const char *set, uint32_t number, int why)
+{
+    fake_kernel_refuse(set, &number, sizeof(number), why);
+}
+
+/* What the service port of a frontend has in @set, or in all of them. */
+static void refuse_port(const char *set, unsigned number, int why)
+{
+    static const char *const by_backend[] = {"affinity_backends", "local_affinity_backends", NULL};
+    const uint32_t port = port_to_refuse(number);
+    if (!set || strcmp(set, "dropped_ports") == 0)
+        refuse_number("dropped_ports", port | CLASS_LOCAL, why);
+    for (uint32_t i = 1; set && is_any_of(set, by_backend) && i <= MOST_BACKENDS; i++)
+        refuse_number(set, port | i, why);
+    if (!set || strcmp(set, "dropped_ports") != 0)
+        refuse_number(set, port, why);
+}
+
+/* What a frontend has in @set, or its service port; of NULL, both in all of them. */
 static void refuse(const char *set, unsigned number, int why)
 {
+    static const char *const by_frontend[] = {"services", "restricted", NULL};
     const uint8_t any_client = 12;
     struct frontend f = frontend(number);
     if (set && strcmp(set, "allowed_sources") == 0)
         fake_kernel_refuse(set, &any_client, sizeof(any_client), why);
-    else
+    else if (!set || is_any_of(set, by_frontend))
         fake_kernel_refuse_frontend(set, &f, why);
+    if (!set || (strcmp(set, "allowed_sources") != 0 && !is_any_of(set, by_frontend)))
+        refuse_port(set, number, why);
 }
 
 static void forgive(int which)
@@ -72,49 +122,88 @@ static void commit_within(size_t attempts)
     ck_assert_uint_le(fake_kernel_counts()->attempts, attempts);
 }
 
-/* ---- frontends ---- */
+/* ---- frontends and service ports ---- */
 
-/* In each set that a frontend may be in: it is left out, all others are there. */
+/* In each set that a frontend or its service port may be in: it is left out, all others are there.
+ */
 START_TEST(the_rest_is_in_force)
 {
-    static const char *const sets[] = {
-        "services",     "endpoints",  "local_services",    "local_endpoints", "reject_frontends",
-        "affinity_ids", "restricted", "affinity_timeouts", "allowed_sources", NULL};
-    const char *set = sets[_i / KERNELS];
+    static const struct wish full = {.wanted = true,
+                                     .external = true,
+                                     .local = true,
+                                     .all = "34",
+                                     .here = "3",
+                                     .timeout = 100,
+                                     .sources = "0-90"},
+                             dropped = {.wanted = true,
+                                        .external = true,
+                                        .local = true,
+                                        .all = "3"},
+                             rejected = {.wanted = true};
+    static const struct {
+        const char *set;
+        const struct wish *wish;
+    } cases[] = {{"services", &full},
+                 {"restricted", &full},
+                 {"allowed_sources", &full},
+                 {"ports", &full},
+                 {"local_ports", &full},
+                 {"endpoints", &full},
+                 {"local_endpoints", &full},
+                 {"affinity_timeouts", &full},
+                 {"affinity_numbers", &full},
+                 {"affinity_backends", &full},
+                 {"local_affinity_backends", &full},
+                 {"rejected_ports", &rejected},
+                 {"dropped_ports", &dropped},
+                 {NULL, &full}};
+    const char *set = cases[_i / KERNELS].set;
+    const struct wish *wish = cases[_i / KERNELS].wish;
+    const size_t refused = set ? 1 : 2; /* the frontend, its service port, or both */
     begin_kernel(_i % KERNELS);
     SET(1, .all = "12");
-    if (set && strcmp(set, "reject_frontends") == 0)
-        SET(2);
-    else
-        SET(2, .external = true, .local = true, .all = "34", .here = "3", .timeout = 100,
-            .group = 1, .sources = "0-90");
+    tell(2, wish);
     SET(3, .all = "56");
     refuse(set, 2, EINVAL);
     commit_within(3);
     CHECK(1, .all = "12");
     check(2, &nothing);
     CHECK(3, .all = "56");
-    check_refused(1, 0);
-    ck_assert_int_eq(errors_logged, 1);
+    check_refused(refused, 0);
+    ck_assert_int_eq(errors_logged, (int)refused);
     ck_assert_uint_eq(ruleset_frontends(ruleset), 2);
 
     SET(1, .all = "123"); /* and all goes on */
     commit_within(2);     /* the new chain first */
     CHECK(1, .all = "123");
-    check_refused(1, 0);
+    check_refused(refused, 0);
     forgive(_i % KERNELS);
     wait_for_retry();
     settle();
     check_refused(0, 0);
     ck_assert_uint_eq(ruleset_frontends(ruleset), 3);
-    ck_assert_int_eq(errors_logged, 1);
-    if (!set || strcmp(set, "reject_frontends") != 0)
-        CHECK(2, .external = true, .local = true, .all = "34", .here = "3", .sources = "0-90");
-    else
-        CHECK(2, .all = NULL);
+    ck_assert_int_eq(errors_logged, (int)refused);
+    check(2, wish);
 }
 END_TEST
+#define SETS_OF_ONE 14
 
+/* Whether the elements of a frontend, not of its service port, change with its wish. */
+static bool frontend_changes(const struct wish *a, const struct wish *b)
+{
+    const char *before = a->sources ? a->sources : "", *after = b->sources ? b->sources : "";
+    return a->external != b->external || a->local != b->local ||
+           (a->timeout > 0) != (b->timeout > 0) || a->group != b->group ||
+           strcmp(before, after) != 0;
+}
+
+static const struct wish *of_group(uint32_t group, const struct wish *wish,
+                                   const struct wish *otherwise)
+{
+    return wish->group == group ? wish : otherwise;
+}
+
+/* Each change is one of the service port too. */
 START_TEST(what_was_in_force_stays)
 {
     static const struct wish before[] = {
@@ -126,6 +215,7 @@ START_TEST(what_was_in_force_stays)
         {.wanted = true, .all = "123", .timeout = 100, .group = 2},
         {.wanted = true, .external = true, .all = "12", .sources = "0-40 60-top"},
         {.wanted = true},
+        {.wanted = true, .all = "123", .timeout = 100},
     };
     static const struct wish after[] = {
         {.wanted = true, .all = "1245"},
@@ -136,13 +226,17 @@ START_TEST(what_was_in_force_stays)
          .timeout = 100,
          .group = 3,
          .sources = "10-19"},
-        {.wanted = true, .local = true, .all = "12", .here = "2"},
+        {.wanted = true, .local = true, .all = "12", .here = "1"},
         {.wanted = true, .all = "3", .timeout = 200, .group = 2},
     };
     enum { BEFORE = sizeof(before) / sizeof(before[0]), AFTER = sizeof(after) / sizeof(after[0]) };
     const struct wish *was = &before[_i / KERNELS % BEFORE], *shall = &after[_i / KERNELS / BEFORE];
+    const size_t refused = frontend_changes(was, shall) ? 2 : 1;
     begin_kernel(_i % KERNELS);
-    SET(1, .all = "12", .timeout = 100, .group = 2); /* of the same service port */
+    /* Frontend 1 has the same service port as the others of the group. */
+    const struct wish alone = {.wanted = true, .all = "12", .timeout = 100, .group = 2};
+    const struct wish *other = of_group(2, was, &alone);
+    tell(1, other);
     tell(2, was);
     SET(3, .all = "12");
     commit();
@@ -154,9 +248,9 @@ START_TEST(what_was_in_force_stays)
     refuse(NULL, 2, ENOSPC);
     commit_within(3);
     check(2, was);
-    CHECK(1, .all = "12");
+    check(1, other);
     CHECK(3, .all = "13");
-    check_refused(1, 0);
+    check_refused(refused, 0);
     struct sizes same = sizes_now(family);
     check_same_sizes(&same, &sizes);
 
@@ -167,23 +261,100 @@ START_TEST(what_was_in_force_stays)
     commit();
     check(2, was);
     CHECK(3, .all = "23");
-    check_refused(1, 0);
+    check_refused(refused, 0);
 
     forgive(_i % KERNELS);
     wait_for_retry();
     commit();
     settle();
     check(2, shall);
-    CHECK(1, .all = "12");
+    check(1, of_group(2, shall, other));
     check_refused(0, 0);
     drop(1);
     drop(2);
     drop(3);
     settle();
-    ck_assert_uint_eq(ruleset->records.n, 0);
+    ck_assert_uint_eq(ruleset->frontends.n + ruleset->ports.n, 0);
 }
 END_TEST
-#define STAYS (8 * 5 * KERNELS)
+#define STAYS (9 * 5 * KERNELS)
+
+/* One whose new class the service port cannot answer, as it is in force, stays as it is; others of
+ * the port come, change and go. */
+START_TEST(frontends_wait_for_their_port)
+{
+    begin_kernel(_i);
+    SET(1, .external = true, .all = "123", .group = 1);
+    SET(2, .all = "123", .group = 1);
+    SET(3, .all = "123", .group = 1);
+    commit();
+    refuse("local_endpoints", 1, EINVAL);
+    SET(1, .external = true, .local = true, .all = "12", .here = "2", .group = 1);
+    SET(2, .external = true, .all = "12", .here = "2", .group = 1);
+    SET(4, .all = "12", .here = "2", .group = 1);
+    SET(5, .local = true, .all = "12", .here = "2", .group = 1);
+    drop(3);
+    commit_within(3);
+    check_refused(1, 0);
+    CHECK(1, .external = true, .all = "123");
+    CHECK(2, .external = true, .all = "123");
+    check(3, &nothing);
+    CHECK(4, .all = "123");
+    check(5, &nothing);
+    ck_assert_uint_eq(ruleset_frontends(ruleset), 3);
+    for (unsigned i = 1; i <= 5; i++) {
+        const struct frontend f = frontend(i);
+        ck_assert_int_eq(ruleset_is_refused(ruleset, &f), i != 3);
+        ck_assert(!ruleset_is_waiting(ruleset, &f));
+    }
+    wait_for_retry();
+    commit_within(3);
+    CHECK(1, .external = true, .all = "123");
+    drop(5); /* it does not come any more */
+    forgive(_i);
+    wait_for_retry();
+    commit_within(2); /* the new chain first */
+    check_refused(0, 0);
+    CHECK(1, .external = true, .local = true, .all = "12", .here = "2");
+    CHECK(2, .external = true, .all = "12");
+    CHECK(4, .all = "12");
+    check(5, &nothing);
+    ck_assert_uint_eq(ruleset_frontends(ruleset), 3);
+    for (unsigned i = 1; i <= 4; i++)
+        if (i != 3)
+            drop(i);
+    settle();
+    ck_assert_uint_eq(ruleset->frontends.n + ruleset->ports.n, 0);
+}
+END_TEST
+
+/* A frontend that stays as it was does not hold back the backends. */
+START_TEST(ports_do_not_wait_for_frontends)
+{
+    begin_kernel(_i);
+    SET(1, .all = "123", .group = 1);
+    SET(2, .all = "123", .group = 1);
+    commit();
+    refuse("services", 1, EINVAL);
+    SET(1, .external = true, .all = "12", .group = 1);
+    SET(2, .external = true, .all = "12", .group = 1);
+    commit_within(4); /* the new chain first */
+    check_refused(1, 0);
+    CHECK(1, .all = "12");
+    CHECK(2, .external = true, .all = "12");
+    SET(1, .external = true, .local = true, .all = "45", .here = "4", .group = 1);
+    SET(2, .external = true, .local = true, .all = "45", .here = "4", .group = 1);
+    commit_within(4); /* the new chain first */
+    check_refused(1, 0);
+    CHECK(1, .all = "45");
+    CHECK(2, .external = true, .local = true, .all = "45", .here = "4");
+    forgive(_i);
+    wait_for_retry();
+    commit_within(1);
+    check_refused(0, 0);
+    CHECK(1, .external = true, .local = true, .all = "45", .here = "4");
+}
+END_TEST
 
 /* All bad ones are found with a few attempts. */
 START_TEST(many_are_refused_at_once)
@@ -248,10 +419,12 @@ END_TEST
 
 START_TEST(it_is_tried_again_later_and_later)
 {
-    begin_kernel(_i);
+    const bool port = _i / KERNELS; /* or the frontend */
+    const char *set = port ? "ports" : "services";
+    begin_kernel(_i % KERNELS);
     SET(1, .all = "12");
     SET(2, .all = "3");
-    refuse("services", 1, EINVAL);
+    refuse(set, 1, EINVAL);
     double waits[] = {30, 60, 120, 240, 480, 600, 600};
     for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
         commit_within(3);
@@ -261,15 +434,18 @@ START_TEST(it_is_tried_again_later_and_later)
     }
     ck_assert_int_eq(errors_logged, 1);
     ck_assert_uint_eq(ruleset_figures(ruleset)->refusals, 7);
-    forgive(_i);
+    forgive(_i % KERNELS);
     commit();
     CHECK(1, .all = "12");
-    refuse("services", 1, EINVAL); /* from the start again */
-    SET(1, .all = "1");
+    refuse(set, 1, EINVAL); /* from the start again */
+    SET(1, .external = true, .all = "1");
     commit();
     ck_assert_double_eq(ruleset_retry_time(ruleset), now + 30);
     ck_assert_int_eq(errors_logged, 2);
-    CHECK(1, .all = "12");
+    if (port)
+        CHECK(1, .external = true, .all = "12");
+    else
+        CHECK(1, .all = "1");
 }
 END_TEST
 
@@ -324,8 +500,50 @@ START_TEST(a_deletion_is_refused)
     commit();
     settle();
     check(1, &nothing);
-    ck_assert_uint_eq(ruleset->records.n, 0);
+    ck_assert_uint_eq(ruleset->frontends.n + ruleset->ports.n, 0);
     ck_assert_uint_eq(fake_kernel_size(family, "endpoints"), 0);
+}
+END_TEST
+
+/* What is left of a service port when no frontend leads there any more. */
+START_TEST(the_deletion_of_a_port_is_refused)
+{
+    static const char *const sets[] = {"ports", "local_ports", "endpoints", "local_endpoints"};
+    const char *set = sets[_i / KERNELS];
+    begin_kernel(_i % KERNELS);
+    SET(1, .external = true, .local = true, .all = "12", .here = "1");
+    SET(2, .all = "3");
+    commit();
+    refuse(set, 1, EINVAL);
+    drop(1);
+    commit_within(1); /* the frontend goes */
+    check(1, &nothing);
+    check_refused(0, 0);
+    wait_for_trims();
+    commit_within(3);
+    check_refused(1, 0);
+    ck_assert_uint_gt(fake_kernel_size(family, set), 0);
+    SET(1, .all = "45"); /* with the same id: nothing of it is refused, or all */
+    SET(2, .all = "4");
+    commit_within(4);
+    CHECK(2, .all = "4");
+    drop(1);
+    commit();
+    forgive(_i % KERNELS);
+    while (ruleset_retry_time(ruleset)) {
+        wait_for_retry();
+        commit();
+    }
+    settle();
+    check_refused(0, 0);
+    check(1, &nothing);
+    CHECK(2, .all = "4");
+    ck_assert_uint_eq(fake_kernel_size(family, "ports"), 1);
+    ck_assert_uint_eq(fake_kernel_size(family, "endpoints"), 1);
+    ck_assert_uint_eq(fake_kernel_size(family, "local_ports"), 0);
+    ck_assert_uint_eq(fake_kernel_size(family, "local_endpoints"), 0);
+    ck_assert_uint_eq(ruleset->frontends.n, 1);
+    ck_assert_uint_eq(ruleset->ports.n, 1);
 }
 END_TEST
 
@@ -358,16 +576,13 @@ END_TEST
 /* Somebody put something there, and now it cannot be taken away: it is nobody else's trouble. */
 START_TEST(what_cannot_be_wanted_is_left_alone)
 {
-    struct key junk = {.length = 0}, key;
-    struct frontend f;
     begin_kernel(_i);
-    f = frontend(1);
-    key = key_of_frontend(&f);
-    key_put_number(&junk, 7 << 16);
     SET(1, .all = "12");
     SET(2, .all = "3");
     commit();
-    fake_kernel_put(family, "affinity_ids", key.bytes, key.length, junk.bytes, junk.length);
+    const uint32_t port = port_of(1), drops = port | CLASS_LOCAL;
+    fake_kernel_put(family, "rejected_ports", &port, sizeof(port), NULL, 0);
+    fake_kernel_put(family, "dropped_ports", &drops, sizeof(drops), NULL, 0); /* never both */
     restart();
     SET(1, .all = "1");
     SET(2, .all = "34");
@@ -388,7 +603,8 @@ START_TEST(what_cannot_be_wanted_is_left_alone)
     wait_for_retry();
     commit();
     CHECK(1, .all = "1");
-    ck_assert_uint_eq(fake_kernel_size(family, "affinity_ids"), 0);
+    ck_assert_uint_eq(fake_kernel_size(family, "rejected_ports"), 0);
+    ck_assert_uint_eq(fake_kernel_size(family, "dropped_ports"), 0);
     settle();
 }
 END_TEST
@@ -397,12 +613,13 @@ END_TEST
 
 START_TEST(a_set_is_full)
 {
+    const char *set = _i / KERNELS ? "ports" : "services";
     const unsigned room = 20;
-    begin_kernel(_i);
+    begin_kernel(_i % KERNELS);
     for (unsigned i = 1; i <= room / 2; i++)
         SET(i, .all = "12");
     commit();
-    fake_kernel_limit("services", room);
+    fake_kernel_limit(set, room);
     /* Those that are there change, and more come than there is room for. */
     for (unsigned i = room + 10; i > room / 2; i--)
         SET(i, .all = "12");
@@ -410,22 +627,22 @@ START_TEST(a_set_is_full)
         SET(i, .all = "123");
     commit_within(4);
     check_refused(10, 0);
-    ck_assert_uint_eq(fake_kernel_size(family, "services"), room);
+    ck_assert_uint_eq(fake_kernel_size(family, set), room);
     for (unsigned i = 1; i <= room / 2; i++)
         CHECK(i, .all = "123");
     /* A change of one that is there goes on while it is full; one more does not fit. */
-    SET(1, .all = "1");
+    SET(1, .external = true, .all = "1");
     SET(100, .all = "4");
     commit_within(4);
-    CHECK(1, .all = "1");
+    CHECK(1, .external = true, .all = "1");
     check(100, &nothing);
     check_refused(11, 0);
     for (unsigned i = 1; i <= 5; i++)
         drop(i);
-    commit();
+    settle(); /* what they had makes room */
     wait_for_retry();
     commit_within(4);
-    ck_assert_uint_eq(fake_kernel_size(family, "services"), room);
+    ck_assert_uint_eq(fake_kernel_size(family, set), room);
     wait_for_retry();
     fake_kernel_forgive();
     commit();
@@ -434,7 +651,7 @@ START_TEST(a_set_is_full)
         commit();
     }
     check_refused(0, 0);
-    ck_assert_uint_eq(fake_kernel_size(family, "services"), room + 11 - 5);
+    ck_assert_uint_eq(fake_kernel_size(family, set), room + 11 - 5);
     CHECK(100, .all = "4");
     settle();
 }
@@ -467,7 +684,7 @@ START_TEST(a_chain_is_refused)
     fake_kernel_refuse_chain("pick-3", ENOSPC);
     SET(1, .all = "123");
     SET(2, .all = "1234");
-    SET(3, .external = true, .all = "567"); /* is built on it */
+    SET(3, .external = true, .all = "567"); /* picks by it too */
     SET(4, .external = true, .all = "5678");
     commit_within(3);
     CHECK(1, .all = "12");
@@ -643,9 +860,9 @@ START_TEST(consequences_are_not_blamed)
     SET(1, .all = "12");
     SET(2, .all = "12");
     commit();
-    SET(1, .all = "123"); /* 4:2 goes, which is refused, so 4:3 cannot come */
+    SET(1, .all = "123"); /* P:2 goes, which is refused, so P:3 cannot come */
     SET(2, .all = "123");
-    refuse("services", 1, EINVAL);
+    refuse("ports", 1, EINVAL);
     commit_within(4); /* the new chain first */
     CHECK(1, .all = "12");
     CHECK(2, .all = "123");
@@ -669,16 +886,17 @@ START_TEST(the_base_is_refused)
 }
 END_TEST
 
-/* A kernel that refuses whatever it is asked: a bounded number of times. */
+/* A kernel that refuses whatever it is asked to put into the table: a bounded number of times. */
 START_TEST(everything_is_refused)
 {
     begin_kernel(_i);
     for (unsigned i = 1; i <= 100; i++)
         SET(i, .all = "12");
-    fake_kernel_refuse(NULL, NULL, 0, EINVAL);
+    for (size_t i = 0; i < SIZED; i++)
+        fake_kernel_refuse(sized[i], NULL, 0, EINVAL);
     set_service_cidrs("10-19");
     commit_within(8);
-    check_refused(100, 1);
+    check_refused(200, 1); /* frontends and their service ports */
     for (int i = 0; i < 5; i++) {
         wait_for_retry();
         fake_kernel_forget_counts();
@@ -814,22 +1032,32 @@ START_TEST(the_log_names_it)
     SET(3, .all = "1");
     commit();
     ck_assert_ptr_nonnull(strstr(last_line, "frontend=11.0.0.3:81/TCP was rejected"));
+    SET(6, .all = "1", .group = 1);
+    SET(4, .all = "1", .group = 1);
+    refuse("endpoints", 4, EINVAL); /* a service port is named by its first frontend */
+    commit();
+    ck_assert_msg(strstr(last_line, "frontend=11.0.0.4:80/UDP service=default/web:http was "
+                                    "rejected") != NULL,
+                  "%s", last_line);
 }
 END_TEST
 
 static void add_tests(TCase *tcase)
 {
     tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_loop_test(tcase, the_rest_is_in_force, 0, 10 * KERNELS);
+    tcase_add_loop_test(tcase, the_rest_is_in_force, 0, SETS_OF_ONE * KERNELS);
     tcase_add_loop_test(tcase, what_was_in_force_stays, 0, STAYS);
+    tcase_add_loop_test(tcase, frontends_wait_for_their_port, 0, KERNELS);
+    tcase_add_loop_test(tcase, ports_do_not_wait_for_frontends, 0, KERNELS);
     tcase_add_loop_test(tcase, many_are_refused_at_once, 0, KERNELS);
     tcase_add_loop_test(tcase, many_are_tried_again_in_portions, 0, KERNELS);
-    tcase_add_loop_test(tcase, it_is_tried_again_later_and_later, 0, KERNELS);
+    tcase_add_loop_test(tcase, it_is_tried_again_later_and_later, 0, 2 * KERNELS);
     tcase_add_loop_test(tcase, a_change_is_tried_at_once, 0, KERNELS);
     tcase_add_loop_test(tcase, a_deletion_is_refused, 0, KERNELS);
+    tcase_add_loop_test(tcase, the_deletion_of_a_port_is_refused, 0, 4 * KERNELS);
     tcase_add_loop_test(tcase, a_trim_is_refused, 0, KERNELS);
     tcase_add_loop_test(tcase, what_cannot_be_wanted_is_left_alone, 0, KERNELS);
-    tcase_add_loop_test(tcase, a_set_is_full, 0, KERNELS);
+    tcase_add_loop_test(tcase, a_set_is_full, 0, 2 * KERNELS);
     tcase_add_loop_test(tcase, no_room_for_endpoints, 0, KERNELS);
     tcase_add_loop_test(tcase, a_chain_is_refused, 0, KERNELS);
     tcase_add_loop_test(tcase, too_many_chains, 0, KERNELS);

@@ -26,18 +26,18 @@ struct expected {
 #define CLASSID_TO_VERDICT "000401000000010400000000060400000000"
 #define CONCAT "000400000000030800040d0000000100"
 #define ONE "000402000000"
+#define ONE_TO_ONE "000401000000010401000000060400000000"
+#define CLASSID "000401000000"
+/* meta priority . numgen random mod 1 */
+#define SLOT                                                                                       \
+    "000400000000010400000000033400040d000000012c000e0004090000000106000402000000011a000417000000" \
+    "0112000401000000010401000000020400000000"
 static const char endpoints4[] =
-    "000400000000010400000000036000040d00000001580014000407000000010c00040c0000000104"
-    "0c000000010e00040900000001060004100000000214000407000000010c00040b00000001040200"
-    "0000031a0004170000000112000401000000010401000000020400000000043400040d000000012c"
-    "0014000407000000010c00040c00000001040c0000000114000407000000010c00040b0000000104"
-    "02000000060400000000";
+    SLOT "043400040d000000012c0014000407000000010c00040c00000001040c0000000114000407000000010c0004"
+         "0b000000010402000000060400000000";
 static const char endpoints6[] =
-    "000400000000010400000000036000040d00000001580014000407000000010c00040d0000000104"
-    "09000000010e00040900000001060004100000000214000407000000010c00040b00000001040200"
-    "0000031a0004170000000112000401000000010401000000020400000000043400040d000000012c"
-    "0014000407000000010c00040d0000000104090000000114000407000000010c00040b0000000104"
-    "02000000060400000000";
+    SLOT "043400040d000000012c0014000407000000010c00040d0000000104090000000114000407000000010c0004"
+         "0b000000010402000000060400000000";
 
 #define MAP NFT_SET_MAP
 #define RANGES NFT_SET_INTERVAL
@@ -47,20 +47,20 @@ static const char endpoints6[] =
 static const struct expected sets[FAMILY_COUNT][SETS] = {
     {
         {"services", MAP, 0x730d, 12, 0x17, 4, 0, "", CONCAT_TO_ONE},
-        {"endpoints", MAP, 0x1cc344, 16, 0x1cd, 8, 0, "", endpoints4},
-        {"local_services", MAP, 0x730d, 12, 0x17, 4, 0, "", CONCAT_TO_ONE},
-        {"local_endpoints", MAP, 0x1cc344, 16, 0x1cd, 8, 0, "", endpoints4},
+        {"ports", MAP, 0x17, 4, 0x17, 4, 0, "", ONE_TO_ONE},
+        {"local_ports", MAP, 0x17, 4, 0x17, 4, 0, "", ONE_TO_ONE},
+        {"endpoints", MAP, 0x5c4, 8, 0x1cd, 8, 0, "", endpoints4},
+        {"local_endpoints", MAP, 0x5c4, 8, 0x1cd, 8, 0, "", endpoints4},
         {"picks", MAP, 0x17, 4, TYPE_VERDICT, 0, 0, "", CLASSID_TO_VERDICT},
         {"local_picks", MAP, 0x17, 4, TYPE_VERDICT, 0, 0, "", CLASSID_TO_VERDICT},
-        {"affinity_ids", MAP, 0x730d, 12, 0x17, 4, 0, "", CONCAT_TO_ONE},
-        {"affinity", DYNAMIC, 0x1d7, 8, 0x17, 4, 1048576, "", CONCAT_TO_ONE},
+        {"affinity", DYNAMIC, 0x5c7, 8, 0x17, 4, 1048576, "", CONCAT_TO_ONE},
         {"affinity_backends", MAP, 0x17, 4, 0x1cd, 8, 0, "", ONE_TO_CONCAT},
         {"local_affinity_backends", MAP, 0x17, 4, 0x1cd, 8, 0, "", ONE_TO_CONCAT},
         {"affinity_numbers", MAP, 0x171cd, 12, 0x17, 4, 0, "", CONCAT_TO_ONE},
-        {"affinity_timeouts", MAP, 0x730d, 12, 0x17, 4, 0, "", CONCAT_TO_ONE},
+        {"affinity_timeouts", MAP, 0x17, 4, 0x17, 4, 0, "", ONE_TO_ONE},
         {"learners", MAP, 0x17, 4, TYPE_VERDICT, 0, 0, "", CLASSID_TO_VERDICT},
-        {"reject_frontends", 0, 0x730d, 12, 0, 0, 0, "", CONCAT},
-        {"drop_frontends", 0, 0x730d, 12, 0, 0, 0, "", CONCAT},
+        {"rejected_ports", 0, 0x17, 4, 0, 0, 0, "", CLASSID},
+        {"dropped_ports", 0, 0x17, 4, 0, 0, 0, "", CLASSID},
         {"restricted", MAP, 0x730d, 12, 0x17, 4, 0, "", CONCAT_TO_ONE},
         {"allowed_sources", 0, 0x1d7, 8, 0, 0, 0, "", CONCAT},
         {"hairpin", 0, 0x1c730d, 16, 0, 0, 0, "", CONCAT},
@@ -70,20 +70,20 @@ static const struct expected sets[FAMILY_COUNT][SETS] = {
     },
     {
         {"services", MAP, 0x830d, 24, 0x17, 4, 0, "", CONCAT_TO_ONE},
-        {"endpoints", MAP, 0x20c344, 28, 0x20d, 20, 0, "", endpoints6},
-        {"local_services", MAP, 0x830d, 24, 0x17, 4, 0, "", CONCAT_TO_ONE},
-        {"local_endpoints", MAP, 0x20c344, 28, 0x20d, 20, 0, "", endpoints6},
+        {"ports", MAP, 0x17, 4, 0x17, 4, 0, "", ONE_TO_ONE},
+        {"local_ports", MAP, 0x17, 4, 0x17, 4, 0, "", ONE_TO_ONE},
+        {"endpoints", MAP, 0x5c4, 8, 0x20d, 20, 0, "", endpoints6},
+        {"local_endpoints", MAP, 0x5c4, 8, 0x20d, 20, 0, "", endpoints6},
         {"picks", MAP, 0x17, 4, TYPE_VERDICT, 0, 0, "", CLASSID_TO_VERDICT},
         {"local_picks", MAP, 0x17, 4, TYPE_VERDICT, 0, 0, "", CLASSID_TO_VERDICT},
-        {"affinity_ids", MAP, 0x830d, 24, 0x17, 4, 0, "", CONCAT_TO_ONE},
-        {"affinity", DYNAMIC, 0x217, 20, 0x17, 4, 1048576, "", CONCAT_TO_ONE},
+        {"affinity", DYNAMIC, 0x5c8, 20, 0x17, 4, 1048576, "", CONCAT_TO_ONE},
         {"affinity_backends", MAP, 0x17, 4, 0x20d, 20, 0, "", ONE_TO_CONCAT},
         {"local_affinity_backends", MAP, 0x17, 4, 0x20d, 20, 0, "", ONE_TO_CONCAT},
         {"affinity_numbers", MAP, 0x1720d, 24, 0x17, 4, 0, "", CONCAT_TO_ONE},
-        {"affinity_timeouts", MAP, 0x830d, 24, 0x17, 4, 0, "", CONCAT_TO_ONE},
+        {"affinity_timeouts", MAP, 0x17, 4, 0x17, 4, 0, "", ONE_TO_ONE},
         {"learners", MAP, 0x17, 4, TYPE_VERDICT, 0, 0, "", CLASSID_TO_VERDICT},
-        {"reject_frontends", 0, 0x830d, 24, 0, 0, 0, "", CONCAT},
-        {"drop_frontends", 0, 0x830d, 24, 0, 0, 0, "", CONCAT},
+        {"rejected_ports", 0, 0x17, 4, 0, 0, 0, "", CLASSID},
+        {"dropped_ports", 0, 0x17, 4, 0, 0, 0, "", CLASSID},
         {"restricted", MAP, 0x830d, 24, 0x17, 4, 0, "", CONCAT_TO_ONE},
         {"allowed_sources", 0, 0x217, 20, 0, 0, 0, "", CONCAT},
         {"hairpin", 0, 0x20830d, 40, 0, 0, 0, "", CONCAT},

@@ -1,27 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Which chains a service value or an affinity timeout needs, and in which order they are made. */
+/* Which chains a number of backends or an affinity timeout needs, and in which order they are made.
+ */
 #include "unit.h"
 
-#include "kube-nftd/ruleset/shapes.h"
+#include "kube-nftd/ruleset/schema.h"
 
-static const struct {
-    unsigned class_id;
-    enum template_id template;
-    int builds_on; /* a class, or -1 */
-} classes[] = {
-    {CLASS_PLAIN, TEMPLATE_PICK, -1},
-    {CLASS_PLAIN | CLASS_AFFINE, TEMPLATE_AFFINE_PICK, -1},
-    {CLASS_MASQUERADE, TEMPLATE_MASQUERADE_PICK, CLASS_PLAIN},
-    {CLASS_MASQUERADE | CLASS_AFFINE, TEMPLATE_MASQUERADE_PICK, CLASS_PLAIN | CLASS_AFFINE},
-    {CLASS_EXTERNAL_LOCAL, TEMPLATE_EXTERNAL_LOCAL, CLASS_PLAIN},
-    {CLASS_EXTERNAL_LOCAL | CLASS_AFFINE, TEMPLATE_EXTERNAL_LOCAL, CLASS_PLAIN | CLASS_AFFINE},
-    {CLASS_CLUSTER, TEMPLATE_CLUSTER_PICK, CLASS_PLAIN},
-    {CLASS_CLUSTER | CLASS_AFFINE, TEMPLATE_CLUSTER_PICK, CLASS_PLAIN | CLASS_AFFINE},
-    {CLASS_LOCAL, TEMPLATE_LOCAL_PICK, -1},
-    {CLASS_LOCAL | CLASS_AFFINE, TEMPLATE_AFFINE_LOCAL_PICK, -1},
-};
-#define CLASSES (int)(sizeof(classes) / sizeof(classes[0]))
-static const unsigned counts[] = {1, 2, 10, 255, 256, UINT16_MAX};
+static const unsigned counts[] = {1, 2, 10, 255, 256, MAX_BACKENDS};
 #define COUNTS (sizeof(counts) / sizeof(counts[0]))
 
 static bool same(struct shape a, struct shape b)
@@ -29,52 +13,51 @@ static bool same(struct shape a, struct shape b)
     return a.template == b.template && a.key == b.key;
 }
 
-START_TEST(each_class_has_its_template)
+/* The chains are those of the number of backends, whatever the service port. */
+START_TEST(each_number_has_its_chain)
 {
-    for (size_t i = 0; i < COUNTS; i++) {
-        struct shape shape, base, expected;
-        uint32_t value = service_value(classes[_i].class_id, counts[i]);
-        ck_assert_uint_eq(value, classes[_i].class_id << 16 | counts[i]);
-        ck_assert(shape_of_service(value, &shape));
-        ck_assert_int_eq(shape.template, classes[_i].template);
-        ck_assert_uint_eq(shape.key, value);
-        ck_assert_int_eq(shape_needs(shape, &base), classes[_i].builds_on >= 0);
-        if (classes[_i].builds_on < 0)
-            continue;
-        value = service_value((unsigned)classes[_i].builds_on, counts[i]);
-        ck_assert(shape_of_service(value, &expected));
-        ck_assert(same(base, expected));
-    }
+    static const struct {
+        enum table_set set;
+        enum template_id template;
+    } maps[] = {{SET_PORTS, TEMPLATE_PICK}, {SET_LOCAL_PORTS, TEMPLATE_LOCAL_PICK}};
+    for (size_t m = 0; m < sizeof(maps) / sizeof(maps[0]); m++)
+        for (size_t i = 0; i < COUNTS; i++) {
+            struct shape one, other, base;
+            ck_assert(set_shape(maps[m].set, 1 << PORT_LOW_BITS | counts[i], &one));
+            ck_assert(set_shape(maps[m].set, MOST_PORTS << PORT_LOW_BITS | counts[i], &other));
+            ck_assert(same(one, (struct shape){maps[m].template, counts[i]}));
+            ck_assert(same(one, other));
+            ck_assert(!shape_needs(one, &base));
+        }
 }
 END_TEST
 
-/* What the table's fixed part has, and what nothing of ours is. */
-START_TEST(values_without_a_shape)
+/* What the table's fixed part serves, and what is not there. */
+START_TEST(numbers_without_a_chain)
 {
-    const uint32_t values[] = {0,
-                               service_value(CLASS_CLUSTER_LOCAL, 0),
-                               service_value(CLASS_CLUSTER_LOCAL, 1),
-                               service_value(CLASS_CLUSTER_LOCAL | CLASS_AFFINE, 1),
-                               service_value(CLASS_CLUSTER, 0),
-                               service_value(CLASS_AFFINE, 0),
-                               service_value(6, 1),
-                               service_value(7, 1),
-                               service_value(14, 1),
-                               service_value(16, 1),
-                               UINT32_MAX};
+    static const enum table_set sets[] = {SET_SERVICES, SET_REJECTED, SET_DROPPED};
     struct shape shape;
-    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
-        ck_assert_msg(!shape_of_service(values[i], &shape), "%x", values[i]);
+    for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++)
+        ck_assert(!set_shape(sets[i], 1 << PORT_LOW_BITS | 1, &shape));
+    for (enum table_set set = 0; set < NUMBER_SETS; set++)
+        ck_assert(!set_shape(set, 0, &shape));
 }
 END_TEST
 
-/* A timeout fills both halves of its key, and is no class. What all of them need comes once. */
+static struct shape learner(uint32_t seconds)
+{
+    struct shape shape;
+    ck_assert(set_shape(SET_AFFINITY_TIMEOUTS, seconds, &shape));
+    return shape;
+}
+
+/* A timeout fills all of its key. What all of them need comes once. */
 START_TEST(learners)
 {
-    const uint32_t seconds[] = {1, 10800, 86400, 3 << 16 | 1, CLASS_AFFINE << 16 | 1};
+    const uint32_t seconds[] = {1, 10800, 86400, 3 << 16 | 1, 1 << PORT_LOW_BITS | 1};
     struct shape base;
     for (size_t i = 0; i < sizeof(seconds) / sizeof(seconds[0]); i++) {
-        struct shape shape = shape_of_timeout(seconds[i]);
+        struct shape shape = learner(seconds[i]);
         ck_assert_int_eq(shape.template, TEMPLATE_LEARN);
         ck_assert_uint_eq(shape.key, seconds[i]);
         ck_assert(shape_needs(shape, &base));
@@ -85,24 +68,37 @@ START_TEST(learners)
 }
 END_TEST
 
+static void check_chain(const char *name, struct shape expected)
+{
+    struct shape shape;
+    ck_assert_msg(shape_of_chain(name, &shape), "%s", name);
+    ck_assert_msg(same(shape, expected), "%s", name);
+}
+
 START_TEST(chains_that_tell_of_shapes)
 {
-    struct shape shape, learn = shape_of_timeout(1), affinity;
-    ck_assert(shape_of_chain("source-ranges", &shape));
-    ck_assert(same(shape, shape_of_source_ranges()));
+    static const char *const others[] = {"dispatch",     "port",       "external", "external-local",
+                                         "pick",         "local-pick", "affine",   "local-affine",
+                                         "no-endpoints", "refuse-port"};
+    struct shape shape, affinity;
+    ck_assert(set_shape(SET_RESTRICTED, 1 << 8, &shape));
     ck_assert(!shape_needs(shape, &affinity));
-    ck_assert(shape_of_chain("learn", &shape));
-    ck_assert(shape_needs(learn, &affinity));
-    ck_assert(same(shape, affinity));
-    ck_assert(!shape_of_chain("dispatch", &shape));
+    check_chain("source-ranges", shape);
+    ck_assert(shape_needs(learner(1), &affinity));
+    check_chain("learn", affinity);
+    check_chain("learn-10800", learner(10800));
+    check_chain("pick-1", (struct shape){TEMPLATE_PICK, 1});
+    check_chain("pick-32767", (struct shape){TEMPLATE_PICK, MAX_BACKENDS});
+    check_chain("local-pick-3", (struct shape){TEMPLATE_LOCAL_PICK, 3});
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        ck_assert_msg(!shape_of_chain(others[i], &shape), "%s", others[i]);
 }
 END_TEST
 
 START_TEST(a_set_of_shapes)
 {
     struct shapes shapes = {0};
-    struct shape pick, learn = shape_of_timeout(3);
-    ck_assert(shape_of_service(3, &pick));
+    struct shape pick = {TEMPLATE_PICK, 3}, learn = learner(3);
     ck_assert(!shapes_have(&shapes, pick));
     ck_assert(shapes_add(&shapes, pick));
     ck_assert(!shapes_add(&shapes, pick));
@@ -136,24 +132,25 @@ static void check_order(const shape_vec *list)
 /* All of them, whatever the order that they came in. */
 START_TEST(each_is_listed_after_what_it_builds_on)
 {
+    static const enum template_id picks[] = {TEMPLATE_PICK, TEMPLATE_LOCAL_PICK};
     struct shapes shapes = {0};
     shape_vec list = {0}, again = {0};
     struct shape shape;
     shapes_list(&shapes, &list);
     ck_assert_uint_eq(list.n, 0);
-    for (int i = 0; i < CLASSES; i++) {
-        const int which = _i ? i : CLASSES - 1 - i;
-        for (size_t k = 0; k < COUNTS; k++) {
-            ck_assert(shape_of_service(service_value(classes[which].class_id, counts[k]), &shape));
-            ck_assert(shapes_add(&shapes, shape));
-        }
-    }
-    shapes_add(&shapes, shape_of_timeout(1));
-    ck_assert(shape_needs(shape_of_timeout(1), &shape));
+    if (_i)
+        shapes_add(&shapes, learner(1));
+    for (size_t k = 0; k < COUNTS; k++)
+        for (int i = 0; i < 2; i++)
+            ck_assert(shapes_add(&shapes, (struct shape){picks[i ^ _i], counts[k]}));
+    if (!_i)
+        shapes_add(&shapes, learner(1));
+    ck_assert(shape_needs(learner(1), &shape));
     shapes_add(&shapes, shape);
-    shapes_add(&shapes, shape_of_source_ranges());
+    ck_assert(set_shape(SET_RESTRICTED, 1 << 8, &shape));
+    shapes_add(&shapes, shape);
     shapes_list(&shapes, &list);
-    ck_assert_uint_eq(list.n, (size_t)CLASSES * COUNTS + 3);
+    ck_assert_uint_eq(list.n, 2 * COUNTS + 3);
     check_order(&list);
     for (size_t i = list.n; i-- > 0;)
         vec_push(&again, list.v[i]);
@@ -168,8 +165,8 @@ END_TEST
 
 static void add_tests(TCase *tcase)
 {
-    tcase_add_loop_test(tcase, each_class_has_its_template, 0, CLASSES);
-    tcase_add_test(tcase, values_without_a_shape);
+    tcase_add_test(tcase, each_number_has_its_chain);
+    tcase_add_test(tcase, numbers_without_a_chain);
     tcase_add_test(tcase, learners);
     tcase_add_test(tcase, chains_that_tell_of_shapes);
     tcase_add_test(tcase, a_set_of_shapes);

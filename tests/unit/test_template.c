@@ -29,9 +29,8 @@ static struct layout_vars all_vars(enum family family)
                                     v4 ? "ip saddr != @pod_cidrs" : "ip6 saddr != @pod_cidrs",
                                 .from_host = "fib saddr type local",
                                 .reject = "reject",
-                                .pick = "affine-pick",
                                 .n = 7,
-                                .key = 8 << 16 | 7};
+                                .key = 7};
 }
 
 static void parse_with(const char *text, const struct layout_vars *vars, struct layout *layout)
@@ -76,7 +75,7 @@ START_TEST(base_template)
     struct layout layout;
     parse(templates[TEMPLATE_BASE].text, family, &layout);
     ck_assert(find_set(&layout, "services")->is_map);
-    ck_assert(!find_set(&layout, "reject_frontends")->is_map);
+    ck_assert(!find_set(&layout, "rejected_ports")->is_map);
     ck_assert_str_eq(find_set(&layout, "services")->declaration,
                      family == FAMILY_IPV4
                          ? "type ipv4_addr . inet_proto . inet_service : classid"
@@ -86,10 +85,7 @@ START_TEST(base_template)
     ck_assert_str_eq(find_set(&layout, "pod_cidrs")->flags, "interval");
     ck_assert_str_eq(find_set(&layout, "affinity")->flags, "dynamic,timeout");
     ck_assert_uint_eq(find_set(&layout, "affinity")->size, 1048576);
-    const struct layout_set *picks = find_set(&layout, "picks");
-    ck_assert_uint_eq(picks->verdicts.n, 1);
-    ck_assert_uint_eq(picks->verdicts.v[0].key, 5 << 16);
-    ck_assert_str_eq(picks->verdicts.v[0].chain, "cluster-local");
+    ck_assert_uint_eq(find_set(&layout, "picks")->verdicts.n, 0);
 
     const struct layout_chain *chain = find_chain(&layout, "nat-output");
     ck_assert_str_eq(chain->hook_text, "type nat hook output priority -100;");
@@ -113,16 +109,7 @@ static const struct {
     const char *last;
 } added[] = {
     {TEMPLATE_PICK, "pick.nft", "picks", "pick-7", 1, NULL},
-    {TEMPLATE_AFFINE_PICK, "affine-pick.nft", "picks", "affine-pick-7", 3, NULL},
-    {TEMPLATE_MASQUERADE_PICK, "masquerade-pick.nft", "picks", "masquerade-affine-pick-7", 2,
-     "goto affine-pick-7"},
-    {TEMPLATE_EXTERNAL_LOCAL, "external-local.nft", "picks", "external-local-affine-pick-7", 3,
-     "goto local-dispatch"},
-    {TEMPLATE_CLUSTER_PICK, "cluster-pick.nft", "picks", "cluster-affine-pick-7", 2,
-     "goto affine-pick-7"},
     {TEMPLATE_LOCAL_PICK, "local-pick.nft", "local_picks", "local-pick-7", 1, NULL},
-    {TEMPLATE_AFFINE_LOCAL_PICK, "affine-local-pick.nft", "local_picks", "affine-local-pick-7", 3,
-     NULL},
     {TEMPLATE_LEARN, "learn.nft", "learners", "learn-7", 4, "meta priority set 0"},
 };
 
@@ -156,7 +143,7 @@ START_TEST(templates_of_shapes)
     const struct layout_set *map = find_set(&layout, added[_i].map);
     ck_assert_uint_eq(layout.sets.n, 1);
     ck_assert_uint_eq(map->verdicts.n, 1);
-    ck_assert_uint_eq(map->verdicts.v[0].key, 8 << 16 | 7);
+    ck_assert_uint_eq(map->verdicts.v[0].key, 7);
     ck_assert_str_eq(map->verdicts.v[0].chain, added[_i].chain);
     const struct layout_chain *chain = find_chain(&layout, added[_i].chain);
     ck_assert_uint_eq(layout.chains.n, 1);
@@ -182,27 +169,38 @@ START_TEST(templates_agree)
 }
 END_TEST
 
+/* The rules of a chain of the base, one behind the other. */
+static void check_rules(const struct layout_vars *vars, const char *chain, const char *expected)
+{
+    struct layout layout;
+    char got[TEXT_SIZE] = "";
+    parse_with(templates[TEMPLATE_BASE].text, vars, &layout);
+    vec_each (&find_chain(&layout, chain)->rules, rule) {
+        strcat(got, *got ? "; " : "");
+        strcat(got, rule->text);
+    }
+    ck_assert_str_eq(got, expected);
+    layout_free(&layout);
+}
+
+#define PORT_BEGIN "meta priority and 0:1 != 0 goto external; "
+#define PORT_END "meta priority and 0:2 != 0 goto local-pick; goto pick"
+#define MARK "meta mark set meta mark or 0x4000"
+
 START_TEST(what_the_configuration_leaves_out)
 {
     struct layout_vars vars = all_vars(FAMILY_IPV4);
-    struct layout layout;
+    check_rules(&vars, "external-local",
+                "ip saddr @pod_cidrs goto pick; fib saddr type local " MARK
+                " goto pick; goto local-pick");
+    check_rules(&vars, "port", PORT_BEGIN "ip saddr != @pod_cidrs " MARK "; " PORT_END);
     vars.from_host = NULL;
-    parse_with(templates[TEMPLATE_EXTERNAL_LOCAL].text, &vars, &layout);
-    ck_assert_uint_eq(layout.chains.v[0].rules.n, 2);
-    ck_assert_str_eq(layout.chains.v[0].rules.v[0].text, "ip saddr @pod_cidrs goto affine-pick-7");
-    layout_free(&layout);
-
+    check_rules(&vars, "external-local", "ip saddr @pod_cidrs goto pick; goto local-pick");
     vars.from_pod = vars.not_from_pod = NULL; /* no detector */
-    parse_with(templates[TEMPLATE_CLUSTER_PICK].text, &vars, &layout);
-    ck_assert_uint_eq(layout.chains.v[0].rules.n, 1);
-    ck_assert_str_eq(layout.chains.v[0].rules.v[0].text, "goto affine-pick-7");
-    layout_free(&layout);
-
+    check_rules(&vars, "external-local", "goto local-pick");
+    check_rules(&vars, "port", PORT_BEGIN PORT_END);
     vars.not_from_pod = ""; /* everything is masqueraded */
-    parse_with(templates[TEMPLATE_CLUSTER_PICK].text, &vars, &layout);
-    ck_assert_uint_eq(layout.chains.v[0].rules.n, 2);
-    ck_assert_str_eq(layout.chains.v[0].rules.v[0].text, "meta mark set meta mark or 0x4000");
-    layout_free(&layout);
+    check_rules(&vars, "port", PORT_BEGIN MARK "; " PORT_END);
 }
 END_TEST
 
@@ -272,13 +270,12 @@ START_TEST(variables_are_filled_in)
                                 .not_from_pod = "${n}",
                                 .from_host = "5",
                                 .reject = "6",
-                                .pick = "7",
                                 .key = 86400};
     parse_with(TABLE("chain c {\n"
                      "${ip} ${ip_addr} ${mark}${from_pod}${not_from_pod}${from_host}${reject}"
-                     "${pick}${n} ${key}\n}\n"),
+                     "${n} ${key}\n}\n"),
                &vars, &layout);
-    ck_assert_str_eq(layout.chains.v[0].rules.v[0].text, "ip ipv4_addr 12 # 3${n}5670 1:5180");
+    ck_assert_str_eq(layout.chains.v[0].rules.v[0].text, "ip ipv4_addr 12 # 3${n}560 1:5180");
     layout_free(&layout);
 }
 END_TEST
@@ -293,7 +290,7 @@ START_TEST(variables_without_a_value)
                      "jump ${ip} ${from_pod} ${reject}\n"
                      "${reject} ${from_host} ${nothing}\n"
                      "${not_from_pod} jump ${reject} b ${reject}\n"
-                     "jump ${pick}\n"
+                     "jump ${from_host}\n"
                      "${reject}\n"
                      "jump c # ${mark}\n"
                      "}\n"),

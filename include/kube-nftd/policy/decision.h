@@ -48,6 +48,9 @@ struct claim_policy decision_policy(const struct claim *claim);
 /** What is done with connections to the frontend of @claim, one of the port's; borrowed. */
 struct route decision_route(const struct decision *decision, const struct claim *claim);
 
+/** What becomes of the decided port, for all of its frontends. Borrows from @decision. */
+struct port_route decision_port_route(const struct decision *decision);
+
 /** Whether @port has the traffic policy Local, for connections from inside, or from outside. */
 bool decision_asks_for_local(const struct port_state *port, bool external);
 

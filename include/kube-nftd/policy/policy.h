@@ -27,11 +27,16 @@ struct surroundings;
 
 /* Where decisions go. */
 struct policy_ops {
+    /* The backends of @port are those of @route (borrowed). Comes before the first frontend that
+     * leads there. */
+    void (*set_port)(void *ctx, const struct port_state *port, const struct port_route *route);
+    /* They are others by @change (borrowed). False: that cannot be done; all of them follow. */
+    bool (*change_port)(void *ctx, const struct port_state *port,
+                        const struct port_route_change *change);
+    /* There is no @port any more: just its id and family count. */
+    void (*remove_port)(void *ctx, const struct port_state *port);
     /* New connections to @frontend are treated as @route (borrowed) says. */
     void (*set)(void *ctx, const struct frontend *frontend, const struct route *route);
-    /* The route of @frontend that was set last is another by @change (borrowed). False: that cannot
-     * be done; the whole route follows. */
-    bool (*change)(void *ctx, const struct frontend *frontend, const struct route_change *change);
     /* Nobody claims @frontend any more. */
     void (*remove)(void *ctx, const struct frontend *frontend);
     /* @address is the cluster IP of a Service, or of none any more (docs/behaviour.md 4.3). */
@@ -49,8 +54,8 @@ struct policy_ops {
      * addresses of local ready endpoints (docs/behaviour.md 6.1). */
     void (*health_check)(void *ctx, const char *service_id, enum family family, uint16_t port,
                          size_t local_ready);
-    /* Whether what was handed on of @frontend last is not in force yet. */
-    bool (*waits)(const void *ctx, const struct frontend *frontend);
+    /* Whether what was handed on last of @port and its frontends is not in force yet. */
+    bool (*waits)(const void *ctx, const struct port_state *port);
     void *ctx;
 };
 

@@ -30,7 +30,7 @@ struct port_state {
     struct port_details *details; /* see turns.h; NULL if there are none */
     uint32_t index : 24;          /* in the Service's ports */
     uint32_t protocol : 8;
-    uint32_t affinity_group;          /* never 0; nobody else's */
+    uint32_t id;                      /* of routes: never 0, nobody else's */
     uint32_t places[PORT_LIST_COUNT]; /* in each list, from 1; 0: not there */
     /* What struct selection_counts says, of a port with few endpoints: see turns_counts(). */
     uint64_t endpoints : 6;
@@ -46,6 +46,7 @@ struct port_state {
     bool renew : 1;          /* what it claims may be something else */
     bool noted : 1;          /* to be decided, */
     bool whole : 1;          /* as a whole, whatever its turns say */
+    bool told : 1;           /* its backends were handed on */
     bool has_endpoints : 1;  /* of any sort, when it was decided last */
     bool has_any : 1;        /* some that could serve (struct selection) */
     bool lacks_internal : 1; /* as counted: see policy_ports_without_local() */
@@ -66,7 +67,7 @@ struct port_states {
     port_state_vec noted;
     port_state_vec late; /* noted before, of Services that let others go first */
     port_state_vec lists[PORT_LIST_COUNT];
-    uint32_t last_group;
+    uint32_t last_id;
     struct port_state *passed;              /* the last one before what was sought; NULL: none */
     VEC(const struct service_port *) order; /* scratch */
 };
@@ -105,6 +106,10 @@ void port_states_note(struct port_states *states, struct port_state *port);
 
 /** The same, but if nothing else comes, by its turns (turns.h). */
 void port_states_note_turns(struct port_states *states, struct port_state *port);
+
+/** "namespace/name:port", without the port's name if it has none; to be freed. Not for a port that
+ * is gone. */
+char *port_state_name(const struct port_state *port);
 
 /** Frees a port that is gone. */
 void port_state_free(struct port_state *port);

@@ -13,9 +13,9 @@
 
 typedef VEC(struct backend) backend_list;
 
-/* services with endpoints, or local_services with local_endpoints. */
+/* ports with endpoints, or local_ports with local_endpoints. */
 struct audit_part {
-    uint32_t value;     /* class:count; 0: the frontend is not there */
+    uint32_t value;     /* P:N; 0: the service port is not there */
     size_t looked_at;   /* slots, from 0 */
     backend_list found; /* what is in them, sorted */
 };
@@ -28,11 +28,12 @@ struct audit_difference {
 
 /* Start zeroed, release with audit_clear(). */
 struct audit {
+    uint32_t service; /* P:class; 0: the frontend is not there, and nothing more is known */
     struct audit_part all, local;
-    bool rejected, dropped, cluster_ip;     /* is in the set for it */
-    uint32_t affinity_id, affinity_timeout; /* 0: it has none */
-    uint32_t source_list;                   /* likewise */
-    size_t sources;                         /* prefixes of it found as they should be */
+    bool rejected, dropped, cluster_ip; /* is in the set for it */
+    uint32_t affinity_timeout;          /* 0: it has none */
+    uint32_t source_list;               /* likewise */
+    size_t sources;                     /* prefixes of it found as they should be */
     size_t skipped; /* elements that were not looked at: there were no lookups left */
     VEC(struct audit_difference) differences;
 };
@@ -40,8 +41,9 @@ struct audit {
 /* What a frontend should be. */
 struct audit_subject {
     const struct frontend *frontend;
-    const struct route *route; /* NULL: nobody has the frontend */
-    bool cluster_ip;           /* its address is a cluster IP in use */
+    const struct route *route;     /* NULL: nobody has the frontend */
+    const struct port_route *port; /* of the port that it leads to; NULL likewise */
+    bool cluster_ip;               /* its address is a cluster IP in use */
 };
 
 /**

@@ -21,10 +21,10 @@ struct record;
 struct held {
     bool there;
     struct key value; /* empty for sets */
-    struct frontend frontend;
-    struct record *record;   /* of its frontend; NULL: none, or the set has no frontends */
-    uint32_t at;             /* the number of its key there (held_key()) */
-    struct content *content; /* likewise, for sets without frontends */
+    struct set_subject subject;
+    struct record *record;   /* whose it is; NULL: there is none, or the set has contents */
+    uint32_t at;             /* the slot, else 0 */
+    struct content *content; /* of a set with contents */
 };
 
 /**
@@ -37,11 +37,10 @@ bool held_find(const struct ruleset *ruleset, enum table_set set, const struct n
 /** Whether @element is just as it is believed to be. */
 bool held_is(const struct held *held, const struct nft_element *element);
 
-/** How many keys @record has in @set; whether an element is believed to be under the one with
- * number @i; and that key. For sets with frontends. */
+/** How many keys @record has in @set (set_key()); whether an element is believed to be under the
+ * one with number @i. For sets without contents. */
 uint32_t held_room(enum table_set set, const struct record *record);
 bool held_has(enum table_set set, const struct record *record, uint32_t i);
-struct key held_key(enum table_set set, const struct record *record, uint32_t i);
 
 /**
  * @element is found in a table of which nothing was believed. False if it cannot be one of ours.

@@ -29,8 +29,31 @@ void key_put_number(struct key *key, uint32_t number);
 /** The key of a frontend: address, protocol, port. */
 struct key key_of_frontend(const struct frontend *frontend);
 
-/** The key of a frontend's slot. */
-struct key key_of_slot(const struct frontend *frontend, uint32_t slot);
+/*
+ * The number of a service port is the upper part of a classid: P. Below it there is room for the
+ * class of a frontend, a number of backends, or the number of one backend.
+ */
+#define PORT_LOW_BITS 15
+#define PORT_LOW_MASK ((1u << PORT_LOW_BITS) - 1)
+#define MOST_PORTS (UINT32_MAX >> PORT_LOW_BITS)
+#define MAX_BACKENDS PORT_LOW_MASK
+
+/* What the class of a frontend is the sum of (base.nft). */
+enum frontend_class { CLASS_EXTERNAL = 1, CLASS_LOCAL = 2, CLASS_AFFINE = 4, CLASSES = 8 };
+
+/** P of a value, with nothing below it; and what is below it. */
+static inline uint32_t port_of_value(uint32_t value)
+{
+    return value & ~PORT_LOW_MASK;
+}
+
+static inline uint32_t low_of_value(uint32_t value)
+{
+    return value & PORT_LOW_MASK;
+}
+
+/** The key of slot @slot of service port P. */
+struct key key_of_slot(uint32_t port, uint32_t slot);
 
 /** A backend as a value: address, port. */
 struct key value_of_backend(enum family family, const struct backend *backend);
@@ -38,8 +61,8 @@ struct key value_of_backend(enum family family, const struct backend *backend);
 /** The reverse; false if the bytes cannot be one of ours. */
 bool frontend_of_key(enum family family, const uint8_t *key, size_t length,
                      struct frontend *frontend);
-bool slot_of_key(enum family family, const uint8_t *key, size_t length, struct frontend *frontend,
-                 uint32_t *slot);
+bool number_of_key(const uint8_t *key, size_t length, uint32_t *number);
+bool slot_of_key(const uint8_t *key, size_t length, uint32_t *port, uint32_t *slot);
 bool backend_of_value(enum family family, const uint8_t *value, size_t length,
                       struct backend *backend);
 

@@ -71,7 +71,8 @@ struct ruleset_stats {
 struct ruleset_figures {
     size_t elements;     /* of maps and sets in the kernel that we put there, by what is known */
     uint64_t read_backs; /* of a table that had been in force: its commit had failed */
-    size_t refused;      /* frontends that are not as they shall be: the kernel refused that */
+    size_t refused;      /* frontends and service ports that are not as they shall be: the kernel
+                          * refused that */
     size_t left_out;     /* likewise elements that belong to no frontend */
     uint64_t refusals;   /* how often something was refused and put aside */
     /* Of session affinity, by the last look: drift_count_records(). */
@@ -88,18 +89,26 @@ struct ruleset *ruleset_new(enum family family, const struct ruleset_config *con
                             struct error *err);
 void ruleset_free(struct ruleset *ruleset);
 
+/** The service port with @id (of routes) shall have the backends of @route (copied),
+ * whichever frontends lead there. */
+void ruleset_set_port(struct ruleset *ruleset, uint32_t id, const struct port_route *route);
+
+/**
+ * The backends of a service port that were set last change. Costs as much as the change, and one
+ * look at those in force. False, and nothing is noted, if the port cannot be changed like that:
+ * with session affinity, with as many backends as can be, after a refusal or a failed commit, or if
+ * none were set. Then all of it is to be set.
+ */
+bool ruleset_change_port(struct ruleset *ruleset, uint32_t id,
+                         const struct port_route_change *change);
+
+/** Nobody has the service port any more. What is in force of it goes with the last frontend that is
+ * to lead there, or does. */
+void ruleset_remove_port(struct ruleset *ruleset, uint32_t id);
+
 /** New connections to @frontend shall be treated as @route (copied) says. */
 void ruleset_set(struct ruleset *ruleset, const struct frontend *frontend,
                  const struct route *route);
-
-/**
- * The route of @frontend that was set last changes. Costs as much as the change, and one look at
- * the backends in force. False, and nothing is noted, if the frontend cannot be changed like that:
- * with session affinity, with as many backends as can be, after a refusal or a failed commit, or if
- * no route was set. Then the whole route is to be set.
- */
-bool ruleset_change(struct ruleset *ruleset, const struct frontend *frontend,
-                    const struct route_change *change);
 
 /** @frontend shall not be there. */
 void ruleset_remove(struct ruleset *ruleset, const struct frontend *frontend);
@@ -145,9 +154,13 @@ bool ruleset_is_lost(const struct ruleset *ruleset);
 /** Whether the kernel refused what @frontend shall be, so that something else is in force of it. */
 bool ruleset_is_refused(const struct ruleset *ruleset, const struct frontend *frontend);
 
-/** Whether the kernel may hold something else of @frontend than what it shall be, and not since it
- * refused that: no commit has sent it yet, or all of it, or what the kernel holds is not known. */
+/** Whether the kernel may hold something else of @frontend, or of where it leads, than what it
+ * shall be, and not since it refused that: no commit has sent it yet, or all of it, or what the
+ * kernel holds is not known. */
 bool ruleset_is_waiting(const struct ruleset *ruleset, const struct frontend *frontend);
+
+/** The same for a service port and all frontends that are to lead there. */
+bool ruleset_port_is_waiting(const struct ruleset *ruleset, uint32_t id);
 
 /** Whether a commit at @now (clock_monotonic) would have something to do. */
 bool ruleset_needs_commit(const struct ruleset *ruleset, double now);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The list of the table's maps and sets (base.nft) that hold what we put there: what their keys and
- * values consist of, whose their elements are, and where a frontend's record has them. Whoever
+ * values consist of, whose their elements are, and where a record has them. Whoever
  * encodes, reads, compares or prints elements goes by it. Not in it are the maps of verdicts, which
  * belong to the rules, and the records of session affinity, which packets write.
  */
@@ -18,18 +18,18 @@ struct part;
 struct record;
 struct ruleset;
 
-/* The first FRONTEND_SETS are those of OWNER_FRONTEND, in the order in which a batch changes them.
- * Slots are read after what leads to them. */
+/* The first NUMBER_SETS are those of OWNER_PORT and OWNER_FRONTEND, in the order in which a batch
+ * changes them. Slots are read after what leads to them. */
 enum table_set {
-    SET_AFFINITY_IDS,
     SET_AFFINITY_TIMEOUTS,
-    SET_LOCAL_SERVICES,
+    SET_LOCAL_PORTS,
+    SET_PORTS,
+    SET_REJECTED,
+    SET_DROPPED,
     SET_SERVICES,
-    SET_REJECTS,
-    SET_DROPS,
     SET_RESTRICTED,
-    FRONTEND_SETS,
-    SET_ENDPOINTS = FRONTEND_SETS,
+    NUMBER_SETS,
+    SET_ENDPOINTS = NUMBER_SETS,
     SET_LOCAL_ENDPOINTS,
     SET_CLUSTER_IPS,
     SET_HAIRPIN,
@@ -50,8 +50,9 @@ enum table_set set_of_name(const char *name);
 
 /* Whose elements there are in a set. */
 enum set_owner {
-    OWNER_FRONTEND, /* one of each frontend: a number, or it is just there or not */
-    OWNER_SLOTS,    /* one of each slot of a frontend */
+    OWNER_PORT,     /* one of each service port: a number, or it is just there or not */
+    OWNER_FRONTEND, /* likewise of each frontend */
+    OWNER_SLOTS,    /* one of each slot of a service port */
     OWNER_TABLE,    /* nobody's: contents.h */
     OWNER_RANGES    /* nobody's; the kernel tells the ends of ranges, see boundaries.h */
 };
@@ -79,10 +80,20 @@ const char *set_value_fields(enum table_set set); /* empty for a set */
 bool set_fits_key(enum table_set set, enum family family, const struct nft_element *element);
 bool set_fits_value(enum table_set set, enum family family, const struct nft_element *element);
 
-/** Whose a key of OWNER_FRONTEND or OWNER_SLOTS is; @slot is 0 for the former. False if it cannot
- * be one of ours. */
-bool set_frontend_of(enum table_set set, enum family family, const uint8_t *key, size_t length,
-                     struct frontend *frontend, uint32_t *slot);
+/* Whose an element is. */
+struct set_subject {
+    bool is_port;
+    uint32_t port;            /* its number in the table */
+    struct frontend frontend; /* else */
+    uint32_t slot;            /* of OWNER_SLOTS */
+};
+
+/** Whose a key is, in a set without contents. False if it cannot be one of ours. */
+bool set_subject_of(enum table_set set, enum family family, const uint8_t *key, size_t length,
+                    struct set_subject *subject);
+
+/** The key under which a record has its element; in a set of OWNER_SLOTS that of @slot. */
+struct key set_key(enum table_set set, const struct record *record, uint32_t slot);
 
 /* A number in a map, or 0 if it is not there. A member of a set has the number 1. */
 struct set_number {
@@ -90,10 +101,14 @@ struct set_number {
     uint32_t wanted; /* made when a commit is planned */
 };
 
-/** What @record has in a set of OWNER_FRONTEND. */
+/** Whether the owner of the elements of @set is of the sort of @record. */
+bool set_is_of(enum table_set set, const struct record *record);
+
+/** What @record has in a set of its owner, of those with numbers. */
 struct set_number set_number(enum table_set set, const struct record *record);
 
-/** The kernel has @number of @record, and so a use for the chains that it leads to. */
+/** The kernel has @number of @record, and so a use for the chains, or the service port, that it
+ * leads to. */
 void set_hold_number(struct ruleset *ruleset, enum table_set set, struct record *record,
                      uint32_t number);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Shapes: the chains that a table grows by, each made from a template when a class, number of
- * backends or affinity timeout appears for the first time, or source ranges or affinity at all.
+ * Shapes: the chains that a table grows by, each made from a template when a number of backends or
+ * an affinity timeout appears for the first time, or source ranges or affinity at all.
  */
 #ifndef KUBE_NFTD_RULESET_SHAPES_H
 #define KUBE_NFTD_RULESET_SHAPES_H
@@ -13,18 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The classes of a service value, as base.nft says them; CLASS_AFFINE is added to others. */
-enum service_class {
-    CLASS_PLAIN = 0,
-    CLASS_MASQUERADE = 1,
-    CLASS_EXTERNAL_LOCAL = 2,
-    CLASS_LOCAL = 3,
-    CLASS_CLUSTER = 4,
-    CLASS_CLUSTER_LOCAL = 5,
-    CLASS_AFFINE = 8
-};
-
-/* A template, and the classid that it is made for: class:count, or a timeout in seconds; 0 for a
+/* A template, and what it is made for: a number of backends, or a timeout in seconds; 0 for a
  * template that a table has once at most. */
 struct shape {
     enum template_id template;
@@ -40,19 +29,6 @@ struct shapes {
     struct shape_entry *entries;
     size_t unused; /* how many are there and not used */
 };
-
-/** The service value of a class and a number of backends. */
-uint32_t service_value(unsigned class_id, size_t n);
-
-/** The shape behind a service value; false for one that the table's fixed part has, or that is none
- * of ours. */
-bool shape_of_service(uint32_t value, struct shape *shape);
-
-/** The shape behind an affinity timeout in seconds. */
-struct shape shape_of_timeout(uint32_t seconds);
-
-/** The shape that the first frontend with source ranges needs. */
-struct shape shape_of_source_ranges(void);
 
 /** The shape that a chain in the kernel tells of, by its name. False for those of the table's fixed
  * part and all others. */

@@ -17,7 +17,7 @@
 #include "kube-nftd/base/vec.h"
 #include "kube-nftd/model/address.h"
 
-/* An element of a verdict map: class:count -> goto chain. */
+/* An element of a verdict map: number -> goto chain. */
 struct layout_verdict {
     uint32_t key;
     char *chain;
@@ -64,9 +64,8 @@ struct layout_vars {
     const char *not_from_pod; /* ${not_from_pod}: the reverse, or "" for every packet */
     const char *from_host;    /* ${from_host}: "fib saddr type local" */
     const char *reject;       /* ${reject}: "reject" */
-    const char *pick;         /* ${pick}: "pick" or "affine-pick" */
     unsigned n;               /* ${n}: 10 */
-    uint32_t key;             /* ${key}: a classid as nft writes it, "4:a" */
+    uint32_t key;             /* ${key}: a classid as nft writes it, "0:a" */
 };
 
 /* A template: the name of its file in nft-templates/ and its text. */
@@ -79,12 +78,7 @@ struct template
 enum template_id {
     TEMPLATE_BASE,
     TEMPLATE_PICK,
-    TEMPLATE_AFFINE_PICK,
-    TEMPLATE_MASQUERADE_PICK,
-    TEMPLATE_EXTERNAL_LOCAL,
-    TEMPLATE_CLUSTER_PICK,
     TEMPLATE_LOCAL_PICK,
-    TEMPLATE_AFFINE_LOCAL_PICK,
     TEMPLATE_SOURCE_RANGES,
     TEMPLATE_AFFINITY,
     TEMPLATE_LEARN,

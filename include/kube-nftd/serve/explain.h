@@ -21,7 +21,7 @@
 #include <cjson/cJSON.h>
 
 /* Of the answer: one more when a field changes its meaning or goes; new fields do not count. */
-#define EXPLAIN_SCHEMA 2
+#define EXPLAIN_SCHEMA 3
 #define EXPLAIN_KIND "KubeNftdExplanation"
 
 /* What one answer may hold: some 10 us each, so that the loop stands still for less than 50 ms, and
