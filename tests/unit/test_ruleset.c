@@ -621,6 +621,24 @@ START_TEST(an_endpoint_changes_for_all_frontends_at_once)
 }
 END_TEST
 
+/* From no endpoint at all to traffic policy Local with endpoints elsewhere: what rejected stays for a
+ * moment, and drops at once. */
+START_TEST(a_rejection_becomes_a_drop)
+{
+    static const struct wish local = {.wanted = true, .local = true, .all = "12"};
+    const struct world nothing = {0};
+    begin(_i);
+    SET(1, .all = "");
+    commit();
+    tell(1, &local);
+    commit();
+    check_wish(1, &local, &nothing);
+    settle();
+    check_wish(1, &local, &nothing);
+    ck_assert_uint_eq(fake_kernel_size(family, "rejected_ports"), 0);
+}
+END_TEST
+
 START_TEST(a_shared_port_goes_by_a_trim)
 {
     begin(_i);
@@ -1826,6 +1844,7 @@ static void add_tests(TCase *tcase)
     EACH_FAMILY(gone_and_back_while_its_slots_wait);
     EACH_FAMILY(frontends_share_the_slots_of_their_port);
     EACH_FAMILY(an_endpoint_changes_for_all_frontends_at_once);
+    EACH_FAMILY(a_rejection_becomes_a_drop);
     EACH_FAMILY(a_shared_port_goes_by_a_trim);
     EACH_FAMILY(a_port_stays_for_its_last_frontend);
     EACH_FAMILY(a_port_that_is_wanted_waits_for_frontends);
