@@ -396,24 +396,11 @@ static bool is_pending(unsigned number)
     return record && (record->record.pending || port_is_pending(wishes[number].port));
 }
 
-/* A frontend that waits for something else leads to the same service port: what refuses its packets
- * there refuses others too. */
-static bool shares_with_waiting(unsigned number)
-{
-    const struct frontend f = frontend(number);
-    for (unsigned i = 0; i < FRONTENDS; i++) {
-        const struct frontend other = frontend(i);
-        if (i != number && is_pending(i) && fake_kernel_port(&other) == fake_kernel_port(&f))
-            return true;
-    }
-    return false;
-}
-
 static void check_one(unsigned number)
 {
     const struct wish wish = wish_of(number);
     const struct world world = {.pods = pods, .cluster_ip = wishes[number].cluster_ip};
-    if (may_be_refused(number) || shares_with_waiting(number))
+    if (may_be_refused(number))
         return;
     check_wish(number, &wish, &world);
     check_affinity(number, &wish);
@@ -461,7 +448,7 @@ static void check_each(void)
             note_reachable(i, &port_in_force[in_force[i].port]);
             note_reachable(i, &ports[wishes[i].port]);
             in_force_known[i] = in_force_known[i] && is_kept_up(&in_force[i]);
-            if (in_force_known[i] && !may_be_refused(i) && !shares_with_waiting(i))
+            if (in_force_known[i] && !may_be_refused(i))
                 check_between(i);
             continue;
         }
