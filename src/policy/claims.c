@@ -100,10 +100,8 @@ static struct claim *claim_of_port(const struct port_state *port,
 
 void claims_begin(struct port_state *port)
 {
-    for (struct claim *claim = port->claims; claim; claim = claim->next_of_port) {
-        claim->before = claim->kinds;
-        claim->kinds = 0;
-    }
+    for (struct claim *claim = port->claims; claim; claim = claim->next_of_port)
+        claim->renewed = 0;
 }
 
 void claims_add(struct claims *claims, struct port_state *port, const struct frontend *frontend,
@@ -120,7 +118,7 @@ void claims_add(struct claims *claims, struct port_state *port, const struct fro
         port->claims = target->claims = claim;
         claims->conflicts += ++target->n_claims == 2;
     }
-    claim->kinds |= (uint8_t)kind;
+    claim->renewed |= (uint8_t)kind;
 }
 
 static void drop(struct claims *claims, struct claim *claim, enum claims_queue queue)
@@ -141,9 +139,10 @@ void claims_end(struct claims *claims, struct port_state *port, enum claims_queu
 {
     for (struct claim **at = &port->claims; *at;) {
         struct claim *claim = *at;
-        if (claim->kinds) {
-            if (port->whole ? claim->target->n_claims > 1 : claim->kinds != claim->before)
+        if (claim->renewed) {
+            if (port->whole ? claim->target->n_claims > 1 : claim->kinds != claim->renewed)
                 claims_note(claims, claim->target, queue); /* its rank may be another */
+            claim->kinds = claim->renewed;
             at = &claim->next_of_port;
             continue;
         }
@@ -253,7 +252,7 @@ static void say_losers(const struct claims *claims, const struct frontend_state 
 {
     char text[FRONTEND_TEXT_SIZE];
     for (struct claim *claim = target->claims; claim; claim = claim->next_of_target) {
-        if (claim->said || claim == winner)
+        if (claim->said || claim == winner || !claim->kinds)
             continue;
         claim->said = true;
         log_warn("policy", "frontend=%s of service=%s goes to service=%s, which %s",
@@ -267,7 +266,7 @@ static void say_reserved(const struct claims *claims, const struct frontend_stat
 {
     char text[FRONTEND_TEXT_SIZE];
     for (struct claim *claim = target->claims; claim; claim = claim->next_of_target) {
-        if (claim->said)
+        if (claim->said || !claim->kinds)
             continue;
         claim->said = true;
         log_warn(
@@ -286,9 +285,9 @@ static void say_reserved(const struct claims *claims, const struct frontend_stat
 
 static const struct claim *first_of(const struct frontend_state *target)
 {
-    const struct claim *first = target->claims;
+    const struct claim *first = NULL;
     for (const struct claim *claim = target->claims; claim; claim = claim->next_of_target)
-        if (claim != first && compare_claims(claim, first, NULL) < 0)
+        if (claim->kinds && (!first || compare_claims(claim, first, NULL) < 0))
             first = claim;
     return first;
 }

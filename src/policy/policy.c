@@ -18,6 +18,21 @@
 #define CLAIMS_A_BACKEND 8
 #define ENDPOINTS_A_BACKEND 16
 
+/* Addresses that a service port claims with one port number. */
+#define ADDRESS_LISTS 4
+struct addresses {
+    const struct address *v;
+    size_t n;
+    uint16_t number;
+    enum claim_kind kind;
+};
+
+/* How far the claims of a service port are renewed. */
+struct renewal {
+    const struct port_state *port; /* NULL: none is under way */
+    size_t list, next;
+};
+
 struct policy {
     const struct endpoint_slice_cache *slices;
     struct policy_ops ops;
@@ -30,7 +45,8 @@ struct policy {
     struct tally *hairpins;
     struct health_checks *health_checks;
     struct decision decision;
-    struct difference difference; /* scratch */
+    struct difference difference;           /* scratch */
+    struct renewal renewals[CLAIMS_QUEUES]; /* of noted ports, and of late ones */
     size_t few;  /* frontends that a Service may have and not let others go first */
     size_t left; /* what the settlement that runs may still cost, in backends handed on */
     bool some_node_named, own_node_named;
@@ -113,29 +129,59 @@ static enum claims_queue queue_of(const struct policy *policy, const struct serv
     return n <= policy->few ? CLAIMS_FEW : CLAIMS_MANY;
 }
 
-static void claim_node_ports(struct policy *policy, struct port_state *port)
-{
-    uint16_t number = port_state_spec(port)->node_port;
-    if (number == 0)
-        return;
-    vec_each (&policy->node_port_addresses[port->family], address)
-        claim(policy, port, address, number, CLAIM_NODE_PORT);
-}
-
-static void renew_claims(struct policy *policy, struct port_state *port)
+/* The lists of addresses that a service port claims, one behind the other. */
+static void list_addresses(const struct policy *policy, const struct port_state *port,
+                           struct addresses lists[ADDRESS_LISTS])
 {
     const struct service *service = port->owner->service;
-    uint16_t number = port_state_spec(port)->port;
-    claims_begin(port);
-    claim(policy, port, &service->cluster_ip[port->family], number, CLAIM_CLUSTER_IP);
-    vec_each (&service_outside(service)->external_ips[port->family], address)
-        claim(policy, port, address, number, CLAIM_EXTERNAL_IP);
-    vec_each (&service_outside(service)->load_balancer_ips[port->family], address)
-        claim(policy, port, address, number, CLAIM_LOAD_BALANCER_IP);
-    claim_node_ports(policy, port);
-    claims_end(policy->claims, port, queue_of(policy, service));
+    const struct service_port *spec = port_state_spec(port);
+    const struct outside *outside = service_outside(service);
+    const address_vec *node_ports = &policy->node_port_addresses[port->family];
+    lists[0] =
+        (struct addresses){&service->cluster_ip[port->family], 1, spec->port, CLAIM_CLUSTER_IP};
+    lists[1] =
+        (struct addresses){outside->external_ips[port->family].v,
+                           outside->external_ips[port->family].n, spec->port, CLAIM_EXTERNAL_IP};
+    lists[2] = (struct addresses){outside->load_balancer_ips[port->family].v,
+                                  outside->load_balancer_ips[port->family].n, spec->port,
+                                  CLAIM_LOAD_BALANCER_IP};
+    lists[3] = (struct addresses){node_ports->v, spec->node_port ? node_ports->n : 0,
+                                  spec->node_port, CLAIM_NODE_PORT};
+}
+
+/* Goes on where it stopped, as long as that may cost something. Returns whether that was all. */
+static bool renew_claims(struct policy *policy, struct renewal *renewal, struct port_state *port)
+{
+    struct addresses lists[ADDRESS_LISTS];
+    if (renewal->port != port) {
+        claims_begin(port);
+        *renewal = (struct renewal){.port = port};
+    }
+    list_addresses(policy, port, lists);
+    for (; renewal->list < ADDRESS_LISTS; renewal->list++, renewal->next = 0) {
+        const struct addresses *list = &lists[renewal->list];
+        for (; renewal->next < list->n; renewal->next++) {
+            if (policy->left == 0)
+                return false;
+            claim(policy, port, &list->v[renewal->next], list->number, list->kind);
+            spend(policy, renewal->next % CLAIMS_A_BACKEND == 0);
+        }
+    }
+    claims_end(policy->claims, port, queue_of(policy, port->owner->service));
     port->renew = false;
-    spend(policy, most_frontends(policy, service, port_state_spec(port)) / CLAIMS_A_BACKEND);
+    renewal->port = NULL;
+    return true;
+}
+
+/* The addresses of @service are others, or those of the node (NULL): what is under way begins anew.
+ */
+static void forget_renewals(struct policy *policy, const struct service *service)
+{
+    for (int queue = 0; queue < CLAIMS_QUEUES; queue++) {
+        const struct port_state *port = policy->renewals[queue].port;
+        if (port && (!service || !port->owner || port->owner->service == service))
+            policy->renewals[queue].port = NULL;
+    }
 }
 
 /* ---- changes of Services and endpoints ---- */
@@ -159,6 +205,7 @@ void policy_service_changed(struct policy *policy, const struct service *before,
                             const struct service *after)
 {
     struct port_state *port = port_states_change(&policy->ports, before, after);
+    forget_renewals(policy, after ? after : before);
     enum claims_queue queue = port ? queue_of(policy, before) : CLAIMS_FEW;
     for (; port; port = port->next) {
         claims_begin(port);
@@ -237,6 +284,7 @@ void policy_set_node_port_addresses(struct policy *policy, enum family family,
     vec_clear(known);
     for (size_t i = 0; i < n; i++)
         vec_push(known, addresses[i]);
+    forget_renewals(policy, NULL);
     vec_each (&policy->ports.lists[LIST_NODE_PORTS], port) {
         if ((*port)->family == family)
             port_states_note_claims(&policy->ports, *port);
@@ -464,23 +512,27 @@ static bool settle_turns(struct policy *policy, struct port_state *port)
     return true;
 }
 
-static void settle_port(struct policy *policy, struct port_state *port)
+/* Returns whether that was all of it. */
+static bool settle_port(struct policy *policy, struct renewal *renewal, struct port_state *port)
 {
     spend(policy, 1);
-    port->noted = false;
     if (!port->owner) {
+        port->noted = false;
         count_as_lacking(policy, port, false, false);
         count_hairpins(policy, port, tally_drop);
         if (port->told)
             policy->ops.remove_port(policy->ops.ctx, port);
         port_state_free(port);
-        return;
+        return true;
     }
-    if (port->renew)
-        renew_claims(policy, port);
+    if (port->renew && !renew_claims(policy, renewal, port))
+        return false;
+    port->noted = false;
     if (port->whole || (turns_has_some(port) && !settle_turns(policy, port)))
         settle_whole(policy, port);
+    port->whole = false;
     turns_forget(port);
+    return true;
 }
 
 static void tell_cluster_ip(void *ctx, const struct frontend *thing, bool in_use)
@@ -518,16 +570,19 @@ static void put_off_many(struct policy *policy)
 }
 
 /* Returns whether that was all of them. */
-static bool settle_ports(struct policy *policy, port_state_vec *ports, size_t most)
+static bool settle_ports(struct policy *policy, enum claims_queue queue, port_state_vec *ports,
+                         size_t most)
 {
+    struct renewal *renewal = &policy->renewals[queue];
     size_t i, n = ports->n;
     policy->left = most; /* who has what goes to and fro less if all have claimed it before */
     for (i = 0; i < n && policy->left > 0; i++)
         if (ports->v[i]->owner && ports->v[i]->renew)
-            renew_claims(policy, ports->v[i]);
+            renew_claims(policy, renewal, ports->v[i]);
     policy->left = most;
     for (i = 0; i < n && policy->left > 0; i++)
-        settle_port(policy, ports->v[i]);
+        if (!settle_port(policy, renewal, ports->v[i]))
+            break;
     vec_drop_first(ports, i);
     return ports->n == 0;
 }
@@ -544,8 +599,8 @@ bool policy_settle_some(struct policy *policy, size_t most)
     reserved_settle(policy->reserved, note_reserved, policy->claims);
     policy->few = most == SIZE_MAX ? SIZE_MAX : most / PORTION_OF_MANY;
     put_off_many(policy);
-    bool settled = settle_ports(policy, &ports->noted, most);
-    settled = settle_ports(policy, &ports->late, most) && settled;
+    bool settled = settle_ports(policy, CLAIMS_FEW, &ports->noted, most);
+    settled = settle_ports(policy, CLAIMS_MANY, &ports->late, most) && settled;
     settled = settle_frontends_of(policy, CLAIMS_FEW, most) && settled;
     settled = settle_frontends_of(policy, CLAIMS_MANY, most) && settled;
     policy->decision.port = NULL; /* what it borrows from the caches may go */

@@ -918,6 +918,38 @@ START_TEST(a_frontend_follows_its_port)
 }
 END_TEST
 
+/* With so many external IPs, from 203.0.0.0 on. */
+static struct service *make_vast(unsigned n)
+{
+    struct service *service = make_service("a/vast", "10.96.0.8", "http/TCP:80");
+    for (unsigned i = 0; i < n; i++) {
+        struct address address = {{203, 0, (uint8_t)(i >> 8), (uint8_t)i}};
+        vec_push(&service_make_outside(service)->external_ips[V4], address);
+    }
+    return service;
+}
+
+/* Until it is known what a Service claims, it has what it had; others do not wait, and if it
+ * changes meanwhile, it is asked for anew. */
+START_TEST(claims_are_renewed_in_pieces)
+{
+    put_slice("a/s", "a/vast", "http/TCP:8080", "10.0.0.1");
+    put(make_vast(1000));
+    policy_settle(policy);
+    ck_assert_uint_eq(leading_to("10.0.0.1"), 1001);
+    forget_texts();
+    put(make_vast(900));
+    ck_assert(!policy_settle_some(policy, 24));
+    put(make_vast(500));
+    put_service("b/few", "10.96.0.1", "http/TCP:80");
+    ck_assert(!policy_settle_some(policy, 24));
+    expect_text(join_in_order(&told), "b/few:http:, 10.96.0.1:80/TCP > b/few:http");
+    ck_assert_uint_eq(leading_to("10.0.0.1"), 1001);
+    settle_in_portions();
+    ck_assert_uint_eq(leading_to("10.0.0.1"), 501);
+}
+END_TEST
+
 /* However many frontends it has. */
 START_TEST(endpoints_of_many_frontends_go_in_one_portion)
 {
@@ -2868,6 +2900,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, frontends_share_their_port);
     tcase_add_test(tcase, every_service_port_is_handed_on);
     tcase_add_test(tcase, a_frontend_follows_its_port);
+    tcase_add_test(tcase, claims_are_renewed_in_pieces);
     tcase_add_test(tcase, endpoints_of_many_frontends_go_in_one_portion);
     tcase_add_test(tcase, turns_are_not_taken_twice);
     tcase_add_test(tcase, a_check_waits_for_its_service);

@@ -29,9 +29,9 @@ struct claim {
     struct frontend_state *target;
     struct claim *next_of_port;
     struct claim *next_of_target;
-    uint8_t kinds;  /* of enum claim_kind */
-    uint8_t before; /* likewise, while they are renewed: what they were */
-    bool said;      /* in the log: that the present winner has the frontend, not this one */
+    uint8_t kinds;   /* of enum claim_kind; none: it is new, and counts from claims_end() on */
+    uint8_t renewed; /* likewise, while they are renewed: what they are going to be */
+    bool said;       /* in the log: that the present winner has the frontend, not this one */
 };
 
 /* Noted frontends wait in one of these, or in both, so that what concerns few frontends does not
@@ -63,7 +63,8 @@ void claims_free(struct claims *claims);
 
 /**
  * Renews what @port claims: after claims_begin(), claims_add() for each frontend, as often as it
- * occurs and in any order; claims_end() drops the claims that were not named. Frontends that others
+ * occurs and in any order; claims_end() drops the claims that were not named. Up to then it claims
+ * what it claimed before; and all of it may begin anew. Frontends that others
  * claim too, or nobody any more, are noted here, in @queue, and those whose claim is not what it
  * was; but if the caller decides @port as a whole afterwards, not those that it alone claims.
  */
