@@ -621,8 +621,8 @@ START_TEST(an_endpoint_changes_for_all_frontends_at_once)
 }
 END_TEST
 
-/* From no endpoint at all to traffic policy Local with endpoints elsewhere: what rejected stays for a
- * moment, and drops at once. */
+/* From no endpoint at all to traffic policy Local with endpoints elsewhere: what rejected stays for
+ * a moment, and drops at once. */
 START_TEST(a_rejection_becomes_a_drop)
 {
     static const struct wish local = {.wanted = true, .local = true, .all = "12"};
