@@ -748,7 +748,6 @@ START_TEST(a_strange_restriction_goes)
 }
 END_TEST
 
-/* Rules are not compared closely enough to tell: whoever touched them made the table unfit. */
 /* Only what differs is written; elements stay, those of packets too. */
 static void put_right_without_elements(size_t most_rules)
 {
