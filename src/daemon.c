@@ -21,7 +21,6 @@
 #include "kube-nftd/reload.h"
 #include "kube-nftd/serve/health.h"
 #include "kube-nftd/source/manifests.h"
-#include "kube-nftd/table_audit.h"
 #include "kube-nftd/writers.h"
 
 #include <ev.h>
@@ -39,7 +38,6 @@ struct daemon {
     struct health *health;
     struct metrics *metrics;
     struct address_monitor *addresses;
-    struct table_audit *audit;    /* NULL: --audit-period is 0 */
     struct table_monitor *tables; /* NULL: nobody else can change them, or nothing tells of it */
     struct config_watch *config_watch; /* NULL: there is no file */
     const struct options *options;
@@ -173,7 +171,6 @@ static void daemon_close(struct daemon *d)
     object_source_close(&d->source);
     address_monitor_free(d->addresses);
     table_monitor_free(d->tables);
-    table_audit_free(d->audit);
     config_watch_free(d->config_watch);
     proxy_free(d->proxy);
     flow_cleaner_free(d->flows);
@@ -376,8 +373,6 @@ static int open_pipeline(struct daemon *d, const struct options *options,
     if (object_source_open(&d->source, d->loop, options, d->node_name, d->proxy, false, err))
         return -1;
     watch_tables(d, config);
-    if (options->audit_period > 0)
-        d->audit = table_audit_new(d->loop, d->proxy, d->socket, options->audit_period);
     return d->source.manifests ? manifests_follow(d->source.manifests, d->loop, err) : 0;
 }
 

@@ -9,6 +9,7 @@
 
 #include "kube-nftd/netlink/flow_cleaner.h"
 #include "kube-nftd/proxy.h"
+#include "kube-nftd/serve/connections.h"
 #include "kube-nftd/serve/health.h"
 #include "kube-nftd/serve/metrics_page.h"
 #include "kube-nftd/source/collection.h"
@@ -25,6 +26,9 @@ struct snapshot {
     struct proxy_figures proxy;
     struct reflector_figures reflectors[KIND_COUNT];
     struct health_figures health;
+    bool counted; /* connections are, */
+    port_connections_vec most;
+    size_t omitted; /* service ports with some that are not in it */
 };
 
 /* Where a value is; from the second on there is a sample for each IP family in use, and from
@@ -102,6 +106,38 @@ static void write_affinity_records(const struct snapshot *snapshot, struct metri
         if (table && table->records_known)
             metrics_sample(page, "ip_family", family_name((enum family)f), table->records);
     }
+}
+
+/* Service ports with samples of their own. */
+#define MOST_COUNTED 1000
+#define MOST_COUNTED_TEXT "1,000"
+
+static void take_connections(struct snapshot *snapshot)
+{
+    const struct explain_sources *services = snapshot->sources->services;
+    snapshot->counted = services && connections_are_counted(services);
+    if (snapshot->counted)
+        snapshot->omitted = connections_most(services, MOST_COUNTED, &snapshot->most);
+}
+
+static void write_connections(const struct snapshot *snapshot, struct metrics_page *page)
+{
+    vec_each (&snapshot->most, it) {
+        size_t length = strcspn(it->service_id, "/");
+        char *namespace = xstrndup(it->service_id, length), number[8];
+        snprintf(number, sizeof(number), "%u", it->port->port);
+        const struct metrics_label labels[] = {{"namespace", namespace},
+                                               {"service", it->service_id + length + 1},
+                                               {"port", *it->port->name ? it->port->name : number}};
+        metrics_labelled(page, labels, 3, (double)it->total);
+        free(namespace);
+    }
+}
+
+static void write_omitted(const struct snapshot *snapshot, struct metrics_page *page)
+{
+    if (snapshot->counted)
+        metrics_sample(page, NULL, NULL, (double)snapshot->omitted);
 }
 
 static const char *resource_of(int kind)
@@ -257,6 +293,12 @@ static const struct metric metrics[] = {
      .write = write_affinity_records},
     {"kube_nftd_affinity_records_most", "gauge",
      "Capacity for session affinity records; 0 before the first audit.", TABLE(most_records)},
+    {"kube_nftd_service_connections_total", "counter",
+     "New connections to a Service port, with --count-connections: the " MOST_COUNTED_TEXT
+     " ports with the most.",
+     .write = write_connections},
+    {"kube_nftd_service_connections_omitted", "gauge",
+     "Service ports with connections that are not among those.", .write = write_omitted},
     {"kube_nftd_transactions_total", "counter", "Transactions that the kernel accepted.",
      SYNCS(transactions)},
     {"kube_nftd_transaction_bytes_total", "counter", "Size of the accepted transactions.",
@@ -390,6 +432,7 @@ void figures_write(const struct figures_sources *sources, struct metrics_page *p
     for (int kind = 0; kind < KIND_COUNT; kind++)
         if (sources->reflectors[kind])
             reflector_figures(sources->reflectors[kind], &snapshot.reflectors[kind]);
+    take_connections(&snapshot);
     for (size_t i = 0; i < sizeof(metrics) / sizeof(*metrics); i++) {
         metrics_family(page, metrics[i].name, metrics[i].type, metrics[i].help);
         if (metrics[i].write)
@@ -397,5 +440,6 @@ void figures_write(const struct figures_sources *sources, struct metrics_page *p
         else
             write_values(&metrics[i], &snapshot, page);
     }
+    vec_free(&snapshot.most);
     figures_write_process(page);
 }

@@ -2,16 +2,39 @@
 #include "kube-nftd/pages.h"
 
 #include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base/clock.h"
 #include "kube-nftd/figures.h"
 #include "kube-nftd/serve/status.h"
 #include "kube-nftd/source/apiserver.h"
 #include "kube-nftd/writers.h"
 
+static bool list_sources(void *ctx, struct explain_sources *sources)
+{
+    const struct pages *pages = ctx;
+    if (pages->proxy)
+        proxy_explain_sources(pages->proxy, sources);
+    return pages->proxy != NULL;
+}
+
+/* Metrics have counts of connections no older than that, if these can be read in so short a time;
+ * else those of the last reading, and the next ones by the next scrape. */
+#define COUNTED_SECONDS 5.0
+#define READ_SECONDS 0.001
+
+static void read_connections(struct proxy *proxy)
+{
+    double now = clock_monotonic(), end = now + READ_SECONDS;
+    while (!proxy_read_connections(proxy, now - COUNTED_SECONDS) && clock_monotonic() < end)
+        continue;
+}
+
 void pages_write_metrics(void *ctx, struct metrics_page *page)
 {
     const struct pages *pages = ctx;
     const struct object_source *source = pages->source;
+    struct explain_sources services;
     struct figures_sources sources = {
+        .services = list_sources(ctx, &services) ? &services : NULL,
         .proxy = pages->proxy,
         .flows = pages->flows,
         .health = pages->health,
@@ -20,6 +43,8 @@ void pages_write_metrics(void *ctx, struct metrics_page *page)
     };
     for (int kind = 0; kind < KIND_COUNT; kind++)
         sources.reflectors[kind] = source->reflectors[kind];
+    if (pages->proxy)
+        read_connections(pages->proxy);
     figures_write(&sources, page);
 }
 
@@ -57,18 +82,27 @@ static void answer_explain(void *ctx, const struct http_request *request,
     explain_answer(&sources, &pages->gate, request, answer);
 }
 
-static bool list_sources(void *ctx, struct explain_sources *sources)
+static bool list_counted(void *ctx, double since)
 {
-    const struct pages *pages = ctx;
-    if (pages->proxy)
-        proxy_explain_sources(pages->proxy, sources);
-    return pages->proxy != NULL;
+    return proxy_read_connections(((const struct pages *)ctx)->proxy, since);
+}
+
+static double list_counted_at(void *ctx)
+{
+    return proxy_connections_read(((const struct pages *)ctx)->proxy);
 }
 
 static void answer_list(void *ctx, const struct http_request *request, struct http_answer *answer)
 {
     struct pages *pages = ctx;
     list_answer(&pages->list, request, answer);
+}
+
+static void answer_connections(void *ctx, const struct http_request *request,
+                               struct http_answer *answer)
+{
+    struct pages *pages = ctx;
+    list_answer_connections(&pages->list, request, answer);
 }
 
 static void answer_flagz(void *ctx, const struct http_request *request, struct http_answer *answer)
@@ -115,13 +149,17 @@ static void answer_status(void *ctx, const struct http_request *request, struct 
 void pages_add(struct pages *pages, struct metrics *metrics)
 {
     pages->metrics = metrics;
-    pages->list = (struct list_page){.sources = list_sources, .ctx = pages};
+    pages->list = (struct list_page){.sources = list_sources,
+                                     .counted = list_counted,
+                                     .counted_at = list_counted_at,
+                                     .ctx = pages};
     metrics_add_page(metrics, "/configz", answer_configz, pages);
     metrics_add_page(metrics, "/flagz", answer_flagz, pages);
     metrics_add_page(metrics, "/statusz", answer_statusz, pages);
     metrics_add_page(metrics, "/programmed", answer_programmed, pages);
     metrics_add_page(metrics, "/explain", answer_explain, pages);
     metrics_add_page(metrics, "/list", answer_list, pages);
+    metrics_add_page(metrics, "/connections", answer_connections, pages);
     metrics_add_page(metrics, "/status", answer_status, pages);
     if (pages->options->profiling)
         metrics_add_page(metrics, "/debug/flags/v", diagnostics_verbosity, NULL);

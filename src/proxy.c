@@ -17,9 +17,7 @@
 /* The ruleset of a family, which is about to change; NULL if the family is not in use. */
 static struct ruleset *changing(struct proxy *proxy, enum family which)
 {
-    struct family_table *family = &proxy->families[which];
-    family->changed = family->queued = true;
-    return family->ruleset;
+    return proxy->tables[which] ? table_changing(proxy->tables[which]) : NULL;
 }
 
 static char *owner_of(void *ctx, const struct frontend *frontend)
@@ -105,7 +103,7 @@ static void on_health_check(void *ctx, const char *service_id, enum family famil
                             size_t local_ready)
 {
     struct proxy *proxy = ctx;
-    if (proxy->health && proxy->families[family].ruleset)
+    if (proxy->health && proxy->tables[family])
         health_service(proxy->health, service_id, family, port, local_ready);
 }
 
@@ -113,14 +111,14 @@ static void on_flows(void *ctx, const struct frontend *frontend, bool claimed,
                      const struct backend *serving, size_t n)
 {
     struct proxy *proxy = ctx;
-    if (proxy->flows && proxy->families[frontend->family].ruleset)
+    if (proxy->flows && proxy->tables[frontend->family])
         flow_cleaner_note(proxy->flows, frontend, claimed, serving, n);
 }
 
 static bool on_waits(const void *ctx, const struct port_state *port)
 {
-    const struct ruleset *ruleset = ((const struct proxy *)ctx)->families[port->family].ruleset;
-    return ruleset && ruleset_port_is_waiting(ruleset, port->id);
+    const struct table *table = ((const struct proxy *)ctx)->tables[port->family];
+    return table && ruleset_port_is_waiting(table_ruleset(table), port->id);
 }
 
 /* A frontend of an earlier run that is gone by now. */
@@ -147,7 +145,7 @@ static void on_node_ports(void *ctx, enum family family,
     struct proxy *proxy = ctx;
     policy_set_node_port_addresses(proxy->policy, family, selection->addresses.v,
                                    selection->addresses.n);
-    if (proxy->health && proxy->families[family].ruleset)
+    if (proxy->health && proxy->tables[family])
         health_set_addresses(proxy->health, family, selection->all, selection->addresses.v,
                              selection->addresses.n);
 }
@@ -180,12 +178,11 @@ static void put_service(struct proxy *proxy, struct service *service)
 static void put_slice(struct proxy *proxy, struct object *object)
 {
     const struct endpoint_slice *slice = object->slice;
-    struct family_table *family = &proxy->families[slice->family];
-    bool counts =
-        slice->has_family && family->ruleset && object->trigger_time > family->syncs.started;
+    struct table *table = slice->has_family ? proxy->tables[slice->family] : NULL;
+    bool counts = table && object->trigger_time > table_syncs(table)->started;
     const char *service_id = counts ? intern(slice->service_id) : NULL;
     if (endpoint_slice_cache_put(proxy->slices, object->slice) && counts)
-        sync_figures_triggered(&family->syncs, service_id, object->trigger_time);
+        sync_figures_triggered(table_syncs(table), service_id, object->trigger_time);
     intern_release(service_id);
 }
 
@@ -323,22 +320,24 @@ static bool is_held_back(const void *ruleset, const struct frontend *frontend)
     return ruleset_is_waiting(ruleset, frontend) || ruleset_is_refused(ruleset, frontend);
 }
 
-static int make_rulesets(struct proxy *proxy, const struct proxy_config *config, struct error *err)
+static int make_tables(struct proxy *proxy, const struct proxy_config *config, struct error *err)
 {
     for (int i = 0; i < FAMILY_COUNT; i++) {
-        struct family_table *family = &proxy->families[i];
-        struct ruleset_config ruleset = config->rulesets[i];
-        family_table_init(family, config->sync_period);
+        struct table_config table = {.family = (enum family)i,
+                                     .ruleset = config->rulesets[i],
+                                     .sync_period = config->sync_period,
+                                     .audit_period = config->audit_period};
         if (!config->families[i])
             continue;
-        ruleset.abandoned = on_abandoned;
-        ruleset.owner = owner_of;
-        ruleset.ctx = proxy;
-        family->ruleset = ruleset_new((enum family)i, &ruleset, err);
-        if (!family->ruleset)
+        table.ruleset.abandoned = on_abandoned;
+        table.ruleset.owner = owner_of;
+        table.ruleset.ctx = proxy;
+        proxy->tables[i] = table_new(&table, err);
+        if (!proxy->tables[i])
             return -1;
         if (proxy->flows)
-            flow_cleaner_hold_back(proxy->flows, (enum family)i, is_held_back, family->ruleset);
+            flow_cleaner_hold_back(proxy->flows, (enum family)i, is_held_back,
+                                   table_ruleset(proxy->tables[i]));
     }
     return 0;
 }
@@ -372,7 +371,7 @@ struct proxy *proxy_new(const struct proxy_config *config, struct error *err)
     proxy->service_cidrs = service_cidr_cache_new(on_service_cidrs, proxy);
     proxy->policy = policy_new(proxy->services, proxy->slices, config->node.name, &policy_ops);
     policy_set_events(proxy->policy, config->events);
-    if (make_rulesets(proxy, config, err)) {
+    if (make_tables(proxy, config, err)) {
         proxy_free(proxy);
         return NULL;
     }
@@ -390,7 +389,7 @@ void proxy_free(struct proxy *proxy)
     service_cidr_cache_free(proxy->service_cidrs);
     endpoint_slice_cache_free(proxy->slices);
     for (int i = 0; i < FAMILY_COUNT; i++)
-        family_table_clear(&proxy->families[i]);
+        table_free(proxy->tables[i]);
     vec_free(&proxy->in_the_way);
     change_log_clear(&proxy->changes);
     free(proxy->node_name);
@@ -399,80 +398,69 @@ void proxy_free(struct proxy *proxy)
 
 /* ---- other programs ---- */
 
-/* Before the first programming, and while a family is not in use, nothing is ours. */
-static bool is_guarded(const struct family_table *family)
-{
-    return family->ruleset && family->programmed;
-}
-
 void proxy_foreign_change(void *ctx, const struct table_change *change)
 {
-    struct family_table *family = &((struct proxy *)ctx)->families[change->family];
-    if (is_guarded(family))
-        table_guard_changed(&family->guard, family->ruleset, change);
-    else
-        family->look_again = true;
+    struct table *table = ((struct proxy *)ctx)->tables[change->family];
+    if (table)
+        table_foreign_change(table, change);
 }
 
 void proxy_foreign_lost(void *ctx)
 {
     struct proxy *proxy = ctx;
-    for (int i = 0; i < FAMILY_COUNT; i++) {
-        struct family_table *family = &proxy->families[i];
-        if (is_guarded(family))
-            table_guard_lost(&family->guard, family->ruleset);
-        else
-            family->look_again = true;
-    }
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        if (proxy->tables[i])
+            table_foreign_lost(proxy->tables[i]);
 }
 
 void proxy_foreign_settled(void *ctx, const struct table_program *program)
 {
     struct proxy *proxy = ctx;
     for (int i = 0; i < FAMILY_COUNT; i++)
-        table_guard_settled(&proxy->families[i].guard, program);
-}
-
-struct ruleset *proxy_ruleset(struct proxy *proxy, enum family family)
-{
-    return is_guarded(&proxy->families[family]) ? proxy->families[family].ruleset : NULL;
-}
-
-void proxy_audited(struct proxy *proxy, enum family family)
-{
-    table_guard_audited(&proxy->families[family].guard);
-}
-
-void proxy_audit_ended(struct proxy *proxy)
-{
-    proxy->audits++;
+        if (proxy->tables[i])
+            table_foreign_settled(proxy->tables[i], program);
 }
 
 /* ---- turns ---- */
+
+/* What has come so far is in the kernel. */
+static bool is_in_force(const struct proxy *proxy, enum family which)
+{
+    const struct table *table = proxy->tables[which];
+    return table ? table_is_in_force(table) : proxy->settled;
+}
+
+/* Flows and times. */
+static void tell_of_table(struct proxy *proxy, enum family which)
+{
+    struct sync_figures *syncs = table_syncs(proxy->tables[which]);
+    bool all = is_in_force(proxy, which);
+    if (syncs->triggers.n)
+        sync_figures_in_force(syncs, clock_realtime(), all ? NULL : policy_service_waits,
+                              proxy->policy, which);
+    if (proxy->flows)
+        flow_cleaner_run(proxy->flows, which);
+    if (all)
+        syncs->without_local = policy_ports_without_local(proxy->policy, which);
+}
 
 /* Health checks speak of what is in force (docs/behaviour.md 6.1), and flows are stale only by it:
  * of each Service and frontend for itself, since others may go in portions. */
 static void tell_in_force(struct proxy *proxy, enum family which)
 {
-    struct family_table *family = &proxy->families[which];
-    bool all = family_table_is_in_force(family);
-    if (family->ruleset && !ruleset_knows_kernel(family->ruleset))
+    const struct table *table = proxy->tables[which];
+    if (table && !ruleset_knows_kernel(table_ruleset(table)))
         return;
-    if (family->syncs.triggers.n)
-        sync_figures_in_force(&family->syncs, clock_realtime(), all ? NULL : policy_service_waits,
-                              proxy->policy, which);
     policy_settle_health_checks(proxy->policy, which);
-    if (proxy->flows && family->ruleset)
-        flow_cleaner_run(proxy->flows, which);
-    if (all)
-        family->syncs.without_local = policy_ports_without_local(proxy->policy, which);
+    if (table)
+        tell_of_table(proxy, which);
 }
 
 static void note_in_force(struct proxy *proxy)
 {
     bool in_force[FAMILY_COUNT];
     for (int i = 0; i < FAMILY_COUNT; i++)
-        in_force[i] = family_table_is_in_force(&proxy->families[i]);
+        in_force[i] = is_in_force(proxy, (enum family)i);
     if (in_force[FAMILY_IPV4] && in_force[FAMILY_IPV6])
         change_log_clear(&proxy->changes);
     service_cache_turn_over(proxy->services, in_force);
@@ -503,13 +491,10 @@ double proxy_turn(struct proxy *proxy, struct nft_socket *socket, double now)
     double next = proxy->settled ? 0 : now;
     char *about = change_log_services(&proxy->changes);
     for (int i = 0; i < FAMILY_COUNT; i++) {
-        struct family_table *family = &proxy->families[i];
-        family->about = about;
-        family->more_to_come = !proxy->settled;
-        double again = family_table_turn(family, family_name((enum family)i), socket, now);
-        next = clock_earlier(next, again);
+        if (proxy->tables[i])
+            next = clock_earlier(next,
+                                 table_turn(proxy->tables[i], !proxy->settled, about, socket, now));
         tell_in_force(proxy, (enum family)i);
-        family->about = NULL;
     }
     free(about);
     note_in_force(proxy);
@@ -520,11 +505,12 @@ double proxy_keep(struct proxy *proxy, struct nft_socket *socket, double now)
 {
     double next = 0;
     vec_each (&proxy->in_the_way, it)
-        family_table_give_way(&proxy->families[it->family], it, socket);
+        if (proxy->tables[it->family])
+            table_give_way(proxy->tables[it->family], it, socket);
     vec_free(&proxy->in_the_way);
     for (int i = 0; i < FAMILY_COUNT; i++)
-        next = clock_earlier(
-            next, family_table_keep(&proxy->families[i], family_name((enum family)i), socket, now));
+        if (proxy->tables[i])
+            next = clock_earlier(next, table_keep(proxy->tables[i], socket, now));
     return next;
 }
 
@@ -532,8 +518,8 @@ void proxy_dump(struct proxy *proxy, FILE *out)
 {
     policy_settle(proxy->policy);
     for (int i = 0; i < FAMILY_COUNT; i++)
-        if (proxy->families[i].ruleset)
-            ruleset_dump(proxy->families[i].ruleset, out);
+        if (proxy->tables[i])
+            ruleset_dump(table_changing(proxy->tables[i]), out);
 }
 
 void proxy_settle(struct proxy *proxy)

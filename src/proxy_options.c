@@ -30,11 +30,28 @@ static void apply_bind_address(const struct options *options, struct own_node_co
     node->bind_address[family] = address;
 }
 
+static void apply_counting(const struct options *options, enum family family,
+                           struct ruleset_config *ruleset)
+{
+    static const enum connection_counting counting[] = {
+        [COUNT_CONNECTIONS_OFF] = COUNT_NOTHING,
+        [COUNT_CONNECTIONS_SERVICES] = COUNT_SERVICES,
+        [COUNT_CONNECTIONS_ENDPOINTS] = COUNT_ENDPOINTS,
+    };
+    ruleset->counting = ruleset->no_counters ? COUNT_NOTHING : counting[options->count_connections];
+    if (ruleset->no_counters && options->count_connections != COUNT_CONNECTIONS_OFF)
+        log_warn("daemon",
+                 "family=%s this kernel cannot count in elements of sets (CONFIG_NFT_COUNTER): "
+                 "--count-connections has no effect",
+                 family_name(family));
+}
+
 void proxy_options_apply(const struct options *options, const char *node_name,
                          struct proxy_config *config)
 {
     struct own_node_config *node = &config->node;
     config->sync_period = options->sync_period;
+    config->audit_period = options->audit_period;
     config->no_external_ips = options->no_external_ips;
     node->name = node_name;
     node->required = !options->manifests;
@@ -49,6 +66,7 @@ void proxy_options_apply(const struct options *options, const char *node_name,
         else if (ruleset->detector == DETECT_INTERFACE_PREFIX)
             ruleset->interface = options->pod_interface_name_prefix;
         ruleset->owned = ruleset->owned && options->table_owner == TABLE_OWNER_AUTO;
+        apply_counting(options, (enum family)i, ruleset);
         ruleset->masquerade_all = options->masquerade_all;
         ruleset->mark = 1u << options->masquerade_bit;
         node->has_cluster_cidr[i] =
@@ -80,6 +98,7 @@ static void degrade(const struct preflight *preflight, struct ruleset_config *ru
     ruleset->no_fib = !preflight_has(preflight, NEED_FIB);
     ruleset->no_reject = !preflight_has(preflight, NEED_REJECT);
     ruleset->owned = preflight_has(preflight, NEED_OWNER);
+    ruleset->no_counters = !preflight_has(preflight, NEED_COUNTERS);
     if (ruleset->no_fib)
         log_warn("daemon",
                  "family=%s this kernel has no fib expression (CONFIG_NFT_FIB_%s): the host itself "

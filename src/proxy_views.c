@@ -4,6 +4,7 @@
 #include "kube-nftd/policy/claims.h"
 #include "kube-nftd/policy/decision.h"
 #include "kube-nftd/proxy_parts.h"
+#include "kube-nftd/ruleset/connections.h"
 
 #include <string.h>
 
@@ -22,7 +23,7 @@ struct uid proxy_service_uid(const struct proxy *proxy, const char *id)
 bool proxy_is_programmed(const struct proxy *proxy)
 {
     for (int i = 0; i < FAMILY_COUNT; i++)
-        if (proxy->families[i].ruleset && !proxy->families[i].programmed)
+        if (proxy->tables[i] && !table_is_programmed(proxy->tables[i]))
             return false;
     return true;
 }
@@ -31,9 +32,9 @@ size_t proxy_refused(const struct proxy *proxy)
 {
     size_t refused = 0;
     for (int i = 0; i < FAMILY_COUNT; i++) {
-        if (!proxy->families[i].ruleset)
+        if (!proxy->tables[i])
             continue;
-        const struct ruleset_figures *figures = ruleset_figures(proxy->families[i].ruleset);
+        const struct ruleset_figures *figures = ruleset_figures(table_ruleset(proxy->tables[i]));
         refused += figures->refused + figures->left_out;
     }
     return refused;
@@ -54,7 +55,7 @@ static bool is_refused(const void *ctx, const char *service_id, enum family fami
     const struct service_state *service = policy_find_service(proxy->policy, service_id);
     const struct port_state *port = service ? service->ports : NULL;
     for (; port; port = port->next)
-        if (port->family == family && port_is_refused(proxy->families[family].ruleset, port))
+        if (port->family == family && port_is_refused(table_ruleset(proxy->tables[family]), port))
             return true;
     return false;
 }
@@ -67,14 +68,15 @@ struct programmed proxy_programmed(const struct proxy *proxy)
                                .refused = is_refused,
                                .ctx = proxy};
     for (int i = 0; i < FAMILY_COUNT; i++) {
-        facts.families[i] = proxy->families[i].ruleset != NULL;
-        facts.lost[i] = facts.families[i] && ruleset_is_lost(proxy->families[i].ruleset);
+        facts.families[i] = proxy->tables[i] != NULL;
+        facts.lost[i] = facts.families[i] && ruleset_is_lost(table_ruleset(proxy->tables[i]));
     }
     return facts;
 }
 
 void proxy_explain_sources(const struct proxy *proxy, struct explain_sources *sources)
 {
+    const double now = clock_monotonic();
     *sources = (struct explain_sources){.complete = proxy_is_synced(proxy),
                                         .node_name = proxy->node_name,
                                         .slices = proxy->slices,
@@ -84,37 +86,56 @@ void proxy_explain_sources(const struct proxy *proxy, struct explain_sources *so
                                         .health = proxy->health,
                                         .no_external_ips = proxy->no_external_ips};
     for (int i = 0; i < FAMILY_COUNT; i++) {
-        const struct family_table *family = &proxy->families[i];
-        sources->family[i].ruleset = family->ruleset;
-        sources->family[i].programmed = family->programmed;
-        sources->family[i].waiting = family_table_waiting(family, clock_monotonic());
-        sources->family[i].failure = family_table_is_in_force(family) ? NULL : family->said;
-        if (family_table_is_overdue(family, clock_monotonic()))
-            sources->unhealthy = true;
+        const struct table *table = proxy->tables[i];
+        struct table_view view;
+        if (!table)
+            continue;
+        table_view(table, now, &view);
+        sources->family[i].ruleset = table_ruleset(table);
+        sources->family[i].programmed = table_is_programmed(table);
+        sources->family[i].waiting = view.waiting;
+        sources->family[i].failure = view.failure;
+        sources->unhealthy = sources->unhealthy || table_is_overdue(table, now);
     }
 }
 
 static void family_figures(const struct proxy *proxy, enum family which,
                            struct proxy_figures *figures)
 {
-    const struct family_table *family = &proxy->families[which];
-    if (!family->ruleset)
+    struct table *table = proxy->tables[which];
+    struct table_view view;
+    if (!table)
         return;
+    table_view(table, clock_monotonic(), &view);
     figures->family[which].in_use = true;
-    figures->family[which].frontends = ruleset_frontends(family->ruleset);
-    figures->family[which].syncs = &family->syncs;
-    figures->family[which].repairs = family->guard.repairs;
-    figures->family[which].drift = family->guard.drift;
-    figures->family[which].table = ruleset_figures(family->ruleset);
+    figures->family[which].frontends = ruleset_frontends(table_ruleset(table));
+    figures->family[which].syncs = table_syncs(table);
+    figures->family[which].repairs = view.repairs;
+    figures->family[which].drift = view.drift;
+    figures->family[which].table = ruleset_figures(table_ruleset(table));
     figures->service_changes += service_cache_changes(proxy->services).seen;
     figures->slice_changes += endpoint_slice_cache_changes(proxy->slices).seen[which];
+}
+
+/* The audits of the table that has the fewest. */
+static uint64_t audits_of_all(const struct proxy *proxy)
+{
+    uint64_t audits = UINT64_MAX;
+    struct table_view view;
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        if (!proxy->tables[i])
+            continue;
+        table_view(proxy->tables[i], clock_monotonic(), &view);
+        audits = view.audits < audits ? view.audits : audits;
+    }
+    return audits == UINT64_MAX ? 0 : audits;
 }
 
 void proxy_figures(const struct proxy *proxy, struct proxy_figures *figures)
 {
     memset(figures, 0, sizeof(*figures));
+    figures->audits = audits_of_all(proxy);
     figures->external_ips = !proxy->no_external_ips;
-    figures->audits = proxy->audits;
     figures->conflicts = policy_conflicts(proxy->policy);
     figures->reserved = policy_reserved(proxy->policy);
     figures->services = service_cache_count(proxy->services);
@@ -124,6 +145,27 @@ void proxy_figures(const struct proxy *proxy, struct proxy_figures *figures)
     memcpy(figures->left_out, proxy->left_out, sizeof(figures->left_out));
     for (int i = 0; i < FAMILY_COUNT; i++)
         family_figures(proxy, (enum family)i, figures);
+}
+
+static void family_status(struct table *table, double now, struct family_status *status)
+{
+    const struct ruleset *ruleset = table_ruleset(table);
+    const struct ruleset_figures *figures = ruleset_figures(ruleset);
+    const struct sync_figures *syncs = table_syncs(table);
+    struct table_view view;
+    table_view(table, now, &view);
+    status->in_use = true;
+    status->programmed = table_is_programmed(table);
+    status->last_success = syncs->last_success;
+    status->waiting = view.waiting;
+    status->frontends = ruleset_frontends(ruleset);
+    status->refused = figures->refused + figures->left_out;
+    status->lost = ruleset_is_lost(ruleset);
+    status->failure = view.failure;
+    status->last_seconds = syncs->last_seconds;
+    status->transactions = syncs->transactions;
+    status->repairs = view.repairs;
+    status->drift = view.drift;
 }
 
 void proxy_status(const struct proxy *proxy, struct daemon_status *status)
@@ -138,22 +180,8 @@ void proxy_status(const struct proxy *proxy, struct daemon_status *status)
     status->services = service_cache_count(proxy->services);
     status->slices = endpoint_slice_cache_count(proxy->slices);
     for (int i = 0; i < FAMILY_COUNT; i++) {
-        const struct family_table *family = &proxy->families[i];
-        if (!family->ruleset)
-            continue;
-        status->family[i].in_use = true;
-        status->family[i].programmed = family->programmed;
-        status->family[i].last_success = family->syncs.last_success;
-        status->family[i].waiting = family_table_waiting(family, now);
-        status->family[i].frontends = ruleset_frontends(family->ruleset);
-        status->family[i].refused =
-            ruleset_figures(family->ruleset)->refused + ruleset_figures(family->ruleset)->left_out;
-        status->family[i].lost = ruleset_is_lost(family->ruleset);
-        status->family[i].failure = family_table_is_in_force(family) ? NULL : family->said;
-        status->family[i].last_seconds = family->syncs.last_seconds;
-        status->family[i].transactions = family->syncs.transactions;
-        status->family[i].repairs = family->guard.repairs;
-        status->family[i].drift = family->guard.drift;
+        if (proxy->tables[i])
+            family_status(proxy->tables[i], now, &status->family[i]);
     }
 }
 
@@ -166,9 +194,31 @@ void proxy_health_status(void *ctx, struct health_status *status)
     status->node_eligible =
         own_node_is_seen(proxy->node) ? !own_node_is_leaving(proxy->node) : !proxy->node_required;
     for (int i = 0; i < FAMILY_COUNT; i++) {
-        const struct family_table *family = &proxy->families[i];
-        status->family[i].reported = family->ruleset != NULL;
-        status->family[i].healthy = !family_table_is_overdue(family, now);
-        status->family[i].last_updated = family->last_updated;
+        const struct table *table = proxy->tables[i];
+        struct table_view view;
+        if (!table)
+            continue;
+        table_view(table, now, &view);
+        status->family[i].reported = true;
+        status->family[i].healthy = !table_is_overdue(table, now);
+        status->family[i].last_updated = view.last_updated;
     }
+}
+
+bool proxy_read_connections(struct proxy *proxy, double since)
+{
+    bool done = true;
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        if (proxy->tables[i])
+            done = table_read_connections(proxy->tables[i], since) && done;
+    return done;
+}
+
+double proxy_connections_read(const struct proxy *proxy)
+{
+    double first = 0;
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        if (proxy->tables[i])
+            first = clock_earlier(first, ruleset_connections_read(table_ruleset(proxy->tables[i])));
+    return first;
 }

@@ -7,6 +7,7 @@
 #include "kube-nftd/model/object.h"
 
 struct event_recorder;
+struct explain_sources;
 struct flow_cleaner;
 struct health;
 struct metrics_page;
@@ -22,6 +23,7 @@ struct figures_sources {
     const struct reflector *reflectors[KIND_COUNT]; /* all of them, or none */
     const struct request_figures *requests;
     const struct event_recorder *recorder;
+    const struct explain_sources *services; /* whose connections may be counted */
 };
 
 /** Writes all of it. */

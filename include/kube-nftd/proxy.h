@@ -17,11 +17,11 @@
 #include "kube-nftd/netlink/table_monitor.h"
 #include "kube-nftd/own_node.h"
 #include "kube-nftd/ruleset/ruleset.h"
+#include "kube-nftd/ruleset/sync_figures.h"
 #include "kube-nftd/serve/explain.h"
 #include "kube-nftd/serve/health.h"
 #include "kube-nftd/serve/programmed.h"
 #include "kube-nftd/serve/status.h"
-#include "kube-nftd/sync_figures.h"
 
 #include <stdio.h>
 
@@ -34,6 +34,7 @@ struct proxy_config {
     struct ruleset_config rulesets[FAMILY_COUNT]; /* abandoned and ctx are filled in here */
     size_t portion;     /* see policy_settle_some(); 0: so much that a turn takes less than 0.1 s */
     double sync_period; /* kube-proxy's, in seconds; 0: its default */
+    double audit_period;             /* see struct table_config */
     bool no_external_ips;            /* external IPs of Services are not proxied */
     struct health *health;           /* told of health check node ports; may be NULL; borrowed */
     struct flow_cleaner *flows;      /* told of stale UDP flows; may be NULL; borrowed */
@@ -122,14 +123,9 @@ void proxy_foreign_change(void *proxy, const struct table_change *change);
 void proxy_foreign_lost(void *proxy);
 void proxy_foreign_settled(void *proxy, const struct table_program *program);
 
-/** The table of a family that is programmed, for an audit; else NULL. */
-struct ruleset *proxy_ruleset(struct proxy *proxy, enum family family);
-
-/** An audit left suspects in it, which the next turn looks at. */
-void proxy_audited(struct proxy *proxy, enum family family);
-
-/** All tables were looked through. */
-void proxy_audit_ended(struct proxy *proxy);
+/** The connections counted of all families: see ruleset/connections.h. */
+bool proxy_read_connections(struct proxy *proxy, double since);
+double proxy_connections_read(const struct proxy *proxy);
 
 /** Prints the tables as they shall be, for nft -f. For a proxy that never took a turn. */
 void proxy_dump(struct proxy *proxy, FILE *out);

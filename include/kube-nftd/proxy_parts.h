@@ -10,9 +10,9 @@
 #include "kube-nftd/cache/service_cache.h"
 #include "kube-nftd/cache/service_cidr_cache.h"
 #include "kube-nftd/change_log.h"
-#include "kube-nftd/family_table.h"
 #include "kube-nftd/policy/policy.h"
 #include "kube-nftd/proxy.h"
+#include "kube-nftd/ruleset/table.h"
 
 struct proxy {
     struct object_sink sink;
@@ -21,7 +21,7 @@ struct proxy {
     struct service_cidr_cache *service_cidrs;
     struct own_node *node;
     struct policy *policy;
-    struct family_table families[FAMILY_COUNT];
+    struct table *tables[FAMILY_COUNT]; /* NULL: the family is not in use */
     struct health *health;
     struct flow_cleaner *flows;
     void (*node_seen)(void *ctx, const struct node *node); /* NULL: nobody wants to know */
@@ -38,7 +38,6 @@ struct proxy {
     bool no_external_ips;
     bool node_name_checked; /* whether any endpoint names this node */
     uint64_t left_out[KIND_COUNT];
-    uint64_t audits;
 };
 
 #endif

@@ -22,6 +22,11 @@ double clock_monotonic(void)
     return read_clock(CLOCK_MONOTONIC);
 }
 
+double clock_cpu(void)
+{
+    return read_clock(CLOCK_THREAD_CPUTIME_ID);
+}
+
 double clock_realtime(void)
 {
     return read_clock(CLOCK_REALTIME);

@@ -5,9 +5,12 @@
 #include "kube-nftd/base/text.h"
 #include "kube-nftd/serve/list.h"
 #include "kube-nftd/serve/status.h"
+#include "top.h"
 #include "view.h"
 
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 static const cJSON *at(const cJSON *object, const char *key)
 {
@@ -67,9 +70,17 @@ static enum explain_status explain_status_of(const cJSON *answer)
 
 static int print_endpoints(const struct options *options, const cJSON *answer, struct error *err)
 {
-    bool some = at(at(answer, "service"), "ports") && at(at(answer, "service"), "ports")->child;
+    const cJSON *ports = at(at(answer, "service"), "ports"), *port;
+    bool some = ports && ports->child, counted = false;
+    cJSON_ArrayForEach (port, ports) {
+        const cJSON *items = at(at(port, "endpoints"), "items");
+        counted = counted || (items && at(items->child, "connections"));
+    }
     if (print(options, answer, some ? view_endpoints : view_summary,
-              some ? view_wide_endpoints : view_summary, err))
+              counted ? view_counted_endpoints
+              : some  ? view_wide_endpoints
+                      : view_summary,
+              err))
         return -1;
     return some ? EXPLAIN_AGREES : EXPLAIN_UNKNOWN;
 }
@@ -169,7 +180,9 @@ static int run_list(const struct options *options, command_compute_fn compute, s
     sort_items(answer);
     if (!at(answer, "items")->child && options->output != OUTPUT_JSON)
         fputs("no such Service\n", stderr);
-    int result = print(options, answer, view_list, view_wide_list, err);
+    bool counted = at(at(answer, "items")->child, "connections");
+    int result =
+        print(options, answer, view_list, counted ? view_counted_list : view_wide_list, err);
     cJSON_Delete(answer);
     return result;
 }
@@ -194,6 +207,40 @@ static int run_status(const struct options *options, command_compute_fn compute,
     return result ? -1 : well ? WELL : NOT_WELL;
 }
 
+/* ---- top ---- */
+
+static cJSON *top_once(const struct options *options, struct error *err)
+{
+    const struct timespec wait = {.tv_sec = (time_t)TOP_PERIOD};
+    struct top_table before = {0}, table = {0};
+    cJSON *facts = NULL;
+    if (top_read(options->metrics_bind_address, options->subject, &before, err) == 0 &&
+        nanosleep(&wait, NULL) == 0 &&
+        top_read(options->metrics_bind_address, options->subject, &table, err) == 0) {
+        top_compare(&table, &before);
+        facts = top_facts(&table, TOP_BY_RATE);
+        cJSON_AddStringToObject(facts, "kind", "KubeNftdTop");
+        cJSON_AddNumberToObject(facts, "schema", 1);
+    }
+    top_clear(&before);
+    top_clear(&table);
+    return facts;
+}
+
+static int run_top(const struct options *options, command_compute_fn compute, struct error *err)
+{
+    (void)compute;
+    if (!options->once && options->output == OUTPUT_TEXT && isatty(STDIN_FILENO) &&
+        isatty(STDOUT_FILENO))
+        return top_live(options, err);
+    cJSON *facts = top_once(options, err);
+    if (!facts)
+        return -1;
+    int result = print(options, facts, options->subject ? view_top_endpoints : view_top, NULL, err);
+    cJSON_Delete(facts);
+    return result;
+}
+
 /* ---- all of them ---- */
 
 static const struct {
@@ -202,7 +249,8 @@ static const struct {
 } commands[] = {{COMMAND_LIST, run_list},
                 {COMMAND_ENDPOINTS, run_explain},
                 {COMMAND_EXPLAIN, run_explain},
-                {COMMAND_STATUS, run_status}};
+                {COMMAND_STATUS, run_status},
+                {COMMAND_TOP, run_top}};
 
 bool command_asks(enum command command)
 {

@@ -53,8 +53,10 @@ void view_print_json(const cJSON *facts, FILE *out);
 
 /* What people see of the daemon's answers (views.c). */
 extern const struct view view_explanation[], view_summary[]; /* of /explain */
-extern const struct view view_endpoints[], view_wide_endpoints[];
-extern const struct view view_list[], view_wide_list[], view_names[]; /* of /list */
-extern const struct view view_status[];                               /* of /status */
+extern const struct view view_endpoints[], view_wide_endpoints[], view_counted_endpoints[];
+extern const struct view view_list[], view_wide_list[], view_counted_list[],
+    view_names[]; /* of /list */
+extern const struct view view_top[], view_top_endpoints[];
+extern const struct view view_status[]; /* of /status */
 
 #endif

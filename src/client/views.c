@@ -78,16 +78,21 @@ const struct view view_list[] = {
      NULL},
     {0}};
 
+#define WIDE_TITLE                                                                                 \
+    "SERVICE\tTYPE\tCLUSTER-IP\tEXTERNAL-IP\tPORTS\tREADY\tSERVING\tLOCAL\tINTERNAL\tEXTERNAL\t"   \
+    "AFFINITY\t"
+#define WIDE_LINE                                                                                  \
+    "{namespace}/{name}\t{type}\t{clusterIPs|-}\t{loadBalancerIPs}"                                \
+    "[loadBalancerIPs?[externalIPs?, ]]{externalIPs}\t{ports|-}\t"                                 \
+    "{endpoints.ready}/{endpoints.all}\t{endpoints.serving}\t{endpoints.local}\t"                  \
+    "{internalTrafficPolicy}\t{externalTrafficPolicy}\t[{affinitySeconds} s]\t"
+
 const struct view view_wide_list[] = {
-    {"items",
-     VIEW_BOLD "SERVICE\tTYPE\tCLUSTER-IP\tEXTERNAL-IP\tPORTS\tREADY\tSERVING\tLOCAL\tINTERNAL\t"
-               "EXTERNAL\tAFFINITY\tSTATE" VIEW_PLAIN,
-     "{namespace}/{name}\t{type}\t{clusterIPs|-}\t{loadBalancerIPs}"
-     "[loadBalancerIPs?[externalIPs?, ]]{externalIPs}\t{ports|-}\t"
-     "{endpoints.ready}/{endpoints.all}\t{endpoints.serving}\t{endpoints.local}\t"
-     "{internalTrafficPolicy}\t{externalTrafficPolicy}\t[{affinitySeconds} s]\t" STATE,
-     NULL},
-    {0}};
+    {"items", VIEW_BOLD WIDE_TITLE "STATE" VIEW_PLAIN, WIDE_LINE STATE, NULL}, {0}};
+const struct view view_counted_list[] = {{"items",
+                                          VIEW_BOLD WIDE_TITLE "CONNECTIONS\tSTATE" VIEW_PLAIN,
+                                          WIDE_LINE "{connections}\t" STATE, NULL},
+                                         {0}};
 
 const struct view view_names[] = {{"items", NULL, "{namespace}/{name}", NULL}, {0}};
 
@@ -101,15 +106,24 @@ const struct view view_names[] = {{"items", NULL, "{namespace}/{name}", NULL}, {
     "][text?: {text}]"
 
 static const struct view endpoints_of_port[] = {
-    {"endpoints.items", VIEW_BOLD "ENDPOINT\tNODE\tCONDITIONS\tFROM HERE" VIEW_PLAIN,
-     "{endpoint}\t{node|-}\t" CONDITIONS "\t" FROM_HERE, NULL},
+    {"endpoints.items", VIEW_BOLD "ENDPOINT\tNODE\tZONE\tCONDITIONS\tFROM HERE" VIEW_PLAIN,
+     "{endpoint}\t{node|-}\t{zone|-}\t" CONDITIONS "\t" FROM_HERE, NULL},
     {NULL, NULL, "[endpoints.truncated?and more]", NULL},
     {0}};
 
+#define WIDE_ENDPOINT_TITLE                                                                        \
+    VIEW_BOLD "ENDPOINT\tNODE\tZONE\tCONDITIONS\tZONE HINTS\tNODE HINTS\tSLICE\t"
+#define WIDE_ENDPOINT                                                                              \
+    "{endpoint}\t{node|-}\t{zone|-}\t" CONDITIONS "\t{zoneHints}\t{nodeHints}\t{slice}\t"
+
 static const struct view wide_endpoints_of_port[] = {
-    {"endpoints.items",
-     VIEW_BOLD "ENDPOINT\tNODE\tCONDITIONS\tZONE HINTS\tNODE HINTS\tSLICE\tFROM HERE" VIEW_PLAIN,
-     "{endpoint}\t{node|-}\t" CONDITIONS "\t{zoneHints}\t{nodeHints}\t{slice}\t" FROM_HERE, NULL},
+    {"endpoints.items", WIDE_ENDPOINT_TITLE "FROM HERE" VIEW_PLAIN, WIDE_ENDPOINT FROM_HERE, NULL},
+    {NULL, NULL, "[endpoints.truncated?and more]", NULL},
+    {0}};
+
+static const struct view counted_endpoints_of_port[] = {
+    {"endpoints.items", WIDE_ENDPOINT_TITLE "CONNECTIONS\tFROM HERE" VIEW_PLAIN,
+     WIDE_ENDPOINT "{connections}\t" FROM_HERE, NULL},
     {NULL, NULL, "[endpoints.truncated?and more]", NULL},
     {0}};
 
@@ -120,7 +134,19 @@ static const struct view wide_endpoints_of_port[] = {
 const struct view view_endpoints[] = {{"service.ports", NULL, PORT, endpoints_of_port}, {0}};
 const struct view view_wide_endpoints[] = {{"service.ports", NULL, PORT, wide_endpoints_of_port},
                                            {0}};
+const struct view view_counted_endpoints[] = {
+    {"service.ports", NULL, PORT, counted_endpoints_of_port}, {0}};
 const struct view view_summary[] = {{"summary", NULL, "{}", NULL}, {0}};
+
+/* ---- top ---- */
+
+#define CHOSEN "[chosen?" VIEW_BOLD "][chosen?> ]"
+#define TOP_LINE CHOSEN "{name}\t{perSecond}\t{connections}" VIEW_PLAIN
+
+const struct view view_top[] = {
+    {"items", VIEW_BOLD "SERVICE\tNEW/S\tCONNECTIONS" VIEW_PLAIN, TOP_LINE, NULL}, {0}};
+const struct view view_top_endpoints[] = {
+    {"items", VIEW_BOLD "ENDPOINT\tNEW/S\tCONNECTIONS" VIEW_PLAIN, TOP_LINE, NULL}, {0}};
 
 /* ---- status ---- */
 

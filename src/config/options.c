@@ -29,6 +29,9 @@ static const struct {
      "all Services, or those whose names match patterns: 'kube-*', '*/web'"},
     {COMMAND_STATUS, "status", NULL, true,
      "state of the daemon; exit status 0: healthy, 1: not healthy, 2: no answer"},
+    {COMMAND_TOP, "top", "NAMESPACE/SERVICE", true,
+     "the Services with the most new connections, or the endpoints of one; needs "
+     "--count-connections"},
     {COMMAND_EXPLAIN, "explain", "WHAT", false,
      "the Service that has ADDRESS[:PORT[/PROTOCOL]] or a node port, or everything about "
      "NAMESPACE/SERVICE[:PORT] or SERVICE.NAMESPACE: which endpoints this node uses, why others "
@@ -122,12 +125,13 @@ void options_clear(struct options *options)
 
 void options_usage(FILE *out)
 {
-    fputs("Usage: kube-nftd [COMMAND] [FLAG]...\n"
-          "Replaces kube-proxy: watches Services and EndpointSlices and keeps the nftables "
-          "tables\nip and ip6 kube-nftd up to date. Or runs a command: list, status and explain "
-          "ask the daemon\nat --metrics-bind-address; with --manifests, list and explain compute "
-          "the answer from files.\n\nCommands:\n",
-          out);
+    fputs(
+        "Usage: kube-nftd [COMMAND] [FLAG]...\n"
+        "Replaces kube-proxy: watches Services and EndpointSlices and keeps the nftables "
+        "tables\nip and ip6 kube-nftd up to date. Or runs a command: list, status, top and explain "
+        "ask the daemon\nat --metrics-bind-address; with --manifests, list and explain compute "
+        "the answer from files.\n\nCommands:\n",
+        out);
     commands_print(out);
     settings_print(out);
 }
@@ -263,7 +267,8 @@ static int check_companions(const struct configuration *configuration, enum comm
                             struct error *err)
 {
     bool list = command == COMMAND_LIST || command == COMMAND_ENDPOINTS;
-    bool prints = list || command == COMMAND_STATUS || command == COMMAND_EXPLAIN;
+    bool prints =
+        list || command == COMMAND_STATUS || command == COMMAND_EXPLAIN || command == COMMAND_TOP;
     const cJSON *output = flag_value(configuration, "output");
     if (is_asked_for(flag_value(configuration, "dry-run")) &&
         !is_asked_for(flag_value(configuration, "cleanup-kube-proxy")))
@@ -271,15 +276,20 @@ static int check_companions(const struct configuration *configuration, enum comm
     if (is_asked_for(flag_value(configuration, "all")) && command != COMMAND_EXPLAIN)
         return error_set(err, "--all works only with explain");
     if (is_asked_for(output) && !prints)
-        return error_set(err, "--output works only with list, status and explain");
+        return error_set(err, "--output works only with list, status, top and explain");
     const char *format = is_asked_for(output) ? output->valuestring : "text";
     if (!list && strcmp(format, "text") != 0 && strcmp(format, "json") != 0)
         return error_set(err, "--output %s works only with list", format);
     if (command == COMMAND_ENDPOINTS && strcmp(format, "name") == 0)
         return error_set(err, "--output name works only with a list of Services");
-    if (command == COMMAND_STATUS && flag_value(configuration, "manifests"))
-        return error_set(err,
-                         "status and --manifests exclude each other: status asks a running daemon");
+    if (is_asked_for(flag_value(configuration, "once")) && command != COMMAND_TOP)
+        return error_set(err, "--once works only with top");
+    if ((command == COMMAND_STATUS || command == COMMAND_TOP) &&
+        flag_value(configuration, "manifests")) {
+        const char *name = command == COMMAND_TOP ? "top" : "status";
+        return error_set(err, "%s and --manifests exclude each other: %s asks a running daemon",
+                         name, name);
+    }
     return 0;
 }
 

@@ -78,6 +78,10 @@ const struct setting settings[] = {
     {GROUP_TRAFFIC, "audit-period", NULL, SETTING_DURATION, AT(audit_period), .standard = "60s",
      .value = "DURATION",
      .help = "pause between two audits, which re-read and repair the tables; 0: no audits"},
+    {GROUP_TRAFFIC, "count-connections", NULL, SETTING_CHOICE, AT(count_connections),
+     .standard = "off", .choices = "off services endpoints", .value = "off|services|endpoints",
+     .help = "count new connections in the kernel, for top, list -o wide and metrics: by Service, "
+             "or by Service and endpoint"},
     {GROUP_TRAFFIC, "feature-gates", "featureGates", SETTING_GATES, NOWHERE,
      .value = "NAME=BOOL,...",
      .help = "AllowServiceExternalIPs=false: do not proxy external IPs of Services; other gates "
@@ -148,8 +152,10 @@ const struct setting settings[] = {
      .help = "with explain: list every endpoint, not only the first 1000"},
     {GROUP_RUNNING, "output", NULL, SETTING_CHOICE, AT(output), .standard = "text",
      .choices = "text json wide name", .value = "FORMAT",
-     .help = "with list, status and explain: text or json; with list also wide (more columns) and "
-             "name (names only); short form -o"},
+     .help = "with list, status, top and explain: text or json; with list also wide (more columns) "
+             "and name (names only); short form -o"},
+    {GROUP_RUNNING, "once", NULL, SETTING_SWITCH, AT(once),
+     .help = "with top: print the numbers of one second and exit"},
     {GROUP_RUNNING, "dump-rules", NULL, SETTING_SWITCH, AT(dump_rules),
      .help = "same as the command dump"},
     {GROUP_RUNNING, "cleanup", NULL, SETTING_SWITCH, AT(cleanup),

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "ip_sets.h"
+#include "kinds.h"
 
 #include "kube-nftd/base/vec.h"
 #include "kube-nftd/netlink/request.h"
-#include "kube_proxy.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -147,12 +146,13 @@ static void destroy_set(struct mnl_socket *nl, const char *name, struct leftover
         why = netlink_ask(nl, request, NULL, NULL);
     }
     if (why == 0)
-        report_removed(report, "IP set %s", name);
+        leftovers_say(report, FATE_REMOVED, "IP set %s", name);
     else if (why == IPSET_ERR_BUSY)
-        report_left(report,
-                    "IP set %s: a rule uses it: remove the rules first, then run this again", name);
+        leftovers_say(report, FATE_STAYS,
+                      "IP set %s: a rule uses it: remove the rules first, then run this again",
+                      name);
     else
-        report_left(report, "IP set %s: %s", name, strerror(why));
+        leftovers_say(report, FATE_STAYS, "IP set %s: %s", name, strerror(why));
 }
 
 void leftovers_remove_ip_sets(struct leftovers_report *report)
@@ -162,7 +162,8 @@ void leftovers_remove_ip_sets(struct leftovers_report *report)
     struct mnl_socket *nl = open_socket(&err);
     int why = nl ? list_sets(nl, &names) : 0;
     if (err.text || why)
-        report_left(report, "IP sets: cannot read them: %s", err.text ? err.text : strerror(why));
+        leftovers_say(report, FATE_STAYS, "IP sets: cannot read them: %s",
+                      err.text ? err.text : strerror(why));
     vec_each (&names, name) {
         destroy_set(nl, *name, report);
         free(*name);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "iptables.h"
 
+#include "kinds.h"
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/netlink/request.h"
-#include "kube_proxy.h"
 
 #include <arpa/inet.h>
 #include <endian.h>

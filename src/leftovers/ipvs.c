@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "ipvs.h"
+#include "kinds.h"
 
-#include "ip_sets.h"
 #include "kube-nftd/netlink/request.h"
 
 #include <arpa/inet.h>
@@ -100,11 +99,11 @@ static void remove_device(struct mnl_socket *nl, const struct device *device,
         return;
     int why = report->dry_run ? 0 : delete_device(nl, device->index);
     if (why)
-        report_left(report, "device %s: %s: run 'ip link delete %s'", DEVICE, strerror(why),
-                    DEVICE);
+        leftovers_say(report, FATE_STAYS, "device %s: %s: run 'ip link delete %s'", DEVICE,
+                      strerror(why), DEVICE);
     else
-        report_removed(report, "device %s (addresses: %zu)", DEVICE,
-                       device->addresses[FAMILY_IPV4].n + device->addresses[FAMILY_IPV6].n);
+        leftovers_say(report, FATE_REMOVED, "device %s (addresses: %zu)", DEVICE,
+                      device->addresses[FAMILY_IPV4].n + device->addresses[FAMILY_IPV6].n);
 }
 
 /* ---- virtual servers ---- */
@@ -262,10 +261,10 @@ static int remove_servers(struct mnl_socket *nl, uint16_t family, const server_v
     }
     free(ports);
     if (removed)
-        report_removed(report, "virtual servers of ipvs: %zu", removed);
+        leftovers_say(report, FATE_REMOVED, "virtual servers of ipvs: %zu", removed);
     /* Without the others it is no question whose they are. */
     if (others && (removed || device->index))
-        report_others(report,
+        leftovers_say(report, FATE_OTHERS,
                       "virtual servers of ipvs: %zu, neither at an address of %s nor at a node "
                       "port of kube-proxy: see 'ipvsadm -Ln'",
                       others, DEVICE);
@@ -299,14 +298,14 @@ bool leftovers_remove_ipvs(struct leftovers_report *report)
     int why = nl ? read_device(nl, &device) : errno;
     error_clear(&err);
     if (why) {
-        report_left(report, "device %s: cannot read it: %s", DEVICE, strerror(why));
+        leftovers_say(report, FATE_STAYS, "device %s: cannot read it: %s", DEVICE, strerror(why));
     } else {
         why = access(IPVS_FILE, F_OK) == 0 ? work_on_servers(&device, report) : 0;
         if (why)
-            report_left(report,
-                        "virtual servers of ipvs, with %s and the IP sets, which show whose they "
-                        "are: %s: see 'ipvsadm -Ln'",
-                        DEVICE, strerror(why));
+            leftovers_say(report, FATE_STAYS,
+                          "virtual servers of ipvs, with %s and the IP sets, which show whose they "
+                          "are: %s: see 'ipvsadm -Ln'",
+                          DEVICE, strerror(why));
         else
             remove_device(nl, &device, report);
     }

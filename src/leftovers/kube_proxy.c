@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube_proxy.h"
+#include "kinds.h"
 
 #include <string.h>
 

@@ -1,11 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/leftovers/leftovers.h"
 
-#include "ip_sets.h"
-#include "ipvs.h"
-#include "legacy_iptables.h"
-#include "nf_tables.h"
-#include "report.h"
+#include "kinds.h"
+#include "kube-nftd/base/alloc.h"
+
+#include <stdlib.h>
+
+void leftovers_say(struct leftovers_report *report, enum fate fate, const char *format, ...)
+{
+    static const char *const words[] = {[FATE_REMOVED] = "removed",
+                                        [FATE_STAYS] = "left",
+                                        [FATE_OTHERS] = "not kube-proxy's",
+                                        [FATE_WARNING] = "warning"};
+    bool planned = fate == FATE_REMOVED && report->dry_run;
+    va_list args;
+    va_start(args, format);
+    char *text = xvasprintf(format, args);
+    va_end(args);
+    fprintf(report->out, "%s: %s\n", planned ? "would remove" : words[fate], text);
+    free(text);
+    report->removed += fate == FATE_REMOVED;
+    report->left += fate == FATE_STAYS;
+}
 
 static int remove_from_nf_tables(struct nft_socket *socket, struct leftovers_report *report,
                                  struct error *err)

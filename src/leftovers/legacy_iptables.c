@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "legacy_iptables.h"
-
-#include "kube_proxy.h"
+#include "kinds.h"
 
 #include <errno.h>
 #include <linux/netfilter_ipv4/ip_tables.h>
@@ -129,13 +127,14 @@ static void report_table(const struct kind *kind, enum family family, int fd, co
     else
         legacy_iptables_chains(family, entries, size, count_chain, &tally, &err);
     if (err.text)
-        report_left(report, "%s table %s: cannot read it: %s", kind->program, table, err.text);
+        leftovers_say(report, FATE_STAYS, "%s table %s: cannot read it: %s", kind->program, table,
+                      err.text);
     else if (tally.chains > 0)
-        report_left(report,
-                    "%s table %s: chains of kube-proxy (chains: %zu, the first one: %s): "
-                    "kube-nftd does not change such tables: run 'kube-proxy --cleanup' with the "
-                    "program or image that made them",
-                    kind->program, table, tally.chains, tally.first);
+        leftovers_say(report, FATE_STAYS,
+                      "%s table %s: chains of kube-proxy (chains: %zu, the first one: %s): "
+                      "kube-nftd does not change such tables: run 'kube-proxy --cleanup' with the "
+                      "program or image that made them",
+                      kind->program, table, tally.chains, tally.first);
     error_clear(&err);
     free(tally.first);
     free(entries);
@@ -147,8 +146,8 @@ void leftovers_report_legacy(enum family family, struct leftovers_report *report
     FILE *names = fopen(kind->names, "re");
     if (!names) {
         if (errno != ENOENT) /* a kernel without them */
-            report_left(report, "%s: cannot tell whether tables exist: %s: %s", kind->program,
-                        kind->names, strerror(errno));
+            leftovers_say(report, FATE_STAYS, "%s: cannot tell whether tables exist: %s: %s",
+                          kind->program, kind->names, strerror(errno));
         return;
     }
     int fd = socket(kind->family, SOCK_DGRAM | SOCK_CLOEXEC, 0);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "nf_tables.h"
+#include "kinds.h"
 
 #include "iptables.h"
 #include "kube-nftd/ruleset/template.h"
-#include "kube_proxy.h"
 
 #include <string.h>
 #include <time.h>
@@ -42,17 +41,17 @@ int leftovers_remove_table(struct nft_socket *socket, enum family family,
     if (!state.exists)
         return 0;
     if (state.owned_elsewhere) {
-        report_left(report,
-                    "table %s %s: a process owns it, so kube-proxy is still running: stop it", ip,
-                    KUBE_PROXY_TABLE);
+        leftovers_say(report, FATE_STAYS,
+                      "table %s %s: a process owns it, so kube-proxy is still running: stop it", ip,
+                      KUBE_PROXY_TABLE);
         return 0;
     }
     if (!report->dry_run && delete_table(socket, family, err)) {
-        report_left(report, "table %s %s: %s", ip, KUBE_PROXY_TABLE, err->text);
+        leftovers_say(report, FATE_STAYS, "table %s %s: %s", ip, KUBE_PROXY_TABLE, err->text);
         error_clear(err);
         return 0;
     }
-    report_removed(report, "table %s %s", ip, KUBE_PROXY_TABLE);
+    leftovers_say(report, FATE_REMOVED, "table %s %s", ip, KUBE_PROXY_TABLE);
     return 0;
 }
 
@@ -109,8 +108,8 @@ static void report_removal(struct leftovers_report *report, const char *ip,
 {
     group_vec kinds = {0};
     vec_each (&plan->jumps, jump)
-        report_removed(report, "table %s %s: rule of chain %s that jumps to %s", ip, plan->table,
-                       jump->from->name, jump->to->name);
+        leftovers_say(report, FATE_REMOVED, "table %s %s: rule of chain %s that jumps to %s", ip,
+                      plan->table, jump->from->name, jump->to->name);
     vec_each (&plan->chains, it) {
         const struct iptables_chain *chain = *it;
         if (!iptables_chain_goes(chain))
@@ -119,12 +118,12 @@ static void report_removal(struct leftovers_report *report, const char *ip,
         if (kind)
             count_chain(&kinds, kind, chain);
         else
-            report_removed(report, "table %s %s: chain %s (rules: %zu)", ip, plan->table,
-                           chain->name, chain->rules);
+            leftovers_say(report, FATE_REMOVED, "table %s %s: chain %s (rules: %zu)", ip,
+                          plan->table, chain->name, chain->rules);
     }
     vec_each (&kinds, kind)
-        report_removed(report, "table %s %s: chains %s... (chains: %zu, rules: %zu)", ip,
-                       plan->table, kind->name, kind->chains, kind->rules);
+        leftovers_say(report, FATE_REMOVED, "table %s %s: chains %s... (chains: %zu, rules: %zu)",
+                      ip, plan->table, kind->name, kind->chains, kind->rules);
     vec_free(&kinds);
 }
 
@@ -139,12 +138,12 @@ static void report_held(struct leftovers_report *report, const char *ip,
         if ((*chain)->holder && !(*chain)->held_at_once)
             count_chain(&holders, (*chain)->holder->name, *chain);
     vec_each (&holders, holder)
-        report_left(report,
-                    "table %s %s: chain %s, and those that it jumps to (chains: %zu): %s %s that "
-                    "is not kube-proxy's needs it: delete that %s, then run this again",
-                    ip, plan->table, holder->first, holder->chains,
-                    holder->map ? "an element of map" : "a rule of chain", holder->name,
-                    holder->map ? "element" : "rule");
+        leftovers_say(report, FATE_STAYS,
+                      "table %s %s: chain %s, and those that it jumps to (chains: %zu): %s %s that "
+                      "is not kube-proxy's needs it: delete that %s, then run this again",
+                      ip, plan->table, holder->first, holder->chains,
+                      holder->map ? "an element of map" : "a rule of chain", holder->name,
+                      holder->map ? "element" : "rule");
     vec_free(&holders);
 }
 
@@ -183,8 +182,8 @@ static void warn_of_drops(struct leftovers_report *report, enum family family,
         const struct iptables_chain *to = iptables_plan_find(plan, acceptances[i].to);
         if (!from || !from->drops || !to || to->rules == 0 || !has_jump(plan, from->name, to->name))
             continue;
-        report_warning(
-            report,
+        leftovers_say(
+            report, FATE_WARNING,
             "table %s filter: the policy of %s is drop, and kube-proxy's rules that accept %s are "
             "removed; kube-nftd adds none. Unless other rules accept them: '%s %s'",
             nft_family_name(family), from->name, acceptances[i].accepts,
@@ -199,8 +198,8 @@ static void warn_of_marks(struct leftovers_report *report, enum family family,
     const struct iptables_chain *marks = iptables_plan_find(plan, "KUBE-MARK-MASQ");
     const struct iptables_chain *masquerades = iptables_plan_find(plan, "KUBE-POSTROUTING");
     if (marks && marks->holder && masquerades && iptables_chain_goes(masquerades))
-        report_warning(
-            report,
+        leftovers_say(
+            report, FATE_WARNING,
             "table %s %s: chain KUBE-MARK-MASQ stays, but KUBE-POSTROUTING is removed: packets "
             "marked there are masqueraded only while kube-nftd has the same mark "
             "(masqueradeBit 14)",
@@ -241,10 +240,10 @@ static int take_plan(struct nft_socket *socket, enum family family,
         return error_set(err,
                          "other programs keep changing nf_tables, so some rules may be missed");
     if (overtaken)
-        report_warning(report,
-                       "table %s %s: other programs changed nf_tables while it was read: this may "
-                       "be incomplete",
-                       nft_family_name(family), plan->table);
+        leftovers_say(report, FATE_WARNING,
+                      "table %s %s: other programs changed nf_tables while it was read: this may "
+                      "be incomplete",
+                      nft_family_name(family), plan->table);
     report_held(report, nft_family_name(family), plan);
     return 0;
 }
@@ -277,10 +276,11 @@ void leftovers_remove_chains(struct nft_socket *socket, enum family family,
                                report, &err);
         }
         if (result)
-            report_left(report,
-                        "table %s %s: kube-proxy's chains: %s: run this again; 'nft monitor' shows "
-                        "who else changes tables",
-                        nft_family_name(family), kube_proxy_tables[i], err.text);
+            leftovers_say(
+                report, FATE_STAYS,
+                "table %s %s: kube-proxy's chains: %s: run this again; 'nft monitor' shows "
+                "who else changes tables",
+                nft_family_name(family), kube_proxy_tables[i], err.text);
     }
     error_clear(&err);
 }

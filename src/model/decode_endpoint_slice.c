@@ -5,6 +5,7 @@
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/base/intern.h"
 #include "kube-nftd/base/json.h"
+#include "kube-nftd/model/zone.h"
 
 #include <string.h>
 
@@ -55,7 +56,7 @@ static int slice_add_port(struct decoder *d, const struct json_value *json,
 /* The members of an endpoint that are used, found in one walk, as those of its conditions are: of
  * endpoints there are many. */
 struct endpoint_members {
-    const struct json_value *addresses, *conditions, *hints, *node_name; /* NULL: absent */
+    const struct json_value *addresses, *conditions, *hints, *node_name, *zone; /* NULL: absent */
 };
 
 static struct endpoint_members endpoint_members(const struct json_value *json)
@@ -68,6 +69,8 @@ static struct endpoint_members endpoint_members(const struct json_value *json)
             members.conditions = member;
         else if (json_has_key(member, "nodeName"))
             members.node_name = member;
+        else if (json_has_key(member, "zone"))
+            members.zone = member;
         else if (json_has_key(member, "hints"))
             members.hints = member;
     }
@@ -173,9 +176,10 @@ static int slice_add_endpoint(struct decoder *d, const struct json_value *json,
     struct endpoint_slice *slice = ctx;
     struct slice_endpoint endpoint = {0};
     struct endpoint_members members = endpoint_members(json);
-    const char *node_name;
+    const char *node_name, *zone;
     bool has_address;
     if (field_as_string(d, members.node_name, path, "nodeName", &node_name) ||
+        field_as_string(d, members.zone, path, "zone", &zone) ||
         endpoint_conditions(d, members.conditions, path, &endpoint.flags) ||
         endpoint_address(d, members.addresses, path, &endpoint.address, &has_address))
         return -1;
@@ -184,6 +188,7 @@ static int slice_add_endpoint(struct decoder *d, const struct json_value *json,
     if (endpoint_hints(d, members.hints, path, &endpoint.hints))
         return -1;
     endpoint.node_name = intern(node_name);
+    endpoint.zone = zone_number(zone);
     vec_push(&slice->endpoints, endpoint);
     return 0;
 }

@@ -86,8 +86,9 @@ MESSAGE(node, [1] = OBJECT("metadata", node_meta), [2] = OBJECT("spec", node_spe
 MESSAGE(endpoint_conditions, [1] = BOOL("ready"), [2] = BOOL("serving"), [3] = BOOL("terminating"));
 MESSAGE(hint, [1] = OWN_STRING("name"));
 MESSAGE(endpoint_hints, [1] = OBJECTS("forZones", hint), [2] = OBJECTS("forNodes", hint));
-MESSAGE(endpoint, [1] = STRINGS("addresses"), [2] = OBJECT("conditions", endpoint_conditions),
-        [6] = OWN_STRING("nodeName"), [8] = OBJECT("hints", endpoint_hints));
+MESSAGE(
+    endpoint, [1] = STRINGS("addresses"), [2] = OBJECT("conditions", endpoint_conditions),
+    [6] = OWN_STRING("nodeName"), [7] = OWN_STRING("zone"), [8] = OBJECT("hints", endpoint_hints));
 MESSAGE(endpoint_port, [1] = OWN_STRING("name"), [2] = OWN_STRING("protocol"),
         [3] = OWN_NUMBER("port"));
 MESSAGE(slice_meta, OBJECT_META, [11] = MAP("labels"));

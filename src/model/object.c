@@ -196,7 +196,8 @@ static bool hints_equal(const struct endpoint_hints *a, const struct endpoint_hi
 
 bool slice_endpoint_equal(const struct slice_endpoint *a, const struct slice_endpoint *b)
 {
-    return a->node_name == b->node_name && a->flags == b->flags && hints_equal(a->hints, b->hints);
+    return a->node_name == b->node_name && a->flags == b->flags && a->zone == b->zone &&
+           hints_equal(a->hints, b->hints);
 }
 
 bool slice_endpoints_equal(const struct endpoint_slice *a, const struct endpoint_slice *b)

@@ -212,6 +212,14 @@ void nft_batch_delete_rule(struct nft_batch *batch, const char *chain, uint64_t 
     end_message(batch, message);
 }
 
+void nft_batch_flush_set(struct nft_batch *batch, const char *set)
+{
+    struct nlmsghdr *message = new_message(batch, NFT_MSG_DELSETELEM, 0);
+    put_text(message, NFTA_SET_ELEM_LIST_TABLE, batch->table);
+    put_text(message, NFTA_SET_ELEM_LIST_SET, set);
+    end_message(batch, message);
+}
+
 void nft_batch_flush_chain(struct nft_batch *batch, const char *chain)
 {
     struct nlmsghdr *message = new_message(batch, NFT_MSG_DELRULE, 0);

@@ -5,6 +5,7 @@
 #include "kube-nftd/netlink/request.h"
 
 #include <arpa/inet.h>
+#include <endian.h>
 #include <errno.h>
 #include <libmnl/libmnl.h>
 #include <libnftnl/common.h>
@@ -59,6 +60,34 @@ static uint32_t flags_of(const struct nlattr *attribute)
                : ntohl(mnl_attr_get_u32(attribute));
 }
 
+static uint64_t packets_of_counter(const struct nlattr *data)
+{
+    const struct nlattr *attribute;
+    mnl_attr_for_each_nested(attribute, data)
+    {
+        if (mnl_attr_get_type(attribute) == NFTA_COUNTER_PACKETS &&
+            mnl_attr_get_payload_len(attribute) >= sizeof(uint64_t))
+            return be64toh(mnl_attr_get_u64(attribute));
+    }
+    return 0;
+}
+
+/* The kernel names an expression before its data. */
+static uint64_t packets_of(const struct nlattr *expression)
+{
+    const struct nlattr *attribute;
+    bool is_counter = false;
+    mnl_attr_for_each_nested(attribute, expression)
+    {
+        if (mnl_attr_get_type(attribute) == NFTA_EXPR_NAME)
+            is_counter = mnl_attr_validate(attribute, MNL_TYPE_NUL_STRING) == 0 &&
+                         strcmp(mnl_attr_get_str(attribute), "counter") == 0;
+        else if (mnl_attr_get_type(attribute) == NFTA_EXPR_DATA && is_counter)
+            return packets_of_counter(attribute);
+    }
+    return 0;
+}
+
 static bool nft_element_read(const struct nlattr *from, struct nft_element *out)
 {
     struct nft_element element = {.key = NULL};
@@ -76,7 +105,10 @@ static bool nft_element_read(const struct nlattr *from, struct nft_element *out)
         case NFTA_SET_ELEM_FLAGS:
             element.flags = flags_of(attribute);
             break;
-        default: /* timeouts, counters */
+        case NFTA_SET_ELEM_EXPR:
+            element.packets = packets_of(attribute);
+            break;
+        default: /* timeouts */
             break;
         }
     }
@@ -102,70 +134,4 @@ size_t nft_element_each(const struct nlmsghdr *message, nft_element_fn fn, void 
         }
     }
     return n;
-}
-
-/* ---- the elements of a set, in pieces ---- */
-
-/* The kernel makes no larger pieces. */
-#define BUFFER_SIZE ((size_t)32 * 1024)
-
-struct element_dump {
-    struct mnl_socket *nl;
-    nft_element_fn fn;
-    void *ctx;
-    _Alignas(struct nlmsghdr) char buffer[BUFFER_SIZE];
-};
-
-void element_dump_close(struct element_dump *dump)
-{
-    if (!dump)
-        return;
-    if (dump->nl)
-        mnl_socket_close(dump->nl);
-    free(dump);
-}
-
-struct element_dump *element_dump_open(enum family family, const char *table, const char *set,
-                                       struct error *err)
-{
-    char buffer[512] = {0};
-    struct element_dump *dump = xcalloc(1, sizeof(*dump));
-    struct nlmsghdr *request =
-        nftnl_nlmsg_build_hdr(buffer, NFT_MSG_GETSETELEM,
-                              family == FAMILY_IPV4 ? NFPROTO_IPV4 : NFPROTO_IPV6, NLM_F_DUMP, 1);
-    mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_TABLE, table);
-    mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_SET, set);
-    dump->nl = netlink_open(NETLINK_NETFILTER, SOCK_NONBLOCK, 0, 0, "nf_tables", err);
-    if (dump->nl && mnl_socket_sendto(dump->nl, request, request->nlmsg_len) > 0)
-        return dump;
-    if (dump->nl)
-        error_set(err, "cannot request the elements of %s: %s", set, strerror(errno));
-    element_dump_close(dump);
-    return NULL;
-}
-
-static int on_elements(const struct nlmsghdr *header, void *data)
-{
-    const struct element_dump *dump = data;
-    nft_element_each(header, dump->fn, dump->ctx);
-    return MNL_CB_OK;
-}
-
-enum element_dump_state element_dump_step(struct element_dump *dump, nft_element_fn fn, void *ctx,
-                                          struct error *err)
-{
-    ssize_t n = mnl_socket_recvfrom(dump->nl, dump->buffer, sizeof(dump->buffer));
-    if (n < 0 && (errno == EINTR || errno == EAGAIN))
-        return DUMP_GOES_ON;
-    dump->fn = fn;
-    dump->ctx = ctx;
-    int result = n < 0 ? MNL_CB_ERROR
-                       : mnl_cb_run(dump->buffer, netlink_whole(dump->buffer, (size_t)n), 1,
-                                    mnl_socket_get_portid(dump->nl), on_elements, dump);
-    if (result == MNL_CB_OK)
-        return DUMP_GOES_ON;
-    if (result == MNL_CB_STOP)
-        return DUMP_ENDED;
-    error_set(err, "cannot read elements: %s", strerror(errno));
-    return DUMP_FAILED;
 }

@@ -367,7 +367,7 @@ static int commit_pieces(struct nft_socket *s, struct nft_batch *batch, uint32_t
                          struct error *err)
 {
     grow_send_buffer(s, batch->used + BATCH_FRAME);
-    size_t wanted = batch->used;
+    size_t wanted = batch->piece ? batch->piece : batch->used;
     unsigned splits = 0;
     for (size_t from = 0; from < batch->used;) {
         int why;

@@ -10,13 +10,14 @@
 #include <linux/in.h>
 #include <string.h>
 
-/* A Service with more frontends than this part of what is settled in one go lets others go first.
- */
+/* A Service whose frontends cost more than this part of what is settled in one go lets others go
+ * first. */
 #define PORTION_OF_MANY 8
-/* So many frontends are claimed, or so many endpoints looked at, in the time in which a frontend
- * with so many backends is handed on and programmed. */
+/* So many frontends are claimed, endpoints looked at, or source ranges handed on, in the time in
+ * which a backend is handed on and programmed. */
 #define CLAIMS_A_BACKEND 8
 #define ENDPOINTS_A_BACKEND 16
+#define RANGES_A_BACKEND 32
 
 /* Addresses that a service port claims with one port number. */
 #define ADDRESS_LISTS 4
@@ -47,7 +48,7 @@ struct policy {
     struct decision decision;
     struct difference difference;           /* scratch */
     struct renewal renewals[CLAIMS_QUEUES]; /* of noted ports, and of late ones */
-    size_t few;  /* frontends that a Service may have and not let others go first */
+    size_t few;  /* what a Service's frontends may cost and it need not let others go first */
     size_t left; /* what the settlement that runs may still cost, in backends handed on */
     bool some_node_named, own_node_named;
     struct ports_without_local without_local[FAMILY_COUNT];
@@ -107,14 +108,16 @@ static void spend(struct policy *policy, size_t cost)
     policy->left -= cost < policy->left ? cost : policy->left;
 }
 
-/* How many frontends @spec, a port of @service, may have. */
-static size_t most_frontends(const struct policy *policy, const struct service *service,
-                             const struct service_port *spec)
+/* What the frontends of @spec, a port of @service, may cost, in backends handed on. */
+static size_t cost_of_frontends(const struct policy *policy, const struct service *service,
+                                const struct service_port *spec)
 {
     const struct outside *outside = service_outside(service);
     size_t n = 0;
     for (int family = 0; family < FAMILY_COUNT; family++)
-        n += 1 + outside->external_ips[family].n + outside->load_balancer_ips[family].n +
+        n += 1 + outside->external_ips[family].n +
+             outside->load_balancer_ips[family].n *
+                 (1 + outside->source_ranges[family].n / RANGES_A_BACKEND) +
              (spec->node_port ? policy->node_port_addresses[family].n : 0);
     return n;
 }
@@ -125,7 +128,7 @@ static enum claims_queue queue_of(const struct policy *policy, const struct serv
     if (policy->few == SIZE_MAX)
         return CLAIMS_FEW;
     for (size_t i = 0; i < service->ports.n && n <= policy->few; i++)
-        n += most_frontends(policy, service, &service->ports.v[i]);
+        n += cost_of_frontends(policy, service, &service->ports.v[i]);
     return n <= policy->few ? CLAIMS_FEW : CLAIMS_MANY;
 }
 
@@ -329,7 +332,7 @@ static void hand_on(struct policy *policy, const struct claim *claim)
 {
     struct frontend_state *target = claim->target;
     struct route route = decision_route(&policy->decision, claim);
-    spend(policy, 1);
+    spend(policy, 1 + route.n_sources / RANGES_A_BACKEND);
     policy->ops.set(policy->ops.ctx, &target->frontend, &route);
     if (target->frontend.protocol == IPPROTO_UDP)
         tell_flows(policy, target);
@@ -512,27 +515,22 @@ static bool settle_turns(struct policy *policy, struct port_state *port)
     return true;
 }
 
-/* Returns whether that was all of it. */
-static bool settle_port(struct policy *policy, struct renewal *renewal, struct port_state *port)
+static void settle_port(struct policy *policy, struct port_state *port)
 {
     spend(policy, 1);
+    port->noted = false;
     if (!port->owner) {
-        port->noted = false;
         count_as_lacking(policy, port, false, false);
         count_hairpins(policy, port, tally_drop);
         if (port->told)
             policy->ops.remove_port(policy->ops.ctx, port);
         port_state_free(port);
-        return true;
+        return;
     }
-    if (port->renew && !renew_claims(policy, renewal, port))
-        return false;
-    port->noted = false;
     if (port->whole || (turns_has_some(port) && !settle_turns(policy, port)))
         settle_whole(policy, port);
     port->whole = false;
     turns_forget(port);
-    return true;
 }
 
 static void tell_cluster_ip(void *ctx, const struct frontend *thing, bool in_use)
@@ -554,7 +552,7 @@ static void note_reserved(void *ctx, const struct frontend *frontend, bool is_re
     claims_note_frontend(ctx, frontend);
 }
 
-/* Those of Services with many frontends go behind others of their sort. */
+/* Those of Services whose frontends cost much go behind others of their sort. */
 static void put_off_many(struct policy *policy)
 {
     port_state_vec *noted = &policy->ports.noted;
@@ -569,20 +567,39 @@ static void put_off_many(struct policy *policy)
     noted->n = n;
 }
 
+/* What a Service takes of a portion. */
+struct share {
+    const struct service_state *owner;
+    size_t left; /* of the portion, before the Service */
+};
+
+/* Whether the Service of @port has cost so much that others go first. Its ports mostly follow one
+ * another. */
+static bool has_had_much(const struct policy *policy, struct share *share,
+                         const struct port_state *port)
+{
+    if (share->owner != port->owner)
+        *share = (struct share){port->owner, policy->left};
+    return share->owner && share->left - policy->left > policy->few;
+}
+
 /* Returns whether that was all of them. */
 static bool settle_ports(struct policy *policy, enum claims_queue queue, port_state_vec *ports,
                          size_t most)
 {
-    struct renewal *renewal = &policy->renewals[queue];
+    struct share share = {0};
     size_t i, n = ports->n;
     policy->left = most; /* who has what goes to and fro less if all have claimed it before */
     for (i = 0; i < n && policy->left > 0; i++)
-        if (ports->v[i]->owner && ports->v[i]->renew)
-            renew_claims(policy, renewal, ports->v[i]);
+        if (ports->v[i]->renew)
+            renew_claims(policy, &policy->renewals[queue], ports->v[i]);
     policy->left = most;
-    for (i = 0; i < n && policy->left > 0; i++)
-        if (!settle_port(policy, renewal, ports->v[i]))
-            break;
+    for (i = 0; i < n && policy->left > 0 && !ports->v[i]->renew; i++) {
+        if (queue == CLAIMS_FEW && has_had_much(policy, &share, ports->v[i]))
+            vec_push(&policy->ports.late, ports->v[i]);
+        else
+            settle_port(policy, ports->v[i]);
+    }
     vec_drop_first(ports, i);
     return ports->n == 0;
 }

@@ -228,6 +228,7 @@ static void abandon(struct port_states *states, struct port_state *gone)
         for (int i = 0; i < PORT_LIST_COUNT; i++)
             set_listed(states, (enum port_list)i, port, false);
         port->owner = NULL;
+        port->renew = false;
         port_states_note(states, port);
     }
 }

@@ -16,7 +16,7 @@
 
 static void forget_port(struct port_record *port)
 {
-    if (!port->record.pending && !refusals_resume(&port->record))
+    if (!port->record.pending && !port->record.held_back)
         port_want_in_force(port);
     port_list_wishes(port);
     part_forget_kernel(&port->all);
@@ -30,7 +30,6 @@ static void forget_record(struct ruleset *rs, struct record *record)
     if (record->is_port) {
         forget_port(as_port(record));
     } else {
-        refusals_resume(record);
         frontend_release_list(rs, as_frontend(record), 0);
     }
     ruleset_mark_pending(rs, record);
@@ -58,7 +57,7 @@ static void tell_abandoned(const struct ruleset *rs)
 {
     vec_each (&rs->pending, it) {
         const struct frontend_record *frontend = (*it)->is_port ? NULL : as_frontend(*it);
-        if (frontend && !refusals_is_wanted(*it) && frontend->service.held &&
+        if (frontend && !(*it)->wanted && frontend->service.held &&
             frontend->frontend.protocol == IPPROTO_UDP)
             rs->abandoned(rs->ctx, &frontend->frontend);
     }
@@ -90,6 +89,8 @@ static int try_take_over(struct ruleset *rs, struct nft_socket *socket, bool by_
         return 0;
     if (ruleset_repair_rules(rs, socket, &rules, err))
         return -1;
+    if (!rs->adopted)
+        connections_end(rs, socket);
     if (rs->last_number == 0) /* there may be affinity records of service ports that are gone */
         rs->last_number = arc4random() % MOST_PORTS;
     if (rs->abandoned)

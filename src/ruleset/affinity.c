@@ -49,8 +49,9 @@ static bool is_of_another(const struct contents *contents, enum table_set set, e
 {
     struct key key = key_of_value(value), ours = value_of_backend(family, backend);
     struct content *known = contents_find(contents, set, &key);
-    return known && memcmp(known->wanted ? content_value(known) : content_kernel_value(known),
-                           ours.bytes, ours.length) != 0;
+    return known && (known->wanted || known->in_kernel) &&
+           memcmp(known->wanted ? content_value(known) : content_kernel_value(known), ours.bytes,
+                  ours.length) != 0;
 }
 
 static uint32_t number_of(struct affinity *affinity, enum family family,
@@ -75,6 +76,8 @@ static void want(struct affinity *affinity, enum family family, struct contents 
 {
     for (size_t i = 0; i < backends->n; i++) {
         struct affinity_number number = {.backend = backends->v[i], .local = local};
+        if (slot_is_empty(&number.backend))
+            continue;
         number.value = number_of(affinity, family, contents, port, &number.backend);
         if (number.value == 0)
             continue;

@@ -7,8 +7,8 @@
 #ifndef KUBE_NFTD_RULESET_AFFINITY_H
 #define KUBE_NFTD_RULESET_AFFINITY_H
 
+#include "contents.h"
 #include "kube-nftd/base/vec.h"
-#include "kube-nftd/ruleset/contents.h"
 #include "slots.h"
 
 /* A backend and its number P:B; those of a port stand in no order. */

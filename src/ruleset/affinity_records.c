@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* How full the map is that packets write: all service ports of a family share its room. */
+#include "drift.h"
 #include "kube-nftd/base/log.h"
-#include "kube-nftd/ruleset/drift.h"
 #include "record.h"
 
 #include <errno.h>

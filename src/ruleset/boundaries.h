@@ -3,9 +3,9 @@
 #ifndef KUBE_NFTD_RULESET_BOUNDARIES_H
 #define KUBE_NFTD_RULESET_BOUNDARIES_H
 
+#include "keys.h"
 #include "kube-nftd/model/cidr.h"
 #include "kube-nftd/netlink/nft_element.h"
-#include "kube-nftd/ruleset/keys.h"
 
 #include <stdbool.h>
 

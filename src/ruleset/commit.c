@@ -11,6 +11,9 @@
 
 /* A frontend with no more slots than this part of a portion gets them all at once. */
 #define PORTION_OF_FEW 8
+/* Bytes of a transaction. The kernel makes its hash tables larger between transactions only: in a
+ * single one, tables that begin empty get ever slower to fill. */
+#define PIECE_OF_NEW ((size_t)256 * 1024)
 /* What is refused shows one transaction after the other; the rest waits for the next commit. */
 #define MOST_TRIES 8
 
@@ -47,11 +50,10 @@ bool ruleset_is_lost(const struct ruleset *rs)
 
 bool ruleset_is_refused(const struct ruleset *rs, const struct frontend *frontend)
 {
-    if (rs->refusals.records.n == 0)
+    if (rs->refusals.all.n == 0)
         return false;
     const struct frontend_record *record = ruleset_find_frontend(rs, frontend);
-    return record && (refusals_holds_back(&record->record) ||
-                      (record->port && refusals_holds_back(&record->port->record)));
+    return record && (record->record.held_back || (record->port && record->port->record.held_back));
 }
 
 bool ruleset_is_waiting(const struct ruleset *rs, const struct frontend *frontend)
@@ -115,8 +117,8 @@ static bool is_in_use(const struct port_record *port)
 
 static void finish_port(struct ruleset *rs, struct port_record *port, double now)
 {
-    if (refusals_holds_back(&port->record))
-        return; /* what it wants decides */
+    if (port->record.held_back)
+        return; /* it stays as it is */
     if (port_has_leftovers(rs, port))
         queue_trim(rs, port, now);
     else if (!is_in_use(port) && !port->record.trimming)
@@ -177,8 +179,7 @@ static void apply_record(struct ruleset *rs, struct record *record, double now)
         if (set_is_of(set, record))
             set_hold_number(rs, set, record, set_number(set, record).wanted);
     record_settle(record);
-    if (!refusals_holds_back(record))
-        refusals_end(rs, record);
+    refusals_end(rs, record);
 }
 
 /* Where it led up to now, something may be left behind. */
@@ -190,13 +191,14 @@ static void apply_frontend(struct ruleset *rs, struct frontend_record *frontend,
         before == frontend->service.held ? NULL : ruleset_port_of_number(rs, port_of_value(before));
     if (port && !port->record.pending)
         finish_port(rs, port, now);
-    if (!frontend->record.wanted && !refusals_holds_back(&frontend->record))
+    if (!frontend->record.wanted)
         ruleset_free_record(rs, &frontend->record);
 }
 
 static void apply_port(struct ruleset *rs, struct port_record *port, double now)
 {
     apply_record(rs, &port->record, now);
+    port->renumbered = false;
     if (!port->record.trimming)
         finish_port(rs, port, now);
     else if (port_has_leftovers(rs, port))
@@ -240,6 +242,8 @@ static void apply(struct ruleset *rs, double now)
     contents_apply(&rs->contents);
     refusals_settled(rs);
     have_new_shapes(rs);
+    if (rs->table_missing)
+        connections_clear(&rs->connections);
     rs->figures.replaced += rs->table_replaced;
     rs->table_missing = rs->table_replaced = false;
 }
@@ -250,6 +254,7 @@ static void begin_batch(struct ruleset *rs, bool singly)
     nft_batch_clear(&rs->batch);
     nft_batch_singly(&rs->batch, singly);
     rs->batch.nothing_in_force = false;
+    rs->batch.piece = rs->table_missing && !rs->table_replaced ? PIECE_OF_NEW : 0;
 }
 
 static int send_batch(struct ruleset *rs, struct nft_socket *socket, struct ruleset_stats *stats,
@@ -429,7 +434,7 @@ int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
         ruleset_collect(rs, socket, now);
     }
     ruleset_end_waiting(rs);
-    rs->figures.refused = rs->refusals.records.n;
+    rs->figures.refused = rs->refusals.all.n;
     rs->figures.left_out = rs->contents.left_out.n;
     nft_batch_clear(&rs->batch);
     return result;

@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/ruleset/drift.h"
+#include "drift.h"
 
+#include "kube-nftd/base/clock.h"
+#include "kube-nftd/base/log.h"
 #include "record.h"
 
+#include <math.h>
 #include <string.h>
+
+/* A piece is followed by a rest so many times as long. */
+#define SHARE 200.0
+#define SHORTEST_REST 0.001
 
 /* At a time; what is more is found the next time. */
 #define MOST_SUSPECTS 900
@@ -135,4 +142,79 @@ void drift_check_rules(struct ruleset *rs, struct nft_socket *socket)
     if (rs->kernel_known && rules_check(rs, socket, &same, &err) == 0 && !same)
         ruleset_suspect_rules(rs);
     error_clear(&err);
+}
+
+/* ---- piece by piece ---- */
+
+struct taking {
+    struct ruleset *rs;
+    enum table_set set;
+};
+
+static void on_element(void *ctx, const struct nft_element *element)
+{
+    const struct taking *taking = ctx;
+    if (taking->rs->kernel_known)
+        drift_take(taking->rs, taking->set, element);
+}
+
+void drift_stop(struct drift *drift)
+{
+    element_dump_close(drift->dump);
+    drift->dump = NULL;
+}
+
+/* Goes on to the next set. Returns whether that was the last one. */
+static bool advance(struct drift *drift, struct ruleset *rs, struct nft_socket *socket, bool whole)
+{
+    drift_finish(rs, drift->set, whole);
+    drift_stop(drift);
+    if (++drift->set < TABLE_SETS)
+        return false;
+    drift->set = 0;
+    drift_check_rules(rs, socket);
+    if (rs->kernel_known)
+        drift_count_records(rs, socket);
+    return true;
+}
+
+/* Returns whether everything was looked through. */
+static bool step(struct drift *drift, struct ruleset *rs, struct nft_socket *socket, bool *found)
+{
+    struct error err = {0};
+    struct taking taking = {rs, drift->set};
+    enum element_dump_state state = DUMP_FAILED;
+    if (!drift->dump && rs->kernel_known)
+        drift->dump = element_dump_open(rs->family, RULESET_TABLE, set_name(drift->set), &err);
+    if (drift->dump)
+        state = element_dump_step(drift->dump, on_element, &taking, &err);
+    if (err.text)
+        log_debug(2, "audit", "family=%s %s", family_name(rs->family), err.text);
+    error_clear(&err);
+    if (state == DUMP_GOES_ON)
+        return false;
+    bool ended = advance(drift, rs, socket, state == DUMP_ENDED);
+    *found = ruleset_has_suspects(rs);
+    return ended;
+}
+
+double drift_turn(struct drift *drift, struct ruleset *rs, struct nft_socket *socket, double period,
+                  double now, bool *found)
+{
+    if (drift->due == 0)
+        drift->due = now + period;
+    if (now < drift->due)
+        return drift->due;
+    double begun = clock_cpu();
+    bool ended = step(drift, rs, socket, found);
+    double spent = clock_cpu() - begun;
+    drift->seconds += spent;
+    drift->due = now + (ended ? period : fmax(SHARE * spent, SHORTEST_REST));
+    if (ended) {
+        log_debug(2, "audit", "family=%s audit completed cpu_seconds=%.6f", family_name(rs->family),
+                  drift->seconds);
+        drift->seconds = 0;
+        drift->ended++;
+    }
+    return drift->due;
 }

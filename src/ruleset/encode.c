@@ -103,12 +103,17 @@ static void encode_going(struct ruleset *rs, enum table_set set)
             encode_content(rs, *content, ELEMENT_DELETE);
 }
 
-static void encode_contents(struct ruleset *rs, void (*encode)(struct ruleset *, enum table_set))
+/* What is not served at a cluster IP is rejected, so these come behind what is served there and go
+ * before it. */
+enum which_contents { OTHERS, CLUSTER_IPS };
+
+static void encode_contents(struct ruleset *rs, enum which_contents which,
+                            void (*encode)(struct ruleset *, enum table_set))
 {
     if (rs->contents.pending.n == 0)
         return;
     for (enum table_set set = 0; set < TABLE_SETS; set++)
-        if (set_owner(set) == OWNER_TABLE)
+        if (set_owner(set) == OWNER_TABLE && (set == SET_CLUSTER_IPS) == (which == CLUSTER_IPS))
             encode(rs, set);
     nft_batch_may_cut(&rs->batch);
 }
@@ -119,11 +124,14 @@ int ruleset_encode(struct ruleset *rs, struct error *err)
 {
     if (rs->table_missing && (encode_table(rs, err) || ruleset_encode_shapes(rs, err)))
         return -1;
+    connections_encode(rs);
     encode_trims(rs);
     encode_ranges(rs);
-    encode_contents(rs, encode_coming);
+    encode_contents(rs, CLUSTER_IPS, encode_going);
+    encode_contents(rs, OTHERS, encode_coming);
     encode_slots(rs);
     encode_numbers(rs);
-    encode_contents(rs, encode_going);
+    encode_contents(rs, OTHERS, encode_going);
+    encode_contents(rs, CLUSTER_IPS, encode_coming);
     return 0;
 }

@@ -155,16 +155,32 @@ void expr_map(struct builder *b, const char *map, uint32_t to)
     nftnl_expr_set_u32(add_lookup(b, map), NFTNL_EXPR_LOOKUP_DREG, to);
 }
 
-void expr_change_map(struct builder *b, uint32_t op, const char *map, uint32_t data,
-                     uint32_t timeout)
+static struct nftnl_expr *add_dynset(struct builder *b, uint32_t op, const char *set)
 {
     struct nftnl_expr *expr = add(b, "dynset");
     nftnl_expr_set_u32(expr, NFTNL_EXPR_DYNSET_OP, op);
-    nftnl_expr_set_str(expr, NFTNL_EXPR_DYNSET_SET_NAME, map);
+    nftnl_expr_set_str(expr, NFTNL_EXPR_DYNSET_SET_NAME, set);
     nftnl_expr_set_u32(expr, NFTNL_EXPR_DYNSET_SREG_KEY, NFT_REG_1);
+    return expr;
+}
+
+void expr_change_map(struct builder *b, uint32_t op, const char *map, uint32_t data,
+                     uint32_t timeout)
+{
+    struct nftnl_expr *expr = add_dynset(b, op, map);
     nftnl_expr_set_u32(expr, NFTNL_EXPR_DYNSET_SREG_DATA, data);
     if (timeout)
         nftnl_expr_set_u64(expr, NFTNL_EXPR_DYNSET_TIMEOUT, (uint64_t)timeout * MS_PER_SECOND);
+}
+
+void expr_count(struct builder *b, const char *set)
+{
+    struct nftnl_expr *counter = nftnl_expr_alloc("counter");
+    if (!counter)
+        alloc_failed();
+    nftnl_expr_set_u64(counter, NFTNL_EXPR_CTR_PACKETS, 0);
+    nftnl_expr_set_u64(counter, NFTNL_EXPR_CTR_BYTES, 0);
+    nftnl_expr_set(add_dynset(b, NFT_DYNSET_OP_UPDATE, set), NFTNL_EXPR_DYNSET_EXPR, counter, 0);
 }
 
 /* ---- what becomes of the packet ---- */

@@ -67,6 +67,10 @@ void expr_map(struct builder *b, const char *map, uint32_t to);
 void expr_change_map(struct builder *b, uint32_t op, const char *map, uint32_t data,
                      uint32_t timeout);
 
+/** Counts the packet in the element of @set with the key in register 1, which is made if there is
+ * none and room for it. */
+void expr_count(struct builder *b, const char *set);
+
 /** Translates the destination to the address in register 1 and the port in @port. */
 void expr_dnat(struct builder *b, uint32_t port);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/ruleset/give_way.h"
+#include "give_way.h"
 
 #include "kube-nftd/ruleset/audit.h"
 #include "record.h"

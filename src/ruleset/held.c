@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/ruleset/held.h"
+#include "held.h"
 
 #include "record.h"
 #include "slots.h"
@@ -140,7 +140,7 @@ void held_adopt_ranges(struct ruleset *rs, enum table_set set, const range_vec *
 /* What is in force is what is wanted, so it is what shall be there again. */
 static void reopen(struct ruleset *rs, struct record *record)
 {
-    bool listed = record->pending || refusals_resume(record);
+    bool listed = record->pending || record->held_back;
     if (record->is_port && listed)
         port_list_wishes(as_port(record));
     else if (record->is_port)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/ruleset/keys.h"
+#include "keys.h"
 
 #include <arpa/inet.h>
 #include <string.h>

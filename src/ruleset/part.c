@@ -39,7 +39,7 @@ static struct backend *copy_of(const struct backend *backends, size_t n)
     return copy;
 }
 
-void part_take_wish(struct part *part, struct backend *backends, size_t n)
+static void take_wish(struct part *part, struct backend *backends, size_t n)
 {
     drop_difference(part);
     free(part->wanted);
@@ -50,7 +50,7 @@ void part_take_wish(struct part *part, struct backend *backends, size_t n)
 
 void part_want(struct part *part, const struct backend *backends, size_t n)
 {
-    part_take_wish(part, copy_of(backends, n), n);
+    take_wish(part, copy_of(backends, n), n);
 }
 
 static void sort(struct backend *backends, size_t n)
@@ -67,7 +67,7 @@ void part_want_slots(struct part *part, uint32_t count)
         if (!slot_is_empty(&backends[i]))
             backends[kept++] = backends[i];
     sort(backends, kept);
-    part_take_wish(part, backends, kept);
+    take_wish(part, backends, kept);
 }
 
 /* Of a plan, all of it. */
@@ -108,7 +108,7 @@ void part_list(struct part *part)
         return;
     }
     part_plan(part);
-    part_take_wish(part, list_planned(part), part->n_wanted);
+    take_wish(part, list_planned(part), part->n_wanted);
 }
 
 /* ---- differences ---- */
@@ -188,7 +188,7 @@ static void want_all_of(struct part *part, size_t n, const backend_vec *went,
     for (size_t i = 0; i < all.n; i++)
         if (kept == 0 || !backend_equal(&all.v[kept - 1], &all.v[i]))
             all.v[kept++] = all.v[i];
-    part_take_wish(part, all.v, kept);
+    take_wish(part, all.v, kept);
 }
 
 /* ---- plans ---- */

@@ -10,7 +10,7 @@
 #define KUBE_NFTD_RULESET_PART_H
 
 #include "kube-nftd/policy/route.h"
-#include "kube-nftd/ruleset/schema.h"
+#include "schema.h"
 #include "slots.h"
 
 /* What says which backends are wanted. */
@@ -38,9 +38,6 @@ struct part {
 
 /** The @n backends (sorted by backend_compare, copied; at most MAX_BACKENDS) are wanted. */
 void part_want(struct part *part, const struct backend *backends, size_t n);
-
-/** The same, and takes the array, from malloc(). */
-void part_take_wish(struct part *part, struct backend *backends, size_t n);
 
 /** What the first @count slots hold is wanted. */
 void part_want_slots(struct part *part, uint32_t count);

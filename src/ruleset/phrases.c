@@ -100,6 +100,13 @@ static void emit_change_map(struct builder *b, const struct words *w, uint32_t o
     expr_change_map(b, op, w->name, value, w->number);
 }
 
+static void emit_count(struct builder *b, const struct words *w, uint32_t what)
+{
+    (void)what;
+    terms_load(&w->terms, b);
+    expr_count(b, w->name);
+}
+
 static void emit_protocol(struct builder *b, const struct words *w, uint32_t what)
 {
     (void)w;
@@ -246,6 +253,7 @@ static const struct phrase {
     {"KEY @S", emit_in_set, false},
     {"KEY != @S", emit_in_set, true},
     {"KEY vmap @S", emit_vmap, 0},
+    {"update @S { KEY counter }", emit_count, 0},
     {"update @S { KEY timeout Ns : meta priority }", emit_change_map, NFT_DYNSET_OP_UPDATE},
     {"delete @S { KEY : meta priority }", emit_change_map, NFT_DYNSET_OP_DELETE},
     {"dnat IP to KEY map @S", emit_dnat, 0},

@@ -69,6 +69,8 @@ static void give_number(struct ruleset *rs, struct port_record *port)
         log_error("ruleset", "a service port is not programmed: there are %u others already",
                   MOST_PORTS);
     ruleset_number_port(rs, port, number);
+    connections_forget(&rs->connections, number);
+    port->renumbered = true;
 }
 
 /* ---- planning ---- */
@@ -95,8 +97,7 @@ static void plan_frontend(struct ruleset *rs, struct frontend_record *frontend)
 {
     const struct port_record *port = frontend->port;
     frontend->service.wanted = port && port->number ? port->number | frontend->class_wanted : 0;
-    if (port && refusals_holds_back(&port->record) &&
-        !serves_in_force(port, frontend->class_wanted)) {
+    if (port && port->record.held_back && !serves_in_force(port, frontend->class_wanted)) {
         frontend->service.wanted = frontend->service.held;
         refusals_wait_for_port(rs, frontend);
     }

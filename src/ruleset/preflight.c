@@ -115,6 +115,15 @@ static const struct feature {
               "update @affinity { ${ip} saddr . meta priority and ffff:0 timeout 10s : meta "
               "priority }\n"
               "delete @affinity { ${ip} saddr . meta priority and ffff:0 : meta priority }\n"},
+    {.name = "counters of elements (counter)",
+     .config = {"CONFIG_NFT_COUNTER", "CONFIG_NFT_COUNTER"},
+     .purpose = "counting connections",
+     .need = NEED_COUNTERS,
+     .sets = "set counts {\n"
+             "type ${ip_addr}\n"
+             "flags dynamic\n"
+             "}\n",
+     .lines = "update @counts { ${ip} saddr counter }\n"},
     {.name = "reject",
      .config = {"CONFIG_NFT_REJECT, CONFIG_NFT_REJECT_IPV4",
                 "CONFIG_NFT_REJECT, CONFIG_NFT_REJECT_IPV6"},
@@ -140,6 +149,7 @@ static const char *const consequences[] = {
     [NEED_ALWAYS] = "the family cannot be proxied",
     [NEED_REJECT] = "packets are dropped instead of rejected, so clients wait",
     [NEED_OWNER] = "other programs can change the table: their changes are detected and repaired",
+    [NEED_COUNTERS] = "--count-connections has no effect",
     [NEED_FIB] = "this host itself reaches only its own endpoints under traffic policy Local",
 };
 

@@ -10,18 +10,19 @@
 
 #include "affinity.h"
 #include "boundaries.h"
+#include "connections.h"
+#include "contents.h"
+#include "held.h"
+#include "keys.h"
 #include "kube-nftd/base/hash_table.h"
 #include "kube-nftd/base/vec.h"
-#include "kube-nftd/ruleset/contents.h"
-#include "kube-nftd/ruleset/held.h"
-#include "kube-nftd/ruleset/keys.h"
 #include "kube-nftd/ruleset/ruleset.h"
-#include "kube-nftd/ruleset/schema.h"
-#include "kube-nftd/ruleset/shapes.h"
 #include "kube-nftd/ruleset/template.h"
 #include "part.h"
 #include "refusals.h"
 #include "rules.h"
+#include "schema.h"
+#include "shapes.h"
 #include "source_lists.h"
 
 /* What frontends and service ports have in common: wishes, what is in force of them, and how far
@@ -29,12 +30,14 @@
 struct record {
     struct hash_link link; /* of a frontend by that, of a port by its id */
     bool is_port : 1;
-    bool wanted : 1;   /* somebody claims the frontend, or has the port */
-    bool pending : 1;  /* in ruleset->pending: what is wanted may differ from the kernel */
-    bool staged : 1;   /* pending, and just a part of its slots goes with this commit */
-    bool trimming : 1; /* in ruleset->trims: what nothing leads to any more is to be deleted */
-    uint32_t seen;     /* which elements of the set that is looked through (drift.c) */
-    struct refusal *refusal; /* NULL unless the kernel refused it last: see refusals.h */
+    bool wanted : 1;    /* somebody claims the frontend, or has the port */
+    bool pending : 1;   /* in ruleset->pending: what is wanted may differ from the kernel */
+    bool staged : 1;    /* pending, and just a part of its slots goes with this commit */
+    bool trimming : 1;  /* in ruleset->trims: what nothing leads to any more is to be deleted */
+    bool held_back : 1; /* never pending, and stays as it is in force: see refusals.h */
+    uint32_t
+        refusal : 26; /* 0 unless the kernel refused it last: the place in refusals.h, from 1 */
+    uint32_t seen;    /* which elements of the set that is looked through (drift.c) */
 };
 
 /* Which sources may connect to a frontend; few have that. */
@@ -68,14 +71,15 @@ struct port_record {
     uint32_t led[PARTS];    /* frontends in force that lead to the part */
     uint8_t flags;          /* of enum port_flag, in the kernel */
     uint8_t wanted_flags;   /* likewise, wanted */
-    uint32_t n_offered;     /* endpoints, if they are more than MAX_BACKENDS */
     bool too_many_said : 1; /* that is in the log */
     bool adopted : 1;       /* its number was found in the kernel */
-    bool removed : 1;       /* nobody has it any more: wanted until it is not held any more */
-    bool has_any : 1;       /* wanted: see struct port_route */
+    bool renumbered : 1; /* what is counted for its number may be of another one, until a commit */
+    bool removed : 1;    /* nobody has it any more: wanted until it is not held any more */
+    bool has_any : 1;    /* wanted: see struct port_route */
     bool needs_cluster : 1; /* likewise */
     bool needs_local : 1;
-    double shrunk_at; /* when something fell out of use last; clock_monotonic */
+    uint32_t n_offered; /* endpoints, if they are more than MAX_BACKENDS */
+    double shrunk_at;   /* when something fell out of use last; clock_monotonic */
     struct part all;
     struct part *local;        /* NULL if there never was one */
     struct affinity *affinity; /* likewise */
@@ -116,6 +120,8 @@ struct suspect {
 struct ruleset {
     enum family family;
     bool owned; /* see struct ruleset_config */
+    enum connection_counting counting;
+    struct connections connections;
     uint32_t dump_most, portion;
     enum pod_detector detector;
     struct layout base;
@@ -178,6 +184,11 @@ struct frontend_record *ruleset_find_frontend(const struct ruleset *ruleset,
 struct port_record *ruleset_find_port(const struct ruleset *ruleset, uint32_t id);
 struct port_record *ruleset_port_of_number(const struct ruleset *ruleset, uint32_t number);
 
+/** The same, made if there is none. */
+struct frontend_record *ruleset_get_frontend(struct ruleset *ruleset,
+                                             const struct frontend *frontend);
+struct port_record *ruleset_get_port(struct ruleset *ruleset, uint32_t id);
+
 /** The record of @subject; NULL, or made if there is none. */
 struct record *ruleset_find_subject(const struct ruleset *ruleset,
                                     const struct set_subject *subject);
@@ -199,14 +210,6 @@ void port_list_wishes(struct port_record *port);
 
 /** The backends that are in force are wanted, of a part that nothing leads to any more none. */
 void port_want_in_force(struct port_record *port);
-
-/** @port, which may be NULL, stays as long as it is held. port_hold() returns it. */
-struct port_record *port_hold(struct port_record *port);
-void port_release(struct ruleset *ruleset, struct port_record *port);
-
-/** @frontend is to lead to @port, or nowhere (NULL). */
-void frontend_lead_to(struct ruleset *ruleset, struct frontend_record *frontend,
-                      struct port_record *port);
 
 /** A service value in force leads to its port, or does so no more; 0 leads nowhere. */
 void ruleset_lead(struct ruleset *ruleset, uint32_t value, bool more);

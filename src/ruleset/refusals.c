@@ -19,199 +19,12 @@
 #define PORTION 256
 #define PORTION_PAUSE 0.5
 
-/* What a record shall be, while what is in force of it stands in for that. */
-struct refusal {
-    double wait, retry_time;
-    size_t at;       /* in struct refusals, records */
-    unsigned round;  /* of struct refusals, when it was held back */
-    bool held_back;  /* the rest counts */
-    bool left_alone; /* not pending, although what is in force is not even what stands in */
-    bool wanted;
-    /* Of a frontend. */
-    uint8_t class_wanted;
-    struct port_record *port;    /* held */
-    struct source_list *sources; /* parked */
-    /* Of a service port. */
-    bool has_any, needs_cluster, needs_local;
-    uint32_t timeout;
-    struct backend *backends[PARTS];
-    uint32_t n[PARTS];
-};
-
-bool refusals_holds_back(const struct record *record)
-{
-    return record->refusal && record->refusal->held_back;
-}
-
-bool refusals_is_wanted(const struct record *record)
-{
-    return refusals_holds_back(record) ? record->refusal->wanted : record->wanted;
-}
-
-/* ---- wishes ---- */
-
-static void put_port_aside(struct port_record *port)
-{
-    struct refusal *refusal = port->record.refusal;
-    port_list_wishes(port);
-    refusal->has_any = port->has_any;
-    refusal->needs_cluster = port->needs_cluster;
-    refusal->needs_local = port->needs_local;
-    refusal->timeout = port->affinity ? port->affinity->wanted_timeout : 0;
-    for (enum port_part which = 0; which < PARTS; which++) {
-        struct part *part = port_part(port, which);
-        refusal->backends[which] = part ? part->wanted : NULL;
-        refusal->n[which] = part ? part->n_wanted : 0;
-        if (part)
-            part->wanted = NULL;
-    }
-}
-
-static void put_frontend_aside(struct ruleset *rs, struct frontend_record *frontend)
-{
-    struct refusal *refusal = frontend->record.refusal;
-    refusal->class_wanted = frontend->class_wanted;
-    refusal->port = port_hold(frontend->port);
-    if (!frontend->restriction)
-        return;
-    refusal->sources = frontend->restriction->sources;
-    source_lists_park(&rs->lists, &rs->contents, refusal->sources, rs->portion);
-    frontend->restriction->sources = NULL;
-}
-
-static void put_aside(struct ruleset *rs, struct record *record)
-{
-    if (record->is_port)
-        put_port_aside(as_port(record));
-    else
-        put_frontend_aside(rs, as_frontend(record));
-    record->refusal->wanted = record->wanted;
-    record->refusal->held_back = true;
-}
-
-static void take_port_back(struct port_record *port)
-{
-    struct refusal *refusal = port->record.refusal;
-    port->has_any = refusal->has_any;
-    port->needs_cluster = refusal->needs_cluster;
-    port->needs_local = refusal->needs_local;
-    if (port->affinity)
-        port->affinity->wanted_timeout = refusal->timeout;
-    for (enum port_part which = 0; which < PARTS; which++) {
-        struct part *part = port_part(port, which);
-        if (!part)
-            continue;
-        part_take_wish(part, refusal->backends[which], refusal->n[which]);
-        refusal->backends[which] = NULL;
-    }
-}
-
-static void take_frontend_back(struct ruleset *rs, struct frontend_record *frontend)
-{
-    struct refusal *refusal = frontend->record.refusal;
-    frontend->class_wanted = refusal->class_wanted;
-    frontend_lead_to(rs, frontend, refusal->port);
-    port_release(rs, refusal->port);
-    refusal->port = NULL;
-    if (!frontend->restriction)
-        return;
-    source_lists_release(&rs->lists, frontend->restriction->sources, 0);
-    frontend->restriction->sources = source_lists_unpark(refusal->sources);
-    refusal->sources = NULL;
-}
-
-static void take_back(struct ruleset *rs, struct record *record)
-{
-    struct refusal *refusal = record->refusal;
-    if (record->is_port)
-        take_port_back(as_port(record));
-    else
-        take_frontend_back(rs, as_frontend(record));
-    record->wanted = refusal->wanted;
-    refusal->held_back = refusal->left_alone = false;
-}
-
-bool refusals_resume(struct record *record)
-{
-    bool left_alone = record->refusal && record->refusal->left_alone;
-    if (left_alone)
-        record->refusal->left_alone = false;
-    return left_alone;
-}
-
-void refusals_forget_wish(struct ruleset *rs, struct record *record)
-{
-    struct refusal *refusal = record->refusal;
-    if (!refusal)
-        return;
-    for (enum port_part which = 0; which < PARTS; which++) {
-        free(refusal->backends[which]);
-        refusal->backends[which] = NULL;
-    }
-    port_release(rs, refusal->port);
-    refusal->port = NULL;
-    source_lists_release(&rs->lists, source_lists_unpark(refusal->sources), 0);
-    refusal->sources = NULL;
-    refusal->held_back = refusal->left_alone = false;
-}
-
-/* ---- what is in force as a wish ---- */
-
-static void want_port_in_force(struct port_record *port)
-{
-    bool dropped = port->flags & FLAG_DROPPED;
-    port->has_any = !(port->flags & FLAG_REJECTED);
-    port->needs_cluster = port->all.value.held;
-    port->needs_local = dropped || (port->local && port->local->value.held);
-    port->record.wanted = !port->has_any || port->needs_cluster || port->needs_local;
-    if (port->affinity)
-        port->affinity->wanted_timeout = port->affinity->timeout.held;
-    port_want_in_force(port);
-}
-
-/* Nobody has the service port any more that a frontend goes on leading to: until that is over it is
- * wanted as it is. */
-static void keep_port(struct ruleset *rs, struct port_record *port)
-{
-    if (!port || port->record.wanted || port->record.refusal)
-        return;
-    want_port_in_force(port);
-    port->removed = port->record.wanted;
-    ruleset_mark_pending(rs, &port->record);
-}
-
-static void want_frontend_in_force(struct ruleset *rs, struct frontend_record *frontend)
-{
-    const uint32_t service = frontend->service.held;
-    struct port_record *port = service ? ruleset_port_of_number(rs, port_of_value(service)) : NULL;
-    struct restriction *restriction = frontend->restriction;
-    frontend->record.wanted = service != 0;
-    frontend->class_wanted = (uint8_t)low_of_value(service);
-    frontend_lead_to(rs, frontend, port);
-    keep_port(rs, port);
-    if (!restriction)
-        return;
-    struct source_list *before = restriction->sources;
-    restriction->sources =
-        source_list_hold(source_lists_find(&rs->lists, restriction->number.held));
-    source_lists_release(&rs->lists, before, 0);
-}
-
-static void want_what_is_in_force(struct ruleset *rs, struct record *record)
-{
-    if (record->is_port)
-        want_port_in_force(as_port(record));
-    else
-        want_frontend_in_force(rs, as_frontend(record));
-}
-
 /* ---- putting aside ---- */
 
 struct isolation {
     struct ruleset *ruleset;
     double now;
-    size_t n;        /* put aside */
-    bool left_alone; /* some of them: they are in the list of pending ones still */
+    size_t n; /* put aside */
 };
 
 /* The frontend that says best what a record is about; NULL if there is none. */
@@ -222,18 +35,17 @@ static const struct frontend *frontend_of(const struct ruleset *rs, const struct
     return frontend ? &frontend->frontend : NULL;
 }
 
-static void say_refused(struct isolation *i, const struct record *record, int why)
+static void say_refused(const struct ruleset *rs, const struct refusal *refusal, int why)
 {
     char text[FRONTEND_TEXT_SIZE];
-    const struct ruleset *rs = i->ruleset;
-    const struct frontend *frontend = frontend_of(rs, record);
+    const struct frontend *frontend = frontend_of(rs, refusal->record);
     char *owner = rs->owner && frontend ? rs->owner(rs->ctx, frontend) : NULL;
     log_error(
         "ruleset",
         "frontend=%s%s%s was rejected by the kernel and keeps its previous rules, retrying in "
         "seconds=%.0f: %s",
         frontend ? frontend_format(frontend, text) : "", owner ? " service=" : "",
-        owner ? owner : "", record->refusal->wait, strerror(why));
+        owner ? owner : "", refusal->wait, strerror(why));
     free(owner);
 }
 
@@ -242,59 +54,68 @@ static double longer(double wait)
     return fmin(fmax(2 * wait, WAIT_FIRST), WAIT_MOST);
 }
 
-/* Not even what is in force can be wanted: somebody else has put something there that does not fit,
- * and that cannot be changed. It is left alone. */
-static void leave_alone(struct isolation *i, struct record *record)
+/* The refusal of @record, made if there is none. */
+static struct refusal *get_refusal(struct refusals *refusals, struct record *record)
 {
-    struct ruleset *rs = i->ruleset;
-    if (!record->pending || record->refusal->round == rs->refusals.round)
-        return; /* another of its elements, in the same answer */
-    record_settle(record);
-    record->refusal->left_alone = i->left_alone = true;
-    i->n++;
+    if (!record->refusal) {
+        vec_push(&refusals->all, (struct refusal){.record = record});
+        record->refusal = (uint32_t)refusals->all.n;
+    }
+    return &refusals->all.v[record->refusal - 1];
 }
 
-static void drop_left_alone(const struct isolation *i)
+/* Its backends in force keep the numbers that they have in the kernel; what was planned is given
+ * back first. */
+static void hold_affinity_in_force(struct ruleset *rs, struct port_record *port)
 {
-    struct ruleset *rs = i->ruleset;
-    size_t n = 0;
-    if (!i->left_alone)
+    struct affinity *affinity = port->affinity;
+    struct backends in_force[PARTS] = {{NULL, 0}};
+    if (!affinity)
         return;
-    vec_each (&rs->pending, it)
-        if ((*it)->pending)
-            rs->pending.v[n++] = *it;
-    rs->pending.n = n;
+    affinity_release(affinity, rs->family, &rs->contents);
+    if (!affinity->timeout.held)
+        return;
+    for (enum port_part which = 0; which < PARTS; which++) {
+        const struct part *part = port_part(port, which);
+        uint32_t n = part ? low_of_value(part->value.held) : 0;
+        if (part)
+            in_force[which] = (struct backends){part->slots, n < part->n_slots ? n : part->n_slots};
+    }
+    affinity_hold(affinity, rs->family, &rs->contents, port->number, &in_force[PART_ALL],
+                  &in_force[PART_LOCAL]);
+}
+
+/* The wish stays a wish, by a list that does not depend on what is in force. */
+static void keep_wish(struct ruleset *rs, struct record *record)
+{
+    if (!record->is_port) {
+        struct restriction *restriction = as_frontend(record)->restriction;
+        if (restriction)
+            source_lists_park(&rs->lists, &rs->contents, restriction->sources, rs->portion);
+        return;
+    }
+    if (!record->pending) /* a trim was refused: all that is wanted is in force */
+        port_want_in_force(as_port(record));
+    port_list_wishes(as_port(record));
+    hold_affinity_in_force(rs, as_port(record));
 }
 
 static void hold_back(struct isolation *i, struct record *record, int why)
 {
     struct ruleset *rs = i->ruleset;
-    if (refusals_holds_back(record)) {
-        leave_alone(i, record);
-        return;
-    }
+    if (record->held_back)
+        return; /* another of its elements, in the same answer */
     bool first = !record->refusal;
-    if (first) {
-        record->refusal = xcalloc(1, sizeof(*record->refusal));
-        record->refusal->at = rs->refusals.records.n;
-        vec_push(&rs->refusals.records, record);
-    }
-    if (!record->pending) { /* a trim was refused: all that is wanted is in force */
-        if (record->is_port)
-            port_want_in_force(as_port(record));
-        else
-            want_frontend_in_force(rs, as_frontend(record));
-        ruleset_mark_pending(rs, record);
-    }
-    put_aside(rs, record);
-    want_what_is_in_force(rs, record);
-    record->refusal->round = rs->refusals.round;
-    record->refusal->wait = longer(record->refusal->wait);
-    record->refusal->retry_time = i->now + record->refusal->wait;
+    struct refusal *refusal = get_refusal(&rs->refusals, record);
+    keep_wish(rs, record);
+    record_settle(record);
+    record->held_back = true;
+    refusal->wait = longer(refusal->wait);
+    refusal->retry_time = i->now + refusal->wait;
     rs->figures.refusals++;
     i->n++;
     if (first)
-        say_refused(i, record, why);
+        say_refused(rs, refusal, why);
 }
 
 static void leave_out(struct isolation *i, struct content *content, int why)
@@ -302,8 +123,8 @@ static void leave_out(struct isolation *i, struct content *content, int why)
     struct ruleset *rs = i->ruleset;
     struct address address = {{0}};
     char text[ADDRESS_TEXT_SIZE];
-    if (content->left_out)
-        return;
+    if (!content_goes(content) && !content_comes(content))
+        return; /* not any more: it is out, or its service port is held back */
     contents_leave_out(&rs->contents, content);
     if (rs->refusals.retry_time <= i->now) {
         rs->refusals.wait = longer(rs->refusals.wait);
@@ -354,27 +175,11 @@ static bool read_element(const struct nlmsghdr *message, const struct nlattr *fr
     return out->set < TABLE_SETS;
 }
 
-/* False if it is nobody's who could be put aside for it, or is already. */
-static bool blame_port(struct isolation *i, uint32_t number, int why)
-{
-    struct port_record *port = ruleset_port_of_number(i->ruleset, port_of_value(number));
-    if (!port || !port->record.pending || !port->affinity)
-        return false;
-    if (!refusals_holds_back(&port->record)) {
-        hold_back(i, &port->record, why);
-    } else if (port->record.refusal->round != i->ruleset->refusals.round) {
-        /* Not even the numbers of those in force are taken: it does without them. */
-        affinity_release(port->affinity, i->ruleset->family, &i->ruleset->contents);
-        leave_alone(i, &port->record);
-    }
-    return true;
-}
-
 static bool lacks_list(const struct record *record, uint32_t value)
 {
     const struct restriction *restriction =
         record->is_port ? NULL : as_frontend(record)->restriction;
-    return restriction && restriction->number.held != value && !refusals_holds_back(record) &&
+    return restriction && restriction->number.held != value && !record->held_back &&
            source_list_value(restriction->sources) == value;
 }
 
@@ -434,17 +239,26 @@ static struct content *find_range(const struct ruleset *rs, const struct element
     return NULL;
 }
 
-static void blame_content(struct isolation *i, const struct element *e, int why)
+/* The service port that a content is a number of affinity of, or NULL. */
+static struct record *port_of_content(const struct ruleset *rs, const struct content *content)
 {
     uint32_t number;
+    if (*set_key_fields(content_set_of(content)) != FIELD_CLASSID)
+        return NULL;
+    memcpy(&number, content_key(content), sizeof(number));
+    struct port_record *port = ruleset_port_of_number(rs, port_of_value(number));
+    return port ? &port->record : NULL;
+}
+
+static void blame_content(struct isolation *i, const struct element *e, int why)
+{
     struct content *content =
         set_is_ranged(e->set) ? find_range(i->ruleset, e) : find_single(i->ruleset, e);
     if (!content)
         return;
-    memcpy(&number, content_key(content), sizeof(number));
-    if (*set_key_fields(e->set) == FIELD_CLASSID) {
-        if (!blame_port(i, number, why))
-            leave_out(i, content, why);
+    struct record *port = port_of_content(i->ruleset, content);
+    if (port && port->pending) {
+        hold_back(i, port, why);
     } else if (e->set == SET_ALLOWED_SOURCES) {
         blame_list(i, content, why);
     } else {
@@ -477,7 +291,7 @@ static void blame_shape(struct isolation *i, const struct shape *shape, int why)
 {
     struct ruleset *rs = i->ruleset;
     for (size_t at = 0; at < rs->pending.n; at++)
-        if (!refusals_holds_back(rs->pending.v[at]) && needs_shape(rs, rs->pending.v[at], shape))
+        if (!rs->pending.v[at]->held_back && needs_shape(rs, rs->pending.v[at], shape))
             hold_back(i, rs->pending.v[at], why);
 }
 
@@ -532,12 +346,25 @@ static bool is_about_content(int why)
 static void note_next(struct refusals *refusals)
 {
     double next = refusals->retry_time;
-    vec_each (&refusals->records, it) {
-        const struct refusal *refusal = (*it)->refusal;
-        if (refusal->held_back && (next == 0 || refusal->retry_time < next))
-            next = refusal->retry_time;
-    }
+    vec_each (&refusals->all, it)
+        if (it->record->held_back && (next == 0 || it->retry_time < next))
+            next = it->retry_time;
     refusals->next = next;
+}
+
+/* Nor do lists have any more what is held back. */
+static void drop_held_back(struct ruleset *rs)
+{
+    size_t n = 0;
+    vec_each (&rs->pending, it)
+        if (!(*it)->held_back)
+            rs->pending.v[n++] = *it;
+    rs->pending.n = n;
+    n = 0;
+    vec_each (&rs->waiting, it)
+        if (!(*it)->held_back)
+            rs->waiting.v[n++] = *it;
+    rs->waiting.n = n;
 }
 
 /* What is held back is not trimmed either. */
@@ -546,7 +373,7 @@ static void stop_trims(struct ruleset *rs)
     size_t n = 0, due = 0;
     for (size_t i = 0; i < rs->trims.n; i++) {
         struct port_record *port = rs->trims.v[i];
-        port->record.trimming = !refusals_holds_back(&port->record);
+        port->record.trimming = !port->record.held_back;
         due += port->record.trimming && i < rs->due_trims;
         if (port->record.trimming)
             rs->trims.v[n++] = port;
@@ -569,7 +396,6 @@ bool refusals_isolate(struct ruleset *rs, double now, bool singly)
 {
     struct isolation i = {.ruleset = rs, .now = now};
     bool some_about_content = false;
-    rs->refusals.round++;
     vec_each (&rs->batch.refusals, refusal) {
         if (!is_about_content(refusal->why))
             continue;
@@ -577,7 +403,7 @@ bool refusals_isolate(struct ruleset *rs, double now, bool singly)
         if (singly || refusal->why != ENFILE) /* who is too many shows when they are sorted */
             blame(&i, refusal);
     }
-    drop_left_alone(&i);
+    drop_held_back(rs);
     stop_trims(rs);
     release_affinity(rs);
     note_next(&rs->refusals);
@@ -586,20 +412,28 @@ bool refusals_isolate(struct ruleset *rs, double now, bool singly)
 
 /* ---- again ---- */
 
+void refusals_retry(struct record *record)
+{
+    struct restriction *restriction = record->is_port ? NULL : as_frontend(record)->restriction;
+    if (record->held_back && restriction)
+        source_lists_unpark(restriction->sources);
+    record->held_back = false;
+}
+
 void refusals_release(struct ruleset *rs, double now)
 {
     struct refusals *refusals = &rs->refusals;
     if (refusals->next == 0 || now < refusals->next)
         return;
     size_t n = 0, portion = isinf(now) ? SIZE_MAX : PORTION;
-    vec_each (&refusals->records, it) {
-        if (!refusals_holds_back(*it) || now < (*it)->refusal->retry_time)
+    vec_each (&refusals->all, it) {
+        if (!it->record->held_back || now < it->retry_time)
             continue;
         if (n++ < portion) {
-            take_back(rs, *it);
-            ruleset_mark_pending(rs, *it);
+            refusals_retry(it->record);
+            ruleset_mark_pending(rs, it->record);
         } else {
-            (*it)->refusal->retry_time = now + PORTION_PAUSE;
+            it->retry_time = now + PORTION_PAUSE;
         }
     }
     if (refusals->retry_time != 0 && now >= refusals->retry_time) {
@@ -633,7 +467,7 @@ void refusals_wake_frontends(struct ruleset *rs)
     size_t n = 0;
     vec_each (&rs->refusals.frontends, it) {
         struct frontend_record *frontend = *it;
-        frontend->waits_for_port = frontend->port && refusals_holds_back(&frontend->port->record);
+        frontend->waits_for_port = frontend->port && frontend->port->record.held_back;
         if (frontend->waits_for_port)
             rs->refusals.frontends.v[n++] = frontend;
         else
@@ -654,15 +488,15 @@ void refusals_settled(struct ruleset *rs)
         note_next(refusals);
 }
 
-static void forget(struct ruleset *rs, struct record *record)
+static void forget(struct refusals *refusals, struct record *record)
 {
-    struct refusals *refusals = &rs->refusals;
-    struct record *last = refusals->records.v[--refusals->records.n];
-    last->refusal->at = record->refusal->at;
-    refusals->records.v[last->refusal->at] = last;
-    refusals_forget_wish(rs, record);
-    free(record->refusal);
-    record->refusal = NULL;
+    struct refusal last = refusals->all.v[--refusals->all.n];
+    refusals_retry(record);
+    if (last.record != record) {
+        last.record->refusal = record->refusal;
+        refusals->all.v[last.record->refusal - 1] = last;
+    }
+    record->refusal = 0;
 }
 
 void refusals_end(struct ruleset *rs, struct record *record)
@@ -673,14 +507,14 @@ void refusals_end(struct ruleset *rs, struct record *record)
     const struct frontend *frontend = frontend_of(rs, record);
     log_info("ruleset", "frontend=%s is applied now, after the kernel had rejected it",
              frontend ? frontend_format(frontend, text) : "");
-    forget(rs, record);
+    forget(&rs->refusals, record);
 }
 
 void refusals_free(struct ruleset *rs)
 {
-    while (rs->refusals.records.n > 0)
-        forget(rs, rs->refusals.records.v[rs->refusals.records.n - 1]);
-    vec_free(&rs->refusals.records);
+    while (rs->refusals.all.n > 0)
+        forget(&rs->refusals, rs->refusals.all.v[rs->refusals.all.n - 1].record);
+    vec_free(&rs->refusals.all);
     vec_free(&rs->refusals.frontends);
 }
 

@@ -3,15 +3,15 @@
  * One bad element does not stop the rest: what the kernel refuses is put aside, what it belongs to
  * stays as it is in force, and everything else goes on.
  *
- * A frontend that is held back wants what is in force of it; its real wish waits in its struct
- * refusal until it is time to try again, or a new wish takes its place. So planning and encoding
- * know of nothing. Elements that belong to no frontend are left out in contents.h.
+ * A record that is held back is not pending, whatever it wants, until it is time to try again or it
+ * wants something else. So planning and encoding do not meet it. Elements that belong to no record
+ * are left out in contents.h.
  */
 #ifndef KUBE_NFTD_RULESET_REFUSALS_H
 #define KUBE_NFTD_RULESET_REFUSALS_H
 
 #include "kube-nftd/base/vec.h"
-#include "kube-nftd/ruleset/shapes.h"
+#include "shapes.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,16 +19,19 @@
 
 struct frontend_record;
 struct record;
-struct refusal;
 struct ruleset;
+
+struct refusal {
+    struct record *record;
+    double wait, retry_time; /* seconds; clock_monotonic, if it is held back */
+};
 
 /* Starts zeroed. */
 struct refusals {
-    VEC(struct record *) records;            /* those with a refusal */
+    VEC(struct refusal) all;
     VEC(struct frontend_record *) frontends; /* that wait for a service port among them */
     double next;             /* when the first is tried again; clock_monotonic, or 0 */
     double wait, retry_time; /* of the elements that belong to no frontend; 0: none is out */
-    unsigned round;          /* of refusals_isolate() */
 };
 
 /**
@@ -47,18 +50,8 @@ void refusals_release(struct ruleset *ruleset, double now);
  * so that a set that is full refuses these and no others. */
 void refusals_sort_pending(struct ruleset *ruleset);
 
-/** A wish that waits is replaced by a new one, which follows. */
-void refusals_forget_wish(struct ruleset *ruleset, struct record *record);
-
-/** Whether somebody claims the frontend, whatever is in force of it meanwhile. */
-bool refusals_is_wanted(const struct record *record);
-
-/** Whether what is in force stands in for a wish that waits. */
-bool refusals_holds_back(const struct record *record);
-
-/** For a record that becomes pending since the kernel may hold something else now: whether what it
- * wants meanwhile is known already, and is not what is in force. */
-bool refusals_resume(struct record *record);
+/** @record, which is about to become pending, is not held back any more. */
+void refusals_retry(struct record *record);
 
 /** The kernel took it, or the record is about to be freed. */
 void refusals_end(struct ruleset *ruleset, struct record *record);

@@ -115,6 +115,12 @@ static bool is_register_of_update(const struct rule_print *p, const struct nftnl
            attribute == (expr == p->update ? NFTNL_EXPR_DYNSET_SREG_DATA : NFTNL_EXPR_META_DREG);
 }
 
+/* What the element that a packet updates counts it by. */
+static bool is_counting(const char *kind, uint16_t attribute)
+{
+    return attribute == NFTNL_EXPR_DYNSET_EXPR && strcmp(kind, "dynset") == 0;
+}
+
 static void print_attribute(struct rule_print *p, const struct nftnl_expr *expr, const char *kind,
                             uint16_t attribute)
 {
@@ -124,6 +130,10 @@ static void print_attribute(struct rule_print *p, const struct nftnl_expr *expr,
         is_register_of_update(p, expr, attribute))
         return;
     fprintf(p->out, " %u=", attribute);
+    if (is_counting(kind, attribute)) {
+        fputs(nftnl_expr_get_str((const void *)bytes, NFTNL_EXPR_NAME), p->out);
+        return;
+    }
     if (is_anonymous(kind, attribute, bytes, length)) {
         vec_push(p->anonymous, xstrndup((const char *)bytes, length));
         return;

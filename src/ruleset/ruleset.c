@@ -39,12 +39,15 @@ static void set_vars(struct ruleset *rs, const struct ruleset_config *config)
     rs->from_pod = detector_text(rs->family, config, false);
     rs->not_from_pod =
         config->masquerade_all ? xstrdup("") : detector_text(rs->family, config, true);
-    rs->vars = (struct layout_vars){.family = rs->family,
-                                    .mark = rs->mark,
-                                    .from_pod = rs->from_pod,
-                                    .not_from_pod = rs->not_from_pod,
-                                    .from_host = config->no_fib ? NULL : "fib saddr type local",
-                                    .reject = config->no_reject ? "drop" : "reject"};
+    rs->vars =
+        (struct layout_vars){.family = rs->family,
+                             .mark = rs->mark,
+                             .from_pod = rs->from_pod,
+                             .not_from_pod = rs->not_from_pod,
+                             .from_host = config->no_fib ? NULL : "fib saddr type local",
+                             .reject = config->no_reject ? "drop" : "reject",
+                             .count_services = config->counting >= COUNT_SERVICES ? "" : NULL,
+                             .count_endpoints = config->counting >= COUNT_ENDPOINTS ? "" : NULL};
 }
 
 struct ruleset *ruleset_new(enum family family, const struct ruleset_config *config,
@@ -54,6 +57,7 @@ struct ruleset *ruleset_new(enum family family, const struct ruleset_config *con
     rs->family = rs->lists.family = family;
     rs->by_number = xcalloc(MOST_PORTS + 1, sizeof(struct port_record *));
     rs->owned = config->owned;
+    rs->counting = config->counting;
     rs->dump_most = config->dump_most;
     rs->portion = config->portion ? config->portion : PORTION;
     rs->detector = config->detector;
@@ -69,6 +73,11 @@ struct ruleset *ruleset_new(enum family family, const struct ruleset_config *con
     snprintf(rs->comment, sizeof(rs->comment), "kube-nftd layout %016" PRIx64,
              layout_fingerprint(&rs->base, MEANING));
     return rs;
+}
+
+enum connection_counting ruleset_counting(const struct ruleset *rs)
+{
+    return rs->counting;
 }
 
 /* ---- records ---- */
@@ -140,6 +149,7 @@ void ruleset_free(struct ruleset *rs)
     vec_free(&rs->seen);
     vec_free(&rs->service_cidrs);
     vec_free(&rs->pod_cidrs);
+    connections_clear(&rs->connections);
     contents_free(&rs->contents);
     shapes_clear(&rs->shapes);
     vec_free(&rs->new_shapes);
@@ -157,7 +167,7 @@ struct frontend_record *ruleset_find_frontend(const struct ruleset *rs,
     return hash_table_find(&rs->frontends, key_of_frontend_record, hash_key_of_frontend(frontend));
 }
 
-static struct frontend_record *get_frontend(struct ruleset *rs, const struct frontend *frontend)
+struct frontend_record *ruleset_get_frontend(struct ruleset *rs, const struct frontend *frontend)
 {
     struct frontend_record *record = ruleset_find_frontend(rs, frontend);
     if (!record) {
@@ -173,7 +183,7 @@ struct port_record *ruleset_find_port(const struct ruleset *rs, uint32_t id)
     return hash_table_find(&rs->ports, key_of_port_record, key_of_id(&id));
 }
 
-static struct port_record *get_port(struct ruleset *rs, uint32_t id)
+struct port_record *ruleset_get_port(struct ruleset *rs, uint32_t id)
 {
     struct port_record *port = ruleset_find_port(rs, id);
     if (!port) {
@@ -204,7 +214,7 @@ static struct port_record *get_port_of_number(struct ruleset *rs, uint32_t numbe
 {
     struct port_record *port = ruleset_port_of_number(rs, number);
     if (!port) {
-        port = get_port(rs, FOUND_ID | number >> PORT_LOW_BITS);
+        port = ruleset_get_port(rs, FOUND_ID | number >> PORT_LOW_BITS);
         port->adopted = true;
         ruleset_number_port(rs, port, number);
         ruleset_mark_pending(rs, &port->record);
@@ -225,7 +235,7 @@ struct record *ruleset_find_subject(const struct ruleset *rs, const struct set_s
 struct record *ruleset_subject(struct ruleset *rs, const struct set_subject *subject)
 {
     return subject->is_port ? &get_port_of_number(rs, subject->port)->record
-                            : &get_frontend(rs, &subject->frontend)->record;
+                            : &ruleset_get_frontend(rs, &subject->frontend)->record;
 }
 
 const struct hash_table *ruleset_records_of(const struct ruleset *rs, enum table_set set)
@@ -286,7 +296,7 @@ void port_want_in_force(struct port_record *port)
 
 void ruleset_mark_pending(struct ruleset *rs, struct record *record)
 {
-    if (record->pending)
+    if (record->pending || record->held_back)
         return;
     record->pending = true;
     if (!record->is_port && as_frontend(record)->port)
@@ -303,41 +313,6 @@ void record_settle(struct record *record)
 
 /* ---- what leads where ---- */
 
-static void want_no_port(struct ruleset *rs, struct port_record *port);
-
-struct port_record *port_hold(struct port_record *port)
-{
-    if (port)
-        port->refs++;
-    return port;
-}
-
-void port_release(struct ruleset *rs, struct port_record *port)
-{
-    if (!port || --port->refs > 0)
-        return;
-    if (port->removed)
-        want_no_port(rs, port);
-    else if (!port->record.wanted)
-        ruleset_mark_pending(rs, &port->record); /* that commit frees it, if nothing is left */
-}
-
-void frontend_lead_to(struct ruleset *rs, struct frontend_record *frontend,
-                      struct port_record *port)
-{
-    struct port_record *before = frontend->port;
-    const bool pending = frontend->record.pending;
-    if (before == port)
-        return;
-    port_hold(port);
-    if (port)
-        port->n_pending += pending;
-    if (before)
-        before->n_pending -= pending;
-    frontend->port = port;
-    port_release(rs, before);
-}
-
 void ruleset_lead(struct ruleset *rs, uint32_t value, bool more)
 {
     if (value == 0)
@@ -348,153 +323,14 @@ void ruleset_lead(struct ruleset *rs, uint32_t value, bool more)
             port->led[which] += more ? 1 : -1u;
 }
 
-/* ---- wanted: service ports ---- */
-
-uint8_t route_flags(const struct port_route *route)
-{
-    if (!route->has_any)
-        return FLAG_REJECTED;
-    return route->needs_local && route->n_local == 0 ? FLAG_DROPPED : 0;
-}
-
-/* The same for both parts: the Cluster set has all of the local one, or there is none. */
-static void want_backends(struct port_record *port, struct part *part,
-                          const struct backend *backends, size_t n)
-{
-    if (n > MAX_BACKENDS)
-        port->n_offered = (uint32_t)n;
-    part_want(part, backends, n < MAX_BACKENDS ? n : MAX_BACKENDS);
-}
-
-static void want_port(struct ruleset *rs, struct port_record *port, const struct port_route *route,
-                      bool wanted)
-{
-    refusals_forget_wish(rs, &port->record);
-    port->record.wanted = wanted;
-    port->removed = false;
-    port->has_any = route->has_any;
-    port->needs_cluster = route->needs_cluster;
-    port->needs_local = route->needs_local;
-    port->n_offered = 0;
-    want_backends(port, &port->all, route->backends, route->n_backends);
-    if (route->n_local > 0 || port->local)
-        want_backends(port, port_local(port), route->local_backends, route->n_local);
-    if (route->affinity_timeout || port->affinity)
-        port_affinity(port)->wanted_timeout = route->affinity_timeout;
-    ruleset_mark_pending(rs, &port->record);
-}
-
-void ruleset_set_port(struct ruleset *rs, uint32_t id, const struct port_route *route)
-{
-    want_port(rs, get_port(rs, id), route, true);
-}
-
-static void want_no_port(struct ruleset *rs, struct port_record *port)
-{
-    const struct port_route nothing = {.has_any = false};
-    want_port(rs, port, &nothing, false);
-}
-
-void ruleset_remove_port(struct ruleset *rs, uint32_t id)
-{
-    struct port_record *port = ruleset_find_port(rs, id);
-    if (port && port->refs > 0)
-        port->removed = true;
-    else if (port)
-        want_no_port(rs, port);
-}
-
-/* Whether what is wanted of @port is known as a list or difference that changes can be put on.
- * Session affinity gives each backend a number, so it wants to see them all. */
-static bool can_change(const struct port_record *port, const struct port_route_change *change)
-{
-    return port && port->record.wanted && !port->record.refusal &&
-           !(port->affinity && port->affinity->wanted_timeout) &&
-           part_can_change(&port->all, change->backends, change->n_backends) &&
-           (port->local ? part_can_change(port->local, change->local_backends, change->n_local)
-                        : change->n_local == 0);
-}
-
-bool ruleset_change_port(struct ruleset *rs, uint32_t id, const struct port_route_change *change)
-{
-    struct port_record *port = ruleset_find_port(rs, id);
-    if (!can_change(port, change))
-        return false;
-    part_change(&port->all, change->backends, change->n_backends);
-    if (port->local)
-        part_change(port->local, change->local_backends, change->n_local);
-    ruleset_mark_pending(rs, &port->record);
-    return true;
-}
-
-/* ---- wanted: frontends ---- */
-
-unsigned route_class(const struct route *route)
-{
-    return (route->external ? CLASS_EXTERNAL : 0u) | (route->local ? CLASS_LOCAL : 0u) |
-           (route->affine ? CLASS_AFFINE : 0u);
-}
-
-/* The list is held. */
-static struct source_list *hold_sources(struct ruleset *rs, const struct route *route)
-{
-    return route->sources ? source_lists_hold(&rs->lists, route->sources, route->n_sources) : NULL;
-}
-
-static struct source_list *sources_of(const struct frontend_record *frontend)
-{
-    return frontend->restriction ? frontend->restriction->sources : NULL;
-}
-
-static bool is_wanted_so(const struct frontend_record *frontend, const struct port_record *port,
-                         unsigned class_wanted, const struct source_list *sources)
-{
-    return frontend->record.wanted && !frontend->record.refusal && frontend->port == port &&
-           frontend->class_wanted == class_wanted && sources_of(frontend) == sources;
-}
-
-void ruleset_set(struct ruleset *rs, const struct frontend *frontend, const struct route *route)
-{
-    struct frontend_record *record = get_frontend(rs, frontend);
-    struct port_record *port = get_port(rs, route->port);
-    struct source_list *sources = hold_sources(rs, route), *before = sources_of(record);
-    if (is_wanted_so(record, port, route_class(route), sources)) {
-        source_lists_release(&rs->lists, sources, 0);
-        return;
-    }
-    rs->n_wanted += !refusals_is_wanted(&record->record);
-    refusals_forget_wish(rs, &record->record);
-    record->record.wanted = true;
-    record->class_wanted = (uint8_t)route_class(route);
-    frontend_lead_to(rs, record, port);
-    if (sources || record->restriction)
-        frontend_restriction(record)->sources = sources;
-    source_lists_release(&rs->lists, before, 0);
-    ruleset_mark_pending(rs, &record->record);
-}
-
-void ruleset_remove(struct ruleset *rs, const struct frontend *frontend)
-{
-    struct frontend_record *record = ruleset_find_frontend(rs, frontend);
-    if (!record)
-        return;
-    rs->n_wanted -= refusals_is_wanted(&record->record);
-    refusals_forget_wish(rs, &record->record);
-    record->record.wanted = false;
-    frontend_lead_to(rs, record, NULL);
-    if (record->restriction) {
-        source_lists_release(&rs->lists, record->restriction->sources, 0);
-        record->restriction->sources = NULL;
-    }
-    ruleset_mark_pending(rs, &record->record);
-}
+/* ---- what it says ---- */
 
 size_t ruleset_frontends(const struct ruleset *rs)
 {
     size_t n = rs->n_wanted;
-    vec_each (&rs->refusals.records, it)
-        if (!(*it)->is_port && refusals_holds_back(*it))
-            n += (size_t)(*it)->wanted - (size_t)refusals_is_wanted(*it);
+    vec_each (&rs->refusals.all, it)
+        if (!it->record->is_port && it->record->held_back)
+            n += (size_t)(as_frontend(it->record)->service.held != 0) - it->record->wanted;
     vec_each (&rs->refusals.frontends, it) /* not in force, for their service port's sake */
         n -= (*it)->record.wanted && !(*it)->service.held;
     return n;
@@ -505,63 +341,6 @@ const struct ruleset_figures *ruleset_figures(const struct ruleset *rs)
     return &rs->figures;
 }
 
-static void want_or_drop(struct ruleset *rs, enum table_set set, const struct key *key, bool want)
-{
-    if (want)
-        contents_want(&rs->contents, set, key, NULL);
-    else
-        contents_drop(&rs->contents, set, key);
-}
-
-static void want_once(struct ruleset *rs, enum table_set set, const struct key *key, bool want)
-{
-    const struct content *known = contents_find(&rs->contents, set, key);
-    if (want != (known && known->wanted))
-        want_or_drop(rs, set, key, want);
-}
-
-void ruleset_set_cluster_ip(struct ruleset *rs, const struct address *address, bool in_use)
-{
-    struct key key = {.length = 0};
-    key_put_address(&key, rs->family, address);
-    want_once(rs, SET_CLUSTER_IPS, &key, in_use);
-}
-
-void ruleset_set_hairpin(struct ruleset *rs, uint8_t protocol, const struct backend *backend,
-                         bool in_use)
-{
-    struct key key = {.length = 0};
-    key_put_address(&key, rs->family, &backend->address);
-    key_put_address(&key, rs->family, &backend->address);
-    key_put_protocol(&key, protocol);
-    key_put_port(&key, backend->port);
-    want_once(rs, SET_HAIRPIN, &key, in_use);
-}
-
-static void want_ranges(struct ruleset *rs, enum table_set set, const range_vec *ranges,
-                        bool wanted)
-{
-    vec_each (ranges, range) {
-        struct key key = key_of_range(rs->family, range);
-        want_or_drop(rs, set, &key, wanted);
-    }
-}
-
-static void set_ranges(struct ruleset *rs, enum table_set set, range_vec *held,
-                       const range_vec *ranges)
-{
-    want_ranges(rs, set, ranges, true);
-    want_ranges(rs, set, held, false);
-    vec_clear(held);
-    vec_each (ranges, range)
-        vec_push(held, *range);
-}
-
-void ruleset_set_service_cidrs(struct ruleset *rs, const range_vec *ranges)
-{
-    set_ranges(rs, SET_SERVICE_CIDRS, &rs->service_cidrs, ranges);
-}
-
 struct ruleset_senders ruleset_senders(const struct ruleset *rs)
 {
     return (struct ruleset_senders){.host = rs->vars.from_host != NULL,
@@ -569,11 +348,6 @@ struct ruleset_senders ruleset_senders(const struct ruleset *rs)
                                     .pod_cidrs = &rs->pod_cidrs,
                                     .pod_match = rs->from_pod,
                                     .rejects = strcmp(rs->vars.reject, "reject") == 0};
-}
-
-void ruleset_set_pod_cidrs(struct ruleset *rs, const range_vec *ranges)
-{
-    set_ranges(rs, SET_POD_CIDRS, &rs->pod_cidrs, ranges);
 }
 
 int ruleset_say_owner(enum family family, const struct nft_table_state *state, struct error *err)

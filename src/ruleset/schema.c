@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/ruleset/schema.h"
+#include "schema.h"
 
 #include "record.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/ruleset/shapes.h"
+#include "shapes.h"
 
-#include "kube-nftd/ruleset/keys.h"
+#include "keys.h"
 
 #include <string.h>
 

@@ -7,10 +7,10 @@
 #ifndef KUBE_NFTD_RULESET_SOURCE_LISTS_H
 #define KUBE_NFTD_RULESET_SOURCE_LISTS_H
 
+#include "contents.h"
 #include "kube-nftd/base/hash_table.h"
 #include "kube-nftd/base/vec.h"
 #include "kube-nftd/model/cidr.h"
-#include "kube-nftd/ruleset/contents.h"
 
 struct source_list;
 

@@ -3,7 +3,7 @@
  * What other programs may have changed in the table. What they were seen doing may not hold any
  * more, so the kernel is asked for each element that it was about.
  */
-#include "kube-nftd/ruleset/held.h"
+#include "held.h"
 #include "record.h"
 
 #include <string.h>
@@ -12,7 +12,13 @@
 #define MOST_SUSPECTS 1000
 
 /* Packets write it, and nothing in it is wanted. */
-#define MAP_AFFINITY "affinity"
+static bool is_of_packets(const struct ruleset *rs, const char *name)
+{
+    vec_each (&rs->base.sets, set)
+        if (strcmp(set->name, name) == 0)
+            return set->flags && strstr(set->flags, "dynamic");
+    return false;
+}
 
 /* All of a set of ranges is looked at for one. */
 static bool is_noted(const struct ruleset *rs, enum table_set set)
@@ -26,7 +32,7 @@ static bool is_noted(const struct ruleset *rs, enum table_set set)
 void ruleset_suspect_element(struct ruleset *rs, const char *set, const struct nft_element *element)
 {
     struct suspect suspect = {.set = set_of_name(set)};
-    if (strcmp(set, MAP_AFFINITY) == 0)
+    if (is_of_packets(rs, set))
         return;
     if (rules_map(set)) {
         ruleset_suspect_rules(rs);

@@ -59,7 +59,7 @@ struct variable {
     const char *name, *value;
 };
 
-#define VARIABLES 11
+#define VARIABLES 13
 
 struct parser {
     struct layout *layout;
@@ -70,6 +70,7 @@ struct parser {
     char *comment;          /* comment lines that stand right before this line; or NULL */
     struct layout_set *set; /* the one being read, or NULL */
     struct layout_chain *chain;
+    bool leaves_out; /* until the end of a block */
 };
 
 __attribute__((format(printf, 2, 3))) static int fail(struct parser *p, const char *format, ...)
@@ -275,10 +276,19 @@ static int parse_line(struct parser *p, const char *text)
     return 0;
 }
 
+/* What is left of @text if its line is left out, or the block that it stands in. */
+static const char *leave_out(struct parser *p, const char *text, const char *line, size_t length)
+{
+    bool opens = length > 0 && line[length - 1] == '{', ends = strcmp(text, "}") == 0;
+    const char *left = p->leaves_out ? "" : text;
+    p->leaves_out = p->leaves_out ? !ends : opens && !*text;
+    return left;
+}
+
 static int take_line(struct parser *p, const char *line, size_t length)
 {
     char *expanded = expand_line(p, line, length);
-    int result = expanded ? parse_line(p, expanded) : -1;
+    int result = expanded ? parse_line(p, leave_out(p, expanded, line, length)) : -1;
     free(expanded);
     return result;
 }
@@ -360,6 +370,8 @@ int layout_parse(const struct template *from, const struct layout_vars *vars, st
                       {"not_from_pod", vars->not_from_pod},
                       {"from_host", vars->from_host},
                       {"reject", vars->reject},
+                      {"count_services", vars->count_services},
+                      {"count_endpoints", vars->count_endpoints},
                       {"n", n},
                       {"key", key},
                       {"source", NULL},

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Which endpoints of a service port are used from here, and why the others are not. */
 #include "explain_parts.h"
+#include "kube-nftd/model/zone.h"
+#include "kube-nftd/ruleset/connections.h"
 
 #include <string.h>
 
@@ -100,6 +102,24 @@ static void add_conclusion(const struct listing *l, cJSON *item, const char *clu
         facts_add(item, fact_text("text", cluster));
 }
 
+/* New connections that left for it, where these are counted. */
+static void add_connections(const struct listing *l, const struct backend *backend, cJSON *item)
+{
+    struct explainer *e = l->e;
+    const struct ruleset *ruleset = e->from->family[l->ref.family].ruleset;
+    struct error err = {0};
+    uint64_t total;
+    if (!e->socket || !e->table[l->ref.family] || e->from->from_manifests ||
+        ruleset_counting(ruleset) != COUNT_ENDPOINTS)
+        return;
+    if (e->lookups == 0)
+        e->left_out[LEFT_ELEMENTS]++;
+    else if (e->lookups--, ruleset_endpoint_connections(ruleset, e->socket, e->decision.port->id,
+                                                        backend, &total, &err) == 0)
+        facts_add(item, fact_number("connections", (double)total));
+    error_clear(&err);
+}
+
 /* With port 0 it has none. */
 static void list(struct listing *l, const struct endpoint *endpoint,
                  const struct endpoint_slice *slice, const struct verdict verdicts[2])
@@ -120,8 +140,8 @@ static void list(struct listing *l, const struct endpoint *endpoint,
     facts_add(item, fact_text("address", text), fact_nonzero("port", endpoint->port),
               fact_text("endpoint",
                         endpoint->port ? backend_format(l->ref.family, &backend, place) : text),
-              fact_text("node", endpoint->node_name), fact_text("slice", slice->id),
-              fact_flag("ready", endpoint->flags & ENDPOINT_READY),
+              fact_text("node", endpoint->node_name), fact_text("zone", zone_name(endpoint->zone)),
+              fact_text("slice", slice->id), fact_flag("ready", endpoint->flags & ENDPOINT_READY),
               fact_flag("serving", endpoint->flags & ENDPOINT_SERVING),
               fact_flag("terminating", endpoint->flags & ENDPOINT_TERMINATING));
     add_hints(item, "nodeHints", hints ? hints->names : NULL, n_nodes);
@@ -130,6 +150,7 @@ static void list(struct listing *l, const struct endpoint *endpoint,
         facts_add(facts_object(item, keys[i]), fact_flag("used", !verdicts[i].text),
                   fact_text("reason", verdicts[i].code), fact_text("text", verdicts[i].text));
     add_conclusion(l, item, verdicts[0].text, verdicts[1].text);
+    add_connections(l, &backend, item);
 }
 
 static const struct endpoint_slice *slice_at(const struct listing *l, size_t place)
@@ -191,7 +212,8 @@ static void list_portless(struct listing *l, const struct endpoint_slice *slice)
     char *text = no_port_text(l, "its slice has");
     const struct verdict verdict = {"portNotInSlice", text};
     vec_each (&slice->endpoints, it) {
-        struct endpoint endpoint = {it->address, it->node_name, it->hints, 0, it->flags, 0};
+        struct endpoint endpoint = {it->address, it->node_name, it->hints, 0,
+                                    it->flags,   it->zone,      0};
         list(l, &endpoint, slice, (struct verdict[]){verdict, verdict});
     }
     l->total += slice->endpoints.n;

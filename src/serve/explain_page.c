@@ -5,7 +5,6 @@
 #include "kube-nftd/serve/explain.h"
 
 #include <string.h>
-#include <time.h>
 
 /* An answer that took more is followed by a pause of so many times as long: so questions take a
  * quarter of the loop's time at most. */
@@ -19,13 +18,6 @@ bool explain_gate_is_open(const struct explain_gate *gate)
     return clock_monotonic() >= gate->closed_until && gate->unread <= UNREAD_MAX;
 }
 
-static double cpu_seconds(void)
-{
-    struct timespec now = {0};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
 static void on_released(void *ctx, size_t length)
 {
     ((struct explain_gate *)ctx)->unread -= length;
@@ -34,7 +26,7 @@ static void on_released(void *ctx, size_t length)
 static void answer_with(const struct explain_sources *sources, const struct explain_query *query,
                         struct explain_gate *gate, struct http_answer *answer)
 {
-    double before = cpu_seconds();
+    double before = clock_cpu();
     cJSON *facts = explain(sources, query);
     char *text = facts_print(facts);
     cJSON_Delete(facts);
@@ -42,7 +34,7 @@ static void answer_with(const struct explain_sources *sources, const struct expl
     answer->released = on_released;
     answer->released_ctx = gate;
     gate->unread += strlen(text);
-    double cost = cpu_seconds() - before;
+    double cost = clock_cpu() - before;
     if (cost > CHEAP_SECONDS)
         gate->closed_until = clock_monotonic() + PAUSE * cost;
 }

@@ -42,6 +42,7 @@ struct http_listener {
     http_answer_fn answer;
     void *ctx;
     struct http_clients clients;
+    bool came, went; /* some of them, since run() began */
     ev_io io;
     ev_timer timer;
 };
@@ -350,37 +351,34 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **s
 {
     struct http_listener *listener = cls;
     if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
+        listener->went = true;
         http_clients_went(&listener->clients, *state);
         return;
     }
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    listener->came = true;
     *state = http_clients_came(&listener->clients, info->connect_fd, CONNECTION_LIMIT - 1,
                                clock_monotonic());
-}
-
-static unsigned connection_count(struct http_listener *listener)
-{
-    const union MHD_DaemonInfo *info =
-        MHD_get_daemon_info(listener->daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
-    return info ? info->num_connections : 0;
 }
 
 /*
  * The library takes its listening socket out of the epoll set while it is at its limit of
  * connections and puts it back at the beginning of a run. So a run that has closed one is followed
- * by another, or new clients could wait for ever.
+ * by another, or new clients could wait for ever. One that has accepted a connection has not read
+ * from it: another does at once, as the loop's next turn may be a long one.
  */
 static void run(struct http_listener *listener)
 {
-    unsigned before = connection_count(listener);
+    listener->came = listener->went = false;
     MHD_run(listener->daemon);
+    if (listener->came)
+        MHD_run(listener->daemon);
     ev_timer_stop(listener->loop, &listener->timer);
     double now = clock_monotonic(), due = http_clients_end_slow(&listener->clients, now);
     double wait = due > 0 ? due - now : INFINITY;
     MHD_UNSIGNED_LONG_LONG milliseconds = 0;
-    if (connection_count(listener) < before ||
-        MHD_get_timeout(listener->daemon, &milliseconds) == MHD_YES)
+    if (listener->went || MHD_get_timeout(listener->daemon, &milliseconds) == MHD_YES)
         wait = fmin(wait, (double)milliseconds / 1e3);
     if (isinf(wait))
         return;
@@ -431,7 +429,9 @@ struct http_listener *http_listener_open(struct ev_loop *loop, const struct list
     ev_timer_init(&listener->timer, on_timer, 0, 0);
     listener->io.data = listener->timer.data = listener;
     ev_io_start(loop, &listener->io);
-    run(listener); /* puts the listening socket into the epoll set */
+    /* The first run puts the listening socket into the epoll set, and answers who is there already:
+     * what the answers are made of may not be there yet. */
+    ev_timer_start(loop, &listener->timer);
     return listener;
 }
 

@@ -5,6 +5,7 @@
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/policy/claims.h"
 #include "kube-nftd/policy/decision.h"
+#include "kube-nftd/serve/connections.h"
 
 #include <fnmatch.h>
 #include <math.h>
@@ -208,6 +209,8 @@ static cJSON *describe(const struct explain_sources *from, const struct service_
               fact_number("affinitySeconds", service->affinity_timeout));
     add_frontends(service, item);
     add_endpoints(from, service, item);
+    if (connections_are_counted(from))
+        facts_add(item, fact_number("connections", (double)connections_of_service(from, state)));
     facts_add(item, fact_text("state", word), fact_text("stateText", text));
     free(text);
     return item;
@@ -228,10 +231,21 @@ static bool is_wanted(const struct list_query *query, const struct service *serv
 
 /* ---- all at once ---- */
 
-static cJSON *describe_all(const struct explain_sources *from)
+/* What is said of Services. */
+struct topic {
+    const char *kind;
+    double schema;
+    cJSON *(*describe)(const struct explain_sources *from, const struct service_state *state);
+};
+
+static const struct topic services = {LIST_KIND, LIST_SCHEMA, describe};
+static const struct topic connections = {CONNECTIONS_KIND, CONNECTIONS_SCHEMA,
+                                         connections_describe};
+
+static cJSON *describe_all(const struct explain_sources *from, const struct topic *topic)
 {
     cJSON *head = facts_new();
-    facts_add(head, fact_text("kind", LIST_KIND), fact_number("schema", LIST_SCHEMA),
+    facts_add(head, fact_text("kind", topic->kind), fact_number("schema", topic->schema),
               fact_text("version", KUBE_NFTD_VERSION), fact_text("node", from->node_name),
               fact_text("computedFrom", from->from_manifests ? "manifests" : "daemon"));
     return head;
@@ -239,7 +253,7 @@ static cJSON *describe_all(const struct explain_sources *from)
 
 cJSON *list(const struct explain_sources *sources, const struct list_query *query)
 {
-    cJSON *root = describe_all(sources), *items = facts_array(root, "items");
+    cJSON *root = describe_all(sources, &services), *items = facts_array(root, "items");
     hash_table_each (policy_services(sources->policy), const struct service_state, it)
         if (is_wanted(query, it->service))
             cJSON_AddItemToArray(items, describe(sources, it));
@@ -252,10 +266,14 @@ cJSON *list(const struct explain_sources *sources, const struct list_query *quer
 #define PIECE_SECONDS 0.0003
 /* Answers at a time: each has a piece of each turn of the loop. */
 #define OPEN_MOST 2
+/* Counts of connections are no older than that when an answer begins. */
+#define COUNTED_SECONDS 0.1
 
 struct walk {
     struct list_page *page;
+    const struct topic *topic;
     struct explain_sources from; /* while a piece is made */
+    double begun;                /* clock_monotonic */
     char *namespace, *name;
     size_t cursor;
     bool some, done;
@@ -270,7 +288,7 @@ static void put(struct walk *walk, const char *text)
 
 static void put_head(struct walk *walk)
 {
-    cJSON *head = describe_all(&walk->from);
+    cJSON *head = describe_all(&walk->from, walk->topic);
     char *text = facts_print(head);
     text[strlen(text) - 1] = '\0';
     put(walk, text);
@@ -285,13 +303,23 @@ static void put_service(void *ctx, void *item)
     const struct service_state *state = item;
     if (!is_wanted(&(struct list_query){walk->namespace, walk->name}, state->service))
         return;
-    cJSON *facts = describe(&walk->from, state);
+    cJSON *facts = walk->topic->describe(&walk->from, state);
+    if (!facts)
+        return;
     char *text = facts_print(facts);
     put(walk, walk->some ? ",\n" : "\n");
     put(walk, text);
     walk->some = true;
     free(text);
     cJSON_Delete(facts);
+}
+
+/* The time of what was counted lets a client compute rates. */
+static void put_end(struct walk *walk)
+{
+    char *text = xasprintf("\n],\"countedAt\":%.6f}\n", walk->page->counted_at(walk->page->ctx));
+    put(walk, walk->topic == &connections ? text : "\n]}\n");
+    free(text);
 }
 
 /* Makes a piece, if there is more to say. */
@@ -304,12 +332,14 @@ static void go_on(struct walk *walk)
         return;
     walk->done = !walk->page->sources(walk->page->ctx, &walk->from);
     while (!walk->done && clock_monotonic() < end) {
+        if (!walk->page->counted(walk->page->ctx, walk->begun - COUNTED_SECONDS))
+            continue;
         walk->cursor =
             hash_table_scan(policy_services(walk->from.policy), walk->cursor, put_service, walk);
         walk->done = walk->cursor == 0;
     }
     if (walk->done)
-        put(walk, "\n]}\n");
+        put_end(walk);
     else if (walk->text.n == 0)
         put(walk, "\n"); /* of what was not wanted; an empty piece would be the end */
 }
@@ -336,8 +366,8 @@ static void end(void *ctx)
     free(walk);
 }
 
-void list_answer(struct list_page *page, const struct http_request *request,
-                 struct http_answer *answer)
+static void answer_topic(struct list_page *page, const struct topic *topic,
+                         const struct http_request *request, struct http_answer *answer)
 {
     struct explain_sources sources;
     if (!http_answer_reads(request, answer))
@@ -349,6 +379,8 @@ void list_answer(struct list_page *page, const struct http_request *request,
     } else {
         struct walk *walk = xcalloc(1, sizeof(*walk));
         *walk = (struct walk){.page = page,
+                              .topic = topic,
+                              .begun = clock_monotonic(),
                               .from = sources,
                               .namespace = xstrdup(http_request_argument(request, "namespace")),
                               .name = xstrdup(http_request_argument(request, "name"))};
@@ -356,4 +388,16 @@ void list_answer(struct list_page *page, const struct http_request *request,
         put_head(walk);
         http_answer_stream(answer, "application/json", give_on, end, walk);
     }
+}
+
+void list_answer(struct list_page *page, const struct http_request *request,
+                 struct http_answer *answer)
+{
+    answer_topic(page, &services, request, answer);
+}
+
+void list_answer_connections(struct list_page *page, const struct http_request *request,
+                             struct http_answer *answer)
+{
+    answer_topic(page, &connections, request, answer);
 }

@@ -115,9 +115,31 @@ static bool list_sources(void *ctx, struct explain_sources *sources)
     return true;
 }
 
+static bool counted(void *ctx, double since)
+{
+    (void)ctx;
+    (void)since;
+    return true;
+}
+
+static double counted_at(void *ctx)
+{
+    (void)ctx;
+    return 1;
+}
+
+static struct list_page page = {
+    .sources = list_sources, .counted = counted, .counted_at = counted_at};
+
+static void answer_connections(void *ctx, const struct http_request *request,
+                               struct http_answer *answer)
+{
+    (void)ctx;
+    list_answer_connections(&page, request, answer);
+}
+
 static void answer_list(void *ctx, const struct http_request *request, struct http_answer *answer)
 {
-    static struct list_page page = {.sources = list_sources};
     (void)ctx;
     list_answer(&page, request, answer);
 }
@@ -168,6 +190,7 @@ static void set_up(void)
     metrics = metrics_new(ev_default_loop(0), write_metrics, NULL);
     metrics_add_page(metrics, "/explain", answer_explain, NULL);
     metrics_add_page(metrics, "/list", answer_list, NULL);
+    metrics_add_page(metrics, "/connections", answer_connections, NULL);
     metrics_add_page(metrics, "/programmed", answer_programmed, NULL);
     metrics_add_page(metrics, "/debug/flags/v", diagnostics_verbosity, NULL);
     expect(metrics_listen(metrics, "127.0.0.1", &err) == 0);

@@ -12,10 +12,7 @@
 #include "kube-nftd/netlink/nft_element.h"
 #include "kube-nftd/netlink/request.h"
 #include "kube-nftd/netlink/table_monitor.h"
-#include "leftovers/ip_sets.h"
-#include "leftovers/ipvs.h"
-#include "leftovers/legacy_iptables.h"
-#include "leftovers/nf_tables.h"
+#include "leftovers/kinds.h"
 #include "netlink/conntrack.h"
 #include "ruleset/record.h"
 

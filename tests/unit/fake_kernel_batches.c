@@ -3,7 +3,7 @@
 #include "fake_kernel_parts.h"
 
 #include "kube-nftd/base/alloc.h"
-#include "kube-nftd/ruleset/keys.h"
+#include "ruleset/keys.h"
 
 #include <string.h>
 

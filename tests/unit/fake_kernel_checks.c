@@ -3,8 +3,8 @@
 #include "fake_kernel_parts.h"
 
 #include "kube-nftd/base/alloc.h"
-#include "kube-nftd/ruleset/keys.h"
 #include "kube-nftd/ruleset/ruleset.h"
+#include "ruleset/keys.h"
 
 #include <string.h>
 

@@ -255,22 +255,18 @@ static void run_nat(struct machine *m, const struct nftnl_expr *expr)
 
 static void run_masq(struct machine *m, const struct nftnl_expr *expr)
 {
-    (void)expr;
     m->packet.masqueraded = true;
     m->verdict = NF_ACCEPT;
 }
 
 static void run_reject(struct machine *m, const struct nftnl_expr *expr)
 {
-    (void)expr;
     m->packet.rejected = true;
     m->verdict = NF_DROP;
 }
 
 static void run_dynset(struct machine *m, const struct nftnl_expr *expr)
 {
-    (void)m;
-    (void)expr;
 }
 
 static const struct {

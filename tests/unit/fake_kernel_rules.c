@@ -89,12 +89,19 @@ static bool is_id(const struct nftnl_expr *expr, uint16_t attribute)
            strcmp(nftnl_expr_get_str(expr, NFTNL_EXPR_NAME), "lookup") == 0;
 }
 
+/* libnftnl cannot put another expression in its place. */
+static bool is_counter(const struct nftnl_expr *expr, uint16_t attribute)
+{
+    return attribute == NFTNL_EXPR_DYNSET_EXPR &&
+           strcmp(nftnl_expr_get_str(expr, NFTNL_EXPR_NAME), "dynset") == 0;
+}
+
 static int find_operand(struct nftnl_expr *expr, void *ctx)
 {
     struct operand_search *search = ctx;
     for (uint16_t i = NFTNL_EXPR_BASE; i <= MOST_ATTRIBUTES; i++) {
         bool is_whole = i == MOST_ATTRIBUTES;
-        if (!is_whole && (!nftnl_expr_is_set(expr, i) || is_id(expr, i)))
+        if (!is_whole && (!nftnl_expr_is_set(expr, i) || is_id(expr, i) || is_counter(expr, i)))
             continue;
         if (search->left-- == 0) {
             search->expr = expr;

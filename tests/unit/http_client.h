@@ -8,7 +8,6 @@
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/clock.h"
-#include "kube-nftd/base/log.h"
 #include "kube-nftd/model/address.h"
 
 #include <arpa/inet.h>
@@ -25,19 +24,6 @@
 #include <unistd.h>
 
 static struct ev_loop *loop;
-static int warnings, infos;
-static char last_warning[512];
-
-static inline void take_line(void *ctx, enum log_level level, const char *line)
-{
-    (void)ctx;
-    if (level == LOG_LEVEL_INFO)
-        infos++;
-    if (level != LOG_LEVEL_WARN)
-        return;
-    warnings++;
-    snprintf(last_warning, sizeof(last_warning), "%s", line);
-}
 
 /* ---- sockets ---- */
 

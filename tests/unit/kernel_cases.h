@@ -148,6 +148,8 @@ static struct layout_vars case_vars(enum family family, unsigned n, uint32_t key
                                     v4 ? "ip saddr != @pod_cidrs" : "ip6 saddr != @pod_cidrs",
                                 .from_host = "fib saddr type local",
                                 .reject = "reject",
+                                .count_services = "",
+                                .count_endpoints = "",
                                 .n = n,
                                 .key = key};
 }

@@ -3,6 +3,7 @@
 #ifndef KUBE_NFTD_TESTS_OBJECT_TEXT_H
 #define KUBE_NFTD_TESTS_OBJECT_TEXT_H
 
+#include "kube-nftd/model/zone.h"
 #include "objects.h"
 
 static inline void write_service(FILE *out, const struct service *service)
@@ -62,6 +63,8 @@ static inline void write_slice(FILE *out, const struct endpoint_slice *slice)
         fputs(" ", out);
         write_address(out, slice->family, &endpoint->address);
         write_conditions(out, endpoint->flags, endpoint->node_name);
+        if (endpoint->zone)
+            fprintf(out, "/%s", zone_name(endpoint->zone));
         write_hints(out, endpoint->hints);
     }
 }

@@ -2,13 +2,12 @@
 /*
  * The reflector against a scripted server: this file defines the functions of apiserver.h itself,
  * and the clock and the loop are fake_clock.h's, so that the test plays server and time. What the
- * server sends is written in JSON and comes in both encodings, see reflector_main().
+ * server sends is written in JSON and comes in both encodings.
  */
 #ifndef KUBE_NFTD_TESTS_REFLECTOR_FIXTURE_H
 #define KUBE_NFTD_TESTS_REFLECTOR_FIXTURE_H
 
 #include "fake_clock.h"
-#include "kube-nftd/base/log.h"
 #include "kube-nftd/base/vec.h"
 #include "kube-nftd/source/reflector.h"
 #include "proto_writer.h"
@@ -37,15 +36,11 @@ static struct api_request *request; /* the one that is open */
 struct apiserver *apiserver_new(struct ev_loop *loop, const struct client_config *config,
                                 struct error *err)
 {
-    (void)loop;
-    (void)config;
-    (void)err;
     return &server;
 }
 
 void apiserver_free(struct apiserver *apiserver)
 {
-    (void)apiserver;
 }
 
 struct api_request *apiserver_get(struct apiserver *apiserver, const char *path, double timeout,
@@ -111,19 +106,6 @@ static inline bytes encoded(const char *text)
     }
     put(&out, text, strlen(text));
     return out;
-}
-
-/* Runs what @add_tests adds once for each encoding. */
-static inline int reflector_main(const char *name, void (*add_tests)(TCase *))
-{
-    int failed = EXIT_SUCCESS;
-    for (encoding = 0; encoding < ENCODING_COUNT; encoding++) {
-        char *both = xasprintf("%s, %s", name, encoding_name(encoding));
-        if (unit_main(both, add_tests, NULL) != EXIT_SUCCESS)
-            failed = EXIT_FAILURE;
-        free(both);
-    }
-    return failed;
 }
 
 /* ---------------------------------------------------------- the server's part */
@@ -207,8 +189,8 @@ static inline void back_off(double low, double high)
 
 /* --------------------------------------------------- what the test sees */
 
-static char *seen;   /* what the sink was told */
-static char *logged; /* warnings and infos; with log_set_verbosity() debug lines too */
+static char *seen; /* what the sink was told */
+static char *said; /* warnings and infos; with log_set_verbosity() debug lines too */
 
 static inline void append(char **text, const char *format, const char *a, const char *b)
 {
@@ -221,7 +203,6 @@ static inline void append(char **text, const char *format, const char *a, const 
 
 static void on_replace(void *ctx, enum object_kind kind, object_vec *objects)
 {
-    (void)ctx;
     append(&seen, "%s %s:", "replace", object_kind_name(kind));
     vec_each (objects, object)
         append(&seen, " %s%s", object->id, object->payload ? "" : "?");
@@ -231,14 +212,12 @@ static void on_replace(void *ctx, enum object_kind kind, object_vec *objects)
 
 static void on_put(void *ctx, struct object *object)
 {
-    (void)ctx;
     append(&seen, "put %s%s\n", object->id, object->payload ? "" : "?");
     object_clear(object);
 }
 
 static void on_remove(void *ctx, enum object_kind kind, const char *id)
 {
-    (void)ctx;
     append(&seen, "remove %s %s\n", object_kind_name(kind), id);
 }
 
@@ -247,10 +226,9 @@ static const struct object_sink sink = {.replace = on_replace, .put = on_put, .r
 static void on_log(void *ctx, enum log_level level, const char *line)
 {
     static const char *const names[] = {"error", "warn", "info", "debug"};
-    (void)ctx;
     const char *text = strstr(line, "reflector: ");
     ck_assert_ptr_nonnull(text);
-    append(&logged, "%s: %s\n", names[level], strchr(text, ' ') + 1);
+    append(&said, "%s: %s\n", names[level], strchr(text, ' ') + 1);
 }
 
 static inline void forget(char **text)
@@ -267,7 +245,7 @@ static inline void expect(char **text, const char *expected)
 }
 
 #define expect_seen(expected) expect(&seen, expected)
-#define expect_logged(expected) expect(&logged, expected)
+#define expect_logged(expected) expect(&said, expected)
 
 /* The line of the first contents, of @objects, and @more behind it. */
 static inline void expect_listed(int objects, const char *more)
@@ -375,7 +353,7 @@ static inline void setup(void)
     request = NULL;
     timer = NULL;
     seen = xstrdup("");
-    logged = xstrdup("");
+    said = xstrdup("");
     log_set_sink(on_log, NULL);
     log_set_verbosity(0);
     start(KIND_SERVICE);
@@ -389,7 +367,7 @@ static inline void teardown(void)
     ck_assert_ptr_null(timer);
     log_set_sink(NULL, NULL);
     free(seen);
-    free(logged);
+    free(said);
 }
 
 /* To the request of a list, since the server does not stream. */
@@ -418,5 +396,20 @@ static inline void reach_watch(void)
     expect_request("watch 10");
     open_answer();
 }
+
+static inline void setup_json(void)
+{
+    encoding = ENCODING_JSON;
+    setup();
+}
+
+static inline void setup_protobuf(void)
+{
+    encoding = ENCODING_PROTOBUF;
+    setup();
+}
+
+UNIT_FIXTURE(setup_json, teardown)
+UNIT_FIXTURE(setup_protobuf, teardown)
 
 #endif

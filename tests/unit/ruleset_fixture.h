@@ -10,7 +10,6 @@
 #include "fake_kernel.h"
 #include "table_sizes.h"
 
-#include "kube-nftd/base/log.h"
 #include "ruleset/record.h"
 
 #include <check.h>
@@ -23,7 +22,6 @@ static struct ruleset_config config; /* of the next one */
 static struct nft_socket *sock;
 static enum family family; /* of the table under test: each test runs for both */
 static double now;
-static int errors_logged;
 
 #define MOST_BACKENDS 16
 
@@ -47,13 +45,6 @@ struct member {
 static struct member members[MOST_MEMBERS];
 static size_t n_members;
 
-static void take_line(void *ctx, enum log_level level, const char *line)
-{
-    (void)ctx;
-    (void)line;
-    errors_logged += level == LOG_LEVEL_ERROR;
-}
-
 static inline struct ruleset *new_ruleset(void)
 {
     struct error err = {0};
@@ -64,8 +55,6 @@ static inline struct ruleset *new_ruleset(void)
 
 static void setup(void)
 {
-    log_set_sink(take_line, NULL);
-    errors_logged = 0;
     n_members = 0;
     now = 1000;
     config = (struct ruleset_config){.mark = 0x4000};
@@ -79,7 +68,6 @@ static void teardown(void)
     ruleset = NULL;
     nft_socket_close(sock);
     fake_kernel_reset();
-    log_set_sink(NULL, NULL);
 }
 
 /* The first lines of each test: without a detector, the classes are the simplest. */

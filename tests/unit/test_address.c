@@ -34,20 +34,19 @@ static const struct {
     {"::ffff:0:10.1.2.3", "::ffff:0:a01:203", FAMILY_IPV6},
 };
 
-START_TEST(accepted)
+TEST_ROWS(accepted, addresses)
 {
     char again[ADDRESS_TEXT_SIZE];
-    enum family family = addresses[_i].family == FAMILY_IPV4 ? FAMILY_IPV6 : FAMILY_IPV4;
+    enum family family = row->family == FAMILY_IPV4 ? FAMILY_IPV6 : FAMILY_IPV4;
     struct address address;
     memset(&address, 0xee, sizeof(address));
-    ck_assert_msg(address_parse(addresses[_i].text, &family, &address), "%s", addresses[_i].text);
-    ck_assert_int_eq(family, addresses[_i].family);
+    ck_assert_msg(address_parse(row->text, &family, &address), "%s", row->text);
+    ck_assert_int_eq(family, row->family);
     ck_assert_ptr_eq(address_format(family, &address, again), again);
-    ck_assert_str_eq(again, addresses[_i].again);
+    ck_assert_str_eq(again, row->again);
     for (size_t i = address_length(family); i < sizeof(address.bytes); i++)
         ck_assert_uint_eq(address.bytes[i], 0);
 }
-END_TEST
 
 static const char *const junk[] = {
     "",
@@ -96,19 +95,18 @@ static const char *const junk[] = {
     "::ffff:10.1.2.3:",
 };
 
-START_TEST(refused)
+TEST_ROWS(refused, junk)
 {
     enum family family = FAMILY_COUNT;
     struct address address, untouched;
     memset(&address, 0xee, sizeof(address));
     untouched = address;
-    ck_assert_msg(!address_parse(junk[_i], &family, &address), "%s", junk[_i]);
+    ck_assert_msg(!address_parse(*row, &family, &address), "%s", *row);
     ck_assert_int_eq(family, FAMILY_COUNT);
     ck_assert_mem_eq(&address, &untouched, sizeof(address));
 }
-END_TEST
 
-START_TEST(network_order)
+TEST(network_order)
 {
     enum family family;
     struct address address;
@@ -117,18 +115,16 @@ START_TEST(network_order)
     ck_assert(address_parse("2001:db8::102", &family, &address));
     ck_assert_mem_eq(address.bytes, "\x20\x01\x0d\xb8\0\0\0\0\0\0\0\0\0\0\x01\x02", 16);
 }
-END_TEST
 
-START_TEST(families)
+TEST(families)
 {
     ck_assert_uint_eq(address_length(FAMILY_IPV4), 4);
     ck_assert_uint_eq(address_length(FAMILY_IPV6), 16);
     ck_assert_str_eq(family_name(FAMILY_IPV4), "IPv4");
     ck_assert_str_eq(family_name(FAMILY_IPV6), "IPv6");
 }
-END_TEST
 
-START_TEST(protocols)
+TEST(protocols)
 {
     ck_assert_uint_eq(protocol_parse("TCP"), IPPROTO_TCP);
     ck_assert_uint_eq(protocol_parse("UDP"), IPPROTO_UDP);
@@ -142,15 +138,3 @@ START_TEST(protocols)
     ck_assert_ptr_null(protocol_name(0));
     ck_assert_ptr_null(protocol_name(IPPROTO_ICMP));
 }
-END_TEST
-
-static void add_tests(TCase *tcase)
-{
-    tcase_add_loop_test(tcase, accepted, 0, sizeof(addresses) / sizeof(addresses[0]));
-    tcase_add_loop_test(tcase, refused, 0, sizeof(junk) / sizeof(junk[0]));
-    tcase_add_test(tcase, network_order);
-    tcase_add_test(tcase, families);
-    tcase_add_test(tcase, protocols);
-}
-
-UNIT_MAIN("address", add_tests)

@@ -2,7 +2,6 @@
 /* The addresses of a network namespace of each test's own. */
 #include "kube-nftd/netlink/address_monitor.h"
 
-#include "kube-nftd/base/log.h"
 #include "kube-nftd/model/cidr.h"
 #include "namespaces.h"
 #include "unit.h"
@@ -32,7 +31,6 @@ static struct error err;
 static int told[FAMILY_COUNT];
 static char *now[FAMILY_COUNT]; /* what was told last */
 static size_t how_many[FAMILY_COUNT];
-static int losses, interruptions;
 
 /* ---- what is told ---- */
 
@@ -54,7 +52,6 @@ static void take(void *ctx, enum family family, const address_vec *addresses)
 
 static void on_late(struct ev_loop *l, ev_timer *timer, int events)
 {
-    (void)events;
     *(bool *)timer->data = true;
     ev_break(l, EVBREAK_ONE);
 }
@@ -232,20 +229,10 @@ static void add_pair(unsigned index)
 
 /* ---- begin and end ---- */
 
-static void take_line(void *ctx, enum log_level level, const char *line)
-{
-    (void)ctx;
-    (void)level;
-    losses += strstr(line, "messages were lost") != NULL;
-    interruptions += strstr(line, "changed while they were read") != NULL;
-}
-
 static void setup(void)
 {
     enter_namespaces();
-    losses = interruptions = 0;
     log_set_verbosity(2);
-    log_set_sink(take_line, NULL);
     loop = ev_loop_new(EVFLAG_AUTO);
     sock = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
     ck_assert(loop && sock && mnl_socket_bind(sock, 0, MNL_SOCKET_AUTOPID) == 0);
@@ -264,13 +251,12 @@ static void teardown(void)
     mnl_socket_close(sock);
     ev_loop_destroy(loop);
     error_clear(&err);
-    log_set_sink(NULL, NULL);
     log_set_verbosity(0);
 }
 
 /* ---- what is there at the start ---- */
 
-START_TEST(none)
+TEST(none)
 {
     start();
     ck_assert_str_eq(now[FAMILY_IPV4], "");
@@ -279,10 +265,9 @@ START_TEST(none)
     ck_assert_int_eq(told[FAMILY_IPV4], 1);
     ck_assert_int_eq(told[FAMILY_IPV6], 1);
 }
-END_TEST
 
 /* On interfaces that are up or down, sorted by bytes; no loopback addresses. */
-START_TEST(initial)
+TEST(initial)
 {
     add_pair(10);
     set_up(LOOPBACK); /* gives it 127.0.0.1 and ::1 */
@@ -297,9 +282,8 @@ START_TEST(initial)
     ck_assert_str_eq(now[FAMILY_IPV4], "10.0.0.9 10.0.0.10 126.255.255.255 192.0.2.1");
     ck_assert_str_eq(now[FAMILY_IPV6], "2001:db8::1 2001:db8::2");
 }
-END_TEST
 
-START_TEST(no_socket)
+TEST(no_socket)
 {
     struct rlimit limit, none_left;
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -312,11 +296,10 @@ START_TEST(no_socket)
     ck_assert_str_eq(err.text, "addresses: cannot open a netlink socket: Too many open files");
     ck_assert_int_eq(told[FAMILY_IPV4], 0);
 }
-END_TEST
 
 /* ---- changes ---- */
 
-START_TEST(come_and_go)
+TEST(come_and_go)
 {
     start();
     add(LOOPBACK, "10.0.0.2");
@@ -338,9 +321,8 @@ START_TEST(come_and_go)
     turn();
     ck_assert_str_eq(now[FAMILY_IPV4], "");
 }
-END_TEST
 
-START_TEST(loopback_addresses)
+TEST(loopback_addresses)
 {
     start();
     set_up(LOOPBACK);
@@ -350,11 +332,10 @@ START_TEST(loopback_addresses)
     turn();
     ck_assert_int_eq(told[FAMILY_IPV4], 1);
 }
-END_TEST
 
 /* However many changes a turn has, each family is told of once, and not at all if they come to
  * nothing. */
-START_TEST(once_a_turn)
+TEST(once_a_turn)
 {
     start();
     add(LOOPBACK, "10.0.0.1");
@@ -371,9 +352,8 @@ START_TEST(once_a_turn)
     turn();
     ck_assert_int_eq(told[FAMILY_IPV4], 2);
 }
-END_TEST
 
-START_TEST(on_two_interfaces)
+TEST(on_two_interfaces)
 {
     add_pair(10);
     add(LOOPBACK, "10.0.0.1");
@@ -389,9 +369,8 @@ START_TEST(on_two_interfaces)
     turn();
     ck_assert_str_eq(now[FAMILY_IPV4], "10.0.0.2");
 }
-END_TEST
 
-START_TEST(twice_on_one_interface)
+TEST(twice_on_one_interface)
 {
     start();
     add(LOOPBACK, "10.0.0.1/24");
@@ -405,10 +384,9 @@ START_TEST(twice_on_one_interface)
     turn();
     ck_assert_str_eq(now[FAMILY_IPV4], "");
 }
-END_TEST
 
 /* Of two ends, the own one counts. */
-START_TEST(peers)
+TEST(peers)
 {
     start();
     change(RTM_NEWADDR, NLM_F_CREATE, LOOPBACK, "10.0.0.1", "10.0.0.2");
@@ -429,9 +407,8 @@ START_TEST(peers)
     change(RTM_DELADDR, 0, LOOPBACK, "fd00::1", "fd00::3");
     wait_for(FAMILY_IPV6, "fd00::9");
 }
-END_TEST
 
-START_TEST(interface_goes)
+TEST(interface_goes)
 {
     add_pair(10);
     add(10, "10.0.0.1/24");
@@ -445,7 +422,6 @@ START_TEST(interface_goes)
     wait_for(FAMILY_IPV4, "192.0.2.1");
     wait_for(FAMILY_IPV6, "");
 }
-END_TEST
 
 /* The flags of an IPv6 address of interface @interface; 0 if it has none of them or not the
  * address. @address is as the file writes it. */
@@ -463,7 +439,7 @@ static unsigned flags_of(unsigned interface, const char *address)
 }
 
 /* An address that the other end of the cable has already does not count. */
-START_TEST(address_of_another_host)
+TEST(address_of_another_host)
 {
     static const char address[] = "fd000000000000000000000000000001";
     add_pair(10);
@@ -490,42 +466,39 @@ START_TEST(address_of_another_host)
     ck_assert(flags_of(11, address) & IFA_F_DADFAILED);
     ck_assert_ptr_null(strstr(now[FAMILY_IPV6], "fd00::1"));
 }
-END_TEST
 
 /* ---- many ---- */
 
 /* More changes than the monitor is told of: it reads everything again. */
-START_TEST(lost_messages)
+TEST(lost_messages)
 {
     start();
     add(LOOPBACK, "192.0.2.1");
     add_many(MANY);
     turn();
-    ck_assert_int_eq(losses, 1);
+    ck_assert_int_eq(logged_with("messages were lost"), 1);
     ck_assert_uint_eq(how_many[FAMILY_IPV4], MANY + 1);
     ck_assert_int_eq(told[FAMILY_IPV4], 2);
     /* With its first address a subnet loses all others. */
     del(LOOPBACK, "10.8.0.1/16");
     turn();
-    ck_assert_int_eq(losses, 2);
+    ck_assert_int_eq(logged_with("messages were lost"), 2);
     ck_assert_str_eq(now[FAMILY_IPV4], "192.0.2.1");
     ck_assert_int_eq(told[FAMILY_IPV4], 3);
     /* And it is told of changes as before. */
     add(LOOPBACK, "192.0.2.2");
     turn();
     ck_assert_str_eq(now[FAMILY_IPV4], "192.0.2.1 192.0.2.2");
-    ck_assert_int_eq(losses, 2);
+    ck_assert_int_eq(logged_with("messages were lost"), 2);
 }
-END_TEST
 
-START_TEST(many_at_the_start)
+TEST(many_at_the_start)
 {
     add_many(MANY);
     start();
     ck_assert_uint_eq(how_many[FAMILY_IPV4], MANY);
-    ck_assert_int_eq(losses, 0);
+    ck_assert_int_eq(logged_with("messages were lost"), 0);
 }
-END_TEST
 
 static atomic_bool enough;
 
@@ -534,7 +507,6 @@ static void *flap(void *ctx)
 {
     struct mnl_socket *own = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
     char request[256], answer[1024];
-    (void)ctx;
     mnl_socket_bind(own, 0, MNL_SOCKET_AUTOPID);
     for (bool held = false; held || !enough; held = !held) {
         struct nlmsghdr *header = message(request, held ? RTM_DELADDR : RTM_NEWADDR,
@@ -548,14 +520,14 @@ static void *flap(void *ctx)
 
 /* Changes while everything is read, so that the kernel may leave out others: in the end none is
  * missing. */
-START_TEST(changes_while_reading)
+TEST(changes_while_reading)
 {
     pthread_t thread;
     const unsigned n = 2000;
     add_many(n);
     enough = false;
     ck_assert_int_eq(pthread_create(&thread, NULL, flap, NULL), 0);
-    while (interruptions == 0) {
+    while (logged_with("changed while they were read") == 0) {
         address_monitor_free(monitor);
         told[FAMILY_IPV4] = told[FAMILY_IPV6] = 0;
         start();
@@ -565,25 +537,5 @@ START_TEST(changes_while_reading)
     while (how_many[FAMILY_IPV4] != n || strstr(now[FAMILY_IPV4], "10.9.9.9"))
         wait_for_something();
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, none);
-    tcase_add_test(tcase, initial);
-    tcase_add_test(tcase, no_socket);
-    tcase_add_test(tcase, come_and_go);
-    tcase_add_test(tcase, loopback_addresses);
-    tcase_add_test(tcase, once_a_turn);
-    tcase_add_test(tcase, on_two_interfaces);
-    tcase_add_test(tcase, twice_on_one_interface);
-    tcase_add_test(tcase, peers);
-    tcase_add_test(tcase, interface_goes);
-    tcase_add_test(tcase, address_of_another_host);
-    tcase_add_test(tcase, lost_messages);
-    tcase_add_test(tcase, many_at_the_start);
-    tcase_add_test(tcase, changes_while_reading);
-}
-
-UNIT_MAIN("address_monitor", add_tests)
+UNIT_FIXTURE(setup, teardown)

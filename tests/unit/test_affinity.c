@@ -120,7 +120,7 @@ static void check(uint32_t port, const char *all, const char *local)
     ck_assert_str_eq(got_local, local);
 }
 
-START_TEST(one_service_port)
+EACH_FAMILY(one_service_port)
 {
     begin(_i);
     hold("123", "2");
@@ -132,10 +132,9 @@ START_TEST(one_service_port)
     check(PORT, "", "");
     affinity_release(&affinity, family, &contents); /* once more does nothing */
 }
-END_TEST
 
 /* A cluster IP with traffic policy Local knows no others. */
-START_TEST(local_backends_alone)
+EACH_FAMILY(local_backends_alone)
 {
     begin(_i);
     hold("", "12");
@@ -143,9 +142,8 @@ START_TEST(local_backends_alone)
     hold("", ""); /* none at the moment */
     check(PORT, "", "");
 }
-END_TEST
 
-START_TEST(service_ports_have_numbers_of_their_own)
+EACH_FAMILY(service_ports_have_numbers_of_their_own)
 {
     begin(_i);
     hold("12", "");
@@ -158,9 +156,23 @@ START_TEST(service_ports_have_numbers_of_their_own)
     check(OTHER, "12", "2");
     ck_assert_uint_eq(number_of(OTHER, 1), one);
 }
-END_TEST
 
-START_TEST(numbers_are_kept_over_scaling)
+/* What a plan wanted is given back if the kernel refuses something of the service port. */
+EACH_FAMILY(numbers_are_kept_over_a_plan_that_was_given_up)
+{
+    begin(_i);
+    hold("12", "1");
+    contents_apply(&contents);
+    uint32_t one = number_of(PORT, 1), two = number_of(PORT, 2);
+    hold("123", "123"); /* the second would be local */
+    affinity_release(&affinity, family, &contents);
+    hold("12", "1");
+    check(PORT, "12", "1");
+    ck_assert_uint_eq(number_of(PORT, 1), one);
+    ck_assert_uint_eq(number_of(PORT, 2), two);
+}
+
+EACH_FAMILY(numbers_are_kept_over_scaling)
 {
     begin(_i);
     hold("135", "3");
@@ -176,10 +188,9 @@ START_TEST(numbers_are_kept_over_scaling)
     ck_assert_uint_eq(number_of(PORT, 3), three);
     check(PORT, "13", "");
 }
-END_TEST
 
 /* Records of the one that is gone must not come to life. */
-START_TEST(a_backend_that_comes_back_has_another_number)
+EACH_FAMILY(a_backend_that_comes_back_has_another_number)
 {
     begin(_i);
     uint32_t seen[8];
@@ -195,10 +206,9 @@ START_TEST(a_backend_that_comes_back_has_another_number)
     }
     check(PORT, "12", "");
 }
-END_TEST
 
 /* So they must not when affinity ends and begins again. */
-START_TEST(numbers_after_a_while_without_affinity)
+EACH_FAMILY(numbers_after_a_while_without_affinity)
 {
     begin(_i);
     hold("12", "");
@@ -211,10 +221,9 @@ START_TEST(numbers_after_a_while_without_affinity)
         for (unsigned k = 1; k <= 2; k++)
             ck_assert_uint_ne(number_of(PORT, k), before[i]);
 }
-END_TEST
 
 /* But one that the kernel never saw leave keeps its own. */
-START_TEST(gone_and_back_within_a_commit)
+EACH_FAMILY(gone_and_back_within_a_commit)
 {
     begin(_i);
     hold("12", "");
@@ -226,7 +235,6 @@ START_TEST(gone_and_back_within_a_commit)
     vec_each (&contents.pending, content)
         ck_assert(!content_goes(*content) && !content_comes(*content));
 }
-END_TEST
 
 /* ---- what the kernel has already ---- */
 
@@ -247,7 +255,7 @@ static void found_backend(enum table_set set, uint32_t value, unsigned number)
     ck_assert(contents_adopt(&contents, set, &key, &as_value));
 }
 
-START_TEST(numbers_of_the_kernel_are_kept)
+EACH_FAMILY(numbers_of_the_kernel_are_kept)
 {
     begin(_i);
     found(1, PORT | 9);
@@ -259,10 +267,9 @@ START_TEST(numbers_of_the_kernel_are_kept)
     ck_assert_uint_ne(number_of(PORT, 3), PORT | 9);
     ck_assert_uint_ne(number_of(PORT, 3), PORT | 4);
 }
-END_TEST
 
 /* Numbers that somebody else put there. */
-START_TEST(nonsense_in_the_kernel)
+EACH_FAMILY(nonsense_in_the_kernel)
 {
     begin(_i);
     found(1, PORT);      /* not a number */
@@ -279,7 +286,6 @@ START_TEST(nonsense_in_the_kernel)
         for (unsigned b = 1; b < a; b++)
             ck_assert_uint_ne(number_of(PORT, a), number_of(PORT, b));
 }
-END_TEST
 
 /* ---- no number left ---- */
 
@@ -292,7 +298,7 @@ static size_t count_numbers(bool local)
 }
 
 /* One that has none is balanced without memory; all others are remembered. */
-START_TEST(more_backends_than_numbers)
+EACH_FAMILY(more_backends_than_numbers)
 {
     const size_t n = MAX_BACKENDS + 1;
     struct backend *many = xcalloc(n, sizeof(*many));
@@ -313,22 +319,5 @@ START_TEST(more_backends_than_numbers)
     ck_assert_uint_eq(count_numbers(false), n - 9);
     free(many);
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, setup, teardown);
-#define EACH_FAMILY(test) tcase_add_loop_test(tcase, test, 0, FAMILY_COUNT)
-    EACH_FAMILY(one_service_port);
-    EACH_FAMILY(local_backends_alone);
-    EACH_FAMILY(service_ports_have_numbers_of_their_own);
-    EACH_FAMILY(numbers_are_kept_over_scaling);
-    EACH_FAMILY(a_backend_that_comes_back_has_another_number);
-    EACH_FAMILY(numbers_after_a_while_without_affinity);
-    EACH_FAMILY(gone_and_back_within_a_commit);
-    EACH_FAMILY(numbers_of_the_kernel_are_kept);
-    EACH_FAMILY(nonsense_in_the_kernel);
-    EACH_FAMILY(more_backends_than_numbers);
-}
-
-UNIT_MAIN("affinity", add_tests)
+UNIT_FIXTURE(setup, teardown)

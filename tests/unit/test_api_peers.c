@@ -58,7 +58,7 @@ static void expect(const char *expected)
     told[0] = '\0';
 }
 
-START_TEST(tried_and_reached)
+TEST(tried_and_reached)
 {
     try_one("192.0.2.1", 1);
     expect("known 192.0.2.1:6443/TCP\n");
@@ -74,9 +74,8 @@ START_TEST(tried_and_reached)
     api_peers_failed(&peers);
     expect("lost 192.0.2.1:6443/TCP\nlost [2001:db8::1]:6443/TCP\n");
 }
-END_TEST
 
-START_TEST(not_used_any_more)
+TEST(not_used_any_more)
 {
     reach("192.0.2.1", 1);
     reach("192.0.2.2", 2);
@@ -86,10 +85,9 @@ START_TEST(not_used_any_more)
     reach("192.0.2.2", API_PEERS_KEPT + 1);
     expect("known 192.0.2.2:6443/TCP\n");
 }
-END_TEST
 
 /* A name server may give ever new addresses: who was used longest ago makes room. */
-START_TEST(very_many)
+TEST(very_many)
 {
     char address[ADDRESS_TEXT_SIZE];
     reach("192.0.2.200", 0);
@@ -105,24 +103,13 @@ START_TEST(very_many)
     ck_assert_ptr_null(strstr(told, " 192.0.2.64:"));
     ck_assert_ptr_nonnull(strstr(told, " 192.0.2.65:"));
 }
-END_TEST
 
-START_TEST(nobody_wants_to_know)
+TEST(nobody_wants_to_know)
 {
     peers.ops = (struct api_peers_ops){0};
     try_one("192.0.2.1", 1);
     api_peers_failed(&peers);
     expect("");
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_test(tcase, tried_and_reached);
-    tcase_add_test(tcase, not_used_any_more);
-    tcase_add_test(tcase, very_many);
-    tcase_add_test(tcase, nobody_wants_to_know);
-}
-
-UNIT_MAIN("api_peers", add_tests)
+UNIT_FIXTURE(set_up, tear_down)

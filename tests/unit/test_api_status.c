@@ -46,7 +46,7 @@ static struct api_status from_json(const char *text)
     return status;
 }
 
-START_TEST(version_from_the_future)
+TEST(version_from_the_future)
 {
     struct api_status status = from_body(504, TOO_LARGE);
     ck_assert(status.too_large && !status.expired);
@@ -58,9 +58,8 @@ START_TEST(version_from_the_future)
     ck_assert_ptr_nonnull(strstr(status.message, "did not complete"));
     api_status_clear(&status);
 }
-END_TEST
 
-START_TEST(version_from_the_past)
+TEST(version_from_the_past)
 {
     struct api_status status = from_json(TOO_OLD);
     ck_assert(status.expired && !status.too_large);
@@ -75,9 +74,8 @@ START_TEST(version_from_the_past)
     ck_assert(status.expired);
     api_status_clear(&status);
 }
-END_TEST
 
-START_TEST(plain_text)
+TEST(plain_text)
 {
     struct api_status status = from_body(429, " Too many requests, please try again later. \r\nx");
     ck_assert_str_eq(status.message, "Too many requests, please try again later.");
@@ -89,10 +87,9 @@ START_TEST(plain_text)
     ck_assert_str_eq(status.message, "");
     api_status_clear(&status);
 }
-END_TEST
 
 /* What a real API server sent, in JSON and in protobuf; the other pairs are in test_messages.c. */
-START_TEST(in_either_encoding)
+TEST(in_either_encoding)
 {
     static const struct {
         const char *name;
@@ -123,10 +120,9 @@ START_TEST(in_either_encoding)
         api_status_clear(&status[1]);
     }
 }
-END_TEST
 
 /* None of its bytes is shown as text. */
-START_TEST(half_of_a_protobuf)
+TEST(half_of_a_protobuf)
 {
     static const char half[] = "k8s\0\x0a\x05";
     struct api_status status;
@@ -135,9 +131,8 @@ START_TEST(half_of_a_protobuf)
     ck_assert_int_eq(status.code, 500);
     api_status_clear(&status);
 }
-END_TEST
 
-START_TEST(what_it_is_about)
+TEST(what_it_is_about)
 {
     static const struct api_resource events = {"events", "events", "events.k8s.io",
                                                "events.k8s.io/v1"};
@@ -164,9 +159,8 @@ START_TEST(what_it_is_about)
         api_status_clear(&status);
     }
 }
-END_TEST
 
-START_TEST(mistyped_fields)
+TEST(mistyped_fields)
 {
     struct api_status status = from_json("{\"code\":1e300,\"message\":7,\"reason\":[],"
                                          "\"details\":{\"retryAfterSeconds\":-4,\"causes\":[3]}}");
@@ -178,9 +172,8 @@ START_TEST(mistyped_fields)
     ck_assert_int_eq(status.code, 0);
     api_status_clear(&status);
 }
-END_TEST
 
-START_TEST(long_messages_are_cut_between_characters)
+TEST(long_messages_are_cut_between_characters)
 {
     char *body = calloc(2001, 1);
     for (size_t i = 0; i < 2000; i += 2)
@@ -195,18 +188,3 @@ START_TEST(long_messages_are_cut_between_characters)
     api_status_clear(&status);
     free(body);
 }
-END_TEST
-
-static void add_tests(TCase *tcase)
-{
-    tcase_add_test(tcase, version_from_the_future);
-    tcase_add_test(tcase, version_from_the_past);
-    tcase_add_test(tcase, plain_text);
-    tcase_add_test(tcase, in_either_encoding);
-    tcase_add_test(tcase, half_of_a_protobuf);
-    tcase_add_test(tcase, what_it_is_about);
-    tcase_add_test(tcase, mistyped_fields);
-    tcase_add_test(tcase, long_messages_are_cut_between_characters);
-}
-
-UNIT_MAIN("api_status", add_tests)

@@ -70,7 +70,7 @@ static void begin_with(const struct wish *wish, int which)
     settle();
 }
 
-START_TEST(what_was_programmed_agrees)
+TESTS(what_was_programmed_agrees, (WISHES * FAMILY_COUNT))
 {
     const struct wish *wish = &wishes[_i / FAMILY_COUNT];
     begin_with(wish, _i % FAMILY_COUNT);
@@ -88,10 +88,9 @@ START_TEST(what_was_programmed_agrees)
     ck_assert_int_eq(ruleset_audit_table(ruleset, sock, &table_exists, &same, NULL), 0);
     ck_assert(table_exists && !same);
 }
-END_TEST
 
 /* Whoever computes the same from elsewhere does not know the numbers of affinity. */
-START_TEST(another_ruleset_agrees)
+TESTS(another_ruleset_agrees, (WISHES * FAMILY_COUNT))
 {
     const struct wish *wish = &wishes[_i / FAMILY_COUNT];
     begin_with(wish, _i % FAMILY_COUNT);
@@ -102,10 +101,9 @@ START_TEST(another_ruleset_agrees)
     differs("");
     ruleset_free(programmed);
 }
-END_TEST
 
 /* Each pair: what one wish made of the kernel is seen by another to be different. */
-START_TEST(what_is_not_wanted_differs)
+TESTS(what_is_not_wanted_differs, WISHES)
 {
     const struct wish *wish = &wishes[_i];
     begin_with(wish, FAMILY_IPV4);
@@ -114,14 +112,13 @@ START_TEST(what_is_not_wanted_differs)
         ck_assert_int_eq(audit.differences.n == 0, other == _i);
     }
 }
-END_TEST
 
 static void take(const char *set, struct key key)
 {
     fake_kernel_take(family, set, key.bytes, key.length);
 }
 
-START_TEST(what_is_missing_is_named)
+TEST(what_is_missing_is_named)
 {
     const struct wish *wish = &wishes[1];
     struct frontend f = frontend(1);
@@ -142,9 +139,8 @@ START_TEST(what_is_missing_is_named)
     look(wish, 100);
     differs("services: it is missing, and should be 0:8000; cluster_ips: it is missing");
 }
-END_TEST
 
-START_TEST(sources_and_affinity)
+TEST(sources_and_affinity)
 {
     const struct wish *guarded = &wishes[8], *affine = &wishes[9];
     begin_with(guarded, FAMILY_IPV4);
@@ -174,9 +170,8 @@ START_TEST(sources_and_affinity)
     look(affine, 100);
     differs("affinity_timeouts: it is 0 seconds, and should be 100");
 }
-END_TEST
 
-START_TEST(lookups_are_bounded)
+TEST(lookups_are_bounded)
 {
     const struct wish *wish = &wishes[1];
     begin_with(wish, FAMILY_IPV4);
@@ -193,17 +188,5 @@ START_TEST(lookups_are_bounded)
     ck_assert_ptr_nonnull(err.text);
     error_clear(&err);
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, setup, clear);
-    tcase_add_loop_test(tcase, what_was_programmed_agrees, 0, WISHES * FAMILY_COUNT);
-    tcase_add_loop_test(tcase, another_ruleset_agrees, 0, WISHES * FAMILY_COUNT);
-    tcase_add_loop_test(tcase, what_is_not_wanted_differs, 0, WISHES);
-    tcase_add_test(tcase, what_is_missing_is_named);
-    tcase_add_test(tcase, sources_and_affinity);
-    tcase_add_test(tcase, lookups_are_bounded);
-}
-
-UNIT_MAIN("audit", add_tests)
+UNIT_FIXTURE(setup, clear)

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char *path;
+static const char *path;
 static int completed;
 static struct awaited_file *file;
 
@@ -22,8 +22,7 @@ static void on_complete(void *ctx)
 
 static void set_up(void)
 {
-    path = xasprintf("/tmp/test-awaited-file-%d", (int)getpid());
-    unlink(path);
+    path = in_folder("awaited");
     completed = 0;
     file = awaited_file_new(NULL, path, on_complete, &completed);
 }
@@ -32,8 +31,6 @@ static void tear_down(void)
 {
     awaited_file_free(file);
     ck_assert_ptr_null(timer);
-    unlink(path);
-    free(path);
 }
 
 static void append(const char *text)
@@ -53,7 +50,7 @@ static void look(bool expected)
     ck_assert_int_eq(timer == NULL, expected);
 }
 
-START_TEST(complete_when_it_rests)
+TEST(complete_when_it_rests)
 {
     ck_assert(awaited_file_is_missing(path));
     look(false);
@@ -63,9 +60,8 @@ START_TEST(complete_when_it_rests)
     look(false);
     look(true);
 }
-END_TEST
 
-START_TEST(written_piece_by_piece)
+TEST(written_piece_by_piece)
 {
     append("");
     look(false);
@@ -80,23 +76,13 @@ START_TEST(written_piece_by_piece)
     look(false);
     look(true);
 }
-END_TEST
 
-START_TEST(other_trouble_is_no_absence)
+TEST(other_trouble_is_no_absence)
 {
     ck_assert(!awaited_file_is_missing("/"));
     ck_assert(!awaited_file_is_missing("/dev/null/x"));
     ck_assert(awaited_file_is_missing("/no/such/folder/x"));
     awaited_file_free(NULL);
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_test(tcase, complete_when_it_rests);
-    tcase_add_test(tcase, written_piece_by_piece);
-    tcase_add_test(tcase, other_trouble_is_no_absence);
-}
-
-UNIT_MAIN("awaited_file", add_tests)
+UNIT_FIXTURE(set_up, tear_down)

@@ -3,7 +3,7 @@
 
 #include "unit.h"
 
-START_TEST(doubles_up_to_the_cap)
+TEST(doubles_up_to_the_cap)
 {
     static const double expected[] = {0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30, 30};
     struct backoff backoff;
@@ -11,9 +11,8 @@ START_TEST(doubles_up_to_the_cap)
     for (size_t i = 0; i < sizeof(expected) / sizeof(*expected); i++)
         ck_assert_double_eq_tol(backoff_next(&backoff, 100, 0), expected[i], 1e-9);
 }
-END_TEST
 
-START_TEST(spreads_up_to_twice)
+TEST(spreads_up_to_twice)
 {
     struct backoff backoff;
     backoff_init(&backoff, 0);
@@ -24,9 +23,8 @@ START_TEST(spreads_up_to_twice)
         backoff_next(&backoff, 0, 1);
     ck_assert_double_eq_tol(backoff_next(&backoff, 0, 1), 60, 1e-9);
 }
-END_TEST
 
-START_TEST(starts_over_after_two_minutes)
+TEST(starts_over_after_two_minutes)
 {
     struct backoff backoff;
     backoff_init(&backoff, 1000);
@@ -38,13 +36,3 @@ START_TEST(starts_over_after_two_minutes)
     ck_assert_double_eq_tol(backoff_next(&backoff, 1240, 0), 1.6, 1e-9);
     ck_assert_double_eq_tol(backoff_next(&backoff, 1242, 0), 0.8, 1e-9);
 }
-END_TEST
-
-static void add_tests(TCase *tcase)
-{
-    tcase_add_test(tcase, doubles_up_to_the_cap);
-    tcase_add_test(tcase, spreads_up_to_twice);
-    tcase_add_test(tcase, starts_over_after_two_minutes);
-}
-
-UNIT_MAIN("backoff", add_tests)

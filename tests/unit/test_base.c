@@ -19,7 +19,7 @@
 
 /* ---------------------------------------------------------- intern */
 
-START_TEST(intern_one_copy)
+TEST(intern_one_copy)
 {
     char first[] = "node-a", second[] = "node-a";
     const char *a = intern(first), *b = intern(second), *other = intern("node-b");
@@ -33,10 +33,9 @@ START_TEST(intern_one_copy)
     intern_release(b);
     intern_release(other);
 }
-END_TEST
 
 /* A copy lives as long as somebody holds a count of it. */
-START_TEST(intern_counts)
+TEST(intern_counts)
 {
     const char *a = intern("node-a");
     ck_assert_ptr_eq(intern(a), a);
@@ -49,9 +48,8 @@ START_TEST(intern_counts)
     intern_release(a);
     intern_release(again);
 }
-END_TEST
 
-START_TEST(intern_edges)
+TEST(intern_edges)
 {
     ck_assert_ptr_null(intern(NULL));
     ck_assert_ptr_null(intern(NULL));
@@ -67,9 +65,8 @@ START_TEST(intern_edges)
     intern_release(prefix);
     intern_release(longer);
 }
-END_TEST
 
-START_TEST(intern_many)
+TEST(intern_many)
 {
     enum { N = 2000 };
     static const char *held[N];
@@ -86,11 +83,10 @@ START_TEST(intern_many)
         intern_release(held[i]);
     }
 }
-END_TEST
 
 /* ---------------------------------------------------------- vec */
 
-START_TEST(vec_grows)
+TEST(vec_grows)
 {
     VEC(size_t) numbers = {0};
     for (size_t i = 0; i < 1000; i++) {
@@ -109,9 +105,8 @@ START_TEST(vec_grows)
     ck_assert_ptr_null(numbers.v);
     ck_assert_uint_eq(numbers.cap, 0);
 }
-END_TEST
 
-START_TEST(vec_reserves)
+TEST(vec_reserves)
 {
     VEC(int) numbers = {0};
     vec_reserve(&numbers, 0);
@@ -128,9 +123,8 @@ START_TEST(vec_reserves)
     ck_assert_int_eq(numbers.v[100], 99);
     vec_free(&numbers);
 }
-END_TEST
 
-START_TEST(vec_walks)
+TEST(vec_walks)
 {
     struct pair {
         int a, b;
@@ -153,7 +147,6 @@ START_TEST(vec_walks)
     }
     vec_free(&pairs);
 }
-END_TEST
 
 /* ---------------------------------------------------------- clock */
 
@@ -164,7 +157,7 @@ static void expect_time(double realtime, const char *expected)
     ck_assert_str_eq(text, expected);
 }
 
-START_TEST(clock_whole_seconds)
+TEST(clock_whole_seconds)
 {
     static const struct {
         double realtime;
@@ -186,9 +179,8 @@ START_TEST(clock_whole_seconds)
     ck_assert(!clock_rfc3339_seconds(9.3e18, text));
     ck_assert(!clock_rfc3339_seconds(-9.3e18, text));
 }
-END_TEST
 
-START_TEST(clock_micro_times)
+TEST(clock_micro_times)
 {
     char text[CLOCK_RFC3339_SIZE];
     clock_micro_time(1795280617.5, text);
@@ -198,11 +190,10 @@ START_TEST(clock_micro_times)
     clock_micro_time(1.000001, text);
     ck_assert_uint_eq(strlen(text), 27);
 }
-END_TEST
 
 /* ---------------------------------------------------------- token bucket */
 
-START_TEST(tokens_come_with_time)
+TEST(tokens_come_with_time)
 {
     struct token_bucket bucket;
     token_bucket_init(&bucket, 2, 3, 100);
@@ -217,9 +208,8 @@ START_TEST(tokens_come_with_time)
     ck_assert(token_bucket_take(&bucket, 1000));
     ck_assert(!token_bucket_take(&bucket, 1000));
 }
-END_TEST
 
-START_TEST(a_bucket_without_a_limit_and_one_without_room)
+TEST(a_bucket_without_a_limit_and_one_without_room)
 {
     struct token_bucket bucket;
     token_bucket_init(&bucket, -1, 1, 0);
@@ -229,9 +219,8 @@ START_TEST(a_bucket_without_a_limit_and_one_without_room)
     ck_assert(token_bucket_take(&bucket, 0));
     ck_assert(!token_bucket_take(&bucket, 0));
 }
-END_TEST
 
-START_TEST(clock_text)
+TEST(clock_text)
 {
     expect_time(0, "1970-01-01T00:00:00.000Z");
     expect_time(1795280617.5, "2026-11-21T17:03:37.500Z");
@@ -242,7 +231,6 @@ START_TEST(clock_text)
     expect_time(4102444800, "2100-01-01T00:00:00.000Z");
     expect_time(-0.25, "1969-12-31T23:59:59.750Z");
 }
-END_TEST
 
 static const struct {
     const char *text;
@@ -273,7 +261,7 @@ static const struct {
     {"2026-11-21T25:03:37Z", -1},
 };
 
-START_TEST(clock_from_text)
+TEST(clock_from_text)
 {
     for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
         double realtime = -2;
@@ -287,10 +275,9 @@ START_TEST(clock_from_text)
         ck_assert_int_eq(seconds, good ? (int64_t)times[i].realtime : -2);
     }
 }
-END_TEST
 
 /* Each day of four centuries, and of the leap years there. */
-START_TEST(clock_days)
+TEST(clock_days)
 {
     for (int64_t day = 0; day < 146097; day++) {
         time_t then = day * 86400 + 86399;
@@ -302,9 +289,8 @@ START_TEST(clock_days)
                       seconds);
     }
 }
-END_TEST
 
-START_TEST(clocks_run)
+TEST(clocks_run)
 {
     double before = clock_monotonic(), real = clock_realtime();
     ck_assert_double_le(fabs(real - (double)time(NULL)), 2);
@@ -318,11 +304,10 @@ START_TEST(clocks_run)
     ck_assert_double_ge(clock_monotonic() - start, 0.019);
     ck_assert_double_ge(clock_realtime() - real, 0.019);
 }
-END_TEST
 
 /* ---------------------------------------------------------- alloc and error */
 
-START_TEST(allocation)
+TEST(allocation)
 {
     unsigned char *bytes = xcalloc(3, 7);
     for (int i = 0; i < 21; i++)
@@ -335,9 +320,8 @@ START_TEST(allocation)
     ck_assert_ptr_nonnull(none);
     free(none);
 }
-END_TEST
 
-START_TEST(strings)
+TEST(strings)
 {
     ck_assert_ptr_null(xstrdup(NULL));
     char *copy = xstrdup("text"), *part = xstrndup("text", 2), *empty = xstrndup("text", 0);
@@ -351,9 +335,8 @@ START_TEST(strings)
     free(empty);
     free(made);
 }
-END_TEST
 
-START_TEST(errors)
+TEST(errors)
 {
     struct error err = {0};
     ck_assert_int_eq(error_set(&err, "line %d", 3), -1);
@@ -369,28 +352,3 @@ START_TEST(errors)
     ck_assert_str_eq(err.text, "file: failed");
     error_clear(&err);
 }
-END_TEST
-
-static void add_tests(TCase *tcase)
-{
-    tcase_add_test(tcase, intern_one_copy);
-    tcase_add_test(tcase, intern_counts);
-    tcase_add_test(tcase, intern_edges);
-    tcase_add_test(tcase, intern_many);
-    tcase_add_test(tcase, vec_grows);
-    tcase_add_test(tcase, vec_reserves);
-    tcase_add_test(tcase, vec_walks);
-    tcase_add_test(tcase, clock_whole_seconds);
-    tcase_add_test(tcase, clock_micro_times);
-    tcase_add_test(tcase, tokens_come_with_time);
-    tcase_add_test(tcase, a_bucket_without_a_limit_and_one_without_room);
-    tcase_add_test(tcase, clock_text);
-    tcase_add_test(tcase, clock_from_text);
-    tcase_add_test(tcase, clock_days);
-    tcase_add_test(tcase, clocks_run);
-    tcase_add_test(tcase, allocation);
-    tcase_add_test(tcase, strings);
-    tcase_add_test(tcase, errors);
-}
-
-UNIT_MAIN("base", add_tests)

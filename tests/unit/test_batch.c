@@ -100,7 +100,7 @@ static void element(enum nft_element_op op, const char *set, uint32_t i)
                       op == ELEMENT_ADD ? sizeof(twice) : 0);
 }
 
-START_TEST(empty)
+TEST(empty)
 {
     ck_assert(nft_batch_is_empty(&batch));
     nft_batch_may_cut(&batch);
@@ -113,9 +113,8 @@ START_TEST(empty)
     nft_batch_clear(&batch);
     ck_assert(nft_batch_is_empty(&batch));
 }
-END_TEST
 
-START_TEST(table_and_its_comment)
+TEST(table_and_its_comment)
 {
     char comment[128];
     memset(comment, 'c', 127);
@@ -132,9 +131,8 @@ START_TEST(table_and_its_comment)
     ck_assert_uint_eq(bytes[1], sizeof(comment));
     ck_assert_mem_eq(bytes + 2, comment, sizeof(comment));
 }
-END_TEST
 
-START_TEST(elements_in_a_row_share_a_message)
+TEST(elements_in_a_row_share_a_message)
 {
     static const char a[] = "a", b[] = "b";
     element(ELEMENT_ADD, a, 1);
@@ -153,9 +151,8 @@ START_TEST(elements_in_a_row_share_a_message)
     ck_assert_uint_eq(batch.elements[ELEMENT_ADD], 6);
     ck_assert_uint_eq(batch.elements[ELEMENT_DELETE], 3);
 }
-END_TEST
 
-START_TEST(bytes_of_an_element)
+TEST(bytes_of_an_element)
 {
     element(ELEMENT_ADD, "a", 7);
     element(ELEMENT_DELETE, "a", 8);
@@ -180,9 +177,8 @@ START_TEST(bytes_of_an_element)
     ck_assert_mem_eq(mnl_attr_get_payload(key), &eight, sizeof(eight));
     ck_assert_ptr_null(find(one, NFTA_SET_ELEM_DATA));
 }
-END_TEST
 
-START_TEST(verdict_and_anonymous_elements)
+TEST(verdict_and_anonymous_elements)
 {
     const uint32_t key = 5;
     const uint8_t keys[] = {6, 17, 132};
@@ -211,7 +207,6 @@ START_TEST(verdict_and_anonymous_elements)
     }
     ck_assert_uint_eq(n, 3);
 }
-END_TEST
 
 /* ---- ranges ---- */
 
@@ -256,23 +251,22 @@ static const struct {
     {0x00000000, 0xffffffff, "00000000", 1},
 };
 
-START_TEST(range)
+TEST_ROWS(range, range_cases)
 {
-    uint32_t first = htonl(range_cases[_i].first), last = htonl(range_cases[_i].last);
+    uint32_t first = htonl(row->first), last = htonl(row->last);
     nft_batch_range(&batch, ELEMENT_ADD, "a", &first, &last, 4);
-    ck_assert_str_eq(ranges(), range_cases[_i].elements);
+    ck_assert_str_eq(ranges(), row->elements);
     ck_assert_str_eq(kinds(), "E");
-    ck_assert_uint_eq(batch.elements[ELEMENT_ADD], range_cases[_i].n);
+    ck_assert_uint_eq(batch.elements[ELEMENT_ADD], row->n);
     nft_batch_clear(&batch);
     nft_batch_range(&batch, ELEMENT_DELETE, "a", &first, &last, 4);
-    ck_assert_str_eq(ranges(), range_cases[_i].elements);
+    ck_assert_str_eq(ranges(), row->elements);
     ck_assert_str_eq(kinds(), "e");
-    ck_assert_uint_eq(batch.elements[ELEMENT_DELETE], range_cases[_i].n);
+    ck_assert_uint_eq(batch.elements[ELEMENT_DELETE], row->n);
 }
-END_TEST
 
 /* The list of elements is one attribute of at most 64 KiB. */
-START_TEST(long_lists_are_split)
+TEST(long_lists_are_split)
 {
     const uint32_t n = 20000;
     for (uint32_t i = 0; i < n; i++)
@@ -300,9 +294,8 @@ START_TEST(long_lists_are_split)
     ck_assert_uint_eq(batch.elements[ELEMENT_ADD], n);
     ck_assert_uint_eq(batch.cuts.n, messages - 1);
 }
-END_TEST
 
-START_TEST(cuts)
+TEST(cuts)
 {
     element(ELEMENT_ADD, "a", 1);
     nft_batch_may_cut(&batch);
@@ -315,10 +308,9 @@ START_TEST(cuts)
     ck_assert_uint_eq(batch.cuts.v[1], batch.used);
     ck_assert_str_eq(kinds(), "Et");
 }
-END_TEST
 
 /* More than one message holds, and no place to cut between them. */
-START_TEST(what_belongs_together_is_not_cut)
+TEST(what_belongs_together_is_not_cut)
 {
     nft_batch_together(&batch, true);
     for (uint32_t i = 0; i < 5000; i++)
@@ -329,9 +321,8 @@ START_TEST(what_belongs_together_is_not_cut)
     ck_assert_uint_eq(batch.cuts.n, 1);
     ck_assert_uint_eq(batch.cuts.v[0], batch.used);
 }
-END_TEST
 
-START_TEST(a_cleared_batch_goes_on_counting)
+TEST(a_cleared_batch_goes_on_counting)
 {
     element(ELEMENT_ADD, "a", 1);
     nft_batch_may_cut(&batch);
@@ -344,9 +335,8 @@ START_TEST(a_cleared_batch_goes_on_counting)
     ck_assert_str_eq(kinds(), "e");
     ck_assert_uint_gt(message_at(0)->nlmsg_seq, sequence);
 }
-END_TEST
 
-START_TEST(memory_of_a_big_batch_is_given_back)
+TEST(memory_of_a_big_batch_is_given_back)
 {
     for (uint32_t i = 0; i < 100; i++)
         element(ELEMENT_ADD, "a", i);
@@ -361,7 +351,6 @@ START_TEST(memory_of_a_big_batch_is_given_back)
     element(ELEMENT_ADD, "a", 1);
     ck_assert_str_eq(kinds(), "E");
 }
-END_TEST
 
 /* One message of each sort, with names that end within a word. */
 static void one_of_each(void)
@@ -388,7 +377,7 @@ static void one_of_each(void)
 }
 
 /* What the memory held before is nothing for the kernel. */
-START_TEST(no_old_bytes_between_attributes)
+TEST(no_old_bytes_between_attributes)
 {
     one_of_each();
     size_t length = batch.used;
@@ -401,23 +390,5 @@ START_TEST(no_old_bytes_between_attributes)
     ck_assert_mem_eq(batch.buffer, first, length);
     free(first);
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, empty);
-    tcase_add_test(tcase, table_and_its_comment);
-    tcase_add_test(tcase, elements_in_a_row_share_a_message);
-    tcase_add_test(tcase, bytes_of_an_element);
-    tcase_add_test(tcase, verdict_and_anonymous_elements);
-    tcase_add_loop_test(tcase, range, 0, sizeof(range_cases) / sizeof(range_cases[0]));
-    tcase_add_test(tcase, long_lists_are_split);
-    tcase_add_test(tcase, cuts);
-    tcase_add_test(tcase, what_belongs_together_is_not_cut);
-    tcase_add_test(tcase, a_cleared_batch_goes_on_counting);
-    tcase_add_test(tcase, memory_of_a_big_batch_is_given_back);
-    tcase_add_test(tcase, no_old_bytes_between_attributes);
-}
-
-UNIT_MAIN("batch", add_tests)
+UNIT_FIXTURE(setup, teardown)

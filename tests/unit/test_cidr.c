@@ -4,8 +4,6 @@
 #include "objects.h"
 #include "unit.h"
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
 /* A CIDR as it is written, and what it is. */
 static const struct {
     const char *text, *cidr, *range;
@@ -49,23 +47,22 @@ static char *ranges_text(enum family family, const range_vec *ranges)
     return text;
 }
 
-START_TEST(accepted)
+TEST_ROWS(accepted, cidrs)
 {
     enum family family = FAMILY_COUNT;
     struct cidr cidr;
     memset(&cidr, 0xee, sizeof(cidr));
-    ck_assert_msg(cidr_parse(cidrs[_i].text, &family, &cidr), "%s", cidrs[_i].text);
-    expect_text(cidr_text(family, &cidr), cidrs[_i].cidr);
+    ck_assert_msg(cidr_parse(row->text, &family, &cidr), "%s", row->text);
+    expect_text(cidr_text(family, &cidr), row->cidr);
     range_vec ranges = {0};
     vec_push(&ranges, cidr_range(family, &cidr));
-    expect_text(ranges_text(family, &ranges), cidrs[_i].range);
+    expect_text(ranges_text(family, &ranges), row->range);
     for (size_t i = address_length(family); i < sizeof(cidr.address.bytes); i++) {
         ck_assert_uint_eq(ranges.v[0].first.bytes[i], 0);
         ck_assert_uint_eq(ranges.v[0].last.bytes[i], 0);
     }
     vec_free(&ranges);
 }
-END_TEST
 
 static const char *const junk[] = {
     "",
@@ -96,19 +93,18 @@ static const char *const junk[] = {
     "::ffff:10.96.0.0/129",
 };
 
-START_TEST(refused)
+TEST_ROWS(refused, junk)
 {
     enum family family = FAMILY_COUNT;
     struct cidr cidr, untouched;
     memset(&cidr, 0xee, sizeof(cidr));
     untouched = cidr;
-    ck_assert_msg(!cidr_parse(junk[_i], &family, &cidr), "%s", junk[_i]);
+    ck_assert_msg(!cidr_parse(*row, &family, &cidr), "%s", *row);
     ck_assert_int_eq(family, FAMILY_COUNT);
     ck_assert_mem_eq(&cidr, &untouched, sizeof(cidr));
 }
-END_TEST
 
-START_TEST(contents)
+TEST(contents)
 {
     static const struct {
         const char *cidr, *address;
@@ -136,9 +132,8 @@ START_TEST(contents)
                       cases[i].address, cases[i].cidr);
     }
 }
-END_TEST
 
-START_TEST(equality)
+TEST(equality)
 {
     enum family family;
     struct cidr a = make_cidr("10.96.0.0/12", &family), same = make_cidr("10.97.1.2/12", &family),
@@ -148,7 +143,6 @@ START_TEST(equality)
     ck_assert(!cidr_equal(&a, &longer));
     ck_assert(!cidr_equal(&a, &other));
 }
-END_TEST
 
 /* ---- ranges ---- */
 
@@ -163,7 +157,7 @@ static range_vec ranges_of(const char *words, enum family *family)
     return ranges;
 }
 
-START_TEST(normalized)
+TEST(normalized)
 {
     static const struct {
         const char *cidrs, *expected;
@@ -195,11 +189,10 @@ START_TEST(normalized)
         vec_free(&ranges);
     }
 }
-END_TEST
 
 /* Any CIDRs of a small world: the ranges hold the same addresses as the CIDRs do, and between two
  * of them there is always a gap. */
-START_TEST(any_ranges)
+TEST(any_ranges)
 {
     uint64_t state = 7;
     for (int round = 0; round < unit_steps(2000); round++) {
@@ -223,9 +216,8 @@ START_TEST(any_ranges)
         vec_free(&ranges);
     }
 }
-END_TEST
 
-START_TEST(ranges_as_text)
+TEST(ranges_as_text)
 {
     static const struct {
         const char *first, *last, *text;
@@ -247,9 +239,8 @@ START_TEST(ranges_as_text)
         ck_assert_str_eq(range_format(family, &range, text), cases[i].text);
     }
 }
-END_TEST
 
-START_TEST(ranges_as_prefixes)
+TEST(ranges_as_prefixes)
 {
     static const struct {
         const char *first, *last, *prefixes;
@@ -289,10 +280,9 @@ START_TEST(ranges_as_prefixes)
         vec_free(&prefixes);
     }
 }
-END_TEST
 
 /* One after the other from the beginning to the end, and no two would be one. */
-START_TEST(any_range_as_prefixes)
+TEST(any_range_as_prefixes)
 {
     uint64_t state = 11;
     for (int round = 0; round < unit_steps(5000); round++) {
@@ -314,19 +304,3 @@ START_TEST(any_range_as_prefixes)
         vec_free(&prefixes);
     }
 }
-END_TEST
-
-static void add_tests(TCase *tcase)
-{
-    tcase_add_test(tcase, ranges_as_prefixes);
-    tcase_add_test(tcase, any_range_as_prefixes);
-    tcase_add_test(tcase, ranges_as_text);
-    tcase_add_loop_test(tcase, accepted, 0, COUNT(cidrs));
-    tcase_add_loop_test(tcase, refused, 0, COUNT(junk));
-    tcase_add_test(tcase, contents);
-    tcase_add_test(tcase, equality);
-    tcase_add_test(tcase, normalized);
-    tcase_add_test(tcase, any_ranges);
-}
-
-UNIT_MAIN("cidr", add_tests)

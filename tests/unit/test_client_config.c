@@ -3,7 +3,6 @@
 
 #include "config/server_url.h"
 #include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/log.h"
 #include "kube-nftd/config/client_config.h"
 
 #include <stdarg.h>
@@ -12,58 +11,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char folder[64];
 static struct client_config config;
 static struct error err;
-static int errors, warnings;
-
-static void take_line(void *ctx, enum log_level level, const char *line)
-{
-    (void)ctx;
-    (void)line;
-    errors += level == LOG_LEVEL_ERROR;
-    warnings += level == LOG_LEVEL_WARN;
-}
 
 static const char *const variables[] = {"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy",
                                         "ALL_PROXY",   "all_proxy",   "NO_PROXY",   "no_proxy"};
 
 static void setup(void)
 {
-    snprintf(folder, sizeof(folder), "/tmp/test_client_config.XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
     unsetenv("KUBERNETES_SERVICE_HOST");
     unsetenv("KUBERNETES_SERVICE_PORT");
     for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
         unsetenv(variables[i]);
-    errors = warnings = 0;
-    log_set_sink(take_line, NULL);
-}
-
-static const char *in_folder(const char *name)
-{
-    static char path[256];
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
-    return path;
 }
 
 static void teardown(void)
 {
-    static const char *const names[] = {"config", "token", "ca.crt"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        unlink(in_folder(names[i]));
-    ck_assert_int_eq(rmdir(folder), 0);
     client_config_clear(&config);
     error_clear(&err);
-    log_set_sink(NULL, NULL);
-}
-
-static void write_file(const char *name, const char *text)
-{
-    FILE *file = fopen(in_folder(name), "w");
-    ck_assert_ptr_nonnull(file);
-    ck_assert_int_ge(fputs(text, file), 0);
-    ck_assert_int_eq(fclose(file), 0);
 }
 
 /* Loads the kubeconfig @text; in-cluster files are looked for in the same folder. */
@@ -71,8 +36,8 @@ static int load(const char *text, const char *master)
 {
     client_config_clear(&config);
     error_clear(&err);
-    write_file("config", text);
-    return client_config_load_with(in_folder("config"), master, folder, &config, &err);
+    put_file("config", text);
+    return client_config_load_with(in_folder("config"), master, test_folder(), &config, &err);
 }
 
 /* A kubeconfig with @cluster and @user as flow mappings. */
@@ -136,7 +101,7 @@ static void assert_refused(int result, const char *text)
     assert_nothing();
 }
 
-START_TEST(token_and_ca_file)
+TEST(token_and_ca_file)
 {
     assert_loaded(load_simple("server: 'https://192.0.2.1:6443/', "
                               "certificate-authority: /etc/kubernetes/pki/ca.crt, "
@@ -155,9 +120,8 @@ START_TEST(token_and_ca_file)
     ck_assert(!config.insecure_skip_tls_verify);
     ck_assert(config.disable_compression);
 }
-END_TEST
 
-START_TEST(usual_kube_proxy_install)
+TEST(usual_kube_proxy_install)
 {
     assert_loaded(load("kind: Config\n"
                        "apiVersion: v1\n"
@@ -182,9 +146,8 @@ START_TEST(usual_kube_proxy_install)
     ck_assert_str_eq(config.token_file, "/run/account/token");
     ck_assert_str_eq(config.ca_file, "/run/account/ca.crt");
 }
-END_TEST
 
-START_TEST(relative_paths)
+TEST(relative_paths)
 {
     assert_loaded(load_simple("server: 'https://a', certificate-authority: pki/ca.crt",
                               "tokenFile: ../token, token: old, client-certificate: c.crt, "
@@ -195,23 +158,22 @@ START_TEST(relative_paths)
     ck_assert_str_eq(config.client_cert_file, in_folder("c.crt"));
     ck_assert_str_eq(config.client_key_file, in_folder("./c.key"));
 }
-END_TEST
 
 /* The kubeconfig itself may be named relative to the working folder. */
-START_TEST(relative_kubeconfig)
+TEST(relative_kubeconfig)
 {
     char *text = simple("server: 'https://a', certificate-authority: pki/ca.crt", "");
-    write_file("config", text);
+    put_file("config", text);
     free(text);
     char *before = getcwd(NULL, 0);
-    ck_assert_int_eq(chdir(folder), 0);
-    int result = client_config_load_with("config", NULL, folder, &config, &err);
+    ck_assert_int_eq(chdir(test_folder()), 0);
+    int result = client_config_load_with("config", NULL, test_folder(), &config, &err);
     ck_assert_int_eq(chdir("/"), 0);
     assert_loaded(result);
     ck_assert_str_eq(config.ca_file, in_folder("pki/ca.crt"));
     client_config_clear(&config);
-    char *name = xasprintf("%s/config", folder + 1); /* seen from / */
-    result = client_config_load_with(name, NULL, folder, &config, &err);
+    char *name = xasprintf("%s/config", test_folder() + 1); /* seen from / */
+    result = client_config_load_with(name, NULL, test_folder(), &config, &err);
     ck_assert_int_eq(chdir(before), 0);
     assert_loaded(result);
     char *expected = xasprintf("/%s", in_folder("pki/ca.crt"));
@@ -220,9 +182,8 @@ START_TEST(relative_kubeconfig)
     free(name);
     free(before);
 }
-END_TEST
 
-START_TEST(data_wins_over_files)
+TEST(data_wins_over_files)
 {
     assert_loaded(load_simple(
         "server: 'https://a', certificate-authority: ca.crt, certificate-authority-data: Y2EK",
@@ -235,9 +196,8 @@ START_TEST(data_wins_over_files)
     ck_assert_ptr_null(config.client_cert_file);
     ck_assert_ptr_null(config.client_key_file);
 }
-END_TEST
 
-START_TEST(json_kubeconfig)
+TEST(json_kubeconfig)
 {
     assert_loaded(load("{\"current-context\": \"c\",\n"
                        "\t\"contexts\": [{\"name\": \"c\", \"context\": {\"cluster\": \"k\", "
@@ -250,9 +210,8 @@ START_TEST(json_kubeconfig)
     ck_assert(config.insecure_skip_tls_verify);
     ck_assert_str_eq(config.token, "t");
 }
-END_TEST
 
-START_TEST(nulls_and_empty_texts_are_absent)
+TEST(nulls_and_empty_texts_are_absent)
 {
     assert_loaded(load_simple("server: 'https://a', certificate-authority: null, "
                               "certificate-authority-data: '', proxy-url: ",
@@ -263,9 +222,8 @@ START_TEST(nulls_and_empty_texts_are_absent)
     ck_assert_ptr_null(config.token);
     ck_assert_ptr_null(config.token_file);
 }
-END_TEST
 
-START_TEST(context_without_user)
+TEST(context_without_user)
 {
     assert_loaded(load("current-context: c\n"
                        "contexts: [{name: c, context: {cluster: k}}]\n"
@@ -274,10 +232,9 @@ START_TEST(context_without_user)
     ck_assert_str_eq(config.server, "https://a:1/some/path");
     ck_assert_ptr_null(config.token);
 }
-END_TEST
 
 /* What is wrong with the user or the cluster, and what is said. */
-START_TEST(refused_entries)
+TEST(refused_entries)
 {
 #define OTHER "use tokenFile, or client-certificate and client-key"
     static const char good[] = "server: 'https://a'";
@@ -337,9 +294,8 @@ START_TEST(refused_entries)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         assert_refused(load_simple(rows[i].cluster, rows[i].user), rows[i].text);
 }
-END_TEST
 
-START_TEST(refused_files)
+TEST(refused_files)
 {
 #define CONTEXT "current-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\n"
 #define CLUSTER "clusters: [{name: k, cluster: {server: 'https://a'}}]\n"
@@ -368,9 +324,8 @@ START_TEST(refused_files)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         assert_refused(load(rows[i].file, NULL), rows[i].text);
 }
-END_TEST
 
-START_TEST(broken_yaml_names_the_file)
+TEST(broken_yaml_names_the_file)
 {
     ck_assert_int_eq(load("clusters: [\n", NULL), -1);
     char *expected = xasprintf("%s: ", in_folder("config"));
@@ -379,13 +334,13 @@ START_TEST(broken_yaml_names_the_file)
     free(expected);
     assert_nothing();
 }
-END_TEST
 
-START_TEST(unreadable_files)
+TEST(unreadable_files)
 {
-    assert_refused(client_config_load_with(in_folder("config"), NULL, folder, &config, &err),
+    assert_refused(client_config_load_with(in_folder("config"), NULL, test_folder(), &config, &err),
                    "No such file or directory");
-    ck_assert_int_eq(client_config_load_with(folder, NULL, folder, &config, &err), -1);
+    ck_assert_int_eq(client_config_load_with(test_folder(), NULL, test_folder(), &config, &err),
+                     -1);
     ck_assert_msg(strstr(err.text, "is not a plain file") != NULL, "%s", err.text);
 
     size_t size = (size_t)5 * 1024 * 1024;
@@ -394,9 +349,8 @@ START_TEST(unreadable_files)
     assert_refused(load(large, NULL), "is larger than 4194304 bytes");
     free(large);
 }
-END_TEST
 
-START_TEST(server_urls)
+TEST(server_urls)
 {
     static const struct {
         const char *text, *result; /* NULL: refused */
@@ -438,9 +392,8 @@ START_TEST(server_urls)
         error_clear(&err);
     }
 }
-END_TEST
 
-START_TEST(base64)
+TEST(base64)
 {
     static const struct {
         const char *text, *data; /* NULL: it is none */
@@ -476,9 +429,8 @@ START_TEST(base64)
         }
     }
 }
-END_TEST
 
-START_TEST(master_overrides)
+TEST(master_overrides)
 {
     char *text = simple("server: 'https://a', certificate-authority: /ca", "token: t");
     assert_loaded(load(text, "https://b:8443/"));
@@ -490,20 +442,18 @@ START_TEST(master_overrides)
     assert_nothing();
     free(text);
 }
-END_TEST
 
-START_TEST(master_alone)
+TEST(master_alone)
 {
     assert_loaded(client_config_load(NULL, "http://127.0.0.1:8080/", &config, &err));
     ck_assert_str_eq(config.server, "http://127.0.0.1:8080");
     ck_assert_ptr_null(config.token);
     ck_assert_ptr_null(config.token_file);
     ck_assert_ptr_null(config.ca_file);
-    ck_assert_int_eq(warnings, 0);
+    ck_assert_int_eq(logged(LOG_LEVEL_WARN), 0);
 }
-END_TEST
 
-START_TEST(credentials_need_https)
+TEST(credentials_need_https)
 {
     assert_loaded(load_simple("server: 'http://a', certificate-authority: /ca",
                               "token: t, tokenFile: /t, client-certificate-data: Y2VydA==, "
@@ -513,9 +463,8 @@ START_TEST(credentials_need_https)
     ck_assert_ptr_null(config.token_file);
     ck_assert_ptr_null(config.client_cert_data);
     ck_assert_ptr_null(config.client_key_file);
-    ck_assert_int_eq(warnings, 1);
+    ck_assert_int_eq(logged(LOG_LEVEL_WARN), 1);
 }
-END_TEST
 
 static void pod(const char *host, const char *port)
 {
@@ -523,62 +472,59 @@ static void pod(const char *host, const char *port)
     setenv("KUBERNETES_SERVICE_PORT", port, 1);
 }
 
-START_TEST(in_cluster)
+TEST(in_cluster)
 {
     pod("10.96.0.1", "443");
-    write_file("token", "secret");
-    write_file("ca.crt", "pem");
-    assert_loaded(client_config_load_with(NULL, NULL, folder, &config, &err));
+    put_file("token", "secret");
+    put_file("ca.crt", "pem");
+    assert_loaded(client_config_load_with(NULL, NULL, test_folder(), &config, &err));
     ck_assert_str_eq(config.server, "https://10.96.0.1:443");
     ck_assert_str_eq(config.token_file, in_folder("token"));
     ck_assert_str_eq(config.ca_file, in_folder("ca.crt"));
     ck_assert_ptr_null(config.token);
-    ck_assert_int_eq(errors, 0);
+    ck_assert_int_eq(logged(LOG_LEVEL_ERROR), 0);
     client_config_clear(&config);
 
     pod("fd00:10:96::1", "443");
-    assert_loaded(client_config_load_with("", "", folder, &config, &err));
+    assert_loaded(client_config_load_with("", "", test_folder(), &config, &err));
     ck_assert_str_eq(config.server, "https://[fd00:10:96::1]:443");
 }
-END_TEST
 
-START_TEST(in_cluster_without_files)
+TEST(in_cluster_without_files)
 {
     pod("10.96.0.1", "443");
-    ck_assert_int_eq(client_config_load_with(NULL, NULL, folder, &config, &err), -1);
+    ck_assert_int_eq(client_config_load_with(NULL, NULL, test_folder(), &config, &err), -1);
     char *expected = xasprintf("%s: No such file or directory", in_folder("token"));
     ck_assert_str_eq(err.text, expected);
     free(expected);
     assert_nothing();
     error_clear(&err);
 
-    write_file("token", "secret");
-    assert_loaded(client_config_load_with(NULL, NULL, folder, &config, &err));
+    put_file("token", "secret");
+    assert_loaded(client_config_load_with(NULL, NULL, test_folder(), &config, &err));
     ck_assert_ptr_null(config.ca_file);
-    ck_assert_int_eq(errors, 1);
+    ck_assert_int_eq(logged(LOG_LEVEL_ERROR), 1);
 }
-END_TEST
 
-START_TEST(in_cluster_without_environment)
+TEST(in_cluster_without_environment)
 {
-    write_file("token", "secret");
+    put_file("token", "secret");
     static const char *const rows[][2] = {{NULL, NULL}, {"", "443"}, {"10.96.0.1", ""}};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         if (rows[i][0])
             pod(rows[i][0], rows[i][1]);
-        ck_assert_int_eq(client_config_load_with(NULL, NULL, folder, &config, &err), -1);
+        ck_assert_int_eq(client_config_load_with(NULL, NULL, test_folder(), &config, &err), -1);
         ck_assert_msg(strstr(err.text, "KUBERNETES_SERVICE_HOST") != NULL, "%s", err.text);
         assert_nothing();
         error_clear(&err);
     }
     pod("10.96.0.1", "https");
-    ck_assert_int_eq(client_config_load_with(NULL, NULL, folder, &config, &err), -1);
+    ck_assert_int_eq(client_config_load_with(NULL, NULL, test_folder(), &config, &err), -1);
     ck_assert_msg(strstr(err.text, "https://10.96.0.1:https") != NULL, "%s", err.text);
     assert_nothing();
 }
-END_TEST
 
-START_TEST(empty_kubeconfig_is_none)
+TEST(empty_kubeconfig_is_none)
 {
     static const char *const rows[] = {
         "",
@@ -589,8 +535,8 @@ START_TEST(empty_kubeconfig_is_none)
         "apiVersion: v1\nkind: Config\nclusters: []\ncontexts: null\ncurrent-context: ''\n",
     };
     pod("10.96.0.1", "443");
-    write_file("token", "secret");
-    write_file("ca.crt", "pem");
+    put_file("token", "secret");
+    put_file("ca.crt", "pem");
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         assert_loaded(load(rows[i], NULL));
         ck_assert_str_eq(config.server, "https://10.96.0.1:443");
@@ -600,32 +546,5 @@ START_TEST(empty_kubeconfig_is_none)
         ck_assert_ptr_null(config.token_file);
     }
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, token_and_ca_file);
-    tcase_add_test(tcase, usual_kube_proxy_install);
-    tcase_add_test(tcase, relative_paths);
-    tcase_add_test(tcase, relative_kubeconfig);
-    tcase_add_test(tcase, data_wins_over_files);
-    tcase_add_test(tcase, json_kubeconfig);
-    tcase_add_test(tcase, nulls_and_empty_texts_are_absent);
-    tcase_add_test(tcase, context_without_user);
-    tcase_add_test(tcase, refused_entries);
-    tcase_add_test(tcase, refused_files);
-    tcase_add_test(tcase, broken_yaml_names_the_file);
-    tcase_add_test(tcase, unreadable_files);
-    tcase_add_test(tcase, server_urls);
-    tcase_add_test(tcase, base64);
-    tcase_add_test(tcase, master_overrides);
-    tcase_add_test(tcase, master_alone);
-    tcase_add_test(tcase, credentials_need_https);
-    tcase_add_test(tcase, in_cluster);
-    tcase_add_test(tcase, in_cluster_without_files);
-    tcase_add_test(tcase, in_cluster_without_environment);
-    tcase_add_test(tcase, empty_kubeconfig_is_none);
-}
-
-UNIT_MAIN("client_config", add_tests)
+UNIT_FIXTURE(setup, teardown)

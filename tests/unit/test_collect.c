@@ -57,7 +57,7 @@ static const struct {
 };
 #define NEEDS (int)(sizeof(needs) / sizeof(needs[0]))
 
-START_TEST(chains_go_with_their_last_use)
+TESTS(chains_go_with_their_last_use, (NEEDS * FAMILY_COUNT))
 {
     begin((int)FAMILY_IPV4 + _i % 2);
     const char *const *chains = needs[_i / 2].chains;
@@ -81,9 +81,8 @@ START_TEST(chains_go_with_their_last_use)
     commit();
     check(1, needs[_i / 2].wish);
 }
-END_TEST
 
-START_TEST(the_last_use_was_some_time_ago)
+EACH_FAMILY(the_last_use_was_some_time_ago)
 {
     begin(_i);
     tell(1, &two);
@@ -98,9 +97,8 @@ START_TEST(the_last_use_was_some_time_ago)
     ck_assert_double_gt(now, changed + 10 * RULESET_TRIM_DELAY);
     check(1, &three);
 }
-END_TEST
 
-START_TEST(what_is_used_again_stays)
+EACH_FAMILY(what_is_used_again_stays)
 {
     begin(_i);
     tell(1, &two);
@@ -118,10 +116,9 @@ START_TEST(what_is_used_again_stays)
     ck_assert(has_chain("pick-2") && !has_chain("pick-3"));
     check(1, &two);
 }
-END_TEST
 
 /* A service that grows to many backends and shrinks leaves nothing. */
-START_TEST(all_counts_from_one_to_many)
+EACH_FAMILY(all_counts_from_one_to_many)
 {
     struct backend backends[200];
     begin(_i);
@@ -140,9 +137,8 @@ START_TEST(all_counts_from_one_to_many)
     ck_assert_uint_eq(fake_kernel_size(family, "picks"), 1);
     check(1, &one);
 }
-END_TEST
 
-START_TEST(an_earlier_run_left_them)
+EACH_FAMILY(an_earlier_run_left_them)
 {
     begin(_i);
     tell(1, &two);
@@ -154,10 +150,9 @@ START_TEST(an_earlier_run_left_them)
     ck_assert(has_chain("pick-2") && !has_chain("pick-3"));
     check(1, &two);
 }
-END_TEST
 
 /* Without an owner, others can have rules that lead there. Nothing else is the worse for it. */
-START_TEST(what_cannot_go_stays)
+EACH_FAMILY(what_cannot_go_stays)
 {
     begin(_i);
     tell(1, &two);
@@ -180,10 +175,9 @@ START_TEST(what_cannot_go_stays)
     rest();
     ck_assert(!has_chain("pick-2"));
 }
-END_TEST
 
 /* Of two daemons for one table each collects what both do not use. */
-START_TEST(another_daemon_collects_them)
+EACH_FAMILY(another_daemon_collects_them)
 {
     begin(_i);
     tell(1, &two);
@@ -209,20 +203,5 @@ START_TEST(another_daemon_collects_them)
     ck_assert(has_chain("pick-2"));
     check(1, &two);
 }
-END_TEST
 
-#define EACH_FAMILY(test) tcase_add_loop_test(tcase, test, 0, FAMILY_COUNT)
-
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_loop_test(tcase, chains_go_with_their_last_use, 0, NEEDS * FAMILY_COUNT);
-    EACH_FAMILY(the_last_use_was_some_time_ago);
-    EACH_FAMILY(what_is_used_again_stays);
-    EACH_FAMILY(all_counts_from_one_to_many);
-    EACH_FAMILY(an_earlier_run_left_them);
-    EACH_FAMILY(what_cannot_go_stays);
-    EACH_FAMILY(another_daemon_collects_them);
-}
-
-UNIT_MAIN("collect", add_tests)
+UNIT_FIXTURE(setup, teardown)

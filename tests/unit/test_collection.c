@@ -17,7 +17,7 @@ static void expect(char *path, const char *expected)
 #define SLICES                                                                                     \
     "/apis/discovery.k8s.io/v1/endpointslices?labelSelector=%21service.kubernetes.io%2Fheadless"
 
-START_TEST(lists)
+TEST(lists)
 {
     struct collection services = {.kind = KIND_SERVICE};
     struct collection slices = {.kind = KIND_ENDPOINTSLICE};
@@ -28,17 +28,15 @@ START_TEST(lists)
     expect(collection_list_path(&slices, NULL, false, "a+/="),
            SLICES "&limit=500&continue=a%2B%2F%3D");
 }
-END_TEST
 
-START_TEST(watches)
+TEST(watches)
 {
     struct collection services = {.kind = KIND_SERVICE};
     expect(collection_watch_path(&services, "77", 345),
            SERVICES "&watch=true&allowWatchBookmarks=true&resourceVersion=77&timeoutSeconds=345");
 }
-END_TEST
 
-START_TEST(streams)
+TEST(streams)
 {
     struct collection slices = {.kind = KIND_ENDPOINTSLICE};
     expect(collection_stream_path(&slices, NULL, 345),
@@ -48,9 +46,8 @@ START_TEST(streams)
            SLICES "&watch=true&allowWatchBookmarks=true&sendInitialEvents=true"
                   "&resourceVersionMatch=NotOlderThan&resourceVersion=7%268&timeoutSeconds=345");
 }
-END_TEST
 
-START_TEST(own_node)
+TEST(own_node)
 {
     char name[] = "node-1.example";
     char odd[] = "a&b=\xc3\xa9";
@@ -61,10 +58,9 @@ START_TEST(own_node)
     expect(collection_list_path(&node, NULL, false, NULL),
            "/api/v1/nodes?fieldSelector=metadata.name%3Da%26b%3D%C3%A9");
 }
-END_TEST
 
 /* No selectors. */
-START_TEST(service_cidrs)
+TEST(service_cidrs)
 {
     struct collection cidrs = {.kind = KIND_SERVICECIDR};
     expect(collection_list_path(&cidrs, "0", true, NULL),
@@ -73,10 +69,9 @@ START_TEST(service_cidrs)
            "/apis/networking.k8s.io/v1/servicecidrs?watch=true&allowWatchBookmarks=true"
            "&resourceVersion=77&timeoutSeconds=345");
 }
-END_TEST
 
 /* The names that a role must grant, and where the server has them. */
-START_TEST(resources)
+TEST(resources)
 {
     static const struct {
         const char *resource, *plural, *group, *api_version, *path;
@@ -101,16 +96,3 @@ START_TEST(resources)
         free(path);
     }
 }
-END_TEST
-
-static void add_tests(TCase *tcase)
-{
-    tcase_add_test(tcase, lists);
-    tcase_add_test(tcase, watches);
-    tcase_add_test(tcase, streams);
-    tcase_add_test(tcase, own_node);
-    tcase_add_test(tcase, service_cidrs);
-    tcase_add_test(tcase, resources);
-}
-
-UNIT_MAIN("collection", add_tests)

@@ -15,7 +15,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define HEAD "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n"
 #define MOST_FLAGS 8
 
@@ -25,24 +24,8 @@ static char *path;
 
 static void set_up(void)
 {
-    path = xstrdup("/tmp/kube-nftd-config-XXXXXX");
-    int fd = mkstemp(path);
-    ck_assert_int_ge(fd, 0);
-    close(fd);
-}
-
-static void tear_down(void)
-{
-    unlink(path);
-    free(path);
-}
-
-static void write_file(const char *text)
-{
-    FILE *file = fopen(path, "w");
-    ck_assert_ptr_nonnull(file);
-    fputs(text, file);
-    fclose(file);
+    path = in_folder("config");
+    put_file("config", "");
 }
 
 /* What main() does with "--config PATH" and the words of @flags. */
@@ -98,7 +81,7 @@ static void write_field(const char *field, const char *value, const char *more)
         text = longer;
     }
     char *whole = xasprintf("%s%s%.*s\n%s\n", text, value, closing, "}}}}", more);
-    write_file(whole);
+    put_file("config", whole);
     free(whole);
     free(copy);
     free(text);
@@ -202,30 +185,28 @@ static const struct field {
     {"winkernel.sourceVip", "\"\"", "n", "\"n\"", "1", NULL, ""},
 };
 
-START_TEST(field_default)
+TEST_ROWS(field_default, fields)
 {
     struct options options;
-    write_file(HEAD);
+    put_file("config", HEAD);
     parse_well("", &options);
-    expect_in_force(&options, fields[_i].name, fields[_i].standard);
+    expect_in_force(&options, row->name, row->standard);
     options_clear(&options);
     /* null is as good as nothing */
-    write_field(fields[_i].name, "null", "");
+    write_field(row->name, "null", "");
     parse_well("", &options);
-    expect_in_force(&options, fields[_i].name, fields[_i].standard);
+    expect_in_force(&options, row->name, row->standard);
     options_clear(&options);
 }
-END_TEST
 
-START_TEST(field_taken)
+TEST_ROWS(field_taken, fields)
 {
     struct options options;
-    write_field(fields[_i].name, fields[_i].given, fields[_i].more);
+    write_field(row->name, row->given, row->more);
     parse_well("", &options);
-    expect_in_force(&options, fields[_i].name, fields[_i].taken);
+    expect_in_force(&options, row->name, row->taken);
     options_clear(&options);
 }
-END_TEST
 
 /* The error names the file and the field. */
 static void expect_refused(const char *field, const char *value, const char *more)
@@ -241,20 +222,18 @@ static void expect_refused(const char *field, const char *value, const char *mor
     error_clear(&err);
 }
 
-START_TEST(field_of_wrong_type)
+TEST_ROWS(field_of_wrong_type, fields)
 {
-    expect_refused(fields[_i].name, fields[_i].wrong, "");
+    expect_refused(row->name, row->wrong, "");
 }
-END_TEST
 
-START_TEST(field_out_of_range)
+TEST_ROWS(field_out_of_range, fields)
 {
-    if (fields[_i].out_of_range)
-        expect_refused(fields[_i].name, fields[_i].out_of_range, fields[_i].more);
+    if (row->out_of_range)
+        expect_refused(row->name, row->out_of_range, row->more);
 }
-END_TEST
 
-START_TEST(fields_are_all)
+TEST(fields_are_all)
 {
     for (size_t i = 0; i < settings_count; i++) {
         size_t at = 0;
@@ -266,27 +245,25 @@ START_TEST(fields_are_all)
         ck_assert_msg(at < COUNT(fields), "%s", settings[i].field);
     }
 }
-END_TEST
 
 /* Ranges of the section of another mode do not count. */
-START_TEST(other_sections)
+TEST(other_sections)
 {
     struct options options;
-    write_file(HEAD
-               "mode: nftables\nipvs: {excludeCIDRs: [x], tcpTimeout: -1s, syncPeriod: -1s}\n");
+    put_file("config",
+             HEAD "mode: nftables\nipvs: {excludeCIDRs: [x], tcpTimeout: -1s, syncPeriod: -1s}\n");
     parse_well("", &options);
     options_clear(&options);
-    write_file(HEAD "nftables: {masqueradeBit: 99, syncPeriod: -1s}\n");
+    put_file("config", HEAD "nftables: {masqueradeBit: 99, syncPeriod: -1s}\n");
     parse_well("", &options);
     ck_assert_int_eq(options.masquerade_bit, 14);
     options_clear(&options);
 }
-END_TEST
 
 /* ---- modes ---- */
 
 /* What of the sections is in force in each mode. */
-START_TEST(modes)
+TESTS(modes, 4)
 {
     static const struct {
         const char *mode;
@@ -314,7 +291,7 @@ START_TEST(modes)
                        "ipvs: {syncPeriod: 12s}\n"
                        "nftables: {masqueradeBit: 2, masqueradeAll: true, syncPeriod: 13s}\n",
                   rows[_i].mode);
-    write_file(text);
+    put_file("config", text);
     free(text);
     parse_well("", &options);
     ck_assert_int_eq(options.masquerade_bit, rows[_i].bit);
@@ -325,7 +302,6 @@ START_TEST(modes)
     free(text_of_notes);
     options_clear(&options);
 }
-END_TEST
 
 /* ---- whole files ---- */
 
@@ -365,18 +341,17 @@ static const struct {
      "iptables.minSyncPeriod: \"1s\" is longer than syncPeriod, which is \"500ms\""},
 };
 
-START_TEST(file_refused)
+TEST_ROWS(file_refused, bad_files)
 {
     struct options options;
     struct error err = {0};
-    write_file(bad_files[_i].text);
+    put_file("config", row->text);
     ck_assert_int_eq(parse("", &options, &err), -1);
-    char *expected = xasprintf("--config %s: %s", path, bad_files[_i].error);
+    char *expected = xasprintf("--config %s: %s", path, row->error);
     ck_assert_str_eq(err.text, expected);
     free(expected);
     error_clear(&err);
 }
-END_TEST
 
 static const struct {
     const char *text, *flags, *notes;
@@ -404,25 +379,24 @@ static const struct {
      "nodePortAddresses, by default the node's own addresses\n"},
 };
 
-START_TEST(notes)
+TEST_ROWS(notes, noted)
 {
     struct options options;
-    char *whole = xasprintf(HEAD "%s\n", noted[_i].text);
-    write_file(whole);
+    char *whole = xasprintf(HEAD "%s\n", row->text);
+    put_file("config", whole);
     free(whole);
-    parse_well(noted[_i].flags, &options);
+    parse_well(row->flags, &options);
     char *text = notes_text(&options);
-    ck_assert_str_eq(text, noted[_i].notes);
+    ck_assert_str_eq(text, row->notes);
     free(text);
     options_clear(&options);
 }
-END_TEST
 
-START_TEST(last_of_duplicates)
+TEST(last_of_duplicates)
 {
     struct options options;
-    write_file(HEAD "oomScoreAdj: 1\nconntrack: {min: 1}\noomScoreAdj: 2\noomScoreAdj: 3\n"
-                    "conntrack: {maxPerCore: 1}\n");
+    put_file("config", HEAD "oomScoreAdj: 1\nconntrack: {min: 1}\noomScoreAdj: 2\noomScoreAdj: 3\n"
+                            "conntrack: {maxPerCore: 1}\n");
     parse_well("", &options);
     ck_assert_int_eq(options.oom_score_adj, 3);
     ck_assert_uint_eq(options.conntrack.max_per_core, 1);
@@ -430,17 +404,16 @@ START_TEST(last_of_duplicates)
     ck_assert_uint_eq(options.notes.n, 2);
     options_clear(&options);
 }
-END_TEST
 
 /* ---- flags beside a file ---- */
 
 /* Every flag that has a field, with a value that a file does not have: which of the two counts. */
-START_TEST(precedence)
+TEST(precedence)
 {
     struct options options;
-    write_file(HEAD "mode: nftables\nhostnameOverride: of-file\n"
-                    "logging: {verbosity: 3, format: json}\nbindAddress: 192.0.2.1\n"
-                    "conntrack: {min: 5}\n");
+    put_file("config", HEAD "mode: nftables\nhostnameOverride: of-file\n"
+                            "logging: {verbosity: 3, format: json}\nbindAddress: 192.0.2.1\n"
+                            "conntrack: {min: 5}\n");
     parse_well("", &options);
     ck_assert_str_eq(options.hostname_override, "of-file");
     ck_assert_int_eq(options.verbosity, 3);
@@ -468,10 +441,9 @@ START_TEST(precedence)
     ck_assert_uint_eq(options.notes.n, 1);
     options_clear(&options);
 }
-END_TEST
 
 /* Which flags count beside a file (docs/behaviour.md 8.1): these and no other that has a field. */
-START_TEST(flags_beside_a_file)
+TEST(flags_beside_a_file)
 {
     static const char *const beside[] = {"hostname-override",
                                          "v",
@@ -489,17 +461,15 @@ START_TEST(flags_beside_a_file)
         ck_assert_msg(!!(settings[i].traits & BESIDE_FILE) == expected, "%s", settings[i].flag);
     }
 }
-END_TEST
 
-START_TEST(manifests_beside_a_kubeconfig)
+TEST(manifests_beside_a_kubeconfig)
 {
     struct options options;
-    write_file(HEAD "mode: nftables\nclientConnection: {kubeconfig: k}\n");
+    put_file("config", HEAD "mode: nftables\nclientConnection: {kubeconfig: k}\n");
     parse_well("--manifests=m", &options);
     ck_assert_str_eq(options.manifests, "m");
     options_clear(&options);
 }
-END_TEST
 
 /* ---- a file as kubeadm writes it ---- */
 
@@ -572,17 +542,17 @@ static const char kubeadm[] = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\n"
                               "  sourceVip: \"\"\n";
 
 /* All of it is the default, but for the two that kubeadm fills in. */
-START_TEST(of_kubeadm)
+TEST(of_kubeadm)
 {
     struct options given, standard;
-    write_file(kubeadm);
+    put_file("config", kubeadm);
     parse_well("", &given);
     ck_assert_str_eq(given.kubeconfig, "/var/lib/kube-proxy/kubeconfig.conf");
     ck_assert(!given.conntrack.max_given); /* null is nothing */
     ck_assert(given.has_cluster_cidr[FAMILY_IPV4] && given.has_cluster_cidr[FAMILY_IPV6]);
-    write_file(HEAD "clientConnection: {kubeconfig: /var/lib/kube-proxy/kubeconfig.conf}\n"
-                    "clusterCIDR: 10.244.0.0/16,fd00:10:244::/56\n"
-                    "logging: {flushFrequency: 0}\n");
+    put_file("config", HEAD "clientConnection: {kubeconfig: /var/lib/kube-proxy/kubeconfig.conf}\n"
+                            "clusterCIDR: 10.244.0.0/16,fd00:10:244::/56\n"
+                            "logging: {flushFrequency: 0}\n");
     parse_well("", &standard);
     ck_assert(cJSON_Compare(given.configuration, standard.configuration, true));
     char *text = notes_text(&given);
@@ -591,7 +561,6 @@ START_TEST(of_kubeadm)
     options_clear(&given);
     options_clear(&standard);
 }
-END_TEST
 
 /* ---- written and read again ---- */
 
@@ -624,7 +593,7 @@ static cJSON *random_tree(unsigned *seed)
     return tree;
 }
 
-START_TEST(round_trip)
+TEST(round_trip)
 {
     unsigned seed = 5;
     for (int i = 0; i < unit_steps(300); i++) {
@@ -653,9 +622,8 @@ START_TEST(round_trip)
         options_clear(&second);
     }
 }
-END_TEST
 
-START_TEST(not_writable)
+TEST(not_writable)
 {
     struct error err = {0};
     cJSON *tree = cJSON_CreateObject();
@@ -667,12 +635,11 @@ START_TEST(not_writable)
     error_clear(&err);
     cJSON_Delete(tree);
 }
-END_TEST
 
 /* ---- the table ---- */
 
 /* Each default is of its own form and in its own range, each place one for values. */
-START_TEST(table)
+TEST(table)
 {
     for (size_t i = 0; i < settings_count; i++) {
         const struct setting *s = &settings[i];
@@ -687,28 +654,5 @@ START_TEST(table)
         cJSON_Delete(json);
     }
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_loop_test(tcase, field_default, 0, COUNT(fields));
-    tcase_add_loop_test(tcase, field_taken, 0, COUNT(fields));
-    tcase_add_loop_test(tcase, field_of_wrong_type, 0, COUNT(fields));
-    tcase_add_loop_test(tcase, field_out_of_range, 0, COUNT(fields));
-    tcase_add_test(tcase, fields_are_all);
-    tcase_add_test(tcase, other_sections);
-    tcase_add_loop_test(tcase, modes, 0, 4);
-    tcase_add_loop_test(tcase, file_refused, 0, COUNT(bad_files));
-    tcase_add_loop_test(tcase, notes, 0, COUNT(noted));
-    tcase_add_test(tcase, last_of_duplicates);
-    tcase_add_test(tcase, precedence);
-    tcase_add_test(tcase, flags_beside_a_file);
-    tcase_add_test(tcase, manifests_beside_a_kubeconfig);
-    tcase_add_test(tcase, of_kubeadm);
-    tcase_add_test(tcase, round_trip);
-    tcase_add_test(tcase, not_writable);
-    tcase_add_test(tcase, table);
-}
-
-UNIT_MAIN("config_file", add_tests)
+UNIT_FIXTURE(set_up, NULL)

@@ -3,17 +3,13 @@
 #include "kube-nftd/host/conntrack_sysctls.h"
 
 #include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/log.h"
 #include "unit.h"
 
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 #define SYSCTLS "proc/sys/net/netfilter/"
 #define MAX SYSCTLS "nf_conntrack_max"
@@ -24,12 +20,6 @@
 #define UDP_STREAM SYSCTLS "nf_conntrack_udp_timeout_stream"
 #define HASH_SIZE "sys/module/nf_conntrack/parameters/hashsize"
 #define CPUS "sys/devices/system/cpu/online"
-
-#define ROOT "/tmp/test-conntrack-XXXXXX"
-
-static char root[sizeof(ROOT)];
-static int warnings, settings_made;
-static char *last_warning;
 
 static const struct conntrack_settings nothing;
 /* kube-proxy's defaults. */
@@ -42,106 +32,48 @@ static const struct conntrack_settings conntrack_defaults = {
 
 /* ---- the root ---- */
 
-static char *path_of(const char *file)
-{
-    return xasprintf("%s/%s", root, file);
-}
-
-static void make_folders(const char *file)
-{
-    char *path = path_of(file);
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        mkdir(path, 0700);
-        *slash = '/';
-    }
-    free(path);
-}
-
-static void put(const char *file, const char *text)
-{
-    make_folders(file);
-    char *path = path_of(file);
-    FILE *out = fopen(path, "we");
-    ck_assert_msg(out && fputs(text, out) >= 0 && fclose(out) == 0, "%s", path);
-    free(path);
-}
-
 /* In place of the file, a folder: it can be neither read nor written, not even by root. */
 static void spoil(const char *file)
 {
-    char *path = path_of(file);
+    const char *path = in_folder(file);
     unlink(path);
     ck_assert_int_eq(mkdir(path, 0700), 0);
-    free(path);
 }
 
 static void take_away(const char *file)
 {
-    char *path = path_of(file);
+    const char *path = in_folder(file);
     ck_assert_int_eq(unlink(path), 0);
-    free(path);
 }
 
 static void expect(const char *file, const char *text)
 {
-    char *path = path_of(file), line[100] = "";
+    const char *path = in_folder(file);
+    char line[100] = "";
     FILE *in = fopen(path, "re");
     ck_assert_msg(in && fgets(line, sizeof(line), in), "%s", path);
     fclose(in);
     line[strcspn(line, "\n")] = '\0';
     ck_assert_msg(strcmp(line, text) == 0, "%s is %s, not %s", file, line, text);
-    free(path);
-}
-
-static void count_line(void *ctx, enum log_level level, const char *line)
-{
-    (void)ctx;
-    warnings += level == LOG_LEVEL_WARN;
-    settings_made += level == LOG_LEVEL_INFO;
-    if (level != LOG_LEVEL_WARN)
-        return;
-    free(last_warning);
-    last_warning = xstrdup(line);
 }
 
 static void setup(void)
 {
-    memcpy(root, ROOT, sizeof(root));
-    ck_assert_ptr_nonnull(mkdtemp(root));
-    put(MAX, "65536\n");
-    put(ESTABLISHED, "432000\n");
-    put(CLOSE_WAIT, "60\n");
-    put(LIBERAL, "0\n");
-    put(UDP, "30\n");
-    put(UDP_STREAM, "120\n");
-    put(HASH_SIZE, "16384\n");
-    put(CPUS, "0-7\n");
-    warnings = settings_made = 0;
-    log_set_sink(count_line, NULL);
-}
-
-static int remove_one(const char *path, const struct stat *status, int type, struct FTW *ftw)
-{
-    (void)status;
-    (void)type;
-    (void)ftw;
-    return remove(path);
-}
-
-static void teardown(void)
-{
-    log_set_sink(NULL, NULL);
-    free(last_warning);
-    last_warning = NULL;
-    nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    put_file(MAX, "65536\n");
+    put_file(ESTABLISHED, "432000\n");
+    put_file(CLOSE_WAIT, "60\n");
+    put_file(LIBERAL, "0\n");
+    put_file(UDP, "30\n");
+    put_file(UDP_STREAM, "120\n");
+    put_file(HASH_SIZE, "16384\n");
+    put_file(CPUS, "0-7\n");
 }
 
 /* Of the warnings, @more are not about what failed. */
 static void apply_warned(const struct conntrack_settings *settings, size_t failed, size_t more)
 {
-    ck_assert_uint_eq(conntrack_sysctls_apply(settings, root), failed);
-    ck_assert_uint_eq((size_t)warnings, failed + more);
+    ck_assert_uint_eq(conntrack_sysctls_apply(settings, test_folder()), failed);
+    ck_assert_uint_eq(logged(LOG_LEVEL_WARN), failed + more);
 }
 
 static void apply(const struct conntrack_settings *settings, size_t failed)
@@ -151,7 +83,7 @@ static void apply(const struct conntrack_settings *settings, size_t failed)
 
 /* ---- what is set ---- */
 
-START_TEST(default_settings)
+TEST(default_settings)
 {
     apply(&conntrack_defaults, 0);
     expect(MAX, "262144");
@@ -161,11 +93,10 @@ START_TEST(default_settings)
     expect(LIBERAL, "0");
     expect(UDP, "30");
     expect(UDP_STREAM, "120");
-    ck_assert_int_eq(settings_made, 4);
+    ck_assert_int_eq(logged(LOG_LEVEL_INFO), 4);
 }
-END_TEST
 
-START_TEST(all_settings)
+TEST(all_settings)
 {
     const struct conntrack_settings settings = {
         .max_per_core = 1000,
@@ -185,47 +116,44 @@ START_TEST(all_settings)
     expect(UDP, "3");
     expect(UDP_STREAM, "2147483647");
 }
-END_TEST
 
 /* What is only a default does not lower a limit of the host; what was given does, and says so. */
-START_TEST(larger_limit)
+TEST(larger_limit)
 {
     static const char lowered[] =
         "conntrack: file=%s/" MAX " value=262144: lowered from 1000000, as "
         "conntrack.maxPerCore and min demand";
     struct conntrack_settings settings = conntrack_defaults;
-    put(MAX, "1000000\n");
+    put_file(MAX, "1000000\n");
     apply(&settings, 0);
     expect(MAX, "1000000");
     expect(HASH_SIZE, "65536"); /* as the default needs */
     settings.max_given = true;
     apply_warned(&settings, 0, 1);
     expect(MAX, "262144");
-    char *expected = xasprintf(lowered, root);
-    ck_assert_msg(strstr(last_warning, expected) != NULL, "%s", last_warning);
+    char *expected = xasprintf(lowered, test_folder());
+    ck_assert_msg(strstr(last_logged(LOG_LEVEL_WARN), expected) != NULL, "%s",
+                  last_logged(LOG_LEVEL_WARN));
     free(expected);
 }
-END_TEST
 
 /* What a second start finds is left alone. */
-START_TEST(same_again)
+TEST(same_again)
 {
     const struct timespec long_ago[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
     struct stat status;
-    char *path = path_of(MAX);
+    const char *path = in_folder(MAX);
     apply(&conntrack_defaults, 0);
     ck_assert_int_eq(utimensat(AT_FDCWD, path, long_ago, 0), 0);
-    settings_made = 0;
+    forget_logged();
     apply(&conntrack_defaults, 0);
     ck_assert_int_eq(stat(path, &status), 0);
     ck_assert_int_eq(status.st_mtim.tv_sec, 1);
-    ck_assert_int_eq(settings_made, 0);
-    free(path);
+    ck_assert_int_eq(logged(LOG_LEVEL_INFO), 0);
 }
-END_TEST
 
 /* Nothing is asked for: the files need not even be there. */
-START_TEST(nothing_asked_for)
+TEST(nothing_asked_for)
 {
     const struct conntrack_settings settings = {.min = 1000000};
     apply(&settings, 0);
@@ -235,9 +163,8 @@ START_TEST(nothing_asked_for)
     spoil(HASH_SIZE);
     take_away(UDP);
     apply(&nothing, 0);
-    ck_assert_int_eq(settings_made, 0);
+    ck_assert_int_eq(logged(LOG_LEVEL_INFO), 0);
 }
-END_TEST
 
 static const struct {
     const char *cpus;
@@ -260,17 +187,15 @@ static const struct {
     {"0-7\n", 8193, 0, "65544", "16386"},
 };
 
-START_TEST(maximum)
+TEST_ROWS(maximum, maxima)
 {
-    const struct conntrack_settings settings = {.max_per_core = maxima[_i].per_core,
-                                                .min = maxima[_i].min};
-    put(CPUS, maxima[_i].cpus);
-    put(MAX, "0\n");
+    const struct conntrack_settings settings = {.max_per_core = row->per_core, .min = row->min};
+    put_file(CPUS, row->cpus);
+    put_file(MAX, "0\n");
     apply(&settings, 0);
-    expect(MAX, maxima[_i].max);
-    expect(HASH_SIZE, maxima[_i].hash_size);
+    expect(MAX, row->max);
+    expect(HASH_SIZE, row->hash_size);
 }
-END_TEST
 
 /* Where the list of CPUs says nothing, the number of those that run counts. */
 static const char *const no_cpus[] = {
@@ -278,56 +203,54 @@ static const char *const no_cpus[] = {
     "0-1x\n", "0 1\n", "0,,1\n", "0-1,x\n", "0-99999999\n", "0-18446744073709551615\n",
 };
 
-START_TEST(cpus_unknown)
+TEST_ROWS(cpus_unknown, no_cpus)
 {
     const struct conntrack_settings settings = {.max_per_core = 1000, .max_given = true};
     char *expected = xasprintf("%ld", 1000 * sysconf(_SC_NPROCESSORS_ONLN));
-    put(CPUS, no_cpus[_i]);
-    put(MAX, "0\n");
+    put_file(CPUS, *row);
+    put_file(MAX, "0\n");
     apply(&settings, 0);
     expect(MAX, expected);
     free(expected);
 }
-END_TEST
 
-START_TEST(no_list_of_cpus)
+TEST(no_list_of_cpus)
 {
     const struct conntrack_settings settings = {.max_per_core = 1000, .max_given = true};
     char *expected = xasprintf("%ld", 1000 * sysconf(_SC_NPROCESSORS_ONLN));
     take_away(CPUS);
-    put(MAX, "0\n");
+    put_file(MAX, "0\n");
     apply(&settings, 0);
     expect(MAX, expected);
     free(expected);
 }
-END_TEST
 
 /* What is not a number is replaced. */
-START_TEST(odd_contents)
+TEST(odd_contents)
 {
     const struct conntrack_settings settings = {.udp_timeout = 30};
     static const char *const odd[] = {"",      "30s\n", "30 40\n",
                                       "-30\n", " 30\n", "999999999999999999999999\n"};
     for (size_t i = 0; i < COUNT(odd); i++) {
-        put(UDP, odd[i]);
+        put_file(UDP, odd[i]);
         apply(&settings, 0);
         expect(UDP, "30");
     }
-    ck_assert_int_eq(settings_made, COUNT(odd));
+    ck_assert_int_eq(logged(LOG_LEVEL_INFO), COUNT(odd));
 }
-END_TEST
 
 /* ---- what cannot be set ---- */
 
 static void expect_warning(const char *file, const char *rest)
 {
-    char *expected = xasprintf("conntrack: file=%s/%s desired=%s", root, file, rest);
-    ck_assert_msg(strstr(last_warning, expected) != NULL, "%s\n%s", last_warning, expected);
+    char *expected = xasprintf("conntrack: file=%s/%s desired=%s", test_folder(), file, rest);
+    ck_assert_msg(strstr(last_logged(LOG_LEVEL_WARN), expected) != NULL, "%s\n%s",
+                  last_logged(LOG_LEVEL_WARN), expected);
     free(expected);
 }
 
 /* One that cannot be set costs a warning, and the others are set all the same. */
-START_TEST(each_on_its_own)
+TESTS(each_on_its_own, 6)
 {
     static const struct {
         const char *file, *warning;
@@ -349,9 +272,8 @@ START_TEST(each_on_its_own)
         if (i != _i)
             expect(failures[i].file, values[i]);
 }
-END_TEST
 
-START_TEST(hash_size_not_there)
+TEST(hash_size_not_there)
 {
     take_away(HASH_SIZE);
     apply(&conntrack_defaults, 1);
@@ -360,94 +282,70 @@ START_TEST(hash_size_not_there)
     expect(MAX, "262144");
     expect(CLOSE_WAIT, "3600");
 }
-END_TEST
 
-START_TEST(hash_size_unreadable)
+TEST(hash_size_unreadable)
 {
-    put(HASH_SIZE, "many\n");
+    put_file(HASH_SIZE, "many\n");
     apply(&conntrack_defaults, 1);
     expect_warning(HASH_SIZE, "65536: cannot set it: Invalid argument; ");
     expect(HASH_SIZE, "many");
 }
-END_TEST
 
 /* A maximum that is not in force needs no hash table. */
-START_TEST(no_maximum_no_hash_size)
+TEST(no_maximum_no_hash_size)
 {
     spoil(MAX);
     apply(&conntrack_defaults, 1);
     expect(HASH_SIZE, "16384");
 }
-END_TEST
 
 /* A kernel without conntrack: a warning for each. */
-START_TEST(nothing_there)
+TEST(nothing_there)
 {
-    teardown();
-    root[sizeof(root) - 2] = '-'; /* no such folder */
-    log_set_sink(count_line, NULL);
+    static const char *const files[] = {MAX, ESTABLISHED, CLOSE_WAIT, LIBERAL, UDP, UDP_STREAM};
+    for (int i = 0; i < COUNT(files); i++)
+        take_away(files[i]);
+    take_away(HASH_SIZE);
     apply(&conntrack_defaults, 3);
     expect_warning(CLOSE_WAIT, "3600: cannot set it: No such file or directory; ");
 }
-END_TEST
 
 /* In place of the file, one of the kernel's that nobody may write: it says 65536. */
 static void fix(const char *file)
 {
-    char *path = path_of(file);
+    const char *path = in_folder(file);
     take_away(file);
     ck_assert_int_eq(symlink("/proc/sys/kernel/ngroups_max", path), 0);
-    free(path);
 }
 
-START_TEST(present_value_is_said)
+TEST(present_value_is_said)
 {
     const struct conntrack_settings settings = {.udp_timeout = 31};
     fix(UDP);
     apply(&settings, 1);
-    ck_assert_ptr_nonnull(strstr(last_warning, "desired=31: cannot set it, it stays 65536: "));
+    ck_assert_ptr_nonnull(
+        strstr(last_logged(LOG_LEVEL_WARN), "desired=31: cannot set it, it stays 65536: "));
 }
-END_TEST
 
 /* What follows is another thing where there is more than desired. */
-START_TEST(limit_that_stays)
+TEST(limit_that_stays)
 {
     static const char less[] = "; new connections are dropped when the table is full";
     static const char more[] = "; more connections are tracked than desired";
     struct conntrack_settings settings = {.max_per_core = 1000, .min = 70000};
     fix(MAX);
     apply(&settings, 1);
-    ck_assert_ptr_nonnull(strstr(last_warning, "desired=70000: cannot set it, it stays 65536: "));
-    ck_assert_ptr_nonnull(strstr(last_warning, less));
+    ck_assert_ptr_nonnull(
+        strstr(last_logged(LOG_LEVEL_WARN), "desired=70000: cannot set it, it stays 65536: "));
+    ck_assert_ptr_nonnull(strstr(last_logged(LOG_LEVEL_WARN), less));
     settings = (struct conntrack_settings){.max_per_core = 1000};
-    warnings = 0;
+    forget_logged();
     apply(&settings, 0);
     settings.max_given = true;
     apply(&settings, 1);
-    ck_assert_ptr_nonnull(strstr(last_warning, "desired=8000: cannot set it, it stays 65536: "));
-    ck_assert_ptr_nonnull(strstr(last_warning, more));
-}
-END_TEST
-
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, default_settings);
-    tcase_add_test(tcase, all_settings);
-    tcase_add_test(tcase, larger_limit);
-    tcase_add_test(tcase, same_again);
-    tcase_add_test(tcase, nothing_asked_for);
-    tcase_add_loop_test(tcase, maximum, 0, COUNT(maxima));
-    tcase_add_loop_test(tcase, cpus_unknown, 0, COUNT(no_cpus));
-    tcase_add_test(tcase, no_list_of_cpus);
-    tcase_add_test(tcase, odd_contents);
-    tcase_add_loop_test(tcase, each_on_its_own, 0, 6);
-    tcase_add_test(tcase, hash_size_not_there);
-    tcase_add_test(tcase, hash_size_unreadable);
-    tcase_add_test(tcase, no_maximum_no_hash_size);
-    tcase_add_test(tcase, nothing_there);
-    tcase_add_test(tcase, present_value_is_said);
-    tcase_add_test(tcase, limit_that_stays);
+    ck_assert_ptr_nonnull(
+        strstr(last_logged(LOG_LEVEL_WARN), "desired=8000: cannot set it, it stays 65536: "));
+    ck_assert_ptr_nonnull(strstr(last_logged(LOG_LEVEL_WARN), more));
 }
 
-UNIT_MAIN("conntrack_sysctls", add_tests)
+UNIT_FIXTURE(setup, NULL)

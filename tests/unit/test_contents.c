@@ -2,8 +2,8 @@
 /* Elements wanted and in the kernel: what must go and come, by every way there. */
 #include "unit.h"
 
-#include "kube-nftd/ruleset/contents.h"
 #include "kube-nftd/ruleset/template.h"
+#include "ruleset/contents.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -86,8 +86,8 @@ static void check_value(struct content *content, uint32_t wanted, uint32_t in_ke
     ck_assert_mem_eq(content_kernel_value(content), b.bytes, b.length);
 }
 
-/* All but the maps of verdicts and the records that packets write. */
-START_TEST(the_list_of_sets_is_that_of_the_template)
+/* All but the maps of verdicts and what packets write. */
+TEST(the_list_of_sets_is_that_of_the_template)
 {
     const struct layout_vars vars = {.family = FAMILY_IPV4,
                                      .mark = "0x4000",
@@ -102,7 +102,8 @@ START_TEST(the_list_of_sets_is_that_of_the_template)
     vec_each (&base.sets, declared) {
         enum table_set set = set_of_name(declared->name);
         bool verdicts = strstr(declared->declaration, ": verdict") != NULL;
-        ck_assert_int_eq(set == TABLE_SETS, verdicts || strcmp(declared->name, "affinity") == 0);
+        bool packets = declared->flags && strstr(declared->flags, "dynamic");
+        ck_assert_int_eq(set == TABLE_SETS, verdicts || packets);
         if (set == TABLE_SETS)
             continue;
         ck_assert_int_eq(declared->is_map, *set_value_fields(set) != 0);
@@ -114,9 +115,8 @@ START_TEST(the_list_of_sets_is_that_of_the_template)
     ck_assert_uint_eq(listed, TABLE_SETS);
     layout_free(&base);
 }
-END_TEST
 
-START_TEST(wanted_and_dropped)
+TEST(wanted_and_dropped)
 {
     want(SET_HAIRPIN, 1, 0);
     want(SET_HAIRPIN, 2, 0);
@@ -128,9 +128,8 @@ START_TEST(wanted_and_dropped)
     ck_assert_ptr_nonnull(find(SET_HAIRPIN, 2));
     apply("");
 }
-END_TEST
 
-START_TEST(changes_before_a_commit_cancel_out)
+TEST(changes_before_a_commit_cancel_out)
 {
     want(SET_HAIRPIN, 1, 0);
     drop(SET_HAIRPIN, 1);
@@ -144,9 +143,8 @@ START_TEST(changes_before_a_commit_cancel_out)
     drop(SET_HAIRPIN, 1);
     apply("-1 ");
 }
-END_TEST
 
-START_TEST(wanted_by_several)
+TEST(wanted_by_several)
 {
     want(SET_AFFINITY_BACKENDS, 1, 7);
     want(SET_AFFINITY_BACKENDS, 1, 7);
@@ -160,9 +158,8 @@ START_TEST(wanted_by_several)
     drop(SET_AFFINITY_BACKENDS, 1);
     apply("-1 ");
 }
-END_TEST
 
-START_TEST(another_value)
+TEST(another_value)
 {
     want(SET_AFFINITY_NUMBERS, 1, 7);
     apply("+1 ");
@@ -180,9 +177,8 @@ START_TEST(another_value)
     drop(SET_AFFINITY_NUMBERS, 1);
     apply("-1 ");
 }
-END_TEST
 
-START_TEST(sets_do_not_mix)
+TEST(sets_do_not_mix)
 {
     want(SET_AFFINITY_BACKENDS, 1, 7);
     want(SET_LOCAL_AFFINITY_BACKENDS, 1, 8);
@@ -194,10 +190,9 @@ START_TEST(sets_do_not_mix)
     apply("-1 ");
     ck_assert_ptr_nonnull(find(SET_LOCAL_AFFINITY_BACKENDS, 1));
 }
-END_TEST
 
 /* A key that begins another one is another one. */
-START_TEST(keys_of_other_lengths)
+TEST(keys_of_other_lengths)
 {
     struct key longer = key(1);
     key_put_number(&longer, 0);
@@ -206,9 +201,8 @@ START_TEST(keys_of_other_lengths)
     contents_want(&contents, SET_HAIRPIN, &longer, NULL);
     ck_assert_uint_eq(contents.all.n, 2);
 }
-END_TEST
 
-START_TEST(found_in_the_kernel)
+TEST(found_in_the_kernel)
 {
     want(SET_AFFINITY_NUMBERS, 1, 7); /* there */
     want(SET_AFFINITY_NUMBERS, 2, 7); /* there with another value */
@@ -222,10 +216,9 @@ START_TEST(found_in_the_kernel)
     ck_assert_ptr_null(find(SET_AFFINITY_NUMBERS, 4));
     apply("");
 }
-END_TEST
 
 /* What was found may be wanted later. */
-START_TEST(wanted_after_it_was_found)
+TEST(wanted_after_it_was_found)
 {
     ck_assert(adopt(SET_AFFINITY_NUMBERS, 1, 7));
     ck_assert(adopt(SET_AFFINITY_NUMBERS, 2, 7));
@@ -237,9 +230,8 @@ START_TEST(wanted_after_it_was_found)
     check_value(find(SET_AFFINITY_NUMBERS, 2), 9, 7);
     apply("~2 ");
 }
-END_TEST
 
-START_TEST(the_kernel_forgotten)
+TEST(the_kernel_forgotten)
 {
     want(SET_HAIRPIN, 1, 0);
     want(SET_HAIRPIN, 2, 0);
@@ -256,21 +248,5 @@ START_TEST(the_kernel_forgotten)
     ck_assert(adopt(SET_HAIRPIN, 2, 0));
     apply("-1 +3 +4 ");
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, the_list_of_sets_is_that_of_the_template);
-    tcase_add_test(tcase, wanted_and_dropped);
-    tcase_add_test(tcase, changes_before_a_commit_cancel_out);
-    tcase_add_test(tcase, wanted_by_several);
-    tcase_add_test(tcase, another_value);
-    tcase_add_test(tcase, sets_do_not_mix);
-    tcase_add_test(tcase, keys_of_other_lengths);
-    tcase_add_test(tcase, found_in_the_kernel);
-    tcase_add_test(tcase, wanted_after_it_was_found);
-    tcase_add_test(tcase, the_kernel_forgotten);
-}
-
-UNIT_MAIN("contents", add_tests)
+UNIT_FIXTURE(setup, teardown)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "source/credential.h"
 
-#include "kube-nftd/base/log.h"
 #include "unit.h"
 
 #include <stdio.h>
@@ -12,44 +11,12 @@
 #define CERT(text) "-----BEGIN CERTIFICATE-----\n" text "\n-----END CERTIFICATE-----\n"
 #define KEY(text) "-----BEGIN EC PRIVATE KEY-----\n" text "\n-----END EC PRIVATE KEY-----\n"
 
-static char path[64];
-static int warnings, notices;
-
-static void count_line(void *ctx, enum log_level level, const char *line)
-{
-    (void)ctx;
-    ck_assert_ptr_null(strstr(line, "AAAA")); /* nothing of what is inside */
-    warnings += level == LOG_LEVEL_WARN;
-    notices += level == LOG_LEVEL_INFO;
-}
-
-static void write_bytes(const char *text, size_t length)
-{
-    FILE *file = fopen(path, "w");
-    ck_assert_ptr_nonnull(file);
-    ck_assert_uint_eq(fwrite(text, 1, length, file), length);
-    ck_assert_int_eq(fclose(file), 0);
-}
-
-static void write_file(const char *text)
-{
-    write_bytes(text, strlen(text));
-}
+static const char *path;
 
 static void setup(void)
 {
-    strcpy(path, "/tmp/kube-nftd-credential.XXXXXX");
-    int fd = mkstemp(path);
-    ck_assert_int_ge(fd, 0);
-    close(fd);
-    warnings = notices = 0;
-    log_set_sink(count_line, NULL);
-}
-
-static void teardown(void)
-{
-    log_set_sink(NULL, NULL);
-    unlink(path);
+    path = in_folder("pem");
+    put_file("pem", "");
 }
 
 static void expect_text(struct credential *pem, const char *expected)
@@ -71,7 +38,7 @@ static void expect_error(struct credential *pem, const char *part)
     error_clear(&err);
 }
 
-START_TEST(none_and_fixed)
+TEST(none_and_fixed)
 {
     struct credential pem;
     credential_init(&pem, CREDENTIAL_CERTIFICATES, "CA", NULL, NULL);
@@ -84,9 +51,8 @@ START_TEST(none_and_fixed)
     expect_error(&pem, "kubeconfig: client key contains no private key");
     credential_clear(&pem);
 }
-END_TEST
 
-START_TEST(a_file_is_read_again)
+TEST(a_file_is_read_again)
 {
     static const char *const texts[] = {
         CERT("AAAA"),
@@ -98,17 +64,16 @@ START_TEST(a_file_is_read_again)
     struct credential pem;
     credential_init(&pem, CREDENTIAL_CERTIFICATES, "CA", NULL, path);
     for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
-        write_file(texts[i]);
+        put_file("pem", texts[i]);
         expect_text(&pem, texts[i]);
         expect_text(&pem, texts[i]);
-        ck_assert_int_eq(notices, (int)i); /* the first is no replacement */
+        ck_assert_int_eq(logged(LOG_LEVEL_INFO), (int)i); /* the first is no replacement */
     }
-    ck_assert_int_eq(warnings, 0);
+    ck_assert_int_eq(logged(LOG_LEVEL_WARN), 0);
     credential_clear(&pem);
 }
-END_TEST
 
-START_TEST(last_good_one_is_used_on)
+TEST(last_good_one_is_used_on)
 {
     static const char *const bad[] = {
         "",
@@ -122,36 +87,35 @@ START_TEST(last_good_one_is_used_on)
     };
     struct credential pem;
     credential_init(&pem, CREDENTIAL_CERTIFICATES, "CA", NULL, path);
-    write_file(CERT("AAAA"));
+    put_file("pem", CERT("AAAA"));
     expect_text(&pem, CERT("AAAA"));
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
-        write_file(bad[i]);
+        put_file("pem", bad[i]);
         expect_text(&pem, CERT("AAAA"));
     }
     unlink(path);
     expect_text(&pem, CERT("AAAA"));
-    ck_assert_int_eq(warnings, 1);
-    write_file(CERT("AAAB"));
+    ck_assert_int_eq(logged(LOG_LEVEL_WARN), 1);
+    put_file("pem", CERT("AAAB"));
     expect_text(&pem, CERT("AAAB"));
-    write_file("");
+    put_file("pem", "");
     expect_text(&pem, CERT("AAAB"));
-    ck_assert_int_eq(warnings, 2);
+    ck_assert_int_eq(logged(LOG_LEVEL_WARN), 2);
     credential_clear(&pem);
 }
-END_TEST
 
-START_TEST(nothing_good_yet)
+TEST(nothing_good_yet)
 {
     struct credential pem;
     credential_init(&pem, CREDENTIAL_KEY, "client key", NULL, path);
     expect_error(&pem, "no client key: ");
     expect_error(&pem, "contains no private key in PEM format");
-    write_file("-----BEGIN PRIVATE KEY-----\nAAAA\n");
+    put_file("pem", "-----BEGIN PRIVATE KEY-----\nAAAA\n");
     expect_error(&pem, "is cut off");
-    write_file(
-        "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n");
+    put_file("pem",
+             "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n");
     expect_error(&pem, "is encrypted");
-    write_file(KEY("Proc-Type: 4,ENCRYPTED\n\nAAAA"));
+    put_file("pem", KEY("Proc-Type: 4,ENCRYPTED\n\nAAAA"));
     expect_error(&pem, "is encrypted");
     FILE *file = fopen(path, "w");
     ck_assert_int_eq(ftruncate(fileno(file), 1024 * 1024 + 1), 0);
@@ -161,13 +125,12 @@ START_TEST(nothing_good_yet)
     expect_error(&pem, "is not text");
     unlink(path);
     expect_error(&pem, "No such file");
-    write_file(KEY("AAAA"));
+    put_file("pem", KEY("AAAA"));
     expect_text(&pem, KEY("AAAA"));
     credential_clear(&pem);
 }
-END_TEST
 
-START_TEST(not_a_file)
+TEST(not_a_file)
 {
     struct credential pem;
     credential_init(&pem, CREDENTIAL_KEY, "client key", NULL, "/");
@@ -179,11 +142,10 @@ START_TEST(not_a_file)
     expect_error(&pem, "is not a plain file");
     credential_clear(&pem);
 }
-END_TEST
 
 /* ---- tokens ---- */
 
-START_TEST(token_none_and_fixed)
+TEST(token_none_and_fixed)
 {
     struct credential token;
     credential_init(&token, CREDENTIAL_TOKEN, "token", NULL, NULL);
@@ -196,21 +158,19 @@ START_TEST(token_none_and_fixed)
     expect_error(&token, "not a token");
     credential_clear(&token);
 }
-END_TEST
 
-START_TEST(token_file_wins_and_is_read_again)
+TEST(token_file_wins_and_is_read_again)
 {
     struct credential token;
     credential_init(&token, CREDENTIAL_TOKEN, "token", "fixed", path);
-    write_file("\t one \r\n");
+    put_file("pem", "\t one \r\n");
     expect_text(&token, "one");
-    write_file("two");
+    put_file("pem", "two");
     expect_text(&token, "two");
     credential_clear(&token);
 }
-END_TEST
 
-START_TEST(token_last_good_one_is_used_on)
+TEST(token_last_good_one_is_used_on)
 {
     static const struct {
         const char *text;
@@ -218,25 +178,24 @@ START_TEST(token_last_good_one_is_used_on)
     } bad[] = {{"", 0}, {" \n", 2}, {"a b", 3}, {"a\nb", 3}, {"a\0b", 3}, {"\x80", 1}};
     struct credential token;
     credential_init(&token, CREDENTIAL_TOKEN, "token", NULL, path);
-    write_file("good");
+    put_file("pem", "good");
     expect_text(&token, "good");
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
-        write_bytes(bad[i].text, bad[i].length);
+        put_file_bytes("pem", bad[i].text, bad[i].length);
         expect_text(&token, "good");
     }
     unlink(path);
     expect_text(&token, "good");
-    ck_assert_int_eq(warnings, 1);
-    write_file("new");
+    ck_assert_int_eq(logged(LOG_LEVEL_WARN), 1);
+    put_file("pem", "new");
     expect_text(&token, "new");
-    write_file("");
+    put_file("pem", "");
     expect_text(&token, "new");
-    ck_assert_int_eq(warnings, 2);
+    ck_assert_int_eq(logged(LOG_LEVEL_WARN), 2);
     credential_clear(&token);
 }
-END_TEST
 
-START_TEST(token_nothing_good_yet)
+TEST(token_nothing_good_yet)
 {
     struct credential token;
     credential_init(&token, CREDENTIAL_TOKEN, "token", NULL, path);
@@ -246,7 +205,7 @@ START_TEST(token_nothing_good_yet)
     expect_error(&token, "No such file");
     char *huge = malloc(70000);
     memset(huge, 'x', 70000);
-    write_bytes(huge, 70000);
+    put_file_bytes("pem", huge, 70000);
     free(huge);
     expect_error(&token, "is larger than 65536 bytes");
     credential_clear(&token);
@@ -254,20 +213,5 @@ START_TEST(token_nothing_good_yet)
     expect_error(&token, "/: is not a plain file");
     credential_clear(&token);
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, none_and_fixed);
-    tcase_add_test(tcase, a_file_is_read_again);
-    tcase_add_test(tcase, last_good_one_is_used_on);
-    tcase_add_test(tcase, nothing_good_yet);
-    tcase_add_test(tcase, not_a_file);
-    tcase_add_test(tcase, token_none_and_fixed);
-    tcase_add_test(tcase, token_file_wins_and_is_read_again);
-    tcase_add_test(tcase, token_last_good_one_is_used_on);
-    tcase_add_test(tcase, token_nothing_good_yet);
-}
-
-UNIT_MAIN("credential", add_tests)
+UNIT_FIXTURE(setup, NULL)

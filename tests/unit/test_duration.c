@@ -3,8 +3,6 @@
 
 #include "unit.h"
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
 static const struct {
     const char *text;
     int64_t nanoseconds;
@@ -35,14 +33,12 @@ static const struct {
     {"2562047h47m16.854775807s", INT64_MAX},
 };
 
-START_TEST(read)
+TEST_ROWS(read, good)
 {
     int64_t nanoseconds = 4711;
-    ck_assert_msg(duration_parse(good[_i].text, &nanoseconds), "%s", good[_i].text);
-    ck_assert_msg(nanoseconds == good[_i].nanoseconds, "%s is %lld", good[_i].text,
-                  (long long)nanoseconds);
+    ck_assert_msg(duration_parse(row->text, &nanoseconds), "%s", row->text);
+    ck_assert_msg(nanoseconds == row->nanoseconds, "%s is %lld", row->text, (long long)nanoseconds);
 }
-END_TEST
 
 static const char *const bad[] = {
     "",
@@ -80,13 +76,12 @@ static const char *const bad[] = {
     "18446744073709551616ns",
 };
 
-START_TEST(refused)
+TEST_ROWS(refused, bad)
 {
     int64_t nanoseconds = 4711;
-    ck_assert_msg(!duration_parse(bad[_i], &nanoseconds), "%s", bad[_i]);
+    ck_assert_msg(!duration_parse(*row, &nanoseconds), "%s", *row);
     ck_assert_int_eq(nanoseconds, 4711);
 }
-END_TEST
 
 static const struct {
     int64_t nanoseconds;
@@ -115,22 +110,12 @@ static const struct {
 };
 
 /* As Go has it, and it reads back as the same. */
-START_TEST(formatted)
+TEST_ROWS(formatted, written)
 {
     int64_t again = 4711;
-    char *text = duration_format(written[_i].nanoseconds);
-    ck_assert_str_eq(text, written[_i].text);
+    char *text = duration_format(row->nanoseconds);
+    ck_assert_str_eq(text, row->text);
     ck_assert(duration_parse(text, &again));
-    ck_assert(again == written[_i].nanoseconds);
+    ck_assert(again == row->nanoseconds);
     free(text);
 }
-END_TEST
-
-static void add_tests(TCase *tcase)
-{
-    tcase_add_loop_test(tcase, read, 0, COUNT(good));
-    tcase_add_loop_test(tcase, refused, 0, COUNT(bad));
-    tcase_add_loop_test(tcase, formatted, 0, COUNT(written));
-}
-
-UNIT_MAIN("duration", add_tests)

@@ -1,23 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/source/encoding.h"
 
-#include "kube-nftd/base/log.h"
 #include "unit.h"
 
 #include <string.h>
 
 #define PROTOBUF "application/vnd.kubernetes.protobuf"
 #define BOTH PROTOBUF ",application/json"
-
-static unsigned warnings;
-
-static void count_line(void *ctx, enum log_level level, const char *line)
-{
-    (void)ctx;
-    (void)level;
-    (void)line;
-    warnings++;
-}
 
 /* What kube-proxy's settings mean: contentType, acceptContentTypes, the header, warned of. */
 static const struct {
@@ -38,17 +27,13 @@ static const struct {
     {PROTOBUF, "application/json\r\nX: y", BOTH, 1},
 };
 
-START_TEST(accept_header)
+TEST_ROWS(accept_header, settings)
 {
-    warnings = 0;
-    log_set_sink(count_line, NULL);
-    char *header = encoding_accept(settings[_i].preferred, settings[_i].accepted);
-    log_set_sink(NULL, NULL);
-    ck_assert_str_eq(header, settings[_i].header);
-    ck_assert_uint_eq(warnings, settings[_i].warnings);
+    char *header = encoding_accept(row->preferred, row->accepted);
+    ck_assert_str_eq(header, row->header);
+    ck_assert_uint_eq(logged(LOG_LEVEL_WARN), row->warnings);
     free(header);
 }
-END_TEST
 
 static const struct {
     const char *type;
@@ -65,16 +50,7 @@ static const struct {
     {PROTOBUF "2", ENCODING_JSON},
 };
 
-START_TEST(content_type)
+TEST_ROWS(content_type, types)
 {
-    ck_assert_int_eq(encoding_of(types[_i].type), types[_i].encoding);
+    ck_assert_int_eq(encoding_of(row->type), row->encoding);
 }
-END_TEST
-
-static void add_tests(TCase *tcase)
-{
-    tcase_add_loop_test(tcase, accept_header, 0, sizeof(settings) / sizeof(*settings));
-    tcase_add_loop_test(tcase, content_type, 0, sizeof(types) / sizeof(*types));
-}
-
-UNIT_MAIN("encoding", add_tests)

@@ -7,22 +7,9 @@
 #include "fake_apiserver.h"
 #include "fake_clock.h"
 
-#include "kube-nftd/base/log.h"
-
 #include <string.h>
 
 static struct event_recorder *recorder;
-static unsigned lines; /* in the log, of level info and above */
-static char *last_line;
-
-static void take_line(void *ctx, enum log_level level, const char *line)
-{
-    (void)ctx;
-    (void)level;
-    lines++;
-    free(last_line);
-    last_line = xstrdup(line);
-}
 
 static void make(double qps, double burst)
 {
@@ -32,8 +19,7 @@ static void make(double qps, double burst)
 
 static void setup(void)
 {
-    log_set_sink(take_line, NULL);
-    lines = sent = 0;
+    sent = 0;
     can_ask = true;
     make(5, 10);
 }
@@ -43,9 +29,6 @@ static void teardown(void)
     event_recorder_free(recorder);
     ck_assert_ptr_null(request);
     ck_assert_ptr_null(timer);
-    log_set_sink(NULL, NULL);
-    free(last_line);
-    last_line = NULL;
 }
 
 static struct object_event about(const char *id, const char *note)
@@ -131,7 +114,7 @@ static void expect_text(const char *way, const char *expected)
     ck_assert_str_eq(text_at(way), expected);
 }
 
-START_TEST(an_event_is_created)
+TEST(an_event_is_created)
 {
     struct object_event event = about("shop/web", "port 30000 is in use");
     ck_assert(uid_parse("6b1bd2a0-9f1e-4b47-8e0e-1c8e9a8d7f00", &event.uid));
@@ -160,9 +143,8 @@ START_TEST(an_event_is_created)
     ck_assert(event_recorder_is_settled(recorder));
     ck_assert_uint_eq(figures().posted, 1);
 }
-END_TEST
 
-START_TEST(what_has_no_namespace_goes_to_default)
+TEST(what_has_no_namespace_goes_to_default)
 {
     struct object_event event = {.kind = KIND_NODE,
                                  .id = "node-a",
@@ -188,9 +170,8 @@ START_TEST(what_has_no_namespace_goes_to_default)
     expect_text("regarding.apiVersion", "networking.k8s.io/v1");
     ck_assert_ptr_null(at("regarding.uid"));
 }
-END_TEST
 
-START_TEST(texts_are_cut_to_what_the_server_takes)
+TEST(texts_are_cut_to_what_the_server_takes)
 {
     char id[300] = "shop/", note[2000];
     memset(id + 5, 'x', 253);
@@ -208,26 +189,23 @@ START_TEST(texts_are_cut_to_what_the_server_takes)
     unsigned char end = (unsigned char)text_at("note")[strlen(text_at("note")) - 1];
     ck_assert_int_eq(end, 0xa4);
 }
-END_TEST
 
-START_TEST(notes_are_utf8)
+TEST(notes_are_utf8)
 {
     report("shop/web", "spec.type: \"\xff\xc3\xa4\" is not UTF-8");
     ck_assert_str_eq(text_at("note"),
                      "node node-a: spec.type: \"\xef\xbf\xbd\xc3\xa4\" is not UTF-8");
 }
-END_TEST
 
-START_TEST(names_cannot_lead_elsewhere)
+TEST(names_cannot_lead_elsewhere)
 {
     report("a?b/../c", "note");
     ck_assert_str_eq(request->path, "/apis/events.k8s.io/v1/namespaces/a%3Fb/events");
 }
-END_TEST
 
 /* ---- repetitions ---- */
 
-START_TEST(a_repetition_is_only_counted)
+TEST(a_repetition_is_only_counted)
 {
     report("shop/web", "in use");
     char *name = xstrdup(text_at("metadata.name"));
@@ -246,10 +224,9 @@ START_TEST(a_repetition_is_only_counted)
     ck_assert_str_ne(text_at("metadata.name"), name);
     free(name);
 }
-END_TEST
 
 /* The server forgets events after an hour. */
-START_TEST(what_goes_on_is_posted_now_and_then)
+TEST(what_goes_on_is_posted_now_and_then)
 {
     for (int i = 0; i < 700; i++) { /* 70 minutes */
         report("shop/web", "in use");
@@ -259,27 +236,25 @@ START_TEST(what_goes_on_is_posted_now_and_then)
     }
     ck_assert_uint_eq(sent, 3);
 }
-END_TEST
 
-START_TEST(another_note_is_another_event)
+TEST(another_note_is_another_event)
 {
     report("shop/web", "in use");
     answer(201);
     report("shop/web", "no such address");
     ck_assert_str_eq(request->method, "POST");
 }
-END_TEST
 
 /* ---- what all nodes see ---- */
 
-START_TEST(from_everywhere_it_has_one_name)
+TEST(from_everywhere_it_has_one_name)
 {
     report_everywhere("shop/web", "bad");
     char *name = xstrdup(text_at("metadata.name"));
     expect_text("note", "bad");
     answer_with(409, -1, "{\"kind\":\"Status\",\"reason\":\"AlreadyExists\",\"code\":409}");
     ck_assert_uint_eq(figures().posted, 1);
-    ck_assert_uint_eq(lines, 0);
+    ck_assert_uint_eq(logged_with(""), 0);
     report_everywhere("shop/web", "bad");
     ck_assert_ptr_null(request);
     event_recorder_free(recorder);
@@ -291,7 +266,6 @@ START_TEST(from_everywhere_it_has_one_name)
     ck_assert_str_ne(text_at("metadata.name"), name);
     free(name);
 }
-END_TEST
 
 /* ---- limits ---- */
 
@@ -305,7 +279,7 @@ static void report_many(int first, int n)
     }
 }
 
-START_TEST(the_rate_holds_in_sum)
+TEST(the_rate_holds_in_sum)
 {
     double begin = now;
     report_many(0, 100);
@@ -316,9 +290,8 @@ START_TEST(the_rate_holds_in_sum)
     ck_assert_double_ge(now - begin, (100 - 10) / 5.0 - 0.01);
     ck_assert_double_le(now - begin, (100 - 10) / 5.0 + 0.01);
 }
-END_TEST
 
-START_TEST(no_rate_is_no_limit)
+TEST(no_rate_is_no_limit)
 {
     event_recorder_free(recorder);
     make(-1, 1);
@@ -327,9 +300,8 @@ START_TEST(no_rate_is_no_limit)
         answer(201);
     ck_assert_uint_eq(figures().posted, 100);
 }
-END_TEST
 
-START_TEST(an_object_has_few)
+TEST(an_object_has_few)
 {
     for (int i = 0; i < EVENTS_PER_OBJECT + 5; i++) {
         char *note = xasprintf("bad %d", i);
@@ -340,10 +312,9 @@ START_TEST(an_object_has_few)
     report("shop/db", "bad");
     ck_assert_uint_eq(figures().dropped, 5);
 }
-END_TEST
 
 /* A Service that is made again and again by other names. */
-START_TEST(a_namespace_has_few)
+TEST(a_namespace_has_few)
 {
     event_recorder_free(recorder);
     make(-1, 1);
@@ -359,10 +330,9 @@ START_TEST(a_namespace_has_few)
     report("other/web", "in use");
     ck_assert_ptr_nonnull(request);
 }
-END_TEST
 
 /* Two that are made at once, from here and from another node, collide with nobody. */
-START_TEST(names_differ)
+TEST(names_differ)
 {
     const struct event_recorder_config config = {"node-b", "host-b", 5, 10};
     report("shop/web", "in use");
@@ -378,9 +348,8 @@ START_TEST(names_differ)
     free(first);
     free(second);
 }
-END_TEST
 
-START_TEST(all_are_few_while_the_server_is_slow)
+TEST(all_are_few_while_the_server_is_slow)
 {
     report_many(0, EVENTS_LIMIT + 50);
     ck_assert_uint_eq(figures().dropped, 50);
@@ -389,45 +358,42 @@ START_TEST(all_are_few_while_the_server_is_slow)
     report_many(1000, 2);
     ck_assert_uint_eq(figures().dropped, 51);
 }
-END_TEST
 
 /* ---- refusals ---- */
 
-START_TEST(a_right_that_is_missing)
+TEST(a_right_that_is_missing)
 {
     report("shop/web", "in use");
     answer_with(403, -1, "{\"message\":\"events is forbidden\"}");
-    ck_assert_uint_eq(lines, 1);
-    ck_assert_ptr_nonnull(
-        strstr(last_line, "verb=create resource=events apiGroup=\"events.k8s.io\""));
+    ck_assert_uint_eq(logged_with(""), 1);
+    ck_assert_ptr_nonnull(strstr(last_logged(LOG_LEVEL_INFO),
+                                 "verb=create resource=events apiGroup=\"events.k8s.io\""));
     ck_assert(event_recorder_is_settled(recorder));
     report("shop/db", "in use");
     ck_assert_ptr_null(request);
     ck_assert_double_ge(wait_for_request(33), 30);
     answer(403);
     ck_assert_double_ge(wait_for_request(66), 60);
-    ck_assert_uint_eq(lines, 1);
+    ck_assert_uint_eq(logged_with(""), 1);
     answer(201);
-    ck_assert_uint_eq(lines, 2);
-    ck_assert_ptr_nonnull(strstr(last_line, "accepts events again"));
+    ck_assert_uint_eq(logged_with(""), 2);
+    ck_assert_ptr_nonnull(strstr(last_logged(LOG_LEVEL_INFO), "accepts events again"));
     ck_assert_ptr_nonnull(request); /* the second one */
 }
-END_TEST
 
-START_TEST(a_namespace_on_its_way_out)
+TEST(a_namespace_on_its_way_out)
 {
     report("shop/web", "in use");
     report("shop/db", "in use");
     answer_with(403, -1,
                 "{\"message\":\"unable to create new content in namespace shop because it is "
                 "being terminated\"}");
-    ck_assert_uint_eq(lines, 0);
+    ck_assert_uint_eq(logged_with(""), 0);
     ck_assert_uint_eq(figures().failed, 1);
     ck_assert_ptr_nonnull(request);
 }
-END_TEST
 
-START_TEST(what_the_server_will_never_take)
+TEST(what_the_server_will_never_take)
 {
     static const long statuses[] = {400, 404, 405, 409, 413, 422, 500};
     for (size_t i = 0; i < sizeof(statuses) / sizeof(*statuses); i++) {
@@ -438,11 +404,10 @@ START_TEST(what_the_server_will_never_take)
         ck_assert_ptr_null(request);
     }
     ck_assert_uint_eq(figures().failed, 7);
-    ck_assert_uint_eq(lines, 7);
+    ck_assert_uint_eq(logged_with(""), 7);
 }
-END_TEST
 
-START_TEST(a_server_in_trouble_is_tried_again)
+TEST(a_server_in_trouble_is_tried_again)
 {
     static const long statuses[] = {0, 429, 502, 503, 401, 504};
     report("shop/web", "in use");
@@ -457,10 +422,9 @@ START_TEST(a_server_in_trouble_is_tried_again)
     ck_assert_uint_eq(figures().posted, 1);
     ck_assert_uint_eq(figures().failed, 0);
 }
-END_TEST
 
 /* One namespace's quota or webhook is nobody else's trouble. */
-START_TEST(what_one_is_refused_for_holds_up_nobody)
+TEST(what_one_is_refused_for_holds_up_nobody)
 {
     static const char *const bodies[] = {
         "{\"kind\":\"Status\",\"message\":\"events \\\"x\\\" is forbidden: exceeded quota: q\"}",
@@ -478,13 +442,12 @@ START_TEST(what_one_is_refused_for_holds_up_nobody)
         }
         ck_assert_ptr_null(request);
     }
-    ck_assert_uint_eq(lines, 1);
-    ck_assert_ptr_null(strstr(last_line, "RBAC"));
+    ck_assert_uint_eq(logged_with(""), 1);
+    ck_assert_ptr_null(strstr(last_logged(LOG_LEVEL_INFO), "RBAC"));
     ck_assert_uint_eq(figures().failed, 4);
 }
-END_TEST
 
-START_TEST(a_busy_server_is_no_try)
+TEST(a_busy_server_is_no_try)
 {
     report("shop/web", "in use");
     for (int i = 0; i < 30; i++) {
@@ -494,9 +457,8 @@ START_TEST(a_busy_server_is_no_try)
     answer(201);
     ck_assert_uint_eq(figures().posted, 1);
 }
-END_TEST
 
-START_TEST(but_not_for_ever)
+TEST(but_not_for_ever)
 {
     report("shop/web", "in use");
     for (int i = 0; i < 11; i++) {
@@ -505,13 +467,12 @@ START_TEST(but_not_for_ever)
     }
     answer(0);
     ck_assert_uint_eq(figures().failed, 1);
-    ck_assert_uint_eq(lines, 0); /* those who read say that there is no server */
+    ck_assert_uint_eq(logged_with(""), 0); /* those who read say that there is no server */
     pass(1000);
     ck_assert_ptr_null(timer);
 }
-END_TEST
 
-START_TEST(without_credentials_it_waits)
+TEST(without_credentials_it_waits)
 {
     can_ask = false;
     report("shop/web", "in use");
@@ -522,34 +483,5 @@ START_TEST(without_credentials_it_waits)
     answer(201);
     ck_assert_uint_eq(figures().posted, 1);
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, an_event_is_created);
-    tcase_add_test(tcase, what_has_no_namespace_goes_to_default);
-    tcase_add_test(tcase, texts_are_cut_to_what_the_server_takes);
-    tcase_add_test(tcase, notes_are_utf8);
-    tcase_add_test(tcase, names_cannot_lead_elsewhere);
-    tcase_add_test(tcase, a_repetition_is_only_counted);
-    tcase_add_test(tcase, what_goes_on_is_posted_now_and_then);
-    tcase_add_test(tcase, another_note_is_another_event);
-    tcase_add_test(tcase, from_everywhere_it_has_one_name);
-    tcase_add_test(tcase, the_rate_holds_in_sum);
-    tcase_add_test(tcase, no_rate_is_no_limit);
-    tcase_add_test(tcase, an_object_has_few);
-    tcase_add_test(tcase, all_are_few_while_the_server_is_slow);
-    tcase_add_test(tcase, a_right_that_is_missing);
-    tcase_add_test(tcase, a_namespace_on_its_way_out);
-    tcase_add_test(tcase, what_the_server_will_never_take);
-    tcase_add_test(tcase, a_server_in_trouble_is_tried_again);
-    tcase_add_test(tcase, what_one_is_refused_for_holds_up_nobody);
-    tcase_add_test(tcase, a_busy_server_is_no_try);
-    tcase_add_test(tcase, a_namespace_has_few);
-    tcase_add_test(tcase, names_differ);
-    tcase_add_test(tcase, but_not_for_ever);
-    tcase_add_test(tcase, without_credentials_it_waits);
-}
-
-UNIT_MAIN("event_recorder", add_tests)
+UNIT_FIXTURE(setup, teardown)

@@ -26,23 +26,22 @@ static const struct {
     {"30001/UDP", NULL, 30001, IPPROTO_UDP},
 };
 
-START_TEST(an_address)
+TEST_ROWS(an_address, places)
 {
     struct explain_query query;
     struct error err = {0};
     char text[ADDRESS_TEXT_SIZE];
-    ck_assert_int_eq(explain_query_parse(places[_i].text, &query, &err), 0);
-    ck_assert_str_eq(query.text, places[_i].text);
+    ck_assert_int_eq(explain_query_parse(row->text, &query, &err), 0);
+    ck_assert_str_eq(query.text, row->text);
     ck_assert_ptr_null(query.service_id);
-    ck_assert_int_eq(query.has_address, places[_i].address != NULL);
+    ck_assert_int_eq(query.has_address, row->address != NULL);
     if (query.has_address)
-        ck_assert_str_eq(address_format(query.family, &query.address, text), places[_i].address);
-    ck_assert_uint_eq(query.port, places[_i].port);
-    ck_assert_uint_eq(query.protocol, places[_i].protocol);
+        ck_assert_str_eq(address_format(query.family, &query.address, text), row->address);
+    ck_assert_uint_eq(query.port, row->port);
+    ck_assert_uint_eq(query.protocol, row->protocol);
     ck_assert(!query.all);
     explain_query_clear(&query);
 }
-END_TEST
 
 static const struct {
     const char *text, *service, *port;
@@ -58,16 +57,15 @@ static const struct {
     {"web.default.svc.cluster.local:80", "default/web", "80"},
 };
 
-START_TEST(a_service)
+TEST_ROWS(a_service, services)
 {
     struct explain_query query;
     struct error err = {0};
-    ck_assert_int_eq(explain_query_parse(services[_i].text, &query, &err), 0);
-    ck_assert_str_eq(query.service_id, services[_i].service);
-    ck_assert_pstr_eq(query.port_name, services[_i].port);
+    ck_assert_int_eq(explain_query_parse(row->text, &query, &err), 0);
+    ck_assert_str_eq(query.service_id, row->service);
+    ck_assert_pstr_eq(query.port_name, row->port);
     explain_query_clear(&query);
 }
-END_TEST
 
 static const char *const bad[][2] = {
     {"", "not one of"},
@@ -106,19 +104,18 @@ static const char *const bad[][2] = {
     {"10.96.0.1:80:90", "not one of"},
 };
 
-START_TEST(what_is_neither)
+TEST_ROWS(what_is_neither, bad)
 {
     struct explain_query query;
     struct error err = {0};
-    ck_assert_int_eq(explain_query_parse(bad[_i][0], &query, &err), -1);
-    ck_assert_msg(strstr(err.text, bad[_i][1]), "%s: %s", bad[_i][0], err.text);
+    ck_assert_int_eq(explain_query_parse((*row)[0], &query, &err), -1);
+    ck_assert_msg(strstr(err.text, (*row)[1]), "%s: %s", (*row)[0], err.text);
     ck_assert_ptr_null(query.text);
     ck_assert_ptr_null(query.service_id);
     error_clear(&err);
 }
-END_TEST
 
-START_TEST(too_long)
+TEST(too_long)
 {
     struct explain_query query;
     struct error err = {0};
@@ -130,14 +127,3 @@ START_TEST(too_long)
     ck_assert_str_eq(err.text, "it is too long");
     error_clear(&err);
 }
-END_TEST
-
-static void add_tests(TCase *tcase)
-{
-    tcase_add_loop_test(tcase, an_address, 0, (int)(sizeof(places) / sizeof(places[0])));
-    tcase_add_loop_test(tcase, a_service, 0, (int)(sizeof(services) / sizeof(services[0])));
-    tcase_add_loop_test(tcase, what_is_neither, 0, (int)(sizeof(bad) / sizeof(bad[0])));
-    tcase_add_test(tcase, too_long);
-}
-
-UNIT_MAIN("explain_query", add_tests)

@@ -54,7 +54,7 @@ static bool rejects(enum family family, uint8_t number)
     return fake_kernel_number(family, "rejected_ports", case_port(number));
 }
 
-START_TEST(is_like_the_kernel)
+TESTS(is_like_the_kernel, (FAMILY_COUNT * KERNEL_CASES))
 {
     enum family family = (enum family)(_i / KERNEL_CASES);
     const struct kernel_case *which = &kernel_cases[_i % KERNEL_CASES];
@@ -79,9 +79,8 @@ START_TEST(is_like_the_kernel)
     ck_assert_uint_eq(reached[0].address.bytes[3], 1);
     ck_assert_uint_eq(reached[1].address.bytes[3], which->make == replace_a_backend ? 9 : 2);
 }
-END_TEST
 
-START_TEST(an_anonymous_set_that_no_rule_uses)
+EACH_FAMILY(an_anonymous_set_that_no_rule_uses)
 {
     enum family family = (enum family)_i;
     begin(family);
@@ -90,9 +89,8 @@ START_TEST(an_anonymous_set_that_no_rule_uses)
     nftnl_rule_free(rule);
     ck_assert_int_eq(nft_socket_commit(sock, &batch, &err), -1);
 }
-END_TEST
 
-START_TEST(faults)
+TEST(faults)
 {
     begin(FAMILY_IPV4);
     case_reject(&batch, 99, 0);
@@ -108,10 +106,9 @@ START_TEST(faults)
     ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV4, "services"), 1);
     ck_assert(!fake_kernel_spare());
 }
-END_TEST
 
 /* Preflight asks about a table that there is not. */
-START_TEST(a_check_leaves_nothing_behind)
+EACH_FAMILY(a_check_leaves_nothing_behind)
 {
     enum family family = (enum family)_i;
     int why = 0;
@@ -128,7 +125,6 @@ START_TEST(a_check_leaves_nothing_behind)
     fake_kernel_lack("quota");
     ck_assert_int_eq(nft_socket_check(sock, &batch, &why, NULL), 0);
 }
-END_TEST
 
 /* ---- reading ---- */
 
@@ -153,7 +149,7 @@ static struct seen look_at(enum family family, const char *set)
     return seen;
 }
 
-START_TEST(ranges_are_read_as_the_kernel_gives_them)
+EACH_FAMILY(ranges_are_read_as_the_kernel_gives_them)
 {
     enum family family = (enum family)_i;
     begin(family);
@@ -172,7 +168,6 @@ START_TEST(ranges_are_read_as_the_kernel_gives_them)
     ck_assert_mem_eq(seen.elements[0].key, key.bytes, key.length);
     ck_assert_ptr_null(seen.elements[0].data);
 }
-END_TEST
 
 /* What leads frontends to a list. */
 #define LIST(number) ((number) << 8)
@@ -185,7 +180,7 @@ static void check_range(enum family family, const struct address_range *range, u
     ck_assert_mem_eq(range->last.bytes, b.bytes, sizeof(range->last));
 }
 
-START_TEST(ranges_for_tests)
+EACH_FAMILY(ranges_for_tests)
 {
     enum family family = (enum family)_i;
     struct frontend one = case_frontend(family, 1);
@@ -210,7 +205,6 @@ START_TEST(ranges_for_tests)
     check_range(family, &ranges.v[1], 12, 31);
     vec_free(&ranges);
 }
-END_TEST
 
 /* ---- a table with a frontend of each class ---- */
 
@@ -369,7 +363,7 @@ static void check_fate(struct fake_route route, enum fake_fate fate)
     fake_route_free(&route);
 }
 
-START_TEST(packets_by_class_and_source)
+EACH_FAMILY(packets_by_class_and_source)
 {
     family_now = (enum family)_i;
     begin_with_classes(family_now);
@@ -386,7 +380,6 @@ START_TEST(packets_by_class_and_source)
     check_fate(route_from(REJECTED, POD, false), FAKE_REJECTED);
     check_fate(route_from(CLUSTER_LOCAL, POD, false), FAKE_DROPPED);
 }
-END_TEST
 
 static void put_record(uint32_t client, uint32_t number)
 {
@@ -399,7 +392,7 @@ static void put_record(uint32_t client, uint32_t number)
                     sizeof(number));
 }
 
-START_TEST(packets_with_affinity_records)
+EACH_FAMILY(packets_with_affinity_records)
 {
     family_now = (enum family)_i;
     begin_with_classes(family_now);
@@ -412,9 +405,8 @@ START_TEST(packets_with_affinity_records)
     put_record(POD + 1, PORT | 9); /* gone */
     check_balanced(route_from(AFFINE, POD + 1, false), 1, 2, false);
 }
-END_TEST
 
-START_TEST(packets_to_oneself)
+EACH_FAMILY(packets_to_oneself)
 {
     family_now = (enum family)_i;
     begin_with_classes(family_now);
@@ -439,9 +431,8 @@ START_TEST(packets_to_oneself)
     ck_assert(!route.to[1].masqueraded);
     fake_route_free(&route);
 }
-END_TEST
 
-START_TEST(packets_to_nobodys_frontend)
+EACH_FAMILY(packets_to_nobodys_frontend)
 {
     enum family family = (enum family)_i;
     struct fake_client from = {.is_host = true};
@@ -456,10 +447,9 @@ START_TEST(packets_to_nobodys_frontend)
     to.address.bytes[address_length(family) - 1] = 20;
     check_fate(fake_kernel_route(&to, &from), FAKE_UNTOUCHED);
 }
-END_TEST
 
 /* A table that knows its pods by their interfaces. */
-START_TEST(packets_by_interface)
+TESTS(packets_by_interface, 2 * FAMILY_COUNT)
 {
     static const char *const names[] = {"\"cni0\"", "\"cni*\""};
     enum family family = (enum family)(_i / 2);
@@ -482,7 +472,6 @@ START_TEST(packets_by_interface)
     check_balanced(fake_kernel_route(&to, &(struct fake_client){.is_host = true, .mark = 16}), 1, 2,
                    true);
 }
-END_TEST
 
 /* ---- what ends a test ---- */
 
@@ -931,7 +920,7 @@ static const struct {
 };
 #define RULES (int)(sizeof(rules) / sizeof(rules[0]))
 
-START_TEST(watches_what_packets_rely_on)
+TESTS(watches_what_packets_rely_on, (FAMILY_COUNT * RULES))
 {
     begin_with_classes((enum family)(_i / RULES));
     fake_kernel_tolerate();
@@ -939,23 +928,5 @@ START_TEST(watches_what_packets_rely_on)
     ck_assert_int_eq(nft_socket_commit(sock, &batch, &err), 0);
     ck_assert_pstr_eq(fake_kernel_violation(), rules[_i % RULES].violation);
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_loop_test(tcase, is_like_the_kernel, 0, FAMILY_COUNT * KERNEL_CASES);
-    tcase_add_loop_test(tcase, an_anonymous_set_that_no_rule_uses, 0, FAMILY_COUNT);
-    tcase_add_test(tcase, faults);
-    tcase_add_loop_test(tcase, a_check_leaves_nothing_behind, 0, FAMILY_COUNT);
-    tcase_add_loop_test(tcase, ranges_are_read_as_the_kernel_gives_them, 0, FAMILY_COUNT);
-    tcase_add_loop_test(tcase, ranges_for_tests, 0, FAMILY_COUNT);
-    tcase_add_loop_test(tcase, packets_by_class_and_source, 0, FAMILY_COUNT);
-    tcase_add_loop_test(tcase, packets_with_affinity_records, 0, FAMILY_COUNT);
-    tcase_add_loop_test(tcase, packets_to_oneself, 0, FAMILY_COUNT);
-    tcase_add_loop_test(tcase, packets_to_nobodys_frontend, 0, FAMILY_COUNT);
-    tcase_add_loop_test(tcase, packets_by_interface, 0, 2 * FAMILY_COUNT);
-    tcase_add_loop_test(tcase, watches_what_packets_rely_on, 0, FAMILY_COUNT * RULES);
-}
-
-UNIT_MAIN("fake_kernel", add_tests)
+UNIT_FIXTURE(setup, teardown)

@@ -88,7 +88,6 @@ static void tear_down(void)
 
 static void write_page(void *ctx, struct metrics_page *out)
 {
-    (void)ctx;
     figures_write(&sources, out);
 }
 
@@ -127,7 +126,7 @@ static void expect_absent(const char *name)
 #define SERVICE_CHANGES "kubeproxy_sync_proxy_rules_service_changes_"
 
 /* Without labels they are there from the start, others with their first observation. */
-START_TEST(nothing_observed)
+TEST(nothing_observed)
 {
     print();
     expect_samples(
@@ -136,9 +135,8 @@ START_TEST(nothing_observed)
         "1000.5\n" ENDPOINT_CHANGES "pending 0\n" ENDPOINT_CHANGES "total 0\n" SERVICE_CHANGES
         "pending 0\n" SERVICE_CHANGES "total 0\nkube_nftd_frontends{");
 }
-END_TEST
 
-START_TEST(changes)
+TEST(changes)
 {
     figures.slices_pending = 1;
     figures.slice_changes = 2;
@@ -150,7 +148,6 @@ START_TEST(changes)
     expect_line("# TYPE " SERVICE_CHANGES "pending gauge\n" SERVICE_CHANGES "pending 3");
     expect_line("# TYPE " SERVICE_CHANGES "total counter\n" SERVICE_CHANGES "total 4");
 }
-END_TEST
 
 static const struct {
     const char *name;
@@ -168,7 +165,7 @@ static const struct {
      "0.001", "16.384"},
 };
 
-START_TEST(histograms_by_family)
+TESTS(histograms_by_family, COUNT(histograms))
 {
     char *line;
     print();
@@ -195,11 +192,10 @@ START_TEST(histograms_by_family)
         if (i != (size_t)_i)
             expect_absent(histograms[i].name);
 }
-END_TEST
 
 #define NO_LOCAL "kubeproxy_sync_proxy_rules_no_local_endpoints_total"
 
-START_TEST(successes)
+TEST(successes)
 {
     syncs[FAMILY_IPV4].without_local = (struct ports_without_local){5, 6};
     print();
@@ -215,20 +211,18 @@ START_TEST(successes)
                 "{ip_family=\"IPv4\",traffic_policy=\"external\"} 6");
     expect_absent(NO_LOCAL "{ip_family=\"IPv6\"");
 }
-END_TEST
 
-START_TEST(failures)
+TEST(failures)
 {
     syncs[FAMILY_IPV6].failures = 3;
     print();
     expect_line("# TYPE kubeproxy_sync_proxy_rules_nftables_sync_failures_total counter\n"
                 "kubeproxy_sync_proxy_rules_nftables_sync_failures_total{ip_family=\"IPv6\"} 3");
 }
-END_TEST
 
 #define DELETED "kubeproxy_conntrack_reconciler_deleted_entries_total"
 
-START_TEST(deleted_flows)
+TEST(deleted_flows)
 {
     print();
     expect_absent(DELETED);
@@ -241,9 +235,8 @@ START_TEST(deleted_flows)
     print();
     expect_absent("conntrack");
 }
-END_TEST
 
-START_TEST(health_answers)
+TEST(health_answers)
 {
     print();
     expect_absent("kubeproxy_proxy_");
@@ -257,10 +250,9 @@ START_TEST(health_answers)
     expect_line("# TYPE kubeproxy_proxy_livez_total counter\n"
                 "kubeproxy_proxy_livez_total{code=\"503\"} 2");
 }
-END_TEST
 
 /* A family that is not in use says nothing. */
-START_TEST(one_family)
+TEST(one_family)
 {
     figures.family[FAMILY_IPV6].in_use = false;
     figures.family[FAMILY_IPV6].syncs = NULL;
@@ -272,9 +264,8 @@ START_TEST(one_family)
     expect_absent("IPv6");
     ck_assert_ptr_nonnull(strstr(page, "IPv4"));
 }
-END_TEST
 
-START_TEST(our_own_of_the_tables)
+TEST(our_own_of_the_tables)
 {
     figures.family[FAMILY_IPV4].frontends = 1;
     figures.family[FAMILY_IPV6].frontends = 2;
@@ -352,7 +343,6 @@ START_TEST(our_own_of_the_tables)
                    "kube_nftd_refusals_total{ip_family=\"IPv4\"} 21\n"
                    "kube_nftd_refusals_total{ip_family=\"IPv6\"} 0\n");
 }
-END_TEST
 
 /* The value of a sample without labels. */
 static double value(const char *name)
@@ -376,7 +366,7 @@ static size_t open_descriptors(void)
     return count;
 }
 
-START_TEST(the_process)
+TEST(the_process)
 {
     struct rlimit limit;
     print();
@@ -405,9 +395,8 @@ START_TEST(the_process)
     free((void *)block);
     close(fd);
 }
-END_TEST
 
-START_TEST(the_build)
+TEST(the_build)
 {
     static const char *const labels[] = {"{build_date=\"",
                                          ",compiler=\"",
@@ -431,11 +420,10 @@ START_TEST(the_build)
     free(line);
     ck_assert_ptr_nonnull(strstr(page, ",version=\"" KUBE_NFTD_VERSION "\"} 1\n"));
 }
-END_TEST
 
 /* ---- requests ---- */
 
-START_TEST(requests_by_outcome_and_time)
+TEST(requests_by_outcome_and_time)
 {
     requests = (struct request_figures){.host = xstrdup("10.0.0.1:6443")};
     print();
@@ -479,9 +467,8 @@ START_TEST(requests_by_outcome_and_time)
                                "1") "rest_client_request_duration_seconds_sum" POSTS "} 0.005\n"
                                     "rest_client_request_duration_seconds_count" POSTS "} 1\n");
 }
-END_TEST
 
-START_TEST(gates)
+TESTS(gates, 2)
 {
     figures.external_ips = _i == 1;
     print();
@@ -492,7 +479,6 @@ START_TEST(gates)
               "0");
     expect_line("kubernetes_feature_enabled{name=\"NFTablesProxyMode\",stage=\"\"} 1");
 }
-END_TEST
 
 /* A counter with values that begin with @tens. */
 #define BY_RESOURCE(name, help, tens)                                                              \
@@ -501,7 +487,7 @@ END_TEST
     "{resource=\"servicecidrs.networking.k8s.io\"} " tens "2\n" name "{resource=\"nodes\"} " tens  \
     "3\n"
 
-START_TEST(flows_and_reflectors)
+TEST(flows_and_reflectors)
 {
     stats[FAMILY_IPV4] =
         (struct flow_cleaner_stats){.scans = 31,
@@ -570,10 +556,9 @@ START_TEST(flows_and_reflectors)
                                       "\"protobuf\",resource=\"nodes\"} 9\n";
     ck_assert_msg(strstr(page, expected) != NULL, "no %s in %s", expected, page);
 }
-END_TEST
 
 /* One family, a kernel without conntrack over netlink, objects from files. */
-START_TEST(what_is_not_in_use_is_left_out)
+TEST(what_is_not_in_use_is_left_out)
 {
     sources = (struct figures_sources){.proxy = sources.proxy};
     print();
@@ -583,26 +568,5 @@ START_TEST(what_is_not_in_use_is_left_out)
     expect_absent("kubeproxy_proxy_");
     expect_absent("kube_nftd_events_total");
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_test(tcase, requests_by_outcome_and_time);
-    tcase_add_loop_test(tcase, gates, 0, 2);
-    tcase_add_test(tcase, flows_and_reflectors);
-    tcase_add_test(tcase, what_is_not_in_use_is_left_out);
-    tcase_add_test(tcase, nothing_observed);
-    tcase_add_test(tcase, changes);
-    tcase_add_loop_test(tcase, histograms_by_family, 0, sizeof(histograms) / sizeof(histograms[0]));
-    tcase_add_test(tcase, successes);
-    tcase_add_test(tcase, failures);
-    tcase_add_test(tcase, deleted_flows);
-    tcase_add_test(tcase, health_answers);
-    tcase_add_test(tcase, one_family);
-    tcase_add_test(tcase, our_own_of_the_tables);
-    tcase_add_test(tcase, the_process);
-    tcase_add_test(tcase, the_build);
-}
-
-UNIT_MAIN("figures", add_tests)
+UNIT_FIXTURE(set_up, tear_down)

@@ -10,7 +10,6 @@
 #include "namespaces.h"
 #include "unit.h"
 
-#include "kube-nftd/base/log.h"
 #include "kube-nftd/netlink/flow_cleaner.h"
 #include "netlink/conntrack.h"
 #include "netlink/flow_notes.h"
@@ -34,8 +33,6 @@ static struct ev_loop *loop;
 static struct flow_cleaner *cleaner;
 static struct mnl_socket *sock; /* the test's own */
 static struct error err;
-static int warnings, scan_lines;
-static char last_warning[512];
 
 /* ---- the way to the kernel ---- */
 
@@ -101,20 +98,9 @@ ssize_t recv(int fd, void *buffer, size_t size, int flags)
 
 /* ---- a namespace ---- */
 
-static void take_line(void *ctx, enum log_level level, const char *line)
-{
-    (void)ctx;
-    scan_lines += strstr(line, " scanned flows=") != NULL;
-    if (level > LOG_LEVEL_WARN)
-        return;
-    warnings++;
-    snprintf(last_warning, sizeof(last_warning), "%s", line);
-}
-
 static void setup(void)
 {
     enter_namespaces();
-    log_set_sink(take_line, NULL);
     log_set_verbosity(2);
     sock = mnl_socket_open2(NETLINK_NETFILTER, SOCK_CLOEXEC);
     ck_assert(sock && mnl_socket_bind(sock, 0, MNL_SOCKET_AUTOPID) == 0);
@@ -129,7 +115,6 @@ static void teardown(void)
     ev_loop_destroy(loop);
     mnl_socket_close(sock);
     error_clear(&err);
-    log_set_sink(NULL, NULL);
 }
 
 /* ---- flows ---- */
@@ -318,12 +303,12 @@ static void expect_stats(enum family family, uint64_t scans, uint64_t deleted)
     ck_assert_uint_eq(stats->deleted, deleted);
     ck_assert_uint_eq(stats->failed_deletions, 0);
     ck_assert_uint_eq(stats->failed_scans, 0);
-    ck_assert_int_eq(warnings, 0);
+    ck_assert_int_eq(logged(LOG_LEVEL_WARN), 0);
 }
 
 /* ---- which flows ---- */
 
-START_TEST(flows_to_backends_that_do_not_serve_go)
+TEST(flows_to_backends_that_do_not_serve_go)
 {
     add('a', "10.96.0.1 53", "10.244.0.1 53");
     add('b', "10.96.0.1 53", "10.244.0.2 53");
@@ -341,11 +326,10 @@ START_TEST(flows_to_backends_that_do_not_serve_go)
     expect_left("abfghijk");
     expect_stats(FAMILY_IPV4, 6, 3); /* some more because of e */
     expect_stats(FAMILY_IPV6, 0, 0);
-    ck_assert_int_eq(scan_lines, 6);
+    ck_assert_int_eq(logged_with(" scanned flows="), 6);
 }
-END_TEST
 
-START_TEST(ipv6_flows_to_backends_that_do_not_serve_go)
+TEST(ipv6_flows_to_backends_that_do_not_serve_go)
 {
     add('a', "fd00::1 53", "fd00:1::1 53");
     add('b', "fd00::1 53", "fd00:1::2 53");
@@ -361,9 +345,8 @@ START_TEST(ipv6_flows_to_backends_that_do_not_serve_go)
     expect_stats(FAMILY_IPV6, 6, 3);
     expect_stats(FAMILY_IPV4, 0, 0);
 }
-END_TEST
 
-START_TEST(without_a_backend_all_flows_go)
+TEST(without_a_backend_all_flows_go)
 {
     add('a', "10.96.0.1 53", "10.244.0.1 53");
     add('b', "10.96.0.1 53", "10.96.0.1 53");
@@ -372,9 +355,8 @@ START_TEST(without_a_backend_all_flows_go)
     run(FAMILY_IPV4);
     expect_left("c");
 }
-END_TEST
 
-START_TEST(of_a_frontend_that_nobody_has_translated_flows_go)
+TEST(of_a_frontend_that_nobody_has_translated_flows_go)
 {
     add('a', "10.96.0.1 53", "10.244.0.1 53");
     add('b', "10.96.0.1 53", "10.96.0.1 53");
@@ -390,20 +372,18 @@ START_TEST(of_a_frontend_that_nobody_has_translated_flows_go)
     expect_stats(FAMILY_IPV4, 1, 2);
     expect_stats(FAMILY_IPV6, 1, 1);
 }
-END_TEST
 
 /* Where a host network pod serves at the node's own address and the node port's number. */
-START_TEST(an_untranslated_flow_to_a_backend_stays)
+TEST(an_untranslated_flow_to_a_backend_stays)
 {
     add('a', "192.0.2.7 30053", "192.0.2.7 30053");
     note("192.0.2.7 30053", "10.244.0.1 53, 192.0.2.7 30053");
     run(FAMILY_IPV4);
     expect_left("a");
 }
-END_TEST
 
 /* The answer to a question whose entry has gone. */
-START_TEST(flows_from_a_claimed_frontend_go)
+TEST(flows_from_a_claimed_frontend_go)
 {
     add_answer('a', "10.96.0.1 53");
     add_answer('b', "10.96.0.1 54"); /* other frontends */
@@ -421,10 +401,9 @@ START_TEST(flows_from_a_claimed_frontend_go)
     expect_stats(FAMILY_IPV4, 6, 1);
     expect_stats(FAMILY_IPV6, 6, 1);
 }
-END_TEST
 
 /* An answer on its way makes an entry after the scan. */
-START_TEST(untranslated_flows_are_looked_for_some_times)
+TEST(untranslated_flows_are_looked_for_some_times)
 {
     add('a', "10.96.0.1 53", "10.96.0.1 53");
     note("10.96.0.1 53", "10.244.0.1 53");
@@ -440,9 +419,8 @@ START_TEST(untranslated_flows_are_looked_for_some_times)
     run(FAMILY_IPV4);
     expect_left("c");
 }
-END_TEST
 
-START_TEST(a_host_that_talks_on_is_left_alone_after_a_while)
+TEST(a_host_that_talks_on_is_left_alone_after_a_while)
 {
     note("10.96.0.1 53", "10.244.0.1 53");
     flow_cleaner_run(cleaner, FAMILY_IPV4);
@@ -457,10 +435,9 @@ START_TEST(a_host_that_talks_on_is_left_alone_after_a_while)
     expect_left("gh");
     expect_stats(FAMILY_IPV4, 6, 6);
 }
-END_TEST
 
 /* What comes into force meanwhile does not wait for them, and takes none of them away. */
-START_TEST(rechecks_delay_nothing)
+TEST(rechecks_delay_nothing)
 {
     add('a', "10.96.0.1 53", "10.96.0.1 53");
     note("10.96.0.1 53", "10.244.0.1 53");
@@ -479,9 +456,8 @@ START_TEST(rechecks_delay_nothing)
     settle();
     expect_left("");
 }
-END_TEST
 
-START_TEST(entries_of_zones_are_told_apart)
+TEST(entries_of_zones_are_told_apart)
 {
     add_of('a', IPPROTO_UDP, 0, "10.96.0.1 53", "10.244.0.1 53");
     add_of('b', IPPROTO_UDP, 7, "10.96.0.1 53", "10.244.0.2 53");
@@ -492,9 +468,8 @@ START_TEST(entries_of_zones_are_told_apart)
     expect_left("a");
     expect_stats(FAMILY_IPV4, 1, 2); /* b twice, by both ports */
 }
-END_TEST
 
-START_TEST(notes_of_other_protocols_are_ignored)
+TEST(notes_of_other_protocols_are_ignored)
 {
     struct frontend frontend = frontend_of("10.96.0.1 53");
     add('a', "10.96.0.1 53", "10.244.0.1 53");
@@ -505,11 +480,10 @@ START_TEST(notes_of_other_protocols_are_ignored)
     expect_left("ab");
     expect_stats(FAMILY_IPV4, 0, 0);
 }
-END_TEST
 
 /* ---- when ---- */
 
-START_TEST(nothing_goes_before_the_run)
+TEST(nothing_goes_before_the_run)
 {
     add('a', "10.96.0.1 53", "10.244.0.1 53");
     note("10.96.0.1 53", "10.244.0.2 53");
@@ -521,9 +495,8 @@ START_TEST(nothing_goes_before_the_run)
     run(FAMILY_IPV4);
     expect_left("");
 }
-END_TEST
 
-START_TEST(a_note_serves_for_one_scan)
+TEST(a_note_serves_for_one_scan)
 {
     note("10.96.0.1 53", "10.244.0.2 53");
     run(FAMILY_IPV4);
@@ -535,9 +508,8 @@ START_TEST(a_note_serves_for_one_scan)
     expect_left("a");
     expect_stats(FAMILY_IPV4, 2, 0);
 }
-END_TEST
 
-START_TEST(the_last_word_counts)
+TEST(the_last_word_counts)
 {
     add('a', "10.96.0.1 53", "10.244.0.1 53");
     add('b', "10.96.0.1 53", "10.244.0.2 53");
@@ -549,7 +521,6 @@ START_TEST(the_last_word_counts)
     run(FAMILY_IPV4);
     expect_left("bc");
 }
-END_TEST
 
 /* A scan of many flows, begun and not ended. */
 static void begin_long_scan(void)
@@ -567,7 +538,7 @@ static void begin_long_scan(void)
         ev_run(loop, EVRUN_ONCE);
 }
 
-START_TEST(a_new_note_narrows_no_scan_before_its_run)
+TEST(a_new_note_narrows_no_scan_before_its_run)
 {
     add('a', "10.96.0.1 53", "10.244.0.1 53");
     add('b', "10.96.0.1 53", "10.244.0.2 53");
@@ -584,9 +555,8 @@ START_TEST(a_new_note_narrows_no_scan_before_its_run)
     expect_left("b");
     expect_stats(FAMILY_IPV4, 7, 3);
 }
-END_TEST
 
-START_TEST(what_came_into_force_during_a_scan_is_scanned_for)
+TEST(what_came_into_force_during_a_scan_is_scanned_for)
 {
     add('a', "10.96.0.1 53", "10.244.0.1 53");
     add('b', "10.96.0.1 53", "10.244.0.2 53");
@@ -602,9 +572,8 @@ START_TEST(what_came_into_force_during_a_scan_is_scanned_for)
     expect_stats(FAMILY_IPV4, 2, 1);
     expect_stats(FAMILY_IPV6, 1, 1);
 }
-END_TEST
 
-START_TEST(a_cleaner_may_go_in_a_scan)
+TEST(a_cleaner_may_go_in_a_scan)
 {
     note("10.96.0.1 53", "10.244.0.1 53, 10.244.0.2 53");
     begin_long_scan();
@@ -613,7 +582,6 @@ START_TEST(a_cleaner_may_go_in_a_scan)
     cleaner = NULL;
     ck_assert_int_eq(ev_run(loop, EVRUN_NOWAIT), 0);
 }
-END_TEST
 
 /* ---- notes alone: what is in force when ---- */
 
@@ -647,7 +615,7 @@ static void expect_stale(const char *expected)
     ck_assert_str_eq(stale, expected);
 }
 
-START_TEST(only_what_is_stale_by_each_word_since_the_last_run)
+TEST(only_what_is_stale_by_each_word_since_the_last_run)
 {
     say(true, "10.244.0.1 53");
     expect_stale("");
@@ -670,7 +638,6 @@ START_TEST(only_what_is_stale_by_each_word_since_the_last_run)
     ck_assert(!flow_notes_put_in_force(&notes));
     ck_assert_uint_eq(notes.by_frontend.n, 0);
 }
-END_TEST
 
 static bool hold_all_back(const void *ctx, const struct frontend *frontend)
 {
@@ -679,7 +646,7 @@ static bool hold_all_back(const void *ctx, const struct frontend *frontend)
 }
 
 /* The kernel refused it: the endpoints of before are in force still. */
-START_TEST(what_is_held_back_judges_nothing)
+TEST(what_is_held_back_judges_nothing)
 {
     bool held = true;
     notes.held_back = hold_all_back;
@@ -700,9 +667,8 @@ START_TEST(what_is_held_back_judges_nothing)
     flow_notes_free(&notes);
     notes.held_back = NULL;
 }
-END_TEST
 
-START_TEST(a_fresh_note_outlives_the_scan_but_judges_nothing)
+TEST(a_fresh_note_outlives_the_scan_but_judges_nothing)
 {
     say(true, "10.244.0.1 53");
     ck_assert(flow_notes_put_in_force(&notes));
@@ -715,10 +681,9 @@ START_TEST(a_fresh_note_outlives_the_scan_but_judges_nothing)
     expect_stale("@13");
     flow_notes_free(&notes);
 }
-END_TEST
 
 /* Scans for others do not use them up. */
-START_TEST(rechecks_are_counted_by_their_own_scans)
+TEST(rechecks_are_counted_by_their_own_scans)
 {
     say(true, "10.244.0.1 53");
     ck_assert(flow_notes_put_in_force(&notes));
@@ -738,9 +703,8 @@ START_TEST(rechecks_are_counted_by_their_own_scans)
     ck_assert(!flow_notes_end_scan(&notes, true));
     ck_assert_uint_eq(notes.by_frontend.n, 0);
 }
-END_TEST
 
-START_TEST(a_scan_that_saw_nothing_is_owed_still)
+TEST(a_scan_that_saw_nothing_is_owed_still)
 {
     say(true, "10.244.0.1 53");
     ck_assert(flow_notes_put_in_force(&notes));
@@ -753,7 +717,6 @@ START_TEST(a_scan_that_saw_nothing_is_owed_still)
     flow_notes_end_scan(&notes, true);
     ck_assert_uint_eq(notes.by_frontend.n, 0);
 }
-END_TEST
 
 /* ---- the kernel ---- */
 
@@ -764,7 +727,7 @@ static void note_and_add_stale(void)
     note("10.96.0.1 53", "10.244.0.1 53");
 }
 
-START_TEST(an_interrupted_scan_is_begun_again)
+TEST(an_interrupted_scan_is_begun_again)
 {
     note_and_add_stale();
     overruns = 2;
@@ -774,9 +737,8 @@ START_TEST(an_interrupted_scan_is_begun_again)
     expect_left("a");
     expect_stats(FAMILY_IPV4, 1, 1);
 }
-END_TEST
 
-START_TEST(a_scan_that_is_always_interrupted_counts_as_far_as_it_came)
+TEST(a_scan_that_is_always_interrupted_counts_as_far_as_it_came)
 {
     note_and_add_stale();
     interruptions = 1000;
@@ -787,14 +749,13 @@ START_TEST(a_scan_that_is_always_interrupted_counts_as_far_as_it_came)
     ck_assert_uint_eq(stats->scans, 0);
     ck_assert_uint_eq(stats->deleted, 1);
     ck_assert_uint_eq(stats->failed_scans, 1);
-    ck_assert_int_eq(warnings, 1);
-    ck_assert_ptr_nonnull(strstr(last_warning, "family=IPv4"));
+    ck_assert_int_eq(logged(LOG_LEVEL_WARN), 1);
+    ck_assert_ptr_nonnull(strstr(last_logged(LOG_LEVEL_WARN), "family=IPv4"));
     run(FAMILY_IPV4); /* nothing is owed */
     ck_assert_int_eq(filtered_scans, 6);
 }
-END_TEST
 
-START_TEST(a_kernel_that_does_not_know_the_filter)
+TEST(a_kernel_that_does_not_know_the_filter)
 {
     note_and_add_stale();
     filter_is_bad = true;
@@ -809,9 +770,8 @@ START_TEST(a_kernel_that_does_not_know_the_filter)
     ck_assert_int_eq(whole_scans, 2);
     expect_left("");
 }
-END_TEST
 
-START_TEST(a_failed_scan_is_made_up_for)
+TEST(a_failed_scan_is_made_up_for)
 {
     note_and_add_stale();
     conntrack_is_missing = true;
@@ -819,18 +779,17 @@ START_TEST(a_failed_scan_is_made_up_for)
     const struct flow_cleaner_stats *stats = flow_cleaner_stats(cleaner, FAMILY_IPV4);
     ck_assert_uint_eq(stats->failed_scans, 1);
     ck_assert_uint_eq(stats->scans, 0);
-    ck_assert_int_eq(warnings, 1);
+    ck_assert_int_eq(logged(LOG_LEVEL_WARN), 1);
     expect_left("ab");
     conntrack_is_missing = false;
     run(FAMILY_IPV4);
     expect_left("a");
     ck_assert_uint_eq(stats->scans, 1);
-    ck_assert_int_eq(warnings, 1);
+    ck_assert_int_eq(logged(LOG_LEVEL_WARN), 1);
 }
-END_TEST
 
 /* Whoever runs it each turn of the loop, as the daemon does, does not keep it busy. */
-START_TEST(after_a_failed_scan_it_waits)
+TEST(after_a_failed_scan_it_waits)
 {
     note_and_add_stale();
     conntrack_is_missing = true;
@@ -842,11 +801,10 @@ START_TEST(after_a_failed_scan_it_waits)
     usleep(50000);
     ev_run(loop, EVRUN_NOWAIT);
     ck_assert_uint_eq(flow_cleaner_stats(cleaner, FAMILY_IPV4)->failed_scans, 1);
-    ck_assert_int_eq(warnings, 1);
+    ck_assert_int_eq(logged(LOG_LEVEL_WARN), 1);
 }
-END_TEST
 
-START_TEST(failed_deletions_are_counted_and_said_once)
+TEST(failed_deletions_are_counted_and_said_once)
 {
     note_and_add_stale();
     add('c', "10.96.0.1 53", "10.244.0.3 53");
@@ -857,25 +815,23 @@ START_TEST(failed_deletions_are_counted_and_said_once)
     ck_assert_uint_eq(stats->deleted, 1);
     ck_assert_uint_eq(stats->scans, 1);
     ck_assert_int_eq(deletion_sends, 1);
-    ck_assert_int_eq(warnings, 1);
-    ck_assert_ptr_nonnull(strstr(last_warning, "flows=1"));
+    ck_assert_int_eq(logged(LOG_LEVEL_WARN), 1);
+    ck_assert_ptr_nonnull(strstr(last_logged(LOG_LEVEL_WARN), "flows=1"));
 }
-END_TEST
 
-START_TEST(without_conntrack_there_is_no_cleaner)
+TEST(without_conntrack_there_is_no_cleaner)
 {
     conntrack_is_missing = true;
     ck_assert_ptr_null(flow_cleaner_new(loop, &err));
     ck_assert_ptr_nonnull(strstr(err.text, "CONFIG_NF_CT_NETLINK"));
 }
-END_TEST
 
 static void delete_it(void *ctx, const struct conntrack_flow *flow)
 {
     conntrack_delete(ctx, flow);
 }
 
-START_TEST(an_entry_that_took_the_place_of_a_stale_one_stays)
+TEST(an_entry_that_took_the_place_of_a_stale_one_stays)
 {
     struct conntrack *conntrack = conntrack_open(&err);
     add('a', "10.96.0.1 53", "10.244.0.1 53");
@@ -901,7 +857,6 @@ START_TEST(an_entry_that_took_the_place_of_a_stale_one_stays)
     conntrack_scan_free(scan);
     conntrack_close(conntrack);
 }
-END_TEST
 
 /* ---- many ---- */
 
@@ -928,7 +883,7 @@ static uint32_t count(void)
     return n;
 }
 
-START_TEST(just_the_stale_ones_of_many_go)
+TEST(just_the_stale_ones_of_many_go)
 {
     add_many(IPPROTO_UDP, 2000, "10.96.0.1 53", "10.244.0.1 53");
     add_many(IPPROTO_UDP, 2000, "10.96.0.2 53", "10.244.0.2 53");
@@ -941,10 +896,9 @@ START_TEST(just_the_stale_ones_of_many_go)
     ck_assert_int_gt(deletion_sends, 5); /* some each turn */
     ck_assert_int_lt(deletion_sends, 100);
 }
-END_TEST
 
 /* So that the kernel does not go through a long row of what it leaves out. */
-START_TEST(the_kernel_filters_small_tables_and_where_much_is_wanted)
+TEST(the_kernel_filters_small_tables_and_where_much_is_wanted)
 {
     add_many(IPPROTO_TCP, 4000, "10.96.0.1 53", "10.244.0.1 53");
     note("10.96.0.1 53", "");
@@ -969,43 +923,5 @@ START_TEST(the_kernel_filters_small_tables_and_where_much_is_wanted)
     ck_assert_int_eq(whole_scans, 4);
     expect_stats(FAMILY_IPV4, 4, 0);
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, flows_to_backends_that_do_not_serve_go);
-    tcase_add_test(tcase, ipv6_flows_to_backends_that_do_not_serve_go);
-    tcase_add_test(tcase, without_a_backend_all_flows_go);
-    tcase_add_test(tcase, of_a_frontend_that_nobody_has_translated_flows_go);
-    tcase_add_test(tcase, an_untranslated_flow_to_a_backend_stays);
-    tcase_add_test(tcase, flows_from_a_claimed_frontend_go);
-    tcase_add_test(tcase, untranslated_flows_are_looked_for_some_times);
-    tcase_add_test(tcase, rechecks_delay_nothing);
-    tcase_add_test(tcase, a_host_that_talks_on_is_left_alone_after_a_while);
-    tcase_add_test(tcase, entries_of_zones_are_told_apart);
-    tcase_add_test(tcase, notes_of_other_protocols_are_ignored);
-    tcase_add_test(tcase, nothing_goes_before_the_run);
-    tcase_add_test(tcase, a_note_serves_for_one_scan);
-    tcase_add_test(tcase, the_last_word_counts);
-    tcase_add_test(tcase, a_new_note_narrows_no_scan_before_its_run);
-    tcase_add_test(tcase, what_came_into_force_during_a_scan_is_scanned_for);
-    tcase_add_test(tcase, a_cleaner_may_go_in_a_scan);
-    tcase_add_test(tcase, only_what_is_stale_by_each_word_since_the_last_run);
-    tcase_add_test(tcase, what_is_held_back_judges_nothing);
-    tcase_add_test(tcase, a_fresh_note_outlives_the_scan_but_judges_nothing);
-    tcase_add_test(tcase, a_scan_that_saw_nothing_is_owed_still);
-    tcase_add_test(tcase, rechecks_are_counted_by_their_own_scans);
-    tcase_add_test(tcase, an_interrupted_scan_is_begun_again);
-    tcase_add_test(tcase, a_scan_that_is_always_interrupted_counts_as_far_as_it_came);
-    tcase_add_test(tcase, a_kernel_that_does_not_know_the_filter);
-    tcase_add_test(tcase, a_failed_scan_is_made_up_for);
-    tcase_add_test(tcase, after_a_failed_scan_it_waits);
-    tcase_add_test(tcase, failed_deletions_are_counted_and_said_once);
-    tcase_add_test(tcase, without_conntrack_there_is_no_cleaner);
-    tcase_add_test(tcase, an_entry_that_took_the_place_of_a_stale_one_stays);
-    tcase_add_test(tcase, just_the_stale_ones_of_many_go);
-    tcase_add_test(tcase, the_kernel_filters_small_tables_and_where_much_is_wanted);
-}
-
-UNIT_MAIN("flow_cleaner", add_tests)
+UNIT_FIXTURE(setup, teardown)

@@ -24,7 +24,7 @@ static unsigned run(struct gathering *g, double *now, unsigned wakes, double apa
     return waits;
 }
 
-START_TEST(what_comes_alone_is_not_waited_for)
+TEST(what_comes_alone_is_not_waited_for)
 {
     struct gathering g = {0};
     double now = 1000;
@@ -32,18 +32,16 @@ START_TEST(what_comes_alone_is_not_waited_for)
     ck_assert_uint_eq(run(&g, &now, 100, 0.1, SMALL), 0);
     ck_assert_uint_eq(run(&g, &now, 1000, 0.001, SMALL), 0);
 }
-END_TEST
 
-START_TEST(a_stream_of_small_events_is_gathered)
+TEST(a_stream_of_small_events_is_gathered)
 {
     struct gathering g = {0};
     double now = 1000;
     ck_assert_uint_eq(run(&g, &now, 8, STREAM, SMALL), 0);
     ck_assert_uint_eq(run(&g, &now, 500, STREAM, SMALL), 500);
 }
-END_TEST
 
-START_TEST(nothing_waits_behind_the_end_of_a_stream)
+TEST(nothing_waits_behind_the_end_of_a_stream)
 {
     struct gathering g = {0};
     double now = 1000;
@@ -53,10 +51,9 @@ START_TEST(nothing_waits_behind_the_end_of_a_stream)
     ck_assert_double_eq(gathering_woken(&g, now), 0);
     ck_assert_uint_eq(run(&g, &now, 8, 0.001, SMALL), 0);
 }
-END_TEST
 
 /* The server must not stand still with its window full, and a small rest is no end. */
-START_TEST(much_at_once_is_read_on_at_once)
+TEST(much_at_once_is_read_on_at_once)
 {
     struct gathering g = {0};
     double now = 1000;
@@ -64,9 +61,8 @@ START_TEST(much_at_once_is_read_on_at_once)
     ck_assert_uint_eq(run(&g, &now, 100, 0.0001, LARGE), 0);
     ck_assert_uint_eq(run(&g, &now, 2, STREAM, SMALL), 2);
 }
-END_TEST
 
-START_TEST(a_clock_may_go_back)
+TEST(a_clock_may_go_back)
 {
     struct gathering g = {0};
     double now = 1000;
@@ -74,15 +70,3 @@ START_TEST(a_clock_may_go_back)
     now = 900;
     ck_assert_uint_eq(run(&g, &now, 8, 0.0001, SMALL), 0);
 }
-END_TEST
-
-static void add_tests(TCase *tcase)
-{
-    tcase_add_test(tcase, what_comes_alone_is_not_waited_for);
-    tcase_add_test(tcase, a_stream_of_small_events_is_gathered);
-    tcase_add_test(tcase, nothing_waits_behind_the_end_of_a_stream);
-    tcase_add_test(tcase, much_at_once_is_read_on_at_once);
-    tcase_add_test(tcase, a_clock_may_go_back);
-}
-
-UNIT_MAIN("gathering", add_tests)

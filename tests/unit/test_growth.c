@@ -4,7 +4,10 @@
 #include "kube-nftd/policy/policy.h"
 
 #include "objects.h"
+#include "source/initial_events.h"
 #include "unit.h"
+
+#include <unistd.h>
 
 #define TIMEOUT 60
 #define PORTS 130000
@@ -12,6 +15,7 @@
 #define MANY_SLICES 1000
 #define MANY_ENDPOINTS 500
 #define MANY_PORTS 10
+#define MANY_OBJECTS 100000
 
 /* Caches and policy as the daemon wires them. */
 static struct service_cache *services;
@@ -27,67 +31,49 @@ static struct handed handed;
 
 static void on_set_port(void *ctx, const struct port_state *port, const struct port_route *route)
 {
-    (void)ctx;
-    (void)port;
-    (void)route;
     handed.ports++;
 }
 
 static bool on_change_port(void *ctx, const struct port_state *port,
                            const struct port_route_change *change)
 {
-    (void)ctx;
-    (void)port;
-    (void)change;
     handed.changed++;
     return true;
 }
 
 static void on_remove_port(void *ctx, const struct port_state *port)
 {
-    (void)ctx;
-    (void)port;
     handed.gone++;
 }
 
 static void on_set(void *ctx, const struct frontend *frontend, const struct route *route)
 {
-    (void)ctx;
-    (void)frontend;
-    (void)route;
     handed.frontends++;
 }
 
 static void on_remove(void *ctx, const struct frontend *frontend)
 {
-    (void)ctx;
-    (void)frontend;
     handed.removed++;
 }
 
 static void on_cluster_ip(void *ctx, enum family family, const struct address *address, bool in_use)
 {
-    (void)ctx;
-    (void)family;
-    (void)address;
-    (void)in_use;
 }
 
 static void service_changed(void *ctx, const struct service *before, const struct service *after)
 {
-    (void)ctx;
     policy_service_changed(policy, before, after);
 }
 
 static void endpoints_changed(void *ctx, const struct service_port_ref *ref,
                               const struct endpoint_change *told, size_t n)
 {
-    (void)ctx;
     policy_endpoints_changed(policy, ref, told, n);
 }
 
 static void set_up(void)
 {
+    alarm(TIMEOUT);
     static const struct policy_ops ops = {.set_port = on_set_port,
                                           .change_port = on_change_port,
                                           .remove_port = on_remove_port,
@@ -159,7 +145,7 @@ static void put_slice(const char *id, const char *endpoints, bool reversed, unsi
 
 /* ---- tests ---- */
 
-START_TEST(a_slice_of_many_ports)
+LONG_TEST(a_slice_of_many_ports)
 {
     put_service("p", PORTS, false);
     expect((struct handed){.ports = PORTS, .frontends = PORTS});
@@ -176,9 +162,8 @@ START_TEST(a_slice_of_many_ports)
     endpoint_slice_cache_remove(slices, "a/1");
     expect((struct handed){.changed = PORTS});
 }
-END_TEST
 
-START_TEST(a_service_of_many_ports)
+LONG_TEST(a_service_of_many_ports)
 {
     put_slice("a/1", "10.0.0.1", false, 0);
     put_service("p", PORTS, false);
@@ -190,7 +175,6 @@ START_TEST(a_service_of_many_ports)
     service_cache_remove(services, "a/web");
     expect((struct handed){.gone = PORTS, .removed = PORTS});
 }
-END_TEST
 
 static void put_same(unsigned number, unsigned left_out)
 {
@@ -204,7 +188,7 @@ static void put_same(unsigned number, unsigned left_out)
     endpoint_slice_cache_put(slices, slice);
 }
 
-START_TEST(many_slices_of_the_same_endpoints)
+LONG_TEST(many_slices_of_the_same_endpoints)
 {
     put_service("p", MANY_PORTS, false);
     for (unsigned i = 0; i < MANY_SLICES; i++)
@@ -218,7 +202,6 @@ START_TEST(many_slices_of_the_same_endpoints)
     endpoint_slice_cache_remove(slices, "a/0");
     expect((struct handed){0});
 }
-END_TEST
 
 static void put_addresses(unsigned n)
 {
@@ -230,7 +213,7 @@ static void put_addresses(unsigned n)
     service_cache_put(services, service);
 }
 
-START_TEST(a_service_of_many_addresses)
+LONG_TEST(a_service_of_many_addresses)
 {
     put_addresses(ADDRESSES);
     expect((struct handed){.ports = 1, .frontends = ADDRESSES + 1});
@@ -245,16 +228,32 @@ START_TEST(a_service_of_many_addresses)
     service_cache_remove(services, "a/web");
     expect((struct handed){.gone = 1, .removed = ADDRESSES});
 }
-END_TEST
 
-static void add_long_tests(TCase *tcase)
+static void put_initial(struct initial_events *initial, int i, bool removed)
 {
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_set_timeout(tcase, TIMEOUT);
-    tcase_add_test(tcase, a_slice_of_many_ports);
-    tcase_add_test(tcase, a_service_of_many_ports);
-    tcase_add_test(tcase, many_slices_of_the_same_endpoints);
-    tcase_add_test(tcase, a_service_of_many_addresses);
+    struct error err = {0};
+    struct object object = {.kind = KIND_NODE, .id = xasprintf("%d", i)};
+    char *id = xstrdup(object.id);
+    ck_assert_int_eq(initial_events_put(initial, &object, &err), 0);
+    if (removed)
+        ck_assert_int_eq(initial_events_remove(initial, id, &err), 0);
+    free(id);
 }
 
-UNIT_MAIN_LONG("growth", NULL, add_long_tests)
+/* Each is added, removed and added again; they are left in their order, and
+ * nothing of them here. */
+LONG_TEST(initial_events_of_many_objects)
+{
+    struct initial_events initial = {.limit = 1000000};
+    object_vec objects = {0};
+    for (int i = 0; i < 2 * MANY_OBJECTS; i++)
+        put_initial(&initial, i % MANY_OBJECTS, i < MANY_OBJECTS);
+    initial_events_finish(&initial, &objects);
+    ck_assert_uint_eq(objects.n, MANY_OBJECTS);
+    vec_each (&objects, object)
+        ck_assert_int_eq(atoi(object->id), (int)(object - objects.v));
+    object_vec_clear(&objects);
+    ck_assert_uint_eq(initial.objects.n + initial.removals.n, 0);
+}
+
+UNIT_FIXTURE(set_up, tear_down)

@@ -2,7 +2,8 @@
 /* Hash tables against plain arrays that say who is in. */
 #include "kube-nftd/base/hash_table.h"
 
-#include <check.h>
+#include "unit.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -78,14 +79,13 @@ static void expect_right(void)
     ck_assert_uint_eq(n, 0);
 }
 
-START_TEST(an_empty_table)
+TEST(an_empty_table)
 {
     expect_right();
     ck_assert_uint_eq(table.n_buckets, 0);
 }
-END_TEST
 
-START_TEST(comings_and_goings)
+TESTS(comings_and_goings, 3)
 {
     uint64_t random = (uint64_t)_i * 2 + 1;
     for (int step = 0; step < 20000; step++) {
@@ -101,9 +101,8 @@ START_TEST(comings_and_goings)
     }
     expect_right();
 }
-END_TEST
 
-START_TEST(those_met_on_a_walk_may_leave)
+TEST(those_met_on_a_walk_may_leave)
 {
     size_t met = 0;
     for (int i = 0; i < MANY; i++)
@@ -116,9 +115,8 @@ START_TEST(those_met_on_a_walk_may_leave)
     ck_assert_uint_eq(table.n, MANY / 3);
     expect_right();
 }
-END_TEST
 
-START_TEST(a_walk_may_end_early)
+TEST(a_walk_may_end_early)
 {
     size_t met = 0;
     for (int i = 0; i < MANY; i++)
@@ -129,9 +127,8 @@ START_TEST(a_walk_may_end_early)
     }
     ck_assert_uint_eq(met, 5);
 }
-END_TEST
 
-START_TEST(keys_are_bytes)
+TEST(keys_are_bytes)
 {
     static const char zeros[8];
     struct hash_key none = {zeros, 0};
@@ -141,10 +138,9 @@ START_TEST(keys_are_bytes)
     for (size_t length = 1; length <= sizeof(zeros); length++)
         ck_assert_ptr_null(hash_table_find(&table, key_of, (struct hash_key){zeros, length}));
 }
-END_TEST
 
 /* What it is for: short chains with little room for them, whatever the keys look like. */
-START_TEST(room_and_chains)
+TEST(room_and_chains)
 {
     for (int i = 0; i < MANY; i++)
         add(&items[i]);
@@ -157,7 +153,6 @@ START_TEST(room_and_chains)
         ck_assert_uint_le(length, 12);
     }
 }
-END_TEST
 
 static void see(void *ctx, void *met)
 {
@@ -169,7 +164,7 @@ static void see(void *ctx, void *met)
 }
 
 /* Between its pieces items come, for which the table grows, and go again. */
-START_TEST(a_walk_in_pieces)
+TEST(a_walk_in_pieces)
 {
     size_t n = 0, cursor = 0, next = 100;
     ck_assert_uint_eq(hash_table_scan(&table, 0, see, &n), 0);
@@ -189,24 +184,5 @@ START_TEST(a_walk_in_pieces)
         cursor = hash_table_scan(&table, cursor, see, &n);
     ck_assert_uint_eq(n, table.n);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("hash_table");
-    TCase *tcase = tcase_create("hash_table");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, an_empty_table);
-    tcase_add_loop_test(tcase, comings_and_goings, 0, 3);
-    tcase_add_test(tcase, those_met_on_a_walk_may_leave);
-    tcase_add_test(tcase, a_walk_may_end_early);
-    tcase_add_test(tcase, a_walk_in_pieces);
-    tcase_add_test(tcase, keys_are_bytes);
-    tcase_add_test(tcase, room_and_chains);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
-}
+UNIT_FIXTURE(setup, teardown)

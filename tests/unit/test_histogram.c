@@ -21,7 +21,7 @@ static size_t bucket_of(const struct histogram_buckets *buckets, double value)
 }
 
 /* The next number up and down are told apart from a bound. */
-START_TEST(a_bound_belongs_below_itself)
+TEST(a_bound_belongs_below_itself)
 {
     for (size_t which = 0; which < 2; which++) {
         const struct histogram_buckets *buckets = all_buckets[which];
@@ -37,10 +37,9 @@ START_TEST(a_bound_belongs_below_itself)
         ck_assert_uint_eq(bucket_of(buckets, INFINITY), buckets->n);
     }
 }
-END_TEST
 
 /* Spec 7, written down here as rules. */
-START_TEST(buckets_are_those_of_kube_proxy)
+TEST(buckets_are_those_of_kube_proxy)
 {
     double bound = 0.001;
     ck_assert_uint_eq(histogram_exponential.n, 15);
@@ -60,9 +59,8 @@ START_TEST(buckets_are_those_of_kube_proxy)
         ck_assert(bounds[n++] == second);
     ck_assert_uint_eq(n, histogram_programming.n);
 }
-END_TEST
 
-START_TEST(samples_add_up)
+TEST(samples_add_up)
 {
     struct histogram histogram = {.buckets = &histogram_exponential};
     ck_assert_uint_eq(histogram_count(&histogram), 0);
@@ -73,13 +71,3 @@ START_TEST(samples_add_up)
     ck_assert_uint_eq(histogram.counts[15], 500);
     ck_assert_double_eq_tol(histogram.sum, 10000.75, 1e-6);
 }
-END_TEST
-
-static void add_tests(TCase *tcase)
-{
-    tcase_add_test(tcase, a_bound_belongs_below_itself);
-    tcase_add_test(tcase, buckets_are_those_of_kube_proxy);
-    tcase_add_test(tcase, samples_add_up);
-}
-
-UNIT_MAIN("histogram", add_tests)

@@ -54,7 +54,7 @@ static void ended(const char *expected)
     ck_assert_str_eq(text, expected);
 }
 
-START_TEST(patience_ends)
+TEST(patience_ends)
 {
     ck_assert_double_eq(http_clients_end_slow(&clients, 100), 0);
     come(0, 100);
@@ -67,9 +67,8 @@ START_TEST(patience_ends)
     ck_assert_double_eq(http_clients_end_slow(&clients, 200), 0);
     ended("01");
 }
-END_TEST
 
-START_TEST(who_gets_on_has_it_anew)
+TEST(who_gets_on_has_it_anew)
 {
     come(0, 100);
     come(1, 101);
@@ -84,9 +83,8 @@ START_TEST(who_gets_on_has_it_anew)
                         106 + HTTP_CLIENT_PATIENCE);
     ended("01");
 }
-END_TEST
 
-START_TEST(the_slowest_makes_room)
+TEST(the_slowest_makes_room)
 {
     for (int i = 0; i < MOST; i++)
         come(i, 100 + i);
@@ -98,9 +96,8 @@ START_TEST(the_slowest_makes_room)
     ended("12");
     ck_assert_uint_eq(clients.n, MOST);
 }
-END_TEST
 
-START_TEST(who_goes_makes_room)
+TEST(who_goes_makes_room)
 {
     for (int i = 0; i < MOST; i++)
         come(i, 100);
@@ -112,15 +109,5 @@ START_TEST(who_goes_makes_room)
     ended("");
     ck_assert_double_eq(http_clients_end_slow(&clients, 102), 100 + HTTP_CLIENT_PATIENCE);
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, NULL, go_all);
-    tcase_add_test(tcase, patience_ends);
-    tcase_add_test(tcase, who_gets_on_has_it_anew);
-    tcase_add_test(tcase, the_slowest_makes_room);
-    tcase_add_test(tcase, who_goes_makes_room);
-}
-
-UNIT_MAIN("http_clients", add_tests)
+UNIT_FIXTURE(NULL, go_all)

@@ -33,7 +33,7 @@ static void check_bytes(struct key got, const char *hex)
     ck_assert_str_eq(text, hex);
 }
 
-START_TEST(bytes_are_those_of_the_kernel)
+TEST(bytes_are_those_of_the_kernel)
 {
     struct frontend v4 = frontend("10.96.0.1", 443, IPPROTO_TCP);
     struct frontend v6 = frontend("fd00::1", 53, IPPROTO_UDP);
@@ -64,7 +64,6 @@ START_TEST(bytes_are_those_of_the_kernel)
     ck_assert_mem_eq(key.bytes, prefix.address.bytes, 4);
     ck_assert_mem_eq(key.bytes + 4, &value, sizeof(value));
 }
-END_TEST
 
 static const char *const addresses[FAMILY_COUNT][3] = {
     {"10.96.0.1", "255.255.255.255", "0.0.0.1"},
@@ -98,7 +97,7 @@ static void check_round_trip(const struct frontend *f)
     ck_assert_uint_eq(list, MOST_LISTS);
 }
 
-START_TEST(slots_of_service_ports)
+TEST(slots_of_service_ports)
 {
     static const uint32_t numbers[] = {1, 2, 0x100, MOST_PORTS};
     for (size_t i = 0; i < sizeof(slots) / sizeof(slots[0]); i++)
@@ -110,9 +109,8 @@ START_TEST(slots_of_service_ports)
             ck_assert_uint_eq(slot, slots[i]);
         }
 }
-END_TEST
 
-START_TEST(numbers_and_what_is_below_them)
+TEST(numbers_and_what_is_below_them)
 {
     const uint32_t highest = MOST_PORTS << PORT_LOW_BITS;
     uint32_t number;
@@ -127,9 +125,8 @@ START_TEST(numbers_and_what_is_below_them)
     ck_assert(number_of_key(key.bytes, key.length, &number));
     ck_assert_uint_eq(number, highest | 1);
 }
-END_TEST
 
-START_TEST(round_trip)
+EACH_FAMILY(round_trip)
 {
     for (size_t a = 0; a < 3; a++)
         for (size_t p = 0; p < sizeof(protocols); p++)
@@ -138,9 +135,8 @@ START_TEST(round_trip)
                 check_round_trip(&f);
             }
 }
-END_TEST
 
-START_TEST(other_lengths_are_refused)
+EACH_FAMILY(other_lengths_are_refused)
 {
     enum family family = (enum family)_i;
     struct frontend f = frontend(addresses[family][0], 80, IPPROTO_TCP), f_out;
@@ -163,10 +159,9 @@ START_TEST(other_lengths_are_refused)
                          length == as_value.length);
     }
 }
-END_TEST
 
 /* Bytes of the right length that no message of ours can have made. */
-START_TEST(other_contents_are_refused)
+EACH_FAMILY(other_contents_are_refused)
 {
     enum family family = (enum family)_i;
     struct frontend f = frontend(addresses[family][0], 80, IPPROTO_TCP), f_out;
@@ -204,16 +199,3 @@ START_TEST(other_contents_are_refused)
     key = key_of_slot(1 << PORT_LOW_BITS, 0);
     ck_assert(slot_of_key(key.bytes, key.length, &port, &slot));
 }
-END_TEST
-
-static void add_tests(TCase *tcase)
-{
-    tcase_add_test(tcase, bytes_are_those_of_the_kernel);
-    tcase_add_test(tcase, slots_of_service_ports);
-    tcase_add_test(tcase, numbers_and_what_is_below_them);
-    tcase_add_loop_test(tcase, round_trip, 0, FAMILY_COUNT);
-    tcase_add_loop_test(tcase, other_lengths_are_refused, 0, FAMILY_COUNT);
-    tcase_add_loop_test(tcase, other_contents_are_refused, 0, FAMILY_COUNT);
-}
-
-UNIT_MAIN("keys", add_tests)

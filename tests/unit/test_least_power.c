@@ -68,11 +68,10 @@ static int keep_net_admin(void)
     return least_power_keep_net_admin(&err) ? 5 : 0; /* again */
 }
 
-START_TEST(one_capability_is_kept)
+TEST(one_capability_is_kept)
 {
     ck_assert_int_eq(in_child(keep_net_admin), 0);
 }
-END_TEST
 
 /* ---- system calls ---- */
 
@@ -92,11 +91,10 @@ static int start_program(void)
     return is_refused(syscall(SYS_execveat, AT_FDCWD, "/bin/true", nothing, nothing, 0)) ? 0 : 3;
 }
 
-START_TEST(no_program_is_started)
+TEST(no_program_is_started)
 {
     ck_assert_int_eq(in_child(start_program), 0);
 }
-END_TEST
 
 static int make_process(void)
 {
@@ -112,7 +110,7 @@ static int make_process(void)
 }
 
 /* Sanitizers find leaks by such means, so there they are left alone. */
-START_TEST(no_process_is_made)
+TEST(no_process_is_made)
 {
 #ifndef KUBE_NFTD_SANITIZED
     ck_assert_int_eq(in_child(make_process), 0);
@@ -120,7 +118,6 @@ START_TEST(no_process_is_made)
     ck_assert_int_eq(in_child(make_process), 2);
 #endif
 }
-END_TEST
 
 /* Most of these would be refused to users without rights all the same, but not to root. */
 static int use_kernel(void)
@@ -138,11 +135,10 @@ static int use_kernel(void)
     return is_refused(syscall(SYS_io_uring_setup, 1, NULL)) ? 0 : 5;
 }
 
-START_TEST(the_kernel_is_left_alone)
+TEST(the_kernel_is_left_alone)
 {
     ck_assert_int_eq(in_child(use_kernel), 0);
 }
-END_TEST
 
 static int open_sockets(void)
 {
@@ -163,11 +159,10 @@ static int open_sockets(void)
     return 0;
 }
 
-START_TEST(sockets_of_few_families)
+TEST(sockets_of_few_families)
 {
     ck_assert_int_eq(in_child(open_sockets), 0);
 }
-END_TEST
 
 /* ---- threads ---- */
 
@@ -189,20 +184,7 @@ static int make_thread(void)
     return good ? 0 : 2;
 }
 
-START_TEST(threads_can_be_made_and_are_bound)
+TEST(threads_can_be_made_and_are_bound)
 {
     ck_assert_int_eq(in_child(make_thread), 0);
 }
-END_TEST
-
-static void add_tests(TCase *tcase)
-{
-    tcase_add_test(tcase, one_capability_is_kept);
-    tcase_add_test(tcase, no_program_is_started);
-    tcase_add_test(tcase, no_process_is_made);
-    tcase_add_test(tcase, the_kernel_is_left_alone);
-    tcase_add_test(tcase, sockets_of_few_families);
-    tcase_add_test(tcase, threads_can_be_made_and_are_bound);
-}
-
-UNIT_MAIN("least_power", add_tests)

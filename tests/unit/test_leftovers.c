@@ -3,9 +3,7 @@
 #include "unit.h"
 
 #include "leftovers/iptables.h"
-#include "leftovers/ipvs.h"
-#include "leftovers/kube_proxy.h"
-#include "leftovers/legacy_iptables.h"
+#include "leftovers/kinds.h"
 
 #include <arpa/inet.h>
 #include <linux/genetlink.h>
@@ -13,8 +11,6 @@
 #include <linux/netfilter_ipv4/ip_tables.h>
 #include <linux/netfilter_ipv6/ip6_tables.h>
 #include <sys/socket.h>
-
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* ---- names ---- */
 
@@ -81,15 +77,13 @@ static const struct {
     {"nat", "KUBE-HP-ABCDEFGHIJKLMNOP", false},
 };
 
-START_TEST(chain_names)
+TEST_ROWS(chain_names, chains)
 {
-    ck_assert_msg(kube_proxy_has_chain(chains[_i].table, chains[_i].chain) ==
-                      chains[_i].kube_proxys,
-                  "%s %s", chains[_i].table, chains[_i].chain);
+    ck_assert_msg(kube_proxy_has_chain(row->table, row->chain) == row->kube_proxys, "%s %s",
+                  row->table, row->chain);
 }
-END_TEST
 
-START_TEST(comments)
+TEST(comments)
 {
     ck_assert(kube_proxy_has_comment("kubernetes service portals"));
     ck_assert(kube_proxy_has_comment("kubernetes ipvs access filter"));
@@ -98,7 +92,6 @@ START_TEST(comments)
     ck_assert(!kube_proxy_has_comment("kubernetes"));
     ck_assert(!kube_proxy_has_comment(""));
 }
-END_TEST
 
 static const struct {
     const char *name;
@@ -131,12 +124,10 @@ static const struct {
     {"cali40masq-ipam-pools", false},
 };
 
-START_TEST(ip_set_names)
+TEST_ROWS(ip_set_names, ip_sets)
 {
-    ck_assert_msg(kube_proxy_has_ip_set(ip_sets[_i].name) == ip_sets[_i].kube_proxys, "%s",
-                  ip_sets[_i].name);
+    ck_assert_msg(kube_proxy_has_ip_set(row->name) == row->kube_proxys, "%s", row->name);
 }
-END_TEST
 
 /* ---- plans ---- */
 
@@ -245,7 +236,7 @@ static void tell(struct iptables_plan *plan, const char *const rule[3], uint64_t
 }
 
 /* What was overtaken may come twice; a rule can be deleted only once. */
-START_TEST(told_twice)
+TEST(told_twice)
 {
     struct iptables_plan plan;
     iptables_plan_init(&plan, "nat");
@@ -256,27 +247,25 @@ START_TEST(told_twice)
     ck_assert_uint_eq(plan.jumps.n, 1);
     iptables_plan_clear(&plan);
 }
-END_TEST
 
-START_TEST(what_goes)
+TEST_ROWS(what_goes, plans)
 {
     struct iptables_plan plan;
     iptables_plan_init(&plan, "nat");
-    for (const char *const *chain = plans[_i].chains; *chain; chain++)
+    for (const char *const *chain = row->chains; *chain; chain++)
         iptables_plan_add_chain(&plan,
                                 &(struct iptables_chain_facts){.name = *chain + (**chain == '+'),
                                                                .base = **chain == '+'});
-    for (size_t i = 0; plans[_i].rules[i][0]; i++)
-        tell(&plan, plans[_i].rules[i], i + 1);
+    for (size_t i = 0; row->rules[i][0]; i++)
+        tell(&plan, row->rules[i], i + 1);
     char *text = plan_text(&plan);
-    ck_assert_str_eq(text, plans[_i].result);
+    ck_assert_str_eq(text, row->result);
     ck_assert(iptables_plan_is_empty(&plan) == (text[0] == '\0'));
     for (size_t i = 0; i < plan.jumps.n; i++)
         ck_assert_uint_eq(plan.jumps.v[i].handle, i + 1);
     free(text);
     iptables_plan_clear(&plan);
 }
-END_TEST
 
 /* ---- contents of iptables-legacy's tables ---- */
 
@@ -342,7 +331,7 @@ static void legacy_table(struct blob *blob, enum family family)
     put_error(blob, family, XT_ERROR_TARGET);
 }
 
-START_TEST(legacy_chains)
+EACH_FAMILY(legacy_chains)
 {
     enum family family = (enum family)_i;
     struct blob blob;
@@ -354,10 +343,9 @@ START_TEST(legacy_chains)
     ck_assert_str_eq(text, "KUBE-SERVICES A-CHAIN-OF-29-BYTES-IS-LONG-X ");
     ck_assert_int_eq(legacy_iptables_chains(family, blob.bytes, 0, note_chain, text, &err), 0);
 }
-END_TEST
 
 /* Cut off anywhere and wherever the offsets lead: never read beyond the end. */
-START_TEST(legacy_rubbish)
+EACH_FAMILY(legacy_rubbish)
 {
     enum family family = (enum family)_i;
     struct blob blob;
@@ -383,7 +371,6 @@ START_TEST(legacy_rubbish)
     }
     error_clear(&err);
 }
-END_TEST
 
 /* ---- virtual servers ---- */
 
@@ -407,7 +394,7 @@ static struct nlmsghdr *server_message(char *buffer, uint16_t af, const char *ad
     return message;
 }
 
-START_TEST(virtual_servers)
+TEST(virtual_servers)
 {
     _Alignas(struct nlmsghdr) char buffer[512] = {0};
     char text[ADDRESS_TEXT_SIZE];
@@ -431,18 +418,3 @@ START_TEST(virtual_servers)
     mnl_attr_put_u32(other, IPVS_CMD_ATTR_DEST, 1);
     ck_assert(!virtual_server_read(other, &server));
 }
-END_TEST
-
-static void add_tests(TCase *tcase)
-{
-    tcase_add_loop_test(tcase, chain_names, 0, COUNT(chains));
-    tcase_add_test(tcase, comments);
-    tcase_add_loop_test(tcase, ip_set_names, 0, COUNT(ip_sets));
-    tcase_add_test(tcase, told_twice);
-    tcase_add_loop_test(tcase, what_goes, 0, COUNT(plans));
-    tcase_add_loop_test(tcase, legacy_chains, 0, FAMILY_COUNT);
-    tcase_add_loop_test(tcase, legacy_rubbish, 0, FAMILY_COUNT);
-    tcase_add_test(tcase, virtual_servers);
-}
-
-UNIT_MAIN("leftovers", add_tests)

@@ -33,29 +33,29 @@ static struct {
     char *line;
     enum log_level level;
     int n;
-} logged;
+} got;
 
 static void on_line(void *ctx, enum log_level level, const char *line)
 {
-    ck_assert_ptr_eq(ctx, &logged);
-    free(logged.line);
-    logged.line = xstrdup(line);
-    logged.level = level;
-    logged.n++;
+    ck_assert_ptr_eq(ctx, &got);
+    free(got.line);
+    got.line = xstrdup(line);
+    got.level = level;
+    got.n++;
 }
 
 static void setup(void)
 {
-    logged.n = 0;
+    got.n = 0;
     now = 1000;
     log_set_verbosity(0);
-    log_set_sink(on_line, &logged);
+    log_set_sink(on_line, &got);
     own_stderr = dup(STDERR_FILENO);
 }
 
 static void teardown(void)
 {
-    log_set_sink(on_line, &logged);
+    log_set_sink(on_line, &got);
     log_flush(now); /* that lines were dropped is not for the next test */
     log_set_sink(NULL, NULL);
     log_set_verbosity(0);
@@ -63,8 +63,8 @@ static void teardown(void)
     dup2(own_stderr, STDERR_FILENO);
     close(own_stderr);
     log_output_open();
-    free(logged.line);
-    logged.line = NULL;
+    free(got.line);
+    got.line = NULL;
 }
 
 #define TIME_LENGTH (sizeof("2026-11-21T18:14:44.123Z") - 1)
@@ -73,17 +73,17 @@ static void teardown(void)
 static void expect_logged(enum log_level level, const char *expected)
 {
     struct tm tm;
-    ck_assert_int_eq(logged.n, 1);
-    ck_assert_int_eq(logged.level, level);
-    ck_assert_msg(strlen(logged.line) > TIME_LENGTH, "%s", logged.line);
-    const char *end = strptime(logged.line, "%Y-%m-%dT%H:%M:%S.", &tm);
-    ck_assert_msg(end == logged.line + TIME_LENGTH - 4, "%s", logged.line);
-    ck_assert_msg(strspn(end, "0123456789") == 3 && end[3] == 'Z', "%s", logged.line);
-    ck_assert_str_eq(logged.line + TIME_LENGTH, expected);
-    logged.n = 0;
+    ck_assert_int_eq(got.n, 1);
+    ck_assert_int_eq(got.level, level);
+    ck_assert_msg(strlen(got.line) > TIME_LENGTH, "%s", got.line);
+    const char *end = strptime(got.line, "%Y-%m-%dT%H:%M:%S.", &tm);
+    ck_assert_msg(end == got.line + TIME_LENGTH - 4, "%s", got.line);
+    ck_assert_msg(strspn(end, "0123456789") == 3 && end[3] == 'Z', "%s", got.line);
+    ck_assert_str_eq(got.line + TIME_LENGTH, expected);
+    got.n = 0;
 }
 
-START_TEST(levels)
+TEST(levels)
 {
     log_error("proxy", "family=%s: %d", "IPv4", 7);
     expect_logged(LOG_LEVEL_ERROR, " error proxy: family=IPv4: 7");
@@ -95,23 +95,21 @@ START_TEST(levels)
     log_debug(2, "proxy", "committed %s", "it");
     expect_logged(LOG_LEVEL_DEBUG, " debug proxy: committed it");
 }
-END_TEST
 
 /* A JSON object a line, whatever the message quotes. */
-START_TEST(json)
+TEST(json)
 {
     log_set_json(1);
     log_warn("policy", "it said \"%s\" and \\", "\n\xc3\xa4\x01");
     log_set_json(0);
-    const char *end = strchr(logged.line, ',');
+    const char *end = strchr(got.line, ',');
     ck_assert_ptr_nonnull(end);
     ck_assert_str_eq(end, ",\"level\":\"warn\",\"logger\":\"policy\",\"msg\":\"it said "
                           "\\\"\\\\x0a\\\\xc3\\\\xa4\\\\x01\\\" and \\\\\"}");
     double before = 0;
-    ck_assert_int_eq(sscanf(logged.line, "{\"ts\":%lf,", &before), 1);
+    ck_assert_int_eq(sscanf(got.line, "{\"ts\":%lf,", &before), 1);
     ck_assert_double_eq_tol(before, clock_realtime(), 60);
 }
-END_TEST
 
 /* What stands behind "key=" in text, and what JSON has of it. */
 static const struct {
@@ -136,29 +134,28 @@ static const struct {
     {"open=\"%s", "a b", "open=\"a b", ",\"open\":\"a b\""},
 };
 
-START_TEST(keys_and_values)
+TEST_ROWS(keys_and_values, pairs)
 {
-    log_write(NULL, LOG_LEVEL_INFO, "x", pairs[_i].format, pairs[_i].text);
-    char *line = xasprintf(" info  x: %s", pairs[_i].line);
+    log_write(NULL, LOG_LEVEL_INFO, "x", row->format, row->text);
+    char *line = xasprintf(" info  x: %s", row->line);
     expect_logged(LOG_LEVEL_INFO, line);
     free(line);
     log_set_json(1);
-    log_write(NULL, LOG_LEVEL_INFO, "x", pairs[_i].format, pairs[_i].text);
+    log_write(NULL, LOG_LEVEL_INFO, "x", row->format, row->text);
     log_set_json(0);
-    cJSON *object = cJSON_Parse(logged.line);
-    ck_assert_msg(object != NULL, "%s", logged.line);
+    cJSON *object = cJSON_Parse(got.line);
+    ck_assert_msg(object != NULL, "%s", got.line);
     const char *message = cJSON_GetStringValue(cJSON_GetObjectItem(object, "msg"));
-    ck_assert_str_eq(message, pairs[_i].line);
-    char *end = xasprintf("%s}", pairs[_i].members);
-    ck_assert_msg(strlen(logged.line) > strlen(end), "%s", logged.line);
-    ck_assert_str_eq(logged.line + strlen(logged.line) - strlen(end), end);
+    ck_assert_str_eq(message, row->line);
+    char *end = xasprintf("%s}", row->members);
+    ck_assert_msg(strlen(got.line) > strlen(end), "%s", got.line);
+    ck_assert_str_eq(got.line + strlen(got.line) - strlen(end), end);
     free(end);
     cJSON_Delete(object);
 }
-END_TEST
 
 /* Of each sort that messages have. */
-START_TEST(conversions)
+TEST(conversions)
 {
     log_info("x", "%d %5u|%-4d|%03d %ld %lu %lld %llu %zu %x %c %% %.1f %g %*d %.*s|%5s|%.2s", -1,
              2u, 3, 4, -5L, 6UL, -7LL, 8ULL, sizeof(char), 0xab, 'c', 0.25, 1e9, 4, 5, 2, "abc",
@@ -166,7 +163,6 @@ START_TEST(conversions)
     expect_logged(LOG_LEVEL_INFO,
                   " info  x: -1     2|3   |004 -5 6 -7 8 1 ab c % 0.2 1e+09    5 ab|   de|fg");
 }
-END_TEST
 
 static int evaluated;
 
@@ -175,29 +171,28 @@ static int evaluate(void)
     return ++evaluated;
 }
 
-START_TEST(verbosities)
+TEST(verbosities)
 {
     evaluated = 0;
     for (int limit = 0; limit <= 5; limit++) {
         log_set_verbosity(limit);
         for (int verbosity = 1; verbosity <= 6; verbosity++) {
             int before = evaluated;
-            logged.n = 0;
+            got.n = 0;
             ck_assert_int_eq(!!log_enabled(verbosity), verbosity <= limit);
             log_debug(verbosity, "x", "%d", evaluate());
             log_flush(now);
-            ck_assert_int_eq(logged.n, verbosity <= limit);
+            ck_assert_int_eq(got.n, verbosity <= limit);
             /* A line that is not printed costs nothing. */
             ck_assert_int_eq(evaluated - before, verbosity <= limit);
         }
-        logged.n = 0;
+        got.n = 0;
         log_info("x", "always");
-        ck_assert_int_eq(logged.n, 1);
+        ck_assert_int_eq(got.n, 1);
     }
 }
-END_TEST
 
-START_TEST(escapes)
+TEST(escapes)
 {
     static const struct {
         const char *text, *line;
@@ -218,9 +213,8 @@ START_TEST(escapes)
         expect_logged(LOG_LEVEL_INFO, cases[i].line);
     }
 }
-END_TEST
 
-START_TEST(every_byte)
+TEST(every_byte)
 {
     for (int byte = 1; byte < 256; byte++) {
         char text[] = {'<', (char)byte, '>', '\0'}, expected[64];
@@ -231,17 +225,15 @@ START_TEST(every_byte)
         expect_logged(LOG_LEVEL_WARN, expected);
     }
 }
-END_TEST
 
-START_TEST(long_line)
+TEST(long_line)
 {
     char *text = xcalloc(100001, 1);
     memset(text, '\x01', 100000);
     log_info("x", "%s", text);
-    ck_assert_uint_eq(strlen(logged.line), TIME_LENGTH + strlen(" info  x: ") + 400000);
+    ck_assert_uint_eq(strlen(got.line), TIME_LENGTH + strlen(" info  x: ") + 400000);
     free(text);
 }
-END_TEST
 
 /* ---- budgets ---- */
 
@@ -256,22 +248,21 @@ static void flood(enum log_level level, int n)
 static const enum log_level levels_of_floods[] = {LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO,
                                                   LOG_LEVEL_DEBUG};
 
-START_TEST(a_flood_is_a_handful)
+TESTS(a_flood_is_a_handful, 4)
 {
     flood(levels_of_floods[_i], 80000);
-    ck_assert_int_eq(logged.n, TEN);
-    ck_assert_ptr_nonnull(strstr(logged.line, "policy: frontend=10 is lost"));
+    ck_assert_int_eq(got.n, TEN);
+    ck_assert_ptr_nonnull(strstr(got.line, "policy: frontend=10 is lost"));
     log_error("proxy", "said by another statement");
-    ck_assert_int_eq(logged.n, TEN + 1);
+    ck_assert_int_eq(got.n, TEN + 1);
     log_flush(now + 1);
-    ck_assert_int_eq(logged.n, TEN + 2);
-    ck_assert_int_eq(logged.level, levels_of_floods[_i]);
+    ck_assert_int_eq(got.n, TEN + 2);
+    ck_assert_int_eq(got.level, levels_of_floods[_i]);
     ck_assert_ptr_nonnull(
-        strstr(logged.line, " policy: frontend=11 is lost (and 79989 more of this kind)"));
+        strstr(got.line, " policy: frontend=11 is lost (and 79989 more of this kind)"));
     log_flush(now + 1);
-    ck_assert_int_eq(logged.n, TEN + 2);
+    ck_assert_int_eq(got.n, TEN + 2);
 }
-END_TEST
 
 static int count_up(int *n)
 {
@@ -279,71 +270,66 @@ static int count_up(int *n)
 }
 
 /* What a line says may cost more than the line. */
-START_TEST(lines_that_nobody_sees_are_not_put_together)
+TEST(lines_that_nobody_sees_are_not_put_together)
 {
     int made = 0;
     for (int i = 0; i < 1000; i++)
         log_warn("policy", "%d", count_up(&made));
     ck_assert_int_eq(made, TEN + 1);
     log_flush(now + 1);
-    ck_assert_ptr_nonnull(strstr(logged.line, " policy: 11 (and 989 more of this kind)"));
+    ck_assert_ptr_nonnull(strstr(got.line, " policy: 11 (and 989 more of this kind)"));
     log_set_verbosity(-1);
     log_info("policy", "%d", count_up(&made));
     ck_assert_int_eq(made, TEN + 1);
 }
-END_TEST
 
-START_TEST(one_that_was_withheld_is_just_late)
+TEST(one_that_was_withheld_is_just_late)
 {
     flood(LOG_LEVEL_WARN, TEN + 1);
-    logged.n = 0;
+    got.n = 0;
     log_flush(now + 1);
     expect_logged(LOG_LEVEL_WARN, " warn  policy: frontend=11 is lost");
 }
-END_TEST
 
 /* A second, two, four, up to a minute, as long as it goes on. */
-START_TEST(a_lasting_flood_is_a_handful_a_minute)
+TEST(a_lasting_flood_is_a_handful_a_minute)
 {
     double window = 1;
     for (int i = 0; i < 10; i++) {
         flood(LOG_LEVEL_WARN, 100);
-        ck_assert_int_eq(logged.n, TEN);
+        ck_assert_int_eq(got.n, TEN);
         ck_assert_double_eq_tol(log_flush(now), now + window, 1e-9);
         now += window;
         flood(LOG_LEVEL_WARN, 1); /* ends the window, and is the first of the next one */
-        ck_assert_int_eq(logged.n, TEN + 2);
-        ck_assert_ptr_nonnull(strstr(logged.line, "frontend=1 is lost"));
-        logged.n = 1;
+        ck_assert_int_eq(got.n, TEN + 2);
+        ck_assert_ptr_nonnull(strstr(got.line, "frontend=1 is lost"));
+        got.n = 1;
         window = fmin(2 * window, 60);
     }
     now += 120; /* a whole window of quiet */
-    logged.n = 0;
+    got.n = 0;
     flood(LOG_LEVEL_WARN, 100);
     ck_assert_double_eq_tol(log_flush(now), now + 1, 1e-9);
 }
-END_TEST
 
 /* Who asked for a line for each transaction gets it, however many there are a second. */
-START_TEST(debug_lines_are_counted_by_turns)
+TEST(debug_lines_are_counted_by_turns)
 {
     for (int turn = 1; turn <= 100; turn++) {
         flood(LOG_LEVEL_DEBUG, TEN);
         ck_assert_double_eq(log_flush(now), 0);
-        ck_assert_int_eq(logged.n, TEN);
-        logged.n = 0;
+        ck_assert_int_eq(got.n, TEN);
+        got.n = 0;
     }
 }
-END_TEST
 
-START_TEST(nothing_is_withheld_at_the_end)
+TEST(nothing_is_withheld_at_the_end)
 {
     flood(LOG_LEVEL_ERROR, TEN + 2);
     log_end("it had to be");
-    ck_assert_int_eq(logged.n, TEN + 2);
-    ck_assert_str_eq(logged.line, "kube-nftd: it had to be");
+    ck_assert_int_eq(got.n, TEN + 2);
+    ck_assert_str_eq(got.line, "kube-nftd: it had to be");
 }
-END_TEST
 
 /* ---- stderr ---- */
 
@@ -450,7 +436,7 @@ static void say(int i, int length)
 }
 
 /* A terminal takes some more now and then while it moves what it holds to where it is read. */
-START_TEST(a_reader_that_does_not_read_stops_nothing)
+TESTS(a_reader_that_does_not_read_stops_nothing, 4 * CHANNELS)
 {
     static const int lengths[] = {7, 100, 250, 5000};
     struct reading r = {.length = lengths[_i / CHANNELS], .text = xstrdup("")};
@@ -477,10 +463,9 @@ START_TEST(a_reader_that_does_not_read_stops_nothing)
     free(r.text);
     close(r.fd);
 }
-END_TEST
 
 /* Without another line to come before. */
-START_TEST(a_turn_says_what_was_dropped)
+TEST(a_turn_says_what_was_dropped)
 {
     int reader, writer;
     open_pipe(&reader, &writer);
@@ -500,9 +485,8 @@ START_TEST(a_turn_says_what_was_dropped)
     free(text);
     close(reader);
 }
-END_TEST
 
-START_TEST(to_a_file)
+TEST(to_a_file)
 {
     char line[128] = "";
     FILE *file = tmpfile();
@@ -518,12 +502,11 @@ START_TEST(to_a_file)
     ck_assert_str_eq(line + TIME_LENGTH, " info  x: said\\x0a\n");
     ck_assert_int_eq(fgetc(file), EOF);
     fclose(file);
-    ck_assert_int_eq(logged.n, 0);
+    ck_assert_int_eq(got.n, 0);
 }
-END_TEST
 
 /* The number is another file's soon. */
-START_TEST(to_nobody)
+TEST(to_nobody)
 {
     log_set_sink(NULL, NULL);
     close(STDERR_FILENO);
@@ -536,7 +519,6 @@ START_TEST(to_nobody)
     ck_assert_int_eq(fgetc(file), EOF);
     fclose(file);
 }
-END_TEST
 
 /* The journal has a time for each line, and takes the priority from before it. */
 static const struct {
@@ -551,7 +533,7 @@ static const struct {
     {LOG_LEVEL_WARN, 1, "<4>{\"ts\":"},
 };
 
-START_TEST(to_the_journal)
+TESTS(to_the_journal, 5)
 {
     int reader, writer;
     struct stat status;
@@ -572,10 +554,9 @@ START_TEST(to_the_journal)
     free(text);
     close(reader);
 }
-END_TEST
 
 /* A child of a service whose stderr is its own inherits the variable. */
-START_TEST(to_no_journal)
+TEST(to_no_journal)
 {
     static const char *const streams[] = {"", "0:0", "1:2:3", "journal"};
     for (size_t i = 0; i < sizeof(streams) / sizeof(streams[0]); i++) {
@@ -590,31 +571,5 @@ START_TEST(to_no_journal)
         close(reader);
     }
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, levels);
-    tcase_add_test(tcase, json);
-    tcase_add_test(tcase, conversions);
-    tcase_add_loop_test(tcase, keys_and_values, 0, (int)(sizeof(pairs) / sizeof(pairs[0])));
-    tcase_add_test(tcase, verbosities);
-    tcase_add_test(tcase, escapes);
-    tcase_add_test(tcase, every_byte);
-    tcase_add_test(tcase, long_line);
-    tcase_add_loop_test(tcase, a_flood_is_a_handful, 0, 4);
-    tcase_add_test(tcase, lines_that_nobody_sees_are_not_put_together);
-    tcase_add_test(tcase, one_that_was_withheld_is_just_late);
-    tcase_add_test(tcase, a_lasting_flood_is_a_handful_a_minute);
-    tcase_add_test(tcase, debug_lines_are_counted_by_turns);
-    tcase_add_test(tcase, nothing_is_withheld_at_the_end);
-    tcase_add_loop_test(tcase, a_reader_that_does_not_read_stops_nothing, 0, 4 * CHANNELS);
-    tcase_add_test(tcase, a_turn_says_what_was_dropped);
-    tcase_add_test(tcase, to_a_file);
-    tcase_add_test(tcase, to_nobody);
-    tcase_add_loop_test(tcase, to_the_journal, 0, 5);
-    tcase_add_test(tcase, to_no_journal);
-}
-
-UNIT_MAIN("log", add_tests)
+UNIT_FIXTURE(setup, teardown)

@@ -53,26 +53,24 @@ static void check_right(void)
     check_wish(1, &three, &nothing);
 }
 
-START_TEST(right_rules_are_left_alone)
+EACH_FAMILY(right_rules_are_left_alone)
 {
     begin_earlier(_i);
     ck_assert(!mend());
     ck_assert_uint_eq(fake_kernel_counts()->transactions, 0);
     check_right();
 }
-END_TEST
 
-START_TEST(no_table_is_no_matter)
+EACH_FAMILY(no_table_is_no_matter)
 {
     begin(_i);
     ck_assert(!mend());
     ck_assert_uint_eq(fake_kernel_counts()->transactions, 0);
     ck_assert_ptr_null(fake_kernel_comment(family));
 }
-END_TEST
 
 /* It is replaced when it is known by what. */
-START_TEST(a_table_of_another_shape_is_left_alone)
+EACH_FAMILY(a_table_of_another_shape_is_left_alone)
 {
     begin_earlier(_i);
     fake_kernel_flush_chain(family, "dispatch");
@@ -80,7 +78,6 @@ START_TEST(a_table_of_another_shape_is_left_alone)
     ck_assert(!mend());
     ck_assert_uint_eq(fake_kernel_counts()->transactions, 0);
 }
-END_TEST
 
 /* ---- damage ---- */
 
@@ -158,7 +155,7 @@ static void (*const damages[])(void) = {flush_dispatch, flush_pick,        add_r
                                         take_verdict,   take_learner,      flush_single_chains};
 #define DAMAGES ((int)(sizeof(damages) / sizeof(damages[0])))
 
-START_TEST(damage_is_put_right)
+TESTS(damage_is_put_right, (DAMAGES * FAMILY_COUNT))
 {
     begin_earlier(_i % FAMILY_COUNT);
     size_t endpoints = fake_kernel_size(family, "endpoints");
@@ -171,9 +168,8 @@ START_TEST(damage_is_put_right)
     ck_assert_uint_eq(fake_kernel_size(family, "endpoints"), endpoints);
     check_right();
 }
-END_TEST
 
-START_TEST(all_of_it_is_put_right)
+EACH_FAMILY(all_of_it_is_put_right)
 {
     begin_earlier(_i);
     fake_kernel_tolerate();
@@ -183,10 +179,9 @@ START_TEST(all_of_it_is_put_right)
     ck_assert(mend());
     check_right();
 }
-END_TEST
 
 /* As one that a map of others leads to: it does no harm, and goes at another start. */
-START_TEST(a_chain_that_cannot_go_stays)
+EACH_FAMILY(a_chain_that_cannot_go_stays)
 {
     begin_earlier(_i);
     fake_kernel_tolerate();
@@ -205,11 +200,10 @@ START_TEST(a_chain_that_cannot_go_stays)
     ck_assert(mend());
     check_right();
 }
-END_TEST
 
 /* ---- owners, faults ---- */
 
-START_TEST(a_table_without_an_owner_is_claimed)
+EACH_FAMILY(a_table_without_an_owner_is_claimed)
 {
     config.owned = true;
     begin_earlier(_i);
@@ -217,9 +211,8 @@ START_TEST(a_table_without_an_owner_is_claimed)
     ck_assert_uint_eq(fake_kernel_counts()->transactions, 1);
     ck_assert_uint_eq(fake_kernel_table_flags(family), NFT_TABLE_OWNED | NFT_TABLE_PERSISTENT);
 }
-END_TEST
 
-START_TEST(an_owned_table_is_left_alone)
+EACH_FAMILY(an_owned_table_is_left_alone)
 {
     config.owned = true;
     begin_earlier(_i);
@@ -228,9 +221,8 @@ START_TEST(an_owned_table_is_left_alone)
     ck_assert(!mend());
     ck_assert_uint_eq(fake_kernel_counts()->attempts, 0);
 }
-END_TEST
 
-START_TEST(a_refusal_leaves_it_as_it_was)
+EACH_FAMILY(a_refusal_leaves_it_as_it_was)
 {
     struct error err = {0};
     bool mended = true;
@@ -246,10 +238,9 @@ START_TEST(a_refusal_leaves_it_as_it_was)
     ck_assert(mend());
     check_right();
 }
-END_TEST
 
 /* Of all templates that add chains. */
-START_TEST(each_chain_tells_of_its_shape)
+TEST(each_chain_tells_of_its_shape)
 {
     static const struct shape shapes[] = {{TEMPLATE_PICK, 12},
                                           {TEMPLATE_LOCAL_PICK, 12},
@@ -266,9 +257,8 @@ START_TEST(each_chain_tells_of_its_shape)
         layout_free(&layout);
     }
 }
-END_TEST
 
-START_TEST(other_chains_tell_nothing)
+TESTS(other_chains_tell_nothing, 15)
 {
     static const char *const names[] = {
         "dispatch",   "pick",    "pick-",    "pick-0",           "pick-03",
@@ -277,23 +267,5 @@ START_TEST(other_chains_tell_nothing)
     struct shape shape;
     ck_assert(!shape_of_chain(names[_i], &shape));
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, setup, teardown);
-#define EACH_FAMILY(test) tcase_add_loop_test(tcase, test, 0, FAMILY_COUNT)
-    EACH_FAMILY(right_rules_are_left_alone);
-    EACH_FAMILY(no_table_is_no_matter);
-    EACH_FAMILY(a_table_of_another_shape_is_left_alone);
-    tcase_add_loop_test(tcase, damage_is_put_right, 0, DAMAGES * FAMILY_COUNT);
-    EACH_FAMILY(all_of_it_is_put_right);
-    EACH_FAMILY(a_chain_that_cannot_go_stays);
-    EACH_FAMILY(a_table_without_an_owner_is_claimed);
-    EACH_FAMILY(an_owned_table_is_left_alone);
-    EACH_FAMILY(a_refusal_leaves_it_as_it_was);
-    tcase_add_test(tcase, each_chain_tells_of_its_shape);
-    tcase_add_loop_test(tcase, other_chains_tell_nothing, 0, 15);
-}
-
-UNIT_MAIN("mend", add_tests)
+UNIT_FIXTURE(setup, teardown)

@@ -185,34 +185,31 @@ static void read_recording(const struct recording *recording, const char *name, 
     free(path);
 }
 
-START_TEST(pair)
+TEST_ROWS(pair, recordings)
 {
-    const struct recording *recording = &recordings[_i];
     bytes json, proto;
-    read_recording(recording, recording->watch ? "json.body.ndjson" : "json.body.json", &json);
-    read_recording(recording, "protobuf.body.pb", &proto);
-    char *expected = read_json(json.v, json.n, recording->kind);
-    drop_numbers(expected, recording->moment);
-    expect_however_cut(&proto, recording->watch, recording->kind, recording->moment, expected);
+    read_recording(row, row->watch ? "json.body.ndjson" : "json.body.json", &json);
+    read_recording(row, "protobuf.body.pb", &proto);
+    char *expected = read_json(json.v, json.n, row->kind);
+    drop_numbers(expected, row->moment);
+    expect_however_cut(&proto, row->watch, row->kind, row->moment, expected);
     free(expected);
     vec_free(&json);
     vec_free(&proto);
 }
-END_TEST
 
 /* The test's writer knows what a real API server writes. */
-START_TEST(written_as_recorded)
+TEST_ROWS(written_as_recorded, recordings)
 {
-    const struct recording *recording = &recordings[_i];
     bytes json, proto, written = {0};
-    if (recording->watch || recording->kind < 0)
+    if (row->watch || row->kind < 0)
         return;
-    read_recording(recording, "json.body.json", &json);
-    read_recording(recording, "protobuf.body.pb", &proto);
+    read_recording(row, "json.body.json", &json);
+    read_recording(row, "protobuf.body.pb", &proto);
     cJSON *tree = cJSON_Parse(json.v);
     put_body(&written, tree);
-    if (strncmp(recording->name, "205", 3) != 0 && /* whose tokens differ */
-        strncmp(recording->name, "200", 3) != 0) { /* with a NUL, which cJSON does not know */
+    if (strncmp(row->name, "205", 3) != 0 && /* whose tokens differ */
+        strncmp(row->name, "200", 3) != 0) { /* with a NUL, which cJSON does not know */
         ck_assert_uint_eq(written.n, proto.n);
         ck_assert_mem_eq(written.v, proto.v, proto.n);
     }
@@ -221,7 +218,6 @@ START_TEST(written_as_recorded)
     vec_free(&json);
     vec_free(&proto);
 }
-END_TEST
 
 /* ---- by chance ---- */
 
@@ -300,20 +296,9 @@ static void one_by_chance(uint64_t *chance)
 
 #define SEEDS 20
 
-START_TEST(by_chance)
+TESTS(by_chance, SEEDS)
 {
     uint64_t chance = (uint64_t)unit_seed(_i) + 1;
     for (int n = unit_steps(100); n > 0; n--)
         one_by_chance(&chance);
 }
-END_TEST
-
-static void add_tests(TCase *tcase)
-{
-    int n = sizeof(recordings) / sizeof(*recordings);
-    tcase_add_loop_test(tcase, pair, 0, n);
-    tcase_add_loop_test(tcase, written_as_recorded, 0, n);
-    tcase_add_loop_test(tcase, by_chance, 0, SEEDS);
-}
-
-UNIT_MAIN("messages", add_tests)

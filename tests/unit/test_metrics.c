@@ -23,9 +23,8 @@ static void write_page(void *ctx, struct metrics_page *page)
 
 static void setup(void)
 {
-    warnings = infos = scrapes = 0;
+    scrapes = 0;
     writer = NULL;
-    log_set_sink(take_line, NULL);
     loop = ev_loop_new(EVFLAG_AUTO);
     metrics = metrics_new(loop, write_page, &scrapes);
 }
@@ -34,7 +33,6 @@ static void teardown(void)
 {
     metrics_free(metrics);
     ev_loop_destroy(loop);
-    log_set_sink(NULL, NULL);
 }
 
 static void listen_at(const char *host, uint16_t port)
@@ -50,7 +48,7 @@ static uint16_t open_metrics(void)
 {
     uint16_t port = free_port();
     listen_at("127.0.0.1", port);
-    ck_assert_int_eq(warnings, 0);
+    ck_assert_int_eq(logged(LOG_LEVEL_WARN), 0);
     return port;
 }
 
@@ -68,7 +66,6 @@ static struct reply scrape(metrics_fn write)
 
 static void two_families(void *ctx, struct metrics_page *page)
 {
-    (void)ctx;
     metrics_family(page, "a_total", "counter", "How many.");
     metrics_sample(page, "ip_family", "IPv4", 3);
     metrics_sample(page, "ip_family", "IPv6", 0);
@@ -76,7 +73,7 @@ static void two_families(void *ctx, struct metrics_page *page)
     metrics_sample(page, NULL, NULL, 1763760000.25);
 }
 
-START_TEST(families_and_samples)
+TEST(families_and_samples)
 {
     struct reply reply = scrape(two_families);
     ck_assert_str_eq(body_of(&reply), "# HELP a_total How many.\n"
@@ -87,19 +84,17 @@ START_TEST(families_and_samples)
                                       "# TYPE b_seconds gauge\n"
                                       "b_seconds 1763760000.25\n");
 }
-END_TEST
 
 static void several_labels(void *ctx, struct metrics_page *page)
 {
     const struct metrics_label labels[] = {{"a", "1"}, {"b", "\"2\""}};
-    (void)ctx;
     metrics_family(page, "without_sample", "gauge", "It is left out.");
     metrics_family(page, "with_labels", "gauge", "g");
     metrics_labelled(page, labels, 2, 3);
     metrics_labelled(page, labels, 0, 4);
 }
 
-START_TEST(labels)
+TEST(labels)
 {
     struct reply reply = scrape(several_labels);
     ck_assert_str_eq(body_of(&reply), "# HELP with_labels g\n"
@@ -107,14 +102,12 @@ START_TEST(labels)
                                       "with_labels{a=\"1\",b=\"\\\"2\\\"\"} 3\n"
                                       "with_labels 4\n");
 }
-END_TEST
 
 static const struct histogram_buckets two_buckets = {.n = 2, .bounds = {0.5, 60}};
 
 static void one_histogram(void *ctx, struct metrics_page *page)
 {
     struct histogram histogram = {.buckets = &two_buckets};
-    (void)ctx;
     metrics_family(page, "h_seconds", "histogram", "h");
     metrics_histogram(page, NULL, NULL, &histogram);
     histogram_add(&histogram, 0.25);
@@ -124,7 +117,7 @@ static void one_histogram(void *ctx, struct metrics_page *page)
     metrics_histogram(page, "ip_family", "IPv4", &histogram);
 }
 
-START_TEST(histograms)
+TEST(histograms)
 {
     struct reply reply = scrape(one_histogram);
     ck_assert_str_eq(body_of(&reply), "# HELP h_seconds h\n"
@@ -140,18 +133,16 @@ START_TEST(histograms)
                                       "h_seconds_sum{ip_family=\"IPv4\"} 111.5\n"
                                       "h_seconds_count{ip_family=\"IPv4\"} 4\n");
 }
-END_TEST
 
 static void strange_texts(void *ctx, struct metrics_page *page)
 {
-    (void)ctx;
     metrics_family(page, "a", "gauge", "a \"b\" \\ c\nd");
     metrics_sample(page, "l", "a \"b\" \\ c\nd", 1);
     metrics_sample(page, "l", "", 2);
     metrics_sample(page, "l", "\xc3\xa4{},=", 3);
 }
 
-START_TEST(texts_are_escaped)
+TEST(texts_are_escaped)
 {
     struct reply reply = scrape(strange_texts);
     ck_assert_str_eq(body_of(&reply), "# HELP a a \"b\" \\\\ c\\nd\n"
@@ -160,7 +151,6 @@ START_TEST(texts_are_escaped)
                                       "a{l=\"\"} 2\n"
                                       "a{l=\"\xc3\xa4{},=\"} 3\n");
 }
-END_TEST
 
 static const struct {
     double value;
@@ -181,13 +171,12 @@ static const struct {
 
 static void all_numbers(void *ctx, struct metrics_page *page)
 {
-    (void)ctx;
     metrics_family(page, "a", "gauge", "a");
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
         metrics_sample(page, NULL, NULL, numbers[i].value);
 }
 
-START_TEST(numbers_keep_their_value)
+TEST(numbers_keep_their_value)
 {
     struct reply reply = scrape(all_numbers);
     const char *at = strstr(body_of(&reply), "\na ");
@@ -199,18 +188,16 @@ START_TEST(numbers_keep_their_value)
     }
     ck_assert_str_eq(at, "\n");
 }
-END_TEST
 
 /* More than a socket's buffer takes at once. */
 static void long_page(void *ctx, struct metrics_page *page)
 {
-    (void)ctx;
     metrics_family(page, "a", "gauge", "a");
     for (int i = 0; i < 7000; i++)
         metrics_sample(page, "number", "one of very many", i);
 }
 
-START_TEST(long_pages)
+TEST(long_pages)
 {
     struct reply reply = scrape(long_page);
     ck_assert_uint_gt(strlen(body_of(&reply)), 200000);
@@ -218,18 +205,16 @@ START_TEST(long_pages)
     const char *end = "} 6999\n";
     ck_assert_str_eq(reply.text + reply.length - strlen(end), end);
 }
-END_TEST
 
-START_TEST(an_empty_page)
+TEST(an_empty_page)
 {
     struct reply reply = scrape(NULL);
     ck_assert_str_eq(body_of(&reply), "");
 }
-END_TEST
 
 /* ---- paths ---- */
 
-START_TEST(other_answers)
+TEST(other_answers)
 {
     static const struct {
         const char *path;
@@ -261,10 +246,9 @@ START_TEST(other_answers)
     }
     ck_assert_int_eq(scrapes, 0);
 }
-END_TEST
 
 /* Checks of /healthz are counted; /healthz/ping is not one. */
-START_TEST(slis)
+TEST(slis)
 {
     uint16_t port = open_metrics();
     struct reply reply = GET(port, "/metrics/slis");
@@ -289,7 +273,6 @@ START_TEST(slis)
     ck_assert_str_eq(body_of(&reply), "");
     ck_assert_int_eq(scrapes, 0);
 }
-END_TEST
 
 static void answer_with_query(void *ctx, const struct http_request *request,
                               struct http_answer *answer)
@@ -303,7 +286,7 @@ static void answer_with_query(void *ctx, const struct http_request *request,
                                flag ? flag : "NULL", none ? "" : "null", request->body));
 }
 
-START_TEST(pages_of_others)
+TEST(pages_of_others)
 {
     uint16_t port = open_metrics();
     ck_assert_int_eq(GET(port, "/other").status, 404);
@@ -314,10 +297,9 @@ START_TEST(pages_of_others)
     ck_assert_str_eq(body_of(&reply), "[\"a/b c\", \"\", null, \"\"]");
     ck_assert_int_eq(GET(port, "/other/more").status, 404);
 }
-END_TEST
 
 /* Its beginning is kept, its pieces put together. */
-START_TEST(bodies)
+TEST(bodies)
 {
     uint16_t port = open_metrics();
     metrics_add_page(metrics, "/other", answer_with_query, &scrapes);
@@ -337,16 +319,14 @@ START_TEST(bodies)
     free(expected);
     close(fd);
 }
-END_TEST
 
-START_TEST(paths)
+TEST(paths)
 {
     metrics_add_page(metrics, "/other", answer_with_query, &scrapes);
     char *text = metrics_paths(metrics);
     ck_assert_str_eq(text, "/healthz /healthz/ping /metrics /metrics/slis /other /proxyMode");
     free(text);
 }
-END_TEST
 
 /* ---- packed answers ---- */
 
@@ -389,7 +369,7 @@ static char *unpack(const struct reply *reply)
     return text;
 }
 
-START_TEST(long_pages_are_packed_if_asked)
+TEST(long_pages_are_packed_if_asked)
 {
     uint16_t port = open_metrics();
     writer = long_page;
@@ -409,7 +389,6 @@ START_TEST(long_pages_are_packed_if_asked)
     ck_assert_ptr_null(header(&packed, "Content-Encoding"));
     ck_assert_ptr_nonnull(strstr(body_of(&packed), "a_total"));
 }
-END_TEST
 
 static const struct {
     const char *header;
@@ -437,7 +416,7 @@ static const struct {
     {";gzip", false},
 };
 
-START_TEST(accepted_codings)
+TEST(accepted_codings)
 {
     uint16_t port = open_metrics();
     writer = long_page;
@@ -447,9 +426,8 @@ START_TEST(accepted_codings)
                       codings[i].header);
     }
 }
-END_TEST
 
-START_TEST(figures_are_asked_for_at_each_scrape)
+TEST(figures_are_asked_for_at_each_scrape)
 {
     uint16_t port = open_metrics();
     for (int i = 1; i <= 3; i++) {
@@ -457,11 +435,10 @@ START_TEST(figures_are_asked_for_at_each_scrape)
         ck_assert_int_eq(scrapes, i);
     }
 }
-END_TEST
 
 /* ---- addresses ---- */
 
-START_TEST(bad_addresses)
+TEST(bad_addresses)
 {
     static const char *const bad[] = {"",        "10249", "127.0.0.1:", "127.0.0.1:0",
                                       "[::1]:0", "host:1"};
@@ -476,9 +453,8 @@ START_TEST(bad_addresses)
     }
     ck_assert_int_eq(GET(port, "/healthz").status, 200);
 }
-END_TEST
 
-START_TEST(the_address_may_move)
+TEST(the_address_may_move)
 {
     uint16_t from = open_metrics(), to = open_metrics();
     ck_assert_int_eq(dial(FAMILY_IPV4, from), -1);
@@ -489,29 +465,29 @@ START_TEST(the_address_may_move)
     ck_assert_int_eq(dial(FAMILY_IPV4, to), -1);
     ck_assert_int_eq(ask(FAMILY_IPV6, from, "GET", "/proxyMode").status, 200);
 }
-END_TEST
 
-START_TEST(a_taken_address_is_had_later)
+TEST(a_taken_address_is_had_later)
 {
     uint16_t port = 0;
     int foreign = foreign_listener(&port);
     listen_at("127.0.0.1", port);
-    ck_assert_int_eq(warnings, 1);
-    ck_assert_msg(strstr(last_warning, "metrics: ") != NULL, "%s", last_warning);
+    ck_assert_int_eq(logged(LOG_LEVEL_WARN), 1);
+    ck_assert_msg(strstr(last_logged(LOG_LEVEL_WARN), "metrics: ") != NULL, "%s",
+                  last_logged(LOG_LEVEL_WARN));
     char *expected = xasprintf("address=127.0.0.1:%u ", port);
-    ck_assert_msg(strstr(last_warning, expected) != NULL, "%s", last_warning);
+    ck_assert_msg(strstr(last_logged(LOG_LEVEL_WARN), expected) != NULL, "%s",
+                  last_logged(LOG_LEVEL_WARN));
     free(expected);
     turn_for(0.5);
-    ck_assert_int_eq(infos, 0);
+    ck_assert_int_eq(logged(LOG_LEVEL_INFO), 0);
     close(foreign);
     turn_for(0.5);
-    ck_assert_int_eq(infos, 1);
-    ck_assert_int_eq(warnings, 1);
+    ck_assert_int_eq(logged(LOG_LEVEL_INFO), 1);
+    ck_assert_int_eq(logged(LOG_LEVEL_WARN), 1);
     ck_assert_int_eq(GET(port, "/healthz").status, 200);
 }
-END_TEST
 
-START_TEST(nothing_is_left_open)
+TEST(nothing_is_left_open)
 {
     uint16_t taken = 0;
     int foreign = foreign_listener(&taken);
@@ -533,30 +509,5 @@ START_TEST(nothing_is_left_open)
     ck_assert_int_eq(count_fds(), before);
     close(foreign);
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, families_and_samples);
-    tcase_add_test(tcase, texts_are_escaped);
-    tcase_add_test(tcase, numbers_keep_their_value);
-    tcase_add_test(tcase, long_pages);
-    tcase_add_test(tcase, an_empty_page);
-    tcase_add_test(tcase, other_answers);
-    tcase_add_test(tcase, labels);
-    tcase_add_test(tcase, histograms);
-    tcase_add_test(tcase, slis);
-    tcase_add_test(tcase, pages_of_others);
-    tcase_add_test(tcase, bodies);
-    tcase_add_test(tcase, paths);
-    tcase_add_test(tcase, long_pages_are_packed_if_asked);
-    tcase_add_test(tcase, accepted_codings);
-    tcase_add_test(tcase, figures_are_asked_for_at_each_scrape);
-    tcase_add_test(tcase, bad_addresses);
-    tcase_add_test(tcase, the_address_may_move);
-    tcase_add_test(tcase, a_taken_address_is_had_later);
-    tcase_add_test(tcase, nothing_is_left_open);
-}
-
-UNIT_MAIN("metrics", add_tests)
+UNIT_FIXTURE(setup, teardown)

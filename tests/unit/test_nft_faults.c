@@ -9,7 +9,6 @@
 #include "kernel_cases.h"
 #include "namespaces.h"
 
-#include "kube-nftd/base/log.h"
 #include "kube-nftd/netlink/nft_socket.h"
 #include "kube-nftd/ruleset/ruleset.h"
 
@@ -75,17 +74,9 @@ ssize_t __wrap_recv(int fd, void *buffer, size_t size, int flags)
 
 /* ---- fixture ---- */
 
-static void take_line(void *ctx, enum log_level level, const char *line)
-{
-    (void)ctx;
-    (void)level;
-    (void)line;
-}
-
 static void setup(void)
 {
     enter_namespaces();
-    log_set_sink(take_line, NULL);
     sock = nft_socket_open(&err);
     ck_assert_msg(sock, "%s", err.text);
     nft_batch_init(&batch, FAMILY_IPV4, RULESET_TABLE);
@@ -100,12 +91,10 @@ static void teardown(void)
     nft_batch_release(&batch);
     nft_socket_close(sock);
     error_clear(&err);
-    log_set_sink(NULL, NULL);
 }
 
 static void count(void *ctx, const struct nft_element *element)
 {
-    (void)element;
     ++*(size_t *)ctx;
 }
 
@@ -166,7 +155,7 @@ static void add_mixed(void)
 }
 
 /* One fault a message is found, in the middle of others of one set too. */
-START_TEST(the_kernel_points_at_what_it_refuses)
+TEST(the_kernel_points_at_what_it_refuses)
 {
     add_mixed();
     commit_fails("add elements to services: File exists");
@@ -183,10 +172,9 @@ START_TEST(the_kernel_points_at_what_it_refuses)
     check_well();
     ck_assert_uint_eq(batch.refusals.n, 0);
 }
-END_TEST
 
 /* With a message for each element, all faults are found. */
-START_TEST(elements_sent_singly_are_refused_singly)
+TEST(elements_sent_singly_are_refused_singly)
 {
     nft_batch_singly(&batch, true);
     add_mixed();
@@ -201,10 +189,9 @@ START_TEST(elements_sent_singly_are_refused_singly)
     }
     check_well();
 }
-END_TEST
 
 /* What is no element. */
-START_TEST(a_refused_chain_is_no_element)
+TEST(a_refused_chain_is_no_element)
 {
     goto_nowhere(&batch);
     nft_batch_finish(&batch);
@@ -216,7 +203,6 @@ START_TEST(a_refused_chain_is_no_element)
         nft_batch_refused_element(&batch, &(struct nft_refusal){NFT_NO_MESSAGE, 0, EINVAL}));
     check_well();
 }
-END_TEST
 
 /* ---- short of memory ---- */
 
@@ -230,7 +216,7 @@ static void add_pieces(void)
     }
 }
 
-START_TEST(what_the_kernel_has_no_memory_for_goes_in_pieces)
+TESTS(what_the_kernel_has_no_memory_for_goes_in_pieces, 2)
 {
     const int whys[] = {ENOMEM, ENOBUFS};
     add_pieces();
@@ -245,10 +231,9 @@ START_TEST(what_the_kernel_has_no_memory_for_goes_in_pieces)
     ck_assert_uint_eq(size_of(set_name(SET_REJECTED)), 1 + PIECES);
     check_well();
 }
-END_TEST
 
 /* Not even for the smallest ones: a few attempts, no more. */
-START_TEST(no_memory_at_all)
+TEST(no_memory_at_all)
 {
     add_pieces();
     calls.nth_send = 1;
@@ -260,9 +245,8 @@ START_TEST(no_memory_at_all)
     ck_assert_uint_eq(size_of(set_name(SET_REJECTED)), 1);
     check_well();
 }
-END_TEST
 
-START_TEST(memory_that_ends_in_the_middle)
+TEST(memory_that_ends_in_the_middle)
 {
     add_pieces();
     calls.nth_send = 1;
@@ -288,9 +272,8 @@ START_TEST(memory_that_ends_in_the_middle)
     ck_assert_uint_lt(size_of(set_name(SET_REJECTED)), 1 + 2 * PIECES);
     check_well();
 }
-END_TEST
 
-START_TEST(other_failures_to_send_are_told)
+TEST(other_failures_to_send_are_told)
 {
     add_pieces();
     calls.nth_send = calls.n_sends = 1;
@@ -301,9 +284,8 @@ START_TEST(other_failures_to_send_are_told)
     ck_assert_uint_eq(size_of(set_name(SET_REJECTED)), 1);
     check_well();
 }
-END_TEST
 
-START_TEST(an_interrupted_call_is_made_again)
+TEST(an_interrupted_call_is_made_again)
 {
     add_pieces();
     calls.nth_send = calls.n_sends = 1;
@@ -323,7 +305,6 @@ START_TEST(an_interrupted_call_is_made_again)
     ck_assert_uint_eq(n, 1 + PIECES);
     check_well();
 }
-END_TEST
 
 /* ---- answers that do not arrive ---- */
 
@@ -335,7 +316,7 @@ static void lose(unsigned nth, int why)
 }
 
 /* The transaction is in force, but nobody said so. */
-START_TEST(a_lost_acknowledgement_leaves_it_open)
+TESTS(a_lost_acknowledgement_leaves_it_open, 3)
 {
     static const struct {
         int why;
@@ -351,10 +332,9 @@ START_TEST(a_lost_acknowledgement_leaves_it_open)
     ck_assert_uint_eq(size_of(set_name(SET_REJECTED)), 1 + PIECES);
     check_well();
 }
-END_TEST
 
 /* No room for more, but the acknowledgement is there. */
-START_TEST(an_acknowledgement_after_an_overrun_counts)
+TEST(an_acknowledgement_after_an_overrun_counts)
 {
     add_pieces();
     calls.nth_receive = 1;
@@ -363,10 +343,9 @@ START_TEST(an_acknowledgement_after_an_overrun_counts)
     ck_assert_uint_eq(size_of(set_name(SET_REJECTED)), 1 + PIECES);
     check_well();
 }
-END_TEST
 
 /* Some refusals are enough to know that nothing is in force. */
-START_TEST(refusals_after_an_overrun_count)
+TEST(refusals_after_an_overrun_count)
 {
     add_mixed();
     calls.nth_receive = 1;
@@ -376,9 +355,8 @@ START_TEST(refusals_after_an_overrun_count)
     ck_assert_uint_eq(batch.refusals.n, 2);
     check_well();
 }
-END_TEST
 
-START_TEST(reading_does_not_wait_for_what_is_lost)
+TESTS(reading_does_not_wait_for_what_is_lost, 3)
 {
     static const int whys[] = {EAGAIN, ENOBUFS, EIO};
     struct nft_table_state state;
@@ -395,10 +373,9 @@ START_TEST(reading_does_not_wait_for_what_is_lost)
     error_clear(&err);
     check_well();
 }
-END_TEST
 
 /* A part that is longer than the buffer is no answer, however much of it is there. */
-START_TEST(answers_that_were_cut_are_not_taken)
+TEST(answers_that_were_cut_are_not_taken)
 {
     struct nft_table_state state;
     size_t n = 0;
@@ -413,24 +390,5 @@ START_TEST(answers_that_were_cut_are_not_taken)
     error_clear(&err);
     check_well();
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, the_kernel_points_at_what_it_refuses);
-    tcase_add_test(tcase, elements_sent_singly_are_refused_singly);
-    tcase_add_test(tcase, a_refused_chain_is_no_element);
-    tcase_add_loop_test(tcase, what_the_kernel_has_no_memory_for_goes_in_pieces, 0, 2);
-    tcase_add_test(tcase, no_memory_at_all);
-    tcase_add_test(tcase, memory_that_ends_in_the_middle);
-    tcase_add_test(tcase, other_failures_to_send_are_told);
-    tcase_add_test(tcase, an_interrupted_call_is_made_again);
-    tcase_add_loop_test(tcase, a_lost_acknowledgement_leaves_it_open, 0, 3);
-    tcase_add_test(tcase, an_acknowledgement_after_an_overrun_counts);
-    tcase_add_test(tcase, refusals_after_an_overrun_count);
-    tcase_add_loop_test(tcase, reading_does_not_wait_for_what_is_lost, 0, 3);
-    tcase_add_test(tcase, answers_that_were_cut_are_not_taken);
-}
-
-UNIT_MAIN("nft_faults", add_tests)
+UNIT_FIXTURE(setup, teardown)

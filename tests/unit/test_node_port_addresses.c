@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
 #define HOST4 "10.0.0.5 10.0.1.1 127.0.0.1 172.17.0.1 192.0.2.7"
 #define HOST6 "::1 2001:db8::7 fd00::1 fe80::1"
 #define ALL4 "all 10.0.0.5 10.0.1.1 172.17.0.1 192.0.2.7"
@@ -98,20 +96,19 @@ static char *selection_text(enum family family, const struct node_port_selection
     return text;
 }
 
-START_TEST(selected)
+TEST_ROWS(selected, cases)
 {
     struct node_port_addresses wanted = {0};
     struct node_port_selection selection;
     address_vec host = {0};
     struct address own;
-    want(&wanted, cases[_i].wanted);
-    hold(&host, cases[_i].host);
-    if (cases[_i].own)
-        own = address_of(cases[_i].own);
-    node_port_addresses_select(&wanted, cases[_i].family, &host, cases[_i].own ? &own : NULL,
-                               &selection);
-    char *text = selection_text(cases[_i].family, &selection);
-    ck_assert_str_eq(text, cases[_i].expected);
+    want(&wanted, row->wanted);
+    hold(&host, row->host);
+    if (row->own)
+        own = address_of(row->own);
+    node_port_addresses_select(&wanted, row->family, &host, row->own ? &own : NULL, &selection);
+    char *text = selection_text(row->family, &selection);
+    ck_assert_str_eq(text, row->expected);
     free(text);
     node_port_selection_clear(&selection);
     ck_assert_uint_eq(selection.addresses.n, 0);
@@ -119,11 +116,3 @@ START_TEST(selected)
     for (int family = 0; family < FAMILY_COUNT; family++)
         vec_free(&wanted.cidrs[family]);
 }
-END_TEST
-
-static void add_tests(TCase *tcase)
-{
-    tcase_add_loop_test(tcase, selected, 0, COUNT(cases));
-}
-
-UNIT_MAIN("node_port_addresses", add_tests)

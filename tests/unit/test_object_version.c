@@ -35,27 +35,26 @@ static const struct {
     {"\xc3\xa9", false},
 };
 
-START_TEST(are_kept_exactly)
+TEST_ROWS(are_kept_exactly, versions)
 {
     struct object_version version = {0}, copy = {0};
-    object_version_set(&version, versions[_i].text);
-    assert_text(&version, versions[_i].text);
+    object_version_set(&version, row->text);
+    assert_text(&version, row->text);
     ck_assert(object_version_is_set(&version));
-    ck_assert_int_eq(version.bits & 1, versions[_i].packed);
+    ck_assert_int_eq(version.bits & 1, row->packed);
     object_version_copy(&copy, &version);
     object_version_clear(&version);
     assert_text(&version, NULL);
-    assert_text(&copy, versions[_i].text);
+    assert_text(&copy, row->text);
     object_version_move(&version, &copy);
-    assert_text(&version, versions[_i].text);
+    assert_text(&version, row->text);
     assert_text(&copy, NULL);
     object_version_set(&version, "other"); /* frees what was there */
     assert_text(&version, "other");
     object_version_clear(&version);
 }
-END_TEST
 
-START_TEST(of_an_object_without_one)
+TEST(of_an_object_without_one)
 {
     struct object_version version = {0}, copy = {0};
     ck_assert(!object_version_is_set(&version));
@@ -70,12 +69,3 @@ START_TEST(of_an_object_without_one)
     object_version_clear(&version);
     ck_assert(!object_version_is_set(&version));
 }
-END_TEST
-
-static void add_tests(TCase *tcase)
-{
-    tcase_add_loop_test(tcase, are_kept_exactly, 0, sizeof(versions) / sizeof(*versions));
-    tcase_add_test(tcase, of_an_object_without_one);
-}
-
-UNIT_MAIN("object_version", add_tests)

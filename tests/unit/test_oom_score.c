@@ -3,7 +3,6 @@
 #include "kube-nftd/host/process.h"
 
 #include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/log.h"
 #include "unit.h"
 
 #include <fcntl.h>
@@ -15,63 +14,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define ROOT "/tmp/test-oom-score-XXXXXX"
-
-static char root[sizeof(ROOT)];
-static char *file;
-static char *said;
-static enum log_level said_level;
-
-static void take_line(void *ctx, enum log_level level, const char *line)
-{
-    (void)ctx;
-    ck_assert_ptr_null(said);
-    said_level = level;
-    said = xstrdup(line);
-}
-
-static void make_folder(const char *name)
-{
-    char *path = xasprintf("%s/%s", root, name);
-    ck_assert_int_eq(mkdir(path, 0700), 0);
-    free(path);
-}
+static const char *file;
 
 static void set_up(void)
 {
-    strcpy(root, ROOT);
-    ck_assert_ptr_nonnull(mkdtemp(root));
-    make_folder("proc");
-    make_folder("proc/self");
-    file = xasprintf("%s/proc/self/oom_score_adj", root);
-    log_set_sink(take_line, NULL);
-}
-
-static void remove_folder(const char *name)
-{
-    char *path = xasprintf("%s/%s", root, name);
-    rmdir(path);
-    free(path);
-}
-
-static void tear_down(void)
-{
-    log_set_sink(NULL, NULL);
-    unlink(file);
-    rmdir(file);
-    remove_folder("proc/self");
-    remove_folder("proc");
-    rmdir(root);
-    free(file);
-    free(said);
-    said = NULL;
-}
-
-static void put(const char *text, mode_t mode)
-{
-    int fd = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
-    ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
-    close(fd);
+    file = in_folder("proc/self/oom_score_adj");
 }
 
 static void expect(const char *text)
@@ -84,35 +31,31 @@ static void expect(const char *text)
     ck_assert_str_eq(found, text);
 }
 
-START_TEST(is_set)
+TEST(is_set)
 {
-    put("0\n", 0600);
-    oom_score_adjust(-999, root);
+    put_file("proc/self/oom_score_adj", "0\n");
+    oom_score_adjust(-999, test_folder());
     expect("-999\n");
-    ck_assert_ptr_null(said);
+    ck_assert_int_eq(logged_with(""), 0);
 }
-END_TEST
 
 /* Nothing is written: this shows by the blanks. */
-START_TEST(is_there_already)
+TEST(is_there_already)
 {
-    put("  -999\n", 0600);
-    oom_score_adjust(-999, root);
+    put_file("proc/self/oom_score_adj", "  -999\n");
+    oom_score_adjust(-999, test_folder());
     expect("  -999\n");
-    ck_assert_ptr_null(said);
+    ck_assert_int_eq(logged_with(""), 0);
 }
-END_TEST
 
 /* Which root cannot write to either. */
-START_TEST(cannot_be_read)
+TEST(cannot_be_read)
 {
     ck_assert_int_eq(mkdir(file, 0700), 0);
-    oom_score_adjust(-999, root);
-    ck_assert_ptr_nonnull(said);
-    ck_assert_ptr_nonnull(strstr(said, "cannot set -999: Is a directory"));
-    ck_assert_int_eq(said_level, LOG_LEVEL_INFO);
+    oom_score_adjust(-999, test_folder());
+    ck_assert_int_eq(logged(LOG_LEVEL_INFO), 1);
+    ck_assert_int_eq(logged_with("cannot set -999: Is a directory"), 1);
 }
-END_TEST
 
 static const struct {
     const char *present;
@@ -126,35 +69,21 @@ static const struct {
     {"-997", 2, true, LOG_LEVEL_DEBUG},
 };
 
-START_TEST(cannot_be_written)
+TEST_ROWS(cannot_be_written, refused_cases)
 {
     struct rlimit before;
     ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
     const struct rlimit none = {0, before.rlim_max};
     signal(SIGXFSZ, SIG_IGN);
-    put(refused_cases[_i].present, 0600);
-    log_set_verbosity(refused_cases[_i].verbosity);
+    put_file("proc/self/oom_score_adj", row->present);
+    log_set_verbosity(row->verbosity);
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &none), 0);
-    oom_score_adjust(-999, root);
+    oom_score_adjust(-999, test_folder());
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
     log_set_verbosity(0);
-    expect(refused_cases[_i].present);
-    ck_assert_int_eq(said != NULL, refused_cases[_i].logged);
-    if (said) {
-        ck_assert_ptr_nonnull(strstr(said, "cannot set -999: File too large"));
-        ck_assert_int_eq(said_level, refused_cases[_i].level);
-    }
-}
-END_TEST
-
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_test(tcase, is_set);
-    tcase_add_test(tcase, is_there_already);
-    tcase_add_test(tcase, cannot_be_read);
-    tcase_add_loop_test(tcase, cannot_be_written, 0,
-                        sizeof(refused_cases) / sizeof(refused_cases[0]));
+    expect(row->present);
+    ck_assert_int_eq(logged(row->level), row->logged);
+    ck_assert_int_eq(logged_with("cannot set -999: File too large"), row->logged);
 }
 
-UNIT_MAIN("oom_score", add_tests)
+UNIT_FIXTURE(set_up, NULL)

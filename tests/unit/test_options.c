@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define MOST 20
 
 /* The host's name as the tests want it; NULL: it cannot be read. */
@@ -349,21 +348,20 @@ static const struct {
     {"status -o json", "status v=0"},
 };
 
-START_TEST(accepted)
+TEST_ROWS(accepted, good)
 {
     struct options options;
     struct error err = {0};
-    ck_assert_msg(parse(good[_i].line, &options, &err) == 0, "%s: %s", good[_i].line, err.text);
+    ck_assert_msg(parse(row->line, &options, &err) == 0, "%s: %s", row->line, err.text);
     ck_assert_ptr_null(err.text);
     char *text = options_text(&options);
-    ck_assert_msg(strcmp(text, good[_i].expected) == 0, "%s is %s", good[_i].line, text);
+    ck_assert_msg(strcmp(text, row->expected) == 0, "%s is %s", row->line, text);
     free(text);
     options_clear(&options);
     text = options_text(&options);
     ck_assert_str_eq(text, "v=0");
     free(text);
 }
-END_TEST
 
 static const struct {
     const char *line, *error;
@@ -541,8 +539,11 @@ static const struct {
     {"--hlep", "unknown flag: --hlep (did you mean --help? see --help)"},
     {"--ipvs-strict-arps",
      "unknown flag: --ipvs-strict-arps (did you mean --ipvs-strict-arp? see --help)"},
-    {"--output json", "--output works only with list, status and explain"},
-    {"-o text --dump-rules", "--output works only with list, status and explain"},
+    {"list --once", "--once works only with top"},
+    {"top --manifests x", "top and --manifests exclude each other: top asks a running daemon"},
+    {"top a/b c", "unexpected argument: c (see --help)"},
+    {"--output json", "--output works only with list, status, top and explain"},
+    {"-o text --dump-rules", "--output works only with list, status, top and explain"},
     {"list --all", "--all works only with explain"},
     {"explain a/b -o wide", "--output wide works only with list"},
     {"list endpoints a/b -o name", "--output name works only with a list of Services"},
@@ -552,21 +553,20 @@ static const struct {
 };
 
 /* With an error nothing is left in the options: the leak checker would find it. */
-START_TEST(refused)
+TEST_ROWS(refused, wrong)
 {
     struct options options;
     struct error err = {0};
-    ck_assert_msg(parse(wrong[_i].line, &options, &err) == -1, "%s", wrong[_i].line);
-    ck_assert_str_eq(err.text, wrong[_i].error);
+    ck_assert_msg(parse(row->line, &options, &err) == -1, "%s", row->line);
+    ck_assert_str_eq(err.text, row->error);
     char *text = options_text(&options);
     ck_assert_str_eq(text, "v=0");
     free(text);
     error_clear(&err);
 }
-END_TEST
 
 /* What may not stand in a rule's text, or in the name of an interface. */
-START_TEST(interface_names)
+TEST(interface_names)
 {
     static const char bad[] = "\t\n\v\"'\\/*:\x7f\x80\xff";
     for (const char *c = bad; *c; c++) {
@@ -584,9 +584,8 @@ START_TEST(interface_names)
         free(line);
     }
 }
-END_TEST
 
-START_TEST(defaults)
+TEST(defaults)
 {
     struct options options;
     struct error err = {0};
@@ -602,10 +601,9 @@ START_TEST(defaults)
     ck_assert(!options.node_port_addresses.primary);
     options_clear(&options);
 }
-END_TEST
 
 /* All flags, each under the heading of its kind, each once. */
-START_TEST(usage)
+TEST(usage)
 {
     static const char *const lines[] = {"Commands:\n",
                                         "  list endpoints NAMESPACE/SERVICE\n",
@@ -662,10 +660,9 @@ START_TEST(usage)
     }
     free(text);
 }
-END_TEST
 
 /* No line is longer than a narrow window. */
-START_TEST(usage_is_narrow)
+TEST(usage_is_narrow)
 {
     char *text;
     size_t length;
@@ -676,7 +673,6 @@ START_TEST(usage_is_narrow)
         ck_assert_msg(strcspn(line, "\n") <= 100, "%s", line);
     free(text);
 }
-END_TEST
 
 /* What is said of flags that kube-proxy has and that mean nothing here. */
 static const struct {
@@ -694,19 +690,18 @@ static const struct {
      "settings without effect here: --iptables-min-sync-period"},
 };
 
-START_TEST(effects)
+TEST_ROWS(effects, without_effect)
 {
     struct options options;
     struct error err = {0};
     const char *said = NULL;
-    ck_assert_msg(parse(without_effect[_i].line, &options, &err) == 0, "%s", err.text);
+    ck_assert_msg(parse(row->line, &options, &err) == 0, "%s", err.text);
     vec_each (&options.notes, note)
         if (strstr(note->text, "without effect"))
             said = note->text;
-    ck_assert_pstr_eq(said, without_effect[_i].note);
+    ck_assert_pstr_eq(said, row->note);
     options_clear(&options);
 }
-END_TEST
 
 /* ---------------------------------------------------------- the own node */
 
@@ -728,7 +723,7 @@ static void expect_no_name(const char *override, const char *expected)
     error_clear(&err);
 }
 
-START_TEST(name_given)
+TEST(name_given)
 {
     host_name = "host";
     expect_name("node-1", "node-1");
@@ -738,9 +733,8 @@ START_TEST(name_given)
     expect_no_name("", "--hostname-override: the name is empty");
     expect_no_name(" \t\n", "--hostname-override: the name is empty");
 }
-END_TEST
 
-START_TEST(name_of_the_host)
+TEST(name_of_the_host)
 {
     host_name = "HOST-1.example";
     expect_name(NULL, "host-1.example");
@@ -756,19 +750,3 @@ START_TEST(name_of_the_host)
     host_name = NULL;
     expect_no_name(NULL, "cannot read the host's name: Operation not permitted");
 }
-END_TEST
-
-static void add_tests(TCase *tcase)
-{
-    tcase_add_loop_test(tcase, accepted, 0, COUNT(good));
-    tcase_add_loop_test(tcase, refused, 0, COUNT(wrong));
-    tcase_add_test(tcase, interface_names);
-    tcase_add_test(tcase, defaults);
-    tcase_add_test(tcase, usage);
-    tcase_add_test(tcase, usage_is_narrow);
-    tcase_add_loop_test(tcase, effects, 0, COUNT(without_effect));
-    tcase_add_test(tcase, name_given);
-    tcase_add_test(tcase, name_of_the_host);
-}
-
-UNIT_MAIN("options", add_tests)

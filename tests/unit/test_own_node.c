@@ -2,11 +2,9 @@
 /* What is told of the own node, step by step. */
 #include "kube-nftd/own_node.h"
 
-#include "kube-nftd/base/log.h"
 #include "nodes.h"
 #include "unit.h"
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define MOST_STEPS 12
 
 static struct own_node *node;
@@ -14,17 +12,6 @@ static struct node_port_addresses wanted;
 static FILE *out; /* of what is told */
 static char *told;
 static size_t told_length;
-
-static unsigned warnings, infos;
-static char last_line[512]; /* of those */
-
-static void take_line(void *ctx, enum log_level level, const char *line)
-{
-    (void)ctx;
-    warnings += level == LOG_LEVEL_WARN;
-    infos += level == LOG_LEVEL_INFO;
-    snprintf(last_line, sizeof(last_line), "%s", line);
-}
 
 /* ---- what is told ---- */
 
@@ -105,8 +92,6 @@ static void begin(const char *words)
     const struct own_node_ops ops = {on_zone, on_address, on_node_ports, on_pod_cidrs,
                                      (void *)&node};
     struct own_node_config config = {.name = "n1", .required = true};
-    log_set_sink(take_line, NULL);
-    warnings = infos = 0;
     wanted = (struct node_port_addresses){.primary = !strstr(words, "ports=")};
     each_word(words, word) configure(&config, word);
     config.node_port_addresses = wanted;
@@ -121,7 +106,6 @@ static void end(void)
     free(told);
     for (int family = 0; family < FAMILY_COUNT; family++)
         vec_free(&wanted.cidrs[family]);
-    log_set_sink(NULL, NULL);
 }
 
 static void put(const char *id, const char *words)
@@ -282,19 +266,18 @@ static const struct {
       {"node pods=fd00:1::/127", "IPv4 pods "}}},
 };
 
-START_TEST(told_when_it_becomes_another)
+TEST_ROWS(told_when_it_becomes_another, histories)
 {
-    begin(histories[_i].config);
-    expect_told("", histories[_i].tells);
-    for (size_t i = 0; i < MOST_STEPS && histories[_i].steps[i].does; i++) {
-        take(histories[_i].steps[i].does);
-        expect_told(histories[_i].steps[i].does, histories[_i].steps[i].tells);
+    begin(row->config);
+    expect_told("", row->tells);
+    for (size_t i = 0; i < MOST_STEPS && row->steps[i].does; i++) {
+        take(row->steps[i].does);
+        expect_told(row->steps[i].does, row->steps[i].tells);
     }
     end();
 }
-END_TEST
 
-START_TEST(seen_and_leaving)
+TEST(seen_and_leaving)
 {
     static const struct {
         const char *step;
@@ -321,7 +304,6 @@ START_TEST(seen_and_leaving)
     }
     end();
 }
-END_TEST
 
 /* ---- the log ---- */
 
@@ -374,44 +356,33 @@ static const struct {
     {"", {{"gone n2", 0, NULL}, {"gone n1", 1, "node=n1: the Node object was deleted"}}},
 };
 
-START_TEST(said)
+TEST_ROWS(said, logs)
 {
-    begin(logs[_i].config);
-    for (size_t i = 0; i < MOST_STEPS && logs[_i].lines[i].step; i++) {
-        const struct line *line = &logs[_i].lines[i];
+    begin(row->config);
+    for (size_t i = 0; i < MOST_STEPS && row->lines[i].step; i++) {
+        const struct line *line = &row->lines[i];
         take(line->step);
-        ck_assert_msg(warnings == line->warnings, "after \"%s\": %u warnings, last \"%s\"",
-                      line->step, warnings, last_line);
-        ck_assert_msg(!line->last || strstr(last_line, line->last), "after \"%s\": \"%s\"",
-                      line->step, last_line);
+        ck_assert_msg(logged(LOG_LEVEL_WARN) == line->warnings,
+                      "after \"%s\": %u warnings, last \"%s\"", line->step, logged(LOG_LEVEL_WARN),
+                      last_logged(LOG_LEVEL_INFO));
+        ck_assert_msg(!line->last || strstr(last_logged(LOG_LEVEL_INFO), line->last),
+                      "after \"%s\": \"%s\"", line->step, last_logged(LOG_LEVEL_INFO));
     }
     end();
 }
-END_TEST
 
-START_TEST(what_stays_is_not_said_again)
+TEST(what_stays_is_not_said_again)
 {
     begin("");
     take("host4 10.0.0.1");
     take("host6");
     take("node 10.0.0.1 zone=a");
-    unsigned before = infos;
+    unsigned before = logged(LOG_LEVEL_INFO);
     take("node 10.0.0.1 zone=a");
     take("host4 10.0.0.1");
     take("host6 fe80::1");
     take("other zone=b");
-    ck_assert_uint_eq(infos, before);
-    ck_assert_uint_eq(warnings, 0);
+    ck_assert_uint_eq(logged(LOG_LEVEL_INFO), before);
+    ck_assert_uint_eq(logged(LOG_LEVEL_WARN), 0);
     end();
 }
-END_TEST
-
-static void add_tests(TCase *tcase)
-{
-    tcase_add_loop_test(tcase, told_when_it_becomes_another, 0, COUNT(histories));
-    tcase_add_test(tcase, seen_and_leaving);
-    tcase_add_loop_test(tcase, said, 0, COUNT(logs));
-    tcase_add_test(tcase, what_stays_is_not_said_again);
-}
-
-UNIT_MAIN("own_node", add_tests)

@@ -10,13 +10,12 @@
  */
 #include "fake_clock.h"
 #include "history.h"
-#include "kube-nftd/base/log.h"
 #include "kube-nftd/netlink/flow_cleaner.h"
-#include "kube-nftd/proxy.h"
-#include "kube-nftd/ruleset/drift.h"
-#include "kube-nftd/ruleset/held.h"
+#include "kube-nftd/proxy_parts.h"
 #include "nodes.h"
 #include "random_objects.h"
+#include "ruleset/drift.h"
+#include "ruleset/held.h"
 #include "table_sizes.h"
 #include "unit.h"
 
@@ -105,7 +104,6 @@ static char *ledger_text(void)
 void health_service(struct health *health, const char *service_id, enum family family,
                     uint16_t port, size_t local_ready)
 {
-    (void)health;
     note(xasprintf("%s %s", service_id, family_name(family)),
          port ? xasprintf("%u %zu", port, local_ready) : NULL);
 }
@@ -126,7 +124,6 @@ static char *addresses_text(enum family family, const struct address *addresses,
 void health_set_addresses(struct health *health, enum family family, bool all,
                           const struct address *addresses, size_t n)
 {
-    (void)health;
     note(xasprintf("%s%s", family_name(family), all ? ", all" : ""),
          addresses_text(family, addresses, n));
     note(xasprintf("%s%s", family_name(family), all ? "" : ", all"), NULL);
@@ -139,7 +136,6 @@ void flow_cleaner_note(struct flow_cleaner *cleaner, const struct frontend *fron
     char text[FRONTEND_TEXT_SIZE], *what;
     size_t length;
     FILE *out = open_memstream(&what, &length);
-    (void)cleaner;
     for (size_t i = 0; i < n; i++) {
         write_address(out, (enum family)frontend->family, &serving[i].address);
         fprintf(out, " port %u ", serving[i].port);
@@ -155,16 +151,10 @@ void flow_cleaner_note(struct flow_cleaner *cleaner, const struct frontend *fron
 void flow_cleaner_hold_back(struct flow_cleaner *cleaner, enum family family,
                             flow_held_back_fn held_back, const void *ctx)
 {
-    (void)cleaner;
-    (void)family;
-    (void)held_back;
-    (void)ctx;
 }
 
 void flow_cleaner_run(struct flow_cleaner *cleaner, enum family family)
 {
-    (void)cleaner;
-    (void)family;
 }
 
 /* ---- objects ---- */
@@ -297,11 +287,18 @@ static double turn(void)
     return next;
 }
 
+/* NULL unless it is programmed. */
+static struct ruleset *ruleset_of(enum family family)
+{
+    const struct table *table = proxy->tables[family];
+    return table && table_is_programmed(table) ? (struct ruleset *)table_ruleset(table) : NULL;
+}
+
 /* Whether the tables are said to be as they shall be, now that a turn is over. */
 static bool is_in_force(void)
 {
     for (int i = 0; i < FAMILY_COUNT; i++) {
-        const struct ruleset *ruleset = proxy_ruleset(proxy, (enum family)i);
+        const struct ruleset *ruleset = ruleset_of((enum family)i);
         if (more || !ruleset || ruleset_needs_commit(ruleset, now))
             return false;
     }
@@ -472,7 +469,7 @@ static void look_at(void *ctx, const struct nft_element *element)
 /* Compares what is believed of a table with what the kernel lists. */
 static void look_through(enum family family)
 {
-    struct looking looking = {.ruleset = proxy_ruleset(proxy, family)};
+    struct looking looking = {.ruleset = ruleset_of(family)};
     struct error err = {0};
     for (looking.set = 0; looking.set < TABLE_SETS; looking.set++) {
         const char *name = set_name(looking.set);
@@ -488,7 +485,7 @@ static void check_beliefs(void)
 {
     for (int i = 0; i < FAMILY_COUNT; i++) {
         look_through((enum family)i);
-        ck_assert_msg(!ruleset_has_suspects(proxy_ruleset(proxy, (enum family)i)),
+        ck_assert_msg(!ruleset_has_suspects(ruleset_of((enum family)i)),
                       "%s: the kernel holds something else than is believed",
                       family_name((enum family)i));
     }
@@ -602,7 +599,6 @@ static struct {
 
 static void pick(void *ctx, const struct nft_element *element)
 {
-    (void)ctx;
     if (picked.found || picked.left-- > 0 || element->chain)
         return;
     picked.found = true;
@@ -674,13 +670,13 @@ static void change_rules(enum family family, const struct table_program *by)
     proxy_foreign_change(proxy, &change);
 }
 
-/* Seen at once, or that something was missed, or by an audit. */
+/* Seen at once, or that something was missed. */
 static void change_table(void)
 {
     const struct table_program by = {.pid = 4711, .name = "nft", .peer = below(4) == 0};
     enum family family = (enum family)below(FAMILY_COUNT);
-    struct ruleset *ruleset = proxy_ruleset(proxy, family);
-    unsigned how = below(8);
+    struct ruleset *ruleset = ruleset_of(family);
+    unsigned how = below(6);
     if (owned || !ruleset || !ruleset_knows_kernel(ruleset))
         return;
     damaged = true;
@@ -688,16 +684,9 @@ static void change_table(void)
         change_rules(family, &by);
     else
         change_elements(family, how < 5 ? &by : NULL);
-    if (how < 5) {
-        proxy_foreign_settled(proxy, &by);
-    } else if (how == 5) {
+    if (how == 5)
         proxy_foreign_lost(proxy);
-        proxy_foreign_settled(proxy, &by);
-    } else {
-        look_through(family);
-        if (ruleset_has_suspects(ruleset))
-            proxy_audited(proxy, family);
-    }
+    proxy_foreign_settled(proxy, &by);
 }
 
 /* ---- settings, restarts ---- */
@@ -816,7 +805,7 @@ static void forget_everything(void)
             list((enum object_kind)i);
     heal();
     for (int i = 0; i < FAMILY_COUNT; i++)
-        ck_assert_uint_eq(ruleset_frontends(proxy_ruleset(proxy, (enum family)i)), 0);
+        ck_assert_uint_eq(ruleset_frontends(ruleset_of((enum family)i)), 0);
 }
 
 static void live_through(int which)
@@ -840,20 +829,10 @@ static void live_through(int which)
     forget_everything();
 }
 
-/* UNIT_LOG=1 shows what a history says. */
-static void take_line(void *ctx, enum log_level level, const char *line)
-{
-    (void)ctx;
-    (void)level;
-    if (getenv("UNIT_LOG"))
-        fprintf(stderr, "%.2f %s\n", now, line);
-}
-
 static void set_up(void)
 {
     struct error err = {0};
     fake_kernel_reset();
-    log_set_sink(take_line, NULL);
     config = (struct proxy_config){.node = {.name = NODE},
                                    .families = {true, true},
                                    .rulesets = {{.mark = 0x4000}, {.mark = 0x4000}},
@@ -876,30 +855,20 @@ static void tear_down(void)
     forget_all();
     nft_socket_close(kernel);
     fake_kernel_reset();
-    log_set_sink(NULL, NULL);
 }
 
-START_TEST(any_history)
+TESTS(any_history, unit_histories(HISTORIES))
 {
     live_through(unit_seed(_i));
 }
-END_TEST
 
 /* What somebody else made of an entry that nothing leads to any more may stay until it is deleted:
  * its class, its slots. What they put into a list of sources goes at once, and that list may be out
  * of use. */
-START_TEST(history_of_a_seed_that_failed)
+TESTS(history_of_a_seed_that_failed, 3)
 {
     static const int seeds[] = {1046, 1080, 305};
     live_through(seeds[_i]);
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_loop_test(tcase, any_history, 0, unit_histories(HISTORIES));
-    tcase_add_loop_test(tcase, history_of_a_seed_that_failed, 0, 3);
-}
-
-UNIT_MAIN("pipeline_history", add_tests)
+UNIT_FIXTURE(set_up, tear_down)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/policy/policy.h"
 
-#include "kube-nftd/base/log.h"
 #include "kube-nftd/policy/port_states.h"
 #include "kube-nftd/policy/selection.h"
 #include "random_objects.h"
@@ -422,7 +421,6 @@ static bool on_waits(const void *ctx, const struct port_state *port)
 static void on_line(void *ctx, enum log_level level, const char *line)
 {
     static const char subsystem[] = " policy: ";
-    (void)ctx;
     ck_assert_ptr_nonnull(strstr(line, subsystem));
     if (level == LOG_LEVEL_INFO && strstr(line, " now belongs to service="))
         return; /* an event says the same */
@@ -481,14 +479,12 @@ static void forget_texts(void)
 
 static void service_changed(void *ctx, const struct service *before, const struct service *after)
 {
-    (void)ctx;
     policy_service_changed(policy, before, after);
 }
 
 static void endpoints_changed(void *ctx, const struct service_port_ref *ref,
                               const struct endpoint_change *changes, size_t n)
 {
-    (void)ctx;
     policy_endpoints_changed(policy, ref, changes, n);
 }
 
@@ -661,16 +657,6 @@ static void settle_health_checks(void)
         policy_settle_health_checks(policy, (enum family)family);
 }
 
-static void expect_checks(const char *expected)
-{
-    policy_settle(policy);
-    forget_texts();
-    settle_health_checks();
-    expect_text(join(&ops), expected);
-    settle_health_checks();
-    ck_assert_uint_eq(ops.n, 0);
-}
-
 static void expect_lines(const char *expected)
 {
     expect_text(join(&lines), expected);
@@ -678,7 +664,7 @@ static void expect_lines(const char *expected)
 
 /* ---------------------------------------------------------- plain values */
 
-START_TEST(frontend_texts)
+TEST(frontend_texts)
 {
     static const struct {
         const char *address, *text;
@@ -700,9 +686,8 @@ START_TEST(frontend_texts)
         ck_assert_str_eq(text, cases[i].text);
     }
 }
-END_TEST
 
-START_TEST(backend_order)
+TEST(backend_order)
 {
     static const struct {
         const char *address;
@@ -719,43 +704,6 @@ START_TEST(backend_order)
         }
     }
 }
-END_TEST
-
-/* ---------------------------------------------------------- services and slices */
-
-START_TEST(service_first)
-{
-    put_service("a/web", "10.96.0.1", "http/TCP:80");
-    expect_ops("10.96.0.1:80/TCP");
-    put_slice("a/s", "a/web", "http/TCP:8080", "10.0.0.2 10.0.0.1");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.1:8080 10.0.0.2:8080");
-}
-END_TEST
-
-START_TEST(slices_first)
-{
-    put_slice("a/s", "a/web", "http/TCP:8080", "10.0.0.1");
-    expect_ops("");
-    put_service("a/web", "10.96.0.1", "http/TCP:80");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.1:8080");
-}
-END_TEST
-
-START_TEST(service_goes_and_returns)
-{
-    put_slice("a/s", "a/web", "http/TCP:8080 dns/UDP:53", "10.0.0.1");
-    put_service("a/web", "10.96.0.1 fd00::1", "http/TCP:80 dns/UDP:53");
-    expect_ops("10.96.0.1:53/UDP 10.0.0.1:53, 10.96.0.1:80/TCP 10.0.0.1:8080, [fd00::1]:53/UDP, "
-               "[fd00::1]:80/TCP");
-    service_cache_remove(services, "a/web");
-    expect_ops("-10.96.0.1:53/UDP, -10.96.0.1:80/TCP, -[fd00::1]:53/UDP, -[fd00::1]:80/TCP");
-    /* Endpoints of a Service that is gone are harmless, and there when it returns. */
-    put_slice("a/s", "a/web", "http/TCP:8080", "10.0.0.2");
-    expect_ops("");
-    put_service("a/web", "10.96.0.1", "http/TCP:80");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.2:8080");
-}
-END_TEST
 
 /* ---- in portions ---- */
 
@@ -808,7 +756,7 @@ static void settle_in_portions(void)
 
 /* A Service of few frontends passes one of many; whatever happens to that one meanwhile, in the end
  * all of its frontends are as they shall be. */
-START_TEST(many_frontends_are_handed_on_in_portions)
+TEST(many_frontends_are_handed_on_in_portions)
 {
     put_slice("a/s", "a/many", "http/TCP:8080 dns/UDP:53", "10.0.0.1");
     put(make_many());
@@ -837,12 +785,11 @@ START_TEST(many_frontends_are_handed_on_in_portions)
     settle_in_portions();
     ck_assert_uint_eq(state.n, 0);
 }
-END_TEST
 
 /* ---- what is handed on ---- */
 
 /* The backends once, then the frontends, however many; and a change of endpoints alone. */
-START_TEST(frontends_share_their_port)
+TEST(frontends_share_their_port)
 {
     set_node_port_addresses("192.0.2.1 192.0.2.2");
     put_slice("a/s", "a/web", "http/TCP:80", "10.0.0.1@here 10.0.0.2@far");
@@ -868,10 +815,9 @@ START_TEST(frontends_share_their_port)
     service_cache_remove(services, "a/web");
     expect_told("-a/web:http, -10.96.0.1:80/TCP");
 }
-END_TEST
 
 /* Each service port for itself, in each family, also if no frontend leads there. */
-START_TEST(every_service_port_is_handed_on)
+TEST(every_service_port_is_handed_on)
 {
     put_slice("a/s", "a/one", "http/TCP:80", "10.0.0.1");
     put_service("a/one", "10.96.0.1 fd00::1", "http/TCP:80");
@@ -892,10 +838,9 @@ START_TEST(every_service_port_is_handed_on)
     put_service("a/two", "10.96.0.1", "web/TCP:80");
     expect_told("-a/two:http, a/two:web:, 10.96.0.1:80/TCP > a/two:web");
 }
-END_TEST
 
 /* The Service is another by then, but its backends for that come later. */
-START_TEST(a_frontend_follows_its_port)
+TEST(a_frontend_follows_its_port)
 {
     put_slice("b/s", "b/first", "http/TCP:80", "10.0.1.1");
     put_service("b/first", "10.96.1.1", "http/TCP:80");
@@ -916,7 +861,6 @@ START_TEST(a_frontend_follows_its_port)
                 "192.0.2.1:80/TCP > a/one:http, 10.96.0.1:80/TCP > a/one:http, "
                 "-10.96.0.2:80/TCP");
 }
-END_TEST
 
 /* With so many external IPs, from 203.0.0.0 on. */
 static struct service *make_vast(unsigned n)
@@ -931,7 +875,7 @@ static struct service *make_vast(unsigned n)
 
 /* Until it is known what a Service claims, it has what it had; others do not wait, and if it
  * changes meanwhile, it is asked for anew. */
-START_TEST(claims_are_renewed_in_pieces)
+TEST(claims_are_renewed_in_pieces)
 {
     put_slice("a/s", "a/vast", "http/TCP:8080", "10.0.0.1");
     put(make_vast(1000));
@@ -948,10 +892,68 @@ START_TEST(claims_are_renewed_in_pieces)
     settle_in_portions();
     ck_assert_uint_eq(leading_to("10.0.0.1"), 501);
 }
-END_TEST
+
+/* Claiming and deciding each have their share of a turn. */
+TEST(a_turn_renews_so_many_claims_and_no_more)
+{
+    size_t claimed = 0, most = 24;
+    put(make_vast(1000));
+    policy_settle_some(policy, most);
+    for (unsigned i = 0; i < 1000; i++) {
+        const struct frontend frontend = {
+            {{203, 0, (uint8_t)(i >> 8), (uint8_t)i}}, 80, IPPROTO_TCP, FAMILY_IPV4};
+        claimed += policy_find_frontend(policy, &frontend) != NULL;
+    }
+    ck_assert_uint_gt(claimed, most);
+    ck_assert_uint_le(claimed, 8 * most);
+}
+
+/* Each frontend is handed on with them. */
+TEST(many_source_ranges_go_in_portions)
+{
+    struct service *service = make_service("a/web", "10.96.0.1", "a/TCP:1 b/TCP:2 c/TCP:3 d/TCP:4");
+    add_load_balancer_ips(service, "203.0.113.1");
+    for (unsigned i = 0; i < 4000; i++) {
+        struct address address = {{11, 0, (uint8_t)(i >> 7), (uint8_t)(2 * i)}};
+        vec_push(&service_make_outside(service)->source_ranges[V4],
+                 (struct address_range){address, address});
+    }
+    put(service);
+    for (int i = 0; i < 4; i++) {
+        size_t ranges = 0;
+        forget_texts();
+        ck_assert_int_eq(policy_settle_some(policy, 100), i == 3);
+        vec_each (&state, it)
+            if (it->concerned)
+                ranges += it->sources.n;
+        ck_assert_uint_eq(ranges, 4000);
+    }
+    forget_texts();
+    expect_ops("");
+}
+
+/* As soon as one has cost much, the others of its Service go behind those of others. */
+TEST(ports_with_many_endpoints_let_others_go_first)
+{
+    const char *ports = "a/TCP:1 b/TCP:2 c/TCP:3 d/TCP:4 e/TCP:5";
+    struct endpoint_slice *slice = make_slice("a/s", "a/wide", V4, ports, "");
+    for (int i = 0; i < 30; i++) {
+        char *word = xasprintf("10.0.0.%d", i);
+        vec_push(&slice->endpoints, make_endpoint(word, V4));
+        free(word);
+    }
+    endpoint_slice_cache_put(slices, slice);
+    put_service("a/wide", "10.96.0.8", ports);
+    put_slice("b/s", "b/few", "http/TCP:8080", "10.0.1.1");
+    put_service("b/few", "10.96.0.1", "http/TCP:80");
+    policy_settle_some(policy, 120);
+    ck_assert_uint_eq(leading_to("10.0.1.1"), 1);
+    settle_in_portions();
+    ck_assert_uint_eq(state.n, 6);
+}
 
 /* However many frontends it has. */
-START_TEST(endpoints_of_many_frontends_go_in_one_portion)
+TEST(endpoints_of_many_frontends_go_in_one_portion)
 {
     put_slice("a/s", "a/many", "http/TCP:8080", "10.0.0.1");
     put(make_many());
@@ -961,10 +963,9 @@ START_TEST(endpoints_of_many_frontends_go_in_one_portion)
     ck_assert(policy_settle_some(policy, 40));
     expect_text(join_in_order(&told), "a/many:http: +10.0.0.2:8080");
 }
-END_TEST
 
 /* The slow one's turns are in what was decided for a frontend of its that others wanted, too. */
-START_TEST(turns_are_not_taken_twice)
+TEST(turns_are_not_taken_twice)
 {
     put_slice("a/s", "a/one", "http/TCP:80", "10.0.0.1 10.0.0.2");
     put(make_reachable("a/one", "10.96.0.1", "192.0.2.1", "", "http/TCP:80"));
@@ -983,10 +984,9 @@ START_TEST(turns_are_not_taken_twice)
     expect_ops("10.96.0.1:80/TCP 10.0.0.1:80 10.0.0.3:80, "
                "192.0.2.1:80/TCP ext 10.0.0.1:80 10.0.0.3:80");
 }
-END_TEST
 
 /* What it says is about what is in force. */
-START_TEST(a_check_waits_for_its_service)
+TEST(a_check_waits_for_its_service)
 {
     put_checked("a/lb", 31000, "10.96.0.1", "http/TCP:80 dns/UDP:53");
     put_checked("b/lb", 31001, "10.96.0.2", "http/TCP:80");
@@ -1000,10 +1000,9 @@ START_TEST(a_check_waits_for_its_service)
     settle_health_checks();
     expect_text(join(&ops), "a/lb IPv4 check 31000: 0, b/lb IPv4 check 31001: 0");
 }
-END_TEST
 
 /* One that was handed on may still be on its way to the kernel. */
-START_TEST(a_check_waits_for_its_frontends)
+TEST(a_check_waits_for_its_frontends)
 {
     in_portions = "a/lb:dns";
     put_checked("a/lb", 31000, "10.96.0.1", "http/TCP:80 dns/UDP:53");
@@ -1019,25 +1018,9 @@ START_TEST(a_check_waits_for_its_frontends)
     settle_health_checks();
     expect_text(join(&ops), "a/lb IPv4 check 31000: 0");
 }
-END_TEST
-
-START_TEST(families_apart)
-{
-    put_service("a/web", "10.96.0.1 fd00::1", "http/TCP:80");
-    put_slice("a/s4", "a/web", "http/TCP:8080", "10.0.0.1");
-    put_slice("a/s6", "a/web", "http/TCP:8081", "fd00:1::1");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.1:8080, [fd00::1]:80/TCP fd00:1::1:8081");
-    put_slice("a/s6", "a/web", "http/TCP:8081", "fd00:1::2");
-    expect_ops("[fd00::1]:80/TCP fd00:1::2:8081");
-    put_service("a/web", "fd00::1", "http/TCP:80");
-    expect_ops("-10.96.0.1:80/TCP, [fd00::1]:80/TCP fd00:1::2:8081");
-    put_slice("a/s4", "a/web", "http/TCP:8080", "10.0.0.9");
-    expect_ops("");
-}
-END_TEST
 
 /* Name and protocol must both be equal, and only the port that changed is decided again. */
-START_TEST(ports_meet_by_name_and_protocol)
+TEST(ports_meet_by_name_and_protocol)
 {
     put_service("a/web", "10.96.0.1", "http/TCP:80 dns/UDP:53 dns/TCP:53 /TCP:9");
     expect_ops("10.96.0.1:53/TCP, 10.96.0.1:53/UDP, 10.96.0.1:80/TCP, 10.96.0.1:9/TCP");
@@ -1052,92 +1035,9 @@ START_TEST(ports_meet_by_name_and_protocol)
     put_slice("a/s1", "a/web", "dns/UDP:5354 http/TCP:8080", "10.0.0.1");
     expect_ops("10.96.0.1:53/UDP 10.0.0.1:5354");
 }
-END_TEST
-
-START_TEST(ports_come_and_go)
-{
-    put_slice("a/s", "a/web", "http/TCP:8080 dns/UDP:53", "10.0.0.1");
-    put_service("a/web", "10.96.0.1", "http/TCP:80");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.1:8080");
-    put_service("a/web", "10.96.0.1", "http/TCP:80 dns/UDP:53");
-    expect_ops("10.96.0.1:53/UDP 10.0.0.1:53, 10.96.0.1:80/TCP 10.0.0.1:8080");
-    /* Renamed: the slices know no such name. */
-    put_service("a/web", "10.96.0.1", "web/TCP:80 dns/UDP:53");
-    expect_ops("10.96.0.1:53/UDP 10.0.0.1:53, 10.96.0.1:80/TCP");
-    put_service("a/web", "10.96.0.1", "http/TCP:81");
-    expect_ops("-10.96.0.1:53/UDP, -10.96.0.1:80/TCP, 10.96.0.1:81/TCP 10.0.0.1:8080");
-    put_service("a/web", "10.96.0.1", "http/SCTP:81");
-    expect_ops("-10.96.0.1:81/TCP, 10.96.0.1:81/SCTP");
-    put_service("a/web", "10.96.0.1", "");
-    expect_ops("-10.96.0.1:81/SCTP");
-}
-END_TEST
-
-START_TEST(address_moves)
-{
-    put_slice("a/s", "a/web", "http/TCP:8080", "10.0.0.1");
-    put_service("a/web", "10.96.0.1", "http/TCP:80");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.1:8080");
-    put_service("a/web", "10.96.0.2", "http/TCP:80");
-    expect_ops("-10.96.0.1:80/TCP, 10.96.0.2:80/TCP 10.0.0.1:8080");
-    put_slice("a/s", "a/web", "http/TCP:8080", "10.0.0.2");
-    expect_ops("10.96.0.2:80/TCP 10.0.0.2:8080");
-}
-END_TEST
-
-START_TEST(skipped_services)
-{
-    put_slice("a/s", "a/web", "http/TCP:8080", "10.0.0.1");
-    struct service *service = make_service("a/web", "10.96.0.1", "http/TCP:80");
-    service->skipped = true;
-    service_cache_put(services, service);
-    expect_ops("");
-    put_slice("a/s", "a/web", "http/TCP:8080", "10.0.0.2");
-    expect_ops("");
-    put_service("a/web", "10.96.0.1", "http/TCP:80");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.2:8080");
-    service = make_service("a/web", "10.96.0.1", "http/TCP:80");
-    service->skipped = true;
-    service_cache_put(services, service);
-    expect_ops("-10.96.0.1:80/TCP");
-}
-END_TEST
-
-START_TEST(endpoints_come_and_go)
-{
-    put_service("a/web", "10.96.0.1", "http/TCP:80");
-    put_slice("a/s1", "a/web", "http/TCP:8080", "10.0.0.1 10.0.0.2");
-    put_slice("a/s2", "a/web", "http/TCP:9090", "10.0.0.2 10.0.0.3");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.1:8080 10.0.0.2:8080 10.0.0.2:9090 10.0.0.3:9090");
-    endpoint_slice_cache_remove(slices, "a/s1");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.2:9090 10.0.0.3:9090");
-    put_slice("a/s2", "b/other", "http/TCP:9090", "10.0.0.2 10.0.0.3");
-    expect_ops("10.96.0.1:80/TCP");
-    put_slice("a/s2", "a/web", "http/TCP:9090", "10.0.0.3");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.3:9090");
-}
-END_TEST
-
-/* The pods of a service end: they serve while they terminate and nobody else is there. */
-START_TEST(terminating_fallback)
-{
-    put_service("a/web", "10.96.0.1", "http/TCP:80");
-    put_slice("a/s", "a/web", "http/TCP:80", "10.0.0.1 10.0.0.2=st");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.1:80");
-    put_slice("a/s", "a/web", "http/TCP:80", "10.0.0.1=st 10.0.0.2=t");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.1:80");
-    put_slice("a/s", "a/web", "http/TCP:80", "10.0.0.1=st 10.0.0.2=st 10.0.0.3=s");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.1:80 10.0.0.2:80");
-    put_slice("a/s", "a/web", "http/TCP:80", "10.0.0.1=t 10.0.0.2=- 10.0.0.3=s");
-    expect_ops("10.96.0.1:80/TCP");
-    /* Another slice has a copy that does not terminate. */
-    put_slice("a/s2", "a/web", "http/TCP:80", "10.0.0.1@x");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.1:80");
-}
-END_TEST
 
 /* Many changes, one decision for each frontend. */
-START_TEST(decided_once)
+TEST(decided_once)
 {
     for (int i = 0; i < 5; i++) {
         put_service("a/web", i % 2 ? "10.96.0.1" : "10.96.0.1 fd00::1", "http/TCP:80");
@@ -1148,7 +1048,6 @@ START_TEST(decided_once)
     put_service("a/web", "10.96.0.1", "http/TCP:80");
     expect_ops("-[fd00::1]:80/TCP, 10.96.0.1:80/TCP 10.0.0.2:80");
 }
-END_TEST
 
 /* ---------------------------------------------------------- one frontend, two services */
 
@@ -1164,7 +1063,7 @@ static void on_event(void *ctx, const struct object_event *event)
                        uid_format(&event->uid, uid), event->id, event->reason, event->note));
 }
 
-START_TEST(conflicts_are_events)
+TEST(conflicts_are_events)
 {
     static const struct event_sink sink = {&lines, on_event};
     put_created("a/new", 200, "10.96.0.1", "http/TCP:80");
@@ -1188,10 +1087,9 @@ START_TEST(conflicts_are_events)
     expect_ops("10.96.0.1:80/TCP");
     expect_lines("");
 }
-END_TEST
 
 /* The address is this node's own. */
-START_TEST(conflicts_of_node_ports_are_events_of_this_node)
+TEST(conflicts_of_node_ports_are_events_of_this_node)
 {
     static const struct event_sink sink = {&lines, on_event};
     set_node_port_addresses("192.0.2.1");
@@ -1205,9 +1103,8 @@ START_TEST(conflicts_of_node_ports_are_events_of_this_node)
                  "Service b/old, which is older, frontend=192.0.2.1:30080/TCP of service=c/newest "
                  "goes to service=b/old, which is older");
 }
-END_TEST
 
-START_TEST(older_wins)
+TEST(older_wins)
 {
     put_slice("a/s1", "a/new", "http/TCP:80", "10.0.0.1");
     put_slice("a/s2", "b/old", "web/TCP:80", "10.0.0.2");
@@ -1237,9 +1134,8 @@ START_TEST(older_wins)
     service_cache_remove(services, "b/old");
     expect_ops("-10.96.0.1:80/TCP");
 }
-END_TEST
 
-START_TEST(winner_moves_away)
+TEST(winner_moves_away)
 {
     put_slice("a/s1", "a/new", "http/TCP:80", "10.0.0.1");
     put_slice("a/s2", "a/old", "http/TCP:80", "10.0.0.2");
@@ -1256,9 +1152,8 @@ START_TEST(winner_moves_away)
     put_created("a/old", 300, "10.96.0.1", "http/TCP:80");
     expect_ops("-10.96.0.1:81/TCP, 10.96.0.1:80/TCP 10.0.0.1:80");
 }
-END_TEST
 
-START_TEST(ties_go_by_name)
+TEST(ties_go_by_name)
 {
     put_slice("a/s1", "a/web", "http/TCP:80", "10.0.0.1");
     put_slice("a/s2", "a/web2", "http/TCP:80", "10.0.0.2");
@@ -1276,10 +1171,9 @@ START_TEST(ties_go_by_name)
     put_created("b/a", 5000000000, "10.96.0.1", "http/TCP:80");
     expect_ops("10.96.0.1:80/TCP 10.0.0.3:80");
 }
-END_TEST
 
 /* Only the frontend in common is shared: other ports and protocols have one claimant each. */
-START_TEST(partly_shared)
+TEST(partly_shared)
 {
     put_slice("a/s1", "a/one", "http/TCP:80 dns/UDP:53", "10.0.0.1");
     put_slice("a/s2", "a/two", "http/TCP:80 dns/TCP:53", "10.0.0.2");
@@ -1292,10 +1186,9 @@ START_TEST(partly_shared)
     expect_ops("-10.96.0.1:53/TCP, -[fd00::2]:53/TCP, -[fd00::2]:80/TCP, 10.96.0.1:80/TCP "
                "10.0.0.1:80");
 }
-END_TEST
 
 /* One of them has no endpoints: it does not stand in the way of another, however old. */
-START_TEST(endpoints_before_age)
+TEST(endpoints_before_age)
 {
     put_slice("a/s2", "a/young", "http/TCP:80", "10.0.0.2");
     put_created("a/old", 1, "10.96.0.1", "http/TCP:80");
@@ -1329,7 +1222,6 @@ START_TEST(endpoints_before_age)
     put_slice("a/s2", "a/young", "http/TCP:80", "");
     expect_ops("10.96.0.1:80/TCP");
 }
-END_TEST
 
 static void expect_owner(const char *address, const char *expected)
 {
@@ -1340,7 +1232,7 @@ static void expect_owner(const char *address, const char *expected)
     free(owner);
 }
 
-START_TEST(who_has_a_frontend)
+TEST(who_has_a_frontend)
 {
     expect_owner("10.96.0.1", NULL);
     put_slice("a/s1", "a/one", "http/TCP:80", "10.0.0.1");
@@ -1354,10 +1246,9 @@ START_TEST(who_has_a_frontend)
     policy_settle(policy);
     expect_owner("10.96.0.1", NULL);
 }
-END_TEST
 
 /* Cluster IP, external IP, load-balancer IP and node port: whatever it is to each of them. */
-START_TEST(conflicts_across_kinds)
+TEST(conflicts_across_kinds)
 {
     set_node_port_addresses("192.0.2.1");
     put_slice("a/s1", "a/one", "http/TCP:80", "10.0.0.1");
@@ -1382,10 +1273,9 @@ START_TEST(conflicts_across_kinds)
                "-192.0.2.2:8080/TCP");
     ck_assert_uint_eq(policy_conflicts(policy), 0);
 }
-END_TEST
 
 /* What one tenant names is another's cluster IP, or a node's address and his node port. */
-START_TEST(kinds_before_endpoints_and_age)
+TEST(kinds_before_endpoints_and_age)
 {
     set_node_port_addresses("192.0.2.1");
     put_slice("b/s", "b/thief", "http/TCP:80 web/TCP:81", "10.0.0.9");
@@ -1408,7 +1298,6 @@ START_TEST(kinds_before_endpoints_and_age)
     service_cache_remove(services, "a/web");
     expect_ops("10.96.0.1:80/TCP ext, 10.96.0.1:81/TCP ext 10.0.0.9:81");
 }
-END_TEST
 
 /* ---- the API server's */
 
@@ -1432,7 +1321,7 @@ static void set_api_server(const char *words)
 
 #define LEFT_ALONE " is not programmed: the API server uses that address and port"
 
-START_TEST(the_api_server_is_nobodys)
+TEST(the_api_server_is_nobodys)
 {
     static const struct event_sink sink = {&lines, on_event};
     policy_set_events(policy, &sink);
@@ -1474,11 +1363,10 @@ START_TEST(the_api_server_is_nobodys)
     expect_ops("-10.96.0.9:6443/TCP");
     ck_assert_uint_eq(policy_reserved(policy), 0);
 }
-END_TEST
 
 /* Its own Service goes on as any other; who names that one's cluster IP gets nothing even while
  * it is not there. */
-START_TEST(endpoints_of_the_api_server)
+TEST(endpoints_of_the_api_server)
 {
     put(make_reachable("a/web", "10.96.0.9", "192.0.2.1 10.96.0.1", "", "a/TCP:6443 b/TCP:443"));
     expect_ops("10.96.0.1:443/TCP ext, 10.96.0.1:6443/TCP ext, 10.96.0.9:443/TCP, "
@@ -1508,10 +1396,9 @@ START_TEST(endpoints_of_the_api_server)
     endpoint_slice_cache_remove(slices, "default/kubernetes");
     expect_ops("10.96.0.1:443/TCP, 192.0.2.1:6443/TCP ext");
 }
-END_TEST
 
 /* A node port and a cluster IP were given by the API server, and stay. */
-START_TEST(what_was_given_at_the_api_servers_address)
+TEST(what_was_given_at_the_api_servers_address)
 {
     set_node_port_addresses("192.0.2.1");
     set_api_server("192.0.2.1|30443 10.96.0.1|443");
@@ -1525,9 +1412,8 @@ START_TEST(what_was_given_at_the_api_servers_address)
     expect_ops("-192.0.2.1:30443/TCP, 10.96.0.1:443/TCP");
     ck_assert_uint_eq(policy_reserved(policy), 1);
 }
-END_TEST
 
-START_TEST(conflicts_in_one_service)
+TEST(conflicts_in_one_service)
 {
     set_node_port_addresses("192.0.2.1");
     put_slice("a/s", "a/web", "http/TCP:80 web/TCP:81", "10.0.0.1");
@@ -1546,10 +1432,9 @@ START_TEST(conflicts_in_one_service)
     expect_ops("-10.96.0.1:80/TCP, 10.96.0.1:81/TCP, 192.0.2.1:30080/TCP ext");
     ck_assert_uint_eq(policy_conflicts(policy), 0);
 }
-END_TEST
 
 /* Each loser is said once for each winner, whatever else happens. */
-START_TEST(losers_are_said_once)
+TEST(losers_are_said_once)
 {
     put_created("a/one", 1, "10.96.0.1", "http/TCP:80");
     put_created("a/two", 2, "10.96.0.1", "http/TCP:80");
@@ -1573,7 +1458,6 @@ START_TEST(losers_are_said_once)
                  "older");
     ck_assert_uint_eq(policy_conflicts(policy), 1);
 }
-END_TEST
 
 /* ---------------------------------------------------------- external addresses and node ports */
 
@@ -1605,97 +1489,25 @@ static const struct {
     {true, true, "10.0.0.2@far", " | dropped", " 10.0.0.2:80 | dropped"},
 };
 
-START_TEST(traffic_policies)
+TEST_ROWS(traffic_policies, decisions)
 {
     set_node_port_addresses("192.0.2.1 192.0.2.2");
     struct service *service =
         make_reachable("a/web", "10.96.0.1", "198.51.100.1", "203.0.113.1", "http/TCP:8080+30080");
-    service->external_local = decisions[_i].external_local;
-    service->internal_local = decisions[_i].internal_local;
+    service->external_local = row->external_local;
+    service->internal_local = row->internal_local;
     put(service);
-    put_slice("a/s", "a/web", "http/TCP:80", decisions[_i].endpoints);
-    const char *others = decisions[_i].others;
+    put_slice("a/s", "a/web", "http/TCP:80", row->endpoints);
+    const char *others = row->others;
     char *expected =
         xasprintf("10.96.0.1:8080/TCP%s, 192.0.2.1:30080/TCP ext%s, 192.0.2.2:30080/TCP ext%s, "
                   "198.51.100.1:8080/TCP ext%s, 203.0.113.1:8080/TCP ext%s",
-                  decisions[_i].cluster_ip, others, others, others, others);
+                  row->cluster_ip, others, others, others, others);
     expect_ops(expected);
     free(expected);
 }
-END_TEST
 
-START_TEST(policy_changes)
-{
-    put_slice("a/s", "a/web", "http/TCP:80", "10.0.0.1@here 10.0.0.2@far");
-    put(make_reachable("a/web", "10.96.0.1", "", "203.0.113.1", "http/TCP:80"));
-    expect_ops("10.96.0.1:80/TCP 10.0.0.1:80 10.0.0.2:80, "
-               "203.0.113.1:80/TCP ext 10.0.0.1:80 10.0.0.2:80");
-    struct service *service =
-        make_reachable("a/web", "10.96.0.1", "", "203.0.113.1", "http/TCP:80");
-    service->external_local = true;
-    put(service);
-    expect_ops("10.96.0.1:80/TCP 10.0.0.1:80 10.0.0.2:80, "
-               "203.0.113.1:80/TCP ext 10.0.0.1:80 10.0.0.2:80 | 10.0.0.1:80");
-    put(make_reachable("a/web", "10.96.0.1", "203.0.113.9", "", "http/TCP:80"));
-    expect_ops("-203.0.113.1:80/TCP, 10.96.0.1:80/TCP 10.0.0.1:80 10.0.0.2:80, "
-               "203.0.113.9:80/TCP ext 10.0.0.1:80 10.0.0.2:80");
-}
-END_TEST
-
-/* An address of a family without a cluster IP is not looked at. */
-START_TEST(addresses_by_family)
-{
-    set_node_port_addresses("192.0.2.1 2001:db8::1");
-    put_slice("a/s4", "a/web", "http/TCP:8080", "10.0.0.1");
-    put_slice("a/s6", "a/web", "http/TCP:8080", "fd00:1::1");
-    put(make_reachable("a/web", "10.96.0.1", "198.51.100.1 2001:db8::9", "203.0.113.1 2001:db8::8",
-                       "http/TCP:80+30080"));
-    expect_ops("10.96.0.1:80/TCP 10.0.0.1:8080, 192.0.2.1:30080/TCP ext 10.0.0.1:8080, "
-               "198.51.100.1:80/TCP ext 10.0.0.1:8080, 203.0.113.1:80/TCP ext 10.0.0.1:8080");
-    put(make_reachable("a/web", "fd00::1", "198.51.100.1 2001:db8::9", "203.0.113.1 2001:db8::8",
-                       "http/TCP:80+30080"));
-    expect_ops("-10.96.0.1:80/TCP, -192.0.2.1:30080/TCP, -198.51.100.1:80/TCP, "
-               "-203.0.113.1:80/TCP, [2001:db8::1]:30080/TCP ext fd00:1::1:8080, "
-               "[2001:db8::8]:80/TCP ext fd00:1::1:8080, [2001:db8::9]:80/TCP ext fd00:1::1:8080, "
-               "[fd00::1]:80/TCP fd00:1::1:8080");
-    struct service *skipped = make_reachable("a/web", "fd00::1", "2001:db8::9", "", "http/TCP:80");
-    skipped->skipped = true;
-    put(skipped);
-    expect_ops("-[2001:db8::1]:30080/TCP, -[2001:db8::8]:80/TCP, -[2001:db8::9]:80/TCP, "
-               "-[fd00::1]:80/TCP");
-}
-END_TEST
-
-/* One address several times in one Service is one frontend; the cluster IP's way wins. */
-START_TEST(one_address_in_several_places)
-{
-    set_node_port_addresses("10.96.0.1 203.0.113.1 203.0.113.1");
-    put_slice("a/s", "a/web", "http/TCP:80", "10.0.0.1@here 10.0.0.2@far");
-    struct service *service =
-        make_reachable("a/web", "10.96.0.1", "10.96.0.1 203.0.113.1 203.0.113.1",
-                       "203.0.113.1 10.96.0.1", "http/TCP:80+80");
-    service->external_local = true;
-    put(service);
-    expect_ops("10.96.0.1:80/TCP 10.0.0.1:80 10.0.0.2:80, "
-               "203.0.113.1:80/TCP ext 10.0.0.1:80 10.0.0.2:80 | 10.0.0.1:80");
-    ck_assert_uint_eq(policy_conflicts(policy), 0);
-    expect_lines("");
-    /* One after the other goes; the frontend stays until the last. */
-    put(make_reachable("a/web", "10.96.0.1", "203.0.113.1", "", "http/TCP:80+80"));
-    expect_ops("10.96.0.1:80/TCP 10.0.0.1:80 10.0.0.2:80, "
-               "203.0.113.1:80/TCP ext 10.0.0.1:80 10.0.0.2:80");
-    put(make_reachable("a/web", "10.96.0.9", "", "", "http/TCP:80+80"));
-    expect_ops("10.96.0.1:80/TCP ext 10.0.0.1:80 10.0.0.2:80, "
-               "10.96.0.9:80/TCP 10.0.0.1:80 10.0.0.2:80, "
-               "203.0.113.1:80/TCP ext 10.0.0.1:80 10.0.0.2:80");
-    set_node_port_addresses("203.0.113.1");
-    expect_ops("-10.96.0.1:80/TCP");
-    put(make_reachable("a/web", "10.96.0.9", "", "", "http/TCP:80"));
-    expect_ops("-203.0.113.1:80/TCP, 10.96.0.9:80/TCP 10.0.0.1:80 10.0.0.2:80");
-}
-END_TEST
-
-START_TEST(node_port_addresses_change)
+TEST(node_port_addresses_change)
 {
     put_slice("a/s", "a/web", "http/TCP:8080 dns/UDP:53", "10.0.0.1");
     put_slice("a/s6", "a/web", "http/TCP:8080", "fd00:1::1");
@@ -1731,7 +1543,6 @@ START_TEST(node_port_addresses_change)
     set_node_port_addresses("192.0.2.4");
     expect_ops("-10.96.0.1:80/TCP");
 }
-END_TEST
 
 /* ---------------------------------------------------------- source ranges */
 
@@ -1746,7 +1557,7 @@ static struct service *make_guarded(const char *ranges)
 }
 
 /* Only load-balancer IPs are guarded, an address that is an external IP too among them. */
-START_TEST(source_ranges)
+TEST(source_ranges)
 {
     set_node_port_addresses("192.0.2.1");
     put(make_guarded("10.1.0.0/16 10.0.0.0/16 192.0.2.7/32"));
@@ -1764,23 +1575,9 @@ START_TEST(source_ranges)
                "203.0.113.1:80/TCP ext, 203.0.113.2:80/TCP ext, [2001:db8::1]:80/TCP ext, "
                "[fd00::1]:80/TCP");
 }
-END_TEST
-
-/* The same door under another name stays guarded: the cluster IP, a node port. */
-START_TEST(guarded_whatever_else_it_is)
-{
-    set_node_port_addresses("203.0.113.1");
-    struct service *service =
-        make_reachable("a/web", "10.96.0.1", "", "10.96.0.1 203.0.113.1", "http/TCP:80+80");
-    add_source_ranges(service, "10.0.0.0/8");
-    put(service);
-    expect_ops("10.96.0.1:80/TCP from 10.0.0.0-10.255.255.255, "
-               "203.0.113.1:80/TCP ext from 10.0.0.0-10.255.255.255");
-}
-END_TEST
 
 /* A range that holds the node's own address lets the Service's load-balancer IPs in. */
-START_TEST(source_ranges_with_the_node)
+TEST(source_ranges_with_the_node)
 {
     struct service *service = make_reachable("a/web", "10.96.0.1", "198.51.100.1",
                                              "203.0.113.1 203.0.113.2 10.2.0.0", "http/TCP:80");
@@ -1819,7 +1616,6 @@ START_TEST(source_ranges_with_the_node)
     set_node_ip("192.0.2.7");
     expect_ops("");
 }
-END_TEST
 
 /* ---------------------------------------------------------- affinity */
 
@@ -1841,7 +1637,7 @@ static struct service *make_sticky(const char *addresses, const char *ports, uin
 }
 
 /* All frontends of a service port have its id, which stays as long as that does. */
-START_TEST(ids_of_service_ports)
+TEST(ids_of_service_ports)
 {
     put(make_sticky("10.96.0.1 fd00::1", "http/TCP:80 web/TCP:81", 5));
     put_service("a/other", "10.96.0.2", "http/TCP:80");
@@ -1873,11 +1669,10 @@ START_TEST(ids_of_service_ports)
     ck_assert_uint_ne(id_of("10.96.0.9", 80), http);
     ck_assert_uint_ne(id_of("10.96.0.9", 80), web);
 }
-END_TEST
 
 /* ---------------------------------------------------------- the zone */
 
-START_TEST(zone_changes)
+TEST(zone_changes)
 {
     put_slice("a/s1", "a/web", "http/TCP:80", "10.0.0.1^z1 10.0.0.2^z2");
     put_slice("a/s2", "a/plain", "http/TCP:80", "10.0.0.3");
@@ -1904,41 +1699,8 @@ START_TEST(zone_changes)
     put_slice("a/s1", "a/web", "http/TCP:80", "10.0.0.1~far^z1 10.0.0.2~here^z2");
     expect_ops("10.96.0.1:80/TCP 10.0.0.2:80, 10.96.0.2:80/TCP 10.0.0.3:80");
 }
-END_TEST
 
 /* ---------------------------------------------------------- cluster IPs and hairpins */
-
-START_TEST(cluster_ips_in_use)
-{
-    put_service("a/web", "10.96.0.1 fd00::1", "http/TCP:80");
-    expect_uses("+10.96.0.1, +fd00::1");
-    put_slice("a/s", "a/web", "http/TCP:80", "10.0.0.1");
-    expect_uses("");
-    put_service("a/two", "10.96.0.1", "");
-    expect_uses("");
-    put_service("a/web", "fd00::1", "http/TCP:80");
-    expect_uses("");
-    put_service("a/two", "10.96.0.2", "");
-    expect_uses("+10.96.0.2, -10.96.0.1");
-    struct service *skipped = make_service("a/two", "10.96.0.2", "http/TCP:80");
-    skipped->skipped = true;
-    put(skipped);
-    expect_uses("-10.96.0.2");
-    /* Gone and back between two looks: nothing happened. */
-    service_cache_remove(services, "a/web");
-    put_service("a/web", "fd00::1", "http/TCP:81");
-    expect_uses("");
-    put_service("a/three", "10.96.0.3", "http/TCP:80");
-    service_cache_remove(services, "a/three");
-    service_cache_remove(services, "a/two");
-    expect_uses("");
-    /* External addresses are none. */
-    put(make_reachable("a/web", "fd00::1", "2001:db8::1", "2001:db8::2", "http/TCP:80"));
-    expect_uses("");
-    service_cache_remove(services, "a/web");
-    expect_uses("-fd00::1");
-}
-END_TEST
 
 /* Which endpoints on this node may be sent a connection by which policies
  * (docs/behaviour.md 3.2, 4.5). */
@@ -1963,69 +1725,22 @@ static const struct {
      "+10.0.0.1:80/TCP, +10.0.0.2:80/TCP"},
 };
 
-START_TEST(hairpin_sets)
+TEST_ROWS(hairpin_sets, reachable)
 {
     struct service *service =
-        make_reachable("a/web", "10.96.0.1", reachable[_i].external_ip ? "203.0.113.1" : "", "",
-                       reachable[_i].node_port ? "http/TCP:80+30080" : "http/TCP:80");
-    service->external_local = reachable[_i].external_local;
-    service->internal_local = reachable[_i].internal_local;
+        make_reachable("a/web", "10.96.0.1", row->external_ip ? "203.0.113.1" : "", "",
+                       row->node_port ? "http/TCP:80+30080" : "http/TCP:80");
+    service->external_local = row->external_local;
+    service->internal_local = row->internal_local;
     put(service);
     expect_uses("+10.96.0.1");
-    put_slice("a/s", "a/web", "http/TCP:80", reachable[_i].endpoints);
-    expect_uses(reachable[_i].hairpins);
+    put_slice("a/s", "a/web", "http/TCP:80", row->endpoints);
+    expect_uses(row->hairpins);
 }
-END_TEST
-
-START_TEST(hairpins_in_use)
-{
-    put_slice("a/s1", "a/one", "http/TCP:80 dns/UDP:80", "10.0.0.1@here 10.0.0.2@here");
-    put_slice("a/s2", "a/two", "http/TCP:80", "10.0.0.1@here");
-    put_service("a/one", "10.96.0.1", "http/TCP:80 dns/UDP:53");
-    put_service("a/two", "10.96.0.2", "http/TCP:80");
-    expect_uses("+10.0.0.1:80/TCP, +10.0.0.1:80/UDP, +10.0.0.2:80/TCP, +10.0.0.2:80/UDP, "
-                "+10.96.0.1, +10.96.0.2");
-    /* Still used by the other Service. */
-    put_slice("a/s1", "a/one", "http/TCP:80 dns/UDP:80", "10.0.0.2@here 10.0.0.3@here");
-    expect_uses("+10.0.0.3:80/TCP, +10.0.0.3:80/UDP, -10.0.0.1:80/UDP");
-    service_cache_remove(services, "a/two");
-    expect_uses("-10.0.0.1:80/TCP, -10.96.0.2");
-    /* It moves from one service port to another: it is used all the time. */
-    put_slice("a/s1", "a/one", "http/TCP:80", "10.0.0.2@here");
-    put_slice("a/s2", "a/two", "http/TCP:80", "10.0.0.3@here");
-    put_service("a/two", "10.96.0.2", "http/TCP:80");
-    expect_uses("+10.96.0.2, -10.0.0.2:80/UDP, -10.0.0.3:80/UDP");
-    /* Even a Service without a frontend of its own counts; a skipped one does not. */
-    put_service("a/two", "10.96.0.1", "http/TCP:80");
-    expect_uses("-10.96.0.2");
-    put_service("a/one", "10.96.0.1", "dns/UDP:53");
-    expect_uses("-10.0.0.2:80/TCP");
-    struct service *skipped = make_service("a/two", "10.96.0.1", "http/TCP:80");
-    skipped->skipped = true;
-    put(skipped);
-    expect_uses("-10.0.0.3:80/TCP");
-    /* Gone before anyone looked. */
-    put_service("a/two", "10.96.0.1", "http/TCP:80");
-    service_cache_remove(services, "a/two");
-    expect_uses("");
-    service_cache_remove(services, "a/one");
-    expect_uses("-10.96.0.1");
-}
-END_TEST
-
-START_TEST(hairpins_of_a_loser)
-{
-    put_slice("a/s1", "a/one", "http/TCP:80", "10.0.0.1@here");
-    put_slice("a/s2", "a/two", "http/TCP:80", "10.0.0.2@here");
-    put_service("a/one", "10.96.0.1", "http/TCP:80");
-    put_service("a/two", "10.96.0.1", "http/TCP:80");
-    expect_uses("+10.0.0.1:80/TCP, +10.0.0.2:80/TCP, +10.96.0.1");
-}
-END_TEST
 
 /* ---------------------------------------------------------- flows */
 
-START_TEST(flows_follow_serving_endpoints)
+TEST(flows_follow_serving_endpoints)
 {
     set_node_port_addresses("192.0.2.1");
     put(make_reachable("a/dns", "10.96.0.1", "198.51.100.1", "203.0.113.1",
@@ -2060,9 +1775,8 @@ START_TEST(flows_follow_serving_endpoints)
     service_cache_remove(services, "a/dns");
     expect_flows("");
 }
-END_TEST
 
-START_TEST(flows_follow_the_winner)
+TEST(flows_follow_the_winner)
 {
     put_slice("a/s1", "a/one", "dns/UDP:53", "10.0.0.1");
     put_slice("a/s2", "a/two", "dns/UDP:53", "10.0.0.2");
@@ -2085,11 +1799,10 @@ START_TEST(flows_follow_the_winner)
     service_cache_remove(services, "b/new");
     expect_flows("-10.96.0.1:53/UDP");
 }
-END_TEST
 
 /* ---------------------------------------------------------- the node's name */
 
-START_TEST(node_name_in_endpoints)
+TEST(node_name_in_endpoints)
 {
     put_service("a/web", "10.96.0.1", "http/TCP:80");
     put_slice("a/s", "a/web", "http/TCP:80", "10.0.0.1 10.0.0.2");
@@ -2109,99 +1822,6 @@ START_TEST(node_name_in_endpoints)
     policy_settle(policy);
     ck_assert(!policy_node_never_named(policy));
 }
-END_TEST
-
-/* ---------------------------------------------------------- health check node ports */
-
-START_TEST(counts_distinct_local_ready_addresses)
-{
-    put_checked("a/lb", 31000, "10.96.0.1", "http/TCP:80 dns/UDP:53");
-    expect_checks("a/lb IPv4 check 31000: 0");
-    put_slice("a/s1", "a/lb", "http/TCP:8080 dns/UDP:53", "10.0.0.1@here 10.0.0.2@here");
-    expect_checks("a/lb IPv4 check 31000: 2");
-    /* The same address under another number is the same; only local and ready ones count. */
-    put_slice(
-        "a/s2", "a/lb", "http/TCP:9090",
-        "10.0.0.1@here 10.0.0.3@here 10.0.0.4@there 10.0.0.5 10.0.0.6=s@here 10.0.0.7=-@here");
-    expect_checks("a/lb IPv4 check 31000: 3");
-    /* Terminating ones never count, even while they take the traffic. */
-    put_slice("a/s1", "a/lb", "http/TCP:8080 dns/UDP:53", "10.0.0.1=st@here 10.0.0.2=st@here");
-    put_slice("a/s2", "a/lb", "http/TCP:8080", "");
-    expect_ops("10.96.0.1:53/UDP 10.0.0.1:53 10.0.0.2:53, 10.96.0.1:80/TCP 10.0.0.1:8080 "
-               "10.0.0.2:8080");
-    expect_checks("a/lb IPv4 check 31000: 0");
-    /* Ports that the Service does not have bring nothing. */
-    put_slice("a/s2", "a/lb", "metrics/TCP:9", "10.0.0.9@here");
-    put_slice("a/s1", "a/lb", "dns/UDP:53", "10.0.0.1=rt@here");
-    expect_checks("a/lb IPv4 check 31000: 1");
-}
-END_TEST
-
-START_TEST(counts_the_winning_copy)
-{
-    put_checked("a/lb", 31000, "10.96.0.1", "http/TCP:80");
-    put_slice("a/s1", "a/lb", "http/TCP:80", "10.0.0.1=rst@here");
-    expect_checks("a/lb IPv4 check 31000: 1");
-    put_slice("a/s2", "a/lb", "http/TCP:80", "10.0.0.1@there");
-    expect_checks("a/lb IPv4 check 31000: 0");
-}
-END_TEST
-
-START_TEST(check_opens_and_closes)
-{
-    put_slice("a/s", "a/lb", "http/TCP:80", "10.0.0.1@here");
-    put_service("a/lb", "10.96.0.1", "http/TCP:80");
-    expect_checks("");
-    put_checked("a/lb", 31000, "10.96.0.1", "http/TCP:80");
-    expect_checks("a/lb IPv4 check 31000: 1");
-    put_checked("a/lb", 31001, "10.96.0.1", "http/TCP:80");
-    expect_checks("a/lb IPv4 check 31001: 1");
-    put_service("a/lb", "10.96.0.1", "http/TCP:80");
-    expect_checks("a/lb IPv4 check 0: 0");
-    put_slice("a/s", "a/lb", "http/TCP:80", "10.0.0.2@here");
-    expect_checks("");
-    put_checked("a/lb", 31000, "10.96.0.1", "http/TCP:80");
-    expect_checks("a/lb IPv4 check 31000: 1");
-    struct service *service = make_service("a/lb", "10.96.0.1", "http/TCP:80");
-    service->health_check_node_port = 31000;
-    service->skipped = true;
-    service_cache_put(services, service);
-    expect_checks("a/lb IPv4 check 0: 0");
-    put_checked("a/lb", 31000, "10.96.0.1", "http/TCP:80");
-    expect_checks("a/lb IPv4 check 31000: 1");
-    service_cache_remove(services, "a/lb");
-    expect_checks("a/lb IPv4 check 0: 0");
-    /* Came and went unseen. */
-    put_checked("a/lb", 31000, "10.96.0.1", "http/TCP:80");
-    service_cache_remove(services, "a/lb");
-    expect_checks("");
-}
-END_TEST
-
-/* Each family counts for itself (docs/behaviour.md 6.1). */
-START_TEST(check_by_family)
-{
-    put_checked("a/lb", 31000, "10.96.0.1 fd00::1", "http/TCP:80");
-    put_slice("a/s4", "a/lb", "http/TCP:80", "10.0.0.1@here 10.0.0.2@here");
-    put_slice("a/s6", "a/lb", "http/TCP:80", "fd00::a@here");
-    expect_checks("a/lb IPv4 check 31000: 2, a/lb IPv6 check 31000: 1");
-    put_checked("a/lb", 31000, "fd00::1", "http/TCP:80");
-    expect_checks("a/lb IPv4 check 0: 0, a/lb IPv6 check 31000: 1");
-    put_checked("a/lb", 31000, "10.96.0.1", "http/TCP:80");
-    expect_checks("a/lb IPv4 check 31000: 2, a/lb IPv6 check 0: 0");
-}
-END_TEST
-
-/* Two Services on one frontend: the one without it still has its own health check. */
-START_TEST(check_of_a_loser)
-{
-    put_slice("a/s1", "a/one", "http/TCP:80", "10.0.0.1@here");
-    put_slice("a/s2", "a/two", "http/TCP:80", "10.0.0.1@here 10.0.0.2@here");
-    put_checked("a/one", 31000, "10.96.0.1", "http/TCP:80");
-    put_checked("a/two", 31001, "10.96.0.1", "http/TCP:80");
-    expect_checks("a/one IPv4 check 31000: 1, a/two IPv4 check 31001: 2");
-}
-END_TEST
 
 /* ---------------------------------------------------------- any history */
 
@@ -2859,7 +2479,7 @@ static void forget_everything(void)
     free_model();
 }
 
-START_TEST(any_history)
+TESTS(any_history, unit_histories(HISTORIES))
 {
     uint64_t chance = (uint64_t)unit_seed(_i) * 104729 + 7;
     location.node_name = intern("here");
@@ -2884,73 +2504,5 @@ START_TEST(any_history)
     settle_health_checks();
     check_health_checks();
 }
-END_TEST
 
-#define N_OF(table) ((int)(sizeof(table) / sizeof((table)[0])))
-
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_test(tcase, frontend_texts);
-    tcase_add_test(tcase, backend_order);
-    tcase_add_test(tcase, service_first);
-    tcase_add_test(tcase, slices_first);
-    tcase_add_test(tcase, service_goes_and_returns);
-    tcase_add_test(tcase, many_frontends_are_handed_on_in_portions);
-    tcase_add_test(tcase, frontends_share_their_port);
-    tcase_add_test(tcase, every_service_port_is_handed_on);
-    tcase_add_test(tcase, a_frontend_follows_its_port);
-    tcase_add_test(tcase, claims_are_renewed_in_pieces);
-    tcase_add_test(tcase, endpoints_of_many_frontends_go_in_one_portion);
-    tcase_add_test(tcase, turns_are_not_taken_twice);
-    tcase_add_test(tcase, a_check_waits_for_its_service);
-    tcase_add_test(tcase, a_check_waits_for_its_frontends);
-    tcase_add_test(tcase, families_apart);
-    tcase_add_test(tcase, ports_meet_by_name_and_protocol);
-    tcase_add_test(tcase, ports_come_and_go);
-    tcase_add_test(tcase, address_moves);
-    tcase_add_test(tcase, skipped_services);
-    tcase_add_test(tcase, endpoints_come_and_go);
-    tcase_add_test(tcase, terminating_fallback);
-    tcase_add_test(tcase, decided_once);
-    tcase_add_test(tcase, conflicts_are_events);
-    tcase_add_test(tcase, conflicts_of_node_ports_are_events_of_this_node);
-    tcase_add_test(tcase, older_wins);
-    tcase_add_test(tcase, winner_moves_away);
-    tcase_add_test(tcase, ties_go_by_name);
-    tcase_add_test(tcase, partly_shared);
-    tcase_add_test(tcase, endpoints_before_age);
-    tcase_add_test(tcase, who_has_a_frontend);
-    tcase_add_test(tcase, conflicts_across_kinds);
-    tcase_add_test(tcase, kinds_before_endpoints_and_age);
-    tcase_add_test(tcase, the_api_server_is_nobodys);
-    tcase_add_test(tcase, endpoints_of_the_api_server);
-    tcase_add_test(tcase, what_was_given_at_the_api_servers_address);
-    tcase_add_test(tcase, conflicts_in_one_service);
-    tcase_add_test(tcase, losers_are_said_once);
-    tcase_add_loop_test(tcase, traffic_policies, 0, N_OF(decisions));
-    tcase_add_test(tcase, policy_changes);
-    tcase_add_test(tcase, addresses_by_family);
-    tcase_add_test(tcase, one_address_in_several_places);
-    tcase_add_test(tcase, node_port_addresses_change);
-    tcase_add_test(tcase, source_ranges);
-    tcase_add_test(tcase, guarded_whatever_else_it_is);
-    tcase_add_test(tcase, source_ranges_with_the_node);
-    tcase_add_test(tcase, ids_of_service_ports);
-    tcase_add_test(tcase, zone_changes);
-    tcase_add_test(tcase, cluster_ips_in_use);
-    tcase_add_loop_test(tcase, hairpin_sets, 0, N_OF(reachable));
-    tcase_add_test(tcase, hairpins_in_use);
-    tcase_add_test(tcase, hairpins_of_a_loser);
-    tcase_add_test(tcase, flows_follow_serving_endpoints);
-    tcase_add_test(tcase, flows_follow_the_winner);
-    tcase_add_test(tcase, node_name_in_endpoints);
-    tcase_add_test(tcase, counts_distinct_local_ready_addresses);
-    tcase_add_test(tcase, counts_the_winning_copy);
-    tcase_add_test(tcase, check_opens_and_closes);
-    tcase_add_test(tcase, check_by_family);
-    tcase_add_test(tcase, check_of_a_loser);
-    tcase_add_loop_test(tcase, any_history, 0, unit_histories(HISTORIES));
-}
-
-UNIT_MAIN("policy", add_tests)
+UNIT_FIXTURE(set_up, tear_down)

@@ -244,7 +244,7 @@ static void check_missing(const char *expected)
 
 /* ---- tests ---- */
 
-START_TEST(nothing_is_missing)
+EACH_FAMILY(nothing_is_missing)
 {
     run_without(NULL, (enum family)_i);
     check_missing(NULL);
@@ -254,10 +254,9 @@ START_TEST(nothing_is_missing)
     for (size_t i = 0; i < preflight.n; i++)
         ck_assert(preflight.results[i].works && !preflight.results[i].error);
 }
-END_TEST
 
 /* The kernel takes its time to forget a batch, so both families go in one. */
-START_TEST(both_families_at_once)
+TEST(both_families_at_once)
 {
     run(NULL, true, true);
     ck_assert_uint_eq(kernel.batches, 1);
@@ -268,10 +267,9 @@ START_TEST(both_families_at_once)
         ck_assert(preflight_has(&preflights[i], NEED_OWNER));
     }
 }
-END_TEST
 
 /* That is every kernel before 6.9, which should not wait for all features one by one. */
-START_TEST(an_owner_is_missing)
+TEST(an_owner_is_missing)
 {
     run("owner ", true, true);
     ck_assert_uint_eq(kernel.batches, 4); /* all, all others, and that one of each family */
@@ -282,9 +280,8 @@ START_TEST(an_owner_is_missing)
     run("owner ", false, true);
     ck_assert_uint_eq(kernel.batches, 3);
 }
-END_TEST
 
-START_TEST(one_family_lacks_something)
+EACH_FAMILY(one_family_lacks_something)
 {
     enum family whole = (enum family)_i, less = whole == FAMILY_IPV4 ? FAMILY_IPV6 : FAMILY_IPV4;
     kernel.lacking = less == FAMILY_IPV4 ? NFPROTO_IPV4 : NFPROTO_IPV6;
@@ -295,7 +292,6 @@ START_TEST(one_family_lacks_something)
     preflight = preflights[whole];
     check_missing(NULL);
 }
-END_TEST
 
 /* Each row: the line of an ability, and what is said when the kernel does not have it. In the
  * order of the features, of which none is left out. */
@@ -312,13 +308,15 @@ static const struct {
     {"numgen ", "random choice (numgen): CONFIG_NFT_NUMGEN", NEED_ALWAYS},
     {"masq ", "masquerade fully-random: CONFIG_NFT_MASQ", NEED_ALWAYS},
     {"dynset delete ", "elements made by packets (dynset): Linux 5.4", NEED_ALWAYS},
+    {"dynset update reg_key # set # expr", "counters of elements (counter): CONFIG_NFT_COUNTER",
+     NEED_COUNTERS},
     {"reject ", "reject: CONFIG_NFT_REJECT, CONFIG_NFT_REJECT_IPV%c", NEED_REJECT},
     {"fib ", "type of an address (fib): CONFIG_NFT_FIB, CONFIG_NFT_FIB_IPV%c", NEED_FIB},
     {"owner ", "tables that stay ours (owner): Linux 6.9", NEED_OWNER},
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
-START_TEST(each_feature_may_be_missing)
+EACH_FAMILY(each_feature_may_be_missing)
 {
     enum family family = (enum family)_i;
     for (size_t i = 0; i < ROWS; i++) {
@@ -330,6 +328,7 @@ START_TEST(each_feature_may_be_missing)
         ck_assert_int_eq(preflight_has(&preflight, NEED_REJECT), rows[i].need != NEED_REJECT);
         ck_assert_int_eq(preflight_has(&preflight, NEED_FIB), rows[i].need != NEED_FIB);
         ck_assert_int_eq(preflight_has(&preflight, NEED_OWNER), rows[i].need != NEED_OWNER);
+        ck_assert_int_eq(preflight_has(&preflight, NEED_COUNTERS), rows[i].need != NEED_COUNTERS);
         ck_assert_uint_eq(preflight.n, ROWS + 1);
         for (size_t k = 0; k < preflight.n; k++) {
             ck_assert_int_eq(preflight.results[k].works, k != i + 1);
@@ -338,21 +337,20 @@ START_TEST(each_feature_may_be_missing)
         }
     }
 }
-END_TEST
 
-START_TEST(several_are_missing)
+TEST(several_are_missing)
 {
     run_without("set ", FAMILY_IPV4);
     check_missing("maps and verdict maps: CONFIG_NF_TABLES; sets of ranges: CONFIG_NF_TABLES; "
                   "connection tracking (ct): "
                   "CONFIG_NF_CONNTRACK, CONFIG_NFT_CT; destinations from a map (dnat): "
                   "CONFIG_NF_NAT, CONFIG_NFT_NAT; random choice (numgen): CONFIG_NFT_NUMGEN; "
-                  "elements made by packets (dynset): Linux 5.4");
+                  "elements made by packets (dynset): Linux 5.4; counters of elements (counter): "
+                  "CONFIG_NFT_COUNTER");
 }
-END_TEST
 
 /* Without the first feature, the kernel's answers to the others say nothing about them. */
-START_TEST(nf_tables_is_missing)
+TEST(nf_tables_is_missing)
 {
     kernel.why = EOPNOTSUPP;
     run_without("table", FAMILY_IPV6);
@@ -367,9 +365,8 @@ START_TEST(nf_tables_is_missing)
     ck_assert_ptr_nonnull(strstr(text, "not tried\n"));
     free(text);
 }
-END_TEST
 
-START_TEST(other_failures_are_told_as_they_are)
+TEST(other_failures_are_told_as_they_are)
 {
     kernel.why = EPERM;
     run_without("table", FAMILY_IPV4);
@@ -384,7 +381,6 @@ START_TEST(other_failures_are_told_as_they_are)
     ck_assert_ptr_nonnull(strstr(text, "unknown (Cannot allocate memory)\n"));
     free(text);
 }
-END_TEST
 
 /* ---- print ---- */
 
@@ -399,7 +395,7 @@ static const char *line_of(const char *text, const char *needle)
     return line;
 }
 
-START_TEST(a_table_is_printed)
+TEST(a_table_is_printed)
 {
     run_without(NULL, FAMILY_IPV6);
     char *text = printed();
@@ -418,9 +414,8 @@ START_TEST(a_table_is_printed)
     ck_assert_str_eq(text + strlen(text) - strlen(end), end);
     free(text);
 }
-END_TEST
 
-START_TEST(what_follows_is_printed)
+TEST(what_follows_is_printed)
 {
     static const struct {
         const char *lacks, *follows;
@@ -431,6 +426,9 @@ START_TEST(what_follows_is_printed)
                    "dropped instead of rejected, so clients wait"},
         {"fib", "IPv4 without type of an address (fib) (CONFIG_NFT_FIB, CONFIG_NFT_FIB_IPV4): "
                 "this host itself reaches only its own endpoints under traffic policy Local"},
+        {"dynset update reg_key # set # expr",
+         "IPv4 without counters of elements (counter) (CONFIG_NFT_COUNTER): "
+         "--count-connections has no effect"},
         {"owner", "IPv4 without tables that stay ours (owner) (Linux 6.9): other "
                   "programs can change the table: their changes are detected and repaired"},
     };
@@ -443,7 +441,6 @@ START_TEST(what_follows_is_printed)
         free(text);
     }
 }
-END_TEST
 
 /* ---- every expression in use is probed ---- */
 
@@ -471,6 +468,8 @@ static void take_templates(enum family family, ability_vec *out)
                                      .mark = "0x4000",
                                      .from_host = "fib saddr type local",
                                      .reject = "reject",
+                                     .count_services = "",
+                                     .count_endpoints = "",
                                      .n = 3,
                                      .key = 3};
     const struct {
@@ -492,7 +491,7 @@ static void take_templates(enum family family, ability_vec *out)
     }
 }
 
-START_TEST(all_that_is_in_use_is_probed)
+EACH_FAMILY(all_that_is_in_use_is_probed)
 {
     ability_vec used = {0};
     run_without(NULL, (enum family)_i);
@@ -506,22 +505,5 @@ START_TEST(all_that_is_in_use_is_probed)
     }
     clear_abilities(&used);
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_loop_test(tcase, nothing_is_missing, 0, FAMILY_COUNT);
-    tcase_add_loop_test(tcase, each_feature_may_be_missing, 0, FAMILY_COUNT);
-    tcase_add_test(tcase, both_families_at_once);
-    tcase_add_test(tcase, an_owner_is_missing);
-    tcase_add_loop_test(tcase, one_family_lacks_something, 0, FAMILY_COUNT);
-    tcase_add_test(tcase, several_are_missing);
-    tcase_add_test(tcase, nf_tables_is_missing);
-    tcase_add_test(tcase, other_failures_are_told_as_they_are);
-    tcase_add_test(tcase, a_table_is_printed);
-    tcase_add_test(tcase, what_follows_is_printed);
-    tcase_add_loop_test(tcase, all_that_is_in_use_is_probed, 0, FAMILY_COUNT);
-}
-
-UNIT_MAIN("preflight", add_tests)
+UNIT_FIXTURE(setup, teardown)

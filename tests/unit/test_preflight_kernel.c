@@ -52,7 +52,6 @@ static void teardown(void)
 
 static int count_table(const struct nlmsghdr *header, void *data)
 {
-    (void)header;
     ++*(int *)data;
     return MNL_CB_OK;
 }
@@ -77,7 +76,7 @@ static int tables(void)
     return n;
 }
 
-START_TEST(this_kernel_can_do_everything)
+TESTS(this_kernel_can_do_everything, WHICH)
 {
     run(_i);
     each_preflight(preflight)
@@ -92,14 +91,13 @@ START_TEST(this_kernel_can_do_everything)
         ck_assert(preflight_has(preflight, NEED_REJECT));
     }
 }
-END_TEST
 
 static void check_passed(void)
 {
     each_preflight(preflight) ck_assert(preflight_passed(preflight));
 }
 
-START_TEST(nothing_is_left_behind)
+TESTS(nothing_is_left_behind, WHICH)
 {
     run(_i);
     check_passed();
@@ -114,10 +112,9 @@ START_TEST(nothing_is_left_behind)
     check_passed();
     ck_assert_int_eq(tables(), 1);
 }
-END_TEST
 
 /* The rights over the network namespace stay with the user namespace that made it. */
-START_TEST(without_the_right_to)
+TESTS(without_the_right_to, WHICH)
 {
     enter_user_namespace(0);
     run(_i);
@@ -132,14 +129,5 @@ START_TEST(without_the_right_to)
         free(missing);
     }
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_loop_test(tcase, this_kernel_can_do_everything, 0, WHICH);
-    tcase_add_loop_test(tcase, nothing_is_left_behind, 0, WHICH);
-    tcase_add_loop_test(tcase, without_the_right_to, 0, WHICH);
-}
-
-UNIT_MAIN("preflight_kernel", add_tests)
+UNIT_FIXTURE(setup, teardown)

@@ -3,7 +3,6 @@
  * or, where it is around objects, the answer. The whole ones are in test_messages.c. */
 #include "kube-nftd/base/proto_reader.h"
 
-#include "kube-nftd/base/log.h"
 #include "proto_writer.h"
 #include "source/list_reader.h"
 #include "source/watch_reader.h"
@@ -47,7 +46,6 @@ static const struct raw good = RAW(GOOD);
 static int take_event(void *ctx, struct watch_event *event, struct error *err)
 {
     static const char *const types[] = {"put", "remove", "bad", "bookmark", "error"};
-    (void)err;
     fprintf(ctx, "%s %s%s%s; ", types[event->type], event->object.id ? event->object.id : "-",
             event->problem.text ? ": " : "", event->problem.text ? event->problem.text : "");
     return 0;
@@ -139,22 +137,21 @@ static const struct {
 };
 
 /* The next event comes as if nothing had been. */
-START_TEST(fault)
+TEST_ROWS(fault, faults)
 {
     bytes all = {0}, object = {0};
     put(&object, METADATA, strlen(METADATA));
-    put(&object, faults[_i].object.v, faults[_i].object.n);
+    put(&object, row->object.v, row->object.n);
     put_event(&all, &(struct raw){object.v, object.n});
     put_event(&all, &good);
     vec_free(&object);
-    char *expected = xasprintf(BAD "%s; put shop/good; open", faults[_i].said);
+    char *expected = xasprintf(BAD "%s; put shop/good; open", row->said);
     expect_watched(&all, expected);
     free(expected);
 }
-END_TEST
 
 /* Where the name is what cannot be read. */
-START_TEST(fault_in_metadata)
+TEST(fault_in_metadata)
 {
     static const struct raw objects[] = {RAW("\x0a\x02\x0a\x05"), RAW("\x0a\x02\x08\x05"),
                                          RAW("\x0a\x01\x0b")};
@@ -172,10 +169,9 @@ START_TEST(fault_in_metadata)
         free(expected);
     }
 }
-END_TEST
 
 /* What goes needs no more than its name; what a bookmark says must be right. */
-START_TEST(fault_by_event_type)
+TEST(fault_by_event_type)
 {
     static const char *const types[] = {"DELETED", "BOOKMARK"};
     static const char *const seen[] = {
@@ -190,10 +186,9 @@ START_TEST(fault_by_event_type)
         expect_watched(&all, seen[i]);
     }
 }
-END_TEST
 
 /* Fields that nobody knows, of all wire types; a number in more bytes than it takes. */
-START_TEST(what_is_skipped)
+TEST(what_is_skipped)
 {
     static const struct raw object =
         RAW(GOOD "\x39\x01\x02\x03\x04\x05\x06\x07\x08\x3d\x01\x02\x03\x04\x38\x81\x00"
@@ -202,11 +197,10 @@ START_TEST(what_is_skipped)
     put_event(&all, &object);
     expect_watched(&all, "put shop/good; open");
 }
-END_TEST
 
 /* ---- what is around objects ---- */
 
-START_TEST(frames)
+TEST(frames)
 {
     static const struct {
         struct raw bytes;
@@ -237,7 +231,6 @@ START_TEST(frames)
         expect_watched(&all, cases[i].said);
     }
 }
-END_TEST
 
 /* @put writes the envelope around a good Service. */
 static void expect_envelope(void (*put_around)(bytes *out), const char *expected)
@@ -296,7 +289,7 @@ static void within_itself(bytes *out)
     put_bytes(out, 2, &inner);
 }
 
-START_TEST(envelopes)
+TEST(envelopes)
 {
     expect_envelope(encoded, "byte 58: it is encoded once more");
     expect_envelope(of_another_kind, "an event about something other than a Service");
@@ -307,7 +300,6 @@ START_TEST(envelopes)
     expect_envelope(within_itself, "bad -: Service (no name): a group, which Kubernetes does not "
                                    "use; open");
 }
-END_TEST
 
 /* ---- lists ---- */
 
@@ -347,13 +339,6 @@ static void expect_listed(bytes *all, const char *expected)
     vec_free(all);
 }
 
-static void drop_line(void *ctx, enum log_level level, const char *line)
-{
-    (void)ctx;
-    (void)level;
-    (void)line;
-}
-
 /* The list that @raw says, which it takes. */
 static bytes list_of(const char *api_version, const char *kind, bytes *raw)
 {
@@ -373,9 +358,8 @@ static bytes some_list(void)
     return list_of("v1", "ServiceList", &raw);
 }
 
-START_TEST(lists)
+TEST(lists)
 {
-    log_set_sink(drop_line, NULL);
     bytes all = some_list();
     expect_listed(&all, "shop/good shop/web(bad) shop/good bad=1 7");
     all = list_of("v1", "PodList", &(bytes){0});
@@ -392,14 +376,11 @@ START_TEST(lists)
     put_data(&all, 2, good.v, good.n);
     put_type(&all, "v1", "ServiceList");
     expect_listed(&all, "bad=0 byte 4: the contents come before their kind");
-    log_set_sink(NULL, NULL);
 }
-END_TEST
 
 /* Wherever a list is cut off, it is not taken for a shorter one. */
-START_TEST(lists_that_end_early)
+TEST(lists_that_end_early)
 {
-    log_set_sink(drop_line, NULL);
     bytes all = some_list();
     for (size_t n = 1; n < all.n; n++) {
         bytes cut = {.v = all.v, .n = n};
@@ -409,9 +390,7 @@ START_TEST(lists_that_end_early)
         free(text);
     }
     vec_free(&all);
-    log_set_sink(NULL, NULL);
 }
-END_TEST
 
 /* ---- limits ---- */
 
@@ -457,7 +436,7 @@ static size_t values_of(size_t n, size_t length, struct error *err)
     return values;
 }
 
-START_TEST(limits)
+TEST(limits)
 {
     struct error err = {0};
     ck_assert_uint_eq(values_of(JSON_READER_VALUES - 2, 0, &err), JSON_READER_VALUES);
@@ -469,19 +448,3 @@ START_TEST(limits)
     ck_assert_str_eq(err.text, "byte 0: it is longer than 4194304 bytes");
     error_clear(&err);
 }
-END_TEST
-
-static void add_tests(TCase *tcase)
-{
-    tcase_add_loop_test(tcase, fault, 0, sizeof(faults) / sizeof(*faults));
-    tcase_add_test(tcase, fault_in_metadata);
-    tcase_add_test(tcase, fault_by_event_type);
-    tcase_add_test(tcase, what_is_skipped);
-    tcase_add_test(tcase, frames);
-    tcase_add_test(tcase, envelopes);
-    tcase_add_test(tcase, lists);
-    tcase_add_test(tcase, lists_that_end_early);
-    tcase_add_test(tcase, limits);
-}
-
-UNIT_MAIN("proto_reader", add_tests)

@@ -4,7 +4,6 @@
 
 #include "fake_kernel.h"
 #include "kube-nftd/base/clock.h"
-#include "kube-nftd/base/log.h"
 #include "kube-nftd/netlink/flow_cleaner.h"
 #include "nodes.h"
 #include "unit.h"
@@ -27,8 +26,6 @@ static char flows[32768];                        /* what the flow cleaner was to
 static VEC(struct frontend) noted[FAMILY_COUNT]; /* in no run yet, or held back by all of them */
 static flow_held_back_fn held_back[FAMILY_COUNT];
 static const void *held_back_ctx[FAMILY_COUNT];
-static char warned[4096]; /* warnings, likewise */
-static unsigned errors;   /* lines of level error */
 
 static void append(char *text, size_t room, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -66,8 +63,6 @@ void health_set_addresses(struct health *health, enum family family, bool all,
 bool health_service_is_listening(const struct health *health, const char *service_id,
                                  enum family family)
 {
-    (void)service_id;
-    (void)family;
     return health == config.health;
 }
 
@@ -109,24 +104,16 @@ void flow_cleaner_run(struct flow_cleaner *cleaner, enum family family)
     noted[family].n = waiting;
 }
 
-static void take_line(void *ctx, enum log_level level, const char *line)
-{
-    (void)ctx;
-    errors += level == LOG_LEVEL_ERROR;
-    if (level == LOG_LEVEL_WARN)
-        append(warned, sizeof(warned), "%s\n", line);
-}
-
 /* A proxy as @config says; the kernel stays as it is. */
 static void start(void)
 {
     struct error err = {0};
     proxy = proxy_new(&config, &err);
     ck_assert_msg(proxy, "%s", err.text);
-    checks[0] = flows[0] = warned[0] = '\0';
+    checks[0] = flows[0] = '\0';
     for (int i = 0; i < FAMILY_COUNT; i++)
         vec_free(&noted[i]);
-    errors = 0;
+    forget_logged();
 }
 
 static void stop(void)
@@ -140,7 +127,6 @@ static void set_up(void)
 {
     struct error err = {0};
     fake_kernel_reset();
-    log_set_sink(take_line, NULL);
     config = (struct proxy_config){
         .node = {.name = "n1", .required = true, .node_port_addresses.primary = true},
         .families = {true, true},
@@ -165,7 +151,6 @@ static void tear_down(void)
     for (int i = 0; i < FAMILY_COUNT; i++)
         vec_free(&noted[i]);
     nft_socket_close(kernel);
-    log_set_sink(NULL, NULL);
 }
 
 /* ---- what goes in ---- */
@@ -357,7 +342,7 @@ static struct health_status status(void)
 
 /* ---- commits ---- */
 
-START_TEST(nothing_before_both_are_complete)
+TESTS(nothing_before_both_are_complete, 2)
 {
     put_service(0);
     ck_assert(turn(0) == 0);
@@ -374,9 +359,8 @@ START_TEST(nothing_before_both_are_complete)
     ck_assert_uint_eq(backends(FAMILY_IPV4), 2);
     ck_assert_uint_eq(backends(FAMILY_IPV6), 1);
 }
-END_TEST
 
-START_TEST(replace_removes_what_it_does_not_name)
+TEST(replace_removes_what_it_does_not_name)
 {
     complete_all();
     put_service(0);
@@ -394,9 +378,8 @@ START_TEST(replace_removes_what_it_does_not_name)
     turn(1); /* what nothing leads to any more */
     ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV4, "rejected_ports"), 0);
 }
-END_TEST
 
-START_TEST(an_unreadable_object_keeps_what_was_known)
+TEST(an_unreadable_object_keeps_what_was_known)
 {
     complete_all();
     put_service(0);
@@ -410,9 +393,8 @@ START_TEST(an_unreadable_object_keeps_what_was_known)
     ck_assert_uint_eq(backends(FAMILY_IPV4), 1);
     ck_assert_uint_eq(backends(FAMILY_IPV6), 0);
 }
-END_TEST
 
-START_TEST(a_lone_change_waits_for_nothing_and_trims_later)
+TEST(a_lone_change_waits_for_nothing_and_trims_later)
 {
     complete_all();
     put_service(0);
@@ -430,7 +412,6 @@ START_TEST(a_lone_change_waits_for_nothing_and_trims_later)
         collect = turn(collect - now);
     ck_assert(collect == 0);
 }
-END_TEST
 
 static void expect_health_and_flows(enum family family)
 {
@@ -440,7 +421,7 @@ static void expect_health_and_flows(enum family family)
     flows[0] = '\0';
 }
 
-START_TEST(one_family_that_fails_does_not_hold_up_the_other)
+EACH_FAMILY(one_family_that_fails_does_not_hold_up_the_other)
 {
     enum family bad = (enum family)_i, good = bad == FAMILY_IPV4 ? FAMILY_IPV6 : FAMILY_IPV4;
     complete_all();
@@ -464,7 +445,6 @@ START_TEST(one_family_that_fails_does_not_hold_up_the_other)
     ck_assert_uint_eq(backends(bad), 1);
     expect_health_and_flows(bad);
 }
-END_TEST
 
 /* What is said of shop/web: "10 IPv4=10 IPv6=9!". */
 static void expect_receipt(const char *expected)
@@ -498,7 +478,7 @@ static void put_version(const char *version, const char *ports)
     sink->put(sink->ctx, &object);
 }
 
-START_TEST(receipts_follow_what_is_in_force)
+TEST(receipts_follow_what_is_in_force)
 {
     put_version("9", "/TCP:80");
     turn(0);
@@ -530,10 +510,9 @@ START_TEST(receipts_follow_what_is_in_force)
     turn(1);
     expect_receipt("");
 }
-END_TEST
 
 /* A family that is not in use is waited for by nobody. */
-START_TEST(receipts_of_one_family)
+TEST(receipts_of_one_family)
 {
     config.families[FAMILY_IPV6] = false;
     restart();
@@ -544,9 +523,8 @@ START_TEST(receipts_of_one_family)
     ck_assert(proxy_programmed(proxy).families[FAMILY_IPV4]);
     ck_assert(!proxy_programmed(proxy).families[FAMILY_IPV6]); /* so nobody is told of it */
 }
-END_TEST
 
-START_TEST(health_checks_follow_what_is_in_force)
+TEST(health_checks_follow_what_is_in_force)
 {
     complete_all();
     put_service(30000);
@@ -561,9 +539,8 @@ START_TEST(health_checks_follow_what_is_in_force)
     turn(1);
     expect_checks("shop/web IPv4 0 0\nshop/web IPv6 0 0\n");
 }
-END_TEST
 
-START_TEST(a_commit_that_fails_once_goes_through_in_the_same_turn)
+TEST(a_commit_that_fails_once_goes_through_in_the_same_turn)
 {
     complete_all();
     put_service(0);
@@ -573,12 +550,11 @@ START_TEST(a_commit_that_fails_once_goes_through_in_the_same_turn)
     put_slices("10.0.0.1 10.0.0.2", "fd00::1");
     turn(1);
     ck_assert_uint_eq(backends(FAMILY_IPV4), 2);
-    ck_assert_uint_eq(errors, 0);
-    ck_assert_ptr_nonnull(strstr(warned, "family=IPv4 reading the table back"));
+    ck_assert_uint_eq(logged(LOG_LEVEL_ERROR), 0);
+    ck_assert_int_gt(logged_with("family=IPv4 reading the table back"), 0);
 }
-END_TEST
 
-START_TEST(failures_are_said_once_and_tried_again_later_and_later)
+TEST(failures_are_said_once_and_tried_again_later_and_later)
 {
     complete_all();
     put_service(0);
@@ -590,7 +566,7 @@ START_TEST(failures_are_said_once_and_tried_again_later_and_later)
         turn(waits[i] / 2);
         now -= waits[i] / 2;
         ck_assert_ptr_null(fake_kernel_comment(FAMILY_IPV4));
-        ck_assert_uint_eq(errors, 1);
+        ck_assert_uint_eq(logged(LOG_LEVEL_ERROR), 1);
     }
     turn(0.4);
     ck_assert_ptr_nonnull(fake_kernel_comment(FAMILY_IPV4));
@@ -601,12 +577,11 @@ START_TEST(failures_are_said_once_and_tried_again_later_and_later)
     fake_kernel_fail(1, FAKE_REFUSES);
     fake_kernel_refuse_reads(1, 1, true);
     ck_assert_double_eq_tol(turn(1) - now, waits[0], 0.001);
-    ck_assert_uint_eq(errors, 2);
+    ck_assert_uint_eq(logged(LOG_LEVEL_ERROR), 2);
 }
-END_TEST
 
 /* It is no failure of the family: all else is in force, and the loop wakes up for it in time. */
-START_TEST(what_the_kernel_refuses_does_not_stop_the_rest)
+TEST(what_the_kernel_refuses_does_not_stop_the_rest)
 {
     struct frontend web = frontend_at(VIP4, 80);
     complete_all();
@@ -620,7 +595,7 @@ START_TEST(what_the_kernel_refuses_does_not_stop_the_rest)
     ck_assert_uint_ge(fake_kernel_size(FAMILY_IPV4, "services"), 1);
     ck_assert(status().family[FAMILY_IPV4].healthy);
     ck_assert(proxy_is_programmed(proxy));
-    ck_assert_uint_eq(errors, 1);
+    ck_assert_uint_eq(logged(LOG_LEVEL_ERROR), 1);
     ck_assert_double_eq_tol(next - now, 30, 0.001);
     struct proxy_figures figures;
     proxy_figures(proxy, &figures);
@@ -631,11 +606,10 @@ START_TEST(what_the_kernel_refuses_does_not_stop_the_rest)
     ck_assert_uint_eq(backends(FAMILY_IPV4), 0);
     ck_assert_double_eq(turn(0.1), 0);
     ck_assert_uint_eq(backends(FAMILY_IPV4), 1);
-    ck_assert_uint_eq(errors, 1);
+    ck_assert_uint_eq(logged(LOG_LEVEL_ERROR), 1);
 }
-END_TEST
 
-START_TEST(a_new_change_makes_the_next_try_sooner)
+TEST(a_new_change_makes_the_next_try_sooner)
 {
     complete_all();
     put_service(0);
@@ -651,9 +625,8 @@ START_TEST(a_new_change_makes_the_next_try_sooner)
     turn(sooner - now);
     ck_assert_uint_eq(backends(FAMILY_IPV4), 1);
 }
-END_TEST
 
-START_TEST(a_change_that_waits_for_a_minute_makes_it_unhealthy)
+TEST(a_change_that_waits_for_a_minute_makes_it_unhealthy)
 {
     complete_all();
     put_service(0);
@@ -673,10 +646,9 @@ START_TEST(a_change_that_waits_for_a_minute_makes_it_unhealthy)
     turn(1);
     ck_assert(status().family[FAMILY_IPV4].healthy);
 }
-END_TEST
 
 /* Twice as long as the period: one of 5 s is 10 s. */
-START_TEST(the_sync_period_rules_health_and_retries)
+TEST(the_sync_period_rules_health_and_retries)
 {
     static const struct {
         double ago;
@@ -698,9 +670,8 @@ START_TEST(the_sync_period_rules_health_and_retries)
         set_up();
     }
 }
-END_TEST
 
-START_TEST(external_ips_can_be_left_out)
+TEST(external_ips_can_be_left_out)
 {
     size_t frontends[2];
     for (int left_out = 0; left_out < 2; left_out++) {
@@ -717,11 +688,10 @@ START_TEST(external_ips_can_be_left_out)
     ck_assert_uint_eq(frontends[0], 2);
     ck_assert_uint_eq(frontends[1], 1);
 }
-END_TEST
 
 /* ---- the own node ---- */
 
-START_TEST(the_node_decides_eligibility)
+TEST(the_node_decides_eligibility)
 {
     ck_assert(!status().node_eligible);
     put_node("n2", "");
@@ -740,9 +710,8 @@ START_TEST(the_node_decides_eligibility)
     put_node("n1", "deleting");
     ck_assert(!status().node_eligible);
 }
-END_TEST
 
-START_TEST(manifests_need_no_node_but_heed_it)
+TEST(manifests_need_no_node_but_heed_it)
 {
     config.node.required = false;
     restart();
@@ -750,9 +719,8 @@ START_TEST(manifests_need_no_node_but_heed_it)
     put_node("n1", "tainted");
     ck_assert(!status().node_eligible);
 }
-END_TEST
 
-START_TEST(node_ports_are_where_the_nodes_address_is)
+TEST(node_ports_are_where_the_nodes_address_is)
 {
     static const struct {
         const char *host4, *host6, *node, *expected;
@@ -783,14 +751,13 @@ START_TEST(node_ports_are_where_the_nodes_address_is)
     remove_object(KIND_NODE, "n1");
     turn(1);
     expect_node_ports("192.0.2.8");
-    ck_assert_ptr_nonnull(strstr(warned, "node=n1: the Node object was deleted"));
+    ck_assert_int_gt(logged_with("node=n1: the Node object was deleted"), 0);
     remove_object(KIND_SERVICE, "shop/web");
     turn(1);
     expect_node_ports("");
 }
-END_TEST
 
-START_TEST(node_ports_are_on_all_addresses_in_the_cidrs)
+TEST(node_ports_are_on_all_addresses_in_the_cidrs)
 {
     struct node_port_addresses *wanted = &config.node.node_port_addresses;
     enum family family;
@@ -813,10 +780,9 @@ START_TEST(node_ports_are_on_all_addresses_in_the_cidrs)
                   "IPv4 on 192.0.2.8\nIPv6 on all fd00::7 fd00::8\n");
     vec_free(&wanted->cidrs[FAMILY_IPV4]);
 }
-END_TEST
 
 /* Whatever comes with the list counts before it is found complete. */
-START_TEST(warned_when_there_is_no_node)
+TESTS(warned_when_there_is_no_node, 3)
 {
     object_vec nodes = {0};
     const struct object_sink *sink = proxy_sink(proxy);
@@ -825,13 +791,12 @@ START_TEST(warned_when_there_is_no_node)
                                          .id = xstrdup(_i == 1 ? "n1" : "n2"),
                                          .node = make_node(_i == 1 ? "n1" : "n2", "")});
     sink->replace(sink->ctx, KIND_NODE, &nodes);
-    ck_assert_int_eq(strstr(warned, "node=n1: no Node object") != NULL, _i != 1);
+    ck_assert_int_eq(logged_with("node=n1: no Node object") > 0, _i != 1);
     ck_assert_int_eq(status().node_eligible, _i == 1);
 }
-END_TEST
 
 /* They are told at once, without a turn. */
-START_TEST(health_checks_are_where_node_ports_are)
+TEST(health_checks_are_where_node_ports_are)
 {
     hold(FAMILY_IPV4, "10.0.0.1 192.0.2.7");
     expect_checks("IPv4 on\n");
@@ -842,9 +807,8 @@ START_TEST(health_checks_are_where_node_ports_are)
     hold(FAMILY_IPV4, "10.0.0.1");
     expect_checks("IPv4 on\n");
 }
-END_TEST
 
-START_TEST(the_zone_chooses_endpoints)
+TEST(the_zone_chooses_endpoints)
 {
     put_node("n1", "zone=a");
     complete_all();
@@ -863,9 +827,8 @@ START_TEST(the_zone_chooses_endpoints)
     ck_assert_uint_eq(backends(FAMILY_IPV4), 3);
     ck_assert_uint_eq(backends(FAMILY_IPV6), 1);
 }
-END_TEST
 
-START_TEST(pods_are_told_by_the_nodes_cidrs)
+TEST(pods_are_told_by_the_nodes_cidrs)
 {
     config.node.follow_pod_cidrs = true;
     config.rulesets[FAMILY_IPV4].detector = config.rulesets[FAMILY_IPV6].detector = DETECT_CIDRS;
@@ -887,9 +850,8 @@ START_TEST(pods_are_told_by_the_nodes_cidrs)
     ck_assert(!masquerades("10.244.2.9"));
     ck_assert(!masquerades("fd00:1::9"));
 }
-END_TEST
 
-START_TEST(pods_are_told_by_given_cidrs)
+TEST(pods_are_told_by_given_cidrs)
 {
     enum family family;
     config.node.has_cluster_cidr[FAMILY_IPV4] = true;
@@ -907,9 +869,8 @@ START_TEST(pods_are_told_by_given_cidrs)
     ck_assert(masquerades("10.0.0.9"));
     ck_assert(!masquerades("2001:db8::9")); /* nothing is told apart, so nobody is masqueraded */
 }
-END_TEST
 
-START_TEST(source_ranges_with_the_node_in_them_let_its_addresses_in)
+TEST(source_ranges_with_the_node_in_them_let_its_addresses_in)
 {
     struct service *service = make_service("shop/web", VIP4, "/TCP:80");
     struct frontend frontend = frontend_at("203.0.113.1", 80);
@@ -931,9 +892,8 @@ START_TEST(source_ranges_with_the_node_in_them_let_its_addresses_in)
         vec_free(&ranges);
     }
 }
-END_TEST
 
-START_TEST(warned_when_no_endpoint_is_on_this_node)
+TESTS(warned_when_no_endpoint_is_on_this_node, 6)
 {
     static const struct {
         const char *v4, *v6;
@@ -950,27 +910,25 @@ START_TEST(warned_when_no_endpoint_is_on_this_node)
     put_slices(rows[_i].v4, rows[_i].v6);
     complete(KIND_SERVICE);
     turn(0);
-    ck_assert_str_eq(warned, "");
+    ck_assert_int_eq(logged(LOG_LEVEL_WARN), 0);
     put_service(0);
     put(KIND_ENDPOINTSLICE, "shop/web-4", NULL);
     complete(KIND_ENDPOINTSLICE);
     put_slices(rows[_i].v4, rows[_i].v6);
     turn(0);
-    const char *line = strstr(warned, "no endpoint is on node=n1");
-    ck_assert_int_eq(line != NULL, rows[_i].warned);
-    ck_assert(!line || strstr(line, "--hostname-override"));
+    ck_assert_int_eq(logged_with("no endpoint is on node=n1"), rows[_i].warned);
+    ck_assert_int_eq(logged_with("--hostname-override"), rows[_i].warned);
 
     /* once, whatever comes later */
-    warned[0] = '\0';
+    forget_logged();
     put_slices("10.0.0.9@n9", "fd00::9@n9");
     turn(1);
-    ck_assert_str_eq(warned, "");
+    ck_assert_int_eq(logged(LOG_LEVEL_WARN), 0);
 }
-END_TEST
 
 /* ---- what else reaches the tables ---- */
 
-START_TEST(service_cidrs_are_followed)
+TEST(service_cidrs_are_followed)
 {
     static const struct {
         const char *id, *cidrs; /* NULL: it goes; "?": it cannot be read */
@@ -1012,10 +970,9 @@ START_TEST(service_cidrs_are_followed)
         expect_set(FAMILY_IPV6, "service_cidrs", steps[i].v6);
     }
 }
-END_TEST
 
 /* Of each row's list: ids that are kept, though nothing can be read, and one that can. */
-START_TEST(service_cidrs_are_replaced)
+TEST(service_cidrs_are_replaced)
 {
     static const struct {
         const char *kept, *id, *cidrs, *v4, *v6;
@@ -1042,9 +999,8 @@ START_TEST(service_cidrs_are_replaced)
         expect_set(FAMILY_IPV6, "service_cidrs", lists[i].v6);
     }
 }
-END_TEST
 
-START_TEST(cluster_ips_and_hairpins_are_followed)
+TEST(cluster_ips_and_hairpins_are_followed)
 {
     complete_all();
     put_service(0);
@@ -1064,11 +1020,10 @@ START_TEST(cluster_ips_and_hairpins_are_followed)
     ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV4, "cluster_ips"), 0);
     ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV6, "cluster_ips"), 0);
 }
-END_TEST
 
 /* ---- UDP flows ---- */
 
-START_TEST(flows_are_noted_and_looked_for_when_in_force)
+TEST(flows_are_noted_and_looked_for_when_in_force)
 {
     complete_all();
     put_service(0);
@@ -1090,9 +1045,8 @@ START_TEST(flows_are_noted_and_looked_for_when_in_force)
     turn(1);
     expect_flows("10.96.0.53:53/UDP gone\n[fd00:96::53]:53/UDP gone\nrun IPv4\nrun IPv6\n");
 }
-END_TEST
 
-START_TEST(flows_wait_until_their_family_is_in_force)
+TEST(flows_wait_until_their_family_is_in_force)
 {
     complete_all();
     put_dns("10.0.0.1", "fd00::1");
@@ -1108,10 +1062,9 @@ START_TEST(flows_wait_until_their_family_is_in_force)
     turn(1);
     expect_flows("run IPv4\n");
 }
-END_TEST
 
 /* A table of an earlier run may have frontends that went while nobody looked. */
-START_TEST(flows_to_frontends_of_an_earlier_run_are_stale)
+TEST(flows_to_frontends_of_an_earlier_run_are_stale)
 {
     complete_all();
     put_service(0);
@@ -1134,7 +1087,6 @@ START_TEST(flows_to_frontends_of_an_earlier_run_are_stale)
     expect_flows("10.96.0.53:53/UDP 10.0.0.2:5353\n[fd00:96::53]:53/UDP fd00::1:5353\n"
                  "run IPv4\nrun IPv6\n");
 }
-END_TEST
 
 /* ---- one Service in portions ---- */
 
@@ -1202,7 +1154,7 @@ static bool is_said_to_wait(const char *what)
 }
 
 /* Whatever one Service has many of, others are told of as soon as they themselves are in force. */
-START_TEST(one_service_in_portions_holds_up_no_other)
+TESTS(one_service_in_portions_holds_up_no_other, 3)
 {
     static const struct {
         unsigned addresses, ranges, endpoints;
@@ -1239,10 +1191,9 @@ START_TEST(one_service_in_portions_holds_up_no_other)
     free(endpoints);
     free(check);
 }
-END_TEST
 
 /* The first time was no success, and what came since changes nothing. */
-START_TEST(the_last_portion_may_have_nothing_to_commit)
+TEST(the_last_portion_may_have_nothing_to_commit)
 {
     char *addresses = many(MANY, "11.78", "");
     struct service *service = make_service("a/big", "10.96.0.9", "/TCP:80");
@@ -1264,10 +1215,9 @@ START_TEST(the_last_portion_may_have_nothing_to_commit)
     ck_assert(proxy_is_programmed(proxy));
     free(addresses);
 }
-END_TEST
 
 /* Each of its addresses leads to the same endpoints, which are there once. */
-START_TEST(endpoints_cost_the_same_with_many_addresses)
+TEST(endpoints_cost_the_same_with_many_addresses)
 {
     const struct fake_counts *counts = fake_kernel_counts();
     char *addresses = many(MANY, "11.78", "");
@@ -1291,7 +1241,6 @@ START_TEST(endpoints_cost_the_same_with_many_addresses)
     ck_assert_uint_eq(counts->deleted, 1);
     free(addresses);
 }
-END_TEST
 
 /* ---- the proxy as a whole ---- */
 
@@ -1307,7 +1256,7 @@ static void expect_elements_as_counted(void)
                       counts->deleted);
 }
 
-START_TEST(figures_count)
+TEST(figures_count)
 {
     complete_all();
     put_service(0);
@@ -1341,10 +1290,9 @@ START_TEST(figures_count)
     ck_assert_uint_eq(figures().family[FAMILY_IPV6].syncs->elements_deleted, 0);
     expect_elements_as_counted();
 }
-END_TEST
 
 /* Every try counts: one that is made up for at once, too. */
-START_TEST(figures_count_failures)
+TEST(figures_count_failures)
 {
     complete_all();
     put_service(0);
@@ -1364,7 +1312,6 @@ START_TEST(figures_count_failures)
     ck_assert_uint_eq(figures().family[FAMILY_IPV4].syncs->failures, 2);
     ck_assert_uint_eq(figures().family[FAMILY_IPV4].syncs->transactions, 2);
 }
-END_TEST
 
 /* ---- in kube-proxy's terms ---- */
 
@@ -1383,7 +1330,7 @@ static void expect_syncs(enum family family, uint64_t full, uint64_t partial)
     ck_assert(fabs(counted->all.sum - counted->full.sum - counted->partial.sum) < 1e-9);
 }
 
-START_TEST(syncs_are_full_or_partial)
+TEST(syncs_are_full_or_partial)
 {
     complete(KIND_SERVICE);
     turn(0);
@@ -1411,7 +1358,6 @@ START_TEST(syncs_are_full_or_partial)
     ck_assert_uint_eq(figures().family[FAMILY_IPV4].table->read_backs, 1);
     ck_assert_uint_eq(figures().family[FAMILY_IPV6].table->read_backs, 0);
 }
-END_TEST
 
 static void put_triggered_version(const char *endpoints, double trigger, const char *version)
 {
@@ -1430,7 +1376,7 @@ static void put_triggered(const char *endpoints, double trigger)
     put_triggered_version(endpoints, trigger, NULL);
 }
 
-START_TEST(sync_times)
+TEST(sync_times)
 {
     double before = clock_realtime();
     restart();
@@ -1459,7 +1405,6 @@ START_TEST(sync_times)
     ck_assert(syncs(FAMILY_IPV4)->last_queued == queued); /* a retry is no request */
     ck_assert(syncs(FAMILY_IPV4)->last_success > success);
 }
-END_TEST
 
 static void expect_programming(uint64_t count, double sum)
 {
@@ -1468,7 +1413,7 @@ static void expect_programming(uint64_t count, double sum)
     ck_assert_msg(fabs(samples->sum - sum) < 5, "%f", samples->sum);
 }
 
-START_TEST(programming_is_timed_from_the_trigger)
+TEST(programming_is_timed_from_the_trigger)
 {
     complete_all();
     put_service(0);
@@ -1500,10 +1445,9 @@ START_TEST(programming_is_timed_from_the_trigger)
     turn(1);
     expect_programming(4, 0);
 }
-END_TEST
 
 /* An annotation alone is a change to kube-proxy, as is any other resourceVersion. */
-START_TEST(programming_is_timed_where_the_trigger_alone_changes)
+TEST(programming_is_timed_where_the_trigger_alone_changes)
 {
     complete_all();
     put_service(0);
@@ -1527,7 +1471,6 @@ START_TEST(programming_is_timed_where_the_trigger_alone_changes)
     turn(1);
     expect_programming(4, 0);
 }
-END_TEST
 
 static void expect_changed(uint64_t services, size_t services_pending, uint64_t slices,
                            size_t slices_pending)
@@ -1540,7 +1483,7 @@ static void expect_changed(uint64_t services, size_t services_pending, uint64_t 
 }
 
 /* Services count once for each family, slices in their own. */
-START_TEST(changes_are_pending_until_in_force)
+TEST(changes_are_pending_until_in_force)
 {
     expect_changed(0, 0, 0, 0);
     put_service(0);
@@ -1562,7 +1505,6 @@ START_TEST(changes_are_pending_until_in_force)
     turn(1);
     expect_changed(6, 0, 8, 0);
 }
-END_TEST
 
 static void break_rules(void)
 {
@@ -1574,7 +1516,7 @@ static void break_rules(void)
 }
 
 /* The second of two repairs: what has come meanwhile waits with it. */
-START_TEST(what_waits_for_a_repair_is_not_in_force)
+TEST(what_waits_for_a_repair_is_not_in_force)
 {
     fake_kernel_tolerate();
     complete_all();
@@ -1603,9 +1545,8 @@ START_TEST(what_waits_for_a_repair_is_not_in_force)
     ck_assert_ptr_nonnull(strstr(checks, "shop/web IPv4 30000 0\n"));
     ck_assert_ptr_nonnull(strstr(flows, "run IPv4"));
 }
-END_TEST
 
-START_TEST(changes_of_a_family_that_is_off_do_not_count)
+TEST(changes_of_a_family_that_is_off_do_not_count)
 {
     config.families[FAMILY_IPV6] = false;
     restart();
@@ -1616,9 +1557,8 @@ START_TEST(changes_of_a_family_that_is_off_do_not_count)
     expect_changed(1, 0, 1, 0);
     ck_assert_ptr_null(figures().family[FAMILY_IPV6].syncs);
 }
-END_TEST
 
-START_TEST(ports_without_local_endpoints_as_in_force)
+TEST(ports_without_local_endpoints_as_in_force)
 {
     complete_all();
     struct service *service = make_service("shop/web", VIP4, "/TCP:80+30080 x/TCP:81");
@@ -1638,7 +1578,6 @@ START_TEST(ports_without_local_endpoints_as_in_force)
     ck_assert_uint_eq(syncs(FAMILY_IPV4)->without_local.internal, 0);
     ck_assert_uint_eq(syncs(FAMILY_IPV4)->without_local.external, 0);
 }
-END_TEST
 
 /* What is in the table, however it came there. */
 static void expect_elements(enum family family)
@@ -1670,7 +1609,7 @@ static void expect_elements(enum family family)
     ck_assert_uint_eq(figures().family[family].table->elements, held);
 }
 
-START_TEST(elements_are_those_in_the_table)
+TEST(elements_are_those_in_the_table)
 {
     complete_all();
     put_service(0);
@@ -1709,9 +1648,8 @@ START_TEST(elements_are_those_in_the_table)
     ck_assert_uint_eq(figures().family[FAMILY_IPV6].table->replaced, 0);
     expect_elements(FAMILY_IPV4);
 }
-END_TEST
 
-START_TEST(transactions_are_measured)
+TEST(transactions_are_measured)
 {
     complete_all();
     put_service(0);
@@ -1728,9 +1666,8 @@ START_TEST(transactions_are_measured)
     ck_assert_uint_eq(figures().services, 1);
     ck_assert_uint_eq(figures().slices, 2);
 }
-END_TEST
 
-START_TEST(what_is_left_out_is_counted)
+TEST(what_is_left_out_is_counted)
 {
     complete_all();
     put(KIND_SERVICE, "shop/web", NULL);
@@ -1749,10 +1686,9 @@ START_TEST(what_is_left_out_is_counted)
         ck_assert_uint_eq(figures().left_out[kind], expected[kind]);
     expect_changed(0, 0, 0, 0);
 }
-END_TEST
 
 /* And nobody to be told of health checks and flows of the other. */
-START_TEST(a_family_may_be_left_out)
+TEST(a_family_may_be_left_out)
 {
     config.families[FAMILY_IPV6] = false;
     restart();
@@ -1776,9 +1712,8 @@ START_TEST(a_family_may_be_left_out)
     ck_assert_ptr_null(strstr(text, "table ip6"));
     free(text);
 }
-END_TEST
 
-START_TEST(nobody_need_be_told)
+TEST(nobody_need_be_told)
 {
     config.health = NULL;
     config.flows = NULL;
@@ -1793,9 +1728,8 @@ START_TEST(nobody_need_be_told)
     ck_assert_uint_eq(backends(FAMILY_IPV4), 1);
     expect_node_ports("192.0.2.7");
 }
-END_TEST
 
-START_TEST(a_dump_has_both_families)
+TEST(a_dump_has_both_families)
 {
     complete_all();
     put_service(0);
@@ -1809,9 +1743,8 @@ START_TEST(a_dump_has_both_families)
     ck_assert_ptr_nonnull(strstr(text, "0:8000 . 0 : fd00::1 . 8080\n"));
     free(text);
 }
-END_TEST
 
-START_TEST(a_dump_may_be_that_of_another_host)
+TEST(a_dump_may_be_that_of_another_host)
 {
     config.node.assume_held = true;
     restart();
@@ -1827,7 +1760,6 @@ START_TEST(a_dump_may_be_that_of_another_host)
     ck_assert_ptr_nonnull(strstr(text, "10.96.0.0/16"));
     free(text);
 }
-END_TEST
 
 static void put_reachable(void)
 {
@@ -1837,7 +1769,7 @@ static void put_reachable(void)
 }
 
 /* What an earlier run gave away is taken back; a cluster IP is a way to the API server. */
-START_TEST(an_earlier_run_is_in_the_way)
+TEST(an_earlier_run_is_in_the_way)
 {
     struct frontend vip = frontend_at(VIP4, 80), server = frontend_at("192.0.2.9", 80);
     struct frontend other = frontend_at("192.0.2.10", 80);
@@ -1855,11 +1787,11 @@ START_TEST(an_earlier_run_is_in_the_way)
         proxy_keep(proxy, kernel, now);
         ck_assert(fake_kernel_has("services", &vip) && fake_kernel_has("services", &other));
         ck_assert(!fake_kernel_has("services", &server));
-        ck_assert_ptr_nonnull(strstr(warned, "frontend=192.0.2.9:80/TCP of the previous process"));
-        warned[0] = '\0';
+        ck_assert_int_gt(logged_with("frontend=192.0.2.9:80/TCP of the previous process"), 0);
+        forget_logged();
         proxy_api_server_unreachable(proxy, &server);
         proxy_keep(proxy, kernel, now);
-        ck_assert_str_eq(warned, "");
+        ck_assert_int_eq(logged(LOG_LEVEL_WARN), 0);
         /* Then policy decides. Here, nobody has said where the server is. */
         complete_all();
         put_reachable();
@@ -1871,67 +1803,8 @@ START_TEST(an_earlier_run_is_in_the_way)
         ck_assert_uint_eq(figures().reserved, 1);
         proxy_set_api_server(proxy, NULL, 0);
         turn(1);
-        ck_assert_uint_eq(errors, 0);
+        ck_assert_uint_eq(logged(LOG_LEVEL_ERROR), 0);
     }
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_loop_test(tcase, nothing_before_both_are_complete, 0, 2);
-    tcase_add_test(tcase, replace_removes_what_it_does_not_name);
-    tcase_add_test(tcase, an_unreadable_object_keeps_what_was_known);
-    tcase_add_test(tcase, a_lone_change_waits_for_nothing_and_trims_later);
-    tcase_add_loop_test(tcase, one_family_that_fails_does_not_hold_up_the_other, 0, FAMILY_COUNT);
-    tcase_add_test(tcase, receipts_follow_what_is_in_force);
-    tcase_add_test(tcase, receipts_of_one_family);
-    tcase_add_test(tcase, health_checks_follow_what_is_in_force);
-    tcase_add_test(tcase, a_commit_that_fails_once_goes_through_in_the_same_turn);
-    tcase_add_test(tcase, failures_are_said_once_and_tried_again_later_and_later);
-    tcase_add_test(tcase, what_the_kernel_refuses_does_not_stop_the_rest);
-    tcase_add_test(tcase, a_new_change_makes_the_next_try_sooner);
-    tcase_add_test(tcase, a_change_that_waits_for_a_minute_makes_it_unhealthy);
-    tcase_add_test(tcase, the_sync_period_rules_health_and_retries);
-    tcase_add_test(tcase, external_ips_can_be_left_out);
-    tcase_add_test(tcase, the_node_decides_eligibility);
-    tcase_add_test(tcase, manifests_need_no_node_but_heed_it);
-    tcase_add_test(tcase, node_ports_are_where_the_nodes_address_is);
-    tcase_add_test(tcase, node_ports_are_on_all_addresses_in_the_cidrs);
-    tcase_add_loop_test(tcase, warned_when_there_is_no_node, 0, 3);
-    tcase_add_test(tcase, health_checks_are_where_node_ports_are);
-    tcase_add_test(tcase, the_zone_chooses_endpoints);
-    tcase_add_test(tcase, pods_are_told_by_the_nodes_cidrs);
-    tcase_add_test(tcase, pods_are_told_by_given_cidrs);
-    tcase_add_test(tcase, source_ranges_with_the_node_in_them_let_its_addresses_in);
-    tcase_add_loop_test(tcase, warned_when_no_endpoint_is_on_this_node, 0, 6);
-    tcase_add_test(tcase, service_cidrs_are_followed);
-    tcase_add_test(tcase, service_cidrs_are_replaced);
-    tcase_add_test(tcase, cluster_ips_and_hairpins_are_followed);
-    tcase_add_test(tcase, flows_are_noted_and_looked_for_when_in_force);
-    tcase_add_test(tcase, flows_wait_until_their_family_is_in_force);
-    tcase_add_test(tcase, flows_to_frontends_of_an_earlier_run_are_stale);
-    tcase_add_test(tcase, the_last_portion_may_have_nothing_to_commit);
-    tcase_add_test(tcase, endpoints_cost_the_same_with_many_addresses);
-    tcase_add_loop_test(tcase, one_service_in_portions_holds_up_no_other, 0, 3);
-    tcase_add_test(tcase, figures_count);
-    tcase_add_test(tcase, figures_count_failures);
-    tcase_add_test(tcase, syncs_are_full_or_partial);
-    tcase_add_test(tcase, sync_times);
-    tcase_add_test(tcase, programming_is_timed_from_the_trigger);
-    tcase_add_test(tcase, programming_is_timed_where_the_trigger_alone_changes);
-    tcase_add_test(tcase, changes_are_pending_until_in_force);
-    tcase_add_test(tcase, what_waits_for_a_repair_is_not_in_force);
-    tcase_add_test(tcase, changes_of_a_family_that_is_off_do_not_count);
-    tcase_add_test(tcase, ports_without_local_endpoints_as_in_force);
-    tcase_add_test(tcase, elements_are_those_in_the_table);
-    tcase_add_test(tcase, transactions_are_measured);
-    tcase_add_test(tcase, what_is_left_out_is_counted);
-    tcase_add_test(tcase, a_family_may_be_left_out);
-    tcase_add_test(tcase, nobody_need_be_told);
-    tcase_add_test(tcase, a_dump_has_both_families);
-    tcase_add_test(tcase, a_dump_may_be_that_of_another_host);
-    tcase_add_test(tcase, an_earlier_run_is_in_the_way);
-}
-
-UNIT_MAIN("proxy", add_tests)
+UNIT_FIXTURE(set_up, tear_down)

@@ -24,7 +24,7 @@ static void expect(const char *server, const char *expected)
     free(proxy);
 }
 
-START_TEST(which_variable)
+TEST(which_variable)
 {
     static const char server[] = "https://api.example:6443";
     expect(server, NULL);
@@ -39,9 +39,8 @@ START_TEST(which_variable)
     setenv("HTTPS_PROXY", "socks5://large", 1);
     expect(server, "socks5://large");
 }
-END_TEST
 
-START_TEST(exemptions)
+TEST(exemptions)
 {
     static const char name[] = "https://api.example:6443", deep[] = "https://x.api.example";
     static const char v4[] = "https://192.0.2.7:6443/path", v6[] = "https://[2001:db8::7]:6443";
@@ -95,9 +94,8 @@ START_TEST(exemptions)
     setenv("no_proxy", "api.example", 1);
     expect(name, NULL);
 }
-END_TEST
 
-START_TEST(this_host)
+TEST(this_host)
 {
     static const char *const here[] = {"https://localhost:6443", "https://LocalHost",
                                        "https://127.0.0.1:6443", "https://127.9.9.9",
@@ -107,9 +105,8 @@ START_TEST(this_host)
         expect(here[i], NULL);
     expect("https://localhost.example", "http://proxy");
 }
-END_TEST
 
-START_TEST(no_proxies)
+TEST(no_proxies)
 {
     static const char *const bad[] = {"ftp://proxy", "http://", "http:///x", "socks4://proxy",
                                       "://secret"};
@@ -124,15 +121,5 @@ START_TEST(no_proxies)
         expect("https://127.0.0.1", NULL); /* nobody asks for it there */
     }
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, setup, NULL);
-    tcase_add_test(tcase, which_variable);
-    tcase_add_test(tcase, exemptions);
-    tcase_add_test(tcase, this_host);
-    tcase_add_test(tcase, no_proxies);
-}
-
-UNIT_MAIN("proxy_environment", add_tests)
+UNIT_FIXTURE(setup, NULL)

@@ -2,11 +2,9 @@
 /* From flags to the proxy's configuration, and what kernels that lack something leave of it. */
 #include "kube-nftd/proxy_options.h"
 
-#include "kube-nftd/base/log.h"
 #include "objects.h"
 #include "unit.h"
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define MOST_FLAGS 8
 
 /* ---- flags ---- */
@@ -113,7 +111,7 @@ static const struct {
      "cidrs pods=10.244.0.0/16 all; none all primary node"},
 };
 
-START_TEST(applied)
+TESTS(applied, COUNT(cases))
 {
     struct options options;
     struct proxy_config config = {.families = {true, false}, .node.assume_held = _i % 2};
@@ -130,9 +128,8 @@ START_TEST(applied)
     ck_assert(config.node.assume_held == (_i % 2));
     options_clear(&options);
 }
-END_TEST
 
-START_TEST(bit_period_and_gate)
+TEST(bit_period_and_gate)
 {
     struct options options;
     struct proxy_config config = {.families = {true, true}};
@@ -146,10 +143,9 @@ START_TEST(bit_period_and_gate)
     ck_assert(config.no_external_ips);
     options_clear(&options);
 }
-END_TEST
 
 /* Of which families CIDRs are given, and which are in use. */
-START_TEST(cluster_cidr_of_families)
+TEST(cluster_cidr_of_families)
 {
     static const struct {
         const char *flags, *error;
@@ -178,10 +174,9 @@ START_TEST(cluster_cidr_of_families)
         options_clear(&options);
     }
 }
-END_TEST
 
 /* What the kernel lacks may be known before the flags are. */
-START_TEST(flags_leave_the_kernel_alone)
+TEST(flags_leave_the_kernel_alone)
 {
     struct options options;
     struct proxy_config config = {.rulesets = {{.no_fib = true}, {.no_reject = true}}};
@@ -191,10 +186,9 @@ START_TEST(flags_leave_the_kernel_alone)
     ck_assert(!config.rulesets[FAMILY_IPV6].no_fib && config.rulesets[FAMILY_IPV6].no_reject);
     options_clear(&options);
 }
-END_TEST
 
 /* An owner takes a kernel that can, and a flag that does not forbid it. */
-START_TEST(owner_of_the_tables)
+TEST(owner_of_the_tables)
 {
     static const struct {
         const char *flags;
@@ -214,7 +208,31 @@ START_TEST(owner_of_the_tables)
         options_clear(&options);
     }
 }
-END_TEST
+
+/* Counting takes a kernel that can, and says so once of a family that cannot. */
+TEST(what_is_counted)
+{
+    static const struct {
+        const char *flags;
+        bool cannot;
+        enum connection_counting counting;
+    } rows[] = {{"", false, COUNT_NOTHING},
+                {"", true, COUNT_NOTHING},
+                {"--count-connections=services", false, COUNT_SERVICES},
+                {"--count-connections=endpoints", false, COUNT_ENDPOINTS},
+                {"--count-connections=endpoints", true, COUNT_NOTHING}};
+    size_t said = 0;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct options options;
+        struct proxy_config config = {.rulesets[FAMILY_IPV6].no_counters = rows[i].cannot};
+        parse(rows[i].flags, &options);
+        proxy_options_apply(&options, "n1", &config);
+        ck_assert_int_eq(config.rulesets[FAMILY_IPV6].counting, rows[i].counting);
+        said += rows[i].cannot && *rows[i].flags;
+        ck_assert_uint_eq(logged_with("family=IPv6 this kernel cannot count"), said);
+        options_clear(&options);
+    }
+}
 
 /* ---- kernels ---- */
 
@@ -223,8 +241,6 @@ END_TEST
 static const char *lacks[FAMILY_COUNT];
 static unsigned runs[FAMILY_COUNT], cleared;
 static struct nft_socket *const the_socket = (struct nft_socket *)(void *)lacks;
-
-static char logged[4096]; /* warnings and errors */
 
 /* In place of src/ruleset/preflight.c. */
 void preflight_run(struct nft_socket *socket, const bool families[FAMILY_COUNT],
@@ -239,7 +255,6 @@ void preflight_run(struct nft_socket *socket, const bool families[FAMILY_COUNT],
 
 void preflight_clear(struct preflight *preflight)
 {
-    (void)preflight;
     cleared++;
 }
 
@@ -250,7 +265,8 @@ bool preflight_passed(const struct preflight *preflight)
 
 bool preflight_has(const struct preflight *preflight, enum preflight_need need)
 {
-    static const char letters[] = {[NEED_FIB] = 'f', [NEED_REJECT] = 'r', [NEED_OWNER] = 'o'};
+    static const char letters[] = {
+        [NEED_FIB] = 'f', [NEED_REJECT] = 'r', [NEED_OWNER] = 'o', [NEED_COUNTERS] = 'c'};
     ck_assert(need != NEED_ALWAYS);
     return !strchr(lacks[preflight->family], letters[need]);
 }
@@ -260,33 +276,14 @@ char *preflight_missing(const struct preflight *preflight)
     return xasprintf("X of %s", family_name(preflight->family));
 }
 
-static void take_line(void *ctx, enum log_level level, const char *line)
-{
-    (void)ctx;
-    size_t used = strlen(logged);
-    if (level <= LOG_LEVEL_WARN)
-        snprintf(logged + used, sizeof(logged) - used, "%s\n", line);
-}
-
-static size_t count_of(const char *words)
-{
-    size_t n = 0;
-    for (const char *at = logged; (at = strstr(at, words)); at++)
-        n++;
-    return n;
-}
-
 static void set_up(void)
 {
-    log_set_sink(take_line, NULL);
-    logged[0] = '\0';
     memset(runs, 0, sizeof(runs));
     cleared = 0;
 }
 
 static void tear_down(void)
 {
-    log_set_sink(NULL, NULL);
 }
 
 static const struct {
@@ -297,6 +294,7 @@ static const struct {
     {"", "f", "IPv4 IPv6-f"}, {"r", "", "IPv4-r IPv6"}, {"rf", "r", "IPv4-fr IPv6-r"},
     {"x", "", "IPv6"},        {"x", "r", "IPv6-r"},     {"", "x", "IPv4"},
     {"f", "xfr", "IPv4-f"},   {"o", "", "IPv4-o IPv6"}, {"", "ro", "IPv4 IPv6-ro"},
+    {"c", "", "IPv4-c IPv6"},
 };
 
 static char *left_text(const struct proxy_config *config)
@@ -304,12 +302,14 @@ static char *left_text(const struct proxy_config *config)
     char *text = xstrdup("");
     for (int i = 0; i < FAMILY_COUNT; i++) {
         const struct ruleset_config *ruleset = &config->rulesets[i];
-        bool less = ruleset->no_fib || ruleset->no_reject || !ruleset->owned;
+        bool less =
+            ruleset->no_fib || ruleset->no_reject || !ruleset->owned || ruleset->no_counters;
         if (!config->families[i])
             continue;
-        char *more = xasprintf(
-            "%s%s%s%s%s%s%s", text, *text ? " " : "", family_name((enum family)i), less ? "-" : "",
-            ruleset->no_fib ? "f" : "", ruleset->no_reject ? "r" : "", ruleset->owned ? "" : "o");
+        char *more =
+            xasprintf("%s%s%s%s%s%s%s%s", text, *text ? " " : "", family_name((enum family)i),
+                      less ? "-" : "", ruleset->no_fib ? "f" : "", ruleset->no_reject ? "r" : "",
+                      ruleset->owned ? "" : "o", ruleset->no_counters ? "c" : "");
         free(text);
         text = more;
     }
@@ -326,9 +326,9 @@ static void expect_lines(enum family family)
     char *gone = xasprintf("family=%s is not proxied, this kernel lacks: X of %s",
                            family_name(family), family_name(family));
     bool passed = missing && !strchr(missing, 'x');
-    ck_assert_uint_eq(count_of(fib), passed && strchr(missing, 'f'));
-    ck_assert_uint_eq(count_of(reject), passed && strchr(missing, 'r'));
-    ck_assert_uint_eq(count_of(gone), missing && !passed);
+    ck_assert_uint_eq(logged_with(fib), passed && strchr(missing, 'f'));
+    ck_assert_uint_eq(logged_with(reject), passed && strchr(missing, 'r'));
+    ck_assert_uint_eq(logged_with(gone), missing && !passed);
     free(fib);
     free(reject);
     free(gone);
@@ -347,19 +347,18 @@ static int check_kernel(const char *ipv4, const char *ipv6, struct proxy_config 
     return result;
 }
 
-START_TEST(kernel_leaves)
+TEST_ROWS(kernel_leaves, kernels)
 {
     struct proxy_config config;
     struct error err = {0};
-    ck_assert_int_eq(check_kernel(kernels[_i].ipv4, kernels[_i].ipv6, &config, &err), 0);
+    ck_assert_int_eq(check_kernel(row->ipv4, row->ipv6, &config, &err), 0);
     ck_assert_ptr_null(err.text);
-    expect_text(left_text(&config), kernels[_i].expected);
+    expect_text(left_text(&config), row->expected);
     expect_lines(FAMILY_IPV4);
     expect_lines(FAMILY_IPV6);
 }
-END_TEST
 
-START_TEST(kernel_leaves_nothing)
+TESTS(kernel_leaves_nothing, 3)
 {
     static const struct {
         const char *ipv4, *ipv6, *missing;
@@ -373,18 +372,5 @@ START_TEST(kernel_leaves_nothing)
     ck_assert(!config.families[FAMILY_IPV4] && !config.families[FAMILY_IPV6]);
     error_clear(&err);
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_loop_test(tcase, applied, 0, COUNT(cases));
-    tcase_add_test(tcase, bit_period_and_gate);
-    tcase_add_test(tcase, cluster_cidr_of_families);
-    tcase_add_test(tcase, flags_leave_the_kernel_alone);
-    tcase_add_test(tcase, owner_of_the_tables);
-    tcase_add_loop_test(tcase, kernel_leaves, 0, COUNT(kernels));
-    tcase_add_loop_test(tcase, kernel_leaves_nothing, 0, 3);
-}
-
-UNIT_MAIN("proxy_options", add_tests)
+UNIT_FIXTURE(set_up, tear_down)

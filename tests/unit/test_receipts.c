@@ -84,7 +84,7 @@ static void expect(const char *expected)
     free(text);
 }
 
-START_TEST(comes_changes_and_goes)
+TEST(comes_changes_and_goes)
 {
     expect("unknown");
     put("1", BOTH);
@@ -100,9 +100,8 @@ START_TEST(comes_changes_and_goes)
     turn(BOTH);
     expect("unknown");
 }
-END_TEST
 
-START_TEST(one_family_fails)
+TEST(one_family_fails)
 {
     put("1", BOTH);
     turn(V4);
@@ -123,9 +122,8 @@ START_TEST(one_family_fails)
     turn(V4);
     expect("5 IPv4=5 IPv6=5");
 }
-END_TEST
 
-START_TEST(goes_and_comes_while_a_family_fails)
+TEST(goes_and_comes_while_a_family_fails)
 {
     put("1", BOTH);
     turn(BOTH);
@@ -143,10 +141,9 @@ START_TEST(goes_and_comes_while_a_family_fails)
     turn(V4);
     expect("unknown");
 }
-END_TEST
 
 /* What was there and is not wanted any more is still to be told of. */
-START_TEST(families_change)
+TEST(families_change)
 {
     put("1", BOTH);
     turn(BOTH);
@@ -164,9 +161,8 @@ START_TEST(families_change)
     turn(BOTH);
     expect("4");
 }
-END_TEST
 
-START_TEST(comes_and_goes_before_anything_is_in_force)
+TEST(comes_and_goes_before_anything_is_in_force)
 {
     put("1", BOTH);
     drop();
@@ -180,10 +176,9 @@ START_TEST(comes_and_goes_before_anything_is_in_force)
     turn(0);
     expect("unknown");
 }
-END_TEST
 
 /* The caches do not call for a version that says the same. */
-START_TEST(a_version_without_a_change)
+TEST(a_version_without_a_change)
 {
     put("1", V4);
     turn(BOTH);
@@ -195,9 +190,8 @@ START_TEST(a_version_without_a_change)
     turn(V4);
     expect("4 IPv4=4");
 }
-END_TEST
 
-START_TEST(left_out)
+TEST(left_out)
 {
     struct object_version bad = {0};
     object_version_set(&bad, "2");
@@ -220,7 +214,6 @@ START_TEST(left_out)
     receipts_leave_out(receipts, "a", NULL, &bad); /* for receipts_free() */
     object_version_clear(&bad);
 }
-END_TEST
 
 static char former[64];
 
@@ -238,7 +231,7 @@ static void expect_former(const char *of, const char *expected)
 }
 
 /* The owner is that of what is held. */
-START_TEST(owners)
+TEST(owners)
 {
     struct object_version bad = {0};
     owner = xstrdup("x");
@@ -263,11 +256,10 @@ START_TEST(owners)
     expect_former("x", "");
     expect_former("z", " a");
 }
-END_TEST
 
 /* One family fails for ever while objects of the other come and go: they take no memory for ever.
  */
-START_TEST(a_long_failure)
+TEST(a_long_failure)
 {
     struct object_version first = {0};
     struct received_object one = {&first, 0, {true, false}};
@@ -293,9 +285,8 @@ START_TEST(a_long_failure)
     ck_assert_uint_lt(mallinfo2().uordblks, in_use + 1024 * 1024);
     object_version_clear(&first);
 }
-END_TEST
 
-START_TEST(what_is_in_force)
+TEST(what_is_in_force)
 {
     ck_assert_uint_eq(receipts_now(receipts), 1);
     ck_assert(receipts_is_in_force(receipts, 0));
@@ -307,21 +298,5 @@ START_TEST(what_is_in_force)
     ck_assert(receipts_is_in_force(receipts, 1));
     ck_assert(!receipts_is_in_force(receipts, 2));
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_test(tcase, comes_changes_and_goes);
-    tcase_add_test(tcase, one_family_fails);
-    tcase_add_test(tcase, goes_and_comes_while_a_family_fails);
-    tcase_add_test(tcase, families_change);
-    tcase_add_test(tcase, comes_and_goes_before_anything_is_in_force);
-    tcase_add_test(tcase, a_version_without_a_change);
-    tcase_add_test(tcase, left_out);
-    tcase_add_test(tcase, owners);
-    tcase_add_test(tcase, a_long_failure);
-    tcase_add_test(tcase, what_is_in_force);
-}
-
-UNIT_MAIN("receipts", add_tests)
+UNIT_FIXTURE(set_up, tear_down)

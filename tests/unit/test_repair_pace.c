@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "unit.h"
 
-#include "kube-nftd/repair_pace.h"
+#include "ruleset/repair_pace.h"
 
 #include <math.h>
 
-START_TEST(the_first_repair_waits_for_nothing)
+TEST(the_first_repair_waits_for_nothing)
 {
     struct repair_pace pace = {0};
     ck_assert_double_le(repair_pace_due(&pace), 0);
 }
-END_TEST
 
 /* Somebody undoes each repair at once. */
-START_TEST(a_fight_gets_slower_up_to_a_limit)
+TEST(a_fight_gets_slower_up_to_a_limit)
 {
     struct repair_pace pace = {0};
     double now = 1000, before = 0;
@@ -28,17 +27,15 @@ START_TEST(a_fight_gets_slower_up_to_a_limit)
     }
     ck_assert_double_eq_tol(before, REPAIR_LONGEST_WAIT, 1e-9);
 }
-END_TEST
 
-START_TEST(a_dear_repair_waits_longer)
+TEST(a_dear_repair_waits_longer)
 {
     struct repair_pace pace = {0};
     repair_pace_done(&pace, 1000, 2);
     ck_assert_double_eq_tol(repair_pace_due(&pace), 1020, 1e-9);
 }
-END_TEST
 
-START_TEST(a_calm_ends_it)
+TEST(a_calm_ends_it)
 {
     struct repair_pace pace = {0};
     double now = 1000;
@@ -48,14 +45,3 @@ START_TEST(a_calm_ends_it)
     repair_pace_done(&pace, now, 0);
     ck_assert_double_eq_tol(repair_pace_due(&pace) - now, REPAIR_FIRST_WAIT, 1e-9);
 }
-END_TEST
-
-static void add_tests(TCase *tcase)
-{
-    tcase_add_test(tcase, the_first_repair_waits_for_nothing);
-    tcase_add_test(tcase, a_fight_gets_slower_up_to_a_limit);
-    tcase_add_test(tcase, a_dear_repair_waits_longer);
-    tcase_add_test(tcase, a_calm_ends_it);
-}
-
-UNIT_MAIN("repair_pace", add_tests)

@@ -43,7 +43,7 @@ static int errno_of(int error)
     return netlink_errno(&answer);
 }
 
-START_TEST(an_answer_is_an_errno)
+TEST(an_answer_is_an_errno)
 {
     ck_assert_int_eq(errno_of(0), 0);
     ck_assert_int_eq(errno_of(-ENOENT), ENOENT);
@@ -52,7 +52,6 @@ START_TEST(an_answer_is_an_errno)
     ck_assert_int_eq(errno_of(INT_MIN), EPROTO);
     ck_assert_int_eq(errno_of(1), EPROTO);
 }
-END_TEST
 
 /* ---- how much is whole ---- */
 
@@ -66,7 +65,7 @@ static size_t whole_of(uint32_t first, uint32_t second, size_t length)
     return netlink_whole(messages, length);
 }
 
-START_TEST(whole_messages_count)
+TEST(whole_messages_count)
 {
     ck_assert_uint_eq(whole_of(20, 0, 20), 20);
     ck_assert_uint_eq(whole_of(20, 16, 36), 36);
@@ -75,9 +74,8 @@ START_TEST(whole_messages_count)
     ck_assert_uint_eq(whole_of(20, 16, 35), 20);
     ck_assert_uint_eq(whole_of(20, 15, 40), 20);
 }
-END_TEST
 
-START_TEST(nothing_is_whole)
+TEST(nothing_is_whole)
 {
     ck_assert_uint_eq(whole_of(0, 0, 64), 0);
     ck_assert_uint_eq(whole_of(15, 0, 64), 0);
@@ -87,7 +85,6 @@ START_TEST(nothing_is_whole)
     ck_assert_uint_eq(whole_of(0x80000000, 0, 64), 0); /* which libmnl takes for a negative one */
     ck_assert_uint_eq(whole_of(UINT32_MAX, 0, 64), 0);
 }
-END_TEST
 
 /* ---- texts ---- */
 
@@ -103,7 +100,7 @@ static bool is_text(const char *bytes, size_t length)
     return text != NULL;
 }
 
-START_TEST(texts_end)
+TEST(texts_end)
 {
     ck_assert(is_text("nat", 4));
     ck_assert(is_text("", 1));
@@ -111,7 +108,6 @@ START_TEST(texts_end)
     ck_assert(!is_text("", 0));
     ck_assert_ptr_null(netlink_text(NULL));
 }
-END_TEST
 
 /* ---- a reader ---- */
 
@@ -119,19 +115,15 @@ static int changes;
 
 static void on_changed(void *ctx, const struct table_change *change)
 {
-    (void)ctx;
-    (void)change;
     changes++;
 }
 
 static void on_settled(void *ctx, const struct table_program *program)
 {
-    (void)ctx;
-    (void)program;
 }
 
 /* An event, then one that claims to have nearly 4 GiB. */
-START_TEST(a_monitor_stops_at_a_length_without_end)
+TEST(a_monitor_stops_at_a_length_without_end)
 {
     const struct table_monitor_ops ops = {.changed = on_changed, .settled = on_settled};
     struct table_monitor *monitor = table_monitor_detached("kube-nftd", 7, &ops);
@@ -151,16 +143,5 @@ START_TEST(a_monitor_stops_at_a_length_without_end)
     ck_assert_int_eq(changes, 1);
     table_monitor_free(monitor);
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_test(tcase, an_answer_is_an_errno);
-    tcase_add_test(tcase, whole_messages_count);
-    tcase_add_test(tcase, nothing_is_whole);
-    tcase_add_test(tcase, texts_end);
-    tcase_add_test(tcase, a_monitor_stops_at_a_length_without_end);
-}
-
-UNIT_MAIN("request", add_tests)
+UNIT_FIXTURE(set_up, tear_down)

@@ -7,7 +7,7 @@
 
 #include "ruleset_fixture.h"
 
-#include "kube-nftd/ruleset/drift.h"
+#include "ruleset/drift.h"
 
 /* One of all kinds of frontends; the first is asked for packets. */
 static const struct wish wishes[] = {
@@ -35,6 +35,7 @@ static const struct ruleset_config configs[] = {
     {.mark = 0x4000, .detector = DETECT_CIDRS},
     {.mark = 0x4000, .detector = DETECT_INTERFACE, .interface = "cni0"},
     {.mark = 0x4000, .detector = DETECT_INTERFACE_PREFIX, .interface = "cali"},
+    {.mark = 0x4000, .counting = COUNT_ENDPOINTS},
     {.mark = 0x4000, .masquerade_all = true, .no_fib = true, .no_reject = true},
 };
 #define CONFIGS ((int)(sizeof(configs) / sizeof(configs[0])))
@@ -102,7 +103,7 @@ static size_t change_each_operand(size_t rule, struct rules *expected)
     return nth;
 }
 
-START_TEST(each_operand_counts)
+TESTS(each_operand_counts, 1 + unit_long(CONFIGS * FAMILY_COUNT - 1))
 {
     struct error err = {0};
     struct rules expected = {0};
@@ -118,7 +119,6 @@ START_TEST(each_operand_counts)
     ck_assert_uint_gt(changed, 10 * (rules / step));
     rules_free(&expected);
 }
-END_TEST
 
 /* ---- one of each rule ---- */
 
@@ -133,7 +133,7 @@ static size_t change_all(unsigned nth)
     return changed;
 }
 
-START_TEST(what_counts_is_put_right)
+TESTS(what_counts_is_put_right, 1 + unit_long(CONFIGS * FAMILY_COUNT - 1))
 {
     begin_all(_i);
     fake_kernel_tolerate();
@@ -144,20 +144,5 @@ START_TEST(what_counts_is_put_right)
     }
     ck_assert(!audit_finds());
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_loop_test(tcase, each_operand_counts, 0, 1);
-    tcase_add_loop_test(tcase, what_counts_is_put_right, 0, 1);
-}
-
-static void add_long_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_loop_test(tcase, each_operand_counts, 1, CONFIGS * FAMILY_COUNT);
-    tcase_add_loop_test(tcase, what_counts_is_put_right, 1, CONFIGS * FAMILY_COUNT);
-}
-
-UNIT_MAIN_LONG("rule_operands", add_tests, add_long_tests)
+UNIT_FIXTURE(setup, teardown)

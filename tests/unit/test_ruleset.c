@@ -84,7 +84,7 @@ static void check_sizes(size_t ports, size_t endpoints, size_t picks, size_t rej
 
 /* ---- programming ---- */
 
-START_TEST(first_commit_programs_everything)
+EACH_FAMILY(first_commit_programs_everything)
 {
     begin(_i);
     set(1, 0, 3);
@@ -109,9 +109,8 @@ START_TEST(first_commit_programs_everything)
     ck_assert_ptr_null(fake_kernel_comment(family == FAMILY_IPV4 ? FAMILY_IPV6 : FAMILY_IPV4));
     commit_sends(0, 0);
 }
-END_TEST
 
-START_TEST(an_empty_ruleset_makes_an_empty_table)
+EACH_FAMILY(an_empty_ruleset_makes_an_empty_table)
 {
     begin(_i);
     ck_assert(ruleset_needs_commit(ruleset, now));
@@ -119,9 +118,8 @@ START_TEST(an_empty_ruleset_makes_an_empty_table)
     check_sizes(0, 0, 0, 0);
     commit_sends(0, 0);
 }
-END_TEST
 
-START_TEST(the_first_slots_are_in_order)
+EACH_FAMILY(the_first_slots_are_in_order)
 {
     begin(_i);
     set(1, 5, 4);
@@ -134,7 +132,6 @@ START_TEST(the_first_slots_are_in_order)
         ck_assert_int_eq(backend_compare(&reached[i], &expected), 0);
     }
 }
-END_TEST
 
 /* One endpoint changes of a frontend that has @n, beside others: what is sent does not depend on
  * @n. */
@@ -165,14 +162,13 @@ static void check_lone_changes(unsigned n)
     commit_sends(0, 1);
 }
 
-START_TEST(a_change_sends_a_handful_of_elements)
+EACH_FAMILY(a_change_sends_a_handful_of_elements)
 {
     begin(_i);
     check_lone_changes(3);
     check_lone_changes(10);
     check_lone_changes(1000);
 }
-END_TEST
 
 static void check_lone_differences(unsigned n)
 {
@@ -202,30 +198,29 @@ static void check_lone_differences(unsigned n)
     check(1, 102, n);
 }
 
-START_TEST(a_difference_sends_a_handful_of_elements)
+EACH_FAMILY(a_difference_sends_a_handful_of_elements)
 {
     begin(_i);
     check_lone_differences(3);
     check_lone_differences(10);
     check_lone_differences(1000);
 }
-END_TEST
 
 /* That would be a mistake of whoever says so; it costs one look at all of the frontend. */
-START_TEST(differences_to_something_else)
+EACH_FAMILY(differences_to_something_else)
 {
     begin(_i);
     set(1, 0, 10);
     set(2, 0, 10);
     commit();
-    errors_logged = 0;
+    forget_logged();
     ck_assert(change(1, 50, 1, 10, 1)); /* 50 goes, and was never there */
     ck_assert(change(2, 3, 0, 3, 2));   /* 3 and 4 come, and are there */
     ck_assert(change(2, 50, 3, 0, 0));  /* and more go than there are of these */
     commit();
     check(1, 0, 11);
     check(2, 0, 10);
-    ck_assert_int_eq(errors_logged, 2);
+    ck_assert_int_eq(logged(LOG_LEVEL_ERROR), 2);
     ck_assert_uint_eq(ruleset_figures(ruleset)->mistakes, 2);
     ck_assert(change(1, 0, 11, 1, 10));
     ck_assert(change(2, 0, 10, 1, 10));
@@ -234,10 +229,9 @@ START_TEST(differences_to_something_else)
     check(2, 1, 10);
     ck_assert_uint_eq(ruleset_figures(ruleset)->mistakes, 2);
 }
-END_TEST
 
 /* A difference to something that is not known, or not in force. */
-START_TEST(differences_that_are_not_taken)
+EACH_FAMILY(differences_that_are_not_taken)
 {
     begin(_i);
     ck_assert(!change(1, 0, 0, 0, 1)); /* there is no such service port */
@@ -258,10 +252,9 @@ START_TEST(differences_that_are_not_taken)
     ck_assert(!change(1, 0, 4, 0, 5));
     check_gone(1);
 }
-END_TEST
 
 /* It goes ahead of the counts that lead to it: packets on their way would find it empty. */
-START_TEST(a_new_number_of_backends_adds_one_chain)
+EACH_FAMILY(a_new_number_of_backends_adds_one_chain)
 {
     begin(_i);
     set(1, 0, 2);
@@ -291,9 +284,8 @@ START_TEST(a_new_number_of_backends_adds_one_chain)
     ck_assert_uint_eq(fake_kernel_counts()->chains, 1);
     check(1, 0, 4);
 }
-END_TEST
 
-START_TEST(changes_before_a_commit_coalesce)
+EACH_FAMILY(changes_before_a_commit_coalesce)
 {
     begin(_i);
     set(1, 0, 3);
@@ -321,9 +313,8 @@ START_TEST(changes_before_a_commit_coalesce)
     commit_sends(0, 0);
     ck_assert_uint_eq(ruleset_frontends(ruleset), 1);
 }
-END_TEST
 
-START_TEST(balanced_rejected_balanced)
+EACH_FAMILY(balanced_rejected_balanced)
 {
     begin(_i);
     set(1, 0, 3);
@@ -345,9 +336,8 @@ START_TEST(balanced_rejected_balanced)
     check(1, 0, 3);
     check_sizes(1, 3, 1, 0);
 }
-END_TEST
 
-START_TEST(removal)
+EACH_FAMILY(removal)
 {
     begin(_i);
     set(1, 0, 3);
@@ -371,11 +361,10 @@ START_TEST(removal)
     ck_assert_uint_eq(ruleset->frontends.n, 1); /* no memory of what is gone */
     ck_assert_uint_eq(ruleset->ports.n, 1);
 }
-END_TEST
 
 /* ---- trims ---- */
 
-START_TEST(trims_wait_for_their_time)
+EACH_FAMILY(trims_wait_for_their_time)
 {
     begin(_i);
     set(1, 0, 5);
@@ -403,10 +392,9 @@ START_TEST(trims_wait_for_their_time)
     ck_assert(ruleset_trim_time(ruleset) == 0);
     check(1, 0, 2);
 }
-END_TEST
 
 /* Frontends that shrink one after the other are each trimmed in time, and soon after it. */
-START_TEST(each_trim_has_its_own_time)
+EACH_FAMILY(each_trim_has_its_own_time)
 {
     begin(_i);
     for (unsigned i = 0; i < 20; i++)
@@ -427,9 +415,8 @@ START_TEST(each_trim_has_its_own_time)
     }
     check_sizes(21, 21, 2, 0);
 }
-END_TEST
 
-START_TEST(a_trim_goes_with_other_changes)
+EACH_FAMILY(a_trim_goes_with_other_changes)
 {
     begin(_i);
     set(1, 0, 4);
@@ -442,9 +429,8 @@ START_TEST(a_trim_goes_with_other_changes)
     commit_sends(1, 1 + 2);
     check_sizes(2, 4, 2, 0);
 }
-END_TEST
 
-START_TEST(regrown_before_the_trim)
+EACH_FAMILY(regrown_before_the_trim)
 {
     begin(_i);
     set(1, 0, 5);
@@ -470,10 +456,9 @@ START_TEST(regrown_before_the_trim)
     commit_sends(0, 0);
     check(1, 50, 4);
 }
-END_TEST
 
 /* It grows again in the very commit in which its slots would be deleted. */
-START_TEST(regrown_with_the_trim)
+EACH_FAMILY(regrown_with_the_trim)
 {
     begin(_i);
     set(1, 0, 6);
@@ -498,9 +483,8 @@ START_TEST(regrown_with_the_trim)
     check(1, 0, 0);
     check_sizes(2, 6, 3, 1);
 }
-END_TEST
 
-START_TEST(shrunk_twice)
+EACH_FAMILY(shrunk_twice)
 {
     begin(_i);
     set(1, 0, 4);
@@ -519,9 +503,8 @@ START_TEST(shrunk_twice)
     commit();
     check_sizes(3, 2 + 3 + 2, 3, 0);
 }
-END_TEST
 
-START_TEST(gone_and_back_while_its_slots_wait)
+EACH_FAMILY(gone_and_back_while_its_slots_wait)
 {
     begin(_i);
     set(1, 0, 3);
@@ -539,7 +522,6 @@ START_TEST(gone_and_back_while_its_slots_wait)
     drop(1);
     commit_sends(0, 0);
 }
-END_TEST
 
 /* ---- several frontends of a service port ---- */
 
@@ -571,7 +553,7 @@ static void drop_port(unsigned number)
     ruleset_remove_port(ruleset, number + 1);
 }
 
-START_TEST(frontends_share_the_slots_of_their_port)
+EACH_FAMILY(frontends_share_the_slots_of_their_port)
 {
     begin(_i);
     set_shared(0, 7);
@@ -589,10 +571,9 @@ START_TEST(frontends_share_the_slots_of_their_port)
     check_shared(0, 7);
     ck_assert(ruleset_trim_time(ruleset) == 0);
 }
-END_TEST
 
 /* What one of its endpoints costs does not depend on how many frontends lead to it. */
-START_TEST(an_endpoint_changes_for_all_frontends_at_once)
+EACH_FAMILY(an_endpoint_changes_for_all_frontends_at_once)
 {
     begin(_i);
     set_shared(0, 7);
@@ -619,11 +600,10 @@ START_TEST(an_endpoint_changes_for_all_frontends_at_once)
     commit_sends(1 + 6, 1);
     check_shared(0, 6);
 }
-END_TEST
 
 /* From no endpoint at all to traffic policy Local with endpoints elsewhere: what rejected stays for
  * a moment, and drops at once. */
-START_TEST(a_rejection_becomes_a_drop)
+EACH_FAMILY(a_rejection_becomes_a_drop)
 {
     static const struct wish local = {.wanted = true, .local = true, .all = "12"};
     const struct world nothing = {0};
@@ -637,9 +617,8 @@ START_TEST(a_rejection_becomes_a_drop)
     check_wish(1, &local, &nothing);
     ck_assert_uint_eq(fake_kernel_size(family, "rejected_ports"), 0);
 }
-END_TEST
 
-START_TEST(a_shared_port_goes_by_a_trim)
+EACH_FAMILY(a_shared_port_goes_by_a_trim)
 {
     begin(_i);
     set_shared(0, 3);
@@ -662,10 +641,9 @@ START_TEST(a_shared_port_goes_by_a_trim)
     ck_assert_uint_eq(ruleset->ports.n, 1);
     check(9, 0, 3);
 }
-END_TEST
 
 /* It is nobody's any more, but packets get there by the frontends that are left. */
-START_TEST(a_port_stays_for_its_last_frontend)
+EACH_FAMILY(a_port_stays_for_its_last_frontend)
 {
     begin(_i);
     set_shared(0, 3);
@@ -688,9 +666,8 @@ START_TEST(a_port_stays_for_its_last_frontend)
     commit_sends(0, 1 + 3);
     check_sizes(1, 3, 1, 0);
 }
-END_TEST
 
-START_TEST(a_port_that_is_wanted_waits_for_frontends)
+EACH_FAMILY(a_port_that_is_wanted_waits_for_frontends)
 {
     begin(_i);
     set(1, 0, 3);
@@ -703,9 +680,8 @@ START_TEST(a_port_that_is_wanted_waits_for_frontends)
     commit_sends(1, 0);
     check(2, 0, 3);
 }
-END_TEST
 
-START_TEST(a_frontend_moves_to_another_port)
+EACH_FAMILY(a_frontend_moves_to_another_port)
 {
     begin(_i);
     set_shared(0, 3);
@@ -736,10 +712,9 @@ START_TEST(a_frontend_moves_to_another_port)
     check_shared(0, 3);
     check(9, 10, 3);
 }
-END_TEST
 
 /* It leads to its old port until the list of its sources is complete. */
-START_TEST(a_port_stays_for_a_frontend_that_waits)
+EACH_FAMILY(a_port_stays_for_a_frontend_that_waits)
 {
     config.portion = 3;
     begin(_i);
@@ -768,10 +743,9 @@ START_TEST(a_port_stays_for_a_frontend_that_waits)
     commit_sends(0, 1 + 2);
     check_sizes(1, 2, 1, 0);
 }
-END_TEST
 
 /* Ids are the policy's: the next daemon may give others. */
-START_TEST(restart_adopts_a_shared_port)
+EACH_FAMILY(restart_adopts_a_shared_port)
 {
     begin(_i);
     set_shared(0, 3);
@@ -791,10 +765,9 @@ START_TEST(restart_adopts_a_shared_port)
     commit_sends(1, 1);
     check_shared(1, 3);
 }
-END_TEST
 
 /* The first one keeps what there is. */
-START_TEST(restart_parts_what_was_shared)
+EACH_FAMILY(restart_parts_what_was_shared)
 {
     begin(_i);
     set_port(1, 0, 3);
@@ -817,7 +790,6 @@ START_TEST(restart_parts_what_was_shared)
     check_sizes(1, 3, 1, 0);
     check(2, 0, 3);
 }
-END_TEST
 
 /* ---- adoption ---- */
 
@@ -836,7 +808,7 @@ static void check_some(void)
     check_sizes(2, 4, 2, 1);
 }
 
-START_TEST(restart_with_equal_contents_sends_nothing)
+EACH_FAMILY(restart_with_equal_contents_sends_nothing)
 {
     begin(_i);
     want_some();
@@ -854,10 +826,9 @@ START_TEST(restart_with_equal_contents_sends_nothing)
     commit_sends(1, 1);
     check_some();
 }
-END_TEST
 
 /* Slots may be in another order than a first programming would choose. */
-START_TEST(restart_keeps_places)
+EACH_FAMILY(restart_keeps_places)
 {
     begin(_i);
     set(2, 0, 4);
@@ -873,9 +844,8 @@ START_TEST(restart_keeps_places)
     commit_sends(0, 0);
     check(1, 1, 4);
 }
-END_TEST
 
-START_TEST(restart_with_differences_sends_just_these)
+EACH_FAMILY(restart_with_differences_sends_just_these)
 {
     begin(_i);
     set(1, 0, 3);
@@ -902,10 +872,9 @@ START_TEST(restart_with_differences_sends_just_these)
     commit_sends(0, 1 + 3 + 1);
     check_sizes(3, 5, 2, 1);
 }
-END_TEST
 
 /* The daemon ended between a shrink and its trim. */
-START_TEST(restart_deletes_slots_left_over)
+EACH_FAMILY(restart_deletes_slots_left_over)
 {
     begin(_i);
     set(1, 0, 5);
@@ -925,7 +894,6 @@ START_TEST(restart_deletes_slots_left_over)
     commit_sends(0, 3 + 1 + 4);
     check_sizes(2, 4, 3, 0);
 }
-END_TEST
 
 static struct key frontend_key(unsigned number)
 {
@@ -984,7 +952,7 @@ static struct key longer_by(struct key key, int bytes)
 static const struct key nothing;
 
 /* Somebody deleted a slot that a count reaches: it is filled again. */
-START_TEST(restart_fills_holes)
+EACH_FAMILY(restart_fills_holes)
 {
     begin(_i);
     want_some();
@@ -995,10 +963,9 @@ START_TEST(restart_fills_holes)
     commit_sends(1, 0);
     check_some();
 }
-END_TEST
 
 /* Many slots are read by their keys, which what leads to them tells. */
-START_TEST(restart_reads_many_slots_by_their_keys)
+TESTS(restart_reads_many_slots_by_their_keys, 2 * FAMILY_COUNT)
 {
     config.dump_most = _i < FAMILY_COUNT ? 3 : 4;
     begin(_i % FAMILY_COUNT);
@@ -1012,10 +979,9 @@ START_TEST(restart_reads_many_slots_by_their_keys)
     set(1, 1, 3);
     commit_sends(1, 1);
 }
-END_TEST
 
 /* Where the keys are not all that there is, a dump finds the rest. */
-START_TEST(restart_dumps_what_keys_do_not_tell)
+TESTS(restart_dumps_what_keys_do_not_tell, 3 * FAMILY_COUNT)
 {
     config.dump_most = 1;
     begin(_i % FAMILY_COUNT);
@@ -1036,10 +1002,9 @@ START_TEST(restart_dumps_what_keys_do_not_tell)
     commit_sends(0, stray);
     check_sizes(2, 4, 2, 1);
 }
-END_TEST
 
 /* Elements that another program may have put there, readable ones. */
-START_TEST(restart_repairs_elements)
+EACH_FAMILY(restart_repairs_elements)
 {
     begin(_i);
     want_some();
@@ -1058,7 +1023,6 @@ START_TEST(restart_repairs_elements)
     commit_sends(0, 1); /* the stranger's slot */
     check_some();
 }
-END_TEST
 
 static struct key join(struct key a, struct key b)
 {
@@ -1093,7 +1057,7 @@ static void want_contents(void)
 }
 
 /* Elements of the other maps and sets that somebody put there or took away. */
-START_TEST(restart_repairs_other_elements)
+EACH_FAMILY(restart_repairs_other_elements)
 {
     const uint32_t port = 700 << PORT_LOW_BITS;
     begin(_i);
@@ -1132,7 +1096,6 @@ START_TEST(restart_repairs_other_elements)
     check(3, 0, 0);
     commit_sends(0, 0);
 }
-END_TEST
 
 /* Elements that cannot be ours: each way to plant one. */
 static void plant(int kind)
@@ -1267,9 +1230,10 @@ static void plant(int kind)
         ck_abort_msg("no such kind");
     }
 }
+
 #define PLANTS 39
 
-START_TEST(another_table_is_replaced_in_one_transaction)
+TESTS(another_table_is_replaced_in_one_transaction, (PLANTS * FAMILY_COUNT))
 {
     begin(_i % FAMILY_COUNT);
     want_some();
@@ -1286,7 +1250,6 @@ START_TEST(another_table_is_replaced_in_one_transaction)
     want_some();
     commit_sends(0, 0);
 }
-END_TEST
 
 /* What is no element of ours and no set: each way to break it. */
 static void break_rules(int kind)
@@ -1320,9 +1283,10 @@ static void break_rules(int kind)
         ck_abort_msg("no such kind");
     }
 }
+
 #define BREAKS 8
 
-START_TEST(broken_rules_are_written_anew)
+TESTS(broken_rules_are_written_anew, (BREAKS * FAMILY_COUNT))
 {
     begin(_i % FAMILY_COUNT);
     want_some();
@@ -1339,9 +1303,8 @@ START_TEST(broken_rules_are_written_anew)
     commit_sends(0, 0);
     ck_assert_uint_eq(fake_kernel_counts()->transactions, 0);
 }
-END_TEST
 
-START_TEST(the_other_family_is_left_alone)
+EACH_FAMILY(the_other_family_is_left_alone)
 {
     begin(_i);
     want_some();
@@ -1355,11 +1318,10 @@ START_TEST(the_other_family_is_left_alone)
     family = (enum family)_i;
     check_some();
 }
-END_TEST
 
 /* ---- failures ---- */
 
-START_TEST(a_refused_commit_keeps_what_was_wanted)
+EACH_FAMILY(a_refused_commit_keeps_what_was_wanted)
 {
     begin(_i);
     want_some();
@@ -1387,10 +1349,9 @@ START_TEST(a_refused_commit_keeps_what_was_wanted)
     commit_sends(0, 1 + 1);
     check_sizes(2, 6, 2, 1);
 }
-END_TEST
 
 /* Slots that are in no order stay where they are when a commit for others fails. */
-START_TEST(a_failure_keeps_places)
+EACH_FAMILY(a_failure_keeps_places)
 {
     begin(_i);
     set(1, 0, 7);
@@ -1405,9 +1366,8 @@ START_TEST(a_failure_keeps_places)
     check(1, 1, 6);
     check(2, 1, 6);
 }
-END_TEST
 
-START_TEST(what_was_wanted_can_change_after_a_failure)
+EACH_FAMILY(what_was_wanted_can_change_after_a_failure)
 {
     begin(_i);
     want_some();
@@ -1419,9 +1379,8 @@ START_TEST(what_was_wanted_can_change_after_a_failure)
     commit_sends(0, 0);
     check_some();
 }
-END_TEST
 
-START_TEST(a_lost_answer)
+EACH_FAMILY(a_lost_answer)
 {
     begin(_i);
     want_some();
@@ -1441,9 +1400,8 @@ START_TEST(a_lost_answer)
     commit_sends(0, 2);
     check_sizes(2, 4, 2, 1);
 }
-END_TEST
 
-START_TEST(a_failed_trim)
+TESTS(a_failed_trim, 2 * FAMILY_COUNT)
 {
     bool refused = _i / FAMILY_COUNT;
     begin(_i % FAMILY_COUNT);
@@ -1461,9 +1419,8 @@ START_TEST(a_failed_trim)
     check(1, 0, 2);
     check_sizes(2, 4, 2, 0);
 }
-END_TEST
 
-START_TEST(the_table_goes_away)
+EACH_FAMILY(the_table_goes_away)
 {
     begin(_i);
     want_some();
@@ -1479,10 +1436,9 @@ START_TEST(the_table_goes_away)
     check(3, 0, 0);
     check_sizes(2, 4, 2, 1);
 }
-END_TEST
 
 /* Another program took an element away that the daemon deletes. */
-START_TEST(an_element_goes_away)
+EACH_FAMILY(an_element_goes_away)
 {
     begin(_i);
     want_some();
@@ -1496,9 +1452,8 @@ START_TEST(an_element_goes_away)
     check(1, 0, 1);
     check_gone(3);
 }
-END_TEST
 
-START_TEST(a_table_that_changes_is_read_again)
+EACH_FAMILY(a_table_that_changes_is_read_again)
 {
     begin(_i);
     want_some();
@@ -1510,11 +1465,10 @@ START_TEST(a_table_that_changes_is_read_again)
     check_some();
     ck_assert(!fake_kernel_spare());
 }
-END_TEST
 
 /* Services, ports, rejects and endpoints have elements: a try is four reads, and two may be in
  * vain. */
-START_TEST(a_torn_answer_is_read_again)
+TESTS(a_torn_answer_is_read_again, 8 * FAMILY_COUNT)
 {
     begin(_i % FAMILY_COUNT);
     want_some();
@@ -1525,14 +1479,13 @@ START_TEST(a_torn_answer_is_read_again)
     commit_sends(0, 0);
     check_some();
 }
-END_TEST
 
 static void take_a_slot(void)
 {
     take("endpoints", slot_key(1, 2));
 }
 
-START_TEST(only_the_last_reading_counts)
+EACH_FAMILY(only_the_last_reading_counts)
 {
     begin(_i);
     want_some();
@@ -1545,9 +1498,8 @@ START_TEST(only_the_last_reading_counts)
     commit_sends(1, 0);
     check_some();
 }
-END_TEST
 
-START_TEST(a_table_that_cannot_be_read_is_made_anew)
+EACH_FAMILY(a_table_that_cannot_be_read_is_made_anew)
 {
     begin(_i);
     want_some();
@@ -1560,9 +1512,8 @@ START_TEST(a_table_that_cannot_be_read_is_made_anew)
     ck_assert(fake_kernel_spare());
     commit_sends(0, 0);
 }
-END_TEST
 
-START_TEST(a_failed_look_at_the_table)
+EACH_FAMILY(a_failed_look_at_the_table)
 {
     begin(_i);
     want_some();
@@ -1583,21 +1534,20 @@ START_TEST(a_failed_look_at_the_table)
     check(1, 0, 1);
     check(4, 0, 0);
 }
-END_TEST
 
 /* ---- much at once ---- */
 
-START_TEST(more_backends_than_fit)
+TESTS(more_backends_than_fit, unit_long(FAMILY_COUNT))
 {
     config.portion = UINT32_MAX;
     begin(_i);
     set(1, 0, MAX_BACKENDS);
     commit();
-    ck_assert_int_eq(errors_logged, 0);
+    ck_assert_int_eq(logged(LOG_LEVEL_ERROR), 0);
     check(1, 0, MAX_BACKENDS);
     set(2, 0, MAX_BACKENDS + 2);
     commit();
-    ck_assert_int_eq(errors_logged, 1); /* it is said; the first ones are used */
+    ck_assert_int_eq(logged(LOG_LEVEL_ERROR), 1); /* it is said; the first ones are used */
     check(2, 0, MAX_BACKENDS);
     set(2, 1, MAX_BACKENDS);
     commit_sends(1, 1);
@@ -1612,9 +1562,8 @@ START_TEST(more_backends_than_fit)
     commit_sends(2, 2); /* into the one that is to be trimmed */
     check(2, 0, MAX_BACKENDS);
 }
-END_TEST
 
-START_TEST(a_big_batch_arrives)
+EACH_FAMILY(a_big_batch_arrives)
 {
     const unsigned services = 2000, n = 10;
     begin(_i);
@@ -1642,7 +1591,6 @@ START_TEST(a_big_batch_arrives)
     for (unsigned i = 0; i < services; i++)
         check(i, i + 1, n);
 }
-END_TEST
 
 /* ---- portions ---- */
 
@@ -1674,7 +1622,7 @@ static unsigned commit_portions(void)
     return n;
 }
 
-START_TEST(trims_go_in_portions)
+EACH_FAMILY(trims_go_in_portions)
 {
     const unsigned services = 500;
     begin_with_portions(_i);
@@ -1689,10 +1637,9 @@ START_TEST(trims_go_in_portions)
     settle();
     check_sizes(1, 1, 2, 0);
 }
-END_TEST
 
 /* Its slots go ahead; when they are all there, the count that leads to them comes. */
-START_TEST(one_frontend_goes_in_portions)
+EACH_FAMILY(one_frontend_goes_in_portions)
 {
     const unsigned n = 10 * PORTION;
     begin_with_portions(_i);
@@ -1731,11 +1678,10 @@ START_TEST(one_frontend_goes_in_portions)
     settle();
     check_sizes(2, 2, 3, 0);
 }
-END_TEST
 
 /* A batch that does not fit the socket goes in several transactions. The fake kernel checks each
  * of them; none leaves a frontend without its backends. */
-START_TEST(a_batch_in_pieces)
+EACH_FAMILY(a_batch_in_pieces)
 {
     const unsigned services = 1500;
     begin(_i);
@@ -1767,10 +1713,9 @@ START_TEST(a_batch_in_pieces)
     commit();
     check_sizes(services + 1, services * 3 + 2000, 3, 0);
 }
-END_TEST
 
 /* A middle piece fails: what is in force then is read back. */
-START_TEST(a_batch_in_pieces_that_fails)
+EACH_FAMILY(a_batch_in_pieces_that_fails)
 {
     begin(_i);
     fake_kernel_cut(true);
@@ -1787,11 +1732,10 @@ START_TEST(a_batch_in_pieces_that_fails)
         check(i, i, 2);
     check_sizes(1200, 2400, 1, 0);
 }
-END_TEST
 
 /* ---- cleanup ---- */
 
-START_TEST(cleanup)
+EACH_FAMILY(cleanup)
 {
     struct error err = {0};
     bool existed = true;
@@ -1818,77 +1762,5 @@ START_TEST(cleanup)
     ck_assert_int_eq(ruleset_cleanup(sock, family, &existed, &err), -1);
     error_clear(&err);
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, setup, teardown);
-#define EACH_FAMILY(test) tcase_add_loop_test(tcase, test, 0, FAMILY_COUNT)
-    EACH_FAMILY(first_commit_programs_everything);
-    EACH_FAMILY(an_empty_ruleset_makes_an_empty_table);
-    EACH_FAMILY(the_first_slots_are_in_order);
-    EACH_FAMILY(a_change_sends_a_handful_of_elements);
-    EACH_FAMILY(a_difference_sends_a_handful_of_elements);
-    EACH_FAMILY(differences_that_are_not_taken);
-    EACH_FAMILY(differences_to_something_else);
-    EACH_FAMILY(a_new_number_of_backends_adds_one_chain);
-    EACH_FAMILY(changes_before_a_commit_coalesce);
-    EACH_FAMILY(balanced_rejected_balanced);
-    EACH_FAMILY(removal);
-    EACH_FAMILY(trims_wait_for_their_time);
-    EACH_FAMILY(each_trim_has_its_own_time);
-    EACH_FAMILY(a_trim_goes_with_other_changes);
-    EACH_FAMILY(regrown_before_the_trim);
-    EACH_FAMILY(regrown_with_the_trim);
-    EACH_FAMILY(shrunk_twice);
-    EACH_FAMILY(gone_and_back_while_its_slots_wait);
-    EACH_FAMILY(frontends_share_the_slots_of_their_port);
-    EACH_FAMILY(an_endpoint_changes_for_all_frontends_at_once);
-    EACH_FAMILY(a_rejection_becomes_a_drop);
-    EACH_FAMILY(a_shared_port_goes_by_a_trim);
-    EACH_FAMILY(a_port_stays_for_its_last_frontend);
-    EACH_FAMILY(a_port_that_is_wanted_waits_for_frontends);
-    EACH_FAMILY(a_frontend_moves_to_another_port);
-    EACH_FAMILY(a_port_stays_for_a_frontend_that_waits);
-    EACH_FAMILY(restart_adopts_a_shared_port);
-    EACH_FAMILY(restart_parts_what_was_shared);
-    EACH_FAMILY(restart_with_equal_contents_sends_nothing);
-    EACH_FAMILY(restart_keeps_places);
-    EACH_FAMILY(restart_with_differences_sends_just_these);
-    EACH_FAMILY(restart_deletes_slots_left_over);
-    EACH_FAMILY(restart_fills_holes);
-    tcase_add_loop_test(tcase, restart_reads_many_slots_by_their_keys, 0, 2 * FAMILY_COUNT);
-    tcase_add_loop_test(tcase, restart_dumps_what_keys_do_not_tell, 0, 3 * FAMILY_COUNT);
-    EACH_FAMILY(restart_repairs_elements);
-    EACH_FAMILY(restart_repairs_other_elements);
-    tcase_add_loop_test(tcase, another_table_is_replaced_in_one_transaction, 0,
-                        PLANTS * FAMILY_COUNT);
-    tcase_add_loop_test(tcase, broken_rules_are_written_anew, 0, BREAKS * FAMILY_COUNT);
-    EACH_FAMILY(the_other_family_is_left_alone);
-    EACH_FAMILY(a_refused_commit_keeps_what_was_wanted);
-    EACH_FAMILY(a_failure_keeps_places);
-    EACH_FAMILY(what_was_wanted_can_change_after_a_failure);
-    EACH_FAMILY(a_lost_answer);
-    tcase_add_loop_test(tcase, a_failed_trim, 0, 2 * FAMILY_COUNT);
-    EACH_FAMILY(the_table_goes_away);
-    EACH_FAMILY(an_element_goes_away);
-    EACH_FAMILY(a_table_that_changes_is_read_again);
-    tcase_add_loop_test(tcase, a_torn_answer_is_read_again, 0, 8 * FAMILY_COUNT);
-    EACH_FAMILY(only_the_last_reading_counts);
-    EACH_FAMILY(a_table_that_cannot_be_read_is_made_anew);
-    EACH_FAMILY(a_failed_look_at_the_table);
-    EACH_FAMILY(a_big_batch_arrives);
-    EACH_FAMILY(trims_go_in_portions);
-    EACH_FAMILY(one_frontend_goes_in_portions);
-    EACH_FAMILY(a_batch_in_pieces);
-    EACH_FAMILY(a_batch_in_pieces_that_fails);
-    EACH_FAMILY(cleanup);
-}
-
-static void add_long_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    EACH_FAMILY(more_backends_than_fit);
-}
-
-UNIT_MAIN_LONG("ruleset", add_tests, add_long_tests)
+UNIT_FIXTURE(setup, teardown)

@@ -7,8 +7,8 @@
 
 #include "ruleset_fixture.h"
 
-#include "kube-nftd/ruleset/drift.h"
-#include "kube-nftd/ruleset/held.h"
+#include "ruleset/drift.h"
+#include "ruleset/held.h"
 #include "ruleset/record.h"
 
 #include <limits.h>
@@ -32,26 +32,24 @@ static void begin_owned(int which)
 
 /* ---- owner ---- */
 
-START_TEST(the_table_is_owned_if_it_shall_be)
+EACH_FAMILY(the_table_is_owned_if_it_shall_be)
 {
     begin_owned(_i);
     ck_assert_uint_eq(fake_kernel_table_flags(family), NFT_TABLE_OWNED | NFT_TABLE_PERSISTENT);
     ck_assert(!ruleset_is_owned_elsewhere(ruleset));
     check_three(1);
 }
-END_TEST
 
-START_TEST(the_table_is_everybodys_otherwise)
+EACH_FAMILY(the_table_is_everybodys_otherwise)
 {
     begin(_i);
     tell(1, &three);
     commit();
     ck_assert_uint_eq(fake_kernel_table_flags(family), 0);
 }
-END_TEST
 
 /* Or a packet would fall between the two (hand_over.h). */
-START_TEST(a_table_that_is_replaced_is_asked_first)
+EACH_FAMILY(a_table_that_is_replaced_is_asked_first)
 {
     static const struct {
         const char *chain;
@@ -77,10 +75,9 @@ START_TEST(a_table_that_is_replaced_is_asked_first)
         ck_assert_int_eq(fake_kernel_priority(family, chains[i].chain), INT_MAX);
     check_three(1);
 }
-END_TEST
 
 /* The earlier daemon died. */
-START_TEST(a_table_without_an_owner_is_claimed)
+EACH_FAMILY(a_table_without_an_owner_is_claimed)
 {
     begin_owned(_i);
     fake_kernel_set_owner(family, FAKE_OWNER_NONE);
@@ -94,10 +91,9 @@ START_TEST(a_table_without_an_owner_is_claimed)
     ck_assert_uint_eq(fake_kernel_counts()->added + fake_kernel_counts()->deleted, 0);
     check_three(2);
 }
-END_TEST
 
 /* The earlier daemon is still running. */
-START_TEST(an_owner_elsewhere_is_waited_for)
+EACH_FAMILY(an_owner_elsewhere_is_waited_for)
 {
     begin_owned(_i);
     fake_kernel_set_owner(family, FAKE_OWNER_ELSEWHERE);
@@ -117,10 +113,9 @@ START_TEST(an_owner_elsewhere_is_waited_for)
     ck_assert(!ruleset_is_owned_elsewhere(ruleset));
     check_three(1);
 }
-END_TEST
 
 /* Whoever does not want to own the table cannot write to it either while another one does. */
-START_TEST(an_owner_elsewhere_is_waited_for_without_owning)
+EACH_FAMILY(an_owner_elsewhere_is_waited_for_without_owning)
 {
     begin_owned(_i);
     fake_kernel_set_owner(family, FAKE_OWNER_ELSEWHERE);
@@ -134,10 +129,9 @@ START_TEST(an_owner_elsewhere_is_waited_for_without_owning)
     ck_assert_uint_eq(fake_kernel_counts()->tables, 0); /* as good as any other */
     ck_assert_uint_eq(fake_kernel_table_flags(family), NFT_TABLE_PERSISTENT);
 }
-END_TEST
 
 /* A table cannot be made into one that has an owner. */
-START_TEST(a_table_that_cannot_be_owned_is_replaced)
+EACH_FAMILY(a_table_that_cannot_be_owned_is_replaced)
 {
     begin(_i);
     tell(1, &three);
@@ -149,10 +143,9 @@ START_TEST(a_table_that_cannot_be_owned_is_replaced)
     ck_assert_uint_eq(fake_kernel_table_flags(family), NFT_TABLE_OWNED | NFT_TABLE_PERSISTENT);
     check_three(1);
 }
-END_TEST
 
 /* Whoever owned the table may have touched rules, too, when it took the table over. */
-START_TEST(what_an_owner_leaves_is_looked_at_anew)
+EACH_FAMILY(what_an_owner_leaves_is_looked_at_anew)
 {
     begin(_i);
     tell(1, &three);
@@ -168,10 +161,9 @@ START_TEST(what_an_owner_leaves_is_looked_at_anew)
     ck_assert_uint_eq(ruleset_figures(ruleset)->replaced, 0);
     check_three(1);
 }
-END_TEST
 
 /* Two daemons of one node learn of a change at the same time, and both need a new chain for it. */
-START_TEST(two_that_add_the_same_chain)
+EACH_FAMILY(two_that_add_the_same_chain)
 {
     static const struct wish four = {.wanted = true, .all = "1234"};
     begin(_i);
@@ -197,7 +189,6 @@ START_TEST(two_that_add_the_same_chain)
     commit();
     ck_assert_uint_eq(fake_kernel_counts()->transactions, 0);
 }
-END_TEST
 
 static size_t deleted_by(struct ruleset *which)
 {
@@ -208,7 +199,7 @@ static size_t deleted_by(struct ruleset *which)
 }
 
 /* Or delete the same: the second one is refused, reads the table back, and has nothing to do. */
-START_TEST(two_that_delete_the_same)
+EACH_FAMILY(two_that_delete_the_same)
 {
     static const struct wish none = {.wanted = false}, one = {.wanted = true, .all = "1"};
     struct ruleset *both[2];
@@ -246,10 +237,9 @@ START_TEST(two_that_delete_the_same)
     }
     ruleset_free(both[0]);
 }
-END_TEST
 
 /* No rule and no verdict tells of it. */
-START_TEST(an_emptied_chain_is_filled_again)
+EACH_FAMILY(an_emptied_chain_is_filled_again)
 {
     static const struct wish none = {.wanted = false};
     begin(_i);
@@ -267,9 +257,8 @@ START_TEST(an_emptied_chain_is_filled_again)
     ck_assert_uint_eq(fake_kernel_counts()->tables, 0);
     check_three(1);
 }
-END_TEST
 
-START_TEST(an_owned_table_is_not_cleaned_up)
+EACH_FAMILY(an_owned_table_is_not_cleaned_up)
 {
     struct error err = {0};
     bool existed;
@@ -284,7 +273,6 @@ START_TEST(an_owned_table_is_not_cleaned_up)
     ck_assert(existed);
     ck_assert_ptr_null(fake_kernel_comment(family));
 }
-END_TEST
 
 /* ---- what others changed ---- */
 
@@ -333,7 +321,7 @@ static void repair_sends(size_t changed, size_t added, size_t deleted)
     check_three(2);
 }
 
-START_TEST(what_was_not_changed_is_left_alone)
+EACH_FAMILY(what_was_not_changed_is_left_alone)
 {
     begin_two(_i);
     struct key service = key_of(1), slot = key_of_place(2, 1);
@@ -342,9 +330,8 @@ START_TEST(what_was_not_changed_is_left_alone)
     suspect("affinity", &service);
     repair_sends(0, 0, 0);
 }
-END_TEST
 
-START_TEST(a_missing_frontend_comes_back)
+EACH_FAMILY(a_missing_frontend_comes_back)
 {
     begin_two(_i);
     struct key key = key_of(1);
@@ -352,9 +339,8 @@ START_TEST(a_missing_frontend_comes_back)
     suspect("services", &key);
     repair_sends(1, 1, 0);
 }
-END_TEST
 
-START_TEST(a_missing_slot_comes_back)
+EACH_FAMILY(a_missing_slot_comes_back)
 {
     begin_two(_i);
     struct key key = key_of_place(2, 1);
@@ -362,9 +348,8 @@ START_TEST(a_missing_slot_comes_back)
     suspect("endpoints", &key);
     repair_sends(1, 1, 0);
 }
-END_TEST
 
-START_TEST(another_backend_is_replaced)
+EACH_FAMILY(another_backend_is_replaced)
 {
     begin_two(_i);
     struct backend wrong = backend(7);
@@ -375,9 +360,8 @@ START_TEST(another_backend_is_replaced)
     suspect("endpoints", &key); /* added */
     repair_sends(1, 1, 1);
 }
-END_TEST
 
-START_TEST(another_count_is_replaced)
+EACH_FAMILY(another_count_is_replaced)
 {
     begin_two(_i);
     uint32_t two = port_of(1) | 2;
@@ -387,9 +371,8 @@ START_TEST(another_count_is_replaced)
     suspect("ports", &key);
     repair_sends(1, 1, 1);
 }
-END_TEST
 
-START_TEST(another_service_port_is_replaced)
+EACH_FAMILY(another_service_port_is_replaced)
 {
     begin_two(_i);
     uint32_t other = port_of(2);
@@ -399,9 +382,8 @@ START_TEST(another_service_port_is_replaced)
     suspect("services", &key);
     repair_sends(1, 1, 1);
 }
-END_TEST
 
-START_TEST(strangers_go)
+EACH_FAMILY(strangers_go)
 {
     begin_two(_i);
     uint32_t port = port_of(1);
@@ -423,9 +405,8 @@ START_TEST(strangers_go)
     ck_assert_uint_eq(fake_kernel_size(family, "services"), 2);
     ck_assert_uint_eq(fake_kernel_size(family, "rejected_ports"), 0);
 }
-END_TEST
 
-START_TEST(contents_are_put_right)
+EACH_FAMILY(contents_are_put_right)
 {
     begin_two(_i);
     struct frontend f = frontend(1), other = frontend(5);
@@ -442,10 +423,9 @@ START_TEST(contents_are_put_right)
     commit_sends(1, 1);
     commit_sends(0, 0);
 }
-END_TEST
 
 /* A change that was not committed yet goes with the repair. */
-START_TEST(a_pending_change_is_kept)
+EACH_FAMILY(a_pending_change_is_kept)
 {
     begin_two(_i);
     struct key key = key_of(1);
@@ -462,7 +442,6 @@ START_TEST(a_pending_change_is_kept)
     settle();
     ck_assert_uint_eq(fake_kernel_size(family, "endpoints"), 5);
 }
-END_TEST
 
 /* ---- ranges ---- */
 
@@ -508,7 +487,7 @@ static void suspect_service_cidrs(void)
     suspect("service_cidrs", &key);
 }
 
-START_TEST(a_strange_range_goes)
+EACH_FAMILY(a_strange_range_goes)
 {
     begin_two(_i);
     set_service_cidrs("10-19 50-top");
@@ -524,9 +503,8 @@ START_TEST(a_strange_range_goes)
     ck_assert_uint_eq(ruleset_figures(ruleset)->elements, elements);
     service_cidrs_are("10-19 50-top");
 }
-END_TEST
 
-START_TEST(a_missing_range_comes_back)
+EACH_FAMILY(a_missing_range_comes_back)
 {
     begin_two(_i);
     set_service_cidrs("10-19 50-top");
@@ -542,9 +520,8 @@ START_TEST(a_missing_range_comes_back)
     commit_sends(1, 0);
     service_cidrs_are("10-19 50-top");
 }
-END_TEST
 
-START_TEST(ranges_that_are_right_are_left_alone)
+EACH_FAMILY(ranges_that_are_right_are_left_alone)
 {
     begin_two(_i);
     set_service_cidrs("10-19 50-top");
@@ -553,10 +530,9 @@ START_TEST(ranges_that_are_right_are_left_alone)
     ck_assert_uint_eq(ruleset_check_suspects(ruleset, sock), 0);
     commit_sends(0, 0);
 }
-END_TEST
 
 /* What is none of ours by itself: all of the table is read back. */
-START_TEST(ends_that_make_no_ranges_are_read_back)
+EACH_FAMILY(ends_that_make_no_ranges_are_read_back)
 {
     begin_two(_i);
     set_service_cidrs("10-19");
@@ -571,7 +547,6 @@ START_TEST(ends_that_make_no_ranges_are_read_back)
     commit_replaces_the_table();
     service_cidrs_are("10-19");
 }
-END_TEST
 
 /* Frontend 6 of begin_restricted() may be talked to by "10-19 30-39". */
 static void begin_restricted(int which)
@@ -642,7 +617,7 @@ static void repair_of_sources_sends(size_t changed, size_t added, size_t deleted
     sources_are(6, "10-19 30-39");
 }
 
-START_TEST(sources_that_are_right_are_left_alone)
+EACH_FAMILY(sources_that_are_right_are_left_alone)
 {
     begin_restricted(_i);
     suspect_source(list_of(6), "10-11");
@@ -650,28 +625,25 @@ START_TEST(sources_that_are_right_are_left_alone)
     suspect_source(list_of(6), "50-51"); /* came and went */
     repair_of_sources_sends(0, 0, 0);
 }
-END_TEST
 
-START_TEST(a_missing_source_comes_back)
+EACH_FAMILY(a_missing_source_comes_back)
 {
     begin_restricted(_i);
     take_source(list_of(6), "12-15");
     suspect_source(list_of(6), "12-15");
     repair_of_sources_sends(1, 1, 0);
 }
-END_TEST
 
-START_TEST(a_strange_source_goes)
+EACH_FAMILY(a_strange_source_goes)
 {
     begin_restricted(_i);
     put_source(list_of(6), "50-51");
     suspect_source(list_of(6), "50-51");
     repair_of_sources_sends(1, 0, 1);
 }
-END_TEST
 
 /* Where 12-15 was, others are let in as well. */
-START_TEST(a_wider_source_is_replaced)
+EACH_FAMILY(a_wider_source_is_replaced)
 {
     begin_restricted(_i);
     take_source(list_of(6), "12-15");
@@ -680,10 +652,9 @@ START_TEST(a_wider_source_is_replaced)
     suspect_source(list_of(6), "8-15");
     repair_of_sources_sends(2, 1, 1);
 }
-END_TEST
 
 /* Of a list that is none of ours. */
-START_TEST(sources_of_others_go)
+EACH_FAMILY(sources_of_others_go)
 {
     begin_restricted(_i);
     put_source(list_of(6) + 1, "10-11");
@@ -692,7 +663,6 @@ START_TEST(sources_of_others_go)
     suspect_source(MOST_LISTS, "10-11");
     repair_of_sources_sends(2, 0, 2);
 }
-END_TEST
 
 static void suspect_restriction(unsigned number)
 {
@@ -716,7 +686,7 @@ static void lift_restriction(unsigned number)
     suspect_restriction(number);
 }
 
-START_TEST(a_missing_restriction_comes_back)
+EACH_FAMILY(a_missing_restriction_comes_back)
 {
     begin_restricted(_i);
     uint32_t list = list_of(6);
@@ -724,10 +694,9 @@ START_TEST(a_missing_restriction_comes_back)
     repair_of_sources_sends(1, 1, 0);
     ck_assert_uint_eq(list_of(6), list);
 }
-END_TEST
 
 /* To a list that is none of ours, and to one of another frontend: all is read back. */
-START_TEST(a_strange_restriction_goes)
+EACH_FAMILY(a_strange_restriction_goes)
 {
     begin_restricted(_i);
     SET(7, .external = true, .all = "12", .sources = "50-51");
@@ -746,7 +715,6 @@ START_TEST(a_strange_restriction_goes)
         check_three(1);
     }
 }
-END_TEST
 
 /* Only what differs is written; elements stay, those of packets too. */
 static void put_right_without_elements(size_t most_rules)
@@ -763,15 +731,14 @@ static void put_right_without_elements(size_t most_rules)
     check_three(1);
 }
 
-START_TEST(touched_rules_that_are_right_are_left_alone)
+EACH_FAMILY(touched_rules_that_are_right_are_left_alone)
 {
     begin_two(_i);
     ruleset_suspect_rules(ruleset);
     repair_sends(0, 0, 0);
 }
-END_TEST
 
-START_TEST(touched_rules_are_put_right)
+EACH_FAMILY(touched_rules_are_put_right)
 {
     const uint8_t record[24] = {1};
     begin_two(_i);
@@ -785,9 +752,8 @@ START_TEST(touched_rules_are_put_right)
     }
     ck_assert_uint_eq(ruleset_figures(ruleset)->rewritten, 5);
 }
-END_TEST
 
-START_TEST(rules_are_put_right_however_often_others_commit)
+EACH_FAMILY(rules_are_put_right_however_often_others_commit)
 {
     begin_two(_i);
     fake_kernel_churn(true);
@@ -800,10 +766,9 @@ START_TEST(rules_are_put_right_however_often_others_commit)
     tell(2, &three);
     commit_sends_rules(1);
 }
-END_TEST
 
 /* It is not known any more what is in force: all is read back, which says so. */
-START_TEST(rules_that_cannot_be_put_right)
+EACH_FAMILY(rules_that_cannot_be_put_right)
 {
     begin_two(_i);
     fake_kernel_flush_chain(family, "dispatch");
@@ -822,9 +787,8 @@ START_TEST(rules_that_cannot_be_put_right)
     commit_sends(0, 0);
     check_three(1);
 }
-END_TEST
 
-START_TEST(a_dormant_table_is_woken_up)
+EACH_FAMILY(a_dormant_table_is_woken_up)
 {
     begin_two(_i);
     fake_kernel_set_flags(family, NFT_TABLE_DORMANT);
@@ -834,9 +798,8 @@ START_TEST(a_dormant_table_is_woken_up)
     ck_assert_uint_eq(fake_kernel_table_flags(family), 0);
     check_three(1);
 }
-END_TEST
 
-START_TEST(a_deleted_table_is_made_anew)
+EACH_FAMILY(a_deleted_table_is_made_anew)
 {
     begin_two(_i);
     fake_kernel_drop_table(family);
@@ -846,9 +809,8 @@ START_TEST(a_deleted_table_is_made_anew)
     commit_replaces_the_table();
     check_three(1);
 }
-END_TEST
 
-START_TEST(lost_events_read_everything_back)
+EACH_FAMILY(lost_events_read_everything_back)
 {
     begin_two(_i);
     struct key key = key_of(2);
@@ -859,9 +821,8 @@ START_TEST(lost_events_read_everything_back)
     commit_sends(1, 0);
     check_three(2);
 }
-END_TEST
 
-START_TEST(many_suspects_are_all)
+EACH_FAMILY(many_suspects_are_all)
 {
     begin_two(_i);
     struct key key = key_of(1);
@@ -871,10 +832,9 @@ START_TEST(many_suspects_are_all)
     ck_assert(!ruleset_knows_kernel(ruleset));
     commit_sends(0, 0);
 }
-END_TEST
 
 /* The kernel's figure of elements follows. */
-START_TEST(elements_are_counted)
+EACH_FAMILY(elements_are_counted)
 {
     begin_two(_i);
     size_t before = ruleset_figures(ruleset)->elements;
@@ -887,7 +847,6 @@ START_TEST(elements_are_counted)
     commit();
     ck_assert_uint_eq(ruleset_figures(ruleset)->elements, before);
 }
-END_TEST
 
 /* ---- audits ---- */
 
@@ -940,15 +899,6 @@ static void begin_many(int which)
 
 /* ---- affinity records ---- */
 
-static unsigned warnings;
-
-static void take_warning(void *ctx, enum log_level level, const char *line)
-{
-    (void)ctx;
-    (void)line;
-    warnings += level == LOG_LEVEL_WARN;
-}
-
 /* A table with room for so many records of one service port. */
 static void begin_affine(int which, uint32_t room)
 {
@@ -959,8 +909,7 @@ static void begin_affine(int which, uint32_t room)
             set->size = room;
     fake_kernel_limit("affinity", room);
     commit();
-    warnings = 0;
-    log_set_sink(take_warning, NULL);
+    forget_logged();
 }
 
 static struct key record_of_client(unsigned number)
@@ -996,10 +945,10 @@ static void records_are(bool known, uint32_t n, unsigned warned)
     const struct ruleset_figures *figures = ruleset_figures(ruleset);
     ck_assert_int_eq(figures->records_known, known);
     ck_assert_uint_eq(figures->records, n);
-    ck_assert_uint_eq(warnings, warned);
+    ck_assert_uint_eq(logged(LOG_LEVEL_WARN), warned);
 }
 
-START_TEST(records_that_fill_their_map_are_told)
+EACH_FAMILY(records_that_fill_their_map_are_told)
 {
     begin_affine(_i, 10);
     records_are(true, 0, 0);
@@ -1019,10 +968,9 @@ START_TEST(records_that_fill_their_map_are_told)
     learn(0, 3);
     records_are(true, 10, 3); /* again, in one line */
 }
-END_TEST
 
 /* Then it shows only when there is no room for another one, which is not put in. */
-START_TEST(records_that_the_kernel_does_not_count)
+EACH_FAMILY(records_that_the_kernel_does_not_count)
 {
     begin_affine(_i, 10);
     fake_kernel_tell_counts(false);
@@ -1033,9 +981,8 @@ START_TEST(records_that_the_kernel_does_not_count)
     records_are(true, 10, 1);
     ck_assert_uint_eq(fake_kernel_size(family, "affinity"), 10);
 }
-END_TEST
 
-START_TEST(records_are_not_asked_for_without_affinity)
+EACH_FAMILY(records_are_not_asked_for_without_affinity)
 {
     begin(_i);
     tell(1, &three);
@@ -1044,9 +991,8 @@ START_TEST(records_are_not_asked_for_without_affinity)
     drift_count_records(ruleset, sock);
     ck_assert(ruleset_figures(ruleset)->records_known);
 }
-END_TEST
 
-START_TEST(an_audit_of_what_is_right_finds_nothing)
+EACH_FAMILY(an_audit_of_what_is_right_finds_nothing)
 {
     begin_many(_i);
     for (int i = 0; i < 2; i++) {
@@ -1061,10 +1007,9 @@ START_TEST(an_audit_of_what_is_right_finds_nothing)
     audit(NULL);
     ck_assert(!ruleset_has_suspects(ruleset));
 }
-END_TEST
 
 /* Asked again, the kernel has what was left out. */
-START_TEST(an_audit_with_holes_changes_nothing)
+EACH_FAMILY(an_audit_with_holes_changes_nothing)
 {
     static const char *const holes[] = {"services", "endpoints", "affinity_numbers",
                                         "allowed_sources", "service_cidrs"};
@@ -1076,9 +1021,37 @@ START_TEST(an_audit_with_holes_changes_nothing)
         commit_sends(0, 0);
     }
 }
-END_TEST
 
-START_TEST(an_audit_finds_what_is_missing)
+/* Set by set, each when it is due, and then after a period all of it again. */
+EACH_FAMILY(audits_go_on_in_pieces)
+{
+    const double period = 60;
+    struct drift drift = {.due = 0};
+    bool found = false;
+    begin_many(_i);
+    struct key key = key_of(1);
+    fake_kernel_take(family, "services", key.bytes, key.length);
+    double start = now, next = drift_turn(&drift, ruleset, sock, period, now, &found);
+    ck_assert_double_eq(next, start + period);
+    for (int audits = 0; audits < 2; audits++) {
+        for (int set = 0; set < TABLE_SETS; set++) {
+            ck_assert_uint_eq(drift.ended, audits);
+            now = next - 0.0001;
+            ck_assert_double_eq(drift_turn(&drift, ruleset, sock, period, now, &found), next);
+            now = next;
+            next = drift_turn(&drift, ruleset, sock, period, now, &found);
+            ck_assert_double_gt(next, now);
+        }
+        ck_assert_uint_eq(drift.ended, audits + 1);
+        ck_assert_double_eq(next, now + period);
+        ck_assert(found == (audits == 0));
+        found = false;
+        repair_sends(audits == 0, audits == 0, 0);
+    }
+    drift_stop(&drift);
+}
+
+EACH_FAMILY(an_audit_finds_what_is_missing)
 {
     begin_many(_i);
     struct key key = key_of(1), slot = key_of_place(2, 1), rejected = key_of_port(3);
@@ -1094,10 +1067,9 @@ START_TEST(an_audit_finds_what_is_missing)
     audit(NULL);
     ck_assert(!ruleset_has_suspects(ruleset));
 }
-END_TEST
 
 /* As the kernel may give them while it moves them to a larger table. */
-START_TEST(an_audit_finds_what_is_missing_behind_what_came_twice)
+EACH_FAMILY(an_audit_finds_what_is_missing_behind_what_came_twice)
 {
     begin_many(_i);
     struct frontend f = frontend(5);
@@ -1127,9 +1099,8 @@ START_TEST(an_audit_finds_what_is_missing_behind_what_came_twice)
     ck_assert_uint_eq(ruleset_check_suspects(ruleset, sock), 2);
     commit_sends(2, 0);
 }
-END_TEST
 
-START_TEST(an_audit_finds_what_is_strange)
+EACH_FAMILY(an_audit_finds_what_is_strange)
 {
     begin_many(_i);
     uint32_t two = port_of(1) | 2;
@@ -1145,10 +1116,9 @@ START_TEST(an_audit_finds_what_is_strange)
     audit(NULL);
     repair_sends(3, 2, 3);
 }
-END_TEST
 
 /* For each: what was done, and what its repair adds and deletes. */
-START_TEST(an_audit_finds_other_ranges)
+EACH_FAMILY(an_audit_finds_other_ranges)
 {
     static const struct {
         const char *taken, *put, *cidr;
@@ -1178,10 +1148,9 @@ START_TEST(an_audit_finds_other_ranges)
         setup();
     }
 }
-END_TEST
 
 /* Between two pieces of what is read, commits go on. */
-START_TEST(an_audit_and_changes_meanwhile)
+EACH_FAMILY(an_audit_and_changes_meanwhile)
 {
     struct error err = {0};
     unsigned left = 2;
@@ -1204,28 +1173,25 @@ START_TEST(an_audit_and_changes_meanwhile)
     ck_assert(ruleset_knows_kernel(ruleset));
     commit_sends(0, 0);
 }
-END_TEST
 
-START_TEST(an_audit_finds_missing_rules)
+EACH_FAMILY(an_audit_finds_missing_rules)
 {
     begin_many(_i);
     fake_kernel_flush_chain(family, "dispatch");
     audit(NULL);
     put_right_without_elements(1);
 }
-END_TEST
 
 /* Each verdict leads somewhere, but not all where they shall. */
-START_TEST(an_audit_finds_another_verdict)
+EACH_FAMILY(an_audit_finds_another_verdict)
 {
     begin_many(_i);
     fake_kernel_lead(family, "picks", 3, "no-endpoints");
     audit(NULL);
     put_right_without_elements(1);
 }
-END_TEST
 
-START_TEST(another_verdict_is_put_right)
+EACH_FAMILY(another_verdict_is_put_right)
 {
     begin_two(_i);
     struct key key = {.length = 0};
@@ -1234,66 +1200,5 @@ START_TEST(another_verdict_is_put_right)
     suspect("picks", &key);
     put_right_without_elements(0);
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, setup, teardown);
-#define EACH_FAMILY(test) tcase_add_loop_test(tcase, test, 0, FAMILY_COUNT)
-    EACH_FAMILY(the_table_is_owned_if_it_shall_be);
-    EACH_FAMILY(the_table_is_everybodys_otherwise);
-    EACH_FAMILY(a_table_that_is_replaced_is_asked_first);
-    EACH_FAMILY(a_table_without_an_owner_is_claimed);
-    EACH_FAMILY(an_owner_elsewhere_is_waited_for);
-    EACH_FAMILY(an_owner_elsewhere_is_waited_for_without_owning);
-    EACH_FAMILY(a_table_that_cannot_be_owned_is_replaced);
-    EACH_FAMILY(what_an_owner_leaves_is_looked_at_anew);
-    EACH_FAMILY(two_that_add_the_same_chain);
-    EACH_FAMILY(two_that_delete_the_same);
-    EACH_FAMILY(an_emptied_chain_is_filled_again);
-    EACH_FAMILY(an_owned_table_is_not_cleaned_up);
-    EACH_FAMILY(what_was_not_changed_is_left_alone);
-    EACH_FAMILY(a_missing_frontend_comes_back);
-    EACH_FAMILY(a_missing_slot_comes_back);
-    EACH_FAMILY(another_backend_is_replaced);
-    EACH_FAMILY(another_count_is_replaced);
-    EACH_FAMILY(another_service_port_is_replaced);
-    EACH_FAMILY(strangers_go);
-    EACH_FAMILY(contents_are_put_right);
-    EACH_FAMILY(a_pending_change_is_kept);
-    EACH_FAMILY(a_strange_range_goes);
-    EACH_FAMILY(a_missing_range_comes_back);
-    EACH_FAMILY(ranges_that_are_right_are_left_alone);
-    EACH_FAMILY(ends_that_make_no_ranges_are_read_back);
-    EACH_FAMILY(sources_that_are_right_are_left_alone);
-    EACH_FAMILY(a_missing_source_comes_back);
-    EACH_FAMILY(a_strange_source_goes);
-    EACH_FAMILY(a_wider_source_is_replaced);
-    EACH_FAMILY(sources_of_others_go);
-    EACH_FAMILY(a_missing_restriction_comes_back);
-    EACH_FAMILY(a_strange_restriction_goes);
-    EACH_FAMILY(touched_rules_that_are_right_are_left_alone);
-    EACH_FAMILY(touched_rules_are_put_right);
-    EACH_FAMILY(rules_are_put_right_however_often_others_commit);
-    EACH_FAMILY(rules_that_cannot_be_put_right);
-    EACH_FAMILY(a_dormant_table_is_woken_up);
-    EACH_FAMILY(a_deleted_table_is_made_anew);
-    EACH_FAMILY(lost_events_read_everything_back);
-    EACH_FAMILY(many_suspects_are_all);
-    EACH_FAMILY(elements_are_counted);
-    EACH_FAMILY(records_that_fill_their_map_are_told);
-    EACH_FAMILY(records_that_the_kernel_does_not_count);
-    EACH_FAMILY(records_are_not_asked_for_without_affinity);
-    EACH_FAMILY(an_audit_of_what_is_right_finds_nothing);
-    EACH_FAMILY(an_audit_with_holes_changes_nothing);
-    EACH_FAMILY(an_audit_finds_what_is_missing);
-    EACH_FAMILY(an_audit_finds_what_is_missing_behind_what_came_twice);
-    EACH_FAMILY(an_audit_finds_what_is_strange);
-    EACH_FAMILY(an_audit_finds_other_ranges);
-    EACH_FAMILY(an_audit_and_changes_meanwhile);
-    EACH_FAMILY(an_audit_finds_missing_rules);
-    EACH_FAMILY(an_audit_finds_another_verdict);
-    EACH_FAMILY(another_verdict_is_put_right);
-}
-
-UNIT_MAIN("ruleset_foreign", add_tests)
+UNIT_FIXTURE(setup, teardown)

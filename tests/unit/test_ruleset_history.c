@@ -769,27 +769,18 @@ static void live_through(int which)
     ck_assert_uint_eq(ruleset->frontends.n + ruleset->ports.n, 0);
 }
 
-START_TEST(any_history)
+TESTS(any_history, 2 * unit_histories(HISTORIES))
 {
     refuses = _i >= unit_histories(HISTORIES);
     live_through(unit_seed(_i));
 }
-END_TEST
 
 /* Chains that are sent ahead leave what somebody broke for the transaction behind them. */
-START_TEST(history_of_a_seed_that_failed)
+TEST(history_of_a_seed_that_failed)
 {
     static const int seeds[] = {1053};
     refuses = false;
     live_through(seeds[_i]);
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_loop_test(tcase, any_history, 0, 2 * unit_histories(HISTORIES));
-    tcase_add_loop_test(tcase, history_of_a_seed_that_failed, 0, 1);
-}
-
-UNIT_MAIN("ruleset_history", add_tests)
+UNIT_FIXTURE(setup, teardown)

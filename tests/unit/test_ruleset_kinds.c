@@ -109,7 +109,7 @@ static const struct ruleset_config configs[] = {
 #define CONFIGS (int)(sizeof(configs) / sizeof(configs[0]))
 
 /* Everything at once, by each configuration. */
-START_TEST(packets_go_where_they_shall)
+TESTS(packets_go_where_they_shall, (CONFIGS * FAMILY_COUNT))
 {
     config = configs[_i / FAMILY_COUNT];
     fake_kernel_lack(config.no_fib ? "fib" : config.no_reject ? "reject" : NULL);
@@ -133,7 +133,6 @@ START_TEST(packets_go_where_they_shall)
     for (int kind = 0; kind < KINDS; kind++)
         check_wish((unsigned)kind, &kinds[kind], &world);
 }
-END_TEST
 
 /* What a table holds that never held anything but this kind: as many elements in either family. */
 static struct sizes fresh_sizes(int kind)
@@ -173,7 +172,7 @@ static void settle_as(int kind)
 }
 
 /* From one to each other, and back before anything is trimmed. */
-START_TEST(from_any_kind_to_any_other)
+TESTS(from_any_kind_to_any_other, (FAMILY_COUNT * KINDS))
 {
     begin_with_pods(_i / KINDS);
     const int from = _i % KINDS;
@@ -188,10 +187,9 @@ START_TEST(from_any_kind_to_any_other)
         settle_as(from);
     }
 }
-END_TEST
 
 /* A third one comes when what the first one left is due. */
-START_TEST(on_to_a_third_with_the_trim)
+TESTS(on_to_a_third_with_the_trim, (FAMILY_COUNT * KINDS))
 {
     begin_with_pods(_i / KINDS);
     const int from = _i % KINDS;
@@ -208,10 +206,9 @@ START_TEST(on_to_a_third_with_the_trim)
         settle_as(then);
     }
 }
-END_TEST
 
 /* A change fails, for one reason or the other, and is tried again. */
-START_TEST(any_change_may_fail)
+TESTS(any_change_may_fail, (FAMILY_COUNT * KINDS))
 {
     begin_with_pods(_i / KINDS);
     const int from = _i % KINDS;
@@ -229,7 +226,6 @@ START_TEST(any_change_may_fail)
         settle_as(to);
     }
 }
-END_TEST
 
 /* ---- the order of things ---- */
 
@@ -239,7 +235,7 @@ static size_t records(void)
 }
 
 /* When no frontend leads to the local part any more, it goes all at once. */
-START_TEST(local_leftovers_go_in_one_step)
+EACH_FAMILY(local_leftovers_go_in_one_step)
 {
     begin_with_pods(_i);
     SET(1, .external = true, .local = true, .all = "123", .here = "12");
@@ -261,10 +257,9 @@ START_TEST(local_leftovers_go_in_one_step)
     commit_sends(0, 2 * (1 + 3));
     ck_assert_uint_eq(records(), 0);
 }
-END_TEST
 
 /* Local again before that step, or after it. */
-START_TEST(local_again_before_the_leftovers_are_gone)
+EACH_FAMILY(local_again_before_the_leftovers_are_gone)
 {
     begin_with_pods(_i);
     for (int steps = 0; steps < 2; steps++) {
@@ -280,10 +275,9 @@ START_TEST(local_again_before_the_leftovers_are_gone)
         commit_sends((const size_t[]){1, 1 + 1 + 2}[steps], 1);
     }
 }
-END_TEST
 
 /* Some of its slots were left over before it all was. */
-START_TEST(local_leftovers_of_two_kinds)
+EACH_FAMILY(local_leftovers_of_two_kinds)
 {
     begin_with_pods(_i);
     SET(1, .external = true, .local = true, .all = "123", .here = "12");
@@ -298,9 +292,8 @@ START_TEST(local_leftovers_of_two_kinds)
     ck_assert(ruleset_trim_time(ruleset) == 0);
     ck_assert_uint_eq(fake_kernel_size(family, "local_endpoints"), 1);
 }
-END_TEST
 
-START_TEST(the_local_set_empties_and_fills)
+TESTS(the_local_set_empties_and_fills, 2 * FAMILY_COUNT)
 {
     begin_with_pods(_i % FAMILY_COUNT);
     const bool external = _i / FAMILY_COUNT;
@@ -318,7 +311,6 @@ START_TEST(the_local_set_empties_and_fills)
     ck_assert(!fake_kernel_number(family, "dropped_ports", drops));
     check_wish(1, &(struct wish){true, external, true, "1234", "1", .timeout = 0}, &world);
 }
-END_TEST
 
 /* ---- source ranges ---- */
 
@@ -358,7 +350,7 @@ static void another_list(const char *sources, size_t prefixes)
     ck_assert_uint_ne(list_of(1), before);
 }
 
-START_TEST(source_ranges_change)
+EACH_FAMILY(source_ranges_change)
 {
     begin_with_pods(_i);
     restrict_to("10-19");
@@ -378,11 +370,10 @@ START_TEST(source_ranges_change)
     settle();
     ck_assert_uint_eq(fake_kernel_size(family, "allowed_sources"), 0);
 }
-END_TEST
 
 /* Those that no frontend leads to any more go later, so that packets do not find the one and not
  * the others. */
-START_TEST(source_ranges_go_by_a_trim)
+EACH_FAMILY(source_ranges_go_by_a_trim)
 {
     begin_with_pods(_i);
     restrict_to("8-15 32-39");
@@ -401,9 +392,8 @@ START_TEST(source_ranges_go_by_a_trim)
     commit_sends(0, 1 + 1 + 2);
     ck_assert_uint_eq(records(), 0);
 }
-END_TEST
 
-START_TEST(restricted_again_before_the_trim)
+EACH_FAMILY(restricted_again_before_the_trim)
 {
     begin_with_pods(_i);
     restrict_to("8-15 32-39");
@@ -434,10 +424,9 @@ START_TEST(restricted_again_before_the_trim)
     settle();
     ck_assert_uint_eq(fake_kernel_size(family, "allowed_sources"), 0);
 }
-END_TEST
 
 /* A list that shrank between two commits was wanted by nobody in force. */
-START_TEST(a_list_that_was_never_in_force_is_not_sent)
+EACH_FAMILY(a_list_that_was_never_in_force_is_not_sent)
 {
     begin_with_pods(_i);
     restrict_to("8-15");
@@ -446,7 +435,6 @@ START_TEST(a_list_that_was_never_in_force_is_not_sent)
     commit();
     ck_assert_uint_eq(fake_kernel_size(family, "allowed_sources"), 1);
 }
-END_TEST
 
 #define PORTS 30u
 
@@ -456,7 +444,7 @@ static void restrict_many(const char *sources)
         SET(i, .external = true, .all = "12", .sources = sources);
 }
 
-START_TEST(equal_source_ranges_are_one_list)
+EACH_FAMILY(equal_source_ranges_are_one_list)
 {
     begin_with_pods(_i);
     restrict_many("8-15 32-39");
@@ -475,7 +463,6 @@ START_TEST(equal_source_ranges_are_one_list)
     SET(3, .external = true, .all = "12", .sources = "0-7");
     commit_sends(0, 0);
 }
-END_TEST
 
 /* ---- in portions ---- */
 
@@ -492,7 +479,7 @@ static unsigned fill(size_t most)
     return commits;
 }
 
-START_TEST(long_lists_go_in_portions)
+EACH_FAMILY(long_lists_go_in_portions)
 {
     const char *const old = "1 3 5 7 9 11 13", *const new = "1 4 6 8 10 12 14 16";
     config.portion = 3;
@@ -523,7 +510,6 @@ START_TEST(long_lists_go_in_portions)
     ck_assert(!ruleset_needs_commit(ruleset, now));
     commit_sends(0, 0);
 }
-END_TEST
 
 static void settle_in_portions(void)
 {
@@ -535,7 +521,7 @@ static void settle_in_portions(void)
 }
 
 /* What changes while a list is filled: the wish; the kernel; the daemon. */
-START_TEST(a_list_that_is_half_full)
+EACH_FAMILY(a_list_that_is_half_full)
 {
     const char *const old = "1 3 5", *const new = "1 4 6 8 10 12 14 16";
     config.portion = 3;
@@ -577,7 +563,6 @@ START_TEST(a_list_that_is_half_full)
     settle_in_portions();
     ck_assert_uint_eq(fake_kernel_size(family, "allowed_sources"), 8);
 }
-END_TEST
 
 /* What the first of a kind adds stays when the last one is gone, and the next daemon knows it. */
 static void check_that_it_stays(const struct wish *wish)
@@ -599,16 +584,15 @@ static void check_that_it_stays(const struct wish *wish)
     ck_assert_uint_eq(ruleset_figures(ruleset)->replaced, 0);
 }
 
-START_TEST(chains_stay_when_their_last_service_goes)
+EACH_FAMILY(chains_stay_when_their_last_service_goes)
 {
     begin_with_pods(_i);
     check_that_it_stays(&(struct wish){true, true, .all = "12", .sources = "10-19"});
     check_that_it_stays(&(struct wish){true, true, .all = "12", .timeout = 30});
 }
-END_TEST
 
 /* Many at once, where the socket takes a batch in pieces only: none shows a part of its ranges. */
-START_TEST(many_source_ranges_in_pieces)
+EACH_FAMILY(many_source_ranges_in_pieces)
 {
     const unsigned n = 300;
     const struct wish wishes[] = {
@@ -629,11 +613,10 @@ START_TEST(many_source_ranges_in_pieces)
     settle();
     ck_assert_uint_eq(fake_kernel_size(family, "allowed_sources"), 2 * 8);
 }
-END_TEST
 
 /* What many frontends leave behind goes in as many pieces as the socket wants, and not in a message
  * for each of them. */
-START_TEST(leftovers_go_in_pieces)
+EACH_FAMILY(leftovers_go_in_pieces)
 {
     const unsigned n = 3000;
     config.portion = UINT32_MAX;
@@ -653,7 +636,6 @@ START_TEST(leftovers_go_in_pieces)
     ck_assert_uint_lt(fake_kernel_counts()->messages, n / 10);
     ck_assert_uint_eq(fake_kernel_size(family, "local_endpoints"), 0);
 }
-END_TEST
 
 /* ---- session affinity ---- */
 
@@ -684,7 +666,7 @@ static uint32_t number_of(uint32_t port, unsigned digit)
 #define AFFINE(number, ...) SET(number, .timeout = 100, .group = 7, __VA_ARGS__)
 
 /* What a change costs: an element for each thing that changes. */
-START_TEST(affinity_on_and_off)
+EACH_FAMILY(affinity_on_and_off)
 {
     begin_with_pods(_i);
     SET(1, .all = "12");
@@ -698,9 +680,8 @@ START_TEST(affinity_on_and_off)
     ck_assert_uint_eq(port_of(1), port);
     ck_assert(ruleset_trim_time(ruleset) == 0);
 }
-END_TEST
 
-START_TEST(the_timeout_changes)
+EACH_FAMILY(the_timeout_changes)
 {
     begin_with_pods(_i);
     SET(1, .all = "12", .timeout = 100, .group = 7);
@@ -717,7 +698,6 @@ START_TEST(the_timeout_changes)
     ck_assert_uint_eq(port_of(1), id);
     ck_assert_uint_eq(number_of(id, 1), one);
 }
-END_TEST
 
 /* A record of a backend on another node does not count for traffic policy Local. */
 static void check_record_on_another_node(const struct fake_client *from)
@@ -730,7 +710,7 @@ static void check_record_on_another_node(const struct fake_client *from)
 }
 
 /* A client with a record goes to its backend, as long as that one is in use. */
-START_TEST(records_lead_to_their_backend)
+EACH_FAMILY(records_lead_to_their_backend)
 {
     begin_with_pods(_i);
     const struct frontend to = frontend(1);
@@ -760,9 +740,8 @@ START_TEST(records_lead_to_their_backend)
         settle();
     }
 }
-END_TEST
 
-START_TEST(affinity_over_restarts)
+EACH_FAMILY(affinity_over_restarts)
 {
     begin_with_pods(_i);
     AFFINE(1, .all = "123", .here = "2");
@@ -801,10 +780,9 @@ START_TEST(affinity_over_restarts)
     struct sizes after = sizes_now(family);
     check_same_sizes(&after, &before);
 }
-END_TEST
 
 /* The fake kernel checks that numbers and backends agree again. */
-START_TEST(numbers_that_somebody_changed)
+EACH_FAMILY(numbers_that_somebody_changed)
 {
     begin_with_pods(_i);
     AFFINE(1, .all = "123");
@@ -828,7 +806,6 @@ START_TEST(numbers_that_somebody_changed)
     check_same_sizes(&after, &before);
     commit_sends(0, 0);
 }
-END_TEST
 
 /* How many of 20 service ports that come after a restart have numbers of those that were there
  * before and are not any more. */
@@ -856,7 +833,7 @@ static size_t count_numbers_again(void)
 }
 
 /* Packets may have left records of them. So their numbers are given again by chance only. */
-START_TEST(new_service_ports_after_a_restart)
+EACH_FAMILY(new_service_ports_after_a_restart)
 {
     begin_with_pods(_i);
     size_t again = 0;
@@ -864,7 +841,6 @@ START_TEST(new_service_ports_after_a_restart)
         again += count_numbers_again();
     ck_assert_uint_lt(again, 50);
 }
-END_TEST
 
 /* ---- contents ---- */
 
@@ -903,7 +879,7 @@ static void set_ranges(bool pods, const char *text)
         set_service_cidrs(text);
 }
 
-START_TEST(ranges_change)
+TESTS(ranges_change, 4 * FAMILY_COUNT)
 {
     const bool pods = _i / FAMILY_COUNT % 2, cuts = _i / FAMILY_COUNT / 2;
     const char *set = pods ? "pod_cidrs" : "service_cidrs";
@@ -928,10 +904,9 @@ START_TEST(ranges_change)
         commit();
     }
 }
-END_TEST
 
 /* Addresses in the service CIDRs that nobody has. */
-START_TEST(nobodys_cluster_ips)
+EACH_FAMILY(nobodys_cluster_ips)
 {
     const struct fake_client from = {.address = {{1, 1}}};
     begin_with_pods(_i);
@@ -948,10 +923,9 @@ START_TEST(nobodys_cluster_ips)
         }
     }
 }
-END_TEST
 
 /* nft writes an end below all ranges when it loads what --dump-rules printed. */
-START_TEST(ranges_that_nft_loaded)
+EACH_FAMILY(ranges_that_nft_loaded)
 {
     const uint8_t lowest[16] = {0};
     begin_with_pods(_i);
@@ -965,10 +939,9 @@ START_TEST(ranges_that_nft_loaded)
     set_service_cidrs("0-5");
     commit_sends(2, 4);
 }
-END_TEST
 
 /* They are told once, or twice, and of what nobody has said before. */
-START_TEST(cluster_ips)
+EACH_FAMILY(cluster_ips)
 {
     begin_with_pods(_i);
     struct address a = frontend(40).address, b = frontend(41).address;
@@ -995,7 +968,6 @@ START_TEST(cluster_ips)
     commit_sends(0, 1);
     check_wish(41, &nobodys, &world);
 }
-END_TEST
 
 /* Whether a backend that reaches itself through frontend 1 is masqueraded. */
 static bool is_hairpin(unsigned digit)
@@ -1013,7 +985,7 @@ static bool is_hairpin(unsigned digit)
     return masqueraded;
 }
 
-START_TEST(hairpins)
+EACH_FAMILY(hairpins)
 {
     begin(_i);
     const uint8_t protocol = frontend(1).protocol;
@@ -1034,7 +1006,6 @@ START_TEST(hairpins)
     commit_sends(1, 2);
     ck_assert(!is_hairpin(1) && is_hairpin(2));
 }
-END_TEST
 
 /* ---- what a table from before had ---- */
 
@@ -1053,7 +1024,7 @@ static void on_abandoned(void *ctx, const struct frontend *f)
     }
 }
 
-START_TEST(abandoned_frontends)
+EACH_FAMILY(abandoned_frontends)
 {
     config.abandoned = on_abandoned;
     config.ctx = abandoned;
@@ -1088,10 +1059,9 @@ START_TEST(abandoned_frontends)
     restart();
     commit();
 }
-END_TEST
 
 /* A table of another configuration gets other rules, and the elements are the same. */
-START_TEST(another_configuration)
+TESTS(another_configuration, (CONFIGS * FAMILY_COUNT))
 {
     config = configs[_i % CONFIGS];
     begin(_i / CONFIGS);
@@ -1115,12 +1085,11 @@ START_TEST(another_configuration)
             check_wish((unsigned)kind, &kinds[kind], &world);
     }
 }
-END_TEST
 
 /* Each set has elements, and each reading gives one of them twice and leaves one out. A try reads
  * 17 sets; two may be in vain. */
 #define MOST_TORN 34
-START_TEST(torn_answers_of_all_sets)
+TESTS(torn_answers_of_all_sets, (MOST_TORN * FAMILY_COUNT))
 {
     const int torn = 1 + _i / FAMILY_COUNT;
     begin_with_pods(_i % FAMILY_COUNT);
@@ -1142,45 +1111,5 @@ START_TEST(torn_answers_of_all_sets)
     }
     commit_sends(0, 0);
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, setup, teardown);
-#define EACH_FAMILY(test) tcase_add_loop_test(tcase, test, 0, FAMILY_COUNT)
-#define EACH_KIND(test) tcase_add_loop_test(tcase, test, 0, FAMILY_COUNT *KINDS)
-    tcase_add_loop_test(tcase, packets_go_where_they_shall, 0, CONFIGS * FAMILY_COUNT);
-    EACH_KIND(from_any_kind_to_any_other);
-    EACH_KIND(on_to_a_third_with_the_trim);
-    EACH_KIND(any_change_may_fail);
-    EACH_FAMILY(local_leftovers_go_in_one_step);
-    EACH_FAMILY(local_again_before_the_leftovers_are_gone);
-    EACH_FAMILY(local_leftovers_of_two_kinds);
-    tcase_add_loop_test(tcase, the_local_set_empties_and_fills, 0, 2 * FAMILY_COUNT);
-    EACH_FAMILY(source_ranges_change);
-    EACH_FAMILY(source_ranges_go_by_a_trim);
-    EACH_FAMILY(chains_stay_when_their_last_service_goes);
-    EACH_FAMILY(restricted_again_before_the_trim);
-    EACH_FAMILY(a_list_that_was_never_in_force_is_not_sent);
-    EACH_FAMILY(equal_source_ranges_are_one_list);
-    EACH_FAMILY(long_lists_go_in_portions);
-    EACH_FAMILY(a_list_that_is_half_full);
-    EACH_FAMILY(many_source_ranges_in_pieces);
-    EACH_FAMILY(affinity_on_and_off);
-    EACH_FAMILY(the_timeout_changes);
-    EACH_FAMILY(records_lead_to_their_backend);
-    EACH_FAMILY(affinity_over_restarts);
-    EACH_FAMILY(numbers_that_somebody_changed);
-    EACH_FAMILY(new_service_ports_after_a_restart);
-    tcase_add_loop_test(tcase, ranges_change, 0, 4 * FAMILY_COUNT);
-    EACH_FAMILY(leftovers_go_in_pieces);
-    EACH_FAMILY(nobodys_cluster_ips);
-    EACH_FAMILY(ranges_that_nft_loaded);
-    EACH_FAMILY(cluster_ips);
-    EACH_FAMILY(hairpins);
-    EACH_FAMILY(abandoned_frontends);
-    tcase_add_loop_test(tcase, another_configuration, 0, CONFIGS * FAMILY_COUNT);
-    tcase_add_loop_test(tcase, torn_answers_of_all_sets, 0, MOST_TORN * FAMILY_COUNT);
-}
-
-UNIT_MAIN("ruleset_kinds", add_tests)
+UNIT_FIXTURE(setup, teardown)

@@ -98,7 +98,7 @@ struct expected {
 
 /* ---------------------------------------------------------- ready, serving, terminating */
 
-START_TEST(classes)
+TESTS(classes, 8)
 {
     struct endpoint endpoint = {.flags = truth[_i].flags};
     enum class class = truth[_i].class;
@@ -115,10 +115,9 @@ START_TEST(classes)
         ck_assert_uint_eq(selection.local_size, local && class != NEITHER);
     }
 }
-END_TEST
 
 /* Each pair of combinations: one ready endpoint keeps all others out. */
-START_TEST(pairs)
+TESTS(pairs, 8)
 {
     for (size_t i = 0; i < 8; i++) {
         struct endpoint both[] = {{.flags = truth[_i].flags}, {.flags = truth[i].flags}};
@@ -133,7 +132,6 @@ START_TEST(pairs)
         ck_assert_uint_eq(selection.local_size, 0);
     }
 }
-END_TEST
 
 static const struct expected terminating[] = {
     {"", "", false},
@@ -156,15 +154,14 @@ static const struct expected terminating[] = {
     {"rt@here st@here", "B.", true},
 };
 
-START_TEST(terminating_pods)
+TEST_ROWS(terminating_pods, terminating)
 {
-    expect_sets(terminating[_i].words, terminating[_i].sets, terminating[_i].has_any);
+    expect_sets(row->words, row->sets, row->has_any);
 }
-END_TEST
 
 /* Any mixture of ready, serving-terminating and useless endpoints here and elsewhere: each scope
  * falls back for itself (KEP-1669). */
-START_TEST(every_mixture)
+TEST(every_mixture)
 {
     static const char *const words[] = {"rs@here", "st@here", "t@here",
                                         "rs@far",  "st@far",  "s@far"};
@@ -184,16 +181,14 @@ START_TEST(every_mixture)
         expect_sets(text, sets, any_ready || ending_here || ending_far);
     }
 }
-END_TEST
 
-START_TEST(none_at_all)
+TEST(none_at_all)
 {
     struct selection selection = select_endpoints(NULL, 0, &here, NULL);
     ck_assert(!selection.has_any);
     ck_assert_uint_eq(selection.cluster_size, 0);
     ck_assert_uint_eq(selection.local_size, 0);
 }
-END_TEST
 
 /* ---------------------------------------------------------- topology */
 
@@ -239,13 +234,12 @@ static const struct expected topology[] = {
     {"rt~here rst~far", "C.", true},
 };
 
-START_TEST(topology_steps)
+TEST_ROWS(topology_steps, topology)
 {
-    expect_sets(topology[_i].words, topology[_i].sets, topology[_i].has_any);
+    expect_sets(row->words, row->sets, row->has_any);
 }
-END_TEST
 
-START_TEST(no_zone)
+TEST(no_zone)
 {
     intern_release(here.zone);
     here.zone = NULL;
@@ -253,7 +247,6 @@ START_TEST(no_zone)
     expect_sets("rs~here^z rs~far^y", "C.", true);
     expect_sets("rs~far^z rs~far^y", "CC", true);
 }
-END_TEST
 
 /* ---------------------------------------------------------- verdicts */
 
@@ -279,24 +272,23 @@ static const struct {
     {"st~here rs", "Tu", "NN", "nn"},
 };
 
-START_TEST(verdicts)
+TEST_ROWS(verdicts, reasons)
 {
     struct endpoint endpoints[MOST];
     char cluster[MOST + 1] = "", local[MOST + 1] = "";
     size_t n = 0;
-    each_word(reasons[_i].words, word) endpoints[n++] = read_endpoint(word);
+    each_word(row->words, word) endpoints[n++] = read_endpoint(word);
     struct selection_basis basis = selection_basis(endpoints, n, &here);
     for (size_t i = 0; i < n; i++) {
         cluster[i] = "uRTNHZ"[endpoint_cluster_verdict(&endpoints[i], &here, &basis)];
         local[i] = "uRTNHZ"[endpoint_local_verdict(&endpoints[i], &here, &basis)];
         release_endpoint(&endpoints[i]);
     }
-    ck_assert_str_eq(cluster, reasons[_i].cluster);
-    ck_assert_str_eq(local, reasons[_i].local);
-    ck_assert_int_eq("nsea"[basis.node_hints], reasons[_i].hints[0]);
-    ck_assert_int_eq("nsea"[basis.zone_hints], reasons[_i].hints[1]);
+    ck_assert_str_eq(cluster, row->cluster);
+    ck_assert_str_eq(local, row->local);
+    ck_assert_int_eq("nsea"[basis.node_hints], row -> hints[0]);
+    ck_assert_int_eq("nsea"[basis.zone_hints], row -> hints[1]);
 }
-END_TEST
 
 /* ---------------------------------------------------------- by chance */
 
@@ -365,7 +357,7 @@ static struct endpoint random_endpoint(uint64_t *chance, unsigned most, bool hin
     return endpoint;
 }
 
-START_TEST(by_chance)
+TEST(by_chance)
 {
     uint64_t chance = 20261121;
     for (int round = 0; round < unit_steps(20000); round++) {
@@ -397,21 +389,5 @@ START_TEST(by_chance)
             release_endpoint(&endpoints[i]);
     }
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_loop_test(tcase, classes, 0, 8);
-    tcase_add_loop_test(tcase, pairs, 0, 8);
-    tcase_add_loop_test(tcase, terminating_pods, 0,
-                        (int)(sizeof(terminating) / sizeof(terminating[0])));
-    tcase_add_test(tcase, every_mixture);
-    tcase_add_test(tcase, none_at_all);
-    tcase_add_loop_test(tcase, topology_steps, 0, (int)(sizeof(topology) / sizeof(topology[0])));
-    tcase_add_test(tcase, no_zone);
-    tcase_add_loop_test(tcase, verdicts, 0, (int)(sizeof(reasons) / sizeof(reasons[0])));
-    tcase_add_test(tcase, by_chance);
-}
-
-UNIT_MAIN("selection", add_tests)
+UNIT_FIXTURE(set_up, tear_down)

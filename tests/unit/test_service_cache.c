@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/cache/service_cache.h"
 
-#include "kube-nftd/base/log.h"
 #include "objects.h"
 #include "unit.h"
 
@@ -47,7 +46,7 @@ static void tear_down(void)
     service_cache_free(cache);
 }
 
-START_TEST(comes_changes_goes)
+TEST(comes_changes_goes)
 {
     service_cache_put(cache, make_service("a/web", "10.96.0.1", "http/TCP:80"));
     expect_told("+a/web:1 ");
@@ -65,121 +64,46 @@ START_TEST(comes_changes_goes)
     service_cache_put(cache, make_service("a/web", "10.96.0.1", ""));
     expect_told("+a/web:0 ");
 }
-END_TEST
 
-START_TEST(unknown_ids)
-{
-    service_cache_remove(cache, "a/web");
-    ck_assert_ptr_null(service_cache_get(cache, "a/web"));
-    ck_assert_uint_eq(service_cache_count(cache), 0);
-    service_cache_put(cache, make_service("a/web", "10.96.0.1", "http/TCP:80"));
-    expect_told("+a/web:1 ");
-    service_cache_remove(cache, "a/we");
-    service_cache_remove(cache, "a/web2");
-    service_cache_remove(cache, "");
-    expect_told("");
-    ck_assert_uint_eq(service_cache_count(cache), 1);
-}
-END_TEST
-
-START_TEST(replay_says_nothing)
+TEST(replay_says_nothing)
 {
     for (int i = 0; i < 3; i++)
         service_cache_put(cache, make_service("a/web", "10.96.0.1 fd00::1", "http/TCP:80"));
     expect_told("+a/web:1 ");
     ck_assert_uint_eq(service_cache_count(cache), 1);
 }
-END_TEST
-
-/* A Service, and one in which a field is another. */
-#define FIELDS 17
-
-static struct service *with_other(int field)
-{
-    struct service *service = make_service("a/web", "10.96.0.1", "http/TCP:80");
-    service->created = field == 0 ? 2 : 1;
-    service->skipped = field == 1;
-    service->health_check_node_port = field == 2 ? 31000 : 0;
-    service->cluster_ip[FAMILY_IPV4].bytes[3] = field == 3 ? 2 : 1;
-    service->has_cluster_ip[FAMILY_IPV6] = field == 4;
-    service->ports.v[0].port = field == 5 ? 81 : 80;
-    service->ports.v[0].node_port = field == 6 ? 30080 : 0;
-    service->external_local = field == 7;
-    service->internal_local = field == 8;
-    service->affinity_timeout = field == 9 ? 10800 : 0;
-    add_external_ips(service, field == 10 ? "192.0.2.2" : "192.0.2.1");
-    add_external_ips(service, field == 11 ? "fd00::1" : "");
-    add_load_balancer_ips(service, field == 12 ? "192.0.2.2" : "192.0.2.1");
-    add_load_balancer_ips(service, field == 13 ? "fd00::1" : "");
-    add_source_ranges(service, field == 14 ? "192.0.2.0/24" : "192.0.2.0/25");
-    add_source_ranges(service, field == 15 ? "fd00::/8" : "");
-    service->ports.v[0].protocol = field == 16 ? 17 : 6;
-    return service;
-}
-
-/* Every field that is kept: a change of it is told, and the new version is the one in the cache. */
-START_TEST(each_field_counts)
-{
-    service_cache_put(cache, with_other(-1));
-    expect_told("+a/web:1 ");
-    for (int field = 0; field < FIELDS; field++) {
-        struct service *service = with_other(field);
-        service_cache_put(cache, service);
-        expect_told("a/web:1>a/web:1 ");
-        ck_assert_ptr_eq(service_cache_get(cache, "a/web"), service);
-        service_cache_put(cache, with_other(-1));
-        expect_told("a/web:1>a/web:1 ");
-    }
-}
-END_TEST
 
 /* ---- warnings ---- */
 
-static char *logged;
-
-static void on_log(void *ctx, enum log_level level, const char *line)
-{
-    ck_assert_ptr_null(ctx);
-    ck_assert_int_eq(level, LOG_LEVEL_WARN);
-    ck_assert_ptr_null(logged);
-    logged = xstrdup(strstr(line, "services: "));
-}
-
-/* Puts a Service with @warnings and expects the rest of the line, or NULL for none. */
-static void expect_warning(const char *ports, const char *warnings, const char *expected)
-{
-    struct service *service = make_service("a/web", "10.96.0.1", ports);
-    service->warnings = xstrdup(warnings);
-    service_cache_put(cache, service);
-    if (!expected) {
-        ck_assert_msg(!logged, "%s", logged);
-        return;
-    }
-    ck_assert_ptr_nonnull(logged);
-    expect_text(logged, expected);
-    logged = NULL;
-}
-
 /* They are said with the first version that has them, whatever else changes; but they are no
  * change. */
-START_TEST(warnings_are_said_once)
+TEST(warnings_are_said_once)
 {
-    log_set_sink(on_log, NULL);
-    expect_warning("", "x: bad", "services: ignored fields: Service a/web: x: bad");
-    expect_told("+a/web:0 ");
-    expect_warning("", "x: bad", NULL);
-    expect_warning("", "y: bad", "services: ignored fields: Service a/web: y: bad");
-    expect_warning("", "y: bad", NULL);
-    expect_warning("", NULL, NULL);
-    expect_warning("", "y: bad", "services: ignored fields: Service a/web: y: bad");
-    expect_told("");
-    expect_warning("http/TCP:80", "y: bad", NULL);
-    expect_told("a/web:0>a/web:1 ");
-    expect_warning("http/TCP:81", NULL, NULL);
-    expect_warning("http/TCP:80", "y: bad", "services: ignored fields: Service a/web: y: bad");
-    log_set_sink(NULL, NULL);
+    static const struct {
+        const char *ports, *warnings, *logged, *told;
+    } versions[] = {
+        {"", "x: bad", "x: bad", "+a/web:0 "},
+        {"", "x: bad", NULL, ""},
+        {"", "y: bad", "y: bad", ""},
+        {"", "y: bad", NULL, ""},
+        {"", NULL, NULL, ""},
+        {"", "y: bad", "y: bad", ""},
+        {"http/TCP:80", "y: bad", NULL, "a/web:0>a/web:1 "},
+        {"http/TCP:81", NULL, NULL, "a/web:1>a/web:1 "},
+        {"http/TCP:80", "y: bad", "y: bad", "a/web:1>a/web:1 "},
+    };
+    for (int i = 0; i < COUNT(versions); i++) {
+        struct service *service = make_service("a/web", "10.96.0.1", versions[i].ports);
+        service->warnings = xstrdup(versions[i].warnings);
+        service_cache_put(cache, service);
+        expect_told(versions[i].told);
+        ck_assert_int_eq(logged(LOG_LEVEL_WARN), versions[i].logged != NULL);
+        if (versions[i].logged)
+            ck_assert_str_eq(strstr(last_logged(LOG_LEVEL_WARN), ": x: bad") ? "x: bad" : "y: bad",
+                             versions[i].logged);
+        forget_logged();
+    }
 }
-END_TEST
 
 static void retain(const char *ids)
 {
@@ -188,7 +112,7 @@ static void retain(const char *ids)
     object_vec_clear(&keep);
 }
 
-START_TEST(retain_forgets_the_others)
+TEST(retain_forgets_the_others)
 {
     service_cache_put(cache, make_service("a/one", "10.96.0.1", ""));
     service_cache_put(cache, make_service("a/two", "10.96.0.2", ""));
@@ -209,10 +133,9 @@ START_TEST(retain_forgets_the_others)
     retain("a/one");
     expect_told("");
 }
-END_TEST
 
 /* The end of the cache is no news of its Services. */
-START_TEST(free_says_nothing)
+TEST(free_says_nothing)
 {
     struct service_cache *kept = cache;
     service_cache_put(cache, make_service("a/one", "10.96.0.1", "http/TCP:80"));
@@ -222,26 +145,6 @@ START_TEST(free_says_nothing)
     expect_told("");
     cache = service_cache_new(on_changed, told);
 }
-END_TEST
-
-START_TEST(many)
-{
-    char id[32];
-    for (int i = 0; i < 1000; i++) {
-        snprintf(id, sizeof(id), "ns-%d/web-%d", i % 7, i);
-        told[0] = '\0';
-        service_cache_put(cache, make_service(id, "10.96.0.1", ""));
-    }
-    ck_assert_uint_eq(service_cache_count(cache), 1000);
-    for (int i = 0; i < 1000; i++) {
-        snprintf(id, sizeof(id), "ns-%d/web-%d", i % 7, i);
-        told[0] = '\0';
-        ck_assert_str_eq(service_cache_get(cache, id)->id, id);
-        service_cache_remove(cache, id);
-        ck_assert_uint_eq(service_cache_count(cache), (size_t)(999 - i));
-    }
-}
-END_TEST
 
 /* ---------------------------------------------------------- figures */
 
@@ -252,7 +155,7 @@ static void expect_changes(uint64_t seen, size_t pending)
     ck_assert_uint_eq(changes.pending, pending);
 }
 
-START_TEST(changes_are_counted)
+TEST(changes_are_counted)
 {
     expect_changes(0, 0);
     service_cache_put(cache, make_service("a/web", "10.96.0.1", "http/TCP:80"));
@@ -277,10 +180,9 @@ START_TEST(changes_are_counted)
     service_cache_turn_over(cache, (const bool[FAMILY_COUNT]){true, true});
     expect_changes(7, 0);
 }
-END_TEST
 
 /* What is changed and removed before it is in force is one Service. */
-START_TEST(a_service_that_goes_is_counted_once)
+TEST(a_service_that_goes_is_counted_once)
 {
     service_cache_put(cache, make_service("a/web", "10.96.0.1", "http/TCP:80"));
     service_cache_turn_over(cache, (const bool[FAMILY_COUNT]){true, true});
@@ -288,21 +190,5 @@ START_TEST(a_service_that_goes_is_counted_once)
     service_cache_remove(cache, "a/web");
     expect_changes(3, 1);
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_test(tcase, comes_changes_goes);
-    tcase_add_test(tcase, unknown_ids);
-    tcase_add_test(tcase, replay_says_nothing);
-    tcase_add_test(tcase, each_field_counts);
-    tcase_add_test(tcase, warnings_are_said_once);
-    tcase_add_test(tcase, retain_forgets_the_others);
-    tcase_add_test(tcase, free_says_nothing);
-    tcase_add_test(tcase, many);
-    tcase_add_test(tcase, changes_are_counted);
-    tcase_add_test(tcase, a_service_that_goes_is_counted_once);
-}
-
-UNIT_MAIN("service_cache", add_tests)
+UNIT_FIXTURE(set_up, tear_down)

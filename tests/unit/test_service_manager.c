@@ -3,7 +3,6 @@
 #include "kube-nftd/host/service_manager.h"
 
 #include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/log.h"
 #include "unit.h"
 
 #include <errno.h>
@@ -19,28 +18,17 @@ static struct ev_loop *loop;
 static struct service_manager *manager;
 static int manager_socket = -1;
 static char *path; /* of the socket, or NULL */
-static int warnings;
-
-static void count_line(void *ctx, enum log_level level, const char *line)
-{
-    (void)ctx;
-    (void)line;
-    warnings += level == LOG_LEVEL_WARN;
-}
 
 static void setup(void)
 {
     loop = ev_loop_new(EVFLAG_AUTO);
-    warnings = 0;
     unsetenv("NOTIFY_SOCKET");
     unsetenv("WATCHDOG_USEC");
     unsetenv("WATCHDOG_PID");
-    log_set_sink(count_line, NULL);
 }
 
 static void teardown(void)
 {
-    log_set_sink(NULL, NULL);
     service_manager_free(manager);
     manager = NULL;
     if (manager_socket >= 0)
@@ -92,7 +80,7 @@ static void expect_nothing(void)
 
 /* ---- what is said ---- */
 
-START_TEST(ready_and_stopping)
+TEST(ready_and_stopping)
 {
     listen_at_path();
     manager = service_manager_new();
@@ -106,11 +94,10 @@ START_TEST(ready_and_stopping)
     expect_nothing();
     service_manager_stopping(manager, "ending");
     expect("STOPPING=1\nSTATUS=ending");
-    ck_assert_int_eq(warnings, 0);
+    ck_assert_int_eq(logged(LOG_LEVEL_WARN), 0);
 }
-END_TEST
 
-START_TEST(abstract_address)
+TEST(abstract_address)
 {
     char *name = xasprintf("@test-service-manager-%d", (int)getpid());
     setenv("NOTIFY_SOCKET", name, 1);
@@ -121,12 +108,11 @@ START_TEST(abstract_address)
     service_manager_attach(manager, loop);
     service_manager_ready(manager, "in force");
     expect("READY=1\nSTATUS=in force");
-    ck_assert_int_eq(warnings, 0);
+    ck_assert_int_eq(logged(LOG_LEVEL_WARN), 0);
 }
-END_TEST
 
 /* A reason may quote what others wrote, which must not become another assignment. */
-START_TEST(status_is_one_line)
+TEST(status_is_one_line)
 {
     listen_at_path();
     manager = service_manager_new();
@@ -137,10 +123,9 @@ START_TEST(status_is_one_line)
     service_manager_status(manager, "still told");
     expect("STATUS=still told");
 }
-END_TEST
 
 /* Children must not speak for the daemon. */
-START_TEST(environment_is_taken)
+TEST(environment_is_taken)
 {
     listen_at_path();
     setenv("WATCHDOG_USEC", "60000000", 1);
@@ -151,11 +136,10 @@ START_TEST(environment_is_taken)
     ck_assert_ptr_null(getenv("WATCHDOG_USEC"));
     ck_assert_ptr_null(getenv("WATCHDOG_PID"));
 }
-END_TEST
 
 /* ---- nobody there ---- */
 
-START_TEST(without_a_manager)
+TEST(without_a_manager)
 {
     setenv("WATCHDOG_USEC", "1000", 1);
     manager = service_manager_new();
@@ -164,9 +148,8 @@ START_TEST(without_a_manager)
     service_manager_stopping(manager, "ending");
     ck_assert_uint_eq(ev_pending_count(loop), 0);
     ck_assert_int_eq(ev_run(loop, 0), 0); /* returns at once: no watcher is active */
-    ck_assert_int_eq(warnings, 0);
+    ck_assert_int_eq(logged(LOG_LEVEL_WARN), 0);
 }
-END_TEST
 
 static const char *const bad_addresses[] = {
     "",
@@ -180,20 +163,19 @@ static const char *const bad_addresses[] = {
     "with/the/NUL/at/the/end",
 };
 
-START_TEST(bad_address)
+TEST_ROWS(bad_address, bad_addresses)
 {
-    setenv("NOTIFY_SOCKET", bad_addresses[_i], 1);
+    setenv("NOTIFY_SOCKET", *row, 1);
     setenv("WATCHDOG_USEC", "1000", 1);
     manager = service_manager_new();
     service_manager_attach(manager, loop);
     service_manager_ready(manager, "in force");
-    ck_assert_int_eq(warnings, 1);
+    ck_assert_int_eq(logged(LOG_LEVEL_WARN), 1);
     ck_assert_int_eq(ev_run(loop, 0), 0);
 }
-END_TEST
 
 /* A manager that went away is no reason to end. */
-START_TEST(manager_goes)
+TEST(manager_goes)
 {
     listen_at_path();
     manager = service_manager_new();
@@ -201,13 +183,12 @@ START_TEST(manager_goes)
     close(manager_socket);
     manager_socket = -1;
     service_manager_ready(manager, "in force");
-    ck_assert_int_eq(warnings, 0);
+    ck_assert_int_eq(logged(LOG_LEVEL_WARN), 0);
 }
-END_TEST
 
 /* ---- the watchdog ---- */
 
-START_TEST(signs_of_life)
+TEST(signs_of_life)
 {
     listen_at_path();
     char *pid = xasprintf("%d", (int)getpid());
@@ -229,7 +210,6 @@ START_TEST(signs_of_life)
     usleep(150000);
     expect_nothing();
 }
-END_TEST
 
 static const struct {
     const char *time, *pid;
@@ -246,34 +226,17 @@ static const struct {
     {"1000", "me"},
 };
 
-START_TEST(no_timer)
+TEST_ROWS(no_timer, no_watchdog)
 {
     listen_at_path();
-    if (no_watchdog[_i].time)
-        setenv("WATCHDOG_USEC", no_watchdog[_i].time, 1);
-    if (no_watchdog[_i].pid)
-        setenv("WATCHDOG_PID", no_watchdog[_i].pid, 1);
+    if (row->time)
+        setenv("WATCHDOG_USEC", row->time, 1);
+    if (row->pid)
+        setenv("WATCHDOG_PID", row->pid, 1);
     manager = service_manager_new();
     service_manager_attach(manager, loop);
     ck_assert_int_eq(ev_run(loop, 0), 0);
     expect_nothing();
 }
-END_TEST
 
-#define COUNT(array) (int)(sizeof(array) / sizeof((array)[0]))
-
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, ready_and_stopping);
-    tcase_add_test(tcase, status_is_one_line);
-    tcase_add_test(tcase, abstract_address);
-    tcase_add_test(tcase, environment_is_taken);
-    tcase_add_test(tcase, without_a_manager);
-    tcase_add_loop_test(tcase, bad_address, 0, COUNT(bad_addresses));
-    tcase_add_test(tcase, manager_goes);
-    tcase_add_test(tcase, signs_of_life);
-    tcase_add_loop_test(tcase, no_timer, 0, COUNT(no_watchdog));
-}
-
-UNIT_MAIN("service_manager", add_tests)
+UNIT_FIXTURE(setup, teardown)

@@ -42,7 +42,7 @@ static const char endpoints6[] =
 #define MAP NFT_SET_MAP
 #define RANGES NFT_SET_INTERVAL
 #define DYNAMIC (NFT_SET_MAP | NFT_SET_EVAL | NFT_SET_TIMEOUT)
-#define SETS 21
+#define SETS 23
 
 static const struct expected sets[FAMILY_COUNT][SETS] = {
     {
@@ -59,6 +59,8 @@ static const struct expected sets[FAMILY_COUNT][SETS] = {
         {"affinity_numbers", MAP, 0x171cd, 12, 0x17, 4, 0, "", CONCAT_TO_ONE},
         {"affinity_timeouts", MAP, 0x17, 4, 0x17, 4, 0, "", ONE_TO_ONE},
         {"learners", MAP, 0x17, 4, TYPE_VERDICT, 0, 0, "", CLASSID_TO_VERDICT},
+        {"service_connections", NFT_SET_EVAL, 0x17, 4, 0, 0, 0, "", CLASSID},
+        {"endpoint_connections", NFT_SET_EVAL, 0x171cd, 12, 0, 0, 0, "", CONCAT},
         {"rejected_ports", 0, 0x17, 4, 0, 0, 0, "", CLASSID},
         {"dropped_ports", 0, 0x17, 4, 0, 0, 0, "", CLASSID},
         {"restricted", MAP, 0x730d, 12, 0x17, 4, 0, "", CONCAT_TO_ONE},
@@ -82,6 +84,8 @@ static const struct expected sets[FAMILY_COUNT][SETS] = {
         {"affinity_numbers", MAP, 0x1720d, 24, 0x17, 4, 0, "", CONCAT_TO_ONE},
         {"affinity_timeouts", MAP, 0x17, 4, 0x17, 4, 0, "", ONE_TO_ONE},
         {"learners", MAP, 0x17, 4, TYPE_VERDICT, 0, 0, "", CLASSID_TO_VERDICT},
+        {"service_connections", NFT_SET_EVAL, 0x17, 4, 0, 0, 0, "", CLASSID},
+        {"endpoint_connections", NFT_SET_EVAL, 0x1720d, 24, 0, 0, 0, "", CONCAT},
         {"rejected_ports", 0, 0x17, 4, 0, 0, 0, "", CLASSID},
         {"dropped_ports", 0, 0x17, 4, 0, 0, 0, "", CLASSID},
         {"restricted", MAP, 0x830d, 24, 0x17, 4, 0, "", CONCAT_TO_ONE},
@@ -141,7 +145,7 @@ static void check_set(const struct layout_set *layout, const struct expected *ex
     nftnl_set_free(set);
 }
 
-START_TEST(sets_of_the_base_template)
+EACH_FAMILY(sets_of_the_base_template)
 {
     struct error err = {0};
     struct layout layout;
@@ -152,7 +156,6 @@ START_TEST(sets_of_the_base_template)
         check_set(&layout.sets.v[i], &sets[_i][i]);
     layout_free(&layout);
 }
-END_TEST
 
 static const struct {
     const char *declaration, *flags;
@@ -167,16 +170,15 @@ static const struct {
      {"one", 0, 12, 1, 0, 0, 0, "", "000401000000030e0004090000000106000410000000"}},
 };
 
-START_TEST(set_of_a_single_type)
+TEST_ROWS(set_of_a_single_type, single)
 {
-    char *declaration = xstrdup(single[_i].declaration), name[] = "one";
-    char *flags = xstrdup(single[_i].flags);
+    char *declaration = xstrdup(row->declaration), name[] = "one";
+    char *flags = xstrdup(row->flags);
     struct layout_set layout = {.name = name, .declaration = declaration, .flags = flags};
-    check_set(&layout, &single[_i].expected);
+    check_set(&layout, &row->expected);
     free(declaration);
     free(flags);
 }
-END_TEST
 
 static const struct {
     const char *declaration, *flags;
@@ -201,28 +203,18 @@ static const struct {
     {"type ipv4_addr", "", false, "unknown flag: "},
 };
 
-START_TEST(broken_declaration)
+TEST_ROWS(broken_declaration, broken)
 {
     struct error err = {0};
-    char *declaration = xstrdup(broken[_i].declaration), *flags = xstrdup(broken[_i].flags);
+    char *declaration = xstrdup(row->declaration), *flags = xstrdup(row->flags);
     char name[] = "broken";
     struct layout_set layout = {
-        .name = name, .declaration = declaration, .flags = flags, .is_map = broken[_i].is_map};
+        .name = name, .declaration = declaration, .flags = flags, .is_map = row->is_map};
     struct nftnl_set *set = nftnl_set_alloc();
     ck_assert_int_eq(set_declare(&layout, set, &err), -1);
-    ck_assert_str_eq(err.text, broken[_i].error);
+    ck_assert_str_eq(err.text, row->error);
     error_clear(&err);
     nftnl_set_free(set);
     free(declaration);
     free(flags);
 }
-END_TEST
-
-static void add_tests(TCase *tcase)
-{
-    tcase_add_loop_test(tcase, sets_of_the_base_template, 0, FAMILY_COUNT);
-    tcase_add_loop_test(tcase, set_of_a_single_type, 0, sizeof(single) / sizeof(single[0]));
-    tcase_add_loop_test(tcase, broken_declaration, 0, sizeof(broken) / sizeof(broken[0]));
-}
-
-UNIT_MAIN("set_type", add_tests)

@@ -3,7 +3,7 @@
  */
 #include "unit.h"
 
-#include "kube-nftd/ruleset/schema.h"
+#include "ruleset/schema.h"
 
 static const unsigned counts[] = {1, 2, 10, 255, 256, MAX_BACKENDS};
 #define COUNTS (sizeof(counts) / sizeof(counts[0]))
@@ -14,7 +14,7 @@ static bool same(struct shape a, struct shape b)
 }
 
 /* The chains are those of the number of backends, whatever the service port. */
-START_TEST(each_number_has_its_chain)
+TEST(each_number_has_its_chain)
 {
     static const struct {
         enum table_set set;
@@ -30,10 +30,9 @@ START_TEST(each_number_has_its_chain)
             ck_assert(!shape_needs(one, &base));
         }
 }
-END_TEST
 
 /* What the table's fixed part serves, and what is not there. */
-START_TEST(numbers_without_a_chain)
+TEST(numbers_without_a_chain)
 {
     static const enum table_set sets[] = {SET_SERVICES, SET_REJECTED, SET_DROPPED};
     struct shape shape;
@@ -42,7 +41,6 @@ START_TEST(numbers_without_a_chain)
     for (enum table_set set = 0; set < NUMBER_SETS; set++)
         ck_assert(!set_shape(set, 0, &shape));
 }
-END_TEST
 
 static struct shape learner(uint32_t seconds)
 {
@@ -52,7 +50,7 @@ static struct shape learner(uint32_t seconds)
 }
 
 /* A timeout fills all of its key. What all of them need comes once. */
-START_TEST(learners)
+TEST(learners)
 {
     const uint32_t seconds[] = {1, 10800, 86400, 3 << 16 | 1, 1 << PORT_LOW_BITS | 1};
     struct shape base;
@@ -66,7 +64,6 @@ START_TEST(learners)
         ck_assert(!shape_needs(base, &shape));
     }
 }
-END_TEST
 
 static void check_chain(const char *name, struct shape expected)
 {
@@ -75,7 +72,7 @@ static void check_chain(const char *name, struct shape expected)
     ck_assert_msg(same(shape, expected), "%s", name);
 }
 
-START_TEST(chains_that_tell_of_shapes)
+TEST(chains_that_tell_of_shapes)
 {
     static const char *const others[] = {"dispatch",     "port",       "external", "external-local",
                                          "pick",         "local-pick", "affine",   "local-affine",
@@ -93,9 +90,8 @@ START_TEST(chains_that_tell_of_shapes)
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         ck_assert_msg(!shape_of_chain(others[i], &shape), "%s", others[i]);
 }
-END_TEST
 
-START_TEST(a_set_of_shapes)
+TEST(a_set_of_shapes)
 {
     struct shapes shapes = {0};
     struct shape pick = {TEMPLATE_PICK, 3}, learn = learner(3);
@@ -110,7 +106,6 @@ START_TEST(a_set_of_shapes)
     ck_assert(shapes_add(&shapes, pick));
     shapes_clear(&shapes);
 }
-END_TEST
 
 static size_t place_of(const shape_vec *list, struct shape shape)
 {
@@ -130,7 +125,7 @@ static void check_order(const shape_vec *list)
 }
 
 /* All of them, whatever the order that they came in. */
-START_TEST(each_is_listed_after_what_it_builds_on)
+TESTS(each_is_listed_after_what_it_builds_on, 2)
 {
     static const enum template_id picks[] = {TEMPLATE_PICK, TEMPLATE_LOCAL_PICK};
     struct shapes shapes = {0};
@@ -161,16 +156,3 @@ START_TEST(each_is_listed_after_what_it_builds_on)
     vec_free(&again);
     shapes_clear(&shapes);
 }
-END_TEST
-
-static void add_tests(TCase *tcase)
-{
-    tcase_add_test(tcase, each_number_has_its_chain);
-    tcase_add_test(tcase, numbers_without_a_chain);
-    tcase_add_test(tcase, learners);
-    tcase_add_test(tcase, chains_that_tell_of_shapes);
-    tcase_add_test(tcase, a_set_of_shapes);
-    tcase_add_loop_test(tcase, each_is_listed_after_what_it_builds_on, 0, 2);
-}
-
-UNIT_MAIN("shapes", add_tests)

@@ -70,7 +70,7 @@ static void check_example(const char *old, const char *wanted, const char *expec
     ck_assert_str_eq(got, expected);
 }
 
-START_TEST(examples)
+TEST(examples)
 {
     check_example("", "123", "123");
     check_example("123", "123", "123");
@@ -88,17 +88,15 @@ START_TEST(examples)
     check_example("123", "456", "456");
     check_example("12", "", "");
 }
-END_TEST
 
-START_TEST(nothing_wanted_plans_nothing)
+TEST(nothing_wanted_plans_nothing)
 {
     struct backend old = backend(1);
     arrange(&old, 1, NULL, 0, NULL);
     arrange(NULL, 0, NULL, 0, NULL);
 }
-END_TEST
 
-START_TEST(port_zero_is_empty)
+TEST(port_zero_is_empty)
 {
     struct backend b = backend(1);
     ck_assert(!slot_is_empty(&b));
@@ -107,7 +105,6 @@ START_TEST(port_zero_is_empty)
     b = (struct backend){.port = 1};
     ck_assert(!slot_is_empty(&b));
 }
-END_TEST
 
 /* ---- any input ---- */
 
@@ -174,7 +171,7 @@ static void check_least(const struct backend *old, size_t n_old, const struct ba
     ck_assert_uint_eq(count_changed(old, n_old, out, n), n - kept);
 }
 
-START_TEST(any_input)
+TESTS(any_input, 4)
 {
     seed = (unsigned)_i;
     for (int round = 0; round < 2000; round++) {
@@ -187,7 +184,6 @@ START_TEST(any_input)
         check_least(old, n_old, wanted, n, out);
     }
 }
-END_TEST
 
 /* ---- differences ---- */
 
@@ -223,7 +219,7 @@ static size_t change_one(const struct backend *used, size_t n_used, struct backe
 }
 
 /* Beyond those in use some slots hold what they held before, or nothing. */
-START_TEST(any_difference)
+TESTS(any_difference, 4)
 {
     seed = 200 + (unsigned)_i;
     for (int round = 0; round < 2000; round++) {
@@ -248,10 +244,9 @@ START_TEST(any_difference)
         ck_assert_uint_eq(count_changed(old, n_old, out, n), n - saved);
     }
 }
-END_TEST
 
 /* With so many slots that they are looked through in another way. */
-START_TEST(difference_of_many)
+TESTS(difference_of_many, 4)
 {
     enum { MANY = 3000, SOME = 20 };
     static struct backend old[MANY], sorted[MANY], out[MANY];
@@ -285,9 +280,8 @@ START_TEST(difference_of_many)
     carry_out(&plan, old, MANY, MANY - SOME, again);
     ck_assert_uint_le(count_changed(old, MANY, again, MANY - SOME), SOME);
 }
-END_TEST
 
-START_TEST(what_is_not_there_cannot_go)
+TEST(what_is_not_there_cannot_go)
 {
     struct backend old[] = {backend(1), backend(2)}, other = backend(3);
     struct slot_plan plan = {0};
@@ -297,7 +291,6 @@ START_TEST(what_is_not_there_cannot_go)
     ck_assert_uint_eq(plan.moves.n, 0);
     ck_assert_ptr_null(plan.added);
 }
-END_TEST
 
 /* ---- one change at a time ---- */
 
@@ -320,7 +313,7 @@ static size_t slots_changed(const struct backend *old, size_t n_old, struct back
     return count_changed(old, n_old, out, n);
 }
 
-START_TEST(one_change)
+TESTS(one_change, 4)
 {
     seed = 100 + (unsigned)_i;
     for (int round = 0; round < 1000; round++) {
@@ -344,18 +337,3 @@ START_TEST(one_change)
         ck_assert_uint_eq(slots_changed(old, n, wanted, n), 1);
     }
 }
-END_TEST
-
-static void add_tests(TCase *tcase)
-{
-    tcase_add_test(tcase, examples);
-    tcase_add_test(tcase, nothing_wanted_plans_nothing);
-    tcase_add_test(tcase, port_zero_is_empty);
-    tcase_add_loop_test(tcase, any_input, 0, 4);
-    tcase_add_loop_test(tcase, any_difference, 0, 4);
-    tcase_add_loop_test(tcase, difference_of_many, 0, 4);
-    tcase_add_test(tcase, what_is_not_there_cannot_go);
-    tcase_add_loop_test(tcase, one_change, 0, 4);
-}
-
-UNIT_MAIN("slots", add_tests)

@@ -7,20 +7,10 @@
 #include "fake_apiserver.h"
 #include "fake_clock.h"
 
-#include "kube-nftd/base/log.h"
-
 #include <string.h>
 
 static struct startup_taint *startup;
-static unsigned warnings;
 static unsigned char uid; /* of the Node, its last byte */
-
-static void take_line(void *ctx, enum log_level level, const char *line)
-{
-    (void)ctx;
-    (void)line;
-    warnings += level == LOG_LEVEL_WARN;
-}
 
 static void make(const char *text)
 {
@@ -34,8 +24,7 @@ static void make(const char *text)
 
 static void setup(void)
 {
-    log_set_sink(take_line, NULL);
-    warnings = sent = 0;
+    sent = 0;
     uid = 1;
     can_ask = true;
     startup = NULL;
@@ -47,7 +36,6 @@ static void teardown(void)
     startup_taint_free(startup);
     ck_assert_ptr_null(request);
     ck_assert_ptr_null(timer);
-    log_set_sink(NULL, NULL);
 }
 
 /* The Node with taints like "k=v:NoSchedule". */
@@ -88,7 +76,7 @@ static void let_time_come(double least, double most)
     due->cb(NULL, due, EV_TIMER);
 }
 
-START_TEST(not_before_all_is_in_force)
+TEST(not_before_all_is_in_force)
 {
     SEE("k:NoSchedule");
     ck_assert_ptr_null(request);
@@ -107,9 +95,8 @@ START_TEST(not_before_all_is_in_force)
     SEE("k:NoSchedule");
     ck_assert_uint_eq(sent, 2);
 }
-END_TEST
 
-START_TEST(all_that_are_meant_from_the_last_on)
+TEST(all_that_are_meant_from_the_last_on)
 {
     make("k=v");
     startup_taint_programmed(startup, 0);
@@ -121,9 +108,8 @@ START_TEST(all_that_are_meant_from_the_last_on)
                  "{\"key\":\"k\",\"value\":\"v\",\"effect\":\"NoSchedule\"}},"
                  "{\"op\":\"remove\",\"path\":\"/spec/taints/0\"}]");
 }
-END_TEST
 
-START_TEST(only_what_is_meant)
+TEST(only_what_is_meant)
 {
     make("k=v:NoExecute");
     startup_taint_programmed(startup, 0);
@@ -137,9 +123,8 @@ START_TEST(only_what_is_meant)
     SEE("k:NoExecute");
     ck_assert_ptr_nonnull(request);
 }
-END_TEST
 
-START_TEST(a_conflict_is_tried_with_what_is_known_by_then)
+TEST(a_conflict_is_tried_with_what_is_known_by_then)
 {
     startup_taint_programmed(startup, 0);
     SEE("k:NoSchedule");
@@ -155,11 +140,10 @@ START_TEST(a_conflict_is_tried_with_what_is_known_by_then)
     SEE("other:NoExecute"); /* somebody else took it */
     let_time_come(1.6, 1.6);
     ck_assert_ptr_null(request);
-    ck_assert_uint_eq(warnings, 0);
+    ck_assert_uint_eq(logged(LOG_LEVEL_WARN), 0);
 }
-END_TEST
 
-START_TEST(the_node_comes_back_while_the_patch_is_on_its_way)
+TEST(the_node_comes_back_while_the_patch_is_on_its_way)
 {
     startup_taint_programmed(startup, 0);
     SEE("k:NoSchedule");
@@ -176,14 +160,13 @@ START_TEST(the_node_comes_back_while_the_patch_is_on_its_way)
     let_time_come(1, 1);
     ck_assert_ptr_null(request);
 }
-END_TEST
 
-START_TEST(a_server_that_does_not_take_it)
+TEST(a_server_that_does_not_take_it)
 {
     startup_taint_programmed(startup, 0);
     SEE("k:NoSchedule");
     answer(403);
-    ck_assert_uint_eq(warnings, 1);
+    ck_assert_uint_eq(logged(LOG_LEVEL_WARN), 1);
     let_time_come(30, 33);
     answer(403);
     let_time_come(60, 66);
@@ -200,10 +183,9 @@ START_TEST(a_server_that_does_not_take_it)
     let_time_come(0.8, 61);
     answer(200);
 }
-END_TEST
 
 /* A whole taint as the server keeps it, when it was added included. */
-START_TEST(the_whole_taint_is_tested)
+TEST(the_whole_taint_is_tested)
 {
     struct node *node = xcalloc(1, sizeof(*node));
     struct taint taint = {xstrdup("k"), xstrdup(""), xstrdup("NoExecute"),
@@ -216,17 +198,16 @@ START_TEST(the_whole_taint_is_tested)
                  "\"effect\":\"NoExecute\",\"timeAdded\":\"2026-11-22T05:00:00Z\"}},"
                  "{\"op\":\"remove\",\"path\":\"/spec/taints/0\"}]");
 }
-END_TEST
 
-START_TEST(not_while_the_kernel_refuses_something)
+TEST(not_while_the_kernel_refuses_something)
 {
     startup_taint_programmed(startup, 2);
-    ck_assert_uint_eq(warnings, 0); /* there is no taint yet */
+    ck_assert_uint_eq(logged(LOG_LEVEL_WARN), 0); /* there is no taint yet */
     SEE("k:NoSchedule");
     startup_taint_programmed(startup, 2);
     startup_taint_programmed(startup, 1);
     ck_assert_ptr_null(request);
-    ck_assert_uint_eq(warnings, 1);
+    ck_assert_uint_eq(logged(LOG_LEVEL_WARN), 1);
     startup_taint_programmed(startup, 0);
     ck_assert_ptr_nonnull(request);
     answer(200);
@@ -235,9 +216,8 @@ START_TEST(not_while_the_kernel_refuses_something)
     SEE("k:NoSchedule");
     ck_assert_ptr_nonnull(request);
 }
-END_TEST
 
-START_TEST(who_puts_it_back_is_not_raced)
+TEST(who_puts_it_back_is_not_raced)
 {
     double pause = 1;
     startup_taint_programmed(startup, 0);
@@ -250,7 +230,7 @@ START_TEST(who_puts_it_back_is_not_raced)
         ck_assert_ptr_nonnull(request);
         pause = pause * 2 > 300 ? 300 : pause * 2;
     }
-    ck_assert_uint_eq(warnings, 1);
+    ck_assert_uint_eq(logged(LOG_LEVEL_WARN), 1);
     answer(200);
     let_time_come(300, 300);
     now += 600;
@@ -258,27 +238,25 @@ START_TEST(who_puts_it_back_is_not_raced)
     answer(200);
     SEE("k:NoSchedule");
     let_time_come(1, 1);
-    ck_assert_uint_eq(warnings, 1);
+    ck_assert_uint_eq(logged(LOG_LEVEL_WARN), 1);
 }
-END_TEST
 
-START_TEST(a_patch_that_somebody_always_refuses_is_said)
+TEST(a_patch_that_somebody_always_refuses_is_said)
 {
     startup_taint_programmed(startup, 0);
     SEE("k:NoSchedule");
     answer(422);
     let_time_come(0.8, 0.8);
     answer(422);
-    ck_assert_uint_eq(warnings, 0);
+    ck_assert_uint_eq(logged(LOG_LEVEL_WARN), 0);
     let_time_come(1.6, 1.6);
     answer(422);
     let_time_come(3.2, 3.2);
     answer(422);
-    ck_assert_uint_eq(warnings, 1);
+    ck_assert_uint_eq(logged(LOG_LEVEL_WARN), 1);
 }
-END_TEST
 
-START_TEST(a_node_made_anew_does_not_wait)
+TEST(a_node_made_anew_does_not_wait)
 {
     static const long statuses[] = {404, 403, 200};
     startup_taint_programmed(startup, 0);
@@ -295,22 +273,5 @@ START_TEST(a_node_made_anew_does_not_wait)
         uid++;
     }
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, not_before_all_is_in_force);
-    tcase_add_test(tcase, all_that_are_meant_from_the_last_on);
-    tcase_add_test(tcase, only_what_is_meant);
-    tcase_add_test(tcase, a_conflict_is_tried_with_what_is_known_by_then);
-    tcase_add_test(tcase, the_node_comes_back_while_the_patch_is_on_its_way);
-    tcase_add_test(tcase, a_server_that_does_not_take_it);
-    tcase_add_test(tcase, the_whole_taint_is_tested);
-    tcase_add_test(tcase, not_while_the_kernel_refuses_something);
-    tcase_add_test(tcase, who_puts_it_back_is_not_raced);
-    tcase_add_test(tcase, a_patch_that_somebody_always_refuses_is_said);
-    tcase_add_test(tcase, a_node_made_anew_does_not_wait);
-}
-
-UNIT_MAIN("startup_taint", add_tests)
+UNIT_FIXTURE(setup, teardown)

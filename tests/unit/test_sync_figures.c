@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/sync_figures.h"
+#include "kube-nftd/ruleset/sync_figures.h"
 
 #include "kube-nftd/base/intern.h"
 #include "unit.h"
@@ -25,7 +25,7 @@ static void tear_down(void)
     intern_release(big);
 }
 
-START_TEST(nothing_yet)
+TEST(nothing_yet)
 {
     ck_assert(figures.last_queued == START);
     ck_assert(figures.last_success == 0);
@@ -37,9 +37,8 @@ START_TEST(nothing_yet)
     ck_assert_ptr_eq(figures.partial.buckets, &histogram_exponential);
     ck_assert_ptr_eq(figures.programming.buckets, &histogram_programming);
 }
-END_TEST
 
-START_TEST(what_syncs_sent)
+TEST(what_syncs_sent)
 {
     const struct ruleset_stats first = {5, 2, 1000, 0.25}, nothing = {0}, second = {1, 3, 64, 0.5};
     sync_figures_count(&figures, true, 3, &first);
@@ -61,9 +60,8 @@ START_TEST(what_syncs_sent)
     ck_assert_uint_eq(histogram_count(&figures.partial), 2);
     ck_assert(figures.all.sum == 7 && figures.full.sum == 5 && figures.partial.sum == 2);
 }
-END_TEST
 
-START_TEST(triggers)
+TEST(triggers)
 {
     sync_figures_triggered(&figures, web, 0);
     sync_figures_triggered(&figures, web, START - 1);
@@ -84,7 +82,6 @@ START_TEST(triggers)
     ck_assert_uint_eq(histogram_count(&figures.programming), 4);
     ck_assert(figures.programming.sum == 3.5);
 }
-END_TEST
 
 static unsigned asked;
 
@@ -98,7 +95,7 @@ static bool big_waits(const void *ctx, const char *service_id, enum family famil
 }
 
 /* Those of others are sampled, and each Service is asked for once. */
-START_TEST(triggers_of_a_service_that_waits)
+TEST(triggers_of_a_service_that_waits)
 {
     for (int i = 0; i < 3; i++) {
         sync_figures_triggered(&figures, big, START + 1);
@@ -113,10 +110,9 @@ START_TEST(triggers_of_a_service_that_waits)
     ck_assert_uint_eq(histogram_count(&figures.programming), 7);
     ck_assert(figures.programming.sum == 10);
 }
-END_TEST
 
 /* While no sync succeeds, memory does not grow for ever. */
-START_TEST(waiting_triggers_are_bounded)
+TEST(waiting_triggers_are_bounded)
 {
     for (int i = 0; i < SYNC_TRIGGERS_MOST + 1000; i++)
         sync_figures_triggered(&figures, web, START + 1);
@@ -126,24 +122,11 @@ START_TEST(waiting_triggers_are_bounded)
     sync_figures_triggered(&figures, web, START + 3);
     ck_assert_uint_eq(figures.triggers.n, 1);
 }
-END_TEST
 
-START_TEST(requests)
+TEST(requests)
 {
     sync_figures_queued(&figures, START + 7);
     ck_assert(figures.last_queued == START + 7);
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_test(tcase, nothing_yet);
-    tcase_add_test(tcase, what_syncs_sent);
-    tcase_add_test(tcase, triggers);
-    tcase_add_test(tcase, triggers_of_a_service_that_waits);
-    tcase_add_test(tcase, waiting_triggers_are_bounded);
-    tcase_add_test(tcase, requests);
-}
-
-UNIT_MAIN("sync_figures", add_tests)
+UNIT_FIXTURE(set_up, tear_down)

@@ -39,7 +39,6 @@ static void say(const char *text)
 static void on_changed(void *ctx, const struct table_change *change)
 {
     char *text = xasprintf("%s:%s", family_name(change->family), change->set ? change->set : "*");
-    (void)ctx;
     ck_assert_int_eq(change->set != NULL, change->element != NULL);
     say(text);
     free(text);
@@ -51,14 +50,12 @@ static void on_changed(void *ctx, const struct table_change *change)
 
 static void on_lost(void *ctx)
 {
-    (void)ctx;
     say("lost");
 }
 
 static void on_settled(void *ctx, const struct table_program *program)
 {
     char *text = xasprintf("by=%s/%u", program->name, program->pid);
-    (void)ctx;
     say(text);
     free(text);
 }
@@ -141,7 +138,7 @@ static void teardown(void)
 
 /* ---- what is told of them ---- */
 
-START_TEST(a_transaction_is_told_with_its_program)
+TEST(a_transaction_is_told_with_its_program)
 {
     put_element(NFT_MSG_DELSETELEM, TABLE, "services", "abc");
     put_element(NFT_MSG_NEWSETELEM, TABLE, "endpoints", "xyz");
@@ -156,9 +153,8 @@ START_TEST(a_transaction_is_told_with_its_program)
     table_monitor_settle(monitor);
     expect("");
 }
-END_TEST
 
-START_TEST(others_are_not_told)
+TEST(others_are_not_told)
 {
     put_object(NFT_MSG_NEWRULE, NFPROTO_IPV4, TABLE, OUR_PORT);
     put_object(NFT_MSG_NEWRULE, NFPROTO_INET, TABLE, OTHER_PORT);
@@ -170,10 +166,9 @@ START_TEST(others_are_not_told)
     table_monitor_settle(monitor);
     expect("");
 }
-END_TEST
 
 /* The end of a transaction of somebody else's tables does not end ours. */
-START_TEST(the_program_is_the_one_that_did_it)
+TEST(the_program_is_the_one_that_did_it)
 {
     put_generation(OTHER_PORT, 1, "before");
     put_object(NFT_MSG_DELCHAIN, NFPROTO_IPV4, TABLE, OTHER_PORT);
@@ -183,9 +178,8 @@ START_TEST(the_program_is_the_one_that_did_it)
     table_monitor_settle(monitor);
     expect("IPv4:* culprit by=culprit/2");
 }
-END_TEST
 
-START_TEST(a_missing_end_is_waited_for_once)
+TEST(a_missing_end_is_waited_for_once)
 {
     put_object(NFT_MSG_DELCHAIN, NFPROTO_IPV4, TABLE, OTHER_PORT);
     take();
@@ -201,10 +195,9 @@ START_TEST(a_missing_end_is_waited_for_once)
     table_monitor_settle(monitor);
     expect("IPv4:* late by=late/2");
 }
-END_TEST
 
 /* Each of the transactions that are settled together has its own. */
-START_TEST(a_peer_is_known_by_its_name)
+TEST(a_peer_is_known_by_its_name)
 {
     char name[16];
     ck_assert_int_eq(prctl(PR_GET_NAME, name), 0);
@@ -216,10 +209,9 @@ START_TEST(a_peer_is_known_by_its_name)
     take();
     expect("IPv4:* nft IPv6:* peer");
 }
-END_TEST
 
 /* Messages that are cut, or not what they should be, are left out. */
-START_TEST(broken_messages)
+TEST(broken_messages)
 {
     put_element(NFT_MSG_NEWSETELEM, TABLE, "services", "abc");
     size_t whole = datagram.length;
@@ -241,7 +233,6 @@ START_TEST(broken_messages)
     table_monitor_settle(monitor);
     expect("IPv4:* a name that is  by=a name that is /0");
 }
-END_TEST
 
 /* ---- the filter ---- */
 
@@ -267,7 +258,7 @@ static bool passes(void)
     return n > 0;
 }
 
-START_TEST(our_table_passes_wherever_it_is)
+TEST(our_table_passes_wherever_it_is)
 {
     for (int before = 0; before < 60; before++) {
         for (int i = 0; i < before; i++)
@@ -277,9 +268,8 @@ START_TEST(our_table_passes_wherever_it_is)
         ck_assert_msg(passes(), "%d messages before it", before);
     }
 }
-END_TEST
 
-START_TEST(other_tables_do_not_pass)
+TEST(other_tables_do_not_pass)
 {
     static const char *const others[] = {"kube-nft",  "kube-nftd-preflight", "kube-nftx", "a",
                                          "cube-nftd", "kube-proxy",          "kube-nf",   ""};
@@ -293,49 +283,29 @@ START_TEST(other_tables_do_not_pass)
         ck_assert(!passes());
     }
 }
-END_TEST
 
-START_TEST(our_own_changes_do_not_pass)
+TEST(our_own_changes_do_not_pass)
 {
     put_object(NFT_MSG_NEWRULE, NFPROTO_IPV4, TABLE, OUR_PORT);
     ck_assert(!passes());
     put_generation(OUR_PORT, 1, "kube-nftd");
     ck_assert(!passes());
 }
-END_TEST
 
-START_TEST(ends_of_other_transactions_pass)
+TEST(ends_of_other_transactions_pass)
 {
     put_generation(OTHER_PORT, 1, "nft");
     ck_assert(passes());
     put_generation(0, 1, "kernel");
     ck_assert(passes());
 }
-END_TEST
 
 /* More than the filter looks at: the daemon does. */
-START_TEST(a_crowd_passes)
+TEST(a_crowd_passes)
 {
     for (int i = 0; i < 200; i++)
         put_object(NFT_MSG_NEWRULE, NFPROTO_IPV4, "other", OTHER_PORT);
     ck_assert(passes());
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, a_transaction_is_told_with_its_program);
-    tcase_add_test(tcase, others_are_not_told);
-    tcase_add_test(tcase, the_program_is_the_one_that_did_it);
-    tcase_add_test(tcase, a_missing_end_is_waited_for_once);
-    tcase_add_test(tcase, a_peer_is_known_by_its_name);
-    tcase_add_test(tcase, broken_messages);
-    tcase_add_test(tcase, our_table_passes_wherever_it_is);
-    tcase_add_test(tcase, other_tables_do_not_pass);
-    tcase_add_test(tcase, our_own_changes_do_not_pass);
-    tcase_add_test(tcase, ends_of_other_transactions_pass);
-    tcase_add_test(tcase, a_crowd_passes);
-}
-
-UNIT_MAIN("table_monitor", add_tests)
+UNIT_FIXTURE(setup, teardown)

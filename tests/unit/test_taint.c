@@ -12,7 +12,7 @@ static const char *or_any(const char *text)
     return text ? text : "*";
 }
 
-START_TEST(patterns_are_read)
+TEST(patterns_are_read)
 {
     static const struct {
         const char *text, *key, *value, *effect;
@@ -35,9 +35,8 @@ START_TEST(patterns_are_read)
         taint_clear(&pattern);
     }
 }
-END_TEST
 
-START_TEST(what_is_no_pattern)
+TEST(what_is_no_pattern)
 {
     static const char *const bad[][2] = {
         {"", "key"},        {"=v", "key"},        {":NoExecute", "key"},
@@ -65,9 +64,8 @@ START_TEST(what_is_no_pattern)
     taint_clear(&pattern);
     free(long_key);
 }
-END_TEST
 
-START_TEST(uids_are_kept)
+TEST(uids_are_kept)
 {
     static const char text[] = "6b1bd2a0-9f1e-4b47-8e0e-1c8e9a8d7f0f";
     char out[UID_TEXT_SIZE];
@@ -77,9 +75,8 @@ START_TEST(uids_are_kept)
     ck_assert_int_eq(uid.bytes[15], 0x0f);
     ck_assert_str_eq(uid_format(&uid, out), text);
 }
-END_TEST
 
-START_TEST(what_is_no_uid_is_unknown)
+TEST(what_is_no_uid_is_unknown)
 {
     static const char *const bad[] = {
         NULL,
@@ -98,14 +95,3 @@ START_TEST(what_is_no_uid_is_unknown)
         ck_assert_str_eq(uid_format(&uid, out), "");
     }
 }
-END_TEST
-
-static void add_tests(TCase *tcase)
-{
-    tcase_add_test(tcase, patterns_are_read);
-    tcase_add_test(tcase, what_is_no_pattern);
-    tcase_add_test(tcase, uids_are_kept);
-    tcase_add_test(tcase, what_is_no_uid_is_unknown);
-}
-
-UNIT_MAIN("taint", add_tests)

@@ -69,7 +69,7 @@ static const struct layout_chain *find_chain(const struct layout *layout, const 
 
 /* ---- the real templates ---- */
 
-START_TEST(base_template)
+EACH_FAMILY(base_template)
 {
     enum family family = (enum family)_i;
     struct layout layout;
@@ -99,7 +99,6 @@ START_TEST(base_template)
     ck_assert_ptr_null(chain->hook);
     layout_free(&layout);
 }
-END_TEST
 
 /* What each of the others adds, with the variables of all_vars(). */
 static const struct {
@@ -114,7 +113,7 @@ static const struct {
 };
 
 /* Chains with a hook cost every packet something. */
-START_TEST(hooks_that_come_with_what_needs_them)
+TESTS(hooks_that_come_with_what_needs_them, 3)
 {
     static const struct {
         enum template_id id;
@@ -133,29 +132,27 @@ START_TEST(hooks_that_come_with_what_needs_them)
     ck_assert_uint_eq(hooks, once[_i].hooks);
     layout_free(&layout);
 }
-END_TEST
 
-START_TEST(templates_of_shapes)
+TEST_ROWS(templates_of_shapes, added)
 {
     struct layout layout;
-    ck_assert_str_eq(templates[added[_i].id].file, added[_i].file);
-    parse(templates[added[_i].id].text, FAMILY_IPV6, &layout);
-    const struct layout_set *map = find_set(&layout, added[_i].map);
+    ck_assert_str_eq(templates[row->id].file, row->file);
+    parse(templates[row->id].text, FAMILY_IPV6, &layout);
+    const struct layout_set *map = find_set(&layout, row->map);
     ck_assert_uint_eq(layout.sets.n, 1);
     ck_assert_uint_eq(map->verdicts.n, 1);
     ck_assert_uint_eq(map->verdicts.v[0].key, 7);
-    ck_assert_str_eq(map->verdicts.v[0].chain, added[_i].chain);
-    const struct layout_chain *chain = find_chain(&layout, added[_i].chain);
+    ck_assert_str_eq(map->verdicts.v[0].chain, row->chain);
+    const struct layout_chain *chain = find_chain(&layout, row->chain);
     ck_assert_uint_eq(layout.chains.n, 1);
-    ck_assert_uint_eq(chain->rules.n, added[_i].rules);
-    if (added[_i].last)
-        ck_assert_str_eq(chain->rules.v[chain->rules.n - 1].text, added[_i].last);
+    ck_assert_uint_eq(chain->rules.n, row->rules);
+    if (row->last)
+        ck_assert_str_eq(chain->rules.v[chain->rules.n - 1].text, row->last);
     layout_free(&layout);
 }
-END_TEST
 
 /* They declare the same verdict maps as the base does, or would not fit it. */
-START_TEST(templates_agree)
+EACH_FAMILY(templates_agree)
 {
     struct layout base, other;
     parse(templates[TEMPLATE_BASE].text, (enum family)_i, &base);
@@ -167,7 +164,6 @@ START_TEST(templates_agree)
     }
     layout_free(&base);
 }
-END_TEST
 
 /* The rules of a chain of the base, one behind the other. */
 static void check_rules(const struct layout_vars *vars, const char *chain, const char *expected)
@@ -183,32 +179,58 @@ static void check_rules(const struct layout_vars *vars, const char *chain, const
     layout_free(&layout);
 }
 
-#define PORT_BEGIN "meta priority and 0:1 != 0 goto external; "
-#define PORT_END "meta priority and 0:2 != 0 goto local-pick; goto pick"
+#define PORT_BEGIN "meta priority and 0:7 != 0 goto special; "
+#define PORT_END                                                                                   \
+    "meta priority set meta priority map @ports meta priority and 0:7fff vmap @picks; "            \
+    "meta priority set 0"
+#define SPECIAL_BEGIN "meta priority and 0:1 != 0 goto external; "
+#define SPECIAL_END "meta priority and 0:2 != 0 goto local-pick; goto pick"
 #define MARK "meta mark set meta mark or 0x4000"
 
-START_TEST(what_the_configuration_leaves_out)
+TEST(what_the_configuration_leaves_out)
 {
     struct layout_vars vars = all_vars(FAMILY_IPV4);
     check_rules(&vars, "external-local",
                 "ip saddr @pod_cidrs goto pick; fib saddr type local " MARK
                 " goto pick; goto local-pick");
     check_rules(&vars, "port", PORT_BEGIN "ip saddr != @pod_cidrs " MARK "; " PORT_END);
+    check_rules(&vars, "special", SPECIAL_BEGIN "ip saddr != @pod_cidrs " MARK "; " SPECIAL_END);
     vars.from_host = NULL;
     check_rules(&vars, "external-local", "ip saddr @pod_cidrs goto pick; goto local-pick");
     vars.from_pod = vars.not_from_pod = NULL; /* no detector */
     check_rules(&vars, "external-local", "goto local-pick");
     check_rules(&vars, "port", PORT_BEGIN PORT_END);
+    check_rules(&vars, "special", SPECIAL_BEGIN SPECIAL_END);
     vars.not_from_pod = ""; /* everything is masqueraded */
     check_rules(&vars, "port", PORT_BEGIN MARK "; " PORT_END);
+    check_rules(&vars, "special", SPECIAL_BEGIN MARK "; " SPECIAL_END);
 }
-END_TEST
+
+TEST(what_counts_connections)
+{
+    struct layout_vars vars = all_vars(FAMILY_IPV4);
+    struct layout without, with;
+    parse_with(templates[TEMPLATE_BASE].text, &vars, &without);
+    vars.not_from_pod = "";
+    vars.count_services = vars.count_endpoints = "";
+    parse_with(templates[TEMPLATE_BASE].text, &vars, &with);
+    check_rules(
+        &vars, "port",
+        "update @service_connections { meta priority and ffff:8000 counter }; " PORT_BEGIN MARK
+        "; " PORT_END);
+    ck_assert_str_eq(find_chain(&with, "nat-input-count")->hook, "input");
+    ck_assert_int_eq(find_chain(&with, "nat-postrouting-count")->priority, 99);
+    ck_assert_uint_eq(with.chains.n, without.chains.n + 3);
+    ck_assert(layout_fingerprint(&with, 1) == layout_fingerprint(&without, 1));
+    layout_free(&without);
+    layout_free(&with);
+}
 
 /* ---- what is read ---- */
 
 #define TABLE(body) "table ${ip} kube-nftd {\n" body "}\n"
 
-START_TEST(comments_stay_with_what_they_stand_before)
+TEST(comments_stay_with_what_they_stand_before)
 {
     struct layout layout;
     parse("# the file\n"
@@ -240,9 +262,8 @@ START_TEST(comments_stay_with_what_they_stand_before)
     ck_assert_str_eq(layout.chains.v[0].rules.v[0].text, "reject");
     layout_free(&layout);
 }
-END_TEST
 
-START_TEST(lines_are_remembered)
+TEST(lines_are_remembered)
 {
     struct layout layout;
     parse("\n" TABLE(" set a {\n\n type ipv4_addr\n }\n chain c {\n\n  reject\n  jump c\n }\n"),
@@ -253,9 +274,8 @@ START_TEST(lines_are_remembered)
     ck_assert_int_eq(layout.chains.v[0].rules.v[1].line, 10);
     layout_free(&layout);
 }
-END_TEST
 
-START_TEST(variables_are_filled_in)
+TEST(variables_are_filled_in)
 {
     struct layout layout;
     struct layout_vars vars = {.family = FAMILY_IPV6, .n = 300, .key = 4 << 16 | 10};
@@ -278,9 +298,8 @@ START_TEST(variables_are_filled_in)
     ck_assert_str_eq(layout.chains.v[0].rules.v[0].text, "ip ipv4_addr 12 # 3${n}560 1:5180");
     layout_free(&layout);
 }
-END_TEST
 
-START_TEST(variables_without_a_value)
+TEST(variables_without_a_value)
 {
     struct layout layout;
     const struct layout_vars vars = {.family = FAMILY_IPV4, .not_from_pod = "", .reject = ""};
@@ -302,7 +321,6 @@ START_TEST(variables_without_a_value)
     ck_assert_str_eq(layout.chains.v[0].rules.v[2].text, "jump c");
     layout_free(&layout);
 }
-END_TEST
 
 /* ---- what is refused ---- */
 
@@ -357,21 +375,20 @@ static const struct {
     {"# nothing\n", "t.nft:1: there is no table"},
 };
 
-START_TEST(broken_template)
+TEST_ROWS(broken_template, broken)
 {
-    const struct template from = {"t.nft", broken[_i].text};
+    const struct template from = {"t.nft", row->text};
     const struct layout_vars vars = {.family = FAMILY_IPV4};
     struct error err = {0};
     struct layout layout;
     ck_assert_int_eq(layout_parse(&from, &vars, &layout, &err), -1);
-    ck_assert_str_eq(err.text, broken[_i].error);
+    ck_assert_str_eq(err.text, row->error);
     ck_assert_uint_eq(layout.sets.n + layout.chains.n, 0);
     error_clear(&err);
 }
-END_TEST
 
 /* Each beginning of the real templates, cut at a line, is refused and leaves nothing behind. */
-START_TEST(cut_template)
+TESTS(cut_template, TEMPLATE_COUNT)
 {
     const char *text = templates[_i].text, *last = strstr(text, "\n}\n");
     const struct layout_vars vars = all_vars(FAMILY_IPV4);
@@ -387,7 +404,6 @@ START_TEST(cut_template)
         free(part);
     }
 }
-END_TEST
 
 /* ---- rules ---- */
 
@@ -486,7 +502,7 @@ static int add_phrases(const char *text, enum family family, char out[TEXT_SIZE]
     return result;
 }
 
-START_TEST(each_rule_is_made_of_phrases)
+TESTS(each_rule_is_made_of_phrases, (TEMPLATE_COUNT * FAMILY_COUNT))
 {
     enum family family = (enum family)(_i / TEMPLATE_COUNT);
     char out[TEXT_SIZE];
@@ -502,7 +518,6 @@ START_TEST(each_rule_is_made_of_phrases)
     }
     layout_free(&layout);
 }
-END_TEST
 
 /* Registers: 1 is 16 bytes long and the same as 8 to 11, of 4 bytes each; 2 is 12 to 15. 0 is the
  * verdict. payload: header, offset, length, to. meta keys: 16 protocol, 2 priority, 3 mark, 6
@@ -559,6 +574,8 @@ static const struct {
      "payload 1 12 4 1, meta 2 9, bitwise 9 9 " UPPER_HALF ", meta 2 2, dynset 2 1 2 @a"},
     {FAMILY_IPV6, "delete @a { ip6 saddr . meta priority and ffff:0 : meta priority }",
      "payload 1 8 16 1, meta 2 2, bitwise 2 2 " UPPER_HALF ", meta 2 13, dynset 2 1 13 @a"},
+    {FAMILY_IPV4, "update @a { meta priority and ffff:8000 . ip daddr . th dport counter }",
+     "meta 2 1, bitwise 1 1 -32768 0, payload 1 16 4 9, payload 2 2 2 10, dynset 1 1 @a"},
     {FAMILY_IPV4, FRONTEND4 " @refused reject", LOAD4 ", lookup 1 @refused, reject 0 3"},
     {FAMILY_IPV6, FRONTEND6 " @refused reject", LOAD6 ", lookup 1 @refused, reject 0 4"},
     {FAMILY_IPV4, FRONTEND4 " . ip saddr != @s drop",
@@ -597,14 +614,13 @@ static const struct {
     {FAMILY_IPV4, "", ""},
 };
 
-START_TEST(expressions_of_a_rule)
+TEST_ROWS(expressions_of_a_rule, rules)
 {
     char out[TEXT_SIZE];
     struct error err = {0};
-    ck_assert_int_eq(add_phrases(rules[_i].text, rules[_i].family, out, &err), 0);
-    ck_assert_str_eq(out, rules[_i].expressions);
+    ck_assert_int_eq(add_phrases(row->text, row->family, out, &err), 0);
+    ck_assert_str_eq(out, row->expressions);
 }
-END_TEST
 
 static const struct {
     const char *text, *error; /* NULL: the whole text */
@@ -651,17 +667,16 @@ static const struct {
     {"jump an-endless-name-0123456789-0123456789-0123456789-0123456789-0123456789", NULL},
 };
 
-START_TEST(unknown_phrase)
+TEST_ROWS(unknown_phrase, unknown)
 {
     char out[TEXT_SIZE];
     struct error err = {0};
-    ck_assert_int_eq(add_phrases(unknown[_i].text, FAMILY_IPV4, out, &err), -1);
-    char *expected = xasprintf("unknown phrase: %s", unknown[_i].text);
-    ck_assert_str_eq(err.text, unknown[_i].error ? unknown[_i].error : expected);
+    ck_assert_int_eq(add_phrases(row->text, FAMILY_IPV4, out, &err), -1);
+    char *expected = xasprintf("unknown phrase: %s", row->text);
+    ck_assert_str_eq(err.text, row->error ? row->error : expected);
     error_clear(&err);
     free(expected);
 }
-END_TEST
 
 /* ---- as messages ---- */
 
@@ -687,14 +702,13 @@ static const struct {
     {TABLE("chain c {\ntype nat hook ingress priority 0;\n}\n"), "t.nft:2: unknown hook: ingress"},
 };
 
-START_TEST(errors_of_programming_say_where)
+TEST_ROWS(errors_of_programming_say_where, not_programmable)
 {
     struct error err = {0};
-    ck_assert_int_eq(program(not_programmable[_i].text, &err), -1);
-    ck_assert_str_eq(err.text, not_programmable[_i].error);
+    ck_assert_int_eq(program(row->text, &err), -1);
+    ck_assert_str_eq(err.text, row->error);
     error_clear(&err);
 }
-END_TEST
 
 /* ---- the fingerprint ---- */
 
@@ -710,7 +724,7 @@ static uint64_t of_text(const char *text, unsigned meaning)
 }
 
 /* What elements look like, and nothing of what rules do with them. */
-START_TEST(fingerprint_of_declarations)
+TEST(fingerprint_of_declarations)
 {
     static const char base[] = TABLE("map a {\ntype classid : verdict\n}\nchain c {\ndrop\n}\n");
     static const char *const same[] = {
@@ -736,28 +750,3 @@ START_TEST(fingerprint_of_declarations)
     }
     ck_assert_uint_ne(of_text(base, 2), hash);
 }
-END_TEST
-
-#define COUNT(table) (int)(sizeof(table) / sizeof((table)[0]))
-
-static void add_tests(TCase *tcase)
-{
-    tcase_add_loop_test(tcase, base_template, 0, FAMILY_COUNT);
-    tcase_add_loop_test(tcase, hooks_that_come_with_what_needs_them, 0, 3);
-    tcase_add_loop_test(tcase, templates_of_shapes, 0, COUNT(added));
-    tcase_add_loop_test(tcase, templates_agree, 0, FAMILY_COUNT);
-    tcase_add_test(tcase, what_the_configuration_leaves_out);
-    tcase_add_test(tcase, comments_stay_with_what_they_stand_before);
-    tcase_add_test(tcase, lines_are_remembered);
-    tcase_add_test(tcase, variables_are_filled_in);
-    tcase_add_test(tcase, variables_without_a_value);
-    tcase_add_loop_test(tcase, broken_template, 0, COUNT(broken));
-    tcase_add_loop_test(tcase, cut_template, 0, TEMPLATE_COUNT);
-    tcase_add_loop_test(tcase, each_rule_is_made_of_phrases, 0, TEMPLATE_COUNT * FAMILY_COUNT);
-    tcase_add_loop_test(tcase, expressions_of_a_rule, 0, COUNT(rules));
-    tcase_add_loop_test(tcase, unknown_phrase, 0, COUNT(unknown));
-    tcase_add_loop_test(tcase, errors_of_programming_say_where, 0, COUNT(not_programmable));
-    tcase_add_test(tcase, fingerprint_of_declarations);
-}
-
-UNIT_MAIN("template", add_tests)

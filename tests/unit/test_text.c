@@ -20,16 +20,15 @@ static const struct {
     {"\xf4\x90\x80\x80", BAD BAD BAD BAD},         /* beyond the last character */
 };
 
-START_TEST(repaired)
+TEST_ROWS(repaired, texts)
 {
-    char *text = utf8_repair(texts[_i].text);
-    ck_assert_str_eq(text, texts[_i].repaired);
-    ck_assert_int_eq(utf8_is_valid(texts[_i].text), strcmp(texts[_i].text, text) == 0);
+    char *text = utf8_repair(row->text);
+    ck_assert_str_eq(text, row->repaired);
+    ck_assert_int_eq(utf8_is_valid(row->text), strcmp(row->text, text) == 0);
     free(text);
 }
-END_TEST
 
-START_TEST(what_acts_on_a_terminal)
+TEST(what_acts_on_a_terminal)
 {
     static const uint32_t controls[] = {0, 0x1b, 0x7f, 0x9b, 0x200f, 0x2028, 0x202e, 0x2066};
     static const uint32_t others[] = {' ', '~', 0xa0, 0xe4, 0x20ac, 0x1f600};
@@ -38,12 +37,3 @@ START_TEST(what_acts_on_a_terminal)
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         ck_assert(!utf8_is_control(others[i]));
 }
-END_TEST
-
-static void add_tests(TCase *tcase)
-{
-    tcase_add_loop_test(tcase, repaired, 0, (int)(sizeof(texts) / sizeof(texts[0])));
-    tcase_add_test(tcase, what_acts_on_a_terminal);
-}
-
-UNIT_MAIN("utf8", add_tests)

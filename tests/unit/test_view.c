@@ -40,14 +40,13 @@ static const struct {
     {"{evil}", "{\"evil\":\"a\\u001b[31m\\u009b\\u202eb\\u0001\"}", "a?[31m??b?\n"},
 };
 
-START_TEST(a_line)
+TEST_ROWS(a_line, lines)
 {
-    const struct view views[] = {{NULL, NULL, lines[_i].line, NULL}, {0}};
-    char *text = print(views, lines[_i].json, (struct view_style){0, false});
-    ck_assert_str_eq(text, lines[_i].text);
+    const struct view views[] = {{NULL, NULL, row->line, NULL}, {0}};
+    char *text = print(views, row->json, (struct view_style){0, false});
+    ck_assert_str_eq(text, row->text);
     free(text);
 }
-END_TEST
 
 static const struct view notes[] = {{"notes", NULL, "      note: {}", NULL}, {0}};
 static const struct view table[] = {{"items", VIEW_BOLD "NAME\tSTATE\tWHY" VIEW_PLAIN,
@@ -71,18 +70,9 @@ static const struct {
      "      note: one\n"},
 };
 
-START_TEST(a_table)
+TEST_ROWS(a_table, tables)
 {
-    char *text = print(table, items, tables[_i].style);
-    ck_assert_str_eq(text, tables[_i].text);
+    char *text = print(table, items, row->style);
+    ck_assert_str_eq(text, row->text);
     free(text);
 }
-END_TEST
-
-static void add_tests(TCase *tcase)
-{
-    tcase_add_loop_test(tcase, a_line, 0, (int)(sizeof(lines) / sizeof(lines[0])));
-    tcase_add_loop_test(tcase, a_table, 0, (int)(sizeof(tables) / sizeof(tables[0])));
-}
-
-UNIT_MAIN("view", add_tests)

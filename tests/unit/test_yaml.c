@@ -119,7 +119,7 @@ static void expect_parse_error(const char *text, const char *message)
     error_clear(&err);
 }
 
-START_TEST(test_plain_scalars)
+TEST(test_plain_scalars)
 {
     expect_parse("[null, Null, NULL, ~, ]", "[null,null,null,null]");
     expect_parse("a:\nb: ''\n", "{\"a\":null,\"b\":\"\"}");
@@ -135,20 +135,18 @@ START_TEST(test_plain_scalars)
     expect_parse("[10.96.0.1, fd00::1, 2026-11-21T17:03:13Z, a b, <<]",
                  "[\"10.96.0.1\",\"fd00::1\",\"2026-11-21T17:03:13Z\",\"a b\",\"<<\"]");
 }
-END_TEST
 
-START_TEST(test_quoted_scalars)
+TEST(test_quoted_scalars)
 {
     expect_parse("['80', \"true\", 'null', \"a\\n\\u00e9\", 'it''s']",
                  "[\"80\",\"true\",\"null\",\"a\\n\xc3\xa9\",\"it's\"]");
     expect_parse("80: a\ntrue: b\n'x': c\n\"<<\": d\n",
                  "{\"80\":\"a\",\"true\":\"b\",\"x\":\"c\",\"<<\":\"d\"}");
 }
-END_TEST
 
 /* A NUL ends no text: where values are given out it makes a text that is none, of a key too; a
  * document that is read whole must not have it. */
-START_TEST(test_nul)
+TEST(test_nul)
 {
     expect("\"a\\0b\": [\"\\0\", \"c\\x00\\u0000d\", !!str \"e\\U00000000\", 'f\\0']\n",
            "value 1 {\"a\xc0\x80\x62\":[bad \"\xc0\x80\",bad \"c\xc0\x80\xc0\x80\x64\",bad "
@@ -156,17 +154,15 @@ START_TEST(test_nul)
     expect_parse_error("a: b\nc: \"d\\0\"\n", "line 2 column 4: a text with a NUL");
     expect_parse_error("\"a\\0\": b\n", "line 1 column 1: a text with a NUL");
 }
-END_TEST
 
-START_TEST(test_block_scalars)
+TEST(test_block_scalars)
 {
     expect_parse("a: |\n  1\n   two\nb: >-\n  one\n  line\nc: |+\n  x\n\n",
                  "{\"a\":\"1\\n two\\n\",\"b\":\"one line\",\"c\":\"x\\n\\n\"}");
     expect_parse("a: |\n  80\nb: >-\n  true\n", "{\"a\":\"80\\n\",\"b\":\"true\"}");
 }
-END_TEST
 
-START_TEST(test_tags)
+TEST(test_tags)
 {
     expect_parse("[!!str 80, !!int '80', !!float 1.5, !!bool 'true', !!null '', ! 12]",
                  "[\"80\",80,1.5,true,null,\"12\"]");
@@ -179,16 +175,14 @@ START_TEST(test_tags)
     expect_parse_error("a: !!omap [x]", "line 1 column 4: tag tag:yaml.org,2002:omap is not "
                                         "supported here");
 }
-END_TEST
 
-START_TEST(test_json)
+TEST(test_json)
 {
     expect_parse("{\"a\": [1, \"2\", null, true, {\"b\": {}}], \"c\": \"\\\"\"}",
                  "{\"a\":[1,\"2\",null,true,{\"b\":{}}],\"c\":\"\\\"\"}");
 }
-END_TEST
 
-START_TEST(test_documents)
+TEST(test_documents)
 {
     expect("", "");
     expect("# nothing\n", "");
@@ -198,9 +192,8 @@ START_TEST(test_documents)
                        "line 3 column 1: a second document, where one is expected");
     expect_parse_error("# nothing\n", "no document");
 }
-END_TEST
 
-START_TEST(test_items)
+TEST(test_items)
 {
     expect("apiVersion: v1\nitems:\n- kind: Service\n  items: [1]\n- 7\n-\nkind: List\n---\n"
            "items: []\n---\nitems:\n---\nitems: {items: [1]}\n---\n- items: [2]\n",
@@ -210,9 +203,8 @@ START_TEST(test_items)
            "\nvalue 15 [{\"items\":[2]}]\n");
     expect_parse("items: [1, 2]", "{\"items\":[1,2]}");
 }
-END_TEST
 
-START_TEST(test_aliases)
+TEST(test_aliases)
 {
     expect_parse("a: &x {p: [1, 2]}\nb: *x\nc: [*x, &y z, *y]\n",
                  "{\"a\":{\"p\":[1,2]},\"b\":{\"p\":[1,2]},\"c\":[{\"p\":[1,2]},\"z\",\"z\"]}");
@@ -224,10 +216,9 @@ START_TEST(test_aliases)
     expect_error("a: &x [*x]\n", "line 1 column 8: no anchor x ended before this alias");
     expect_error("a: &x 1\n<<: *x\n", "line 2 column 1: merge keys (<<) are not supported");
 }
-END_TEST
 
 /* Nine levels of nine aliases: 387 million nodes. */
-START_TEST(test_alias_bomb)
+TEST(test_alias_bomb)
 {
     char *text = xstrdup("a: &a0 [x, x, x, x, x, x, x, x, x]\n");
     for (int i = 1; i < 9; i++) {
@@ -244,10 +235,9 @@ START_TEST(test_alias_bomb)
     error_clear(&err);
     free(text);
 }
-END_TEST
 
 /* Each anchor holds all that the ones before it hold, and none is used: copies alone. */
-START_TEST(test_anchor_bomb)
+TEST(test_anchor_bomb)
 {
     VEC(char) text = {0};
     for (int i = 0; i < 90; i++) {
@@ -269,9 +259,8 @@ START_TEST(test_anchor_bomb)
     error_clear(&err);
     vec_free(&text);
 }
-END_TEST
 
-START_TEST(test_depth)
+TEST(test_depth)
 {
     char text[203] = "";
     memset(text, '[', 100);
@@ -291,9 +280,8 @@ START_TEST(test_depth)
     expect_parse_error(whole, "nested too deep");
     free(whole);
 }
-END_TEST
 
-START_TEST(test_errors)
+TEST(test_errors)
 {
     expect_error(
         "a: 1\nb: [1, 2\n",
@@ -310,17 +298,15 @@ START_TEST(test_errors)
     expect_error("a: 1\nb: c\x01\n", "line 2 column 5: control characters are not allowed");
     expect_error("a: *b\n", "line 1 column 4: no anchor b ended before this alias");
 }
-END_TEST
 
 /* A mapping in an item may have the keys of another. */
-START_TEST(test_keys_are_by_mapping)
+TEST(test_keys_are_by_mapping)
 {
     expect_parse("a: {a: {a: 1, b: 2}, b: 3}\nb: [{a: 1}, {a: 2}]\n",
                  "{\"a\":{\"a\":{\"a\":1,\"b\":2},\"b\":3},\"b\":[{\"a\":1},{\"a\":2}]}");
 }
-END_TEST
 
-START_TEST(test_stop)
+TEST(test_stop)
 {
     struct error err = {0};
     struct seen seen = seen_new("items: [1, 2, 3, 4]\n");
@@ -330,9 +316,8 @@ START_TEST(test_stop)
     error_clear(&err);
     seen_clear(&seen);
 }
-END_TEST
 
-START_TEST(test_input)
+TEST(test_input)
 {
     for (size_t piece = 1; piece < 40; piece++) {
         struct error err = {0};
@@ -345,9 +330,8 @@ START_TEST(test_input)
         seen_clear(&seen);
     }
 }
-END_TEST
 
-START_TEST(test_input_fails)
+TEST(test_input_fails)
 {
     struct error err = {0};
     struct seen seen = seen_new("a: 1\n");
@@ -358,10 +342,9 @@ START_TEST(test_input_fails)
     error_clear(&err);
     seen_clear(&seen);
 }
-END_TEST
 
 /* The tree has both, in their order. */
-START_TEST(test_lenient)
+TEST(test_lenient)
 {
     static const char text[] = "a: 1\nb: {c: 1, c: 2}\na: [3]\n";
     struct error err = {0};
@@ -376,28 +359,3 @@ START_TEST(test_lenient)
     ck_assert_ptr_null(yaml_parse_lenient("{", 1, &err));
     error_clear(&err);
 }
-END_TEST
-
-static void add_tests(TCase *tcase)
-{
-    tcase_add_test(tcase, test_plain_scalars);
-    tcase_add_test(tcase, test_quoted_scalars);
-    tcase_add_test(tcase, test_nul);
-    tcase_add_test(tcase, test_block_scalars);
-    tcase_add_test(tcase, test_tags);
-    tcase_add_test(tcase, test_json);
-    tcase_add_test(tcase, test_documents);
-    tcase_add_test(tcase, test_items);
-    tcase_add_test(tcase, test_aliases);
-    tcase_add_test(tcase, test_alias_bomb);
-    tcase_add_test(tcase, test_anchor_bomb);
-    tcase_add_test(tcase, test_depth);
-    tcase_add_test(tcase, test_errors);
-    tcase_add_test(tcase, test_keys_are_by_mapping);
-    tcase_add_test(tcase, test_lenient);
-    tcase_add_test(tcase, test_stop);
-    tcase_add_test(tcase, test_input);
-    tcase_add_test(tcase, test_input_fails);
-}
-
-UNIT_MAIN("yaml", add_tests)

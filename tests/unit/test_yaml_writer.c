@@ -8,8 +8,6 @@
 
 #include <string.h>
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
 /* @tree as YAML; the caller frees it. Reads it back, too. */
 static char *written(const cJSON *tree)
 {
@@ -39,15 +37,14 @@ static const struct {
     {"{\"a\":-2.5,\"b c\":1e300}", "a: -2.5\n\"b c\": 1e+300\n"},
 };
 
-START_TEST(tree)
+TEST_ROWS(tree, trees)
 {
-    cJSON *json = cJSON_Parse(trees[_i].json);
+    cJSON *json = cJSON_Parse(row->json);
     char *text = written(json);
-    ck_assert_str_eq(text, trees[_i].yaml);
+    ck_assert_str_eq(text, row->yaml);
     free(text);
     cJSON_Delete(json);
 }
-END_TEST
 
 /* Those that may stand as they are. */
 static const char *const plain[] = {"a", "30s", "1h30m0s", "0.0.0.0", "/var/lib/x.conf", "a-b_c"};
@@ -72,16 +69,15 @@ static void expect_text(const char *value, bool with_quotes)
     cJSON_Delete(json);
 }
 
-START_TEST(texts)
+TEST(texts)
 {
     for (size_t i = 0; i < COUNT(plain); i++)
         expect_text(plain[i], false);
     for (size_t i = 0; i < COUNT(quoted); i++)
         expect_text(quoted[i], true);
 }
-END_TEST
 
-START_TEST(what_is_no_text)
+TEST(what_is_no_text)
 {
     char *text;
     size_t length;
@@ -96,9 +92,8 @@ START_TEST(what_is_no_text)
     error_clear(&err);
     cJSON_Delete(json);
 }
-END_TEST
 
-START_TEST(what_cannot_be_written)
+TEST(what_cannot_be_written)
 {
     struct error err = {0};
     FILE *out = fopen("/dev/full", "we");
@@ -110,14 +105,3 @@ START_TEST(what_cannot_be_written)
     error_clear(&err);
     cJSON_Delete(json);
 }
-END_TEST
-
-static void add_tests(TCase *tcase)
-{
-    tcase_add_loop_test(tcase, tree, 0, COUNT(trees));
-    tcase_add_test(tcase, texts);
-    tcase_add_test(tcase, what_is_no_text);
-    tcase_add_test(tcase, what_cannot_be_written);
-}
-
-UNIT_MAIN("yaml_writer", add_tests)

@@ -12,6 +12,9 @@
 /** Seconds since some fixed point; never goes back. */
 double clock_monotonic(void);
 
+/** Seconds of CPU that this thread has had. */
+double clock_cpu(void);
+
 /** Seconds since 1970-01-01 UTC. */
 double clock_realtime(void);
 

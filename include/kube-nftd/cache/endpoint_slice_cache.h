@@ -31,6 +31,7 @@ struct endpoint {
     const struct endpoint_hints *hints; /* borrowed likewise; NULL if it has none */
     uint16_t port;
     uint8_t flags;  /* of enum endpoint_flag */
+    uint8_t zone;   /* see model/zone.h */
     uint32_t place; /* in the order of slice ids and places in them: decides between equal copies */
 };
 

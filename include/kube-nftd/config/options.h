@@ -19,6 +19,7 @@ enum command {
     COMMAND_LIST,
     COMMAND_ENDPOINTS, /* "list endpoints" */
     COMMAND_STATUS,
+    COMMAND_TOP,
     COMMAND_EXPLAIN,
     COMMAND_PREFLIGHT,
     COMMAND_DUMP,
@@ -35,6 +36,12 @@ enum detect_local_mode {
 enum table_owner {
     TABLE_OWNER_AUTO, /* the default: the daemon, where the kernel can do that */
     TABLE_OWNER_OFF
+};
+
+enum count_connections {
+    COUNT_CONNECTIONS_OFF,
+    COUNT_CONNECTIONS_SERVICES,
+    COUNT_CONNECTIONS_ENDPOINTS
 };
 
 enum version_wish { VERSION_NOT_WANTED, VERSION_WANTED, VERSION_WANTED_RAW };
@@ -75,6 +82,7 @@ struct options {
     struct node_port_addresses node_port_addresses;
     bool masquerade_all;
     enum table_owner table_owner;
+    enum count_connections count_connections;
     double audit_period; /* seconds; 0: no audits */
     int masquerade_bit;  /* of the packet mark */
     bool no_external_ips;
@@ -85,6 +93,7 @@ struct options {
     char *subject;    /* of the command: what to explain, a pattern of what to list */
     bool explain_all; /* every endpoint */
     enum output_format output;
+    bool once; /* top prints once */
     /* The taint to take from the own Node (model/taint.h reads it); NULL: none. */
     char *remove_startup_taint;
     char *content_type; /* of what the API server sends, at best */

@@ -80,6 +80,7 @@ struct slice_endpoint {
     const char *node_name;        /* interned; NULL if it has none */
     struct endpoint_hints *hints; /* owned; NULL if it has none */
     uint8_t flags;                /* of enum endpoint_flag */
+    uint8_t zone;                 /* see zone.h; 0: none */
 };
 
 /* One entry of a slice's ports. Entries without a number are left out by the decoder. */

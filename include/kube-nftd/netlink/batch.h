@@ -45,8 +45,9 @@ struct nft_batch {
     uint8_t nf_family; /* NFPROTO_IPV4 or NFPROTO_IPV6 */
     char *table;
     size_t elements[2]; /* how many, by enum nft_element_op */
-    /* Where the buffer may be cut if the kernel cannot take it in one piece. */
+    /* Where the buffer may be cut if the kernel cannot take it in one piece, */
     VEC(size_t) cuts;
+    size_t piece;  /* or if it is longer than so many bytes; 0: never for that */
     bool together; /* see nft_batch_together() */
     bool singly;   /* see nft_batch_singly() */
     /* What the last nft_socket_commit() that failed has said. */
@@ -89,6 +90,9 @@ void nft_batch_set_table_flags(struct nft_batch *batch, uint32_t flags);
 
 /** Deletes the table with all that is in it; it must exist. */
 void nft_batch_delete_table(struct nft_batch *batch);
+
+/** Deletes all elements of a set. */
+void nft_batch_flush_set(struct nft_batch *batch, const char *set);
 
 /** Deletes one rule, all rules of a chain, or a chain that has none and that no rule names. */
 void nft_batch_delete_rule(struct nft_batch *batch, const char *chain, uint64_t handle);

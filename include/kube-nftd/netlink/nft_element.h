@@ -20,6 +20,7 @@ struct nft_element {
     size_t data_length; /* 0 for sets and verdict maps */
     const char *chain;  /* that a verdict goes to; NULL if it is none, or another one */
     uint32_t flags;     /* NFT_SET_ELEM_INTERVAL_END, NFT_SET_ELEM_CATCHALL */
+    uint64_t packets;   /* of its counter; 0 without one */
 };
 
 typedef void (*nft_element_fn)(void *ctx, const struct nft_element *element);

@@ -43,9 +43,9 @@ int nft_socket_generation(struct nft_socket *socket, uint32_t *generation, struc
  * what it held before. If that is not so, some of it may be applied, or all if the kernel's
  * answer was lost.
  * A batch that the socket's buffer cannot hold even after growing it (that takes CAP_NET_ADMIN in
- * the first user namespace), or that the kernel has no memory for in one piece, is cut where the
- * batch allows it and goes in several transactions; then the first ones may be applied after a
- * -1.
+ * the first user namespace), that the kernel has no memory for in one piece, or that is longer than
+ * @batch->piece, is cut where the batch allows it and goes in several transactions; then the first
+ * ones may be applied after a -1.
  */
 int nft_socket_commit(struct nft_socket *socket, struct nft_batch *batch, struct error *err);
 

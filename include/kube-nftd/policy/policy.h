@@ -103,8 +103,8 @@ void policy_settle(struct policy *policy);
 /**
  * The same, but just so much of it that frontends with some times @most backends are handed on,
  * each frontend counted as one more; then what was handed on is to be put into force, and this
- * called again. Services with few frontends do not wait for those with many. Returns whether that
- * was all.
+ * called again. Services with few frontends, endpoints and source ranges do not wait for those with
+ * many. Returns whether that was all.
  */
 bool policy_settle_some(struct policy *policy, size_t most);
 

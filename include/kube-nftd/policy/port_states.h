@@ -43,7 +43,7 @@ struct port_state {
     uint64_t zone_hints : 6;
     uint64_t for_zone : 6;
     uint8_t family : 1;
-    bool renew : 1;          /* what it claims may be something else */
+    bool renew : 1;          /* what it claims may be something else; not of one that is gone */
     bool noted : 1;          /* to be decided, */
     bool whole : 1;          /* as a whole, whatever its turns say */
     bool told : 1;           /* its backends were handed on */

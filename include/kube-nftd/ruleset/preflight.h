@@ -19,6 +19,7 @@ enum preflight_need {
     NEED_FIB,    /* without it, see struct ruleset_config */
     NEED_REJECT,
     NEED_OWNER,
+    NEED_COUNTERS, /* only where connections are counted */
 };
 
 /* One feature and what the kernel said to it. */

@@ -37,16 +37,21 @@ enum pod_detector {
     DETECT_INTERFACE_PREFIX /* by the beginning of that name */
 };
 
+/* Which connections the table counts (connections.h). */
+enum connection_counting { COUNT_NOTHING, COUNT_SERVICES, COUNT_ENDPOINTS /* both */ };
+
 /* What shapes the table's rules, for the life of a ruleset. */
 struct ruleset_config {
     enum pod_detector detector;
     const char *interface; /* name or prefix; borrowed; NULL for the other detectors */
     bool masquerade_all;
-    uint32_t mark;  /* the bit of the packet mark that asks for masquerading */
-    bool no_fib;    /* this kernel cannot tell its own addresses (CONFIG_NFT_FIB_IPV4, _IPV6): no
-                     * short-circuit for the host */
-    bool no_reject; /* this kernel cannot reject (CONFIG_NFT_REJECT): drops instead */
-    bool owned;     /* the table is to be one that no other program can change */
+    uint32_t mark;    /* the bit of the packet mark that asks for masquerading */
+    bool no_fib;      /* this kernel cannot tell its own addresses (CONFIG_NFT_FIB_IPV4, _IPV6): no
+                       * short-circuit for the host */
+    bool no_reject;   /* this kernel cannot reject (CONFIG_NFT_REJECT): drops instead */
+    bool no_counters; /* this kernel cannot count in elements (CONFIG_NFT_COUNTER) */
+    enum connection_counting counting;
+    bool owned;         /* the table is to be one that no other program can change */
     uint32_t dump_most; /* more slots than that are read back by their keys; 0: a number from which
                          * on that takes less time */
     uint32_t portion;   /* most elements of lists of sources that come or go in one transaction, and
@@ -138,6 +143,9 @@ struct ruleset_senders {
 };
 struct ruleset_senders ruleset_senders(const struct ruleset *ruleset);
 
+/** Which connections the table counts (connections.h). */
+enum connection_counting ruleset_counting(const struct ruleset *ruleset);
+
 /** Whether it is known what the kernel holds, from a read-back or acknowledged commits since. */
 bool ruleset_knows_kernel(const struct ruleset *ruleset);
 
@@ -188,8 +196,9 @@ double ruleset_retry_time(const struct ruleset *ruleset);
  *
  * The kernel holds its caller until a transaction is in force, so frontends with more new slots
  * than a portion (see struct ruleset_config) get them in several, one a call, before anything else
- * of them changes: ruleset_is_filling() says that some are left. So do trims. A table that is
- * made, or was read back, goes in one.
+ * of them changes: ruleset_is_filling() says that some are left. So do trims. What a table lacks
+ * that was read back goes in one; one that is made where there was none in several, all of them in
+ * this call.
  * @stats  filled in if not NULL; zero if nothing had to be sent
  */
 int ruleset_commit(struct ruleset *ruleset, struct nft_socket *socket, double now,

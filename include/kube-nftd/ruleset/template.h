@@ -6,9 +6,9 @@
  *
  * Understood is what the templates need: a table of maps, sets and chains, one statement line a
  * rule, comments from # to the end of the line, and the variables of struct layout_vars. A line
- * with a variable that has no value is left out. One with ${source} stands for one line for each
- * length that a prefix of the family may have, the longest first: ${length} is that as a classid,
- * ${source} so much of the source address.
+ * with a variable that has no value is left out, with all of the block if it opens one. One with
+ * ${source} stands for one line for each length that a prefix of the family may have, the longest
+ * first: ${length} is that as a classid, ${source} so much of the source address.
  */
 #ifndef KUBE_NFTD_RULESET_TEMPLATE_H
 #define KUBE_NFTD_RULESET_TEMPLATE_H
@@ -64,8 +64,10 @@ struct layout_vars {
     const char *not_from_pod; /* ${not_from_pod}: the reverse, or "" for every packet */
     const char *from_host;    /* ${from_host}: "fib saddr type local" */
     const char *reject;       /* ${reject}: "reject" */
-    unsigned n;               /* ${n}: 10 */
-    uint32_t key;             /* ${key}: a classid as nft writes it, "0:a" */
+    /* ${count_services}, ${count_endpoints}: "" to have what counts connections. */
+    const char *count_services, *count_endpoints;
+    unsigned n;   /* ${n}: 10 */
+    uint32_t key; /* ${key}: a classid as nft writes it, "0:a" */
 };
 
 /* A template: the name of its file in nft-templates/ and its text. */

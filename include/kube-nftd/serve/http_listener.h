@@ -55,9 +55,9 @@ typedef void (*http_answer_fn)(void *ctx, const struct http_request *request,
                                struct http_answer *answer);
 
 /**
- * Listens at @address; @answer is called for each request from then on. For both families that is
- * one dual-stack socket, or an IPv4 one if the kernel has no IPv6. NULL with an error if the
- * address cannot be had.
+ * Listens at @address; @answer is called for each request, in turns of the loop. For both families
+ * that is one dual-stack socket, or an IPv4 one if the kernel has no IPv6. NULL with an error if
+ * the address cannot be had.
  */
 struct http_listener *http_listener_open(struct ev_loop *loop, const struct listen_address *address,
                                          http_answer_fn answer, void *ctx, struct error *err);

@@ -25,6 +25,10 @@ cJSON *list(const struct explain_sources *sources, const struct list_query *quer
 struct list_page {
     /* What is known now; false while there is nothing. */
     bool (*sources)(void *ctx, struct explain_sources *sources);
+    /* Whether the counts of connections are as of @since (clock_monotonic) or later; if not, it
+     * reads a piece of them. And as of when they are. */
+    bool (*counted)(void *ctx, double since);
+    double (*counted_at)(void *ctx);
     void *ctx;
     unsigned open; /* answers that are not complete; starts as 0 */
 };
@@ -32,5 +36,9 @@ struct list_page {
 /** Answers GET /list[?namespace=PATTERN][&name=PATTERN]; 503 while others are answered. */
 void list_answer(struct list_page *page, const struct http_request *request,
                  struct http_answer *answer);
+
+/** The same for GET /connections: the Services that anybody connected to, and how often. */
+void list_answer_connections(struct list_page *page, const struct http_request *request,
+                             struct http_answer *answer);
 
 #endif

@@ -18,6 +18,17 @@
 /* A change that waits for longer is a problem, in seconds. */
 #define STATUS_PATIENCE 5.0
 
+/* How the table of a family does. */
+struct family_status {
+    bool in_use, programmed, owned, lost;
+    double last_success; /* seconds since 1970; 0: never */
+    double last_seconds; /* that its transaction took */
+    double waiting;      /* for so many seconds a change was not applied; 0: none waits */
+    size_t frontends, refused;
+    uint64_t transactions, repairs, drift;
+    const char *failure; /* of the last transaction; NULL: there was none */
+};
+
 /* All texts are borrowed. */
 struct daemon_status {
     double started; /* seconds since 1970 */
@@ -36,15 +47,7 @@ struct daemon_status {
     size_t services, slices;
     uint64_t unreadable;        /* objects that came and could not be read */
     size_t conflicts, reserved; /* frontends of several Services; of the API server */
-    struct {
-        bool in_use, programmed, owned, lost;
-        double last_success; /* seconds since 1970; 0: never */
-        double last_seconds; /* that its transaction took */
-        double waiting;      /* for so many seconds a change was not applied; 0: none waits */
-        size_t frontends, refused;
-        uint64_t transactions, repairs, drift;
-        const char *failure; /* of the last transaction; NULL: there was none */
-    } family[FAMILY_COUNT];
+    struct family_status family[FAMILY_COUNT];
     double resident;   /* bytes of memory; 0: not known */
     const char *paths; /* that the metrics address answers, between blanks */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The page /programmed over a real socket and real caches. */
+/* Pages over a real socket, /programmed with real caches. */
 #include "unit.h"
 
 #include "http_client.h"
@@ -7,6 +7,7 @@
 
 #include "kube-nftd/serve/metrics.h"
 #include "kube-nftd/serve/programmed.h"
+#include "kube-nftd/serve/status.h"
 
 static struct metrics *metrics;
 static uint16_t port;
@@ -18,8 +19,6 @@ static bool lost;      /* its table */
 
 static void write_nothing(void *ctx, struct metrics_page *page)
 {
-    (void)ctx;
-    (void)page;
 }
 
 static bool refused; /* in IPv4 */
@@ -40,38 +39,44 @@ static void answer(void *ctx, const struct http_request *request, struct http_an
                                .refused = is_refused,
                                .ctx = &refused,
                                .complete = complete_};
-    (void)ctx;
     programmed_answer(&facts, request, out);
+}
+
+static struct daemon_status daemon_facts;
+
+static void answer_statusz(void *ctx, const struct http_request *request,
+                           struct http_answer *answer)
+{
+    diagnostics_statusz(&daemon_facts, answer);
+}
+
+static void answer_flagz(void *ctx, const struct http_request *request, struct http_answer *answer)
+{
+    diagnostics_flagz("a=b\nc=\n", answer);
 }
 
 static void on_service(void *ctx, const struct service *before, const struct service *after)
 {
-    (void)ctx;
-    (void)before;
-    (void)after;
 }
 
 static void on_endpoints(void *ctx, const struct service_port_ref *ref,
                          const struct endpoint_change *changes, size_t n)
 {
-    (void)changes;
-    (void)n;
-    (void)ctx;
-    (void)ref;
 }
 
 static void set_up(void)
 {
     struct error err = {0};
-    warnings = 0;
     complete_ = ipv6 = true;
     lost = refused = false;
-    log_set_sink(take_line, NULL);
     loop = ev_loop_new(EVFLAG_AUTO);
     services = service_cache_new(on_service, NULL);
     slices = endpoint_slice_cache_new(on_endpoints, NULL);
     metrics = metrics_new(loop, write_nothing, NULL);
     metrics_add_page(metrics, "/programmed", answer, NULL);
+    metrics_add_page(metrics, "/statusz", answer_statusz, NULL);
+    metrics_add_page(metrics, "/flagz", answer_flagz, NULL);
+    metrics_add_page(metrics, "/debug/flags/v", diagnostics_verbosity, NULL);
     port = free_port();
     char *address = xasprintf("127.0.0.1:%u", port);
     ck_assert_int_eq(metrics_listen(metrics, address, &err), 0);
@@ -84,7 +89,7 @@ static void tear_down(void)
     endpoint_slice_cache_free(slices);
     service_cache_free(services);
     ev_loop_destroy(loop);
-    log_set_sink(NULL, NULL);
+    log_set_verbosity(0);
 }
 
 static void put_service(const char *version, const char *ports)
@@ -126,7 +131,7 @@ static void expect_at(const char *path, int status, const char *body)
     "stays active; the log says what is wrong with it\"}"
 #define DONE ",\"programmed\":true}"
 
-START_TEST(what_came_and_what_is_held)
+TEST(what_came_and_what_is_held)
 {
     put_service("10", "http/TCP:80");
     put_slice("shop/web-a", "shop/web", "11", "10.0.0.1");
@@ -162,9 +167,8 @@ START_TEST(what_came_and_what_is_held)
               "{\"name\":\"web-a\",\"received\":\"13\",\"inKernel\":{\"IPv4\":\"13\"}},"
               "{\"name\":\"web-b\",\"received\":\"x2\",\"inKernel\":{\"IPv4\":\"x2\"}}]" WAITS);
 }
-END_TEST
 
-START_TEST(what_goes)
+TEST(what_goes)
 {
     put_service("10", "http/TCP:80");
     put_slice("shop/web-a", "shop/web", "11", "10.0.0.1");
@@ -187,10 +191,9 @@ START_TEST(what_goes)
     turn_over(true, true);
     expect_at(ASK, 404, HEAD "\"programmed\":false,\"reason\":\"no such Service is known\"}");
 }
-END_TEST
 
 /* It is of another Service from now on; the kernel has it with the old one still. */
-START_TEST(a_slice_that_moves)
+TEST(a_slice_that_moves)
 {
     put_service("10", "http/TCP:80");
     put_slice("shop/web-a", "shop/web", "11", "10.0.0.1");
@@ -207,7 +210,6 @@ START_TEST(a_slice_that_moves)
               "\"service\":{\"received\":\"10\",\"inKernel\":{\"IPv4\":\"10\",\"IPv6\":\"10\"}},"
               "\"endpointSlices\":[]" DONE);
 }
-END_TEST
 
 static void leave_out(enum object_kind kind, const char *id, const char *version)
 {
@@ -220,7 +222,7 @@ static void leave_out(enum object_kind kind, const char *id, const char *version
     object_clear(&object);
 }
 
-START_TEST(what_is_left_out)
+TEST(what_is_left_out)
 {
     leave_out(KIND_SERVICE, "shop/web", "9");
     turn_over(true, true);
@@ -247,10 +249,9 @@ START_TEST(what_is_left_out)
               "\"endpointSlices\":["
               "{\"name\":\"web-a\",\"received\":\"14\",\"inKernel\":{\"IPv4\":\"14\"}}]" DONE);
 }
-END_TEST
 
 /* Nothing of a headless Service is ever in the kernel. An object may have no version. */
-START_TEST(what_concerns_no_family)
+TEST(what_concerns_no_family)
 {
     struct service *service = make_service("shop/web", "10.96.0.1", "http/TCP:80");
     object_version_set(&service->version, "");
@@ -259,9 +260,8 @@ START_TEST(what_concerns_no_family)
     expect_at(ASK, 200,
               HEAD "\"service\":{\"received\":\"\",\"inKernel\":{}},\"endpointSlices\":[]" DONE);
 }
-END_TEST
 
-START_TEST(a_family_that_is_not_in_use)
+TEST(a_family_that_is_not_in_use)
 {
     ipv6 = false;
     put_service("10", "http/TCP:80");
@@ -270,9 +270,8 @@ START_TEST(a_family_that_is_not_in_use)
               HEAD "\"service\":{\"received\":\"10\",\"inKernel\":{\"IPv4\":\"10\"}},"
                    "\"endpointSlices\":[]" DONE);
 }
-END_TEST
 
-START_TEST(a_frontend_that_was_refused)
+TEST(a_frontend_that_was_refused)
 {
     refused = true;
     put_service("10", "http/TCP:80");
@@ -285,9 +284,8 @@ START_TEST(a_frontend_that_was_refused)
                    "\"programmed\":false,"
                    "\"reason\":\"the kernel rejected it; the log names the frontend\"}");
 }
-END_TEST
 
-START_TEST(a_table_that_is_lost)
+TEST(a_table_that_is_lost)
 {
     lost = true;
     put_service("10", "http/TCP:80");
@@ -304,16 +302,14 @@ START_TEST(a_table_that_is_lost)
              "\"programmed\":false,"
              "\"reason\":\"the table is gone, or belongs to another program; the log says more\"}");
 }
-END_TEST
 
-START_TEST(not_complete_yet)
+TEST(not_complete_yet)
 {
     complete_ = false;
     expect_at(ASK, 503,
               HEAD "\"programmed\":false,"
                    "\"reason\":\"Services and EndpointSlices are not complete yet\"}");
 }
-END_TEST
 
 static const char *const bad_questions[] = {
     "/programmed",
@@ -328,29 +324,99 @@ static const char *const bad_questions[] = {
     "/programmed?namespace=shop&service=w%FFb",
 };
 
-START_TEST(bad_question)
+TEST_ROWS(bad_question, bad_questions)
 {
     put_service("10", "http/TCP:80");
-    expect_at(bad_questions[_i], 400,
+    expect_at(*row, 400,
               "{\"programmed\":false,"
               "\"reason\":\"the request is /programmed?namespace=NAMESPACE&service=NAME\"}");
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
+/* ---- for people ---- */
+
+TEST(statusz)
 {
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_test(tcase, what_came_and_what_is_held);
-    tcase_add_test(tcase, what_goes);
-    tcase_add_test(tcase, a_slice_that_moves);
-    tcase_add_test(tcase, what_is_left_out);
-    tcase_add_test(tcase, what_concerns_no_family);
-    tcase_add_test(tcase, a_family_that_is_not_in_use);
-    tcase_add_test(tcase, a_frontend_that_was_refused);
-    tcase_add_test(tcase, a_table_that_is_lost);
-    tcase_add_test(tcase, not_complete_yet);
-    tcase_add_loop_test(tcase, bad_question, 0,
-                        (int)(sizeof(bad_questions) / sizeof(*bad_questions)));
+    daemon_facts =
+        (struct daemon_status){.started = clock_realtime() - 3723,
+                               .node = "n1",
+                               .objects_from = "https://10.0.0.1:6443",
+                               .encodings = {[KIND_SERVICE] = "protobuf", [KIND_NODE] = "json"},
+                               .services = 12,
+                               .slices = 34,
+                               .paths = "/metrics /statusz",
+                               .family[FAMILY_IPV4] = {.in_use = true,
+                                                       .programmed = true,
+                                                       .last_success = 1000,
+                                                       .frontends = 56},
+                               .family[FAMILY_IPV6] = {.in_use = true, .waiting = 2.5}};
+    struct reply reply = GET(port, "/statusz");
+    ck_assert_int_eq(reply.status, 200);
+    ck_assert_str_eq(header(&reply, "Content-Type"), "text/plain; charset=utf-8");
+    const char *up = strstr(body_of(&reply), "\nUp: 1 hr 02 min 0");
+    ck_assert_msg(up != NULL, "%s", body_of(&reply));
+    ck_assert_str_eq(strchr(up + 1, '\n'),
+                     "\nBinary version: " KUBE_NFTD_VERSION "\n"
+                     "Node: n1\n"
+                     "Objects from: https://10.0.0.1:6443 (not complete yet)\n"
+                     "Encodings: Service protobuf, Node json\n"
+                     "Services: 12\n"
+                     "EndpointSlices: 34\n"
+                     "IPv4: programmed, frontends: 56, last: 1970-01-01T00:16:40.000Z\n"
+                     "IPv6: not programmed yet, frontends: 0, a change has waited for 3 s\n"
+                     "Paths: /metrics /statusz\n");
+    daemon_facts.family[FAMILY_IPV6].in_use = false;
+    daemon_facts.complete = true;
+    daemon_facts.silence = 35.4;
+    reply = GET(port, "/statusz");
+    ck_assert_ptr_nonnull(strstr(body_of(&reply), "\nIPv6: not in use\n"));
+    ck_assert_ptr_nonnull(strstr(body_of(&reply), ":6443, nothing heard for 35 s\n"));
 }
 
-UNIT_MAIN("programmed", add_tests)
+TEST(flagz)
+{
+    struct reply reply = GET(port, "/flagz");
+    ck_assert_int_eq(reply.status, 200);
+    ck_assert_ptr_nonnull(strstr(body_of(&reply), "\n\na=b\nc=\n"));
+}
+
+static struct reply put(const char *body)
+{
+    int fd = dial(FAMILY_IPV4, port);
+    char *text = xasprintf("PUT /debug/flags/v HTTP/1.1\r\nHost: node\r\nContent-Length: %zu"
+                           "\r\n\r\n%s",
+                           strlen(body), body);
+    say(fd, text);
+    free(text);
+    struct reply reply = hear(fd, true, 5);
+    close(fd);
+    return reply;
+}
+
+static const struct {
+    const char *body;
+    int status, verbosity; /* afterwards; it was 1 */
+} puts_[] = {
+    {"4", 200, 4},          {"0", 200, 0},  {"2147483647", 200, 2147483647},
+    {"", 400, 1},           {"x", 400, 1},  {"4x", 400, 1},
+    {"2147483648", 400, 1}, {"-1", 400, 1}, {"99999999999999999999999", 400, 1},
+};
+
+TEST_ROWS(verbosity, puts_)
+{
+    log_set_verbosity(1);
+    struct reply reply = put(row->body);
+    ck_assert_int_eq(reply.status, row->status);
+    ck_assert(log_enabled(row->verbosity));
+    if (row->verbosity < 2147483647)
+        ck_assert(!log_enabled(row->verbosity + 1));
+}
+
+TEST(verbosity_is_not_read)
+{
+    log_set_verbosity(1);
+    ck_assert_int_eq(GET(port, "/debug/flags/v").status, 406);
+    ck_assert_int_eq(ask(FAMILY_IPV4, port, "POST", "/debug/flags/v").status, 406);
+    ck_assert(log_enabled(1) && !log_enabled(2));
+}
+
+UNIT_FIXTURE(set_up, tear_down)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/table_guard.h"
+#include "guard.h"
 
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/base/log.h"
@@ -12,8 +12,7 @@
 /* Two daemons of one node learn of a change at about the same time. */
 #define GRACE 1.0
 
-void table_guard_changed(struct table_guard *guard, struct ruleset *ruleset,
-                         const struct table_change *change)
+void guard_changed(struct guard *guard, struct ruleset *ruleset, const struct table_change *change)
 {
     guard->touched = true;
     if (change->set)
@@ -22,13 +21,13 @@ void table_guard_changed(struct table_guard *guard, struct ruleset *ruleset,
         ruleset_suspect_rules(ruleset);
 }
 
-void table_guard_lost(struct table_guard *guard, struct ruleset *ruleset)
+void guard_lost(struct guard *guard, struct ruleset *ruleset)
 {
     guard->touched = true;
     ruleset_suspect_all(ruleset);
 }
 
-void table_guard_settled(struct table_guard *guard, const struct table_program *program)
+void guard_settled(struct guard *guard, const struct table_program *program)
 {
     if (!guard->touched)
         return;
@@ -42,7 +41,7 @@ void table_guard_settled(struct table_guard *guard, const struct table_program *
     guard->by = *program;
 }
 
-void table_guard_audited(struct table_guard *guard)
+void guard_audited(struct guard *guard)
 {
     guard->audited = guard->audited || !(guard->waiting || guard->repairing);
     guard->waiting = true;
@@ -57,8 +56,8 @@ static uint64_t layouts_made(const struct ruleset *ruleset)
 /* More than an audit leaves is missing: all of it at once, then. */
 #define MUCH 100
 
-double table_guard_check(struct table_guard *guard, struct ruleset *ruleset,
-                         struct nft_socket *socket, double now, bool soon)
+double guard_check(struct guard *guard, struct ruleset *ruleset, struct nft_socket *socket,
+                   double now, bool soon)
 {
     double due = repair_pace_due(&guard->pace);
     if (!guard->waiting)
@@ -82,7 +81,7 @@ double table_guard_check(struct table_guard *guard, struct ruleset *ruleset,
 }
 
 /* Neither can leave the other's table as it is. */
-static void say_other_layout(const struct table_guard *guard, const char *name)
+static void say_other_layout(const struct guard *guard, const char *name)
 {
     log_error("guard",
               "family=%s another %s, pid=%u, programs this table with other settings or another "
@@ -90,9 +89,8 @@ static void say_other_layout(const struct table_guard *guard, const char *name)
               name, guard->by.name, guard->by.pid);
 }
 
-void table_guard_committed(struct table_guard *guard, const char *name,
-                           const struct ruleset *ruleset, const struct ruleset_stats *stats,
-                           double begin)
+void guard_committed(struct guard *guard, const char *name, const struct ruleset *ruleset,
+                     const struct ruleset_stats *stats, double begin)
 {
     if (!guard->repairing)
         return;

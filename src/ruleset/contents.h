@@ -8,7 +8,7 @@
 
 #include "kube-nftd/base/hash_table.h"
 #include "kube-nftd/base/vec.h"
-#include "kube-nftd/ruleset/schema.h"
+#include "schema.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,16 +4,16 @@
  * decides when it is put right (repair_pace.h). Between netlink/table_monitor.h and
  * ruleset/ruleset.h; the commits are made by who asks.
  */
-#ifndef KUBE_NFTD_TABLE_GUARD_H
-#define KUBE_NFTD_TABLE_GUARD_H
+#ifndef KUBE_NFTD_RULESET_GUARD_H
+#define KUBE_NFTD_RULESET_GUARD_H
 
 #include "kube-nftd/netlink/nft_socket.h"
 #include "kube-nftd/netlink/table_monitor.h"
-#include "kube-nftd/repair_pace.h"
 #include "kube-nftd/ruleset/ruleset.h"
+#include "repair_pace.h"
 
 /* Starts zeroed. */
-struct table_guard {
+struct guard {
     bool touched;            /* something was seen and is not settled */
     bool waiting;            /* something is to be looked at when its time has come */
     bool repairing;          /* the next commit puts it right */
@@ -27,14 +27,13 @@ struct table_guard {
     uint64_t drift;   /* elements that were sent to put right what an audit found */
 };
 
-/** What came from the monitor, for @ruleset; table_guard_lost() if events were lost. */
-void table_guard_changed(struct table_guard *guard, struct ruleset *ruleset,
-                         const struct table_change *change);
-void table_guard_lost(struct table_guard *guard, struct ruleset *ruleset);
-void table_guard_settled(struct table_guard *guard, const struct table_program *program);
+/** What came from the monitor, for @ruleset; guard_lost() if events were lost. */
+void guard_changed(struct guard *guard, struct ruleset *ruleset, const struct table_change *change);
+void guard_lost(struct guard *guard, struct ruleset *ruleset);
+void guard_settled(struct guard *guard, const struct table_program *program);
 
 /** An audit left suspects in the ruleset. */
-void table_guard_audited(struct table_guard *guard);
+void guard_audited(struct guard *guard);
 
 /**
  * Makes @ruleset need a commit if something is to be put right now.
@@ -44,13 +43,12 @@ void table_guard_audited(struct table_guard *guard);
  *        that may
  * Returns until when nothing shall be committed, or 0.
  */
-double table_guard_check(struct table_guard *guard, struct ruleset *ruleset,
-                         struct nft_socket *socket, double now, bool soon);
+double guard_check(struct guard *guard, struct ruleset *ruleset, struct nft_socket *socket,
+                   double now, bool soon);
 
 /** A commit of the family named @name, begun at @begin (clock_monotonic()), succeeded: those that
  * failed before it, while another program owned the table for one, are no part of a repair. */
-void table_guard_committed(struct table_guard *guard, const char *name,
-                           const struct ruleset *ruleset, const struct ruleset_stats *stats,
-                           double begin);
+void guard_committed(struct guard *guard, const char *name, const struct ruleset *ruleset,
+                     const struct ruleset_stats *stats, double begin);
 
 #endif

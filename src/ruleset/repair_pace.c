@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/repair_pace.h"
+#include "repair_pace.h"
 
 #include <math.h>
 

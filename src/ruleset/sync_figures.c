@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/sync_figures.h"
+#include "kube-nftd/ruleset/sync_figures.h"
 
 #include "kube-nftd/base/intern.h"
 

@@ -6,11 +6,11 @@
 #ifndef KUBE_NFTD_RULESET_HELD_H
 #define KUBE_NFTD_RULESET_HELD_H
 
+#include "contents.h"
+#include "keys.h"
 #include "kube-nftd/model/cidr.h"
 #include "kube-nftd/netlink/nft_element.h"
-#include "kube-nftd/ruleset/contents.h"
-#include "kube-nftd/ruleset/keys.h"
-#include "kube-nftd/ruleset/schema.h"
+#include "schema.h"
 
 #include <stdbool.h>
 

@@ -3,14 +3,14 @@
  * The list of the table's maps and sets (base.nft) that hold what we put there: what their keys and
  * values consist of, whose their elements are, and where a record has them. Whoever
  * encodes, reads, compares or prints elements goes by it. Not in it are the maps of verdicts, which
- * belong to the rules, and the records of session affinity, which packets write.
+ * belong to the rules, and those that packets write: records of session affinity, and connections.
  */
 #ifndef KUBE_NFTD_RULESET_SCHEMA_H
 #define KUBE_NFTD_RULESET_SCHEMA_H
 
+#include "keys.h"
 #include "kube-nftd/netlink/nft_element.h"
-#include "kube-nftd/ruleset/keys.h"
-#include "kube-nftd/ruleset/shapes.h"
+#include "shapes.h"
 
 #include <stdbool.h>
 

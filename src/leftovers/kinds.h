@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What kube-proxy's things are called, where they lie, and what is said of each. */
+#ifndef KUBE_NFTD_LEFTOVERS_KINDS_H
+#define KUBE_NFTD_LEFTOVERS_KINDS_H
+
+#include "kube-nftd/base/error.h"
+#include "kube-nftd/model/address.h"
+#include "kube-nftd/netlink/nft_socket.h"
+
+#include <libmnl/libmnl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* ---- leftovers.c ---- */
+
+/*
+ * What is said of things that kube-proxy left in the kernel, one line a thing:
+ *
+ *     removed: table ip kube-proxy
+ *     would remove: table ip nat: chain KUBE-SERVICES
+ *     left: IP set KUBE-CLUSTER-IP: ...why, and what a person can do
+ *     not kube-proxy's: virtual servers of ipvs: 3
+ *     warning: table ip filter: ...what will be different, and what a person can do
+ */
+struct leftovers_report {
+    FILE *out; /* borrowed */
+    bool dry_run;
+    size_t removed; /* lines of things that were, or would be */
+    size_t left;    /* lines of things that stay */
+};
+
+/* What becomes of a thing. */
+enum fate {
+    FATE_REMOVED, /* or would be, in a dry run */
+    FATE_STAYS,   /* the text ends with why, and what a person can do */
+    FATE_OTHERS,  /* near to kube-proxy's, but taken for somebody else's */
+    FATE_WARNING, /* what the removal, done or planned, makes different for others, and what a
+                     person can do */
+};
+
+/** Says what becomes of the thing that @format tells. */
+void leftovers_say(struct leftovers_report *report, enum fate fate, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* ---- kube_proxy.c ---- */
+
+/*
+ * What kube-proxy's modes iptables and ipvs call the things that they make in the kernel. Other
+ * programs have names that begin with KUBE- as well: the kubelet (KUBE-FIREWALL in the table
+ * filter, KUBE-MARK-DROP, KUBE-KUBELET-CANARY, KUBE-IPTABLES-HINT), kube-router (KUBE-ROUTER-...,
+ * KUBE-NWPLCY-..., KUBE-POD-FW-...), CRI-O (KUBE-HOSTPORTS). So only the exact names count.
+ */
+
+/** The tables of iptables in which kube-proxy has chains: filter, mangle, nat. */
+extern const char *const kube_proxy_tables[];
+extern const size_t kube_proxy_tables_count;
+
+/** Whether the chain @chain of the iptables table @table is one of kube-proxy's. */
+bool kube_proxy_has_chain(const char *table, const char *chain);
+
+/**
+ * The beginning that @chain has in common with others of its kind, "KUBE-SVC-" and the like: what
+ * kube-proxy makes for each service and endpoint. NULL for any other name.
+ */
+const char *kube_proxy_chain_kind(const char *chain);
+
+/** Whether kube-proxy puts the comment @comment to the rules that lead to its chains. */
+bool kube_proxy_has_comment(const char *comment);
+
+/** Whether the IP set @name is one of kube-proxy's. */
+bool kube_proxy_has_ip_set(const char *name);
+
+/* ---- nf_tables.c ---- */
+
+/*
+ * What kube-proxy left in nf_tables: the tables of its mode nftables, and the chains and rules that
+ * its modes iptables and ipvs made by an iptables that keeps its tables there (iptables-nft).
+ */
+
+/**
+ * Removes the table kube-proxy of @family, or says that it would; in one transaction. A table that
+ * a process owns stays. -1 if the kernel cannot be asked.
+ */
+int leftovers_remove_table(struct nft_socket *socket, enum family family,
+                           struct leftovers_report *report, struct error *err);
+
+/**
+ * Removes kube-proxy's chains and the rules that lead to them from the tables filter, mangle and
+ * nat of @family, each in one transaction, or says that it would; nothing of anybody else.
+ */
+void leftovers_remove_chains(struct nft_socket *socket, enum family family,
+                             struct leftovers_report *report);
+
+/* ---- ip_sets.c ---- */
+
+/* The IP sets of kube-proxy's mode ipvs. */
+
+/* Which ports of each protocol are node ports of kube-proxy's. */
+struct leftover_node_ports {
+    bool tcp[UINT16_MAX + 1], udp[UINT16_MAX + 1], sctp[UINT16_MAX + 1];
+};
+
+/**
+ * Reads the sets in which kube-proxy keeps its node ports. None where there are none. 0, or an
+ * errno: they cannot be read, so nobody knows whose a virtual server is.
+ */
+int leftovers_read_node_ports(struct leftover_node_ports *ports);
+
+/**
+ * Destroys kube-proxy's IP sets of both families, or says that it would. A set that a rule names
+ * stays, so those rules go first. In a dry run, all sets count as if they were gone.
+ */
+void leftovers_remove_ip_sets(struct leftovers_report *report);
+
+/* ---- ipvs.c ---- */
+
+/*
+ * The virtual servers of kube-proxy's mode ipvs, and the device kube-ipvs0 that has their
+ * addresses. kube-proxy's virtual servers are those at an address of this device, and those at one
+ * of its node ports; others, of a load balancer on the node say, stay.
+ */
+
+struct virtual_server {
+    enum family family;
+    uint8_t protocol;
+    struct address address;
+    uint16_t port;   /* host byte order */
+    uint32_t fwmark; /* 0: told by the others */
+};
+
+/** Reads one message of the kernel's list of virtual servers. False if it is none. */
+bool virtual_server_read(const struct nlmsghdr *message, struct virtual_server *server);
+
+/**
+ * Removes kube-proxy's virtual servers and then kube-ipvs0, or says that it would. False if one of
+ * the servers stays: then the device stays too, and so must the IP sets: they tell whose it is.
+ */
+bool leftovers_remove_ipvs(struct leftovers_report *report);
+
+/* ---- legacy_iptables.c ---- */
+
+/*
+ * What kube-proxy left in the tables of iptables-legacy, which are not in nf_tables. They are only
+ * looked at: the kernel takes such a table as a whole or not at all, so a program that changes one
+ * may lose what another does at the same time, and their lock is not ours to have.
+ */
+
+typedef void (*legacy_chain_fn)(void *ctx, const char *name);
+
+/**
+ * Gives the names of the chains that users made in @entries (@size bytes), the contents of a table
+ * as the kernel hands it out, to @fn. -1: it is not such contents.
+ */
+int legacy_iptables_chains(enum family family, const void *entries, size_t size, legacy_chain_fn fn,
+                           void *ctx, struct error *err);
+
+/** Says which of kube-proxy's chains there are in tables of @family. */
+void leftovers_report_legacy(enum family family, struct leftovers_report *report);
+
+#endif

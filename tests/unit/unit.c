@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "unit.h"
+
+#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base/vec.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct test {
+    const TTest *test;
+    int n;
+};
+
+struct fixture {
+    void (*set_up)(void), (*tear_down)(void);
+};
+
+static VEC(struct test) tests;
+static VEC(struct fixture) fixtures;
+
+void unit_add(const TTest *test, int n)
+{
+    vec_push(&tests, (struct test){test, n});
+}
+
+void unit_add_fixture(void (*set_up)(void), void (*tear_down)(void))
+{
+    vec_push(&fixtures, (struct fixture){set_up, tear_down});
+}
+
+struct line {
+    enum log_level level;
+    char *text;
+};
+
+static VEC(struct line) lines;
+
+static void take_line(void *ctx, enum log_level level, const char *text)
+{
+    vec_push(&lines, (struct line){level, xstrdup(text)});
+    if (getenv("UNIT_LOG"))
+        fprintf(stderr, "%s\n", text);
+}
+
+unsigned logged(enum log_level level)
+{
+    unsigned n = 0;
+    vec_each (&lines, it)
+        n += it->level == level;
+    return n;
+}
+
+unsigned logged_with(const char *words)
+{
+    unsigned n = 0;
+    vec_each (&lines, it)
+        n += strstr(it->text, words) != NULL;
+    return n;
+}
+
+const char *last_logged(enum log_level level)
+{
+    const char *text = "";
+    vec_each (&lines, it)
+        if (it->level <= level)
+            text = it->text;
+    return text;
+}
+
+void forget_logged(void)
+{
+    vec_each (&lines, it)
+        free(it->text);
+    vec_free(&lines);
+    log_set_sink(take_line, NULL);
+}
+
+static char folder[32];
+static VEC(char *) paths;
+
+const char *test_folder(void)
+{
+    if (!*folder)
+        ck_assert_ptr_nonnull(mkdtemp(strcpy(folder, "/tmp/kube-nftd-test-XXXXXX")));
+    return folder;
+}
+
+char *in_folder(const char *name)
+{
+    char *path = xasprintf("%s/%s", test_folder(), name);
+    vec_push(&paths, path);
+    for (char *at = path + strlen(folder) + 1; (at = strchr(at, '/')); at++) {
+        *at = '\0';
+        mkdir(path, 0700);
+        *at = '/';
+    }
+    return path;
+}
+
+void put_file_bytes(const char *name, const char *bytes, size_t length)
+{
+    FILE *file = fopen(in_folder(name), "we");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_uint_eq(fwrite(bytes, 1, length, file), length);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+void put_file(const char *name, const char *text)
+{
+    put_file_bytes(name, text, strlen(text));
+}
+
+static int remove_one(const char *path, const struct stat *status, int type, struct FTW *ftw)
+{
+    return remove(path);
+}
+
+static void tear_down(void)
+{
+    forget_logged();
+    log_set_sink(NULL, NULL);
+    if (*folder)
+        nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    *folder = '\0';
+    vec_each (&paths, path)
+        free(*path);
+    vec_free(&paths);
+}
+
+static TCase *all_with(const struct fixture *fixture)
+{
+    const char *only = getenv("UNIT_ONLY");
+    TCase *tcase = tcase_create(program_invocation_short_name);
+    tcase_set_timeout(tcase, 300);
+    tcase_add_checked_fixture(tcase, forget_logged, tear_down);
+    tcase_add_checked_fixture(tcase, fixture->set_up, fixture->tear_down);
+    vec_each (&tests, it)
+        if (!only || strcmp(only, it->test->name) == 0)
+            tcase_add_loop_test(tcase, it->test, 0, it->n);
+    return tcase;
+}
+
+int main(void)
+{
+    Suite *suite = suite_create(program_invocation_short_name);
+    if (!fixtures.n)
+        unit_add_fixture(NULL, NULL);
+    vec_each (&fixtures, it)
+        suite_add_tcase(suite, all_with(it));
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    vec_free(&tests);
+    vec_free(&fixtures);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
