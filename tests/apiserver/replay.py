@@ -49,6 +49,7 @@ KINDS = {"services": ("v1", "Service"), "endpointslices": ("discovery.k8s.io/v1"
 NEAREST = {"things": "servicecidrs", "nosuchthings": "servicecidrs", "endpoints": "endpointslices",
            "readyz": "services"}
 JSON = [("Content-Type", "application/json")]
+SHUTDOWN = 0.1  # s from the last stream to the end of TCP; whoever writes before reading would miss the stream's end
 QUIET = 1.3  # s; a watch that brought nothing for a second is worth opening again (docs/behaviour.md 10.2 C)
 
 
@@ -482,6 +483,7 @@ class Replay:
             elif kind == "GOAWAY":
                 await self._goodbye(connection)
             elif frame == "TCP end without TLS close_notify":
+                await asyncio.sleep(SHUTDOWN)
                 connection.abort()
         assert not body, "frames.tsv does not cover the body"
 

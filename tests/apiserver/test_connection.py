@@ -686,10 +686,11 @@ RECORDED = (b"HTTP/1.0 400 Bad Request\r\n\r\n"  # recording 133
     ("http", RECORDED, "Client sent an HTTP request to an HTTPS server"),
     ("http", b"\x15\x03\x01\x00\x02\x02\x16", "is not an HTTP server .https"),
 ])
-def test_the_wrong_protocol_is_named(tmp_path, scheme, answer, said):
+def test_the_wrong_protocol_is_named(tmp_path, certs, scheme, answer, said):
     with own_network(), Simpleton(answer) as other:
         url = f"{scheme}://127.0.0.1:{other.port}"
-        kubeconfig = pki.write_kubeconfig(tmp_path / "kubeconfig", url, {}, {"token": "a-token"})
+        ca = {"certificate-authority": certs / "ca.crt"}  # this host may have none
+        kubeconfig = pki.write_kubeconfig(tmp_path / "kubeconfig", url, ca, {"token": "a-token"})
         with Daemon(tmp_path, kubeconfig, environment=NO_PROXIES) as daemon:
             apiserver.ApiServer.wait(lambda: daemon.lines(f"cannot list services.*{said}"))
             time.sleep(2)  # a retry at least

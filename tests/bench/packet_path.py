@@ -7,7 +7,7 @@ A client and a backend, and between them nodes, each with a table of its own:
     client ---- node 0 ---- backend        forwards; no table, no conntrack
            ---- node 1 ----                conntrack and NAT, without any rule
            ---- node 2 ----                one rule that translates one address
-           ---- node 3 ----                kube-nftd with 10 services, 10,000, 50,000 ...
+           ---- node 3 ----                kube-nftd with 10 services, 10,000, 50,000, and with connections counted
 
 bench_send on one CPU sends UDP packets through one of them; the kernel takes them the whole way, to the chain
 that drops them in front of the backend, before the send returns, so the sender's CPU time holds all of it.
@@ -43,6 +43,7 @@ CHAIN_ENDPOINTS = 2  # of each service in a chain: ten of 10,000 are more jumps 
 SPREAD = 10  # services that are called, unless all are
 FLOWS = 200  # known ones
 SERVICES, QUICK_SERVICES = (10, 10000, 50000), (10, 100)
+COUNTED = {False: 10000, True: 100}  # services, without and with --quick
 CHAIN_SERVICES, QUICK_CHAIN_SERVICES = (10, 10000), (10,)
 BURST = 1000  # packets
 ROUNDS, QUICK_ROUNDS = 120, 2
@@ -330,6 +331,10 @@ def make_nodes(path, options):
     node = path.add(f"kube-nftd, {services:,} services, all called")
     program(node, services, options)
     node.destinations = services
+    for counted in ("services", "endpoints"):
+        node = path.add(f"kube-nftd, {COUNTED[options.quick]:,} services, connections to {counted} counted")
+        program(node, COUNTED[options.quick], options, flags=("--count-connections", counted))
+        node.destinations = SPREAD
     node = path.add(f"kube-nftd, {EVERYTHING}")
     program(node, SPREAD, options, everything=True)
     node.destinations = SPREAD
@@ -339,14 +344,14 @@ def make_nodes(path, options):
         node.destinations = SPREAD
 
 
-def program(node, services, options, everything=False):
+def program(node, services, options, everything=False, flags=()):
     """Has the daemon make the table, and ends it: the table stays."""
     with options.folder() as folder, node.namespace.inside():
         manifest = folder / "objects.json"
         cluster.write_manifest(manifest, Size(services, ENDPOINTS), protocol="UDP",
                                others=cluster.services_of_all_kinds() if everything else ())
         frontends = services + (cluster.FRONTENDS_OF_ALL_KINDS if everything else 0)
-        subjects.Daemon(options.build, ["--manifests", manifest], frontends).stop()
+        subjects.Daemon(options.build, ["--manifests", manifest, *flags], frontends).stop()
 
 
 # What is sent: by which name the figures have it, whether to services, whether of known connections.

@@ -54,6 +54,7 @@ OVERLAYS = {
 }
 OPTIONS = {
     "../startup-taint": {"startupTaint": "kube-nftd/not-ready"},
+    "../pod-monitor": {"podMonitor": True},
     "../kube-proxy-label": {"podLabels": {"k8s-app": "kube-proxy"}},
 }
 
@@ -184,7 +185,7 @@ def test_completion_behind_an_equals_sign(tmp_path: Path):
 @SHELLS
 def test_completion_offers_commands_and_services(complete, tmp_path: Path):
     """The Services are those that the daemon lists."""
-    commands = {"list", "status", "explain", "preflight", "dump", "cleanup"}
+    commands = {"list", "status", "top", "explain", "preflight", "dump", "cleanup"}
     assert set(complete(DAEMON, "", folder=tmp_path)) == commands
     assert complete(DAEMON, "st", folder=tmp_path) == ["status"]
     lister = tmp_path / "kube-nftd"
@@ -192,6 +193,7 @@ def test_completion_offers_commands_and_services(complete, tmp_path: Path):
     lister.chmod(0o755)
     services = ["default/web", "kube-system/dns"]
     assert complete(str(lister), "explain", "", folder=tmp_path) == services
+    assert complete(str(lister), "top", "", folder=tmp_path) == services
     assert complete(str(lister), "list", "endpoints", "kube", folder=tmp_path) == services[1:]
     assert complete(str(lister), "list", "", folder=tmp_path) == ["endpoints", *services]
 

@@ -42,6 +42,18 @@ class Proxy:
         return "".join(table.shape() for table in self.tables.values())
 
 
+@contextlib.contextmanager
+def running(lab: Lab, folder: pathlib.Path, *flags: str) -> typing.Iterator[Proxy]:
+    """A proxy that is started, and at the end closed."""
+    proxy = Proxy(lab, folder, *flags)
+    try:
+        proxy.daemon.start()
+        yield proxy
+    finally:
+        print(proxy.daemon.last_words())
+        proxy.close()
+
+
 class Web:
     """A service with one port in one family, and one slice. Pods are called by their names."""
 

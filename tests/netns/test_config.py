@@ -279,7 +279,7 @@ def test_pages_for_people(namespace, config, daemon):
     body = http_get(namespace, "127.0.0.1", METRICS_PORT, "/statusz")[2]
     assert f"\nObjects from: {daemon.source}\n" in body
     assert "\nIPv4: programmed, frontends: 2, last: " in body
-    assert "/configz /explain /flagz" in body and "/debug/flags/v" not in body
+    assert "/configz /connections /explain /flagz" in body and "/debug/flags/v" not in body
     assert put_verbosity(namespace, "4") == 404  # not enabled
 
 

@@ -151,6 +151,7 @@ CASES = {
     "prefix": Case(
         all_kinds, ("--detect-local-mode", "InterfaceNamePrefix", "--pod-interface-name-prefix", "veth")
     ),
+    "connections counted": Case(all_kinds, (*POD_CIDRS, "--count-connections", "endpoints")),
     "masquerade all": Case(all_kinds, (*POD_CIDRS, "--masquerade-all")),
     "other node ports": Case(outsiders, ("--nodeport-addresses", "192.0.2.0/24,2001:db8::/32")),
 }
@@ -234,13 +235,13 @@ def test_the_dump_is_the_same_each_time(source, namespaces):
 
 
 def test_every_map_and_set_is_compared(namespaces, tmp_path):
-    """But the one that packets fill."""
+    """But those that packets fill."""
     text = dump(namespaces[0], put_objects(tmp_path / "manifests", Case(all_kinds, POD_CIDRS)))
     table = text[: text.index("table ip6 kube-nftd {")]
     blocks = re.findall(r"^\s*(?:map|set) (\S+) \{(.*?)^\s*\}$", table, re.DOTALL | re.MULTILINE)
     filled = re.findall(r"^add element ip kube-nftd (\S+)", text, re.MULTILINE)
     empty = {name for name, body in blocks if "elements" not in body and name not in filled}
-    assert len(blocks) >= 20 and empty == {"affinity"}
+    assert len(blocks) >= 20 and empty == {"affinity", "service_connections", "endpoint_connections"}
 
 
 def test_a_service_more_changes_no_shape(namespaces, tmp_path):

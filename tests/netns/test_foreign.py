@@ -15,7 +15,7 @@ from daemon import (
     wait_for,
 )  # fmt: skip
 from lab import linux
-from scenario import Proxy, Traffic, Web
+from scenario import Proxy, Traffic, Web, running
 
 GOOD = {"a", "b"}
 
@@ -206,13 +206,8 @@ def publish_guarded(web: Web, *pods: str) -> None:
 @pytest.fixture
 def open_proxy(lab, tmp_path):
     """Its tables are everybody's."""
-    proxy = Proxy(lab, tmp_path, "--table-owner", "off")
-    try:
-        proxy.daemon.start()
+    with running(lab, tmp_path, "--table-owner", "off") as proxy:
         yield proxy
-    finally:
-        print(proxy.daemon.last_words())
-        proxy.close()
 
 
 def repairs(proxy) -> list[str]:

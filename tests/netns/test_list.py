@@ -1,14 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """list, list endpoints and status: what they say of a running daemon, on a terminal and in a pipe."""
 
-import fcntl
 import json
 import os
-import pty
 import socket
-import struct
-import subprocess
-import termios
 import threading
 
 import pytest
@@ -17,6 +12,7 @@ import objects
 from daemon import BINARY, call, environment, http_get, wait_for
 from lab import NODE_ADDRESS, OTHER_NODE_NAME
 from scenario import Proxy, Web, table_of_another
+from terminal import on_terminal
 from test_refusals import crowd, refused
 
 METRICS_PORT = 10249
@@ -37,26 +33,6 @@ def items(proxy, *arguments: str) -> dict[str, dict]:
     return {f"{it['namespace']}/{it['name']}": it for it in answer["items"]}
 
 
-def on_terminal(namespace, columns: int, *arguments: str, **variables: str) -> list[str]:
-    """The lines that a terminal gets."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 25, columns, 0, 0))
-    with namespace.inside():
-        process = subprocess.Popen(
-            [str(BINARY), *arguments], stdin=subprocess.DEVNULL, stdout=theirs, env=environment() | variables
-        )
-    os.close(theirs)
-    text = b""
-    try:
-        while more := os.read(ours, 65536):
-            text += more
-    except OSError:  # what a terminal says when nobody has its other end
-        pass
-    os.close(ours)
-    assert process.wait(20) == 0
-    return text.decode().splitlines()
-
-
 @pytest.fixture
 def published(proxy) -> Web:
     """A load balancer, a younger Service that wants its address, and a headless one."""
@@ -71,6 +47,7 @@ def published(proxy) -> Web:
     rival["metadata"]["creationTimestamp"] = "2026-02-02T00:00:00Z"
     slice = web.as_slice({"a": "ready", "b": "unready", "c": "terminating"})
     slice["endpoints"].append(objects.endpoint(proxy.lab.pods["x"].address[4], "ready", OTHER_NODE_NAME))
+    slice["endpoints"][-1]["zone"] = "zone-b"
     theirs = objects.endpoint_slice("rival-1", "rival", 4, BACKEND, [objects.endpoint("10.244.0.11")])
     proxy.manifests.put("all", service, rival, slice, theirs, objects.service("none", {4: "None"}, HTTP))
     wait_for(lambda: len(proxy.tables[4].backends(web.frontend) or []) == 2, "it is in the kernel")
@@ -122,7 +99,7 @@ def test_endpoints(proxy, published):
     lines = {line.split()[0]: line for line in text.splitlines()}
     pods = {name: proxy.lab.pods[name].address[4] for name in "abcx"}
     for name, words in {
-        "a": "  ready  ", "b": "not used: not ready", "c": "not ready, serving, terminating", "x": OTHER_NODE_NAME,
+        "a": "  ready  ", "b": "not used: not ready", "c": "not ready, serving, terminating", "x": f"{OTHER_NODE_NAME}  zone-b",
     }.items():  # fmt: skip
         assert words in lines[f"{pods[name]}:8080"], text
     assert "used: not with policy Local: on another node" in lines[f"{pods['x']}:8080"]

@@ -7,7 +7,7 @@ import pytest
 
 from daemon import HEALTH_PORT, http_get, wait_for
 from objects import FAMILY_NAME
-from scenario import Proxy, Web, table_of_another
+from scenario import Proxy, Web, running, table_of_another
 from test_metrics import request
 
 
@@ -35,13 +35,8 @@ def slice_of(web: Web) -> tuple[str | None, str | None]:
 @pytest.fixture(name="everybodys")
 def make_everybodys(lab, tmp_path):
     """A daemon whose tables others can change."""
-    proxy = Proxy(lab, tmp_path, "--table-owner", "off")
-    try:
-        proxy.daemon.start()
+    with running(lab, tmp_path, "--table-owner", "off") as proxy:
         yield proxy
-    finally:
-        print(proxy.daemon.last_words())
-        proxy.close()
 
 
 def test_packets_go_there_as_soon_as_it_says_so(proxy, family):

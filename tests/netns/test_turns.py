@@ -101,14 +101,14 @@ def endpoints_of(ports: list[Port], *pods: str, name: str = "big-1") -> dict:
 
 def test_many_addresses(world):
     ports = [Port(f"p{number}", "TCP", number) for number in range(80, 84)]
-    few = objects.service("big", {4: BIG}, ports)
+    big = objects.service("big", {4: BIG}, ports)
     world.put("slice", endpoints_of(ports, "10.78.0.1"))
     for first in (0, 50000):
-        world.put("service", {**few, "spec": {**few["spec"], "externalIPs": addresses(first, 100000)}})
+        world.put("service", {**big, "spec": {**big["spec"], "externalIPs": addresses(first, 100000)}})
         world.settle()
     world.put("slice", endpoints_of(ports, "10.78.0.2"))
     world.settle()
-    world.put("service", few)
+    world.proxy.manifests.remove("service")
     world.settle()
     world.check()
 
@@ -123,13 +123,28 @@ def test_many_ports(world):
     world.check()
 
 
+def test_many_ranges(world):
+    """Lists of which no two ranges touch."""
+    ports = [Port(f"p{number}", "TCP", number) for number in range(80, 110)]
+    world.put("slice", endpoints_of(ports, "10.78.0.1"))
+    hosts = addresses(0, 140000)
+    for first in (0, 1):
+        ranges = [f"{host}/32" for host in hosts[first::2]]
+        big = objects.service("big", {4: BIG}, ports, type="LoadBalancer", loadBalancerSourceRanges=ranges)
+        world.put("service", {**big, "status": {"loadBalancer": {"ingress": [{"ip": "203.0.113.1"}]}}})
+        world.settle()
+    world.proxy.manifests.remove("service")
+    world.settle()
+    world.check()
+
+
 def test_many_endpoints(world):
     ports = [Port(f"p{number}", "TCP", number) for number in range(80, 84)]
     world.put("service", objects.service("big", {4: BIG}, ports))
     pods = [f"10.{80 + i // 65536}.{i >> 8 & 255}.{i & 255}" for i in range(60000)]
-    for i in range(0, len(pods), 1000):
-        world.put(f"slice-{i}", endpoints_of(ports, *pods[i : i + 1000], name=f"big-{i}"))
-        if i % 10000 == 0:
+    for i in range(0, len(pods), 60):
+        world.put(f"slice-{i}", endpoints_of(ports, *pods[i : i + 60], name=f"big-{i}"))
+        if i % 6000 == 0:
             world.change_web()
     world.settle()
     world.proxy.manifests.remove("service")
