@@ -12,6 +12,9 @@
 /* Two daemons of one node learn of a change at about the same time. */
 #define GRACE 1.0
 
+/* An audit sees what a program did sooner than its events are read, which is at a pace. */
+#define NEWS_LATER (2 * TABLE_MONITOR_PAUSE)
+
 void guard_changed(struct guard *guard, struct ruleset *ruleset, const struct table_change *change)
 {
     guard->touched = true;
@@ -41,10 +44,12 @@ void guard_settled(struct guard *guard, const struct table_program *program)
     guard->by = *program;
 }
 
-void guard_audited(struct guard *guard)
+void guard_audited(struct guard *guard, double now)
 {
-    guard->audited = guard->audited || !(guard->waiting || guard->repairing);
-    guard->waiting = true;
+    if (guard->waiting || guard->repairing)
+        return;
+    guard->audited = guard->waiting = true;
+    guard->grace = now + NEWS_LATER;
 }
 
 static uint64_t layouts_made(const struct ruleset *ruleset)
@@ -62,7 +67,10 @@ double guard_check(struct guard *guard, struct ruleset *ruleset, struct nft_sock
     double due = repair_pace_due(&guard->pace);
     if (!guard->waiting)
         return 0;
-    due = soon ? fmin(due, guard->pace.last + LONGEST_FOR_OTHERS) : fmax(due, guard->grace);
+    if (guard->audited)
+        due = fmax(due, guard->touched ? now + TABLE_MONITOR_PAUSE : guard->grace);
+    else
+        due = soon ? fmin(due, guard->pace.last + LONGEST_FOR_OTHERS) : fmax(due, guard->grace);
     if (due > now)
         return due;
     guard->waiting = false;

@@ -19,7 +19,8 @@ struct guard {
     bool repairing;          /* the next commit puts it right */
     double checking;         /* seconds that it took to see that */
     struct table_program by; /* who did it, the last one of several */
-    double grace;            /* until when it may be what is about to be wanted here; monotonic */
+    double grace;     /* until when it may be what is about to be wanted here, or may be told of by
+                         events as well; monotonic */
     uint64_t layouts; /* tables and rules that were made anew so far, when it was looked at */
     struct repair_pace pace;
     bool audited;     /* not a program was seen, but an audit found something */
@@ -32,8 +33,8 @@ void guard_changed(struct guard *guard, struct ruleset *ruleset, const struct ta
 void guard_lost(struct guard *guard, struct ruleset *ruleset);
 void guard_settled(struct guard *guard, const struct table_program *program);
 
-/** An audit left suspects in the ruleset. */
-void guard_audited(struct guard *guard);
+/** An audit left suspects in the ruleset: they wait for what the monitor may tell of them. */
+void guard_audited(struct guard *guard, double now);
 
 /**
  * Makes @ruleset need a commit if something is to be put right now.

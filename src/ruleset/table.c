@@ -249,7 +249,7 @@ static double audit(struct table *table, struct nft_socket *socket, double now)
     double next =
         drift_turn(&table->drift, table->ruleset, socket, table->audit_period, now, &found);
     if (found)
-        guard_audited(&table->guard);
+        guard_audited(&table->guard, now);
     return next;
 }
 

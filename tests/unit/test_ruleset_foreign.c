@@ -8,6 +8,7 @@
 #include "ruleset_fixture.h"
 
 #include "ruleset/drift.h"
+#include "ruleset/guard.h"
 #include "ruleset/held.h"
 #include "ruleset/record.h"
 
@@ -895,6 +896,50 @@ static void begin_many(int which)
     ruleset_set_hairpin(ruleset, IPPROTO_TCP, &b, true);
     set_service_cidrs("10-19");
     commit();
+}
+
+/* An audit that finds what is missing, and what the monitor tells of it before it is put right. */
+static const struct news {
+    const char *name;
+    int heard, settled; /* milliseconds behind the audit; 0: never */
+    int held;           /* until when nothing is put right */
+    uint64_t repairs, drift;
+} all_news[] = {
+    {"nobody did it", 0, 0, 40, 0, 1},
+    {"events that come later", 10, 20, 20, 1, 0},
+    {"events that come much later", 40, 60, 60, 1, 0},
+};
+
+TEST_ROWS(an_audit_waits_for_the_news, all_news)
+{
+    const struct table_program by = {.pid = 4711, .name = "nft"};
+    struct guard guard = {0};
+    begin_two(FAMILY_IPV4);
+    struct key key = key_of(1);
+    const struct nft_element element = {.key = key.bytes, .key_length = key.length};
+    const struct table_change change = {.family = family, .set = "services", .element = &element};
+    fake_kernel_take(family, "services", key.bytes, key.length);
+    fake_kernel_tolerate();
+    audit(NULL);
+    ck_assert(ruleset_has_suspects(ruleset));
+    for (int ms = 0; ms < 100; ms += 10) {
+        const double at = 1000 + ms / 1000.0 + 1e-6;
+        if (ms == 0 || ruleset_has_suspects(ruleset))
+            guard_audited(&guard, at);
+        if (ms > 0 && ms == row->heard)
+            guard_changed(&guard, ruleset, &change);
+        if (ms > 0 && ms == row->settled)
+            guard_settled(&guard, &by);
+        bool held = guard_check(&guard, ruleset, sock, at, ms % 20 == 0) > at;
+        ck_assert_int_eq(held, ms < row->held);
+        if (held || !ruleset_needs_commit(ruleset, now))
+            continue;
+        struct ruleset_stats stats = commit();
+        guard_committed(&guard, "IPv4", ruleset, &stats, at);
+    }
+    ck_assert_uint_eq(guard.repairs, row->repairs);
+    ck_assert_uint_eq(guard.drift, row->drift);
+    ck_assert_uint_eq(fake_kernel_size(family, "services"), 2);
 }
 
 /* ---- affinity records ---- */
