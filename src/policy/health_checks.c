@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "health_checks.h"
 
-#include "kube-nftd/base/hash.h"
+#include "kube-nftd/base/hash_table.h"
 
 #include <string.h>
 
 /* A Service whose health check has to be looked at again. */
 struct health_check {
-    UT_hash_handle hh;
+    struct hash_link link;
     char *service_id;
     bool open[FAMILY_COUNT];  /* handed on with a port: to be closed when it has none any more */
     bool noted[FAMILY_COUNT]; /* in checks->noted */
@@ -16,12 +16,17 @@ struct health_check {
 struct health_checks {
     const struct service_cache *services;
     const struct endpoint_slice_cache *slices;
-    struct health_check *by_service;
+    struct hash_table by_service;
     VEC(struct health_check *) noted[FAMILY_COUNT];
     /* Scratch, kept for its memory. */
     endpoint_vec endpoints;
     VEC(struct backend) addresses; /* with port 0 */
 };
+
+static struct hash_key key_of(const struct hash_link *link)
+{
+    return hash_key_of_text(((const struct health_check *)link)->service_id);
+}
 
 struct health_checks *health_checks_new(const struct service_cache *services,
                                         const struct endpoint_slice_cache *slices)
@@ -34,18 +39,15 @@ struct health_checks *health_checks_new(const struct service_cache *services,
 
 static void forget(struct health_checks *checks, struct health_check *check)
 {
-    HASH_DELETE(hh, checks->by_service, check);
+    hash_table_remove(&checks->by_service, &check->link);
     free(check->service_id);
     free(check);
 }
 
 void health_checks_free(struct health_checks *checks)
 {
-    struct health_check *check, *next;
-    HASH_ITER(hh, checks->by_service, check, next)
-    {
+    hash_table_each (&checks->by_service, struct health_check, check)
         forget(checks, check);
-    }
     for (int family = 0; family < FAMILY_COUNT; family++)
         vec_free(&checks->noted[family]);
     vec_free(&checks->endpoints);
@@ -55,12 +57,12 @@ void health_checks_free(struct health_checks *checks)
 
 void health_checks_note(struct health_checks *checks, const char *service_id)
 {
-    struct health_check *check;
-    HASH_FIND_STR(checks->by_service, service_id, check);
+    struct health_check *check =
+        hash_table_find(&checks->by_service, key_of, hash_key_of_text(service_id));
     if (!check) {
         check = xcalloc(1, sizeof(*check));
         check->service_id = xstrdup(service_id);
-        HASH_ADD_KEYPTR(hh, checks->by_service, check->service_id, strlen(service_id), check);
+        hash_table_add(&checks->by_service, key_of, &check->link);
     }
     for (int family = 0; family < FAMILY_COUNT; family++) {
         if (!check->noted[family])

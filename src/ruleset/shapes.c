@@ -6,7 +6,7 @@
 #include <string.h>
 
 struct shape_entry {
-    UT_hash_handle hh;
+    struct hash_link link;
     struct shape shape; /* no padding: used as a hash key */
     uint32_t uses;      /* by what is in force, and by shapes that build on it and are used so */
     bool there;
@@ -64,11 +64,14 @@ bool shape_needs(struct shape shape, struct shape *other)
     return shape.template == TEMPLATE_LEARN;
 }
 
+static struct hash_key key_of(const struct hash_link *link)
+{
+    return (struct hash_key){&((const struct shape_entry *)link)->shape, sizeof(struct shape)};
+}
+
 static struct shape_entry *find(const struct shapes *shapes, struct shape shape)
 {
-    struct shape_entry *entry;
-    HASH_FIND(hh, shapes->entries, &shape, sizeof(shape), entry);
-    return entry;
+    return hash_table_find(&shapes->entries, key_of, (struct hash_key){&shape, sizeof(shape)});
 }
 
 static struct shape_entry *get(struct shapes *shapes, struct shape shape)
@@ -77,7 +80,7 @@ static struct shape_entry *get(struct shapes *shapes, struct shape shape)
     if (!entry) {
         entry = xcalloc(1, sizeof(*entry));
         entry->shape = shape;
-        HASH_ADD(hh, shapes->entries, shape, sizeof(shape), entry);
+        hash_table_add(&shapes->entries, key_of, &entry->link);
     }
     return entry;
 }
@@ -114,7 +117,7 @@ void shapes_drop(struct shapes *shapes, struct shape shape)
     set_there(shapes, entry, false);
     if (entry->uses)
         return;
-    HASH_DELETE(hh, shapes->entries, entry);
+    hash_table_remove(&shapes->entries, &entry->link);
     free(entry);
 }
 
@@ -133,14 +136,14 @@ void shapes_use(struct shapes *shapes, struct shape shape, bool more)
 
 void shapes_copy_used(struct shapes *to, const struct shapes *from)
 {
-    for (const struct shape_entry *entry = from->entries; entry; entry = entry->hh.next)
+    hash_table_each (&from->entries, const struct shape_entry, entry)
         if (entry->uses)
             shapes_add(to, entry->shape);
 }
 
 bool shapes_contain(const struct shapes *shapes, const struct shapes *some)
 {
-    for (const struct shape_entry *entry = some->entries; entry; entry = entry->hh.next)
+    hash_table_each (&some->entries, const struct shape_entry, entry)
         if (entry->there && !shapes_have(shapes, entry->shape))
             return false;
     return true;
@@ -148,13 +151,10 @@ bool shapes_contain(const struct shapes *shapes, const struct shapes *some)
 
 void shapes_become(struct shapes *shapes, const struct shapes *found)
 {
-    struct shape_entry *entry, *next;
-    HASH_ITER(hh, shapes->entries, entry, next)
-    {
+    hash_table_each (&shapes->entries, const struct shape_entry, entry)
         if (entry->there && !shapes_have(found, entry->shape))
             shapes_drop(shapes, entry->shape);
-    }
-    for (entry = found->entries; entry; entry = entry->hh.next)
+    hash_table_each (&found->entries, const struct shape_entry, entry)
         if (!shapes_have(shapes, entry->shape))
             shapes_add(shapes, entry->shape);
 }
@@ -166,10 +166,8 @@ size_t shapes_unused(const struct shapes *shapes)
 
 void shapes_look_for_idle(struct shapes *shapes, shape_vec *out)
 {
-    struct shape_entry *entry, *next;
     vec_clear(out);
-    HASH_ITER(hh, shapes->entries, entry, next)
-    {
+    hash_table_each (&shapes->entries, struct shape_entry, entry) {
         if (entry->idle)
             vec_push(out, entry->shape);
         entry->idle = entry->there && !entry->uses;
@@ -179,10 +177,8 @@ void shapes_look_for_idle(struct shapes *shapes, shape_vec *out)
 
 void shapes_clear(struct shapes *shapes)
 {
-    struct shape_entry *entry, *next;
-    HASH_ITER(hh, shapes->entries, entry, next)
-    {
-        HASH_DELETE(hh, shapes->entries, entry);
+    hash_table_each (&shapes->entries, struct shape_entry, entry) {
+        hash_table_remove(&shapes->entries, &entry->link);
         free(entry);
     }
     shapes->unused = 0;
@@ -205,12 +201,9 @@ void shapes_sort(shape_vec *shapes)
 
 void shapes_list(const struct shapes *shapes, shape_vec *out)
 {
-    struct shape_entry *entry, *next;
     vec_clear(out);
-    HASH_ITER(hh, shapes->entries, entry, next)
-    {
+    hash_table_each (&shapes->entries, const struct shape_entry, entry)
         if (entry->there)
             vec_push(out, entry->shape);
-    }
     shapes_sort(out);
 }

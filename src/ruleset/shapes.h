@@ -6,7 +6,7 @@
 #ifndef KUBE_NFTD_RULESET_SHAPES_H
 #define KUBE_NFTD_RULESET_SHAPES_H
 
-#include "kube-nftd/base/hash.h"
+#include "kube-nftd/base/hash_table.h"
 #include "kube-nftd/base/vec.h"
 #include "kube-nftd/ruleset/template.h"
 
@@ -22,11 +22,9 @@ struct shape {
 
 typedef VEC(struct shape) shape_vec;
 
-struct shape_entry;
-
 /* Those that a table has, and how often each is used. Starts zeroed. */
 struct shapes {
-    struct shape_entry *entries;
+    struct hash_table entries;
     size_t unused; /* how many are there and not used */
 };
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "source_lists.h"
 
-#include "kube-nftd/base/hash.h"
 #include "kube-nftd/ruleset/ruleset.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct source_list {
     struct hash_link link; /* by prefixes */
-    UT_hash_handle hh;     /* by number */
-    uint32_t number;       /* 0: none yet, and nothing of it in contents */
+    struct hash_link by_number;
+    uint32_t number; /* 0: none yet, and nothing of it in contents */
     uint32_t holds, parked;
     cidr_vec prefixes; /* ascending */
     size_t filled;     /* so many of them, the first ones, are wanted to be in the kernel */
@@ -39,11 +39,21 @@ static struct source_list *find_content(const struct source_lists *lists, const 
     return hash_table_find(&lists->by_content, key_of, key_of_prefixes(prefixes));
 }
 
+static struct source_list *of_number(const struct hash_link *link)
+{
+    return (void *)((char *)link - offsetof(struct source_list, by_number));
+}
+
+static struct hash_key key_of_number(const struct hash_link *link)
+{
+    return (struct hash_key){&of_number(link)->number, sizeof(uint32_t)};
+}
+
 static struct source_list *find_number(const struct source_lists *lists, uint32_t number)
 {
-    struct source_list *list;
-    HASH_FIND(hh, lists->by_number, &number, sizeof(number), list);
-    return list;
+    const struct hash_key key = {&number, sizeof(number)};
+    const struct hash_link *link = hash_table_find(&lists->by_number, key_of_number, key);
+    return link ? of_number(link) : NULL;
 }
 
 /* Takes the prefixes. */
@@ -61,12 +71,12 @@ static struct source_list *make(struct source_lists *lists, cidr_vec *prefixes)
 static void give_number(struct source_lists *lists, struct source_list *list, uint32_t number)
 {
     list->number = number;
-    HASH_ADD(hh, lists->by_number, number, sizeof(number), list);
+    hash_table_add(&lists->by_number, key_of_number, &list->by_number);
 }
 
 static void unset_number(struct source_lists *lists, struct source_list *list)
 {
-    HASH_DELETE(hh, lists->by_number, list);
+    hash_table_remove(&lists->by_number, &list->by_number);
     list->number = 0;
 }
 
@@ -230,10 +240,9 @@ struct source_list *source_lists_unpark(struct source_list *list)
 
 void source_lists_forget(struct source_lists *lists, struct contents *contents)
 {
-    struct source_list *list, *next;
     vec_clear(&lists->unused);
-    HASH_ITER(hh, lists->by_number, list, next)
-    {
+    hash_table_each (&lists->by_number, struct hash_link, link) {
+        struct source_list *list = of_number(link);
         size_t all = SIZE_MAX;
         empty(lists, contents, list, &all);
         list->unused = false;

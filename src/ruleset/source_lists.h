@@ -20,7 +20,7 @@ typedef VEC(uint32_t) list_value_vec;
 struct source_lists {
     enum family family;
     struct hash_table by_content;
-    struct source_list *by_number; /* those that have one */
+    struct hash_table by_number; /* those that have one */
     VEC(struct source_list *) unused;
     double trim_time; /* when the first of them is to be emptied; clock_monotonic */
     uint32_t last_number;

@@ -243,7 +243,7 @@ static void list_elements(const struct fake_set *set, fake_element_refs *out)
     if (set->interval)
         fake_sorted(set, out);
     else
-        for (const struct fake_element *e = set->elements; e; e = e->hh.next)
+        hash_table_each (&set->elements, const struct fake_element, e)
             vec_push(out, e);
     for (size_t i = 0; i < out->n / 2; i++) {
         const struct fake_element *first = out->v[i];
@@ -353,7 +353,7 @@ int nft_socket_count_elements(struct nft_socket *s, enum family family, const ch
     if (read_is_refused())
         return error_set(err, "the fake kernel cannot count %s: %s", name, strerror(EINTR));
     *told = set && !kernel.counts_untold;
-    *count = set ? HASH_COUNT(set->elements) : 0;
+    *count = set ? set->elements.n : 0;
     return 0;
 }
 
@@ -567,7 +567,7 @@ const char *fake_kernel_comment(enum family family)
 size_t fake_kernel_size(enum family family, const char *name)
 {
     const struct fake_set *set = fake_find_set(table_of(family), name);
-    return set ? HASH_COUNT(set->elements) : SIZE_MAX;
+    return set ? set->elements.n : SIZE_MAX;
 }
 
 const uint8_t *fake_kernel_value(enum family family, const char *name, const void *key,
@@ -641,8 +641,8 @@ void fake_kernel_sources(const struct frontend *frontend, range_vec *out)
 {
     enum family family = (enum family)frontend->family;
     size_t length = address_length(family);
-    for (const struct fake_element *e = fake_first(table_of(family), "allowed_sources"); e;
-         e = e->hh.next) {
+    hash_table_each (fake_elements(table_of(family), "allowed_sources"), const struct fake_element,
+                     e) {
         const struct cidr prefix = {address_from(e->key, length), (uint8_t)fake_prefix_length(e)};
         struct address_range range = cidr_range(family, &prefix);
         if (fake_list_of(e) == fake_kernel_classid("restricted", frontend))

@@ -40,7 +40,7 @@ static uint64_t access_of(const struct fake_table *table, const struct fake_elem
     const struct fake_element *list = fake_find_like(table, "restricted", frontend);
     if (!list)
         return 0;
-    for (const struct fake_element *e = fake_first(table, "allowed_sources"); e; e = e->hh.next)
+    hash_table_each (fake_elements(table, "allowed_sources"), const struct fake_element, e)
         if (fake_list_of(e) == fake_u32(list->data))
             sum += sum_of_source(e);
     return sum;
@@ -49,7 +49,7 @@ static uint64_t access_of(const struct fake_table *table, const struct fake_elem
 /* Frontends of the start that are not there now. */
 static void note_missing(struct fake_watch *watch, const struct fake_table *now)
 {
-    for (const struct fake_element *e = fake_first(&watch->start, "services"); e; e = e->hh.next)
+    hash_table_each (fake_elements(&watch->start, "services"), const struct fake_element, e)
         if (!serves(now, e))
             vec_push(&watch->missing, *e);
 }
@@ -72,9 +72,9 @@ static void note_accesses(struct fake_watch *watch, const struct fake_table *now
 {
     const struct fake_table *const tables[] = {&watch->start, now};
     for (int i = 0; i < 2; i++)
-        for (const struct fake_element *e = fake_first(tables[i], "restricted"); e; e = e->hh.next)
+        hash_table_each (fake_elements(tables[i], "restricted"), const struct fake_element, e)
             note_access(watch, now, e);
-    for (const struct fake_element *e = fake_first(now, "services"); e; e = e->hh.next)
+    hash_table_each (fake_elements(now, "services"), const struct fake_element, e)
         if (!serves(&watch->start, e))
             note_access(watch, now, e);
 }
@@ -84,9 +84,11 @@ static uint64_t sum_of_set(const struct fake_table *table, const char *name)
 {
     const struct fake_set *set = fake_find_set(table, name);
     uint64_t sum = 0;
-    for (const struct fake_element *e = set ? set->elements : NULL; e; e = e->hh.next)
+    if (!set)
+        return 0;
+    hash_table_each (&set->elements, const struct fake_element, e)
         sum += sum_of_range(e);
-    for (const struct fake_element *e = set ? set->ends : NULL; e; e = e->hh.next)
+    hash_table_each (&set->ends, const struct fake_element, e)
         sum += 3 * sum_of_range(e);
     return sum;
 }
@@ -149,38 +151,38 @@ void fake_watch_end(struct fake_watch *watch, const struct fake_table *end, bool
 
 /* A service port and a backend that a frontend with affinity reaches: (P, backend). */
 struct reached {
-    UT_hash_handle hh;
+    struct hash_link link;
     struct fake_key key;
 };
 
 struct reached_hash {
-    struct reached *pairs, *ports; /* with P alone in the second */
+    struct hash_table pairs, ports; /* with P alone in the second */
 };
 
-static void add_reached(struct reached **hash, struct fake_key key)
+static struct hash_key key_of(const struct hash_link *link)
 {
-    struct reached *found;
-    HASH_FIND(hh, *hash, key.bytes, key.length, found);
-    if (found)
+    const struct fake_key *key = &((const struct reached *)link)->key;
+    return (struct hash_key){key->bytes, key->length};
+}
+
+static bool is_in(const struct hash_table *hash, struct fake_key key)
+{
+    return hash_table_find(hash, key_of, (struct hash_key){key.bytes, key.length});
+}
+
+static void add_reached(struct hash_table *hash, struct fake_key key)
+{
+    if (is_in(hash, key))
         return;
-    found = xcalloc(1, sizeof(*found));
-    found->key = key;
-    HASH_ADD_KEYPTR(hh, *hash, found->key.bytes, found->key.length, found);
+    struct reached *reached = xcalloc(1, sizeof(*reached));
+    reached->key = key;
+    hash_table_add(hash, key_of, &reached->link);
 }
 
-static bool is_in(const struct reached *hash, struct fake_key key)
+static void free_reached(struct hash_table *hash)
 {
-    const struct reached *found;
-    HASH_FIND(hh, hash, key.bytes, key.length, found);
-    return found;
-}
-
-static void free_reached(struct reached *hash)
-{
-    struct reached *at, *next;
-    HASH_ITER(hh, hash, at, next)
-    {
-        HASH_DELETE(hh, hash, at);
+    hash_table_each (hash, struct reached, at) {
+        hash_table_remove(hash, &at->link);
         free(at);
     }
 }
@@ -197,7 +199,7 @@ static bool is_numbered(const struct fake_table *table, const struct fake_part *
 /* What no frontend may ask for any more has no numbers at all, as long as it is still there. */
 static bool is_given_up(const struct fake_table *table, const struct fake_part *part, uint32_t port)
 {
-    for (const struct fake_element *e = fake_first(table, part->backends); e; e = e->hh.next)
+    hash_table_each (fake_elements(table, part->backends), const struct fake_element, e)
         if (fake_port(e->key) == port)
             return false;
     return true;
@@ -223,7 +225,7 @@ static void note_reached(const struct fake_table *table, const struct fake_part 
 static void check_numbered(const struct fake_table *table, const struct fake_part *part,
                            struct reached_hash *hash, fake_violated_fn violated)
 {
-    for (const struct fake_element *e = fake_first(table, "services"); e; e = e->hh.next) {
+    hash_table_each (fake_elements(table, "services"), const struct fake_element, e) {
         const uint32_t port = fake_port(e->data);
         if (!(fake_low(e->data) & CLASS_AFFINE) || !fake_leads_to(e, part))
             continue;
@@ -236,11 +238,11 @@ static void check_numbered(const struct fake_table *table, const struct fake_par
 static void check_in_use(const struct fake_table *table, const struct fake_part *part,
                          const struct reached_hash *hash, fake_violated_fn violated)
 {
-    for (const struct fake_element *e = fake_first(table, part->backends); e; e = e->hh.next) {
+    hash_table_each (fake_elements(table, part->backends), const struct fake_element, e) {
         uint32_t port = fake_port(e->key);
         struct fake_key pair = fake_join(&port, sizeof(port), e->data, e->data_length);
-        if (is_in(hash->ports, fake_join(&port, sizeof(port), NULL, 0)) &&
-            !is_in(hash->pairs, pair))
+        if (is_in(&hash->ports, fake_join(&port, sizeof(port), NULL, 0)) &&
+            !is_in(&hash->pairs, pair))
             violated("an affinity backend that is not in use", e);
     }
 }
@@ -248,10 +250,10 @@ static void check_in_use(const struct fake_table *table, const struct fake_part 
 void fake_check_batch(const struct fake_table *table, fake_violated_fn violated)
 {
     for (int i = 0; i < FAKE_PARTS; i++) {
-        struct reached_hash hash = {NULL, NULL};
+        struct reached_hash hash = {.pairs = {.n = 0}};
         check_numbered(table, &fake_parts[i], &hash, violated);
         check_in_use(table, &fake_parts[i], &hash, violated);
-        free_reached(hash.pairs);
-        free_reached(hash.ports);
+        free_reached(&hash.pairs);
+        free_reached(&hash.ports);
     }
 }

@@ -65,7 +65,7 @@ struct leads {
 static struct leads *find_leads(const struct fake_table *table)
 {
     struct leads *leads = xcalloc(1, sizeof(*leads));
-    for (const struct fake_element *e = fake_first(table, "services"); e; e = e->hh.next)
+    hash_table_each (fake_elements(table, "services"), const struct fake_element, e)
         for (unsigned i = 0; i < FAKE_PARTS; i++)
             if (fake_leads_to(e, &fake_parts[i]))
                 leads->parts[fake_port(e->data) >> PORT_LOW_BITS] |= (uint8_t)(1u << i);
@@ -196,7 +196,7 @@ static bool was_wrong(const struct fake_table *before, const char *set, rule_fn 
 
 static void check_elements(const struct step *step, const char *set, rule_fn rule)
 {
-    for (const struct fake_element *e = fake_first(step->after, set); e; e = e->hh.next) {
+    hash_table_each (fake_elements(step->after, set), const struct fake_element, e) {
         const char *why = rule(step->after, e);
         bool may_stay = step->cuts || (why && is_out_of_use(step, set, e));
         if (why && strcmp(why, NO_TIMEOUT) == 0 && just_lost_affinity(step, set, e))
@@ -218,7 +218,7 @@ static bool was_hole(const struct fake_table *before, const struct fake_part *pa
 
 static void check_counts(const struct step *step, const struct fake_part *part)
 {
-    for (const struct fake_element *e = fake_first(step->after, part->ports); e; e = e->hh.next) {
+    hash_table_each (fake_elements(step->after, part->ports), const struct fake_element, e) {
         const uint32_t port = fake_port(e->key);
         bool may_stay = step->cuts || is_out_of_use(step, part->ports, e);
         for (uint32_t i = 0; i < fake_count(e); i++)
@@ -240,8 +240,7 @@ static bool is_reached(const struct fake_table *table, const struct leads *leads
 
 static void check_slots_outlive(const struct step *step, const struct fake_part *part)
 {
-    for (const struct fake_element *e = fake_first(step->before, part->endpoints); e;
-         e = e->hh.next) {
+    hash_table_each (fake_elements(step->before, part->endpoints), const struct fake_element, e) {
         if (fake_find_like(step->after, part->endpoints, e))
             continue;
         if (is_reached(step->before, step->leads_before, part, e))
@@ -254,7 +253,7 @@ static void check_slots_outlive(const struct step *step, const struct fake_part 
 /* Somebody gets to the refusal that takes its place. */
 static void check_counts_outlive(const struct step *step, const struct fake_part *part)
 {
-    for (const struct fake_element *e = fake_first(step->before, part->ports); e; e = e->hh.next) {
+    hash_table_each (fake_elements(step->before, part->ports), const struct fake_element, e) {
         const uint32_t port = fake_port(e->key);
         if (is_answered(step->after, part, port))
             continue;
@@ -267,12 +266,12 @@ static void check_counts_outlive(const struct step *step, const struct fake_part
 
 static void note_unused(const struct step *step, const struct fake_part *part)
 {
-    for (struct fake_element *e = fake_first(step->after, part->endpoints); e; e = e->hh.next) {
+    hash_table_each (fake_elements(step->after, part->endpoints), struct fake_element, e) {
         const struct fake_element *old = fake_find_like(step->before, part->endpoints, e);
         bool was_used = !old || is_reached(step->before, step->leads_before, part, old);
         e->unused_since = was_used ? step->now : old->unused_since;
     }
-    for (struct fake_element *e = fake_first(step->after, part->ports); e; e = e->hh.next) {
+    hash_table_each (fake_elements(step->after, part->ports), struct fake_element, e) {
         const struct fake_element *old = fake_find_like(step->before, part->ports, e);
         bool was_used = !old || is_led_to(step->leads_before, part, fake_port(e->key));
         e->unused_since = was_used ? step->now : old->unused_since;
@@ -324,7 +323,7 @@ unsigned fake_prefix_length(const struct fake_element *source)
 /* Whether a frontend is led to the list of an element of allowed_sources. */
 static bool is_in_use(const struct fake_table *table, const struct fake_element *source)
 {
-    for (const struct fake_element *e = fake_first(table, "restricted"); e; e = e->hh.next)
+    hash_table_each (fake_elements(table, "restricted"), const struct fake_element, e)
         if (fake_u32(e->data) == fake_list_of(source))
             return true;
     return false;
@@ -334,7 +333,7 @@ static bool is_in_use(const struct fake_table *table, const struct fake_element 
 static void check_sources_outlive(const struct fake_table *before, const struct fake_table *after,
                                   double now, fake_violated_fn violated)
 {
-    for (const struct fake_element *e = fake_first(before, "allowed_sources"); e; e = e->hh.next) {
+    hash_table_each (fake_elements(before, "allowed_sources"), const struct fake_element, e) {
         if (e->foreign || fake_find_like(after, "allowed_sources", e) || is_in_use(after, e))
             continue;
         if (is_in_use(before, e))
@@ -348,7 +347,7 @@ static void check_sources_outlive(const struct fake_table *before, const struct 
 static void note_unused_sources(const struct fake_table *before, struct fake_table *after,
                                 double now)
 {
-    for (struct fake_element *e = fake_first(after, "allowed_sources"); e; e = e->hh.next) {
+    hash_table_each (fake_elements(after, "allowed_sources"), struct fake_element, e) {
         const struct fake_element *old = fake_find_like(before, "allowed_sources", e);
         e->unused_since = old && is_in_use(before, old) ? now : old ? old->unused_since : -1;
     }

@@ -12,12 +12,7 @@
 
 static struct fake_element *find_same(const struct fake_set *set, const struct fake_element *like)
 {
-    struct fake_element *found = NULL;
-    if (like->is_end)
-        HASH_FIND(hh, set->ends, like->key, like->key_length, found);
-    else
-        HASH_FIND(hh, set->elements, like->key, like->key_length, found);
-    return found;
+    return fake_find_key(like->is_end ? &set->ends : &set->elements, like->key, like->key_length);
 }
 
 /* ---- ranges ---- */
@@ -37,9 +32,9 @@ static int compare_refs(const void *a, const void *b)
 
 void fake_sorted(const struct fake_set *set, fake_element_refs *out)
 {
-    for (const struct fake_element *e = set->elements; e; e = e->hh.next)
+    hash_table_each (&set->elements, const struct fake_element, e)
         vec_push(out, e);
-    for (const struct fake_element *e = set->ends; e; e = e->hh.next)
+    hash_table_each (&set->ends, const struct fake_element, e)
         vec_push(out, e);
     if (out->n > 0)
         qsort(out->v, out->n, sizeof(*out->v), compare_refs);
@@ -104,12 +99,12 @@ int fake_delete_element(struct fake_set *set, const struct fake_element *element
 static struct fake_element *lookup_single(const struct fake_set *set, const uint8_t *key)
 {
     struct fake_element *found = NULL;
-    for (struct fake_element *e = set->elements; e; e = e->hh.next)
+    hash_table_each (&set->elements, struct fake_element, e)
         if (memcmp(e->key, key, set->key_length) <= 0 &&
             (!found || memcmp(e->key, found->key, set->key_length) > 0))
             found = e;
-    for (const struct fake_element *e = set->ends; found && e; e = e->hh.next)
-        if (memcmp(e->key, key, set->key_length) <= 0 &&
+    hash_table_each (&set->ends, const struct fake_element, e)
+        if (found && memcmp(e->key, key, set->key_length) <= 0 &&
             memcmp(e->key, found->key, set->key_length) > 0)
             return NULL;
     return found;
@@ -117,9 +112,6 @@ static struct fake_element *lookup_single(const struct fake_set *set, const uint
 
 struct fake_element *fake_lookup(const struct fake_set *set, const uint8_t *key)
 {
-    struct fake_element *found = NULL;
-    if (set->interval)
-        return lookup_single(set, key);
-    HASH_FIND(hh, set->elements, key, set->key_length, found);
-    return found;
+    return set->interval ? lookup_single(set, key)
+                         : fake_find_key(&set->elements, key, set->key_length);
 }

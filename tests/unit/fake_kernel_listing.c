@@ -60,7 +60,7 @@ static char *affinity_of(const struct fake_table *table, const struct fake_eleme
                               *lowest = service;
     if (!(fake_low(service->data) & CLASS_AFFINE) || !timeout)
         return xstrdup("");
-    for (const struct fake_element *e = fake_first(table, "services"); e; e = e->hh.next)
+    hash_table_each (fake_elements(table, "services"), const struct fake_element, e)
         if (fake_low(e->data) & CLASS_AFFINE && fake_port(e->data) == port &&
             memcmp(e->key, lowest->key, e->key_length) < 0)
             lowest = e;
@@ -95,7 +95,7 @@ static const char *refusal_of(const struct fake_table *table, const struct fake_
 
 static void list_services(const struct fake_table *table, lines *out)
 {
-    for (const struct fake_element *e = fake_first(table, "services"); e; e = e->hh.next) {
+    hash_table_each (fake_elements(table, "services"), const struct fake_element, e) {
         char *frontend = hex(e->key, e->key_length), *affinity = affinity_of(table, e);
         vec_push(out, xasprintf("%s class %u%s%s", frontend, fake_low(e->data),
                                 refusal_of(table, e), affinity));
@@ -113,7 +113,7 @@ static void list_services(const struct fake_table *table, lines *out)
 
 static void list_set(const struct fake_table *table, const char *name, lines *out)
 {
-    for (const struct fake_element *e = fake_first(table, name); e; e = e->hh.next) {
+    hash_table_each (fake_elements(table, name), const struct fake_element, e) {
         char *key = hex(e->key, e->key_length);
         vec_push(out, xasprintf("%s %s", name, key));
         free(key);
@@ -123,11 +123,10 @@ static void list_set(const struct fake_table *table, const char *name, lines *ou
 /* What each frontend lets in; the numbers of lists do not matter. */
 static void list_sources(const struct fake_table *table, lines *out)
 {
-    for (const struct fake_element *e = fake_first(table, "restricted"); e; e = e->hh.next) {
+    hash_table_each (fake_elements(table, "restricted"), const struct fake_element, e) {
         char *frontend = hex(e->key, e->key_length);
         vec_push(out, xasprintf("restricted %s", frontend));
-        for (const struct fake_element *s = fake_first(table, "allowed_sources"); s;
-             s = s->hh.next) {
+        hash_table_each (fake_elements(table, "allowed_sources"), const struct fake_element, s) {
             if (fake_list_of(s) != fake_u32(e->data))
                 continue;
             char *prefix = hex(s->key, s->key_length - sizeof(uint32_t));

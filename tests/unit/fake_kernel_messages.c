@@ -179,7 +179,7 @@ static int new_chain(struct application *a, const struct nlmsghdr *message)
 static bool is_led_to(const struct fake_table *table, const char *name)
 {
     vec_each (&table->sets, set)
-        for (const struct fake_element *e = set->elements; e; e = e->hh.next)
+        hash_table_each (&set->elements, const struct fake_element, e)
             if (strcmp(e->chain, name) == 0)
                 return true;
     return false;
@@ -325,7 +325,7 @@ static int judge_element(const struct application *a, const struct fake_set *set
 static int judge_size(const struct application *a, const struct fake_set *set)
 {
     vec_each (&a->grudges->limits, limit)
-        if (strcmp(limit->set, set->name) == 0 && HASH_COUNT(set->elements) > limit->most)
+        if (strcmp(limit->set, set->name) == 0 && set->elements.n > limit->most)
             return ENFILE;
     return 0;
 }
@@ -355,7 +355,7 @@ static int change_element(struct application *a, struct fake_set *set, const str
 /* An element that is there already is not counted. */
 static size_t size_of(const struct fake_set *set)
 {
-    return HASH_COUNT(set->elements) + HASH_COUNT(set->ends);
+    return set->elements.n + set->ends.n;
 }
 
 static void count_elements(struct application *a, const struct fake_set *set, size_t before)

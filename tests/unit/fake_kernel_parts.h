@@ -16,7 +16,7 @@
 
 #include "fake_kernel.h"
 
-#include "kube-nftd/base/hash.h"
+#include "kube-nftd/base/hash_table.h"
 #include "kube-nftd/base/vec.h"
 #include "kube-nftd/netlink/batch.h"
 
@@ -39,7 +39,7 @@
 #define FAKE_NO_HOOK (-1)
 
 struct fake_element {
-    UT_hash_handle hh; /* by key */
+    struct hash_link link; /* by key */
     uint8_t key[FAKE_BYTES], data[FAKE_BYTES];
     size_t key_length, data_length;
     bool is_end;                /* of a range: the key is the first one behind it */
@@ -55,8 +55,7 @@ struct fake_set {
     bool is_map, verdicts, anonymous, bound;
     bool interval;
     size_t key_length, data_length;
-    struct fake_element *elements;
-    struct fake_element *ends; /* of ranges */
+    struct hash_table elements, ends; /* struct fake_element; of ranges the starts, and the ends */
 };
 
 struct fake_rule {
@@ -107,12 +106,14 @@ void fake_flush_chain(struct fake_table *table, const char *chain);
 /** The rule as libnftnl has it; to be freed. */
 struct nftnl_rule *fake_parse_rule(const struct fake_rule *from);
 
-/** The element with just this key in a set, which may be missing; NULL. */
+/** The element with just this key among elements, or in a set, which may be missing; NULL. */
+struct fake_element *fake_find_key(const struct hash_table *elements, const void *key,
+                                   size_t length);
 struct fake_element *fake_find(const struct fake_table *table, const char *set, const void *key,
                                size_t length);
 
-/** The first element of a set, for going on by hh.next; NULL if there is no such set. */
-struct fake_element *fake_first(const struct fake_table *table, const char *set);
+/** The elements of a set; none if there is no such set. */
+const struct hash_table *fake_elements(const struct fake_table *table, const char *set);
 
 /** Puts a copy of @from into the set, as it is; and takes it out again. */
 void fake_insert(struct fake_set *set, const struct fake_element *from);

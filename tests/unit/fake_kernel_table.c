@@ -13,20 +13,24 @@ void fake_copy_name(char to[FAKE_NAME_SIZE], const char *name)
     memcpy(to, name, length + 1);
 }
 
-static void free_hash(struct fake_element **head)
+static struct hash_key key_of(const struct hash_link *link)
 {
-    struct fake_element *element, *next;
-    HASH_ITER(hh, *head, element, next)
-    {
-        HASH_DELETE(hh, *head, element);
+    const struct fake_element *element = (const void *)link;
+    return (struct hash_key){element->key, element->key_length};
+}
+
+static void free_elements(struct hash_table *elements)
+{
+    hash_table_each (elements, struct fake_element, element) {
+        hash_table_remove(elements, &element->link);
         free(element);
     }
 }
 
 void fake_free_elements(struct fake_set *set)
 {
-    free_hash(&set->elements);
-    free_hash(&set->ends);
+    free_elements(&set->elements);
+    free_elements(&set->ends);
 }
 
 void fake_free_table(struct fake_table *table)
@@ -46,18 +50,12 @@ void fake_insert(struct fake_set *set, const struct fake_element *from)
 {
     struct fake_element *element = xcalloc(1, sizeof(*element));
     *element = *from;
-    if (element->is_end)
-        HASH_ADD_KEYPTR(hh, set->ends, element->key, element->key_length, element);
-    else
-        HASH_ADD_KEYPTR(hh, set->elements, element->key, element->key_length, element);
+    hash_table_add(element->is_end ? &set->ends : &set->elements, key_of, &element->link);
 }
 
 void fake_remove(struct fake_set *set, struct fake_element *element)
 {
-    if (element->is_end)
-        HASH_DELETE(hh, set->ends, element);
-    else
-        HASH_DELETE(hh, set->elements, element);
+    hash_table_remove(element->is_end ? &set->ends : &set->elements, &element->link);
     free(element);
 }
 
@@ -73,11 +71,11 @@ void fake_add_rule(struct fake_table *table, const struct fake_rule *from)
 static void copy_set(struct fake_table *to, const struct fake_set *from)
 {
     struct fake_set copy = *from;
-    copy.elements = copy.ends = NULL;
+    copy.elements = copy.ends = (struct hash_table){.n = 0};
     copy.id = 0;
-    for (const struct fake_element *e = from->elements; e; e = e->hh.next)
+    hash_table_each (&from->elements, const struct fake_element, e)
         fake_insert(&copy, e);
-    for (const struct fake_element *e = from->ends; e; e = e->hh.next)
+    hash_table_each (&from->ends, const struct fake_element, e)
         fake_insert(&copy, e);
     vec_push(&to->sets, copy);
 }
@@ -159,20 +157,23 @@ struct nftnl_rule *fake_parse_rule(const struct fake_rule *from)
     return rule;
 }
 
+struct fake_element *fake_find_key(const struct hash_table *elements, const void *key,
+                                   size_t length)
+{
+    return hash_table_find(elements, key_of, (struct hash_key){key, length});
+}
+
 struct fake_element *fake_find(const struct fake_table *table, const char *set_name,
                                const void *key, size_t length)
 {
-    const struct fake_set *set = fake_find_set(table, set_name);
-    struct fake_element *found = NULL;
-    if (set)
-        HASH_FIND(hh, set->elements, key, length, found);
-    return found;
+    return fake_find_key(fake_elements(table, set_name), key, length);
 }
 
-struct fake_element *fake_first(const struct fake_table *table, const char *set_name)
+const struct hash_table *fake_elements(const struct fake_table *table, const char *set_name)
 {
+    static const struct hash_table none;
     const struct fake_set *set = fake_find_set(table, set_name);
-    return set ? set->elements : NULL;
+    return set ? &set->elements : &none;
 }
 
 /* ---- keys and values ---- */

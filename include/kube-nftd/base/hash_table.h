@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Hash tables for what there is very much of: an item has 16 bytes for its table, and the table has
- * at most 10 more for it, where uthash takes 60. (hash.h is handier where that does not count.)
- * Items have no order. Their hashes are kept, since a key is most often in memory that no cache
- * has.
+ * Hash tables, small, since there is very much of some items: each has 16 bytes for its table, and
+ * the table has at most 10 more for it. Items have no order. Their hashes are kept, since a key is
+ * most often in memory that no cache has.
  *
  * An item begins with a struct hash_link and belongs to its user, as does its key, which may be
  * anywhere and stays as it is while the item is in the table. A table starts zeroed; when its last
