@@ -1,22 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Paths are resolved here part by part, as the kernel does it. A name on the way matters where it
- * is a link, where it is missing and where it is the last: it is a spot, in a place (a folder that
- * is watched). So there is no need to watch all folders up to the root. What is not noticed: a
- * folder further up that is renamed as a whole, since nothing happens then in any place.
- *
- * A place is an inode, and one watch for it is all that inotify gives. So the folder itself is a
- * place like others, and may have spots of its own.
+ * A name on a way matters where it is a link, where it is missing and where it is the last: it is a
+ * spot, and the folder that has it is watched. So there is no need to watch all folders up to the
+ * root. What is not noticed: a folder further up that is renamed as a whole, since nothing happens
+ * then in any folder that is watched.
  */
 #include "manifest_watch.h"
 
+#include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/base/vec.h"
 
 #include <errno.h>
 #include <ev.h>
 #include <limits.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
@@ -25,25 +22,17 @@
 
 #define EVENT_BUFFER_SIZE ((size_t)64 * 1024)
 
-/* Links on one way; the kernel gives up there, too. */
-#define MAX_LINKS 40
-
-/* How often a way is walked again because of changes on it meanwhile. */
-#define MAX_WALKS 8
-
 #define WATCHED_EVENTS                                                                             \
     (IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_CREATE | IN_DELETE | IN_DELETE_SELF |       \
      IN_MOVE_SELF | IN_ONLYDIR)
 
-typedef VEC(char *) text_vec;
-
-struct place {
-    int wd;
-    char *path;     /* a way to it, the last that was used */
-    text_vec spots; /* names */
+struct spot {
+    int wd; /* of the folder that has it */
+    char *path;
+    const char *name; /* the last part of the path; "" for the folder of the files itself */
 };
 
-typedef VEC(struct place *) place_vec;
+typedef VEC(struct spot) spot_vec;
 
 struct manifest_watch {
     char *folder;
@@ -52,219 +41,141 @@ struct manifest_watch {
     ev_io watcher;
     int wd;           /* of the folder; -1 while there is none */
     struct stat seen; /* the folder */
-    place_vec places; /* that were named since the present round began */
-    place_vec before; /* in a round: all that were watched before it */
-    text_vec refused; /* folders that could not be watched, which is said once */
+    spot_vec spots;   /* that were named since the present round began */
+    spot_vec before;  /* in a round: those of the one before */
+    bool refused;     /* a folder could not be watched, which was said */
 };
 
-/* ---- places ---- */
+/* ---- spots ---- */
 
-static bool has_text(const text_vec *texts, const char *text)
+/* That of @name; with NULL, any one in the folder @wd. */
+static const struct spot *find(const spot_vec *spots, int wd, const char *name)
 {
-    vec_each (texts, it) {
-        if (strcmp(*it, text) == 0)
-            return true;
-    }
-    return false;
-}
-
-static void texts_free(text_vec *texts)
-{
-    vec_each (texts, text)
-        free(*text);
-    vec_free(texts);
-}
-
-static struct place *place_find(const place_vec *places, int wd)
-{
-    vec_each (places, place) {
-        if ((*place)->wd == wd)
-            return *place;
+    vec_each (spots, spot) {
+        if (spot->wd == wd && (!name || strcmp(spot->name, name) == 0))
+            return spot;
     }
     return NULL;
 }
 
-static void place_free(struct place *place)
+static void spots_free(spot_vec *spots)
 {
-    texts_free(&place->spots);
-    free(place->path);
-    free(place);
+    vec_each (spots, spot)
+        free(spot->path);
+    vec_free(spots);
 }
 
-static void places_free(place_vec *places)
+/* A folder that is gone by now will be found missing by the spot that it is. */
+static void refuse(struct manifest_watch *watch, const char *folder, int reason)
 {
-    vec_each (places, place)
-        place_free(*place);
-    vec_free(places);
-}
-
-static void place_drop(struct manifest_watch *watch, const struct place *place)
-{
-    vec_each (&watch->places, it) {
-        if (*it == place) {
-            place_free(*it);
-            *it = watch->places.v[--watch->places.n];
-            return;
-        }
-    }
-}
-
-/* Watches @path, for this round. NULL if that is not possible. Sets @added if it is new. */
-static struct place *place_get(struct manifest_watch *watch, const char *path, bool *added)
-{
-    int wd = inotify_add_watch(watch->watcher.fd, path, WATCHED_EVENTS);
-    if (wd < 0)
-        return NULL;
-    struct place *place = place_find(&watch->places, wd);
-    if (!place) {
-        place = xcalloc(1, sizeof(*place));
-        place->wd = wd;
-        vec_push(&watch->places, place);
-        *added = *added || !place_find(&watch->before, wd);
-    }
-    free(place->path);
-    place->path = xstrdup(path);
-    return place;
-}
-
-/* A place that is gone by now will be found missing in its own place. */
-static void refuse(struct manifest_watch *watch, const char *path, int reason)
-{
-    if (reason == ENOENT || reason == ENOTDIR || has_text(&watch->refused, path))
+    if (reason == ENOENT || reason == ENOTDIR || watch->refused)
         return;
-    vec_push(&watch->refused, xstrdup(path));
-    log_warn("manifests", "%s: changes of links in this folder are not detected: %s", path,
+    watch->refused = true;
+    log_warn("manifests", "%s: changes of links in this folder are not detected: %s", folder,
              strerror(reason));
+}
+
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? xstrndup(path, (size_t)(slash + 1 - path)) : xstrdup(".");
+}
+
+/* Returns whether @path was not among the spots of this round. */
+static bool note(struct manifest_watch *watch, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = folder_of(path);
+    int wd = inotify_add_watch(watch->watcher.fd, folder, WATCHED_EVENTS);
+    if (wd < 0)
+        refuse(watch, folder, errno);
+    free(folder);
+    if (wd < 0 || find(&watch->spots, wd, slash ? slash + 1 : path))
+        return false;
+    struct spot spot = {.wd = wd, .path = xstrdup(path)};
+    spot.name = slash ? spot.path + (slash + 1 - path) : spot.path;
+    vec_push(&watch->spots, spot);
+    return true;
 }
 
 /* ---- ways ---- */
 
-struct walk {
-    struct manifest_watch *watch;
-    char *at;   /* so far; no link in it */
-    char *rest; /* what follows */
-    size_t links;
-    bool added; /* a place that was not watched before */
-};
+static void walk(struct manifest_watch *watch, const char *path);
 
-static void note(struct walk *walk, const char *name)
-{
-    struct place *place = place_get(walk->watch, walk->at, &walk->added);
-    if (!place)
-        refuse(walk->watch, walk->at, errno);
-    else if (!has_text(&place->spots, name))
-        vec_push(&place->spots, xstrdup(name));
-}
-
-static void replace(char **text, char *by)
-{
-    free(*text);
-    *text = by;
-}
-
-/* Takes the first part off the rest; NULL at the end. */
-static char *take_part(struct walk *walk)
-{
-    const char *from = walk->rest + strspn(walk->rest, "/");
-    size_t length = strcspn(from, "/");
-    if (length == 0)
-        return NULL;
-    char *part = xstrndup(from, length);
-    from += length;
-    replace(&walk->rest, xstrdup(from + strspn(from, "/")));
-    return part;
-}
-
-/* Goes on with what the link @path says. */
-static bool walk_link(struct walk *walk, const char *path)
+static void walk_target(struct manifest_watch *watch, const char *link)
 {
     char *target = xcalloc(PATH_MAX, 1);
-    bool good = walk->links++ < MAX_LINKS && readlink(path, target, PATH_MAX - 1) > 0;
-    if (good) {
-        if (*target == '/')
-            replace(&walk->at, xstrdup("/"));
-        replace(&walk->rest, xasprintf("%s/%s", target, walk->rest));
+    if (readlink(link, target, PATH_MAX - 1) > 0) {
+        char *folder = folder_of(link);
+        char *path = *target == '/' ? xstrdup(target) : xasprintf("%s/%s", folder, target);
+        walk(watch, path);
+        free(path);
+        free(folder);
     }
     free(target);
-    return good;
 }
 
-/* One part further; false where the way ends. */
-static bool walk_part(struct walk *walk, const char *part)
+/* One part further, the last of @path; false where the way ends. It is looked at again once it is
+ * watched. Links that lead in a circle come to a spot that was there before. */
+static bool walk_part(struct manifest_watch *watch, const char *path, bool last)
 {
     struct stat status;
-    bool last = !*walk->rest;
-    char *path = xasprintf("%s%s%s", walk->at, strcmp(walk->at, "/") == 0 ? "" : "/", part);
-    bool known = lstat(path, &status) == 0;
-    bool is_link = known && S_ISLNK(status.st_mode);
-    bool on = is_link || (known && S_ISDIR(status.st_mode) && !last);
-    if ((last || is_link || !on) && strcmp(part, ".") != 0 && strcmp(part, "..") != 0)
-        note(walk, part);
-    if (is_link)
-        on = walk_link(walk, path);
-    else if (on)
-        replace(&walk->at, xstrdup(path));
-    free(path);
-    return on;
+    if (lstat(path, &status) == 0 && S_ISDIR(status.st_mode) && !last)
+        return true;
+    bool is_new = note(watch, path);
+    if (lstat(path, &status))
+        return false;
+    if (S_ISLNK(status.st_mode) && is_new)
+        walk_target(watch, path);
+    return true;
 }
 
-/* Notes all spots on the way of @path. Returns whether one is in a new place. */
-static bool walk_once(struct manifest_watch *watch, const char *path)
+static void walk(struct manifest_watch *watch, const char *path)
 {
-    struct walk walk = {.watch = watch};
-    walk.at = xstrdup(*path == '/' ? "/" : ".");
-    walk.rest = xstrdup(path);
-    bool on = true;
-    while (on) {
-        char *part = take_part(&walk);
-        on = part && walk_part(&walk, part);
+    const char *end = path + strspn(path, "/");
+    for (bool on = true; on && *end;) {
+        size_t length = strcspn(end, "/"), dots = strspn(end, ".");
+        const char *next = end + length + strspn(end + length, "/");
+        char *part = xstrndup(path, (size_t)(end + length - path));
+        if (dots != length || dots > 2)
+            on = walk_part(watch, part, !*next);
         free(part);
+        end = next;
     }
-    free(walk.at);
-    free(walk.rest);
-    return walk.added;
-}
-
-/* What a new place held may have changed before it was watched. */
-static void walk_way(struct manifest_watch *watch, const char *path)
-{
-    for (int i = 0; i < MAX_WALKS && walk_once(watch, path); i++)
-        ;
 }
 
 /* ---- rounds ---- */
 
 enum watch_folder manifest_watch_begin(struct manifest_watch *watch, struct error *err)
 {
-    bool added = false;
     int before = watch->wd;
-    watch->before = watch->places;
-    watch->places = (place_vec){0};
-    walk_way(watch, watch->folder);
-    struct place *place = place_get(watch, watch->folder, &added);
-    if (!place || stat(watch->folder, &watch->seen)) {
+    watch->before = watch->spots;
+    watch->spots = (spot_vec){0};
+    walk(watch, watch->folder);
+    watch->wd = inotify_add_watch(watch->watcher.fd, watch->folder, WATCHED_EVENTS);
+    if (watch->wd < 0 || stat(watch->folder, &watch->seen)) {
         error_set(err, "%s", strerror(errno));
         watch->wd = -1;
         return WATCH_FOLDER_GONE;
     }
-    watch->wd = place->wd;
-    return place->wd == before ? WATCH_FOLDER_SAME : WATCH_FOLDER_NEW;
+    vec_push(&watch->spots, (struct spot){watch->wd, xstrdup(watch->folder), ""});
+    return watch->wd == before ? WATCH_FOLDER_SAME : WATCH_FOLDER_NEW;
 }
 
 void manifest_watch_link(struct manifest_watch *watch, const char *path)
 {
     struct stat status;
     if (lstat(path, &status) == 0 && S_ISLNK(status.st_mode))
-        walk_way(watch, path);
+        walk_part(watch, path, true);
 }
 
 void manifest_watch_end(struct manifest_watch *watch)
 {
-    vec_each (&watch->before, place) {
-        if (!place_find(&watch->places, (*place)->wd))
-            inotify_rm_watch(watch->watcher.fd, (*place)->wd);
+    vec_each (&watch->before, spot) {
+        if (!find(&watch->spots, spot->wd, NULL))
+            inotify_rm_watch(watch->watcher.fd, spot->wd);
     }
-    places_free(&watch->before);
+    spots_free(&watch->before);
 }
 
 bool manifest_watch_holds(const struct manifest_watch *watch)
@@ -276,68 +187,59 @@ bool manifest_watch_holds(const struct manifest_watch *watch)
 
 /* ---- events ---- */
 
-/* Whether a name that was made, or that went and may be there again, is worth a look: not if it is
- * a file that somebody writes now and will close. */
-static bool is_settled(const struct place *place, const char *name)
+/* Whether what was made, or went and may be there again, is worth a look: not if it is a file that
+ * somebody writes now and will close. */
+static bool is_settled(const char *path)
 {
     struct stat status;
-    char *path = xasprintf("%s/%s", place->path, name);
-    bool settled = lstat(path, &status) != 0 || !S_ISREG(status.st_mode) || status.st_nlink > 1;
-    free(path);
-    return settled;
+    return lstat(path, &status) != 0 || !S_ISREG(status.st_mode) || status.st_nlink > 1;
 }
 
 /* What a bunch of events says. */
 struct bunch {
-    bool names;
-    bool all;
-    bool made;
-    bool end;
+    bool names, all, made, end;
 };
 
-static void take_spot(const struct place *place, const struct inotify_event *event,
-                      struct bunch *bunch)
+static void take_spot(const struct spot *spot, uint32_t mask, struct bunch *bunch)
 {
-    if (!has_text(&place->spots, event->name))
-        return;
-    if (event->mask & (IN_CLOSE_WRITE | IN_MOVED_TO) || is_settled(place, event->name))
+    if (mask & (IN_CLOSE_WRITE | IN_MOVED_TO) || is_settled(spot->path))
         bunch->all = true;
-    if (event->mask & IN_CREATE && event->mask & IN_ISDIR)
+    if (mask & IN_CREATE && mask & IN_ISDIR)
         bunch->made = true;
 }
 
-static void take_name(struct manifest_watch *watch, const struct place *place,
-                      const struct inotify_event *event, struct bunch *bunch)
+static void take_name(struct manifest_watch *watch, const struct inotify_event *event,
+                      struct bunch *bunch)
 {
-    bool gone = event->mask & (IN_MOVED_FROM | IN_DELETE);
-    if (event->mask & IN_ISDIR || (event->mask & IN_CREATE && !is_settled(place, event->name)))
+    char *path = xasprintf("%s/%s", watch->folder, event->name);
+    bool written = event->mask & IN_CREATE && !is_settled(path);
+    free(path);
+    if (event->mask & IN_ISDIR || written)
         return;
     bunch->names = true;
-    watch->handler.name(watch->handler.ctx, event->name, gone);
+    watch->handler.name(watch->handler.ctx, event->name, event->mask & (IN_MOVED_FROM | IN_DELETE));
 }
 
 static void take_event(struct manifest_watch *watch, const struct inotify_event *event,
                        struct bunch *bunch)
 {
-    struct place *place = place_find(&watch->places, event->wd);
     if (event->mask & IN_Q_OVERFLOW)
         bunch->all = true;
-    if (!place) /* one that is watched no more */
+    if (!find(&watch->spots, event->wd, NULL)) /* of a folder that is watched no more */
         return;
     if (event->mask & IN_UNMOUNT && event->wd == watch->wd)
         bunch->end = true;
     if (event->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT | IN_IGNORED))
         bunch->all = true;
     if (event->len > 0) {
-        take_spot(place, event, bunch);
+        const struct spot *spot = find(&watch->spots, event->wd, event->name);
+        if (spot)
+            take_spot(spot, event->mask, bunch);
         if (event->wd == watch->wd)
-            take_name(watch, place, event, bunch);
+            take_name(watch, event, bunch);
     }
-    if (event->mask & IN_IGNORED) { /* the kernel has removed it */
-        if (event->wd == watch->wd)
-            watch->wd = -1;
-        place_drop(watch, place);
-    }
+    if (event->mask & IN_IGNORED && event->wd == watch->wd)
+        watch->wd = -1; /* the kernel has removed it */
 }
 
 static void take_events(struct manifest_watch *watch, const char *buffer, size_t length)
@@ -402,8 +304,7 @@ void manifest_watch_free(struct manifest_watch *watch)
         return;
     ev_io_stop(watch->loop, &watch->watcher);
     close(watch->watcher.fd);
-    places_free(&watch->places);
-    texts_free(&watch->refused);
+    spots_free(&watch->spots);
     free(watch->folder);
     free(watch);
 }

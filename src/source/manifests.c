@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Strings together a folder, a table of its files and a watch. The watch says which names changed,
- * and the table reads them. Where names are not enough (a link leads elsewhere now, the folder is
- * another one, events were lost, the time between opening and following), all files are compared
- * by their status.
+ * The files of a folder, and when to read which. The watch says which names changed. Where names
+ * are not enough (a link leads elsewhere now, the folder is another one, events were lost, the time
+ * between opening and following), all files are compared by their status.
+ *
+ * News of a file only say that there is something to look at; what is there then decides. One
+ * exception: a file that was deleted or moved away and is there again is not read, since whoever
+ * writes it will close it. News are collected and worked off at once, since an object may move from
+ * one file to another.
  */
 #include "kube-nftd/source/manifests.h"
 
+#include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/base/vec.h"
-#include "manifest_table.h"
+#include "manifest_file.h"
+#include "manifest_objects.h"
 #include "manifest_watch.h"
 
 #include <dirent.h>
@@ -22,10 +28,26 @@
 /* A folder that was made anew is complete when it has been quiet for so many seconds. */
 #define FILLING_TIME 2.0
 
+enum news {
+    NEWS_NONE,
+    NEWS_CHANGED, /* it is to be read */
+    NEWS_AWAY,    /* it may be gone */
+};
+
+struct file {
+    char *path;
+    struct holding holding;
+    struct stat seen; /* when it was last read; zero before */
+    enum news news;
+    bool missing; /* it is kept although there is no file, which was said */
+    bool gone;    /* it is dropped when all news are done with */
+};
+
 struct manifests {
-    char *folder; /* that is watched */
-    char *path;   /* of the one file, or NULL: all files of the folder */
-    struct manifest_table *table;
+    char *folder;             /* that is watched */
+    char *path;               /* of the one file, or NULL: all files of the folder */
+    VEC(struct file *) files; /* sorted by path */
+    struct manifest_objects objects;
 
     struct ev_loop *loop;
     struct manifest_watch *watch; /* NULL while nothing is followed */
@@ -49,12 +71,16 @@ static bool has_suffix(const char *name, const char *suffix)
     return length > suffix_length && strcmp(name + length - suffix_length, suffix) == 0;
 }
 
-static bool is_wanted(const struct manifests *manifests, const char *name)
+/* Files of a folder that are read. */
+static bool is_manifest(const char *name)
 {
-    if (manifests->path)
-        return strcmp(last_part(manifests->path), name) == 0;
     return name[0] != '.' &&
            (has_suffix(name, ".yaml") || has_suffix(name, ".yml") || has_suffix(name, ".json"));
+}
+
+static int filter(const struct dirent *entry)
+{
+    return is_manifest(entry->d_name);
 }
 
 /* The path of a file that is wanted; the caller frees it. */
@@ -70,49 +96,225 @@ static void paths_clear(path_vec *paths)
     vec_free(paths);
 }
 
-static int compare_paths(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static int list_folder(const struct manifests *manifests, path_vec *paths, struct error *err)
-{
-    DIR *dir = opendir(manifests->folder);
-    if (!dir)
-        return error_set(err, "%s: %s", manifests->folder, strerror(errno));
-    struct dirent *entry;
-    while ((errno = 0, entry = readdir(dir)) != NULL) {
-        if (is_wanted(manifests, entry->d_name))
-            vec_push(paths, path_of(manifests, entry->d_name));
-    }
-    int reason = errno;
-    closedir(dir);
-    if (reason) {
-        paths_clear(paths);
-        return error_set(err, "%s: %s", manifests->folder, strerror(reason));
-    }
-    return 0;
-}
-
 /* The paths of all files that are wanted, sorted. */
 static int list_paths(const struct manifests *manifests, path_vec *paths, struct error *err)
 {
-    if (manifests->path)
+    struct dirent **entries;
+    if (manifests->path) {
         vec_push(paths, xstrdup(manifests->path));
-    else if (list_folder(manifests, paths, err))
-        return -1;
-    if (paths->n > 1)
-        qsort(paths->v, paths->n, sizeof(*paths->v), compare_paths);
+        return 0;
+    }
+    int n = scandir(manifests->folder, &entries, filter, alphasort);
+    if (n < 0)
+        return error_set(err, "%s: %s", manifests->folder, strerror(errno));
+    for (int i = 0; i < n; i++) {
+        vec_push(paths, path_of(manifests, entries[i]->d_name));
+        free(entries[i]);
+    }
+    free(entries);
     return 0;
+}
+
+/* ---- files ---- */
+
+/* Where the file at @path is, or would have to be. */
+static size_t place_of(const struct manifests *manifests, const char *path)
+{
+    size_t low = 0, high = manifests->files.n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (strcmp(manifests->files.v[middle]->path, path) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static struct file *file_get(struct manifests *manifests, const char *path)
+{
+    size_t place = place_of(manifests, path);
+    if (place < manifests->files.n && strcmp(manifests->files.v[place]->path, path) == 0)
+        return manifests->files.v[place];
+    struct file *file = xcalloc(1, sizeof(*file));
+    file->holding.path = file->path = xstrdup(path);
+    vec_push(&manifests->files, file);
+    struct file **at = manifests->files.v + place;
+    memmove(at + 1, at, (manifests->files.n - 1 - place) * sizeof(*at));
+    *at = file;
+    return file;
+}
+
+static void file_free(struct file *file)
+{
+    vec_free(&file->holding.objects);
+    free(file->path);
+    free(file);
+}
+
+struct counts {
+    size_t files;
+    size_t objects[KIND_COUNT];
+    size_t bad; /* of them: those that cannot be read */
+};
+
+static void log_loaded(const char *what, const char *path, const struct counts *counts)
+{
+    log_info("manifests", "loaded %s=%s services=%zu slices=%zu cidrs=%zu nodes=%zu bad=%zu", what,
+             path, counts->objects[KIND_SERVICE], counts->objects[KIND_ENDPOINTSLICE],
+             counts->objects[KIND_SERVICECIDR], counts->objects[KIND_NODE], counts->bad);
+}
+
+/* Reads @file and makes its objects what it holds; adds them to @counts. */
+static enum manifest_result file_read(struct manifests *manifests, struct file *file,
+                                      struct counts *counts, struct error *err)
+{
+    object_vec objects = {0};
+    struct stat status = {0};
+    enum manifest_result result = manifest_file_read(file->path, &objects, &status, err);
+    file->seen = status;
+    file->missing = file->missing && result == MANIFEST_GONE;
+    if (result != MANIFEST_OK)
+        return result;
+    counts->files++;
+    vec_each (&objects, object) {
+        counts->objects[object->kind]++;
+        counts->bad += !object->payload;
+    }
+    manifest_objects_set(&manifests->objects, &file->holding, &objects);
+    return result;
+}
+
+/* There is no file at the path: it was deleted, or is a link to nothing, or the folder is away.
+ * Only the first means that its objects are gone, and not of the one file. */
+static void file_missing(struct manifests *manifests, struct file *file)
+{
+    struct stat status;
+    size_t held = file->holding.objects.n;
+    bool is_link = lstat(file->path, &status) == 0;
+    if (!manifest_watch_holds(manifests->watch))
+        return;
+    if (!manifests->path && !is_link) {
+        object_vec none = {0};
+        manifest_objects_set(&manifests->objects, &file->holding, &none);
+        if (held > 0)
+            log_info("manifests", "the file is gone, removing its objects file=%s objects=%zu",
+                     file->path, held);
+        file->gone = true;
+        return;
+    }
+    if (!file->missing)
+        log_warn("manifests", "%s: %s; its objects stay active objects=%zu", file->path,
+                 is_link ? "the link points to no file" : "the file is gone", held);
+    file->missing = true;
+    file->seen = (struct stat){0};
+}
+
+static void file_reload(struct manifests *manifests, struct file *file)
+{
+    struct error err = {0};
+    struct counts counts = {0};
+    switch (file_read(manifests, file, &counts, &err)) {
+    case MANIFEST_OK:
+        log_loaded("file", file->path, &counts);
+        break;
+    case MANIFEST_GONE:
+        file_missing(manifests, file);
+        break;
+    case MANIFEST_BAD:
+        log_error("manifests", "%s: %s; its previous objects stay active objects=%zu", file->path,
+                  err.text, file->holding.objects.n);
+        break;
+    }
+    error_clear(&err);
+}
+
+/* ---- news ---- */
+
+static void note_all(struct manifests *manifests, enum news news)
+{
+    vec_each (&manifests->files, file)
+        (*file)->news = news;
+}
+
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
+           a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
+
+static void compare(struct file *file)
+{
+    struct stat status;
+    if (stat(file->path, &status))
+        file->news = NEWS_AWAY;
+    else
+        file->news = is_same(&status, &file->seen) ? NEWS_NONE : NEWS_CHANGED;
+}
+
+static void look_for_missing(struct manifests *manifests)
+{
+    struct stat status;
+    vec_each (&manifests->files, file) {
+        if ((*file)->news != NEWS_AWAY)
+            continue;
+        (*file)->news = NEWS_NONE;
+        if (stat((*file)->path, &status) && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
+            file_missing(manifests, *file);
+    }
+}
+
+/* Files that hold what has lost its owner are to be read. */
+static void note_heirs(struct manifests *manifests)
+{
+    if (!manifests->objects.orphans)
+        return;
+    manifests->objects.orphans = false;
+    vec_each (&manifests->files, file) {
+        if (manifest_objects_inherits(&(*file)->holding))
+            (*file)->news = NEWS_CHANGED;
+    }
+}
+
+/* Returns whether any was to be read. */
+static bool read_changed(struct manifests *manifests)
+{
+    bool any = false;
+    note_heirs(manifests);
+    vec_each (&manifests->files, file) {
+        if ((*file)->news != NEWS_CHANGED)
+            continue;
+        any = true;
+        (*file)->news = NEWS_NONE;
+        file_reload(manifests, *file);
+    }
+    return any;
+}
+
+/* All that is gone first: an heir that is gone as well need not be read. */
+static void work_off(struct manifests *manifests)
+{
+    look_for_missing(manifests);
+    while (read_changed(manifests))
+        ;
+    size_t kept = 0;
+    vec_each (&manifests->files, file) {
+        if ((*file)->gone)
+            file_free(*file);
+        else
+            manifests->files.v[kept++] = *file;
+    }
+    manifests->files.n = kept;
 }
 
 /* ---- the first load ---- */
 
 static int first_read(struct manifests *manifests, const char *path, bool strict,
-                      struct manifest_counts *counts, struct error *err)
+                      struct counts *counts, struct error *err)
 {
     struct error why = {0};
-    enum manifest_result result = manifest_table_load(manifests->table, path, counts, &why);
+    enum manifest_result result = file_read(manifests, file_get(manifests, path), counts, &why);
     int status = 0;
     if (result == MANIFEST_OK) {
         log_debug(2, "manifests", "loaded file=%s", path);
@@ -127,7 +329,7 @@ static int first_read(struct manifests *manifests, const char *path, bool strict
 
 static int first_load(struct manifests *manifests, bool strict, struct error *err)
 {
-    struct manifest_counts counts = {0};
+    struct counts counts = {0};
     path_vec paths = {0};
     int result = list_paths(manifests, &paths, err);
     for (size_t i = 0; result == 0 && i < paths.n; i++)
@@ -135,13 +337,14 @@ static int first_load(struct manifests *manifests, bool strict, struct error *er
     paths_clear(&paths);
     if (result)
         return -1;
-    if (manifests->path)
-        log_info("manifests", "loaded file=%s " MANIFEST_COUNTS_FORMAT, manifests->path,
-                 MANIFEST_COUNTS_ARGS(&counts));
-    else
-        log_info("manifests", "loaded folder=%s files=%zu " MANIFEST_COUNTS_FORMAT,
-                 manifests->folder, counts.files, MANIFEST_COUNTS_ARGS(&counts));
-    manifest_table_start(manifests->table);
+    if (manifests->path) {
+        log_loaded("file", manifests->path, &counts);
+    } else {
+        char *path = xasprintf("%s files=%zu", manifests->folder, counts.files);
+        log_loaded("folder", path, &counts);
+        free(path);
+    }
+    manifest_objects_start(&manifests->objects);
     return 0;
 }
 
@@ -172,27 +375,18 @@ static int set_path(struct manifests *manifests, const char *path, struct error 
     return 0;
 }
 
-/* Asked for what changed only, so there is a watch. */
-static bool folder_is_there(void *ctx)
-{
-    return manifest_watch_holds(((struct manifests *)ctx)->watch);
-}
-
 struct manifests *manifests_open(const char *path, const struct object_sink *sink, bool strict,
                                  struct error *err)
 {
     struct manifests *manifests = xcalloc(1, sizeof(*manifests));
-    if (set_path(manifests, path, err) == 0) {
-        const struct manifest_owner owner = {folder_is_there, manifests, manifests->path != NULL};
-        manifests->table = manifest_table_new(sink, &owner);
-        if (first_load(manifests, strict, err) == 0)
-            return manifests;
-    }
+    manifests->objects.sink = *sink;
+    if (set_path(manifests, path, err) == 0 && first_load(manifests, strict, err) == 0)
+        return manifests;
     manifests_free(manifests);
     return NULL;
 }
 
-/* ---- comparing ---- */
+/* ---- all of them ---- */
 
 /* Where a link leads is watched before it is looked at, so that no change is missed. */
 static void compare_files(struct manifests *manifests)
@@ -202,10 +396,10 @@ static void compare_files(struct manifests *manifests)
     if (list_paths(manifests, &paths, &err)) {
         log_error("manifests", "%s; its previous objects stay active", err.text);
     } else {
-        manifest_table_note_all(manifests->table, MANIFEST_AWAY); /* unless it is named now */
+        note_all(manifests, NEWS_AWAY); /* unless it is named now */
         vec_each (&paths, path) {
             manifest_watch_link(manifests->watch, *path);
-            manifest_table_compare(manifests->table, *path);
+            compare(file_get(manifests, *path));
         }
     }
     paths_clear(&paths);
@@ -238,7 +432,7 @@ static void compare_all(struct manifests *manifests, bool made)
     enum watch_folder folder = manifest_watch_begin(manifests->watch, &err);
     if (folder != WATCH_FOLDER_SAME) {
         /* what was noted was about the folder before */
-        manifest_table_note_all(manifests->table, MANIFEST_SAME);
+        note_all(manifests, NEWS_NONE);
         ev_timer_stop(manifests->loop, &manifests->filling);
     }
     if (folder == WATCH_FOLDER_GONE)
@@ -259,18 +453,18 @@ static void on_filled(struct ev_loop *loop, ev_timer *timer, int revents)
     (void)revents;
     ev_timer_stop(loop, timer);
     compare_all(manifests, false);
-    manifest_table_run(manifests->table);
+    work_off(manifests);
 }
 
 static void on_name(void *ctx, const char *name, bool gone)
 {
     struct manifests *manifests = ctx;
-    if (!is_wanted(manifests, name))
+    if (manifests->path ? strcmp(last_part(manifests->path), name) != 0 : !is_manifest(name))
         return;
     char *path = path_of(manifests, name);
     if (!gone)
         manifest_watch_link(manifests->watch, path);
-    manifest_table_note(manifests->table, path, gone ? MANIFEST_AWAY : MANIFEST_CHANGED);
+    file_get(manifests, path)->news = gone ? NEWS_AWAY : NEWS_CHANGED;
     free(path);
 }
 
@@ -298,7 +492,7 @@ static void on_news(void *ctx, enum watch_news news)
         ev_timer_again(manifests->loop, &manifests->filling);
     if (news != WATCH_NEWS_NAMES)
         compare_all(manifests, news == WATCH_NEWS_MADE);
-    manifest_table_run(manifests->table);
+    work_off(manifests);
 }
 
 int manifests_follow(struct manifests *manifests, struct ev_loop *loop, struct error *err)
@@ -311,7 +505,7 @@ int manifests_follow(struct manifests *manifests, struct ev_loop *loop, struct e
     if (!manifests->watch)
         return error_prefix(err, "cannot follow %s", manifests->folder);
     compare_all(manifests, false);
-    manifest_table_run(manifests->table);
+    work_off(manifests);
     return 0;
 }
 
@@ -320,7 +514,7 @@ int manifests_look_again(struct manifests *manifests, struct error *err)
     if (!manifests->watch)
         return manifests_follow(manifests, manifests->loop, err);
     compare_all(manifests, false);
-    manifest_table_run(manifests->table);
+    work_off(manifests);
     return 0;
 }
 
@@ -329,7 +523,10 @@ void manifests_free(struct manifests *manifests)
     if (!manifests)
         return;
     stop_following(manifests);
-    manifest_table_free(manifests->table);
+    vec_each (&manifests->files, file)
+        file_free(*file);
+    vec_free(&manifests->files);
+    manifest_objects_clear(&manifests->objects);
     free(manifests->folder);
     free(manifests->path);
     free(manifests);
