@@ -92,7 +92,7 @@ static void back_off(struct reflector *r, enum purpose next, double retry_after)
     r->purpose = next;
     r->relisted = false;
     initial_events_reset(&r->initial);
-    list_reader_reset(&r->list);
+    object_reader_reset(&r->reader);
     enter(r, STATE_BACKING_OFF);
     log_debug(2, LOG, "%s: next try in %.1f s", resource_of(r), wait);
     start_timer(r, wait);
@@ -190,6 +190,8 @@ static int take_event(void *ctx, struct watch_event *event, struct error *err)
     struct reflector *r = ctx;
     if (event->type == WATCH_BAD)
         bad_objects_add(&r->bad, &event->object, &event->problem);
+    if (r->purpose == LIST)
+        return initial_events_put(&r->initial, &event->object, err);
     if (r->state == STATE_STREAMING)
         return take_initial_event(r, event, err);
     take_change(r, event);
@@ -226,7 +228,7 @@ static void log_refused(struct reflector *r, const struct api_status *status)
 static void list_begin(struct reflector *r)
 {
     initial_events_reset(&r->initial);
-    list_reader_reset(&r->list);
+    object_reader_reset(&r->reader);
     r->received = 0;
     /* A limit together with a version other than 0 would ask for exactly that version. */
     r->list_limited = !r->version;
@@ -271,12 +273,12 @@ static bool list_otherwise(struct reflector *r, const struct api_status *status)
 {
     if (!status->expired && !status->too_large)
         return false;
-    if (r->list.token) {
+    if (r->reader.token) {
         if (!r->list_limited)
             return false;
         free(r->version);
-        r->version = r->list.version;
-        r->list.version = NULL;
+        r->version = r->reader.version;
+        r->reader.version = NULL;
     } else {
         if (r->version_unusable)
             return false;
@@ -400,13 +402,15 @@ static void list_ended(struct reflector *r, const char *transport)
 {
     if (transport) {
         failed(r, transport);
-    } else if (list_reader_end_page(&r->list, &r->broken) < 0) {
+    } else if (object_reader_end_page(&r->reader, &r->broken) < 0) {
         unreadable(r);
-    } else if (r->list.token) {
+    } else if (r->reader.token) {
         ask(r, LIST);
     } else {
-        take_contents(r, &r->list.objects, &r->list.version);
-        list_reader_reset(&r->list);
+        object_vec objects = {0};
+        initial_events_finish(&r->initial, &objects);
+        take_contents(r, &objects, &r->reader.version);
+        object_reader_reset(&r->reader);
         r->listed = true;
         ask(r, WATCH);
     }
@@ -463,17 +467,14 @@ static char *prepare(struct reflector *r, double *timeout)
     *timeout = LIST_ANSWER_TIMEOUT + CONTENTS_TIMEOUT;
     if (!version && !r->version_unusable)
         version = "0";
-    version = r->list.token ? NULL : version;
-    return collection_list_path(&r->collection, version, r->list_limited, r->list.token);
+    version = r->reader.token ? NULL : version;
+    return collection_list_path(&r->collection, version, r->list_limited, r->reader.token);
 }
 
 /* Only now it is known how to read what comes. */
 static void begin_body(struct reflector *r, enum encoding encoding)
 {
-    if (r->purpose == LIST)
-        list_reader_begin_page(&r->list, encoding);
-    else
-        watch_reader_begin(&r->watch, encoding);
+    object_reader_begin(&r->reader, encoding, r->purpose == LIST);
     r->figures.encoding = encoding;
     r->figures.has_encoding = true;
 }
@@ -510,9 +511,7 @@ static int on_data(void *ctx, const char *bytes, size_t length)
         if (r->received > CONTENTS_LIMIT)
             return error_set(&r->broken, "it has more than %zu MiB", CONTENTS_LIMIT >> 20);
     }
-    if (r->purpose == LIST)
-        return list_reader_feed(&r->list, bytes, length, &r->broken);
-    return watch_reader_feed(&r->watch, bytes, length, &r->broken);
+    return object_reader_feed(&r->reader, bytes, length, &r->broken);
 }
 
 static void on_refusal(struct reflector *r, const struct api_result *result, const char *body)
@@ -526,8 +525,8 @@ static void on_refusal(struct reflector *r, const struct api_result *result, con
 static void on_error_event(struct reflector *r)
 {
     /* The reader's own goes when the next answer begins. */
-    struct api_status status = r->watch.status;
-    r->watch.status = (struct api_status){0};
+    struct api_status status = r->reader.status;
+    r->reader.status = (struct api_status){0};
     refused(r, &status, true);
     api_status_clear(&status);
 }
@@ -537,7 +536,7 @@ static void on_done(void *ctx, const struct api_result *result, const char *body
     struct reflector *r = ctx;
     r->request = NULL;
     ev_timer_stop(r->loop, &r->timer);
-    if (r->purpose != LIST && r->watch.refused)
+    if (r->purpose != LIST && r->reader.refused)
         on_error_event(r);
     else if (r->broken.text)
         unreadable(r);
@@ -578,9 +577,9 @@ static void ask(struct reflector *r, enum purpose purpose)
     double timeout;
     r->purpose = purpose;
     r->proven = false;
-    r->watch.refused = false;
+    r->reader.refused = false;
     error_clear(&r->broken);
-    if (purpose != LIST || !r->list.token) /* the pages of a list are one answer */
+    if (purpose != LIST || !r->reader.token) /* the pages of a list are one answer */
         bad_objects_begin(&r->bad);
     enter(r, STATE_CONNECTING);
     char *path = prepare(r, &timeout);
@@ -605,9 +604,8 @@ struct reflector *reflector_start(struct ev_loop *loop, struct apiserver *apiser
     r->sink = sink;
     r->collection.kind = kind;
     r->collection.node_name = kind == KIND_NODE ? xstrdup(node_name) : NULL;
-    r->list = (struct list_reader){.kind = kind, .limit = OBJECT_LIMIT, .bad = &r->bad};
     r->initial = (struct initial_events){.limit = OBJECT_LIMIT};
-    r->watch = (struct watch_reader){.kind = kind, .take = take_event, .ctx = r};
+    r->reader = (struct object_reader){.kind = kind, .take = take_event, .ctx = r};
     retry_init(&r->retry, LOG, collection_resource(kind), clock_monotonic());
     ev_init(&r->timer, on_timer);
     /* Behind what has come meanwhile: after a long pause of our own, the server is not the one that
@@ -630,9 +628,8 @@ void reflector_free(struct reflector *r)
     if (r->request)
         apiserver_cancel(r->request);
     ev_timer_stop(r->loop, &r->timer);
-    list_reader_reset(&r->list);
+    object_reader_reset(&r->reader);
     initial_events_reset(&r->initial);
-    watch_reader_clear(&r->watch);
     error_clear(&r->broken);
     free(r->collection.node_name);
     free(r->version);

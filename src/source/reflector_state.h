@@ -6,9 +6,8 @@
 #include "initial_events.h"
 #include "kube-nftd/source/collection.h"
 #include "kube-nftd/source/reflector.h"
-#include "list_reader.h"
+#include "object_reader.h"
 #include "retry.h"
-#include "watch_reader.h"
 
 #include <ev.h>
 
@@ -60,9 +59,8 @@ struct reflector {
     size_t received;       /* bytes of the contents that are coming */
 
     bool list_limited;
-    struct list_reader list;
-    struct initial_events initial;
-    struct watch_reader watch;
+    struct object_reader reader;
+    struct initial_events initial; /* the contents that are coming, in a stream or a list */
     struct error broken; /* why the body that is coming was given up */
 
     struct retry retry;

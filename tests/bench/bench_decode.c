@@ -8,8 +8,7 @@
 #include "../unit/proto_writer.h"
 
 #include "source/body_reader.h"
-#include "source/list_reader.h"
-#include "source/watch_reader.h"
+#include "source/object_reader.h"
 
 #include <time.h>
 
@@ -141,41 +140,45 @@ static void feed_pieces(const bytes *body, feed_fn feed, void *reader)
     }
 }
 
-static int feed_watch(void *reader, const char *bytes_, size_t length, struct error *err)
+static int feed_objects(void *reader, const char *bytes_, size_t length, struct error *err)
 {
-    return watch_reader_feed(reader, bytes_, length, err);
-}
-
-static int feed_list(void *reader, const char *bytes_, size_t length, struct error *err)
-{
-    return list_reader_feed(reader, bytes_, length, err);
+    return object_reader_feed(reader, bytes_, length, err);
 }
 
 static void decode_events(const bytes *body, enum encoding encoding, enum object_kind kind)
 {
     size_t seen = 0;
     struct error err = {0};
-    struct watch_reader reader = {.kind = kind, .take = count, .ctx = &seen};
-    watch_reader_begin(&reader, encoding);
-    feed_pieces(body, feed_watch, &reader);
+    struct object_reader reader = {.kind = kind, .take = count, .ctx = &seen};
+    object_reader_begin(&reader, encoding, false);
+    feed_pieces(body, feed_objects, &reader);
     expect(seen == EVENTS, &err);
-    watch_reader_clear(&reader);
+    object_reader_reset(&reader);
 }
 
 static VEC(object_vec) kept;
 
+static int keep(void *ctx, struct watch_event *event, struct error *err)
+{
+    (void)err;
+    if (event->type == WATCH_PUT) {
+        vec_push((object_vec *)ctx, event->object);
+        event->object = (struct object){0};
+    }
+    return 0;
+}
+
 static void decode_list(const bytes *body, enum encoding encoding, enum object_kind kind)
 {
-    struct bad_objects bad = {0};
+    object_vec objects = {0};
     struct error err = {0};
-    struct list_reader reader = {.kind = kind, .limit = 1000000, .bad = &bad};
-    list_reader_begin_page(&reader, encoding);
-    feed_pieces(body, feed_list, &reader);
-    expect(list_reader_end_page(&reader, &err) == 0, &err);
-    expect(reader.objects.n == SERVICES && bad.total == 0, &err);
-    vec_push(&kept, reader.objects);
-    reader.objects = (object_vec){0};
-    list_reader_reset(&reader);
+    struct object_reader reader = {.kind = kind, .take = keep, .ctx = &objects};
+    object_reader_begin(&reader, encoding, true);
+    feed_pieces(body, feed_objects, &reader);
+    expect(object_reader_end_page(&reader, &err) == 0, &err);
+    expect(objects.n == SERVICES, &err);
+    vec_push(&kept, objects);
+    object_reader_reset(&reader);
 }
 
 static double cpu_seconds(void)

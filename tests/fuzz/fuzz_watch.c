@@ -11,8 +11,7 @@
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/base/vec.h"
 #include "source/initial_events.h"
-#include "source/list_reader.h"
-#include "source/watch_reader.h"
+#include "source/object_reader.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -34,14 +33,13 @@ struct input {
 
 /* What one way of cutting led to. */
 struct run {
+    enum object_kind kind;
     VEC(char) seen; /* all that came out, as text */
     struct initial_events initial;
-    struct bad_objects bad;
+    size_t bad;
     int result;
     struct error err;
 };
-
-typedef int (*feed_fn)(void *reader, const char *bytes, size_t length, struct error *err);
 
 static void expect(bool holds)
 {
@@ -97,17 +95,12 @@ static void collect(struct run *run, struct watch_event *event)
     }
 }
 
-struct watch_run {
-    struct run *run;
-    enum object_kind kind;
-};
-
 static int take(void *ctx, struct watch_event *event, struct error *err)
 {
-    struct watch_run *watch = ctx;
-    struct run *run = watch->run;
+    struct run *run = ctx;
     if (event->type != WATCH_BOOKMARK)
-        check_event(event, watch->kind);
+        check_event(event, run->kind);
+    run->bad += event->type == WATCH_BAD;
     note(run, (const char[]){(char)('a' + event->type), '\0'});
     note(run, event->version);
     note(run, event->problem.text);
@@ -119,7 +112,7 @@ static int take(void *ctx, struct watch_event *event, struct error *err)
 /* ---- pieces ---- */
 
 /* Pieces are copies without a byte behind them, so that a look too far is an error. */
-static int feed_pieces(const struct input *input, bool whole, feed_fn feed, void *reader,
+static int feed_pieces(const struct input *input, bool whole, struct object_reader *reader,
                        struct error *err)
 {
     size_t n;
@@ -132,88 +125,66 @@ static int feed_pieces(const struct input *input, bool whole, feed_fn feed, void
         }
         char *copy = xcalloc(n, 1);
         memcpy(copy, input->body + at, n);
-        result = feed(reader, copy, n, err);
+        result = object_reader_feed(reader, copy, n, err);
         free(copy);
     }
     return result;
 }
 
-static int feed_watch(void *reader, const char *bytes, size_t length, struct error *err)
-{
-    return watch_reader_feed(reader, bytes, length, err);
-}
-
 static void run_watch(const struct input *input, bool whole, struct run *run)
 {
     struct error err = {0};
-    struct watch_run watch = {run, input->kind};
-    struct watch_reader reader = {.kind = input->kind, .take = take, .ctx = &watch};
-    watch_reader_begin(&reader, input->encoding);
-    int result = feed_pieces(input, whole, feed_watch, &reader, &err);
+    struct object_reader reader = {.kind = input->kind, .take = take, .ctx = run};
+    object_reader_begin(&reader, input->encoding, false);
+    int result = feed_pieces(input, whole, &reader, &err);
     expect((result != 0) == (err.text != NULL || reader.refused));
     note(run, result ? "given up" : "open");
     note(run, err.text);
     if (reader.refused)
         note(run, reader.status.message);
     error_clear(&err);
-    watch_reader_clear(&reader);
+    object_reader_reset(&reader);
 }
 
 /* ---- a list ---- */
 
-static int feed_list(void *reader, const char *bytes, size_t length, struct error *err)
-{
-    return list_reader_feed(reader, bytes, length, err);
-}
-
-static int read_page(const struct input *input, bool whole, struct list_reader *reader,
+static int read_page(const struct input *input, bool whole, struct object_reader *reader,
                      struct run *run)
 {
     struct error err = {0};
-    list_reader_begin_page(reader, input->encoding);
-    int result = feed_pieces(input, whole, feed_list, reader, &err);
+    object_reader_begin(reader, input->encoding, true);
+    int result = feed_pieces(input, whole, reader, &err);
     if (result == 0)
-        result = list_reader_end_page(reader, &err);
-    expect((result != 0) == (err.text != NULL));
+        result = object_reader_end_page(reader, &err);
+    expect((result != 0) == (err.text != NULL) && !reader->refused);
     note(run, err.text);
-    error_clear(&err);
-    return result;
-}
-
-static void note_list(const struct list_reader *reader, struct run *run)
-{
-    expect(reader->objects.n <= reader->count);
     note(run, reader->version);
     note(run, reader->token);
-    for (size_t i = 0; i < reader->objects.n; i++) {
-        const struct object *object = &reader->objects.v[i];
-        expect(object->id && object->kind == reader->kind);
-        note_object(run, object);
-    }
+    error_clear(&err);
+    return result;
 }
 
 /* The same page twice: the second one adds as much as the first, or is refused because it leads to
  * itself. */
 static void run_list(const struct input *input, bool whole, struct run *run)
 {
-    struct list_reader reader = {.kind = input->kind, .limit = OBJECT_LIMIT, .bad = &run->bad};
+    struct object_reader reader = {.kind = input->kind, .take = take, .ctx = run};
     if (read_page(input, whole, &reader, run) == 0) {
-        size_t n = reader.objects.n, count = reader.count;
+        size_t n = run->initial.objects.n, count = run->initial.count;
         bool last = reader.token == NULL;
-        expect(reader.version != NULL);
-        note_list(&reader, run);
+        expect(reader.version != NULL && n <= count);
         int result = read_page(input, whole, &reader, run);
         expect((result == 0) == (last && 2 * count <= OBJECT_LIMIT));
-        expect(result != 0 || reader.objects.n == 2 * n);
+        expect(result != 0 || run->initial.objects.n == 2 * n);
     }
-    note_list(&reader, run);
-    list_reader_reset(&reader);
+    object_reader_reset(&reader);
 }
 
 /* ---- both ---- */
 
 static void run_once(const struct input *input, bool whole, struct run *run)
 {
+    run->kind = input->kind;
     run->initial.limit = OBJECT_LIMIT;
     if (input->is_watch)
         run_watch(input, whole, run);
@@ -254,7 +225,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     run_once(&input, true, &whole);
     run_once(&input, false, &cut);
-    expect(whole.seen.n == cut.seen.n && whole.bad.total == cut.bad.total);
+    expect(whole.seen.n == cut.seen.n && whole.bad == cut.bad);
     expect(memcmp(whole.seen.v, cut.seen.v, cut.seen.n) == 0);
     vec_free(&whole.seen);
     vec_free(&cut.seen);

@@ -4,8 +4,7 @@
 #include "kube-nftd/base/proto_reader.h"
 
 #include "proto_writer.h"
-#include "source/list_reader.h"
-#include "source/watch_reader.h"
+#include "source/object_reader.h"
 #include "unit.h"
 
 /* Bytes that may hold a NUL. */
@@ -58,20 +57,20 @@ static char *watched(const bytes *all, size_t size)
     size_t length;
     FILE *out = open_memstream(&text, &length);
     struct error err = {0};
-    struct watch_reader reader = {.kind = KIND_SERVICE, .take = take_event, .ctx = out};
-    watch_reader_begin(&reader, ENCODING_PROTOBUF);
+    struct object_reader reader = {.kind = KIND_SERVICE, .take = take_event, .ctx = out};
+    object_reader_begin(&reader, ENCODING_PROTOBUF, false);
     int result = 0;
     for (size_t at = 0; at < all->n && result == 0; at += size) {
         size_t n = all->n - at < size ? all->n - at : size;
         char *piece = malloc(n); /* so that a look too far is found */
         memcpy(piece, all->v + at, n);
-        result = watch_reader_feed(&reader, piece, n, &err);
+        result = object_reader_feed(&reader, piece, n, &err);
         free(piece);
     }
     ck_assert_int_eq(result, err.text ? -1 : 0);
     fputs(err.text ? err.text : "open", out);
     error_clear(&err);
-    watch_reader_clear(&reader);
+    object_reader_reset(&reader);
     fclose(out);
     return text;
 }
@@ -303,28 +302,35 @@ TEST(envelopes)
 
 /* ---- lists ---- */
 
+static int bad;
+
+static int take_item(void *ctx, struct watch_event *event, struct error *err)
+{
+    if (event->object.id)
+        fprintf(ctx, "%s%s ", event->object.id, event->object.payload ? "" : "(bad)");
+    bad += event->type == WATCH_BAD;
+    return 0;
+}
+
 static char *listed(const bytes *all, size_t size)
 {
     char *text;
     size_t length;
     FILE *out = open_memstream(&text, &length);
     struct error err = {0};
-    struct bad_objects bad = {0};
-    struct list_reader reader = {.kind = KIND_SERVICE, .limit = 100, .bad = &bad};
-    list_reader_begin_page(&reader, ENCODING_PROTOBUF);
+    struct object_reader reader = {.kind = KIND_SERVICE, .take = take_item, .ctx = out};
+    object_reader_begin(&reader, ENCODING_PROTOBUF, true);
+    bad = 0;
     int result = 0;
     for (size_t at = 0; at < all->n && result == 0; at += size) {
         size_t n = all->n - at < size ? all->n - at : size;
-        result = list_reader_feed(&reader, all->v + at, n, &err);
+        result = object_reader_feed(&reader, all->v + at, n, &err);
     }
     if (result == 0)
-        result = list_reader_end_page(&reader, &err);
-    if (result == 0)
-        vec_each (&reader.objects, object)
-            fprintf(out, "%s%s ", object->id, object->payload ? "" : "(bad)");
-    fprintf(out, "bad=%d %s", (int)bad.total, err.text ? err.text : reader.version);
+        result = object_reader_end_page(&reader, &err);
+    fprintf(out, "bad=%d %s", bad, err.text ? err.text : reader.version);
     error_clear(&err);
-    list_reader_reset(&reader);
+    object_reader_reset(&reader);
     fclose(out);
     return text;
 }

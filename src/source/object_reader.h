@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Reads the events of a watch (docs/behaviour.md 10.3) as the bytes come, however they are cut. */
-#ifndef KUBE_NFTD_SOURCE_WATCH_READER_H
-#define KUBE_NFTD_SOURCE_WATCH_READER_H
+/*
+ * Reads objects as the API server sends them, however the bytes are cut: the events of a watch
+ * (docs/behaviour.md 10.3), or a list page by page, whose items are given on as events, too.
+ */
+#ifndef KUBE_NFTD_SOURCE_OBJECT_READER_H
+#define KUBE_NFTD_SOURCE_OBJECT_READER_H
 
 #include "api_status.h"
 #include "body_reader.h"
@@ -14,10 +17,10 @@
 #include <stdint.h>
 
 enum watch_event_type {
-    WATCH_PUT,      /* ADDED or MODIFIED: the object */
+    WATCH_PUT,      /* ADDED, MODIFIED or an item of a list: the object */
     WATCH_REMOVE,   /* DELETED: the object, of which only the id is sure */
-    WATCH_BAD,      /* ADDED, MODIFIED or DELETED, but not understood: the object has no payload,
-                       perhaps no id, and @problem says why */
+    WATCH_BAD,      /* an object that is not understood: it has no payload, perhaps no id, and
+                       @problem says why */
     WATCH_BOOKMARK, /* just a version */
     WATCH_ERROR,    /* the status; the server ends the watch */
 };
@@ -35,34 +38,40 @@ struct watch_event {
 typedef int (*watch_event_fn)(void *ctx, struct watch_event *event, struct error *err);
 
 /* Starts zeroed, but for the kind and who takes the events. */
-struct watch_reader {
+struct object_reader {
     enum object_kind kind;
     watch_event_fn take;
     void *ctx;
 
-    bool refused;             /* an ERROR event ended the watch */
+    /* Of a watch. */
+    bool refused;             /* an ERROR event ended it */
     struct api_status status; /* what it said */
 
+    /* Of a list. */
+    char *version; /* its resourceVersion, that of its first page */
+    char *token;   /* of the next page; NULL if the last page was the last one */
+    int empty_pages;
+    bool has_envelope; /* the page's metadata was seen */
+    bool has_item;     /* and one of its items */
+
+    bool is_list;
     struct body_reader body;
     struct error broken; /* why the callback stopped it */
 };
 
-/** Gets ready for a new watch. */
-void watch_reader_begin(struct watch_reader *reader, enum encoding encoding);
+/** Gets ready for a new watch, or the next page of a list. */
+void object_reader_begin(struct object_reader *reader, enum encoding encoding, bool is_list);
 
-/** Takes bytes of the watch. -1: they are no events, without an error if the watch was refused. */
-int watch_reader_feed(struct watch_reader *reader, const char *bytes, size_t length,
-                      struct error *err);
+/** Takes bytes of it. -1: they are no events or no list of the kind, without an error if the watch
+ * was refused. */
+int object_reader_feed(struct object_reader *reader, const char *bytes, size_t length,
+                       struct error *err);
 
-/** Frees what it holds. */
-void watch_reader_clear(struct watch_reader *reader);
+/** The page of a list is over. -1: it is no whole page. */
+int object_reader_end_page(struct object_reader *reader, struct error *err);
 
-/**
- * Decodes one object of the collection of @kind, which need not say its kind itself. -1 if it is
- * bad: the error says why, and @object holds no payload and, where it could be read, the id.
- */
-int watch_object_decode(const struct json_value *json, enum object_kind kind, struct object *object,
-                        struct error *err);
+/** Frees what it holds, and forgets the pages that were read. */
+void object_reader_reset(struct object_reader *reader);
 
 /* Objects that cannot be decoded: counts them and says why, without a flood of events. Starts
  * zeroed. */

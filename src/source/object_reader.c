@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "object_reader.h"
+
+#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base/log.h"
+#include "kube-nftd/model/decode.h"
+#include "kube-nftd/source/collection.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* One event, item, or page's metadata; etcd takes no object of more than about 1.5 MB. */
+#define VALUE_LIMIT ((size_t)16 * 1024 * 1024)
+/* A token holds a version and a key, and goes into a URL. */
+#define TOKEN_LIMIT ((size_t)8 * 1024)
+/* Of 500 objects each, five times as many as a list may have. */
+#define EMPTY_PAGES_LIMIT 10000
+
+/* ---- one event ---- */
+
+static const struct {
+    const char *name;
+    enum watch_event_type type;
+} types[] = {
+    {"ADDED", WATCH_PUT},         {"MODIFIED", WATCH_PUT}, {"DELETED", WATCH_REMOVE},
+    {"BOOKMARK", WATCH_BOOKMARK}, {"ERROR", WATCH_ERROR},
+};
+
+static int find_type(const struct json_value *json, enum watch_event_type *type, struct error *err)
+{
+    const char *name = json_string(json_member(json, "type"));
+    if (!name)
+        return error_set(err, "an event without a type");
+    for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++) {
+        if (strcmp(types[i].name, name) == 0) {
+            *type = types[i].type;
+            return 0;
+        }
+    }
+    return error_set(err, "an event of the unknown type \"%.40s\"", name);
+}
+
+/* Of what goes, a name is enough. */
+static void decode_object(const struct json_value *json, enum object_kind kind,
+                          struct watch_event *event)
+{
+    struct object *object = &event->object;
+    object->kind = kind;
+    enum decode_result result = object_decode(json, (int)kind, object, &event->problem);
+    if (result == DECODE_OK && object->kind == kind)
+        return;
+    if (result == DECODE_OTHER) {
+        error_set(&event->problem, "an object of an unknown kind instead of a %s",
+                  object_kind_name(kind));
+    } else if (result == DECODE_OK) {
+        error_set(&event->problem, "a %s instead of a %s", object_kind_name(object->kind),
+                  object_kind_name(kind));
+        object_clear(object);
+    }
+    object->kind = kind;
+    if (event->type == WATCH_REMOVE && object->id)
+        error_clear(&event->problem);
+    else
+        event->type = WATCH_BAD;
+}
+
+/* Where the server says that it has sent all there is. */
+static bool is_initial_end(const struct json_value *metadata)
+{
+    const struct json_value *annotations = json_member(metadata, "annotations");
+    const char *value = json_string(json_member(annotations, "k8s.io/initial-events-end"));
+    return value && strcmp(value, "true") == 0;
+}
+
+static int decode_version(const struct json_value *metadata, struct watch_event *event,
+                          struct error *err)
+{
+    const char *version = json_string(json_member(metadata, "resourceVersion"));
+    if (!version || !*version)
+        return 0;
+    if (strlen(version) > RESOURCE_VERSION_LIMIT)
+        return error_set(err, "a resourceVersion of %zu bytes", strlen(version));
+    event->version = xstrdup(version);
+    return 0;
+}
+
+static int decode_event(const struct json_value *json, enum object_kind kind,
+                        struct watch_event *event, struct error *err)
+{
+    *event = (struct watch_event){0};
+    const struct json_value *object = json_member(json, "object");
+    if (find_type(json, &event->type, err) < 0)
+        return -1;
+    if (!json_is(object, JSON_OBJECT))
+        return error_set(err, "an event without an object");
+    if (event->type == WATCH_ERROR) {
+        api_status_from_json(object, &event->status);
+        return 0;
+    }
+    if (!object_may_be(object, kind))
+        return error_set(err, "an event about something other than a %s", object_kind_name(kind));
+    const struct json_value *metadata = json_member(object, "metadata");
+    if (event->type == WATCH_BOOKMARK && json_fault(object))
+        return error_set(err, "a bookmark: %s", json_fault(object));
+    if (decode_version(metadata, event, err) < 0)
+        return -1;
+    if (event->type == WATCH_BOOKMARK)
+        event->initial_end = is_initial_end(metadata);
+    else
+        decode_object(object, kind, event);
+    return 0;
+}
+
+static void clear_event(struct watch_event *event)
+{
+    object_clear(&event->object);
+    api_status_clear(&event->status);
+    error_clear(&event->problem);
+    free(event->version);
+    event->version = NULL;
+}
+
+/* ---- a list ---- */
+
+static int check_kind(const struct object_reader *reader, const struct json_value *json,
+                      struct error *err)
+{
+    const char *expected = collection_resource(reader->kind)->api_version;
+    const char *kind = json_string(json_member(json, "kind"));
+    const char *version = json_string(json_member(json, "apiVersion"));
+    if (kind && object_kind_of_list(kind) == (int)reader->kind &&
+        (!version || strcmp(version, expected) == 0))
+        return 0;
+    return error_set(err, "the response is not a list of %s objects",
+                     object_kind_name(reader->kind));
+}
+
+/* Where the kind stands before the items, none of a list of another kind needs to be looked at. */
+static int check_early(const struct object_reader *reader, struct error *err)
+{
+    const struct json_value *json = body_reader_envelope(&reader->body);
+    return json_member(json, "kind") ? check_kind(reader, json, err) : 0;
+}
+
+static int take_item(struct object_reader *reader, const struct json_value *json, struct error *err)
+{
+    struct watch_event event = {.type = WATCH_PUT};
+    if (!reader->has_item && check_early(reader, err) < 0)
+        return -1;
+    reader->has_item = true;
+    decode_object(json, reader->kind, &event);
+    int rc = reader->take(reader->ctx, &event, err);
+    clear_event(&event);
+    return rc;
+}
+
+/* The items came before, if they were an array: anything else in their place would look like an
+ * empty list, and of two arrays only the last one would count. */
+static int check_once(const struct json_value *json, struct error *err)
+{
+    const struct json_value *items = json_member(json, "items");
+    if (items && !json_is(items, JSON_ARRAY))
+        return error_set(err, "the list's items are not an array");
+    if (json_is_doubled(json, "items"))
+        return error_set(err, "the list has items twice");
+    if (json_is_doubled(json, "metadata"))
+        return error_set(err, "the list has metadata twice");
+    return 0;
+}
+
+/* Puts a copy of metadata's @key into @out, NULL if it is absent or empty. -1 if it is no string
+ * or too long. */
+static int metadata_string(const struct json_value *json, const char *key, size_t limit, char **out,
+                           struct error *err)
+{
+    const struct json_value *metadata = json_member(json, "metadata");
+    const struct json_value *value = json_member(metadata, key);
+    const char *text = json_string(value);
+    if (value && !text)
+        return error_set(err, "the list's %s is not a string", key);
+    if (text && strlen(text) > limit)
+        return error_set(err, "the list's %s has %zu bytes", key, strlen(text));
+    free(*out);
+    *out = text && *text ? xstrdup(text) : NULL;
+    return 0;
+}
+
+/* Each page must lead on, or the list would never end. */
+static int take_token(struct object_reader *reader, const struct json_value *json,
+                      struct error *err)
+{
+    char *before = reader->token;
+    reader->token = NULL;
+    int rc = metadata_string(json, "continue", TOKEN_LIMIT, &reader->token, err);
+    reader->empty_pages += !reader->has_item; /* of some, the selector may have taken all items */
+    if (rc == 0 && reader->token && before && strcmp(reader->token, before) == 0)
+        rc = error_set(err, "a page leads to itself");
+    else if (rc == 0 && reader->empty_pages > EMPTY_PAGES_LIMIT)
+        rc = error_set(err, "more than %d empty pages", EMPTY_PAGES_LIMIT);
+    free(before);
+    return rc;
+}
+
+static int take_envelope(struct object_reader *reader, const struct json_value *json,
+                         struct error *err)
+{
+    if (check_kind(reader, json, err) < 0)
+        return -1;
+    if (reader->has_envelope)
+        return error_set(err, "the response continues after the list");
+    reader->has_envelope = true;
+    if (check_once(json, err) < 0 || take_token(reader, json, err) < 0)
+        return -1;
+    if (!reader->version &&
+        metadata_string(json, "resourceVersion", RESOURCE_VERSION_LIMIT, &reader->version, err) < 0)
+        return -1;
+    if (!reader->version)
+        return error_set(err, "the list has no resourceVersion");
+    return 0;
+}
+
+/* ---- all of it ---- */
+
+static int take_event(struct object_reader *reader, const struct json_value *json,
+                      struct error *err)
+{
+    struct watch_event event;
+    int rc = 0;
+    if (decode_event(json, reader->kind, &event, err) < 0)
+        return -1;
+    reader->refused = event.type == WATCH_ERROR;
+    if (reader->refused) {
+        reader->status = event.status;
+        event.status = (struct api_status){0};
+    } else {
+        rc = reader->take(reader->ctx, &event, err);
+    }
+    clear_event(&event);
+    return reader->refused ? -1 : rc;
+}
+
+static bool on_value(void *ctx, const struct json_value *json, bool is_item)
+{
+    struct object_reader *reader = ctx;
+    struct error *err = &reader->broken;
+    if (!reader->is_list && is_item)
+        return error_set(err, "a list instead of an event") == 0;
+    return (!reader->is_list ? take_event(reader, json, err)
+            : is_item        ? take_item(reader, json, err)
+                             : take_envelope(reader, json, err)) == 0;
+}
+
+static void clear_body(struct object_reader *reader)
+{
+    body_reader_clear(&reader->body);
+    api_status_clear(&reader->status);
+    error_clear(&reader->broken);
+    reader->refused = reader->has_envelope = reader->has_item = false;
+}
+
+void object_reader_begin(struct object_reader *reader, enum encoding encoding, bool is_list)
+{
+    clear_body(reader);
+    reader->is_list = is_list;
+    body_reader_begin(&reader->body, encoding, !is_list, VALUE_LIMIT, on_value, reader);
+}
+
+/* What the callback said, if it stopped the reader, says more. */
+static int failed(const struct object_reader *reader, struct error *err)
+{
+    if (reader->refused)
+        error_clear(err);
+    else if (reader->broken.text)
+        error_set(err, "%s", reader->broken.text);
+    return -1;
+}
+
+int object_reader_feed(struct object_reader *reader, const char *bytes, size_t length,
+                       struct error *err)
+{
+    return body_reader_feed(&reader->body, bytes, length, err) ? failed(reader, err) : 0;
+}
+
+int object_reader_end_page(struct object_reader *reader, struct error *err)
+{
+    if (body_reader_finish(&reader->body, err) < 0)
+        return failed(reader, err);
+    return reader->has_envelope ? 0 : error_set(err, "the response is empty");
+}
+
+void object_reader_reset(struct object_reader *reader)
+{
+    clear_body(reader);
+    free(reader->version);
+    free(reader->token);
+    reader->version = reader->token = NULL;
+    reader->empty_pages = 0;
+}
+
+/* ---- objects that cannot be decoded ---- */
+
+#define LOG "reflector"
+/* So many events of one answer: a server may send a million bad objects. */
+#define REPORTED_LIMIT 100
+
+void bad_objects_begin(struct bad_objects *bad)
+{
+    bad->reported = 0;
+}
+
+/* All nodes are sent the same object. */
+static void report(const struct bad_objects *bad, const struct object *object,
+                   const struct error *why)
+{
+    static const struct uid unknown;
+    const struct object_event event = {
+        .kind = object->kind,
+        .id = object->id,
+        .uid = object->uid ? *object->uid : unknown,
+        .type = EVENT_WARNING,
+        .reason = "InvalidObject",
+        .action = "Read",
+        .note = why->text,
+        .everywhere = true,
+    };
+    if (object->id)
+        event_report(bad->events, &event);
+}
+
+void bad_objects_add(struct bad_objects *bad, const struct object *object, struct error *why)
+{
+    bad->total++;
+    log_warn(LOG, "bad object: %s", why->text);
+    if (bad->reported < REPORTED_LIMIT) {
+        bad->reported++;
+        report(bad, object, why);
+    }
+    error_clear(why);
+}
