@@ -61,7 +61,7 @@ struct reflector {
     bool list_limited;
     struct object_reader reader;
     struct initial_events initial; /* the contents that are coming, in a stream or a list */
-    struct error broken; /* why the body that is coming was given up */
+    struct error broken;           /* why the body that is coming was given up */
 
     struct retry retry;
     struct bad_objects bad;
