@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kinds.h"
 
+#include "kube-nftd/base/vec.h"
 #include "kube-nftd/netlink/request.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/genetlink.h>
 #include <linux/ip_vs.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/ipset/ip_set.h>
+#include <linux/netfilter/nfnetlink.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <string.h>
@@ -18,14 +22,191 @@
 /* It is there when ip_vs is. Asking for the netlink family instead would load the module. */
 #define IPVS_FILE "/proc/net/ip_vs"
 
+/* The oldest that kernels of today speak; both commands are the same in newer ones. */
+#define IP_SET_PROTOCOL IPSET_PROTOCOL_MIN
+
+/* A request with the header of @length bytes that its protocol has. */
+static struct nlmsghdr *begin(char *buffer, uint16_t type, uint16_t flags, const void *header,
+                              size_t length)
+{
+    struct nlmsghdr *request = mnl_nlmsg_put_header(buffer);
+    request->nlmsg_type = type;
+    request->nlmsg_flags = NLM_F_REQUEST | flags;
+    request->nlmsg_seq = 1;
+    memcpy(mnl_nlmsg_put_extra_header(request, length), header, length);
+    return request;
+}
+
+/* ---- IP sets ---- */
+
+/* A port that is one of kube-proxy's node ports. */
+struct node_port {
+    uint8_t protocol;
+    uint16_t port;
+};
+
+struct node_ports {
+    uint8_t protocol; /* of those that are read */
+    VEC(struct node_port) list;
+};
+
+static struct nlmsghdr *begin_set(char *buffer, uint8_t command, uint16_t flags)
+{
+    const struct nfgenmsg about = {.nfgen_family = NFPROTO_IPV4, .version = NFNETLINK_V0};
+    struct nlmsghdr *request =
+        begin(buffer, (uint16_t)(NFNL_SUBSYS_IPSET << 8 | command), flags, &about, sizeof(about));
+    mnl_attr_put_u8(request, IPSET_ATTR_PROTOCOL, IP_SET_PROTOCOL);
+    return request;
+}
+
+/* Asking a kernel whose module is not loaded would load it; who looks wants to change nothing. */
+static bool kernel_has_sets(void)
+{
+    return access("/sys/module/ip_set", F_OK) == 0 || access("/sys/module", F_OK) != 0;
+}
+
+/* NULL if there can be no sets, or with @err. */
+static struct mnl_socket *open_sets(struct error *err)
+{
+    return kernel_has_sets() ? netlink_open(NETLINK_NETFILTER, 0, 0, 0, "IP sets", err) : NULL;
+}
+
+static const struct {
+    const char *name;
+    uint8_t protocol;
+} node_port_sets[] = {
+    {"NODE-PORT-TCP", IPPROTO_TCP},        {"NODE-PORT-LOCAL-TCP", IPPROTO_TCP},
+    {"NODE-PORT-UDP", IPPROTO_UDP},        {"NODE-PORT-LOCAL-UDP", IPPROTO_UDP},
+    {"NODE-PORT-SCTP-HASH", IPPROTO_SCTP}, {"NODE-PORT-LOCAL-SCTP-HASH", IPPROTO_SCTP},
+};
+
+static void take_member(const struct nlattr *member, struct node_ports *ports)
+{
+    const struct nlattr *attribute;
+    mnl_attr_for_each_nested(attribute, member)
+    {
+        if (mnl_attr_get_type(attribute) != IPSET_ATTR_PORT ||
+            mnl_attr_get_payload_len(attribute) < sizeof(uint16_t))
+            continue;
+        uint16_t port = ntohs(mnl_attr_get_u16(attribute));
+        vec_push(&ports->list, ((struct node_port){ports->protocol, port}));
+    }
+}
+
+static int on_members(const struct nlmsghdr *header, void *ports)
+{
+    const struct nlattr *attribute, *member;
+    mnl_attr_for_each(attribute, header, sizeof(struct nfgenmsg))
+    {
+        if (mnl_attr_get_type(attribute) != IPSET_ATTR_ADT)
+            continue;
+        mnl_attr_for_each_nested(member, attribute) take_member(member, ports);
+    }
+    return MNL_CB_OK;
+}
+
+/* 0 or an errno. */
+static int read_ports(struct mnl_socket *nl, const char *prefix, const char *set,
+                      struct node_ports *ports)
+{
+    char buffer[512] = {0}, name[IPSET_MAXNAMELEN];
+    snprintf(name, sizeof(name), "%s%s", prefix, set); /* cut as kube-proxy does */
+    struct nlmsghdr *request = begin_set(buffer, IPSET_CMD_LIST, NLM_F_DUMP);
+    mnl_attr_put_strz(request, IPSET_ATTR_SETNAME, name);
+    int why = netlink_ask(nl, request, on_members, ports);
+    return why == ENOENT ? 0 : why; /* no such set: no ports */
+}
+
+/* Reads the sets in which kube-proxy keeps its node ports. 0, or an errno: they cannot be read, so
+ * nobody knows whose a virtual server is. */
+static int read_node_ports(struct node_ports *ports)
+{
+    struct error err = {0};
+    struct mnl_socket *nl = open_sets(&err);
+    int why = err.text ? EIO : 0;
+    error_clear(&err);
+    for (size_t i = 0; nl && !why && i < sizeof(node_port_sets) / sizeof(node_port_sets[0]); i++) {
+        ports->protocol = node_port_sets[i].protocol;
+        why = read_ports(nl, "KUBE-", node_port_sets[i].name, ports);
+        if (!why)
+            why = read_ports(nl, "KUBE-6-", node_port_sets[i].name, ports);
+    }
+    if (nl)
+        mnl_socket_close(nl);
+    return why;
+}
+
+typedef VEC(char *) name_vec;
+
+static int on_set(const struct nlmsghdr *header, void *data)
+{
+    name_vec *names = data;
+    const struct nlattr *attribute;
+    mnl_attr_for_each(attribute, header, sizeof(struct nfgenmsg))
+    {
+        const char *name = netlink_text(attribute);
+        if (mnl_attr_get_type(attribute) == IPSET_ATTR_SETNAME && name &&
+            kube_proxy_has_ip_set(name))
+            vec_push(names, xstrdup(name));
+    }
+    return MNL_CB_OK;
+}
+
+static int list_sets(struct mnl_socket *nl, name_vec *names)
+{
+    char buffer[512] = {0};
+    struct nlmsghdr *request = begin_set(buffer, IPSET_CMD_LIST, NLM_F_DUMP);
+    mnl_attr_put_u32(request, IPSET_ATTR_FLAGS | NLA_F_NET_BYTEORDER,
+                     htonl(IPSET_FLAG_LIST_SETNAME));
+    return netlink_ask(nl, request, on_set, names);
+}
+
+static void destroy_set(struct mnl_socket *nl, const char *name, struct leftovers_report *report)
+{
+    char buffer[512] = {0};
+    int why = 0;
+    if (!report->dry_run) {
+        struct nlmsghdr *request = begin_set(buffer, IPSET_CMD_DESTROY, NLM_F_ACK);
+        mnl_attr_put_strz(request, IPSET_ATTR_SETNAME, name);
+        why = netlink_ask(nl, request, NULL, NULL);
+    }
+    if (why == 0)
+        leftovers_say(report, FATE_REMOVED, "IP set %s", name);
+    else if (why == IPSET_ERR_BUSY)
+        leftovers_say(report, FATE_STAYS,
+                      "IP set %s: a rule uses it: remove the rules first, then run this again",
+                      name);
+    else
+        leftovers_say(report, FATE_STAYS, "IP set %s: %s", name, strerror(why));
+}
+
+/* A set that a rule names stays, so those rules go first. In a dry run, all sets count as if they
+ * were gone. */
+static void remove_sets(struct leftovers_report *report)
+{
+    name_vec names = {0};
+    struct error err = {0};
+    struct mnl_socket *nl = open_sets(&err);
+    int why = nl ? list_sets(nl, &names) : 0;
+    if (err.text || why)
+        leftovers_say(report, FATE_STAYS, "IP sets: cannot read them: %s",
+                      err.text ? err.text : strerror(why));
+    vec_each (&names, name) {
+        destroy_set(nl, *name, report);
+        free(*name);
+    }
+    vec_free(&names);
+    error_clear(&err);
+    if (nl)
+        mnl_socket_close(nl);
+}
+
+/* ---- kube-ipvs0 ---- */
+
 struct device {
     unsigned index; /* 0: there is none */
     address_vec addresses[FAMILY_COUNT];
 };
-
-typedef VEC(struct virtual_server) server_vec;
-
-/* ---- kube-ipvs0 ---- */
 
 static int on_address(const struct nlmsghdr *header, void *data)
 {
@@ -55,12 +236,9 @@ static int read_device(struct mnl_socket *nl, struct device *device)
     device->index = if_nametoindex(DEVICE);
     if (!device->index)
         return 0;
-    struct nlmsghdr *request = mnl_nlmsg_put_header(buffer);
-    request->nlmsg_type = RTM_GETADDR;
-    request->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
-    request->nlmsg_seq = 1;
-    mnl_nlmsg_put_extra_header(request, sizeof(struct ifaddrmsg));
-    int why = netlink_ask(nl, request, on_address, device);
+    const struct ifaddrmsg all = {.ifa_family = AF_UNSPEC};
+    int why = netlink_ask(nl, begin(buffer, RTM_GETADDR, NLM_F_DUMP, &all, sizeof(all)), on_address,
+                          device);
     for (int family = 0; family < FAMILY_COUNT; family++)
         addresses_normalize(&device->addresses[family]);
     return why;
@@ -83,13 +261,8 @@ static bool has_address(const struct device *device, enum family family,
 static int delete_device(struct mnl_socket *nl, unsigned index)
 {
     char buffer[256] = {0};
-    struct nlmsghdr *request = mnl_nlmsg_put_header(buffer);
-    request->nlmsg_type = RTM_DELLINK;
-    request->nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK;
-    request->nlmsg_seq = 1;
-    struct ifinfomsg *link = mnl_nlmsg_put_extra_header(request, sizeof(*link));
-    link->ifi_index = (int)index;
-    return netlink_ask(nl, request, NULL, NULL);
+    const struct ifinfomsg link = {.ifi_index = (int)index};
+    return netlink_ask(nl, begin(buffer, RTM_DELLINK, NLM_F_ACK, &link, sizeof(link)), NULL, NULL);
 }
 
 static void remove_device(struct mnl_socket *nl, const struct device *device,
@@ -108,17 +281,13 @@ static void remove_device(struct mnl_socket *nl, const struct device *device,
 
 /* ---- virtual servers ---- */
 
-static struct nlmsghdr *generic_request(char *buffer, uint16_t family, uint16_t flags,
-                                        uint8_t command, uint8_t version)
+typedef VEC(struct virtual_server) server_vec;
+
+static struct nlmsghdr *begin_generic(char *buffer, uint16_t family, uint16_t flags,
+                                      uint8_t command, uint8_t version)
 {
-    struct nlmsghdr *request = mnl_nlmsg_put_header(buffer);
-    request->nlmsg_type = family;
-    request->nlmsg_flags = NLM_F_REQUEST | flags;
-    request->nlmsg_seq = 1;
-    struct genlmsghdr *generic = mnl_nlmsg_put_extra_header(request, sizeof(*generic));
-    generic->cmd = command;
-    generic->version = version;
-    return request;
+    const struct genlmsghdr generic = {.cmd = command, .version = version};
+    return begin(buffer, family, flags, &generic, sizeof(generic));
 }
 
 static int on_family(const struct nlmsghdr *header, void *data)
@@ -139,7 +308,7 @@ static int find_family(struct mnl_socket *nl, uint16_t *id)
 {
     char buffer[256] = {0};
     struct nlmsghdr *request =
-        generic_request(buffer, GENL_ID_CTRL, NLM_F_ACK, CTRL_CMD_GETFAMILY, 1);
+        begin_generic(buffer, GENL_ID_CTRL, NLM_F_ACK, CTRL_CMD_GETFAMILY, 1);
     mnl_attr_put_strz(request, CTRL_ATTR_FAMILY_NAME, IPVS_GENL_NAME);
     return netlink_ask(nl, request, on_family, id);
 }
@@ -201,7 +370,7 @@ static int list_servers(struct mnl_socket *nl, uint16_t family, server_vec *serv
 {
     char buffer[256] = {0};
     return netlink_ask(
-        nl, generic_request(buffer, family, NLM_F_DUMP, IPVS_CMD_GET_SERVICE, IPVS_GENL_VERSION),
+        nl, begin_generic(buffer, family, NLM_F_DUMP, IPVS_CMD_GET_SERVICE, IPVS_GENL_VERSION),
         on_server, servers);
 }
 
@@ -210,7 +379,7 @@ static int delete_server(struct mnl_socket *nl, uint16_t family,
 {
     char buffer[512] = {0};
     struct nlmsghdr *request =
-        generic_request(buffer, family, NLM_F_ACK, IPVS_CMD_DEL_SERVICE, IPVS_GENL_VERSION);
+        begin_generic(buffer, family, NLM_F_ACK, IPVS_CMD_DEL_SERVICE, IPVS_GENL_VERSION);
     struct nlattr *nest = mnl_attr_nest_start(request, IPVS_CMD_ATTR_SERVICE);
     mnl_attr_put_u16(request, IPVS_SVC_ATTR_AF, server->family == FAMILY_IPV4 ? AF_INET : AF_INET6);
     mnl_attr_put_u16(request, IPVS_SVC_ATTR_PROTOCOL, server->protocol);
@@ -221,35 +390,25 @@ static int delete_server(struct mnl_socket *nl, uint16_t family,
 }
 
 static bool is_kube_proxys(const struct virtual_server *server, const struct device *device,
-                           const struct leftover_node_ports *ports)
+                           const struct node_ports *ports)
 {
     if (server->fwmark)
         return false;
     if (has_address(device, server->family, &server->address))
         return true;
-    switch (server->protocol) {
-    case IPPROTO_TCP:
-        return ports->tcp[server->port];
-    case IPPROTO_UDP:
-        return ports->udp[server->port];
-    case IPPROTO_SCTP:
-        return ports->sctp[server->port];
-    default:
-        return false;
-    }
+    vec_each (&ports->list, it)
+        if (it->protocol == server->protocol && it->port == server->port)
+            return true;
+    return false;
 }
 
 /* One by one, but in one line: there may be thousands. 0, or an errno of one that stays. */
 static int remove_servers(struct mnl_socket *nl, uint16_t family, const server_vec *servers,
-                          const struct device *device, struct leftovers_report *report)
+                          const struct device *device, const struct node_ports *ports,
+                          struct leftovers_report *report)
 {
-    struct leftover_node_ports *ports = xcalloc(1, sizeof(*ports));
     size_t removed = 0, others = 0;
-    int why = leftovers_read_node_ports(ports);
-    if (why) {
-        free(ports);
-        return why;
-    }
+    int why = 0;
     vec_each (servers, server) {
         if (!is_kube_proxys(server, device, ports)) {
             others++;
@@ -259,7 +418,6 @@ static int remove_servers(struct mnl_socket *nl, uint16_t family, const server_v
         removed += result == 0;
         why = result ? result : why;
     }
-    free(ports);
     if (removed)
         leftovers_say(report, FATE_REMOVED, "virtual servers of ipvs: %zu", removed);
     /* Without the others it is no question whose they are. */
@@ -277,20 +435,24 @@ static int work_on_servers(const struct device *device, struct leftovers_report 
     struct error err = {0};
     uint16_t family = 0;
     server_vec servers = {0};
+    struct node_ports ports = {.protocol = 0};
     struct mnl_socket *nl = netlink_open(NETLINK_GENERIC, 0, 0, 0, "ipvs", &err);
     int why = nl ? find_family(nl, &family) : errno;
     error_clear(&err);
     if (!why)
         why = list_servers(nl, family, &servers);
     if (!why)
-        why = remove_servers(nl, family, &servers, device, report);
+        why = read_node_ports(&ports);
+    if (!why)
+        why = remove_servers(nl, family, &servers, device, &ports, report);
     vec_free(&servers);
+    vec_free(&ports.list);
     if (nl)
         mnl_socket_close(nl);
     return why;
 }
 
-bool leftovers_remove_ipvs(struct leftovers_report *report)
+void leftovers_remove_ipvs(struct leftovers_report *report)
 {
     struct error err = {0};
     struct device device = {0};
@@ -312,5 +474,6 @@ bool leftovers_remove_ipvs(struct leftovers_report *report)
     free_device(&device);
     if (nl)
         mnl_socket_close(nl);
-    return why == 0;
+    if (!why)
+        remove_sets(report); /* else they tell whose the servers are */
 }

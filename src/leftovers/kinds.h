@@ -44,8 +44,6 @@ enum fate {
 void leftovers_say(struct leftovers_report *report, enum fate fate, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* ---- kube_proxy.c ---- */
-
 /*
  * What kube-proxy's modes iptables and ipvs call the things that they make in the kernel. Other
  * programs have names that begin with KUBE- as well: the kubelet (KUBE-FIREWALL in the table
@@ -93,33 +91,12 @@ int leftovers_remove_table(struct nft_socket *socket, enum family family,
 void leftovers_remove_chains(struct nft_socket *socket, enum family family,
                              struct leftovers_report *report);
 
-/* ---- ip_sets.c ---- */
-
-/* The IP sets of kube-proxy's mode ipvs. */
-
-/* Which ports of each protocol are node ports of kube-proxy's. */
-struct leftover_node_ports {
-    bool tcp[UINT16_MAX + 1], udp[UINT16_MAX + 1], sctp[UINT16_MAX + 1];
-};
-
-/**
- * Reads the sets in which kube-proxy keeps its node ports. None where there are none. 0, or an
- * errno: they cannot be read, so nobody knows whose a virtual server is.
- */
-int leftovers_read_node_ports(struct leftover_node_ports *ports);
-
-/**
- * Destroys kube-proxy's IP sets of both families, or says that it would. A set that a rule names
- * stays, so those rules go first. In a dry run, all sets count as if they were gone.
- */
-void leftovers_remove_ip_sets(struct leftovers_report *report);
-
 /* ---- ipvs.c ---- */
 
 /*
- * The virtual servers of kube-proxy's mode ipvs, and the device kube-ipvs0 that has their
- * addresses. kube-proxy's virtual servers are those at an address of this device, and those at one
- * of its node ports; others, of a load balancer on the node say, stay.
+ * The virtual servers of kube-proxy's mode ipvs, the device kube-ipvs0 that has their addresses,
+ * and its IP sets. kube-proxy's virtual servers are those at an address of this device, and those
+ * at one of its node ports, which are in IP sets; others, of a load balancer on the node say, stay.
  */
 
 struct virtual_server {
@@ -134,10 +111,10 @@ struct virtual_server {
 bool virtual_server_read(const struct nlmsghdr *message, struct virtual_server *server);
 
 /**
- * Removes kube-proxy's virtual servers and then kube-ipvs0, or says that it would. False if one of
- * the servers stays: then the device stays too, and so must the IP sets: they tell whose it is.
+ * Removes kube-proxy's virtual servers, then kube-ipvs0 and the IP sets of both families, or says
+ * that it would. If one of the servers stays, device and sets stay too: they tell whose it is.
  */
-bool leftovers_remove_ipvs(struct leftovers_report *report);
+void leftovers_remove_ipvs(struct leftovers_report *report);
 
 /* ---- legacy_iptables.c ---- */
 

@@ -5,6 +5,135 @@
 #include "kube-nftd/base/alloc.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* Names of the kernel's: IPSET_MAXNAMELEN less the NUL. */
+#define IP_SET_NAME_LENGTH 31
+
+/* What stands behind the kind of a service's or endpoint's chain: base32 of a hash. */
+#define HASH_LENGTH 16
+#define HASH_LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+
+/* ---- what kube-proxy calls its things ---- */
+
+const char *const kube_proxy_tables[] = {"filter", "mangle", "nat"};
+const size_t kube_proxy_tables_count = COUNT(kube_proxy_tables);
+
+static const struct {
+    const char *table, *chain;
+} chains[] = {
+    /* mode iptables */
+    {"filter", "KUBE-EXTERNAL-SERVICES"},
+    {"filter", "KUBE-FORWARD"},
+    {"filter", "KUBE-NODEPORTS"},
+    {"filter", "KUBE-PROXY-CANARY"},
+    {"filter", "KUBE-PROXY-FIREWALL"},
+    {"filter", "KUBE-SERVICES"},
+    {"mangle", "KUBE-PROXY-CANARY"},
+    {"nat", "KUBE-MARK-MASQ"},
+    {"nat", "KUBE-NODEPORTS"},
+    {"nat", "KUBE-POSTROUTING"},
+    {"nat", "KUBE-PROXY-CANARY"},
+    {"nat", "KUBE-SERVICES"},
+    /* mode ipvs has some of those, and these */
+    {"filter", "KUBE-IPVS-FILTER"},
+    {"filter", "KUBE-IPVS-OUT-FILTER"},
+    {"filter", "KUBE-NODE-PORT"},
+    {"filter", "KUBE-SOURCE-RANGES-FIREWALL"},
+    {"nat", "KUBE-FIREWALL"}, /* older versions; the kubelet's is in the table filter */
+    {"nat", "KUBE-FIRE-WALL"},
+    {"nat", "KUBE-LOAD-BALANCER"},
+    {"nat", "KUBE-NODE-PORT"},
+};
+
+/* KUBE-XLB- is of versions before 1.24. */
+static const char *const kinds[] = {"KUBE-SVC-", "KUBE-SVL-", "KUBE-EXT-",
+                                    "KUBE-FW-",  "KUBE-SEP-", "KUBE-XLB-"};
+
+static const char *const comments[] = {
+    "kubernetes service portals",
+    "kubernetes externally-visible service portals",
+    "kubernetes health check service ports",
+    "kubernetes forwarding rules",
+    "kubernetes load balancer firewall",
+    "kubernetes postrouting rules",
+    /* mode ipvs */
+    "kubernetes health check rules",
+    "kube-proxy firewall rules",
+    "kubernetes ipvs access filter",
+};
+
+/* Without the "KUBE-", which is "KUBE-6-" for IPv6. */
+static const char *const ip_sets[] = {
+    "CLUSTER-IP",
+    "EXTERNAL-IP",
+    "EXTERNAL-IP-LOCAL",
+    "HEALTH-CHECK-NODE-PORT",
+    "IPVS-IPS",
+    "LOAD-BALANCER",
+    "LOAD-BALANCER-FW",
+    "LOAD-BALANCER-LOCAL",
+    "LOAD-BALANCER-SOURCE-CIDR",
+    "LOAD-BALANCER-SOURCE-IP",
+    "LOOP-BACK",
+    "NODE-PORT-LOCAL-SCTP-HASH",
+    "NODE-PORT-LOCAL-TCP",
+    "NODE-PORT-LOCAL-UDP",
+    "NODE-PORT-SCTP-HASH",
+    "NODE-PORT-TCP",
+    "NODE-PORT-UDP",
+};
+
+static bool begins_with(const char *text, const char *beginning)
+{
+    return strncmp(text, beginning, strlen(beginning)) == 0;
+}
+
+const char *kube_proxy_chain_kind(const char *chain)
+{
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        if (!begins_with(chain, kinds[i]))
+            continue;
+        const char *hash = chain + strlen(kinds[i]);
+        if (strlen(hash) == HASH_LENGTH && strspn(hash, HASH_LETTERS) == HASH_LENGTH)
+            return kinds[i];
+    }
+    return NULL;
+}
+
+bool kube_proxy_has_chain(const char *table, const char *chain)
+{
+    for (size_t i = 0; i < COUNT(chains); i++)
+        if (strcmp(chains[i].table, table) == 0 && strcmp(chains[i].chain, chain) == 0)
+            return true;
+    return strcmp(table, "nat") == 0 && kube_proxy_chain_kind(chain);
+}
+
+bool kube_proxy_has_comment(const char *comment)
+{
+    for (size_t i = 0; i < COUNT(comments); i++)
+        if (strcmp(comments[i], comment) == 0)
+            return true;
+    return false;
+}
+
+bool kube_proxy_has_ip_set(const char *name)
+{
+    const char *prefix = begins_with(name, "KUBE-6-") ? "KUBE-6-" : "KUBE-";
+    if (!begins_with(name, prefix))
+        return false;
+    /* A name that is too long is cut: KUBE-6-NODE-PORT-LOCAL-SCTP-HASH has no place for its end. */
+    const char *rest = name + strlen(prefix);
+    size_t room = IP_SET_NAME_LENGTH - strlen(prefix), length = strlen(rest);
+    for (size_t i = 0; i < COUNT(ip_sets); i++)
+        if (strncmp(ip_sets[i], rest, room) == 0 && length <= room)
+            return true;
+    return false;
+}
+
+/* ---- the command ---- */
 
 void leftovers_say(struct leftovers_report *report, enum fate fate, const char *format, ...)
 {
@@ -46,8 +175,7 @@ int leftovers_remove(bool dry_run, FILE *out, struct error *err)
         return -1; /* most likely CAP_NET_ADMIN is missing: nothing else would work either */
     for (int family = 0; family < FAMILY_COUNT; family++)
         leftovers_report_legacy((enum family)family, &report);
-    if (leftovers_remove_ipvs(&report))
-        leftovers_remove_ip_sets(&report); /* after the rules that name them */
+    leftovers_remove_ipvs(&report); /* after the rules that name its sets */
     if (report.removed + report.left == 0)
         fprintf(out, "nothing of kube-proxy was found\n");
     fflush(out);

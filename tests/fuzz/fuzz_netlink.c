@@ -367,16 +367,6 @@ static void scan_conntrack(void)
 
 /* ---- what kube-proxy left elsewhere ---- */
 
-static void look_at_ip_sets(void)
-{
-    struct leftovers_report report = {.out = fopen("/dev/null", "we"), .dry_run = true};
-    struct leftover_node_ports *ports = xcalloc(1, sizeof(*ports));
-    leftovers_remove_ip_sets(&report);
-    leftovers_read_node_ports(ports);
-    free(ports);
-    fclose(report.out);
-}
-
 static void look_for_ipvs(void)
 {
     struct leftovers_report report = {.out = fopen("/dev/null", "we"), .dry_run = true};
@@ -438,7 +428,6 @@ static const struct {
     {'m', false, NULL, monitor_table},
     {'a', true, NULL, monitor_addresses},
     {'f', false, NULL, scan_conntrack},
-    {'i', true, NULL, look_at_ip_sets},
     {'v', false, NULL, look_at_servers},
     {'x', false, NULL, look_at_legacy_tables},
 };
