@@ -9,7 +9,6 @@
 #include "view.h"
 
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static const cJSON *at(const cJSON *object, const char *key)
@@ -208,24 +207,6 @@ static int run_status(const struct options *options, command_compute_fn compute,
 }
 
 /* ---- top ---- */
-
-static cJSON *top_once(const struct options *options, struct error *err)
-{
-    const struct timespec wait = {.tv_sec = (time_t)TOP_PERIOD};
-    struct top_table before = {0}, table = {0};
-    cJSON *facts = NULL;
-    if (top_read(options->metrics_bind_address, options->subject, &before, err) == 0 &&
-        nanosleep(&wait, NULL) == 0 &&
-        top_read(options->metrics_bind_address, options->subject, &table, err) == 0) {
-        top_compare(&table, &before);
-        facts = top_facts(&table, TOP_BY_RATE);
-        cJSON_AddStringToObject(facts, "kind", "KubeNftdTop");
-        cJSON_AddNumberToObject(facts, "schema", 1);
-    }
-    top_clear(&before);
-    top_clear(&table);
-    return facts;
-}
 
 static int run_top(const struct options *options, command_compute_fn compute, struct error *err)
 {
