@@ -4,7 +4,7 @@
 #define KUBE_NFTD_SOURCE_BODY_READER_H
 
 #include "kube-nftd/base/json_reader.h"
-#include "kube-nftd/source/encoding.h"
+#include "kube-nftd/source/collection.h"
 
 #include <stdbool.h>
 

@@ -9,6 +9,7 @@
 #include "api_status.h"
 #include "body_reader.h"
 #include "kube-nftd/base/error.h"
+#include "kube-nftd/base/hash_table.h"
 #include "kube-nftd/model/event.h"
 #include "kube-nftd/model/object.h"
 
@@ -72,6 +73,38 @@ int object_reader_end_page(struct object_reader *reader, struct error *err);
 
 /** Frees what it holds, and forgets the pages that were read. */
 void object_reader_reset(struct object_reader *reader);
+
+/*
+ * Collects contents that come object by object, by a list or by the events that a streamed one
+ * begins with, up to its end mark (docs/behaviour.md 10.2 A). Most are ADDED; changes may come
+ * among them. Nothing of it is of use before the end.
+ *
+ * It keeps all objects in the order in which they came. What takes them lets a later one of the
+ * same id win, so only what was deleted needs a memory of its own. Starts zeroed, but for the
+ * limit.
+ */
+struct initial_events {
+    size_t limit; /* of events */
+    size_t count;
+    object_vec objects;
+    struct hash_table removals; /* by id */
+};
+
+/** An object is there. Takes it and leaves it zeroed; one without id is only counted. -1 if there
+ * are too many. */
+int initial_events_put(struct initial_events *initial, struct object *object, struct error *err);
+
+/** What was put as @id up to now is gone. -1 if there are too many events. */
+int initial_events_remove(struct initial_events *initial, const char *id, struct error *err);
+
+/** Whether there were more events than the limit allows. */
+bool initial_events_overrun(const struct initial_events *initial);
+
+/** The end: moves what is there into @objects, which is zeroed, and forgets all but the limit. */
+void initial_events_finish(struct initial_events *initial, object_vec *objects);
+
+/** Forgets all but the limit. */
+void initial_events_reset(struct initial_events *initial);
 
 /* Objects that cannot be decoded: counts them and says why, without a flood of events. Starts
  * zeroed. */

@@ -3,7 +3,6 @@
 #ifndef KUBE_NFTD_SOURCE_REFLECTOR_STATE_H
 #define KUBE_NFTD_SOURCE_REFLECTOR_STATE_H
 
-#include "initial_events.h"
 #include "kube-nftd/source/collection.h"
 #include "kube-nftd/source/reflector.h"
 #include "object_reader.h"

@@ -10,7 +10,6 @@
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/base/vec.h"
-#include "source/initial_events.h"
 #include "source/object_reader.h"
 
 #include <stdint.h>

@@ -4,7 +4,7 @@
 #include "kube-nftd/policy/policy.h"
 
 #include "objects.h"
-#include "source/initial_events.h"
+#include "source/object_reader.h"
 #include "unit.h"
 
 #include <unistd.h>

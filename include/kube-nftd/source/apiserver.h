@@ -9,7 +9,7 @@
 #include "kube-nftd/base/error.h"
 #include "kube-nftd/config/client_config.h"
 #include "kube-nftd/source/api_peers.h"
-#include "kube-nftd/source/encoding.h"
+#include "kube-nftd/source/collection.h"
 #include "kube-nftd/source/request_figures.h"
 
 #include <stdbool.h>

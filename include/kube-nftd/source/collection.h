@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What is asked of the API server (docs/behaviour.md 1.1 and 10.1): the paths of lists, watches and
- * streams. */
+ * streams, and how it is to write objects. */
 #ifndef KUBE_NFTD_SOURCE_COLLECTION_H
 #define KUBE_NFTD_SOURCE_COLLECTION_H
 
@@ -41,5 +41,23 @@ char *collection_watch_path(const struct collection *collection, const char *ver
  */
 char *collection_stream_path(const struct collection *collection, const char *version,
                              unsigned seconds);
+
+/* ---- which form we ask for, and which one an answer has ---- */
+
+enum encoding { ENCODING_JSON, ENCODING_PROTOBUF };
+#define ENCODING_COUNT 2
+
+/** "json", "protobuf". */
+const char *encoding_name(enum encoding encoding);
+
+/** That of an answer with this Content-Type. NULL, and what is neither: JSON. */
+enum encoding encoding_of(const char *content_type);
+
+/**
+ * What goes into the Accept header, for the caller to free, by kube-proxy's settings: @accepted if
+ * it is not empty, else what @preferred is, and JSON. @accepted that has no form that can be read
+ * is warned of and counts as empty.
+ */
+char *encoding_accept(const char *preferred, const char *accepted);
 
 #endif
