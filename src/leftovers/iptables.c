@@ -168,41 +168,16 @@ bool iptables_chain_goes(const struct iptables_chain *chain)
 
 /* ---- messages ---- */
 
-/* 0 if there is no room for a number. */
-static uint32_t number(const struct nlattr *attribute)
+/* The first attribute of @type in the message; NULL if there is none. */
+static const struct nlattr *in_message(const struct nlmsghdr *header, uint16_t type)
 {
-    bool fits = mnl_attr_get_payload_len(attribute) >= sizeof(uint32_t);
-    return fits ? ntohl(mnl_attr_get_u32(attribute)) : 0;
-}
-
-static int on_chain(const struct nlmsghdr *header, void *data)
-{
-    struct iptables_plan *plan = data;
-    struct iptables_chain_facts facts = {.name = NULL};
-    const char *table = NULL;
     const struct nlattr *attribute;
     mnl_attr_for_each(attribute, header, sizeof(struct nfgenmsg))
     {
-        switch (mnl_attr_get_type(attribute)) {
-        case NFTA_CHAIN_TABLE:
-            table = netlink_text(attribute);
-            break;
-        case NFTA_CHAIN_NAME:
-            facts.name = netlink_text(attribute);
-            break;
-        case NFTA_CHAIN_HOOK:
-            facts.base = true;
-            break;
-        case NFTA_CHAIN_POLICY:
-            facts.drops = number(attribute) == NF_DROP;
-            break;
-        default:
-            break;
-        }
+        if (mnl_attr_get_type(attribute) == type)
+            return attribute;
     }
-    if (table && facts.name && strcmp(table, plan->table) == 0)
-        iptables_plan_add_chain(plan, &facts);
-    return MNL_CB_OK;
+    return NULL;
 }
 
 /* The first attribute of @type in @nest; NULL if there is none or @nest is NULL. */
@@ -217,6 +192,31 @@ static const struct nlattr *inside(const struct nlattr *nest, uint16_t type)
             return attribute;
     }
     return NULL;
+}
+
+/* @standard if there is no number. */
+static uint32_t number(const struct nlattr *attribute, uint32_t standard)
+{
+    bool fits = attribute && mnl_attr_get_payload_len(attribute) >= sizeof(uint32_t);
+    return fits ? ntohl(mnl_attr_get_u32(attribute)) : standard;
+}
+
+static bool is_of_table(const struct nlmsghdr *header, uint16_t type, const char *name)
+{
+    const char *table = netlink_text(in_message(header, type));
+    return table && strcmp(table, name) == 0;
+}
+
+static int on_chain(const struct nlmsghdr *header, void *data)
+{
+    struct iptables_plan *plan = data;
+    const struct iptables_chain_facts facts = {
+        .name = netlink_text(in_message(header, NFTA_CHAIN_NAME)),
+        .base = in_message(header, NFTA_CHAIN_HOOK) != NULL,
+        .drops = number(in_message(header, NFTA_CHAIN_POLICY), NF_ACCEPT) == NF_DROP};
+    if (facts.name && is_of_table(header, NFTA_CHAIN_TABLE, plan->table))
+        iptables_plan_add_chain(plan, &facts);
+    return MNL_CB_OK;
 }
 
 /* The chain that a verdict in @data, an attribute of values, leads to; NULL if none. */
@@ -274,38 +274,23 @@ static void read_expression(const struct nlattr *expression, struct iptables_rul
 static int on_rule(const struct nlmsghdr *header, void *data)
 {
     struct iptables_plan *plan = data;
-    struct iptables_rule rule = {.chain = NULL};
+    struct iptables_rule rule = {.chain = netlink_text(in_message(header, NFTA_RULE_CHAIN))};
+    const struct nlattr *handle = in_message(header, NFTA_RULE_HANDLE), *expression,
+                        *expressions = in_message(header, NFTA_RULE_EXPRESSIONS),
+                        *userdata = in_message(header, NFTA_RULE_USERDATA);
     char *comment = NULL;
-    const char *table = NULL;
-    const struct nlattr *attribute, *expression;
-    mnl_attr_for_each(attribute, header, sizeof(struct nfgenmsg))
-    {
-        switch (mnl_attr_get_type(attribute)) {
-        case NFTA_RULE_TABLE:
-            table = netlink_text(attribute);
-            break;
-        case NFTA_RULE_CHAIN:
-            rule.chain = netlink_text(attribute);
-            break;
-        case NFTA_RULE_HANDLE:
-            if (mnl_attr_get_payload_len(attribute) >= sizeof(uint64_t))
-                rule.handle = be64toh(mnl_attr_get_u64(attribute));
-            break;
-        case NFTA_RULE_EXPRESSIONS:
-            mnl_attr_for_each_nested(expression, attribute)
-                read_expression(expression, &rule, &comment);
-            break;
-        case NFTA_RULE_USERDATA:
-            if (!comment)
-                comment = userdata_comment(attribute);
-            break;
-        default:
-            break;
-        }
+    if (!rule.chain || !is_of_table(header, NFTA_RULE_TABLE, plan->table))
+        return MNL_CB_OK;
+    if (handle && mnl_attr_get_payload_len(handle) >= sizeof(uint64_t))
+        rule.handle = be64toh(mnl_attr_get_u64(handle));
+    if (expressions) {
+        mnl_attr_for_each_nested(expression, expressions)
+            read_expression(expression, &rule, &comment);
     }
+    if (!comment && userdata)
+        comment = userdata_comment(userdata);
     rule.comment = comment;
-    if (table && rule.chain && strcmp(table, plan->table) == 0)
-        iptables_plan_add_rule(plan, &rule);
+    iptables_plan_add_rule(plan, &rule);
     free(comment);
     return MNL_CB_OK;
 }
@@ -325,30 +310,11 @@ struct map_list {
 static int on_set(const struct nlmsghdr *header, void *data)
 {
     struct map_list *list = data;
-    const char *table = NULL, *name = NULL;
-    uint32_t flags = 0, data_type = 0;
-    const struct nlattr *attribute;
-    mnl_attr_for_each(attribute, header, sizeof(struct nfgenmsg))
-    {
-        switch (mnl_attr_get_type(attribute)) {
-        case NFTA_SET_TABLE:
-            table = netlink_text(attribute);
-            break;
-        case NFTA_SET_NAME:
-            name = netlink_text(attribute);
-            break;
-        case NFTA_SET_FLAGS:
-            flags = number(attribute);
-            break;
-        case NFTA_SET_DATA_TYPE:
-            data_type = number(attribute);
-            break;
-        default:
-            break;
-        }
-    }
-    if (table && name && strcmp(table, list->table) == 0 && data_type == NFT_DATA_VERDICT)
-        vec_push(&list->maps, (struct verdict_map){xstrdup(name), flags & NFT_SET_ANONYMOUS});
+    const char *name = netlink_text(in_message(header, NFTA_SET_NAME));
+    bool verdicts = number(in_message(header, NFTA_SET_DATA_TYPE), 0) == NFT_DATA_VERDICT,
+         anonymous = number(in_message(header, NFTA_SET_FLAGS), 0) & NFT_SET_ANONYMOUS;
+    if (name && verdicts && is_of_table(header, NFTA_SET_TABLE, list->table))
+        vec_push(&list->maps, (struct verdict_map){xstrdup(name), anonymous});
     return MNL_CB_OK;
 }
 
@@ -361,18 +327,15 @@ struct element_reading {
 static int on_elements(const struct nlmsghdr *header, void *data)
 {
     const struct element_reading *reading = data;
-    const struct nlattr *attribute, *element;
-    mnl_attr_for_each(attribute, header, sizeof(struct nfgenmsg))
+    const struct nlattr *element, *all = in_message(header, NFTA_SET_ELEM_LIST_ELEMENTS);
+    if (!all)
+        return MNL_CB_OK;
+    mnl_attr_for_each_nested(element, all)
     {
-        if (mnl_attr_get_type(attribute) != NFTA_SET_ELEM_LIST_ELEMENTS)
-            continue;
-        mnl_attr_for_each_nested(element, attribute)
-        {
-            const char *to = verdict_chain(inside(element, NFTA_SET_ELEM_DATA));
-            if (to)
-                iptables_plan_add_element(reading->plan, reading->map->name,
-                                          reading->map->anonymous, to);
-        }
+        const char *to = verdict_chain(inside(element, NFTA_SET_ELEM_DATA));
+        if (to)
+            iptables_plan_add_element(reading->plan, reading->map->name, reading->map->anonymous,
+                                      to);
     }
     return MNL_CB_OK;
 }

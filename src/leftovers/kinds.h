@@ -124,14 +124,9 @@ void leftovers_remove_ipvs(struct leftovers_report *report);
  * may lose what another does at the same time, and their lock is not ours to have.
  */
 
-typedef void (*legacy_chain_fn)(void *ctx, const char *name);
-
-/**
- * Gives the names of the chains that users made in @entries (@size bytes), the contents of a table
- * as the kernel hands it out, to @fn. -1: it is not such contents.
- */
-int legacy_iptables_chains(enum family family, const void *entries, size_t size, legacy_chain_fn fn,
-                           void *ctx, struct error *err);
+/** How many of kube-proxy's chains there are in @entries (@size bytes), the contents of @table as
+ * the kernel hands it out. The name of the first goes into @first, for the caller to free. */
+size_t legacy_iptables_chains(const char *table, const void *entries, size_t size, char **first);
 
 /** Says which of kube-proxy's chains there are in tables of @family. */
 void leftovers_report_legacy(enum family family, struct leftovers_report *report);

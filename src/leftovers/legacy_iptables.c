@@ -17,61 +17,30 @@ static const struct kind {
     const char *program;
     const char *names; /* the file that names the tables that exist; asking for others makes them */
     int level, get_info, get_entries;
-    size_t entry_size, target_offset_at, next_offset_at;
 } kinds[FAMILY_COUNT] = {
     [FAMILY_IPV4] = {AF_INET, "iptables-legacy", "/proc/net/ip_tables_names", IPPROTO_IP,
-                     IPT_SO_GET_INFO, IPT_SO_GET_ENTRIES, sizeof(struct ipt_entry),
-                     offsetof(struct ipt_entry, target_offset),
-                     offsetof(struct ipt_entry, next_offset)},
+                     IPT_SO_GET_INFO, IPT_SO_GET_ENTRIES},
     [FAMILY_IPV6] = {AF_INET6, "ip6tables-legacy", "/proc/net/ip6_tables_names", IPPROTO_IPV6,
-                     IP6T_SO_GET_INFO, IP6T_SO_GET_ENTRIES, sizeof(struct ip6t_entry),
-                     offsetof(struct ip6t_entry, target_offset),
-                     offsetof(struct ip6t_entry, next_offset)},
+                     IP6T_SO_GET_INFO, IP6T_SO_GET_ENTRIES},
 };
 
-/* ---- contents ---- */
-
-static uint16_t number_at(const char *bytes)
+/* Rules say where in the table they jump to, so a chain's name stands in the entry that it begins
+ * with and nowhere else. Names of kube-proxy's are found without knowing what is around them. */
+size_t legacy_iptables_chains(const char *table, const void *entries, size_t size, char **first)
 {
-    uint16_t number;
-    memcpy(&number, bytes, sizeof(number));
-    return number;
-}
-
-/* A chain begins with an entry whose target is an "error" that has the chain's name. The table
- * ends with one, too, whose name is the target's. */
-static void take_entry(const char *target, size_t size, legacy_chain_fn fn, void *ctx)
-{
-    char name[XT_FUNCTION_MAXNAMELEN + 1] = "";
-    if (size < sizeof(struct xt_error_target) ||
-        strncmp(target + offsetof(struct xt_entry_target, u.user.name), XT_ERROR_TARGET,
-                XT_EXTENSION_MAXNAMELEN) != 0)
-        return;
-    memcpy(name, target + offsetof(struct xt_error_target, errorname), XT_FUNCTION_MAXNAMELEN);
-    if (strcmp(name, XT_ERROR_TARGET) != 0)
-        fn(ctx, name);
-}
-
-int legacy_iptables_chains(enum family family, const void *entries, size_t size, legacy_chain_fn fn,
-                           void *ctx, struct error *err)
-{
-    const struct kind *kind = &kinds[family];
-    const char *at = entries;
-    while (size > 0) {
-        if (size < kind->entry_size)
-            return error_set(err, "an entry is cut off");
-        size_t target = number_at(at + kind->target_offset_at);
-        size_t next = number_at(at + kind->next_offset_at);
-        if (target < kind->entry_size || next < target || next > size)
-            return error_set(err, "an entry does not end where it says");
-        take_entry(at + target, next - target, fn, ctx);
-        at += next;
-        size -= next;
+    static const char beginning[] = "KUBE-";
+    const char *at = entries, *end = at + size;
+    size_t chains = 0;
+    for (; (at = memmem(at, (size_t)(end - at), beginning, strlen(beginning))); at++) {
+        char name[XT_FUNCTION_MAXNAMELEN + 1] = "";
+        size_t left = (size_t)(end - at);
+        memcpy(name, at, left < XT_FUNCTION_MAXNAMELEN ? left : XT_FUNCTION_MAXNAMELEN);
+        bool is_whole = at == entries || at[-1] == '\0';
+        if (is_whole && kube_proxy_has_chain(table, name) && chains++ == 0)
+            *first = xstrdup(name);
     }
-    return 0;
+    return chains;
 }
-
-/* ---- the kernel's tables ---- */
 
 /* The contents of a table, to be freed. NULL with errno. */
 static void *read_entries(const struct kind *kind, int fd, const char *table, size_t *size)
@@ -100,43 +69,25 @@ static void *read_entries(const struct kind *kind, int fd, const char *table, si
     return NULL;
 }
 
-struct tally {
-    const char *table;
-    size_t chains;
-    char *first; /* names of some of them */
-};
-
-static void count_chain(void *ctx, const char *name)
-{
-    struct tally *tally = ctx;
-    if (!kube_proxy_has_chain(tally->table, name))
-        return;
-    if (tally->chains++ == 0)
-        tally->first = xstrdup(name);
-}
-
-static void report_table(const struct kind *kind, enum family family, int fd, const char *table,
+static void report_table(const struct kind *kind, int fd, const char *table,
                          struct leftovers_report *report)
 {
-    struct tally tally = {.table = table};
-    struct error err = {0};
     size_t size = 0;
+    char *first = NULL;
     void *entries = read_entries(kind, fd, table, &size);
-    if (!entries)
-        error_set(&err, "%s", strerror(errno));
-    else
-        legacy_iptables_chains(family, entries, size, count_chain, &tally, &err);
-    if (err.text)
+    if (!entries) {
         leftovers_say(report, FATE_STAYS, "%s table %s: cannot read it: %s", kind->program, table,
-                      err.text);
-    else if (tally.chains > 0)
+                      strerror(errno));
+        return;
+    }
+    size_t chains = legacy_iptables_chains(table, entries, size, &first);
+    if (chains > 0)
         leftovers_say(report, FATE_STAYS,
                       "%s table %s: chains of kube-proxy (chains: %zu, the first one: %s): "
                       "kube-nftd does not change such tables: run 'kube-proxy --cleanup' with the "
                       "program or image that made them",
-                      kind->program, table, tally.chains, tally.first);
-    error_clear(&err);
-    free(tally.first);
+                      kind->program, table, chains, first);
+    free(first);
     free(entries);
 }
 
@@ -154,7 +105,7 @@ void leftovers_report_legacy(enum family family, struct leftovers_report *report
     char table[XT_TABLE_MAXNAMELEN + 1];
     while (fgets(table, sizeof(table), names)) {
         table[strcspn(table, "\n")] = '\0';
-        report_table(kind, family, fd, table, report);
+        report_table(kind, fd, table, report);
     }
     if (fd >= 0)
         close(fd);

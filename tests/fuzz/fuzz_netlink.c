@@ -386,26 +386,6 @@ static void look_at_servers(void)
     }
 }
 
-static void take_chain(void *ctx, const char *name)
-{
-    (void)ctx;
-    add(name, strlen(name));
-}
-
-static void look_at_legacy_tables(void)
-{
-    struct piece piece;
-    while (next_piece(&piece)) {
-        struct error err = {0};
-        void *copy = copy_of(&piece);
-        int result = legacy_iptables_chains(piece.more ? FAMILY_IPV6 : FAMILY_IPV4, copy,
-                                            piece.length, take_chain, NULL, &err);
-        expect((result == 0) == (err.text == NULL));
-        error_clear(&err);
-        free(copy);
-    }
-}
-
 /* ---- inputs ---- */
 
 static const struct {
@@ -429,7 +409,6 @@ static const struct {
     {'a', true, NULL, monitor_addresses},
     {'f', false, NULL, scan_conntrack},
     {'v', false, NULL, look_at_servers},
-    {'x', false, NULL, look_at_legacy_tables},
 };
 
 static void drop_line(void *ctx, enum log_level level, const char *line)
