@@ -3,7 +3,6 @@
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/file.h"
-#include "kube-nftd/base/hash_table.h"
 #include "kube-nftd/base/yaml.h"
 #include "kube-nftd/base/yaml_writer.h"
 
@@ -31,45 +30,20 @@ static char *path_of(const char *section, const char *name)
 
 /* ---- what is there twice ---- */
 
-struct seen {
-    struct hash_link link;
-    const char *name; /* borrowed */
-};
-
-static struct hash_key key_of(const struct hash_link *link)
-{
-    return hash_key_of_text(((const struct seen *)link)->name);
-}
-
-static bool is_seen(struct hash_table *all, const char *name)
-{
-    struct hash_key key = hash_key_of_text(name);
-    if (hash_table_find(all, key_of, key))
-        return true;
-    struct seen *seen = xcalloc(1, sizeof(*seen));
-    seen->name = name;
-    hash_table_add(all, key_of, &seen->link);
-    return false;
-}
-
 /* Leaves the last one of members of one name. */
 static void drop_duplicates(struct file_reader *reader, cJSON *object, const char *path)
 {
-    struct hash_table names = {0};
-    cJSON *member = object->child ? object->child->prev : NULL; /* the last one */
-    while (member) {
-        cJSON *before = member == object->child ? NULL : member->prev;
-        if (is_seen(&names, member->string)) {
-            char *twice = path_of(path, member->string);
-            xjoin(&reader->duplicate, "%s", twice);
-            free(twice);
-            cJSON_Delete(cJSON_DetachItemViaPointer(object, member));
-        }
-        member = before;
-    }
-    hash_table_each (&names, struct seen, seen) {
-        hash_table_remove(&names, &seen->link);
-        free(seen);
+    cJSON *next;
+    for (cJSON *member = object->child; member; member = next) {
+        const cJSON *later = next = member->next;
+        while (later && strcmp(later->string, member->string) != 0)
+            later = later->next;
+        if (!later)
+            continue;
+        char *twice = path_of(path, member->string);
+        xjoin(&reader->duplicate, "%s", twice);
+        free(twice);
+        cJSON_Delete(cJSON_DetachItemViaPointer(object, member));
     }
 }
 
