@@ -636,7 +636,7 @@ static void ask_for_version(struct apiserver *a)
     static const struct api_request_ops ops = {.done = on_version};
     struct error err = {0};
     a->asked_at = clock_monotonic();
-    a->question = apiserver_get(a, "/version", ANSWER_WITHIN, &ops, a, &err);
+    a->question = apiserver_send(a, "/version", NULL, ANSWER_WITHIN, &ops, a, &err);
     error_clear(&err); /* no credentials: the other requests log that */
     look_again(a, a->question ? DOUBT_AFTER : APISERVER_SILENCE);
 }
@@ -730,9 +730,9 @@ void apiserver_free(struct apiserver *a)
     curl_global_cleanup();
 }
 
-static struct api_request *start(struct apiserver *a, const char *path,
-                                 const struct api_write *write, double timeout,
-                                 const struct api_request_ops *ops, void *ctx, struct error *err)
+struct api_request *apiserver_send(struct apiserver *a, const char *path,
+                                   const struct api_write *write, double timeout,
+                                   const struct api_request_ops *ops, void *ctx, struct error *err)
 {
     struct api_request *request = xcalloc(1, sizeof(*request));
     request->apiserver = a;
@@ -757,19 +757,6 @@ static struct api_request *start(struct apiserver *a, const char *path,
     if (!a->in_curl)
         request_begin(request);
     return request;
-}
-
-struct api_request *apiserver_get(struct apiserver *a, const char *path, double timeout,
-                                  const struct api_request_ops *ops, void *ctx, struct error *err)
-{
-    return start(a, path, NULL, timeout, ops, ctx, err);
-}
-
-struct api_request *apiserver_send(struct apiserver *a, const char *path,
-                                   const struct api_write *write, double timeout,
-                                   const struct api_request_ops *ops, void *ctx, struct error *err)
-{
-    return start(a, path, write, timeout, ops, ctx, err);
 }
 
 const struct request_figures *apiserver_request_figures(const struct apiserver *a)

@@ -44,47 +44,27 @@ static int check_token(const char *token, const char *source, struct error *err)
     return 0;
 }
 
-/* Where the next line that begins with @mark begins, or NULL. */
-static const char *find_line(const char *text, const char *mark)
+/* How many lines begin with @mark; the last of them goes into @last. */
+static size_t count_lines(const char *text, const char *mark, const char **last)
 {
-    const char *at = strstr(text, mark);
-    while (at && at > text && at[-1] != '\n' && at[-1] != '\r')
-        at = strstr(at + 1, mark);
-    return at;
-}
-
-static bool ends_with(const char *text, size_t length, const char *end)
-{
-    size_t n = strlen(end);
-    return length >= n && memcmp(text + length - n, end, n) == 0;
-}
-
-/* Passes over the block that begins at *@at. Its label ("EC PRIVATE KEY") has *@length bytes. NULL
- * if the block does not end. */
-static const char *take_block(const char **at, size_t *length)
-{
-    const char *label = *at + strlen("-----BEGIN ");
-    *length = strcspn(label, "-\r\n");
-    char *end_mark = xasprintf("-----END %.*s-----", (int)*length, label);
-    const char *end = find_line(label, end_mark);
-    const char *next = find_line(label, "-----BEGIN ");
-    *at = end ? end + strlen(end_mark) : NULL;
-    free(end_mark);
-    return end && (!next || next > end) ? label : NULL;
+    size_t n = 0;
+    for (const char *at = text; (at = strstr(at, mark)); at++) {
+        if (at > text && at[-1] != '\n' && at[-1] != '\r')
+            continue;
+        *last = at;
+        n++;
+    }
+    return n;
 }
 
 static int check_pem(bool is_key, const char *text, const char *source, struct error *err)
 {
-    const char *at = find_line(text, "-----BEGIN ");
-    bool found = false;
-    for (; at; at = find_line(at, "-----BEGIN ")) {
-        size_t length;
-        const char *label = take_block(&at, &length);
-        if (!label)
-            return error_set(err, "%s is cut off: a PEM block does not end", source);
-        found = found || ends_with(label, length, is_key ? "PRIVATE KEY" : "CERTIFICATE");
-    }
-    if (!found)
+    static const char begin[] = "-----BEGIN ", end[] = "-----END ";
+    const char *last = text;
+    if (count_lines(text, begin, &last) != count_lines(text, end, &last) ||
+        (last > text && !strstr(last + strlen(end), "-----")))
+        return error_set(err, "%s is cut off: a PEM block does not end", source);
+    if (!strstr(text, is_key ? "PRIVATE KEY-----" : "CERTIFICATE-----"))
         return error_set(err, "%s contains no %s in PEM format", source,
                          is_key ? "private key" : "certificate");
     /* To ask for a pass phrase, OpenSSL would stop the daemon at a terminal. */

@@ -583,7 +583,7 @@ static void ask(struct reflector *r, enum purpose purpose)
         bad_objects_begin(&r->bad);
     enter(r, STATE_CONNECTING);
     char *path = prepare(r, &timeout);
-    r->request = apiserver_get(r->apiserver, path, timeout, &ops, r, &err);
+    r->request = apiserver_send(r->apiserver, path, NULL, timeout, &ops, r, &err);
     free(path);
     if (r->request)
         start_timer(r, purpose == LIST ? LIST_ANSWER_TIMEOUT : ANSWER_TIMEOUT);

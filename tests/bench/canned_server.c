@@ -29,8 +29,9 @@ static char *resource_of(const char *path)
     return resource;
 }
 
-struct api_request *apiserver_get(struct apiserver *apiserver, const char *path, double timeout,
-                                  const struct api_request_ops *ops, void *ctx, struct error *err)
+struct api_request *apiserver_send(struct apiserver *apiserver, const char *path,
+                                   const struct api_write *write, double timeout,
+                                   const struct api_request_ops *ops, void *ctx, struct error *err)
 {
     (void)apiserver;
     (void)timeout;

@@ -43,8 +43,9 @@ void apiserver_free(struct apiserver *apiserver)
 {
 }
 
-struct api_request *apiserver_get(struct apiserver *apiserver, const char *path, double timeout,
-                                  const struct api_request_ops *ops, void *ctx, struct error *err)
+struct api_request *apiserver_send(struct apiserver *apiserver, const char *path,
+                                   const struct api_write *write, double timeout,
+                                   const struct api_request_ops *ops, void *ctx, struct error *err)
 {
     ck_assert_ptr_eq(apiserver, &server);
     ck_assert_ptr_null(request);

@@ -45,7 +45,7 @@ struct api_request_ops {
     void (*done)(void *ctx, const struct api_result *result, const char *body);
 };
 
-/* What a request that changes something carries. */
+/* What a request that changes something carries; NULL for others. */
 struct api_write {
     const char *method; /* "POST", "PATCH"; static */
     const char *content_type;
@@ -60,16 +60,10 @@ struct apiserver *apiserver_new(struct ev_loop *loop, const struct client_config
 void apiserver_free(struct apiserver *apiserver);
 
 /**
- * Starts GET @path (with its query, already escaped). @timeout: seconds for the whole transfer.
+ * Starts a request for @path (with its query, already escaped): GET, or what @write (copied) says.
+ * That may reach the server twice, when the connection is cut after it was sent: the server must be
+ * able to tell, by a name or by a test in a patch. @timeout: seconds for the whole transfer.
  * Returns the request, for apiserver_cancel(); NULL with an error if it could not be started.
- */
-struct api_request *apiserver_get(struct apiserver *apiserver, const char *path, double timeout,
-                                  const struct api_request_ops *ops, void *ctx, struct error *err);
-
-/**
- * The same for a request that changes something: @write is copied. It may reach the server twice,
- * when the connection is cut after it was sent: the server must be able to tell, by a name or by a
- * test in a patch.
  */
 struct api_request *apiserver_send(struct apiserver *apiserver, const char *path,
                                    const struct api_write *write, double timeout,
