@@ -392,6 +392,22 @@ void nft_batch_goto_element(struct nft_batch *batch, const char *set, const void
     end_element(batch, element);
 }
 
+void nft_batch_counting_element(struct nft_batch *batch, const char *set, const void *key,
+                                size_t key_length, uint64_t packets)
+{
+    const uint64_t big = htobe64(packets), no_bytes = 0;
+    struct nlattr *element = begin_element(batch, ELEMENT_ADD, set, key, key_length);
+    struct nlmsghdr *message = current_message(batch);
+    struct nlattr *expression = begin_nest(message, NFTA_SET_ELEM_EXPR);
+    put_text(message, NFTA_EXPR_NAME, "counter");
+    struct nlattr *counter = begin_nest(message, NFTA_EXPR_DATA);
+    put_bytes(message, NFTA_COUNTER_PACKETS, &big, sizeof(big));
+    put_bytes(message, NFTA_COUNTER_BYTES, &no_bytes, sizeof(no_bytes));
+    end_nest(message, counter);
+    end_nest(message, expression);
+    end_nest(message, element);
+}
+
 void nft_batch_anonymous_elements(struct nft_batch *batch, uint32_t set_id, const void *keys,
                                   size_t key_length, size_t n)
 {

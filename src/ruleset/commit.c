@@ -243,7 +243,7 @@ static void apply(struct ruleset *rs, double now)
     refusals_settled(rs);
     have_new_shapes(rs);
     if (rs->table_missing)
-        connections_clear(&rs->connections);
+        connections_stop(&rs->connections);
     rs->figures.replaced += rs->table_replaced;
     rs->table_missing = rs->table_replaced = false;
 }

@@ -27,11 +27,19 @@ struct counted_port {
     uint32_t since; /* the first reading that is about it */
 };
 
-void connections_clear(struct connections *c)
+void connections_stop(struct connections *c)
 {
     element_dump_close(c->dump);
+    c->dump = NULL;
     for (int set = 0; set < COUNTING_SETS; set++)
         vec_free(&c->unused[set]);
+    c->running = false;
+    c->elements = 0;
+}
+
+void connections_clear(struct connections *c)
+{
+    connections_stop(c);
     free(c->of_number);
     memset(c, 0, sizeof(*c));
 }
@@ -49,12 +57,27 @@ void connections_forget(struct connections *c, uint32_t number)
         *port = (struct counted_port){.since = c->reading + 1};
 }
 
+/* Of the table that was there before. */
+static void encode_totals(struct ruleset *rs)
+{
+    hash_table_each (&rs->ports, const struct port_record, port) {
+        const struct counted_port *count = counted(&rs->connections, port->number);
+        if (count && count->total > 0)
+            nft_batch_counting_element(&rs->batch, set_names[OF_SERVICES], &port->number,
+                                       sizeof(port->number), count->total);
+    }
+}
+
 /* It may not be there, so it is added first. What is counted for endpoints of the number's last
  * service port is not known; it goes when there are many. */
 void connections_encode(struct ruleset *rs)
 {
-    if (rs->counting == COUNT_NOTHING || rs->table_missing)
+    if (rs->counting == COUNT_NOTHING)
         return;
+    if (rs->table_missing) {
+        encode_totals(rs);
+        return;
+    }
     for (enum nft_element_op op = ELEMENT_ADD; op <= ELEMENT_DELETE; op++)
         vec_each (&rs->pending, it)
             if ((*it)->is_port && as_port(*it)->renumbered && as_port(*it)->number)

@@ -110,6 +110,21 @@ def test_to_the_connection(counted):
     assert totals(counted.proxy) == {"web": 23}
 
 
+@FOR_OTHERS
+def test_a_table_that_is_made_anew_goes_on(counted):
+    """With what was read last; then restarts lose nothing of that either."""
+    counted.publish("a")
+    connect(counted, 5)
+    assert totals(counted.proxy) == {"web": 5}
+    node, table = counted.lab.node, counted.proxy.tables[counted.family].name
+    node.run(node.nft, f"delete table {table}")
+    wait_for(lambda: "repaired changes by another program" in counted.proxy.daemon.log(), "it is put right")
+    assert totals(counted.proxy) == {"web": 5}
+    connect(counted, 2)
+    restart(counted.proxy)
+    assert totals(counted.proxy) == {"web": 7}
+
+
 def test_every_address_of_a_service(plain):
     """Cluster IP, node port and external IP, with affinity and policy Local, count as one."""
     service = plain.as_service(type="NodePort", externalTrafficPolicy="Local", externalIPs=["203.0.113.7"], **AFFINITY)

@@ -127,6 +127,11 @@ void nft_batch_range(struct nft_batch *batch, enum nft_element_op op, const char
 void nft_batch_goto_element(struct nft_batch *batch, const char *set, const void *key,
                             size_t key_length, const char *chain);
 
+/** Adds an element that packets count themselves in, with so many to begin with. It is none of
+ * those that the batch counts. */
+void nft_batch_counting_element(struct nft_batch *batch, const char *set, const void *key,
+                                size_t key_length, uint64_t packets);
+
 /** Adds the elements of an anonymous set, each @key_length bytes long, one behind the other. */
 void nft_batch_anonymous_elements(struct nft_batch *batch, uint32_t set_id, const void *keys,
                                   size_t key_length, size_t n);
