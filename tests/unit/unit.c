@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <ftw.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -81,6 +82,24 @@ void forget_logged(void)
 
 static char folder[32];
 static VEC(char *) paths;
+
+/* @line without its time, and without the folder wherever that is named. */
+static void write_line(FILE *out, const char *line)
+{
+    line = strchr(line, ' ') + 1;
+    for (const char *at; *folder && (at = strstr(line, folder)); line = at + strlen(folder) + 1)
+        fprintf(out, "%.*s", (int)(at - line), line);
+    fprintf(out, "%s\n", line);
+}
+
+void write_logged(FILE *out, enum log_level level)
+{
+    log_flush(INFINITY);
+    vec_each (&lines, it)
+        if (it->level <= level)
+            write_line(out, it->text);
+    forget_logged();
+}
 
 const char *test_folder(void)
 {

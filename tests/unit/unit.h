@@ -7,6 +7,7 @@
 #include "kube-nftd/base/log.h"
 
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
@@ -55,6 +56,10 @@ void unit_add_fixture(void (*set_up)(void), void (*tear_down)(void));
 unsigned logged(enum log_level level);
 unsigned logged_with(const char *words);
 const char *last_logged(enum log_level level);
+
+/* Writes what was logged of @level or worse, without times and the test's folder, and forgets it.
+ */
+void write_logged(FILE *out, enum log_level level);
 void forget_logged(void); /* and the budgets of what logs are whole again */
 
 /* A folder of the present test, which goes with all that is in it. Names may have slashes: folders
