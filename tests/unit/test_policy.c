@@ -27,7 +27,7 @@ static struct policy *policy;
 
 /* The operations received since the last time: those on service ports and frontends one by one, in
  * their order; each sort for itself, as sorted below; and the log lines. */
-static text_vec told, ops, flow_ops, use_ops;
+static text_vec told, ops;
 static text_vec lines;
 
 /* What the operations add up to: service ports and frontends that lead to them. */
@@ -330,20 +330,13 @@ static void on_flows(void *ctx, const struct frontend *frontend, bool claimed,
 {
     ck_assert_ptr_eq(ctx, &ops);
     ck_assert_uint_eq(frontend->protocol, UDP);
-    char *text, address[FRONTEND_TEXT_SIZE];
-    size_t length;
     struct received_flows *received = find_flows(frontend);
-    FILE *out = open_memstream(&text, &length);
-    fprintf(out, "%s%s", claimed ? "" : "-", frontend_format(frontend, address));
     if (claimed && !received) {
         vec_push(&flows, (struct received_flows){.frontend = *frontend});
         received = find_flows(frontend);
     }
     ck_assert_ptr_nonnull(received);
     copy_backends(&received->serving, serving, n);
-    write_backends(out, (enum family)frontend->family, &received->serving);
-    fclose(out);
-    vec_push(&flow_ops, text);
     if (claimed)
         return;
     ck_assert_uint_eq(n, 0);
@@ -368,21 +361,15 @@ static void receive_use(frontend_vec *used, const struct frontend *thing, bool i
 static void on_cluster_ip(void *ctx, enum family family, const struct address *address, bool in_use)
 {
     ck_assert_ptr_eq(ctx, &ops);
-    char text[ADDRESS_TEXT_SIZE];
-    struct frontend thing = {*address, 0, 0, (uint8_t)family};
-    receive_use(&cluster_ips, &thing, in_use);
-    vec_push(&use_ops,
-             xasprintf("%c%s", in_use ? '+' : '-', address_format(family, address, text)));
+    receive_use(&cluster_ips, &(struct frontend){*address, 0, 0, (uint8_t)family}, in_use);
 }
 
 static void on_hairpin(void *ctx, enum family family, uint8_t protocol,
                        const struct backend *backend, bool in_use)
 {
     ck_assert_ptr_eq(ctx, &ops);
-    char text[FRONTEND_TEXT_SIZE];
     struct frontend thing = {backend->address, backend->port, protocol, (uint8_t)family};
     receive_use(&hairpins, &thing, in_use);
-    vec_push(&use_ops, xasprintf("%c%s", in_use ? '+' : '-', frontend_format(&thing, text)));
 }
 
 static void receive_check(const char *service_id, enum family family, uint16_t port, size_t count)
@@ -470,8 +457,6 @@ static void forget_texts(void)
     forget_times();
     free(join(&told));
     free(join(&ops));
-    free(join(&flow_ops));
-    free(join(&use_ops));
     free(join(&lines));
 }
 
@@ -516,8 +501,6 @@ static void tear_down(void)
     forget_texts();
     vec_free(&told);
     vec_free(&ops);
-    vec_free(&flow_ops);
-    vec_free(&use_ops);
     vec_free(&lines);
     vec_each (&state, it)
         vec_free(&it->sources);
@@ -602,13 +585,6 @@ static void set_node_port_addresses(const char *words)
     }
 }
 
-static void set_node_ip(const char *word)
-{
-    enum family family;
-    struct address address = make_address(word, &family);
-    policy_set_node_ip(policy, family, &address);
-}
-
 /* Settling changes just these frontends, or where they lead, and hands on nothing twice. */
 static void expect_ops(const char *expected)
 {
@@ -636,21 +612,6 @@ static void expect_told(const char *expected)
     forget_texts();
 }
 
-static void expect_flows(const char *expected)
-{
-    policy_settle(policy);
-    expect_text(join(&flow_ops), expected);
-}
-
-/* Just these cluster IPs and hairpins begin (+) or end (-) to be used. */
-static void expect_uses(const char *expected)
-{
-    policy_settle(policy);
-    expect_text(join(&use_ops), expected);
-    policy_settle(policy);
-    ck_assert_uint_eq(use_ops.n, 0);
-}
-
 static void settle_health_checks(void)
 {
     for (int family = 0; family < FAMILY_COUNT; family++)
@@ -660,49 +621,6 @@ static void settle_health_checks(void)
 static void expect_lines(const char *expected)
 {
     expect_text(join(&lines), expected);
-}
-
-/* ---------------------------------------------------------- plain values */
-
-TEST(frontend_texts)
-{
-    static const struct {
-        const char *address, *text;
-        uint16_t port;
-        uint8_t protocol;
-    } cases[] = {
-        {"10.96.0.1", "10.96.0.1:80/TCP", 80, 6},
-        {"fd00::1", "[fd00::1]:53/UDP", 53, 17},
-        {"ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
-         "[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:65535/SCTP", 65535, 132},
-    };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        char text[FRONTEND_TEXT_SIZE];
-        enum family family;
-        struct frontend frontend = {.port = cases[i].port, .protocol = cases[i].protocol};
-        frontend.address = make_address(cases[i].address, &family);
-        frontend.family = (uint8_t)family;
-        ck_assert_ptr_eq(frontend_format(&frontend, text), text);
-        ck_assert_str_eq(text, cases[i].text);
-    }
-}
-
-TEST(backend_order)
-{
-    static const struct {
-        const char *address;
-        uint16_t port;
-    } sorted[] = {{"9.0.0.1", 2},  {"10.0.0.1", 80},    {"10.0.0.1", 443},
-                  {"10.0.0.2", 1}, {"200.0.0.1", 9999}, {"200.0.0.1", 65535}};
-    for (int i = 0; i < 6; i++) {
-        for (int j = 0; j < 6; j++) {
-            enum family family;
-            struct backend a = {make_address(sorted[i].address, &family), sorted[i].port};
-            struct backend b = {make_address(sorted[j].address, &family), sorted[j].port};
-            int order = backend_compare(&a, &b);
-            ck_assert_int_eq((order > 0) - (order < 0), (i > j) - (i < j));
-        }
-    }
 }
 
 /* ---- in portions ---- */
@@ -814,29 +732,6 @@ TEST(frontends_share_their_port)
                 "-192.0.2.2:30080/TCP, -192.0.2.1:30080/TCP, -198.51.100.1:80/TCP");
     service_cache_remove(services, "a/web");
     expect_told("-a/web:http, -10.96.0.1:80/TCP");
-}
-
-/* Each service port for itself, in each family, also if no frontend leads there. */
-TEST(every_service_port_is_handed_on)
-{
-    put_slice("a/s", "a/one", "http/TCP:80", "10.0.0.1");
-    put_service("a/one", "10.96.0.1 fd00::1", "http/TCP:80");
-    expect_told("a/one:http: 10.0.0.1:80, 10.96.0.1:80/TCP > a/one:http, a/one:http IPv6:, "
-                "[fd00::1]:80/TCP > a/one:http IPv6");
-    put_slice("a/s2", "a/two", "http/TCP:80", "10.0.0.2");
-    put_service("a/two", "10.96.0.1", "http/TCP:80");
-    expect_told("a/two:http: 10.0.0.2:80, 10.96.0.1:80/TCP > a/one:http");
-    put_slice("a/s2", "a/two", "http/TCP:80", "10.0.0.2 10.0.0.3");
-    expect_told("a/two:http: +10.0.0.3:80");
-    put_service("a/one", "10.96.0.1", "http/TCP:80");
-    expect_told("a/one:http: 10.0.0.1:80, -a/one:http IPv6, -[fd00::1]:80/TCP, "
-                "10.96.0.1:80/TCP > a/one:http");
-    /* What one loses goes to the other, whose backends are known. */
-    service_cache_remove(services, "a/one");
-    expect_told("-a/one:http, 10.96.0.1:80/TCP > a/two:http");
-    service_cache_remove(services, "a/two");
-    put_service("a/two", "10.96.0.1", "web/TCP:80");
-    expect_told("-a/two:http, a/two:web:, 10.96.0.1:80/TCP > a/two:web");
 }
 
 /* The Service is another by then, but its backends for that come later. */
@@ -1019,36 +914,6 @@ TEST(a_check_waits_for_its_frontends)
     expect_text(join(&ops), "a/lb IPv4 check 31000: 0");
 }
 
-/* Name and protocol must both be equal, and only the port that changed is decided again. */
-TEST(ports_meet_by_name_and_protocol)
-{
-    put_service("a/web", "10.96.0.1", "http/TCP:80 dns/UDP:53 dns/TCP:53 /TCP:9");
-    expect_ops("10.96.0.1:53/TCP, 10.96.0.1:53/UDP, 10.96.0.1:80/TCP, 10.96.0.1:9/TCP");
-    put_slice("a/s1", "a/web", "dns/UDP:5353", "10.0.0.1");
-    expect_ops("10.96.0.1:53/UDP 10.0.0.1:5353");
-    put_slice("a/s2", "a/web", "/TCP:99 other/TCP:7", "10.0.0.1");
-    expect_ops("10.96.0.1:9/TCP 10.0.0.1:99");
-    put_slice("a/s1", "a/web", "dns/UDP:5353 http/UDP:1", "10.0.0.1");
-    expect_ops("");
-    put_slice("a/s1", "a/web", "dns/UDP:5353 http/TCP:8080", "10.0.0.1");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.1:8080");
-    put_slice("a/s1", "a/web", "dns/UDP:5354 http/TCP:8080", "10.0.0.1");
-    expect_ops("10.96.0.1:53/UDP 10.0.0.1:5354");
-}
-
-/* Many changes, one decision for each frontend. */
-TEST(decided_once)
-{
-    for (int i = 0; i < 5; i++) {
-        put_service("a/web", i % 2 ? "10.96.0.1" : "10.96.0.1 fd00::1", "http/TCP:80");
-        put_slice("a/s", "a/web", "http/TCP:80", i % 2 ? "10.0.0.1" : "10.0.0.2");
-    }
-    expect_ops("10.96.0.1:80/TCP 10.0.0.2:80, [fd00::1]:80/TCP");
-    service_cache_remove(services, "a/web");
-    put_service("a/web", "10.96.0.1", "http/TCP:80");
-    expect_ops("-[fd00::1]:80/TCP, 10.96.0.1:80/TCP 10.0.0.2:80");
-}
-
 /* ---------------------------------------------------------- one frontend, two services */
 
 static void on_event(void *ctx, const struct object_event *event)
@@ -1104,55 +969,6 @@ TEST(conflicts_of_node_ports_are_events_of_this_node)
                  "goes to service=b/old, which is older");
 }
 
-TEST(older_wins)
-{
-    put_slice("a/s1", "a/new", "http/TCP:80", "10.0.0.1");
-    put_slice("a/s2", "b/old", "web/TCP:80", "10.0.0.2");
-    put_created("a/new", 200, "10.96.0.1", "http/TCP:80");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.1:80");
-    expect_lines("");
-    put_created("b/old", 100, "10.96.0.1", "web/TCP:80");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.2:80");
-    expect_lines("frontend=10.96.0.1:80/TCP of service=a/new goes to service=b/old, which is "
-                 "older");
-    /* The loser's endpoints change nothing, and nothing is said again. */
-    put_slice("a/s1", "a/new", "http/TCP:80", "10.0.0.3");
-    expect_ops("");
-    put_slice("a/s2", "b/old", "web/TCP:80", "10.0.0.4");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.4:80");
-    expect_lines("");
-    /* The winner goes: its heir takes over with what it has now; and back again. */
-    service_cache_remove(services, "b/old");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.3:80");
-    expect_lines("");
-    put_created("b/old", 100, "10.96.0.1", "web/TCP:80");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.4:80");
-    expect_lines("frontend=10.96.0.1:80/TCP of service=a/new goes to service=b/old, which is "
-                 "older");
-    service_cache_remove(services, "a/new");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.4:80");
-    service_cache_remove(services, "b/old");
-    expect_ops("-10.96.0.1:80/TCP");
-}
-
-TEST(winner_moves_away)
-{
-    put_slice("a/s1", "a/new", "http/TCP:80", "10.0.0.1");
-    put_slice("a/s2", "a/old", "http/TCP:80", "10.0.0.2");
-    put_created("a/old", 100, "10.96.0.1", "http/TCP:80");
-    put_created("a/new", 200, "10.96.0.1", "http/TCP:80");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.2:80");
-    put_created("a/old", 100, "10.96.0.9", "http/TCP:80");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.1:80, 10.96.0.9:80/TCP 10.0.0.2:80");
-    put_created("a/old", 100, "10.96.0.1", "http/TCP:80");
-    expect_ops("-10.96.0.9:80/TCP, 10.96.0.1:80/TCP 10.0.0.2:80");
-    put_created("a/old", 100, "10.96.0.1", "http/TCP:81");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.1:80, 10.96.0.1:81/TCP 10.0.0.2:80");
-    /* Made anew under its name, it is the younger one. */
-    put_created("a/old", 300, "10.96.0.1", "http/TCP:80");
-    expect_ops("-10.96.0.1:81/TCP, 10.96.0.1:80/TCP 10.0.0.1:80");
-}
-
 TEST(ties_go_by_name)
 {
     put_slice("a/s1", "a/web", "http/TCP:80", "10.0.0.1");
@@ -1170,57 +986,6 @@ TEST(ties_go_by_name)
     /* Any time is older than none. */
     put_created("b/a", 5000000000, "10.96.0.1", "http/TCP:80");
     expect_ops("10.96.0.1:80/TCP 10.0.0.3:80");
-}
-
-/* Only the frontend in common is shared: other ports and protocols have one claimant each. */
-TEST(partly_shared)
-{
-    put_slice("a/s1", "a/one", "http/TCP:80 dns/UDP:53", "10.0.0.1");
-    put_slice("a/s2", "a/two", "http/TCP:80 dns/TCP:53", "10.0.0.2");
-    put_created("a/one", 1, "10.96.0.1 fd00::1", "http/TCP:80 dns/UDP:53");
-    put_created("a/two", 2, "10.96.0.1 fd00::2", "http/TCP:80 dns/TCP:53");
-    expect_ops("10.96.0.1:53/TCP 10.0.0.2:53, 10.96.0.1:53/UDP 10.0.0.1:53, 10.96.0.1:80/TCP "
-               "10.0.0.1:80, [fd00::1]:53/UDP, [fd00::1]:80/TCP, [fd00::2]:53/TCP, "
-               "[fd00::2]:80/TCP");
-    service_cache_remove(services, "a/two");
-    expect_ops("-10.96.0.1:53/TCP, -[fd00::2]:53/TCP, -[fd00::2]:80/TCP, 10.96.0.1:80/TCP "
-               "10.0.0.1:80");
-}
-
-/* One of them has no endpoints: it does not stand in the way of another, however old. */
-TEST(endpoints_before_age)
-{
-    put_slice("a/s2", "a/young", "http/TCP:80", "10.0.0.2");
-    put_created("a/old", 1, "10.96.0.1", "http/TCP:80");
-    put_created("a/young", 2, "10.96.0.1", "http/TCP:80");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.2:80");
-    expect_lines("frontend=10.96.0.1:80/TCP of service=a/old goes to service=a/young, which has "
-                 "endpoints");
-    /* Some that cannot serve are none. */
-    put_slice("a/s1", "a/old", "http/TCP:80", "10.0.0.1=s 10.0.0.2=t");
-    expect_ops("");
-    /* Terminating ones are enough, and they need not be here. */
-    put_slice("a/s1", "a/old", "http/TCP:80", "10.0.0.1=st@there");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.1:80");
-    expect_lines("frontend=10.96.0.1:80/TCP of service=a/young goes to service=a/old, which is "
-                 "older");
-    put_slice("a/s2", "a/young", "http/TCP:80", "");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.1:80");
-    /* None has any: age decides. */
-    put_slice("a/s1", "a/old", "http/TCP:80", "");
-    expect_ops("10.96.0.1:80/TCP");
-    expect_lines("");
-    put_slice("a/s2", "a/young", "http/TCP:80", "10.0.0.2");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.2:80");
-    expect_lines("frontend=10.96.0.1:80/TCP of service=a/old goes to service=a/young, which has "
-                 "endpoints");
-    /* Both change at once: who has it is decided by what both come to. */
-    put_slice("a/s2", "a/young", "http/TCP:80", "10.0.0.3");
-    put_slice("a/s1", "a/old", "http/TCP:80", "10.0.0.1");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.1:80");
-    put_slice("a/s1", "a/old", "http/TCP:80", "");
-    put_slice("a/s2", "a/young", "http/TCP:80", "");
-    expect_ops("10.96.0.1:80/TCP");
 }
 
 static void expect_owner(const char *address, const char *expected)
@@ -1245,33 +1010,6 @@ TEST(who_has_a_frontend)
     service_cache_remove(services, "a/one");
     policy_settle(policy);
     expect_owner("10.96.0.1", NULL);
-}
-
-/* Cluster IP, external IP, load-balancer IP and node port: whatever it is to each of them. */
-TEST(conflicts_across_kinds)
-{
-    set_node_port_addresses("192.0.2.1");
-    put_slice("a/s1", "a/one", "http/TCP:80", "10.0.0.1");
-    put_slice("a/s2", "a/two", "http/TCP:80", "10.0.0.2");
-    put_slice("a/s3", "a/three", "http/TCP:80", "10.0.0.3");
-    put(make_reachable("a/three", "10.96.0.3", "192.0.2.1 10.96.0.1", "", "http/TCP:8080"));
-    put(make_reachable("a/two", "10.96.0.2", "", "192.0.2.1", "http/TCP:8080"));
-    put(make_service("a/one", "10.96.0.1", "http/TCP:8080+8080"));
-    expect_ops("10.96.0.1:8080/TCP 10.0.0.1:80, 10.96.0.2:8080/TCP 10.0.0.2:80, "
-               "10.96.0.3:8080/TCP 10.0.0.3:80, 192.0.2.1:8080/TCP ext 10.0.0.1:80");
-    ck_assert_uint_eq(policy_conflicts(policy), 2);
-    set_node_port_addresses("192.0.2.2");
-    expect_ops("192.0.2.1:8080/TCP ext 10.0.0.3:80, 192.0.2.2:8080/TCP ext 10.0.0.1:80");
-    ck_assert_uint_eq(policy_conflicts(policy), 2);
-    service_cache_remove(services, "a/three");
-    ck_assert_uint_eq(policy_conflicts(policy), 0);
-    expect_ops("-10.96.0.3:8080/TCP, 10.96.0.1:8080/TCP 10.0.0.1:80, "
-               "192.0.2.1:8080/TCP ext 10.0.0.2:80");
-    service_cache_remove(services, "a/two");
-    service_cache_remove(services, "a/one");
-    expect_ops("-10.96.0.1:8080/TCP, -10.96.0.2:8080/TCP, -192.0.2.1:8080/TCP, "
-               "-192.0.2.2:8080/TCP");
-    ck_assert_uint_eq(policy_conflicts(policy), 0);
 }
 
 /* What one tenant names is another's cluster IP, or a node's address and his node port. */
@@ -1397,22 +1135,6 @@ TEST(endpoints_of_the_api_server)
     expect_ops("10.96.0.1:443/TCP, 192.0.2.1:6443/TCP ext");
 }
 
-/* A node port and a cluster IP were given by the API server, and stay. */
-TEST(what_was_given_at_the_api_servers_address)
-{
-    set_node_port_addresses("192.0.2.1");
-    set_api_server("192.0.2.1|30443 10.96.0.1|443");
-    put_service("a/web", "10.96.0.1", "a/TCP:443+30443");
-    put(make_reachable("a/a", "10.96.0.2", "192.0.2.1", "10.96.0.1", "a/TCP:30443 b/TCP:443"));
-    expect_ops("10.96.0.1:30443/TCP ext, 10.96.0.1:443/TCP, 10.96.0.2:30443/TCP, "
-               "10.96.0.2:443/TCP, 192.0.2.1:30443/TCP ext, 192.0.2.1:443/TCP ext");
-    ck_assert_uint_eq(policy_reserved(policy), 0);
-    /* The node port goes: nobody has it. */
-    put_service("a/web", "10.96.0.1", "a/TCP:443");
-    expect_ops("-192.0.2.1:30443/TCP, 10.96.0.1:443/TCP");
-    ck_assert_uint_eq(policy_reserved(policy), 1);
-}
-
 TEST(conflicts_in_one_service)
 {
     set_node_port_addresses("192.0.2.1");
@@ -1505,322 +1227,6 @@ TEST_ROWS(traffic_policies, decisions)
                   row->cluster_ip, others, others, others, others);
     expect_ops(expected);
     free(expected);
-}
-
-TEST(node_port_addresses_change)
-{
-    put_slice("a/s", "a/web", "http/TCP:8080 dns/UDP:53", "10.0.0.1");
-    put_slice("a/s6", "a/web", "http/TCP:8080", "fd00:1::1");
-    put_service("a/web", "10.96.0.1 fd00::1", "http/TCP:80+30080 dns/UDP:53");
-    put_service("a/other", "10.96.0.2", "http/TCP:80");
-    policy_settle(policy);
-    forget_texts();
-    /* Only what comes and goes is decided. */
-    set_node_port_addresses("192.0.2.1");
-    expect_ops("192.0.2.1:30080/TCP ext 10.0.0.1:8080");
-    set_node_port_addresses("192.0.2.1");
-    expect_ops("");
-    set_node_port_addresses("192.0.2.2 192.0.2.1 2001:db8::1");
-    expect_ops("192.0.2.2:30080/TCP ext 10.0.0.1:8080, "
-               "[2001:db8::1]:30080/TCP ext fd00:1::1:8080");
-    set_node_port_addresses("192.0.2.3");
-    expect_ops("-192.0.2.1:30080/TCP, -192.0.2.2:30080/TCP, -[2001:db8::1]:30080/TCP, "
-               "192.0.2.3:30080/TCP ext 10.0.0.1:8080");
-    /* The node port moves, goes, comes back. */
-    put_service("a/web", "10.96.0.1", "http/TCP:80+30081 dns/UDP:53");
-    expect_ops(
-        "-192.0.2.3:30080/TCP, -[fd00::1]:53/UDP, -[fd00::1]:80/TCP, 10.96.0.1:53/UDP 10.0.0.1:53, "
-        "10.96.0.1:80/TCP 10.0.0.1:8080, 192.0.2.3:30081/TCP ext 10.0.0.1:8080");
-    put_service("a/web", "10.96.0.1", "http/TCP:80");
-    expect_ops("-10.96.0.1:53/UDP, -192.0.2.3:30081/TCP, 10.96.0.1:80/TCP 10.0.0.1:8080");
-    set_node_port_addresses("192.0.2.4");
-    expect_ops("");
-    put_service("a/web", "10.96.0.1", "http/TCP:80+30080");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.1:8080, 192.0.2.4:30080/TCP ext 10.0.0.1:8080");
-    set_node_port_addresses("");
-    expect_ops("-192.0.2.4:30080/TCP");
-    service_cache_remove(services, "a/web");
-    set_node_port_addresses("192.0.2.4");
-    expect_ops("-10.96.0.1:80/TCP");
-}
-
-/* ---------------------------------------------------------- source ranges */
-
-static struct service *make_guarded(const char *ranges)
-{
-    struct service *service =
-        make_reachable("a/web", "10.96.0.1 fd00::1", "198.51.100.1 203.0.113.2",
-                       "203.0.113.1 203.0.113.2", "http/TCP:80+30080");
-    add_load_balancer_ips(service, "2001:db8::1");
-    add_source_ranges(service, ranges);
-    return service;
-}
-
-/* Only load-balancer IPs are guarded, an address that is an external IP too among them. */
-TEST(source_ranges)
-{
-    set_node_port_addresses("192.0.2.1");
-    put(make_guarded("10.1.0.0/16 10.0.0.0/16 192.0.2.7/32"));
-    expect_ops("10.96.0.1:80/TCP, 192.0.2.1:30080/TCP ext, 198.51.100.1:80/TCP ext, "
-               "203.0.113.1:80/TCP ext from 10.0.0.0-10.1.255.255 192.0.2.7-192.0.2.7, "
-               "203.0.113.2:80/TCP ext from 10.0.0.0-10.1.255.255 192.0.2.7-192.0.2.7, "
-               "[2001:db8::1]:80/TCP ext, [fd00::1]:80/TCP");
-    put(make_guarded("fd00:1::/64"));
-    expect_ops("10.96.0.1:80/TCP, 192.0.2.1:30080/TCP ext, 198.51.100.1:80/TCP ext, "
-               "203.0.113.1:80/TCP ext, 203.0.113.2:80/TCP ext, "
-               "[2001:db8::1]:80/TCP ext from fd00:1::-fd00:1::ffff:ffff:ffff:ffff, "
-               "[fd00::1]:80/TCP");
-    put(make_guarded(""));
-    expect_ops("10.96.0.1:80/TCP, 192.0.2.1:30080/TCP ext, 198.51.100.1:80/TCP ext, "
-               "203.0.113.1:80/TCP ext, 203.0.113.2:80/TCP ext, [2001:db8::1]:80/TCP ext, "
-               "[fd00::1]:80/TCP");
-}
-
-/* A range that holds the node's own address lets the Service's load-balancer IPs in. */
-TEST(source_ranges_with_the_node)
-{
-    struct service *service = make_reachable("a/web", "10.96.0.1", "198.51.100.1",
-                                             "203.0.113.1 203.0.113.2 10.2.0.0", "http/TCP:80");
-    add_source_ranges(service, "10.0.0.0/16 10.1.0.0/16 192.0.2.0/24");
-    put(service);
-    put_service("a/other", "10.96.0.2", "http/TCP:80");
-    static const char without[] =
-        "10.2.0.0:80/TCP ext from 10.0.0.0-10.1.255.255 192.0.2.0-192.0.2.255, 10.96.0.1:80/TCP, "
-        "198.51.100.1:80/TCP ext, "
-        "203.0.113.1:80/TCP ext from 10.0.0.0-10.1.255.255 192.0.2.0-192.0.2.255, "
-        "203.0.113.2:80/TCP ext from 10.0.0.0-10.1.255.255 192.0.2.0-192.0.2.255";
-    static const char with[] =
-        "10.2.0.0:80/TCP ext from 10.0.0.0-10.2.0.0 192.0.2.0-192.0.2.255 "
-        "203.0.113.1-203.0.113.2, 10.96.0.1:80/TCP, 198.51.100.1:80/TCP ext, "
-        "203.0.113.1:80/TCP ext from 10.0.0.0-10.2.0.0 192.0.2.0-192.0.2.255 "
-        "203.0.113.1-203.0.113.2, 203.0.113.2:80/TCP ext from 10.0.0.0-10.2.0.0 "
-        "192.0.2.0-192.0.2.255 203.0.113.1-203.0.113.2";
-    policy_settle(policy);
-    forget_texts();
-    set_node_ip("192.0.3.7");
-    expect_ops(without);
-    set_node_ip("192.0.2.7");
-    expect_ops(with);
-    set_node_ip("192.0.2.7");
-    expect_ops("");
-    set_node_ip("2001:db8::7"); /* of the other family */
-    expect_ops("");
-    policy_set_node_ip(policy, V4, NULL);
-    expect_ops(without);
-    policy_set_node_ip(policy, V4, NULL);
-    expect_ops("");
-    /* It is gone from the list of those that a new address concerns. */
-    put(make_reachable("a/web", "10.96.0.1", "", "203.0.113.1", "http/TCP:80"));
-    policy_settle(policy);
-    forget_texts();
-    set_node_ip("192.0.2.7");
-    expect_ops("");
-}
-
-/* ---------------------------------------------------------- affinity */
-
-static uint32_t id_of(const char *address, uint16_t port)
-{
-    enum family family;
-    struct frontend frontend = {make_address(address, &family), port, 6, 0};
-    frontend.family = (uint8_t)family;
-    struct received *received = find_received(&frontend);
-    ck_assert_msg(received != NULL, "%s", address);
-    return received->route.port;
-}
-
-static struct service *make_sticky(const char *addresses, const char *ports, uint32_t timeout)
-{
-    struct service *service = make_reachable("a/web", addresses, "203.0.113.1", "", ports);
-    service->affinity_timeout = timeout;
-    return service;
-}
-
-/* All frontends of a service port have its id, which stays as long as that does. */
-TEST(ids_of_service_ports)
-{
-    put(make_sticky("10.96.0.1 fd00::1", "http/TCP:80 web/TCP:81", 5));
-    put_service("a/other", "10.96.0.2", "http/TCP:80");
-    expect_ops("10.96.0.1:80/TCP sticky=5, 10.96.0.1:81/TCP sticky=5, 10.96.0.2:80/TCP, "
-               "203.0.113.1:80/TCP ext sticky=5, 203.0.113.1:81/TCP ext sticky=5, "
-               "[fd00::1]:80/TCP sticky=5, [fd00::1]:81/TCP sticky=5");
-    uint32_t http = id_of("10.96.0.1", 80), web = id_of("10.96.0.1", 81);
-    uint32_t http6 = id_of("fd00::1", 80), other = id_of("10.96.0.2", 80);
-    ck_assert_uint_eq(id_of("203.0.113.1", 80), http);
-    ck_assert_uint_eq(id_of("203.0.113.1", 81), web);
-    const uint32_t all[] = {http, web, http6, other, id_of("fd00::1", 81)};
-    for (int i = 0; i < 5; i++)
-        for (int j = 0; j < i; j++)
-            ck_assert_uint_ne(all[i], all[j]);
-    /* Everything but name and protocol may change. */
-    put_slice("a/s", "a/web", "http/TCP:80", "10.0.0.1");
-    put(make_sticky("10.96.0.9 fd00::1", "web/TCP:82 http/TCP:80+30080", 7));
-    expect_ops("-10.96.0.1:80/TCP, -10.96.0.1:81/TCP, -203.0.113.1:81/TCP, -[fd00::1]:81/TCP, "
-               "10.96.0.9:80/TCP 10.0.0.1:80 sticky=7, 10.96.0.9:82/TCP sticky=7, "
-               "203.0.113.1:80/TCP ext 10.0.0.1:80 sticky=7, 203.0.113.1:82/TCP ext sticky=7, "
-               "[fd00::1]:80/TCP sticky=7, [fd00::1]:82/TCP sticky=7");
-    ck_assert_uint_eq(id_of("10.96.0.9", 80), http);
-    ck_assert_uint_eq(id_of("203.0.113.1", 80), http);
-    ck_assert_uint_eq(id_of("10.96.0.9", 82), web);
-    ck_assert_uint_eq(id_of("fd00::1", 80), http6);
-    /* A new service port is another one. */
-    put(make_sticky("10.96.0.9", "new/TCP:80", 7));
-    policy_settle(policy);
-    ck_assert_uint_ne(id_of("10.96.0.9", 80), http);
-    ck_assert_uint_ne(id_of("10.96.0.9", 80), web);
-}
-
-/* ---------------------------------------------------------- the zone */
-
-TEST(zone_changes)
-{
-    put_slice("a/s1", "a/web", "http/TCP:80", "10.0.0.1^z1 10.0.0.2^z2");
-    put_slice("a/s2", "a/plain", "http/TCP:80", "10.0.0.3");
-    put_service("a/web", "10.96.0.1", "http/TCP:80");
-    put_service("a/plain", "10.96.0.2", "http/TCP:80");
-    put_service("a/none", "10.96.0.3", "http/TCP:80");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.1:80 10.0.0.2:80, 10.96.0.2:80/TCP 10.0.0.3:80, "
-               "10.96.0.3:80/TCP");
-    policy_set_zone(policy, NULL);
-    expect_ops("");
-    policy_set_zone(policy, "z2");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.2:80, 10.96.0.2:80/TCP 10.0.0.3:80");
-    policy_set_zone(policy, "z2");
-    expect_ops("");
-    put_slice("a/s1", "a/web", "http/TCP:80", "10.0.0.1^z1 10.0.0.2^z1 10.0.0.4^z2");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.4:80");
-    policy_set_zone(policy, "z1");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.1:80 10.0.0.2:80, 10.96.0.2:80/TCP 10.0.0.3:80");
-    policy_set_zone(policy, NULL);
-    expect_ops("10.96.0.1:80/TCP 10.0.0.1:80 10.0.0.2:80 10.0.0.4:80, "
-               "10.96.0.2:80/TCP 10.0.0.3:80");
-    /* Hints for this node go before. */
-    policy_set_zone(policy, "z1");
-    put_slice("a/s1", "a/web", "http/TCP:80", "10.0.0.1~far^z1 10.0.0.2~here^z2");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.2:80, 10.96.0.2:80/TCP 10.0.0.3:80");
-}
-
-/* ---------------------------------------------------------- cluster IPs and hairpins */
-
-/* Which endpoints on this node may be sent a connection by which policies
- * (docs/behaviour.md 3.2, 4.5). */
-static const struct {
-    bool external_local, internal_local, external_ip, node_port;
-    const char *endpoints, *hairpins;
-} reachable[] = {
-    {false, false, false, false, "10.0.0.1@here 10.0.0.2@far 10.0.0.3", "+10.0.0.1:80/TCP"},
-    {false, false, false, false, "10.0.0.1=st@here 10.0.0.2=st", "+10.0.0.1:80/TCP"},
-    {false, false, false, false, "10.0.0.1=st@here 10.0.0.2@far", ""},
-    {false, false, false, false, "10.0.0.1=s@here 10.0.0.2@here", "+10.0.0.2:80/TCP"},
-    {false, false, false, false, "10.0.0.1@here~far 10.0.0.2@far~here", ""},
-    /* The Local set comes in with either policy, the external one only if there is a way in. */
-    {false, true, false, false, "10.0.0.1=st@here 10.0.0.2@far", "+10.0.0.1:80/TCP"},
-    {false, true, false, false, "10.0.0.1@here~far 10.0.0.2@far~here", "+10.0.0.1:80/TCP"},
-    {true, false, false, false, "10.0.0.1=st@here 10.0.0.2@far", ""},
-    {true, false, true, false, "10.0.0.1=st@here 10.0.0.2@far", "+10.0.0.1:80/TCP"},
-    {true, false, false, true, "10.0.0.1=st@here 10.0.0.2@far", "+10.0.0.1:80/TCP"},
-    {false, false, true, true, "10.0.0.1=st@here 10.0.0.2@far", ""},
-    /* Both sets together. */
-    {true, true, true, true, "10.0.0.1@here~far 10.0.0.2@here~here 10.0.0.3=s@here",
-     "+10.0.0.1:80/TCP, +10.0.0.2:80/TCP"},
-};
-
-TEST_ROWS(hairpin_sets, reachable)
-{
-    struct service *service =
-        make_reachable("a/web", "10.96.0.1", row->external_ip ? "203.0.113.1" : "", "",
-                       row->node_port ? "http/TCP:80+30080" : "http/TCP:80");
-    service->external_local = row->external_local;
-    service->internal_local = row->internal_local;
-    put(service);
-    expect_uses("+10.96.0.1");
-    put_slice("a/s", "a/web", "http/TCP:80", row->endpoints);
-    expect_uses(row->hairpins);
-}
-
-/* ---------------------------------------------------------- flows */
-
-TEST(flows_follow_serving_endpoints)
-{
-    set_node_port_addresses("192.0.2.1");
-    put(make_reachable("a/dns", "10.96.0.1", "198.51.100.1", "203.0.113.1",
-                       "dns/UDP:53+30053 dns/TCP:53"));
-    expect_flows("10.96.0.1:53/UDP, 192.0.2.1:30053/UDP, 198.51.100.1:53/UDP, 203.0.113.1:53/UDP");
-    put_slice("a/s", "a/dns", "dns/UDP:5353 dns/TCP:5353", "10.0.0.2 10.0.0.1");
-    expect_flows("10.96.0.1:53/UDP 10.0.0.1:5353 10.0.0.2:5353, "
-                 "192.0.2.1:30053/UDP 10.0.0.1:5353 10.0.0.2:5353, "
-                 "198.51.100.1:53/UDP 10.0.0.1:5353 10.0.0.2:5353, "
-                 "203.0.113.1:53/UDP 10.0.0.1:5353 10.0.0.2:5353");
-    /* Ready, terminating, node, hints and policies do not matter; serving does. */
-    put_slice("a/s", "a/dns", "dns/UDP:5353", "10.0.0.2=s@far 10.0.0.1=st@here~far");
-    expect_flows("");
-    struct service *service =
-        make_reachable("a/dns", "10.96.0.1", "198.51.100.1", "203.0.113.1", "dns/UDP:53+30053");
-    service->external_local = service->internal_local = true;
-    put(service);
-    expect_flows("");
-    put_slice("a/s", "a/dns", "dns/UDP:5353", "10.0.0.2=r 10.0.0.1=st 10.0.0.3=t 10.0.0.4=-");
-    expect_flows("10.96.0.1:53/UDP 10.0.0.1:5353, 192.0.2.1:30053/UDP 10.0.0.1:5353, "
-                 "198.51.100.1:53/UDP 10.0.0.1:5353, 203.0.113.1:53/UDP 10.0.0.1:5353");
-    /* Only a new frontend is told of what the others know. */
-    put(make_reachable("a/dns", "10.96.0.1", "198.51.100.2", "", "dns/UDP:53"));
-    expect_flows("-192.0.2.1:30053/UDP, -198.51.100.1:53/UDP, -203.0.113.1:53/UDP, "
-                 "198.51.100.2:53/UDP 10.0.0.1:5353");
-    endpoint_slice_cache_remove(slices, "a/s");
-    expect_flows("10.96.0.1:53/UDP, 198.51.100.2:53/UDP");
-    service_cache_remove(services, "a/dns");
-    expect_flows("-10.96.0.1:53/UDP, -198.51.100.2:53/UDP");
-    /* Never told of: nothing to take back. */
-    put_service("a/dns", "10.96.0.1", "dns/UDP:53");
-    service_cache_remove(services, "a/dns");
-    expect_flows("");
-}
-
-TEST(flows_follow_the_winner)
-{
-    put_slice("a/s1", "a/one", "dns/UDP:53", "10.0.0.1");
-    put_slice("a/s2", "a/two", "dns/UDP:53", "10.0.0.2");
-    put_created("a/two", 2, "10.96.0.1", "dns/UDP:53");
-    expect_flows("10.96.0.1:53/UDP 10.0.0.2:53");
-    put_created("a/one", 1, "10.96.0.1", "dns/UDP:53");
-    expect_flows("10.96.0.1:53/UDP 10.0.0.1:53");
-    put_slice("a/s2", "a/two", "dns/UDP:53", "10.0.0.3");
-    expect_flows("");
-    /* No ready one and none that terminates: the other Service has the frontend now. */
-    put_slice("a/s1", "a/one", "dns/UDP:53", "10.0.0.1=s");
-    expect_flows("10.96.0.1:53/UDP 10.0.0.3:53");
-    put_slice("a/s2", "a/two", "dns/UDP:53", "");
-    expect_flows("10.96.0.1:53/UDP 10.0.0.1:53");
-    service_cache_remove(services, "a/one");
-    expect_flows("10.96.0.1:53/UDP");
-    put_service("b/new", "10.96.0.1", "dns/UDP:53");
-    service_cache_remove(services, "a/two");
-    expect_flows("");
-    service_cache_remove(services, "b/new");
-    expect_flows("-10.96.0.1:53/UDP");
-}
-
-/* ---------------------------------------------------------- the node's name */
-
-TEST(node_name_in_endpoints)
-{
-    put_service("a/web", "10.96.0.1", "http/TCP:80");
-    put_slice("a/s", "a/web", "http/TCP:80", "10.0.0.1 10.0.0.2");
-    policy_settle(policy);
-    ck_assert(!policy_node_never_named(policy));
-    /* Nobody asks for these. */
-    put_slice("a/s2", "a/gone", "http/TCP:80", "10.0.0.1@far");
-    policy_settle(policy);
-    ck_assert(!policy_node_never_named(policy));
-    put_slice("a/s", "a/web", "http/TCP:80", "10.0.0.1=-@far 10.0.0.2");
-    policy_settle(policy);
-    ck_assert(policy_node_never_named(policy));
-    put_slice("a/s", "a/web", "http/TCP:80", "10.0.0.1@far 10.0.0.2=-@here 10.0.0.3@far");
-    policy_settle(policy);
-    ck_assert(!policy_node_never_named(policy));
-    put_slice("a/s", "a/web", "http/TCP:80", "10.0.0.1@far");
-    policy_settle(policy);
-    ck_assert(!policy_node_never_named(policy));
 }
 
 /* ---------------------------------------------------------- any history */
