@@ -19,21 +19,6 @@
 
 /* ---------------------------------------------------------- intern */
 
-TEST(intern_one_copy)
-{
-    char first[] = "node-a", second[] = "node-a";
-    const char *a = intern(first), *b = intern(second), *other = intern("node-b");
-    first[0] = 'X';
-    ck_assert_str_eq(a, "node-a");
-    ck_assert_ptr_ne(a, first);
-    ck_assert_ptr_eq(a, b);
-    ck_assert_ptr_ne(a, other);
-    ck_assert_str_eq(other, "node-b");
-    intern_release(a);
-    intern_release(b);
-    intern_release(other);
-}
-
 /* A copy lives as long as somebody holds a count of it. */
 TEST(intern_counts)
 {
@@ -49,62 +34,7 @@ TEST(intern_counts)
     intern_release(again);
 }
 
-TEST(intern_edges)
-{
-    ck_assert_ptr_null(intern(NULL));
-    ck_assert_ptr_null(intern(NULL));
-    intern_release(NULL);
-    const char *empty = intern("");
-    ck_assert_str_eq(empty, "");
-    ck_assert_ptr_eq(intern(""), empty);
-    const char *prefix = intern("node"), *longer = intern("node-a");
-    ck_assert_ptr_ne(prefix, longer);
-    ck_assert_str_eq(prefix, "node");
-    intern_release(empty);
-    intern_release(empty);
-    intern_release(prefix);
-    intern_release(longer);
-}
-
-TEST(intern_many)
-{
-    enum { N = 2000 };
-    static const char *held[N];
-    char name[32];
-    for (int i = 0; i < N; i++) {
-        snprintf(name, sizeof(name), "node-%d", i);
-        held[i] = intern(name);
-    }
-    for (int i = 0; i < N; i++) {
-        snprintf(name, sizeof(name), "node-%d", i);
-        ck_assert_str_eq(held[i], name);
-        ck_assert_ptr_eq(intern(name), held[i]);
-        intern_release(held[i]);
-        intern_release(held[i]);
-    }
-}
-
 /* ---------------------------------------------------------- vec */
-
-TEST(vec_grows)
-{
-    VEC(size_t) numbers = {0};
-    for (size_t i = 0; i < 1000; i++) {
-        vec_push(&numbers, i * i);
-        ck_assert_uint_eq(numbers.n, i + 1);
-        ck_assert_uint_ge(numbers.cap, numbers.n);
-    }
-    for (size_t i = 0; i < 1000; i++)
-        ck_assert_uint_eq(numbers.v[i], i * i);
-    /* Doubled, not by one: pushing n elements moves O(n) of them. */
-    ck_assert_uint_eq(numbers.cap, 1024);
-    vec_clear(&numbers);
-    ck_assert_uint_eq(numbers.n, 0);
-    ck_assert_uint_eq(numbers.cap, 1024);
-    vec_free(&numbers);
-    ck_assert_ptr_null(numbers.v);
-    ck_assert_uint_eq(numbers.cap, 0);
-}
 
 TEST(vec_reserves)
 {
@@ -122,30 +52,6 @@ TEST(vec_reserves)
     vec_push(&numbers, numbers.v[99]);
     ck_assert_int_eq(numbers.v[100], 99);
     vec_free(&numbers);
-}
-
-TEST(vec_walks)
-{
-    struct pair {
-        int a, b;
-    };
-    VEC(struct pair) pairs = {0};
-    int sum = 0;
-    vec_each (&pairs, it)
-        sum += it->a;
-    ck_assert_int_eq(sum, 0);
-    vec_push(&pairs, (struct pair){1, 2});
-    vec_push(&pairs, (struct pair){10, 20});
-    vec_each (&pairs, it) {
-        it->a++;
-        sum = sum * 100 + it->a + it->b;
-    }
-    ck_assert_int_eq(sum, 4 * 100 + 31);
-    vec_each (&pairs, it) {
-        ck_assert_ptr_eq(it, pairs.v);
-        break;
-    }
-    vec_free(&pairs);
 }
 
 /* ---------------------------------------------------------- clock */
@@ -178,17 +84,6 @@ TEST(clock_whole_seconds)
     ck_assert(!clock_rfc3339_seconds(253402300800, text));
     ck_assert(!clock_rfc3339_seconds(9.3e18, text));
     ck_assert(!clock_rfc3339_seconds(-9.3e18, text));
-}
-
-TEST(clock_micro_times)
-{
-    char text[CLOCK_RFC3339_SIZE];
-    clock_micro_time(1795280617.5, text);
-    ck_assert_str_eq(text, "2026-11-21T17:03:37.500000Z");
-    clock_micro_time(1795280617, text);
-    ck_assert_str_eq(text, "2026-11-21T17:03:37.000000Z");
-    clock_micro_time(1.000001, text);
-    ck_assert_uint_eq(strlen(text), 27);
 }
 
 /* ---------------------------------------------------------- token bucket */
@@ -290,51 +185,7 @@ TEST(clock_days)
     }
 }
 
-TEST(clocks_run)
-{
-    double before = clock_monotonic(), real = clock_realtime();
-    ck_assert_double_le(fabs(real - (double)time(NULL)), 2);
-    for (int i = 0; i < 1000; i++) {
-        double now = clock_monotonic();
-        ck_assert_double_ge(now, before);
-        before = now;
-    }
-    double start = clock_monotonic();
-    nanosleep(&(struct timespec){0, 20000000}, NULL);
-    ck_assert_double_ge(clock_monotonic() - start, 0.019);
-    ck_assert_double_ge(clock_realtime() - real, 0.019);
-}
-
 /* ---------------------------------------------------------- alloc and error */
-
-TEST(allocation)
-{
-    unsigned char *bytes = xcalloc(3, 7);
-    for (int i = 0; i < 21; i++)
-        ck_assert_uint_eq(bytes[i], 0);
-    bytes[20] = 9;
-    bytes = xreallocarray(bytes, 100, 7);
-    ck_assert_uint_eq(bytes[20], 9);
-    ck_assert_ptr_null(xreallocarray(bytes, 0, 7));
-    void *none = xcalloc(0, 8);
-    ck_assert_ptr_nonnull(none);
-    free(none);
-}
-
-TEST(strings)
-{
-    ck_assert_ptr_null(xstrdup(NULL));
-    char *copy = xstrdup("text"), *part = xstrndup("text", 2), *empty = xstrndup("text", 0);
-    char *made = xasprintf("%s-%d", "node", 7);
-    ck_assert_str_eq(copy, "text");
-    ck_assert_str_eq(part, "te");
-    ck_assert_str_eq(empty, "");
-    ck_assert_str_eq(made, "node-7");
-    free(copy);
-    free(part);
-    free(empty);
-    free(made);
-}
 
 TEST(errors)
 {

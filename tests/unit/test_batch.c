@@ -100,38 +100,6 @@ static void element(enum nft_element_op op, const char *set, uint32_t i)
                       op == ELEMENT_ADD ? sizeof(twice) : 0);
 }
 
-TEST(empty)
-{
-    ck_assert(nft_batch_is_empty(&batch));
-    nft_batch_may_cut(&batch);
-    ck_assert(nft_batch_is_empty(&batch));
-    ck_assert_uint_eq(batch.cuts.n, 0);
-    element(ELEMENT_ADD, "a", 1);
-    ck_assert(!nft_batch_is_empty(&batch)); /* although the message is still open */
-    nft_batch_finish(&batch);
-    ck_assert(!nft_batch_is_empty(&batch));
-    nft_batch_clear(&batch);
-    ck_assert(nft_batch_is_empty(&batch));
-}
-
-TEST(table_and_its_comment)
-{
-    char comment[128];
-    memset(comment, 'c', 127);
-    comment[127] = '\0';
-    nft_batch_delete_table(&batch);
-    nft_batch_add_table(&batch, comment);
-    ck_assert_str_eq(kinds(), "tT");
-    const struct nlmsghdr *message = message_at(MNL_ALIGN(message_at(0)->nlmsg_len));
-    ck_assert(message->nlmsg_flags & NLM_F_CREATE);
-    const struct nlattr *data = attribute(message, NFTA_TABLE_USERDATA);
-    ck_assert_uint_eq(mnl_attr_get_payload_len(data), 2 + sizeof(comment));
-    const uint8_t *bytes = mnl_attr_get_payload(data);
-    ck_assert_uint_eq(bytes[0], 0);
-    ck_assert_uint_eq(bytes[1], sizeof(comment));
-    ck_assert_mem_eq(bytes + 2, comment, sizeof(comment));
-}
-
 TEST(elements_in_a_row_share_a_message)
 {
     static const char a[] = "a", b[] = "b";
@@ -150,62 +118,6 @@ TEST(elements_in_a_row_share_a_message)
     ck_assert_str_eq(kinds(), "EEeeEEtE");
     ck_assert_uint_eq(batch.elements[ELEMENT_ADD], 6);
     ck_assert_uint_eq(batch.elements[ELEMENT_DELETE], 3);
-}
-
-TEST(bytes_of_an_element)
-{
-    element(ELEMENT_ADD, "a", 7);
-    element(ELEMENT_DELETE, "a", 8);
-    kinds();
-    const uint32_t seven = 7, fourteen = 14, eight = 8;
-    const struct nlmsghdr *message = message_at(0);
-    ck_assert(message->nlmsg_flags & NLM_F_CREATE);
-    ck_assert_str_eq(mnl_attr_get_str(attribute(message, NFTA_SET_ELEM_LIST_SET)), "a");
-    ck_assert_ptr_null(attribute(message, NFTA_SET_ELEM_LIST_SET_ID));
-    const struct nlattr *one =
-        find(attribute(message, NFTA_SET_ELEM_LIST_ELEMENTS), NFTA_LIST_ELEM);
-    const struct nlattr *key = find(find(one, NFTA_SET_ELEM_KEY), NFTA_DATA_VALUE);
-    const struct nlattr *data = find(find(one, NFTA_SET_ELEM_DATA), NFTA_DATA_VALUE);
-    ck_assert_uint_eq(mnl_attr_get_payload_len(key), sizeof(seven));
-    ck_assert_mem_eq(mnl_attr_get_payload(key), &seven, sizeof(seven));
-    ck_assert_uint_eq(mnl_attr_get_payload_len(data), sizeof(fourteen));
-    ck_assert_mem_eq(mnl_attr_get_payload(data), &fourteen, sizeof(fourteen));
-
-    message = message_at(MNL_ALIGN(message->nlmsg_len));
-    one = find(attribute(message, NFTA_SET_ELEM_LIST_ELEMENTS), NFTA_LIST_ELEM);
-    key = find(find(one, NFTA_SET_ELEM_KEY), NFTA_DATA_VALUE);
-    ck_assert_mem_eq(mnl_attr_get_payload(key), &eight, sizeof(eight));
-    ck_assert_ptr_null(find(one, NFTA_SET_ELEM_DATA));
-}
-
-TEST(verdict_and_anonymous_elements)
-{
-    const uint32_t key = 5;
-    const uint8_t keys[] = {6, 17, 132};
-    ck_assert_uint_eq(nft_batch_new_set_id(&batch), 1);
-    ck_assert_uint_eq(nft_batch_new_set_id(&batch), 2);
-    nft_batch_goto_element(&batch, "picks", &key, sizeof(key), "pick-5");
-    nft_batch_anonymous_elements(&batch, 2, keys, 1, 3);
-    ck_assert_str_eq(kinds(), "EE");
-    const struct nlmsghdr *message = message_at(0);
-    const struct nlattr *one =
-        find(attribute(message, NFTA_SET_ELEM_LIST_ELEMENTS), NFTA_LIST_ELEM);
-    const struct nlattr *verdict = find(find(one, NFTA_SET_ELEM_DATA), NFTA_DATA_VERDICT);
-    ck_assert_int_eq((int)ntohl(mnl_attr_get_u32(find(verdict, NFTA_VERDICT_CODE))), NFT_GOTO);
-    ck_assert_str_eq(mnl_attr_get_str(find(verdict, NFTA_VERDICT_CHAIN)), "pick-5");
-
-    message = message_at(MNL_ALIGN(message->nlmsg_len));
-    const struct nlattr *id = attribute(message, NFTA_SET_ELEM_LIST_SET_ID);
-    ck_assert_uint_eq(ntohl(mnl_attr_get_u32(id)), 2);
-    const struct nlattr *list = attribute(message, NFTA_SET_ELEM_LIST_ELEMENTS), *at;
-    size_t n = 0;
-    mnl_attr_for_each_nested(at, list)
-    {
-        const struct nlattr *value = find(find(at, NFTA_SET_ELEM_KEY), NFTA_DATA_VALUE);
-        ck_assert_uint_eq(mnl_attr_get_payload_len(value), 1);
-        ck_assert_mem_eq(mnl_attr_get_payload(value), &keys[n++], 1);
-    }
-    ck_assert_uint_eq(n, 3);
 }
 
 /* ---- ranges ---- */
@@ -295,20 +207,6 @@ TEST(long_lists_are_split)
     ck_assert_uint_eq(batch.cuts.n, messages - 1);
 }
 
-TEST(cuts)
-{
-    element(ELEMENT_ADD, "a", 1);
-    nft_batch_may_cut(&batch);
-    size_t first = batch.used;
-    nft_batch_may_cut(&batch);
-    nft_batch_delete_table(&batch);
-    nft_batch_may_cut(&batch);
-    ck_assert_uint_eq(batch.cuts.n, 2);
-    ck_assert_uint_eq(batch.cuts.v[0], first);
-    ck_assert_uint_eq(batch.cuts.v[1], batch.used);
-    ck_assert_str_eq(kinds(), "Et");
-}
-
 /* More than one message holds, and no place to cut between them. */
 TEST(what_belongs_together_is_not_cut)
 {
@@ -320,20 +218,6 @@ TEST(what_belongs_together_is_not_cut)
     ck_assert_uint_gt(strlen(kinds()), 1);
     ck_assert_uint_eq(batch.cuts.n, 1);
     ck_assert_uint_eq(batch.cuts.v[0], batch.used);
-}
-
-TEST(a_cleared_batch_goes_on_counting)
-{
-    element(ELEMENT_ADD, "a", 1);
-    nft_batch_may_cut(&batch);
-    uint32_t sequence = batch.sequence;
-    element(ELEMENT_ADD, "a", 2); /* left open */
-    nft_batch_clear(&batch);
-    ck_assert_uint_eq(batch.cuts.n, 0);
-    ck_assert_uint_eq(batch.elements[ELEMENT_ADD], 0);
-    element(ELEMENT_DELETE, "a", 1);
-    ck_assert_str_eq(kinds(), "e");
-    ck_assert_uint_gt(message_at(0)->nlmsg_seq, sequence);
 }
 
 TEST(memory_of_a_big_batch_is_given_back)

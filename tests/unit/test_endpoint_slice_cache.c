@@ -171,27 +171,6 @@ static void expect_endpoints(const char *service_id, enum family family, const c
 
 /* ---------------------------------------------------------- merging */
 
-/* Numbers, not texts, are compared: one total order of addresses and ports. */
-TEST(sorted)
-{
-    put("a/web-1", "a/web", V4, "http/TCP:1000 http/TCP:200",
-        "10.0.0.10 10.0.0.9 9.0.0.1 200.0.0.1");
-    expect_endpoints("a/web", V4, HTTP,
-                     "9.0.0.1:200 9.0.0.1:1000 10.0.0.9:200 10.0.0.9:1000 10.0.0.10:200 "
-                     "10.0.0.10:1000 200.0.0.1:200 200.0.0.1:1000");
-}
-
-/* Slice names are compared whole, as texts: "a/web-10" stands before "a/web-9". */
-TEST(ties_by_name)
-{
-    put("a/web-9", "a/web", V4, "http/TCP:80", "10.0.0.1@nine");
-    put("a/web-10", "a/web", V4, "http/TCP:80", "10.0.0.1@ten");
-    put("a/web-2", "a/web", V4, "http/TCP:80", "10.0.0.1@two");
-    expect_endpoints("a/web", V4, HTTP, "10.0.0.1:80@ten");
-    endpoint_slice_cache_remove(cache, "a/web-10");
-    expect_endpoints("a/web", V4, HTTP, "10.0.0.1:80@two");
-}
-
 /* An FQDN slice, as a whole: kept under its name, said once, used for nothing. */
 TEST(no_family)
 {
@@ -219,23 +198,6 @@ TEST(no_family)
     expect_told("");
 }
 
-/* The same slice name in two namespaces is two slices. */
-TEST(others_stay)
-{
-    endpoint_slice_cache_remove(cache, "a/s");
-    put("a/s", "a/web", V4, "http/TCP:80", "10.0.0.1");
-    put("b/s", "b/web", V4, "http/TCP:80", "10.0.0.2");
-    forget_told();
-    endpoint_slice_cache_remove(cache, "a/s2");
-    endpoint_slice_cache_remove(cache, "s");
-    expect_told("");
-    endpoint_slice_cache_remove(cache, "b/s");
-    expect_told("b/web IPv4 http/TCP");
-    endpoint_slice_cache_remove(cache, "b/s");
-    expect_told("");
-    expect_endpoints("a/web", V4, HTTP, "10.0.0.1:80");
-}
-
 /* ---------------------------------------------------------- what is told */
 
 struct version {
@@ -252,56 +214,6 @@ struct version {
     }
 #define WEB_BOTH WEB_DNS ", " WEB_HTTP
 
-static const struct {
-    struct version before, after;
-    const char *told;
-} transitions[] = {
-    /* Only the ports that changed. */
-    {WEB(BOTH, SAME), WEB("http/TCP:81 dns/UDP:53", SAME), WEB_HTTP},
-    {WEB(BOTH, SAME), WEB("http/TCP:80 dns/UDP:54", SAME), WEB_DNS},
-    {WEB(BOTH, SAME), WEB("dns/UDP:53", SAME), WEB_HTTP},
-    {WEB(BOTH, SAME), WEB("dns/UDP:53 http/TCP:80", SAME), ""},
-    {WEB(BOTH, SAME), WEB(BOTH " more/TCP:9", SAME), "a/web IPv4 more/TCP"},
-    {WEB(BOTH, SAME), WEB(BOTH " http/TCP:81", SAME), WEB_HTTP},
-    {WEB(BOTH, SAME), WEB("http/TCP:80 web/UDP:53", SAME), WEB_DNS ", a/web IPv4 web/UDP"},
-    {WEB(BOTH, SAME), WEB("http/TCP:80 dns/TCP:53", SAME), "a/web IPv4 dns/TCP, " WEB_DNS},
-    {WEB(BOTH, SAME), WEB("http/SCTP:80 dns/UDP:53", SAME), "a/web IPv4 http/SCTP, " WEB_HTTP},
-    {WEB(BOTH, SAME), WEB("", SAME), WEB_BOTH},
-    /* All ports for endpoints. */
-    {WEB(BOTH, SAME), WEB(BOTH, "10.0.0.1@node-a"), WEB_BOTH},
-    {WEB(BOTH, SAME), WEB(BOTH, SAME " 10.0.0.3"), WEB_BOTH},
-    {WEB(BOTH, SAME), WEB(BOTH, "10.0.0.1@node-a 10.0.0.3=st"), WEB_BOTH},
-    {WEB(BOTH, SAME), WEB(BOTH, "10.0.0.1@node-b 10.0.0.2=st"), WEB_BOTH},
-    {WEB(BOTH, SAME), WEB(BOTH, "10.0.0.1 10.0.0.2=st"), WEB_BOTH},
-    {WEB(BOTH, SAME), WEB(BOTH, "10.0.0.1@node-a 10.0.0.2=st@node-a"), WEB_BOTH},
-    {WEB(BOTH, SAME), WEB(BOTH, "10.0.0.1@node-a 10.0.0.2=s"), WEB_BOTH},
-    {WEB(BOTH, SAME), WEB(BOTH, "10.0.0.1@node-a 10.0.0.2=t"), WEB_BOTH},
-    {WEB(BOTH, SAME), WEB(BOTH, "10.0.0.1@node-a 10.0.0.2=rst"), WEB_BOTH},
-    {WEB(BOTH, SAME), WEB(BOTH, "10.0.0.1@node-a^z1 10.0.0.2=st"), WEB_BOTH},
-    {WEB(BOTH, SAME), WEB(BOTH, "10.0.0.1@node-a~node-a 10.0.0.2=st"), WEB_BOTH},
-    {WEB(BOTH, SAME), WEB(BOTH, ""), WEB_BOTH},
-    /* Another Service, none, and back. */
-    {WEB(BOTH, SAME), {"a/db", V4, BOTH, SAME}, "a/db IPv4 dns/UDP, a/db IPv4 http/TCP, " WEB_BOTH},
-    {WEB(BOTH, SAME), {NULL, V4, BOTH, SAME}, WEB_BOTH},
-    {{NULL, V4, BOTH, SAME}, {NULL, V4, "http/TCP:81", "10.0.0.2"}, ""},
-    {{NULL, V4, BOTH, SAME}, WEB("http/TCP:80", SAME), WEB_HTTP},
-    /* Another family; the last one has the same 16 bytes of an address in both. */
-    {WEB("http/TCP:80", SAME), {"a/web", V6, "http/TCP:80", ""}, WEB_HTTP WEB6_HTTP},
-    {WEB("http/TCP:80", SAME), {"a/web", V6, "http/TCP:80", "fd00::1"}, WEB_HTTP WEB6_HTTP},
-    {WEB("http/TCP:80", "10.0.0.1"), {"a/web", V6, "http/TCP:80", "a00:1::"}, WEB_HTTP WEB6_HTTP},
-};
-
-TEST_ROWS(just_what_changed_is_told, transitions)
-{
-    const struct version *before = &row->before, *after = &row->after;
-    put("a/s", before->service_id, before->family, before->ports, before->endpoints);
-    forget_told();
-    for (int i = 0; i < 2; i++) { /* then once more, which is no change */
-        put("a/s", after->service_id, after->family, after->ports, after->endpoints);
-        expect_told(i ? "" : row->told);
-    }
-}
-
 /* ---------------------------------------------------------- retain */
 
 static void retain(const char *ids)
@@ -309,40 +221,6 @@ static void retain(const char *ids)
     object_vec keep = make_ids(KIND_ENDPOINTSLICE, ids);
     endpoint_slice_cache_retain(cache, &keep);
     object_vec_clear(&keep);
-}
-
-TEST(retain_forgets_the_others)
-{
-    put("a/s1", "a/web", V4, "http/TCP:80", "10.0.0.1");
-    put("a/s2", "a/web", V4, "dns/UDP:53", "10.0.0.2");
-    put("a/s3", NULL, V4, "http/TCP:80", "10.0.0.3");
-    put("a/s4", "a/web", V4, "http/TCP:80", "10.0.0.4");
-    forget_told();
-    retain("a/s4 a/s3 a/s2 a/s1 a/s9 a/s1");
-    expect_told("");
-    retain("a/s1 a/s4");
-    expect_told(WEB_DNS);
-    expect_endpoints("a/web", V4, "dns/UDP", "");
-    expect_endpoints("a/web", V4, HTTP, "10.0.0.1:80 10.0.0.4:80");
-    /* What was kept once is not kept for ever. */
-    retain("a/s4");
-    expect_told(WEB_HTTP);
-    expect_endpoints("a/web", V4, HTTP, "10.0.0.4:80");
-    retain("");
-    expect_told(WEB_HTTP);
-    expect_endpoints("a/web", V4, HTTP, "");
-    retain("a/s4");
-    expect_told("");
-}
-
-TEST(free_says_nothing)
-{
-    put("a/s1", "a/web", V4, "http/TCP:80", "10.0.0.1@node-a");
-    put("a/s2", "a/db", V6, "http/TCP:80", "fd00::1");
-    forget_told();
-    endpoint_slice_cache_free(cache);
-    expect_told("");
-    set_up();
 }
 
 /* ---------------------------------------------------------- any history */

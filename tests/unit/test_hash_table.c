@@ -79,12 +79,6 @@ static void expect_right(void)
     ck_assert_uint_eq(n, 0);
 }
 
-TEST(an_empty_table)
-{
-    expect_right();
-    ck_assert_uint_eq(table.n_buckets, 0);
-}
-
 TESTS(comings_and_goings, 3)
 {
     uint64_t random = (uint64_t)_i * 2 + 1;
@@ -114,29 +108,6 @@ TEST(those_met_on_a_walk_may_leave)
     ck_assert_uint_eq(met, MANY);
     ck_assert_uint_eq(table.n, MANY / 3);
     expect_right();
-}
-
-TEST(a_walk_may_end_early)
-{
-    size_t met = 0;
-    for (int i = 0; i < MANY; i++)
-        add(&items[i]);
-    hash_table_each (&table, struct item, item) {
-        if (item->in && ++met == 5)
-            break;
-    }
-    ck_assert_uint_eq(met, 5);
-}
-
-TEST(keys_are_bytes)
-{
-    static const char zeros[8];
-    struct hash_key none = {zeros, 0};
-    add(&items[0]); /* whose key has no bytes */
-    add(&items[1]);
-    ck_assert_ptr_eq(hash_table_find(&table, key_of, none), &items[0]);
-    for (size_t length = 1; length <= sizeof(zeros); length++)
-        ck_assert_ptr_null(hash_table_find(&table, key_of, (struct hash_key){zeros, length}));
 }
 
 /* What it is for: short chains with little room for them, whatever the keys look like. */

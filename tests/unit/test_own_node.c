@@ -370,19 +370,3 @@ TEST_ROWS(said, logs)
     }
     end();
 }
-
-TEST(what_stays_is_not_said_again)
-{
-    begin("");
-    take("host4 10.0.0.1");
-    take("host6");
-    take("node 10.0.0.1 zone=a");
-    unsigned before = logged(LOG_LEVEL_INFO);
-    take("node 10.0.0.1 zone=a");
-    take("host4 10.0.0.1");
-    take("host6 fe80::1");
-    take("other zone=b");
-    ck_assert_uint_eq(logged(LOG_LEVEL_INFO), before);
-    ck_assert_uint_eq(logged(LOG_LEVEL_WARN), 0);
-    end();
-}

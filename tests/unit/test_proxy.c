@@ -369,40 +369,6 @@ TESTS(nothing_before_both_are_complete, 2)
     ck_assert_uint_eq(backends(FAMILY_IPV6), 1);
 }
 
-TEST(replace_removes_what_it_does_not_name)
-{
-    complete_all();
-    put_service(0);
-    put_slices("10.0.0.1", "fd00::1");
-    turn(0);
-    ck_assert_uint_eq(backends(FAMILY_IPV4), 1);
-    complete(KIND_ENDPOINTSLICE);
-    turn(1);
-    ck_assert_uint_eq(backends(FAMILY_IPV4), 0);
-    ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV4, "services"), 1);
-    ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV4, "rejected_ports"), 1);
-    complete(KIND_SERVICE);
-    turn(1);
-    ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV4, "services"), 0);
-    turn(1); /* what nothing leads to any more */
-    ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV4, "rejected_ports"), 0);
-}
-
-TEST(an_unreadable_object_keeps_what_was_known)
-{
-    complete_all();
-    put_service(0);
-    put_slices("10.0.0.1", "fd00::1");
-    turn(0);
-    put(KIND_SERVICE, "shop/web", NULL);
-    object_vec unreadable = make_ids(KIND_ENDPOINTSLICE, "shop/web-4");
-    const struct object_sink *sink = proxy_sink(proxy);
-    sink->replace(sink->ctx, KIND_ENDPOINTSLICE, &unreadable);
-    turn(1);
-    ck_assert_uint_eq(backends(FAMILY_IPV4), 1);
-    ck_assert_uint_eq(backends(FAMILY_IPV6), 0);
-}
-
 TEST(a_lone_change_waits_for_nothing_and_trims_later)
 {
     complete_all();
@@ -518,35 +484,6 @@ TEST(receipts_follow_what_is_in_force)
     expect_receipt("gone IPv4=13! IPv6=13!");
     turn(1);
     expect_receipt("");
-}
-
-/* A family that is not in use is waited for by nobody. */
-TEST(receipts_of_one_family)
-{
-    config.families[FAMILY_IPV6] = false;
-    restart();
-    complete_all();
-    put_version("9", "/TCP:80");
-    turn(0);
-    expect_receipt("9 IPv4=9 IPv6=9");
-    ck_assert(proxy_programmed(proxy).families[FAMILY_IPV4]);
-    ck_assert(!proxy_programmed(proxy).families[FAMILY_IPV6]); /* so nobody is told of it */
-}
-
-TEST(health_checks_follow_what_is_in_force)
-{
-    complete_all();
-    put_service(30000);
-    put_slices("10.0.0.1@n1 10.0.0.2@n1", "fd00::1@n2");
-    turn(0);
-    expect_checks("shop/web IPv4 30000 2\nshop/web IPv6 30000 0\n");
-    put_slices("10.0.0.1=st@n1", "fd00::1@n2");
-    turn(1);
-    expect_checks("shop/web IPv4 30000 0\nshop/web IPv6 30000 0\n");
-    ck_assert_uint_eq(backends(FAMILY_IPV4), 1);
-    put_service(0);
-    turn(1);
-    expect_checks("shop/web IPv4 0 0\nshop/web IPv6 0 0\n");
 }
 
 TEST(a_commit_that_fails_once_goes_through_in_the_same_turn)
@@ -688,26 +625,6 @@ TEST(external_ips_can_be_left_out)
 
 /* ---- the own node ---- */
 
-TEST(the_node_decides_eligibility)
-{
-    ck_assert(!status().node_eligible);
-    put_node("n2", "");
-    ck_assert(!status().node_eligible);
-    put_node("n1", "");
-    ck_assert(status().node_eligible);
-    put_node("n1", "tainted");
-    ck_assert(!status().node_eligible);
-    put_node("n2", "");
-    ck_assert(!status().node_eligible);
-    put_node("n1", "");
-    put(KIND_NODE, "n1", NULL);
-    remove_object(KIND_NODE, "n1");
-    complete(KIND_NODE);
-    ck_assert(status().node_eligible); /* the last version counts on */
-    put_node("n1", "deleting");
-    ck_assert(!status().node_eligible);
-}
-
 TEST(manifests_need_no_node_but_heed_it)
 {
     config.node.required = false;
@@ -715,94 +632,6 @@ TEST(manifests_need_no_node_but_heed_it)
     ck_assert(status().node_eligible);
     put_node("n1", "tainted");
     ck_assert(!status().node_eligible);
-}
-
-TEST(node_ports_are_where_the_nodes_address_is)
-{
-    static const struct {
-        const char *host4, *host6, *node, *expected;
-    } steps[] = {
-        {"10.0.0.1 192.0.2.7", "", NULL, ""},
-        {NULL, NULL, "192.0.2.7 fd00::7", "192.0.2.7"},
-        {NULL, "fd00::7", NULL, "192.0.2.7 fd00::7"},
-        {"10.0.0.1", NULL, NULL, "fd00::7"},
-        {"10.0.0.1 192.0.2.7", NULL, NULL, "192.0.2.7 fd00::7"},
-        {NULL, NULL, "192.0.2.8 fd00::7", "fd00::7"},
-        {"10.0.0.1 192.0.2.8", NULL, "192.0.2.8 fd00::7", "192.0.2.8 fd00::7"},
-        {NULL, NULL, "192.0.2.8", "192.0.2.8"},
-    };
-    complete_all();
-    put_service(0);
-    put_slices("10.0.0.1 10.0.0.2", "fd00::1");
-    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
-        if (steps[i].host4)
-            hold(FAMILY_IPV4, steps[i].host4);
-        if (steps[i].host6)
-            hold(FAMILY_IPV6, steps[i].host6);
-        if (steps[i].node)
-            put_node("n1", steps[i].node);
-        turn(1);
-        expect_node_ports(steps[i].expected);
-        ck_assert_uint_eq(backends(FAMILY_IPV4), 2);
-    }
-    remove_object(KIND_NODE, "n1");
-    turn(1);
-    expect_node_ports("192.0.2.8");
-    ck_assert_int_gt(logged_with("node=n1: the Node object was deleted"), 0);
-    remove_object(KIND_SERVICE, "shop/web");
-    turn(1);
-    expect_node_ports("");
-}
-
-TEST(node_ports_are_on_all_addresses_in_the_cidrs)
-{
-    struct node_port_addresses *wanted = &config.node.node_port_addresses;
-    enum family family;
-    wanted->primary = false;
-    vec_push(&wanted->cidrs[FAMILY_IPV4], make_cidr("192.0.2.0/24", &family));
-    restart();
-    complete_all();
-    put_service(0);
-    put_slices("10.0.0.1", "fd00::1");
-    hold(FAMILY_IPV4, "10.0.0.1 192.0.2.7 192.0.2.8");
-    hold(FAMILY_IPV6, "fd00::7");
-    put_node("n1", "10.0.0.1");
-    turn(1);
-    expect_node_ports("192.0.2.7 192.0.2.8 fd00::7");
-    hold(FAMILY_IPV4, "10.0.0.1 192.0.2.8");
-    hold(FAMILY_IPV6, "fd00::7 fd00::8");
-    turn(1);
-    expect_node_ports("192.0.2.8 fd00::7 fd00::8");
-    expect_checks("IPv4 on 192.0.2.7 192.0.2.8\nIPv6 on all fd00::7\n"
-                  "IPv4 on 192.0.2.8\nIPv6 on all fd00::7 fd00::8\n");
-    vec_free(&wanted->cidrs[FAMILY_IPV4]);
-}
-
-/* Whatever comes with the list counts before it is found complete. */
-TESTS(warned_when_there_is_no_node, 3)
-{
-    object_vec nodes = {0};
-    const struct object_sink *sink = proxy_sink(proxy);
-    if (_i > 0)
-        vec_push(&nodes, (struct object){.kind = KIND_NODE,
-                                         .id = xstrdup(_i == 1 ? "n1" : "n2"),
-                                         .node = make_node(_i == 1 ? "n1" : "n2", "")});
-    sink->replace(sink->ctx, KIND_NODE, &nodes);
-    ck_assert_int_eq(logged_with("node=n1: no Node object") > 0, _i != 1);
-    ck_assert_int_eq(status().node_eligible, _i == 1);
-}
-
-/* They are told at once, without a turn. */
-TEST(health_checks_are_where_node_ports_are)
-{
-    hold(FAMILY_IPV4, "10.0.0.1 192.0.2.7");
-    expect_checks("IPv4 on\n");
-    put_node("n1", "192.0.2.7 fd00::7");
-    expect_checks("IPv4 on 192.0.2.7\n");
-    hold(FAMILY_IPV6, "fd00::7");
-    expect_checks("IPv6 on fd00::7\n");
-    hold(FAMILY_IPV4, "10.0.0.1");
-    expect_checks("IPv4 on\n");
 }
 
 TEST(the_zone_chooses_endpoints)
@@ -966,56 +795,6 @@ TEST(service_cidrs_are_followed)
         expect_set(FAMILY_IPV4, "service_cidrs", steps[i].v4);
         expect_set(FAMILY_IPV6, "service_cidrs", steps[i].v6);
     }
-}
-
-/* Of each row's list: ids that are kept, though nothing can be read, and one that can. */
-TEST(service_cidrs_are_replaced)
-{
-    static const struct {
-        const char *kept, *id, *cidrs, *v4, *v6;
-    } lists[] = {
-        {"unknown", "one", "10.96.0.0/16", "10.96.0.0-10.96.255.255", ""},
-        {"one", "two", "10.97.0.0/16 fd00::/112", "10.96.0.0-10.97.255.255", "fd00::-fd00::ffff"},
-        {"one", "three", "10.98.0.0/16", "10.96.0.0-10.96.255.255 10.98.0.0-10.98.255.255", ""},
-        {"", "three", "10.99.0.0/16", "10.99.0.0-10.99.255.255", ""},
-        {"three", NULL, NULL, "10.99.0.0-10.99.255.255", ""},
-        {"", NULL, NULL, "", ""}, /* what was kept once is not kept for ever */
-    };
-    const struct object_sink *sink = proxy_sink(proxy);
-    complete_all();
-    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-        object_vec objects = make_ids(KIND_SERVICECIDR, lists[i].kept);
-        if (lists[i].id)
-            vec_push(&objects, (struct object){.kind = KIND_SERVICECIDR,
-                                               .id = xstrdup(lists[i].id),
-                                               .service_cidr =
-                                                   make_service_cidr(lists[i].id, lists[i].cidrs)});
-        sink->replace(sink->ctx, KIND_SERVICECIDR, &objects);
-        turn(1);
-        expect_set(FAMILY_IPV4, "service_cidrs", lists[i].v4);
-        expect_set(FAMILY_IPV6, "service_cidrs", lists[i].v6);
-    }
-}
-
-TEST(cluster_ips_and_hairpins_are_followed)
-{
-    complete_all();
-    put_service(0);
-    put_slices("10.0.0.1@n1 10.0.0.2@n2 10.0.0.3@n1", "fd00::1@n1");
-    turn(0);
-    ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV4, "cluster_ips"), 1);
-    ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV6, "cluster_ips"), 1);
-    ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV4, "hairpin"), 2);
-    ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV6, "hairpin"), 1);
-    put_slices("10.0.0.1@n1 10.0.0.2@n2", "fd00::1@n2");
-    turn(1);
-    ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV4, "hairpin"), 1);
-    ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV6, "hairpin"), 0);
-    remove_object(KIND_SERVICE, "shop/web");
-    turn(1);
-    ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV4, "hairpin"), 0);
-    ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV4, "cluster_ips"), 0);
-    ck_assert_uint_eq(fake_kernel_size(FAMILY_IPV6, "cluster_ips"), 0);
 }
 
 /* ---- UDP flows ---- */
@@ -1541,18 +1320,6 @@ TEST(what_waits_for_a_repair_is_not_in_force)
     ck_assert_uint_eq(counted.slices_pending, 0);
     ck_assert_ptr_nonnull(strstr(checks, "shop/web IPv4 30000 0\n"));
     ck_assert_ptr_nonnull(strstr(flows, "run IPv4"));
-}
-
-TEST(changes_of_a_family_that_is_off_do_not_count)
-{
-    config.families[FAMILY_IPV6] = false;
-    restart();
-    complete_all();
-    put_service(0);
-    put_slices("10.0.0.1", "fd00::1");
-    turn(0);
-    expect_changed(1, 0, 1, 0);
-    ck_assert_ptr_null(figures().family[FAMILY_IPV6].syncs);
 }
 
 TEST(ports_without_local_endpoints_as_in_force)

@@ -84,23 +84,6 @@ static void expect(const char *expected)
     free(text);
 }
 
-TEST(comes_changes_and_goes)
-{
-    expect("unknown");
-    put("1", BOTH);
-    expect("1 IPv4! IPv6!");
-    turn(BOTH);
-    expect("1 IPv4=1 IPv6=1");
-    put("2", BOTH);
-    expect("2 IPv4=1! IPv6=1!");
-    turn(BOTH);
-    expect("2 IPv4=2 IPv6=2");
-    drop();
-    expect(" IPv4=2! IPv6=2!");
-    turn(BOTH);
-    expect("unknown");
-}
-
 TEST(one_family_fails)
 {
     put("1", BOTH);
@@ -162,21 +145,6 @@ TEST(families_change)
     expect("4");
 }
 
-TEST(comes_and_goes_before_anything_is_in_force)
-{
-    put("1", BOTH);
-    drop();
-    expect("unknown");
-    put("2", BOTH);
-    put("3", BOTH);
-    expect("3 IPv4! IPv6!");
-    turn(0);
-    expect("3 IPv4! IPv6!");
-    drop();
-    turn(0);
-    expect("unknown");
-}
-
 /* The caches do not call for a version that says the same. */
 TEST(a_version_without_a_change)
 {
@@ -189,30 +157,6 @@ TEST(a_version_without_a_change)
     expect("4 IPv4=2!");
     turn(V4);
     expect("4 IPv4=4");
-}
-
-TEST(left_out)
-{
-    struct object_version bad = {0};
-    object_version_set(&bad, "2");
-    put("1", V4);
-    turn(BOTH);
-    receipts_leave_out(receipts, "a", NULL, &bad);
-    expect("1 out=2 IPv4=1");
-    object_version_set(&bad, "not a number");
-    receipts_leave_out(receipts, "a", NULL, &bad);
-    expect("1 out=not a number IPv4=1");
-    receipts_take_in(receipts, "a");
-    expect("1 IPv4=1");
-    drop();
-    turn(BOTH);
-    receipts_leave_out(receipts, "a", NULL, &bad);
-    expect(" out=not a number");
-    receipts_take_in(receipts, "b");
-    receipts_take_all_in(receipts);
-    expect("unknown");
-    receipts_leave_out(receipts, "a", NULL, &bad); /* for receipts_free() */
-    object_version_clear(&bad);
 }
 
 static char former[64];
@@ -284,19 +228,6 @@ TEST(a_long_failure)
     expect("2 IPv4=2 IPv6=1!");
     ck_assert_uint_lt(mallinfo2().uordblks, in_use + 1024 * 1024);
     object_version_clear(&first);
-}
-
-TEST(what_is_in_force)
-{
-    ck_assert_uint_eq(receipts_now(receipts), 1);
-    ck_assert(receipts_is_in_force(receipts, 0));
-    ck_assert(!receipts_is_in_force(receipts, 1));
-    turn(V4);
-    ck_assert_uint_eq(receipts_now(receipts), 2);
-    ck_assert(!receipts_is_in_force(receipts, 1));
-    turn(V6);
-    ck_assert(receipts_is_in_force(receipts, 1));
-    ck_assert(!receipts_is_in_force(receipts, 2));
 }
 
 UNIT_FIXTURE(set_up, tear_down)

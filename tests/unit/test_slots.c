@@ -89,23 +89,6 @@ TEST(examples)
     check_example("12", "", "");
 }
 
-TEST(nothing_wanted_plans_nothing)
-{
-    struct backend old = backend(1);
-    arrange(&old, 1, NULL, 0, NULL);
-    arrange(NULL, 0, NULL, 0, NULL);
-}
-
-TEST(port_zero_is_empty)
-{
-    struct backend b = backend(1);
-    ck_assert(!slot_is_empty(&b));
-    b.port = 0;
-    ck_assert(slot_is_empty(&b));
-    b = (struct backend){.port = 1};
-    ck_assert(!slot_is_empty(&b));
-}
-
 /* ---- any input ---- */
 
 /* A random sorted choice of backends. */
@@ -292,48 +275,3 @@ TEST(what_is_not_there_cannot_go)
     ck_assert_ptr_null(plan.added);
 }
 
-/* ---- one change at a time ---- */
-
-static size_t without(const struct backend *from, size_t n, size_t gone, struct backend *out)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < n; i++)
-        if (i != gone)
-            out[kept++] = from[i];
-    return kept;
-}
-
-static size_t slots_changed(const struct backend *old, size_t n_old, struct backend *wanted,
-                            size_t n)
-{
-    struct backend out[MOST];
-    qsort(wanted, n, sizeof(*wanted), backend_compare);
-    arrange(old, n_old, wanted, n, out);
-    check_permutation(out, wanted, n);
-    return count_changed(old, n_old, out, n);
-}
-
-TESTS(one_change, 4)
-{
-    seed = 100 + (unsigned)_i;
-    for (int round = 0; round < 1000; round++) {
-        struct backend old[MOST], wanted[MOST], stranger = backend(below(2) ? 1 : 200);
-        size_t n = choose(old, MOST - 1);
-        if (n == 0)
-            continue;
-        stranger.port = (uint16_t)(9000 + below(2)); /* none of the others has it */
-        shuffle(old, n);
-        size_t gone = below((unsigned)n);
-
-        size_t fewer = without(old, n, gone, wanted);
-        ck_assert_uint_eq(slots_changed(old, n, wanted, fewer), gone == n - 1 ? 0 : 1);
-
-        memcpy(wanted, old, n * sizeof(*old));
-        wanted[n] = stranger;
-        ck_assert_uint_eq(slots_changed(old, n, wanted, n + 1), 1);
-
-        memcpy(wanted, old, n * sizeof(*old));
-        wanted[gone] = stranger;
-        ck_assert_uint_eq(slots_changed(old, n, wanted, n), 1);
-    }
-}

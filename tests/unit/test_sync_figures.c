@@ -25,42 +25,6 @@ static void tear_down(void)
     intern_release(big);
 }
 
-TEST(nothing_yet)
-{
-    ck_assert(figures.last_queued == START);
-    ck_assert(figures.last_success == 0);
-    ck_assert_uint_eq(histogram_count(&figures.all) + histogram_count(&figures.full) +
-                          histogram_count(&figures.partial) + histogram_count(&figures.programming),
-                      0);
-    ck_assert_ptr_eq(figures.all.buckets, &histogram_exponential);
-    ck_assert_ptr_eq(figures.full.buckets, &histogram_exponential);
-    ck_assert_ptr_eq(figures.partial.buckets, &histogram_exponential);
-    ck_assert_ptr_eq(figures.programming.buckets, &histogram_programming);
-}
-
-TEST(what_syncs_sent)
-{
-    const struct ruleset_stats first = {5, 2, 1000, 0.25}, nothing = {0}, second = {1, 3, 64, 0.5};
-    sync_figures_count(&figures, true, 3, &first);
-    sync_figures_count(&figures, false, 1, NULL);
-    sync_figures_count(&figures, true, 2, &nothing);
-    ck_assert_uint_eq(figures.transactions, 1);
-    ck_assert_uint_eq(figures.last_bytes, 1000);
-    sync_figures_count(&figures, false, 1, &second);
-    ck_assert_uint_eq(figures.failures, 1);
-    ck_assert_uint_eq(figures.transactions, 2);
-    ck_assert_uint_eq(figures.elements_added, 6);
-    ck_assert_uint_eq(figures.elements_deleted, 5);
-    ck_assert_uint_eq(figures.bytes, 1064);
-    ck_assert(figures.seconds == 0.75);
-    ck_assert_uint_eq(figures.last_bytes, 64);
-    ck_assert(figures.last_seconds == 0.5);
-    ck_assert_uint_eq(histogram_count(&figures.all), 4);
-    ck_assert_uint_eq(histogram_count(&figures.full), 2);
-    ck_assert_uint_eq(histogram_count(&figures.partial), 2);
-    ck_assert(figures.all.sum == 7 && figures.full.sum == 5 && figures.partial.sum == 2);
-}
-
 TEST(triggers)
 {
     sync_figures_triggered(&figures, web, 0);
@@ -121,12 +85,6 @@ TEST(waiting_triggers_are_bounded)
     ck_assert_uint_eq(histogram_count(&figures.programming), SYNC_TRIGGERS_MOST);
     sync_figures_triggered(&figures, web, START + 3);
     ck_assert_uint_eq(figures.triggers.n, 1);
-}
-
-TEST(requests)
-{
-    sync_figures_queued(&figures, START + 7);
-    ck_assert(figures.last_queued == START + 7);
 }
 
 UNIT_FIXTURE(set_up, tear_down)
