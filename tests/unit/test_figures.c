@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The text of the metrics page, from figures that are given. */
-#include "unit.h"
+#include "script.h"
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/clock.h"
@@ -99,174 +99,68 @@ static void print(void)
     ck_assert_uint_eq(strlen(page), length);
 }
 
-/* Among the samples, a line each, are these in a row. */
-static void expect_samples(const char *expected)
+/* ---- pages as text: cases/figures ---- */
+
+static void count_syncs(void)
 {
-    char *samples = xcalloc(strlen(page) + 1, 1);
-    for (const char *line = page; *line; line += strcspn(line, "\n") + 1)
-        if (*line != '#')
-            strncat(samples, line, strcspn(line, "\n") + 1);
-    ck_assert_msg(strstr(samples, expected) != NULL, "no %s in %s", expected, samples);
-    free(samples);
+    struct histogram *const histograms[] = {
+        &syncs[FAMILY_IPV6].all, &syncs[FAMILY_IPV6].full, &syncs[FAMILY_IPV6].partial,
+        &syncs[FAMILY_IPV6].programming, &stats[FAMILY_IPV6].scan_seconds};
+    for (int i = 0; i < COUNT(histograms); i++)
+        for (int n = 0; n <= i; n++)
+            histogram_add(histograms[i], n ? 1000 : 0.0005);
+    syncs[FAMILY_IPV4].without_local = (struct ports_without_local){5, 6};
+    syncs[FAMILY_IPV4].last_success = 1795280617.25;
+    syncs[FAMILY_IPV6].failures = 3;
+    syncs[FAMILY_IPV4].transactions = 11;
+    syncs[FAMILY_IPV4].bytes = 12;
+    syncs[FAMILY_IPV4].seconds = 1.5;
+    syncs[FAMILY_IPV4].last_bytes = 13;
+    syncs[FAMILY_IPV4].last_seconds = 0.25;
+    syncs[FAMILY_IPV4].elements_added = 14;
+    syncs[FAMILY_IPV4].elements_deleted = 15;
 }
 
-static void expect_line(const char *line)
+static void count_flows(void)
 {
-    char *wanted = xasprintf("\n%s\n", line);
-    ck_assert_msg(strstr(page, wanted) != NULL, "no %s in %s", line, page);
-    free(wanted);
+    for (unsigned f = 0; f < FAMILY_COUNT; f++) {
+        stats[f].scans = 31 + 10 * f;
+        stats[f].deleted = 32 + 10 * f;
+        stats[f].failed_deletions = 33 + 10 * f;
+        stats[f].failed_scans = 34 + 10 * f;
+        stats[f].total_scan_seconds = f ? 0.000001 : 36.25;
+    }
 }
 
-static void expect_absent(const char *name)
+static void count_requests(void)
 {
-    ck_assert_msg(strstr(page, name) == NULL, "%s in %s", name, page);
+    requests = (struct request_figures){.host = xstrdup("10.0.0.1:6443")};
+    request_figures_answered(&requests, "GET", 200);
+    request_figures_answered(&requests, "GET", 0);
+    request_figures_answered(&requests, "POST", 200);
+    request_figures_answered(&requests, "GET", 200);
+    request_figures_answered(&requests, "GET", 410);
+    request_figures_took(&requests, "GET", 0.02);
+    request_figures_took(&requests, "GET", 70);
+    request_figures_took(&requests, "POST", 0.005);
+    for (unsigned kind = 0; kind < KIND_COUNT; kind++)
+        counts[kind] = (struct reflector_figures){.lists = 100 + kind,
+                                                  .resumes = 110 + kind,
+                                                  .events = 120 + kind,
+                                                  .bad_objects = 130 + kind,
+                                                  .bad_answers = 140 + kind,
+                                                  .failures = 150 + kind};
+    counts[KIND_SERVICE].received[ENCODING_JSON] = 7;
+    counts[KIND_SERVICE].received[ENCODING_PROTOBUF] = 8;
+    counts[KIND_NODE].received[ENCODING_PROTOBUF] = 9;
 }
 
-#define ENDPOINT_CHANGES "kubeproxy_sync_proxy_rules_endpoint_changes_"
-#define SERVICE_CHANGES "kubeproxy_sync_proxy_rules_service_changes_"
-
-/* Without labels they are there from the start, others with their first observation. */
-TEST(nothing_observed)
-{
-    print();
-    expect_samples(
-        "kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds{ip_family=\"IPv4\"} 1000.5\n"
-        "kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds{ip_family=\"IPv6\"} "
-        "1000.5\n" ENDPOINT_CHANGES "pending 0\n" ENDPOINT_CHANGES "total 0\n" SERVICE_CHANGES
-        "pending 0\n" SERVICE_CHANGES "total 0\nkube_nftd_frontends{");
-}
-
-TEST(changes)
+static void run_all(char *words, FILE *out)
 {
     figures.slices_pending = 1;
     figures.slice_changes = 2;
     figures.services_pending = 3;
     figures.service_changes = 4;
-    print();
-    expect_line("# TYPE " ENDPOINT_CHANGES "pending gauge\n" ENDPOINT_CHANGES "pending 1");
-    expect_line("# TYPE " ENDPOINT_CHANGES "total counter\n" ENDPOINT_CHANGES "total 2");
-    expect_line("# TYPE " SERVICE_CHANGES "pending gauge\n" SERVICE_CHANGES "pending 3");
-    expect_line("# TYPE " SERVICE_CHANGES "total counter\n" SERVICE_CHANGES "total 4");
-}
-
-static const struct {
-    const char *name;
-    struct histogram *histogram;
-    const char *first_bound, *last_bound;
-} histograms[] = {
-    {"kubeproxy_sync_proxy_rules_duration_seconds", &syncs[FAMILY_IPV6].all, "0.001", "16.384"},
-    {"kubeproxy_sync_full_proxy_rules_duration_seconds", &syncs[FAMILY_IPV6].full, "0.001",
-     "16.384"},
-    {"kubeproxy_sync_partial_proxy_rules_duration_seconds", &syncs[FAMILY_IPV6].partial, "0.001",
-     "16.384"},
-    {"kubeproxy_network_programming_duration_seconds", &syncs[FAMILY_IPV6].programming, "0.25",
-     "300"},
-    {"kubeproxy_conntrack_reconciler_sync_duration_seconds", &stats[FAMILY_IPV6].scan_seconds,
-     "0.001", "16.384"},
-};
-
-TESTS(histograms_by_family, COUNT(histograms))
-{
-    char *line;
-    print();
-    expect_absent(histograms[_i].name);
-    histogram_add(histograms[_i].histogram, 0.0005);
-    histogram_add(histograms[_i].histogram, 1000);
-    print();
-    line = xasprintf("# TYPE %s histogram\n%s_bucket{ip_family=\"IPv6\",le=\"%s\"} 1",
-                     histograms[_i].name, histograms[_i].name, histograms[_i].first_bound);
-    expect_line(line);
-    free(line);
-    line = xasprintf("%s_bucket{ip_family=\"IPv6\",le=\"%s\"} 1\n"
-                     "%s_bucket{ip_family=\"IPv6\",le=\"+Inf\"} 2\n"
-                     "%s_sum{ip_family=\"IPv6\"} 1000.0005\n"
-                     "%s_count{ip_family=\"IPv6\"} 2",
-                     histograms[_i].name, histograms[_i].last_bound, histograms[_i].name,
-                     histograms[_i].name, histograms[_i].name);
-    expect_line(line);
-    free(line);
-    line = xasprintf("%s_count{ip_family=\"IPv4\"}", histograms[_i].name);
-    expect_absent(line);
-    free(line);
-    for (size_t i = 0; i < sizeof(histograms) / sizeof(histograms[0]); i++)
-        if (i != (size_t)_i)
-            expect_absent(histograms[i].name);
-}
-
-#define NO_LOCAL "kubeproxy_sync_proxy_rules_no_local_endpoints_total"
-
-TEST(successes)
-{
-    syncs[FAMILY_IPV4].without_local = (struct ports_without_local){5, 6};
-    print();
-    expect_absent(NO_LOCAL);
-    expect_absent("last_timestamp_seconds");
-    syncs[FAMILY_IPV4].last_success = 1795280617.25;
-    print();
-    expect_line("# TYPE kubeproxy_sync_proxy_rules_last_timestamp_seconds gauge\n"
-                "kubeproxy_sync_proxy_rules_last_timestamp_seconds{ip_family=\"IPv4\"} "
-                "1795280617.25");
-    expect_line("# TYPE " NO_LOCAL " gauge\n" NO_LOCAL
-                "{ip_family=\"IPv4\",traffic_policy=\"internal\"} 5\n" NO_LOCAL
-                "{ip_family=\"IPv4\",traffic_policy=\"external\"} 6");
-    expect_absent(NO_LOCAL "{ip_family=\"IPv6\"");
-}
-
-TEST(failures)
-{
-    syncs[FAMILY_IPV6].failures = 3;
-    print();
-    expect_line("# TYPE kubeproxy_sync_proxy_rules_nftables_sync_failures_total counter\n"
-                "kubeproxy_sync_proxy_rules_nftables_sync_failures_total{ip_family=\"IPv6\"} 3");
-}
-
-#define DELETED "kubeproxy_conntrack_reconciler_deleted_entries_total"
-
-TEST(deleted_flows)
-{
-    print();
-    expect_absent(DELETED);
-    stats[FAMILY_IPV4].scans = 1;
-    stats[FAMILY_IPV6].deleted = 7;
-    print();
-    expect_line("# TYPE " DELETED " counter\n" DELETED "{ip_family=\"IPv4\"} 0\n" DELETED
-                "{ip_family=\"IPv6\"} 7");
-    sources.flows = NULL;
-    print();
-    expect_absent("conntrack");
-}
-
-TEST(health_answers)
-{
-    print();
-    expect_absent("kubeproxy_proxy_");
-    answers.healthz.good = 4;
-    answers.healthz.bad = 1;
-    answers.livez.bad = 2;
-    print();
-    expect_line("# TYPE kubeproxy_proxy_healthz_total counter\n"
-                "kubeproxy_proxy_healthz_total{code=\"200\"} 4\n"
-                "kubeproxy_proxy_healthz_total{code=\"503\"} 1");
-    expect_line("# TYPE kubeproxy_proxy_livez_total counter\n"
-                "kubeproxy_proxy_livez_total{code=\"503\"} 2");
-}
-
-/* A family that is not in use says nothing. */
-TEST(one_family)
-{
-    figures.family[FAMILY_IPV6].in_use = false;
-    figures.family[FAMILY_IPV6].syncs = NULL;
-    figures.family[FAMILY_IPV6].table = NULL;
-    syncs[FAMILY_IPV4].last_success = 1;
-    histogram_add(&syncs[FAMILY_IPV4].all, 1);
-    stats[FAMILY_IPV6].scans = 1;
-    print();
-    expect_absent("IPv6");
-    ck_assert_ptr_nonnull(strstr(page, "IPv4"));
-}
-
-TEST(our_own_of_the_tables)
-{
     figures.family[FAMILY_IPV4].frontends = 1;
     figures.family[FAMILY_IPV6].frontends = 2;
     figures.conflicts = 3;
@@ -275,13 +169,10 @@ TEST(our_own_of_the_tables)
     figures.slices = 5;
     figures.left_out[KIND_SERVICE] = 6;
     figures.left_out[KIND_NODE] = 7;
-    syncs[FAMILY_IPV4].transactions = 11;
-    syncs[FAMILY_IPV4].bytes = 12;
-    syncs[FAMILY_IPV4].seconds = 1.5;
-    syncs[FAMILY_IPV4].last_bytes = 13;
-    syncs[FAMILY_IPV4].last_seconds = 0.25;
-    syncs[FAMILY_IPV4].elements_added = 14;
-    syncs[FAMILY_IPV4].elements_deleted = 15;
+    figures.family[FAMILY_IPV4].repairs = 19;
+    figures.family[FAMILY_IPV6].drift = 20;
+    figures.audits = 21;
+    figures.external_ips = true;
     tables[FAMILY_IPV4] = (struct ruleset_figures){.elements = 16,
                                                    .read_backs = 17,
                                                    .mistakes = 25,
@@ -292,57 +183,70 @@ TEST(our_own_of_the_tables)
                                                    .records = 22,
                                                    .most_records = 23,
                                                    .records_known = true};
-    figures.family[FAMILY_IPV4].repairs = 19;
-    figures.family[FAMILY_IPV6].drift = 20;
-    figures.audits = 21;
-    print();
-    expect_samples("kube_nftd_frontends{ip_family=\"IPv4\"} 1\n"
-                   "kube_nftd_frontends{ip_family=\"IPv6\"} 2\n"
-                   "kube_nftd_services 4\n"
-                   "kube_nftd_endpoint_slices 5\n"
-                   "kube_nftd_objects_left_out_total{kind=\"Service\"} 6\n"
-                   "kube_nftd_objects_left_out_total{kind=\"EndpointSlice\"} 0\n"
-                   "kube_nftd_objects_left_out_total{kind=\"ServiceCIDR\"} 0\n"
-                   "kube_nftd_objects_left_out_total{kind=\"Node\"} 7\n"
-                   "kube_nftd_frontends_claimed_twice 3\n"
-                   "kube_nftd_frontends_reserved 24\n"
-                   "kube_nftd_repairs_total{ip_family=\"IPv4\"} 19\n"
-                   "kube_nftd_repairs_total{ip_family=\"IPv6\"} 0\n"
-                   "kube_nftd_drift_elements{ip_family=\"IPv4\"} 0\n"
-                   "kube_nftd_drift_elements{ip_family=\"IPv6\"} 20\n"
-                   "kube_nftd_audits_total 21\n"
-                   "kube_nftd_affinity_records{ip_family=\"IPv4\"} 22\n"
-                   "kube_nftd_affinity_records_most{ip_family=\"IPv4\"} 23\n"
-                   "kube_nftd_affinity_records_most{ip_family=\"IPv6\"} 0\n"
-                   "kube_nftd_transactions_total{ip_family=\"IPv4\"} 11\n"
-                   "kube_nftd_transactions_total{ip_family=\"IPv6\"} 0\n"
-                   "kube_nftd_transaction_bytes_total{ip_family=\"IPv4\"} 12\n"
-                   "kube_nftd_transaction_bytes_total{ip_family=\"IPv6\"} 0\n"
-                   "kube_nftd_transaction_seconds_total{ip_family=\"IPv4\"} 1.5\n"
-                   "kube_nftd_transaction_seconds_total{ip_family=\"IPv6\"} 0\n"
-                   "kube_nftd_last_transaction_bytes{ip_family=\"IPv4\"} 13\n"
-                   "kube_nftd_last_transaction_bytes{ip_family=\"IPv6\"} 0\n"
-                   "kube_nftd_last_transaction_seconds{ip_family=\"IPv4\"} 0.25\n"
-                   "kube_nftd_last_transaction_seconds{ip_family=\"IPv6\"} 0\n"
-                   "kube_nftd_elements{ip_family=\"IPv4\"} 16\n"
-                   "kube_nftd_elements{ip_family=\"IPv6\"} 0\n"
-                   "kube_nftd_elements_added_total{ip_family=\"IPv4\"} 14\n"
-                   "kube_nftd_elements_added_total{ip_family=\"IPv6\"} 0\n"
-                   "kube_nftd_elements_deleted_total{ip_family=\"IPv4\"} 15\n"
-                   "kube_nftd_elements_deleted_total{ip_family=\"IPv6\"} 0\n"
-                   "kube_nftd_table_read_backs_total{ip_family=\"IPv4\"} 17\n"
-                   "kube_nftd_table_read_backs_total{ip_family=\"IPv6\"} 0\n"
-                   "kube_nftd_frontends_recomputed_total{ip_family=\"IPv4\"} 25\n"
-                   "kube_nftd_frontends_recomputed_total{ip_family=\"IPv6\"} 0\n"
-                   "kube_nftd_tables_replaced_total{ip_family=\"IPv4\"} 18\n"
-                   "kube_nftd_tables_replaced_total{ip_family=\"IPv6\"} 0\n"
-                   "kube_nftd_frontends_refused{ip_family=\"IPv4\"} 19\n"
-                   "kube_nftd_frontends_refused{ip_family=\"IPv6\"} 0\n"
-                   "kube_nftd_elements_refused{ip_family=\"IPv4\"} 20\n"
-                   "kube_nftd_elements_refused{ip_family=\"IPv6\"} 0\n"
-                   "kube_nftd_refusals_total{ip_family=\"IPv4\"} 21\n"
-                   "kube_nftd_refusals_total{ip_family=\"IPv6\"} 0\n");
+    answers.healthz.good = 4;
+    answers.healthz.bad = 1;
+    answers.livez.bad = 2;
+    count_syncs();
+    count_flows();
+    count_requests();
 }
+
+/* A family that is not in use says nothing. */
+static void run_one_family(char *words, FILE *out)
+{
+    figures.family[FAMILY_IPV6].in_use = false;
+    figures.family[FAMILY_IPV6].syncs = NULL;
+    figures.family[FAMILY_IPV6].table = NULL;
+}
+
+/* Objects from files, a kernel without conntrack over netlink, nobody who asks for health. */
+static void run_files(char *words, FILE *out)
+{
+    sources = (struct figures_sources){.proxy = sources.proxy};
+}
+
+/* The rest of a sample, which begins with the metric's @name. A bucket that has no more than the
+ * one
+ * @before is left out. */
+static void write_sample(FILE *out, const char *name, const char *line, char **before)
+{
+    const char *count = strstr(line, "_bucket{") ? strrchr(line, ' ') : "";
+    if (!*count || strcmp(*before, count) != 0)
+        fprintf(out, " %s", line + strlen(name));
+    free(*before);
+    *before = xstrdup(count);
+}
+
+/* A line for each metric, with its type and samples, but those of every program; or just those with
+ * a word somewhere. */
+static void run_page(char *words, FILE *out)
+{
+    char *before = xstrdup(""), *name = xstrdup(""), *line, *rest;
+    print();
+    for (line = strtok_r(page, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        bool wanted = strstr(line, words) && !strstr(line, "process_") && !strstr(line, "_build_");
+        if (!wanted || strncmp(line, "# HELP", 6) == 0)
+            continue;
+        if (*line != '#') {
+            write_sample(out, name, line, &before);
+            continue;
+        }
+        free(name);
+        name = xstrndup(line + 7, strcspn(line + 7, " "));
+        fprintf(out, "%s%s", ftell(out) ? "\n" : "", line + 7);
+    }
+    fputs(ftell(out) ? "\n" : "", out);
+    free(name);
+    free(before);
+}
+
+static const struct command commands[] = {{"all", run_all},
+                                          {"one-family", run_one_family},
+                                          {"files", run_files},
+                                          {"page", run_page},
+                                          {NULL, NULL}};
+
+SCRIPT("figures", commands)
 
 /* The value of a sample without labels. */
 static double value(const char *name)
@@ -419,154 +323,6 @@ TEST(the_build)
     ck_assert_str_eq(line + strlen(line) - 4, "\"} 1");
     free(line);
     ck_assert_ptr_nonnull(strstr(page, ",version=\"" KUBE_NFTD_VERSION "\"} 1\n"));
-}
-
-/* ---- requests ---- */
-
-TEST(requests_by_outcome_and_time)
-{
-    requests = (struct request_figures){.host = xstrdup("10.0.0.1:6443")};
-    print();
-    expect_absent("rest_client");
-    request_figures_answered(&requests, "GET", 200);
-    request_figures_answered(&requests, "GET", 0);
-    request_figures_answered(&requests, "POST", 200);
-    request_figures_answered(&requests, "GET", 200);
-    request_figures_answered(&requests, "GET", 410);
-    request_figures_took(&requests, "GET", 0.02);
-    request_figures_took(&requests, "GET", 70);
-    request_figures_took(&requests, "POST", 0.005);
-    print();
-    expect_line("# TYPE rest_client_requests_total counter");
-    expect_line("# TYPE rest_client_request_duration_seconds histogram");
-#define GETS "{host=\"10.0.0.1:6443\",verb=\"GET\""
-#define POSTS "{host=\"10.0.0.1:6443\",verb=\"POST\""
-#define BUCKET(labels, le, n)                                                                      \
-    "rest_client_request_duration_seconds_bucket" labels ",le=\"" le "\"} " n "\n"
-#define BUCKETS(labels, first, second, all)                                                        \
-    BUCKET(labels, "0.005", first)                                                                 \
-    BUCKET(labels, "0.025", second)                                                                \
-    BUCKET(labels, "0.1", second)                                                                  \
-    BUCKET(labels, "0.25", second)                                                                 \
-    BUCKET(labels, "0.5", second)                                                                  \
-    BUCKET(labels, "1", second)                                                                    \
-    BUCKET(labels, "2", second)                                                                    \
-    BUCKET(labels, "4", second)                                                                    \
-    BUCKET(labels, "8", second)                                                                    \
-    BUCKET(labels, "15", second)                                                                   \
-    BUCKET(labels, "30", second) BUCKET(labels, "60", second) BUCKET(labels, "+Inf", all)
-    expect_samples(
-        "rest_client_requests_total{code=\"200\",host=\"10.0.0.1:6443\",method=\"GET\"} 2\n"
-        "rest_client_requests_total{code=\"<error>\",host=\"10.0.0.1:6443\",method=\"GET\"} 1\n"
-        "rest_client_requests_total{code=\"200\",host=\"10.0.0.1:6443\",method=\"POST\"} 1\n"
-        "rest_client_requests_total{code=\"410\",host=\"10.0.0.1:6443\",method=\"GET\"} "
-        "1\n" BUCKETS(GETS, "0", "1",
-                      "2") "rest_client_request_duration_seconds_sum" GETS "} 70.02\n"
-                           "rest_client_request_duration_seconds_count" GETS "} 2\n" BUCKETS(
-                               POSTS, "1", "1",
-                               "1") "rest_client_request_duration_seconds_sum" POSTS "} 0.005\n"
-                                    "rest_client_request_duration_seconds_count" POSTS "} 1\n");
-}
-
-TESTS(gates, 2)
-{
-    figures.external_ips = _i == 1;
-    print();
-    expect_line(
-        _i == 1
-            ? "kubernetes_feature_enabled{name=\"AllowServiceExternalIPs\",stage=\"DEPRECATED\"} 1"
-            : "kubernetes_feature_enabled{name=\"AllowServiceExternalIPs\",stage=\"DEPRECATED\"} "
-              "0");
-    expect_line("kubernetes_feature_enabled{name=\"NFTablesProxyMode\",stage=\"\"} 1");
-}
-
-/* A counter with values that begin with @tens. */
-#define BY_RESOURCE(name, help, tens)                                                              \
-    "# HELP " name " " help "\n# TYPE " name " counter\n" name "{resource=\"services\"} " tens     \
-    "0\n" name "{resource=\"endpointslices.discovery.k8s.io\"} " tens "1\n" name                   \
-    "{resource=\"servicecidrs.networking.k8s.io\"} " tens "2\n" name "{resource=\"nodes\"} " tens  \
-    "3\n"
-
-TEST(flows_and_reflectors)
-{
-    stats[FAMILY_IPV4] =
-        (struct flow_cleaner_stats){.scans = 31,
-                                    .deleted = 32,
-                                    .failed_deletions = 33,
-                                    .failed_scans = 34,
-                                    .total_scan_seconds = 36.25,
-                                    .scan_seconds.buckets = &histogram_exponential};
-    stats[FAMILY_IPV6] =
-        (struct flow_cleaner_stats){.scans = 41,
-                                    .deleted = 42,
-                                    .failed_deletions = 43,
-                                    .failed_scans = 44,
-                                    .total_scan_seconds = 0.000001,
-                                    .scan_seconds.buckets = &histogram_exponential};
-    for (unsigned kind = 0; kind < KIND_COUNT; kind++)
-        counts[kind] = (struct reflector_figures){.lists = 100 + kind,
-                                                  .resumes = 110 + kind,
-                                                  .events = 120 + kind,
-                                                  .bad_objects = 130 + kind,
-                                                  .bad_answers = 140 + kind,
-                                                  .failures = 150 + kind};
-    counts[KIND_SERVICE].received[ENCODING_JSON] = 7;
-    counts[KIND_SERVICE].received[ENCODING_PROTOBUF] = 8;
-    counts[KIND_NODE].received[ENCODING_PROTOBUF] = 9;
-    print();
-    const char *expected =
-        "# HELP kube_nftd_conntrack_deletion_failures_total Failed deletions of conntrack entries "
-        "of stale UDP flows.\n# TYPE kube_nftd_conntrack_deletion_failures_total "
-        "counter\nkube_nftd_conntrack_deletion_failures_total{ip_family=\"IPv4\"} "
-        "33\nkube_nftd_conntrack_deletion_failures_total{ip_family=\"IPv6\"} 43\n# HELP "
-        "kube_nftd_conntrack_scans_total Scans of the conntrack table.\n# TYPE "
-        "kube_nftd_conntrack_scans_total "
-        "counter\nkube_nftd_conntrack_scans_total{ip_family=\"IPv4\"} "
-        "31\nkube_nftd_conntrack_scans_total{ip_family=\"IPv6\"} 41\n# HELP "
-        "kube_nftd_conntrack_scan_failures_total Scans of the conntrack table that ended before "
-        "its last entry.\n# TYPE kube_nftd_conntrack_scan_failures_total "
-        "counter\nkube_nftd_conntrack_scan_failures_total{ip_family=\"IPv4\"} "
-        "34\nkube_nftd_conntrack_scan_failures_total{ip_family=\"IPv6\"} 44\n# HELP "
-        "kube_nftd_conntrack_scan_seconds_total Total duration of scans of the conntrack table.\n"
-        "# TYPE kube_nftd_conntrack_scan_seconds_total counter\n"
-        "kube_nftd_conntrack_scan_seconds_total{ip_family=\"IPv4\"} 36.25\n"
-        "kube_nftd_conntrack_scan_seconds_total{ip_family=\"IPv6\"} 1e-06\n" BY_RESOURCE(
-            "kube_nftd_lists_total",
-            "Complete lists received from the API server, streamed or paged.", "10")
-            BY_RESOURCE("kube_nftd_watch_resumes_total",
-                        "Watches resumed from the last resource version, without a list.", "11")
-                BY_RESOURCE("kube_nftd_watch_events_total",
-                            "Watch events: objects added, modified or deleted.", "12")
-                    BY_RESOURCE("kube_nftd_bad_objects_total",
-                                "Invalid objects, counted each time they are received.", "13")
-                        BY_RESOURCE("kube_nftd_bad_answers_total",
-                                    "Responses of the API server abandoned as unreadable.", "14")
-                            BY_RESOURCE(
-                                "kube_nftd_request_failures_total",
-                                "Requests to the API server that were refused, interrupted or not "
-                                "answered.",
-                                "15") "# HELP kube_nftd_received_bytes_total Uncompressed size of "
-                                      "the API server's responses with objects.\n"
-                                      "# TYPE kube_nftd_received_bytes_total counter\n"
-                                      "kube_nftd_received_bytes_total{encoding=\"json\","
-                                      "resource=\"services\"} 7\n"
-                                      "kube_nftd_received_bytes_total{encoding="
-                                      "\"protobuf\",resource=\"services\"} 8\n"
-                                      "kube_nftd_received_bytes_total{encoding="
-                                      "\"protobuf\",resource=\"nodes\"} 9\n";
-    ck_assert_msg(strstr(page, expected) != NULL, "no %s in %s", expected, page);
-}
-
-/* One family, a kernel without conntrack over netlink, objects from files. */
-TEST(what_is_not_in_use_is_left_out)
-{
-    sources = (struct figures_sources){.proxy = sources.proxy};
-    print();
-    expect_absent("conntrack");
-    expect_absent("resource=");
-    expect_absent("rest_client");
-    expect_absent("kubeproxy_proxy_");
-    expect_absent("kube_nftd_events_total");
 }
 
 UNIT_FIXTURE(set_up, tear_down)
