@@ -30,7 +30,7 @@ static inline void write_service(FILE *out, const struct service *service)
 static inline void write_traffic(FILE *out, const struct service *service)
 {
     vec_each (&service->ports, port)
-        fprintf(out, "+%u", port->node_port);
+        fprintf(out, "%s%u", port == service->ports.v ? " node-ports=" : ",", port->node_port);
     for (int i = 0; i < FAMILY_COUNT; i++) {
         vec_each (&service_outside(service)->external_ips[i], address) {
             fputs(" external=", out);
@@ -47,8 +47,6 @@ static inline void write_traffic(FILE *out, const struct service *service)
     fputs(service->internal_local ? " internal-local" : "", out);
     if (service->affinity_timeout)
         fprintf(out, " affinity=%u", service->affinity_timeout);
-    if (service->health_check_node_port)
-        fprintf(out, " check=%u", service->health_check_node_port);
     if (service->warnings)
         fprintf(out, " (%s)", service->warnings);
 }

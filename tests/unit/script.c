@@ -114,26 +114,45 @@ static char *run_line(char *line, const char *where, const struct command *comma
     return text;
 }
 
+/* What a command must write: lines below it, or one behind " => ", which is cut off. */
+static char *take_expected(struct reader *reader, char *line)
+{
+    char *arrow = strstr(line, " => ");
+    if (!arrow)
+        return take_lines(reader, "  ");
+    *arrow = '\0';
+    return xasprintf("%s\n", arrow + 4);
+}
+
+static void write_command(FILE *out, const char *line, bool in_line, const char *actual)
+{
+    if (in_line) {
+        fprintf(out, "%s => %s", line, actual);
+        return;
+    }
+    fprintf(out, "%s\n", line);
+    write_lines(out, "|", given);
+    write_lines(out, "  ", actual);
+}
+
 /* The command in the present line, and what is below it. */
 static void run_command(struct reader *reader, const struct command *commands, FILE *writes)
 {
     char *line = xstrdup(reader->line), *where = xasprintf("%s:%u", reader->path, reader->number);
-    if (writes)
-        fprintf(writes, "%s\n", line);
+    bool in_line = strstr(line, " => ");
     next_line(reader);
     given = take_lines(reader, "|");
-    char *expected = take_lines(reader, "  ");
-    char *actual = run_line(line, where, commands);
-    if (writes) {
-        write_lines(writes, "|", given);
-        write_lines(writes, "  ", actual);
-    } else if (strcmp(actual, expected) != 0) {
+    char *expected = take_expected(reader, line), *words = xstrdup(line);
+    char *actual = run_line(words, where, commands);
+    if (writes)
+        write_command(writes, line, in_line, actual);
+    else if (strcmp(actual, expected) != 0)
         ck_abort_msg("%s:\n%snot\n%s", where, actual, expected);
-    }
     free(given);
     given = NULL;
     free(actual);
     free(expected);
+    free(words);
     free(line);
     free(where);
 }

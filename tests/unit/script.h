@@ -9,7 +9,8 @@
  *       10.96.0.1:80/TCP
  *
  * A line is a command and its words. Indented lines below it are what it writes; without any, it
- * writes nothing. Lines that begin with "|" are a text that the command is given (script_text()).
+ * writes nothing. One line may stand behind it: "command words => what it writes". Lines that begin
+ * with "|" are a text that the command is given (script_text()).
  * UNIT_CASE=NAME runs one case; UNIT_WRITE=FILE writes them all to that file, with what comes of
  * them now (with CK_FORK=no).
  */

@@ -34,6 +34,12 @@ static void want(enum table_set set, uint32_t number, uint32_t with)
     contents_want(&contents, set, &k, with ? &value : NULL);
 }
 
+static void drop(enum table_set set, uint32_t number)
+{
+    struct key k = key(number);
+    contents_drop(&contents, set, &k);
+}
+
 static bool adopt(enum table_set set, uint32_t number, uint32_t with)
 {
     struct key k = key(number), value = key(with);
@@ -78,6 +84,19 @@ static void check_value(struct content *content, uint32_t wanted, uint32_t in_ke
     ck_assert_uint_eq(content->value_length, a.length);
     ck_assert_mem_eq(content_value(content), a.bytes, a.length);
     ck_assert_mem_eq(content_kernel_value(content), b.bytes, b.length);
+}
+
+TEST(wanted_and_dropped)
+{
+    want(SET_HAIRPIN, 1, 0);
+    want(SET_HAIRPIN, 2, 0);
+    ck_assert_int_eq(content_set_of(find(SET_HAIRPIN, 1)), SET_HAIRPIN);
+    apply("+1 +2 ");
+    drop(SET_HAIRPIN, 1);
+    apply("-1 ");
+    ck_assert_ptr_null(find(SET_HAIRPIN, 1)); /* no memory of what is gone */
+    ck_assert_ptr_nonnull(find(SET_HAIRPIN, 2));
+    apply("");
 }
 
 TEST(found_in_the_kernel)
