@@ -99,7 +99,7 @@ static void write_lines(FILE *out, const char *mark, const char *text)
         fprintf(out, "%s%.*s\n", mark, (int)strcspn(line, "\n"), line);
 }
 
-static char *run_line(char *line, const char *where, const struct command *commands)
+static char *run_line(char *line, const char *where, const struct script_command *commands)
 {
     char *text, *words = line;
     size_t length;
@@ -136,7 +136,7 @@ static void write_command(FILE *out, const char *line, bool in_line, const char 
 }
 
 /* The command in the present line, and what is below it. */
-static void run_command(struct reader *reader, const struct command *commands, FILE *writes)
+static void run_command(struct reader *reader, const struct script_command *commands, FILE *writes)
 {
     char *line = xstrdup(reader->line), *where = xasprintf("%s:%u", reader->path, reader->number);
     bool in_line = strstr(line, " => ");
@@ -157,7 +157,7 @@ static void run_command(struct reader *reader, const struct command *commands, F
     free(where);
 }
 
-static void run_case(struct reader *reader, const struct command *commands, FILE *writes)
+static void run_case(struct reader *reader, const struct script_command *commands, FILE *writes)
 {
     do {
         if (*reader->line && *reader->line != '#' && !begins_case(reader)) {
@@ -170,7 +170,7 @@ static void run_case(struct reader *reader, const struct command *commands, FILE
     } while (reader->more && !begins_case(reader));
 }
 
-void script_run(const char *file, int number, const struct command *commands)
+void script_run(const char *file, int number, const struct script_command *commands)
 {
     struct reader reader = open_file(file);
     const char *only = getenv("UNIT_CASE"), *written = getenv("UNIT_WRITE");

@@ -21,7 +21,7 @@
 
 #include <stdio.h>
 
-struct command {
+struct script_command {
     const char *name;
     void (*run)(char *words, FILE *out);
 };
@@ -30,7 +30,7 @@ struct command {
 int script_cases(const char *file);
 
 /* Runs one of them. @commands end with one without a name. */
-void script_run(const char *file, int number, const struct command *commands);
+void script_run(const char *file, int number, const struct script_command *commands);
 
 /* The text below the present command; "" if there is none. */
 const char *script_text(void);

@@ -358,7 +358,8 @@ static void run_set(char *words, FILE *out)
     cJSON_Delete(json);
 }
 
-static const struct command commands[] = {{"base", run_base}, {"set", run_set}, {NULL, NULL}};
+static const struct script_command commands[] = {
+    {"base", run_base}, {"set", run_set}, {NULL, NULL}};
 
 SCRIPT("decode", commands)
 

@@ -240,11 +240,11 @@ static void run_page(char *words, FILE *out)
     free(before);
 }
 
-static const struct command commands[] = {{"all", run_all},
-                                          {"one-family", run_one_family},
-                                          {"files", run_files},
-                                          {"page", run_page},
-                                          {NULL, NULL}};
+static const struct script_command commands[] = {{"all", run_all},
+                                                 {"one-family", run_one_family},
+                                                 {"files", run_files},
+                                                 {"page", run_page},
+                                                 {NULL, NULL}};
 
 SCRIPT("figures", commands)
 

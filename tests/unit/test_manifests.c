@@ -263,7 +263,7 @@ static void run_cut(char *words, FILE *out)
     write_told(out);
 }
 
-static const struct command commands[] = {
+static const struct script_command commands[] = {
     {"-", run_change},
     {"+", run_change_and_look},
     {"load", run_load},
