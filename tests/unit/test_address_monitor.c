@@ -256,16 +256,6 @@ static void teardown(void)
 
 /* ---- what is there at the start ---- */
 
-TEST(none)
-{
-    start();
-    ck_assert_str_eq(now[FAMILY_IPV4], "");
-    ck_assert_str_eq(now[FAMILY_IPV6], "");
-    turn();
-    ck_assert_int_eq(told[FAMILY_IPV4], 1);
-    ck_assert_int_eq(told[FAMILY_IPV6], 1);
-}
-
 /* On interfaces that are up or down, sorted by bytes; no loopback addresses. */
 TEST(initial)
 {
@@ -322,17 +312,6 @@ TEST(come_and_go)
     ck_assert_str_eq(now[FAMILY_IPV4], "");
 }
 
-TEST(loopback_addresses)
-{
-    start();
-    set_up(LOOPBACK);
-    add(LOOPBACK, "127.0.0.2");
-    add(LOOPBACK, "fd00::1");
-    wait_for(FAMILY_IPV6, "fd00::1");
-    turn();
-    ck_assert_int_eq(told[FAMILY_IPV4], 1);
-}
-
 /* However many changes a turn has, each family is told of once, and not at all if they come to
  * nothing. */
 TEST(once_a_turn)
@@ -368,21 +347,6 @@ TEST(on_two_interfaces)
     del(10, "10.0.0.1");
     turn();
     ck_assert_str_eq(now[FAMILY_IPV4], "10.0.0.2");
-}
-
-TEST(twice_on_one_interface)
-{
-    start();
-    add(LOOPBACK, "10.0.0.1/24");
-    add(LOOPBACK, "10.0.0.1/16");
-    turn();
-    ck_assert_str_eq(now[FAMILY_IPV4], "10.0.0.1");
-    del(LOOPBACK, "10.0.0.1/24");
-    turn();
-    ck_assert_int_eq(told[FAMILY_IPV4], 2);
-    del(LOOPBACK, "10.0.0.1/16");
-    turn();
-    ck_assert_str_eq(now[FAMILY_IPV4], "");
 }
 
 /* Of two ends, the own one counts. */
@@ -490,14 +454,6 @@ TEST(lost_messages)
     turn();
     ck_assert_str_eq(now[FAMILY_IPV4], "192.0.2.1 192.0.2.2");
     ck_assert_int_eq(logged_with("messages were lost"), 2);
-}
-
-TEST(many_at_the_start)
-{
-    add_many(MANY);
-    start();
-    ck_assert_uint_eq(how_many[FAMILY_IPV4], MANY);
-    ck_assert_int_eq(logged_with("messages were lost"), 0);
 }
 
 static atomic_bool enough;

@@ -138,35 +138,6 @@ EACH_FAMILY(a_backend_that_comes_back_has_another_number)
     check(PORT, "12", "");
 }
 
-/* So they must not when affinity ends and begins again. */
-EACH_FAMILY(numbers_after_a_while_without_affinity)
-{
-    begin(_i);
-    hold("12", "");
-    const uint32_t before[] = {number_of(PORT, 1), number_of(PORT, 2)};
-    contents_apply(&contents);
-    affinity_release(&affinity, family, &contents);
-    contents_apply(&contents);
-    hold("12", "");
-    for (unsigned i = 0; i < 2; i++)
-        for (unsigned k = 1; k <= 2; k++)
-            ck_assert_uint_ne(number_of(PORT, k), before[i]);
-}
-
-/* But one that the kernel never saw leave keeps its own. */
-EACH_FAMILY(gone_and_back_within_a_commit)
-{
-    begin(_i);
-    hold("12", "");
-    const uint32_t two = number_of(PORT, 2);
-    contents_apply(&contents);
-    hold("1", "");
-    hold("12", "");
-    ck_assert_uint_eq(number_of(PORT, 2), two);
-    vec_each (&contents.pending, content)
-        ck_assert(!content_goes(*content) && !content_comes(*content));
-}
-
 /* ---- what the kernel has already ---- */
 
 static void found(unsigned number, uint32_t value)
@@ -184,19 +155,6 @@ static void found_backend(enum table_set set, uint32_t value, unsigned number)
     struct key as_value = value_of_backend(family, &b);
     key_put_number(&key, value);
     ck_assert(contents_adopt(&contents, set, &key, &as_value));
-}
-
-EACH_FAMILY(numbers_of_the_kernel_are_kept)
-{
-    begin(_i);
-    found(1, PORT | 9);
-    found(2, PORT | 4);
-    hold("123", "2");
-    check(PORT, "123", "2");
-    ck_assert_uint_eq(number_of(PORT, 1), PORT | 9);
-    ck_assert_uint_eq(number_of(PORT, 2), PORT | 4);
-    ck_assert_uint_ne(number_of(PORT, 3), PORT | 9);
-    ck_assert_uint_ne(number_of(PORT, 3), PORT | 4);
 }
 
 /* Numbers that somebody else put there. */

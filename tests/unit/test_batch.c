@@ -100,82 +100,7 @@ static void element(enum nft_element_op op, const char *set, uint32_t i)
                       op == ELEMENT_ADD ? sizeof(twice) : 0);
 }
 
-TEST(elements_in_a_row_share_a_message)
-{
-    static const char a[] = "a", b[] = "b";
-    element(ELEMENT_ADD, a, 1);
-    element(ELEMENT_ADD, a, 2);
-    ck_assert_str_eq(kinds(), "E");
-    element(ELEMENT_ADD, a, 3);
-    element(ELEMENT_DELETE, a, 1);
-    element(ELEMENT_DELETE, a, 2);
-    element(ELEMENT_DELETE, b, 2);
-    element(ELEMENT_ADD, b, 2);
-    nft_batch_may_cut(&batch);
-    element(ELEMENT_ADD, b, 3);
-    nft_batch_delete_table(&batch);
-    element(ELEMENT_ADD, b, 4);
-    ck_assert_str_eq(kinds(), "EEeeEEtE");
-    ck_assert_uint_eq(batch.elements[ELEMENT_ADD], 6);
-    ck_assert_uint_eq(batch.elements[ELEMENT_DELETE], 3);
-}
-
 /* ---- ranges ---- */
-
-/* The keys of all elements, with what stands beside them: "-k" for the last of a range of fields,
- * "!" for the end of an interval. */
-static const char *ranges(void)
-{
-    static char out[256];
-    const struct nlattr *at;
-    size_t n = 0;
-    kinds();
-    for (size_t offset = 0; offset < batch.used;) {
-        const struct nlmsghdr *message = message_at(offset);
-        mnl_attr_for_each_nested(at, attribute(message, NFTA_SET_ELEM_LIST_ELEMENTS))
-        {
-            const struct nlattr *key = find(find(at, NFTA_SET_ELEM_KEY), NFTA_DATA_VALUE);
-            const struct nlattr *flags = find(at, NFTA_SET_ELEM_FLAGS);
-            ck_assert_uint_eq(mnl_attr_get_payload_len(key), 4);
-            n += (size_t)snprintf(out + n, sizeof(out) - n, "%s%08x", n ? " " : "",
-                                  ntohl(mnl_attr_get_u32(key)));
-            if (flags) {
-                ck_assert_uint_eq(ntohl(mnl_attr_get_u32(flags)), NFT_SET_ELEM_INTERVAL_END);
-                n += (size_t)snprintf(out + n, sizeof(out) - n, "!");
-            }
-        }
-        offset += MNL_ALIGN(message->nlmsg_len);
-    }
-    return out;
-}
-
-static const struct {
-    uint32_t first, last;
-    const char *elements;
-    size_t n;
-} range_cases[] = {
-    {0x0a000000, 0x0a0000ff, "0a000000 0a000100!", 2},
-    {0x0a000000, 0x0affffff, "0a000000 0b000000!", 2},
-    {0x0a000001, 0x0a000001, "0a000001 0a000002!", 2},
-    {0x00000000, 0x7fffffff, "00000000 80000000!", 2},
-    {0xf0000000, 0xfffffffe, "f0000000 ffffffff!", 2},
-    {0xf0000000, 0xffffffff, "f0000000", 1},
-    {0x00000000, 0xffffffff, "00000000", 1},
-};
-
-TEST_ROWS(range, range_cases)
-{
-    uint32_t first = htonl(row->first), last = htonl(row->last);
-    nft_batch_range(&batch, ELEMENT_ADD, "a", &first, &last, 4);
-    ck_assert_str_eq(ranges(), row->elements);
-    ck_assert_str_eq(kinds(), "E");
-    ck_assert_uint_eq(batch.elements[ELEMENT_ADD], row->n);
-    nft_batch_clear(&batch);
-    nft_batch_range(&batch, ELEMENT_DELETE, "a", &first, &last, 4);
-    ck_assert_str_eq(ranges(), row->elements);
-    ck_assert_str_eq(kinds(), "e");
-    ck_assert_uint_eq(batch.elements[ELEMENT_DELETE], row->n);
-}
 
 /* The list of elements is one attribute of at most 64 KiB. */
 TEST(long_lists_are_split)
@@ -205,19 +130,6 @@ TEST(long_lists_are_split)
     ck_assert_uint_eq(next, n);
     ck_assert_uint_eq(batch.elements[ELEMENT_ADD], n);
     ck_assert_uint_eq(batch.cuts.n, messages - 1);
-}
-
-/* More than one message holds, and no place to cut between them. */
-TEST(what_belongs_together_is_not_cut)
-{
-    nft_batch_together(&batch, true);
-    for (uint32_t i = 0; i < 5000; i++)
-        element(ELEMENT_ADD, "a", i);
-    nft_batch_together(&batch, false);
-    nft_batch_may_cut(&batch);
-    ck_assert_uint_gt(strlen(kinds()), 1);
-    ck_assert_uint_eq(batch.cuts.n, 1);
-    ck_assert_uint_eq(batch.cuts.v[0], batch.used);
 }
 
 TEST(memory_of_a_big_batch_is_given_back)

@@ -197,42 +197,6 @@ TEST(data_wins_over_files)
     ck_assert_ptr_null(config.client_key_file);
 }
 
-TEST(json_kubeconfig)
-{
-    assert_loaded(load("{\"current-context\": \"c\",\n"
-                       "\t\"contexts\": [{\"name\": \"c\", \"context\": {\"cluster\": \"k\", "
-                       "\"user\": \"u\"}}],\n"
-                       "\t\"clusters\": [{\"name\": \"k\", \"cluster\": {\"server\": "
-                       "\"https://[2001:db8::1]:6443\", \"insecure-skip-tls-verify\": true}}],\n"
-                       "\t\"users\": [{\"name\": \"u\", \"user\": {\"token\": \"t\"}}]}\n",
-                       NULL));
-    ck_assert_str_eq(config.server, "https://[2001:db8::1]:6443");
-    ck_assert(config.insecure_skip_tls_verify);
-    ck_assert_str_eq(config.token, "t");
-}
-
-TEST(nulls_and_empty_texts_are_absent)
-{
-    assert_loaded(load_simple("server: 'https://a', certificate-authority: null, "
-                              "certificate-authority-data: '', proxy-url: ",
-                              "token: '', exec: null, username: '', as-groups: [], tokenFile: ''"));
-    ck_assert_ptr_null(config.ca_file);
-    ck_assert_ptr_null(config.ca_data);
-    ck_assert_ptr_null(config.proxy_url);
-    ck_assert_ptr_null(config.token);
-    ck_assert_ptr_null(config.token_file);
-}
-
-TEST(context_without_user)
-{
-    assert_loaded(load("current-context: c\n"
-                       "contexts: [{name: c, context: {cluster: k}}]\n"
-                       "clusters: [{name: k, cluster: {server: 'https://a:1/some/path'}}]\n",
-                       NULL));
-    ck_assert_str_eq(config.server, "https://a:1/some/path");
-    ck_assert_ptr_null(config.token);
-}
-
 /* What is wrong with the user or the cluster, and what is said. */
 TEST(refused_entries)
 {
@@ -323,16 +287,6 @@ TEST(refused_files)
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         assert_refused(load(rows[i].file, NULL), rows[i].text);
-}
-
-TEST(broken_yaml_names_the_file)
-{
-    ck_assert_int_eq(load("clusters: [\n", NULL), -1);
-    char *expected = xasprintf("%s: ", in_folder("config"));
-    ck_assert_msg(strncmp(err.text, expected, strlen(expected)) == 0, "%s", err.text);
-    ck_assert_msg(strlen(err.text) > strlen(expected), "%s", err.text);
-    free(expected);
-    assert_nothing();
 }
 
 TEST(unreadable_files)
@@ -441,16 +395,6 @@ TEST(master_overrides)
     ck_assert_str_eq(err.text, "--master: \"b:8443\" does not start with https:// or http://");
     assert_nothing();
     free(text);
-}
-
-TEST(master_alone)
-{
-    assert_loaded(client_config_load(NULL, "http://127.0.0.1:8080/", &config, &err));
-    ck_assert_str_eq(config.server, "http://127.0.0.1:8080");
-    ck_assert_ptr_null(config.token);
-    ck_assert_ptr_null(config.token_file);
-    ck_assert_ptr_null(config.ca_file);
-    ck_assert_int_eq(logged(LOG_LEVEL_WARN), 0);
 }
 
 TEST(credentials_need_https)

@@ -190,19 +190,6 @@ TEST(texts_are_cut_to_what_the_server_takes)
     ck_assert_int_eq(end, 0xa4);
 }
 
-TEST(notes_are_utf8)
-{
-    report("shop/web", "spec.type: \"\xff\xc3\xa4\" is not UTF-8");
-    ck_assert_str_eq(text_at("note"),
-                     "node node-a: spec.type: \"\xef\xbf\xbd\xc3\xa4\" is not UTF-8");
-}
-
-TEST(names_cannot_lead_elsewhere)
-{
-    report("a?b/../c", "note");
-    ck_assert_str_eq(request->path, "/apis/events.k8s.io/v1/namespaces/a%3Fb/events");
-}
-
 /* ---- repetitions ---- */
 
 TEST(a_repetition_is_only_counted)
@@ -235,14 +222,6 @@ TEST(what_goes_on_is_posted_now_and_then)
         pass(6);
     }
     ck_assert_uint_eq(sent, 3);
-}
-
-TEST(another_note_is_another_event)
-{
-    report("shop/web", "in use");
-    answer(201);
-    report("shop/web", "no such address");
-    ck_assert_str_eq(request->method, "POST");
 }
 
 /* ---- what all nodes see ---- */
@@ -291,16 +270,6 @@ TEST(the_rate_holds_in_sum)
     ck_assert_double_le(now - begin, (100 - 10) / 5.0 + 0.01);
 }
 
-TEST(no_rate_is_no_limit)
-{
-    event_recorder_free(recorder);
-    make(-1, 1);
-    report_many(0, 100);
-    for (int i = 0; i < 100; i++)
-        answer(201);
-    ck_assert_uint_eq(figures().posted, 100);
-}
-
 TEST(an_object_has_few)
 {
     for (int i = 0; i < EVENTS_PER_OBJECT + 5; i++) {
@@ -329,24 +298,6 @@ TEST(a_namespace_has_few)
     ck_assert_uint_eq(figures().dropped, 20);
     report("other/web", "in use");
     ck_assert_ptr_nonnull(request);
-}
-
-/* Two that are made at once, from here and from another node, collide with nobody. */
-TEST(names_differ)
-{
-    const struct event_recorder_config config = {"node-b", "host-b", 5, 10};
-    report("shop/web", "in use");
-    char *first = xstrdup(strrchr(text_at("metadata.name"), '.') + 1);
-    answer(201);
-    event_recorder_free(recorder);
-    recorder = event_recorder_new(NULL, NULL, &config);
-    report("shop/web", "in use");
-    char *second = xstrdup(strrchr(text_at("metadata.name"), '.') + 1);
-    answer(201);
-    ck_assert_uint_eq(strlen(first), 24);
-    ck_assert_str_ne(first + 16, second + 16);
-    free(first);
-    free(second);
 }
 
 TEST(all_are_few_while_the_server_is_slow)

@@ -248,58 +248,6 @@ static const struct script_command commands[] = {{"all", run_all},
 
 SCRIPT("figures", commands)
 
-/* The value of a sample without labels. */
-static double value(const char *name)
-{
-    double result;
-    char *before = xasprintf("\n%s ", name);
-    const char *at = strstr(page, before);
-    ck_assert_msg(at != NULL, "no %s in %s", name, page);
-    ck_assert_int_eq(sscanf(at + strlen(before), "%lf", &result), 1);
-    free(before);
-    return result;
-}
-
-/* But for the one by which they are listed. Valgrind has some of its own, which fcntl() hides. */
-static size_t open_descriptors(void)
-{
-    glob_t found;
-    ck_assert_int_eq(glob("/proc/self/fd/*", GLOB_NOSORT, NULL, &found), 0);
-    size_t count = found.gl_pathc - 1;
-    globfree(&found);
-    return count;
-}
-
-TEST(the_process)
-{
-    struct rlimit limit;
-    print();
-    double start = value("process_start_time_seconds"), now = clock_realtime();
-    ck_assert_msg(start > now - 3600 && start < now + 1, "%f at %f", start, now);
-    double fds = value("process_open_fds"), memory = value("process_resident_memory_bytes");
-    ck_assert(fds == (double)open_descriptors());
-    double cpu = value("process_cpu_seconds_total");
-    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
-    ck_assert(value("process_max_fds") == (double)limit.rlim_cur);
-    ck_assert(memory > 100e3 && value("process_virtual_memory_bytes") >= memory);
-
-    int fd = open("/dev/null", O_RDONLY);
-    size_t size = (size_t)32 << 20;
-    volatile char *block = xcalloc(size, 1);
-    for (size_t i = 0; i < size; i += 1024)
-        block[i] = 1;
-    while (clock_realtime() < now + 0.2)
-        continue;
-    print();
-    ck_assert(value("process_open_fds") == fds + 1);
-    ck_assert(value("process_resident_memory_bytes") > memory + 30e6);
-    ck_assert(value("process_start_time_seconds") == start);
-    double spent = value("process_cpu_seconds_total") - cpu;
-    ck_assert_msg(spent > 0.01 && spent < 5, "%f", spent);
-    free((void *)block);
-    close(fd);
-}
-
 TEST(the_build)
 {
     static const char *const labels[] = {"{build_date=\"",

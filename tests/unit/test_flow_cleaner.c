@@ -329,33 +329,6 @@ TEST(flows_to_backends_that_do_not_serve_go)
     ck_assert_int_eq(logged_with(" scanned flows="), 6);
 }
 
-TEST(ipv6_flows_to_backends_that_do_not_serve_go)
-{
-    add('a', "fd00::1 53", "fd00:1::1 53");
-    add('b', "fd00::1 53", "fd00:1::2 53");
-    add('c', "fd00::1 53", "fd00:1::1 5353");
-    add('d', "fd00::1 53", "fd00::1 53");
-    add('e', "fd00::2 53", "fd00:1::2 53");
-    add('f', "fd00::1 54", "fd00:1::2 53");
-    add_of('g', IPPROTO_TCP, 0, "fd00::1 53", "fd00:1::2 53");
-    add('h', "10.96.0.1 53", "10.244.0.3 53");
-    note("fd00::1 53", "fd00:1::1 53");
-    run(FAMILY_IPV6);
-    expect_left("aefgh");
-    expect_stats(FAMILY_IPV6, 6, 3);
-    expect_stats(FAMILY_IPV4, 0, 0);
-}
-
-TEST(without_a_backend_all_flows_go)
-{
-    add('a', "10.96.0.1 53", "10.244.0.1 53");
-    add('b', "10.96.0.1 53", "10.96.0.1 53");
-    add('c', "10.96.0.2 53", "10.96.0.2 53");
-    note("10.96.0.1 53", "");
-    run(FAMILY_IPV4);
-    expect_left("c");
-}
-
 TEST(of_a_frontend_that_nobody_has_translated_flows_go)
 {
     add('a', "10.96.0.1 53", "10.244.0.1 53");
@@ -371,15 +344,6 @@ TEST(of_a_frontend_that_nobody_has_translated_flows_go)
     expect_left("bdf");
     expect_stats(FAMILY_IPV4, 1, 2);
     expect_stats(FAMILY_IPV6, 1, 1);
-}
-
-/* Where a host network pod serves at the node's own address and the node port's number. */
-TEST(an_untranslated_flow_to_a_backend_stays)
-{
-    add('a', "192.0.2.7 30053", "192.0.2.7 30053");
-    note("192.0.2.7 30053", "10.244.0.1 53, 192.0.2.7 30053");
-    run(FAMILY_IPV4);
-    expect_left("a");
 }
 
 /* The answer to a question whose entry has gone. */
@@ -469,58 +433,7 @@ TEST(entries_of_zones_are_told_apart)
     expect_stats(FAMILY_IPV4, 1, 2); /* b twice, by both ports */
 }
 
-TEST(notes_of_other_protocols_are_ignored)
-{
-    struct frontend frontend = frontend_of("10.96.0.1 53");
-    add('a', "10.96.0.1 53", "10.244.0.1 53");
-    add_of('b', IPPROTO_TCP, 0, "10.96.0.1 53", "10.244.0.1 53");
-    frontend.protocol = IPPROTO_TCP;
-    flow_cleaner_note(cleaner, &frontend, true, NULL, 0);
-    run(FAMILY_IPV4);
-    expect_left("ab");
-    expect_stats(FAMILY_IPV4, 0, 0);
-}
-
 /* ---- when ---- */
-
-TEST(nothing_goes_before_the_run)
-{
-    add('a', "10.96.0.1 53", "10.244.0.1 53");
-    note("10.96.0.1 53", "10.244.0.2 53");
-    settle();
-    run(FAMILY_IPV6);
-    expect_left("a");
-    expect_stats(FAMILY_IPV4, 0, 0);
-    expect_stats(FAMILY_IPV6, 0, 0);
-    run(FAMILY_IPV4);
-    expect_left("");
-}
-
-TEST(a_note_serves_for_one_scan)
-{
-    note("10.96.0.1 53", "10.244.0.2 53");
-    run(FAMILY_IPV4);
-    add('a', "10.96.0.1 53", "10.244.0.1 53");
-    run(FAMILY_IPV4);
-    expect_stats(FAMILY_IPV4, 1, 0);
-    note("10.96.0.2 53", "10.244.0.2 53");
-    run(FAMILY_IPV4);
-    expect_left("a");
-    expect_stats(FAMILY_IPV4, 2, 0);
-}
-
-TEST(the_last_word_counts)
-{
-    add('a', "10.96.0.1 53", "10.244.0.1 53");
-    add('b', "10.96.0.1 53", "10.244.0.2 53");
-    add('c', "10.96.0.2 53", "10.96.0.2 53");
-    note("10.96.0.1 53", "10.244.0.1 53");
-    note("10.96.0.1 53", "10.244.0.2 53");
-    note("10.96.0.2 53", "10.244.0.2 53");
-    note_gone("10.96.0.2 53");
-    run(FAMILY_IPV4);
-    expect_left("bc");
-}
 
 /* A scan of many flows, begun and not ended. */
 static void begin_long_scan(void)
@@ -668,20 +581,6 @@ TEST(what_is_held_back_judges_nothing)
     notes.held_back = NULL;
 }
 
-TEST(a_fresh_note_outlives_the_scan_but_judges_nothing)
-{
-    say(true, "10.244.0.1 53");
-    ck_assert(flow_notes_put_in_force(&notes));
-    flow_notes_begin_scan(&notes, true);
-    ck_assert(!flow_notes_put_in_force(&notes));
-    say(true, "10.244.0.2 53");
-    flow_notes_end_scan(&notes, true);
-    expect_stale("");
-    ck_assert(flow_notes_put_in_force(&notes));
-    expect_stale("@13");
-    flow_notes_free(&notes);
-}
-
 /* Scans for others do not use them up. */
 TEST(rechecks_are_counted_by_their_own_scans)
 {
@@ -701,20 +600,6 @@ TEST(rechecks_are_counted_by_their_own_scans)
     }
     flow_notes_begin_scan(&notes, true);
     ck_assert(!flow_notes_end_scan(&notes, true));
-    ck_assert_uint_eq(notes.by_frontend.n, 0);
-}
-
-TEST(a_scan_that_saw_nothing_is_owed_still)
-{
-    say(true, "10.244.0.1 53");
-    ck_assert(flow_notes_put_in_force(&notes));
-    flow_notes_begin_scan(&notes, true);
-    say(true, "10.244.0.2 53");
-    flow_notes_end_scan(&notes, false);
-    expect_stale("@3");
-    ck_assert(flow_notes_put_in_force(&notes));
-    flow_notes_begin_scan(&notes, true);
-    flow_notes_end_scan(&notes, true);
     ck_assert_uint_eq(notes.by_frontend.n, 0);
 }
 

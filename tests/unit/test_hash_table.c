@@ -25,11 +25,6 @@ static struct hash_key key_of(const struct hash_link *link)
     return hash_key_of_text(((const struct item *)link)->key);
 }
 
-static struct item *find(const char *key)
-{
-    return hash_table_find(&table, key_of, hash_key_of_text(key));
-}
-
 static void add(struct item *item)
 {
     hash_table_add(&table, key_of, &item->link);
@@ -59,55 +54,6 @@ static void teardown(void)
         take_out(item);
     ck_assert_uint_eq(table.n, 0);
     ck_assert_ptr_null(table.buckets); /* nothing is left to free */
-}
-
-/* That it holds those which are in, each once, and finds just these. */
-static void expect_right(void)
-{
-    size_t n = 0;
-    hash_table_each (&table, struct item, item) {
-        ck_assert(item->in && !item->seen);
-        item->seen = true;
-        n++;
-    }
-    ck_assert_uint_eq(n, table.n);
-    for (int i = 0; i < MANY; i++) {
-        ck_assert_ptr_eq(find(items[i].key), items[i].in ? &items[i] : NULL);
-        n -= items[i].in;
-        items[i].seen = false;
-    }
-    ck_assert_uint_eq(n, 0);
-}
-
-TESTS(comings_and_goings, 3)
-{
-    uint64_t random = (uint64_t)_i * 2 + 1;
-    for (int step = 0; step < 20000; step++) {
-        random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
-        /* Of few at first, so that it becomes empty at times; then of all. */
-        struct item *item = &items[(random >> 33) % (step < 5000 ? 3 : MANY)];
-        if (item->in)
-            take_out(item);
-        else
-            add(item);
-        if (step % 1999 == 0)
-            expect_right();
-    }
-    expect_right();
-}
-
-TEST(those_met_on_a_walk_may_leave)
-{
-    size_t met = 0;
-    for (int i = 0; i < MANY; i++)
-        add(&items[i]);
-    hash_table_each (&table, struct item, item) {
-        if (met++ % 3)
-            take_out(item);
-    }
-    ck_assert_uint_eq(met, MANY);
-    ck_assert_uint_eq(table.n, MANY / 3);
-    expect_right();
 }
 
 /* What it is for: short chains with little room for them, whatever the keys look like. */

@@ -56,19 +56,6 @@ static uint16_t open_health(const char *host)
     return port;
 }
 
-static void assert_json_keys(const cJSON *object, const char *keys)
-{
-    char *have = xstrdup("");
-    const cJSON *item;
-    cJSON_ArrayForEach (item, object) {
-        char *more = xasprintf("%s%s%s", have, *have ? " " : "", item->string);
-        free(have);
-        have = more;
-    }
-    ck_assert_str_eq(have, keys);
-    free(have);
-}
-
 static const char *json_text(const cJSON *object, const char *key)
 {
     const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
@@ -132,66 +119,6 @@ TEST(readyz)
     ck_assert_uint_eq(health_figures(health).healthz.bad, 0);
 }
 
-TEST(healthz_headers_and_body)
-{
-    uint16_t port = open_health("127.0.0.1");
-    struct reply reply = GET(port, "/healthz?verbose=1");
-    ck_assert_int_eq(reply.status, 200);
-    ck_assert_str_eq(header(&reply, "Content-Type"), "application/json");
-    ck_assert_str_eq(header(&reply, "X-Content-Type-Options"), "nosniff");
-    ck_assert_ptr_null(header(&reply, "X-Load-Balancing-Endpoint-Weight"));
-    ck_assert_ptr_null(strchr(body_of(&reply), '\n'));
-    cJSON *body = cJSON_Parse(body_of(&reply));
-    assert_json_keys(body, "lastUpdated currentTime nodeEligible healthy status");
-    ck_assert_str_eq(json_text(body, "lastUpdated"), json_text(body, "currentTime"));
-    const cJSON *families = cJSON_GetObjectItemCaseSensitive(body, "status");
-    assert_json_keys(families, "IPv4 IPv6");
-    const cJSON *ipv6 = cJSON_GetObjectItemCaseSensitive(families, "IPv6");
-    assert_json_keys(ipv6, "lastUpdated healthy");
-    ck_assert_str_eq(json_text(ipv6, "lastUpdated"), "1970-01-01T00:16:41.000Z");
-    ck_assert(json_bool(ipv6, "healthy"));
-    cJSON_Delete(body);
-
-    struct reply livez = GET(port, "/livez");
-    body = cJSON_Parse(body_of(&livez));
-    assert_json_keys(body, "lastUpdated currentTime healthy status");
-    cJSON_Delete(body);
-}
-
-TEST(current_time_is_now)
-{
-    char before[CLOCK_RFC3339_SIZE], after[CLOCK_RFC3339_SIZE];
-    uint16_t port = open_health("127.0.0.1");
-    clock_rfc3339(clock_realtime(), before);
-    struct reply reply = GET(port, "/livez");
-    clock_rfc3339(clock_realtime(), after);
-    cJSON *body = cJSON_Parse(body_of(&reply));
-    const char *now = json_text(body, "currentTime");
-    ck_assert_msg(strcmp(before, now) <= 0 && strcmp(now, after) <= 0, "%s", now);
-    cJSON_Delete(body);
-}
-
-TEST(last_updated_of_a_503)
-{
-    uint16_t port = open_health("127.0.0.1");
-    now_status.node_eligible = false;
-    cJSON *body = get_json(port, "/healthz");
-    ck_assert_str_eq(json_text(body, "lastUpdated"), "1970-01-01T00:16:41.000Z");
-    cJSON_Delete(body);
-
-    now_status.family[FAMILY_IPV6].reported = false;
-    body = get_json(port, "/healthz");
-    ck_assert_str_eq(json_text(body, "lastUpdated"), "1970-01-01T00:16:40.000Z");
-    assert_json_keys(cJSON_GetObjectItemCaseSensitive(body, "status"), "IPv4");
-    cJSON_Delete(body);
-
-    now_status.family[FAMILY_IPV4].reported = false;
-    body = get_json(port, "/healthz");
-    ck_assert_str_eq(json_text(body, "lastUpdated"), "0001-01-01T00:00:00Z");
-    assert_json_keys(body, "lastUpdated currentTime nodeEligible healthy");
-    cJSON_Delete(body);
-}
-
 /* By code; only of these two paths, whatever the method. */
 TEST(answers_are_counted)
 {
@@ -211,64 +138,6 @@ TEST(answers_are_counted)
     ck_assert_uint_eq(counted.healthz.bad, 1);
     ck_assert_uint_eq(counted.livez.good, 2);
     ck_assert_uint_eq(counted.livez.bad, 1);
-}
-
-TEST(other_paths_are_404)
-{
-    static const char *const paths[] = {"/", "/healthz/", "/healthz/x", "/Livez", "/metrics", "/x"};
-    uint16_t port = open_health("127.0.0.1");
-    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
-        struct reply reply = GET(port, paths[i]);
-        ck_assert_msg(reply.status == 404, "%s: %d", paths[i], reply.status);
-        ck_assert_str_eq(body_of(&reply), "404 page not found\n");
-        ck_assert_str_eq(header(&reply, "Content-Type"), "text/plain; charset=utf-8");
-    }
-}
-
-TEST(any_method)
-{
-    static const char *const methods[] = {"GET", "PUT", "DELETE", "OPTIONS", "PATCH", "PURGE"};
-    uint16_t port = open_health("127.0.0.1"), service = free_port();
-    health_service(health, "a/b", FAMILY_IPV4, service, 1);
-    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
-        struct reply own = ask(FAMILY_IPV4, port, methods[i], "/livez");
-        struct reply node = ask(FAMILY_IPV4, service, methods[i], "/any/path?and=query");
-        ck_assert_msg(own.status == 200 && node.status == 200, "%s", methods[i]);
-    }
-}
-
-TEST(head_has_headers_only)
-{
-    uint16_t port = free_port();
-    health_service(health, "a/b", FAMILY_IPV4, port, 3);
-    struct reply get = GET(port, "/");
-    int fd = dial(FAMILY_IPV4, port);
-    say(fd, "HEAD / HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n");
-    struct reply head = hear(fd, false, 5);
-    ck_assert_int_eq(head.status, 200);
-    ck_assert_str_eq(header(&head, "X-Load-Balancing-Endpoint-Weight"), "3");
-    ck_assert_str_eq(header(&head, "Content-Type"), "application/json");
-    ck_assert_int_eq(atoi(header(&head, "Content-Length")), (int)strlen(body_of(&get)));
-    ck_assert_str_eq(body_of(&head), "");
-    ck_assert(ends(fd, 5));
-    close(fd);
-}
-
-TEST(bodies_are_thrown_away)
-{
-    uint16_t port = open_health("127.0.0.1");
-    int fd = dial(FAMILY_IPV4, port);
-    /* Two requests on one connection: the second is read right only if the body is skipped. */
-    say(fd, "POST /livez HTTP/1.1\r\nHost: node\r\nContent-Length: 11\r\n\r\nGET /nope x");
-    ck_assert_int_eq(hear(fd, true, 5).status, 200);
-    say(fd,
-        "POST /x HTTP/1.1\r\nHost: n\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n");
-    ck_assert_int_eq(hear(fd, true, 5).status, 404);
-    say(fd, "POST /livez HTTP/1.1\r\nHost: n\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n");
-    ck_assert_int_eq(hear(fd, false, 5).status, 100);
-    say(fd, "ab");
-    ck_assert_int_eq(hear(fd, true, 5).status, 200);
-    close(fd);
 }
 
 TEST(endless_body_is_cut_off)
@@ -466,24 +335,6 @@ TEST(bad_health_addresses)
     ck_assert_int_eq(GET(port, "/livez").status, 200);
 }
 
-TEST(read_addresses)
-{
-    struct error err = {0};
-    struct listen_address address;
-    ck_assert_int_eq(listen_address_parse("192.0.2.7:65535", 10256, &address, &err), 0);
-    ck_assert_int_eq(address.port, 65535);
-    ck_assert_int_eq(address.family, FAMILY_IPV4);
-    ck_assert(!address.both_families);
-    ck_assert_int_eq(listen_address_parse("[2001:db8::1]:1", 10256, &address, &err), 0);
-    ck_assert_int_eq(address.port, 1);
-    ck_assert_int_eq(address.family, FAMILY_IPV6);
-    ck_assert_int_eq(address.address.bytes[15], 1);
-    ck_assert(!address.both_families);
-    ck_assert_int_eq(listen_address_parse("::", 10256, &address, &err), 0);
-    ck_assert_int_eq(address.port, 10256);
-    ck_assert(address.both_families);
-}
-
 TEST(taken_port_is_had_later)
 {
     uint16_t port = 0, own = 0;
@@ -581,18 +432,6 @@ TEST(two_services_want_one_port)
     ck_assert_int_eq(GET(port, "/").status, 503);
 }
 
-TEST(waiting_service_that_goes_is_forgotten)
-{
-    uint16_t port = free_port();
-    health_service(health, "a/first", FAMILY_IPV4, port, 1);
-    health_service(health, "a/second", FAMILY_IPV4, port, 0);
-    health_service(health, "a/second", FAMILY_IPV4, 0, 0);
-    health_service(health, "a/first", FAMILY_IPV4, 0, 0);
-    turn_for(0.5);
-    ck_assert_int_eq(logged(LOG_LEVEL_INFO), 0);
-    ck_assert_int_eq(dial(FAMILY_IPV4, port), -1);
-}
-
 TEST(swapped_ports)
 {
     uint16_t x = free_port(), y = free_port();
@@ -678,16 +517,6 @@ TEST(listeners_follow_the_addresses)
     ck_assert_int_eq(logged(LOG_LEVEL_WARN), 0);
 }
 
-TEST(a_service_moves_at_all_its_addresses)
-{
-    uint16_t from = free_port(), to = free_port();
-    set_addresses("127.0.0.1 127.0.0.3");
-    health_service(health, "a/b", FAMILY_IPV4, from, 1);
-    health_service(health, "a/b", FAMILY_IPV4, to, 1);
-    ck_assert_str_eq(answering(from), "");
-    ck_assert_str_eq(answering(to), "13");
-}
-
 TEST(what_is_still_wanted_stays_open)
 {
     static const char request[] = "GET / HTTP/1.1\r\nHost: node\r\n\r\n";
@@ -705,23 +534,6 @@ TEST(what_is_still_wanted_stays_open)
     ck_assert_int_eq(hear(stays, true, 5).status, 200);
     close(stays);
     close(goes);
-}
-
-TEST(addresses_of_the_families_are_apart)
-{
-    if (!have_ipv6())
-        return;
-    uint16_t port = free_port();
-    struct address own = {.bytes = {[15] = 1}};
-    set_addresses("127.0.0.2");
-    health_set_addresses(health, FAMILY_IPV6, false, &own, 1);
-    health_service(health, "a/b", FAMILY_IPV4, port, 1);
-    health_service(health, "a/b", FAMILY_IPV6, port, 0);
-    ck_assert_str_eq(answering(port), "2");
-    ck_assert_int_eq(ask(FAMILY_IPV6, port, "GET", "/").status, 503);
-    health_set_addresses(health, FAMILY_IPV6, false, NULL, 0);
-    ck_assert_int_eq(dial(FAMILY_IPV6, port), -1);
-    ck_assert_str_eq(answering(port), "2");
 }
 
 TEST(an_address_that_cannot_be_had_hurts_no_other)

@@ -182,63 +182,12 @@ TEST_ROWS(is_given_out, texts)
     expect(row->text, row->given);
 }
 
-TEST(test_envelope_at_item)
-{
-    struct error err = {0};
-    struct seen seen;
-    seen_init(&seen, 1000);
-    ck_assert_int_eq(
-        feed(&seen, "{\"kind\":\"NodeList\",\"items\":[{},{}],\"more\":1}", 5, 5, &err), 0);
-    ck_assert_str_eq(seen.envelope, "{\"kind\":\"NodeList\",\"items\":[]}");
-    seen_clear(&seen);
-}
-
 TEST(test_limit)
 {
     expect_error("{\"a\":[1,2,3]}", 12, "", "line 1: a value is longer than 12 bytes");
     expect_error("\n{\"items\":[\n{\"a\":1},\n{\"b\":12345678901}]}", 16, "item 3 {\"a\":1}\n",
                  "line 4: a value is longer than 16 bytes");
     expect_error("\"0123456789\"", 11, "", "line 1: a value is longer than 11 bytes");
-}
-
-/* A value just of the limit's size is fine, and a list may be much longer. */
-TEST(test_limit_is_for_each_value)
-{
-    struct error err = {0};
-    struct seen seen;
-    seen_init(&seen, 12);
-    ck_assert_int_eq(
-        feed(&seen, "[1,2,3,4,56]{\"items\":[{\"a\":123456},{\"b\":123456}]}", 100, 1, &err), 0);
-    ck_assert_str_eq(seen.text, "value 1 [1,2,3,4,56]\nitem 1 {\"a\":123456}\n"
-                                "item 1 {\"b\":123456}\nvalue 1 {\"items\":[]}\n");
-    seen_clear(&seen);
-}
-
-TEST(test_truncated)
-{
-    const char *rows[] = {"{",
-                          "{\"a\"",
-                          "{\"a\":",
-                          "{\"a\":1",
-                          "{\"a\":1,",
-                          "{\"items\":[",
-                          "{\"items\":[{}",
-                          "{\"items\":[{}]",
-                          "{\"items\"",
-                          "{\"items\":[1,2",
-                          "[1,",
-                          "\"abc",
-                          "\"abc\\\""};
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct error err = {0};
-        struct seen seen;
-        seen_init(&seen, 1000);
-        ck_assert_int_eq(json_reader_feed(seen.reader, rows[i], strlen(rows[i]), &err), 0);
-        ck_assert_int_eq(json_reader_finish(seen.reader, &err), -1);
-        ck_assert_ptr_nonnull(strstr(err.text, "ends inside a value"));
-        error_clear(&err);
-        seen_clear(&seen);
-    }
 }
 
 #define NO_VALUE "not a JSON value"
@@ -415,30 +364,6 @@ TEST(test_values)
     expect_values("{\"items\":null,\"a\":{\"items\":[1,2]}}", 6);
 }
 
-/* Each top-level value, each item and the envelope around the items have the limit for themselves;
- * the envelope's count goes on behind the items. */
-TEST(test_values_are_counted_for_each_value)
-{
-    expect_values("[1,2,3] [4,5,6] [7,8,9] {\"a\":1} 4", 4);
-    expect_values("{\"items\":[[1,2],[3,4],[5,6]]}", 3);
-    expect_values("{\"a\":1,\"items\":[1,2]} [1,2] {\"a\":[1]}", 3);
-    expect_values("{\"a\":1,\"items\":[1,[2,3],4],\"b\":5,\"c\":{\"d\":6}}", 6);
-    expect_values("{\"items\":[],\"items\":[1,1,1,1,1],\"items\":[]}", 4);
-}
-
-TEST(test_values_message_names_the_item)
-{
-    struct error err = {0};
-    struct seen seen;
-    seen_init(&seen, 1000);
-    json_reader_limit_values(seen.reader, 3);
-    ck_assert_int_eq(feed(&seen, "{\n\"items\":[\n[1,2],\n[\n1,2,3]]}", 4, 4, &err), -1);
-    ck_assert_str_eq(err.text, "line 4: a value holds more than 3 JSON values");
-    ck_assert_str_eq(seen.text, "item 3 [1,2]\n");
-    error_clear(&err);
-    seen_clear(&seen);
-}
-
 static bool count(void *ctx, const struct json_value *value, bool is_item)
 {
     ++*(size_t *)ctx;
@@ -483,20 +408,6 @@ TEST(test_stop)
     ck_assert_int_eq(feed(&seen, "1 2 3 4", 7, 7, &err), -1);
     ck_assert_str_eq(seen.text, "value 1 1\nvalue 1 2\n");
     ck_assert_ptr_nonnull(err.text);
-    error_clear(&err);
-    seen_clear(&seen);
-}
-
-/* The callback's own error is not written over. */
-TEST(test_stop_keeps_error)
-{
-    struct error err = {0};
-    struct seen seen;
-    seen_init(&seen, 100);
-    seen.stop_after = 0;
-    error_set(&err, "mine");
-    ck_assert_int_eq(json_reader_feed(seen.reader, "[1]", 3, &err), -1);
-    ck_assert_str_eq(err.text, "mine");
     error_clear(&err);
     seen_clear(&seen);
 }
@@ -586,24 +497,6 @@ TEST(test_key_lengths)
     free(text);
 }
 
-/* A string with a mark at each place of a machine word, before and behind plain bytes. */
-TEST(test_marks_anywhere)
-{
-    static const char *const marks[] = {"\\\\", "\\n", "\xc3\xa4", "\x7f"};
-    static const char *const meant[] = {"\\", "\n", "\xc3\xa4", "\x7f"};
-    static const char plain[] = "0123456789abcdefghijklm";
-    for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
-        for (int before = 0; before < 18; before++) {
-            char *text = xasprintf("[\"%.*s%s%s\"]", before, plain, marks[i], plain);
-            char *expected = xasprintf("value 1 [\"%.*s%s%s\"]\n", before, plain, meant[i], plain);
-            expect_cut(text, expected, strlen(text), 1);
-            expect_cut(text, expected, 1, 1);
-            free(text);
-            free(expected);
-        }
-    }
-}
-
 /* Nor is a control character at any of these places. */
 TEST(test_control_characters_anywhere)
 {
@@ -679,32 +572,6 @@ TEST(test_last_member_counts)
             ck_assert_ptr_null(found);
         free(found);
     }
-}
-
-/* Items and values longer than the pieces that are taken at a time, so that texts move. */
-TEST(test_long_values)
-{
-    char *letters = xcalloc(40001, 1);
-    memset(letters, 'x', 40000);
-    char *text = xasprintf("{\"k\":\"%s\",\"items\":[{\"a\":\"1%s\",\"b\":2},{\"%s\":[]}],"
-                           "\"l\":\"2%s\"} [\"3%s\"]",
-                           letters, letters, letters, letters, letters);
-    char *expected = xasprintf("item 1 {\"a\":\"1%s\",\"b\":2}\nitem 1 {\"%s\":[]}\n"
-                               "value 1 {\"k\":\"%s\",\"items\":[],\"l\":\"2%s\"}\n"
-                               "value 1 [\"3%s\"]\n",
-                               letters, letters, letters, letters, letters);
-    for (size_t step = 1000; step < 300000; step = step * 3 + 1) {
-        struct error err = {0};
-        struct seen seen;
-        seen_init(&seen, 100000);
-        ck_assert_int_eq(feed(&seen, text, step, step, &err), 0);
-        ck_assert_str_eq(seen.text, expected);
-        ck_assert_uint_eq(strlen(seen.envelope), strlen("{\"k\":\"\",\"items\":[]}") + 40000);
-        seen_clear(&seen);
-    }
-    free(letters);
-    free(text);
-    free(expected);
 }
 
 /* However much is between the items of a list, it counts for none of them nor for the list. */

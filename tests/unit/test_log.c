@@ -83,19 +83,6 @@ static void expect_logged(enum log_level level, const char *expected)
     got.n = 0;
 }
 
-TEST(levels)
-{
-    log_error("proxy", "family=%s: %d", "IPv4", 7);
-    expect_logged(LOG_LEVEL_ERROR, " error proxy: family=IPv4: 7");
-    log_warn("policy", "lost");
-    expect_logged(LOG_LEVEL_WARN, " warn  policy: lost");
-    log_info("manifests", "loaded file=%s services=%d", "/etc/x.yaml", 3);
-    expect_logged(LOG_LEVEL_INFO, " info  manifests: loaded file=/etc/x.yaml services=3");
-    log_set_verbosity(2);
-    log_debug(2, "proxy", "committed %s", "it");
-    expect_logged(LOG_LEVEL_DEBUG, " debug proxy: committed it");
-}
-
 /* A JSON object a line, whatever the message quotes. */
 TEST(json)
 {
@@ -214,27 +201,6 @@ TEST(escapes)
     }
 }
 
-TEST(every_byte)
-{
-    for (int byte = 1; byte < 256; byte++) {
-        char text[] = {'<', (char)byte, '>', '\0'}, expected[64];
-        bool plain = byte >= ' ' && byte <= '~';
-        snprintf(expected, sizeof(expected), plain ? " warn  x: <%c>" : " warn  x: <\\x%02x>",
-                 byte);
-        log_write(NULL, LOG_LEVEL_WARN, "x", "%s", text);
-        expect_logged(LOG_LEVEL_WARN, expected);
-    }
-}
-
-TEST(long_line)
-{
-    char *text = xcalloc(100001, 1);
-    memset(text, '\x01', 100000);
-    log_info("x", "%s", text);
-    ck_assert_uint_eq(strlen(got.line), TIME_LENGTH + strlen(" info  x: ") + 400000);
-    free(text);
-}
-
 /* ---- budgets ---- */
 
 #define TEN 10
@@ -321,14 +287,6 @@ TEST(debug_lines_are_counted_by_turns)
         ck_assert_int_eq(got.n, TEN);
         got.n = 0;
     }
-}
-
-TEST(nothing_is_withheld_at_the_end)
-{
-    flood(LOG_LEVEL_ERROR, TEN + 2);
-    log_end("it had to be");
-    ck_assert_int_eq(got.n, TEN + 2);
-    ck_assert_str_eq(got.line, "kube-nftd: it had to be");
 }
 
 /* ---- stderr ---- */
@@ -553,23 +511,6 @@ TESTS(to_the_journal, 5)
                   text);
     free(text);
     close(reader);
-}
-
-/* A child of a service whose stderr is its own inherits the variable. */
-TEST(to_no_journal)
-{
-    static const char *const streams[] = {"", "0:0", "1:2:3", "journal"};
-    for (size_t i = 0; i < sizeof(streams) / sizeof(streams[0]); i++) {
-        int reader, writer;
-        open_socket(&reader, &writer);
-        setenv("JOURNAL_STREAM", streams[i], 1);
-        write_to(writer);
-        log_write(NULL, LOG_LEVEL_WARN, "x", "said");
-        char *text = read_all(reader);
-        ck_assert_str_eq(text + TIME_LENGTH, " warn  x: said\n");
-        free(text);
-        close(reader);
-    }
 }
 
 UNIT_FIXTURE(setup, teardown)

@@ -85,24 +85,6 @@ TEST(families_and_samples)
                                       "b_seconds 1763760000.25\n");
 }
 
-static void several_labels(void *ctx, struct metrics_page *page)
-{
-    const struct metrics_label labels[] = {{"a", "1"}, {"b", "\"2\""}};
-    metrics_family(page, "without_sample", "gauge", "It is left out.");
-    metrics_family(page, "with_labels", "gauge", "g");
-    metrics_labelled(page, labels, 2, 3);
-    metrics_labelled(page, labels, 0, 4);
-}
-
-TEST(labels)
-{
-    struct reply reply = scrape(several_labels);
-    ck_assert_str_eq(body_of(&reply), "# HELP with_labels g\n"
-                                      "# TYPE with_labels gauge\n"
-                                      "with_labels{a=\"1\",b=\"\\\"2\\\"\"} 3\n"
-                                      "with_labels 4\n");
-}
-
 static const struct histogram_buckets two_buckets = {.n = 2, .bounds = {0.5, 60}};
 
 static void one_histogram(void *ctx, struct metrics_page *page)
@@ -206,73 +188,7 @@ TEST(long_pages)
     ck_assert_str_eq(reply.text + reply.length - strlen(end), end);
 }
 
-TEST(an_empty_page)
-{
-    struct reply reply = scrape(NULL);
-    ck_assert_str_eq(body_of(&reply), "");
-}
-
 /* ---- paths ---- */
-
-TEST(other_answers)
-{
-    static const struct {
-        const char *path;
-        int status;
-        const char *body;
-    } rows[] = {
-        {"/healthz", 200, "ok"},
-        {"/healthz/ping", 200, "ok"},
-        {"/healthz?timeout=1s", 200, "ok"},
-        {"/healthz?verbose", 200, "[+]ping ok\nhealthz check passed\n"},
-        {"/healthz?verbose=true", 200, "[+]ping ok\nhealthz check passed\n"},
-        {"/healthz/ping?verbose", 200, "[+]ping ok\n"},
-        {"/proxyMode", 200, "nftables"},
-        {"/", 404, "404 page not found\n"},
-        {"/livez", 404, "404 page not found\n"},
-        {"/readyz", 404, "404 page not found\n"},
-        {"/configz", 404, "404 page not found\n"},
-        {"/metrics/slis/", 404, "404 page not found\n"},
-        {"/healthz/", 404, "404 page not found\n"},
-        {"/metrics/", 404, "404 page not found\n"},
-        {"/proxymode", 404, "404 page not found\n"},
-    };
-    uint16_t port = open_metrics();
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct reply reply = GET(port, rows[i].path);
-        ck_assert_msg(reply.status == rows[i].status, "%s: %d", rows[i].path, reply.status);
-        ck_assert_str_eq(body_of(&reply), rows[i].body);
-        ck_assert_str_eq(header(&reply, "Content-Type"), "text/plain; charset=utf-8");
-    }
-    ck_assert_int_eq(scrapes, 0);
-}
-
-/* Checks of /healthz are counted; /healthz/ping is not one. */
-TEST(slis)
-{
-    uint16_t port = open_metrics();
-    struct reply reply = GET(port, "/metrics/slis");
-    ck_assert_int_eq(reply.status, 200);
-    ck_assert_str_eq(body_of(&reply), "");
-    GET(port, "/healthz");
-    GET(port, "/healthz?verbose");
-    GET(port, "/healthz/ping");
-    reply = GET(port, "/metrics/slis");
-    ck_assert_str_eq(header(&reply, "Content-Type"), "text/plain; version=0.0.4; charset=utf-8");
-    const char *samples[] = {
-        "\n# TYPE kubernetes_healthcheck gauge\n"
-        "kubernetes_healthcheck{name=\"ping\",type=\"healthz\"} 1\n",
-        "\n# TYPE kubernetes_healthchecks_total counter\n"
-        "kubernetes_healthchecks_total{name=\"ping\",status=\"success\",type=\"healthz\"} 2\n"};
-    for (size_t i = 0; i < 2; i++)
-        ck_assert_msg(strstr(body_of(&reply), samples[i]), "%s", body_of(&reply));
-    reply = ask(FAMILY_IPV4, port, "DELETE", "/metrics/slis");
-    ck_assert_int_eq(reply.status, 200);
-    ck_assert_str_eq(body_of(&reply), "metrics reset\n");
-    reply = GET(port, "/metrics/slis");
-    ck_assert_str_eq(body_of(&reply), "");
-    ck_assert_int_eq(scrapes, 0);
-}
 
 static void answer_with_query(void *ctx, const struct http_request *request,
                               struct http_answer *answer)
@@ -427,65 +343,7 @@ TEST(accepted_codings)
     }
 }
 
-TEST(figures_are_asked_for_at_each_scrape)
-{
-    uint16_t port = open_metrics();
-    for (int i = 1; i <= 3; i++) {
-        ck_assert_int_eq(GET(port, "/metrics?name=x").status, 200);
-        ck_assert_int_eq(scrapes, i);
-    }
-}
-
 /* ---- addresses ---- */
-
-TEST(bad_addresses)
-{
-    static const char *const bad[] = {"",        "10249", "127.0.0.1:", "127.0.0.1:0",
-                                      "[::1]:0", "host:1"};
-    uint16_t port = open_metrics();
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        struct error err = {0};
-        ck_assert_msg(metrics_listen(metrics, bad[i], &err) == -1, "%s is taken", bad[i]);
-        char *quoted = xasprintf("\"%s\"", bad[i]);
-        ck_assert_msg(strstr(err.text, quoted) != NULL, "%s: %s", bad[i], err.text);
-        free(quoted);
-        error_clear(&err);
-    }
-    ck_assert_int_eq(GET(port, "/healthz").status, 200);
-}
-
-TEST(the_address_may_move)
-{
-    uint16_t from = open_metrics(), to = open_metrics();
-    ck_assert_int_eq(dial(FAMILY_IPV4, from), -1);
-    ck_assert_int_eq(GET(to, "/proxyMode").status, 200);
-    if (!have_ipv6())
-        return;
-    listen_at("[::1]", from);
-    ck_assert_int_eq(dial(FAMILY_IPV4, to), -1);
-    ck_assert_int_eq(ask(FAMILY_IPV6, from, "GET", "/proxyMode").status, 200);
-}
-
-TEST(a_taken_address_is_had_later)
-{
-    uint16_t port = 0;
-    int foreign = foreign_listener(&port);
-    listen_at("127.0.0.1", port);
-    ck_assert_int_eq(logged(LOG_LEVEL_WARN), 1);
-    ck_assert_msg(strstr(last_logged(LOG_LEVEL_WARN), "metrics: ") != NULL, "%s",
-                  last_logged(LOG_LEVEL_WARN));
-    char *expected = xasprintf("address=127.0.0.1:%u ", port);
-    ck_assert_msg(strstr(last_logged(LOG_LEVEL_WARN), expected) != NULL, "%s",
-                  last_logged(LOG_LEVEL_WARN));
-    free(expected);
-    turn_for(0.5);
-    ck_assert_int_eq(logged(LOG_LEVEL_INFO), 0);
-    close(foreign);
-    turn_for(0.5);
-    ck_assert_int_eq(logged(LOG_LEVEL_INFO), 1);
-    ck_assert_int_eq(logged(LOG_LEVEL_WARN), 1);
-    ck_assert_int_eq(GET(port, "/healthz").status, 200);
-}
 
 TEST(nothing_is_left_open)
 {

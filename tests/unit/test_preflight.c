@@ -255,19 +255,6 @@ EACH_FAMILY(nothing_is_missing)
         ck_assert(preflight.results[i].works && !preflight.results[i].error);
 }
 
-/* The kernel takes its time to forget a batch, so both families go in one. */
-TEST(both_families_at_once)
-{
-    run(NULL, true, true);
-    ck_assert_uint_eq(kernel.batches, 1);
-    for (int i = 0; i < FAMILY_COUNT; i++) {
-        ck_assert_int_eq(preflights[i].family, i);
-        ck_assert_uint_gt(preflights[i].n, 0);
-        ck_assert(preflight_passed(&preflights[i]));
-        ck_assert(preflight_has(&preflights[i], NEED_OWNER));
-    }
-}
-
 /* That is every kernel before 6.9, which should not wait for all features one by one. */
 TEST(an_owner_is_missing)
 {
@@ -336,17 +323,6 @@ EACH_FAMILY(each_feature_may_be_missing)
                               k == i + 1 ? "refused: No such file or directory" : NULL);
         }
     }
-}
-
-TEST(several_are_missing)
-{
-    run_without("set ", FAMILY_IPV4);
-    check_missing("maps and verdict maps: CONFIG_NF_TABLES; sets of ranges: CONFIG_NF_TABLES; "
-                  "connection tracking (ct): "
-                  "CONFIG_NF_CONNTRACK, CONFIG_NFT_CT; destinations from a map (dnat): "
-                  "CONFIG_NF_NAT, CONFIG_NFT_NAT; random choice (numgen): CONFIG_NFT_NUMGEN; "
-                  "elements made by packets (dynset): Linux 5.4; counters of elements (counter): "
-                  "CONFIG_NFT_COUNTER");
 }
 
 /* Without the first feature, the kernel's answers to the others say nothing about them. */

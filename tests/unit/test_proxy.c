@@ -1020,53 +1020,6 @@ TEST(endpoints_cost_the_same_with_many_addresses)
 
 /* ---- the proxy as a whole ---- */
 
-static void expect_elements_as_counted(void)
-{
-    const struct fake_counts *counts = fake_kernel_counts();
-    struct proxy_figures known = figures();
-    ck_assert_uint_eq(known.family[FAMILY_IPV4].syncs->elements_added +
-                          known.family[FAMILY_IPV6].syncs->elements_added,
-                      counts->added + counts->verdicts);
-    ck_assert_uint_eq(known.family[FAMILY_IPV4].syncs->elements_deleted +
-                          known.family[FAMILY_IPV6].syncs->elements_deleted,
-                      counts->deleted);
-}
-
-TEST(figures_count)
-{
-    complete_all();
-    put_service(0);
-    put_slices("10.0.0.1 10.0.0.2", "fd00::1");
-    ck_assert_uint_eq(figures().family[FAMILY_IPV4].syncs->transactions, 0);
-    turn(0);
-    put_slices("10.0.0.1@n2 10.0.0.2@n2", "fd00::1@n2"); /* that makes no difference */
-    turn(1);
-    for (int i = 0; i < FAMILY_COUNT; i++) {
-        ck_assert(figures().family[i].in_use);
-        ck_assert_uint_eq(figures().family[i].frontends, 1);
-        ck_assert_uint_eq(figures().family[i].syncs->transactions, 1);
-        ck_assert_uint_eq(figures().family[i].syncs->failures, 0);
-    }
-    ck_assert_uint_gt(figures().family[FAMILY_IPV4].syncs->elements_added,
-                      figures().family[FAMILY_IPV6].syncs->elements_added);
-    ck_assert_uint_eq(figures().conflicts, 0);
-    expect_elements_as_counted();
-
-    put_made(make_service("shop/web2", VIP4, "/TCP:80 /TCP:81"));
-    turn(1);
-    ck_assert_uint_eq(figures().conflicts, 1);
-    ck_assert_uint_eq(figures().family[FAMILY_IPV4].frontends, 2);
-    ck_assert_uint_eq(figures().family[FAMILY_IPV4].syncs->transactions, 2);
-    ck_assert_uint_eq(figures().family[FAMILY_IPV6].syncs->transactions, 1);
-    remove_object(KIND_SERVICE, "shop/web2");
-    turn(1);
-    ck_assert_uint_eq(figures().conflicts, 0);
-    ck_assert_uint_eq(figures().family[FAMILY_IPV4].frontends, 1);
-    ck_assert_uint_gt(figures().family[FAMILY_IPV4].syncs->elements_deleted, 0);
-    ck_assert_uint_eq(figures().family[FAMILY_IPV6].syncs->elements_deleted, 0);
-    expect_elements_as_counted();
-}
-
 /* Every try counts: one that is made up for at once, too. */
 TEST(figures_count_failures)
 {
@@ -1189,39 +1142,6 @@ static void expect_programming(uint64_t count, double sum)
     ck_assert_msg(fabs(samples->sum - sum) < 5, "%f", samples->sum);
 }
 
-TEST(programming_is_timed_from_the_trigger)
-{
-    complete_all();
-    put_service(0);
-    double start = clock_realtime();
-    put_triggered("10.0.0.1", start - 100); /* before the daemon was there */
-    turn(0);
-    expect_programming(0, 0);
-    put_triggered("10.0.0.2", 0); /* says nothing */
-    put_triggered("10.0.0.1", start + 0.001);
-    put_triggered("10.0.0.1", start + 0.002); /* no change */
-    put_triggered("10.0.0.2", start + 0.001);
-    expect_programming(0, 0);
-    turn(1);
-    expect_programming(2, 0);
-    remove_object(KIND_ENDPOINTSLICE, "shop/web-4");
-    turn(1);
-    expect_programming(2, 0);
-    /* A clock that is ahead does not take time away. */
-    put_triggered("10.0.0.3", start + 1000);
-    turn(1);
-    expect_programming(3, 0);
-    ck_assert_uint_eq(histogram_count(&syncs(FAMILY_IPV6)->programming), 0);
-    /* Not before the sync succeeds. */
-    fake_kernel_fail(1, FAKE_REFUSES);
-    fake_kernel_refuse_reads(1, 1, true);
-    put_triggered("10.0.0.4", start + 0.003);
-    turn(1);
-    expect_programming(3, 0);
-    turn(1);
-    expect_programming(4, 0);
-}
-
 /* An annotation alone is a change to kube-proxy, as is any other resourceVersion. */
 TEST(programming_is_timed_where_the_trigger_alone_changes)
 {
@@ -1322,27 +1242,6 @@ TEST(what_waits_for_a_repair_is_not_in_force)
     ck_assert_ptr_nonnull(strstr(flows, "run IPv4"));
 }
 
-TEST(ports_without_local_endpoints_as_in_force)
-{
-    complete_all();
-    struct service *service = make_service("shop/web", VIP4, "/TCP:80+30080 x/TCP:81");
-    service->external_local = service->internal_local = true;
-    put_made(service);
-    put_slices("10.0.0.1@n2", "");
-    ck_assert_uint_eq(syncs(FAMILY_IPV4)->without_local.internal, 0);
-    turn(0);
-    ck_assert_uint_eq(syncs(FAMILY_IPV4)->without_local.internal, 1);
-    ck_assert_uint_eq(syncs(FAMILY_IPV4)->without_local.external, 1);
-    fake_kernel_fail(1, FAKE_REFUSES);
-    fake_kernel_refuse_reads(1, 1, true);
-    put_slices("10.0.0.1@n1", "");
-    turn(1);
-    ck_assert_uint_eq(syncs(FAMILY_IPV4)->without_local.internal, 1);
-    turn(1);
-    ck_assert_uint_eq(syncs(FAMILY_IPV4)->without_local.internal, 0);
-    ck_assert_uint_eq(syncs(FAMILY_IPV4)->without_local.external, 0);
-}
-
 /* What is in the table, however it came there. */
 static void expect_elements(enum family family)
 {
@@ -1411,44 +1310,6 @@ TEST(elements_are_those_in_the_table)
     ck_assert_uint_eq(figures().family[FAMILY_IPV4].table->replaced, 1);
     ck_assert_uint_eq(figures().family[FAMILY_IPV6].table->replaced, 0);
     expect_elements(FAMILY_IPV4);
-}
-
-TEST(transactions_are_measured)
-{
-    complete_all();
-    put_service(0);
-    turn(0);
-    const struct sync_figures *counted = syncs(FAMILY_IPV4);
-    size_t first = counted->last_bytes;
-    ck_assert_uint_gt(first, 0);
-    ck_assert_uint_eq(counted->bytes, first);
-    put_slices("10.0.0.1", "");
-    turn(1);
-    ck_assert_uint_lt(counted->last_bytes, first);
-    ck_assert_uint_eq(counted->bytes, first + counted->last_bytes);
-    ck_assert(counted->seconds >= counted->last_seconds && counted->last_seconds > 0);
-    ck_assert_uint_eq(figures().services, 1);
-    ck_assert_uint_eq(figures().slices, 2);
-}
-
-TEST(what_is_left_out_is_counted)
-{
-    complete_all();
-    put(KIND_SERVICE, "shop/web", NULL);
-    put(KIND_SERVICE, "shop/web", NULL);
-    put(KIND_ENDPOINTSLICE, "shop/web-4", NULL);
-    put_cidrs("kubernetes", "10.96.0.0/16");
-    object_vec cidrs = {0};
-    vec_push(&cidrs, (struct object){.kind = KIND_SERVICECIDR, .id = xstrdup("kubernetes")});
-    vec_push(&cidrs, (struct object){.kind = KIND_SERVICECIDR,
-                                     .id = xstrdup("more"),
-                                     .service_cidr = make_service_cidr("more", "10.97.0.0/16")});
-    proxy_sink(proxy)->replace(proxy_sink(proxy)->ctx, KIND_SERVICECIDR, &cidrs);
-    const uint64_t expected[KIND_COUNT] = {
-        [KIND_SERVICE] = 2, [KIND_ENDPOINTSLICE] = 1, [KIND_SERVICECIDR] = 1};
-    for (int kind = 0; kind < KIND_COUNT; kind++)
-        ck_assert_uint_eq(figures().left_out[kind], expected[kind]);
-    expect_changed(0, 0, 0, 0);
 }
 
 /* And nobody to be told of health checks and flows of the other. */

@@ -231,30 +231,6 @@ TEST_ROWS(transition, transitions)
     expect_figures(before, reflector);
 }
 
-/* One place changes the state, and says so. */
-TEST(states_are_logged)
-{
-    log_set_verbosity(2);
-    open_answer();
-    expect_logged("debug: services: streaming (stream), was connecting\n");
-    send_text(END_MARK("10"));
-    expect_listed(0, "debug: services: watching (watch), was streaming\n");
-    answer(200, NULL, "");
-    ck_assert_ptr_nonnull(strstr(said, "debug: services: backing off (watch), was watching\n"));
-    forget(&said);
-    back_off(0.8, 1.6);
-    expect_logged("debug: services: connecting (watch), was backing off\n");
-    open_answer();
-    expect_logged("debug: services: watching (watch), was connecting\n");
-    send_text(ERROR("410", "Expired", ""));
-    expect_logged("debug: services: connecting (stream), was watching\n");
-    answer(422, NULL, "no");
-    expect_logged("debug: services: no streamed list: no\n"
-                  "debug: services: connecting (list), was connecting\n");
-    open_answer();
-    expect_logged("debug: services: listing (list), was connecting\n");
-}
-
 /* -------------------------------------------------------------- watches */
 
 TEST(watch_request)
@@ -295,16 +271,6 @@ TEST(events_cut_anywhere)
     vec_free(&events);
 }
 
-TEST(bookmark_moves_the_version)
-{
-    reach_watch();
-    send_text(BOOKMARK("20"));
-    expect_seen("");
-    answer(200, NULL, "");
-    expect_request("watch 20");
-    expect_logged("");
-}
-
 TEST(cut_watch_goes_on_from_the_last_whole_event)
 {
     reach_watch();
@@ -314,23 +280,6 @@ TEST(cut_watch_goes_on_from_the_last_whole_event)
     expect_request("watch 11");
     expect_seen("put shop/b\n");
     expect_logged("");
-}
-
-TEST(quiet_watch)
-{
-    reach_watch();
-    pass_time(1, 1); /* it was open for a while: worth doing again at once */
-    answer(200, NULL, "");
-    expect_request("watch 10");
-    open_answer();
-    answer(200, NULL, ""); /* within the second */
-    expect_logged("warn: cannot watch services: it ended at once without an event\n");
-    back_off(0.8, 1.6);
-    expect_request("watch 10");
-    open_answer();
-    expect_logged("");
-    pass_time(1, 1);
-    expect_logged("info: watching again resource=services\n");
 }
 
 /* Once; too old again before anything went well, it waits. */
@@ -388,55 +337,6 @@ TEST(bad_objects_in_a_watch)
     expect_figures(
         (struct reflector_figures){.lists = 1, .events = 2, .bad_objects = 1, .failures = 1},
         reflector);
-}
-
-TEST(lines_that_are_no_events)
-{
-    if (encoding != ENCODING_JSON)
-        return;
-    static const char *const lines[] = {
-        "garbage\n",
-        "{\"object\":{}}\n",
-        "[1]\n",
-        "{\"type\":\"ADDED\"}\n",
-        "{\"type\":7}\n",
-        "{\"type\":\"SPLIT\",\"object\":{}}\n",
-        "{\"type\":}}}}\n",
-        "{\"type\":\"ERROR\",\"object\":[]}\n",
-        "{\"type\":\"ADDED\",\"object\":{\"kind\":\"Pod\",\"apiVersion\":\"v1\"," META("p",
-                                                                                       "99") "}}\n",
-        "{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"Pod\",\"apiVersion\":\"v1\"," META(
-            "", "99") "}}\n",
-    };
-    for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
-        teardown();
-        setup();
-        reach_watch();
-        send_text(EVENT("ADDED", "b", "11"));
-        send_text(lines[i]);
-        expect_seen("put shop/b\n");
-        ck_assert_msg(strncmp(said, "warn: cannot watch services: an event cannot be read", 52) ==
-                          0,
-                      "%s: %s", lines[i], said);
-        back_off(0.8, 1.6);
-        expect_request("stream 11");
-    }
-}
-
-TEST(endless_value)
-{
-    if (encoding != ENCODING_JSON)
-        return;
-    static char filler[1024 * 1024];
-    memset(filler, 'x', sizeof(filler));
-    reach_watch();
-    send_text("{\"type\":\"");
-    for (int i = 0; i < 17 && request; i++)
-        send_bytes(filler, sizeof(filler));
-    back_off(0.8, 1.6);
-    expect_request("stream 10");
-    expect_figures((struct reflector_figures){.lists = 1, .bad_answers = 1, .failures = 1},
-                   reflector);
 }
 
 TEST(trouble_is_said_once)

@@ -42,13 +42,6 @@ TEST(streamed_list)
     free(seconds);
 }
 
-TEST(streamed_empty_list)
-{
-    open_answer();
-    send_text(END_MARK("20"));
-    expect_seen("replace Service:\n");
-}
-
 TEST(stream_cut_anywhere)
 {
     bytes events = encoded(EVENT("ADDED", "b", "11") EVENT("ADDED", "a", "12") BOOKMARK("13")
@@ -193,32 +186,6 @@ TEST(cut_before_the_end_mark)
     expect_figures((struct reflector_figures){.lists = 1, .failures = 6}, reflector);
 }
 
-TEST(nothing_of_a_cut_stream_counts)
-{
-    open_answer();
-    send_text(EVENT("ADDED", "a", "5") EVENT("DELETED", "b", "6"));
-    answer(200, "the connection was interrupted", "");
-    open_answer();
-    send_text(EVENT("ADDED", "b", "6") END_MARK("10"));
-    expect_seen("replace Service: shop/b\n");
-}
-
-TEST(stream_that_ends_at_once)
-{
-    open_answer();
-    answer(200, NULL, "");
-    expect_request("list 0 limit=500");
-    expect_logged("");
-}
-
-TEST(no_answer_to_a_stream)
-{
-    pass_time(30, 32);
-    expect_request("list 0 limit=500"); /* which the server has in its cache (recording 114) */
-    expect_logged("");
-    expect_figures((struct reflector_figures){.failures = 1}, reflector);
-}
-
 /* Bytes keep it alive, silence does not. */
 TEST(stalled_stream)
 {
@@ -235,16 +202,6 @@ TEST(stalled_stream)
     expect_seen("");
     expect_request("list 0 limit=500");
     expect_figures((struct reflector_figures){.failures = 1}, reflector);
-}
-
-TEST(stalled_stream_after_events)
-{
-    open_answer();
-    send_text(EVENT("ADDED", "a", "5"));
-    pass_time(60, 60);
-    expect_request("list 0 limit=500");
-    answer_list(LIST_BODY(VERSION("10"), "[" ITEM("b") "]"));
-    expect_seen("replace Service: shop/b\n");
 }
 
 /* Sends @count times @item, as long as the reflector takes it. */
@@ -428,14 +385,6 @@ TEST(pages_are_one_replacement)
     expect_request("watch 10");
 }
 
-TEST(empty_lists)
-{
-    reach_list();
-    answer_list(LIST_BODY(VERSION("10"), "null"));
-    expect_seen("replace Service:\n");
-    expect_request("watch 10");
-}
-
 /* Nothing of the list counts; after a while, the stream is asked for and refused again. */
 static void expect_list_again(const char *log)
 {
@@ -549,20 +498,6 @@ TEST(bad_item_keeps_its_name)
     expect_request("watch 10");
 }
 
-TEST(expired_page_lists_without_pages)
-{
-    reach_list();
-    answer_list(LIST_BODY(VERSION("10") ",\"continue\":\"t\"", "[" ITEM("a") "]"));
-    expect_request("list limit=500 continue=t");
-    answer(410, NULL, STATUS("410", "Expired", ""));
-    expect_request("list 10");
-    expect_logged("");
-    answer_list(LIST_BODY(VERSION("12"), "[" ITEM("b") "]"));
-    expect_seen("replace Service: shop/b\n");
-    expect_listed(1, "");
-    expect_request("watch 12");
-}
-
 TEST(expired_page_of_a_list_that_may_have_none)
 {
     reach_watch();
@@ -573,30 +508,6 @@ TEST(expired_page_of_a_list_that_may_have_none)
     answer(410, NULL, STATUS("410", "Expired", ""));
     back_off(0.8, 1.6);
     expect_request("stream 10");
-}
-
-TEST(first_list_keeps_its_limit_without_a_version)
-{
-    reach_list();
-    answer(410, NULL, STATUS("410", "Expired", ""));
-    expect_request("list limit=500");
-}
-
-TEST(stalled_list)
-{
-    reach_list();
-    pass_time(65, 65); /* the server gives up after 60 */
-    expect_list_again("warn: cannot list services: no answer in time\n");
-    open_answer();
-    send_pieces(LIST_BODY(VERSION("10"), "[" ITEM("a") "]"), 0, 1, 3);
-    now += 290;
-    send_pieces(LIST_BODY(VERSION("10"), "[" ITEM("a") "]"), 1, 2, 3);
-    pass_time(10, 10);
-    expect_list_again("warn: cannot list services: the answer stalled\n");
-    open_answer();
-    pass_time(60, 60);
-    expect_list_again("");
-    expect_figures((struct reflector_figures){.failures = 7}, reflector);
 }
 
 TEST(own_node_only)

@@ -116,23 +116,6 @@ TESTS(classes, 8)
     }
 }
 
-/* Each pair of combinations: one ready endpoint keeps all others out. */
-TESTS(pairs, 8)
-{
-    for (size_t i = 0; i < 8; i++) {
-        struct endpoint both[] = {{.flags = truth[_i].flags}, {.flags = truth[i].flags}};
-        enum class a = truth[_i].class, b = truth[i].class, best = a < b ? a : b;
-        uint8_t sets[2];
-        struct selection selection = select_endpoints(both, 2, &here, sets);
-        ck_assert_uint_eq(sets[0], best != NEITHER && a == best ? SET_CLUSTER : 0);
-        ck_assert_uint_eq(sets[1], best != NEITHER && b == best ? SET_CLUSTER : 0);
-        ck_assert_int_eq(selection.has_any, best != NEITHER);
-        ck_assert_uint_eq(selection.cluster_size,
-                          best == NEITHER ? 0 : (size_t)(a == best) + (b == best));
-        ck_assert_uint_eq(selection.local_size, 0);
-    }
-}
-
 static const struct expected terminating[] = {
     {"", "", false},
     {"rs rs@there rs", "CCC", true},
@@ -157,37 +140,6 @@ static const struct expected terminating[] = {
 TEST_ROWS(terminating_pods, terminating)
 {
     expect_sets(row->words, row->sets, row->has_any);
-}
-
-/* Any mixture of ready, serving-terminating and useless endpoints here and elsewhere: each scope
- * falls back for itself (KEP-1669). */
-TEST(every_mixture)
-{
-    static const char *const words[] = {"rs@here", "st@here", "t@here",
-                                        "rs@far",  "st@far",  "s@far"};
-    for (unsigned mixture = 0; mixture < 64; mixture++) {
-        bool ready_here = mixture & 1, ending_here = mixture & 2;
-        bool ready_far = mixture & 8, ending_far = mixture & 16;
-        bool any_ready = ready_here || ready_far;
-        const char letters[] = {
-            'B', any_ready ? (ready_here ? '.' : 'L') : 'B', '.', 'C', any_ready ? '.' : 'C', '.'};
-        char text[64] = "", sets[8] = "";
-        for (int i = 0; i < 6; i++) {
-            if (!(mixture & 1u << i))
-                continue;
-            snprintf(text + strlen(text), sizeof(text) - strlen(text), " %s", words[i]);
-            sets[strlen(sets)] = letters[i];
-        }
-        expect_sets(text, sets, any_ready || ending_here || ending_far);
-    }
-}
-
-TEST(none_at_all)
-{
-    struct selection selection = select_endpoints(NULL, 0, &here, NULL);
-    ck_assert(!selection.has_any);
-    ck_assert_uint_eq(selection.cluster_size, 0);
-    ck_assert_uint_eq(selection.local_size, 0);
 }
 
 /* ---------------------------------------------------------- topology */

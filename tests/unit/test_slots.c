@@ -170,64 +170,6 @@ TESTS(any_input, 4)
 
 /* ---- differences ---- */
 
-/* What goes and comes between two sorted lists. */
-static void differ(const struct backend *from, size_t n_from, const struct backend *to, size_t n_to,
-                   struct backend went[MOST], struct backends *gone, struct backend came[MOST],
-                   struct backends *new)
-{
-    *gone = (struct backends){went, 0};
-    *new = (struct backends){came, 0};
-    for (size_t i = 0; i < n_from; i++)
-        if (!is_wanted(&from[i], to, n_to))
-            went[gone->n++] = from[i];
-    for (size_t i = 0; i < n_to; i++)
-        if (!is_wanted(&to[i], from, n_from))
-            came[new->n++] = to[i];
-}
-
-/* @used (sorted) but for one backend that is another, went, or came. */
-static size_t change_one(const struct backend *used, size_t n_used, struct backend wanted[MOST])
-{
-    size_t n = n_used;
-    struct backend other = backend(1 + below(MOST));
-    memcpy(wanted, used, n * sizeof(*used));
-    if (n > 0 && below(3) > 0) {
-        n--;
-        wanted[below((unsigned)n + 1)] = used[n];
-    }
-    if (n < MOST && below(3) > 0 && !is_wanted(&other, used, n_used))
-        wanted[n++] = other;
-    qsort(wanted, n, sizeof(*wanted), backend_compare);
-    return n;
-}
-
-/* Beyond those in use some slots hold what they held before, or nothing. */
-TESTS(any_difference, 4)
-{
-    seed = 200 + (unsigned)_i;
-    for (int round = 0; round < 2000; round++) {
-        struct backend used[MOST], old[2 * MOST], wanted[MOST], out[MOST], went[MOST], came[MOST];
-        struct slot_plan plan = {0};
-        struct backends gone, new;
-        size_t n_used = choose(used, below(MOST + 1));
-        size_t n = round % 2 ? change_one(used, n_used, wanted) : choose(wanted, below(MOST + 1));
-        size_t n_old = n_used + below(4), saved = 0;
-        differ(used, n_used, wanted, n, went, &gone, came, &new);
-        memcpy(old, used, n_used * sizeof(*old));
-        shuffle(old, n_used);
-        for (size_t i = n_used; i < n_old; i++) {
-            old[i] = backend(below(4) ? 1 + below(MOST) : 0);
-            saved += i < n && is_wanted(&old[i], wanted, n) && !is_wanted(&old[i], old, i);
-        }
-        ck_assert(slots_rearrange(&(struct backends){old, n_old}, n_used, &gone, &new, &plan));
-        carry_out(&plan, old, n_old, n, out);
-        check_permutation(out, wanted, n);
-        for (size_t i = 0; i < n_used && i < n; i++)
-            saved += is_wanted(&old[i], wanted, n);
-        ck_assert_uint_eq(count_changed(old, n_old, out, n), n - saved);
-    }
-}
-
 /* With so many slots that they are looked through in another way. */
 TESTS(difference_of_many, 4)
 {
