@@ -4,7 +4,7 @@
 #include "kube-nftd/policy/port_states.h"
 #include "kube-nftd/policy/selection.h"
 #include "random_objects.h"
-#include "unit.h"
+#include "script_objects.h"
 
 #include <arpa/inet.h>
 #include <string.h>
@@ -394,7 +394,7 @@ static void on_health_check(void *ctx, const char *service_id, enum family famil
 }
 
 /* The service port of what was handed on that is not in force yet; NULL: none. */
-static const char *in_portions;
+static char *in_portions;
 
 static bool on_waits(const void *ctx, const struct port_state *port)
 {
@@ -495,6 +495,8 @@ static void set_up(void)
 static void tear_down(void)
 {
     log_set_sink(NULL, NULL);
+    free(in_portions);
+    in_portions = NULL;
     policy_free(policy);
     service_cache_free(services);
     endpoint_slice_cache_free(slices);
@@ -529,27 +531,6 @@ static void put(struct service *service)
 static void put_service(const char *id, const char *addresses, const char *ports)
 {
     put(make_service(id, addresses, ports));
-}
-
-/* One created at second @created. */
-static struct service *make_created(const char *id, int64_t created, const char *addresses,
-                                    const char *ports)
-{
-    struct service *service = make_service(id, addresses, ports);
-    service->created = created;
-    return service;
-}
-
-static void put_created(const char *id, int64_t created, const char *addresses, const char *ports)
-{
-    put(make_created(id, created, addresses, ports));
-}
-
-static void put_checked(const char *id, uint16_t port, const char *addresses, const char *ports)
-{
-    struct service *service = make_service(id, addresses, ports);
-    service->health_check_node_port = port;
-    put(service);
 }
 
 /* One with external IPs and load-balancer IPs too. */
@@ -604,23 +585,10 @@ static void expect_ops(const char *expected)
     ck_assert_uint_eq(told.n, 0);
 }
 
-/* Settling hands on just that, in this order. */
-static void expect_told(const char *expected)
-{
-    policy_settle(policy);
-    expect_text(join_in_order(&told), expected);
-    forget_texts();
-}
-
 static void settle_health_checks(void)
 {
     for (int family = 0; family < FAMILY_COUNT; family++)
         policy_settle_health_checks(policy, (enum family)family);
-}
-
-static void expect_lines(const char *expected)
-{
-    expect_text(join(&lines), expected);
 }
 
 /* ---- in portions ---- */
@@ -705,57 +673,6 @@ TEST(many_frontends_are_handed_on_in_portions)
 }
 
 /* ---- what is handed on ---- */
-
-/* The backends once, then the frontends, however many; and a change of endpoints alone. */
-TEST(frontends_share_their_port)
-{
-    set_node_port_addresses("192.0.2.1 192.0.2.2");
-    put_slice("a/s", "a/web", "http/TCP:80", "10.0.0.1@here 10.0.0.2@far");
-    struct service *service =
-        make_reachable("a/web", "10.96.0.1", "198.51.100.1", "", "http/TCP:80+30080");
-    service->external_local = true;
-    put(service);
-    expect_told("a/web:http: 10.0.0.1:80 10.0.0.2:80 | 10.0.0.1:80, "
-                "192.0.2.2:30080/TCP > a/web:http, 192.0.2.1:30080/TCP > a/web:http, "
-                "198.51.100.1:80/TCP > a/web:http, 10.96.0.1:80/TCP > a/web:http");
-    put_slice("a/s", "a/web", "http/TCP:80", "10.0.0.1@here 10.0.0.2@far 10.0.0.3@far");
-    expect_told("a/web:http: +10.0.0.3:80");
-    put_slice("a/s", "a/web", "http/TCP:80", "10.0.0.2@far 10.0.0.3@far 10.0.0.4@here");
-    expect_told("a/web:http: -10.0.0.1:80 +10.0.0.4:80 | -10.0.0.1:80 +10.0.0.4:80");
-    /* Refused: all of them follow, and no frontend. */
-    refuse_every = 1;
-    put_slice("a/s", "a/web", "http/TCP:80", "10.0.0.2@far 10.0.0.4@here");
-    expect_told("a/web:http: 10.0.0.2:80 10.0.0.4:80 | 10.0.0.4:80");
-    refuse_every = 0;
-    put_service("a/web", "10.96.0.1", "http/TCP:80");
-    expect_told("a/web:http: 10.0.0.2:80 10.0.0.4:80, 10.96.0.1:80/TCP > a/web:http, "
-                "-192.0.2.2:30080/TCP, -192.0.2.1:30080/TCP, -198.51.100.1:80/TCP");
-    service_cache_remove(services, "a/web");
-    expect_told("-a/web:http, -10.96.0.1:80/TCP");
-}
-
-/* The Service is another by then, but its backends for that come later. */
-TEST(a_frontend_follows_its_port)
-{
-    put_slice("b/s", "b/first", "http/TCP:80", "10.0.1.1");
-    put_service("b/first", "10.96.1.1", "http/TCP:80");
-    put_slice("a/s", "a/one", "http/TCP:80", "10.0.0.1@here 10.0.0.2");
-    put(make_reachable("a/one", "10.96.0.1", "192.0.2.1", "", "http/TCP:80"));
-    put(make_reachable("a/two", "10.96.0.2", "192.0.2.1", "", "http/TCP:80"));
-    policy_settle(policy);
-    forget_texts();
-    put_slice("b/s", "b/first", "http/TCP:80", "10.0.1.2");
-    service_cache_remove(services, "a/two");
-    struct service *service = make_reachable("a/one", "10.96.0.1", "192.0.2.1", "", "http/TCP:80");
-    service->internal_local = service->external_local = true;
-    put(service);
-    ck_assert(!policy_settle_some(policy, 1)); /* checked where it is received */
-    expect_text(join_in_order(&told), "-a/two:http, b/first:http: -10.0.1.1:80 +10.0.1.2:80");
-    ck_assert(policy_service_waits(policy, "a/one", V4));
-    expect_told("a/one:http: 10.0.0.1:80 10.0.0.2:80 | 10.0.0.1:80, "
-                "192.0.2.1:80/TCP > a/one:http, 10.96.0.1:80/TCP > a/one:http, "
-                "-10.96.0.2:80/TCP");
-}
 
 /* With so many external IPs, from 203.0.0.0 on. */
 static struct service *make_vast(unsigned n)
@@ -847,74 +764,7 @@ TEST(ports_with_many_endpoints_let_others_go_first)
     ck_assert_uint_eq(state.n, 6);
 }
 
-/* However many frontends it has. */
-TEST(endpoints_of_many_frontends_go_in_one_portion)
-{
-    put_slice("a/s", "a/many", "http/TCP:8080", "10.0.0.1");
-    put(make_many());
-    policy_settle(policy);
-    forget_texts();
-    put_slice("a/s", "a/many", "http/TCP:8080", "10.0.0.1 10.0.0.2");
-    ck_assert(policy_settle_some(policy, 40));
-    expect_text(join_in_order(&told), "a/many:http: +10.0.0.2:8080");
-}
-
-/* The slow one's turns are in what was decided for a frontend of its that others wanted, too. */
-TEST(turns_are_not_taken_twice)
-{
-    put_slice("a/s", "a/one", "http/TCP:80", "10.0.0.1 10.0.0.2");
-    put(make_reachable("a/one", "10.96.0.1", "192.0.2.1", "", "http/TCP:80"));
-    put(make_reachable("a/two", "10.96.0.2", "192.0.2.1", "", "http/TCP:80"));
-    put_slice("b/s", "b/first", "http/TCP:80", "10.0.1.1");
-    put_service("b/first", "10.96.1.1", "http/TCP:80");
-    policy_settle(policy);
-    put_slice("b/s", "b/first", "http/TCP:80", "10.0.1.2");
-    put_slice("a/s", "a/one", "http/TCP:80", "10.0.0.1 10.0.0.2 10.0.0.3");
-    service_cache_remove(services, "a/two");
-    forget_texts();
-    ck_assert(!policy_settle_some(policy, 1));
-    policy_settle(policy);
-    forget_texts();
-    put_slice("a/s", "a/one", "http/TCP:80", "10.0.0.1 10.0.0.3");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.1:80 10.0.0.3:80, "
-               "192.0.2.1:80/TCP ext 10.0.0.1:80 10.0.0.3:80");
-}
-
-/* What it says is about what is in force. */
-TEST(a_check_waits_for_its_service)
-{
-    put_checked("a/lb", 31000, "10.96.0.1", "http/TCP:80 dns/UDP:53");
-    put_checked("b/lb", 31001, "10.96.0.2", "http/TCP:80");
-    ck_assert(!policy_settle_some(policy, 1));
-    forget_texts();
-    settle_health_checks();
-    expect_text(join(&ops), "");
-    while (!policy_settle_some(policy, 3)) {
-    }
-    forget_texts();
-    settle_health_checks();
-    expect_text(join(&ops), "a/lb IPv4 check 31000: 0, b/lb IPv4 check 31001: 0");
-}
-
-/* One that was handed on may still be on its way to the kernel. */
-TEST(a_check_waits_for_its_frontends)
-{
-    in_portions = "a/lb:dns";
-    put_checked("a/lb", 31000, "10.96.0.1", "http/TCP:80 dns/UDP:53");
-    put_checked("b/lb", 31001, "10.96.0.2", "http/TCP:80");
-    policy_settle(policy);
-    forget_texts();
-    settle_health_checks();
-    expect_text(join(&ops), "b/lb IPv4 check 31001: 0");
-    ck_assert(policy_service_waits(policy, "a/lb", FAMILY_IPV4));
-    ck_assert(!policy_service_waits(policy, "a/lb", FAMILY_IPV6));
-    ck_assert(!policy_service_waits(policy, "b/lb", FAMILY_IPV4));
-    in_portions = NULL;
-    settle_health_checks();
-    expect_text(join(&ops), "a/lb IPv4 check 31000: 0");
-}
-
-/* ---------------------------------------------------------- one frontend, two services */
+/* ---- the API server's */
 
 static void on_event(void *ctx, const struct object_event *event)
 {
@@ -928,258 +778,159 @@ static void on_event(void *ctx, const struct object_event *event)
                        uid_format(&event->uid, uid), event->id, event->reason, event->note));
 }
 
-TEST(conflicts_are_events)
+/* ---------------------------------------------------------- cases */
+
+static void write_texts(FILE *out, text_vec *texts, bool sorted)
 {
-    static const struct event_sink sink = {&lines, on_event};
-    put_created("a/new", 200, "10.96.0.1", "http/TCP:80");
-    put_created("b/old", 100, "10.96.0.1", "web/TCP:80");
-    expect_ops("10.96.0.1:80/TCP");
-    expect_lines("frontend=10.96.0.1:80/TCP of service=a/new goes to service=b/old, which is "
-                 "older");
-    policy_set_events(policy, &sink);
-    put_created("c/newest", 300, "10.96.0.1", "http/TCP:80");
-    expect_ops("10.96.0.1:80/TCP");
-    expect_lines("Warning  c/newest FrontendClaimedTwice: 10.96.0.1:80/TCP goes to Service b/old, "
-                 "which is older, frontend=10.96.0.1:80/TCP of service=c/newest goes to "
-                 "service=b/old, which is older");
-    service_cache_remove(services, "b/old");
-    expect_ops("10.96.0.1:80/TCP");
-    expect_lines("Normal  a/new FrontendTakenOver: 10.96.0.1:80/TCP now belongs to this Service, "
-                 "Warning  c/newest FrontendClaimedTwice: 10.96.0.1:80/TCP goes to Service a/new, "
-                 "which is older, frontend=10.96.0.1:80/TCP of service=c/newest goes to "
-                 "service=a/new, which is older");
-    service_cache_remove(services, "c/newest");
-    expect_ops("10.96.0.1:80/TCP");
-    expect_lines("");
+    if (sorted && texts->n)
+        qsort(texts->v, texts->n, sizeof(*texts->v), compare_texts);
+    vec_each (texts, text) {
+        fprintf(out, "%s\n", *text);
+        free(*text);
+    }
+    vec_clear(texts);
 }
 
-/* The address is this node's own. */
-TEST(conflicts_of_node_ports_are_events_of_this_node)
+static void run_service(char *words, FILE *out)
 {
-    static const struct event_sink sink = {&lines, on_event};
-    set_node_port_addresses("192.0.2.1");
-    put_created("b/old", 100, "10.96.0.1", "web/TCP:80+30080");
-    policy_settle(policy);
-    forget_texts();
-    policy_set_events(policy, &sink);
-    put_created("c/newest", 300, "10.96.0.2", "http/TCP:80+30080");
-    policy_settle(policy);
-    expect_lines("Here: Warning  c/newest FrontendClaimedTwice: 192.0.2.1:30080/TCP goes to "
-                 "Service b/old, which is older, frontend=192.0.2.1:30080/TCP of service=c/newest "
-                 "goes to service=b/old, which is older");
+    put(script_service(words));
 }
 
-TEST(ties_go_by_name)
+static void run_no_service(char *words, FILE *out)
 {
-    put_slice("a/s1", "a/web", "http/TCP:80", "10.0.0.1");
-    put_slice("a/s2", "a/web2", "http/TCP:80", "10.0.0.2");
-    put_slice("b/s", "b/a", "http/TCP:80", "10.0.0.3");
-    put_created("b/a", INT64_MAX, "10.96.0.1", "http/TCP:80");
-    put_created("a/web2", INT64_MAX, "10.96.0.1", "http/TCP:80");
-    put_created("a/web", INT64_MAX, "10.96.0.1", "http/TCP:80");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.1:80");
-    expect_lines("frontend=10.96.0.1:80/TCP of service=a/web2 goes to service=a/web, which sorts "
-                 "first by name, frontend=10.96.0.1:80/TCP of service=b/a goes to "
-                 "service=a/web, which sorts first by name");
-    service_cache_remove(services, "a/web");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.2:80");
-    /* Any time is older than none. */
-    put_created("b/a", 5000000000, "10.96.0.1", "http/TCP:80");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.3:80");
+    service_cache_remove(services, words);
 }
 
-static void expect_owner(const char *address, const char *expected)
+static void run_slice(char *words, FILE *out)
 {
-    struct frontend frontend = {.port = 80, .protocol = IPPROTO_TCP, .family = FAMILY_IPV4};
-    ck_assert_int_eq(inet_pton(AF_INET, address, frontend.address.bytes), 1);
-    char *owner = policy_owner(policy, &frontend);
-    ck_assert_pstr_eq(owner, expected);
-    free(owner);
+    endpoint_slice_cache_put(slices, script_slice(words));
 }
 
-TEST(who_has_a_frontend)
+static void run_no_slice(char *words, FILE *out)
 {
-    expect_owner("10.96.0.1", NULL);
-    put_slice("a/s1", "a/one", "http/TCP:80", "10.0.0.1");
-    put_service("a/one", "10.96.0.1", "http/TCP:80");
-    put_service("a/two", "10.96.0.2", "/TCP:80");
-    policy_settle(policy);
-    expect_owner("10.96.0.1", "a/one:http");
-    expect_owner("10.96.0.2", "a/two");
-    expect_owner("10.96.0.3", NULL);
-    service_cache_remove(services, "a/one");
-    policy_settle(policy);
-    expect_owner("10.96.0.1", NULL);
+    endpoint_slice_cache_remove(slices, words);
 }
 
-/* What one tenant names is another's cluster IP, or a node's address and his node port. */
-TEST(kinds_before_endpoints_and_age)
+static void run_node_ports(char *words, FILE *out)
 {
-    set_node_port_addresses("192.0.2.1");
-    put_slice("b/s", "b/thief", "http/TCP:80 web/TCP:81", "10.0.0.9");
-    struct service *thief =
-        make_reachable("b/thief", "10.96.0.9", "10.96.0.1 192.0.2.1", "", "http/TCP:80 web/TCP:81");
-    thief->created = 1;
-    put(thief);
-    policy_settle(policy);
-    forget_texts();
-    put_created("a/web", 2, "10.96.0.1", "http/TCP:80+81");
-    expect_ops("10.96.0.1:80/TCP, 192.0.2.1:81/TCP ext");
-    expect_lines("frontend=10.96.0.1:80/TCP of service=b/thief goes to service=a/web, which has "
-                 "it as its cluster IP, frontend=192.0.2.1:81/TCP of service=b/thief goes to "
-                 "service=a/web, which has it as its node port");
-    /* The one's cluster IP is the other's node-port address. */
-    set_node_port_addresses("10.96.0.1");
-    put_created("c/late", 3, "10.96.0.3", "http/TCP:82+80");
-    expect_ops("10.96.0.1:80/TCP, 10.96.0.1:81/TCP ext, 10.96.0.3:82/TCP, "
-               "192.0.2.1:81/TCP ext 10.0.0.9:81");
-    service_cache_remove(services, "a/web");
-    expect_ops("10.96.0.1:80/TCP ext, 10.96.0.1:81/TCP ext 10.0.0.9:81");
+    set_node_port_addresses(words);
 }
 
-/* ---- the API server's */
+static void run_refuse_every(char *words, FILE *out)
+{
+    refuse_every = (unsigned)atoi(words);
+}
 
-/* The client's peers; "" for none. */
-static void set_api_server(const char *words)
+static void run_in_portions(char *words, FILE *out)
+{
+    free(in_portions);
+    in_portions = *words ? xstrdup(words) : NULL;
+}
+
+/* The client's peers. */
+static void run_api_server(char *words, FILE *out)
 {
     frontend_vec peers = {0};
-    each_word(words, word)
-    {
-        char *address = xstrndup(word, strcspn(word, "|"));
-        struct frontend peer = {.port = (uint16_t)atoi(strchr(word, '|') + 1), .protocol = 6};
+    for (char *word; *(word = script_word(&words));) {
         enum family family;
-        peer.address = make_address(address, &family);
+        char *bar = strchr(word, '|');
+        *bar = '\0';
+        struct frontend peer = {make_address(word, &family), (uint16_t)atoi(bar + 1), 6, 0};
         peer.family = (uint8_t)family;
         vec_push(&peers, peer);
-        free(address);
     }
     policy_set_api_server(policy, peers.v, peers.n);
     vec_free(&peers);
 }
 
-#define LEFT_ALONE " is not programmed: the API server uses that address and port"
+/* Settling changes just these frontends, or where they lead, and hands on nothing twice. */
+static void run_settle(char *words, FILE *out)
+{
+    policy_settle(policy);
+    vec_each (&state, it) {
+        ck_assert_uint_le(it->times, 1);
+        if (it->concerned)
+            vec_push(&ops, route_text(it));
+        ck_assert_ptr_nonnull(find_port(it->route.port));
+    }
+    vec_each (&told_ports, it)
+        ck_assert_msg(it->times <= 1, "%s", it->name);
+    write_texts(out, &ops, true);
+    write_texts(out, &lines, true);
+    forget_texts();
+    policy_settle(policy);
+    ck_assert_uint_eq(told.n, 0);
+}
 
-TEST(the_api_server_is_nobodys)
+/* What is handed on, by a portion of so many if that is given. */
+static void run_told(char *words, FILE *out)
+{
+    bool settled = true;
+    if (*words)
+        settled = policy_settle_some(policy, (size_t)atoi(words));
+    else
+        policy_settle(policy);
+    write_texts(out, &told, false);
+    fputs(settled ? "" : "and more\n", out);
+    forget_texts();
+}
+
+static void run_checks(char *words, FILE *out)
+{
+    settle_health_checks();
+    write_texts(out, &ops, true);
+}
+
+static void run_waits(char *words, FILE *out)
+{
+    for (int family = 0; family < FAMILY_COUNT; family++)
+        if (policy_service_waits(policy, words, (enum family)family))
+            fprintf(out, "%s\n", family_name((enum family)family));
+}
+
+static void run_events(char *words, FILE *out)
 {
     static const struct event_sink sink = {&lines, on_event};
     policy_set_events(policy, &sink);
-    set_api_server("192.0.2.1|6443 2001:db8::1|6443 10.96.0.1|443");
-    put(make_reachable("a/web", "10.96.0.9 fd00::9", "192.0.2.1 192.0.2.2", "2001:db8::1",
-                       "a/TCP:6443 b/UDP:6443 c/TCP:6444"));
-    expect_ops("10.96.0.9:6443/TCP, 10.96.0.9:6443/UDP, 10.96.0.9:6444/TCP, "
-               "192.0.2.1:6443/UDP ext, 192.0.2.1:6444/TCP ext, 192.0.2.2:6443/TCP ext, "
-               "192.0.2.2:6443/UDP ext, 192.0.2.2:6444/TCP ext, [2001:db8::1]:6443/UDP ext, "
-               "[2001:db8::1]:6444/TCP ext, [fd00::9]:6443/TCP, [fd00::9]:6443/UDP, "
-               "[fd00::9]:6444/TCP");
-    expect_lines("Warning  a/web FrontendReserved: 192.0.2.1:6443/TCP" LEFT_ALONE
-                 ", Warning  a/web FrontendReserved: [2001:db8::1]:6443/TCP" LEFT_ALONE
-                 ", frontend=192.0.2.1:6443/TCP of service=a/web" LEFT_ALONE
-                 ", frontend=[2001:db8::1]:6443/TCP of service=a/web" LEFT_ALONE);
-    ck_assert_uint_eq(policy_reserved(policy), 2);
-    /* Nothing of it is decided or said again, whatever the Service does. */
-    put_slice("a/s", "a/web", "c/TCP:80", "10.0.0.1");
-    put(make_reachable("a/web", "10.96.0.9", "192.0.2.1", "", "a/TCP:6443"));
-    policy_settle(policy);
-    forget_texts();
-    put_slice("a/s", "a/web", "a/TCP:80", "10.0.0.1");
-    expect_ops("10.96.0.9:6443/TCP 10.0.0.1:80");
-    put_slice("a/s", "a/web", "a/TCP:80", "10.0.0.1 10.0.0.2");
-    expect_ops("10.96.0.9:6443/TCP 10.0.0.1:80 10.0.0.2:80");
-    expect_lines("");
-    ck_assert_uint_eq(policy_reserved(policy), 1);
-    /* The server moves away, and to where somebody is already. */
-    set_api_server("10.96.0.1|443 10.96.0.9|6443");
-    expect_ops("10.96.0.9:6443/TCP 10.0.0.1:80 10.0.0.2:80, "
-               "192.0.2.1:6443/TCP ext 10.0.0.1:80 10.0.0.2:80");
-    expect_lines("Normal  a/web FrontendTakenOver: 192.0.2.1:6443/TCP now belongs to this Service");
-    ck_assert_uint_eq(policy_reserved(policy), 0);
-    set_api_server("10.96.0.1|443 192.0.2.1|6443");
-    expect_ops("-192.0.2.1:6443/TCP, 10.96.0.9:6443/TCP 10.0.0.1:80 10.0.0.2:80");
-    expect_lines("Warning  a/web FrontendReserved: 192.0.2.1:6443/TCP" LEFT_ALONE
-                 ", frontend=192.0.2.1:6443/TCP of service=a/web" LEFT_ALONE);
-    service_cache_remove(services, "a/web");
-    expect_ops("-10.96.0.9:6443/TCP");
-    ck_assert_uint_eq(policy_reserved(policy), 0);
 }
 
-/* Its own Service goes on as any other; who names that one's cluster IP gets nothing even while
- * it is not there. */
-TEST(endpoints_of_the_api_server)
+/* Who has port 80 there. */
+static void run_owner(char *words, FILE *out)
 {
-    put(make_reachable("a/web", "10.96.0.9", "192.0.2.1 10.96.0.1", "", "a/TCP:6443 b/TCP:443"));
-    expect_ops("10.96.0.1:443/TCP ext, 10.96.0.1:6443/TCP ext, 10.96.0.9:443/TCP, "
-               "10.96.0.9:6443/TCP, 192.0.2.1:443/TCP ext, 192.0.2.1:6443/TCP ext");
-    put_slice("default/kubernetes", "default/kubernetes", "https/TCP:6443",
-              "192.0.2.1 192.0.2.3=t");
-    expect_ops("-192.0.2.1:6443/TCP");
-    expect_lines("frontend=192.0.2.1:6443/TCP of service=a/web" LEFT_ALONE);
-    put_service("default/kubernetes", "10.96.0.1", "https/TCP:443");
-    expect_ops("10.96.0.1:443/TCP 192.0.2.1:6443");
-    expect_lines("frontend=10.96.0.1:443/TCP of service=a/web goes to "
-                 "service=default/kubernetes, which has it as its cluster IP");
-    /* By two ways at once: the one goes, the other is there. */
-    set_api_server("192.0.2.1|6443");
-    put_slice("default/kubernetes", "default/kubernetes", "https/TCP:6443", "192.0.2.3");
-    expect_ops("10.96.0.1:443/TCP 192.0.2.3:6443");
-    expect_lines("");
-    ck_assert_uint_eq(policy_reserved(policy), 1);
-    set_api_server("");
-    expect_ops("192.0.2.1:6443/TCP ext");
-    /* Others' endpoints, and those of another namespace, are nothing. */
-    put_slice("default/x", "default/x", "https/TCP:6443", "192.0.2.1");
-    put_slice("a/kubernetes", "a/kubernetes", "https/TCP:6443", "192.0.2.1");
-    expect_ops("");
-    put_slice("default/kubernetes", "default/kubernetes", "https/TCP:6443", "192.0.2.1 192.0.2.3");
-    expect_ops("-192.0.2.1:6443/TCP, 10.96.0.1:443/TCP 192.0.2.1:6443 192.0.2.3:6443");
-    endpoint_slice_cache_remove(slices, "default/kubernetes");
-    expect_ops("10.96.0.1:443/TCP, 192.0.2.1:6443/TCP ext");
+    enum family family;
+    struct frontend frontend = {.port = 80, .protocol = IPPROTO_TCP};
+    frontend.address = make_address(words, &family);
+    frontend.family = (uint8_t)family;
+    char *owner = policy_owner(policy, &frontend);
+    fprintf(out, "%s\n", owner ? owner : "nobody");
+    free(owner);
 }
 
-TEST(conflicts_in_one_service)
+static void run_counts(char *words, FILE *out)
 {
-    set_node_port_addresses("192.0.2.1");
-    put_slice("a/s", "a/web", "http/TCP:80 web/TCP:81", "10.0.0.1");
-    put_service("a/web", "10.96.0.1", "http/TCP:80+30080 web/TCP:81+30080");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.1:80, 10.96.0.1:81/TCP 10.0.0.1:81, "
-               "192.0.2.1:30080/TCP ext 10.0.0.1:80");
-    ck_assert_uint_eq(policy_conflicts(policy), 1);
-    expect_lines("frontend=192.0.2.1:30080/TCP of service=a/web goes to service=a/web, which has "
-                 "it for an earlier port");
-    put_service("a/web", "10.96.0.1", "web/TCP:81+30080 http/TCP:80+30080");
-    expect_ops("10.96.0.1:80/TCP 10.0.0.1:80, 10.96.0.1:81/TCP 10.0.0.1:81, "
-               "192.0.2.1:30080/TCP ext 10.0.0.1:81");
-    put_slice("a/s", "a/web", "http/TCP:80", "10.0.0.1");
-    expect_ops("10.96.0.1:81/TCP, 192.0.2.1:30080/TCP ext 10.0.0.1:80");
-    put_service("a/web", "10.96.0.1", "web/TCP:81+30080");
-    expect_ops("-10.96.0.1:80/TCP, 10.96.0.1:81/TCP, 192.0.2.1:30080/TCP ext");
-    ck_assert_uint_eq(policy_conflicts(policy), 0);
+    fprintf(out, "conflicts=%zu reserved=%zu\n", policy_conflicts(policy), policy_reserved(policy));
 }
 
-/* Each loser is said once for each winner, whatever else happens. */
-TEST(losers_are_said_once)
-{
-    put_created("a/one", 1, "10.96.0.1", "http/TCP:80");
-    put_created("a/two", 2, "10.96.0.1", "http/TCP:80");
-    policy_settle(policy);
-    expect_lines("frontend=10.96.0.1:80/TCP of service=a/two goes to service=a/one, which is "
-                 "older");
-    struct service *changed = make_created("a/two", 2, "10.96.0.1", "http/TCP:80");
-    changed->affinity_timeout = 5;
-    put(changed);
-    put(make_reachable("a/one", "10.96.0.1", "203.0.113.1", "", "http/TCP:80 dns/UDP:53"));
-    put_slice("a/s", "a/one", "http/TCP:80", "10.0.0.1");
-    policy_settle(policy);
-    expect_lines("");
-    put_created("a/three", 3, "10.96.0.1", "http/TCP:80");
-    policy_settle(policy);
-    expect_lines("frontend=10.96.0.1:80/TCP of service=a/three goes to service=a/one, which has "
-                 "endpoints");
-    service_cache_remove(services, "a/one");
-    policy_settle(policy);
-    expect_lines("frontend=10.96.0.1:80/TCP of service=a/three goes to service=a/two, which is "
-                 "older");
-    ck_assert_uint_eq(policy_conflicts(policy), 1);
-}
+static const struct script_command commands[] = {
+    {"service", run_service},
+    {"no-service", run_no_service},
+    {"slice", run_slice},
+    {"no-slice", run_no_slice},
+    {"node-ports", run_node_ports},
+    {"refuse-every", run_refuse_every},
+    {"in-portions", run_in_portions},
+    {"api-server", run_api_server},
+    {"settle", run_settle},
+    {"told", run_told},
+    {"checks", run_checks},
+    {"waits", run_waits},
+    {"events", run_events},
+    {"owner", run_owner},
+    {"counts", run_counts},
+    {NULL, NULL},
+};
+
+SCRIPT("policy", commands)
 
 /* ---------------------------------------------------------- external addresses and node ports */
 
