@@ -4,7 +4,8 @@
  *
  *     a/web 10.96.0.1 fd00::1 http/TCP:80+30080 created=7 external=192.0.2.1 balancer=203.0.113.1
  *           from=10.0.0.0/8 check=30000 affinity=60 external-local internal-local
- *     a/web-1 of=a/web http/TCP:8080 10.0.0.1@here 10.0.0.2=st
+ *           skipped version=1
+ *     a/web-1 of=a/web http/TCP:8080 10.0.0.1@here 10.0.0.2=st version=2
  *
  * A Service has addresses and ports, a slice ports and endpoints, as in objects.h.
  */
@@ -29,6 +30,10 @@ static inline void add_service_word(struct service *service, char *word)
         service->external_local = true;
     else if (strcmp(word, "internal-local") == 0)
         service->internal_local = true;
+    else if (strcmp(word, "skipped") == 0)
+        service->skipped = true;
+    else if (script_option(word, "version", &value))
+        object_version_set(&service->version, value);
     else if (script_option(word, "created", &value))
         service->created = strcmp(value, "never") == 0 ? INT64_MAX : atoll(value);
     else if (script_option(word, "external", &value))
@@ -62,6 +67,10 @@ static inline struct endpoint_slice *script_slice(char *words)
     enum family family = strstr(words, "::") ? FAMILY_IPV6 : FAMILY_IPV4;
     struct endpoint_slice *slice = make_slice(id, value, family, "", "");
     for (char *word; *(word = script_word(&words));) {
+        if (script_option(word, "version", &value)) {
+            object_version_set(&slice->version, value);
+            continue;
+        }
         if (!strchr(word, '/')) {
             vec_push(&slice->endpoints, make_endpoint(word, family));
             continue;

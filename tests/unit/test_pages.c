@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Pages over a real socket, /programmed with real caches. */
-#include "unit.h"
+#include "script_objects.h"
 
 #include "http_client.h"
-#include "objects.h"
 
 #include "kube-nftd/serve/metrics.h"
 #include "kube-nftd/serve/programmed.h"
@@ -92,245 +91,118 @@ static void tear_down(void)
     log_set_verbosity(0);
 }
 
-static void put_service(const char *version, const char *ports)
+/* ---- cases ---- */
+
+static void run_service(char *words, FILE *out)
 {
-    struct service *service = make_service("shop/web", "10.96.0.1 fd00::1", ports);
-    object_version_set(&service->version, version);
-    service_cache_put(services, service);
+    service_cache_put(services, script_service(words));
 }
 
-static void put_slice(const char *id, const char *service_id, const char *version,
-                      const char *endpoints)
+static void run_no_service(char *words, FILE *out)
 {
-    struct endpoint_slice *slice =
-        make_slice(id, service_id, FAMILY_IPV4, "http/TCP:8080", endpoints);
-    object_version_set(&slice->version, version);
-    endpoint_slice_cache_put(slices, slice);
+    service_cache_remove(services, words);
 }
 
-static void turn_over(bool v4, bool v6)
+static void run_slice(char *words, FILE *out)
 {
-    const bool in_force[FAMILY_COUNT] = {v4, v6};
+    endpoint_slice_cache_put(slices, script_slice(words));
+}
+
+static void run_no_slice(char *words, FILE *out)
+{
+    endpoint_slice_cache_remove(slices, words);
+}
+
+/* One that cannot be read, and its version. */
+static struct object bad_object(enum object_kind kind, char *words)
+{
+    struct object object = {
+        .kind = kind, .id = xstrdup(script_word(&words)), .owner = xstrdup("shop/web")};
+    object_version_set(&object.version, words);
+    return object;
+}
+
+static void run_bad_service(char *words, FILE *out)
+{
+    struct object object = bad_object(KIND_SERVICE, words);
+    service_cache_leave_out(services, &object);
+    object_clear(&object);
+}
+
+static void run_bad_slice(char *words, FILE *out)
+{
+    struct object object = bad_object(KIND_ENDPOINTSLICE, words);
+    endpoint_slice_cache_leave_out(slices, &object);
+    object_clear(&object);
+}
+
+static void run_turn(char *words, FILE *out)
+{
+    const bool in_force[FAMILY_COUNT] = {strstr(words, "IPv4"), strstr(words, "IPv6")};
     service_cache_turn_over(services, in_force);
     endpoint_slice_cache_turn_over(slices, in_force);
 }
 
-static void expect_at(const char *path, int status, const char *body)
-{
-    struct reply reply = GET(port, path);
-    ck_assert_str_eq(body_of(&reply), body);
-    ck_assert_int_eq(reply.status, status);
-    ck_assert_str_eq(header(&reply, "Content-Type"), "application/json");
-}
-
-#define ASK "/programmed?namespace=shop&service=web"
-#define HEAD "{\"namespace\":\"shop\",\"name\":\"web\","
-#define WAITS ",\"programmed\":false,\"reason\":\"a change is not applied yet\"}"
-#define LEFT_OUT                                                                                   \
-    ",\"programmed\":false,\"reason\":\"an object is invalid, and its last good version "          \
-    "stays active; the log says what is wrong with it\"}"
-#define DONE ",\"programmed\":true}"
-
-TEST(what_came_and_what_is_held)
-{
-    put_service("10", "http/TCP:80");
-    put_slice("shop/web-a", "shop/web", "11", "10.0.0.1");
-    put_slice("shop/web-b", "shop/web", "x1", "10.0.0.2");
-    put_slice("shop/other-a", "shop/other", "12", "10.0.0.3");
-    expect_at(ASK, 503,
-              HEAD "\"service\":{\"received\":\"10\",\"inKernel\":{\"IPv4\":null,\"IPv6\":null}},"
-                   "\"endpointSlices\":["
-                   "{\"name\":\"web-a\",\"received\":\"11\",\"inKernel\":{\"IPv4\":null}},"
-                   "{\"name\":\"web-b\",\"received\":\"x1\",\"inKernel\":{\"IPv4\":null}}]" WAITS);
-    turn_over(true, true);
-    expect_at(ASK, 200,
-              HEAD
-              "\"service\":{\"received\":\"10\",\"inKernel\":{\"IPv4\":\"10\",\"IPv6\":\"10\"}},"
-              "\"endpointSlices\":["
-              "{\"name\":\"web-a\",\"received\":\"11\",\"inKernel\":{\"IPv4\":\"11\"}},"
-              "{\"name\":\"web-b\",\"received\":\"x1\",\"inKernel\":{\"IPv4\":\"x1\"}}]" DONE);
-    put_slice("shop/web-a", "shop/web", "13", "10.0.0.4");
-    put_slice("shop/web-b", "shop/web", "x2", "10.0.0.2"); /* says the same */
-    turn_over(false, true);
-    expect_at(ASK, 503,
-              HEAD
-              "\"service\":{\"received\":\"10\",\"inKernel\":{\"IPv4\":\"10\",\"IPv6\":\"10\"}},"
-              "\"endpointSlices\":["
-              "{\"name\":\"web-a\",\"received\":\"13\",\"inKernel\":{\"IPv4\":\"11\"}},"
-              "{\"name\":\"web-b\",\"received\":\"x2\",\"inKernel\":{\"IPv4\":\"x2\"}}]" WAITS);
-    put_service("20", "http/TCP:81");
-    turn_over(true, false);
-    expect_at(ASK, 503,
-              HEAD
-              "\"service\":{\"received\":\"20\",\"inKernel\":{\"IPv4\":\"20\",\"IPv6\":\"10\"}},"
-              "\"endpointSlices\":["
-              "{\"name\":\"web-a\",\"received\":\"13\",\"inKernel\":{\"IPv4\":\"13\"}},"
-              "{\"name\":\"web-b\",\"received\":\"x2\",\"inKernel\":{\"IPv4\":\"x2\"}}]" WAITS);
-}
-
-TEST(what_goes)
-{
-    put_service("10", "http/TCP:80");
-    put_slice("shop/web-a", "shop/web", "11", "10.0.0.1");
-    turn_over(true, true);
-    endpoint_slice_cache_remove(slices, "shop/web-a");
-    expect_at(ASK, 503,
-              HEAD
-              "\"service\":{\"received\":\"10\",\"inKernel\":{\"IPv4\":\"10\",\"IPv6\":\"10\"}},"
-              "\"endpointSlices\":["
-              "{\"name\":\"web-a\",\"received\":null,\"inKernel\":{\"IPv4\":\"11\"}}]" WAITS);
-    turn_over(true, true);
-    expect_at(ASK, 200,
-              HEAD
-              "\"service\":{\"received\":\"10\",\"inKernel\":{\"IPv4\":\"10\",\"IPv6\":\"10\"}},"
-              "\"endpointSlices\":[]" DONE);
-    service_cache_remove(services, "shop/web");
-    expect_at(ASK, 503,
-              HEAD "\"service\":{\"received\":null,\"inKernel\":{\"IPv4\":\"10\",\"IPv6\":\"10\"}},"
-                   "\"endpointSlices\":[]" WAITS);
-    turn_over(true, true);
-    expect_at(ASK, 404, HEAD "\"programmed\":false,\"reason\":\"no such Service is known\"}");
-}
-
-/* It is of another Service from now on; the kernel has it with the old one still. */
-TEST(a_slice_that_moves)
-{
-    put_service("10", "http/TCP:80");
-    put_slice("shop/web-a", "shop/web", "11", "10.0.0.1");
-    turn_over(true, true);
-    put_slice("shop/web-a", "shop/other", "12", "10.0.0.1");
-    expect_at(ASK, 503,
-              HEAD
-              "\"service\":{\"received\":\"10\",\"inKernel\":{\"IPv4\":\"10\",\"IPv6\":\"10\"}},"
-              "\"endpointSlices\":["
-              "{\"name\":\"web-a\",\"received\":\"12\",\"inKernel\":{\"IPv4\":\"11\"}}]" WAITS);
-    turn_over(true, true);
-    expect_at(ASK, 200,
-              HEAD
-              "\"service\":{\"received\":\"10\",\"inKernel\":{\"IPv4\":\"10\",\"IPv6\":\"10\"}},"
-              "\"endpointSlices\":[]" DONE);
-}
-
-static void leave_out(enum object_kind kind, const char *id, const char *version)
-{
-    struct object object = {.kind = kind, .id = xstrdup(id), .owner = xstrdup("shop/web")};
-    object_version_set(&object.version, version);
-    if (kind == KIND_SERVICE)
-        service_cache_leave_out(services, &object);
-    else
-        endpoint_slice_cache_leave_out(slices, &object);
-    object_clear(&object);
-}
-
-TEST(what_is_left_out)
-{
-    leave_out(KIND_SERVICE, "shop/web", "9");
-    turn_over(true, true);
-    expect_at(ASK, 503,
-              HEAD "\"service\":{\"received\":null,\"leftOut\":\"9\",\"inKernel\":{}},"
-                   "\"endpointSlices\":[]" LEFT_OUT);
-    put_service("10", "http/TCP:80");
-    put_slice("shop/web-a", "shop/web", "11", "10.0.0.1");
-    leave_out(KIND_ENDPOINTSLICE, "shop/web-a", "12");
-    leave_out(KIND_ENDPOINTSLICE, "shop/web-b", "13");
-    turn_over(true, true);
-    expect_at(
-        ASK, 503,
-        HEAD "\"service\":{\"received\":\"10\",\"inKernel\":{\"IPv4\":\"10\",\"IPv6\":\"10\"}},"
-             "\"endpointSlices\":["
-             "{\"name\":\"web-a\",\"received\":\"11\",\"leftOut\":\"12\","
-             "\"inKernel\":{\"IPv4\":\"11\"}},"
-             "{\"name\":\"web-b\",\"received\":null,\"leftOut\":\"13\",\"inKernel\":{}}]" LEFT_OUT);
-    put_slice("shop/web-a", "shop/web", "14", "10.0.0.1");
-    endpoint_slice_cache_remove(slices, "shop/web-b");
-    expect_at(ASK, 200,
-              HEAD
-              "\"service\":{\"received\":\"10\",\"inKernel\":{\"IPv4\":\"10\",\"IPv6\":\"10\"}},"
-              "\"endpointSlices\":["
-              "{\"name\":\"web-a\",\"received\":\"14\",\"inKernel\":{\"IPv4\":\"14\"}}]" DONE);
-}
-
-/* Nothing of a headless Service is ever in the kernel. An object may have no version. */
-TEST(what_concerns_no_family)
-{
-    struct service *service = make_service("shop/web", "10.96.0.1", "http/TCP:80");
-    object_version_set(&service->version, "");
-    service->skipped = true;
-    service_cache_put(services, service);
-    expect_at(ASK, 200,
-              HEAD "\"service\":{\"received\":\"\",\"inKernel\":{}},\"endpointSlices\":[]" DONE);
-}
-
-TEST(a_family_that_is_not_in_use)
+static void run_without_ipv6(char *words, FILE *out)
 {
     ipv6 = false;
-    put_service("10", "http/TCP:80");
-    turn_over(true, true);
-    expect_at(ASK, 200,
-              HEAD "\"service\":{\"received\":\"10\",\"inKernel\":{\"IPv4\":\"10\"}},"
-                   "\"endpointSlices\":[]" DONE);
 }
 
-TEST(a_frontend_that_was_refused)
+static void run_refused(char *words, FILE *out)
 {
     refused = true;
-    put_service("10", "http/TCP:80");
-    put_slice("shop/web-a", "shop/web", "11", "10.0.0.1");
-    turn_over(true, true);
-    expect_at(ASK, 503,
-              HEAD "\"service\":{\"received\":\"10\",\"inKernel\":{\"IPv4\":null,\"IPv6\":\"10\"}},"
-                   "\"endpointSlices\":["
-                   "{\"name\":\"web-a\",\"received\":\"11\",\"inKernel\":{\"IPv4\":null}}],"
-                   "\"programmed\":false,"
-                   "\"reason\":\"the kernel rejected it; the log names the frontend\"}");
 }
 
-TEST(a_table_that_is_lost)
+static void run_lost(char *words, FILE *out)
 {
     lost = true;
-    put_service("10", "http/TCP:80");
-    put_slice("shop/web-a", "shop/web", "11", "10.0.0.1");
-    turn_over(true, false);
-    put_slice("shop/web-b", "shop/web", "12", "10.0.0.2");
-    leave_out(KIND_SERVICE, "shop/web", "13");
-    expect_at(
-        ASK, 503,
-        HEAD "\"service\":{\"received\":\"10\",\"leftOut\":\"13\","
-             "\"inKernel\":{\"IPv4\":\"10\",\"IPv6\":null}},\"endpointSlices\":["
-             "{\"name\":\"web-a\",\"received\":\"11\",\"inKernel\":{\"IPv4\":\"11\"}},"
-             "{\"name\":\"web-b\",\"received\":\"12\",\"inKernel\":{\"IPv4\":null}}],"
-             "\"programmed\":false,"
-             "\"reason\":\"the table is gone, or belongs to another program; the log says more\"}");
 }
 
-TEST(not_complete_yet)
+static void run_incomplete(char *words, FILE *out)
 {
     complete_ = false;
-    expect_at(ASK, 503,
-              HEAD "\"programmed\":false,"
-                   "\"reason\":\"Services and EndpointSlices are not complete yet\"}");
 }
 
-static const char *const bad_questions[] = {
-    "/programmed",
-    "/programmed?",
-    "/programmed?namespace=shop",
-    "/programmed?service=web",
-    "/programmed?namespace&service=web",
-    "/programmed?namespace=shop&service=",
-    "/programmed?namespace=shop%2Fweb&service=web",
-    "/programmed?namespace=shop&service=we%0Ab",
-    "/programmed?namespace=shop&service=w%C3%A9b",
-    "/programmed?namespace=shop&service=w%FFb",
+static void run_get(char *words, FILE *out)
+{
+    struct reply reply = GET(port, words);
+    ck_assert_str_eq(header(&reply, "Content-Type"), "application/json");
+    fprintf(out, "%d %s\n", reply.status, body_of(&reply));
+}
+
+/* Without what is the same in each answer; the objects on lines of their own. */
+static void run_ask(char *words, FILE *out)
+{
+    static const char head[] = "{\"namespace\":\"shop\",\"name\":\"web\",";
+    struct reply reply = GET(port, "/programmed?namespace=shop&service=web");
+    const char *body = body_of(&reply);
+    ck_assert_int_eq(strncmp(body, head, strlen(head)), 0);
+    fprintf(out, "%d ", reply.status);
+    for (const char *at = body + strlen(head); *at; at++) {
+        bool begins = strncmp(at, "\"programmed\"", 12) == 0 || strncmp(at, "{\"name\"", 7) == 0;
+        fprintf(out, "%s%c", begins && at > body + strlen(head) ? "\n" : "", *at);
+    }
+    fputs("\n", out);
+}
+
+static const struct script_command commands[] = {
+    {"service", run_service},
+    {"no-service", run_no_service},
+    {"slice", run_slice},
+    {"no-slice", run_no_slice},
+    {"bad-service", run_bad_service},
+    {"bad-slice", run_bad_slice},
+    {"turn", run_turn},
+    {"without", run_without_ipv6},
+    {"refused", run_refused},
+    {"lost", run_lost},
+    {"incomplete", run_incomplete},
+    {"get", run_get},
+    {"ask", run_ask},
+    {NULL, NULL},
 };
 
-TEST_ROWS(bad_question, bad_questions)
-{
-    put_service("10", "http/TCP:80");
-    expect_at(*row, 400,
-              "{\"programmed\":false,"
-              "\"reason\":\"the request is /programmed?namespace=NAMESPACE&service=NAME\"}");
-}
+SCRIPT("pages", commands)
 
 /* ---- for people ---- */
 

@@ -216,4 +216,3 @@ TEST(what_is_not_there_cannot_go)
     ck_assert_uint_eq(plan.moves.n, 0);
     ck_assert_ptr_null(plan.added);
 }
-
