@@ -16,7 +16,7 @@
 /* A page that is shorter is not worth packing. */
 #define PACKED_FROM 4096
 
-/* A page that somebody else answers. */
+/* Sorted by path. */
 struct page {
     const char *path;
     http_answer_fn answer;
@@ -135,9 +135,10 @@ static void answer_page(metrics_fn write, void *ctx, const struct http_request *
     pack(request, answer);
 }
 
-static void answer_metrics(struct metrics *metrics, const struct http_request *request,
+static void answer_metrics(void *ctx, const struct http_request *request,
                            struct http_answer *answer)
 {
+    const struct metrics *metrics = ctx;
     answer_page(metrics->write, metrics->ctx, request, answer);
 }
 
@@ -158,9 +159,9 @@ static void write_slis(void *ctx, struct metrics_page *page)
     metrics_labelled(page, passed, 3, (double)metrics->healthy);
 }
 
-static void answer_slis(struct metrics *metrics, const struct http_request *request,
-                        struct http_answer *answer)
+static void answer_slis(void *ctx, const struct http_request *request, struct http_answer *answer)
 {
+    struct metrics *metrics = ctx;
     if (strcmp(request->method, "DELETE") != 0) {
         answer_page(write_slis, metrics, request, answer);
         return;
@@ -171,51 +172,35 @@ static void answer_slis(struct metrics *metrics, const struct http_request *requ
 
 /* ---- other answers ---- */
 
-static void answer_healthz(struct metrics *metrics, const struct http_request *request,
+static void answer_healthz(void *ctx, const struct http_request *request,
                            struct http_answer *answer)
 {
+    struct metrics *metrics = ctx;
     bool verbose = http_request_has_argument(request, "verbose");
     metrics->healthy++;
     http_answer_header(answer, "X-Content-Type-Options", "nosniff");
     put_text(answer, "text/plain", xstrdup(verbose ? "[+]ping ok\nhealthz check passed\n" : "ok"));
 }
 
-static void answer_ping(struct metrics *metrics, const struct http_request *request,
-                        struct http_answer *answer)
+static void answer_ping(void *ctx, const struct http_request *request, struct http_answer *answer)
 {
-    (void)metrics;
+    (void)ctx;
     bool verbose = http_request_has_argument(request, "verbose");
     http_answer_header(answer, "X-Content-Type-Options", "nosniff");
     put_text(answer, "text/plain", xstrdup(verbose ? "[+]ping ok\n" : "ok"));
 }
 
-static void answer_mode(struct metrics *metrics, const struct http_request *request,
-                        struct http_answer *answer)
+static void answer_mode(void *ctx, const struct http_request *request, struct http_answer *answer)
 {
-    (void)metrics;
+    (void)ctx;
     (void)request;
     put_text(answer, "text/plain", xstrdup("nftables"));
 }
-
-static const struct {
-    const char *path;
-    void (*answer)(struct metrics *metrics, const struct http_request *request,
-                   struct http_answer *answer);
-} paths[] = {
-    {"/metrics", answer_metrics},   {"/metrics/slis", answer_slis}, {"/healthz", answer_healthz},
-    {"/healthz/ping", answer_ping}, {"/proxyMode", answer_mode},
-};
 
 static void answer_request(void *ctx, const struct http_request *request,
                            struct http_answer *answer)
 {
     const struct metrics *metrics = ctx;
-    for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
-        if (strcmp(paths[i].path, request->path) == 0) {
-            paths[i].answer(ctx, request, answer);
-            return;
-        }
-    }
     vec_each (&metrics->pages, page) {
         if (strcmp(page->path, request->path) == 0) {
             page->answer(page->ctx, request, answer);
@@ -227,10 +212,26 @@ static void answer_request(void *ctx, const struct http_request *request,
 
 /* ---- the server ---- */
 
+static int compare_pages(const void *a, const void *b)
+{
+    return strcmp(((const struct page *)a)->path, ((const struct page *)b)->path);
+}
+
+void metrics_add_page(struct metrics *metrics, const char *path, http_answer_fn answer, void *ctx)
+{
+    vec_push(&metrics->pages, (struct page){path, answer, ctx});
+    qsort(metrics->pages.v, metrics->pages.n, sizeof(*metrics->pages.v), compare_pages);
+}
+
 struct metrics *metrics_new(struct ev_loop *loop, metrics_fn write, void *ctx)
 {
     struct metrics *metrics = xcalloc(1, sizeof(*metrics));
     *metrics = (struct metrics){.write = write, .ctx = ctx, .ports = ports_new(loop, "metrics")};
+    metrics_add_page(metrics, "/metrics", answer_metrics, metrics);
+    metrics_add_page(metrics, "/metrics/slis", answer_slis, metrics);
+    metrics_add_page(metrics, "/healthz", answer_healthz, metrics);
+    metrics_add_page(metrics, "/healthz/ping", answer_ping, metrics);
+    metrics_add_page(metrics, "/proxyMode", answer_mode, metrics);
     return metrics;
 }
 
@@ -270,32 +271,14 @@ void metrics_set_events(struct metrics *metrics, const struct event_sink *events
     ports_on_failure(metrics->ports, on_failure, metrics);
 }
 
-void metrics_add_page(struct metrics *metrics, const char *path, http_answer_fn answer, void *ctx)
-{
-    vec_push(&metrics->pages, (struct page){path, answer, ctx});
-}
-
-static int compare_paths(const void *a, const void *b)
-{
-    const char *const *first = a, *const *second = b;
-    return strcmp(*first, *second);
-}
-
 char *metrics_paths(const struct metrics *metrics)
 {
-    VEC(const char *) all = {0};
-    char *text = xstrdup("");
-    for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++)
-        vec_push(&all, paths[i].path);
-    vec_each (&metrics->pages, page)
-        vec_push(&all, page->path);
-    qsort(all.v, all.n, sizeof(*all.v), compare_paths);
-    vec_each (&all, path) {
-        char *longer = xasprintf("%s%s%s", text, *text ? " " : "", *path);
+    char *text = NULL;
+    vec_each (&metrics->pages, page) {
+        char *longer = xasprintf("%s%s%s", text ? text : "", text ? " " : "", page->path);
         free(text);
         text = longer;
     }
-    vec_free(&all);
     return text;
 }
 
