@@ -3,6 +3,7 @@
 
 #include "ask.h"
 #include "kube-nftd/base/text.h"
+#include "kube-nftd/serve/facts.h"
 #include "kube-nftd/serve/list.h"
 #include "kube-nftd/serve/status.h"
 #include "top.h"
@@ -10,11 +11,6 @@
 
 #include <string.h>
 #include <unistd.h>
-
-static const cJSON *at(const cJSON *object, const char *key)
-{
-    return cJSON_GetObjectItemCaseSensitive(object, key);
-}
 
 /* Prints @answer as is asked for: @wide if there is such a view, or not. */
 static int print(const struct options *options, const cJSON *answer, const struct view *views,
@@ -58,8 +54,8 @@ static cJSON *ask_for_explanation(const struct options *options, command_compute
 static enum explain_status explain_status_of(const cJSON *answer)
 {
     static const char *const known[] = {"service", "noFrontends", "endpoint", "address"};
-    const char *found = cJSON_GetStringValue(at(answer, "found"));
-    if (cJSON_IsFalse(at(at(answer, "kernel"), "agrees")))
+    const char *found = cJSON_GetStringValue(facts_at(answer, "found"));
+    if (cJSON_IsFalse(facts_at(facts_at(answer, "kernel"), "agrees")))
         return EXPLAIN_DIFFERS;
     for (size_t i = 0; found && i < sizeof(known) / sizeof(known[0]); i++)
         if (strcmp(found, known[i]) == 0)
@@ -69,11 +65,11 @@ static enum explain_status explain_status_of(const cJSON *answer)
 
 static int print_endpoints(const struct options *options, const cJSON *answer, struct error *err)
 {
-    const cJSON *ports = at(at(answer, "service"), "ports"), *port;
+    const cJSON *ports = facts_at(facts_at(answer, "service"), "ports"), *port;
     bool some = ports && ports->child, counted = false;
     cJSON_ArrayForEach (port, ports) {
-        const cJSON *items = at(at(port, "endpoints"), "items");
-        counted = counted || (items && at(items->child, "connections"));
+        const cJSON *items = facts_at(facts_at(port, "endpoints"), "items");
+        counted = counted || (items && facts_at(items->child, "connections"));
     }
     if (print(options, answer, some ? view_endpoints : view_summary,
               counted ? view_counted_endpoints
@@ -133,17 +129,11 @@ static cJSON *ask_for_list(const struct options *options, command_compute_fn com
     return answer;
 }
 
-static int compare_key(const cJSON *a, const cJSON *b, const char *key)
-{
-    const char *p = cJSON_GetStringValue(at(a, key)), *q = cJSON_GetStringValue(at(b, key));
-    return strcmp(p ? p : "", q ? q : "");
-}
-
 static int compare_items(const void *a, const void *b)
 {
     const cJSON *p = *(cJSON *const *)a, *q = *(cJSON *const *)b;
-    int order = compare_key(p, q, "namespace");
-    return order ? order : compare_key(p, q, "name");
+    int order = strcmp(facts_text_at(p, "namespace"), facts_text_at(q, "namespace"));
+    return order ? order : strcmp(facts_text_at(p, "name"), facts_text_at(q, "name"));
 }
 
 /* By namespace and name, each once: one that moved in the daemon meanwhile may be there again. */
@@ -177,9 +167,9 @@ static int run_list(const struct options *options, command_compute_fn compute, s
     if (!answer)
         return -1;
     sort_items(answer);
-    if (!at(answer, "items")->child && options->output != OUTPUT_JSON)
+    if (!facts_at(answer, "items")->child && options->output != OUTPUT_JSON)
         fputs("no such Service\n", stderr);
-    bool counted = at(at(answer, "items")->child, "connections");
+    bool counted = facts_at(facts_at(answer, "items")->child, "connections");
     int result =
         print(options, answer, view_list, counted ? view_counted_list : view_wide_list, err);
     cJSON_Delete(answer);
@@ -200,7 +190,7 @@ static int run_status(const struct options *options, command_compute_fn compute,
         fprintf(stderr, "kube-nftd: %s\n", err->text);
         return NOT_REACHABLE;
     }
-    bool well = cJSON_IsTrue(at(answer, "well"));
+    bool well = cJSON_IsTrue(facts_at(answer, "well"));
     int result = print(options, answer, view_status, NULL, err);
     cJSON_Delete(answer);
     return result ? -1 : well ? WELL : NOT_WELL;

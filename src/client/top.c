@@ -7,6 +7,7 @@
 #include "kube-nftd/base/text.h"
 #include "kube-nftd/base/vec.h"
 #include "kube-nftd/serve/connections.h"
+#include "kube-nftd/serve/facts.h"
 #include "view.h"
 
 #include <errno.h>
@@ -44,20 +45,9 @@ static void clear(struct top_table *table)
     table->at = 0;
 }
 
-static const cJSON *at(const cJSON *object, const char *key)
-{
-    return cJSON_GetObjectItemCaseSensitive(object, key);
-}
-
-static const char *text_at(const cJSON *object, const char *key)
-{
-    const char *text = cJSON_GetStringValue(at(object, key));
-    return text ? text : "";
-}
-
 static double number_at(const cJSON *object, const char *key)
 {
-    double number = cJSON_GetNumberValue(at(object, key));
+    double number = cJSON_GetNumberValue(facts_at(object, key));
     return isnan(number) ? 0 : number;
 }
 
@@ -78,8 +68,10 @@ static int read_services(const char *bind, struct top_table *table, struct error
     if (!answer)
         return -1;
     table->at = number_at(answer, "countedAt");
-    cJSON_ArrayForEach (item, at(answer, "items"))
-        add_row(table, xasprintf("%s/%s", text_at(item, "namespace"), text_at(item, "name")), item);
+    cJSON_ArrayForEach (item, facts_at(answer, "items"))
+        add_row(table,
+                xasprintf("%s/%s", facts_text_at(item, "namespace"), facts_text_at(item, "name")),
+                item);
     cJSON_Delete(answer);
     return table->at > 0
                ? 0
@@ -91,10 +83,10 @@ static bool add_endpoints(const cJSON *port, struct top_table *table)
 {
     bool counted = false;
     const cJSON *item;
-    cJSON_ArrayForEach (item, at(at(port, "endpoints"), "items")) {
-        if (!at(item, "connections"))
+    cJSON_ArrayForEach (item, facts_at(facts_at(port, "endpoints"), "items")) {
+        if (!facts_at(item, "connections"))
             continue;
-        add_row(table, xstrdup(text_at(item, "endpoint")), item);
+        add_row(table, xstrdup(facts_text_at(item, "endpoint")), item);
         counted = true;
     }
     return counted;
@@ -112,9 +104,9 @@ static int read_endpoints(const char *bind, const char *service, struct top_tabl
     if (!answer)
         return -1;
     table->at = clock_monotonic();
-    cJSON_ArrayForEach (port, at(at(answer, "service"), "ports"))
+    cJSON_ArrayForEach (port, facts_at(facts_at(answer, "service"), "ports"))
         counted = add_endpoints(port, table) || counted;
-    bool found = at(answer, "service") && !cJSON_IsNull(at(answer, "service"));
+    bool found = facts_at(answer, "service") && !cJSON_IsNull(facts_at(answer, "service"));
     cJSON_Delete(answer);
     if (counted)
         return 0;
@@ -188,14 +180,12 @@ static int compare_rates(const void *a, const void *b)
 /* Up to @n rows from @first on: "items" with name, connections and perSecond. */
 static cJSON *facts_of(const struct top_table *table, size_t first, size_t n)
 {
-    cJSON *facts = cJSON_CreateObject(), *items = cJSON_AddArrayToObject(facts, "items");
+    cJSON *facts = facts_new(), *items = facts_array(facts, "items");
     for (size_t i = first; i < table->rows.n && i - first < n; i++) {
         const struct top_row *row = &table->rows.v[i];
-        cJSON *item = cJSON_CreateObject();
-        cJSON_AddStringToObject(item, "name", row->name);
-        cJSON_AddNumberToObject(item, "connections", (double)row->total);
-        cJSON_AddNumberToObject(item, "perSecond", round(row->rate * 10) / 10);
-        cJSON_AddItemToArray(items, item);
+        facts_add(facts_append(items), fact_text("name", row->name),
+                  fact_number("connections", (double)row->total),
+                  fact_number("perSecond", round(row->rate * 10) / 10));
     }
     return facts;
 }
@@ -211,8 +201,7 @@ cJSON *top_once(const struct options *options, struct error *err)
         find_rates(&table, &before);
         sort(&table, compare_rates);
         facts = facts_of(&table, 0, table.rows.n);
-        cJSON_AddStringToObject(facts, "kind", "KubeNftdTop");
-        cJSON_AddNumberToObject(facts, "schema", 1);
+        facts_add(facts, fact_text("kind", "KubeNftdTop"), fact_number("schema", 1));
     }
     clear(&before);
     clear(&table);

@@ -2,6 +2,7 @@
 #include "kube-nftd/config/file_watch.h"
 
 #include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base/file.h"
 
 #include <errno.h>
 #include <ev.h>
@@ -32,12 +33,6 @@ bool awaited_file_is_missing(const char *path)
     return stat(path, &status) < 0 && errno == ENOENT;
 }
 
-static bool is_same(const struct stat *a, const struct stat *b)
-{
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
-           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
-}
-
 static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 {
     struct awaited_file *file = timer->data;
@@ -45,7 +40,7 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
     (void)events;
     if (stat(file->path, &status) < 0)
         status = (struct stat){.st_size = 0};
-    bool complete = status.st_size > 0 && is_same(&status, &file->seen);
+    bool complete = status.st_size > 0 && file_is_same(&status, &file->seen);
     file->seen = status;
     if (complete) {
         ev_timer_stop(loop, timer);

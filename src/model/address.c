@@ -119,6 +119,14 @@ void addresses_normalize(address_vec *addresses)
     addresses->n = kept;
 }
 
+bool addresses_contain(const address_vec *addresses, const struct address *address)
+{
+    vec_each (addresses, it)
+        if (memcmp(it, address, sizeof(*it)) == 0)
+            return true;
+    return false;
+}
+
 bool address_is_link_local(enum family family, const struct address *address)
 {
     const uint8_t *bytes = address->bytes;

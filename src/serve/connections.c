@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/serve/connections.h"
 
-#include "facts.h"
 #include "kube-nftd/ruleset/connections.h"
+#include "kube-nftd/serve/facts.h"
 
 #include <string.h>
 
@@ -33,14 +33,12 @@ uint64_t connections_of_service(const struct explain_sources *sources,
 cJSON *connections_describe(const struct explain_sources *sources,
                             const struct service_state *state)
 {
-    const char *id = state->service->id;
     uint64_t total = connections_of_service(sources, state);
     if (total == 0)
         return NULL;
     cJSON *item = facts_new();
-    facts_format(item, "namespace", "%.*s", (int)strcspn(id, "/"), id);
-    facts_add(item, fact_text("name", strchr(id, '/') + 1),
-              fact_number("connections", (double)total));
+    facts_add_id(item, state->service->id);
+    facts_add(item, fact_number("connections", (double)total));
     return item;
 }
 

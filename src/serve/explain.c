@@ -117,37 +117,26 @@ static void note_other_protocols(struct explainer *e)
 
 /* ---- in short ---- */
 
-static const cJSON *at(const cJSON *object, const char *key)
-{
-    return cJSON_GetObjectItemCaseSensitive(object, key);
-}
-
-static const char *text_at(const cJSON *object, const char *key)
-{
-    const char *text = cJSON_GetStringValue(at(object, key));
-    return text ? text : "";
-}
-
 static void sum_up_frontend(struct explainer *e, const cJSON *port, const cJSON *frontend)
 {
-    const char *name = text_at(port, "name"), *kind = text_at(frontend, "kind");
-    const cJSON *service = at(e->root, "service");
-    facts_append_text(e->summary, "%s is %s %s of %s/%s%s%s.", text_at(frontend, "frontend"),
+    const char *name = facts_text_at(port, "name"), *kind = facts_text_at(frontend, "kind");
+    const cJSON *service = facts_at(e->root, "service");
+    facts_append_text(e->summary, "%s is %s %s of %s/%s%s%s.", facts_text_at(frontend, "frontend"),
                       *kind == 'c'   ? "the"
                       : *kind == 'e' ? "an"
                                      : "a",
-                      kind, text_at(service, "namespace"), text_at(service, "name"),
+                      kind, facts_text_at(service, "namespace"), facts_text_at(service, "name"),
                       *name ? ", port " : "", name);
-    facts_append_text(e->summary, "New connections: %s.", text_at(frontend, "text"));
+    facts_append_text(e->summary, "New connections: %s.", facts_text_at(frontend, "text"));
 }
 
 /* Of an address, that one; of a Service, the first address of each port and family. */
 static void sum_up(struct explainer *e)
 {
     const cJSON *port, *frontend;
-    cJSON_ArrayForEach (port, at(at(e->root, "service"), "ports"))
-        cJSON_ArrayForEach (frontend, at(port, "frontends")) {
-            if (e->by_address && !cJSON_IsTrue(at(frontend, "asked")))
+    cJSON_ArrayForEach (port, facts_at(facts_at(e->root, "service"), "ports"))
+        cJSON_ArrayForEach (frontend, facts_at(port, "frontends")) {
+            if (e->by_address && !cJSON_IsTrue(facts_at(frontend, "asked")))
                 continue;
             sum_up_frontend(e, port, frontend);
             break;

@@ -89,14 +89,6 @@ static bool add_uses(struct explainer *e, const struct service_state *state)
 
 /* ---- what was perhaps meant ---- */
 
-static bool has_address(const address_vec *addresses, const struct address *address)
-{
-    vec_each (addresses, it)
-        if (memcmp(it, address, sizeof(*it)) == 0)
-            return true;
-    return false;
-}
-
 /* What the asked address is to a Service; NULL: nothing. */
 static const char *role_of(const struct explainer *e, const struct service *service)
 {
@@ -106,9 +98,9 @@ static const char *role_of(const struct explainer *e, const struct service *serv
         return NULL;
     if (memcmp(&service->cluster_ip[family], address, sizeof(*address)) == 0)
         return "the cluster IP";
-    if (has_address(&service_outside(service)->external_ips[family], address))
+    if (addresses_contain(&service_outside(service)->external_ips[family], address))
         return "an external IP";
-    return has_address(&service_outside(service)->load_balancer_ips[family], address)
+    return addresses_contain(&service_outside(service)->load_balancer_ips[family], address)
                ? "a load-balancer IP"
                : NULL;
 }

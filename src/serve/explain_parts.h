@@ -3,10 +3,10 @@
 #ifndef KUBE_NFTD_SRC_SERVE_EXPLAIN_PARTS_H
 #define KUBE_NFTD_SRC_SERVE_EXPLAIN_PARTS_H
 
-#include "facts.h"
 #include "kube-nftd/netlink/nft_socket.h"
 #include "kube-nftd/policy/decision.h"
 #include "kube-nftd/serve/explain.h"
+#include "kube-nftd/serve/facts.h"
 
 /* What may be left out of an answer, to keep it short. */
 enum left_out {

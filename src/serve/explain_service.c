@@ -59,13 +59,11 @@ bool explain_is_outdated(const struct explainer *e, const char *id)
 static void add_header(struct explainer *e, cJSON *to, const struct service *service)
 {
     bool outdated = explain_is_outdated(e, service->id), dated = service->created != INT64_MAX;
-    size_t length = strcspn(service->id, "/");
     char created[CLOCK_RFC3339_SIZE] = "";
     if (dated)
         clock_rfc3339((double)service->created, created);
-    facts_format(to, "namespace", "%.*s", (int)length, service->id);
-    facts_add(to, fact_text("name", service->id + length + 1),
-              fact_text("created", dated ? created : NULL), fact_flag("outdated", outdated),
+    facts_add_id(to, service->id);
+    facts_add(to, fact_text("created", dated ? created : NULL), fact_flag("outdated", outdated),
               fact_text("ignoredFields", service->warnings),
               fact_text("internalTrafficPolicy", service->internal_local ? "Local" : "Cluster"),
               fact_text("externalTrafficPolicy", service->external_local ? "Local" : "Cluster"));

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "facts.h"
+#include "kube-nftd/serve/facts.h"
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/base/text.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Most items of a list fit in; the text of a larger tree is copied as it grows. */
 #define FIRST_BYTES 1024
@@ -87,6 +88,24 @@ void facts_format(cJSON *to, const char *key, const char *format, ...)
     va_end(args);
     add(to, key, make_text(text));
     free(text);
+}
+
+void facts_add_id(cJSON *to, const char *id)
+{
+    size_t length = strcspn(id, "/");
+    facts_format(to, "namespace", "%.*s", (int)length, id);
+    facts_add(to, fact_text("name", id + length + 1));
+}
+
+const cJSON *facts_at(const cJSON *object, const char *key)
+{
+    return cJSON_GetObjectItemCaseSensitive(object, key);
+}
+
+const char *facts_text_at(const cJSON *object, const char *key)
+{
+    const char *text = cJSON_GetStringValue(facts_at(object, key));
+    return text ? text : "";
 }
 
 char *facts_print(const cJSON *facts)

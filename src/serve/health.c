@@ -303,15 +303,6 @@ static struct port *listen_at(struct service *service, const struct address *add
                      all ? "" : address_format(service->family, address, text), service->port);
 }
 
-static bool has_address(const address_vec *addresses, const struct address *address)
-{
-    vec_each (addresses, a) {
-        if (memcmp(a, address, sizeof(*a)) == 0)
-            return true;
-    }
-    return false;
-}
-
 bool health_service_is_listening(const struct health *health, const char *service_id,
                                  enum family family)
 {
@@ -339,7 +330,7 @@ static void move_service(struct service *service, const address_vec *addresses)
 {
     size_t kept = 0;
     vec_each (&service->ports, port) {
-        if (has_address(addresses, &port_address(*port)->address))
+        if (addresses_contain(addresses, &port_address(*port)->address))
             service->ports.v[kept++] = *port;
         else
             port_close(*port);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/serve/list.h"
 
-#include "facts.h"
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/policy/claims.h"
 #include "kube-nftd/policy/decision.h"
 #include "kube-nftd/serve/connections.h"
+#include "kube-nftd/serve/facts.h"
 
 #include <fnmatch.h>
 #include <math.h>
@@ -197,13 +197,11 @@ static void add_frontends(const struct service *service, cJSON *to)
 static cJSON *describe(const struct explain_sources *from, const struct service_state *state)
 {
     const struct service *service = state->service;
-    size_t length = strcspn(service->id, "/");
     char *text;
     const char *word = state_of(from, state, &text);
     cJSON *item = facts_new();
-    facts_format(item, "namespace", "%.*s", (int)length, service->id);
-    facts_add(item, fact_text("name", service->id + length + 1),
-              fact_text("type", service_type_name((enum service_type)service->type)),
+    facts_add_id(item, service->id);
+    facts_add(item, fact_text("type", service_type_name((enum service_type)service->type)),
               fact_text("internalTrafficPolicy", service->internal_local ? "Local" : "Cluster"),
               fact_text("externalTrafficPolicy", service->external_local ? "Local" : "Cluster"),
               fact_number("affinitySeconds", service->affinity_timeout));

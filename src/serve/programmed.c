@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/serve/programmed.h"
 
-#include "facts.h"
+#include "kube-nftd/serve/facts.h"
 
 #include <string.h>
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/serve/status.h"
 
-#include "facts.h"
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/base/duration.h"
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/commit.h"
+#include "kube-nftd/serve/facts.h"
 
 #include <errno.h>
 #include <limits.h>

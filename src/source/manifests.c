@@ -12,6 +12,7 @@
 #include "kube-nftd/source/manifests.h"
 
 #include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base/file.h"
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/base/vec.h"
 #include "manifest_file.h"
@@ -166,8 +167,8 @@ static void log_loaded(const char *what, const char *path, const struct counts *
 }
 
 /* Reads @file and makes its objects what it holds; adds them to @counts. */
-static enum manifest_result file_read(struct manifests *manifests, struct file *file,
-                                      struct counts *counts, struct error *err)
+static enum manifest_result read_manifest(struct manifests *manifests, struct file *file,
+                                          struct counts *counts, struct error *err)
 {
     object_vec objects = {0};
     struct stat status = {0};
@@ -187,7 +188,7 @@ static enum manifest_result file_read(struct manifests *manifests, struct file *
 
 /* There is no file at the path: it was deleted, or is a link to nothing, or the folder is away.
  * Only the first means that its objects are gone, and not of the one file. */
-static void file_missing(struct manifests *manifests, struct file *file)
+static void note_missing(struct manifests *manifests, struct file *file)
 {
     struct stat status;
     size_t held = file->holding.objects.n;
@@ -210,16 +211,16 @@ static void file_missing(struct manifests *manifests, struct file *file)
     file->seen = (struct stat){0};
 }
 
-static void file_reload(struct manifests *manifests, struct file *file)
+static void reload(struct manifests *manifests, struct file *file)
 {
     struct error err = {0};
     struct counts counts = {0};
-    switch (file_read(manifests, file, &counts, &err)) {
+    switch (read_manifest(manifests, file, &counts, &err)) {
     case MANIFEST_OK:
         log_loaded("file", file->path, &counts);
         break;
     case MANIFEST_GONE:
-        file_missing(manifests, file);
+        note_missing(manifests, file);
         break;
     case MANIFEST_BAD:
         log_error("manifests", "%s: %s; its previous objects stay active objects=%zu", file->path,
@@ -237,20 +238,13 @@ static void note_all(struct manifests *manifests, enum news news)
         (*file)->news = news;
 }
 
-static bool is_same(const struct stat *a, const struct stat *b)
-{
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
-           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
-           a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
-}
-
 static void compare(struct file *file)
 {
     struct stat status;
     if (stat(file->path, &status))
         file->news = NEWS_AWAY;
     else
-        file->news = is_same(&status, &file->seen) ? NEWS_NONE : NEWS_CHANGED;
+        file->news = file_is_same(&status, &file->seen) ? NEWS_NONE : NEWS_CHANGED;
 }
 
 static void look_for_missing(struct manifests *manifests)
@@ -261,7 +255,7 @@ static void look_for_missing(struct manifests *manifests)
             continue;
         (*file)->news = NEWS_NONE;
         if (stat((*file)->path, &status) && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
-            file_missing(manifests, *file);
+            note_missing(manifests, *file);
     }
 }
 
@@ -287,7 +281,7 @@ static bool read_changed(struct manifests *manifests)
             continue;
         any = true;
         (*file)->news = NEWS_NONE;
-        file_reload(manifests, *file);
+        reload(manifests, *file);
     }
     return any;
 }
@@ -314,7 +308,7 @@ static int first_read(struct manifests *manifests, const char *path, bool strict
                       struct counts *counts, struct error *err)
 {
     struct error why = {0};
-    enum manifest_result result = file_read(manifests, file_get(manifests, path), counts, &why);
+    enum manifest_result result = read_manifest(manifests, file_get(manifests, path), counts, &why);
     int status = 0;
     if (result == MANIFEST_OK) {
         log_debug(2, "manifests", "loaded file=%s", path);

@@ -5,7 +5,9 @@
 
 #include "kube-nftd/base/error.h"
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <sys/stat.h>
 
 /**
  * The text in @path (links are followed), which the caller frees. NULL with an error (for
@@ -13,5 +15,8 @@
  * bytes or holds zero bytes.
  */
 char *file_read(const char *path, size_t limit, struct error *err);
+
+/** Whether two looks at a path found the same file, and nobody wrote to it in between. */
+bool file_is_same(const struct stat *a, const struct stat *b);
 
 #endif

@@ -39,6 +39,9 @@ int address_compare(const void *a, const void *b);
 /** Sorts addresses of one family and leaves each of them once. */
 void addresses_normalize(address_vec *addresses);
 
+/** Whether @address is one of @addresses, in whatever order. */
+bool addresses_contain(const address_vec *addresses, const struct address *address);
+
 /** Whether @address is in 127.0.0.0/8 or is ::1. */
 bool address_is_loopback(enum family family, const struct address *address);
 

@@ -58,6 +58,15 @@ void facts_append_text(cJSON *array, const char *format, ...) __attribute__((for
 void facts_format(cJSON *to, const char *key, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/** What @id, "namespace/name", is made of: "namespace" and "name". */
+void facts_add_id(cJSON *to, const char *id);
+
+/** A member of @object; NULL if there is none, or no object. */
+const cJSON *facts_at(const cJSON *object, const char *key);
+
+/** The text that it is, or "". */
+const char *facts_text_at(const cJSON *object, const char *key);
+
 /** The JSON, on one line, for the caller to free. */
 char *facts_print(const cJSON *facts);
 
