@@ -397,6 +397,16 @@ TEST(master_overrides)
     free(text);
 }
 
+TEST(master_alone)
+{
+    assert_loaded(client_config_load(NULL, "http://127.0.0.1:8080/", &config, &err));
+    ck_assert_str_eq(config.server, "http://127.0.0.1:8080");
+    ck_assert_ptr_null(config.token);
+    ck_assert_ptr_null(config.token_file);
+    ck_assert_ptr_null(config.ca_file);
+    ck_assert_int_eq(logged(LOG_LEVEL_WARN), 0);
+}
+
 TEST(credentials_need_https)
 {
     assert_loaded(load_simple("server: 'http://a', certificate-authority: /ca",

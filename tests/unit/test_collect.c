@@ -138,19 +138,6 @@ EACH_FAMILY(all_counts_from_one_to_many)
     check(1, &one);
 }
 
-EACH_FAMILY(an_earlier_run_left_them)
-{
-    begin(_i);
-    tell(1, &two);
-    tell(2, &three);
-    commit();
-    restart();
-    tell(1, &two);
-    rest();
-    ck_assert(has_chain("pick-2") && !has_chain("pick-3"));
-    check(1, &two);
-}
-
 /* Without an owner, others can have rules that lead there. Nothing else is the worse for it. */
 EACH_FAMILY(what_cannot_go_stays)
 {

@@ -29,24 +29,6 @@ TEST(lists)
            SLICES "&limit=500&continue=a%2B%2F%3D");
 }
 
-TEST(watches)
-{
-    struct collection services = {.kind = KIND_SERVICE};
-    expect(collection_watch_path(&services, "77", 345),
-           SERVICES "&watch=true&allowWatchBookmarks=true&resourceVersion=77&timeoutSeconds=345");
-}
-
-TEST(streams)
-{
-    struct collection slices = {.kind = KIND_ENDPOINTSLICE};
-    expect(collection_stream_path(&slices, NULL, 345),
-           SLICES "&watch=true&allowWatchBookmarks=true&sendInitialEvents=true"
-                  "&resourceVersionMatch=NotOlderThan&timeoutSeconds=345");
-    expect(collection_stream_path(&slices, "7&8", 345),
-           SLICES "&watch=true&allowWatchBookmarks=true&sendInitialEvents=true"
-                  "&resourceVersionMatch=NotOlderThan&resourceVersion=7%268&timeoutSeconds=345");
-}
-
 TEST(own_node)
 {
     char name[] = "node-1.example";

@@ -214,17 +214,6 @@ TEST_ROWS(cpus_unknown, no_cpus)
     free(expected);
 }
 
-TEST(no_list_of_cpus)
-{
-    const struct conntrack_settings settings = {.max_per_core = 1000, .max_given = true};
-    char *expected = xasprintf("%ld", 1000 * sysconf(_SC_NPROCESSORS_ONLN));
-    take_away(CPUS);
-    put_file(MAX, "0\n");
-    apply(&settings, 0);
-    expect(MAX, expected);
-    free(expected);
-}
-
 /* What is not a number is replaced. */
 TEST(odd_contents)
 {
@@ -291,14 +280,6 @@ TEST(hash_size_unreadable)
     expect(HASH_SIZE, "many");
 }
 
-/* A maximum that is not in force needs no hash table. */
-TEST(no_maximum_no_hash_size)
-{
-    spoil(MAX);
-    apply(&conntrack_defaults, 1);
-    expect(HASH_SIZE, "16384");
-}
-
 /* A kernel without conntrack: a warning for each. */
 TEST(nothing_there)
 {
@@ -316,15 +297,6 @@ static void fix(const char *file)
     const char *path = in_folder(file);
     take_away(file);
     ck_assert_int_eq(symlink("/proc/sys/kernel/ngroups_max", path), 0);
-}
-
-TEST(present_value_is_said)
-{
-    const struct conntrack_settings settings = {.udp_timeout = 31};
-    fix(UDP);
-    apply(&settings, 1);
-    ck_assert_ptr_nonnull(
-        strstr(last_logged(LOG_LEVEL_WARN), "desired=31: cannot set it, it stays 65536: "));
 }
 
 /* What follows is another thing where there is more than desired. */

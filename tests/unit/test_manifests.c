@@ -142,9 +142,11 @@ static void rename_file(char *words)
     ck_assert_int_eq(rename(from, in_folder(words)), 0);
 }
 
+/* A target that begins with a slash is in the folder, too. */
 static void make_link(char *words)
 {
     const char *to = script_word(&words);
+    to = *to == '/' ? in_folder(to + 1) : to;
     ck_assert_int_eq(symlink(to, in_folder(words)), 0);
 }
 
@@ -186,9 +188,13 @@ static void run_change_and_look(char *words, FILE *out)
     write_told(out);
 }
 
+/* "." is the folder itself; "./NAME" is as one types it, there. */
 static const char *path_of(const char *word)
 {
-    return *word == '.' ? test_folder() : in_folder(word);
+    if (strncmp(word, "./", 2) != 0)
+        return *word == '.' ? test_folder() : in_folder(word);
+    ck_assert_int_eq(chdir(test_folder()), 0);
+    return word + 2;
 }
 
 /* "!" before the path: strictly. A text below is the file's. */

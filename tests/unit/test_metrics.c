@@ -190,6 +190,66 @@ TEST(long_pages)
 
 /* ---- paths ---- */
 
+TEST(other_answers)
+{
+    static const struct {
+        const char *path;
+        int status;
+        const char *body;
+    } rows[] = {
+        {"/healthz", 200, "ok"},
+        {"/healthz/ping", 200, "ok"},
+        {"/healthz?timeout=1s", 200, "ok"},
+        {"/healthz?verbose", 200, "[+]ping ok\nhealthz check passed\n"},
+        {"/healthz?verbose=true", 200, "[+]ping ok\nhealthz check passed\n"},
+        {"/healthz/ping?verbose", 200, "[+]ping ok\n"},
+        {"/proxyMode", 200, "nftables"},
+        {"/", 404, "404 page not found\n"},
+        {"/livez", 404, "404 page not found\n"},
+        {"/readyz", 404, "404 page not found\n"},
+        {"/configz", 404, "404 page not found\n"},
+        {"/metrics/slis/", 404, "404 page not found\n"},
+        {"/healthz/", 404, "404 page not found\n"},
+        {"/metrics/", 404, "404 page not found\n"},
+        {"/proxymode", 404, "404 page not found\n"},
+    };
+    uint16_t port = open_metrics();
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct reply reply = GET(port, rows[i].path);
+        ck_assert_msg(reply.status == rows[i].status, "%s: %d", rows[i].path, reply.status);
+        ck_assert_str_eq(body_of(&reply), rows[i].body);
+        ck_assert_str_eq(header(&reply, "Content-Type"), "text/plain; charset=utf-8");
+    }
+    ck_assert_int_eq(scrapes, 0);
+}
+
+/* Checks of /healthz are counted; /healthz/ping is not one. */
+TEST(slis)
+{
+    uint16_t port = open_metrics();
+    struct reply reply = GET(port, "/metrics/slis");
+    ck_assert_int_eq(reply.status, 200);
+    ck_assert_str_eq(body_of(&reply), "");
+    GET(port, "/healthz");
+    GET(port, "/healthz?verbose");
+    GET(port, "/healthz/ping");
+    reply = GET(port, "/metrics/slis");
+    ck_assert_str_eq(header(&reply, "Content-Type"), "text/plain; version=0.0.4; charset=utf-8");
+    const char *samples[] = {
+        "\n# TYPE kubernetes_healthcheck gauge\n"
+        "kubernetes_healthcheck{name=\"ping\",type=\"healthz\"} 1\n",
+        "\n# TYPE kubernetes_healthchecks_total counter\n"
+        "kubernetes_healthchecks_total{name=\"ping\",status=\"success\",type=\"healthz\"} 2\n"};
+    for (size_t i = 0; i < 2; i++)
+        ck_assert_msg(strstr(body_of(&reply), samples[i]), "%s", body_of(&reply));
+    reply = ask(FAMILY_IPV4, port, "DELETE", "/metrics/slis");
+    ck_assert_int_eq(reply.status, 200);
+    ck_assert_str_eq(body_of(&reply), "metrics reset\n");
+    reply = GET(port, "/metrics/slis");
+    ck_assert_str_eq(body_of(&reply), "");
+    ck_assert_int_eq(scrapes, 0);
+}
+
 static void answer_with_query(void *ctx, const struct http_request *request,
                               struct http_answer *answer)
 {
