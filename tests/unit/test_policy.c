@@ -628,7 +628,7 @@ static bool settle_some(void)
 {
     forget_texts();
     bool settled = policy_settle_some(policy, 40);
-    ck_assert_uint_le(told.n, 4 * 40); /* there are four queues */
+    ck_assert_uint_le(told.n, (size_t)4 * 40); /* there are four queues */
     return settled;
 }
 
@@ -658,7 +658,7 @@ TEST(many_frontends_are_handed_on_in_portions)
     put_slice("a/s", "a/many", "http/TCP:8080 dns/UDP:53", "10.0.0.2");
     settle_in_portions();
     ck_assert_uint_eq(leading_to("10.0.0.1"), 0);
-    ck_assert_uint_eq(leading_to("10.0.0.2"), 2 * (MANY + 1));
+    ck_assert_uint_eq(leading_to("10.0.0.2"), (size_t)2 * (MANY + 1));
 
     put_slice("a/s", "a/many", "http/TCP:8080 dns/UDP:53", "10.0.0.1");
     ck_assert(!settle_some());
