@@ -242,8 +242,6 @@ static void apply(struct ruleset *rs, double now)
     contents_apply(&rs->contents);
     refusals_settled(rs);
     have_new_shapes(rs);
-    if (rs->table_missing)
-        connections_stop(&rs->connections);
     rs->figures.replaced += rs->table_replaced;
     rs->table_missing = rs->table_replaced = false;
 }
@@ -420,7 +418,8 @@ int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
     /* What a table refused that is gone, a new one may take. */
     refusals_release(rs, rs->table_missing && !missed_before ? INFINITY : now);
     refusals_wake_frontends(rs);
-    if (rs->table_missing)
+    bool is_made = rs->table_missing;
+    if (is_made)
         ruleset_sort_pending(rs);
     send_portion(rs, was_known, now);
     ruleset_choose_trims(rs, now);
@@ -431,6 +430,8 @@ int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
     } else {
         count_elements(rs);
         apply(rs, now);
+        if (is_made)
+            connections_restore(rs, socket);
         ruleset_collect(rs, socket, now);
     }
     ruleset_end_waiting(rs);

@@ -18,6 +18,8 @@
 #define COLLECT_PERIOD 600.0
 #define COLLECT_FROM (CONNECTIONS_MOST / 2)
 #define COLLECT_MOST 2000
+/* Bytes of a transaction that restores counts. */
+#define PIECE ((size_t)64 * 1024)
 
 static const char *const set_names[COUNTING_SETS] = {"service_connections", "endpoint_connections"};
 
@@ -27,7 +29,8 @@ struct counted_port {
     uint32_t since; /* the first reading that is about it */
 };
 
-void connections_stop(struct connections *c)
+/* Ends a reading. */
+static void stop(struct connections *c)
 {
     element_dump_close(c->dump);
     c->dump = NULL;
@@ -39,7 +42,7 @@ void connections_stop(struct connections *c)
 
 void connections_clear(struct connections *c)
 {
-    connections_stop(c);
+    stop(c);
     free(c->of_number);
     memset(c, 0, sizeof(*c));
 }
@@ -57,32 +60,50 @@ void connections_forget(struct connections *c, uint32_t number)
         *port = (struct counted_port){.since = c->reading + 1};
 }
 
-/* Of the table that was there before. */
-static void encode_totals(struct ruleset *rs)
-{
-    hash_table_each (&rs->ports, const struct port_record, port) {
-        const struct counted_port *count = counted(&rs->connections, port->number);
-        if (count && count->total > 0)
-            nft_batch_counting_element(&rs->batch, set_names[OF_SERVICES], &port->number,
-                                       sizeof(port->number), count->total);
-    }
-}
-
 /* It may not be there, so it is added first. What is counted for endpoints of the number's last
  * service port is not known; it goes when there are many. */
 void connections_encode(struct ruleset *rs)
 {
-    if (rs->counting == COUNT_NOTHING)
+    if (rs->counting == COUNT_NOTHING || rs->table_missing)
         return;
-    if (rs->table_missing) {
-        encode_totals(rs);
-        return;
-    }
     for (enum nft_element_op op = ELEMENT_ADD; op <= ELEMENT_DELETE; op++)
         vec_each (&rs->pending, it)
             if ((*it)->is_port && as_port(*it)->renumbered && as_port(*it)->number)
                 nft_batch_element(&rs->batch, op, set_names[OF_SERVICES], &as_port(*it)->number,
                                   sizeof(uint32_t), NULL, 0);
+}
+
+/* Packets may have made it meanwhile. */
+static void restore(struct nft_batch *batch, const struct port_record *port, uint64_t total)
+{
+    const char *set = set_names[OF_SERVICES];
+    const uint32_t *key = &port->number;
+    nft_batch_together(batch, true);
+    nft_batch_element(batch, ELEMENT_ADD, set, key, sizeof(*key), NULL, 0);
+    nft_batch_element(batch, ELEMENT_DELETE, set, key, sizeof(*key), NULL, 0);
+    nft_batch_counting_element(batch, set, key, sizeof(*key), total);
+    nft_batch_together(batch, false);
+    nft_batch_may_cut(batch);
+}
+
+void connections_restore(struct ruleset *rs, struct nft_socket *socket)
+{
+    struct nft_batch batch;
+    struct error err = {0};
+    nft_batch_init(&batch, rs->family, RULESET_TABLE);
+    batch.piece = PIECE;
+    hash_table_each (&rs->ports, const struct port_record, port) {
+        const struct counted_port *count = counted(&rs->connections, port->number);
+        if (count && count->total > 0)
+            restore(&batch, port, count->total);
+    }
+    nft_batch_finish(&batch);
+    if (!nft_batch_is_empty(&batch) && nft_socket_commit(socket, &batch, &err))
+        log_warn("connections", "family=%s counts of connections begin at 0: %s",
+                 nft_family_name(rs->family), err.text);
+    error_clear(&err);
+    nft_batch_release(&batch);
+    stop(&rs->connections);
 }
 
 /* ---- when it ends ---- */

@@ -37,15 +37,16 @@ struct connections {
 
 void connections_clear(struct connections *connections);
 
-/** Ends a reading of a table that is not there any more. */
-void connections_stop(struct connections *connections);
-
 /** P is given to another service port, and nothing leads there yet. */
 void connections_forget(struct connections *connections, uint32_t number);
 
 /** Adds to the ruleset's batch what makes the counts of all pending service ports that have a new
- * number begin at 0; of a table that is made anew, all others with what was read last. */
+ * number begin at 0. */
 void connections_encode(struct ruleset *ruleset);
+
+/** The table was made anew: counts begin with what was read last of those that it had before. If
+ * that cannot be, they begin at 0. */
+void connections_restore(struct ruleset *ruleset, struct nft_socket *socket);
 
 /** Empties the sets of a table that was taken over, if nothing is counted in them any more. */
 void connections_end(struct ruleset *ruleset, struct nft_socket *socket);
