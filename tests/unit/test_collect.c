@@ -82,22 +82,6 @@ TESTS(chains_go_with_their_last_use, (NEEDS * FAMILY_COUNT))
     check(1, needs[_i / 2].wish);
 }
 
-EACH_FAMILY(the_last_use_was_some_time_ago)
-{
-    begin(_i);
-    tell(1, &two);
-    commit();
-    tell(1, &three);
-    settle();
-    double changed = now;
-    while (has_chain("pick-2")) {
-        now = ruleset_collect_time(ruleset);
-        commit();
-    }
-    ck_assert_double_gt(now, changed + 10 * RULESET_TRIM_DELAY);
-    check(1, &three);
-}
-
 EACH_FAMILY(what_is_used_again_stays)
 {
     begin(_i);

@@ -759,29 +759,6 @@ static void add_many(uint8_t protocol, uint16_t n, const char *to, const char *s
     }
 }
 
-static uint32_t count(void)
-{
-    uint32_t n = 0;
-    struct conntrack *conntrack = conntrack_open(&err);
-    ck_assert_int_eq(conntrack_count(conntrack, &n, &err), 0);
-    conntrack_close(conntrack);
-    return n;
-}
-
-TEST(just_the_stale_ones_of_many_go)
-{
-    add_many(IPPROTO_UDP, 2000, "10.96.0.1 53", "10.244.0.1 53");
-    add_many(IPPROTO_UDP, 2000, "10.96.0.2 53", "10.244.0.2 53");
-    add_many(IPPROTO_TCP, 2000, "10.96.0.1 53", "10.244.0.1 53");
-    note("10.96.0.1 53", "10.244.0.2 53");
-    note("10.96.0.2 53", "10.244.0.2 53");
-    run(FAMILY_IPV4);
-    expect_stats(FAMILY_IPV4, 1, 2000);
-    ck_assert_uint_eq(count(), 4000);
-    ck_assert_int_gt(deletion_sends, 5); /* some each turn */
-    ck_assert_int_lt(deletion_sends, 100);
-}
-
 /* So that the kernel does not go through a long row of what it leaves out. */
 TEST(the_kernel_filters_small_tables_and_where_much_is_wanted)
 {

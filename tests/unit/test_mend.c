@@ -61,14 +61,6 @@ EACH_FAMILY(right_rules_are_left_alone)
     check_right();
 }
 
-EACH_FAMILY(no_table_is_no_matter)
-{
-    begin(_i);
-    ck_assert(!mend());
-    ck_assert_uint_eq(fake_kernel_counts()->transactions, 0);
-    ck_assert_ptr_null(fake_kernel_comment(family));
-}
-
 /* It is replaced when it is known by what. */
 EACH_FAMILY(a_table_of_another_shape_is_left_alone)
 {
@@ -166,17 +158,6 @@ TESTS(damage_is_put_right, (DAMAGES * FAMILY_COUNT))
     ck_assert_uint_eq(fake_kernel_counts()->tables, 0);
     ck_assert_uint_eq(fake_kernel_counts()->added, 0);
     ck_assert_uint_eq(fake_kernel_size(family, "endpoints"), endpoints);
-    check_right();
-}
-
-EACH_FAMILY(all_of_it_is_put_right)
-{
-    begin_earlier(_i);
-    fake_kernel_tolerate();
-    for (int i = 0; i < DAMAGES; i++)
-        if (damages[i] != flush_pick && damages[i] != lead_elsewhere)
-            damages[i]();
-    ck_assert(mend());
     check_right();
 }
 

@@ -1018,30 +1018,6 @@ TEST(endpoints_cost_the_same_with_many_addresses)
     free(addresses);
 }
 
-/* ---- the proxy as a whole ---- */
-
-/* Every try counts: one that is made up for at once, too. */
-TEST(figures_count_failures)
-{
-    complete_all();
-    put_service(0);
-    fake_kernel_fail(1, FAKE_REFUSES);
-    turn(0);
-    ck_assert_uint_eq(figures().family[FAMILY_IPV4].syncs->failures, 1);
-    ck_assert_uint_eq(figures().family[FAMILY_IPV4].syncs->transactions, 0);
-    ck_assert_uint_eq(figures().family[FAMILY_IPV6].syncs->failures, 0);
-    ck_assert_uint_eq(figures().family[FAMILY_IPV6].syncs->transactions, 1);
-    turn(1);
-    ck_assert_uint_eq(figures().family[FAMILY_IPV4].syncs->failures, 1);
-    ck_assert_uint_eq(figures().family[FAMILY_IPV4].syncs->transactions, 1);
-    put_slices("10.0.0.1", "");
-    fake_kernel_fail(1, FAKE_REFUSES);
-    turn(1);
-    ck_assert_uint_eq(backends(FAMILY_IPV4), 1);
-    ck_assert_uint_eq(figures().family[FAMILY_IPV4].syncs->failures, 2);
-    ck_assert_uint_eq(figures().family[FAMILY_IPV4].syncs->transactions, 2);
-}
-
 /* ---- in kube-proxy's terms ---- */
 
 static const struct sync_figures *syncs(enum family family)
@@ -1242,76 +1218,6 @@ TEST(what_waits_for_a_repair_is_not_in_force)
     ck_assert_ptr_nonnull(strstr(flows, "run IPv4"));
 }
 
-/* What is in the table, however it came there. */
-static void expect_elements(enum family family)
-{
-    static const char *const sets[] = {"services",
-                                       "ports",
-                                       "local_ports",
-                                       "endpoints",
-                                       "local_endpoints",
-                                       "affinity_timeouts",
-                                       "rejected_ports",
-                                       "dropped_ports",
-                                       "restricted",
-                                       "allowed_sources",
-                                       "cluster_ips",
-                                       "hairpin",
-                                       "affinity_numbers",
-                                       "affinity_backends",
-                                       "local_affinity_backends",
-                                       "picks",
-                                       "local_picks",
-                                       "learners"};
-    size_t held = 0;
-    for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
-        size_t size = fake_kernel_size(family, sets[i]);
-        ck_assert_msg(size != SIZE_MAX, "%s", sets[i]);
-        held += size;
-    }
-    ck_assert_uint_eq(figures().family[family].table->elements, held);
-}
-
-TEST(elements_are_those_in_the_table)
-{
-    complete_all();
-    put_service(0);
-    put_slices("10.0.0.1@n1 10.0.0.2", "fd00::1");
-    turn(0);
-    expect_elements(FAMILY_IPV4);
-    ck_assert_uint_eq(figures().family[FAMILY_IPV4].table->replaced, 0);
-    put_slices("10.0.0.1@n1", "");
-    turn(1);
-    turn(1);
-    expect_elements(FAMILY_IPV4);
-    expect_elements(FAMILY_IPV6);
-    fake_kernel_fail(1, FAKE_LOSES_ANSWER); /* read back */
-    put_slices("10.0.0.1 10.0.0.3 10.0.0.4", "");
-    turn(1);
-    expect_elements(FAMILY_IPV4);
-    restart(); /* adopted */
-    complete_all();
-    put_service(0);
-    turn(1);
-    turn(1);
-    expect_elements(FAMILY_IPV4);
-    ck_assert_uint_eq(figures().family[FAMILY_IPV4].table->read_backs, 0);
-    ck_assert_uint_eq(figures().family[FAMILY_IPV4].table->replaced, 0);
-    config.rulesets[FAMILY_IPV4].mark = 0x8000; /* other rules */
-    restart();
-    complete_all();
-    turn(1);
-    ck_assert_uint_eq(figures().family[FAMILY_IPV4].table->replaced, 0);
-    expect_elements(FAMILY_IPV4);
-    fake_kernel_set_comment(FAMILY_IPV4, "kube-nftd layout 0123"); /* other maps and sets */
-    restart();
-    complete_all();
-    turn(1);
-    ck_assert_uint_eq(figures().family[FAMILY_IPV4].table->replaced, 1);
-    ck_assert_uint_eq(figures().family[FAMILY_IPV6].table->replaced, 0);
-    expect_elements(FAMILY_IPV4);
-}
-
 /* And nobody to be told of health checks and flows of the other. */
 TEST(a_family_may_be_left_out)
 {
@@ -1352,21 +1258,6 @@ TEST(nobody_need_be_told)
     turn(0);
     ck_assert_uint_eq(backends(FAMILY_IPV4), 1);
     expect_node_ports("192.0.2.7");
-}
-
-TEST(a_dump_has_both_families)
-{
-    complete_all();
-    put_service(0);
-    put_slices("10.0.0.1", "fd00::1");
-    char *text = dump();
-    ck_assert_ptr_nonnull(strstr(text, "table ip kube-nftd {"));
-    ck_assert_ptr_nonnull(strstr(text, "table ip6 kube-nftd {"));
-    ck_assert_ptr_nonnull(strstr(text, VIP4 " . tcp . 80 : 0:8000\n"));
-    ck_assert_ptr_nonnull(strstr(text, "0:8000 . 0 : 10.0.0.1 . 8080\n"));
-    ck_assert_ptr_nonnull(strstr(text, VIP6 " . tcp . 80 : 0:8000\n"));
-    ck_assert_ptr_nonnull(strstr(text, "0:8000 . 0 : fd00::1 . 8080\n"));
-    free(text);
 }
 
 TEST(a_dump_may_be_that_of_another_host)
