@@ -37,7 +37,7 @@
 /* ---- k8s.io.apimachinery.pkg.apis.meta.v1 ---- */
 
 MESSAGE(time_of, [1] = NAMELESS(SECONDS));
-MESSAGE(map_entry, [1] = NAMELESS(ENTRY_KEY), [2] = NAMELESS(ENTRY_STRING));
+MESSAGE(map_entry, [1] = NAMELESS(KEY), [2] = NAMELESS(STRING, .has_presence = true));
 
 /* Of ObjectMeta, what is read of every kind; a bookmark may have the annotation that ends the
  * initial events. */
@@ -142,11 +142,10 @@ static const struct proto_message *body_of(const char *kind)
 }
 
 MESSAGE(type_meta, [1] = STRING("apiVersion"), [2] = STRING("kind"));
-MESSAGE(unknown, [1] = NAMELESS(INLINE, .message = &type_meta), [2] = NAMELESS(BODY),
-        [3] = FIELD("contentEncoding", EMPTY));
+MESSAGE(unknown, [1] = NAMELESS(OBJECT, .message = &type_meta), [2] = NAMELESS(BODY),
+        [3] = NAMELESS(EMPTY));
 MESSAGE(raw_extension, [1] = NAMELESS(ENVELOPE, .message = &unknown));
 MESSAGE(watch_event, [1] = STRING("type"), [2] = OBJECT("object", raw_extension));
-MESSAGE(watch, [1] = NAMELESS(FRAME, .message = &watch_event));
 
 const struct proto_format message_body = {.root = &unknown, .body = body_of};
-const struct proto_format message_watch = {.frames = true, .root = &watch, .body = body_of};
+const struct proto_format message_watch = {.frames = true, .root = &watch_event, .body = body_of};

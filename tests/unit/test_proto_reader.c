@@ -404,9 +404,7 @@ static const struct proto_field texts_fields[] = {
     [1] = {.key = "s", .key_length = 1, .type = PROTO_STRING, .list = true},
 };
 static const struct proto_message texts = {texts_fields, 2};
-static const struct proto_field frame_fields[] = {[1] = {.type = PROTO_FRAME, .message = &texts}};
-static const struct proto_message frame = {frame_fields, 2};
-static const struct proto_format texts_format = {.frames = true, .root = &frame};
+static const struct proto_format texts_format = {.frames = true, .root = &texts};
 
 static bool count_values(void *ctx, const struct json_value *value, bool is_item)
 {

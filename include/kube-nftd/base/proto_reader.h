@@ -2,9 +2,8 @@
 /*
  * Reads a stream of Kubernetes' protobuf as the bytes come, however they are cut, and makes the
  * same values of it as json_reader.h makes of JSON, so that there is one decoder for both. Tables
- * say which fields there are and what JSON calls them; all others are skipped by their length. An
- * object that is there as a whole is read where it is; of one that is cut, the bytes are kept until
- * it is whole.
+ * say which fields there are and what JSON calls them; all others are skipped by their length. Of
+ * an object, the bytes are gathered until it is whole; nothing larger is.
  *
  * What an object says that is no protobuf costs that object alone: it ends with a value of
  * JSON_BROKEN, and the next one begins where it should. What is around objects must be right.
@@ -19,29 +18,26 @@
 /* What the value of a field becomes. */
 enum proto_type {
     PROTO_UNUSED, /* nothing */
-    /* A value. */
+    /* A number on the wire. */
     PROTO_NUMBER,
     PROTO_BOOL,
+    PROTO_SECONDS, /* a time */
+    /* Bytes. */
     PROTO_STRING,
-    PROTO_OBJECT, /* the fields of its message */
-    PROTO_TIME,   /* the same, of which one is PROTO_SECONDS; null without it */
-    PROTO_MAP,    /* the same for each entry: PROTO_ENTRY_KEY and PROTO_ENTRY_STRING */
-    PROTO_ITEMS,  /* an object that is given out by itself */
-    PROTO_FRAME,  /* the same, of a watch */
-    /* More of the value that the field is in. */
-    PROTO_INLINE,   /* the fields of its message */
-    PROTO_ENVELOPE, /* the same, behind "k8s\0" */
-    PROTO_BODY,     /* those of a message that the value's "kind" tells */
+    PROTO_KEY,      /* that of the value that the field is in */
+    PROTO_OBJECT,   /* the fields of its message */
+    PROTO_TIME,     /* the same, of which one is PROTO_SECONDS; null without it */
+    PROTO_MAP,      /* the same for each entry: PROTO_KEY and PROTO_STRING */
+    PROTO_ITEMS,    /* objects, given out one by one where their list streams */
+    PROTO_ENVELOPE, /* as PROTO_OBJECT, behind "k8s\0" */
+    PROTO_BODY,     /* the fields of a message that the value's "kind" tells */
     PROTO_EMPTY,    /* nothing; must be empty */
-    PROTO_SECONDS,
-    PROTO_ENTRY_KEY,
-    PROTO_ENTRY_STRING,
 };
 
 struct proto_message;
 
 struct proto_field {
-    const char *key; /* in JSON */
+    const char *key; /* in JSON; NULL: it says more of the value that the field is in */
     const struct proto_message *message;
     uint8_t type; /* of enum proto_type */
     uint8_t key_length;
@@ -61,7 +57,7 @@ struct proto_message {
 /* What is read. */
 struct proto_format {
     bool frames; /* messages with their lengths in four bytes, else just one, behind "k8s\0" */
-    const struct proto_message *root;                      /* of one, the envelope; of frames, 1 */
+    const struct proto_message *root;                      /* the envelope, or each of the frames */
     const struct proto_message *(*body)(const char *kind); /* NULL: such an object is skipped */
 };
 
