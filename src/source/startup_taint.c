@@ -24,18 +24,12 @@
 /* Conflicts in a row, with no other Node seen, that are no chance any more. */
 #define CONFLICTS_SAID 3
 
-/* A taint to be removed, and where it stands among the Node's. */
-struct found {
-    size_t index;
-    struct taint taint;
-};
-
 struct startup_taint {
     struct ev_loop *loop;
     struct apiserver *apiserver;
     char *path;
     struct taint pattern;
-    VEC(struct found) found; /* in ascending order */
+    char *patch; /* takes it from the Node as it was seen last; NULL: that has none */
     bool programmed;
     bool kept_said; /* that the taint stays, since something was refused */
     struct uid uid; /* of the Node that was seen last */
@@ -71,26 +65,28 @@ static void add_member(cJSON *taint, const char *name, const char *value)
 }
 
 /* The whole taint: what has another value, or one at all, is not the one that was seen. */
-static void add_test(cJSON *patch, const struct found *found)
+static void add_test(cJSON *patch, size_t index, const struct taint *taint)
 {
-    cJSON *test = add_operation(patch, "test", found->index);
-    cJSON *taint = cJSON_AddObjectToObject(test, "value");
-    cJSON_AddStringToObject(taint, "key", found->taint.key);
-    add_member(taint, "value", found->taint.value);
-    cJSON_AddStringToObject(taint, "effect", found->taint.effect);
-    add_member(taint, "timeAdded", found->taint.time_added);
+    cJSON *test = add_operation(patch, "test", index);
+    cJSON *value = cJSON_AddObjectToObject(test, "value");
+    cJSON_AddStringToObject(value, "key", taint->key);
+    add_member(value, "value", taint->value);
+    cJSON_AddStringToObject(value, "effect", taint->effect);
+    add_member(value, "timeAdded", taint->time_added);
 }
 
-/* From the last one on, so that the numbers of the others stay right. */
-static char *make_patch(const struct startup_taint *startup)
+/* From the last taint on, so that the numbers of the others stay right. */
+static char *make_patch(const struct startup_taint *startup, const struct node *node)
 {
     cJSON *patch = cJSON_CreateArray();
-    for (size_t i = startup->found.n; i-- > 0;) {
-        const struct found *found = &startup->found.v[i];
-        add_test(patch, found);
-        add_operation(patch, "remove", found->index);
+    for (size_t i = node->deleting ? 0 : node->taints.n; i-- > 0;) {
+        const struct taint *taint = &node->taints.v[i];
+        if (!taint_matches(&startup->pattern, taint))
+            continue;
+        add_test(patch, i, taint);
+        add_operation(patch, "remove", i);
     }
-    char *text = cJSON_PrintUnformatted(patch);
+    char *text = patch->child ? cJSON_PrintUnformatted(patch) : NULL;
     cJSON_Delete(patch);
     return text;
 }
@@ -99,11 +95,10 @@ static char *make_patch(const struct startup_taint *startup)
 
 static void try(struct startup_taint *startup);
 
-static void clear_found(struct startup_taint *startup)
+static void set_patch(struct startup_taint *startup, char *patch)
 {
-    vec_each (&startup->found, found)
-        taint_clear(&found->taint);
-    vec_clear(&startup->found);
+    free(startup->patch);
+    startup->patch = patch;
 }
 
 static void try_later(struct startup_taint *startup, double seconds)
@@ -148,7 +143,7 @@ static void removed(struct startup_taint *startup)
     say_removed(startup, back);
     retry_write_done(&startup->retry, now);
     if (!startup->fresh)
-        clear_found(startup);
+        set_patch(startup, NULL);
     if (startup->anew)
         startup->pause = 0;
     else
@@ -203,14 +198,12 @@ static const struct api_request_ops ops = {.done = on_done};
 static void try(struct startup_taint *startup)
 {
     struct error err = {0};
-    if (!startup->programmed || startup->waiting || startup->request || startup->found.n == 0)
+    if (!startup->programmed || startup->waiting || startup->request || !startup->patch)
         return;
-    char *body = make_patch(startup);
     startup->fresh = startup->anew = false;
-    const struct api_write write = {"PATCH", "application/json-patch+json", body};
+    const struct api_write write = {"PATCH", "application/json-patch+json", startup->patch};
     startup->request =
         apiserver_send(startup->apiserver, startup->path, &write, TIMEOUT, &ops, startup, &err);
-    free(body);
     if (!startup->request) { /* no credentials: those who read say so */
         struct api_status status = {.message = err.text, .retry_after = -1};
         failed(startup, &status);
@@ -219,12 +212,6 @@ static void try(struct startup_taint *startup)
 }
 
 /* ---- what is known of the Node ---- */
-
-static struct taint copy_taint(const struct taint *taint)
-{
-    return (struct taint){xstrdup(taint->key), xstrdup(taint->value), xstrdup(taint->effect),
-                          xstrdup(taint->time_added)};
-}
 
 /* What is waited for concerns the Node before. */
 static void begin_anew(struct startup_taint *startup, const struct uid *uid)
@@ -247,7 +234,8 @@ struct startup_taint *startup_taint_new(struct ev_loop *loop, struct apiserver *
     startup->loop = loop;
     startup->apiserver = apiserver;
     startup->path = xasprintf("/api/v1/nodes/%s", name);
-    startup->pattern = copy_taint(pattern);
+    startup->pattern = (struct taint){xstrdup(pattern->key), xstrdup(pattern->value),
+                                      xstrdup(pattern->effect), xstrdup(pattern->time_added)};
     free(name);
     retry_init(&startup->retry, LOG, collection_resource(KIND_NODE), clock_monotonic());
     ev_init(&startup->timer, on_timer);
@@ -262,8 +250,7 @@ void startup_taint_free(struct startup_taint *startup)
     if (startup->request)
         apiserver_cancel(startup->request);
     ev_timer_stop(startup->loop, &startup->timer);
-    clear_found(startup);
-    vec_free(&startup->found);
+    free(startup->patch);
     taint_clear(&startup->pattern);
     retry_clear(&startup->retry);
     free(startup->path);
@@ -272,19 +259,13 @@ void startup_taint_free(struct startup_taint *startup)
 
 void startup_taint_node_seen(struct startup_taint *startup, const struct node *node)
 {
-    clear_found(startup);
+    set_patch(startup, NULL);
     startup->fresh = true;
     if (!node)
         return;
     if (memcmp(&node->uid, &startup->uid, sizeof(startup->uid)) != 0)
         begin_anew(startup, &node->uid);
-    for (size_t i = 0; i < node->taints.n && !node->deleting; i++) {
-        const struct taint *taint = &node->taints.v[i];
-        if (!taint_matches(&startup->pattern, taint))
-            continue;
-        struct found found = {i, copy_taint(taint)};
-        vec_push(&startup->found, found);
-    }
+    set_patch(startup, make_patch(startup, node));
     try(startup);
 }
 
@@ -293,7 +274,7 @@ void startup_taint_programmed(struct startup_taint *startup, size_t refused)
     if (startup->programmed)
         return;
     if (refused > 0) {
-        if (!startup->kept_said && startup->found.n > 0) {
+        if (!startup->kept_said && startup->patch) {
             startup->kept_said = true;
             log_warn(LOG,
                      "the Node keeps it until everything is applied, and the kernel rejects some "
