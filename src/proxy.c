@@ -5,7 +5,7 @@
 #include "kube-nftd/base/intern.h"
 #include "kube-nftd/base/log.h"
 #include "kube-nftd/netlink/flow_cleaner.h"
-#include "kube-nftd/proxy_parts.h"
+#include "proxy_state.h"
 
 #include <string.h>
 

@@ -3,8 +3,8 @@
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/policy/claims.h"
 #include "kube-nftd/policy/decision.h"
-#include "kube-nftd/proxy_parts.h"
 #include "kube-nftd/ruleset/connections.h"
+#include "proxy_state.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "explain_parts.h"
+#include "explainer.h"
 #include "kube-nftd/base/clock.h"
 
 #include <linux/in.h>

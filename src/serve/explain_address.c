@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* An address, or port, that no Service has for clients: whose endpoint it is, what becomes of
  * traffic there, and what was perhaps meant. */
-#include "explain_parts.h"
+#include "explainer.h"
 
 #include <string.h>
 

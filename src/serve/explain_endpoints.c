@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Which endpoints of a service port are used from here, and why the others are not. */
-#include "explain_parts.h"
+#include "explainer.h"
 #include "kube-nftd/model/zone.h"
 #include "kube-nftd/ruleset/connections.h"
 

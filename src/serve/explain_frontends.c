@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The addresses of a service port, and what becomes of connections to each. */
-#include "explain_parts.h"
+#include "explainer.h"
 
 #include <string.h>
 

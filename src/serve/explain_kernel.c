@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What the kernel holds, beside what was decided. */
-#include "explain_parts.h"
+#include "explainer.h"
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/ruleset/audit.h"
 #include "kube-nftd/ruleset/template.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* A Service: its policies and its ports. */
-#include "explain_parts.h"
+#include "explainer.h"
 #include "kube-nftd/base/clock.h"
 #include "kube-nftd/serve/health.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Transactions, the socket's functions, and what tests ask for. */
-#include "fake_kernel_parts.h"
+#include "fake_kernel_state.h"
 
 #include "kube-nftd/base/alloc.h"
 #include "kube-nftd/netlink/nft_socket.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The rules of fake_kernel.h for whole batches. */
-#include "fake_kernel_parts.h"
+#include "fake_kernel_state.h"
 
 #include "kube-nftd/base/alloc.h"
 #include "ruleset/keys.h"

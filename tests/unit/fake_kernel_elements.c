@@ -5,7 +5,7 @@
  * judged by its neighbours alone. So some ranges that overlap are taken: one that ends where
  * another does, and one that reaches into a range without an end.
  */
-#include "fake_kernel_parts.h"
+#include "fake_kernel_state.h"
 
 #include <errno.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * The first packet of a connection on its way through the rules, expression by expression. What
  * rules write into sets (affinity records) is not written: a packet changes nothing here.
  */
-#include "fake_kernel_parts.h"
+#include "fake_kernel_state.h"
 
 #include "kube-nftd/base/alloc.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Rules as the kernel gives them back, and what others change in them. */
-#include "fake_kernel_parts.h"
+#include "fake_kernel_state.h"
 
 #include "kube-nftd/base/alloc.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Sets, chains and rules by name, and whole tables copied. */
-#include "fake_kernel_parts.h"
+#include "fake_kernel_state.h"
 
 #include "kube-nftd/base/alloc.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the files of explain.h share. */
-#ifndef KUBE_NFTD_SRC_SERVE_EXPLAIN_PARTS_H
-#define KUBE_NFTD_SRC_SERVE_EXPLAIN_PARTS_H
+/* One answer of explain.h while it is made. */
+#ifndef KUBE_NFTD_SRC_SERVE_EXPLAINER_H
+#define KUBE_NFTD_SRC_SERVE_EXPLAINER_H
 
 #include "kube-nftd/netlink/nft_socket.h"
 #include "kube-nftd/policy/decision.h"
@@ -20,7 +20,6 @@ enum left_out {
     LEFT_COUNT
 };
 
-/* One answer while it is made. */
 struct explainer {
     const struct explain_sources *from;
     const struct explain_query *query;

@@ -11,8 +11,8 @@
  *  fake_kernel_packets.c   a packet on its way through the rules
  *  fake_kernel.c           transactions, nft_socket_*(), and what tests ask for
  */
-#ifndef KUBE_NFTD_TESTS_FAKE_KERNEL_PARTS_H
-#define KUBE_NFTD_TESTS_FAKE_KERNEL_PARTS_H
+#ifndef KUBE_NFTD_TESTS_FAKE_KERNEL_STATE_H
+#define KUBE_NFTD_TESTS_FAKE_KERNEL_STATE_H
 
 #include "fake_kernel.h"
 

@@ -3,8 +3,8 @@
  * What the files of the proxy share: proxy.c (what comes, and turns) and proxy_views.c (what others
  * are told). Not for others.
  */
-#ifndef KUBE_NFTD_PROXY_PARTS_H
-#define KUBE_NFTD_PROXY_PARTS_H
+#ifndef KUBE_NFTD_SRC_PROXY_STATE_H
+#define KUBE_NFTD_SRC_PROXY_STATE_H
 
 #include "kube-nftd/cache/endpoint_slice_cache.h"
 #include "kube-nftd/cache/service_cache.h"
