@@ -22,6 +22,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <ev.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -159,10 +160,14 @@ struct counts {
     size_t bad; /* of them: those that cannot be read */
 };
 
+/* Of a folder, how many files that were. */
 static void log_loaded(const char *what, const char *path, const struct counts *counts)
 {
-    log_info("manifests", "loaded %s=%s services=%zu slices=%zu cidrs=%zu nodes=%zu bad=%zu", what,
-             path, counts->objects[KIND_SERVICE], counts->objects[KIND_ENDPOINTSLICE],
+    char files[32] = "";
+    if (strcmp(what, "folder") == 0)
+        snprintf(files, sizeof(files), " files=%zu", counts->files);
+    log_info("manifests", "loaded %s=%s%s services=%zu slices=%zu cidrs=%zu nodes=%zu bad=%zu",
+             what, path, files, counts->objects[KIND_SERVICE], counts->objects[KIND_ENDPOINTSLICE],
              counts->objects[KIND_SERVICECIDR], counts->objects[KIND_NODE], counts->bad);
 }
 
@@ -331,13 +336,8 @@ static int first_load(struct manifests *manifests, bool strict, struct error *er
     paths_clear(&paths);
     if (result)
         return -1;
-    if (manifests->path) {
-        log_loaded("file", manifests->path, &counts);
-    } else {
-        char *path = xasprintf("%s files=%zu", manifests->folder, counts.files);
-        log_loaded("folder", path, &counts);
-        free(path);
-    }
+    log_loaded(manifests->path ? "file" : "folder",
+               manifests->path ? manifests->path : manifests->folder, &counts);
     manifest_objects_start(&manifests->objects);
     return 0;
 }
