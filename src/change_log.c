@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/change_log.h"
+#include "change_log.h"
 
-#include "kube-nftd/base/log.h"
+#include "kube-nftd/base.h"
 
 #include <string.h>
 

@@ -4,24 +4,17 @@
  * is the one place where changes are committed: a prepare watcher, run once a turn just before the
  * loop would sleep, so that a burst is one transaction and a lone change waits for nothing.
  */
-#include "kube-nftd/daemon.h"
+#include "daemon.h"
 
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/clock.h"
-#include "kube-nftd/base/log.h"
-#include "kube-nftd/config/file_watch.h"
-#include "kube-nftd/host/conntrack_sysctls.h"
-#include "kube-nftd/host/process.h"
-#include "kube-nftd/host/service_manager.h"
-#include "kube-nftd/netlink/address_monitor.h"
-#include "kube-nftd/netlink/flow_cleaner.h"
-#include "kube-nftd/object_source.h"
-#include "kube-nftd/pages.h"
-#include "kube-nftd/proxy_options.h"
-#include "kube-nftd/reload.h"
-#include "kube-nftd/serve/health.h"
-#include "kube-nftd/source/manifests.h"
-#include "kube-nftd/writers.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/config.h"
+#include "kube-nftd/host.h"
+#include "kube-nftd/netlink.h"
+#include "kube-nftd/serve.h"
+#include "kube-nftd/source.h"
+#include "object_source.h"
+#include "pages.h"
+#include "proxy_options.h"
 
 #include <ev.h>
 #include <signal.h>
@@ -104,7 +97,7 @@ static void on_commit(struct ev_loop *loop, ev_prepare *watcher, int events)
     if (proxy_is_programmed(d->proxy)) {
         service_manager_ready(d->service_manager, "All tables are applied");
         note_programmed(d);
-        writers_programmed(d->source.writers, proxy_refused(d->proxy));
+        object_source_programmed(&d->source, proxy_refused(d->proxy));
     }
     ev_timer_stop(loop, &d->wake);
     if (next > 0) {
@@ -131,7 +124,7 @@ static void on_hangup(struct ev_loop *loop, ev_signal *watcher, int events)
     const struct daemon *d = watcher->data;
     (void)loop;
     (void)events;
-    reload(d->options, d->source.manifests);
+    object_source_reload(&d->source, d->options);
 }
 
 static void watch(struct daemon *d)
@@ -146,15 +139,10 @@ static void watch_signals(struct daemon *d)
 {
     ev_signal_init(&d->terminate, on_signal, SIGTERM);
     ev_signal_init(&d->interrupt, on_signal, SIGINT);
-    d->terminate.data = d->interrupt.data = d;
+    ev_signal_init(&d->hangup, on_hangup, SIGHUP);
+    d->terminate.data = d->interrupt.data = d->hangup.data = d;
     ev_signal_start(d->loop, &d->terminate);
     ev_signal_start(d->loop, &d->interrupt);
-}
-
-static void watch_hangup(struct daemon *d)
-{
-    ev_signal_init(&d->hangup, on_hangup, SIGHUP);
-    d->hangup.data = d;
     ev_signal_start(d->loop, &d->hangup);
 }
 
@@ -215,14 +203,6 @@ static void sync_now(void *ctx)
     sync_tables(ctx);
 }
 
-/* Before the servers, whose failure is worth an event. */
-static void open_writers(struct daemon *d, const struct options *options)
-{
-    struct object_source *source = &d->source;
-    if (source->apiserver)
-        source->writers = writers_new(d->loop, source->apiserver, d->node_name, options);
-}
-
 static int open_proxy(struct daemon *d, const struct proxy_config *config, struct error *err)
 {
     d->proxy = d->pages.proxy = proxy_new(config, err);
@@ -274,8 +254,8 @@ static int open_servers(struct daemon *d, const struct options *options, struct 
     d->metrics = metrics_new(d->loop, pages_write_metrics, &d->pages);
     d->pages.health = d->health;
     pages_add(&d->pages, d->metrics);
-    health_set_events(d->health, writers_events(d->source.writers), d->node_name);
-    metrics_set_events(d->metrics, writers_events(d->source.writers), d->node_name);
+    health_set_events(d->health, d->source.events, d->node_name);
+    metrics_set_events(d->metrics, d->source.events, d->node_name);
     if (healthz && health_listen(d->health, healthz, err))
         return error_prefix(err, "healthzBindAddress");
     if (metrics_listen(d->metrics, metrics, err))
@@ -332,12 +312,13 @@ static bool have_kubeconfig(struct daemon *d, const struct options *options)
 /* What others are to find when they ask, and what needs privileges, which then go. */
 static int open_to_others(struct daemon *d, const struct options *options, struct error *err)
 {
-    if (object_source_prepare(&d->source, d->loop, options, err))
+    if (object_source_prepare(&d->source, d->loop, d->node_name, options, err))
         return error_of_configuration(err);
-    open_writers(d, options);
+    /* Before the servers, whose failure is worth an event. */
+    object_source_open_writers(&d->source, options);
     if (open_servers(d, options, err)) {
         close_servers(d); /* they would answer for what is not there yet */
-        writers_flush(d->source.writers);
+        object_source_flush(&d->source);
         return -1;
     }
     oom_score_adjust(options->oom_score_adj, "");
@@ -350,11 +331,9 @@ static void complete_config(struct daemon *d, const struct options *options,
 {
     config->health = d->health;
     config->flows = d->flows;
-    if (d->source.writers) {
-        config->events = writers_events(d->source.writers);
-        config->node_seen = writers_node_seen;
-        config->node_seen_ctx = d->source.writers;
-    }
+    config->events = d->source.events;
+    config->node_seen = object_source_node_seen;
+    config->node_seen_ctx = &d->source;
     proxy_options_apply(options, d->node_name, config);
     for (int i = 0; i < FAMILY_COUNT; i++)
         d->pages.owned[i] = config->rulesets[i].owned;
@@ -368,9 +347,7 @@ static int open_pipeline(struct daemon *d, const struct options *options,
     complete_config(d, options, config);
     if (open_proxy(d, config, err))
         return -1;
-    if (d->source.writers)
-        writers_set_proxy(d->source.writers, d->proxy);
-    if (object_source_open(&d->source, d->loop, options, d->node_name, d->proxy, false, err))
+    if (object_source_open(&d->source, options, d->proxy, false, err))
         return -1;
     watch_tables(d, config);
     return d->source.manifests ? manifests_follow(d->source.manifests, d->loop, err) : 0;
@@ -390,7 +367,6 @@ static int daemon_start(struct daemon *d, const struct options *options, struct 
         proxy_options_check_cluster_cidr(options, &config, err) || open_loop(d, options, err))
         return -1;
     watch_signals(d);
-    watch_hangup(d);
     service_manager_attach(d->service_manager, d->loop);
     if (options->config)
         watch_config(d, options->config);
@@ -416,7 +392,7 @@ int daemon_run(const struct options *options, struct service_manager *manager, s
         log_info("daemon", "version=%s node=%s started", KUBE_NFTD_VERSION, d.node_name);
         service_manager_status(manager, "Waiting for Services and EndpointSlices");
         watch(&d);
-        writers_started(d.source.writers);
+        object_source_started(&d.source);
         ev_run(d.loop, 0);
     }
     if (d.config_edited)

@@ -5,17 +5,12 @@
  * left out, since there is nothing to count: what falls out of use goes in a transaction like any
  * other.
  */
-#include "kube-nftd/figures.h"
+#include "figures.h"
 
-#include "kube-nftd/netlink/flow_cleaner.h"
-#include "kube-nftd/proxy.h"
-#include "kube-nftd/serve/connections.h"
-#include "kube-nftd/serve/health.h"
-#include "kube-nftd/serve/metrics_page.h"
-#include "kube-nftd/source/collection.h"
-#include "kube-nftd/source/event_recorder.h"
-#include "kube-nftd/source/reflector.h"
-#include "kube-nftd/source/request_figures.h"
+#include "kube-nftd/netlink.h"
+#include "kube-nftd/serve.h"
+#include "kube-nftd/source.h"
+#include "proxy.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -224,7 +219,7 @@ static void write_gates(const struct snapshot *snapshot, struct metrics_page *pa
     .offset = offsetof(type, member), .size = sizeof(((const type *)NULL)->member)
 
 #define PROXY(member) VALUE(OF_PROXY, struct proxy_figures, member)
-#define FAMILY(member) VALUE(OF_FAMILY, struct proxy_family_figures, member)
+#define FAMILY(member) VALUE(OF_FAMILY, struct table_view, member)
 #define SYNCS(member) VALUE(OF_SYNCS, struct sync_figures, member)
 #define TABLE(member) VALUE(OF_TABLE, struct ruleset_figures, member)
 #define FLOWS(member) VALUE(OF_FLOWS, struct flow_cleaner_stats, member)
@@ -372,7 +367,7 @@ static const struct metric metrics[] = {
 /* The struct of @place's kind with number @i; NULL if there is none. */
 static const void *base_of(const struct snapshot *snapshot, enum place place, int i)
 {
-    const struct proxy_family_figures *family = &snapshot->proxy.family[i % FAMILY_COUNT];
+    const struct table_view *family = &snapshot->proxy.family[i % FAMILY_COUNT];
     const struct flow_cleaner *flows = snapshot->sources->flows;
     if (place == OF_PROXY)
         return &snapshot->proxy;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What every Kubernetes component says of its process and its build (docs/behaviour.md 7). */
-#include "kube-nftd/figures.h"
+#include "figures.h"
 
-#include "kube-nftd/base/log.h"
+#include "kube-nftd/base.h"
 #include "kube-nftd/commit.h"
-#include "kube-nftd/serve/metrics_page.h"
+#include "kube-nftd/serve.h"
 
 #include <dirent.h>
 #include <math.h>

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/log.h"
-#include "kube-nftd/client/commands.h"
+#include "daemon.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/client.h"
 #include "kube-nftd/commit.h"
-#include "kube-nftd/config/options.h"
-#include "kube-nftd/daemon.h"
-#include "kube-nftd/host/service_manager.h"
-#include "kube-nftd/leftovers/leftovers.h"
-#include "kube-nftd/netlink/nft_socket.h"
-#include "kube-nftd/offline.h"
-#include "kube-nftd/ruleset/ruleset.h"
-#include "kube-nftd/ruleset/template.h"
+#include "kube-nftd/config.h"
+#include "kube-nftd/host.h"
+#include "kube-nftd/leftovers.h"
+#include "kube-nftd/netlink.h"
+#include "kube-nftd/table.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/object_source.h"
+#include "object_source.h"
 
-#include "kube-nftd/base/log.h"
-#include "kube-nftd/proxy.h"
-#include "kube-nftd/source/apiserver.h"
-#include "kube-nftd/source/manifests.h"
-#include "kube-nftd/source/reflector.h"
-#include "kube-nftd/writers.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/source.h"
+#include "proxy.h"
 
-int object_source_prepare(struct object_source *source, struct ev_loop *loop,
+#include <ev.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+/* How long the end may wait for events to be posted. */
+#define FLUSH_SECONDS 3.0
+
+int object_source_prepare(struct object_source *source, struct ev_loop *loop, const char *node_name,
                           const struct options *options, struct error *err)
 {
+    source->loop = loop;
+    source->node_name = node_name;
     if (options->manifests)
         return manifests_check(options->manifests, err) ? error_prefix(err, "--manifests") : 0;
     if (client_config_load(options->kubeconfig, options->master, &source->client, err))
@@ -20,25 +26,25 @@ int object_source_prepare(struct object_source *source, struct ev_loop *loop,
     return source->apiserver ? 0 : -1;
 }
 
-static void reflect(struct object_source *source, struct ev_loop *loop, const char *node_name,
-                    struct proxy *proxy)
+static void reflect(struct object_source *source, struct proxy *proxy)
 {
     const struct api_peers_ops peers = {proxy_set_api_server, proxy_api_server_unreachable, proxy};
-    log_info("source", "server=%s node=%s", source->client.server, node_name);
+    log_info("source", "server=%s node=%s", source->client.server, source->node_name);
     apiserver_watch_peers(source->apiserver, &peers);
     for (int kind = 0; kind < KIND_COUNT; kind++) {
-        source->reflectors[kind] = reflector_start(loop, source->apiserver, (enum object_kind)kind,
-                                                   node_name, proxy_sink(proxy));
-        reflector_set_events(source->reflectors[kind], writers_events(source->writers));
+        source->reflectors[kind] =
+            reflector_start(source->loop, source->apiserver, (enum object_kind)kind,
+                            source->node_name, proxy_sink(proxy));
+        reflector_set_events(source->reflectors[kind], source->events);
     }
 }
 
-int object_source_open(struct object_source *source, struct ev_loop *loop,
-                       const struct options *options, const char *node_name, struct proxy *proxy,
-                       bool strict, struct error *err)
+int object_source_open(struct object_source *source, const struct options *options,
+                       struct proxy *proxy, bool strict, struct error *err)
 {
+    source->proxy = proxy;
     if (!options->manifests) {
-        reflect(source, loop, node_name, proxy);
+        reflect(source, proxy);
         return 0;
     }
     source->manifests = manifests_open(options->manifests, proxy_sink(proxy), strict, err);
@@ -52,7 +58,8 @@ void object_source_close(struct object_source *source)
 {
     for (int kind = 0; kind < KIND_COUNT; kind++)
         reflector_free(source->reflectors[kind]);
-    writers_free(source->writers);
+    startup_taint_free(source->startup);
+    event_recorder_free(source->recorder);
     apiserver_free(source->apiserver);
     client_config_clear(&source->client);
     manifests_free(source->manifests);
@@ -94,4 +101,150 @@ void object_source_status(const struct object_source *source, struct daemon_stat
         status->watch[kind].failures = figures.failures;
         status->watch[kind].lists = figures.lists;
     }
+}
+
+/* ---- what is written ---- */
+
+static void on_event(void *ctx, const struct object_event *event)
+{
+    static const struct uid unknown;
+    const struct object_source *source = ctx;
+    struct object_event known = *event;
+    if (event->kind == KIND_SERVICE && source->proxy &&
+        memcmp(&event->uid, &unknown, sizeof(unknown)) == 0)
+        known.uid = proxy_service_uid(source->proxy, event->id);
+    event_recorder_report(source->recorder, &known);
+}
+
+static void make_startup_taint(struct object_source *source, const char *text)
+{
+    struct error err = {0};
+    struct taint pattern;
+    if (text && taint_parse(text, &pattern, &err) == 0) { /* it was checked with the options */
+        source->startup =
+            startup_taint_new(source->loop, source->apiserver, source->node_name, &pattern);
+        taint_clear(&pattern);
+    }
+    error_clear(&err);
+}
+
+void object_source_open_writers(struct object_source *source, const struct options *options)
+{
+    struct utsname host = {0};
+    uname(&host);
+    const struct event_recorder_config config = {
+        .node_name = source->node_name,
+        .host_name = host.nodename,
+        .qps = options->kube_api_qps,
+        .burst = options->kube_api_burst,
+    };
+    if (!source->apiserver)
+        return;
+    source->recorder = event_recorder_new(source->loop, source->apiserver, &config);
+    source->sink = (struct event_sink){source, on_event};
+    source->events = &source->sink;
+    make_startup_taint(source, options->remove_startup_taint);
+}
+
+void object_source_node_seen(void *ctx, const struct node *node)
+{
+    const struct object_source *source = ctx;
+    if (source->startup)
+        startup_taint_node_seen(source->startup, node);
+}
+
+void object_source_programmed(const struct object_source *source, size_t refused)
+{
+    if (source->startup)
+        startup_taint_programmed(source->startup, refused);
+}
+
+void object_source_started(const struct object_source *source)
+{
+    const struct object_event event = {.kind = KIND_NODE,
+                                       .id = source->node_name,
+                                       .type = EVENT_NORMAL,
+                                       .reason = "Starting",
+                                       .action = "StartKubeProxy",
+                                       .note = "kube-nftd " KUBE_NFTD_VERSION};
+    event_report(source->events, &event);
+}
+
+static void on_patience_over(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    (void)events;
+    *(bool *)timer->data = true;
+    ev_break(loop, EVBREAK_ONE);
+}
+
+void object_source_flush(const struct object_source *source)
+{
+    bool over = false;
+    ev_timer patience;
+    if (!source->recorder)
+        return;
+    ev_now_update(source->loop);
+    ev_timer_init(&patience, on_patience_over, FLUSH_SECONDS, 0.);
+    patience.data = &over;
+    ev_timer_start(source->loop, &patience);
+    while (!over && !event_recorder_is_settled(source->recorder))
+        ev_run(source->loop, EVRUN_ONCE);
+    ev_timer_stop(source->loop, &patience);
+}
+
+/* ---- SIGHUP ---- */
+
+/* The configuration without what counts at once. The caller frees it. */
+static cJSON *lasting_part(const struct options *options)
+{
+    cJSON *tree = cJSON_Duplicate(options->configuration, true);
+    cJSON_DeleteItemFromObjectCaseSensitive(tree, "logging");
+    return tree;
+}
+
+static bool needs_restart(const struct options *before, const struct options *after)
+{
+    cJSON *a = lasting_part(before), *b = lasting_part(after);
+    bool same = cJSON_Compare(a, b, true);
+    cJSON_Delete(a);
+    cJSON_Delete(b);
+    return !same;
+}
+
+/* What became of the file of --config, for the line. The flags beside it are the same as ever. */
+static const char *reload_config(const struct options *options)
+{
+    struct options now;
+    struct error err = {0};
+    if (!options->config)
+        return "";
+    if (options_parse(options->argc, options->argv, &now, &err)) {
+        log_error("config", "%s; the previous configuration stays in use", err.text);
+        error_clear(&err);
+        return "; the previous --config stays in use";
+    }
+    bool restart = needs_restart(options, &now);
+    log_set_verbosity(now.verbosity);
+    log_set_json(now.log_format == LOG_FORMAT_JSON);
+    options_clear(&now);
+    return restart ? "; log settings of --config are applied, its other changes need a restart"
+                   : "; log settings of --config are applied";
+}
+
+static const char *reload_manifests(struct manifests *manifests)
+{
+    struct error err = {0};
+    if (!manifests)
+        return "credentials are read for each request";
+    if (manifests_look_again(manifests, &err) == 0)
+        return "manifests were compared";
+    log_error("manifests", "%s; its previous objects stay active", err.text);
+    error_clear(&err);
+    return "manifests were not compared";
+}
+
+void object_source_reload(const struct object_source *source, const struct options *options)
+{
+    const char *objects = reload_manifests(source->manifests), *config = reload_config(options);
+    log_info("daemon", "signal=Hangup: %s%s", objects, config);
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/offline.h"
-
-#include "kube-nftd/host/conntrack_sysctls.h"
-#include "kube-nftd/object_source.h"
-#include "kube-nftd/proxy_options.h"
+#include "daemon.h"
+#include "kube-nftd/host.h"
+#include "object_source.h"
+#include "proxy_options.h"
 
 #include <ev.h>
 #include <signal.h>
@@ -30,16 +29,14 @@ static int offline_open(struct offline *o, const struct options *options, bool s
     if (!o->loop)
         return error_set(err, "cannot create an event loop");
     o->node_name = node_name(options->hostname_override, err);
-    if (!o->node_name || object_source_prepare(&o->source, o->loop, options, err))
+    if (!o->node_name || object_source_prepare(&o->source, o->loop, o->node_name, options, err))
         return error_of_configuration(err);
     proxy_options_apply(options, o->node_name, &config);
     o->proxy = proxy_new(&config, err);
     if (!o->proxy)
         return -1;
     o->addresses = address_monitor_new(o->loop, proxy_set_host_addresses, o->proxy, err);
-    return o->addresses ? object_source_open(&o->source, o->loop, options, o->node_name, o->proxy,
-                                             strict, err)
-                        : -1;
+    return o->addresses ? object_source_open(&o->source, options, o->proxy, strict, err) : -1;
 }
 
 static void offline_close(struct offline *o)

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/pages.h"
+#include "pages.h"
 
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/clock.h"
-#include "kube-nftd/figures.h"
-#include "kube-nftd/serve/status.h"
-#include "kube-nftd/source/apiserver.h"
-#include "kube-nftd/writers.h"
+#include "figures.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/serve.h"
+#include "kube-nftd/source.h"
 
 static bool list_sources(void *ctx, struct explain_sources *sources)
 {
@@ -39,7 +37,7 @@ void pages_write_metrics(void *ctx, struct metrics_page *page)
         .flows = pages->flows,
         .health = pages->health,
         .requests = source->apiserver ? apiserver_request_figures(source->apiserver) : NULL,
-        .recorder = source->writers ? writers_recorder(source->writers) : NULL,
+        .recorder = source->recorder,
     };
     for (int kind = 0; kind < KIND_COUNT; kind++)
         sources.reflectors[kind] = source->reflectors[kind];
@@ -92,19 +90,6 @@ static double list_counted_at(void *ctx)
     return proxy_connections_read(((const struct pages *)ctx)->proxy);
 }
 
-static void answer_list(void *ctx, const struct http_request *request, struct http_answer *answer)
-{
-    struct pages *pages = ctx;
-    list_answer(&pages->list, request, answer);
-}
-
-static void answer_connections(void *ctx, const struct http_request *request,
-                               struct http_answer *answer)
-{
-    struct pages *pages = ctx;
-    list_answer_connections(&pages->list, request, answer);
-}
-
 static void answer_flagz(void *ctx, const struct http_request *request, struct http_answer *answer)
 {
     (void)request;
@@ -121,9 +106,9 @@ static struct daemon_status status_of(const struct pages *pages)
                                    .resident = figures_resident_bytes()};
     object_source_status(pages->source, &status);
     if (pages->proxy) /* which is made after the servers */
-        proxy_status(pages->proxy, &status);
+        proxy_figures(pages->proxy, &status.proxy);
     for (int i = 0; i < FAMILY_COUNT; i++)
-        status.family[i].owned = pages->owned[i];
+        status.owned[i] = pages->owned[i];
     return status;
 }
 
@@ -158,8 +143,8 @@ void pages_add(struct pages *pages, struct metrics *metrics)
     metrics_add_page(metrics, "/statusz", answer_statusz, pages);
     metrics_add_page(metrics, "/programmed", answer_programmed, pages);
     metrics_add_page(metrics, "/explain", answer_explain, pages);
-    metrics_add_page(metrics, "/list", answer_list, pages);
-    metrics_add_page(metrics, "/connections", answer_connections, pages);
+    metrics_add_page(metrics, "/list", list_answer, &pages->list);
+    metrics_add_page(metrics, "/connections", list_answer_connections, &pages->list);
     metrics_add_page(metrics, "/status", answer_status, pages);
     if (pages->options->profiling)
         metrics_add_page(metrics, "/debug/flags/v", diagnostics_verbosity, NULL);

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/proxy.h"
+#include "proxy.h"
 
-#include "kube-nftd/base/clock.h"
-#include "kube-nftd/base/intern.h"
-#include "kube-nftd/base/log.h"
-#include "kube-nftd/netlink/flow_cleaner.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/netlink.h"
 #include "proxy_state.h"
 
 #include <string.h>
@@ -72,7 +70,7 @@ static void on_cluster_ip(void *ctx, enum family family, const struct address *a
 {
     struct ruleset *ruleset = changing(ctx, family);
     if (ruleset)
-        ruleset_set_cluster_ip(ruleset, address, in_use);
+        ruleset_use_cluster_ip(ruleset, address, in_use);
 }
 
 static void on_hairpin(void *ctx, enum family family, uint8_t protocol,
@@ -80,7 +78,7 @@ static void on_hairpin(void *ctx, enum family family, uint8_t protocol,
 {
     struct ruleset *ruleset = changing(ctx, family);
     if (ruleset)
-        ruleset_set_hairpin(ruleset, protocol, backend, in_use);
+        ruleset_use_hairpin(ruleset, protocol, backend, in_use);
 }
 
 static void on_service_cidrs(void *ctx, enum family family, const range_vec *ranges)

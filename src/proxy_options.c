@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/proxy_options.h"
+#include "proxy_options.h"
 
-#include "kube-nftd/base/log.h"
+#include "kube-nftd/base.h"
 
 #include <stdlib.h>
 

@@ -6,13 +6,11 @@
 #ifndef KUBE_NFTD_SRC_PROXY_STATE_H
 #define KUBE_NFTD_SRC_PROXY_STATE_H
 
-#include "kube-nftd/cache/endpoint_slice_cache.h"
-#include "kube-nftd/cache/service_cache.h"
-#include "kube-nftd/cache/service_cidr_cache.h"
-#include "kube-nftd/change_log.h"
-#include "kube-nftd/policy/policy.h"
-#include "kube-nftd/proxy.h"
-#include "kube-nftd/ruleset/table.h"
+#include "change_log.h"
+#include "kube-nftd/cache.h"
+#include "kube-nftd/policy.h"
+#include "kube-nftd/table.h"
+#include "proxy.h"
 
 struct proxy {
     struct object_sink sink;

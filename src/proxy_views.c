@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What others may know of the proxy: health, status, figures, explanations. It changes nothing. */
-#include "kube-nftd/base/clock.h"
-#include "kube-nftd/policy/claims.h"
-#include "kube-nftd/policy/decision.h"
-#include "kube-nftd/ruleset/connections.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/policy.h"
+#include "kube-nftd/table.h"
 #include "proxy_state.h"
 
 #include <string.h>
@@ -86,102 +85,38 @@ void proxy_explain_sources(const struct proxy *proxy, struct explain_sources *so
                                         .health = proxy->health,
                                         .no_external_ips = proxy->no_external_ips};
     for (int i = 0; i < FAMILY_COUNT; i++) {
-        const struct table *table = proxy->tables[i];
-        struct table_view view;
-        if (!table)
-            continue;
-        table_view(table, now, &view);
-        sources->family[i].ruleset = table_ruleset(table);
-        sources->family[i].programmed = table_is_programmed(table);
-        sources->family[i].waiting = view.waiting;
-        sources->family[i].failure = view.failure;
-        sources->unhealthy = sources->unhealthy || table_is_overdue(table, now);
+        table_view(proxy->tables[i], now, &sources->family[i]);
+        sources->unhealthy = sources->unhealthy || sources->family[i].overdue;
     }
-}
-
-static void family_figures(const struct proxy *proxy, enum family which,
-                           struct proxy_figures *figures)
-{
-    struct table *table = proxy->tables[which];
-    struct table_view view;
-    if (!table)
-        return;
-    table_view(table, clock_monotonic(), &view);
-    figures->family[which].in_use = true;
-    figures->family[which].frontends = ruleset_frontends(table_ruleset(table));
-    figures->family[which].syncs = table_syncs(table);
-    figures->family[which].repairs = view.repairs;
-    figures->family[which].drift = view.drift;
-    figures->family[which].table = ruleset_figures(table_ruleset(table));
-    figures->service_changes += service_cache_changes(proxy->services).seen;
-    figures->slice_changes += endpoint_slice_cache_changes(proxy->slices).seen[which];
-}
-
-/* The audits of the table that has the fewest. */
-static uint64_t audits_of_all(const struct proxy *proxy)
-{
-    uint64_t audits = UINT64_MAX;
-    struct table_view view;
-    for (int i = 0; i < FAMILY_COUNT; i++) {
-        if (!proxy->tables[i])
-            continue;
-        table_view(proxy->tables[i], clock_monotonic(), &view);
-        audits = view.audits < audits ? view.audits : audits;
-    }
-    return audits == UINT64_MAX ? 0 : audits;
 }
 
 void proxy_figures(const struct proxy *proxy, struct proxy_figures *figures)
 {
-    memset(figures, 0, sizeof(*figures));
-    figures->audits = audits_of_all(proxy);
-    figures->external_ips = !proxy->no_external_ips;
-    figures->conflicts = policy_conflicts(proxy->policy);
-    figures->reserved = policy_reserved(proxy->policy);
-    figures->services = service_cache_count(proxy->services);
-    figures->slices = endpoint_slice_cache_count(proxy->slices);
-    figures->services_pending = service_cache_changes(proxy->services).pending;
-    figures->slices_pending = endpoint_slice_cache_changes(proxy->slices).pending;
+    const double now = clock_monotonic();
+    bool any = false;
+    *figures = (struct proxy_figures){
+        .complete = proxy_is_synced(proxy),
+        .zone = policy_surroundings(proxy->policy)->location.zone,
+        .external_ips = !proxy->no_external_ips,
+        .conflicts = policy_conflicts(proxy->policy),
+        .reserved = policy_reserved(proxy->policy),
+        .services = service_cache_count(proxy->services),
+        .slices = endpoint_slice_cache_count(proxy->slices),
+        .services_pending = service_cache_changes(proxy->services).pending,
+        .slices_pending = endpoint_slice_cache_changes(proxy->slices).pending,
+    };
     memcpy(figures->left_out, proxy->left_out, sizeof(figures->left_out));
-    for (int i = 0; i < FAMILY_COUNT; i++)
-        family_figures(proxy, (enum family)i, figures);
-}
-
-static void family_status(struct table *table, double now, struct family_status *status)
-{
-    const struct ruleset *ruleset = table_ruleset(table);
-    const struct ruleset_figures *figures = ruleset_figures(ruleset);
-    const struct sync_figures *syncs = table_syncs(table);
-    struct table_view view;
-    table_view(table, now, &view);
-    status->in_use = true;
-    status->programmed = table_is_programmed(table);
-    status->last_success = syncs->last_success;
-    status->waiting = view.waiting;
-    status->frontends = ruleset_frontends(ruleset);
-    status->refused = figures->refused + figures->left_out;
-    status->lost = ruleset_is_lost(ruleset);
-    status->failure = view.failure;
-    status->last_seconds = syncs->last_seconds;
-    status->transactions = syncs->transactions;
-    status->repairs = view.repairs;
-    status->drift = view.drift;
-}
-
-void proxy_status(const struct proxy *proxy, struct daemon_status *status)
-{
-    double now = clock_monotonic();
-    status->zone = policy_surroundings(proxy->policy)->location.zone;
-    status->conflicts = policy_conflicts(proxy->policy);
-    status->reserved = policy_reserved(proxy->policy);
-    for (int kind = 0; kind < KIND_COUNT; kind++)
-        status->unreadable += proxy->left_out[kind];
-    status->complete = proxy_is_synced(proxy);
-    status->services = service_cache_count(proxy->services);
-    status->slices = endpoint_slice_cache_count(proxy->slices);
     for (int i = 0; i < FAMILY_COUNT; i++) {
-        if (proxy->tables[i])
-            family_status(proxy->tables[i], now, &status->family[i]);
+        struct table_view *view = &figures->family[i];
+        table_view(proxy->tables[i], now, view);
+        if (!view->in_use)
+            continue;
+        figures->service_changes += service_cache_changes(proxy->services).seen;
+        figures->slice_changes += endpoint_slice_cache_changes(proxy->slices).seen[i];
+        /* Of the table that has the fewest. */
+        if (!any || view->audits < figures->audits)
+            figures->audits = view->audits;
+        any = true;
     }
 }
 
@@ -194,13 +129,10 @@ void proxy_health_status(void *ctx, struct health_status *status)
     status->node_eligible =
         own_node_is_seen(proxy->node) ? !own_node_is_leaving(proxy->node) : !proxy->node_required;
     for (int i = 0; i < FAMILY_COUNT; i++) {
-        const struct table *table = proxy->tables[i];
         struct table_view view;
-        if (!table)
-            continue;
-        table_view(table, now, &view);
-        status->family[i].reported = true;
-        status->family[i].healthy = !table_is_overdue(table, now);
+        table_view(proxy->tables[i], now, &view);
+        status->family[i].reported = view.in_use;
+        status->family[i].healthy = !view.overdue;
         status->family[i].last_updated = view.last_updated;
     }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/base/clock.h"
+#include "kube-nftd/base.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/base/duration.h"
-
-#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base.h"
 
 #include <inttypes.h>
 #include <stddef.h>

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Chains that are kept short: as many buckets as half of the items, at least. For each there are
  * marks that tell that an item is not there, which is what most are looked up for as they come. */
-#include "kube-nftd/base/hash_table.h"
-
-#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base.h"
 
 #include <stdint.h>
 #include <stdlib.h>

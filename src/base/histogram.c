@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/base/histogram.h"
+#include "kube-nftd/base.h"
 
 const struct histogram_buckets histogram_exponential = {
     .n = 15,

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Each endpoint has a name to be found, so what is looked at on the way is kept close together: an
  * entry of a short name is in one line of the processor's cache. */
-#include "kube-nftd/base/intern.h"
-
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/hash_table.h"
+#include "kube-nftd/base.h"
 
 #include <stdlib.h>
 

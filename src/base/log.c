@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/base/log.h"
+#include "kube-nftd/base.h"
 
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/clock.h"
 #include "log_text.h"
 
 #include <cjson/cJSON.h>

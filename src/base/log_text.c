@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "log_text.h"
 
-#include "kube-nftd/base/vec.h"
+#include "kube-nftd/base.h"
 
 #include <ctype.h>
 #include <stdbool.h>

@@ -11,7 +11,7 @@
 #ifndef KUBE_NFTD_CACHE_ADDRESS_INDEX_H
 #define KUBE_NFTD_CACHE_ADDRESS_INDEX_H
 
-#include "kube-nftd/model/object.h"
+#include "kube-nftd/model.h"
 
 /* An endpoint. */
 struct indexed_endpoint {

@@ -4,7 +4,7 @@
 #define KUBE_NFTD_CACHE_ENDPOINT_DIFF_H
 
 #include "address_index.h"
-#include "kube-nftd/cache/endpoint_slice_cache.h"
+#include "kube-nftd/cache.h"
 
 /* A slice of a Service becomes another, comes or goes. */
 struct slice_change {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/cache/endpoint_slice_cache.h"
+#include "kube-nftd/cache.h"
 
 #include "endpoint_diff.h"
-#include "kube-nftd/base/hash_table.h"
-#include "kube-nftd/base/log.h"
+#include "kube-nftd/base.h"
 
 #include <string.h>
 
@@ -305,9 +304,9 @@ static bool note_change(struct endpoint_slice_cache *cache, struct cached_slice 
         return false;
     if (before) {
         struct received_object received = received_of(entry);
-        receipts_change(cache->receipts, before->id, before->service_id, &received, !after);
+        receipts_change(cache->receipts, before->id, before->service_id, &received);
     } else {
-        receipts_change(cache->receipts, after->id, NULL, NULL, false);
+        receipts_change(cache->receipts, after->id, NULL, NULL);
     }
     cache->changes.pending += receipts_is_in_force(cache->receipts, entry->changed);
     entry->changed = receipts_now(cache->receipts);
@@ -412,9 +411,7 @@ struct slice_changes endpoint_slice_cache_changes(const struct endpoint_slice_ca
 void endpoint_slice_cache_turn_over(struct endpoint_slice_cache *cache,
                                     const bool in_force[FAMILY_COUNT])
 {
-    generation now = receipts_now(cache->receipts);
-    receipts_next(cache->receipts, in_force);
-    if (receipts_is_in_force(cache->receipts, now))
+    if (receipts_next(cache->receipts, in_force))
         cache->changes.pending = 0;
 }
 

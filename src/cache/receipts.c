@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/cache/receipts.h"
+#include "kube-nftd/cache.h"
 
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/hash_table.h"
+#include "kube-nftd/base.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,20 +10,15 @@
  * when there are twice as many as were worth keeping the last time, and so many more. */
 #define SWEEP_ALLOWANCE 1024
 
-/* A change that is not applied in both families yet, as far as anything was held before it. */
-struct in_flight {
+/* A change that is not applied in both families yet, as far as anything was held before it; or an
+ * object that could not be read. */
+struct remembered {
     struct hash_link link; /* by id */
     char *owner;           /* before the change; NULL for what has none */
-    generation changed;
-    bool gone;
-    struct object_version held[FAMILY_COUNT];
-    char id[];
-};
-
-struct left_out {
-    struct hash_link link; /* by id */
-    char *owner;
-    struct object_version version;
+    generation changed;    /* of a change */
+    /* What the families held before the change. Of an object that could not be read, its version is
+     * the first one. */
+    struct object_version versions[FAMILY_COUNT];
     char id[];
 };
 
@@ -43,43 +37,44 @@ struct receipts *receipts_new(void)
     return receipts;
 }
 
-static struct hash_key in_flight_key(const struct hash_link *link)
+static struct hash_key key_of(const struct hash_link *link)
 {
-    return hash_key_of_text(((const struct in_flight *)link)->id);
+    return hash_key_of_text(((const struct remembered *)link)->id);
 }
 
-static struct hash_key left_out_key(const struct hash_link *link)
+static struct remembered *find(const struct hash_table *all, const char *id)
 {
-    return hash_key_of_text(((const struct left_out *)link)->id);
+    return hash_table_find(all, key_of, hash_key_of_text(id));
 }
 
-static void free_in_flight(struct receipts *receipts, struct in_flight *change)
+static struct remembered *add(struct hash_table *all, const char *id)
 {
-    hash_table_remove(&receipts->in_flight, &change->link);
+    size_t length = strlen(id);
+    struct remembered *it = xcalloc(1, sizeof(*it) + length + 1);
+    memcpy(it->id, id, length);
+    hash_table_add(all, key_of, &it->link);
+    return it;
+}
+
+static void forget(struct hash_table *all, struct remembered *it)
+{
+    hash_table_remove(all, &it->link);
     for (int family = 0; family < FAMILY_COUNT; family++)
-        object_version_clear(&change->held[family]);
-    free(change->owner);
-    free(change);
+        object_version_clear(&it->versions[family]);
+    free(it->owner);
+    free(it);
 }
 
-static void free_left_out(struct receipts *receipts, struct left_out *object)
+static void forget_all(struct hash_table *all)
 {
-    hash_table_remove(&receipts->left_out, &object->link);
-    object_version_clear(&object->version);
-    free(object->owner);
-    free(object);
-}
-
-static void free_all_in_flight(struct receipts *receipts)
-{
-    hash_table_each (&receipts->in_flight, struct in_flight, change)
-        free_in_flight(receipts, change);
+    hash_table_each (all, struct remembered, it)
+        forget(all, it);
 }
 
 void receipts_free(struct receipts *receipts)
 {
-    free_all_in_flight(receipts);
-    receipts_take_all_in(receipts);
+    forget_all(&receipts->in_flight);
+    forget_all(&receipts->left_out);
     free(receipts);
 }
 
@@ -98,26 +93,21 @@ bool receipts_is_in_force(const struct receipts *receipts, generation changed)
 
 /* ---- changes ---- */
 
-static struct in_flight *find(const struct receipts *receipts, const char *id)
-{
-    return hash_table_find(&receipts->in_flight, in_flight_key, hash_key_of_text(id));
-}
-
-static bool holds_anything(const struct in_flight *change)
+static bool holds_anything(const struct remembered *change)
 {
     for (int family = 0; family < FAMILY_COUNT; family++)
-        if (object_version_is_set(&change->held[family]))
+        if (object_version_is_set(&change->versions[family]))
             return true;
     return false;
 }
 
 /* What the families hold that the change before has reached. Returns whether it has reached any. */
-static bool note_held(const struct receipts *receipts, struct in_flight *change,
+static bool note_held(const struct receipts *receipts, struct remembered *change,
                       const struct received_object *before)
 {
     bool any = false;
     for (int family = 0; family < FAMILY_COUNT; family++) {
-        struct object_version *held = &change->held[family];
+        struct object_version *held = &change->versions[family];
         generation last = before ? before->changed : change->changed;
         if (last > receipts->in_force[family])
             continue;
@@ -130,114 +120,95 @@ static bool note_held(const struct receipts *receipts, struct in_flight *change,
     return any;
 }
 
-static struct in_flight *add(struct receipts *receipts, const char *id)
-{
-    size_t length = strlen(id);
-    struct in_flight *change = xcalloc(1, sizeof(*change) + length + 1);
-    memcpy(change->id, id, length);
-    hash_table_add(&receipts->in_flight, in_flight_key, &change->link);
-    return change;
-}
-
 void receipts_change(struct receipts *receipts, const char *id, const char *owner,
-                     const struct received_object *before, bool goes)
+                     const struct received_object *before)
 {
-    struct in_flight *change = find(receipts, id);
+    struct remembered *change = find(&receipts->in_flight, id);
     receipts->last_change = receipts->now;
     if (!change && !before)
         return;
     if (!change)
-        change = add(receipts, id);
+        change = add(&receipts->in_flight, id);
     if (note_held(receipts, change, before) && before) {
         free(change->owner);
         change->owner = xstrdup(owner);
     }
     if (!holds_anything(change)) {
-        free_in_flight(receipts, change);
+        forget(&receipts->in_flight, change);
         return;
     }
     change->changed = receipts->now;
-    change->gone = goes;
 }
 
 void receipts_leave_out(struct receipts *receipts, const char *id, const char *owner,
                         const struct object_version *version)
 {
-    size_t length = strlen(id);
     receipts_take_in(receipts, id);
-    struct left_out *object = xcalloc(1, sizeof(*object) + length + 1);
-    memcpy(object->id, id, length);
+    struct remembered *object = add(&receipts->left_out, id);
     object->owner = xstrdup(owner);
-    object_version_copy(&object->version, version);
-    hash_table_add(&receipts->left_out, left_out_key, &object->link);
-}
-
-static struct left_out *find_left_out(const struct receipts *receipts, const char *id)
-{
-    return hash_table_find(&receipts->left_out, left_out_key, hash_key_of_text(id));
+    object_version_copy(&object->versions[0], version);
 }
 
 void receipts_take_in(struct receipts *receipts, const char *id)
 {
-    struct left_out *object = find_left_out(receipts, id);
+    struct remembered *object = find(&receipts->left_out, id);
     if (object)
-        free_left_out(receipts, object);
+        forget(&receipts->left_out, object);
 }
 
 void receipts_take_all_in(struct receipts *receipts)
 {
-    hash_table_each (&receipts->left_out, struct left_out, object)
-        free_left_out(receipts, object);
+    forget_all(&receipts->left_out);
 }
 
 /* ---- what was applied ---- */
 
 static void sweep(struct receipts *receipts)
 {
-    hash_table_each (&receipts->in_flight, struct in_flight, change) {
+    hash_table_each (&receipts->in_flight, struct remembered, change) {
         for (int family = 0; family < FAMILY_COUNT; family++)
             if (change->changed <= receipts->in_force[family])
-                object_version_clear(&change->held[family]);
+                object_version_clear(&change->versions[family]);
         if (!holds_anything(change))
-            free_in_flight(receipts, change);
+            forget(&receipts->in_flight, change);
     }
     receipts->kept = receipts->in_flight.n;
 }
 
-void receipts_next(struct receipts *receipts, const bool in_force[FAMILY_COUNT])
+bool receipts_next(struct receipts *receipts, const bool in_force[FAMILY_COUNT])
 {
+    generation last = receipts->now;
     for (int family = 0; family < FAMILY_COUNT; family++)
         if (in_force[family])
             receipts->in_force[family] = receipts->now;
     receipts->now++;
-    if (receipts->in_flight.n == 0)
-        return;
-    if (receipts_is_in_force(receipts, receipts->last_change))
-        free_all_in_flight(receipts);
+    if (receipts->in_flight.n > 0 && receipts_is_in_force(receipts, receipts->last_change))
+        forget_all(&receipts->in_flight);
     else if (receipts->in_flight.n > 2 * receipts->kept + SWEEP_ALLOWANCE)
         sweep(receipts);
+    return receipts_is_in_force(receipts, last);
 }
 
 /* ---- what can be asked ---- */
 
 /* What @family held before @change, if it is not applied; NULL: nothing. */
 static const struct object_version *held_before(const struct receipts *receipts,
-                                                const struct in_flight *change, int family)
+                                                const struct remembered *change, int family)
 {
     if (!change || change->changed <= receipts->in_force[family] ||
-        !object_version_is_set(&change->held[family]))
+        !object_version_is_set(&change->versions[family]))
         return NULL;
-    return &change->held[family];
+    return &change->versions[family];
 }
 
 bool receipts_of(const struct receipts *receipts, const char *id,
                  const struct received_object *known, struct receipt *out)
 {
-    const struct in_flight *change = find(receipts, id);
-    const struct left_out *left_out = find_left_out(receipts, id);
+    const struct remembered *change = find(&receipts->in_flight, id);
+    const struct remembered *left_out = find(&receipts->left_out, id);
     *out = (struct receipt){.id = id,
                             .received = known ? known->version : NULL,
-                            .left_out = left_out ? &left_out->version : NULL};
+                            .left_out = left_out ? left_out->versions : NULL};
     bool any = known || left_out;
     for (int family = 0; family < FAMILY_COUNT; family++) {
         const struct object_version *before = held_before(receipts, change, family);
@@ -260,11 +231,11 @@ static bool is_owner(const char *owner, const char *wanted)
 void receipts_each_of_owner(const struct receipts *receipts, const char *owner,
                             void (*take)(void *ctx, const char *id), void *ctx)
 {
-    hash_table_each (&receipts->in_flight, const struct in_flight, it)
+    hash_table_each (&receipts->in_flight, const struct remembered, it)
         if (is_owner(it->owner, owner))
             take(ctx, it->id);
-    hash_table_each (&receipts->left_out, const struct left_out, it) {
-        const struct in_flight *change = find(receipts, it->id);
+    hash_table_each (&receipts->left_out, const struct remembered, it) {
+        const struct remembered *change = find(&receipts->in_flight, it->id);
         if (is_owner(it->owner, owner) && !(change && is_owner(change->owner, owner)))
             take(ctx, it->id);
     }

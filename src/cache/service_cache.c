@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/cache/service_cache.h"
+#include "kube-nftd/cache.h"
 
-#include "kube-nftd/base/hash_table.h"
-#include "kube-nftd/base/log.h"
+#include "kube-nftd/base.h"
 
 #include <string.h>
 
@@ -54,11 +53,11 @@ static struct received_object received_of(const struct cached_service *entry)
     return received;
 }
 
-/* @entry, which holds what was, becomes another or @goes. */
-static void note_change(struct service_cache *cache, struct cached_service *entry, bool goes)
+/* @entry, which holds what was, becomes another or goes. */
+static void note_change(struct service_cache *cache, struct cached_service *entry)
 {
     struct received_object before = received_of(entry);
-    receipts_change(cache->receipts, entry->service->id, NULL, &before, goes);
+    receipts_change(cache->receipts, entry->service->id, NULL, &before);
     cache->changes.pending += receipts_is_in_force(cache->receipts, entry->changed);
     entry->changed = receipts_now(cache->receipts);
 }
@@ -66,7 +65,7 @@ static void note_change(struct service_cache *cache, struct cached_service *entr
 static struct cached_service *add_entry(struct service_cache *cache, const char *id)
 {
     struct cached_service *entry = xcalloc(1, sizeof(*entry));
-    receipts_change(cache->receipts, id, NULL, NULL, false);
+    receipts_change(cache->receipts, id, NULL, NULL);
     cache->changes.pending++;
     entry->changed = receipts_now(cache->receipts);
     return entry;
@@ -105,7 +104,7 @@ void service_cache_put(struct service_cache *cache, struct service *service)
     }
     if (entry) {
         before = entry->service;
-        note_change(cache, entry, false);
+        note_change(cache, entry);
         leave(cache, entry);
     } else {
         entry = add_entry(cache, service->id);
@@ -120,7 +119,7 @@ static void forget(struct service_cache *cache, struct cached_service *entry)
 {
     leave(cache, entry);
     cache->changes.seen++;
-    note_change(cache, entry, true);
+    note_change(cache, entry);
     cache->changed(cache->ctx, entry->service, NULL);
     service_free(entry->service);
     free(entry);
@@ -173,9 +172,7 @@ void service_cache_leave_out(struct service_cache *cache, const struct object *o
 
 void service_cache_turn_over(struct service_cache *cache, const bool in_force[FAMILY_COUNT])
 {
-    generation now = receipts_now(cache->receipts);
-    receipts_next(cache->receipts, in_force);
-    if (receipts_is_in_force(cache->receipts, now))
+    if (receipts_next(cache->receipts, in_force))
         cache->changes.pending = 0;
 }
 

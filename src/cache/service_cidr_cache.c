@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* There are a handful of ServiceCIDRs and they hardly ever change, so each change looks at all. */
-#include "kube-nftd/cache/service_cidr_cache.h"
+#include "kube-nftd/cache.h"
 
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/hash_table.h"
+#include "kube-nftd/base.h"
 
 #include <stdlib.h>
 #include <string.h>

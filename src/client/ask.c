@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "ask.h"
 
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/clock.h"
-#include "kube-nftd/model/frontend.h"
-#include "kube-nftd/serve/http_listener.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/model.h"
+#include "kube-nftd/serve.h"
 
 #include <curl/curl.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef KUBE_NFTD_CLIENT_ASK_H
 #define KUBE_NFTD_CLIENT_ASK_H
 
-#include "kube-nftd/base/error.h"
+#include "kube-nftd/base.h"
 
 #include <cjson/cJSON.h>
 

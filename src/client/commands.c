@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/client/commands.h"
+#include "kube-nftd/client.h"
 
 #include "ask.h"
-#include "kube-nftd/base/text.h"
-#include "kube-nftd/serve/facts.h"
-#include "kube-nftd/serve/list.h"
-#include "kube-nftd/serve/status.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/serve.h"
 #include "top.h"
 #include "view.h"
 
@@ -109,7 +107,7 @@ static int run_explain(const struct options *options, command_compute_fn compute
 
 static cJSON *compute_list(const struct explain_sources *sources, const void *query)
 {
-    return list(sources, query);
+    return list_facts(sources, query);
 }
 
 static cJSON *ask_for_list(const struct options *options, command_compute_fn compute,

@@ -2,12 +2,8 @@
 #include "top.h"
 
 #include "ask.h"
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/clock.h"
-#include "kube-nftd/base/text.h"
-#include "kube-nftd/base/vec.h"
-#include "kube-nftd/serve/connections.h"
-#include "kube-nftd/serve/facts.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/serve.h"
 #include "view.h"
 
 #include <errno.h>

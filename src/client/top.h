@@ -3,8 +3,8 @@
 #ifndef KUBE_NFTD_CLIENT_TOP_H
 #define KUBE_NFTD_CLIENT_TOP_H
 
-#include "kube-nftd/base/error.h"
-#include "kube-nftd/config/options.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/config.h"
 
 #include <cjson/cJSON.h>
 

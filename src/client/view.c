@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "view.h"
 
-#include "kube-nftd/base/text.h"
-#include "kube-nftd/base/vec.h"
+#include "kube-nftd/base.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Prints trees of facts (serve/facts.h): as JSON, or as text by views, which are data.
+ * Prints trees of facts (kube-nftd/serve.h): as JSON, or as text by views, which are data.
  *
  * A line of a view is text with
  *

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/config/file_watch.h"
+#include "kube-nftd/config.h"
 
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/file.h"
+#include "kube-nftd/base.h"
 
 #include <errno.h>
 #include <ev.h>

@@ -6,12 +6,10 @@
  * what must fit together is checked behind them. A field of the wrong type is an error and never a
  * guess.
  */
-#include "kubeconfig.h"
+#include "client_config.h"
 
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/file.h"
-#include "kube-nftd/base/yaml.h"
-#include "server_url.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/values.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -88,6 +86,13 @@ static int blame(const struct entry *entry, const char *field, struct error *err
                         entry->kind, field);
 }
 
+/* Says @what is wrong with @field of @entry. Always returns -1. */
+static int fail(const struct entry *entry, const char *field, const char *what, struct error *err)
+{
+    error_set(err, "%s", what);
+    return blame(entry, field, err);
+}
+
 /* Puts the text of @field in *@text, borrowed; NULL where there is none or an empty one. */
 static int get_text(const struct entry *entry, const char *field, const char **text,
                     struct error *err)
@@ -96,10 +101,8 @@ static int get_text(const struct entry *entry, const char *field, const char **t
     const cJSON *item = member(entry->body, field);
     if (!item)
         return 0;
-    if (!cJSON_IsString(item)) {
-        error_set(err, "must be a string");
-        return blame(entry, field, err);
-    }
+    if (!cJSON_IsString(item))
+        return fail(entry, field, "must be a string", err);
     if (*item->valuestring)
         *text = item->valuestring;
     return 0;
@@ -108,10 +111,8 @@ static int get_text(const struct entry *entry, const char *field, const char **t
 static int get_bool(const struct entry *entry, const char *field, bool *value, struct error *err)
 {
     const cJSON *item = member(entry->body, field);
-    if (item && !cJSON_IsBool(item)) {
-        error_set(err, "must be true or false");
-        return blame(entry, field, err);
-    }
+    if (item && !cJSON_IsBool(item))
+        return fail(entry, field, "must be true or false", err);
     *value = cJSON_IsTrue(item);
     return 0;
 }
@@ -135,57 +136,32 @@ static char *resolve(const char *kubeconfig, const char *name, struct error *err
     return path;
 }
 
-/* ---- base64 ---- */
-
-static int digit(char c)
-{
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    if (c >= 'a' && c <= 'z')
-        return c - 'a' + 26;
-    if (c >= '0' && c <= '9')
-        return c - '0' + 52;
-    if (c == '+')
-        return 62;
-    return c == '/' ? 63 : -1;
-}
-
-/* What follows the last digit must make a group of four whole. */
-static int padding_is_right(const char *text, size_t digits)
-{
-    size_t padding = 0;
-    for (; *text; text++) {
-        if (*text == '=')
-            padding++;
-        else if (*text != '\n' && *text != '\r')
-            return 0;
-    }
-    return digits % 4 != 1 && padding == (4 - digits % 4) % 4;
-}
-
+/* What @text encodes, with a NUL behind it; NULL if it is not base64. Lines may break anywhere. */
 static char *base64_decode(const char *text, size_t *length)
 {
+    static const char alphabet[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     char *out = xcalloc(strlen(text) + 1, 1);
-    size_t digits = 0, n = 0;
+    size_t digits = 0, padding = 0;
     uint32_t bits = 0;
-    for (; *text && *text != '='; text++) {
-        if (*text == '\n' || *text == '\r')
-            continue;
-        int value = digit(*text);
-        if (value < 0)
+    *length = 0;
+    for (; *text; text++) {
+        const char *digit = strchr(alphabet, *text);
+        if (*text == '=') {
+            padding++;
+        } else if (digit && padding == 0) {
+            bits = bits << 6 | (uint32_t)(digit - alphabet);
+            if (digits++ % 4 != 0)
+                out[(*length)++] = (char)(bits >> (6 - 2 * ((digits - 1) % 4)) & 0xff);
+        } else if (*text != '\n' && *text != '\r') {
             break;
-        bits = bits << 6 | (uint32_t)value;
-        digits++;
-        if (digits % 4 != 1)
-            out[n++] = (char)(bits >> (6 - 2 * ((digits - 1) % 4)) & 0xff);
+        }
     }
-    if (!padding_is_right(text, digits)) {
-        free(out);
-        return NULL;
-    }
-    *length = n;
-    out[n] = '\0';
-    return out;
+    /* The padding makes a group of four whole. */
+    if (!*text && digits % 4 != 1 && padding == (4 - digits % 4) % 4)
+        return out;
+    free(out);
+    return NULL;
 }
 
 static char *decode(const char *text, struct error *err)
@@ -234,10 +210,8 @@ static void prefer_data(const char *data, char **file)
 
 static int check_server(const struct entry *entry, struct client_config *config, struct error *err)
 {
-    if (!config->server) {
-        error_set(err, "missing");
-        return blame(entry, "server", err);
-    }
+    if (!config->server)
+        return fail(entry, "server", "missing", err);
     char *server = server_url_parse(config->server, err);
     if (!server)
         return blame(entry, "server", err);
@@ -250,8 +224,7 @@ static int check_proxy(const struct entry *entry, const char *url, struct error 
 {
     if (!url || proxy_url_is_good(url))
         return 0;
-    error_set(err, "is not an http, https or socks5 URL");
-    return blame(entry, "proxy-url", err);
+    return fail(entry, "proxy-url", "is not an http, https or socks5 URL", err);
 }
 
 static int read_cluster(const struct entry *entry, struct client_config *config, struct error *err)
@@ -262,20 +235,17 @@ static int read_cluster(const struct entry *entry, struct client_config *config,
         check_server(entry, config, err) < 0 || check_proxy(entry, config->proxy_url, err) < 0)
         return -1;
     prefer_data(config->ca_data, &config->ca_file);
-    if (config->insecure_skip_tls_verify && (config->ca_data || config->ca_file)) {
-        error_set(err, "excludes the certificate authority of the same cluster");
-        return blame(entry, "insecure-skip-tls-verify", err);
-    }
+    if (config->insecure_skip_tls_verify && (config->ca_data || config->ca_file))
+        return fail(entry, "insecure-skip-tls-verify",
+                    "excludes the certificate authority of the same cluster", err);
     return 0;
 }
 
 static int check_token(const struct entry *entry, const char *token, struct error *err)
 {
     for (const unsigned char *s = (const unsigned char *)token; s && *s; s++) {
-        if (*s > ' ' && *s != 0x7f)
-            continue;
-        error_set(err, "contains a blank or a line break");
-        return blame(entry, "token", err);
+        if (*s <= ' ' || *s == 0x7f)
+            return fail(entry, "token", "contains a blank or a line break", err);
     }
     return 0;
 }
@@ -291,10 +261,8 @@ static int check_supported(const struct entry *entry, struct error *err)
 {
     for (size_t i = 0; i < COUNT(unsupported); i++) {
         const cJSON *item = member(entry->body, unsupported[i].name);
-        if (!item || is_empty(item))
-            continue;
-        error_set(err, "%s", unsupported[i].what);
-        return blame(entry, unsupported[i].name, err);
+        if (item && !is_empty(item))
+            return fail(entry, unsupported[i].name, unsupported[i].what, err);
     }
     return 0;
 }
@@ -309,10 +277,8 @@ static int read_user(const struct entry *entry, struct client_config *config, st
     prefer_data(config->client_key_data, &config->client_key_file);
     bool cert = config->client_cert_data || config->client_cert_file;
     bool key = config->client_key_data || config->client_key_file;
-    if (cert && !key) {
-        error_set(err, "missing, although a client certificate is given");
-        return blame(entry, "client-key", err);
-    }
+    if (cert && !key)
+        return fail(entry, "client-key", "missing, although a client certificate is given", err);
     return 0;
 }
 
@@ -366,10 +332,8 @@ static int read_context(const char *path, const cJSON *root, const char *name,
         get_text(&context, "cluster", &cluster_name, err) < 0 ||
         get_text(&context, "user", &user_name, err) < 0)
         return -1;
-    if (!cluster_name) {
-        error_set(err, "missing");
-        return blame(&context, "cluster", err);
-    }
+    if (!cluster_name)
+        return fail(&context, "cluster", "missing", err);
     if (find_entry(root, cluster_name, &cluster, err) < 0 ||
         read_cluster(&cluster, config, err) < 0)
         return -1;

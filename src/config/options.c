@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/config/options.h"
+#include "kube-nftd/config.h"
 
-#include "configuration.h"
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/log.h"
+#include "kube-nftd/base.h"
+#include "setting.h"
 
 #include <ctype.h>
 #include <errno.h>

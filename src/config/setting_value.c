@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "setting.h"
 
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/duration.h"
-#include "kube-nftd/model/taint.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/model.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -360,42 +359,30 @@ int setting_wrong_type(const cJSON *json, const char *wanted, struct error *err)
     return -1;
 }
 
-/* What @json must be, and what errors call that. */
-struct form {
-    int types; /* of cJSON */
+/* What a file has for each type, and what errors call that. */
+static const struct {
+    int types; /* of cJSON; 0: a string */
     const char *name;
+} forms[] = {
+    [SETTING_SWITCH] = {cJSON_True | cJSON_False, "true or false"},
+    [SETTING_NUMBER] = {cJSON_Number, "a number"},
+    [SETTING_FRACTION] = {cJSON_Number, "a number"},
+    [SETTING_DURATION] = {cJSON_String, "a duration like \"30s\""},
+    [SETTING_SECONDS] = {cJSON_String, "a duration like \"30s\""},
+    [SETTING_FLUSH] = {cJSON_String | cJSON_Number, "a duration like \"30s\""},
+    [SETTING_QUANTITY] = {cJSON_String | cJSON_Number, "a quantity"},
+    [SETTING_CIDRS] = {cJSON_Array, "a list"},
+    [SETTING_NODE_PORTS] = {cJSON_Array, "a list"},
+    [SETTING_GATES] = {cJSON_Object, "a mapping"},
+    [SETTING_VMODULE] = {cJSON_Array, "a list"},
 };
 
-static struct form form_of(enum setting_type type)
+/* Whether @json is what @type has in a file. */
+static int check_form(const cJSON *json, enum setting_type type, struct error *err)
 {
-    switch (type) {
-    case SETTING_SWITCH:
-        return (struct form){cJSON_True | cJSON_False, "true or false"};
-    case SETTING_NUMBER:
-    case SETTING_FRACTION:
-        return (struct form){cJSON_Number, "a number"};
-    case SETTING_DURATION:
-    case SETTING_SECONDS:
-        return (struct form){cJSON_String, "a duration like \"30s\""};
-    case SETTING_FLUSH:
-        return (struct form){cJSON_String | cJSON_Number, "a duration like \"30s\""};
-    case SETTING_QUANTITY:
-        return (struct form){cJSON_String | cJSON_Number, "a quantity"};
-    case SETTING_CIDRS:
-    case SETTING_NODE_PORTS:
-    case SETTING_VMODULE:
-        return (struct form){cJSON_Array, "a list"};
-    case SETTING_GATES:
-        return (struct form){cJSON_Object, "a mapping"};
-    default:
-        return (struct form){cJSON_String, "a string"};
-    }
-}
-
-/* Whether @json is of one of the @types. */
-static int check_form(const cJSON *json, struct form form, struct error *err)
-{
-    return json->type & form.types ? 0 : setting_wrong_type(json, form.name, err);
+    int types = forms[type].types ? forms[type].types : cJSON_String;
+    const char *name = forms[type].name ? forms[type].name : "a string";
+    return json->type & types ? 0 : setting_wrong_type(json, name, err);
 }
 
 static char *number_text(const cJSON *json)
@@ -412,7 +399,7 @@ static cJSON *list_from(const cJSON *json, int (*add)(cJSON *, char *, struct er
     const cJSON *entry;
     int result = 0, i = 0;
     cJSON_ArrayForEach (entry, json) {
-        result = check_form(entry, form_of(SETTING_TEXT), err);
+        result = check_form(entry, SETTING_TEXT, err);
         if (result == 0)
             result = add(list, entry->valuestring, err);
         if (result) {
@@ -431,7 +418,7 @@ static cJSON *gates_from(const cJSON *json, struct error *err)
 {
     const cJSON *entry;
     cJSON_ArrayForEach (entry, json) {
-        if (check_form(entry, form_of(SETTING_SWITCH), err)) {
+        if (check_form(entry, SETTING_SWITCH, err)) {
             error_prefix(err, "%s", entry->string);
             return NULL;
         }
@@ -442,14 +429,13 @@ static cJSON *gates_from(const cJSON *json, struct error *err)
 static int check_vmodule(const cJSON *entry, struct error *err)
 {
     const cJSON *pattern, *verbosity;
-    if (check_form(entry, form_of(SETTING_GATES), err))
+    if (check_form(entry, SETTING_GATES, err))
         return -1;
     pattern = cJSON_GetObjectItemCaseSensitive(entry, "filePattern");
     verbosity = cJSON_GetObjectItemCaseSensitive(entry, "verbosity");
-    if (pattern && !cJSON_IsNull(pattern) && check_form(pattern, form_of(SETTING_TEXT), err))
+    if (pattern && !cJSON_IsNull(pattern) && check_form(pattern, SETTING_TEXT, err))
         return error_prefix(err, "filePattern");
-    if (verbosity && !cJSON_IsNull(verbosity) &&
-        check_form(verbosity, form_of(SETTING_NUMBER), err))
+    if (verbosity && !cJSON_IsNull(verbosity) && check_form(verbosity, SETTING_NUMBER, err))
         return error_prefix(err, "verbosity");
     return 0;
 }
@@ -514,7 +500,7 @@ cJSON *setting_read_json(const struct setting *s, const cJSON *json, struct erro
 {
     if (cJSON_IsNull(json))
         return cJSON_CreateNull();
-    if (check_form(json, form_of(s->type), err))
+    if (check_form(json, s->type, err))
         return NULL;
     cJSON *value = take_form(s, json, err);
     if (value && (s->traits & ZERO_IS_DEFAULT) && is_zero(s, value)) {
@@ -569,27 +555,6 @@ int setting_check(const struct setting *s, const cJSON *value, struct error *err
 
 /* ---- into options ---- */
 
-static void land_text(void *place, const char *text)
-{
-    char *copy = xstrdup(text);
-    memcpy(place, &copy, sizeof(copy));
-}
-
-static void land_int(void *place, int number)
-{
-    memcpy(place, &number, sizeof(number));
-}
-
-static void land_duration(const struct setting *s, void *place, const cJSON *value)
-{
-    int64_t nanoseconds = nanoseconds_of(value);
-    double seconds = (double)nanoseconds / NANOSECONDS;
-    if (s->type == SETTING_SECONDS)
-        land_int(place, (int)(nanoseconds / NANOSECONDS));
-    else
-        memcpy(place, &seconds, sizeof(seconds));
-}
-
 static void land_cluster_cidr(const char *text, struct options *options)
 {
     char *copy = xstrdup(text), *rest = copy, *entry;
@@ -616,11 +581,6 @@ static void land_node_ports(const cJSON *value, struct node_port_addresses *out)
     out->primary = out->cidrs[FAMILY_IPV4].n + out->cidrs[FAMILY_IPV6].n == 0;
 }
 
-static void land_switch(void *place, bool on)
-{
-    memcpy(place, &on, sizeof(on));
-}
-
 static int version_wish(const cJSON *value)
 {
     if (cJSON_IsString(value))
@@ -630,28 +590,30 @@ static int version_wish(const cJSON *value)
 
 void setting_land(const struct setting *s, const cJSON *value, struct options *options)
 {
-    if (s->offset == SETTING_NOWHERE || !value || cJSON_IsNull(value))
+    if (s->offset == 0 || !value || cJSON_IsNull(value))
         return;
     void *place = (char *)options + s->offset;
     switch (s->type) {
     case SETTING_SWITCH:
-        land_switch(place, cJSON_IsTrue(value));
+        *(bool *)place = cJSON_IsTrue(value);
         break;
     case SETTING_NUMBER:
-        land_int(place, (int)value->valuedouble);
+        *(int *)place = (int)value->valuedouble;
         break;
     case SETTING_FRACTION:
-        memcpy(place, &value->valuedouble, sizeof(value->valuedouble));
+        *(double *)place = value->valuedouble;
         break;
     case SETTING_DURATION:
+        *(double *)place = (double)nanoseconds_of(value) / NANOSECONDS;
+        break;
     case SETTING_SECONDS:
-        land_duration(s, place, value);
+        *(int *)place = (int)(nanoseconds_of(value) / NANOSECONDS);
         break;
     case SETTING_CHOICE:
-        land_int(place, choice_of(s->choices, value->valuestring));
+        *(int *)place = choice_of(s->choices, value->valuestring);
         break;
     case SETTING_VERSION:
-        land_int(place, version_wish(value));
+        *(int *)place = version_wish(value);
         break;
     case SETTING_CLUSTER_CIDR:
         land_cluster_cidr(value->valuestring, options);
@@ -660,7 +622,7 @@ void setting_land(const struct setting *s, const cJSON *value, struct options *o
         land_node_ports(value, place);
         break;
     default:
-        land_text(place, value->valuestring);
+        *(char **)place = xstrdup(value->valuestring);
     }
 }
 
@@ -671,6 +633,6 @@ static bool is_owned(enum setting_type type)
 
 void setting_clear(const struct setting *s, struct options *options)
 {
-    if (s->offset != SETTING_NOWHERE && is_owned(s->type))
+    if (s->offset != 0 && is_owned(s->type))
         free(*(char **)(void *)((char *)options + s->offset));
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What follows from the settings that were given: defaults, and checks of one by another. */
-#include "configuration.h"
+#include "setting.h"
 
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/duration.h"
+#include "kube-nftd/base.h"
 
 #include <stdarg.h>
 #include <string.h>

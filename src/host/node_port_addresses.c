@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/host/node_port_addresses.h"
+#include "kube-nftd/host.h"
 
 #include <string.h>
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/host/process.h"
+#include "kube-nftd/host.h"
 
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/log.h"
+#include "kube-nftd/base.h"
 
 #include <errno.h>
 #include <linux/capability.h>

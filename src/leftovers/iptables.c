@@ -2,10 +2,9 @@
 #include "iptables.h"
 
 #include "kinds.h"
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/netlink/request.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/netlink.h"
 
-#include <arpa/inet.h>
 #include <endian.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
@@ -168,37 +167,9 @@ bool iptables_chain_goes(const struct iptables_chain *chain)
 
 /* ---- messages ---- */
 
-/* The first attribute of @type in the message; NULL if there is none. */
 static const struct nlattr *in_message(const struct nlmsghdr *header, uint16_t type)
 {
-    const struct nlattr *attribute;
-    mnl_attr_for_each(attribute, header, sizeof(struct nfgenmsg))
-    {
-        if (mnl_attr_get_type(attribute) == type)
-            return attribute;
-    }
-    return NULL;
-}
-
-/* The first attribute of @type in @nest; NULL if there is none or @nest is NULL. */
-static const struct nlattr *inside(const struct nlattr *nest, uint16_t type)
-{
-    const struct nlattr *attribute;
-    if (!nest)
-        return NULL;
-    mnl_attr_for_each_nested(attribute, nest)
-    {
-        if (mnl_attr_get_type(attribute) == type)
-            return attribute;
-    }
-    return NULL;
-}
-
-/* @standard if there is no number. */
-static uint32_t number(const struct nlattr *attribute, uint32_t standard)
-{
-    bool fits = attribute && mnl_attr_get_payload_len(attribute) >= sizeof(uint32_t);
-    return fits ? ntohl(mnl_attr_get_u32(attribute)) : standard;
+    return netlink_attribute(header, sizeof(struct nfgenmsg), type);
 }
 
 static bool is_of_table(const struct nlmsghdr *header, uint16_t type, const char *name)
@@ -213,7 +184,7 @@ static int on_chain(const struct nlmsghdr *header, void *data)
     const struct iptables_chain_facts facts = {
         .name = netlink_text(in_message(header, NFTA_CHAIN_NAME)),
         .base = in_message(header, NFTA_CHAIN_HOOK) != NULL,
-        .drops = number(in_message(header, NFTA_CHAIN_POLICY), NF_ACCEPT) == NF_DROP};
+        .drops = netlink_number(in_message(header, NFTA_CHAIN_POLICY), NF_ACCEPT) == NF_DROP};
     if (facts.name && is_of_table(header, NFTA_CHAIN_TABLE, plan->table))
         iptables_plan_add_chain(plan, &facts);
     return MNL_CB_OK;
@@ -222,14 +193,15 @@ static int on_chain(const struct nlmsghdr *header, void *data)
 /* The chain that a verdict in @data, an attribute of values, leads to; NULL if none. */
 static const char *verdict_chain(const struct nlattr *data)
 {
-    return netlink_text(inside(inside(data, NFTA_DATA_VERDICT), NFTA_VERDICT_CHAIN));
+    return netlink_text(
+        netlink_inside(netlink_inside(data, NFTA_DATA_VERDICT), NFTA_VERDICT_CHAIN));
 }
 
 /* The text of the match "comment" of iptables, copied; NULL if @data is of another match. */
 static char *match_comment(const struct nlattr *data)
 {
-    const char *name = netlink_text(inside(data, NFTA_MATCH_NAME));
-    const struct nlattr *info = inside(data, NFTA_MATCH_INFO);
+    const char *name = netlink_text(netlink_inside(data, NFTA_MATCH_NAME));
+    const struct nlattr *info = netlink_inside(data, NFTA_MATCH_INFO);
     if (!name || !info || strcmp(name, "comment") != 0)
         return NULL;
     return xstrndup(mnl_attr_get_payload(info),
@@ -253,18 +225,18 @@ static char *userdata_comment(const struct nlattr *userdata)
 static void read_expression(const struct nlattr *expression, struct iptables_rule *rule,
                             char **comment)
 {
-    const char *name = netlink_text(inside(expression, NFTA_EXPR_NAME));
-    const struct nlattr *data = inside(expression, NFTA_EXPR_DATA);
+    const char *name = netlink_text(netlink_inside(expression, NFTA_EXPR_NAME));
+    const struct nlattr *data = netlink_inside(expression, NFTA_EXPR_DATA);
     if (!name)
         return;
     if (strcmp(name, "immediate") == 0) {
-        const char *to = verdict_chain(inside(data, NFTA_IMMEDIATE_DATA));
+        const char *to = verdict_chain(netlink_inside(data, NFTA_IMMEDIATE_DATA));
         rule->to = to ? to : rule->to;
     }
     if (strcmp(name, "lookup") == 0) {
         /* A rule has one verdict map at most: what it finds ends the rule. */
-        const char *map = netlink_text(inside(data, NFTA_LOOKUP_SET));
-        if (map && inside(data, NFTA_LOOKUP_DREG))
+        const char *map = netlink_text(netlink_inside(data, NFTA_LOOKUP_SET));
+        if (map && netlink_inside(data, NFTA_LOOKUP_DREG))
             rule->map = map;
     }
     if (strcmp(name, "match") == 0 && !*comment)
@@ -311,8 +283,8 @@ static int on_set(const struct nlmsghdr *header, void *data)
 {
     struct map_list *list = data;
     const char *name = netlink_text(in_message(header, NFTA_SET_NAME));
-    bool verdicts = number(in_message(header, NFTA_SET_DATA_TYPE), 0) == NFT_DATA_VERDICT,
-         anonymous = number(in_message(header, NFTA_SET_FLAGS), 0) & NFT_SET_ANONYMOUS;
+    bool verdicts = netlink_number(in_message(header, NFTA_SET_DATA_TYPE), 0) == NFT_DATA_VERDICT,
+         anonymous = netlink_number(in_message(header, NFTA_SET_FLAGS), 0) & NFT_SET_ANONYMOUS;
     if (name && verdicts && is_of_table(header, NFTA_SET_TABLE, list->table))
         vec_push(&list->maps, (struct verdict_map){xstrdup(name), anonymous});
     return MNL_CB_OK;
@@ -332,7 +304,7 @@ static int on_elements(const struct nlmsghdr *header, void *data)
         return MNL_CB_OK;
     mnl_attr_for_each_nested(element, all)
     {
-        const char *to = verdict_chain(inside(element, NFTA_SET_ELEM_DATA));
+        const char *to = verdict_chain(netlink_inside(element, NFTA_SET_ELEM_DATA));
         if (to)
             iptables_plan_add_element(reading->plan, reading->map->name, reading->map->anonymous,
                                       to);

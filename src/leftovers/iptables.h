@@ -10,9 +10,8 @@
 #ifndef KUBE_NFTD_LEFTOVERS_IPTABLES_H
 #define KUBE_NFTD_LEFTOVERS_IPTABLES_H
 
-#include "kube-nftd/base/hash_table.h"
-#include "kube-nftd/base/vec.h"
-#include "kube-nftd/netlink/nft_socket.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/netlink.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kinds.h"
 
-#include "kube-nftd/base/vec.h"
-#include "kube-nftd/netlink/request.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/netlink.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -25,16 +25,13 @@
 /* The oldest that kernels of today speak; both commands are the same in newer ones. */
 #define IP_SET_PROTOCOL IPSET_PROTOCOL_MIN
 
-/* A request with the header of @length bytes that its protocol has. */
-static struct nlmsghdr *begin(char *buffer, uint16_t type, uint16_t flags, const void *header,
-                              size_t length)
+/* Copies the first @length bytes of @attribute to @to. False if it is NULL or has not so many. */
+static bool copy(const struct nlattr *attribute, void *to, size_t length)
 {
-    struct nlmsghdr *request = mnl_nlmsg_put_header(buffer);
-    request->nlmsg_type = type;
-    request->nlmsg_flags = NLM_F_REQUEST | flags;
-    request->nlmsg_seq = 1;
-    memcpy(mnl_nlmsg_put_extra_header(request, length), header, length);
-    return request;
+    if (!attribute || mnl_attr_get_payload_len(attribute) < length)
+        return false;
+    memcpy(to, mnl_attr_get_payload(attribute), length);
+    return true;
 }
 
 /* ---- IP sets ---- */
@@ -53,8 +50,8 @@ struct node_ports {
 static struct nlmsghdr *begin_set(char *buffer, uint8_t command, uint16_t flags)
 {
     const struct nfgenmsg about = {.nfgen_family = NFPROTO_IPV4, .version = NFNETLINK_V0};
-    struct nlmsghdr *request =
-        begin(buffer, (uint16_t)(NFNL_SUBSYS_IPSET << 8 | command), flags, &about, sizeof(about));
+    struct nlmsghdr *request = netlink_request(buffer, (uint16_t)(NFNL_SUBSYS_IPSET << 8 | command),
+                                               flags, 1, &about, sizeof(about));
     mnl_attr_put_u8(request, IPSET_ATTR_PROTOCOL, IP_SET_PROTOCOL);
     return request;
 }
@@ -80,27 +77,18 @@ static const struct {
     {"NODE-PORT-SCTP-HASH", IPPROTO_SCTP}, {"NODE-PORT-LOCAL-SCTP-HASH", IPPROTO_SCTP},
 };
 
-static void take_member(const struct nlattr *member, struct node_ports *ports)
+static int on_members(const struct nlmsghdr *header, void *data)
 {
-    const struct nlattr *attribute;
-    mnl_attr_for_each_nested(attribute, member)
+    struct node_ports *ports = data;
+    const struct nlattr *member,
+        *members = netlink_attribute(header, sizeof(struct nfgenmsg), IPSET_ATTR_ADT);
+    if (!members)
+        return MNL_CB_OK;
+    mnl_attr_for_each_nested(member, members)
     {
-        if (mnl_attr_get_type(attribute) != IPSET_ATTR_PORT ||
-            mnl_attr_get_payload_len(attribute) < sizeof(uint16_t))
-            continue;
-        uint16_t port = ntohs(mnl_attr_get_u16(attribute));
-        vec_push(&ports->list, ((struct node_port){ports->protocol, port}));
-    }
-}
-
-static int on_members(const struct nlmsghdr *header, void *ports)
-{
-    const struct nlattr *attribute, *member;
-    mnl_attr_for_each(attribute, header, sizeof(struct nfgenmsg))
-    {
-        if (mnl_attr_get_type(attribute) != IPSET_ATTR_ADT)
-            continue;
-        mnl_attr_for_each_nested(member, attribute) take_member(member, ports);
+        uint16_t port;
+        if (copy(netlink_inside(member, IPSET_ATTR_PORT), &port, sizeof(port)))
+            vec_push(&ports->list, ((struct node_port){ports->protocol, ntohs(port)}));
     }
     return MNL_CB_OK;
 }
@@ -141,14 +129,10 @@ typedef VEC(char *) name_vec;
 static int on_set(const struct nlmsghdr *header, void *data)
 {
     name_vec *names = data;
-    const struct nlattr *attribute;
-    mnl_attr_for_each(attribute, header, sizeof(struct nfgenmsg))
-    {
-        const char *name = netlink_text(attribute);
-        if (mnl_attr_get_type(attribute) == IPSET_ATTR_SETNAME && name &&
-            kube_proxy_has_ip_set(name))
-            vec_push(names, xstrdup(name));
-    }
+    const char *name =
+        netlink_text(netlink_attribute(header, sizeof(struct nfgenmsg), IPSET_ATTR_SETNAME));
+    if (name && kube_proxy_has_ip_set(name))
+        vec_push(names, xstrdup(name));
     return MNL_CB_OK;
 }
 
@@ -212,20 +196,13 @@ static int on_address(const struct nlmsghdr *header, void *data)
 {
     struct device *device = data;
     const struct ifaddrmsg *about = mnl_nlmsg_get_payload(header);
-    if (mnl_nlmsg_get_payload_len(header) < sizeof(*about) || about->ifa_index != device->index ||
-        (about->ifa_family != AF_INET && about->ifa_family != AF_INET6))
-        return MNL_CB_OK;
-    enum family family = about->ifa_family == AF_INET ? FAMILY_IPV4 : FAMILY_IPV6;
-    const struct nlattr *attribute;
-    mnl_attr_for_each(attribute, header, sizeof(*about))
-    {
-        struct address address = {{0}};
-        if (mnl_attr_get_type(attribute) != IFA_ADDRESS ||
-            mnl_attr_get_payload_len(attribute) != address_length(family))
-            continue;
-        memcpy(address.bytes, mnl_attr_get_payload(attribute), address_length(family));
+    struct address address = {{0}};
+    enum family family;
+    if (mnl_nlmsg_get_payload_len(header) >= sizeof(*about) && about->ifa_index == device->index &&
+        netlink_family_of(about->ifa_family, &family) &&
+        copy(netlink_attribute(header, sizeof(*about), IFA_ADDRESS), address.bytes,
+             address_length(family)))
         vec_push(&device->addresses[family], address);
-    }
     return MNL_CB_OK;
 }
 
@@ -237,8 +214,9 @@ static int read_device(struct mnl_socket *nl, struct device *device)
     if (!device->index)
         return 0;
     const struct ifaddrmsg all = {.ifa_family = AF_UNSPEC};
-    int why = netlink_ask(nl, begin(buffer, RTM_GETADDR, NLM_F_DUMP, &all, sizeof(all)), on_address,
-                          device);
+    int why =
+        netlink_ask(nl, netlink_request(buffer, RTM_GETADDR, NLM_F_DUMP, 1, &all, sizeof(all)),
+                    on_address, device);
     for (int family = 0; family < FAMILY_COUNT; family++)
         addresses_normalize(&device->addresses[family]);
     return why;
@@ -262,7 +240,8 @@ static int delete_device(struct mnl_socket *nl, unsigned index)
 {
     char buffer[256] = {0};
     const struct ifinfomsg link = {.ifi_index = (int)index};
-    return netlink_ask(nl, begin(buffer, RTM_DELLINK, NLM_F_ACK, &link, sizeof(link)), NULL, NULL);
+    return netlink_ask(nl, netlink_request(buffer, RTM_DELLINK, NLM_F_ACK, 1, &link, sizeof(link)),
+                       NULL, NULL);
 }
 
 static void remove_device(struct mnl_socket *nl, const struct device *device,
@@ -287,19 +266,13 @@ static struct nlmsghdr *begin_generic(char *buffer, uint16_t family, uint16_t fl
                                       uint8_t command, uint8_t version)
 {
     const struct genlmsghdr generic = {.cmd = command, .version = version};
-    return begin(buffer, family, flags, &generic, sizeof(generic));
+    return netlink_request(buffer, family, flags, 1, &generic, sizeof(generic));
 }
 
 static int on_family(const struct nlmsghdr *header, void *data)
 {
-    uint16_t *id = data;
-    const struct nlattr *attribute;
-    mnl_attr_for_each(attribute, header, sizeof(struct genlmsghdr))
-    {
-        if (mnl_attr_get_type(attribute) == CTRL_ATTR_FAMILY_ID &&
-            mnl_attr_validate(attribute, MNL_TYPE_U16) == 0)
-            *id = mnl_attr_get_u16(attribute);
-    }
+    copy(netlink_attribute(header, sizeof(struct genlmsghdr), CTRL_ATTR_FAMILY_ID), data,
+         sizeof(uint16_t));
     return MNL_CB_OK;
 }
 
@@ -313,48 +286,22 @@ static int find_family(struct mnl_socket *nl, uint16_t *id)
     return netlink_ask(nl, request, on_family, id);
 }
 
-static void take_attribute(const struct nlattr *attribute, struct virtual_server *server)
-{
-    const void *value = mnl_attr_get_payload(attribute);
-    size_t length = mnl_attr_get_payload_len(attribute);
-    uint16_t number = 0;
-    if (length >= sizeof(number))
-        memcpy(&number, value, sizeof(number));
-    switch (mnl_attr_get_type(attribute)) {
-    case IPVS_SVC_ATTR_AF:
-        server->family = number == AF_INET6 ? FAMILY_IPV6 : FAMILY_IPV4;
-        break;
-    case IPVS_SVC_ATTR_PROTOCOL:
-        server->protocol = (uint8_t)number;
-        break;
-    case IPVS_SVC_ATTR_ADDR: /* 16 bytes for IPv4, too */
-        if (length >= address_length(server->family))
-            memcpy(server->address.bytes, value, address_length(server->family));
-        break;
-    case IPVS_SVC_ATTR_PORT:
-        server->port = ntohs(number);
-        break;
-    case IPVS_SVC_ATTR_FWMARK:
-        if (length >= sizeof(server->fwmark))
-            memcpy(&server->fwmark, value, sizeof(server->fwmark));
-        break;
-    default:
-        break;
-    }
-}
-
 bool virtual_server_read(const struct nlmsghdr *message, struct virtual_server *server)
 {
-    const struct nlattr *attribute, *field;
+    const struct nlattr *service =
+        netlink_attribute(message, sizeof(struct genlmsghdr), IPVS_CMD_ATTR_SERVICE);
+    uint16_t family = 0, protocol = 0, port = 0;
     memset(server, 0, sizeof(*server));
-    mnl_attr_for_each(attribute, message, sizeof(struct genlmsghdr))
-    {
-        if (mnl_attr_get_type(attribute) != IPVS_CMD_ATTR_SERVICE)
-            continue;
-        mnl_attr_for_each_nested(field, attribute) take_attribute(field, server);
-        return true;
-    }
-    return false;
+    copy(netlink_inside(service, IPVS_SVC_ATTR_AF), &family, sizeof(family));
+    copy(netlink_inside(service, IPVS_SVC_ATTR_PROTOCOL), &protocol, sizeof(protocol));
+    copy(netlink_inside(service, IPVS_SVC_ATTR_PORT), &port, sizeof(port));
+    copy(netlink_inside(service, IPVS_SVC_ATTR_FWMARK), &server->fwmark, sizeof(server->fwmark));
+    server->family = family == AF_INET6 ? FAMILY_IPV6 : FAMILY_IPV4;
+    server->protocol = (uint8_t)protocol;
+    server->port = ntohs(port);
+    copy(netlink_inside(service, IPVS_SVC_ATTR_ADDR), server->address.bytes,
+         address_length(server->family)); /* 16 bytes for IPv4, too */
+    return service != NULL;
 }
 
 static int on_server(const struct nlmsghdr *header, void *data)
@@ -381,7 +328,7 @@ static int delete_server(struct mnl_socket *nl, uint16_t family,
     struct nlmsghdr *request =
         begin_generic(buffer, family, NLM_F_ACK, IPVS_CMD_DEL_SERVICE, IPVS_GENL_VERSION);
     struct nlattr *nest = mnl_attr_nest_start(request, IPVS_CMD_ATTR_SERVICE);
-    mnl_attr_put_u16(request, IPVS_SVC_ATTR_AF, server->family == FAMILY_IPV4 ? AF_INET : AF_INET6);
+    mnl_attr_put_u16(request, IPVS_SVC_ATTR_AF, netlink_family(server->family));
     mnl_attr_put_u16(request, IPVS_SVC_ATTR_PROTOCOL, server->protocol);
     mnl_attr_put(request, IPVS_SVC_ATTR_ADDR, sizeof(server->address), &server->address);
     mnl_attr_put_u16(request, IPVS_SVC_ATTR_PORT, htons(server->port));

@@ -3,9 +3,9 @@
 #ifndef KUBE_NFTD_LEFTOVERS_KINDS_H
 #define KUBE_NFTD_LEFTOVERS_KINDS_H
 
-#include "kube-nftd/base/error.h"
-#include "kube-nftd/model/address.h"
-#include "kube-nftd/netlink/nft_socket.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/model.h"
+#include "kube-nftd/netlink.h"
 
 #include <libmnl/libmnl.h>
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/leftovers/leftovers.h"
+#include "kube-nftd/leftovers.h"
 
 #include "kinds.h"
-#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "kinds.h"
 
 #include "iptables.h"
-#include "kube-nftd/ruleset/template.h"
+#include "kube-nftd/table.h"
 
 #include <string.h>
 #include <time.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What every object has: its kind and its id. The rest is left to the decoder of the kind. */
-#include "kube-nftd/model/decode.h"
+#include "kube-nftd/model.h"
 
 #include "field.h"
-#include "kube-nftd/base/json.h"
+#include "kube-nftd/values.h"
 
 #include <stdlib.h>
 #include <string.h>

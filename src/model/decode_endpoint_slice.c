@@ -2,10 +2,9 @@
 /* EndpointSlice: the fields of docs/behaviour.md 1.3 that are used. */
 #include "field.h"
 
-#include "kube-nftd/base/clock.h"
-#include "kube-nftd/base/intern.h"
-#include "kube-nftd/base/json.h"
-#include "kube-nftd/model/zone.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/model.h"
+#include "kube-nftd/values.h"
 
 #include <string.h>
 

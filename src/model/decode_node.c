@@ -2,8 +2,8 @@
 /* Node: the fields of docs/behaviour.md 1.4 that are used. */
 #include "field.h"
 
-#include "kube-nftd/base/clock.h"
-#include "kube-nftd/base/json.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/values.h"
 
 #include <string.h>
 
@@ -55,14 +55,7 @@ static int take_pod_cidr(struct decoder *d, const struct json_value *entry,
                          const struct field_path *path, void *ctx)
 {
     struct node *node = ctx;
-    enum family family;
-    struct cidr cidr;
-    if (!cidr_parse(entry->string, &family, &cidr))
-        return field_bad(d, path, "\"%s\" is not a CIDR", entry->string);
-    if (!node->has_pod_cidr[family])
-        node->pod_cidr[family] = cidr;
-    node->has_pod_cidr[family] = true;
-    return 0;
+    return field_cidr(d, entry, path, node->has_pod_cidr, node->pod_cidr);
 }
 
 static int node_spec(struct decoder *d, const struct json_value *json, struct node *node)

@@ -2,8 +2,8 @@
 /* Service and ServiceCIDR: the fields of docs/behaviour.md 1.2 and 1.5 that are used. */
 #include "field.h"
 
-#include "kube-nftd/base/intern.h"
-#include "kube-nftd/base/json.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/values.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -410,14 +410,7 @@ static int add_cidr(struct decoder *d, const struct json_value *entry,
                     const struct field_path *path, void *ctx)
 {
     struct service_cidr *service_cidr = ctx;
-    enum family family;
-    struct cidr cidr;
-    if (!cidr_parse(entry->string, &family, &cidr))
-        return field_bad(d, path, "\"%s\" is not a CIDR", entry->string);
-    if (!service_cidr->has_cidr[family])
-        service_cidr->cidr[family] = cidr;
-    service_cidr->has_cidr[family] = true;
-    return 0;
+    return field_cidr(d, entry, path, service_cidr->has_cidr, service_cidr->cidr);
 }
 
 int decode_service_cidr(struct decoder *d, const struct json_value *json)

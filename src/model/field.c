@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "field.h"
 
-#include "kube-nftd/base/clock.h"
-#include "kube-nftd/base/json.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/values.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -219,6 +219,19 @@ int field_port(struct decoder *d, const struct json_value *object, const struct 
     if (field_integer(d, object, up, key, (uint32_t)min, UINT16_MAX, &port))
         return -1;
     *out = (uint16_t)port;
+    return 0;
+}
+
+int field_cidr(struct decoder *d, const struct json_value *value, const struct field_path *path,
+               bool has_cidr[FAMILY_COUNT], struct cidr cidrs[FAMILY_COUNT])
+{
+    enum family family;
+    struct cidr cidr;
+    if (!cidr_parse(value->string, &family, &cidr))
+        return field_bad(d, path, "\"%s\" is not a CIDR", value->string);
+    if (!has_cidr[family])
+        cidrs[family] = cidr;
+    has_cidr[family] = true;
     return 0;
 }
 

@@ -9,10 +9,10 @@
 #ifndef KUBE_NFTD_MODEL_FIELD_H
 #define KUBE_NFTD_MODEL_FIELD_H
 
-#include "kube-nftd/base/error.h"
-#include "kube-nftd/model/object.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/model.h"
 
-#include "kube-nftd/base/json.h"
+#include "kube-nftd/values.h"
 
 struct field_path {
     const struct field_path *up;
@@ -139,6 +139,10 @@ int field_choice(struct decoder *d, const struct json_value *object, const struc
 /** A port number. @min is 1 where it must be there, 0 where absent means 0. */
 int field_port(struct decoder *d, const struct json_value *object, const struct field_path *up,
                const char *key, int min, uint16_t *out);
+
+/** The CIDR that @value, a string, is, into @cidrs, if it is the first one of its family. */
+int field_cidr(struct decoder *d, const struct json_value *value, const struct field_path *path,
+               bool has_cidr[FAMILY_COUNT], struct cidr cidrs[FAMILY_COUNT]);
 
 /** The IP protocol number of "protocol"; TCP if it is absent. */
 int field_protocol(struct decoder *d, const struct json_value *object, const struct field_path *up,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/model/frontend.h"
+#include "kube-nftd/model.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/model/messages.h"
-
-#include "kube-nftd/model/decode.h"
+#include "kube-nftd/model.h"
 
 #include <string.h>
 

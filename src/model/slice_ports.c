@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The ports of a slice, in an order of their own: who writes a slice may bring them in any order,
  * and tens of thousands of them. */
-#include "kube-nftd/base/intern.h"
-#include "kube-nftd/model/object.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/model.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/model/taint.h"
+#include "kube-nftd/model.h"
 
-#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/model/zone.h"
+#include "kube-nftd/model.h"
 
-#include "kube-nftd/base/intern.h"
+#include "kube-nftd/base.h"
 
 #include <string.h>
 

@@ -4,12 +4,9 @@
  * second one reads, so what changes in between is heard of; hearing it after it was read already
  * does no harm.
  */
-#include "kube-nftd/netlink/address_monitor.h"
+#include "kube-nftd/netlink.h"
 
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/hash_table.h"
-#include "kube-nftd/base/log.h"
-#include "kube-nftd/netlink/request.h"
+#include "kube-nftd/base.h"
 
 #include <errno.h>
 #include <ev.h>
@@ -164,22 +161,16 @@ static bool read_address(const struct nlattr *attribute, enum family family, str
 static bool read_message(const struct nlmsghdr *header, struct held_key *key, uint32_t *flags)
 {
     const struct ifaddrmsg *message = mnl_nlmsg_get_payload(header);
-    const struct nlattr *attribute, *local = NULL, *address = NULL;
+    enum family family;
     if (mnl_nlmsg_get_payload_len(header) < sizeof(*message) ||
-        (message->ifa_family != AF_INET && message->ifa_family != AF_INET6))
+        !netlink_family_of(message->ifa_family, &family))
         return false;
-    enum family family = message->ifa_family == AF_INET ? FAMILY_IPV4 : FAMILY_IPV6;
-    *flags = message->ifa_flags;
-    mnl_attr_for_each(attribute, header, sizeof(*message))
-    {
-        if (mnl_attr_get_type(attribute) == IFA_LOCAL)
-            local = attribute;
-        else if (mnl_attr_get_type(attribute) == IFA_ADDRESS)
-            address = attribute;
-        else if (mnl_attr_get_type(attribute) == IFA_FLAGS &&
-                 mnl_attr_validate(attribute, MNL_TYPE_U32) == 0)
-            *flags = mnl_attr_get_u32(attribute);
-    }
+    const struct nlattr *local = netlink_attribute(header, sizeof(*message), IFA_LOCAL);
+    const struct nlattr *address = netlink_attribute(header, sizeof(*message), IFA_ADDRESS);
+    const struct nlattr *all_flags = netlink_attribute(header, sizeof(*message), IFA_FLAGS);
+    *flags = all_flags && mnl_attr_validate(all_flags, MNL_TYPE_U32) == 0
+                 ? mnl_attr_get_u32(all_flags)
+                 : message->ifa_flags;
     *key = (struct held_key){.interface = message->ifa_index, .family = (uint16_t)family};
     if (family == FAMILY_IPV4) {
         key->prefix = message->ifa_prefixlen;
@@ -210,11 +201,9 @@ static int on_message(const struct nlmsghdr *header, void *data)
 static int read_once(struct address_monitor *m)
 {
     bool changed = false;
-    struct nlmsghdr *request = mnl_nlmsg_put_header(m->buffer);
-    request->nlmsg_type = RTM_GETADDR;
-    request->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
-    request->nlmsg_seq = ++m->round;
-    mnl_nlmsg_put_extra_header(request, sizeof(struct ifaddrmsg)); /* AF_UNSPEC: both families */
+    const struct ifaddrmsg both_families = {.ifa_family = AF_UNSPEC};
+    const struct nlmsghdr *request = netlink_request(m->buffer, RTM_GETADDR, NLM_F_DUMP, ++m->round,
+                                                     &both_families, sizeof(both_families));
     int why = netlink_ask_overtaken(m->reads, request, on_message, m, &changed);
     return why == 0 && changed ? EINTR : why;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/netlink/batch.h"
+#include "kube-nftd/netlink.h"
 
 #include <arpa/inet.h>
 #include <endian.h>
@@ -10,7 +10,6 @@
 #include <libnftnl/set.h>
 #include <libnftnl/table.h>
 #include <libnftnl/udata.h>
-#include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <string.h>
@@ -37,7 +36,7 @@ void nft_batch_init(struct nft_batch *batch, enum family family, const char *tab
 void nft_batch_turn_to(struct nft_batch *batch, enum family family)
 {
     nft_batch_finish(batch);
-    batch->nf_family = family == FAMILY_IPV4 ? NFPROTO_IPV4 : NFPROTO_IPV6;
+    batch->nf_family = netlink_family(family);
 }
 
 void nft_batch_release(struct nft_batch *batch)
@@ -203,37 +202,37 @@ void nft_batch_delete_table(struct nft_batch *batch)
     end_message(batch, message);
 }
 
+/* A deletion of what @name, an attribute of @type, is the name of, or of all that is in it. The
+ * table is the first attribute of all messages. */
+static struct nlmsghdr *new_deletion(struct nft_batch *batch, uint16_t type, uint16_t attribute,
+                                     const char *name)
+{
+    struct nlmsghdr *message = new_message(batch, type, 0);
+    put_text(message, NFTA_TABLE_NAME, batch->table);
+    put_text(message, attribute, name);
+    return message;
+}
+
 void nft_batch_delete_rule(struct nft_batch *batch, const char *chain, uint64_t handle)
 {
-    struct nlmsghdr *message = new_message(batch, NFT_MSG_DELRULE, 0);
-    put_text(message, NFTA_RULE_TABLE, batch->table);
-    put_text(message, NFTA_RULE_CHAIN, chain);
+    struct nlmsghdr *message = new_deletion(batch, NFT_MSG_DELRULE, NFTA_RULE_CHAIN, chain);
     mnl_attr_put_u64(message, NFTA_RULE_HANDLE, htobe64(handle));
     end_message(batch, message);
 }
 
 void nft_batch_flush_set(struct nft_batch *batch, const char *set)
 {
-    struct nlmsghdr *message = new_message(batch, NFT_MSG_DELSETELEM, 0);
-    put_text(message, NFTA_SET_ELEM_LIST_TABLE, batch->table);
-    put_text(message, NFTA_SET_ELEM_LIST_SET, set);
-    end_message(batch, message);
+    end_message(batch, new_deletion(batch, NFT_MSG_DELSETELEM, NFTA_SET_ELEM_LIST_SET, set));
 }
 
 void nft_batch_flush_chain(struct nft_batch *batch, const char *chain)
 {
-    struct nlmsghdr *message = new_message(batch, NFT_MSG_DELRULE, 0);
-    put_text(message, NFTA_RULE_TABLE, batch->table);
-    put_text(message, NFTA_RULE_CHAIN, chain);
-    end_message(batch, message);
+    end_message(batch, new_deletion(batch, NFT_MSG_DELRULE, NFTA_RULE_CHAIN, chain));
 }
 
 void nft_batch_delete_chain(struct nft_batch *batch, const char *chain)
 {
-    struct nlmsghdr *message = new_message(batch, NFT_MSG_DELCHAIN, 0);
-    put_text(message, NFTA_CHAIN_TABLE, batch->table);
-    put_text(message, NFTA_CHAIN_NAME, chain);
-    end_message(batch, message);
+    end_message(batch, new_deletion(batch, NFT_MSG_DELCHAIN, NFTA_CHAIN_NAME, chain));
 }
 
 void nft_batch_add_set(struct nft_batch *batch, struct nftnl_set *set)
@@ -429,41 +428,6 @@ void nft_batch_together(struct nft_batch *batch, bool on)
 void nft_batch_singly(struct nft_batch *batch, bool on)
 {
     batch->singly = on;
-}
-
-/* The elements of a message; NULL if it is about something else. */
-static const struct nlattr *element_list(const struct nlmsghdr *message)
-{
-    int type = NFNL_MSG_TYPE(message->nlmsg_type);
-    const struct nlattr *attribute;
-    if (type != NFT_MSG_NEWSETELEM && type != NFT_MSG_DELSETELEM)
-        return NULL;
-    mnl_attr_for_each(attribute, message, sizeof(struct nfgenmsg))
-    {
-        if (mnl_attr_get_type(attribute) == NFTA_SET_ELEM_LIST_ELEMENTS)
-            return attribute;
-    }
-    return NULL;
-}
-
-const struct nlattr *nft_batch_refused_element(const struct nft_batch *batch,
-                                               const struct nft_refusal *refusal)
-{
-    if (refusal->message == NFT_NO_MESSAGE)
-        return NULL;
-    const char *message = batch->buffer + refusal->message;
-    const struct nlattr *list = element_list((const void *)message), *element, *only = NULL;
-    size_t n = 0;
-    if (!list)
-        return NULL;
-    mnl_attr_for_each_nested(element, list)
-    {
-        size_t from = (size_t)((const char *)element - message);
-        if (refusal->at >= from && refusal->at < from + mnl_attr_get_len(element))
-            return element;
-        only = n++ == 0 ? element : NULL;
-    }
-    return only;
 }
 
 void nft_batch_may_cut(struct nft_batch *batch)

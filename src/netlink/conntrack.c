@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "conntrack.h"
 
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/netlink/request.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/netlink.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -104,9 +104,9 @@ static bool read_flow(const struct nlmsghdr *message, struct conntrack_flow *flo
     if (mnl_nlmsg_get_payload_len(message) < sizeof(struct nfgenmsg))
         return false;
     const struct nfgenmsg *about = mnl_nlmsg_get_payload(message);
-    if (about->nfgen_family != NFPROTO_IPV4 && about->nfgen_family != NFPROTO_IPV6)
+    enum family family;
+    if (!netlink_family_of(about->nfgen_family, &family))
         return false;
-    enum family family = about->nfgen_family == NFPROTO_IPV4 ? FAMILY_IPV4 : FAMILY_IPV6;
     struct span span = {(const uint8_t *)about + NLA_ALIGN(sizeof(*about)),
                         mnl_nlmsg_get_payload_len(message) - NLA_ALIGN(sizeof(*about))};
     const struct nlattr *attribute;
@@ -150,14 +150,9 @@ bool conntrack_flow_is_plain(const struct conntrack_flow *flow, struct frontend 
 struct nlmsghdr *conntrack_request(void *buffer, uint8_t type, uint16_t flags, uint8_t nf_family,
                                    uint32_t sequence)
 {
-    struct nlmsghdr *request = mnl_nlmsg_put_header(buffer);
-    request->nlmsg_type = (uint16_t)(NFNL_SUBSYS_CTNETLINK << 8 | type);
-    request->nlmsg_flags = NLM_F_REQUEST | flags;
-    request->nlmsg_seq = sequence;
-    struct nfgenmsg *about = mnl_nlmsg_put_extra_header(request, sizeof(*about));
-    about->nfgen_family = nf_family;
-    about->version = NFNETLINK_V0;
-    return request;
+    const struct nfgenmsg about = {.nfgen_family = nf_family, .version = NFNETLINK_V0};
+    return netlink_request(buffer, (uint16_t)(NFNL_SUBSYS_CTNETLINK << 8 | type), flags, sequence,
+                           &about, sizeof(about));
 }
 
 /* ---- reading the table ---- */
@@ -188,9 +183,9 @@ static void put_filter(struct nlmsghdr *request)
 
 static int ask_for_table(struct conntrack_scan *scan)
 {
-    uint8_t family = scan->family == FAMILY_IPV4 ? NFPROTO_IPV4 : NFPROTO_IPV6;
-    struct nlmsghdr *request = conntrack_request(scan->buffer, IPCTNL_MSG_CT_GET, NLM_F_DUMP,
-                                                 scan->filtered ? family : NFPROTO_UNSPEC, 1);
+    uint8_t family = scan->filtered ? netlink_family(scan->family) : NFPROTO_UNSPEC;
+    struct nlmsghdr *request =
+        conntrack_request(scan->buffer, IPCTNL_MSG_CT_GET, NLM_F_DUMP, family, 1);
     if (scan->filtered)
         put_filter(request);
     ssize_t sent;
@@ -323,13 +318,8 @@ void conntrack_close(struct conntrack *c)
 
 static int on_count(const struct nlmsghdr *answer, void *data)
 {
-    const struct nlattr *attribute;
-    mnl_attr_for_each(attribute, answer, sizeof(struct nfgenmsg))
-    {
-        if (mnl_attr_get_type(attribute) == CTA_STATS_GLOBAL_ENTRIES &&
-            mnl_attr_validate(attribute, MNL_TYPE_U32) == 0)
-            *(uint32_t *)data = ntohl(mnl_attr_get_u32(attribute));
-    }
+    *(uint32_t *)data = netlink_number(
+        netlink_attribute(answer, sizeof(struct nfgenmsg), CTA_STATS_GLOBAL_ENTRIES), 0);
     return MNL_CB_OK;
 }
 
@@ -413,7 +403,7 @@ void conntrack_delete(struct conntrack *c, const struct conntrack_flow *flow)
         length += names[i] ? MNL_ALIGN(names[i]->nla_len) : 0;
     if (c->used + length > BUFFER_SIZE)
         send_deletions(c);
-    uint8_t nf_family = flow->to.family == FAMILY_IPV4 ? NFPROTO_IPV4 : NFPROTO_IPV6;
+    uint8_t nf_family = netlink_family((enum family)flow->to.family);
     struct nlmsghdr *request =
         conntrack_request(c->buffer + c->used, IPCTNL_MSG_CT_DELETE, 0, nf_family, ++c->sequence);
     for (size_t i = 0; i < n_names; i++) {

@@ -16,8 +16,8 @@
 #ifndef KUBE_NFTD_NETLINK_CONNTRACK_H
 #define KUBE_NFTD_NETLINK_CONNTRACK_H
 
-#include "kube-nftd/base/error.h"
-#include "kube-nftd/model/frontend.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/model.h"
 
 #include <stdint.h>
 

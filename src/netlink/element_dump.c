@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/netlink/nft_element.h"
-#include "kube-nftd/netlink/request.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/netlink.h"
 
 #include <errno.h>
 #include <libmnl/libmnl.h>
 #include <libnftnl/common.h>
-#include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -36,8 +34,7 @@ struct element_dump *element_dump_open(enum family family, const char *table, co
     char buffer[512] = {0};
     struct element_dump *dump = xcalloc(1, sizeof(*dump));
     struct nlmsghdr *request =
-        nftnl_nlmsg_build_hdr(buffer, NFT_MSG_GETSETELEM,
-                              family == FAMILY_IPV4 ? NFPROTO_IPV4 : NFPROTO_IPV6, NLM_F_DUMP, 1);
+        nftnl_nlmsg_build_hdr(buffer, NFT_MSG_GETSETELEM, netlink_family(family), NLM_F_DUMP, 1);
     mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_TABLE, table);
     mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_SET, set);
     dump->nl = netlink_open(NETLINK_NETFILTER, SOCK_NONBLOCK, 0, 0, "nf_tables", err);

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/netlink/flow_cleaner.h"
+#include "kube-nftd/netlink.h"
 
 #include "conntrack.h"
 #include "flow_notes.h"
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/clock.h"
-#include "kube-nftd/base/log.h"
+#include "kube-nftd/base.h"
 
 #include <ev.h>
 #include <linux/in.h>

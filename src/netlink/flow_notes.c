@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "flow_notes.h"
 
-#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What the flow cleaner was told of the frontends of one family: which UDP flows are stale (the
- * rules are in netlink/flow_cleaner.h), and which frontends a scan is still owed to.
+ * rules are in kube-nftd/netlink.h), and which frontends a scan is still owed to.
  *
  * A frontend is kept from when it is noted until the end of a scan that began after the note came
  * into force:
@@ -18,9 +18,8 @@
 #define KUBE_NFTD_NETLINK_FLOW_NOTES_H
 
 #include "conntrack.h"
-#include "kube-nftd/base/hash_table.h"
-#include "kube-nftd/base/vec.h"
-#include "kube-nftd/netlink/flow_cleaner.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/netlink.h"
 
 struct flow_note;
 

@@ -1,65 +1,67 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What the kernel holds, asked by the socket that changes it. */
 #include "nft_reading.h"
-#include "kube-nftd/netlink/request.h"
+#include "kube-nftd/netlink.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <libnftnl/chain.h>
 #include <libnftnl/common.h>
 #include <libnftnl/rule.h>
 #include <libnftnl/udata.h>
-#include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <string.h>
 
-static uint8_t nf_family(enum family family)
+/* Room for a request with two names. */
+#define REQUEST_ROOM 1024
+
+/* The attributes that name the table, and what is of it, are the same in all messages. */
+static struct nlmsghdr *begin(struct nft_socket *s, char *buffer, enum family family,
+                              uint16_t flags, const struct nft_dump *what)
 {
-    return family == FAMILY_IPV4 ? NFPROTO_IPV4 : NFPROTO_IPV6;
+    struct nlmsghdr *request =
+        nftnl_nlmsg_build_hdr(buffer, what->type, netlink_family(family), flags, s->sequence++);
+    mnl_attr_put_strz(request, NFTA_TABLE_NAME, what->table);
+    if (what->set)
+        mnl_attr_put_strz(request, NFTA_SET_NAME, what->set);
+    return request;
+}
+
+/* 0 or an errno. */
+static int ask(struct nft_socket *s, enum family family, uint16_t flags,
+               const struct nft_dump *what, mnl_cb_t fn, void *ctx)
+{
+    char buffer[REQUEST_ROOM] = {0};
+    return netlink_ask(s->nl, begin(s, buffer, family, flags, what), fn, ctx);
+}
+
+static const struct nlattr *in_message(const struct nlmsghdr *header, uint16_t type)
+{
+    return netlink_attribute(header, sizeof(struct nfgenmsg), type);
 }
 
 static void take_comment(struct nft_table_state *state, const struct nlattr *attribute)
 {
-    const uint8_t *bytes = mnl_attr_get_payload(attribute);
-    size_t length = mnl_attr_get_payload_len(attribute);
+    const uint8_t *bytes = attribute ? mnl_attr_get_payload(attribute) : NULL;
+    size_t length = attribute ? mnl_attr_get_payload_len(attribute) : 0;
     if (length > 2 && bytes[0] == NFTNL_UDATA_TABLE_COMMENT && bytes[1] <= length - 2 &&
         !state->comment)
         state->comment = xstrndup((const char *)bytes + 2, bytes[1]);
 }
 
-static uint32_t number_of(const struct nlattr *attribute)
-{
-    return mnl_attr_get_payload_len(attribute) < sizeof(uint32_t)
-               ? 0
-               : ntohl(mnl_attr_get_u32(attribute));
-}
-
 static int on_table(const struct nlmsghdr *header, void *data)
 {
     struct nft_table_state *state = data;
-    const struct nlattr *attribute;
     state->exists = true;
-    mnl_attr_for_each(attribute, header, sizeof(struct nfgenmsg))
-    {
-        if (mnl_attr_get_type(attribute) == NFTA_TABLE_USERDATA)
-            take_comment(state, attribute);
-        else if (mnl_attr_get_type(attribute) == NFTA_TABLE_FLAGS)
-            state->flags = number_of(attribute);
-        else if (mnl_attr_get_type(attribute) == NFTA_TABLE_OWNER)
-            state->owner = number_of(attribute);
-    }
+    state->flags = netlink_number(in_message(header, NFTA_TABLE_FLAGS), 0);
+    state->owner = netlink_number(in_message(header, NFTA_TABLE_OWNER), 0);
+    take_comment(state, in_message(header, NFTA_TABLE_USERDATA));
     return MNL_CB_OK;
 }
 
 static int on_generation(const struct nlmsghdr *header, void *data)
 {
-    const struct nlattr *attribute;
-    mnl_attr_for_each(attribute, header, sizeof(struct nfgenmsg))
-    {
-        if (mnl_attr_get_type(attribute) == NFTA_GEN_ID)
-            *(uint32_t *)data = number_of(attribute);
-    }
+    *(uint32_t *)data = netlink_number(in_message(header, NFTA_GEN_ID), 0);
     return MNL_CB_OK;
 }
 
@@ -76,12 +78,9 @@ int nft_socket_generation(struct nft_socket *s, uint32_t *generation, struct err
 int nft_socket_read_table(struct nft_socket *s, enum family family, const char *table,
                           struct nft_table_state *state, struct error *err)
 {
-    char buffer[512] = {0};
+    const struct nft_dump what = {NFT_MSG_GETTABLE, table, NULL};
     memset(state, 0, sizeof(*state));
-    struct nlmsghdr *request = nftnl_nlmsg_build_hdr(buffer, NFT_MSG_GETTABLE, nf_family(family),
-                                                     NLM_F_ACK, s->sequence++);
-    mnl_attr_put_strz(request, NFTA_TABLE_NAME, table);
-    int why = netlink_ask(s->nl, request, on_table, state);
+    int why = ask(s, family, NLM_F_ACK, &what, on_table, state);
     state->owned_elsewhere = state->owner != 0 && state->owner != mnl_socket_get_portid(s->nl);
     if (why == 0 || why == ENOENT)
         return 0;
@@ -123,13 +122,9 @@ static int on_elements(const struct nlmsghdr *header, void *data)
 int nft_socket_read_elements(struct nft_socket *s, enum family family, const char *table,
                              const char *set, nft_element_fn fn, void *ctx, struct error *err)
 {
-    char buffer[512] = {0};
+    const struct nft_dump what = {NFT_MSG_GETSETELEM, table, set};
     struct element_reading reading = {.fn = fn, .ctx = ctx};
-    struct nlmsghdr *request = nftnl_nlmsg_build_hdr(buffer, NFT_MSG_GETSETELEM, nf_family(family),
-                                                     NLM_F_DUMP, s->sequence++);
-    mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_TABLE, table);
-    mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_SET, set);
-    int why = netlink_ask(s->nl, request, on_elements, &reading);
+    int why = ask(s, family, NLM_F_DUMP, &what, on_elements, &reading);
     if (why)
         return error_set(err, "cannot read the elements of %s: %s", set, nft_reason(why));
     return 0;
@@ -138,9 +133,8 @@ int nft_socket_read_elements(struct nft_socket *s, enum family family, const cha
 /* ---- elements by their keys ---- */
 
 #define KEY_LENGTH_MOST 256
-/* What an element of a request takes but for its key, and its beginning with two names. */
+/* What an element of a request takes but for its key. */
 #define KEY_FRAME ((size_t)32)
-#define REQUEST_FRAME ((size_t)1024)
 
 /* Keys are given as they are asked for, so it does not matter what else changes meanwhile. */
 struct looking_up {
@@ -169,16 +163,14 @@ int nft_socket_get_elements(struct nft_socket *s, enum family family, const char
                             const char *set, const struct nft_keys *keys, nft_element_fn fn,
                             void *ctx, size_t *found, struct error *err)
 {
-    char buffer[REQUEST_FRAME + NFT_KEYS_MOST * (KEY_LENGTH_MOST + KEY_FRAME)] = {0};
+    char buffer[REQUEST_ROOM + NFT_KEYS_MOST * (KEY_LENGTH_MOST + KEY_FRAME)] = {0};
+    const struct nft_dump what = {NFT_MSG_GETSETELEM, table, set};
     struct looking_up looking = {.fn = fn, .ctx = ctx};
     *found = 0;
     if (keys->length > KEY_LENGTH_MOST || keys->n > NFT_KEYS_MOST)
         return error_set(err, "cannot look up elements of %s: %zu keys of %zu bytes", set, keys->n,
                          keys->length);
-    struct nlmsghdr *request = nftnl_nlmsg_build_hdr(buffer, NFT_MSG_GETSETELEM, nf_family(family),
-                                                     NLM_F_ACK, s->sequence++);
-    mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_TABLE, table);
-    mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_SET, set);
+    struct nlmsghdr *request = begin(s, buffer, family, NLM_F_ACK, &what);
     struct nlattr *list = mnl_attr_nest_start(request, NFTA_SET_ELEM_LIST_ELEMENTS);
     for (size_t i = 0; i < keys->n; i++)
         put_key(request, keys->bytes + i * keys->length, keys->length);
@@ -209,28 +201,17 @@ struct element_count {
 
 static int on_count(const struct nlmsghdr *header, void *data)
 {
-    struct element_count *elements = data;
-    const struct nlattr *attribute;
-    mnl_attr_for_each(attribute, header, sizeof(struct nfgenmsg))
-    {
-        if (mnl_attr_get_type(attribute) != SET_COUNT)
-            continue;
-        elements->told = true;
-        elements->count = number_of(attribute);
-    }
+    const struct nlattr *count = in_message(header, SET_COUNT);
+    *(struct element_count *)data = (struct element_count){netlink_number(count, 0), count};
     return MNL_CB_OK;
 }
 
 int nft_socket_count_elements(struct nft_socket *s, enum family family, const char *table,
                               const char *set, uint32_t *count, bool *told, struct error *err)
 {
-    char buffer[512] = {0};
+    const struct nft_dump what = {NFT_MSG_GETSET, table, set};
     struct element_count elements = {.count = 0};
-    struct nlmsghdr *request =
-        nftnl_nlmsg_build_hdr(buffer, NFT_MSG_GETSET, nf_family(family), NLM_F_ACK, s->sequence++);
-    mnl_attr_put_strz(request, NFTA_SET_TABLE, table);
-    mnl_attr_put_strz(request, NFTA_SET_NAME, set);
-    int why = netlink_ask(s->nl, request, on_count, &elements);
+    int why = ask(s, family, NLM_F_ACK, &what, on_count, &elements);
     *count = elements.count;
     *told = elements.told;
     if (why && why != ENOENT)
@@ -259,12 +240,9 @@ static int on_rule(const struct nlmsghdr *header, void *data)
 int nft_socket_read_rules(struct nft_socket *s, enum family family, const char *table,
                           nft_rule_fn fn, void *ctx, struct error *err)
 {
-    char buffer[512] = {0};
+    const struct nft_dump what = {NFT_MSG_GETRULE, table, NULL};
     struct rule_reading reading = {fn, ctx};
-    struct nlmsghdr *request = nftnl_nlmsg_build_hdr(buffer, NFT_MSG_GETRULE, nf_family(family),
-                                                     NLM_F_DUMP, s->sequence++);
-    mnl_attr_put_strz(request, NFTA_RULE_TABLE, table);
-    int why = netlink_ask(s->nl, request, on_rule, &reading);
+    int why = ask(s, family, NLM_F_DUMP, &what, on_rule, &reading);
     if (why)
         return error_set(err, "cannot read the rules of %s: %s", table, nft_reason(why));
     return 0;
@@ -301,30 +279,11 @@ int nft_socket_read_chains(struct nft_socket *s, enum family family, const char 
                      : 0;
 }
 
-/* The attribute that names the table. */
-static uint16_t table_attribute(uint16_t type)
-{
-    switch (type) {
-    case NFT_MSG_GETCHAIN:
-        return NFTA_CHAIN_TABLE;
-    case NFT_MSG_GETSET:
-        return NFTA_SET_TABLE;
-    case NFT_MSG_GETSETELEM:
-        return NFTA_SET_ELEM_LIST_TABLE;
-    default:
-        return NFTA_RULE_TABLE;
-    }
-}
-
 int nft_socket_dump(struct nft_socket *s, enum family family, const struct nft_dump *what,
                     mnl_cb_t fn, void *ctx, bool *overtaken, struct error *err)
 {
-    char buffer[1024] = {0};
-    struct nlmsghdr *request =
-        nftnl_nlmsg_build_hdr(buffer, what->type, nf_family(family), NLM_F_DUMP, s->sequence++);
-    mnl_attr_put_strz(request, table_attribute(what->type), what->table);
-    if (what->set)
-        mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_SET, what->set);
+    char buffer[REQUEST_ROOM] = {0};
+    const struct nlmsghdr *request = begin(s, buffer, family, NLM_F_DUMP, what);
     int why = netlink_ask_overtaken(s->nl, request, fn, ctx, overtaken);
     if (why)
         return error_set(err, "cannot read table %s %s: %s", family == FAMILY_IPV4 ? "ip" : "ip6",

@@ -6,7 +6,7 @@
 #ifndef KUBE_NFTD_NETLINK_NFT_READING_H
 #define KUBE_NFTD_NETLINK_NFT_READING_H
 
-#include "kube-nftd/netlink/nft_socket.h"
+#include "kube-nftd/netlink.h"
 
 struct nft_socket {
     struct mnl_socket *nl;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/netlink/nft_socket.h"
+#include "kube-nftd/netlink.h"
 
-#include "kube-nftd/base/log.h"
-#include "kube-nftd/netlink/request.h"
+#include "kube-nftd/base.h"
 #include "nft_reading.h"
 
 #include <arpa/inet.h>
@@ -42,10 +41,8 @@ struct nft_socket *nft_socket_open(struct error *err)
         return NULL;
     }
     int one = 1;
-    /* Errors without a copy of the message, but with the offset of what was wrong. Kernels that
-     * know neither are fine. */
+    /* Errors without a copy of the message. */
     mnl_socket_setsockopt(s->nl, NETLINK_CAP_ACK, &one, sizeof(one));
-    mnl_socket_setsockopt(s->nl, NETLINK_EXT_ACK, &one, sizeof(one));
     s->sequence = (uint32_t)time(NULL);
     return s;
 }
@@ -129,13 +126,10 @@ static char *describe(const struct nlmsghdr *message)
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         if (kinds[i].type != NFNL_MSG_TYPE(message->nlmsg_type))
             continue;
-        const struct nlattr *attribute;
-        mnl_attr_for_each(attribute, message, sizeof(struct nfgenmsg))
-        {
-            if (mnl_attr_get_type(attribute) == kinds[i].name)
-                return xasprintf("%s %s", kinds[i].verb, mnl_attr_get_str(attribute));
-        }
-        return xstrdup(kinds[i].verb);
+        const struct nlattr *name =
+            netlink_attribute(message, sizeof(struct nfgenmsg), kinds[i].name);
+        return name ? xasprintf("%s %s", kinds[i].verb, mnl_attr_get_str(name))
+                    : xstrdup(kinds[i].verb);
     }
     return xasprintf("message type %u", NFNL_MSG_TYPE(message->nlmsg_type));
 }
@@ -151,22 +145,6 @@ struct answers {
     struct error *err;
 };
 
-/* Where in its message the kernel says that the fault is; 0 if it does not. */
-static size_t fault_offset(const struct nlmsghdr *header)
-{
-    const size_t fixed = sizeof(struct nlmsgerr); /* NETLINK_CAP_ACK: without the message */
-    const struct nlattr *attribute;
-    if (!(header->nlmsg_flags & NLM_F_ACK_TLVS) || !(header->nlmsg_flags & NLM_F_CAPPED))
-        return 0;
-    mnl_attr_for_each(attribute, header, fixed)
-    {
-        if (mnl_attr_get_type(attribute) == NLMSGERR_ATTR_OFFS &&
-            mnl_attr_validate(attribute, MNL_TYPE_U32) == 0)
-            return mnl_attr_get_u32(attribute);
-    }
-    return 0;
-}
-
 /* The kernel tells of refusals in the order of messages. */
 static size_t find_refused(const struct answers *a, uint32_t sequence)
 {
@@ -180,7 +158,7 @@ static size_t find_refused(const struct answers *a, uint32_t sequence)
 
 static void take_refusal(struct answers *a, const struct nlmsghdr *header, int why)
 {
-    struct nft_refusal refusal = {NFT_NO_MESSAGE, fault_offset(header), why};
+    struct nft_refusal refusal = {NFT_NO_MESSAGE, why};
     const struct nlmsghdr *message = NULL;
     size_t at = find_refused(a, header->nlmsg_seq);
     if (at < a->to) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/netlink/request.h"
+#include "kube-nftd/netlink.h"
 
-#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,12 +73,68 @@ int netlink_errno(const struct nlmsgerr *answer)
     return answer->error <= 0 && answer->error >= -LAST_ERRNO ? -answer->error : EPROTO;
 }
 
+struct nlmsghdr *netlink_request(void *buffer, uint16_t type, uint16_t flags, uint32_t sequence,
+                                 const void *header, size_t length)
+{
+    struct nlmsghdr *request = mnl_nlmsg_put_header(buffer);
+    request->nlmsg_type = type;
+    request->nlmsg_flags = NLM_F_REQUEST | flags;
+    request->nlmsg_seq = sequence;
+    memcpy(mnl_nlmsg_put_extra_header(request, length), header, length);
+    return request;
+}
+
+/* ---- what messages hold ---- */
+
+uint8_t netlink_family(enum family family)
+{
+    return family == FAMILY_IPV4 ? AF_INET : AF_INET6;
+}
+
+bool netlink_family_of(uint8_t number, enum family *family)
+{
+    *family = number == AF_INET ? FAMILY_IPV4 : FAMILY_IPV6;
+    return number == AF_INET || number == AF_INET6;
+}
+
+const struct nlattr *netlink_attribute(const struct nlmsghdr *message, size_t length, uint16_t type)
+{
+    const struct nlattr *attribute;
+    mnl_attr_for_each(attribute, message, length)
+    {
+        if (mnl_attr_get_type(attribute) == type)
+            return attribute;
+    }
+    return NULL;
+}
+
+const struct nlattr *netlink_inside(const struct nlattr *nest, uint16_t type)
+{
+    const struct nlattr *attribute;
+    if (!nest)
+        return NULL;
+    mnl_attr_for_each_nested(attribute, nest)
+    {
+        if (mnl_attr_get_type(attribute) == type)
+            return attribute;
+    }
+    return NULL;
+}
+
 const char *netlink_text(const struct nlattr *attribute)
 {
     return attribute && mnl_attr_validate(attribute, MNL_TYPE_NUL_STRING) == 0
                ? mnl_attr_get_str(attribute)
                : NULL;
 }
+
+uint32_t netlink_number(const struct nlattr *attribute, uint32_t standard)
+{
+    bool fits = attribute && mnl_attr_get_payload_len(attribute) >= sizeof(uint32_t);
+    return fits ? ntohl(mnl_attr_get_u32(attribute)) : standard;
+}
+
+/* ---- an answer ---- */
 
 /* Takes the mark off the messages of a piece that says that what is read has changed, so that they
  * are read all the same. Returns whether there was one. */
@@ -99,7 +156,7 @@ static int ask(struct mnl_socket *nl, const struct nlmsghdr *request, mnl_cb_t f
 {
     if (mnl_socket_sendto(nl, request, request->nlmsg_len) < 0)
         return errno;
-    char *buffer = xcalloc(1, BUFFER_SIZE);
+    char *buffer = xreallocarray(NULL, 1, BUFFER_SIZE);
     int result;
     do {
         ssize_t n = receive(nl, buffer);

@@ -4,7 +4,7 @@
  * from one to the next; it has no loops, so that is written out for as many as usually fit, and
  * what has more is let through. What is sorted out here costs the others nothing but these steps.
  */
-#include "kube-nftd/netlink/table_monitor.h"
+#include "kube-nftd/netlink.h"
 
 #include <arpa/inet.h>
 #include <linux/netfilter/nf_tables.h>

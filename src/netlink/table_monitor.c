@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/netlink/table_monitor.h"
+#include "kube-nftd/netlink.h"
 
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/log.h"
-#include "kube-nftd/netlink/nft_socket.h"
-#include "kube-nftd/netlink/request.h"
+#include "kube-nftd/base.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <ev.h>
 #include <libmnl/libmnl.h>
-#include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <string.h>
@@ -51,13 +46,7 @@ struct table_monitor {
 /* The attribute of type @type, if it is a text. */
 static const char *text_of(const struct nlmsghdr *header, uint16_t type)
 {
-    const struct nlattr *attribute;
-    mnl_attr_for_each(attribute, header, sizeof(struct nfgenmsg))
-    {
-        if (mnl_attr_get_type(attribute) == type)
-            return netlink_text(attribute);
-    }
-    return NULL;
+    return netlink_text(netlink_attribute(header, sizeof(struct nfgenmsg), type));
 }
 
 static void touch(struct table_monitor *m)
@@ -104,19 +93,14 @@ static void take_elements(struct table_monitor *m, enum family family,
 
 static void take_generation(struct table_monitor *m, const struct nlmsghdr *header)
 {
-    const struct nlattr *attribute;
     const char *name = text_of(header, NFTA_GEN_PROC_NAME);
     if (!m->touched || m->finished)
         return;
     m->finished = true;
     memset(&m->program, 0, sizeof(m->program));
     snprintf(m->program.name, sizeof(m->program.name), "%s", name ? name : "");
-    mnl_attr_for_each(attribute, header, sizeof(struct nfgenmsg))
-    {
-        if (mnl_attr_get_type(attribute) == NFTA_GEN_PROC_PID &&
-            mnl_attr_validate(attribute, MNL_TYPE_U32) == 0)
-            m->program.pid = ntohl(mnl_attr_get_u32(attribute));
-    }
+    m->program.pid =
+        netlink_number(netlink_attribute(header, sizeof(struct nfgenmsg), NFTA_GEN_PROC_PID), 0);
     m->program.peer = strcmp(m->program.name, m->own_name) == 0;
     tell_rules(m, &m->program);
 }
@@ -127,10 +111,10 @@ static void take_object(struct table_monitor *m, const struct nlmsghdr *header)
     const struct nfgenmsg *message = mnl_nlmsg_get_payload(header);
     const char *table = text_of(header, NFTA_TABLE_NAME);
     int type = NFNL_MSG_TYPE(header->nlmsg_type);
+    enum family family;
     if (!table || strcmp(table, m->table) != 0 ||
-        (message->nfgen_family != NFPROTO_IPV4 && message->nfgen_family != NFPROTO_IPV6))
+        !netlink_family_of(message->nfgen_family, &family))
         return;
-    enum family family = message->nfgen_family == NFPROTO_IPV4 ? FAMILY_IPV4 : FAMILY_IPV6;
     if (type == NFT_MSG_NEWSETELEM || type == NFT_MSG_DELSETELEM) {
         take_elements(m, family, header);
     } else {

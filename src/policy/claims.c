@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/policy/claims.h"
+#include "kube-nftd/policy.h"
 
-#include "kube-nftd/base/log.h"
-#include "kube-nftd/model/object.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/model.h"
 
 #include <string.h>
 

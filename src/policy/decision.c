@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/policy/decision.h"
+#include "kube-nftd/policy.h"
 
 #include <linux/in.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "health_checks.h"
 
-#include "kube-nftd/base/hash_table.h"
+#include "kube-nftd/base.h"
 
 #include <string.h>
 

@@ -3,8 +3,7 @@
 #ifndef KUBE_NFTD_POLICY_HEALTH_CHECKS_H
 #define KUBE_NFTD_POLICY_HEALTH_CHECKS_H
 
-#include "kube-nftd/policy/policy.h"
-#include "kube-nftd/policy/selection.h"
+#include "kube-nftd/policy.h"
 
 struct health_checks;
 

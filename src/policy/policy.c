@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/policy/policy.h"
+#include "kube-nftd/policy.h"
 
 #include "health_checks.h"
-#include "kube-nftd/base/intern.h"
-#include "kube-nftd/policy/decision.h"
-#include "tally.h"
+#include "kube-nftd/base.h"
 #include "turns.h"
 
 #include <linux/in.h>
@@ -42,8 +40,6 @@ struct policy {
     struct port_states ports;
     struct reserved *reserved;
     struct claims *claims;
-    struct tally *cluster_ips;
-    struct tally *hairpins;
     struct health_checks *health_checks;
     struct decision decision;
     struct difference difference;           /* scratch */
@@ -65,8 +61,6 @@ struct policy *policy_new(const struct service_cache *services,
     policy->here.location.node_name = intern(node_name);
     policy->reserved = reserved_new(slices);
     policy->claims = claims_new(policy->reserved);
-    policy->cluster_ips = tally_new();
-    policy->hairpins = tally_new();
     policy->health_checks = health_checks_new(services, slices);
     return policy;
 }
@@ -81,8 +75,6 @@ void policy_free(struct policy *policy)
     claims_free(policy->claims);
     reserved_free(policy->reserved);
     port_states_clear(&policy->ports);
-    tally_free(policy->cluster_ips);
-    tally_free(policy->hairpins);
     health_checks_free(policy->health_checks);
     decision_free(&policy->decision);
     difference_free(&policy->difference);
@@ -189,14 +181,22 @@ static void forget_renewals(struct policy *policy, const struct service *service
 
 /* ---- changes of Services and endpoints ---- */
 
-static void count_cluster_ips(struct policy *policy, const struct service *service,
-                              void (*count)(struct tally *tally, const struct frontend *thing))
+static const struct address *cluster_ip_of(const struct service *service, enum family family)
 {
-    for (int family = 0; service && !service->skipped && family < FAMILY_COUNT; family++) {
-        struct frontend thing = {service->cluster_ip[family], 0, 0, (uint8_t)family};
-        if (service->has_cluster_ip[family])
-            count(policy->cluster_ips, &thing);
-    }
+    bool has = service && !service->skipped && service->has_cluster_ip[family];
+    return has ? &service->cluster_ip[family] : NULL;
+}
+
+static void tell_cluster_ip(const struct policy *policy, enum family family,
+                            const struct service *before, const struct service *after)
+{
+    const struct address *was = cluster_ip_of(before, family), *is = cluster_ip_of(after, family);
+    if (was && is && address_compare(was, is) == 0)
+        return;
+    if (is)
+        policy->ops.cluster_ip(policy->ops.ctx, family, is, true);
+    if (was)
+        policy->ops.cluster_ip(policy->ops.ctx, family, was, false);
 }
 
 static bool has_health_check(const struct service *service)
@@ -214,8 +214,8 @@ void policy_service_changed(struct policy *policy, const struct service *before,
         claims_begin(port);
         claims_end(policy->claims, port, queue);
     }
-    count_cluster_ips(policy, after, tally_add);
-    count_cluster_ips(policy, before, tally_drop);
+    tell_cluster_ip(policy, FAMILY_IPV4, before, after);
+    tell_cluster_ip(policy, FAMILY_IPV6, before, after);
     if (has_health_check(before) || has_health_check(after))
         health_checks_note(policy->health_checks, (after ? after : before)->id);
 }
@@ -383,20 +383,18 @@ static void settle_frontends(struct policy *policy, struct port_state *port, boo
     }
 }
 
-static void count_hairpin(struct policy *policy, const struct port_state *port,
-                          const struct backend *backend,
-                          void (*count)(struct tally *tally, const struct frontend *thing))
+static void tell_hairpin(const struct policy *policy, const struct port_state *port,
+                         const struct backend *backend, bool in_use)
 {
-    struct frontend thing = {backend->address, backend->port, port->protocol, port->family};
-    count(policy->hairpins, &thing);
+    policy->ops.hairpin(policy->ops.ctx, (enum family)port->family, port->protocol, backend,
+                        in_use);
 }
 
-static void count_hairpins(struct policy *policy, const struct port_state *port,
-                           void (*count)(struct tally *tally, const struct frontend *thing))
+static void tell_hairpins(const struct policy *policy, const struct port_state *port, bool in_use)
 {
     if (port->details)
         vec_each (&port->details->hairpins, backend)
-            count_hairpin(policy, port, backend, count);
+            tell_hairpin(policy, port, backend, in_use);
 }
 
 static void settle_hairpins(struct policy *policy, struct port_state *port)
@@ -405,12 +403,12 @@ static void settle_hairpins(struct policy *policy, struct port_state *port)
     if (hairpins->n == 0 && !port->details)
         return;
     struct port_details *details = turns_details(port);
-    count_hairpins(policy, port, tally_drop);
+    tell_hairpins(policy, port, false);
     vec_clear(&details->hairpins);
     vec_each (hairpins, backend)
         vec_push(&details->hairpins, *backend);
     vec_trim(&details->hairpins);
-    count_hairpins(policy, port, tally_add);
+    tell_hairpins(policy, port, true);
 }
 
 /* Those on one node are few. */
@@ -418,7 +416,7 @@ static void change_hairpin(struct policy *policy, struct port_state *port,
                            const struct backend_change *change)
 {
     struct port_details *details = port->details;
-    count_hairpin(policy, port, &change->backend, change->comes ? tally_add : tally_drop);
+    tell_hairpin(policy, port, &change->backend, change->comes);
     if (change->comes) {
         vec_push(&details->hairpins, change->backend);
         return;
@@ -521,7 +519,7 @@ static void settle_port(struct policy *policy, struct port_state *port)
     port->noted = false;
     if (!port->owner) {
         count_as_lacking(policy, port, false, false);
-        count_hairpins(policy, port, tally_drop);
+        tell_hairpins(policy, port, false);
         if (port->told)
             policy->ops.remove_port(policy->ops.ctx, port);
         port_state_free(port);
@@ -531,19 +529,6 @@ static void settle_port(struct policy *policy, struct port_state *port)
         settle_whole(policy, port);
     port->whole = false;
     turns_forget(port);
-}
-
-static void tell_cluster_ip(void *ctx, const struct frontend *thing, bool in_use)
-{
-    const struct policy_ops *ops = ctx;
-    ops->cluster_ip(ops->ctx, (enum family)thing->family, &thing->address, in_use);
-}
-
-static void tell_hairpin(void *ctx, const struct frontend *thing, bool in_use)
-{
-    const struct policy_ops *ops = ctx;
-    struct backend backend = {thing->address, thing->port};
-    ops->hairpin(ops->ctx, (enum family)thing->family, thing->protocol, &backend, in_use);
 }
 
 static void note_reserved(void *ctx, const struct frontend *frontend, bool is_reserved)
@@ -621,8 +606,6 @@ bool policy_settle_some(struct policy *policy, size_t most)
     settled = settle_frontends_of(policy, CLAIMS_FEW, most) && settled;
     settled = settle_frontends_of(policy, CLAIMS_MANY, most) && settled;
     policy->decision.port = NULL; /* what it borrows from the caches may go */
-    tally_settle(policy->hairpins, tell_hairpin, &policy->ops);
-    tally_settle(policy->cluster_ips, tell_cluster_ip, &policy->ops);
     return settled;
 }
 
@@ -689,13 +672,6 @@ const struct surroundings *policy_surroundings(const struct policy *policy)
 const address_vec *policy_node_port_addresses(const struct policy *policy, enum family family)
 {
     return &policy->node_port_addresses[family];
-}
-
-bool policy_has_cluster_ip(const struct policy *policy, enum family family,
-                           const struct address *address)
-{
-    struct frontend thing = {*address, 0, 0, (uint8_t)family};
-    return tally_has(policy->cluster_ips, &thing);
 }
 
 size_t policy_local_ready(const struct policy *policy, const struct service *service,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/policy/port_states.h"
+#include "kube-nftd/policy.h"
 
-#include "kube-nftd/model/object.h"
+#include "kube-nftd/model.h"
 #include "turns.h"
 
 #include <string.h>

@@ -1,18 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/policy/reserved.h"
-
-#include "tally.h"
+#include "kube-nftd/policy.h"
 
 #include <linux/in.h>
 #include <string.h>
 
 #define SERVICE "default/kubernetes"
 
+/* A reserved frontend, or one that was until the next reserved_settle(). */
+struct reservation {
+    struct hash_link link; /* by frontend */
+    struct frontend frontend;
+    uint32_t users; /* peers and endpoints */
+    bool told;      /* as reserved */
+};
+
 typedef VEC(struct frontend) frontend_vec;
 
 struct reserved {
     const struct endpoint_slice_cache *slices;
-    struct tally *tally;
+    struct hash_table reservations;
     frontend_vec peers, endpoints; /* as they are counted */
     bool endpoints_changed;
 };
@@ -21,25 +27,52 @@ struct reserved *reserved_new(const struct endpoint_slice_cache *slices)
 {
     struct reserved *reserved = xcalloc(1, sizeof(*reserved));
     reserved->slices = slices;
-    reserved->tally = tally_new();
     return reserved;
+}
+
+static struct hash_key key_of(const struct hash_link *link)
+{
+    return hash_key_of_frontend(&((const struct reservation *)link)->frontend);
+}
+
+static struct reservation *find(const struct reserved *reserved, const struct frontend *frontend)
+{
+    return hash_table_find(&reserved->reservations, key_of, hash_key_of_frontend(frontend));
+}
+
+static void forget(struct reserved *reserved, struct reservation *reservation)
+{
+    hash_table_remove(&reserved->reservations, &reservation->link);
+    free(reservation);
 }
 
 void reserved_free(struct reserved *reserved)
 {
-    tally_free(reserved->tally);
+    hash_table_each (&reserved->reservations, struct reservation, it)
+        forget(reserved, it);
     vec_free(&reserved->peers);
     vec_free(&reserved->endpoints);
     free(reserved);
+}
+
+static void add_user(struct reserved *reserved, const struct frontend *frontend)
+{
+    struct reservation *it = find(reserved, frontend);
+    if (!it) {
+        it = xcalloc(1, sizeof(*it));
+        it->frontend = *frontend;
+        hash_table_add(&reserved->reservations, key_of, &it->link);
+    }
+    it->users++;
 }
 
 /* Takes @now. What is in both makes no difference. */
 static void replace(struct reserved *reserved, frontend_vec *held, frontend_vec now)
 {
     vec_each (&now, it)
-        tally_add(reserved->tally, it);
+        add_user(reserved, it);
     vec_each (held, it)
-        tally_drop(reserved->tally, it);
+        find(reserved, it)->users--;
     vec_free(held);
     *held = now;
 }
@@ -79,10 +112,17 @@ void reserved_settle(struct reserved *reserved,
         replace(reserved, &reserved->endpoints, now);
         reserved->endpoints_changed = false;
     }
-    tally_settle(reserved->tally, changed, ctx);
+    hash_table_each (&reserved->reservations, struct reservation, it) {
+        if (it->told != (it->users > 0))
+            changed(ctx, &it->frontend, it->users > 0);
+        it->told = it->users > 0;
+        if (!it->told)
+            forget(reserved, it);
+    }
 }
 
 bool reserved_has(const struct reserved *reserved, const struct frontend *frontend)
 {
-    return tally_has(reserved->tally, frontend);
+    const struct reservation *it = find(reserved, frontend);
+    return it && it->users > 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/policy/selection.h"
+#include "kube-nftd/policy.h"
 
 /* ---- traits ---- */
 

@@ -7,8 +7,7 @@
 #ifndef KUBE_NFTD_POLICY_TURNS_H
 #define KUBE_NFTD_POLICY_TURNS_H
 
-#include "kube-nftd/policy/port_states.h"
-#include "kube-nftd/policy/selection.h"
+#include "kube-nftd/policy.h"
 
 /* An endpoint comes, goes, or has other traits. */
 struct endpoint_turn {

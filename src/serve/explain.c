@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "explainer.h"
-#include "kube-nftd/base/clock.h"
+#include "kube-nftd/base.h"
 
 #include <linux/in.h>
 #include <string.h>

@@ -171,11 +171,12 @@ static void look_around(struct explainer *e)
 static const char *judge(const struct explainer *e, const char **what)
 {
     enum family family = (enum family)e->asked.family;
-    if (!e->from->family[family].ruleset) {
+    const struct ruleset *ruleset = e->from->family[family].ruleset;
+    if (!ruleset) {
         *what = "is ignored: this family is not proxied on this node.";
         return "nothing";
     }
-    if (policy_has_cluster_ip(e->from->policy, family, &e->asked.address)) {
+    if (ruleset_has_cluster_ip(ruleset, &e->asked.address)) {
         *what = "is not a port of a Service, though the address is a cluster IP: new connections "
                 "are refused.";
         return "clusterIPWithoutPort";

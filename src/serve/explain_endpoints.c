@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Which endpoints of a service port are used from here, and why the others are not. */
 #include "explainer.h"
-#include "kube-nftd/model/zone.h"
-#include "kube-nftd/ruleset/connections.h"
+#include "kube-nftd/model.h"
+#include "kube-nftd/table.h"
 
 #include <string.h>
 
@@ -121,8 +121,8 @@ static void add_connections(const struct listing *l, const struct backend *backe
 }
 
 /* With port 0 it has none. */
-static void list(struct listing *l, const struct endpoint *endpoint,
-                 const struct endpoint_slice *slice, const struct verdict verdicts[2])
+static void list_under(struct listing *l, const struct endpoint *endpoint,
+                       const struct endpoint_slice *slice, const struct verdict verdicts[2])
 {
     static const char *const keys[] = {"cluster", "local"};
     const struct endpoint_hints *hints = endpoint->hints;
@@ -164,7 +164,7 @@ static const struct endpoint_slice *slice_at(const struct listing *l, size_t pla
 static void list_merged(struct listing *l, const struct endpoint *endpoint)
 {
     struct verdict verdicts[] = {judge(l, endpoint, false), judge(l, endpoint, true)};
-    list(l, endpoint, slice_at(l, endpoint->place), verdicts);
+    list_under(l, endpoint, slice_at(l, endpoint->place), verdicts);
     free(verdicts[0].text);
     free(verdicts[1].text);
 }
@@ -188,8 +188,8 @@ static void list_copy(struct listing *l, const struct endpoint *copy)
         return;
     char *text = xasprintf("the same address and port is in slice %s, which is used",
                            slice_at(l, winner->place)->id);
-    list(l, copy, slice_at(l, copy->place),
-         (struct verdict[]){{"duplicate", text}, {"duplicate", text}});
+    list_under(l, copy, slice_at(l, copy->place),
+               (struct verdict[]){{"duplicate", text}, {"duplicate", text}});
     free(text);
 }
 
@@ -214,7 +214,7 @@ static void list_portless(struct listing *l, const struct endpoint_slice *slice)
     vec_each (&slice->endpoints, it) {
         struct endpoint endpoint = {it->address, it->node_name, it->hints, 0,
                                     it->flags,   it->zone,      0};
-        list(l, &endpoint, slice, (struct verdict[]){verdict, verdict});
+        list_under(l, &endpoint, slice, (struct verdict[]){verdict, verdict});
     }
     l->total += slice->endpoints.n;
     free(text);

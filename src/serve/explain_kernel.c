@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What the kernel holds, beside what was decided. */
 #include "explainer.h"
-#include "kube-nftd/base/clock.h"
-#include "kube-nftd/ruleset/audit.h"
-#include "kube-nftd/ruleset/template.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/table.h"
 
 #include <math.h>
 
@@ -179,10 +178,7 @@ void explain_kernel(struct explainer *e, const struct frontend *frontend, const 
     struct audit audit = {0};
     struct error err = {0};
     struct port_route port;
-    struct audit_subject subject = {
-        .frontend = frontend,
-        .route = route,
-        .cluster_ip = policy_has_cluster_ip(e->from->policy, family, &frontend->address)};
+    struct audit_subject subject = {.frontend = frontend, .route = route};
     bool can = e->socket && e->table[family], may = can && e->lookups >= FRONTEND_LOOKUPS;
     if (can && !may)
         e->left_out[LEFT_ELEMENTS] += FRONTEND_LOOKUPS;

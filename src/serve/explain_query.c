@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/serve/explain_query.h"
+#include "kube-nftd/serve.h"
 
-#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base.h"
 
 #include <ctype.h>
 #include <string.h>

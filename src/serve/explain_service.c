@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* A Service: its policies and its ports. */
 #include "explainer.h"
-#include "kube-nftd/base/clock.h"
-#include "kube-nftd/serve/health.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/serve.h"
 
 #include <string.h>
 

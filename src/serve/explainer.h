@@ -3,10 +3,9 @@
 #ifndef KUBE_NFTD_SRC_SERVE_EXPLAINER_H
 #define KUBE_NFTD_SRC_SERVE_EXPLAINER_H
 
-#include "kube-nftd/netlink/nft_socket.h"
-#include "kube-nftd/policy/decision.h"
-#include "kube-nftd/serve/explain.h"
-#include "kube-nftd/serve/facts.h"
+#include "kube-nftd/netlink.h"
+#include "kube-nftd/policy.h"
+#include "kube-nftd/serve.h"
 
 /* What may be left out of an answer, to keep it short. */
 enum left_out {

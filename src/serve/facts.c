@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/serve/facts.h"
+#include "kube-nftd/serve.h"
 
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/text.h"
+#include "kube-nftd/base.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

@@ -4,15 +4,12 @@
  * ports are open. Answers are made from the facts of the moment they are asked for, so there is
  * nothing to invalidate.
  */
-#include "kube-nftd/serve/health.h"
+#include "kube-nftd/serve.h"
 
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/clock.h"
-#include "kube-nftd/base/hash_table.h"
-#include "kube-nftd/base/log.h"
+#include "kube-nftd/base.h"
 #include "ports.h"
 
-#include <cjson/cJSON.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +18,7 @@
 /* What kube-proxy's JSON has for "never". */
 #define TIME_NEVER "0001-01-01T00:00:00Z"
 
-struct service {
+struct checked_service {
     struct hash_link link; /* by id */
     struct health *health;
     char *id; /* namespace/name */
@@ -37,7 +34,6 @@ struct health {
     struct ports *ports;
     struct port *own;
     struct health_figures figures;
-    const struct event_sink *events; /* NULL: nobody wants them */
     const char *node_name;
     struct hash_table services[FAMILY_COUNT];
     address_vec addresses[FAMILY_COUNT]; /* where services listen; 0.0.0.0 and :: are all */
@@ -52,14 +48,8 @@ static bool all_healthy(const struct health_status *status)
     return true;
 }
 
-static void json_headers(struct http_answer *answer)
-{
-    http_answer_header(answer, "Content-Type", "application/json");
-    http_answer_header(answer, "X-Content-Type-Options", "nosniff");
-}
-
 /* @length bytes of @text as a JSON string, quotes included. */
-static char *json_string(const char *text, size_t length)
+static char *quoted(const char *text, size_t length)
 {
     char *copy = xstrndup(text, length);
     cJSON *json = cJSON_CreateString(copy);
@@ -70,13 +60,13 @@ static char *json_string(const char *text, size_t length)
 }
 
 /* The body of docs/behaviour.md 6.1. cJSON indents in a way of its own, hence the text here. */
-static char *service_body(const struct service *service, bool healthy)
+static char *service_body(const struct checked_service *service, bool healthy)
 {
     const char *slash = strchr(service->id, '/');
     size_t length = slash ? (size_t)(slash - service->id) : 0;
     const char *rest = slash ? slash + 1 : service->id;
-    char *namespace = json_string(service->id, length);
-    char *name = json_string(rest, strlen(rest));
+    char *namespace = quoted(service->id, length);
+    char *name = quoted(rest, strlen(rest));
     char *body = xasprintf("{\n"
                            "\t\"service\": {\n"
                            "\t\t\"namespace\": %s,\n"
@@ -95,39 +85,33 @@ static void answer_service(void *ctx, const struct http_request *request,
                            struct http_answer *answer)
 {
     (void)request;
-    const struct service *service = ctx;
+    const struct checked_service *service = ctx;
     struct health_status status = {0};
     service->health->status(service->health->ctx, &status);
     bool healthy = all_healthy(&status);
-    answer->status = service->local_ready > 0 && healthy ? 200 : 503;
-    json_headers(answer);
+    http_answer_json(answer, service->local_ready > 0 && healthy ? 200 : 503,
+                     service_body(service, healthy));
     http_answer_header(answer, "X-Load-Balancing-Endpoint-Weight", "%zu", service->local_ready);
-    answer->body = service_body(service, healthy);
 }
 
 static void add_time(cJSON *object, const char *key, double realtime)
 {
     char text[CLOCK_RFC3339_SIZE];
     clock_rfc3339(realtime, text);
-    cJSON_AddStringToObject(object, key, text);
+    facts_add(object, fact_text(key, text));
 }
 
 /* "lastUpdated" of an answer that is not 200: the newest of what the families say. */
 static void add_newest(cJSON *object, const struct health_status *status)
 {
-    bool any = false;
-    double newest = 0;
-    for (int f = 0; f < FAMILY_COUNT; f++) {
-        if (!status->family[f].reported)
-            continue;
-        if (!any || status->family[f].last_updated > newest)
-            newest = status->family[f].last_updated;
-        any = true;
-    }
-    if (any)
+    double newest = -INFINITY;
+    for (int f = 0; f < FAMILY_COUNT; f++)
+        if (status->family[f].reported)
+            newest = fmax(newest, status->family[f].last_updated);
+    if (isfinite(newest))
         add_time(object, "lastUpdated", newest);
     else
-        cJSON_AddStringToObject(object, "lastUpdated", TIME_NEVER);
+        facts_add(object, fact_text("lastUpdated", TIME_NEVER));
 }
 
 static void add_families(cJSON *object, const struct health_status *status)
@@ -136,11 +120,10 @@ static void add_families(cJSON *object, const struct health_status *status)
     for (int f = 0; f < FAMILY_COUNT; f++) {
         if (!status->family[f].reported)
             continue;
-        if (!families)
-            families = cJSON_AddObjectToObject(object, "status");
-        cJSON *family = cJSON_AddObjectToObject(families, family_name((enum family)f));
+        families = families ? families : facts_object(object, "status");
+        cJSON *family = facts_object(families, family_name((enum family)f));
         add_time(family, "lastUpdated", status->family[f].last_updated);
-        cJSON_AddBoolToObject(family, "healthy", status->family[f].healthy);
+        facts_add(family, fact_flag("healthy", status->family[f].healthy));
     }
 }
 
@@ -157,20 +140,18 @@ static void answer_proxy(struct health *health, bool with_node, struct http_answ
     bool healthy = all_healthy(&status);
     bool good = healthy && (status.node_eligible || !with_node);
     double now = clock_realtime();
-    answer->status = good ? 200 : 503;
     count_answer(with_node ? &health->figures.healthz : &health->figures.livez, good);
-    json_headers(answer);
-    cJSON *body = cJSON_CreateObject();
+    cJSON *body = facts_new();
     if (good)
         add_time(body, "lastUpdated", now);
     else
         add_newest(body, &status);
     add_time(body, "currentTime", now);
     if (with_node)
-        cJSON_AddBoolToObject(body, "nodeEligible", status.node_eligible);
-    cJSON_AddBoolToObject(body, "healthy", healthy);
+        facts_add(body, fact_flag("nodeEligible", status.node_eligible));
+    facts_add(body, fact_flag("healthy", healthy));
     add_families(body, &status);
-    answer->body = cJSON_PrintUnformatted(body);
+    http_answer_json(answer, good ? 200 : 503, facts_print(body));
     cJSON_Delete(body);
 }
 
@@ -203,52 +184,11 @@ struct health *health_new(struct ev_loop *loop, health_status_fn status, void *c
     return health;
 }
 
-/* ---- what cannot be bound ---- */
-
-static void report_own(const struct health *health, const char *where, const char *why)
-{
-    char *note = xasprintf("failed to start proxy healthz on %s: %s", where, why);
-    const struct object_event event = {.kind = KIND_NODE,
-                                       .id = health->node_name,
-                                       .type = EVENT_WARNING,
-                                       .reason = "FailedToStartProxierHealthcheck",
-                                       .action = "StartKubeProxy",
-                                       .note = note};
-    event_report(health->events, &event);
-    free(note);
-}
-
-static void report_service(const struct service *service, const char *where, const char *why)
-{
-    char *note = xasprintf("failed to start the health check on %s: %s", where, why);
-    const struct object_event event = {.kind = KIND_SERVICE,
-                                       .id = service->id,
-                                       .type = EVENT_WARNING,
-                                       .reason = "FailedToStartServiceHealthcheck",
-                                       .action = "Listen",
-                                       .note = note};
-    event_report(service->health->events, &event);
-    free(note);
-}
-
-static void on_failure(void *ctx, void *port_ctx, const struct listen_address *where,
-                       const char *why)
-{
-    const struct health *health = ctx;
-    char *text = listen_address_format(where);
-    if (port_ctx == ctx)
-        report_own(health, text, why);
-    else
-        report_service(port_ctx, text, why);
-    free(text);
-}
-
 void health_set_events(struct health *health, const struct event_sink *events,
                        const char *node_name)
 {
-    health->events = events;
     health->node_name = node_name;
-    ports_on_failure(health->ports, on_failure, health);
+    ports_set_events(health->ports, events);
 }
 
 struct health_figures health_figures(const struct health *health)
@@ -258,11 +198,15 @@ struct health_figures health_figures(const struct health *health)
 
 int health_listen(struct health *health, const char *bind, struct error *err)
 {
+    static const struct port_event event = {KIND_NODE, "FailedToStartProxierHealthcheck",
+                                            "StartKubeProxy", "failed to start proxy healthz on ",
+                                            ""};
     struct listen_address address;
     if (listen_address_parse(bind, HEALTHZ_PORT, &address, err) < 0)
         return -1;
     port_close(health->own);
-    health->own = port_open(health->ports, &address, answer_own, health, "address=%s", bind);
+    health->own = port_open(health->ports, &address, &event, health->node_name, answer_own, health,
+                            "address=%s", bind);
     if (port_is_listening(health->own))
         log_info("health", "serving /healthz and /livez address=%s", bind);
     return 0;
@@ -283,21 +227,24 @@ static bool is_all(const struct address *address)
 
 static struct hash_key key_of(const struct hash_link *link)
 {
-    return hash_key_of_text(((const struct service *)link)->id);
+    return hash_key_of_text(((const struct checked_service *)link)->id);
 }
 
-static struct service *service_find(const struct health *health, const char *id, enum family family)
+static struct checked_service *service_find(const struct health *health, const char *id,
+                                            enum family family)
 {
     return hash_table_find(&health->services[family], key_of, hash_key_of_text(id));
 }
 
-static struct port *listen_at(struct service *service, const struct address *address)
+static struct port *listen_at(struct checked_service *service, const struct address *address)
 {
+    static const struct port_event event = {KIND_SERVICE, "FailedToStartServiceHealthcheck",
+                                            "Listen", "failed to start the health check on ", ""};
     char text[ADDRESS_TEXT_SIZE];
     bool all = is_all(address);
     const struct listen_address where = {
         .family = service->family, .address = *address, .port = service->port};
-    return port_open(service->health->ports, &where, answer_service, service,
+    return port_open(service->health->ports, &where, &event, service->id, answer_service, service,
                      "service=%s family=%s%s%s port=%u", service->id, family_name(service->family),
                      all ? "" : " address=",
                      all ? "" : address_format(service->family, address, text), service->port);
@@ -306,7 +253,7 @@ static struct port *listen_at(struct service *service, const struct address *add
 bool health_service_is_listening(const struct health *health, const char *service_id,
                                  enum family family)
 {
-    const struct service *service = service_find(health, service_id, family);
+    const struct checked_service *service = service_find(health, service_id, family);
     if (!service)
         return false;
     vec_each (&service->ports, port)
@@ -315,7 +262,7 @@ bool health_service_is_listening(const struct health *health, const char *servic
     return service->ports.n > 0;
 }
 
-static bool listens_at(const struct service *service, const struct address *address)
+static bool listens_at(const struct checked_service *service, const struct address *address)
 {
     vec_each (&service->ports, port) {
         if (memcmp(&port_address(*port)->address, address, sizeof(*address)) == 0)
@@ -326,7 +273,7 @@ static bool listens_at(const struct service *service, const struct address *addr
 
 /* Makes the listeners of @service stand at @addresses. Those of all addresses and of one exclude
  * each other, so what is not wanted goes first. */
-static void move_service(struct service *service, const address_vec *addresses)
+static void move_service(struct checked_service *service, const address_vec *addresses)
 {
     size_t kept = 0;
     vec_each (&service->ports, port) {
@@ -342,14 +289,14 @@ static void move_service(struct service *service, const address_vec *addresses)
     }
 }
 
-static void close_service(struct service *service)
+static void close_service(struct checked_service *service)
 {
     vec_each (&service->ports, port)
         port_close(*port);
     vec_clear(&service->ports);
 }
 
-static void service_free(struct service *service)
+static void checked_service_free(struct checked_service *service)
 {
     close_service(service);
     vec_free(&service->ports);
@@ -358,9 +305,10 @@ static void service_free(struct service *service)
     free(service);
 }
 
-static struct service *service_add(struct health *health, const char *id, enum family family)
+static struct checked_service *service_add(struct health *health, const char *id,
+                                           enum family family)
 {
-    struct service *service = xcalloc(1, sizeof(*service));
+    struct checked_service *service = xcalloc(1, sizeof(*service));
     service->health = health;
     service->id = xstrdup(id);
     service->family = family;
@@ -371,10 +319,10 @@ static struct service *service_add(struct health *health, const char *id, enum f
 void health_service(struct health *health, const char *service_id, enum family family,
                     uint16_t port, size_t local_ready)
 {
-    struct service *service = service_find(health, service_id, family);
+    struct checked_service *service = service_find(health, service_id, family);
     if (port == 0) {
         if (service)
-            service_free(service);
+            checked_service_free(service);
         return;
     }
     if (!service)
@@ -396,7 +344,7 @@ void health_set_addresses(struct health *health, enum family family, bool all,
         vec_push(known, (struct address){0});
     for (size_t i = 0; !all && i < n; i++)
         vec_push(known, addresses[i]);
-    hash_table_each (&health->services[family], struct service, s)
+    hash_table_each (&health->services[family], struct checked_service, s)
         move_service(s, known);
 }
 
@@ -406,8 +354,8 @@ void health_free(struct health *health)
         return;
     port_close(health->own);
     for (int f = 0; f < FAMILY_COUNT; f++) {
-        hash_table_each (&health->services[f], struct service, service)
-            service_free(service);
+        hash_table_each (&health->services[f], struct checked_service, service)
+            checked_service_free(service);
         vec_free(&health->addresses[f]);
     }
     ports_free(health->ports);

@@ -2,16 +2,15 @@
 /*
  * libmicrohttpd on libev. The library keeps its sockets in an epoll set of its own; that set's
  * descriptor is watched like any other socket, and its next timeout is one timer. Nothing here
- * blocks, so a slow client costs a connection slot, for a while (http_clients.h), and never time of
+ * blocks, so a slow client costs a connection slot, for a while, and never time of
  * the loop.
  *
  * The sockets are made here, not by the library: whether one socket serves both families must not
  * depend on its defaults or on the sysctl bindv6only.
  */
-#include "kube-nftd/serve/http_listener.h"
+#include "kube-nftd/serve.h"
 
-#include "http_clients.h"
-#include "kube-nftd/base/clock.h"
+#include "kube-nftd/base.h"
 
 #include <errno.h>
 #include <ev.h>
@@ -22,6 +21,11 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <utlist.h>
+
+/* For the headers of a request, from when the connection waits for one; and from then on for its
+ * body and the answer. In seconds. */
+#define CLIENT_PATIENCE 10.0
 
 #define BACKLOG 128
 #define CONNECTION_LIMIT 64
@@ -36,12 +40,20 @@ struct coming {
     char body[HTTP_BODY_KEPT + 1];
 };
 
+struct http_client {
+    struct http_client *prev, *next; /* in the list, as long as it is not ended */
+    double since;                    /* when it got on; clock_monotonic */
+    int fd;
+    bool ended;
+};
+
 struct http_listener {
     struct ev_loop *loop;
     struct MHD_Daemon *daemon;
     http_answer_fn answer;
     void *ctx;
-    struct http_clients clients;
+    struct http_client *clients; /* by when they got on last; none that was ended */
+    size_t n_clients;
     bool came, went; /* some of them, since run() began */
     ev_io io;
     ev_timer timer;
@@ -100,12 +112,6 @@ static int open_socket(const struct listen_address *address, struct error *err)
         return -1;
     }
     return fd;
-}
-
-bool http_request_has_argument(const struct http_request *request, const char *name)
-{
-    return MHD_lookup_connection_value_n(request->connection, MHD_GET_ARGUMENT_KIND, name,
-                                         strlen(name), NULL, NULL) == MHD_YES;
 }
 
 const char *http_request_argument(const struct http_request *request, const char *name)
@@ -191,83 +197,46 @@ void http_answer_stream(struct http_answer *answer, const char *type,
     answer->stream = stream;
 }
 
-/* What is made piece by piece, until the library ends it. */
-struct open_stream {
-    size_t (*more)(void *stream, char *to, size_t room);
-    void (*end)(void *stream);
-    void *stream;
-};
-
 static ssize_t read_stream(void *cls, uint64_t at, char *to, size_t room)
 {
-    const struct open_stream *open = cls;
+    const struct http_answer *answer = cls;
     (void)at;
-    size_t n = open->more(open->stream, to, room);
+    size_t n = answer->more(answer->stream, to, room);
     return n ? (ssize_t)n : MHD_CONTENT_READER_END_OF_STREAM;
 }
 
-static void end_stream(void *cls)
+static void release(void *cls)
 {
-    struct open_stream *open = cls;
-    open->end(open->stream);
-    free(open);
+    struct http_answer *answer = cls;
+    if (answer->end)
+        answer->end(answer->stream);
+    if (answer->released)
+        answer->released(answer->released_ctx, answer->length);
+    free(answer->body);
+    free(answer);
 }
 
-static struct MHD_Response *make_stream(const struct http_answer *answer)
+/* Takes body or stream, whatever happens. NULL if the library has no memory. */
+static struct MHD_Response *make_response(const struct http_answer *answer)
 {
-    struct open_stream *open = xcalloc(1, sizeof(*open));
-    *open = (struct open_stream){answer->more, answer->end, answer->stream};
-    struct MHD_Response *response = MHD_create_response_from_callback(
-        MHD_SIZE_UNKNOWN, STREAM_BLOCK, read_stream, open, end_stream);
+    struct http_answer *kept = xcalloc(1, sizeof(*kept));
+    *kept = *answer;
+    if (kept->length == 0 && kept->body)
+        kept->length = strlen(kept->body);
+    struct MHD_Response *response =
+        kept->more ? MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK, read_stream,
+                                                       kept, release)
+                   : MHD_create_response_from_buffer_with_free_callback_cls(
+                         kept->length, kept->body, release, kept);
     if (!response)
-        end_stream(open);
-    return response;
-}
-
-/* A body that somebody waits for the end of. */
-struct watched_body {
-    char *text;
-    size_t length;
-    void (*released)(void *ctx, size_t length);
-    void *ctx;
-};
-
-static void release_body(void *cls)
-{
-    struct watched_body *body = cls;
-    body->released(body->ctx, body->length);
-    free(body->text);
-    free(body);
-}
-
-/* Takes the body, whatever happens. NULL if the library has no memory. */
-static struct MHD_Response *make_response(const struct http_answer *answer, size_t length)
-{
-    struct MHD_Response *response;
-    if (answer->more)
-        return make_stream(answer);
-    if (!answer->released) {
-        response = MHD_create_response_from_buffer(length, answer->body, MHD_RESPMEM_MUST_FREE);
-        if (!response)
-            free(answer->body);
-        return response;
-    }
-    struct watched_body *body = xcalloc(1, sizeof(*body));
-    *body = (struct watched_body){answer->body, length, answer->released, answer->released_ctx};
-    response = MHD_create_response_from_buffer_with_free_callback_cls(length, body->text,
-                                                                      release_body, body);
-    if (!response)
-        release_body(body);
+        release(kept);
     return response;
 }
 
 /* Hands the answer to the library, which copies the headers and owns the body from here on. */
 static enum MHD_Result send_answer(struct MHD_Connection *connection, struct http_answer *answer)
 {
-    size_t length = answer->length;
-    if (length == 0 && answer->body)
-        length = strlen(answer->body);
-    struct MHD_Response *response = make_response(answer, length);
+    struct MHD_Response *response = make_response(answer);
     if (!response)
         return MHD_NO;
     enum MHD_Result result = MHD_YES;
@@ -304,12 +273,76 @@ static void keep_body(struct coming *coming, const char *data, size_t size)
     coming->seen += size;
 }
 
+/* ---- connections ---- */
+
+/*
+ * Which of them must end: who takes too long over what comes next, though it sends or reads a byte
+ * now and then, and, where all places are taken, who has been at it longest. Who asks and reads the
+ * answer at once is never that one, so a few slow clients cannot keep others from, say, the health
+ * check of a load balancer. Ending one shuts its socket down; the library sees that and closes it.
+ */
+
+static void append(struct http_listener *listener, struct http_client *client)
+{
+    client->since = clock_monotonic();
+    DL_APPEND(listener->clients, client);
+    listener->n_clients++;
+}
+
+static void take_out(struct http_listener *listener, struct http_client *client)
+{
+    DL_DELETE(listener->clients, client);
+    listener->n_clients--;
+}
+
+static void end_first(struct http_listener *listener)
+{
+    struct http_client *client = listener->clients;
+    take_out(listener, client);
+    client->ended = true;
+    shutdown(client->fd, SHUT_RDWR);
+}
+
+/* Returns when the next one must end, or 0. */
+static double end_slow(struct http_listener *listener, double now)
+{
+    while (listener->clients && listener->clients->since + CLIENT_PATIENCE <= now)
+        end_first(listener);
+    return listener->clients ? listener->clients->since + CLIENT_PATIENCE : 0;
+}
+
+/* Its headers are there, or its answer is sent. */
 static void got_on(struct http_listener *listener, struct MHD_Connection *connection)
 {
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    http_clients_got_on(&listener->clients, info->socket_context, clock_monotonic());
+    struct http_client *client =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+    if (client->ended)
+        return;
+    take_out(listener, client);
+    append(listener, client);
 }
+
+static void on_connection(void *cls, struct MHD_Connection *connection, void **state,
+                          enum MHD_ConnectionNotificationCode what)
+{
+    struct http_listener *listener = cls;
+    struct http_client *client = *state;
+    if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
+        listener->went = true;
+        if (!client->ended)
+            take_out(listener, client);
+        free(client);
+        return;
+    }
+    listener->came = true;
+    *state = client = xcalloc(1, sizeof(*client));
+    client->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    if (listener->n_clients >= CONNECTION_LIMIT - 1)
+        end_first(listener);
+    append(listener, client);
+}
+
+/* ---- requests ---- */
 
 /*
  * Called once with the headers, then for each piece of the body, then once more. The answer waits
@@ -346,21 +379,7 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **st
     got_on(cls, connection);
 }
 
-static void on_connection(void *cls, struct MHD_Connection *connection, void **state,
-                          enum MHD_ConnectionNotificationCode what)
-{
-    struct http_listener *listener = cls;
-    if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
-        listener->went = true;
-        http_clients_went(&listener->clients, *state);
-        return;
-    }
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    listener->came = true;
-    *state = http_clients_came(&listener->clients, info->connect_fd, CONNECTION_LIMIT - 1,
-                               clock_monotonic());
-}
+/* ---- the loop ---- */
 
 /*
  * The library takes its listening socket out of the epoll set while it is at its limit of
@@ -375,7 +394,7 @@ static void run(struct http_listener *listener)
     if (listener->came)
         MHD_run(listener->daemon);
     ev_timer_stop(listener->loop, &listener->timer);
-    double now = clock_monotonic(), due = http_clients_end_slow(&listener->clients, now);
+    double now = clock_monotonic(), due = end_slow(listener, now);
     double wait = due > 0 ? due - now : INFINITY;
     MHD_UNSIGNED_LONG_LONG milliseconds = 0;
     if (listener->went || MHD_get_timeout(listener->daemon, &milliseconds) == MHD_YES)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/serve/metrics.h"
+#include "kube-nftd/serve.h"
 
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/log.h"
+#include "kube-nftd/base.h"
 #include "ports.h"
 
 #include <stdio.h>
@@ -30,7 +29,6 @@ struct metrics {
     uint64_t healthy; /* checks of /healthz since the last DELETE of /metrics/slis */
     struct ports *ports;
     struct port *own;
-    const struct event_sink *events; /* NULL: nobody wants them */
     const char *node_name;
 };
 
@@ -176,7 +174,7 @@ static void answer_healthz(void *ctx, const struct http_request *request,
                            struct http_answer *answer)
 {
     struct metrics *metrics = ctx;
-    bool verbose = http_request_has_argument(request, "verbose");
+    bool verbose = http_request_argument(request, "verbose") != NULL;
     metrics->healthy++;
     http_answer_header(answer, "X-Content-Type-Options", "nosniff");
     put_text(answer, "text/plain", xstrdup(verbose ? "[+]ping ok\nhealthz check passed\n" : "ok"));
@@ -185,7 +183,7 @@ static void answer_healthz(void *ctx, const struct http_request *request,
 static void answer_ping(void *ctx, const struct http_request *request, struct http_answer *answer)
 {
     (void)ctx;
-    bool verbose = http_request_has_argument(request, "verbose");
+    bool verbose = http_request_argument(request, "verbose") != NULL;
     http_answer_header(answer, "X-Content-Type-Options", "nosniff");
     put_text(answer, "text/plain", xstrdup(verbose ? "[+]ping ok\n" : "ok"));
 }
@@ -245,30 +243,11 @@ void metrics_free(struct metrics *metrics)
     free(metrics);
 }
 
-static void on_failure(void *ctx, void *port_ctx, const struct listen_address *where,
-                       const char *why)
-{
-    const struct metrics *metrics = ctx;
-    char *text = listen_address_format(where);
-    char *note = xasprintf("starting metrics server on %s failed: %s", text, why);
-    const struct object_event event = {.kind = KIND_NODE,
-                                       .id = metrics->node_name,
-                                       .type = EVENT_WARNING,
-                                       .reason = "FailedToStartMetricServer",
-                                       .action = "StartKubeProxy",
-                                       .note = note};
-    (void)port_ctx;
-    event_report(metrics->events, &event);
-    free(note);
-    free(text);
-}
-
 void metrics_set_events(struct metrics *metrics, const struct event_sink *events,
                         const char *node_name)
 {
-    metrics->events = events;
     metrics->node_name = node_name;
-    ports_on_failure(metrics->ports, on_failure, metrics);
+    ports_set_events(metrics->ports, events);
 }
 
 char *metrics_paths(const struct metrics *metrics)
@@ -284,11 +263,15 @@ char *metrics_paths(const struct metrics *metrics)
 
 int metrics_listen(struct metrics *metrics, const char *bind, struct error *err)
 {
+    static const struct port_event event = {KIND_NODE, "FailedToStartMetricServer",
+                                            "StartKubeProxy", "starting metrics server on ",
+                                            " failed"};
     struct listen_address address;
     if (listen_address_parse(bind, METRICS_PORT, &address, err) < 0)
         return -1;
     port_close(metrics->own);
-    metrics->own = port_open(metrics->ports, &address, answer_request, metrics, "address=%s", bind);
+    metrics->own = port_open(metrics->ports, &address, &event, metrics->node_name, answer_request,
+                             metrics, "address=%s", bind);
     if (port_is_listening(metrics->own))
         log_info("metrics", "serving /metrics and /proxyMode address=%s", bind);
     return 0;

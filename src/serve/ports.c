@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "ports.h"
 
-#include "kube-nftd/base/log.h"
+#include "kube-nftd/base.h"
 
 #include <ev.h>
 #include <utlist.h>
@@ -16,6 +16,8 @@ struct port {
     struct ports *ports;
     struct listen_address address;
     struct http_listener *listener;
+    const struct port_event *event;
+    const char *id; /* of the object that it is about */
     http_answer_fn answer;
     void *ctx;
     char *name;
@@ -24,11 +26,10 @@ struct port {
 struct ports {
     struct ev_loop *loop;
     const char *subsystem;
-    ports_failed_fn failed; /* NULL: nobody wants to know */
-    void *failed_ctx;
-    struct port *waiting; /* who came first is tried first */
-    struct port *turn;    /* the one of them to be tried next; NULL: the first */
-    unsigned tries;       /* until all are tried */
+    const struct event_sink *events; /* NULL: nobody wants them */
+    struct port *waiting;            /* who came first is tried first */
+    struct port *turn;               /* the one of them to be tried next; NULL: the first */
+    unsigned tries;                  /* until all are tried */
     ev_timer retry;
 };
 
@@ -48,9 +49,17 @@ static int try_to_listen(struct port *port, struct error *err)
 
 static void report(const struct port *port, const char *why)
 {
-    const struct ports *ports = port->ports;
-    if (ports->failed)
-        ports->failed(ports->failed_ctx, port->ctx, &port->address, why);
+    const struct port_event *event = port->event;
+    char *where = listen_address_format(&port->address);
+    char *note = xasprintf("%s%s%s: %s", event->before, where, event->after, why);
+    event_report(port->ports->events, &(struct object_event){.kind = event->kind,
+                                                             .id = port->id,
+                                                             .type = EVENT_WARNING,
+                                                             .reason = event->reason,
+                                                             .action = event->action,
+                                                             .note = note});
+    free(note);
+    free(where);
 }
 
 static void no_longer_waits(struct port *port)
@@ -120,10 +129,9 @@ struct ports *ports_new(struct ev_loop *loop, const char *subsystem)
     return ports;
 }
 
-void ports_on_failure(struct ports *ports, ports_failed_fn failed, void *ctx)
+void ports_set_events(struct ports *ports, const struct event_sink *events)
 {
-    ports->failed = failed;
-    ports->failed_ctx = ctx;
+    ports->events = events;
 }
 
 void ports_free(struct ports *ports)
@@ -145,11 +153,17 @@ static void wait_for(struct port *port)
 }
 
 struct port *port_open(struct ports *ports, const struct listen_address *address,
-                       http_answer_fn answer, void *ctx, const char *name, ...)
+                       const struct port_event *event, const char *id, http_answer_fn answer,
+                       void *ctx, const char *name, ...)
 {
     struct error err = {0};
     struct port *port = xcalloc(1, sizeof(*port));
-    *port = (struct port){.ports = ports, .address = *address, .answer = answer, .ctx = ctx};
+    *port = (struct port){.ports = ports,
+                          .address = *address,
+                          .event = event,
+                          .id = id,
+                          .answer = answer,
+                          .ctx = ctx};
     va_list args;
     va_start(args, name);
     port->name = xvasprintf(name, args);

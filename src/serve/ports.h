@@ -9,7 +9,7 @@
 #ifndef KUBE_NFTD_SERVE_PORTS_H
 #define KUBE_NFTD_SERVE_PORTS_H
 
-#include "kube-nftd/serve/http_listener.h"
+#include "kube-nftd/serve.h"
 
 #include <stdbool.h>
 
@@ -19,25 +19,27 @@ struct port;
 /** None. @subsystem (static) is who speaks in log lines. */
 struct ports *ports_new(struct ev_loop *loop, const char *subsystem);
 
-/* A socket could not be had, when it was wanted first or for 5 s more. @port_ctx is what
- * port_open() was given, @where what it shall listen at, @why what is in the way. Must not open or
- * close any. */
-typedef void (*ports_failed_fn)(void *ctx, void *port_ctx, const struct listen_address *where,
-                                const char *why);
-
-/** @failed is called from now on. */
-void ports_on_failure(struct ports *ports, ports_failed_fn failed, void *ctx);
+/** Where port_open()'s events go from now on. Borrowed. */
+void ports_set_events(struct ports *ports, const struct event_sink *events);
 
 /** All ports must be closed by then. NULL is fine. */
 void ports_free(struct ports *ports);
 
+/* The event when a socket cannot be had, at first and for each 5 s more. Its note is @before, the
+ * address, @after, and what is in the way. */
+struct port_event {
+    enum object_kind kind;
+    const char *reason, *action, *before, *after; /* static */
+};
+
 /**
  * Wants a socket at @address, of which @answer is asked (http_listener_open); it is open, or
- * waits. @name, formatted key=value pairs, is what log lines call it.
+ * waits. @event (static) is about the object @id, which is borrowed. @name, formatted key=value
+ * pairs, is what log lines call it.
  */
 struct port *port_open(struct ports *ports, const struct listen_address *address,
-                       http_answer_fn answer, void *ctx, const char *name, ...)
-    __attribute__((format(printf, 5, 6)));
+                       const struct port_event *event, const char *id, http_answer_fn answer,
+                       void *ctx, const char *name, ...) __attribute__((format(printf, 7, 8)));
 
 /** Closes it, or ends the waiting. NULL is fine. */
 void port_close(struct port *port);

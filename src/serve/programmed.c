@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/serve/programmed.h"
-
-#include "kube-nftd/serve/facts.h"
+#include "kube-nftd/serve.h"
 
 #include <string.h>
 

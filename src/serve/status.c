@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/serve/status.h"
+#include "kube-nftd/serve.h"
 
-#include "kube-nftd/base/clock.h"
-#include "kube-nftd/base/duration.h"
-#include "kube-nftd/base/log.h"
+#include "kube-nftd/base.h"
 #include "kube-nftd/commit.h"
-#include "kube-nftd/serve/facts.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -36,14 +33,14 @@ static void add_seconds(cJSON *to, const char *key, double seconds)
 
 static void judge_family(const struct daemon_status *status, enum family family, cJSON *problems)
 {
-    __auto_type it = &status->family[family];
+    const struct table_view *it = &status->proxy.family[family];
     const char *name = family_name(family);
     if (it->in_use && it->lost)
         facts_append_text(problems, "%s: the table is gone, or belongs to another program", name);
     else if (it->in_use && it->failure)
         facts_append_text(problems, "%s: the kernel rejected the last changes: %s", name,
                           it->failure);
-    else if (it->in_use && status->complete && !it->programmed)
+    else if (it->in_use && status->proxy.complete && !it->programmed)
         facts_append_text(problems, "%s: nothing is programmed yet", name);
     else if (it->in_use && it->waiting >= STATUS_PATIENCE)
         facts_append_text(problems, "%s: a change has waited for %.0f s", name, floor(it->waiting));
@@ -57,7 +54,7 @@ static void judge_family(const struct daemon_status *status, enum family family,
 static void judge(const struct daemon_status *status, cJSON *to)
 {
     cJSON *problems = facts_array(to, "problems");
-    if (!status->complete)
+    if (!status->proxy.complete)
         facts_append_text(problems, "not all Services and EndpointSlices are known yet");
     if (status->silence > 0)
         facts_append_text(problems, "the API server has sent nothing for %.0f s",
@@ -76,11 +73,14 @@ static void judge(const struct daemon_status *status, cJSON *to)
 static void add_source(const struct daemon_status *status, cJSON *to)
 {
     cJSON *source = facts_object(to, "source");
+    double unreadable = 0;
+    for (int kind = 0; kind < KIND_COUNT; kind++)
+        unreadable += (double)status->proxy.left_out[kind];
     facts_add(source, fact_text("from", status->objects_from),
-              fact_flag("complete", status->complete),
-              fact_number("services", (double)status->services),
-              fact_number("endpointSlices", (double)status->slices),
-              fact_number("unreadable", (double)status->unreadable));
+              fact_flag("complete", status->proxy.complete),
+              fact_number("services", (double)status->proxy.services),
+              fact_number("endpointSlices", (double)status->proxy.slices),
+              fact_number("unreadable", unreadable));
     if (status->heard >= 0)
         add_seconds(source, "heardSeconds", status->heard);
     cJSON *watches = facts_array(source, "watches");
@@ -97,7 +97,7 @@ static void add_source(const struct daemon_status *status, cJSON *to)
 
 static const char *state_of(const struct daemon_status *status, enum family family)
 {
-    __auto_type it = &status->family[family];
+    const struct table_view *it = &status->proxy.family[family];
     return it->lost          ? "lost"
            : it->failure     ? "refused"
            : !it->programmed ? "waiting"
@@ -107,7 +107,7 @@ static const char *state_of(const struct daemon_status *status, enum family fami
 
 static void add_family(const struct daemon_status *status, enum family family, cJSON *families)
 {
-    __auto_type it = &status->family[family];
+    const struct table_view *it = &status->proxy.family[family];
     if (!it->in_use)
         return;
     cJSON *to = facts_append(families);
@@ -115,11 +115,11 @@ static void add_family(const struct daemon_status *status, enum family family, c
               fact_text("state", state_of(status, family)),
               fact_number("frontends", (double)it->frontends),
               fact_number("rejected", (double)it->refused),
-              fact_number("transactions", (double)it->transactions),
+              fact_number("transactions", (double)it->syncs->transactions),
               fact_number("repairs", (double)it->repairs), fact_number("drift", (double)it->drift),
-              fact_flag("owned", it->owned), fact_text("failure", it->failure));
-    add_time(to, "lastCommit", it->last_success);
-    add_seconds(to, "lastCommitSeconds", it->last_seconds);
+              fact_flag("owned", status->owned[family]), fact_text("failure", it->failure));
+    add_time(to, "lastCommit", it->syncs->last_success);
+    add_seconds(to, "lastCommitSeconds", it->syncs->last_seconds);
     add_seconds(to, "pendingSeconds", it->waiting);
 }
 
@@ -143,7 +143,7 @@ static cJSON *status_facts(const struct daemon_status *status)
     add_time(root, "started", status->started);
     add_seconds(root, "uptimeSeconds", fmax(clock_realtime() - status->started, 0));
     facts_add(facts_object(root, "node"), fact_text("name", status->node),
-              fact_text("zone", status->zone));
+              fact_text("zone", status->proxy.zone));
     add_source(status, root);
     cJSON *families = facts_array(root, "families");
     for (int family = 0; family < FAMILY_COUNT; family++)
@@ -151,8 +151,8 @@ static cJSON *status_facts(const struct daemon_status *status)
     facts_add(facts_object(root, "conntrack"),
               fact_number("entries", read_number("/proc/sys/net/netfilter/nf_conntrack_count")),
               fact_number("limit", read_number("/proc/sys/net/netfilter/nf_conntrack_max")));
-    facts_add(root, fact_number("claimedByOthers", (double)status->conflicts),
-              fact_number("reservedForServer", (double)status->reserved),
+    facts_add(root, fact_number("claimedByOthers", (double)status->proxy.conflicts),
+              fact_number("reservedForServer", (double)status->proxy.reserved),
               fact_number("memoryBytes", status->resident),
               fact_number("memoryMiB", round(status->resident / 1048576)),
               fact_number("logLinesDropped", (double)log_lines_dropped()));
@@ -179,18 +179,18 @@ static void write_time(FILE *out, const char *what, double seconds)
 
 static void write_family(FILE *out, const struct daemon_status *status, int family)
 {
+    const struct table_view *it = &status->proxy.family[family];
     fprintf(out, "%s: ", family_name((enum family)family));
-    if (!status->family[family].in_use) {
+    if (!it->in_use) {
         fputs("not in use\n", out);
         return;
     }
-    fprintf(out, "%s, frontends: %zu",
-            status->family[family].programmed ? "programmed" : "not programmed yet",
-            status->family[family].frontends);
-    if (status->family[family].last_success > 0)
-        write_time(out, ", last: ", status->family[family].last_success);
-    if (status->family[family].waiting > 0)
-        fprintf(out, ", a change has waited for %.0f s", ceil(status->family[family].waiting));
+    fprintf(out, "%s, frontends: %zu", it->programmed ? "programmed" : "not programmed yet",
+            it->frontends);
+    if (it->syncs->last_success > 0)
+        write_time(out, ", last: ", it->syncs->last_success);
+    if (it->waiting > 0)
+        fprintf(out, ", a change has waited for %.0f s", ceil(it->waiting));
     fputc('\n', out);
 }
 
@@ -216,12 +216,13 @@ static void write_statusz(FILE *out, const struct daemon_status *status)
     fprintf(out, "\nUp: %lu hr %02lu min %02lu sec\n", up / 3600, up / 60 % 60, up % 60);
     fputs("Binary version: " KUBE_NFTD_VERSION "\n", out);
     fprintf(out, "Node: %s\nObjects from: %s%s", status->node, status->objects_from,
-            status->complete ? "" : " (not complete yet)");
+            status->proxy.complete ? "" : " (not complete yet)");
     if (status->silence > 0)
         fprintf(out, ", nothing heard for %.0f s", status->silence);
     fputc('\n', out);
     write_encodings(out, status->encodings);
-    fprintf(out, "Services: %zu\nEndpointSlices: %zu\n", status->services, status->slices);
+    fprintf(out, "Services: %zu\nEndpointSlices: %zu\n", status->proxy.services,
+            status->proxy.slices);
     for (int family = 0; family < FAMILY_COUNT; family++)
         write_family(out, status, family);
     fprintf(out, "Paths: %s\n", status->paths);

@@ -5,9 +5,7 @@
  */
 #include "api_connection.h"
 
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/clock.h"
-#include "kube-nftd/base/log.h"
+#include "kube-nftd/base.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -180,10 +178,10 @@ static char *url_part(CURLU *url, CURLUPart what)
 static int set_server_name(struct api_connection *c, CURLU *url, const char *name,
                            struct error *err)
 {
-    char *host = url_part(url, CURLUPART_HOST);
-    char *port = url_part(url, CURLUPART_PORT);
+    char *host = url_part(url, CURLUPART_HOST), *port = url_part(url, CURLUPART_PORT);
+    const char *authority = strstr(c->config->server, "://") + 3;
     char *target = xasprintf("::%s:%s", host ? host : "", port ? port : "");
-    c->host_header = xasprintf("%s%s%s", host ? host : "", port ? ":" : "", port ? port : "");
+    c->host_header = xstrndup(authority, strcspn(authority, "/"));
     c->connect_to = curl_slist_append(NULL, target);
     free(target);
     curl_free(host);
@@ -195,22 +193,15 @@ static int set_server_name(struct api_connection *c, CURLU *url, const char *nam
     return 0;
 }
 
+/* The configuration has checked most of it; curl is stricter with names. */
 static int parse_server(struct api_connection *c, CURLU *url, struct error *err)
 {
-    const char *server = c->config->server;
-    CURLUcode code = curl_url_set(url, CURLUPART_URL, server, CURLU_DISALLOW_USER);
-    if (code == CURLUE_USER_NOT_ALLOWED) /* and so not to be quoted */
-        return error_set(err, "the server's URL must not contain credentials");
+    const char *server = c->config->server, *name = c->config->tls_server_name;
+    CURLUcode code = curl_url_set(url, CURLUPART_URL, server, 0);
     if (code)
         return error_set(err, "server \"%s\": %s", server, curl_url_strerror(code));
-    char *scheme = url_part(url, CURLUPART_SCHEME);
-    c->secure = scheme && strcmp(scheme, "https") == 0;
-    bool known = c->secure || (scheme && strcmp(scheme, "http") == 0);
-    curl_free(scheme);
-    if (!known || strpbrk(server, "?#"))
-        return error_set(err, "server \"%s\" is not of the form https://HOST:PORT", server);
-    if (c->secure && c->config->tls_server_name &&
-        set_server_name(c, url, c->config->tls_server_name, err) < 0)
+    c->secure = strncmp(server, "https:", 6) == 0;
+    if (c->secure && name && set_server_name(c, url, name, err) < 0)
         return -1;
     char *base = url_part(url, CURLUPART_URL);
     if (!base)

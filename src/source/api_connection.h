@@ -7,9 +7,9 @@
 #define KUBE_NFTD_SOURCE_API_CONNECTION_H
 
 #include "credential.h"
-#include "kube-nftd/base/error.h"
-#include "kube-nftd/config/client_config.h"
-#include "kube-nftd/source/api_peers.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/config.h"
+#include "kube-nftd/source.h"
 
 #include <curl/curl.h>
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/source/api_peers.h"
+#include "kube-nftd/source.h"
 
 #include <linux/in.h>
 #include <string.h>

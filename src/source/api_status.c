@@ -2,7 +2,7 @@
 #include "api_status.h"
 
 #include "body_reader.h"
-#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base.h"
 
 #include <stdlib.h>
 #include <string.h>

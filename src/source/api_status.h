@@ -5,9 +5,8 @@
 #ifndef KUBE_NFTD_SOURCE_API_STATUS_H
 #define KUBE_NFTD_SOURCE_API_STATUS_H
 
-#include "kube-nftd/base/json.h"
-#include "kube-nftd/source/apiserver.h"
-#include "kube-nftd/source/collection.h"
+#include "kube-nftd/source.h"
+#include "kube-nftd/values.h"
 
 #include <stdbool.h>
 

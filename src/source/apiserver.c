@@ -8,15 +8,12 @@
  * (in_curl) requests are only marked, and settle() does the rest when curl has returned; done is
  * called out there too, when the request is already gone.
  */
-#include "kube-nftd/source/apiserver.h"
+#include "kube-nftd/source.h"
 
 #include "api_connection.h"
 #include "credential.h"
-#include "gathering.h"
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/clock.h"
-#include "kube-nftd/base/log.h"
-#include "kube-nftd/base/vec.h"
+#include "kube-nftd/base.h"
+#include "pace.h"
 
 #include <curl/curl.h>
 #include <ev.h>

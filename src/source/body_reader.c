@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "body_reader.h"
 
-#include "kube-nftd/model/messages.h"
+#include "kube-nftd/model.h"
 
 void body_reader_begin(struct body_reader *reader, enum encoding encoding, bool is_watch,
                        size_t limit, json_value_fn fn, void *ctx)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Reads the body of an answer in its encoding: the same values come of both (base/json.h). */
+/* Reads the body of an answer in its encoding: the same values come of both (kube-nftd/values.h).
+ */
 #ifndef KUBE_NFTD_SOURCE_BODY_READER_H
 #define KUBE_NFTD_SOURCE_BODY_READER_H
 
-#include "kube-nftd/base/json_reader.h"
-#include "kube-nftd/source/collection.h"
+#include "kube-nftd/source.h"
+#include "kube-nftd/values.h"
 
 #include <stdbool.h>
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/source/collection.h"
+#include "kube-nftd/source.h"
 
-#include "kube-nftd/base/log.h"
-#include "kube-nftd/base/text.h"
+#include "kube-nftd/base.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -76,9 +75,8 @@ char *collection_list_path(const struct collection *collection, const char *vers
     return path;
 }
 
-/* A watch of either form; @initial asks for what there is first. */
-static char *watch_path(const struct collection *collection, const char *version, unsigned seconds,
-                        bool initial)
+char *collection_watch_path(const struct collection *collection, const char *version,
+                            unsigned seconds, bool initial)
 {
     char *path = selected_path(collection);
     char *length = xasprintf("%u", seconds);
@@ -93,18 +91,6 @@ static char *watch_path(const struct collection *collection, const char *version
     add(&path, "timeoutSeconds", length);
     free(length);
     return path;
-}
-
-char *collection_watch_path(const struct collection *collection, const char *version,
-                            unsigned seconds)
-{
-    return watch_path(collection, version, seconds, false);
-}
-
-char *collection_stream_path(const struct collection *collection, const char *version,
-                             unsigned seconds)
-{
-    return watch_path(collection, version, seconds, true);
 }
 
 /* ---- encodings ---- */

@@ -6,9 +6,7 @@
  */
 #include "credential.h"
 
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/file.h"
-#include "kube-nftd/base/log.h"
+#include "kube-nftd/base.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #ifndef KUBE_NFTD_SOURCE_CREDENTIAL_H
 #define KUBE_NFTD_SOURCE_CREDENTIAL_H
 
-#include "kube-nftd/base/error.h"
+#include "kube-nftd/base.h"
 
 #include <stdbool.h>
 

@@ -3,14 +3,10 @@
  * There are EVENTS_LIMIT entries at most, so all that is asked of them is found by a look at each.
  * They are in the order they came, which is the order they are posted in.
  */
-#include "kube-nftd/source/event_recorder.h"
+#include "kube-nftd/source.h"
 
-#include "kube-nftd/base/clock.h"
-#include "kube-nftd/base/log.h"
-#include "kube-nftd/base/text.h"
-#include "kube-nftd/base/vec.h"
-#include "kube-nftd/source/apiserver.h"
-#include "retry.h"
+#include "kube-nftd/base.h"
+#include "pace.h"
 
 #include <cjson/cJSON.h>
 #include <ev.h>

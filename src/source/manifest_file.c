@@ -6,12 +6,9 @@
  */
 #include "manifest_file.h"
 
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/json_reader.h"
-#include "kube-nftd/base/log.h"
-#include "kube-nftd/base/vec.h"
-#include "kube-nftd/base/yaml.h"
-#include "kube-nftd/model/decode.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/model.h"
+#include "kube-nftd/values.h"
 
 #include <errno.h>
 #include <fcntl.h>

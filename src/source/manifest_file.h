@@ -13,8 +13,8 @@
 #ifndef KUBE_NFTD_SOURCE_MANIFEST_FILE_H
 #define KUBE_NFTD_SOURCE_MANIFEST_FILE_H
 
-#include "kube-nftd/base/error.h"
-#include "kube-nftd/model/object.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/model.h"
 
 #include <sys/stat.h>
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "manifest_objects.h"
 
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/log.h"
+#include "kube-nftd/base.h"
 
 #include <string.h>
 

@@ -8,9 +8,8 @@
 #ifndef KUBE_NFTD_SOURCE_MANIFEST_OBJECTS_H
 #define KUBE_NFTD_SOURCE_MANIFEST_OBJECTS_H
 
-#include "kube-nftd/base/hash_table.h"
-#include "kube-nftd/base/vec.h"
-#include "kube-nftd/model/sink.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/model.h"
 
 #include <stdbool.h>
 

@@ -7,9 +7,7 @@
  */
 #include "manifest_watch.h"
 
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/log.h"
-#include "kube-nftd/base/vec.h"
+#include "kube-nftd/base.h"
 
 #include <errno.h>
 #include <ev.h>

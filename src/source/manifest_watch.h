@@ -9,7 +9,7 @@
 #ifndef KUBE_NFTD_SOURCE_MANIFEST_WATCH_H
 #define KUBE_NFTD_SOURCE_MANIFEST_WATCH_H
 
-#include "kube-nftd/base/error.h"
+#include "kube-nftd/base.h"
 
 #include <stdbool.h>
 

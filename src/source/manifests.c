@@ -9,12 +9,9 @@
  * writes it will close it. News are collected and worked off at once, since an object may move from
  * one file to another.
  */
-#include "kube-nftd/source/manifests.h"
+#include "kube-nftd/source.h"
 
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/file.h"
-#include "kube-nftd/base/log.h"
-#include "kube-nftd/base/vec.h"
+#include "kube-nftd/base.h"
 #include "manifest_file.h"
 #include "manifest_objects.h"
 #include "manifest_watch.h"
@@ -161,14 +158,15 @@ struct counts {
 };
 
 /* Of a folder, how many files that were. */
-static void log_loaded(const char *what, const char *path, const struct counts *counts)
+static void log_loaded(bool folder, const char *path, const struct counts *counts)
 {
     char files[32] = "";
-    if (strcmp(what, "folder") == 0)
+    if (folder)
         snprintf(files, sizeof(files), " files=%zu", counts->files);
     log_info("manifests", "loaded %s=%s%s services=%zu slices=%zu cidrs=%zu nodes=%zu bad=%zu",
-             what, path, files, counts->objects[KIND_SERVICE], counts->objects[KIND_ENDPOINTSLICE],
-             counts->objects[KIND_SERVICECIDR], counts->objects[KIND_NODE], counts->bad);
+             folder ? "folder" : "file", path, files, counts->objects[KIND_SERVICE],
+             counts->objects[KIND_ENDPOINTSLICE], counts->objects[KIND_SERVICECIDR],
+             counts->objects[KIND_NODE], counts->bad);
 }
 
 /* Reads @file and makes its objects what it holds; adds them to @counts. */
@@ -222,7 +220,7 @@ static void reload(struct manifests *manifests, struct file *file)
     struct counts counts = {0};
     switch (read_manifest(manifests, file, &counts, &err)) {
     case MANIFEST_OK:
-        log_loaded("file", file->path, &counts);
+        log_loaded(false, file->path, &counts);
         break;
     case MANIFEST_GONE:
         note_missing(manifests, file);
@@ -336,8 +334,7 @@ static int first_load(struct manifests *manifests, bool strict, struct error *er
     paths_clear(&paths);
     if (result)
         return -1;
-    log_loaded(manifests->path ? "file" : "folder",
-               manifests->path ? manifests->path : manifests->folder, &counts);
+    log_loaded(!manifests->path, manifests->path ? manifests->path : manifests->folder, &counts);
     manifest_objects_start(&manifests->objects);
     return 0;
 }

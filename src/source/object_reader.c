@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "object_reader.h"
 
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/log.h"
-#include "kube-nftd/model/decode.h"
-#include "kube-nftd/source/collection.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/model.h"
+#include "kube-nftd/source.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,10 +8,8 @@
 
 #include "api_status.h"
 #include "body_reader.h"
-#include "kube-nftd/base/error.h"
-#include "kube-nftd/base/hash_table.h"
-#include "kube-nftd/model/event.h"
-#include "kube-nftd/model/object.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/model.h"
 
 #include <stdbool.h>
 #include <stddef.h>

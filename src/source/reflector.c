@@ -21,9 +21,7 @@
  */
 #include "reflector_state.h"
 
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/clock.h"
-#include "kube-nftd/base/log.h"
+#include "kube-nftd/base.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -458,9 +456,9 @@ static char *prepare(struct reflector *r, double *timeout)
     case STREAM:
         r->received = 0;
         initial_events_reset(&r->initial);
-        return collection_stream_path(&r->collection, version, seconds);
+        return collection_watch_path(&r->collection, version, seconds, true);
     case WATCH:
-        return collection_watch_path(&r->collection, r->version, seconds);
+        return collection_watch_path(&r->collection, r->version, seconds, false);
     case LIST:
         break;
     }

@@ -3,10 +3,9 @@
 #ifndef KUBE_NFTD_SOURCE_REFLECTOR_STATE_H
 #define KUBE_NFTD_SOURCE_REFLECTOR_STATE_H
 
-#include "kube-nftd/source/collection.h"
-#include "kube-nftd/source/reflector.h"
+#include "kube-nftd/source.h"
 #include "object_reader.h"
-#include "retry.h"
+#include "pace.h"
 
 #include <ev.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/source/request_figures.h"
+#include "kube-nftd/source.h"
 
 #include <string.h>
 

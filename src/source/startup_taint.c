@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/source/startup_taint.h"
+#include "kube-nftd/source.h"
 
-#include "kube-nftd/base/clock.h"
-#include "kube-nftd/base/log.h"
-#include "kube-nftd/base/text.h"
-#include "kube-nftd/source/apiserver.h"
-#include "retry.h"
+#include "kube-nftd/base.h"
+#include "pace.h"
 
 #include <cjson/cJSON.h>
 #include <ev.h>

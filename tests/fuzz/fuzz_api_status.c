@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Whatever comes with a refusal, there is something to say about it, and a time to wait that makes
  * sense or none. */
-#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base.h"
 #include "source/api_status.h"
 
 #include <stdint.h>

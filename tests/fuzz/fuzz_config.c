@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Any bytes are a configuration or refused; what is taken reads the same when it is written down.
  */
-#include "config/configuration.h"
-#include "kube-nftd/base/yaml_writer.h"
+#include "config/setting.h"
+#include "kube-nftd/values.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 /* Any JSON is an object, none of ours, or bad with an error and no payload. */
 #include "../unit/json_read.h"
 
-#include "kube-nftd/base/json_reader.h"
-#include "kube-nftd/model/decode.h"
+#include "kube-nftd/model.h"
+#include "kube-nftd/values.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -4,15 +4,12 @@
  * before the real one, so an input is what libmicrohttpd would make of a request: a line "METHOD
  * PATH?QUERY", a line with the value of each header that is looked at, and the body.
  */
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/log.h"
-#include "kube-nftd/config/options.h"
-#include "kube-nftd/proxy.h"
-#include "kube-nftd/proxy_options.h"
-#include "kube-nftd/serve/list.h"
-#include "kube-nftd/serve/metrics.h"
-#include "kube-nftd/serve/status.h"
-#include "kube-nftd/source/manifests.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/config.h"
+#include "kube-nftd/serve.h"
+#include "kube-nftd/source.h"
+#include "proxy.h"
+#include "proxy_options.h"
 
 #include <cjson/cJSON.h>
 #include <ev.h>
@@ -46,7 +43,6 @@ struct http_listener *__wrap_http_listener_open(struct ev_loop *loop,
                                                 struct error *err);
 void __wrap_http_listener_close(struct http_listener *open);
 const char *__wrap_http_request_argument(const struct http_request *request, const char *name);
-bool __wrap_http_request_has_argument(const struct http_request *request, const char *name);
 const char *__wrap_http_request_header(const struct http_request *request, const char *name);
 bool __wrap_http_request_argument_is_cut(const struct http_request *request, const char *name);
 
@@ -75,11 +71,6 @@ const char *__wrap_http_request_argument(const struct http_request *request, con
         if (strncmp(at, name, n) == 0 && (at[n] == '=' || at[n] == '\0'))
             return at + n + (at[n] == '=');
     return NULL;
-}
-
-bool __wrap_http_request_has_argument(const struct http_request *request, const char *name)
-{
-    return __wrap_http_request_argument(request, name) != NULL;
 }
 
 const char *__wrap_http_request_header(const struct http_request *request, const char *name)
@@ -131,19 +122,6 @@ static double counted_at(void *ctx)
 static struct list_page page = {
     .sources = list_sources, .counted = counted, .counted_at = counted_at};
 
-static void answer_connections(void *ctx, const struct http_request *request,
-                               struct http_answer *answer)
-{
-    (void)ctx;
-    list_answer_connections(&page, request, answer);
-}
-
-static void answer_list(void *ctx, const struct http_request *request, struct http_answer *answer)
-{
-    (void)ctx;
-    list_answer(&page, request, answer);
-}
-
 static void answer_explain(void *ctx, const struct http_request *request,
                            struct http_answer *answer)
 {
@@ -189,8 +167,8 @@ static void set_up(void)
     proxy_settle(proxy);
     metrics = metrics_new(ev_default_loop(0), write_metrics, NULL);
     metrics_add_page(metrics, "/explain", answer_explain, NULL);
-    metrics_add_page(metrics, "/list", answer_list, NULL);
-    metrics_add_page(metrics, "/connections", answer_connections, NULL);
+    metrics_add_page(metrics, "/list", list_answer, &page);
+    metrics_add_page(metrics, "/connections", list_answer_connections, &page);
     metrics_add_page(metrics, "/programmed", answer_programmed, NULL);
     metrics_add_page(metrics, "/debug/flags/v", diagnostics_verbosity, NULL);
     expect(metrics_listen(metrics, "127.0.0.1", &err) == 0);

@@ -3,9 +3,8 @@
  * out the same values; and they are those that another parser, cJSON, finds in it. */
 #include "../unit/json_read.h"
 
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/json_reader.h"
-#include "kube-nftd/base/vec.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/values.h"
 
 #include <cjson/cJSON.h>
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Any bytes are a kubeconfig that says how to reach a server, or refused with nothing left. */
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/log.h"
-#include "kube-nftd/config/client_config.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/config.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -6,15 +6,11 @@
  * bytes, the lower first), and the messages. A piece whose byte is even ends an answer. Messages
  * with number and port 0 belong to any request.
  */
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/log.h"
-#include "kube-nftd/netlink/address_monitor.h"
-#include "kube-nftd/netlink/nft_element.h"
-#include "kube-nftd/netlink/request.h"
-#include "kube-nftd/netlink/table_monitor.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/netlink.h"
 #include "leftovers/kinds.h"
 #include "netlink/conntrack.h"
-#include "ruleset/record.h"
+#include "table/record.h"
 
 #include <errno.h>
 #include <ev.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Any text is a template or refused; what is taken becomes netlink messages or is refused. The
  * first byte of an input says which variables have no value, and the family. */
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/ruleset/template.h"
-#include "ruleset/program.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/table.h"
+#include "table/program.h"
 
 #include <stdlib.h>
 #include <string.h>

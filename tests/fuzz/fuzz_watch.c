@@ -7,9 +7,7 @@
  * kind: JSON; '8' + kind: protobuf), the second the reader ('w' or another odd byte: a watch), and
  * the others are lengths of pieces, in turn.
  */
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/log.h"
-#include "kube-nftd/base/vec.h"
+#include "kube-nftd/base.h"
 #include "source/object_reader.h"
 
 #include <stdint.h>

@@ -2,9 +2,8 @@
 /* Any bytes are read or refused, and the same way whether they come at once or in pieces. */
 #include "../unit/json_read.h"
 
-#include "kube-nftd/base/json_reader.h"
-#include "kube-nftd/base/vec.h"
-#include "kube-nftd/base/yaml.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/values.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the operator says: command line, configuration file, kubeconfig. An error names the flag or
+ * the field and its value, and is one of configuration.
+ */
+#ifndef KUBE_NFTD_CONFIG_H
+#define KUBE_NFTD_CONFIG_H
+
+#include "kube-nftd/base.h"
+#include "kube-nftd/host.h"
+#include "kube-nftd/model.h"
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+/* How to reach the API server: from a kubeconfig, --master, or the pod's service account
+ * (docs/behaviour.md 8.4). */
+
+/* Strings are owned, NULL where absent. PEM data wins over the file of the same thing; files are
+ * read again for every request. */
+struct client_config {
+    char *server; /* https://host:port, no slash at the end */
+    char *ca_file, *ca_data;
+    char *client_cert_file, *client_cert_data;
+    char *client_key_file, *client_key_data;
+    char *token;      /* used if there is no token_file, or until that can be read */
+    char *token_file; /* likewise: tokens are replaced in place */
+    char *tls_server_name;
+    char *proxy_url; /* of the kubeconfig, or else of the environment */
+    char *accept;    /* the Accept header; not of a kubeconfig: whoever loads it may set it */
+    bool insecure_skip_tls_verify;
+    bool disable_compression; /* of answers */
+};
+
+/**
+ * Fills @config. @kubeconfig and @master may be NULL; with both NULL the in-cluster credentials
+ * are used. @master overrides the server of the kubeconfig. Relative paths in a kubeconfig are
+ * relative to its folder. What kube-nftd cannot do (exec, auth-provider, username, impersonation)
+ * is an error that names the entry. A kubeconfig that says nothing counts as absent. Credentials
+ * are left out (and that is logged) if the server is not https. On failure nothing is left in
+ * @config.
+ */
+int client_config_load(const char *kubeconfig, const char *master, struct client_config *config,
+                       struct error *err);
+
+/** The same with the service account's files in @folder, so that tests can have one. */
+int client_config_load_with(const char *kubeconfig, const char *master, const char *folder,
+                            struct client_config *config, struct error *err);
+
+/** Frees what is in @config and zeroes it. */
+void client_config_clear(struct client_config *config);
+
+/*
+ * Notices that the configuration file was edited, by inotify. As with kube-proxy
+ * (docs/behaviour.md 8.1) that is writing into it and renaming it away; a file that takes its
+ * place, as a ConfigMap's update brings, is not noticed: whoever replaces it so restarts the daemon
+ * when it likes.
+ *
+ * And waits for a file that another program has yet to write, as a kubelet that just joins its
+ * cluster writes its kubeconfig. A look a second; the file counts as complete when it is not empty
+ * and two looks in a row found the same.
+ */
+
+struct awaited_file;
+struct config_watch;
+struct ev_loop;
+
+/** Calls @edited, with what was done to the file ("written to", "renamed away"), from the loop. */
+struct config_watch *config_watch_new(struct ev_loop *loop, const char *path,
+                                      void (*edited)(void *ctx, const char *how), void *ctx,
+                                      struct error *err);
+
+/** NULL is fine. */
+void config_watch_free(struct config_watch *watch);
+
+/** Whether there is no file at @path; one that cannot be reached for another reason is there. */
+bool awaited_file_is_missing(const char *path);
+
+/** Calls @complete, once, from the loop. @path is borrowed. */
+struct awaited_file *awaited_file_new(struct ev_loop *loop, const char *path,
+                                      void (*complete)(void *ctx), void *ctx);
+
+/** NULL is fine. */
+void awaited_file_free(struct awaited_file *file);
+
+/* What the command line and the configuration file say together (docs/behaviour.md 8.1). */
+
+/* The words of the command line that are no flags. */
+enum command {
+    COMMAND_NONE, /* the daemon, or what a flag asks for */
+    COMMAND_LIST,
+    COMMAND_ENDPOINTS, /* "list endpoints" */
+    COMMAND_STATUS,
+    COMMAND_TOP,
+    COMMAND_EXPLAIN,
+    COMMAND_PREFLIGHT,
+    COMMAND_DUMP,
+    COMMAND_CLEANUP,
+};
+
+enum detect_local_mode {
+    DETECT_LOCAL_CLUSTER_CIDR, /* the default */
+    DETECT_LOCAL_NODE_CIDR,
+    DETECT_LOCAL_BRIDGE_INTERFACE,
+    DETECT_LOCAL_INTERFACE_NAME_PREFIX
+};
+
+enum table_owner {
+    TABLE_OWNER_AUTO, /* the default: the daemon, where the kernel can do that */
+    TABLE_OWNER_OFF
+};
+
+enum count_connections {
+    COUNT_CONNECTIONS_OFF,
+    COUNT_CONNECTIONS_SERVICES,
+    COUNT_CONNECTIONS_ENDPOINTS
+};
+
+enum version_wish { VERSION_NOT_WANTED, VERSION_WANTED, VERSION_WANTED_RAW };
+
+enum output_format { OUTPUT_TEXT, OUTPUT_JSON, OUTPUT_WIDE, OUTPUT_NAME };
+
+enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
+
+/* Something that an operator should know of the settings, for the log. */
+struct note {
+    enum { NOTE_WARNING, NOTE_INFO, NOTE_DETAIL } importance;
+    char *text; /* owned */
+};
+
+typedef VEC(struct note) note_vec;
+
+/* Strings are owned; NULL if not given. */
+struct options {
+    int argc; /* of what they were read from, borrowed */
+    char *const *argv;
+    char *config; /* the file */
+    char *write_config_to;
+    char *kubeconfig;
+    char *master;
+    char *manifests;
+    char *hostname_override;
+    /* Replaces the node's own address of its family. An address; NULL for 0.0.0.0 and ::, too. */
+    char *bind_address;
+    char *healthz_bind_address; /* with a port; NULL: /healthz and /livez do not answer */
+    char *metrics_bind_address; /* with a port */
+    bool bind_address_hard_fail;
+    bool profiling; /* /debug/flags/v answers */
+    enum detect_local_mode detect_local_mode;
+    char *pod_bridge_interface;
+    char *pod_interface_name_prefix;
+    bool has_cluster_cidr[FAMILY_COUNT];
+    struct cidr cluster_cidr[FAMILY_COUNT]; /* the first of each family in --cluster-cidr */
+    struct node_port_addresses node_port_addresses;
+    bool masquerade_all;
+    enum table_owner table_owner;
+    enum count_connections count_connections;
+    double audit_period; /* seconds; 0: no audits */
+    int masquerade_bit;  /* of the packet mark */
+    bool no_external_ips;
+    double sync_period; /* seconds */
+    int oom_score_adj;
+    struct conntrack_settings conntrack;
+    enum command command;
+    char *subject;    /* of the command: what to explain, a pattern of what to list */
+    bool explain_all; /* every endpoint */
+    enum output_format output;
+    bool once; /* top prints once */
+    /* The taint to take from the own Node (kube-nftd/model.h reads it); NULL: none. */
+    char *remove_startup_taint;
+    char *content_type; /* of what the API server sends, at best */
+    char *accept_content_types;
+    double kube_api_qps; /* of what is written to the API server; below 0: no limit */
+    int kube_api_burst;
+    bool dump_rules; /* the command, too */
+    bool cleanup;    /* likewise */
+    bool cleanup_kube_proxy;
+    bool dry_run;
+    bool init_only;
+    enum version_wish version;
+    bool help;
+    int verbosity;
+    enum log_format log_format;
+    char *flags;          /* "name=value" of each flag as it is in effect, a line each */
+    cJSON *configuration; /* the effective KubeProxyConfiguration, with defaults; owned */
+    note_vec notes;
+};
+
+/**
+ * Reads the arguments (argv[0] is skipped): a command and flags in any order; and the file that
+ * --config names. Flags are
+ * kube-proxy's where it has them, with its defaults (docs/behaviour.md 8.2): "--flag value",
+ * "--flag=value", "_" for "-", "-v N"; an empty text, address or list is as good as none for those.
+ * With a file, flags that have a field are ignored (docs/behaviour.md 8.1). -1 for anything
+ * unknown, contradictory or out of range; nothing is left in @options then. With --help or
+ * --version nothing but the form of flags is looked at.
+ */
+int options_parse(int argc, char *const *argv, struct options *options, struct error *err);
+
+void options_clear(struct options *options);
+
+/**
+ * Writes the effective configuration to write_config_to. conntrack's limits are null there if
+ * nobody gave them: whoever reads the file must not take the defaults for an order to lower the
+ * host's.
+ */
+int options_write(const struct options *options, struct error *err);
+
+/** Logs the notes. */
+void options_log_notes(const struct options *options);
+
+/** Prints what --help says. */
+void options_usage(FILE *out);
+
+/**
+ * The name of the own Node: @override if not NULL, else the host's name; trimmed and in lower case
+ * (docs/behaviour.md 1.4). The caller frees it. NULL with an error if nothing is left of it.
+ */
+char *node_name(const char *override, struct error *err);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef KUBE_NFTD_LEFTOVERS_H
+#define KUBE_NFTD_LEFTOVERS_H
+
+#include "kube-nftd/base.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+/* kube-nftd --cleanup-kube-proxy. */
+
+/**
+ * Removes what kube-proxy left in the kernel (docs/behaviour.md 8.3), whatever its mode was, and
+ * says so on @out, a line a thing; with @dry_run it only says what it would do. kube-nftd's own
+ * tables and those of others stay. Connections are not touched.
+ *
+ * 0: nothing is left behind. -1: something is (@out says what, why, and what a person can do), or
+ * the kernel could not be asked.
+ */
+int leftovers_remove(bool dry_run, FILE *out, struct error *err);
+
+#endif

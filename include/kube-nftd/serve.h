@@ -1,0 +1,557 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the daemon answers over HTTP: health, metrics, pages for people and for the commands. Reads
+ * what other rooms lend, keeps nothing of it.
+ */
+#ifndef KUBE_NFTD_SERVE_H
+#define KUBE_NFTD_SERVE_H
+
+#include "kube-nftd/base.h"
+#include "kube-nftd/cache.h"
+#include "kube-nftd/model.h"
+#include "kube-nftd/policy.h"
+#include "kube-nftd/table.h"
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What an explanation is asked of: "10.96.0.10:80", "[fd00::1]:53/UDP", "localhost:30001", an
+ * address alone, a node port alone, "default/web:http", "web.default.svc". */
+
+struct explain_query {
+    char *text; /* as it was asked; owned */
+    bool all;   /* list every endpoint, however many there are */
+    /* A Service, if service_id is not NULL; else an address, a port, or both. */
+    bool has_address;
+    enum family family;
+    struct address address;
+    uint16_t port;    /* 0: not given */
+    uint8_t protocol; /* likewise */
+    char *service_id; /* "namespace/name"; owned */
+    char *port_name;  /* or its number; NULL: all ports; owned */
+};
+
+/** Reads @text, which may come from anywhere. -1 with an error that says what is wrong with it;
+ * @query is cleared then. */
+int explain_query_parse(const char *text, struct explain_query *query, struct error *err);
+
+void explain_query_clear(struct explain_query *query);
+
+/*
+ * One listening socket that answers HTTP: libmicrohttpd inside the libev loop, without threads.
+ * Any method is taken; of a request's body just the beginning is kept. Connections, their memory,
+ * their time and the bodies are bounded, and whoever is slow makes room for others.
+ */
+
+struct ev_loop;
+struct http_listener;
+
+/* What is kept of the body of a request. */
+#define HTTP_BODY_KEPT 64
+
+struct MHD_Connection;
+
+struct http_request {
+    const char *method;
+    const char *path;                  /* without the query */
+    const char *body;                  /* its first HTTP_BODY_KEPT bytes, up to a NUL */
+    struct MHD_Connection *connection; /* for the functions below alone */
+};
+
+struct http_header {
+    const char *name; /* static */
+    char *value;      /* owned */
+};
+
+/* Starts as status 200 with an empty body. */
+struct http_answer {
+    unsigned status;
+    char *body;    /* owned; NULL for none */
+    size_t length; /* of the body; 0: it is a string */
+    /* Called once when the body was sent or given up, with its length; may be NULL. */
+    void (*released)(void *ctx, size_t length);
+    void *released_ctx; /* outlives the listener */
+    /* In place of a body: see http_answer_stream(). NULL: there is a body. */
+    size_t (*more)(void *stream, char *to, size_t room);
+    void (*end)(void *stream);
+    void *stream;
+    VEC(struct http_header) headers;
+};
+
+/* Fills @answer. Must not close the listener. */
+typedef void (*http_answer_fn)(void *ctx, const struct http_request *request,
+                               struct http_answer *answer);
+
+/**
+ * Listens at @address; @answer is called for each request, in turns of the loop. For both families
+ * that is one dual-stack socket, or an IPv4 one if the kernel has no IPv6. NULL with an error if
+ * the address cannot be had.
+ */
+struct http_listener *http_listener_open(struct ev_loop *loop, const struct listen_address *address,
+                                         http_answer_fn answer, void *ctx, struct error *err);
+
+/** Closes the socket and all connections. NULL is fine. */
+void http_listener_close(struct http_listener *listener);
+
+/** What the query says @name is, unescaped and borrowed: "" for "?name", NULL without it. */
+const char *http_request_argument(const struct http_request *request, const char *name);
+
+/** Whether that value has a NUL in it (%00), so that what http_request_argument() gives is cut. */
+bool http_request_argument_is_cut(const struct http_request *request, const char *name);
+
+/** The value of a header, borrowed; NULL if it is not there. */
+const char *http_request_header(const struct http_request *request, const char *name);
+
+/** Adds a header. @name must be static. */
+void http_answer_header(struct http_answer *answer, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/** A plain text with @status. */
+void http_answer_text(struct http_answer *answer, unsigned status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/** JSON with @status; takes @body. */
+void http_answer_json(struct http_answer *answer, unsigned status, char *body);
+
+/**
+ * 200 with a body that is made piece by piece: each time that the client has taken some, @more
+ * writes at most @room bytes to @to and returns how many; 0: that was all. @end is called once with
+ * @stream, which it frees, when the answer is over or given up.
+ */
+void http_answer_stream(struct http_answer *answer, const char *type,
+                        size_t (*more)(void *stream, char *to, size_t room),
+                        void (*end)(void *stream), void *stream);
+
+/** Whether the request is a GET or HEAD; else answers 405. */
+bool http_answer_reads(const struct http_request *request, struct http_answer *answer);
+
+/* How a 503 begins after which it is worth to ask again soon. */
+#define HTTP_BUSY "busy"
+
+/** 503 for who asks while others are answered. */
+void http_answer_busy(struct http_answer *answer);
+
+/** The answer for a path that is not there: 404, "404 page not found". */
+void http_answer_not_found(struct http_answer *answer);
+
+/*
+ * Why traffic goes where it goes: the Service of an address, its endpoints and why each of them is
+ * used from here or not, what the kernel holds, and whether that is what was decided. Reads caches,
+ * policy and kernel, and changes nothing. docs/operating.md describes the fields.
+ *
+ * What it costs is bounded by budgets for the whole answer; --all has larger ones. What is left out
+ * is counted.
+ */
+
+/* Of the answer: one more when a field changes its meaning or goes; new fields do not count. */
+#define EXPLAIN_SCHEMA 3
+#define EXPLAIN_KIND "KubeNftdExplanation"
+
+/* What one answer may hold: some 10 us each, so that the loop stands still for less than 50 ms, and
+ * with all=true for less than half a second. */
+#define EXPLAIN_ENDPOINTS 1000 /* that are listed */
+#define EXPLAIN_LOOKUPS 2000   /* elements that the kernel is asked for */
+#define EXPLAIN_ENTRIES 1000   /* ports, addresses, rivals, slices, source ranges */
+#define EXPLAIN_ALL 8          /* times as many if all are wanted */
+
+struct health;
+
+/* What an explanation is made from; all borrowed. */
+struct explain_sources {
+    bool complete;       /* Services and EndpointSlices are all known */
+    bool from_manifests; /* nobody programs this: it was just computed */
+    bool unhealthy;      /* health checks answer 503 for it, whatever endpoints there are */
+    const char *node_name;
+    const char
+        *encodings[KIND_COUNT]; /* in which objects come, "protobuf"; NULL: none came, or files */
+    const struct service_cache *services;
+    const struct endpoint_slice_cache *slices;
+    const struct service_cidr_cache *service_cidrs;
+    const struct policy *policy;
+    const struct health *health; /* NULL: nobody answers balancers here */
+    bool no_external_ips;        /* external IPs of Services are not proxied */
+    struct table_view family[FAMILY_COUNT];
+};
+
+/* An answer made from what is known, for the caller to delete. */
+typedef cJSON *(*explain_answer_fn)(const struct explain_sources *sources, const void *query);
+
+/** The answer, which the caller frees. @sources must be complete. */
+cJSON *explain(const struct explain_sources *sources, const struct explain_query *query);
+
+/* Keeps questions from taking all of the loop's time or memory: after an answer that cost much
+ * there is a pause, and answers that nobody reads hold up the next. Starts zeroed; outlives the
+ * listener. */
+struct explain_gate {
+    double closed_until; /* clock_monotonic */
+    size_t unread;       /* bytes of answers that are not sent yet */
+};
+
+/** Answers GET /explain?what=...[&all=true] from @sources; 503 while @gate is closed. */
+void explain_answer(const struct explain_sources *sources, struct explain_gate *gate,
+                    const struct http_request *request, struct http_answer *answer);
+
+/** Whether a question is answered now: else there is no use in preparing for it. */
+bool explain_gate_is_open(const struct explain_gate *gate);
+
+/* Connections counted (kube-nftd/table.h), by Service. */
+
+/* Of /connections. */
+#define CONNECTIONS_KIND "KubeNftdConnections"
+#define CONNECTIONS_SCHEMA 1
+
+/** Whether any are. */
+bool connections_are_counted(const struct explain_sources *sources);
+
+struct port_connections {
+    const char *service_id; /* borrowed until the next change */
+    const struct service_port *port;
+    uint64_t total; /* of both families */
+};
+
+typedef VEC(struct port_connections) port_connections_vec;
+
+/** Puts the service ports with the most connections into @out, at most @most, the largest first.
+ * Returns how many others there are with any. */
+size_t connections_most(const struct explain_sources *sources, size_t most,
+                        port_connections_vec *out);
+
+/* Trees of facts, as cJSON: what a page of the daemon says, and a command prints (client/view.h).
+ * Adding to one never fails; texts become UTF-8, whatever they are. */
+
+struct fact {
+    const char *key;
+    enum { FACT_NULL, FACT_TEXT, FACT_NUMBER, FACT_FLAG } type;
+    const char *text;
+    double number;
+};
+
+/** @text NULL: null. */
+static inline struct fact fact_text(const char *key, const char *text)
+{
+    return (struct fact){key, text ? FACT_TEXT : FACT_NULL, text, 0};
+}
+
+static inline struct fact fact_number(const char *key, double number)
+{
+    return (struct fact){key, FACT_NUMBER, NULL, number};
+}
+
+/** @number 0: null. */
+static inline struct fact fact_nonzero(const char *key, double number)
+{
+    return (struct fact){key, number != 0 ? FACT_NUMBER : FACT_NULL, NULL, number};
+}
+
+static inline struct fact fact_flag(const char *key, bool value)
+{
+    return (struct fact){key, FACT_FLAG, NULL, value};
+}
+
+/* Adds facts to the object @to. */
+#define facts_add(to, ...)                                                                         \
+    facts_add_all((to), (const struct fact[]){__VA_ARGS__},                                        \
+                  sizeof((const struct fact[]){__VA_ARGS__}) / sizeof(struct fact))
+void facts_add_all(cJSON *to, const struct fact *facts, size_t n);
+
+/** An object of nothing, for the caller to delete. */
+cJSON *facts_new(void);
+
+/** A new object, or array, in the object @to. */
+cJSON *facts_object(cJSON *to, const char *key);
+cJSON *facts_array(cJSON *to, const char *key);
+
+/** A new object, or text, at the end of an array. */
+cJSON *facts_append(cJSON *array);
+void facts_append_text(cJSON *array, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/** A text in the object @to. */
+void facts_format(cJSON *to, const char *key, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/** What @id, "namespace/name", is made of: "namespace" and "name". */
+void facts_add_id(cJSON *to, const char *id);
+
+/** A member of @object; NULL if there is none, or no object. */
+const cJSON *facts_at(const cJSON *object, const char *key);
+
+/** The text that it is, or "". */
+const char *facts_text_at(const cJSON *object, const char *key);
+
+/** The JSON, on one line, for the caller to free. */
+char *facts_print(const cJSON *facts);
+
+/*
+ * What balancers and probes ask over HTTP (libmicrohttpd inside the libev loop):
+ *
+ * - /healthz and /livez on the health address (docs/behaviour.md 6.2), and /readyz, which is not
+ *   one of kube-proxy: 200 once all families were programmed in full,
+ * - one listener for each healthCheckNodePort and family (docs/behaviour.md 6.1, KEP-1669): 200
+ *   while this node has a local ready endpoint, 503 when it has none, or only terminating ones.
+ *
+ * Owns its sockets; reads what it is told and changes nothing else.
+ */
+
+/* How the two families and the node do: a snapshot asked for at each answer. */
+struct health_status {
+    bool node_eligible;
+    bool programmed; /* each family in use, in full, once */
+    struct {
+        bool reported;       /* the family is in use and its loop has begun */
+        bool healthy;        /* no change waits for longer than the limit */
+        double last_updated; /* seconds since 1970: last success, or the start */
+    } family[FAMILY_COUNT];
+};
+
+/* How often was answered what on the health address. */
+struct health_answers {
+    uint64_t good, bad; /* 200, 503 */
+};
+
+struct health_figures {
+    struct health_answers healthz, livez;
+};
+
+typedef void (*health_status_fn)(void *ctx, struct health_status *status);
+
+/** A server without any listener. @status is called for every answer. */
+struct health *health_new(struct ev_loop *loop, health_status_fn status, void *ctx);
+void health_free(struct health *health);
+
+/** Addresses that cannot be bound become events for @events, on the Service or on the Node
+ * @node_name (docs/behaviour.md 6.1, 6.2). Both are borrowed. */
+void health_set_events(struct health *health, const struct event_sink *events,
+                       const char *node_name);
+
+/**
+ * Listens for /healthz and /livez at @bind ("IP:port", "[IPv6]:port", or an address
+ * alone for port 10256; 0.0.0.0 and [::] mean both
+ * families). -1 with an error for an address that cannot be read. An address that cannot be bound
+ * is logged and tried again every 5 s.
+ */
+int health_listen(struct health *health, const char *bind, struct error *err);
+
+/** Whether that address could be bound. */
+bool health_is_listening(const struct health *health);
+
+/** What was counted so far. */
+struct health_figures health_figures(const struct health *health);
+
+/**
+ * Opens, updates or moves the listeners of a service.
+ * @service_id   "namespace/name"
+ * @family       the family of the listener
+ * @port         the healthCheckNodePort; 0 closes the listener of the family
+ * @local_ready  number of distinct addresses of local ready endpoints of the family
+ * A port that cannot be bound is logged once for each address and tried again every 5 s.
+ */
+void health_service(struct health *health, const char *service_id, enum family family,
+                    uint16_t port, size_t local_ready);
+
+/** Whether the listener that health_service() opened, if any, has each of its addresses. */
+bool health_service_is_listening(const struct health *health, const char *service_id,
+                                 enum family family);
+
+/**
+ * Where the listeners of services are opened (docs/behaviour.md 6.1): on all addresses of @family
+ * if @all, else on each of the @n @addresses (copied), which may be none. Those that are open
+ * already and are still wanted stay open. Before the first call, nowhere.
+ */
+void health_set_addresses(struct health *health, enum family family, bool all,
+                          const struct address *addresses, size_t n);
+
+/*
+ * Services in short: what each has for clients, how many endpoints, and whether the kernel holds
+ * that. docs/operating.md describes the fields. The page is answered in pieces, each of which takes
+ * less than a millisecond, however many Services there are: between two of them the loop does what
+ * has come. Services are in no order.
+ */
+
+#define LIST_KIND "KubeNftdServiceList"
+#define LIST_SCHEMA 1
+
+/* Which Services: patterns as in a shell; NULL: all. Borrowed. */
+struct list_query {
+    const char *namespace, *name;
+};
+
+/** All of them at once, for the caller to delete. */
+cJSON *list_facts(const struct explain_sources *sources, const struct list_query *query);
+
+/* What the page is answered from; outlives the listener. */
+struct list_page {
+    /* What is known now; false while there is nothing. */
+    bool (*sources)(void *ctx, struct explain_sources *sources);
+    /* Whether the counts of connections are as of @since (clock_monotonic) or later; if not, it
+     * reads a piece of them. And as of when they are. */
+    bool (*counted)(void *ctx, double since);
+    double (*counted_at)(void *ctx);
+    void *ctx;
+    unsigned open; /* answers that are not complete; starts as 0 */
+};
+
+/** Answers GET /list[?namespace=PATTERN][&name=PATTERN] from the list_page @page; 503 while others
+ * are answered. An http_answer_fn. */
+void list_answer(void *page, const struct http_request *request, struct http_answer *answer);
+
+/** The same for GET /connections: the Services that anybody connected to, and how often. */
+void list_answer_connections(void *page, const struct http_request *request,
+                             struct http_answer *answer);
+
+/*
+ * A page in the text format of Prometheus 0.0.4. A family of metrics stands on it with its first
+ * sample: one without any is left out, as kube-proxy's are (docs/behaviour.md 7).
+ */
+
+struct metrics_page;
+
+struct metrics_label {
+    const char *name;
+    const char *value; /* escaped when it is written */
+};
+
+/* Writes all families of metrics of a page. */
+typedef void (*metrics_fn)(void *ctx, struct metrics_page *page);
+
+/** The page that @write writes, for the caller to free, and its *@length. */
+char *metrics_print(metrics_fn write, void *ctx, size_t *length);
+
+/** Begins a family, with its HELP and TYPE lines. @type is "gauge", "counter" or "histogram". The
+ * texts are borrowed until the next family begins. */
+void metrics_family(struct metrics_page *page, const char *name, const char *type,
+                    const char *help);
+
+/** One sample of the family that was begun last. @label is NULL or a label's name, @value_of_label
+ * its value. */
+void metrics_sample(struct metrics_page *page, const char *label, const char *value_of_label,
+                    double value);
+
+/** The same with @n labels. */
+void metrics_labelled(struct metrics_page *page, const struct metrics_label *labels, size_t n,
+                      double value);
+
+/* The most labels that a histogram may have. */
+#define METRICS_LABELS_MOST 4
+
+/** The samples of a histogram: its buckets, sum and count. */
+void metrics_histogram(struct metrics_page *page, const char *label, const char *value_of_label,
+                       const struct histogram *histogram);
+
+/** The same with @n labels, at most METRICS_LABELS_MOST. */
+void metrics_histogram_labelled(struct metrics_page *page, const struct metrics_label *labels,
+                                size_t n, const struct histogram *histogram);
+
+/*
+ * What the metrics address answers (docs/behaviour.md 6.3): /metrics in the text format of
+ * Prometheus, packed by gzip for who asks; /healthz and /healthz/ping, which only say that the
+ * process does, and /metrics/slis, which counts these; /proxyMode; and pages that others answer.
+ * Owns its socket. The figures are asked for at each scrape, nothing is kept here.
+ */
+
+struct metrics;
+
+/** A server without a socket. @write is called for every scrape. */
+struct metrics *metrics_new(struct ev_loop *loop, metrics_fn write, void *ctx);
+void metrics_free(struct metrics *metrics);
+
+/** An address that cannot be bound becomes an event for @events on the Node @node_name
+ * (docs/behaviour.md 6.3). Both are borrowed. */
+void metrics_set_events(struct metrics *metrics, const struct event_sink *events,
+                        const char *node_name);
+
+/** Listens at @bind ("IP:port", "[IPv6]:port", or an address alone for port 10249). -1 with an
+ * error for an address that cannot be read or port 0. One that cannot be bound is logged and tried
+ * again every 5 s. */
+int metrics_listen(struct metrics *metrics, const char *bind, struct error *err);
+
+/** Whether that address could be bound. */
+bool metrics_is_listening(const struct metrics *metrics);
+
+/** The paths that are answered, between blanks, sorted, for the caller to free. */
+char *metrics_paths(const struct metrics *metrics);
+
+/** @path (static) is answered by @answer from now on. */
+void metrics_add_page(struct metrics *metrics, const char *path, http_answer_fn answer, void *ctx);
+
+/*
+ * The page /programmed?namespace=N&service=S: which resourceVersion of a Service and of each of its
+ * EndpointSlices has come, and which one this node's kernel holds. docs/operating.md has the shape
+ * of the answer.
+ */
+
+/* What it is answered from. */
+struct programmed {
+    const struct service_cache *services;
+    const struct endpoint_slice_cache *slices;
+    bool families[FAMILY_COUNT]; /* those in use */
+    bool lost[FAMILY_COUNT];     /* the table is not ours now: it holds nothing */
+    /* Whether the kernel refused a frontend of a Service in a family that is in use. */
+    bool (*refused)(const void *ctx, const char *service_id, enum family family);
+    const void *ctx;
+    bool complete; /* Services and EndpointSlices both came: what is not there is unknown */
+};
+
+/** Answers 200 if all that came of the Service is in the kernel, 503 if not, 404 if nothing is
+ * known of it, 400 if the question has no namespace or service. */
+void programmed_answer(const struct programmed *facts, const struct http_request *request,
+                       struct http_answer *answer);
+
+/* How the daemon does, as GET /status says it in JSON (docs/operating.md has the fields), and
+ * /statusz for people. */
+
+#define STATUS_KIND "KubeNftdStatus"
+#define STATUS_SCHEMA 1
+/* A change that waits for longer is a problem, in seconds. */
+#define STATUS_PATIENCE 5.0
+
+/* What is counted of objects and tables. */
+struct proxy_figures {
+    bool complete;    /* Services and EndpointSlices both came */
+    const char *zone; /* the node's; NULL: none; borrowed */
+    size_t conflicts; /* frontends that more than one service port claims */
+    size_t reserved;  /* frontends of the API server that service ports claim */
+    size_t services, slices;
+    bool external_ips;             /* are proxied */
+    uint64_t left_out[KIND_COUNT]; /* objects that came and could not be read */
+    /* Of families in use: a Service counts once for each (docs/behaviour.md 7). */
+    uint64_t service_changes, slice_changes;
+    size_t services_pending, slices_pending;
+    uint64_t audits; /* times that all tables were looked through */
+    struct table_view family[FAMILY_COUNT];
+};
+
+/* All texts are borrowed. */
+struct daemon_status {
+    double started; /* seconds since 1970 */
+    const char *node;
+    const char *objects_from;          /* "https://...", or the path of manifests */
+    const char *encodings[KIND_COUNT]; /* in which they come; NULL: none came, or files */
+    double silence; /* the API server has sent nothing for so many seconds; 0: that is no news */
+    double heard;   /* seconds since its last byte; below 0: objects are of files */
+    struct {
+        const char *resource, *state;     /* NULL: objects are of files */
+        const char *trouble;              /* what is wrong with requests; NULL: nothing */
+        uint64_t events, failures, lists; /* so far */
+    } watch[KIND_COUNT];
+    struct proxy_figures proxy;
+    bool owned[FAMILY_COUNT]; /* no other program can change the table */
+    double resident;          /* bytes of memory; 0: not known */
+    const char *paths;        /* that the metrics address answers, between blanks */
+};
+
+/** Answers GET /status. */
+void status_answer(const struct daemon_status *status, struct http_answer *answer);
+
+/* Pages for people, which promise no format (docs/behaviour.md 6.3). */
+void diagnostics_statusz(const struct daemon_status *status, struct http_answer *answer);
+
+/** @flags: a line "name=value" each. */
+void diagnostics_flagz(const char *flags, struct http_answer *answer);
+
+/** PUT, with the number as body. An http_answer_fn without a context. */
+void diagnostics_verbosity(void *ctx, const struct http_request *request,
+                           struct http_answer *answer);
+
+#endif

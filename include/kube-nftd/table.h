@@ -1,0 +1,658 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Makes the kernel's table of each family equal to the routes that policy wants. Owns what is
+ * desired and what is believed applied; only what it observes of the kernel changes the latter.
+ * One function of it logs what the kernel refuses.
+ */
+#ifndef KUBE_NFTD_TABLE_H
+#define KUBE_NFTD_TABLE_H
+
+#include "kube-nftd/base.h"
+#include "kube-nftd/model.h"
+#include "kube-nftd/netlink.h"
+#include "kube-nftd/policy.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+/*
+ * The table of one family: what it shall hold, what the kernel is known to hold, and the batches
+ * that make the one into the other.
+ *
+ * Changes only note what is wanted (pending); a commit computes the difference for the frontends
+ * concerned, sends it as one transaction and believes it only when the kernel has said so. After a
+ * failure the table is read back before the next try. A table found at the start is adopted: what
+ * it holds already is not sent again.
+ *
+ * A slot outlives its count by one transaction (docs/design.md): packets look up the two one
+ * after the other. So slots that no count reaches any more are deleted by a later commit.
+ */
+
+#define RULESET_TABLE "kube-nftd"
+
+/* How long an unreachable slot stays, in seconds: longer than a packet takes from one lookup to
+ * the next. */
+#define RULESET_TRIM_DELAY 0.1
+
+struct ruleset;
+
+/* How packets of this node's pods are told (docs/behaviour.md 4.6). */
+enum pod_detector {
+    DETECT_NONE,
+    DETECT_CIDRS,           /* by source address: ruleset_set_pod_cidrs() */
+    DETECT_INTERFACE,       /* by the name of the interface that they came in by */
+    DETECT_INTERFACE_PREFIX /* by the beginning of that name */
+};
+
+/* Which connections the table counts (connections.h). */
+enum connection_counting { COUNT_NOTHING, COUNT_SERVICES, COUNT_ENDPOINTS /* both */ };
+
+/* What shapes the table's rules, for the life of a ruleset. */
+struct ruleset_config {
+    enum pod_detector detector;
+    const char *interface; /* name or prefix; borrowed; NULL for the other detectors */
+    bool masquerade_all;
+    uint32_t mark;    /* the bit of the packet mark that asks for masquerading */
+    bool no_fib;      /* this kernel cannot tell its own addresses (CONFIG_NFT_FIB_IPV4, _IPV6): no
+                       * short-circuit for the host */
+    bool no_reject;   /* this kernel cannot reject (CONFIG_NFT_REJECT): drops instead */
+    bool no_counters; /* this kernel cannot count in elements (CONFIG_NFT_COUNTER) */
+    enum connection_counting counting;
+    bool owned;         /* the table is to be one that no other program can change */
+    uint32_t dump_most; /* more slots than that are read back by their keys; 0: a number from which
+                         * on that takes less time */
+    uint32_t portion;   /* most elements of lists of sources that come or go in one transaction, and
+                         * most slots of frontends with many: see ruleset_commit(); 0: thousands */
+    /* Told of each UDP frontend that a table found in the kernel had and nobody wants any more: its
+     * flows are stale once it is gone. NULL: nobody is told. */
+    void (*abandoned)(void *ctx, const struct frontend *frontend);
+    /* The name of who has a frontend, for the log; to be freed, NULL if nobody has it. May be NULL.
+     */
+    char *(*owner)(void *ctx, const struct frontend *frontend);
+    void *ctx;
+};
+
+/* Figures of the last commit that sent something. */
+struct ruleset_stats {
+    size_t elements_added, elements_deleted; /* of maps and sets */
+    size_t bytes;
+    double seconds; /* inside the kernel */
+};
+
+/* What was done so far, and what there is. */
+struct ruleset_figures {
+    size_t elements;     /* of maps and sets in the kernel that we put there, by what is known */
+    uint64_t read_backs; /* of a table that had been in force: its commit had failed */
+    size_t refused;      /* frontends and service ports that are not as they shall be: the kernel
+                          * refused that */
+    size_t left_out;     /* likewise elements that belong to no frontend */
+    uint64_t refusals;   /* how often something was refused and put aside */
+    /* Of session affinity, by the last look: drift_count_records(). */
+    uint32_t records, most_records; /* that clients have, and that there can be */
+    bool records_known;             /* else the kernel does not count them, and there is room */
+    uint64_t mistakes;              /* changes of backends that did not fit those in force */
+    uint64_t replaced;  /* tables with other maps or sets: made anew in one transaction */
+    uint64_t rewritten; /* transactions that put rules or chains right */
+};
+
+/** An empty ruleset for the table of @family; NULL if a template is broken (the error says where).
+ */
+struct ruleset *ruleset_new(enum family family, const struct ruleset_config *config,
+                            struct error *err);
+void ruleset_free(struct ruleset *ruleset);
+
+/** The service port with @id (of routes) shall have the backends of @route (copied),
+ * whichever frontends lead there. */
+void ruleset_set_port(struct ruleset *ruleset, uint32_t id, const struct port_route *route);
+
+/**
+ * The backends of a service port that were set last change. Costs as much as the change, and one
+ * look at those in force. False, and nothing is noted, if the port cannot be changed like that:
+ * with session affinity, with as many backends as can be, after a refusal or a failed commit, or if
+ * none were set. Then all of it is to be set.
+ */
+bool ruleset_change_port(struct ruleset *ruleset, uint32_t id,
+                         const struct port_route_change *change);
+
+/** Nobody has the service port any more. What is in force of it goes with the last frontend that is
+ * to lead there, or does. */
+void ruleset_remove_port(struct ruleset *ruleset, uint32_t id);
+
+/** New connections to @frontend shall be treated as @route (copied) says. */
+void ruleset_set(struct ruleset *ruleset, const struct frontend *frontend,
+                 const struct route *route);
+
+/** @frontend shall not be there. */
+void ruleset_remove(struct ruleset *ruleset, const struct frontend *frontend);
+
+/** One Service more, or less, has the cluster IP @address (docs/behaviour.md 4.3). */
+void ruleset_use_cluster_ip(struct ruleset *ruleset, const struct address *address, bool in_use);
+
+/** Whether some Service has it. */
+bool ruleset_has_cluster_ip(const struct ruleset *ruleset, const struct address *address);
+
+/** One service port more, or less, may send connections to @backend, on this node: what it sends
+ * to itself is masqueraded (docs/behaviour.md 4.5). */
+void ruleset_use_hairpin(struct ruleset *ruleset, uint8_t protocol, const struct backend *backend,
+                         bool in_use);
+
+/** The ranges that cluster IPs are allocated from, and the addresses of pods for DETECT_CIDRS:
+ * disjoint and ascending, copied. They replace those of the last call. */
+void ruleset_set_service_cidrs(struct ruleset *ruleset, const range_vec *ranges);
+void ruleset_set_pod_cidrs(struct ruleset *ruleset, const range_vec *ranges);
+
+/* Who gets the short-circuit of an external frontend with traffic policy Local
+ * (docs/behaviour.md 4.6), and what a reject is: what the table's rules were made for. Borrowed
+ * until the next change. */
+struct ruleset_senders {
+    bool host; /* this host itself */
+    enum pod_detector pods;
+    const range_vec *pod_cidrs; /* of DETECT_CIDRS */
+    const char *pod_match;      /* the match for packets of pods, in nft's words; NULL: none */
+    bool rejects;               /* false: this kernel cannot, and drops */
+};
+struct ruleset_senders ruleset_senders(const struct ruleset *ruleset);
+
+/** Which connections the table counts (connections.h). */
+enum connection_counting ruleset_counting(const struct ruleset *ruleset);
+
+/** Whether it is known what the kernel holds, from a read-back or acknowledged commits since. */
+bool ruleset_knows_kernel(const struct ruleset *ruleset);
+
+/**
+ * Whether the last commit failed since another program owns the table: another kube-nftd that is
+ * still running, most likely. Nothing tells when it is gone, so ask again soon.
+ */
+bool ruleset_is_owned_elsewhere(const struct ruleset *ruleset);
+
+/** Whether the last read-back found that the table is gone, another one or another program's, and
+ * no commit has made it anew since: nothing that was in force is. */
+bool ruleset_is_lost(const struct ruleset *ruleset);
+
+/** Whether the kernel refused what @frontend shall be, so that something else is in force of it. */
+bool ruleset_is_refused(const struct ruleset *ruleset, const struct frontend *frontend);
+
+/** Whether the kernel may hold something else of @frontend, or of where it leads, than what it
+ * shall be, and not since it refused that: no commit has sent it yet, or all of it, or what the
+ * kernel holds is not known. */
+bool ruleset_is_waiting(const struct ruleset *ruleset, const struct frontend *frontend);
+
+/** The same for a service port and all frontends that are to lead there. */
+bool ruleset_port_is_waiting(const struct ruleset *ruleset, uint32_t id);
+
+/** Whether a commit at @now (clock_monotonic) would have something to do. */
+bool ruleset_needs_commit(const struct ruleset *ruleset, double now);
+
+/** Whether the last commit left something for the next one, which is due at once: frontends wait
+ * until the list of their sources is complete, or their new slots are all there, of which each
+ * commit sends a portion. */
+bool ruleset_is_filling(const struct ruleset *ruleset);
+
+/** When what nothing leads to any more is to be deleted (clock_monotonic), or 0 if there is none.
+ */
+double ruleset_trim_time(const struct ruleset *ruleset);
+
+/** When chains that nothing leads to any more are looked for (clock_monotonic), or 0 if there are
+ * none. They go some seconds after their last use. */
+double ruleset_collect_time(const struct ruleset *ruleset);
+
+/** When what the kernel refused is tried again (clock_monotonic), or 0 if there is none. */
+double ruleset_retry_time(const struct ruleset *ruleset);
+
+/**
+ * Makes the kernel hold what is wanted. 0: it does, but for what it refused: such frontends stay as
+ * they were in force, are said and counted (struct ruleset_figures), and tried again when they
+ * change or at ruleset_retry_time(). -1: nothing that was wanted is lost; call again later.
+ *
+ * The kernel holds its caller until a transaction is in force, so frontends with more new slots
+ * than a portion (see struct ruleset_config) get them in several, one a call, before anything else
+ * of them changes: ruleset_is_filling() says that some are left. So do trims. What a table lacks
+ * that was read back goes in one; one that is made where there was none in several, all of them in
+ * this call.
+ * @stats  filled in if not NULL; zero if nothing had to be sent
+ */
+int ruleset_commit(struct ruleset *ruleset, struct nft_socket *socket, double now,
+                   struct ruleset_stats *stats, struct error *err);
+
+/**
+ * Another program changed an element of @set; or something else of the table; or anything, since it
+ * was not seen what. This is only noted, until ruleset_check_suspects().
+ */
+void ruleset_suspect_element(struct ruleset *ruleset, const char *set,
+                             const struct nft_element *element);
+void ruleset_suspect_rules(struct ruleset *ruleset);
+void ruleset_suspect_all(struct ruleset *ruleset);
+
+bool ruleset_has_suspects(const struct ruleset *ruleset);
+
+/**
+ * Asks the kernel for the elements that were noted. What is not as it should be is put right by the
+ * next commit, which is due then: by the elements or chains concerned, by reading back all of the
+ * table, or by making it anew if its maps and sets are others. Returns how much of it there is, 0
+ * if nothing.
+ */
+size_t ruleset_check_suspects(struct ruleset *ruleset, struct nft_socket *socket);
+
+/**
+ * If there is a table of an earlier run whose chains, rules or verdicts are not those that the
+ * templates make, makes them so in one transaction, while nothing is known of what its elements
+ * shall be: what another program did might keep this one from ever learning that. Elements and the
+ * records of packets stay. Any other table, and one that another program owns, is left alone; one
+ * that can be owned is claimed. For a ruleset that knows nothing of the kernel yet.
+ * @mended  whether something was wrong
+ * -1: it is as it was; the error says why
+ */
+int ruleset_mend(struct ruleset *ruleset, struct nft_socket *socket, bool *mended,
+                 struct error *err);
+
+/** How many frontends shall be there; of those that the kernel refused, how many are in force. */
+size_t ruleset_frontends(const struct ruleset *ruleset);
+
+/** Borrowed; they change with each commit. */
+const struct ruleset_figures *ruleset_figures(const struct ruleset *ruleset);
+
+/**
+ * Prints the table as it shall be, in nft syntax that nft -f loads in place of an existing one.
+ * For a ruleset that was never committed. Sorted, so that equal contents give equal text.
+ */
+void ruleset_dump(struct ruleset *ruleset, FILE *out);
+
+/** Deletes the table of @family from the kernel, unless another program owns it. @existed says
+ * whether there was one. */
+int ruleset_cleanup(struct nft_socket *socket, enum family family, bool *existed,
+                    struct error *err);
+
+/*
+ * What the kernel holds for one frontend, beside what it should hold. Reads single elements, so the
+ * cost follows the frontend and not the table; changes nothing.
+ */
+
+typedef VEC(struct backend) backend_list;
+
+/* ports with endpoints, or local_ports with local_endpoints. */
+struct audit_part {
+    uint32_t value;     /* P:N; 0: the service port is not there */
+    size_t looked_at;   /* slots, from 0 */
+    backend_list found; /* what is in them, sorted */
+};
+
+/* Something that is not as it should be. */
+struct audit_difference {
+    const char *set; /* of base.nft; static */
+    char *text;      /* owned; what is wrong in it, for people */
+};
+
+/* Start zeroed, release with audit_clear(). */
+struct audit {
+    uint32_t service; /* P:class; 0: the frontend is not there, and nothing more is known */
+    struct audit_part all, local;
+    bool rejected, dropped, cluster_ip; /* is in the set for it */
+    uint32_t affinity_timeout;          /* 0: it has none */
+    uint32_t source_list;               /* likewise */
+    size_t sources;                     /* prefixes of it found as they should be */
+    size_t skipped; /* elements that were not looked at: there were no lookups left */
+    VEC(struct audit_difference) differences;
+};
+
+/* What a frontend should be. */
+struct audit_subject {
+    const struct frontend *frontend;
+    const struct route *route;     /* NULL: nobody has the frontend */
+    const struct port_route *port; /* of the port that it leads to; NULL likewise */
+};
+
+/**
+ * Fills in @audit for @subject.
+ * @lookups  how many slots and source ranges may be looked at; what was is taken off
+ * -1 if the kernel could not be asked.
+ */
+int ruleset_audit(const struct ruleset *ruleset, struct nft_socket *socket,
+                  const struct audit_subject *subject, size_t *lookups, struct audit *audit,
+                  struct error *err);
+
+void audit_clear(struct audit *audit);
+
+/** Whether the kernel has the table of @ruleset's family, and whether its rules are made from the
+ * templates and settings of @ruleset. */
+int ruleset_audit_table(const struct ruleset *ruleset, struct nft_socket *socket, bool *exists,
+                        bool *same, struct error *err);
+
+/** Whether @address is in a set of addresses ("cluster_ips", "service_cidrs"). */
+int ruleset_audit_address(const struct ruleset *ruleset, struct nft_socket *socket, const char *set,
+                          const struct address *address, bool *held, struct error *err);
+
+/*
+ * Connections counted. Packets write two sets of the table and count themselves in their elements
+ * (base.nft), so the kernel has the totals: they cost nothing where nobody connects, and no restart
+ * loses them. They are read when somebody wants to know, in pieces, so that the loop does what has
+ * come between two of them.
+ */
+
+/** Whether the last complete reading of the totals of service ports was begun at @since
+ * (clock_monotonic) or later. If not, reads a piece, which may be the last one. Where nothing is
+ * counted there is nothing to read. */
+bool ruleset_read_connections(struct ruleset *ruleset, double since);
+
+/** When that was begun; 0: there was none. */
+double ruleset_connections_read(const struct ruleset *ruleset);
+
+/** New connections to the service port with @id, by what was read of it last. */
+uint64_t ruleset_connections(const struct ruleset *ruleset, uint32_t id);
+
+/** Those that left for @backend, by asking the kernel; -1: it does not answer. */
+int ruleset_endpoint_connections(const struct ruleset *ruleset, struct nft_socket *socket,
+                                 uint32_t id, const struct backend *backend, uint64_t *total,
+                                 struct error *err);
+
+/*
+ * Whether this kernel can do what the table needs: each expression in use is put into a throwaway
+ * batch that the kernel judges and forgets.
+ */
+
+/* The table of the throwaway batches. */
+#define PREFLIGHT_TABLE "kube-nftd-preflight"
+
+enum preflight_need {
+    NEED_ALWAYS, /* without it, the family cannot be proxied */
+    NEED_FIB,    /* without it, see struct ruleset_config */
+    NEED_REJECT,
+    NEED_OWNER,
+    NEED_COUNTERS, /* only where connections are counted */
+};
+
+/* One feature and what the kernel said to it. */
+struct preflight_result {
+    const char *feature; /* "random choice (numgen)" */
+    const char *config;  /* the kernel's options: "CONFIG_NFT_NUMGEN" */
+    const char *purpose; /* what it is needed for: "picking an endpoint" */
+    enum preflight_need need;
+    bool works; /* or cannot be told now, since memory is short or the kernel busy */
+    int why;    /* errno; 0 if it works, and for what was not tried, since nf_tables is not there */
+    char *error; /* the kernel's words; NULL if why is 0 */
+};
+
+struct preflight {
+    enum family family;
+    struct preflight_result *results;
+    size_t n;
+};
+
+/** Probes everything for the families in use. Always fills in all of @out, which the caller clears;
+ * of others it has nothing. */
+void preflight_run(struct nft_socket *socket, const bool families[FAMILY_COUNT],
+                   struct preflight out[FAMILY_COUNT]);
+void preflight_clear(struct preflight *preflight);
+
+/** Whether the family can be proxied; whether what @need says is there. */
+bool preflight_passed(const struct preflight *preflight);
+bool preflight_has(const struct preflight *preflight, enum preflight_need need);
+
+/** Everything that is missing in one line: "random choice (numgen): CONFIG_NFT_NUMGEN; ...", with
+ * the kernel's words instead of the option where they speak of something else (a capability that
+ * is missing, say). The caller frees it; NULL if nothing is. */
+char *preflight_missing(const struct preflight *preflight);
+
+/** Prints the table of preflight: family, feature, option, what it is needed for, ok or what the
+ * kernel said; then what follows from what is missing. */
+void preflight_print(const struct preflight *preflight, FILE *out);
+
+/*
+ * What is counted of one family's syncs, in kube-proxy's terms (docs/behaviour.md 7, 9.2 to 9.4).
+ *
+ * A sync is one try to make the kernel's table of the family what is wanted: read it back if it is
+ * not known, compute the difference, send it as one transaction if there is any. It is full if the
+ * table had to be read back, that is for the first programming and after each failure, and partial
+ * otherwise. So a refused partial sync and the full one that makes up for it in the same turn are
+ * two. The later transaction that deletes what packets may just still have looked up (see
+ * ruleset.h) is a partial sync as well, as it is for kube-proxy, who deletes chains later.
+ *
+ * kube-proxy's time of a sync holds the work on Services and endpoints, too. Here that is done once
+ * for both families, before; it is not in it.
+ */
+
+/* So many trigger times wait for a sync to succeed; those of further changes are not sampled. */
+#define SYNC_TRIGGERS_MOST 65536
+
+/* When what made a slice another one happened. */
+struct sync_trigger {
+    const char *service_id; /* of the slice, interned; or NULL */
+    double time;            /* seconds since 1970 */
+};
+
+struct sync_figures {
+    struct histogram all, full, partial; /* seconds of syncs, failed ones too */
+    struct histogram programming;        /* seconds from the trigger to the sync's success */
+    VEC(struct sync_trigger) triggers;   /* not applied yet */
+    double started;                      /* seconds since 1970; triggers before do not count */
+    double last_success, last_queued;    /* likewise; 0: never */
+    uint64_t failures;
+    uint64_t transactions; /* that the kernel took; the next ones are of them */
+    uint64_t elements_added, elements_deleted;
+    uint64_t bytes;
+    double seconds; /* inside the kernel */
+    size_t last_bytes;
+    double last_seconds;
+    struct ports_without_local without_local; /* as of the last success */
+};
+
+/** No sync yet; the loop begins at @now. Release with sync_figures_clear(). */
+void sync_figures_init(struct sync_figures *figures, double now);
+void sync_figures_clear(struct sync_figures *figures);
+
+/** A change asks for a sync at @now (seconds since 1970). */
+void sync_figures_queued(struct sync_figures *figures, double now);
+
+/** A slice of @service_id (NULL: of none) whose trigger time is @trigger, 0 for none, became
+ * another. */
+void sync_figures_triggered(struct sync_figures *figures, const char *service_id, double trigger);
+
+/** A sync took @seconds. @sent is what it sent, zeros if that was nothing; NULL: it failed. */
+void sync_figures_count(struct sync_figures *figures, bool full, double seconds,
+                        const struct ruleset_stats *sent);
+
+/** A sync succeeded at @now (seconds since 1970). */
+void sync_figures_succeeded(struct sync_figures *figures, double now);
+
+/** All triggers so far are applied at @now, but those of Services that wait; with @waits NULL,
+ * all. Those of slices that made no difference needed no sync, where kube-proxy makes one. */
+void sync_figures_in_force(struct sync_figures *figures, double now,
+                           bool (*waits)(const void *ctx, const char *service_id,
+                                         enum family family),
+                           const void *ctx, enum family family);
+
+/*
+ * One family's table and its time: when it is committed and, after a failure, committed again
+ * (docs/behaviour.md 9.4), when what other programs changed is put right, when it is looked through
+ * for what nobody was seen changing, and since when a change waits. What is logged and counted of
+ * all that. Owns the ruleset. Times are clock_monotonic's, unless it says otherwise.
+ */
+
+struct table;
+
+struct table_config {
+    enum family family;
+    struct ruleset_config ruleset;
+    double sync_period;  /* kube-proxy's, in seconds; 0: its default */
+    double audit_period; /* seconds from one look through the table to the next; 0: none */
+};
+
+/** A table of which nothing is wanted yet; NULL if a template is broken (the error says where). */
+struct table *table_new(const struct table_config *config, struct error *err);
+void table_free(struct table *table);
+
+/** Where to say what is wanted. table_changing() for those who are about to. */
+const struct ruleset *table_ruleset(const struct table *table);
+struct ruleset *table_changing(struct table *table);
+
+/** What is counted of commits, for those who know when changes began. */
+struct sync_figures *table_syncs(struct table *table);
+
+/**
+ * Commits if there is something to commit and its time has come, and goes on with the look through
+ * the table. Says and counts failures itself.
+ * @more_to_come  the ruleset was not told of all that has changed so far
+ * @about         the Services of a commit, for its line (change_log.h); NULL: none
+ * Returns when it wants to be called again, or 0.
+ */
+double table_turn(struct table *table, bool more_to_come, const char *about,
+                  struct nft_socket *socket, double now);
+
+/** See ruleset_read_connections() in connections.h. */
+bool table_read_connections(struct table *table, double since);
+
+/**
+ * Before the first turn, while the rules of an earlier run serve on: puts them right if another
+ * program changed them (ruleset_mend()). Looks at once, when such a program was seen, and every
+ * 2 s, since that of an earlier owner is not. Says and counts what it did.
+ * Returns when it wants to be called again.
+ */
+double table_keep(struct table *table, struct nft_socket *socket, double now);
+
+/** Likewise, while nothing is known of what the table shall hold: takes @frontend out of it, unless
+ * its address is a cluster IP. Says so, and why not if that fails. */
+void table_give_way(struct table *table, const struct frontend *frontend,
+                    struct nft_socket *socket);
+
+/** What came from the monitor (kube-nftd/netlink.h); table_foreign_lost() if events were lost.
+ * It is put right by turns that follow. */
+void table_foreign_change(struct table *table, const struct table_change *change);
+void table_foreign_lost(struct table *table);
+void table_foreign_settled(struct table *table, const struct table_program *program);
+
+/** Whether all was committed at least once, be it without what the kernel refuses. */
+bool table_is_programmed(const struct table *table);
+
+/**
+ * Whether the kernel holds all that has come so far, but for what it refused: nothing waits for a
+ * commit, for the repair of what another program changed, or for a later turn. /programmed and
+ * readiness speak of that; health checks, stale flows and programming times ask for each frontend
+ * (ruleset_is_waiting()).
+ */
+bool table_is_in_force(const struct table *table);
+
+/* How it does. What is pointed to is borrowed until the next turn. */
+struct table_view {
+    bool in_use;         /* else all the rest is zero */
+    bool programmed;     /* table_is_programmed() */
+    bool overdue;        /* a change has waited for so long that the proxy counts as unhealthy
+                          * (docs/behaviour.md 6.2): twice the sync period */
+    double waiting;      /* seconds that a change has waited to be in force; 0: none does */
+    double last_updated; /* the last success, or the start; seconds since 1970 */
+    const char *failure; /* why it waits, as it was logged; NULL: it does not; borrowed */
+    uint64_t repairs;    /* commits that put right what a program was seen doing */
+    uint64_t drift;      /* elements that were sent to put right what an audit found */
+    uint64_t audits;     /* times that all of it was looked through */
+    size_t frontends;
+    size_t refused; /* frontends and other elements that the kernel rejects by now */
+    bool lost;      /* the table is not ours now: it holds nothing */
+    const struct ruleset *ruleset;
+    const struct sync_figures *syncs;
+    const struct ruleset_figures *table;
+};
+
+/** @table NULL: it is not in use. */
+void table_view(const struct table *table, double now, struct table_view *view);
+
+/*
+ * The templates in nft-templates/: the table's shape in nft syntax. They are read once into a
+ * struct layout, which is both printed (dump.h) and turned into netlink messages (program.h):
+ * one source, not two.
+ *
+ * Understood is what the templates need: a table of maps, sets and chains, one statement line a
+ * rule, comments from # to the end of the line, and the variables of struct layout_vars. A line
+ * with a variable that has no value is left out, with all of the block if it opens one. One with
+ * ${source} stands for one line for each length that a prefix of the family may have, the longest
+ * first: ${length} is that as a classid, ${source} so much of the source address.
+ */
+
+/* An element of a verdict map: number -> goto chain. */
+struct layout_verdict {
+    uint32_t key;
+    char *chain;
+};
+
+struct layout_set {
+    char *name;
+    char *comment;     /* the lines before it, each with its # and newline; or NULL */
+    char *declaration; /* "type ..." or "typeof ..." as written, variables filled in */
+    char *flags;       /* of the line "flags ...", without that word; or NULL */
+    uint32_t size;     /* of the line "size ..."; 0: no limit */
+    bool is_map;
+    int line;
+    VEC(struct layout_verdict) verdicts;
+};
+
+struct layout_rule {
+    char *text;
+    int line;
+};
+
+struct layout_chain {
+    char *name;
+    char *comment;
+    int line;
+    char *hook_text; /* "type nat hook output priority -100;", NULL for a chain without a hook */
+    char *type, *hook;
+    int priority;
+    VEC(struct layout_rule) rules;
+};
+
+struct layout {
+    const char *file; /* of the template, for errors */
+    enum family family;
+    VEC(struct layout_set) sets;
+    VEC(struct layout_chain) chains;
+};
+
+/* What the variables stand for. Texts are borrowed; NULL: the variable has no value. */
+struct layout_vars {
+    enum family family;       /* ${ip}, ${ip_addr} */
+    const char *mark;         /* ${mark}: "0x4000" */
+    const char *from_pod;     /* ${from_pod}: "ip saddr @pod_cidrs", "iifname \"cni0\"" */
+    const char *not_from_pod; /* ${not_from_pod}: the reverse, or "" for every packet */
+    const char *from_host;    /* ${from_host}: "fib saddr type local" */
+    const char *reject;       /* ${reject}: "reject" */
+    /* ${count_services}, ${count_endpoints}: "" to have what counts connections. */
+    const char *count_services, *count_endpoints;
+    unsigned n;   /* ${n}: 10 */
+    uint32_t key; /* ${key}: a classid as nft writes it, "0:a" */
+};
+
+/* A template: the name of its file in nft-templates/ and its text. */
+struct template
+{
+    const char *file, *text;
+};
+
+/* All of them, the table's fixed part first. */
+enum template_id {
+    TEMPLATE_BASE,
+    TEMPLATE_PICK,
+    TEMPLATE_LOCAL_PICK,
+    TEMPLATE_SOURCE_RANGES,
+    TEMPLATE_AFFINITY,
+    TEMPLATE_LEARN,
+    TEMPLATE_COUNT
+};
+extern const struct template templates[TEMPLATE_COUNT];
+
+/**
+ * Reads a template. The error says file and line. The caller frees @layout; on failure nothing is
+ * left in it.
+ */
+int layout_parse(const struct template *from, const struct layout_vars *vars, struct layout *layout,
+                 struct error *err);
+
+void layout_free(struct layout *layout);
+
+/** "ip" or "ip6", as nft names the family. */
+const char *nft_family_name(enum family family);
+
+/**
+ * A number that changes whenever the declaration of a map or set does, or @meaning. It is in the
+ * table's comment, so that a daemon finds out whether a table that it meets can hold what its own
+ * would.
+ */
+uint64_t layout_fingerprint(const struct layout *layout, unsigned meaning);
+
+#endif

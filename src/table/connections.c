@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "connections.h"
+
+#include "kube-nftd/base.h"
+#include "record.h"
+
+#include <math.h>
+#include <string.h>
+
+/* A piece that nobody waits for is followed by a rest so many times as long. */
+#define SHARE 20.0
+#define SHORTEST_REST 0.001
+/* Nobody waits for it any more if nobody asked for the next piece so long. */
+#define PATIENCE 0.1
+/* How often elements of nobody are looked for, in seconds; from so many on they are deleted, at
+ * most so many at a time. */
+#define COLLECT_PERIOD 600.0
+#define COLLECT_FROM (CONNECTIONS_MOST / 2)
+#define COLLECT_MOST 2000
+/* Bytes of a transaction that restores counts. */
+#define PIECE ((size_t)64 * 1024)
+
+static const char *const set_names[COUNTING_SETS] = {"service_connections", "endpoint_connections"};
+
+/* By P; no memory is taken for those that were never read. */
+struct counted_port {
+    uint64_t total;
+    uint32_t since; /* the first reading that is about it */
+};
+
+/* Ends a reading. */
+static void stop(struct connections *c)
+{
+    element_dump_close(c->dump);
+    c->dump = NULL;
+    for (int set = 0; set < COUNTING_SETS; set++)
+        vec_free(&c->unused[set]);
+    c->running = false;
+    c->elements = 0;
+}
+
+void connections_clear(struct connections *c)
+{
+    stop(c);
+    free(c->of_number);
+    memset(c, 0, sizeof(*c));
+}
+
+static struct counted_port *counted(const struct connections *c, uint32_t number)
+{
+    return c->of_number ? &c->of_number[number >> PORT_LOW_BITS] : NULL;
+}
+
+/* A reading that goes on may have seen what is about to be deleted. */
+void connections_forget(struct connections *c, uint32_t number)
+{
+    struct counted_port *port = counted(c, number);
+    if (port)
+        *port = (struct counted_port){.since = c->reading + 1};
+}
+
+/* It may not be there, so it is added first. What is counted for endpoints of the number's last
+ * service port is not known; it goes when there are many. */
+void connections_encode(struct ruleset *rs)
+{
+    if (rs->counting == COUNT_NOTHING || rs->table_missing)
+        return;
+    for (enum nft_element_op op = ELEMENT_ADD; op <= ELEMENT_DELETE; op++)
+        vec_each (&rs->pending, it)
+            if ((*it)->is_port && as_port(*it)->renumbered && as_port(*it)->number)
+                nft_batch_element(&rs->batch, op, set_names[OF_SERVICES], &as_port(*it)->number,
+                                  sizeof(uint32_t), NULL, 0);
+}
+
+/* Packets may have made it meanwhile. */
+static void restore(struct nft_batch *batch, const struct port_record *port, uint64_t total)
+{
+    const char *set = set_names[OF_SERVICES];
+    const uint32_t *key = &port->number;
+    nft_batch_together(batch, true);
+    nft_batch_element(batch, ELEMENT_ADD, set, key, sizeof(*key), NULL, 0);
+    nft_batch_element(batch, ELEMENT_DELETE, set, key, sizeof(*key), NULL, 0);
+    nft_batch_counting_element(batch, set, key, sizeof(*key), total);
+    nft_batch_together(batch, false);
+    nft_batch_may_cut(batch);
+}
+
+void connections_restore(struct ruleset *rs, struct nft_socket *socket)
+{
+    struct nft_batch batch;
+    struct error err = {0};
+    nft_batch_init(&batch, rs->family, RULESET_TABLE);
+    batch.piece = PIECE;
+    hash_table_each (&rs->ports, const struct port_record, port) {
+        const struct counted_port *count = counted(&rs->connections, port->number);
+        if (count && count->total > 0)
+            restore(&batch, port, count->total);
+    }
+    nft_batch_finish(&batch);
+    if (!nft_batch_is_empty(&batch) && nft_socket_commit(socket, &batch, &err))
+        log_warn("connections", "family=%s counts of connections begin at 0: %s",
+                 nft_family_name(rs->family), err.text);
+    error_clear(&err);
+    nft_batch_release(&batch);
+    stop(&rs->connections);
+}
+
+/* ---- when it ends ---- */
+
+static void note_element(void *ctx, const struct nft_element *element)
+{
+    (void)element;
+    *(bool *)ctx = true;
+}
+
+static void empty(const struct ruleset *rs, struct nft_socket *socket, const char *set)
+{
+    struct nft_batch batch;
+    struct error err = {0};
+    bool any = false;
+    nft_batch_init(&batch, rs->family, RULESET_TABLE);
+    if (nft_socket_read_elements(socket, rs->family, RULESET_TABLE, set, note_element, &any,
+                                 &err) == 0 &&
+        any) {
+        nft_batch_flush_set(&batch, set);
+        nft_socket_commit(socket, &batch, &err);
+    }
+    if (err.text)
+        log_debug(1, "connections", "family=%s counts of an earlier run stay: %s",
+                  nft_family_name(rs->family), err.text);
+    error_clear(&err);
+    nft_batch_release(&batch);
+}
+
+/* Numbers go to others meanwhile, so totals would not be true when it counts again. */
+void connections_end(struct ruleset *rs, struct nft_socket *socket)
+{
+    if (rs->counting < COUNT_SERVICES)
+        empty(rs, socket, set_names[OF_SERVICES]);
+    if (rs->counting < COUNT_ENDPOINTS)
+        empty(rs, socket, set_names[OF_ENDPOINTS]);
+}
+
+/* ---- elements ---- */
+
+static struct port_record *port_of(const struct ruleset *rs, const struct nft_element *element)
+{
+    uint32_t number = 0;
+    if (element->key_length >= sizeof(number))
+        memcpy(&number, element->key, sizeof(number));
+    return ruleset_port_of_number(rs, number);
+}
+
+void connections_take(struct ruleset *rs, const struct nft_element *element)
+{
+    const struct port_record *port = port_of(rs, element);
+    struct counted_port *count = port ? counted(&rs->connections, port->number) : NULL;
+    if (count && count->since <= rs->connections.reading)
+        count->total = element->packets;
+}
+
+static bool has_backend(const struct part *part, const struct backend *backend)
+{
+    for (uint32_t i = 0; part && i < part->n_slots; i++)
+        if (backend_equal(&part->slots[i], backend))
+            return true;
+    return false;
+}
+
+bool connections_are_for(const struct ruleset *rs, const struct nft_element *element)
+{
+    const struct port_record *port = port_of(rs, element);
+    struct backend backend;
+    if (!port || element->key_length == sizeof(uint32_t))
+        return port != NULL;
+    return backend_of_value(rs->family, element->key + sizeof(uint32_t),
+                            element->key_length - sizeof(uint32_t), &backend) &&
+           (has_backend(&port->all, &backend) || has_backend(port->local, &backend));
+}
+
+static void note_unused(struct connections *c, const struct nft_element *element)
+{
+    struct key key = {.length = element->key_length};
+    if (c->unused[c->set].n == COLLECT_MOST || key.length > sizeof(key.bytes))
+        return;
+    memcpy(key.bytes, element->key, key.length);
+    vec_push(&c->unused[c->set], key);
+}
+
+static void on_element(void *ctx, const struct nft_element *element)
+{
+    struct ruleset *rs = ctx;
+    struct connections *c = &rs->connections;
+    c->elements++;
+    if (!element->key)
+        return;
+    if (c->set == OF_SERVICES)
+        connections_take(rs, element);
+    if (c->collects && !connections_are_for(rs, element))
+        note_unused(c, element);
+}
+
+/* ---- readings ---- */
+
+static void say_full(struct ruleset *rs)
+{
+    struct connections *c = &rs->connections;
+    bool full = c->elements >= CONNECTIONS_MOST;
+    if (full && !c->full_said[c->set])
+        log_warn("connections",
+                 "family=%s set=%s is full: connections to what is not in it are not counted",
+                 nft_family_name(rs->family), set_names[c->set]);
+    c->full_said[c->set] = full;
+}
+
+static bool is_to_read(const struct ruleset *rs)
+{
+    const struct connections *c = &rs->connections;
+    return rs->kernel_known && !rs->table_missing &&
+           (c->set == OF_SERVICES || (c->collects && rs->counting == COUNT_ENDPOINTS));
+}
+
+static void end_set(struct ruleset *rs)
+{
+    struct connections *c = &rs->connections;
+    element_dump_close(c->dump);
+    c->dump = NULL;
+    say_full(rs);
+    if (c->elements < COLLECT_FROM)
+        vec_free(&c->unused[c->set]);
+    c->elements = 0;
+    if (++c->set < COUNTING_SETS)
+        return;
+    c->running = false;
+    c->last_begun = c->begun;
+    if (c->collects)
+        c->collected = c->begun;
+}
+
+/* A set that cannot be read now is read the next time. */
+static void step(struct ruleset *rs)
+{
+    struct connections *c = &rs->connections;
+    struct error err = {0};
+    enum element_dump_state state = DUMP_ENDED;
+    if (!c->dump && is_to_read(rs))
+        c->dump = element_dump_open(rs->family, RULESET_TABLE, set_names[c->set], &err);
+    if (c->dump)
+        state = element_dump_step(c->dump, on_element, rs, &err);
+    if (err.text)
+        log_debug(2, "connections", "family=%s %s", nft_family_name(rs->family), err.text);
+    error_clear(&err);
+    if (state != DUMP_GOES_ON)
+        end_set(rs);
+}
+
+void connections_begin(struct ruleset *rs, double now)
+{
+    struct connections *c = &rs->connections;
+    if (!c->of_number)
+        c->of_number = xcalloc(MOST_PORTS + 1, sizeof(struct counted_port));
+    c->reading++;
+    c->running = true;
+    c->begun = now;
+    c->collects = now >= c->collected + COLLECT_PERIOD;
+    c->set = OF_SERVICES;
+}
+
+bool ruleset_read_connections(struct ruleset *rs, double since)
+{
+    struct connections *c = &rs->connections;
+    if (rs->counting == COUNT_NOTHING || c->last_begun >= since)
+        return true;
+    if (!c->running)
+        connections_begin(rs, clock_monotonic());
+    step(rs);
+    c->due = clock_monotonic() + PATIENCE;
+    return c->last_begun >= since;
+}
+
+/* ---- what nobody waits for ---- */
+
+/* A service port or endpoint may have come since its element was seen. */
+static void delete_unused(struct ruleset *rs, struct nft_socket *socket, enum counting_set set)
+{
+    struct connections *c = &rs->connections;
+    struct nft_batch batch;
+    struct error err = {0};
+    nft_batch_init(&batch, rs->family, RULESET_TABLE);
+    vec_each (&c->unused[set], key) {
+        const struct nft_element element = {.key = key->bytes, .key_length = key->length};
+        if (!connections_are_for(rs, &element))
+            nft_batch_element(&batch, ELEMENT_DELETE, set_names[set], key->bytes, key->length, NULL,
+                              0);
+    }
+    if (nft_socket_commit(socket, &batch, &err))
+        log_debug(1, "connections", "family=%s counts of nobody stay: %s",
+                  nft_family_name(rs->family), err.text);
+    error_clear(&err);
+    nft_batch_release(&batch);
+    vec_free(&c->unused[set]);
+}
+
+double connections_turn(struct ruleset *rs, struct nft_socket *socket, double now)
+{
+    struct connections *c = &rs->connections;
+    if (rs->counting == COUNT_NOTHING)
+        return 0;
+    if (c->collected == 0)
+        c->collected = now;
+    for (enum counting_set set = 0; set < COUNTING_SETS && !c->running; set++)
+        if (c->unused[set].n)
+            delete_unused(rs, socket, set);
+    double next = c->running ? c->due : c->collected + COLLECT_PERIOD;
+    if (now < next)
+        return next;
+    if (!c->running)
+        connections_begin(rs, now);
+    double begun = clock_monotonic();
+    step(rs);
+    c->due = now + fmax(SHARE * (clock_monotonic() - begun), SHORTEST_REST);
+    return c->due;
+}
+
+/* ---- answers ---- */
+
+double ruleset_connections_read(const struct ruleset *rs)
+{
+    return rs->connections.last_begun;
+}
+
+uint64_t ruleset_connections(const struct ruleset *rs, uint32_t id)
+{
+    const struct port_record *port = ruleset_find_port(rs, id);
+    const struct counted_port *count = port ? counted(&rs->connections, port->number) : NULL;
+    return count ? count->total : 0;
+}
+
+static void on_counted(void *ctx, const struct nft_element *element)
+{
+    *(uint64_t *)ctx = element->packets;
+}
+
+int ruleset_endpoint_connections(const struct ruleset *rs, struct nft_socket *socket, uint32_t id,
+                                 const struct backend *backend, uint64_t *total, struct error *err)
+{
+    const struct port_record *port = ruleset_find_port(rs, id);
+    const struct key value = value_of_backend(rs->family, backend);
+    struct key key = {.length = 0};
+    *total = 0;
+    if (!port || !port->number)
+        return 0;
+    key_put_number(&key, port->number);
+    memcpy(key.bytes + key.length, value.bytes, value.length);
+    return nft_socket_get_element(socket, rs->family, RULESET_TABLE, set_names[OF_ENDPOINTS],
+                                  key.bytes, key.length + value.length, on_counted, total, err);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What a table has besides elements: chains, their rules, and where verdicts lead. Once as the
+ * kernel has them and once as the templates make them; what differs is written anew, chain by
+ * chain, in one transaction: packets meet either the old rules or the new ones, and the same
+ * elements. That is the one repair of rules: before the first programming, when a table is taken
+ * over, after another program changed them, and when a new version has others.
+ *
+ * Compared are hooks and policies of chains, all operands of their rules in their order
+ * (rule_text.h), and the chains of verdicts.
+ */
+#ifndef KUBE_NFTD_TABLE_RULES_H
+#define KUBE_NFTD_TABLE_RULES_H
+
+#include "kube-nftd/base.h"
+#include "kube-nftd/netlink.h"
+#include "rule_text.h"
+
+struct layout;
+struct ruleset;
+struct shapes;
+
+struct rules_chain {
+    char *name;
+    char *hook;  /* with its priority and policy; "" for a chain without one */
+    char *rules; /* a line each */
+};
+
+struct rules_verdict {
+    const char *map; /* one of our own strings */
+    uint32_t key;
+    char *chain; /* "" if it leads to none */
+};
+
+/* A set without a name, and the chain whose rule looks into it. */
+struct rules_set {
+    char *chain, *set;
+};
+
+/* Starts zeroed. */
+struct rules {
+    VEC(struct rules_chain) chains;     /* by name */
+    VEC(struct rules_verdict) verdicts; /* by map, key and chain */
+    VEC(struct rules_set) anonymous;
+};
+
+/** What the kernel has. */
+int rules_read(const struct ruleset *ruleset, struct nft_socket *socket, struct rules *rules,
+               struct error *err);
+
+/** What the templates make, with @shapes. */
+int rules_expect(const struct ruleset *ruleset, const struct shapes *shapes, struct rules *rules,
+                 struct error *err);
+
+bool rules_same(const struct rules *a, const struct rules *b);
+void rules_free(struct rules *rules);
+
+/** The chain of that name; NULL if there is none. */
+struct rules_chain *rules_find_chain(const struct rules *rules, const char *name);
+/** Whether both are there and have the same hook and rules. */
+bool rules_same_chain(const struct rules_chain *a, const struct rules_chain *b);
+bool rules_have_verdict(const struct rules *rules, const struct rules_verdict *verdict);
+
+/** Calls @fn for the layouts of a table with @shapes: the fixed part, then those of its shapes,
+ * each behind what it builds on. */
+int rules_each_layout(const struct ruleset *ruleset, const struct shapes *shapes,
+                      int (*fn)(void *ctx, const struct layout *layout, struct error *err),
+                      void *ctx, struct error *err);
+
+/** The name of a map whose elements are verdicts, always the same pointer; NULL for others. */
+const char *rules_map(const char *name);
+
+/** Whether the kernel has what the templates make with the shapes of @ruleset, and those that only
+ * the kernel's chains tell of. A shape that nothing uses may be gone as a whole, another daemon
+ * collects them too; then it is not the same either, but the repair just notes that. */
+int rules_check(const struct ruleset *ruleset, struct nft_socket *socket, bool *same,
+                struct error *err);
+
+struct rules_repaired {
+    size_t bytes;    /* that had to be sent; 0: all was right */
+    size_t verdicts; /* that there are now */
+};
+
+/** Makes it so; notes which shapes there are then. -1: it is as it was, or changes while it
+ * is read. */
+int rules_repair(struct ruleset *ruleset, struct nft_socket *socket, struct rules_repaired *done,
+                 struct error *err);
+
+#endif

@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A watch is a row of frames. A body is an envelope around contents, both of which stream field by
+ * field, and an item of a list is such a field. The bytes of one frame, or of one field that
+ * streams, are gathered until it is whole, and read by recursion then. Its texts stay where they
+ * are, and those of a body's envelope are kept to its end; so the memory is bounded by one envelope
+ * and one object.
+ *
+ * In the array of values, an item stands behind the envelope and is cut off when it was given out.
+ */
+#include "kube-nftd/values.h"
+
+#include "proto_wire.h"
+
+#include "kube-nftd/base.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#ifndef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+/* Arrays that are larger are not kept for the next object. */
+#define BYTES_KEPT ((size_t)128 * 1024)
+#define VALUES_KEPT ((size_t)16 * 1024)
+#else /* so little that a fuzzer's objects go beyond */
+#define BYTES_KEPT ((size_t)64)
+#define VALUES_KEPT ((size_t)16)
+#endif
+
+/* ---- the reader ---- */
+
+/* A message whose fields are read. Tables end, and so it is never deep. */
+struct place {
+    const struct proto_message *message;
+    size_t value;                    /* which its fields go to */
+    const struct proto_field *grows; /* the list among them that the last element went to; */
+    size_t list;                     /* its value */
+    uint32_t seen;                   /* bits by numbers of fields */
+};
+
+struct proto_reader {
+    const struct proto_format *format;
+    size_t limit;
+    json_value_fn fn;
+    void *ctx;
+    bool failed;
+
+    VEC(uint8_t) bytes;   /* of the present frame or field, as far as they are there */
+    uint64_t needed;      /* so many of them until something can be done */
+    uint64_t at;          /* how many bytes of the stream are before them */
+    VEC(uint8_t *) texts; /* the bytes of the fields that the values of the envelope are of */
+
+    struct place envelope, contents;
+    uint64_t contents_left; /* so many bytes; 0: the next field is one of the envelope */
+
+    VEC(struct json_value) values;
+    size_t item; /* where those of the present item begin; 0: there is none */
+
+    uint8_t *token;   /* of the field that is read */
+    bool in_object;   /* whose faults are its own */
+    struct error err; /* what is wrong with the answer, or with the present object */
+    bool is_named;    /* which begins with the name of a field */
+};
+
+static inline size_t add_value(struct proto_reader *reader, const char *key, uint16_t key_length,
+                               enum json_type type)
+{
+    vec_push(&reader->values,
+             (struct json_value){
+                 .key = key, .type = (uint8_t)type, .size = 1, .key_length = key_length});
+    return reader->values.n - 1;
+}
+
+/* All values behind the one at @index are in it. */
+static void close_value(struct proto_reader *reader, size_t index)
+{
+    reader->values.v[index].size = (uint32_t)(reader->values.n - index);
+}
+
+/* Gives out the present item, or else all values, and forgets them. */
+static int give(struct proto_reader *reader)
+{
+    size_t begin = reader->item;
+    bool more = reader->fn(reader->ctx, &reader->values.v[begin], begin > 0);
+    reader->values.n = begin;
+    reader->item = 0;
+    error_clear(&reader->err);
+    return more ? 0 : error_set(&reader->err, "stopped by the reader of the values");
+}
+
+/* ---- messages ---- */
+
+/* On the way up from what is wrong with an object: where it is. */
+static int name_field(struct proto_reader *reader, const struct place *place,
+                      const struct proto_field *field)
+{
+    char index[32] = "";
+    if (!reader->in_object || !field || !field->key)
+        return -1;
+    if (field == place->grows)
+        snprintf(index, sizeof(index), "[%zu]", json_count(&reader->values.v[place->list]));
+    const char *separator = reader->is_named ? "." : ": ";
+    reader->is_named = true;
+    return error_set(&reader->err, "%s%s%s%s", field->key, index, separator, reader->err.text);
+}
+
+static int take_field(struct proto_reader *reader, struct place *place,
+                      const struct proto_field *field, struct proto_token token, uint8_t *in);
+
+/* NULL: nobody reads it. */
+static const struct proto_field *field_of(const struct proto_message *message, uint32_t number)
+{
+    const struct proto_field *field = number < message->n ? &message->fields[number] : NULL;
+    return field && field->type != PROTO_UNUSED ? field : NULL;
+}
+
+/* All fields up to @end, behind which @more bytes of the last one come later. */
+static int take_fields(struct proto_reader *reader, struct place *place, uint8_t *in,
+                       const uint8_t *end, uint64_t more)
+{
+    while (in < end) {
+        struct proto_token token;
+        reader->token = in;
+        const char *fault = proto_token_read(&in, end, &token);
+        if (fault)
+            return error_set(&reader->err, "%s", fault);
+        const struct proto_field *field = field_of(place->message, token.field);
+        uint64_t there = (uint64_t)(end - in), size = proto_token_size(token);
+        if (size > there && size - there > more) {
+            error_set(&reader->err, "it is longer than the field that contains it");
+            return name_field(reader, place, field);
+        }
+        if (field && take_field(reader, place, field, token, in) < 0)
+            return -1;
+        in += size < there ? size : there;
+    }
+    return 0;
+}
+
+/* The fields of @message, which go to @value. */
+static int take_message(struct proto_reader *reader, const struct proto_message *message,
+                        size_t value, uint8_t *in, size_t n)
+{
+    struct place place = {.message = message, .value = value};
+    int result = take_fields(reader, &place, in, in + n, 0);
+    close_value(reader, value);
+    return result;
+}
+
+/* The same; what is wrong with it ends it, with a value that says so. */
+static void take_object(struct proto_reader *reader, const struct proto_message *message,
+                        size_t value, uint8_t *in, size_t n)
+{
+    reader->in_object = true;
+    reader->is_named = false;
+    if (take_message(reader, message, value, in, n) < 0) {
+        size_t broken = add_value(reader, "", 0, JSON_BROKEN);
+        reader->values.v[broken].string = reader->err.text;
+        close_value(reader, value);
+    }
+    reader->in_object = false;
+}
+
+static int take_item(struct proto_reader *reader, const struct proto_message *message, size_t value,
+                     uint8_t *in, size_t n)
+{
+    reader->item = value;
+    reader->values.v[0].size = (uint32_t)value;
+    take_object(reader, message, value, in, n);
+    return give(reader);
+}
+
+/* What an envelope holds: what that has said before. If it streams, it comes next. */
+static int take_body(struct proto_reader *reader, const struct place *place, uint8_t *in, size_t n)
+{
+    static const struct proto_message unknown;
+    close_value(reader, place->value);
+    const struct json_value *kind = json_member(&reader->values.v[place->value], "kind");
+    if (!json_string(kind))
+        return error_set(&reader->err, "the contents come before their kind");
+    const struct proto_message *message = reader->format->body(json_string(kind));
+    message = message ? message : &unknown;
+    if (place == &reader->envelope) {
+        reader->contents = (struct place){.message = message};
+        reader->contents_left = n;
+    } else {
+        take_object(reader, message, place->value, in, n);
+    }
+    return 0;
+}
+
+/* ---- fields ---- */
+
+/* Whether all bytes are ASCII and none is 0, as nearly always. */
+static inline bool is_plain(const uint8_t *text, size_t n)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones << 7;
+    uint64_t word, found = 0;
+    for (; n >= sizeof(word); n -= sizeof(word), text += sizeof(word)) {
+        memcpy(&word, text, sizeof(word));
+        found |= (word - ones) | word; /* 0 borrows, and so may what is above it */
+    }
+    for (; n > 0; n--, text++)
+        found |= (uint64_t)(*text - 1) | *text;
+    return (found & tops) == 0;
+}
+
+/* Moves @n bytes to where their token begins, at least two bytes before: so there is room for the
+ * NUL behind them, and for the two bytes that stand for a NUL in them, where the text ends. */
+static enum json_type take_text(const struct proto_reader *reader, const uint8_t *in, size_t n,
+                                const char **text)
+{
+    static const char nul[] = "\xc0\x80"; /* as json.h says */
+    bool plain = is_plain(in, n);
+    char *moved = memmove(reader->token, in, n);
+    moved[n] = '\0';
+    *text = moved;
+    if (plain)
+        return JSON_STRING;
+    if (strlen(moved) < n)
+        memcpy(moved + strlen(moved), nul, sizeof(nul));
+    return utf8_is_valid(moved) ? JSON_STRING : JSON_BAD_STRING;
+}
+
+static void take_leaf(struct proto_reader *reader, struct json_value *value, enum proto_type type,
+                      uint64_t number, uint8_t *in)
+{
+    size_t n = (size_t)number;
+    if (type == PROTO_STRING) {
+        value->type = (uint8_t)take_text(reader, in, n, &value->string);
+    } else if (type == PROTO_KEY) {
+        take_text(reader, in, n, &value->key);
+        value->key_length = json_key_length(n);
+    } else if (type == PROTO_BOOL) {
+        value->type = number ? JSON_TRUE : JSON_FALSE;
+    } else if (type == PROTO_SECONDS) {
+        value->type = JSON_TIME;
+        value->seconds = (int64_t)number;
+    } else {
+        value->type = JSON_NUMBER;
+        value->number = (double)(int64_t)number;
+        value->integer = true;
+    }
+}
+
+/* A value of @field: @number, or so many bytes. */
+static int take_value(struct proto_reader *reader, const struct place *place,
+                      const struct proto_field *field, uint64_t number, uint8_t *in)
+{
+    size_t n = (size_t)number, index = place->value;
+    if (field->key)
+        index = add_value(reader, field->list ? NULL : field->key, field->key_length, JSON_OBJECT);
+    struct json_value *value = &reader->values.v[index];
+    switch ((enum proto_type)field->type) {
+    default:
+        take_leaf(reader, value, (enum proto_type)field->type, number, in);
+        return 0;
+    case PROTO_MAP:
+        value->type = JSON_STRING;
+        value->key = value->string = "";
+        break;
+    case PROTO_TIME:
+        value->type = JSON_NULL; /* the zero time, if no seconds come */
+        break;
+    case PROTO_ITEMS:
+        if (place == &reader->contents)
+            return take_item(reader, field->message, index, in, n);
+        break;
+    case PROTO_ENVELOPE:
+        if (!proto_is_envelope(in, n))
+            return error_set(&reader->err, "no Kubernetes protobuf");
+        in += PROTO_MAGIC;
+        n -= PROTO_MAGIC;
+        break;
+    case PROTO_BODY:
+        return take_body(reader, place, in, n);
+    case PROTO_EMPTY:
+        return n ? error_set(&reader->err, "it is encoded once more") : 0;
+    case PROTO_OBJECT:
+        break;
+    }
+    return take_message(reader, field->message, index, in, n);
+}
+
+/* All that a list holds comes in one run, and all others once: else something would be lost. */
+static int begin_field(struct proto_reader *reader, struct place *place,
+                       const struct proto_field *field, struct proto_token token)
+{
+    uint32_t bit = UINT32_C(1) << token.field;
+    if (token.wire != (field->type <= PROTO_SECONDS ? PROTO_VARINT : PROTO_LENGTH))
+        return error_set(&reader->err, "another wire type was expected");
+    if (reader->values.n - reader->item >= JSON_READER_VALUES)
+        return error_set(&reader->err, "more than %zu values", JSON_READER_VALUES);
+    if (place->grows == field)
+        return 0;
+    place->grows = NULL;
+    if (place->seen & bit)
+        return error_set(&reader->err, "it is a duplicate");
+    place->seen |= bit;
+    if (field->list) {
+        enum json_type type = field->type == PROTO_MAP ? JSON_OBJECT : JSON_ARRAY;
+        place->list = add_value(reader, field->key, field->key_length, type);
+        place->grows = field;
+    }
+    return 0;
+}
+
+/* Go's zero value, which JSON leaves out. */
+static bool is_left_out(const struct proto_field *field, struct proto_token token)
+{
+    return (field->type == PROTO_NUMBER || field->type == PROTO_STRING) && !field->has_presence &&
+           !field->list && token.number == 0;
+}
+
+static int take_field(struct proto_reader *reader, struct place *place,
+                      const struct proto_field *field, struct proto_token token, uint8_t *in)
+{
+    int result = begin_field(reader, place, field, token);
+    if (result == 0 && !is_left_out(field, token))
+        result = take_value(reader, place, field, token.number, in);
+    if (result < 0)
+        name_field(reader, place, field);
+    if (place->grows)
+        close_value(reader, place->list);
+    return result;
+}
+
+/* ---- the stream ---- */
+
+/* What is gathered was taken. */
+static int gather_next(struct proto_reader *reader)
+{
+    reader->at += reader->bytes.n;
+    reader->needed = reader->format->frames ? PROTO_FRAME : 1;
+    vec_clear(&reader->bytes);
+    if (reader->bytes.cap > BYTES_KEPT)
+        vec_free(&reader->bytes);
+    if (reader->values.n == 0 && reader->values.cap > VALUES_KEPT)
+        vec_free(&reader->values);
+    return 0;
+}
+
+static int take_frame(struct proto_reader *reader)
+{
+    uint32_t length = proto_frame_length(reader->bytes.v);
+    if (length > reader->limit)
+        return error_set(&reader->err, "it is longer than %zu bytes", reader->limit);
+    reader->needed = PROTO_FRAME + (uint64_t)length;
+    if (reader->bytes.n < reader->needed)
+        return 0;
+    uint8_t *in = reader->bytes.v + PROTO_FRAME;
+    size_t value = add_value(reader, NULL, 0, JSON_OBJECT);
+    if (take_message(reader, reader->format->root, value, in, length) < 0 || give(reader) < 0)
+        return -1;
+    return gather_next(reader);
+}
+
+static int begin_body(struct proto_reader *reader)
+{
+    if (!proto_is_envelope(reader->bytes.v, reader->bytes.n))
+        return error_set(&reader->err, "no Kubernetes protobuf");
+    add_value(reader, NULL, 0, JSON_OBJECT);
+    return gather_next(reader);
+}
+
+/* How long the field is that is gathered, as far as that can be told; of contents, their token. */
+static uint64_t field_length(const struct proto_reader *reader, const struct proto_message *message)
+{
+    uint8_t *in = reader->bytes.v;
+    struct proto_token token;
+    const char *fault = proto_token_read(&in, in + reader->bytes.n, &token);
+    if (fault)
+        return reader->bytes.n + (fault == proto_cut_off);
+    const struct proto_field *field = field_of(message, token.field);
+    uint64_t size = field && field->type == PROTO_BODY ? 0 : proto_token_size(token);
+    return (uint64_t)(in - reader->bytes.v) + size;
+}
+
+/* A field of the envelope or of the contents. */
+static int take_streamed(struct proto_reader *reader)
+{
+    bool in_contents = reader->contents_left > 0;
+    uint64_t left = in_contents ? reader->contents_left : UINT64_MAX;
+    struct place *place = in_contents ? &reader->contents : &reader->envelope;
+    uint8_t *in = reader->bytes.v;
+    size_t n = reader->bytes.n, values = reader->values.n;
+    reader->needed = field_length(reader, place->message);
+    if (reader->needed <= left && reader->needed > reader->limit)
+        return error_set(&reader->err, "it is longer than %zu bytes", reader->limit);
+    if (reader->needed <= left && reader->needed > n)
+        return 0;
+    if (in_contents)
+        reader->contents_left -= n;
+    if (take_fields(reader, place, in, in + n, left - n) < 0)
+        return -1;
+    if (reader->values.n > values) { /* whose texts are there */
+        vec_push(&reader->texts, in);
+        reader->bytes.v = NULL;
+        reader->bytes.cap = 0;
+    }
+    return gather_next(reader);
+}
+
+/* All bytes that were needed are there. */
+static int take_gathered(struct proto_reader *reader)
+{
+    reader->token = reader->bytes.v;
+    if (reader->format->frames)
+        return take_frame(reader);
+    return reader->at == 0 ? begin_body(reader) : take_streamed(reader);
+}
+
+/* ---- for others ---- */
+
+struct proto_reader *proto_reader_new(const struct proto_format *format, size_t limit,
+                                      json_value_fn fn, void *ctx)
+{
+    struct proto_reader *reader = xcalloc(1, sizeof(*reader));
+    reader->format = format;
+    reader->limit = limit;
+    reader->fn = fn;
+    reader->ctx = ctx;
+    reader->needed = format->frames ? PROTO_FRAME : PROTO_MAGIC;
+    reader->envelope.message = format->root;
+    return reader;
+}
+
+void proto_reader_free(struct proto_reader *reader)
+{
+    if (!reader)
+        return;
+    vec_each (&reader->texts, bytes)
+        free(*bytes);
+    vec_free(&reader->texts);
+    vec_free(&reader->bytes);
+    vec_free(&reader->values);
+    error_clear(&reader->err);
+    free(reader);
+}
+
+const struct json_value *proto_reader_envelope(const struct proto_reader *reader)
+{
+    return reader->item > 0 ? reader->values.v : NULL;
+}
+
+/* At the present token. */
+static int give_up(struct proto_reader *reader, struct error *err)
+{
+    uint64_t at = reader->at + (uint64_t)(reader->token - reader->bytes.v);
+    reader->failed = true;
+    return error_set(err, "byte %" PRIu64 ": %s", at, reader->err.text);
+}
+
+int proto_reader_feed(struct proto_reader *reader, const char *bytes, size_t length,
+                      struct error *err)
+{
+    if (reader->failed)
+        return error_set(err, "what came before was not usable");
+    while (length > 0) {
+        uint64_t missing = reader->needed - reader->bytes.n;
+        size_t n = length < missing ? length : (size_t)missing;
+        vec_append(&reader->bytes, bytes, n);
+        bytes += n;
+        length -= n;
+        if (n < missing)
+            return 0;
+        if (take_gathered(reader) < 0)
+            return give_up(reader, err);
+    }
+    return 0;
+}
+
+int proto_reader_finish(struct proto_reader *reader, struct error *err)
+{
+    if (reader->failed)
+        return error_set(err, "what came before was not usable");
+    reader->failed = true;
+    if (reader->bytes.n > 0 || reader->contents_left > 0)
+        return error_set(err, "byte %" PRIu64 ": it ends inside a value",
+                         reader->at + reader->bytes.n);
+    if (reader->format->frames || reader->at == 0)
+        return 0;
+    close_value(reader, 0);
+    return give(reader) ? give_up(reader, err) : 0;
+}
