@@ -83,7 +83,7 @@ class HostileServer:
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.load_cert_chain(certs / "server.crt", certs / "server.key")
         self._context.set_alpn_protocols(["http/1.1"])
-        self._open = set()
+        self._open, self._closed = set(), False
         self._listener = socket.create_server(("127.0.0.1", port), backlog=128)
         self.port = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -99,8 +99,8 @@ class HostileServer:
         with contextlib.suppress(OSError, ValueError):
             self._open.add(plain)
             with plain, self._context.wrap_socket(plain, server_side=True) as sock:
-                self._open.add(sock)
-                while head := self._read_head(sock):
+                self._open.add(sock)  # close() may have looked before
+                while not self._closed and (head := self._read_head(sock)):
                     self._answer(head, sock)
 
     @staticmethod
@@ -130,6 +130,7 @@ class HostileServer:
 
     def close(self):
         """Ends it, and all connections."""
+        self._closed = True
         for sock in (self._listener, *tuple(self._open)):
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)

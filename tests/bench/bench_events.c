@@ -13,13 +13,10 @@
  *     play                              play the events up to here, and say so
  */
 #include "canned_server.h"
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/clock.h"
-#include "kube-nftd/base/log.h"
-#include "kube-nftd/base/vec.h"
-#include "kube-nftd/proxy.h"
-#include "kube-nftd/source/reflector.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/source.h"
 #include "mirror.h"
+#include "proxy.h"
 
 #include <errno.h>
 #include <ev.h>

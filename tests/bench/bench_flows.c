@@ -8,10 +8,8 @@
  * Works in a network namespace of its own. Only the first namespace of a machine may set how many
  * entries each may have (net.netfilter.nf_conntrack_max); flows beyond that do not come about.
  */
-#include "kube-nftd/base/clock.h"
-#include "kube-nftd/base/log.h"
-#include "kube-nftd/netlink/flow_cleaner.h"
-#include "kube-nftd/netlink/request.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/netlink.h"
 #include "netlink/conntrack.h"
 
 #include <arpa/inet.h>

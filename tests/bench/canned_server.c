@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "canned_server.h"
 
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/source/apiserver.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/source.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #ifndef KUBE_NFTD_BENCH_CANNED_SERVER_H
 #define KUBE_NFTD_BENCH_CANNED_SERVER_H
 
-#include "kube-nftd/source/collection.h"
+#include "kube-nftd/source.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "mirror.h"
 
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/clock.h"
-#include "kube-nftd/ruleset/ruleset.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/table.h"
 
 #include <linux/netfilter.h>
 #include <string.h>

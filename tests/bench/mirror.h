@@ -9,7 +9,7 @@
 #ifndef KUBE_NFTD_BENCH_MIRROR_H
 #define KUBE_NFTD_BENCH_MIRROR_H
 
-#include "kube-nftd/netlink/nft_socket.h"
+#include "kube-nftd/netlink.h"
 
 /* What the pipeline has committed since mirror_start(). */
 struct mirror_figures {

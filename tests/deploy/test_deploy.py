@@ -391,6 +391,17 @@ def test_documents_name_what_exists(document: Path):
     assert metrics_in(text) <= metrics_of_the_daemon()
 
 
+def test_rooms_include_those_to_their_left():
+    """As docs/design.md has them: no room knows of one that comes after it."""
+    guide = (SOURCE / "docs/design.md").read_text()
+    rooms = re.search(r"to their left alone:\n([a-z, \n]*)\.", guide)[1].replace(",", " ").split()
+    assert sorted(rooms) == sorted(header.stem for header in SOURCE.glob("include/kube-nftd/*.h"))
+    for place, room in enumerate(rooms):
+        files = [SOURCE / f"include/kube-nftd/{room}.h", *SOURCE.glob(f"src/{room}/*.[ch]")]
+        included = {name for file in files for name in re.findall(r'#include "kube-nftd/(\w+).h"', file.read_text())}
+        assert included - {"commit"} <= set(rooms[: place + 1]), room
+
+
 def test_picture_is_of_the_figures():
     assert run(SOURCE / "tests/bench/plot") == (SOURCE / "docs/side-by-side.svg").read_text()
 

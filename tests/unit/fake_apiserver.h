@@ -1,44 +1,59 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* apiserver.h for modules that write: the test is the server. One request is open at most. */
+/* The functions of apiserver.h, so that the test is the server. One request is open at most, with
+ * the clock and the loop of fake_clock.h. */
 #ifndef KUBE_NFTD_TESTS_FAKE_APISERVER_H
 #define KUBE_NFTD_TESTS_FAKE_APISERVER_H
 
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/source/apiserver.h"
+#include "fake_clock.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/source.h"
+#include "script.h"
 
-#include <check.h>
-#include <cjson/cJSON.h>
+struct apiserver {
+    char *fault; /* why no request can be started, or NULL */
+};
 
 struct api_request {
-    char *path, *method, *content_type;
-    cJSON *body;
+    char *path;
+    char *method, *content_type, *body; /* of what is written; else NULL */
+    double timeout;
     struct api_request_ops ops;
     void *ctx;
 };
 
+static struct apiserver server;
 static struct api_request *request; /* the one that is open */
-static bool can_ask = true;
-static unsigned sent;
+static unsigned requests;           /* so many were sent */
+
+struct apiserver *apiserver_new(struct ev_loop *loop, const struct client_config *config,
+                                struct error *err)
+{
+    return &server;
+}
+
+void apiserver_free(struct apiserver *apiserver)
+{
+}
 
 struct api_request *apiserver_send(struct apiserver *apiserver, const char *path,
                                    const struct api_write *write, double timeout,
                                    const struct api_request_ops *ops, void *ctx, struct error *err)
 {
+    ck_assert_ptr_eq(apiserver, &server);
     ck_assert_ptr_null(request);
-    ck_assert_double_eq(timeout, 10);
-    if (!can_ask) {
-        error_set(err, "no token");
+    if (server.fault) {
+        error_set(err, "%s", server.fault);
         return NULL;
     }
-    sent++;
+    requests++;
     request = xcalloc(1, sizeof(*request));
-    *request = (struct api_request){xstrdup(path),
-                                    xstrdup(write->method),
-                                    xstrdup(write->content_type),
-                                    cJSON_Parse(write->body),
-                                    *ops,
-                                    ctx};
-    ck_assert_ptr_nonnull(request->body);
+    *request =
+        (struct api_request){.path = xstrdup(path), .timeout = timeout, .ops = *ops, .ctx = ctx};
+    if (write) {
+        request->method = xstrdup(write->method);
+        request->content_type = xstrdup(write->content_type);
+        request->body = xstrdup(write->body);
+    }
     return request;
 }
 
@@ -46,28 +61,58 @@ void apiserver_cancel(struct api_request *open)
 {
     ck_assert_ptr_eq(open, request);
     request = NULL;
-    cJSON_Delete(open->body);
     free(open->path);
     free(open->method);
     free(open->content_type);
+    free(open->body);
     free(open);
 }
 
 /* Ends the open request the way apiserver.c does: it is gone when done is called. */
-static void answer_with(long status, double retry_after, const char *body)
+static void end_answer(long status, double retry_after, const char *transport, const char *body,
+                       size_t length)
 {
     ck_assert_ptr_nonnull(request);
     struct api_request_ops ops = request->ops;
     void *ctx = request->ctx;
-    struct api_result result = {status, retry_after, status ? NULL : "no answer in time",
-                                strlen(body)};
+    struct api_result result = {status, retry_after, transport, length};
     apiserver_cancel(request);
     ops.done(ctx, &result, body);
 }
 
-static void answer(long status)
+/* "TEXT": no request can be started for that reason; none: it can. */
+static void set_fault(const char *text)
 {
-    answer_with(status, -1, "");
+    free(server.fault);
+    server.fault = *text ? xstrdup(text) : NULL;
+}
+
+/* Nothing is left open. */
+static void end_server(void)
+{
+    set_fault("");
+    requests = 0;
+    ck_assert_ptr_null(request);
+    ck_assert_ptr_null(timer);
+}
+
+static void let_time_come(void)
+{
+    ck_assert_ptr_nonnull(timer);
+    struct ev_timer *due = timer;
+    timer = NULL;
+    now += due->at;
+    due->cb(NULL, due, EV_TIMER);
+}
+
+/* "LOW HIGH": lets the time come that is waited for, which is that far away. */
+static void pass_time(char *words)
+{
+    double low = atof(script_word(&words)), high = *words ? atof(words) : low;
+    ck_assert_ptr_nonnull(timer);
+    ck_assert_msg(timer->at >= low - 1e-9 && timer->at <= high + 1e-9,
+                  "waits for %g s, not %g to %g", timer->at, low, high);
+    let_time_come();
 }
 
 #endif

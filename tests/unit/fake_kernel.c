@@ -2,10 +2,10 @@
 /* Transactions, the socket's functions, and what tests ask for. */
 #include "fake_kernel_state.h"
 
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/netlink/nft_socket.h"
-#include "kube-nftd/ruleset/ruleset.h"
-#include "ruleset/keys.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/netlink.h"
+#include "kube-nftd/table.h"
+#include "table/keys.h"
 
 #include <check.h>
 #include <errno.h>
@@ -62,6 +62,14 @@ static bool fault_is_due(void)
     return kernel.fail_in > 0 && --kernel.fail_in == 0;
 }
 
+/* Of a request. */
+static struct fake_table *asked(const struct nft_socket *s, enum family family, const char *table)
+{
+    ck_assert_ptr_nonnull(s);
+    ck_assert_str_eq(table, RULESET_TABLE);
+    return table_of(family);
+}
+
 static int refused(int why, struct error *err)
 {
     return error_set(err, "the fake kernel refused: %s", why ? strerror(why) : "as told");
@@ -88,7 +96,7 @@ static bool fault_refuses(struct nft_batch *batch, size_t from)
     if (kernel.fault == FAKE_LOSES_ANSWER)
         return false;
     if (kernel.fault != FAKE_REFUSES)
-        vec_push(&batch->refusals, (struct nft_refusal){from, 0, why});
+        vec_push(&batch->refusals, (struct nft_refusal){from, why});
     return true;
 }
 
@@ -159,11 +167,11 @@ void nft_socket_watch_large(struct nft_socket *s, const struct nft_large_watch *
     ck_assert_ptr_nonnull(s);
 }
 
-int nft_socket_generation(struct nft_socket *s, uint32_t *generation, struct error *err)
+int nft_socket_generation(struct nft_socket *s, uint32_t *number, struct error *err)
 {
     ck_assert_ptr_nonnull(s);
     kernel.others += kernel.churns;
-    *generation = (uint32_t)kernel.counts.transactions + kernel.others;
+    *number = (uint32_t)kernel.counts.transactions + kernel.others;
     return 0;
 }
 
@@ -212,15 +220,14 @@ static bool read_is_refused(void)
 int nft_socket_read_table(struct nft_socket *s, enum family family, const char *table,
                           struct nft_table_state *state, struct error *err)
 {
-    ck_assert_ptr_nonnull(s);
-    ck_assert_str_eq(table, RULESET_TABLE);
+    const struct fake_table *held = asked(s, family, table);
     memset(state, 0, sizeof(*state));
     if (kernel.tables_refused && read_is_refused())
         return error_set(err, "the fake kernel cannot read the table: %s", strerror(EINTR));
-    state->exists = table_of(family)->exists;
-    state->comment = xstrdup(table_of(family)->comment);
-    state->flags = table_of(family)->flags;
-    state->owned_elsewhere = table_of(family)->owned_elsewhere;
+    state->exists = held->exists;
+    state->comment = xstrdup(held->comment);
+    state->flags = held->flags;
+    state->owned_elsewhere = held->owned_elsewhere;
     state->owner = state->owned_elsewhere ? 4711 : state->flags & NFT_TABLE_OWNED ? 1 : 0;
     return 0;
 }
@@ -255,10 +262,8 @@ static void list_elements(const struct fake_set *set, fake_element_refs *out)
 int nft_socket_read_elements(struct nft_socket *s, enum family family, const char *table,
                              const char *name, nft_element_fn fn, void *ctx, struct error *err)
 {
-    const struct fake_set *set = fake_find_set(table_of(family), name);
+    const struct fake_set *set = fake_find_set(asked(s, family, table), name);
     fake_element_refs refs = {0};
-    ck_assert_ptr_nonnull(s);
-    ck_assert_str_eq(table, RULESET_TABLE);
     if (!set)
         return error_set(err, "the fake kernel cannot read %s: %s", name, strerror(ENOENT));
     list_elements(set, &refs);
@@ -317,9 +322,7 @@ int nft_socket_get_elements(struct nft_socket *s, enum family family, const char
                             const char *name, const struct nft_keys *keys, nft_element_fn fn,
                             void *ctx, size_t *found, struct error *err)
 {
-    const struct fake_set *set = fake_find_set(table_of(family), name);
-    ck_assert_ptr_nonnull(s);
-    ck_assert_str_eq(table, RULESET_TABLE);
+    const struct fake_set *set = fake_find_set(asked(s, family, table), name);
     ck_assert_uint_le(keys->n, NFT_KEYS_MOST);
     *found = 0;
     if (read_is_refused())
@@ -347,9 +350,7 @@ int nft_socket_get_element(struct nft_socket *s, enum family family, const char 
 int nft_socket_count_elements(struct nft_socket *s, enum family family, const char *table,
                               const char *name, uint32_t *count, bool *told, struct error *err)
 {
-    const struct fake_set *set = fake_find_set(table_of(family), name);
-    ck_assert_ptr_nonnull(s);
-    ck_assert_str_eq(table, RULESET_TABLE);
+    const struct fake_set *set = fake_find_set(asked(s, family, table), name);
     if (read_is_refused())
         return error_set(err, "the fake kernel cannot count %s: %s", name, strerror(EINTR));
     *told = set && !kernel.counts_untold;
@@ -360,12 +361,11 @@ int nft_socket_count_elements(struct nft_socket *s, enum family family, const ch
 int nft_socket_read_rules(struct nft_socket *s, enum family family, const char *table,
                           nft_rule_fn fn, void *ctx, struct error *err)
 {
-    ck_assert_ptr_nonnull(s);
-    ck_assert_str_eq(table, RULESET_TABLE);
+    const struct fake_table *held = asked(s, family, table);
     if (read_is_refused())
         return error_set(err, "the fake kernel cannot read the rules: %s", strerror(EINTR));
-    vec_each (&table_of(family)->chains, chain)
-        vec_each (&table_of(family)->rules, from) {
+    vec_each (&held->chains, chain)
+        vec_each (&held->rules, from) {
             if (strcmp(from->chain, chain->name) != 0)
                 continue;
             struct nftnl_rule *rule = fake_give_rule(from);
@@ -378,11 +378,10 @@ int nft_socket_read_rules(struct nft_socket *s, enum family family, const char *
 int nft_socket_read_chains(struct nft_socket *s, enum family family, const char *table,
                            nft_chain_fn fn, void *ctx, struct error *err)
 {
-    ck_assert_ptr_nonnull(s);
-    ck_assert_str_eq(table, RULESET_TABLE);
+    const struct fake_table *held = asked(s, family, table);
     if (read_is_refused())
         return error_set(err, "the fake kernel cannot read the chains: %s", strerror(EINTR));
-    vec_each (&table_of(family)->chains, from) {
+    vec_each (&held->chains, from) {
         struct nftnl_chain *chain = nftnl_chain_alloc();
         nftnl_chain_set_str(chain, NFTNL_CHAIN_NAME, from->name);
         if (from->hook != FAKE_NO_HOOK) {
@@ -486,11 +485,6 @@ void fake_kernel_refuse_chain(const char *chain, int why)
 void fake_kernel_limit_chains(size_t most)
 {
     kernel.grudges.most_chains = most;
-}
-
-void fake_kernel_point(bool on)
-{
-    kernel.grudges.pointless = !on;
 }
 
 void fake_kernel_forgive(void)

@@ -33,8 +33,7 @@
 #ifndef KUBE_NFTD_TESTS_FAKE_KERNEL_H
 #define KUBE_NFTD_TESTS_FAKE_KERNEL_H
 
-#include "kube-nftd/model/cidr.h"
-#include "kube-nftd/model/frontend.h"
+#include "kube-nftd/model.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -115,10 +114,7 @@ void fake_kernel_refuse_chain(const char *chain, int why);
 /** More than so many chains: EMLINK, of the transaction as a whole, without a message. */
 void fake_kernel_limit_chains(size_t most);
 
-/** Whether the elements that are refused are pointed at; on at the beginning. */
-void fake_kernel_point(bool on);
-
-/** Nothing is refused any more. Pointing is on again. */
+/** Nothing is refused any more. */
 void fake_kernel_forgive(void);
 
 /** Whether a fault is still to come; it is taken back. */

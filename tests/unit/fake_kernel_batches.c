@@ -2,17 +2,11 @@
 /* The rules of fake_kernel.h for whole batches. */
 #include "fake_kernel_state.h"
 
-#include "kube-nftd/base/alloc.h"
-#include "ruleset/keys.h"
+#include "table/keys.h"
 
 #include <string.h>
 
 /* ---- batches in pieces ---- */
-
-static bool serves(const struct fake_table *table, const struct fake_element *frontend)
-{
-    return fake_find_like(table, "services", frontend);
-}
 
 static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t length)
 {
@@ -33,50 +27,42 @@ static uint64_t sum_of_source(const struct fake_element *source)
     return hash_bytes(sum, &length, sizeof(length));
 }
 
-/* Who may talk to a frontend: 0 everybody, 1 nobody, else one number for each set of prefixes. */
+/* 0: it does not serve; 1: everybody may talk to it, 2: nobody, else a number for each set of
+ * prefixes. */
 static uint64_t access_of(const struct fake_table *table, const struct fake_element *frontend)
 {
-    uint64_t sum = 1;
+    uint64_t sum = 2;
     const struct fake_element *list = fake_find_like(table, "restricted", frontend);
-    if (!list)
+    if (!fake_find_like(table, "services", frontend))
         return 0;
+    if (!list)
+        return 1;
     hash_table_each (fake_elements(table, "allowed_sources"), const struct fake_element, e)
         if (fake_list_of(e) == fake_u32(list->data))
             sum += sum_of_source(e);
     return sum;
 }
 
-/* Frontends of the start that are not there now. */
-static void note_missing(struct fake_watch *watch, const struct fake_table *now)
+/* What a frontend is now, if that is not what it was at the start. */
+static void note_frontend(struct fake_watch *watch, const struct fake_table *now,
+                          const struct fake_element *frontend)
 {
-    hash_table_each (fake_elements(&watch->start, "services"), const struct fake_element, e)
-        if (!serves(now, e))
-            vec_push(&watch->missing, *e);
-}
-
-/* In what a frontend differs from the start. */
-static void note_access(struct fake_watch *watch, const struct fake_table *now,
-                        const struct fake_element *frontend)
-{
-    struct fake_access access = {.frontend = *frontend};
-    if (!serves(now, frontend))
-        return;
-    access.sum = access_of(now, frontend);
-    if (!serves(&watch->start, frontend) || access.sum != access_of(&watch->start, frontend))
+    const struct fake_access access = {*frontend, access_of(now, frontend)};
+    if (access.sum != access_of(&watch->start, frontend))
         vec_push(&watch->accesses, access);
 }
 
-/* Frontends that are restricted at the start or now; and those that are new, since they may be
- * restricted at the end. */
-static void note_accesses(struct fake_watch *watch, const struct fake_table *now)
+/* Frontends that go, and come, and those that are restricted at the start or now. */
+static void note_frontends(struct fake_watch *watch, const struct fake_table *now)
 {
     const struct fake_table *const tables[] = {&watch->start, now};
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         hash_table_each (fake_elements(tables[i], "restricted"), const struct fake_element, e)
-            note_access(watch, now, e);
-    hash_table_each (fake_elements(now, "services"), const struct fake_element, e)
-        if (!serves(&watch->start, e))
-            note_access(watch, now, e);
+            note_frontend(watch, now, e);
+        hash_table_each (fake_elements(tables[i], "services"), const struct fake_element, e)
+            if (!fake_find_like(tables[!i], "services", e))
+                note_frontend(watch, now, e);
+    }
 }
 
 /* All ranges of a set. */
@@ -115,20 +101,21 @@ void fake_watch_piece(struct fake_watch *watch, const struct fake_table *now)
     watch->anew = watch->anew || now->anew; /* then nothing is there until all of it is */
     if (watch->anew)
         return;
-    note_missing(watch, now);
-    note_accesses(watch, now);
+    note_frontends(watch, now);
     note_sums(watch, now);
 }
 
 static void judge_watch(const struct fake_watch *watch, const struct fake_table *end,
                         fake_violated_fn violated)
 {
-    vec_each (&watch->missing, frontend)
-        if (serves(end, frontend))
-            violated("a frontend went and came", frontend);
-    vec_each (&watch->accesses, access)
-        if (!serves(end, &access->frontend) || access->sum != access_of(end, &access->frontend))
+    vec_each (&watch->accesses, access) {
+        const uint64_t last = access_of(end, &access->frontend);
+        bool stayed = last && access_of(&watch->start, &access->frontend);
+        if (!access->sum && stayed)
+            violated("a frontend went and came", &access->frontend);
+        else if (access->sum && access->sum != last)
             violated("source ranges in pieces", &access->frontend);
+    }
     for (int i = 0; i < FAKE_RANGE_SETS; i++)
         vec_each (&watch->sums[i], sum)
             if (*sum != sum_of_set(end, range_sets[i]))
@@ -140,7 +127,6 @@ void fake_watch_end(struct fake_watch *watch, const struct fake_table *end, bool
 {
     if (done && !watch->anew)
         judge_watch(watch, end, violated);
-    vec_free(&watch->missing);
     vec_free(&watch->accesses);
     for (int i = 0; i < FAKE_RANGE_SETS; i++)
         vec_free(&watch->sums[i]);
@@ -149,42 +135,22 @@ void fake_watch_end(struct fake_watch *watch, const struct fake_table *end, bool
 
 /* ---- affinity: what is in use ---- */
 
-/* A service port and a backend that a frontend with affinity reaches: (P, backend). */
+/* What frontends with affinity reach: pairs of a service port and a backend; the ports alone. */
 struct reached {
-    struct hash_link link;
-    struct fake_key key;
+    struct fake_set pairs, ports;
 };
 
-struct reached_hash {
-    struct hash_table pairs, ports; /* with P alone in the second */
-};
-
-static struct hash_key key_of(const struct hash_link *link)
+static bool is_in(const struct fake_set *set, struct fake_key key)
 {
-    const struct fake_key *key = &((const struct reached *)link)->key;
-    return (struct hash_key){key->bytes, key->length};
+    return fake_find_key(&set->elements, key.bytes, key.length);
 }
 
-static bool is_in(const struct hash_table *hash, struct fake_key key)
+static void add_reached(struct fake_set *set, struct fake_key key)
 {
-    return hash_table_find(hash, key_of, (struct hash_key){key.bytes, key.length});
-}
-
-static void add_reached(struct hash_table *hash, struct fake_key key)
-{
-    if (is_in(hash, key))
-        return;
-    struct reached *reached = xcalloc(1, sizeof(*reached));
-    reached->key = key;
-    hash_table_add(hash, key_of, &reached->link);
-}
-
-static void free_reached(struct hash_table *hash)
-{
-    hash_table_each (hash, struct reached, at) {
-        hash_table_remove(hash, &at->link);
-        free(at);
-    }
+    struct fake_element element = {.key_length = key.length};
+    memcpy(element.key, key.bytes, key.length);
+    if (!is_in(set, key))
+        fake_insert(set, &element);
 }
 
 /* A backend that packets are sent to is known by its number, so that a record can be made of it. */
@@ -206,7 +172,7 @@ static bool is_given_up(const struct fake_table *table, const struct fake_part *
 }
 
 static void note_reached(const struct fake_table *table, const struct fake_part *part,
-                         const struct fake_element *service, struct reached_hash *hash,
+                         const struct fake_element *service, struct reached *reached,
                          fake_violated_fn violated)
 {
     const uint32_t port = fake_port(service->data);
@@ -216,33 +182,33 @@ static void note_reached(const struct fake_table *table, const struct fake_part 
         if (!slot)
             continue;
         struct fake_key pair = fake_join(&port, sizeof(port), slot->data, slot->data_length);
-        add_reached(&hash->pairs, pair);
+        add_reached(&reached->pairs, pair);
         if (!is_numbered(table, part, pair) && !is_given_up(table, part, port))
             violated("a backend without affinity number", service);
     }
 }
 
 static void check_numbered(const struct fake_table *table, const struct fake_part *part,
-                           struct reached_hash *hash, fake_violated_fn violated)
+                           struct reached *reached, fake_violated_fn violated)
 {
     hash_table_each (fake_elements(table, "services"), const struct fake_element, e) {
         const uint32_t port = fake_port(e->data);
         if (!(fake_low(e->data) & CLASS_AFFINE) || !fake_leads_to(e, part))
             continue;
-        add_reached(&hash->ports, fake_join(&port, sizeof(port), NULL, 0));
-        note_reached(table, part, e, hash, violated);
+        add_reached(&reached->ports, fake_join(&port, sizeof(port), NULL, 0));
+        note_reached(table, part, e, reached, violated);
     }
 }
 
 /* A record must not lead to a backend that is not in use any more. */
 static void check_in_use(const struct fake_table *table, const struct fake_part *part,
-                         const struct reached_hash *hash, fake_violated_fn violated)
+                         const struct reached *reached, fake_violated_fn violated)
 {
     hash_table_each (fake_elements(table, part->backends), const struct fake_element, e) {
         uint32_t port = fake_port(e->key);
         struct fake_key pair = fake_join(&port, sizeof(port), e->data, e->data_length);
-        if (is_in(&hash->ports, fake_join(&port, sizeof(port), NULL, 0)) &&
-            !is_in(&hash->pairs, pair))
+        if (is_in(&reached->ports, fake_join(&port, sizeof(port), NULL, 0)) &&
+            !is_in(&reached->pairs, pair))
             violated("an affinity backend that is not in use", e);
     }
 }
@@ -250,10 +216,10 @@ static void check_in_use(const struct fake_table *table, const struct fake_part 
 void fake_check_batch(const struct fake_table *table, fake_violated_fn violated)
 {
     for (int i = 0; i < FAKE_PARTS; i++) {
-        struct reached_hash hash = {.pairs = {.n = 0}};
-        check_numbered(table, &fake_parts[i], &hash, violated);
-        check_in_use(table, &fake_parts[i], &hash, violated);
-        free_reached(&hash.pairs);
-        free_reached(&hash.ports);
+        struct reached reached = {.pairs = {.id = 0}};
+        check_numbered(table, &fake_parts[i], &reached, violated);
+        check_in_use(table, &fake_parts[i], &reached, violated);
+        fake_free_elements(&reached.pairs);
+        fake_free_elements(&reached.ports);
     }
 }

@@ -2,9 +2,9 @@
 /* The rules of fake_kernel.h for each transaction. */
 #include "fake_kernel_state.h"
 
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/ruleset/ruleset.h"
-#include "ruleset/keys.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/table.h"
+#include "table/keys.h"
 
 #include <string.h>
 
@@ -89,7 +89,12 @@ struct step {
 
 /* ---- rules for single elements: what is wrong, or NULL ---- */
 
-typedef const char *(*rule_fn)(const struct fake_table *table, const struct fake_element *e);
+struct rule {
+    const char *set;
+    const char *(*judge)(const struct fake_table *table, const struct fake_element *e,
+                         const struct fake_part *part);
+    const struct fake_part *part;
+};
 
 static bool leads_somewhere(const struct fake_table *table, const char *map, uint32_t key)
 {
@@ -115,7 +120,8 @@ static const char *judge_affinity(const struct fake_table *table, uint32_t port)
     return leads_somewhere(table, "learners", fake_u32(timeout->data)) ? NULL : "no learner";
 }
 
-static const char *judge_service(const struct fake_table *table, const struct fake_element *e)
+static const char *judge_service(const struct fake_table *table, const struct fake_element *e,
+                                 const struct fake_part *part)
 {
     const uint32_t port = fake_port(e->data), class = fake_low(e->data);
     if (class >= CLASSES)
@@ -137,16 +143,6 @@ static const char *judge_count(const struct fake_table *table, const struct fake
                                                                                : "no pick chain";
 }
 
-static const char *judge_all_count(const struct fake_table *table, const struct fake_element *e)
-{
-    return judge_count(table, e, &fake_parts[0]);
-}
-
-static const char *judge_local_count(const struct fake_table *table, const struct fake_element *e)
-{
-    return judge_count(table, e, &fake_parts[1]);
-}
-
 /* P:B -> backend, if it is there, is the reverse of (P, backend) -> P:B. */
 static bool agrees(const struct fake_table *table, const char *backends,
                    const struct fake_element *number)
@@ -157,7 +153,8 @@ static bool agrees(const struct fake_table *table, const char *backends,
                   memcmp(e->data, number->key + sizeof(uint32_t), length) == 0);
 }
 
-static const char *judge_number(const struct fake_table *table, const struct fake_element *e)
+static const char *judge_number(const struct fake_table *table, const struct fake_element *e,
+                                const struct fake_part *part)
 {
     if (fake_low(e->key) != 0 || fake_low(e->data) == 0 || fake_port(e->key) != fake_port(e->data))
         return "an affinity number of another service port";
@@ -186,22 +183,22 @@ static bool just_lost_affinity(const struct step *step, const char *set,
 }
 
 /* What was wrong before may stay so for some pieces of a batch. */
-static bool was_wrong(const struct fake_table *before, const char *set, rule_fn rule,
+static bool was_wrong(const struct fake_table *before, const struct rule *rule,
                       const struct fake_element *e, const char *why)
 {
-    const struct fake_element *old = fake_find_like(before, set, e);
-    const char *old_why = old ? rule(before, old) : NULL;
+    const struct fake_element *old = fake_find_like(before, rule->set, e);
+    const char *old_why = old ? rule->judge(before, old, rule->part) : NULL;
     return old_why && strcmp(old_why, why) == 0;
 }
 
-static void check_elements(const struct step *step, const char *set, rule_fn rule)
+static void check_elements(const struct step *step, const struct rule *rule)
 {
-    hash_table_each (fake_elements(step->after, set), const struct fake_element, e) {
-        const char *why = rule(step->after, e);
-        bool may_stay = step->cuts || (why && is_out_of_use(step, set, e));
-        if (why && strcmp(why, NO_TIMEOUT) == 0 && just_lost_affinity(step, set, e))
+    hash_table_each (fake_elements(step->after, rule->set), const struct fake_element, e) {
+        const char *why = rule->judge(step->after, e, rule->part);
+        bool may_stay = step->cuts || (why && is_out_of_use(step, rule->set, e));
+        if (why && strcmp(why, NO_TIMEOUT) == 0 && just_lost_affinity(step, rule->set, e))
             continue;
-        if (why && !(may_stay && was_wrong(step->before, set, rule, e, why)))
+        if (why && !(may_stay && was_wrong(step->before, rule, e, why)))
             step->violated(why, e);
     }
 }
@@ -255,6 +252,8 @@ static void check_counts_outlive(const struct step *step, const struct fake_part
 {
     hash_table_each (fake_elements(step->before, part->ports), const struct fake_element, e) {
         const uint32_t port = fake_port(e->key);
+        if (fake_low(e->key) != 0) /* somebody else's, that no rule looks for */
+            continue;
         if (is_answered(step->after, part, port))
             continue;
         if (is_led_to(step->leads_before, part, port))
@@ -370,11 +369,13 @@ static void check_parts(const struct step *step)
 void fake_check_transaction(const struct fake_table *before, struct fake_table *after, double now,
                             bool cuts, fake_violated_fn violated)
 {
+    static const struct rule rules[] = {{"services", judge_service, NULL},
+                                        {"ports", judge_count, &fake_parts[0]},
+                                        {"local_ports", judge_count, &fake_parts[1]},
+                                        {"affinity_numbers", judge_number, NULL}};
     struct step step = {before, after, find_leads(before), find_leads(after), now, cuts, violated};
-    check_elements(&step, "services", judge_service);
-    check_elements(&step, fake_parts[0].ports, judge_all_count);
-    check_elements(&step, fake_parts[1].ports, judge_local_count);
-    check_elements(&step, "affinity_numbers", judge_number);
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
+        check_elements(&step, &rules[i]);
     check_ranges(before, after, violated);
     check_parts(&step);
     if (after->exists && !after->anew)

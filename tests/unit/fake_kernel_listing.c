@@ -2,20 +2,24 @@
 /* What a table does, as text. */
 #include "fake_kernel_state.h"
 
-#include "kube-nftd/base/alloc.h"
-#include "ruleset/keys.h"
+#include "kube-nftd/base.h"
+#include "table/keys.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-typedef VEC(char *) lines;
-
-static char *hex(const uint8_t *bytes, size_t length)
+static void put_hex(FILE *out, const uint8_t *bytes, size_t length)
 {
-    char *text = xcalloc(2 * length + 1, 1);
     for (size_t i = 0; i < length; i++)
-        snprintf(text + 2 * i, 3, "%02x", bytes[i]);
-    return text;
+        fprintf(out, "%02x", bytes[i]);
+}
+
+/* A line that begins with @what and a key. */
+static FILE *begin_line(FILE *out, const char *what, const struct fake_element *e)
+{
+    fprintf(out, "\n%s ", what);
+    put_hex(out, e->key, e->key_length);
+    return out;
 }
 
 static int compare_lines(const void *a, const void *b)
@@ -23,51 +27,54 @@ static int compare_lines(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Sorted; the lines are freed. */
-static char *joined(lines *all, const char *between)
+/* The lines of @text, which is freed, in order. */
+static char *sorted(char *text)
 {
-    char *text;
+    char *all;
     size_t length;
-    FILE *out = open_memstream(&text, &length);
-    if (all->n > 0)
-        qsort(all->v, all->n, sizeof(*all->v), compare_lines);
-    vec_each (all, line) {
-        fprintf(out, "%s%s", *line, between);
-        free(*line);
-    }
-    vec_free(all);
+    FILE *out = open_memstream(&all, &length);
+    VEC(char *) lines = {0};
+    for (char *rest = text, *line; (line = strsep(&rest, "\n"));)
+        if (*line)
+            vec_push(&lines, line);
+    if (lines.n > 0)
+        qsort(lines.v, lines.n, sizeof(*lines.v), compare_lines);
+    vec_each (&lines, line)
+        fprintf(out, "%s\n", *line);
     fclose(out);
-    return text;
+    vec_free(&lines);
+    free(text);
+    return all;
 }
 
-static char *backends_of(const struct fake_table *table, const struct fake_part *part,
-                         uint32_t port)
+/* A line for each slot of a part. */
+static void list_backends(FILE *out, const struct fake_table *table,
+                          const struct fake_element *service, const struct fake_part *part)
 {
-    lines all = {0};
+    const uint32_t port = fake_port(service->data);
     const uint32_t count = fake_count(fake_find_port(table, part->ports, port));
     for (uint32_t i = 0; i < count; i++) {
         const struct fake_element *slot = fake_find_slot(table, part->endpoints, port, i);
-        vec_push(&all, slot ? hex(slot->data, slot->data_length) : xstrdup("none"));
+        fprintf(begin_line(out, part->ports, service), " has ");
+        put_hex(out, slot ? slot->data : NULL, slot ? slot->data_length : 0);
     }
-    return joined(&all, " ");
 }
 
 /* The lowest of the frontends that packets learn for together with @service, and for how long. */
-static char *affinity_of(const struct fake_table *table, const struct fake_element *service)
+static void put_affinity(FILE *out, const struct fake_table *table,
+                         const struct fake_element *service)
 {
     const uint32_t port = fake_port(service->data);
     const struct fake_element *timeout = fake_find_port(table, "affinity_timeouts", port),
                               *lowest = service;
     if (!(fake_low(service->data) & CLASS_AFFINE) || !timeout)
-        return xstrdup("");
+        return;
     hash_table_each (fake_elements(table, "services"), const struct fake_element, e)
         if (fake_low(e->data) & CLASS_AFFINE && fake_port(e->data) == port &&
             memcmp(e->key, lowest->key, e->key_length) < 0)
             lowest = e;
-    char *with = hex(lowest->key, lowest->key_length);
-    char *text = xasprintf(" with %s for %u", with, fake_u32(timeout->data));
-    free(with);
-    return text;
+    fprintf(out, " for %u with ", fake_u32(timeout->data));
+    put_hex(out, lowest->key, lowest->key_length);
 }
 
 static bool has_all_parts(const struct fake_table *table, const struct fake_element *service)
@@ -79,89 +86,69 @@ static bool has_all_parts(const struct fake_table *table, const struct fake_elem
     return true;
 }
 
-/* What refuses packets that are not translated. If all are, it may stay until it is deleted. */
+/* What refuses packets that are not translated, as the chain refuse-port does. If all are, it may
+ * stay until it is deleted. */
 static const char *refusal_of(const struct fake_table *table, const struct fake_element *service)
 {
     const uint32_t port = fake_port(service->data);
     if (has_all_parts(table, service))
         return "";
-    if (fake_find_port(table, "rejected_ports", port))
-        return " rejected";
-    return fake_low(service->data) & CLASS_LOCAL &&
-                   fake_find_port(table, "dropped_ports", port | CLASS_LOCAL)
-               ? " dropped"
-               : "";
+    if (fake_low(service->data) & CLASS_LOCAL &&
+        fake_find_port(table, "dropped_ports", port | CLASS_LOCAL))
+        return " dropped";
+    return fake_find_port(table, "rejected_ports", port) ? " rejected" : "";
 }
 
-static void list_services(const struct fake_table *table, lines *out)
+static void list_services(FILE *out, const struct fake_table *table)
 {
     hash_table_each (fake_elements(table, "services"), const struct fake_element, e) {
-        char *frontend = hex(e->key, e->key_length), *affinity = affinity_of(table, e);
-        vec_push(out, xasprintf("%s class %u%s%s", frontend, fake_low(e->data),
-                                refusal_of(table, e), affinity));
-        for (int i = 0; i < FAKE_PARTS; i++) {
-            if (!fake_leads_to(e, &fake_parts[i]))
-                continue;
-            char *to = backends_of(table, &fake_parts[i], fake_port(e->data));
-            vec_push(out, xasprintf("%s has %s %s", frontend, fake_parts[i].ports, to));
-            free(to);
-        }
-        free(frontend);
-        free(affinity);
-    }
-}
-
-static void list_set(const struct fake_table *table, const char *name, lines *out)
-{
-    hash_table_each (fake_elements(table, name), const struct fake_element, e) {
-        char *key = hex(e->key, e->key_length);
-        vec_push(out, xasprintf("%s %s", name, key));
-        free(key);
+        fprintf(begin_line(out, "services", e), " class %u%s", fake_low(e->data),
+                refusal_of(table, e));
+        put_affinity(out, table, e);
+        for (int i = 0; i < FAKE_PARTS; i++)
+            if (fake_leads_to(e, &fake_parts[i]))
+                list_backends(out, table, e, &fake_parts[i]);
     }
 }
 
 /* What each frontend lets in; the numbers of lists do not matter. */
-static void list_sources(const struct fake_table *table, lines *out)
+static void list_sources(FILE *out, const struct fake_table *table)
 {
     hash_table_each (fake_elements(table, "restricted"), const struct fake_element, e) {
-        char *frontend = hex(e->key, e->key_length);
-        vec_push(out, xasprintf("restricted %s", frontend));
+        begin_line(out, "restricted", e);
         hash_table_each (fake_elements(table, "allowed_sources"), const struct fake_element, s) {
             if (fake_list_of(s) != fake_u32(e->data))
                 continue;
-            char *prefix = hex(s->key, s->key_length - sizeof(uint32_t));
-            vec_push(out, xasprintf("%s lets in %s/%u", frontend, prefix, fake_prefix_length(s)));
-            free(prefix);
+            fprintf(begin_line(out, "restricted", e), " lets in ");
+            put_hex(out, s->key, s->key_length - sizeof(uint32_t));
+            fprintf(out, "/%u", fake_prefix_length(s));
         }
-        free(frontend);
     }
 }
 
-static void list_ranges(const struct fake_table *table, const char *name, lines *out)
+/* The keys of a set, ranges with their ends. */
+static void list_set(FILE *out, const struct fake_table *table, const char *name)
 {
     const struct fake_set *set = fake_find_set(table, name);
-    fake_element_refs refs = {0};
+    hash_table_each (fake_elements(table, name), const struct fake_element, e)
+        begin_line(out, name, e);
     if (set)
-        fake_sorted(set, &refs);
-    for (size_t i = 0; i < refs.n; i++) {
-        char *key = hex(refs.v[i]->key, refs.v[i]->key_length);
-        vec_push(out, xasprintf("%s %s %s", name, key, refs.v[i]->is_end ? "end" : "start"));
-        free(key);
-    }
-    vec_free(&refs);
+        hash_table_each (&set->ends, const struct fake_element, e)
+            fprintf(begin_line(out, name, e), " end");
 }
 
 char *fake_list(const struct fake_table *table)
 {
-    static const char *const sets[] = {"cluster_ips", "hairpin"};
-    lines all = {0};
+    static const char *const sets[] = {"cluster_ips", "hairpin", "service_cidrs", "pod_cidrs"};
+    char *text;
+    size_t length;
     if (!table->exists)
         return xstrdup("no table\n");
-    list_services(table, &all);
+    FILE *out = open_memstream(&text, &length);
+    list_services(out, table);
+    list_sources(out, table);
     for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++)
-        list_set(table, sets[i], &all);
-    list_sources(table, &all);
-    list_ranges(table, "service_cidrs", &all);
-    list_ranges(table, "pod_cidrs", &all);
-    return joined(&all, "\n");
+        list_set(out, table, sets[i]);
+    fclose(out);
+    return sorted(text);
 }

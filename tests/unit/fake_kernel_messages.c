@@ -2,7 +2,7 @@
 /* Netlink messages taken apart and applied to a table. */
 #include "fake_kernel_state.h"
 
-#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -26,9 +26,8 @@ struct application {
     struct fake_counts *counts;
     const char *table_name;
     const struct fake_grudges *grudges;
-    struct fake_rule *rule;  /* the one that is being judged */
-    int why;                 /* of an expression that is refused */
-    const struct nlattr *at; /* the element that is refused */
+    struct fake_rule *rule; /* the one that is being judged */
+    int why;                /* of an expression that is refused */
 };
 
 /* ---- attributes ---- */
@@ -385,7 +384,6 @@ static int change_elements(struct application *a, const struct nlmsghdr *message
     mnl_attr_for_each_nested(at, list)
     {
         int why = change_element(a, set, at, add);
-        a->at = why ? at : NULL;
         if (why)
             return why;
     }
@@ -427,13 +425,9 @@ static int apply_message(struct application *a, const struct nlmsghdr *message)
     }
 }
 
-static void note_refusal(const struct application *a, struct nft_batch *batch, size_t message,
-                         int why)
+static void note_refusal(struct nft_batch *batch, size_t message, int why)
 {
-    struct nft_refusal refusal = {message, 0, why};
-    if (a->at && !a->grudges->pointless)
-        refusal.at = (size_t)((const char *)a->at - batch->buffer) - message;
-    vec_push(&batch->refusals, refusal);
+    vec_push(&batch->refusals, (struct nft_refusal){message, why});
 }
 
 /* What shows only when all messages are taken. */
@@ -460,15 +454,13 @@ int fake_apply(struct fake_table *table, struct nft_batch *batch, size_t from, s
         ck_assert_uint_eq(family->nfgen_family, batch->nf_family);
         ck_assert_uint_gt(message->nlmsg_seq, sequence);
         sequence = message->nlmsg_seq;
-        a.at = NULL;
         int why = apply_message(&a, message);
         if (why)
-            note_refusal(&a, batch, from, why);
+            note_refusal(batch, from, why);
         from += MNL_ALIGN(message->nlmsg_len);
     }
     int why = batch->refusals.n > 0 ? 0 : judge_table(&a);
-    a.at = NULL;
     if (why)
-        note_refusal(&a, batch, NFT_NO_MESSAGE, why);
+        note_refusal(batch, NFT_NO_MESSAGE, why);
     return batch->refusals.n > 0 ? batch->refusals.v[0].why : 0;
 }

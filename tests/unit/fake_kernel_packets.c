@@ -5,7 +5,7 @@
  */
 #include "fake_kernel_state.h"
 
-#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base.h"
 
 #include <libnftnl/expr.h>
 #include <linux/netfilter.h>
@@ -42,15 +42,8 @@ struct machine {
 
 /* ---- headers ---- */
 
-static size_t source_offset(enum family family)
-{
-    return family == FAMILY_IPV4 ? 12 : 8;
-}
-
-static size_t destination_offset(enum family family)
-{
-    return family == FAMILY_IPV4 ? 16 : 24;
-}
+static const size_t source_offset[FAMILY_COUNT] = {12, 8},
+                    destination_offset[FAMILY_COUNT] = {16, 24};
 
 static struct packet make_packet(const struct frontend *to, const struct fake_client *from)
 {
@@ -61,8 +54,8 @@ static struct packet make_packet(const struct frontend *to, const struct fake_cl
                             .from_host = from->is_host,
                             .mark = from->mark};
     size_t n = address_length(packet.family);
-    memcpy(packet.network + source_offset(packet.family), from->address.bytes, n);
-    memcpy(packet.network + destination_offset(packet.family), to->address.bytes, n);
+    memcpy(packet.network + source_offset[packet.family], from->address.bytes, n);
+    memcpy(packet.network + destination_offset[packet.family], to->address.bytes, n);
     memcpy(packet.transport + PORT_OFFSET, packet.original_port, 2);
     if (from->interface)
         snprintf(packet.interface, sizeof(packet.interface), "%s", from->interface);
@@ -116,31 +109,28 @@ static void run_payload(struct machine *m, const struct nftnl_expr *expr)
           (network ? m->packet.network : m->packet.transport) + offset, length);
 }
 
-static void set_meta(struct machine *m, const struct nftnl_expr *expr, uint32_t key)
-{
-    uint32_t value = fake_u32(place(m, u32(expr, NFTNL_EXPR_META_SREG), 4));
-    FAKE_ASSERT(key == NFT_META_PRIORITY || key == NFT_META_MARK);
-    *(key == NFT_META_MARK ? &m->packet.mark : &m->packet.priority) = value;
-}
-
 static void run_meta(struct machine *m, const struct nftnl_expr *expr)
 {
-    uint32_t key = u32(expr, NFTNL_EXPR_META_KEY);
-    if (nftnl_expr_is_set(expr, NFTNL_EXPR_META_SREG)) {
-        set_meta(m, expr, key);
+    const struct {
+        uint32_t key;
+        void *value;
+        size_t length;
+        bool can_be_set;
+    } keys[] = {{NFT_META_L4PROTO, &m->packet.protocol, 1, false},
+                {NFT_META_PRIORITY, &m->packet.priority, 4, true},
+                {NFT_META_MARK, &m->packet.mark, 4, true},
+                {NFT_META_IIFNAME, m->packet.interface, INTERFACE_NAME, false}};
+    const uint32_t key = u32(expr, NFTNL_EXPR_META_KEY);
+    size_t i = 0;
+    while (i < sizeof(keys) / sizeof(keys[0]) && keys[i].key != key)
+        i++;
+    FAKE_ASSERT(i < sizeof(keys) / sizeof(keys[0]));
+    if (!nftnl_expr_is_set(expr, NFTNL_EXPR_META_SREG)) {
+        store(m, u32(expr, NFTNL_EXPR_META_DREG), keys[i].value, keys[i].length);
         return;
     }
-    uint32_t to = u32(expr, NFTNL_EXPR_META_DREG);
-    if (key == NFT_META_L4PROTO)
-        store(m, to, &m->packet.protocol, 1);
-    else if (key == NFT_META_PRIORITY)
-        store(m, to, &m->packet.priority, 4);
-    else if (key == NFT_META_MARK)
-        store(m, to, &m->packet.mark, 4);
-    else if (key == NFT_META_IIFNAME)
-        store(m, to, m->packet.interface, INTERFACE_NAME);
-    else
-        ck_abort_msg("meta %u", key);
+    FAKE_ASSERT(keys[i].can_be_set);
+    memcpy(keys[i].value, place(m, u32(expr, NFTNL_EXPR_META_SREG), 4), 4);
 }
 
 static void run_ct(struct machine *m, const struct nftnl_expr *expr)
@@ -174,11 +164,8 @@ static void run_fib(struct machine *m, const struct nftnl_expr *expr)
 
 static void run_numgen(struct machine *m, const struct nftnl_expr *expr)
 {
-    uint32_t offset = 0;
+    const uint32_t number = nftnl_expr_get_u32(expr, NFTNL_EXPR_NG_OFFSET) + m->choice;
     m->choices = u32(expr, NFTNL_EXPR_NG_MODULUS);
-    if (nftnl_expr_is_set(expr, NFTNL_EXPR_NG_OFFSET))
-        offset = nftnl_expr_get_u32(expr, NFTNL_EXPR_NG_OFFSET);
-    const uint32_t number = offset + m->choice;
     FAKE_ASSERT(m->choice < m->choices);
     store(m, u32(expr, NFTNL_EXPR_NG_DREG), &number, sizeof(number));
 }
@@ -245,7 +232,7 @@ static void run_nat(struct machine *m, const struct nftnl_expr *expr)
     struct packet *packet = &m->packet;
     size_t n = address_length(packet->family);
     FAKE_ASSERT(u32(expr, NFTNL_EXPR_NAT_TYPE) == NFT_NAT_DNAT);
-    memcpy(packet->network + destination_offset(packet->family),
+    memcpy(packet->network + destination_offset[packet->family],
            place(m, u32(expr, NFTNL_EXPR_NAT_REG_ADDR_MIN), n), n);
     memcpy(packet->transport + PORT_OFFSET, place(m, u32(expr, NFTNL_EXPR_NAT_REG_PROTO_MIN), 2),
            2);
@@ -369,7 +356,7 @@ static enum fake_fate run_packet(struct machine *m)
 static struct fake_destination destination_of(const struct packet *packet)
 {
     struct fake_destination to = {.masqueraded = packet->masqueraded, .mark = packet->mark};
-    memcpy(to.backend.address.bytes, packet->network + destination_offset(packet->family),
+    memcpy(to.backend.address.bytes, packet->network + destination_offset[packet->family],
            address_length(packet->family));
     to.backend.port =
         (uint16_t)(packet->transport[PORT_OFFSET] << 8 | packet->transport[PORT_OFFSET + 1]);

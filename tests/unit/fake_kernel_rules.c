@@ -2,7 +2,7 @@
 /* Rules as the kernel gives them back, and what others change in them. */
 #include "fake_kernel_state.h"
 
-#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base.h"
 
 #include <endian.h>
 #include <libmnl/libmnl.h>
@@ -62,6 +62,8 @@ static int add_to_expression(struct nftnl_expr *expr, void *ctx)
         add_zero(expr, NFTNL_EXPR_BITWISE_OP);
     } else if (strcmp(kind, "dynset") == 0) {
         add_zero(expr, NFTNL_EXPR_DYNSET_FLAGS);
+        if (!nftnl_expr_is_set(expr, NFTNL_EXPR_DYNSET_TIMEOUT))
+            nftnl_expr_set_u64(expr, NFTNL_EXPR_DYNSET_TIMEOUT, 0);
     } else if (strcmp(kind, "nat") == 0) {
         add_to_nat(expr);
     }

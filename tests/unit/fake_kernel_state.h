@@ -16,9 +16,8 @@
 
 #include "fake_kernel.h"
 
-#include "kube-nftd/base/hash_table.h"
-#include "kube-nftd/base/vec.h"
-#include "kube-nftd/netlink/batch.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/netlink.h"
 
 #include <check.h>
 #include <linux/netlink.h>
@@ -171,7 +170,6 @@ struct fake_grudges {
     const char *chain; /* that cannot be made, or NULL */
     int chain_why;
     size_t most_chains; /* 0: any number */
-    bool pointless;     /* the kernel does not point at elements, as older ones */
 };
 
 /** Applies the messages of a batch between two offsets, each up to its first fault, and notes
@@ -218,7 +216,7 @@ void fake_check_transaction(const struct fake_table *before, struct fake_table *
 /** Checks what holds when all of a batch is in force. */
 void fake_check_batch(const struct fake_table *table, fake_violated_fn violated);
 
-/* Who may talk to a frontend: a sum over its ranges. */
+/* Who may talk to a frontend: a sum over its ranges; 0 if it does not serve. */
 struct fake_access {
     struct fake_element frontend;
     uint64_t sum;
@@ -229,7 +227,6 @@ struct fake_access {
 struct fake_watch {
     struct fake_table start;
     bool anew;
-    VEC(struct fake_element) missing;
     VEC(struct fake_access) accesses;
     VEC(uint64_t) sums[FAKE_RANGE_SETS];
 };

@@ -2,7 +2,7 @@
 /* Sets, chains and rules by name, and whole tables copied. */
 #include "fake_kernel_state.h"
 
-#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base.h"
 
 #include <string.h>
 

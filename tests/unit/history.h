@@ -15,6 +15,8 @@ static inline unsigned below(unsigned n)
     return (unsigned)rand_r(&seed) % n;
 }
 
+#define ONE_OF(list) (list)[below(sizeof(list) / sizeof((list)[0]))]
+
 /* In place of libc's: the numbers that session affinity begins with are the same in every run too.
  */
 uint32_t arc4random(void)
@@ -23,8 +25,6 @@ uint32_t arc4random(void)
     state = state ? state : seed;
     return (uint32_t)rand_r(&state);
 }
-
-#define ONE_OF(list) (list)[below(sizeof(list) / sizeof((list)[0]))]
 
 /* One time in @odds each, transactions and reads that come next go wrong. That may come too late
  * for the next commit. */

@@ -2,7 +2,7 @@
 #ifndef KUBE_NFTD_TESTS_JSON_READ_H
 #define KUBE_NFTD_TESTS_JSON_READ_H
 
-#include "kube-nftd/base/json_reader.h"
+#include "kube-nftd/values.h"
 
 /* Reads a text that is there as a whole: gives its values to @fn, as a reader without a limit of
  * bytes does. -1 as json_reader_feed() and json_reader_finish(). */

@@ -1,26 +1,53 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Transactions and what the kernel says to them, for two tests: that of the real socket shows that
- * the kernel is like this, that of the fake kernel shows that it is like the kernel.
+ * Transactions as text, and what the kernel says to them, for two tests: that of the real socket
+ * shows that the kernel is like this, that of the fake kernel shows that it is like the kernel.
+ *
+ *     + ports p1 : p1/2        an element: key and value
+ *     - endpoints p1 0         one to be deleted
+ *     + picks 7 goto pick-7
+ *     + service_cidrs 10-19    a range of addresses by their last digits; 50-top
+ *     rule dispatch F @services    F: the frontend that a packet is for
+ *     shape learn.nft 100      what a template adds for that number
+ *
+ * Keys and values: f1 a frontend, p1/2 service port 1 and what is below it, b1 a backend, g1 and h1
+ * their addresses, t80 TCP and a port, a12 an address that ends so, s1/12/2 a prefix in list 1 of
+ * sources with two bits that do not count, l1 what leads to that list, x8 so many bytes, 12 a
+ * number.
  */
 #ifndef KUBE_NFTD_TESTS_KERNEL_CASES_H
 #define KUBE_NFTD_TESTS_KERNEL_CASES_H
 
-#include "kube-nftd/netlink/batch.h"
-#include "ruleset/program.h"
-#include "ruleset/record.h"
+#include "kube-nftd/netlink.h"
+#include "kube-nftd/table.h"
+#include "script.h"
+#include "table/program.h"
+#include "table/record.h"
 
-#include <check.h>
+#include <ctype.h>
 #include <errno.h>
-#include <stdio.h>
 
 /* libnftnl's headers need stdio.h before them. */
 #include <libnftnl/rule.h>
 #include <linux/in.h>
 #include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
 #include <string.h>
 
-static struct frontend case_frontend(enum family family, uint8_t number)
+#define CASE_TOP 0x10000u /* the highest address */
+
+static struct nft_socket *sock;
+static struct nft_batch batch;
+static struct error err;
+
+static inline enum family case_family(void)
+{
+    return batch.nf_family == NFPROTO_IPV4 ? FAMILY_IPV4 : FAMILY_IPV6;
+}
+
+/* ---- keys and values ---- */
+
+static inline struct frontend case_frontend(enum family family, uint8_t number)
 {
     struct frontend f = {.port = 80, .protocol = IPPROTO_TCP, .family = (uint8_t)family};
     f.address.bytes[0] = 11;
@@ -28,74 +55,19 @@ static struct frontend case_frontend(enum family family, uint8_t number)
     return f;
 }
 
-static struct backend case_backend(uint8_t number)
+static inline struct backend case_backend(uint8_t number)
 {
     return (struct backend){{{10, 0, 0, number}}, 8080};
 }
 
-static enum family case_family(const struct nft_batch *batch)
-{
-    return batch->nf_family == NFPROTO_IPV4 ? FAMILY_IPV4 : FAMILY_IPV6;
-}
-
-/* An element of a map from frontends to numbers; deleted if @value is NULL. */
-static void case_number(struct nft_batch *batch, const char *map, uint8_t number,
-                        const uint32_t *value)
-{
-    struct frontend f = case_frontend(case_family(batch), number);
-    struct key key = key_of_frontend(&f);
-    nft_batch_element(batch, value ? ELEMENT_ADD : ELEMENT_DELETE, map, key.bytes, key.length,
-                      value, value ? sizeof(*value) : 0);
-}
-
 /* P of a service port: each frontend leads to the one with its own number. */
-static uint32_t case_port(uint8_t number)
+static inline uint32_t case_port(uint8_t number)
 {
     return (uint32_t)number << PORT_LOW_BITS;
 }
 
-/* P:class in services. */
-static void case_service(struct nft_batch *batch, uint8_t number, const uint32_t *class)
-{
-    const uint32_t value = class ? case_port(number) | *class : 0;
-    case_number(batch, set_name(SET_SERVICES), number, class ? &value : NULL);
-}
-
-/* An element of a map, or set, from service ports; deleted if @op says so. */
-static void case_of_port(struct nft_batch *batch, enum nft_element_op op, const char *set,
-                         uint32_t key, const uint32_t *value)
-{
-    nft_batch_element(batch, op, set, &key, sizeof(key), value, value ? sizeof(*value) : 0);
-}
-
-/* P:N in ports; deleted if @count is NULL. */
-static void case_count(struct nft_batch *batch, uint8_t number, const uint32_t *count)
-{
-    const uint32_t value = count ? case_port(number) | *count : 0;
-    case_of_port(batch, count ? ELEMENT_ADD : ELEMENT_DELETE, set_name(SET_PORTS),
-                 case_port(number), count ? &value : NULL);
-}
-
-static void case_slot(struct nft_batch *batch, enum nft_element_op op, uint8_t number,
-                      uint32_t slot, uint8_t backend_number)
-{
-    struct backend b = case_backend(backend_number);
-    struct key key = key_of_slot(case_port(number), slot),
-               value = value_of_backend(case_family(batch), &b);
-    nft_batch_element(batch, op, set_name(SET_ENDPOINTS), key.bytes, key.length,
-                      op == ELEMENT_ADD ? value.bytes : NULL, op == ELEMENT_ADD ? value.length : 0);
-}
-
-static void case_reject(struct nft_batch *batch, uint8_t number, int more_key_bytes)
-{
-    const uint32_t key[2] = {case_port(number), 0};
-    nft_batch_element(batch, ELEMENT_ADD, set_name(SET_REJECTED), key,
-                      sizeof(key[0]) + (size_t)more_key_bytes, NULL, 0);
-}
-
-/* An address that ends with @last; or the highest one there is. */
-#define CASE_TOP 0x10000u
-static struct key case_address(enum family family, uint32_t last)
+/* An address that ends with @last. */
+static inline struct key case_address(enum family family, uint32_t last)
 {
     struct key key = {.length = address_length(family)};
     memset(key.bytes, last == CASE_TOP ? 0xff : 10, key.length);
@@ -106,23 +78,8 @@ static struct key case_address(enum family family, uint32_t last)
     return key;
 }
 
-/* A range of addresses in a set that may not be of that kind. */
-static void case_range_of(struct nft_batch *batch, enum nft_element_op op, const char *set,
-                          uint32_t first, uint32_t last)
-{
-    struct key a = case_address(case_family(batch), first),
-               b = case_address(case_family(batch), last);
-    nft_batch_range(batch, op, set, a.bytes, b.bytes, a.length);
-}
-
-static void case_range(struct nft_batch *batch, enum nft_element_op op, uint32_t first,
-                       uint32_t last)
-{
-    case_range_of(batch, op, "service_cidrs", first, last);
-}
-
-/* A prefix in a list of sources: so many of an address's last bits do not count. */
-static struct key case_source_key(enum family family, uint32_t list, uint32_t last, unsigned bits)
+static inline struct key case_source(enum family family, uint32_t list, uint32_t last,
+                                     uint32_t bits)
 {
     struct key address = case_address(family, last);
     struct cidr prefix = {.length = (uint8_t)(8 * address.length - bits)};
@@ -130,18 +87,118 @@ static struct key case_source_key(enum family family, uint32_t list, uint32_t la
     return key_of_source(family, list, &prefix);
 }
 
-static void case_source(struct nft_batch *batch, enum nft_element_op op, uint32_t list,
-                        uint32_t last, unsigned bits)
+static inline struct key case_number(uint32_t number)
 {
-    struct key key = case_source_key(case_family(batch), list, last, bits);
-    nft_batch_element(batch, op, "allowed_sources", key.bytes, key.length, NULL, 0);
+    struct key key = {.length = 0};
+    key_put_number(&key, number);
+    return key;
+}
+
+static inline struct key case_word(enum family family, const char *word)
+{
+    const struct frontend frontend = case_frontend(family, (uint8_t)atoi(word + 1));
+    const struct backend backend = case_backend((uint8_t)atoi(word + 1));
+    struct key whole;
+    unsigned a = 0, b = 0, c = 0;
+    sscanf(word + !isdigit(*word), "%u/%u/%u", &a, &b, &c);
+    switch (*word) {
+    case 'f':
+        return key_of_frontend(&frontend);
+    case 'b':
+        return value_of_backend(family, &backend);
+    case 'a':
+        return case_address(family, a);
+    case 's':
+        return case_source(family, a, b, c);
+    case 'g':
+    case 'h':
+        whole = *word == 'g' ? key_of_frontend(&frontend) : value_of_backend(family, &backend);
+        whole.length = address_length(family);
+        return whole;
+    case 't':
+        return (struct key){{IPPROTO_TCP, [4] = (uint8_t)(a >> 8), (uint8_t)a}, 8};
+    case 'x':
+        return (struct key){{1}, a};
+    default:
+        return case_number(*word == 'p' ? case_port((uint8_t)a) | b : *word == 'l' ? a << 8 : a);
+    }
+}
+
+/* A key or value, up to what @end begins with. */
+static inline struct key case_words(char **words, const char *end)
+{
+    struct key all = {.length = 0};
+    for (char *word; *(word = script_word(words)) && strcmp(word, end) != 0;) {
+        struct key one = case_word(case_family(), word);
+        ck_assert_uint_le(all.length + one.length, KEY_SIZE);
+        memcpy(all.bytes + all.length, one.bytes, one.length);
+        all.length += one.length;
+    }
+    return all;
+}
+
+/* Batches borrow names of sets. */
+static inline const char *case_name(const char *name)
+{
+    static VEC(char *) names;
+    vec_each (&names, it)
+        if (strcmp(*it, name) == 0)
+            return *it;
+    vec_push(&names, xstrdup(name));
+    return names.v[names.n - 1];
+}
+
+/* ---- messages ---- */
+
+static inline void case_element(enum nft_element_op op, char *words)
+{
+    const char *set = case_name(script_word(&words)), *dash = strchr(words, '-');
+    const char *chain = strstr(words, " goto ");
+    if (chain) {
+        uint32_t number = (uint32_t)atoi(words);
+        nft_batch_goto_element(&batch, set, &number, sizeof(number), chain + strlen(" goto "));
+    } else if (dash) {
+        struct key first = case_address(case_family(), (uint32_t)atoi(words));
+        struct key last = case_address(
+            case_family(), strcmp(dash, "-top") == 0 ? CASE_TOP : (uint32_t)atoi(dash + 1));
+        nft_batch_range(&batch, op, set, first.bytes, last.bytes, first.length);
+    } else {
+        struct key key = case_words(&words, ":"), value = case_words(&words, "");
+        nft_batch_element(&batch, op, set, key.bytes, key.length, value.length ? value.bytes : NULL,
+                          value.length);
+    }
+}
+
+static inline void case_add(char *words, FILE *out)
+{
+    case_element(ELEMENT_ADD, words);
+}
+
+static inline void case_delete(char *words, FILE *out)
+{
+    case_element(ELEMENT_DELETE, words);
+}
+
+static inline void case_rule(char *words, FILE *out)
+{
+    const char *chain = script_word(&words), *at = strchr(words, 'F');
+    const char *ip = case_family() == FAMILY_IPV4 ? "ip" : "ip6";
+    char *text = at ? xasprintf("%.*s%s daddr . meta l4proto . th dport%s", (int)(at - words),
+                                words, ip, at + 1)
+                    : xstrdup(words);
+    struct nftnl_rule *rule = nftnl_rule_alloc();
+    nftnl_rule_set_str(rule, NFTNL_RULE_CHAIN, chain);
+    ck_assert_int_eq(phrases_add(text, case_family(), rule, &batch, &err), 0);
+    nft_batch_add_rule(&batch, rule);
+    nftnl_rule_free(rule);
+    free(text);
 }
 
 /* Variables of a table that knows its pods by their addresses. */
-static struct layout_vars case_vars(enum family family, unsigned n, uint32_t key)
+static inline struct layout_vars case_vars(unsigned n)
 {
-    const bool v4 = family == FAMILY_IPV4;
-    return (struct layout_vars){.family = family,
+    const bool v4 = case_family() == FAMILY_IPV4;
+    return (struct layout_vars){.family = case_family(),
                                 .mark = "0x4000",
                                 .from_pod = v4 ? "ip saddr @pod_cidrs" : "ip6 saddr @pod_cidrs",
                                 .not_from_pod =
@@ -151,417 +208,314 @@ static struct layout_vars case_vars(enum family family, unsigned n, uint32_t key
                                 .count_services = "",
                                 .count_endpoints = "",
                                 .n = n,
-                                .key = key};
+                                .key = n};
 }
 
-static void case_layout(struct nft_batch *batch, enum template_id id,
-                        const struct layout_vars *vars)
+static inline void case_layout(enum template_id id, const struct layout_vars *vars)
 {
-    struct error err = {0};
     struct layout layout;
-    int result = layout_parse(&templates[id], vars, &layout, &err);
-    ck_assert_msg(result == 0, "%s", err.text);
-    result = program_layout(&layout, id == TEMPLATE_BASE ? PROGRAM_ALL : PROGRAM_WITHOUT_SETS,
-                            batch, &err);
-    ck_assert_msg(result == 0, "%s", err.text);
+    enum program_part what = id == TEMPLATE_BASE ? PROGRAM_ALL : PROGRAM_WITHOUT_SETS;
+    ck_assert_msg(layout_parse(&templates[id], vars, &layout, &err) == 0, "%s", err.text);
+    ck_assert_msg(program_layout(&layout, what, &batch, &err) == 0, "%s", err.text);
     layout_free(&layout);
 }
 
-/* What a template adds for @n and the number @key. */
-static void case_shape(struct nft_batch *batch, enum template_id id, unsigned n, uint32_t key)
+static inline void case_shape(char *words, FILE *out)
 {
-    const struct layout_vars vars = case_vars(case_family(batch), n, key);
-    case_layout(batch, id, &vars);
+    const char *file = script_word(&words);
+    const struct layout_vars vars = case_vars((unsigned)atoi(words));
+    int id = 0;
+    while (strcmp(templates[id].file, file) != 0)
+        id++;
+    case_layout((enum template_id)id, &vars);
 }
 
-static void case_rule(struct nft_batch *batch, const char *chain, const char *text)
+static inline void case_no_table(char *words, FILE *out)
 {
-    struct error err = {0};
-    struct nftnl_rule *rule = nftnl_rule_alloc();
-    nftnl_rule_set_str(rule, NFTNL_RULE_CHAIN, chain);
-    ck_assert_int_eq(phrases_add(text, case_family(batch), rule, batch, &err), 0);
-    nft_batch_add_rule(batch, rule);
-    nftnl_rule_free(rule);
+    nft_batch_delete_table(&batch);
+}
+
+static inline void case_table(char *words, FILE *out);
+
+#define CASE_MESSAGES                                                                              \
+    {"+", case_add}, {"-", case_delete}, {"rule", case_rule}, {"shape", case_shape},               \
+        {"table", case_table},                                                                     \
+    {                                                                                              \
+        "no-table", case_no_table                                                                  \
+    }
+
+/* Lines of messages; printf's format. */
+__attribute__((format(printf, 1, 2))) static inline void put(const char *format, ...)
+{
+    static const struct script_command messages[] = {CASE_MESSAGES};
+    va_list args;
+    va_start(args, format);
+    char *text = xvasprintf(format, args);
+    va_end(args);
+    for (char *rest = text, *line; (line = strsep(&rest, "\n")) && *line;) {
+        size_t i = 0;
+        const char *name = script_word(&line);
+        while (strcmp(messages[i].name, name) != 0)
+            i++;
+        messages[i].run(line, NULL);
+    }
+    free(text);
 }
 
 /* What is there before each case: frontend 1 with backends 1 and 2, service port 2 rejected, which
- * frontend 2 leads to; ranges 10 to 19 and 50 to the top in service_cidrs; 12 to 15 in list 1 of
- * allowed_sources. */
-static void case_table(struct nft_batch *batch)
+ * frontend 2 leads to. With words: the comment alone. */
+static inline void case_table(char *words, FILE *out)
 {
-    const uint32_t plain = 0, two = 2;
-    nft_batch_add_table(batch, "of a test");
-    case_shape(batch, TEMPLATE_BASE, 0, 0);
-    case_shape(batch, TEMPLATE_PICK, 2, 2);
-    case_slot(batch, ELEMENT_ADD, 1, 0, 1);
-    case_slot(batch, ELEMENT_ADD, 1, 1, 2);
-    case_count(batch, 1, &two);
-    case_service(batch, 1, &plain);
-    case_reject(batch, 2, 0);
-    case_service(batch, 2, &plain);
-    case_range(batch, ELEMENT_ADD, 10, 19);
-    case_range(batch, ELEMENT_ADD, 50, CASE_TOP);
-    case_source(batch, ELEMENT_ADD, 1, 12, 2);
+    nft_batch_add_table(&batch, *words ? words : "of a test");
+    if (!*words)
+        put("shape base.nft 0\n"
+            "shape pick.nft 2\n"
+            "+ endpoints p1 0 : b1\n"
+            "+ endpoints p1 1 : b2\n"
+            "+ ports p1 : p1/2\n"
+            "+ services f1 : p1\n"
+            "+ rejected_ports p2\n"
+            "+ services f2 : p2\n"
+            "+ service_cidrs 10-19\n"
+            "+ service_cidrs 50-top\n"
+            "+ allowed_sources s1/12/2");
 }
 
-/* ---- the cases ---- */
+/* ---- transactions ---- */
 
-static void add_what_is_there(struct nft_batch *batch)
+static inline void commit(void)
 {
-    const uint32_t plain = 0, two = 2;
-    case_service(batch, 1, &plain);
-    case_count(batch, 1, &two);
-    case_slot(batch, ELEMENT_ADD, 1, 0, 1);
-    case_reject(batch, 2, 0);
+    int result = nft_socket_commit(sock, &batch, &err);
+    ck_assert_msg(result == 0, "%s", err.text);
+    ck_assert_ptr_null(err.text);
+    nft_batch_clear(&batch);
 }
 
-static void add_another_class(struct nft_batch *batch)
+static inline void begin(enum family family)
 {
-    const uint32_t external = CLASS_EXTERNAL;
-    case_service(batch, 1, &external);
+    nft_batch_init(&batch, family, RULESET_TABLE);
+    put("table");
+    commit();
 }
 
-static void add_another_count(struct nft_batch *batch)
+static inline void case_open(void)
 {
-    const uint32_t one = 1;
-    case_count(batch, 1, &one);
+    sock = nft_socket_open(&err);
+    ck_assert_msg(sock, "%s", err.text);
 }
 
-static void add_another_backend(struct nft_batch *batch)
+static inline void case_close(void)
 {
-    case_slot(batch, ELEMENT_ADD, 1, 1, 9);
+    nft_batch_release(&batch);
+    nft_socket_close(sock);
+    error_clear(&err);
 }
 
-static void replace_a_backend(struct nft_batch *batch)
-{
-    case_slot(batch, ELEMENT_DELETE, 1, 1, 0);
-    case_slot(batch, ELEMENT_ADD, 1, 1, 9);
-}
+/* ---- reading ---- */
 
-static void delete_what_is_not_there(struct nft_batch *batch)
-{
-    case_slot(batch, ELEMENT_DELETE, 1, 2, 0);
-}
-
-static void delete_a_service_twice(struct nft_batch *batch)
-{
-    case_service(batch, 1, NULL);
-    case_service(batch, 1, NULL);
-}
-
-static void goto_nowhere(struct nft_batch *batch)
-{
-    const uint32_t key = 77;
-    nft_batch_goto_element(batch, "picks", &key, sizeof(key), "pick-77");
-}
-
-static void short_key(struct nft_batch *batch)
-{
-    case_reject(batch, 5, -2);
-}
-
-static void long_key(struct nft_batch *batch)
-{
-    case_reject(batch, 5, 4);
-}
-
-static void no_value(struct nft_batch *batch)
-{
-    case_of_port(batch, ELEMENT_ADD, set_name(SET_PORTS), case_port(5), NULL);
-}
-
-static void value_of_other_length(struct nft_batch *batch)
-{
-    const uint8_t value[8] = {1};
-    struct frontend f = case_frontend(case_family(batch), 5);
-    struct key key = key_of_frontend(&f);
-    nft_batch_element(batch, ELEMENT_ADD, set_name(SET_SERVICES), key.bytes, key.length, value,
-                      sizeof(value));
-}
-
-static void value_in_a_set(struct nft_batch *batch)
-{
-    const uint32_t value = 1;
-    case_of_port(batch, ELEMENT_ADD, set_name(SET_REJECTED), case_port(5), &value);
-}
-
-static void set_that_is_not_there(struct nft_batch *batch)
-{
-    const uint32_t key = 1;
-    nft_batch_element(batch, ELEMENT_ADD, "nothing", &key, sizeof(key), NULL, 0);
-}
-
-static void rule_in_no_chain(struct nft_batch *batch)
-{
-    case_rule(batch, "nowhere", "reject");
-}
-
-static void jump_nowhere(struct nft_batch *batch)
-{
-    case_rule(batch, "dispatch", "jump nowhere");
-}
-
-static void lookup_of_nothing(struct nft_batch *batch)
-{
-    case_rule(batch, "dispatch", "meta priority vmap @nothing");
-}
-
-/* A rule about the frontend that a packet is for. */
-static void case_frontend_rule(struct nft_batch *batch, const char *format)
-{
-    const char *ip = case_family(batch) == FAMILY_IPV4 ? "ip" : "ip6";
-    char *frontend = xasprintf("%s daddr . meta l4proto . th dport", ip);
-    char text[128];
-    const char *at = strchr(format, 'F');
-    snprintf(text, sizeof(text), "%.*s%s%s", (int)(at - format), format, frontend, at + 1);
-    case_rule(batch, "dispatch", text);
-    free(frontend);
-}
-
-static void verdict_of_a_data_map(struct nft_batch *batch)
-{
-    case_frontend_rule(batch, "F vmap @services");
-}
-
-static void value_of_a_set(struct nft_batch *batch)
-{
-    case_rule(batch, "dispatch", "meta priority set meta priority map @rejected_ports");
-}
-
-static void map_as_a_set(struct nft_batch *batch)
-{
-    case_frontend_rule(batch, "F @services");
-}
-
-static void record_in_nothing(struct nft_batch *batch)
-{
-    case_frontend_rule(batch, "delete @nothing { F : meta priority }");
-}
-
-static void record_in_a_set(struct nft_batch *batch)
-{
-    case_rule(batch, "dispatch", "delete @rejected_ports { meta priority : meta priority }");
-}
-
-static void record_in_a_verdict_map(struct nft_batch *batch)
-{
-    case_frontend_rule(batch, "delete @picks { F : meta priority }");
-}
-
-static void record_with_a_timeout_in_a_plain_map(struct nft_batch *batch)
-{
-    case_frontend_rule(batch, "update @services { F timeout 10s : meta priority }");
-}
-
-/* ---- ranges of single fields ---- */
-
-static void ranges_that_are_there(struct nft_batch *batch)
-{
-    case_range(batch, ELEMENT_ADD, 10, 19);
-    case_range(batch, ELEMENT_ADD, 50, CASE_TOP);
-}
-
-static void ranges_side_by_side(struct nft_batch *batch)
-{
-    case_range(batch, ELEMENT_ADD, 20, 29);
-    case_range(batch, ELEMENT_ADD, 5, 9);
-    case_range(batch, ELEMENT_ADD, 30, 30);
-    case_range(batch, ELEMENT_ADD, 40, 49);
-    case_range(batch, ELEMENT_ADD, 31, 39);
-}
-
-static void range_with_the_same_start(struct nft_batch *batch)
-{
-    case_range(batch, ELEMENT_DELETE, 10, 19);
-    case_range(batch, ELEMENT_ADD, 10, 29);
-}
-
-static void range_around_the_old_one(struct nft_batch *batch)
-{
-    case_range(batch, ELEMENT_DELETE, 10, 19);
-    case_range(batch, ELEMENT_ADD, 5, 25);
-}
-
-static void range_that_goes_and_comes(struct nft_batch *batch)
-{
-    case_range(batch, ELEMENT_DELETE, 10, 19);
-    case_range(batch, ELEMENT_ADD, 10, 19);
-}
-
-static void range_split(struct nft_batch *batch)
-{
-    case_range(batch, ELEMENT_DELETE, 10, 19);
-    case_range(batch, ELEMENT_ADD, 10, 14);
-    case_range(batch, ELEMENT_ADD, 15, 19);
-}
-
-static void range_added_and_deleted(struct nft_batch *batch)
-{
-    case_range(batch, ELEMENT_ADD, 20, 29);
-    case_range(batch, ELEMENT_DELETE, 20, 29);
-}
-
-static void range_to_the_top_replaced(struct nft_batch *batch)
-{
-    case_range(batch, ELEMENT_DELETE, 50, CASE_TOP);
-    case_range(batch, ELEMENT_ADD, 50, 99);
-    case_range(batch, ELEMENT_ADD, 100, CASE_TOP);
-}
-
-static void range_inside_another(struct nft_batch *batch)
-{
-    case_range(batch, ELEMENT_ADD, 12, 15);
-}
-
-static void range_around_another(struct nft_batch *batch)
-{
-    case_range(batch, ELEMENT_ADD, 5, 25);
-}
-
-static void range_over_the_start(struct nft_batch *batch)
-{
-    case_range(batch, ELEMENT_ADD, 5, 12);
-}
-
-static void range_over_the_end(struct nft_batch *batch)
-{
-    case_range(batch, ELEMENT_ADD, 15, 25);
-}
-
-static void longer_range(struct nft_batch *batch)
-{
-    case_range(batch, ELEMENT_ADD, 10, 25);
-}
-
-static void shorter_range(struct nft_batch *batch)
-{
-    case_range(batch, ELEMENT_ADD, 10, 15);
-}
-
-static void range_below_the_top(struct nft_batch *batch)
-{
-    case_range(batch, ELEMENT_ADD, 60, 70);
-}
-
-static void add_before_delete(struct nft_batch *batch)
-{
-    case_range(batch, ELEMENT_ADD, 10, 25);
-    case_range(batch, ELEMENT_DELETE, 10, 19);
-}
-
-static void delete_no_range(struct nft_batch *batch)
-{
-    case_range(batch, ELEMENT_DELETE, 30, 39);
-}
-
-static void delete_a_range_twice(struct nft_batch *batch)
-{
-    case_range(batch, ELEMENT_DELETE, 10, 19);
-    case_range(batch, ELEMENT_DELETE, 10, 19);
-}
-
-static void delete_with_another_start(struct nft_batch *batch)
-{
-    case_range(batch, ELEMENT_DELETE, 11, 19);
-}
-
-static void delete_with_another_end(struct nft_batch *batch)
-{
-    case_range(batch, ELEMENT_DELETE, 10, 18);
-}
-
-static void delete_less_than_the_top(struct nft_batch *batch)
-{
-    case_range(batch, ELEMENT_DELETE, 50, 99);
-}
-
-static void range_in_a_plain_set(struct nft_batch *batch)
-{
-    case_range_of(batch, ELEMENT_ADD, "cluster_ips", 10, 19);
-}
-
-/* ---- tables ---- */
-
-static void table_deleted_twice(struct nft_batch *batch)
-{
-    nft_batch_delete_table(batch);
-    nft_batch_delete_table(batch);
-}
-
-static void table_made_anew(struct nft_batch *batch)
-{
-    nft_batch_delete_table(batch);
-    case_table(batch);
-    case_reject(batch, 99, 0);
-}
-
-static void table_that_is_there(struct nft_batch *batch)
-{
-    nft_batch_add_table(batch, "another comment is not taken");
-}
-
-/* Each begins with an element that is fine: rejecting service port 99. */
-static const struct kernel_case {
-    void (*make)(struct nft_batch *batch);
-    int why; /* errno; 0: it is taken */
-    const char *object;
-} kernel_cases[] = {
-    {add_what_is_there, 0, NULL},
-    {replace_a_backend, 0, NULL},
-    {table_made_anew, 0, NULL},
-    {table_that_is_there, 0, NULL},
-    {map_as_a_set, 0, NULL},
-    {ranges_that_are_there, 0, NULL},
-    {ranges_side_by_side, 0, NULL},
-    {range_with_the_same_start, 0, NULL},
-    {range_around_the_old_one, 0, NULL},
-    {range_that_goes_and_comes, 0, NULL},
-    {range_split, 0, NULL},
-    {range_added_and_deleted, 0, NULL},
-    {range_to_the_top_replaced, 0, NULL},
-    {add_another_class, EEXIST, "add elements to services"},
-    {add_another_count, EEXIST, "add elements to ports"},
-    {add_another_backend, EEXIST, "add elements to endpoints"},
-    {delete_what_is_not_there, ENOENT, "delete elements of endpoints"},
-    {delete_a_service_twice, ENOENT, "delete elements of services"},
-    {goto_nowhere, ENOENT, "add elements to picks"},
-    {short_key, EINVAL, "add elements to rejected_ports"},
-    {long_key, EINVAL, "add elements to rejected_ports"},
-    {no_value, EINVAL, "add elements to ports"},
-    {value_of_other_length, EINVAL, "add elements to services"},
-    {value_in_a_set, EINVAL, "add elements to rejected_ports"},
-    {set_that_is_not_there, ENOENT, "add elements to nothing"},
-    {rule_in_no_chain, ENOENT, "add rule to chain nowhere"},
-    {jump_nowhere, ENOENT, "add rule to chain dispatch"},
-    {lookup_of_nothing, ENOENT, "add rule to chain dispatch"},
-    {verdict_of_a_data_map, EINVAL, "add rule to chain dispatch"},
-    {value_of_a_set, EINVAL, "add rule to chain dispatch"},
-    {record_in_nothing, ENOENT, "add rule to chain dispatch"},
-    {record_in_a_set, EOPNOTSUPP, "add rule to chain dispatch"},
-    {record_in_a_verdict_map, EOPNOTSUPP, "add rule to chain dispatch"},
-    {record_with_a_timeout_in_a_plain_map, EOPNOTSUPP, "add rule to chain dispatch"},
-    {range_inside_another, EEXIST, "add elements to service_cidrs"},
-    {range_around_another, EEXIST, "add elements to service_cidrs"},
-    {range_over_the_start, EEXIST, "add elements to service_cidrs"},
-    {range_over_the_end, EEXIST, "add elements to service_cidrs"},
-    {longer_range, EEXIST, "add elements to service_cidrs"},
-    {shorter_range, EEXIST, "add elements to service_cidrs"},
-    {range_below_the_top, EEXIST, "add elements to service_cidrs"},
-    {add_before_delete, EEXIST, "add elements to service_cidrs"},
-    {delete_no_range, ENOENT, "delete elements of service_cidrs"},
-    {delete_a_range_twice, ENOENT, "delete elements of service_cidrs"},
-    {delete_with_another_start, ENOENT, "delete elements of service_cidrs"},
-    {delete_with_another_end, ENOENT, "delete elements of service_cidrs"},
-    {delete_less_than_the_top, ENOENT, "delete elements of service_cidrs"},
-    {range_in_a_plain_set, EINVAL, "add elements to cluster_ips"},
-    {table_deleted_twice, ENOENT, "delete table kube-nftd"},
+/* What keys and values are made of, as above; n: a number. */
+static const struct {
+    const char *set, *key, *value;
+} case_kinds[] = {
+    {"services", "f", "p"},      {"ports", "p", "p"},        {"endpoints", "pn", "b"},
+    {"rejected_ports", "p", ""}, {"service_cidrs", "a", ""}, {"allowed_sources", "s", ""},
+    {"affinity", "pa", "p"},     {"learners", "n", ""},      {"picks", "n", ""},
+    {"local_picks", "n", ""},
 };
-#define KERNEL_CASES (int)(sizeof(kernel_cases) / sizeof(kernel_cases[0]))
 
-static inline void make_case(const struct kernel_case *which, struct nft_batch *batch)
+static inline uint32_t case_u32(const uint8_t *bytes)
 {
-    case_reject(batch, 99, 0);
-    which->make(batch);
+    uint32_t number;
+    memcpy(&number, bytes, sizeof(number));
+    return number;
 }
+
+/* Writes one part of a key or value. Returns its length. */
+static inline size_t case_write_part(FILE *out, char kind, const uint8_t *bytes)
+{
+    const size_t n = address_length(case_family());
+    const uint32_t number = case_u32(bytes), list = case_u32(bytes + n);
+    const unsigned last = (unsigned)bytes[n - 2] << 8 | bytes[n - 1];
+    const unsigned bits = 8 * (unsigned)n - (list & 0xff);
+    if (kind == 'p' || kind == 'n')
+        fprintf(out,
+                kind == 'n'              ? " %u"
+                : number & PORT_LOW_MASK ? " p%u/%u"
+                                         : " p%u",
+                kind == 'n' ? number : number >> PORT_LOW_BITS, number & PORT_LOW_MASK);
+    else if (kind == 's')
+        fprintf(out, " s%u/%u/%u", list >> 8, last, bits);
+    else
+        fprintf(out, " %c%u", kind, kind == 'a' ? last : bytes[3]);
+    return kind == 'p' || kind == 'n' ? 4 : kind == 'a' ? n : n + (kind == 'f' ? 8 : 4);
+}
+
+static inline void case_write(FILE *out, const char *kinds, const uint8_t *bytes, size_t length)
+{
+    size_t at = 0;
+    for (; *kinds && at < length; kinds++)
+        at += case_write_part(out, *kinds, bytes + at);
+    ck_assert_uint_eq(at, length);
+    ck_assert_int_eq(*kinds, '\0');
+}
+
+/* Elements of a set as lines. */
+struct case_lines {
+    const char *set;
+    VEC(char *) lines;
+};
+
+static inline void case_see(void *ctx, const struct nft_element *e)
+{
+    struct case_lines *seen = ctx;
+    char *line;
+    size_t length, i = 0;
+    FILE *out = open_memstream(&line, &length);
+    while (strcmp(case_kinds[i].set, seen->set) != 0)
+        i++;
+    ck_assert(e->data || e->data_length == 0);
+    case_write(out, case_kinds[i].key, e->key, e->key_length);
+    fprintf(out, e->data ? " :" : "");
+    case_write(out, case_kinds[i].value, e->data, e->data_length);
+    fprintf(out, e->flags & NFT_SET_ELEM_INTERVAL_END ? " end" : "");
+    fclose(out);
+    vec_push(&seen->lines, line);
+}
+
+static inline int case_compare(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Sorted, in one line; "none". */
+static inline void case_print(FILE *out, struct case_lines *seen)
+{
+    if (seen->lines.n > 0)
+        qsort(seen->lines.v, seen->lines.n, sizeof(*seen->lines.v), case_compare);
+    for (size_t i = 0; i < seen->lines.n; i++) {
+        fprintf(out, "%s%s", i ? "," : "", seen->lines.v[i] + (i == 0));
+        free(seen->lines.v[i]);
+    }
+    fprintf(out, seen->lines.n ? "\n" : "none\n");
+    vec_free(&seen->lines);
+}
+
+/* show SET: all elements, or why not. */
+static inline void case_show(char *words, FILE *out)
+{
+    struct case_lines seen = {.set = words};
+    int result =
+        nft_socket_read_elements(sock, case_family(), RULESET_TABLE, words, case_see, &seen, &err);
+    if (result == 0)
+        case_print(out, &seen);
+    else
+        fprintf(out, "%s\n", strrchr(err.text, ':') + 2);
+    ck_assert(result == 0 || seen.lines.n == 0);
+    error_clear(&err);
+}
+
+/* get SET KEY, or several keys with a comma between: those that are found; and how many, up to the
+ * first one that is not. */
+static inline void case_get(char *words, FILE *out)
+{
+    struct case_lines seen = {.set = script_word(&words)};
+    uint8_t bytes[8 * KEY_SIZE];
+    struct nft_keys keys = {bytes, 0, 0};
+    size_t found;
+    while (*words) {
+        struct key key = case_words(&words, ",");
+        keys.length = key.length;
+        memcpy(bytes + keys.n++ * key.length, key.bytes, key.length);
+    }
+    int result = keys.n == 1 ? nft_socket_get_element(sock, case_family(), RULESET_TABLE, seen.set,
+                                                      bytes, keys.length, case_see, &seen, &err)
+                             : nft_socket_get_elements(sock, case_family(), RULESET_TABLE, seen.set,
+                                                       &keys, case_see, &seen, &found, &err);
+    ck_assert_int_eq(result, 0);
+    ck_assert(keys.n == 1 || found == seen.lines.n);
+    ck_assert_ptr_null(err.text);
+    case_print(out, &seen);
+}
+
+/* So many elements. */
+static inline size_t size_of(const char *set)
+{
+    struct case_lines seen = {.set = set};
+    int result =
+        nft_socket_read_elements(sock, case_family(), RULESET_TABLE, set, case_see, &seen, &err);
+    ck_assert_msg(result == 0, "%s", err.text);
+    size_t n = seen.lines.n;
+    vec_each (&seen.lines, line)
+        free(*line);
+    vec_free(&seen.lines);
+    return n;
+}
+
+static inline void case_commit(char *words, FILE *out)
+{
+    commit();
+}
+
+/* The table's comment; "none" without a table. */
+static inline void case_comment(char *words, FILE *out)
+{
+    enum family family = *words ? 1 - case_family() : case_family();
+    struct nft_table_state state;
+    ck_assert_int_eq(nft_socket_read_table(sock, family, RULESET_TABLE, &state, &err), 0);
+    ck_assert(state.exists == (state.comment != NULL));
+    fprintf(out, "%s\n", state.exists ? state.comment : "none");
+    free(state.comment);
+}
+
+/* try OBJECT: why the kernel refuses the transaction, which begins with an element that is fine,
+ * and, unless it is the fake one, which says less, what it refused to do. Checking says the same
+ * and does nothing. All or nothing is in force, and nothing is left for the next one. */
+static inline void case_try(char *object, FILE *out)
+{
+    int why = 0;
+    char *expected = NULL;
+    int result = nft_socket_check(sock, &batch, &why, &err);
+    ck_assert_int_eq(result, why ? -1 : 0);
+    ck_assert_uint_eq(size_of("rejected_ports"), 1);
+    if (why) {
+        fprintf(out, "%s\n", strerror(why));
+        expected = xasprintf("the kernel refused to %s: %s", object, strerror(why));
+        ck_assert(strstr(err.text, "fake") || strcmp(err.text, expected) == 0);
+        ck_assert_ptr_nonnull(strstr(err.text, strerror(why)));
+    }
+    error_clear(&err);
+    ck_assert_int_eq(nft_socket_commit(sock, &batch, &err), result);
+    ck_assert(!why || strstr(err.text, "fake") || strcmp(err.text, expected) == 0);
+    ck_assert(!why || strstr(err.text, strerror(why)));
+    error_clear(&err);
+    nft_batch_clear(&batch);
+    ck_assert_uint_eq(size_of("rejected_ports"), why ? 1 : 2);
+    ck_assert_uint_eq(size_of("endpoints"), 2);
+    put("+ rejected_ports p9");
+    commit();
+    put("- rejected_ports p9");
+    commit();
+    put("+ rejected_ports p99");
+    free(expected);
+}
+
+static const struct script_command case_commands[] = {
+    CASE_MESSAGES,     {"commit", case_commit},   {"try", case_try}, {"show", case_show},
+    {"get", case_get}, {"comment", case_comment}, {NULL, NULL},
+};
+
+/* The cases for both, in both families. */
+static inline void case_transactions(int i)
+{
+    begin((enum family)(i / script_cases("kernel")));
+    put("+ rejected_ports p99");
+    script_run("kernel", i % script_cases("kernel"), case_commands);
+}
+
+#define CASE_TRANSACTIONS                                                                          \
+    TESTS(transactions, FAMILY_COUNT *script_cases("kernel"))                                      \
+    {                                                                                              \
+        case_transactions(_i);                                                                     \
+    }
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef KUBE_NFTD_TESTS_OBJECT_TEXT_H
 #define KUBE_NFTD_TESTS_OBJECT_TEXT_H
 
-#include "kube-nftd/model/zone.h"
+#include "kube-nftd/model.h"
 #include "objects.h"
 
 static inline void write_service(FILE *out, const struct service *service)

@@ -7,15 +7,16 @@
  *     ports       "http/TCP:80+30080 /UDP:53"              name/protocol:number+node port
  *     endpoints   "10.0.0.1 10.0.0.2=st 10.0.0.3=rs@n1"    address=conditions@node
  *                 "10.0.0.1~n1,n2^z1"                      address~hinted nodes^hinted zones
+ *     a Node      "zone=a 192.0.2.7 fd00::7 pods=10.244.1.0/24 deleting tainted"
  *
  * Conditions are letters: r ready, s serving, t terminating, - none; left out they are "rs".
  */
 #ifndef KUBE_NFTD_TESTS_OBJECTS_H
 #define KUBE_NFTD_TESTS_OBJECTS_H
 
-#include "kube-nftd/base/intern.h"
-#include "kube-nftd/cache/endpoint_slice_cache.h"
-#include "kube-nftd/model/object.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/cache.h"
+#include "kube-nftd/model.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -45,6 +46,17 @@ static inline struct address make_address(const char *text, enum family *family)
     return address;
 }
 
+/* "10.0.0.1:80", "[fd00::1]:80" */
+static inline struct backend make_backend(const char *word, enum family *family)
+{
+    const char *colon = strrchr(word, ':');
+    const size_t bracket = *word == '[';
+    char *address = xstrndup(word + bracket, (size_t)(colon - word) - 2 * bracket);
+    const struct backend backend = {make_address(address, family), (uint16_t)atoi(colon + 1)};
+    free(address);
+    return backend;
+}
+
 static inline struct cidr make_cidr(const char *text, enum family *family)
 {
     struct cidr cidr;
@@ -69,42 +81,45 @@ static inline struct service_port make_port(const char *word)
     return port;
 }
 
+static inline void add_address(struct service *service, const char *word)
+{
+    enum family family;
+    struct address address = make_address(word, &family);
+    service->has_cluster_ip[family] = true;
+    service->cluster_ip[family] = address;
+}
+
 /* A Service created at second 1. */
 static inline struct service *make_service(const char *id, const char *addresses, const char *ports)
 {
     struct service *service = xcalloc(1, sizeof(*service));
     service->id = xstrdup(id);
     service->created = 1;
+    each_word(addresses, word) add_address(service, word);
+    each_word(ports, word) vec_push(&service->ports, make_port(word));
+    return service;
+}
+
+/* Appends them to those of their families. */
+static inline void add_addresses(address_vec to[FAMILY_COUNT], const char *addresses)
+{
     each_word(addresses, word)
     {
         enum family family;
         struct address address = make_address(word, &family);
-        service->has_cluster_ip[family] = true;
-        service->cluster_ip[family] = address;
+        vec_push(&to[family], address);
     }
-    each_word(ports, word) vec_push(&service->ports, make_port(word));
-    return service;
 }
 
 /* They go on to what the Service has. */
 static inline void add_external_ips(struct service *service, const char *addresses)
 {
-    each_word(addresses, word)
-    {
-        enum family family;
-        struct address address = make_address(word, &family);
-        vec_push(&service_make_outside(service)->external_ips[family], address);
-    }
+    add_addresses(service_make_outside(service)->external_ips, addresses);
 }
 
 static inline void add_load_balancer_ips(struct service *service, const char *addresses)
 {
-    each_word(addresses, word)
-    {
-        enum family family;
-        struct address address = make_address(word, &family);
-        vec_push(&service_make_outside(service)->load_balancer_ips[family], address);
-    }
+    add_addresses(service_make_outside(service)->load_balancer_ips, addresses);
 }
 
 static inline void add_source_ranges(struct service *service, const char *cidrs)
@@ -187,6 +202,12 @@ static inline struct slice_endpoint make_endpoint(const char *word, enum family 
     return endpoint;
 }
 
+static inline void add_slice_port(struct endpoint_slice *slice, const char *word)
+{
+    struct service_port port = make_port(word);
+    vec_push(&slice->ports, (struct slice_port){port.name, port.protocol, port.port});
+}
+
 /* A slice of the Service @service_id, which may be NULL. */
 static inline struct endpoint_slice *make_slice(const char *id, const char *service_id,
                                                 enum family family, const char *ports,
@@ -197,22 +218,50 @@ static inline struct endpoint_slice *make_slice(const char *id, const char *serv
     slice->service_id = xstrdup(service_id);
     slice->has_family = true;
     slice->family = family;
-    each_word(ports, word)
-    {
-        struct service_port port = make_port(word);
-        vec_push(&slice->ports, (struct slice_port){port.name, port.protocol, port.port});
-    }
+    each_word(ports, word) add_slice_port(slice, word);
     endpoint_slice_sort_ports(slice);
     each_word(endpoints, word) vec_push(&slice->endpoints, make_endpoint(word, family));
     return slice;
 }
 
-/* Objects without payload of the ids @ids, as a replacement names what is still there. */
-static inline object_vec make_ids(enum object_kind kind, const char *ids)
+static inline void add_node_word(struct node *node, const char *word)
 {
-    object_vec objects = {0};
-    each_word(ids, word) vec_push(&objects, (struct object){.kind = kind, .id = xstrdup(word)});
-    return objects;
+    enum family family;
+    if (strncmp(word, "zone=", 5) == 0) {
+        node->zone = xstrdup(word + 5);
+    } else if (strncmp(word, "pods=", 5) == 0) {
+        struct cidr cidr = make_cidr(word + 5, &family);
+        node->has_pod_cidr[family] = true;
+        node->pod_cidr[family] = cidr;
+    } else if (strcmp(word, "deleting") == 0) {
+        node->deleting = true;
+    } else if (strcmp(word, "tainted") == 0) {
+        node->to_be_deleted = true;
+    } else {
+        struct address address = make_address(word, &family);
+        node->has_ip[family] = true;
+        node->ip[family] = address;
+    }
+}
+
+static inline struct node *make_node(const char *id, const char *words)
+{
+    struct node *node = xcalloc(1, sizeof(*node));
+    node->id = xstrdup(id);
+    each_word(words, word) add_node_word(node, word);
+    return node;
+}
+
+/* Of one family, in ascending order. The caller frees it. */
+static inline address_vec make_addresses(const char *words)
+{
+    address_vec addresses = {0};
+    each_word(words, word)
+    {
+        enum family family;
+        vec_push(&addresses, make_address(word, &family));
+    }
+    return addresses;
 }
 
 /* ---- back to words; the caller frees them ---- */
@@ -221,6 +270,29 @@ static inline void write_address(FILE *out, enum family family, const struct add
 {
     char text[ADDRESS_TEXT_SIZE];
     fputs(address_format(family, address, text), out);
+}
+
+/* " 10.0.0.1:80 10.0.0.2:80" */
+static inline void write_backends(FILE *out, enum family family, const struct backend *backends,
+                                  size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        fputc(' ', out);
+        write_address(out, family, &backends[i].address);
+        fprintf(out, ":%u", backends[i].port);
+    }
+}
+
+/* To which backends flows may go on. */
+static inline char *flows_text(enum family family, const struct backend *serving, size_t n)
+{
+    char *text;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    fputs("flows", out);
+    write_backends(out, family, serving, n);
+    fclose(out);
+    return text;
 }
 
 static inline void write_cidr(FILE *out, enum family family, const struct cidr *cidr)
@@ -266,11 +338,8 @@ static inline void write_ranges(FILE *out, enum family family, const range_vec *
 }
 
 /* "10.0.0.1:80 10.0.0.2:80=st@n1" */
-static inline char *merged_text(enum family family, const endpoint_vec *endpoints)
+static inline void write_endpoints(FILE *out, enum family family, const endpoint_vec *endpoints)
 {
-    char *text;
-    size_t length;
-    FILE *out = open_memstream(&text, &length);
     vec_each (endpoints, it) {
         fputs(it > endpoints->v ? " " : "", out);
         fputs(family == FAMILY_IPV6 ? "[" : "", out);
@@ -279,8 +348,6 @@ static inline char *merged_text(enum family family, const endpoint_vec *endpoint
         write_conditions(out, it->flags, it->node_name);
         write_hints(out, it->hints);
     }
-    fclose(out);
-    return text;
 }
 
 /* ---- chance, the same in every run ---- */

@@ -7,8 +7,7 @@
 #ifndef KUBE_NFTD_TESTS_PROTO_WRITER_H
 #define KUBE_NFTD_TESTS_PROTO_WRITER_H
 
-#include "kube-nftd/base/clock.h"
-#include "kube-nftd/base/vec.h"
+#include "kube-nftd/base.h"
 
 #include <cjson/cJSON.h>
 #include <ctype.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "script.h"
 
-#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base.h"
 
+#include <ctype.h>
 #include <string.h>
 
 /* A line of a file, and the one it is at. */
@@ -16,10 +17,31 @@ struct reader {
 };
 
 static char *given; /* the text below a command */
+static FILE *output;
+static bool shows_log;
+static enum log_level shown_level;
+
+/* Numbers that are others each time. */
+struct named_number {
+    char digits[12];
+    char name;
+};
+static VEC(struct named_number) named;
 
 const char *script_text(void)
 {
     return given ? given : "";
+}
+
+FILE *script_out(void)
+{
+    return output;
+}
+
+void script_show_log(enum log_level level)
+{
+    shows_log = true;
+    shown_level = level;
 }
 
 char *script_word(char **words)
@@ -38,6 +60,58 @@ bool script_option(char *word, const char *key, char **value)
         return false;
     *value = word + length + 1;
     return true;
+}
+
+static bool is_byte(const char *text)
+{
+    return text[0] == '<' && isxdigit((unsigned char)text[1]) && isxdigit((unsigned char)text[2]) &&
+           text[3] == '>';
+}
+
+size_t script_bytes(char *text)
+{
+    char *out = text;
+    for (const char *from = text; *from; out++) {
+        bool byte = is_byte(from);
+        *out = byte ? (char)strtol(from + 1, NULL, 16) : *from;
+        from += byte ? 4 : 1;
+    }
+    *out = '\0';
+    return (size_t)(out - text);
+}
+
+void write_bytes(FILE *out, const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        unsigned char byte = (unsigned char)text[i];
+        fprintf(out, byte >= ' ' && byte < 0x7f ? "%c" : "<%02x>", byte);
+    }
+}
+
+void script_name_number(unsigned number, char name)
+{
+    struct named_number of = {.name = name};
+    snprintf(of.digits, sizeof(of.digits), "%u", number);
+    vec_push(&named, of);
+}
+
+/* @text with the names of numbers, in place. */
+static void name_numbers(char *text)
+{
+    char *out = text;
+    for (size_t length; *text; text += length) {
+        bool is_named = false;
+        length = strspn(text, "0123456789");
+        vec_each (&named, it)
+            if (length == strlen(it->digits) && strncmp(text, it->digits, length) == 0) {
+                *out++ = it->name;
+                is_named = true;
+            }
+        length = length ? length : 1;
+        if (!is_named)
+            out = (char *)memmove(out, text, length) + length;
+    }
+    *out = '\0';
 }
 
 static void next_line(struct reader *reader)
@@ -99,18 +173,44 @@ static void write_lines(FILE *out, const char *mark, const char *text)
         fprintf(out, "%s%.*s\n", mark, (int)strcspn(line, "\n"), line);
 }
 
+static VEC(struct script_command) own_commands;
+
+void script_add_command(const char *name, void (*run)(char *words, FILE *out))
+{
+    char *dashed = xstrdup(name);
+    for (char *c = dashed; *c; c++)
+        *c = *c == '_' ? '-' : *c;
+    vec_push(&own_commands, (struct script_command){dashed, run});
+}
+
+/* NULL: there is none of that name. */
+static const struct script_command *find_command(const char *name,
+                                                 const struct script_command *commands)
+{
+    for (; commands && commands->name; commands++)
+        if (strcmp(commands->name, name) == 0)
+            return commands;
+    vec_each (&own_commands, it)
+        if (strcmp(it->name, name) == 0)
+            return it;
+    return NULL;
+}
+
 static char *run_line(char *line, const char *where, const struct script_command *commands)
 {
     char *text, *words = line;
     size_t length;
     const char *name = script_word(&words);
-    while (commands->name && strcmp(commands->name, name) != 0)
-        commands++;
-    if (!commands->name)
+    const struct script_command *command = find_command(name, commands);
+    if (!command)
         ck_abort_msg("%s: no command %s", where, name);
-    FILE *out = open_memstream(&text, &length);
-    commands->run(words, out);
-    fclose(out);
+    output = open_memstream(&text, &length);
+    command->run(words, output);
+    if (shows_log)
+        write_logged(output, shown_level);
+    fclose(output);
+    output = NULL;
+    name_numbers(text);
     return text;
 }
 
@@ -173,6 +273,7 @@ static void run_case(struct reader *reader, const struct script_command *command
 void script_run(const char *file, int number, const struct script_command *commands)
 {
     struct reader reader = open_file(file);
+    vec_free(&named);
     const char *only = getenv("UNIT_CASE"), *written = getenv("UNIT_WRITE");
     FILE *writes = written ? fopen(written, number == 0 ? "we" : "ae") : NULL;
     for (int passed = 0; !begins_case(&reader) || passed++ < number; next_line(&reader))

@@ -26,14 +26,34 @@ struct script_command {
     void (*run)(char *words, FILE *out);
 };
 
+void script_add_command(const char *name, void (*run)(char *words, FILE *out));
+
+/* A command: "no-service" is COMMAND(no_service). */
+#define COMMAND(name)                                                                              \
+    static void run_##name(char *words, FILE *out);                                                \
+    __attribute__((constructor)) static void add_command_##name(void)                              \
+    {                                                                                              \
+        script_add_command(#name, run_##name);                                                     \
+    }                                                                                              \
+    static void run_##name(char *words, FILE *out)
+
 /* How many cases the file has. */
 int script_cases(const char *file);
 
-/* Runs one of them. @commands end with one without a name. */
+/* Runs one of them. @commands end with one without a name; NULL: they are those of the program. */
 void script_run(const char *file, int number, const struct script_command *commands);
 
 /* The text below the present command; "" if there is none. */
 const char *script_text(void);
+
+/* Where the present command writes, for what is called back meanwhile. */
+FILE *script_out(void);
+
+/* From now on each command also writes what was logged of @level or worse; for a set-up. */
+void script_show_log(enum log_level level);
+
+/* From now on commands write @name in place of the number @number, which is another each time. */
+void script_name_number(unsigned number, char name);
 
 /* Cuts the first word off; "" if there is none. */
 char *script_word(char **words);
@@ -41,11 +61,19 @@ char *script_word(char **words);
 /* Whether @word is "KEY=..."; then @value is what is behind. */
 bool script_option(char *word, const char *key, char **value);
 
+/* Makes "<0a>" in @text, of two hexadecimal digits, that byte. Returns the length. */
+size_t script_bytes(char *text);
+
+/* Writes that way what is no printable ASCII. */
+void write_bytes(FILE *out, const char *text, size_t length);
+
 /* All cases of a file are tests. */
 #define SCRIPT(file, commands)                                                                     \
     TESTS(cases, script_cases(file))                                                               \
     {                                                                                              \
         script_run(file, _i, commands);                                                            \
     }
+
+#define CASES(file) SCRIPT(file, NULL)
 
 #endif

@@ -7,7 +7,9 @@
  *           skipped version=1
  *     a/web-1 of=a/web http/TCP:8080 10.0.0.1@here 10.0.0.2=st version=2
  *
- * A Service has addresses and ports, a slice ports and endpoints, as in objects.h.
+ * A Service has addresses and ports, a slice ports and endpoints, as in objects.h. A word with
+ * "10.0.0.1*300" in it stands for 300, with that address and those behind it; "10.0.0.1*300x2"
+ * takes every second one.
  */
 #ifndef KUBE_NFTD_TESTS_SCRIPT_OBJECTS_H
 #define KUBE_NFTD_TESTS_SCRIPT_OBJECTS_H
@@ -15,13 +17,8 @@
 #include "objects.h"
 #include "script.h"
 
-static inline void add_address(struct service *service, const char *word)
-{
-    enum family family;
-    struct address address = make_address(word, &family);
-    service->has_cluster_ip[family] = true;
-    service->cluster_ip[family] = address;
-}
+#include "kube-nftd/cache.h"
+#include "kube-nftd/model.h"
 
 static inline void add_service_word(struct service *service, char *word)
 {
@@ -52,20 +49,60 @@ static inline void add_service_word(struct service *service, char *word)
         add_address(service, word);
 }
 
+/* @word as often as it says. */
+static inline void write_many(FILE *out, const char *word)
+{
+    const char *star = strchr(word, '*'), *dot = star;
+    unsigned of[4], step = 1, n, length = 0;
+    while (dot > word && strchr("0123456789.", dot[-1]))
+        dot--;
+    if (sscanf(dot, "%u.%u.%u.%u*%u%n", &of[0], &of[1], &of[2], &of[3], &n, &length) != 5)
+        ck_abort_msg("%s", word);
+    const char *behind = dot + length;
+    if (*behind == 'x')
+        step = (unsigned)strtoul(behind + 1, (char **)&behind, 10);
+    unsigned address = of[0] << 24 | of[1] << 16 | of[2] << 8 | of[3];
+    for (; n > 0; n--, address += step)
+        fprintf(out, "%.*s%u.%u.%u.%u%s ", (int)(dot - word), word, address >> 24,
+                address >> 16 & 255, address >> 8 & 255, address & 255, behind);
+}
+
+/* @words with each word as often as it says. The caller frees it. */
+static inline char *script_many(char *words)
+{
+    char *text;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    for (char *word; *(word = script_word(&words));) {
+        if (strchr(word, '*'))
+            write_many(out, word);
+        else
+            fprintf(out, "%s ", word);
+    }
+    fclose(out);
+    return text;
+}
+
 static inline struct service *script_service(char *words)
 {
+    char *many = script_many(words);
+    words = many;
     struct service *service = make_service(script_word(&words), "", "");
     for (char *word; *(word = script_word(&words));)
         add_service_word(service, word);
+    free(many);
     return service;
 }
 
 static inline struct endpoint_slice *script_slice(char *words)
 {
-    char *value = NULL, *id = script_word(&words), *of = script_word(&words);
-    ck_assert(script_option(of, "of", &value));
+    char *many = script_many(words), *value = NULL;
+    words = many;
+    const char *id = script_word(&words);
+    if (!script_option(script_word(&words), "of", &value))
+        ck_abort_msg("%s is of nothing", id);
     enum family family = strstr(words, "::") ? FAMILY_IPV6 : FAMILY_IPV4;
-    struct endpoint_slice *slice = make_slice(id, value, family, "", "");
+    struct endpoint_slice *slice = make_slice(id, *value ? value : NULL, family, "", "");
     for (char *word; *(word = script_word(&words));) {
         if (script_option(word, "version", &value)) {
             object_version_set(&slice->version, value);
@@ -75,11 +112,48 @@ static inline struct endpoint_slice *script_slice(char *words)
             vec_push(&slice->endpoints, make_endpoint(word, family));
             continue;
         }
-        struct service_port port = make_port(word);
-        vec_push(&slice->ports, (struct slice_port){port.name, port.protocol, port.port});
+        add_slice_port(slice, word);
     }
     endpoint_slice_sort_ports(slice);
+    free(many);
     return slice;
+}
+
+/* "10.96.0.1|53/UDP"; the port is 80, and the protocol TCP, if they are left out. */
+static inline struct frontend script_frontend(char *word)
+{
+    enum family family;
+    char *bar = strchr(word, '|');
+    struct frontend frontend = {.port = bar ? (uint16_t)atoi(bar + 1) : 80,
+                                .protocol = strstr(word, "/UDP") ? 17 : 6};
+    if (bar)
+        *bar = '\0';
+    frontend.address = make_address(word, &family);
+    frontend.family = (uint8_t)family;
+    return frontend;
+}
+
+static inline void write_version(FILE *out, const char *what, const struct object_version *version)
+{
+    char number[OBJECT_VERSION_SIZE];
+    if (version)
+        fprintf(out, "%s%s", what, object_version_text(version, number));
+}
+
+/* As "2 out=3 IPv4=1! IPv6=2": what came, was left out, and is held; ! where that is not it. */
+static inline void write_receipt(FILE *out, const struct receipt *receipt)
+{
+    fputs(receipt->received ? "" : "gone", out);
+    write_version(out, "", receipt->received);
+    write_version(out, " out=", receipt->left_out);
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        if (!receipt->family[i].concerned)
+            continue;
+        fprintf(out, " %s", family_name((enum family)i));
+        write_version(out, "=", receipt->family[i].held);
+        fputs(receipt->family[i].in_force ? "" : "!", out);
+    }
+    fputc('\n', out);
 }
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The addresses of a network namespace of each test's own. */
-#include "kube-nftd/netlink/address_monitor.h"
+/* The addresses of a network namespace of each test's own: tests/unit/cases/address_monitor. */
+#include "kube-nftd/netlink.h"
 
-#include "kube-nftd/model/cidr.h"
+#include "kube-nftd/model.h"
 #include "namespaces.h"
-#include "unit.h"
+#include "objects.h"
+#include "script.h"
 
 #include <ev.h>
 #include <libmnl/libmnl.h>
@@ -105,25 +106,13 @@ static int talk(const void *end)
     return mnl_cb_run(answer, (size_t)n, 0, 0, NULL, NULL) < 0 ? errno : 0;
 }
 
-static void put_address(struct nlmsghdr *header, uint16_t type, enum family family,
-                        const struct address *address)
-{
-    if (family == FAMILY_IPV4)
-        mnl_attr_put(header, type, 4, address->bytes);
-    else
-        mnl_attr_put(header, type, 16, address->bytes);
-}
-
+/* "10.0.0.1/24", or without its length */
 static struct address parse(const char *text, enum family *family, unsigned *prefix)
 {
-    char *copy = xstrdup(text), *slash = strchr(copy, '/');
-    struct address address;
-    *prefix = slash ? (unsigned)strtoul(slash + 1, NULL, 10) : 0;
-    if (slash)
-        *slash = '\0';
-    ck_assert_msg(address_parse(copy, family, &address), "%s", text);
-    if (!slash)
-        *prefix = (unsigned)address_length(*family) * 8;
+    const char *slash = strchr(text, '/');
+    char *copy = xstrndup(text, strcspn(text, "/"));
+    const struct address address = make_address(copy, family);
+    *prefix = slash ? (unsigned)atoi(slash + 1) : (unsigned)address_length(*family) * 8;
     free(copy);
     return address;
 }
@@ -144,8 +133,8 @@ static struct nlmsghdr *message(void *at, uint16_t type, uint16_t flags, unsigne
     body->ifa_family = family == FAMILY_IPV4 ? AF_INET : AF_INET6;
     body->ifa_prefixlen = (uint8_t)prefix;
     body->ifa_index = interface;
-    put_address(header, IFA_LOCAL, family, &address);
-    put_address(header, IFA_ADDRESS, family, &other);
+    mnl_attr_put(header, IFA_LOCAL, address_length(family), address.bytes);
+    mnl_attr_put(header, IFA_ADDRESS, address_length(family), other.bytes);
     return header;
 }
 
@@ -254,24 +243,68 @@ static void teardown(void)
     log_set_verbosity(0);
 }
 
-/* ---- what is there at the start ---- */
+/* ---- commands; INTERFACE: a number, 1 is the loopback interface ---- */
 
-/* On interfaces that are up or down, sorted by bytes; no loopback addresses. */
-TEST(initial)
+/* add INTERFACE ADDRESS PEER, and replace with another peer; del. */
+static void change_words(uint16_t type, uint16_t flags, char *words)
 {
-    add_pair(10);
-    set_up(LOOPBACK); /* gives it 127.0.0.1 and ::1 */
-    add(LOOPBACK, "127.5.5.5");
-    add(LOOPBACK, "192.0.2.1");
-    add(10, "10.0.0.10/24");
-    add(10, "10.0.0.9/24");
-    add(10, "126.255.255.255/24");
-    add(LOOPBACK, "2001:db8::2");
-    add(LOOPBACK, "2001:db8::1");
-    start();
-    ck_assert_str_eq(now[FAMILY_IPV4], "10.0.0.9 10.0.0.10 126.255.255.255 192.0.2.1");
-    ck_assert_str_eq(now[FAMILY_IPV6], "2001:db8::1 2001:db8::2");
+    unsigned interface = (unsigned)atoi(script_word(&words));
+    const char *address = script_word(&words);
+    change(type, flags, interface, address, *words ? words : NULL);
 }
+
+COMMAND(add)
+{
+    change_words(RTM_NEWADDR, NLM_F_CREATE, words);
+}
+
+COMMAND(replace)
+{
+    change_words(RTM_NEWADDR, NLM_F_REPLACE, words);
+}
+
+COMMAND(del)
+{
+    change_words(RTM_DELADDR, 0, words);
+}
+
+COMMAND(pair)
+{
+    add_pair((unsigned)atoi(words));
+}
+
+COMMAND(up)
+{
+    set_up((unsigned)atoi(words));
+}
+
+COMMAND(del_link)
+{
+    struct nlmsghdr *header = link_message(RTM_DELLINK, 0, (unsigned)atoi(words), false);
+    ck_assert_int_eq(talk(mnl_nlmsg_get_payload_tail(header)), 0);
+}
+
+COMMAND(start)
+{
+    start();
+}
+
+/* told FAMILY: after one more turn, how often and what last. */
+COMMAND(told)
+{
+    enum family family = *words == '4' ? FAMILY_IPV4 : FAMILY_IPV6;
+    turn();
+    fprintf(out, "%d: %s\n", told[family], now[family]);
+}
+
+/* wait FAMILY ADDRESS... */
+COMMAND(wait)
+{
+    enum family family = *script_word(&words) == '4' ? FAMILY_IPV4 : FAMILY_IPV6;
+    wait_for(family, words);
+}
+
+CASES("address_monitor")
 
 TEST(no_socket)
 {
@@ -285,106 +318,6 @@ TEST(no_socket)
     ck_assert_ptr_null(monitor);
     ck_assert_str_eq(err.text, "addresses: cannot open a netlink socket: Too many open files");
     ck_assert_int_eq(told[FAMILY_IPV4], 0);
-}
-
-/* ---- changes ---- */
-
-TEST(come_and_go)
-{
-    start();
-    add(LOOPBACK, "10.0.0.2");
-    turn();
-    ck_assert_str_eq(now[FAMILY_IPV4], "10.0.0.2");
-    add(LOOPBACK, "10.0.0.1");
-    turn();
-    ck_assert_str_eq(now[FAMILY_IPV4], "10.0.0.1 10.0.0.2");
-    ck_assert_int_eq(told[FAMILY_IPV6], 1);
-    add(LOOPBACK, "fd00::1");
-    wait_for(FAMILY_IPV6, "fd00::1");
-    ck_assert_int_eq(told[FAMILY_IPV4], 3);
-    del(LOOPBACK, "10.0.0.2");
-    turn();
-    ck_assert_str_eq(now[FAMILY_IPV4], "10.0.0.1");
-    del(LOOPBACK, "fd00::1");
-    wait_for(FAMILY_IPV6, "");
-    del(LOOPBACK, "10.0.0.1");
-    turn();
-    ck_assert_str_eq(now[FAMILY_IPV4], "");
-}
-
-/* However many changes a turn has, each family is told of once, and not at all if they come to
- * nothing. */
-TEST(once_a_turn)
-{
-    start();
-    add(LOOPBACK, "10.0.0.1");
-    add(LOOPBACK, "10.0.0.2");
-    del(LOOPBACK, "10.0.0.1");
-    add(LOOPBACK, "10.0.0.3");
-    turn();
-    ck_assert_str_eq(now[FAMILY_IPV4], "10.0.0.2 10.0.0.3");
-    ck_assert_int_eq(told[FAMILY_IPV4], 2);
-    add(LOOPBACK, "10.0.0.4");
-    del(LOOPBACK, "10.0.0.4");
-    del(LOOPBACK, "10.0.0.2");
-    add(LOOPBACK, "10.0.0.2");
-    turn();
-    ck_assert_int_eq(told[FAMILY_IPV4], 2);
-}
-
-TEST(on_two_interfaces)
-{
-    add_pair(10);
-    add(LOOPBACK, "10.0.0.1");
-    start();
-    add(10, "10.0.0.1");
-    add(10, "10.0.0.2");
-    turn();
-    ck_assert_str_eq(now[FAMILY_IPV4], "10.0.0.1 10.0.0.2");
-    del(LOOPBACK, "10.0.0.1");
-    turn();
-    ck_assert_int_eq(told[FAMILY_IPV4], 2);
-    del(10, "10.0.0.1");
-    turn();
-    ck_assert_str_eq(now[FAMILY_IPV4], "10.0.0.2");
-}
-
-/* Of two ends, the own one counts. */
-TEST(peers)
-{
-    start();
-    change(RTM_NEWADDR, NLM_F_CREATE, LOOPBACK, "10.0.0.1", "10.0.0.2");
-    change(RTM_NEWADDR, NLM_F_CREATE, LOOPBACK, "10.0.0.1", "10.0.0.3");
-    turn();
-    ck_assert_str_eq(now[FAMILY_IPV4], "10.0.0.1");
-    change(RTM_DELADDR, 0, LOOPBACK, "10.0.0.1", "10.0.0.3");
-    turn();
-    ck_assert_int_eq(told[FAMILY_IPV4], 2);
-    change(RTM_DELADDR, 0, LOOPBACK, "10.0.0.1", "10.0.0.2");
-    turn();
-    ck_assert_str_eq(now[FAMILY_IPV4], "");
-    change(RTM_NEWADDR, NLM_F_CREATE, LOOPBACK, "fd00::1", "fd00::2");
-    wait_for(FAMILY_IPV6, "fd00::1");
-    change(RTM_NEWADDR, NLM_F_REPLACE, LOOPBACK, "fd00::1", "fd00::3");
-    add(LOOPBACK, "fd00::9");
-    wait_for(FAMILY_IPV6, "fd00::1 fd00::9");
-    change(RTM_DELADDR, 0, LOOPBACK, "fd00::1", "fd00::3");
-    wait_for(FAMILY_IPV6, "fd00::9");
-}
-
-TEST(interface_goes)
-{
-    add_pair(10);
-    add(10, "10.0.0.1/24");
-    add(10, "10.0.0.2/24");
-    add(10, "fd00::1");
-    add(LOOPBACK, "192.0.2.1");
-    start();
-    ck_assert_str_eq(now[FAMILY_IPV4], "10.0.0.1 10.0.0.2 192.0.2.1");
-    ck_assert_str_eq(now[FAMILY_IPV6], "fd00::1");
-    ck_assert_int_eq(talk(mnl_nlmsg_get_payload_tail(link_message(RTM_DELLINK, 0, 10, false))), 0);
-    wait_for(FAMILY_IPV4, "192.0.2.1");
-    wait_for(FAMILY_IPV6, "");
 }
 
 /* The flags of an IPv6 address of interface @interface; 0 if it has none of them or not the

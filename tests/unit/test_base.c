@@ -1,21 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/clock.h"
-#include "kube-nftd/base/error.h"
-#include "kube-nftd/base/intern.h"
-#include "kube-nftd/base/vec.h"
-#include "source/retry.h"
+#include "kube-nftd/base.h"
 
 #include "unit.h"
 
-#include <inttypes.h>
 #include <math.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 /* ---------------------------------------------------------- intern */
 
@@ -54,138 +42,7 @@ TEST(vec_reserves)
     vec_free(&numbers);
 }
 
-/* ---------------------------------------------------------- clock */
-
-static void expect_time(double realtime, const char *expected)
-{
-    char text[CLOCK_RFC3339_SIZE];
-    clock_rfc3339(realtime, text);
-    ck_assert_str_eq(text, expected);
-}
-
-TEST(clock_whole_seconds)
-{
-    static const struct {
-        double realtime;
-        const char *text;
-    } times[] = {
-        {0, "1970-01-01T00:00:00Z"},
-        {1795280617, "2026-11-21T17:03:37Z"},
-        {-1, "1969-12-31T23:59:59Z"},
-        {-62135596800, "0001-01-01T00:00:00Z"},
-        {253402300799, "9999-12-31T23:59:59Z"},
-    };
-    char text[CLOCK_RFC3339_SIZE];
-    for (size_t i = 0; i < sizeof(times) / sizeof(*times); i++) {
-        ck_assert(clock_rfc3339_seconds(times[i].realtime, text));
-        ck_assert_str_eq(text, times[i].text);
-    }
-    ck_assert(!clock_rfc3339_seconds(-62135596801, text));
-    ck_assert(!clock_rfc3339_seconds(253402300800, text));
-    ck_assert(!clock_rfc3339_seconds(9.3e18, text));
-    ck_assert(!clock_rfc3339_seconds(-9.3e18, text));
-}
-
-/* ---------------------------------------------------------- token bucket */
-
-TEST(tokens_come_with_time)
-{
-    struct token_bucket bucket;
-    token_bucket_init(&bucket, 2, 3, 100);
-    for (int i = 0; i < 3; i++)
-        ck_assert(token_bucket_take(&bucket, 100));
-    ck_assert(!token_bucket_take(&bucket, 100));
-    ck_assert_double_eq_tol(token_bucket_wait(&bucket, 100), 0.5, 1e-9);
-    ck_assert(token_bucket_take(&bucket, 100.5));
-    ck_assert(!token_bucket_take(&bucket, 100.9));
-    ck_assert(token_bucket_take(&bucket, 1000));
-    ck_assert(token_bucket_take(&bucket, 1000));
-    ck_assert(token_bucket_take(&bucket, 1000));
-    ck_assert(!token_bucket_take(&bucket, 1000));
-}
-
-TEST(a_bucket_without_a_limit_and_one_without_room)
-{
-    struct token_bucket bucket;
-    token_bucket_init(&bucket, -1, 1, 0);
-    for (int i = 0; i < 1000; i++)
-        ck_assert(token_bucket_take(&bucket, 0));
-    token_bucket_init(&bucket, 1, 0, 0);
-    ck_assert(token_bucket_take(&bucket, 0));
-    ck_assert(!token_bucket_take(&bucket, 0));
-}
-
-TEST(clock_text)
-{
-    expect_time(0, "1970-01-01T00:00:00.000Z");
-    expect_time(1795280617.5, "2026-11-21T17:03:37.500Z");
-    expect_time(1795280617.125, "2026-11-21T17:03:37.125Z");
-    expect_time(1795280617.9995, "2026-11-21T17:03:37.999Z");
-    expect_time(951782399.25, "2000-02-28T23:59:59.250Z");
-    expect_time(951782400, "2000-02-29T00:00:00.000Z");
-    expect_time(4102444800, "2100-01-01T00:00:00.000Z");
-    expect_time(-0.25, "1969-12-31T23:59:59.750Z");
-}
-
-static const struct {
-    const char *text;
-    double realtime; /* negative: it is no time */
-} times[] = {
-    {"1970-01-01T00:00:00Z", 0},
-    {"2026-11-21T17:03:37Z", 1795280617},
-    {"2026-11-21T17:03:37.5Z", 1795280617.5},
-    {"2026-11-21T17:03:37.125000000Z", 1795280617.125},
-    {"2026-11-21T18:03:37.25+01:00", 1795280617.25},
-    {"2026-11-21T09:33:37-07:30", 1795280617},
-    {"2000-02-29T00:00:00Z", 951782400},
-    {"2000-03-01T00:00:00Z", 951868800},
-    {"1999-12-31T23:59:59Z", 946684799},
-    {"2100-02-28T23:59:59Z", 4107542399},
-    {"2100-03-01T00:00:00Z", 4107542400},
-    {"2024-2-9T1:2:3Z", 1707440523},
-    {"", -1},
-    {"now", -1},
-    {"2026-11-21", -1},
-    {"2026-11-21T17:03:37", -1},
-    {"2026-11-21 17:03:37Z", -1},
-    {"2026-11-21T17:03:37.Z", -1},
-    {"2026-11-21T17:03:37.5", -1},
-    {"2026-11-21T17:03:37,5Z", -1},
-    {"2026-11-21T17:03:37Zoo", -1},
-    {"2026-13-21T17:03:37Z", -1},
-    {"2026-11-21T25:03:37Z", -1},
-};
-
-TEST(clock_from_text)
-{
-    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
-        double realtime = -2;
-        bool good = clock_parse_rfc3339(times[i].text, &realtime);
-        ck_assert_msg(good == (times[i].realtime >= 0), "\"%s\"", times[i].text);
-        ck_assert_msg(good ? fabs(realtime - times[i].realtime) < 1e-6 : realtime == -2,
-                      "\"%s\": %f", times[i].text, realtime);
-        int64_t seconds = -2;
-        good = good && !strchr(times[i].text, '.');
-        ck_assert_int_eq(clock_parse_seconds(times[i].text, &seconds), good);
-        ck_assert_int_eq(seconds, good ? (int64_t)times[i].realtime : -2);
-    }
-}
-
-/* Each day of four centuries, and of the leap years there. */
-TEST(clock_days)
-{
-    for (int64_t day = 0; day < 146097; day++) {
-        time_t then = day * 86400 + 86399;
-        char text[32];
-        struct tm tm;
-        int64_t seconds = -1;
-        strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&then, &tm));
-        ck_assert_msg(clock_parse_seconds(text, &seconds) && seconds == then, "%s: %" PRId64, text,
-                      seconds);
-    }
-}
-
-/* ---------------------------------------------------------- alloc and error */
+/* ---------------------------------------------------------- error */
 
 TEST(errors)
 {
@@ -202,4 +59,74 @@ TEST(errors)
     error_prefix(&err, "file");
     ck_assert_str_eq(err.text, "file: failed");
     error_clear(&err);
+}
+
+/* ---------------------------------------------------------- histogram */
+
+static const struct histogram_buckets *const all_buckets[] = {&histogram_exponential,
+                                                              &histogram_programming};
+
+/* The bucket that the only sample is in. */
+static size_t bucket_of(const struct histogram_buckets *buckets, double value)
+{
+    struct histogram histogram = {.buckets = buckets};
+    histogram_add(&histogram, value);
+    ck_assert_uint_eq(histogram_count(&histogram), 1);
+    ck_assert(histogram.sum == value);
+    for (size_t i = 0; i <= buckets->n; i++)
+        if (histogram.counts[i])
+            return i;
+    ck_abort_msg("%g is in no bucket", value);
+}
+
+/* The next number up and down are told apart from a bound. */
+TEST(a_bound_belongs_below_itself)
+{
+    for (size_t which = 0; which < 2; which++) {
+        const struct histogram_buckets *buckets = all_buckets[which];
+        for (size_t i = 0; i < buckets->n; i++) {
+            double bound = buckets->bounds[i];
+            ck_assert_uint_eq(bucket_of(buckets, bound), i);
+            ck_assert_uint_eq(bucket_of(buckets, nextafter(bound, 0)), i);
+            ck_assert_uint_eq(bucket_of(buckets, nextafter(bound, INFINITY)), i + 1);
+        }
+        ck_assert_uint_eq(bucket_of(buckets, 0), 0);
+        ck_assert_uint_eq(bucket_of(buckets, -1), 0);
+        ck_assert_uint_eq(bucket_of(buckets, 1e300), buckets->n);
+        ck_assert_uint_eq(bucket_of(buckets, INFINITY), buckets->n);
+    }
+}
+
+/* Spec 7, written down here as rules. */
+TEST(buckets_are_those_of_kube_proxy)
+{
+    double bound = 0.001;
+    ck_assert_uint_eq(histogram_exponential.n, 15);
+    for (size_t i = 0; i < 15; i++, bound *= 2)
+        ck_assert(histogram_exponential.bounds[i] == bound);
+    ck_assert(histogram_exponential.bounds[14] == 16.384);
+
+    size_t n = 0;
+    const double *bounds = histogram_programming.bounds;
+    ck_assert(bounds[n++] == 0.25);
+    ck_assert(bounds[n++] == 0.5);
+    for (int second = 1; second < 60; second++)
+        ck_assert(bounds[n++] == second);
+    for (int second = 60; second < 120; second += 5)
+        ck_assert(bounds[n++] == second);
+    for (int second = 120; second <= 300; second += 30)
+        ck_assert(bounds[n++] == second);
+    ck_assert_uint_eq(n, histogram_programming.n);
+}
+
+TEST(samples_add_up)
+{
+    struct histogram histogram = {.buckets = &histogram_exponential};
+    ck_assert_uint_eq(histogram_count(&histogram), 0);
+    for (int i = 0; i < 1000; i++)
+        histogram_add(&histogram, i % 2 ? 0.0015 : 20);
+    ck_assert_uint_eq(histogram_count(&histogram), 1000);
+    ck_assert_uint_eq(histogram.counts[1], 500);
+    ck_assert_uint_eq(histogram.counts[15], 500);
+    ck_assert_double_eq_tol(histogram.sum, 10000.75, 1e-6);
 }

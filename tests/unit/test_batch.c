@@ -2,7 +2,7 @@
 /* Batches as bytes: which messages, how elements share them, where they may be cut. */
 #include "unit.h"
 
-#include "kube-nftd/netlink/batch.h"
+#include "kube-nftd/netlink.h"
 
 #include <arpa/inet.h>
 #include <libmnl/libmnl.h>
@@ -27,30 +27,6 @@ static void teardown(void)
     nft_batch_release(&batch);
 }
 
-static const struct nlattr *find(const struct nlattr *in, uint16_t type)
-{
-    const struct nlattr *at, *found = NULL;
-    mnl_attr_for_each_nested(at, in)
-    {
-        if (mnl_attr_get_type(at) == type)
-            found = at;
-    }
-    ck_assert_ptr_eq(at, (const char *)in + MNL_ALIGN(mnl_attr_get_len(in))); /* nothing behind */
-    return found;
-}
-
-static const struct nlattr *attribute(const struct nlmsghdr *message, uint16_t type)
-{
-    const struct nlattr *at, *found = NULL;
-    mnl_attr_for_each(at, message, sizeof(struct nfgenmsg))
-    {
-        if (mnl_attr_get_type(at) == type)
-            found = at;
-    }
-    ck_assert_ptr_eq(at, mnl_nlmsg_get_payload_tail(message));
-    return found;
-}
-
 static const struct nlmsghdr *message_at(size_t offset)
 {
     return (const void *)(batch.buffer + offset);
@@ -59,32 +35,23 @@ static const struct nlmsghdr *message_at(size_t offset)
 /* Writes the kinds of the messages into @out, a letter each, and checks what all have in common. */
 static const char *kinds(void)
 {
+    static const char letters[] = {[NFT_MSG_NEWTABLE] = 'T',
+                                   [NFT_MSG_DELTABLE] = 't',
+                                   [NFT_MSG_NEWSETELEM] = 'E',
+                                   [NFT_MSG_DELSETELEM] = 'e'};
     static char out[4096];
     size_t n = 0, offset = 0;
     nft_batch_finish(&batch);
     for (uint32_t sequence = batch.first_sequence; offset < batch.used; sequence++) {
         const struct nlmsghdr *message = message_at(offset);
         const struct nfgenmsg *family = mnl_nlmsg_get_payload(message);
+        const struct nlattr *table = mnl_nlmsg_get_payload_offset(message, sizeof(*family));
         ck_assert_uint_eq(message->nlmsg_seq, sequence);
         ck_assert_uint_eq(family->nfgen_family, NFPROTO_IPV6);
-        ck_assert_str_eq(mnl_attr_get_str(attribute(message, 1)), "table-of-the-test");
+        ck_assert_uint_eq(mnl_attr_get_type(table), 1);
+        ck_assert_str_eq(mnl_attr_get_str(table), "table-of-the-test");
         ck_assert_uint_lt(n, sizeof(out) - 1);
-        switch (NFNL_MSG_TYPE(message->nlmsg_type)) {
-        case NFT_MSG_NEWTABLE:
-            out[n++] = 'T';
-            break;
-        case NFT_MSG_DELTABLE:
-            out[n++] = 't';
-            break;
-        case NFT_MSG_NEWSETELEM:
-            out[n++] = 'E';
-            break;
-        case NFT_MSG_DELSETELEM:
-            out[n++] = 'e';
-            break;
-        default:
-            out[n++] = '?';
-        }
+        out[n++] = letters[NFNL_MSG_TYPE(message->nlmsg_type)];
         offset += MNL_ALIGN(message->nlmsg_len);
     }
     ck_assert_uint_eq(offset, batch.used);
@@ -102,6 +69,15 @@ static void element(enum nft_element_op op, const char *set, uint32_t i)
 
 /* ---- ranges ---- */
 
+static void is_next(void *ctx, const struct nft_element *e)
+{
+    uint32_t *next = ctx, twice = 2 * *next;
+    ck_assert_uint_eq(e->key_length, sizeof(*next));
+    ck_assert_mem_eq(e->key, next, sizeof(*next));
+    ck_assert_mem_eq(e->data, &twice, sizeof(twice));
+    ++*next;
+}
+
 /* The list of elements is one attribute of at most 64 KiB. */
 TEST(long_lists_are_split)
 {
@@ -113,16 +89,8 @@ TEST(long_lists_are_split)
     uint32_t next = 0;
     size_t messages = 0;
     for (size_t offset = 0; offset < batch.used; messages++) {
-        const struct nlmsghdr *message = message_at(offset);
-        const struct nlattr *list = attribute(message, NFTA_SET_ELEM_LIST_ELEMENTS), *at;
-        mnl_attr_for_each_nested(at, list)
-        {
-            const struct nlattr *key = find(find(at, NFTA_SET_ELEM_KEY), NFTA_DATA_VALUE);
-            ck_assert_mem_eq(mnl_attr_get_payload(key), &next, sizeof(next));
-            next++;
-        }
-        ck_assert_ptr_eq(at, (const char *)list + mnl_attr_get_len(list));
-        offset += MNL_ALIGN(message->nlmsg_len);
+        nft_element_each(message_at(offset), is_next, &next);
+        offset += MNL_ALIGN(message_at(offset)->nlmsg_len);
         /* Between any two of these messages the batch may be cut. */
         if (offset < batch.used)
             ck_assert_uint_eq(batch.cuts.v[messages], offset);

@@ -1,217 +1,130 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Tokens, certificates and keys whose files are replaced while they are used. Cases are in
+ * cases/credential: "{AAAA}" is a certificate there and "[AAAA]" a key, each of lines of its own.
+ */
 #include "source/credential.h"
 
-#include "unit.h"
+#include "kube-nftd/base.h"
+#include "script.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CERT(text) "-----BEGIN CERTIFICATE-----\n" text "\n-----END CERTIFICATE-----\n"
-#define KEY(text) "-----BEGIN EC PRIVATE KEY-----\n" text "\n-----END EC PRIVATE KEY-----\n"
+static struct credential credential;
 
-static const char *path;
-
-static void setup(void)
+static void set_up(void)
 {
-    path = in_folder("pem");
     put_file("pem", "");
 }
 
-static void expect_text(struct credential *pem, const char *expected)
+static void tear_down(void)
 {
-    const char *text = "not set";
-    struct error err = {0};
-    ck_assert_msg(credential_get(pem, &text, &err) == 0, "%s", err.text);
-    ck_assert_ptr_null(err.text);
-    ck_assert_pstr_eq(text, expected);
+    credential_clear(&credential);
 }
 
-static void expect_error(struct credential *pem, const char *part)
+static const char *pem_of(char mark)
 {
-    const char *text;
+    static const char *const lines[][2] = {{"{", "-----BEGIN CERTIFICATE-----\n"},
+                                           {"}", "\n-----END CERTIFICATE-----\n"},
+                                           {"[", "-----BEGIN EC PRIVATE KEY-----\n"},
+                                           {"]", "\n-----END EC PRIVATE KEY-----\n"}};
+    for (int i = 0; i < COUNT(lines); i++)
+        if (*lines[i][0] == mark)
+            return lines[i][1];
+    return NULL;
+}
+
+/* What the words stand for. The caller frees it. */
+static char *text_of(char *words, size_t *length)
+{
+    char *text;
+    size_t n = script_bytes(words);
+    FILE *out = open_memstream(&text, length);
+    for (size_t i = 0; i < n; i++)
+        if (pem_of(words[i]))
+            fputs(pem_of(words[i]), out);
+        else
+            fputc(words[i], out);
+    fclose(out);
+    return text;
+}
+
+/* The text to use now, or why there is none; nothing of a key is in that. */
+COMMAND(get)
+{
+    const char *text = NULL;
     struct error err = {0};
-    ck_assert_int_eq(credential_get(pem, &text, &err), -1);
-    ck_assert_msg(strstr(err.text, part) != NULL, "%s", err.text);
-    ck_assert_ptr_null(strstr(err.text, "AAAA"));
+    int result = credential_get(&credential, &text, &err);
+    ck_assert_int_eq(result, err.text ? -1 : 0);
+    if (err.text) {
+        const char *folder = strstr(err.text, test_folder());
+        size_t before = folder ? (size_t)(folder - err.text) : 0;
+        ck_assert_ptr_null(strstr(err.text, "AAAA"));
+        fprintf(out, "error: %.*s%s\n", (int)before, err.text,
+                err.text + (folder ? before + strlen(test_folder()) + 1 : 0));
+    } else {
+        write_bytes(out, text ? text : "none", strlen(text ? text : "none"));
+        fputs("\n", out);
+    }
     error_clear(&err);
+    write_logged(out, LOG_LEVEL_INFO);
 }
 
-TEST(none_and_fixed)
+/* "token|CA|key FILE [FIXED]", FILE as "none" or "pem", which is the test's. */
+COMMAND(use)
 {
-    struct credential pem;
-    credential_init(&pem, CREDENTIAL_CERTIFICATES, "CA", NULL, NULL);
-    expect_text(&pem, NULL);
-    credential_clear(&pem);
-    credential_init(&pem, CREDENTIAL_CERTIFICATES, "CA", CERT("AAAA"), "/no/such/file");
-    expect_text(&pem, CERT("AAAA"));
-    credential_clear(&pem);
-    credential_init(&pem, CREDENTIAL_KEY, "client key", CERT("AAAA"), NULL);
-    expect_error(&pem, "kubeconfig: client key contains no private key");
-    credential_clear(&pem);
+    static const char *const names[] = {"token", "CA", "key"};
+    const char *name = script_word(&words), *file = script_word(&words);
+    size_t length;
+    int kind = 0;
+    while (strcmp(names[kind], name) != 0)
+        kind++;
+    if (strcmp(file, "pem") == 0)
+        file = in_folder("pem");
+    char *fixed = text_of(words, &length);
+    credential_clear(&credential);
+    credential_init(&credential, (enum credential_kind)kind, names[kind], *fixed ? fixed : NULL,
+                    strcmp(file, "none") == 0 ? NULL : file);
+    free(fixed);
+    run_get(words, out);
 }
 
-TEST(a_file_is_read_again)
+/* What the file holds from now on, and what is used then. */
+COMMAND(file)
 {
-    static const char *const texts[] = {
-        CERT("AAAA"),
-        CERT("AAAB"),
-        "# a bundle\n" CERT("AAAA") "\n\n# and\r\n" CERT("AAAB"),
-        KEY("AAAA") CERT("AAAA"), /* both in one */
-        "-----BEGIN TRUSTED CERTIFICATE-----\r\nAAAA\r\n-----END TRUSTED CERTIFICATE-----",
-    };
-    struct credential pem;
-    credential_init(&pem, CREDENTIAL_CERTIFICATES, "CA", NULL, path);
-    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
-        put_file("pem", texts[i]);
-        expect_text(&pem, texts[i]);
-        expect_text(&pem, texts[i]);
-        ck_assert_int_eq(logged(LOG_LEVEL_INFO), (int)i); /* the first is no replacement */
-    }
-    ck_assert_int_eq(logged(LOG_LEVEL_WARN), 0);
-    credential_clear(&pem);
+    size_t length;
+    char *text = text_of(words, &length);
+    put_file_bytes("pem", text, length);
+    free(text);
+    run_get(words, out);
 }
 
-TEST(last_good_one_is_used_on)
+/* "N BYTE" */
+COMMAND(filled)
 {
-    static const char *const bad[] = {
-        "",
-        "garbage\n",
-        "-----BEGIN CERTIFICATE-----\nAAAA",
-        CERT("AAAA") "-----BEGIN CERTIFICATE-----\nAAAA",
-        "-----BEGIN CERTIFICATE-----\nAAAA\n" CERT("AAAA"),
-        "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE",
-        KEY("AAAA"),
-        "x" CERT("AAAA"), /* not at the begin of a line */
-    };
-    struct credential pem;
-    credential_init(&pem, CREDENTIAL_CERTIFICATES, "CA", NULL, path);
-    put_file("pem", CERT("AAAA"));
-    expect_text(&pem, CERT("AAAA"));
-    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
-        put_file("pem", bad[i]);
-        expect_text(&pem, CERT("AAAA"));
-    }
-    unlink(path);
-    expect_text(&pem, CERT("AAAA"));
-    ck_assert_int_eq(logged(LOG_LEVEL_WARN), 1);
-    put_file("pem", CERT("AAAB"));
-    expect_text(&pem, CERT("AAAB"));
-    put_file("pem", "");
-    expect_text(&pem, CERT("AAAB"));
-    ck_assert_int_eq(logged(LOG_LEVEL_WARN), 2);
-    credential_clear(&pem);
+    size_t n = (size_t)atol(script_word(&words));
+    char *text = xcalloc(n, 1);
+    script_bytes(words);
+    memset(text, *words, n);
+    put_file_bytes("pem", text, n);
+    free(text);
+    run_get(words, out);
 }
 
-TEST(nothing_good_yet)
+COMMAND(remove)
 {
-    struct credential pem;
-    credential_init(&pem, CREDENTIAL_KEY, "client key", NULL, path);
-    expect_error(&pem, "no client key: ");
-    expect_error(&pem, "contains no private key in PEM format");
-    put_file("pem", "-----BEGIN PRIVATE KEY-----\nAAAA\n");
-    expect_error(&pem, "is cut off");
-    put_file("pem",
-             "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n");
-    expect_error(&pem, "is encrypted");
-    put_file("pem", KEY("Proc-Type: 4,ENCRYPTED\n\nAAAA"));
-    expect_error(&pem, "is encrypted");
-    FILE *file = fopen(path, "w");
-    ck_assert_int_eq(ftruncate(fileno(file), 1024 * 1024 + 1), 0);
-    fclose(file);
-    expect_error(&pem, "is larger than 1048576 bytes");
-    ck_assert_int_eq(truncate(path, 1024 * 1024), 0);
-    expect_error(&pem, "is not text");
-    unlink(path);
-    expect_error(&pem, "No such file");
-    put_file("pem", KEY("AAAA"));
-    expect_text(&pem, KEY("AAAA"));
-    credential_clear(&pem);
+    unlink(in_folder("pem"));
+    run_get(words, out);
 }
 
-TEST(not_a_file)
+/* Nobody will ever write to it. */
+COMMAND(fifo)
 {
-    struct credential pem;
-    credential_init(&pem, CREDENTIAL_KEY, "client key", NULL, "/");
-    expect_error(&pem, "/: is not a plain file");
-    credential_clear(&pem);
-    unlink(path);
-    ck_assert_int_eq(mkfifo(path, 0600), 0); /* nobody will ever write to it */
-    credential_init(&pem, CREDENTIAL_KEY, "client key", NULL, path);
-    expect_error(&pem, "is not a plain file");
-    credential_clear(&pem);
+    unlink(in_folder("pem"));
+    ck_assert_int_eq(mkfifo(in_folder("pem"), 0600), 0);
 }
 
-/* ---- tokens ---- */
+CASES("credential")
 
-TEST(token_none_and_fixed)
-{
-    struct credential token;
-    credential_init(&token, CREDENTIAL_TOKEN, "token", NULL, NULL);
-    expect_text(&token, NULL);
-    credential_clear(&token);
-    credential_init(&token, CREDENTIAL_TOKEN, "token", " abc\n", NULL);
-    expect_text(&token, "abc");
-    credential_clear(&token);
-    credential_init(&token, CREDENTIAL_TOKEN, "token", "abc\r\nEvil: 1", NULL);
-    expect_error(&token, "not a token");
-    credential_clear(&token);
-}
-
-TEST(token_file_wins_and_is_read_again)
-{
-    struct credential token;
-    credential_init(&token, CREDENTIAL_TOKEN, "token", "fixed", path);
-    put_file("pem", "\t one \r\n");
-    expect_text(&token, "one");
-    put_file("pem", "two");
-    expect_text(&token, "two");
-    credential_clear(&token);
-}
-
-TEST(token_last_good_one_is_used_on)
-{
-    static const struct {
-        const char *text;
-        size_t length;
-    } bad[] = {{"", 0}, {" \n", 2}, {"a b", 3}, {"a\nb", 3}, {"a\0b", 3}, {"\x80", 1}};
-    struct credential token;
-    credential_init(&token, CREDENTIAL_TOKEN, "token", NULL, path);
-    put_file("pem", "good");
-    expect_text(&token, "good");
-    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
-        put_file_bytes("pem", bad[i].text, bad[i].length);
-        expect_text(&token, "good");
-    }
-    unlink(path);
-    expect_text(&token, "good");
-    ck_assert_int_eq(logged(LOG_LEVEL_WARN), 1);
-    put_file("pem", "new");
-    expect_text(&token, "new");
-    put_file("pem", "");
-    expect_text(&token, "new");
-    ck_assert_int_eq(logged(LOG_LEVEL_WARN), 2);
-    credential_clear(&token);
-}
-
-TEST(token_nothing_good_yet)
-{
-    struct credential token;
-    credential_init(&token, CREDENTIAL_TOKEN, "token", NULL, path);
-    expect_error(&token, "no token: ");
-    expect_error(&token, "is empty");
-    unlink(path);
-    expect_error(&token, "No such file");
-    char *huge = malloc(70000);
-    memset(huge, 'x', 70000);
-    put_file_bytes("pem", huge, 70000);
-    free(huge);
-    expect_error(&token, "is larger than 65536 bytes");
-    credential_clear(&token);
-    credential_init(&token, CREDENTIAL_TOKEN, "token", NULL, "/");
-    expect_error(&token, "/: is not a plain file");
-    credential_clear(&token);
-}
-
-UNIT_FIXTURE(setup, NULL)
+UNIT_FIXTURE(set_up, tear_down)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/source/collection.h"
+#include "kube-nftd/source.h"
 
 #include "unit.h"
 

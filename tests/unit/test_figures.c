@@ -2,16 +2,13 @@
 /* The text of the metrics page, from figures that are given. */
 #include "script.h"
 
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/clock.h"
+#include "figures.h"
+#include "kube-nftd/base.h"
 #include "kube-nftd/commit.h"
-#include "kube-nftd/figures.h"
-#include "kube-nftd/netlink/flow_cleaner.h"
-#include "kube-nftd/proxy.h"
-#include "kube-nftd/serve/health.h"
-#include "kube-nftd/serve/metrics_page.h"
-#include "kube-nftd/source/reflector.h"
-#include "kube-nftd/source/request_figures.h"
+#include "kube-nftd/netlink.h"
+#include "kube-nftd/serve.h"
+#include "kube-nftd/source.h"
+#include "proxy.h"
 
 #include <fcntl.h>
 #include <glob.h>
@@ -19,6 +16,8 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+#define START 1000.5 /* of the process */
 
 static struct proxy_figures figures;
 static struct sync_figures syncs[FAMILY_COUNT];
@@ -71,7 +70,7 @@ static void set_up(void)
     for (int kind = 0; kind < KIND_COUNT; kind++)
         sources.reflectors[kind] = (const struct reflector *)(void *)&counts[kind];
     for (int f = 0; f < FAMILY_COUNT; f++) {
-        sync_figures_init(&syncs[f], 1000.5);
+        sync_figures_init(&syncs[f], START);
         figures.family[f].in_use = true;
         figures.family[f].syncs = &syncs[f];
         figures.family[f].table = &tables[f];
@@ -81,6 +80,8 @@ static void set_up(void)
 
 static void tear_down(void)
 {
+    for (int f = 0; f < FAMILY_COUNT; f++)
+        sync_figures_clear(&syncs[f]);
     request_figures_clear(&requests);
     free(page);
     page = NULL;
@@ -155,7 +156,7 @@ static void count_requests(void)
     counts[KIND_NODE].received[ENCODING_PROTOBUF] = 9;
 }
 
-static void run_all(char *words, FILE *out)
+COMMAND(all)
 {
     figures.slices_pending = 1;
     figures.slice_changes = 2;
@@ -192,7 +193,7 @@ static void run_all(char *words, FILE *out)
 }
 
 /* A family that is not in use says nothing. */
-static void run_one_family(char *words, FILE *out)
+COMMAND(one_family)
 {
     figures.family[FAMILY_IPV6].in_use = false;
     figures.family[FAMILY_IPV6].syncs = NULL;
@@ -200,7 +201,7 @@ static void run_one_family(char *words, FILE *out)
 }
 
 /* Objects from files, a kernel without conntrack over netlink, nobody who asks for health. */
-static void run_files(char *words, FILE *out)
+COMMAND(files)
 {
     sources = (struct figures_sources){.proxy = sources.proxy};
 }
@@ -219,7 +220,7 @@ static void write_sample(FILE *out, const char *name, const char *line, char **b
 
 /* A line for each metric, with its type and samples, but those of every program; or just those with
  * a word somewhere. */
-static void run_page(char *words, FILE *out)
+COMMAND(page)
 {
     char *before = xstrdup(""), *name = xstrdup(""), *line, *rest;
     print();
@@ -240,37 +241,69 @@ static void run_page(char *words, FILE *out)
     free(before);
 }
 
-static const struct script_command commands[] = {{"all", run_all},
-                                                 {"one-family", run_one_family},
-                                                 {"files", run_files},
-                                                 {"page", run_page},
-                                                 {NULL, NULL}};
+CASES("figures")
 
-SCRIPT("figures", commands)
-
-TEST(the_build)
+/* What it says of the build, without what each build has of its own. */
+COMMAND(build)
 {
-    static const char *const labels[] = {"{build_date=\"",
-                                         ",compiler=\"",
-                                         ",git_commit=\"" KUBE_NFTD_COMMIT "\"",
-                                         ",git_tree_state=\"" KUBE_NFTD_TREE_STATE "\"",
-                                         ",git_version=\"v" KUBE_NFTD_VERSION "\"",
-                                         ",go_version=\"",
-                                         ",major=\"",
-                                         ",minor=\"",
-                                         ",platform=\"linux/"};
+    static const char *const labels[] = {"build_date",     "compiler",    "git_commit",
+                                         "git_tree_state", "git_version", "go_version",
+                                         "major",          "minor",       "platform"};
     print();
     const char *at = strstr(page, "\nkubernetes_build_info");
     ck_assert_ptr_nonnull(at);
-    char *line = xstrndup(at + 1, strcspn(at + 1, "\n"));
-    const char *rest = line;
-    for (size_t i = 0; i < sizeof(labels) / sizeof(labels[0]); i++) {
-        rest = strstr(rest, labels[i]);
-        ck_assert_msg(rest != NULL, "%s: %s", line, labels[i]);
+    for (int i = 0; i < COUNT(labels); i++) {
+        char *label = xasprintf("%c%s=\"", i ? ',' : '{', labels[i]);
+        at = strstr(at, label);
+        ck_assert_msg(at, "%s", label);
+        free(label);
     }
-    ck_assert_str_eq(line + strlen(line) - 4, "\"} 1");
-    free(line);
-    ck_assert_ptr_nonnull(strstr(page, ",version=\"" KUBE_NFTD_VERSION "\"} 1\n"));
+    ck_assert_int_eq(strncmp(strchr(at, '}'), "} 1\n", 4), 0);
+    ck_assert(strstr(page,
+                     ",git_commit=\"" KUBE_NFTD_COMMIT "\",git_tree_state=\"" KUBE_NFTD_TREE_STATE
+                     "\",git_version=\"v" KUBE_NFTD_VERSION "\","));
+    ck_assert(strstr(page, ",platform=\"linux/"));
+    ck_assert(strstr(page, ",version=\"" KUBE_NFTD_VERSION "\"} 1\n"));
+}
+
+/* ---- how long programming takes ---- */
+
+/* "SERVICE S": a change of it that happened so many seconds after the start; "-": it lost its
+ * Service. */
+COMMAND(triggered)
+{
+    const char *service = script_word(&words), *id = *service == '-' ? NULL : intern(service);
+    sync_figures_triggered(&syncs[FAMILY_IPV6], id, START + atof(words));
+    intern_release(id);
+}
+
+static bool is_big(const void *ctx, const char *service_id, enum family family)
+{
+    ck_assert_ptr_eq(ctx, &figures);
+    ck_assert_int_eq(family, FAMILY_IPV6);
+    fputs("is it waiting? ", script_out());
+    return strcmp(service_id, "shop/big") == 0;
+}
+
+/* "S [SERVICE]": all is in force then, but what is of shop/big if that waits. */
+COMMAND(in_force)
+{
+    struct sync_figures *it = &syncs[FAMILY_IPV6];
+    double then = START + atof(script_word(&words));
+    sync_figures_succeeded(it, then);
+    ck_assert(it->last_success == then);
+    sync_figures_in_force(it, then, *words ? is_big : NULL, &figures, FAMILY_IPV6);
+    fprintf(out, "%d took %g s\n", (int)histogram_count(&it->programming), it->programming.sum);
+}
+
+/* While no sync succeeds, memory does not grow for ever. */
+COMMAND(triggered_too_often)
+{
+    const char *id = intern("shop/web");
+    for (int i = 0; i < SYNC_TRIGGERS_MOST + 1000; i++)
+        sync_figures_triggered(&syncs[FAMILY_IPV6], id, START + 1);
+    ck_assert_uint_eq(syncs[FAMILY_IPV6].triggers.n, SYNC_TRIGGERS_MOST);
+    intern_release(id);
 }
 
 UNIT_FIXTURE(set_up, tear_down)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Objects so large that each of these tests takes minutes, and fails by that, where anything grows
  * with the square of their size, and a second where nothing does. */
-#include "kube-nftd/policy/policy.h"
+#include "kube-nftd/policy.h"
 
 #include "objects.h"
 #include "source/object_reader.h"

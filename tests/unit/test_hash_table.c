@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Hash tables against plain arrays that say who is in. */
-#include "kube-nftd/base/hash_table.h"
+#include "kube-nftd/base.h"
 
 #include "unit.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Each test gives its rights up in a child process, whose exit status says what was wrong. */
-#include "kube-nftd/host/process.h"
+#include "kube-nftd/host.h"
 
 #include "unit.h"
 

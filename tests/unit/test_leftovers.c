@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Whose a chain, rule, IP set or virtual server is, and how they are read. No kernel. */
-#include "unit.h"
+#include "script.h"
 
 #include "leftovers/iptables.h"
 #include "leftovers/kinds.h"
@@ -11,260 +11,94 @@
 #include <linux/netfilter_ipv4/ip_tables.h>
 #include <sys/socket.h>
 
-/* ---- names ---- */
+/* ---- names and plans: tests/unit/cases/leftovers ---- */
 
-static const struct {
-    const char *table, *chain;
-    bool kube_proxys;
-} chains[] = {
-    {"nat", "KUBE-SERVICES", true},
-    {"nat", "KUBE-NODEPORTS", true},
-    {"nat", "KUBE-POSTROUTING", true},
-    {"nat", "KUBE-MARK-MASQ", true},
-    {"nat", "KUBE-PROXY-CANARY", true},
-    {"filter", "KUBE-PROXY-CANARY", true},
-    {"mangle", "KUBE-PROXY-CANARY", true},
-    {"filter", "KUBE-SERVICES", true},
-    {"filter", "KUBE-EXTERNAL-SERVICES", true},
-    {"filter", "KUBE-FORWARD", true},
-    {"filter", "KUBE-NODEPORTS", true},
-    {"filter", "KUBE-PROXY-FIREWALL", true},
-    /* mode ipvs */
-    {"nat", "KUBE-FIREWALL", true}, /* the kubelet's is in filter */
-    {"nat", "KUBE-FIRE-WALL", true},
-    {"nat", "KUBE-LOAD-BALANCER", true},
-    {"nat", "KUBE-NODE-PORT", true},
-    {"filter", "KUBE-NODE-PORT", true},
-    {"filter", "KUBE-SOURCE-RANGES-FIREWALL", true},
-    {"filter", "KUBE-IPVS-FILTER", true},
-    {"filter", "KUBE-IPVS-OUT-FILTER", true},
-    /* of services and endpoints */
-    {"nat", "KUBE-SVC-ABCDEFGHIJKLMNOP", true},
-    {"nat", "KUBE-SVL-ABCDEFGHIJKLMNOP", true},
-    {"nat", "KUBE-EXT-ABCDEFGHIJKL2345", true},
-    {"nat", "KUBE-FW-QRSTUVWXYZ234567", true},
-    {"nat", "KUBE-SEP-ABCDEFGHIJKLMNOP", true},
-    {"nat", "KUBE-XLB-ABCDEFGHIJKLMNOP", true},
-    /* in other tables */
-    {"filter", "KUBE-SVC-ABCDEFGHIJKLMNOP", false},
-    {"filter", "KUBE-POSTROUTING", false},
-    {"mangle", "KUBE-SERVICES", false},
-    {"raw", "KUBE-SERVICES", false},
-    /* not quite */
-    {"nat", "KUBE-SVC-ABCDEFGHIJKLMNO", false},
-    {"nat", "KUBE-SVC-ABCDEFGHIJKLMNOPQ", false},
-    {"nat", "KUBE-SVC-abcdefghijklmnop", false},
-    {"nat", "KUBE-SVC-ABCDEFGHIJKLMN01", false},
-    {"nat", "KUBE-SVC-", false},
-    {"nat", "KUBE-SERVICES-MINE", false},
-    {"nat", "KUBE-SERVICE", false},
-    {"nat", "kube-services", false},
-    {"nat", "PREROUTING", false},
-    {"nat", "", false},
-    /* the kubelet's */
-    {"filter", "KUBE-FIREWALL", false},
-    {"mangle", "KUBE-KUBELET-CANARY", false},
-    {"nat", "KUBE-KUBELET-CANARY", false},
-    {"mangle", "KUBE-IPTABLES-HINT", false},
-    {"nat", "KUBE-MARK-DROP", false},
-    /* kube-router's, CRI-O's */
-    {"filter", "KUBE-ROUTER-INPUT", false},
-    {"filter", "KUBE-ROUTER-FORWARD", false},
-    {"filter", "KUBE-NWPLCY-ABCDEFGHIJKLMNOP", false},
-    {"filter", "KUBE-POD-FW-ABCDEFGHIJKLMNOP", false},
-    {"nat", "KUBE-HOSTPORTS", false},
-    {"nat", "KUBE-HP-ABCDEFGHIJKLMNOP", false},
-};
+static struct iptables_plan plan; /* of the table nat */
+static uint64_t handle;           /* of its last rule */
 
-TEST_ROWS(chain_names, chains)
+static void tear_down(void)
 {
-    ck_assert_msg(kube_proxy_has_chain(row->table, row->chain) == row->kube_proxys, "%s %s",
-                  row->table, row->chain);
+    iptables_plan_clear(&plan);
 }
 
-TEST(comments)
+static void say(FILE *out, bool kube_proxys)
 {
-    ck_assert(kube_proxy_has_comment("kubernetes service portals"));
-    ck_assert(kube_proxy_has_comment("kubernetes ipvs access filter"));
-    ck_assert(kube_proxy_has_comment("kube-proxy firewall rules"));
-    ck_assert(!kube_proxy_has_comment("kubernetes service portals "));
-    ck_assert(!kube_proxy_has_comment("kubernetes"));
-    ck_assert(!kube_proxy_has_comment(""));
+    fprintf(out, kube_proxys ? "kube-proxy\n" : "another\n");
 }
 
-static const struct {
-    const char *name;
-    bool kube_proxys;
-} ip_sets[] = {
-    {"KUBE-CLUSTER-IP", true},
-    {"KUBE-6-CLUSTER-IP", true},
-    {"KUBE-LOOP-BACK", true},
-    {"KUBE-EXTERNAL-IP", true},
-    {"KUBE-EXTERNAL-IP-LOCAL", true},
-    {"KUBE-LOAD-BALANCER", true},
-    {"KUBE-LOAD-BALANCER-FW", true},
-    {"KUBE-LOAD-BALANCER-LOCAL", true},
-    {"KUBE-LOAD-BALANCER-SOURCE-IP", true},
-    {"KUBE-6-LOAD-BALANCER-SOURCE-CID", true}, /* cut to 31 bytes */
-    {"KUBE-NODE-PORT-TCP", true},
-    {"KUBE-NODE-PORT-LOCAL-UDP", true},
-    {"KUBE-NODE-PORT-LOCAL-SCTP-HASH", true},
-    {"KUBE-6-NODE-PORT-LOCAL-SCTP-HAS", true},
-    {"KUBE-HEALTH-CHECK-NODE-PORT", true},
-    {"KUBE-IPVS-IPS", true},
-    {"KUBE-NODE-PORT-LOCAL-SCTP-HAS", false},
-    {"KUBE-6-", false},
-    {"KUBE-", false},
-    {"CLUSTER-IP", false},
-    {"KUBE-7-CLUSTER-IP", false},
-    {"KUBE-CLUSTER-IP2", false},
-    {"KUBE-DST-ABCDEFGHIJKLMNOP", false}, /* kube-router's */
-    {"KUBE-SRC-ABCDEFGHIJKLMNOP", false},
-    {"cali40masq-ipam-pools", false},
-};
-
-TEST_ROWS(ip_set_names, ip_sets)
+COMMAND(chain)
 {
-    ck_assert_msg(kube_proxy_has_ip_set(row->name) == row->kube_proxys, "%s", row->name);
+    const char *table = script_word(&words);
+    say(out, kube_proxy_has_chain(table, words));
 }
 
-/* ---- plans ---- */
-
-#define PORTALS "kubernetes service portals"
-
-/* Chains of the table nat; a base chain has a + before its name. Then rules: "FROM TO [comment]";
- * those from a "map:" or "anonymous:" are elements of verdict maps, and "?MAP" looks into one.
- * What goes: the chains and the jumps, as "CHAIN" and "FROM>TO"; "CHAIN<STRANGER" stays. */
-static const struct {
-    const char *chains[8];
-    const char *rules[8][3];
-    const char *result;
-} plans[] = {
-    {{"+PREROUTING", "OTHER"}, {{"PREROUTING", "OTHER", PORTALS}}, ""},
-    {{"+PREROUTING", "KUBE-SERVICES"},
-     {{"PREROUTING", "KUBE-SERVICES", PORTALS}},
-     "PREROUTING>KUBE-SERVICES KUBE-SERVICES "},
-    /* twice the same */
-    {{"+PREROUTING", "KUBE-SERVICES"},
-     {{"PREROUTING", "KUBE-SERVICES", PORTALS}, {"PREROUTING", "KUBE-SERVICES", PORTALS}},
-     "PREROUTING>KUBE-SERVICES PREROUTING>KUBE-SERVICES KUBE-SERVICES "},
-    /* chains without a rule that leads there; rules without a chain */
-    {{"+PREROUTING", "KUBE-MARK-MASQ"}, {{"PREROUTING", NULL, NULL}}, "KUBE-MARK-MASQ "},
-    {{"KUBE-SERVICES"}, {{"VANISHED", "KUBE-SERVICES", NULL}}, "KUBE-SERVICES "},
-    {{"KUBE-SERVICES"}, {{"KUBE-SERVICES", "VANISHED", NULL}}, "KUBE-SERVICES "},
-    /* kube-proxy's chains may lead to others' */
-    {{"KUBE-SERVICES", "KUBE-MARK-DROP"},
-     {{"KUBE-SERVICES", "KUBE-MARK-DROP", NULL}},
-     "KUBE-SERVICES "},
-    /* strangers: a rule of a base chain without the comment, and a chain of another program */
-    {{"+PREROUTING", "KUBE-SERVICES"},
-     {{"PREROUTING", "KUBE-SERVICES", "mine"}},
-     "KUBE-SERVICES<PREROUTING "},
-    {{"+PREROUTING", "KUBE-SERVICES"},
-     {{"PREROUTING", "KUBE-SERVICES", NULL}},
-     "KUBE-SERVICES<PREROUTING "},
-    {{"CNI-HOSTPORT-SETMARK", "KUBE-MARK-MASQ", "KUBE-SERVICES"},
-     {{"CNI-HOSTPORT-SETMARK", "KUBE-MARK-MASQ", PORTALS},
-      {"KUBE-SERVICES", "KUBE-MARK-MASQ", NULL}},
-     "KUBE-SERVICES KUBE-MARK-MASQ<CNI-HOSTPORT-SETMARK "},
-    /* what stays keeps what it leads to, whichever rule is told first; jumps go all the same */
-    {{"+OUTPUT", "MINE", "KUBE-SERVICES", "KUBE-NODEPORTS", "KUBE-MARK-MASQ", "KUBE-POSTROUTING"},
-     {{"OUTPUT", "KUBE-SERVICES", PORTALS},
-      {"KUBE-SERVICES", "KUBE-NODEPORTS", NULL},
-      {"MINE", "KUBE-SERVICES", NULL},
-      {"KUBE-NODEPORTS", "KUBE-MARK-MASQ", NULL}},
-     "OUTPUT>KUBE-SERVICES KUBE-POSTROUTING KUBE-SERVICES<MINE KUBE-NODEPORTS<MINE "
-     "KUBE-MARK-MASQ<MINE "},
-    /* of several that need a chain, one that leads to it itself is named */
-    {{"+OUTPUT", "MINE", "KUBE-NODEPORTS", "KUBE-MARK-MASQ"},
-     {{"KUBE-NODEPORTS", "KUBE-MARK-MASQ", NULL},
-      {"OUTPUT", "KUBE-NODEPORTS", NULL},
-      {"MINE", "KUBE-MARK-MASQ", NULL}},
-     "KUBE-NODEPORTS<OUTPUT KUBE-MARK-MASQ<MINE "},
-    /* an element of a map that has a name holds a chain; one of a map that is part of a rule is as
-     * good as that rule */
-    {{"+PREROUTING", "KUBE-SERVICES", "KUBE-MARK-MASQ"},
-     {{"map:mine", "KUBE-SERVICES", NULL},
-      {"PREROUTING", "?mine", PORTALS},
-      {"KUBE-SERVICES", "KUBE-MARK-MASQ", NULL}},
-     "KUBE-SERVICES<mine KUBE-MARK-MASQ<mine "},
-    {{"+PREROUTING", "KUBE-SERVICES", "KUBE-NODEPORTS"},
-     {{"anonymous:__map0", "KUBE-SERVICES", NULL},
-      {"anonymous:__map0", "PREROUTING", NULL},
-      {"PREROUTING", "?__map0", PORTALS}},
-     "KUBE-NODEPORTS KUBE-SERVICES<PREROUTING "},
-    {{"KUBE-NODEPORTS", "KUBE-SERVICES"},
-     {{"anonymous:__map0", "KUBE-SERVICES", NULL}, {"KUBE-NODEPORTS", "?__map0", NULL}},
-     "KUBE-NODEPORTS KUBE-SERVICES "},
-    /* a base chain with a name of kube-proxy's is nobody's iptables */
-    {{"+KUBE-SERVICES"}, {{NULL}}, ""},
-    {{"KUBE-SERVICES", "KUBE-SERVICES"}, {{NULL}}, "KUBE-SERVICES "},
-};
-
-static char *plan_text(const struct iptables_plan *plan)
+COMMAND(comment)
 {
-    char *text;
-    size_t length;
-    FILE *out = open_memstream(&text, &length);
-    vec_each (&plan->jumps, jump)
-        fprintf(out, "%s>%s ", jump->from->name, jump->to->name);
-    vec_each (&plan->chains, chain)
-        if (iptables_chain_goes(*chain))
-            fprintf(out, "%s ", (*chain)->name);
-    vec_each (&plan->chains, chain)
-        if ((*chain)->kube_proxys && (*chain)->holder)
-            fprintf(out, "%s<%s ", (*chain)->name, (*chain)->holder->name);
-    fclose(out);
-    return text;
+    say(out, kube_proxy_has_comment(words));
 }
 
-static void tell(struct iptables_plan *plan, const char *const rule[3], uint64_t handle)
+COMMAND(ip_set)
 {
-    if (strncmp(rule[0], "map:", 4) == 0)
-        iptables_plan_add_element(plan, rule[0] + 4, false, rule[1]);
-    else if (strncmp(rule[0], "anonymous:", 10) == 0)
-        iptables_plan_add_element(plan, rule[0] + 10, true, rule[1]);
-    else if (rule[1] && rule[1][0] == '?')
-        iptables_plan_add_rule(
-            plan, &(struct iptables_rule){
-                      .chain = rule[0], .handle = handle, .map = rule[1] + 1, .comment = rule[2]});
+    say(out, kube_proxy_has_ip_set(words));
+}
+
+/* chains NAME...: a plan begins. */
+COMMAND(chains)
+{
+    iptables_plan_clear(&plan);
+    iptables_plan_init(&plan, "nat");
+    handle = 0;
+    for (const char *name; *(name = script_word(&words));)
+        iptables_plan_add_chain(&plan, &(struct iptables_chain_facts){.name = name + (*name == '+'),
+                                                                      .base = *name == '+'});
+}
+
+/* again FROM TO COMMENT: a rule with the handle of the last one. */
+COMMAND(again)
+{
+    char *from = script_word(&words), *to = script_word(&words), *map = strchr(from, ':');
+    const struct iptables_rule facts = {.chain = from,
+                                        .handle = handle,
+                                        .map = *to == '?' ? to + 1 : NULL,
+                                        .to = *to && *to != '?' ? to : NULL,
+                                        .comment = *words ? words : NULL};
+    if (map)
+        iptables_plan_add_element(&plan, map + 1, *from == 'a', to);
     else
-        iptables_plan_add_rule(
-            plan, &(struct iptables_rule){
-                      .chain = rule[0], .handle = handle, .to = rule[1], .comment = rule[2]});
+        iptables_plan_add_rule(&plan, &facts);
 }
 
-/* What was overtaken may come twice; a rule can be deleted only once. */
-TEST(told_twice)
+/* rule FROM TO COMMENT; its handle is its number. */
+COMMAND(rule)
 {
-    struct iptables_plan plan;
-    iptables_plan_init(&plan, "nat");
-    iptables_plan_add_chain(&plan, &(struct iptables_chain_facts){.name = "INPUT", .base = true});
-    iptables_plan_add_chain(&plan, &(struct iptables_chain_facts){.name = "KUBE-SERVICES"});
-    for (int i = 0; i < 2; i++)
-        tell(&plan, (const char *const[]){"INPUT", "KUBE-SERVICES", PORTALS}, 7);
-    ck_assert_uint_eq(plan.jumps.n, 1);
-    iptables_plan_clear(&plan);
+    handle++;
+    run_again(words, out);
 }
 
-TEST_ROWS(what_goes, plans)
+COMMAND(goes)
 {
-    struct iptables_plan plan;
-    iptables_plan_init(&plan, "nat");
-    for (const char *const *chain = row->chains; *chain; chain++)
-        iptables_plan_add_chain(&plan,
-                                &(struct iptables_chain_facts){.name = *chain + (**chain == '+'),
-                                                               .base = **chain == '+'});
-    for (size_t i = 0; row->rules[i][0]; i++)
-        tell(&plan, row->rules[i], i + 1);
-    char *text = plan_text(&plan);
-    ck_assert_str_eq(text, row->result);
-    ck_assert(iptables_plan_is_empty(&plan) == (text[0] == '\0'));
-    for (size_t i = 0; i < plan.jumps.n; i++)
-        ck_assert_uint_eq(plan.jumps.v[i].handle, i + 1);
-    free(text);
-    iptables_plan_clear(&plan);
+    const char *between = "";
+    vec_each (&plan.jumps, jump) {
+        ck_assert_uint_eq(jump->handle, (uint64_t)(jump - plan.jumps.v) + 1);
+        fprintf(out, "%s%s>%s", between, jump->from->name, jump->to->name);
+        between = " ";
+    }
+    vec_each (&plan.chains, it)
+        if (iptables_chain_goes(*it)) {
+            fprintf(out, "%s%s", between, (*it)->name);
+            between = " ";
+        }
+    vec_each (&plan.chains, it)
+        if ((*it)->kube_proxys && (*it)->holder) {
+            fprintf(out, "%s%s<%s", between, (*it)->name, (*it)->holder->name);
+            between = " ";
+        }
+    ck_assert(iptables_plan_is_empty(&plan) == !*between);
+    if (*between)
+        fprintf(out, "\n");
 }
+
+CASES("leftovers")
 
 /* ---- contents of iptables-legacy's tables ---- */
 
@@ -345,3 +179,5 @@ TEST(virtual_servers)
     mnl_attr_put_u32(other, IPVS_CMD_ATTR_DEST, 1);
     ck_assert(!virtual_server_read(other, &server));
 }
+
+UNIT_FIXTURE(NULL, tear_down)

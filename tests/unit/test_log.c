@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/base/log.h"
+/* Lines of the log, how many there may be, and where they go. Cases are in cases/log. */
+#include "kube-nftd/base.h"
 
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/clock.h"
-#include "unit.h"
+#include "script.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -29,6 +28,9 @@ double __wrap_clock_monotonic(void)
 
 /* ---- one line ---- */
 
+#define TIME_LENGTH (sizeof("2026-11-21T18:14:44.123Z") - 1)
+
+/* Lines since the last time, and the last one of them. */
 static struct {
     char *line;
     enum log_level level;
@@ -67,78 +69,62 @@ static void teardown(void)
     got.line = NULL;
 }
 
-#define TIME_LENGTH (sizeof("2026-11-21T18:14:44.123Z") - 1)
-
-/* One line came since the last time; behind its time it says @expected. */
-static void expect_logged(enum log_level level, const char *expected)
+/* The last line behind its time, and how many there were if it is not the only one. */
+static void write_got(FILE *out)
 {
     struct tm tm;
-    ck_assert_int_eq(got.n, 1);
-    ck_assert_int_eq(got.level, level);
-    ck_assert_msg(strlen(got.line) > TIME_LENGTH, "%s", got.line);
+    if (got.n == 0)
+        return;
     const char *end = strptime(got.line, "%Y-%m-%dT%H:%M:%S.", &tm);
     ck_assert_msg(end == got.line + TIME_LENGTH - 4, "%s", got.line);
     ck_assert_msg(strspn(end, "0123456789") == 3 && end[3] == 'Z', "%s", got.line);
-    ck_assert_str_eq(got.line + TIME_LENGTH, expected);
+    ck_assert_int_eq(end[5], "ewid"[got.level]);
+    if (got.n > 1)
+        fprintf(out, "%d lines, the last one: ", got.n);
+    fprintf(out, "%s\n", end + 5);
     got.n = 0;
 }
 
-/* A JSON object a line, whatever the message quotes. */
-TEST(json)
+/* One line came since the last time. */
+static void expect_logged(const char *expected)
 {
-    log_set_json(1);
-    log_warn("policy", "it said \"%s\" and \\", "\n\xc3\xa4\x01");
-    log_set_json(0);
-    const char *end = strchr(got.line, ',');
-    ck_assert_ptr_nonnull(end);
-    ck_assert_str_eq(end, ",\"level\":\"warn\",\"logger\":\"policy\",\"msg\":\"it said "
-                          "\\\"\\\\x0a\\\\xc3\\\\xa4\\\\x01\\\" and \\\\\"}");
-    double before = 0;
-    ck_assert_int_eq(sscanf(got.line, "{\"ts\":%lf,", &before), 1);
-    ck_assert_double_eq_tol(before, clock_realtime(), 60);
+    char *text;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    write_got(out);
+    fclose(out);
+    ck_assert_str_eq(text, expected);
+    free(text);
 }
 
-/* What stands behind "key=" in text, and what JSON has of it. */
-static const struct {
-    const char *format, *text; /* with one "%s" at most */
-    const char *line, *members;
-} pairs[] = {
-    {"done", NULL, "done", ""},
-    {"file=%s", "/etc/x", "file=/etc/x", ",\"file\":\"/etc/x\""},
-    {"file=%s gone", "/a b", "file=\"/a b\" gone", ",\"file\":\"/a b\""},
-    {"file=%s", "", "file=\"\"", ",\"file\":\"\""},
-    {"file=%s", "a=\"b\" \\c", "file=\"a=\\\"b\\\" \\\\c\"", ",\"file\":\"a=\\\"b\\\" \\\\c\""},
-    {"file=%s", "\n\x1b", "file=\"\\x0a\\x1b\"", ",\"file\":\"\\\\x0a\\\\x1b\""},
-    {"in node=%s: it went, n=5.", "a", "in node=a: it went, n=5.", ",\"node\":\"a\",\"n\":5"},
-    {"(file=%s)", "a b", "(file=\"a b\")", ",\"file\":\"a b\""},
-    {"a=1 b=-2.50 c=0x1f d=01 e=1.5s f=1e9 g=1.", NULL, "a=1 b=-2.50 c=0x1f d=01 e=1.5s f=1e9 g=1.",
-     ",\"a\":1,\"b\":-2.50,\"c\":\"0x1f\",\"d\":\"01\",\"e\":\"1.5s\",\"f\":\"1e9\",\"g\":1"},
-    {"a=1 b=2 a=3 a=4", NULL, "a=1 b=2 a=3 a=4", ",\"a\":1,\"b\":2,\"a2\":3,\"a3\":4"},
-    {"level=x msg=y ts=1 logger=z", NULL, "level=x msg=y ts=1 logger=z", ""},
-    {"it said \"%s\" of a=1", "x=2 y=3", "it said \"x=2 y=3\" of a=1", ",\"a\":1"},
-    {"http://h/?%s", "a=b", "http://h/?a=b", ""},
-    {"=1 a= %s", "b=", "=1 a= b=", ",\"a\":\"\",\"b\":\"\""},
-    {"open=\"%s", "a b", "open=\"a b", ",\"open\":\"a b\""},
-};
-
-TEST_ROWS(keys_and_values, pairs)
+COMMAND(say)
 {
-    log_write(NULL, LOG_LEVEL_INFO, "x", row->format, row->text);
-    char *line = xasprintf(" info  x: %s", row->line);
-    expect_logged(LOG_LEVEL_INFO, line);
-    free(line);
+    script_bytes(words);
+    log_info("x", "%s", words);
+    write_got(out);
+}
+
+/* "FORMAT with TEXT", with one "%s" at most: as text, and as JSON behind its time. */
+COMMAND(format)
+{
+    double time = 0;
+    int length = 0;
+    char *with = strstr(words, " with ");
+    script_bytes(words);
+    if (with)
+        *with = '\0';
+    log_write(NULL, LOG_LEVEL_INFO, "x", words, with ? with + 6 : NULL);
+    write_got(out);
     log_set_json(1);
-    log_write(NULL, LOG_LEVEL_INFO, "x", row->format, row->text);
+    log_write(NULL, LOG_LEVEL_INFO, "x", words, with ? with + 6 : NULL);
     log_set_json(0);
+    got.n = 0;
+    ck_assert_int_eq(sscanf(got.line, "{\"ts\":%lf%n", &time, &length), 1);
+    ck_assert_double_eq_tol(time, clock_realtime(), 60);
     cJSON *object = cJSON_Parse(got.line);
     ck_assert_msg(object != NULL, "%s", got.line);
-    const char *message = cJSON_GetStringValue(cJSON_GetObjectItem(object, "msg"));
-    ck_assert_str_eq(message, row->line);
-    char *end = xasprintf("%s}", row->members);
-    ck_assert_msg(strlen(got.line) > strlen(end), "%s", got.line);
-    ck_assert_str_eq(got.line + strlen(got.line) - strlen(end), end);
-    free(end);
     cJSON_Delete(object);
+    fprintf(out, "%s\n", got.line + length);
 }
 
 /* Of each sort that messages have. */
@@ -147,8 +133,7 @@ TEST(conversions)
     log_info("x", "%d %5u|%-4d|%03d %ld %lu %lld %llu %zu %x %c %% %.1f %g %*d %.*s|%5s|%.2s", -1,
              2u, 3, 4, -5L, 6UL, -7LL, 8ULL, sizeof(char), 0xab, 'c', 0.25, 1e9, 4, 5, 2, "abc",
              "de", "fgh");
-    expect_logged(LOG_LEVEL_INFO,
-                  " info  x: -1     2|3   |004 -5 6 -7 8 1 ab c % 0.2 1e+09    5 ab|   de|fg");
+    expect_logged("info  x: -1     2|3   |004 -5 6 -7 8 1 ab c % 0.2 1e+09    5 ab|   de|fg\n");
 }
 
 static int evaluated;
@@ -179,56 +164,44 @@ TEST(verbosities)
     }
 }
 
-TEST(escapes)
-{
-    static const struct {
-        const char *text, *line;
-    } cases[] = {
-        {"plain ~!\"'\\", " info  x: plain ~!\"'\\"},
-        {"", " info  x: "},
-        {"a\nb", " info  x: a\\x0ab"},
-        {"a\r\n2026-11-21T18:14:44.123Z error y: forged",
-         " info  x: a\\x0d\\x0a2026-11-21T18:14:44.123Z error y: forged"},
-        {"\t\a\x7f", " info  x: \\x09\\x07\\x7f"},
-        {"\x1b[31mred", " info  x: \\x1b[31mred"},
-        {"\xc3\xa4", " info  x: \\xc3\\xa4"},
-        {"\x9b\xff\x80", " info  x: \\x9b\\xff\\x80"},
-        {"100%s%n", " info  x: 100%s%n"},
-    };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        log_info("x", "%s", cases[i].text);
-        expect_logged(LOG_LEVEL_INFO, cases[i].line);
-    }
-}
-
 /* ---- budgets ---- */
 
 #define TEN 10
 
-static void flood(enum log_level level, int n)
+static enum log_level level_of(const char *name)
 {
-    for (int i = 1; i <= n; i++)
+    static const char *const names[] = {"error", "warn", "info", "debug"};
+    int level = 0;
+    while (strcmp(names[level], name) != 0)
+        level++;
+    return (enum log_level)level;
+}
+
+/* "LEVEL N": so many lines by one statement. */
+COMMAND(flood)
+{
+    enum log_level level = level_of(script_word(&words));
+    for (int i = 1; i <= atoi(words); i++)
         log_at(level, "policy", "frontend=%d is lost", i);
+    write_got(out);
 }
 
-static const enum log_level levels_of_floods[] = {LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO,
-                                                  LOG_LEVEL_DEBUG};
-
-TESTS(a_flood_is_a_handful, 4)
+/* After so many seconds; when there is more to write, if at all. */
+COMMAND(flush)
 {
-    flood(levels_of_floods[_i], 80000);
-    ck_assert_int_eq(got.n, TEN);
-    ck_assert_ptr_nonnull(strstr(got.line, "policy: frontend=10 is lost"));
-    log_error("proxy", "said by another statement");
-    ck_assert_int_eq(got.n, TEN + 1);
-    log_flush(now + 1);
-    ck_assert_int_eq(got.n, TEN + 2);
-    ck_assert_int_eq(got.level, levels_of_floods[_i]);
-    ck_assert_ptr_nonnull(
-        strstr(got.line, " policy: frontend=11 is lost (and 79989 more of this kind)"));
-    log_flush(now + 1);
-    ck_assert_int_eq(got.n, TEN + 2);
+    now += atof(words);
+    double due = log_flush(now);
+    write_got(out);
+    if (due > 0)
+        fprintf(out, "due in %g s\n", due - now);
 }
+
+COMMAND(pass)
+{
+    now += atof(words);
+}
+
+CASES("log")
 
 static int count_up(int *n)
 {
@@ -247,46 +220,6 @@ TEST(lines_that_nobody_sees_are_not_put_together)
     log_set_verbosity(-1);
     log_info("policy", "%d", count_up(&made));
     ck_assert_int_eq(made, TEN + 1);
-}
-
-TEST(one_that_was_withheld_is_just_late)
-{
-    flood(LOG_LEVEL_WARN, TEN + 1);
-    got.n = 0;
-    log_flush(now + 1);
-    expect_logged(LOG_LEVEL_WARN, " warn  policy: frontend=11 is lost");
-}
-
-/* A second, two, four, up to a minute, as long as it goes on. */
-TEST(a_lasting_flood_is_a_handful_a_minute)
-{
-    double window = 1;
-    for (int i = 0; i < 10; i++) {
-        flood(LOG_LEVEL_WARN, 100);
-        ck_assert_int_eq(got.n, TEN);
-        ck_assert_double_eq_tol(log_flush(now), now + window, 1e-9);
-        now += window;
-        flood(LOG_LEVEL_WARN, 1); /* ends the window, and is the first of the next one */
-        ck_assert_int_eq(got.n, TEN + 2);
-        ck_assert_ptr_nonnull(strstr(got.line, "frontend=1 is lost"));
-        got.n = 1;
-        window = fmin(2 * window, 60);
-    }
-    now += 120; /* a whole window of quiet */
-    got.n = 0;
-    flood(LOG_LEVEL_WARN, 100);
-    ck_assert_double_eq_tol(log_flush(now), now + 1, 1e-9);
-}
-
-/* Who asked for a line for each transaction gets it, however many there are a second. */
-TEST(debug_lines_are_counted_by_turns)
-{
-    for (int turn = 1; turn <= 100; turn++) {
-        flood(LOG_LEVEL_DEBUG, TEN);
-        ck_assert_double_eq(log_flush(now), 0);
-        ck_assert_int_eq(got.n, TEN);
-        got.n = 0;
-    }
 }
 
 /* ---- stderr ---- */

@@ -4,7 +4,7 @@
  * event before the call that made it returns, so running the loop without waiting sees everything.
  * Cases are in cases/manifests; paths are those in the folder.
  */
-#include "kube-nftd/source/manifests.h"
+#include "kube-nftd/source.h"
 #include "script.h"
 
 #include <ev.h>
@@ -198,7 +198,7 @@ static const char *path_of(const char *word)
 }
 
 /* "!" before the path: strictly. A text below is the file's. */
-static void run_load(char *words, FILE *out)
+COMMAND(load)
 {
     struct error err = {0};
     bool strict = *words == '!';
@@ -215,7 +215,7 @@ static void run_load(char *words, FILE *out)
     write_told(out);
 }
 
-static void run_follow_loaded(char *words, FILE *out)
+COMMAND(follow_loaded)
 {
     struct error err = {0};
     ck_assert_msg(manifests_follow(manifests, loop, &err) == 0, "%s", err.text);
@@ -223,7 +223,7 @@ static void run_follow_loaded(char *words, FILE *out)
 }
 
 /* What it is told first is taken for granted. */
-static void run_follow(char *words, FILE *out)
+COMMAND(follow)
 {
     FILE *nowhere = fopen("/dev/null", "we");
     run_load(words, nowhere);
@@ -231,7 +231,7 @@ static void run_follow(char *words, FILE *out)
     run_follow_loaded(words, out);
 }
 
-static void run_look_again(char *words, FILE *out)
+COMMAND(look_again)
 {
     struct error err = {0};
     ck_assert_int_eq(manifests_look_again(manifests, &err), 0);
@@ -239,7 +239,7 @@ static void run_look_again(char *words, FILE *out)
 }
 
 /* Runs the loop until the sink is told something. */
-static void run_wait(char *words, FILE *out)
+COMMAND(wait)
 {
     for (fflush(told); told_length == 0; fflush(told))
         ev_run(loop, EVRUN_ONCE);
@@ -248,7 +248,7 @@ static void run_wait(char *words, FILE *out)
 
 /* Where the file is cut, as long as that changes nothing and is said: from line @words on, at each
  * byte. The first place where it does change something. */
-static void run_cut(char *words, FILE *out)
+COMMAND(cut)
 {
     const char *text = script_text(), *from = text;
     put_file("a.yaml", text);
@@ -270,16 +270,7 @@ static void run_cut(char *words, FILE *out)
 }
 
 static const struct script_command commands[] = {
-    {"-", run_change},
-    {"+", run_change_and_look},
-    {"load", run_load},
-    {"follow", run_follow},
-    {"follow-loaded", run_follow_loaded},
-    {"look-again", run_look_again},
-    {"wait", run_wait},
-    {"cut", run_cut},
-    {NULL, NULL},
-};
+    {"-", run_change}, {"+", run_change_and_look}, {NULL, NULL}};
 
 SCRIPT("manifests", commands)
 

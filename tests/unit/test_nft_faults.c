@@ -2,22 +2,18 @@
 /*
  * The netlink socket when sending and receiving go wrong. Below it are the kernel's nf_tables, in
  * namespaces of each test's own; between the two, send and receive calls that fail on demand (the
- * linker puts ours before those of libc).
+ * linker puts ours before those of libc). Cases are in tests/unit/cases/nft_faults.
  */
-#include "unit.h"
-
 #include "kernel_cases.h"
 #include "namespaces.h"
 
-#include "kube-nftd/netlink/nft_socket.h"
-#include "kube-nftd/ruleset/ruleset.h"
+#include "kube-nftd/netlink.h"
+#include "kube-nftd/table.h"
 
 #include <libmnl/libmnl.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
 #include <sys/socket.h>
-
-static struct nft_socket *sock;
-static struct nft_batch batch;
-static struct error err;
 
 /* ---- calls that fail on demand ---- */
 
@@ -27,8 +23,7 @@ static struct {
     unsigned n_sends;
     size_t fits; /* longer ones are what fails; 0: any */
     int send_errno;
-    unsigned nth_receive; /* this one fails, or all from it on */
-    bool all_receives;
+    unsigned nth_receive; /* this one fails */
     int receive_errno;
     unsigned cut_receive; /* what this one brings is longer than the buffer */
     bool swallow;         /* what is received before it fails is thrown away */
@@ -61,8 +56,7 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
 ssize_t __wrap_recv(int fd, void *buffer, size_t size, int flags)
 {
     unsigned nth = ++calls.receives;
-    if (nth == calls.nth_receive ||
-        (calls.all_receives && calls.nth_receive > 0 && nth > calls.nth_receive)) {
+    if (nth == calls.nth_receive) {
         while (calls.swallow && __real_recv(fd, buffer, size, flags) > 0)
             ;
         errno = calls.receive_errno;
@@ -77,318 +71,171 @@ ssize_t __wrap_recv(int fd, void *buffer, size_t size, int flags)
 static void setup(void)
 {
     enter_namespaces();
-    sock = nft_socket_open(&err);
-    ck_assert_msg(sock, "%s", err.text);
-    nft_batch_init(&batch, FAMILY_IPV4, RULESET_TABLE);
-    case_table(&batch);
-    ck_assert_msg(nft_socket_commit(sock, &batch, &err) == 0, "%s", err.text);
-    nft_batch_clear(&batch);
+    case_open();
+    begin(FAMILY_IPV4);
     memset(&calls, 0, sizeof(calls));
 }
 
-static void teardown(void)
-{
-    nft_batch_release(&batch);
-    nft_socket_close(sock);
-    error_clear(&err);
-}
-
-static void count(void *ctx, const struct nft_element *element)
-{
-    ++*(size_t *)ctx;
-}
-
-/* How many elements a set has, read without faults. */
-static size_t size_of(const char *set)
-{
-    size_t n = 0;
-    memset(&calls, 0, sizeof(calls));
-    int result = nft_socket_read_elements(sock, FAMILY_IPV4, RULESET_TABLE, set, count, &n, &err);
-    ck_assert_msg(result == 0, "%s", err.text);
-    return n;
-}
-
-static void commit_fails(const char *text)
-{
-    ck_assert_int_eq(nft_socket_commit(sock, &batch, &err), -1);
-    ck_assert_msg(strstr(err.text, text) != NULL, "%s", err.text);
-    error_clear(&err);
-}
-
-/* The socket works as if nothing had been. */
-static void check_well(void)
+/* How many service ports are rejected, read without faults; 1 at the beginning. */
+static size_t rejected(void)
 {
     memset(&calls, 0, sizeof(calls));
-    nft_batch_clear(&batch);
-    size_t before = size_of(set_name(SET_REJECTED));
-    case_reject(&batch, 250, 0);
-    ck_assert_msg(nft_socket_commit(sock, &batch, &err) == 0, "%s", err.text);
-    ck_assert_uint_eq(size_of(set_name(SET_REJECTED)), before + 1);
+    return size_of("rejected_ports");
 }
 
-/* ---- what is refused ---- */
+/* ---- commands ---- */
 
-/* The frontend that a refusal is about: its number; 0 if none can be told. */
-static unsigned refused(const struct nft_refusal *refusal)
+static int errno_of(const char *name)
 {
-    const struct nlattr *element = nft_batch_refused_element(&batch, refusal), *key, *value;
-    if (!element)
-        return 0;
-    key = mnl_attr_get_payload(element);
-    ck_assert_uint_eq(mnl_attr_get_type(key), 1); /* NFTA_SET_ELEM_KEY */
-    value = mnl_attr_get_payload(key);
-    return ((const uint8_t *)mnl_attr_get_payload(value))[3];
+    static const struct {
+        const char *name;
+        int number;
+    } all[] = {{"ENOMEM", ENOMEM}, {"ENOBUFS", ENOBUFS}, {"EPERM", EPERM},
+               {"EINTR", EINTR},   {"EAGAIN", EAGAIN},   {"EIO", EIO}};
+    int i = 0;
+    while (strcmp(all[i].name, name) != 0)
+        i++;
+    return all[i].number;
+}
+
+/* pieces FIRST: 40 elements that may go one by one. */
+COMMAND(pieces)
+{
+    for (int i = 0, first = atoi(words); i < 40; i++) {
+        put("+ rejected_ports p%d", first + i);
+        nft_batch_may_cut(&batch);
+    }
 }
 
 /* 1 and 2 are there: adding 1 with another value and deleting 40 and 50 is refused. */
-static void add_mixed(void)
+COMMAND(mixed)
 {
-    const uint32_t n = 2, other = 7;
-    for (uint8_t i = 10; i < 20; i++)
-        case_service(&batch, i, &n);
-    case_service(&batch, 1, &other);
-    case_service(&batch, 20, &n);
-    case_reject(&batch, 30, 0);
-    for (uint8_t i = 40; i <= 50; i += 10)
-        case_service(&batch, i, NULL);
-    case_reject(&batch, 31, 0);
+    for (int i = 10; i < 20; i++)
+        put("+ services f%1$d : p%1$d/2", i);
+    put("+ services f1 : p1/7\n"
+        "+ services f20 : p20/2\n"
+        "+ rejected_ports p30\n"
+        "- services f40\n"
+        "- services f50\n"
+        "+ rejected_ports p31");
 }
 
-/* One fault a message is found, in the middle of others of one set too. */
-TEST(the_kernel_points_at_what_it_refuses)
-{
-    add_mixed();
-    commit_fails("add elements to services: File exists");
-    ck_assert(batch.nothing_in_force);
-    ck_assert_uint_eq(batch.refusals.n, 2);
-    ck_assert_int_eq(batch.refusals.v[0].why, EEXIST);
-    ck_assert_uint_eq(refused(&batch.refusals.v[0]), 1);
-    ck_assert_int_eq(batch.refusals.v[1].why, ENOENT);
-    ck_assert_uint_eq(refused(&batch.refusals.v[1]), 40);
-    /* Older kernels do not point: then it is one of many. */
-    batch.refusals.v[0].at = 0;
-    ck_assert_uint_eq(refused(&batch.refusals.v[0]), 0);
-    ck_assert_uint_eq(size_of(set_name(SET_REJECTED)), 1);
-    check_well();
-    ck_assert_uint_eq(batch.refusals.n, 0);
-}
-
-/* With a message for each element, all faults are found. */
-TEST(elements_sent_singly_are_refused_singly)
+COMMAND(singly)
 {
     nft_batch_singly(&batch, true);
-    add_mixed();
-    commit_fails("add elements to services: File exists");
-    ck_assert_uint_eq(batch.refusals.n, 3);
-    for (int pointed = 1; pointed >= 0; pointed--) {
-        static const unsigned expected[] = {1, 40, 50};
-        for (size_t i = 0; i < 3; i++) {
-            ck_assert_uint_eq(refused(&batch.refusals.v[i]), expected[i]);
-            batch.refusals.v[i].at = 0;
+}
+
+/* fail-send ERRNO TIMES: from the next one on; "long" fails alone, of more than a quarter. */
+COMMAND(fail_send)
+{
+    calls.send_errno = errno_of(script_word(&words));
+    calls.n_sends = (unsigned)atoi(script_word(&words));
+    calls.nth_send = 1;
+    calls.fits = *words ? batch.used / 4 : 0;
+}
+
+/* fail-receive NTH ERRNO: with "lost", what there is is lost, too. */
+COMMAND(fail_receive)
+{
+    calls.nth_receive = (unsigned)atoi(script_word(&words));
+    calls.receive_errno = errno_of(script_word(&words));
+    calls.swallow = *words;
+}
+
+COMMAND(cut_receive)
+{
+    calls.cut_receive = (unsigned)atoi(words);
+}
+
+/* The elements of a message; NULL if it is about something else. */
+static const struct nlattr *elements_of(const struct nft_refusal *refusal)
+{
+    const struct nlmsghdr *message = (const void *)(batch.buffer + refusal->message);
+    return refusal->message == NFT_NO_MESSAGE ||
+                   NFNL_MSG_TYPE(message->nlmsg_type) < NFT_MSG_NEWSETELEM
+               ? NULL
+               : netlink_attribute(message, sizeof(struct nfgenmsg), NFTA_SET_ELEM_LIST_ELEMENTS);
+}
+
+/* What a refused message is about: the number of a frontend, if it is a single one. */
+static void write_refused(FILE *out, const struct nft_refusal *refusal)
+{
+    const struct nlattr *list = elements_of(refusal), *element, *value = NULL;
+    unsigned n = 0;
+    if (list)
+        mnl_attr_for_each_nested(element, list)
+        {
+            value = mnl_attr_get_payload(mnl_attr_get_payload(element));
+            n++;
         }
+    if (n == 1 && mnl_attr_get_payload_len(value) >= 8)
+        fprintf(out, "f%u", ((const uint8_t *)mnl_attr_get_payload(value))[3]);
+    else
+        fprintf(out, "%u elements", n);
+}
+
+/* What comes of the batch, how many calls it takes to send it, and what is refused. */
+COMMAND(send)
+{
+    calls.sends = calls.receives = 0;
+    int result = nft_socket_commit(sock, &batch, &err);
+    ck_assert_int_eq(result, err.text ? -1 : 0);
+    fprintf(out, "%s; sends %u\n", err.text ? err.text : "done", calls.sends);
+    if (result)
+        fprintf(out, batch.nothing_in_force ? "nothing in force\n" : "open\n");
+    vec_each (&batch.refusals, refusal) {
+        fprintf(out, "%s: ", strerror(refusal->why));
+        write_refused(out, refusal);
+        fprintf(out, "\n");
     }
-    check_well();
-}
-
-/* What is no element. */
-TEST(a_refused_chain_is_no_element)
-{
-    goto_nowhere(&batch);
-    nft_batch_finish(&batch);
-    case_rule(&batch, "no-such-chain", "reject");
-    commit_fails("No such file or directory");
-    ck_assert_uint_eq(batch.refusals.n, 2);
-    ck_assert_ptr_null(nft_batch_refused_element(&batch, &batch.refusals.v[1]));
-    ck_assert_ptr_null(
-        nft_batch_refused_element(&batch, &(struct nft_refusal){NFT_NO_MESSAGE, 0, EINVAL}));
-    check_well();
-}
-
-/* ---- short of memory ---- */
-
-/* Some messages that may go one by one. */
-#define PIECES 40
-static void add_pieces(void)
-{
-    for (uint8_t i = 100; i < 100 + PIECES; i++) {
-        case_reject(&batch, i, 0);
-        nft_batch_may_cut(&batch);
-    }
-}
-
-TESTS(what_the_kernel_has_no_memory_for_goes_in_pieces, 2)
-{
-    const int whys[] = {ENOMEM, ENOBUFS};
-    add_pieces();
-    calls.nth_send = 1;
-    calls.n_sends = 1000;
-    calls.fits = batch.used / 4;
-    calls.send_errno = whys[_i];
-    ck_assert_msg(nft_socket_commit(sock, &batch, &err) == 0, "%s", err.text);
-    ck_assert_ptr_null(err.text);
-    ck_assert_uint_ge(calls.sends, 5);
-    ck_assert_uint_le(calls.sends, 12);
-    ck_assert_uint_eq(size_of(set_name(SET_REJECTED)), 1 + PIECES);
-    check_well();
-}
-
-/* Not even for the smallest ones: a few attempts, no more. */
-TEST(no_memory_at_all)
-{
-    add_pieces();
-    calls.nth_send = 1;
-    calls.n_sends = 1000;
-    calls.send_errno = ENOBUFS;
-    commit_fails("No buffer space available");
-    ck_assert(batch.nothing_in_force);
-    ck_assert_uint_le(calls.sends, 4);
-    ck_assert_uint_eq(size_of(set_name(SET_REJECTED)), 1);
-    check_well();
-}
-
-TEST(memory_that_ends_in_the_middle)
-{
-    add_pieces();
-    calls.nth_send = 1;
-    calls.n_sends = 1;
-    calls.send_errno = ENOMEM;
-    ck_assert_int_eq(nft_socket_commit(sock, &batch, &err), 0);
-    nft_batch_clear(&batch);
-    for (uint8_t i = 150; i < 150 + PIECES; i++) {
-        case_reject(&batch, i, 0);
-        nft_batch_may_cut(&batch);
-    }
-    memset(&calls, 0, sizeof(calls));
-    calls.nth_send = 1;
-    calls.n_sends = 1;
-    calls.send_errno = ENOMEM;
-    /* The first pieces go, then there is none. */
-    calls.nth_receive = 3; /* the first piece takes two */
-    calls.receive_errno = EAGAIN;
-    calls.swallow = true;
-    commit_fails("did not acknowledge");
-    ck_assert(!batch.nothing_in_force);
-    ck_assert_uint_gt(size_of(set_name(SET_REJECTED)), 1 + PIECES);
-    ck_assert_uint_lt(size_of(set_name(SET_REJECTED)), 1 + 2 * PIECES);
-    check_well();
-}
-
-TEST(other_failures_to_send_are_told)
-{
-    add_pieces();
-    calls.nth_send = calls.n_sends = 1;
-    calls.send_errno = EPERM;
-    commit_fails("CAP_NET_ADMIN");
-    ck_assert(batch.nothing_in_force);
-    ck_assert_uint_eq(calls.sends, 1);
-    ck_assert_uint_eq(size_of(set_name(SET_REJECTED)), 1);
-    check_well();
-}
-
-TEST(an_interrupted_call_is_made_again)
-{
-    add_pieces();
-    calls.nth_send = calls.n_sends = 1;
-    calls.send_errno = EINTR;
-    calls.nth_receive = 1;
-    calls.receive_errno = EINTR;
-    ck_assert_msg(nft_socket_commit(sock, &batch, &err) == 0, "%s", err.text);
-    ck_assert_uint_eq(calls.sends, 2);
-    ck_assert_uint_eq(size_of(set_name(SET_REJECTED)), 1 + PIECES);
-    size_t n = 0;
-    calls.receives = 0;
-    calls.nth_receive = 1;
-    calls.receive_errno = EINTR;
-    ck_assert_int_eq(nft_socket_read_elements(sock, FAMILY_IPV4, RULESET_TABLE,
-                                              set_name(SET_REJECTED), count, &n, &err),
-                     0);
-    ck_assert_uint_eq(n, 1 + PIECES);
-    check_well();
-}
-
-/* ---- answers that do not arrive ---- */
-
-static void lose(unsigned nth, int why)
-{
-    calls.nth_receive = nth;
-    calls.receive_errno = why;
-    calls.swallow = true;
-}
-
-/* The transaction is in force, but nobody said so. */
-TESTS(a_lost_acknowledgement_leaves_it_open, 3)
-{
-    static const struct {
-        int why;
-        const char *text;
-    } cases[] = {{EAGAIN, "did not acknowledge"},
-                 {ENOBUFS, "did not fit the receive buffer"},
-                 {EIO, "Input/output error"}};
-    add_pieces();
-    lose(1, cases[_i].why);
-    commit_fails(cases[_i].text);
-    ck_assert(!batch.nothing_in_force);
-    ck_assert_uint_eq(batch.refusals.n, 0);
-    ck_assert_uint_eq(size_of(set_name(SET_REJECTED)), 1 + PIECES);
-    check_well();
-}
-
-/* No room for more, but the acknowledgement is there. */
-TEST(an_acknowledgement_after_an_overrun_counts)
-{
-    add_pieces();
-    calls.nth_receive = 1;
-    calls.receive_errno = ENOBUFS;
-    ck_assert_msg(nft_socket_commit(sock, &batch, &err) == 0, "%s", err.text);
-    ck_assert_uint_eq(size_of(set_name(SET_REJECTED)), 1 + PIECES);
-    check_well();
-}
-
-/* Some refusals are enough to know that nothing is in force. */
-TEST(refusals_after_an_overrun_count)
-{
-    add_mixed();
-    calls.nth_receive = 1;
-    calls.receive_errno = ENOBUFS;
-    commit_fails("File exists");
-    ck_assert(batch.nothing_in_force);
-    ck_assert_uint_eq(batch.refusals.n, 2);
-    check_well();
-}
-
-TESTS(reading_does_not_wait_for_what_is_lost, 3)
-{
-    static const int whys[] = {EAGAIN, ENOBUFS, EIO};
-    struct nft_table_state state;
-    size_t n = 0;
-    lose(1, whys[_i]);
-    ck_assert_int_eq(nft_socket_read_elements(sock, FAMILY_IPV4, RULESET_TABLE,
-                                              set_name(SET_SERVICES), count, &n, &err),
-                     -1);
     error_clear(&err);
-    memset(&calls, 0, sizeof(calls));
-    lose(1, whys[_i]);
+    nft_batch_clear(&batch);
+}
+
+static void write_error(FILE *out)
+{
+    fprintf(out, "%s\n", err.text);
+    error_clear(&err);
+    calls.receives = 0;
+}
+
+/* Reads elements, and the table, with what was said to fail. */
+COMMAND(read)
+{
+    struct case_lines seen = {.set = "services"};
+    struct nft_table_state state;
+    calls.receives = 0;
+    ck_assert_int_eq(
+        nft_socket_read_elements(sock, FAMILY_IPV4, RULESET_TABLE, seen.set, case_see, &seen, &err),
+        -1);
+    ck_assert_uint_eq(seen.lines.n, 0);
+    write_error(out);
     ck_assert_int_eq(nft_socket_read_table(sock, FAMILY_IPV4, RULESET_TABLE, &state, &err), -1);
     ck_assert_ptr_null(state.comment);
-    error_clear(&err);
-    check_well();
+    write_error(out);
 }
 
-/* A part that is longer than the buffer is no answer, however much of it is there. */
-TEST(answers_that_were_cut_are_not_taken)
+/* How many are rejected, read with what was said to fail; a call more than without it. */
+COMMAND(read_again)
 {
-    struct nft_table_state state;
-    size_t n = 0;
-    calls.cut_receive = 1;
-    ck_assert_int_eq(nft_socket_read_elements(sock, FAMILY_IPV4, RULESET_TABLE,
-                                              set_name(SET_SERVICES), count, &n, &err),
-                     -1);
-    ck_assert_uint_eq(n, 0);
-    error_clear(&err);
     calls.receives = 0;
-    ck_assert_int_eq(nft_socket_read_table(sock, FAMILY_IPV4, RULESET_TABLE, &state, &err), -1);
-    error_clear(&err);
-    check_well();
+    fprintf(out, "%zu rejected\n", size_of("rejected_ports"));
+    ck_assert_uint_gt(calls.receives, 1);
 }
 
-UNIT_FIXTURE(setup, teardown)
+/* Nothing fails any more: how many are rejected, and the socket works as if nothing had been. */
+COMMAND(well)
+{
+    size_t before = rejected();
+    fprintf(out, "%zu rejected\n", before);
+    put("+ rejected_ports p250");
+    commit();
+    ck_assert_uint_eq(rejected(), before + 1);
+    ck_assert_uint_eq(batch.refusals.n, 0);
+    put("- rejected_ports p250");
+    commit();
+}
+
+SCRIPT("nft_faults", case_commands)
+
+UNIT_FIXTURE(setup, case_close)

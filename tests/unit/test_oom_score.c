@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Over a folder that stands for the root of the host. */
-#include "kube-nftd/host/process.h"
+#include "kube-nftd/host.h"
 
-#include "kube-nftd/base/alloc.h"
+#include "kube-nftd/base.h"
 #include "unit.h"
 
 #include <fcntl.h>

@@ -1,60 +1,46 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What is told of the own node, step by step. */
-#include "kube-nftd/own_node.h"
+#include "own_node.h"
 
-#include "nodes.h"
+#include "objects.h"
 #include "script.h"
 
 static struct own_node *node;
 static struct node_port_addresses wanted;
-static FILE *out; /* of what is told */
-static char *told;
-static size_t told_length;
 
 /* ---- what is told ---- */
-
-static void next_fact(void)
-{
-    if (ftell(out) > 0)
-        fputs("; ", out);
-}
 
 static void on_zone(void *ctx, const char *zone)
 {
     ck_assert_ptr_eq(ctx, &node);
-    next_fact();
-    fprintf(out, "zone %s", zone ? zone : "none");
+    fprintf(script_out(), "zone %s\n", zone ? zone : "none");
 }
 
 static void on_address(void *ctx, enum family family, const struct address *address)
 {
+    char text[ADDRESS_TEXT_SIZE];
     ck_assert_ptr_eq(ctx, &node);
-    next_fact();
-    fprintf(out, "%s address ", family_name(family));
-    if (address)
-        write_address(out, family, address);
-    else
-        fputs("none", out);
+    fprintf(script_out(), "%s address %s\n", family_name(family),
+            address ? address_format(family, address, text) : "none");
 }
 
 static void on_node_ports(void *ctx, enum family family,
                           const struct node_port_selection *selection)
 {
+    char text[ADDRESS_TEXT_SIZE];
     ck_assert_ptr_eq(ctx, &node);
-    next_fact();
-    fprintf(out, "%s ports%s", family_name(family), selection->all ? " all" : "");
-    vec_each (&selection->addresses, address) {
-        fputc(' ', out);
-        write_address(out, family, address);
-    }
+    fprintf(script_out(), "%s ports%s", family_name(family), selection->all ? " all" : "");
+    vec_each (&selection->addresses, address)
+        fprintf(script_out(), " %s", address_format(family, address, text));
+    fputc('\n', script_out());
 }
 
 static void on_pod_cidrs(void *ctx, enum family family, const range_vec *ranges)
 {
     ck_assert_ptr_eq(ctx, &node);
-    next_fact();
-    fprintf(out, "%s pods ", family_name(family));
-    write_ranges(out, family, ranges);
+    fprintf(script_out(), "%s pods ", family_name(family));
+    write_ranges(script_out(), family, ranges);
+    fputc('\n', script_out());
 }
 
 /* ---- what is done ---- */
@@ -93,7 +79,6 @@ static void begin(const char *words)
     wanted = (struct node_port_addresses){.primary = !strstr(words, "ports=")};
     each_word(words, word) configure(&config, word);
     config.node_port_addresses = wanted;
-    out = open_memstream(&told, &told_length);
     node = own_node_new(&config, &ops);
 }
 
@@ -101,17 +86,8 @@ static void end(void)
 {
     own_node_free(node);
     node = NULL;
-    fclose(out);
-    free(told);
     for (int family = 0; family < FAMILY_COUNT; family++)
         vec_free(&wanted.cidrs[family]);
-}
-
-static void put(const char *id, const char *words)
-{
-    struct node *object = make_node(id, words);
-    own_node_put(node, object);
-    node_free(object);
 }
 
 static void hold(enum family family, const char *words)
@@ -123,72 +99,50 @@ static void hold(enum family family, const char *words)
 
 /* ---- commands ---- */
 
-/* What was told since the last time, and what was logged. */
-static void write_told(FILE *to)
+/* All of them write what is told, and what is logged. */
+COMMAND(begin)
 {
-    fclose(out);
-    fprintf(to, "%s%s", told, *told ? "\n" : "");
-    free(told);
-    out = open_memstream(&told, &told_length);
-    write_logged(to, LOG_LEVEL_INFO);
-}
-
-static void run_begin(char *words, FILE *to)
-{
+    script_show_log(LOG_LEVEL_INFO);
     if (node)
         end();
     begin(words);
-    write_told(to);
 }
 
-static void run_host4(char *words, FILE *to)
+COMMAND(host4)
 {
     hold(FAMILY_IPV4, words);
-    write_told(to);
 }
 
-static void run_host6(char *words, FILE *to)
+COMMAND(host6)
 {
     hold(FAMILY_IPV6, words);
-    write_told(to);
 }
 
-static void run_node(char *words, FILE *to)
+/* "ID WORDS" */
+COMMAND(node)
 {
-    put("n1", words);
-    write_told(to);
+    const char *id = script_word(&words);
+    struct node *object = make_node(id, words);
+    own_node_put(node, object);
+    node_free(object);
 }
 
-static void run_other(char *words, FILE *to)
-{
-    put("n2", words);
-    write_told(to);
-}
-
-static void run_gone(char *words, FILE *to)
+COMMAND(gone)
 {
     own_node_remove(node, words);
-    write_told(to);
 }
 
-static void run_complete(char *words, FILE *to)
+COMMAND(complete)
 {
     own_node_complete(node);
-    write_told(to);
 }
 
-static void run_facts(char *words, FILE *to)
+COMMAND(facts)
 {
-    fprintf(to, "%s%s\n", own_node_is_seen(node) ? "seen" : "not seen",
+    fprintf(out, "%s%s\n", own_node_is_seen(node) ? "seen" : "not seen",
             own_node_is_leaving(node) ? ", leaving" : "");
 }
 
-static const struct script_command commands[] = {
-    {"begin", run_begin},       {"host4", run_host4}, {"host6", run_host6},
-    {"node", run_node},         {"other", run_other}, {"gone", run_gone},
-    {"complete", run_complete}, {"facts", run_facts}, {NULL, NULL},
-};
-
-SCRIPT("own_node", commands)
+CASES("own_node")
 
 UNIT_FIXTURE(NULL, end)

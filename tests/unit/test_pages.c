@@ -1,47 +1,92 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Pages over a real socket, /programmed with real caches. */
-#include "script_objects.h"
+/* The metrics server and its pages over a real socket, step by step in cases/pages; /programmed
+ * with real caches. It listens on port A. */
+#include "cache_script.h"
+#include "http_script.h"
+#include "kube-nftd/serve.h"
 
-#include "http_client.h"
-
-#include "kube-nftd/serve/metrics.h"
-#include "kube-nftd/serve/programmed.h"
-#include "kube-nftd/serve/status.h"
+#include <math.h>
+#include <zlib.h>
 
 static struct metrics *metrics;
-static uint16_t port;
-static struct service_cache *services;
-static struct endpoint_slice_cache *slices;
-static bool complete_; /* the objects */
-static bool ipv6;      /* in use */
-static bool lost;      /* its table */
+static char *page;  /* the one at /metrics, as run_metrics() takes it */
+static int scrapes; /* of it */
+static struct daemon_status daemon_facts;
+static char facts[64]; /* as COMMAND(facts) has them */
 
-static void write_nothing(void *ctx, struct metrics_page *page)
+/* ---- pages ---- */
+
+/* The words of a label, "NAME=VALUE" with bytes as in script_bytes(); NULL: none. */
+static const char *label_of(char *word, char **value)
 {
+    *value = strchr(word, '=');
+    if (!*value)
+        return *value = NULL;
+    *(*value)++ = '\0';
+    script_bytes(*value);
+    return word;
 }
 
-static bool refused; /* in IPv4 */
+static void write_histogram(struct metrics_page *out, const char *label, const char *value,
+                            char *words)
+{
+    static const struct histogram_buckets buckets = {.n = 2, .bounds = {0.5, 60}};
+    struct histogram histogram = {.buckets = &buckets};
+    for (char *word; *(word = script_word(&words));)
+        histogram_add(&histogram, strtod(word, NULL));
+    metrics_histogram(out, label, value, &histogram);
+}
+
+/* "family NAME TYPE HELP", "sample LABEL NUMBER", "histogram LABEL NUMBERS", "many LABEL". */
+static void write_line(struct metrics_page *out, char *line)
+{
+    const char *what = script_word(&line), *name = script_word(&line);
+    char *value;
+    if (strcmp(what, "family") == 0) {
+        const char *type = script_word(&line);
+        script_bytes(line);
+        metrics_family(out, name, type, line);
+        return;
+    }
+    const char *label = label_of((char *)name, &value);
+    if (strcmp(what, "sample") == 0)
+        metrics_sample(out, label, value, strtod(line, NULL));
+    else if (strcmp(what, "histogram") == 0)
+        write_histogram(out, label, value, line);
+    else
+        for (int i = 0; i < 7000; i++)
+            metrics_sample(out, label, value, i);
+}
+
+static void write_page(void *ctx, struct metrics_page *out)
+{
+    char *text = xstrdup(page ? page : ""), *rest = text;
+    ck_assert_ptr_eq(ctx, &scrapes);
+    scrapes++;
+    for (char *line; (line = strsep(&rest, "\n"));)
+        if (*line)
+            write_line(out, line);
+    free(text);
+}
 
 static bool is_refused(const void *ctx, const char *service_id, enum family family)
 {
-    ck_assert_ptr_eq(ctx, &refused);
+    ck_assert_ptr_eq(ctx, facts);
     ck_assert_str_eq(service_id, "shop/web");
-    return refused && family == FAMILY_IPV4;
+    return strstr(facts, "rejected") && family == FAMILY_IPV4;
 }
 
 static void answer(void *ctx, const struct http_request *request, struct http_answer *out)
 {
-    struct programmed facts = {.services = services,
-                               .slices = slices,
-                               .families = {true, ipv6},
-                               .lost = {false, lost},
-                               .refused = is_refused,
-                               .ctx = &refused,
-                               .complete = complete_};
-    programmed_answer(&facts, request, out);
+    struct programmed from = {.services = services,
+                              .slices = slices,
+                              .families = {true, !strstr(facts, "no-ipv6")},
+                              .lost = {false, strstr(facts, "lost")},
+                              .refused = is_refused,
+                              .ctx = facts,
+                              .complete = !strstr(facts, "incomplete")};
+    programmed_answer(&from, request, out);
 }
-
-static struct daemon_status daemon_facts;
 
 static void answer_statusz(void *ctx, const struct http_request *request,
                            struct http_answer *answer)
@@ -54,6 +99,18 @@ static void answer_flagz(void *ctx, const struct http_request *request, struct h
     diagnostics_flagz("a=b\nc=\n", answer);
 }
 
+static void answer_with_query(void *ctx, const struct http_request *request,
+                              struct http_answer *answer)
+{
+    const char *name = http_request_argument(request, "name"),
+               *flag = http_request_argument(request, "flag"),
+               *none = http_request_argument(request, "none");
+    ck_assert_ptr_eq(ctx, &scrapes);
+    http_answer_json(answer, 503,
+                     xasprintf("[\"%s\", \"%s\", %s, \"%s\"]", name ? name : "NULL",
+                               flag ? flag : "NULL", none ? "" : "null", request->body));
+}
+
 static void on_service(void *ctx, const struct service *before, const struct service *after)
 {
 }
@@ -63,23 +120,30 @@ static void on_endpoints(void *ctx, const struct service_port_ref *ref,
 {
 }
 
-static void set_up(void)
+static void listen_at(char letter)
 {
     struct error err = {0};
-    complete_ = ipv6 = true;
-    lost = refused = false;
+    char *address = xasprintf("127.0.0.1:%u", port_of(letter));
+    ck_assert_int_eq(metrics_listen(metrics, address, &err), 0);
+    free(address);
+}
+
+static void set_up(void)
+{
+    facts[0] = '\0';
+    scrapes = 0;
+    forget_ports();
+    script_show_log(LOG_LEVEL_WARN);
     loop = ev_loop_new(EVFLAG_AUTO);
     services = service_cache_new(on_service, NULL);
     slices = endpoint_slice_cache_new(on_endpoints, NULL);
-    metrics = metrics_new(loop, write_nothing, NULL);
+    metrics = metrics_new(loop, write_page, &scrapes);
     metrics_add_page(metrics, "/programmed", answer, NULL);
     metrics_add_page(metrics, "/statusz", answer_statusz, NULL);
     metrics_add_page(metrics, "/flagz", answer_flagz, NULL);
     metrics_add_page(metrics, "/debug/flags/v", diagnostics_verbosity, NULL);
-    port = free_port();
-    char *address = xasprintf("127.0.0.1:%u", port);
-    ck_assert_int_eq(metrics_listen(metrics, address, &err), 0);
-    free(address);
+    metrics_add_page(metrics, "/other", answer_with_query, &scrapes);
+    listen_at('A');
 }
 
 static void tear_down(void)
@@ -89,92 +153,58 @@ static void tear_down(void)
     service_cache_free(services);
     ev_loop_destroy(loop);
     log_set_verbosity(0);
+    free(page);
+    page = NULL;
 }
 
 /* ---- cases ---- */
 
-static void run_service(char *words, FILE *out)
+COMMAND(end)
 {
-    service_cache_put(services, script_service(words));
+    metrics_free(metrics);
+    metrics = NULL;
+    ev_run(loop, EVRUN_NOWAIT); /* does not touch what is freed */
 }
 
-static void run_no_service(char *words, FILE *out)
+/* Anew, at this port. */
+COMMAND(listen)
 {
-    service_cache_remove(services, words);
+    metrics = metrics_new(loop, write_page, &scrapes);
+    listen_at(*words);
 }
 
-static void run_slice(char *words, FILE *out)
+/* "no-ipv6": it is not in use; "lost": its table is; "rejected": by the kernel, in IPv4;
+ * "incomplete": objects are. */
+COMMAND(facts)
 {
-    endpoint_slice_cache_put(slices, script_slice(words));
+    snprintf(facts, sizeof(facts), "%s", words);
 }
 
-static void run_no_slice(char *words, FILE *out)
+/* What /metrics has is the text below. */
+COMMAND(metrics)
 {
-    endpoint_slice_cache_remove(slices, words);
+    free(page);
+    page = xstrdup(script_text());
 }
 
-/* One that cannot be read, and its version. */
-static struct object bad_object(enum object_kind kind, char *words)
+/* How often it was asked for. */
+COMMAND(scrapes)
 {
-    struct object object = {
-        .kind = kind, .id = xstrdup(script_word(&words)), .owner = xstrdup("shop/web")};
-    object_version_set(&object.version, words);
-    return object;
+    fprintf(out, "%d\n", scrapes);
 }
 
-static void run_bad_service(char *words, FILE *out)
+COMMAND(paths)
 {
-    struct object object = bad_object(KIND_SERVICE, words);
-    service_cache_leave_out(services, &object);
-    object_clear(&object);
+    char *text = metrics_paths(metrics);
+    fprintf(out, "%s\n", text);
+    free(text);
 }
 
-static void run_bad_slice(char *words, FILE *out)
-{
-    struct object object = bad_object(KIND_ENDPOINTSLICE, words);
-    endpoint_slice_cache_leave_out(slices, &object);
-    object_clear(&object);
-}
-
-static void run_turn(char *words, FILE *out)
-{
-    const bool in_force[FAMILY_COUNT] = {strstr(words, "IPv4"), strstr(words, "IPv6")};
-    service_cache_turn_over(services, in_force);
-    endpoint_slice_cache_turn_over(slices, in_force);
-}
-
-static void run_without_ipv6(char *words, FILE *out)
-{
-    ipv6 = false;
-}
-
-static void run_refused(char *words, FILE *out)
-{
-    refused = true;
-}
-
-static void run_lost(char *words, FILE *out)
-{
-    lost = true;
-}
-
-static void run_incomplete(char *words, FILE *out)
-{
-    complete_ = false;
-}
-
-static void run_get(char *words, FILE *out)
-{
-    struct reply reply = GET(port, words);
-    ck_assert_str_eq(header(&reply, "Content-Type"), "application/json");
-    fprintf(out, "%d %s\n", reply.status, body_of(&reply));
-}
-
-/* Without what is the same in each answer; the objects on lines of their own. */
-static void run_ask(char *words, FILE *out)
+/* Of /programmed, without what is the same in each answer; the objects on lines of their own. */
+COMMAND(programmed)
 {
     static const char head[] = "{\"namespace\":\"shop\",\"name\":\"web\",";
-    struct reply reply = GET(port, "/programmed?namespace=shop&service=web");
+    struct reply reply = GET(port_of('A'), "/programmed?namespace=shop&service=web");
     const char *body = body_of(&reply);
     ck_assert_int_eq(strncmp(body, head, strlen(head)), 0);
     fprintf(out, "%d ", reply.status);
@@ -185,110 +215,142 @@ static void run_ask(char *words, FILE *out)
     fputs("\n", out);
 }
 
-static const struct script_command commands[] = {
-    {"service", run_service},
-    {"no-service", run_no_service},
-    {"slice", run_slice},
-    {"no-slice", run_no_slice},
-    {"bad-service", run_bad_service},
-    {"bad-slice", run_bad_slice},
-    {"turn", run_turn},
-    {"without", run_without_ipv6},
-    {"refused", run_refused},
-    {"lost", run_lost},
-    {"incomplete", run_incomplete},
-    {"get", run_get},
-    {"ask", run_ask},
-    {NULL, NULL},
-};
-
-SCRIPT("pages", commands)
-
-/* ---- for people ---- */
-
-TEST(statusz)
+/* "in-use" or not, of IPv6; the rest is as it is. */
+COMMAND(daemon)
 {
+    static const struct sync_figures synced = {.last_success = 1000}, never_synced;
     daemon_facts =
         (struct daemon_status){.started = clock_realtime() - 3723,
                                .node = "n1",
                                .objects_from = "https://10.0.0.1:6443",
                                .encodings = {[KIND_SERVICE] = "protobuf", [KIND_NODE] = "json"},
-                               .services = 12,
-                               .slices = 34,
-                               .paths = "/metrics /statusz",
-                               .family[FAMILY_IPV4] = {.in_use = true,
-                                                       .programmed = true,
-                                                       .last_success = 1000,
-                                                       .frontends = 56},
-                               .family[FAMILY_IPV6] = {.in_use = true, .waiting = 2.5}};
-    struct reply reply = GET(port, "/statusz");
+                               .proxy = {.services = 12, .slices = 34},
+                               .paths = "/metrics /statusz"};
+    daemon_facts.proxy.family[FAMILY_IPV4] =
+        (struct table_view){.in_use = true, .programmed = true, .frontends = 56, .syncs = &synced};
+    daemon_facts.proxy.family[FAMILY_IPV6] =
+        (struct table_view){.in_use = true, .waiting = 2.5, .syncs = &never_synced};
+    if (strstr(words, "complete")) {
+        daemon_facts.proxy.family[FAMILY_IPV6].in_use = false;
+        daemon_facts.proxy.complete = true;
+        daemon_facts.silence = 35.4;
+    }
+}
+
+/* From the line on that tells since when it is up, without the seconds of that. */
+COMMAND(statusz)
+{
+    struct reply reply = GET(port_of('A'), "/statusz");
     ck_assert_int_eq(reply.status, 200);
     ck_assert_str_eq(header(&reply, "Content-Type"), "text/plain; charset=utf-8");
-    const char *up = strstr(body_of(&reply), "\nUp: 1 hr 02 min 0");
-    ck_assert_msg(up != NULL, "%s", body_of(&reply));
-    ck_assert_str_eq(strchr(up + 1, '\n'),
-                     "\nBinary version: " KUBE_NFTD_VERSION "\n"
-                     "Node: n1\n"
-                     "Objects from: https://10.0.0.1:6443 (not complete yet)\n"
-                     "Encodings: Service protobuf, Node json\n"
-                     "Services: 12\n"
-                     "EndpointSlices: 34\n"
-                     "IPv4: programmed, frontends: 56, last: 1970-01-01T00:16:40.000Z\n"
-                     "IPv6: not programmed yet, frontends: 0, a change has waited for 3 s\n"
-                     "Paths: /metrics /statusz\n");
-    daemon_facts.family[FAMILY_IPV6].in_use = false;
-    daemon_facts.complete = true;
-    daemon_facts.silence = 35.4;
-    reply = GET(port, "/statusz");
-    ck_assert_ptr_nonnull(strstr(body_of(&reply), "\nIPv6: not in use\n"));
-    ck_assert_ptr_nonnull(strstr(body_of(&reply), ":6443, nothing heard for 35 s\n"));
+    const char *up = strstr(body_of(&reply), "\nUp: ");
+    const char *binary = strstr(body_of(&reply), "\nBinary version: " KUBE_NFTD_VERSION "\n");
+    ck_assert_msg(up && binary, "%s", body_of(&reply));
+    fprintf(out, "%.*s\n%s", (int)strlen("Up: 1 hr 02 min 0"), up + 1,
+            strchr(binary + 1, '\n') + 1);
 }
 
-TEST(flagz)
+/* Sets a verbosity, which was 1; then prints it. */
+COMMAND(verbosity)
 {
-    struct reply reply = GET(port, "/flagz");
-    ck_assert_int_eq(reply.status, 200);
-    ck_assert_ptr_nonnull(strstr(body_of(&reply), "\n\na=b\nc=\n"));
-}
-
-static struct reply put(const char *body)
-{
-    int fd = dial(FAMILY_IPV4, port);
+    int verbosity = 0;
+    log_set_verbosity(1);
+    int fd = dial(port_of('A'));
     char *text = xasprintf("PUT /debug/flags/v HTTP/1.1\r\nHost: node\r\nContent-Length: %zu"
                            "\r\n\r\n%s",
-                           strlen(body), body);
+                           strlen(words), words);
     say(fd, text);
     free(text);
     struct reply reply = hear(fd, true, 5);
     close(fd);
+    while (verbosity < 9 && log_enabled(verbosity + 1))
+        verbosity++;
+    fprintf(out, "%d, %d%s\n", reply.status, verbosity, log_enabled(INT32_MAX) ? " and all" : "");
+}
+
+/* What a scrape with a header Accept-Encoding gets. */
+static struct reply scrape_accepting(uint16_t port, const char *accepted)
+{
+    int fd = dial(port);
+    char *text =
+        xasprintf("GET /metrics HTTP/1.1\r\nHost: node\r\nAccept-Encoding: %s\r\n\r\n", accepted);
+    say(fd, text);
+    free(text);
+    struct reply reply = {0};
+    double end = clock_monotonic() + 5;
+    /* hear() takes bodies for strings */
+    while (clock_monotonic() < end) {
+        turn(fd);
+        ssize_t n = recv(fd, reply.text + reply.length, sizeof(reply.text) - 1 - reply.length,
+                         MSG_DONTWAIT);
+        reply.length += n > 0 ? (size_t)n : 0;
+        const char *length = complete(&reply, false) ? header(&reply, "Content-Length") : NULL;
+        if (length && reply.length - reply.body >= (size_t)atoi(length))
+            break;
+    }
+    close(fd);
     return reply;
 }
 
-static const struct {
-    const char *body;
-    int status, verbosity; /* afterwards; it was 1 */
-} puts_[] = {
-    {"4", 200, 4},          {"0", 200, 0},  {"2147483647", 200, 2147483647},
-    {"", 400, 1},           {"x", 400, 1},  {"4x", 400, 1},
-    {"2147483648", 400, 1}, {"-1", 400, 1}, {"99999999999999999999999", 400, 1},
-};
-
-TEST_ROWS(verbosity, puts_)
+/* @reply's body, unpacked. */
+static char *unpack(const struct reply *reply)
 {
-    log_set_verbosity(1);
-    struct reply reply = put(row->body);
-    ck_assert_int_eq(reply.status, row->status);
-    ck_assert(log_enabled(row->verbosity));
-    if (row->verbosity < 2147483647)
-        ck_assert(!log_enabled(row->verbosity + 1));
+    char *text = xcalloc(1024 * 1024, 1);
+    z_stream stream = {.next_in = (Bytef *)(uintptr_t)body_of(reply),
+                       .avail_in = (uInt)(reply->length - reply->body),
+                       .next_out = (Bytef *)text,
+                       .avail_out = 1024 * 1024 - 1};
+    ck_assert_int_eq(inflateInit2(&stream, 15 + 16), Z_OK); /* gzip's header only */
+    ck_assert_int_eq(inflate(&stream, Z_FINISH), Z_STREAM_END);
+    ck_assert_uint_eq(stream.avail_in, 0);
+    inflateEnd(&stream);
+    return text;
 }
 
-TEST(verbosity_is_not_read)
+/* "HEADER" of Accept-Encoding: whether the page was packed. It is the same then. */
+COMMAND(accept)
 {
-    log_set_verbosity(1);
-    ck_assert_int_eq(GET(port, "/debug/flags/v").status, 406);
-    ck_assert_int_eq(ask(FAMILY_IPV4, port, "POST", "/debug/flags/v").status, 406);
-    ck_assert(log_enabled(1) && !log_enabled(2));
+    script_bytes(words);
+    struct reply plain = GET(port_of('A'), "/metrics");
+    struct reply reply = scrape_accepting(port_of('A'), words);
+    const char *coding = header(&reply, "Content-Encoding");
+    bool packed = coding != NULL;
+    ck_assert(!packed || strcmp(coding, "gzip") == 0);
+    char *text = packed ? unpack(&reply) : xstrdup(body_of(&reply));
+    ck_assert_ptr_null(header(&plain, "Content-Encoding"));
+    ck_assert_str_eq(text, body_of(&plain));
+    if (packed)
+        ck_assert_uint_lt(reply.length, plain.length / 4);
+    fprintf(out, "%s %s\n", packed ? "gzip" : "plain", short_type(header(&reply, "Content-Type")));
+    free(text);
+}
+
+CASES("pages")
+
+/* More than a socket's buffer takes at once. */
+TEST(long_pages)
+{
+    page = xstrdup("family a gauge a\nmany number=one");
+    struct reply reply = GET(port_of('A'), "/metrics");
+    ck_assert_uint_gt(strlen(body_of(&reply)), 100000);
+    ck_assert_ptr_nonnull(strstr(body_of(&reply), "\na{number=\"one\"} 0\n"));
+    const char *end = "} 6999\n";
+    ck_assert_str_eq(reply.text + reply.length - strlen(end), end);
+}
+
+/* Of a body the beginning is kept. */
+TEST(long_bodies)
+{
+    int fd = dial(port_of('A'));
+    char *text = xasprintf(
+        "PUT /other HTTP/1.1\r\nHost: node\r\nContent-Length: 1000\r\n\r\n%01000u", HTTP_BODY_KEPT);
+    say(fd, text);
+    free(text);
+    struct reply reply = hear(fd, true, 5);
+    char *expected = xasprintf("[\"NULL\", \"NULL\", null, \"%0*u\"]", HTTP_BODY_KEPT, 0U);
+    ck_assert_str_eq(body_of(&reply), expected);
+    free(expected);
+    close(fd);
 }
 
 UNIT_FIXTURE(set_up, tear_down)

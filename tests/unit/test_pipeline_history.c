@@ -8,42 +8,34 @@
  * do that another daemon makes of the same objects in one go, and what is believed of the tables.
  * So are what health checks and the flow cleaner were told, and the figures.
  */
+#include "facts.h"
 #include "fake_clock.h"
 #include "history.h"
-#include "kube-nftd/netlink/flow_cleaner.h"
-#include "nodes.h"
+#include "kube-nftd/netlink.h"
 #include "proxy_state.h"
-#include "random_objects.h"
-#include "ruleset/drift.h"
-#include "ruleset/held.h"
+#include "table/drift.h"
+#include "table/held.h"
 #include "table_sizes.h"
+#include "told.h"
 #include "unit.h"
+#include "world.h"
 
 #include <linux/in.h>
 #include <linux/netfilter/nf_tables.h>
 
 #define HISTORIES 6
 #define STEPS 300
-#define N_CIDRS 2
-#define NODE "here"
 
 static struct proxy *proxy;        /* the one that lives through all of it, or the other one */
 static struct proxy_config config; /* of both */
 static struct nft_socket *kernel;
 
-/* What there is now, as what it is made of. NULL for none. */
-static struct {
-    struct {
-        bool there;
-        uint64_t chance;
-    } services[N_SERVICES], slices[N_SLICES];
-    const char *cidrs[N_CIDRS];
-    const char *node;
-    const char *host[FAMILY_COUNT];
-} world;
+static const char *hosts[FAMILY_COUNT]; /* addresses of this host */
+static struct frontend servers[2];      /* where the API server is */
+static size_t n_servers;
 
 /* What this history is like. */
-static bool refuses, in_pieces, owned;
+static bool refuses, in_pieces, owned, has_server;
 
 static bool refusing; /* something, now */
 static bool more;     /* is left to be done, by the last turn */
@@ -51,101 +43,18 @@ static bool damaged;  /* somebody else changed a table; that is known, or will b
 
 /* ---- what others were told: health checks and the flow cleaner ---- */
 
-struct told {
-    char *about, *what;
-};
+static struct facts ledgers[2], *ledger = &ledgers[0];
 
-static VEC(struct told) ledgers[2], *ledger = &ledgers[0];
-
-static void forget(size_t i)
+static void told(char *about, char *what)
 {
-    free(ledger->v[i].about);
-    free(ledger->v[i].what);
-    ledger->n--;
-    memmove(&ledger->v[i], &ledger->v[i + 1], (ledger->n - i) * sizeof(*ledger->v));
-}
-
-/* Takes both texts. It replaces what was told of that before; without @what, nothing is left. */
-static void note(char *about, char *what)
-{
-    size_t i = 0;
-    while (i < ledger->n && strcmp(ledger->v[i].about, about) < 0)
-        i++;
-    if (i < ledger->n && strcmp(ledger->v[i].about, about) == 0)
-        forget(i);
-    if (!what) {
-        free(about);
-        return;
-    }
-    vec_push(ledger, (struct told){NULL, NULL});
-    memmove(&ledger->v[i + 1], &ledger->v[i], (ledger->n - 1 - i) * sizeof(*ledger->v));
-    ledger->v[i] = (struct told){about, what};
-}
-
-static void forget_all(void)
-{
-    while (ledger->n > 0)
-        forget(ledger->n - 1);
-    vec_free(ledger);
-}
-
-static char *ledger_text(void)
-{
-    char *text;
-    size_t length;
-    FILE *out = open_memstream(&text, &length);
-    vec_each (ledger, it)
-        fprintf(out, "%s: %s\n", it->about, it->what);
-    fclose(out);
-    return text;
-}
-
-/* In place of src/serve/health.c. */
-void health_service(struct health *health, const char *service_id, enum family family,
-                    uint16_t port, size_t local_ready)
-{
-    note(xasprintf("%s %s", service_id, family_name(family)),
-         port ? xasprintf("%u %zu", port, local_ready) : NULL);
-}
-
-static char *addresses_text(enum family family, const struct address *addresses, size_t n)
-{
-    char *text;
-    size_t length;
-    FILE *out = open_memstream(&text, &length);
-    for (size_t i = 0; i < n; i++) {
-        write_address(out, family, &addresses[i]);
-        fputc(' ', out);
-    }
-    fclose(out);
-    return text;
-}
-
-void health_set_addresses(struct health *health, enum family family, bool all,
-                          const struct address *addresses, size_t n)
-{
-    note(xasprintf("%s%s", family_name(family), all ? ", all" : ""),
-         addresses_text(family, addresses, n));
-    note(xasprintf("%s%s", family_name(family), all ? "" : ", all"), NULL);
+    facts_set(ledger, about, what);
 }
 
 /* In place of src/netlink/flow_cleaner.c. */
 void flow_cleaner_note(struct flow_cleaner *cleaner, const struct frontend *frontend, bool claimed,
                        const struct backend *serving, size_t n)
 {
-    char text[FRONTEND_TEXT_SIZE], *what;
-    size_t length;
-    FILE *out = open_memstream(&what, &length);
-    for (size_t i = 0; i < n; i++) {
-        write_address(out, (enum family)frontend->family, &serving[i].address);
-        fprintf(out, " port %u ", serving[i].port);
-    }
-    fclose(out);
-    if (!claimed) {
-        free(what);
-        what = NULL;
-    }
-    note(xstrdup(frontend_format(frontend, text)), what);
+    tell_flows(frontend, claimed, serving, n);
 }
 
 void flow_cleaner_hold_back(struct flow_cleaner *cleaner, enum family family,
@@ -157,102 +66,9 @@ void flow_cleaner_run(struct flow_cleaner *cleaner, enum family family)
 {
 }
 
-/* ---- objects ---- */
-
-static char *id_of(enum object_kind kind, unsigned number)
-{
-    switch (kind) {
-    case KIND_SERVICE:
-        return xasprintf("a/%c", 'a' + (int)number);
-    case KIND_ENDPOINTSLICE:
-        return xasprintf("a/s%u", number);
-    case KIND_SERVICECIDR:
-        return xasprintf("c%u", number);
-    default:
-        return xstrdup(NODE);
-    }
-}
-
-static unsigned count_of(enum object_kind kind)
-{
-    static const unsigned counts[KIND_COUNT] = {[KIND_SERVICE] = N_SERVICES,
-                                                [KIND_ENDPOINTSLICE] = N_SLICES,
-                                                [KIND_SERVICECIDR] = N_CIDRS,
-                                                [KIND_NODE] = 1};
-    return counts[kind];
-}
-
-static bool is_there(enum object_kind kind, unsigned number)
-{
-    switch (kind) {
-    case KIND_SERVICE:
-        return world.services[number].there;
-    case KIND_ENDPOINTSLICE:
-        return world.slices[number].there;
-    case KIND_SERVICECIDR:
-        return world.cidrs[number];
-    default:
-        return world.node;
-    }
-}
-
-static void *payload_of(enum object_kind kind, unsigned number)
-{
-    uint64_t chance;
-    switch (kind) {
-    case KIND_SERVICE:
-        chance = world.services[number].chance;
-        return random_service(number, &chance);
-    case KIND_ENDPOINTSLICE:
-        chance = world.slices[number].chance;
-        return random_slice(number, &chance);
-    case KIND_SERVICECIDR: {
-        char *id = id_of(kind, number);
-        struct service_cidr *made = make_service_cidr(id, world.cidrs[number]);
-        free(id);
-        return made;
-    }
-    default:
-        return make_node(NODE, world.node);
-    }
-}
-
-static struct object object_of(enum object_kind kind, unsigned number)
-{
-    return (struct object){
-        .kind = kind, .id = id_of(kind, number), .payload = payload_of(kind, number)};
-}
-
-static void put(enum object_kind kind, unsigned number)
-{
-    const struct object_sink *sink = proxy_sink(proxy);
-    struct object object = object_of(kind, number);
-    sink->put(sink->ctx, &object);
-}
-
-/* It is there, but cannot be read: what was known of it counts. */
-static void put_unreadable(enum object_kind kind, unsigned number)
-{
-    const struct object_sink *sink = proxy_sink(proxy);
-    struct object object = {.kind = kind, .id = id_of(kind, number)};
-    sink->put(sink->ctx, &object);
-}
-
-/* All there is of a kind. */
-static void list(enum object_kind kind)
-{
-    const struct object_sink *sink = proxy_sink(proxy);
-    object_vec objects = {0};
-    unsigned n = count_of(kind), first = below(n);
-    for (unsigned i = 0; i < n; i++)
-        if (is_there(kind, (first + i) % n))
-            vec_push(&objects, object_of(kind, (first + i) % n));
-    sink->replace(sink->ctx, kind, &objects);
-}
-
 static void tell_host(enum family family)
 {
-    address_vec addresses = make_addresses(world.host[family]);
+    address_vec addresses = make_addresses(hosts[family]);
     proxy_set_host_addresses(proxy, family, &addresses);
     vec_free(&addresses);
 }
@@ -270,12 +86,14 @@ static void start(void)
     struct error err = {0};
     proxy = proxy_new(&config, &err);
     ck_assert_msg(proxy, "%s", err.text);
+    world_sink = proxy_sink(proxy);
+    proxy_set_api_server(proxy, servers, n_servers);
     for (int i = 0; i < FAMILY_COUNT; i++) {
         fake_kernel_set_owner((enum family)i, FAKE_OWNER_NONE); /* who had it is dead */
         tell_host((enum family)i);
     }
     for (int i = 0; i < KIND_COUNT; i++)
-        list(order[i]);
+        list_kind(order[i]);
 }
 
 static double turn(void)
@@ -319,29 +137,20 @@ static void settle(void)
 
 /* ---- comparing ---- */
 
-/* What one daemon, its kernel and who was told by it know. */
-struct outcome {
-    char *tables[FAMILY_COUNT], *told, *figures;
-    struct fake_route route;
-};
-
-static char *figures_text(void)
+static void write_figures(FILE *out)
 {
     struct proxy_figures it;
     struct health_status health;
     proxy_figures(proxy, &it);
     proxy_health_status(proxy, &health);
-    char *text = xasprintf("services %zu slices %zu conflicts %zu eligible %d", it.services,
-                           it.slices, it.conflicts, health.node_eligible);
+    fprintf(out, "services %zu slices %zu conflicts %zu reserved %zu eligible %d\n", it.services,
+            it.slices, it.conflicts, it.reserved, health.node_eligible);
     for (int i = 0; i < FAMILY_COUNT; i++) {
         const struct ports_without_local *without = &it.family[i].syncs->without_local;
-        char *longer = xasprintf("%s\nfrontends %zu without local %zu %zu refused %zu %zu", text,
-                                 it.family[i].frontends, without->internal, without->external,
-                                 it.family[i].table->refused, it.family[i].table->left_out);
-        free(text);
-        text = longer;
+        fprintf(out, "frontends %zu without local %zu %zu refused %zu %zu\n",
+                it.family[i].frontends, without->internal, without->external,
+                it.family[i].table->refused, it.family[i].table->left_out);
     }
-    return text;
 }
 
 static int compare_destinations(const void *a, const void *b)
@@ -349,51 +158,38 @@ static int compare_destinations(const void *a, const void *b)
     return memcmp(a, b, sizeof(struct fake_destination));
 }
 
-static struct outcome outcome_for(const struct frontend *to, const struct fake_client *from)
+static void write_route(FILE *out, const struct frontend *to, const struct fake_client *from)
 {
-    struct outcome found = {
-        .told = ledger_text(), .figures = figures_text(), .route = fake_kernel_route(to, from)};
-    for (int i = 0; i < FAMILY_COUNT; i++)
-        found.tables[i] = fake_kernel_list((enum family)i);
-    if (found.route.n > 0)
-        qsort(found.route.to, found.route.n, sizeof(*found.route.to), compare_destinations);
-    return found;
-}
-
-static void clear_outcome(struct outcome *outcome)
-{
-    for (int i = 0; i < FAMILY_COUNT; i++)
-        free(outcome->tables[i]);
-    free(outcome->told);
-    free(outcome->figures);
-    fake_route_free(&outcome->route);
-}
-
-/* Shows the first line that differs. */
-static void check_same_text(const char *what, const char *has, const char *wanted)
-{
-    if (strcmp(has, wanted) == 0)
-        return;
-    for (size_t line = strcspn(has, "\n"); *has && strncmp(has, wanted, line + 1) == 0;
-         line = strcspn(has, "\n")) {
-        has += line + 1;
-        wanted += line + 1;
+    struct fake_route route = fake_kernel_route(to, from);
+    fprintf(out, "packets: %d", route.fate);
+    if (route.n > 0)
+        qsort(route.to, route.n, sizeof(*route.to), compare_destinations);
+    for (size_t i = 0; i < route.n; i++) {
+        fputc(' ', out);
+        write_address(out, (enum family)to->family, &route.to[i].backend.address);
+        fprintf(out, ":%u masqueraded %d mark %x", route.to[i].backend.port,
+                route.to[i].masqueraded, route.to[i].mark);
     }
-    ck_abort_msg("%s: '%.*s', not '%.*s'", what, (int)strcspn(has, "\n"), has,
-                 (int)strcspn(wanted, "\n"), wanted);
+    fputc('\n', out);
+    fake_route_free(&route);
 }
 
-static void check_same(const struct outcome *has, const struct outcome *wanted)
+/* What one daemon, its kernel and who was told by it know. */
+static char *outcome_for(const struct frontend *to, const struct fake_client *from)
 {
-    for (int i = 0; i < FAMILY_COUNT; i++)
-        check_same_text(family_name((enum family)i), has->tables[i], wanted->tables[i]);
-    check_same_text("told", has->told, wanted->told);
-    check_same_text("figures", has->figures, wanted->figures);
-    ck_assert_int_eq(has->route.fate, wanted->route.fate);
-    ck_assert_uint_eq(has->route.n, wanted->route.n);
-    for (size_t i = 0; i < has->route.n; i++)
-        if (compare_destinations(&has->route.to[i], &wanted->route.to[i]) != 0)
-            ck_abort_msg("packets go elsewhere");
+    char *text;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        char *table = fake_kernel_list((enum family)i);
+        fputs(table, out);
+        free(table);
+    }
+    facts_write(out, ledger);
+    write_figures(out);
+    write_route(out, to, from);
+    fclose(out);
+    return text;
 }
 
 static struct frontend any_frontend(void)
@@ -428,7 +224,7 @@ static void compare_with_another(bool sizes_too)
 {
     struct frontend to = any_frontend();
     struct fake_client from = any_client((enum family)to.family);
-    struct outcome here = outcome_for(&to, &from);
+    char *here = outcome_for(&to, &from);
     struct sizes sizes[2][FAMILY_COUNT];
     struct proxy *kept = proxy;
     for (int i = 0; i < FAMILY_COUNT; i++)
@@ -440,19 +236,20 @@ static void compare_with_another(bool sizes_too)
     start();
     turn();
     ck_assert(is_in_force());
-    struct outcome there = outcome_for(&to, &from);
+    char *there = outcome_for(&to, &from);
     for (int i = 0; i < FAMILY_COUNT; i++)
         sizes[1][i] = sizes_now((enum family)i);
     proxy_free(proxy);
     proxy = kept;
-    forget_all();
+    world_sink = proxy_sink(proxy);
+    facts_clear(ledger);
     ledger = &ledgers[0];
     fake_kernel_exchange();
-    check_same(&here, &there);
+    check_same_text("what is in force", here, there);
     for (int i = 0; i < FAMILY_COUNT && sizes_too; i++)
         check_same_sizes(&sizes[0][i], &sizes[1][i]);
-    clear_outcome(&here);
-    clear_outcome(&there);
+    free(here);
+    free(there);
 }
 
 struct looking {
@@ -493,99 +290,40 @@ static void check_beliefs(void)
 
 /* ---- what changes ---- */
 
-static void change_object(enum object_kind kind, unsigned number)
-{
-    static const char *const cidrs[] = {"10.96.0.0/16", "10.96.0.0/24 fd00::/112", "fd00::/108",
-                                        "192.0.2.0/30", "10.96.0.0/12 fd00::/48"};
-    static const char *const nodes[] = {
-        "zone=z1 192.0.2.7 fd00:9::7 pods=10.244.1.0/24 pods=fd00:244::/64",
-        "zone=z2 192.0.2.7 pods=10.244.0.0/16", "192.0.2.1 fd00:9::1",
-        "zone=z1 10.1.0.1 fd00:9::7 deleting pods=fd00:244::/56", "tainted zone=z3"};
-    uint64_t chance = (uint64_t)below(1 << 30);
-    switch (kind) {
-    case KIND_SERVICE:
-        world.services[number].there = true;
-        world.services[number].chance = chance;
-        break;
-    case KIND_ENDPOINTSLICE:
-        world.slices[number].there = true;
-        world.slices[number].chance = chance;
-        break;
-    case KIND_SERVICECIDR:
-        world.cidrs[number] = ONE_OF(cidrs);
-        break;
-    default:
-        world.node = ONE_OF(nodes);
-    }
-}
-
-static void forget_object(enum object_kind kind, unsigned number)
-{
-    if (kind == KIND_SERVICE)
-        world.services[number].there = false;
-    else if (kind == KIND_ENDPOINTSLICE)
-        world.slices[number].there = false;
-    else if (kind == KIND_SERVICECIDR)
-        world.cidrs[number] = NULL; /* what a Node said stays */
-}
-
-static enum object_kind any_kind(void)
-{
-    static const enum object_kind kinds[] = {
-        KIND_SERVICE,       KIND_SERVICE,       KIND_SERVICE,       KIND_ENDPOINTSLICE,
-        KIND_ENDPOINTSLICE, KIND_ENDPOINTSLICE, KIND_ENDPOINTSLICE, KIND_ENDPOINTSLICE,
-        KIND_ENDPOINTSLICE, KIND_ENDPOINTSLICE, KIND_SERVICECIDR,   KIND_NODE};
-    return ONE_OF(kinds);
-}
-
-static void remove_object(enum object_kind kind, unsigned number)
-{
-    const struct object_sink *sink = proxy_sink(proxy);
-    char *id = id_of(kind, number);
-    forget_object(kind, number);
-    sink->remove(sink->ctx, kind, id);
-    free(id);
-}
-
-/* Some changed, some went, and then all of them are listed. */
-static void change_and_list(enum object_kind kind)
-{
-    for (unsigned i = 0; i < count_of(kind); i++) {
-        unsigned what = below(6);
-        if (what == 0)
-            forget_object(kind, i);
-        else if (what == 1)
-            change_object(kind, i);
-    }
-    list(kind);
-}
-
 static void change_host(void)
 {
-    static const char *const hosts[][4] = {
+    static const char *const addresses[][4] = {
         {"192.0.2.7", "192.0.2.1 192.0.2.7", "", "10.1.0.1 192.0.2.1 192.0.2.2"},
         {"fd00:9::7", "fd00:9::1 fd00:9::7", "", "fd00::1 fd00:9::1"}};
     enum family family = (enum family)below(FAMILY_COUNT);
-    world.host[family] = ONE_OF(hosts[family]);
+    hosts[family] = ONE_OF(addresses[family]);
     tell_host(family);
+}
+
+/* Some that Services have by external and load-balancer IPs. */
+static void change_api_server(unsigned n)
+{
+    static const char *const addresses[] = {"192.0.2.1", "fd00:9::1", "192.0.2.2"};
+    n_servers = n % (COUNT(servers) + 1);
+    for (size_t i = 0; i < n_servers; i++) {
+        enum family family;
+        struct address address = make_address(addresses[(n + i) % COUNT(addresses)], &family);
+        servers[i] = (struct frontend){address, 80, IPPROTO_TCP, (uint8_t)family};
+    }
+    proxy_set_api_server(proxy, servers, n_servers);
 }
 
 static void change_something(void)
 {
     enum object_kind kind = any_kind();
     unsigned number = below(count_of(kind)), what = below(40);
-    if (what == 0) {
-        change_and_list(kind);
-    } else if (what == 1) {
-        change_host();
-    } else if (what < 4 && is_there(kind, number)) {
-        put_unreadable(kind, number);
-    } else if (what < 10) {
-        remove_object(kind, number);
-    } else {
-        change_object(kind, number);
-        put(kind, number);
+    if (what != 1) {
+        change_world(kind, number, what);
+        return;
     }
+    change_host();
+    if (has_server)
+        change_api_server(number);
 }
 
 /* ---- other programs ---- */
@@ -711,7 +449,7 @@ static void restart(void)
 {
     size_t sent;
     proxy_free(proxy);
-    forget_all();
+    facts_clear(ledger);
     for (unsigned n = below(4); n > 0; n--) {
         enum object_kind kind = any_kind();
         unsigned number = below(count_of(kind));
@@ -743,7 +481,6 @@ static void check(void)
 static void heal(void)
 {
     fake_kernel_forgive();
-    fake_kernel_point(below(2));
     settle();
     refusing = damaged = false;
     check_beliefs();
@@ -797,12 +534,12 @@ static void step(void)
 
 static void forget_everything(void)
 {
-    memset(world.services, 0, sizeof(world.services));
-    memset(world.slices, 0, sizeof(world.slices));
-    memset(world.cidrs, 0, sizeof(world.cidrs));
-    for (int i = 0; i < KIND_COUNT; i++)
-        if (i != KIND_NODE)
-            list((enum object_kind)i);
+    for (int i = 0; i < KIND_COUNT; i++) {
+        if (i == KIND_NODE)
+            continue;
+        memset(world[i], 0, sizeof(world[i]));
+        list_kind((enum object_kind)i);
+    }
     heal();
     for (int i = 0; i < FAMILY_COUNT; i++)
         ck_assert_uint_eq(ruleset_frontends(ruleset_of((enum family)i)), 0);
@@ -815,6 +552,7 @@ static void live_through(int which)
     refuses = which % 3 == 1;
     in_pieces = which % 5 >= 3;
     owned = which % 7 == 6;
+    has_server = which % 8 == 2 || which % 8 == 5;
     config.portion = which % 5 < 3 ? (size_t[]){0, 2, 20}[which % 5] : 0;
     for (int i = 0; i < FAMILY_COUNT; i++)
         config.rulesets[i].portion = (uint32_t)config.portion;
@@ -838,10 +576,10 @@ static void set_up(void)
                                    .rulesets = {{.mark = 0x4000}, {.mark = 0x4000}},
                                    .health = (struct health *)(void *)&ledgers,
                                    .flows = (struct flow_cleaner *)(void *)&ledgers};
-    memset(&world, 0, sizeof(world));
-    memset(slice_seeds, 0, sizeof(slice_seeds));
+    forget_world();
     for (int i = 0; i < FAMILY_COUNT; i++)
-        world.host[i] = "";
+        hosts[i] = "";
+    n_servers = 0;
     refusing = damaged = false;
     now = 1000;
     kernel = nft_socket_open(&err);
@@ -852,7 +590,7 @@ static void tear_down(void)
 {
     proxy_free(proxy);
     proxy = NULL;
-    forget_all();
+    facts_clear(ledger);
     nft_socket_close(kernel);
     fake_kernel_reset();
 }

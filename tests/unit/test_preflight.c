@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The preflight on kernels that lack something. This file has a nft_socket_check() of its own, so
- * the linker leaves the real one in the library. test_preflight_kernel.c has the real kernel.
+ * the linker leaves the real one in the library. test_nft_socket.c has the real kernel.
  */
-#include "unit.h"
+#include "script.h"
 
-#include "kube-nftd/base/vec.h"
-#include "kube-nftd/ruleset/preflight.h"
-#include "ruleset/program.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/table.h"
+#include "table/program.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -39,7 +39,6 @@ static struct {
 } kernel;
 
 static struct preflight preflights[FAMILY_COUNT];
-static struct preflight preflight; /* the one of interest */
 
 /* ---- what a batch asks for ---- */
 
@@ -189,13 +188,6 @@ int nft_socket_check(struct nft_socket *socket, struct nft_batch *batch, int *wh
     return error_set(err, "refused: %s", strerror(kernel.why));
 }
 
-static void setup(void)
-{
-    kernel.lacks = NULL;
-    kernel.lacking = NFPROTO_UNSPEC;
-    kernel.why = ENOENT;
-}
-
 static void clear_preflights(void)
 {
     for (int i = 0; i < FAMILY_COUNT; i++)
@@ -208,215 +200,90 @@ static void teardown(void)
     clear_abilities(&kernel.asked);
 }
 
-static void run(const char *lacks, bool ipv4, bool ipv6)
+/* ---- commands: tests/unit/cases/preflight ---- */
+
+/* lacks FAMILIES ERRNO WORDS: what begins so is not known, in a family or all. */
+COMMAND(lacks)
 {
-    const bool families[FAMILY_COUNT] = {[FAMILY_IPV4] = ipv4, [FAMILY_IPV6] = ipv6};
-    clear_preflights();
-    kernel.lacks = lacks;
-    kernel.batches = 0;
-    preflight_run(NULL, families, preflights);
+    const char *families = script_word(&words), *why = script_word(&words);
+    static char *text;
+    free(text);
+    kernel.lacks = text = xstrdup(words);
+    kernel.lacking = strcmp(families, "4") == 0   ? NFPROTO_IPV4
+                     : strcmp(families, "6") == 0 ? NFPROTO_IPV6
+                                                  : NFPROTO_UNSPEC;
+    kernel.why = strcmp(why, "ENOENT") == 0       ? ENOENT
+                 : strcmp(why, "EOPNOTSUPP") == 0 ? EOPNOTSUPP
+                 : strcmp(why, "ENOMEM") == 0     ? ENOMEM
+                                                  : EPERM;
 }
 
-static void run_without(const char *lacks, enum family family)
+/* What a family can do, in one line. */
+static void print_facts(const struct preflight *preflight, FILE *out)
 {
-    run(lacks, family == FAMILY_IPV4, family == FAMILY_IPV6);
-    preflight = preflights[family];
-    ck_assert_int_eq(preflight.family, family);
-    ck_assert_uint_eq(preflights[!family].n, 0);
-}
-
-static char *printed(void)
-{
-    char *text = NULL;
-    size_t length = 0;
-    FILE *out = open_memstream(&text, &length);
-    preflight_print(&preflight, out);
-    ck_assert_int_eq(fclose(out), 0);
-    return text;
-}
-
-static void check_missing(const char *expected)
-{
-    char *missing = preflight_missing(&preflight);
-    ck_assert_pstr_eq(missing, expected);
+    static const struct {
+        enum preflight_need need;
+        const char *name;
+    } needs[] = {{NEED_REJECT, "reject"},
+                 {NEED_FIB, "fib"},
+                 {NEED_OWNER, "owner"},
+                 {NEED_COUNTERS, "counters"}};
+    char *missing = preflight_missing(preflight);
+    fprintf(out, preflight_passed(preflight) ? "passed, has" : "failed, has");
+    for (int i = 0; i < COUNT(needs); i++)
+        if (preflight_has(preflight, needs[i].need))
+            fprintf(out, " %s", needs[i].name);
+    fprintf(out, "; missing: %s\n", missing ? missing : "nothing");
     free(missing);
 }
 
-/* ---- tests ---- */
-
-EACH_FAMILY(nothing_is_missing)
+/* What is printed, but for features that work; with @all, everything. */
+static void print_table(const struct preflight *preflight, bool all, FILE *out)
 {
-    run_without(NULL, (enum family)_i);
-    check_missing(NULL);
-    ck_assert(preflight_passed(&preflight));
-    ck_assert(preflight_has(&preflight, NEED_FIB));
-    ck_assert(preflight_has(&preflight, NEED_REJECT));
-    for (size_t i = 0; i < preflight.n; i++)
-        ck_assert(preflight.results[i].works && !preflight.results[i].error);
-}
-
-/* That is every kernel before 6.9, which should not wait for all features one by one. */
-TEST(an_owner_is_missing)
-{
-    run("owner ", true, true);
-    ck_assert_uint_eq(kernel.batches, 4); /* all, all others, and that one of each family */
-    for (int i = 0; i < FAMILY_COUNT; i++) {
-        preflight = preflights[i];
-        check_missing("tables that stay ours (owner): Linux 6.9");
+    char *text = NULL;
+    size_t length = 0;
+    FILE *table = open_memstream(&text, &length);
+    preflight_print(preflight, table);
+    ck_assert_int_eq(fclose(table), 0);
+    for (char *rest = text, *line; (line = strsep(&rest, "\n")) && rest;) {
+        size_t n = strlen(line);
+        bool is_ok = n > 3 && strcmp(line + n - 3, " ok") == 0;
+        if (all || (*line && !is_ok && strncmp(line, "FAMILY", 6) != 0))
+            fprintf(out, "%s\n", line);
     }
-    run("owner ", false, true);
-    ck_assert_uint_eq(kernel.batches, 3);
+    free(text);
 }
 
-EACH_FAMILY(one_family_lacks_something)
+/* run FAMILIES: how many batches it takes, and what is found. */
+COMMAND(run)
 {
-    enum family whole = (enum family)_i, less = whole == FAMILY_IPV4 ? FAMILY_IPV6 : FAMILY_IPV4;
-    kernel.lacking = less == FAMILY_IPV4 ? NFPROTO_IPV4 : NFPROTO_IPV6;
-    run("fib ", true, true);
-    ck_assert(preflight_passed(&preflights[less]));
-    ck_assert(!preflight_has(&preflights[less], NEED_FIB));
-    ck_assert(preflight_has(&preflights[whole], NEED_FIB));
-    preflight = preflights[whole];
-    check_missing(NULL);
-}
-
-/* Each row: the line of an ability, and what is said when the kernel does not have it. In the
- * order of the features, of which none is left out. */
-static const struct {
-    const char *lacks, *missing;
-    enum preflight_need need;
-} rows[] = {
-    {"set 0x8 of verdicts", "maps and verdict maps: CONFIG_NF_TABLES", NEED_ALWAYS},
-    {"meta set mark", "packet mark and interface (meta): CONFIG_NF_TABLES", NEED_ALWAYS},
-    {"set 0x4", "sets of ranges: CONFIG_NF_TABLES", NEED_ALWAYS},
-    {"ct ", "connection tracking (ct): CONFIG_NF_CONNTRACK, CONFIG_NFT_CT", NEED_ALWAYS},
-    {"chain nat", "chains that translate (nat): CONFIG_NF_NAT, CONFIG_NFT_NAT", NEED_ALWAYS},
-    {"nat ", "destinations from a map (dnat): CONFIG_NF_NAT, CONFIG_NFT_NAT", NEED_ALWAYS},
-    {"numgen ", "random choice (numgen): CONFIG_NFT_NUMGEN", NEED_ALWAYS},
-    {"masq ", "masquerade fully-random: CONFIG_NFT_MASQ", NEED_ALWAYS},
-    {"dynset delete ", "elements made by packets (dynset): Linux 5.4", NEED_ALWAYS},
-    {"dynset update reg_key # set # expr", "counters of elements (counter): CONFIG_NFT_COUNTER",
-     NEED_COUNTERS},
-    {"reject ", "reject: CONFIG_NFT_REJECT, CONFIG_NFT_REJECT_IPV%c", NEED_REJECT},
-    {"fib ", "type of an address (fib): CONFIG_NFT_FIB, CONFIG_NFT_FIB_IPV%c", NEED_FIB},
-    {"owner ", "tables that stay ours (owner): Linux 6.9", NEED_OWNER},
-};
-#define ROWS (sizeof(rows) / sizeof(rows[0]))
-
-EACH_FAMILY(each_feature_may_be_missing)
-{
-    enum family family = (enum family)_i;
-    for (size_t i = 0; i < ROWS; i++) {
-        run_without(rows[i].lacks, family);
-        char *missing = xasprintf(rows[i].missing, family == FAMILY_IPV4 ? '4' : '6');
-        check_missing(missing);
-        free(missing);
-        ck_assert_int_eq(preflight_passed(&preflight), rows[i].need != NEED_ALWAYS);
-        ck_assert_int_eq(preflight_has(&preflight, NEED_REJECT), rows[i].need != NEED_REJECT);
-        ck_assert_int_eq(preflight_has(&preflight, NEED_FIB), rows[i].need != NEED_FIB);
-        ck_assert_int_eq(preflight_has(&preflight, NEED_OWNER), rows[i].need != NEED_OWNER);
-        ck_assert_int_eq(preflight_has(&preflight, NEED_COUNTERS), rows[i].need != NEED_COUNTERS);
-        ck_assert_uint_eq(preflight.n, ROWS + 1);
-        for (size_t k = 0; k < preflight.n; k++) {
-            ck_assert_int_eq(preflight.results[k].works, k != i + 1);
-            ck_assert_pstr_eq(preflight.results[k].error,
-                              k == i + 1 ? "refused: No such file or directory" : NULL);
+    const bool families[FAMILY_COUNT] = {
+        [FAMILY_IPV4] = strchr(words, '4'), [FAMILY_IPV6] = strchr(words, '6')};
+    clear_preflights();
+    kernel.batches = 0;
+    preflight_run(NULL, families, preflights);
+    fprintf(out, "%u batches\n", kernel.batches);
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        const struct preflight *preflight = &preflights[i];
+        ck_assert_int_eq(preflight->n > 0, families[i]);
+        ck_assert(preflight->n == 0 || preflight->family == (enum family)i);
+        for (size_t k = 0; k < preflight->n; k++)
+            ck_assert(!preflight->results[k].works || !preflight->results[k].error ||
+                      kernel.why == ENOMEM);
+        if (preflight->n > 0) {
+            print_facts(preflight, out);
+            print_table(preflight, false, out);
         }
     }
 }
 
-/* Without the first feature, the kernel's answers to the others say nothing about them. */
-TEST(nf_tables_is_missing)
+/* All of the table of the last run. */
+COMMAND(print)
 {
-    kernel.why = EOPNOTSUPP;
-    run_without("table", FAMILY_IPV6);
-    check_missing("nf_tables: CONFIG_NF_TABLES, CONFIG_NF_TABLES_IPV6");
-    ck_assert(!preflight_passed(&preflight));
-    ck_assert(!preflight_has(&preflight, NEED_REJECT));
-    ck_assert(!preflight_has(&preflight, NEED_FIB));
-    for (size_t i = 1; i < preflight.n; i++)
-        ck_assert(!preflight.results[i].works && !preflight.results[i].error);
-    char *text = printed();
-    ck_assert_ptr_nonnull(strstr(text, "missing (Operation not supported)\n"));
-    ck_assert_ptr_nonnull(strstr(text, "not tried\n"));
-    free(text);
+    print_table(&preflights[*words == '6' ? FAMILY_IPV6 : FAMILY_IPV4], true, out);
 }
 
-TEST(other_failures_are_told_as_they_are)
-{
-    kernel.why = EPERM;
-    run_without("table", FAMILY_IPV4);
-    check_missing("nf_tables: refused: Operation not permitted");
-    ck_assert(!preflight_passed(&preflight));
-    kernel.why = ENOMEM;
-    run_without("fib", FAMILY_IPV4);
-    /* says nothing about the kernel */
-    check_missing(NULL);
-    ck_assert(preflight_passed(&preflight) && preflight_has(&preflight, NEED_FIB));
-    char *text = printed();
-    ck_assert_ptr_nonnull(strstr(text, "unknown (Cannot allocate memory)\n"));
-    free(text);
-}
-
-/* ---- print ---- */
-
-static const char *line_of(const char *text, const char *needle)
-{
-    static char line[512];
-    const char *at = strstr(text, needle);
-    ck_assert_msg(at != NULL, "%s is not in:\n%s", needle, text);
-    while (at > text && at[-1] != '\n')
-        at--;
-    snprintf(line, sizeof(line), "%.*s", (int)strcspn(at, "\n"), at);
-    return line;
-}
-
-TEST(a_table_is_printed)
-{
-    run_without(NULL, FAMILY_IPV6);
-    char *text = printed();
-    const char *title = line_of(text, "FAMILY");
-    size_t column = (size_t)(strstr(title, "RESULT") - title), lines = 0;
-    ck_assert_str_eq(line_of(text, "numgen"),
-                     "IPv6    random choice (numgen)             CONFIG_NFT_NUMGEN                 "
-                     "         picking an endpoint                  ok");
-    for (const char *at = strchr(text, '\n') + 1; *at != '\n'; at = strchr(at, '\n') + 1) {
-        ck_assert_int_eq(strncmp(at, "IPv6 ", 5), 0);
-        ck_assert_int_eq(strncmp(at + column - 1, " ok\n", 4), 0);
-        lines++;
-    }
-    ck_assert_uint_eq(lines, preflight.n);
-    const char *end = "\n\nIPv6: everything needed is available\n";
-    ck_assert_str_eq(text + strlen(text) - strlen(end), end);
-    free(text);
-}
-
-TEST(what_follows_is_printed)
-{
-    static const struct {
-        const char *lacks, *follows;
-    } cases[] = {
-        {"numgen", "IPv4 without random choice (numgen) (CONFIG_NFT_NUMGEN): the family cannot be "
-                   "proxied"},
-        {"reject", "IPv4 without reject (CONFIG_NFT_REJECT, CONFIG_NFT_REJECT_IPV4): packets are "
-                   "dropped instead of rejected, so clients wait"},
-        {"fib", "IPv4 without type of an address (fib) (CONFIG_NFT_FIB, CONFIG_NFT_FIB_IPV4): "
-                "this host itself reaches only its own endpoints under traffic policy Local"},
-        {"dynset update reg_key # set # expr",
-         "IPv4 without counters of elements (counter) (CONFIG_NFT_COUNTER): "
-         "--count-connections has no effect"},
-        {"owner", "IPv4 without tables that stay ours (owner) (Linux 6.9): other "
-                  "programs can change the table: their changes are detected and repaired"},
-    };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        run_without(cases[i].lacks, FAMILY_IPV4);
-        char *text = printed();
-        ck_assert_str_eq(line_of(text, " without "), cases[i].follows);
-        ck_assert_ptr_nonnull(strstr(text, "  missing (No such file or directory)\n"));
-        ck_assert_ptr_null(strstr(text, "everything needed is available"));
-        free(text);
-    }
-}
+CASES("preflight")
 
 /* ---- every expression in use is probed ---- */
 
@@ -440,28 +307,23 @@ static void take_template(const struct template *from, const struct layout_vars 
 /* All templates, with all that their variables may stand for. */
 static void take_templates(enum family family, ability_vec *out)
 {
-    const struct layout_vars base = {.family = family,
-                                     .mark = "0x4000",
-                                     .from_host = "fib saddr type local",
-                                     .reject = "reject",
-                                     .count_services = "",
-                                     .count_endpoints = "",
-                                     .n = 3,
-                                     .key = 3};
-    const struct {
-        const char *from_pod, *not_from_pod, *reject;
-    } variants[] = {
-        {NULL, NULL, "drop"},
-        {"iifname \"cni0\"", "iifname != \"cni0\"", "reject"},
-        {"iifname \"veth*\"", "iifname != \"veth*\"", "reject"},
-        {family == FAMILY_IPV4 ? "ip saddr @pod_cidrs" : "ip6 saddr @pod_cidrs",
-         family == FAMILY_IPV4 ? "ip saddr != @pod_cidrs" : "ip6 saddr != @pod_cidrs", "reject"},
+    static const struct layout_vars variants[] = {
+        {.reject = "drop"},
+        {.from_pod = "iifname \"cni0\"", .not_from_pod = "iifname != \"cni0\""},
+        {.from_pod = "iifname \"veth*\"", .not_from_pod = "iifname != \"veth*\""},
+        {.from_pod = "ip saddr @pod_cidrs", .not_from_pod = "ip saddr != @pod_cidrs"},
+        {.from_pod = "ip6 saddr @pod_cidrs", .not_from_pod = "ip6 saddr != @pod_cidrs"},
     };
-    for (size_t i = 0; i < sizeof(variants) / sizeof(variants[0]); i++) {
-        struct layout_vars vars = base;
-        vars.from_pod = variants[i].from_pod;
-        vars.not_from_pod = variants[i].not_from_pod;
-        vars.reject = variants[i].reject;
+    for (int i = 0; i < COUNT(variants); i++) {
+        struct layout_vars vars = variants[i];
+        if (i == (family == FAMILY_IPV4 ? 4 : 3)) /* of the other family */
+            continue;
+        vars.family = family;
+        vars.mark = "0x4000";
+        vars.from_host = "fib saddr type local";
+        vars.reject = vars.reject ? vars.reject : "reject";
+        vars.count_services = vars.count_endpoints = "";
+        vars.n = vars.key = 3;
         for (int id = 0; id < TEMPLATE_COUNT; id++)
             take_template(&templates[id], &vars, out);
     }
@@ -470,7 +332,8 @@ static void take_templates(enum family family, ability_vec *out)
 EACH_FAMILY(all_that_is_in_use_is_probed)
 {
     ability_vec used = {0};
-    run_without(NULL, (enum family)_i);
+    const bool families[FAMILY_COUNT] = {_i == FAMILY_IPV4, _i == FAMILY_IPV6};
+    preflight_run(NULL, families, preflights);
     take_templates((enum family)_i, &used);
     ck_assert_uint_gt(used.n, 30);
     vec_each (&used, line) {
@@ -482,4 +345,4 @@ EACH_FAMILY(all_that_is_in_use_is_probed)
     clear_abilities(&used);
 }
 
-UNIT_FIXTURE(setup, teardown)
+UNIT_FIXTURE(NULL, teardown)

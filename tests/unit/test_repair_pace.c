@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "unit.h"
 
-#include "ruleset/repair_pace.h"
+#include "table/guard.h"
 
 #include <math.h>
 

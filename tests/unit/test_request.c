@@ -2,8 +2,7 @@
 /* Messages that are not what they should be: the kernel's never are. */
 #include "unit.h"
 
-#include "kube-nftd/netlink/request.h"
-#include "kube-nftd/netlink/table_monitor.h"
+#include "kube-nftd/netlink.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -37,53 +36,41 @@ static void tear_down(void)
 
 /* ---- what was answered ---- */
 
-static int errno_of(int error)
-{
-    const struct nlmsgerr answer = {.error = error};
-    return netlink_errno(&answer);
-}
+static const struct {
+    int error, number;
+} answers[] = {{0, 0},          {-ENOENT, ENOENT}, {-4095, 4095},
+               {-4096, EPROTO}, {INT_MIN, EPROTO}, {1, EPROTO}};
 
-TEST(an_answer_is_an_errno)
+TEST_ROWS(an_answer_is_an_errno, answers)
 {
-    ck_assert_int_eq(errno_of(0), 0);
-    ck_assert_int_eq(errno_of(-ENOENT), ENOENT);
-    ck_assert_int_eq(errno_of(-4095), 4095);
-    ck_assert_int_eq(errno_of(-4096), EPROTO);
-    ck_assert_int_eq(errno_of(INT_MIN), EPROTO);
-    ck_assert_int_eq(errno_of(1), EPROTO);
+    const struct nlmsgerr answer = {.error = row->error};
+    ck_assert_int_eq(netlink_errno(&answer), row->number);
 }
 
 /* ---- how much is whole ---- */
 
-static size_t whole_of(uint32_t first, uint32_t second, size_t length)
+/* So many bytes are there, of messages that claim to be so long; so many of them are whole. */
+static const struct {
+    uint32_t first, second;
+    size_t length, whole;
+} lengths[] = {
+    {20, 0, 20, 20},        {20, 16, 36, 36},       {20, 32, 36, 20}, /* cut off */
+    {21, 0, 21, 21}, /* without what aligns the next one */
+    {20, 16, 35, 20},       {20, 15, 40, 20},       {0, 0, 64, 0},
+    {15, 0, 64, 0},         {65, 0, 64, 0},         {16, 0, 15, 0},
+    {16, 0, 0, 0},          {0x80000000, 0, 64, 0}, /* which libmnl takes for a negative one */
+    {UINT32_MAX, 0, 64, 0},
+};
+
+TEST_ROWS(whole_messages_count, lengths)
 {
+    const uint32_t first = row->first;
     char bytes[SIZE] = {0};
     memcpy(bytes, &first, sizeof(first));
     if (first >= NLMSG_HDRLEN && MNL_ALIGN((size_t)first) + NLMSG_HDRLEN <= SIZE)
-        memcpy(bytes + MNL_ALIGN((size_t)first), &second, sizeof(second));
-    put(bytes, length);
-    return netlink_whole(messages, length);
-}
-
-TEST(whole_messages_count)
-{
-    ck_assert_uint_eq(whole_of(20, 0, 20), 20);
-    ck_assert_uint_eq(whole_of(20, 16, 36), 36);
-    ck_assert_uint_eq(whole_of(20, 32, 36), 20); /* cut off */
-    ck_assert_uint_eq(whole_of(21, 0, 21), 21);  /* without what aligns the next one */
-    ck_assert_uint_eq(whole_of(20, 16, 35), 20);
-    ck_assert_uint_eq(whole_of(20, 15, 40), 20);
-}
-
-TEST(nothing_is_whole)
-{
-    ck_assert_uint_eq(whole_of(0, 0, 64), 0);
-    ck_assert_uint_eq(whole_of(15, 0, 64), 0);
-    ck_assert_uint_eq(whole_of(65, 0, 64), 0);
-    ck_assert_uint_eq(whole_of(16, 0, 15), 0);
-    ck_assert_uint_eq(whole_of(16, 0, 0), 0);
-    ck_assert_uint_eq(whole_of(0x80000000, 0, 64), 0); /* which libmnl takes for a negative one */
-    ck_assert_uint_eq(whole_of(UINT32_MAX, 0, 64), 0);
+        memcpy(bytes + MNL_ALIGN((size_t)first), &row->second, sizeof(row->second));
+    put(bytes, row->length);
+    ck_assert_uint_eq(netlink_whole(messages, row->length), row->whole);
 }
 
 /* ---- texts ---- */

@@ -5,30 +5,22 @@
  */
 #include "unit.h"
 
-#include "ruleset_fixture.h"
+#include "table_model.h"
 
-#include "ruleset/drift.h"
+#include "table/drift.h"
 
 /* One of all kinds of frontends; the first is asked for packets. */
-static const struct wish wishes[] = {
-    {.wanted = true, .all = "123"},
-    {.wanted = true, .all = "12", .timeout = 60, .group = 1},
-    {.wanted = true, .local = true, .here = "1"},
-    {.wanted = true, .local = true, .here = "1", .timeout = 60, .group = 2},
-    {.wanted = true, .external = true, .all = "12"},
-    {.wanted = true, .external = true, .all = "12", .timeout = 60, .group = 3},
-    {.wanted = true, .external = true, .local = true, .all = "12", .here = "1"},
-    {.wanted = true,
-     .external = true,
-     .local = true,
-     .all = "12",
-     .here = "1",
-     .timeout = 60,
-     .group = 4,
-     .sources = "10-19"},
-    {.wanted = true},
+static const char *const wishes[] = {
+    "123",
+    "12 timeout=60",
+    "- here=1 local",
+    "- here=1 local timeout=60",
+    "12 external",
+    "12 external timeout=60",
+    "12 here=1 external local",
+    "12 here=1 external local timeout=60",
+    "-",
 };
-#define WISHES (sizeof(wishes) / sizeof(wishes[0]))
 
 static const struct ruleset_config configs[] = {
     {.mark = 0x4000},
@@ -38,25 +30,16 @@ static const struct ruleset_config configs[] = {
     {.mark = 0x4000, .counting = COUNT_ENDPOINTS},
     {.mark = 0x4000, .masquerade_all = true, .no_fib = true, .no_reject = true},
 };
-#define CONFIGS ((int)(sizeof(configs) / sizeof(configs[0])))
-
-static bool with_sources; /* which take a rule for each length of a prefix */
-
-static void tell_all(void)
-{
-    for (unsigned i = 0; i < WISHES; i++) {
-        struct wish wish = wishes[i];
-        wish.sources = with_sources ? wish.sources : NULL;
-        tell(i, &wish);
-    }
-}
+#define CONFIGS COUNT(configs)
 
 static void begin_all(int which)
 {
     config = configs[which / FAMILY_COUNT];
-    with_sources = which / FAMILY_COUNT == 0;
     begin(which % FAMILY_COUNT);
-    tell_all();
+    for (unsigned i = 0; i < COUNT(wishes); i++)
+        set_desired(i, wishes[i]);
+    if (which / FAMILY_COUNT == 0) /* they take a rule for each length of a prefix */
+        want("7 12 here=1 external local timeout=60 from=10-19");
     commit();
 }
 
@@ -74,7 +57,7 @@ static void put_right(void)
     restart();
     ck_assert_int_eq(ruleset_mend(ruleset, sock, &mended, &err), 0);
     ck_assert(mended);
-    tell_all();
+    tell_desired();
     commit_sends(0, 0);
     ck_assert_uint_eq(ruleset_figures(ruleset)->replaced, 0);
 }
@@ -145,4 +128,4 @@ TESTS(what_counts_is_put_right, 1 + unit_long(CONFIGS * FAMILY_COUNT - 1))
     ck_assert(!audit_finds());
 }
 
-UNIT_FIXTURE(setup, teardown)
+UNIT_FIXTURE(set_up_desired, teardown)

@@ -11,40 +11,21 @@
 #include "unit.h"
 
 #include "history.h"
-#include "ruleset_fixture.h"
+#include "table_model.h"
 
 #define FRONTENDS 12
 #define PORTS 7
 #define POOL 9 /* backends to choose from, 1 to 9 */
 #define HISTORIES 8
 
-/* A service port. */
-struct port_wish {
-    char all[POOL + 1], here[POOL + 1];
-    uint32_t timeout;
-    bool stays;                    /* without frontends, too */
-    bool more_cluster, more_local; /* what a frontend that is not there might ask for */
-};
-
-struct frontend_wish {
-    bool wanted, external, local;
-    unsigned port;
-    const char *sources;
-    bool cluster_ip; /* its address is one */
-};
-
-static struct port_wish ports[PORTS];
-static struct frontend_wish wishes[FRONTENDS];
-
 /* What was in force of each after the last commit that went through. */
-static struct port_wish port_in_force[PORTS];
-static struct frontend_wish in_force[FRONTENDS];
+static struct desired_port port_in_force[PORTS];
+static struct desired_frontend in_force[FRONTENDS];
 static bool in_force_known[FRONTENDS];
 /* What may be reached meanwhile, when some slots went ahead. */
 static bool reachable[FRONTENDS][POOL + 1];
 
 static bool hairpins[POOL + 1];
-static const char *pods, *service_cidrs;
 
 /* What the kernel refuses now. */
 static bool in_pieces;          /* the batches go */
@@ -56,91 +37,42 @@ static bool crowded; /* a set or the chains: that may hit anybody */
 
 /* ---- telling ---- */
 
-static uint32_t id_of(unsigned port)
+static bool asks_for(const struct desired_frontend *f, bool local)
 {
-    return port + 1;
-}
-
-static bool asks_for(const struct frontend_wish *wish, unsigned port, bool local)
-{
-    return wish->wanted && wish->port == port &&
-           (local ? wish->local : wish->external || !wish->local);
+    return f->wanted && (local ? f->local : f->external || !f->local);
 }
 
 static bool needs(unsigned port, bool local)
 {
-    bool result = local ? ports[port].more_local : ports[port].more_cluster;
-    for (unsigned i = 0; i < FRONTENDS; i++)
-        result = result || asks_for(&wishes[i], port, local);
-    return result;
+    bool both[2];
+    port_needs_of(port, &both[0], &both[1]);
+    return both[local];
 }
 
 static bool exists(unsigned port)
 {
-    bool result = ports[port].stays;
-    for (unsigned i = 0; i < FRONTENDS; i++)
-        result = result || (wishes[i].wanted && wishes[i].port == port);
-    return result;
+    bool cluster, local;
+    return port_needs_of(port, &cluster, &local);
 }
 
-/* What is wanted of a frontend, with the backends of its service port. */
-static struct wish together(const struct frontend_wish *wish, const struct port_wish *port)
-{
-    return (struct wish){.wanted = wish->wanted,
-                         .external = wish->external,
-                         .local = wish->local,
-                         .all = port->all,
-                         .here = port->here,
-                         .timeout = port->timeout,
-                         .sources = wish->sources};
-}
-
-static struct wish wish_of(unsigned number)
-{
-    return together(&wishes[number], &ports[wishes[number].port]);
-}
-
-static void tell_port_wish(unsigned port)
-{
-    struct route_memory memory;
-    const struct wish wish = {
-        .all = ports[port].all, .here = ports[port].here, .timeout = ports[port].timeout};
-    struct port_route route = port_route_of(&wish, &memory);
-    route.needs_cluster = needs(port, false);
-    route.needs_local = needs(port, true);
-    route.n_backends = route.needs_cluster ? route.n_backends : 0;
-    route.n_local = route.needs_local ? route.n_local : 0;
-    if (exists(port))
-        ruleset_set_port(ruleset, id_of(port), &route);
-    else
-        ruleset_remove_port(ruleset, id_of(port));
-}
-
-static void tell_frontend(unsigned number)
+static void tell_use(unsigned number)
 {
     const struct frontend f = frontend(number);
-    const struct wish wish = wish_of(number);
-    struct route_memory memory;
-    struct route route = route_of(number, &wish, &memory);
-    route.port = id_of(wishes[number].port);
-    if (wish.wanted)
-        ruleset_set(ruleset, &f, &route);
-    else
-        ruleset_remove(ruleset, &f);
-    vec_free(&memory.sources);
-    ruleset_set_cluster_ip(ruleset, &f.address, wishes[number].cluster_ip);
+    const bool in_use = desired.frontends[number].cluster_ip;
+    if (ruleset_has_cluster_ip(ruleset, &f.address) != in_use)
+        ruleset_use_cluster_ip(ruleset, &f.address, in_use);
 }
 
 /* A frontend is another one, and so may be the ports that it led to and leads to. */
 static void tell_wish(unsigned number, unsigned port_before)
 {
-    const unsigned port = wishes[number].port;
+    const unsigned port = desired.frontends[number].port;
     if (exists(port))
-        tell_port_wish(port);
+        tell_port_of(port);
     if (port_before != port && below(2))
-        tell_port_wish(port_before);
+        tell_port_of(port_before);
     tell_frontend(number);
-    tell_port_wish(port_before);
+    tell_port_of(port_before);
 }
 
 /* ---- telling of differences ---- */
@@ -159,15 +91,15 @@ static size_t differences(const char *before, const char *after, struct backend_
     return n;
 }
 
-static bool has_endpoints(const struct port_wish *port)
+static bool has_endpoints(const struct desired_port *port)
 {
     return port->all[0] || port->here[0];
 }
 
 /* The backends of a service port were others before, and nothing else. */
-static void tell_change(unsigned number, const struct port_wish *before)
+static void tell_change(unsigned number, const struct desired_port *before)
 {
-    const struct port_wish *port = &ports[number];
+    const struct desired_port *port = &desired.ports[number];
     struct backend_change changes[2][3 * POOL];
     struct port_route_change change = {.backends = changes[0], .local_backends = changes[1]};
     if (needs(number, false))
@@ -175,14 +107,14 @@ static void tell_change(unsigned number, const struct port_wish *before)
     if (needs(number, true))
         change.n_local = differences(before->here, port->here, changes[1]);
     if (has_endpoints(before) != has_endpoints(port) ||
-        !ruleset_change_port(ruleset, id_of(number), &change))
-        tell_port_wish(number);
+        !ruleset_change_port(ruleset, number + 1, &change))
+        tell_port_of(number);
 }
 
 static void tell_hairpin(unsigned digit)
 {
     struct backend b = backend(digit);
-    ruleset_set_hairpin(ruleset, IPPROTO_TCP, &b, hairpins[digit]);
+    ruleset_use_hairpin(ruleset, IPPROTO_TCP, &b, hairpins[digit]);
 }
 
 static void tell_all(void)
@@ -190,17 +122,18 @@ static void tell_all(void)
     unsigned first = below(FRONTENDS);
     for (unsigned i = 0; i < PORTS; i++)
         if (exists((first + i) % PORTS))
-            tell_port_wish((first + i) % PORTS);
+            tell_port_of((first + i) % PORTS);
     for (unsigned i = 0; i < FRONTENDS; i++) {
         unsigned number = (first + i) % FRONTENDS;
-        if (wishes[number].wanted || wishes[number].cluster_ip)
+        if (desired.frontends[number].wanted)
             tell_frontend(number);
+        tell_use(number);
     }
     for (unsigned i = 1; i <= POOL; i++)
         if (hairpins[i])
             tell_hairpin(i);
-    set_pod_cidrs(pods);
-    set_service_cidrs(service_cidrs);
+    set_pod_cidrs(desired.pods);
+    set_service_cidrs(desired.service_cidrs);
 }
 
 /* ---- wishing ---- */
@@ -210,6 +143,13 @@ static const char *random_ranges(void)
     static const char *const texts[] = {"",      "0-40",       "0-40 60-top", "10-19 50", "20-80",
                                         "0-top", "0-40 60-90", "12 48-49",    "60-top"};
     return texts[below(sizeof(texts) / sizeof(texts[0]))];
+}
+
+static void restrict_somehow(struct desired_frontend *f)
+{
+    f->restricted = f->external && below(2);
+    if (f->restricted)
+        spaced(random_ranges(), f->sources);
 }
 
 static void random_digits(char out[POOL + 1])
@@ -242,7 +182,7 @@ static void toggle(char digits[POOL + 1])
 }
 
 /* Who has backends on this node has some. */
-static void make_sane(struct port_wish *port)
+static void make_sane(struct desired_port *port)
 {
     if (port->all[0] == 0)
         port->here[0] = 0;
@@ -250,7 +190,7 @@ static void make_sane(struct port_wish *port)
 
 static void change_port(unsigned number)
 {
-    struct port_wish *port = &ports[number];
+    struct desired_port *port = &desired.ports[number];
     static const uint32_t timeouts[] = {0, 0, 100, 70000};
     random_digits(port->all);
     random_digits(port->here);
@@ -259,28 +199,28 @@ static void change_port(unsigned number)
     port->more_cluster = below(3) == 0;
     port->more_local = below(4) == 0;
     make_sane(port);
-    tell_port_wish(number);
+    tell_port_of(number);
     for (unsigned i = 0; i < FRONTENDS; i++) /* with affinity, or without */
-        if (wishes[i].wanted && wishes[i].port == number)
+        if (desired.frontends[i].wanted && desired.frontends[i].port == number)
             tell_frontend(i);
 }
 
 static void change_wish(unsigned number)
 {
-    struct frontend_wish *wish = &wishes[number];
+    struct desired_frontend *wish = &desired.frontends[number];
     const unsigned before = wish->port;
     wish->wanted = below(8) > 0;
     wish->external = below(2);
     wish->local = below(2);
     wish->port = below(4) ? number % PORTS : below(PORTS); /* most of the time the same */
-    wish->sources = wish->external && below(2) ? random_ranges() : NULL;
+    restrict_somehow(wish);
     tell_wish(number, before);
 }
 
 static void nudge_backends(unsigned number)
 {
-    struct port_wish *port = &ports[number];
-    const struct port_wish before = *port;
+    struct desired_port *port = &desired.ports[number];
+    const struct desired_port before = *port;
     for (unsigned n = 1 + below(3); n > 0; n--)
         toggle(below(3) ? port->all : port->here);
     if (below(12) == 0)
@@ -291,7 +231,7 @@ static void nudge_backends(unsigned number)
 
 static void nudge_wish(unsigned number)
 {
-    struct frontend_wish *wish = &wishes[number];
+    struct desired_frontend *wish = &desired.frontends[number];
     const unsigned before = wish->port;
     if (wish->wanted && below(4)) {
         nudge_backends(wish->port);
@@ -305,7 +245,7 @@ static void nudge_wish(unsigned number)
         wish->port = below(PORTS);
         break;
     case 2:
-        wish->sources = wish->external && below(2) ? random_ranges() : NULL;
+        restrict_somehow(wish);
         break;
     default:
         break;
@@ -319,20 +259,18 @@ static void change_contents(void)
     unsigned number = below(FRONTENDS), digit = 1 + below(POOL);
     switch (below(4)) {
     case 0:
-        wishes[number].cluster_ip = !wishes[number].cluster_ip;
-        tell_frontend(number);
+        desired.frontends[number].cluster_ip = !desired.frontends[number].cluster_ip;
+        tell_use(number);
         break;
     case 1:
         hairpins[digit] = !hairpins[digit];
         tell_hairpin(digit);
         break;
     case 2:
-        pods = random_ranges();
-        set_pod_cidrs(pods);
+        want_pods(random_ranges());
         break;
     default:
-        service_cidrs = random_ranges();
-        set_service_cidrs(service_cidrs);
+        want_service_cidrs(random_ranges());
     }
 }
 
@@ -351,7 +289,7 @@ static bool is_begrudged(uint32_t number)
 static bool may_be_refused(unsigned number)
 {
     const struct frontend f = frontend(number);
-    const struct port_record *port = ruleset_find_port(ruleset, id_of(wishes[number].port));
+    const struct port_record *port = ruleset_find_port(ruleset, desired.frontends[number].port + 1);
     return crowded || touched[number] || is_begrudged(fake_kernel_port(&f)) ||
            (port && is_begrudged(port->number));
 }
@@ -385,7 +323,7 @@ static void check_affinity(unsigned number, const struct wish *wish)
 
 static bool port_is_pending(unsigned port)
 {
-    const struct port_record *record = ruleset_find_port(ruleset, id_of(port));
+    const struct port_record *record = ruleset_find_port(ruleset, port + 1);
     return record && record->record.pending;
 }
 
@@ -393,16 +331,15 @@ static bool is_pending(unsigned number)
 {
     const struct frontend f = frontend(number);
     const struct frontend_record *record = ruleset_find_frontend(ruleset, &f);
-    return record && (record->record.pending || port_is_pending(wishes[number].port));
+    return record && (record->record.pending || port_is_pending(desired.frontends[number].port));
 }
 
 static void check_one(unsigned number)
 {
-    const struct wish wish = wish_of(number);
-    const struct world world = {.pods = pods, .cluster_ip = wishes[number].cluster_ip};
+    const struct wish wish = desired_wish(number);
     if (may_be_refused(number))
         return;
-    check_wish(number, &wish, &world);
+    ck_assert_msg(goes(number, &wish), "%u", number);
     check_affinity(number, &wish);
 }
 
@@ -412,17 +349,18 @@ static void check_between(unsigned number)
     const struct frontend to = frontend(number);
     const struct fake_client from = {.address = client(12)};
     struct fake_route route = fake_kernel_route(&to, &from);
-    const struct frontend_wish *old = &in_force[number];
-    const struct wish wish = together(old, &port_in_force[old->port]);
+    const struct desired_frontend *old = &in_force[number];
+    const struct wish wish = wish_of(old, &port_in_force[old->port]);
     char digits[MOST_BACKENDS + 1];
-    const struct world world = {.pods = pods, .cluster_ip = wishes[number].cluster_ip};
+    const struct world world = {.pods = desired.pods,
+                                .cluster_ip = desired.frontends[number].cluster_ip};
     ck_assert_int_eq(route.fate, expect(&wish, &world, &to, &from).fate);
     for (const char *at = digits_of(&route, digits); *at; at++)
         ck_assert(reachable[number][*at - '0']);
     fake_route_free(&route);
 }
 
-static void note_reachable(unsigned number, const struct port_wish *port)
+static void note_reachable(unsigned number, const struct desired_port *port)
 {
     for (const char *at = port->all; *at; at++)
         reachable[number][*at - '0'] = true;
@@ -431,10 +369,10 @@ static void note_reachable(unsigned number, const struct port_wish *port)
 }
 
 /* What a frontend in force asks for is still wanted of its port, and so known. */
-static bool is_kept_up(const struct frontend_wish *wish)
+static bool is_kept_up(const struct desired_frontend *wish)
 {
-    return exists(wish->port) && (!asks_for(wish, wish->port, true) || needs(wish->port, true)) &&
-           (!asks_for(wish, wish->port, false) || needs(wish->port, false));
+    return exists(wish->port) && (!asks_for(wish, true) || needs(wish->port, true)) &&
+           (!asks_for(wish, false) || needs(wish->port, false));
 }
 
 /* After a commit that went through, for all that was to be done or for a portion of it. */
@@ -442,11 +380,11 @@ static void check_each(void)
 {
     for (unsigned i = 0; i < PORTS; i++)
         if (!port_is_pending(i))
-            port_in_force[i] = ports[i];
+            port_in_force[i] = desired.ports[i];
     for (unsigned i = 0; i < FRONTENDS; i++) {
         if (is_pending(i)) {
             note_reachable(i, &port_in_force[in_force[i].port]);
-            note_reachable(i, &ports[wishes[i].port]);
+            note_reachable(i, &desired.ports[desired.frontends[i].port]);
             in_force_known[i] = in_force_known[i] && is_kept_up(&in_force[i]);
             if (in_force_known[i] && !may_be_refused(i))
                 check_between(i);
@@ -455,7 +393,7 @@ static void check_each(void)
         if (config.portion || below(4) == 0)
             check_one(i);
         memset(reachable[i], 0, sizeof(reachable[i]));
-        in_force[i] = wishes[i];
+        in_force[i] = desired.frontends[i];
         in_force_known[i] = !may_be_refused(i);
     }
 }
@@ -470,7 +408,7 @@ static void check_all(void)
     size_t wanted = 0;
     for (unsigned i = 0; i < FRONTENDS; i++) {
         check_one(i);
-        wanted += wishes[i].wanted;
+        wanted += desired.frontends[i].wanted;
     }
     ck_assert_uint_eq(ruleset_frontends(ruleset), wanted);
 }
@@ -517,7 +455,6 @@ static void begrudge_some(void)
 static void calm_down(void)
 {
     fake_kernel_forgive();
-    fake_kernel_point(below(2));
     forget_in_force(); /* what was refused is among it */
     for (int turns = 0;
          try_commit(NULL) || ruleset_retry_time(ruleset) != 0 || ruleset_needs_commit(ruleset, now);
@@ -733,10 +670,9 @@ static void step(void)
 
 static void begin_history(int which)
 {
-    memset(wishes, 0, sizeof(wishes));
-    memset(ports, 0, sizeof(ports));
+    memset(&desired, 0, sizeof(desired));
+    desired.most = FRONTENDS;
     memset(hairpins, 0, sizeof(hairpins));
-    pods = service_cidrs = "";
     seed = (unsigned)which;
     config.detector = which % 3 ? DETECT_CIDRS : DETECT_NONE;
     config.dump_most = (unsigned)which / 4 % 2;
@@ -758,12 +694,14 @@ static void live_through(int which)
     settle_somehow();
     check_like_a_fresh_one();
     for (unsigned i = 0; i < FRONTENDS; i++) {
-        wishes[i].wanted = wishes[i].cluster_ip = false;
-        tell_wish(i, wishes[i].port);
+        desired.frontends[i].wanted = false;
+        desired.frontends[i].cluster_ip = 0;
+        tell_use(i);
+        tell_wish(i, desired.frontends[i].port);
     }
-    memset(ports, 0, sizeof(ports));
+    memset(desired.ports, 0, sizeof(desired.ports));
     for (unsigned i = 0; i < PORTS; i++)
-        tell_port_wish(i);
+        tell_port_of(i);
     settle_somehow();
     check_like_a_fresh_one();
     ck_assert_uint_eq(ruleset->frontends.n + ruleset->ports.n, 0);

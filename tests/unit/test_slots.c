@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Which backend goes into which slot: worked examples, and what must hold for any input. */
+/* Which backend goes into which slot: what must hold for any input; examples: cases/table. */
 #include "unit.h"
 
-#include "ruleset/slots.h"
+#include "table/slots.h"
 
 #include <string.h>
 
@@ -22,11 +22,6 @@ static struct backend backend(unsigned number)
     if (number)
         memcpy(b.address.bytes, (uint8_t[]){10, 244, 0, (uint8_t)number}, 4);
     return b;
-}
-
-static unsigned number_of(const struct backend *b)
-{
-    return b->address.bytes[3];
 }
 
 /* The slots as they are by a plan. */
@@ -54,43 +49,6 @@ static void arrange(const struct backend *old, size_t n_old, const struct backen
     carry_out(&plan, old, n_old, n, out);
 }
 
-/* Arranges the backends named by the digits of @wanted over the slots @old ('.' is an empty one)
- * and compares with @expected. */
-static void check_example(const char *old, const char *wanted, const char *expected)
-{
-    struct backend slots[16], sorted[16], out[16];
-    char got[17] = "";
-    for (size_t i = 0; old[i]; i++)
-        slots[i] = backend(old[i] == '.' ? 0 : (unsigned)(old[i] - '0'));
-    for (size_t i = 0; wanted[i]; i++)
-        sorted[i] = backend((unsigned)(wanted[i] - '0'));
-    arrange(slots, strlen(old), sorted, strlen(wanted), out);
-    for (size_t i = 0; wanted[i]; i++)
-        got[i] = (char)('0' + number_of(&out[i]));
-    ck_assert_str_eq(got, expected);
-}
-
-TEST(examples)
-{
-    check_example("", "123", "123");
-    check_example("123", "123", "123");
-    check_example("321", "123", "321");
-    check_example("12345", "1345", "1534"); /* the last one moves into the gap */
-    check_example("12345", "1234", "1234");
-    check_example("123", "1234", "1234");
-    check_example("123", "134", "143");
-    check_example("1234", "12", "12");
-    check_example("1234", "34", "34"); /* nothing has a place below 2: in order */
-    check_example("1.3", "123", "123");
-    check_example("...", "12", "12");
-    check_example("1.3", "134", "143");
-    check_example("113", "123", "123"); /* a backend left over in a second slot */
-    check_example("123", "456", "456");
-    check_example("12", "", "");
-}
-
-/* ---- any input ---- */
-
 /* A random sorted choice of backends. */
 static size_t choose(struct backend *out, size_t most)
 {
@@ -100,16 +58,6 @@ static size_t choose(struct backend *out, size_t most)
         if (below(3) < odds)
             out[n++] = backend(number);
     return n;
-}
-
-static void shuffle(struct backend *v, size_t n)
-{
-    for (size_t i = n; i > 1; i--) {
-        size_t j = below((unsigned)i);
-        struct backend swap = v[i - 1];
-        v[i - 1] = v[j];
-        v[j] = swap;
-    }
 }
 
 static bool is_wanted(const struct backend *b, const struct backend *wanted, size_t n)
@@ -166,53 +114,4 @@ TESTS(any_input, 4)
         check_permutation(out, wanted, n);
         check_least(old, n_old, wanted, n, out);
     }
-}
-
-/* ---- differences ---- */
-
-/* With so many slots that they are looked through in another way. */
-TESTS(difference_of_many, 4)
-{
-    enum { MANY = 3000, SOME = 20 };
-    static struct backend old[MANY], sorted[MANY], out[MANY];
-    struct backend went[SOME], came[SOME], again[MANY];
-    seed = 300 + (unsigned)_i;
-    for (unsigned i = 0; i < MANY; i++) {
-        old[i] = (struct backend){.port = (uint16_t)(8080 + i % 2)};
-        memcpy(old[i].address.bytes + (_i % 2 ? 12 : 0),
-               (uint8_t[]){10, 244, (uint8_t)(i >> 8), (uint8_t)i}, 4);
-    }
-    shuffle(old, MANY);
-    for (unsigned i = 0; i < SOME; i++) {
-        went[i] = old[i * (MANY / SOME) + below(MANY / SOME)];
-        came[i] = went[i];
-        came[i].port = 9000;
-    }
-    qsort(went, SOME, sizeof(*went), backend_compare);
-    qsort(came, SOME, sizeof(*came), backend_compare);
-    struct slot_plan plan = {0};
-    const struct backends slots = {old, MANY}, gone = {went, SOME}, new = {came, SOME};
-    ck_assert(slots_rearrange(&slots, MANY, &gone, &new, &plan));
-    carry_out(&plan, old, MANY, MANY, out);
-    ck_assert_uint_eq(count_changed(old, MANY, out, MANY), SOME);
-    memcpy(sorted, out, sizeof(sorted));
-    qsort(sorted, MANY, sizeof(*sorted), backend_compare);
-    for (unsigned i = 0; i < SOME; i++) {
-        ck_assert_ptr_null(bsearch(&went[i], sorted, MANY, sizeof(*sorted), backend_compare));
-        ck_assert_ptr_nonnull(bsearch(&came[i], sorted, MANY, sizeof(*sorted), backend_compare));
-    }
-    ck_assert(slots_rearrange(&slots, MANY, &gone, &(struct backends){NULL, 0}, &plan));
-    carry_out(&plan, old, MANY, MANY - SOME, again);
-    ck_assert_uint_le(count_changed(old, MANY, again, MANY - SOME), SOME);
-}
-
-TEST(what_is_not_there_cannot_go)
-{
-    struct backend old[] = {backend(1), backend(2)}, other = backend(3);
-    struct slot_plan plan = {0};
-    const struct backends slots = {old, 2}, went = {&other, 1}, none = {NULL, 0};
-    ck_assert(!slots_rearrange(&slots, 2, &went, &none, &plan));
-    ck_assert(!slots_rearrange(&slots, 1, &(struct backends){&old[1], 1}, &none, &plan));
-    ck_assert_uint_eq(plan.moves.n, 0);
-    ck_assert_ptr_null(plan.added);
 }

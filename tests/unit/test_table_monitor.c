@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Events of nf_tables, made up: which pass the socket filter, and what is told of them. */
-#include "unit.h"
+/* Events of nf_tables, made up: which pass the socket filter, and what is told of them, which is in
+ * tests/unit/cases/table_monitor. */
+#include "script.h"
 
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/netlink/table_monitor.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/netlink.h"
 
 #include <arpa/inet.h>
 #include <libmnl/libmnl.h>
@@ -136,79 +137,68 @@ static void teardown(void)
     table_monitor_free(monitor);
 }
 
-/* ---- what is told of them ---- */
+/* ---- what is told of them: commands ---- */
 
-TEST(a_transaction_is_told_with_its_program)
+static void write_told(FILE *out)
 {
-    put_element(NFT_MSG_DELSETELEM, TABLE, "services", "abc");
-    put_element(NFT_MSG_NEWSETELEM, TABLE, "endpoints", "xyz");
-    take();
-    put_object(NFT_MSG_NEWRULE, NFPROTO_IPV6, TABLE, OTHER_PORT);
-    take();
-    put_generation(OTHER_PORT, 123, "nft");
-    take();
-    expect("IPv4:services abc IPv4:endpoints xyz IPv6:* nft");
-    table_monitor_settle(monitor);
-    expect("by=nft/123");
-    table_monitor_settle(monitor);
-    expect("");
+    if (*told)
+        fprintf(out, "%s\n", told);
+    told[0] = 0;
 }
 
-TEST(others_are_not_told)
+/* TYPE FAMILY TABLE, and "ours" if we sent it. */
+COMMAND(object)
 {
-    put_object(NFT_MSG_NEWRULE, NFPROTO_IPV4, TABLE, OUR_PORT);
-    put_object(NFT_MSG_NEWRULE, NFPROTO_INET, TABLE, OTHER_PORT);
-    put_object(NFT_MSG_DELTABLE, NFPROTO_IPV4, "kube-nftd2", OTHER_PORT);
-    put_object(NFT_MSG_DELTABLE, NFPROTO_IPV4, "kube-nft", OTHER_PORT);
-    put_element(NFT_MSG_NEWSETELEM, "kube-proxy", "services", "abc");
-    put_generation(OTHER_PORT, 123, "nft");
-    take();
-    table_monitor_settle(monitor);
-    expect("");
+    static const struct {
+        const char *name;
+        int number;
+    } types[] = {{"new-rule", NFT_MSG_NEWRULE},
+                 {"new-chain", NFT_MSG_NEWCHAIN},
+                 {"del-chain", NFT_MSG_DELCHAIN},
+                 {"del-table", NFT_MSG_DELTABLE},
+                 {"unknown", 99}};
+    const char *type = script_word(&words), *family = script_word(&words);
+    const char *table = script_word(&words);
+    int i = 0;
+    while (strcmp(types[i].name, type) != 0)
+        i++;
+    put_object(types[i].number,
+               *family == '4'   ? NFPROTO_IPV4
+               : *family == '6' ? NFPROTO_IPV6
+                                : NFPROTO_INET,
+               table, *words ? OUR_PORT : OTHER_PORT);
 }
 
-/* The end of a transaction of somebody else's tables does not end ours. */
-TEST(the_program_is_the_one_that_did_it)
+/* new or del, TABLE SET KEY */
+COMMAND(element)
 {
-    put_generation(OTHER_PORT, 1, "before");
-    put_object(NFT_MSG_DELCHAIN, NFPROTO_IPV4, TABLE, OTHER_PORT);
-    put_generation(OTHER_PORT, 2, "culprit");
-    put_generation(OTHER_PORT, 3, "after");
-    take();
-    table_monitor_settle(monitor);
-    expect("IPv4:* culprit by=culprit/2");
+    int type = *script_word(&words) == 'n' ? NFT_MSG_NEWSETELEM : NFT_MSG_DELSETELEM;
+    const char *table = script_word(&words), *set = script_word(&words);
+    put_element(type, table, set, words);
 }
 
-TEST(a_missing_end_is_waited_for_once)
-{
-    put_object(NFT_MSG_DELCHAIN, NFPROTO_IPV4, TABLE, OTHER_PORT);
-    take();
-    table_monitor_settle(monitor);
-    expect("");
-    table_monitor_settle(monitor);
-    expect("IPv4:* by=/0");
-    put_object(NFT_MSG_DELCHAIN, NFPROTO_IPV4, TABLE, OTHER_PORT);
-    take();
-    table_monitor_settle(monitor);
-    put_generation(OTHER_PORT, 2, "late");
-    take();
-    table_monitor_settle(monitor);
-    expect("IPv4:* late by=late/2");
-}
-
-/* Each of the transactions that are settled together has its own. */
-TEST(a_peer_is_known_by_its_name)
+/* PID NAME: the end of a transaction; "self": our own name. */
+COMMAND(generation)
 {
     char name[16];
+    uint32_t pid = (uint32_t)atoi(script_word(&words));
     ck_assert_int_eq(prctl(PR_GET_NAME, name), 0);
-    put_object(NFT_MSG_NEWCHAIN, NFPROTO_IPV4, TABLE, OTHER_PORT);
-    put_generation(OTHER_PORT, 1, "nft");
-    put_object(NFT_MSG_NEWCHAIN, NFPROTO_IPV6, TABLE, OTHER_PORT);
-    put_object(NFT_MSG_NEWRULE, NFPROTO_IPV6, TABLE, OTHER_PORT);
-    put_generation(OTHER_PORT, 2, name);
-    take();
-    expect("IPv4:* nft IPv6:* peer");
+    put_generation(OTHER_PORT, pid, strcmp(words, "self") == 0 ? name : words);
 }
+
+COMMAND(take)
+{
+    take();
+    write_told(out);
+}
+
+COMMAND(settle)
+{
+    table_monitor_settle(monitor);
+    write_told(out);
+}
+
+CASES("table_monitor")
 
 /* Messages that are cut, or not what they should be, are left out. */
 TEST(broken_messages)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "unit.h"
 
-#include "kube-nftd/base/alloc.h"
-#include "kube-nftd/base/vec.h"
+#include "kube-nftd/base.h"
 
 #include <errno.h>
 #include <ftw.h>

@@ -4,7 +4,7 @@
 #ifndef KUBE_NFTD_TESTS_UNIT_H
 #define KUBE_NFTD_TESTS_UNIT_H
 
-#include "kube-nftd/base/log.h"
+#include "kube-nftd/base.h"
 
 #include <check.h>
 #include <stdio.h>

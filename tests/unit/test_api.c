@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What the API server is asked for, at which addresses it is, and what it means when it refuses:
+ * cases/api. */
+#include "json_read.h"
+#include "kube-nftd/base.h"
+#include "kube-nftd/source.h"
+#include "proto_writer.h"
+#include "script.h"
+#include "source/api_status.h"
+
+/* ---- what it says ---- */
+
+static void write_status(FILE *out, struct api_status *status)
+{
+    fprintf(out, "%ld%s%s", status->code, status->expired ? " expired" : "",
+            status->too_large ? " too-large" : "");
+    if (status->retry_after != -1)
+        fprintf(out, " retry-after=%g", status->retry_after);
+    fprintf(out, " \"%s\"\n", status->message);
+    api_status_clear(status);
+}
+
+/* "CODE BODY" */
+COMMAND(body)
+{
+    struct api_status status;
+    long code = atol(script_word(&words));
+    size_t length = script_bytes(words);
+    api_status_from_body(code, words, length, &status);
+    write_status(out, &status);
+}
+
+static bool take_status(void *ctx, const struct json_value *json, bool is_item)
+{
+    ck_assert(!is_item);
+    api_status_from_json(json, ctx);
+    return true;
+}
+
+/* The object of an ERROR event. */
+COMMAND(event)
+{
+    struct api_status status = {0};
+    struct error err = {0};
+    ck_assert_int_eq(json_read(words, strlen(words), take_status, &status, &err), 0);
+    ck_assert_ptr_nonnull(status.message); /* it was given out */
+    write_status(out, &status);
+}
+
+/* "CODE MESSAGE" for somebody who creates events. */
+COMMAND(explain)
+{
+    static const struct api_resource events = {"events", "events", "events.k8s.io",
+                                               "events.k8s.io/v1"};
+    struct api_status status;
+    long code = atol(script_word(&words));
+    char *body = xasprintf("{\"kind\":\"Status\",\"message\":\"%s\"}", words);
+    api_status_from_body(code, body, strlen(body), &status);
+    char *text = api_status_explain(&status, "create", &events);
+    fprintf(out, "%s\n", text);
+    free(text);
+    free(body);
+    api_status_clear(&status);
+}
+
+/* "CODE NAME FILE...": the same in each of these files of a recording. */
+COMMAND(recorded)
+{
+    long code = atol(script_word(&words));
+    const char *name = script_word(&words);
+    char *first = NULL, *text;
+    for (char *file; *(file = script_word(&words));) {
+        size_t length;
+        struct api_status status;
+        char *path = xasprintf(SOURCE_DIR "/tests/recordings-protobuf/%s/%s", name, file);
+        char *body = read_whole(path, &length);
+        api_status_from_body(code, body, length, &status);
+        FILE *written = open_memstream(&text, &length);
+        write_status(written, &status);
+        fclose(written);
+        ck_assert_msg(!first || strcmp(first, text) == 0, "%s", text);
+        free(first);
+        first = text;
+        free(body);
+        free(path);
+    }
+    fputs(first, out);
+    free(first);
+}
+
+TEST(long_messages_are_cut_between_characters)
+{
+    char *body = xcalloc(2001, 1);
+    for (size_t i = 0; i < 2000; i += 2)
+        memcpy(body + i, "\xc3\xa4", 2);
+    body[0] = body[1] = 'x';
+    for (int i = 0; i < 2; i++) { /* the second time 500 is inside a character */
+        struct api_status status;
+        api_status_from_body(500, body + i, strlen(body + i), &status);
+        ck_assert_uint_eq(strlen(status.message), i ? 499 : 500);
+        api_status_clear(&status);
+    }
+    free(body);
+}
+
+/* ---- where it is ---- */
+
+static struct api_peers peers;
+static FILE *told;
+
+static void write_peers(const char *what, const struct frontend *frontends, size_t n)
+{
+    char text[FRONTEND_TEXT_SIZE];
+    fputs(what, told);
+    for (size_t i = 0; i < n; i++)
+        fprintf(told, " %s", frontend_format(&frontends[i], text));
+    fputs("\n", told);
+}
+
+static void on_changed(void *ctx, const struct frontend *all, size_t n)
+{
+    ck_assert_ptr_eq(ctx, &peers);
+    write_peers("known", all, n);
+}
+
+static void on_unreachable(void *ctx, const struct frontend *peer)
+{
+    ck_assert_ptr_eq(ctx, &peers);
+    write_peers("lost", peer, 1);
+}
+
+static void note_peer(char *words, bool reached, FILE *out)
+{
+    const char *address = script_word(&words);
+    told = out;
+    api_peers_note(&peers, strcmp(address, "''") == 0 ? "" : address, 6443, reached, atof(words));
+}
+
+/* "ADDRESS NOW" */
+COMMAND(try)
+{
+    note_peer(words, false, out);
+}
+
+COMMAND(reach)
+{
+    note_peer(words, true, out);
+}
+
+COMMAND(failed)
+{
+    told = out;
+    api_peers_failed(&peers);
+}
+
+COMMAND(nobody)
+{
+    peers.ops = (struct api_peers_ops){0};
+}
+
+/* A name server may give ever new addresses: who was used longest ago makes room. */
+TEST(very_many_addresses)
+{
+    char *text, *words;
+    size_t length;
+    for (int i = 0; i < 3 * API_PEERS_MOST; i++) {
+        told = fopen("/dev/null", "we");
+        api_peers_note(&peers, "192.0.2.200", 6443, true, 2 * i);
+        fclose(told);
+        words = xasprintf("192.0.2.%d %d", i, 2 * i + 1);
+        FILE *out = open_memstream(&text, &length);
+        run_try(words, out);
+        fclose(out);
+        free(words);
+        if (i + 1 < 3 * API_PEERS_MOST)
+            free(text);
+    }
+    ck_assert_uint_eq(peers.list.n, API_PEERS_MOST);
+    ck_assert_ptr_nonnull(strstr(text, " 192.0.2.200:"));
+    ck_assert_ptr_nonnull(strstr(text, " 192.0.2.95:"));
+    ck_assert_ptr_null(strstr(text, " 192.0.2.64:"));
+    ck_assert_ptr_nonnull(strstr(text, " 192.0.2.65:"));
+    free(text);
+}
+
+/* ---- what it is asked for ---- */
+
+static struct collection collection_of(const char *kind)
+{
+    struct collection collection = {.kind = KIND_SERVICE};
+    while (strcmp(object_kind_name(collection.kind), kind) != 0)
+        collection.kind++;
+    return collection;
+}
+
+/* "KIND [node=NAME] [version=VERSION] [limited] [token=TOKEN]" */
+COMMAND(list_path)
+{
+    struct collection collection = collection_of(script_word(&words));
+    char *version = NULL, *token = NULL;
+    bool limited = false;
+    script_bytes(words);
+    for (char *word; *(word = script_word(&words));)
+        if (!script_option(word, "node", &collection.node_name) &&
+            !script_option(word, "version", &version) && !script_option(word, "token", &token))
+            limited = true;
+    char *path = collection_list_path(&collection, version, limited, token);
+    fprintf(out, "%s\n", path);
+    free(path);
+}
+
+/* "KIND VERSION SECONDS" */
+COMMAND(watch_path)
+{
+    struct collection collection = collection_of(script_word(&words));
+    const char *version = script_word(&words);
+    char *path = collection_watch_path(&collection, version, (unsigned)atoi(words), false);
+    fprintf(out, "%s\n", path);
+    free(path);
+}
+
+/* The names that a role must grant. */
+COMMAND(resource)
+{
+    const struct api_resource *resource = collection_resource(collection_of(words).kind);
+    fprintf(out, "%s, %s of \"%s\", %s\n", resource->name, resource->plural, resource->group,
+            resource->api_version);
+}
+
+CASES("api")
+
+static void set_up(void)
+{
+    peers = (struct api_peers){.ops = {on_changed, on_unreachable, &peers}};
+}
+
+static void tear_down(void)
+{
+    api_peers_clear(&peers);
+}
+
+UNIT_FIXTURE(set_up, tear_down)

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The table of one family against a kernel in memory, which checks after each transaction what
+ * packets rely on (fake_kernel.h): cases in text, each for both families.
+ */
+#include "table_asks.h"
+#include "unit.h"
+
+/* ---- cases ---- */
+
+static void set_up(void)
+{
+    daemon_now = names_asked = 0;
+    n_noted = 0;
+    *failure = '\0';
+    memset(abandoned, 0, sizeof(abandoned));
+    set_up_desired();
+    config.abandoned = on_abandoned;
+}
+
+static void tear_down(void)
+{
+    audit_clear(&audit);
+    for (int i = 0; i < COUNT(daemons); i++) {
+        ruleset_free(daemons[i]);
+        daemons[i] = NULL;
+    }
+    teardown();
+}
+
+/* A case runs for each family; what comes of it is written once. */
+static void run_case(const char *file, int number, int which)
+{
+    if (which > 0 && getenv("UNIT_WRITE"))
+        return;
+    begin(which);
+    script_run(file, number, NULL);
+}
+
+TESTS(contents, script_cases("table") * FAMILY_COUNT)
+{
+    run_case("table", _i / FAMILY_COUNT, _i % FAMILY_COUNT);
+}
+
+TESTS(kinds, script_cases("table_kinds") * FAMILY_COUNT)
+{
+    run_case("table_kinds", _i / FAMILY_COUNT, _i % FAMILY_COUNT);
+}
+
+TESTS(foreign, script_cases("table_foreign") * FAMILY_COUNT)
+{
+    run_case("table_foreign", _i / FAMILY_COUNT, _i % FAMILY_COUNT);
+}
+
+TESTS(rejected, script_cases("table_rejected") * FAMILY_COUNT)
+{
+    run_case("table_rejected", _i / FAMILY_COUNT, _i % FAMILY_COUNT);
+}
+
+/* ---- what was in force stays ---- */
+
+static struct desired in_force;
+
+/* A command of the cases; returns whether it has written something. */
+static bool step(void (*run)(char *words, FILE *out), const char *format, const char *word)
+{
+    char *words = xasprintf(format, word), *text;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    run(words, out);
+    fclose(out);
+    free(text);
+    free(words);
+    return length > 0;
+}
+
+/* Whether the elements of frontend 2, not of its service port, change. */
+static bool frontend_changes(const struct wish *was)
+{
+    const struct wish shall = desired_wish(2);
+    return was->external != shall.external || was->local != shall.local ||
+           (was->timeout > 0) != (shall.timeout > 0) ||
+           in_force.frontends[2].port != desired.frontends[2].port ||
+           strcmp(was->sources ? was->sources : "", shall.sources ? shall.sources : "") != 0;
+}
+
+static void check_stays(const struct wish *was)
+{
+    const struct wish other = wish_in(&in_force, 1), third = desired_wish(3);
+    ck_assert(goes(2, was) && goes(1, &other) && goes(3, &third));
+    ck_assert_uint_eq(ruleset_figures(ruleset)->refused, frontend_changes(was) ? 2 : 1);
+}
+
+static void check_all_goes(void)
+{
+    for (unsigned i = 1; i <= 3; i++) {
+        const struct wish wish = desired_wish(i);
+        ck_assert(goes(i, &wish));
+    }
+    ck_assert_uint_eq(ruleset_figures(ruleset)->refused, 0);
+}
+
+static const char *const before[] = {"123",
+                                     "123 external",
+                                     "123 here=2 external local",
+                                     "123 external local",
+                                     "123 here=12 local",
+                                     "123 timeout=100 port=20",
+                                     "12 external from=0-40,60-top",
+                                     "-",
+                                     "123 timeout=100"};
+static const char *const after[] = {"1245", "45 here=4 external local",
+                                    "4 external timeout=100 port=30 from=10-19", "12 here=1 local",
+                                    "3..3 timeout=200 port=20"};
+#define CHANGES (COUNT(before) * COUNT(after))
+
+/* Frontend 2 and its service port change, which the kernel rejects; 1 is of service port 20. */
+TESTS(what_was_in_force_stays, CHANGES *FAMILY_COUNT)
+{
+    begin(_i % FAMILY_COUNT);
+    step(run_set, "%s", "1 12 timeout=100 port=20");
+    step(run_set, "2 %s", before[_i / FAMILY_COUNT % COUNT(before)]);
+    step(run_set, "%s", "3 12");
+    step(run_settle, "%s", "");
+    in_force = desired;
+    const struct wish was = wish_in(&in_force, 2);
+    const struct sizes sizes = sizes_now(family);
+
+    step(run_set, "2 %s", after[_i / FAMILY_COUNT / COUNT(before)]);
+    step(run_set, "%s", "3 13");
+    refuse(NULL, 2, ENOSPC);
+    step(run_commit, "%s", "within=4");
+    check_stays(&was);
+    const struct sizes same = sizes_now(family);
+    const unsigned port = in_force.frontends[2].port;
+    if (was.timeout == 0 || port == desired.frontends[2].port || port == 20)
+        check_same_sizes(&same, &sizes); /* else nobody has the affine service port any more */
+
+    step(run_set, "%s", "3 23"); /* a read-back does not change that */
+    fake_kernel_fail(1, FAKE_LOSES_ANSWER);
+    commit_fails();
+    commit();
+    check_stays(&was);
+
+    step(run_forgive, "%s", "");
+    step(run_retry, "%s", "");
+    check_all_goes();
+    step(run_drop, "%s", "1..3");
+    settle();
+    ck_assert_uint_eq(ruleset->frontends.n + ruleset->ports.n, 0);
+}
+
+/* ---- what is explained ---- */
+
+static const char *const explained[] = {"gone",
+                                        "123",
+                                        "-",
+                                        "1234 here=23 local",
+                                        "1234 local",
+                                        "1234 external",
+                                        "1234 here=2 external local",
+                                        "1234 external local",
+                                        "1234 external from=0-10,20-30",
+                                        "12 timeout=100",
+                                        "12 here=1 local timeout=100"};
+
+/* What one wish made of the kernel is as that one desires, also for a daemon that did not program
+ * it, and as no other one does. */
+TESTS(what_is_not_desired_differs, COUNT(explained) * FAMILY_COUNT)
+{
+    const int which = _i / FAMILY_COUNT;
+    config.detector = DETECT_CIDRS;
+    begin(_i % FAMILY_COUNT);
+    step(run_set, "1 %s", explained[which]);
+    step(run_settle, "%s", "");
+    ck_assert(!step(run_explain, "%s", "1"));
+    for (int other = 0; other < COUNT(explained); other++) {
+        restart();
+        step(run_set, "1 %s", explained[other]);
+        ck_assert_int_eq(step(run_explain, "%s", "1"), other != which);
+    }
+}
+
+/* ---- lines with addresses ---- */
+
+/* Lines of the log, and what is explained, have addresses. */
+TESTS(names, script_cases("table_names"))
+{
+    run_case("table_names", _i, FAMILY_IPV4);
+}
+
+UNIT_FIXTURE(set_up, tear_down)

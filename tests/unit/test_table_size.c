@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The table of one family with as much in it as there may be, against a kernel in memory. */
+#include "unit.h"
+
+#include "ruleset_fixture.h"
+
+/* Wants backends @first to @first + @n - 1 for a service port. */
+static void set_port(unsigned number, unsigned first, unsigned n)
+{
+    struct backend *backends = xcalloc(n, sizeof(*backends));
+    for (unsigned i = 0; i < n; i++)
+        backends[i] = backend(first + i);
+    const struct port_route port = {
+        .has_any = n > 0, .needs_cluster = true, .backends = backends, .n_backends = n};
+    ruleset_set_port(ruleset, number + 1, &port);
+    free(backends);
+}
+
+static void lead(unsigned number, unsigned port)
+{
+    const struct frontend f = frontend(number);
+    const struct route route = {.port = port + 1};
+    ruleset_set(ruleset, &f, &route);
+}
+
+/* A frontend with a service port of its own. */
+static void set(unsigned number, unsigned first, unsigned n)
+{
+    set_port(number, first, n);
+    lead(number, number);
+}
+
+/* The same for one that wants @n_before from @before on, as a difference. */
+static bool change(unsigned number, unsigned before, unsigned n_before, unsigned first, unsigned n)
+{
+    struct backend_change *changes = xcalloc(n_before + n, sizeof(*changes));
+    struct port_route_change difference = {.backends = changes};
+    for (unsigned i = first; i < first + n; i++)
+        if (i < before || i >= before + n_before)
+            changes[difference.n_backends++] = (struct backend_change){backend(i), true};
+    for (unsigned i = before; i < before + n_before; i++)
+        if (i < first || i >= first + n)
+            changes[difference.n_backends++] = (struct backend_change){backend(i), false};
+    bool taken = ruleset_change_port(ruleset, number + 1, &difference);
+    free(changes);
+    return taken;
+}
+
+/* ---- what the kernel holds ---- */
+
+/* A frontend reaches exactly the backends @first to @first + @n - 1; or is rejected. */
+static void check(unsigned number, unsigned first, unsigned n)
+{
+    struct frontend f = frontend(number);
+    struct backend *reached = xcalloc(n, sizeof(*reached));
+    ck_assert_uint_eq(fake_kernel_backends(&f, reached, n), n);
+    qsort(reached, n, sizeof(*reached), compare_backends);
+    for (unsigned i = 0; i < n; i++) {
+        struct backend expected = backend(first + i);
+        ck_assert_int_eq(backend_compare(&reached[i], &expected), 0);
+    }
+    ck_assert_int_eq(fake_kernel_rejects(&f), n == 0);
+    free(reached);
+}
+
+TESTS(more_backends_than_fit, unit_long(FAMILY_COUNT))
+{
+    config.portion = UINT32_MAX;
+    begin(_i);
+    set(1, 0, MAX_BACKENDS);
+    commit();
+    ck_assert_int_eq(logged(LOG_LEVEL_ERROR), 0);
+    check(1, 0, MAX_BACKENDS);
+    set(2, 0, MAX_BACKENDS + 2);
+    commit();
+    ck_assert_int_eq(logged(LOG_LEVEL_ERROR), 1); /* it is said; the first ones are used */
+    check(2, 0, MAX_BACKENDS);
+    set(2, 1, MAX_BACKENDS);
+    commit_sends(1, 1);
+    check(2, 1, MAX_BACKENDS);
+    ck_assert(!change(2, 1, MAX_BACKENDS, 1, MAX_BACKENDS - 1)); /* there may be more of them */
+    set(2, 1, MAX_BACKENDS - 1);
+    commit();
+    ck_assert(change(2, 1, MAX_BACKENDS - 1, 2, MAX_BACKENDS - 1));
+    ck_assert(change(2, 2, MAX_BACKENDS - 1, 1, MAX_BACKENDS - 1));
+    ck_assert(!change(2, 1, MAX_BACKENDS - 1, 1, MAX_BACKENDS + 1));
+    ck_assert(change(2, 1, MAX_BACKENDS - 1, 0, MAX_BACKENDS));
+    commit_sends(2, 2); /* into the one that is to be trimmed */
+    check(2, 0, MAX_BACKENDS);
+}
+
+/* One more backend than numbers of affinity, since those on this node are others: it is balanced
+ * without memory, all others are remembered. */
+TESTS(more_backends_than_numbers, unit_long(FAMILY_COUNT))
+{
+    const size_t n = MAX_BACKENDS + 1;
+    struct backend *many = xcalloc(n, sizeof(*many));
+    struct port_route port = {.has_any = true,
+                              .needs_cluster = true,
+                              .needs_local = true,
+                              .affinity_timeout = 60,
+                              .backends = many,
+                              .n_backends = n - 1,
+                              .local_backends = many + n - 2,
+                              .n_local = 2};
+    const struct route route = {.port = 1, .external = true, .local = true, .affine = true};
+    config.portion = UINT32_MAX;
+    begin(_i);
+    fake_kernel_tolerate(); /* that one has no number */
+    const struct frontend f = frontend(1);
+    for (size_t i = 0; i < n; i++)
+        many[i] = backend((unsigned)i);
+    ruleset_set_port(ruleset, 1, &port);
+    ruleset_set(ruleset, &f, &route);
+    commit();
+    ck_assert_uint_eq(fake_kernel_size(family, "affinity_numbers"), MAX_BACKENDS);
+    ck_assert_uint_eq(fake_kernel_size(family, "local_affinity_backends"), 1);
+    for (size_t times = 0; times < 2; times++) { /* numbers are free after the first */
+        port.backends = many + 9;
+        port.n_backends = n - 10 - times;
+        ruleset_set_port(ruleset, 1, &port);
+        commit();
+        ck_assert_uint_eq(fake_kernel_size(family, "affinity_numbers"), n - 10 + times);
+        ck_assert_uint_eq(fake_kernel_size(family, "local_affinity_backends"), 1 + times);
+    }
+    free(many);
+}
+
+EACH_FAMILY(a_big_batch_arrives)
+{
+    const unsigned services = 2000, n = 10;
+    begin(_i);
+    for (unsigned i = 0; i < services; i++)
+        set(i, i, n);
+    for (unsigned i = services; i < 2 * services; i++)
+        set(i, 0, 0);
+    struct ruleset_stats stats = commit();
+    ck_assert_uint_gt(stats.bytes, 900000);
+    ck_assert_uint_eq(stats.elements_added, services * (n + 2) + 2 * services + 1);
+    for (unsigned i = 0; i < services; i++) {
+        check(i, i, n);
+        check(services + i, 0, 0);
+    }
+    ck_assert_uint_eq(fake_kernel_size(family, "endpoints"), services * n);
+    ck_assert_uint_eq(fake_kernel_size(family, "rejected_ports"), services);
+    ck_assert_uint_gt(fake_kernel_counts()->messages, stats.bytes / 65536);
+    ck_assert_uint_lt(fake_kernel_counts()->messages, 200);
+
+    restart();
+    for (unsigned i = 0; i < services; i++)
+        set(i, i + 1, n);
+    for (unsigned i = services; i < 2 * services; i++)
+        set(i, 0, 0);
+    commit_sends(services, services);
+    for (unsigned i = 0; i < services; i++)
+        check(i, i + 1, n);
+}
+
+UNIT_FIXTURE(setup, teardown)

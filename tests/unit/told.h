@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* In place of src/serve/health.c: what it is told goes to told(), and what is to be said of flows.
+ */
+#ifndef KUBE_NFTD_TESTS_TOLD_H
+#define KUBE_NFTD_TESTS_TOLD_H
+
+#include "kube-nftd/model.h"
+#include "kube-nftd/serve.h"
+#include "objects.h"
+
+/* Takes both texts. @what replaces what was told @about that before; NULL: nothing is left. */
+static void told(char *about, char *what);
+
+void health_service(struct health *health, const char *service_id, enum family family,
+                    uint16_t port, size_t local_ready)
+{
+    ck_assert_ptr_nonnull(health);
+    told(xasprintf("%s %s", service_id, family_name(family)),
+         port ? xasprintf("%u %zu", port, local_ready) : NULL);
+}
+
+void health_set_addresses(struct health *health, enum family family, bool all,
+                          const struct address *addresses, size_t n)
+{
+    char *text;
+    size_t length;
+    ck_assert_ptr_nonnull(health);
+    FILE *out = open_memstream(&text, &length);
+    fputs(all ? "all" : "at", out);
+    for (size_t i = 0; i < n; i++) {
+        fputc(' ', out);
+        write_address(out, family, &addresses[i]);
+    }
+    fclose(out);
+    told(xstrdup(family_name(family)), text);
+}
+
+/* As a flow cleaner is told. */
+static inline void tell_flows(const struct frontend *frontend, bool claimed,
+                              const struct backend *serving, size_t n)
+{
+    char text[FRONTEND_TEXT_SIZE];
+    told(xstrdup(frontend_format(frontend, text)),
+         claimed ? flows_text((enum family)frontend->family, serving, n) : NULL);
+}
+
+#endif
