@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What the stand-in API server answers: lists, watches and every way to refuse, as recorded from a
-real server. The tests compare it with excerpts of the recordings in data/.
+real server. The tests compare it with the recordings.
 """
 
 import asyncio

@@ -21,12 +21,10 @@ client tells it from one that cannot be had.
 """
 
 import asyncio
-import csv
 import dataclasses
 import functools
 import gzip
 import json
-import pathlib
 import re
 import ssl
 import threading
@@ -35,9 +33,8 @@ from time import monotonic
 
 import wire
 from protobuf import delimited
+from recordings import PAIRS, RECORDINGS, body_part, names, parse_table, parts, read_table
 
-HERE = pathlib.Path(__file__).parents[1] / "recordings"
-PAIRS = HERE.parent / "recordings-protobuf"
 NOT_OF_OBJECTS = ("223-version", "226-post-event")
 PATHS = {"services": "/api/v1/services",
          "endpointslices": "/apis/discovery.k8s.io/v1/endpointslices",
@@ -53,39 +50,32 @@ SHUTDOWN = 0.1  # s from the last stream to the end of TCP; whoever writes befor
 QUIET = 1.3  # s; a watch that brought nothing for a second is worth opening again (docs/behaviour.md 10.2 C)
 
 
-def read_table(path):
-    with path.open(newline="", encoding="utf-8") as lines:
-        return list(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
-
-
 @functools.cache
 def index():
     """{recording: the rows of its answers}: one, or a row a page."""
     found = {}
-    for row in read_table(HERE / "index.tsv"):
-        files = f"{HERE / row['folder']}/"
-        found.setdefault(row["folder"].split("/")[0], []).append({**row, "files": files, "said": files + row["body"]})
-    return found | {folder.name: [pair_row(folder)] for folder in sorted(PAIRS.iterdir())
-                    if list(folder.glob("protobuf.body.*")) and folder.name not in NOT_OF_OBJECTS}
+    for row in read_table(RECORDINGS / "index.tsv"):
+        found.setdefault(row["folder"].split("/")[0], []).append({**row, "answer": "", "said": row["body"]})
+    return found | {name: [pair_row(name)] for name in names(PAIRS)
+                    if any(part.startswith("protobuf.body.") for part in parts(name)) and name not in NOT_OF_OBJECTS}
 
 
-def pair_row(folder):
+def pair_row(name):
     """The protobuf answer of a pair, as index() has those of index.tsv."""
-    request, head = ((folder / f"protobuf.{name}.txt").read_text(encoding="utf-8") for name in ("request", "headers"))
-    [body] = folder.glob("protobuf.body.*")
-    [said] = folder.glob("json.body.*") if body.suffix == ".pb" else [body]
-    return {"folder": folder.name, "protocol": "http/1.1", "path": request.split(" ")[1], "status": head.split(" ")[1],
-            "end": "terminating zero chunk" if "\nTransfer-Encoding: chunked\n" in head else "Content-Length reached",
-            "files": f"{folder}/protobuf.", "body": body.name.removeprefix("protobuf."), "said": str(said)}
+    request, head = (parts(name)[f"protobuf.{part}.txt"].decode() for part in ("request", "headers"))
+    body = body_part(name, "protobuf.")
+    return {"folder": name, "protocol": "http/1.1", "path": request.split(" ")[1], "status": head.split(" ")[1],
+            "end": "terminating zero chunk" if "\nTransfer-Encoding: chunked" in head else "Content-Length reached",
+            "answer": "protobuf.", "body": body.removeprefix("protobuf."),
+            "said": body_part(name, "json.") if body.endswith(".pb") else body}
 
 
 @functools.cache
 def framing():
-    found = {row["folder"]: row for row in read_table(HERE / "framing.tsv")}
+    found = {row["folder"]: row for row in read_table(RECORDINGS / "framing.tsv")}
     pairs = {row["recording"]: row["chunks"] for row in read_table(PAIRS / "framing.tsv")
              if row["answer"] == "protobuf"}
-    return found | {folder.name: {"chunks": pairs.get(folder.name, "-"), "connection": "closed"}
-                    for folder in PAIRS.iterdir()}
+    return found | {name: {"chunks": pairs.get(name, "-"), "connection": "closed"} for name in names(PAIRS)}
 
 
 def kind_of(path, query):
@@ -119,22 +109,22 @@ class Recording:
     """One recorded answer."""
 
     def __init__(self, row):
-        self.folder, self.files, self.end = row["folder"], row["files"], row["end"]
+        self.folder, self.answer, self.end = row["folder"], row["answer"], row["end"]
         self.http2 = row["protocol"] == "h2"
         path, _, query = row["path"].partition("?")
         self.query = dict(urllib.parse.parse_qsl(query, keep_blank_values=True))
         self.kind, self.resource = kind_of(path, self.query)
         self.path = path
-        self.head = self._file("headers.txt").read_bytes()
-        self.body = self._file(row["body"]).read_bytes()
+        self.head = self._part("headers.txt")
+        self.body = self._part(row["body"])
         if row["body"].endswith(".stored.gz"):
             self.body = gzip.decompress(self.body)
         self.is_protobuf = row["body"] == "body.pb"
-        self.said = pathlib.Path(row["said"]).read_bytes() if self.is_protobuf else self.body  # in JSON
+        self.said = parts(self.folder)[row["said"]] if self.is_protobuf else self.body  # in JSON
         self.of_events = row["said"].endswith(".ndjson")
 
-    def _file(self, name):
-        return pathlib.Path(self.files + name)
+    def _part(self, name):
+        return parts(self.folder)[self.answer + name]
 
     @property
     def chunked(self):
@@ -159,7 +149,7 @@ class Recording:
 
     def frames(self):
         """What the server sent that concerns this stream: (kind, rest of the line)."""
-        rows = read_table(self._file("frames.tsv"))
+        rows = parse_table(self._part("frames.tsv").decode().splitlines())
         mine, *_ = [stream_of(row["frame"]) for row in rows if row["direction"] == ">"
                     and row["frame"].startswith("HEADERS") and self._is_mine(row["frame"])]
         for row in rows:

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The stand-in speaks JSON and protobuf as the pairs of ../recordings-protobuf say a real server does."""
 
-import csv
 import json
-import pathlib
 import struct
 
 import pytest
@@ -12,11 +10,11 @@ import apiserver
 import encoding
 import protobuf
 import store as storage
+import recordings
 from clients import Http1
 
-RECORDINGS = pathlib.Path(__file__).parents[1] / "recordings-protobuf"
-PAIRS = [folder.name for folder in sorted(RECORDINGS.iterdir())
-         if list(folder.glob("json.body.*")) and (folder / "protobuf.body.pb").exists()]
+PAIRS = [name for name in recordings.names(recordings.PAIRS)
+         if "protobuf.body.pb" in recordings.parts(name) and "json.headers.txt" in recordings.parts(name)]
 # The second of a pair was asked for a moment later.
 LATER = {"208-stream-endpointslices": ('"342"', '"345"'), "210-stream-servicecidrs": ('"347"', '"348"'),
          "216-watch-future": ("current: 370", "current: 373")}
@@ -26,7 +24,7 @@ SERVICES = "/api/v1/services"
 
 def recorded_json(name):
     """The objects of a recording, or of its events: [(type, object)]; an answer of one object has no type."""
-    text = next((RECORDINGS / name).glob("json.body.*")).read_text(encoding="utf-8")
+    text = recordings.parts(name)[recordings.body_part(name, "json.")].decode()
     text = text.replace(*LATER.get(name, ("", "")))
     if not text.startswith('{"type"'):
         return [(None, json.loads(text))]
@@ -34,7 +32,7 @@ def recorded_json(name):
 
 
 def recorded_protobuf(name):
-    return (RECORDINGS / name / "protobuf.body.pb").read_bytes()
+    return recordings.parts(name)["protobuf.body.pb"]
 
 
 def frames(data):
@@ -103,7 +101,7 @@ def fill(server, name):
 
 def ask(server, name, answer):
     """Asks what was asked then."""
-    lines = (RECORDINGS / name / f"{answer}.request.txt").read_text(encoding="utf-8").splitlines()
+    lines = recordings.parts(name)[f"{answer}.request.txt"].decode().splitlines()
     fields = dict(line.split(": ", 1) for line in lines[1:] if line)
     target = lines[0].split(" ")[1]
     return Http1(server).get(target.replace("timeoutSeconds=3", "timeoutSeconds=1"), accept=fields["Accept"])
@@ -111,7 +109,7 @@ def ask(server, name, answer):
 
 def check(client, name, answer):
     """The status, the Content-Type and the body are those of the recording."""
-    first, *fields = (RECORDINGS / name / f"{answer}.headers.txt").read_text(encoding="utf-8").splitlines()
+    first, *fields = recordings.parts(name)[f"{answer}.headers.txt"].decode().splitlines()
     kind = dict(field.split(": ", 1) for field in fields if field)["Content-Type"]
     assert (client.status, client.header("Content-Type")) == (int(first.split(" ")[1]), kind)
 
@@ -138,9 +136,8 @@ def test_streamed_lists(server, name):
 def test_each_event_is_flushed(server):
     """The chunks are those of 207, where no two events were ready at once."""
     name = "207-stream-services"
-    with (RECORDINGS / "framing.tsv").open(encoding="utf-8") as table:
-        sizes = {row["answer"]: row["chunks"] for row in csv.DictReader(table, delimiter="\t")
-                 if row["recording"] == name}
+    sizes = {row["answer"]: row["chunks"] for row in recordings.read_table(recordings.PAIRS / "framing.tsv")
+             if row["recording"] == name}
     fill(server, name)
     for answer in ("json", "protobuf"):
         with ask(server, name, answer) as client:

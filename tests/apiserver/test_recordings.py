@@ -24,12 +24,13 @@ import urllib.request
 import pytest
 
 import pki
+import recordings
 import replay
 import side_by_side
 from harness import (HEALTHZ, Daemon, endpoint_slice, figures, node, own_network, rejected, service, service_cidr,
                      service_cidrs, statusz, table)
 
-EXPECTED = {row["recording"]: row for row in replay.read_table(pathlib.Path(__file__).parent / "recordings.tsv")}
+EXPECTED = {row["recording"]: row for row in recordings.read_table(pathlib.Path(__file__).parent / "recordings.tsv")}
 COUNTERS = {"lists": "lists", "resumes": "watch_resumes", "events": "watch_events", "bad_objects": "bad_objects",
             "bad_answers": "bad_answers", "failures": "request_failures"}
 PATIENCE = 40.0  # s, for what should take two at most (or as long as Retry-After says)
@@ -50,7 +51,7 @@ def test_every_recording_has_an_expectation():
 
 
 @pytest.mark.parametrize("name", replay.index())
-def test_index_agrees_with_the_folders(name):
+def test_index_agrees_with_the_answers(name):
     """Each is given as the answer to what the table says, with nothing added or left out."""
     recorded = replay.recordings(name)
     assert EXPECTED[name]["request"] == f"{recorded[0].kind} {recorded[0].resource}"

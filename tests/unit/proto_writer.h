@@ -119,6 +119,25 @@ static inline char *read_whole(const char *path, size_t *size)
     return data.v;
 }
 
+/* A part of a recording, as tests/recordings/README.md says, for the caller to free. */
+static inline char *read_recorded(const char *name, const char *part, size_t *size)
+{
+    char *path = xasprintf(SOURCE_DIR "/tests/recordings-protobuf/%s.http", name);
+    size_t length, part_size = 0;
+    char *all = read_whole(path, &length), *at = all, found[64] = "";
+    while (at < all + length && strcmp(found, part) != 0) {
+        at += part_size + (at > all);
+        must(sscanf(at, "--- %63s %zu", found, &part_size) == 2, path);
+        at = strchr(at, '\n') + 1;
+    }
+    must(strcmp(found, part) == 0, part);
+    memmove(all, at, part_size);
+    all[part_size] = '\0';
+    *size = part_size;
+    free(path);
+    return all;
+}
+
 static inline void read_written_fields(void)
 {
     char *text = read_whole(SOURCE_DIR "/tests/apiserver/protobuf.py", NULL);

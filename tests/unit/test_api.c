@@ -63,17 +63,16 @@ COMMAND(explain)
     api_status_clear(&status);
 }
 
-/* "CODE NAME FILE...": the same in each of these files of a recording. */
+/* "CODE NAME PART...": the same in each of these parts of a recording. */
 COMMAND(recorded)
 {
     long code = atol(script_word(&words));
     const char *name = script_word(&words);
     char *first = NULL, *text;
-    for (char *file; *(file = script_word(&words));) {
+    for (char *part; *(part = script_word(&words));) {
         size_t length;
         struct api_status status;
-        char *path = xasprintf(SOURCE_DIR "/tests/recordings-protobuf/%s/%s", name, file);
-        char *body = read_whole(path, &length);
+        char *body = read_recorded(name, part, &length);
         api_status_from_body(code, body, length, &status);
         FILE *written = open_memstream(&text, &length);
         write_status(written, &status);
@@ -82,7 +81,6 @@ COMMAND(recorded)
         free(first);
         first = text;
         free(body);
-        free(path);
     }
     fputs(first, out);
     free(first);

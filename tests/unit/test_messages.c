@@ -179,9 +179,7 @@ static const struct recording {
 
 static void read_recording(const struct recording *recording, const char *name, bytes *out)
 {
-    char *path = xasprintf(SOURCE_DIR "/tests/recordings-protobuf/%s/%s", recording->name, name);
-    out->v = read_whole(path, &out->n);
-    free(path);
+    out->v = read_recorded(recording->name, name, &out->n);
 }
 
 TEST_ROWS(pair, recordings)
