@@ -219,7 +219,7 @@ size_t connections_most(const struct explain_sources *sources, size_t most,
                         port_connections_vec *out);
 
 /* Trees of facts, as cJSON: what a page of the daemon says, and a command prints (client/view.h).
- * Adding to one never fails; texts become UTF-8, whatever they are. */
+ * Adding to one never fails. */
 
 struct fact {
     const char *key;
@@ -256,23 +256,13 @@ static inline struct fact fact_flag(const char *key, bool value)
                   sizeof((const struct fact[]){__VA_ARGS__}) / sizeof(struct fact))
 void facts_add_all(cJSON *to, const struct fact *facts, size_t n);
 
-/** An object of nothing, for the caller to delete. */
-cJSON *facts_new(void);
-
-/** A new object, or array, in the object @to. */
-cJSON *facts_object(cJSON *to, const char *key);
-cJSON *facts_array(cJSON *to, const char *key);
-
-/** A new object, or text, at the end of an array. */
-cJSON *facts_append(cJSON *array);
-void facts_append_text(cJSON *array, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
 /** A text in the object @to. */
 void facts_format(cJSON *to, const char *key, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/** What @id, "namespace/name", is made of: "namespace" and "name". */
-void facts_add_id(cJSON *to, const char *id);
+/** A new object, or text, at the end of an array. */
+cJSON *facts_append(cJSON *array);
+void facts_append_text(cJSON *array, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /** A member of @object; NULL if there is none, or no object. */
 const cJSON *facts_at(const cJSON *object, const char *key);
@@ -280,7 +270,7 @@ const cJSON *facts_at(const cJSON *object, const char *key);
 /** The text that it is, or "". */
 const char *facts_text_at(const cJSON *object, const char *key);
 
-/** The JSON, on one line, for the caller to free. */
+/** The JSON, on one line and UTF-8 whatever the texts are, for the caller to free. */
 char *facts_print(const cJSON *facts);
 
 /*

@@ -176,7 +176,7 @@ static int compare_rates(const void *a, const void *b)
 /* Up to @n rows from @first on: "items" with name, connections and perSecond. */
 static cJSON *facts_of(const struct top_table *table, size_t first, size_t n)
 {
-    cJSON *facts = facts_new(), *items = facts_array(facts, "items");
+    cJSON *facts = cJSON_CreateObject(), *items = cJSON_AddArrayToObject(facts, "items");
     for (size_t i = first; i < table->rows.n && i - first < n; i++) {
         const struct top_row *row = &table->rows.v[i];
         facts_add(facts_append(items), fact_text("name", row->name),

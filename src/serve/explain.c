@@ -20,7 +20,7 @@ bool explain_may_add(struct explainer *e, enum left_out what)
 static void describe_query(struct explainer *e)
 {
     const struct explain_query *query = e->query;
-    cJSON *to = facts_object(e->root, "query");
+    cJSON *to = cJSON_AddObjectToObject(e->root, "query");
     char text[ADDRESS_TEXT_SIZE];
     facts_add(to, fact_text("text", query->text), fact_flag("all", query->all));
     if (query->service_id) {
@@ -38,7 +38,7 @@ static void describe_query(struct explainer *e)
 static void describe_node(struct explainer *e)
 {
     const struct surroundings *here = policy_surroundings(e->from->policy);
-    facts_add(facts_object(e->root, "node"), fact_text("name", e->from->node_name),
+    facts_add(cJSON_AddObjectToObject(e->root, "node"), fact_text("name", e->from->node_name),
               fact_text("zone", here->location.zone));
     if (policy_node_never_named(e->from->policy))
         facts_append_text(
@@ -50,7 +50,7 @@ static void describe_node(struct explainer *e)
 
 static void describe_encodings(struct explainer *e)
 {
-    cJSON *to = facts_object(e->root, "encodings");
+    cJSON *to = cJSON_AddObjectToObject(e->root, "encodings");
     for (int kind = 0; kind < KIND_COUNT; kind++)
         if (e->from->encodings[kind])
             facts_add(
@@ -190,7 +190,7 @@ static void add_left_out(struct explainer *e)
                  [LEFT_SLICES] = {"slices", "slices"},
                  [LEFT_ENDPOINTS] = {"endpoints", "endpoints"},
                  [LEFT_ELEMENTS] = {"elements", "elements of the kernel"}};
-    cJSON *to = facts_object(e->root, "leftOut");
+    cJSON *to = cJSON_AddObjectToObject(e->root, "leftOut");
     char *text = NULL;
     for (size_t i = 0; i < LEFT_COUNT; i++) {
         facts_add(to, fact_number(names[i].key, (double)e->left_out[i]));
@@ -212,13 +212,13 @@ cJSON *explain(const struct explain_sources *sources, const struct explain_query
                           .endpoints = times * EXPLAIN_ENDPOINTS,
                           .lookups = times * EXPLAIN_LOOKUPS,
                           .entries = times * EXPLAIN_ENTRIES,
-                          .root = facts_new()};
+                          .root = cJSON_CreateObject()};
     const struct frontend_state *target = find(&e);
     facts_add(e.root, fact_text("kind", EXPLAIN_KIND), fact_number("schema", EXPLAIN_SCHEMA),
               fact_text("version", KUBE_NFTD_VERSION),
               fact_text("computedFrom", sources->from_manifests ? "manifests" : "daemon"));
-    e.summary = facts_array(e.root, "summary");
-    e.notes = facts_array(e.root, "notes");
+    e.summary = cJSON_AddArrayToObject(e.root, "summary");
+    e.notes = cJSON_AddArrayToObject(e.root, "notes");
     describe_query(&e);
     describe_node(&e);
     describe_encodings(&e);

@@ -49,7 +49,7 @@ static void add_use(struct explainer *e, const struct backend *backend)
     cJSON *item = facts_append(e->uses);
     facts_add(item, fact_text("endpoint", place), fact_text("service", id),
               fact_text("port", name));
-    cJSON *frontends = facts_array(item, "frontends");
+    cJSON *frontends = cJSON_AddArrayToObject(item, "frontends");
     for (const struct claim *it = port->claims; it; it = it->next_of_port) {
         if (it->target->winner != port || !sends_to(&e->decision, it, backend) ||
             !explain_may_add(e, LEFT_FRONTENDS))
@@ -194,7 +194,7 @@ void explain_nobodys(struct explainer *e)
 {
     char text[FRONTEND_TEXT_SIZE];
     const char *what = "", *found;
-    e->uses = facts_array(e->root, "endpointOf");
+    e->uses = cJSON_AddArrayToObject(e->root, "endpointOf");
     look_around(e);
     if (!e->by_address) {
         facts_add(e->root, fact_text("found", "nothing"));
@@ -213,5 +213,5 @@ void explain_nobodys(struct explainer *e)
         facts_append_text(e->notes, "external IPs of Services are not proxied here (feature gate "
                                     "AllowServiceExternalIPs)");
     if (e->asked.port)
-        explain_kernel(e, &e->asked, NULL, facts_object(e->root, "nobodys"));
+        explain_kernel(e, &e->asked, NULL, cJSON_AddObjectToObject(e->root, "nobodys"));
 }

@@ -81,7 +81,7 @@ static struct verdict judge(const struct listing *l, const struct endpoint *endp
 
 static void add_hints(cJSON *item, const char *key, const char *const *names, size_t n)
 {
-    cJSON *array = facts_array(item, key);
+    cJSON *array = cJSON_AddArrayToObject(item, key);
     for (size_t i = 0; i < n; i++)
         facts_append_text(array, "%s", names[i]);
 }
@@ -147,7 +147,7 @@ static void list_under(struct listing *l, const struct endpoint *endpoint,
     add_hints(item, "nodeHints", hints ? hints->names : NULL, n_nodes);
     add_hints(item, "zoneHints", hints ? hints->names + n_nodes : NULL, hints ? hints->n_zones : 0);
     for (int i = 0; i < 2; i++)
-        facts_add(facts_object(item, keys[i]), fact_flag("used", !verdicts[i].text),
+        facts_add(cJSON_AddObjectToObject(item, keys[i]), fact_flag("used", !verdicts[i].text),
                   fact_text("reason", verdicts[i].code), fact_text("text", verdicts[i].text));
     add_conclusion(l, item, verdicts[0].text, verdicts[1].text);
     add_connections(l, &backend, item);
@@ -255,7 +255,7 @@ static char *slice_reason(const struct listing *l, const struct endpoint_slice *
 /* Those of the other family are there for it. */
 static void add_slices(struct listing *l, cJSON *to)
 {
-    cJSON *array = facts_array(to, "slices");
+    cJSON *array = cJSON_AddArrayToObject(to, "slices");
     vec_each (&l->shares, share) {
         if (share->slice->family != l->ref.family || !explain_may_add(l->e, LEFT_SLICES))
             continue;
@@ -307,7 +307,7 @@ static void add_topology(const struct listing *l, cJSON *to)
     bool counts = l->needed & SET_CLUSTER;
     bool node = counts && l->basis.node_hints == HINTS_APPLY;
     bool zone = counts && l->basis.zone_hints == HINTS_APPLY;
-    facts_add(facts_object(to, "topology"),
+    facts_add(cJSON_AddObjectToObject(to, "topology"),
               fact_text("mode", node   ? "node"
                                 : zone ? "zone"
                                        : "none"),
@@ -321,8 +321,8 @@ static void add_topology(const struct listing *l, cJSON *to)
 static void list_all(struct listing *l, cJSON *to)
 {
     const struct decision *decision = &l->e->decision;
-    cJSON *endpoints = facts_object(to, "endpoints");
-    l->items = facts_array(endpoints, "items");
+    cJSON *endpoints = cJSON_AddObjectToObject(to, "endpoints");
+    l->items = cJSON_AddArrayToObject(endpoints, "items");
     l->total = l->gathered.n;
     vec_each (&decision->endpoints, endpoint)
         list_merged(l, endpoint);

@@ -16,7 +16,7 @@ static const struct {
 static void add_kinds(cJSON *to, uint8_t bits)
 {
     const char *first = NULL;
-    cJSON *array = facts_array(to, "kinds");
+    cJSON *array = cJSON_AddArrayToObject(to, "kinds");
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         if (!(bits & kinds[i].kind))
             continue;
@@ -119,7 +119,7 @@ static char *to_cluster(const struct explainer *e, cJSON *array)
 static void add_route(const struct explainer *e, const struct route *route,
                       const struct ruleset_senders *senders, cJSON *to)
 {
-    cJSON *array = facts_array(to, "traffic");
+    cJSON *array = cJSON_AddArrayToObject(to, "traffic");
     if (route->sources)
         add_traffic(array, "outsideSourceRanges", "drop", 0, NULL);
     char *text = !e->decision.selection.has_any ? without_any(e, array, senders->rejects)
@@ -152,7 +152,7 @@ static void add_rival(cJSON *to, const struct claim *rival, const char *why)
 /* Others that want it too, and do not get it. */
 static void add_losers(struct explainer *e, cJSON *to, const struct claim *winner)
 {
-    cJSON *array = facts_array(to, "alsoWantedBy");
+    cJSON *array = cJSON_AddArrayToObject(to, "alsoWantedBy");
     for (const struct claim *it = winner->target->claims; it; it = it->next_of_target)
         if (it != winner && explain_may_add(e, LEFT_RIVALS))
             add_rival(facts_append(array), it, claims_reason(winner, it));
@@ -171,10 +171,10 @@ static void list_ours(struct explainer *e, const struct claim *claim, cJSON *to)
         const struct ruleset_senders senders = ruleset_senders(ruleset);
         add_route(e, &route, &senders, to);
     } else {
-        add_traffic(facts_array(to, "traffic"), "everywhere", "none", 0, NULL);
+        add_traffic(cJSON_AddArrayToObject(to, "traffic"), "everywhere", "none", 0, NULL);
         facts_format(to, "text", "%s is not proxied on this node", family_name(family));
     }
-    cJSON *array = facts_array(to, "sourceRanges");
+    cJSON *array = cJSON_AddArrayToObject(to, "sourceRanges");
     for (size_t i = 0; route.sources && i < route.n_sources; i++)
         if (explain_may_add(e, LEFT_SOURCE_RANGES))
             facts_append_text(array, "%s", range_format(family, &route.sources[i], range));
@@ -188,16 +188,16 @@ static void list_ours(struct explainer *e, const struct claim *claim, cJSON *to)
 static void list_lost(const struct claim *claim, const struct claim *winner, cJSON *to)
 {
     const char *why = winner ? claims_reason(winner, claim) : NULL;
-    facts_array(to, "alsoWantedBy");
-    facts_array(to, "traffic");
+    cJSON_AddArrayToObject(to, "alsoWantedBy");
+    cJSON_AddArrayToObject(to, "traffic");
     if (winner)
         facts_format(to, "text", "belongs to %s, which %s", winner->port->owner->service->id, why);
     else
         facts_add(to,
                   fact_text("text", "not programmed: the API server uses this address and port"));
-    facts_array(to, "sourceRanges");
+    cJSON_AddArrayToObject(to, "sourceRanges");
     if (winner)
-        add_rival(facts_object(to, "claimedBy"), winner, why);
+        add_rival(cJSON_AddObjectToObject(to, "claimedBy"), winner, why);
     else
         facts_add(to, fact_text("claimedBy", NULL));
     facts_add(to, fact_text("policy", NULL), fact_flag("restricted", false),
@@ -251,7 +251,7 @@ static int compare_listed(const void *a, const void *b)
 void explain_frontends(struct explainer *e, cJSON *to)
 {
     VEC(struct listed) claims = {0};
-    cJSON *array = facts_array(to, "frontends");
+    cJSON *array = cJSON_AddArrayToObject(to, "frontends");
     for (const struct claim *it = e->decision.port->claims; it; it = it->next_of_port)
         vec_push(&claims, (struct listed){it, is_asked(e, &it->target->frontend)});
     if (claims.n)

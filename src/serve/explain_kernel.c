@@ -74,8 +74,8 @@ static void find_table(struct explainer *e, enum family family)
 void explain_kernel_open(struct explainer *e)
 {
     struct error err = {0};
-    e->kernel = facts_object(e->root, "kernel");
-    e->differences = facts_array(e->kernel, "differences");
+    e->kernel = cJSON_AddObjectToObject(e->root, "kernel");
+    e->differences = cJSON_AddArrayToObject(e->kernel, "differences");
     e->socket = nft_socket_open(&err);
     if (!e->socket)
         do_not_ask(e, err.text);
@@ -100,7 +100,7 @@ static void add_part(cJSON *to, const char *value_key, const char *key, enum fam
 {
     char text[BACKEND_TEXT_SIZE];
     add_value(to, value_key, part->value);
-    cJSON *array = facts_array(to, key);
+    cJSON *array = cJSON_AddArrayToObject(to, key);
     vec_each (&part->found, backend)
         facts_append_text(array, "%s", backend_format(family, backend, text));
 }
@@ -158,7 +158,7 @@ static void add_audit(struct explainer *e, const struct frontend *frontend,
     frontend_format(frontend, text);
     e->audited = true;
     e->left_out[LEFT_ELEMENTS] += audit->skipped;
-    write_audit(audit, family, refused, pending, facts_object(to, "kernel"));
+    write_audit(audit, family, refused, pending, cJSON_AddObjectToObject(to, "kernel"));
     vec_each (&audit->differences, it)
         add_difference(e, family, text, it->set, it->text);
     /* What is in force is not what was decided then, and nobody changed it. */
@@ -226,7 +226,7 @@ void explain_kernel_close(struct explainer *e)
     bool differs = e->differences->child != NULL, asked = e->audited && !e->not_asked;
     facts_add(e->kernel, fact_flag("asked", asked), fact_text("reason", e->not_asked),
               differs || asked ? fact_flag("agrees", !differs) : fact_text("agrees", NULL));
-    cJSON *failures = facts_object(e->kernel, "failures");
+    cJSON *failures = cJSON_AddObjectToObject(e->kernel, "failures");
     for (int i = 0; i < FAMILY_COUNT; i++) {
         const char *failure = e->from->family[i].failure, *name = family_name((enum family)i);
         facts_add(failures, fact_text(name, failure));

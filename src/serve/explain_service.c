@@ -10,7 +10,7 @@
 
 static void add_ranges(struct explainer *e, cJSON *to, const struct service *service)
 {
-    cJSON *array = facts_array(to, "sourceRanges");
+    cJSON *array = cJSON_AddArrayToObject(to, "sourceRanges");
     char text[RANGE_TEXT_SIZE];
     for (int family = 0; family < FAMILY_COUNT; family++)
         vec_each (&service_outside(service)->source_ranges[family], range)
@@ -24,7 +24,7 @@ static void add_health_answer(struct explainer *e, cJSON *answers, const struct 
     size_t ready = policy_local_ready(e->from->policy, service, family);
     bool open =
         !e->from->health || health_service_is_listening(e->from->health, service->id, family);
-    facts_add(facts_object(answers, family_name(family)),
+    facts_add(cJSON_AddObjectToObject(answers, family_name(family)),
               fact_nonzero("status", !open                          ? 0
                                      : ready && !e->from->unhealthy ? 200
                                                                     : 503),
@@ -42,9 +42,9 @@ static void add_health_check(struct explainer *e, cJSON *to, const struct servic
         facts_add(to, fact_text("healthCheck", NULL));
         return;
     }
-    cJSON *check = facts_object(to, "healthCheck");
+    cJSON *check = cJSON_AddObjectToObject(to, "healthCheck");
     facts_add(check, fact_number("port", service->health_check_node_port));
-    cJSON *answers = facts_object(check, "answers");
+    cJSON *answers = cJSON_AddObjectToObject(check, "answers");
     for (int family = 0; family < FAMILY_COUNT; family++)
         if (service->has_cluster_ip[family] && e->from->family[family].ruleset)
             add_health_answer(e, answers, service, (enum family)family);
@@ -62,12 +62,13 @@ static void add_header(struct explainer *e, cJSON *to, const struct service *ser
     char created[CLOCK_RFC3339_SIZE] = "";
     if (dated)
         clock_rfc3339((double)service->created, created);
-    facts_add_id(to, service->id);
-    facts_add(to, fact_text("created", dated ? created : NULL), fact_flag("outdated", outdated),
-              fact_text("ignoredFields", service->warnings),
+    const char *name = strchr(service->id, '/') + 1;
+    facts_format(to, "namespace", "%.*s", (int)(name - 1 - service->id), service->id);
+    facts_add(to, fact_text("name", name), fact_text("created", dated ? created : NULL),
+              fact_flag("outdated", outdated), fact_text("ignoredFields", service->warnings),
               fact_text("internalTrafficPolicy", service->internal_local ? "Local" : "Cluster"),
               fact_text("externalTrafficPolicy", service->external_local ? "Local" : "Cluster"));
-    facts_add(facts_object(to, "sessionAffinity"),
+    facts_add(cJSON_AddObjectToObject(to, "sessionAffinity"),
               fact_text("type", service->affinity_timeout ? "ClientIP" : "None"),
               fact_number("timeoutSeconds", service->affinity_timeout));
     add_ranges(e, to, service);
@@ -177,9 +178,9 @@ size_t explain_service(struct explainer *e, const struct service_state *state,
                        const struct port_state *only, const char *port_name)
 {
     int family = e->by_address ? e->asked.family : FAMILY_IPV4;
-    cJSON *service = facts_object(e->root, "service");
+    cJSON *service = cJSON_AddObjectToObject(e->root, "service");
     add_header(e, service, state->service);
-    cJSON *to = facts_array(service, "ports");
+    cJSON *to = cJSON_AddArrayToObject(service, "ports");
     port_state_vec ports = {0};
     for (struct port_state *port = state->ports; port; port = port->next)
         if (is_wanted(port, only, port_name))

@@ -120,8 +120,8 @@ static void add_families(cJSON *object, const struct health_status *status)
     for (int f = 0; f < FAMILY_COUNT; f++) {
         if (!status->family[f].reported)
             continue;
-        families = families ? families : facts_object(object, "status");
-        cJSON *family = facts_object(families, family_name((enum family)f));
+        families = families ? families : cJSON_AddObjectToObject(object, "status");
+        cJSON *family = cJSON_AddObjectToObject(families, family_name((enum family)f));
         add_time(family, "lastUpdated", status->family[f].last_updated);
         facts_add(family, fact_flag("healthy", status->family[f].healthy));
     }
@@ -141,7 +141,7 @@ static void answer_proxy(struct health *health, bool with_node, struct http_answ
     bool good = healthy && (status.node_eligible || !with_node);
     double now = clock_realtime();
     count_answer(with_node ? &health->figures.healthz : &health->figures.livez, good);
-    cJSON *body = facts_new();
+    cJSON *body = cJSON_CreateObject();
     if (good)
         add_time(body, "lastUpdated", now);
     else

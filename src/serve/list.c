@@ -34,14 +34,21 @@ static uint64_t connections_of_service(const struct explain_sources *sources,
     return total;
 }
 
+static void add_id(cJSON *item, const struct service *service)
+{
+    const char *name = strchr(service->id, '/') + 1;
+    facts_format(item, "namespace", "%.*s", (int)(name - 1 - service->id), service->id);
+    facts_add(item, fact_text("name", name));
+}
+
 static cJSON *connections_describe(const struct explain_sources *sources,
                                    const struct service_state *state)
 {
     uint64_t total = connections_of_service(sources, state);
     if (total == 0)
         return NULL;
-    cJSON *item = facts_new();
-    facts_add_id(item, state->service->id);
+    cJSON *item = cJSON_CreateObject();
+    add_id(item, state->service);
     facts_add(item, fact_number("connections", (double)total));
     return item;
 }
@@ -124,7 +131,7 @@ static void add_endpoints(const struct explain_sources *from, const struct servi
     struct counts counts = {.here = around->location.node_name};
     endpoint_slice_cache_each(from->slices, service->id, count_slice, &counts);
     int f = counts.all[FAMILY_IPV6] > counts.all[FAMILY_IPV4] ? FAMILY_IPV6 : FAMILY_IPV4;
-    facts_add(facts_object(to, "endpoints"), fact_number("all", (double)counts.all[f]),
+    facts_add(cJSON_AddObjectToObject(to, "endpoints"), fact_number("all", (double)counts.all[f]),
               fact_number("ready", (double)counts.ready[f]),
               fact_number("serving", (double)counts.serving[f]),
               fact_number("local", (double)counts.local[f]));
@@ -258,8 +265,10 @@ static void add_frontends(const struct service *service, cJSON *to)
 {
     char text[ADDRESS_TEXT_SIZE];
     const struct outside *outside = service_outside(service);
-    cJSON *cluster = facts_array(to, "clusterIPs"), *external = facts_array(to, "externalIPs"),
-          *balancers = facts_array(to, "loadBalancerIPs"), *ports = facts_array(to, "ports");
+    cJSON *cluster = cJSON_AddArrayToObject(to, "clusterIPs"),
+          *external = cJSON_AddArrayToObject(to, "externalIPs"),
+          *balancers = cJSON_AddArrayToObject(to, "loadBalancerIPs"),
+          *ports = cJSON_AddArrayToObject(to, "ports");
     for (int i = 0; i < FAMILY_COUNT && !service->skipped; i++) {
         enum family family = (enum family)i;
         if (service->has_cluster_ip[i])
@@ -281,8 +290,8 @@ static cJSON *describe(const struct explain_sources *from, const struct service_
     const struct service *service = state->service;
     char *text;
     const char *word = state_of(from, state, &text);
-    cJSON *item = facts_new();
-    facts_add_id(item, service->id);
+    cJSON *item = cJSON_CreateObject();
+    add_id(item, service);
     facts_add(item, fact_text("type", service_type_name((enum service_type)service->type)),
               fact_text("internalTrafficPolicy", service->internal_local ? "Local" : "Cluster"),
               fact_text("externalTrafficPolicy", service->external_local ? "Local" : "Cluster"),
@@ -324,7 +333,7 @@ static const struct topic connections = {CONNECTIONS_KIND, CONNECTIONS_SCHEMA,
 
 static cJSON *describe_all(const struct explain_sources *from, const struct topic *topic)
 {
-    cJSON *head = facts_new();
+    cJSON *head = cJSON_CreateObject();
     facts_add(head, fact_text("kind", topic->kind), fact_number("schema", topic->schema),
               fact_text("version", KUBE_NFTD_VERSION), fact_text("node", from->node_name),
               fact_text("computedFrom", from->from_manifests ? "manifests" : "daemon"));
@@ -333,7 +342,7 @@ static cJSON *describe_all(const struct explain_sources *from, const struct topi
 
 cJSON *list_facts(const struct explain_sources *sources, const struct list_query *query)
 {
-    cJSON *root = describe_all(sources, &services), *items = facts_array(root, "items");
+    cJSON *root = describe_all(sources, &services), *items = cJSON_AddArrayToObject(root, "items");
     hash_table_each (policy_services(sources->policy), const struct service_state, it)
         if (is_wanted(query, it->service))
             cJSON_AddItemToArray(items, describe(sources, it));

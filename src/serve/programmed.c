@@ -45,7 +45,7 @@ static void add_versions(struct page *page, cJSON *object, const struct receipt 
     add_version(object, "received", receipt->received);
     if (receipt->left_out)
         add_version(object, "leftOut", receipt->left_out);
-    cJSON *kernel = facts_object(object, "inKernel");
+    cJSON *kernel = cJSON_AddObjectToObject(object, "inKernel");
     for (int i = 0; i < FAMILY_COUNT; i++)
         if (is_concerned(page, receipt, i))
             add_version(kernel, family_name((enum family)i),
@@ -95,7 +95,7 @@ void programmed_answer(const struct programmed *facts, const struct http_request
 {
     const char *namespace = http_request_argument(request, "namespace"),
                *name = http_request_argument(request, "service");
-    struct page page = {.facts = facts, .json = facts_new()};
+    struct page page = {.facts = facts, .json = cJSON_CreateObject()};
     struct receipt receipt;
     if (!is_name(namespace) || !is_name(name)) {
         page.reason = "the request is /programmed?namespace=NAMESPACE&service=NAME";
@@ -109,8 +109,8 @@ void programmed_answer(const struct programmed *facts, const struct http_request
     if (!service_cache_receipt(facts->services, id, &receipt)) {
         answer_unknown(&page, facts->complete, answer);
     } else {
-        add_versions(&page, facts_object(page.json, "service"), &receipt);
-        page.slices = facts_array(page.json, "endpointSlices");
+        add_versions(&page, cJSON_AddObjectToObject(page.json, "service"), &receipt);
+        page.slices = cJSON_AddArrayToObject(page.json, "endpointSlices");
         endpoint_slice_cache_receipts(facts->slices, id, add_slice, &page);
         finish(&page, page.reason ? 503 : 200, answer);
     }

@@ -53,7 +53,7 @@ static void judge_family(const struct daemon_status *status, enum family family,
 
 static void judge(const struct daemon_status *status, cJSON *to)
 {
-    cJSON *problems = facts_array(to, "problems");
+    cJSON *problems = cJSON_AddArrayToObject(to, "problems");
     if (!status->proxy.complete)
         facts_append_text(problems, "not all Services and EndpointSlices are known yet");
     if (status->silence > 0)
@@ -72,7 +72,7 @@ static void judge(const struct daemon_status *status, cJSON *to)
 
 static void add_source(const struct daemon_status *status, cJSON *to)
 {
-    cJSON *source = facts_object(to, "source");
+    cJSON *source = cJSON_AddObjectToObject(to, "source");
     double unreadable = 0;
     for (int kind = 0; kind < KIND_COUNT; kind++)
         unreadable += (double)status->proxy.left_out[kind];
@@ -83,7 +83,7 @@ static void add_source(const struct daemon_status *status, cJSON *to)
               fact_number("unreadable", unreadable));
     if (status->heard >= 0)
         add_seconds(source, "heardSeconds", status->heard);
-    cJSON *watches = facts_array(source, "watches");
+    cJSON *watches = cJSON_AddArrayToObject(source, "watches");
     for (int kind = 0; kind < KIND_COUNT; kind++) {
         __auto_type it = &status->watch[kind];
         if (it->resource)
@@ -136,19 +136,19 @@ static double read_number(const char *path)
 
 static cJSON *status_facts(const struct daemon_status *status)
 {
-    cJSON *root = facts_new();
+    cJSON *root = cJSON_CreateObject();
     facts_add(root, fact_text("kind", STATUS_KIND), fact_number("schema", STATUS_SCHEMA),
               fact_text("version", KUBE_NFTD_VERSION), fact_text("commit", KUBE_NFTD_COMMIT));
     judge(status, root);
     add_time(root, "started", status->started);
     add_seconds(root, "uptimeSeconds", fmax(clock_realtime() - status->started, 0));
-    facts_add(facts_object(root, "node"), fact_text("name", status->node),
+    facts_add(cJSON_AddObjectToObject(root, "node"), fact_text("name", status->node),
               fact_text("zone", status->proxy.zone));
     add_source(status, root);
-    cJSON *families = facts_array(root, "families");
+    cJSON *families = cJSON_AddArrayToObject(root, "families");
     for (int family = 0; family < FAMILY_COUNT; family++)
         add_family(status, (enum family)family, families);
-    facts_add(facts_object(root, "conntrack"),
+    facts_add(cJSON_AddObjectToObject(root, "conntrack"),
               fact_number("entries", read_number("/proc/sys/net/netfilter/nf_conntrack_count")),
               fact_number("limit", read_number("/proc/sys/net/netfilter/nf_conntrack_max")));
     facts_add(root, fact_number("claimedByOthers", (double)status->proxy.conflicts),
