@@ -66,7 +66,7 @@ int program_rules(const struct layout *layout, const struct layout_chain *chain,
         if (!rule)
             alloc_failed();
         nftnl_rule_set_str(rule, NFTNL_RULE_CHAIN, chain->name);
-        int result = phrases_add(from->text, layout->family, rule, batch, err);
+        int result = statements_add(from->text, layout->family, rule, batch, err);
         if (result)
             error_prefix(err, "%s:%d", layout->file, from->line);
         else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A layout (template.h) as netlink messages: sets and maps from their declarations, rules from
- * the phrases that they are made of.
+ * their statements.
  */
 #ifndef KUBE_NFTD_TABLE_PROGRAM_H
 #define KUBE_NFTD_TABLE_PROGRAM_H
@@ -34,14 +34,14 @@ int program_hook(const char *name);
 
 /**
  * Adds the expressions of one rule, given as text, to @rule; anonymous sets that it needs go into
- * @batch, before the rule does. The error names the phrase that is not known.
+ * @batch, before the rule does. The error names the statement that is not known.
  */
-int phrases_add(const char *text, enum family family, struct nftnl_rule *rule,
-                struct nft_batch *batch, struct error *err);
+int statements_add(const char *text, enum family family, struct nftnl_rule *rule,
+                   struct nft_batch *batch, struct error *err);
 
 /* What each anonymous set of a rule holds: "meta l4proto { tcp, udp, sctp }". */
-#define PHRASE_PROTOCOLS 3
-extern const uint8_t phrase_protocols[PHRASE_PROTOCOLS];
+#define ANONYMOUS_PROTOCOLS 3
+extern const uint8_t anonymous_protocols[ANONYMOUS_PROTOCOLS];
 
 /**
  * Fills in the types, lengths, flags, size and user data of @set from its declaration: "type A . B

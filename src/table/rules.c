@@ -86,8 +86,8 @@ struct set_reading {
 static void on_protocol(void *ctx, const struct nft_element *element)
 {
     struct set_reading *reading = ctx;
-    for (unsigned i = 0; i < PHRASE_PROTOCOLS; i++)
-        if (element->key_length == 1 && *element->key == phrase_protocols[i]) {
+    for (unsigned i = 0; i < ANONYMOUS_PROTOCOLS; i++)
+        if (element->key_length == 1 && *element->key == anonymous_protocols[i]) {
             reading->torn = reading->torn || reading->found & 1u << i;
             reading->found |= 1u << i;
             return;
@@ -106,7 +106,7 @@ static int read_anonymous(const struct ruleset *rs, struct nft_socket *socket, s
             return -1;
         if (reading.torn)
             return error_set(err, "the kernel returned elements twice");
-        if (reading.strange || reading.found != (1u << PHRASE_PROTOCOLS) - 1)
+        if (reading.strange || reading.found != (1u << ANONYMOUS_PROTOCOLS) - 1)
             append(&rules_find_chain(rules, it->chain)->rules, "with other protocols");
     }
     return 0;
@@ -237,7 +237,7 @@ static int expect_rules(struct rules *rules, const struct layout *layout,
         struct nftnl_rule *rule = nftnl_rule_alloc();
         if (!rule)
             alloc_failed();
-        result = phrases_add(chain->rules.v[i].text, layout->family, rule, &scratch, err);
+        result = statements_add(chain->rules.v[i].text, layout->family, rule, &scratch, err);
         add_rule(rules, &rules->chains.v[rules->chains.n - 1], rule);
         nftnl_rule_free(rule);
     }

@@ -206,7 +206,8 @@ EACH_FAMILY(an_anonymous_set_that_no_rule_uses)
     enum family family = (enum family)_i;
     begin(family);
     struct nftnl_rule *rule = nftnl_rule_alloc();
-    ck_assert_int_eq(phrases_add("meta l4proto { tcp, udp, sctp }", family, rule, &batch, &err), 0);
+    ck_assert_int_eq(statements_add("meta l4proto { tcp, udp, sctp }", family, rule, &batch, &err),
+                     0);
     nftnl_rule_free(rule);
     ck_assert_int_eq(nft_socket_commit(sock, &batch, &err), -1);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The templates: what is read from them, what is refused and where, and that each of their rules
- * is made of phrases that are known. Most is in tests/unit/cases/template. */
+ * is made of statements that are known. Most is in tests/unit/cases/template. */
 #include "script.h"
 
 #include "kube-nftd/table.h"
@@ -279,7 +279,7 @@ COMMAND(rule)
     struct nft_batch batch;
     struct nftnl_rule *rule = nftnl_rule_alloc();
     nft_batch_init(&batch, family, "t");
-    int result = phrases_add(words, family, rule, &batch, &err);
+    int result = statements_add(words, family, rule, &batch, &err);
     if (result)
         fprintf(out, "%s\n", err.text);
     else if (nftnl_expr_foreach(rule, print_expression, out) == 0 && ftell(out) > 0)
@@ -350,7 +350,7 @@ TESTS(cut_template, TEMPLATE_COUNT)
     }
 }
 
-TESTS(each_rule_is_made_of_phrases, (TEMPLATE_COUNT * FAMILY_COUNT))
+TESTS(each_rule_is_made_of_statements, (TEMPLATE_COUNT * FAMILY_COUNT))
 {
     parse((enum template_id)(_i % TEMPLATE_COUNT), (enum family)(_i / TEMPLATE_COUNT), &layout);
     vec_each (&layout.chains, chain) {
@@ -360,7 +360,7 @@ TESTS(each_rule_is_made_of_phrases, (TEMPLATE_COUNT * FAMILY_COUNT))
             struct nft_batch batch;
             struct nftnl_rule *to = nftnl_rule_alloc();
             nft_batch_init(&batch, layout.family, "t");
-            ck_assert_msg(phrases_add(rule->text, layout.family, to, &batch, &err) == 0, "%s",
+            ck_assert_msg(statements_add(rule->text, layout.family, to, &batch, &err) == 0, "%s",
                           err.text);
             nftnl_rule_free(to);
             nft_batch_release(&batch);

@@ -1,0 +1,554 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The statements of rules, as far as the templates use nft's language. Each adds its expressions
+ * while it is read, from left to right. Keys are loaded into the registers from 1 on: what is
+ * compared, looked up or set stands there.
+ */
+#include "program.h"
+
+#include <ctype.h>
+#include <stdio.h>
+
+/* libnftnl's headers need stdio.h before them. */
+#include <libnftnl/expr.h>
+#include <libnftnl/rule.h>
+#include <libnftnl/set.h>
+#include <linux/icmp.h>
+#include <linux/icmpv6.h>
+#include <linux/if.h>
+#include <linux/in.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_nat.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/rtnetlink.h>
+#include <string.h>
+
+/* What only the kernel can name: NF_CT_STATE_BIT(IP_CT_NEW), IPS_..., IP_CT_DIR_ORIGINAL. */
+#define CT_STATE_NEW 8
+#define CT_STATUS_SEEN_REPLY 2
+#define CT_STATUS_DNAT 32
+#define CT_ORIGINAL 0
+
+#define MS_PER_SECOND 1000
+#define NAME_SIZE 64
+#define MOST_TERMS 5
+#define WORDS_PER_REGISTER (NFT_REG_SIZE / NFT_REG32_SIZE)
+
+struct reader {
+    const char *rest; /* of the text */
+    enum family family;
+    struct nftnl_rule *rule;
+    struct nft_batch *batch; /* for the anonymous sets that the rule needs */
+};
+
+/* ---- words ---- */
+
+static size_t next_word(struct reader *r)
+{
+    r->rest += strspn(r->rest, " ");
+    return strcspn(r->rest, " ");
+}
+
+/* Takes @words if they come next; IP stands for the family's name. */
+static bool take(struct reader *r, const char *words)
+{
+    const char *text = r->rest;
+    while (*words) {
+        const char *word = words;
+        size_t length = strcspn(words, " "), expected = length;
+        if (length == 2 && memcmp(words, "IP", length) == 0) {
+            word = nft_family_name(r->family);
+            expected = strlen(word);
+        }
+        text += strspn(text, " ");
+        if (strcspn(text, " ") != expected || memcmp(text, word, expected) != 0)
+            return false;
+        text += expected;
+        words += length + strspn(words + length, " ");
+    }
+    r->rest = text;
+    return true;
+}
+
+static bool take_name(struct reader *r, char name[NAME_SIZE])
+{
+    size_t length = next_word(r);
+    if (length == 0 || length >= NAME_SIZE)
+        return false;
+    memcpy(name, r->rest, length);
+    name[length] = '\0';
+    r->rest += length;
+    return true;
+}
+
+/* Takes "@NAME", the name of a map or set. */
+static bool take_set(struct reader *r, char name[NAME_SIZE])
+{
+    next_word(r);
+    return *r->rest == '@' && r->rest[1] != ' ' && r->rest++ && take_name(r, name);
+}
+
+/* Where the number at @text ends; NULL if there is none, or a larger one. */
+static const char *read_number(const char *text, int base, uint32_t most, uint32_t *number)
+{
+    char *end;
+    unsigned long long value = strtoull(text, &end, base);
+    *number = (uint32_t)value;
+    return isxdigit((unsigned char)*text) && value <= most ? end : NULL;
+}
+
+/* Takes a number, or two of 16 bits in hexadecimal with a colon between them. */
+static bool take_number(struct reader *r, const char *unit, uint32_t *number)
+{
+    size_t length = next_word(r);
+    const char *end;
+    if (memchr(r->rest, ':', length)) {
+        uint32_t high, low = 0;
+        end = read_number(r->rest, 16, UINT16_MAX, &high);
+        end = end && *end == ':' ? read_number(end + 1, 16, UINT16_MAX, &low) : NULL;
+        *number = high << 16 | low;
+    } else {
+        end = read_number(r->rest, 0, UINT32_MAX, number);
+    }
+    if (!end || strncmp(end, unit, strlen(unit)) != 0 || end + strlen(unit) != r->rest + length)
+        return false;
+    r->rest += length;
+    return true;
+}
+
+/* ---- expressions ---- */
+
+struct attribute {
+    uint16_t type;
+    uint32_t value;
+};
+
+static struct nftnl_expr *add_expression(struct reader *r, const char *kind,
+                                         const struct attribute *attributes, size_t n)
+{
+    struct nftnl_expr *expr = nftnl_expr_alloc(kind);
+    if (!expr)
+        alloc_failed();
+    for (size_t i = 0; i < n; i++)
+        nftnl_expr_set_u32(expr, attributes[i].type, attributes[i].value);
+    nftnl_rule_add_expr(r->rule, expr);
+    return expr;
+}
+
+/* Puts an expression of a kind at the end of the rule, with {attribute, number} behind it. */
+#define ADD(r, kind, ...)                                                                          \
+    add_expression(r, kind, (const struct attribute[]){__VA_ARGS__},                               \
+                   sizeof((const struct attribute[]){__VA_ARGS__}) / sizeof(struct attribute))
+
+/* The register @words times 4 bytes behind the beginning of register 1, under the name that nft
+ * gives it: the registers 1 to 4 have 16 bytes each, and four names of their own for 4 bytes each.
+ */
+static uint32_t register_at(size_t words)
+{
+    return (uint32_t)(words % WORDS_PER_REGISTER == 0 ? NFT_REG_1 + words / WORDS_PER_REGISTER
+                                                      : NFT_REG32_00 + words);
+}
+
+/* Makes the first bytes of @reg (value & @mask) ^ @toggle. */
+static void add_bitwise(struct reader *r, uint32_t reg, const void *mask, const void *toggle,
+                        size_t length)
+{
+    struct nftnl_expr *expr =
+        ADD(r, "bitwise", {NFTNL_EXPR_BITWISE_SREG, reg}, {NFTNL_EXPR_BITWISE_DREG, reg},
+            {NFTNL_EXPR_BITWISE_LEN, (uint32_t)length});
+    nftnl_expr_set_data(expr, NFTNL_EXPR_BITWISE_MASK, mask, (uint32_t)length);
+    nftnl_expr_set_data(expr, NFTNL_EXPR_BITWISE_XOR, toggle, (uint32_t)length);
+}
+
+/* The rule goes on only if register 1 compares to @data as @op says. */
+static void add_compare(struct reader *r, enum nft_cmp_ops op, const void *data, size_t length)
+{
+    struct nftnl_expr *expr =
+        ADD(r, "cmp", {NFTNL_EXPR_CMP_SREG, NFT_REG_1}, {NFTNL_EXPR_CMP_OP, op});
+    nftnl_expr_set_data(expr, NFTNL_EXPR_CMP_DATA, data, (uint32_t)length);
+}
+
+static struct nftnl_expr *add_lookup(struct reader *r, const char *set)
+{
+    struct nftnl_expr *expr = ADD(r, "lookup", {NFTNL_EXPR_LOOKUP_SREG, NFT_REG_1});
+    nftnl_expr_set_str(expr, NFTNL_EXPR_LOOKUP_SET, set);
+    return expr;
+}
+
+/* ---- keys: "ip daddr . meta l4proto . th dport" ---- */
+
+enum source { PACKET, META, CT, ORIGINAL, RANDOM, ADDRESS_TYPE };
+
+struct term {
+    const char *words;
+    enum source source;
+    uint32_t what[FAMILY_COUNT]; /* the offset in a header; the kernel's number for it */
+    bool is_address;             /* else it fills 4 bytes */
+};
+
+static void load_meta(struct reader *r, uint32_t key, uint32_t to)
+{
+    ADD(r, "meta", {NFTNL_EXPR_META_KEY, key}, {NFTNL_EXPR_META_DREG, to});
+}
+
+static bool load(struct reader *r, const struct term *term, uint32_t to)
+{
+    const uint32_t what = term->what[r->family];
+    struct nftnl_expr *expr;
+    uint32_t modulus;
+    switch (term->source) {
+    case PACKET:
+        ADD(r, "payload",
+            {NFTNL_EXPR_PAYLOAD_BASE,
+             term->is_address ? NFT_PAYLOAD_NETWORK_HEADER : NFT_PAYLOAD_TRANSPORT_HEADER},
+            {NFTNL_EXPR_PAYLOAD_OFFSET, what},
+            {NFTNL_EXPR_PAYLOAD_LEN,
+             (uint32_t)(term->is_address ? address_length(r->family) : sizeof(uint16_t))},
+            {NFTNL_EXPR_PAYLOAD_DREG, to});
+        break;
+    case META:
+        load_meta(r, what, to);
+        break;
+    case CT:
+    case ORIGINAL:
+        expr = ADD(r, "ct", {NFTNL_EXPR_CT_KEY, what}, {NFTNL_EXPR_CT_DREG, to});
+        if (term->source == ORIGINAL)
+            nftnl_expr_set_u8(expr, NFTNL_EXPR_CT_DIR, CT_ORIGINAL);
+        break;
+    case RANDOM:
+        if (!take_number(r, "", &modulus))
+            return false;
+        ADD(r, "numgen", {NFTNL_EXPR_NG_TYPE, NFT_NG_RANDOM}, {NFTNL_EXPR_NG_MODULUS, modulus},
+            {NFTNL_EXPR_NG_DREG, to});
+        break;
+    case ADDRESS_TYPE:
+        ADD(r, "fib", {NFTNL_EXPR_FIB_RESULT, NFT_FIB_RESULT_ADDRTYPE},
+            {NFTNL_EXPR_FIB_FLAGS, what}, {NFTNL_EXPR_FIB_DREG, to});
+        break;
+    }
+    return true;
+}
+
+#define BOTH(what)                                                                                 \
+    {                                                                                              \
+        what, what                                                                                 \
+    }
+
+static const struct term terms[] = {
+    {"IP saddr", PACKET, {12, 8}, true},
+    {"IP daddr", PACKET, {16, 24}, true},
+    {"th dport", PACKET, BOTH(2), false},
+    {"ct original IP daddr", ORIGINAL, {NFT_CT_DST_IP, NFT_CT_DST_IP6}, true},
+    {"ct original proto-dst", ORIGINAL, BOTH(NFT_CT_PROTO_DST), false},
+    {"meta l4proto", META, BOTH(NFT_META_L4PROTO), false},
+    {"meta priority", META, BOTH(NFT_META_PRIORITY), false},
+    {"meta mark", META, BOTH(NFT_META_MARK), false},
+    {"ct state", CT, BOTH(NFT_CT_STATE), false},
+    {"ct status", CT, BOTH(NFT_CT_STATUS), false},
+    {"fib saddr type", ADDRESS_TYPE, BOTH(NFTA_FIB_F_SADDR), false},
+    {"numgen random mod", RANDOM, BOTH(0), false},
+};
+#define TERMS (sizeof(terms) / sizeof(terms[0]))
+
+/* "and ADDRESS" behind an address. */
+static bool read_mask(struct reader *r, uint32_t reg)
+{
+    const uint8_t nothing[NFT_REG_SIZE] = {0};
+    char name[NAME_SIZE];
+    struct address mask;
+    enum family family;
+    if (!take(r, "and"))
+        return true;
+    if (!take_name(r, name) || !address_parse(name, &family, &mask) || family != r->family)
+        return false;
+    add_bitwise(r, reg, mask.bytes, nothing, address_length(family));
+    return true;
+}
+
+/* "and N", "or N", "and N or N" or "xor N" behind another term. */
+static bool read_bits(struct reader *r, uint32_t reg)
+{
+    uint32_t mask = UINT32_MAX, toggle = 0;
+    const bool masks = take(r, "and");
+    if (masks && !take_number(r, "", &mask))
+        return false;
+    const bool sets = take(r, "or"), toggles = !sets && take(r, "xor");
+    if ((sets || toggles) && !take_number(r, "", &toggle))
+        return false;
+    if (sets)
+        mask &= ~toggle;
+    if (masks || sets || toggles)
+        add_bitwise(r, reg, &mask, &toggle, sizeof(mask));
+    return true;
+}
+
+/* Loads a key. Returns how many words of 4 bytes it has; 0 if it cannot be read. */
+static size_t read_key(struct reader *r)
+{
+    size_t words = 0, n = 0;
+    do {
+        const struct term *term = terms, *end = terms + TERMS;
+        const uint32_t reg = register_at(words);
+        while (term < end && !take(r, term->words))
+            term++;
+        if (n++ == MOST_TERMS || term == end || !load(r, term, reg) ||
+            !(term->is_address ? read_mask : read_bits)(r, reg))
+            return 0;
+        words += term->is_address ? address_length(r->family) / NFT_REG32_SIZE : 1;
+    } while (take(r, "."));
+    return words;
+}
+
+/* The map behind a key: what is there comes into @to, which may be the verdict. */
+static bool read_map(struct reader *r, uint32_t to)
+{
+    char map[NAME_SIZE];
+    if (!take_set(r, map))
+        return false;
+    nftnl_expr_set_u32(add_lookup(r, map), NFTNL_EXPR_LOOKUP_DREG, to);
+    return true;
+}
+
+/* ---- statements; @what is from their table ---- */
+
+static bool read_set_meta(struct reader *r, uint32_t key)
+{
+    uint32_t number;
+    if (take_number(r, "", &number)) {
+        ADD(r, "immediate", {NFTNL_EXPR_IMM_DREG, NFT_REG_1}, {NFTNL_EXPR_IMM_DATA, number});
+    } else {
+        const size_t words = read_key(r);
+        if (words == 0 || (take(r, "map") ? !read_map(r, NFT_REG_1) : words != 1))
+            return false;
+    }
+    ADD(r, "meta", {NFTNL_EXPR_META_KEY, key}, {NFTNL_EXPR_META_SREG, NFT_REG_1});
+    return true;
+}
+
+/* What the first word of a key is compared with; nft has a name for it. */
+static const struct constant {
+    const char *words;
+    uint32_t length, bits; /* how much of the word is looked at; no bits: all */
+    enum nft_cmp_ops op;
+    uint32_t value;
+} constants[] = {
+    {"tcp", 1, 0, NFT_CMP_EQ, IPPROTO_TCP},
+    {"udp", 1, 0, NFT_CMP_EQ, IPPROTO_UDP},
+    {"sctp", 1, 0, NFT_CMP_EQ, IPPROTO_SCTP},
+    {"new", 4, CT_STATE_NEW, NFT_CMP_NEQ, 0},
+    {"dnat", 4, CT_STATUS_DNAT, NFT_CMP_NEQ, 0},
+    {"! seen-reply,dnat", 4, CT_STATUS_SEEN_REPLY | CT_STATUS_DNAT, NFT_CMP_EQ, 0},
+    {"local", 4, 0, NFT_CMP_EQ, RTN_LOCAL},
+    {"!= 0", 4, 0, NFT_CMP_NEQ, 0},
+};
+
+static bool read_constant(struct reader *r)
+{
+    const struct constant *c = constants, *end = c + sizeof(constants) / sizeof(constants[0]);
+    const uint32_t zero = 0;
+    while (c < end && !take(r, c->words))
+        c++;
+    if (c == end)
+        return false;
+    const uint8_t byte = (uint8_t)c->value;
+    if (c->bits)
+        add_bitwise(r, NFT_REG_1, &c->bits, &zero, sizeof(zero));
+    add_compare(r, c->op, c->length == 1 ? (const void *)&byte : &c->value, c->length);
+    return true;
+}
+
+/* "KEY @S", "KEY != @S", "KEY vmap @S", or a constant behind the key. */
+static bool read_match(struct reader *r)
+{
+    const size_t words = read_key(r);
+    char set[NAME_SIZE];
+    if (words == 0)
+        return false;
+    if (take(r, "vmap"))
+        return read_map(r, NFT_REG_VERDICT);
+    if (words == 1 && read_constant(r))
+        return true;
+    const bool differs = take(r, "!=");
+    if (!take_set(r, set))
+        return false;
+    struct nftnl_expr *lookup = add_lookup(r, set);
+    if (differs)
+        nftnl_expr_set_u32(lookup, NFTNL_EXPR_LOOKUP_FLAGS, NFT_LOOKUP_F_INV);
+    return true;
+}
+
+const uint8_t anonymous_protocols[ANONYMOUS_PROTOCOLS] = {IPPROTO_TCP, IPPROTO_UDP, IPPROTO_SCTP};
+
+static bool read_protocols(struct reader *r, uint32_t what)
+{
+    static char declaration[] = "typeof meta l4proto";
+    const struct layout_set layout = {.declaration = declaration, .size = ANONYMOUS_PROTOCOLS};
+    const uint32_t id = nft_batch_new_set_id(r->batch);
+    struct nftnl_set *set = nftnl_set_alloc();
+    (void)what;
+    if (!set)
+        alloc_failed();
+    set_declare(&layout, set, NULL); /* a declaration of our own: cannot fail */
+    nftnl_set_set_str(set, NFTNL_SET_NAME, "__set%d");
+    nftnl_set_set_u32(set, NFTNL_SET_ID, id);
+    nftnl_set_set_u32(set, NFTNL_SET_FLAGS, NFT_SET_ANONYMOUS | NFT_SET_CONSTANT);
+    nft_batch_add_set(r->batch, set);
+    nftnl_set_free(set);
+    nft_batch_anonymous_elements(r->batch, id, anonymous_protocols, 1, ANONYMOUS_PROTOCOLS);
+
+    load_meta(r, NFT_META_L4PROTO, NFT_REG_1);
+    nftnl_expr_set_u32(add_lookup(r, "__set%d"), NFTNL_EXPR_LOOKUP_SET_ID, id);
+    return true;
+}
+
+/* A name is compared with the NUL bytes behind it; the beginning of one, "cali*", without. */
+static bool read_interface(struct reader *r, uint32_t op)
+{
+    const size_t quoted = next_word(r);
+    const char *text = r->rest;
+    char name[IFNAMSIZ] = {0};
+    if (quoted < 3 || text[0] != '"' || memchr(text + 1, '"', quoted - 1) != text + quoted - 1)
+        return false;
+    const bool is_prefix = text[quoted - 2] == '*';
+    const size_t length = quoted - 2 - is_prefix;
+    if (length == 0 || length >= IFNAMSIZ)
+        return false;
+    memcpy(name, text + 1, length);
+    load_meta(r, NFT_META_IIFNAME, NFT_REG_1);
+    add_compare(r, (enum nft_cmp_ops)op, name, is_prefix ? length : sizeof(name));
+    r->rest += quoted;
+    return true;
+}
+
+static struct nftnl_expr *add_dynset(struct reader *r, uint32_t op, const char *set)
+{
+    struct nftnl_expr *expr =
+        ADD(r, "dynset", {NFTNL_EXPR_DYNSET_OP, op}, {NFTNL_EXPR_DYNSET_SREG_KEY, NFT_REG_1});
+    nftnl_expr_set_str(expr, NFTNL_EXPR_DYNSET_SET_NAME, set);
+    return expr;
+}
+
+/* "update @S { KEY counter }": counts the packet in the element, which is made if there is none and
+ * room for it. */
+static void add_count(struct reader *r, const char *set)
+{
+    struct nftnl_expr *counter = nftnl_expr_alloc("counter");
+    if (!counter)
+        alloc_failed();
+    nftnl_expr_set_u64(counter, NFTNL_EXPR_CTR_PACKETS, 0);
+    nftnl_expr_set_u64(counter, NFTNL_EXPR_CTR_BYTES, 0);
+    nftnl_expr_set(add_dynset(r, NFT_DYNSET_OP_UPDATE, set), NFTNL_EXPR_DYNSET_EXPR, counter, 0);
+}
+
+/* "update @S { KEY timeout Ns : meta priority }", "delete @S { KEY : meta priority }". The value
+ * stands behind the key, and never in a part of register 1: so nft does it. */
+static bool read_element(struct reader *r, uint32_t op)
+{
+    char set[NAME_SIZE];
+    uint32_t seconds;
+    const bool updates = op == NFT_DYNSET_OP_UPDATE;
+    const size_t words = take_set(r, set) && take(r, "{") ? read_key(r) : 0;
+    if (words == 0)
+        return false;
+    if (updates && take(r, "counter }")) {
+        add_count(r, set);
+        return true;
+    }
+    if ((updates && !(take(r, "timeout") && take_number(r, "s", &seconds))) ||
+        !take(r, ": meta priority }"))
+        return false;
+    const uint32_t value = register_at(words > WORDS_PER_REGISTER ? words : WORDS_PER_REGISTER);
+    load_meta(r, NFT_META_PRIORITY, value);
+    struct nftnl_expr *expr = add_dynset(r, op, set);
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_DYNSET_SREG_DATA, value);
+    if (updates)
+        nftnl_expr_set_u64(expr, NFTNL_EXPR_DYNSET_TIMEOUT, (uint64_t)seconds * MS_PER_SECOND);
+    return true;
+}
+
+/* The backend's port stands right behind its address. */
+static bool read_dnat(struct reader *r, uint32_t what)
+{
+    (void)what;
+    if (read_key(r) == 0 || !take(r, "map") || !read_map(r, NFT_REG_1))
+        return false;
+    ADD(r, "nat", {NFTNL_EXPR_NAT_TYPE, NFT_NAT_DNAT},
+        {NFTNL_EXPR_NAT_FAMILY, r->family == FAMILY_IPV4 ? NFPROTO_IPV4 : NFPROTO_IPV6},
+        {NFTNL_EXPR_NAT_REG_ADDR_MIN, NFT_REG_1},
+        {NFTNL_EXPR_NAT_REG_PROTO_MIN, register_at(address_length(r->family) / NFT_REG32_SIZE)});
+    return true;
+}
+
+static bool read_masquerade(struct reader *r, uint32_t flags)
+{
+    ADD(r, "masq", {NFTNL_EXPR_MASQ_FLAGS, flags});
+    return true;
+}
+
+/* Port unreachable for every protocol, as kube-proxy does (docs/behaviour.md 4.3). */
+static bool read_reject(struct reader *r, uint32_t type)
+{
+    nftnl_expr_set_u8(ADD(r, "reject", {NFTNL_EXPR_REJECT_TYPE, type}), NFTNL_EXPR_REJECT_CODE,
+                      r->family == FAMILY_IPV4 ? ICMP_PORT_UNREACH : ICMPV6_PORT_UNREACH);
+    return true;
+}
+
+static bool read_verdict(struct reader *r, uint32_t verdict)
+{
+    ADD(r, "immediate", {NFTNL_EXPR_IMM_DREG, NFT_REG_VERDICT}, {NFTNL_EXPR_IMM_VERDICT, verdict});
+    return true;
+}
+
+static bool read_jump(struct reader *r, uint32_t verdict)
+{
+    char chain[NAME_SIZE];
+    if (!take_name(r, chain))
+        return false;
+    nftnl_expr_set_str(ADD(r, "immediate", {NFTNL_EXPR_IMM_DREG, NFT_REG_VERDICT},
+                           {NFTNL_EXPR_IMM_VERDICT, verdict}),
+                       NFTNL_EXPR_IMM_CHAIN, chain);
+    return true;
+}
+
+/* By how they begin; one that begins another stands behind it. All others are matches. */
+static const struct statement {
+    const char *words;
+    bool (*read)(struct reader *r, uint32_t what);
+    uint32_t what;
+} statements[] = {
+    {"meta priority set", read_set_meta, NFT_META_PRIORITY},
+    {"meta mark set", read_set_meta, NFT_META_MARK},
+    {"meta l4proto { tcp, udp, sctp }", read_protocols, 0},
+    {"iifname !=", read_interface, NFT_CMP_NEQ},
+    {"iifname", read_interface, NFT_CMP_EQ},
+    {"update", read_element, NFT_DYNSET_OP_UPDATE},
+    {"delete", read_element, NFT_DYNSET_OP_DELETE},
+    {"dnat IP to", read_dnat, 0},
+    {"masquerade fully-random", read_masquerade, NF_NAT_RANGE_PROTO_RANDOM_FULLY},
+    {"reject", read_reject, NFT_REJECT_ICMP_UNREACH},
+    {"accept", read_verdict, NF_ACCEPT},
+    {"drop", read_verdict, NF_DROP},
+    {"return", read_verdict, (uint32_t)NFT_RETURN},
+    {"jump", read_jump, (uint32_t)NFT_JUMP},
+    {"goto", read_jump, (uint32_t)NFT_GOTO},
+};
+
+static bool read_statement(struct reader *r)
+{
+    for (size_t i = 0; i < sizeof(statements) / sizeof(statements[0]); i++)
+        if (take(r, statements[i].words))
+            return statements[i].read(r, statements[i].what);
+    return read_match(r);
+}
+
+int statements_add(const char *text, enum family family, struct nftnl_rule *rule,
+                   struct nft_batch *batch, struct error *err)
+{
+    struct reader r = {.rest = text, .family = family, .rule = rule, .batch = batch};
+    while (next_word(&r) > 0) {
+        const char *statement = r.rest;
+        if (!read_statement(&r))
+            return error_set(err, "unknown statement: %s", statement);
+    }
+    return 0;
+}
