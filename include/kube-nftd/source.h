@@ -275,7 +275,7 @@ struct event_figures event_recorder_figures(const struct event_recorder *recorde
  * Contents are taken when a writer closes a file or moves one into place, so a change is not read
  * half-written; only at the start, and where all files are compared since names are not enough, is
  * a file taken as it is, and once more when its writer closes it. A file that does not parse, or
- * that looks like the first part of one (manifest_file.h), keeps what was loaded from it before. An
+ * that looks like the first part of one, keeps what was loaded from it before. An
  * object that two files hold belongs to the file whose name sorts first; when that one drops it,
  * the next file is read again. Objects that the API server would keep from kube-proxy by its
  * selectors are left out.

@@ -34,10 +34,7 @@ struct reading {
     size_t documents; /* that are not null */
     size_t unnamed;   /* the line of the last document, if that is an object without a name */
 
-    /* The list whose items come at the moment. */
-    size_t items;
-    bool expected_known;
-    int expected; /* the kind of items that carry none */
+    size_t items; /* of the list that comes at the moment */
 };
 
 /* ---- bytes ---- */
@@ -54,24 +51,6 @@ static int read_block(struct reading *reading)
     reading->length = (size_t)n;
     reading->taken = 0;
     return 0;
-}
-
-/* Opens @path without waiting for the other end of a fifo. */
-static enum manifest_result open_regular(struct reading *reading, struct stat *status)
-{
-    reading->fd = open(reading->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (reading->fd < 0 && (errno == ENOENT || errno == ENOTDIR))
-        return MANIFEST_GONE;
-    if (reading->fd < 0 || fstat(reading->fd, status)) {
-        error_set(reading->err, "cannot be opened: %s", strerror(errno));
-        stat(reading->path, status);
-        return MANIFEST_BAD;
-    }
-    if (!S_ISREG(status->st_mode)) {
-        error_set(reading->err, "is not a regular file");
-        return MANIFEST_BAD;
-    }
-    return MANIFEST_OK;
 }
 
 /* ---- objects ---- */
@@ -92,22 +71,18 @@ static bool take_object(struct reading *reading, const struct json_value *json, 
 {
     struct object object = {0};
     struct error err = {0};
-    bool known = true;
     enum decode_result result = object_decode(json, expected, &object, &err);
-    if (result == DECODE_OTHER || !is_selected(json, object.kind)) {
-        reading->others++;
+    bool ours = result != DECODE_OTHER && is_selected(json, object.kind);
+    bool named = object.id != NULL;
+    if (ours && result == DECODE_BAD)
+        log_warn("manifests", "%s: %s", reading->path, err.text);
+    if (ours && named)
+        vec_push(reading->objects, object);
+    else
         object_clear(&object);
-    } else {
-        if (result == DECODE_BAD)
-            log_warn("manifests", "%s: %s", reading->path, err.text);
-        known = object.id != NULL;
-        if (known)
-            vec_push(reading->objects, object);
-        else
-            object_clear(&object);
-    }
+    reading->others += !ours;
     error_clear(&err);
-    return known;
+    return named || !ours;
 }
 
 static int looks_cut(struct reading *reading, size_t line, const char *what)
@@ -139,37 +114,28 @@ static int take_single(struct reading *reading, const struct json_value *json, s
     return 0;
 }
 
-/* The kind of items that do not say theirs, once a list. */
-static int learn_expected(struct reading *reading, size_t line)
-{
-    if (reading->expected_known)
-        return 0;
-    const struct json_value *kind = json_member(json_reader_envelope(reading->json), "kind");
-    if (!json_is(kind, JSON_STRING))
-        return error_set(reading->err,
-                         "line %zu: item %zu has no kind, and its list has none before it", line,
-                         reading->items);
-    if (strcmp(kind->string, "List") == 0)
-        return error_set(reading->err, "line %zu: item %zu of the List has no kind", line,
-                         reading->items);
-    reading->expected = object_kind_of_list(kind->string);
-    reading->expected_known = true;
-    return 0;
-}
-
+/* One that does not say its kind is of that of its list. */
 static int take_item(struct reading *reading, const struct json_value *json, size_t line)
 {
+    size_t n = ++reading->items;
+    int expected = -1;
     if (!json_is(json, JSON_OBJECT))
-        return error_set(reading->err, "line %zu: item %zu is not an object", line, reading->items);
+        return error_set(reading->err, "line %zu: item %zu is not an object", line, n);
     if (json_member(json, "kind")) {
         if (check_type(reading, json, line))
             return -1;
-        take_object(reading, json, -1);
-        return 0;
+    } else {
+        const struct json_value *list = json_reader_envelope(reading->json);
+        const char *kind = json_string(json_member(list, "kind"));
+        if (!kind)
+            return error_set(reading->err,
+                             "line %zu: item %zu has no kind, and its list has none before it",
+                             line, n);
+        if (strcmp(kind, "List") == 0)
+            return error_set(reading->err, "line %zu: item %zu of the List has no kind", line, n);
+        expected = object_kind_of_list(kind);
     }
-    if (learn_expected(reading, line))
-        return -1;
-    take_object(reading, json, reading->expected);
+    take_object(reading, json, expected);
     return 0;
 }
 
@@ -181,37 +147,24 @@ static bool is_list_kind(const struct json_value *kind)
     return length >= strlen(ending) && strcmp(text + length - strlen(ending), ending) == 0;
 }
 
-/* @json is the envelope of the list whose items came before. */
-static int take_list(struct reading *reading, const struct json_value *json, size_t line)
-{
-    if (check_type(reading, json, line))
-        return -1;
-    if (!is_list_kind(json_member(json, "kind")))
-        return looks_cut(reading, line, "items, but its kind is not a list");
-    reading->items = 0;
-    reading->expected_known = false;
-    return 0;
-}
-
-/* What would look like an empty list, or of which only a part would count. */
-static int check_items(struct reading *reading, const struct json_value *json, size_t line)
+/* A document: an object, an array of them, or the envelope of a list whose items came before. */
+static int take_document(struct reading *reading, const struct json_value *json, size_t line)
 {
     const struct json_value *items = json_member(json, "items");
+    bool is_list = is_list_kind(json_member(json, "kind"));
+    /* What would look like an empty list, or of which only a part would count. */
     if (json_is_doubled(json, "items"))
         return error_set(reading->err, "line %zu: the list has items twice", line);
-    if (items && !json_is(items, JSON_ARRAY) && is_list_kind(json_member(json, "kind")))
+    if (items && !json_is(items, JSON_ARRAY) && is_list)
         return error_set(reading->err, "line %zu: the list's items are not an array", line);
-    return 0;
-}
-
-static int take_top(struct reading *reading, const struct json_value *json, size_t line)
-{
-    if (check_items(reading, json, line))
-        return -1;
     reading->documents += !json_is(json, JSON_NULL);
     reading->unnamed = 0;
-    if (json_is(json, JSON_OBJECT) && json_is(json_member(json, "items"), JSON_ARRAY))
-        return take_list(reading, json, line);
+    if (json_is(items, JSON_ARRAY)) {
+        reading->items = 0;
+        if (check_type(reading, json, line))
+            return -1;
+        return is_list ? 0 : looks_cut(reading, line, "items, but its kind is not a list");
+    }
     if (!json_is(json, JSON_ARRAY))
         return take_single(reading, json, line);
     json_each (json, element) {
@@ -227,8 +180,7 @@ static bool take_value(void *ctx, const struct json_value *json, bool is_item)
 {
     struct reading *reading = ctx;
     size_t line = json_reader_line(reading->json);
-    reading->items += is_item;
-    return (is_item ? take_item(reading, json, line) : take_top(reading, json, line)) == 0;
+    return (is_item ? take_item : take_document)(reading, json, line) == 0;
 }
 
 static int read_json(struct reading *reading)
@@ -298,27 +250,41 @@ static int read_objects(struct reading *reading)
     json_reader_limit_values(reading->json, SIZE_MAX); /* all may be in one array */
     int result = looks_like_json(reading) ? read_json(reading) : read_yaml(reading);
     json_reader_free(reading->json);
+    if (result == 0 && reading->others > 0)
+        log_debug(2, "manifests",
+                  "%s: skipped objects of other kinds or for other proxies count=%zu",
+                  reading->path, reading->others);
+    return result;
+}
+
+static int read_open_file(struct reading *reading, struct stat *status)
+{
+    if (reading->fd < 0 || fstat(reading->fd, status)) {
+        error_set(reading->err, "cannot be opened: %s", strerror(errno));
+        stat(reading->path, status);
+        return -1;
+    }
+    if (!S_ISREG(status->st_mode))
+        return error_set(reading->err, "is not a regular file");
+    reading->block = xreallocarray(NULL, BLOCK_SIZE, 1);
+    int result = read_objects(reading);
+    free(reading->block);
     return result;
 }
 
 enum manifest_result manifest_file_read(const char *path, object_vec *objects, struct stat *status,
                                         struct error *err)
 {
-    struct reading reading = {.path = path, .fd = -1, .objects = objects, .err = err};
-    enum manifest_result result = open_regular(&reading, status);
-    if (result == MANIFEST_OK) {
-        reading.block = xreallocarray(NULL, BLOCK_SIZE, 1);
-        if (read_objects(&reading))
-            result = MANIFEST_BAD;
-        free(reading.block);
-    }
-    if (reading.fd >= 0)
-        close(reading.fd);
-    if (result == MANIFEST_OK && reading.others > 0)
-        log_debug(2, "manifests",
-                  "%s: skipped objects of other kinds or for other proxies count=%zu", path,
-                  reading.others);
-    if (result != MANIFEST_OK)
-        object_vec_clear(objects);
-    return result;
+    /* O_NONBLOCK: without waiting for the other end of a fifo. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+        return MANIFEST_GONE;
+    struct reading reading = {.path = path, .fd = fd, .objects = objects, .err = err};
+    int result = read_open_file(&reading, status);
+    if (fd >= 0)
+        close(fd);
+    if (result == 0)
+        return MANIFEST_OK;
+    object_vec_clear(objects);
+    return MANIFEST_BAD;
 }

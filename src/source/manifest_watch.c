@@ -7,10 +7,7 @@
  */
 #include "manifest_watch.h"
 
-#include "kube-nftd/base.h"
-
 #include <errno.h>
-#include <ev.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,17 +31,13 @@ typedef VEC(struct spot) spot_vec;
 
 struct manifest_watch {
     char *folder;
-    struct watch_handler handler;
-    struct ev_loop *loop;
-    ev_io watcher;
+    int fd;
     int wd;           /* of the folder; -1 while there is none */
     struct stat seen; /* the folder */
     spot_vec spots;   /* that were named since the present round began */
     spot_vec before;  /* in a round: those of the one before */
-    bool refused;     /* a folder could not be watched, which was said */
+    bool refused;     /* a folder could not be watched, which was logged */
 };
-
-/* ---- spots ---- */
 
 /* That of @name; with NULL, any one in the folder @wd. */
 static const struct spot *find(const spot_vec *spots, int wd, const char *name)
@@ -63,15 +56,7 @@ static void spots_free(spot_vec *spots)
     vec_free(spots);
 }
 
-/* A folder that is gone by now will be found missing by the spot that it is. */
-static void refuse(struct manifest_watch *watch, const char *folder, int reason)
-{
-    if (reason == ENOENT || reason == ENOTDIR || watch->refused)
-        return;
-    watch->refused = true;
-    log_warn("manifests", "%s: changes of links in this folder are not detected: %s", folder,
-             strerror(reason));
-}
+/* ---- ways ---- */
 
 static char *folder_of(const char *path)
 {
@@ -79,24 +64,28 @@ static char *folder_of(const char *path)
     return slash ? xstrndup(path, (size_t)(slash + 1 - path)) : xstrdup(".");
 }
 
-/* Returns whether @path was not among the spots of this round. */
+/* Watches the folder of @path. Returns whether that was not among the spots of this round. */
 static bool note(struct manifest_watch *watch, const char *path)
 {
-    const char *slash = strrchr(path, '/');
     char *folder = folder_of(path);
-    int wd = inotify_add_watch(watch->watcher.fd, folder, WATCHED_EVENTS);
-    if (wd < 0)
-        refuse(watch, folder, errno);
+    int wd = inotify_add_watch(watch->fd, folder, WATCHED_EVENTS);
+    /* A folder that is gone by now will be found missing by the spot that it is. */
+    if (wd < 0 && errno != ENOENT && errno != ENOTDIR && !watch->refused) {
+        watch->refused = true;
+        log_warn("manifests", "%s: changes of links in this folder are not detected: %s", folder,
+                 strerror(errno));
+    }
     free(folder);
-    if (wd < 0 || find(&watch->spots, wd, slash ? slash + 1 : path))
-        return false;
     struct spot spot = {.wd = wd, .path = xstrdup(path)};
-    spot.name = slash ? spot.path + (slash + 1 - path) : spot.path;
-    vec_push(&watch->spots, spot);
-    return true;
+    const char *slash = strrchr(spot.path, '/');
+    spot.name = slash ? slash + 1 : spot.path;
+    if (wd >= 0 && !find(&watch->spots, wd, spot.name)) {
+        vec_push(&watch->spots, spot);
+        return true;
+    }
+    free(spot.path);
+    return false;
 }
-
-/* ---- ways ---- */
 
 static void walk(struct manifest_watch *watch, const char *path);
 
@@ -150,7 +139,7 @@ enum watch_folder manifest_watch_begin(struct manifest_watch *watch, struct erro
     watch->before = watch->spots;
     watch->spots = (spot_vec){0};
     walk(watch, watch->folder);
-    watch->wd = inotify_add_watch(watch->watcher.fd, watch->folder, WATCHED_EVENTS);
+    watch->wd = inotify_add_watch(watch->fd, watch->folder, WATCHED_EVENTS);
     if (watch->wd < 0 || stat(watch->folder, &watch->seen)) {
         error_set(err, "%s", strerror(errno));
         watch->wd = -1;
@@ -171,7 +160,7 @@ void manifest_watch_end(struct manifest_watch *watch)
 {
     vec_each (&watch->before, spot) {
         if (!find(&watch->spots, spot->wd, NULL))
-            inotify_rm_watch(watch->watcher.fd, spot->wd);
+            inotify_rm_watch(watch->fd, spot->wd);
     }
     spots_free(&watch->before);
 }
@@ -183,7 +172,7 @@ bool manifest_watch_holds(const struct manifest_watch *watch)
            status.st_dev == watch->seen.st_dev && status.st_ino == watch->seen.st_ino;
 }
 
-/* ---- events ---- */
+/* ---- news ---- */
 
 /* Whether what was made, or went and may be there again, is worth a look: not if it is a file that
  * somebody writes now and will close. */
@@ -193,87 +182,61 @@ static bool is_settled(const char *path)
     return lstat(path, &status) != 0 || !S_ISREG(status.st_mode) || status.st_nlink > 1;
 }
 
-/* What a bunch of events says. */
-struct bunch {
-    bool names, all, made, end;
-};
-
-static void take_spot(const struct spot *spot, uint32_t mask, struct bunch *bunch)
+/* Something happened to @name in the folder @wd. Returns whether it is that of a file to tell of.
+ */
+static bool take_name(const struct manifest_watch *watch, const struct inotify_event *event,
+                      struct watch_news *news)
 {
-    if (mask & (IN_CLOSE_WRITE | IN_MOVED_TO) || is_settled(spot->path))
-        bunch->all = true;
-    if (mask & IN_CREATE && mask & IN_ISDIR)
-        bunch->made = true;
-}
-
-static void take_name(struct manifest_watch *watch, const struct inotify_event *event,
-                      struct bunch *bunch)
-{
+    const struct spot *spot = find(&watch->spots, event->wd, event->name);
+    if (spot) {
+        news->all |= event->mask & (IN_CLOSE_WRITE | IN_MOVED_TO) || is_settled(spot->path);
+        news->made |= event->mask & IN_CREATE && event->mask & IN_ISDIR;
+    }
+    if (event->wd != watch->wd || event->mask & IN_ISDIR)
+        return false;
     char *path = xasprintf("%s/%s", watch->folder, event->name);
-    bool written = event->mask & IN_CREATE && !is_settled(path);
+    bool being_written = event->mask & IN_CREATE && !is_settled(path);
     free(path);
-    if (event->mask & IN_ISDIR || written)
-        return;
-    bunch->names = true;
-    watch->handler.name(watch->handler.ctx, event->name, event->mask & (IN_MOVED_FROM | IN_DELETE));
+    return !being_written;
 }
 
 static void take_event(struct manifest_watch *watch, const struct inotify_event *event,
-                       struct bunch *bunch)
+                       struct watch_news *news, watch_name_fn name, void *ctx)
 {
-    if (event->mask & IN_Q_OVERFLOW)
-        bunch->all = true;
+    news->all |= (event->mask & IN_Q_OVERFLOW) != 0;
     if (!find(&watch->spots, event->wd, NULL)) /* of a folder that is watched no more */
         return;
-    if (event->mask & IN_UNMOUNT && event->wd == watch->wd)
-        bunch->end = true;
-    if (event->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT | IN_IGNORED))
-        bunch->all = true;
-    if (event->len > 0) {
-        const struct spot *spot = find(&watch->spots, event->wd, event->name);
-        if (spot)
-            take_spot(spot, event->mask, bunch);
-        if (event->wd == watch->wd)
-            take_name(watch, event, bunch);
+    bool is_folder = event->wd == watch->wd;
+    news->unmounted |= event->mask & IN_UNMOUNT && is_folder;
+    news->all |= (event->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT | IN_IGNORED)) != 0;
+    if (event->len > 0 && take_name(watch, event, news)) {
+        news->any = true;
+        name(ctx, event->name, event->mask & (IN_MOVED_FROM | IN_DELETE));
     }
-    if (event->mask & IN_IGNORED && event->wd == watch->wd)
+    if (event->mask & IN_IGNORED && is_folder)
         watch->wd = -1; /* the kernel has removed it */
 }
 
-static void take_events(struct manifest_watch *watch, const char *buffer, size_t length)
+struct watch_news manifest_watch_read(struct manifest_watch *watch, watch_name_fn name, void *ctx)
 {
-    struct bunch bunch = {0};
-    for (const char *p = buffer; p < buffer + length;) {
+    struct watch_news news = {0};
+    char *buffer = xcalloc(EVENT_BUFFER_SIZE, 1);
+    ssize_t n = read(watch->fd, buffer, EVENT_BUFFER_SIZE);
+    if (n < 0 && errno != EAGAIN && errno != EINTR)
+        log_error("manifests", "%s: cannot read events: %s", watch->folder, strerror(errno));
+    for (const char *p = buffer; n > 0 && p < buffer + n;) {
         const struct inotify_event *event = (const struct inotify_event *)(const void *)p;
-        take_event(watch, event, &bunch);
+        take_event(watch, event, &news, name, ctx);
         p += sizeof(*event) + event->len;
     }
-    enum watch_news news = bunch.end    ? WATCH_NEWS_END
-                           : !bunch.all ? WATCH_NEWS_NAMES
-                           : bunch.made ? WATCH_NEWS_MADE
-                                        : WATCH_NEWS_ALL;
-    if (bunch.names || news != WATCH_NEWS_NAMES)
-        watch->handler.news(watch->handler.ctx, news);
-}
-
-static void on_events(struct ev_loop *loop, ev_io *watcher, int revents)
-{
-    (void)loop;
-    (void)revents;
-    struct manifest_watch *watch = watcher->data;
-    char *buffer = xcalloc(EVENT_BUFFER_SIZE, 1);
-    ssize_t n = read(watcher->fd, buffer, EVENT_BUFFER_SIZE);
-    if (n > 0)
-        take_events(watch, buffer, (size_t)n);
-    else if (n < 0 && errno != EAGAIN && errno != EINTR)
-        log_error("manifests", "%s: cannot read events: %s", watch->folder, strerror(errno));
     free(buffer);
+    news.any |= news.all || news.unmounted;
+    return news;
 }
 
-/* ---- life ---- */
+/* ---- public ---- */
 
-struct manifest_watch *manifest_watch_new(const char *folder, struct ev_loop *loop,
-                                          const struct watch_handler *handler, struct error *err)
+struct manifest_watch *manifest_watch_new(const char *folder, struct error *err)
 {
     int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (fd < 0) {
@@ -282,12 +245,8 @@ struct manifest_watch *manifest_watch_new(const char *folder, struct ev_loop *lo
     }
     struct manifest_watch *watch = xcalloc(1, sizeof(*watch));
     watch->folder = xstrdup(folder);
-    watch->handler = *handler;
-    watch->loop = loop;
+    watch->fd = fd;
     watch->wd = -1;
-    ev_io_init(&watch->watcher, on_events, fd, EV_READ);
-    watch->watcher.data = watch;
-    ev_io_start(loop, &watch->watcher);
     enum watch_folder found = manifest_watch_begin(watch, err);
     manifest_watch_end(watch);
     if (found != WATCH_FOLDER_GONE)
@@ -298,11 +257,13 @@ struct manifest_watch *manifest_watch_new(const char *folder, struct ev_loop *lo
 
 void manifest_watch_free(struct manifest_watch *watch)
 {
-    if (!watch)
-        return;
-    ev_io_stop(watch->loop, &watch->watcher);
-    close(watch->watcher.fd);
     spots_free(&watch->spots);
+    close(watch->fd);
     free(watch->folder);
     free(watch);
+}
+
+int manifest_watch_fd(const struct manifest_watch *watch)
+{
+    return watch->fd;
 }

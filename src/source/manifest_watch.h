@@ -3,8 +3,8 @@
  * An inotify watch of one folder that holds on to it by its path: it notices files by name, and
  * beside that every change of what the path of the folder, or a link in it, leads to.
  *
- * What is watched beside the folder is found in rounds: begin, name all links, end. News of
- * WATCH_NEWS_ALL ask for a round.
+ * What is watched beside the folder is found in rounds: begin, name all links, end. News that say
+ * "all" ask for a round.
  */
 #ifndef KUBE_NFTD_SOURCE_MANIFEST_WATCH_H
 #define KUBE_NFTD_SOURCE_MANIFEST_WATCH_H
@@ -13,29 +13,30 @@
 
 #include <stdbool.h>
 
-struct ev_loop;
 struct manifest_watch;
 
-enum watch_news {
-    WATCH_NEWS_NAMES, /* there is nothing but the names that were handed on */
-    WATCH_NEWS_ALL,   /* anything may have changed: names are not enough */
-    WATCH_NEWS_MADE,  /* the same, and a folder on the way was made, so it may yet be filled */
-    WATCH_NEWS_END,   /* the folder's file system was unmounted; no more news will come */
+/* What has happened. */
+struct watch_news {
+    bool any;
+    bool all;       /* anything may have changed: names are not enough */
+    bool made;      /* a folder on the way was made, so it may yet be filled */
+    bool unmounted; /* the folder's file system is gone; no more news will come */
 };
 
-struct watch_handler {
-    /* A name in the folder: @gone, or its file is complete: closed, moved into place, or a link. A
-     * file that was made and is not closed yet is not told of. */
-    void (*name)(void *ctx, const char *name, bool gone);
-    /* Comes behind all names of a bunch, so that work can be done at once. May free the watch. */
-    void (*news)(void *ctx, enum watch_news news);
-    void *ctx;
-};
+/* Takes a name in the folder: @gone, or its file is complete: closed, moved into place, or a link.
+ * A file that was made and is not closed yet is not told of. */
+typedef void (*watch_name_fn)(void *ctx, const char *name, bool gone);
 
-/** Watches @folder on @loop. Copies @handler. NULL if the folder cannot be watched. */
-struct manifest_watch *manifest_watch_new(const char *folder, struct ev_loop *loop,
-                                          const struct watch_handler *handler, struct error *err);
+/** Watches @folder. NULL if that is not possible. */
+struct manifest_watch *manifest_watch_new(const char *folder, struct error *err);
+
 void manifest_watch_free(struct manifest_watch *watch);
+
+/** Readable when there are news. */
+int manifest_watch_fd(const struct manifest_watch *watch);
+
+/** Reads what news there are. */
+struct watch_news manifest_watch_read(struct manifest_watch *watch, watch_name_fn name, void *ctx);
 
 enum watch_folder {
     WATCH_FOLDER_SAME, /* as in the round before */

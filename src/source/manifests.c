@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The files of a folder, and when to read which. The watch says which names changed. Where names
- * are not enough (a link leads elsewhere now, the folder is another one, events were lost, the time
- * between opening and following), all files are compared by their status.
+ * The files of a folder, who of them holds which object, and when to read which.
  *
- * News of a file only say that there is something to look at; what is there then decides. One
- * exception: a file that was deleted or moved away and is there again is not read, since whoever
- * writes it will close it. News are collected and worked off at once, since an object may move from
- * one file to another.
+ * The watch says which names changed. Where names are not enough (a link leads elsewhere now, the
+ * folder is another one, events were lost, the time between opening and following), all files are
+ * compared by their status. News of a file only say that there is something to look at; what is
+ * there then decides. One exception: a file that was deleted or moved away and is there again is
+ * not read, since whoever writes it will close it. News are collected and worked off at once, since
+ * an object may move from one file to another.
+ *
+ * The objects themselves are not kept, only who holds them: of several files the one whose path
+ * sorts first is the owner. So when the owner of an object drops it, the others that hold it are
+ * read again; until then the sink keeps the old version.
  */
 #include "kube-nftd/source.h"
 
-#include "kube-nftd/base.h"
 #include "manifest_file.h"
-#include "manifest_objects.h"
 #include "manifest_watch.h"
 
 #include <dirent.h>
@@ -24,6 +26,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define LOG "manifests"
 /* A folder that was made anew is complete when it has been quiet for so many seconds. */
 #define FILLING_TIME 2.0
 
@@ -33,30 +36,149 @@ enum news {
     NEWS_AWAY,    /* it may be gone */
 };
 
+/* An object by its name. */
+struct holding {
+    struct hash_link link;    /* by id */
+    const struct file *owner; /* NULL: it dropped the object, and no other was read since */
+    size_t holders;           /* how many files name it */
+    enum object_kind kind;
+    unsigned pass; /* the last one that named it */
+    size_t slot;   /* where it was named there */
+    char id[];
+};
+
+typedef VEC(struct holding *) holding_vec;
+
 struct file {
     char *path;
-    struct holding holding;
+    holding_vec holds;
     struct stat seen; /* when it was last read; zero before */
     enum news news;
-    bool missing; /* it is kept although there is no file, which was said */
+    bool missing; /* it is kept although there is no file, which was logged */
     bool gone;    /* it is dropped when all news are done with */
 };
 
 struct manifests {
+    struct object_sink sink;
     char *folder;             /* that is watched */
     char *path;               /* of the one file, or NULL: all files of the folder */
     VEC(struct file *) files; /* sorted by path */
-    struct manifest_objects objects;
+
+    struct hash_table by_id[KIND_COUNT];
+    unsigned pass; /* one for each reading of a file */
+    bool orphans;  /* some objects have no owner, and nobody was read for them */
+    bool loaded;
+    object_vec first[KIND_COUNT]; /* until then */
 
     struct ev_loop *loop;
     struct manifest_watch *watch; /* NULL while nothing is followed */
-    bool lost;                    /* the folder is gone, which was said */
-    ev_timer filling;             /* runs while a new folder may not be complete yet */
+    ev_io watcher;
+    bool lost;        /* the folder is gone, which was logged */
+    ev_timer filling; /* runs while a new folder may not be complete yet */
 };
 
-typedef VEC(char *) path_vec;
+/* ---- who holds what ---- */
 
-/* ---- names and paths ---- */
+static struct hash_key key_of(const struct hash_link *link)
+{
+    return hash_key_of_text(((const struct holding *)link)->id);
+}
+
+static struct holding *holding_of(struct manifests *m, const struct object *object)
+{
+    struct hash_key id = hash_key_of_text(object->id);
+    struct holding *holding = hash_table_find(&m->by_id[object->kind], key_of, id);
+    if (!holding) {
+        holding = xcalloc(1, sizeof(*holding) + id.length + 1);
+        holding->kind = object->kind;
+        memcpy(holding->id, id.bytes, id.length);
+        hash_table_add(&m->by_id[object->kind], key_of, &holding->link);
+    }
+    return holding;
+}
+
+static void holding_free(struct manifests *m, struct holding *holding)
+{
+    hash_table_remove(&m->by_id[holding->kind], &holding->link);
+    free(holding);
+}
+
+/* @file names its objects, each once, with the slot of the last. */
+static void name_objects(struct manifests *m, struct file *file, object_vec *objects)
+{
+    m->pass++;
+    vec_reserve(&file->holds, objects->n);
+    for (size_t i = 0; i < objects->n; i++) {
+        struct holding *holding = holding_of(m, &objects->v[i]);
+        if (holding->pass == m->pass) {
+            log_warn(LOG, "%s: %s %s is a duplicate; the last one is used", file->path,
+                     object_kind_name(holding->kind), holding->id);
+            object_clear(&objects->v[holding->slot]);
+        } else {
+            vec_push(&file->holds, holding);
+            holding->holders++;
+        }
+        if (!holding->owner || strcmp(file->path, holding->owner->path) < 0)
+            holding->owner = file;
+        holding->pass = m->pass;
+        holding->slot = i;
+    }
+}
+
+/* What @file had @before, and no more what it did not name just now. */
+static void drop_objects(struct manifests *m, const struct file *file, holding_vec *before)
+{
+    vec_each (before, it) {
+        struct holding *holding = *it;
+        if (--holding->holders == 0) {
+            m->sink.remove(m->sink.ctx, holding->kind, holding->id);
+            holding_free(m, holding);
+        } else if (holding->owner == file && holding->pass != m->pass) {
+            holding->owner = NULL;
+            m->orphans = true;
+        }
+    }
+    vec_free(before);
+}
+
+/* Hands on what @file owns. */
+static void put_objects(struct manifests *m, const struct file *file, object_vec *objects)
+{
+    size_t shared = 0;
+    const struct holding *first = NULL;
+    vec_each (&file->holds, it) {
+        struct object *object = &objects->v[(*it)->slot];
+        if ((*it)->holders > 1 && shared++ == 0)
+            first = *it;
+        if ((*it)->owner != file)
+            continue;
+        if (m->loaded) {
+            m->sink.put(m->sink.ctx, object);
+        } else {
+            vec_push(&m->first[object->kind], *object);
+            *object = (struct object){0};
+        }
+    }
+    if (shared > 0)
+        log_warn(LOG,
+                 "%s: objects are also in other files; the file that sorts first is used "
+                 "objects=%zu first=\"%s %s\" from=%s",
+                 file->path, shared, object_kind_name(first->kind), first->id, first->owner->path);
+}
+
+/* @file has just @objects now, which are taken. What is gone goes first: a new object may use the
+ * address of an old one. */
+static void set_objects(struct manifests *m, struct file *file, object_vec *objects)
+{
+    holding_vec before = file->holds;
+    file->holds = (holding_vec){0};
+    name_objects(m, file, objects);
+    drop_objects(m, file, &before);
+    put_objects(m, file, objects);
+    object_vec_clear(objects);
+}
+
+/* ---- files ---- */
 
 static const char *last_part(const char *path)
 {
@@ -64,17 +186,12 @@ static const char *last_part(const char *path)
     return slash ? slash + 1 : path;
 }
 
-static bool has_suffix(const char *name, const char *suffix)
-{
-    size_t length = strlen(name), suffix_length = strlen(suffix);
-    return length > suffix_length && strcmp(name + length - suffix_length, suffix) == 0;
-}
-
 /* Files of a folder that are read. */
 static bool is_manifest(const char *name)
 {
-    return name[0] != '.' &&
-           (has_suffix(name, ".yaml") || has_suffix(name, ".yml") || has_suffix(name, ".json"));
+    const char *dot = strrchr(name, '.');
+    return dot && name[0] != '.' &&
+           (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0 || strcmp(dot, ".json") == 0);
 }
 
 static int filter(const struct dirent *entry)
@@ -82,71 +199,33 @@ static int filter(const struct dirent *entry)
     return is_manifest(entry->d_name);
 }
 
-/* The path of a file that is wanted; the caller frees it. */
-static char *path_of(const struct manifests *manifests, const char *name)
+/* The file of that name, in its place among the others. */
+static struct file *file_get(struct manifests *m, const char *name)
 {
-    return manifests->path ? xstrdup(manifests->path) : xasprintf("%s/%s", manifests->folder, name);
-}
-
-static void paths_clear(path_vec *paths)
-{
-    vec_each (paths, path)
-        free(*path);
-    vec_free(paths);
-}
-
-/* The paths of all files that are wanted, sorted. */
-static int list_paths(const struct manifests *manifests, path_vec *paths, struct error *err)
-{
-    struct dirent **entries;
-    if (manifests->path) {
-        vec_push(paths, xstrdup(manifests->path));
-        return 0;
-    }
-    int n = scandir(manifests->folder, &entries, filter, alphasort);
-    if (n < 0)
-        return error_set(err, "%s: %s", manifests->folder, strerror(errno));
-    for (int i = 0; i < n; i++) {
-        vec_push(paths, path_of(manifests, entries[i]->d_name));
-        free(entries[i]);
-    }
-    free(entries);
-    return 0;
-}
-
-/* ---- files ---- */
-
-/* Where the file at @path is, or would have to be. */
-static size_t place_of(const struct manifests *manifests, const char *path)
-{
-    size_t low = 0, high = manifests->files.n;
+    char *path = m->path ? xstrdup(m->path) : xasprintf("%s/%s", m->folder, name);
+    size_t low = 0, high = m->files.n;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (strcmp(manifests->files.v[middle]->path, path) < 0)
+        if (strcmp(m->files.v[middle]->path, path) < 0)
             low = middle + 1;
         else
             high = middle;
     }
-    return low;
-}
-
-static struct file *file_get(struct manifests *manifests, const char *path)
-{
-    size_t place = place_of(manifests, path);
-    if (place < manifests->files.n && strcmp(manifests->files.v[place]->path, path) == 0)
-        return manifests->files.v[place];
+    if (low < m->files.n && strcmp(m->files.v[low]->path, path) == 0) {
+        free(path);
+        return m->files.v[low];
+    }
     struct file *file = xcalloc(1, sizeof(*file));
-    file->holding.path = file->path = xstrdup(path);
-    vec_push(&manifests->files, file);
-    struct file **at = manifests->files.v + place;
-    memmove(at + 1, at, (manifests->files.n - 1 - place) * sizeof(*at));
-    *at = file;
+    file->path = path;
+    vec_push(&m->files, file);
+    memmove(&m->files.v[low + 1], &m->files.v[low], (m->files.n - 1 - low) * sizeof(file));
+    m->files.v[low] = file;
     return file;
 }
 
 static void file_free(struct file *file)
 {
-    vec_free(&file->holding.objects);
+    vec_free(&file->holds);
     free(file->path);
     free(file);
 }
@@ -163,20 +242,21 @@ static void log_loaded(bool folder, const char *path, const struct counts *count
     char files[32] = "";
     if (folder)
         snprintf(files, sizeof(files), " files=%zu", counts->files);
-    log_info("manifests", "loaded %s=%s%s services=%zu slices=%zu cidrs=%zu nodes=%zu bad=%zu",
+    log_info(LOG, "loaded %s=%s%s services=%zu slices=%zu cidrs=%zu nodes=%zu bad=%zu",
              folder ? "folder" : "file", path, files, counts->objects[KIND_SERVICE],
              counts->objects[KIND_ENDPOINTSLICE], counts->objects[KIND_SERVICECIDR],
              counts->objects[KIND_NODE], counts->bad);
 }
 
 /* Reads @file and makes its objects what it holds; adds them to @counts. */
-static enum manifest_result read_manifest(struct manifests *manifests, struct file *file,
-                                          struct counts *counts, struct error *err)
+static enum manifest_result read_file(struct manifests *m, struct file *file, struct counts *counts,
+                                      struct error *err)
 {
     object_vec objects = {0};
     struct stat status = {0};
     enum manifest_result result = manifest_file_read(file->path, &objects, &status, err);
     file->seen = status;
+    file->news = NEWS_NONE;
     file->missing = file->missing && result == MANIFEST_GONE;
     if (result != MANIFEST_OK)
         return result;
@@ -185,159 +265,151 @@ static enum manifest_result read_manifest(struct manifests *manifests, struct fi
         counts->objects[object->kind]++;
         counts->bad += !object->payload;
     }
-    manifest_objects_set(&manifests->objects, &file->holding, &objects);
+    set_objects(m, file, &objects);
     return result;
 }
 
 /* There is no file at the path: it was deleted, or is a link to nothing, or the folder is away.
  * Only the first means that its objects are gone, and not of the one file. */
-static void note_missing(struct manifests *manifests, struct file *file)
+static void note_missing(struct manifests *m, struct file *file)
 {
     struct stat status;
-    size_t held = file->holding.objects.n;
+    size_t held = file->holds.n;
     bool is_link = lstat(file->path, &status) == 0;
-    if (!manifest_watch_holds(manifests->watch))
+    if (!manifest_watch_holds(m->watch))
         return;
-    if (!manifests->path && !is_link) {
+    if (!m->path && !is_link) {
         object_vec none = {0};
-        manifest_objects_set(&manifests->objects, &file->holding, &none);
+        set_objects(m, file, &none);
         if (held > 0)
-            log_info("manifests", "the file is gone, removing its objects file=%s objects=%zu",
-                     file->path, held);
+            log_info(LOG, "the file is gone, removing its objects file=%s objects=%zu", file->path,
+                     held);
         file->gone = true;
         return;
     }
     if (!file->missing)
-        log_warn("manifests", "%s: %s; its objects stay active objects=%zu", file->path,
+        log_warn(LOG, "%s: %s; its objects stay active objects=%zu", file->path,
                  is_link ? "the link points to no file" : "the file is gone", held);
     file->missing = true;
     file->seen = (struct stat){0};
 }
 
-static void reload(struct manifests *manifests, struct file *file)
+static void reload(struct manifests *m, struct file *file)
 {
     struct error err = {0};
     struct counts counts = {0};
-    switch (read_manifest(manifests, file, &counts, &err)) {
-    case MANIFEST_OK:
+    enum manifest_result result = read_file(m, file, &counts, &err);
+    if (result == MANIFEST_OK)
         log_loaded(false, file->path, &counts);
-        break;
-    case MANIFEST_GONE:
-        note_missing(manifests, file);
-        break;
-    case MANIFEST_BAD:
-        log_error("manifests", "%s: %s; its previous objects stay active objects=%zu", file->path,
-                  err.text, file->holding.objects.n);
-        break;
-    }
+    else if (result == MANIFEST_GONE)
+        note_missing(m, file);
+    else
+        log_error(LOG, "%s: %s; its previous objects stay active objects=%zu", file->path, err.text,
+                  file->holds.n);
     error_clear(&err);
 }
 
 /* ---- news ---- */
 
-static void note_all(struct manifests *manifests, enum news news)
+static void note_all(struct manifests *m, enum news news)
 {
-    vec_each (&manifests->files, file)
+    vec_each (&m->files, file)
         (*file)->news = news;
 }
 
-static void compare(struct file *file)
+/* Compares all files with what was read of them. Where a link leads is watched before it is looked
+ * at, so that no change is missed. */
+static int compare_files(struct manifests *m, struct error *err)
 {
-    struct stat status;
-    if (stat(file->path, &status))
-        file->news = NEWS_AWAY;
-    else
-        file->news = file_is_same(&status, &file->seen) ? NEWS_NONE : NEWS_CHANGED;
+    struct dirent **entries = NULL;
+    int n = m->path ? 1 : scandir(m->folder, &entries, filter, alphasort);
+    if (n < 0)
+        return error_set(err, "%s: %s", m->folder, strerror(errno));
+    note_all(m, NEWS_AWAY); /* unless it is there now */
+    for (int i = 0; i < n; i++) {
+        struct stat status;
+        struct file *file = file_get(m, m->path ? NULL : entries[i]->d_name);
+        if (m->watch)
+            manifest_watch_link(m->watch, file->path);
+        if (stat(file->path, &status) == 0)
+            file->news = file_is_same(&status, &file->seen) ? NEWS_NONE : NEWS_CHANGED;
+        if (entries)
+            free(entries[i]);
+    }
+    free(entries);
+    return 0;
 }
 
-static void look_for_missing(struct manifests *manifests)
+/* Files that hold what has lost its owner are to be read. */
+static void note_heirs(struct manifests *m)
 {
-    struct stat status;
-    vec_each (&manifests->files, file) {
+    if (!m->orphans)
+        return;
+    m->orphans = false;
+    vec_each (&m->files, file) {
+        vec_each (&(*file)->holds, holding) {
+            if (!(*holding)->owner)
+                (*file)->news = NEWS_CHANGED;
+        }
+    }
+}
+
+static void work_off(struct manifests *m)
+{
+    /* All that is gone first: an heir that is gone as well need not be read. */
+    vec_each (&m->files, file) {
+        struct stat status;
         if ((*file)->news != NEWS_AWAY)
             continue;
         (*file)->news = NEWS_NONE;
         if (stat((*file)->path, &status) && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
-            note_missing(manifests, *file);
+            note_missing(m, *file);
     }
-}
-
-/* Files that hold what has lost its owner are to be read. */
-static void note_heirs(struct manifests *manifests)
-{
-    if (!manifests->objects.orphans)
-        return;
-    manifests->objects.orphans = false;
-    vec_each (&manifests->files, file) {
-        if (manifest_objects_inherits(&(*file)->holding))
-            (*file)->news = NEWS_CHANGED;
-    }
-}
-
-/* Returns whether any was to be read. */
-static bool read_changed(struct manifests *manifests)
-{
-    bool any = false;
-    note_heirs(manifests);
-    vec_each (&manifests->files, file) {
-        if ((*file)->news != NEWS_CHANGED)
-            continue;
-        any = true;
-        (*file)->news = NEWS_NONE;
-        reload(manifests, *file);
-    }
-    return any;
-}
-
-/* All that is gone first: an heir that is gone as well need not be read. */
-static void work_off(struct manifests *manifests)
-{
-    look_for_missing(manifests);
-    while (read_changed(manifests))
-        ;
+    do {
+        note_heirs(m);
+        vec_each (&m->files, file) {
+            if ((*file)->news == NEWS_CHANGED)
+                reload(m, *file);
+        }
+    } while (m->orphans);
     size_t kept = 0;
-    vec_each (&manifests->files, file) {
+    vec_each (&m->files, file) {
         if ((*file)->gone)
             file_free(*file);
         else
-            manifests->files.v[kept++] = *file;
+            m->files.v[kept++] = *file;
     }
-    manifests->files.n = kept;
+    m->files.n = kept;
+}
+
+/* Compares everything. A folder that was moved into place or that a link leads to is complete. One
+ * that was @made is not: compared at once, it would remove what is about to be copied into it. */
+static void compare_all(struct manifests *m, bool made)
+{
+    struct error err = {0};
+    enum watch_folder folder = manifest_watch_begin(m->watch, &err);
+    if (folder != WATCH_FOLDER_SAME) {
+        note_all(m, NEWS_NONE); /* what was noted was about the folder before */
+        ev_timer_stop(m->loop, &m->filling);
+    }
+    if (folder == WATCH_FOLDER_GONE && !m->lost)
+        log_error(LOG, "%s: the folder is gone (%s); its objects stay active until it is back",
+                  m->folder, err.text);
+    m->lost = folder == WATCH_FOLDER_GONE;
+    if (folder == WATCH_FOLDER_NEW) {
+        log_info(LOG, "the folder was replaced%s folder=%s",
+                 made ? ", comparing it once it is quiet" : "", m->folder);
+        if (made)
+            ev_timer_again(m->loop, &m->filling);
+    }
+    error_clear(&err);
+    if (!m->lost && !ev_is_active(&m->filling) && compare_files(m, &err))
+        log_error(LOG, "%s; its previous objects stay active", err.text);
+    manifest_watch_end(m->watch);
+    error_clear(&err);
 }
 
 /* ---- the first load ---- */
-
-static int first_read(struct manifests *manifests, const char *path, bool strict,
-                      struct counts *counts, struct error *err)
-{
-    struct error why = {0};
-    enum manifest_result result = read_manifest(manifests, file_get(manifests, path), counts, &why);
-    int status = 0;
-    if (result == MANIFEST_OK) {
-        log_debug(2, "manifests", "loaded file=%s", path);
-    } else if (strict || manifests->path) {
-        status = error_set(err, "%s: %s", path, why.text ? why.text : strerror(ENOENT));
-    } else if (result == MANIFEST_BAD) {
-        log_error("manifests", "%s: %s; skipped until it changes", path, why.text);
-    }
-    error_clear(&why);
-    return status;
-}
-
-static int first_load(struct manifests *manifests, bool strict, struct error *err)
-{
-    struct counts counts = {0};
-    path_vec paths = {0};
-    int result = list_paths(manifests, &paths, err);
-    for (size_t i = 0; result == 0 && i < paths.n; i++)
-        result = first_read(manifests, paths.v[i], strict, &counts, err);
-    paths_clear(&paths);
-    if (result)
-        return -1;
-    log_loaded(!manifests->path, manifests->path ? manifests->path : manifests->folder, &counts);
-    manifest_objects_start(&manifests->objects);
-    return 0;
-}
 
 int manifests_check(const char *path, struct error *err)
 {
@@ -345,180 +417,161 @@ int manifests_check(const char *path, struct error *err)
 }
 
 /* Tells a folder from a file; a file is watched through its folder. */
-static int set_path(struct manifests *manifests, const char *path, struct error *err)
+static int set_path(struct manifests *m, const char *path, struct error *err)
 {
     struct stat status;
     if (stat(path, &status))
         return error_set(err, "%s: %s", path, strerror(errno));
     const char *name = last_part(path);
-    if (S_ISDIR(status.st_mode)) {
-        manifests->folder = xstrdup(path);
-        size_t length = strlen(path);
-        while (length > 1 && manifests->folder[length - 1] == '/')
-            manifests->folder[--length] = '\0';
-        return 0;
+    size_t length = strlen(path);
+    if (!S_ISDIR(status.st_mode)) {
+        m->path = xstrdup(path);
+        length = (size_t)(name - path);
     }
-    manifests->path = xstrdup(path);
-    if (name == path)
-        manifests->folder = xstrdup(".");
-    else
-        manifests->folder = xstrndup(path, name - path == 1 ? 1 : (size_t)(name - path) - 1);
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    m->folder = length == 0 ? xstrdup(".") : xstrndup(path, length);
+    return 0;
+}
+
+static int first_read(struct manifests *m, struct file *file, bool strict, struct counts *counts,
+                      struct error *err)
+{
+    struct error why = {0};
+    enum manifest_result result = read_file(m, file, counts, &why);
+    int status = 0;
+    if (result == MANIFEST_OK) {
+        log_debug(2, LOG, "loaded file=%s", file->path);
+    } else if (strict || m->path) {
+        status = error_set(err, "%s: %s", file->path, why.text ? why.text : strerror(ENOENT));
+    } else if (result == MANIFEST_BAD) {
+        log_error(LOG, "%s: %s; skipped until it changes", file->path, why.text);
+    }
+    error_clear(&why);
+    return status;
+}
+
+static int first_load(struct manifests *m, bool strict, struct error *err)
+{
+    struct counts counts = {0};
+    if (compare_files(m, err))
+        return -1;
+    vec_each (&m->files, file) {
+        if (first_read(m, *file, strict, &counts, err))
+            return -1;
+    }
+    log_loaded(!m->path, m->path ? m->path : m->folder, &counts);
+    m->loaded = true;
+    for (int kind = 0; kind < KIND_COUNT; kind++) {
+        m->sink.replace(m->sink.ctx, (enum object_kind)kind, &m->first[kind]);
+        object_vec_clear(&m->first[kind]);
+    }
     return 0;
 }
 
 struct manifests *manifests_open(const char *path, const struct object_sink *sink, bool strict,
                                  struct error *err)
 {
-    struct manifests *manifests = xcalloc(1, sizeof(*manifests));
-    manifests->objects.sink = *sink;
-    if (set_path(manifests, path, err) == 0 && first_load(manifests, strict, err) == 0)
-        return manifests;
-    manifests_free(manifests);
+    struct manifests *m = xcalloc(1, sizeof(*m));
+    m->sink = *sink;
+    if (set_path(m, path, err) == 0 && first_load(m, strict, err) == 0)
+        return m;
+    manifests_free(m);
     return NULL;
-}
-
-/* ---- all of them ---- */
-
-/* Where a link leads is watched before it is looked at, so that no change is missed. */
-static void compare_files(struct manifests *manifests)
-{
-    struct error err = {0};
-    path_vec paths = {0};
-    if (list_paths(manifests, &paths, &err)) {
-        log_error("manifests", "%s; its previous objects stay active", err.text);
-    } else {
-        note_all(manifests, NEWS_AWAY); /* unless it is named now */
-        vec_each (&paths, path) {
-            manifest_watch_link(manifests->watch, *path);
-            compare(file_get(manifests, *path));
-        }
-    }
-    paths_clear(&paths);
-    error_clear(&err);
-}
-
-static void lose_folder(struct manifests *manifests, const char *why)
-{
-    if (!manifests->lost)
-        log_error("manifests",
-                  "%s: the folder is gone (%s); its objects stay active until it is back",
-                  manifests->folder, why);
-    manifests->lost = true;
-}
-
-/* A folder that was moved into place or that a link leads to is complete. One that was made is not:
- * compared at once, it would remove what is about to be copied into it. */
-static void find_folder(struct manifests *manifests, bool made)
-{
-    log_info("manifests", "the folder was replaced%s folder=%s",
-             made ? ", comparing it once it is quiet" : "", manifests->folder);
-    manifests->lost = false;
-    if (made)
-        ev_timer_again(manifests->loop, &manifests->filling);
-}
-
-static void compare_all(struct manifests *manifests, bool made)
-{
-    struct error err = {0};
-    enum watch_folder folder = manifest_watch_begin(manifests->watch, &err);
-    if (folder != WATCH_FOLDER_SAME) {
-        /* what was noted was about the folder before */
-        note_all(manifests, NEWS_NONE);
-        ev_timer_stop(manifests->loop, &manifests->filling);
-    }
-    if (folder == WATCH_FOLDER_GONE)
-        lose_folder(manifests, err.text);
-    else if (folder == WATCH_FOLDER_NEW)
-        find_folder(manifests, made);
-    if (folder != WATCH_FOLDER_GONE && !ev_is_active(&manifests->filling))
-        compare_files(manifests);
-    manifest_watch_end(manifests->watch);
-    error_clear(&err);
 }
 
 /* ---- following ---- */
 
 static void on_filled(struct ev_loop *loop, ev_timer *timer, int revents)
 {
-    struct manifests *manifests = timer->data;
+    struct manifests *m = timer->data;
     (void)revents;
     ev_timer_stop(loop, timer);
-    compare_all(manifests, false);
-    work_off(manifests);
+    compare_all(m, false);
+    work_off(m);
 }
 
 static void on_name(void *ctx, const char *name, bool gone)
 {
-    struct manifests *manifests = ctx;
-    if (manifests->path ? strcmp(last_part(manifests->path), name) != 0 : !is_manifest(name))
+    struct manifests *m = ctx;
+    if (m->path ? strcmp(last_part(m->path), name) != 0 : !is_manifest(name))
         return;
-    char *path = path_of(manifests, name);
+    struct file *file = file_get(m, name);
     if (!gone)
-        manifest_watch_link(manifests->watch, path);
-    file_get(manifests, path)->news = gone ? NEWS_AWAY : NEWS_CHANGED;
-    free(path);
+        manifest_watch_link(m->watch, file->path);
+    file->news = gone ? NEWS_AWAY : NEWS_CHANGED;
 }
 
-static void stop_following(struct manifests *manifests)
+static void stop_following(struct manifests *m)
 {
-    if (!manifests->watch)
+    if (!m->watch)
         return;
-    ev_timer_stop(manifests->loop, &manifests->filling);
-    manifest_watch_free(manifests->watch);
-    manifests->watch = NULL;
+    ev_timer_stop(m->loop, &m->filling);
+    ev_io_stop(m->loop, &m->watcher);
+    manifest_watch_free(m->watch);
+    m->watch = NULL;
 }
 
-static void on_news(void *ctx, enum watch_news news)
+static void on_news(struct ev_loop *loop, ev_io *watcher, int revents)
 {
-    struct manifests *manifests = ctx;
-    if (news == WATCH_NEWS_END) {
-        log_error("manifests",
+    struct manifests *m = watcher->data;
+    (void)revents;
+    struct watch_news news = manifest_watch_read(m->watch, on_name, m);
+    if (news.unmounted) {
+        log_error(LOG,
                   "%s: the folder was unmounted; its changes are no longer followed, its objects "
                   "stay active",
-                  manifests->folder);
-        stop_following(manifests);
+                  m->folder);
+        stop_following(m);
         return;
     }
-    if (ev_is_active(&manifests->filling))
-        ev_timer_again(manifests->loop, &manifests->filling);
-    if (news != WATCH_NEWS_NAMES)
-        compare_all(manifests, news == WATCH_NEWS_MADE);
-    work_off(manifests);
-}
-
-int manifests_follow(struct manifests *manifests, struct ev_loop *loop, struct error *err)
-{
-    const struct watch_handler handler = {on_name, on_news, manifests};
-    manifests->loop = loop;
-    ev_timer_init(&manifests->filling, on_filled, 0, FILLING_TIME);
-    manifests->filling.data = manifests;
-    manifests->watch = manifest_watch_new(manifests->folder, loop, &handler, err);
-    if (!manifests->watch)
-        return error_prefix(err, "cannot follow %s", manifests->folder);
-    compare_all(manifests, false);
-    work_off(manifests);
-    return 0;
-}
-
-int manifests_look_again(struct manifests *manifests, struct error *err)
-{
-    if (!manifests->watch)
-        return manifests_follow(manifests, manifests->loop, err);
-    compare_all(manifests, false);
-    work_off(manifests);
-    return 0;
-}
-
-void manifests_free(struct manifests *manifests)
-{
-    if (!manifests)
+    if (!news.any)
         return;
-    stop_following(manifests);
-    vec_each (&manifests->files, file)
+    if (ev_is_active(&m->filling))
+        ev_timer_again(loop, &m->filling);
+    if (news.all)
+        compare_all(m, news.made);
+    work_off(m);
+}
+
+int manifests_follow(struct manifests *m, struct ev_loop *loop, struct error *err)
+{
+    m->watch = manifest_watch_new(m->folder, err);
+    if (!m->watch)
+        return error_prefix(err, "cannot follow %s", m->folder);
+    m->loop = loop;
+    ev_timer_init(&m->filling, on_filled, 0, FILLING_TIME);
+    ev_io_init(&m->watcher, on_news, manifest_watch_fd(m->watch), EV_READ);
+    m->filling.data = m->watcher.data = m;
+    ev_io_start(loop, &m->watcher);
+    compare_all(m, false);
+    work_off(m);
+    return 0;
+}
+
+int manifests_look_again(struct manifests *m, struct error *err)
+{
+    if (!m->watch)
+        return manifests_follow(m, m->loop, err);
+    compare_all(m, false);
+    work_off(m);
+    return 0;
+}
+
+void manifests_free(struct manifests *m)
+{
+    if (!m)
+        return;
+    stop_following(m);
+    vec_each (&m->files, file)
         file_free(*file);
-    vec_free(&manifests->files);
-    manifest_objects_clear(&manifests->objects);
-    free(manifests->folder);
-    free(manifests->path);
-    free(manifests);
+    vec_free(&m->files);
+    for (int kind = 0; kind < KIND_COUNT; kind++) {
+        hash_table_each (&m->by_id[kind], struct holding, holding)
+            holding_free(m, holding);
+        object_vec_clear(&m->first[kind]);
+    }
+    free(m->folder);
+    free(m->path);
+    free(m);
 }
