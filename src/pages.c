@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "pages.h"
 
-#include "figures.h"
 #include "kube-nftd/base.h"
 #include "kube-nftd/serve.h"
 #include "kube-nftd/source.h"
+
+#include <math.h>
 
 static bool list_sources(void *ctx, struct explain_sources *sources)
 {
@@ -30,20 +31,31 @@ void pages_write_metrics(void *ctx, struct metrics_page *page)
 {
     const struct pages *pages = ctx;
     const struct object_source *source = pages->source;
-    struct explain_sources services;
-    struct figures_sources sources = {
-        .services = list_sources(ctx, &services) ? &services : NULL,
-        .proxy = pages->proxy,
-        .flows = pages->flows,
-        .health = pages->health,
-        .requests = source->apiserver ? apiserver_request_figures(source->apiserver) : NULL,
-        .recorder = source->recorder,
-    };
-    for (int kind = 0; kind < KIND_COUNT; kind++)
-        sources.reflectors[kind] = source->reflectors[kind];
-    if (pages->proxy)
+    struct metrics_sources sources = {.log_lines_dropped = log_lines_dropped()};
+    process_usage_read(&sources.process);
+    if (pages->health)
+        sources.health = health_counts(pages->health);
+    if (pages->proxy) {
+        struct explain_sources services;
         read_connections(pages->proxy);
-    figures_write(&sources, page);
+        proxy_figures(pages->proxy, &sources.proxy);
+        proxy_explain_sources(pages->proxy, &services);
+        sources.counted = connections_are_counted(&services);
+        if (sources.counted)
+            sources.omitted = connections_most(&services, METRICS_CONNECTIONS, &sources.busiest);
+    }
+    for (int family = 0; pages->flows && family < FAMILY_COUNT; family++)
+        sources.flows[family] = flow_cleaner_stats(pages->flows, (enum family)family);
+    if (source->apiserver)
+        sources.requests = apiserver_request_figures(source->apiserver);
+    sources.has_events = source->recorder != NULL;
+    if (source->recorder)
+        sources.events = event_recorder_figures(source->recorder);
+    for (int kind = 0; kind < KIND_COUNT; kind++)
+        if (source->reflectors[kind])
+            reflector_figures(source->reflectors[kind], &sources.reflectors[kind]);
+    metrics_write(&sources, page);
+    vec_free(&sources.busiest);
 }
 
 /* What /configz answers (docs/behaviour.md 6.3). */
@@ -102,8 +114,10 @@ static struct daemon_status status_of(const struct pages *pages)
                                    .node = pages->node_name,
                                    .objects_from = pages->source->apiserver
                                                        ? pages->source->client.server
-                                                       : pages->options->manifests,
-                                   .resident = figures_resident_bytes()};
+                                                       : pages->options->manifests};
+    struct process_usage usage;
+    process_usage_read(&usage);
+    status.resident = isnan(usage.resident) ? 0 : usage.resident;
     object_source_status(pages->source, &status);
     if (pages->proxy) /* which is made after the servers */
         proxy_figures(pages->proxy, &status.proxy);

@@ -101,6 +101,16 @@ void least_power_apply(void);
  */
 void oom_score_adjust(int desired, const char *root);
 
+/* What this process uses; NAN: /proc does not tell. */
+struct process_usage {
+    double cpu_seconds;
+    double resident, virtual; /* bytes of memory */
+    double started;           /* seconds since 1970 */
+    double descriptors, descriptor_limit;
+};
+
+void process_usage_read(struct process_usage *usage);
+
 /*
  * What systemd is told about this daemon (the protocol of sd_notify(3)): ready, ending, a line of
  * status, and signs of life from the loop. Without a service manager none of it costs anything.

@@ -8,8 +8,11 @@
 
 #include "kube-nftd/base.h"
 #include "kube-nftd/cache.h"
+#include "kube-nftd/host.h"
 #include "kube-nftd/model.h"
+#include "kube-nftd/netlink.h"
 #include "kube-nftd/policy.h"
+#include "kube-nftd/source.h"
 #include "kube-nftd/table.h"
 
 #include <cjson/cJSON.h>
@@ -295,13 +298,11 @@ struct health_status {
     } family[FAMILY_COUNT];
 };
 
-/* How often was answered what on the health address. */
-struct health_answers {
-    uint64_t good, bad; /* 200, 503 */
-};
-
-struct health_figures {
-    struct health_answers healthz, livez;
+/* How often each was answered on the health address: 200, or 503. */
+struct health_counts {
+    struct {
+        uint64_t good, bad;
+    } healthz, livez;
 };
 
 typedef void (*health_status_fn)(void *ctx, struct health_status *status);
@@ -326,8 +327,7 @@ int health_listen(struct health *health, const char *bind, struct error *err);
 /** Whether that address could be bound. */
 bool health_is_listening(const struct health *health);
 
-/** What was counted so far. */
-struct health_figures health_figures(const struct health *health);
+struct health_counts health_counts(const struct health *health);
 
 /**
  * Opens, updates or moves the listeners of a service.
@@ -413,25 +413,16 @@ char *metrics_print(metrics_fn write, void *ctx, size_t *length);
 void metrics_family(struct metrics_page *page, const char *name, const char *type,
                     const char *help);
 
-/** One sample of the family that was begun last. @label is NULL or a label's name, @value_of_label
- * its value. */
-void metrics_sample(struct metrics_page *page, const char *label, const char *value_of_label,
+/* The most labels that a sample may have. */
+#define METRICS_LABELS_MOST 9
+
+/** One sample of the family that was begun last. */
+void metrics_sample(struct metrics_page *page, const struct metrics_label *labels, size_t n,
                     double value);
 
-/** The same with @n labels. */
-void metrics_labelled(struct metrics_page *page, const struct metrics_label *labels, size_t n,
-                      double value);
-
-/* The most labels that a histogram may have. */
-#define METRICS_LABELS_MOST 4
-
 /** The samples of a histogram: its buckets, sum and count. */
-void metrics_histogram(struct metrics_page *page, const char *label, const char *value_of_label,
+void metrics_histogram(struct metrics_page *page, const struct metrics_label *labels, size_t n,
                        const struct histogram *histogram);
-
-/** The same with @n labels, at most METRICS_LABELS_MOST. */
-void metrics_histogram_labelled(struct metrics_page *page, const struct metrics_label *labels,
-                                size_t n, const struct histogram *histogram);
 
 /*
  * What the metrics address answers (docs/behaviour.md 6.3): /metrics in the text format of
@@ -511,6 +502,28 @@ struct proxy_figures {
     uint64_t audits; /* times that all tables were looked through */
     struct table_view family[FAMILY_COUNT];
 };
+
+/* What /metrics is made from, as it is at one moment; all borrowed. */
+struct metrics_sources {
+    struct proxy_figures proxy;
+    const struct flow_cleaner_stats *flows[FAMILY_COUNT]; /* NULL: nothing is deleted */
+    struct reflector_figures reflectors[KIND_COUNT];      /* without a resource: objects of files */
+    const struct request_figures *requests;               /* NULL: likewise */
+    struct health_counts health;
+    struct event_figures events;
+    bool has_events; /* there is somebody to post them to */
+    struct process_usage process;
+    uint64_t log_lines_dropped;
+    bool counted;                 /* connections are: */
+    port_connections_vec busiest; /* the METRICS_CONNECTIONS service ports with the most of them */
+    size_t omitted;               /* others that have any */
+};
+
+#define METRICS_CONNECTIONS 1000
+#define METRICS_CONNECTIONS_TEXT "1,000"
+
+/** Writes all metrics. */
+void metrics_write(const struct metrics_sources *sources, struct metrics_page *page);
 
 /* All texts are borrowed. */
 struct daemon_status {

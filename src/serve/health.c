@@ -33,7 +33,7 @@ struct health {
     void *ctx;
     struct ports *ports;
     struct port *own;
-    struct health_figures figures;
+    struct health_counts counts;
     const char *node_name;
     struct hash_table services[FAMILY_COUNT];
     address_vec addresses[FAMILY_COUNT]; /* where services listen; 0.0.0.0 and :: are all */
@@ -127,12 +127,6 @@ static void add_families(cJSON *object, const struct health_status *status)
     }
 }
 
-static void count_answer(struct health_answers *answers, bool good)
-{
-    answers->good += good;
-    answers->bad += !good;
-}
-
 static void answer_proxy(struct health *health, bool with_node, struct http_answer *answer)
 {
     struct health_status status = {0};
@@ -140,7 +134,9 @@ static void answer_proxy(struct health *health, bool with_node, struct http_answ
     bool healthy = all_healthy(&status);
     bool good = healthy && (status.node_eligible || !with_node);
     double now = clock_realtime();
-    count_answer(with_node ? &health->figures.healthz : &health->figures.livez, good);
+    uint64_t *healthz = good ? &health->counts.healthz.good : &health->counts.healthz.bad;
+    uint64_t *livez = good ? &health->counts.livez.good : &health->counts.livez.bad;
+    ++*(with_node ? healthz : livez);
     cJSON *body = cJSON_CreateObject();
     if (good)
         add_time(body, "lastUpdated", now);
@@ -191,9 +187,9 @@ void health_set_events(struct health *health, const struct event_sink *events,
     ports_set_events(health->ports, events);
 }
 
-struct health_figures health_figures(const struct health *health)
+struct health_counts health_counts(const struct health *health)
 {
-    return health->figures;
+    return health->counts;
 }
 
 int health_listen(struct health *health, const char *bind, struct error *err)

@@ -1,283 +1,403 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The list of metrics. Those whose names begin with kubeproxy_ are kube-proxy's, with its names,
+ * labels, types and buckets (docs/behaviour.md 7). Of them
+ * kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total is left out, since there is nothing to
+ * count: what falls out of use goes in a transaction like any other.
+ */
 #include "kube-nftd/serve.h"
 
 #include "kube-nftd/base.h"
-#include "ports.h"
+#include "kube-nftd/commit.h"
 
+#include <math.h>
+#include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include <zlib.h>
 
-#define METRICS_PORT 10249
+#if defined(__clang__)
+#define COMPILER "clang"
+#else
+#define COMPILER "gcc"
+#endif
 
-/* A page that is shorter is not worth packing. */
-#define PACKED_FROM 4096
+/* As Go calls them. */
+#if defined(__x86_64__)
+#define ARCHITECTURE "amd64"
+#elif defined(__aarch64__)
+#define ARCHITECTURE "arm64"
+#elif defined(__arm__)
+#define ARCHITECTURE "arm"
+#elif defined(__i386__)
+#define ARCHITECTURE "386"
+#elif defined(__s390x__)
+#define ARCHITECTURE "s390x"
+#elif defined(__riscv)
+#define ARCHITECTURE "riscv64"
+#elif defined(__powerpc64__)
+#define ARCHITECTURE "ppc64le"
+#else
+#define ARCHITECTURE ""
+#endif
 
-/* Sorted by path. */
-struct page {
-    const char *path;
-    http_answer_fn answer;
-    void *ctx;
+/* Which struct a value is a member of: metrics_sources, or one that is there for each IP family in
+ * use or for each kind of object. CONSTANT: the value is 1. */
+enum place { CONSTANT, ONCE, OF_FAMILY, OF_SYNCS, OF_TABLE, OF_FLOWS, OF_KIND };
+
+struct member {
+    enum { NONE, WHOLE, FLOATING, HISTOGRAM } type;
+    size_t offset, size;
 };
 
-struct metrics {
-    metrics_fn write;
-    void *ctx;
-    VEC(struct page) pages;
-    uint64_t healthy; /* checks of /healthz since the last DELETE of /metrics/slis */
-    struct ports *ports;
-    struct port *own;
-    const char *node_name;
+struct metric {
+    const char *name, *type, *help; /* no name: more samples of the metric before */
+    enum place place;
+    struct member value;
+    struct member when; /* no sample while this and the value are 0; NONE: always a sample */
+    struct metrics_label labels[METRICS_LABELS_MOST];
+    /* In place of all that: writes samples with labels of any value. */
+    void (*write)(const struct metrics_sources *sources, struct metrics_page *page);
 };
 
-static void put_text(struct http_answer *answer, const char *type, char *body)
+/* ---- samples with labels of any value ---- */
+
+static void write_connections(const struct metrics_sources *sources, struct metrics_page *page)
 {
-    http_answer_header(answer, "Content-Type", "%s; charset=utf-8", type);
-    answer->body = body;
-}
-
-/* ---- gzip ---- */
-
-/* Of deflateInit2(): the largest window, and a gzip header instead of zlib's. */
-#define WINDOW_BITS (15 + 16)
-#define MEMORY_LEVEL 8
-
-static const char *skip_space(const char *text)
-{
-    return text + strspn(text, " \t");
-}
-
-static bool is_word(const char *text, size_t length, const char *word)
-{
-    return length == strlen(word) && strncasecmp(text, word, length) == 0;
-}
-
-/* What follows a name: "" or ";q=0.5". Other parameters do not exist. */
-static bool has_quality(const char *text)
-{
-    text = skip_space(text);
-    if (*text != ';')
-        return true;
-    text = skip_space(text + 1);
-    if (strncasecmp(text, "q=", 2) != 0)
-        return true;
-    return strtod(text + 2, NULL) > 0;
-}
-
-/* Whether a header Accept-Encoding (NULL: none) takes gzip: it names gzip, x-gzip or *, with a
- * quality that is not 0. */
-static bool is_accepted(const char *accept_encoding)
-{
-    bool any = false;
-    for (const char *at = accept_encoding; at && *at; at += strspn(at, ",")) {
-        at = skip_space(at);
-        size_t length = strcspn(at, " \t;,");
-        if (is_word(at, length, "gzip") || is_word(at, length, "x-gzip"))
-            return has_quality(at + length);
-        if (is_word(at, length, "*"))
-            any = has_quality(at + length);
-        at += strcspn(at, ",");
+    vec_each (&sources->busiest, it) {
+        size_t length = strcspn(it->service_id, "/");
+        char *namespace = xstrndup(it->service_id, length), number[8];
+        snprintf(number, sizeof(number), "%u", it->port->port);
+        const struct metrics_label labels[] = {{"namespace", namespace},
+                                               {"service", it->service_id + length + 1},
+                                               {"port", *it->port->name ? it->port->name : number}};
+        metrics_sample(page, labels, 3, (double)it->total);
+        free(namespace);
     }
-    return any;
 }
 
-/* @size bytes, not 0, as a gzip file of *@packed_size bytes for the caller to free; NULL if that
- * does not go. */
-static char *gzip(const char *bytes, size_t size, size_t *packed_size)
+static void write_requests(const struct metrics_sources *sources, struct metrics_page *page)
 {
-    z_stream stream = {0};
-    if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, WINDOW_BITS, MEMORY_LEVEL,
-                     Z_DEFAULT_STRATEGY) != Z_OK)
+    const struct request_figures *requests = sources->requests;
+    for (size_t i = 0; requests && i < requests->counts.n; i++) {
+        const struct request_count *it = &requests->counts.v[i];
+        char code[24];
+        snprintf(code, sizeof(code), "%ld", it->status);
+        const struct metrics_label labels[] = {{"code", it->status ? code : "<error>"},
+                                               {"host", requests->host},
+                                               {"method", it->method}};
+        metrics_sample(page, labels, 3, (double)it->count);
+    }
+}
+
+static void write_request_times(const struct metrics_sources *sources, struct metrics_page *page)
+{
+    const struct request_figures *requests = sources->requests;
+    for (size_t i = 0; requests && i < requests->times.n; i++) {
+        const struct request_times *it = &requests->times.v[i];
+        const struct metrics_label labels[] = {{"host", requests->host}, {"verb", it->method}};
+        metrics_histogram(page, labels, 2, &it->seconds);
+    }
+}
+
+/* ---- the list ---- */
+
+#define MEMBER(type, member)                                                                       \
+    {                                                                                              \
+        _Generic(((const type *)NULL)->member, double                                              \
+                 : FLOATING, struct histogram                                                      \
+                 : HISTOGRAM, default                                                              \
+                 : WHOLE),                                                                         \
+            offsetof(type, member), sizeof(((const type *)NULL)->member)                           \
+    }
+
+#define ONCE(member) .place = ONCE, .value = MEMBER(struct metrics_sources, member)
+#define FAMILY(member) .place = OF_FAMILY, .value = MEMBER(struct table_view, member)
+#define SYNCS(member) .place = OF_SYNCS, .value = MEMBER(struct sync_figures, member)
+#define TABLE(member) .place = OF_TABLE, .value = MEMBER(struct ruleset_figures, member)
+#define FLOWS(member) .place = OF_FLOWS, .value = MEMBER(struct flow_cleaner_stats, member)
+#define REFLECTOR(member) .place = OF_KIND, .value = MEMBER(struct reflector_figures, member)
+
+#define WHEN(type, member) .when = MEMBER(type, member)
+#define LABEL(name, value) .labels = {{name, value}}
+#define GATE(name, stage) .labels = {{"name", name}, {"stage", stage}}
+
+static const struct metric metrics[] = {
+    {"kubeproxy_sync_proxy_rules_duration_seconds", "histogram",
+     "Duration of syncs of the family's table, failed ones included.", SYNCS(all)},
+    {"kubeproxy_sync_full_proxy_rules_duration_seconds", "histogram",
+     "Duration of full syncs, which read the table back: the first one, and those after failures.",
+     SYNCS(full)},
+    {"kubeproxy_sync_partial_proxy_rules_duration_seconds", "histogram",
+     "Duration of partial syncs, which send only the difference.", SYNCS(partial)},
+    {"kubeproxy_network_programming_duration_seconds", "histogram",
+     "Time from the change that triggered an EndpointSlice update until it was applied.",
+     SYNCS(programming)},
+    {"kubeproxy_sync_proxy_rules_last_timestamp_seconds", "gauge",
+     "Time of the last successful sync.", SYNCS(last_success),
+     WHEN(struct sync_figures, last_success)},
+    {"kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds", "gauge",
+     "Time when a change last requested a sync.", SYNCS(last_queued),
+     WHEN(struct sync_figures, last_queued)},
+    {"kubeproxy_sync_proxy_rules_nftables_sync_failures_total", "counter",
+     "Transactions that the kernel rejected.", SYNCS(failures),
+     WHEN(struct sync_figures, failures)},
+    {"kubeproxy_sync_proxy_rules_no_local_endpoints_total", "gauge",
+     "Service ports with traffic policy Local that have endpoints, but none on this node.",
+     SYNCS(without_local.internal), WHEN(struct sync_figures, last_success),
+     LABEL("traffic_policy", "internal")},
+    {SYNCS(without_local.external), WHEN(struct sync_figures, last_success),
+     LABEL("traffic_policy", "external")},
+    {"kubeproxy_sync_proxy_rules_endpoint_changes_pending", "gauge",
+     "Changed EndpointSlices that are not applied yet.", ONCE(proxy.slices_pending)},
+    {"kubeproxy_sync_proxy_rules_endpoint_changes_total", "counter",
+     "EndpointSlices of Services that were received or deleted; counts unchanged ones too.",
+     ONCE(proxy.slice_changes)},
+    {"kubeproxy_sync_proxy_rules_service_changes_pending", "gauge",
+     "Changed Services that are not applied yet.", ONCE(proxy.services_pending)},
+    {"kubeproxy_sync_proxy_rules_service_changes_total", "counter",
+     "Services that were received or deleted; counts unchanged ones too, once per IP family.",
+     ONCE(proxy.service_changes)},
+    {"kubeproxy_conntrack_reconciler_sync_duration_seconds", "histogram",
+     "Duration of scans of the conntrack table.", FLOWS(scan_seconds)},
+    {"kubeproxy_conntrack_reconciler_deleted_entries_total", "counter",
+     "Deleted conntrack entries of stale UDP flows.", FLOWS(deleted),
+     WHEN(struct flow_cleaner_stats, scans)},
+    {"kubeproxy_proxy_healthz_total", "counter",
+     "Responses of /healthz on the health address, by status code.", ONCE(health.healthz.good),
+     WHEN(struct metrics_sources, health.healthz.good), LABEL("code", "200")},
+    {ONCE(health.healthz.bad), WHEN(struct metrics_sources, health.healthz.bad),
+     LABEL("code", "503")},
+    {"kubeproxy_proxy_livez_total", "counter",
+     "Responses of /livez on the health address, by status code.", ONCE(health.livez.good),
+     WHEN(struct metrics_sources, health.livez.good), LABEL("code", "200")},
+    {ONCE(health.livez.bad), WHEN(struct metrics_sources, health.livez.bad), LABEL("code", "503")},
+
+    {"kube_nftd_frontends", "gauge",
+     "Frontends: addresses and ports that are proxied, rejected or dropped.", FAMILY(frontends)},
+    {"kube_nftd_services", "gauge", "Services in the cache.", ONCE(proxy.services)},
+    {"kube_nftd_endpoint_slices", "gauge", "EndpointSlices in the cache.", ONCE(proxy.slices)},
+    {"kube_nftd_objects_left_out_total", "counter",
+     "Received objects that are invalid; the last good version of each stays active.",
+     ONCE(proxy.left_out[KIND_SERVICE]), LABEL("kind", "Service")},
+    {ONCE(proxy.left_out[KIND_ENDPOINTSLICE]), LABEL("kind", "EndpointSlice")},
+    {ONCE(proxy.left_out[KIND_SERVICECIDR]), LABEL("kind", "ServiceCIDR")},
+    {ONCE(proxy.left_out[KIND_NODE]), LABEL("kind", "Node")},
+    {"kube_nftd_frontends_claimed_twice", "gauge",
+     "Frontends that several service ports claim; one of these gets each.", ONCE(proxy.conflicts)},
+    {"kube_nftd_frontends_reserved", "gauge",
+     "Addresses and ports of the API server that Services claim as external or load-balancer "
+     "addresses; no Service gets them.",
+     ONCE(proxy.reserved)},
+    {"kube_nftd_repairs_total", "counter", "Repairs of the table after changes by other programs.",
+     FAMILY(repairs)},
+    {"kube_nftd_drift_elements", "gauge",
+     "Elements that audits found changed, missing or unexpected since startup, and repaired.",
+     FAMILY(drift)},
+    {"kube_nftd_audits_total", "counter", "Completed audits of all tables.", ONCE(proxy.audits)},
+    {"kube_nftd_affinity_records", "gauge",
+     "Session affinity records at the last audit: clients with a remembered endpoint.",
+     TABLE(records), WHEN(struct ruleset_figures, records_known)},
+    {"kube_nftd_affinity_records_most", "gauge",
+     "Capacity for session affinity records; 0 before the first audit.", TABLE(most_records)},
+    {"kube_nftd_service_connections_total", "counter",
+     "New connections to a Service port, with --count-connections: the " METRICS_CONNECTIONS_TEXT
+     " ports with the most.",
+     .write = write_connections},
+    {"kube_nftd_service_connections_omitted", "gauge",
+     "Service ports with connections that are not among those.", ONCE(omitted),
+     WHEN(struct metrics_sources, counted)},
+    {"kube_nftd_transactions_total", "counter", "Transactions that the kernel accepted.",
+     SYNCS(transactions)},
+    {"kube_nftd_transaction_bytes_total", "counter", "Size of the accepted transactions.",
+     SYNCS(bytes)},
+    {"kube_nftd_transaction_seconds_total", "counter",
+     "Time that the accepted transactions took in the kernel.", SYNCS(seconds)},
+    {"kube_nftd_last_transaction_bytes", "gauge", "Size of the last accepted transaction.",
+     SYNCS(last_bytes)},
+    {"kube_nftd_last_transaction_seconds", "gauge",
+     "Time that the last accepted transaction took in the kernel.", SYNCS(last_seconds)},
+    {"kube_nftd_elements", "gauge",
+     "Elements applied to maps and sets of the table; an address range counts as two.",
+     TABLE(elements)},
+    {"kube_nftd_elements_added_total", "counter", "Elements added to maps and sets.",
+     SYNCS(elements_added)},
+    {"kube_nftd_elements_deleted_total", "counter", "Elements deleted from maps and sets.",
+     SYNCS(elements_deleted)},
+    {"kube_nftd_table_read_backs_total", "counter", "Read-backs of the table after failures.",
+     TABLE(read_backs)},
+    {"kube_nftd_frontends_recomputed_total", "counter",
+     "Frontends computed from scratch because an endpoint change did not fit their applied "
+     "endpoints.",
+     TABLE(mistakes)},
+    {"kube_nftd_tables_replaced_total", "counter",
+     "Rebuilds of the table because its maps or sets differed from the desired ones.",
+     TABLE(replaced)},
+    {"kube_nftd_frontends_refused", "gauge",
+     "Quarantined frontends: the kernel rejected their latest rules.", TABLE(refused)},
+    {"kube_nftd_elements_refused", "gauge",
+     "Rejected elements of no single frontend, such as cluster IPs and address ranges.",
+     TABLE(left_out)},
+    {"kube_nftd_refusals_total", "counter",
+     "Frontends and elements quarantined after the kernel rejected them.", TABLE(refusals)},
+
+    {"kube_nftd_conntrack_deletion_failures_total", "counter",
+     "Failed deletions of conntrack entries of stale UDP flows.", FLOWS(failed_deletions)},
+    {"kube_nftd_conntrack_scans_total", "counter", "Scans of the conntrack table.", FLOWS(scans)},
+    {"kube_nftd_conntrack_scan_failures_total", "counter",
+     "Scans of the conntrack table that ended before its last entry.", FLOWS(failed_scans)},
+    {"kube_nftd_conntrack_scan_seconds_total", "counter",
+     "Total duration of scans of the conntrack table.", FLOWS(total_scan_seconds)},
+
+    {"kube_nftd_lists_total", "counter",
+     "Complete lists received from the API server, streamed or paged.", REFLECTOR(lists)},
+    {"kube_nftd_watch_resumes_total", "counter",
+     "Watches resumed from the last resource version, without a list.", REFLECTOR(resumes)},
+    {"kube_nftd_watch_events_total", "counter", "Watch events: objects added, modified or deleted.",
+     REFLECTOR(events)},
+    {"kube_nftd_bad_objects_total", "counter",
+     "Invalid objects, counted each time they are received.", REFLECTOR(bad_objects)},
+    {"kube_nftd_bad_answers_total", "counter",
+     "Responses of the API server abandoned as unreadable.", REFLECTOR(bad_answers)},
+    {"kube_nftd_request_failures_total", "counter",
+     "Requests to the API server that were refused, interrupted or not answered.",
+     REFLECTOR(failures)},
+    {"kube_nftd_received_bytes_total", "counter",
+     "Uncompressed size of the API server's responses with objects.",
+     REFLECTOR(received[ENCODING_JSON]), WHEN(struct reflector_figures, received[ENCODING_JSON]),
+     LABEL("encoding", "json")},
+    {REFLECTOR(received[ENCODING_PROTOBUF]),
+     WHEN(struct reflector_figures, received[ENCODING_PROTOBUF]), LABEL("encoding", "protobuf")},
+    {"rest_client_requests_total", "counter",
+     "Requests to the API server, by status code, method and host; a watch counts when it is "
+     "answered.",
+     .write = write_requests},
+    {"rest_client_request_duration_seconds", "histogram",
+     "Duration of requests to the API server except watches.", .write = write_request_times},
+    {"kube_nftd_events_total", "counter", "Kubernetes Events, by result.", ONCE(events.dropped),
+     WHEN(struct metrics_sources, has_events), LABEL("result", "dropped")},
+    {ONCE(events.failed), WHEN(struct metrics_sources, has_events), LABEL("result", "failed")},
+    {ONCE(events.posted), WHEN(struct metrics_sources, has_events), LABEL("result", "posted")},
+    {ONCE(events.repeated), WHEN(struct metrics_sources, has_events), LABEL("result", "repeated")},
+    {"kubernetes_feature_enabled", "gauge",
+     "Whether the behaviour of a Kubernetes feature gate is enabled.", ONCE(proxy.external_ips),
+     GATE("AllowServiceExternalIPs", "DEPRECATED")},
+    {GATE("MultiCIDRServiceAllocator", "")},
+    {GATE("NFTablesProxyMode", "")},
+    {GATE("PreferSameTrafficDistribution", "")},
+
+    {"process_cpu_seconds_total", "counter", "User and system CPU time.",
+     ONCE(process.cpu_seconds)},
+    {"process_resident_memory_bytes", "gauge", "Resident memory.", ONCE(process.resident)},
+    {"process_virtual_memory_bytes", "gauge", "Virtual memory.", ONCE(process.virtual)},
+    {"process_start_time_seconds", "gauge", "Start time of the process.", ONCE(process.started)},
+    {"process_open_fds", "gauge", "Open file descriptors.", ONCE(process.descriptors)},
+    {"process_max_fds", "gauge", "Limit of open file descriptors.", ONCE(process.descriptor_limit)},
+    {"kube_nftd_log_lines_dropped_total", "counter",
+     "Log lines dropped because stderr would have blocked.", ONCE(log_lines_dropped)},
+    {"kubernetes_build_info", "gauge",
+     "1, labelled with the version of kube-nftd; labels that do not apply are empty.",
+     .labels = {{"build_date", ""},
+                {"compiler", COMPILER},
+                {"git_commit", KUBE_NFTD_COMMIT},
+                {"git_tree_state", KUBE_NFTD_TREE_STATE},
+                {"git_version", "v" KUBE_NFTD_VERSION},
+                {"go_version", ""},
+                {"major", KUBE_NFTD_MAJOR},
+                {"minor", KUBE_NFTD_MINOR},
+                {"platform", "linux/" ARCHITECTURE}}},
+    {"kube_nftd_build_info", "gauge", "1, labelled with version and compiler.",
+     .labels = {{"compiler", COMPILER " " __VERSION__}, {"version", KUBE_NFTD_VERSION}}},
+};
+
+/* ---- the page ---- */
+
+/* The struct at @place with number @i; NULL if there is none. */
+static const void *base_of(const struct metrics_sources *sources, enum place place, int i)
+{
+    const struct table_view *family = &sources->proxy.family[i % FAMILY_COUNT];
+    if (place == CONSTANT || place == ONCE)
+        return sources;
+    if (place == OF_KIND)
+        return sources->reflectors[i].resource ? &sources->reflectors[i] : NULL;
+    if (!family->in_use)
         return NULL;
-    size_t room = deflateBound(&stream, size);
-    char *packed = xcalloc(room, 1);
-    stream.next_in = (z_const Bytef *)bytes;
-    stream.avail_in = (uInt)size;
-    stream.next_out = (Bytef *)packed;
-    stream.avail_out = (uInt)room;
-    bool done = deflate(&stream, Z_FINISH) == Z_STREAM_END;
-    *packed_size = stream.total_out;
-    deflateEnd(&stream);
-    if (done)
-        return packed;
-    free(packed);
-    return NULL;
+    return place == OF_SYNCS   ? (const void *)family->syncs
+           : place == OF_TABLE ? (const void *)family->table
+           : place == OF_FLOWS ? (const void *)sources->flows[i]
+                               : family;
 }
 
-/* ---- pages of metrics ---- */
-
-static void pack(const struct http_request *request, struct http_answer *answer)
+static double number_at(const void *base, const struct member *member)
 {
-    size_t size;
-    if (answer->length < PACKED_FROM ||
-        !is_accepted(http_request_header(request, "Accept-Encoding")))
-        return;
-    char *packed = gzip(answer->body, answer->length, &size);
-    if (!packed)
-        return;
-    free(answer->body);
-    answer->body = packed;
-    answer->length = size;
-    http_answer_header(answer, "Content-Encoding", "gzip");
+    const void *at = (const char *)base + member->offset;
+    if (member->type == FLOATING)
+        return *(const double *)at;
+    return member->size == sizeof(uint64_t)   ? (double)*(const uint64_t *)at
+           : member->size == sizeof(uint32_t) ? *(const uint32_t *)at
+                                              : *(const uint8_t *)at;
 }
 
-static void answer_page(metrics_fn write, void *ctx, const struct http_request *request,
-                        struct http_answer *answer)
+/* The labels of @metric and @place's own, sorted by name. Returns how many. */
+static size_t collect_labels(const struct metric *metric, struct metrics_label own,
+                             struct metrics_label labels[METRICS_LABELS_MOST + 1])
 {
-    size_t length;
-    put_text(answer, "text/plain; version=0.0.4", metrics_print(write, ctx, &length));
-    answer->length = length;
-    http_answer_header(answer, "Vary", "Accept-Encoding");
-    pack(request, answer);
-}
-
-static void answer_metrics(void *ctx, const struct http_request *request,
-                           struct http_answer *answer)
-{
-    const struct metrics *metrics = ctx;
-    answer_page(metrics->write, metrics->ctx, request, answer);
-}
-
-/* The one check that there is passes whenever it is made. */
-static void write_slis(void *ctx, struct metrics_page *page)
-{
-    static const struct metrics_label check[] = {{"name", "ping"}, {"type", "healthz"}},
-                                      passed[] = {{"name", "ping"},
-                                                  {"status", "success"},
-                                                  {"type", "healthz"}};
-    const struct metrics *metrics = ctx;
-    if (metrics->healthy == 0)
-        return;
-    metrics_family(page, "kubernetes_healthcheck", "gauge", "Whether the /healthz check passes.");
-    metrics_labelled(page, check, 2, 1);
-    metrics_family(page, "kubernetes_healthchecks_total", "counter",
-                   "Checks of /healthz, by result.");
-    metrics_labelled(page, passed, 3, (double)metrics->healthy);
-}
-
-static void answer_slis(void *ctx, const struct http_request *request, struct http_answer *answer)
-{
-    struct metrics *metrics = ctx;
-    if (strcmp(request->method, "DELETE") != 0) {
-        answer_page(write_slis, metrics, request, answer);
-        return;
-    }
-    metrics->healthy = 0;
-    put_text(answer, "text/plain", xstrdup("metrics reset\n"));
-}
-
-/* ---- other answers ---- */
-
-static void answer_healthz(void *ctx, const struct http_request *request,
-                           struct http_answer *answer)
-{
-    struct metrics *metrics = ctx;
-    bool verbose = http_request_argument(request, "verbose") != NULL;
-    metrics->healthy++;
-    http_answer_header(answer, "X-Content-Type-Options", "nosniff");
-    put_text(answer, "text/plain", xstrdup(verbose ? "[+]ping ok\nhealthz check passed\n" : "ok"));
-}
-
-static void answer_ping(void *ctx, const struct http_request *request, struct http_answer *answer)
-{
-    (void)ctx;
-    bool verbose = http_request_argument(request, "verbose") != NULL;
-    http_answer_header(answer, "X-Content-Type-Options", "nosniff");
-    put_text(answer, "text/plain", xstrdup(verbose ? "[+]ping ok\n" : "ok"));
-}
-
-static void answer_mode(void *ctx, const struct http_request *request, struct http_answer *answer)
-{
-    (void)ctx;
-    (void)request;
-    put_text(answer, "text/plain", xstrdup("nftables"));
-}
-
-static void answer_request(void *ctx, const struct http_request *request,
-                           struct http_answer *answer)
-{
-    const struct metrics *metrics = ctx;
-    vec_each (&metrics->pages, page) {
-        if (strcmp(page->path, request->path) == 0) {
-            page->answer(page->ctx, request, answer);
-            return;
+    size_t n = 0;
+    for (size_t i = 0; i < METRICS_LABELS_MOST && metric->labels[i].name; i++) {
+        if (own.name && strcmp(own.name, metric->labels[i].name) < 0) {
+            labels[n++] = own;
+            own.name = NULL;
         }
+        labels[n++] = metric->labels[i];
     }
-    http_answer_not_found(answer);
+    if (own.name)
+        labels[n++] = own;
+    return n;
 }
 
-/* ---- the server ---- */
-
-static int compare_pages(const void *a, const void *b)
+static void write_value(const struct metric *metric, const void *base, struct metrics_label own,
+                        struct metrics_page *page)
 {
-    return strcmp(((const struct page *)a)->path, ((const struct page *)b)->path);
-}
-
-void metrics_add_page(struct metrics *metrics, const char *path, http_answer_fn answer, void *ctx)
-{
-    vec_push(&metrics->pages, (struct page){path, answer, ctx});
-    qsort(metrics->pages.v, metrics->pages.n, sizeof(*metrics->pages.v), compare_pages);
-}
-
-struct metrics *metrics_new(struct ev_loop *loop, metrics_fn write, void *ctx)
-{
-    struct metrics *metrics = xcalloc(1, sizeof(*metrics));
-    *metrics = (struct metrics){.write = write, .ctx = ctx, .ports = ports_new(loop, "metrics")};
-    metrics_add_page(metrics, "/metrics", answer_metrics, metrics);
-    metrics_add_page(metrics, "/metrics/slis", answer_slis, metrics);
-    metrics_add_page(metrics, "/healthz", answer_healthz, metrics);
-    metrics_add_page(metrics, "/healthz/ping", answer_ping, metrics);
-    metrics_add_page(metrics, "/proxyMode", answer_mode, metrics);
-    return metrics;
-}
-
-void metrics_free(struct metrics *metrics)
-{
-    if (!metrics)
+    struct metrics_label labels[METRICS_LABELS_MOST + 1];
+    size_t n = collect_labels(metric, own, labels);
+    if (metric->value.type == HISTOGRAM) {
+        const struct histogram *histogram =
+            (const void *)((const char *)base + metric->value.offset);
+        if (histogram_count(histogram) > 0)
+            metrics_histogram(page, labels, n, histogram);
         return;
-    port_close(metrics->own);
-    ports_free(metrics->ports);
-    vec_free(&metrics->pages);
-    free(metrics);
-}
-
-void metrics_set_events(struct metrics *metrics, const struct event_sink *events,
-                        const char *node_name)
-{
-    metrics->node_name = node_name;
-    ports_set_events(metrics->ports, events);
-}
-
-char *metrics_paths(const struct metrics *metrics)
-{
-    char *text = NULL;
-    vec_each (&metrics->pages, page) {
-        char *longer = xasprintf("%s%s%s", text ? text : "", text ? " " : "", page->path);
-        free(text);
-        text = longer;
     }
-    return text;
+    double value = metric->value.type == NONE ? 1 : number_at(base, &metric->value);
+    bool wanted = metric->when.type == NONE || value > 0 || number_at(base, &metric->when) > 0;
+    if (wanted && !isnan(value))
+        metrics_sample(page, labels, n, value);
 }
 
-int metrics_listen(struct metrics *metrics, const char *bind, struct error *err)
+static void write_values(const struct metric *metric, const struct metrics_sources *sources,
+                         struct metrics_page *page)
 {
-    static const struct port_event event = {KIND_NODE, "FailedToStartMetricServer",
-                                            "StartKubeProxy", "starting metrics server on ",
-                                            " failed"};
-    struct listen_address address;
-    if (listen_address_parse(bind, METRICS_PORT, &address, err) < 0)
-        return -1;
-    port_close(metrics->own);
-    metrics->own = port_open(metrics->ports, &address, &event, metrics->node_name, answer_request,
-                             metrics, "address=%s", bind);
-    if (port_is_listening(metrics->own))
-        log_info("metrics", "serving /metrics and /proxyMode address=%s", bind);
-    return 0;
+    int n = metric->place <= ONCE ? 1 : metric->place == OF_KIND ? KIND_COUNT : FAMILY_COUNT;
+    for (int i = 0; i < n; i++) {
+        const void *base = base_of(sources, metric->place, i);
+        struct metrics_label own = {NULL, NULL};
+        if (!base)
+            continue;
+        if (metric->place == OF_KIND)
+            own = (struct metrics_label){"resource", sources->reflectors[i].resource};
+        else if (metric->place > ONCE)
+            own = (struct metrics_label){"ip_family", family_name((enum family)i)};
+        write_value(metric, base, own, page);
+    }
 }
 
-bool metrics_is_listening(const struct metrics *metrics)
+void metrics_write(const struct metrics_sources *sources, struct metrics_page *page)
 {
-    return port_is_listening(metrics->own);
+    for (size_t i = 0; i < sizeof(metrics) / sizeof(*metrics); i++) {
+        const struct metric *metric = &metrics[i];
+        if (metric->name)
+            metrics_family(page, metric->name, metric->type, metric->help);
+        if (metric->write)
+            metric->write(sources, page);
+        else
+            write_values(metric, sources, page);
+    }
 }

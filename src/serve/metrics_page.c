@@ -48,39 +48,24 @@ static const char *format_number(double value, char text[NUMBER_SIZE])
     return text;
 }
 
-/* ---- lines ---- */
-
-static void put_header(struct metrics_page *page)
-{
-    if (page->headed)
-        return;
-    page->headed = true;
-    fprintf(page->out, "# HELP %s ", page->name);
-    put_escaped(page->out, page->help, false);
-    fprintf(page->out, "\n# TYPE %s %s\n", page->name, page->type);
-}
-
-static void put_labels(FILE *out, const struct metrics_label *labels, size_t n)
-{
-    const char *before = "{";
-    for (size_t i = 0; i < n; i++, before = ",") {
-        fprintf(out, "%s%s=\"", before, labels[i].name);
-        put_escaped(out, labels[i].value, true);
-        fputc('"', out);
-    }
-    if (n > 0)
-        fputc('}', out);
-}
-
-/* @suffix is what the name of the family gets in addition. */
+/* One sample, behind the head of its family if it is the first; @suffix goes behind the name. */
 static void put_line(struct metrics_page *page, const char *suffix,
                      const struct metrics_label *labels, size_t n, double value)
 {
     char text[NUMBER_SIZE];
-    put_header(page);
+    if (!page->headed) {
+        fprintf(page->out, "# HELP %s ", page->name);
+        put_escaped(page->out, page->help, false);
+        fprintf(page->out, "\n# TYPE %s %s\n", page->name, page->type);
+        page->headed = true;
+    }
     fprintf(page->out, "%s%s", page->name, suffix);
-    put_labels(page->out, labels, n);
-    fprintf(page->out, " %s\n", format_number(value, text));
+    for (size_t i = 0; i < n; i++) {
+        fprintf(page->out, "%s%s=\"", i == 0 ? "{" : ",", labels[i].name);
+        put_escaped(page->out, labels[i].value, true);
+        fputc('"', page->out);
+    }
+    fprintf(page->out, "%s %s\n", n > 0 ? "}" : "", format_number(value, text));
 }
 
 /* ---- the page ---- */
@@ -106,31 +91,17 @@ void metrics_family(struct metrics_page *page, const char *name, const char *typ
     page->headed = false;
 }
 
-void metrics_labelled(struct metrics_page *page, const struct metrics_label *labels, size_t n,
-                      double value)
+void metrics_sample(struct metrics_page *page, const struct metrics_label *labels, size_t n,
+                    double value)
 {
     put_line(page, "", labels, n, value);
 }
 
-void metrics_sample(struct metrics_page *page, const char *label, const char *value_of_label,
-                    double value)
-{
-    const struct metrics_label labels[] = {{label, value_of_label}};
-    put_line(page, "", labels, label ? 1 : 0, value);
-}
-
-void metrics_histogram(struct metrics_page *page, const char *label, const char *value_of_label,
+void metrics_histogram(struct metrics_page *page, const struct metrics_label *labels, size_t n,
                        const struct histogram *histogram)
 {
-    const struct metrics_label labels[] = {{label, value_of_label}};
-    metrics_histogram_labelled(page, labels, label ? 1 : 0, histogram);
-}
-
-void metrics_histogram_labelled(struct metrics_page *page, const struct metrics_label *labels,
-                                size_t n, const struct histogram *histogram)
-{
     char bound[NUMBER_SIZE];
-    struct metrics_label with_bound[METRICS_LABELS_MOST + 1];
+    struct metrics_label with_bound[METRICS_LABELS_MOST + 2];
     uint64_t count = 0;
     for (size_t i = 0; i < n; i++)
         with_bound[i] = labels[i];

@@ -133,7 +133,7 @@ COMMAND(begin)
 
 COMMAND(counts)
 {
-    struct health_figures counted = health_figures(health);
+    struct health_counts counted = health_counts(health);
     fprintf(out, "healthz %d good %d bad, livez %d good %d bad\n", (int)counted.healthz.good,
             (int)counted.healthz.bad, (int)counted.livez.good, (int)counted.livez.bad);
 }

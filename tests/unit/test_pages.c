@@ -27,14 +27,14 @@ static const char *label_of(char *word, char **value)
     return word;
 }
 
-static void write_histogram(struct metrics_page *out, const char *label, const char *value,
+static void write_histogram(struct metrics_page *out, const struct metrics_label *labels, size_t n,
                             char *words)
 {
     static const struct histogram_buckets buckets = {.n = 2, .bounds = {0.5, 60}};
     struct histogram histogram = {.buckets = &buckets};
     for (char *word; *(word = script_word(&words));)
         histogram_add(&histogram, strtod(word, NULL));
-    metrics_histogram(out, label, value, &histogram);
+    metrics_histogram(out, labels, n, &histogram);
 }
 
 /* "family NAME TYPE HELP", "sample LABEL NUMBER", "histogram LABEL NUMBERS", "many LABEL". */
@@ -49,13 +49,14 @@ static void write_line(struct metrics_page *out, char *line)
         return;
     }
     const char *label = label_of((char *)name, &value);
+    const struct metrics_label labels[] = {{label, value}};
     if (strcmp(what, "sample") == 0)
-        metrics_sample(out, label, value, strtod(line, NULL));
+        metrics_sample(out, labels, label != NULL, strtod(line, NULL));
     else if (strcmp(what, "histogram") == 0)
-        write_histogram(out, label, value, line);
+        write_histogram(out, labels, label != NULL, line);
     else
         for (int i = 0; i < 7000; i++)
-            metrics_sample(out, label, value, i);
+            metrics_sample(out, labels, label != NULL, i);
 }
 
 static void write_page(void *ctx, struct metrics_page *out)

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The text of the metrics page, from figures that are given. */
+/* The text of the metrics page, from values that are given. */
 #include "script.h"
 
-#include "figures.h"
 #include "kube-nftd/base.h"
 #include "kube-nftd/commit.h"
 #include "kube-nftd/netlink.h"
 #include "kube-nftd/serve.h"
 #include "kube-nftd/source.h"
-#include "proxy.h"
 
 #include <fcntl.h>
 #include <glob.h>
@@ -19,61 +17,26 @@
 
 #define START 1000.5 /* of the process */
 
-static struct proxy_figures figures;
 static struct sync_figures syncs[FAMILY_COUNT];
 static struct ruleset_figures tables[FAMILY_COUNT];
 static struct flow_cleaner_stats stats[FAMILY_COUNT];
-static struct health_figures answers;
-static struct reflector_figures counts[KIND_COUNT];
 static struct request_figures requests;
-static struct figures_sources sources;
+static struct metrics_sources sources;
 static char *page;
-
-/* In place of src/proxy.c, netlink/flow_cleaner.c, serve/health.c and source/reflector.c. */
-void proxy_figures(const struct proxy *proxy, struct proxy_figures *out)
-{
-    ck_assert_ptr_eq(proxy, &figures);
-    *out = figures;
-}
-
-const struct flow_cleaner_stats *flow_cleaner_stats(const struct flow_cleaner *cleaner,
-                                                    enum family family)
-{
-    ck_assert_ptr_eq(cleaner, stats);
-    return &stats[family];
-}
-
-struct health_figures health_figures(const struct health *health)
-{
-    ck_assert_ptr_eq(health, &answers);
-    return answers;
-}
-
-void reflector_figures(const struct reflector *reflector, struct reflector_figures *out)
-{
-    *out = *(const struct reflector_figures *)(const void *)reflector;
-}
 
 static void set_up(void)
 {
-    memset(&figures, 0, sizeof(figures));
-    memset(&answers, 0, sizeof(answers));
     memset(stats, 0, sizeof(stats));
     memset(tables, 0, sizeof(tables));
-    memset(counts, 0, sizeof(counts));
-    sources = (struct figures_sources){
-        .proxy = (const struct proxy *)(void *)&figures,
-        .flows = (const struct flow_cleaner *)(void *)stats,
-        .health = (const struct health *)(void *)&answers,
-        .requests = &requests,
-    };
+    sources = (struct metrics_sources){.requests = &requests};
     for (int kind = 0; kind < KIND_COUNT; kind++)
-        sources.reflectors[kind] = (const struct reflector *)(void *)&counts[kind];
+        sources.reflectors[kind].resource = collection_resource((enum object_kind)kind)->name;
     for (int f = 0; f < FAMILY_COUNT; f++) {
         sync_figures_init(&syncs[f], START);
-        figures.family[f].in_use = true;
-        figures.family[f].syncs = &syncs[f];
-        figures.family[f].table = &tables[f];
+        sources.proxy.family[f].in_use = true;
+        sources.proxy.family[f].syncs = &syncs[f];
+        sources.proxy.family[f].table = &tables[f];
+        sources.flows[f] = &stats[f];
         stats[f].scan_seconds.buckets = &histogram_exponential;
     }
 }
@@ -89,7 +52,7 @@ static void tear_down(void)
 
 static void write_page(void *ctx, struct metrics_page *out)
 {
-    figures_write(&sources, out);
+    metrics_write(&sources, out);
 }
 
 static void print(void)
@@ -100,7 +63,7 @@ static void print(void)
     ck_assert_uint_eq(strlen(page), length);
 }
 
-/* ---- pages as text: cases/figures ---- */
+/* ---- pages as text: cases/metrics ---- */
 
 static void count_syncs(void)
 {
@@ -144,13 +107,16 @@ static void count_requests(void)
     request_figures_took(&requests, "GET", 0.02);
     request_figures_took(&requests, "GET", 70);
     request_figures_took(&requests, "POST", 0.005);
-    for (unsigned kind = 0; kind < KIND_COUNT; kind++)
-        counts[kind] = (struct reflector_figures){.lists = 100 + kind,
-                                                  .resumes = 110 + kind,
-                                                  .events = 120 + kind,
-                                                  .bad_objects = 130 + kind,
-                                                  .bad_answers = 140 + kind,
-                                                  .failures = 150 + kind};
+    for (unsigned kind = 0; kind < KIND_COUNT; kind++) {
+        struct reflector_figures *counts = &sources.reflectors[kind];
+        counts->lists = 100 + kind;
+        counts->resumes = 110 + kind;
+        counts->events = 120 + kind;
+        counts->bad_objects = 130 + kind;
+        counts->bad_answers = 140 + kind;
+        counts->failures = 150 + kind;
+    }
+    struct reflector_figures *counts = sources.reflectors;
     counts[KIND_SERVICE].received[ENCODING_JSON] = 7;
     counts[KIND_SERVICE].received[ENCODING_PROTOBUF] = 8;
     counts[KIND_NODE].received[ENCODING_PROTOBUF] = 9;
@@ -158,22 +124,23 @@ static void count_requests(void)
 
 COMMAND(all)
 {
-    figures.slices_pending = 1;
-    figures.slice_changes = 2;
-    figures.services_pending = 3;
-    figures.service_changes = 4;
-    figures.family[FAMILY_IPV4].frontends = 1;
-    figures.family[FAMILY_IPV6].frontends = 2;
-    figures.conflicts = 3;
-    figures.reserved = 24;
-    figures.services = 4;
-    figures.slices = 5;
-    figures.left_out[KIND_SERVICE] = 6;
-    figures.left_out[KIND_NODE] = 7;
-    figures.family[FAMILY_IPV4].repairs = 19;
-    figures.family[FAMILY_IPV6].drift = 20;
-    figures.audits = 21;
-    figures.external_ips = true;
+    struct proxy_figures *figures = &sources.proxy;
+    figures->slices_pending = 1;
+    figures->slice_changes = 2;
+    figures->services_pending = 3;
+    figures->service_changes = 4;
+    figures->family[FAMILY_IPV4].frontends = 1;
+    figures->family[FAMILY_IPV6].frontends = 2;
+    figures->conflicts = 3;
+    figures->reserved = 24;
+    figures->services = 4;
+    figures->slices = 5;
+    figures->left_out[KIND_SERVICE] = 6;
+    figures->left_out[KIND_NODE] = 7;
+    figures->family[FAMILY_IPV4].repairs = 19;
+    figures->family[FAMILY_IPV6].drift = 20;
+    figures->audits = 21;
+    figures->external_ips = true;
     tables[FAMILY_IPV4] = (struct ruleset_figures){.elements = 16,
                                                    .read_backs = 17,
                                                    .mistakes = 25,
@@ -184,9 +151,9 @@ COMMAND(all)
                                                    .records = 22,
                                                    .most_records = 23,
                                                    .records_known = true};
-    answers.healthz.good = 4;
-    answers.healthz.bad = 1;
-    answers.livez.bad = 2;
+    sources.health.healthz.good = 4;
+    sources.health.healthz.bad = 1;
+    sources.health.livez.bad = 2;
     count_syncs();
     count_flows();
     count_requests();
@@ -195,15 +162,15 @@ COMMAND(all)
 /* A family that is not in use says nothing. */
 COMMAND(one_family)
 {
-    figures.family[FAMILY_IPV6].in_use = false;
-    figures.family[FAMILY_IPV6].syncs = NULL;
-    figures.family[FAMILY_IPV6].table = NULL;
+    sources.proxy.family[FAMILY_IPV6].in_use = false;
+    sources.proxy.family[FAMILY_IPV6].syncs = NULL;
+    sources.proxy.family[FAMILY_IPV6].table = NULL;
 }
 
 /* Objects from files, a kernel without conntrack over netlink, nobody who asks for health. */
 COMMAND(files)
 {
-    sources = (struct figures_sources){.proxy = sources.proxy};
+    sources = (struct metrics_sources){.proxy = sources.proxy};
 }
 
 /* The rest of a sample, which begins with the metric's @name. A bucket that has no more than the
@@ -241,7 +208,7 @@ COMMAND(page)
     free(before);
 }
 
-CASES("figures")
+CASES("metrics")
 
 /* What it says of the build, without what each build has of its own. */
 COMMAND(build)
@@ -279,7 +246,7 @@ COMMAND(triggered)
 
 static bool is_big(const void *ctx, const char *service_id, enum family family)
 {
-    ck_assert_ptr_eq(ctx, &figures);
+    ck_assert_ptr_eq(ctx, &sources);
     ck_assert_int_eq(family, FAMILY_IPV6);
     fputs("is it waiting? ", script_out());
     return strcmp(service_id, "shop/big") == 0;
@@ -292,7 +259,7 @@ COMMAND(in_force)
     double then = START + atof(script_word(&words));
     sync_figures_succeeded(it, then);
     ck_assert(it->last_success == then);
-    sync_figures_in_force(it, then, *words ? is_big : NULL, &figures, FAMILY_IPV6);
+    sync_figures_in_force(it, then, *words ? is_big : NULL, &sources, FAMILY_IPV6);
     fprintf(out, "%d took %g s\n", (int)histogram_count(&it->programming), it->programming.sum);
 }
 
