@@ -322,7 +322,7 @@ static int open_to_others(struct daemon *d, const struct options *options, struc
         return -1;
     }
     oom_score_adjust(options->oom_score_adj, "");
-    least_power_apply(); /* the servers do not answer yet, and nobody was asked for anything */
+    privileges_drop(); /* the servers do not answer yet, and nothing was requested */
     return 0;
 }
 

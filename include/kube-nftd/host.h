@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the daemon asks of the machine it runs on: sysctls, addresses for node ports, rights, the
- * service manager.
+ * What the daemon needs of the machine it runs on: sysctls, addresses for node ports, privileges,
+ * what this process uses, the service manager.
  */
 #ifndef KUBE_NFTD_HOST_H
 #define KUBE_NFTD_HOST_H
@@ -70,16 +70,16 @@ void node_port_addresses_select(const struct node_port_addresses *wanted, enum f
 void node_port_selection_clear(struct node_port_selection *selection);
 
 /*
- * Gives up, for the rest of this process's life, what a running daemon has no use for. Whoever
+ * Privileges: a running daemon gives up, for good, those that it has no use for, so that whoever
  * takes it over by a fault in it is left with what it does anyway. docs/operating.md lists what
- * stays and what is refused.
+ * remains and what is refused.
  */
 
 /**
  * Keeps CAP_NET_ADMIN (if it is there) and no other capability, and no way to get one by starting a
  * program. -1 with an error if the kernel does not let us.
  */
-int least_power_keep_net_admin(struct error *err);
+int privileges_keep_net_admin(struct error *err);
 
 /**
  * From now on the kernel refuses (EPERM) system calls that start programs, make or look into
@@ -87,10 +87,10 @@ int least_power_keep_net_admin(struct error *err);
  * are not needed here; in all threads, for good. Needs no capability. -1 with an error if the
  * kernel has no such filters.
  */
-int least_power_filter_calls(struct error *err);
+int privileges_filter_calls(struct error *err);
 
-/** Both; what does not work gets a warning. Before the first byte of others is read. */
-void least_power_apply(void);
+/** Both; what does not work gets a warning. To be called before any input is read. */
+void privileges_drop(void);
 
 /**
  * How eagerly the kernel ends this process when memory is short: writes @desired (-1000 to 1000) to
@@ -113,7 +113,7 @@ void process_usage_read(struct process_usage *usage);
 
 /*
  * What systemd is told about this daemon (the protocol of sd_notify(3)): ready, ending, a line of
- * status, and signs of life from the loop. Without a service manager none of it costs anything.
+ * status, and the watchdog's messages. Without a service manager none of it costs anything.
  */
 
 struct ev_loop;
@@ -124,9 +124,9 @@ struct service_manager *service_manager_new(void);
 void service_manager_free(struct service_manager *manager);
 
 /**
- * If the service manager asked for signs of life from this process, one is sent each half of that
- * time, as long as @loop turns, until service_manager_detach(); else no timer runs. If it cannot be
- * told anything, that is logged.
+ * If the service manager has a watchdog on this process, it gets a message each half of that time,
+ * as long as @loop turns, until service_manager_detach(); else no timer runs. If it cannot be
+ * reached, that is logged.
  */
 void service_manager_attach(struct service_manager *manager, struct ev_loop *loop);
 void service_manager_detach(struct service_manager *manager);

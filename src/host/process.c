@@ -3,213 +3,76 @@
 
 #include "kube-nftd/base.h"
 
-#include <errno.h>
-#include <linux/capability.h>
-#include <sched.h>
-#include <seccomp.h>
-#include <stdbool.h>
-#include <stdio.h>
+#include <dirent.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
+#include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
-/* ---- out of memory ---- */
+/* More than /proc/self/stat ever has. */
+#define STAT_SIZE 4096
 
-static bool read_score(const char *path, int *score)
+static double read_clock(clockid_t id)
 {
-    FILE *file = fopen(path, "re");
-    bool known = file && fscanf(file, "%d", score) == 1; // NOLINT(cert-err34-c)
-    if (file)
-        fclose(file);
-    return known;
+    struct timespec time;
+    clock_gettime(id, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
-static bool write_score(const char *path, int score)
+/* Computed once: as a difference of clocks it would be a little different each time. */
+static double start_time(unsigned long long ticks)
 {
-    FILE *file = fopen(path, "r+e");
-    if (!file)
-        return false;
-    bool written = fprintf(file, "%d\n", score) > 0;
-    return fclose(file) == 0 && written;
+    static double start;
+    double since_boot = (double)ticks / (double)sysconf(_SC_CLK_TCK);
+    if (start == 0)
+        start = read_clock(CLOCK_REALTIME) - read_clock(CLOCK_BOOTTIME) + since_boot;
+    return start;
 }
 
-void oom_score_adjust(int desired, const char *root)
-{
-    char *path = xasprintf("%s/proc/self/oom_score_adj", root);
-    int present = 0;
-    bool known = read_score(path, &present);
-    if ((!known || present != desired) && !write_score(path, desired)) {
-        if (known && present < 0) /* a container's runtime or a unit lowered it */
-            log_debug(2, "daemon", "%s stays at %d, cannot set %d: %s", path, present, desired,
-                      strerror(errno));
-        else
-            log_info("daemon", "%s is unchanged, cannot set %d: %s", path, desired,
-                     strerror(errno));
-    }
-    free(path);
-}
-
-/* Capabilities are 64 bits in two words. */
-#define CAPABILITY_WORDS _LINUX_CAPABILITY_U32S_3
-
-/* ---- capabilities ---- */
-
-/* What a program that is started could get at most. Without CAP_SETPCAP it stays: no_new_privs
- * keeps that program from it all the same. */
-static void empty_bounding_set(void)
-{
-    for (unsigned long i = 0; prctl(PR_CAPBSET_READ, i, 0, 0, 0) >= 0; i++)
-        if (i != CAP_NET_ADMIN && prctl(PR_CAPBSET_DROP, i, 0, 0, 0) < 0)
-            return;
-}
-
-/* Whether there was something else among them, which is gone now. */
-static bool leave_net_admin(struct __user_cap_data_struct *sets)
-{
-    bool changed = false;
-    for (unsigned i = 0; i < CAPABILITY_WORDS; i++) {
-        uint32_t keep = i == CAP_TO_INDEX(CAP_NET_ADMIN) ? CAP_TO_MASK(CAP_NET_ADMIN) : 0;
-        changed = changed || sets[i].permitted & ~keep || sets[i].effective & ~keep ||
-                  sets[i].inheritable;
-        sets[i].permitted &= keep;
-        sets[i].effective &= keep;
-        sets[i].inheritable = 0;
-    }
-    return changed;
-}
-
-int least_power_keep_net_admin(struct error *err)
-{
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct sets[CAPABILITY_WORDS] = {{0}};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-        return error_set(err, "cannot set no_new_privs: %s", strerror(errno));
-    empty_bounding_set();
-    if (syscall(SYS_capget, &header, sets) < 0)
-        return error_set(err, "cannot read capabilities: %s", strerror(errno));
-    /* A filter of others may refuse the call: no reason to make it without need. */
-    if (leave_net_admin(sets) && syscall(SYS_capset, &header, sets) < 0)
-        return error_set(err, "cannot drop capabilities: %s", strerror(errno));
-    return 0;
-}
-
-/* ---- system calls ---- */
-
-/* A list of what is refused, not of what is allowed: that one would have to follow every C library.
- * What needs a capability that is gone is not in it, but for what has been a way into the kernel.
- */
-static const char *const refused_calls[] = {
-    /* other programs */
-    "execve", "execveat", "fork", "vfork",
-    /* other processes */
-    "process_vm_readv", "process_vm_writev", "pidfd_getfd", "kcmp",
-    /* mounts and namespaces, and files outside of them */
-    "mount", "umount", "umount2", "pivot_root", "chroot", "move_mount", "open_tree",
-    "mount_setattr", "fsopen", "fsconfig", "fsmount", "fspick", "setns", "unshare",
-    "open_by_handle_at",
-    /* code for the kernel, and other kernels */
-    "init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "reboot",
-    "bpf",
-    /* parts of the kernel that are not needed and that many attacks begin with */
-    "userfaultfd", "perf_event_open", "io_uring_setup", "io_uring_enter", "io_uring_register",
-    "add_key", "request_key", "keyctl"};
-
-/* AF_UNIX: systemd's and name services' sockets. */
-static const int allowed_families[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK};
-
-static int refuse(scmp_filter_ctx filter, const char *name)
-{
-    int call = seccomp_syscall_resolve_name(name);
-    return call == __NR_SCMP_ERROR ? 0 /* newer than the library */
-                                   : seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), call, 0);
-}
-
-static int refuse_calls(scmp_filter_ctx filter)
-{
-    int result = 0;
-    for (size_t i = 0; i < sizeof(refused_calls) / sizeof(refused_calls[0]) && result == 0; i++)
-        result = refuse(filter, refused_calls[i]);
-    return result;
-}
-
-static bool is_allowed(int family)
-{
-    for (size_t i = 0; i < sizeof(allowed_families) / sizeof(allowed_families[0]); i++)
-        if (family == allowed_families[i])
-            return true;
-    return false;
-}
-
-static int refuse_sockets(scmp_filter_ctx filter, enum scmp_compare how, int family)
-{
-    return seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 1,
-                            SCMP_A0(how, (scmp_datum_t)family, 0));
-}
-
-/* A rule compares an argument once, so the families between those allowed are named one by one. */
-static int refuse_families(scmp_filter_ctx filter)
-{
-    int result = refuse_sockets(filter, SCMP_CMP_GE, AF_MAX);
-    for (int family = 0; family < AF_MAX && result == 0; family++)
-        if (!is_allowed(family))
-            result = refuse_sockets(filter, SCMP_CMP_EQ, family);
-    return result;
-}
-
-/* Threads are made (libcurl asks for names in one), processes are not. Where clone3 has its flags
- * no filter sees, so it does not exist: the C library falls back to clone. The leak checker of
- * sanitizers is a process of its own that traces this one. */
-static int refuse_processes(scmp_filter_ctx filter)
-{
-#ifdef KUBE_NFTD_SANITIZED
-    (void)filter;
-    return 0;
-#else
-#ifdef __s390__
-    const struct scmp_arg_cmp no_thread = SCMP_A1(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0);
-#else
-    const struct scmp_arg_cmp no_thread = SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0);
-#endif
-    int result = refuse(filter, "ptrace");
-    if (result == 0)
-        result =
-            seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1, &no_thread);
-    return result ? result : seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
-#endif
-}
-
-/* Calls of other ABIs than the program's own would pass by the list: they are refused, too. */
-static int make_filter(scmp_filter_ctx filter)
-{
-    int result = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(EPERM));
-    /* Of threads that there may be, and for the kernel's log: not where a filter of others leaves
-     * us prctl() alone. */
-    seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
-    seccomp_attr_set(filter, SCMP_FLTATR_CTL_LOG, 1);
-    result = result ? result : refuse_calls(filter);
-    result = result ? result : refuse_families(filter);
-    return result ? result : refuse_processes(filter);
-}
-
-int least_power_filter_calls(struct error *err)
-{
-    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
-    int result = filter ? make_filter(filter) : -ENOMEM;
-    if (result == 0)
-        result = seccomp_load(filter); /* sets no_new_privs: no capability is needed */
-    seccomp_release(filter);
-    return result ? error_set(err, "cannot filter system calls: %s", strerror(-result)) : 0;
-}
-
-void least_power_apply(void)
+/* The fields behind the name of the program, which may hold anything. */
+static void read_stat(struct process_usage *usage)
 {
     struct error err = {0};
-    if (least_power_keep_net_admin(&err))
-        log_warn("daemon", "more privileges remain than needed: %s", err.text);
-    if (least_power_filter_calls(&err))
-        log_warn("daemon", "more privileges remain than needed: %s", err.text);
+    char *text = file_read("/proc/self/stat", STAT_SIZE, &err);
+    const char *behind = text ? strrchr(text, ')') : NULL;
+    unsigned long long start, virtual;
+    long long pages;
+    if (behind && sscanf(behind,
+                         ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d "
+                         "%*d %*d %*d %*d %llu %llu %lld",
+                         &start, &virtual, &pages) == 3) {
+        usage->started = start_time(start);
+        usage->virtual = (double)virtual;
+        usage->resident = (double)pages * (double)sysconf(_SC_PAGESIZE);
+    }
     error_clear(&err);
+    free(text);
+}
+
+static double count_descriptors(void)
+{
+    int count = -3; /* ".", "..", and the one that looks */
+    DIR *folder = opendir("/proc/self/fd");
+    if (!folder)
+        return NAN;
+    while (readdir(folder))
+        count++;
+    closedir(folder);
+    return count;
+}
+
+void process_usage_read(struct process_usage *usage)
+{
+    struct rusage times;
+    struct rlimit limit;
+    *usage = (struct process_usage){NAN, NAN, NAN, NAN, count_descriptors(), NAN};
+    read_stat(usage);
+    if (getrusage(RUSAGE_SELF, &times) == 0)
+        usage->cpu_seconds = (double)(times.ru_utime.tv_sec + times.ru_stime.tv_sec) +
+                             (double)(times.ru_utime.tv_usec + times.ru_stime.tv_usec) / 1e6;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
+        usage->descriptor_limit =
+            limit.rlim_cur == RLIM_INFINITY ? INFINITY : (double)limit.rlim_cur;
 }

@@ -15,10 +15,10 @@
 #include <unistd.h>
 
 struct service_manager {
-    int socket;           /* -1: nobody wants to know, or can be told */
-    char *trouble;        /* owned; why nobody can be told; NULL: none */
-    bool ready;           /* it was said */
-    double interval;      /* seconds between two signs of life; 0: none are wanted */
+    int socket;           /* -1: there is no manager, or it cannot be reached */
+    char *error;          /* why it cannot; owned; NULL: none */
+    bool ready;           /* READY=1 was sent */
+    double interval;      /* seconds between two messages of the watchdog; 0: none are wanted */
     struct ev_loop *loop; /* NULL while there is none */
     ev_timer watchdog;
 };
@@ -48,22 +48,17 @@ static int open_socket(const char *text)
     return -1;
 }
 
-/* A message that does not get through is no reason to do anything: the manager is gone or busy, and
- * the watchdog's next one is soon enough. */
-static void say(const struct service_manager *manager, const char *text)
+/* Sends "@assignment STATUS=@status". A message that does not get through is no reason to do
+ * anything: the manager is gone or busy, and the watchdog's next one is soon enough. */
+static void notify(const struct service_manager *manager, const char *assignment,
+                   const char *status)
 {
+    char *text = xasprintf("%s%s%s", assignment, status ? "STATUS=" : "", status ? status : "");
+    for (char *at = text + strlen(assignment); *at; at++)
+        if (*at < ' ' || *at > '~') /* a newline would begin another assignment */
+            *at = '?';
     if (manager->socket >= 0 && send(manager->socket, text, strlen(text), MSG_NOSIGNAL) < 0)
         log_debug(1, "service-manager", "cannot send a notification: %s", strerror(errno));
-}
-
-static void say_with_status(const struct service_manager *manager, const char *what,
-                            const char *status)
-{
-    char *text = xasprintf("%sSTATUS=%s", what, status);
-    for (char *s = text + strlen(what); *s; s++)
-        if (*s < ' ' || *s > '~') /* a newline would begin another assignment */
-            *s = '?';
-    say(manager, text);
     free(text);
 }
 
@@ -73,7 +68,7 @@ static void on_watchdog(struct ev_loop *loop, ev_timer *timer, int events)
 {
     (void)loop;
     (void)events;
-    say(timer->data, "WATCHDOG=1");
+    notify(timer->data, "WATCHDOG=1", NULL);
 }
 
 /* The number that @text is; 0 if it is none. */
@@ -85,7 +80,7 @@ static unsigned long long number_of(const char *text)
     return isdigit((unsigned char)*text) && *end == '\0' && errno == 0 ? number : 0;
 }
 
-/* Seconds between two signs of life; 0 if this process shall not give any. */
+/* Seconds between two messages of the watchdog; 0: this process need not send any. */
 static double watchdog_interval(void)
 {
     const char *pid = getenv("WATCHDOG_PID"), *microseconds = getenv("WATCHDOG_USEC");
@@ -102,10 +97,9 @@ struct service_manager *service_manager_new(void)
     manager->interval = watchdog_interval();
     manager->socket = address ? open_socket(address) : -1;
     if (address && manager->socket < 0)
-        manager->trouble =
+        manager->error =
             xasprintf("NOTIFY_SOCKET=%s cannot be used, so readiness is not reported: %s", address,
                       strerror(errno));
-    ev_init(&manager->watchdog, on_watchdog);
     unsetenv("NOTIFY_SOCKET");
     unsetenv("WATCHDOG_USEC");
     unsetenv("WATCHDOG_PID");
@@ -119,15 +113,15 @@ void service_manager_free(struct service_manager *manager)
     service_manager_detach(manager);
     if (manager->socket >= 0)
         close(manager->socket);
-    free(manager->trouble);
+    free(manager->error);
     free(manager);
 }
 
 void service_manager_attach(struct service_manager *manager, struct ev_loop *loop)
 {
     manager->loop = loop;
-    if (manager->trouble)
-        log_warn("service-manager", "%s", manager->trouble);
+    if (manager->error)
+        log_warn("service-manager", "%s", manager->error);
     if (manager->socket < 0 || manager->interval <= 0)
         return;
     ev_now_update(loop); /* the start may have taken long */
@@ -145,7 +139,7 @@ void service_manager_detach(struct service_manager *manager)
 
 void service_manager_status(struct service_manager *manager, const char *status)
 {
-    say_with_status(manager, "", status);
+    notify(manager, "", status);
 }
 
 void service_manager_ready(struct service_manager *manager, const char *status)
@@ -153,10 +147,10 @@ void service_manager_ready(struct service_manager *manager, const char *status)
     if (manager->ready)
         return;
     manager->ready = true;
-    say_with_status(manager, "READY=1\n", status);
+    notify(manager, "READY=1\n", status);
 }
 
 void service_manager_stopping(struct service_manager *manager, const char *status)
 {
-    say_with_status(manager, "STOPPING=1\n", status);
+    notify(manager, "STOPPING=1\n", status);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Over a folder that stands for the root of the host: tests/unit/cases/conntrack_sysctls. */
+/* Over a folder that stands for the root of the host: tests/unit/cases/kernel_settings. */
 #include "script.h"
 
 #include "kube-nftd/base.h"
@@ -23,11 +23,20 @@ static const struct {
     {"liberal", SYSCTLS "tcp_be_liberal", "0\n"},
     {"udp", SYSCTLS "udp_timeout", "30\n"},
     {"udp-stream", SYSCTLS "udp_timeout_stream", "120\n"},
-    {"cpus", "sys/devices/system/cpu/online", "0-7\n"},
 };
+
+static long cpus;
+
+long __real_sysconf(int name);
+long __wrap_sysconf(int name);
+long __wrap_sysconf(int name)
+{
+    return name == _SC_NPROCESSORS_ONLN ? cpus : __real_sysconf(name);
+}
 
 static void setup(void)
 {
+    cpus = 8;
     for (int i = 0; i < COUNT(files); i++)
         put_file(files[i].path, files[i].text);
 }
@@ -42,6 +51,12 @@ static const char *path_of(const char *name)
 }
 
 /* ---- commands ---- */
+
+/* How many there are: 8 at first. */
+COMMAND(cpus)
+{
+    cpus = atol(words);
+}
 
 /* put NAME TEXT, and a newline, if it does not end with a backslash. */
 COMMAND(put)
@@ -123,7 +138,7 @@ COMMAND(show)
     fprintf(out, "\n");
 }
 
-CASES("conntrack_sysctls")
+CASES("kernel_settings")
 
 /* What a second start finds is left alone. */
 TEST(same_again)
@@ -139,28 +154,6 @@ TEST(same_again)
     ck_assert_int_eq(stat(path, &status), 0);
     ck_assert_int_eq(status.st_mtim.tv_sec, 1);
     ck_assert_int_eq(logged_with(""), 0);
-}
-
-/* Where the list of CPUs says nothing, the number of those that run counts. */
-static const char *const no_cpus[] = {
-    "",       "\n",    "x\n",    "-1\n",    "0-\n",         "3-1\n",
-    "0-1x\n", "0 1\n", "0,,1\n", "0-1,x\n", "0-99999999\n", "0-18446744073709551615\n",
-};
-
-TEST_ROWS(cpus_unknown, no_cpus)
-{
-    const struct conntrack_settings settings = {.max_per_core = 1000, .max_given = true};
-    char *text, *expected = xasprintf("%ld\n", 1000 * sysconf(_SC_NPROCESSORS_ONLN));
-    size_t length;
-    put_file(path_of("cpus"), *row);
-    put_file(path_of("max"), "0\n");
-    ck_assert_uint_eq(conntrack_sysctls_apply(&settings, test_folder()), 0);
-    FILE *out = open_memstream(&text, &length);
-    run_show((char[]){"max"}, out);
-    fclose(out);
-    ck_assert_str_eq(text, expected);
-    free(expected);
-    free(text);
 }
 
 UNIT_FIXTURE(setup, NULL)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a running daemon may still do (tests/unit/test_least_power.c tries what it may not)."""
+"""What a running daemon may still do (tests/unit/test_privileges.c tries what it may not)."""
 
 import pathlib
 import shutil

@@ -56,7 +56,7 @@ static int keep_net_admin(void)
     const unsigned long long had = status_of("CapPrm", 16) & allowed;
     const unsigned long long bound =
         status_of("CapEff", 16) & 1ULL << CAP_SETPCAP ? allowed : status_of("CapBnd", 16) | allowed;
-    if (least_power_keep_net_admin(&err))
+    if (privileges_keep_net_admin(&err))
         return 1;
     if (status_of("CapPrm", 16) != had || status_of("CapEff", 16) & ~had ||
         status_of("CapInh", 16) || status_of("CapAmb", 16))
@@ -65,7 +65,7 @@ static int keep_net_admin(void)
         return 3;
     if (status_of("NoNewPrivs", 10) != 1)
         return 4;
-    return least_power_keep_net_admin(&err) ? 5 : 0; /* again */
+    return privileges_keep_net_admin(&err) ? 5 : 0; /* again */
 }
 
 TEST(one_capability_is_kept)
@@ -84,7 +84,7 @@ static int start_program(void)
 {
     char *const nothing[] = {NULL};
     struct error err = {0};
-    if (least_power_filter_calls(&err))
+    if (privileges_filter_calls(&err))
         return 1;
     if (!is_refused(execve("/bin/true", nothing, nothing)))
         return 2;
@@ -99,7 +99,7 @@ TEST(no_program_is_started)
 static int make_process(void)
 {
     struct error err = {0};
-    if (least_power_filter_calls(&err))
+    if (privileges_filter_calls(&err))
         return 1;
     pid_t child = fork();
     if (child == 0)
@@ -123,7 +123,7 @@ TEST(no_process_is_made)
 static int use_kernel(void)
 {
     struct error err = {0};
-    if (least_power_filter_calls(&err))
+    if (privileges_filter_calls(&err))
         return 1;
     if (!is_refused(mount("none", "/proc", "tmpfs", 0, NULL)) || !is_refused(umount2("/no", 0)))
         return 2;
@@ -145,7 +145,7 @@ static int open_sockets(void)
     static const int needed[] = {AF_UNIX, AF_INET, AF_NETLINK};
     static const int others[] = {AF_PACKET, AF_ALG, AF_VSOCK, AF_BLUETOOTH, AF_MAX, 1000, -1};
     struct error err = {0};
-    if (least_power_filter_calls(&err))
+    if (privileges_filter_calls(&err))
         return 1;
     for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
         int fd = socket(needed[i], SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -178,7 +178,7 @@ static int make_thread(void)
 {
     pthread_t thread;
     bool good = false;
-    least_power_apply();
+    privileges_drop();
     if (pthread_create(&thread, NULL, filtered_thread, &good) || pthread_join(thread, NULL))
         return 1;
     return good ? 0 : 2;

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What is written to /proc and /sys, if they have something else: limits and time-outs of
+ * conntrack, and how eagerly the kernel ends this process. */
+#include "kube-nftd/host.h"
+
+#include "kube-nftd/base.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SYSCTLS "/proc/sys/net/netfilter/"
+
+/* The most that the number of CPUs may lead to. */
+#define SCALED_LIMIT 1048576
+
+/* ---- files of one number ---- */
+
+/* 0, or an errno and -1 as the number. */
+static int read_number(const char *path, long long *number)
+{
+    char text[64], *end;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    int why = length < 0 ? errno : 0;
+    if (fd >= 0)
+        close(fd);
+    *number = -1;
+    if (why)
+        return why;
+    text[length] = '\0';
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (end == text || errno || (*end && *end != '\n'))
+        return EINVAL;
+    *number = value;
+    return 0;
+}
+
+/* 0 or an errno. */
+static int write_number(const char *path, long long value)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno;
+    int why = dprintf(fd, "%lld\n", value) < 0 ? errno : 0;
+    close(fd);
+    return why;
+}
+
+/* ---- conntrack ---- */
+
+/* One value for one file. */
+struct setting {
+    const char *file;
+    enum { EXACTLY, AT_LEAST, LIMIT } kind; /* LIMIT: exactly, with a warning if that is less */
+    uint32_t value;                         /* 0: the file is left alone */
+    const char *without;                    /* what follows if it is not set */
+    const char *with_more; /* and if it is not since there is more; NULL: the same */
+};
+
+/* Returns whether the file has what is desired now. */
+static bool apply(const struct setting *setting, const char *root)
+{
+    if (setting->value == 0)
+        return true;
+    char *path = xasprintf("%s%s", root, setting->file);
+    const uint32_t value = setting->value;
+    long long present;
+    int why = read_number(path, &present);
+    bool known = why == 0, more = present > value;
+    bool fits = setting->kind == AT_LEAST ? present >= value : present == value;
+    if (!fits && (known || setting->kind != AT_LEAST))
+        why = write_number(path, value);
+    char *was = known ? xasprintf(", it %s %lld", why ? "stays" : "was", present) : xstrdup("");
+    if (why)
+        log_warn("conntrack", "file=%s desired=%u: cannot set it%s: %s; %s", path, value, was,
+                 strerror(why), more && setting->with_more ? setting->with_more : setting->without);
+    else if (!fits && more && setting->kind == LIMIT)
+        log_warn("conntrack",
+                 "file=%s value=%u: lowered from %lld, as conntrack.maxPerCore and min demand; if "
+                 "neither is given, a larger limit stays",
+                 path, value, present);
+    else if (!fits)
+        log_info("conntrack", "file=%s value=%u: set%s", path, value, was);
+    free(was);
+    free(path);
+    return why == 0;
+}
+
+/* 0: leave it alone. */
+static uint32_t desired_max(const struct conntrack_settings *settings)
+{
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    uint64_t scaled = (uint64_t)settings->max_per_core * (cpus > 0 ? (uint64_t)cpus : 1);
+    if (scaled > SCALED_LIMIT)
+        return SCALED_LIMIT;
+    return scaled > 0 && scaled < settings->min ? settings->min : (uint32_t)scaled;
+}
+
+size_t conntrack_sysctls_apply(const struct conntrack_settings *settings, const char *root)
+{
+    const uint32_t most = desired_max(settings);
+    const struct setting max = {
+        SYSCTLS "nf_conntrack_max", settings->max_given ? LIMIT : AT_LEAST, most,
+        "new connections are dropped when the table is full (--conntrack-max-per-core 0 leaves it "
+        "unchanged)",
+        "more connections are tracked than desired (--conntrack-max-per-core 0 leaves it "
+        "unchanged)"};
+    /* A hash table that is too small for the maximum makes each packet's lookup slow. */
+    const struct setting hash_size = {"/sys/module/nf_conntrack/parameters/hashsize", AT_LEAST,
+                                      most / 4, "with very many connections, packets take longer",
+                                      NULL};
+    const struct setting others[] = {
+        {SYSCTLS "nf_conntrack_tcp_timeout_established", EXACTLY, settings->tcp_established_timeout,
+         "idle TCP connections expire sooner or later than desired "
+         "(--conntrack-tcp-timeout-established 0s leaves it unchanged)",
+         NULL},
+        {SYSCTLS "nf_conntrack_tcp_timeout_close_wait", EXACTLY, settings->tcp_close_wait_timeout,
+         "half-closed TCP connections expire sooner or later than desired "
+         "(--conntrack-tcp-timeout-close-wait 0s leaves it unchanged)",
+         NULL},
+        {SYSCTLS "nf_conntrack_tcp_be_liberal", EXACTLY, settings->tcp_be_liberal,
+         "TCP packets outside of their connection's window are not translated, which resets "
+         "connections (--conntrack-tcp-be-liberal)",
+         NULL},
+        {SYSCTLS "nf_conntrack_udp_timeout", EXACTLY, settings->udp_timeout,
+         "UDP flows without a reply expire sooner or later than desired "
+         "(--conntrack-udp-timeout)",
+         NULL},
+        {SYSCTLS "nf_conntrack_udp_timeout_stream", EXACTLY, settings->udp_stream_timeout,
+         "UDP flows expire sooner or later than desired (--conntrack-udp-timeout-stream)", NULL},
+    };
+    size_t failed = !(apply(&max, root) && apply(&hash_size, root));
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        failed += !apply(&others[i], root);
+    return failed;
+}
+
+/* ---- out of memory ---- */
+
+void oom_score_adjust(int desired, const char *root)
+{
+    char *path = xasprintf("%s/proc/self/oom_score_adj", root);
+    long long present;
+    bool known = read_number(path, &present) == 0;
+    int why = known && present == desired ? 0 : write_number(path, desired);
+    if (why && known && present < 0) /* a container's runtime or a unit lowered it */
+        log_debug(2, "daemon", "%s stays at %lld, cannot set %d: %s", path, present, desired,
+                  strerror(why));
+    else if (why)
+        log_info("daemon", "%s is unchanged, cannot set %d: %s", path, desired, strerror(why));
+    free(path);
+}
