@@ -1,23 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The commands that ask the running daemon, or compute from --manifests, and print the answer. */
 #ifndef KUBE_NFTD_CLIENT_H
 #define KUBE_NFTD_CLIENT_H
 
 #include "kube-nftd/base.h"
 #include "kube-nftd/config.h"
 #include "kube-nftd/serve.h"
-
-/* The commands that ask the running daemon, or compute from --manifests, and print the answer. */
-
-/* Exit statuses of explain, documented in kube-nftd(8). */
-enum explain_status {
-    EXPLAIN_AGREES = 0,  /* or the kernel was not asked */
-    EXPLAIN_FAILED = 1,  /* with an error */
-    EXPLAIN_UNKNOWN = 2, /* no Service has it */
-    EXPLAIN_DIFFERS = 3, /* the kernel does not hold what it should */
-};
-
-/* Of status. */
-enum well_status { WELL = 0, NOT_WELL = 1, NOT_REACHABLE = 2 };
 
 /** Whether @command is one of these. */
 bool command_asks(enum command command);
@@ -27,8 +15,8 @@ bool command_asks(enum command command);
 typedef cJSON *(*command_compute_fn)(const struct options *options, explain_answer_fn answer,
                                      const void *query, struct error *err);
 
-/** Carries out options->command, by @compute if there is no daemon to ask. Its exit status, or -1
- * with an error. */
+/** Carries out options->command, by @compute if there is no daemon to ask. Its exit status, as in
+ * kube-nftd(8), or -1 with an error. */
 int command_run(const struct options *options, command_compute_fn compute, struct error *err);
 
 #endif

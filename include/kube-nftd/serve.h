@@ -181,8 +181,8 @@ struct explain_sources {
 /* An answer made from what is known, for the caller to delete. */
 typedef cJSON *(*explain_answer_fn)(const struct explain_sources *sources, const void *query);
 
-/** The answer, which the caller frees. @sources must be complete. */
-cJSON *explain(const struct explain_sources *sources, const struct explain_query *query);
+/** An explain_answer_fn of a struct explain_query. @sources must be complete. */
+cJSON *explain(const struct explain_sources *sources, const void *query);
 
 /* Keeps questions from taking all of the loop's time or memory: after an answer that cost much
  * there is a pause, and answers that nobody reads hold up the next. Starts zeroed; outlives the
@@ -367,8 +367,8 @@ struct list_query {
     const char *namespace, *name;
 };
 
-/** All of them at once, for the caller to delete. */
-cJSON *list_facts(const struct explain_sources *sources, const struct list_query *query);
+/** All of them at once: an explain_answer_fn of a struct list_query. */
+cJSON *list_facts(const struct explain_sources *sources, const void *query);
 
 /* What the page is answered from; outlives the listener. */
 struct list_page {

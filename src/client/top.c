@@ -6,7 +6,6 @@
 #include "kube-nftd/serve.h"
 #include "view.h"
 
-#include <errno.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
@@ -19,27 +18,27 @@
 /* Seconds from one reading to the next. */
 #define TOP_PERIOD 1.0
 
-struct top_row {
+struct row {
     char *name; /* "NAMESPACE/SERVICE", or an endpoint "IP:PORT" */
     uint64_t total;
     double rate; /* a second */
 };
 
 /* Starts zeroed. */
-struct top_table {
+struct table {
     double at; /* when the totals were so, in seconds */
-    VEC(struct top_row) rows;
+    VEC(struct row) rows;
 };
 
-enum top_order { TOP_BY_RATE, TOP_BY_TOTAL, TOP_BY_NAME, TOP_ORDERS };
-
-static void clear(struct top_table *table)
+static void clear(struct table *table)
 {
     vec_each (&table->rows, row)
         free(row->name);
     vec_free(&table->rows);
     table->at = 0;
 }
+
+/* ---- reading ---- */
 
 static double number_at(const cJSON *object, const char *key)
 {
@@ -48,19 +47,17 @@ static double number_at(const cJSON *object, const char *key)
 }
 
 /* Takes @name. */
-static void add_row(struct top_table *table, char *name, const cJSON *item)
+static void add_row(struct table *table, char *name, const cJSON *item)
 {
-    struct top_row row = {.name = name, .total = (uint64_t)number_at(item, "connections")};
-    vec_push(&table->rows, row);
+    vec_push(&table->rows, (struct row){name, (uint64_t)number_at(item, "connections"), 0});
 }
 
-/* ---- reading ---- */
-
-static int read_services(const char *bind, struct top_table *table, struct error *err)
+static int read_services(const char *bind, struct table *table, struct error *err)
 {
     bool unreachable;
     const cJSON *item;
-    cJSON *answer = ask_daemon(bind, "/connections", CONNECTIONS_KIND, &unreachable, err);
+    cJSON *answer =
+        ask_daemon(bind, CONNECTIONS_KIND, "/connections", ASK_QUERY({NULL}), &unreachable, err);
     if (!answer)
         return -1;
     table->at = number_at(answer, "countedAt");
@@ -74,37 +71,24 @@ static int read_services(const char *bind, struct top_table *table, struct error
                : error_set(err, "the daemon does not count connections: --count-connections");
 }
 
-/* One that several ports have is listed for each of them. */
-static bool add_endpoints(const cJSON *port, struct top_table *table)
-{
-    bool counted = false;
-    const cJSON *item;
-    cJSON_ArrayForEach (item, facts_at(facts_at(port, "endpoints"), "items")) {
-        if (!facts_at(item, "connections"))
-            continue;
-        add_row(table, xstrdup(facts_text_at(item, "endpoint")), item);
-        counted = true;
-    }
-    return counted;
-}
-
-static int read_endpoints(const char *bind, const char *service, struct top_table *table,
+/* An endpoint that several ports have is listed for each of them. */
+static int read_endpoints(const char *bind, const char *service, struct table *table,
                           struct error *err)
 {
-    bool unreachable, counted = false;
-    const cJSON *port;
-    char *what = url_escape(service), *path = xasprintf("/explain?what=%s&all=true", what);
-    cJSON *answer = ask_daemon(bind, path, EXPLAIN_KIND, &unreachable, err);
-    free(path);
-    free(what);
+    bool unreachable;
+    const cJSON *port, *item;
+    cJSON *answer = ask_daemon(bind, EXPLAIN_KIND, "/explain",
+                               ASK_QUERY({"what", service}, {"all", "true"}), &unreachable, err);
     if (!answer)
         return -1;
     table->at = clock_monotonic();
     cJSON_ArrayForEach (port, facts_at(facts_at(answer, "service"), "ports"))
-        counted = add_endpoints(port, table) || counted;
-    bool found = facts_at(answer, "service") && !cJSON_IsNull(facts_at(answer, "service"));
+        cJSON_ArrayForEach (item, facts_at(facts_at(port, "endpoints"), "items"))
+            if (facts_at(item, "connections"))
+                add_row(table, xstrdup(facts_text_at(item, "endpoint")), item);
+    bool found = cJSON_IsObject(facts_at(answer, "service"));
     cJSON_Delete(answer);
-    if (counted)
+    if (table->rows.n)
         return 0;
     return found ? error_set(err,
                              "%s has no endpoints, or the daemon does not count for them: "
@@ -113,72 +97,72 @@ static int read_endpoints(const char *bind, const char *service, struct top_tabl
                  : error_set(err, "no such Service: %s", service);
 }
 
+/* ---- order ---- */
+
 static int compare_names(const void *a, const void *b)
 {
-    return strcmp(((const struct top_row *)a)->name, ((const struct top_row *)b)->name);
-}
-
-static void sort(struct top_table *table, int (*compare)(const void *, const void *))
-{
-    if (table->rows.n > 1)
-        qsort(table->rows.v, table->rows.n, sizeof(*table->rows.v), compare);
-}
-
-/* Asks the daemon for Services (@service NULL), or for the endpoints of one. @table is empty
- * before. */
-static int read_table(const char *bind, const char *service, struct top_table *table,
-                      struct error *err)
-{
-    return service ? read_endpoints(bind, service, table, err) : read_services(bind, table, err);
-}
-
-/* ---- rates ---- */
-
-/* The rates since @before, or those of @before if there is no time between the two. Who was not
- * there had none; a total that is less began anew. */
-static void find_rates(struct top_table *table, struct top_table *before)
-{
-    double seconds = table->at - before->at;
-    sort(before, compare_names);
-    vec_each (&table->rows, row) {
-        const struct top_row *was = before->rows.n ? bsearch(row, before->rows.v, before->rows.n,
-                                                             sizeof(*row), compare_names)
-                                                   : NULL;
-        uint64_t total = was && was->total <= row->total ? was->total : 0;
-        if (before->at > 0 && seconds > 0)
-            row->rate = (double)(row->total - total) / seconds;
-        else if (was)
-            row->rate = was->rate;
-    }
-}
-
-/* ---- order and facts ---- */
-
-static int compare_numbers(double a, double b)
-{
-    return (a < b) - (a > b);
+    return strcmp(((const struct row *)a)->name, ((const struct row *)b)->name);
 }
 
 static int compare_totals(const void *a, const void *b)
 {
-    const struct top_row *p = a, *q = b;
-    int order = compare_numbers((double)p->total, (double)q->total);
+    const struct row *p = a, *q = b;
+    int order = (p->total < q->total) - (p->total > q->total);
     return order ? order : compare_names(a, b);
 }
 
 static int compare_rates(const void *a, const void *b)
 {
-    const struct top_row *p = a, *q = b;
-    int order = compare_numbers(p->rate, q->rate);
+    const struct row *p = a, *q = b;
+    int order = (p->rate < q->rate) - (p->rate > q->rate);
     return order ? order : compare_totals(a, b);
 }
 
+static const struct {
+    const char *name;
+    int (*compare)(const void *, const void *);
+} orders[] = {
+    {"new connections", compare_rates}, {"total", compare_totals}, {"name", compare_names}};
+
+#define ORDERS (sizeof(orders) / sizeof(orders[0]))
+
+static void sort(struct table *table, int (*compare)(const void *, const void *))
+{
+    if (table->rows.n > 1)
+        qsort(table->rows.v, table->rows.n, sizeof(*table->rows.v), compare);
+}
+
+/* Reads Services (@service NULL), or the endpoints of one, in place of what @table was. Rates are
+ * those since then, or the same if no time has passed. Who was not there had none; a total that is
+ * less began anew. */
+static int read_table(const char *bind, const char *service, struct table *table, struct error *err)
+{
+    struct table before = *table;
+    *table = (struct table){0};
+    int result =
+        service ? read_endpoints(bind, service, table, err) : read_services(bind, table, err);
+    double seconds = table->at - before.at;
+    sort(&before, compare_names);
+    vec_each (&table->rows, row) {
+        const struct row *was =
+            before.rows.n ? bsearch(row, before.rows.v, before.rows.n, sizeof(*row), compare_names)
+                          : NULL;
+        uint64_t total = was && was->total <= row->total ? was->total : 0;
+        if (before.at > 0 && seconds > 0)
+            row->rate = (double)(row->total - total) / seconds;
+        else if (was)
+            row->rate = was->rate;
+    }
+    clear(&before);
+    return result;
+}
+
 /* Up to @n rows from @first on: "items" with name, connections and perSecond. */
-static cJSON *facts_of(const struct top_table *table, size_t first, size_t n)
+static cJSON *facts_of(const struct table *table, size_t first, size_t n)
 {
     cJSON *facts = cJSON_CreateObject(), *items = cJSON_AddArrayToObject(facts, "items");
     for (size_t i = first; i < table->rows.n && i - first < n; i++) {
-        const struct top_row *row = &table->rows.v[i];
+        const struct row *row = &table->rows.v[i];
         facts_add(facts_append(items), fact_text("name", row->name),
                   fact_number("connections", (double)row->total),
                   fact_number("perSecond", round(row->rate * 10) / 10));
@@ -188,42 +172,21 @@ static cJSON *facts_of(const struct top_table *table, size_t first, size_t n)
 
 cJSON *top_once(const struct options *options, struct error *err)
 {
-    const struct timespec wait = {.tv_sec = (time_t)TOP_PERIOD};
-    struct top_table before = {0}, table = {0};
+    const char *bind = options->metrics_bind_address;
+    struct table table = {0};
     cJSON *facts = NULL;
-    if (read_table(options->metrics_bind_address, options->subject, &before, err) == 0 &&
-        nanosleep(&wait, NULL) == 0 &&
-        read_table(options->metrics_bind_address, options->subject, &table, err) == 0) {
-        find_rates(&table, &before);
+    if (read_table(bind, options->subject, &table, err) == 0 &&
+        nanosleep(&(struct timespec){.tv_sec = (time_t)TOP_PERIOD}, NULL) == 0 &&
+        read_table(bind, options->subject, &table, err) == 0) {
         sort(&table, compare_rates);
         facts = facts_of(&table, 0, table.rows.n);
         facts_add(facts, fact_text("kind", "KubeNftdTop"), fact_number("schema", 1));
     }
-    clear(&before);
     clear(&table);
     return facts;
 }
 
-/* ---- on a terminal ---- */
-
-/* Lines around the rows: a heading, the title, the keys. */
-#define FRAME_LINES 3
-#define LEAST_ROWS 1
-/* A lone escape is the key, not the begin of what another key sends, if nothing follows so long. */
-#define ESCAPE_MILLISECONDS 25
-
-enum key { KEY_NONE, KEY_QUIT, KEY_SORT, KEY_UP, KEY_DOWN, KEY_ENTER, KEY_BACK };
-
-struct top {
-    const char *bind;
-    char *service; /* whose endpoints are shown; NULL: Services */
-    bool fixed;    /* that was asked for: there is no way back */
-    enum top_order order;
-    struct top_table table;
-    size_t chosen, first; /* of the rows in their order: the one that is marked, the topmost */
-    char *chosen_name;
-    struct error err; /* of the last reading */
-};
+/* ---- the terminal ---- */
 
 static volatile sig_atomic_t ending;
 
@@ -255,15 +218,6 @@ static void give_back_terminal(const struct termios *before)
     tcsetattr(STDIN_FILENO, TCSANOW, before);
 }
 
-static size_t rows_of_terminal(void)
-{
-    struct winsize size = {0};
-    ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
-    return size.ws_row > FRAME_LINES + LEAST_ROWS ? size.ws_row - (size_t)FRAME_LINES : LEAST_ROWS;
-}
-
-/* ---- keys ---- */
-
 /* 0: nothing within @milliseconds. */
 static char read_byte(int milliseconds)
 {
@@ -276,103 +230,79 @@ static char read_byte(int milliseconds)
     return byte;
 }
 
-static enum key read_escape(void)
-{
-    char byte = read_byte(ESCAPE_MILLISECONDS);
-    if (byte == 0)
-        return KEY_BACK;
-    if (byte != '[' && byte != 'O')
-        return KEY_NONE;
-    byte = read_byte(ESCAPE_MILLISECONDS);
-    return byte == 'A' ? KEY_UP : byte == 'B' ? KEY_DOWN : KEY_NONE;
-}
+#define KEY_ESCAPE '\033'
+/* A lone escape is the key, not the begin of what another key sends, if nothing follows so long. */
+#define ESCAPE_MILLISECONDS 25
 
-static enum key read_key(int milliseconds)
+/* A key: arrows are 'j' and 'k', as these are; 0: none of ours within @milliseconds. */
+static char read_key(int milliseconds)
 {
-    switch (read_byte(milliseconds)) {
-    case 'q':
-        return KEY_QUIT;
-    case 's':
-        return KEY_SORT;
-    case 'k':
-        return KEY_UP;
-    case 'j':
-        return KEY_DOWN;
-    case '\n':
-    case '\r':
-        return KEY_ENTER;
-    case '\033':
-        return read_escape();
-    default:
-        return KEY_NONE;
-    }
+    char key = read_byte(milliseconds), byte;
+    if (key != KEY_ESCAPE || (byte = read_byte(ESCAPE_MILLISECONDS)) == 0)
+        return key;
+    byte = byte == '[' || byte == 'O' ? read_byte(ESCAPE_MILLISECONDS) : 0;
+    return byte == 'A' ? 'k' : byte == 'B' ? 'j' : 0;
 }
 
 /* ---- what is shown ---- */
 
-static void put_in_order(struct top *t)
-{
-    static int (*const compare[TOP_ORDERS])(const void *,
-                                            const void *) = {[TOP_BY_RATE] = compare_rates,
-                                                             [TOP_BY_TOTAL] = compare_totals,
-                                                             [TOP_BY_NAME] = compare_names};
-    sort(&t->table, compare[t->order]);
-}
+/* Lines around the rows: a heading, the title, the keys. */
+#define FRAME_LINES 3
+
+struct top {
+    const char *bind;
+    char *service; /* whose endpoints are shown; NULL: Services */
+    bool fixed;    /* that was asked for: there is no way back */
+    size_t order;  /* one of orders[] */
+    struct table table;
+    size_t chosen, first; /* of the rows in their order: the one that is marked, the topmost */
+    char *chosen_name;    /* NULL: the mark was not moved */
+    struct error err;     /* of the last reading */
+};
 
 /* Once it was moved, the mark stays with its row, wherever that goes. */
-static void find_chosen(struct top *t)
+static void put_in_order(struct top *t)
 {
     size_t n = t->table.rows.n;
-    for (size_t i = 0; i < n && t->chosen_name; i++) {
-        if (strcmp(t->table.rows.v[i].name, t->chosen_name) == 0) {
+    sort(&t->table, orders[t->order].compare);
+    for (size_t i = 0; i < n && t->chosen_name; i++)
+        if (strcmp(t->table.rows.v[i].name, t->chosen_name) == 0)
             t->chosen = i;
-            return;
-        }
-    }
     if (t->chosen >= n)
         t->chosen = n ? n - 1 : 0;
 }
 
 static void refresh(struct top *t)
 {
-    struct top_table before = t->table;
-    t->table = (struct top_table){.at = 0};
     error_clear(&t->err);
-    if (read_table(t->bind, t->service, &t->table, &t->err) == 0)
-        find_rates(&t->table, &before);
-    clear(&before);
+    read_table(t->bind, t->service, &t->table, &t->err);
     put_in_order(t);
-    find_chosen(t);
 }
 
-static void choose(struct top *t, size_t row)
-{
-    if (row >= t->table.rows.n)
-        return;
-    t->chosen = row;
-    free(t->chosen_name);
-    t->chosen_name = xstrdup(t->table.rows.v[row].name);
-}
-
-static void choose_first(struct top *t)
+/* NULL: the first row. */
+static void choose(struct top *t, const struct row *row)
 {
     free(t->chosen_name);
-    t->chosen_name = NULL;
-    t->chosen = t->first = 0;
+    t->chosen_name = row ? xstrdup(row->name) : NULL;
+    t->chosen = row ? (size_t)(row - t->table.rows.v) : 0;
+    t->first = row ? t->first : 0;
 }
 
+/* Takes @service. */
 static void go_to(struct top *t, char *service)
 {
     free(t->service);
     t->service = service;
     clear(&t->table);
-    choose_first(t);
+    choose(t, NULL);
 }
 
 /* The rows that the terminal has room for, with the chosen one among them. */
 static cJSON *visible_facts(struct top *t)
 {
-    size_t room = rows_of_terminal();
+    struct winsize size = {0};
+    ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
+    size_t room = size.ws_row > FRAME_LINES + 1 ? size.ws_row - (size_t)FRAME_LINES : 1;
     if (t->chosen < t->first)
         t->first = t->chosen;
     if (t->chosen >= t->first + room)
@@ -385,30 +315,24 @@ static cJSON *visible_facts(struct top *t)
     return facts;
 }
 
-static void print_screen(const struct top *t, const cJSON *facts, FILE *out)
+/* Over what is there, so that nothing flickers. */
+static void draw(struct top *t)
 {
-    static const char *const orders[] = {"new connections", "total", "name"};
     const struct view_style style = view_style(stdout);
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (!out)
+        alloc_failed();
+    cJSON *facts = visible_facts(t);
     fprintf(out, "%s%s, by %s%s%s\n", t->service ? "Endpoints of " : "Services",
-            t->service ? t->service : "", orders[t->order], t->err.text ? ": " : "",
+            t->service ? t->service : "", orders[t->order].name, t->err.text ? ": " : "",
             t->err.text ? t->err.text : "");
     view_print(t->service ? view_top_endpoints : view_top, facts, &style, out);
     fprintf(out, "q quit  s sort  up/down choose%s",
             t->fixed     ? ""
             : t->service ? "  escape back"
                          : "  enter endpoints");
-}
-
-/* Over what is there, so that nothing flickers. */
-static void draw(struct top *t)
-{
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    cJSON *facts = visible_facts(t);
-    if (!out)
-        alloc_failed();
-    print_screen(t, facts, out);
     if (fclose(out))
         alloc_failed();
     fputs("\033[H", stdout);
@@ -423,39 +347,37 @@ static void draw(struct top *t)
 /* ---- the loop ---- */
 
 /* Returns whether there is something else to read. */
-static bool press(struct top *t, enum key key)
+static bool press(struct top *t, char key)
 {
-    if (key == KEY_UP && t->chosen > 0)
-        choose(t, t->chosen - 1);
-    if (key == KEY_DOWN)
-        choose(t, t->chosen + 1);
-    if (key == KEY_SORT) {
-        t->order = (t->order + 1) % TOP_ORDERS;
-        choose_first(t);
+    const struct row *row = t->table.rows.n ? &t->table.rows.v[t->chosen] : NULL;
+    if (key == 'k' && t->chosen > 0)
+        choose(t, row - 1);
+    if (key == 'j' && t->chosen + 1 < t->table.rows.n)
+        choose(t, row + 1);
+    if (key == 's') {
+        t->order = (t->order + 1) % ORDERS;
+        choose(t, NULL);
         put_in_order(t);
     }
-    bool down = key == KEY_ENTER && !t->service && t->table.rows.n;
-    bool up = key == KEY_BACK && t->service && !t->fixed;
+    bool down = (key == '\n' || key == '\r') && !t->service && row;
+    bool up = key == KEY_ESCAPE && t->service && !t->fixed;
     if (down || up)
-        go_to(t, down ? xstrdup(t->table.rows.v[t->chosen].name) : NULL);
+        go_to(t, down ? xstrdup(row->name) : NULL);
     return down || up;
 }
 
 static void follow(struct top *t)
 {
-    for (double due = 0; !ending;) {
-        double now = clock_monotonic();
-        if (now >= due) {
-            refresh(t);
-            due = now + TOP_PERIOD;
-        }
+    for (double due = clock_monotonic() + TOP_PERIOD; !ending;) {
         draw(t);
         double wait = due - clock_monotonic();
-        enum key key = read_key(wait > 0 ? (int)(wait * 1000) + 1 : 0);
-        if (key == KEY_QUIT)
+        char key = wait > 0 ? read_key((int)(wait * 1000) + 1) : 0;
+        if (key == 'q')
             return;
-        if (press(t, key))
-            due = 0;
+        if (press(t, key) || clock_monotonic() >= due) {
+            refresh(t);
+            due = clock_monotonic() + TOP_PERIOD;
+        }
     }
 }
 

@@ -12,24 +12,13 @@ typedef VEC(char) text_vec;
 
 /* ---- values ---- */
 
-static const cJSON *member(const cJSON *object, const char *key, size_t length)
-{
-    const cJSON *it;
-    cJSON_ArrayForEach (it, object)
-        if (it->string && strncmp(it->string, key, length) == 0 && !it->string[length])
-            return it;
-    return NULL;
-}
-
+/* What is at @path, which is @length long; NULL: nothing. */
 static const cJSON *find(const cJSON *item, const char *path, size_t length)
 {
-    const char *end = path + length;
-    while (item && path < end) {
-        const char *dot = memchr(path, '.', (size_t)(end - path));
-        size_t n = (size_t)((dot ? dot : end) - path);
-        item = member(item, path, n);
-        path += n + (dot != NULL);
-    }
+    char *copy = xstrndup(path, length), *rest = copy, *key;
+    while (item && (key = strsep(&rest, ".")) && *key)
+        item = cJSON_GetObjectItemCaseSensitive(item, key);
+    free(copy);
     return item;
 }
 
@@ -47,17 +36,11 @@ static void put_text(text_vec *out, const char *text)
 {
     while (*text) {
         uint32_t code;
-        size_t n = 0, length = 1;
-        while (text[n] >= ' ' && text[n] < 0x7f)
-            n++;
-        vec_append(out, text, n);
-        text += n;
-        if (!*text)
-            return;
-        length = utf8_decode(text, &code);
+        size_t length = utf8_decode(text, &code);
         bool plain = length && !utf8_is_control(code);
+        length = length ? length : 1;
         vec_append(out, plain ? text : "?", plain ? length : 1);
-        text += length ? length : 1;
+        text += length;
     }
 }
 
@@ -80,82 +63,51 @@ static void put_value(text_vec *out, const cJSON *value)
 
 /* ---- lines ---- */
 
-/* The end of the section that begins at @t, or @end. */
-static const char *section_end(const char *t, const char *end)
+/* Whether "path", "!path" or "path=word" holds of @item. */
+static bool holds(const char *condition, const char *end, const cJSON *item)
 {
-    for (int depth = 0; t < end; t++) {
+    bool negated = *condition == '!';
+    const char *path = condition + negated;
+    const char *equals = memchr(path, '=', (size_t)(end - path));
+    const cJSON *value = find(item, path, (size_t)((equals ? equals : end) - path));
+    if (!equals)
+        return is_value(value) != negated;
+    const char *word = equals + 1, *is = cJSON_GetStringValue(value);
+    size_t length = (size_t)(end - word);
+    return (is && strlen(is) == length && memcmp(is, word, length) == 0) != negated;
+}
+
+static const char *section_end(const char *t)
+{
+    for (int depth = 1; depth > 0; t++)
         depth += *t == '[' ? 1 : *t == ']' ? -1 : 0;
-        if (depth == 0)
-            return t;
-    }
-    return end;
+    return t - 1;
 }
 
-/* Whether the section @t begins with a condition; then its length with the '?', and whether it
- * holds. */
-static size_t condition(const char *t, const char *end, const cJSON *item, bool *holds)
+static void expand(text_vec *out, const char *t, const char *end, const cJSON *item)
 {
-    static const char letters[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.=!";
-    size_t n = strspn(t, letters), begin = *t == '!';
-    if (t + n >= end || t[n] != '?')
-        return 0;
-    const char *equals = memchr(t, '=', n);
-    const cJSON *value = find(item, t + begin, (equals ? (size_t)(equals - t) : n) - begin);
-    const char *text = cJSON_GetStringValue(value);
-    if (equals)
-        *holds = text && strlen(text) == (size_t)(t + n - equals - 1) &&
-                 memcmp(text, equals + 1, strlen(text)) == 0;
-    else
-        *holds = is_value(value);
-    *holds = *holds != (begin > 0);
-    return n + 1;
-}
-
-static bool expand(text_vec *out, const char *t, const char *end, const cJSON *item);
-
-static void expand_section(text_vec *out, const char *t, const char *end, const cJSON *item)
-{
-    bool holds = true;
-    size_t length = condition(t, end, item, &holds), before = out->n;
-    if (!holds)
-        return;
-    if (!expand(out, t + length, end, item) && !length)
-        out->n = before;
-}
-
-/* Returns whether there was a value. */
-static bool expand_value(text_vec *out, const char *t, const char *end, const cJSON *item)
-{
-    const char *bar = memchr(t, '|', (size_t)(end - t));
-    const cJSON *value = find(item, t, (size_t)((bar ? bar : end) - t));
-    if (bar && !is_value(value)) {
-        vec_append(out, bar + 1, (size_t)(end - bar - 1));
-        return true;
-    }
-    put_value(out, value);
-    return is_value(value);
-}
-
-/* Returns whether no value was missing. */
-static bool expand(text_vec *out, const char *t, const char *end, const cJSON *item)
-{
-    bool whole = true;
     while (t < end) {
-        const char *last = t;
-        if (*t == '{' && (last = memchr(t, '}', (size_t)(end - t)))) {
-            whole = expand_value(out, t + 1, last, item) && whole;
+        const char *last = t + 1;
+        if (*t == '{') {
+            last = strchr(t, '}');
+            const char *bar = memchr(t, '|', (size_t)(last - t));
+            const cJSON *value = find(item, t + 1, (size_t)((bar ? bar : last) - t - 1));
+            if (bar && !is_value(value))
+                vec_append(out, bar + 1, (size_t)(last - bar - 1));
+            else
+                put_value(out, value);
+            last++;
         } else if (*t == '[') {
-            last = section_end(t, end);
-            expand_section(out, t + 1, last, item);
+            const char *mark = strchr(t, '?');
+            last = section_end(t + 1);
+            if (holds(t + 1, mark, item))
+                expand(out, mark + 1, last, item);
+            last++;
         } else {
-            for (last = t; last + 1 < end && last[1] != '{' && last[1] != '[';)
-                last++;
-            vec_append(out, t, (size_t)(last + 1 - t));
+            vec_push(out, *t);
         }
-        t = last + 1;
+        t = last;
     }
-    return whole;
 }
 
 static char *make_line(const char *line, const cJSON *item)
@@ -178,68 +130,60 @@ static bool takes_place(char byte)
 
 static void measure(widths_vec *widths, const char *line)
 {
-    size_t column = 0, width = 0;
     if (!strchr(line, '\t'))
         return;
-    for (;; line++) {
-        if (*line != '\t' && *line) {
+    for (size_t column = 0;; column++, line++) {
+        size_t width = 0;
+        for (; *line && *line != '\t'; line++)
             width += takes_place(*line);
-            continue;
-        }
         if (column == widths->n)
             vec_push(widths, 0);
         if (width > widths->v[column])
             widths->v[column] = width;
-        column++;
-        width = 0;
         if (!*line)
             return;
     }
-}
-
-static void put_style(char byte, const struct view_style *style, FILE *out)
-{
-    static const char *const codes[] = {"",         "\033[1m",  "\033[32m",
-                                        "\033[33m", "\033[31m", "\033[0m"};
-    if (style->colours)
-        fputs(codes[(int)byte], out);
-}
-
-/* @line with blanks for its tabs, for the caller to free. */
-static char *align(const char *line, const widths_vec *widths)
-{
-    text_vec out = {0};
-    size_t column = 0, width = 0;
-    for (; *line; line++) {
-        width += takes_place(*line);
-        if (*line != '\t') {
-            vec_push(&out, *line);
-            continue;
-        }
-        for (; column < widths->n && width < widths->v[column] + 2; width++)
-            vec_push(&out, ' ');
-        column++;
-        width = 0;
-    }
-    vec_push(&out, '\0');
-    return out.v;
 }
 
 /* A line of a table is cut, others go on in the terminal's next line. */
 static void put_line(const char *line, const widths_vec *widths, const struct view_style *style,
                      FILE *out)
 {
-    size_t place = 0, most = strchr(line, '\t') && style->width ? style->width : SIZE_MAX;
-    char *text = align(line, widths);
-    for (const char *s = text; *s; s++) {
-        place += takes_place(*s);
-        if (*s > 0 && *s <= *VIEW_PLAIN)
-            put_style(*s, style, out);
-        else if (place <= most)
-            fputc(*s, out);
+    static const char *const codes[] = {"",         "\033[1m",  "\033[32m",
+                                        "\033[33m", "\033[31m", "\033[0m"};
+    size_t most = strchr(line, '\t') && style->width ? style->width : SIZE_MAX;
+    size_t place = 0, column = 0, column_end = 0;
+    for (; *line; line++) {
+        if (*line == '\t') {
+            for (column_end += widths->v[column++] + 2; place < column_end; place++)
+                if (place < most)
+                    fputc(' ', out);
+        } else if (*line > 0 && *line <= *VIEW_PLAIN) {
+            fputs(style->colours ? codes[(int)*line] : "", out);
+        } else {
+            place += takes_place(*line);
+            if (place <= most)
+                fputc(*line, out);
+        }
     }
     fputc('\n', out);
-    free(text);
+}
+
+/* The title of a table with the first item @first, or else its line, for the caller to free. */
+static char *join_columns(const struct column *columns, const cJSON *first, bool wide, bool title)
+{
+    text_vec out = {0};
+    for (const struct column *it = columns; it->title; it++) {
+        if ((it->when != ALWAYS && !wide) ||
+            (it->when == COUNTED && !cJSON_HasObjectItem(first, "connections")))
+            continue;
+        const char *text = title ? it->title : it->line;
+        vec_append(&out, out.n ? "\t" : title ? VIEW_BOLD : "", out.n || title);
+        vec_append(&out, text, strlen(text));
+    }
+    vec_append(&out, VIEW_PLAIN, title);
+    vec_push(&out, '\0');
+    return out.v;
 }
 
 /* ---- views ---- */
@@ -249,34 +193,41 @@ static void print_items(const struct view *view, const cJSON *first, bool all,
 {
     VEC(char *) lines = {0};
     widths_vec widths = {0};
-    size_t i = 0;
-    if (view->title)
-        measure(&widths, view->title);
+    const struct column *columns = view->columns;
+    char *title = columns ? join_columns(columns, first, style->wide, true) : xstrdup(view->title);
+    char *line = columns ? join_columns(columns, first, style->wide, false) : xstrdup(view->line);
+    measure(&widths, title ? title : "");
     for (const cJSON *it = first; it; it = all ? it->next : NULL) {
-        vec_push(&lines, make_line(view->line, it));
+        vec_push(&lines, make_line(line, it));
         measure(&widths, lines.v[lines.n - 1]);
     }
-    if (view->title && lines.n)
+    if (columns && view->title)
         put_line(view->title, &widths, style, out);
-    for (const cJSON *it = first; it; it = all ? it->next : NULL, i++) {
-        if (*lines.v[i])
-            put_line(lines.v[i], &widths, style, out);
-        if (*lines.v[i] && view->inner)
-            view_print(view->inner, it, style, out);
-        free(lines.v[i]);
+    if (title)
+        put_line(title, &widths, style, out);
+    vec_each (&lines, text) {
+        if (**text)
+            put_line(*text, &widths, style, out);
+        if (**text && view->inner)
+            view_print(view->inner, first, style, out);
+        free(*text);
+        first = first->next;
     }
     vec_free(&lines);
     vec_free(&widths);
+    free(title);
+    free(line);
 }
 
 void view_print(const struct view *views, const cJSON *facts, const struct view_style *style,
                 FILE *out)
 {
-    for (const struct view *view = views; view->line; view++) {
+    for (const struct view *view = views; view->line || view->columns; view++) {
         const cJSON *at = view->path ? find(facts, view->path, strlen(view->path)) : facts;
         bool list = cJSON_IsArray(at);
-        if (at && !cJSON_IsNull(at))
-            print_items(view, list ? at->child : at, list, style, out);
+        const cJSON *first = list ? at->child : at;
+        if (first && !cJSON_IsNull(at))
+            print_items(view, first, list, style, out);
     }
 }
 
@@ -287,7 +238,7 @@ struct view_style view_style(FILE *out)
     bool terminal = isatty(fileno(out));
     if (terminal)
         ioctl(fileno(out), TIOCGWINSZ, &size);
-    return (struct view_style){size.ws_col, terminal && (!no_color || !*no_color)};
+    return (struct view_style){size.ws_col, terminal && (!no_color || !*no_color), false};
 }
 
 void view_print_json(const cJSON *facts, FILE *out)
@@ -300,7 +251,7 @@ void view_print_json(const cJSON *facts, FILE *out)
         if (length > 1 && utf8_is_control(code))
             fprintf(out, "\\u%04x", code);
         else
-            fwrite(s, 1, length ? length : 1, out);
+            fwrite(length ? s : "?", 1, length ? length : 1, out);
         s += length ? length : 1;
     }
     fputc('\n', out);

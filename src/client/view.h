@@ -4,11 +4,10 @@
  *
  * A line of a view is text with
  *
- *     {path}          the value there ("a.b"); {} is the item itself; lists get commas
- *     {path|other}    or other, if there is none
- *     [text]          text, unless a value in it is missing
- *     [path?text]     text, if there is a value; [!path?text], if there is none;
- *                     [path=word?text], if it is that word
+ *     {path}           the value there ("a.b"); {} is the item itself; lists get commas
+ *     {path|other}     or other, if there is none
+ *     [path?text]      text, if there is a value; [!path?text], if there is none;
+ *                      [path=word?text], if it is that word
  *
  * where false, 0, "" and empty lists are no values, although {path} prints 0. Sections may be
  * nested. A line that comes out empty is not printed, and nothing of its item. The lines of a list
@@ -29,17 +28,29 @@
 #define VIEW_BAD "\4"
 #define VIEW_PLAIN "\5" /* ends the others */
 
+/* Of a table with titles; an array of them ends with a zeroed one. */
+struct column {
+    const char *title, *line;
+    enum {
+        ALWAYS,
+        WIDE,    /* only in wide tables */
+        COUNTED, /* likewise, and only if the first item has "connections" */
+    } when;
+};
+
 /* Part of a text; an array of them ends with a zeroed one. */
 struct view {
     const char *path;  /* of an object, or of a list for each item of it; NULL: the item itself */
-    const char *title; /* a line before all of them, with the tabs of a table; NULL: none */
+    const char *title; /* a line before all of them; NULL: none */
     const char *line;
-    const struct view *inner; /* printed behind the line of each item; NULL: nothing */
+    const struct column *columns; /* in place of the line; NULL: that */
+    const struct view *inner;     /* printed behind the line of each item; NULL: nothing */
 };
 
 struct view_style {
     size_t width; /* of tables in characters; 0: no limit */
     bool colours;
+    bool wide;
 };
 
 /** What suits @out: a terminal has a width, and colours unless NO_COLOR is set. */
@@ -51,12 +62,8 @@ void view_print(const struct view *views, const cJSON *facts, const struct view_
 /** The whole tree, with what would do something to a terminal escaped. */
 void view_print_json(const cJSON *facts, FILE *out);
 
-/* What people see of the daemon's answers (views.c). */
-extern const struct view view_explanation[], view_summary[]; /* of /explain */
-extern const struct view view_endpoints[], view_wide_endpoints[], view_counted_endpoints[];
-extern const struct view view_list[], view_wide_list[], view_counted_list[],
-    view_names[]; /* of /list */
-extern const struct view view_top[], view_top_endpoints[];
-extern const struct view view_status[]; /* of /status */
+/* What people see of the daemon's answers (views.c): of /explain, /list and /status, and top. */
+extern const struct view view_explanation[], view_summary[], view_endpoints[], view_list[],
+    view_names[], view_top[], view_top_endpoints[], view_status[];
 
 #endif

@@ -204,8 +204,9 @@ static void add_left_out(struct explainer *e)
     free(text);
 }
 
-cJSON *explain(const struct explain_sources *sources, const struct explain_query *query)
+cJSON *explain(const struct explain_sources *sources, const void *asked)
 {
+    const struct explain_query *query = asked;
     size_t times = query->all ? EXPLAIN_ALL : 1;
     struct explainer e = {.from = sources,
                           .query = query,

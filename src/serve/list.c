@@ -340,7 +340,7 @@ static cJSON *describe_all(const struct explain_sources *from, const struct topi
     return head;
 }
 
-cJSON *list_facts(const struct explain_sources *sources, const struct list_query *query)
+cJSON *list_facts(const struct explain_sources *sources, const void *query)
 {
     cJSON *root = describe_all(sources, &services), *items = cJSON_AddArrayToObject(root, "items");
     hash_table_each (policy_services(sources->policy), const struct service_state, it)

@@ -68,19 +68,23 @@ static void write_view(FILE *out, const struct view *views, const struct view_st
 
 COMMAND(line)
 {
-    const struct view views[] = {{NULL, NULL, words, NULL}, {0}};
-    write_view(out, views, &(struct view_style){0, false});
+    const struct view views[] = {{.line = words}, {0}};
+    write_view(out, views, &(struct view_style){0});
 }
 
-/* "WIDTH [colours]": a table of items, and one without any. */
+/* "WIDTH [colours] [wide]": a table of items, and one without any. */
 COMMAND(table)
 {
-    static const struct view notes[] = {{"notes", NULL, "      note: {}", NULL}, {0}};
-    static const struct view table[] = {{"items", VIEW_BOLD "NAME\tSTATE\tWHY" VIEW_PLAIN,
-                                         "{name}\t" VIEW_BAD "{state}" VIEW_PLAIN "\t{why}", notes},
-                                        {"none", "NEVER", "{}", NULL},
-                                        {0}};
-    struct view_style style = {atoi(words), strstr(words, "colours") != NULL};
+    static const struct view notes[] = {{"notes", .line = "      note: {}"}, {0}};
+    static const struct column columns[] = {{"NAME", "{name}", ALWAYS},
+                                            {"KIND", "{kind}", WIDE},
+                                            {"STATE", VIEW_BAD "{state}" VIEW_PLAIN, ALWAYS},
+                                            {"CONNECTIONS", "{connections}", COUNTED},
+                                            {"WHY", "{why}", ALWAYS},
+                                            {0}};
+    static const struct view table[] = {
+        {"items", .columns = columns, .inner = notes}, {"none", "NEVER", .line = "{}"}, {0}};
+    struct view_style style = {atoi(words), strstr(words, "colours"), strstr(words, "wide")};
     write_view(out, table, &style);
 }
 
