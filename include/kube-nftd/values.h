@@ -293,13 +293,9 @@ typedef int (*yaml_output_fn)(void *ctx, const char *json, size_t length);
  */
 int yaml_to_json(yaml_input_fn input, yaml_output_fn output, void *ctx, struct error *err);
 
-/** Reads @text, which must be one document, as a tree that the caller deletes. NULL on error. */
-cJSON *yaml_parse(const char *text, size_t length, struct error *err);
-
-/** The same, but keys that a mapping has twice are no error: the tree has both, in their order. */
-cJSON *yaml_parse_lenient(const char *text, size_t length, struct error *err);
-
-/* cJSON trees as YAML. */
+/** Reads @text, which must be one document, as a tree that the caller deletes. NULL on error. If
+ * @lenient, a mapping may have a key twice: the tree has both, in their order. */
+cJSON *yaml_parse(const char *text, size_t length, bool lenient, struct error *err);
 
 /**
  * Writes @tree in block style, members in their order; yaml_parse() reads the same tree again.

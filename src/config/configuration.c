@@ -225,7 +225,7 @@ int config_file_read_text(const char *name, const char *text, size_t length,
     struct file_reader reader = {.configuration = configuration};
     free(configuration->file);
     configuration->file = xstrdup(name);
-    cJSON *root = yaml_parse_lenient(text, length, err);
+    cJSON *root = yaml_parse(text, length, true, err);
     int result = root ? read_root(&reader, root, err) : -1;
     cJSON_Delete(root);
     if (result == 0)

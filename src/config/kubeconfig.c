@@ -390,7 +390,7 @@ int kubeconfig_read(const char *path, struct client_config *config, struct error
     cJSON *root = NULL;
     int result = 0;
     if (!is_blank(text)) {
-        root = yaml_parse(text, strlen(text), err);
+        root = yaml_parse(text, strlen(text), false, err);
         result = root ? read_root(path, root, config, err) : error_prefix(err, "%s", path);
     }
     cJSON_Delete(root);

@@ -1,51 +1,42 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * One pass over the bytes: every token is looked at once, becomes a value in a growing array, and
- * the reader can stop behind any of them. Strings stay where they are, in the buffer; escapes are
- * replaced and the NUL put behind them in place. Both buffer and array are kept for the next value,
- * so that reading allocates nothing.
+ * Two passes over the bytes. The first one looks at brackets and quotes alone and gathers the text
+ * of a value until it is whole; the second one parses it (RFC 8259), by recursion. Strings stay
+ * where they are in the text: escapes are replaced and a NUL is put behind them in place, so that
+ * a value allocates nothing.
  *
- * The buffer holds what is read of the present value and all bytes that were fed since. While the
- * items of a list come, the envelope is at the front of it, and what is between its last byte and
- * the present item (the hole) has been given out: it is cut out before more bytes come. So the
- * memory is bounded by one envelope, one item and one piece of bytes. In the array, too, an item
- * stands behind the envelope and is cut off when it was given out.
+ * Of a list, the items are gathered apart from the text of the object around them, which has an
+ * empty array in their place: memory is bounded by one such object and one item. In the array of
+ * values, an item stands behind those of the object and is cut off when it was given out.
  */
 #include "kube-nftd/values.h"
 
-#include "json_text.h"
 #include "kube-nftd/base.h"
+
+#include <stdlib.h>
 
 /* Objects of the API nest some 10 levels deep (a schema's, managedFields'). */
 #define MAX_DEPTH 128
 
-/* Of a list that an item stands in: the object and its array. */
-#define LIST_DEPTH 2
-
-/* So many bytes of 0 stand behind those that are there, and can be read (json_text.h). */
-#define PAD 16
-
 #ifndef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
-/* A buffer larger than this is not kept for the next value. */
-#define BUFFER_KEPT ((size_t)128 * 1024)
-
-/* So many bytes are put into the buffer at a time. */
-#define PIECE ((size_t)16 * 1024)
+/* Larger texts are not kept for the next value. */
+#define BYTES_KEPT ((size_t)128 * 1024)
 #else /* so small that a fuzzer's texts go beyond */
-#define BUFFER_KEPT ((size_t)64)
-#define PIECE ((size_t)200)
+#define BYTES_KEPT ((size_t)64)
 #endif
 
-/* What may come next. */
-enum state {
-    STATE_TOP,        /* a top-level value, or nothing more */
-    STATE_VALUE,      /* a value */
-    STATE_FIRST_ITEM, /* a value, or the end of the array */
-    STATE_KEY,        /* a key */
-    STATE_FIRST_KEY,  /* a key, or the end of the object */
-    STATE_COLON,      /* the colon after a key */
-    STATE_NEXT,       /* a comma, or the end of the array or object */
-    STATE_FAILED,
+/* What the next byte of a text belongs to. */
+enum token { TOKEN_NONE, TOKEN_STRING, TOKEN_ESCAPE, TOKEN_SCALAR };
+
+/* A value whose text is gathered. */
+struct unit {
+    VEC(char) text;
+    size_t depth; /* open brackets */
+    size_t line;  /* where it begins, from 1 */
+    /* For messages: the byte @mark of the text is in the column @column of its line in the stream.
+     * That is its first byte, or what follows its last "items". A newline in the text ends a line,
+     * of which the first one is @first_line. */
+    size_t mark, column, first_line;
 };
 
 struct json_reader {
@@ -53,36 +44,21 @@ struct json_reader {
     size_t value_limit;
     json_value_fn fn;
     void *ctx;
+    bool failed;
 
-    enum state state;
-    bool ended; /* no more bytes come */
-    size_t depth;
-    size_t open[LIST_DEPTH + MAX_DEPTH]; /* the arrays and objects around; indices of values */
-
-    VEC(struct json_value) values;
-    VEC(char) buffer;
-    size_t at;     /* the first byte that was not taken */
-    size_t looked; /* at so many bytes from there, of a token that began but whose end is missing */
-
-    /* The present value: a top-level one, or an item. */
-    bool in_item;
-    size_t base;  /* its first value */
-    size_t begin; /* its first byte, in bytes of the stream */
-    size_t line_of_value;
-
-    /* A list, and what of its bytes nobody needs: from @hole to @hole_end, where the value
-     * @behind_hole is the next one. Between top-level values the hole begins at the buffer's
-     * begin, in a list at the first byte inside its last "items"; it ends where the present item
-     * begins, or where the items end. */
+    struct unit top, item;
+    struct unit *open; /* the one that is gathered; NULL: its first byte has yet to come */
+    enum token token;
+    size_t key; /* where the last string of the top's object itself begins */
     bool in_items;
-    size_t list_begin, list_line;
-    size_t hole, hole_end, behind_hole;
-    size_t list_skipped; /* all bytes that were in the hole up to now */
+    enum { ITEM_FIRST, ITEM_NEXT, ITEM_OVER } state; /* between items: may, must, or cannot begin */
 
-    /* Positions in the stream, for messages: a byte's place in the buffer and @gone. */
-    size_t gone;
-    size_t line;       /* in which @at is, from 1 */
-    size_t line_begin; /* its first byte */
+    VEC(char) list; /* the top's text up to its items, as an object of its own */
+    VEC(struct json_value) values;
+    size_t base; /* the first one of the present unit */
+
+    size_t gone;             /* bytes of the stream before the present piece */
+    size_t line, line_begin; /* of the next byte: its line, from 1, and where that begins */
 };
 
 struct json_reader *json_reader_new(size_t limit, json_value_fn fn, void *ctx)
@@ -96,12 +72,19 @@ struct json_reader *json_reader_new(size_t limit, json_value_fn fn, void *ctx)
     return reader;
 }
 
+static void free_texts(struct json_reader *reader)
+{
+    vec_free(&reader->top.text);
+    vec_free(&reader->item.text);
+    vec_free(&reader->list);
+    vec_free(&reader->values);
+}
+
 void json_reader_free(struct json_reader *reader)
 {
     if (!reader)
         return;
-    vec_free(&reader->values);
-    vec_free(&reader->buffer);
+    free_texts(reader);
     free(reader);
 }
 
@@ -112,461 +95,489 @@ void json_reader_limit_values(struct json_reader *reader, size_t limit)
 
 size_t json_reader_line(const struct json_reader *reader)
 {
-    return reader->line_of_value;
+    return reader->in_items ? reader->item.line : reader->top.line;
 }
 
 const struct json_value *json_reader_envelope(const struct json_reader *reader)
 {
-    return reader->in_item ? reader->values.v : NULL;
+    return reader->in_items ? reader->values.v : NULL;
 }
 
-/* ---- failures ---- */
+/* ---- tokens of a text that is whole ---- */
 
-/* At the byte @at of the buffer. */
-static int fail_at(struct json_reader *reader, size_t at, struct error *err, const char *what)
+struct parser {
+    struct json_reader *reader;
+    char *begin, *p; /* the text, and its next byte; a NUL stands behind it */
+    const char *end;
+    size_t lines; /* that ended before @p */
+    const char *line_begin;
+    const char *fault; /* what is wrong, at @p; NULL with -1: there are too many values */
+};
+
+static int wrong(struct parser *in, char *at, const char *what)
 {
-    reader->state = STATE_FAILED;
-    return error_set(err, "line %zu column %zu: %s", reader->line,
-                     reader->gone + at - reader->line_begin + 1, what);
+    in->p = at;
+    in->fault = at == in->end ? "the text ends inside a value" : what;
+    return -1;
 }
 
-static int fail(struct json_reader *reader, struct error *err, const char *what)
+static void skip_blanks(struct parser *in)
 {
-    return fail_at(reader, reader->at, err, what);
+    for (; *in->p == ' ' || *in->p == '\n' || *in->p == '\t' || *in->p == '\r'; in->p++)
+        if (*in->p == '\n') {
+            in->lines++;
+            in->line_begin = in->p + 1;
+        }
 }
 
-static int too_big(struct json_reader *reader, struct error *err, const char *than, size_t limit,
-                   const char *unit)
+/* Four hexadecimal digits, -1 if they are not. */
+static int hex4(const char *p)
 {
-    reader->state = STATE_FAILED;
-    return error_set(err, "line %zu: a value %s than %zu %s", reader->line_of_value, than, limit,
-                     unit);
+    char digits[5] = "";
+    strncpy(digits, p, 4);
+    return strspn(digits, "0123456789abcdefABCDEF") == 4 ? (int)strtoul(digits, NULL, 16) : -1;
 }
 
-/* The present value goes up to @end in the buffer. */
-static int check_length(struct json_reader *reader, size_t end, struct error *err)
+/* U+0000 takes two bytes, which is not UTF-8: a NUL would end the text. */
+static char *put_utf8(char *out, int c)
 {
-    size_t length = reader->gone + end - reader->begin;
-    if (length - (reader->in_item ? 0 : reader->list_skipped) <= reader->limit)
-        return 0;
-    return too_big(reader, err, "is longer", reader->limit, "bytes");
-}
-
-/* ---- the buffer ---- */
-
-/* The texts of values from @from on have moved: what was at @before is at @now. */
-static void move_texts(struct json_reader *reader, size_t from, const char *before, const char *now)
-{
-    for (size_t i = from; i < reader->values.n; i++) {
-        struct json_value *value = &reader->values.v[i];
-        if (value->key)
-            value->key = now + (value->key - before);
-        if (json_has_string(value))
-            value->string = now + (value->string - before);
+    static const int first[] = {0, 0xc0, 0xe0, 0xf0};
+    int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+    if (c > 0 && c < 0x80) {
+        *out++ = (char)c;
+        return out;
     }
+    *out++ = (char)(first[more] | c >> 6 * more);
+    while (more-- > 0)
+        *out++ = (char)(0x80 | (c >> 6 * more & 0x3f));
+    return out;
 }
 
-/* Nobody needs what is before @at and behind the hole's begin. */
-static void widen_hole(struct json_reader *reader)
+/* Replaces the escapes of @text in place. Half a surrogate pair becomes bytes that are not UTF-8.
+ * False if an escape is none. */
+static bool unescape(char *text)
 {
-    reader->list_skipped += reader->at - reader->hole_end;
-    reader->hole_end = reader->at;
-    reader->behind_hole = reader->values.n;
-}
-
-static void end_buffer(struct json_reader *reader)
-{
-    memset(reader->buffer.v + reader->buffer.n, 0, PAD);
-}
-
-/* Cuts the hole out. */
-static void close_hole(struct json_reader *reader)
-{
-    size_t n = reader->hole_end - reader->hole;
-    if (n == 0)
-        return;
-    char *text = reader->buffer.v;
-    memmove(text + reader->hole, text + reader->hole_end, reader->buffer.n - reader->hole_end);
-    move_texts(reader, reader->behind_hole, text + reader->hole_end, text + reader->hole);
-    reader->buffer.n -= n;
-    end_buffer(reader);
-    reader->at -= n;
-    reader->gone += n;
-    reader->hole_end = reader->hole;
-}
-
-/* Begins another hole at @at. */
-static void open_hole(struct json_reader *reader)
-{
-    close_hole(reader);
-    reader->hole = reader->hole_end = reader->at;
-}
-
-static bool is_between_items(const struct json_reader *reader)
-{
-    return reader->in_items && !reader->in_item && reader->depth == LIST_DEPTH;
-}
-
-/* Between top-level values nothing before @at is needed, between items nothing of them. */
-static void drop_given(struct json_reader *reader)
-{
-    if (reader->state == STATE_TOP)
-        reader->hole = 0;
-    if (reader->looked == 0 && (reader->state == STATE_TOP || is_between_items(reader)))
-        widen_hole(reader);
-    close_hole(reader);
-    if (reader->state == STATE_TOP && reader->buffer.n == 0 && reader->buffer.cap > BUFFER_KEPT) {
-        vec_free(&reader->buffer);
-        vec_free(&reader->values);
+    static const char names[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
+    char *out = text;
+    for (const char *in = text; *in;) {
+        if (*in != '\\') {
+            *out++ = *in++;
+            continue;
+        }
+        const char *name = in[1] ? strchr(names, in[1]) : NULL;
+        if (name) {
+            *out++ = meanings[name - names];
+            in += 2;
+            continue;
+        }
+        int c = in[1] == 'u' ? hex4(in + 2) : -1;
+        if (c < 0)
+            return false;
+        in += 6;
+        bool is_high = c >= 0xd800 && c <= 0xdbff;
+        int low = is_high && in[0] == '\\' && in[1] == 'u' ? hex4(in + 2) : -1;
+        if (low >= 0xdc00 && low <= 0xdfff) {
+            c = 0x10000 + (c - 0xd800) * 0x400 + low - 0xdc00;
+            in += 6;
+        }
+        out = put_utf8(out, c);
     }
+    *out = '\0';
+    return true;
 }
 
-/* Both buffers are there while the texts move from one to the other. */
-static void grow(struct json_reader *reader, size_t length)
+/* The string at the next byte, NUL-terminated in place. */
+static int take_string(struct parser *in, struct json_value *value, size_t *length)
 {
-    char *before = reader->buffer.v;
-    size_t n = reader->buffer.n;
-    reader->buffer.v = NULL;
-    reader->buffer.n = 0;
-    vec_reserve(&reader->buffer, n + length + PAD);
-    if (n > 0)
-        memcpy(reader->buffer.v, before, n);
-    reader->buffer.n = n;
-    move_texts(reader, 0, before, reader->buffer.v);
-    free(before);
+    /* what is no plain part of a string; characters beyond ASCII are checked apart */
+    static const bool special[256] = {
+        [0 ... 31] = true, ['"'] = true, ['\\'] = true, [128 ... 255] = true};
+    char *text = in->p + 1, *p = text;
+    bool escaped = false, ascii = true;
+    for (;; p++) {
+        while (!special[(unsigned char)*p])
+            p++;
+        if (*p == '"')
+            break;
+        if ((unsigned char)*p < ' ')
+            return wrong(in, p, "a control character in a string");
+        if (*p == '\\') {
+            escaped = true;
+            p += (unsigned char)p[1] >= ' ';
+        } else {
+            ascii = false;
+        }
+    }
+    *p = '\0';
+    if (escaped && !unescape(text))
+        return wrong(in, in->p, "a string with an unknown escape");
+    bool good = (ascii && !escaped) || utf8_is_valid(text);
+    value->type = good ? JSON_STRING : JSON_BAD_STRING;
+    value->string = text;
+    *length = escaped ? strlen(text) : (size_t)(p - text);
+    in->p = p + 1;
+    return 0;
 }
 
-static void append(struct json_reader *reader, const char *bytes, size_t length)
+/* What numbers and words consist of. */
+static bool is_scalar_part(char c)
 {
-    if (reader->buffer.n + length + PAD > reader->buffer.cap)
-        grow(reader, length);
-    memcpy(&reader->buffer.v[reader->buffer.n], bytes, length);
-    reader->buffer.n += length;
-    end_buffer(reader);
+    static const bool parts[256] = {
+        ['0' ... '9'] = true, ['a' ... 'z'] = true, ['A' ... 'Z'] = true,
+        ['+'] = true,         ['-'] = true,         ['.'] = true,
+    };
+    return parts[(unsigned char)c];
+}
+
+static const char *skip_digits(const char *p)
+{
+    while (*p >= '0' && *p <= '9')
+        p++;
+    return p;
+}
+
+/* Integers of so many digits are exact as double. */
+#define EXACT_DIGITS 15
+
+static bool read_number(const char *text, const char *end, struct json_value *value)
+{
+    const char *digits = text + (*text == '-'), *p = skip_digits(digits);
+    if (p == digits || (*digits == '0' && p - digits > 1))
+        return false;
+    value->integer = p == end;
+    if (*p == '.') {
+        digits = p + 1;
+        p = skip_digits(digits);
+        if (p == digits)
+            return false;
+    }
+    if (*p == 'e' || *p == 'E') {
+        digits = p + 1 + (p[1] == '+' || p[1] == '-');
+        p = skip_digits(digits);
+        if (p == digits)
+            return false;
+    }
+    value->type = JSON_NUMBER;
+    bool plain = value->integer && *text != '-' && end - text <= EXACT_DIGITS;
+    value->number = plain ? (double)strtoll(text, NULL, 10) : strtod(text, NULL);
+    return p == end;
+}
+
+static int take_scalar(struct parser *in, struct json_value *value)
+{
+    static const struct {
+        const char *text;
+        enum json_type type;
+    } words[] = {{"true", JSON_TRUE}, {"false", JSON_FALSE}, {"null", JSON_NULL}};
+    char *text = in->p, *end = text;
+    while (is_scalar_part(*end))
+        end++;
+    if (end == text)
+        return wrong(in, text, "a value should begin here");
+    in->p = end;
+    for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+        if (strlen(words[i].text) == (size_t)(end - text) &&
+            memcmp(text, words[i].text, (size_t)(end - text)) == 0) {
+            value->type = (uint8_t)words[i].type;
+            return 0;
+        }
+    return read_number(text, end, value) ? 0 : wrong(in, text, "not a JSON value");
 }
 
 /* ---- values ---- */
 
-static struct json_value *container(struct json_reader *reader)
-{
-    return &reader->values.v[reader->open[reader->depth - 1]];
-}
+static int take_container(struct parser *in, size_t index, size_t depth);
 
-/* Another value, without a type as yet. */
-static int add_value(struct json_reader *reader, const char *key, size_t length, struct error *err)
+static int take_value(struct parser *in, const char *key, size_t key_length, size_t depth)
 {
-    if (reader->values.n - reader->base == reader->value_limit)
-        return too_big(reader, err, "holds more", reader->value_limit, "JSON values");
-    vec_push(&reader->values,
-             (struct json_value){.key = key, .size = 1, .key_length = json_key_length(length)});
-    return 0;
-}
-
-/* Gives out the present value, which is whole, and forgets it. */
-static int give(struct json_reader *reader, struct error *err)
-{
-    bool is_item = reader->in_item;
-    if (check_length(reader, reader->at, err))
+    struct json_reader *reader = in->reader;
+    size_t index = reader->values.n, length;
+    if (index - reader->base == reader->value_limit)
         return -1;
-    if (is_item)
-        reader->values.v[0].size = (uint32_t)reader->base;
-    bool more = reader->fn(reader->ctx, &reader->values.v[reader->base], is_item);
-    if (!more) {
-        reader->state = STATE_FAILED;
-        return err->text ? -1 : error_set(err, "stopped by the reader of the values");
-    }
-    reader->values.n = reader->base;
-    reader->base = 0;
-    reader->in_item = false;
-    reader->begin = reader->list_begin;
-    reader->line_of_value = reader->list_line;
-    reader->state = is_item ? STATE_NEXT : STATE_TOP;
+    vec_push(&reader->values,
+             (struct json_value){.key = key, .size = 1, .key_length = json_key_length(key_length)});
+    if (*in->p == '{' || *in->p == '[')
+        return take_container(in, index, depth + 1);
+    struct json_value *value = &reader->values.v[index];
+    return *in->p == '"' ? take_string(in, value, &length) : take_scalar(in, value);
+}
+
+/* A key and its colon; a key that is not UTF-8 is none that is looked for. */
+static int take_key(struct parser *in, struct json_value *key, size_t *length)
+{
+    if (*in->p != '"')
+        return wrong(in, in->p, "a key should begin here");
+    if (take_string(in, key, length))
+        return -1;
+    skip_blanks(in);
+    if (*in->p != ':')
+        return wrong(in, in->p, "no colon after a key");
+    in->p++;
+    skip_blanks(in);
     return 0;
 }
 
-/* The value that was taken last is whole. */
-static int end_value(struct json_reader *reader, struct error *err)
+static int take_container(struct parser *in, size_t index, size_t depth)
 {
-    reader->state = STATE_NEXT;
-    return reader->depth == (reader->in_item ? LIST_DEPTH : 0) ? give(reader, err) : 0;
-}
-
-static void begin_top(struct json_reader *reader)
-{
-    reader->list_begin = reader->begin = reader->gone + reader->at;
-    reader->list_line = reader->line_of_value = reader->line;
-    reader->hole = 0;
-    widen_hole(reader);
-    reader->list_skipped = 0;
-}
-
-static void begin_item(struct json_reader *reader)
-{
-    widen_hole(reader);
-    reader->in_item = true;
-    reader->base = reader->values.n;
-    reader->begin = reader->gone + reader->at;
-    reader->line_of_value = reader->line;
-}
-
-/* The array or object at @at begins. */
-static int open_container(struct json_reader *reader, enum json_type type, struct error *err)
-{
-    if (reader->depth == (reader->in_item ? LIST_DEPTH : 0) + MAX_DEPTH)
-        return fail(reader, err, "nested too deep");
-    struct json_value *value = &reader->values.v[reader->values.n - 1];
-    value->type = (uint8_t)type;
-    reader->open[reader->depth++] = reader->values.n - 1;
-    reader->at++;
-    reader->state = type == JSON_OBJECT ? STATE_FIRST_KEY : STATE_FIRST_ITEM;
-    if (type == JSON_ARRAY && reader->depth == LIST_DEPTH && value->key &&
-        strcmp(value->key, "items") == 0) {
-        open_hole(reader);
-        reader->in_items = true;
-        return check_length(reader, reader->at, err);
-    }
-    return 0;
-}
-
-static int close_container(struct json_reader *reader, struct error *err)
-{
-    struct json_value *value = container(reader);
-    if ((value->type == JSON_OBJECT) != (reader->buffer.v[reader->at] == '}'))
-        return fail(reader, err, "a bracket is closed by one of another kind");
-    if (is_between_items(reader)) {
-        widen_hole(reader);
-        reader->in_items = false;
-    }
-    value->size = (uint32_t)(reader->values.n - reader->open[reader->depth - 1]);
-    reader->depth--;
-    reader->at++;
-    return end_value(reader, err);
-}
-
-/* ---- tokens ---- */
-
-/* Of the functions that take a token, each returns 0 if it took one, -1 if that is none, and this
- * if its end is missing. */
-#define MISSING 1
-
-/* Whether @c is of a character beyond ASCII. */
-static bool is_wide(char c)
-{
-    return (unsigned char)c >= 0x80;
-}
-
-/* The string at @at, NUL-terminated, its quotes left out. */
-static int take_string(struct json_reader *reader, struct json_value *value, size_t *length,
-                       struct error *err)
-{
-    char *text = reader->buffer.v + reader->at + 1;
-    const char *end = reader->buffer.v + reader->buffer.n;
-    char *p = text + (reader->looked > 0 ? reader->looked - 1 : 0);
-    bool escaped = reader->looked > 0, plain = !escaped; /* or so it may be */
-    while ((p = json_text_run_end(p)) < end && ((*p == '\\' && p + 1 < end) || is_wide(*p))) {
-        plain = false;
-        if (*p == '\\') {
-            escaped = true;
-            p += (unsigned char)p[1] >= 32 ? 2 : 1;
-        }
-        while (is_wide(*p))
-            p++;
-    }
-    if (p == end || *p == '\\') {
-        reader->looked = (size_t)(p - text) + 1;
-        return MISSING;
-    }
-    if (*p != '"')
-        return fail_at(reader, (size_t)(p - reader->buffer.v), err,
-                       "a control character in a string");
-    *p = '\0';
-    if (escaped && !json_text_unescape(text, (size_t)(p - text)))
-        return fail(reader, err, "a string with an unknown escape");
-    value->type = plain || utf8_is_valid(text) ? JSON_STRING : JSON_BAD_STRING;
-    value->string = text;
-    *length = escaped ? strlen(text) : (size_t)(p - text);
-    reader->looked = 0;
-    reader->at = (size_t)(p + 1 - reader->buffer.v);
-    return 0;
-}
-
-static int take_scalar(struct json_reader *reader, struct json_value *value, struct error *err)
-{
-    char *text = reader->buffer.v + reader->at;
-    const char *end = reader->buffer.v + reader->buffer.n;
-    const char *p = json_text_scalar_end(text + reader->looked, end);
-    if (p == text)
-        return fail(reader, err, "a value should begin here");
-    if (p == end && !reader->ended) {
-        reader->looked = (size_t)(p - text);
-        return MISSING;
-    }
-    if (!json_text_scalar(text, (size_t)(p - text), value))
-        return fail(reader, err, "not a JSON value");
-    reader->looked = 0;
-    reader->at = (size_t)(p - reader->buffer.v);
-    return 0;
-}
-
-/* Whether the next byte is @mark, which it is right behind most tokens. Takes it then. */
-static bool take_at_once(struct json_reader *reader, char mark)
-{
-    bool is_mark = reader->at < reader->buffer.n && reader->buffer.v[reader->at] == mark;
-    reader->at += is_mark;
-    return is_mark;
-}
-
-static int take_key(struct json_reader *reader, struct error *err)
-{
+    struct json_reader *reader = in->reader;
+    bool is_object = *in->p == '{';
+    char closing = is_object ? '}' : ']';
     struct json_value key = {.string = NULL};
     size_t length = 0;
-    if (reader->buffer.v[reader->at] != '"')
-        return fail(reader, err, "a key should begin here");
-    int result = take_string(reader, &key, &length, err);
-    if (result)
-        return result;
-    reader->state = take_at_once(reader, ':') ? STATE_VALUE : STATE_COLON;
-    return add_value(reader, key.string, length, err); /* a bad one is none that is looked for */
-}
-
-/* Where a value may be; that of a member has a place already, from its key on. */
-static int take_value(struct json_reader *reader, struct error *err)
-{
-    bool is_member = reader->depth > 0 && container(reader)->type == JSON_OBJECT;
-    struct json_value value = {0};
-    char c = reader->buffer.v[reader->at];
-    size_t length;
-    int result = 0;
-    if (reader->depth == 0 && reader->looked == 0)
-        begin_top(reader);
-    else if (is_between_items(reader))
-        begin_item(reader);
-    if (c == '"')
-        result = take_string(reader, &value, &length, err);
-    else if (c != '{' && c != '[')
-        result = take_scalar(reader, &value, err);
-    if (result || (!is_member && (result = add_value(reader, NULL, 0, err)) != 0))
-        return result;
-    if (c == '{' || c == '[')
-        return open_container(reader, c == '{' ? JSON_OBJECT : JSON_ARRAY, err);
-    struct json_value *place = &reader->values.v[reader->values.n - 1];
-    value.key = place->key;
-    value.key_length = place->key_length;
-    value.size = 1;
-    *place = value;
-    if (reader->depth > LIST_DEPTH && take_at_once(reader, ',')) {
-        reader->state = is_member ? STATE_KEY : STATE_VALUE;
-        return 0;
+    if (depth > MAX_DEPTH)
+        return wrong(in, in->p, "nested too deep");
+    reader->values.v[index].type = is_object ? JSON_OBJECT : JSON_ARRAY;
+    in->p++;
+    skip_blanks(in);
+    for (bool first = true; !first || *in->p != closing; first = false) {
+        if ((is_object && take_key(in, &key, &length)) || take_value(in, key.string, length, depth))
+            return -1;
+        skip_blanks(in);
+        if (*in->p == closing)
+            break;
+        if (*in->p == '}' || *in->p == ']')
+            return wrong(in, in->p, "a bracket is closed by one of another kind");
+        if (*in->p != ',')
+            return wrong(in, in->p, "no comma or end");
+        in->p++;
+        skip_blanks(in);
     }
-    return end_value(reader, err);
-}
-
-static int take_mark(struct json_reader *reader, enum state next)
-{
-    reader->at++;
-    reader->state = next;
+    in->p++;
+    reader->values.v[index].size = (uint32_t)(reader->values.n - index);
     return 0;
 }
 
-static int take_next(struct json_reader *reader, struct error *err)
+static int fail(struct json_reader *reader, size_t line, size_t column, const char *what,
+                struct error *err)
 {
-    char c = reader->buffer.v[reader->at];
-    if (c == '}' || c == ']')
-        return close_container(reader, err);
-    if (c != ',')
-        return fail(reader, err, "no comma or end");
-    return take_mark(reader, container(reader)->type == JSON_OBJECT ? STATE_KEY : STATE_VALUE);
+    reader->failed = true;
+    return error_set(err, "line %zu column %zu: %s", line, column, what);
 }
 
-static void skip_blanks(struct json_reader *reader)
+static int too_big(struct json_reader *reader, const struct unit *unit, const char *than,
+                   size_t limit, const char *what, struct error *err)
 {
-    size_t at = reader->at;
-    for (; at < reader->buffer.n; at++) {
-        char c = reader->buffer.v[at];
-        if (c == '\n') {
-            reader->line++;
-            reader->line_begin = reader->gone + at + 1;
-        } else if (c != ' ' && c != '\t' && c != '\r') {
+    reader->failed = true;
+    return error_set(err, "line %zu: a value %s than %zu %s", unit->line, than, limit, what);
+}
+
+/* Makes values of @length bytes of @text, which is that of @unit up to there. */
+static int parse(struct json_reader *reader, const struct unit *unit, char *text, size_t length,
+                 struct error *err)
+{
+    struct parser in = {.reader = reader, .p = text, .end = text + length, .line_begin = text};
+    reader->values.n = reader->base;
+    text[length] = '\0';
+    if (take_value(&in, NULL, 0, 0) == 0)
+        return 0;
+    if (!in.fault)
+        return too_big(reader, unit, "holds more", reader->value_limit, "JSON values", err);
+    const char *mark = text + unit->mark;
+    size_t column = in.lines > 0 && in.line_begin >= mark ? (size_t)(in.p - in.line_begin) + 1
+                                                          : (size_t)(in.p - mark) + unit->column;
+    return fail(reader, unit->first_line + in.lines, column, in.fault, err);
+}
+
+/* ---- the stream ---- */
+
+/* The open text is whole, or no more of it comes. */
+static int give(struct json_reader *reader, struct error *err)
+{
+    struct unit *unit = reader->open;
+    bool is_item = reader->in_items;
+    vec_reserve(&unit->text, 1);
+    if (parse(reader, unit, unit->text.v, unit->text.n, err))
+        return -1;
+    if (!reader->fn(reader->ctx, &reader->values.v[reader->base], is_item)) {
+        reader->failed = true;
+        return err->text ? -1 : error_set(err, "stopped by the reader of the values");
+    }
+    reader->open = NULL;
+    reader->state = ITEM_OVER;
+    if (!is_item && reader->top.text.cap + reader->item.text.cap > BYTES_KEPT)
+        free_texts(reader);
+    return 0;
+}
+
+static int append(struct json_reader *reader, const char *begin, const char *end, struct error *err)
+{
+    struct unit *unit = reader->open;
+    vec_append(&unit->text, begin, (size_t)(end - begin));
+    return unit->text.n <= reader->limit
+               ? 0
+               : too_big(reader, unit, "is longer", reader->limit, "bytes", err);
+}
+
+/* Whether the text, which ends with the bracket of an array, has the key "items" before it. */
+static bool is_before_items(const struct json_reader *reader)
+{
+    const char *text = reader->top.text.v;
+    size_t length = reader->top.text.n - reader->key, key_length;
+    struct json_value key;
+    if (*text != '{' || reader->key == 0)
+        return false;
+    char *copy = xstrndup(text + reader->key, length);
+    struct parser in = {.p = copy, .end = copy + length};
+    bool is = take_key(&in, &key, &key_length) == 0 && in.p + 1 == in.end &&
+              strcmp(key.string, "items") == 0;
+    free(copy);
+    return is;
+}
+
+/* What was said before the items is known to whoever gets them. */
+static int begin_items(struct json_reader *reader, struct error *err)
+{
+    const struct unit *top = &reader->top;
+    reader->base = 0;
+    vec_clear(&reader->list);
+    vec_append(&reader->list, top->text.v, top->text.n);
+    vec_append(&reader->list, "]}", sizeof("]}"));
+    if (parse(reader, top, reader->list.v, reader->list.n - 1, err))
+        return -1;
+    reader->base = reader->values.n;
+    reader->in_items = true;
+    reader->state = ITEM_FIRST;
+    reader->open = NULL;
+    return 0;
+}
+
+static size_t column_of(const struct json_reader *reader, const char *piece, const char *p)
+{
+    return reader->gone + (size_t)(p - piece) - reader->line_begin + 1;
+}
+
+static void count_line(struct json_reader *reader, const char *piece, const char *newline)
+{
+    reader->line++;
+    reader->line_begin = reader->gone + (size_t)(newline - piece) + 1;
+}
+
+/* Gathers bytes from @p on up to the end of the value, its items, or the piece. */
+static int gather(struct json_reader *reader, const char *piece, const char **p, const char *end,
+                  struct error *err)
+{
+    struct unit *unit = reader->open;
+    const char *begin = *p, *at = begin;
+    bool whole = false;
+    while (at < end && !whole) {
+        if (reader->token == TOKEN_STRING) {
+            while (at < end && *at != '"' && *at != '\\')
+                at++;
+            if (at == end)
+                break;
+            reader->token = *at++ == '"' ? TOKEN_NONE : TOKEN_ESCAPE;
+            whole = unit->depth == 0 && reader->token == TOKEN_NONE;
+            continue;
+        }
+        if (reader->token == TOKEN_ESCAPE) {
+            reader->token = TOKEN_STRING;
+            at++;
+            continue;
+        }
+        if (reader->token == TOKEN_SCALAR && !is_scalar_part(*at)) {
+            whole = true;
+            break;
+        }
+        switch (*at++) {
+        case '"':
+            reader->token = TOKEN_STRING;
+            if (unit == &reader->top && unit->depth == 1)
+                reader->key = unit->text.n + (size_t)(at - 1 - begin);
+            break;
+        case '{':
+        case '[':
+            unit->depth++;
+            if (unit == &reader->top && unit->depth == 2 && at[-1] == '[') {
+                *p = at;
+                if (append(reader, begin, at, err))
+                    return -1;
+                if (is_before_items(reader))
+                    return begin_items(reader, err);
+                begin = at;
+            }
+            whole = unit->depth > MAX_DEPTH; /* as whole as it needs to be for a message */
+            break;
+        case '}':
+        case ']':
+            whole = --unit->depth == 0;
+            break;
+        case '\n':
+            count_line(reader, piece, at - 1);
+            break;
+        default:
             break;
         }
     }
-    reader->at = at;
-}
-
-static int take_token(struct json_reader *reader, struct error *err)
-{
-    char c = reader->buffer.v[reader->at];
-    switch (reader->state) {
-    case STATE_FIRST_KEY:
-        return c == '}' ? close_container(reader, err) : take_key(reader, err);
-    case STATE_KEY:
-        return take_key(reader, err);
-    case STATE_COLON:
-        return c == ':' ? take_mark(reader, STATE_VALUE)
-                        : fail(reader, err, "no colon after a key");
-    case STATE_FIRST_ITEM:
-        return c == ']' ? close_container(reader, err) : take_value(reader, err);
-    case STATE_TOP:
-    case STATE_VALUE:
-        return take_value(reader, err);
-    case STATE_NEXT:
-        return take_next(reader, err);
-    case STATE_FAILED:
-        break;
-    }
-    return -1;
-}
-
-/* Takes all tokens whose ends are there. */
-static int take_all(struct json_reader *reader, struct error *err)
-{
-    int result = 0;
-    while (result == 0) {
-        skip_blanks(reader);
-        if (reader->at == reader->buffer.n)
-            return 0;
-        result = take_token(reader, err);
-    }
-    return result == MISSING ? 0 : -1;
-}
-
-static int feed_piece(struct json_reader *reader, const char *bytes, size_t length,
-                      struct error *err)
-{
-    append(reader, bytes, length);
-    if (take_all(reader, err))
+    *p = at;
+    if (append(reader, begin, at, err))
         return -1;
-    drop_given(reader);
-    if (reader->state == STATE_TOP && reader->looked == 0)
-        return 0;
-    return check_length(reader, reader->buffer.n, err);
+    return whole ? give(reader, err) : 0;
 }
 
-/* In pieces that the processor's cache holds. */
+/* Takes the byte at @p: a blank, a mark of the list around, or the first byte of the next value,
+ * which is left there. */
+static int take_between(struct json_reader *reader, const char *piece, const char **p,
+                        struct error *err)
+{
+    struct unit *unit = reader->in_items ? &reader->item : &reader->top;
+    char c = **p;
+    size_t column = column_of(reader, piece, *p);
+    if (c == '\n')
+        count_line(reader, piece, *p);
+    if (c == ' ' || c == '\n' || c == '\t' || c == '\r') {
+        ++*p;
+        return 0;
+    }
+    if (reader->in_items && c == ']' && reader->state != ITEM_NEXT) {
+        struct unit *top = reader->open = &reader->top;
+        reader->in_items = false;
+        reader->base = 0;
+        reader->token = TOKEN_NONE;
+        top->mark = top->text.n;
+        top->column = column;
+        top->first_line = reader->line;
+        vec_each (&top->text, byte)
+            top->first_line -= *byte == '\n';
+        return 0;
+    }
+    if (reader->in_items && reader->state == ITEM_OVER) {
+        reader->state = ITEM_NEXT;
+        return c == ',' ? ++*p, 0 : fail(reader, reader->line, column, "no comma or end", err);
+    }
+    if (c != '{' && c != '[' && c != '"' && !is_scalar_part(c))
+        return fail(reader, reader->line, column, "a value should begin here", err);
+    vec_clear(&unit->text);
+    unit->depth = unit->mark = 0;
+    unit->line = unit->first_line = reader->line;
+    unit->column = column;
+    reader->key = 0;
+    reader->open = unit;
+    reader->token = is_scalar_part(c) ? TOKEN_SCALAR : TOKEN_NONE;
+    return 0;
+}
+
 int json_reader_feed(struct json_reader *reader, const char *bytes, size_t length,
                      struct error *err)
 {
-    if (reader->state == STATE_FAILED)
+    if (reader->failed)
         return error_set(err, "the text before was not usable");
-    while (length > 0) {
-        size_t n = length < PIECE ? length : PIECE;
-        if (feed_piece(reader, bytes, n, err))
+    for (const char *p = bytes, *end = bytes + length; p < end;)
+        if (reader->open ? gather(reader, bytes, &p, end, err)
+                         : take_between(reader, bytes, &p, err))
             return -1;
-        bytes += n;
-        length -= n;
-    }
+    reader->gone += length;
     return 0;
 }
 
 int json_reader_finish(struct json_reader *reader, struct error *err)
 {
-    if (reader->state == STATE_FAILED)
+    if (reader->failed)
         return error_set(err, "the text before was not usable");
-    reader->ended = true;
-    if (take_all(reader, err))
+    if (reader->open && give(reader, err))
         return -1;
-    if (reader->state != STATE_TOP || reader->looked > 0)
-        return fail_at(reader, reader->buffer.n, err, "the text ends inside a value");
-    reader->state = STATE_FAILED;
+    if (reader->in_items)
+        return fail(reader, reader->line, reader->gone - reader->line_begin + 1,
+                    "the text ends inside a value", err);
+    reader->failed = true;
     return 0;
 }

@@ -10,10 +10,9 @@
  */
 #include "kube-nftd/values.h"
 
-#include "proto_wire.h"
-
 #include "kube-nftd/base.h"
 
+#include <endian.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -25,6 +24,76 @@
 #define BYTES_KEPT ((size_t)64)
 #define VALUES_KEPT ((size_t)16)
 #endif
+
+/* ---- the wire format ---- */
+
+/* How the value of a field is written. Groups (3 and 4) are not used by Kubernetes. */
+enum wire {
+    WIRE_VARINT = 0,
+    WIRE_FIXED64 = 1,
+    WIRE_LENGTH = 2, /* a length, and so many bytes */
+    WIRE_FIXED32 = 5,
+};
+
+/* What a field begins with. */
+struct token {
+    uint32_t field;  /* its number */
+    uint32_t wire;   /* of enum wire */
+    uint64_t number; /* of WIRE_VARINT the value, of all others how many bytes follow */
+};
+
+/* Before the envelope of an object. */
+static const char magic[] = "k8s";
+
+/* Before each event of a watch: its length, the highest byte first. */
+#define FRAME sizeof(uint32_t)
+
+/* What is wrong with a token of which more bytes may come. */
+static const char cut_off[] = "the end of a field is missing";
+
+/* Seven bits a byte, the lowest first; all bytes but the last one have the eighth bit. */
+static inline const char *read_varint(uint8_t **in, const uint8_t *end, uint64_t *number)
+{
+    *number = 0;
+    for (unsigned shift = 0; *in < end; shift += 7) {
+        uint8_t byte = *(*in)++;
+        if (shift == 63 && byte > 1)
+            return "a number of more than 64 bits";
+        *number |= (uint64_t)(byte & 0x7f) << shift;
+        if (byte < 0x80)
+            return NULL;
+    }
+    return cut_off;
+}
+
+/* Reads the token at @in, which goes behind it. Returns what is wrong with it; NULL if nothing. */
+static inline const char *read_token(uint8_t **in, const uint8_t *end, struct token *token)
+{
+    uint64_t tag;
+    const char *fault = read_varint(in, end, &tag);
+    if (fault)
+        return fault;
+    uint32_t wire = tag & 7;
+    *token = (struct token){(uint32_t)(tag >> 3), wire, wire == WIRE_FIXED64 ? 8 : 4};
+    if (tag > UINT32_MAX || tag >> 3 == 0)
+        return "a field with no valid number";
+    if (wire == WIRE_VARINT || wire == WIRE_LENGTH)
+        return read_varint(in, end, &token->number);
+    if (wire == 3 || wire == 4)
+        return "a group, which Kubernetes does not use";
+    return wire > WIRE_FIXED32 ? "a field of an unknown wire type" : NULL;
+}
+
+/* How many bytes come behind it. */
+static inline uint64_t size_behind(struct token token)
+{
+    return token.wire == WIRE_VARINT ? 0 : token.number;
+}
+
+static bool is_envelope(const uint8_t *in, size_t n)
+{
+    return n >= sizeof(magic) && memcmp(in, magic, sizeof(magic)) == 0;
+}
 
 /* ---- the reader ---- */
 
@@ -104,7 +173,7 @@ static int name_field(struct proto_reader *reader, const struct place *place,
 }
 
 static int take_field(struct proto_reader *reader, struct place *place,
-                      const struct proto_field *field, struct proto_token token, uint8_t *in);
+                      const struct proto_field *field, struct token token, uint8_t *in);
 
 /* NULL: nobody reads it. */
 static const struct proto_field *field_of(const struct proto_message *message, uint32_t number)
@@ -118,13 +187,13 @@ static int take_fields(struct proto_reader *reader, struct place *place, uint8_t
                        const uint8_t *end, uint64_t more)
 {
     while (in < end) {
-        struct proto_token token;
+        struct token token;
         reader->token = in;
-        const char *fault = proto_token_read(&in, end, &token);
+        const char *fault = read_token(&in, end, &token);
         if (fault)
             return error_set(&reader->err, "%s", fault);
         const struct proto_field *field = field_of(place->message, token.field);
-        uint64_t there = (uint64_t)(end - in), size = proto_token_size(token);
+        uint64_t there = (uint64_t)(end - in), size = size_behind(token);
         if (size > there && size - there > more) {
             error_set(&reader->err, "it is longer than the field that contains it");
             return name_field(reader, place, field);
@@ -209,7 +278,7 @@ static inline bool is_plain(const uint8_t *text, size_t n)
 static enum json_type take_text(const struct proto_reader *reader, const uint8_t *in, size_t n,
                                 const char **text)
 {
-    static const char nul[] = "\xc0\x80"; /* as json.h says */
+    static const char nul[] = "\xc0\x80"; /* as kube-nftd/values.h says */
     bool plain = is_plain(in, n);
     char *moved = memmove(reader->token, in, n);
     moved[n] = '\0';
@@ -266,10 +335,10 @@ static int take_value(struct proto_reader *reader, const struct place *place,
             return take_item(reader, field->message, index, in, n);
         break;
     case PROTO_ENVELOPE:
-        if (!proto_is_envelope(in, n))
+        if (!is_envelope(in, n))
             return error_set(&reader->err, "no Kubernetes protobuf");
-        in += PROTO_MAGIC;
-        n -= PROTO_MAGIC;
+        in += sizeof(magic);
+        n -= sizeof(magic);
         break;
     case PROTO_BODY:
         return take_body(reader, place, in, n);
@@ -283,10 +352,10 @@ static int take_value(struct proto_reader *reader, const struct place *place,
 
 /* All that a list holds comes in one run, and all others once: else something would be lost. */
 static int begin_field(struct proto_reader *reader, struct place *place,
-                       const struct proto_field *field, struct proto_token token)
+                       const struct proto_field *field, struct token token)
 {
     uint32_t bit = UINT32_C(1) << token.field;
-    if (token.wire != (field->type <= PROTO_SECONDS ? PROTO_VARINT : PROTO_LENGTH))
+    if (token.wire != (field->type <= PROTO_SECONDS ? WIRE_VARINT : WIRE_LENGTH))
         return error_set(&reader->err, "another wire type was expected");
     if (reader->values.n - reader->item >= JSON_READER_VALUES)
         return error_set(&reader->err, "more than %zu values", JSON_READER_VALUES);
@@ -305,14 +374,14 @@ static int begin_field(struct proto_reader *reader, struct place *place,
 }
 
 /* Go's zero value, which JSON leaves out. */
-static bool is_left_out(const struct proto_field *field, struct proto_token token)
+static bool is_left_out(const struct proto_field *field, struct token token)
 {
     return (field->type == PROTO_NUMBER || field->type == PROTO_STRING) && !field->has_presence &&
            !field->list && token.number == 0;
 }
 
 static int take_field(struct proto_reader *reader, struct place *place,
-                      const struct proto_field *field, struct proto_token token, uint8_t *in)
+                      const struct proto_field *field, struct token token, uint8_t *in)
 {
     int result = begin_field(reader, place, field, token);
     if (result == 0 && !is_left_out(field, token))
@@ -330,7 +399,7 @@ static int take_field(struct proto_reader *reader, struct place *place,
 static int gather_next(struct proto_reader *reader)
 {
     reader->at += reader->bytes.n;
-    reader->needed = reader->format->frames ? PROTO_FRAME : 1;
+    reader->needed = reader->format->frames ? FRAME : 1;
     vec_clear(&reader->bytes);
     if (reader->bytes.cap > BYTES_KEPT)
         vec_free(&reader->bytes);
@@ -341,13 +410,15 @@ static int gather_next(struct proto_reader *reader)
 
 static int take_frame(struct proto_reader *reader)
 {
-    uint32_t length = proto_frame_length(reader->bytes.v);
+    uint32_t length;
+    memcpy(&length, reader->bytes.v, sizeof(length));
+    length = be32toh(length);
     if (length > reader->limit)
         return error_set(&reader->err, "it is longer than %zu bytes", reader->limit);
-    reader->needed = PROTO_FRAME + (uint64_t)length;
+    reader->needed = FRAME + (uint64_t)length;
     if (reader->bytes.n < reader->needed)
         return 0;
-    uint8_t *in = reader->bytes.v + PROTO_FRAME;
+    uint8_t *in = reader->bytes.v + FRAME;
     size_t value = add_value(reader, NULL, 0, JSON_OBJECT);
     if (take_message(reader, reader->format->root, value, in, length) < 0 || give(reader) < 0)
         return -1;
@@ -356,7 +427,7 @@ static int take_frame(struct proto_reader *reader)
 
 static int begin_body(struct proto_reader *reader)
 {
-    if (!proto_is_envelope(reader->bytes.v, reader->bytes.n))
+    if (!is_envelope(reader->bytes.v, reader->bytes.n))
         return error_set(&reader->err, "no Kubernetes protobuf");
     add_value(reader, NULL, 0, JSON_OBJECT);
     return gather_next(reader);
@@ -366,12 +437,12 @@ static int begin_body(struct proto_reader *reader)
 static uint64_t field_length(const struct proto_reader *reader, const struct proto_message *message)
 {
     uint8_t *in = reader->bytes.v;
-    struct proto_token token;
-    const char *fault = proto_token_read(&in, in + reader->bytes.n, &token);
+    struct token token;
+    const char *fault = read_token(&in, in + reader->bytes.n, &token);
     if (fault)
-        return reader->bytes.n + (fault == proto_cut_off);
+        return reader->bytes.n + (fault == cut_off);
     const struct proto_field *field = field_of(message, token.field);
-    uint64_t size = field && field->type == PROTO_BODY ? 0 : proto_token_size(token);
+    uint64_t size = field && field->type == PROTO_BODY ? 0 : size_behind(token);
     return (uint64_t)(in - reader->bytes.v) + size;
 }
 
@@ -419,7 +490,7 @@ struct proto_reader *proto_reader_new(const struct proto_format *format, size_t 
     reader->limit = limit;
     reader->fn = fn;
     reader->ctx = ctx;
-    reader->needed = format->frames ? PROTO_FRAME : PROTO_MAGIC;
+    reader->needed = format->frames ? FRAME : sizeof(magic);
     reader->envelope.message = format->root;
     return reader;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * From libyaml's events to JSON text, by recursion over the nodes (at most MAX_DEPTH deep). Each
- * write_ function is entered with the first event of its node in reader.event and left with the
- * last one.
+ * From libyaml's events to JSON text, by recursion over the nodes (at most MAX_DEPTH deep); and
+ * trees to its emitter. Each write_ function of the reader is entered with the first event of its
+ * node in reader.event and left with the last one.
  *
  * A file cannot make us hold much more than it says itself: of a document, MAX_COPIED bytes are
  * copied for its anchors and aliases.
@@ -11,11 +11,13 @@
 
 #include "kube-nftd/base.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <yaml.h>
 
 #define MAX_DEPTH 100
@@ -25,12 +27,11 @@ struct anchor {
     struct hash_link link; /* by name */
     char *name;
     char *json; /* of its node, in one line */
-    size_t length;
 };
 
 /* A key of a mapping that is being read. */
 struct key {
-    size_t at, length; /* in names; it may have a NUL */
+    char *json;
     size_t line;
 };
 
@@ -47,30 +48,31 @@ struct reader {
     size_t documents; /* that were begun */
     struct hash_table anchors;
     size_t open_anchors;  /* whose nodes are not over: their text stays in out */
+    size_t copied;        /* bytes, in the present document */
     VEC(struct key) keys; /* of all open mappings, the innermost last */
-    VEC(char) names;
-    size_t copied; /* bytes, in the present document */
 };
 
 static int write_node(struct reader *reader, size_t depth);
 
 /* ---- errors and events ---- */
 
-__attribute__((format(printf, 3, 4))) static int
-fail(struct reader *reader, const yaml_mark_t *mark, const char *format, ...)
+static int fail_at(struct reader *reader, const yaml_mark_t *mark, const char *what)
+{
+    return error_set(reader->err, "line %zu column %zu: %s", mark->line + 1, mark->column + 1,
+                     what);
+}
+
+/* At the present event. */
+__attribute__((format(printf, 2, 3))) static int fail(struct reader *reader, const char *format,
+                                                      ...)
 {
     va_list args;
     va_start(args, format);
     char *text = xvasprintf(format, args);
     va_end(args);
-    error_set(reader->err, "line %zu column %zu: %s", mark->line + 1, mark->column + 1, text);
+    fail_at(reader, &reader->event.start_mark, text);
     free(text);
     return -1;
-}
-
-static int fail_here(struct reader *reader, const char *what)
-{
-    return fail(reader, &reader->event.start_mark, "%s", what);
 }
 
 /* libyaml's decoder runs ahead of its scanner: the bad byte follows the decoded characters that
@@ -87,52 +89,39 @@ static int fail_encoding(struct reader *reader)
             mark.column++;
         }
     }
-    return fail(reader, &mark, "%s", parser->problem);
+    return fail_at(reader, &mark, parser->problem);
 }
 
-static int fail_syntax(struct reader *reader)
-{
-    const yaml_parser_t *parser = &reader->parser;
-    switch (parser->error) {
-    case YAML_MEMORY_ERROR:
-        alloc_failed();
-    case YAML_READER_ERROR:
-        if (reader->err->text) /* of the input callback */
-            return -1;
-        return fail_encoding(reader);
-    default:
-        if (!parser->context)
-            return fail(reader, &parser->problem_mark, "%s", parser->problem);
-        return fail(reader, &parser->problem_mark, "%s, %s", parser->problem, parser->context);
-    }
-}
-
+/* The next event. */
 static int next(struct reader *reader)
 {
+    const yaml_parser_t *parser = &reader->parser;
     yaml_event_delete(&reader->event);
-    return yaml_parser_parse(&reader->parser, &reader->event) ? 0 : fail_syntax(reader);
+    if (yaml_parser_parse(&reader->parser, &reader->event))
+        return 0;
+    if (parser->error == YAML_MEMORY_ERROR)
+        alloc_failed();
+    if (parser->error == YAML_READER_ERROR)
+        return reader->err->text ? -1 /* of the input callback */ : fail_encoding(reader);
+    char *what = xasprintf("%s%s%s", parser->problem, parser->context ? ", " : "",
+                           parser->context ? parser->context : "");
+    fail_at(reader, &parser->problem_mark, what);
+    free(what);
+    return -1;
 }
 
 /* ---- the text ---- */
 
-static void put(struct reader *reader, const char *text, size_t length)
+static void put(struct reader *reader, const char *text)
 {
-    vec_reserve(&reader->out, length);
-    memcpy(reader->out.v + reader->out.n, text, length);
-    reader->out.n += length;
-}
-
-static int put_word(struct reader *reader, const char *word)
-{
-    put(reader, word, strlen(word));
-    return 0;
+    vec_append(&reader->out, text, strlen(text));
 }
 
 /* What the present event begins stands in the line of the YAML that it comes from. */
 static void reach_line(struct reader *reader)
 {
     for (; reader->line < reader->event.start_mark.line + 1; reader->line++)
-        put(reader, "\n", 1);
+        put(reader, "\n");
 }
 
 /* Gives out what is there, if nobody needs it any more. */
@@ -149,150 +138,70 @@ static int flush(struct reader *reader)
 
 /* ---- scalars ---- */
 
-static int put_string(struct reader *reader, const char *text, size_t length)
-{
-    size_t done = 0;
-    put(reader, "\"", 1);
-    for (size_t i = 0; i < length; i++) {
-        unsigned char c = (unsigned char)text[i];
-        char escaped[8];
-        if (c >= ' ' && c != '"' && c != '\\')
-            continue;
-        put(reader, text + done, i - done);
-        put(reader, escaped, (size_t)snprintf(escaped, sizeof(escaped), "\\u%04x", c));
-        done = i + 1;
-    }
-    put(reader, text + done, length - done);
-    put(reader, "\"", 1);
-    return 0;
-}
-
-/* As 80.0 becomes 80 where Kubernetes' tools turn YAML into JSON. */
-static int put_number(struct reader *reader, double number)
-{
-    char text[32];
-    if (number == trunc(number) && fabs(number) < 1e21)
-        snprintf(text, sizeof(text), "%.0f", number + 0.0);
-    else if (snprintf(text, sizeof(text), "%.15g", number), strtod(text, NULL) != number)
-        snprintf(text, sizeof(text), "%.17g", number);
-    return put_word(reader, text);
-}
-
-/* The value of @text if it is nothing but digits of @base, else -1. */
-static double digits(const char *text, int base)
-{
-    double value = 0;
-    if (!*text)
-        return -1;
-    for (; *text; text++) {
-        int digit = *text >= '0' && *text <= '9'   ? *text - '0'
-                    : *text >= 'a' && *text <= 'f' ? *text - 'a' + 10
-                    : *text >= 'A' && *text <= 'F' ? *text - 'A' + 10
-                                                   : 16;
-        if (digit >= base)
-            return -1;
-        value = value * base + digit;
-    }
-    return value;
-}
-
-/* [0-9]+ or [0-9]*.[0-9]* with a digit, then perhaps an exponent: what strtod() may see. */
-static bool is_decimal(const char *text)
-{
-    const char *decimals = "0123456789";
-    size_t whole = strspn(text, decimals);
-    size_t part = 0;
-    text += whole;
-    if (*text == '.') {
-        part = strspn(text + 1, decimals);
-        text += part + 1;
-    }
-    if (whole + part == 0)
-        return false;
-    if (*text == 'e' || *text == 'E') {
-        text++;
-        text += *text == '+' || *text == '-';
-        size_t exponent = strspn(text, decimals);
-        return exponent > 0 && text[exponent] == '\0';
-    }
-    return *text == '\0';
-}
-
 /* Whether @text is a number, as Kubernetes' own tools read it: so 010 is octal, like 0o10. What
  * JSON cannot say (infinite, not a number) is none. */
-static bool resolve_number(const char *text, double *value)
-{
-    bool negative = *text == '-';
-    text += *text == '-' || *text == '+';
-    double number = -1;
-    if (text[0] == '0' && text[1] == 'x')
-        number = digits(text + 2, 16);
-    else if (text[0] == '0' && text[1] == 'o')
-        number = digits(text + 2, 8);
-    else if (text[0] == '0' && text[1])
-        number = digits(text + 1, 8);
-    if (number < 0 && is_decimal(text))
-        number = strtod(text, NULL);
-    if (number < 0 || !isfinite(number))
-        return false;
-    *value = negative ? -number : number;
-    return true;
-}
-
-static bool is_one_of(const char *text, const char *const *words)
-{
-    while (*words && strcmp(*words, text) != 0)
-        words++;
-    return *words != NULL;
-}
-
-static const char *const null_words[] = {"", "~", "null", "Null", "NULL", NULL};
-static const char *const true_words[] = {"true", "True", "TRUE", NULL};
-static const char *const false_words[] = {"false", "False", "FALSE", NULL};
-
-enum plain { PLAIN_TEXT, PLAIN_NULL, PLAIN_BOOL, PLAIN_NUMBER };
-
-/* Writes what @text means where it is not quoted. A text is written only if @text_too. */
-static enum plain put_plain(struct reader *reader, const char *text, bool text_too)
-{
-    double number;
-    bool is_true = is_one_of(text, true_words);
-    if (is_one_of(text, null_words)) {
-        put_word(reader, "null");
-        return PLAIN_NULL;
-    }
-    if (is_true || is_one_of(text, false_words)) {
-        put_word(reader, is_true ? "true" : "false");
-        return PLAIN_BOOL;
-    }
-    if (resolve_number(text, &number)) {
-        put_number(reader, number);
-        return PLAIN_NUMBER;
-    }
-    if (text_too)
-        put_string(reader, text, strlen(text));
-    return PLAIN_TEXT;
-}
-
-static int put_tagged(struct reader *reader, const char *tag, const char *text, size_t length)
+static bool read_number(const char *text, double *number)
 {
     static const struct {
-        const char *tag;
-        enum plain type;
-    } types[] = {{YAML_INT_TAG, PLAIN_NUMBER},
-                 {YAML_FLOAT_TAG, PLAIN_NUMBER},
-                 {YAML_BOOL_TAG, PLAIN_BOOL},
-                 {YAML_NULL_TAG, PLAIN_NULL}};
-    if (strcmp(tag, YAML_STR_TAG) == 0)
-        return put_string(reader, text, length);
-    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
-        if (strcmp(types[i].tag, tag) == 0)
-            return put_plain(reader, text, false) == types[i].type
-                       ? 0
-                       : fail(reader, &reader->event.start_mark,
-                              "the value does not fit its tag %s", tag);
+        const char *prefix, *digits;
+        int base;
+    } forms[] = {{"0x", "0123456789abcdefABCDEF", 16}, {"0o", "01234567", 8}, {"0", "01234567", 8}};
+    double sign = *text == '-' ? -1 : 1;
+    text += *text == '-' || *text == '+';
+    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+        size_t prefix = strlen(forms[i].prefix);
+        const char *digits = text + prefix;
+        if (strncmp(text, forms[i].prefix, prefix) == 0 && *digits &&
+            !digits[strspn(digits, forms[i].digits)]) {
+            errno = 0;
+            *number = sign * (double)strtoull(digits, NULL, forms[i].base);
+            if (errno == 0)
+                return true;
+        }
     }
-    return fail(reader, &reader->event.start_mark, "tag %s is not supported", tag);
+    char *end;
+    if ((!isdigit((unsigned char)*text) && *text != '.') || text[strspn(text, "0123456789.eE+-")])
+        return false;
+    *number = sign * strtod(text, &end);
+    return end > text && !*end && isfinite(*number);
+}
+
+#define NUMBER_SIZE 32
+
+/* What @text means where it is not quoted, as JSON, a number by @number; NULL: a text. */
+static const char *resolve(const char *text, char number[NUMBER_SIZE])
+{
+    static const struct {
+        const char *text, *json;
+    } words[] = {{"", "null"},       {"~", "null"},      {"null", "null"},  {"Null", "null"},
+                 {"NULL", "null"},   {"true", "true"},   {"True", "true"},  {"TRUE", "true"},
+                 {"false", "false"}, {"False", "false"}, {"FALSE", "false"}};
+    double value;
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strcmp(words[i].text, text) == 0)
+            return words[i].json;
+    if (!read_number(text, &value))
+        return NULL;
+    snprintf(number, NUMBER_SIZE, "%.15g", value + 0.0); /* 80.0 becomes 80 */
+    if (strtod(number, NULL) != value)
+        snprintf(number, NUMBER_SIZE, "%.17g", value);
+    return number;
+}
+
+static void put_string(struct reader *reader, const char *text, size_t length)
+{
+    put(reader, "\"");
+    for (const char *end = text + length; text < end; text++) {
+        unsigned char c = (unsigned char)*text;
+        char escaped[8];
+        if (c >= ' ' && c != '"' && c != '\\') {
+            vec_push(&reader->out, *text);
+        } else {
+            snprintf(escaped, sizeof(escaped), "\\u%04x", c);
+            put(reader, escaped);
+        }
+    }
+    put(reader, "\"");
 }
 
 /* A NUL is for whoever reads the JSON to judge; a document that is read whole must have none. */
@@ -301,21 +210,39 @@ static int check_nul(struct reader *reader)
     const yaml_event_t *event = &reader->event;
     if (reader->output || !memchr(event->data.scalar.value, '\0', event->data.scalar.length))
         return 0;
-    return fail_here(reader, "a text with a NUL");
+    return fail(reader, "a text with a NUL");
 }
 
 static int write_scalar(struct reader *reader)
 {
-    const char *text = (const char *)reader->event.data.scalar.value;
-    const char *tag = (const char *)reader->event.data.scalar.tag;
-    size_t length = reader->event.data.scalar.length;
+    static const struct {
+        const char *tag, *begins; /* the JSON of its values */
+    } types[] = {{YAML_INT_TAG, "-0123456789"},
+                 {YAML_FLOAT_TAG, "-0123456789"},
+                 {YAML_BOOL_TAG, "tf"},
+                 {YAML_NULL_TAG, "n"}};
+    const yaml_event_t *event = &reader->event;
+    const char *text = (const char *)event->data.scalar.value;
+    const char *tag = (const char *)event->data.scalar.tag;
+    char number[NUMBER_SIZE];
+    const char *json = resolve(text, number);
     if (check_nul(reader))
         return -1;
-    if (tag && strcmp(tag, "!") != 0)
-        return put_tagged(reader, tag, text, length);
-    if (tag || reader->event.data.scalar.style != YAML_PLAIN_SCALAR_STYLE)
-        return put_string(reader, text, length);
-    put_plain(reader, text, true);
+    bool is_text = tag || event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE || !json;
+    if (tag && strcmp(tag, "!") != 0 && strcmp(tag, YAML_STR_TAG) != 0) {
+        size_t i = 0, n = sizeof(types) / sizeof(types[0]);
+        while (i < n && strcmp(types[i].tag, tag) != 0)
+            i++;
+        if (i == n)
+            return fail(reader, "tag %s is not supported", tag);
+        if (!json || !strchr(types[i].begins, *json))
+            return fail(reader, "the value does not fit its tag %s", tag);
+        is_text = false;
+    }
+    if (is_text)
+        put_string(reader, text, event->data.scalar.length);
+    else
+        put(reader, json);
     return 0;
 }
 
@@ -326,12 +253,7 @@ static struct hash_key anchor_key(const struct hash_link *link)
     return hash_key_of_text(((const struct anchor *)link)->name);
 }
 
-static struct anchor *find_anchor(const struct reader *reader, const char *name)
-{
-    return hash_table_find(&reader->anchors, anchor_key, hash_key_of_text(name));
-}
-
-static void anchor_free(struct reader *reader, struct anchor *anchor)
+static void forget_anchor(struct reader *reader, struct anchor *anchor)
 {
     hash_table_remove(&reader->anchors, &anchor->link);
     free(anchor->name);
@@ -342,8 +264,13 @@ static void anchor_free(struct reader *reader, struct anchor *anchor)
 static void forget_anchors(struct reader *reader)
 {
     hash_table_each (&reader->anchors, struct anchor, anchor)
-        anchor_free(reader, anchor);
+        forget_anchor(reader, anchor);
     reader->copied = 0;
+}
+
+static struct anchor *find_anchor(const struct reader *reader, const char *name)
+{
+    return hash_table_find(&reader->anchors, anchor_key, hash_key_of_text(name));
 }
 
 static int count_copied(struct reader *reader, size_t length)
@@ -351,23 +278,22 @@ static int count_copied(struct reader *reader, size_t length)
     reader->copied += length;
     if (reader->copied <= MAX_COPIED)
         return 0;
-    return fail_here(reader, "the anchors and aliases of the document expand to too much");
+    return fail(reader, "the anchors and aliases of the document expand to too much");
 }
 
 /* Keeps the text from @begin on for aliases to @name, which is taken. */
 static int add_anchor(struct reader *reader, char *name, size_t begin)
 {
-    struct anchor *anchor = find_anchor(reader, name);
-    if (anchor) /* later ones win */
-        anchor_free(reader, anchor);
-    anchor = xcalloc(1, sizeof(*anchor));
+    struct anchor *earlier = find_anchor(reader, name), *anchor = xcalloc(1, sizeof(*anchor));
+    size_t length = reader->out.n - begin;
+    if (earlier)
+        forget_anchor(reader, earlier);
     anchor->name = name;
-    anchor->length = reader->out.n - begin;
-    anchor->json = xstrndup(reader->out.v + begin, anchor->length);
+    anchor->json = xstrndup(reader->out.v + begin, length);
     for (char *at = anchor->json; (at = strchr(at, '\n'));)
         *at = ' ';
     hash_table_add(&reader->anchors, anchor_key, &anchor->link);
-    return count_copied(reader, anchor->length);
+    return count_copied(reader, length);
 }
 
 static int write_alias(struct reader *reader)
@@ -375,152 +301,114 @@ static int write_alias(struct reader *reader)
     const char *name = (const char *)reader->event.data.alias.anchor;
     const struct anchor *anchor = find_anchor(reader, name);
     if (!anchor)
-        return fail(reader, &reader->event.start_mark, "no anchor %s ended before this alias",
-                    name);
-    put(reader, anchor->json, anchor->length);
-    return count_copied(reader, anchor->length);
+        return fail(reader, "no anchor %s ended before this alias", name);
+    put(reader, anchor->json);
+    return count_copied(reader, strlen(anchor->json));
 }
 
 /* ---- sequences and mappings ---- */
 
-static int check_collection_tag(struct reader *reader, const yaml_char_t *tag, const char *expected)
+static int check_tag(struct reader *reader, const yaml_char_t *tag, const char *expected)
 {
     if (!tag || strcmp((const char *)tag, "!") == 0 || strcmp((const char *)tag, expected) == 0)
         return 0;
-    return fail(reader, &reader->event.start_mark, "tag %s is not supported here", tag);
+    return fail(reader, "tag %s is not supported here", tag);
 }
 
 /* With @each, elements are given out one by one. */
 static int write_sequence(struct reader *reader, size_t depth, bool each)
 {
-    if (check_collection_tag(reader, reader->event.data.sequence_start.tag, YAML_SEQ_TAG))
+    if (check_tag(reader, reader->event.data.sequence_start.tag, YAML_SEQ_TAG))
         return -1;
-    put(reader, "[", 1);
+    put(reader, "[");
     for (const char *before = "";; before = ",") {
         if (next(reader))
             return -1;
         if (reader->event.type == YAML_SEQUENCE_END_EVENT)
             break;
-        put_word(reader, before);
+        put(reader, before);
         if (write_node(reader, depth + 1) || (each && flush(reader)))
             return -1;
     }
-    put(reader, "]", 1);
+    put(reader, "]");
     return 0;
-}
-
-/* Writes the key that is the present event. */
-static int write_key(struct reader *reader)
-{
-    const yaml_event_t *event = &reader->event;
-    if (event->type != YAML_SCALAR_EVENT)
-        return fail_here(reader, "a key must be a simple value");
-    const char *text = (const char *)event->data.scalar.value;
-    size_t length = event->data.scalar.length;
-    if (check_nul(reader))
-        return -1;
-    if (event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && strcmp(text, "<<") == 0)
-        return fail_here(reader, "merge keys (<<) are not supported");
-    reach_line(reader);
-    put_string(reader, text, length);
-    put(reader, ":", 1);
-    vec_push(&reader->keys, (struct key){reader->names.n, length, event->start_mark.line + 1});
-    vec_reserve(&reader->names, length + 1); /* an empty name has a place, too */
-    memcpy(reader->names.v + reader->names.n, text, length);
-    reader->names.n += length;
-    return 0;
-}
-
-/* Whether the present event begins what is to be given out one by one. */
-static bool begins_items(const struct reader *reader, size_t depth)
-{
-    static const char items[] = "items";
-    const struct key *key = &reader->keys.v[reader->keys.n - 1];
-    return depth == 1 && reader->output && reader->event.type == YAML_SEQUENCE_START_EVENT &&
-           !reader->event.data.sequence_start.anchor && key->length == strlen(items) &&
-           memcmp(reader->names.v + key->at, items, key->length) == 0;
 }
 
 static int write_member(struct reader *reader, size_t depth)
 {
-    if (write_key(reader) || next(reader))
+    const yaml_event_t *event = &reader->event;
+    if (event->type != YAML_SCALAR_EVENT)
+        return fail(reader, "a key must be a simple value");
+    const char *text = (const char *)event->data.scalar.value;
+    if (check_nul(reader))
         return -1;
-    if (!begins_items(reader, depth))
+    if (event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && strcmp(text, "<<") == 0)
+        return fail(reader, "merge keys (<<) are not supported");
+    reach_line(reader);
+    size_t begin = reader->out.n;
+    put_string(reader, text, event->data.scalar.length);
+    char *key = xstrndup(reader->out.v + begin, reader->out.n - begin);
+    vec_push(&reader->keys, (struct key){key, event->start_mark.line + 1});
+    put(reader, ":");
+    if (next(reader))
+        return -1;
+    if (depth > 1 || !reader->output || event->type != YAML_SEQUENCE_START_EVENT ||
+        event->data.sequence_start.anchor || strcmp(key, "\"items\"") != 0)
         return write_node(reader, depth + 1);
     reach_line(reader);
     return write_sequence(reader, depth + 1, true);
 }
 
-static int compare_names(const struct key *first, const struct key *second, const char *names)
-{
-    return first->length != second->length
-               ? (first->length > second->length ? 1 : -1)
-               : memcmp(names + first->at, names + second->at, first->length);
-}
-
-static int compare_keys(const void *a, const void *b, void *names)
+static int compare_keys(const void *a, const void *b)
 {
     const struct key *first = a, *second = b;
-    int order = compare_names(first, second, names);
+    int order = strcmp(first->json, second->json);
     return order ? order : (first->line > second->line) - (first->line < second->line);
 }
 
 /* By sorting, so that a mapping of many keys costs little. */
 static int check_keys(struct reader *reader, size_t first)
 {
-    size_t n = reader->keys.n - first;
-    const char *names = reader->names.v;
-    if (n < 2 || reader->lenient)
+    const struct key *keys = reader->keys.v;
+    if (reader->keys.n - first < 2 || reader->lenient)
         return 0;
-    struct key *keys = reader->keys.v + first;
-    qsort_r(keys, n, sizeof(*keys), compare_keys, reader->names.v);
-    for (size_t i = 1; i < n; i++) {
-        if (compare_names(&keys[i - 1], &keys[i], names) == 0)
-            return error_set(reader->err, "line %zu: duplicate key \"%.*s\", also in line %zu",
-                             keys[i].line, (int)keys[i].length, names + keys[i].at,
-                             keys[i - 1].line);
-    }
+    qsort(reader->keys.v + first, reader->keys.n - first, sizeof(*keys), compare_keys);
+    for (size_t i = first + 1; i < reader->keys.n; i++)
+        if (strcmp(keys[i - 1].json, keys[i].json) == 0)
+            return error_set(reader->err, "line %zu: duplicate key %s, also in line %zu",
+                             keys[i].line, keys[i].json, keys[i - 1].line);
     return 0;
+}
+
+static void forget_keys(struct reader *reader, size_t first)
+{
+    while (reader->keys.n > first)
+        free(reader->keys.v[--reader->keys.n].json);
 }
 
 static int write_mapping(struct reader *reader, size_t depth)
 {
-    size_t first = reader->keys.n, names = reader->names.n;
-    if (check_collection_tag(reader, reader->event.data.mapping_start.tag, YAML_MAP_TAG))
+    size_t first = reader->keys.n;
+    if (check_tag(reader, reader->event.data.mapping_start.tag, YAML_MAP_TAG))
         return -1;
-    put(reader, "{", 1);
+    put(reader, "{");
     for (const char *before = "";; before = ",") {
         if (next(reader))
             return -1;
         if (reader->event.type == YAML_MAPPING_END_EVENT)
             break;
-        put_word(reader, before);
+        put(reader, before);
         if (write_member(reader, depth))
             return -1;
     }
+    put(reader, "}");
     if (check_keys(reader, first))
         return -1;
-    reader->keys.n = first;
-    reader->names.n = names;
-    put(reader, "}", 1);
+    forget_keys(reader, first);
     return 0;
 }
 
 /* ---- nodes and documents ---- */
-
-static const char *anchor_of(const yaml_event_t *event)
-{
-    switch (event->type) {
-    case YAML_SCALAR_EVENT:
-        return (const char *)event->data.scalar.anchor;
-    case YAML_SEQUENCE_START_EVENT:
-        return (const char *)event->data.sequence_start.anchor;
-    case YAML_MAPPING_START_EVENT:
-        return (const char *)event->data.mapping_start.anchor;
-    default:
-        return NULL;
-    }
-}
 
 static int write_bare(struct reader *reader, size_t depth)
 {
@@ -538,10 +426,11 @@ static int write_node(struct reader *reader, size_t depth)
 {
     reach_line(reader);
     if (depth > MAX_DEPTH)
-        return fail_here(reader, "nested too deep");
+        return fail(reader, "nested too deep");
     if (reader->event.type == YAML_ALIAS_EVENT)
         return write_alias(reader);
-    char *anchor = xstrdup(anchor_of(&reader->event));
+    /* the first member of each kind of node */
+    char *anchor = xstrdup((const char *)reader->event.data.scalar.anchor);
     size_t begin = reader->out.n;
     reader->open_anchors += anchor != NULL;
     int result = write_bare(reader, depth);
@@ -557,41 +446,29 @@ static int read_document(struct reader *reader)
     if (next(reader))
         return -1;
     if (reader->documents++ > 0 && !reader->output)
-        return fail_here(reader, "a second document, where one is expected");
+        return fail(reader, "a second document, where one is expected");
     if (write_node(reader, 1))
         return -1;
-    put(reader, " ", 1); /* the end of a number */
+    put(reader, " "); /* the end of a number */
     forget_anchors(reader);
     return flush(reader) ? -1 : next(reader); /* the document's end */
 }
 
+/* Reads all documents; but for the text, all of the reader is over then. */
 static int read_stream(struct reader *reader)
 {
-    do {
-        if (next(reader))
-            return -1;
-        if (reader->event.type == YAML_DOCUMENT_START_EVENT && read_document(reader))
-            return -1;
-    } while (reader->event.type != YAML_STREAM_END_EVENT);
-    return 0;
-}
-
-static void reader_init(struct reader *reader)
-{
+    int result = 0;
     reader->line = 1;
-    if (!yaml_parser_initialize(&reader->parser))
-        alloc_failed();
-}
-
-/* All but the text is over then. */
-static int reader_run(struct reader *reader)
-{
-    int result = read_stream(reader);
+    while (result == 0 && reader->event.type != YAML_STREAM_END_EVENT) {
+        result = next(reader);
+        if (result == 0 && reader->event.type == YAML_DOCUMENT_START_EVENT)
+            result = read_document(reader);
+    }
     yaml_event_delete(&reader->event);
     yaml_parser_delete(&reader->parser);
     forget_anchors(reader);
+    forget_keys(reader, 0);
     vec_free(&reader->keys);
-    vec_free(&reader->names);
     return result;
 }
 
@@ -608,19 +485,21 @@ static int read_input(void *data, unsigned char *buffer, size_t size, size_t *n)
 int yaml_to_json(yaml_input_fn input, yaml_output_fn output, void *ctx, struct error *err)
 {
     struct reader reader = {.input = input, .output = output, .ctx = ctx, .err = err};
-    reader_init(&reader);
+    if (!yaml_parser_initialize(&reader.parser))
+        alloc_failed();
     yaml_parser_set_input(&reader.parser, read_input, &reader);
-    int result = reader_run(&reader);
+    int result = read_stream(&reader);
     vec_free(&reader.out);
     return result;
 }
 
-static cJSON *parse_one(const char *text, size_t length, bool lenient, struct error *err)
+cJSON *yaml_parse(const char *text, size_t length, bool lenient, struct error *err)
 {
     struct reader reader = {.err = err, .lenient = lenient};
-    reader_init(&reader);
+    if (!yaml_parser_initialize(&reader.parser))
+        alloc_failed();
     yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text, length);
-    int result = reader_run(&reader);
+    int result = read_stream(&reader);
     if (result == 0 && reader.documents == 0)
         result = error_set(err, "no document");
     cJSON *json = result ? NULL : cJSON_ParseWithLength(reader.out.v, reader.out.n);
@@ -630,12 +509,93 @@ static cJSON *parse_one(const char *text, size_t length, bool lenient, struct er
     return json;
 }
 
-cJSON *yaml_parse(const char *text, size_t length, struct error *err)
+/* ---- trees as YAML ---- */
+
+/* Whether @text may stand without quotes: nothing but letters, digits and a little else, and no
+ * reader of YAML takes it for something else than a text. */
+static bool is_plain(const char *text)
 {
-    return parse_one(text, length, false, err);
+    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-";
+    static const char *const words[] = {"y", "n", "yes", "no", "on", "off"};
+    char number[NUMBER_SIZE];
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strcasecmp(words[i], text) == 0)
+            return false;
+    bool like_number = strchr("-.", *text) || (isdigit((unsigned char)*text) && strchr(text, '_'));
+    return !like_number && !text[strspn(text, safe)] && !resolve(text, number);
 }
 
-cJSON *yaml_parse_lenient(const char *text, size_t length, struct error *err)
+/* Writes @event, for which there was memory if it was @made. The emitter says what fails. */
+static bool emit(yaml_emitter_t *emitter, yaml_event_t *event, int made)
 {
-    return parse_one(text, length, true, err);
+    if (!made)
+        alloc_failed();
+    return yaml_emitter_emit(emitter, event);
+}
+
+static bool emit_scalar(yaml_emitter_t *emitter, const char *text, bool plain)
+{
+    yaml_event_t event;
+    int style = plain ? YAML_PLAIN_SCALAR_STYLE : YAML_DOUBLE_QUOTED_SCALAR_STYLE;
+    return emit(emitter, &event,
+                yaml_scalar_event_initialize(&event, NULL, NULL, (const yaml_char_t *)text,
+                                             (int)strlen(text), 1, 1, style));
+}
+
+static bool emit_text(yaml_emitter_t *emitter, const char *text, struct error *err)
+{
+    if (utf8_is_valid(text))
+        return emit_scalar(emitter, text, is_plain(text));
+    error_set(err, "\"%s\" is not UTF-8", text);
+    return false;
+}
+
+static bool emit_tree(yaml_emitter_t *emitter, const cJSON *value, struct error *err)
+{
+    yaml_event_t event;
+    const cJSON *child;
+    int made;
+    if (cJSON_IsString(value))
+        return emit_text(emitter, value->valuestring, err);
+    bool is_object = cJSON_IsObject(value);
+    if (!is_object && !cJSON_IsArray(value)) {
+        char *text = cJSON_PrintUnformatted(value);
+        bool written = emit_scalar(emitter, text, true);
+        free(text);
+        return written;
+    }
+    if (is_object)
+        made = yaml_mapping_start_event_initialize(&event, NULL, NULL, 1, YAML_BLOCK_MAPPING_STYLE);
+    else
+        made =
+            yaml_sequence_start_event_initialize(&event, NULL, NULL, 1, YAML_BLOCK_SEQUENCE_STYLE);
+    if (!emit(emitter, &event, made))
+        return false;
+    cJSON_ArrayForEach (child, value)
+        if ((is_object && !emit_text(emitter, child->string, err)) ||
+            !emit_tree(emitter, child, err))
+            return false;
+    return emit(emitter, &event,
+                is_object ? yaml_mapping_end_event_initialize(&event)
+                          : yaml_sequence_end_event_initialize(&event));
+}
+
+int yaml_write(FILE *out, const cJSON *tree, struct error *err)
+{
+    yaml_emitter_t emitter;
+    yaml_event_t event;
+    if (!yaml_emitter_initialize(&emitter))
+        alloc_failed();
+    yaml_emitter_set_output_file(&emitter, out);
+    yaml_emitter_set_width(&emitter, -1);
+    bool written =
+        emit(&emitter, &event, yaml_stream_start_event_initialize(&event, YAML_UTF8_ENCODING)) &&
+        emit(&emitter, &event, yaml_document_start_event_initialize(&event, NULL, NULL, NULL, 1)) &&
+        emit_tree(&emitter, tree, err) &&
+        emit(&emitter, &event, yaml_document_end_event_initialize(&event, 1)) &&
+        emit(&emitter, &event, yaml_stream_end_event_initialize(&event));
+    if (!written && !err->text)
+        error_set(err, "%s", emitter.problem ? emitter.problem : "no memory");
+    yaml_emitter_delete(&emitter);
+    return written ? 0 : -1;
 }

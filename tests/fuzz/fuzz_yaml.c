@@ -71,7 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (result == 0 && json_read(whole.out.v, whole.out.n, ignore, NULL, &fourth) &&
         !strstr(fourth.text, "nested"))
         abort();
-    cJSON *json = yaml_parse((const char *)data, size, &third);
+    cJSON *json = yaml_parse((const char *)data, size, false, &third);
     check_error(json ? 0 : -1, &third);
     cJSON_Delete(json);
     error_clear(&first);

@@ -211,12 +211,12 @@ static cJSON *random_tree(unsigned *seed)
 {
     static const char *const modes[] = {"iptables", "ipvs", "nftables", ""};
     struct error err = {0};
-    cJSON *tree = yaml_parse(HEAD, strlen(HEAD), &err);
+    cJSON *tree = yaml_parse(HEAD, strlen(HEAD), false, &err);
     vec_each (&taken, it) {
         char *field = xstrdup(*it), *value = field;
         script_word(&value);
         if (rand_r(seed) % 2)
-            put_at(tree, field, yaml_parse(value, strlen(value), &err));
+            put_at(tree, field, yaml_parse(value, strlen(value), false, &err));
         free(field);
     }
     put_at(tree, "mode", cJSON_CreateString(modes[(unsigned)rand_r(seed) % COUNT(modes)]));
