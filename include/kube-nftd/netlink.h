@@ -70,15 +70,18 @@ struct nft_batch {
     size_t used, capacity;
     uint32_t sequence;       /* of the next message */
     uint32_t first_sequence; /* of the first message */
-    uint32_t last_set_id;
-    uint8_t nf_family; /* NFPROTO_IPV4 or NFPROTO_IPV6 */
+    uint32_t last_set_id;    /* of anonymous sets: the next one is one more */
+    uint8_t nf_family;       /* NFPROTO_IPV4 or NFPROTO_IPV6 */
     char *table;
     size_t elements[2]; /* how many, by enum nft_element_op */
     /* Where the buffer may be cut if the kernel cannot take it in one piece, */
     VEC(size_t) cuts;
-    size_t piece;  /* or if it is longer than so many bytes; 0: never for that */
-    bool together; /* see nft_batch_together() */
-    bool singly;   /* see nft_batch_singly() */
+    size_t piece; /* or if it is longer than so many bytes; 0: never for that */
+    /* Set while elements are added that must be in one transaction: they make no place to cut. */
+    bool together;
+    /* Each element has a message of its own: the kernel judges all messages, but each only up to
+     * its first error. Until nft_batch_clear(). */
+    bool singly;
     /* What the last nft_socket_commit() that failed has said. */
     VEC(struct nft_refusal) refusals;
     bool nothing_in_force; /* of all of it: the kernel holds what it held before */
@@ -104,14 +107,12 @@ void nft_batch_turn_to(struct nft_batch *batch, enum family family);
 /** Whether there is nothing to send. */
 bool nft_batch_is_empty(const struct nft_batch *batch);
 
-/** Makes the table, with a comment that nft shows (at most 127 bytes). */
-void nft_batch_add_table(struct nft_batch *batch, const char *comment);
-
 /**
- * Makes it a table that only this program's socket can change, until the socket is closed; then the
- * table stays and may be claimed. From Linux 6.9 on; older kernels refuse with EOPNOTSUPP.
+ * Makes the table, with a comment that nft shows (at most 127 bytes). @owned: only this program's
+ * socket can change it until that is closed; then the table stays and may be claimed. From Linux
+ * 6.9 on; older kernels refuse with EOPNOTSUPP.
  */
-void nft_batch_add_owned_table(struct nft_batch *batch, const char *comment);
+void nft_batch_add_table(struct nft_batch *batch, bool owned, const char *comment);
 
 /** Gives a table that is there other flags: to become the owner of one that can be owned (EPERM if
  * it has another one), or to wake up one that was made dormant. */
@@ -133,9 +134,6 @@ void nft_batch_delete_chain(struct nft_batch *batch, const char *chain);
 void nft_batch_add_set(struct nft_batch *batch, struct nftnl_set *set);
 void nft_batch_add_chain(struct nft_batch *batch, struct nftnl_chain *chain);
 void nft_batch_add_rule(struct nft_batch *batch, struct nftnl_rule *rule);
-
-/** A number for an anonymous set of this batch. */
-uint32_t nft_batch_new_set_id(struct nft_batch *batch);
 
 /**
  * Adds or deletes one element of @set (a string that lives as long as the batch). @data is NULL
@@ -167,18 +165,6 @@ void nft_batch_anonymous_elements(struct nft_batch *batch, uint32_t set_id, cons
 
 /** Says that a later message does not need to be in one transaction with the earlier ones. */
 void nft_batch_may_cut(struct nft_batch *batch);
-
-/**
- * While it is on, elements that fill a message make no place to cut: for what must be in one
- * transaction. Off at the beginning.
- */
-void nft_batch_together(struct nft_batch *batch, bool on);
-
-/**
- * While it is on, each element has a message of its own: the kernel judges all messages, but each
- * only up to its first fault. Off at the beginning, and again after nft_batch_clear().
- */
-void nft_batch_singly(struct nft_batch *batch, bool on);
 
 /** Ends the open message. The socket does so before it sends. */
 void nft_batch_finish(struct nft_batch *batch);
@@ -437,17 +423,12 @@ struct mnl_socket *netlink_open(int protocol, int flags, unsigned groups, int ro
 
 /**
  * Sends @request, which asks for a dump or an acknowledgement, and gives each message of the answer
- * to @fn (may be NULL). 0 or an errno; EINTR if what is read changed meanwhile. An answer that was
- * not read to its end is thrown away, so that the next request gets its own.
+ * to @fn (may be NULL). 0 or an errno. If what a dump reads changes meanwhile, some of it may be
+ * missing or come twice: that is EINTR if @overtaken is NULL, else it is set (and not cleared
+ * otherwise).
  */
-int netlink_ask(struct mnl_socket *nl, const struct nlmsghdr *request, mnl_cb_t fn, void *ctx);
-
-/**
- * The same, but reads on if what is read changes meanwhile, and sets @overtaken (it is not
- * cleared): then some may be missing or have come twice.
- */
-int netlink_ask_overtaken(struct mnl_socket *nl, const struct nlmsghdr *request, mnl_cb_t fn,
-                          void *ctx, bool *overtaken);
+int netlink_ask(struct mnl_socket *nl, const struct nlmsghdr *request, mnl_cb_t fn, void *ctx,
+                bool *overtaken);
 
 /**
  * How many of @length bytes, from their beginning on, are whole messages. To be asked before libmnl
@@ -475,6 +456,9 @@ bool netlink_family_of(uint8_t number, enum family *family);
  * none. */
 const struct nlattr *netlink_attribute(const struct nlmsghdr *message, size_t length,
                                        uint16_t type);
+
+/** The same of a message of nfnetlink (nf_tables, conntrack, ipset). */
+const struct nlattr *nfnl_attribute(const struct nlmsghdr *message, uint16_t type);
 
 /** The first attribute of @type in @nest; NULL if there is none or @nest is NULL. */
 const struct nlattr *netlink_inside(const struct nlattr *nest, uint16_t type);
@@ -514,7 +498,6 @@ struct table_change {
     enum family family;
     const char *set; /* whose element came or went; NULL: something else of the table did */
     const struct nft_element *element;
-    const struct table_program *by; /* without a set: who did it; NULL: not known yet */
 };
 
 struct table_monitor_ops {

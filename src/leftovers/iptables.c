@@ -167,14 +167,9 @@ bool iptables_chain_goes(const struct iptables_chain *chain)
 
 /* ---- messages ---- */
 
-static const struct nlattr *in_message(const struct nlmsghdr *header, uint16_t type)
-{
-    return netlink_attribute(header, sizeof(struct nfgenmsg), type);
-}
-
 static bool is_of_table(const struct nlmsghdr *header, uint16_t type, const char *name)
 {
-    const char *table = netlink_text(in_message(header, type));
+    const char *table = netlink_text(nfnl_attribute(header, type));
     return table && strcmp(table, name) == 0;
 }
 
@@ -182,9 +177,9 @@ static int on_chain(const struct nlmsghdr *header, void *data)
 {
     struct iptables_plan *plan = data;
     const struct iptables_chain_facts facts = {
-        .name = netlink_text(in_message(header, NFTA_CHAIN_NAME)),
-        .base = in_message(header, NFTA_CHAIN_HOOK) != NULL,
-        .drops = netlink_number(in_message(header, NFTA_CHAIN_POLICY), NF_ACCEPT) == NF_DROP};
+        .name = netlink_text(nfnl_attribute(header, NFTA_CHAIN_NAME)),
+        .base = nfnl_attribute(header, NFTA_CHAIN_HOOK) != NULL,
+        .drops = netlink_number(nfnl_attribute(header, NFTA_CHAIN_POLICY), NF_ACCEPT) == NF_DROP};
     if (facts.name && is_of_table(header, NFTA_CHAIN_TABLE, plan->table))
         iptables_plan_add_chain(plan, &facts);
     return MNL_CB_OK;
@@ -246,10 +241,10 @@ static void read_expression(const struct nlattr *expression, struct iptables_rul
 static int on_rule(const struct nlmsghdr *header, void *data)
 {
     struct iptables_plan *plan = data;
-    struct iptables_rule rule = {.chain = netlink_text(in_message(header, NFTA_RULE_CHAIN))};
-    const struct nlattr *handle = in_message(header, NFTA_RULE_HANDLE), *expression,
-                        *expressions = in_message(header, NFTA_RULE_EXPRESSIONS),
-                        *userdata = in_message(header, NFTA_RULE_USERDATA);
+    struct iptables_rule rule = {.chain = netlink_text(nfnl_attribute(header, NFTA_RULE_CHAIN))};
+    const struct nlattr *handle = nfnl_attribute(header, NFTA_RULE_HANDLE), *expression,
+                        *expressions = nfnl_attribute(header, NFTA_RULE_EXPRESSIONS),
+                        *userdata = nfnl_attribute(header, NFTA_RULE_USERDATA);
     char *comment = NULL;
     if (!rule.chain || !is_of_table(header, NFTA_RULE_TABLE, plan->table))
         return MNL_CB_OK;
@@ -282,9 +277,10 @@ struct map_list {
 static int on_set(const struct nlmsghdr *header, void *data)
 {
     struct map_list *list = data;
-    const char *name = netlink_text(in_message(header, NFTA_SET_NAME));
-    bool verdicts = netlink_number(in_message(header, NFTA_SET_DATA_TYPE), 0) == NFT_DATA_VERDICT,
-         anonymous = netlink_number(in_message(header, NFTA_SET_FLAGS), 0) & NFT_SET_ANONYMOUS;
+    const char *name = netlink_text(nfnl_attribute(header, NFTA_SET_NAME));
+    bool verdicts =
+             netlink_number(nfnl_attribute(header, NFTA_SET_DATA_TYPE), 0) == NFT_DATA_VERDICT,
+         anonymous = netlink_number(nfnl_attribute(header, NFTA_SET_FLAGS), 0) & NFT_SET_ANONYMOUS;
     if (name && verdicts && is_of_table(header, NFTA_SET_TABLE, list->table))
         vec_push(&list->maps, (struct verdict_map){xstrdup(name), anonymous});
     return MNL_CB_OK;
@@ -299,7 +295,7 @@ struct element_reading {
 static int on_elements(const struct nlmsghdr *header, void *data)
 {
     const struct element_reading *reading = data;
-    const struct nlattr *element, *all = in_message(header, NFTA_SET_ELEM_LIST_ELEMENTS);
+    const struct nlattr *element, *all = nfnl_attribute(header, NFTA_SET_ELEM_LIST_ELEMENTS);
     if (!all)
         return MNL_CB_OK;
     mnl_attr_for_each_nested(element, all)

@@ -80,8 +80,7 @@ static const struct {
 static int on_members(const struct nlmsghdr *header, void *data)
 {
     struct node_ports *ports = data;
-    const struct nlattr *member,
-        *members = netlink_attribute(header, sizeof(struct nfgenmsg), IPSET_ATTR_ADT);
+    const struct nlattr *member, *members = nfnl_attribute(header, IPSET_ATTR_ADT);
     if (!members)
         return MNL_CB_OK;
     mnl_attr_for_each_nested(member, members)
@@ -101,7 +100,7 @@ static int read_ports(struct mnl_socket *nl, const char *prefix, const char *set
     snprintf(name, sizeof(name), "%s%s", prefix, set); /* cut as kube-proxy does */
     struct nlmsghdr *request = begin_set(buffer, IPSET_CMD_LIST, NLM_F_DUMP);
     mnl_attr_put_strz(request, IPSET_ATTR_SETNAME, name);
-    int why = netlink_ask(nl, request, on_members, ports);
+    int why = netlink_ask(nl, request, on_members, ports, NULL);
     return why == ENOENT ? 0 : why; /* no such set: no ports */
 }
 
@@ -129,8 +128,7 @@ typedef VEC(char *) name_vec;
 static int on_set(const struct nlmsghdr *header, void *data)
 {
     name_vec *names = data;
-    const char *name =
-        netlink_text(netlink_attribute(header, sizeof(struct nfgenmsg), IPSET_ATTR_SETNAME));
+    const char *name = netlink_text(nfnl_attribute(header, IPSET_ATTR_SETNAME));
     if (name && kube_proxy_has_ip_set(name))
         vec_push(names, xstrdup(name));
     return MNL_CB_OK;
@@ -142,7 +140,7 @@ static int list_sets(struct mnl_socket *nl, name_vec *names)
     struct nlmsghdr *request = begin_set(buffer, IPSET_CMD_LIST, NLM_F_DUMP);
     mnl_attr_put_u32(request, IPSET_ATTR_FLAGS | NLA_F_NET_BYTEORDER,
                      htonl(IPSET_FLAG_LIST_SETNAME));
-    return netlink_ask(nl, request, on_set, names);
+    return netlink_ask(nl, request, on_set, names, NULL);
 }
 
 static void destroy_set(struct mnl_socket *nl, const char *name, struct leftovers_report *report)
@@ -152,7 +150,7 @@ static void destroy_set(struct mnl_socket *nl, const char *name, struct leftover
     if (!report->dry_run) {
         struct nlmsghdr *request = begin_set(buffer, IPSET_CMD_DESTROY, NLM_F_ACK);
         mnl_attr_put_strz(request, IPSET_ATTR_SETNAME, name);
-        why = netlink_ask(nl, request, NULL, NULL);
+        why = netlink_ask(nl, request, NULL, NULL, NULL);
     }
     if (why == 0)
         leftovers_say(report, FATE_REMOVED, "IP set %s", name);
@@ -216,7 +214,7 @@ static int read_device(struct mnl_socket *nl, struct device *device)
     const struct ifaddrmsg all = {.ifa_family = AF_UNSPEC};
     int why =
         netlink_ask(nl, netlink_request(buffer, RTM_GETADDR, NLM_F_DUMP, 1, &all, sizeof(all)),
-                    on_address, device);
+                    on_address, device, NULL);
     for (int family = 0; family < FAMILY_COUNT; family++)
         addresses_normalize(&device->addresses[family]);
     return why;
@@ -241,7 +239,7 @@ static int delete_device(struct mnl_socket *nl, unsigned index)
     char buffer[256] = {0};
     const struct ifinfomsg link = {.ifi_index = (int)index};
     return netlink_ask(nl, netlink_request(buffer, RTM_DELLINK, NLM_F_ACK, 1, &link, sizeof(link)),
-                       NULL, NULL);
+                       NULL, NULL, NULL);
 }
 
 static void remove_device(struct mnl_socket *nl, const struct device *device,
@@ -283,7 +281,7 @@ static int find_family(struct mnl_socket *nl, uint16_t *id)
     struct nlmsghdr *request =
         begin_generic(buffer, GENL_ID_CTRL, NLM_F_ACK, CTRL_CMD_GETFAMILY, 1);
     mnl_attr_put_strz(request, CTRL_ATTR_FAMILY_NAME, IPVS_GENL_NAME);
-    return netlink_ask(nl, request, on_family, id);
+    return netlink_ask(nl, request, on_family, id, NULL);
 }
 
 bool virtual_server_read(const struct nlmsghdr *message, struct virtual_server *server)
@@ -318,7 +316,7 @@ static int list_servers(struct mnl_socket *nl, uint16_t family, server_vec *serv
     char buffer[256] = {0};
     return netlink_ask(
         nl, begin_generic(buffer, family, NLM_F_DUMP, IPVS_CMD_GET_SERVICE, IPVS_GENL_VERSION),
-        on_server, servers);
+        on_server, servers, NULL);
 }
 
 static int delete_server(struct mnl_socket *nl, uint16_t family,
@@ -333,7 +331,7 @@ static int delete_server(struct mnl_socket *nl, uint16_t family,
     mnl_attr_put(request, IPVS_SVC_ATTR_ADDR, sizeof(server->address), &server->address);
     mnl_attr_put_u16(request, IPVS_SVC_ATTR_PORT, htons(server->port));
     mnl_attr_nest_end(request, nest);
-    return netlink_ask(nl, request, NULL, NULL);
+    return netlink_ask(nl, request, NULL, NULL, NULL);
 }
 
 static bool is_kube_proxys(const struct virtual_server *server, const struct device *device,

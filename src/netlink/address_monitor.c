@@ -204,7 +204,7 @@ static int read_once(struct address_monitor *m)
     const struct ifaddrmsg both_families = {.ifa_family = AF_UNSPEC};
     const struct nlmsghdr *request = netlink_request(m->buffer, RTM_GETADDR, NLM_F_DUMP, ++m->round,
                                                      &both_families, sizeof(both_families));
-    int why = netlink_ask_overtaken(m->reads, request, on_message, m, &changed);
+    int why = netlink_ask(m->reads, request, on_message, m, &changed);
     return why == 0 && changed ? EINTR : why;
 }
 

@@ -74,11 +74,6 @@ bool nft_batch_is_empty(const struct nft_batch *batch)
     return batch->used == 0 && !batch->current.open;
 }
 
-uint32_t nft_batch_new_set_id(struct nft_batch *batch)
-{
-    return ++batch->last_set_id;
-}
-
 static void make_room(struct nft_batch *batch, size_t room)
 {
     if (batch->capacity - batch->used >= room)
@@ -167,9 +162,9 @@ static struct nlmsghdr *new_table(struct nft_batch *batch, uint32_t flags)
     return message;
 }
 
-static void add_table(struct nft_batch *batch, uint32_t flags, const char *comment)
+void nft_batch_add_table(struct nft_batch *batch, bool owned, const char *comment)
 {
-    struct nlmsghdr *message = new_table(batch, flags);
+    struct nlmsghdr *message = new_table(batch, owned ? NFT_TABLE_OWNED | NFT_TABLE_PERSISTENT : 0);
     struct nftnl_udata_buf *udata = nftnl_udata_buf_alloc(NFTNL_UDATA_COMMENT_MAXLEN + 8);
     if (!udata)
         alloc_failed();
@@ -178,16 +173,6 @@ static void add_table(struct nft_batch *batch, uint32_t flags, const char *comme
               nftnl_udata_buf_len(udata));
     nftnl_udata_buf_free(udata);
     end_message(batch, message);
-}
-
-void nft_batch_add_table(struct nft_batch *batch, const char *comment)
-{
-    add_table(batch, 0, comment);
-}
-
-void nft_batch_add_owned_table(struct nft_batch *batch, const char *comment)
-{
-    add_table(batch, NFT_TABLE_OWNED | NFT_TABLE_PERSISTENT, comment);
 }
 
 void nft_batch_set_table_flags(struct nft_batch *batch, uint32_t flags)
@@ -418,16 +403,6 @@ void nft_batch_anonymous_elements(struct nft_batch *batch, uint32_t set_id, cons
         end_nest(message, element);
     }
     nft_batch_finish(batch);
-}
-
-void nft_batch_together(struct nft_batch *batch, bool on)
-{
-    batch->together = on;
-}
-
-void nft_batch_singly(struct nft_batch *batch, bool on)
-{
-    batch->singly = on;
 }
 
 void nft_batch_may_cut(struct nft_batch *batch)

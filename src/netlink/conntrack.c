@@ -318,8 +318,7 @@ void conntrack_close(struct conntrack *c)
 
 static int on_count(const struct nlmsghdr *answer, void *data)
 {
-    *(uint32_t *)data = netlink_number(
-        netlink_attribute(answer, sizeof(struct nfgenmsg), CTA_STATS_GLOBAL_ENTRIES), 0);
+    *(uint32_t *)data = netlink_number(nfnl_attribute(answer, CTA_STATS_GLOBAL_ENTRIES), 0);
     return MNL_CB_OK;
 }
 

@@ -1,78 +1,98 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the kernel holds, asked by the socket that changes it. */
-#include "nft_reading.h"
-#include "kube-nftd/netlink.h"
+/* What the kernel holds: asked by the socket that changes it, or in pieces by one of its own. */
+#include "nft_socket.h"
 
 #include <errno.h>
 #include <libnftnl/chain.h>
 #include <libnftnl/common.h>
 #include <libnftnl/rule.h>
 #include <libnftnl/udata.h>
+#include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <string.h>
+#include <sys/socket.h>
 
 /* Room for a request with two names. */
 #define REQUEST_ROOM 1024
 
 /* The attributes that name the table, and what is of it, are the same in all messages. */
-static struct nlmsghdr *begin(struct nft_socket *s, char *buffer, enum family family,
-                              uint16_t flags, const struct nft_dump *what)
+static struct nlmsghdr *begin(char *buffer, enum family family, uint16_t flags, uint32_t sequence,
+                              const struct nft_dump *what)
 {
     struct nlmsghdr *request =
-        nftnl_nlmsg_build_hdr(buffer, what->type, netlink_family(family), flags, s->sequence++);
+        nftnl_nlmsg_build_hdr(buffer, what->type, netlink_family(family), flags, sequence);
     mnl_attr_put_strz(request, NFTA_TABLE_NAME, what->table);
     if (what->set)
         mnl_attr_put_strz(request, NFTA_SET_NAME, what->set);
     return request;
 }
 
-/* 0 or an errno. */
+/* What is not there is no error, unless all of it is asked for. @overtaken as in netlink_ask(). */
+static int run(struct nft_socket *s, const struct nlmsghdr *request, const struct nft_dump *what,
+               mnl_cb_t fn, void *ctx, bool *overtaken, struct error *err)
+{
+    int why = netlink_ask(s->nl, request, fn, ctx, overtaken);
+    if (why == 0 || (why == ENOENT && !(request->nlmsg_flags & NLM_F_DUMP)))
+        return 0;
+    const struct nfgenmsg *about = mnl_nlmsg_get_payload(request);
+    const char *noun = what->type == NFT_MSG_GETSETELEM      ? "the elements of"
+                       : what->type == NFT_MSG_GETSET        ? "set"
+                       : what->type == NFT_MSG_GETRULE       ? "the rules of"
+                       : what->type == NFT_MSG_GETCHAIN      ? "the chains of"
+                       : about->nfgen_family == NFPROTO_IPV4 ? "table ip"
+                                                             : "table ip6";
+    return error_set(err, "cannot read %s %s: %s", noun, what->set ? what->set : what->table,
+                     nft_reason(why));
+}
+
 static int ask(struct nft_socket *s, enum family family, uint16_t flags,
-               const struct nft_dump *what, mnl_cb_t fn, void *ctx)
+               const struct nft_dump *what, mnl_cb_t fn, void *ctx, struct error *err)
 {
     char buffer[REQUEST_ROOM] = {0};
-    return netlink_ask(s->nl, begin(s, buffer, family, flags, what), fn, ctx);
+    struct nlmsghdr *request = begin(buffer, family, flags, s->sequence++, what);
+    return run(s, request, what, fn, ctx, NULL, err);
 }
 
-static const struct nlattr *in_message(const struct nlmsghdr *header, uint16_t type)
+int nft_socket_dump(struct nft_socket *s, enum family family, const struct nft_dump *what,
+                    mnl_cb_t fn, void *ctx, bool *overtaken, struct error *err)
 {
-    return netlink_attribute(header, sizeof(struct nfgenmsg), type);
+    char buffer[REQUEST_ROOM] = {0};
+    struct nlmsghdr *request = begin(buffer, family, NLM_F_DUMP, s->sequence++, what);
+    return run(s, request, what, fn, ctx, overtaken, err);
 }
 
-static void take_comment(struct nft_table_state *state, const struct nlattr *attribute)
-{
-    const uint8_t *bytes = attribute ? mnl_attr_get_payload(attribute) : NULL;
-    size_t length = attribute ? mnl_attr_get_payload_len(attribute) : 0;
-    if (length > 2 && bytes[0] == NFTNL_UDATA_TABLE_COMMENT && bytes[1] <= length - 2 &&
-        !state->comment)
-        state->comment = xstrndup((const char *)bytes + 2, bytes[1]);
-}
-
-static int on_table(const struct nlmsghdr *header, void *data)
-{
-    struct nft_table_state *state = data;
-    state->exists = true;
-    state->flags = netlink_number(in_message(header, NFTA_TABLE_FLAGS), 0);
-    state->owner = netlink_number(in_message(header, NFTA_TABLE_OWNER), 0);
-    take_comment(state, in_message(header, NFTA_TABLE_USERDATA));
-    return MNL_CB_OK;
-}
+/* ---- tables ---- */
 
 static int on_generation(const struct nlmsghdr *header, void *data)
 {
-    *(uint32_t *)data = netlink_number(in_message(header, NFTA_GEN_ID), 0);
+    *(uint32_t *)data = netlink_number(nfnl_attribute(header, NFTA_GEN_ID), 0);
     return MNL_CB_OK;
 }
 
 int nft_socket_generation(struct nft_socket *s, uint32_t *generation, struct error *err)
 {
-    char buffer[512] = {0};
+    char buffer[REQUEST_ROOM] = {0};
     struct nlmsghdr *request =
         nftnl_nlmsg_build_hdr(buffer, NFT_MSG_GETGEN, AF_UNSPEC, NLM_F_ACK, s->sequence++);
     *generation = 0;
-    int why = netlink_ask(s->nl, request, on_generation, generation);
+    int why = netlink_ask(s->nl, request, on_generation, generation, NULL);
     return why ? error_set(err, "cannot read the ruleset's generation: %s", nft_reason(why)) : 0;
+}
+
+static int on_table(const struct nlmsghdr *header, void *data)
+{
+    struct nft_table_state *state = data;
+    const struct nlattr *user_data = nfnl_attribute(header, NFTA_TABLE_USERDATA);
+    const uint8_t *bytes = user_data ? mnl_attr_get_payload(user_data) : NULL;
+    size_t length = user_data ? mnl_attr_get_payload_len(user_data) : 0;
+    state->exists = true;
+    state->flags = netlink_number(nfnl_attribute(header, NFTA_TABLE_FLAGS), 0);
+    state->owner = netlink_number(nfnl_attribute(header, NFTA_TABLE_OWNER), 0);
+    if (length > 2 && bytes[0] == NFTNL_UDATA_TABLE_COMMENT && bytes[1] <= length - 2 &&
+        !state->comment)
+        state->comment = xstrndup((const char *)bytes + 2, bytes[1]);
+    return MNL_CB_OK;
 }
 
 int nft_socket_read_table(struct nft_socket *s, enum family family, const char *table,
@@ -80,42 +100,38 @@ int nft_socket_read_table(struct nft_socket *s, enum family family, const char *
 {
     const struct nft_dump what = {NFT_MSG_GETTABLE, table, NULL};
     memset(state, 0, sizeof(*state));
-    int why = ask(s, family, NLM_F_ACK, &what, on_table, state);
+    int result = ask(s, family, NLM_F_ACK, &what, on_table, state, err);
     state->owned_elsewhere = state->owner != 0 && state->owner != mnl_socket_get_portid(s->nl);
-    if (why == 0 || why == ENOENT)
-        return 0;
-    free(state->comment);
-    state->comment = NULL;
-    return error_set(err, "cannot read table %s %s: %s", family == FAMILY_IPV4 ? "ip" : "ip6",
-                     table, nft_reason(why));
+    if (result) {
+        free(state->comment);
+        state->comment = NULL;
+    }
+    return result;
 }
+
+/* ---- elements ---- */
 
 struct element_reading {
     nft_element_fn fn;
     void *ctx;
-    bool begun;
-    uint16_t generation; /* of the ruleset, when it was begun */
+    bool is_dump;
+    uint16_t generation; /* of the ruleset, when the dump began */
+    size_t messages, found;
 };
 
-/* The kernel marks an answer as overtaken by a change for rules, but not for elements. The number
- * of the generation, which is in each part of it, tells. */
-static bool is_overtaken(struct element_reading *reading, const struct nlmsghdr *header)
-{
-    const struct nfgenmsg *part = mnl_nlmsg_get_payload(header);
-    if (!reading->begun)
-        reading->generation = part->res_id;
-    reading->begun = true;
-    return reading->generation != part->res_id;
-}
-
+/* The kernel marks a dump that a change overtook if it is one of rules, but not if it is one of
+ * elements. There the number of the generation tells, which is in each message. */
 static int on_elements(const struct nlmsghdr *header, void *data)
 {
     struct element_reading *reading = data;
-    if (is_overtaken(reading, header)) {
+    const struct nfgenmsg *part = mnl_nlmsg_get_payload(header);
+    if (reading->messages++ == 0)
+        reading->generation = part->res_id;
+    if (reading->is_dump && reading->generation != part->res_id) {
         errno = EINTR;
         return MNL_CB_ERROR;
     }
-    nft_element_each(header, reading->fn, reading->ctx);
+    reading->found += nft_element_each(header, reading->fn, reading->ctx);
     return MNL_CB_OK;
 }
 
@@ -123,41 +139,13 @@ int nft_socket_read_elements(struct nft_socket *s, enum family family, const cha
                              const char *set, nft_element_fn fn, void *ctx, struct error *err)
 {
     const struct nft_dump what = {NFT_MSG_GETSETELEM, table, set};
-    struct element_reading reading = {.fn = fn, .ctx = ctx};
-    int why = ask(s, family, NLM_F_DUMP, &what, on_elements, &reading);
-    if (why)
-        return error_set(err, "cannot read the elements of %s: %s", set, nft_reason(why));
-    return 0;
+    struct element_reading reading = {.fn = fn, .ctx = ctx, .is_dump = true};
+    return ask(s, family, NLM_F_DUMP, &what, on_elements, &reading, err);
 }
-
-/* ---- elements by their keys ---- */
 
 #define KEY_LENGTH_MOST 256
 /* What an element of a request takes but for its key. */
 #define KEY_FRAME ((size_t)32)
-
-/* Keys are given as they are asked for, so it does not matter what else changes meanwhile. */
-struct looking_up {
-    nft_element_fn fn;
-    void *ctx;
-    size_t found;
-};
-
-static int on_found(const struct nlmsghdr *header, void *data)
-{
-    struct looking_up *looking = data;
-    looking->found += nft_element_each(header, looking->fn, looking->ctx);
-    return MNL_CB_OK;
-}
-
-static void put_key(struct nlmsghdr *request, const void *key, size_t length)
-{
-    struct nlattr *element = mnl_attr_nest_start(request, NFTA_LIST_ELEM);
-    struct nlattr *data = mnl_attr_nest_start(request, NFTA_SET_ELEM_KEY);
-    mnl_attr_put(request, NFTA_DATA_VALUE, length, key);
-    mnl_attr_nest_end(request, data);
-    mnl_attr_nest_end(request, element);
-}
 
 int nft_socket_get_elements(struct nft_socket *s, enum family family, const char *table,
                             const char *set, const struct nft_keys *keys, nft_element_fn fn,
@@ -165,21 +153,24 @@ int nft_socket_get_elements(struct nft_socket *s, enum family family, const char
 {
     char buffer[REQUEST_ROOM + NFT_KEYS_MOST * (KEY_LENGTH_MOST + KEY_FRAME)] = {0};
     const struct nft_dump what = {NFT_MSG_GETSETELEM, table, set};
-    struct looking_up looking = {.fn = fn, .ctx = ctx};
+    struct element_reading reading = {.fn = fn, .ctx = ctx};
     *found = 0;
     if (keys->length > KEY_LENGTH_MOST || keys->n > NFT_KEYS_MOST)
         return error_set(err, "cannot look up elements of %s: %zu keys of %zu bytes", set, keys->n,
                          keys->length);
-    struct nlmsghdr *request = begin(s, buffer, family, NLM_F_ACK, &what);
+    struct nlmsghdr *request = begin(buffer, family, NLM_F_ACK, s->sequence++, &what);
     struct nlattr *list = mnl_attr_nest_start(request, NFTA_SET_ELEM_LIST_ELEMENTS);
-    for (size_t i = 0; i < keys->n; i++)
-        put_key(request, keys->bytes + i * keys->length, keys->length);
+    for (size_t i = 0; i < keys->n; i++) {
+        struct nlattr *element = mnl_attr_nest_start(request, NFTA_LIST_ELEM);
+        struct nlattr *key = mnl_attr_nest_start(request, NFTA_SET_ELEM_KEY);
+        mnl_attr_put(request, NFTA_DATA_VALUE, keys->length, keys->bytes + i * keys->length);
+        mnl_attr_nest_end(request, key);
+        mnl_attr_nest_end(request, element);
+    }
     mnl_attr_nest_end(request, list);
-    int why = netlink_ask(s->nl, request, on_found, &looking);
-    *found = looking.found;
-    if (why && why != ENOENT)
-        return error_set(err, "cannot look up elements of %s: %s", set, nft_reason(why));
-    return 0;
+    int result = run(s, request, &what, on_elements, &reading, NULL, err);
+    *found = reading.found;
+    return result;
 }
 
 int nft_socket_get_element(struct nft_socket *s, enum family family, const char *table,
@@ -201,7 +192,7 @@ struct element_count {
 
 static int on_count(const struct nlmsghdr *header, void *data)
 {
-    const struct nlattr *count = in_message(header, SET_COUNT);
+    const struct nlattr *count = nfnl_attribute(header, SET_COUNT);
     *(struct element_count *)data = (struct element_count){netlink_number(count, 0), count};
     return MNL_CB_OK;
 }
@@ -211,13 +202,64 @@ int nft_socket_count_elements(struct nft_socket *s, enum family family, const ch
 {
     const struct nft_dump what = {NFT_MSG_GETSET, table, set};
     struct element_count elements = {.count = 0};
-    int why = ask(s, family, NLM_F_ACK, &what, on_count, &elements);
+    int result = ask(s, family, NLM_F_ACK, &what, on_count, &elements, err);
     *count = elements.count;
     *told = elements.told;
-    if (why && why != ENOENT)
-        return error_set(err, "cannot read set %s: %s", set, nft_reason(why));
-    return 0;
+    return result;
 }
+
+/* ---- elements in pieces ---- */
+
+/* The kernel makes no larger pieces. */
+#define PIECE_SIZE ((size_t)32 * 1024)
+
+struct element_dump {
+    struct mnl_socket *nl;
+    _Alignas(struct nlmsghdr) char buffer[PIECE_SIZE];
+};
+
+void element_dump_close(struct element_dump *dump)
+{
+    if (dump && dump->nl)
+        mnl_socket_close(dump->nl);
+    free(dump);
+}
+
+struct element_dump *element_dump_open(enum family family, const char *table, const char *set,
+                                       struct error *err)
+{
+    char buffer[REQUEST_ROOM] = {0};
+    const struct nft_dump what = {NFT_MSG_GETSETELEM, table, set};
+    struct element_dump *dump = xcalloc(1, sizeof(*dump));
+    struct nlmsghdr *request = begin(buffer, family, NLM_F_DUMP, 1, &what);
+    dump->nl = netlink_open(NETLINK_NETFILTER, SOCK_NONBLOCK, 0, 0, "nf_tables", err);
+    if (dump->nl && mnl_socket_sendto(dump->nl, request, request->nlmsg_len) > 0)
+        return dump;
+    if (dump->nl)
+        error_set(err, "cannot request the elements of %s: %s", set, strerror(errno));
+    element_dump_close(dump);
+    return NULL;
+}
+
+enum element_dump_state element_dump_step(struct element_dump *dump, nft_element_fn fn, void *ctx,
+                                          struct error *err)
+{
+    struct element_reading reading = {.fn = fn, .ctx = ctx};
+    ssize_t n = mnl_socket_recvfrom(dump->nl, dump->buffer, sizeof(dump->buffer));
+    if (n < 0 && (errno == EINTR || errno == EAGAIN))
+        return DUMP_GOES_ON;
+    int result = n < 0 ? MNL_CB_ERROR
+                       : mnl_cb_run(dump->buffer, netlink_whole(dump->buffer, (size_t)n), 1,
+                                    mnl_socket_get_portid(dump->nl), on_elements, &reading);
+    if (result == MNL_CB_OK)
+        return DUMP_GOES_ON;
+    if (result == MNL_CB_STOP)
+        return DUMP_ENDED;
+    error_set(err, "cannot read elements: %s", strerror(errno));
+    return DUMP_FAILED;
+}
+
+/* ---- rules and chains ---- */
 
 struct rule_reading {
     nft_rule_fn fn;
@@ -242,10 +284,7 @@ int nft_socket_read_rules(struct nft_socket *s, enum family family, const char *
 {
     const struct nft_dump what = {NFT_MSG_GETRULE, table, NULL};
     struct rule_reading reading = {fn, ctx};
-    int why = ask(s, family, NLM_F_DUMP, &what, on_rule, &reading);
-    if (why)
-        return error_set(err, "cannot read the rules of %s: %s", table, nft_reason(why));
-    return 0;
+    return ask(s, family, NLM_F_DUMP, &what, on_rule, &reading, err);
 }
 
 struct chain_reading {
@@ -254,6 +293,7 @@ struct chain_reading {
     void *ctx;
 };
 
+/* The kernel gives those of all tables. */
 static int on_chain(const struct nlmsghdr *header, void *data)
 {
     const struct chain_reading *reading = data;
@@ -270,23 +310,7 @@ static int on_chain(const struct nlmsghdr *header, void *data)
 int nft_socket_read_chains(struct nft_socket *s, enum family family, const char *table,
                            nft_chain_fn fn, void *ctx, struct error *err)
 {
-    const struct nft_dump what = {.type = NFT_MSG_GETCHAIN, .table = table};
+    const struct nft_dump what = {NFT_MSG_GETCHAIN, table, NULL};
     struct chain_reading reading = {table, fn, ctx};
-    bool overtaken = false;
-    if (nft_socket_dump(s, family, &what, on_chain, &reading, &overtaken, err))
-        return -1;
-    return overtaken ? error_set(err, "cannot read the chains of %s: they changed meanwhile", table)
-                     : 0;
-}
-
-int nft_socket_dump(struct nft_socket *s, enum family family, const struct nft_dump *what,
-                    mnl_cb_t fn, void *ctx, bool *overtaken, struct error *err)
-{
-    char buffer[REQUEST_ROOM] = {0};
-    const struct nlmsghdr *request = begin(s, buffer, family, NLM_F_DUMP, what);
-    int why = netlink_ask_overtaken(s->nl, request, fn, ctx, overtaken);
-    if (why)
-        return error_set(err, "cannot read table %s %s: %s", family == FAMILY_IPV4 ? "ip" : "ip6",
-                         what->table, nft_reason(why));
-    return 0;
+    return ask(s, family, NLM_F_DUMP, &what, on_chain, &reading, err);
 }

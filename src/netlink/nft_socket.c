@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/netlink.h"
-
-#include "kube-nftd/base.h"
-#include "nft_reading.h"
+/* Sends batches, each as one transaction or in pieces, and reads what the kernel says to them. */
+#include "nft_socket.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <libmnl/libmnl.h>
 #include <libnftnl/batch.h>
 #include <libnftnl/common.h>
 #include <linux/netfilter.h>
@@ -90,19 +87,6 @@ static void grow_send_buffer(struct nft_socket *s, size_t length)
     s->send_limit = (size_t)size;
 }
 
-/* The offset of the message of @batch with number @sequence between two offsets, for telling what
- * was refused; @to if there is none. */
-static size_t find_message(const struct nft_batch *batch, size_t from, size_t to, uint32_t sequence)
-{
-    while (from < to) {
-        const struct nlmsghdr *message = (const void *)(batch->buffer + from);
-        if (message->nlmsg_seq == sequence)
-            return from;
-        from += MNL_ALIGN(message->nlmsg_len);
-    }
-    return to;
-}
-
 /* What a message does, in words of nft. */
 static char *describe(const struct nlmsghdr *message)
 {
@@ -126,64 +110,44 @@ static char *describe(const struct nlmsghdr *message)
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         if (kinds[i].type != NFNL_MSG_TYPE(message->nlmsg_type))
             continue;
-        const struct nlattr *name =
-            netlink_attribute(message, sizeof(struct nfgenmsg), kinds[i].name);
-        return name ? xasprintf("%s %s", kinds[i].verb, mnl_attr_get_str(name))
-                    : xstrdup(kinds[i].verb);
+        const char *name = netlink_text(nfnl_attribute(message, kinds[i].name));
+        return xasprintf("%s%s%s", kinds[i].verb, name ? " " : "", name ? name : "");
     }
     return xasprintf("message type %u", NFNL_MSG_TYPE(message->nlmsg_type));
 }
 
 struct answers {
     struct nft_batch *batch;
-    size_t from, to;
-    size_t last_refused; /* the offset of that message, where the search for the next one begins */
+    size_t at, to; /* of the messages that are not answered yet */
     uint32_t last_sequence;
     bool acknowledged, lost;
-    int first_errno;
-    size_t errors;
+    int first_errno; /* 0: there was no error */
     struct error *err;
 };
 
-/* The kernel tells of refusals in the order of messages. */
-static size_t find_refused(const struct answers *a, uint32_t sequence)
+/* The message with number @sequence; NULL if there is none. Answers have the order of messages. */
+static const struct nlmsghdr *find_message(struct answers *a, uint32_t sequence)
 {
-    size_t begin = a->last_refused > a->from ? a->last_refused : a->from;
-    size_t at = find_message(a->batch, begin, a->to, sequence);
-    if (at < a->to)
-        return at;
-    at = find_message(a->batch, a->from, begin, sequence);
-    return at < begin ? at : a->to;
+    while (a->at < a->to) {
+        const struct nlmsghdr *message = (const void *)(a->batch->buffer + a->at);
+        if (message->nlmsg_seq >= sequence)
+            return message->nlmsg_seq == sequence ? message : NULL;
+        a->at += MNL_ALIGN(message->nlmsg_len);
+    }
+    return NULL;
 }
 
 static void take_refusal(struct answers *a, const struct nlmsghdr *header, int why)
 {
-    struct nft_refusal refusal = {NFT_NO_MESSAGE, why};
-    const struct nlmsghdr *message = NULL;
-    size_t at = find_refused(a, header->nlmsg_seq);
-    if (at < a->to) {
-        refusal.message = a->last_refused = at;
-        message = (const void *)(a->batch->buffer + at);
-    }
+    const struct nlmsghdr *message = find_message(a, header->nlmsg_seq);
+    const struct nft_refusal refusal = {message ? a->at : NFT_NO_MESSAGE, why};
     vec_push(&a->batch->refusals, refusal);
-    if (a->errors++ > 0)
+    if (a->first_errno)
         return;
     a->first_errno = why;
     char *what = describe(message);
     error_set(a->err, "the kernel refused to %s: %s", what, nft_reason(why));
     free(what);
-}
-
-static void take_answer(struct answers *a, const struct nlmsghdr *header)
-{
-    if (header->nlmsg_type != NLMSG_ERROR ||
-        header->nlmsg_len < mnl_nlmsg_size(sizeof(struct nlmsgerr)))
-        return;
-    const struct nlmsgerr *answer = mnl_nlmsg_get_payload(header);
-    if (answer->error == 0)
-        a->acknowledged = a->acknowledged || header->nlmsg_seq == a->last_sequence;
-    else
-        take_refusal(a, header, netlink_errno(answer));
 }
 
 /* Takes what came in one piece, which is cut short if it was longer than @room. */
@@ -192,8 +156,16 @@ static void take_answers(struct answers *a, const char *buffer, size_t length, s
     int left = (int)netlink_whole(buffer, length < room ? length : room);
     a->lost = a->lost || length > room;
     const struct nlmsghdr *header = (const void *)buffer;
-    for (; mnl_nlmsg_ok(header, left); header = mnl_nlmsg_next(header, &left))
-        take_answer(a, header);
+    for (; mnl_nlmsg_ok(header, left); header = mnl_nlmsg_next(header, &left)) {
+        if (header->nlmsg_type != NLMSG_ERROR ||
+            header->nlmsg_len < mnl_nlmsg_size(sizeof(struct nlmsgerr)))
+            continue;
+        const struct nlmsgerr *answer = mnl_nlmsg_get_payload(header);
+        if (answer->error != 0)
+            take_refusal(a, header, netlink_errno(answer));
+        else if (header->nlmsg_seq == a->last_sequence)
+            a->acknowledged = true;
+    }
 }
 
 static int read_answers(struct nft_socket *s, struct answers *a)
@@ -212,7 +184,7 @@ static int read_answers(struct nft_socket *s, struct answers *a)
         take_answers(a, s->answers, (size_t)n, room);
     }
     int why = errno;
-    if (a->errors > 0)
+    if (a->first_errno)
         return -1;
     if (n < 0 && why != EAGAIN)
         return error_set(a->err, "cannot read the kernel's answer: %s", strerror(why));
@@ -237,13 +209,10 @@ static uint32_t ask_for_answer(struct nft_batch *batch, size_t from, size_t to)
     return last->nlmsg_seq;
 }
 
-/* What the kernel does with a transaction that it finds no fault with. */
-enum outcome { COMMIT, FORGET };
-
 /* Sends the messages between two offsets as one transaction. Without its end the kernel works on
  * it, answers, and takes all of it back. 0 or an errno. */
 static int send_messages(struct nft_socket *s, struct nft_batch *batch, size_t from, size_t to,
-                         enum outcome outcome)
+                         bool ends)
 {
     char begin[64] = {0}, end[64] = {0};
     struct nlmsghdr *begin_header = nftnl_batch_begin(begin, 0);
@@ -255,7 +224,7 @@ static int send_messages(struct nft_socket *s, struct nft_batch *batch, size_t f
     struct msghdr message = {.msg_name = &kernel,
                              .msg_namelen = sizeof(kernel),
                              .msg_iov = parts,
-                             .msg_iovlen = outcome == COMMIT ? 3 : 2};
+                             .msg_iovlen = ends ? 3 : 2};
     ssize_t sent;
     do
         sent = sendmsg(mnl_socket_get_fd(s->nl), &message, 0);
@@ -263,19 +232,19 @@ static int send_messages(struct nft_socket *s, struct nft_batch *batch, size_t f
     return sent < 0 ? errno : 0;
 }
 
-/* Sends the messages between two offsets as one transaction and reads the answers. 0 or -1 with
- * @err; then @why is the errno, or 0 if there was no answer that says so: in that case it may be
- * applied. */
+/* Sends the messages between two offsets as one transaction and reads the answers; @commit: for the
+ * kernel to apply them if it finds no error. 0 or -1 with @err; then @why is the errno, or 0 if
+ * there was no answer that says so: in that case they may be applied. */
 static int transact(struct nft_socket *s, struct nft_batch *batch, size_t from, size_t to,
-                    enum outcome outcome, int *why, struct error *err)
+                    bool commit, int *why, struct error *err)
 {
     struct answers answers = {.batch = batch,
-                              .from = from,
+                              .at = from,
                               .to = to,
                               .last_sequence = ask_for_answer(batch, from, to),
                               .err = err};
     vec_clear(&batch->refusals);
-    *why = send_messages(s, batch, from, to, outcome);
+    *why = send_messages(s, batch, from, to, commit);
     if (*why)
         return error_set(err, "cannot send %zu bytes to nf_tables: %s", to - from,
                          nft_reason(*why));
@@ -284,34 +253,16 @@ static int transact(struct nft_socket *s, struct nft_batch *batch, size_t from, 
     return result;
 }
 
-/* The last cut that keeps a transaction from @from within @limit bytes; @from if there is none. */
+/* The last cut within @limit bytes from @from, or the first one behind that; the end if there is
+ * none. */
 static size_t next_cut(const struct nft_batch *batch, size_t from, size_t limit)
 {
-    size_t best = from;
+    size_t best = 0;
     vec_each (&batch->cuts, cut) {
-        if (*cut > from && *cut - from <= limit)
+        if (*cut > from && (best == 0 || *cut - from <= limit))
             best = *cut;
     }
-    return best;
-}
-
-static size_t first_cut(const struct nft_batch *batch, size_t from)
-{
-    vec_each (&batch->cuts, cut) {
-        if (*cut > from)
-            return *cut;
-    }
-    return batch->used;
-}
-
-static void say_cut(struct nft_socket *s, const struct nft_batch *batch, size_t limit)
-{
-    if (!s->said_cut)
-        log_info("netlink",
-                 "a batch of %zu bytes is split into several transactions: the send buffer is "
-                 "limited to %zu",
-                 batch->used, limit);
-    s->said_cut = true;
+    return best ? best : batch->used;
 }
 
 /* Where the transaction from @from ends: one that the socket can send, of @wanted bytes if it can
@@ -322,11 +273,14 @@ static size_t end_of_piece(struct nft_socket *s, const struct nft_batch *batch, 
     size_t limit = s->send_limit - BATCH_FRAME - SEND_RESERVE, left = batch->used - from;
     if (left <= limit && left <= wanted)
         return batch->used;
-    if (left > limit)
-        say_cut(s, batch, s->send_limit);
+    if (left > limit && !s->said_cut) {
+        log_info("netlink",
+                 "a batch of %zu bytes is split into several transactions: the send buffer is "
+                 "limited to %zu",
+                 batch->used, s->send_limit);
+        s->said_cut = true;
+    }
     size_t to = next_cut(batch, from, wanted < limit ? wanted : limit);
-    if (to == from)
-        to = first_cut(batch, from);
     return to - from > limit ? from : to;
 }
 
@@ -354,12 +308,12 @@ static int commit_pieces(struct nft_socket *s, struct nft_batch *batch, uint32_t
         if (to == from)
             return error_set(err, "the socket's send buffer of %zu bytes is too small",
                              s->send_limit);
-        if (transact(s, batch, from, to, COMMIT, &why, err) == 0) {
+        if (transact(s, batch, from, to, true, &why, err) == 0) {
             from = to;
             ++*done;
             continue;
         }
-        bool can_split = splits < MOST_SPLITS && first_cut(batch, from) < to;
+        bool can_split = splits < MOST_SPLITS && next_cut(batch, from, 0) < to;
         if (!can_split || !is_short_of_memory(batch, why)) {
             batch->nothing_in_force = from == 0 && why != 0;
             return -1;
@@ -393,7 +347,7 @@ int nft_socket_check(struct nft_socket *s, struct nft_batch *batch, int *why, st
     if (batch->used == 0)
         return 0;
     grow_send_buffer(s, batch->used + BATCH_FRAME);
-    int result = transact(s, batch, 0, batch->used, FORGET, &first, err);
+    int result = transact(s, batch, 0, batch->used, false, &first, err);
     if (result && first == 0)
         first = EINVAL; /* no answer, or none that could be read */
     if (result && why)

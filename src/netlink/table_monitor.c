@@ -37,38 +37,16 @@ struct table_monitor {
     bool finished;                /* the transaction that did it has ended: program is known */
     bool waited;                  /* a turn for that */
     struct table_program program; /* of the last transaction that touched the table */
-    bool rules[FAMILY_COUNT];     /* of it: what is no element, told when its program is known */
     _Alignas(struct nlmsghdr) char buffer[BUFFER_SIZE];
 };
 
 /* ---- messages ---- */
 
-/* The attribute of type @type, if it is a text. */
-static const char *text_of(const struct nlmsghdr *header, uint16_t type)
-{
-    return netlink_text(netlink_attribute(header, sizeof(struct nfgenmsg), type));
-}
-
-static void touch(struct table_monitor *m)
+static void tell(struct table_monitor *m, const struct table_change *change)
 {
     m->touched = true;
     m->finished = m->waited = false;
-}
-
-static void tell(struct table_monitor *m, const struct table_change *change)
-{
-    touch(m);
     m->ops.changed(m->ops.ctx, change);
-}
-
-/* @by did what was seen of rules, chains and the like. */
-static void tell_rules(struct table_monitor *m, const struct table_program *by)
-{
-    for (int i = 0; i < FAMILY_COUNT; i++) {
-        if (m->rules[i])
-            m->ops.changed(m->ops.ctx, &(struct table_change){.family = (enum family)i, .by = by});
-        m->rules[i] = false;
-    }
 }
 
 struct told_set {
@@ -80,47 +58,43 @@ struct told_set {
 static void take_element(void *ctx, const struct nft_element *element)
 {
     const struct told_set *set = ctx;
-    tell(set->monitor, &(struct table_change){set->family, set->name, element, NULL});
+    tell(set->monitor, &(struct table_change){set->family, set->name, element});
 }
 
 static void take_elements(struct table_monitor *m, enum family family,
                           const struct nlmsghdr *header)
 {
-    struct told_set set = {m, family, text_of(header, NFTA_SET_ELEM_LIST_SET)};
+    struct told_set set = {m, family, netlink_text(nfnl_attribute(header, NFTA_SET_ELEM_LIST_SET))};
     if (set.name)
         nft_element_each(header, take_element, &set);
 }
 
 static void take_generation(struct table_monitor *m, const struct nlmsghdr *header)
 {
-    const char *name = text_of(header, NFTA_GEN_PROC_NAME);
+    const char *name = netlink_text(nfnl_attribute(header, NFTA_GEN_PROC_NAME));
     if (!m->touched || m->finished)
         return;
     m->finished = true;
     memset(&m->program, 0, sizeof(m->program));
     snprintf(m->program.name, sizeof(m->program.name), "%s", name ? name : "");
-    m->program.pid =
-        netlink_number(netlink_attribute(header, sizeof(struct nfgenmsg), NFTA_GEN_PROC_PID), 0);
+    m->program.pid = netlink_number(nfnl_attribute(header, NFTA_GEN_PROC_PID), 0);
     m->program.peer = strcmp(m->program.name, m->own_name) == 0;
-    tell_rules(m, &m->program);
 }
 
 /* What is of no set is told without looking closer, but objects that our table does not have. */
 static void take_object(struct table_monitor *m, const struct nlmsghdr *header)
 {
     const struct nfgenmsg *message = mnl_nlmsg_get_payload(header);
-    const char *table = text_of(header, NFTA_TABLE_NAME);
+    const char *table = netlink_text(nfnl_attribute(header, NFTA_TABLE_NAME));
     int type = NFNL_MSG_TYPE(header->nlmsg_type);
     enum family family;
     if (!table || strcmp(table, m->table) != 0 ||
         !netlink_family_of(message->nfgen_family, &family))
         return;
-    if (type == NFT_MSG_NEWSETELEM || type == NFT_MSG_DELSETELEM) {
+    if (type == NFT_MSG_NEWSETELEM || type == NFT_MSG_DELSETELEM)
         take_elements(m, family, header);
-    } else {
-        touch(m);
-        m->rules[family] = true;
-    }
+    else
+        tell(m, &(struct table_change){.family = family});
 }
 
 static void take_message(struct table_monitor *m, const struct nlmsghdr *header)
@@ -155,7 +129,6 @@ void table_monitor_settle(struct table_monitor *m)
         return;
     }
     bool finished = m->finished;
-    tell_rules(m, NULL);
     m->touched = m->finished = m->waited = false;
     m->ops.settled(m->ops.ctx, finished ? &m->program : &unknown);
 }

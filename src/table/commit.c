@@ -249,7 +249,7 @@ static void apply(struct ruleset *rs, double now)
 static void begin_batch(struct ruleset *rs, bool singly)
 {
     nft_batch_clear(&rs->batch);
-    nft_batch_singly(&rs->batch, singly);
+    rs->batch.singly = singly;
     vec_clear(&rs->refusals.owners);
     rs->batch.nothing_in_force = false;
     rs->batch.piece = rs->table_missing && !rs->table_replaced ? PIECE_OF_NEW : 0;

@@ -77,11 +77,11 @@ static void restore(struct nft_batch *batch, const struct port_record *port, uin
 {
     const char *set = set_names[OF_SERVICES];
     const uint32_t *key = &port->number;
-    nft_batch_together(batch, true);
+    batch->together = true;
     nft_batch_element(batch, ELEMENT_ADD, set, key, sizeof(*key), NULL, 0);
     nft_batch_element(batch, ELEMENT_DELETE, set, key, sizeof(*key), NULL, 0);
     nft_batch_counting_element(batch, set, key, sizeof(*key), total);
-    nft_batch_together(batch, false);
+    batch->together = false;
     nft_batch_may_cut(batch);
 }
 

@@ -17,10 +17,7 @@ static int encode_table(struct ruleset *rs, struct error *err)
 {
     if (rs->table_replaced)
         nft_batch_delete_table(&rs->batch);
-    if (rs->owned)
-        nft_batch_add_owned_table(&rs->batch, rs->comment);
-    else
-        nft_batch_add_table(&rs->batch, rs->comment);
+    nft_batch_add_table(&rs->batch, rs->owned, rs->comment);
     return program_layout(&rs->base, PROGRAM_ALL, &rs->batch, err);
 }
 
@@ -72,14 +69,14 @@ static void encode_content(struct ruleset *rs, struct content *content, enum nft
 static void encode_ranges(struct ruleset *rs)
 {
     struct contents *contents = &rs->contents;
-    nft_batch_together(&rs->batch, true);
+    rs->batch.together = true;
     vec_each (&contents->pending, content)
         if (set_is_ranged(content_set_of(*content)) && content_goes(*content))
             encode_content(rs, *content, ELEMENT_DELETE);
     vec_each (&contents->pending, content)
         if (set_is_ranged(content_set_of(*content)) && content_comes(*content))
             encode_content(rs, *content, ELEMENT_ADD);
-    nft_batch_together(&rs->batch, false);
+    rs->batch.together = false;
     nft_batch_may_cut(&rs->batch);
 }
 
@@ -192,10 +189,10 @@ static void encode_replaced_slots(struct ruleset *rs, enum table_set set)
 {
     for (struct place at = {0}; at.record < rs->pending.n;) {
         struct place again = at;
-        nft_batch_together(&rs->batch, true);
+        rs->batch.together = true;
         encode_slot_group(rs, set, ELEMENT_DELETE, &at);
         encode_slot_group(rs, set, ELEMENT_ADD, &again);
-        nft_batch_together(&rs->batch, false);
+        rs->batch.together = false;
         nft_batch_may_cut(&rs->batch);
     }
 }
@@ -283,14 +280,14 @@ static void encode_phase(struct ruleset *rs, enum phase phase)
     const enum set_owner owner = phase == PHASE_FRONTENDS ? OWNER_FRONTEND : OWNER_PORT;
     for (size_t from = 0, end; from < rs->pending.n; from = end) {
         end = from + GROUP < rs->pending.n ? from + GROUP : rs->pending.n;
-        nft_batch_together(&rs->batch, true);
+        rs->batch.together = true;
         for (enum table_set set = 0; set < NUMBER_SETS; set++) {
             if (set_owner(set) != owner)
                 continue;
             encode_set(rs, from, end, phase, ELEMENT_DELETE, set);
             encode_set(rs, from, end, phase, ELEMENT_ADD, set);
         }
-        nft_batch_together(&rs->batch, false);
+        rs->batch.together = false;
         nft_batch_may_cut(&rs->batch);
     }
 }

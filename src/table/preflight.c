@@ -185,7 +185,7 @@ static int add_features(const struct feature *from, size_t n, enum family family
     for (size_t i = 0; i < n; i++)
         owned = owned || from[i].owned;
     nft_batch_turn_to(batch, family);
-    (owned ? nft_batch_add_owned_table : nft_batch_add_table)(batch, "forgotten at once");
+    nft_batch_add_table(batch, owned, "forgotten at once");
     int result = layout_parse(&template, &vars, &layout, err);
     if (result == 0) {
         result = program_layout(&layout, PROGRAM_ALL, batch, err);

@@ -15,7 +15,7 @@ static int program_set(const struct layout *layout, const struct layout_set *fro
     if (!set)
         alloc_failed();
     nftnl_set_set_str(set, NFTNL_SET_NAME, from->name);
-    nftnl_set_set_u32(set, NFTNL_SET_ID, nft_batch_new_set_id(batch));
+    nftnl_set_set_u32(set, NFTNL_SET_ID, ++batch->last_set_id);
     int result = set_declare(from, set, err);
     if (result)
         error_prefix(err, "%s:%d: %s", layout->file, from->line, from->name);

@@ -383,7 +383,7 @@ static bool read_protocols(struct reader *r, uint32_t what)
 {
     static char declaration[] = "typeof meta l4proto";
     const struct layout_set layout = {.declaration = declaration, .size = ANONYMOUS_PROTOCOLS};
-    const uint32_t id = nft_batch_new_set_id(r->batch);
+    const uint32_t id = ++r->batch->last_set_id;
     struct nftnl_set *set = nftnl_set_alloc();
     (void)what;
     if (!set)

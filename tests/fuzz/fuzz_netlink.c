@@ -210,7 +210,7 @@ static int commit(struct nft_socket *nft, struct error *err)
 {
     struct nft_batch batch;
     nft_batch_init(&batch, FAMILY_IPV4, "t");
-    nft_batch_add_table(&batch, "a comment");
+    nft_batch_add_table(&batch, false, "a comment");
     batch.sequence = 1; /* so that answers can name the messages that follow */
     for (uint32_t key = 0; key < 5; key++)
         nft_batch_element(&batch, ELEMENT_ADD, "s", &key, sizeof(key), NULL, 0);

@@ -266,7 +266,7 @@ __attribute__((format(printf, 1, 2))) static inline void put(const char *format,
  * frontend 2 leads to. With words: the comment alone. */
 static inline void case_table(char *words, FILE *out)
 {
-    nft_batch_add_table(&batch, *words ? words : "of a test");
+    nft_batch_add_table(&batch, false, *words ? words : "of a test");
     if (!*words)
         put("shape base.nft 0\n"
             "shape pick.nft 2\n"

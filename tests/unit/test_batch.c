@@ -126,7 +126,7 @@ static void one_of_each(void)
     nftnl_chain_set_str(chain, NFTNL_CHAIN_NAME, "chain");
     nftnl_rule_set_str(rule, NFTNL_RULE_CHAIN, "chain");
     batch.sequence = 1;
-    nft_batch_add_table(&batch, "comment");
+    nft_batch_add_table(&batch, false, "comment");
     nft_batch_add_set(&batch, set);
     nft_batch_add_chain(&batch, chain);
     nft_batch_add_rule(&batch, rule);

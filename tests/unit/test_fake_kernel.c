@@ -140,7 +140,7 @@ COMMAND(interface)
     struct layout_vars vars = case_vars(2);
     vars.not_from_pod = not_from_pod;
     nft_batch_delete_table(&batch);
-    nft_batch_add_table(&batch, "of a test");
+    nft_batch_add_table(&batch, false, "of a test");
     case_layout(TEMPLATE_BASE, &vars);
     case_layout(TEMPLATE_PICK, &vars);
     free(not_from_pod);

@@ -122,7 +122,7 @@ COMMAND(mixed)
 
 COMMAND(singly)
 {
-    nft_batch_singly(&batch, true);
+    batch.singly = true;
 }
 
 /* fail-send ERRNO TIMES: from the next one on; "long" fails alone, of more than a quarter. */
@@ -154,7 +154,7 @@ static const struct nlattr *elements_of(const struct nft_refusal *refusal)
     return refusal->message == NFT_NO_MESSAGE ||
                    NFNL_MSG_TYPE(message->nlmsg_type) < NFT_MSG_NEWSETELEM
                ? NULL
-               : netlink_attribute(message, sizeof(struct nfgenmsg), NFTA_SET_ELEM_LIST_ELEMENTS);
+               : nfnl_attribute(message, NFTA_SET_ELEM_LIST_ELEMENTS);
 }
 
 /* What a refused message is about: the number of a frontend, if it is a single one. */

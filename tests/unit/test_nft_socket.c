@@ -84,7 +84,7 @@ TESTS(the_kernel_takes_every_template, (FAMILY_COUNT * COUNT(configurations)))
     vars.family = (enum family)(_i % FAMILY_COUNT);
     vars.mark = "0x4000";
     nft_batch_init(&batch, vars.family, RULESET_TABLE);
-    nft_batch_add_table(&batch, "of a test");
+    nft_batch_add_table(&batch, false, "of a test");
     case_layout(TEMPLATE_BASE, &vars);
     case_layout(TEMPLATE_SOURCE_RANGES, &vars);
     case_layout(TEMPLATE_AFFINITY, &vars);
@@ -529,7 +529,7 @@ TESTS(this_kernel_can_do_everything, 2 * FAMILIES)
     const enum family family = _i % FAMILIES == FAMILY_IPV6 ? FAMILY_IPV6 : FAMILY_IPV4;
     nft_batch_init(&batch, family, PREFLIGHT_TABLE);
     if (_i >= FAMILIES)
-        nft_batch_add_table(&batch, "of somebody else");
+        nft_batch_add_table(&batch, false, "of somebody else");
     commit();
     run_preflight(_i % FAMILIES);
     for (int i = 0; i < FAMILY_COUNT; i++) {

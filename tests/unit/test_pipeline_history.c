@@ -391,16 +391,16 @@ static void change_elements(enum family family, const struct table_program *by)
 {
     for (unsigned n = 1 + below(3); n > 0; n--) {
         const char *set = set_name((int)below(TABLE_SETS));
-        struct table_change change = {.family = family, .set = set, .by = by};
+        struct table_change change = {.family = family, .set = set};
         change.element = change_element(family, set);
         if (change.element && by)
             proxy_foreign_change(proxy, &change);
     }
 }
 
-static void change_rules(enum family family, const struct table_program *by)
+static void change_rules(enum family family)
 {
-    struct table_change change = {.family = family, .by = by};
+    struct table_change change = {.family = family};
     if (below(2))
         fake_kernel_drop_table(family);
     else if (fake_kernel_comment(family))
@@ -419,7 +419,7 @@ static void change_table(void)
         return;
     damaged = true;
     if (how == 0)
-        change_rules(family, &by);
+        change_rules(family);
     else
         change_elements(family, how < 5 ? &by : NULL);
     if (how == 5)

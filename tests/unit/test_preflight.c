@@ -294,7 +294,7 @@ static void take_template(const struct template *from, const struct layout_vars 
     struct nft_batch batch;
     struct layout layout;
     nft_batch_init(&batch, vars->family, "kube-nftd");
-    nft_batch_add_table(&batch, "of a test");
+    nft_batch_add_table(&batch, false, "of a test");
     int result = layout_parse(from, vars, &layout, &err);
     ck_assert_msg(result == 0, "%s", err.text);
     result = program_layout(&layout, PROGRAM_ALL, &batch, &err);

@@ -334,7 +334,7 @@ COMMAND(drop_table)
 COMMAND(break_rules)
 {
     const struct table_program by = {.pid = 4711, .name = "nft"};
-    const struct table_change change = {.family = FAMILY_IPV4, .by = &by};
+    const struct table_change change = {.family = FAMILY_IPV4};
     fake_kernel_tolerate();
     fake_kernel_flush_chain(FAMILY_IPV4, "dispatch");
     proxy_foreign_change(proxy, &change);

@@ -45,8 +45,6 @@ static void on_changed(void *ctx, const struct table_change *change)
     free(text);
     if (change->element && change->element->key_length == 4)
         say((const char *)change->element->key);
-    if (change->by)
-        say(change->by->peer ? "peer" : change->by->name);
 }
 
 static void on_lost(void *ctx)
@@ -56,7 +54,7 @@ static void on_lost(void *ctx)
 
 static void on_settled(void *ctx, const struct table_program *program)
 {
-    char *text = xasprintf("by=%s/%u", program->name, program->pid);
+    char *text = xasprintf("by=%s/%u", program->peer ? "peer" : program->name, program->pid);
     say(text);
     free(text);
 }
@@ -214,14 +212,14 @@ TEST(broken_messages)
     expect("");
     put_object(99, NFPROTO_IPV4, TABLE, OTHER_PORT); /* of a newer kernel, about our table */
     take();
-    expect("IPv4:services abc");
+    expect("IPv4:services abc IPv4:*");
     struct nlmsghdr *header = message(NFT_MSG_NEWGEN, 0, OTHER_PORT);
     mnl_attr_put_u8(header, NFTA_GEN_PROC_PID, 1);
     mnl_attr_put_strz(header, NFTA_GEN_PROC_NAME, "a name that is longer than a name can be");
     done(header);
     take();
     table_monitor_settle(monitor);
-    expect("IPv4:* a name that is  by=a name that is /0");
+    expect("by=a name that is /0");
 }
 
 /* ---- the filter ---- */

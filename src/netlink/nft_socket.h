@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * What the files of the socket share: nft_socket.c (transactions) and nft_reading.c (what the
- * kernel holds). Not for others.
- */
-#ifndef KUBE_NFTD_NETLINK_NFT_READING_H
-#define KUBE_NFTD_NETLINK_NFT_READING_H
+/* What the files of the socket share: nft_socket.c (transactions) and nft_reading.c. */
+#ifndef KUBE_NFTD_NETLINK_NFT_SOCKET_H
+#define KUBE_NFTD_NETLINK_NFT_SOCKET_H
 
 #include "kube-nftd/netlink.h"
 

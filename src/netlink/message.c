@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Netlink sockets, single requests, and what messages hold. */
+#include "kube-nftd/netlink.h"
+
+#include <arpa/inet.h>
+#include <endian.h>
+#include <errno.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* Dumps come in parts as large as there is room for. */
+#define BUFFER_SIZE ((size_t)64 * 1024)
+
+/* As many as the kernel has (MAX_ERRNO); others it never sends. */
+#define LAST_ERRNO 4095
+
+struct mnl_socket *netlink_open(int protocol, int flags, unsigned groups, int room,
+                                const char *what, struct error *err)
+{
+    struct mnl_socket *nl = mnl_socket_open2(protocol, SOCK_CLOEXEC | flags);
+    if (!nl || mnl_socket_bind(nl, groups, MNL_SOCKET_AUTOPID) != 0) {
+        error_set(err, "%s: cannot open a netlink socket: %s", what, strerror(errno));
+        if (nl)
+            mnl_socket_close(nl);
+        return NULL;
+    }
+    int fd = mnl_socket_get_fd(nl);
+    if (room > 0 && setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room)) < 0)
+        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));
+    return nl;
+}
+
+size_t netlink_whole(const void *messages, size_t length)
+{
+    const char *at = messages;
+    struct nlmsghdr header;
+    size_t whole = 0;
+    while (whole < length && length - whole >= sizeof(header)) {
+        memcpy(&header, at + whole, sizeof(header));
+        if (header.nlmsg_len < sizeof(header) || header.nlmsg_len > length - whole)
+            break;
+        whole += MNL_ALIGN((size_t)header.nlmsg_len);
+    }
+    return whole < length ? whole : length;
+}
+
+int netlink_errno(const struct nlmsgerr *answer)
+{
+    return answer->error <= 0 && answer->error >= -LAST_ERRNO ? -answer->error : EPROTO;
+}
+
+/* ---- requests ---- */
+
+struct nlmsghdr *netlink_request(void *buffer, uint16_t type, uint16_t flags, uint32_t sequence,
+                                 const void *header, size_t length)
+{
+    struct nlmsghdr *request = mnl_nlmsg_put_header(buffer);
+    request->nlmsg_type = type;
+    request->nlmsg_flags = NLM_F_REQUEST | flags;
+    request->nlmsg_seq = sequence;
+    memcpy(mnl_nlmsg_put_extra_header(request, length), header, length);
+    return request;
+}
+
+/* One piece of an answer: its length, or -1 with errno. The kernel writes the next one when this
+ * one is taken, so if there is none, it got lost. */
+static ssize_t receive(struct mnl_socket *nl, char *buffer)
+{
+    ssize_t n;
+    do
+        n = recv(mnl_socket_get_fd(nl), buffer, BUFFER_SIZE, MSG_DONTWAIT | MSG_TRUNC);
+    while (n < 0 && errno == EINTR);
+    if (n <= (ssize_t)BUFFER_SIZE)
+        return n;
+    errno = EMSGSIZE;
+    return -1;
+}
+
+/* Removes the kernel's mark from messages of a dump that was overtaken by a change, since libmnl
+ * would stop there. Returns whether there was one. */
+static bool remove_mark(char *piece, size_t length)
+{
+    bool marked = false;
+    int left = (int)netlink_whole(piece, length);
+    for (struct nlmsghdr *header = (void *)piece; mnl_nlmsg_ok(header, left);
+         header = mnl_nlmsg_next(header, &left)) {
+        marked = marked || header->nlmsg_flags & NLM_F_DUMP_INTR;
+        header->nlmsg_flags &= (uint16_t)~NLM_F_DUMP_INTR;
+    }
+    return marked;
+}
+
+int netlink_ask(struct mnl_socket *nl, const struct nlmsghdr *request, mnl_cb_t fn, void *ctx,
+                bool *overtaken)
+{
+    if (mnl_socket_sendto(nl, request, request->nlmsg_len) < 0)
+        return errno;
+    char *buffer = xreallocarray(NULL, 1, BUFFER_SIZE);
+    int result;
+    do {
+        ssize_t n = receive(nl, buffer);
+        if (n > 0 && overtaken && remove_mark(buffer, (size_t)n))
+            *overtaken = true;
+        result = n < 0 ? -1
+                       : mnl_cb_run(buffer, netlink_whole(buffer, (size_t)n), request->nlmsg_seq,
+                                    mnl_socket_get_portid(nl), fn, ctx);
+    } while (result > MNL_CB_STOP);
+    int why = result < 0 ? errno : 0;
+    ssize_t rest = why ? 1 : 0; /* of the answer, which must not be taken for that of the next */
+    while (rest > 0 || (rest < 0 && (errno == EINTR || errno == ENOBUFS)))
+        rest = recv(mnl_socket_get_fd(nl), buffer, BUFFER_SIZE, MSG_DONTWAIT);
+    free(buffer);
+    return why;
+}
+
+/* ---- what messages hold ---- */
+
+uint8_t netlink_family(enum family family)
+{
+    return family == FAMILY_IPV4 ? AF_INET : AF_INET6;
+}
+
+bool netlink_family_of(uint8_t number, enum family *family)
+{
+    *family = number == AF_INET ? FAMILY_IPV4 : FAMILY_IPV6;
+    return number == AF_INET || number == AF_INET6;
+}
+
+const struct nlattr *netlink_attribute(const struct nlmsghdr *message, size_t length, uint16_t type)
+{
+    const struct nlattr *attribute;
+    mnl_attr_for_each(attribute, message, length)
+    {
+        if (mnl_attr_get_type(attribute) == type)
+            return attribute;
+    }
+    return NULL;
+}
+
+const struct nlattr *nfnl_attribute(const struct nlmsghdr *message, uint16_t type)
+{
+    return netlink_attribute(message, sizeof(struct nfgenmsg), type);
+}
+
+const struct nlattr *netlink_inside(const struct nlattr *nest, uint16_t type)
+{
+    const struct nlattr *attribute;
+    if (!nest)
+        return NULL;
+    mnl_attr_for_each_nested(attribute, nest)
+    {
+        if (mnl_attr_get_type(attribute) == type)
+            return attribute;
+    }
+    return NULL;
+}
+
+const char *netlink_text(const struct nlattr *attribute)
+{
+    return attribute && mnl_attr_validate(attribute, MNL_TYPE_NUL_STRING) == 0
+               ? mnl_attr_get_str(attribute)
+               : NULL;
+}
+
+uint32_t netlink_number(const struct nlattr *attribute, uint32_t standard)
+{
+    bool fits = attribute && mnl_attr_get_payload_len(attribute) >= sizeof(uint32_t);
+    return fits ? ntohl(mnl_attr_get_u32(attribute)) : standard;
+}
+
+/* ---- elements ---- */
+
+/* The bytes of a NFTA_DATA_VALUE in @nest; no bytes for a verdict. */
+static const uint8_t *value_of(const struct nlattr *nest, size_t *length)
+{
+    const struct nlattr *value = netlink_inside(nest, NFTA_DATA_VALUE);
+    *length = value ? mnl_attr_get_payload_len(value) : 0;
+    return value ? mnl_attr_get_payload(value) : NULL;
+}
+
+/* The chain of a goto in @nest. */
+static const char *chain_of(const struct nlattr *nest)
+{
+    const struct nlattr *verdict = netlink_inside(nest, NFTA_DATA_VERDICT);
+    uint32_t code = netlink_number(netlink_inside(verdict, NFTA_VERDICT_CODE), 0);
+    return code == (uint32_t)NFT_GOTO ? netlink_text(netlink_inside(verdict, NFTA_VERDICT_CHAIN))
+                                      : NULL;
+}
+
+static uint64_t packets_of(const struct nlattr *expression)
+{
+    const char *name = netlink_text(netlink_inside(expression, NFTA_EXPR_NAME));
+    const struct nlattr *data = netlink_inside(expression, NFTA_EXPR_DATA);
+    const struct nlattr *packets = netlink_inside(data, NFTA_COUNTER_PACKETS);
+    bool counts = name && strcmp(name, "counter") == 0 && packets &&
+                  mnl_attr_get_payload_len(packets) >= sizeof(uint64_t);
+    return counts ? be64toh(mnl_attr_get_u64(packets)) : 0;
+}
+
+static struct nft_element read_element(const struct nlattr *from)
+{
+    struct nft_element element = {.key = NULL};
+    const struct nlattr *attribute;
+    mnl_attr_for_each_nested(attribute, from)
+    {
+        switch (mnl_attr_get_type(attribute)) {
+        case NFTA_SET_ELEM_KEY:
+            element.key = value_of(attribute, &element.key_length);
+            break;
+        case NFTA_SET_ELEM_DATA:
+            element.data = value_of(attribute, &element.data_length);
+            element.chain = element.data ? NULL : chain_of(attribute);
+            break;
+        case NFTA_SET_ELEM_FLAGS:
+            element.flags = netlink_number(attribute, 0);
+            break;
+        case NFTA_SET_ELEM_EXPR:
+            element.packets = packets_of(attribute);
+            break;
+        default: /* timeouts */
+            break;
+        }
+    }
+    return element;
+}
+
+size_t nft_element_each(const struct nlmsghdr *message, nft_element_fn fn, void *ctx)
+{
+    const struct nlattr *at, *list = nfnl_attribute(message, NFTA_SET_ELEM_LIST_ELEMENTS);
+    size_t n = 0;
+    if (!list)
+        return 0;
+    mnl_attr_for_each_nested(at, list)
+    {
+        const struct nft_element element = read_element(at);
+        if (!element.key && !(element.flags & NFT_SET_ELEM_CATCHALL))
+            continue;
+        fn(ctx, &element);
+        n++;
+    }
+    return n;
+}
