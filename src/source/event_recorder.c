@@ -24,8 +24,8 @@
 #define SWEEP 60.0
 #define TRIES 12
 #define TIMEOUT 10.0
-/* Different refusals that are said, once each. */
-#define SAID_LIMIT 32
+/* Different refusals that are logged, once each. */
+#define LOGGED_LIMIT 32
 
 /* The alerts and filters that there are for kube-proxy's events shall find these. */
 #define CONTROLLER "kube-proxy"
@@ -51,20 +51,17 @@ struct event_recorder {
     struct apiserver *apiserver;
     const char *node_name;
     char *instance;
-    VEC(struct entry *) entries;
-    struct entry *writing; /* NULL: no request is open */
-    struct api_request *request;
+    VEC(struct entry) entries;
+    struct api_request *request; /* that of the one entry that is written; NULL: there is none */
     struct token_bucket bucket;
     struct retry retry;
-    VEC(uint64_t) said;   /* fingerprints of refusals of one event */
+    VEC(uint64_t) logged; /* fingerprints of refusals of one event */
     uint64_t last_name;   /* the last event's time in nanoseconds */
     double blocked_until; /* the server did not take the last one */
     double sweep_at;
     struct event_figures figures;
     ev_timer timer;
 };
-
-static void pump(struct event_recorder *r);
 
 /* FNV-1a: the same on every node. */
 static uint64_t fingerprint(const char *text)
@@ -76,6 +73,20 @@ static uint64_t fingerprint(const char *text)
 }
 
 /* ---- what is posted ---- */
+
+/* "namespace/name" or "name" in two parts. */
+struct object_name {
+    char *namespace; /* owned; NULL if there is none: its events are in "default" */
+    const char *name;
+};
+
+static struct object_name split_id(const char *id)
+{
+    const char *slash = strchr(id, '/');
+    if (!slash)
+        return (struct object_name){NULL, id};
+    return (struct object_name){xstrndup(id, (size_t)(slash - id)), slash + 1};
+}
 
 /* How much of @text fits into @limit bytes, cut where a character begins. */
 static size_t cut(const char *text, size_t limit)
@@ -90,12 +101,12 @@ static size_t cut(const char *text, size_t limit)
 
 /* "web.17f3b2": as much of the object's name as there is room for, and, as client-go does it, the
  * time in hexadecimal nanoseconds and the node. What all nodes see is named by what it says. */
-static char *event_name(struct event_recorder *r, const struct object_event *event, const char *key)
+static char *event_name(struct event_recorder *r, const struct object_event *event,
+                        const char *object, uint64_t print)
 {
-    const char *slash = strchr(event->id, '/'), *object = slash ? slash + 1 : event->id;
     char suffix[32];
     if (event->everywhere) {
-        snprintf(suffix, sizeof(suffix), "%llx", (unsigned long long)fingerprint(key));
+        snprintf(suffix, sizeof(suffix), "%llx", (unsigned long long)print);
     } else {
         uint64_t time = clock_nanoseconds(), node = fingerprint(r->node_name);
         r->last_name = time > r->last_name ? time : r->last_name + 1;
@@ -106,22 +117,6 @@ static char *event_name(struct event_recorder *r, const struct object_event *eve
     while (length > 0 && strchr("-.", object[length - 1]))
         length--;
     return xasprintf("%.*s.%s", (int)length, object, suffix);
-}
-
-/* Of what has no namespace, the event is in "default". The caller frees it. */
-static char *namespace_of(const char *id)
-{
-    const char *slash = strchr(id, '/');
-    return slash ? xstrndup(id, (size_t)(slash - id)) : xstrdup("default");
-}
-
-static char *path_of(const char *id)
-{
-    char *namespace = namespace_of(id), *escaped = url_escape(namespace);
-    char *path = xasprintf("/apis/events.k8s.io/v1/namespaces/%s/events", escaped);
-    free(escaped);
-    free(namespace);
-    return path;
 }
 
 static void add(cJSON *object, const char *key, const char *text)
@@ -137,27 +132,20 @@ static void add_cut(cJSON *object, const char *key, char *text, size_t limit)
     free(text);
 }
 
-static void add_regarding(cJSON *json, const struct object_event *event)
+static void add_regarding(cJSON *json, const struct object_event *event,
+                          const struct object_name *object)
 {
-    static const char *const api_versions[KIND_COUNT] = {
-        [KIND_SERVICE] = "v1",
-        [KIND_ENDPOINTSLICE] = "discovery.k8s.io/v1",
-        [KIND_SERVICECIDR] = "networking.k8s.io/v1",
-        [KIND_NODE] = "v1",
-    };
-    char text[UID_TEXT_SIZE], *namespace = namespace_of(event->id);
-    const char *slash = strchr(event->id, '/');
+    char text[UID_TEXT_SIZE];
     /* kube-proxy and kubelet give the node's name for the Node's uid, and kubectl looks for that */
     const char *uid = event->kind == KIND_NODE ? event->id : uid_format(&event->uid, text);
     cJSON *regarding = cJSON_AddObjectToObject(json, "regarding");
     add(regarding, "kind", object_kind_name(event->kind));
-    if (slash)
-        add(regarding, "namespace", namespace);
-    add(regarding, "name", slash ? slash + 1 : event->id);
+    if (object->namespace)
+        add(regarding, "namespace", object->namespace);
+    add(regarding, "name", object->name);
     if (*uid)
         add(regarding, "uid", uid);
-    add(regarding, "apiVersion", api_versions[event->kind]);
-    free(namespace);
+    add(regarding, "apiVersion", collection_resource(event->kind)->api_version);
 }
 
 /* An event that does not come from all nodes and is not about the Node says which one it is from.
@@ -172,80 +160,76 @@ static char *note_of(const struct event_recorder *r, const struct object_event *
     return note;
 }
 
-static char *body_of(struct event_recorder *r, const struct object_event *event, const char *key)
+static void make_request(struct event_recorder *r, struct entry *entry,
+                         const struct object_event *event)
 {
     char time[CLOCK_RFC3339_SIZE];
+    struct object_name object = split_id(event->id);
+    const char *namespace = object.namespace ? object.namespace : "default";
+    char *escaped = url_escape(namespace);
+    entry->path = xasprintf("/apis/events.k8s.io/v1/namespaces/%s/events", escaped);
+    free(escaped);
     cJSON *json = cJSON_CreateObject();
     add(json, "kind", "Event");
     add(json, "apiVersion", "events.k8s.io/v1");
     cJSON *metadata = cJSON_AddObjectToObject(json, "metadata");
-    add_cut(metadata, "name", event_name(r, event, key), NAME_LIMIT);
-    add_cut(metadata, "namespace", namespace_of(event->id), NAME_LIMIT);
+    add_cut(metadata, "name", event_name(r, event, object.name, entry->print), NAME_LIMIT);
+    add_cut(metadata, "namespace", xstrdup(namespace), NAME_LIMIT);
     clock_micro_time(clock_realtime(), time);
     add(json, "eventTime", time);
     add(json, "reportingController", CONTROLLER);
     add_cut(json, "reportingInstance", xstrdup(r->instance), INSTANCE_LIMIT);
     add(json, "action", event->action);
     add(json, "reason", event->reason);
-    add_regarding(json, event);
+    add_regarding(json, event, &object);
     add_cut(json, "note", note_of(r, event), NOTE_LIMIT);
     add(json, "type", event->type == EVENT_WARNING ? "Warning" : "Normal");
-    char *body = cJSON_PrintUnformatted(json);
+    entry->body = cJSON_PrintUnformatted(json);
     cJSON_Delete(json);
-    return body;
+    free(object.namespace);
 }
 
 /* ---- what is remembered ---- */
 
-static void forget_request(struct entry *entry)
+static void clear_request(struct entry *entry)
 {
     free(entry->path);
     free(entry->body);
     entry->path = entry->body = NULL;
 }
 
-static void entry_free(struct entry *entry)
+static void forget(struct event_recorder *r, size_t i)
 {
-    forget_request(entry);
-    free(entry);
-}
-
-static void forget_at(struct event_recorder *r, size_t i)
-{
-    entry_free(r->entries.v[i]);
+    clear_request(&r->entries.v[i]);
     r->entries.n--;
-    memmove(r->entries.v + i, r->entries.v + i + 1, (r->entries.n - i) * sizeof(*r->entries.v));
+    memmove(&r->entries.v[i], &r->entries.v[i + 1], (r->entries.n - i) * sizeof(*r->entries.v));
 }
 
 /* The first one that is in @state; their number if there is none. */
 static size_t first_in(const struct event_recorder *r, enum entry_state state)
 {
     size_t i = 0;
-    while (i < r->entries.n && r->entries.v[i]->state != state)
+    while (i < r->entries.n && r->entries.v[i].state != state)
         i++;
     return i;
 }
 
-/* Whether the object and the namespace of @entry may have one more. */
-static bool is_allowed(const struct event_recorder *r, const struct entry *entry)
+/* Whether one more like @entry may be remembered: by its object, its namespace and all there are.
+ * Makes room by forgetting the oldest one that need not be posted any more. */
+static bool make_room(struct event_recorder *r, const struct entry *entry)
 {
-    size_t of_object = 0, of_namespace = 0;
+    size_t of_object = 0, of_namespace = 0, oldest = first_in(r, ENTRY_DONE);
     vec_each (&r->entries, other) {
-        of_object += (*other)->object == entry->object;
-        of_namespace += (*other)->namespace == entry->namespace;
+        of_object += other->object == entry->object;
+        of_namespace += other->namespace == entry->namespace;
     }
-    return of_object < EVENTS_PER_OBJECT && of_namespace < EVENTS_PER_NAMESPACE;
-}
-
-/* Makes room by forgetting the oldest one that need not be posted any more. */
-static bool make_room(struct event_recorder *r)
-{
-    size_t oldest = first_in(r, ENTRY_DONE);
+    if (of_object >= EVENTS_PER_OBJECT || of_namespace >= EVENTS_PER_NAMESPACE)
+        return false;
     if (r->entries.n < EVENTS_LIMIT)
         return true;
     if (oldest == r->entries.n)
         return false;
-    forget_at(r, oldest);
+    forget(r, oldest);
     return true;
 }
 
@@ -256,102 +240,82 @@ static void sweep(struct event_recorder *r, double now)
         return;
     r->sweep_at = now + SWEEP;
     for (size_t i = r->entries.n; i-- > 0;) {
-        const struct entry *entry = r->entries.v[i];
+        const struct entry *entry = &r->entries.v[i];
         if (entry->state == ENTRY_DONE &&
             (now - entry->last >= EVENT_END || now - entry->posted >= EVENT_REFRESH))
-            forget_at(r, i);
+            forget(r, i);
     }
 }
 
 static struct entry *find(const struct event_recorder *r, uint64_t print)
 {
     vec_each (&r->entries, entry) {
-        if ((*entry)->print == print)
-            return *entry;
+        if (entry->print == print)
+            return entry;
     }
     return NULL;
 }
 
-static struct entry entry_of(const struct object_event *event, const char *key, double now)
+/* What has no namespace counts as one of its own, though its events are posted to another's. */
+static struct entry entry_of(const struct object_event *event, double now)
 {
-    char *object = xasprintf("%d %s", (int)event->kind, event->id);
-    /* what has no namespace has one of its own, though it is posted to another's */
-    char *namespace = strchr(event->id, '/') ? namespace_of(event->id) : xstrdup("");
-    const struct entry entry = {.print = fingerprint(key),
-                                .object = fingerprint(object),
-                                .namespace = fingerprint(namespace),
-                                .last = now};
-    free(object);
-    free(namespace);
-    return entry;
-}
-
-static void take_note(struct event_recorder *r, const struct object_event *event, const char *key)
-{
-    double now = clock_monotonic();
-    struct entry fresh = entry_of(event, key, now), *known = find(r, fresh.print);
-    if (known) {
-        r->figures.repeated++;
-        known->last = now;
-        return;
-    }
-    if (!is_allowed(r, &fresh) || !make_room(r)) {
-        r->figures.dropped++;
-        log_debug(2, LOG, "dropped: too many key=\"%s\"", key);
-        return;
-    }
-    if (r->entries.n == 0)
-        r->sweep_at = now + SWEEP;
-    fresh.path = path_of(event->id);
-    fresh.body = body_of(r, event, key);
-    known = xcalloc(1, sizeof(*known));
-    *known = fresh;
-    vec_push(&r->entries, known);
-}
-
-void event_recorder_report(void *recorder, const struct object_event *event)
-{
-    struct event_recorder *r = recorder;
     char uid[UID_TEXT_SIZE];
     char *key = xasprintf("%d %s %s %s %s %016llx", (int)event->kind, event->id,
                           uid_format(&event->uid, uid), event->reason, event->action,
                           (unsigned long long)fingerprint(event->note));
-    sweep(r, clock_monotonic());
-    take_note(r, event, key);
+    struct object_name object = split_id(event->id);
+    const struct entry entry = {
+        .print = fingerprint(key),
+        .object = fingerprint(event->id) + (uint64_t)event->kind,
+        .namespace = fingerprint(object.namespace ? object.namespace : ""),
+        .last = now,
+    };
+    free(object.namespace);
     free(key);
+    return entry;
+}
+
+static void pump(struct event_recorder *r);
+
+void event_recorder_report(void *recorder, const struct object_event *event)
+{
+    struct event_recorder *r = recorder;
+    double now = clock_monotonic();
+    sweep(r, now);
+    struct entry fresh = entry_of(event, now), *known = find(r, fresh.print);
+    if (known) {
+        r->figures.repeated++;
+        known->last = now;
+    } else if (!make_room(r, &fresh)) {
+        r->figures.dropped++;
+        log_debug(2, LOG, "dropped: too many of=\"%s\" note=\"%s\"", event->id, event->note);
+    } else {
+        if (r->entries.n == 0)
+            r->sweep_at = now + SWEEP;
+        make_request(r, &fresh, event);
+        vec_push(&r->entries, fresh);
+    }
     pump(r);
 }
 
 /* ---- posting ---- */
 
 /* A refusal that says nothing of other events: each reason once. */
-static void say_refused(struct event_recorder *r, const struct api_status *status)
+static void log_refused(struct event_recorder *r, const struct api_status *status)
 {
     char *why = api_status_explain(status, "create", r->retry.resource);
     uint64_t print = fingerprint(why);
-    bool known = r->said.n >= SAID_LIMIT;
-    vec_each (&r->said, said)
-        known |= *said == print;
+    bool known = r->logged.n >= LOGGED_LIMIT;
+    vec_each (&r->logged, logged)
+        known |= *logged == print;
     if (known) {
         log_debug(2, LOG, "one more dropped: %s message=\"%s\"", why, status->message);
     } else {
         log_warn(LOG, "cannot create events, dropped (logged once): %s message=\"%s\"", why,
                  status->message);
-        vec_push(&r->said, print);
+        vec_push(&r->logged, print);
     }
     free(why);
-}
-
-/* The namespace of what the event is about is on its way out, and the event with it. */
-static bool is_terminating(const struct api_status *status)
-{
-    return status->code == 403 && strstr(status->message, "because it is being terminated");
-}
-
-/* Whether the server has it now, be it from another node or since it was sent twice. */
-static bool is_taken(const struct api_status *status)
-{
-    return status->code == 200 || status->code == 201 || (status->code == 409 && status->exists);
 }
 
 /* Whether @status is about the server or us, and not about the one event: others would get it too,
@@ -367,10 +331,11 @@ static bool concerns_all(const struct api_status *status)
 static bool is_worth_a_try(struct event_recorder *r, struct entry *entry,
                            const struct api_status *status, double now)
 {
-    if (is_terminating(status))
+    /* The namespace of what the event is about is on its way out, and the event with it. */
+    if (status->code == 403 && strstr(status->message, "because it is being terminated"))
         return false;
     if (!concerns_all(status)) {
-        say_refused(r, status);
+        log_refused(r, status);
         return false;
     }
     r->blocked_until = now + retry_write_wait(&r->retry, "create", status, now);
@@ -381,13 +346,13 @@ static bool is_worth_a_try(struct event_recorder *r, struct entry *entry,
 /* The write of the one entry is over. */
 static void finish(struct event_recorder *r, const struct api_status *status)
 {
-    struct entry *entry = r->writing;
+    struct entry *entry = &r->entries.v[first_in(r, ENTRY_WRITING)];
     double now = clock_monotonic();
-    r->writing = NULL;
+    bool exists = status->code == 409 && status->exists; /* from another node, or sent twice */
     r->request = NULL;
     entry->state = ENTRY_DONE;
     entry->posted = now;
-    if (is_taken(status)) {
+    if (status->code == 200 || status->code == 201 || exists) {
         retry_write_done(&r->retry, now);
         r->figures.posted++;
     } else if (is_worth_a_try(r, entry, status, now)) {
@@ -396,7 +361,7 @@ static void finish(struct event_recorder *r, const struct api_status *status)
         r->figures.failed++;
     }
     if (entry->state == ENTRY_DONE)
-        forget_request(entry);
+        clear_request(entry);
     pump(r);
 }
 
@@ -415,7 +380,6 @@ static void begin(struct event_recorder *r, struct entry *entry)
         .method = "POST", .content_type = "application/json", .body = entry->body};
     struct error err = {0};
     entry->state = ENTRY_WRITING;
-    r->writing = entry;
     token_bucket_take(&r->bucket, clock_monotonic());
     r->request = apiserver_send(r->apiserver, entry->path, &write, TIMEOUT, &ops, r, &err);
     if (!r->request) { /* no credentials: those who read say so */
@@ -425,18 +389,16 @@ static void begin(struct event_recorder *r, struct entry *entry)
     error_clear(&err);
 }
 
-/* ---- time ---- */
-
 /* Begins the next write if it is time, else lets the timer wait for it. */
 static void pump(struct event_recorder *r)
 {
     double now = clock_monotonic(), next = INFINITY;
     sweep(r, now);
-    size_t due = r->writing ? r->entries.n : first_in(r, ENTRY_QUEUED);
+    size_t due = r->request ? r->entries.n : first_in(r, ENTRY_QUEUED);
     double ready = fmax(r->blocked_until, now + token_bucket_wait(&r->bucket, now));
     ev_timer_stop(r->loop, &r->timer);
     if (due < r->entries.n && ready <= now) {
-        begin(r, r->entries.v[due]); /* its end comes here again */
+        begin(r, &r->entries.v[due]); /* its end comes here again */
         return;
     }
     if (due < r->entries.n)
@@ -484,17 +446,17 @@ void event_recorder_free(struct event_recorder *r)
         apiserver_cancel(r->request);
     ev_timer_stop(r->loop, &r->timer);
     vec_each (&r->entries, entry)
-        entry_free(*entry);
+        clear_request(entry);
     vec_free(&r->entries);
     retry_clear(&r->retry);
-    vec_free(&r->said);
+    vec_free(&r->logged);
     free(r->instance);
     free(r);
 }
 
 bool event_recorder_is_settled(const struct event_recorder *r)
 {
-    return !r->writing &&
+    return !r->request &&
            (clock_monotonic() < r->blocked_until || first_in(r, ENTRY_QUEUED) == r->entries.n);
 }
 
