@@ -15,17 +15,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/*
- * Where connections to the API server go: the addresses and ports (of the server, or of a proxy
- * before it) that were tried or used of late. Knows no curl.
- */
-
-/* One that was neither tried nor used for so long, in seconds, is forgotten. Twice the time after
- * which each watch is renewed at the latest, which counts as use. */
-#define API_PEERS_KEPT 1200.0
-/* Of more, those that were used last are known. */
-#define API_PEERS_MOST 32
-
 /* Called from within curl: to be taken note of, no more. */
 struct api_peers_ops {
     /* These are all of them now. */
@@ -34,27 +23,6 @@ struct api_peers_ops {
     void (*unreachable)(void *ctx, const struct frontend *peer);
     void *ctx;
 };
-
-struct api_peer {
-    struct frontend frontend;
-    double used_at;
-    bool reached; /* since it was tried last */
-};
-
-/* Start zeroed. */
-struct api_peers {
-    struct api_peers_ops ops; /* zeroed: nobody wants to know */
-    VEC(struct api_peer) list;
-};
-
-void api_peers_clear(struct api_peers *peers);
-
-/** A connection to @address is about to be made; or with @reached, a request goes out on one. */
-void api_peers_note(struct api_peers *peers, const char *address, int port, bool reached,
-                    double now);
-
-/** A request ended since it found no connection. */
-void api_peers_failed(const struct api_peers *peers);
 
 /* What is asked of the API server (docs/behaviour.md 1.1 and 10.1): the paths of lists, watches and
  * streams, and how it is to write objects. */
@@ -127,20 +95,12 @@ struct request_times {
     struct histogram seconds;
 };
 
-/* Starts zeroed; release with request_figures_clear(). There are a few of either. */
+/* There are a few of either. */
 struct request_figures {
     char *host; /* owned: HOST:PORT of the server, as its URL says it */
     VEC(struct request_count) counts;
     VEC(struct request_times) times;
 };
-
-/** A request with @method (static) was answered with @status, 0 for not at all. */
-void request_figures_answered(struct request_figures *figures, const char *method, long status);
-
-/** It took @seconds to its end. */
-void request_figures_took(struct request_figures *figures, const char *method, double seconds);
-
-void request_figures_clear(struct request_figures *figures);
 
 /*
  * Requests to the API server, several at once over one connection where HTTP/2 is offered:

@@ -33,11 +33,57 @@
 /* Linux uses it where there is no TCP_USER_TIMEOUT. */
 #define KEEPALIVE_COUNT 3
 
-static void set_tcp(curl_socket_t fd, int option, const char *name, int value)
+/* ---- where connections go ---- */
+
+void api_peers_note(struct api_peers *peers, const char *address, int port, bool reached,
+                    double now)
 {
-    if (setsockopt(fd, IPPROTO_TCP, option, &value, sizeof(value)) < 0)
-        log_debug(2, "apiserver", "cannot set %s: %s", name, strerror(errno));
+    struct frontend frontend = {.protocol = IPPROTO_TCP, .port = (uint16_t)port};
+    struct frontend all[API_PEERS_MOST];
+    struct api_peer *peer = NULL;
+    enum family family;
+    size_t n = 0;
+    if (!address_parse(address, &family, &frontend.address))
+        return;
+    frontend.family = (uint8_t)family;
+    vec_each (&peers->list, it) {
+        if (now - it->used_at < API_PEERS_KEPT)
+            peers->list.v[n++] = *it;
+    }
+    bool changed = n < peers->list.n;
+    peers->list.n = n;
+    vec_each (&peers->list, it) {
+        if (memcmp(&it->frontend, &frontend, sizeof(frontend)) == 0)
+            peer = it;
+    }
+    if (!peer) {
+        changed = true;
+        if (n < API_PEERS_MOST)
+            vec_push(&peers->list, (struct api_peer){.used_at = -1});
+        peer = peers->list.v;
+        vec_each (&peers->list, it) {
+            if (it->used_at < peer->used_at)
+                peer = it;
+        }
+    }
+    *peer = (struct api_peer){frontend, now, reached};
+    if (!changed || !peers->ops.changed)
+        return;
+    n = 0;
+    vec_each (&peers->list, it)
+        all[n++] = it->frontend;
+    peers->ops.changed(peers->ops.ctx, all, n);
 }
+
+void api_peers_failed(const struct api_peers *peers)
+{
+    vec_each (&peers->list, peer) {
+        if (!peer->reached && peers->ops.unreachable)
+            peers->ops.unreachable(peers->ops.ctx, &peer->frontend);
+    }
+}
+
+/* ---- options ---- */
 
 /* Makes the socket, and notes where it will lead. */
 static curl_socket_t on_open_socket(void *ctx, curlsocktype purpose, struct curl_sockaddr *to)
@@ -57,10 +103,12 @@ static curl_socket_t on_open_socket(void *ctx, curlsocktype purpose, struct curl
 /* What curl 7.88 has no options for. */
 static int on_new_socket(void *ctx, curl_socket_t fd, curlsocktype purpose)
 {
+    static const int count = KEEPALIVE_COUNT, dead_after = DEAD_AFTER_MS;
     (void)ctx;
     (void)purpose;
-    set_tcp(fd, TCP_KEEPCNT, "TCP_KEEPCNT", KEEPALIVE_COUNT);
-    set_tcp(fd, TCP_USER_TIMEOUT, "TCP_USER_TIMEOUT", DEAD_AFTER_MS);
+    if (setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count)) < 0 ||
+        setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &dead_after, sizeof(dead_after)) < 0)
+        log_debug(2, "apiserver", "cannot set TCP options: %s", strerror(errno));
     return CURL_SOCKOPT_OK;
 }
 
@@ -94,16 +142,6 @@ static int set_certificates(CURL *easy, struct api_connection *c, struct error *
     return 0;
 }
 
-static CURLcode set_tls(CURL *easy, const struct client_config *config)
-{
-    bool verify = !config->insecure_skip_tls_verify;
-    CURLcode code = CURLE_OK;
-    CURL_SET(code, easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-    CURL_SET(code, easy, CURLOPT_SSL_VERIFYPEER, verify ? 1L : 0L);
-    CURL_SET(code, easy, CURLOPT_SSL_VERIFYHOST, verify ? 2L : 0L);
-    return code;
-}
-
 /* For kubeconfigs, "socks5" means that the proxy looks up names; curl calls that socks5h. */
 static char *proxy_for_curl(const char *url)
 {
@@ -114,21 +152,17 @@ static char *proxy_for_curl(const char *url)
     return xstrdup(url);
 }
 
-/* Where a proxy listens whose URL names no port; curl would take 1080 for all. */
-static long proxy_port(const char *url)
-{
-    if (strncasecmp(url, "socks", 5) == 0)
-        return 1080;
-    return strncasecmp(url, "https:", 6) == 0 ? 443 : 80;
-}
-
 static CURLcode set_proxy(CURL *easy, const char *url)
 {
     CURLcode code = CURLE_OK;
     /* The environment was looked at when the configuration was read; curl has other rules. */
     CURL_SET(code, easy, CURLOPT_PROXY, url ? url : "");
+    /* Where a proxy listens whose URL names no port; curl would take 1080 for all. */
     if (url)
-        CURL_SET(code, easy, CURLOPT_PROXYPORT, proxy_port(url));
+        CURL_SET(code, easy, CURLOPT_PROXYPORT,
+                 strncasecmp(url, "socks", 5) == 0    ? 1080L
+                 : strncasecmp(url, "https:", 6) == 0 ? 443L
+                                                      : 80L);
     CURL_SET(code, easy, CURLOPT_NOPROXY, "");
     /* Headers for a proxy and for the server are apart: the proxy never sees the token. */
     CURL_SET(code, easy, CURLOPT_HEADEROPT, (long)CURLHEADER_SEPARATE);
@@ -161,6 +195,12 @@ static CURLcode set_transport(CURL *easy, struct api_connection *c)
     CURL_SET(code, easy, CURLOPT_SOCKOPTFUNCTION, on_new_socket);
     if (c->connect_to)
         CURL_SET(code, easy, CURLOPT_CONNECT_TO, c->connect_to);
+    if (c->secure) {
+        bool verify = !c->config->insecure_skip_tls_verify;
+        CURL_SET(code, easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+        CURL_SET(code, easy, CURLOPT_SSL_VERIFYPEER, verify ? 1L : 0L);
+        CURL_SET(code, easy, CURLOPT_SSL_VERIFYHOST, verify ? 2L : 0L);
+    }
     return code;
 }
 
@@ -236,7 +276,7 @@ int api_connection_init(struct api_connection *c, const struct client_config *co
 
 void api_connection_clear(struct api_connection *c)
 {
-    api_peers_clear(&c->peers);
+    vec_free(&c->peers.list);
     credential_clear(&c->ca);
     credential_clear(&c->client_cert);
     credential_clear(&c->client_key);
@@ -254,8 +294,6 @@ int api_connection_apply(struct api_connection *c, CURL *easy, struct error *err
     CURLcode code = set_transport(easy, c);
     if (!code)
         code = set_proxy(easy, c->proxy);
-    if (!code && c->secure)
-        code = set_tls(easy, c->config);
     return code ? error_set(err, "cannot prepare a request: %s", curl_easy_strerror(code)) : 0;
 }
 
@@ -281,23 +319,17 @@ static const char *timeout_text(CURL *easy, bool connected)
     return status ? "the response did not complete in time" : "no answer in time";
 }
 
-static bool has(const char *text, const char *part)
-{
-    return strstr(text, part) != NULL;
-}
-
 /* The other side did not say what somebody who speaks TLS would. */
 static char *handshake_text(const char *text)
 {
-    if (has(text, "wrong version number") || has(text, "http request") ||
-        has(text, "packet length too long"))
-        return xasprintf("the peer is not a TLS server (plain http?): %s", text);
-    return xstrdup(text);
+    bool plain = strstr(text, "wrong version number") || strstr(text, "http request") ||
+                 strstr(text, "packet length too long");
+    return xasprintf("%s%s", plain ? "the peer is not a TLS server (plain http?): " : "", text);
 }
 
 /* curl's own texts are fine where they name no times and counts, which would make an old
  * error look new. */
-char *api_connection_error(CURL *easy, CURLcode code, const char *error, bool connected)
+static char *error_text(CURL *easy, CURLcode code, const char *error, bool connected)
 {
     const char *text = *error ? error : curl_easy_strerror(code);
     switch (code) {
@@ -321,4 +353,19 @@ char *api_connection_error(CURL *easy, CURLcode code, const char *error, bool co
     default:
         return xstrdup(text);
     }
+}
+
+char *api_connection_error(const struct api_connection *c, CURL *easy, CURLcode code,
+                           const char *error, bool connected)
+{
+    char *text = error_text(easy, code, error, connected);
+    const char *authority = strstr(c->config->server, "://") + 3;
+    char *host = xstrndup(authority, strcspn(authority, ":/"));
+    if (!strstr(text, host)) {
+        char *named = xasprintf("%s server=%s", text, c->config->server);
+        free(text);
+        text = named;
+    }
+    free(host);
+    return text;
 }

@@ -14,6 +14,32 @@
 #include <curl/curl.h>
 #include <stdbool.h>
 
+/* One that was neither tried nor used for so long, in seconds, is forgotten. Twice the time after
+ * which each watch is renewed at the latest, which counts as use. */
+#define API_PEERS_KEPT 1200.0
+/* Of more, those that were used last are known. */
+#define API_PEERS_MOST 32
+
+struct api_peer {
+    struct frontend frontend;
+    double used_at;
+    bool reached; /* since it was tried last */
+};
+
+/* The addresses and ports (of the server, or of a proxy before it) that were tried or used of late.
+ * Starts zeroed. */
+struct api_peers {
+    struct api_peers_ops ops; /* zeroed: nobody wants to know */
+    VEC(struct api_peer) list;
+};
+
+/** A connection to @address is about to be made; or with @reached, a request goes out on one. */
+void api_peers_note(struct api_peers *peers, const char *address, int port, bool reached,
+                    double now);
+
+/** A request ended since it found no connection. */
+void api_peers_failed(const struct api_peers *peers);
+
 struct api_connection {
     const struct client_config *config; /* borrowed */
     char *base;                         /* what stands before the path in URLs */
@@ -42,9 +68,11 @@ int api_connection_apply(struct api_connection *connection, CURL *easy, struct e
 
 /**
  * Why a transfer failed with @code, @error being curl's text of it ("" for none), for the caller to
- * free: the same text each time, without times and counts. @connected: it was sent.
+ * free: the same text each time, without times and counts; it names the server. @connected: it was
+ * sent.
  */
-char *api_connection_error(CURL *easy, CURLcode code, const char *error, bool connected);
+char *api_connection_error(const struct api_connection *connection, CURL *easy, CURLcode code,
+                           const char *error, bool connected);
 
 /* Keeps the first failure of several curl_easy_setopt() calls in @code. */
 #define CURL_SET(code, easy, option, value)                                                        \

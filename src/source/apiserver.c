@@ -34,8 +34,7 @@
 /* Seconds without a wake-up after which nothing is gathered any more. */
 #define GATHERING_ENDS 0.1
 
-/* Seconds before a request that went to a dead connection is sent again, and how often. */
-#define RESEND_PAUSE 0.01
+/* How often a request that went to a dead connection is sent again. */
 #define RESENDS 3
 
 /* Seconds. A busy server keeps a request for up to 15 s before it says so. */
@@ -48,7 +47,6 @@ struct apiserver {
     CURLM *multi;
     struct ev_timer timer;
     struct ev_timer nudge;
-    struct ev_timer resend;
     struct ev_timer gathered;
     struct ev_timer liveness;
     struct api_request *requests;
@@ -77,7 +75,7 @@ struct api_request {
     char error[CURL_ERROR_SIZE];
     VEC(char) body;
     bool added; /* curl has it */
-    bool held;  /* curl is to have it again, but not before the resend timer */
+    bool held;  /* curl is to have it again, but not before the next nudge */
     unsigned resends;
     bool cancelled; /* nobody wants to hear of it any more */
     bool connected; /* it goes out now */
@@ -104,43 +102,64 @@ static long status_of(const struct api_request *request)
     return status;
 }
 
-static const char *content_type_of(const struct api_request *request)
+/* ---- what is counted ---- */
+
+/* client-go's. */
+static const struct histogram_buckets request_buckets = {
+    .n = 12, .bounds = {0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60}};
+
+/* It was answered with @status, 0 for not at all. */
+static void count_answer(struct api_request *request, long status)
 {
-    const char *type = NULL;
-    curl_easy_getinfo(request->easy, CURLINFO_CONTENT_TYPE, &type);
-    return type;
+    struct request_figures *figures = &request->apiserver->figures;
+    if (request->counted)
+        return;
+    request->counted = true;
+    vec_each (&figures->counts, it) {
+        if (it->status == status && strcmp(it->method, request->method) == 0) {
+            it->count++;
+            return;
+        }
+    }
+    vec_push(&figures->counts, (struct request_count){request->method, status, 1});
+}
+
+static void count_time(struct api_request *request)
+{
+    struct request_figures *figures = &request->apiserver->figures;
+    double seconds = clock_monotonic() - request->begun_at;
+    vec_each (&figures->times, it) {
+        if (strcmp(it->method, request->method) == 0) {
+            histogram_add(&it->seconds, seconds);
+            return;
+        }
+    }
+    struct request_times times = {.method = request->method, .seconds.buckets = &request_buckets};
+    histogram_add(&times.seconds, seconds);
+    vec_push(&figures->times, times);
 }
 
 /* --------------------------------------------------------- one transfer */
-
-static void count_answer(struct api_request *request, long status)
-{
-    if (!request->counted)
-        request_figures_answered(&request->apiserver->figures, request->method, status);
-    request->counted = true;
-}
-
-static bool is_http1(const struct api_request *request)
-{
-    long version = CURL_HTTP_VERSION_NONE;
-    curl_easy_getinfo(request->easy, CURLINFO_HTTP_VERSION, &version);
-    return version == CURL_HTTP_VERSION_1_0 || version == CURL_HTTP_VERSION_1_1;
-}
 
 /* Called with each header line; the empty one ends them. */
 static size_t on_header(char *line, size_t size, size_t n, void *ctx)
 {
     struct api_request *request = ctx;
+    long status = status_of(request), version = CURL_HTTP_VERSION_NONE;
+    const char *type = NULL;
     request->apiserver->heard_at = clock_monotonic();
     bool end = size * n > 0 && (line[0] == '\r' || line[0] == '\n');
-    if (end && status_of(request) >= 200) { /* what is below is no answer yet */
-        count_answer(request, status_of(request));
-        request->apiserver->http1 = is_http1(request);
-    }
-    if (end && !request->opened && !request->cancelled && status_of(request) == 200) {
+    if (!end || status < 200) /* what is below is no answer yet */
+        return size * n;
+    count_answer(request, status);
+    curl_easy_getinfo(request->easy, CURLINFO_HTTP_VERSION, &version);
+    curl_easy_getinfo(request->easy, CURLINFO_CONTENT_TYPE, &type);
+    request->apiserver->http1 =
+        version == CURL_HTTP_VERSION_1_0 || version == CURL_HTTP_VERSION_1_1;
+    if (status == 200 && !request->opened && !request->cancelled) {
         request->opened = true;
         if (request->ops.opened)
-            request->ops.opened(request->ctx, encoding_of(content_type_of(request)));
+            request->ops.opened(request->ctx, encoding_of(type));
     }
     return size * n;
 }
@@ -168,30 +187,55 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *ctx)
         request->stopped = request->ops.data && request->ops.data(request->ctx, bytes, length) < 0;
         return request->stopped || request->cancelled ? 0 : length;
     }
-    size_t kept = BODY_LIMIT - request->body.n;
-    if (kept > length)
-        kept = length;
-    if (kept > 0) {
-        vec_reserve(&request->body, kept);
-        memcpy(request->body.v + request->body.n, bytes, kept);
-        request->body.n += kept;
-    }
-    request->stopped = kept < length; /* it says no more than that, however long it is */
+    size_t room = BODY_LIMIT - request->body.n;
+    vec_append(&request->body, bytes, room < length ? room : length);
+    request->stopped = room < length; /* it says no more than that, however long it is */
     return request->stopped ? 0 : length;
 }
 
-static CURLcode set_request(struct api_request *request, const char *url, double timeout)
+/* Takes @line, which may hold the token. */
+static void add_header(struct api_request *request, char *line)
 {
+    struct curl_slist *list = curl_slist_append(request->headers, line);
+    if (!list)
+        alloc_failed();
+    request->headers = list;
+    explicit_bzero(line, strlen(line));
+    free(line);
+}
+
+static int set_headers(struct api_request *request, const struct api_write *write,
+                       struct error *err)
+{
+    struct apiserver *a = request->apiserver;
+    const char *token = NULL, *accept = a->config->accept;
+    if (a->connection.secure && credential_get(&a->token, &token, err) < 0)
+        return -1;
+    add_header(request, xasprintf("Accept: %s", accept ? accept : "application/json"));
+    if (write)
+        add_header(request, xasprintf("Content-Type: %s", write->content_type));
+    if (a->connection.host_header)
+        add_header(request, xasprintf("Host: %s", a->connection.host_header));
+    if (token)
+        add_header(request, xasprintf("Authorization: Bearer %s", token));
+    return 0;
+}
+
+static int set_options(struct api_request *request, const char *path, const struct api_write *write,
+                       double timeout, struct error *err)
+{
+    struct apiserver *a = request->apiserver;
     CURL *easy = request->easy;
     CURLcode code = CURLE_OK;
+    char *url = xasprintf("%s%s", a->connection.base, path);
     CURL_SET(code, easy, CURLOPT_URL, url);
+    free(url);
     /* An object whose name is ".." must not lead elsewhere. */
     CURL_SET(code, easy, CURLOPT_PATH_AS_IS, 1L);
     CURL_SET(code, easy, CURLOPT_HTTPHEADER, request->headers);
-    CURL_SET(code, easy, CURLOPT_USERAGENT, request->apiserver->user_agent);
+    CURL_SET(code, easy, CURLOPT_USERAGENT, a->user_agent);
     /* Long lists come compressed; watches never do, whatever they are asked for. */
-    bool compressed = !request->apiserver->config->disable_compression;
-    CURL_SET(code, easy, CURLOPT_ACCEPT_ENCODING, compressed ? "gzip" : NULL);
+    CURL_SET(code, easy, CURLOPT_ACCEPT_ENCODING, a->config->disable_compression ? NULL : "gzip");
     CURL_SET(code, easy, CURLOPT_TIMEOUT_MS, (long)(timeout * 1000));
     CURL_SET(code, easy, CURLOPT_PREREQFUNCTION, on_connected);
     CURL_SET(code, easy, CURLOPT_PREREQDATA, request);
@@ -201,97 +245,26 @@ static CURLcode set_request(struct api_request *request, const char *url, double
     CURL_SET(code, easy, CURLOPT_WRITEDATA, request);
     CURL_SET(code, easy, CURLOPT_PRIVATE, request);
     CURL_SET(code, easy, CURLOPT_ERRORBUFFER, request->error);
-    return code;
-}
-
-static CURLcode set_write(struct api_request *request, const struct api_write *write)
-{
-    CURLcode code = CURLE_OK;
-    CURL_SET(code, request->easy, CURLOPT_CUSTOMREQUEST, write->method);
-    CURL_SET(code, request->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(write->body));
-    CURL_SET(code, request->easy, CURLOPT_COPYPOSTFIELDS, write->body);
-    return code;
-}
-
-static void add_header(struct api_request *request, const char *name, const char *value)
-{
-    char *line = xasprintf("%s: %s", name, value);
-    struct curl_slist *list = curl_slist_append(request->headers, line);
-    if (!list)
-        alloc_failed();
-    request->headers = list;
-    /* It may hold the token. */
-    explicit_bzero(line, strlen(line));
-    free(line);
-}
-
-static int set_headers(struct api_request *request, struct error *err)
-{
-    struct apiserver *a = request->apiserver;
-    const char *token = NULL;
-    add_header(request, "Accept", a->config->accept ? a->config->accept : "application/json");
-    if (a->connection.host_header)
-        add_header(request, "Host", a->connection.host_header);
-    if (!a->connection.secure)
-        return 0;
-    if (credential_get(&a->token, &token, err) < 0)
-        return -1;
-    if (token) {
-        char *value = xasprintf("Bearer %s", token);
-        add_header(request, "Authorization", value);
-        explicit_bzero(value, strlen(value));
-        free(value);
+    if (write) {
+        CURL_SET(code, easy, CURLOPT_CUSTOMREQUEST, write->method);
+        CURL_SET(code, easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(write->body));
+        CURL_SET(code, easy, CURLOPT_COPYPOSTFIELDS, write->body);
     }
-    return 0;
-}
-
-static int set_options(struct api_request *request, const char *path, const struct api_write *write,
-                       double timeout, struct error *err)
-{
-    struct apiserver *a = request->apiserver;
-    char *url = xasprintf("%s%s", a->connection.base, path);
-    CURLcode code = set_request(request, url, timeout);
-    if (!code && write)
-        code = set_write(request, write);
-    free(url);
     if (code)
         return error_set(err, "cannot prepare a request: %s", curl_easy_strerror(code));
-    return api_connection_apply(&a->connection, request->easy, err);
-}
-
-/* Frees a request that curl and the list do not have. */
-static void request_destroy(struct api_request *request)
-{
-    curl_easy_cleanup(request->easy);
-    curl_slist_free_all(request->headers);
-    vec_free(&request->body);
-    free(request);
+    return api_connection_apply(&a->connection, easy, err);
 }
 
 static void request_free(struct api_request *request)
 {
-    struct apiserver *a = request->apiserver;
     if (request->added)
-        curl_multi_remove_handle(a->multi, request->easy);
-    DL_DELETE(a->requests, request);
-    request_destroy(request);
-}
-
-/* Why @request failed, for the caller to free; NULL for CURLE_OK. Names the server. */
-static char *transport_text(const struct api_request *request, CURLcode code)
-{
-    const char *server = request->apiserver->config->server;
-    if (code == CURLE_OK)
-        return NULL;
-    if (request->stopped)
-        return xstrdup("the response is unusable");
-    char *text = api_connection_error(request->easy, code, request->error, request->connected);
-    const char *authority = strstr(server, "://") + 3;
-    char *host = xstrndup(authority, strcspn(authority, ":/"));
-    char *named = strstr(text, host) ? xstrdup(text) : xasprintf("%s server=%s", text, server);
-    free(host);
-    free(text);
-    return named;
+        curl_multi_remove_handle(request->apiserver->multi, request->easy);
+    if (request->prev) /* it is in the list */
+        DL_DELETE(request->apiserver->requests, request);
+    curl_easy_cleanup(request->easy);
+    curl_slist_free_all(request->headers);
+    vec_free(&request->body);
+    free(request);
 }
 
 /*
@@ -310,47 +283,53 @@ static bool went_nowhere(const struct api_request *request, CURLcode code)
     return cut && !reset && made == 0 && status_of(request) == 0 && request->resends < RESENDS;
 }
 
-static void resend_later(struct api_request *request)
+/* Begins to look at connections that are being made, see on_nudge(). */
+static void start_nudging(struct apiserver *a)
 {
-    struct apiserver *a = request->apiserver;
-    log_debug(4, "apiserver", "sent again: %s", request->error);
-    curl_multi_remove_handle(a->multi, request->easy);
-    request->added = request->connected = false;
-    request->error[0] = '\0';
-    request->held = true;
-    request->resends++;
-    ev_timer_again(a->loop, &a->resend);
+    a->nudge.repeat = NUDGE_INTERVAL;
+    ev_timer_again(a->loop, &a->nudge);
 }
 
 /* curl is done with @request: out with it, then tell. */
 static void request_finish(struct api_request *request, CURLcode code)
 {
+    struct apiserver *a = request->apiserver;
     if (!request->cancelled && went_nowhere(request, code)) {
-        resend_later(request);
+        log_debug(4, "apiserver", "sent again: %s", request->error);
+        curl_multi_remove_handle(a->multi, request->easy);
+        request->added = request->connected = false;
+        request->error[0] = '\0';
+        request->held = true;
+        request->resends++;
+        start_nudging(a);
         return;
     }
-    struct api_request_ops ops = request->ops;
-    void *ctx = request->ctx;
     count_answer(request, 0);
-    if (code != CURLE_OK && !request->connected && !request->cancelled)
-        api_peers_failed(&request->apiserver->connection.peers);
     if (request->timed)
-        request_figures_took(&request->apiserver->figures, request->method,
-                             clock_monotonic() - request->begun_at);
+        count_time(request);
+    if (code != CURLE_OK && !request->connected && !request->cancelled)
+        api_peers_failed(&a->connection.peers);
+    char *transport = NULL;
+    if (request->stopped)
+        transport = xstrdup("the response is unusable");
+    else if (code != CURLE_OK)
+        transport = api_connection_error(&a->connection, request->easy, code, request->error,
+                                         request->connected);
     curl_off_t retry_after = 0;
     curl_easy_getinfo(request->easy, CURLINFO_RETRY_AFTER, &retry_after);
-    char *transport = transport_text(request, code);
-    vec_push(&request->body, '\0');
-    char *body = request->body.v;
     struct api_result result = {
         .status = status_of(request),
         .retry_after = retry_after > 0 ? (double)retry_after : -1,
         .transport = transport,
-        .length = request->body.n - 1,
+        .length = request->body.n,
     };
+    vec_push(&request->body, '\0');
+    char *body = request->body.v;
     request->body.v = NULL;
     log_debug(4, "apiserver", "answer status=%ld transport=\"%s\"", result.status,
               transport ? transport : "");
+    struct api_request_ops ops = request->ops;
+    void *ctx = request->ctx;
     request_free(request);
     ops.done(ctx, &result, body);
     free(transport);
@@ -364,8 +343,7 @@ static void request_begin(struct api_request *request)
     request->added = true;
     if (curl_multi_add_handle(request->apiserver->multi, request->easy))
         alloc_failed(); /* it can fail for no other reason */
-    request->apiserver->nudge.repeat = NUDGE_INTERVAL;
-    ev_timer_again(request->apiserver->loop, &request->apiserver->nudge);
+    start_nudging(request->apiserver);
 }
 
 static void let_alone(struct api_request *request)
@@ -406,19 +384,6 @@ static void settle(struct apiserver *a)
     }
 }
 
-static void on_resend(struct ev_loop *loop, struct ev_timer *timer, int events)
-{
-    struct apiserver *a = timer->data;
-    struct api_request *request;
-    (void)events;
-    ev_timer_stop(loop, timer);
-    DL_FOREACH(a->requests, request)
-    {
-        request->held = false;
-    }
-    settle(a);
-}
-
 /* What is left to do when curl, which said @code, has returned. */
 static void act_on_results(struct apiserver *a, CURLMcode code)
 {
@@ -445,17 +410,6 @@ static void act(struct apiserver *a, curl_socket_t fd, int events)
     act_on_results(a, curl_multi_socket_action(a->multi, fd, events, &left));
 }
 
-static bool is_connecting(const struct apiserver *a)
-{
-    const struct api_request *request;
-    DL_FOREACH(a->requests, request)
-    {
-        if (request->added && !request->connected)
-            return true;
-    }
-    return false;
-}
-
 /*
  * When an address refuses, curl 7.88.1 makes up its mind to try the next one, but does so only when
  * something else happens to the transfer: it sets no timer for it, and there is no descriptor to
@@ -465,9 +419,16 @@ static bool is_connecting(const struct apiserver *a)
 static void on_nudge(struct ev_loop *loop, struct ev_timer *timer, int events)
 {
     struct apiserver *a = timer->data;
+    struct api_request *request;
+    bool connecting = false;
     int left;
     (void)events;
-    if (!is_connecting(a)) {
+    DL_FOREACH(a->requests, request)
+    {
+        connecting |= request->held || (request->added && !request->connected);
+        request->held = false;
+    }
+    if (!connecting) {
         ev_timer_stop(loop, timer);
         return;
     }
@@ -585,18 +546,6 @@ static bool is_unanswered(const struct apiserver *a)
     return a->heard_at < a->asked_at;
 }
 
-/* A watch, mostly. */
-static bool has_open_answer(const struct apiserver *a)
-{
-    const struct api_request *request;
-    DL_FOREACH(a->requests, request)
-    {
-        if (request->opened && !request->cancelled)
-            return true;
-    }
-    return false;
-}
-
 /* All open requests end as if the network had done it. */
 static void cut_connections(struct apiserver *a)
 {
@@ -628,42 +577,41 @@ static void on_version(void *ctx, const struct api_result *result, const char *b
     look_again(a, APISERVER_SILENCE);
 }
 
-static void ask_for_version(struct apiserver *a)
-{
-    static const struct api_request_ops ops = {.done = on_version};
-    struct error err = {0};
-    a->asked_at = clock_monotonic();
-    a->question = apiserver_send(a, "/version", NULL, ANSWER_WITHIN, &ops, a, &err);
-    error_clear(&err); /* no credentials: the other requests log that */
-    look_again(a, a->question ? DOUBT_AFTER : APISERVER_SILENCE);
-}
-
+/* Asks if an answer is open (a watch, mostly) and nothing has come for long. */
 static void on_liveness(struct ev_loop *loop, struct ev_timer *timer, int events)
 {
+    static const struct api_request_ops ops = {.done = on_version};
     struct apiserver *a = timer->data;
+    struct api_request *request;
+    struct error err = {0};
     double silent = apiserver_silence(a);
+    bool open = false;
     (void)loop;
     (void)events;
-    if (!a->question && silent >= APISERVER_SILENCE && has_open_answer(a))
-        ask_for_version(a);
-    else if (!a->question)
+    if (a->question) {
+        if (is_unanswered(a)) /* on_version() goes on */
+            log_warn("apiserver",
+                     "the server has sent nothing for %.0f s and does not answer; reconnecting in "
+                     "%.0f s server=%s",
+                     silent, ANSWER_WITHIN - DOUBT_AFTER, a->config->server);
+        return;
+    }
+    DL_FOREACH(a->requests, request)
+    {
+        open |= request->opened && !request->cancelled;
+    }
+    if (silent >= APISERVER_SILENCE && open) {
+        a->asked_at = clock_monotonic();
+        a->question = apiserver_send(a, "/version", NULL, ANSWER_WITHIN, &ops, a, &err);
+        error_clear(&err); /* no credentials: the other requests log that */
+    }
+    if (a->question)
+        look_again(a, DOUBT_AFTER);
+    else
         look_again(a, silent < APISERVER_SILENCE ? APISERVER_SILENCE - silent : APISERVER_SILENCE);
-    else if (is_unanswered(a)) /* on_version() goes on */
-        log_warn("apiserver",
-                 "the server has sent nothing for %.0f s and does not answer; reconnecting in %.0f "
-                 "s server=%s",
-                 silent, ANSWER_WITHIN - DOUBT_AFTER, a->config->server);
 }
 
 /* ----------------------------------------------------------------- public */
-
-/* HOST:PORT of "https://HOST:PORT/...". */
-static char *host_of(const char *server)
-{
-    const char *scheme_end = strstr(server, "://");
-    const char *host = scheme_end ? scheme_end + 3 : server;
-    return xstrndup(host, strcspn(host, "/"));
-}
 
 struct apiserver *apiserver_new(struct ev_loop *loop, const struct client_config *config,
                                 struct error *err)
@@ -676,18 +624,19 @@ struct apiserver *apiserver_new(struct ev_loop *loop, const struct client_config
     a->loop = loop;
     a->config = config;
     a->heard_at = clock_monotonic();
-    a->figures.host = host_of(config->server);
+    const char *authority = strstr(config->server, "://"); /* "https://HOST:PORT/..." */
+    authority = authority ? authority + 3 : config->server;
+    a->figures.host = xstrndup(authority, strcspn(authority, "/"));
     a->user_agent = xasprintf("kube-nftd/" KUBE_NFTD_VERSION " (linux/%s)", host.machine);
     credential_init(&a->token, CREDENTIAL_TOKEN, "token", config->token, config->token_file);
     ev_init(&a->timer, on_due);
     a->timer.data = a;
     ev_timer_init(&a->nudge, on_nudge, 0., NUDGE_INTERVAL);
-    ev_timer_init(&a->resend, on_resend, 0., RESEND_PAUSE);
     ev_timer_init(&a->gathered, on_gathered, 0., GATHERING_ENDS);
     ev_init(&a->liveness, on_liveness);
     /* Behind what has come meanwhile: a pause of our own is no silence of the server. */
     ev_set_priority(&a->liveness, EV_MINPRI);
-    a->nudge.data = a->resend.data = a->gathered.data = a->liveness.data = a;
+    a->nudge.data = a->gathered.data = a->liveness.data = a;
     a->multi = curl_multi_init();
     if (!a->multi)
         alloc_failed();
@@ -715,13 +664,14 @@ void apiserver_free(struct apiserver *a)
     curl_multi_cleanup(a->multi);
     ev_timer_stop(a->loop, &a->timer);
     ev_timer_stop(a->loop, &a->nudge);
-    ev_timer_stop(a->loop, &a->resend);
     ev_timer_stop(a->loop, &a->gathered);
     ev_timer_stop(a->loop, &a->liveness);
     ev_set_io_collect_interval(a->loop, 0.);
     api_connection_clear(&a->connection);
     credential_clear(&a->token);
-    request_figures_clear(&a->figures);
+    free(a->figures.host);
+    vec_free(&a->figures.counts);
+    vec_free(&a->figures.times);
     free(a->user_agent);
     free(a);
     curl_global_cleanup();
@@ -741,10 +691,9 @@ struct api_request *apiserver_send(struct apiserver *a, const char *path,
     request->easy = curl_easy_init();
     if (!request->easy)
         alloc_failed();
-    if (write)
-        add_header(request, "Content-Type", write->content_type);
-    if (set_headers(request, err) < 0 || set_options(request, path, write, timeout, err) < 0) {
-        request_destroy(request);
+    if (set_headers(request, write, err) < 0 ||
+        set_options(request, path, write, timeout, err) < 0) {
+        request_free(request);
         return NULL;
     }
     if (a->http1)

@@ -6,6 +6,7 @@
 #include "kube-nftd/source.h"
 #include "proto_writer.h"
 #include "script.h"
+#include "source/api_connection.h"
 #include "source/api_status.h"
 
 /* ---- what it says ---- */
@@ -234,7 +235,7 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-    api_peers_clear(&peers);
+    vec_free(&peers.list);
 }
 
 UNIT_FIXTURE(set_up, tear_down)

@@ -45,7 +45,8 @@ static void tear_down(void)
 {
     for (int f = 0; f < FAMILY_COUNT; f++)
         sync_figures_clear(&syncs[f]);
-    request_figures_clear(&requests);
+    vec_free(&requests.counts);
+    vec_free(&requests.times);
     free(page);
     page = NULL;
 }
@@ -98,15 +99,19 @@ static void count_flows(void)
 
 static void count_requests(void)
 {
-    requests = (struct request_figures){.host = xstrdup("10.0.0.1:6443")};
-    request_figures_answered(&requests, "GET", 200);
-    request_figures_answered(&requests, "GET", 0);
-    request_figures_answered(&requests, "POST", 200);
-    request_figures_answered(&requests, "GET", 200);
-    request_figures_answered(&requests, "GET", 410);
-    request_figures_took(&requests, "GET", 0.02);
-    request_figures_took(&requests, "GET", 70);
-    request_figures_took(&requests, "POST", 0.005);
+    static char host[] = "10.0.0.1:6443";
+    static const struct histogram_buckets buckets = {.n = 2, .bounds = {0.005, 0.025}};
+    struct request_times get = {"GET", {.buckets = &buckets}}, post = {"POST", get.seconds};
+    requests = (struct request_figures){.host = host};
+    vec_push(&requests.counts, (struct request_count){"GET", 200, 2});
+    vec_push(&requests.counts, (struct request_count){"GET", 0, 1});
+    vec_push(&requests.counts, (struct request_count){"POST", 200, 1});
+    vec_push(&requests.counts, (struct request_count){"GET", 410, 1});
+    histogram_add(&get.seconds, 0.02);
+    histogram_add(&get.seconds, 70);
+    histogram_add(&post.seconds, 0.005);
+    vec_push(&requests.times, get);
+    vec_push(&requests.times, post);
     for (unsigned kind = 0; kind < KIND_COUNT; kind++) {
         struct reflector_figures *counts = &sources.reflectors[kind];
         counts->lists = 100 + kind;
