@@ -11,6 +11,7 @@
 #include "kube-nftd/source.h"
 
 #include "api_connection.h"
+#include "api_protocol.h"
 #include "credential.h"
 #include "kube-nftd/base.h"
 #include "pace.h"

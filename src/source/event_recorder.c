@@ -88,17 +88,6 @@ static struct object_name split_id(const char *id)
     return (struct object_name){xstrndup(id, (size_t)(slash - id)), slash + 1};
 }
 
-/* How much of @text fits into @limit bytes, cut where a character begins. */
-static size_t cut(const char *text, size_t limit)
-{
-    size_t length = strlen(text);
-    if (length <= limit)
-        return length;
-    while (limit > 0 && ((unsigned char)text[limit] & 0xc0) == 0x80)
-        limit--;
-    return limit;
-}
-
 /* "web.17f3b2": as much of the object's name as there is room for, and, as client-go does it, the
  * time in hexadecimal nanoseconds and the node. What all nodes see is named by what it says. */
 static char *event_name(struct event_recorder *r, const struct object_event *event,
@@ -113,7 +102,7 @@ static char *event_name(struct event_recorder *r, const struct object_event *eve
         snprintf(suffix, sizeof(suffix), "%llx%08x", (unsigned long long)r->last_name,
                  (unsigned)(node ^ node >> 32));
     }
-    size_t length = cut(object, NAME_LIMIT - 1 - strlen(suffix));
+    size_t length = text_cut(object, strlen(object), NAME_LIMIT - 1 - strlen(suffix));
     while (length > 0 && strchr("-.", object[length - 1]))
         length--;
     return xasprintf("%.*s.%s", (int)length, object, suffix);
@@ -127,7 +116,7 @@ static void add(cJSON *object, const char *key, const char *text)
 /* As much of @text, which is freed, as @limit bytes hold. */
 static void add_cut(cJSON *object, const char *key, char *text, size_t limit)
 {
-    text[cut(text, limit)] = '\0';
+    text[text_cut(text, strlen(text), limit)] = '\0';
     add(object, key, text);
     free(text);
 }

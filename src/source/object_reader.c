@@ -93,7 +93,7 @@ static int decode_event(const struct json_value *json, enum object_kind kind,
     if (!json_is(object, JSON_OBJECT))
         return error_set(err, "an event without an object");
     if (event->type == WATCH_ERROR) {
-        api_status_from_json(object, &event->status);
+        api_status_from_json(object, 0, &event->status);
         return 0;
     }
     if (!object_may_be(object, kind))

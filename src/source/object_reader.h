@@ -6,8 +6,7 @@
 #ifndef KUBE_NFTD_SOURCE_OBJECT_READER_H
 #define KUBE_NFTD_SOURCE_OBJECT_READER_H
 
-#include "api_status.h"
-#include "body_reader.h"
+#include "api_protocol.h"
 #include "kube-nftd/base.h"
 #include "kube-nftd/model.h"
 

@@ -7,7 +7,7 @@
 #ifndef KUBE_NFTD_SOURCE_PACE_H
 #define KUBE_NFTD_SOURCE_PACE_H
 
-#include "api_status.h"
+#include "api_protocol.h"
 #include "kube-nftd/base.h"
 
 #include <stdbool.h>

@@ -7,7 +7,6 @@
  */
 #include "../unit/proto_writer.h"
 
-#include "source/body_reader.h"
 #include "source/object_reader.h"
 
 #include <time.h>

@@ -7,7 +7,7 @@
 #include "proto_writer.h"
 #include "script.h"
 #include "source/api_connection.h"
-#include "source/api_status.h"
+#include "source/api_protocol.h"
 
 /* ---- what it says ---- */
 
@@ -21,20 +21,26 @@ static void write_status(FILE *out, struct api_status *status)
     api_status_clear(status);
 }
 
+static void read_body(long code, const char *body, size_t length, struct api_status *status)
+{
+    const struct api_result result = {code, -1, NULL, length};
+    api_status_from_result(&result, body, status);
+}
+
 /* "CODE BODY" */
 COMMAND(body)
 {
     struct api_status status;
     long code = atol(script_word(&words));
     size_t length = script_bytes(words);
-    api_status_from_body(code, words, length, &status);
+    read_body(code, words, length, &status);
     write_status(out, &status);
 }
 
 static bool take_status(void *ctx, const struct json_value *json, bool is_item)
 {
     ck_assert(!is_item);
-    api_status_from_json(json, ctx);
+    api_status_from_json(json, 0, ctx);
     return true;
 }
 
@@ -56,7 +62,7 @@ COMMAND(explain)
     struct api_status status;
     long code = atol(script_word(&words));
     char *body = xasprintf("{\"kind\":\"Status\",\"message\":\"%s\"}", words);
-    api_status_from_body(code, body, strlen(body), &status);
+    read_body(code, body, strlen(body), &status);
     char *text = api_status_explain(&status, "create", &events);
     fprintf(out, "%s\n", text);
     free(text);
@@ -74,7 +80,7 @@ COMMAND(recorded)
         size_t length;
         struct api_status status;
         char *body = read_recorded(name, part, &length);
-        api_status_from_body(code, body, length, &status);
+        read_body(code, body, length, &status);
         FILE *written = open_memstream(&text, &length);
         write_status(written, &status);
         fclose(written);
@@ -95,7 +101,7 @@ TEST(long_messages_are_cut_between_characters)
     body[0] = body[1] = 'x';
     for (int i = 0; i < 2; i++) { /* the second time 500 is inside a character */
         struct api_status status;
-        api_status_from_body(500, body + i, strlen(body + i), &status);
+        read_body(500, body + i, strlen(body + i), &status);
         ck_assert_uint_eq(strlen(status.message), i ? 499 : 500);
         api_status_clear(&status);
     }

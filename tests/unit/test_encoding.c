@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/source.h"
+#include "source/api_protocol.h"
 
 #include "unit.h"
 

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "api_protocol.h"
+
+#include "kube-nftd/base.h"
+#include "kube-nftd/model.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAGE_SIZE "500"
+/* What of a message goes into a log line. */
+#define MESSAGE_LIMIT 500
+
+/* ---- paths ---- */
+
+static const struct {
+    struct api_resource resource;
+    const char *path;
+    const char *label_selector;
+    const char *field_selector; /* a name to select by goes behind it */
+} collections[KIND_COUNT] = {
+    [KIND_SERVICE] = {{"services", "services", "", "v1"},
+                      "/api/v1/services",
+                      "!service.kubernetes.io/service-proxy-name",
+                      "spec.clusterIP!=None"},
+    [KIND_ENDPOINTSLICE] = {{"endpointslices.discovery.k8s.io", "endpointslices",
+                             "discovery.k8s.io", "discovery.k8s.io/v1"},
+                            "/apis/discovery.k8s.io/v1/endpointslices",
+                            "!service.kubernetes.io/headless",
+                            NULL},
+    [KIND_SERVICECIDR] = {{"servicecidrs.networking.k8s.io", "servicecidrs", "networking.k8s.io",
+                           "networking.k8s.io/v1"},
+                          "/apis/networking.k8s.io/v1/servicecidrs",
+                          NULL,
+                          NULL},
+    [KIND_NODE] = {{"nodes", "nodes", "", "v1"}, "/api/v1/nodes", NULL, "metadata.name="},
+};
+
+const struct api_resource *collection_resource(enum object_kind kind)
+{
+    return &collections[kind].resource;
+}
+
+/* Puts another parameter behind @path. */
+static void add(char **path, const char *key, const char *value)
+{
+    char *before = *path, *escaped = url_escape(value);
+    *path = xasprintf("%s%c%s=%s", before, strchr(before, '?') ? '&' : '?', key, escaped);
+    free(escaped);
+    free(before);
+}
+
+static char *selected_path(const struct collection *collection)
+{
+    char *path = xstrdup(collections[collection->kind].path);
+    const char *label = collections[collection->kind].label_selector;
+    const char *field = collections[collection->kind].field_selector;
+    if (label)
+        add(&path, "labelSelector", label);
+    if (field) {
+        char *name = xasprintf("%s%s", field, collection->node_name ? collection->node_name : "");
+        add(&path, "fieldSelector", name);
+        free(name);
+    }
+    return path;
+}
+
+char *collection_list_path(const struct collection *collection, const char *version, bool limited,
+                           const char *token)
+{
+    char *path = selected_path(collection);
+    if (version)
+        add(&path, "resourceVersion", version);
+    if (limited || token)
+        add(&path, "limit", PAGE_SIZE);
+    if (token)
+        add(&path, "continue", token);
+    return path;
+}
+
+char *collection_watch_path(const struct collection *collection, const char *version,
+                            unsigned seconds, bool initial)
+{
+    char *path = selected_path(collection);
+    char *length = xasprintf("%u", seconds);
+    add(&path, "watch", "true");
+    add(&path, "allowWatchBookmarks", "true");
+    if (initial) {
+        add(&path, "sendInitialEvents", "true");
+        add(&path, "resourceVersionMatch", "NotOlderThan");
+    }
+    if (version)
+        add(&path, "resourceVersion", version);
+    add(&path, "timeoutSeconds", length);
+    free(length);
+    return path;
+}
+
+/* ---- encodings ---- */
+
+#define JSON "application/json"
+#define PROTOBUF "application/vnd.kubernetes.protobuf"
+
+const char *encoding_name(enum encoding encoding)
+{
+    return encoding == ENCODING_PROTOBUF ? "protobuf" : "json";
+}
+
+/* Whether @text begins with @type, perhaps with parameters. */
+static bool is_type(const char *text, const char *type)
+{
+    size_t length = strlen(type);
+    return strncasecmp(text, type, length) == 0 && strchr("; \t,", text[length]);
+}
+
+enum encoding encoding_of(const char *content_type)
+{
+    return content_type && is_type(content_type, PROTOBUF) ? ENCODING_PROTOBUF : ENCODING_JSON;
+}
+
+/* Whether one of the types of an Accept header can be read, and the header is one. */
+static bool can_be_read(const char *accepted)
+{
+    bool known = false, begins = true;
+    for (const char *s = accepted; *s; s++) {
+        if (!isprint((unsigned char)*s))
+            return false;
+        known |= begins && (is_type(s, JSON) || is_type(s, PROTOBUF) || is_type(s, "*/*") ||
+                            is_type(s, "application/*"));
+        begins = *s == ',' || (begins && *s == ' ');
+    }
+    return known;
+}
+
+char *encoding_accept(const char *preferred, const char *accepted)
+{
+    if (accepted && can_be_read(accepted))
+        return xstrdup(accepted);
+    if (accepted && *accepted)
+        log_warn("config", "ignoring acceptContentTypes: it has no supported encoding");
+    return xstrdup(preferred && is_type(preferred, PROTOBUF) ? PROTOBUF "," JSON : JSON);
+}
+
+/* ---- bodies ---- */
+
+void body_reader_begin(struct body_reader *reader, enum encoding encoding, bool is_watch,
+                       size_t limit, json_value_fn fn, void *ctx)
+{
+    body_reader_clear(reader);
+    if (encoding == ENCODING_PROTOBUF)
+        reader->proto = proto_reader_new(is_watch ? &message_watch : &message_body, limit, fn, ctx);
+    else
+        reader->json = json_reader_new(limit, fn, ctx);
+}
+
+int body_reader_feed(struct body_reader *reader, const char *bytes, size_t length,
+                     struct error *err)
+{
+    return reader->proto ? proto_reader_feed(reader->proto, bytes, length, err)
+                         : json_reader_feed(reader->json, bytes, length, err);
+}
+
+int body_reader_finish(struct body_reader *reader, struct error *err)
+{
+    return reader->proto ? proto_reader_finish(reader->proto, err)
+                         : json_reader_finish(reader->json, err);
+}
+
+const struct json_value *body_reader_envelope(const struct body_reader *reader)
+{
+    return reader->proto ? proto_reader_envelope(reader->proto)
+                         : json_reader_envelope(reader->json);
+}
+
+void body_reader_clear(struct body_reader *reader)
+{
+    json_reader_free(reader->json);
+    proto_reader_free(reader->proto);
+    *reader = (struct body_reader){0};
+}
+
+/* ---- refusals ---- */
+
+static const char *string_of(const struct json_value *json, const char *key)
+{
+    const char *text = json_string(json_member(json, key));
+    return text ? text : "";
+}
+
+/* The number under @key, or @fallback where there is none in @low to @high. */
+static double number_of(const struct json_value *json, const char *key, double low, double high,
+                        double fallback)
+{
+    const struct json_value *number = json_member(json, key);
+    if (!json_is(number, JSON_NUMBER) || !(number->number >= low && number->number <= high))
+        return fallback;
+    return number->number;
+}
+
+size_t text_cut(const char *text, size_t length, size_t limit)
+{
+    if (length <= limit)
+        return length;
+    while (limit > 0 && ((unsigned char)text[limit] & 0xc0) == 0x80)
+        limit--;
+    return limit;
+}
+
+/* The first line of @text without blanks around it. */
+static char *first_line(const char *text)
+{
+    text += strspn(text, " \t\r\n");
+    size_t length = text_cut(text, strcspn(text, "\r\n"), MESSAGE_LIMIT);
+    while (length > 0 && (text[length - 1] == ' ' || text[length - 1] == '\t'))
+        length--;
+    return xstrndup(text, length);
+}
+
+static bool has_cause(const struct json_value *details, const char *reason)
+{
+    const struct json_value *causes = json_member(details, "causes");
+    json_each (causes, cause) {
+        if (strcmp(string_of(cause, "reason"), reason) == 0)
+            return true;
+    }
+    return false;
+}
+
+void api_status_from_json(const struct json_value *json, long code, struct api_status *out)
+{
+    const struct json_value *details = json_member(json, "details");
+    const char *reason = string_of(json, "reason");
+    const char *message = string_of(json, "message");
+    *out = (struct api_status){
+        .code = (long)number_of(json, "code", 100, 999, (double)code),
+        .message = first_line(message),
+        .retry_after = number_of(details, "retryAfterSeconds", 0, 1e6, -1),
+    };
+    /* "Gone" is what servers before 1.9 say. */
+    out->expired =
+        out->code == 410 || strcmp(reason, "Expired") == 0 || strcmp(reason, "Gone") == 0;
+    out->exists = strcmp(reason, "AlreadyExists") == 0;
+    /* Servers before 1.16 give no cause, just the message. */
+    out->too_large = out->code == 504 && (has_cause(details, "ResourceVersionTooLarge") ||
+                                          strstr(message, "Too large resource version"));
+}
+
+struct status_reading {
+    long code;
+    struct api_status *out;
+    bool done;
+};
+
+/* Of what is behind the first object, nothing is read. */
+static bool take_status(void *ctx, const struct json_value *json, bool is_item)
+{
+    struct status_reading *reading = ctx;
+    reading->done = !is_item && json_is(json, JSON_OBJECT);
+    if (reading->done)
+        api_status_from_json(json, reading->code, reading->out);
+    return !reading->done;
+}
+
+void api_status_from_result(const struct api_result *result, const char *body,
+                            struct api_status *out)
+{
+    struct status_reading reading = {.code = result->status, .out = out};
+    struct body_reader reader = {0};
+    struct error err = {0};
+    bool proto = result->length >= 4 && memcmp(body, "k8s", 4) == 0;
+    body_reader_begin(&reader, proto ? ENCODING_PROTOBUF : ENCODING_JSON, false, result->length,
+                      take_status, &reading);
+    if (body_reader_feed(&reader, body, result->length, &err) == 0)
+        body_reader_finish(&reader, &err);
+    body_reader_clear(&reader);
+    error_clear(&err);
+    if (!reading.done) {
+        api_status_from_json(NULL, result->status, out);
+        free(out->message);
+        out->message = first_line(proto ? "" : body);
+    }
+    /* What counts is what HTTP said; a Status that differs is not about this request. */
+    out->code = result->status;
+    out->expired |= out->code == 410;
+    if (result->retry_after >= 0)
+        out->retry_after = result->retry_after;
+}
+
+/* RBAC says who may not do what, admission what is wrong with the object. */
+bool api_status_lacks_right(const struct api_status *status)
+{
+    static const char forbidden[] = "is forbidden: ", who[] = "User ";
+    if (status->code != 403)
+        return false;
+    const char *why = strstr(status->message, forbidden);
+    if (why)
+        return strncmp(why + strlen(forbidden), who, strlen(who)) == 0;
+    return !strstr(status->message, "denied the request") &&
+           !strstr(status->message, "because it is being terminated");
+}
+
+char *api_status_explain(const struct api_status *status, const char *verb,
+                         const struct api_resource *resource)
+{
+    switch (status->code) {
+    case 401:
+        return xstrdup("the server rejected the token or the client certificate (each try reads "
+                       "the token file again) status=401");
+    case 403: /* what a role must grant; or nobody knows who we are */
+        if (!api_status_lacks_right(status))
+            return xstrdup("the server refused, but not for a missing permission status=403");
+        if (strstr(status->message, "system:anonymous"))
+            return xstrdup("the server got no credentials, or did not accept them status=403");
+        return xasprintf(
+            "the RBAC permission is missing status=403 verb=%s resource=%s apiGroup=\"%s\"", verb,
+            resource->plural, resource->group);
+    case 404:
+        if (strstr(status->message, "\" not found"))
+            return xstrdup("the object does not exist status=404");
+        return xasprintf("the server does not have this API status=404 apiVersion=%s resource=%s",
+                         resource->api_version, resource->plural);
+    case 410:
+        return xstrdup("the requested resource version is too old for the server status=410");
+    case 429:
+        return xstrdup("the server is busy status=429");
+    default:
+        return xasprintf("%s status=%ld",
+                         status->too_large ? "the server does not have this resource version yet"
+                         : status->code >= 500 ? "the server failed"
+                                               : "the server refused",
+                         status->code);
+    }
+}
+
+void api_status_clear(struct api_status *status)
+{
+    free(status->message);
+    *status = (struct api_status){0};
+}
