@@ -63,26 +63,6 @@ static void decode_object(const struct json_value *json, enum object_kind kind,
         event->type = WATCH_BAD;
 }
 
-/* Where the server says that it has sent all there is. */
-static bool is_initial_end(const struct json_value *metadata)
-{
-    const struct json_value *annotations = json_member(metadata, "annotations");
-    const char *value = json_string(json_member(annotations, "k8s.io/initial-events-end"));
-    return value && strcmp(value, "true") == 0;
-}
-
-static int decode_version(const struct json_value *metadata, struct watch_event *event,
-                          struct error *err)
-{
-    const char *version = json_string(json_member(metadata, "resourceVersion"));
-    if (!version || !*version)
-        return 0;
-    if (strlen(version) > RESOURCE_VERSION_LIMIT)
-        return error_set(err, "a resourceVersion of %zu bytes", strlen(version));
-    event->version = xstrdup(version);
-    return 0;
-}
-
 static int decode_event(const struct json_value *json, enum object_kind kind,
                         struct watch_event *event, struct error *err)
 {
@@ -98,15 +78,21 @@ static int decode_event(const struct json_value *json, enum object_kind kind,
     }
     if (!object_may_be(object, kind))
         return error_set(err, "an event about something other than a %s", object_kind_name(kind));
-    const struct json_value *metadata = json_member(object, "metadata");
     if (event->type == WATCH_BOOKMARK && json_fault(object))
         return error_set(err, "a bookmark: %s", json_fault(object));
-    if (decode_version(metadata, event, err) < 0)
-        return -1;
-    if (event->type == WATCH_BOOKMARK)
-        event->initial_end = is_initial_end(metadata);
-    else
+    const struct json_value *metadata = json_member(object, "metadata");
+    const char *version = json_string(json_member(metadata, "resourceVersion"));
+    if (version && strlen(version) > RESOURCE_VERSION_LIMIT)
+        return error_set(err, "a resourceVersion of %zu bytes", strlen(version));
+    event->version = version && *version ? xstrdup(version) : NULL;
+    if (event->type == WATCH_BOOKMARK) {
+        /* Where the server says that it has sent all there is. */
+        const struct json_value *annotations = json_member(metadata, "annotations");
+        const char *end = json_string(json_member(annotations, "k8s.io/initial-events-end"));
+        event->initial_end = end && strcmp(end, "true") == 0;
+    } else {
         decode_object(object, kind, event);
+    }
     return 0;
 }
 
@@ -134,19 +120,16 @@ static int check_kind(const struct object_reader *reader, const struct json_valu
                      object_kind_name(reader->kind));
 }
 
-/* Where the kind stands before the items, none of a list of another kind needs to be looked at. */
-static int check_early(const struct object_reader *reader, struct error *err)
-{
-    const struct json_value *json = body_reader_envelope(&reader->body);
-    return json_member(json, "kind") ? check_kind(reader, json, err) : 0;
-}
-
 static int take_item(struct object_reader *reader, const struct json_value *json, struct error *err)
 {
     struct watch_event event = {.type = WATCH_PUT};
-    if (!reader->has_item && check_early(reader, err) < 0)
-        return -1;
-    reader->has_item = true;
+    if (!reader->has_item) {
+        /* Where the kind stands before the items, none of a list of another kind is looked at. */
+        const struct json_value *list = body_reader_envelope(&reader->body);
+        if (json_member(list, "kind") && check_kind(reader, list, err) < 0)
+            return -1;
+        reader->has_item = true;
+    }
     decode_object(json, reader->kind, &event);
     int rc = reader->take(reader->ctx, &event, err);
     clear_event(&event);
@@ -309,30 +292,22 @@ static struct hash_key key_of(const struct hash_link *link)
     return hash_key_of_text(((const struct removal *)link)->id);
 }
 
-static int count(struct initial_events *initial, struct error *err)
-{
-    initial->count++;
-    if (initial_events_overrun(initial))
-        return error_set(err, "more than %zu objects", initial->limit);
-    return 0;
-}
-
 int initial_events_put(struct initial_events *initial, struct object *object, struct error *err)
 {
-    if (count(initial, err) < 0)
-        return -1;
-    if (!object->id)
-        return 0;
-    vec_push(&initial->objects, *object);
-    *object = (struct object){.kind = object->kind};
+    if (++initial->count > initial->limit)
+        return error_set(err, "more than %zu objects", initial->limit);
+    if (object->id) {
+        vec_push(&initial->objects, *object);
+        *object = (struct object){.kind = object->kind};
+    }
     return 0;
 }
 
 int initial_events_remove(struct initial_events *initial, const char *id, struct error *err)
 {
     struct hash_key key = hash_key_of_text(id);
-    if (count(initial, err) < 0)
-        return -1;
+    if (++initial->count > initial->limit)
+        return error_set(err, "more than %zu objects", initial->limit);
     struct removal *removal = hash_table_find(&initial->removals, key_of, key);
     if (!removal) {
         removal = xcalloc(1, sizeof(*removal) + key.length + 1);
@@ -343,38 +318,22 @@ int initial_events_remove(struct initial_events *initial, const char *id, struct
     return 0;
 }
 
-bool initial_events_overrun(const struct initial_events *initial)
-{
-    return initial->count > initial->limit;
-}
-
-/* Whether the object at @index was removed behind it. */
-static bool is_gone(const struct initial_events *initial, size_t index)
-{
-    const struct removal *removal =
-        hash_table_find(&initial->removals, key_of, hash_key_of_text(initial->objects.v[index].id));
-    return removal && index < removal->before;
-}
-
-static void drop_removed(struct initial_events *initial)
-{
-    object_vec *objects = &initial->objects;
-    size_t kept = 0;
-    for (size_t i = 0; i < objects->n; i++) {
-        if (is_gone(initial, i))
-            object_clear(&objects->v[i]);
-        else
-            objects->v[kept++] = objects->v[i];
-    }
-    objects->n = kept;
-}
-
 void initial_events_finish(struct initial_events *initial, object_vec *objects)
 {
-    if (initial->removals.n > 0)
-        drop_removed(initial);
     *objects = initial->objects;
     initial->objects = (object_vec){0};
+    size_t kept = 0, n = initial->removals.n > 0 ? objects->n : 0;
+    for (size_t i = 0; i < n; i++) {
+        struct object *object = &objects->v[i];
+        struct hash_key id = hash_key_of_text(object->id);
+        const struct removal *removal = hash_table_find(&initial->removals, key_of, id);
+        if (removal && i < removal->before)
+            object_clear(object);
+        else
+            objects->v[kept++] = *object;
+    }
+    if (n > 0)
+        objects->n = kept;
     initial_events_reset(initial);
 }
 
@@ -386,45 +345,4 @@ void initial_events_reset(struct initial_events *initial)
     }
     object_vec_clear(&initial->objects);
     initial->count = 0;
-}
-
-/* ---- objects that cannot be decoded ---- */
-
-#define LOG "reflector"
-/* So many events of one answer: a server may send a million bad objects. */
-#define REPORTED_LIMIT 100
-
-void bad_objects_begin(struct bad_objects *bad)
-{
-    bad->reported = 0;
-}
-
-/* All nodes are sent the same object. */
-static void report(const struct bad_objects *bad, const struct object *object,
-                   const struct error *why)
-{
-    static const struct uid unknown;
-    const struct object_event event = {
-        .kind = object->kind,
-        .id = object->id,
-        .uid = object->uid ? *object->uid : unknown,
-        .type = EVENT_WARNING,
-        .reason = "InvalidObject",
-        .action = "Read",
-        .note = why->text,
-        .everywhere = true,
-    };
-    if (object->id)
-        event_report(bad->events, &event);
-}
-
-void bad_objects_add(struct bad_objects *bad, const struct object *object, struct error *why)
-{
-    bad->total++;
-    log_warn(LOG, "bad object: %s", why->text);
-    if (bad->reported < REPORTED_LIMIT) {
-        bad->reported++;
-        report(bad, object, why);
-    }
-    error_clear(why);
 }

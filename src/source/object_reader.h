@@ -94,28 +94,10 @@ int initial_events_put(struct initial_events *initial, struct object *object, st
 /** What was put as @id up to now is gone. -1 if there are too many events. */
 int initial_events_remove(struct initial_events *initial, const char *id, struct error *err);
 
-/** Whether there were more events than the limit allows. */
-bool initial_events_overrun(const struct initial_events *initial);
-
 /** The end: moves what is there into @objects, which is zeroed, and forgets all but the limit. */
 void initial_events_finish(struct initial_events *initial, object_vec *objects);
 
 /** Forgets all but the limit. */
 void initial_events_reset(struct initial_events *initial);
-
-/* Objects that cannot be decoded: counts them and says why, without a flood of events. Starts
- * zeroed. */
-struct bad_objects {
-    uint64_t total;
-    unsigned reported;               /* as events, of the present answer */
-    const struct event_sink *events; /* borrowed; NULL: events are for nobody */
-};
-
-/** A new answer begins: as many as before may be reported again. */
-void bad_objects_begin(struct bad_objects *bad);
-
-/** Takes the reason out of @why and warns of it, and of @object, which has no payload, in an event
- * if it has an id, but for those of one answer from some number on. */
-void bad_objects_add(struct bad_objects *bad, const struct object *object, struct error *why);
 
 #endif

@@ -54,6 +54,8 @@
 /* Between two bytes of a page or of initial events, and for all of them. */
 #define SILENCE_TIMEOUT 60.0
 #define CONTENTS_TIMEOUT 300.0
+/* So many events of one answer: a server may send a million bad objects. */
+#define REPORTED_LIMIT 100
 
 static const char *const purpose_names[] = {"stream", "list", "watch"};
 static const char *const state_names[] = {"new",     "connecting", "streaming",
@@ -141,10 +143,18 @@ static void take_contents(struct reflector *r, object_vec *objects, char **versi
     r->sink->replace(r->sink->ctx, r->collection.kind, objects);
 }
 
-/* The end mark: the same answer goes on as the watch. */
-static int end_initial_events(struct reflector *r, struct watch_event *event, struct error *err)
+/* No version is remembered here but that of the end mark: those of initial events are in no order.
+ * Behind the mark, the same answer goes on as the watch. */
+static int take_initial_event(struct reflector *r, struct watch_event *event, struct error *err)
 {
     object_vec objects = {0};
+    prove(r);
+    if (event->type == WATCH_REMOVE)
+        return initial_events_remove(&r->initial, event->object.id, err);
+    if (event->type != WATCH_BOOKMARK)
+        return initial_events_put(&r->initial, &event->object, err);
+    if (!event->initial_end)
+        return 0;
     if (!event->version)
         return error_set(err, "the end of the initial events has no resourceVersion");
     initial_events_finish(&r->initial, &objects);
@@ -152,17 +162,6 @@ static int end_initial_events(struct reflector *r, struct watch_event *event, st
     r->purpose = WATCH;
     begin_watching(r);
     return 0;
-}
-
-/* No version is remembered here: those of initial events are in no order. */
-static int take_initial_event(struct reflector *r, struct watch_event *event, struct error *err)
-{
-    prove(r);
-    if (event->type == WATCH_BOOKMARK)
-        return event->initial_end ? end_initial_events(r, event, err) : 0;
-    if (event->type == WATCH_REMOVE)
-        return initial_events_remove(&r->initial, event->object.id, err);
-    return initial_events_put(&r->initial, &event->object, err);
 }
 
 static void take_change(struct reflector *r, struct watch_event *event)
@@ -182,12 +181,33 @@ static void take_change(struct reflector *r, struct watch_event *event)
     prove(r);
 }
 
+/* An object that cannot be decoded costs just itself. All nodes are sent the same one. */
+static void report_bad(struct reflector *r, const struct watch_event *event)
+{
+    static const struct uid unknown;
+    const struct object *object = &event->object;
+    const struct object_event report = {
+        .kind = object->kind,
+        .id = object->id,
+        .uid = object->uid ? *object->uid : unknown,
+        .type = EVENT_WARNING,
+        .reason = "InvalidObject",
+        .action = "Read",
+        .note = event->problem.text,
+        .everywhere = true,
+    };
+    r->figures.bad_objects++;
+    log_warn(LOG, "bad object: %s", event->problem.text);
+    if (r->bad_reported++ < REPORTED_LIMIT && object->id)
+        event_report(r->events, &report);
+}
+
 /* A watch_event_fn. */
 static int take_event(void *ctx, struct watch_event *event, struct error *err)
 {
     struct reflector *r = ctx;
     if (event->type == WATCH_BAD)
-        bad_objects_add(&r->bad, &event->object, &event->problem);
+        report_bad(r, event);
     if (r->purpose == LIST)
         return initial_events_put(&r->initial, &event->object, err);
     if (r->state == STATE_STREAMING)
@@ -211,15 +231,14 @@ static bool is_harmless(const struct reflector *r, const struct api_status *stat
 
 static void log_refused(struct reflector *r, const struct api_status *status)
 {
-    if (!is_harmless(r, status)) {
+    if (is_harmless(r, status))
+        retry_log(&r->retry, LOG_LEVEL_INFO,
+                  xasprintf("the server has no %s of %s, which Kubernetes has since 1.33: traffic "
+                            "to unallocated cluster IPs is not dropped",
+                            r->retry.resource->plural, r->retry.resource->api_version),
+                  "");
+    else
         retry_log_refused(&r->retry, verb_of(r), status);
-        return;
-    }
-    retry_log(&r->retry, LOG_LEVEL_INFO,
-              xasprintf("the server has no %s of %s, which Kubernetes has since 1.33: traffic to "
-                        "unallocated cluster IPs is not dropped",
-                        r->retry.resource->plural, r->retry.resource->api_version),
-              "");
 }
 
 /* Back to the first page. */
@@ -241,25 +260,20 @@ static void list_instead(struct reflector *r, const char *why)
     list_begin(r);
 }
 
-/* The server refuses the version that was asked for. Returns whether another try makes sense at
- * once: without it. */
-static bool drop_version(struct reflector *r)
-{
-    bool had = r->version && !r->version_unusable;
-    r->version_unusable = true;
-    return had;
-}
-
 static void stream_refused(struct reflector *r, const struct api_status *status)
 {
-    if (status->expired || status->too_large) {
-        if (drop_version(r)) {
+    bool of_version = status->expired || status->too_large;
+    if (!of_version && status->code != 429 && status->retry_after <= 0) {
+        list_instead(r, status->message);
+        return;
+    }
+    if (of_version) {
+        bool had = r->version && !r->version_unusable;
+        r->version_unusable = true;
+        if (had) { /* without it, another try makes sense at once */
             ask(r, STREAM);
             return;
         }
-    } else if (status->code != 429 && status->retry_after <= 0) {
-        list_instead(r, status->message);
-        return;
     }
     log_refused(r, status);
     back_off(r, STREAM, status->retry_after);
@@ -269,17 +283,15 @@ static void stream_refused(struct reflector *r, const struct api_status *status)
  * without pages that it no longer has. */
 static bool list_otherwise(struct reflector *r, const struct api_status *status)
 {
-    if (!status->expired && !status->too_large)
+    bool later_page = r->reader.token;
+    bool can_help = later_page ? r->list_limited : !r->version_unusable;
+    if (!can_help || (!status->expired && !status->too_large))
         return false;
-    if (r->reader.token) {
-        if (!r->list_limited)
-            return false;
+    if (later_page) {
         free(r->version);
         r->version = r->reader.version;
         r->reader.version = NULL;
     } else {
-        if (r->version_unusable)
-            return false;
         r->version_unusable = true;
     }
     list_begin(r);
@@ -349,7 +361,7 @@ static void unreadable(struct reflector *r)
 {
     r->figures.bad_answers++;
     /* A list would be as long. */
-    bool too_much = initial_events_overrun(&r->initial) || r->received > CONTENTS_LIMIT;
+    bool too_much = r->initial.count > r->initial.limit || r->received > CONTENTS_LIMIT;
     if (r->purpose == STREAM && !too_much) {
         list_instead(r, r->broken.text);
         return;
@@ -366,17 +378,6 @@ static void failed(struct reflector *r, const char *why)
     r->figures.failures++;
     retry_log_failed(&r->retry, verb_of(r), why, "");
     back_off(r, r->purpose == WATCH ? WATCH : STREAM, -1);
-}
-
-/* The server took too long, to answer or to go on. */
-static void stalled(struct reflector *r, const char *why)
-{
-    if (r->purpose == STREAM) {
-        r->figures.failures++;
-        list_instead(r, why);
-    } else {
-        failed(r, why);
-    }
 }
 
 /* The stream ended before its end mark. */
@@ -469,19 +470,13 @@ static char *prepare(struct reflector *r, double *timeout)
     return collection_list_path(&r->collection, version, r->list_limited, r->reader.token);
 }
 
-/* Only now it is known how to read what comes. */
-static void begin_body(struct reflector *r, enum encoding encoding)
-{
-    object_reader_begin(&r->reader, encoding, r->purpose == LIST);
-    r->figures.encoding = encoding;
-    r->figures.has_encoding = true;
-}
-
 static void on_opened(void *ctx, enum encoding encoding)
 {
     struct reflector *r = ctx;
     r->opened_at = clock_monotonic();
-    begin_body(r, encoding);
+    r->figures.encoding = encoding;
+    r->figures.has_encoding = true;
+    object_reader_begin(&r->reader, encoding, r->purpose == LIST);
     if (r->purpose == LIST) {
         enter(r, STATE_LISTING);
         start_timer(r, SILENCE_TIMEOUT);
@@ -512,46 +507,42 @@ static int on_data(void *ctx, const char *bytes, size_t length)
     return object_reader_feed(&r->reader, bytes, length, &r->broken);
 }
 
-static void on_refusal(struct reflector *r, const struct api_result *result, const char *body)
-{
-    struct api_status status;
-    api_status_from_result(result, body, &status);
-    refused(r, &status, false);
-    api_status_clear(&status);
-}
-
-static void on_error_event(struct reflector *r)
-{
-    /* The reader's own goes when the next answer begins. */
-    struct api_status status = r->reader.status;
-    r->reader.status = (struct api_status){0};
-    refused(r, &status, true);
-    api_status_clear(&status);
-}
-
 static void on_done(void *ctx, const struct api_result *result, const char *body)
 {
     struct reflector *r = ctx;
+    bool error_event = r->purpose != LIST && r->reader.refused;
+    struct api_status status = {0};
     r->request = NULL;
     ev_timer_stop(r->loop, &r->timer);
-    if (r->purpose != LIST && r->reader.refused)
-        on_error_event(r);
-    else if (r->broken.text)
+    if (error_event) {
+        status = r->reader.status; /* the reader's own goes when the next answer begins */
+        r->reader.status = (struct api_status){0};
+        refused(r, &status, true);
+    } else if (r->broken.text) {
         unreadable(r);
-    else if (result->status == 0)
+    } else if (result->status == 0) {
         failed(r, result->transport ? result->transport : "no answer");
-    else if (result->status != 200)
-        on_refusal(r, result, body);
-    else
+    } else if (result->status != 200) {
+        api_status_from_result(result, body, &status);
+        refused(r, &status, false);
+    } else {
         ended(r, result->transport);
+    }
+    api_status_clear(&status);
 }
 
-/* The server takes too long. */
+/* The server takes too long, to answer or to go on. */
 static void give_up(struct reflector *r)
 {
+    const char *why = r->state == STATE_CONNECTING ? "no answer in time" : "the answer stalled";
     apiserver_cancel(r->request);
     r->request = NULL;
-    stalled(r, r->state == STATE_CONNECTING ? "no answer in time" : "the answer stalled");
+    if (r->purpose == STREAM) {
+        r->figures.failures++;
+        list_instead(r, why);
+    } else {
+        failed(r, why);
+    }
 }
 
 static void on_timer(struct ev_loop *loop, struct ev_timer *timer, int events)
@@ -578,7 +569,7 @@ static void ask(struct reflector *r, enum purpose purpose)
     r->reader.refused = false;
     error_clear(&r->broken);
     if (purpose != LIST || !r->reader.token) /* the pages of a list are one answer */
-        bad_objects_begin(&r->bad);
+        r->bad_reported = 0;
     enter(r, STATE_CONNECTING);
     char *path = prepare(r, &timeout);
     r->request = apiserver_send(r->apiserver, path, NULL, timeout, &ops, r, &err);
@@ -616,7 +607,7 @@ struct reflector *reflector_start(struct ev_loop *loop, struct apiserver *apiser
 
 void reflector_set_events(struct reflector *r, const struct event_sink *events)
 {
-    r->bad.events = events;
+    r->events = events;
 }
 
 void reflector_free(struct reflector *r)
@@ -643,7 +634,6 @@ bool reflector_has_answer(const struct reflector *r)
 void reflector_figures(const struct reflector *r, struct reflector_figures *out)
 {
     *out = r->figures;
-    out->bad_objects = r->bad.total;
     out->resource = resource_of(r);
     out->state = state_names[r->state];
     out->trouble = r->retry.logged;

@@ -62,7 +62,8 @@ struct reflector {
     struct error broken;           /* why the body that is coming was given up */
 
     struct retry retry;
-    struct bad_objects bad;
+    unsigned bad_reported;           /* as events, of the present answer */
+    const struct event_sink *events; /* borrowed; NULL: events are for nobody */
     struct reflector_figures figures;
 };
 
