@@ -245,7 +245,7 @@ bool taint_matches(const struct taint *pattern, const struct taint *taint);
 
 /*
  * Typed API objects: just the fields of Service, EndpointSlice, ServiceCIDR and Node that are used
- * (docs/behaviour.md 1). Plain structs; decode.h makes them from JSON, object_clear() frees them.
+ * (docs/behaviour.md 1). Plain structs; object_decode() makes them, object_clear() frees them.
  *
  * An object's id is "namespace/name", or "name" for a ServiceCIDR or Node. API names hold no slash.
  */
@@ -313,7 +313,7 @@ struct slice_endpoint {
     const char *node_name;        /* interned; NULL if it has none */
     struct endpoint_hints *hints; /* owned; NULL if it has none */
     uint8_t flags;                /* of enum endpoint_flag */
-    uint8_t zone;                 /* see zone.h; 0: none */
+    uint8_t zone;                 /* see zone_name(); 0: none */
 };
 
 /* One entry of a slice's ports. Entries without a number are left out by the decoder. */

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Node: the fields of docs/behaviour.md 1.4 that are used. */
-#include "field.h"
+/* Node: the fields of docs/behaviour.md 1.4 that are used, and patterns of its taints. */
+#include "decode.h"
 
-#include "kube-nftd/base.h"
-#include "kube-nftd/values.h"
-
+#include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
-static int node_metadata(struct decoder *d, const struct json_value *json, struct node *node)
+#define NAME_LIMIT 63
+#define PREFIX_LIMIT 253
+
+static int node_metadata(struct decoder *d, const struct field *json, struct node *node)
 {
-    struct field_path metadata_path = {NULL, "metadata", 0},
-                      labels_path = {&metadata_path, "labels", 0};
-    const struct json_value *metadata = json_member(json, "metadata"), *labels;
+    struct field metadata, labels;
     const char *zone;
     int64_t deletion;
-    if (field_time(d, metadata, &metadata_path, "deletionTimestamp", &deletion) ||
-        field_object(d, metadata, &metadata_path, "labels", &labels) ||
-        field_string(d, labels, &labels_path, "topology.kubernetes.io/zone", &zone))
+    if (field_object(d, json, "metadata", &metadata) ||
+        field_time(d, &metadata, "deletionTimestamp", &deletion) ||
+        field_object(d, &metadata, "labels", &labels) ||
+        field_string(d, &labels, "topology.kubernetes.io/zone", &zone))
         return -1;
-    node->deleting = json_member(metadata, "deletionTimestamp");
-    uid_parse(json_string(json_member(metadata, "uid")), &node->uid);
+    node->deleting = json_member(metadata.value, "deletionTimestamp");
+    uid_parse(json_string(json_member(metadata.value, "uid")), &node->uid);
     if (zone && *zone)
         node->zone = xstrdup(zone);
     return 0;
@@ -34,37 +35,33 @@ static char *time_text(const struct json_value *value)
     return json_string(value) ? xstrdup(json_string(value)) : NULL;
 }
 
-static int take_taint(struct decoder *d, const struct json_value *entry,
-                      const struct field_path *path, void *ctx)
+static int take_taint(struct decoder *d, const struct field *entry, void *ctx)
 {
     struct node *node = ctx;
     const char *key, *value, *effect;
-    if (field_string(d, entry, path, "key", &key) ||
-        field_string(d, entry, path, "value", &value) ||
-        field_string(d, entry, path, "effect", &effect))
+    if (field_string(d, entry, "key", &key) || field_string(d, entry, "value", &value) ||
+        field_string(d, entry, "effect", &effect))
         return -1;
     if (key && strcmp(key, "ToBeDeletedByClusterAutoscaler") == 0)
         node->to_be_deleted = true;
     vec_push(&node->taints, (struct taint){xstrdup(key ? key : ""), xstrdup(value ? value : ""),
                                            xstrdup(effect ? effect : ""),
-                                           time_text(json_member(entry, "timeAdded"))});
+                                           time_text(json_member(entry->value, "timeAdded"))});
     return 0;
 }
 
-static int take_pod_cidr(struct decoder *d, const struct json_value *entry,
-                         const struct field_path *path, void *ctx)
+static int take_pod_cidr(struct decoder *d, const struct field *entry, void *ctx)
 {
     struct node *node = ctx;
-    return field_cidr(d, entry, path, node->has_pod_cidr, node->pod_cidr);
+    return field_cidr(d, entry, node->has_pod_cidr, node->pod_cidr);
 }
 
-static int node_spec(struct decoder *d, const struct json_value *json, struct node *node)
+static int node_spec(struct decoder *d, const struct field *json, struct node *node)
 {
-    struct field_path path = {NULL, "spec", 0};
-    const struct json_value *spec;
-    if (field_object(d, json, NULL, "spec", &spec) ||
-        field_each_object(d, spec, &path, "taints", take_taint, node) ||
-        field_each_string(d, spec, &path, "podCIDRs", take_pod_cidr, node))
+    struct field spec;
+    if (field_object(d, json, "spec", &spec) ||
+        field_each(d, &spec, "taints", JSON_OBJECT, take_taint, node) ||
+        field_each(d, &spec, "podCIDRs", JSON_STRING, take_pod_cidr, node))
         return -1;
     return 0;
 }
@@ -74,16 +71,14 @@ struct address_search {
     const char *type;
 };
 
-static int take_address(struct decoder *d, const struct json_value *entry,
-                        const struct field_path *path, void *ctx)
+static int take_address(struct decoder *d, const struct field *entry, void *ctx)
 {
     const struct address_search *search = ctx;
     struct node *node = search->node;
     const char *type, *text;
     enum family family;
     struct address address;
-    if (field_string(d, entry, path, "type", &type) ||
-        field_string(d, entry, path, "address", &text))
+    if (field_string(d, entry, "type", &type) || field_string(d, entry, "address", &text))
         return -1;
     if (!type || strcmp(type, search->type) != 0 || !text ||
         !address_parse(text, &family, &address) || node->has_ip[family])
@@ -93,23 +88,105 @@ static int take_address(struct decoder *d, const struct json_value *entry,
     return 0;
 }
 
-static int node_status(struct decoder *d, const struct json_value *json, struct node *node)
+static int node_status(struct decoder *d, const struct field *json, struct node *node)
 {
-    struct field_path path = {NULL, "status", 0};
     struct address_search internal = {node, "InternalIP"}, external = {node, "ExternalIP"};
-    const struct json_value *status;
-    if (field_object(d, json, NULL, "status", &status) ||
-        field_each_object(d, status, &path, "addresses", take_address, &internal) ||
-        field_each_object(d, status, &path, "addresses", take_address, &external))
+    struct field status;
+    if (field_object(d, json, "status", &status) ||
+        field_each(d, &status, "addresses", JSON_OBJECT, take_address, &internal) ||
+        field_each(d, &status, "addresses", JSON_OBJECT, take_address, &external))
         return -1;
     return 0;
 }
 
-int decode_node(struct decoder *d, const struct json_value *json)
+int decode_node(struct decoder *d, const struct field *json)
 {
     struct node *node = d->out->node = xcalloc(1, sizeof(*node));
     node->id = xstrdup(d->out->id);
     if (node_metadata(d, json, node) || node_spec(d, json, node) || node_status(d, json, node))
         return -1;
     return 0;
+}
+
+/* ---- taints ---- */
+
+void taint_clear(struct taint *taint)
+{
+    free(taint->key);
+    free(taint->value);
+    free(taint->effect);
+    free(taint->time_added);
+    *taint = (struct taint){0};
+}
+
+/* Letters, digits and, between them, what stands in @between. */
+static bool is_name(const char *text, size_t length, const char *between, size_t limit)
+{
+    if (length == 0 || length > limit || !isalnum((unsigned char)text[0]) ||
+        !isalnum((unsigned char)text[length - 1]))
+        return false;
+    for (size_t i = 0; i < length; i++)
+        if (!isalnum((unsigned char)text[i]) && !strchr(between, text[i]))
+            return false;
+    return true;
+}
+
+static bool is_key(const char *text)
+{
+    const char *slash = strchr(text, '/');
+    if (slash && !is_name(text, (size_t)(slash - text), "-.", PREFIX_LIMIT))
+        return false;
+    const char *name = slash ? slash + 1 : text;
+    return is_name(name, strlen(name), "-_.", NAME_LIMIT);
+}
+
+static bool is_value(const char *text)
+{
+    return !*text || is_name(text, strlen(text), "-_.", NAME_LIMIT);
+}
+
+static bool is_effect(const char *text)
+{
+    return strcmp(text, "NoSchedule") == 0 || strcmp(text, "PreferNoSchedule") == 0 ||
+           strcmp(text, "NoExecute") == 0;
+}
+
+static int check(const char *text, const struct taint *pattern, struct error *err)
+{
+    if (pattern->effect && !is_effect(pattern->effect))
+        return error_set(
+            err, "\"%s\": the effect is none of NoSchedule, PreferNoSchedule and NoExecute", text);
+    if (!is_key(pattern->key))
+        return error_set(err, "\"%s\" does not begin with a taint's key", text);
+    if (pattern->value && !is_value(pattern->value))
+        return error_set(err, "\"%s\": \"%s\" cannot be the value of a taint", text,
+                         pattern->value);
+    return 0;
+}
+
+int taint_parse(const char *text, struct taint *pattern, struct error *err)
+{
+    const char *colon = strrchr(text, ':'), *end = colon ? colon : text + strlen(text);
+    const char *equals = memchr(text, '=', (size_t)(end - text));
+    const char *key_end = equals ? equals : end;
+    *pattern = (struct taint){
+        .key = xstrndup(text, (size_t)(key_end - text)),
+        .value = equals ? xstrndup(equals + 1, (size_t)(end - equals - 1)) : NULL,
+        .effect = colon ? xstrdup(colon + 1) : NULL,
+    };
+    if (check(text, pattern, err) == 0)
+        return 0;
+    taint_clear(pattern);
+    return -1;
+}
+
+static bool same(const char *wanted, const char *text)
+{
+    return !wanted || strcmp(wanted, text) == 0;
+}
+
+bool taint_matches(const struct taint *pattern, const struct taint *taint)
+{
+    return same(pattern->key, taint->key) && same(pattern->value, taint->value) &&
+           same(pattern->effect, taint->effect);
 }

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Service and ServiceCIDR: the fields of docs/behaviour.md 1.2 and 1.5 that are used. */
-#include "field.h"
-
-#include "kube-nftd/base.h"
-#include "kube-nftd/values.h"
+#include "decode.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,20 +9,11 @@
 #define AFFINITY_TIMEOUT 10800
 #define AFFINITY_TIMEOUT_MOST 86400
 
-static int service_created(struct decoder *d, const struct json_value *json)
-{
-    struct field_path path = {NULL, "metadata", 0};
-    d->out->service->created = INT64_MAX;
-    return field_time(d, json_member(json, "metadata"), &path, "creationTimestamp",
-                      &d->out->service->created);
-}
-
-static int service_type(struct decoder *d, const struct json_value *spec,
-                        const struct field_path *up, enum service_type *out)
+static int service_type(struct decoder *d, const struct field *spec, enum service_type *out)
 {
     const char *text;
     *out = TYPE_CLUSTER_IP;
-    if (field_string(d, spec, up, "type", &text))
+    if (field_string(d, spec, "type", &text))
         return -1;
     for (int type = 0; text && type <= TYPE_EXTERNAL_NAME; type++) {
         if (strcmp(service_type_name((enum service_type)type), text) == 0) {
@@ -34,21 +22,20 @@ static int service_type(struct decoder *d, const struct json_value *spec,
         }
     }
     if (text)
-        field_warn(d, &(struct field_path){up, "type", 0}, "\"%s\" is unknown, taken for ClusterIP",
-                   text);
+        field_warn(d, FIELD(spec, "type"), "\"%s\" is unknown, taken for ClusterIP", text);
     return 0;
 }
 
 /* ---- cluster IPs ---- */
 
-static int service_cluster_ip(struct decoder *d, const char *text, const struct field_path *path,
+static int service_cluster_ip(struct decoder *d, const char *text, const struct field *field,
                               const char *wanted_family)
 {
     struct service *service = d->out->service;
     enum family family;
     struct address address;
     if (!address_parse(text, &family, &address))
-        return field_bad(d, path, "\"%s\" is not an IP address", text);
+        return field_bad(d, field, "\"%s\" is not an IP address", text);
     /* An address of another family than its entry in ipFamilies is skipped, never fatal. */
     if (wanted_family && strcmp(wanted_family, family_name(family)) != 0)
         return 0;
@@ -57,80 +44,73 @@ static int service_cluster_ip(struct decoder *d, const char *text, const struct 
     return 0;
 }
 
-static int check_family(struct decoder *d, const struct json_value *json,
-                        const struct field_path *path)
+static int check_family(struct decoder *d, const struct field *field)
 {
-    if (!json_is(json, JSON_STRING))
-        return field_is_not(d, json, path, "a string");
+    const struct json_value *value = field->value;
+    if (!json_is(value, JSON_STRING))
+        return field_is_not(d, field, "a string");
     for (int family = 0; family < FAMILY_COUNT; family++)
-        if (strcmp(json->string, family_name((enum family)family)) == 0)
+        if (strcmp(value->string, family_name((enum family)family)) == 0)
             return 0;
-    return field_bad(d, path, "\"%s\" is not IPv4 or IPv6", json->string);
+    return field_bad(d, field, "\"%s\" is not IPv4 or IPv6", value->string);
 }
 
 /* Each family that ipFamilies lists has the address at the same place of clusterIPs; where that
  * list is absent, the first one has clusterIP. */
-static int listed_cluster_ips(struct decoder *d, const struct json_value *spec,
-                              const struct field_path *up, const struct json_value *families,
-                              const char *cluster_ip)
+static int listed_cluster_ips(struct decoder *d, const struct field *spec,
+                              const struct field *families, const char *cluster_ip)
 {
-    const struct json_value *addresses;
-    if (field_list(d, spec, up, "clusterIPs", &addresses))
+    struct field addresses;
+    if (field_list(d, spec, "clusterIPs", &addresses))
         return -1;
-    bool alone = json_is_empty(addresses);
-    struct field_path families_path = {up, "ipFamilies", 0}, addresses_path = {up, "clusterIPs", 0},
-                      alone_path = {up, "clusterIP", 0};
+    bool alone = json_is_empty(addresses.value);
     int i = 0;
-    const struct json_value *address = addresses ? addresses + 1 : NULL;
-    const struct json_value *end = addresses ? addresses + addresses->size : NULL;
-    json_each (families, family) {
-        struct field_path path = {&addresses_path, NULL, i};
-        if (check_family(d, family, &(struct field_path){&families_path, NULL, i}))
+    const struct json_value *next = alone ? NULL : addresses.value + 1;
+    const struct json_value *end = alone ? NULL : addresses.value + addresses.value->size;
+    json_each (families->value, family) {
+        struct field address = {&addresses, NULL, i, next < end ? next : NULL};
+        if (check_family(d, &(struct field){families, NULL, i, family}))
             return -1;
-        if (address == end)
-            address = NULL;
-        if (address && !json_is(address, JSON_STRING))
-            return field_is_not(d, address, &path, "a string");
-        const char *text = address ? address->string : alone && i == 0 ? cluster_ip : NULL;
-        if (text && service_cluster_ip(d, text, alone ? &alone_path : &path, family->string))
+        if (address.value && !json_is(address.value, JSON_STRING))
+            return field_is_not(d, &address, "a string");
+        const char *text = alone && i == 0 ? cluster_ip : json_string(address.value);
+        if (text && service_cluster_ip(d, text, alone ? FIELD(spec, "clusterIP") : &address,
+                                       family->string))
             return -1;
-        address = address ? address + address->size : NULL;
+        next = address.value ? next + next->size : end;
         i++;
     }
     return 0;
 }
 
 /* Or that the Service is skipped. */
-static int cluster_ips(struct decoder *d, const struct json_value *spec,
-                       const struct field_path *up, enum service_type type)
+static int cluster_ips(struct decoder *d, const struct field *spec, enum service_type type)
 {
     const char *cluster_ip;
-    const struct json_value *families;
-    if (field_string(d, spec, up, "clusterIP", &cluster_ip) ||
-        field_list(d, spec, up, "ipFamilies", &families))
+    struct field families;
+    if (field_string(d, spec, "clusterIP", &cluster_ip) ||
+        field_list(d, spec, "ipFamilies", &families))
         return -1;
     if (type == TYPE_EXTERNAL_NAME || !cluster_ip || !*cluster_ip ||
         strcmp(cluster_ip, "None") == 0) {
         d->out->service->skipped = true;
         return 0;
     }
-    if (!json_is_empty(families))
-        return listed_cluster_ips(d, spec, up, families, cluster_ip);
-    return service_cluster_ip(d, cluster_ip, &(struct field_path){up, "clusterIP", 0}, NULL);
+    if (!json_is_empty(families.value))
+        return listed_cluster_ips(d, spec, &families, cluster_ip);
+    return service_cluster_ip(d, cluster_ip, FIELD(spec, "clusterIP"), NULL);
 }
 
 /* ---- ports ---- */
 
-static int add_port(struct decoder *d, const struct json_value *json, const struct field_path *path,
-                    void *ctx)
+static int add_port(struct decoder *d, const struct field *entry, void *ctx)
 {
     struct service *service = ctx;
     struct service_port port = {0};
     const char *name;
-    if (field_string(d, json, path, "name", &name) ||
-        field_protocol(d, json, path, &port.protocol) ||
-        field_port(d, json, path, "port", 1, &port.port) ||
-        field_port(d, json, path, "nodePort", 0, &port.node_port))
+    if (field_string(d, entry, "name", &name) || field_protocol(d, entry, &port.protocol) ||
+        field_port(d, entry, "port", 1, &port.port) ||
+        field_port(d, entry, "nodePort", 0, &port.node_port))
         return -1;
     port.name = intern(name ? name : "");
     vec_push(&service->ports, port);
@@ -173,29 +153,27 @@ static uint64_t find_doubled(const struct service *service)
 }
 
 /* No two ports of a Service may share a number. */
-static int check_numbers(struct decoder *d, const struct field_path *up)
+static int check_numbers(struct decoder *d, const struct field *spec)
 {
     const struct service *service = d->out->service;
     uint64_t doubled = service->ports.n > 1 ? find_doubled(service) : 0;
     if (!doubled)
         return 0;
-    const struct field_path list = {up, "ports", 0};
     bool node = doubled >> 48 & 1;
-    return field_bad(d, &(struct field_path){&list, NULL, (int)(uint32_t)doubled},
+    return field_bad(d, &(struct field){FIELD(spec, "ports"), NULL, (int)(uint32_t)doubled, NULL},
                      "%s %s %u is a duplicate", protocol_name((uint8_t)(doubled >> 49)),
                      node ? "node port" : "port", (unsigned)(doubled >> 32 & UINT16_MAX));
 }
 
-static int service_ports(struct decoder *d, const struct json_value *spec,
-                         const struct field_path *up)
+static int service_ports(struct decoder *d, const struct field *spec)
 {
     struct service *service = d->out->service;
-    vec_make_room(&service->ports, json_count(json_member(spec, "ports")));
-    if (field_each_object(d, spec, up, "ports", add_port, service) || check_numbers(d, up))
+    vec_make_room(&service->ports, json_count(json_member(spec->value, "ports")));
+    if (field_each(d, spec, "ports", JSON_OBJECT, add_port, service) || check_numbers(d, spec))
         return -1;
     vec_trim(&service->ports);
     if (service->ports.n == 0 && !service->skipped)
-        return field_bad(d, &(struct field_path){up, "ports", 0}, "missing");
+        return field_bad(d, FIELD(spec, "ports"), "missing");
     return 0;
 }
 
@@ -203,7 +181,7 @@ static int service_ports(struct decoder *d, const struct json_value *spec,
 
 /* Adds what @text says to the list of its family. Written by hand or by others, so what is no
  * address costs just itself. */
-static void add_address(struct decoder *d, const char *text, const struct field_path *path,
+static void add_address(struct decoder *d, const char *text, const struct field *field,
                         address_vec lists[FAMILY_COUNT])
 {
     enum family family;
@@ -211,47 +189,45 @@ static void add_address(struct decoder *d, const char *text, const struct field_
     if (!*text)
         return;
     if (!address_parse(text, &family, &address))
-        field_warn(d, path, "\"%s\" is not an IP address", text);
+        field_warn(d, field, "\"%s\" is not an IP address", text);
     else if (d->out->service->has_cluster_ip[family])
         vec_push(&lists[family], address);
 }
 
 /* An API server refuses such an address; one that a tenant got past it would take the host's own
  * traffic. */
-static int take_external_ip(struct decoder *d, const struct json_value *entry,
-                            const struct field_path *path, void *ctx)
+static int take_external_ip(struct decoder *d, const struct field *entry, void *ctx)
 {
+    const char *text = entry->value->string;
     enum family family;
     struct address address;
     const char *special =
-        address_parse(entry->string, &family, &address) ? address_special(family, &address) : NULL;
+        address_parse(text, &family, &address) ? address_special(family, &address) : NULL;
     if (special)
-        field_warn(d, path, "\"%s\" is %s", entry->string, special);
+        field_warn(d, entry, "\"%s\" is %s", text, special);
     else
-        add_address(d, entry->string, path, ctx);
+        add_address(d, text, entry, ctx);
     return 0;
 }
 
 /* Of any mode but VIP, the balancer delivers to the nodes itself (docs/behaviour.md 1.2). */
-static int take_ingress(struct decoder *d, const struct json_value *entry,
-                        const struct field_path *path, void *ctx)
+static int take_ingress(struct decoder *d, const struct field *entry, void *ctx)
 {
     const char *ip, *mode;
-    if (field_string(d, entry, path, "ip", &ip) || field_string(d, entry, path, "ipMode", &mode))
+    if (field_string(d, entry, "ip", &ip) || field_string(d, entry, "ipMode", &mode))
         return -1;
     if (ip && (!mode || strcmp(mode, "VIP") == 0))
-        add_address(d, ip, &(struct field_path){path, "ip", 0}, ctx);
+        add_address(d, ip, FIELD(entry, "ip"), ctx);
     return 0;
 }
 
-static int load_balancer_ips(struct decoder *d, const struct json_value *json,
+static int load_balancer_ips(struct decoder *d, const struct field *json,
                              address_vec lists[FAMILY_COUNT])
 {
-    struct field_path status_path = {NULL, "status", 0}, path = {&status_path, "loadBalancer", 0};
-    const struct json_value *status, *balancer;
-    if (field_object(d, json, NULL, "status", &status) ||
-        field_object(d, status, &status_path, "loadBalancer", &balancer) ||
-        field_each_object(d, balancer, &path, "ingress", take_ingress, lists))
+    struct field status, balancer;
+    if (field_object(d, json, "status", &status) ||
+        field_object(d, &status, "loadBalancer", &balancer) ||
+        field_each(d, &balancer, "ingress", JSON_OBJECT, take_ingress, lists))
         return -1;
     return 0;
 }
@@ -273,16 +249,15 @@ struct source_search {
     bool everybody[FAMILY_COUNT];
 };
 
-static int take_source_range(struct decoder *d, const struct json_value *entry,
-                             const struct field_path *path, void *ctx)
+static int take_source_range(struct decoder *d, const struct field *entry, void *ctx)
 {
     struct source_search *search = ctx;
     enum family family;
     struct cidr cidr;
-    char *text = trimmed(entry->string);
+    char *text = trimmed(entry->value->string);
     if (!cidr_parse(text, &family, &cidr)) {
         if (*text)
-            field_warn(d, path, "\"%s\" is not a CIDR", text);
+            field_warn(d, entry, "\"%s\" is not a CIDR", text);
     } else if (cidr.length == 0) {
         search->everybody[family] = true;
     } else {
@@ -292,11 +267,10 @@ static int take_source_range(struct decoder *d, const struct json_value *entry,
     return 0;
 }
 
-static int source_ranges(struct decoder *d, const struct json_value *spec,
-                         const struct field_path *up, range_vec lists[FAMILY_COUNT])
+static int source_ranges(struct decoder *d, const struct field *spec, range_vec lists[FAMILY_COUNT])
 {
     struct source_search search = {.ranges = lists};
-    if (field_each_string(d, spec, up, "loadBalancerSourceRanges", take_source_range, &search))
+    if (field_each(d, spec, "loadBalancerSourceRanges", JSON_STRING, take_source_range, &search))
         return -1;
     for (int family = 0; family < FAMILY_COUNT; family++) {
         if (search.everybody[family])
@@ -307,14 +281,13 @@ static int source_ranges(struct decoder *d, const struct json_value *spec,
 }
 
 /* Behind the cluster IPs: only their families count. */
-static int external_addresses(struct decoder *d, const struct json_value *json,
-                              const struct json_value *spec, const struct field_path *up)
+static int external_addresses(struct decoder *d, const struct field *json, const struct field *spec)
 {
     struct outside outside = {0};
     bool bad =
-        field_each_string(d, spec, up, "externalIPs", take_external_ip, outside.external_ips) ||
+        field_each(d, spec, "externalIPs", JSON_STRING, take_external_ip, outside.external_ips) ||
         load_balancer_ips(d, json, outside.load_balancer_ips) ||
-        source_ranges(d, spec, up, outside.source_ranges);
+        source_ranges(d, spec, outside.source_ranges);
     for (int family = 0; family < FAMILY_COUNT; family++) {
         addresses_normalize(&outside.external_ips[family]);
         addresses_normalize(&outside.load_balancer_ips[family]);
@@ -325,80 +298,71 @@ static int external_addresses(struct decoder *d, const struct json_value *json,
 
 /* ---- how its traffic is to be treated ---- */
 
-/* Whether externalTrafficPolicy means anything (docs/behaviour.md 1.2). */
-static bool has_outside(const struct json_value *spec, enum service_type type)
-{
-    return type != TYPE_CLUSTER_IP || !json_is_empty(json_member(spec, "externalIPs"));
-}
-
-static int health_check(struct decoder *d, const struct json_value *spec,
-                        const struct field_path *up, enum service_type type)
+static int health_check(struct decoder *d, const struct field *spec, enum service_type type)
 {
     struct service *service = d->out->service;
     uint16_t port;
-    if (field_port(d, spec, up, "healthCheckNodePort", 0, &port))
+    if (field_port(d, spec, "healthCheckNodePort", 0, &port))
         return -1;
     if (type != TYPE_LOAD_BALANCER || !service->external_local)
         return 0;
     if (port == 0)
-        field_warn(d, &(struct field_path){up, "healthCheckNodePort", 0},
+        field_warn(d, FIELD(spec, "healthCheckNodePort"),
                    "missing, so no health check is answered");
     service->health_check_node_port = port;
     return 0;
 }
 
-static int session_affinity(struct decoder *d, const struct json_value *spec,
-                            const struct field_path *up)
+static int session_affinity(struct decoder *d, const struct field *spec)
 {
-    struct field_path config_path = {up, "sessionAffinityConfig", 0},
-                      client_path = {&config_path, "clientIP", 0};
     uint32_t timeout = AFFINITY_TIMEOUT;
-    const struct json_value *config, *client;
+    struct field config, client;
     bool affine;
-    if (field_choice(d, spec, up, "sessionAffinity", "None", "ClientIP", &affine) ||
-        field_object(d, spec, up, "sessionAffinityConfig", &config) ||
-        field_object(d, config, &config_path, "clientIP", &client) ||
-        field_integer(d, client, &client_path, "timeoutSeconds", 1, AFFINITY_TIMEOUT_MOST,
-                      &timeout))
+    if (field_choice(d, spec, "sessionAffinity", "None", "ClientIP", &affine) ||
+        field_object(d, spec, "sessionAffinityConfig", &config) ||
+        field_object(d, &config, "clientIP", &client) ||
+        field_integer(d, &client, "timeoutSeconds", 1, AFFINITY_TIMEOUT_MOST, &timeout))
         return -1;
     d->out->service->affinity_timeout = affine ? timeout : 0;
     return 0;
 }
 
 /* A policy that is unknown is taken for the usual one, so that the Service goes on working with a
- * daemon that is older than the policy. */
-static int policies(struct decoder *d, const struct json_value *spec, const struct field_path *up,
-                    enum service_type type)
+ * daemon that is older than the policy. externalTrafficPolicy means something only where there are
+ * external addresses (docs/behaviour.md 1.2). */
+static int policies(struct decoder *d, const struct field *spec, enum service_type type)
 {
     struct service *service = d->out->service;
     bool external_local;
-    if (field_choice(d, spec, up, "externalTrafficPolicy", "Cluster", "Local", &external_local) ||
-        field_choice(d, spec, up, "internalTrafficPolicy", "Cluster", "Local",
+    if (field_choice(d, spec, "externalTrafficPolicy", "Cluster", "Local", &external_local) ||
+        field_choice(d, spec, "internalTrafficPolicy", "Cluster", "Local",
                      &service->internal_local))
         return -1;
-    service->external_local = external_local && has_outside(spec, type);
-    return health_check(d, spec, up, type) || session_affinity(d, spec, up) ? -1 : 0;
+    service->external_local =
+        external_local &&
+        (type != TYPE_CLUSTER_IP || !json_is_empty(json_member(spec->value, "externalIPs")));
+    return health_check(d, spec, type) || session_affinity(d, spec) ? -1 : 0;
 }
 
 /* ---- the whole ---- */
 
-int decode_service(struct decoder *d, const struct json_value *json)
+int decode_service(struct decoder *d, const struct field *json)
 {
     struct service *service = d->out->service = xcalloc(1, sizeof(*service));
-    struct field_path path = {NULL, "spec", 0};
-    const struct json_value *spec;
+    struct field metadata, spec;
     enum service_type type;
     service->id = xstrdup(d->out->id);
-    if (service_created(d, json) || field_object(d, json, NULL, "spec", &spec))
+    service->created = INT64_MAX;
+    if (field_object(d, json, "metadata", &metadata) ||
+        field_time(d, &metadata, "creationTimestamp", &service->created) ||
+        field_object(d, json, "spec", &spec))
         return -1;
-    if (!spec)
-        return field_bad(d, &path, "missing");
-    if (service_type(d, spec, &path, &type) || cluster_ips(d, spec, &path, type) ||
-        service_ports(d, spec, &path))
+    if (!spec.value)
+        return field_bad(d, &spec, "missing");
+    if (service_type(d, &spec, &type) || cluster_ips(d, &spec, type) || service_ports(d, &spec))
         return -1;
     service->type = (uint8_t)type;
-    if (!service->skipped &&
-        (external_addresses(d, json, spec, &path) || policies(d, spec, &path, type)))
+    if (!service->skipped && (external_addresses(d, json, &spec) || policies(d, &spec, type)))
         return -1;
     service->warnings = field_take_warnings(d);
     return 0;
@@ -406,23 +370,21 @@ int decode_service(struct decoder *d, const struct json_value *json)
 
 /* ---- ServiceCIDR ---- */
 
-static int add_cidr(struct decoder *d, const struct json_value *entry,
-                    const struct field_path *path, void *ctx)
+static int add_cidr(struct decoder *d, const struct field *entry, void *ctx)
 {
     struct service_cidr *service_cidr = ctx;
-    return field_cidr(d, entry, path, service_cidr->has_cidr, service_cidr->cidr);
+    return field_cidr(d, entry, service_cidr->has_cidr, service_cidr->cidr);
 }
 
-int decode_service_cidr(struct decoder *d, const struct json_value *json)
+int decode_service_cidr(struct decoder *d, const struct field *json)
 {
     struct service_cidr *service_cidr = d->out->service_cidr = xcalloc(1, sizeof(*service_cidr));
-    struct field_path spec_path = {NULL, "spec", 0};
-    const struct json_value *spec;
+    struct field spec;
     service_cidr->id = xstrdup(d->out->id);
-    if (field_object(d, json, NULL, "spec", &spec) ||
-        field_each_string(d, spec, &spec_path, "cidrs", add_cidr, service_cidr))
+    if (field_object(d, json, "spec", &spec) ||
+        field_each(d, &spec, "cidrs", JSON_STRING, add_cidr, service_cidr))
         return -1;
-    if (json_is_empty(json_member(spec, "cidrs")))
-        return field_bad(d, &(struct field_path){&spec_path, "cidrs", 0}, "missing");
+    if (json_is_empty(json_member(spec.value, "cidrs")))
+        return field_bad(d, FIELD(&spec, "cidrs"), "missing");
     return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/model.h"
-
+/* What is small about objects: their resourceVersion and uid, and the zones of endpoints. */
 #include "kube-nftd/base.h"
+#include "kube-nftd/model.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -142,4 +142,26 @@ const char *uid_format(const struct uid *uid, char text[UID_TEXT_SIZE])
         at += snprintf(at, 3, "%02x", uid->bytes[i]);
     }
     return text;
+}
+
+/* ---- zones ---- */
+
+static const char *zones[UINT8_MAX]; /* interned; that with number 1 first */
+
+uint8_t zone_number(const char *name)
+{
+    if (!name || !*name)
+        return 0;
+    for (uint8_t i = 0; i < UINT8_MAX; i++) {
+        if (!zones[i])
+            zones[i] = intern(name);
+        if (strcmp(zones[i], name) == 0)
+            return i + 1;
+    }
+    return 0;
+}
+
+const char *zone_name(uint8_t number)
+{
+    return number ? zones[number - 1] : NULL;
 }
