@@ -26,7 +26,6 @@ static char *owner_of(void *ctx, const struct frontend *frontend)
 static void on_set_port(void *ctx, const struct port_state *port, const struct port_route *route)
 {
     struct ruleset *ruleset = changing(ctx, (enum family)port->family);
-    change_log_port(port, route);
     if (ruleset)
         ruleset_set_port(ruleset, port->id, route);
 }
@@ -35,10 +34,7 @@ static bool on_change_port(void *ctx, const struct port_state *port,
                            const struct port_route_change *change)
 {
     struct ruleset *ruleset = changing(ctx, (enum family)port->family);
-    if (ruleset && !ruleset_change_port(ruleset, port->id, change))
-        return false;
-    change_log_port_change(port, change);
-    return true;
+    return !ruleset || ruleset_change_port(ruleset, port->id, change);
 }
 
 static void on_remove_port(void *ctx, const struct port_state *port)
@@ -51,9 +47,6 @@ static void on_remove_port(void *ctx, const struct port_state *port)
 static void on_set(void *ctx, const struct frontend *frontend, const struct route *route)
 {
     struct ruleset *ruleset = changing(ctx, (enum family)frontend->family);
-    char *owner = log_enabled(4) ? owner_of(ctx, frontend) : NULL;
-    change_log_route(frontend, owner, route);
-    free(owner);
     if (ruleset)
         ruleset_set(ruleset, frontend, route);
 }
@@ -61,7 +54,6 @@ static void on_set(void *ctx, const struct frontend *frontend, const struct rout
 static void on_remove(void *ctx, const struct frontend *frontend)
 {
     struct ruleset *ruleset = changing(ctx, (enum family)frontend->family);
-    change_log_route(frontend, NULL, NULL);
     if (ruleset)
         ruleset_remove(ruleset, frontend);
 }
@@ -148,142 +140,39 @@ static void on_node_ports(void *ctx, enum family family,
                              selection->addresses.n);
 }
 
-static void on_service_changed(void *ctx, const struct service *before, const struct service *after)
+/* ---- what no cache keeps ---- */
+
+static void on_node(void *ctx, const struct node *node)
 {
     struct proxy *proxy = ctx;
-    change_log_service(&proxy->changes, (after ? after : before)->id);
-    policy_service_changed(proxy->policy, before, after);
-}
-
-static void on_endpoints_changed(void *ctx, const struct service_port_ref *ref,
-                                 const struct endpoint_change *changes, size_t n)
-{
-    struct proxy *proxy = ctx;
-    change_log_endpoints(&proxy->changes, ref, changes, n);
-    policy_endpoints_changed(proxy->policy, ref, changes, n);
-}
-
-/* ---- from sources to caches ---- */
-
-static void put_service(struct proxy *proxy, struct service *service)
-{
-    for (int family = 0; proxy->no_external_ips && service->own_outside && family < FAMILY_COUNT;
-         family++)
-        vec_clear(&service->own_outside->external_ips[family]);
-    service_cache_put(proxy->services, service);
-}
-
-static void put_slice(struct proxy *proxy, struct object *object)
-{
-    const struct endpoint_slice *slice = object->slice;
-    struct table *table = slice->has_family ? proxy->tables[slice->family] : NULL;
-    bool counts = table && object->trigger_time > table_syncs(table)->started;
-    const char *service_id = counts ? intern(slice->service_id) : NULL;
-    if (endpoint_slice_cache_put(proxy->slices, object->slice) && counts)
-        sync_figures_triggered(table_syncs(table), service_id, object->trigger_time);
-    intern_release(service_id);
-}
-
-static void put_node(struct proxy *proxy, const struct node *node)
-{
     own_node_put(proxy->node, node);
     if (proxy->node_seen && strcmp(node->id, proxy->node_name) == 0)
         proxy->node_seen(proxy->node_seen_ctx, node);
 }
 
-static void no_node(struct proxy *proxy)
+static void on_node_gone(void *ctx, const char *id)
 {
-    if (proxy->node_seen)
+    struct proxy *proxy = ctx;
+    if (id)
+        own_node_remove(proxy->node, id);
+    if (proxy->node_seen && (!id || strcmp(id, proxy->node_name) == 0))
         proxy->node_seen(proxy->node_seen_ctx, NULL);
 }
 
-static void remove_node(struct proxy *proxy, const char *id)
+static void on_nodes_complete(void *ctx)
 {
-    own_node_remove(proxy->node, id);
-    if (strcmp(id, proxy->node_name) == 0)
-        no_node(proxy);
+    own_node_complete(((struct proxy *)ctx)->node);
 }
 
-static void count_left_out(struct proxy *proxy, const struct object *object)
-{
-    proxy->left_out[object->kind] += !object->payload;
-}
-
-/* What was known of it stays. */
-static void leave_out(struct proxy *proxy, const struct object *object)
-{
-    if (object->kind == KIND_SERVICE)
-        service_cache_leave_out(proxy->services, object);
-    else if (object->kind == KIND_ENDPOINTSLICE)
-        endpoint_slice_cache_leave_out(proxy->slices, object);
-}
-
-static void take(struct proxy *proxy, struct object *object)
-{
-    if (!object->payload) {
-        leave_out(proxy, object);
-    } else {
-        switch (object->kind) {
-        case KIND_SERVICE:
-            put_service(proxy, object->service);
-            object->payload = NULL;
-            break;
-        case KIND_ENDPOINTSLICE:
-            put_slice(proxy, object);
-            object->payload = NULL;
-            break;
-        case KIND_NODE:
-            put_node(proxy, object->node);
-            break;
-        case KIND_SERVICECIDR:
-            service_cidr_cache_put(proxy->service_cidrs, object->service_cidr);
-            object->payload = NULL;
-            break;
-        case KIND_COUNT:
-            break;
-        }
-    }
-    object_clear(object);
-}
-
-static void sink_put(void *ctx, struct object *object)
-{
-    count_left_out(ctx, object);
-    take(ctx, object);
-}
-
-static void sink_remove(void *ctx, enum object_kind kind, const char *id)
+static void on_triggered(void *ctx, const struct endpoint_slice *slice, double time)
 {
     struct proxy *proxy = ctx;
-    if (kind == KIND_SERVICE)
-        service_cache_remove(proxy->services, id);
-    else if (kind == KIND_ENDPOINTSLICE)
-        endpoint_slice_cache_remove(proxy->slices, id);
-    else if (kind == KIND_SERVICECIDR)
-        service_cidr_cache_remove(proxy->service_cidrs, id);
-    else if (kind == KIND_NODE)
-        remove_node(proxy, id);
-}
-
-static void sink_replace(void *ctx, enum object_kind kind, object_vec *objects)
-{
-    struct proxy *proxy = ctx;
-    vec_each (objects, object)
-        count_left_out(proxy, object);
-    if (kind == KIND_SERVICE)
-        service_cache_retain(proxy->services, objects);
-    else if (kind == KIND_ENDPOINTSLICE)
-        endpoint_slice_cache_retain(proxy->slices, objects);
-    else if (kind == KIND_SERVICECIDR)
-        service_cidr_cache_replace(proxy->service_cidrs, objects);
-    else if (kind == KIND_NODE)
-        no_node(proxy); /* unless it is among them */
-    vec_each (objects, object)
-        take(proxy, object);
-    vec_free(objects);
-    if (kind == KIND_NODE)
-        own_node_complete(proxy->node);
-    proxy->complete[kind] = true;
+    struct table *table = slice->has_family ? proxy->tables[slice->family] : NULL;
+    if (!table || time <= table_syncs(table)->started)
+        return;
+    const char *service_id = intern(slice->service_id);
+    sync_figures_triggered(table_syncs(table), service_id, time);
+    intern_release(service_id);
 }
 
 void proxy_set_host_addresses(void *ctx, enum family family, const address_vec *addresses)
@@ -307,7 +196,7 @@ void proxy_api_server_unreachable(void *ctx, const struct frontend *peer)
 
 const struct object_sink *proxy_sink(struct proxy *proxy)
 {
-    return &proxy->sink;
+    return &proxy->caches.sink;
 }
 
 /* ---- making and freeing ---- */
@@ -354,20 +243,20 @@ struct proxy *proxy_new(const struct proxy_config *config, struct error *err)
                                           .health_check = on_health_check,
                                           .waits = on_waits,
                                           .ctx = proxy};
+    const struct caches_ops caches_ops = {on_node, on_node_gone, on_nodes_complete, on_triggered,
+                                          proxy};
     const struct own_node_ops node_ops = {on_zone, on_address, on_node_ports, on_pod_cidrs, proxy};
-    proxy->sink = (struct object_sink){proxy, sink_replace, sink_put, sink_remove};
     proxy->node_name = xstrdup(config->node.name);
     proxy->node_required = config->node.required;
-    proxy->no_external_ips = config->no_external_ips;
     proxy->portion = config->portion ? config->portion : PORTION;
     proxy->health = config->health;
     proxy->flows = config->flows;
     proxy->node_seen = config->node_seen;
     proxy->node_seen_ctx = config->node_seen_ctx;
-    proxy->services = service_cache_new(on_service_changed, proxy);
-    proxy->slices = endpoint_slice_cache_new(on_endpoints_changed, proxy);
-    proxy->service_cidrs = service_cidr_cache_new(on_service_cidrs, proxy);
-    proxy->policy = policy_new(proxy->services, proxy->slices, config->node.name, &policy_ops);
+    caches_init(&proxy->caches, &caches_ops, on_service_cidrs);
+    proxy->caches.no_external_ips = config->no_external_ips;
+    proxy->policy =
+        policy_new(proxy->caches.services, proxy->caches.slices, config->node.name, &policy_ops);
     policy_set_events(proxy->policy, config->events);
     if (make_tables(proxy, config, err)) {
         proxy_free(proxy);
@@ -383,13 +272,10 @@ void proxy_free(struct proxy *proxy)
         return;
     own_node_free(proxy->node);
     policy_free(proxy->policy);
-    service_cache_free(proxy->services);
-    service_cidr_cache_free(proxy->service_cidrs);
-    endpoint_slice_cache_free(proxy->slices);
+    caches_clear(&proxy->caches);
     for (int i = 0; i < FAMILY_COUNT; i++)
         table_free(proxy->tables[i]);
     vec_free(&proxy->in_the_way);
-    change_log_clear(&proxy->changes);
     free(proxy->node_name);
     free(proxy);
 }
@@ -460,9 +346,9 @@ static void note_in_force(struct proxy *proxy)
     for (int i = 0; i < FAMILY_COUNT; i++)
         in_force[i] = is_in_force(proxy, (enum family)i);
     if (in_force[FAMILY_IPV4] && in_force[FAMILY_IPV6])
-        change_log_clear(&proxy->changes);
-    service_cache_turn_over(proxy->services, in_force);
-    endpoint_slice_cache_turn_over(proxy->slices, in_force);
+        policy_note_applied(proxy->policy);
+    service_cache_applied(proxy->caches.services, in_force);
+    endpoint_slice_cache_applied(proxy->caches.slices, in_force);
 }
 
 /* Once, when everything is known for the first time. */
@@ -487,7 +373,7 @@ double proxy_turn(struct proxy *proxy, struct nft_socket *socket, double now)
     proxy->begun = true;
     check_node_name(proxy);
     double next = proxy->settled ? 0 : now;
-    char *about = change_log_services(&proxy->changes);
+    char *about = policy_changed_services(proxy->policy);
     for (int i = 0; i < FAMILY_COUNT; i++) {
         if (proxy->tables[i])
             next = clock_earlier(next,

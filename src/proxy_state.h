@@ -6,17 +6,13 @@
 #ifndef KUBE_NFTD_SRC_PROXY_STATE_H
 #define KUBE_NFTD_SRC_PROXY_STATE_H
 
-#include "change_log.h"
 #include "kube-nftd/cache.h"
 #include "kube-nftd/policy.h"
 #include "kube-nftd/table.h"
 #include "proxy.h"
 
 struct proxy {
-    struct object_sink sink;
-    struct service_cache *services;
-    struct endpoint_slice_cache *slices;
-    struct service_cidr_cache *service_cidrs;
+    struct caches caches;
     struct own_node *node;
     struct policy *policy;
     struct table *tables[FAMILY_COUNT]; /* NULL: the family is not in use */
@@ -27,15 +23,11 @@ struct proxy {
     size_t portion; /* how much policy hands on in one turn, */
     bool begun;     /* but the first, in which it hands on all that there is */
     bool settled;   /* that was all */
-    struct change_log changes;
-    bool complete[KIND_COUNT];
     /* An earlier run may have given them to Services: the client does not get through. */
     VEC(struct frontend) in_the_way;
     char *node_name;
     bool node_required;
-    bool no_external_ips;
     bool node_name_checked; /* whether any endpoint names this node */
-    uint64_t left_out[KIND_COUNT];
 };
 
 #endif

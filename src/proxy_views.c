@@ -9,13 +9,13 @@
 
 bool proxy_is_synced(const struct proxy *proxy)
 {
-    return proxy->complete[KIND_SERVICE] && proxy->complete[KIND_ENDPOINTSLICE];
+    return caches_are_synced(&proxy->caches);
 }
 
 struct uid proxy_service_uid(const struct proxy *proxy, const char *id)
 {
     static const struct uid unknown;
-    const struct service *service = service_cache_get(proxy->services, id);
+    const struct service *service = service_cache_get(proxy->caches.services, id);
     return service ? service->uid : unknown;
 }
 
@@ -61,8 +61,8 @@ static bool is_refused(const void *ctx, const char *service_id, enum family fami
 
 struct programmed proxy_programmed(const struct proxy *proxy)
 {
-    struct programmed facts = {.services = proxy->services,
-                               .slices = proxy->slices,
+    struct programmed facts = {.services = proxy->caches.services,
+                               .slices = proxy->caches.slices,
                                .complete = proxy_is_synced(proxy),
                                .refused = is_refused,
                                .ctx = proxy};
@@ -78,12 +78,12 @@ void proxy_explain_sources(const struct proxy *proxy, struct explain_sources *so
     const double now = clock_monotonic();
     *sources = (struct explain_sources){.complete = proxy_is_synced(proxy),
                                         .node_name = proxy->node_name,
-                                        .slices = proxy->slices,
-                                        .service_cidrs = proxy->service_cidrs,
-                                        .services = proxy->services,
+                                        .slices = proxy->caches.slices,
+                                        .service_cidrs = proxy->caches.service_cidrs,
+                                        .services = proxy->caches.services,
                                         .policy = proxy->policy,
                                         .health = proxy->health,
-                                        .no_external_ips = proxy->no_external_ips};
+                                        .no_external_ips = proxy->caches.no_external_ips};
     for (int i = 0; i < FAMILY_COUNT; i++) {
         table_view(proxy->tables[i], now, &sources->family[i]);
         sources->unhealthy = sources->unhealthy || sources->family[i].overdue;
@@ -92,27 +92,29 @@ void proxy_explain_sources(const struct proxy *proxy, struct explain_sources *so
 
 void proxy_figures(const struct proxy *proxy, struct proxy_figures *figures)
 {
+    const struct service_counts services = service_cache_counts(proxy->caches.services);
+    const struct slice_counts slices = endpoint_slice_cache_counts(proxy->caches.slices);
     const double now = clock_monotonic();
     bool any = false;
     *figures = (struct proxy_figures){
         .complete = proxy_is_synced(proxy),
         .zone = policy_surroundings(proxy->policy)->location.zone,
-        .external_ips = !proxy->no_external_ips,
+        .external_ips = !proxy->caches.no_external_ips,
         .conflicts = policy_conflicts(proxy->policy),
         .reserved = policy_reserved(proxy->policy),
-        .services = service_cache_count(proxy->services),
-        .slices = endpoint_slice_cache_count(proxy->slices),
-        .services_pending = service_cache_changes(proxy->services).pending,
-        .slices_pending = endpoint_slice_cache_changes(proxy->slices).pending,
+        .services = services.known,
+        .slices = slices.known,
+        .services_pending = services.pending,
+        .slices_pending = slices.pending,
     };
-    memcpy(figures->left_out, proxy->left_out, sizeof(figures->left_out));
+    memcpy(figures->left_out, proxy->caches.rejected, sizeof(figures->left_out));
     for (int i = 0; i < FAMILY_COUNT; i++) {
         struct table_view *view = &figures->family[i];
         table_view(proxy->tables[i], now, view);
         if (!view->in_use)
             continue;
-        figures->service_changes += service_cache_changes(proxy->services).seen;
-        figures->slice_changes += endpoint_slice_cache_changes(proxy->slices).seen[i];
+        figures->service_changes += services.seen;
+        figures->slice_changes += slices.seen[i];
         /* Of the table that has the fewest. */
         if (!any || view->audits < figures->audits)
             figures->audits = view->audits;

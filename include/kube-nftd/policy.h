@@ -531,26 +531,14 @@ struct policy_ops {
     void *ctx;
 };
 
-/**
- * A policy for the node @node_name over the two caches, which outlive it and are filled by the
- * caller, who passes their changes on.
- */
-struct policy *policy_new(const struct service_cache *services,
-                          const struct endpoint_slice_cache *slices, const char *node_name,
-                          const struct policy_ops *ops);
+/** A policy for the node @node_name over the two caches, which are empty yet and outlive it: it
+ * follows them. */
+struct policy *policy_new(struct service_cache *services, struct endpoint_slice_cache *slices,
+                          const char *node_name, const struct policy_ops *ops);
 void policy_free(struct policy *policy);
 
 /** Where events about Services go, borrowed. NULL, as at first: nowhere. */
 void policy_set_events(struct policy *policy, const struct event_sink *events);
-
-/** A Service came, changed or went: call from the service cache. */
-void policy_service_changed(struct policy *policy, const struct service *before,
-                            const struct service *after);
-
-/** The endpoints of a service port changed, in so many; or all of them, if @changes is NULL: call
- * from the slice cache. */
-void policy_endpoints_changed(struct policy *policy, const struct service_port_ref *ref,
-                              const struct endpoint_change *changes, size_t n);
 
 /** The own zone, NULL for none; everything with endpoints is decided again if it is another. */
 void policy_set_zone(struct policy *policy, const char *zone);
@@ -587,6 +575,13 @@ bool policy_service_waits(const void *policy, const char *service_id, enum famil
 
 /** Hands on the health checks of @family noted since the last time, but of Services that wait. */
 void policy_settle_health_checks(struct policy *policy, enum family family);
+
+/** "services=a/b,c/d more=7 " for the line of a commit: what changed since all was applied; for the
+ * caller to free. NULL: nothing, or it is not logged. */
+char *policy_changed_services(struct policy *policy);
+
+/** All that changed is applied in both families. */
+void policy_note_applied(struct policy *policy);
 
 /*
  * For who explains decisions (decision.h, claims.h): what was decided last, and from what. Borrowed

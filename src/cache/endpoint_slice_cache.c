@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/cache.h"
+#include "endpoint_merge.h"
+#include "versions.h"
 
-#include "endpoint_diff.h"
-#include "kube-nftd/base.h"
-
+#include <stdlib.h>
 #include <string.h>
-
-struct owner;
 
 struct cached_slice {
     struct hash_link link; /* by slice->id */
     struct endpoint_slice *slice;
     struct owner *owner;     /* NULL if the slice belongs to no Service */
-    generation changed : 63; /* when it became another last */
+    generation changed : 63; /* when it changed last */
     uint64_t kept : 1;       /* scratch of endpoint_slice_cache_retain() */
-    uint32_t number;         /* in the owner's index of its family, if there is one */
 };
 
 /* The slices that name one Service, which need not exist, in the order of their ids. */
@@ -27,20 +23,23 @@ struct owner {
 
 struct endpoint_slice_cache {
     struct hash_table slices, owners;
-    service_port_changed_fn changed;
+    endpoints_changed_fn changed;
     void *ctx;
-    struct slice_changes changes;
-    struct receipts *receipts;
-    struct endpoint_diff diff;
+    uint64_t seen[FAMILY_COUNT];
+    struct versions versions;
+    struct endpoint_merge merge;
 };
 
-struct endpoint_slice_cache *endpoint_slice_cache_new(service_port_changed_fn changed, void *ctx)
+struct endpoint_slice_cache *endpoint_slice_cache_new(void)
 {
-    struct endpoint_slice_cache *cache = xcalloc(1, sizeof(*cache));
+    return xcalloc(1, sizeof(struct endpoint_slice_cache));
+}
+
+void endpoint_slice_cache_follow(struct endpoint_slice_cache *cache, endpoints_changed_fn changed,
+                                 void *ctx)
+{
     cache->changed = changed;
     cache->ctx = ctx;
-    cache->receipts = receipts_new();
-    return cache;
 }
 
 static struct hash_key slice_key(const struct hash_link *link)
@@ -53,9 +52,9 @@ static struct cached_slice *find(const struct endpoint_slice_cache *cache, const
     return hash_table_find(&cache->slices, slice_key, hash_key_of_text(id));
 }
 
-static void leave(struct endpoint_slice_cache *cache, struct cached_slice *entry)
+static bool contributes(const struct endpoint_slice *slice)
 {
-    hash_table_remove(&cache->slices, &entry->link);
+    return slice && slice->service_id && slice->has_family;
 }
 
 /* ---- which slices name which Service ---- */
@@ -83,67 +82,49 @@ static size_t place_in_owner(const struct owner *owner, const char *slice_id)
     return low;
 }
 
-static void index_slice(struct owner *owner, struct cached_slice *entry)
+/* Makes an index of the slices of a family, unless they have one or there are none. */
+static void make_index(struct endpoint_slice_cache *cache, struct owner *owner, enum family family)
 {
-    struct address_index *index = owner->indexes[entry->slice->family];
-    entry->number = address_index_add(index, entry->slice);
-}
-
-/* For the slice that came last. The first two of a family make an index. */
-static void join_index(struct owner *owner, struct cached_slice *entry)
-{
-    enum family family = entry->slice->family;
-    size_t n = 0;
-    if (owner->indexes[family]) {
-        index_slice(owner, entry);
+    if (owner->indexes[family])
         return;
+    vec_each (&owner->slices, it) {
+        struct cached_slice *entry = *it;
+        if (entry->slice->family != family)
+            continue;
+        if (!owner->indexes[family])
+            owner->indexes[family] = xcalloc(1, sizeof(struct address_index));
+        endpoint_merge_begin(&cache->merge, NULL, entry->slice);
+        endpoint_merge_index(&cache->merge, owner->indexes[family], &entry->slice);
     }
-    vec_each (&owner->slices, it)
-        n += (*it)->slice->family == family;
-    if (n < 2)
-        return;
-    owner->indexes[family] = xcalloc(1, sizeof(*owner->indexes[family]));
-    vec_each (&owner->slices, it)
-        if ((*it)->slice->family == family)
-            index_slice(owner, *it);
-}
-
-static void free_index(struct owner *owner, enum family family)
-{
-    address_index_clear(owner->indexes[family]);
-    free(owner->indexes[family]);
-    owner->indexes[family] = NULL;
-}
-
-/* The last one needs none. */
-static void leave_index(struct owner *owner, const struct cached_slice *entry)
-{
-    enum family family = entry->slice->family;
-    struct address_index *index = owner->indexes[family];
-    if (!index)
-        return;
-    if (index->n_slices == 2)
-        free_index(owner, family);
-    else
-        address_index_remove(index, entry->number);
 }
 
 static void join_owner(struct endpoint_slice_cache *cache, struct cached_slice *entry)
 {
-    const char *service_id = entry->slice->service_id;
-    struct owner *owner = find_owner(cache, service_id);
+    const struct endpoint_slice *slice = entry->slice;
+    struct owner *owner = find_owner(cache, slice->service_id);
     if (!owner) {
         owner = xcalloc(1, sizeof(*owner));
-        owner->service_id = xstrdup(service_id);
+        owner->service_id = xstrdup(slice->service_id);
         hash_table_add(&cache->owners, owner_key, &owner->link);
     }
-    size_t place = place_in_owner(owner, entry->slice->id);
+    make_index(cache, owner, slice->family);
+    size_t place = place_in_owner(owner, slice->id);
     vec_push(&owner->slices, NULL);
     memmove(&owner->slices.v[place + 1], &owner->slices.v[place],
             (owner->slices.n - 1 - place) * sizeof(*owner->slices.v));
     owner->slices.v[place] = entry;
     entry->owner = owner;
-    join_index(owner, entry);
+}
+
+/* One slice needs no index. */
+static void drop_index(struct owner *owner, enum family family)
+{
+    struct address_index *index = owner->indexes[family];
+    if (!index || (index->n_slices > 1 && owner->slices.n > 0))
+        return;
+    vec_free(&index->all);
+    free(index);
+    owner->indexes[family] = NULL;
 }
 
 static void leave_owner(struct endpoint_slice_cache *cache, struct cached_slice *entry)
@@ -154,7 +135,8 @@ static void leave_owner(struct endpoint_slice_cache *cache, struct cached_slice 
     memmove(&owner->slices.v[place], &owner->slices.v[place + 1],
             (owner->slices.n - place) * sizeof(*owner->slices.v));
     entry->owner = NULL;
-    leave_index(owner, entry);
+    drop_index(owner, FAMILY_IPV4);
+    drop_index(owner, FAMILY_IPV6);
     if (owner->slices.n > 0)
         return;
     hash_table_remove(&cache->owners, &owner->link);
@@ -165,113 +147,63 @@ static void leave_owner(struct endpoint_slice_cache *cache, struct cached_slice 
 
 /* ---- what a change makes different ---- */
 
-static bool contributes(const struct endpoint_slice *slice)
-{
-    return slice && slice->service_id && slice->has_family;
-}
-
-static bool same_numbers(const struct slice_ports *a, const struct slice_ports *b)
-{
-    if (a->n != b->n)
-        return false;
-    for (size_t i = 0; i < a->n; i++)
-        if (a->v[i].port != b->v[i].port)
-            return false;
-    return true;
-}
-
-static void tell(struct endpoint_slice_cache *cache, const struct slice_change *change,
-                 const struct port_change *ports)
-{
-    const struct endpoint_slice *slice = change->after ? change->after : change->before;
-    const struct slice_port *port = ports->after.n ? ports->after.v : ports->before.v;
-    struct service_port_ref ref = {slice->service_id, slice->family, port->name, port->protocol};
-    bool is_only_one = !change->others && !(change->before && change->after);
-    if (is_only_one) {
-        cache->changed(cache->ctx, &ref, NULL, 0);
-        return;
-    }
-    endpoint_diff_make(&cache->diff, change, ports);
-    if (cache->diff.changes.n)
-        cache->changed(cache->ctx, &ref, cache->diff.changes.v, cache->diff.changes.n);
-}
-
 static struct slice_ports all_ports(const struct endpoint_slice *slice)
 {
     return slice ? (struct slice_ports){slice->ports.v, slice->ports.n} : (struct slice_ports){0};
 }
 
-/* Takes what the two have of the service port that comes first in one of them. */
-static struct port_change take_ports(struct slice_ports *before, struct slice_ports *after)
+/* @entry, which has an owner, changes from @before to @after, of one Service and family. Tells of
+ * each service port that this concerns, in the order of ports. */
+static void tell_change(struct endpoint_slice_cache *cache, struct cached_slice *entry,
+                        const struct endpoint_slice *before, const struct endpoint_slice *after)
 {
-    struct port_change ports = {0};
-    int order = before->n == 0  ? 1
-                : after->n == 0 ? -1
-                                : slice_port_compare_keys(before->v, after->v);
-    if (order <= 0)
-        ports.before = slice_ports_take(before);
-    if (order >= 0)
-        ports.after = slice_ports_take(after);
-    ports.numbers_differ = !same_numbers(&ports.before, &ports.after);
-    return ports;
-}
-
-/* Tells of every port of the two slices, of one Service and family, that is another by it, in the
- * order of ports. */
-static void tell_change(struct endpoint_slice_cache *cache, const struct slice_change *change)
-{
-    struct slice_ports before = all_ports(change->before), after = all_ports(change->after);
-    bool differ =
-        !change->before || !change->after || !slice_endpoints_equal(change->before, change->after);
-    endpoint_diff_begin(&cache->diff, change);
-    while (before.n || after.n) {
-        struct port_change ports = take_ports(&before, &after);
-        if (differ || ports.numbers_differ)
-            tell(cache, change, &ports);
+    struct endpoint_merge *merge = &cache->merge;
+    const struct endpoint_slice *slice = after ? after : before;
+    struct slice_ports old = all_ports(before), new = all_ports(after);
+    struct address_index *index = entry->owner->indexes[slice->family];
+    endpoint_merge_begin(merge, before, after);
+    if (index)
+        endpoint_merge_index(merge, index, &entry->slice);
+    while (old.n || new.n) {
+        struct slice_ports was = {0}, is = {0};
+        int order = !old.n ? 1 : !new.n ? -1 : slice_port_compare_keys(old.v, new.v);
+        if (order <= 0)
+            was = slice_ports_take(&old);
+        if (order >= 0)
+            is = slice_ports_take(&new);
+        const struct slice_port *port = is.n ? is.v : was.v;
+        struct service_port_ref ref = {slice->service_id, slice->family, port->name,
+                                       port->protocol};
+        if (!index && !(before && after)) { /* it is the only slice */
+            cache->changed(cache->ctx, &ref, NULL, 0);
+            continue;
+        }
+        endpoint_merge_port(merge, index, &entry->slice, was, is);
+        if (merge->deltas.n)
+            cache->changed(cache->ctx, &ref, merge->deltas.v, merge->deltas.n);
     }
 }
 
-static const struct address_index *others_of(const struct cached_slice *entry)
+/* The slice of @entry is another than @before (NULL: it is its first one); or that goes. */
+static void change_slice(struct endpoint_slice_cache *cache, struct cached_slice *entry,
+                         struct endpoint_slice *after)
 {
-    return entry->owner->indexes[entry->slice->family];
-}
-
-/* ---- coming and going ---- */
-
-/* @entry has another slice than before, or its first. */
-static void join(struct endpoint_slice_cache *cache, struct cached_slice *entry)
-{
-    if (!contributes(entry->slice))
+    struct endpoint_slice *before = entry->slice;
+    if (contributes(before) && contributes(after) && before->family == after->family &&
+        strcmp(before->service_id, after->service_id) == 0) {
+        entry->slice = after;
+        tell_change(cache, entry, before, after);
         return;
-    join_owner(cache, entry);
-    tell_change(cache, &(struct slice_change){NULL, entry->slice, others_of(entry), entry->number});
-}
-
-static void leave_service(struct endpoint_slice_cache *cache, struct cached_slice *entry)
-{
-    if (!entry->owner)
-        return;
-    tell_change(cache, &(struct slice_change){entry->slice, NULL, others_of(entry), entry->number});
-    leave_owner(cache, entry);
-}
-
-/* The slice is another of the same Service and family. */
-static void replace(struct endpoint_slice_cache *cache, struct cached_slice *entry,
-                    struct endpoint_slice *after)
-{
-    const struct endpoint_slice *before = entry->slice;
-    struct address_index *index = entry->owner->indexes[before->family];
-    if (index)
-        address_index_replace(index, entry->number, after);
+    }
+    if (entry->owner) {
+        tell_change(cache, entry, before, NULL);
+        leave_owner(cache, entry);
+    }
     entry->slice = after;
-    tell_change(cache, &(struct slice_change){before, after, index, entry->number});
-}
-
-static bool stays_where_it_is(const struct endpoint_slice *before,
-                              const struct endpoint_slice *after)
-{
-    return contributes(before) && contributes(after) && before->family == after->family &&
-           strcmp(before->service_id, after->service_id) == 0;
+    if (contributes(after)) {
+        join_owner(cache, entry);
+        tell_change(cache, entry, NULL, after);
+    }
 }
 
 /* ---- changes ---- */
@@ -282,93 +214,85 @@ static void count_seen(struct endpoint_slice_cache *cache, const struct endpoint
 {
     const struct endpoint_slice *counts = contributes(after) ? after : before;
     if (contributes(counts))
-        cache->changes.seen[counts->family]++;
+        cache->seen[counts->family]++;
 }
 
-static struct received_object received_of(const struct cached_slice *entry)
+static struct known_object known_of(const struct cached_slice *entry)
 {
     const struct endpoint_slice *slice = entry->slice;
-    struct received_object received = {&slice->version, entry->changed, {false, false}};
+    struct known_object known = {&slice->version, entry->changed, {false, false}};
     if (contributes(slice))
-        received.concerns[slice->family] = true;
-    return received;
+        known.concerns[slice->family] = true;
+    return known;
 }
 
 /* @entry, which holds what was, if anything was, becomes @after, or goes. Returns whether that may
  * make a difference to a Service. */
-static bool note_change(struct endpoint_slice_cache *cache, struct cached_slice *entry,
-                        const struct endpoint_slice *after)
+static bool note_version(struct endpoint_slice_cache *cache, struct cached_slice *entry,
+                         const struct endpoint_slice *after)
 {
     const struct endpoint_slice *before = entry->slice;
+    struct known_object known = {0};
     if (!contributes(before) && !contributes(after))
         return false;
-    if (before) {
-        struct received_object received = received_of(entry);
-        receipts_change(cache->receipts, before->id, before->service_id, &received);
-    } else {
-        receipts_change(cache->receipts, after->id, NULL, NULL);
-    }
-    cache->changes.pending += receipts_is_in_force(cache->receipts, entry->changed);
-    entry->changed = receipts_now(cache->receipts);
+    if (before)
+        known = known_of(entry);
+    entry->changed = versions_change(&cache->versions, before ? before->id : after->id,
+                                     before ? before->service_id : NULL, before ? &known : NULL);
     return true;
 }
 
-bool endpoint_slice_cache_put(struct endpoint_slice_cache *cache, struct endpoint_slice *slice)
+const struct endpoint_slice *endpoint_slice_cache_put(struct endpoint_slice_cache *cache,
+                                                      struct endpoint_slice *slice)
 {
     struct cached_slice *entry = find(cache, slice->id);
-    struct endpoint_slice *before = NULL;
-    receipts_take_in(cache->receipts, slice->id);
-    count_seen(cache, entry ? entry->slice : NULL, slice);
-    if (entry && endpoint_slice_equal(entry->slice, slice)) {
+    struct endpoint_slice *before = entry ? entry->slice : NULL;
+    versions_accept(&cache->versions, slice->id);
+    count_seen(cache, before, slice);
+    if (entry && endpoint_slice_equal(before, slice)) {
         bool another =
-            contributes(slice) && !object_version_equal(&entry->slice->version, &slice->version);
-        object_version_move(&entry->slice->version, &slice->version);
+            contributes(slice) && !object_version_equal(&before->version, &slice->version);
+        object_version_move(&before->version, &slice->version);
         endpoint_slice_free(slice);
-        return another;
+        return another ? before : NULL;
     }
-    if (!entry) {
+    if (entry) {
+        hash_table_remove(&cache->slices, &entry->link); /* its key goes with the old slice */
+    } else {
         entry = xcalloc(1, sizeof(*entry));
         if (!slice->has_family)
             log_info("endpointslices",
                      "ignored slice=%s: its address type is neither IPv4 nor IPv6", slice->id);
-    } else {
-        before = entry->slice;
-        leave(cache, entry);
     }
-    bool differs = note_change(cache, entry, slice);
-    if (stays_where_it_is(before, slice)) {
-        replace(cache, entry, slice);
-    } else {
-        leave_service(cache, entry);
-        entry->slice = slice;
-        join(cache, entry);
-    }
+    bool differs = note_version(cache, entry, slice);
+    change_slice(cache, entry, slice);
     hash_table_add(&cache->slices, slice_key, &entry->link);
     endpoint_slice_free(before);
-    return differs;
+    return differs ? slice : NULL;
 }
 
 static void forget(struct endpoint_slice_cache *cache, struct cached_slice *entry)
 {
-    leave(cache, entry);
-    count_seen(cache, entry->slice, NULL);
-    note_change(cache, entry, NULL);
-    leave_service(cache, entry);
-    endpoint_slice_free(entry->slice);
+    struct endpoint_slice *slice = entry->slice;
+    hash_table_remove(&cache->slices, &entry->link);
+    count_seen(cache, slice, NULL);
+    note_version(cache, entry, NULL);
+    change_slice(cache, entry, NULL);
+    endpoint_slice_free(slice);
     free(entry);
 }
 
 void endpoint_slice_cache_remove(struct endpoint_slice_cache *cache, const char *id)
 {
     struct cached_slice *entry = find(cache, id);
-    receipts_take_in(cache->receipts, id);
+    versions_accept(&cache->versions, id);
     if (entry)
         forget(cache, entry);
 }
 
 void endpoint_slice_cache_retain(struct endpoint_slice_cache *cache, const object_vec *keep)
 {
-    receipts_take_all_in(cache->receipts);
+    versions_accept_all(&cache->versions);
     vec_each (keep, object) {
         struct cached_slice *entry = find(cache, object->id);
         if (entry)
@@ -387,78 +311,72 @@ void endpoint_slice_cache_free(struct endpoint_slice_cache *cache)
     hash_table_each (&cache->slices, struct cached_slice, entry) {
         if (entry->owner)
             leave_owner(cache, entry);
-        leave(cache, entry);
+        hash_table_remove(&cache->slices, &entry->link);
         endpoint_slice_free(entry->slice);
         free(entry);
     }
-    receipts_free(cache->receipts);
-    endpoint_diff_clear(&cache->diff);
+    versions_clear(&cache->versions);
+    endpoint_merge_clear(&cache->merge);
     free(cache);
 }
 
-/* ---- figures ---- */
+/* ---- counts and versions ---- */
 
-size_t endpoint_slice_cache_count(const struct endpoint_slice_cache *cache)
+struct slice_counts endpoint_slice_cache_counts(const struct endpoint_slice_cache *cache)
 {
-    return cache->slices.n;
+    return (struct slice_counts){cache->slices.n,
+                                 {cache->seen[FAMILY_IPV4], cache->seen[FAMILY_IPV6]},
+                                 cache->versions.n_pending};
 }
 
-struct slice_changes endpoint_slice_cache_changes(const struct endpoint_slice_cache *cache)
+void endpoint_slice_cache_applied(struct endpoint_slice_cache *cache,
+                                  const bool applied[FAMILY_COUNT])
 {
-    return cache->changes;
+    versions_apply(&cache->versions, applied);
 }
 
-void endpoint_slice_cache_turn_over(struct endpoint_slice_cache *cache,
-                                    const bool in_force[FAMILY_COUNT])
+void endpoint_slice_cache_reject(struct endpoint_slice_cache *cache, const struct object *object)
 {
-    if (receipts_next(cache->receipts, in_force))
-        cache->changes.pending = 0;
+    versions_reject(&cache->versions, object->id, object->owner, &object->version);
 }
 
-/* ---- receipts ---- */
-
-void endpoint_slice_cache_leave_out(struct endpoint_slice_cache *cache, const struct object *object)
-{
-    receipts_leave_out(cache->receipts, object->id, object->owner, &object->version);
-}
-
-/* Who wants the receipts of the slices of @service_id. */
-struct receipts_query {
+/* Who wants to know the versions of the slices of a Service. */
+struct versions_query {
     const struct endpoint_slice_cache *cache;
     const char *service_id;
-    receipt_fn take;
+    object_versions_fn take;
     void *ctx;
 };
 
-static void give_receipt(const struct receipts_query *query, const char *id,
-                         const struct cached_slice *entry)
+static void give_versions(const struct versions_query *query, const char *id,
+                          const struct cached_slice *entry)
 {
-    struct receipt receipt;
-    struct received_object known = {0};
+    struct object_versions versions;
+    struct known_object known = {0};
     if (entry)
-        known = received_of(entry);
-    if (receipts_of(query->cache->receipts, id, entry ? &known : NULL, &receipt))
-        query->take(query->ctx, &receipt);
+        known = known_of(entry);
+    if (versions_of(&query->cache->versions, id, entry ? &known : NULL, &versions))
+        query->take(query->ctx, &versions);
 }
 
 /* Those that the owner has now were given already. */
 static void give_former(void *ctx, const char *id)
 {
-    const struct receipts_query *query = ctx;
+    const struct versions_query *query = ctx;
     const struct cached_slice *entry = find(query->cache, id);
     if (!entry || !entry->owner || strcmp(entry->owner->service_id, query->service_id) != 0)
-        give_receipt(query, id, entry);
+        give_versions(query, id, entry);
 }
 
-void endpoint_slice_cache_receipts(const struct endpoint_slice_cache *cache, const char *service_id,
-                                   receipt_fn take, void *ctx)
+void endpoint_slice_cache_versions(const struct endpoint_slice_cache *cache, const char *service_id,
+                                   object_versions_fn take, void *ctx)
 {
-    struct receipts_query query = {cache, service_id, take, ctx};
+    struct versions_query query = {cache, service_id, take, ctx};
     struct owner *owner = find_owner(cache, service_id);
     if (owner)
         vec_each (&owner->slices, entry)
-            give_receipt(&query, (*entry)->slice->id, *entry);
-    receipts_each_of_owner(cache->receipts, service_id, give_former, &query);
+            give_versions(&query, (*entry)->slice->id, *entry);
+    versions_each_of_owner(&cache->versions, service_id, give_former, &query);
 }
 
 /* ---- merging ---- */

@@ -1,29 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* There are a handful of ServiceCIDRs and they hardly ever change, so each change looks at all. */
 #include "kube-nftd/cache.h"
-
-#include "kube-nftd/base.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct cached_cidr {
-    struct hash_link link; /* by service_cidr->id */
-    struct service_cidr *service_cidr;
-    bool kept; /* scratch of service_cidr_cache_replace() */
-};
-
 struct service_cidr_cache {
-    struct hash_table cidrs;
-    range_vec told[FAMILY_COUNT];
+    VEC(struct service_cidr *) all;
+    range_vec covered[FAMILY_COUNT];
     service_cidrs_changed_fn changed;
     void *ctx;
 };
-
-static struct hash_key key_of(const struct hash_link *link)
-{
-    return hash_key_of_text(((const struct cached_cidr *)link)->service_cidr->id);
-}
 
 struct service_cidr_cache *service_cidr_cache_new(service_cidrs_changed_fn changed, void *ctx)
 {
@@ -33,106 +19,84 @@ struct service_cidr_cache *service_cidr_cache_new(service_cidrs_changed_fn chang
     return cache;
 }
 
-/* ---- what is covered ---- */
-
-static bool ranges_equal(const range_vec *a, const range_vec *b)
+static void update_covered(struct service_cidr_cache *cache)
 {
-    return a->n == b->n && (a->n == 0 || memcmp(a->v, b->v, a->n * sizeof(*a->v)) == 0);
-}
-
-static void tell_family(struct service_cidr_cache *cache, enum family family)
-{
-    range_vec ranges = {0};
-    hash_table_each (&cache->cidrs, struct cached_cidr, entry)
-        if (entry->service_cidr->has_cidr[family])
-            vec_push(&ranges, cidr_range(family, &entry->service_cidr->cidr[family]));
-    ranges_normalize(family, &ranges);
-    if (ranges_equal(&ranges, &cache->told[family])) {
-        vec_free(&ranges);
-        return;
+    for (int family = 0; family < FAMILY_COUNT; family++) {
+        range_vec ranges = {0}, *covered = &cache->covered[family];
+        vec_each (&cache->all, it)
+            if ((*it)->has_cidr[family])
+                vec_push(&ranges, cidr_range((enum family)family, &(*it)->cidr[family]));
+        ranges_normalize((enum family)family, &ranges);
+        if (ranges.n == covered->n &&
+            (ranges.n == 0 || memcmp(ranges.v, covered->v, ranges.n * sizeof(*ranges.v)) == 0)) {
+            vec_free(&ranges);
+            continue;
+        }
+        vec_free(covered);
+        *covered = ranges;
+        cache->changed(cache->ctx, (enum family)family, covered);
     }
-    vec_free(&cache->told[family]);
-    cache->told[family] = ranges;
-    cache->changed(cache->ctx, family, &cache->told[family]);
 }
 
-static void tell(struct service_cidr_cache *cache)
+/* Takes the ServiceCIDR @id out. NULL if there is none. */
+static struct service_cidr *take(struct service_cidr_cache *cache, const char *id)
 {
-    for (int family = 0; family < FAMILY_COUNT; family++)
-        tell_family(cache, (enum family)family);
+    vec_each (&cache->all, it) {
+        struct service_cidr *found = *it;
+        if (strcmp(found->id, id) != 0)
+            continue;
+        *it = cache->all.v[--cache->all.n];
+        return found;
+    }
+    return NULL;
+}
+
+void service_cidr_cache_put(struct service_cidr_cache *cache, struct service_cidr *service_cidr)
+{
+    service_cidr_free(take(cache, service_cidr->id));
+    vec_push(&cache->all, service_cidr);
+    update_covered(cache);
+}
+
+void service_cidr_cache_remove(struct service_cidr_cache *cache, const char *id)
+{
+    service_cidr_free(take(cache, id));
+    update_covered(cache);
+}
+
+static bool is_among(const object_vec *objects, const char *id)
+{
+    vec_each (objects, object)
+        if (strcmp(object->id, id) == 0)
+            return true;
+    return false;
+}
+
+void service_cidr_cache_retain(struct service_cidr_cache *cache, const object_vec *keep)
+{
+    size_t n = 0;
+    vec_each (&cache->all, it) {
+        if (is_among(keep, (*it)->id))
+            cache->all.v[n++] = *it;
+        else
+            service_cidr_free(*it);
+    }
+    cache->all.n = n;
+    update_covered(cache);
 }
 
 bool service_cidr_cache_contains(const struct service_cidr_cache *cache, enum family family,
                                  const struct address *address)
 {
-    return ranges_contain(&cache->told[family], address);
-}
-
-/* ---- changes ---- */
-
-static struct cached_cidr *find(const struct service_cidr_cache *cache, const char *id)
-{
-    return hash_table_find(&cache->cidrs, key_of, hash_key_of_text(id));
-}
-
-static void forget(struct service_cidr_cache *cache, struct cached_cidr *entry)
-{
-    hash_table_remove(&cache->cidrs, &entry->link);
-    service_cidr_free(entry->service_cidr);
-    free(entry);
-}
-
-static struct cached_cidr *keep(struct service_cidr_cache *cache, struct service_cidr *service_cidr)
-{
-    struct cached_cidr *entry = find(cache, service_cidr->id);
-    if (entry)
-        forget(cache, entry);
-    entry = xcalloc(1, sizeof(*entry));
-    entry->service_cidr = service_cidr;
-    hash_table_add(&cache->cidrs, key_of, &entry->link);
-    return entry;
-}
-
-void service_cidr_cache_put(struct service_cidr_cache *cache, struct service_cidr *service_cidr)
-{
-    keep(cache, service_cidr);
-    tell(cache);
-}
-
-void service_cidr_cache_remove(struct service_cidr_cache *cache, const char *id)
-{
-    struct cached_cidr *entry = find(cache, id);
-    if (!entry)
-        return;
-    forget(cache, entry);
-    tell(cache);
-}
-
-void service_cidr_cache_replace(struct service_cidr_cache *cache, object_vec *objects)
-{
-    vec_each (objects, object) {
-        struct cached_cidr *entry =
-            object->payload ? keep(cache, object->service_cidr) : find(cache, object->id);
-        object->payload = NULL;
-        if (entry)
-            entry->kept = true;
-    }
-    hash_table_each (&cache->cidrs, struct cached_cidr, entry) {
-        if (!entry->kept)
-            forget(cache, entry);
-        else
-            entry->kept = false;
-    }
-    tell(cache);
+    return ranges_contain(&cache->covered[family], address);
 }
 
 void service_cidr_cache_free(struct service_cidr_cache *cache)
 {
-    if (!cache)
-        return;
-    hash_table_each (&cache->cidrs, struct cached_cidr, entry)
-        forget(cache, entry);
+    vec_each (&cache->all, it)
+        service_cidr_free(*it);
+    vec_free(&cache->all);
     for (int family = 0; family < FAMILY_COUNT; family++)
-        vec_free(&cache->told[family]);
+        vec_free(&cache->covered[family]);
     free(cache);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/policy.h"
 
+#include "change_log.h"
 #include "health_checks.h"
 #include "kube-nftd/base.h"
 #include "turns.h"
@@ -41,6 +42,7 @@ struct policy {
     struct reserved *reserved;
     struct claims *claims;
     struct health_checks *health_checks;
+    struct change_log changes;
     struct decision decision;
     struct difference difference;           /* scratch */
     struct renewal renewals[CLAIMS_QUEUES]; /* of noted ports, and of late ones */
@@ -49,21 +51,6 @@ struct policy {
     bool some_node_named, own_node_named;
     struct ports_without_local without_local[FAMILY_COUNT];
 };
-
-struct policy *policy_new(const struct service_cache *services,
-                          const struct endpoint_slice_cache *slices, const char *node_name,
-                          const struct policy_ops *ops)
-{
-    struct policy *policy = xcalloc(1, sizeof(*policy));
-    policy->slices = slices;
-    policy->few = SIZE_MAX;
-    policy->ops = *ops;
-    policy->here.location.node_name = intern(node_name);
-    policy->reserved = reserved_new(slices);
-    policy->claims = claims_new(policy->reserved);
-    policy->health_checks = health_checks_new(services, slices);
-    return policy;
-}
 
 void policy_set_events(struct policy *policy, const struct event_sink *events)
 {
@@ -76,6 +63,7 @@ void policy_free(struct policy *policy)
     reserved_free(policy->reserved);
     port_states_clear(&policy->ports);
     health_checks_free(policy->health_checks);
+    change_log_clear(&policy->changes);
     decision_free(&policy->decision);
     difference_free(&policy->difference);
     for (int family = 0; family < FAMILY_COUNT; family++)
@@ -204,9 +192,10 @@ static bool has_health_check(const struct service *service)
     return service && service->health_check_node_port != 0;
 }
 
-void policy_service_changed(struct policy *policy, const struct service *before,
-                            const struct service *after)
+static void on_service_changed(void *ctx, const struct service *before, const struct service *after)
 {
+    struct policy *policy = ctx;
+    change_log_service(&policy->changes, (after ? after : before)->id);
     struct port_state *port = port_states_change(&policy->ports, before, after);
     forget_renewals(policy, after ? after : before);
     enum claims_queue queue = port ? queue_of(policy, before) : CLAIMS_FEW;
@@ -222,7 +211,7 @@ void policy_service_changed(struct policy *policy, const struct service *before,
 
 /* Returns whether the number of ready endpoints on this node may be another. */
 static bool note_changes(struct policy *policy, struct port_state *port,
-                         const struct endpoint_change *changes, size_t n)
+                         const struct endpoint_delta *changes, size_t n)
 {
     if (!changes) {
         port_states_note(&policy->ports, port);
@@ -232,9 +221,11 @@ static bool note_changes(struct policy *policy, struct port_state *port,
     return turns_add(port, changes, n, &policy->here.location);
 }
 
-void policy_endpoints_changed(struct policy *policy, const struct service_port_ref *ref,
-                              const struct endpoint_change *changes, size_t n)
+static void on_endpoints_changed(void *ctx, const struct service_port_ref *ref,
+                                 const struct endpoint_delta *changes, size_t n)
 {
+    struct policy *policy = ctx;
+    change_log_endpoints(&policy->changes, ref, changes, n);
     const struct service_state *state = port_states_find(&policy->ports, ref->service_id);
     bool local_ready = false;
     reserved_slices_changed(policy->reserved, ref->service_id);
@@ -246,6 +237,22 @@ void policy_endpoints_changed(struct policy *policy, const struct service_port_r
         local_ready = note_changes(policy, port, changes, n) || local_ready;
     if (local_ready && has_health_check(state->service))
         health_checks_note(policy->health_checks, state->service->id);
+}
+
+struct policy *policy_new(struct service_cache *services, struct endpoint_slice_cache *slices,
+                          const char *node_name, const struct policy_ops *ops)
+{
+    struct policy *policy = xcalloc(1, sizeof(*policy));
+    policy->slices = slices;
+    policy->few = SIZE_MAX;
+    policy->ops = *ops;
+    policy->here.location.node_name = intern(node_name);
+    policy->reserved = reserved_new(slices);
+    policy->claims = claims_new(policy->reserved);
+    policy->health_checks = health_checks_new(services, slices);
+    service_cache_follow(services, on_service_changed, policy);
+    endpoint_slice_cache_follow(slices, on_endpoints_changed, policy);
+    return policy;
 }
 
 /* ---- changes of the node ---- */
@@ -323,6 +330,7 @@ static void tell_port(struct policy *policy, struct port_state *port)
 {
     struct port_route route = decision_port_route(&policy->decision);
     spend(policy, 1 + route.n_backends + route.n_local);
+    change_log_port(port, &route);
     policy->ops.set_port(policy->ops.ctx, port, &route);
     port->told = true;
 }
@@ -333,6 +341,7 @@ static void hand_on(struct policy *policy, const struct claim *claim)
     struct frontend_state *target = claim->target;
     struct route route = decision_route(&policy->decision, claim);
     spend(policy, 1 + route.n_sources / RANGES_A_BACKEND);
+    change_log_route(target, &route);
     policy->ops.set(policy->ops.ctx, &target->frontend, &route);
     if (target->frontend.protocol == IPPROTO_UDP)
         tell_flows(policy, target);
@@ -345,6 +354,7 @@ static void hand_back(struct policy *policy, struct frontend_state *target)
     if (!target->told)
         return;
     target->told = false;
+    change_log_route(target, NULL);
     policy->ops.remove(policy->ops.ctx, &target->frontend);
     if (target->frontend.protocol == IPPROTO_UDP)
         policy->ops.flows(policy->ops.ctx, &target->frontend, false, NULL, 0);
@@ -482,9 +492,12 @@ static void change_port(struct policy *policy, struct port_state *port)
     const struct port_route_change change = {difference->cluster.v, difference->cluster.n,
                                              difference->local.v, difference->local.n};
     spend(policy, 1 + change.n_backends + change.n_local);
-    if ((change.n_backends == 0 && change.n_local == 0) ||
-        policy->ops.change_port(policy->ops.ctx, port, &change))
+    if (change.n_backends == 0 && change.n_local == 0)
         return;
+    if (policy->ops.change_port(policy->ops.ctx, port, &change)) {
+        change_log_port_change(port, &change);
+        return;
+    }
     if (policy->decision.port != port)
         decide(policy, port);
     tell_port(policy, port);
@@ -640,7 +653,17 @@ void policy_settle_health_checks(struct policy *policy, enum family family)
                          policy_service_waits, policy, &policy->ops);
 }
 
+void policy_note_applied(struct policy *policy)
+{
+    change_log_clear(&policy->changes);
+}
+
 /* ---- what can be asked ---- */
+
+char *policy_changed_services(struct policy *policy)
+{
+    return change_log_services(&policy->changes);
+}
 
 const struct frontend_state *policy_find_frontend(const struct policy *policy,
                                                   const struct frontend *frontend)

@@ -59,7 +59,7 @@ static bool is_local_ready(unsigned traits)
     return traits & TRAIT_LOCAL && traits & TRAIT_READY;
 }
 
-bool turns_add(struct port_state *port, const struct endpoint_change *changes, size_t n,
+bool turns_add(struct port_state *port, const struct endpoint_delta *changes, size_t n,
                const struct location *here)
 {
     struct port_details *details = turns_details(port);
@@ -68,9 +68,8 @@ bool turns_add(struct port_state *port, const struct endpoint_change *changes, s
         unsigned before = traits_of(changes[i].before, here);
         unsigned after = traits_of(changes[i].after, here);
         if (!port->whole)
-            vec_push(&details->turns, (struct endpoint_turn){{changes[i].address, changes[i].port},
-                                                             (uint16_t)before,
-                                                             (uint16_t)after});
+            vec_push(&details->turns,
+                     (struct endpoint_turn){changes[i].backend, (uint16_t)before, (uint16_t)after});
         selection_count(&details->counts, before, -1);
         selection_count(&details->counts, after, 1);
         local_ready = local_ready || is_local_ready(before) != is_local_ready(after);

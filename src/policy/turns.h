@@ -48,7 +48,7 @@ void turns_keep_counts(struct port_state *port, const struct selection_counts *c
 
 /** Notes changes of the endpoints of @port. Returns whether the number of ready ones on this node
  * may be another. */
-bool turns_add(struct port_state *port, const struct endpoint_change *changes, size_t n,
+bool turns_add(struct port_state *port, const struct endpoint_delta *changes, size_t n,
                const struct location *here);
 
 /** What was counted before the turns of @port, if it is @now after them. */

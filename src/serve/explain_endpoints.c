@@ -229,11 +229,11 @@ static void gather_slice(void *ctx, const struct endpoint_slice *slice)
     endpoint_slice_gather(slice, &l->ref, &l->gathered);
 }
 
-static void note_outdated(void *ctx, const struct receipt *receipt)
+static void note_outdated(void *ctx, const struct object_versions *versions)
 {
     struct listing *l = ctx;
-    if (receipt->left_out)
-        vec_push(&l->outdated, receipt->id);
+    if (versions->rejected)
+        vec_push(&l->outdated, versions->id);
 }
 
 static bool is_outdated(const struct listing *l, const struct endpoint_slice *slice)
@@ -348,7 +348,7 @@ void explain_endpoints(struct explainer *e, cJSON *to)
                         .needed = decision_sets_needed(port)};
     l.basis = selection_basis(merged->v, merged->n, l.here);
     endpoint_slice_cache_each(e->from->slices, l.ref.service_id, gather_slice, &l);
-    endpoint_slice_cache_receipts(e->from->slices, l.ref.service_id, note_outdated, &l);
+    endpoint_slice_cache_versions(e->from->slices, l.ref.service_id, note_outdated, &l);
     add_topology(&l, to);
     list_all(&l, to);
     add_slices(&l, to);

@@ -52,8 +52,8 @@ static void add_health_check(struct explainer *e, cJSON *to, const struct servic
 
 bool explain_is_outdated(const struct explainer *e, const char *id)
 {
-    struct receipt receipt;
-    return service_cache_receipt(e->from->services, id, &receipt) && receipt.left_out;
+    struct object_versions versions;
+    return service_cache_versions(e->from->services, id, &versions) && versions.rejected;
 }
 
 static void add_header(struct explainer *e, cJSON *to, const struct service *service)
@@ -137,12 +137,13 @@ static void count_family(void *ctx, const struct endpoint_slice *slice)
 }
 
 /* Slices that were read before are listed. */
-static void note_left_out(void *ctx, const struct receipt *receipt)
+static void note_rejected(void *ctx, const struct object_versions *versions)
 {
     struct explainer *e = ctx;
-    if (receipt->left_out && explain_may_add(e, LEFT_SLICES))
+    if (versions->rejected && explain_may_add(e, LEFT_SLICES))
         facts_append_text(e->notes, "EndpointSlice %s is invalid%s: the log names the field",
-                          receipt->id, receipt->received ? ", an older version of it is used" : "");
+                          versions->id,
+                          versions->received ? ", an older version of it is used" : "");
 }
 
 /* What is easily overlooked. */
@@ -160,7 +161,7 @@ static void note_slices(struct explainer *e, const struct service *service)
                               "no %s EndpointSlice names %s (label kubernetes.io/service-name)",
                               name, service->id);
     }
-    endpoint_slice_cache_receipts(e->from->slices, service->id, note_left_out, e);
+    endpoint_slice_cache_versions(e->from->slices, service->id, note_rejected, e);
 }
 
 /* The asked family first, then IPv4; in each as the Service lists them. */

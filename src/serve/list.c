@@ -163,10 +163,11 @@ static void look_at_port(const struct explain_sources *from, const struct port_s
     }
 }
 
-static bool is_pending(const struct explain_sources *from, const struct receipt *receipt)
+static bool is_pending(const struct explain_sources *from, const struct object_versions *versions)
 {
     for (int i = 0; i < FAMILY_COUNT; i++)
-        if (from->family[i].ruleset && receipt->family[i].concerned && !receipt->family[i].in_force)
+        if (from->family[i].ruleset && versions->family[i].concerned &&
+            !versions->family[i].applied)
             return true;
     return false;
 }
@@ -176,23 +177,23 @@ struct slices_pending {
     bool any;
 };
 
-static void look_at_slice(void *ctx, const struct receipt *receipt)
+static void look_at_slice(void *ctx, const struct object_versions *versions)
 {
     struct slices_pending *pending = ctx;
-    pending->any = pending->any || is_pending(pending->from, receipt);
+    pending->any = pending->any || is_pending(pending->from, versions);
 }
 
 /* Nearly always there is none. */
 static bool has_pending(const struct explain_sources *from, const char *id)
 {
     struct slices_pending slices = {from, false};
-    struct receipt receipt;
-    if (service_cache_changes(from->services).pending == 0 &&
-        endpoint_slice_cache_changes(from->slices).pending == 0)
+    struct object_versions versions;
+    if (service_cache_counts(from->services).pending == 0 &&
+        endpoint_slice_cache_counts(from->slices).pending == 0)
         return false;
-    endpoint_slice_cache_receipts(from->slices, id, look_at_slice, &slices);
+    endpoint_slice_cache_versions(from->slices, id, look_at_slice, &slices);
     return slices.any ||
-           (service_cache_receipt(from->services, id, &receipt) && is_pending(from, &receipt));
+           (service_cache_versions(from->services, id, &versions) && is_pending(from, &versions));
 }
 
 static struct trouble trouble_of(const struct explain_sources *from,

@@ -18,48 +18,49 @@ static void add_version(cJSON *object, const char *key, const struct object_vers
     facts_add(object, fact_text(key, version ? object_version_text(version, number) : NULL));
 }
 
-static bool is_concerned(const struct page *page, const struct receipt *receipt, int family)
+static bool is_concerned(const struct page *page, const struct object_versions *versions,
+                         int family)
 {
-    return page->facts->families[family] && receipt->family[family].concerned;
+    return page->facts->families[family] && versions->family[family].concerned;
 }
 
-static void add_reason(struct page *page, const struct receipt *receipt)
+static void add_reason(struct page *page, const struct object_versions *versions)
 {
-    if (receipt->left_out)
+    if (versions->rejected)
         page->reason = "an object is invalid, and its last good version stays active; the log says "
                        "what is wrong with it";
     for (int i = 0; i < FAMILY_COUNT; i++) {
-        if (!is_concerned(page, receipt, i))
+        if (!is_concerned(page, versions, i))
             continue;
         if (page->refused[i] && !page->reason)
             page->reason = "the kernel rejected it; the log names the frontend";
         if (page->facts->lost[i])
             page->reason = "the table is gone, or belongs to another program; the log says more";
-        else if (!receipt->family[i].in_force && !page->reason)
+        else if (!versions->family[i].applied && !page->reason)
             page->reason = "a change is not applied yet";
     }
 }
 
-static void add_versions(struct page *page, cJSON *object, const struct receipt *receipt)
+static void add_versions(struct page *page, cJSON *object, const struct object_versions *versions)
 {
-    add_version(object, "received", receipt->received);
-    if (receipt->left_out)
-        add_version(object, "leftOut", receipt->left_out);
+    add_version(object, "received", versions->received);
+    if (versions->rejected)
+        add_version(object, "leftOut", versions->rejected);
     cJSON *kernel = cJSON_AddObjectToObject(object, "inKernel");
     for (int i = 0; i < FAMILY_COUNT; i++)
-        if (is_concerned(page, receipt, i))
+        if (is_concerned(page, versions, i))
             add_version(kernel, family_name((enum family)i),
-                        page->facts->lost[i] || page->refused[i] ? NULL : receipt->family[i].held);
-    add_reason(page, receipt);
+                        page->facts->lost[i] || page->refused[i] ? NULL : versions->family[i].held);
+    add_reason(page, versions);
 }
 
-static void add_slice(void *ctx, const struct receipt *receipt)
+static void add_slice(void *ctx, const struct object_versions *versions)
 {
     struct page *page = ctx;
     cJSON *slice = facts_append(page->slices);
-    const char *slash = strchr(receipt->id, '/');
-    facts_add(slice, fact_text("name", slash ? slash + 1 : receipt->id));
-    add_versions(page, slice, receipt);
+    const char *slash = strchr(versions->id, '/');
+    facts_add(slice, fact_text("name", slash ? slash + 1 : versions->id));
+    add_versions(page, slice, versions);
 }
 
 static void finish(struct page *page, unsigned status, struct http_answer *answer)
@@ -96,7 +97,7 @@ void programmed_answer(const struct programmed *facts, const struct http_request
     const char *namespace = http_request_argument(request, "namespace"),
                *name = http_request_argument(request, "service");
     struct page page = {.facts = facts, .json = cJSON_CreateObject()};
-    struct receipt receipt;
+    struct object_versions versions;
     if (!is_name(namespace) || !is_name(name)) {
         page.reason = "the request is /programmed?namespace=NAMESPACE&service=NAME";
         finish(&page, 400, answer);
@@ -106,12 +107,12 @@ void programmed_answer(const struct programmed *facts, const struct http_request
     char *id = xasprintf("%s/%s", namespace, name);
     for (int i = 0; i < FAMILY_COUNT; i++)
         page.refused[i] = facts->families[i] && facts->refused(facts->ctx, id, (enum family)i);
-    if (!service_cache_receipt(facts->services, id, &receipt)) {
+    if (!service_cache_versions(facts->services, id, &versions)) {
         answer_unknown(&page, facts->complete, answer);
     } else {
-        add_versions(&page, cJSON_AddObjectToObject(page.json, "service"), &receipt);
+        add_versions(&page, cJSON_AddObjectToObject(page.json, "service"), &versions);
         page.slices = cJSON_AddArrayToObject(page.json, "endpointSlices");
-        endpoint_slice_cache_receipts(facts->slices, id, add_slice, &page);
+        endpoint_slice_cache_versions(facts->slices, id, add_slice, &page);
         finish(&page, page.reason ? 503 : 200, answer);
     }
     free(id);

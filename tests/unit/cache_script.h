@@ -61,7 +61,7 @@ COMMAND(bad_service)
 {
     struct object object = {.kind = KIND_SERVICE, .id = xstrdup(script_word(&words))};
     object_version_set(&object.version, words);
-    service_cache_leave_out(services, &object);
+    service_cache_reject(services, &object);
     object_clear(&object);
 }
 
@@ -71,7 +71,7 @@ COMMAND(bad_slice)
     struct object object = {.kind = KIND_ENDPOINTSLICE, .id = xstrdup(script_word(&words))};
     object.owner = xstrdup(script_word(&words));
     object_version_set(&object.version, words);
-    endpoint_slice_cache_leave_out(slices, &object);
+    endpoint_slice_cache_reject(slices, &object);
     object_clear(&object);
 }
 
@@ -79,8 +79,8 @@ COMMAND(bad_slice)
 COMMAND(turn)
 {
     const bool in_force[FAMILY_COUNT] = {strstr(words, "IPv4"), strstr(words, "IPv6")};
-    service_cache_turn_over(services, in_force);
-    endpoint_slice_cache_turn_over(slices, in_force);
+    service_cache_applied(services, in_force);
+    endpoint_slice_cache_applied(slices, in_force);
 }
 
 #endif

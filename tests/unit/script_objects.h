@@ -141,17 +141,17 @@ static inline void write_version(FILE *out, const char *what, const struct objec
 }
 
 /* As "2 out=3 IPv4=1! IPv6=2": what came, was left out, and is held; ! where that is not it. */
-static inline void write_receipt(FILE *out, const struct receipt *receipt)
+static inline void write_versions(FILE *out, const struct object_versions *versions)
 {
-    fputs(receipt->received ? "" : "gone", out);
-    write_version(out, "", receipt->received);
-    write_version(out, " out=", receipt->left_out);
+    fputs(versions->received ? "" : "gone", out);
+    write_version(out, "", versions->received);
+    write_version(out, " out=", versions->rejected);
     for (int i = 0; i < FAMILY_COUNT; i++) {
-        if (!receipt->family[i].concerned)
+        if (!versions->family[i].concerned)
             continue;
         fprintf(out, " %s", family_name((enum family)i));
-        write_version(out, "=", receipt->family[i].held);
-        fputs(receipt->family[i].in_force ? "" : "!", out);
+        write_version(out, "=", versions->family[i].held);
+        fputs(versions->family[i].applied ? "" : "!", out);
     }
     fputc('\n', out);
 }

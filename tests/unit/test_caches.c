@@ -2,7 +2,7 @@
 /* What caches tell and know of objects, step by step in cases/caches. */
 #include "kube-nftd/cache.h"
 
-#include "cache/address_index.h"
+#include "cache/endpoint_merge.h"
 #include "cache_script.h"
 
 #include <malloc.h>
@@ -21,10 +21,10 @@ static void on_service(void *ctx, const struct service *before, const struct ser
     ck_assert_ptr_eq(service_cache_get(services, (before ? before : after)->id), after);
 }
 
-static void write_copy(FILE *out, char sign, enum family family,
-                       const struct endpoint_change *change, const struct slice_endpoint *copy)
+static void write_copy(FILE *out, char sign, enum family family, const struct endpoint_delta *delta,
+                       const struct slice_endpoint *copy)
 {
-    struct endpoint endpoint = {change->address, .port = change->port};
+    struct endpoint endpoint = {delta->backend.address, .port = delta->backend.port};
     if (!copy)
         return;
     endpoint.node_name = copy->node_name;
@@ -36,27 +36,29 @@ static void write_copy(FILE *out, char sign, enum family family,
 }
 
 static void on_endpoints(void *ctx, const struct service_port_ref *ref,
-                         const struct endpoint_change *changes, size_t n)
+                         const struct endpoint_delta *deltas, size_t n)
 {
     FILE *out = script_out();
     ck_assert_ptr_eq(ctx, &slices);
-    ck_assert_int_eq(changes != NULL, n > 0);
+    ck_assert_int_eq(deltas != NULL, n > 0);
     if (!out)
         return;
     fprintf(out, "%s %s %s/%s:%s", ref->service_id, family_name(ref->family), ref->port_name,
-            protocol_name(ref->protocol), changes ? "" : " all");
+            protocol_name(ref->protocol), deltas ? "" : " all");
     for (size_t i = 0; i < n; i++) {
-        ck_assert(changes[i].before || changes[i].after);
-        write_copy(out, '-', ref->family, &changes[i], changes[i].before);
-        write_copy(out, '+', ref->family, &changes[i], changes[i].after);
+        ck_assert(deltas[i].before || deltas[i].after);
+        write_copy(out, '-', ref->family, &deltas[i], deltas[i].before);
+        write_copy(out, '+', ref->family, &deltas[i], deltas[i].after);
     }
     fputc('\n', out);
 }
 
 static void set_up(void)
 {
-    services = service_cache_new(on_service, &services);
-    slices = endpoint_slice_cache_new(on_endpoints, &slices);
+    services = service_cache_new();
+    slices = endpoint_slice_cache_new();
+    service_cache_follow(services, on_service, &services);
+    endpoint_slice_cache_follow(slices, on_endpoints, &slices);
     script_show_log(LOG_LEVEL_INFO);
 }
 
@@ -85,46 +87,45 @@ COMMAND(merged)
 
 COMMAND(changes)
 {
-    struct cache_changes ours = service_cache_changes(services);
-    struct slice_changes theirs = endpoint_slice_cache_changes(slices);
-    fprintf(out, "%zu services, seen=%d pending=%zu; ", service_cache_count(services),
-            (int)ours.seen, ours.pending);
-    fprintf(out, "%zu slices, seen=%d+%d pending=%zu\n", endpoint_slice_cache_count(slices),
+    struct service_counts ours = service_cache_counts(services);
+    struct slice_counts theirs = endpoint_slice_cache_counts(slices);
+    fprintf(out, "%zu services, seen=%d pending=%zu; ", ours.known, (int)ours.seen, ours.pending);
+    fprintf(out, "%zu slices, seen=%d+%d pending=%zu\n", theirs.known,
             (int)theirs.seen[FAMILY_IPV4], (int)theirs.seen[FAMILY_IPV6], theirs.pending);
 }
 
-COMMAND(receipt)
+COMMAND(versions)
 {
-    struct receipt receipt;
-    if (service_cache_receipt(services, words, &receipt))
-        write_receipt(out, &receipt);
+    struct object_versions versions;
+    if (service_cache_versions(services, words, &versions))
+        write_versions(out, &versions);
     else
         fputs("unknown\n", out);
 }
 
-static void take_receipt(void *ctx, const struct receipt *receipt)
+static void take_versions(void *ctx, const struct object_versions *versions)
 {
-    fprintf(ctx, "%s ", receipt->id);
-    write_receipt(ctx, receipt);
+    fprintf(ctx, "%s ", versions->id);
+    write_versions(ctx, versions);
 }
 
 /* Of the slices of a Service. */
-COMMAND(receipts)
+COMMAND(slice_versions)
 {
-    endpoint_slice_cache_receipts(slices, words, take_receipt, out);
+    endpoint_slice_cache_versions(slices, words, take_versions, out);
 }
 
 CASES("caches")
 
-static void count_receipt(void *ctx, const struct receipt *receipt)
+static void count_version(void *ctx, const struct object_versions *versions)
 {
     ++*(unsigned *)ctx;
 }
 
-static unsigned count_receipts(const char *service_id)
+static unsigned count_versions(const char *service_id)
 {
     unsigned n = 0;
-    endpoint_slice_cache_receipts(slices, service_id, count_receipt, &n);
+    endpoint_slice_cache_versions(slices, service_id, count_version, &n);
     return n;
 }
 
@@ -142,52 +143,43 @@ TEST(a_long_failure)
         struct endpoint_slice *slice = make_slice(id, "a/web", FAMILY_IPV4, "/TCP:80", "10.0.0.1");
         object_version_set(&slice->version, "1");
         endpoint_slice_cache_put(slices, slice);
-        endpoint_slice_cache_turn_over(slices, no_ipv6);
+        endpoint_slice_cache_applied(slices, no_ipv6);
         endpoint_slice_cache_remove(slices, id);
-        ck_assert_uint_eq(count_receipts("a/web"), 1);
-        endpoint_slice_cache_turn_over(slices, no_ipv6);
-        ck_assert_uint_eq(count_receipts("a/web"), 0);
+        ck_assert_uint_eq(count_versions("a/web"), 1);
+        endpoint_slice_cache_applied(slices, no_ipv6);
+        ck_assert_uint_eq(count_versions("a/web"), 0);
         if (i == 10)
             in_use = mallinfo2().uordblks;
     }
     ck_assert_uint_lt(mallinfo2().uordblks, in_use + 1024 * 1024);
 }
 
-/* Of the copies of 10.0.0.1, @wanted is the one of its slice. */
-static size_t count_copies(const struct address_index *index, const struct endpoint_slice *of,
-                           const struct slice_endpoint *wanted)
-{
-    enum family family;
-    struct address address = make_address("10.0.0.1", &family);
-    struct indexed_copies copies = address_index_find(index, &address);
-    vec_each (&copies, it) {
-        const struct endpoint_slice *slice = index->slices.v[it->slice].slice;
-        ck_assert(slice != of || &slice->endpoints.v[it->place] == wanted);
-    }
-    return copies.n;
-}
-
 /* Else the cost of very many copies is their square. */
 TEST(copies_in_one_slice_are_one_to_others)
 {
+    struct endpoint_merge merge = {0};
     struct address_index index = {0};
     struct endpoint_slice *of[3];
     static const char *const endpoints[] = {"10.0.0.1=st 10.0.0.1 10.0.0.1 10.0.0.2", "10.0.0.1",
                                             "10.0.0.1=st 10.0.0.3 10.0.0.1=st 10.0.0.2"};
     for (int i = 0; i < 3; i++)
         of[i] = make_slice(i == 1 ? "a/2" : "a/1", "a/web", FAMILY_IPV4, "/TCP:80", endpoints[i]);
-    uint32_t number = address_index_add(&index, of[0]);
-    address_index_add(&index, of[1]);
-    ck_assert_uint_eq(index.n, 2);
-    ck_assert_uint_eq(count_copies(&index, of[0], &of[0]->endpoints.v[1]), 2);
-    address_index_replace(&index, number, of[2]);
-    ck_assert_uint_eq(index.n, 3);
-    ck_assert_uint_eq(count_copies(&index, of[2], &of[2]->endpoints.v[0]), 2);
-    address_index_remove(&index, number);
-    ck_assert_uint_eq(index.n, 1);
+    const struct {
+        int before, after; /* of the slices, or -1 */
+        int place;
+        size_t indexed;
+    } steps[] = {{-1, 0, 0, 2}, {-1, 1, 1, 3}, {0, 2, 0, 4}, {2, -1, 0, 1}};
+    for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++) {
+        struct endpoint_slice *after = steps[i].after < 0 ? NULL : of[steps[i].after];
+        struct endpoint_slice *before = steps[i].before < 0 ? NULL : of[steps[i].before];
+        endpoint_merge_begin(&merge, before, after);
+        endpoint_merge_index(&merge, &index, &of[steps[i].place]);
+        ck_assert_uint_eq(index.all.n, steps[i].indexed);
+    }
     for (int i = 0; i < 3; i++)
         endpoint_slice_free(of[i]);
-    address_index_clear(&index);
+    vec_free(&index.all);
+    endpoint_merge_clear(&merge);
 }
 
 UNIT_FIXTURE(set_up, tear_down)

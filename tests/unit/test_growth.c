@@ -60,17 +60,6 @@ static void on_cluster_ip(void *ctx, enum family family, const struct address *a
 {
 }
 
-static void service_changed(void *ctx, const struct service *before, const struct service *after)
-{
-    policy_service_changed(policy, before, after);
-}
-
-static void endpoints_changed(void *ctx, const struct service_port_ref *ref,
-                              const struct endpoint_change *told, size_t n)
-{
-    policy_endpoints_changed(policy, ref, told, n);
-}
-
 static void set_up(void)
 {
     alarm(TIMEOUT);
@@ -80,8 +69,8 @@ static void set_up(void)
                                           .set = on_set,
                                           .remove = on_remove,
                                           .cluster_ip = on_cluster_ip};
-    services = service_cache_new(service_changed, NULL);
-    slices = endpoint_slice_cache_new(endpoints_changed, NULL);
+    services = service_cache_new();
+    slices = endpoint_slice_cache_new();
     policy = policy_new(services, slices, "here", &ops);
 }
 

@@ -117,7 +117,7 @@ static void on_service(void *ctx, const struct service *before, const struct ser
 }
 
 static void on_endpoints(void *ctx, const struct service_port_ref *ref,
-                         const struct endpoint_change *changes, size_t n)
+                         const struct endpoint_delta *deltas, size_t n)
 {
 }
 
@@ -136,8 +136,10 @@ static void set_up(void)
     forget_ports();
     script_show_log(LOG_LEVEL_WARN);
     loop = ev_loop_new(EVFLAG_AUTO);
-    services = service_cache_new(on_service, NULL);
-    slices = endpoint_slice_cache_new(on_endpoints, NULL);
+    services = service_cache_new();
+    slices = endpoint_slice_cache_new();
+    service_cache_follow(services, on_service, NULL);
+    endpoint_slice_cache_follow(slices, on_endpoints, NULL);
     metrics = metrics_new(loop, write_page, &scrapes);
     metrics_add_page(metrics, "/programmed", answer, NULL);
     metrics_add_page(metrics, "/statusz", answer_statusz, NULL);

@@ -400,17 +400,6 @@ static size_t count_told(void)
 
 /* ---- set-up ---- */
 
-static void service_changed(void *ctx, const struct service *before, const struct service *after)
-{
-    policy_service_changed(policy, before, after);
-}
-
-static void endpoints_changed(void *ctx, const struct service_port_ref *ref,
-                              const struct endpoint_change *changes, size_t n)
-{
-    policy_endpoints_changed(policy, ref, changes, n);
-}
-
 static void set_up(void)
 {
     const struct policy_ops receiver = {.set_port = on_set_port,
@@ -424,8 +413,8 @@ static void set_up(void)
                                         .health_check = on_health_check,
                                         .waits = on_waits,
                                         .ctx = &policy};
-    services = service_cache_new(service_changed, NULL);
-    slices = endpoint_slice_cache_new(endpoints_changed, NULL);
+    services = service_cache_new();
+    slices = endpoint_slice_cache_new();
     policy = policy_new(services, slices, "here", &receiver);
     told = open_memstream(&told_text, &told_length);
     script_show_log(LOG_LEVEL_WARN);

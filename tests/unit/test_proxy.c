@@ -608,12 +608,12 @@ COMMAND(times)
     }
 }
 
-COMMAND(receipt)
+COMMAND(versions)
 {
-    struct receipt receipt;
+    struct object_versions versions;
     fputs(proxy_programmed(proxy).complete ? "" : "not complete: ", out);
-    if (service_cache_receipt(proxy_programmed(proxy).services, words, &receipt))
-        write_receipt(out, &receipt);
+    if (service_cache_versions(proxy_programmed(proxy).services, words, &versions))
+        write_versions(out, &versions);
     else
         fputs("unknown\n", out);
 }

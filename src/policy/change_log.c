@@ -28,41 +28,43 @@ static const char *state_of(const struct slice_endpoint *endpoint)
     return endpoint->flags & ENDPOINT_TERMINATING ? "terminating" : "not-ready";
 }
 
-static void log_endpoint(const struct service_port_ref *ref, const struct endpoint_change *change)
+static void log_endpoint(const struct service_port_ref *ref, const struct endpoint_delta *delta)
 {
-    const struct slice_endpoint *known = change->after ? change->after : change->before;
-    struct backend backend = {change->address, change->port};
+    const struct slice_endpoint *known = delta->after ? delta->after : delta->before;
     char text[BACKEND_TEXT_SIZE];
     log_debug(4, "endpoints", "service=%s port=%s endpoint=%s node=%s before=%s after=%s",
-              ref->service_id, ref->port_name, backend_format(ref->family, &backend, text),
-              known->node_name ? known->node_name : "none", state_of(change->before),
-              state_of(change->after));
+              ref->service_id, ref->port_name, backend_format(ref->family, &delta->backend, text),
+              known->node_name ? known->node_name : "none", state_of(delta->before),
+              state_of(delta->after));
 }
 
 void change_log_endpoints(struct change_log *log, const struct service_port_ref *ref,
-                          const struct endpoint_change *changes, size_t n)
+                          const struct endpoint_delta *deltas, size_t n)
 {
     change_log_service(log, ref->service_id);
-    if (!changes)
+    if (!deltas)
         log_debug(4, "endpoints", "service=%s port=%s family=%s its only slice came or went",
                   ref->service_id, ref->port_name, family_name(ref->family));
-    for (size_t i = 0; changes && i < n && log_enabled(4); i++)
-        log_endpoint(ref, &changes[i]);
+    for (size_t i = 0; deltas && i < n && log_enabled(4); i++)
+        log_endpoint(ref, &deltas[i]);
 }
 
 /* ---- frontends and service ports ---- */
 
-void change_log_route(const struct frontend *frontend, const char *owner, const struct route *route)
+void change_log_route(const struct frontend_state *target, const struct route *route)
 {
     char text[FRONTEND_TEXT_SIZE];
     if (!log_enabled(4))
         return;
-    frontend_format(frontend, text);
-    if (owner)
-        log_debug(4, "policy", "frontend=%s service=%s policy=%s", text, owner,
-                  route->local ? "Local" : "Cluster");
-    else
+    frontend_format(&target->frontend, text);
+    if (!route) {
         log_debug(4, "policy", "frontend=%s belongs to no Service now", text);
+        return;
+    }
+    char *name = port_state_name(target->winner);
+    log_debug(4, "policy", "frontend=%s service=%s policy=%s", text, name,
+              route->local ? "Local" : "Cluster");
+    free(name);
 }
 
 void change_log_port(const struct port_state *port, const struct port_route *route)

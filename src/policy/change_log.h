@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What is logged of changes on their way: at -v 2 the Services that a commit is about, at -v 4 each
  * endpoint, and what becomes of each frontend. Below that, it costs a comparison. */
-#ifndef KUBE_NFTD_CHANGE_LOG_H
-#define KUBE_NFTD_CHANGE_LOG_H
+#ifndef KUBE_NFTD_POLICY_CHANGE_LOG_H
+#define KUBE_NFTD_POLICY_CHANGE_LOG_H
 
-#include "kube-nftd/cache.h"
 #include "kube-nftd/policy.h"
 
 /* The Services that changed since the last commit; starts zeroed. */
@@ -15,9 +14,9 @@ struct change_log {
 /** The Service @id changed. */
 void change_log_service(struct change_log *log, const char *id);
 
-/** So did endpoints of a service port: as service_port_changed_fn is told. */
+/** So did endpoints of a service port: as endpoints_changed_fn is told. */
 void change_log_endpoints(struct change_log *log, const struct service_port_ref *ref,
-                          const struct endpoint_change *changes, size_t n);
+                          const struct endpoint_delta *deltas, size_t n);
 
 /** "services=a/b,c/d more=7 " for the line of a commit, for the caller to free; NULL if nothing is
  * to be said. */
@@ -26,10 +25,8 @@ char *change_log_services(struct change_log *log);
 /** All of that is applied. */
 void change_log_clear(struct change_log *log);
 
-/** @frontend belongs to a service port now, and is routed like this; @owner is its name, NULL:
- * nobody has it. */
-void change_log_route(const struct frontend *frontend, const char *owner,
-                      const struct route *route);
+/** @target goes to its winner now, and is routed like this; or nobody has it any more (NULL). */
+void change_log_route(const struct frontend_state *target, const struct route *route);
 
 /** The service port has these backends now, or just this of them changes. */
 void change_log_port(const struct port_state *port, const struct port_route *route);

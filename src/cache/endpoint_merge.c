@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "endpoint_merge.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_terminating(const struct slice_endpoint *endpoint)
+{
+    return endpoint->flags & ENDPOINT_TERMINATING;
+}
+
+static bool has_address(const struct slice_endpoint *endpoint, const struct address *address)
+{
+    return memcmp(&endpoint->address, address, sizeof(*address)) == 0;
+}
+
+/* Whether @a goes before @b, of the same slice, which may be NULL. */
+static bool goes_before(const struct slice_endpoint *a, const struct slice_endpoint *b)
+{
+    if (!b || is_terminating(a) != is_terminating(b))
+        return !b || is_terminating(b);
+    return a < b; /* they are in one array */
+}
+
+static bool is_same(const struct slice_endpoint *a, const struct slice_endpoint *b)
+{
+    return a == b || (a && b && slice_endpoint_equal(a, b));
+}
+
+/* ---- what changes in the slice ---- */
+
+static void make_buckets(struct endpoint_merge *merge, size_t most)
+{
+    size_t n = 8;
+    while (n < 2 * most)
+        n *= 2;
+    vec_clear(&merge->buckets);
+    vec_reserve(&merge->buckets, n);
+    memset(merge->buckets.v, 0, n * sizeof(*merge->buckets.v));
+    merge->buckets.n = n;
+}
+
+/* Counts the endpoints of @slice in a range among the copies of their addresses; but if not @add,
+ * those of addresses that have no pair are left out. */
+static void take(struct endpoint_merge *merge, const struct endpoint_slice *slice, size_t from,
+                 size_t to, bool add)
+{
+    const size_t mask = merge->buckets.n - 1;
+    for (; from < to; from++) {
+        const struct slice_endpoint *endpoint = &slice->endpoints.v[from];
+        size_t at = address_hash(&endpoint->address, 0) & mask;
+        while (merge->buckets.v[at] &&
+               !has_address(endpoint, merge->pairs.v[merge->buckets.v[at] - 1].address))
+            at = (at + 1) & mask;
+        if (!merge->buckets.v[at]) {
+            if (!add)
+                continue;
+            vec_push(&merge->pairs, (struct endpoint_pair){&endpoint->address, NULL, NULL});
+            merge->buckets.v[at] = (uint32_t)merge->pairs.n;
+        }
+        struct endpoint_pair *pair = &merge->pairs.v[merge->buckets.v[at] - 1];
+        const struct slice_endpoint **copy = slice == merge->after ? &pair->after : &pair->before;
+        if (goes_before(endpoint, *copy))
+            *copy = endpoint;
+    }
+}
+
+static bool ports_equal(const struct endpoint_slice *a, const struct endpoint_slice *b)
+{
+    if (a->ports.n != b->ports.n)
+        return false;
+    for (size_t i = 0; i < a->ports.n; i++)
+        if (a->ports.v[i].port != b->ports.v[i].port ||
+            slice_port_compare_keys(&a->ports.v[i], &b->ports.v[i]) != 0)
+            return false;
+    return true;
+}
+
+/* How many endpoints the two begin and end with alike. */
+static void find_alike(const struct endpoint_slice *a, const struct endpoint_slice *b,
+                       size_t *ahead, size_t *behind)
+{
+    const struct slice_endpoint *p = a->endpoints.v, *q = b->endpoints.v;
+    size_t n = a->endpoints.n, m = b->endpoints.n, most = n < m ? n : m;
+    while (*ahead < most && has_address(&p[*ahead], &q[*ahead].address) &&
+           slice_endpoint_equal(&p[*ahead], &q[*ahead]))
+        ++*ahead;
+    for (most -= *ahead; *behind < most; ++*behind)
+        if (!has_address(&p[n - 1 - *behind], &q[m - 1 - *behind].address) ||
+            !slice_endpoint_equal(&p[n - 1 - *behind], &q[m - 1 - *behind]))
+            break;
+}
+
+/* Nearly all changes are of very few endpoints. The others are looked at only since they might be
+ * copies of those; but if the slice has other ports, all of them change. */
+void endpoint_merge_begin(struct endpoint_merge *merge, const struct endpoint_slice *before,
+                          const struct endpoint_slice *after)
+{
+    const struct endpoint_slice *slices[] = {before, after};
+    size_t ahead = 0, behind = 0, n = 0;
+    merge->before = before;
+    merge->after = after;
+    merge->differ = false;
+    vec_clear(&merge->pairs);
+    if (before && after && ports_equal(before, after))
+        find_alike(before, after, &ahead, &behind);
+    for (int i = 0; i < 2; i++)
+        n += slices[i] ? slices[i]->endpoints.n - ahead - behind : 0;
+    make_buckets(merge, n);
+    for (int i = 0; i < 2; i++)
+        if (slices[i])
+            take(merge, slices[i], ahead, slices[i]->endpoints.n - behind, true);
+    for (int i = 0; i < 2 && n > 0; i++) {
+        if (!slices[i])
+            continue;
+        take(merge, slices[i], 0, ahead, false);
+        take(merge, slices[i], slices[i]->endpoints.n - behind, slices[i]->endpoints.n, false);
+    }
+    vec_each (&merge->pairs, pair)
+        merge->differ = merge->differ || !is_same(pair->before, pair->after);
+}
+
+/* ---- which slices have an address ---- */
+
+static uint64_t rank_of(const struct address *address, bool terminates)
+{
+    return (address_hash(address, 0) & ~UINT64_C(1)) | terminates;
+}
+
+/* Where between two places the slice @id has @rank in the index, or would have. */
+static size_t place_of(const struct address_index *index, size_t low, size_t high, uint64_t rank,
+                       const char *id)
+{
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        const struct indexed_address *it = &index->all.v[middle];
+        if (it->rank < rank || (it->rank == rank && strcmp((*it->in)->id, id) < 0))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static int compare_ranks(const void *a, const void *b)
+{
+    const uint64_t *p = a, *q = b;
+    return (*p > *q) - (*p < *q);
+}
+
+/* All in one pass. */
+static void remove_ranks(struct address_index *index, const uint64_t *ranks, size_t n,
+                         const char *id)
+{
+    struct indexed_address *v = index->all.v;
+    size_t to = 0, from = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t at = place_of(index, from, index->all.n, ranks[i], id);
+        memmove(&v[to], &v[from], (at - from) * sizeof(*v));
+        to += at - from;
+        from = at + 1;
+    }
+    memmove(&v[to], &v[from], (index->all.n - from) * sizeof(*v));
+    index->all.n -= n;
+}
+
+/* From the end on. The room for more is small: there may be very many endpoints. */
+static void add_ranks(struct address_index *index, const uint64_t *ranks, size_t n,
+                      struct endpoint_slice *const *in)
+{
+    size_t end = index->all.n;
+    if (end + n > index->all.cap)
+        vec_make_room(&index->all, end + n + end / 8);
+    struct indexed_address *v = index->all.v;
+    for (size_t left = n; left > 0; left--) {
+        size_t at = place_of(index, 0, end, ranks[left - 1], (*in)->id);
+        memmove(&v[at + left], &v[at], (end - at) * sizeof(*v));
+        v[at + left - 1] = (struct indexed_address){ranks[left - 1], in};
+        end = at;
+    }
+    index->all.n += n;
+}
+
+void endpoint_merge_index(struct endpoint_merge *merge, struct address_index *index,
+                          struct endpoint_slice *const *in)
+{
+    index->n_slices += !merge->before;
+    index->n_slices -= !merge->after;
+    vec_clear(&merge->gone);
+    vec_clear(&merge->new);
+    vec_each (&merge->pairs, pair) {
+        const struct slice_endpoint *was = pair->before, *is = pair->after;
+        if (was && is && is_terminating(was) == is_terminating(is))
+            continue;
+        if (was)
+            vec_push(&merge->gone, rank_of(pair->address, is_terminating(was)));
+        if (is)
+            vec_push(&merge->new, rank_of(pair->address, is_terminating(is)));
+    }
+    if (merge->gone.n) {
+        qsort(merge->gone.v, merge->gone.n, sizeof(*merge->gone.v), compare_ranks);
+        remove_ranks(index, merge->gone.v, merge->gone.n, (*in)->id);
+    }
+    if (merge->new.n) {
+        qsort(merge->new.v, merge->new.n, sizeof(*merge->new.v), compare_ranks);
+        add_ranks(index, merge->new.v, merge->new.n, in);
+    }
+}
+
+static const struct slice_endpoint *best_in(const struct endpoint_slice *slice,
+                                            const struct address *address)
+{
+    const struct slice_endpoint *best = NULL;
+    vec_each (&slice->endpoints, it)
+        if (has_address(it, address) && goes_before(it, best))
+            best = it;
+    return best;
+}
+
+/* ---- who wins ---- */
+
+/* A copy and whose it is. */
+struct copy {
+    const struct slice_endpoint *endpoint; /* NULL: none */
+    const struct endpoint_slice *slice;
+};
+
+/* The copy that wins among those in other slices than that at @in. */
+static struct copy best_of_others(const struct address_index *index,
+                                  struct endpoint_slice *const *in, const struct slice_port *port,
+                                  const struct address *address)
+{
+    const uint64_t last = rank_of(address, true);
+    size_t at = index ? place_of(index, 0, index->all.n, rank_of(address, false), "") : 0;
+    for (; index && at < index->all.n && index->all.v[at].rank <= last; at++) {
+        const struct indexed_address *it = &index->all.v[at];
+        if (it->in == in || !endpoint_slice_has_port(*it->in, port))
+            continue;
+        const struct slice_endpoint *best = best_in(*it->in, address);
+        if (best && is_terminating(best) == (it->rank & 1)) /* the hash is not another's */
+            return (struct copy){best, *it->in};
+    }
+    return (struct copy){0};
+}
+
+static const struct slice_endpoint *winner(const struct slice_endpoint *own,
+                                           const struct endpoint_slice *slice,
+                                           const struct copy *other)
+{
+    if (!own || !other->endpoint)
+        return own ? own : other->endpoint;
+    if (is_terminating(own) != is_terminating(other->endpoint))
+        return is_terminating(own) ? other->endpoint : own;
+    return strcmp(slice->id, other->slice->id) < 0 ? own : other->endpoint;
+}
+
+/* Takes the first of @ports if it has the lowest @number. */
+static bool take_number(struct slice_ports *ports, uint16_t number)
+{
+    if (ports->n == 0 || ports->v->port != number)
+        return false;
+    ports->v++;
+    ports->n--;
+    return true;
+}
+
+void endpoint_merge_port(struct endpoint_merge *merge, const struct address_index *index,
+                         struct endpoint_slice *const *in, struct slice_ports before,
+                         struct slice_ports after)
+{
+    vec_clear(&merge->deltas);
+    while (before.n || after.n) {
+        bool first = after.n == 0 || (before.n && before.v->port < after.v->port);
+        const struct slice_port port = first ? *before.v : *after.v;
+        bool was = take_number(&before, port.port), is = take_number(&after, port.port);
+        if (was && is && !merge->differ)
+            continue;
+        vec_each (&merge->pairs, pair) {
+            const struct slice_endpoint *old = was ? pair->before : NULL;
+            const struct slice_endpoint *new = is ? pair->after : NULL;
+            if (is_same(old, new))
+                continue;
+            struct copy other = best_of_others(index, in, &port, pair->address);
+            struct endpoint_delta delta = {{*pair->address, port.port},
+                                           winner(old, merge->before, &other),
+                                           winner(new, merge->after, &other)};
+            if (!is_same(delta.before, delta.after))
+                vec_push(&merge->deltas, delta);
+        }
+    }
+}
+
+void endpoint_merge_clear(struct endpoint_merge *merge)
+{
+    vec_free(&merge->pairs);
+    vec_free(&merge->buckets);
+    vec_free(&merge->gone);
+    vec_free(&merge->new);
+    vec_free(&merge->deltas);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What a change of a slice makes of the endpoints of its Service, whose slices may have copies of
+ * each other's endpoints (docs/behaviour.md 2.4, 2.5). Of several copies one wins: those that are
+ * not terminating go before those that are, then the order of slice ids and of places in them
+ * decides.
+ */
+#ifndef KUBE_NFTD_CACHE_ENDPOINT_MERGE_H
+#define KUBE_NFTD_CACHE_ENDPOINT_MERGE_H
+
+#include "kube-nftd/cache.h"
+
+/* That a slice has an address. */
+struct indexed_address {
+    uint64_t rank;                    /* hash of the address; the lowest bit: it terminates */
+    struct endpoint_slice *const *in; /* where the cache has the slice */
+};
+
+/*
+ * Which slices of a family have an address, for Services of more than one: whether a copy wins is
+ * found without looking at all of them. By rank and id of the slice, so that the copy that wins
+ * comes first. Starts zeroed; to be released by vec_free() of all.
+ */
+struct address_index {
+    VEC(struct indexed_address) all;
+    size_t n_slices;
+};
+
+/* An address that a change of a slice concerns. */
+struct endpoint_pair {
+    const struct address *address;
+    const struct slice_endpoint *before, *after; /* the copies in the slice that win; or NULL */
+};
+
+/* A slice of a Service changes, comes or goes. Scratch; starts zeroed. */
+struct endpoint_merge {
+    const struct endpoint_slice *before, *after; /* NULL: there was, or is, none */
+    VEC(struct endpoint_pair) pairs;             /* those not here are as they were */
+    bool differ;                                 /* some pair's copies do */
+    VEC(uint32_t) buckets;                       /* of pairs, by address; numbers from 1 */
+    VEC(uint64_t) gone, new;                     /* ranks */
+    VEC(struct endpoint_delta) deltas;
+};
+
+/** A slice changes from @before to @after. Costs as much as the slice. */
+void endpoint_merge_begin(struct endpoint_merge *merge, const struct endpoint_slice *before,
+                          const struct endpoint_slice *after);
+
+/** @index follows the change of the slice that the cache has at @in. */
+void endpoint_merge_index(struct endpoint_merge *merge, struct address_index *index,
+                          struct endpoint_slice *const *in);
+
+/**
+ * Puts into merge->deltas what the change makes of a service port, of which the slice had the ports
+ * @before and has the ports @after. Costs as much as the endpoints that differ.
+ * @index  of the Service's slices, which endpoint_merge_index() brought up to date; NULL: the slice
+ *         is the only one
+ */
+void endpoint_merge_port(struct endpoint_merge *merge, const struct address_index *index,
+                         struct endpoint_slice *const *in, struct slice_ports before,
+                         struct slice_ports after);
+
+/** Frees what it holds. */
+void endpoint_merge_clear(struct endpoint_merge *merge);
+
+#endif
