@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "daemon.h"
 #include "kube-nftd/base.h"
+#include "kube-nftd/cleanup.h"
 #include "kube-nftd/client.h"
 #include "kube-nftd/commit.h"
 #include "kube-nftd/config.h"
 #include "kube-nftd/host.h"
-#include "kube-nftd/leftovers.h"
 #include "kube-nftd/netlink.h"
 #include "kube-nftd/table.h"
 
@@ -56,7 +56,7 @@ static int run(const struct options *options, struct service_manager *manager, s
     if (options->cleanup)
         return cleanup(err);
     if (options->cleanup_kube_proxy)
-        return leftovers_remove(options->dry_run, stdout, err);
+        return kube_proxy_cleanup(options->dry_run, stdout, err);
     if (options->init_only)
         return offline_init(options, err);
     if (options->command == COMMAND_PREFLIGHT)

@@ -6,9 +6,9 @@
  * bytes, the lower first), and the messages. A piece whose byte is even ends an answer. Messages
  * with number and port 0 belong to any request.
  */
+#include "cleanup/cleanup.h"
 #include "kube-nftd/base.h"
 #include "kube-nftd/netlink.h"
-#include "leftovers/kinds.h"
 #include "netlink/conntrack.h"
 #include "table/record.h"
 
@@ -222,13 +222,13 @@ static int commit(struct nft_socket *nft, struct error *err)
     return result;
 }
 
-static int look_for_leftovers(struct nft_socket *nft, struct error *err)
+static int look_for_chains(struct nft_socket *nft, struct error *err)
 {
-    struct leftovers_report report = {.out = fopen("/dev/null", "we"), .dry_run = true};
-    int result = leftovers_remove_table(nft, FAMILY_IPV4, &report, err);
+    struct cleanup cleanup = {.out = fopen("/dev/null", "we"), .dry_run = true};
+    int result = cleanup_table(&cleanup, nft, FAMILY_IPV4, err);
     if (result == 0)
-        leftovers_remove_chains(nft, FAMILY_IPV4, &report);
-    fclose(report.out);
+        cleanup_iptables_nft(&cleanup, nft, FAMILY_IPV4);
+    fclose(cleanup.out);
     return result;
 }
 
@@ -365,9 +365,9 @@ static void scan_conntrack(void)
 
 static void look_for_ipvs(void)
 {
-    struct leftovers_report report = {.out = fopen("/dev/null", "we"), .dry_run = true};
-    leftovers_remove_ipvs(&report);
-    fclose(report.out);
+    struct cleanup cleanup = {.out = fopen("/dev/null", "we"), .dry_run = true};
+    cleanup_ipvs(&cleanup);
+    fclose(cleanup.out);
 }
 
 static void look_at_servers(void)
@@ -400,7 +400,7 @@ static const struct {
     {'k', true, adopt_by_keys, NULL},
     {'d', false, NULL, dump_elements},
     {'c', false, commit, NULL},
-    {'l', true, look_for_leftovers, NULL},
+    {'l', true, look_for_chains, NULL},
     {'m', false, NULL, monitor_table},
     {'a', true, NULL, monitor_addresses},
     {'f', false, NULL, scan_conntrack},

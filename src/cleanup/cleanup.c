@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/leftovers.h"
+#include "kube-nftd/cleanup.h"
 
-#include "kinds.h"
+#include "cleanup.h"
 #include "kube-nftd/base.h"
 
 #include <stdlib.h>
@@ -17,9 +17,6 @@
 #define HASH_LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 
 /* ---- what kube-proxy calls its things ---- */
-
-const char *const kube_proxy_tables[] = {"filter", "mangle", "nat"};
-const size_t kube_proxy_tables_count = COUNT(kube_proxy_tables);
 
 static const struct {
     const char *table, *chain;
@@ -135,52 +132,77 @@ bool kube_proxy_has_ip_set(const char *name)
 
 /* ---- the command ---- */
 
-void leftovers_say(struct leftovers_report *report, enum fate fate, const char *format, ...)
+/* That of mode nftables. */
+#define KUBE_PROXY_TABLE "kube-proxy"
+
+void cleanup_say(struct cleanup *cleanup, enum fate fate, const char *format, ...)
 {
     static const char *const words[] = {[FATE_REMOVED] = "removed",
                                         [FATE_STAYS] = "left",
                                         [FATE_OTHERS] = "not kube-proxy's",
                                         [FATE_WARNING] = "warning"};
-    bool planned = fate == FATE_REMOVED && report->dry_run;
+    bool planned = fate == FATE_REMOVED && cleanup->dry_run;
     va_list args;
     va_start(args, format);
     char *text = xvasprintf(format, args);
     va_end(args);
-    fprintf(report->out, "%s: %s\n", planned ? "would remove" : words[fate], text);
+    fprintf(cleanup->out, "%s: %s\n", planned ? "would remove" : words[fate], text);
     free(text);
-    report->removed += fate == FATE_REMOVED;
-    report->left += fate == FATE_STAYS;
+    cleanup->removed += fate == FATE_REMOVED;
+    cleanup->left += fate == FATE_STAYS;
 }
 
-static int remove_from_nf_tables(struct nft_socket *socket, struct leftovers_report *report,
-                                 struct error *err)
+int cleanup_table(struct cleanup *cleanup, struct nft_socket *socket, enum family family,
+                  struct error *err)
 {
-    for (int family = 0; family < FAMILY_COUNT; family++)
-        if (leftovers_remove_table(socket, (enum family)family, report, err))
-            return -1;
-    for (int family = 0; family < FAMILY_COUNT; family++)
-        leftovers_remove_chains(socket, (enum family)family, report);
+    const char *ip = nft_family_name(family);
+    struct nft_table_state state;
+    if (nft_socket_read_table(socket, family, KUBE_PROXY_TABLE, &state, err))
+        return -1;
+    free(state.comment);
+    if (!state.exists)
+        return 0;
+    if (state.owned_elsewhere) {
+        cleanup_say(cleanup, FATE_STAYS,
+                    "table %s %s: a process owns it, so kube-proxy is still running: stop it", ip,
+                    KUBE_PROXY_TABLE);
+        return 0;
+    }
+    struct nft_batch batch;
+    nft_batch_init(&batch, family, KUBE_PROXY_TABLE);
+    nft_batch_delete_table(&batch);
+    if (!cleanup->dry_run && nft_socket_commit(socket, &batch, err)) {
+        cleanup_say(cleanup, FATE_STAYS, "table %s %s: %s", ip, KUBE_PROXY_TABLE, err->text);
+        error_clear(err);
+    } else {
+        cleanup_say(cleanup, FATE_REMOVED, "table %s %s", ip, KUBE_PROXY_TABLE);
+    }
+    nft_batch_release(&batch);
     return 0;
 }
 
-int leftovers_remove(bool dry_run, FILE *out, struct error *err)
+int kube_proxy_cleanup(bool dry_run, FILE *out, struct error *err)
 {
-    struct leftovers_report report = {.out = out, .dry_run = dry_run};
+    struct cleanup cleanup = {.out = out, .dry_run = dry_run};
     struct nft_socket *socket = nft_socket_open(err);
     if (!socket)
         return -1;
-    int result = remove_from_nf_tables(socket, &report, err);
+    int result = 0;
+    for (int family = 0; family < FAMILY_COUNT && result == 0; family++)
+        result = cleanup_table(&cleanup, socket, (enum family)family, err);
+    for (int family = 0; family < FAMILY_COUNT && result == 0; family++)
+        cleanup_iptables_nft(&cleanup, socket, (enum family)family);
     nft_socket_close(socket);
     if (result)
         return -1; /* most likely CAP_NET_ADMIN is missing: nothing else would work either */
     for (int family = 0; family < FAMILY_COUNT; family++)
-        leftovers_report_legacy((enum family)family, &report);
-    leftovers_remove_ipvs(&report); /* after the rules that name its sets */
-    if (report.removed + report.left == 0)
+        cleanup_iptables_legacy(&cleanup, (enum family)family);
+    cleanup_ipvs(&cleanup); /* after the rules that name its sets */
+    if (cleanup.removed + cleanup.left == 0)
         fprintf(out, "nothing of kube-proxy was found\n");
     fflush(out);
-    if (report.left > 0)
+    if (cleanup.left > 0)
         return error_set(err, "not everything of kube-proxy can be removed (lines 'left': %zu)",
-                         report.left);
+                         cleanup.left);
     return 0;
 }

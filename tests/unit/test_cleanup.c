@@ -2,8 +2,7 @@
 /* Whose a chain, rule, IP set or virtual server is, and how they are read. No kernel. */
 #include "script.h"
 
-#include "leftovers/iptables.h"
-#include "leftovers/kinds.h"
+#include "cleanup/cleanup.h"
 
 #include <arpa/inet.h>
 #include <linux/genetlink.h>
@@ -11,7 +10,7 @@
 #include <linux/netfilter_ipv4/ip_tables.h>
 #include <sys/socket.h>
 
-/* ---- names and plans: tests/unit/cases/leftovers ---- */
+/* ---- names and plans: tests/unit/cases/cleanup ---- */
 
 static struct iptables_plan plan; /* of the table nat */
 static uint64_t handle;           /* of its last rule */
@@ -42,28 +41,31 @@ COMMAND(ip_set)
     say(out, kube_proxy_has_ip_set(words));
 }
 
-/* chains NAME...: a plan begins. */
+/* chains NAME...: a plan begins; "+": a base chain, "@": a map, "@__": an anonymous one. */
 COMMAND(chains)
 {
     iptables_plan_clear(&plan);
-    iptables_plan_init(&plan, "nat");
+    plan = (struct iptables_plan){.table = "nat"};
     handle = 0;
     for (const char *name; *(name = script_word(&words));)
-        iptables_plan_add_chain(&plan, &(struct iptables_chain_facts){.name = name + (*name == '+'),
-                                                                      .base = *name == '+'});
+        iptables_plan_add(&plan, name + (*name == '+'),
+                          *name == '+'                   ? BASE_CHAIN
+                          : strncmp(name, "@__", 3) == 0 ? ANONYMOUS_MAP
+                          : *name == '@'                 ? MAP
+                                                         : OTHER_CHAIN);
 }
 
 /* again FROM TO COMMENT: a rule with the handle of the last one. */
 COMMAND(again)
 {
-    char *from = script_word(&words), *to = script_word(&words), *map = strchr(from, ':');
+    const char *from = script_word(&words), *to = script_word(&words);
     const struct iptables_rule facts = {.chain = from,
                                         .handle = handle,
-                                        .map = *to == '?' ? to + 1 : NULL,
-                                        .to = *to && *to != '?' ? to : NULL,
+                                        .map = *to == '@' ? to : NULL,
+                                        .to = *to && *to != '@' ? to : NULL,
                                         .comment = *words ? words : NULL};
-    if (map)
-        iptables_plan_add_element(&plan, map + 1, *from == 'a', to);
+    if (*from == '@')
+        iptables_plan_add_element(&plan, from, to);
     else
         iptables_plan_add_rule(&plan, &facts);
 }
@@ -78,6 +80,7 @@ COMMAND(rule)
 COMMAND(goes)
 {
     const char *between = "";
+    iptables_plan_finish(&plan);
     vec_each (&plan.jumps, jump) {
         ck_assert_uint_eq(jump->handle, (uint64_t)(jump - plan.jumps.v) + 1);
         fprintf(out, "%s%s>%s", between, jump->from->name, jump->to->name);
@@ -89,16 +92,15 @@ COMMAND(goes)
             between = " ";
         }
     vec_each (&plan.chains, it)
-        if ((*it)->kube_proxys && (*it)->holder) {
-            fprintf(out, "%s%s<%s", between, (*it)->name, (*it)->holder->name);
+        if ((*it)->needed_by) {
+            fprintf(out, "%s%s<%s", between, (*it)->name, (*it)->needed_by->name);
             between = " ";
         }
-    ck_assert(iptables_plan_is_empty(&plan) == !*between);
     if (*between)
         fprintf(out, "\n");
 }
 
-CASES("leftovers")
+CASES("cleanup")
 
 /* ---- contents of iptables-legacy's tables ---- */
 
@@ -120,13 +122,13 @@ TEST(legacy_chains)
     put_head(bytes, &size, "KUBE-SERVICES-OF-MINE");
     put_head(bytes, &size, "KUBE-SVC-ABCDEFGHIJKLMNOP");
     put_head(bytes, &size, XT_ERROR_TARGET);
-    ck_assert_uint_eq(legacy_iptables_chains("nat", bytes, size, &first), 2);
+    ck_assert_uint_eq(iptables_legacy_chains("nat", bytes, size, &first), 2);
     ck_assert_str_eq(first, "KUBE-SERVICES");
     free(first);
     for (size_t cut = 0; cut <= size; cut++) {
         char *copy = malloc(cut + 1), *name = NULL;
         memcpy(copy, bytes, cut);
-        size_t n = legacy_iptables_chains("nat", copy, cut, &name);
+        size_t n = iptables_legacy_chains("nat", copy, cut, &name);
         ck_assert((n > 0) == (name != NULL));
         free(copy);
         free(name);

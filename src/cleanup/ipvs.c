@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kinds.h"
+#include "cleanup.h"
 
 #include "kube-nftd/base.h"
 #include "kube-nftd/netlink.h"
@@ -42,9 +42,13 @@ struct node_port {
     uint16_t port;
 };
 
-struct node_ports {
-    uint8_t protocol; /* of those that are read */
-    VEC(struct node_port) list;
+/* Those of kube-proxy. */
+struct ip_sets {
+    struct mnl_socket *nl; /* NULL: there can be none */
+    int error;             /* an errno: why they cannot be read */
+    VEC(char *) names;
+    uint8_t protocol;            /* of the ports that are read */
+    VEC(struct node_port) ports; /* node ports, once they were read */
 };
 
 static struct nlmsghdr *begin_set(char *buffer, uint8_t command, uint16_t flags)
@@ -56,30 +60,47 @@ static struct nlmsghdr *begin_set(char *buffer, uint8_t command, uint16_t flags)
     return request;
 }
 
-/* Asking a kernel whose module is not loaded would load it; who looks wants to change nothing. */
-static bool kernel_has_sets(void)
+static int on_set(const struct nlmsghdr *header, void *data)
 {
-    return access("/sys/module/ip_set", F_OK) == 0 || access("/sys/module", F_OK) != 0;
+    struct ip_sets *sets = data;
+    const char *name = netlink_text(nfnl_attribute(header, IPSET_ATTR_SETNAME));
+    if (name && kube_proxy_has_ip_set(name))
+        vec_push(&sets->names, xstrdup(name));
+    return MNL_CB_OK;
 }
 
-/* NULL if there can be no sets, or with @err. */
-static struct mnl_socket *open_sets(struct error *err)
+static void open_sets(struct ip_sets *sets)
 {
-    return kernel_has_sets() ? netlink_open(NETLINK_NETFILTER, 0, 0, 0, "IP sets", err) : NULL;
+    char buffer[512] = {0};
+    struct error err = {0};
+    /* Asking a kernel whose module is not loaded would load it; who looks wants to change nothing.
+     */
+    if (access("/sys/module/ip_set", F_OK) != 0 && access("/sys/module", F_OK) == 0)
+        return;
+    sets->nl = netlink_open(NETLINK_NETFILTER, 0, 0, 0, "IP sets", &err);
+    sets->error = sets->nl ? 0 : errno;
+    error_clear(&err);
+    if (!sets->nl)
+        return;
+    struct nlmsghdr *request = begin_set(buffer, IPSET_CMD_LIST, NLM_F_DUMP);
+    mnl_attr_put_u32(request, IPSET_ATTR_FLAGS | NLA_F_NET_BYTEORDER,
+                     htonl(IPSET_FLAG_LIST_SETNAME));
+    sets->error = netlink_ask(sets->nl, request, on_set, sets, NULL);
 }
 
-static const struct {
-    const char *name;
-    uint8_t protocol;
-} node_port_sets[] = {
-    {"NODE-PORT-TCP", IPPROTO_TCP},        {"NODE-PORT-LOCAL-TCP", IPPROTO_TCP},
-    {"NODE-PORT-UDP", IPPROTO_UDP},        {"NODE-PORT-LOCAL-UDP", IPPROTO_UDP},
-    {"NODE-PORT-SCTP-HASH", IPPROTO_SCTP}, {"NODE-PORT-LOCAL-SCTP-HASH", IPPROTO_SCTP},
-};
+static void close_sets(struct ip_sets *sets)
+{
+    vec_each (&sets->names, name)
+        free(*name);
+    vec_free(&sets->names);
+    vec_free(&sets->ports);
+    if (sets->nl)
+        mnl_socket_close(sets->nl);
+}
 
 static int on_members(const struct nlmsghdr *header, void *data)
 {
-    struct node_ports *ports = data;
+    struct ip_sets *sets = data;
     const struct nlattr *member, *members = nfnl_attribute(header, IPSET_ATTR_ADT);
     if (!members)
         return MNL_CB_OK;
@@ -87,100 +108,57 @@ static int on_members(const struct nlmsghdr *header, void *data)
     {
         uint16_t port;
         if (copy(netlink_inside(member, IPSET_ATTR_PORT), &port, sizeof(port)))
-            vec_push(&ports->list, ((struct node_port){ports->protocol, ntohs(port)}));
+            vec_push(&sets->ports, ((struct node_port){sets->protocol, ntohs(port)}));
     }
     return MNL_CB_OK;
 }
 
-/* 0 or an errno. */
-static int read_ports(struct mnl_socket *nl, const char *prefix, const char *set,
-                      struct node_ports *ports)
+/* The protocol of the node ports in the set @name; 0: it has none. */
+static uint8_t node_port_protocol(const char *name)
 {
-    char buffer[512] = {0}, name[IPSET_MAXNAMELEN];
-    snprintf(name, sizeof(name), "%s%s", prefix, set); /* cut as kube-proxy does */
-    struct nlmsghdr *request = begin_set(buffer, IPSET_CMD_LIST, NLM_F_DUMP);
-    mnl_attr_put_strz(request, IPSET_ATTR_SETNAME, name);
-    int why = netlink_ask(nl, request, on_members, ports, NULL);
-    return why == ENOENT ? 0 : why; /* no such set: no ports */
+    if (!strstr(name, "-NODE-PORT-"))
+        return 0;
+    return strstr(name, "-TCP")    ? IPPROTO_TCP
+           : strstr(name, "-UDP")  ? IPPROTO_UDP
+           : strstr(name, "-SCTP") ? IPPROTO_SCTP
+                                   : 0;
 }
 
-/* Reads the sets in which kube-proxy keeps its node ports. 0, or an errno: they cannot be read, so
- * nobody knows whose a virtual server is. */
-static int read_node_ports(struct node_ports *ports)
+/* 0, or an errno: nobody knows whose a virtual server is. */
+static int read_node_ports(struct ip_sets *sets)
 {
-    struct error err = {0};
-    struct mnl_socket *nl = open_sets(&err);
-    int why = err.text ? EIO : 0;
-    error_clear(&err);
-    for (size_t i = 0; nl && !why && i < sizeof(node_port_sets) / sizeof(node_port_sets[0]); i++) {
-        ports->protocol = node_port_sets[i].protocol;
-        why = read_ports(nl, "KUBE-", node_port_sets[i].name, ports);
-        if (!why)
-            why = read_ports(nl, "KUBE-6-", node_port_sets[i].name, ports);
+    int why = sets->error;
+    for (size_t i = 0; i < sets->names.n && !why; i++) {
+        char buffer[512] = {0};
+        struct nlmsghdr *request = begin_set(buffer, IPSET_CMD_LIST, NLM_F_DUMP);
+        sets->protocol = node_port_protocol(sets->names.v[i]);
+        mnl_attr_put_strz(request, IPSET_ATTR_SETNAME, sets->names.v[i]);
+        if (sets->protocol)
+            why = netlink_ask(sets->nl, request, on_members, sets, NULL);
     }
-    if (nl)
-        mnl_socket_close(nl);
     return why;
-}
-
-typedef VEC(char *) name_vec;
-
-static int on_set(const struct nlmsghdr *header, void *data)
-{
-    name_vec *names = data;
-    const char *name = netlink_text(nfnl_attribute(header, IPSET_ATTR_SETNAME));
-    if (name && kube_proxy_has_ip_set(name))
-        vec_push(names, xstrdup(name));
-    return MNL_CB_OK;
-}
-
-static int list_sets(struct mnl_socket *nl, name_vec *names)
-{
-    char buffer[512] = {0};
-    struct nlmsghdr *request = begin_set(buffer, IPSET_CMD_LIST, NLM_F_DUMP);
-    mnl_attr_put_u32(request, IPSET_ATTR_FLAGS | NLA_F_NET_BYTEORDER,
-                     htonl(IPSET_FLAG_LIST_SETNAME));
-    return netlink_ask(nl, request, on_set, names, NULL);
-}
-
-static void destroy_set(struct mnl_socket *nl, const char *name, struct leftovers_report *report)
-{
-    char buffer[512] = {0};
-    int why = 0;
-    if (!report->dry_run) {
-        struct nlmsghdr *request = begin_set(buffer, IPSET_CMD_DESTROY, NLM_F_ACK);
-        mnl_attr_put_strz(request, IPSET_ATTR_SETNAME, name);
-        why = netlink_ask(nl, request, NULL, NULL, NULL);
-    }
-    if (why == 0)
-        leftovers_say(report, FATE_REMOVED, "IP set %s", name);
-    else if (why == IPSET_ERR_BUSY)
-        leftovers_say(report, FATE_STAYS,
-                      "IP set %s: a rule uses it: remove the rules first, then run this again",
-                      name);
-    else
-        leftovers_say(report, FATE_STAYS, "IP set %s: %s", name, strerror(why));
 }
 
 /* A set that a rule names stays, so those rules go first. In a dry run, all sets count as if they
  * were gone. */
-static void remove_sets(struct leftovers_report *report)
+static void remove_sets(struct cleanup *cleanup, const struct ip_sets *sets)
 {
-    name_vec names = {0};
-    struct error err = {0};
-    struct mnl_socket *nl = open_sets(&err);
-    int why = nl ? list_sets(nl, &names) : 0;
-    if (err.text || why)
-        leftovers_say(report, FATE_STAYS, "IP sets: cannot read them: %s",
-                      err.text ? err.text : strerror(why));
-    vec_each (&names, name) {
-        destroy_set(nl, *name, report);
-        free(*name);
+    if (sets->error)
+        cleanup_say(cleanup, FATE_STAYS, "IP sets: cannot read them: %s", strerror(sets->error));
+    vec_each (&sets->names, name) {
+        char buffer[512] = {0};
+        struct nlmsghdr *request = begin_set(buffer, IPSET_CMD_DESTROY, NLM_F_ACK);
+        mnl_attr_put_strz(request, IPSET_ATTR_SETNAME, *name);
+        int why = cleanup->dry_run ? 0 : netlink_ask(sets->nl, request, NULL, NULL, NULL);
+        if (why == 0)
+            cleanup_say(cleanup, FATE_REMOVED, "IP set %s", *name);
+        else if (why == IPSET_ERR_BUSY)
+            cleanup_say(cleanup, FATE_STAYS,
+                        "IP set %s: a rule uses it: remove the rules first, then run this again",
+                        *name);
+        else
+            cleanup_say(cleanup, FATE_STAYS, "IP set %s: %s", *name, strerror(why));
     }
-    vec_free(&names);
-    error_clear(&err);
-    if (nl)
-        mnl_socket_close(nl);
 }
 
 /* ---- kube-ipvs0 ---- */
@@ -220,12 +198,6 @@ static int read_device(struct mnl_socket *nl, struct device *device)
     return why;
 }
 
-static void free_device(struct device *device)
-{
-    for (int family = 0; family < FAMILY_COUNT; family++)
-        vec_free(&device->addresses[family]);
-}
-
 static bool has_address(const struct device *device, enum family family,
                         const struct address *address)
 {
@@ -234,26 +206,22 @@ static bool has_address(const struct device *device, enum family family,
            bsearch(address, addresses->v, addresses->n, sizeof(*addresses->v), address_compare);
 }
 
-static int delete_device(struct mnl_socket *nl, unsigned index)
+static void remove_device(struct cleanup *cleanup, struct mnl_socket *nl,
+                          const struct device *device)
 {
     char buffer[256] = {0};
-    const struct ifinfomsg link = {.ifi_index = (int)index};
-    return netlink_ask(nl, netlink_request(buffer, RTM_DELLINK, NLM_F_ACK, 1, &link, sizeof(link)),
-                       NULL, NULL, NULL);
-}
-
-static void remove_device(struct mnl_socket *nl, const struct device *device,
-                          struct leftovers_report *report)
-{
+    const struct ifinfomsg link = {.ifi_index = (int)device->index};
     if (!device->index)
         return;
-    int why = report->dry_run ? 0 : delete_device(nl, device->index);
+    const struct nlmsghdr *request =
+        netlink_request(buffer, RTM_DELLINK, NLM_F_ACK, 1, &link, sizeof(link));
+    int why = cleanup->dry_run ? 0 : netlink_ask(nl, request, NULL, NULL, NULL);
     if (why)
-        leftovers_say(report, FATE_STAYS, "device %s: %s: run 'ip link delete %s'", DEVICE,
-                      strerror(why), DEVICE);
+        cleanup_say(cleanup, FATE_STAYS, "device %s: %s: run 'ip link delete %s'", DEVICE,
+                    strerror(why), DEVICE);
     else
-        leftovers_say(report, FATE_REMOVED, "device %s (addresses: %zu)", DEVICE,
-                      device->addresses[FAMILY_IPV4].n + device->addresses[FAMILY_IPV6].n);
+        cleanup_say(cleanup, FATE_REMOVED, "device %s (addresses: %zu)", DEVICE,
+                    device->addresses[FAMILY_IPV4].n + device->addresses[FAMILY_IPV6].n);
 }
 
 /* ---- virtual servers ---- */
@@ -311,6 +279,7 @@ static int on_server(const struct nlmsghdr *header, void *data)
     return MNL_CB_OK;
 }
 
+/* 0 or an errno. */
 static int list_servers(struct mnl_socket *nl, uint16_t family, server_vec *servers)
 {
     char buffer[256] = {0};
@@ -335,90 +304,89 @@ static int delete_server(struct mnl_socket *nl, uint16_t family,
 }
 
 static bool is_kube_proxys(const struct virtual_server *server, const struct device *device,
-                           const struct node_ports *ports)
+                           const struct ip_sets *sets)
 {
     if (server->fwmark)
         return false;
     if (has_address(device, server->family, &server->address))
         return true;
-    vec_each (&ports->list, it)
+    vec_each (&sets->ports, it)
         if (it->protocol == server->protocol && it->port == server->port)
             return true;
     return false;
 }
 
 /* One by one, but in one line: there may be thousands. 0, or an errno of one that stays. */
-static int remove_servers(struct mnl_socket *nl, uint16_t family, const server_vec *servers,
-                          const struct device *device, const struct node_ports *ports,
-                          struct leftovers_report *report)
+static int remove_listed(struct cleanup *cleanup, struct mnl_socket *nl, uint16_t family,
+                         const server_vec *servers, const struct device *device,
+                         const struct ip_sets *sets)
 {
     size_t removed = 0, others = 0;
     int why = 0;
     vec_each (servers, server) {
-        if (!is_kube_proxys(server, device, ports)) {
+        if (!is_kube_proxys(server, device, sets)) {
             others++;
             continue;
         }
-        int result = report->dry_run ? 0 : delete_server(nl, family, server);
+        int result = cleanup->dry_run ? 0 : delete_server(nl, family, server);
         removed += result == 0;
         why = result ? result : why;
     }
     if (removed)
-        leftovers_say(report, FATE_REMOVED, "virtual servers of ipvs: %zu", removed);
-    /* Without the others it is no question whose they are. */
+        cleanup_say(cleanup, FATE_REMOVED, "virtual servers of ipvs: %zu", removed);
+    /* Without any of kube-proxy's it is no question whose they are. */
     if (others && (removed || device->index))
-        leftovers_say(report, FATE_OTHERS,
-                      "virtual servers of ipvs: %zu, neither at an address of %s nor at a node "
-                      "port of kube-proxy: see 'ipvsadm -Ln'",
-                      others, DEVICE);
+        cleanup_say(cleanup, FATE_OTHERS,
+                    "virtual servers of ipvs: %zu, neither at an address of %s nor at a node "
+                    "port of kube-proxy: see 'ipvsadm -Ln'",
+                    others, DEVICE);
     return why;
 }
 
 /* 0 or an errno. */
-static int work_on_servers(const struct device *device, struct leftovers_report *report)
+static int remove_servers(struct cleanup *cleanup, const struct device *device,
+                          struct ip_sets *sets)
 {
     struct error err = {0};
     uint16_t family = 0;
     server_vec servers = {0};
-    struct node_ports ports = {.protocol = 0};
     struct mnl_socket *nl = netlink_open(NETLINK_GENERIC, 0, 0, 0, "ipvs", &err);
     int why = nl ? find_family(nl, &family) : errno;
     error_clear(&err);
-    if (!why)
-        why = list_servers(nl, family, &servers);
-    if (!why)
-        why = read_node_ports(&ports);
-    if (!why)
-        why = remove_servers(nl, family, &servers, device, &ports, report);
+    why = why ? why : list_servers(nl, family, &servers);
+    why = why ? why : read_node_ports(sets);
+    why = why ? why : remove_listed(cleanup, nl, family, &servers, device, sets);
     vec_free(&servers);
-    vec_free(&ports.list);
     if (nl)
         mnl_socket_close(nl);
     return why;
 }
 
-void leftovers_remove_ipvs(struct leftovers_report *report)
+void cleanup_ipvs(struct cleanup *cleanup)
 {
     struct error err = {0};
     struct device device = {0};
+    struct ip_sets sets = {0};
     struct mnl_socket *nl = netlink_open(NETLINK_ROUTE, 0, 0, 0, DEVICE, &err);
-    int why = nl ? read_device(nl, &device) : errno;
+    int unread = nl ? read_device(nl, &device) : errno, unremoved = 0;
     error_clear(&err);
-    if (why) {
-        leftovers_say(report, FATE_STAYS, "device %s: cannot read it: %s", DEVICE, strerror(why));
-    } else {
-        why = access(IPVS_FILE, F_OK) == 0 ? work_on_servers(&device, report) : 0;
-        if (why)
-            leftovers_say(report, FATE_STAYS,
-                          "virtual servers of ipvs, with %s and the IP sets, which show whose they "
-                          "are: %s: see 'ipvsadm -Ln'",
-                          DEVICE, strerror(why));
-        else
-            remove_device(nl, &device, report);
+    open_sets(&sets);
+    if (unread)
+        cleanup_say(cleanup, FATE_STAYS, "device %s: cannot read it: %s", DEVICE, strerror(unread));
+    else if (access(IPVS_FILE, F_OK) == 0)
+        unremoved = remove_servers(cleanup, &device, &sets);
+    if (unremoved)
+        cleanup_say(cleanup, FATE_STAYS,
+                    "virtual servers of ipvs, with %s and the IP sets, which show whose they "
+                    "are: %s: see 'ipvsadm -Ln'",
+                    DEVICE, strerror(unremoved));
+    if (!unread && !unremoved) {
+        remove_device(cleanup, nl, &device);
+        remove_sets(cleanup, &sets);
     }
-    free_device(&device);
+    close_sets(&sets);
+    for (int family = 0; family < FAMILY_COUNT; family++)
+        vec_free(&device.addresses[family]);
     if (nl)
         mnl_socket_close(nl);
-    if (!why)
-        remove_sets(report); /* else they tell whose the servers are */
 }

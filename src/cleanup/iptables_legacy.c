@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kinds.h"
+#include "cleanup.h"
 
 #include <errno.h>
 #include <linux/netfilter_ipv4/ip_tables.h>
@@ -26,7 +26,7 @@ static const struct kind {
 
 /* Rules say where in the table they jump to, so a chain's name stands in the entry that it begins
  * with and nowhere else. Names of kube-proxy's are found without knowing what is around them. */
-size_t legacy_iptables_chains(const char *table, const void *entries, size_t size, char **first)
+size_t iptables_legacy_chains(const char *table, const void *entries, size_t size, char **first)
 {
     static const char beginning[] = "KUBE-";
     const char *at = entries, *end = at + size;
@@ -69,43 +69,43 @@ static void *read_entries(const struct kind *kind, int fd, const char *table, si
     return NULL;
 }
 
-static void report_table(const struct kind *kind, int fd, const char *table,
-                         struct leftovers_report *report)
+static void report_table(struct cleanup *cleanup, const struct kind *kind, int fd,
+                         const char *table)
 {
     size_t size = 0;
     char *first = NULL;
     void *entries = read_entries(kind, fd, table, &size);
     if (!entries) {
-        leftovers_say(report, FATE_STAYS, "%s table %s: cannot read it: %s", kind->program, table,
-                      strerror(errno));
+        cleanup_say(cleanup, FATE_STAYS, "%s table %s: cannot read it: %s", kind->program, table,
+                    strerror(errno));
         return;
     }
-    size_t chains = legacy_iptables_chains(table, entries, size, &first);
+    size_t chains = iptables_legacy_chains(table, entries, size, &first);
     if (chains > 0)
-        leftovers_say(report, FATE_STAYS,
-                      "%s table %s: chains of kube-proxy (chains: %zu, the first one: %s): "
-                      "kube-nftd does not change such tables: run 'kube-proxy --cleanup' with the "
-                      "program or image that made them",
-                      kind->program, table, chains, first);
+        cleanup_say(cleanup, FATE_STAYS,
+                    "%s table %s: chains of kube-proxy (chains: %zu, the first one: %s): "
+                    "kube-nftd does not change such tables: run 'kube-proxy --cleanup' with the "
+                    "program or image that made them",
+                    kind->program, table, chains, first);
     free(first);
     free(entries);
 }
 
-void leftovers_report_legacy(enum family family, struct leftovers_report *report)
+void cleanup_iptables_legacy(struct cleanup *cleanup, enum family family)
 {
     const struct kind *kind = &kinds[family];
     FILE *names = fopen(kind->names, "re");
     if (!names) {
         if (errno != ENOENT) /* a kernel without them */
-            leftovers_say(report, FATE_STAYS, "%s: cannot tell whether tables exist: %s: %s",
-                          kind->program, kind->names, strerror(errno));
+            cleanup_say(cleanup, FATE_STAYS, "%s: cannot tell whether tables exist: %s: %s",
+                        kind->program, kind->names, strerror(errno));
         return;
     }
     int fd = socket(kind->family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     char table[XT_TABLE_MAXNAMELEN + 1];
     while (fgets(table, sizeof(table), names)) {
         table[strcspn(table, "\n")] = '\0';
-        report_table(kind, fd, table, report);
+        report_table(cleanup, kind, fd, table);
     }
     if (fd >= 0)
         close(fd);
