@@ -29,11 +29,8 @@ struct address_monitor;
  * without duplicates, borrowed. Must not free the monitor. */
 typedef void (*addresses_changed_fn)(void *ctx, enum family family, const address_vec *addresses);
 
-/**
- * Reads the addresses and follows them on @loop. Tells of those of both families before it returns
- * (also of none), then of every change, once a turn of the loop. Lost messages (ENOBUFS) make it
- * read all of them again.
- */
+/** Reads the addresses and follows them on @loop. Reports those of both families before it returns
+ * (also none), then every change, at most 50 times a second. */
 struct address_monitor *address_monitor_new(struct ev_loop *loop, addresses_changed_fn changed,
                                             void *ctx, struct error *err);
 void address_monitor_free(struct address_monitor *monitor);
@@ -170,14 +167,11 @@ void nft_batch_may_cut(struct nft_batch *batch);
 void nft_batch_finish(struct nft_batch *batch);
 
 /*
- * Removes conntrack entries of UDP flows whose backend is not in use any more
- * (docs/behaviour.md 5.1), so that unbroken sockets move on. Knows frontends and backends, not
- * Kubernetes.
+ * Deletes conntrack entries of UDP flows whose backend is not in use any more (docs/behaviour.md
+ * 5.1), so that unbroken sockets move on. Knows frontends and backends, not Kubernetes.
  *
  * Only frontends that were named since they were clean are looked at. A scan streams the kernel's
- * table through one buffer, a piece a turn of the loop: it holds no object for a flow and never
- * keeps rule updates waiting. A frontend that is named again while a scan runs is judged by what
- * was said last, and scanned for once more.
+ * table through one buffer, a piece a turn of the loop, and never keeps rule updates waiting.
  *
  * A flow to a frontend (its original destination) is stale if the source of its replies, address
  * and port, is none of the serving backends and
@@ -194,15 +188,14 @@ void nft_batch_finish(struct nft_batch *batch);
  * frontend, over some 3 seconds.
  *
  * What is noted counts from the next flow_cleaner_run() on. Until then the kernel may hold the old
- * rules or the new ones, so a frontend that is being scanned for meanwhile is judged by all that
- * was said of it since it was last applied: only what is stale by each of it goes.
+ * rules or the new ones, so a scan that runs deletes only what is stale by both.
  *
  * Flows of other protocols, to other destinations and of other network namespaces are left alone.
  */
 
 struct flow_cleaner;
 
-/* Whether something else than what was said of @frontend last may be applied. */
+/* Whether something else than what was noted of @frontend last may be applied. */
 typedef bool (*flow_held_back_fn)(const void *ctx, const struct frontend *frontend);
 
 /* What was done so far, by family. */
@@ -218,24 +211,21 @@ struct flow_cleaner *flow_cleaner_new(struct ev_loop *loop, struct error *err);
 void flow_cleaner_free(struct flow_cleaner *cleaner);
 
 /**
- * From now on, UDP flows to @frontend are stale if the source of their replies is none of the @n
- * @serving backends (sorted by backend_compare, copied). If @claimed is false nobody has the
- * frontend any more: then all of its translated flows are stale, and untranslated ones are none of
- * our business. Nothing is deleted before flow_cleaner_run(). Other protocols are ignored.
+ * The @n @serving backends (sorted by backend_compare, copied) of @frontend are these from now on.
+ * If @claimed is false nobody has the frontend any more. Other protocols than UDP are ignored.
  */
 void flow_cleaner_note(struct flow_cleaner *cleaner, const struct frontend *frontend, bool claimed,
                        const struct backend *serving, size_t n);
 
-/** From now on flow_cleaner_run() asks of each frontend of @family that was noted whether it is
- * held back, since it waits for its commit or the kernel refused it: then nothing is deleted by
- * that note until a later run. */
+/** From now on flow_cleaner_run() passes over frontends of @family that are held back, since they
+ * wait for their commit or the kernel refused them. */
 void flow_cleaner_hold_back(struct flow_cleaner *cleaner, enum family family,
                             flow_held_back_fn held_back, const void *ctx);
 
 /** What was noted of @family and is not held back is applied in its table: look for stale flows, a
  * moment later (packets that are on their way by the old rules arrive before) or after the scan
- * that runs and a pause as long as it took. Cheap if nothing was noted. A scan that could not be
- * done at all is done with the next call. */
+ * that runs and a pause as long as it took. Cheap if nothing was noted. A scan that fails is tried
+ * again. */
 void flow_cleaner_run(struct flow_cleaner *cleaner, enum family family);
 
 const struct flow_cleaner_stats *flow_cleaner_stats(const struct flow_cleaner *cleaner,

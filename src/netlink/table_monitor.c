@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/netlink.h"
 
-#include "kube-nftd/base.h"
-
+#include <arpa/inet.h>
 #include <errno.h>
 #include <ev.h>
-#include <libmnl/libmnl.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -33,7 +32,7 @@ struct table_monitor {
     uint32_t own_port;
     uint32_t left_at;             /* the generation when a large batch of our own began */
     bool missed;                  /* others committed something while nobody listened */
-    bool touched;                 /* something was told and not settled yet */
+    bool touched;                 /* something was reported and not settled yet */
     bool finished;                /* the transaction that did it has ended: program is known */
     bool waited;                  /* a turn for that */
     struct table_program program; /* of the last transaction that touched the table */
@@ -42,14 +41,14 @@ struct table_monitor {
 
 /* ---- messages ---- */
 
-static void tell(struct table_monitor *m, const struct table_change *change)
+static void report(struct table_monitor *m, const struct table_change *change)
 {
     m->touched = true;
     m->finished = m->waited = false;
     m->ops.changed(m->ops.ctx, change);
 }
 
-struct told_set {
+struct changed_set {
     struct table_monitor *monitor;
     enum family family;
     const char *name;
@@ -57,18 +56,31 @@ struct told_set {
 
 static void take_element(void *ctx, const struct nft_element *element)
 {
-    const struct told_set *set = ctx;
-    tell(set->monitor, &(struct table_change){set->family, set->name, element});
+    const struct changed_set *set = ctx;
+    report(set->monitor, &(struct table_change){set->family, set->name, element});
 }
 
-static void take_elements(struct table_monitor *m, enum family family,
-                          const struct nlmsghdr *header)
+/* What is not of a set is reported without a closer look, except objects that our table lacks. */
+static void take_object(struct table_monitor *m, const struct nlmsghdr *header)
 {
-    struct told_set set = {m, family, netlink_text(nfnl_attribute(header, NFTA_SET_ELEM_LIST_SET))};
-    if (set.name)
+    const struct nfgenmsg *message = mnl_nlmsg_get_payload(header);
+    const char *table = netlink_text(nfnl_attribute(header, NFTA_TABLE_NAME));
+    int type = NFNL_MSG_TYPE(header->nlmsg_type);
+    enum family family;
+    if (!table || strcmp(table, m->table) != 0 ||
+        !netlink_family_of(message->nfgen_family, &family))
+        return;
+    if (type != NFT_MSG_NEWSETELEM && type != NFT_MSG_DELSETELEM) {
+        report(m, &(struct table_change){.family = family});
+        return;
+    }
+    const char *name = netlink_text(nfnl_attribute(header, NFTA_SET_ELEM_LIST_SET));
+    struct changed_set set = {m, family, name};
+    if (name)
         nft_element_each(header, take_element, &set);
 }
 
+/* The end of a transaction, of any table. */
 static void take_generation(struct table_monitor *m, const struct nlmsghdr *header)
 {
     const char *name = netlink_text(nfnl_attribute(header, NFTA_GEN_PROC_NAME));
@@ -81,40 +93,20 @@ static void take_generation(struct table_monitor *m, const struct nlmsghdr *head
     m->program.peer = strcmp(m->program.name, m->own_name) == 0;
 }
 
-/* What is of no set is told without looking closer, but objects that our table does not have. */
-static void take_object(struct table_monitor *m, const struct nlmsghdr *header)
-{
-    const struct nfgenmsg *message = mnl_nlmsg_get_payload(header);
-    const char *table = netlink_text(nfnl_attribute(header, NFTA_TABLE_NAME));
-    int type = NFNL_MSG_TYPE(header->nlmsg_type);
-    enum family family;
-    if (!table || strcmp(table, m->table) != 0 ||
-        !netlink_family_of(message->nfgen_family, &family))
-        return;
-    if (type == NFT_MSG_NEWSETELEM || type == NFT_MSG_DELSETELEM)
-        take_elements(m, family, header);
-    else
-        tell(m, &(struct table_change){.family = family});
-}
-
-static void take_message(struct table_monitor *m, const struct nlmsghdr *header)
-{
-    if (NFNL_SUBSYS_ID(header->nlmsg_type) != NFNL_SUBSYS_NFTABLES ||
-        header->nlmsg_pid == m->own_port ||
-        mnl_nlmsg_get_payload_len(header) < sizeof(struct nfgenmsg))
-        return;
-    if (NFNL_MSG_TYPE(header->nlmsg_type) == NFT_MSG_NEWGEN)
-        take_generation(m, header);
-    else
-        take_object(m, header);
-}
-
 void table_monitor_take(struct table_monitor *m, const void *messages, size_t length)
 {
     int left = (int)netlink_whole(messages, length < INT32_MAX ? length : INT32_MAX);
     for (const struct nlmsghdr *header = messages; mnl_nlmsg_ok(header, left);
-         header = mnl_nlmsg_next(header, &left))
-        take_message(m, header);
+         header = mnl_nlmsg_next(header, &left)) {
+        if (NFNL_SUBSYS_ID(header->nlmsg_type) != NFNL_SUBSYS_NFTABLES ||
+            header->nlmsg_pid == m->own_port ||
+            mnl_nlmsg_get_payload_len(header) < sizeof(struct nfgenmsg))
+            continue;
+        if (NFNL_MSG_TYPE(header->nlmsg_type) == NFT_MSG_NEWGEN)
+            take_generation(m, header);
+        else
+            take_object(m, header);
+    }
 }
 
 /* The end of the transaction comes right behind its events; if it is not there yet, it is in the
@@ -140,36 +132,35 @@ static bool take_datagram(struct table_monitor *m)
 {
     ssize_t n =
         recv(mnl_socket_get_fd(m->socket), m->buffer, sizeof(m->buffer), MSG_DONTWAIT | MSG_TRUNC);
-    if (n < 0 && errno == EINTR)
-        return true;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return false;
-    if (n < 0 || (size_t)n > sizeof(m->buffer)) {
+    if (n >= 0 && (size_t)n <= sizeof(m->buffer)) {
+        table_monitor_take(m, m->buffer, (size_t)n);
+    } else if (n >= 0 || errno != EINTR) {
         log_debug(2, "monitor", "events were lost: %s", n < 0 ? strerror(errno) : "too long");
         m->touched = true;
         m->ops.lost(m->ops.ctx);
-        return true;
     }
-    table_monitor_take(m, m->buffer, (size_t)n);
     return true;
-}
-
-/* As if it were the events that nobody will see, and the end of them. */
-static void take_missed(struct table_monitor *m)
-{
-    if (!m->missed)
-        return;
-    m->missed = false;
-    m->touched = m->waited = true;
-    m->ops.lost(m->ops.ctx);
 }
 
 static void take_all(struct table_monitor *m)
 {
-    take_missed(m);
+    if (m->missed) { /* as if it were the events that nobody will see, and the end of them */
+        m->missed = false;
+        m->touched = m->waited = true;
+        m->ops.lost(m->ops.ctx);
+    }
     for (int i = 0; i < DATAGRAMS_A_TURN && take_datagram(m); i++)
         continue;
     table_monitor_settle(m);
+}
+
+static void pause_for(struct table_monitor *m, double seconds)
+{
+    ev_timer_stop(m->loop, &m->pause);
+    ev_timer_set(&m->pause, seconds, 0);
+    ev_timer_start(m->loop, &m->pause);
 }
 
 /* The next ones have to wait: a program that commits all the time would wake us each time. */
@@ -179,8 +170,7 @@ static void on_events(struct ev_loop *loop, ev_io *io, int events)
     (void)events;
     take_all(m);
     ev_io_stop(loop, &m->io);
-    ev_timer_set(&m->pause, TABLE_MONITOR_PAUSE, 0);
-    ev_timer_start(loop, &m->pause);
+    pause_for(m, TABLE_MONITOR_PAUSE);
 }
 
 static void on_pause_ended(struct ev_loop *loop, ev_timer *timer, int events)
@@ -192,18 +182,6 @@ static void on_pause_ended(struct ev_loop *loop, ev_timer *timer, int events)
     ev_io_start(loop, &m->io);
 }
 
-static void attach_filter(struct table_monitor *m)
-{
-    struct sock_filter steps[TABLE_MONITOR_FILTER_SIZE];
-    const struct sock_fprog program = {
-        .len = (unsigned short)table_monitor_filter(m->table, m->own_port, steps), .filter = steps};
-    if (setsockopt(mnl_socket_get_fd(m->socket), SOL_SOCKET, SO_ATTACH_FILTER, &program,
-                   sizeof(program)) < 0)
-        log_warn("monitor",
-                 "events of all tables are processed: cannot install a socket filter: %s",
-                 strerror(errno));
-}
-
 static int membership(struct table_monitor *m, int option)
 {
     int group = NFNLGRP_NFTABLES;
@@ -212,8 +190,8 @@ static int membership(struct table_monitor *m, int option)
 
 /* ---- large batches of our own ---- */
 
-/* What is in the queue stays there. A transaction of others between the two steps is counted as
- * missed, too. */
+/* What is in the queue stays there. A transaction of others between the two steps counts as missed,
+ * too. */
 void table_monitor_leave(void *ctx)
 {
     struct table_monitor *m = ctx;
@@ -238,17 +216,126 @@ void table_monitor_listen_again(void *ctx, uint32_t transactions)
     if (!m->missed)
         return;
     log_debug(2, "monitor", "other programs committed during a large batch");
-    ev_timer_stop(m->loop, &m->pause);
-    ev_timer_set(&m->pause, 0, 0);
-    ev_timer_start(m->loop, &m->pause);
+    pause_for(m, 0);
 }
+
+/* ---- the socket's filter: which events wake us ---- */
+
+/* One datagram holds several messages, and a filter has no loops: what goes from one message to the
+ * next is there as often as there usually are messages, and what has more passes. Kernels before
+ * 6.7 charge the filter to 20 KiB of memory; each step takes 8 bytes or twice that. */
+#define MESSAGES 40
+#define MESSAGE_STEPS 160
+
+#define PASS 0xffffffffu
+#define DROP 0u
+
+/* The name is the first attribute in all messages but those of generations. */
+#define NAME_AT (NLMSG_HDRLEN + sizeof(struct nfgenmsg) + NLA_HDRLEN)
+
+/* Where the two lower bytes of a number are, which netlink writes as the processor does. */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define LOW_BYTE 0
+#define NEXT_BYTE 1
+#define TYPE_LOW 0
+#define TYPE_HIGH 1
+#else
+#define LOW_BYTE 3
+#define NEXT_BYTE 2
+#define TYPE_LOW 1
+#define TYPE_HIGH 0
+#endif
+
+static void append(struct sock_filter *out, size_t *n, const struct sock_filter *steps,
+                   size_t count)
+{
+    memcpy(out + *n, steps, count * sizeof(*steps));
+    *n += count;
+}
+
+/* The message at X: passes the datagram if it is about the table, drops it if X is its end, and
+ * moves X to the next message: the length, rounded up. Returns how many steps that takes. */
+static size_t filter_message(const char *table, struct sock_filter out[MESSAGE_STEPS])
+{
+    const size_t length = strlen(table) + 1;
+    const struct sock_filter begin[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),
+        BPF_STMT(BPF_ALU | BPF_SUB | BPF_X, 0),
+        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, (uint32_t)(NAME_AT + length), 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, DROP),
+    };
+    static const struct sock_filter pass[] = {BPF_STMT(BPF_RET | BPF_K, PASS)};
+    static const struct sock_filter advance[] = {
+        BPF_STMT(BPF_LD | BPF_B | BPF_IND, NEXT_BYTE),
+        BPF_STMT(BPF_ALU | BPF_LSH | BPF_K, 8),
+        BPF_STMT(BPF_ALU | BPF_ADD | BPF_X, 0),
+        BPF_STMT(BPF_ST, 0),
+        BPF_STMT(BPF_LD | BPF_B | BPF_IND, LOW_BYTE),
+        BPF_STMT(BPF_ALU | BPF_ADD | BPF_K, NLMSG_ALIGNTO - 1),
+        BPF_STMT(BPF_ALU | BPF_AND | BPF_K, ~(NLMSG_ALIGNTO - 1)),
+        BPF_STMT(BPF_LDX | BPF_W | BPF_MEM, 0),
+        BPF_STMT(BPF_ALU | BPF_ADD | BPF_X, 0),
+        BPF_STMT(BPF_MISC | BPF_TAX, 0),
+    };
+    size_t n = 0, words = (length + 3) / 4;
+    append(out, &n, begin, 4);
+    for (size_t i = 0; i < words; i++) {
+        /* Four letters; the last ones, some of them for a second time. */
+        size_t at = 4 * i + 4 <= length ? 4 * i : length - 4;
+        uint32_t word;
+        memcpy(&word, table + at, sizeof(word));
+        const struct sock_filter compare[] = {
+            BPF_STMT(BPF_LD | BPF_W | BPF_IND, (uint32_t)(NAME_AT + at)),
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ntohl(word), 0, (uint8_t)(2 * (words - i - 1) + 1)),
+        };
+        append(out, &n, compare, 2);
+    }
+    append(out, &n, pass, 1);
+    append(out, &n, advance, 10);
+    return n;
+}
+
+size_t table_monitor_filter(const char *table, uint32_t own_port,
+                            struct sock_filter out[TABLE_MONITOR_FILTER_SIZE])
+{
+    const uint32_t type = offsetof(struct nlmsghdr, nlmsg_type);
+    const struct sock_filter begin[] = {
+        /* Our own changes out, the ends of others' transactions in. */
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct nlmsghdr, nlmsg_pid)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htonl(own_port), 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, DROP),
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, type + TYPE_HIGH),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NFNL_SUBSYS_NFTABLES, 0, 3),
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, type + TYPE_LOW),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NFT_MSG_NEWGEN, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, PASS),
+        BPF_STMT(BPF_LDX | BPF_IMM, 0),
+    };
+    const struct sock_filter end[] = {BPF_STMT(BPF_RET | BPF_K, PASS)};
+    struct sock_filter message[MESSAGE_STEPS];
+    size_t n = 0, n_message = filter_message(table, message);
+    append(out, &n, begin, sizeof(begin) / sizeof(*begin));
+    for (int i = 0; i < MESSAGES && n + n_message < TABLE_MONITOR_FILTER_SIZE; i++)
+        append(out, &n, message, n_message);
+    append(out, &n, end, 1);
+    return n;
+}
+
+/* ---- begin and end ---- */
 
 static int open_socket(struct table_monitor *m, struct error *err)
 {
+    struct sock_filter steps[TABLE_MONITOR_FILTER_SIZE];
+    const struct sock_fprog program = {
+        .len = (unsigned short)table_monitor_filter(m->table, m->own_port, steps), .filter = steps};
     m->socket = netlink_open(NETLINK_NETFILTER, SOCK_NONBLOCK, 0, QUEUE_SIZE, "nf_tables", err);
     if (!m->socket)
         return -1;
-    attach_filter(m);
+    if (setsockopt(mnl_socket_get_fd(m->socket), SOL_SOCKET, SO_ATTACH_FILTER, &program,
+                   sizeof(program)) < 0)
+        log_warn("monitor",
+                 "events of all tables are processed: cannot install a socket filter: %s",
+                 strerror(errno));
     if (membership(m, NETLINK_ADD_MEMBERSHIP) < 0)
         return error_set(err, "nf_tables: cannot listen to events: %s", strerror(errno));
     return 0;

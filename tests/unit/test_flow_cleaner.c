@@ -2,8 +2,7 @@
 /*
  * Stale UDP flows in the kernel's own conntrack table, in a user and network namespace of each
  * case's own: tests/unit/cases/flow_cleaner. What the kernel does only by chance (an interrupted
- * dump), or only an old one does (refuse the filter), is brought about in the system calls on the
- * way: see "the way to the kernel".
+ * dump) is brought about in the system calls on the way: see "the way to the kernel".
  *
  * Flows have letters. They all come from one client; the letter is in its port.
  */
@@ -13,7 +12,6 @@
 
 #include "kube-nftd/netlink.h"
 #include "netlink/conntrack.h"
-#include "netlink/flow_notes.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -33,14 +31,13 @@
 static struct ev_loop *loop;
 static struct flow_cleaner *cleaner;
 static struct mnl_socket *sock; /* the test's own */
-static struct flow_notes notes; /* of cases that have no need of the cleaner */
 static struct error err;
 
 /* ---- the way to the kernel ---- */
 
 static int overruns;      /* reading the table fails for lack of room in so many scans */
 static int interruptions; /* up to this one, scans are marked as interrupted */
-static int filter_is_bad, deletions_are_bad, conntrack_is_missing;
+static int deletions_are_bad, conntrack_is_missing;
 static int filtered_scans, whole_scans, deletion_sends;
 
 static struct nlattr *filter_flags(struct nlmsghdr *request)
@@ -56,15 +53,12 @@ static struct nlattr *filter_flags(struct nlmsghdr *request)
 
 static void tamper(struct nlmsghdr *request)
 {
-    const uint32_t no_such_flag = 1U << 31;
     struct nfgenmsg *about = mnl_nlmsg_get_payload(request);
     uint8_t type = NFNL_MSG_TYPE(request->nlmsg_type);
     if (type == IPCTNL_MSG_CT_GET && (request->nlmsg_flags & NLM_F_DUMP)) {
         struct nlattr *flags = filter_flags(request);
         filtered_scans += flags != NULL;
         whole_scans += flags == NULL;
-        if (flags && filter_is_bad)
-            memcpy(mnl_attr_get_payload(flags), &no_such_flag, sizeof(no_such_flag));
     }
     deletion_sends += type == IPCTNL_MSG_CT_DELETE;
     if (type == IPCTNL_MSG_CT_DELETE && deletions_are_bad)
@@ -114,8 +108,6 @@ static void setup(void)
 static void teardown(void)
 {
     flow_cleaner_free(cleaner);
-    flow_notes_free(&notes);
-    memset(&notes, 0, sizeof(notes));
     ev_loop_destroy(loop);
     mnl_socket_close(sock);
     error_clear(&err);
@@ -336,8 +328,8 @@ COMMAND(run)
 COMMAND(scan)
 {
     const struct flow_cleaner_stats *stats = flow_cleaner_stats(cleaner, FAMILY_IPV4);
-    const uint64_t before = stats->scans;
-    for (bool active = true; active && stats->scans == before;)
+    const uint64_t before = stats->scans + stats->failed_scans;
+    for (bool active = true; active && stats->scans + stats->failed_scans == before;)
         active = ev_run(loop, EVRUN_ONCE);
 }
 
@@ -394,7 +386,6 @@ COMMAND(fault)
         int *number;
     } faults[] = {{"overruns", &overruns},
                   {"interruptions", &interruptions},
-                  {"filter", &filter_is_bad},
                   {"deletions", &deletions_are_bad},
                   {"conntrack", &conntrack_is_missing}};
     const char *name = script_word(&words);
@@ -402,8 +393,6 @@ COMMAND(fault)
         if (strcmp(faults[i].name, name) == 0)
             *faults[i].number = atoi(words);
 }
-
-/* ---- commands: notes alone, of one frontend ---- */
 
 static bool held;
 
@@ -413,72 +402,11 @@ static bool is_held_back(const void *ctx, const struct frontend *frontend)
     return *(const bool *)ctx;
 }
 
-COMMAND(say)
-{
-    struct backend backends[8];
-    const struct frontend to = frontend_of("10.96.0.1:53");
-    bool claimed = strcmp(words, "gone") != 0;
-    size_t n = claimed ? take_backends(words, backends) : 0;
-    flow_notes_say(&notes, &to, claimed, backends, n);
-}
-
+/* hold on|off: the kernel does not have what is noted. */
 COMMAND(hold)
 {
-    notes.held_back = is_held_back;
-    notes.ctx = &held;
     held = strcmp(words, "on") == 0;
-}
-
-/* Whether a scan is owed to some frontend. */
-COMMAND(put_in_force)
-{
-    fprintf(out, flow_notes_put_in_force(&notes) ? "owed\n" : "nothing owed\n");
-    ck_assert(notes.by_frontend.n <= 1);
-}
-
-/* scans KIND TIMES: whether another one is owed for what these found. */
-COMMAND(scans)
-{
-    bool rechecks = strcmp(script_word(&words), "rechecks") == 0;
-    for (int n = atoi(words); n > 0; n--) {
-        flow_notes_begin_scan(&notes, rechecks);
-        bool more = flow_notes_end_scan(&notes, true);
-        ck_assert(more || n == 1);
-        if (n == 1)
-            fprintf(out, more ? "another\n" : "no more\n");
-    }
-}
-
-COMMAND(begin_scan)
-{
-    flow_notes_begin_scan(&notes, strcmp(words, "rechecks") == 0);
-}
-
-COMMAND(end_scan)
-{
-    flow_notes_end_scan(&notes, true);
-}
-
-/* Which flows are stale: to the frontend itself (@) and the servers 1 to 3. "forgotten": to none,
- * and nothing is known of the frontend. */
-COMMAND(stale)
-{
-    static const char *const servers[] = {"10.96.0.1:53", "10.244.0.1:53", "10.244.0.2:53",
-                                          "10.244.0.3:53"};
-    static const struct nlattr nothing = {.nla_len = sizeof(nothing)};
-    bool any = false;
-    for (int i = 0; i < COUNT(servers); i++) {
-        enum family family;
-        struct conntrack_flow flow = {.to = frontend_of("10.96.0.1:53"),
-                                      .server = make_backend(servers[i], &family),
-                                      .original = &nothing,
-                                      .reply = &nothing};
-        bool is = flow_notes_are_against(&notes, &flow);
-        any = any || is;
-        if (is)
-            fprintf(out, "%c", "@123"[i]);
-    }
-    fprintf(out, any ? "\n" : notes.by_frontend.n ? "none\n" : "forgotten\n");
+    flow_cleaner_hold_back(cleaner, FAMILY_IPV4, is_held_back, &held);
 }
 
 CASES("flow_cleaner")
@@ -510,8 +438,8 @@ TEST(an_entry_that_took_the_place_of_a_stale_one_stays)
     run_flow((char[]){"a 10.96.0.1:53 10.244.0.1:53"}, NULL);
     run_flow((char[]){"b 10.96.0.1:53 10.244.0.2:53"}, NULL);
     run_flow((char[]){"c 10.96.0.1:53 10.244.0.3:53"}, NULL);
-    struct conntrack_scan *scan = conntrack_scan_new(FAMILY_IPV4, false, &err);
-    while (conntrack_scan_step(scan, delete_it, conntrack, &err) == CONNTRACK_MORE)
+    ck_assert_int_eq(conntrack_scan_begin(conntrack, FAMILY_IPV4, false, &err), 0);
+    while (conntrack_scan_step(conntrack, delete_it, conntrack, &err) == CONNTRACK_MORE)
         ;
     ck_assert_int_eq(ask(&made[0], IPCTNL_MSG_CT_DELETE, 0), 0);
     ck_assert_int_eq(ask(&made[1], IPCTNL_MSG_CT_DELETE, 0), 0);
@@ -530,7 +458,6 @@ TEST(an_entry_that_took_the_place_of_a_stale_one_stays)
     expect_text(left, "bd\n");
     ck_assert_uint_eq(done.deleted, 1);
     ck_assert_uint_eq(done.failed, 0);
-    conntrack_scan_free(scan);
     conntrack_close(conntrack);
 }
 
