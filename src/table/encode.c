@@ -3,9 +3,9 @@
  * The difference between wanted and kernel as messages, in an order that is right even if the
  * batch has to be cut: what a packet is led to is always there.
  */
-#include "program.h"
 #include "record.h"
 #include "slots.h"
+#include "template.h"
 
 #include <string.h>
 
@@ -18,7 +18,7 @@ static int encode_table(struct ruleset *rs, struct error *err)
     if (rs->table_replaced)
         nft_batch_delete_table(&rs->batch);
     nft_batch_add_table(&rs->batch, rs->owned, rs->comment);
-    return program_layout(&rs->base, PROGRAM_ALL, &rs->batch, err);
+    return program_layout(&rs->base, true, &rs->batch, err);
 }
 
 static int encode_shape(struct ruleset *rs, struct shape shape, struct error *err)
@@ -26,7 +26,7 @@ static int encode_shape(struct ruleset *rs, struct shape shape, struct error *er
     struct layout layout;
     if (ruleset_read_shape(rs, shape, &layout, err))
         return -1;
-    int result = program_layout(&layout, PROGRAM_WITHOUT_SETS, &rs->batch, err);
+    int result = program_layout(&layout, false, &rs->batch, err);
     layout_free(&layout);
     return result;
 }

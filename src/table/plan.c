@@ -341,7 +341,7 @@ int ruleset_read_shape(const struct ruleset *rs, struct shape shape, struct layo
                        struct error *err)
 {
     struct layout_vars vars = rs->vars;
-    vars.key = vars.n = shape.key;
+    vars.n = shape.key;
     return layout_parse(&templates[shape.template], &vars, layout, err);
 }
 

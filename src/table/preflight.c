@@ -5,7 +5,7 @@
  */
 #include "kube-nftd/table.h"
 
-#include "program.h"
+#include "template.h"
 
 #include <errno.h>
 #include <string.h>
@@ -188,7 +188,7 @@ static int add_features(const struct feature *from, size_t n, enum family family
     nft_batch_add_table(batch, owned, "forgotten at once");
     int result = layout_parse(&template, &vars, &layout, err);
     if (result == 0) {
-        result = program_layout(&layout, PROGRAM_ALL, batch, err);
+        result = program_layout(&layout, true, batch, err);
         layout_free(&layout);
     }
     free(text);

@@ -1,12 +1,192 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "program.h"
+/*
+ * A layout as netlink messages.
+ *
+ * Of what maps and sets hold, the kernel needs only the lengths. Type numbers and user data are for
+ * nft: without them it cannot print elements, and with user data of a form that it does not know it
+ * may crash. The form written here is that of nft 1.0.6, which newer ones read too.
+ */
+#include "template.h"
 
+#include <stdio.h>
+
+/* libnftnl's headers need stdio.h before them. */
 #include <libnftnl/chain.h>
 #include <libnftnl/rule.h>
 #include <libnftnl/set.h>
-#include <linux/netfilter.h>
+#include <libnftnl/udata.h>
 #include <linux/netfilter/nf_tables.h>
 #include <string.h>
+
+/* nft's own numbers: byte orders, kinds of expressions, protocol descriptions. */
+enum { ORDER_NONE = 0, ORDER_HOST = 1, ORDER_BIG = 2 };
+enum { EXPR_PAYLOAD = 7, EXPR_META = 9, EXPR_CONCAT = 13, EXPR_NUMGEN = 23 };
+enum { PROTO_TH = 11, PROTO_IP = 12, PROTO_IP6 = 13 };
+#define TYPE_BITS 6
+#define TYPE_VERDICT 0xffffff00u
+#define VERDICT_LENGTH 16
+#define MAX_FIELDS 5
+#define UDATA_ROOM 256
+
+/* One field of a key or value: a data type by name, or an expression that has one. */
+struct field {
+    const char *name;
+    uint32_t type, length, order;
+    /* For expressions: what nft stores to print "typeof" again. */
+    uint32_t expr, a, b;
+};
+
+static const struct field fields[] = {
+    {"ipv4_addr", 7, 4, ORDER_BIG, 0, 0, 0},
+    {"ipv6_addr", 8, 16, ORDER_BIG, 0, 0, 0},
+    {"inet_proto", 12, 1, ORDER_BIG, 0, 0, 0},
+    {"inet_service", 13, 2, ORDER_BIG, 0, 0, 0},
+    {"classid", 23, 4, ORDER_HOST, 0, 0, 0},
+    {"verdict", TYPE_VERDICT, VERDICT_LENGTH, ORDER_NONE, 0, 0, 0},
+    {"ip daddr", 7, 4, ORDER_BIG, EXPR_PAYLOAD, PROTO_IP, 12},
+    {"ip6 daddr", 8, 16, ORDER_BIG, EXPR_PAYLOAD, PROTO_IP6, 9},
+    {"th dport", 13, 2, ORDER_BIG, EXPR_PAYLOAD, PROTO_TH, 2},
+    {"meta l4proto", 12, 1, ORDER_HOST, EXPR_META, NFT_META_L4PROTO, 0},
+    {"meta priority", 23, 4, ORDER_HOST, EXPR_META, NFT_META_PRIORITY, 0},
+    {"numgen random mod 1", 4, 4, ORDER_HOST, EXPR_NUMGEN, NFT_NG_RANDOM, 1},
+};
+
+/* A key or value. In a concatenation each field fills whole registers of 4 bytes. */
+struct data {
+    const struct field *fields[MAX_FIELDS];
+    size_t n;
+    uint32_t type, length, order;
+};
+
+static const struct field *find_field(const char *name, size_t length)
+{
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+        if (strlen(fields[i].name) == length && memcmp(fields[i].name, name, length) == 0)
+            return &fields[i];
+    return NULL;
+}
+
+/* Reads "A . B . C" up to @end. */
+static int parse_data(const char *text, const char *end, struct data *out, struct error *err)
+{
+    uint32_t padded = 0;
+    *out = (struct data){.n = 0};
+    for (const char *next = ""; next; text = next ? next + 3 : NULL) {
+        next = memmem(text, (size_t)(end - text), " . ", 3);
+        size_t length = (size_t)((next ? next : end) - text);
+        const struct field *field = find_field(text, length);
+        if (length == 0)
+            return error_set(err, "a type is missing");
+        if (!field || out->n == MAX_FIELDS)
+            return error_set(err, "unknown type: %.*s", (int)length, text);
+        out->fields[out->n++] = field;
+        out->type = out->type << TYPE_BITS | field->type;
+        padded += (field->length + 3) / 4 * 4;
+    }
+    out->length = out->n == 1 ? out->fields[0]->length : padded;
+    out->order = out->n == 1 ? out->fields[0]->order : ORDER_NONE;
+    return 0;
+}
+
+static void put_expression(struct nftnl_udata_buf *buf, const struct field *field)
+{
+    nftnl_udata_put_u32(buf, NFTNL_UDATA_SET_TYPEOF_EXPR, field->expr);
+    struct nftnl_udata *nest = nftnl_udata_nest_start(buf, NFTNL_UDATA_SET_TYPEOF_DATA);
+    nftnl_udata_put_u32(buf, 0, field->a);
+    if (field->expr != EXPR_META)
+        nftnl_udata_put_u32(buf, 1, field->b);
+    if (field->expr == EXPR_NUMGEN)
+        nftnl_udata_put_u32(buf, 2, 0); /* offset */
+    nftnl_udata_nest_end(buf, nest);
+}
+
+/* What "typeof" prints: an expression, or a concatenation. The latter is there for "type" too,
+ * then without its fields. */
+static void put_typeof(struct nftnl_udata_buf *buf, uint8_t attribute, const struct data *data)
+{
+    if (data->n == 1 && !data->fields[0]->expr)
+        return;
+    struct nftnl_udata *nest = nftnl_udata_nest_start(buf, attribute);
+    if (data->n == 1) {
+        put_expression(buf, data->fields[0]);
+    } else {
+        nftnl_udata_put_u32(buf, NFTNL_UDATA_SET_TYPEOF_EXPR, EXPR_CONCAT);
+        struct nftnl_udata *all = nftnl_udata_nest_start(buf, NFTNL_UDATA_SET_TYPEOF_DATA);
+        for (size_t i = 0; i < data->n && data->fields[i]->expr; i++) {
+            struct nftnl_udata *part = nftnl_udata_nest_start(buf, (uint8_t)i);
+            put_expression(buf, data->fields[i]);
+            nftnl_udata_nest_end(buf, part);
+        }
+        nftnl_udata_nest_end(buf, all);
+    }
+    nftnl_udata_nest_end(buf, nest);
+}
+
+static void put_user_data(struct nftnl_set *set, const struct data *key, const struct data *value)
+{
+    struct nftnl_udata_buf *buf = nftnl_udata_buf_alloc(UDATA_ROOM);
+    if (!buf)
+        alloc_failed();
+    nftnl_udata_put_u32(buf, NFTNL_UDATA_SET_KEYBYTEORDER, key->order);
+    if (value->n)
+        nftnl_udata_put_u32(buf, NFTNL_UDATA_SET_DATABYTEORDER, value->order);
+    put_typeof(buf, NFTNL_UDATA_SET_KEY_TYPEOF, key);
+    if (value->n) {
+        put_typeof(buf, NFTNL_UDATA_SET_DATA_TYPEOF, value);
+        nftnl_udata_put_u32(buf, NFTNL_UDATA_SET_DATA_INTERVAL, 0);
+    }
+    nftnl_set_set_data(set, NFTNL_SET_USERDATA, nftnl_udata_buf_data(buf),
+                       nftnl_udata_buf_len(buf));
+    nftnl_udata_buf_free(buf);
+}
+
+/* Reads "interval,timeout" into @flags. */
+static int parse_flags(const char *text, uint32_t *flags, struct error *err)
+{
+    static const struct {
+        const char *name;
+        uint32_t flag;
+    } known[] = {
+        {"interval", NFT_SET_INTERVAL}, {"timeout", NFT_SET_TIMEOUT}, {"dynamic", NFT_SET_EVAL}};
+    const size_t n = sizeof(known) / sizeof(known[0]);
+    for (bool more = true; more;) {
+        size_t length = strcspn(text, ","), i = 0;
+        while (i < n && (strlen(known[i].name) != length || strncmp(known[i].name, text, length)))
+            i++;
+        if (i == n)
+            return error_set(err, "unknown flag: %.*s", (int)length, text);
+        *flags |= known[i].flag;
+        more = text[length] == ',';
+        text += length + more;
+    }
+    return 0;
+}
+
+int set_declare(const struct layout_set *layout, struct nftnl_set *set, struct error *err)
+{
+    const char *key_text = strchr(layout->declaration, ' ') + 1;
+    const char *end = key_text + strlen(key_text);
+    const char *colon = strstr(key_text, " : ");
+    struct data key, value = {.n = 0};
+    uint32_t flags = layout->is_map ? NFT_SET_MAP : 0;
+    if (layout->is_map != (colon != NULL))
+        return error_set(err, layout->is_map ? "a map needs 'KEY : VALUE'" : "a set has no value");
+    if (parse_data(key_text, colon ? colon : end, &key, err) ||
+        (colon && parse_data(colon + 3, end, &value, err)) ||
+        (layout->flags && parse_flags(layout->flags, &flags, err)))
+        return -1;
+    nftnl_set_set_u32(set, NFTNL_SET_FLAGS, flags);
+    if (layout->size)
+        nftnl_set_set_u32(set, NFTNL_SET_DESC_SIZE, layout->size);
+    nftnl_set_set_u32(set, NFTNL_SET_KEY_TYPE, key.type);
+    nftnl_set_set_u32(set, NFTNL_SET_KEY_LEN, key.length);
+    if (colon) {
+        nftnl_set_set_u32(set, NFTNL_SET_DATA_TYPE, value.type);
+        nftnl_set_set_u32(set, NFTNL_SET_DATA_LEN, value.length);
+    }
+    put_user_data(set, &key, &value);
+    return 0;
+}
 
 static int program_set(const struct layout *layout, const struct layout_set *from,
                        struct nft_batch *batch, struct error *err)
@@ -25,79 +205,57 @@ static int program_set(const struct layout *layout, const struct layout_set *fro
     return result;
 }
 
-int program_hook(const char *name)
+void program_chain(const struct layout_chain *from, struct nft_batch *batch)
 {
-    static const char *const hooks[] = {[NF_INET_PRE_ROUTING] = "prerouting",
-                                        [NF_INET_LOCAL_IN] = "input",
-                                        [NF_INET_FORWARD] = "forward",
-                                        [NF_INET_LOCAL_OUT] = "output",
-                                        [NF_INET_POST_ROUTING] = "postrouting"};
-    for (int i = 0; i < (int)(sizeof(hooks) / sizeof(hooks[0])); i++)
-        if (strcmp(hooks[i], name) == 0)
-            return i;
-    return -1;
-}
-
-int program_chain(const struct layout *layout, const struct layout_chain *from,
-                  struct nft_batch *batch, struct error *err)
-{
-    int hook = from->hook ? program_hook(from->hook) : 0;
-    if (hook < 0)
-        return error_set(err, "%s:%d: unknown hook: %s", layout->file, from->line, from->hook);
     struct nftnl_chain *chain = nftnl_chain_alloc();
     if (!chain)
         alloc_failed();
     nftnl_chain_set_str(chain, NFTNL_CHAIN_NAME, from->name);
-    if (from->hook) {
+    if (from->hook_text) {
         nftnl_chain_set_str(chain, NFTNL_CHAIN_TYPE, from->type);
-        nftnl_chain_set_u32(chain, NFTNL_CHAIN_HOOKNUM, (uint32_t)hook);
+        nftnl_chain_set_u32(chain, NFTNL_CHAIN_HOOKNUM, (uint32_t)from->hook);
         nftnl_chain_set_s32(chain, NFTNL_CHAIN_PRIO, from->priority);
     }
     nft_batch_add_chain(batch, chain);
     nftnl_chain_free(chain);
-    return 0;
 }
 
 int program_rules(const struct layout *layout, const struct layout_chain *chain,
                   struct nft_batch *batch, struct error *err)
 {
-    vec_each (&chain->rules, from) {
+    int result = 0;
+    for (size_t i = 0; i < chain->rules.n && result == 0; i++) {
+        const struct layout_rule *from = &chain->rules.v[i];
         struct nftnl_rule *rule = nftnl_rule_alloc();
         if (!rule)
             alloc_failed();
         nftnl_rule_set_str(rule, NFTNL_RULE_CHAIN, chain->name);
-        int result = statements_add(from->text, layout->family, rule, batch, err);
+        result = statements_add(from->text, layout->family, rule, batch, err);
         if (result)
             error_prefix(err, "%s:%d", layout->file, from->line);
         else
             nft_batch_add_rule(batch, rule);
         nftnl_rule_free(rule);
-        if (result)
-            return -1;
     }
-    return 0;
+    return result;
 }
 
-int program_layout(const struct layout *layout, enum program_part part, struct nft_batch *batch,
+int program_layout(const struct layout *layout, bool sets, struct nft_batch *batch,
                    struct error *err)
 {
-    if (part == PROGRAM_ALL) {
-        vec_each (&layout->sets, set)
-            if (program_set(layout, set, batch, err))
-                return -1;
-    }
+    vec_each (&layout->sets, set)
+        if (sets && program_set(layout, set, batch, err))
+            return -1;
     /* All chains before any rule: rules and verdicts name chains that may be declared later. */
     vec_each (&layout->chains, chain)
-        if (program_chain(layout, chain, batch, err))
-            return -1;
+        program_chain(chain, batch);
     vec_each (&layout->chains, chain)
         if (program_rules(layout, chain, batch, err))
             return -1;
-    vec_each (&layout->sets, set) {
+    vec_each (&layout->sets, set)
         vec_each (&set->verdicts, verdict)
             nft_batch_goto_element(batch, set->name, &verdict->key, sizeof(verdict->key),
                                    verdict->chain);
-    }
     nft_batch_finish(batch); /* the names go with the layout */
     return 0;
 }

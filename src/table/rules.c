@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "rules.h"
 
-#include "program.h"
 #include "record.h"
+#include "template.h"
 
 #include <stdio.h>
 
@@ -249,7 +249,7 @@ static int expect_layout(void *ctx, const struct layout *layout, struct error *e
 {
     struct rules *rules = ctx;
     vec_each (&layout->chains, chain) {
-        add_chain(rules, chain->name, chain->type, chain->hook ? program_hook(chain->hook) : 0,
+        add_chain(rules, chain->name, chain->hook_text ? chain->type : NULL, chain->hook,
                   chain->priority, NF_ACCEPT);
         if (expect_rules(rules, layout, chain, err))
             return -1;

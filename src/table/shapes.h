@@ -8,6 +8,7 @@
 
 #include "kube-nftd/base.h"
 #include "kube-nftd/table.h"
+#include "template.h"
 
 #include <stdbool.h>
 #include <stdint.h>

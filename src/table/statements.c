@@ -4,7 +4,7 @@
  * while it is read, from left to right. Keys are loaded into the registers from 1 on: what is
  * compared, looked up or set stands there.
  */
-#include "program.h"
+#include "template.h"
 
 #include <ctype.h>
 #include <stdio.h>

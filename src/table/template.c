@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "kube-nftd/table.h"
-
-#include "kube-nftd/model.h"
+#include "template.h"
 
 #include <ctype.h>
 #include <inttypes.h>
-#include <stdio.h>
+#include <linux/netfilter.h>
 #include <string.h>
 
 const char *nft_family_name(enum family family)
@@ -30,28 +28,24 @@ const struct template templates[TEMPLATE_COUNT] = {
     [TEMPLATE_LEARN] = {"learn.nft", nft_template_learn},
 };
 
-/* FNV-1a over the text and its NUL, so that it matters where a text ends. */
-static uint64_t hash_text(uint64_t hash, const char *text)
-{
-    do
-        hash = (hash ^ (uint8_t)*text) * 0x100000001b3;
-    while (*text++);
-    return hash;
-}
-
+/* FNV-1a over texts with a NUL behind each, so that it matters where one ends. */
 uint64_t layout_fingerprint(const struct layout *layout, unsigned meaning)
 {
-    char *number = xasprintf("%u", meaning);
-    uint64_t hash = hash_text(0xcbf29ce484222325, number);
-    free(number);
-    vec_each (&layout->sets, set) {
-        char *size = xasprintf("%u", set->size);
-        const char *const texts[] = {set->is_map ? "map" : "set", set->name, set->declaration,
-                                     set->flags ? set->flags : "", size};
-        for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-            hash = hash_text(hash, texts[i]);
-        free(size);
-    }
+    char *text = NULL;
+    size_t size = 0;
+    uint64_t hash = 0xcbf29ce484222325;
+    FILE *out = open_memstream(&text, &size);
+    if (!out)
+        alloc_failed();
+    fprintf(out, "%u%c", meaning, 0);
+    vec_each (&layout->sets, set)
+        fprintf(out, "%s%c%s%c%s%c%s%c%u%c", set->is_map ? "map" : "set", 0, set->name, 0,
+                set->declaration, 0, set->flags ? set->flags : "", 0, set->size, 0);
+    if (fclose(out))
+        alloc_failed();
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ (uint8_t)text[i]) * 0x100000001b3;
+    free(text);
     return hash;
 }
 
@@ -59,7 +53,8 @@ struct variable {
     const char *name, *value;
 };
 
-#define VARIABLES 13
+/* The first two are those of a line that stands for many. */
+enum { VARIABLE_SOURCE, VARIABLE_LENGTH, VARIABLES = 13 };
 
 struct parser {
     struct layout *layout;
@@ -73,15 +68,124 @@ struct parser {
     bool leaves_out; /* until the end of a block */
 };
 
-__attribute__((format(printf, 2, 3))) static int fail(struct parser *p, const char *format, ...)
+/* ---- statements ---- */
+
+static int open_block(struct parser *p, const char *text)
 {
-    va_list args;
-    va_start(args, format);
-    char *what = xvasprintf(format, args);
-    va_end(args);
-    error_set(p->err, "%s:%d: %s", p->layout->file, p->line, what);
-    free(what);
-    return -1;
+    char word[16], name[64];
+    int end = 0;
+    if (sscanf(text, "%15s %63[^ ] {%n", word, name, &end) != 2 || end == 0 || text[end] != '\0')
+        return error_set(p->err, "expected 'map', 'set' or 'chain', a name and '{': %s", text);
+    const bool is_map = strcmp(word, "map") == 0;
+    if (strcmp(word, "chain") == 0) {
+        vec_push(&p->layout->chains, (struct layout_chain){.name = xstrdup(name), .line = p->line});
+        p->chain = &p->layout->chains.v[p->layout->chains.n - 1];
+        p->chain->comment = p->comment;
+    } else if (is_map || strcmp(word, "set") == 0) {
+        vec_push(&p->layout->sets, (struct layout_set){.name = xstrdup(name), .line = p->line});
+        p->set = &p->layout->sets.v[p->layout->sets.n - 1];
+        p->set->is_map = is_map;
+        p->set->comment = p->comment;
+    } else {
+        return error_set(p->err, "unknown block: %s", word);
+    }
+    p->comment = NULL;
+    return 0;
+}
+
+static int close_block(struct parser *p)
+{
+    if (p->set && !p->set->declaration)
+        return error_set(p->err, "no type for %s", p->set->name);
+    p->in_table = p->set || p->chain;
+    p->set = NULL;
+    p->chain = NULL;
+    return 0;
+}
+
+static int table_line(struct parser *p, const char *text)
+{
+    char family[8], name[64];
+    int end = 0;
+    const char *ip = nft_family_name(p->layout->family);
+    if (p->had_table)
+        return error_set(p->err, "something behind the table: %s", text);
+    if (sscanf(text, "table %7s %63s {%n", family, name, &end) != 2 || end == 0 ||
+        text[end] != '\0' || strcmp(family, ip) != 0 || strcmp(name, RULESET_TABLE) != 0)
+        return error_set(p->err, "expected 'table %s " RULESET_TABLE " {': %s", ip, text);
+    p->in_table = p->had_table = true;
+    return 0;
+}
+
+static int keep_once(struct parser *p, char **where, const char *what, const char *line,
+                     const char *value)
+{
+    if (*where)
+        return error_set(p->err, "a second %s: %s", what, line);
+    *where = xstrdup(value);
+    return 0;
+}
+
+static int set_line(struct parser *p, const char *text)
+{
+    struct layout_set *set = p->set;
+    unsigned high, low;
+    char chain[64];
+    int end = 0;
+    if (strncmp(text, "type ", 5) == 0 || strncmp(text, "typeof ", 7) == 0)
+        return keep_once(p, &set->declaration, "type", text, text);
+    if (strncmp(text, "flags ", 6) == 0)
+        return keep_once(p, &set->flags, "flags", text, text + 6);
+    if (sscanf(text, "size %" SCNu32 "%n", &set->size, &end) == 1 && text[end] == '\0')
+        return 0;
+    if (sscanf(text, "elements = { %x:%x : goto %63s }%n", &high, &low, chain, &end) != 3 ||
+        end == 0 || text[end] != '\0')
+        return error_set(p->err, "unknown line in a %s: %s", set->is_map ? "map" : "set", text);
+    vec_push(&set->verdicts, (struct layout_verdict){high << 16 | low, xstrdup(chain)});
+    return 0;
+}
+
+static int hook_line(struct parser *p, const char *text)
+{
+    static const char *const hooks[] = {[NF_INET_PRE_ROUTING] = "prerouting",
+                                        [NF_INET_LOCAL_IN] = "input",
+                                        [NF_INET_FORWARD] = "forward",
+                                        [NF_INET_LOCAL_OUT] = "output",
+                                        [NF_INET_POST_ROUTING] = "postrouting"};
+    const int n_hooks = sizeof(hooks) / sizeof(hooks[0]);
+    struct layout_chain *chain = p->chain;
+    char hook[16];
+    int end = 0;
+    if (chain->hook_text || chain->rules.n > 0)
+        return error_set(p->err, "a hook must come first and once: %s", text);
+    if (sscanf(text, "type %15s hook %15s priority %d;%n", chain->type, hook, &chain->priority,
+               &end) != 3 ||
+        end == 0 || text[end] != '\0')
+        return error_set(p->err, "expected 'type T hook H priority N;': %s", text);
+    while (chain->hook < n_hooks && strcmp(hooks[chain->hook], hook) != 0)
+        chain->hook++;
+    if (chain->hook == n_hooks)
+        return error_set(p->err, "unknown hook: %s", hook);
+    chain->hook_text = xstrdup(text);
+    return 0;
+}
+
+static int parse_line(struct parser *p, const char *text)
+{
+    if (!*text)
+        return 0;
+    if (!p->in_table)
+        return table_line(p, text);
+    if (strcmp(text, "}") == 0)
+        return close_block(p);
+    if (p->set)
+        return set_line(p, text);
+    if (!p->chain)
+        return open_block(p, text);
+    if (strncmp(text, "type ", 5) == 0)
+        return hook_line(p, text);
+    vec_push(&p->chain->rules, (struct layout_rule){xstrdup(text), p->line});
+    return 0;
 }
 
 /* ---- lines ---- */
@@ -107,7 +211,7 @@ static int fill_in(struct parser *p, const char *line, size_t length, FILE *out)
         }
         const struct variable *variable = find_variable(p, line + i + 2, length - i - 2);
         if (!variable)
-            return fail(p, "unknown variable: %.*s", (int)(length - i), line + i);
+            return error_set(p->err, "unknown variable: %.*s", (int)(length - i), line + i);
         if (!variable->value)
             return 1;
         fputs(variable->value, out);
@@ -116,21 +220,11 @@ static int fill_in(struct parser *p, const char *line, size_t length, FILE *out)
     return 0;
 }
 
-static char *without_blanks(const char *text)
+/* Takes a line without its comment and outer blanks, unless it, or the block that it stands in, is
+ * left out. */
+static int take_line(struct parser *p, const char *line, size_t length)
 {
-    while (isspace((unsigned char)*text))
-        text++;
-    size_t length = strlen(text);
-    while (length > 0 && isspace((unsigned char)text[length - 1]))
-        length--;
-    return xstrndup(text, length);
-}
-
-/* The line without comment and outer blanks and with variables filled in; empty if one of them has
- * no value, NULL for an unknown one. The caller frees it. */
-static char *expand_line(struct parser *p, const char *line, size_t length)
-{
-    char *text = NULL, *stripped = NULL;
+    char *text = NULL;
     size_t size = 0;
     const char *comment = memchr(line, '#', length);
     FILE *out = open_memstream(&text, &size);
@@ -139,181 +233,30 @@ static char *expand_line(struct parser *p, const char *line, size_t length)
     int result = fill_in(p, line, comment ? (size_t)(comment - line) : length, out);
     if (fclose(out))
         alloc_failed();
-    if (result >= 0)
-        stripped = without_blanks(result == 0 ? text : "");
+    char *begin = text + strspn(text, " \t"), *end = text + size;
+    while (end > begin && isspace((unsigned char)end[-1]))
+        *--end = '\0';
+    if (p->leaves_out)
+        p->leaves_out = strcmp(begin, "}") != 0;
+    else if (result == 1)
+        p->leaves_out = line[length - 1] == '{';
+    else if (result == 0)
+        result = parse_line(p, begin);
     free(text);
-    return stripped;
-}
-
-/* ---- comments ---- */
-
-static void keep_comment(struct parser *p, const char *line, size_t length)
-{
-    char *text = xasprintf("%s%.*s\n", p->comment ? p->comment : "", (int)length, line);
-    free(p->comment);
-    p->comment = text;
-}
-
-static char *take_comment(struct parser *p)
-{
-    char *comment = p->comment;
-    p->comment = NULL;
-    return comment;
-}
-
-/* ---- statements ---- */
-
-static int open_block(struct parser *p, const char *text)
-{
-    char word[16], name[64];
-    int end = 0;
-    if (sscanf(text, "%15s %63[^ ] {%n", word, name, &end) != 2 || end == 0 || text[end] != '\0')
-        return fail(p, "expected 'map', 'set' or 'chain', a name and '{': %s", text);
-    if (strcmp(word, "chain") == 0) {
-        vec_push(&p->layout->chains, (struct layout_chain){.name = xstrdup(name),
-                                                           .comment = take_comment(p),
-                                                           .line = p->line});
-        p->chain = &p->layout->chains.v[p->layout->chains.n - 1];
-        return 0;
-    }
-    if (strcmp(word, "map") != 0 && strcmp(word, "set") != 0)
-        return fail(p, "unknown block: %s", word);
-    vec_push(&p->layout->sets, (struct layout_set){.name = xstrdup(name),
-                                                   .comment = take_comment(p),
-                                                   .line = p->line,
-                                                   .is_map = strcmp(word, "map") == 0});
-    p->set = &p->layout->sets.v[p->layout->sets.n - 1];
-    return 0;
-}
-
-static int table_line(struct parser *p, const char *text)
-{
-    char family[8], name[64];
-    int end = 0;
-    if (p->had_table)
-        return fail(p, "something behind the table: %s", text);
-    if (sscanf(text, "table %7s %63s {%n", family, name, &end) != 2 || end == 0 ||
-        text[end] != '\0' || strcmp(family, nft_family_name(p->layout->family)) != 0 ||
-        strcmp(name, "kube-nftd") != 0)
-        return fail(p, "expected 'table %s kube-nftd {': %s", nft_family_name(p->layout->family),
-                    text);
-    p->in_table = p->had_table = true;
-    return 0;
-}
-
-static int keep_once(struct parser *p, char **where, const char *what, const char *line,
-                     const char *value)
-{
-    if (*where)
-        return fail(p, "a second %s: %s", what, line);
-    *where = xstrdup(value);
-    return 0;
-}
-
-static int verdict_line(struct parser *p, const char *text)
-{
-    unsigned class_id, count;
-    char chain[64];
-    int end = 0;
-    if (sscanf(text, "elements = { %x:%x : goto %63s }%n", &class_id, &count, chain, &end) != 3 ||
-        end == 0 || text[end] != '\0')
-        return fail(p, "unknown line in a %s: %s", p->set->is_map ? "map" : "set", text);
-    vec_push(&p->set->verdicts, (struct layout_verdict){class_id << 16 | count, xstrdup(chain)});
-    return 0;
-}
-
-static int set_line(struct parser *p, const char *text)
-{
-    struct layout_set *set = p->set;
-    int end = 0;
-    if (strncmp(text, "type ", 5) == 0 || strncmp(text, "typeof ", 7) == 0)
-        return keep_once(p, &set->declaration, "type", text, text);
-    if (strncmp(text, "flags ", 6) == 0)
-        return keep_once(p, &set->flags, "flags", text, text + 6);
-    if (sscanf(text, "size %" SCNu32 "%n", &set->size, &end) == 1 && text[end] == '\0')
-        return 0;
-    return verdict_line(p, text);
-}
-
-static int hook_line(struct parser *p, const char *text)
-{
-    char type[16], hook[16];
-    int end = 0;
-    if (p->chain->hook_text || p->chain->rules.n > 0)
-        return fail(p, "a hook must come first and once: %s", text);
-    if (sscanf(text, "type %15s hook %15s priority %d;%n", type, hook, &p->chain->priority, &end) !=
-            3 ||
-        end == 0 || text[end] != '\0')
-        return fail(p, "expected 'type T hook H priority N;': %s", text);
-    p->chain->hook_text = xstrdup(text);
-    p->chain->type = xstrdup(type);
-    p->chain->hook = xstrdup(hook);
-    return 0;
-}
-
-static int parse_line(struct parser *p, const char *text)
-{
-    if (!*text)
-        return 0;
-    if (!p->in_table)
-        return table_line(p, text);
-    if (strcmp(text, "}") == 0) {
-        if (p->set && !p->set->declaration)
-            return fail(p, "no type for %s", p->set->name);
-        if (!p->set && !p->chain)
-            p->in_table = false;
-        p->set = NULL;
-        p->chain = NULL;
-        return 0;
-    }
-    if (p->set)
-        return set_line(p, text);
-    if (!p->chain)
-        return open_block(p, text);
-    if (strncmp(text, "type ", 5) == 0)
-        return hook_line(p, text);
-    vec_push(&p->chain->rules, (struct layout_rule){xstrdup(text), p->line});
-    return 0;
-}
-
-/* What is left of @text if its line is left out, or the block that it stands in. */
-static const char *leave_out(struct parser *p, const char *text, const char *line, size_t length)
-{
-    bool opens = length > 0 && line[length - 1] == '{', ends = strcmp(text, "}") == 0;
-    const char *left = p->leaves_out ? "" : text;
-    p->leaves_out = p->leaves_out ? !ends : opens && !*text;
-    return left;
-}
-
-static int take_line(struct parser *p, const char *line, size_t length)
-{
-    char *expanded = expand_line(p, line, length);
-    int result = expanded ? parse_line(p, leave_out(p, expanded, line, length)) : -1;
-    free(expanded);
-    return result;
-}
-
-static void set_variable(struct parser *p, const char *name, const char *value)
-{
-    for (size_t i = 0; i < VARIABLES; i++)
-        if (strcmp(p->variables[i].name, name) == 0)
-            p->variables[i].value = value;
+    return result < 0 ? -1 : 0;
 }
 
 /* The first @length bits of a source address, in nft's words. */
-static char *source_text(enum family family, unsigned length)
+static char *source_text(enum family family, size_t length)
 {
-    struct address all;
-    char mask[ADDRESS_TEXT_SIZE];
-    memset(&all, 0xff, sizeof(all));
-    const struct cidr none = {.length = (uint8_t)length};
-    struct address_range host = cidr_range(family, &none);
-    for (size_t i = 0; i < sizeof(all.bytes); i++)
-        all.bytes[i] &= (uint8_t)~host.last.bytes[i];
-    return length == 8 * address_length(family)
-               ? xasprintf("%s saddr", nft_family_name(family))
-               : xasprintf("%s saddr and %s", nft_family_name(family),
-                           address_format(family, &all, mask));
+    struct address mask = {.bytes = {0}};
+    char text[ADDRESS_TEXT_SIZE];
+    if (length == 8 * address_length(family))
+        return xasprintf("%s saddr", nft_family_name(family));
+    for (size_t bit = 0; bit < length; bit++)
+        mask.bytes[bit / 8] |= (uint8_t)(0x80 >> bit % 8);
+    return xasprintf("%s saddr and %s", nft_family_name(family),
+                     address_format(family, &mask, text));
 }
 
 /* Once for each length of a prefix. */
@@ -322,15 +265,13 @@ static int take_line_for_each(struct parser *p, const char *line, size_t length)
     enum family family = p->layout->family;
     int result = 0;
     for (size_t bits = 8 * address_length(family); bits > 0 && result == 0; bits--) {
-        char *source = source_text(family, (unsigned)bits), *text = xasprintf("0:%zx", bits);
-        set_variable(p, "source", source);
-        set_variable(p, "length", text);
+        char *source = source_text(family, bits), *text = xasprintf("0:%zx", bits);
+        p->variables[VARIABLE_SOURCE].value = source;
+        p->variables[VARIABLE_LENGTH].value = text;
         result = take_line(p, line, length);
         free(source);
         free(text);
     }
-    set_variable(p, "source", NULL);
-    set_variable(p, "length", NULL);
     return result;
 }
 
@@ -343,27 +284,30 @@ static int parse_text(struct parser *p, const char *text)
         p->line++;
         result = (memmem(text, length, each, strlen(each)) ? take_line_for_each
                                                            : take_line)(p, text, length);
-        if (text[blanks] == '#')
-            keep_comment(p, text + blanks, length - blanks);
-        else
-            free(take_comment(p));
+        char *before = p->comment;
+        p->comment = text[blanks] == '#' ? xasprintf("%s%.*s\n", before ? before : "",
+                                                     (int)(length - blanks), text + blanks)
+                                         : NULL;
+        free(before);
         text += length + (text[length] == '\n');
     }
-    free(take_comment(p));
+    free(p->comment);
     if (result == 0 && (p->in_table || !p->had_table))
-        result = fail(p, p->in_table ? "the table does not end" : "there is no table");
-    return result;
+        result = error_set(p->err, p->in_table ? "the table does not end" : "there is no table");
+    return result ? error_prefix(p->err, "%s:%d", p->layout->file, p->line) : 0;
 }
 
 int layout_parse(const struct template *from, const struct layout_vars *vars, struct layout *layout,
                  struct error *err)
 {
     char *n = xasprintf("%u", vars->n);
-    char *key = xasprintf("%x:%x", vars->key >> 16, vars->key & UINT16_MAX);
+    char *key = xasprintf("%x:%x", vars->n >> 16, vars->n & UINT16_MAX);
     struct parser p = {
         .layout = layout,
         .err = err,
-        .variables = {{"ip", nft_family_name(vars->family)},
+        .variables = {[VARIABLE_SOURCE] = {"source", NULL},
+                      [VARIABLE_LENGTH] = {"length", NULL},
+                      {"ip", nft_family_name(vars->family)},
                       {"ip_addr", vars->family == FAMILY_IPV4 ? "ipv4_addr" : "ipv6_addr"},
                       {"mark", vars->mark},
                       {"from_pod", vars->from_pod},
@@ -373,12 +317,8 @@ int layout_parse(const struct template *from, const struct layout_vars *vars, st
                       {"count_services", vars->count_services},
                       {"count_endpoints", vars->count_endpoints},
                       {"n", n},
-                      {"key", key},
-                      {"source", NULL},
-                      {"length", NULL}}};
-    memset(layout, 0, sizeof(*layout));
-    layout->file = from->file;
-    layout->family = vars->family;
+                      {"key", key}}};
+    *layout = (struct layout){.file = from->file, .family = vars->family};
     int result = parse_text(&p, from->text);
     if (result)
         layout_free(layout);
@@ -405,8 +345,6 @@ void layout_free(struct layout *layout)
         free(chain->name);
         free(chain->comment);
         free(chain->hook_text);
-        free(chain->type);
-        free(chain->hook);
     }
     vec_free(&layout->sets);
     vec_free(&layout->chains);

@@ -21,8 +21,8 @@
 #include "kube-nftd/netlink.h"
 #include "kube-nftd/table.h"
 #include "script.h"
-#include "table/program.h"
 #include "table/record.h"
+#include "table/template.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -207,16 +207,15 @@ static inline struct layout_vars case_vars(unsigned n)
                                 .reject = "reject",
                                 .count_services = "",
                                 .count_endpoints = "",
-                                .n = n,
-                                .key = n};
+                                .n = n};
 }
 
 static inline void case_layout(enum template_id id, const struct layout_vars *vars)
 {
     struct layout layout;
-    enum program_part what = id == TEMPLATE_BASE ? PROGRAM_ALL : PROGRAM_WITHOUT_SETS;
+    const bool sets = id == TEMPLATE_BASE;
     ck_assert_msg(layout_parse(&templates[id], vars, &layout, &err) == 0, "%s", err.text);
-    ck_assert_msg(program_layout(&layout, what, &batch, &err) == 0, "%s", err.text);
+    ck_assert_msg(program_layout(&layout, sets, &batch, &err) == 0, "%s", err.text);
     layout_free(&layout);
 }
 

@@ -72,7 +72,7 @@ static const struct layout_vars configurations[] = {
 /* The shapes for @n backends and for an affinity of @n seconds. */
 static void add_shapes(struct layout_vars vars, unsigned n)
 {
-    vars.n = vars.key = n;
+    vars.n = n;
     case_layout(TEMPLATE_PICK, &vars);
     case_layout(TEMPLATE_LOCAL_PICK, &vars);
     case_layout(TEMPLATE_LEARN, &vars);

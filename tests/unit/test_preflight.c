@@ -7,7 +7,7 @@
 
 #include "kube-nftd/base.h"
 #include "kube-nftd/table.h"
-#include "table/program.h"
+#include "table/template.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -297,7 +297,7 @@ static void take_template(const struct template *from, const struct layout_vars 
     nft_batch_add_table(&batch, false, "of a test");
     int result = layout_parse(from, vars, &layout, &err);
     ck_assert_msg(result == 0, "%s", err.text);
-    result = program_layout(&layout, PROGRAM_ALL, &batch, &err);
+    result = program_layout(&layout, true, &batch, &err);
     ck_assert_msg(result == 0, "%s", err.text);
     layout_free(&layout);
     take_batch(&batch, NFPROTO_UNSPEC, out);
@@ -323,7 +323,7 @@ static void take_templates(enum family family, ability_vec *out)
         vars.from_host = "fib saddr type local";
         vars.reject = vars.reject ? vars.reject : "reject";
         vars.count_services = vars.count_endpoints = "";
-        vars.n = vars.key = 3;
+        vars.n = 3;
         for (int id = 0; id < TEMPLATE_COUNT; id++)
             take_template(&templates[id], &vars, out);
     }

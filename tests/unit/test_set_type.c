@@ -6,7 +6,7 @@
  */
 #include "script.h"
 
-#include "table/program.h"
+#include "table/template.h"
 
 #include <endian.h>
 #include <libnftnl/set.h>

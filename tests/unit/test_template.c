@@ -4,7 +4,7 @@
 #include "script.h"
 
 #include "kube-nftd/table.h"
-#include "table/program.h"
+#include "table/template.h"
 
 #include <ctype.h>
 
@@ -46,8 +46,7 @@ static struct layout_vars all_vars(enum family family)
                                     v4 ? "ip saddr != @pod_cidrs" : "ip6 saddr != @pod_cidrs",
                                 .from_host = "fib saddr type local",
                                 .reject = "reject",
-                                .n = 7,
-                                .key = 7};
+                                .n = 7};
 }
 
 static enum family family_of(const char *word)
@@ -78,8 +77,6 @@ static void change_variable(struct layout_vars *vars, char *word)
         }
     if (script_option(word, "n", &value))
         vars->n = (unsigned)strtoul(value, NULL, 0);
-    if (script_option(word, "key", &value))
-        vars->key = (uint32_t)strtoul(value, NULL, 0);
 }
 
 /* @words: family and variables. */
@@ -134,10 +131,8 @@ static void print_set(const struct layout_set *set, FILE *out)
 
 static void print_hook(const struct layout_chain *chain, FILE *out)
 {
-    ck_assert((chain->hook != NULL) == (chain->hook_text != NULL));
-    ck_assert((chain->type != NULL) == (chain->hook_text != NULL));
-    if (chain->hook)
-        fprintf(out, " %s %s %d: %s", chain->type, chain->hook, chain->priority, chain->hook_text);
+    if (chain->hook_text)
+        fprintf(out, " %s %d %d: %s", chain->type, chain->hook, chain->priority, chain->hook_text);
 }
 
 /* show NAME...: sets and chains, with a rule a line. */
@@ -163,7 +158,7 @@ COMMAND(count)
 {
     size_t hooks = 0;
     vec_each (&layout.chains, chain)
-        hooks += chain->hook != NULL;
+        hooks += chain->hook_text != NULL;
     fprintf(out, "sets %zu, chains %zu, hooks %zu\n", layout.sets.n, layout.chains.n, hooks);
 }
 
@@ -298,7 +293,7 @@ COMMAND(program)
     const struct template from = given(false);
     read_layout(&from, words, out);
     nft_batch_init(&batch, FAMILY_IPV4, "t");
-    ck_assert_int_eq(program_layout(&layout, PROGRAM_ALL, &batch, &err), err.text ? -1 : 0);
+    ck_assert_int_eq(program_layout(&layout, true, &batch, &err), err.text ? -1 : 0);
     fprintf(out, "%s\n", err.text ? err.text : "fine");
     error_clear(&err);
     nft_batch_release(&batch);
