@@ -390,9 +390,9 @@ void endpoint_slice_gather(const struct endpoint_slice *slice, const struct serv
     vec_each (&ports, port) {
         vec_reserve(out, slice->endpoints.n);
         vec_each (&slice->endpoints, endpoint) {
+            uint32_t place = (uint32_t)out->n;
             vec_push(out, (struct endpoint){endpoint->address, endpoint->node_name, endpoint->hints,
-                                            port->port, endpoint->flags, endpoint->zone,
-                                            (uint32_t)out->n});
+                                            port->port, endpoint->flags, endpoint->zone, place});
         }
     }
 }
