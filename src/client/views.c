@@ -2,6 +2,12 @@
 /* What people see of the daemon's answers. */
 #include "view.h"
 
+/* ---- what is said of an endpoint ---- */
+
+#define CONDITIONS "[ready?ready][!ready?not ready[serving?, serving]][terminating?, terminating]"
+#define REASON                                                                                     \
+    "{text}[cluster.reason=otherZone? ({zoneHints})][cluster.reason=otherNodeHint? ({nodeHints})]"
+
 /* ---- explain: first in short, then what it rests on ---- */
 
 static const struct view rivals[] = {
@@ -13,8 +19,9 @@ static const struct view whole_port[] = {
     {.line = "  endpoints     {endpoints.total} in the slices"
              "[needsCluster?, {endpoints.inCluster} used[needsLocal? with policy Cluster]]"
              "[needsLocal?, {endpoints.inLocal} used with policy Local]"},
-    {"endpoints.items", .line = "    {endpoint}\t{node|-}\t[used?used[text?, but {text}]]"
-                                "[!used?not used[text?: {text}]]"},
+    {"endpoints.items", .line = "    {endpoint}\t{node|-}\t" CONDITIONS
+                                "\t[used?used[text?, but " REASON "]]"
+                                "[!used?not used[text?: " REASON "]]"},
     {.line = "[endpoints.truncated?    and more (--all lists them)]"},
     {"slices",
      .line = "[outdated?  slice         {name}: its last version is invalid, an older one is used]"
@@ -96,7 +103,8 @@ static const struct column endpoint_columns[] = {
     {"SLICE", "{slice}", WIDE},
     {"CONNECTIONS", "{connections}", COUNTED},
     {"FROM HERE",
-     "[used?" VIEW_GOOD "used][!used?" VIEW_DOUBT "not used]" VIEW_PLAIN "[text?: {text}]", ALWAYS},
+     "[used?" VIEW_GOOD "used][!used?" VIEW_DOUBT "not used]" VIEW_PLAIN "[text?: " REASON "]",
+     ALWAYS},
     {0}};
 
 static const struct view endpoints_of_port[] = {{"endpoints.items", .columns = endpoint_columns},

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "explainer.h"
-#include "kube-nftd/base.h"
 
 #include <linux/in.h>
 #include <string.h>
@@ -17,80 +16,24 @@ bool explain_may_add(struct explainer *e, enum left_out what)
 
 /* ---- what was asked ---- */
 
-static void describe_query(struct explainer *e)
-{
-    const struct explain_query *query = e->query;
-    cJSON *to = cJSON_AddObjectToObject(e->root, "query");
-    char text[ADDRESS_TEXT_SIZE];
-    facts_add(to, fact_text("text", query->text), fact_flag("all", query->all));
-    if (query->service_id) {
-        facts_add(to, fact_text("service", query->service_id),
-                  fact_text("portName", query->port_name));
-        return;
-    }
-    address_format((enum family)e->asked.family, &e->asked.address, text);
-    facts_add(to, fact_text("address", e->by_address ? text : NULL),
-              fact_nonzero("port", e->asked.port),
-              fact_text("protocol", e->asked.port ? protocol_name(e->asked.protocol) : NULL),
-              fact_flag("protocolGiven", query->protocol != 0));
-}
-
-static void describe_node(struct explainer *e)
-{
-    const struct surroundings *here = policy_surroundings(e->from->policy);
-    facts_add(cJSON_AddObjectToObject(e->root, "node"), fact_text("name", e->from->node_name),
-              fact_text("zone", here->location.zone));
-    if (policy_node_never_named(e->from->policy))
-        facts_append_text(
-            e->notes,
-            "no endpoint is on %s, though endpoints name their nodes: if some are here, see "
-            "--hostname-override",
-            e->from->node_name);
-}
-
-static void describe_encodings(struct explainer *e)
-{
-    cJSON *to = cJSON_AddObjectToObject(e->root, "encodings");
-    for (int kind = 0; kind < KIND_COUNT; kind++)
-        if (e->from->encodings[kind])
-            facts_add(
-                to, fact_text(object_kind_name((enum object_kind)kind), e->from->encodings[kind]));
-}
-
 static const uint8_t protocols[] = {IPPROTO_TCP, IPPROTO_UDP, IPPROTO_SCTP};
 
 /* Without a protocol: TCP, unless only another one has the address and port. */
 static const struct frontend_state *find_frontend(struct explainer *e)
 {
-    const struct frontend_state *target;
-    for (size_t i = 0; i < sizeof(protocols) && !e->query->protocol; i++) {
+    const struct frontend_state *target = NULL;
+    for (size_t i = 0; i < sizeof(protocols) && !e->query->protocol && !target; i++) {
         e->asked.protocol = protocols[i];
         target = policy_find_frontend(e->from->policy, &e->asked);
-        if (target)
-            return target;
     }
+    if (target)
+        return target;
     e->asked.protocol = e->query->protocol ? e->query->protocol : IPPROTO_TCP;
     return policy_find_frontend(e->from->policy, &e->asked);
 }
 
-/* A port alone is a node port, on the first address that has it. */
-static const struct frontend_state *find_node_port(struct explainer *e)
-{
-    for (int family = 0; family < FAMILY_COUNT; family++) {
-        vec_each (policy_node_port_addresses(e->from->policy, (enum family)family), address) {
-            e->asked.family = (uint8_t)family;
-            e->asked.address = *address;
-            const struct frontend_state *target = find_frontend(e);
-            if (target) {
-                e->by_address = true;
-                return target;
-            }
-        }
-    }
-    return NULL;
-}
-
-/* Fills in what is asked of, and returns what is there; NULL: nothing, or it is a Service. */
+/* Fills in what is asked of, and returns what is there; NULL: nothing, or it is a Service. A port
+ * alone is a node port, on the first address that has it. */
 static const struct frontend_state *find(struct explainer *e)
 {
     const struct explain_query *query = e->query;
@@ -98,83 +41,108 @@ static const struct frontend_state *find(struct explainer *e)
     e->asked = (struct frontend){query->address, query->port, query->protocol, query->family};
     if (query->service_id || !query->port)
         return NULL;
-    return query->has_address ? find_frontend(e) : find_node_port(e);
+    if (query->has_address)
+        return find_frontend(e);
+    for (enum family family = 0; family < FAMILY_COUNT; family++) {
+        vec_each (policy_node_port_addresses(e->from->policy, family), address) {
+            e->asked.family = (uint8_t)family;
+            e->asked.address = *address;
+            const struct frontend_state *target = find_frontend(e);
+            e->by_address = target != NULL;
+            if (target)
+                return target;
+        }
+    }
+    return NULL;
 }
 
-static void note_other_protocols(struct explainer *e)
+static void describe_query(struct explainer *e)
 {
+    const struct explain_query *query = e->query;
+    cJSON *to = cJSON_AddObjectToObject(e->root, "query");
+    facts_add(to, fact_text("text", query->text), fact_flag("all", query->all));
+    if (query->service_id)
+        facts_add(to, fact_text("service", query->service_id),
+                  fact_text("portName", query->port_name));
+    else
+        facts_add(to,
+                  fact_text("address", e->by_address
+                                           ? ADDRESS_TEXT(e->asked.family, &e->asked.address)
+                                           : NULL),
+                  fact_nonzero("port", e->asked.port),
+                  fact_text("protocol", e->asked.port ? protocol_name(e->asked.protocol) : NULL),
+                  fact_flag("protocolGiven", query->protocol != 0));
+    if (!query->port)
+        return;
     for (size_t i = 0; i < sizeof(protocols); i++) {
         struct frontend other = e->asked;
         other.protocol = protocols[i];
         if (other.protocol != e->asked.protocol && policy_find_frontend(e->from->policy, &other))
-            facts_append_text(e->notes, "%s exists for %s", e->query->text,
-                              protocol_name(other.protocol));
+            explain_note(e, "%s exists for %s", query->text, protocol_name(other.protocol));
     }
-    if (!e->query->protocol && e->asked.protocol != IPPROTO_TCP)
-        facts_append_text(e->notes, "no protocol was given: it exists for %s, not for TCP",
-                          protocol_name(e->asked.protocol));
+    if (!query->protocol && e->asked.protocol != IPPROTO_TCP)
+        explain_note(e, "no protocol was given: it exists for %s, not for TCP",
+                     protocol_name(e->asked.protocol));
+}
+
+static void describe_surroundings(struct explainer *e)
+{
+    const struct explain_sources *from = e->from;
+    facts_add(cJSON_AddObjectToObject(e->root, "node"), fact_text("name", from->node_name),
+              fact_text("zone", policy_surroundings(from->policy)->location.zone));
+    if (policy_node_never_named(from->policy))
+        explain_note(e,
+                     "no endpoint is on %s, though endpoints name their nodes: if some are here, "
+                     "see --hostname-override",
+                     from->node_name);
+    cJSON *encodings = cJSON_AddObjectToObject(e->root, "encodings");
+    for (enum object_kind kind = 0; kind < KIND_COUNT; kind++)
+        if (from->encodings[kind])
+            facts_add(encodings, fact_text(object_kind_name(kind), from->encodings[kind]));
 }
 
 /* ---- in short ---- */
 
-static void sum_up_frontend(struct explainer *e, const cJSON *port, const cJSON *frontend)
-{
-    const char *name = facts_text_at(port, "name"), *kind = facts_text_at(frontend, "kind");
-    const cJSON *service = facts_at(e->root, "service");
-    facts_append_text(e->summary, "%s is %s %s of %s/%s%s%s.", facts_text_at(frontend, "frontend"),
-                      *kind == 'c'   ? "the"
-                      : *kind == 'e' ? "an"
-                                     : "a",
-                      kind, facts_text_at(service, "namespace"), facts_text_at(service, "name"),
-                      *name ? ", port " : "", name);
-    facts_append_text(e->summary, "New connections: %s.", facts_text_at(frontend, "text"));
-}
-
 /* Of an address, that one; of a Service, the first address of each port and family. */
 static void sum_up(struct explainer *e)
 {
-    const cJSON *port, *frontend;
-    cJSON_ArrayForEach (port, facts_at(facts_at(e->root, "service"), "ports"))
+    const cJSON *service = facts_at(e->root, "service"), *port, *frontend;
+    cJSON_ArrayForEach (port, facts_at(service, "ports"))
         cJSON_ArrayForEach (frontend, facts_at(port, "frontends")) {
+            const char *name = facts_text_at(port, "name"), *kind = facts_text_at(frontend, "kind");
             if (e->by_address && !cJSON_IsTrue(facts_at(frontend, "asked")))
                 continue;
-            sum_up_frontend(e, port, frontend);
+            explain_say(e, "%s is %s %s of %s/%s%s%s.", facts_text_at(frontend, "frontend"),
+                        *kind == 'c'   ? "the"
+                        : *kind == 'e' ? "an"
+                                       : "a",
+                        kind, facts_text_at(service, "namespace"), facts_text_at(service, "name"),
+                        *name ? ", port " : "", name);
+            explain_say(e, "New connections: %s.", facts_text_at(frontend, "text"));
             break;
         }
 }
 
-/* ---- the sorts of questions ---- */
-
-static void explain_frontend(struct explainer *e, const struct frontend_state *target)
+/* Returns what was found. */
+static const char *explain_named(struct explainer *e)
 {
-    const struct port_state *port = target->winner ? target->winner : target->claims->port;
-    facts_add(e->root, fact_text("found", "service"));
-    explain_service(e, port->owner, port, NULL);
-    sum_up(e);
-}
-
-static void explain_named(struct explainer *e)
-{
-    const char *id = e->query->service_id, *name = e->query->port_name, *found = "noSuchPort";
+    const char *id = e->query->service_id, *name = e->query->port_name;
     const struct service_state *state = policy_find_service(e->from->policy, id);
     if (!state) {
-        found = "noSuchService";
-        facts_append_text(e->summary, "%s%s.", id,
-                          explain_is_outdated(e, id) ? " is invalid: the log names the field"
-                                                     : ": no such Service exists");
-    } else if (explain_service(e, state, NULL, name) > 0) {
-        found = "service";
-        sum_up(e);
-    } else if (state->service->skipped) {
-        found = "noFrontends";
-        facts_append_text(e->summary,
-                          "%s has no cluster IP (headless, or ExternalName): there is nothing to "
-                          "proxy.",
-                          id);
-    } else {
-        facts_append_text(e->summary, "%s has no port %s.", id, name ? name : "at all");
+        explain_say(e, "%s%s.", id,
+                    explain_is_outdated(e, id) ? " is invalid: the log names the field"
+                                               : ": no such Service exists");
+        return "noSuchService";
     }
-    facts_add(e->root, fact_text("found", found));
+    if (explain_service(e, state, NULL, name) > 0)
+        return "service";
+    if (state->service->skipped) {
+        explain_say(
+            e, "%s has no cluster IP (headless, or ExternalName): there is nothing to proxy.", id);
+        return "noFrontends";
+    }
+    explain_say(e, "%s has no port %s.", id, name ? name : "at all");
+    return "noSuchPort";
 }
 
 /* ---- all of it ---- */
@@ -198,9 +166,8 @@ static void add_left_out(struct explainer *e)
             xjoin(&text, "%zu %s", e->left_out[i], names[i].text);
     }
     if (text)
-        facts_append_text(e->notes,
-                          "omitted to keep this short: %s (ask for one port or address%s)", text,
-                          e->query->all ? "" : ", or --all");
+        explain_note(e, "omitted to keep this short: %s (ask for one port or address%s)", text,
+                     e->query->all ? "" : ", or --all");
     free(text);
 }
 
@@ -221,17 +188,18 @@ cJSON *explain(const struct explain_sources *sources, const void *asked)
     e.summary = cJSON_AddArrayToObject(e.root, "summary");
     e.notes = cJSON_AddArrayToObject(e.root, "notes");
     describe_query(&e);
-    describe_node(&e);
-    describe_encodings(&e);
+    describe_surroundings(&e);
     explain_kernel_open(&e);
-    if (query->port)
-        note_other_protocols(&e);
-    if (query->service_id)
-        explain_named(&e);
-    else if (target)
-        explain_frontend(&e, target);
-    else
+    if (query->service_id) {
+        facts_add(e.root, fact_text("found", explain_named(&e)));
+    } else if (target) {
+        const struct port_state *port = target->winner ? target->winner : target->claims->port;
+        facts_add(e.root, fact_text("found", "service"));
+        explain_service(&e, port->owner, port, NULL);
+    } else {
         explain_nobodys(&e);
+    }
+    sum_up(&e);
     add_left_out(&e);
     explain_kernel_close(&e);
     decision_free(&e.decision);
@@ -257,22 +225,6 @@ static void on_released(void *ctx, size_t length)
     ((struct explain_gate *)ctx)->unread -= length;
 }
 
-static void answer_with(const struct explain_sources *sources, const struct explain_query *query,
-                        struct explain_gate *gate, struct http_answer *answer)
-{
-    double before = clock_cpu();
-    cJSON *facts = explain(sources, query);
-    char *text = facts_print(facts);
-    cJSON_Delete(facts);
-    http_answer_json(answer, 200, text);
-    answer->released = on_released;
-    answer->released_ctx = gate;
-    gate->unread += strlen(text);
-    double cost = clock_cpu() - before;
-    if (cost > CHEAP_SECONDS)
-        gate->closed_until = clock_monotonic() + PAUSE * cost;
-}
-
 /* "true" and what others write for it. False if it is none of the forms. */
 static bool read_all(const struct http_request *request, bool *all)
 {
@@ -284,15 +236,27 @@ static bool read_all(const struct http_request *request, bool *all)
 static void answer_query(const struct explain_sources *sources, const struct explain_query *query,
                          struct explain_gate *gate, struct http_answer *answer)
 {
+    double before = clock_cpu();
     if (!sources->complete) {
         http_answer_text(answer, 503,
                          "not all Services and EndpointSlices are known yet: nothing is decided, "
                          "and the previous rules stay active\n");
-    } else if (!explain_gate_is_open(gate)) {
-        http_answer_busy(answer);
-    } else {
-        answer_with(sources, query, gate, answer);
+        return;
     }
+    if (!explain_gate_is_open(gate)) {
+        http_answer_busy(answer);
+        return;
+    }
+    cJSON *facts = explain(sources, query);
+    char *text = facts_print(facts);
+    cJSON_Delete(facts);
+    http_answer_json(answer, 200, text);
+    answer->released = on_released;
+    answer->released_ctx = gate;
+    gate->unread += strlen(text);
+    double cost = clock_cpu() - before;
+    if (cost > CHEAP_SECONDS)
+        gate->closed_until = clock_monotonic() + PAUSE * cost;
 }
 
 void explain_answer(const struct explain_sources *sources, struct explain_gate *gate,

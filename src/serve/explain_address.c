@@ -10,81 +10,73 @@
 
 /* ---- Services that use it as an endpoint ---- */
 
-struct use {
-    const struct address *address;
-    enum family family;
-    bool found;
-};
-
-static void find_in_slice(void *ctx, const struct endpoint_slice *slice)
-{
-    struct use *use = ctx;
-    if (slice->family != use->family)
-        return;
-    vec_each (&slice->endpoints, it)
-        use->found = use->found || memcmp(&it->address, use->address, sizeof(*use->address)) == 0;
-}
-
 static bool has_backend(const backend_vec *backends, const struct backend *backend)
 {
     return backends->n &&
            bsearch(backend, backends->v, backends->n, sizeof(*backend), backend_compare);
 }
 
-static bool sends_to(const struct decision *decision, const struct claim *claim,
-                     const struct backend *backend)
-{
-    const struct claim_policy policy = decision_policy(claim);
-    return ((!policy.local || policy.external) && has_backend(&decision->cluster, backend)) ||
-           (policy.local && has_backend(&decision->local, backend));
-}
-
 /* The addresses of the port of e->decision from which connections go to @backend. */
-static void add_use(struct explainer *e, const struct backend *backend)
+static void add_use(struct explainer *e, const struct backend *backend, cJSON *uses)
 {
     const struct port_state *port = e->decision.port;
     const char *id = port->owner->service->id, *name = port_state_spec(port)->name;
-    char text[FRONTEND_TEXT_SIZE], place[BACKEND_TEXT_SIZE], *all = NULL;
-    backend_format((enum family)port->family, backend, place);
-    cJSON *item = facts_append(e->uses);
+    const char *place = BACKEND_TEXT(port->family, backend);
+    char *all = NULL;
+    cJSON *item = facts_append(uses);
     facts_add(item, fact_text("endpoint", place), fact_text("service", id),
               fact_text("port", name));
     cJSON *frontends = cJSON_AddArrayToObject(item, "frontends");
     for (const struct claim *it = port->claims; it; it = it->next_of_port) {
-        if (it->target->winner != port || !sends_to(&e->decision, it, backend) ||
+        const struct claim_policy policy = decision_policy(it);
+        bool cluster =
+            (!policy.local || policy.external) && has_backend(&e->decision.cluster, backend);
+        bool local = policy.local && has_backend(&e->decision.local, backend);
+        if (it->target->winner != port || (!cluster && !local) ||
             !explain_may_add(e, LEFT_FRONTENDS))
             continue;
-        frontend_format(&it->target->frontend, text);
+        const char *text = FRONTEND_TEXT(&it->target->frontend);
         facts_append_text(frontends, "%s", text);
         xjoin(&all, "%s", text);
     }
-    if (all)
-        facts_append_text(e->summary,
-                          "%s is an endpoint of %s%s%s: new connections are sent to it from %s.",
-                          place, id, *name ? ", port " : "", name, all);
-    else
-        facts_append_text(
-            e->summary,
-            "%s is an endpoint of %s%s%s: not used from this node (ask for %s to see why).", place,
-            id, *name ? ", port " : "", name, id);
+    char *use = all ? xasprintf("new connections are sent to it from %s", all)
+                    : xasprintf("not used from this node (ask for %s to see why)", id);
+    explain_say(e, "%s is an endpoint of %s%s%s: %s.", place, id, *name ? ", port " : "", name,
+                use);
+    free(use);
     free(all);
 }
 
-static bool add_uses(struct explainer *e, const struct service_state *state)
+struct sought {
+    const struct frontend *at;
+    bool found;
+};
+
+static void find_in_slice(void *ctx, const struct endpoint_slice *slice)
 {
-    struct use use = {&e->asked.address, (enum family)e->asked.family, false};
-    size_t before = (size_t)cJSON_GetArraySize(e->summary);
-    endpoint_slice_cache_each(e->from->slices, state->service->id, find_in_slice, &use);
-    for (struct port_state *port = state->ports; use.found && port; port = port->next) {
-        if (port->family != use.family)
+    struct sought *sought = ctx;
+    const struct address *address = &sought->at->address;
+    if (slice->family == sought->at->family)
+        vec_each (&slice->endpoints, it)
+            sought->found |= memcmp(&it->address, address, sizeof(*address)) == 0;
+}
+
+/* Returns whether the Service of @state uses it. */
+static bool add_uses(struct explainer *e, const struct service_state *state, cJSON *uses)
+{
+    int before = cJSON_GetArraySize(uses);
+    struct sought sought = {&e->asked, false};
+    endpoint_slice_cache_each(e->from->slices, state->service->id, find_in_slice, &sought);
+    for (struct port_state *port = state->ports; sought.found && port; port = port->next) {
+        if (port->family != e->asked.family)
             continue;
         policy_decide(e->from->policy, port, &e->decision);
         vec_each (&e->decision.endpoints, it)
-            if (memcmp(&it->address, use.address, sizeof(it->address)) == 0 &&
+            if (memcmp(&it->address, &e->asked.address, sizeof(it->address)) == 0 &&
                 (!e->asked.port || e->asked.port == it->port))
-                add_use(e, &(struct backend){it->address, it->port});
+                add_use(e, &(struct backend){it->address, it->port}, uses);
     }
-    return (size_t)cJSON_GetArraySize(e->summary) > before;
+    return cJSON_GetArraySize(uses) > before;
 }
 
 /* ---- what was perhaps meant ---- */
@@ -92,126 +84,124 @@ static bool add_uses(struct explainer *e, const struct service_state *state)
 /* What the asked address is to a Service; NULL: nothing. */
 static const char *role_of(const struct explainer *e, const struct service *service)
 {
-    int family = e->asked.family;
+    enum family family = e->asked.family;
     const struct address *address = &e->asked.address;
+    const struct outside *outside = service_outside(service);
     if (!e->by_address || service->skipped || !service->has_cluster_ip[family])
         return NULL;
     if (memcmp(&service->cluster_ip[family], address, sizeof(*address)) == 0)
         return "the cluster IP";
-    if (addresses_contain(&service_outside(service)->external_ips[family], address))
+    if (addresses_contain(&outside->external_ips[family], address))
         return "an external IP";
-    return addresses_contain(&service_outside(service)->load_balancer_ips[family], address)
-               ? "a load-balancer IP"
-               : NULL;
+    return addresses_contain(&outside->load_balancer_ips[family], address) ? "a load-balancer IP"
+                                                                           : NULL;
 }
 
 /* An address alone is answered by that. */
 static void note_role(struct explainer *e, const struct service *service, const char *role)
 {
-    char address[ADDRESS_TEXT_SIZE] = "the address", *ports = NULL;
+    char *ports = NULL;
     vec_each (&service->ports, port)
         xjoin(&ports, "%u/%s", port->port, protocol_name(port->protocol));
-    if (!e->asked.port)
-        address_format((enum family)e->asked.family, &e->asked.address, address);
     facts_append_text(e->asked.port ? e->notes : e->summary, "%s is %s of %s, which has %s %s%s",
-                      address, role, service->id, service->ports.n == 1 ? "port" : "ports",
+                      e->asked.port ? "the address"
+                                    : ADDRESS_TEXT(e->asked.family, &e->asked.address),
+                      role, service->id, service->ports.n == 1 ? "port" : "ports",
                       ports ? ports : "none", e->asked.port ? "" : ".");
     free(ports);
 }
 
 /* The number is a node port, but not at that address. */
-static void note_node_port(struct explainer *e, const struct service *service, uint16_t number)
+static void note_node_port(struct explainer *e, const struct service *service)
 {
-    enum family family = (enum family)e->asked.family;
-    char text[ADDRESS_TEXT_SIZE], *places = NULL;
-    if (!service->has_cluster_ip[family]) {
-        facts_append_text(e->notes, "node port %u belongs to %s, which has no %s cluster IP",
-                          number, service->id, family_name(family));
-        return;
-    }
+    enum family family = e->asked.family;
+    char *places = NULL;
     vec_each (policy_node_port_addresses(e->from->policy, family), it)
-        xjoin(&places, "%s", address_format(family, it, text));
-    facts_append_text(e->notes, "node port %u belongs to %s, but NodePorts are served on %s only",
-                      number, service->id, places ? places : "no address (--nodeport-addresses)");
+        xjoin(&places, "%s", ADDRESS_TEXT(family, it));
+    if (service->has_cluster_ip[family])
+        explain_note(e, "node port %u belongs to %s, but NodePorts are served on %s only",
+                     e->asked.port, service->id,
+                     places ? places : "no address (--nodeport-addresses)");
+    else
+        explain_note(e, "node port %u belongs to %s, which has no %s cluster IP", e->asked.port,
+                     service->id, family_name(family));
     free(places);
 }
 
 static bool note_service(struct explainer *e, const struct service *service)
 {
     const char *role = role_of(e, service);
-    int before = cJSON_GetArraySize(e->notes);
+    uint16_t number = e->asked.port;
+    bool meant = role != NULL;
     if (role)
         note_role(e, service, role);
-    vec_each (&service->ports, port)
-        if (e->asked.port && port->node_port == e->asked.port &&
-            (!e->asked.protocol || port->protocol == e->asked.protocol))
-            note_node_port(e, service, port->node_port);
-    if (e->asked.port && service->health_check_node_port == e->asked.port)
-        facts_append_text(e->notes,
-                          "%u is the healthCheckNodePort of %s: it answers load balancers, and "
-                          "does not lead to the Service",
-                          e->asked.port, service->id);
-    return role || cJSON_GetArraySize(e->notes) > before;
-}
-
-/* There is no index for what is asked so rarely. */
-static void look_around(struct explainer *e)
-{
-    size_t n_meant = 0, n_uses = 0;
-    hash_table_each (policy_services(e->from->policy), const struct service_state, it) {
-        if (n_meant < MEANT_MAX)
-            n_meant += note_service(e, it->service);
-        if (e->by_address && n_uses < MEANT_MAX)
-            n_uses += add_uses(e, it);
+    vec_each (&service->ports, port) {
+        if (!number || port->node_port != number ||
+            (e->asked.protocol && port->protocol != e->asked.protocol))
+            continue;
+        note_node_port(e, service);
+        meant = true;
     }
+    if (!number || service->health_check_node_port != number)
+        return meant;
+    explain_note(e,
+                 "%u is the healthCheckNodePort of %s: it answers load balancers, and does not "
+                 "lead to the Service",
+                 number, service->id);
+    return true;
 }
 
 /* ---- what becomes of traffic ---- */
 
 static const char *judge(const struct explainer *e, const char **what)
 {
-    enum family family = (enum family)e->asked.family;
+    enum family family = e->asked.family;
     const struct ruleset *ruleset = e->from->family[family].ruleset;
-    if (!ruleset) {
-        *what = "is ignored: this family is not proxied on this node.";
-        return "nothing";
-    }
-    if (ruleset_has_cluster_ip(ruleset, &e->asked.address)) {
+    if (ruleset && ruleset_has_cluster_ip(ruleset, &e->asked.address)) {
         *what = "is not a port of a Service, though the address is a cluster IP: new connections "
                 "are refused.";
         return "clusterIPWithoutPort";
     }
-    if (service_cidr_cache_contains(e->from->service_cidrs, family, &e->asked.address)) {
+    if (ruleset && service_cidr_cache_contains(e->from->service_cidrs, family, &e->asked.address)) {
         *what = "belongs to no Service, and the address is in a ServiceCIDR: new connections are "
                 "dropped.";
         return "unusedServiceCIDR";
     }
-    *what = "belongs to no Service: kube-nftd does not touch its packets.";
+    *what = ruleset ? "belongs to no Service: kube-nftd does not touch its packets."
+                    : "is ignored: this family is not proxied on this node.";
     return "nothing";
 }
 
 void explain_nobodys(struct explainer *e)
 {
-    char text[FRONTEND_TEXT_SIZE];
-    const char *what = "", *found;
-    e->uses = cJSON_AddArrayToObject(e->root, "endpointOf");
-    look_around(e);
+    size_t n_meant = 0, n_uses = 0;
+    const char *what, *found;
+    cJSON *uses = cJSON_AddArrayToObject(e->root, "endpointOf");
+    /* There is no index for what is asked so rarely. */
+    hash_table_each (policy_services(e->from->policy), const struct service_state, it) {
+        if (n_meant < MEANT_MAX)
+            n_meant += note_service(e, it->service);
+        if (e->by_address && n_uses < MEANT_MAX)
+            n_uses += add_uses(e, it, uses);
+    }
     if (!e->by_address) {
         facts_add(e->root, fact_text("found", "nothing"));
-        facts_append_text(e->summary, "No Service has node port %u on this node.", e->asked.port);
+        explain_say(e, "No Service has node port %u on this node.", e->asked.port);
         return;
     }
-    found = e->uses->child ? "endpoint" : e->summary->child ? "address" : judge(e, &what);
+    if (e->summary->child) {
+        found = uses->child ? "endpoint" : "address";
+    } else {
+        found = judge(e, &what);
+        explain_say(e, "%s %s",
+                    e->asked.port ? FRONTEND_TEXT(&e->asked)
+                                  : ADDRESS_TEXT(e->asked.family, &e->asked.address),
+                    what);
+    }
     facts_add(e->root, fact_text("found", found));
-    if (!e->asked.port)
-        address_format((enum family)e->asked.family, &e->asked.address, text);
-    else
-        frontend_format(&e->asked, text);
-    if (!e->summary->child)
-        facts_append_text(e->summary, "%s %s", text, what);
     if (e->from->no_external_ips)
-        facts_append_text(e->notes, "external IPs of Services are not proxied here (feature gate "
-                                    "AllowServiceExternalIPs)");
+        explain_note(e, "external IPs of Services are not proxied here (feature gate "
+                        "AllowServiceExternalIPs)");
     if (e->asked.port)
         explain_kernel(e, &e->asked, NULL, cJSON_AddObjectToObject(e->root, "nobodys"));
 }

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/serve.h"
 
-#include "kube-nftd/base.h"
-
-#include <ctype.h>
+#include <linux/in.h>
 #include <string.h>
 
 /* Longer than any name of a Service with its namespace and a port. */
@@ -22,28 +20,19 @@ void explain_query_clear(struct explain_query *query)
     memset(query, 0, sizeof(*query));
 }
 
-/* ---- ADDRESS[:PORT[/PROTOCOL]], PORT[/PROTOCOL] ---- */
-
 static bool parse_address(const char *text, struct explain_query *query)
 {
-    query->has_address = address_parse(strcmp(text, "localhost") == 0 ? "127.0.0.1" : text,
-                                       &query->family, &query->address);
-    return query->has_address;
+    return address_parse(strcmp(text, "localhost") == 0 ? "127.0.0.1" : text, &query->family,
+                         &query->address);
 }
 
-static int parse_port(const char *text, struct explain_query *query, struct error *err)
+static uint8_t parse_protocol(const char *text)
 {
-    return port_parse(text, strlen(text), &query->port)
-               ? 0
-               : error_set(err, "the port is not a number from 1 to 65535");
-}
-
-static uint8_t protocol_of(const char *text)
-{
-    char upper[8] = "";
-    for (size_t i = 0; text[i] && i + 1 < sizeof(upper); i++)
-        upper[i] = (char)toupper((unsigned char)text[i]);
-    return strlen(text) < sizeof(upper) ? protocol_parse(upper) : 0;
+    static const uint8_t all[] = {IPPROTO_TCP, IPPROTO_UDP, IPPROTO_SCTP};
+    for (size_t i = 0; i < sizeof(all); i++)
+        if (strcasecmp(text, protocol_name(all[i])) == 0)
+            return all[i];
+    return 0;
 }
 
 /* Cuts "HOST:PORT" or "[HOST]:PORT"; returns the port, NULL if there is none. */
@@ -62,27 +51,33 @@ static char *cut_port(char *text, char **host)
     return colon + 1;
 }
 
+/* ADDRESS[:PORT[/PROTOCOL]] or PORT[/PROTOCOL]; @text is written to. 1: it is not meant so, since
+ * no name of a Service begins as these do. (A Service "tcp" in a namespace "80" would.) */
 static int parse_place(char *text, struct explain_query *query, struct error *err)
 {
-    char *slash = strchr(text, '/'), *host, *port = text;
-    if (slash)
-        *slash = '\0';
-    if (slash && !(query->protocol = protocol_of(slash + 1)))
-        return error_set(err, "the protocol is not TCP, UDP or SCTP");
-    /* A bare IPv6 address would lose its last group to the port. */
-    if (parse_address(text, query))
-        port = NULL;
-    else if (text[strspn(text, DIGITS)] || !*text) {
-        port = cut_port(text, &host);
-        if (!parse_address(host, query))
-            return error_set(err, "%s", forms);
+    char *protocol = text, *host, *place = strsep(&protocol, "/"), *port = place;
+    size_t digits = strspn(place, DIGITS);
+    query->protocol = protocol ? parse_protocol(protocol) : 0;
+    if (digits && !place[digits]) {
+        if (protocol && !query->protocol)
+            return 1;
+    } else if (parse_address(place, query)) {
+        port = NULL; /* of a bare IPv6 address it would be the last group */
+        query->has_address = true;
+    } else {
+        port = cut_port(place, &host);
+        query->has_address = parse_address(host, query);
+        if (!query->has_address)
+            return 1;
     }
-    if (slash && !port)
+    if (protocol && !query->protocol)
+        return error_set(err, "the protocol is not TCP, UDP or SCTP");
+    if (protocol && !port)
         return error_set(err, "a protocol needs a port: ADDRESS:PORT/PROTOCOL");
-    return port ? parse_port(port, query, err) : 0;
+    if (port && !port_parse(port, strlen(port), &query->port))
+        return error_set(err, "the port is not a number from 1 to 65535");
+    return 0;
 }
-
-/* ---- NAMESPACE/SERVICE[:PORT], SERVICE.NAMESPACE[.svc[.DOMAIN]][:PORT] ---- */
 
 static bool is_name(const char *text)
 {
@@ -91,19 +86,19 @@ static bool is_name(const char *text)
            strspn(text, DIGITS "abcdefghijklmnopqrstuvwxyz-.") == length;
 }
 
+/* NAMESPACE/SERVICE[:PORT] or SERVICE.NAMESPACE[.svc[.DOMAIN]][:PORT]; @text is written to. */
 static int parse_service(char *text, struct explain_query *query, struct error *err)
 {
-    char *colon = strchr(text, ':'), *port = colon ? colon + 1 : NULL;
-    if (colon)
-        *colon = '\0';
-    char *slash = strchr(text, '/'), *cut = slash ? slash : strchr(text, '.'), *domain = NULL;
-    if (!cut)
-        return error_set(err, "%s", forms);
-    *cut = '\0';
-    const char *namespace = slash ? text : cut + 1, *service = slash ? cut + 1 : text;
-    if (!slash && (domain = strchr(cut + 1, '.')))
-        *domain++ = '\0';
-    if (!is_name(namespace) || !is_name(service) || (port && !is_name(port)) ||
+    char *port = text, *name = strsep(&port, ":"), *domain = NULL, *namespace, *service;
+    if (strchr(name, '/')) {
+        service = name;
+        namespace = strsep(&service, "/");
+    } else {
+        domain = name;
+        service = strsep(&domain, ".");
+        namespace = strsep(&domain, ".");
+    }
+    if (!namespace || !is_name(namespace) || !is_name(service) || (port && !is_name(port)) ||
         (domain && strcmp(domain, "svc") != 0 && strncmp(domain, "svc.", 4) != 0))
         return error_set(err, "%s", forms);
     query->service_id = xasprintf("%s/%s", namespace, service);
@@ -111,32 +106,19 @@ static int parse_service(char *text, struct explain_query *query, struct error *
     return 0;
 }
 
-/* ---- all of them ---- */
-
-/* No name of a Service begins as these do. (A Service "tcp" in a namespace "80" would.) */
-static bool begins_with_place(const char *text)
-{
-    struct explain_query unused;
-    size_t digits = strspn(text, DIGITS);
-    if (*text == '[' || (digits && !text[digits]) ||
-        (digits && text[digits] == '/' && protocol_of(text + digits + 1)))
-        return true;
-    char *host = xstrndup(text, strcspn(text, ":/")), *whole = xstrndup(text, strcspn(text, "/"));
-    bool result = parse_address(host, &unused) || parse_address(whole, &unused);
-    free(host);
-    free(whole);
-    return result;
-}
-
 int explain_query_parse(const char *text, struct explain_query *query, struct error *err)
 {
     memset(query, 0, sizeof(*query));
     if (strlen(text) > TEXT_MAX)
         return error_set(err, "it is too long");
-    char *copy = xstrdup(text);
-    int result =
-        begins_with_place(text) ? parse_place(copy, query, err) : parse_service(copy, query, err);
-    free(copy);
+    char *place = xstrdup(text), *service = xstrdup(text);
+    int result = parse_place(place, query, err);
+    if (result > 0) {
+        memset(query, 0, sizeof(*query));
+        result = parse_service(service, query, err);
+    }
+    free(place);
+    free(service);
     if (result)
         explain_query_clear(query);
     else

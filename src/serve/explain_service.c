@@ -1,54 +1,277 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A Service: its policies and its ports. */
+/* A Service: its policies, its ports, their addresses, and what becomes of connections to each. */
 #include "explainer.h"
-#include "kube-nftd/base.h"
-#include "kube-nftd/serve.h"
 
 #include <string.h>
 
-/* ---- what it says itself ---- */
+/* ---- addresses: what becomes of traffic, as data and in words (docs/behaviour.md 3.4) ---- */
 
-static void add_ranges(struct explainer *e, cJSON *to, const struct service *service)
+static void add_traffic(cJSON *array, const char *from, const char *action, size_t endpoints,
+                        const char *set)
 {
-    cJSON *array = cJSON_AddArrayToObject(to, "sourceRanges");
-    char text[RANGE_TEXT_SIZE];
-    for (int family = 0; family < FAMILY_COUNT; family++)
-        vec_each (&service_outside(service)->source_ranges[family], range)
-            if (explain_may_add(e, LEFT_SOURCE_RANGES))
-                facts_append_text(array, "%s", range_format((enum family)family, range, text));
+    facts_add(facts_append(array), fact_text("from", from), fact_text("action", action),
+              fact_number("endpoints", (double)endpoints), fact_text("set", set));
 }
 
-static void add_health_answer(struct explainer *e, cJSON *answers, const struct service *service,
-                              enum family family)
+static void count_endpoints(void *ctx, const struct endpoint_slice *slice)
 {
-    size_t ready = policy_local_ready(e->from->policy, service, family);
-    bool open =
-        !e->from->health || health_service_is_listening(e->from->health, service->id, family);
-    facts_add(cJSON_AddObjectToObject(answers, family_name(family)),
-              fact_nonzero("status", !open                          ? 0
-                                     : ready && !e->from->unhealthy ? 200
-                                                                    : 503),
-              fact_number("localEndpoints", (double)ready));
-    if (!open)
-        facts_append_text(e->notes,
-                          "healthCheckNodePort %u does not answer everywhere over %s: it has no "
-                          "address, or another program uses it (the log says which)",
-                          service->health_check_node_port, family_name(family));
+    size_t *counts = ctx;
+    counts[slice->family] += slice->endpoints.n;
 }
 
-static void add_health_check(struct explainer *e, cJSON *to, const struct service *service)
+static const char *why_nothing_serves(const struct explainer *e)
 {
-    if (!service->health_check_node_port) {
-        facts_add(to, fact_text("healthCheck", NULL));
-        return;
+    const struct port_state *port = e->decision.port;
+    size_t counts[FAMILY_COUNT] = {0};
+    if (e->decision.endpoints.n)
+        return "no endpoint is ready";
+    endpoint_slice_cache_each(e->from->slices, port->owner->service->id, count_endpoints, counts);
+    return counts[port->family] ? "no slice has endpoints with this port"
+                                : "there are no endpoints";
+}
+
+static const char *why_nothing_is_local(const struct explainer *e)
+{
+    vec_each (&e->decision.endpoints, it)
+        if (it->node_name && strcmp(it->node_name, e->from->node_name) == 0)
+            return "no endpoint on this node is ready";
+    return "no endpoint is on this node";
+}
+
+/* "from pods (10.244.0.0/16) ", who counts as such, for the caller to free; NULL: nobody does. */
+static char *from_pods(enum family family, const struct ruleset_senders *senders)
+{
+    char *ranges = NULL;
+    if (senders->pods == DETECT_NONE)
+        return NULL;
+    if (senders->pods != DETECT_CIDRS)
+        return xasprintf("from pods (%s) ", senders->pod_match);
+    vec_each (senders->pod_cidrs, range)
+        xjoin(&ranges, "%s", RANGE_TEXT(family, range));
+    char *text = ranges ? xasprintf("from pods (%s) ", ranges) : NULL;
+    free(ranges);
+    return text;
+}
+
+/* What becomes of traffic @from somewhere that goes to the @n endpoints of @set; in words, with
+ * @who before it, behind @text. @why there are none may be NULL. */
+static void add_set(cJSON *array, char **text, const char *from, const char *who, size_t n,
+                    const char *set, const char *why)
+{
+    add_traffic(array, from, n ? "forward" : "drop", n, set);
+    if (n || !why)
+        xjoin(text, "%sto %zu endpoint%s", who, n, n == 1 ? "" : "s");
+    else
+        xjoin(text, "%sdropped: traffic policy Local, and %s", who, why);
+}
+
+/* Adds to @array what becomes of traffic; the same in words, for the caller to free. Source ranges
+ * come before everything else (docs/behaviour.md 4.8). With traffic policy Local, this host and
+ * pods get to all endpoints (docs/behaviour.md 4.6). */
+static char *explain_route(const struct explainer *e, const struct route *route, cJSON *array)
+{
+    const struct decision *decision = &e->decision;
+    enum family family = decision->port->family;
+    const struct ruleset *ruleset = e->from->family[family].ruleset;
+    char *text = NULL;
+    if (!ruleset) {
+        add_traffic(array, "everywhere", "none", 0, NULL);
+        return xasprintf("%s is not proxied on this node", family_name(family));
     }
-    cJSON *check = cJSON_AddObjectToObject(to, "healthCheck");
-    facts_add(check, fact_number("port", service->health_check_node_port));
-    cJSON *answers = cJSON_AddObjectToObject(check, "answers");
-    for (int family = 0; family < FAMILY_COUNT; family++)
-        if (service->has_cluster_ip[family] && e->from->family[family].ruleset)
-            add_health_answer(e, answers, service, (enum family)family);
+    const struct ruleset_senders senders = ruleset_senders(ruleset);
+    if (route->sources)
+        add_traffic(array, "outsideSourceRanges", "drop", 0, NULL);
+    if (!decision->selection.has_any) {
+        add_traffic(array, "everywhere", senders.rejects ? "reject" : "drop", 0, NULL);
+        text = xasprintf("%s: %s",
+                         senders.rejects ? "refused" : "dropped, because this kernel cannot reject",
+                         why_nothing_serves(e));
+    } else if (!route->local) {
+        add_set(array, &text, "everywhere", "", decision->cluster.n, "cluster", NULL);
+    } else {
+        char *pods = route->external ? from_pods(family, &senders) : NULL;
+        if (route->external && senders.host)
+            add_set(array, &text, "host", "from this node itself ", decision->cluster.n, "cluster",
+                    NULL);
+        if (pods)
+            add_set(array, &text, "pods", pods, decision->cluster.n, "cluster", NULL);
+        add_set(array, &text, text ? "elsewhere" : "everywhere", text ? "from elsewhere " : "",
+                decision->local.n, "local", why_nothing_is_local(e));
+        free(pods);
+    }
+    if (!route->sources)
+        return text;
+    char *whole = xasprintf("%s; sources outside the source ranges are dropped", text);
+    free(text);
+    return whole;
 }
+
+/* ---- addresses ---- */
+
+/* What an address is to a Service: for scripts, and for people. */
+static void add_kinds(cJSON *to, uint8_t bits)
+{
+    static const struct {
+        enum claim_kind kind;
+        const char *name, *text;
+    } kinds[] = {{CLAIM_CLUSTER_IP, "clusterIP", "cluster IP"},
+                 {CLAIM_EXTERNAL_IP, "externalIP", "external IP"},
+                 {CLAIM_LOAD_BALANCER_IP, "loadBalancerIP", "load-balancer IP"},
+                 {CLAIM_NODE_PORT, "nodePort", "node port"}};
+    const char *first = NULL;
+    cJSON *array = cJSON_AddArrayToObject(to, "kinds");
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if (!(bits & kinds[i].kind))
+            continue;
+        facts_append_text(array, "%s", kinds[i].name);
+        first = first ? first : kinds[i].text;
+    }
+    facts_add(to, fact_text("kind", first));
+}
+
+static void add_rival(cJSON *to, const struct claim *rival, const char *why)
+{
+    facts_add(to, fact_text("service", rival->port->owner->service->id),
+              fact_text("port", port_state_spec(rival->port)->name), fact_text("reason", why));
+}
+
+static bool is_asked(const struct explainer *e, const struct frontend *frontend)
+{
+    return e->by_address && memcmp(&e->asked, frontend, sizeof(*frontend)) == 0;
+}
+
+static void add_frontend(struct explainer *e, const struct claim *claim, cJSON *to)
+{
+    const struct frontend_state *target = claim->target;
+    const struct frontend *frontend = &target->frontend;
+    const struct route route = decision_route(&e->decision, claim);
+    const struct claim *winner = target->claims;
+    while (winner && winner->port != target->winner)
+        winner = winner->next_of_target;
+    bool ours = !target->reserved && (!winner || winner == claim);
+    facts_add(to, fact_text("frontend", FRONTEND_TEXT(frontend)),
+              fact_text("address", ADDRESS_TEXT(frontend->family, &frontend->address)),
+              fact_number("port", frontend->port),
+              fact_text("protocol", protocol_name(frontend->protocol)),
+              fact_flag("asked", is_asked(e, frontend)),
+              fact_text("policy", !ours         ? NULL
+                                  : route.local ? "Local"
+                                                : "Cluster"),
+              fact_flag("restricted", ours && route.sources));
+    add_kinds(to, claim->kinds);
+    cJSON *rivals = cJSON_AddArrayToObject(to, "alsoWantedBy"),
+          *traffic = cJSON_AddArrayToObject(to, "traffic"),
+          *ranges = cJSON_AddArrayToObject(to, "sourceRanges");
+    for (const struct claim *it = target->claims; ours && it; it = it->next_of_target)
+        if (it != claim && explain_may_add(e, LEFT_RIVALS))
+            add_rival(facts_append(rivals), it, claims_reason(claim, it));
+    for (size_t i = 0; ours && route.sources && i < route.n_sources; i++)
+        if (explain_may_add(e, LEFT_SOURCE_RANGES))
+            facts_append_text(ranges, "%s", RANGE_TEXT(frontend->family, &route.sources[i]));
+    char *text = ours     ? explain_route(e, &route, traffic)
+                 : winner ? xasprintf("belongs to %s, which %s", winner->port->owner->service->id,
+                                      claims_reason(winner, claim))
+                          : xstrdup("not programmed: the API server uses this address and port");
+    facts_add(to, fact_text("text", text));
+    free(text);
+    if (!ours && winner)
+        add_rival(cJSON_AddObjectToObject(to, "claimedBy"), winner, claims_reason(winner, claim));
+    else
+        cJSON_AddNullToObject(to, "claimedBy");
+    if (ours)
+        explain_kernel(e, frontend, &route, to);
+    else
+        cJSON_AddNullToObject(to, "kernel");
+}
+
+/* In the order for people: cluster IP, external IPs, load-balancer IPs, node ports; the addresses
+ * of each kind ascending. */
+static int compare_claims(const void *a, const void *b)
+{
+    const struct claim *p = *(const struct claim *const *)a, *q = *(const struct claim *const *)b;
+    int lowest = p->kinds & -p->kinds, other = q->kinds & -q->kinds;
+    return lowest != other
+               ? lowest - other
+               : address_compare(&p->target->frontend.address, &q->target->frontend.address);
+}
+
+/* What was asked for comes first. */
+static void add_frontends(struct explainer *e, cJSON *to)
+{
+    VEC(const struct claim *) claims = {0};
+    const struct claim *asked = NULL;
+    cJSON *array = cJSON_AddArrayToObject(to, "frontends");
+    for (const struct claim *it = e->decision.port->claims; it; it = it->next_of_port) {
+        if (is_asked(e, &it->target->frontend))
+            asked = it;
+        else
+            vec_push(&claims, it);
+    }
+    if (claims.n)
+        qsort(claims.v, claims.n, sizeof(*claims.v), compare_claims);
+    if (asked)
+        add_frontend(e, asked, facts_append(array));
+    vec_each (&claims, it)
+        if (explain_may_add(e, LEFT_FRONTENDS))
+            add_frontend(e, *it, facts_append(array));
+    vec_free(&claims);
+}
+
+/* ---- ports ---- */
+
+/* To go through a port's endpoints to decide costs, too, even if none of them is listed. */
+#define ENDPOINTS_AN_ENTRY 16
+
+static void add_port(struct explainer *e, const struct port_state *port, cJSON *to)
+{
+    const struct service_port *spec = port_state_spec(port);
+    enum family family = port->family;
+    uint8_t needed = decision_sets_needed(port);
+    policy_decide(e->from->policy, port, &e->decision);
+    facts_add(to, fact_text("name", spec->name),
+              fact_text("protocol", protocol_name(spec->protocol)), fact_number("port", spec->port),
+              fact_nonzero("nodePort", spec->node_port), fact_text("family", family_name(family)),
+              fact_flag("needsCluster", needed & SET_CLUSTER),
+              fact_flag("needsLocal", needed & SET_LOCAL),
+              fact_flag("brief", e->by_address && family != e->asked.family));
+    add_frontends(e, to);
+    explain_endpoints(e, to);
+    size_t cost = e->decision.endpoints.n / ENDPOINTS_AN_ENTRY;
+    e->entries -= cost < e->entries ? cost : e->entries;
+    if (!e->from->family[family].ruleset)
+        explain_note(e, "%s is not proxied on this node", family_name(family));
+    if (spec->node_port && policy_node_port_addresses(e->from->policy, family)->n == 0)
+        explain_note(e,
+                     "node port %u is not served over %s: no address for NodePorts is known "
+                     "(--nodeport-addresses)",
+                     spec->node_port, family_name(family));
+}
+
+/* Whether @port is the same entry of spec.ports as @only, in whatever family, or has that name or
+ * number. */
+static bool is_wanted(const struct port_state *port, const struct port_state *only,
+                      const char *name)
+{
+    const struct service_port *spec = port_state_spec(port);
+    char number[8];
+    snprintf(number, sizeof(number), "%u", spec->port);
+    if (only)
+        return port->index == only->index;
+    return !name || strcmp(spec->name, name) == 0 || strcmp(number, name) == 0;
+}
+
+/* The asked family first, then IPv4; in each as the Service lists them. */
+static int compare_ports(const void *a, const void *b, void *asked_family)
+{
+    const struct port_state *p = *(struct port_state *const *)a,
+                            *q = *(struct port_state *const *)b;
+    int order = (int)p->family - (int)q->family;
+    if (order)
+        return *(int *)asked_family == FAMILY_IPV6 ? -order : order;
+    return (p->index > q->index) - (p->index < q->index);
+}
+
+/* ---- the Service ---- */
 
 bool explain_is_outdated(const struct explainer *e, const char *id)
 {
@@ -71,66 +294,49 @@ static void add_header(struct explainer *e, cJSON *to, const struct service *ser
     facts_add(cJSON_AddObjectToObject(to, "sessionAffinity"),
               fact_text("type", service->affinity_timeout ? "ClientIP" : "None"),
               fact_number("timeoutSeconds", service->affinity_timeout));
-    add_ranges(e, to, service);
-    add_health_check(e, to, service);
+    cJSON *ranges = cJSON_AddArrayToObject(to, "sourceRanges");
+    for (enum family family = 0; family < FAMILY_COUNT; family++)
+        vec_each (&service_outside(service)->source_ranges[family], range)
+            if (explain_may_add(e, LEFT_SOURCE_RANGES))
+                facts_append_text(ranges, "%s", RANGE_TEXT(family, range));
     if (outdated)
-        facts_append_text(e->notes,
-                          "the last version of Service %s is invalid, and this is about an "
-                          "older one: the log names the field",
-                          service->id);
+        explain_note(e,
+                     "the last version of Service %s is invalid, and this is about an older one: "
+                     "the log names the field",
+                     service->id);
     if (service->warnings)
-        facts_append_text(e->notes, "ignored in Service %s: %s", service->id, service->warnings);
+        explain_note(e, "ignored in Service %s: %s", service->id, service->warnings);
 }
 
-/* ---- its ports ---- */
-
-/* To go through a port's endpoints to decide costs, too, even if none of them is listed. */
-#define ENDPOINTS_AN_ENTRY 16
-
-static void add_port(struct explainer *e, const struct port_state *port, cJSON *to)
+static void add_health_check(struct explainer *e, cJSON *to, const struct service *service)
 {
-    const struct service_port *spec = port_state_spec(port);
-    enum family family = (enum family)port->family;
-    const char *family_text = family_name(family);
-    uint8_t needed = decision_sets_needed(port);
-    policy_decide(e->from->policy, port, &e->decision);
-    facts_add(to, fact_text("name", spec->name),
-              fact_text("protocol", protocol_name(spec->protocol)), fact_number("port", spec->port),
-              fact_nonzero("nodePort", spec->node_port), fact_text("family", family_text),
-              fact_flag("needsCluster", needed & SET_CLUSTER),
-              fact_flag("needsLocal", needed & SET_LOCAL),
-              fact_flag("brief", e->by_address && family != e->asked.family));
-    explain_frontends(e, to);
-    explain_endpoints(e, to);
-    size_t cost = e->decision.endpoints.n / ENDPOINTS_AN_ENTRY;
-    e->entries -= cost < e->entries ? cost : e->entries;
-    if (!e->from->family[family].ruleset)
-        facts_append_text(e->notes, "%s is not proxied on this node", family_text);
-    if (spec->node_port && policy_node_port_addresses(e->from->policy, family)->n == 0)
-        facts_append_text(e->notes,
-                          "node port %u is not served over %s: no address for NodePorts is "
-                          "known (--nodeport-addresses)",
-                          spec->node_port, family_text);
+    if (!service->health_check_node_port) {
+        cJSON_AddNullToObject(to, "healthCheck");
+        return;
+    }
+    cJSON *check = cJSON_AddObjectToObject(to, "healthCheck");
+    facts_add(check, fact_number("port", service->health_check_node_port));
+    cJSON *answers = cJSON_AddObjectToObject(check, "answers");
+    for (enum family family = 0; family < FAMILY_COUNT; family++) {
+        if (!service->has_cluster_ip[family] || !e->from->family[family].ruleset)
+            continue;
+        const struct health *health = e->from->health;
+        size_t ready = policy_local_ready(e->from->policy, service, family);
+        bool open = !health || health_service_is_listening(health, service->id, family);
+        facts_add(cJSON_AddObjectToObject(answers, family_name(family)),
+                  fact_nonzero("status", !open                          ? 0
+                                         : ready && !e->from->unhealthy ? 200
+                                                                        : 503),
+                  fact_number("localEndpoints", (double)ready));
+        if (!open)
+            explain_note(e,
+                         "healthCheckNodePort %u does not answer everywhere over %s: it has no "
+                         "address, or another program uses it (the log says which)",
+                         service->health_check_node_port, family_name(family));
+    }
 }
 
-static bool is_named(const struct port_state *port, const char *name)
-{
-    const struct service_port *spec = port_state_spec(port);
-    char number[8];
-    snprintf(number, sizeof(number), "%u", spec->port);
-    return strcmp(spec->name, name) == 0 || strcmp(number, name) == 0;
-}
-
-/* The same entry of spec.ports, in whatever family. */
-static bool is_wanted(const struct port_state *port, const struct port_state *only,
-                      const char *port_name)
-{
-    if (only)
-        return port->index == only->index;
-    return !port_name || is_named(port, port_name);
-}
-
-static void count_family(void *ctx, const struct endpoint_slice *slice)
+static void count_slices(void *ctx, const struct endpoint_slice *slice)
 {
     size_t *counts = ctx;
     counts[slice->family]++;
@@ -141,38 +347,25 @@ static void note_rejected(void *ctx, const struct object_versions *versions)
 {
     struct explainer *e = ctx;
     if (versions->rejected && explain_may_add(e, LEFT_SLICES))
-        facts_append_text(e->notes, "EndpointSlice %s is invalid%s: the log names the field",
-                          versions->id,
-                          versions->received ? ", an older version of it is used" : "");
+        explain_note(e, "EndpointSlice %s is invalid%s: the log names the field", versions->id,
+                     versions->received ? ", an older version of it is used" : "");
 }
 
 /* What is easily overlooked. */
 static void note_slices(struct explainer *e, const struct service *service)
 {
     size_t counts[FAMILY_COUNT] = {0};
-    endpoint_slice_cache_each(e->from->slices, service->id, count_family, counts);
-    for (int family = 0; family < FAMILY_COUNT; family++) {
-        const char *name = family_name((enum family)family);
+    endpoint_slice_cache_each(e->from->slices, service->id, count_slices, counts);
+    for (enum family family = 0; family < FAMILY_COUNT; family++) {
+        const char *name = family_name(family);
         if (counts[family] && !service->has_cluster_ip[family])
-            facts_append_text(e->notes, "%s EndpointSlices exist, but %s has no %s cluster IP",
-                              name, service->id, name);
+            explain_note(e, "%s EndpointSlices exist, but %s has no %s cluster IP", name,
+                         service->id, name);
         if (!counts[family] && service->has_cluster_ip[family])
-            facts_append_text(e->notes,
-                              "no %s EndpointSlice names %s (label kubernetes.io/service-name)",
-                              name, service->id);
+            explain_note(e, "no %s EndpointSlice names %s (label kubernetes.io/service-name)", name,
+                         service->id);
     }
     endpoint_slice_cache_versions(e->from->slices, service->id, note_rejected, e);
-}
-
-/* The asked family first, then IPv4; in each as the Service lists them. */
-static int compare_places(const void *a, const void *b, void *asked_family)
-{
-    const struct port_state *p = *(struct port_state *const *)a,
-                            *q = *(struct port_state *const *)b;
-    int order = (int)p->family - (int)q->family;
-    if (order)
-        return *(int *)asked_family == FAMILY_IPV6 ? -order : order;
-    return (p->index > q->index) - (p->index < q->index);
 }
 
 size_t explain_service(struct explainer *e, const struct service_state *state,
@@ -180,15 +373,16 @@ size_t explain_service(struct explainer *e, const struct service_state *state,
 {
     int family = e->by_address ? e->asked.family : FAMILY_IPV4;
     cJSON *service = cJSON_AddObjectToObject(e->root, "service");
-    add_header(e, service, state->service);
-    cJSON *to = cJSON_AddArrayToObject(service, "ports");
     port_state_vec ports = {0};
+    add_header(e, service, state->service);
+    add_health_check(e, service, state->service);
+    cJSON *to = cJSON_AddArrayToObject(service, "ports");
     for (struct port_state *port = state->ports; port; port = port->next)
         if (is_wanted(port, only, port_name))
             vec_push(&ports, port);
     size_t n = ports.n;
     if (n > 1)
-        qsort_r(ports.v, n, sizeof(*ports.v), compare_places, &family);
+        qsort_r(ports.v, n, sizeof(*ports.v), compare_ports, &family);
     /* The first one is listed whatever it costs. */
     vec_each (&ports, port)
         if (port == ports.v || explain_may_add(e, LEFT_PORTS))

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* One answer of explain.h while it is made. */
+/* One answer of explain() while it is made. */
 #ifndef KUBE_NFTD_SRC_SERVE_EXPLAINER_H
 #define KUBE_NFTD_SRC_SERVE_EXPLAINER_H
 
 #include "kube-nftd/netlink.h"
-#include "kube-nftd/policy.h"
 #include "kube-nftd/serve.h"
 
 /* What may be left out of an answer, to keep it short. */
@@ -31,10 +30,19 @@ struct explainer {
     char *not_asked;           /* for this reason; owned */
     bool table[FAMILY_COUNT];  /* there is one that can be looked into */
     bool audited;              /* something was compared with the kernel */
-    struct decision decision;
+    struct decision decision;  /* on the port that is being explained */
     cJSON *root, *summary, *notes, *kernel, *differences; /* all but the first belong to it */
-    cJSON *uses;                                          /* "endpointOf", likewise */
 };
+
+/* Adds a line to "summary", or to "notes". */
+#define explain_say(e, ...) facts_append_text((e)->summary, __VA_ARGS__)
+#define explain_note(e, ...) facts_append_text((e)->notes, __VA_ARGS__)
+
+/* Texts that last until the block ends. */
+#define ADDRESS_TEXT(family, address) address_format(family, address, (char[ADDRESS_TEXT_SIZE]){0})
+#define RANGE_TEXT(family, range) range_format(family, range, (char[RANGE_TEXT_SIZE]){0})
+#define BACKEND_TEXT(family, backend) backend_format(family, backend, (char[BACKEND_TEXT_SIZE]){0})
+#define FRONTEND_TEXT(frontend) frontend_format(frontend, (char[FRONTEND_TEXT_SIZE]){0})
 
 /** Takes one entry of the budget for something listed; false if there is none left: then it is
  * counted as left out. */
@@ -57,11 +65,6 @@ void explain_kernel_close(struct explainer *e);
 /** The endpoints of the port that e->decision is of, used or not, as "endpoints", "slices" and
  * "topology" of @to. */
 void explain_endpoints(struct explainer *e, cJSON *to);
-
-/* ---- explain_frontends.c ---- */
-
-/** The addresses of the port that e->decision is of, as "frontends" of @to. */
-void explain_frontends(struct explainer *e, cJSON *to);
 
 /* ---- explain_service.c ---- */
 

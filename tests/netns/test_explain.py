@@ -121,6 +121,7 @@ def test_an_address_with_everything(proxy, published):
         "items": 0, "total": 6, "inCluster": 2, "inLocal": 1, "truncated": False,
     }  # fmt: skip
     assert [it["used"] for it in port["slices"]] == [True, True, False]
+    assert [it["slice"][-1] for it in port["endpoints"]["items"]] == list("111123")
 
     there = frontends(answer)
     assert [it["kinds"] for it in there.values()] == [["clusterIP"], ["externalIP"], ["loadBalancerIP"], ["nodePort"]]
@@ -148,7 +149,7 @@ def test_text_for_people(proxy, published):
         "New connections: to 2 endpoints.",
         "The kernel's elements match; its rules were not compared.",
     ]
-    for pod, words in {"b": "not used: not ready", "c": "not used: terminating", "x": "on another node"}.items():
+    for pod, words in {"b": "not used: not ready", "c": "not used: terminating", "x": "not on this node"}.items():
         assert any(proxy.lab.pods[pod].address[4] in line and words in line for line in lines), text
     assert any("also wanted by default/rival, but this one is older" in line for line in lines)
 
@@ -301,7 +302,7 @@ def test_source_ranges_go_before_everything(proxy):
     kernel = asked["kernel"]
     assert (kernel["restricted"], kernel["sourceList"], kernel["sourceRanges"], kernel["agrees"]) == (True, 1, 1, True)
     assert answer["summary"][1].endswith(
-        "from the source ranges refused: no endpoint is ready; all others are dropped."
+        "refused: no endpoint is ready; sources outside the source ranges are dropped."
     )
     assert proxy.lab.ask(proxy.lab.client, "203.0.113.9", 80, "TCP", 0.6) == "timeout"
 
@@ -413,7 +414,8 @@ def test_hints(proxy):
         "mode": "zone", "nodeHints": "absent", "zoneHints": "applied", "text": "endpoints whose hints name this zone",
     }  # fmt: skip
     assert [it["cluster"]["reason"] for it in port["endpoints"]["items"]] == ["used", "otherZone"]
-    assert "far" in port["endpoints"]["items"][1]["text"]
+    assert port["endpoints"]["items"][1]["zoneHints"] == ["far"]
+    assert "not used: its hints are for other zones (far)" in read(proxy, "default/web")
 
 
 def test_headless(proxy):

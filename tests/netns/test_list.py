@@ -102,7 +102,7 @@ def test_endpoints(proxy, published):
         "a": "  ready  ", "b": "not used: not ready", "c": "not ready, serving, terminating", "x": f"{OTHER_NODE_NAME}  zone-b",
     }.items():  # fmt: skip
         assert words in lines[f"{pods[name]}:8080"], text
-    assert "used: not with policy Local: on another node" in lines[f"{pods['x']}:8080"]
+    assert "used: not with policy Local: not on this node" in lines[f"{pods['x']}:8080"]
     assert "web-1" in run(proxy, "list", "endpoints", "default/web", "-o", "wide")
     assert "no such Service exists" in run(proxy, "list", "endpoints", "default/nothing", status=2)
     done = call(proxy.lab.node, "list", "endpoints", "10.96.0.1:80")
