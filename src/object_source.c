@@ -26,28 +26,22 @@ int object_source_prepare(struct object_source *source, struct ev_loop *loop, co
     return source->apiserver ? 0 : -1;
 }
 
-static void reflect(struct object_source *source, struct proxy *proxy)
-{
-    const struct api_peers_ops peers = {proxy_set_api_server, proxy_api_server_unreachable, proxy};
-    log_info("source", "server=%s node=%s", source->client.server, source->node_name);
-    apiserver_watch_peers(source->apiserver, &peers);
-    for (int kind = 0; kind < KIND_COUNT; kind++) {
-        source->reflectors[kind] =
-            reflector_start(source->loop, source->apiserver, (enum object_kind)kind,
-                            source->node_name, proxy_sink(proxy));
-        reflector_set_events(source->reflectors[kind], source->events);
-    }
-}
-
 int object_source_open(struct object_source *source, const struct options *options,
                        struct proxy *proxy, bool strict, struct error *err)
 {
+    const struct api_peers_ops peers = {proxy_set_api_server, proxy_api_server_unreachable, proxy};
+    const struct object_sink *sink = proxy_sink(proxy);
     source->proxy = proxy;
     if (!options->manifests) {
-        reflect(source, proxy);
+        log_info("source", "server=%s node=%s", source->client.server, source->node_name);
+        apiserver_watch_peers(source->apiserver, &peers);
+        for (int kind = 0; kind < KIND_COUNT; kind++)
+            source->reflectors[kind] =
+                reflector_start(source->loop, source->apiserver, (enum object_kind)kind,
+                                source->node_name, sink, source->events);
         return 0;
     }
-    source->manifests = manifests_open(options->manifests, proxy_sink(proxy), strict, err);
+    source->manifests = manifests_open(options->manifests, sink, strict, err);
     if (source->manifests)
         return 0;
     error_prefix(err, "--manifests");
@@ -81,7 +75,7 @@ void object_source_encodings(const struct object_source *source, const char *enc
         struct reflector_figures figures = {0};
         if (source->reflectors[kind])
             reflector_figures(source->reflectors[kind], &figures);
-        encodings[kind] = figures.has_encoding ? encoding_name(figures.encoding) : NULL;
+        encodings[kind] = figures.encoding;
     }
 }
 
@@ -116,47 +110,35 @@ static void on_event(void *ctx, const struct object_event *event)
     event_recorder_report(source->recorder, &known);
 }
 
-static void make_startup_taint(struct object_source *source, const char *text)
-{
-    struct error err = {0};
-    struct taint pattern;
-    if (text && taint_parse(text, &pattern, &err) == 0) { /* it was checked with the options */
-        source->startup =
-            startup_taint_new(source->loop, source->apiserver, source->node_name, &pattern);
-        taint_clear(&pattern);
-    }
-    error_clear(&err);
-}
-
 void object_source_open_writers(struct object_source *source, const struct options *options)
 {
     struct utsname host = {0};
-    uname(&host);
-    const struct event_recorder_config config = {
-        .node_name = source->node_name,
-        .host_name = host.nodename,
-        .qps = options->kube_api_qps,
-        .burst = options->kube_api_burst,
-    };
+    struct taint pattern;
+    struct error err = {0};
     if (!source->apiserver)
         return;
-    source->recorder = event_recorder_new(source->loop, source->apiserver, &config);
+    uname(&host);
+    source->recorder =
+        event_recorder_new(source->loop, source->apiserver, source->node_name, host.nodename,
+                           options->kube_api_qps, options->kube_api_burst);
     source->sink = (struct event_sink){source, on_event};
     source->events = &source->sink;
-    make_startup_taint(source, options->remove_startup_taint);
+    /* it was checked with the options */
+    if (options->remove_startup_taint &&
+        taint_parse(options->remove_startup_taint, &pattern, &err) == 0)
+        source->startup =
+            startup_taint_new(source->loop, source->apiserver, source->node_name, &pattern);
+    error_clear(&err);
 }
 
-void object_source_node_seen(void *ctx, const struct node *node)
+void object_source_node_seen(void *source, const struct node *node)
 {
-    const struct object_source *source = ctx;
-    if (source->startup)
-        startup_taint_node_seen(source->startup, node);
+    startup_taint_node_seen(((const struct object_source *)source)->startup, node);
 }
 
 void object_source_programmed(const struct object_source *source, size_t refused)
 {
-    if (source->startup)
-        startup_taint_programmed(source->startup, refused);
+    startup_taint_programmed(source->startup, refused);
 }
 
 void object_source_started(const struct object_source *source)
@@ -194,17 +176,13 @@ void object_source_flush(const struct object_source *source)
 
 /* ---- SIGHUP ---- */
 
-/* The configuration without what counts at once. The caller frees it. */
-static cJSON *lasting_part(const struct options *options)
-{
-    cJSON *tree = cJSON_Duplicate(options->configuration, true);
-    cJSON_DeleteItemFromObjectCaseSensitive(tree, "logging");
-    return tree;
-}
-
+/* Whether they differ in something that does not count at once. */
 static bool needs_restart(const struct options *before, const struct options *after)
 {
-    cJSON *a = lasting_part(before), *b = lasting_part(after);
+    cJSON *a = cJSON_Duplicate(before->configuration, true);
+    cJSON *b = cJSON_Duplicate(after->configuration, true);
+    cJSON_DeleteItemFromObjectCaseSensitive(a, "logging");
+    cJSON_DeleteItemFromObjectCaseSensitive(b, "logging");
     bool same = cJSON_Compare(a, b, true);
     cJSON_Delete(a);
     cJSON_Delete(b);

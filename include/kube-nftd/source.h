@@ -168,13 +168,6 @@ struct event_recorder;
 #define EVENTS_PER_NAMESPACE 100
 #define EVENTS_LIMIT 500
 
-struct event_recorder_config {
-    const char *node_name; /* borrowed for the recorder's life */
-    const char *host_name; /* goes into reportingInstance; copied */
-    double qps;            /* posts a second; 0 or less: no limit */
-    double burst;
-};
-
 /* What became of what was reported. */
 struct event_figures {
     uint64_t posted;   /* the server has it */
@@ -183,8 +176,11 @@ struct event_figures {
     uint64_t dropped;  /* more than is remembered, in sum or of the object */
 };
 
+/** @node_name is borrowed; @host_name goes into reportingInstance. @qps: posts a second; 0 or less:
+ * no limit. */
 struct event_recorder *event_recorder_new(struct ev_loop *loop, struct apiserver *apiserver,
-                                          const struct event_recorder_config *config);
+                                          const char *node_name, const char *host_name, double qps,
+                                          double burst);
 
 /** Forgets what was not posted. Before the apiserver is freed. NULL is fine. */
 void event_recorder_free(struct event_recorder *recorder);
@@ -206,10 +202,9 @@ struct event_figures event_recorder_figures(const struct event_recorder *recorde
  * Contents are taken when a writer closes a file or moves one into place, so a change is not read
  * half-written; only at the start, and where all files are compared since names are not enough, is
  * a file taken as it is, and once more when its writer closes it. A file that does not parse, or
- * that looks like the first part of one, keeps what was loaded from it before. An
- * object that two files hold belongs to the file whose name sorts first; when that one drops it,
- * the next file is read again. Objects that the API server would keep from kube-proxy by its
- * selectors are left out.
+ * that looks like the first part of one, keeps what was loaded from it before. An object that two
+ * files hold belongs to the file whose name sorts first; when that one drops it, the next file is
+ * read again. Objects that the API server would keep from kube-proxy by its selectors are left out.
  *
  * Links are followed, those in the way to @path too: what they lead to may be rewritten, replaced
  * or missing for a while, and they may be switched (as the kubelet does with a ConfigMap). The
@@ -259,24 +254,20 @@ struct reflector_figures {
     uint64_t bad_answers; /* answers given up since they could not be read, or did not end */
     uint64_t failures;    /* requests refused, cut or not answered */
     uint64_t received[ENCODING_COUNT]; /* bytes of answers, uncompressed */
-    bool has_encoding;                 /* there was an answer */
-    enum encoding encoding;            /* of the last one */
+    const char *encoding;              /* of the last answer; NULL: there was none */
     const char *resource, *state;      /* "services"; "watching" */
     const char *trouble;               /* what is wrong with requests now; NULL: nothing */
 };
 
 /**
  * Starts to reflect all objects of @kind (with kube-proxy's selectors, docs/behaviour.md 1.1; of
- * Nodes just @node_name) into @sink, which is borrowed. While the server cannot be reached
- * everything known stays active. Never fails: errors are logged when they change and retried with
- * back-off.
+ * Nodes just @node_name) into @sink. Objects that cannot be read become events for @events, if not
+ * NULL. Both are borrowed. While the server cannot be reached everything known stays active. Never
+ * fails: errors are logged when they change and retried with back-off.
  */
 struct reflector *reflector_start(struct ev_loop *loop, struct apiserver *apiserver,
                                   enum object_kind kind, const char *node_name,
-                                  const struct object_sink *sink);
-
-/** Objects that cannot be read become events for @events, which is borrowed. */
-void reflector_set_events(struct reflector *reflector, const struct event_sink *events);
+                                  const struct object_sink *sink, const struct event_sink *events);
 
 /** Ends the request that is open. Not to be called from the sink. */
 void reflector_free(struct reflector *reflector);
@@ -301,11 +292,11 @@ void reflector_figures(const struct reflector *reflector, struct reflector_figur
 
 struct startup_taint;
 
-/** @node_name and @pattern (any taint that it means) are copied. */
+/** Removes any taint that @pattern means, which is taken. The functions below take NULL, too. */
 struct startup_taint *startup_taint_new(struct ev_loop *loop, struct apiserver *apiserver,
                                         const char *node_name, const struct taint *pattern);
 
-/** Before the apiserver is freed. NULL is fine. */
+/** Before the apiserver is freed. */
 void startup_taint_free(struct startup_taint *startup);
 
 /** The own Node as it is now; NULL: it is gone. */

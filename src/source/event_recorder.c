@@ -53,7 +53,7 @@ struct event_recorder {
     char *instance;
     VEC(struct entry) entries;
     struct api_request *request; /* that of the one entry that is written; NULL: there is none */
-    struct token_bucket bucket;
+    double qps, burst, tokens, tokens_at; /* so many tokens there were at that time */
     struct retry retry;
     VEC(uint64_t) logged; /* fingerprints of refusals of one event */
     uint64_t last_name;   /* the last event's time in nanoseconds */
@@ -369,7 +369,7 @@ static void begin(struct event_recorder *r, struct entry *entry)
         .method = "POST", .content_type = "application/json", .body = entry->body};
     struct error err = {0};
     entry->state = ENTRY_WRITING;
-    token_bucket_take(&r->bucket, clock_monotonic());
+    r->tokens -= 1;
     r->request = apiserver_send(r->apiserver, entry->path, &write, TIMEOUT, &ops, r, &err);
     if (!r->request) { /* no credentials: those who read say so */
         struct api_status status = {.message = err.text, .retry_after = -1};
@@ -378,13 +378,24 @@ static void begin(struct event_recorder *r, struct entry *entry)
     error_clear(&err);
 }
 
+/* The seconds until one more may be posted. */
+static double wait_for_token(struct event_recorder *r, double now)
+{
+    if (r->qps <= 0)
+        return 0;
+    r->tokens = fmin(r->tokens + (now - r->tokens_at) * r->qps, r->burst);
+    r->tokens_at = now;
+    /* sums of fractions may lack something of a whole one */
+    return r->tokens >= 1 - 1e-9 ? 0 : (1 - r->tokens) / r->qps;
+}
+
 /* Begins the next write if it is time, else lets the timer wait for it. */
 static void pump(struct event_recorder *r)
 {
     double now = clock_monotonic(), next = INFINITY;
     sweep(r, now);
     size_t due = r->request ? r->entries.n : first_in(r, ENTRY_QUEUED);
-    double ready = fmax(r->blocked_until, now + token_bucket_wait(&r->bucket, now));
+    double ready = fmax(r->blocked_until, now + wait_for_token(r, now));
     ev_timer_stop(r->loop, &r->timer);
     if (due < r->entries.n && ready <= now) {
         begin(r, &r->entries.v[due]); /* its end comes here again */
@@ -410,7 +421,8 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 /* ---- public ---- */
 
 struct event_recorder *event_recorder_new(struct ev_loop *loop, struct apiserver *apiserver,
-                                          const struct event_recorder_config *config)
+                                          const char *node_name, const char *host_name, double qps,
+                                          double burst)
 {
     static const struct api_resource resource = {"events", "events", "events.k8s.io",
                                                  "events.k8s.io/v1"};
@@ -418,9 +430,11 @@ struct event_recorder *event_recorder_new(struct ev_loop *loop, struct apiserver
     double now = clock_monotonic();
     r->loop = loop;
     r->apiserver = apiserver;
-    r->node_name = config->node_name;
-    r->instance = xasprintf("kube-proxy-%s", config->host_name);
-    token_bucket_init(&r->bucket, config->qps, config->burst, now);
+    r->node_name = node_name;
+    r->instance = xasprintf("kube-proxy-%s", host_name);
+    r->qps = qps;
+    r->burst = r->tokens = fmax(burst, 1);
+    r->tokens_at = now;
     retry_init(&r->retry, LOG, &resource, now);
     ev_init(&r->timer, on_timer);
     r->timer.data = r;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * When to do what again. Requests that fail and are tried again: logs why when that changes, not at
- * each try, and says how long to wait before the next one. Requests that are limited. Bytes that
- * are waited for.
+ * each try, and says how long to wait before the next one. Bytes that are waited for.
  */
 #ifndef KUBE_NFTD_SOURCE_PACE_H
 #define KUBE_NFTD_SOURCE_PACE_H
@@ -74,23 +73,6 @@ double retry_write_wait(struct retry *retry, const char *verb, const struct api_
 
 /** A write succeeded. Logs that if the last one did not. */
 void retry_write_done(struct retry *retry, double now);
-
-/* So many requests at once, and so many a second. No clock of its own. */
-struct token_bucket {
-    double rate;  /* tokens a second; 0 or less: there is no limit */
-    double burst; /* the most that it holds */
-    double tokens;
-    double at; /* when it held that many */
-};
-
-/** A full one, at time @now. A @burst below 1 is taken for 1. */
-void token_bucket_init(struct token_bucket *bucket, double rate, double burst, double now);
-
-/** How many seconds after @now there is a token; 0: there is one. */
-double token_bucket_wait(struct token_bucket *bucket, double now);
-
-/** Takes a token. False if there is none. */
-bool token_bucket_take(struct token_bucket *bucket, double now);
 
 /*
  * Whether the daemon waits a moment for more bytes before it reads again. The API server flushes

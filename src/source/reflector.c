@@ -133,7 +133,7 @@ static void take_contents(struct reflector *r, object_vec *objects, char **versi
 {
     if (r->figures.lists++ == 0)
         log_info(LOG, "listed resource=%s objects=%zu encoding=%s", resource_of(r), objects->n,
-                 encoding_name(r->figures.encoding));
+                 r->figures.encoding);
     free(r->version);
     r->version = *version;
     *version = NULL;
@@ -474,8 +474,8 @@ static void on_opened(void *ctx, enum encoding encoding)
 {
     struct reflector *r = ctx;
     r->opened_at = clock_monotonic();
-    r->figures.encoding = encoding;
-    r->figures.has_encoding = true;
+    r->encoding = encoding;
+    r->figures.encoding = encoding_name(encoding);
     object_reader_begin(&r->reader, encoding, r->purpose == LIST);
     if (r->purpose == LIST) {
         enter(r, STATE_LISTING);
@@ -494,7 +494,7 @@ static int on_data(void *ctx, const char *bytes, size_t length)
 {
     struct reflector *r = ctx;
     bool streaming = r->state == STATE_STREAMING && r->proven;
-    r->figures.received[r->figures.encoding] += length;
+    r->figures.received[r->encoding] += length;
     if (r->purpose == LIST || streaming) {
         double left = r->opened_at + CONTENTS_TIMEOUT - clock_monotonic();
         start_timer(r, fmax(fmin(left, SILENCE_TIMEOUT), 0));
@@ -585,12 +585,13 @@ static void ask(struct reflector *r, enum purpose purpose)
 
 struct reflector *reflector_start(struct ev_loop *loop, struct apiserver *apiserver,
                                   enum object_kind kind, const char *node_name,
-                                  const struct object_sink *sink)
+                                  const struct object_sink *sink, const struct event_sink *events)
 {
     struct reflector *r = xcalloc(1, sizeof(*r));
     r->loop = loop;
     r->apiserver = apiserver;
     r->sink = sink;
+    r->events = events;
     r->collection.kind = kind;
     r->collection.node_name = kind == KIND_NODE ? xstrdup(node_name) : NULL;
     r->initial = (struct initial_events){.limit = OBJECT_LIMIT};
@@ -603,11 +604,6 @@ struct reflector *reflector_start(struct ev_loop *loop, struct apiserver *apiser
     r->timer.data = r;
     ask(r, STREAM);
     return r;
-}
-
-void reflector_set_events(struct reflector *r, const struct event_sink *events)
-{
-    r->events = events;
 }
 
 void reflector_free(struct reflector *r)

@@ -53,8 +53,9 @@ struct reflector {
     bool proven;     /* the watch or stream has lived for a while or brought something */
     unsigned absent; /* how often in all the server did not have what we can do without */
     unsigned hasty;  /* how many watches in a row did not last */
-    unsigned told_to_wait; /* how often by the server, since something came */
-    size_t received;       /* bytes of the contents that are coming */
+    unsigned told_to_wait;  /* how often by the server, since something came */
+    size_t received;        /* bytes of the contents that are coming */
+    enum encoding encoding; /* of the last answer */
 
     bool list_limited;
     struct object_reader reader;

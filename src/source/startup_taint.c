@@ -28,14 +28,14 @@ struct startup_taint {
     struct taint pattern;
     char *patch; /* takes it from the Node as it was seen last; NULL: that has none */
     bool programmed;
-    bool kept_said; /* that the taint stays, since something was refused */
-    struct uid uid; /* of the Node that was seen last */
-    bool fresh;     /* the Node was seen since the last request was sent */
-    bool anew;      /* likewise, and with another uid */
-    bool waiting;   /* the timer runs */
+    bool kept_logged; /* that the taint stays, since something was refused */
+    struct uid uid;   /* of the Node that was seen last */
+    bool fresh;       /* the Node was seen since the last request was sent */
+    bool anew;        /* likewise, and with another uid */
+    bool waiting;     /* the timer runs */
     unsigned conflicts;
     double removed_at, pause; /* the last removal, and the wait after it; 0: none yet */
-    bool fight_said;
+    bool fight_logged;
     struct api_request *request;
     struct retry retry;
     ev_timer timer;
@@ -61,18 +61,8 @@ static void add_member(cJSON *taint, const char *name, const char *value)
         cJSON_AddStringToObject(taint, name, value);
 }
 
-/* The whole taint: what has another value, or one at all, is not the one that was seen. */
-static void add_test(cJSON *patch, size_t index, const struct taint *taint)
-{
-    cJSON *test = add_operation(patch, "test", index);
-    cJSON *value = cJSON_AddObjectToObject(test, "value");
-    cJSON_AddStringToObject(value, "key", taint->key);
-    add_member(value, "value", taint->value);
-    cJSON_AddStringToObject(value, "effect", taint->effect);
-    add_member(value, "timeAdded", taint->time_added);
-}
-
-/* From the last taint on, so that the numbers of the others stay right. */
+/* Tests each taint as a whole: what has another value, or one at all, is not the one that was seen.
+ * From the last taint on, so that the numbers of the others stay right. */
 static char *make_patch(const struct startup_taint *startup, const struct node *node)
 {
     cJSON *patch = cJSON_CreateArray();
@@ -80,7 +70,12 @@ static char *make_patch(const struct startup_taint *startup, const struct node *
         const struct taint *taint = &node->taints.v[i];
         if (!taint_matches(&startup->pattern, taint))
             continue;
-        add_test(patch, i, taint);
+        cJSON *test = add_operation(patch, "test", i);
+        cJSON *value = cJSON_AddObjectToObject(test, "value");
+        add_member(value, "key", taint->key);
+        add_member(value, "value", taint->value);
+        add_member(value, "effect", taint->effect);
+        add_member(value, "timeAdded", taint->time_added);
         add_operation(patch, "remove", i);
     }
     char *text = patch->child ? cJSON_PrintUnformatted(patch) : NULL;
@@ -114,30 +109,24 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
     try(startup);
 }
 
-/* Once for as long as it goes on. */
-static void say_removed(struct startup_taint *startup, bool back)
+static void removed(struct startup_taint *startup)
 {
     const char *key = startup->pattern.key;
+    double now = clock_monotonic();
+    bool back = startup->pause > 0 && now - startup->removed_at < AWAY_FOR_LONG;
+    startup->pause = back ? fmin(2 * startup->pause, PAUSE_MOST) : PAUSE_FIRST;
+    startup->removed_at = now;
+    startup->conflicts = 0;
     if (!back)
         log_info(LOG, "all tables are applied: removed from the Node taint=%s", key);
-    else if (startup->fight_said)
+    else if (startup->fight_logged) /* once for as long as it goes on */
         log_debug(1, LOG, "removed from the Node again taint=%s pause=%.0f", key, startup->pause);
     else
         log_warn(LOG,
                  "removed from the Node again, another program puts it back: pauses grow from now "
                  "on taint=%s",
                  key);
-    startup->fight_said = back;
-}
-
-static void removed(struct startup_taint *startup)
-{
-    double now = clock_monotonic();
-    bool back = startup->pause > 0 && now - startup->removed_at < AWAY_FOR_LONG;
-    startup->pause = back ? fmin(2 * startup->pause, PAUSE_MOST) : PAUSE_FIRST;
-    startup->removed_at = now;
-    startup->conflicts = 0;
-    say_removed(startup, back);
+    startup->fight_logged = back;
     retry_write_done(&startup->retry, now);
     if (!startup->fresh)
         set_patch(startup, NULL);
@@ -158,18 +147,14 @@ static double conflict(struct startup_taint *startup, const struct api_status *s
     return backoff_next(&startup->retry.backoff, clock_monotonic(), 0);
 }
 
-/* Whether the very same request may go well later. 0: no answer. */
-static bool is_passing(long code)
-{
-    return code == 0 || code == 401 || code == 403 || code == 429 || code >= 500;
-}
-
 static void failed(struct startup_taint *startup, const struct api_status *status)
 {
     double wait = REFUSED_WAIT;
-    if (startup->anew || status->code == 409 || status->code == 422) {
+    long code = status->code; /* 0: no answer */
+    if (startup->anew || code == 409 || code == 422) {
         wait = conflict(startup, status);
-    } else if (is_passing(status->code)) {
+    } else if (code == 0 || code == 401 || code == 403 || code == 429 || code >= 500) {
+        /* the very same request may go well later */
         wait = retry_write_wait(&startup->retry, "patch", status, clock_monotonic());
     } else {
         retry_log_refused(&startup->retry, "patch", status);
@@ -190,10 +175,9 @@ static void on_done(void *ctx, const struct api_result *result, const char *body
     api_status_clear(&status);
 }
 
-static const struct api_request_ops ops = {.done = on_done};
-
 static void try(struct startup_taint *startup)
 {
+    static const struct api_request_ops ops = {.done = on_done};
     struct error err = {0};
     if (!startup->programmed || startup->waiting || startup->request || !startup->patch)
         return;
@@ -208,19 +192,6 @@ static void try(struct startup_taint *startup)
     error_clear(&err);
 }
 
-/* ---- what is known of the Node ---- */
-
-/* What is waited for concerns the Node before. */
-static void begin_anew(struct startup_taint *startup, const struct uid *uid)
-{
-    startup->uid = *uid;
-    startup->anew = true;
-    startup->pause = 0;
-    startup->conflicts = 0;
-    startup->waiting = false;
-    ev_timer_stop(startup->loop, &startup->timer);
-}
-
 /* ---- public ---- */
 
 struct startup_taint *startup_taint_new(struct ev_loop *loop, struct apiserver *apiserver,
@@ -231,8 +202,7 @@ struct startup_taint *startup_taint_new(struct ev_loop *loop, struct apiserver *
     startup->loop = loop;
     startup->apiserver = apiserver;
     startup->path = xasprintf("/api/v1/nodes/%s", name);
-    startup->pattern = (struct taint){xstrdup(pattern->key), xstrdup(pattern->value),
-                                      xstrdup(pattern->effect), xstrdup(pattern->time_added)};
+    startup->pattern = *pattern;
     free(name);
     retry_init(&startup->retry, LOG, collection_resource(KIND_NODE), clock_monotonic());
     ev_init(&startup->timer, on_timer);
@@ -256,31 +226,36 @@ void startup_taint_free(struct startup_taint *startup)
 
 void startup_taint_node_seen(struct startup_taint *startup, const struct node *node)
 {
+    if (!startup)
+        return;
     set_patch(startup, NULL);
     startup->fresh = true;
     if (!node)
         return;
-    if (memcmp(&node->uid, &startup->uid, sizeof(startup->uid)) != 0)
-        begin_anew(startup, &node->uid);
+    if (memcmp(&node->uid, &startup->uid, sizeof(startup->uid)) != 0) {
+        /* what is waited for concerns the Node before */
+        startup->uid = node->uid;
+        startup->anew = true;
+        startup->pause = 0;
+        startup->conflicts = 0;
+        startup->waiting = false;
+        ev_timer_stop(startup->loop, &startup->timer);
+    }
     set_patch(startup, make_patch(startup, node));
     try(startup);
 }
 
 void startup_taint_programmed(struct startup_taint *startup, size_t refused)
 {
-    if (startup->programmed)
+    if (!startup || startup->programmed)
         return;
-    if (refused > 0) {
-        if (!startup->kept_said && startup->patch) {
-            startup->kept_said = true;
-            log_warn(LOG,
-                     "the Node keeps it until everything is applied, and the kernel rejects some "
-                     "elements taint=%s "
-                     "refused=%zu",
-                     startup->pattern.key, refused);
-        }
-        return;
+    startup->programmed = refused == 0;
+    if (refused > 0 && startup->patch && !startup->kept_logged) {
+        startup->kept_logged = true;
+        log_warn(LOG,
+                 "the Node keeps it until everything is applied, and the kernel rejects some "
+                 "elements taint=%s refused=%zu",
+                 startup->pattern.key, refused);
     }
-    startup->programmed = true;
     try(startup);
 }

@@ -322,8 +322,9 @@ int main(int argc, char **argv)
     ssize_t length;
     log_set_sink(drop_line, NULL);
     start(&sink);
-    struct reflector *reflectors[] = {reflector_start(loop, NULL, KIND_SERVICE, NULL, &sink),
-                                      reflector_start(loop, NULL, KIND_ENDPOINTSLICE, NULL, &sink)};
+    struct reflector *reflectors[] = {
+        reflector_start(loop, NULL, KIND_SERVICE, NULL, &sink, NULL),
+        reflector_start(loop, NULL, KIND_ENDPOINTSLICE, NULL, &sink, NULL)};
     while ((length = getline(&line, &size, stdin)) > 0)
         take_line(line, (size_t)length);
     print_series();

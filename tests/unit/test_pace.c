@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* How long to wait: between tries, for a token, for more events of a stream. Cases are in
+/* How long to wait: between tries, for more events of a stream. Cases are in
  * cases/pace, in seconds. */
 #include "source/pace.h"
 
@@ -19,32 +19,6 @@ COMMAND(next)
 {
     double now = atof(script_word(&words));
     fprintf(out, "%g\n", backoff_next(&backoff, now, atof(words)));
-}
-
-/* ---- tokens ---- */
-
-static struct token_bucket bucket;
-
-/* "QPS BURST NOW" */
-COMMAND(bucket)
-{
-    double qps = atof(script_word(&words)), burst = atof(script_word(&words));
-    token_bucket_init(&bucket, qps, burst, atof(words));
-}
-
-/* "NOW TIMES": how many it gives. */
-COMMAND(take)
-{
-    double now = atof(script_word(&words));
-    int taken = 0;
-    for (int n = atoi(words); n > 0; n--)
-        taken += token_bucket_take(&bucket, now);
-    fprintf(out, "%d\n", taken);
-}
-
-COMMAND(wait)
-{
-    fprintf(out, "%g\n", token_bucket_wait(&bucket, atof(words)));
 }
 
 /* ---- events ---- */

@@ -94,7 +94,7 @@ static void write_request(void)
 
 static void start(enum object_kind kind)
 {
-    reflector = reflector_start(NULL, &server, kind, "node-1", &sink);
+    reflector = reflector_start(NULL, &server, kind, "node-1", &sink, NULL);
 }
 
 static void stop(void)

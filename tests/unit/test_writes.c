@@ -94,9 +94,8 @@ static struct event_recorder *recorder;
 
 static void make_recorder(double qps, double burst)
 {
-    const struct event_recorder_config config = {"node-a", "host-a", qps, burst};
     event_recorder_free(recorder);
-    recorder = event_recorder_new(NULL, &server, &config);
+    recorder = event_recorder_new(NULL, &server, "node-a", "host-a", qps, burst);
 }
 
 COMMAND(recorder)
@@ -290,7 +289,6 @@ COMMAND(taint)
     ck_assert_int_eq(taint_parse(words, &pattern, &err), 0);
     startup_taint_free(startup);
     startup = startup_taint_new(NULL, &server, "node/a", &pattern);
-    taint_clear(&pattern);
 }
 
 /* The Node with taints like "k=v:NoSchedule"; also "deleting", or "added=TIME" for what follows. */
