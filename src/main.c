@@ -8,6 +8,7 @@
 #include "kube-nftd/host.h"
 #include "kube-nftd/netlink.h"
 #include "kube-nftd/table.h"
+#include "offline.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "daemon.h"
+#include "offline.h"
+
 #include "kube-nftd/host.h"
 #include "object_source.h"
 #include "proxy_options.h"

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "pages.h"
+/* What the metrics address answers about this daemon: its state, Services, explanations, metrics.
+ * The servers answer from the loop alone, which begins when all is there. */
+#include "daemon.h"
 
 #include "kube-nftd/base.h"
 #include "kube-nftd/serve.h"
@@ -9,10 +11,8 @@
 
 static bool list_sources(void *ctx, struct explain_sources *sources)
 {
-    const struct pages *pages = ctx;
-    if (pages->proxy)
-        proxy_explain_sources(pages->proxy, sources);
-    return pages->proxy != NULL;
+    proxy_explain_sources(((const struct daemon *)ctx)->proxy, sources);
+    return true;
 }
 
 /* Metrics have counts of connections no older than that, if these can be read in so short a time;
@@ -29,23 +29,20 @@ static void read_connections(struct proxy *proxy)
 
 void pages_write_metrics(void *ctx, struct metrics_page *page)
 {
-    const struct pages *pages = ctx;
-    const struct object_source *source = pages->source;
-    struct metrics_sources sources = {.log_lines_dropped = log_lines_dropped()};
+    const struct daemon *d = ctx;
+    const struct object_source *source = &d->source;
+    struct metrics_sources sources = {.health = health_counts(d->health),
+                                      .log_lines_dropped = log_lines_dropped()};
+    struct explain_sources services;
     process_usage_read(&sources.process);
-    if (pages->health)
-        sources.health = health_counts(pages->health);
-    if (pages->proxy) {
-        struct explain_sources services;
-        read_connections(pages->proxy);
-        proxy_figures(pages->proxy, &sources.proxy);
-        proxy_explain_sources(pages->proxy, &services);
-        sources.counted = connections_are_counted(&services);
-        if (sources.counted)
-            sources.omitted = connections_most(&services, METRICS_CONNECTIONS, &sources.busiest);
-    }
-    for (int family = 0; pages->flows && family < FAMILY_COUNT; family++)
-        sources.flows[family] = flow_cleaner_stats(pages->flows, (enum family)family);
+    read_connections(d->proxy);
+    proxy_figures(d->proxy, &sources.proxy);
+    proxy_explain_sources(d->proxy, &services);
+    sources.counted = connections_are_counted(&services);
+    if (sources.counted)
+        sources.omitted = connections_most(&services, METRICS_CONNECTIONS, &sources.busiest);
+    for (int family = 0; d->flows && family < FAMILY_COUNT; family++)
+        sources.flows[family] = flow_cleaner_stats(d->flows, (enum family)family);
     if (source->apiserver)
         sources.requests = apiserver_request_figures(source->apiserver);
     sources.has_events = source->recorder != NULL;
@@ -62,9 +59,9 @@ void pages_write_metrics(void *ctx, struct metrics_page *page)
 static void answer_configz(void *ctx, const struct http_request *request,
                            struct http_answer *answer)
 {
-    const struct pages *pages = ctx;
+    const struct daemon *d = ctx;
     (void)request;
-    char *tree = cJSON_PrintUnformatted(pages->options->configuration);
+    char *tree = cJSON_PrintUnformatted(d->options->configuration);
     http_answer_json(answer, 200, xasprintf("{\"kubeproxy.config.k8s.io\":%s}", tree));
     free(tree);
 }
@@ -72,7 +69,7 @@ static void answer_configz(void *ctx, const struct http_request *request,
 static void answer_programmed(void *ctx, const struct http_request *request,
                               struct http_answer *answer)
 {
-    struct programmed facts = proxy_programmed(((const struct pages *)ctx)->proxy);
+    struct programmed facts = proxy_programmed(((const struct daemon *)ctx)->proxy);
     programmed_answer(&facts, request, answer);
 }
 
@@ -81,57 +78,53 @@ static void answer_programmed(void *ctx, const struct http_request *request,
 static void answer_explain(void *ctx, const struct http_request *request,
                            struct http_answer *answer)
 {
-    struct pages *pages = ctx;
-    struct explain_sources sources = {.complete = false};
-    if (pages->proxy) { /* which is made after the servers */
-        if (explain_gate_is_open(&pages->gate))
-            pages->sync(pages->sync_ctx);
-        proxy_explain_sources(pages->proxy, &sources);
-        object_source_encodings(pages->source, sources.encodings);
-    }
-    explain_answer(&sources, &pages->gate, request, answer);
+    struct daemon *d = ctx;
+    struct explain_sources sources;
+    if (explain_gate_is_open(&d->explain_gate))
+        daemon_sync(d);
+    proxy_explain_sources(d->proxy, &sources);
+    object_source_encodings(&d->source, sources.encodings);
+    explain_answer(&sources, &d->explain_gate, request, answer);
 }
 
 static bool list_counted(void *ctx, double since)
 {
-    return proxy_read_connections(((const struct pages *)ctx)->proxy, since);
+    return proxy_read_connections(((const struct daemon *)ctx)->proxy, since);
 }
 
 static double list_counted_at(void *ctx)
 {
-    return proxy_connections_read(((const struct pages *)ctx)->proxy);
+    return proxy_connections_read(((const struct daemon *)ctx)->proxy);
 }
 
 static void answer_flagz(void *ctx, const struct http_request *request, struct http_answer *answer)
 {
     (void)request;
-    diagnostics_flagz(((const struct pages *)ctx)->options->flags, answer);
+    diagnostics_flagz(((const struct daemon *)ctx)->options->flags, answer);
 }
 
-static struct daemon_status status_of(const struct pages *pages)
+static struct daemon_status status_of(const struct daemon *d)
 {
-    struct daemon_status status = {.started = pages->started,
-                                   .node = pages->node_name,
-                                   .objects_from = pages->source->apiserver
-                                                       ? pages->source->client.server
-                                                       : pages->options->manifests};
+    struct daemon_status status = {.started = d->started,
+                                   .node = d->node_name,
+                                   .objects_from = d->source.apiserver ? d->source.client.server
+                                                                       : d->options->manifests};
     struct process_usage usage;
     process_usage_read(&usage);
     status.resident = isnan(usage.resident) ? 0 : usage.resident;
-    object_source_status(pages->source, &status);
-    if (pages->proxy) /* which is made after the servers */
-        proxy_figures(pages->proxy, &status.proxy);
+    object_source_status(&d->source, &status);
+    proxy_figures(d->proxy, &status.proxy);
     for (int i = 0; i < FAMILY_COUNT; i++)
-        status.owned[i] = pages->owned[i];
+        status.owned[i] = d->owned[i];
     return status;
 }
 
 static void answer_statusz(void *ctx, const struct http_request *request,
                            struct http_answer *answer)
 {
-    const struct pages *pages = ctx;
-    char *paths = metrics_paths(pages->metrics);
-    struct daemon_status status = status_of(pages);
+    const struct daemon *d = ctx;
+    char *paths = metrics_paths(d->metrics);
+    struct daemon_status status = status_of(d);
     (void)request;
     status.paths = paths;
     diagnostics_statusz(&status, answer);
@@ -145,21 +138,19 @@ static void answer_status(void *ctx, const struct http_request *request, struct 
     status_answer(&status, answer);
 }
 
-void pages_add(struct pages *pages, struct metrics *metrics)
+void pages_add(struct daemon *d)
 {
-    pages->metrics = metrics;
-    pages->list = (struct list_page){.sources = list_sources,
-                                     .counted = list_counted,
-                                     .counted_at = list_counted_at,
-                                     .ctx = pages};
-    metrics_add_page(metrics, "/configz", answer_configz, pages);
-    metrics_add_page(metrics, "/flagz", answer_flagz, pages);
-    metrics_add_page(metrics, "/statusz", answer_statusz, pages);
-    metrics_add_page(metrics, "/programmed", answer_programmed, pages);
-    metrics_add_page(metrics, "/explain", answer_explain, pages);
-    metrics_add_page(metrics, "/list", list_answer, &pages->list);
-    metrics_add_page(metrics, "/connections", list_answer_connections, &pages->list);
-    metrics_add_page(metrics, "/status", answer_status, pages);
-    if (pages->options->profiling)
+    struct metrics *metrics = d->metrics;
+    d->list = (struct list_page){
+        .sources = list_sources, .counted = list_counted, .counted_at = list_counted_at, .ctx = d};
+    metrics_add_page(metrics, "/configz", answer_configz, d);
+    metrics_add_page(metrics, "/flagz", answer_flagz, d);
+    metrics_add_page(metrics, "/statusz", answer_statusz, d);
+    metrics_add_page(metrics, "/programmed", answer_programmed, d);
+    metrics_add_page(metrics, "/explain", answer_explain, d);
+    metrics_add_page(metrics, "/list", list_answer, &d->list);
+    metrics_add_page(metrics, "/connections", list_answer_connections, &d->list);
+    metrics_add_page(metrics, "/status", answer_status, d);
+    if (d->options->profiling)
         metrics_add_page(metrics, "/debug/flags/v", diagnostics_verbosity, NULL);
 }
