@@ -2,7 +2,7 @@
 /*
  * What every room uses and no domain knows of: memory, texts, time, errors, files, containers, the
  * log. Times and durations are seconds as double where nothing else is said. Nothing here fails for
- * want of memory: the process ends then.
+ * want of memory: the process ends then. kube-nftd has one thread.
  */
 #ifndef KUBE_NFTD_BASE_H
 #define KUBE_NFTD_BASE_H
@@ -16,40 +16,34 @@
 #include <sys/stat.h>
 
 /*
- * Checked allocation.
- *
- * A kube-nftd that has no memory for a few bytes cannot finish the update it is in, and half an
- * update is worse than a restart: the tables outlive the process. So these functions end the
- * process with a message instead of returning NULL. The size of anything that comes from outside
- * (a line of a watch, a manifest file) is bounded by its reader before it is allocated.
+ * Checked allocation. Without memory for a few bytes kube-nftd cannot finish the update it is in,
+ * and half an update is worse than a restart: the tables outlive the process. So these functions
+ * end the process with a message instead of returning NULL. The size of anything that comes from
+ * outside (a line of a watch, a manifest file) is bounded by its reader before it is allocated.
  */
 
-/** Zeroed memory for @n objects of @size bytes; the caller frees it with free(). Never NULL. */
+/** Zeroed memory for @n objects of @size bytes. Never NULL. */
 void *xcalloc(size_t n, size_t size);
 
 /** realloc() to @n objects of @size bytes (overflow checked). Never NULL unless n is 0. */
 void *xreallocarray(void *p, size_t n, size_t size);
 
-/** A copy of the string @s, or NULL for NULL. The caller frees it. */
+/** A copy of the string @s, or NULL for NULL. */
 char *xstrdup(const char *s);
 
-/** A copy of the first @n bytes of @s with a NUL behind them. The caller frees it. */
+/** A copy of the first @n bytes of @s with a NUL behind them. */
 char *xstrndup(const char *s, size_t n);
 
-/** A formatted string that the caller frees. */
 char *xasprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 char *xvasprintf(const char *format, va_list args) __attribute__((format(printf, 1, 0)));
 
 /** Adds an item to a list in words, behind ", " if it has others: @list is made longer, or made if
- * it is NULL, and the caller's to free. */
+ * it is NULL. */
 void xjoin(char **list, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/**
- * Makes malloc() of a process that lives for long and whose load comes in bursts: large blocks are
- * always mapped for themselves, however many there were before, and threads share one heap (those
- * of libcurl's resolver are the only ones). And makes cJSON end the process where it has no memory,
- * as all here does. For the start of main().
- */
+/** For the start of main(): sets malloc() up for a long-lived process whose load comes in bursts
+ * (large blocks are always mapped for themselves, threads share one heap), and makes cJSON end the
+ * process where it has no memory, like everything here. */
 void alloc_settle(void);
 
 /** Gives freed memory back to the system, wherever it lies. Takes milliseconds where much is in
@@ -59,60 +53,10 @@ void alloc_give_back(void);
 /** Says that memory ran out and ends the process. */
 _Noreturn void alloc_failed(void);
 
-/* Time, in seconds as double. */
-
-/* Room for 2026-11-21T18:14:44.123Z and its NUL. */
-#define CLOCK_RFC3339_SIZE 40
-
-/** Seconds since some fixed point; never goes back. */
-double clock_monotonic(void);
-
-/** Seconds of CPU that this thread has had. */
-double clock_cpu(void);
-
-/** Seconds since 1970-01-01 UTC. */
-double clock_realtime(void);
-
-/** Nanoseconds since 1970-01-01 UTC, all of them exact. */
-uint64_t clock_nanoseconds(void);
-
-/** The earlier of two times, of which 0 is never. */
-double clock_earlier(double a, double b);
-
-/** Writes @realtime (seconds since 1970) as RFC 3339 in UTC with milliseconds into @out. */
-void clock_rfc3339(double realtime, char out[CLOCK_RFC3339_SIZE]);
-
-/** The same with microseconds, of which there are always six digits: what the API calls a
- * MicroTime. */
-void clock_micro_time(double realtime, char out[CLOCK_RFC3339_SIZE]);
-
-/** The same in whole seconds. False, with nothing written, for a year that RFC 3339 does not have.
- */
-bool clock_rfc3339_seconds(double realtime, char out[CLOCK_RFC3339_SIZE]);
-
-/** Reads a time of RFC 3339, fractions of seconds allowed, as seconds since 1970. False, with
- * @realtime left alone, if @text is none. */
-bool clock_parse_rfc3339(const char *text, double *realtime);
-
-/** The same of a time without a fraction. */
-bool clock_parse_seconds(const char *text, int64_t *realtime);
-
-/* Durations as Go programs write and read them: 300ms, 30s, 1h30m, 24h0m0s, 1.5h, 0. */
-
-/**
- * Reads numbers, each with a unit (ns, us, ms, s, m, h), behind an optional sign; "0" needs no
- * unit. Returns false and leaves @nanoseconds alone if @text is not that, or too long for the
- * type.
- */
-bool duration_parse(const char *text, int64_t *nanoseconds);
-
-/** As Go writes it: "1h30m0s", "1.5s", "300ms". The caller frees it. */
-char *duration_format(int64_t nanoseconds);
-
 /*
- * One shape for failures: a function that can fail returns 0 or -1 and takes a struct error.
- * On success it leaves the error alone; on failure it puts a text there, made where the facts
- * are known. Whoever handles the failure logs the text once and clears it.
+ * Errors. A function that can fail returns 0 or -1 and takes a struct error, in which it puts a
+ * text on failure, made where the facts are known. Whoever handles the failure logs the text once
+ * and clears it.
  */
 
 struct error {
@@ -132,22 +76,56 @@ int error_of_configuration(struct error *err);
 /** Frees the text of @err; it may be used again. */
 void error_clear(struct error *err);
 
+/* Time. */
+
+/* Room for 2026-11-21T18:14:44.123Z and its NUL. */
+#define CLOCK_RFC3339_SIZE 40
+
+/** Seconds since some fixed point; never goes back. */
+double clock_monotonic(void);
+
+/** Seconds of CPU that this thread has had. */
+double clock_cpu(void);
+
+/** Seconds since 1970-01-01 UTC. */
+double clock_realtime(void);
+
+/** Nanoseconds since 1970-01-01 UTC, all of them exact. */
+uint64_t clock_nanoseconds(void);
+
+/** The earlier of two times, of which 0 is never. */
+double clock_earlier(double a, double b);
+
+/** Writes @realtime as RFC 3339 in UTC, with @digits (0, 3 or 6) of fractions of seconds. False,
+ * with an empty text, for a year that RFC 3339 does not have. */
+bool clock_format(double realtime, int digits, char out[CLOCK_RFC3339_SIZE]);
+
+/** Reads a time of RFC 3339 as seconds since 1970 and a fraction, which must not be there if
+ * @fraction is NULL. False, with @seconds left alone, if @text is none. */
+bool clock_parse(const char *text, int64_t *seconds, double *fraction);
+
+/** Reads a duration as Go programs write it: numbers, each with a unit (ns, us, ms, s, m, h),
+ * behind an optional sign, as 1h30m, 1.5h or 0. False, with @nanoseconds left alone, if @text is
+ * not that, or too long for the type. */
+bool duration_parse(const char *text, int64_t *nanoseconds);
+
+/** As Go writes it: "1h30m0s", "1.5s", "300ms". The caller frees it. */
+char *duration_format(int64_t nanoseconds);
+
 /* Whole files of bounded size: configuration, credentials. */
 
-/**
- * The text in @path (links are followed), which the caller frees. NULL with an error (for
- * the caller to put @path before) if it cannot be read, is no plain file, has more than @limit
- * bytes or holds zero bytes.
- */
+/** The text in @path (links are followed), which the caller frees. NULL with an error (for the
+ * caller to put @path before) if it cannot be read, is no plain file, has more than @limit bytes or
+ * holds zero bytes. */
 char *file_read(const char *path, size_t limit, struct error *err);
 
 /** Whether two looks at a path found the same file, and nobody wrote to it in between. */
 bool file_is_same(const struct stat *a, const struct stat *b);
 
 /*
- * Hash tables, small, since there is very much of some items: each has 16 bytes for its table, and
- * the table has at most 10 more for it. Items have no order. Their hashes are kept, since a key is
- * most often in memory that no cache has.
+ * Hash tables for very many items: an item has 16 bytes for its table, and the table has at most 10
+ * more for it. Items have no order. Their hashes are kept, since a key is most often in memory that
+ * no cache has.
  *
  * An item begins with a struct hash_link and belongs to its user, as does its key, which may be
  * anywhere and stays as it is while the item is in the table. A table starts zeroed; when its last
@@ -205,19 +183,19 @@ void *hash_walk_next(struct hash_walk *walk);
          it##_walk_.table = NULL)                                                                  \
         for (type * it; (it = hash_walk_next(&it##_walk_)) != NULL;)
 
-/**
- * For a walk in pieces, between which items come and go: calls @take with the items of some bucket,
- * which must not add or remove any. Begins with @cursor 0; returns that of the next call, 0 after
- * the last one. An item that is there all the while is passed, and perhaps again when the table has
- * become smaller meanwhile.
- */
+/** For a walk in pieces, between which items come and go: calls @take with the items of some
+ * bucket, which must not add or remove any. Begins with @cursor 0; returns that of the next call, 0
+ * after the last one. An item that is there all the while is passed, and perhaps again when the
+ * table has become smaller meanwhile. */
 size_t hash_table_scan(const struct hash_table *table, size_t cursor,
                        void (*take)(void *ctx, void *item), void *ctx);
 
-/*
- * How often something took how long. A plain value: nothing is allocated, a sample costs a search
- * among the bounds.
- */
+/** The one copy of @s, a string that very many objects repeat (a node's name); NULL for NULL. Two
+ * of these are equal exactly if their pointers are. To be given back by intern_release(). */
+const char *intern(const char *s);
+void intern_release(const char *s);
+
+/* How often something took how long. */
 
 /* The most bounds that buckets may have. */
 #define HISTOGRAM_BOUNDS_MOST 80
@@ -228,13 +206,9 @@ struct histogram_buckets {
     double bounds[HISTOGRAM_BOUNDS_MOST];
 };
 
-/** From 0.001 doubled 14 times: kube-proxy's buckets of everything but the next (docs/behaviour.md
- * 7). */
-extern const struct histogram_buckets histogram_exponential;
-
-/** kube-proxy's buckets of kubeproxy_network_programming_duration_seconds: up to 300
- * (docs/behaviour.md 7). */
-extern const struct histogram_buckets histogram_programming;
+/** kube-proxy's buckets (docs/behaviour.md 7) of kubeproxy_network_programming_duration_seconds, up
+ * to 300, and of all other metrics: 0.001 doubled 14 times. */
+extern const struct histogram_buckets histogram_programming, histogram_exponential;
 
 /* Starts zeroed but for the buckets. */
 struct histogram {
@@ -250,32 +224,19 @@ void histogram_add(struct histogram *histogram, double value);
 uint64_t histogram_count(const struct histogram *histogram);
 
 /*
- * One copy of each string that very many objects repeat (node names). Two interned strings are
- * equal exactly if their pointers are. Counted: each intern() is paid back by one intern_release().
- */
-
-/** The one copy of @s; NULL for NULL. The caller holds a count of it. */
-const char *intern(const char *s);
-
-/** Gives back one count of @s, an interned string or NULL. */
-void intern_release(const char *s);
-
-/*
- * Log lines on stderr:
+ * Log lines on stderr, as text
  *
  *     2026-11-21T18:14:44.123Z info  manifests: loaded file=/etc/x.yaml services=3
  *
- * time (UTC), level, the subsystem that speaks, a message, then key=value pairs, as logfmt has
- * them: the text of a "key=%s" gets quotes where it needs some. Bytes that are not printable ASCII
- * (they may come from outside) are written as \xNN. Or JSON objects, one a line, with a member for
- * each pair. Nobody ever waits for whoever reads them.
+ * or as JSON objects with ts (Unix time), level, logger (the subsystem), msg, and a member for each
+ * key=value in the message. The text of a "key=%s" gets quotes where logfmt needs some. Bytes that
+ * are not printable ASCII (they may come from outside) are written as \xNN. Nobody ever waits for
+ * whoever reads them.
  *
  * One event may concern a hundred thousand addresses, so each statement that logs has a budget: ten
  * lines, then the next one is kept until the statement's window ends, and is logged with how many
  * more there were. Windows of debug lines end with the turn of the loop; those of others last a
  * second, and twice as long each time, up to a minute, while the budget does not suffice.
- *
- * Not thread safe: kube-nftd has one thread.
  */
 
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
@@ -296,12 +257,10 @@ struct log_site {
  * it as they are. */
 void log_output_open(void);
 
-/** Sets how much is said, by the number of -v: 0 errors to info, 2 and up the debug lines of that
+/** Sets how much is logged, by the number of -v: 0 errors to info, 2 and up the debug lines of that
  * number and below; -1: errors and warnings. */
 void log_set_verbosity(int verbosity);
 
-/** Makes each line a JSON object with ts (Unix time), level, logger (the subsystem), msg, and a
- * member for each key=value in the message. */
 void log_set_json(int json);
 
 /** Whether log_debug(@verbosity, ...) would print. */

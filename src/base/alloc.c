@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Memory, and the texts that are made in it: errors first of all. */
 #include "kube-nftd/base.h"
 
 #include <cjson/cJSON.h>
 #include <malloc.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+
+/* What is above this is mapped for itself: it grows without being copied, and goes back whole. */
+#define MAPPED_FROM ((size_t)128 * 1024)
 
 _Noreturn void alloc_failed(void)
 {
@@ -13,15 +15,13 @@ _Noreturn void alloc_failed(void)
     abort();
 }
 
-/* What is above this is mapped for itself: it grows without being copied, and goes back whole. */
-#define MAPPED_FROM ((size_t)128 * 1024)
-
 static void *json_alloc(size_t size)
 {
     return xreallocarray(NULL, size, 1);
 }
 
-/* By itself glibc raises both limits as soon as something large is freed, to up to 32 MiB. */
+/* By itself glibc raises both limits as soon as something large is freed, to up to 32 MiB. Threads
+ * of libcurl's resolver are the only ones. */
 void alloc_settle(void)
 {
     cJSON_InitHooks(&(cJSON_Hooks){.malloc_fn = json_alloc, .free_fn = free});
@@ -54,6 +54,8 @@ void *xreallocarray(void *p, size_t n, size_t size)
         alloc_failed();
     return q;
 }
+
+/* ---- texts ---- */
 
 char *xstrndup(const char *s, size_t n)
 {
@@ -95,4 +97,42 @@ void xjoin(char **list, const char *format, ...)
     free(item);
     free(*list);
     *list = longer;
+}
+
+/* ---- errors ---- */
+
+int error_set(struct error *err, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *text = xvasprintf(format, args);
+    va_end(args);
+    error_clear(err);
+    err->text = text;
+    return -1;
+}
+
+int error_prefix(struct error *err, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *where = xvasprintf(format, args);
+    va_end(args);
+    char *text = xasprintf("%s: %s", where, err->text ? err->text : "failed");
+    free(where);
+    free(err->text);
+    err->text = text;
+    return -1;
+}
+
+int error_of_configuration(struct error *err)
+{
+    err->configuration = true;
+    return -1;
+}
+
+void error_clear(struct error *err)
+{
+    free(err->text);
+    *err = (struct error){0};
 }

@@ -3,9 +3,6 @@
  * marks that tell that an item is not there, which is what most are looked up for as they come. */
 #include "kube-nftd/base.h"
 
-#include <stdint.h>
-#include <stdlib.h>
-
 #define FIRST_BUCKETS 8
 #define MOST_IN_BUCKET 2 /* on average */
 #define BUCKETS_AHEAD 8  /* that are fetched while one is worked on */
@@ -152,4 +149,50 @@ size_t hash_table_scan(const struct hash_table *table, size_t cursor,
     for (struct hash_link *item = table->buckets[cursor & mask]; item; item = item->next)
         take(ctx, item);
     return reverse_bits(reverse_bits(cursor | ~mask) + 1);
+}
+
+/* ---- interned strings ---- */
+
+/* An entry of a short name is in one line of the processor's cache. */
+struct interned {
+    struct hash_link link; /* by text */
+    size_t count;
+    char text[];
+};
+
+static struct hash_table pool;
+
+static struct hash_key text_of(const struct hash_link *link)
+{
+    return hash_key_of_text(((const struct interned *)link)->text);
+}
+
+const char *intern(const char *s)
+{
+    if (!s)
+        return NULL;
+    struct hash_key key = hash_key_of_text(s);
+    struct interned *entry = hash_table_find(&pool, text_of, key);
+    if (!entry) {
+        entry = xcalloc(1, sizeof(*entry) + key.length + 1);
+        memcpy(entry->text, s, key.length);
+        hash_table_add(&pool, text_of, &entry->link);
+    }
+    entry->count++;
+    return entry->text;
+}
+
+void intern_release(const char *s)
+{
+    union {
+        const char *in;
+        char *out;
+    } text = {s}; /* const to those who hold it; its count is ours */
+    if (!s)
+        return;
+    struct interned *entry = (void *)(text.out - offsetof(struct interned, text));
+    if (--entry->count > 0)
+        return;
+    hash_table_remove(&pool, &entry->link);
+    free(entry);
 }

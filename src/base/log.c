@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/base.h"
 
-#include "log_text.h"
-
 #include <cjson/cJSON.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <math.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,7 +16,12 @@
 #define WINDOW_FIRST 1.0
 #define WINDOW_MOST 60.0
 
-static const char *const level_names[] = {"error", "warn ", "info ", "debug"};
+#define KEY_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
+#define DIGITS "0123456789"
+
+typedef VEC(char) text_vec;
+
+static const char *const level_names[] = {"error", "warn", "info", "debug"};
 /* LOG_ERR, LOG_WARNING, LOG_INFO and LOG_DEBUG of syslog(3). */
 static const char *const journal_priorities[] = {"<3>", "<4>", "<6>", "<7>"};
 
@@ -30,7 +31,7 @@ static void (*line_sink)(void *ctx, enum log_level level, const char *line);
 static void *line_sink_ctx;
 static struct log_site *sites; /* that have logged */
 static struct {
-    uint64_t total, untold;
+    uint64_t total, unreported;
 } dropped;
 
 void log_set_verbosity(int verbosity)
@@ -58,9 +59,8 @@ uint64_t log_lines_dropped(void)
 /*
  * O_NONBLOCK belongs to the open file description, which stderr shares with other processes, so it
  * is not set there. A pipe or a terminal is opened a second time, which makes a description of our
- * own. What cannot be opened (a socket, as the journal's; somebody else's pipe) is polled before
- * each write of at most PIPE_BUF bytes, for which there is room then. Files never make anybody wait
- * for a reader.
+ * own. What cannot be opened (a socket, as the journal's; another user's pipe) is polled before
+ * each write of at most PIPE_BUF bytes, for which there is room then. Files never block.
  */
 
 static int output = STDERR_FILENO;
@@ -69,31 +69,25 @@ static int output = STDERR_FILENO;
 static bool is_journal;
 static bool cut; /* the last line has no end */
 
-/* Whether JOURNAL_STREAM, which children inherit, is about this one. */
-static bool is_journal_stream(const struct stat *status)
-{
-    const char *stream = getenv("JOURNAL_STREAM");
-    char *own = xasprintf("%llu:%llu", (unsigned long long)status->st_dev,
-                          (unsigned long long)status->st_ino);
-    bool same = stream && strcmp(stream, own) == 0;
-    free(own);
-    return same;
-}
-
 void log_output_open(void)
 {
     struct stat status;
     bool is_there = fstat(STDERR_FILENO, &status) == 0;
-    output = is_there ? STDERR_FILENO : -1; /* the number will be something else's */
+    output = is_there ? STDERR_FILENO : -1; /* another file will have the number */
     cut = false;
     if (!is_there)
         return;
-    is_journal = is_journal_stream(&status);
+    /* Children inherit the variable, so it may be about another file. */
+    const char *stream = getenv("JOURNAL_STREAM");
+    char *own = xasprintf("%llu:%llu", (unsigned long long)status.st_dev,
+                          (unsigned long long)status.st_ino);
+    is_journal = stream && strcmp(stream, own) == 0;
+    free(own);
     if (!S_ISFIFO(status.st_mode) && !S_ISCHR(status.st_mode))
         return;
-    int own = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (own >= 0)
-        output = own;
+    int again = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (again >= 0)
+        output = again;
 }
 
 /* Returns how many bytes were taken. */
@@ -106,29 +100,119 @@ static size_t write_some(const char *bytes, size_t length)
     return n > 0 ? (size_t)n : 0;
 }
 
-/* Writes @line, which has no newline, and one behind it. False if not all of it was taken at once;
- * if it was cut, the next line begins on a line of its own. */
-static bool write_out(const char *line)
+/* Writes @line, which has no newline and becomes ours. False if not all of it was taken at once; if
+ * it was cut, the next line begins on a line of its own. */
+static bool write_line(enum log_level level, char *line)
 {
-    char *text = xasprintf("%s%s\n", cut ? "\n" : "", line);
-    size_t length = strlen(text), done = 0, n;
-    while (done < length && (n = write_some(text + done, length - done)) > 0)
-        done += n;
-    free(text);
-    if (done > 0)
-        cut = done < length;
-    return done + 1 >= length; /* the next line brings the end */
+    bool written = true;
+    if (line_sink) {
+        line_sink(line_sink_ctx, level, line);
+    } else {
+        char *text = xasprintf("%s%s%s\n", cut ? "\n" : "",
+                               is_journal ? journal_priorities[level] : "", line);
+        size_t length = strlen(text), done = 0, n;
+        while (done < length && (n = write_some(text + done, length - done)) > 0)
+            done += n;
+        free(text);
+        if (done > 0)
+            cut = done < length;
+        written = done + 1 >= length; /* the next line brings the end */
+    }
+    free(line);
+    return written;
 }
 
-/* ---- one line ---- */
+/* ---- the message ---- */
+
+/* Whether what was written last is a key with its '='. */
+static bool ends_with_key(const text_vec *out)
+{
+    size_t n = out->n;
+    if (n < 2 || out->v[n - 1] != '=')
+        return false;
+    for (n--; n > 0 && strchr(KEY_LETTERS, out->v[n - 1]); n--)
+        ;
+    return n + 1 < out->n && (n == 0 || out->v[n - 1] == ' ' || out->v[n - 1] == '(');
+}
+
+/* clang-tidy does not see that message_of() begins the list.
+ * NOLINTBEGIN(clang-analyzer-valist.Uninitialized) */
+
+/* @spec is "%.3f" or the like, of which the last letter is the conversion. */
+static char *format_one(const char *spec, va_list *args)
+{
+    char letter = spec[strlen(spec) - 1];
+    if (strchr(spec, '*')) { /* stands for a number */
+        int number = va_arg(*args, int);
+        char *plain =
+            xasprintf("%.*s%d%s", (int)strcspn(spec, "*"), spec, number, strchr(spec, '*') + 1);
+        char *text = format_one(plain, args);
+        free(plain);
+        return text;
+    }
+    if (letter == 's')
+        return xasprintf(spec, va_arg(*args, const char *));
+    if (strchr("fgeFGE", letter))
+        return xasprintf(spec, va_arg(*args, double));
+    if (strstr(spec, "ll"))
+        return xasprintf(spec, va_arg(*args, long long));
+    if (strchr(spec, 'l'))
+        return xasprintf(spec, va_arg(*args, long));
+    if (strchr(spec, 'z'))
+        return xasprintf(spec, va_arg(*args, size_t));
+    return xasprintf(spec, va_arg(*args, int));
+}
+
+/* NOLINTEND(clang-analyzer-valist.Uninitialized) */
+
+/* The text of a "key=%s" gets quotes if it has blanks, quotes or '=', or is empty. */
+static void put_one(text_vec *out, const char *spec, va_list *args)
+{
+    char *text = format_one(spec, args);
+    bool quoted = spec[strlen(spec) - 1] == 's' && ends_with_key(out) &&
+                  (!*text || strpbrk(text, " \t\n\"="));
+    if (quoted)
+        vec_push(out, '"');
+    for (const char *s = text; *s; s++) {
+        if (quoted && (*s == '"' || *s == '\\'))
+            vec_push(out, '\\');
+        vec_push(out, *s);
+    }
+    if (quoted)
+        vec_push(out, '"');
+    free(text);
+}
+
+static char *message_of(const char *format, va_list args)
+{
+    va_list copy;
+    text_vec out = {0};
+    va_copy(copy, args);
+    while (*format) {
+        size_t plain = strcspn(format, "%");
+        vec_append(&out, format, plain);
+        format += plain;
+        if (!*format)
+            break;
+        size_t n = 1 + strspn(format + 1, "-+ #0123456789.*hlz");
+        char *spec = xstrndup(format, n + (format[n] != '\0'));
+        if (format[n] == '%')
+            vec_push(&out, '%');
+        else
+            put_one(&out, spec, &copy);
+        format += strlen(spec);
+        free(spec);
+    }
+    va_end(copy);
+    vec_push(&out, '\0');
+    return out.v;
+}
 
 /* Copies @text with all but printable ASCII escaped, so that one call is one line that does
  * nothing to a terminal, whatever it quotes. */
 static char *printable(const char *text)
 {
-    size_t length = strlen(text);
-    char *out = xcalloc(length * 4 + 1, 1);
-    char *at = out;
+    char *out = xcalloc(strlen(text) * 4 + 1, 1), *at = out;
     for (const unsigned char *s = (const unsigned char *)text; *s; s++) {
         if (*s < 0x20 || *s >= 0x7f)
             at += sprintf(at, "\\x%02x", *s);
@@ -138,74 +222,119 @@ static char *printable(const char *text)
     return out;
 }
 
-static char *text_line(enum log_level level, const char *subsystem, const char *message)
+/* ---- JSON ---- */
+
+/* The end of a text in quotes that begins at @s: the other quote, or the end of all. */
+static const char *quote_end(const char *s)
 {
-    char now[CLOCK_RFC3339_SIZE];
-    if (is_journal)
-        return xasprintf("%s %s: %s", level_names[level], subsystem, message);
-    clock_rfc3339(clock_realtime(), now);
-    return xasprintf("%s %s %s: %s", now, level_names[level], subsystem, message);
+    for (s++; *s && *s != '"'; s++)
+        s += *s == '\\' && s[1];
+    return s;
+}
+
+/* Whether @text is a number in JSON: no leading zeros, signs or dots. */
+static bool is_number(const char *text)
+{
+    size_t sign = *text == '-', whole = strspn(text + sign, DIGITS), n = sign + whole;
+    if (whole == 0 || (whole > 1 && text[sign] == '0'))
+        return false;
+    size_t fraction = text[n] == '.' ? strspn(text + n + 1, DIGITS) : 0;
+    return text[n + (fraction ? fraction + 1 : 0)] == '\0';
+}
+
+/* Adds the pair whose key and value begin there; @key becomes "key2" if there is one already. */
+static void add_pair(cJSON *object, const char *key, size_t key_length, const char *value,
+                     size_t length, bool quoted)
+{
+    static const char *const reserved[] = {"ts", "level", "logger", "msg"};
+    char *name = xstrndup(key, key_length), *text = xstrndup(value, length), *to = text;
+    for (const char *from = text; quoted && *from; from++) {
+        from += *from == '\\' && (from[1] == '"' || from[1] == '\\');
+        *to++ = *from;
+    }
+    if (quoted)
+        *to = '\0';
+    bool skip = false;
+    for (size_t i = 0; i < sizeof(reserved) / sizeof(*reserved); i++)
+        skip = skip || strcmp(name, reserved[i]) == 0;
+    for (unsigned n = 2; !skip && cJSON_GetObjectItemCaseSensitive(object, name); n++) {
+        free(name);
+        name = xasprintf("%.*s%u", (int)key_length, key, n);
+    }
+    if (!skip && !quoted && is_number(text))
+        cJSON_AddRawToObject(object, name, text);
+    else if (!skip)
+        cJSON_AddStringToObject(object, name, text);
+    free(name);
+    free(text);
 }
 
 /* @message is ASCII already. */
 static char *json_line(enum log_level level, const char *subsystem, const char *message)
 {
-    size_t length = strcspn(level_names[level], " ");
-    cJSON *text = cJSON_CreateString(message);
-    char *quoted = cJSON_PrintUnformatted(text);
-    char *members = log_text_members(message);
-    char *line =
-        xasprintf("{\"ts\":%.3f,\"level\":\"%.*s\",\"logger\":\"%s\",\"msg\":%s%s}",
-                  clock_realtime(), (int)length, level_names[level], subsystem, quoted, members);
-    free(members);
-    free(quoted);
-    cJSON_Delete(text);
+    cJSON *object = cJSON_CreateObject();
+    char time[32];
+    snprintf(time, sizeof(time), "%.3f", clock_realtime());
+    cJSON_AddRawToObject(object, "ts", time);
+    cJSON_AddStringToObject(object, "level", level_names[level]);
+    cJSON_AddStringToObject(object, "logger", subsystem);
+    cJSON_AddStringToObject(object, "msg", message);
+    for (const char *at = message; *at; at += strspn(at, " ")) {
+        const char *key = at + (*at == '(');
+        size_t n = strspn(key, KEY_LETTERS);
+        bool is_pair = n > 0 && key[n] == '=';
+        const char *value = is_pair ? key + n + 1 : key;
+        bool quoted = *value == '"';
+        const char *end = quoted ? quote_end(value) : value + strcspn(value, " ");
+        at = end + (quoted && *end);
+        value += quoted;
+        while (!quoted && end > value && strchr(".,:;)", end[-1]))
+            end--;
+        if (is_pair)
+            add_pair(object, key, n, value, (size_t)(end - value), quoted);
+    }
+    char *line = cJSON_PrintUnformatted(object);
+    cJSON_Delete(object);
     return line;
 }
 
-/* Takes @line. Returns whether it was written. */
-static bool put_line(enum log_level level, char *line)
+/* ---- lines ---- */
+
+static bool put_line(enum log_level level, const char *subsystem, const char *message)
 {
-    bool written = true;
-    if (line_sink) {
-        line_sink(line_sink_ctx, level, line);
+    char time[CLOCK_RFC3339_SIZE] = "", *safe = printable(message), *line;
+    if (as_json) {
+        line = json_line(level, subsystem, safe);
     } else {
-        const char *priority = is_journal ? journal_priorities[level] : "";
-        char *text = xasprintf("%s%s", priority, line);
-        written = write_out(text);
-        free(text);
+        if (!is_journal)
+            clock_format(clock_realtime(), 3, time);
+        line = xasprintf("%s%s%-5s %s: %s", time, *time ? " " : "", level_names[level], subsystem,
+                         safe);
     }
-    free(line);
-    return written;
-}
-
-static bool put(enum log_level level, const char *subsystem, const char *message)
-{
-    char *safe = printable(message);
-    char *line = (as_json ? json_line : text_line)(level, subsystem, safe);
     free(safe);
-    return put_line(level, line);
+    return write_line(level, line);
 }
 
-/* Whether nothing of that is left to say. */
-static bool say_dropped(void)
+/* Whether there is nothing left to report of dropped lines. */
+static bool report_dropped(void)
 {
-    if (dropped.untold == 0)
+    if (dropped.unreported == 0)
         return true;
     char *text = xasprintf("dropped lines because stderr would have blocked lines=%llu",
-                           (unsigned long long)dropped.untold);
-    if (put(LOG_LEVEL_WARN, "log", text))
-        dropped.untold = 0;
+                           (unsigned long long)dropped.unreported);
+    bool done = put_line(LOG_LEVEL_WARN, "log", text);
     free(text);
-    return dropped.untold == 0;
+    if (done)
+        dropped.unreported = 0;
+    return done;
 }
 
-static void say(enum log_level level, const char *subsystem, const char *message)
+static void put_or_drop(enum log_level level, const char *subsystem, const char *message)
 {
-    if (say_dropped() && put(level, subsystem, message))
+    if (report_dropped() && put_line(level, subsystem, message))
         return;
     dropped.total++;
-    dropped.untold++;
+    dropped.unreported++;
 }
 
 /* ---- budgets ---- */
@@ -217,25 +346,16 @@ static void forget_withheld(struct log_site *site)
     site->withheld = 0;
 }
 
-static void say_withheld(struct log_site *site)
+static void put_withheld(struct log_site *site)
 {
     if (site->withheld == 0)
         return;
     unsigned long long more = site->withheld - 1;
     char *text = more ? xasprintf("%s (and %llu more of this kind)", site->first, more)
                       : xstrdup(site->first);
-    say(site->level, site->subsystem, text);
+    put_or_drop(site->level, site->subsystem, text);
     free(text);
     forget_withheld(site);
-}
-
-static void begin_window(struct log_site *site, double now)
-{
-    bool goes_on = site->lines > LINES && now < site->until + site->window;
-    say_withheld(site);
-    site->lines = 0;
-    site->window = goes_on ? fmin(2 * site->window, WINDOW_MOST) : WINDOW_FIRST;
-    site->until = now + site->window;
 }
 
 /* Whether @site may log one more line now. */
@@ -248,16 +368,14 @@ static bool take_line(struct log_site *site, enum log_level level)
         site->next = sites;
         sites = site;
     }
-    if (now >= site->until)
-        begin_window(site, now);
+    if (now >= site->until) {
+        bool goes_on = site->lines > LINES && now < site->until + site->window;
+        put_withheld(site);
+        site->lines = 0;
+        site->window = goes_on ? fmin(2 * site->window, WINDOW_MOST) : WINDOW_FIRST;
+        site->until = now + site->window;
+    }
     return site->lines++ < LINES;
-}
-
-static void withhold(struct log_site *site, const char *subsystem, const char *format, va_list args)
-{
-    site->withheld++;
-    site->subsystem = subsystem;
-    site->first = log_text(format, args);
 }
 
 bool log_takes(struct log_site *site, enum log_level level)
@@ -275,14 +393,16 @@ void log_write(struct log_site *site, enum log_level level, const char *subsyste
 {
     va_list args;
     va_start(args, format);
+    char *message = message_of(format, args);
+    va_end(args);
     if (!site || take_line(site, level)) {
-        char *message = log_text(format, args);
-        say(level, subsystem, message);
+        put_or_drop(level, subsystem, message);
         free(message);
     } else {
-        withhold(site, subsystem, format, args);
+        site->withheld++;
+        site->subsystem = subsystem;
+        site->first = message;
     }
-    va_end(args);
 }
 
 double log_flush(double now)
@@ -292,11 +412,11 @@ double log_flush(double now)
         if (site->level == LOG_LEVEL_DEBUG)
             site->until = now;
         if (now >= site->until)
-            say_withheld(site);
+            put_withheld(site);
         else if (site->withheld > 0)
             next = clock_earlier(next, site->until);
     }
-    say_dropped();
+    report_dropped();
     return next;
 }
 
@@ -306,7 +426,7 @@ void log_end(const char *why)
     if (!why)
         return;
     char *safe = printable(why);
-    put_line(LOG_LEVEL_ERROR, xasprintf("kube-nftd: %s", safe));
+    write_line(LOG_LEVEL_ERROR, xasprintf("kube-nftd: %s", safe));
     free(safe);
 }
 

@@ -174,7 +174,7 @@ int field_time(struct decoder *d, const struct field *up, const char *key, int64
     }
     if (field_as_string(d, up, key, value, &text))
         return -1;
-    if (text && !clock_parse_seconds(text, out))
+    if (text && !clock_parse(text, out, NULL))
         return field_bad(d, FIELD(up, key), "\"%s\" is not a time of RFC 3339 in whole seconds",
                          text);
     return 0;

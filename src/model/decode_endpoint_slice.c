@@ -27,8 +27,10 @@ static void slice_trigger_time(struct decoder *d, const struct field *json)
         json_member(json_member(json->value, "metadata"), "annotations");
     const struct json_value *time =
         json_member(annotations, "endpoints.kubernetes.io/last-change-trigger-time");
-    if (json_is(time, JSON_STRING))
-        clock_parse_rfc3339(time->string, &d->out->trigger_time);
+    int64_t seconds;
+    double fraction;
+    if (json_is(time, JSON_STRING) && clock_parse(time->string, &seconds, &fraction))
+        d->out->trigger_time = (double)seconds + fraction;
 }
 
 static int slice_add_port(struct decoder *d, const struct field *entry, void *ctx)

@@ -31,7 +31,7 @@ static char *time_text(const struct json_value *value)
 {
     char text[CLOCK_RFC3339_SIZE];
     if (json_is(value, JSON_TIME))
-        return clock_rfc3339_seconds((double)value->seconds, text) ? xstrdup(text) : NULL;
+        return clock_format((double)value->seconds, 0, text) ? xstrdup(text) : NULL;
     return json_string(value) ? xstrdup(json_string(value)) : NULL;
 }
 

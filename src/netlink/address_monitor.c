@@ -14,6 +14,9 @@
 
 #define BUFFER_SIZE ((size_t)32 * 1024)
 
+/* Messages taken in a turn of the loop, so that others have theirs. */
+#define MESSAGES_AT_ONCE 4096
+
 /* From one reading to the next, however often addresses change. */
 #define PAUSE_SECONDS 0.02
 
@@ -142,12 +145,11 @@ static void on_pause_ended(struct ev_loop *loop, ev_timer *timer, int events)
 static void on_changes(struct ev_loop *loop, ev_io *io, int events)
 {
     struct address_monitor *m = io->data;
-    ssize_t n;
     (void)loop;
     (void)events;
-    do
-        n = mnl_socket_recvfrom(m->changes, m->buffer, sizeof(m->buffer));
-    while (n >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK));
+    for (int i = 0; i < MESSAGES_AT_ONCE; i++)
+        if (mnl_socket_recvfrom(m->changes, m->buffer, sizeof(m->buffer)) < 0 && errno == EAGAIN)
+            break;
     update_and_pause(m);
 }
 

@@ -284,7 +284,7 @@ static void add_header(struct explainer *e, cJSON *to, const struct service *ser
     bool outdated = explain_is_outdated(e, service->id), dated = service->created != INT64_MAX;
     char created[CLOCK_RFC3339_SIZE] = "";
     if (dated)
-        clock_rfc3339((double)service->created, created);
+        clock_format((double)service->created, 3, created);
     const char *name = strchr(service->id, '/') + 1;
     facts_format(to, "namespace", "%.*s", (int)(name - 1 - service->id), service->id);
     facts_add(to, fact_text("name", name), fact_text("created", dated ? created : NULL),

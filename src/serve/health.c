@@ -97,7 +97,7 @@ static void answer_service(void *ctx, const struct http_request *request,
 static void add_time(cJSON *object, const char *key, double realtime)
 {
     char text[CLOCK_RFC3339_SIZE];
-    clock_rfc3339(realtime, text);
+    clock_format(realtime, 3, text);
     facts_add(object, fact_text(key, text));
 }
 

@@ -14,7 +14,7 @@ static void add_time(cJSON *to, const char *key, double seconds)
 {
     char text[CLOCK_RFC3339_SIZE] = "";
     if (seconds > 0)
-        clock_rfc3339(seconds, text);
+        clock_format(seconds, 3, text);
     facts_add(to, fact_text(key, seconds > 0 ? text : NULL));
 }
 
@@ -173,7 +173,7 @@ void status_answer(const struct daemon_status *status, struct http_answer *answe
 static void write_time(FILE *out, const char *what, double seconds)
 {
     char text[CLOCK_RFC3339_SIZE];
-    clock_rfc3339(seconds, text);
+    clock_format(seconds, 3, text);
     fprintf(out, "%s%s", what, text);
 }
 

@@ -164,7 +164,7 @@ static void make_request(struct event_recorder *r, struct entry *entry,
     cJSON *metadata = cJSON_AddObjectToObject(json, "metadata");
     add_cut(metadata, "name", event_name(r, event, object.name, entry->print), NAME_LIMIT);
     add_cut(metadata, "namespace", xstrdup(namespace), NAME_LIMIT);
-    clock_micro_time(clock_realtime(), time);
+    clock_format(clock_realtime(), 6, time);
     add(json, "eventTime", time);
     add(json, "reportingController", CONTROLLER);
     add_cut(json, "reportingInstance", xstrdup(r->instance), INSTANCE_LIMIT);

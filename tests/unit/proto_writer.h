@@ -165,7 +165,7 @@ static inline bool put_time(bytes *out, const cJSON *json)
     int64_t seconds;
     if (!json || cJSON_IsNull(json))
         return true;
-    if (!cJSON_IsString(json) || !clock_parse_seconds(json->valuestring, &seconds))
+    if (!cJSON_IsString(json) || !clock_parse(json->valuestring, &seconds, NULL))
         return false;
     put_number(out, 1, (uint64_t)seconds);
     put_number(out, 2, 0);

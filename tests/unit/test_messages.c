@@ -305,7 +305,7 @@ static cJSON *random_one(const struct written_field *field, uint64_t *chance)
     if (strcmp(field->type, "Time") != 0)
         return random_message(field->type, chance);
     char text[CLOCK_RFC3339_SIZE];
-    clock_rfc3339_seconds((double)dice(chance, 2000000000) * (dice(chance, 4) ? 1 : -20), text);
+    clock_format((double)dice(chance, 2000000000) * (dice(chance, 4) ? 1 : -20), 0, text);
     return cJSON_CreateString(text);
 }
 

@@ -37,16 +37,16 @@ COMMAND(duration_of)
     free(text);
 }
 
-/* "whole" is what clock_parse_seconds() takes, too. */
+/* "whole": it may be read without a fraction. */
 COMMAND(time)
 {
-    double realtime = -2;
-    int64_t seconds = -2;
-    bool good = clock_parse_rfc3339(words, &realtime), whole = clock_parse_seconds(words, &seconds);
-    ck_assert(good || realtime == -2);
-    ck_assert(whole ? (double)seconds == realtime : seconds == -2);
+    double fraction = 0;
+    int64_t seconds = -2, same = -2;
+    bool good = clock_parse(words, &seconds, &fraction), whole = clock_parse(words, &same, NULL);
+    ck_assert(good || seconds == -2);
+    ck_assert(whole ? same == seconds : same == -2);
     if (good)
-        fprintf(out, "%.6f%s\n", realtime, whole ? " whole" : "");
+        fprintf(out, "%.6f%s\n", (double)seconds + fraction, whole ? " whole" : "");
     else
         fputs("none\n", out);
 }
@@ -54,14 +54,14 @@ COMMAND(time)
 COMMAND(time_of)
 {
     char text[CLOCK_RFC3339_SIZE];
-    clock_rfc3339(strtod(words, NULL), text);
+    clock_format(strtod(words, NULL), 3, text);
     fprintf(out, "%s\n", text);
 }
 
 COMMAND(seconds_of)
 {
     char text[CLOCK_RFC3339_SIZE];
-    bool good = clock_rfc3339_seconds(strtod(words, NULL), text);
+    bool good = clock_format(strtod(words, NULL), 0, text);
     fprintf(out, "%s\n", good ? text : "none");
 }
 
@@ -74,7 +74,7 @@ TEST(clock_days)
         struct tm tm;
         int64_t seconds = -1;
         strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&then, &tm));
-        ck_assert_msg(clock_parse_seconds(text, &seconds) && seconds == then, "%s", text);
+        ck_assert_msg(clock_parse(text, &seconds, NULL) && seconds == then, "%s", text);
     }
 }
 

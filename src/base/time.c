@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "kube-nftd/base.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+/* RFC 3339 has four digits for a year. */
+#define YEAR_ONE (-62135596800.0)
+#define YEAR_10000 253402300800.0
+
+/* ---- clocks ---- */
+
+static double read_clock(clockid_t id)
+{
+    struct timespec t;
+    clock_gettime(id, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+double clock_monotonic(void)
+{
+    return read_clock(CLOCK_MONOTONIC);
+}
+
+double clock_cpu(void)
+{
+    return read_clock(CLOCK_THREAD_CPUTIME_ID);
+}
+
+double clock_realtime(void)
+{
+    return read_clock(CLOCK_REALTIME);
+}
+
+uint64_t clock_nanoseconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+double clock_earlier(double a, double b)
+{
+    return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
+/* ---- points in time ---- */
+
+bool clock_format(double realtime, int digits, char out[CLOCK_RFC3339_SIZE])
+{
+    out[0] = '\0';
+    if (!(realtime >= YEAR_ONE && realtime < YEAR_10000))
+        return false;
+    time_t seconds = (time_t)floor(realtime);
+    unsigned unit = digits == 6 ? 1000000 : 1000; /* so many in a second */
+    unsigned fraction = (unsigned)((realtime - (double)seconds) * unit) % unit;
+    struct tm tm;
+    gmtime_r(&seconds, &tm);
+    int n = snprintf(out, 5, "%04d", tm.tm_year + 1900);
+    n += (int)strftime(out + n, CLOCK_RFC3339_SIZE - (size_t)n, "-%m-%dT%H:%M:%S", &tm);
+    if (digits > 0)
+        n += snprintf(out + n, CLOCK_RFC3339_SIZE - (size_t)n, ".%0*u", digits, fraction);
+    snprintf(out + n, CLOCK_RFC3339_SIZE - (size_t)n, "Z");
+    return true;
+}
+
+bool clock_parse(const char *text, int64_t *seconds, double *fraction)
+{
+    struct tm tm = {0};
+    double part = 0;
+    const char *rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
+    if (rest && *rest == '.') {
+        double unit = 0.1;
+        if (!fraction || !isdigit((unsigned char)*++rest))
+            return false;
+        for (; isdigit((unsigned char)*rest); rest++, unit /= 10)
+            part += (*rest - '0') * unit;
+    }
+    rest = rest ? strptime(rest, "%z", &tm) : NULL;
+    if (!rest || *rest)
+        return false;
+    long offset = tm.tm_gmtoff; /* timegm() clears it */
+    *seconds = timegm(&tm) - offset;
+    if (fraction)
+        *fraction = part;
+    return true;
+}
+
+/* ---- durations ---- */
+
+/* More digits behind a point say less than a nanosecond. */
+#define FRACTION_LIMIT ((uint64_t)1000000000000000)
+
+static const struct {
+    const char *name;
+    uint64_t nanoseconds;
+} units[] = {
+    {"ns", 1},
+    {"us", 1000},
+    {"\xc2\xb5s", 1000}, /* both letters that Unicode has for micro */
+    {"\xce\xbcs", 1000},
+    {"ms", 1000000},
+    {"s", 1000000000},
+    {"m", 60000000000},
+    {"h", 3600000000000},
+};
+
+/* Takes the unit at *@at, all up to the next number; 0 if it is none. */
+static uint64_t parse_unit(const char **at)
+{
+    size_t length = strcspn(*at, ".0123456789");
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+        if (strlen(units[i].name) == length && memcmp(units[i].name, *at, length) == 0) {
+            *at += length;
+            return units[i].nanoseconds;
+        }
+    }
+    return 0;
+}
+
+/* Adds the number with its unit at *@at, which goes behind them. */
+static bool add_part(const char **at, uint64_t *total)
+{
+    uint64_t whole = 0, fraction = 0, scale = 1, unit;
+    size_t digits = 0;
+    for (; isdigit((unsigned char)**at); ++*at, digits++) {
+        if (whole > INT64_MAX / 10)
+            return false;
+        whole = whole * 10 + (uint64_t)(**at - '0');
+    }
+    if (**at == '.') {
+        for (++*at; isdigit((unsigned char)**at); ++*at, digits++) {
+            if (scale >= FRACTION_LIMIT)
+                continue;
+            fraction = fraction * 10 + (uint64_t)(**at - '0');
+            scale *= 10;
+        }
+    }
+    if (digits == 0 || (unit = parse_unit(at)) == 0 || whole > INT64_MAX / unit)
+        return false;
+    *total += whole * unit;
+    if (*total > INT64_MAX)
+        return false;
+    *total += (uint64_t)((double)fraction * ((double)unit / (double)scale));
+    return *total <= INT64_MAX;
+}
+
+bool duration_parse(const char *text, int64_t *nanoseconds)
+{
+    const char *at = text + (*text == '-' || *text == '+');
+    uint64_t total = 0;
+    bool good = strcmp(at, "0") == 0;
+    if (!good) {
+        do
+            good = add_part(&at, &total);
+        while (good && *at);
+    }
+    if (good)
+        *nanoseconds = *text == '-' ? -(int64_t)total : (int64_t)total;
+    return good;
+}
+
+/* What is below a second has a smaller unit. */
+char *duration_format(int64_t nanoseconds)
+{
+    static const struct {
+        uint64_t unit;
+        const char *name;
+    } parts[] = {{1000000000, "s"}, {1000000, "ms"}, {1000, "\xc2\xb5s"}, {1, "ns"}};
+    uint64_t all = nanoseconds < 0 ? -(uint64_t)nanoseconds : (uint64_t)nanoseconds;
+    uint64_t minutes = all / 60000000000, rest = all % 60000000000;
+    size_t i = 0;
+    while (all > 0 && all < parts[i].unit)
+        i++;
+    uint64_t whole = rest / parts[i].unit, fraction = rest % parts[i].unit;
+    int digits = 9 - 3 * (int)i;
+    for (; digits > 0 && fraction % 10 == 0; digits--)
+        fraction /= 10;
+    char *large = minutes >= 60 ? xasprintf("%" PRIu64 "h%" PRIu64 "m", minutes / 60, minutes % 60)
+                  : minutes > 0 ? xasprintf("%" PRIu64 "m", minutes)
+                                : xstrdup("");
+    const char *sign = nanoseconds < 0 ? "-" : "", *name = parts[i].name;
+    char *text = digits > 0 ? xasprintf("%s%s%" PRIu64 ".%0*" PRIu64 "%s", sign, large, whole,
+                                        digits, fraction, name)
+                            : xasprintf("%s%s%" PRIu64 "%s", sign, large, whole, name);
+    free(large);
+    return text;
+}
