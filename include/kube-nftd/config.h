@@ -125,7 +125,7 @@ enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
 
 /* Something that an operator should know of the settings, for the log. */
 struct note {
-    enum { NOTE_WARNING, NOTE_INFO, NOTE_DETAIL } importance;
+    enum log_level level;
     char *text; /* owned */
 };
 
@@ -156,10 +156,10 @@ struct options {
     bool masquerade_all;
     enum table_owner table_owner;
     enum count_connections count_connections;
-    double audit_period; /* seconds; 0: no audits */
-    int masquerade_bit;  /* of the packet mark */
-    bool no_external_ips;
-    double sync_period; /* seconds */
+    double audit_period;  /* seconds; 0: no audits */
+    int masquerade_bit;   /* of the packet mark */
+    bool no_external_ips; /* by a feature gate */
+    double sync_period;   /* seconds */
     int oom_score_adj;
     struct conntrack_settings conntrack;
     enum command command;

@@ -1,22 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the way to the API server is read from (docs/behaviour.md 8.4). */
+/* The address of a server as people write it, and the proxy on the way to it, by the rules of
+ * client-go and Go's net/http (docs/behaviour.md 8.4); for the tests of them. */
 #ifndef KUBE_NFTD_CONFIG_CLIENT_CONFIG_H
 #define KUBE_NFTD_CONFIG_CLIENT_CONFIG_H
 
-#include "kube-nftd/base.h"
 #include "kube-nftd/config.h"
-
-#include <stdbool.h>
-
-/**
- * Fills the zeroed @config from the current context of the file @path. A kubeconfig that says
- * nothing leaves @config without a server. On failure the error names file and entry, and the
- * caller clears what is in @config.
- */
-int kubeconfig_read(const char *path, struct client_config *config, struct error *err);
-
-/* The address of a server as people write it, and the proxy on the way to it, by the rules of
- * client-go and Go's net/http. */
 
 /**
  * Checks @text (http or https, a host, perhaps a port and a path; no user, query or fragment) and
@@ -24,9 +12,6 @@ int kubeconfig_read(const char *path, struct client_config *config, struct error
  * with an error otherwise.
  */
 char *server_url_parse(const char *text, struct error *err);
-
-/** Whether @url is of a kind that client-go takes: http, https or socks5. */
-bool proxy_url_is_good(const char *url);
 
 /**
  * Puts into *@proxy what HTTPS_PROXY (for an http @server: HTTP_PROXY) names, unless NO_PROXY or

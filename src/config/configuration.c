@@ -1,36 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The values: read from a file, and written as options, as flags and as a file.
- * src/config/settle.c has what is checked and filled in. */
+/* All values together: read from a file, checked and filled in, and what comes of them. */
 #include "setting.h"
 
 #include "kube-nftd/base.h"
 #include "kube-nftd/values.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define API_VERSION "kubeproxy.config.k8s.io/v1alpha1"
-#define KIND "KubeProxyConfiguration"
-
-/* Far more than any configuration has. */
-#define MOST_BYTES ((size_t)1024 * 1024)
-
-void configuration_init(struct configuration *configuration)
+void configuration_init(struct configuration *configuration, note_vec *notes)
 {
     *configuration = (struct configuration){
-        .values = xcalloc(settings_count, sizeof(struct configured)),
-    };
+        .values = xcalloc(settings_count, sizeof(*configuration->values)), .notes = notes};
 }
 
 void configuration_clear(struct configuration *configuration)
 {
-    for (size_t i = 0; configuration->values && i < settings_count; i++)
-        cJSON_Delete(configuration->values[i].json);
+    for (size_t i = 0; i < settings_count; i++)
+        free(configuration->values[i].value);
     free(configuration->values);
     free(configuration->file);
-    memset(configuration, 0, sizeof(*configuration));
 }
 
 struct configured *configuration_of(const struct configuration *configuration,
@@ -39,24 +31,61 @@ struct configured *configuration_of(const struct configuration *configuration,
     return &configuration->values[setting - settings];
 }
 
-void configuration_set(struct configuration *configuration, const struct setting *setting,
-                       cJSON *json, enum setting_source source)
+static const struct setting *named(const char *name)
 {
-    struct configured *value = configuration_of(configuration, setting);
-    cJSON_Delete(value->json);
-    *value = (struct configured){json, source};
+    const struct setting *setting = setting_by_field(name);
+    return setting ? setting : setting_by_flag(name, strlen(name));
 }
 
-int configuration_blame(const struct configuration *configuration, const struct setting *setting,
-                        struct error *err)
+const char *configuration_value(const struct configuration *configuration, const char *name)
 {
-    const struct configured *value = configuration_of(configuration, setting);
-    if (configuration->file && value->source != FROM_FLAG)
-        return error_prefix(err, "--config %s: %s", configuration->file, setting->field);
-    char *flag = setting_flag_name(setting);
-    error_prefix(err, "%s", flag);
-    free(flag);
-    return -1;
+    const char *value = configuration_of(configuration, named(name))->value;
+    return value ? value : "";
+}
+
+void configuration_set(struct configuration *configuration, const struct setting *setting,
+                       char *value, enum setting_source source)
+{
+    struct configured *configured = configuration_of(configuration, setting);
+    free(configured->value);
+    *configured = (struct configured){value, source};
+}
+
+void configuration_note(struct configuration *configuration, enum log_level level,
+                        const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *text = xvasprintf(format, args);
+    va_end(args);
+    vec_push(configuration->notes, (struct note){level, text});
+}
+
+/* "detectLocalMode" or "--detect-local-mode", whichever the operator knows it by. The caller frees
+ * it. */
+static char *name_of(const struct configuration *configuration, const struct setting *setting)
+{
+    enum setting_source source = configuration_of(configuration, setting)->source;
+    bool in_file = source != FROM_FLAG && configuration->file;
+    return in_file || !setting->flag ? xstrdup(setting->field) : setting_flag_name(setting);
+}
+
+/* Puts the file before the text in @err. Always -1. */
+static int blame_file(const struct configuration *configuration, struct error *err)
+{
+    return configuration->file ? error_prefix(err, "--config %s", configuration->file) : -1;
+}
+
+/* Puts the setting before the text in @err, and the file if it is from there. Always -1. */
+static int blame(const struct configuration *configuration, const struct setting *setting,
+                 struct error *err)
+{
+    char *name = name_of(configuration, setting);
+    error_prefix(err, "%s", name);
+    free(name);
+    return configuration_of(configuration, setting)->source == FROM_FLAG
+               ? -1
+               : blame_file(configuration, err);
 }
 
 /* ---- from a file ---- */
@@ -66,76 +95,69 @@ struct file_reader {
     char *unknown, *duplicate; /* paths between commas */
 };
 
-/* The caller frees it. */
-static char *path_of(const char *section, const char *name)
-{
-    return xasprintf("%s%s%s", section, *section ? "." : "", name);
-}
-
-/* Leaves the last one of members of one name. */
-static void drop_duplicates(struct file_reader *reader, cJSON *object, const char *path)
+/* Leaves the last one of members of one name, in all objects below @json. */
+static void drop_duplicates(struct file_reader *reader, cJSON *json, const char *path)
 {
     cJSON *next;
-    for (cJSON *member = object->child; member; member = next) {
+    int i = 0;
+    for (cJSON *member = json->child; member; member = next) {
         const cJSON *later = next = member->next;
-        while (later && strcmp(later->string, member->string) != 0)
+        char *below = member->string ? xasprintf("%s%s%s", path, *path ? "." : "", member->string)
+                                     : xasprintf("%s[%d]", path, i++);
+        while (later && member->string && strcmp(later->string, member->string) != 0)
             later = later->next;
-        if (!later)
-            continue;
-        char *twice = path_of(path, member->string);
-        xjoin(&reader->duplicate, "%s", twice);
-        free(twice);
-        cJSON_Delete(cJSON_DetachItemViaPointer(object, member));
+        if (later && member->string) {
+            xjoin(&reader->duplicate, "%s", below);
+            cJSON_Delete(cJSON_DetachItemViaPointer(json, member));
+        } else {
+            drop_duplicates(reader, member, below);
+        }
+        free(below);
     }
 }
 
-/* In all objects below @json. */
-static void drop_all_duplicates(struct file_reader *reader, cJSON *json, const char *path)
+/* Members of the entries of logging.vmodule alone are not in the table. */
+static void find_unknown_in_vmodule(struct file_reader *reader, const cJSON *list, const char *path)
 {
-    cJSON *child;
+    const cJSON *entry, *member;
     int i = 0;
-    if (cJSON_IsObject(json))
-        drop_duplicates(reader, json, path);
-    cJSON_ArrayForEach (child, json) {
-        char *below = child->string ? path_of(path, child->string) : xasprintf("%s[%d]", path, i++);
-        drop_all_duplicates(reader, child, below);
-        free(below);
+    cJSON_ArrayForEach (entry, list) {
+        cJSON_ArrayForEach (member, entry)
+            if (member->string && setting_choice("filePattern verbosity", member->string) < 0)
+                xjoin(&reader->unknown, "%s[%d].%s", path, i, member->string);
+        i++;
     }
 }
 
 static int read_fields(struct file_reader *reader, const cJSON *section, const char *path,
                        struct error *err);
 
-static int read_setting(struct file_reader *reader, const struct setting *setting,
-                        const cJSON *json, struct error *err)
-{
-    struct configuration *configuration = reader->configuration;
-    if (configuration_of(configuration, setting)->source == FROM_FLAG)
-        return 0;
-    cJSON *value = setting_read_json(setting, json, err);
-    if (!value)
-        return error_prefix(err, "%s", setting->field);
-    configuration_set(configuration, setting, value, FROM_FILE);
-    return 0;
-}
-
 static int read_field(struct file_reader *reader, const cJSON *json, const char *path,
                       struct error *err)
 {
     const struct setting *setting = setting_by_field(path);
-    if (setting)
-        return read_setting(reader, setting, json, err);
-    if (!setting_is_section(path)) {
-        xjoin(&reader->unknown, "%s", path);
-        return 0;
-    }
-    if (cJSON_IsNull(json))
-        return 0;
-    if (!cJSON_IsObject(json)) {
+    bool is_section = false;
+    settings_each (other)
+        is_section = is_section || setting_is_below(other->field, path);
+    if (is_section && (cJSON_IsObject(json) || cJSON_IsNull(json)))
+        return read_fields(reader, json, path, err);
+    if (is_section) {
         setting_wrong_type(json, "a mapping", err);
         return error_prefix(err, "%s", path);
     }
-    return read_fields(reader, json, path, err);
+    if (!setting) {
+        xjoin(&reader->unknown, "%s", path);
+        return 0;
+    }
+    if (configuration_of(reader->configuration, setting)->source == FROM_FLAG)
+        return 0;
+    char *value = setting_read_json(setting, json, err);
+    if (!value)
+        return error_prefix(err, "%s", path);
+    configuration_set(reader->configuration, setting, value, FROM_FILE);
+    if (setting->type == SETTING_VMODULE)
+        find_unknown_in_vmodule(reader, json, path);
+    return 0;
 }
 
 static int read_fields(struct file_reader *reader, const cJSON *section, const char *path,
@@ -144,209 +166,373 @@ static int read_fields(struct file_reader *reader, const cJSON *section, const c
     const cJSON *member;
     int result = 0;
     cJSON_ArrayForEach (member, section) {
-        char *below = path_of(path, member->string);
-        result = read_field(reader, member, below, err);
+        char *below = xasprintf("%s%s%s", path, *path ? "." : "", member->string);
+        result = result ? result : read_field(reader, member, below, err);
         free(below);
-        if (result)
-            break;
     }
     return result;
 }
 
-static bool is_of_vmodule(const cJSON *member)
+/* The kind and version that a file must have are the defaults of these fields. */
+static int check_identity(const cJSON *root, const char *field, struct error *err)
 {
-    return strcmp(member->string, "filePattern") == 0 || strcmp(member->string, "verbosity") == 0;
-}
-
-/* Drops them from the entries of logging.vmodule, whose members alone are not in the table. */
-static void drop_unknown_in_vmodule(struct file_reader *reader)
-{
-    const struct setting *setting = setting_by_field("logging.vmodule");
-    const struct configured *value = configuration_of(reader->configuration, setting);
-    cJSON *entry, *member, *next;
-    int i = 0;
-    if (value->source != FROM_FILE)
-        return;
-    cJSON_ArrayForEach (entry, value->json) {
-        for (member = entry->child; member; member = next) {
-            next = member->next;
-            if (is_of_vmodule(member))
-                continue;
-            xjoin(&reader->unknown, "%s[%d].%s", setting->field, i, member->string);
-            cJSON_Delete(cJSON_DetachItemViaPointer(entry, member));
-        }
-        i++;
-    }
-}
-
-static int check_identity(const cJSON *root, const char *member, const char *wanted,
-                          struct error *err)
-{
-    const cJSON *json = cJSON_GetObjectItemCaseSensitive(root, member);
+    const cJSON *json = cJSON_GetObjectItemCaseSensitive(root, field);
+    const char *wanted = setting_by_field(field)->standard;
     if (!json || cJSON_IsNull(json))
-        return error_set(err, "%s is missing, it must be %s", member, wanted);
-    if (cJSON_IsString(json) && strcmp(json->valuestring, wanted) == 0)
-        return 0;
+        return error_set(err, "%s is missing, it must be %s", field, wanted);
     if (!cJSON_IsString(json)) {
         setting_wrong_type(json, "a string", err);
-        return error_prefix(err, "%s", member);
+        return error_prefix(err, "%s", field);
     }
-    return error_set(err, "%s is \"%s\", but must be %s", member, json->valuestring, wanted);
+    if (strcmp(json->valuestring, wanted) == 0)
+        return 0;
+    return error_set(err, "%s is \"%s\", but must be %s", field, json->valuestring, wanted);
 }
 
 static int read_root(struct file_reader *reader, cJSON *root, struct error *err)
 {
     if (!cJSON_IsObject(root))
-        return error_set(err, "not a %s", KIND);
-    drop_all_duplicates(reader, root, "");
-    if (check_identity(root, "apiVersion", API_VERSION, err) ||
-        check_identity(root, "kind", KIND, err) || read_fields(reader, root, "", err))
-        return -1;
-    drop_unknown_in_vmodule(reader);
-    return 0;
+        return error_set(err, "not a %s", setting_by_field("kind")->standard);
+    drop_duplicates(reader, root, "");
+    return check_identity(root, "apiVersion", err) || check_identity(root, "kind", err)
+               ? -1
+               : read_fields(reader, root, "", err);
 }
 
-/* One line for all of them. */
-static void note_oddities(const struct file_reader *reader, note_vec *notes)
-{
-    const char *unknown = reader->unknown, *duplicate = reader->duplicate;
-    if (!unknown && !duplicate)
-        return;
-    char *text = xasprintf(
-        "%s:%s%s%s%s%s", reader->configuration->file, unknown ? " unknown fields: " : "",
-        unknown ? unknown : "", unknown && duplicate ? ";" : "",
-        duplicate ? " duplicate fields, the last one is used: " : "", duplicate ? duplicate : "");
-    vec_push(notes, (struct note){NOTE_WARNING, text});
-}
-
-int config_file_read_text(const char *name, const char *text, size_t length,
-                          struct configuration *configuration, note_vec *notes, struct error *err)
+int configuration_read(struct configuration *configuration, const char *name, const char *text,
+                       size_t length, struct error *err)
 {
     struct file_reader reader = {.configuration = configuration};
-    free(configuration->file);
     configuration->file = xstrdup(name);
     cJSON *root = yaml_parse(text, length, true, err);
     int result = root ? read_root(&reader, root, err) : -1;
+    const char *unknown = reader.unknown, *duplicate = reader.duplicate;
+    if (result == 0 && (unknown || duplicate))
+        configuration_note(configuration, LOG_LEVEL_WARN, "%s:%s%s%s%s%s", name,
+                           unknown ? " unknown fields: " : "", unknown ? unknown : "",
+                           unknown && duplicate ? ";" : "",
+                           duplicate ? " duplicate fields, the last one is used: " : "",
+                           duplicate ? duplicate : "");
     cJSON_Delete(root);
-    if (result == 0)
-        note_oddities(&reader, notes);
     free(reader.unknown);
     free(reader.duplicate);
-    return result ? error_prefix(err, "--config %s", name) : 0;
+    return result ? blame_file(configuration, err) : 0;
 }
 
-int config_file_read(const char *path, struct configuration *configuration, note_vec *notes,
-                     struct error *err)
+/* ---- modes ---- */
+
+/* Whether @setting counts in the mode that was given; "" means iptables, as in kube-proxy. */
+static bool is_of_mode(const struct setting *setting, const char *mode)
 {
-    char *text = file_read(path, MOST_BYTES, err);
-    if (!text)
-        return error_prefix(err, "--config %s", path);
-    int result = config_file_read_text(path, text, strlen(text), configuration, notes, err);
-    free(text);
+    return setting->modes && setting_choice(setting->modes, mode) >= 0;
+}
+
+static bool has_effect(const struct setting *setting, const char *mode)
+{
+    const struct setting *target = setting->as ? setting_by_field(setting->as) : setting;
+    return target->group != GROUP_IGNORED && (!setting->modes || is_of_mode(setting, mode));
+}
+
+/* What kube-proxy would take from the section of its mode (docs/behaviour.md 8.2). */
+static void settle_mode(struct configuration *all, const char *mode)
+{
+    settings_each (setting) {
+        const struct configured *configured = configuration_of(all, setting);
+        if (setting->as && is_of_mode(setting, mode))
+            configuration_set(all, setting_by_field(setting->as), xstrdup(configured->value),
+                              configured->source);
+    }
+    const struct setting *field = setting_by_field("mode");
+    const char *given = configuration_value(all, "mode");
+    if (strcmp(mode, "nftables") != 0 && (all->file || *given))
+        configuration_note(
+            all, LOG_LEVEL_INFO,
+            "mode=\"%s\": nftables is used with the settings for %s; NodePorts are served on "
+            "nodePortAddresses, by default the node's own addresses",
+            given, mode);
+    configuration_set(all, field, xstrdup("nftables"), configuration_of(all, field)->source);
+}
+
+/* ---- defaults ---- */
+
+static void fill_in(struct configuration *all)
+{
+    settings_each (setting) {
+        const struct configured *configured = configuration_of(all, setting);
+        bool given = configured->value && *configured->value;
+        if (!given && setting->standard && setting->type != SETTING_LISTEN)
+            configuration_set(all, setting, xstrdup(setting->standard), FROM_DEFAULT);
+    }
+}
+
+/* Gives an address that has none a port: that of the deprecated flag @port_flag, of which 0 takes
+ * the address away, else the usual one. */
+static void settle_listen(struct configuration *all, const char *field, const char *port_flag)
+{
+    const struct setting *setting = setting_by_field(field);
+    const char *given = configuration_value(all, field);
+    const char *flag = configuration_value(all, port_flag);
+    const char *port = *flag ? flag : strchr(setting->standard, ':') + 1;
+    char *host =
+        *given ? xstrdup(given) : xstrndup(setting->standard, strcspn(setting->standard, ":"));
+    enum family family, bound;
+    struct address address, bind_address;
+    if (!address_parse(configuration_value(all, "bindAddress"), &bound, &bind_address))
+        bound = FAMILY_IPV4;
+    if (strtol(port, NULL, 10) == 0) {
+        configuration_set(all, setting, NULL, FROM_FLAG);
+    } else if (address_parse(host, &family, &address)) {
+        bool to_ipv6 = !*given && bound == FAMILY_IPV6;
+        if (to_ipv6) {
+            free(host);
+            host = xstrdup(address_is_loopback(family, &address) ? "::1" : "::");
+        }
+        char *whole = xasprintf(to_ipv6 || family == FAMILY_IPV6 ? "[%s]:%s" : "%s:%s", host, port);
+        configuration_set(all, setting, whole, configuration_of(all, setting)->source);
+    }
+    free(host);
+}
+
+/* A file cannot say a shortest time of 0 (docs/behaviour.md 8.2): makes it what a file can. It has
+ * no effect. */
+static void settle_shortest_period(struct configuration *all)
+{
+    const struct setting *shortest = setting_by_field("nftables.minSyncPeriod");
+    const char *period = configuration_value(all, "nftables.syncPeriod");
+    int64_t least = 0, length = 0;
+    duration_parse(configuration_value(all, shortest->field), &least);
+    duration_parse(period, &length);
+    if (least == 0)
+        configuration_set(all, shortest, xstrdup(length < 1000000000 ? period : shortest->standard),
+                          configuration_of(all, shortest)->source);
+}
+
+/* ---- checks ---- */
+
+/* Those of two sections count only in their mode. */
+static int check_ranges(const struct configuration *all, const char *mode, struct error *err)
+{
+    static const char *const sections[] = {"nftables", "ipvs"};
+    settings_each (setting) {
+        const char *value = configuration_of(all, setting)->value;
+        bool counts = value && *value;
+        for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++)
+            if (setting_is_below(setting->field, sections[i]))
+                counts = counts && strcmp(mode, sections[i]) == 0;
+        if (counts && setting_check(setting, value, err))
+            return blame(all, setting, err);
+    }
+    return 0;
+}
+
+/* Says what two fields, by whichever names the operator knows them, do together. */
+static int fail_both(const struct configuration *all, const char *first, const char *first_value,
+                     const char *relation, const char *second, const char *rest, struct error *err)
+{
+    char *a = name_of(all, setting_by_field(first)), *b = name_of(all, setting_by_field(second));
+    error_set(err, "%s %s %s %s%s", a, first_value, relation, b, rest);
+    free(a);
+    free(b);
+    return blame_file(all, err);
+}
+
+/* At most one of each family. */
+static int check_cluster_cidrs(const struct configuration *all, struct error *err)
+{
+    const struct setting *setting = setting_by_field("clusterCIDR");
+    bool seen[FAMILY_COUNT] = {false};
+    char *copy = xstrdup(configuration_value(all, "clusterCIDR")), *rest = copy, *entry;
+    int result = 0;
+    while (*copy && result == 0 && (entry = strsep(&rest, ","))) {
+        enum family family;
+        struct cidr cidr;
+        char text[ADDRESS_TEXT_SIZE];
+        if (!cidr_parse(entry, &family, &cidr))
+            continue;
+        if (seen[family]) {
+            error_set(err, "%s/%u is a second %s CIDR, but only one per family is allowed",
+                      address_format(family, &cidr.address, text), cidr.length,
+                      family_name(family));
+            result = blame(all, setting, err);
+        }
+        seen[family] = true;
+    }
+    free(copy);
     return result;
 }
 
-/* ---- into options ---- */
-
-static bool is_given(const struct configuration *configuration, const char *field)
+/* What each way of telling pods needs. */
+static int check_detection(const struct configuration *all, struct error *err)
 {
-    enum setting_source source = configuration_of(configuration, setting_by_field(field))->source;
+    static const struct {
+        const char *mode, *needs;
+    } needs[] = {{"BridgeInterface", "detectLocal.bridgeInterface"},
+                 {"InterfaceNamePrefix", "detectLocal.interfaceNamePrefix"}};
+    const char *mode = configuration_value(all, "detectLocalMode");
+    for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)
+        if (strcmp(mode, needs[i].mode) == 0 && !*configuration_value(all, needs[i].needs))
+            return fail_both(all, "detectLocalMode", mode, "needs", needs[i].needs, "", err);
+    return strcmp(mode, "ClusterCIDR") == 0 ? check_cluster_cidrs(all, err) : 0;
+}
+
+static int check_periods(const struct configuration *all, const char *mode, struct error *err)
+{
+    const char *shortest = configuration_value(all, "nftables.minSyncPeriod");
+    const char *period = configuration_value(all, "nftables.syncPeriod");
+    int64_t least = 0, most = 0;
+    if (duration_parse(shortest, &least) && duration_parse(period, &most) && least <= most)
+        return 0;
+    char *field = xasprintf("%s.minSyncPeriod", mode);
+    error_set(err, "\"%s\" is longer than syncPeriod, which is \"%s\"", shortest, period);
+    blame(all, setting_by_field(field), err);
+    free(field);
+    return -1;
+}
+
+/* Both must not want one port of one address. */
+static int check_listens(const struct configuration *all, struct error *err)
+{
+    const char *healthz = configuration_value(all, "healthzBindAddress");
+    const char *metrics = configuration_value(all, "metricsBindAddress");
+    struct listen_address a, b;
+    struct error ignored = {0};
+    bool parsed = listen_address_parse(healthz, 0, &a, &ignored) == 0 &&
+                  listen_address_parse(metrics, 0, &b, &ignored) == 0;
+    error_clear(&ignored);
+    if (!parsed || a.port != b.port)
+        return 0;
+    bool same = a.family == b.family && memcmp(&a.address, &b.address, sizeof(a.address)) == 0;
+    if (!same && !a.both_families && !b.both_families)
+        return 0;
+    char *rest = xasprintf(" %s use the same port", metrics);
+    fail_both(all, "healthzBindAddress", healthz, "and", "metricsBindAddress", rest, err);
+    free(rest);
+    return -1;
+}
+
+/* ---- what an operator should know ---- */
+
+static void note_gates(struct configuration *all)
+{
+    cJSON *gates =
+        setting_json(setting_by_field("featureGates"), configuration_value(all, "featureGates"));
+    const cJSON *gate;
+    char *names = NULL;
+    cJSON_ArrayForEach (gate, gates)
+        if (strcmp(gate->string, "AllowServiceExternalIPs") != 0)
+            xjoin(&names, "%s", gate->string);
+    if (names)
+        configuration_note(all, LOG_LEVEL_WARN, "feature gates without effect here: %s", names);
+    free(names);
+    cJSON_Delete(gates);
+}
+
+/* Whether the flag is named already, by a setting before, or has an effect by another setting. */
+static bool flag_is_settled(const struct setting *setting, const char *mode)
+{
+    bool effect = !setting_is_first(setting);
+    settings_each (other)
+        effect = effect || (other->flag && strcmp(other->flag, setting->flag) == 0 &&
+                            has_effect(other, mode));
+    return effect;
+}
+
+/* Of settings that have no effect, those with something else than the default. */
+static void note_ignored(struct configuration *all, const char *mode)
+{
+    char *names = NULL;
+    settings_each (setting) {
+        const struct configured *configured = configuration_of(all, setting);
+        const char *value = configured->value;
+        bool by_flag = configured->source == FROM_FLAG && setting->flag;
+        if (!value || !*value || has_effect(setting, mode) ||
+            (setting->standard && strcmp(value, setting->standard) == 0) ||
+            (by_flag && flag_is_settled(setting, mode)))
+            continue;
+        char *name = by_flag ? setting_flag_name(setting) : xstrdup(setting->field);
+        xjoin(&names, "%s", name);
+        free(name);
+    }
+    if (names)
+        configuration_note(all, LOG_LEVEL_DEBUG, "settings without effect here: %s", names);
+    free(names);
+}
+
+int configuration_settle(struct configuration *all, struct error *err)
+{
+    const char *given = configuration_value(all, "mode");
+    char *mode = xstrdup(*given ? given : "iptables");
+    int result = -1;
+    note_gates(all);
+    note_ignored(all, mode);
+    if (check_ranges(all, mode, err) == 0) {
+        fill_in(all);
+        settle_listen(all, "healthzBindAddress", "healthz-port");
+        settle_listen(all, "metricsBindAddress", "metrics-port");
+        settle_mode(all, mode);
+        if (check_detection(all, err) == 0 && check_periods(all, mode, err) == 0) {
+            settle_shortest_period(all);
+            result = check_listens(all, err);
+        }
+    }
+    free(mode);
+    return result;
+}
+
+/* ---- what comes of it ---- */
+
+static bool is_given(const struct configuration *all, const char *field)
+{
+    enum setting_source source = configuration_of(all, setting_by_field(field))->source;
     return source == FROM_FLAG || source == FROM_FILE;
 }
 
-/* An address that is none is taken out. */
-static void drop_unspecified_address(struct options *options)
+void configuration_land(const struct configuration *all, struct options *options)
 {
     static const struct address none;
     enum family family;
     struct address address;
-    if (!options->bind_address || !address_parse(options->bind_address, &family, &address) ||
-        memcmp(&address, &none, sizeof(none)) != 0)
-        return;
-    free(options->bind_address);
-    options->bind_address = NULL;
-}
-
-void configuration_land(const struct configuration *configuration, struct options *options)
-{
-    for (size_t i = 0; i < settings_count; i++)
-        setting_land(&settings[i], configuration->values[i].json, options);
-    drop_unspecified_address(options);
-    options->conntrack.max_given =
-        is_given(configuration, "conntrack.maxPerCore") || is_given(configuration, "conntrack.min");
-    const struct setting *gates = setting_by_field("featureGates");
-    options->no_external_ips = cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(
-        configuration_of(configuration, gates)->json, "AllowServiceExternalIPs"));
-}
-
-/* ---- as flags ---- */
-
-/* A text as it is, everything else as JSON. */
-static void write_value(FILE *out, const cJSON *json)
-{
-    if (!json || cJSON_IsNull(json))
-        return;
-    char *text = cJSON_IsString(json) ? xstrdup(json->valuestring) : cJSON_PrintUnformatted(json);
-    fputs(text, out);
-    free(text);
-}
-
-static int compare_flags(const void *a, const void *b)
-{
-    const struct setting *const *first = a, *const *second = b;
-    return strcmp((*first)->flag, (*second)->flag);
-}
-
-char *configuration_flags(const struct configuration *configuration)
-{
-    VEC(const struct setting *) flags = {0};
-    char *text;
-    size_t length;
-    FILE *out = open_memstream(&text, &length);
-    if (!out)
-        alloc_failed();
-    for (size_t i = 0; i < settings_count; i++)
-        if (settings[i].flag &&
-            setting_by_flag(settings[i].flag, strlen(settings[i].flag)) == &settings[i])
-            vec_push(&flags, &settings[i]);
-    if (flags.n > 0)
-        qsort(flags.v, flags.n, sizeof(*flags.v), compare_flags);
-    vec_each (&flags, flag) {
-        fprintf(out, "%s=", (*flag)->flag);
-        write_value(out, configuration_of(configuration, *flag)->json);
-        fputc('\n', out);
+    settings_each (setting) {
+        const char *value = configuration_of(all, setting)->value;
+        if (value && *value)
+            setting_land(setting, value, options);
     }
-    vec_free(&flags);
-    if (fclose(out) != 0)
-        alloc_failed();
+    options->conntrack.max_given =
+        is_given(all, "conntrack.maxPerCore") || is_given(all, "conntrack.min");
+    /* an address that is none */
+    if (options->bind_address && address_parse(options->bind_address, &family, &address) &&
+        memcmp(&address, &none, sizeof(none)) == 0) {
+        free(options->bind_address);
+        options->bind_address = NULL;
+    }
+}
+
+/* The setting whose flag, or else whose field, comes behind @name in order. */
+static const struct setting *next_setting(const char *name, bool by_flag)
+{
+    const struct setting *next = NULL;
+    const char *least = NULL;
+    settings_each (setting) {
+        const char *own = by_flag ? setting->flag : setting->field;
+        if (!own || strcmp(own, name) <= 0 || (least && strcmp(own, least) >= 0))
+            continue;
+        next = setting;
+        least = own;
+    }
+    return next;
+}
+
+char *configuration_flags(const struct configuration *all)
+{
+    char *text = xstrdup("");
+    const struct setting *setting = next_setting("", true);
+    for (; setting; setting = next_setting(setting->flag, true)) {
+        const char *value = configuration_of(all, setting)->value;
+        char *longer = xasprintf("%s%s=%s\n", text, setting->flag, value ? value : "");
+        free(text);
+        text = longer;
+    }
     return text;
-}
-
-/* ---- as a tree ---- */
-
-/* What a file has where nothing is set. */
-static cJSON *nothing(enum setting_type type)
-{
-    if (type == SETTING_GATES)
-        return cJSON_CreateObject();
-    if (type == SETTING_CIDRS || type == SETTING_NODE_PORTS || type == SETTING_VMODULE)
-        return cJSON_CreateNull();
-    return cJSON_CreateString("");
-}
-
-static cJSON *written(const struct setting *setting, const cJSON *json)
-{
-    int64_t nanoseconds;
-    bool is_duration = setting->type == SETTING_DURATION || setting->type == SETTING_SECONDS ||
-                       setting->type == SETTING_FLUSH;
-    if (!json || cJSON_IsNull(json))
-        return nothing(setting->type);
-    if (!is_duration || !duration_parse(json->valuestring, &nanoseconds))
-        return cJSON_Duplicate(json, true);
-    char *text = duration_format(nanoseconds);
-    cJSON *value = cJSON_CreateString(text);
-    free(text);
-    return value;
 }
 
 /* Puts @value, which is taken, at @path, making sections on the way. */
@@ -363,35 +549,11 @@ static void put_at(cJSON *tree, const char *path, cJSON *value)
     cJSON_AddItemToObject(tree, path, value);
 }
 
-static int compare_fields(const void *a, const void *b)
-{
-    const struct setting *const *first = a, *const *second = b;
-    return strcmp((*first)->field, (*second)->field);
-}
-
-cJSON *configuration_tree(const struct configuration *configuration)
+cJSON *configuration_tree(const struct configuration *all)
 {
     cJSON *tree = cJSON_CreateObject();
-    VEC(const struct setting *) fields = {0};
-    for (size_t i = 0; i < settings_count; i++)
-        if (settings[i].field)
-            vec_push(&fields, &settings[i]);
-    if (fields.n > 0)
-        qsort(fields.v, fields.n, sizeof(*fields.v), compare_fields);
-    vec_each (&fields, field)
-        put_at(tree, (*field)->field,
-               written(*field, configuration_of(configuration, *field)->json));
-    vec_free(&fields);
+    const struct setting *setting = next_setting("", false);
+    for (; setting; setting = next_setting(setting->field, false))
+        put_at(tree, setting->field, setting_json(setting, configuration_of(all, setting)->value));
     return tree;
-}
-
-int config_file_write(const char *path, const cJSON *tree, struct error *err)
-{
-    FILE *file = fopen(path, "we");
-    if (!file)
-        return error_set(err, "--write-config-to %s: %s", path, strerror(errno));
-    int result = yaml_write(file, tree, err);
-    if (fclose(file) != 0 && result == 0)
-        return error_set(err, "--write-config-to %s: %s", path, strerror(errno));
-    return result < 0 ? error_prefix(err, "--write-config-to %s", path) : 0;
 }

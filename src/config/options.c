@@ -2,6 +2,7 @@
 #include "kube-nftd/config.h"
 
 #include "kube-nftd/base.h"
+#include "kube-nftd/values.h"
 #include "setting.h"
 
 #include <ctype.h>
@@ -56,61 +57,34 @@ static size_t match(const char *text, const char *const *words, size_t n)
     return *text ? 0 : i;
 }
 
-static int take(size_t at, const char *const *rest, size_t n, enum command *command, char **subject,
-                struct error *err)
-{
-    if (n > (commands[at].subject ? 1 : 0))
-        return error_set(err, "unexpected argument: %s (see --help)",
-                         rest[commands[at].subject ? 1 : 0]);
-    if (n == 0 && !commands[at].optional)
-        return error_set(err, "%s: %s is missing", commands[at].words, commands[at].subject);
-    *command = commands[at].command;
-    *subject = n ? xstrdup(rest[0]) : NULL;
-    return 0;
-}
-
-/* Reads the @n @words into @command, and @subject (for the caller to free, NULL if there is none).
- * -1 if they are none, or too few or many. */
-static int command_read(const char *const *words, size_t n, enum command *command, char **subject,
+/* Reads the @n @words into the command and its subject. -1 if they are none, or too few or many. */
+static int read_command(const char *const *words, size_t n, struct options *options,
                         struct error *err)
 {
-    for (size_t i = 0; i < COMMANDS && n; i++) {
-        size_t taken = match(commands[i].words, words, n);
-        if (taken)
-            return take(i, words + taken, n - taken, command, subject, err);
-    }
-    return n ? error_set(err, "unknown command: %s (see --help)", words[0]) : 0;
-}
-
-/* "explain WHAT" for a flag @name (@length bytes) that has become a command, or NULL. */
-static const char *command_of_flag(const char *name, size_t length)
-{
-    for (size_t i = 0; i < COMMANDS; i++)
-        if (strlen(commands[i].words) == length && memcmp(commands[i].words, name, length) == 0)
-            return commands[i].words;
-    return NULL;
-}
-
-static void commands_print(FILE *out)
-{
-    for (size_t i = 0; i < COMMANDS; i++) {
-        const char *subject = commands[i].subject;
-        bool optional = commands[i].optional;
-        fprintf(out, "  %s%s%s%s\n", commands[i].words,
-                !subject   ? ""
-                : optional ? " ["
-                           : " ",
-                subject ? subject : "", subject && optional ? "]" : "");
-        setting_print_help(out, commands[i].help);
-    }
+    size_t i = 0, taken = 0;
+    if (n == 0)
+        return 0;
+    while (i < COMMANDS && (taken = match(commands[i].words, words, n)) == 0)
+        i++;
+    if (i == COMMANDS)
+        return error_set(err, "unknown command: %s (see --help)", words[0]);
+    const char *subject = commands[i].subject;
+    size_t most = taken + (subject ? 1 : 0);
+    if (n > most)
+        return error_set(err, "unexpected argument: %s (see --help)", words[most]);
+    if (n == taken && !commands[i].optional)
+        return error_set(err, "%s: %s is missing", commands[i].words, subject);
+    options->command = commands[i].command;
+    options->subject = n > taken ? xstrdup(words[taken]) : NULL;
+    return 0;
 }
 
 /* ---- options ---- */
 
 void options_clear(struct options *options)
 {
-    for (size_t i = 0; i < settings_count; i++)
-        setting_clear(&settings[i], options);
+    settings_each (setting)
+        setting_clear(setting, options);
     for (int family = 0; family < FAMILY_COUNT; family++)
         vec_free(&options->node_port_addresses.cidrs[family]);
     cJSON_Delete(options->configuration);
@@ -131,46 +105,52 @@ void options_usage(FILE *out)
         "ask the daemon\nat --metrics-bind-address; with --manifests, list and explain compute "
         "the answer from files.\n\nCommands:\n",
         out);
-    commands_print(out);
+    for (size_t i = 0; i < COMMANDS; i++) {
+        const char *subject = commands[i].subject ? commands[i].subject : "";
+        bool brackets = *subject && commands[i].optional;
+        fprintf(out, "  %s%s%s%s%s\n", commands[i].words, *subject ? " " : "", brackets ? "[" : "",
+                subject, brackets ? "]" : "");
+        setting_print_help(out, commands[i].help);
+    }
     settings_print(out);
 }
 
 int options_write(const struct options *options, struct error *err)
 {
     static const char *const limits[] = {"maxPerCore", "min"};
+    const char *path = options->write_config_to;
+    FILE *file = fopen(path, "we");
+    if (!file)
+        return error_set(err, "--write-config-to %s: %s", path, strerror(errno));
     cJSON *tree = cJSON_Duplicate(options->configuration, true);
     cJSON *conntrack = cJSON_GetObjectItemCaseSensitive(tree, "conntrack");
     for (size_t i = 0; i < 2 && !options->conntrack.max_given; i++)
         cJSON_ReplaceItemInObjectCaseSensitive(conntrack, limits[i], cJSON_CreateNull());
-    int result = config_file_write(options->write_config_to, tree, err);
+    int result = yaml_write(file, tree, err);
     cJSON_Delete(tree);
-    return result;
+    if (fclose(file) != 0 && result == 0)
+        result = error_set(err, "%s", strerror(errno));
+    return result ? error_prefix(err, "--write-config-to %s", path) : 0;
 }
 
 void options_log_notes(const struct options *options)
 {
-    vec_each (&options->notes, note) {
-        if (note->importance == NOTE_WARNING)
-            log_write(NULL, LOG_LEVEL_WARN, "config", "%s", note->text);
-        else if (note->importance == NOTE_INFO && log_enabled(0))
-            log_write(NULL, LOG_LEVEL_INFO, "config", "%s", note->text);
-        else if (note->importance == NOTE_DETAIL && log_enabled(2))
-            log_write(NULL, LOG_LEVEL_DEBUG, "config", "%s", note->text);
-    }
+    vec_each (&options->notes, note)
+        if (note->level == LOG_LEVEL_WARN || log_enabled(note->level == LOG_LEVEL_DEBUG ? 2 : 0))
+            log_write(NULL, note->level, "config", "%s", note->text);
 }
 
-/* ---- one flag ---- */
+/* ---- flags ---- */
 
 /* Sets all that share the flag. */
 static int set_flag(struct configuration *configuration, const struct setting *flag,
                     const char *text, struct error *err)
 {
-    for (size_t i = 0; i < settings_count; i++) {
-        const struct setting *setting = &settings[i];
+    settings_each (setting) {
         if (!setting->flag || strcmp(setting->flag, flag->flag) != 0)
             continue;
-        const cJSON *before = configuration_of(configuration, setting)->json;
-        cJSON *value = setting_read_text(setting, text, before, err);
+        const char *before = configuration_of(configuration, setting)->value;
+        char *value = setting_read_flag(setting, text, before, err);
         if (!value) {
             char *name = setting_flag_name(setting);
             error_prefix(err, "%s", name);
@@ -182,24 +162,22 @@ static int set_flag(struct configuration *configuration, const struct setting *f
     return 0;
 }
 
+/* Of @length bytes with its dashes. Some flags of old have become commands. */
 static int unknown_flag(const char *text, size_t length, struct error *err)
 {
-    size_t dashes = strspn(text, "-");
-    const char *command = command_of_flag(text + dashes, length - dashes);
-    if (command)
-        return error_set(err, "unknown flag: %.*s (it is a command: kube-nftd %s; see --help)",
-                         (int)length, text, command);
+    const char *name = text + strspn(text, "-");
+    for (size_t i = 0; i < COMMANDS; i++)
+        if (strlen(commands[i].words) == (size_t)(text + length - name) &&
+            strncmp(commands[i].words, name, strlen(commands[i].words)) == 0)
+            return error_set(err, "unknown flag: %.*s (it is a command: kube-nftd %s; see --help)",
+                             (int)length, text, commands[i].words);
     const struct setting *near = setting_near_flag(text, length);
-    char *name = near ? setting_flag_name(near) : NULL;
-    error_set(err, "unknown flag: %.*s (%s%s%ssee --help)", (int)length, text,
-              near ? "did you mean " : "", near ? name : "", near ? "? " : "");
-    free(name);
+    if (!near)
+        return error_set(err, "unknown flag: %.*s (see --help)", (int)length, text);
+    char *meant = setting_flag_name(near);
+    error_set(err, "unknown flag: %.*s (did you mean %s? see --help)", (int)length, text, meant);
+    free(meant);
     return -1;
-}
-
-static bool needs_value(const struct setting *flag)
-{
-    return flag->type != SETTING_SWITCH && flag->type != SETTING_VERSION;
 }
 
 /* Reads the flag at argv[*at] and its value, which may be the next argument. */
@@ -207,23 +185,25 @@ static int parse_flag(struct configuration *configuration, int argc, char *const
                       struct error *err)
 {
     const char *text = argv[*at];
-    const char *name = text + 1 + (text[1] == '-');
+    bool one_dash = text[1] != '-';
+    const char *name = text + 2 - one_dash;
     size_t length = strcspn(name, "=");
     const char *value = name[length] == '=' ? name + length + 1 : NULL;
     const struct setting *flag = setting_by_flag(name, length);
+    if (one_dash && flag && flag->flag[1])
+        flag = NULL;
     if (strcmp(text, "-h") == 0)
         flag = setting_by_flag("help", 4);
-    /* "-v4" for "-v 4" */
-    if (!flag && text[1] == 'v' && isdigit((unsigned char)text[2])) {
-        flag = setting_by_flag("v", 1);
-        value = text + 2;
-    }
-    if (text[1] == 'o' && (text[2] == '\0' || text[2] == '='))
+    if (one_dash && length == 1 && *name == 'o')
         flag = setting_by_flag("output", 6);
-    bool short_name = text[1] != '-' && strcmp(text, "-h") != 0 && text[1] != 'o';
-    if (!flag || (short_name && flag->flag[1]))
+    /* "-v4" for "-v 4" */
+    if (one_dash && *name == 'v' && isdigit((unsigned char)name[1])) {
+        flag = setting_by_flag("v", 1);
+        value = name + 1;
+    }
+    if (!flag)
         return unknown_flag(text, (size_t)(name - text) + length, err);
-    if (needs_value(flag) && !value) {
+    if (flag->type != SETTING_SWITCH && flag->type != SETTING_VERSION && !value) {
         if (*at + 1 >= argc)
             return error_set(err, "%s: the value is missing", text);
         value = argv[++*at];
@@ -231,27 +211,21 @@ static int parse_flag(struct configuration *configuration, int argc, char *const
     return set_flag(configuration, flag, value, err);
 }
 
-/* ---- flags of commands ---- */
+/* ---- what goes together ---- */
 
-/* What a flag that has no field says. */
-static const cJSON *flag_value(const struct configuration *configuration, const char *name)
+static bool is_on(const struct configuration *configuration, const char *flag)
 {
-    return configuration_of(configuration, setting_by_flag(name, strlen(name)))->json;
+    return strcmp(configuration_value(configuration, flag), "true") == 0;
 }
 
-static bool is_asked_for(const cJSON *value)
-{
-    return cJSON_IsTrue(value) || cJSON_IsString(value);
-}
-
-/* Only one of these is done. */
-static int check_commands(const struct configuration *configuration, const char *command,
-                          struct error *err)
+/* Only one thing is done: @command, or what one of these flags says. */
+static int check_one(const struct configuration *configuration, const char *command,
+                     struct error *err)
 {
     static const char *const flags[] = {"dump-rules", "cleanup", "cleanup-kube-proxy", "init-only"};
     const char *first = command, *dashes = "";
     for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
-        if (!is_asked_for(flag_value(configuration, flags[i])))
+        if (!is_on(configuration, flags[i]))
             continue;
         if (first)
             return error_set(err, "%s%s and --%s exclude each other", dashes, first, flags[i]);
@@ -261,113 +235,98 @@ static int check_commands(const struct configuration *configuration, const char 
     return 0;
 }
 
-/* With anything else they would be ignored. */
+#define ONLY(command) (1u << (COMMAND_##command))
+
+/* Flags that would be ignored with anything else than these commands. */
 static int check_companions(const struct configuration *configuration, enum command command,
                             struct error *err)
 {
-    bool list = command == COMMAND_LIST || command == COMMAND_ENDPOINTS;
-    bool prints =
-        list || command == COMMAND_STATUS || command == COMMAND_EXPLAIN || command == COMMAND_TOP;
-    const cJSON *output = flag_value(configuration, "output");
-    if (is_asked_for(flag_value(configuration, "dry-run")) &&
-        !is_asked_for(flag_value(configuration, "cleanup-kube-proxy")))
+    static const struct {
+        const char *flag;
+        const char *value; /* NULL: any but false */
+        unsigned commands;
+        const char *with;
+    } companions[] = {
+        {"all", NULL, ONLY(EXPLAIN), "explain"},
+        {"output", NULL, ONLY(LIST) | ONLY(ENDPOINTS) | ONLY(STATUS) | ONLY(TOP) | ONLY(EXPLAIN),
+         "list, status, top and explain"},
+        {"output", "wide", ONLY(LIST) | ONLY(ENDPOINTS), "list"},
+        {"output", "name", ONLY(LIST) | ONLY(ENDPOINTS), "list"},
+        {"output", "name", ~ONLY(ENDPOINTS), "a list of Services"},
+        {"once", NULL, ONLY(TOP), "top"},
+    };
+    if (is_on(configuration, "dry-run") && !is_on(configuration, "cleanup-kube-proxy"))
         return error_set(err, "--dry-run works only with --cleanup-kube-proxy");
-    if (is_asked_for(flag_value(configuration, "all")) && command != COMMAND_EXPLAIN)
-        return error_set(err, "--all works only with explain");
-    if (is_asked_for(output) && !prints)
-        return error_set(err, "--output works only with list, status, top and explain");
-    const char *format = is_asked_for(output) ? output->valuestring : "text";
-    if (!list && strcmp(format, "text") != 0 && strcmp(format, "json") != 0)
-        return error_set(err, "--output %s works only with list", format);
-    if (command == COMMAND_ENDPOINTS && strcmp(format, "name") == 0)
-        return error_set(err, "--output name works only with a list of Services");
-    if (is_asked_for(flag_value(configuration, "once")) && command != COMMAND_TOP)
-        return error_set(err, "--once works only with top");
-    if ((command == COMMAND_STATUS || command == COMMAND_TOP) &&
-        flag_value(configuration, "manifests")) {
-        const char *name = command == COMMAND_TOP ? "top" : "status";
-        return error_set(err, "%s and --manifests exclude each other: %s asks a running daemon",
-                         name, name);
+    for (size_t i = 0; i < sizeof(companions) / sizeof(companions[0]); i++) {
+        const char *wanted = companions[i].value;
+        const char *value = configuration_value(configuration, companions[i].flag);
+        bool given = wanted ? strcmp(value, wanted) == 0 : *value && strcmp(value, "false") != 0;
+        if (given && !(companions[i].commands & 1u << command))
+            return error_set(err, "--%s%s%s works only with %s", companions[i].flag,
+                             wanted ? " " : "", wanted ? wanted : "", companions[i].with);
     }
     return 0;
 }
 
 /* A kubeconfig that a file names is for when objects come from an API server. */
-static int check_sources(const struct configuration *configuration, struct error *err)
+static int check_sources(const struct configuration *configuration, enum command command,
+                         struct error *err)
 {
     static const char *const others[] = {"kubeconfig", "master"};
-    if (flag_value(configuration, "manifests") && flag_value(configuration, "remove-startup-taint"))
+    const char *name = command == COMMAND_TOP ? "top" : "status";
+    if (!*configuration_value(configuration, "manifests"))
+        return 0;
+    if (*configuration_value(configuration, "remove-startup-taint"))
         return error_set(err, "--manifests and --remove-startup-taint exclude each other: the Node "
                               "object is on an API server");
-    for (size_t i = 0; i < 2 && flag_value(configuration, "manifests"); i++) {
-        const struct setting *other = setting_by_flag(others[i], strlen(others[i]));
-        const struct configured *value = configuration_of(configuration, other);
-        if (value->source == FROM_FLAG && cJSON_IsString(value->json))
+    for (size_t i = 0; i < 2; i++) {
+        const struct configured *other =
+            configuration_of(configuration, setting_by_flag(others[i], strlen(others[i])));
+        if (other->source == FROM_FLAG && *other->value)
             return error_set(
                 err, "--manifests and --%s exclude each other: objects have one source", others[i]);
     }
-    return 0;
+    if (command != COMMAND_STATUS && command != COMMAND_TOP)
+        return 0;
+    return error_set(err, "%s and --manifests exclude each other: %s asks a running daemon", name,
+                     name);
 }
 
 /* ---- the file ---- */
 
-static bool gives_way_to_file(const struct setting *setting)
-{
-    return (setting->field && !(setting->traits & BESIDE_FILE)) ||
-           (setting->traits & NOT_BESIDE_FILE);
-}
+/* Far more than any configuration has. */
+#define MOST_BYTES ((size_t)1024 * 1024)
 
-/* Forgets the flags that do not count beside a file (docs/behaviour.md 8.1). */
-static void drop_flags(struct configuration *configuration, note_vec *notes)
+/* Reads the file of --config. Flags that do not count beside it (docs/behaviour.md 8.1) are
+ * forgotten before. */
+static int read_file(struct configuration *configuration, struct error *err)
 {
+    const char *path = configuration_value(configuration, "config");
     char *names = NULL;
-    for (size_t i = 0; i < settings_count; i++) {
-        const struct setting *setting = &settings[i];
-        if (configuration_of(configuration, setting)->source != FROM_FLAG ||
-            !gives_way_to_file(setting))
+    if (!*path)
+        return 0;
+    settings_each (setting) {
+        bool gives_way = (setting->field && !(setting->traits & BESIDE_FILE)) ||
+                         (setting->traits & NOT_BESIDE_FILE);
+        if (!gives_way || configuration_of(configuration, setting)->source != FROM_FLAG)
             continue;
         configuration_set(configuration, setting, NULL, FROM_NOWHERE);
-        if (setting_by_flag(setting->flag, strlen(setting->flag)) != setting)
-            continue; /* named already */
-        xjoin(&names, "--%s", setting->flag);
+        if (setting_is_first(setting))
+            xjoin(&names, "--%s", setting->flag);
     }
-    if (!names)
-        return;
-    char *text = xasprintf("flags ignored because of --config: %s", names);
-    vec_push(notes, (struct note){NOTE_WARNING, text});
+    if (names)
+        configuration_note(configuration, LOG_LEVEL_WARN, "flags ignored because of --config: %s",
+                           names);
     free(names);
-}
-
-static int read_file(struct configuration *configuration, note_vec *notes, struct error *err)
-{
-    const cJSON *path = flag_value(configuration, "config");
-    if (!path)
-        return 0;
-    drop_flags(configuration, notes);
-    return config_file_read(path->valuestring, configuration, notes, err);
+    char *text = file_read(path, MOST_BYTES, err);
+    if (!text)
+        return error_prefix(err, "--config %s", path);
+    int result = configuration_read(configuration, path, text, strlen(text), err);
+    free(text);
+    return result;
 }
 
 /* ---- all of it ---- */
-
-/* @command is its first word, NULL for none. */
-static int complete(struct configuration *configuration, const char *command,
-                    struct options *options, struct error *err)
-{
-    if (read_file(configuration, &options->notes, err) || check_sources(configuration, err) ||
-        check_commands(configuration, command, err) ||
-        check_companions(configuration, options->command, err) ||
-        configuration_settle(configuration, &options->notes, err))
-        return -1;
-    options->configuration = configuration_tree(configuration);
-    options->flags = configuration_flags(configuration);
-    return 0;
-}
-
-static bool wants_information(const struct configuration *configuration)
-{
-    return is_asked_for(flag_value(configuration, "help")) ||
-           is_asked_for(flag_value(configuration, "version"));
-}
 
 /* Flags and words in any order. */
 static int parse(struct configuration *configuration, int argc, char *const *argv,
@@ -381,10 +340,21 @@ static int parse(struct configuration *configuration, int argc, char *const *arg
         else
             vec_push(&words, argv[at]);
     }
-    if (result == 0 && !wants_information(configuration)) {
-        result = command_read(words.v, words.n, &options->command, &options->subject, err);
-        if (result == 0)
-            result = complete(configuration, words.n ? words.v[0] : NULL, options, err);
+    const char *version = configuration_value(configuration, "version");
+    bool informs = is_on(configuration, "help") || (*version && strcmp(version, "false") != 0);
+    if (result == 0 && !informs) {
+        const char *command = words.n ? words.v[0] : NULL;
+        result = read_command(words.v, words.n, options, err) || read_file(configuration, err) ||
+                         check_sources(configuration, options->command, err) ||
+                         check_one(configuration, command, err) ||
+                         check_companions(configuration, options->command, err) ||
+                         configuration_settle(configuration, err)
+                     ? -1
+                     : 0;
+    }
+    if (result == 0 && !informs) {
+        options->configuration = configuration_tree(configuration);
+        options->flags = configuration_flags(configuration);
     }
     vec_free(&words);
     return result;
@@ -394,7 +364,7 @@ int options_parse(int argc, char *const *argv, struct options *options, struct e
 {
     struct configuration configuration;
     memset(options, 0, sizeof(*options));
-    configuration_init(&configuration);
+    configuration_init(&configuration, &options->notes);
     int result = parse(&configuration, argc, argv, options, err);
     options->argc = argc;
     options->argv = argv;

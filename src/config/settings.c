@@ -12,12 +12,13 @@
 /* In the order of --help. What has no effect here is checked and taken over all the same. */
 const struct setting settings[] = {
     /* ---- where objects come from ---- */
-    {GROUP_OBJECTS, "config", NULL, SETTING_PATH, AT(config), .value = "FILE",
+    {GROUP_OBJECTS, "config", NULL, SETTING_TEXT, AT(config), .value = "FILE", .traits = NOT_EMPTY,
      .help =
          "read a KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1, YAML or JSON). Flags "
          "below that name a field are ignored then, except --hostname-override and the logging "
          "flags. The daemon exits with status 1 when the file is edited in place or renamed"},
-    {GROUP_OBJECTS, "manifests", NULL, SETTING_PATH, AT(manifests), .value = "PATH",
+    {GROUP_OBJECTS, "manifests", NULL, SETTING_TEXT, AT(manifests), .value = "PATH",
+     .traits = NOT_EMPTY,
      .help = "read objects from a file or folder (YAML or JSON, as kubectl get -o writes them) and "
              "follow its changes"},
     {GROUP_OBJECTS, "kubeconfig", "clientConnection.kubeconfig", SETTING_TEXT, AT(kubeconfig),
@@ -53,15 +54,16 @@ const struct setting settings[] = {
      .help = "the node's own address of this IP family, instead of the one in the Node object; "
              "0.0.0.0 and :: mean none"},
     {GROUP_TRAFFIC, "masquerade-all", "nftables.masqueradeAll", SETTING_SWITCH, AT(masquerade_all),
-     .standard = "false", .help = "masquerade all traffic to cluster IPs"},
+     .standard = "false", .modes = "nftables", .help = "masquerade all traffic to cluster IPs"},
     {GROUP_TRAFFIC, NULL, "nftables.masqueradeBit", SETTING_NUMBER, AT(masquerade_bit),
-     .standard = "14", .high = 31, .value = "N",
+     .standard = "14", .high = 31, .value = "N", .modes = "nftables",
      .help = "bit of the packet mark that requests masquerading"},
     {GROUP_TRAFFIC, "iptables-masquerade-bit", "iptables.masqueradeBit", SETTING_NUMBER,
-     .standard = "14", .high = 31, .value = "N", .help = "the same, unless the mode is nftables"},
+     .standard = "14", .high = 31, .value = "N", .modes = "iptables ipvs",
+     .as = "nftables.masqueradeBit", .help = "the same, unless the mode is nftables"},
     {GROUP_TRAFFIC, "iptables-sync-period", "nftables.syncPeriod", SETTING_DURATION,
      AT(sync_period), .standard = "30s", .value = "DURATION",
-     .traits = ZERO_IS_DEFAULT | ABOVE_ZERO,
+     .traits = ZERO_IS_DEFAULT | ABOVE_ZERO, .modes = "nftables",
      .help = "longest wait before a transaction that the kernel rejected is retried; /healthz and "
              "/livez fail when a change has waited for twice as long"},
     {GROUP_TRAFFIC, "proxy-mode", "mode", SETTING_CHOICE, .choices = "nftables iptables ipvs",
@@ -80,7 +82,8 @@ const struct setting settings[] = {
      .standard = "off", .choices = "off services endpoints", .value = "off|services|endpoints",
      .help = "count new connections in the kernel, for top, list -o wide and metrics: by Service, "
              "or by Service and endpoint"},
-    {GROUP_TRAFFIC, "feature-gates", "featureGates", SETTING_GATES, .value = "NAME=BOOL,...",
+    {GROUP_TRAFFIC, "feature-gates", "featureGates", SETTING_GATES, AT(no_external_ips),
+     .value = "NAME=BOOL,...",
      .help = "AllowServiceExternalIPs=false: do not proxy external IPs of Services; other gates "
              "have no effect"},
 
@@ -125,14 +128,14 @@ const struct setting settings[] = {
 
     /* ---- where the daemon answers ---- */
     {GROUP_SERVING, "healthz-bind-address", "healthzBindAddress", SETTING_LISTEN,
-     AT(healthz_bind_address), .standard = "0.0.0.0:10256", .high = 10256, .value = "IP:PORT",
+     AT(healthz_bind_address), .standard = "0.0.0.0:10256", .value = "IP:PORT",
      .help = "listen address for /healthz and /livez; [::] if --bind-address is IPv6"},
     {GROUP_SERVING, "healthz-port", NULL, SETTING_NUMBER, .high = 65535, .value = "PORT",
      .traits = NOT_BESIDE_FILE,
      .help = "port for a --healthz-bind-address without one; 0 disables it. "
              "Deprecated"},
     {GROUP_SERVING, "metrics-bind-address", "metricsBindAddress", SETTING_LISTEN,
-     AT(metrics_bind_address), .standard = "127.0.0.1:10249", .high = 10249, .value = "IP:PORT",
+     AT(metrics_bind_address), .standard = "127.0.0.1:10249", .value = "IP:PORT",
      .help = "listen address for /metrics; [::1] if --bind-address is IPv6"},
     {GROUP_SERVING, "metrics-port", NULL, SETTING_NUMBER, .low = 1, .high = 65535, .value = "PORT",
      .traits = NOT_BESIDE_FILE,
@@ -165,10 +168,11 @@ const struct setting settings[] = {
     {GROUP_RUNNING, "init-only", NULL, SETTING_SWITCH, AT(init_only),
      .help = "do the steps that need more privileges than the daemon (set conntrack limits, check "
              "the kernel), and exit"},
-    {GROUP_RUNNING, "write-config-to", NULL, SETTING_PATH, AT(write_config_to), .value = "FILE",
+    {GROUP_RUNNING, "write-config-to", NULL, SETTING_TEXT, AT(write_config_to), .value = "FILE",
+     .traits = NOT_EMPTY,
      .help = "write the effective configuration as a KubeProxyConfiguration, and exit"},
     {GROUP_RUNNING, "remove-startup-taint", NULL, SETTING_TAINT, AT(remove_startup_taint),
-     .value = "KEY[=VALUE][:EFFECT]",
+     .value = "KEY[=VALUE][:EFFECT]", .traits = NOT_EMPTY,
      .help = "remove the taint from this node's Node object once the tables are applied; without "
              "VALUE or EFFECT, any matches; needs the right to patch nodes"},
     {GROUP_RUNNING, "oom-score-adj", "oomScoreAdj", SETTING_NUMBER, AT(oom_score_adj),
@@ -188,36 +192,38 @@ const struct setting settings[] = {
     {GROUP_IGNORED, NULL, "apiVersion", SETTING_TEXT,
      .standard = "kubeproxy.config.k8s.io/v1alpha1"},
     {GROUP_IGNORED, NULL, "kind", SETTING_TEXT, .standard = "KubeProxyConfiguration"},
-    {GROUP_IGNORED, "log-flush-frequency", "logging.flushFrequency", SETTING_FLUSH,
-     .standard = "5s", .traits = BESIDE_FILE},
+    {GROUP_IGNORED, "log-flush-frequency", "logging.flushFrequency", SETTING_DURATION,
+     .standard = "5s", .traits = BESIDE_FILE | MAY_BE_NUMBER},
     {GROUP_IGNORED, "vmodule", "logging.vmodule", SETTING_VMODULE, .traits = BESIDE_FILE},
     {GROUP_IGNORED, "log-text-split-stream", "logging.options.text.splitStream", SETTING_SWITCH,
      .standard = "false", .traits = BESIDE_FILE},
     {GROUP_IGNORED, "log-text-info-buffer-size", "logging.options.text.infoBufferSize",
-     SETTING_QUANTITY, .standard = "0", .traits = BESIDE_FILE},
+     SETTING_TEXT, .standard = "0", .traits = BESIDE_FILE | MAY_BE_NUMBER},
     {GROUP_IGNORED, "log-json-split-stream", "logging.options.json.splitStream", SETTING_SWITCH,
      .standard = "false", .traits = BESIDE_FILE},
     {GROUP_IGNORED, "log-json-info-buffer-size", "logging.options.json.infoBufferSize",
-     SETTING_QUANTITY, .standard = "0", .traits = BESIDE_FILE},
+     SETTING_TEXT, .standard = "0", .traits = BESIDE_FILE | MAY_BE_NUMBER},
     {GROUP_IGNORED, "show-hidden-metrics-for-version", "showHiddenMetricsForVersion",
      .type = SETTING_TEXT},
     {GROUP_IGNORED, "config-sync-period", "configSyncPeriod", SETTING_DURATION, .standard = "15m",
      .traits = ZERO_IS_DEFAULT | ABOVE_ZERO},
     {GROUP_IGNORED, NULL, "portRange", .type = SETTING_TEXT},
     {GROUP_IGNORED, "iptables-min-sync-period", "nftables.minSyncPeriod", SETTING_DURATION,
-     .standard = "1s", .traits = ZERO_IS_DEFAULT},
+     .standard = "1s", .traits = ZERO_IS_DEFAULT, .modes = "nftables"},
     {GROUP_IGNORED, "iptables-min-sync-period", "iptables.minSyncPeriod", SETTING_DURATION,
-     .standard = "1s", .traits = ZERO_IS_DEFAULT},
+     .standard = "1s", .traits = ZERO_IS_DEFAULT, .modes = "iptables",
+     .as = "nftables.minSyncPeriod"},
     {GROUP_IGNORED, "iptables-sync-period", "iptables.syncPeriod", SETTING_DURATION,
-     .standard = "30s", .traits = ZERO_IS_DEFAULT | ABOVE_ZERO},
-    {GROUP_IGNORED, "masquerade-all", "iptables.masqueradeAll", SETTING_SWITCH,
-     .standard = "false"},
+     .standard = "30s", .traits = ZERO_IS_DEFAULT | ABOVE_ZERO, .modes = "iptables",
+     .as = "nftables.syncPeriod"},
+    {GROUP_IGNORED, "masquerade-all", "iptables.masqueradeAll", SETTING_SWITCH, .standard = "false",
+     .modes = "iptables ipvs", .as = "nftables.masqueradeAll"},
     {GROUP_IGNORED, "iptables-localhost-nodeports", "iptables.localhostNodePorts", SETTING_SWITCH,
      .standard = "true"},
     {GROUP_IGNORED, "ipvs-sync-period", "ipvs.syncPeriod", SETTING_DURATION, .standard = "30s",
-     .traits = ZERO_IS_DEFAULT | ABOVE_ZERO},
+     .traits = ZERO_IS_DEFAULT | ABOVE_ZERO, .modes = "ipvs", .as = "nftables.syncPeriod"},
     {GROUP_IGNORED, "ipvs-min-sync-period", "ipvs.minSyncPeriod", SETTING_DURATION,
-     .standard = "0s"},
+     .standard = "0s", .modes = "ipvs", .as = "nftables.minSyncPeriod"},
     {GROUP_IGNORED, "ipvs-scheduler", "ipvs.scheduler", .type = SETTING_TEXT},
     {GROUP_IGNORED, "ipvs-exclude-cidrs", "ipvs.excludeCIDRs", .type = SETTING_CIDRS},
     {GROUP_IGNORED, "ipvs-strict-arp", "ipvs.strictARP", SETTING_SWITCH, .standard = "false"},
@@ -251,10 +257,15 @@ static bool same_flag(const char *flag, const char *name, size_t length)
 
 const struct setting *setting_by_flag(const char *name, size_t length)
 {
-    for (size_t i = 0; i < settings_count; i++)
-        if (same_flag(settings[i].flag, name, length))
-            return &settings[i];
+    settings_each (setting)
+        if (same_flag(setting->flag, name, length))
+            return setting;
     return NULL;
+}
+
+bool setting_is_first(const struct setting *setting)
+{
+    return setting_by_flag(setting->flag, strlen(setting->flag)) == setting;
 }
 
 /* How many bytes must be put in, left out or replaced to make @a of @b. */
@@ -282,12 +293,14 @@ const struct setting *setting_near_flag(const char *text, size_t length)
 {
     const struct setting *nearest = NULL;
     size_t least = 4; /* more is another word */
-    for (size_t i = 0; i < settings_count && length < 100; i++) {
-        char *name = settings[i].flag ? setting_flag_name(&settings[i]) : NULL;
-        size_t far = name ? distance(text, length, name) : least;
+    settings_each (setting) {
+        if (!setting->flag || length >= 100)
+            continue;
+        char *name = setting_flag_name(setting);
+        size_t far = distance(text, length, name);
         if (far < least && 3 * far <= length) {
             least = far;
-            nearest = &settings[i];
+            nearest = setting;
         }
         free(name);
     }
@@ -296,21 +309,16 @@ const struct setting *setting_near_flag(const char *text, size_t length)
 
 const struct setting *setting_by_field(const char *path)
 {
-    for (size_t i = 0; i < settings_count; i++)
-        if (settings[i].field && strcmp(settings[i].field, path) == 0)
-            return &settings[i];
+    settings_each (setting)
+        if (setting->field && strcmp(setting->field, path) == 0)
+            return setting;
     return NULL;
 }
 
-bool setting_is_section(const char *path)
+bool setting_is_below(const char *field, const char *section)
 {
-    size_t length = strlen(path);
-    for (size_t i = 0; i < settings_count; i++) {
-        const char *field = settings[i].field;
-        if (field && strncmp(field, path, length) == 0 && field[length] == '.')
-            return true;
-    }
-    return false;
+    size_t length = strlen(section);
+    return field && strncmp(field, section, length) == 0 && field[length] == '.';
 }
 
 char *setting_flag_name(const struct setting *setting)
@@ -348,49 +356,35 @@ void setting_print_help(FILE *out, const char *text)
     }
 }
 
-/* "how many connections to track at least (conntrack.min; default 131072)" */
-static void print_help(FILE *out, const struct setting *s)
+/* "--conntrack-min N", and below it "how many ... at least (conntrack.min; default 131072)" */
+static void print_setting(FILE *out, const struct setting *s)
 {
+    char *name = s->flag ? setting_flag_name(s) : xasprintf("in the file: %s", s->field);
     const char *field = s->flag ? s->field : NULL;
     const char *standard = s->type == SETTING_SWITCH ? NULL : s->standard;
     bool facts = field || standard;
-    char *text = xasprintf("%s%s%s%s%s%s%s", s->help, facts ? " (" : "", field ? field : "",
+    char *help = xasprintf("%s%s%s%s%s%s%s", s->help, facts ? " (" : "", field ? field : "",
                            field && standard ? "; " : "", standard ? "default " : "",
                            standard ? standard : "", facts ? ")" : "");
-    setting_print_help(out, text);
-    free(text);
-}
-
-static void print_setting(FILE *out, const struct setting *s)
-{
-    char *flag = s->flag ? setting_flag_name(s) : xasprintf("in the file: %s", s->field);
-    fprintf(out, "  %s%s%s\n", flag, s->value ? " " : "", s->value ? s->value : "");
-    free(flag);
-    print_help(out, s);
-}
-
-/* Whether a setting before this one has its flag. */
-static bool is_repeated(const struct setting *s)
-{
-    return setting_by_flag(s->flag, strlen(s->flag)) != s;
-}
-
-static void print_ignored(FILE *out)
-{
-    fprintf(out, "\n%s\n", ignored_heading);
-    for (size_t i = 0; i < settings_count; i++)
-        if (settings[i].group == GROUP_IGNORED && settings[i].flag && !is_repeated(&settings[i]))
-            fprintf(out, "  --%s\n", settings[i].flag);
+    fprintf(out, "  %s%s%s\n", name, s->value ? " " : "", s->value ? s->value : "");
+    setting_print_help(out, help);
+    free(name);
+    free(help);
 }
 
 void settings_print(FILE *out)
 {
-    for (size_t i = 0; i < settings_count; i++) {
-        if (settings[i].group == GROUP_IGNORED)
+    enum setting_group group = GROUP_IGNORED;
+    settings_each (setting) {
+        if (setting->group == GROUP_IGNORED)
             continue;
-        if (i == 0 || settings[i].group != settings[i - 1].group)
-            fprintf(out, "\n%s\n", headings[settings[i].group]);
-        print_setting(out, &settings[i]);
+        if (setting->group != group)
+            fprintf(out, "\n%s\n", headings[setting->group]);
+        group = setting->group;
+        print_setting(out, setting);
     }
-    print_ignored(out);
+    fprintf(out, "\n%s\n", ignored_heading);
+    settings_each (setting)
+        if (setting->group == GROUP_IGNORED && setting->flag && setting_is_first(setting))
+            fprintf(out, "  --%s\n", setting->flag);
 }

@@ -561,8 +561,8 @@ int json_reader_feed(struct json_reader *reader, const char *bytes, size_t lengt
 {
     if (reader->failed)
         return error_set(err, "the text before was not usable");
-    for (const char *p = bytes, *end = bytes + length; p < end;)
-        if (reader->open ? gather(reader, bytes, &p, end, err)
+    for (const char *p = bytes; length > 0 && p < bytes + length;)
+        if (reader->open ? gather(reader, bytes, &p, bytes + length, err)
                          : take_between(reader, bytes, &p, err))
             return -1;
     reader->gone += length;

@@ -10,29 +10,20 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void clear_notes(note_vec *notes)
-{
-    vec_each (notes, note)
-        free(note->text);
-    vec_free(notes);
-}
-
 /* The configuration in force, or NULL. */
 static cJSON *read_all(const char *text, size_t length, struct error *err)
 {
     struct configuration configuration;
-    note_vec notes = {0};
-    cJSON *tree = NULL;
     struct options options = {0};
-    configuration_init(&configuration);
-    if (config_file_read_text("fuzz", text, length, &configuration, &notes, err) == 0 &&
-        configuration_settle(&configuration, &notes, err) == 0) {
+    cJSON *tree = NULL;
+    configuration_init(&configuration, &options.notes);
+    if (configuration_read(&configuration, "fuzz", text, length, err) == 0 &&
+        configuration_settle(&configuration, err) == 0) {
         tree = configuration_tree(&configuration);
         configuration_land(&configuration, &options);
-        options_clear(&options);
     }
+    options_clear(&options);
     configuration_clear(&configuration);
-    clear_notes(&notes);
     return tree;
 }
 

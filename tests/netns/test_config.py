@@ -274,7 +274,7 @@ def test_pages_for_people(namespace, config, daemon):
     assert (status, headers["Content-Type"]) == (200, "text/plain; charset=utf-8")
     flags = dict(line.split("=", 1) for line in body.split("\n\n", 1)[1].splitlines())
     assert flags["config"] == str(config) and flags["manifests"] == str(daemon.source)
-    assert flags["nodeport-addresses"] == '["primary"]' and flags["conntrack-min"] == "131072"
+    assert flags["nodeport-addresses"] == "primary" and flags["conntrack-min"] == "131072"
     assert flags["healthz-bind-address"].endswith(f":{HEALTH_PORT}")
     body = http_get(namespace, "127.0.0.1", METRICS_PORT, "/statusz")[2]
     assert f"\nObjects from: {daemon.source}\n" in body

@@ -62,7 +62,7 @@ static void parse_text(const char *text_of_file, const char *flags, FILE *out)
         return;
     }
     vec_each (&options.notes, note)
-        fprintf(out, "%d %s\n", note->importance, note->text);
+        fprintf(out, "%d %s\n", note->level - LOG_LEVEL_WARN, note->text);
     char *text = options_text(&options);
     fprintf(out, "%s\n", text);
     free(text);
@@ -163,8 +163,8 @@ COMMAND(set)
 /* Those fields that have a default above are all there are. */
 COMMAND(all_fields)
 {
-    for (size_t i = 0; i < settings_count; i++) {
-        const char *field = settings[i].field;
+    settings_each (s) {
+        const char *field = s->field;
         bool seen = !field || strcmp(field, "kind") == 0 || strcmp(field, "apiVersion") == 0;
         vec_each (&defaults, it)
             seen = seen || strcmp(*it, field) == 0;
@@ -175,9 +175,9 @@ COMMAND(all_fields)
 
 COMMAND(beside_file)
 {
-    for (size_t i = 0; i < settings_count; i++)
-        if (settings[i].traits & BESIDE_FILE)
-            fprintf(out, "--%s\n", settings[i].flag);
+    settings_each (s)
+        if (s->traits & BESIDE_FILE)
+            fprintf(out, "--%s\n", s->flag);
 }
 
 /* Whether the configuration of the file below is the one of the file before. */
@@ -231,7 +231,7 @@ static void expect_the_same(const struct options *first, const struct options *s
     free(again);
     /* What was written is what the daemon does: nothing is left to say of the mode. */
     vec_each (&second->notes, note)
-        ck_assert_int_ne(note->importance, NOTE_INFO);
+        ck_assert_int_ne(note->level, LOG_LEVEL_INFO);
     ck_assert_int_eq(first->masquerade_bit, second->masquerade_bit);
     ck_assert_double_eq(first->sync_period, second->sync_period);
     ck_assert(first->masquerade_all == second->masquerade_all);
@@ -247,7 +247,9 @@ COMMAND(round_trip)
         struct options first, second;
         struct error err = {0};
         cJSON *tree = random_tree(&seed);
-        ck_assert_msg(config_file_write(path, tree, &err) == 0, "%s", err.text);
+        struct options written = {
+            .write_config_to = path, .configuration = tree, .conntrack.max_given = true};
+        ck_assert_msg(options_write(&written, &err) == 0, "%s", err.text);
         ck_assert_msg(parse_file("", &first, &err) == 0, "%s", err.text);
         first.write_config_to = path;
         ck_assert_msg(options_write(&first, &err) == 0, "%s", err.text);
@@ -263,11 +265,13 @@ COMMAND(round_trip)
 COMMAND(write)
 {
     struct error err = {0};
-    cJSON *tree = cJSON_CreateObject();
-    ck_assert_int_eq(config_file_write(words, tree, &err), -1);
+    struct options options = {.write_config_to = words,
+                              .configuration = cJSON_CreateObject(),
+                              .conntrack.max_given = true};
+    ck_assert_int_eq(options_write(&options, &err), -1);
     fprintf(out, "%s\n", err.text);
     error_clear(&err);
-    cJSON_Delete(tree);
+    cJSON_Delete(options.configuration);
 }
 
 CASES("config_file")
@@ -275,17 +279,17 @@ CASES("config_file")
 /* Each default is of its own form and in its own range, each place one for values. */
 TEST(table)
 {
-    for (size_t i = 0; i < settings_count; i++) {
-        const struct setting *s = &settings[i];
+    settings_each (s) {
         struct error err = {0};
         ck_assert(s->flag || s->field);
         ck_assert_msg(s->group == GROUP_IGNORED || s->help, "%s", s->flag);
         if (!s->standard)
             continue;
-        cJSON *json = setting_read_text(s, s->standard, NULL, &err);
-        ck_assert_msg(json != NULL, "%s: %s", s->field, err.text);
-        ck_assert_msg(setting_check(s, json, &err) == 0, "%s: %s", s->field, err.text);
-        cJSON_Delete(json);
+        char *value = setting_read_flag(s, s->standard, NULL, &err);
+        ck_assert_msg(value != NULL, "%s: %s", s->field, err.text);
+        ck_assert_str_eq(value, s->standard);
+        ck_assert_msg(setting_check(s, value, &err) == 0, "%s: %s", s->field, err.text);
+        free(value);
     }
 }
 
