@@ -87,7 +87,7 @@ struct ruleset_figures {
                           * refused that */
     size_t left_out;     /* likewise elements that belong to no frontend */
     uint64_t refusals;   /* how often something was refused and put aside */
-    /* Of session affinity, by the last look: drift_count_records(). */
+    /* Of session affinity, by the last audit. */
     uint32_t records, most_records; /* that clients have, and that there can be */
     bool records_known;             /* else the kernel does not count them, and there is room */
     uint64_t mistakes;              /* changes of backends that did not fit those in force */
@@ -107,9 +107,9 @@ void ruleset_set_port(struct ruleset *ruleset, uint32_t id, const struct port_ro
 
 /**
  * The backends of a service port that were set last change. Costs as much as the change, and one
- * look at those in force. False, and nothing is noted, if the port cannot be changed like that:
- * with session affinity, with as many backends as can be, after a refusal or a failed commit, or if
- * none were set. Then all of it is to be set.
+ * look at those applied. False if the port cannot be changed like that: with session affinity, with
+ * as many backends as can be, while it waits for a commit, after the kernel rejected it, if none
+ * were set, or if some of those that go are not there. Then all of it is to be set.
  */
 bool ruleset_change_port(struct ruleset *ruleset, uint32_t id,
                          const struct port_route_change *change);
@@ -270,32 +270,32 @@ int ruleset_cleanup(struct nft_socket *socket, enum family family, bool *existed
 typedef VEC(struct backend) backend_list;
 
 /* ports with endpoints, or local_ports with local_endpoints. */
-struct audit_part {
+struct probe_part {
     uint32_t value;     /* P:N; 0: the service port is not there */
     size_t looked_at;   /* slots, from 0 */
     backend_list found; /* what is in them, sorted */
 };
 
 /* Something that is not as it should be. */
-struct audit_difference {
+struct probe_difference {
     const char *set; /* of base.nft; static */
     char *text;      /* owned; what is wrong in it, for people */
 };
 
-/* Start zeroed, release with audit_clear(). */
-struct audit {
+/* Start zeroed, release with probe_clear(). */
+struct probe {
     uint32_t service; /* P:class; 0: the frontend is not there, and nothing more is known */
-    struct audit_part all, local;
+    struct probe_part all, local;
     bool rejected, dropped, cluster_ip; /* is in the set for it */
     uint32_t affinity_timeout;          /* 0: it has none */
     uint32_t source_list;               /* likewise */
     size_t sources;                     /* prefixes of it found as they should be */
     size_t skipped; /* elements that were not looked at: there were no lookups left */
-    VEC(struct audit_difference) differences;
+    VEC(struct probe_difference) differences;
 };
 
 /* What a frontend should be. */
-struct audit_subject {
+struct probe_subject {
     const struct frontend *frontend;
     const struct route *route;     /* NULL: nobody has the frontend */
     const struct port_route *port; /* of the port that it leads to; NULL likewise */
@@ -306,19 +306,19 @@ struct audit_subject {
  * @lookups  how many slots and source ranges may be looked at; what was is taken off
  * -1 if the kernel could not be asked.
  */
-int ruleset_audit(const struct ruleset *ruleset, struct nft_socket *socket,
-                  const struct audit_subject *subject, size_t *lookups, struct audit *audit,
+int ruleset_probe(const struct ruleset *ruleset, struct nft_socket *socket,
+                  const struct probe_subject *subject, size_t *lookups, struct probe *audit,
                   struct error *err);
 
-void audit_clear(struct audit *audit);
+void probe_clear(struct probe *audit);
 
 /** Whether the kernel has the table of @ruleset's family, and whether its rules are made from the
  * templates and settings of @ruleset. */
-int ruleset_audit_table(const struct ruleset *ruleset, struct nft_socket *socket, bool *exists,
+int ruleset_probe_table(const struct ruleset *ruleset, struct nft_socket *socket, bool *exists,
                         bool *same, struct error *err);
 
 /** Whether @address is in a set of addresses ("cluster_ips", "service_cidrs"). */
-int ruleset_audit_address(const struct ruleset *ruleset, struct nft_socket *socket, const char *set,
+int ruleset_probe_address(const struct ruleset *ruleset, struct nft_socket *socket, const char *set,
                           const struct address *address, bool *held, struct error *err);
 
 /*

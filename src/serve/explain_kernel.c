@@ -36,7 +36,7 @@ static void find_table(struct explainer *e, enum family family)
         do_not_ask(e, "nothing is applied yet, what follows is pending");
     if (!view->ruleset || !e->socket)
         return;
-    if (ruleset_audit_table(view->ruleset, e->socket, &e->table[family], &same, &err)) {
+    if (ruleset_probe_table(view->ruleset, e->socket, &e->table[family], &same, &err)) {
         e->table[family] = false;
         do_not_ask(e, err.text);
         error_clear(&err);
@@ -81,7 +81,7 @@ static void add_value(cJSON *to, const char *key, uint32_t value)
 }
 
 static void add_backends(cJSON *to, const char *key, enum family family,
-                         const struct audit_part *part)
+                         const struct probe_part *part)
 {
     cJSON *array = cJSON_AddArrayToObject(to, key);
     vec_each (&part->found, backend)
@@ -89,7 +89,7 @@ static void add_backends(cJSON *to, const char *key, enum family family,
 }
 
 static void add_audit(struct explainer *e, const struct frontend *frontend,
-                      const struct audit *audit, cJSON *to)
+                      const struct probe *audit, cJSON *to)
 {
     enum family family = frontend->family;
     const struct ruleset *ruleset = e->from->family[family].ruleset;
@@ -134,7 +134,7 @@ static int audit_service_cidrs(struct explainer *e, const struct frontend *front
     enum family family = frontend->family;
     bool held = false;
     bool wanted = service_cidr_cache_contains(e->from->service_cidrs, family, &frontend->address);
-    if (ruleset_audit_address(e->from->family[family].ruleset, e->socket, "service_cidrs",
+    if (ruleset_probe_address(e->from->family[family].ruleset, e->socket, "service_cidrs",
                               &frontend->address, &held, err))
         return -1;
     if (held != wanted)
@@ -149,15 +149,15 @@ void explain_kernel(struct explainer *e, const struct frontend *frontend, const 
     const struct ruleset *ruleset = e->from->family[frontend->family].ruleset;
     const struct port_route port =
         route ? decision_port_route(&e->decision) : (struct port_route){0};
-    const struct audit_subject subject = {frontend, route, route ? &port : NULL};
-    struct audit audit = {0};
+    const struct probe_subject subject = {frontend, route, route ? &port : NULL};
+    struct probe audit = {0};
     struct error err = {0};
     bool asks = e->socket && e->table[frontend->family], done = false;
     if (asks && e->lookups < FRONTEND_LOOKUPS) {
         e->left_out[LEFT_ELEMENTS] += FRONTEND_LOOKUPS;
     } else if (asks) {
         e->lookups -= FRONTEND_LOOKUPS;
-        done = ruleset_audit(ruleset, e->socket, &subject, &e->lookups, &audit, &err) == 0 &&
+        done = ruleset_probe(ruleset, e->socket, &subject, &e->lookups, &audit, &err) == 0 &&
                (route || audit_service_cidrs(e, frontend, &err) == 0);
         if (!done)
             do_not_ask(e, err.text);
@@ -167,7 +167,7 @@ void explain_kernel(struct explainer *e, const struct frontend *frontend, const 
     else
         cJSON_AddNullToObject(to, "kernel");
     error_clear(&err);
-    audit_clear(&audit);
+    probe_clear(&audit);
 }
 
 /* ---- all of it ---- */

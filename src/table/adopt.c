@@ -1,71 +1,228 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Taking over a table: at the start, when one may be there from an earlier run, and after a failed
- * commit, when nothing is sure.
+ * commit, when nothing is sure. All of it is read back.
  */
-#include "kube-nftd/base.h"
-#include "record.h"
+#include "state.h"
 
 #include <linux/in.h>
 #include <string.h>
 
+/* ---- slots by their keys ----
+ *
+ * The keys of the slots of a large map are told by the values in ports and local_ports. For a dump
+ * the kernel counts off from the beginning of a map for each 32 KiB of it, so that half a million
+ * slots take it 14 s, and 2 s by their keys.
+ */
+
+/* Where both take as long. */
+#define DUMP_MOST 65536
+
+/* Keys on their way to the kernel. */
+struct asking {
+    struct nft_socket *socket;
+    enum family family;
+    enum table_set set;
+    nft_element_fn fn;
+    void *ctx;
+    uint8_t bytes[NFT_KEYS_MOST * KEY_SIZE];
+    struct nft_keys keys;
+    bool missing; /* one was not there: who asks has the wrong keys */
+};
+
+static uint32_t count_of(const struct port_entry *port, enum table_set set)
+{
+    return low_of_value(entry_applied(set_of_count(part_of_set(set)), &port->entry));
+}
+
+static int ask(struct asking *asking, struct error *err)
+{
+    const size_t n = asking->keys.n;
+    size_t found;
+    asking->keys.n = 0;
+    const struct nft_keys keys = {asking->bytes, asking->keys.length, n};
+    if (n == 0)
+        return 0;
+    if (nft_socket_get_elements(asking->socket, asking->family, RULESET_TABLE,
+                                set_name(asking->set), &keys, asking->fn, asking->ctx, &found, err))
+        return -1;
+    asking->missing = asking->missing || found != n;
+    return 0;
+}
+
+static int ask_for_all(struct asking *asking, const struct ruleset *rs, struct error *err)
+{
+    hash_table_each (&rs->ports, const struct port_entry, port)
+        for (uint32_t i = 0; i < count_of(port, asking->set); i++) {
+            const struct key key = key_of_slot(port->number, i);
+            asking->keys.length = key.length;
+            memcpy(asking->bytes + asking->keys.n++ * key.length, key.bytes, key.length);
+            if (asking->keys.n == NFT_KEYS_MOST && ask(asking, err))
+                return -1;
+        }
+    return ask(asking, err);
+}
+
+/* @done: whether it did, and gave all of the map to @fn; it does only if they are many and the
+ * kernel says that it has just as many. -1 also if some of them are not there. */
+static int read_by_keys(const struct ruleset *rs, struct nft_socket *socket, enum table_set set,
+                        nft_element_fn fn, void *ctx, bool *done, struct error *err)
+{
+    struct asking asking = {
+        .socket = socket, .family = rs->family, .set = set, .fn = fn, .ctx = ctx};
+    uint64_t expected = 0;
+    uint32_t held;
+    bool told;
+    hash_table_each (&rs->ports, const struct port_entry, port)
+        expected += count_of(port, set);
+    if (expected <= (rs->config.dump_most ? rs->config.dump_most : DUMP_MOST))
+        return 0;
+    if (nft_socket_count_elements(socket, rs->family, RULESET_TABLE, set_name(set), &held, &told,
+                                  err))
+        return -1;
+    if (!told || held != expected)
+        return 0;
+    if (ask_for_all(&asking, rs, err))
+        return -1;
+    *done = true;
+    return asking.missing ? error_set(err, "%s does not have the expected slots", set_name(set))
+                          : 0;
+}
+
+/* ---- all elements ---- */
+
+struct reading {
+    struct ruleset *rs;
+    enum table_set set; /* the one that is being read */
+    struct table_contents *found;
+    bool torn; /* an element came twice: the kernel was moving them to a larger table, and may have
+                * left out others as well */
+    struct boundaries boundaries; /* of a set of ranges */
+};
+
+static void on_element(void *ctx, const struct nft_element *from)
+{
+    struct reading *r = ctx;
+    struct sighting sighting;
+    r->found->held++;
+    if (set_owner(r->set) == OWNER_RANGES) {
+        boundaries_take(&r->boundaries, r->rs->family, from);
+        return;
+    }
+    if (!ruleset_sight(r->rs, r->set, from, &sighting) ||
+        !element_take_value(r->set, r->rs->family, from, &sighting.element)) {
+        r->found->foreign = true;
+        return;
+    }
+    r->found->elements++;
+    r->torn = r->torn || sighting.there;
+    ruleset_believe(r->rs, r->set, from, &sighting, true);
+}
+
+static void take_ranges(struct reading *r)
+{
+    range_vec ranges = {0};
+    enum boundaries_verdict verdict = boundaries_pair(&r->boundaries, r->rs->family, &ranges);
+    r->torn = r->torn || verdict == BOUNDARIES_TORN;
+    r->found->foreign = r->found->foreign || verdict == BOUNDARIES_FOREIGN;
+    r->found->elements += ranges.n;
+    vec_each (&ranges, range) {
+        const struct key key = key_of_range(r->rs->family, range);
+        r->torn = !plain_observe(&r->rs->plain, r->set, &key, NULL, true) || r->torn;
+    }
+    vec_free(&ranges);
+    boundaries_clear(&r->boundaries);
+}
+
+static int read_set(struct reading *r, struct nft_socket *socket, bool by_keys, struct error *err)
+{
+    bool done = false;
+    if (by_keys && set_owner(r->set) == OWNER_SLOTS &&
+        read_by_keys(r->rs, socket, r->set, on_element, r, &done, err))
+        return -1;
+    if (!done && nft_socket_read_elements(socket, r->rs->family, RULESET_TABLE, set_name(r->set),
+                                          on_element, r, err))
+        return -1;
+    if (set_owner(r->set) == OWNER_RANGES)
+        take_ranges(r);
+    return 0;
+}
+
+int ruleset_read_back(struct ruleset *rs, struct nft_socket *socket, bool by_keys,
+                      struct table_contents *found, struct error *err)
+{
+    struct reading r = {.rs = rs, .found = found};
+    int result = 0;
+    *found = (struct table_contents){.elements = 0};
+    for (r.set = 0; r.set < TABLE_SETS && result == 0; r.set++)
+        result = read_set(&r, socket, by_keys, err);
+    boundaries_clear(&r.boundaries);
+    if (result == 0 && r.torn)
+        result = error_set(err, "the kernel returned elements twice");
+    return result;
+}
+
+/* ---- taking over a table ---- */
+
 /* A set that changes while it is read is read again, up to so many times. */
 #define READ_TRIES 3
 
-/* ---- forgetting ---- */
-
-static void forget_port(struct port_record *port)
+static void forget_entry(struct ruleset *rs, struct entry *entry)
 {
-    if (!port->record.pending && !port->record.held_back)
-        port_want_in_force(port);
-    port_list_wishes(port);
-    part_forget_kernel(&port->all);
-    if (port->local)
-        part_forget_kernel(port->local);
-    port->record.trimming = false;
-}
-
-static void forget_record(struct ruleset *rs, struct record *record)
-{
-    if (record->is_port) {
-        forget_port(as_port(record));
+    if (entry->is_port) {
+        struct port_entry *port = as_port(entry);
+        port_list_desired(port);
+        slots_forget(&port->all);
+        if (port->local)
+            slots_forget(port->local);
+        entry->trimming = entry->trim = false;
     } else {
-        frontend_release_list(rs, as_frontend(record), 0);
+        frontend_release_list(rs, as_frontend(entry), 0);
     }
-    ruleset_mark_pending(rs, record);
-    for (enum table_set set = 0; set < NUMBER_SETS; set++)
-        if (set_is_of(set, record))
-            set_hold_number(rs, set, record, 0);
+    ruleset_mark_dirty(rs, entry);
+    for (enum table_set set = first_set(entry); set < end_of_sets(entry); set++)
+        entry_set_applied(rs, set, entry, 0);
 }
 
-static void forget_kernel(struct ruleset *rs)
+static void forget_applied(struct ruleset *rs)
 {
-    hash_table_each (&rs->frontends, struct record, frontend)
-        forget_record(rs, frontend);
-    hash_table_each (&rs->ports, struct record, port)
-        forget_record(rs, port);
+    hash_table_each (&rs->frontends, struct entry, frontend)
+        forget_entry(rs, frontend);
+    hash_table_each (&rs->ports, struct entry, port)
+        forget_entry(rs, port);
     vec_clear(&rs->trims);
-    source_lists_forget(&rs->lists, &rs->contents);
-    contents_forget_kernel(&rs->contents);
+    source_lists_forget(&rs->lists, &rs->plain);
+    plain_forget_applied(&rs->plain);
     shapes_clear(&rs->shapes);
     rs->collect_time = 0;
 }
 
-/* ---- taking over ---- */
-
-static void tell_abandoned(const struct ruleset *rs)
+/* Frontends hold the lists that they are led to. */
+static void adopt_lists(struct ruleset *rs, double now)
 {
-    vec_each (&rs->pending, it) {
-        const struct frontend_record *frontend = (*it)->is_port ? NULL : as_frontend(*it);
-        if (frontend && !(*it)->wanted && frontend->service.held &&
+    list_value_vec values = {0};
+    hash_table_each (&rs->frontends, struct frontend_entry, it)
+        if (it->applied[SET_RESTRICTED])
+            vec_push(&values, it->applied[SET_RESTRICTED]);
+    source_lists_adopt(&rs->lists, &rs->plain, &values, now);
+    vec_each (&values, value)
+        source_list_hold(source_lists_find(&rs->lists, *value));
+    vec_free(&values);
+}
+
+static void report_abandoned(const struct ruleset *rs)
+{
+    vec_each (&rs->dirty, it) {
+        const struct frontend_entry *frontend = (*it)->is_port ? NULL : as_frontend(*it);
+        if (frontend && !(*it)->desired && frontend->applied[SET_SERVICES] &&
             frontend->frontend.protocol == IPPROTO_UDP)
-            rs->abandoned(rs->ctx, &frontend->frontend);
+            rs->config.abandoned(rs->config.ctx, &frontend->frontend);
     }
 }
 
 /* What is found at the start is worth a line; what is found after a failure, while it lasts, not.
  */
-static void say(const struct ruleset *rs, const char *what, size_t elements)
+static void log_found(const struct ruleset *rs, const char *what, size_t elements)
 {
     if (!rs->adopted)
         log_info("ruleset", "family=%s %s elements=%zu", nft_family_name(rs->family), what,
@@ -81,7 +238,7 @@ static int try_take_over(struct ruleset *rs, struct nft_socket *socket, bool by_
 {
     struct table_contents found;
     struct rules_repaired rules;
-    forget_kernel(rs);
+    forget_applied(rs);
     if (ruleset_read_back(rs, socket, by_keys, &found, err))
         return -1;
     *ours = !found.foreign;
@@ -93,10 +250,10 @@ static int try_take_over(struct ruleset *rs, struct nft_socket *socket, bool by_
         connections_end(rs, socket);
     if (rs->last_number == 0) /* there may be affinity records of service ports that are gone */
         rs->last_number = arc4random() % MOST_PORTS;
-    if (rs->abandoned)
-        tell_abandoned(rs);
+    if (rs->config.abandoned)
+        report_abandoned(rs);
     rs->figures.elements = found.held + rules.verdicts;
-    say(rs, "adopted the table", found.elements);
+    log_found(rs, "adopted the table", found.elements);
     return 0;
 }
 
@@ -122,7 +279,21 @@ static bool take_over(struct ruleset *rs, struct nft_socket *socket)
 static bool is_like_ours(const struct ruleset *rs, const struct nft_table_state *state)
 {
     return state->exists && state->comment && strcmp(state->comment, rs->comment) == 0 &&
-           (!rs->owned || state->flags & NFT_TABLE_PERSISTENT);
+           (!rs->config.owned || state->flags & NFT_TABLE_PERSISTENT);
+}
+
+bool ruleset_is_still_ours(struct ruleset *rs, struct nft_socket *socket)
+{
+    struct error err = {0};
+    struct nft_table_state state;
+    bool same = false;
+    if (nft_socket_read_table(socket, rs->family, RULESET_TABLE, &state, &err) == 0) {
+        same = is_like_ours(rs, &state) && !state.owned_elsewhere &&
+               !(state.flags & NFT_TABLE_DORMANT);
+        free(state.comment);
+    }
+    error_clear(&err);
+    return same;
 }
 
 /* Before it is read, so that what is read stays true: claims it if that shall be, and wakes it up
@@ -130,8 +301,8 @@ static bool is_like_ours(const struct ruleset *rs, const struct nft_table_state 
 static int set_flags(struct ruleset *rs, struct nft_socket *socket, uint32_t before,
                      struct error *err)
 {
-    const uint32_t flags =
-        (before & ~NFT_TABLE_DORMANT) | (rs->owned ? NFT_TABLE_OWNED | NFT_TABLE_PERSISTENT : 0);
+    const uint32_t flags = (before & ~NFT_TABLE_DORMANT) |
+                           (rs->config.owned ? NFT_TABLE_OWNED | NFT_TABLE_PERSISTENT : 0);
     if (flags == before)
         return 0;
     struct nft_batch batch;
@@ -143,12 +314,22 @@ static int set_flags(struct ruleset *rs, struct nft_socket *socket, uint32_t bef
     return result;
 }
 
+static int owned_elsewhere(enum family family, const struct nft_table_state *state,
+                           struct error *err)
+{
+    return error_set(err,
+                     "table %s " RULESET_TABLE
+                     " is owned by a running program, most likely another kube-nftd; its netlink "
+                     "port, often its process ID, is %u",
+                     nft_family_name(family), state->owner);
+}
+
 /* Looks for a table, and whether it is like ours. */
 static int look(struct ruleset *rs, struct nft_socket *socket, bool *exists, bool *ours,
                 struct error *err)
 {
     struct nft_table_state state;
-    rs->owned_elsewhere = false;
+    rs->owned_elsewhere = *ours = false;
     if (nft_socket_read_table(socket, rs->family, RULESET_TABLE, &state, err))
         return -1;
     *exists = state.exists;
@@ -156,22 +337,8 @@ static int look(struct ruleset *rs, struct nft_socket *socket, bool *exists, boo
     free(state.comment);
     rs->owned_elsewhere = state.owned_elsewhere;
     if (state.owned_elsewhere)
-        return ruleset_say_owner(rs->family, &state, err);
+        return owned_elsewhere(rs->family, &state, err);
     return *ours ? set_flags(rs, socket, state.flags, err) : 0;
-}
-
-bool ruleset_has_changed(struct ruleset *rs, struct nft_socket *socket)
-{
-    struct error err = {0};
-    struct nft_table_state state;
-    bool same = false;
-    if (nft_socket_read_table(socket, rs->family, RULESET_TABLE, &state, &err) == 0) {
-        same = is_like_ours(rs, &state) && !state.owned_elsewhere &&
-               !(state.flags & NFT_TABLE_DORMANT);
-        free(state.comment);
-    }
-    error_clear(&err);
-    return !same;
 }
 
 int ruleset_claim(struct ruleset *rs, struct nft_socket *socket, bool *ours, struct error *err)
@@ -185,23 +352,41 @@ int ruleset_adopt(struct ruleset *rs, struct nft_socket *socket, double now, str
     bool exists, ours;
     if (look(rs, socket, &exists, &ours, err))
         return -1;
-
     rs->strangers_stay = false;
     rs->table_missing = !ours || !take_over(rs, socket);
     rs->table_replaced = exists && rs->table_missing;
     rs->kernel_known = true;
-    rs->rules_suspect = rs->rules_wrong = false;
+    rs->recheck_rules = rs->rules_wrong = false;
     rs->figures.read_backs += rs->adopted;
     if (rs->table_missing) {
-        forget_kernel(rs);
+        forget_applied(rs);
         rs->figures.elements = 0;
     } else {
-        ruleset_adopt_lists(rs, now);
+        adopt_lists(rs, now);
     }
     if (rs->table_replaced)
-        say(rs, "replacing a table that has other maps or sets", 0);
+        log_found(rs, "replacing a table that has other maps or sets", 0);
     rs->adopted = true;
     return 0;
+}
+
+int ruleset_cleanup(struct nft_socket *socket, enum family family, bool *existed, struct error *err)
+{
+    struct nft_table_state state;
+    if (nft_socket_read_table(socket, family, RULESET_TABLE, &state, err))
+        return -1;
+    free(state.comment);
+    *existed = state.exists;
+    if (!state.exists)
+        return 0;
+    if (state.owned_elsewhere)
+        return owned_elsewhere(family, &state, err);
+    struct nft_batch batch;
+    nft_batch_init(&batch, family, RULESET_TABLE);
+    nft_batch_delete_table(&batch);
+    int result = nft_socket_commit(socket, &batch, err);
+    nft_batch_release(&batch);
+    return result;
 }
 
 /* ---- rules ---- */
@@ -212,15 +397,15 @@ int ruleset_repair_rules(struct ruleset *rs, struct nft_socket *socket, struct r
     int result = rules_repair(rs, socket, done, err);
     rs->repaired += done->bytes;
     if (done->bytes > 0)
-        say(rs, "rewrote rules that differed from the desired ones", 0);
+        log_found(rs, "rewrote rules that differed from the desired ones", 0);
     return result;
 }
 
 int ruleset_mend(struct ruleset *rs, struct nft_socket *socket, bool *mended, struct error *err)
 {
-    bool exists, ours = false;
+    bool ours = false;
     struct rules_repaired done = {.bytes = 0};
-    int result = look(rs, socket, &exists, &ours, err);
+    int result = ruleset_claim(rs, socket, &ours, err);
     *mended = false;
     if (rs->owned_elsewhere) {
         error_clear(err);
@@ -229,7 +414,7 @@ int ruleset_mend(struct ruleset *rs, struct nft_socket *socket, bool *mended, st
     if (result || !ours)
         return result;
     result = rules_repair(rs, socket, &done, err);
-    shapes_clear(&rs->shapes); /* what is in force is read back when it counts */
+    shapes_clear(&rs->shapes); /* what is applied is read back when it counts */
     *mended = done.bytes > 0;
     return result;
 }

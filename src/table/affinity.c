@@ -1,121 +1,189 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "affinity.h"
 
+#include "state.h"
+
+#include <errno.h>
 #include <string.h>
 
-static struct key key_of_value(uint32_t value)
+static struct key key_by_backend(enum family family, uint32_t port, const struct backend *backend)
 {
-    struct key key = {.length = 0};
-    key_put_number(&key, value);
-    return key;
-}
-
-static struct key key_of_number(enum family family, uint32_t port, const struct backend *backend)
-{
-    struct key key = key_of_value(port);
+    struct key key = key_of_number(port);
     key_put_address(&key, family, &backend->address);
     key_put_port(&key, backend->port);
     return key;
 }
 
+static enum table_set set_by_value(bool local)
+{
+    return local ? SET_LOCAL_AFFINITY_BACKENDS : SET_AFFINITY_BACKENDS;
+}
+
+/* The value of a plain element, desired or else applied; NULL if there is none. */
+static const uint8_t *known_value(const struct plain_elements *elements, enum table_set set,
+                                  const struct key *key)
+{
+    struct plain *known = plain_find(elements, set, key);
+    if (!known || (!known->desired && !known->applied))
+        return NULL;
+    return known->desired ? plain_value(known) : plain_applied_value(known);
+}
+
 /* One that no backend has, in the kernel neither; 0 if there is none. */
-static uint32_t new_value(struct affinity *affinity, const struct contents *contents, uint32_t port)
+static uint32_t new_value(struct affinity *affinity, const struct plain_elements *elements,
+                          uint32_t port)
 {
     for (unsigned tries = 0; !affinity->full && tries < MAX_BACKENDS; tries++) {
         affinity->last = affinity->last % MAX_BACKENDS + 1;
-        struct key key = key_of_value(port | affinity->last);
-        if (!contents_find(contents, SET_AFFINITY_BACKENDS, &key) &&
-            !contents_find(contents, SET_LOCAL_AFFINITY_BACKENDS, &key))
+        struct key key = key_of_number(port | affinity->last);
+        if (!plain_find(elements, SET_AFFINITY_BACKENDS, &key) &&
+            !plain_find(elements, SET_LOCAL_AFFINITY_BACKENDS, &key))
             return port | affinity->last;
     }
     affinity->full = true;
     return 0;
 }
 
-/* The value that a backend has already, if any. */
-static uint32_t known_value(const struct contents *contents, const struct key *key)
+/* The value that a backend has already, unless a map has something else for it; or a new one. */
+static uint32_t value_of(struct affinity *affinity, enum family family,
+                         const struct plain_elements *elements, uint32_t port,
+                         const struct backend *backend)
 {
+    const struct key key = key_by_backend(family, port, backend);
+    const struct key ours = value_of_backend(family, backend);
+    const uint8_t *known = known_value(elements, SET_AFFINITY_NUMBERS, &key);
     uint32_t value = 0;
-    struct content *known = contents_find(contents, SET_AFFINITY_NUMBERS, key);
-    if (known && (known->wanted || known->in_kernel))
-        memcpy(&value, known->wanted ? content_value(known) : content_kernel_value(known),
-               sizeof(value));
-    return value;
+    if (known)
+        memcpy(&value, known, sizeof(value));
+    bool keeps = port_of_value(value) == port && low_of_value(value) != 0;
+    for (int local = 0; keeps && local < 2; local++) {
+        const struct key by_value = key_of_number(value);
+        const uint8_t *other = known_value(elements, set_by_value(local), &by_value);
+        keeps = !other || memcmp(other, ours.bytes, ours.length) == 0;
+    }
+    return keeps ? value : new_value(affinity, elements, port);
 }
 
-/* Whether a map has something else for P:B, wanted or in the kernel. */
-static bool is_of_another(const struct contents *contents, enum table_set set, enum family family,
-                          uint32_t value, const struct backend *backend)
-{
-    struct key key = key_of_value(value), ours = value_of_backend(family, backend);
-    struct content *known = contents_find(contents, set, &key);
-    return known && (known->wanted || known->in_kernel) &&
-           memcmp(known->wanted ? content_value(known) : content_kernel_value(known), ours.bytes,
-                  ours.length) != 0;
-}
-
-static uint32_t number_of(struct affinity *affinity, enum family family,
-                          const struct contents *contents, uint32_t port,
-                          const struct backend *backend)
-{
-    struct key key = key_of_number(family, port, backend);
-    uint32_t value = known_value(contents, &key);
-    bool keeps = port_of_value(value) == port && low_of_value(value) != 0 &&
-                 !is_of_another(contents, SET_AFFINITY_BACKENDS, family, value, backend) &&
-                 !is_of_another(contents, SET_LOCAL_AFFINITY_BACKENDS, family, value, backend);
-    return keeps ? value : new_value(affinity, contents, port);
-}
-
-static enum table_set set_of(const struct affinity_number *number)
-{
-    return number->local ? SET_LOCAL_AFFINITY_BACKENDS : SET_AFFINITY_BACKENDS;
-}
-
-static void want(struct affinity *affinity, enum family family, struct contents *contents,
-                 uint32_t port, const struct backends *backends, bool local)
+static void desire(struct affinity *affinity, enum family family, struct plain_elements *elements,
+                   uint32_t port, const struct backends *backends, bool local)
 {
     for (size_t i = 0; i < backends->n; i++) {
-        struct affinity_number number = {.backend = backends->v[i], .local = local};
-        if (slot_is_empty(&number.backend))
+        const struct backend *backend = &backends->v[i];
+        const uint32_t value = value_of(affinity, family, elements, port, backend);
+        if (value == 0)
             continue;
-        number.value = number_of(affinity, family, contents, port, &number.backend);
-        if (number.value == 0)
-            continue;
-        struct key by_backend = key_of_number(family, port, &number.backend),
-                   by_value = key_of_value(number.value),
-                   backend = value_of_backend(family, &number.backend);
-        contents_want(contents, SET_AFFINITY_NUMBERS, &by_backend, &by_value);
-        contents_want(contents, set_of(&number), &by_value, &backend);
-        vec_push(&affinity->numbers, number);
+        struct key by_backend = key_by_backend(family, port, backend),
+                   by_value = key_of_number(value), data = value_of_backend(family, backend);
+        plain_desire(elements, SET_AFFINITY_NUMBERS, &by_backend, &by_value);
+        plain_desire(elements, set_by_value(local), &by_value, &data);
+        vec_push(&affinity->numbers, (struct affinity_number){*backend, value, local});
     }
 }
 
-static void drop(enum family family, struct contents *contents,
-                 const struct affinity_number *number)
+/* The first @n numbers. */
+static void drop(struct affinity *affinity, enum family family, struct plain_elements *elements,
+                 size_t n)
 {
-    struct key by_backend = key_of_number(family, port_of_value(number->value), &number->backend),
-               by_value = key_of_value(number->value);
-    contents_drop(contents, SET_AFFINITY_NUMBERS, &by_backend);
-    contents_drop(contents, set_of(number), &by_value);
+    for (size_t i = 0; i < n; i++) {
+        const struct affinity_number *number = &affinity->numbers.v[i];
+        struct key by_backend =
+                       key_by_backend(family, port_of_value(number->value), &number->backend),
+                   by_value = key_of_number(number->value);
+        plain_drop(elements, SET_AFFINITY_NUMBERS, &by_backend);
+        plain_drop(elements, set_by_value(number->local), &by_value);
+    }
+    vec_drop_first(&affinity->numbers, n);
 }
 
-void affinity_hold(struct affinity *affinity, enum family family, struct contents *contents,
+void affinity_hold(struct affinity *affinity, enum family family, struct plain_elements *elements,
                    uint32_t port, const struct backends *all, const struct backends *local)
 {
-    size_t n_before = affinity->numbers.n;
+    const size_t n_before = affinity->numbers.n;
     /* First take, then give back: what stays keeps its number. */
-    want(affinity, family, contents, port, all, false);
-    want(affinity, family, contents, port, local, true);
-    for (size_t i = 0; i < n_before; i++)
-        drop(family, contents, &affinity->numbers.v[i]);
-    vec_drop_first(&affinity->numbers, n_before);
+    desire(affinity, family, elements, port, all, false);
+    desire(affinity, family, elements, port, local, true);
+    drop(affinity, family, elements, n_before);
     affinity->full = affinity->full && n_before == 0;
 }
 
-void affinity_release(struct affinity *affinity, enum family family, struct contents *contents)
+void affinity_release(struct affinity *affinity, enum family family,
+                      struct plain_elements *elements)
 {
-    vec_each (&affinity->numbers, number)
-        drop(family, contents, number);
+    drop(affinity, family, elements, affinity->numbers.n);
     vec_free(&affinity->numbers);
     affinity->full = false;
+}
+
+/* ---- how full the map is that packets write: all service ports share its room ---- */
+
+static const char MAP_AFFINITY[] = "affinity";
+
+enum { HAS_ROOM, NEARLY_FULL, FULL };
+
+/* For kernels that do not count elements: whether one of no service port would be refused. It is
+ * not put in. */
+static bool is_full(const struct ruleset *rs, struct nft_socket *socket)
+{
+    struct nft_batch batch;
+    struct error err = {0};
+    struct key key = key_of_number(0);
+    const uint32_t backend = 0;
+    int why = 0;
+    key_put_address(&key, rs->family, &(struct address){{0}});
+    nft_batch_init(&batch, rs->family, RULESET_TABLE);
+    nft_batch_element(&batch, ELEMENT_ADD, MAP_AFFINITY, key.bytes, key.length, &backend,
+                      sizeof(backend));
+    bool refused = nft_socket_check(socket, &batch, &why, &err) != 0;
+    nft_batch_release(&batch);
+    error_clear(&err);
+    return refused && why == ENFILE;
+}
+
+/* Each level once, until it was left well behind. */
+static void log_level(struct ruleset *rs)
+{
+    const struct ruleset_figures *figures = &rs->figures;
+    const char *family = nft_family_name(rs->family);
+    const uint64_t n = figures->records, most = figures->most_records;
+    const int level = !figures->records_known ? HAS_ROOM
+                      : n >= most             ? FULL
+                      : n * 10 >= most * 9    ? NEARLY_FULL
+                                              : HAS_ROOM;
+    if (level > rs->records_logged && level == FULL)
+        log_warn("ruleset",
+                 "family=%s records=%u: the session affinity map is full, new clients are balanced "
+                 "without affinity until records expire",
+                 family, figures->records);
+    else if (level > rs->records_logged)
+        log_warn("ruleset", "family=%s records=%u of %u for session affinity are in use", family,
+                 figures->records, figures->most_records);
+    if (level > rs->records_logged || n * 10 < most * 8)
+        rs->records_logged = level;
+}
+
+void affinity_count_records(struct ruleset *rs, struct nft_socket *socket)
+{
+    struct ruleset_figures *figures = &rs->figures;
+    struct error err = {0};
+    uint32_t count = 0;
+    bool told = true;
+    figures->records = figures->most_records = 0;
+    figures->records_known = true;
+    vec_each (&rs->base.sets, set)
+        if (strcmp(set->name, MAP_AFFINITY) == 0)
+            figures->most_records = set->size;
+    if (!shapes_have(&rs->shapes, (struct shape){TEMPLATE_AFFINITY, 0})) {
+        rs->records_logged = HAS_ROOM;
+        return;
+    }
+    const bool failed = nft_socket_count_elements(socket, rs->family, RULESET_TABLE, MAP_AFFINITY,
+                                                  &count, &told, &err) != 0;
+    if (!failed && told)
+        figures->records = count;
+    else if (!failed && is_full(rs, socket))
+        figures->records = figures->most_records;
+    else
+        figures->records_known = false;
+    error_clear(&err);
+    log_level(rs);
 }

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* One transaction, and what is believed of the kernel after it; or some more, without what the
- * kernel refused. */
+/* One transaction, and what is applied after it; or some more, without what the kernel rejected. */
 #include "hand_over.h"
-#include "kube-nftd/base.h"
-#include "record.h"
+#include "state.h"
 
 #include <math.h>
 #include <string.h>
@@ -13,8 +11,10 @@
 /* Bytes of a transaction. The kernel makes its hash tables larger between transactions only: in a
  * single one, tables that begin empty get ever slower to fill. */
 #define PIECE_OF_NEW ((size_t)256 * 1024)
-/* What is refused shows one transaction after the other; the rest waits for the next commit. */
+/* What is rejected shows one transaction after the other; the rest waits for the next commit. */
 #define MOST_TRIES 8
+
+/* ---- when something is due ---- */
 
 bool ruleset_is_filling(const struct ruleset *rs)
 {
@@ -27,230 +27,190 @@ double ruleset_trim_time(const struct ruleset *rs)
                          rs->lists.unused.n ? rs->lists.trim_time : 0);
 }
 
+double ruleset_collect_time(const struct ruleset *rs)
+{
+    return rs->collect_time;
+}
+
 double ruleset_retry_time(const struct ruleset *rs)
 {
-    return rs->refusals.next;
+    return rs->quarantine.next;
 }
 
-bool ruleset_knows_kernel(const struct ruleset *rs)
+double ruleset_due(const struct ruleset *rs)
 {
-    return rs->kernel_known;
-}
-
-bool ruleset_is_owned_elsewhere(const struct ruleset *rs)
-{
-    return rs->owned_elsewhere;
-}
-
-bool ruleset_is_lost(const struct ruleset *rs)
-{
-    return rs->owned_elsewhere || rs->table_missing;
-}
-
-bool ruleset_is_refused(const struct ruleset *rs, const struct frontend *frontend)
-{
-    if (rs->refusals.all.n == 0)
-        return false;
-    const struct frontend_record *record = ruleset_find_frontend(rs, frontend);
-    return record && (record->record.held_back || (record->port && record->port->record.held_back));
-}
-
-bool ruleset_is_waiting(const struct ruleset *rs, const struct frontend *frontend)
-{
-    if (!rs->kernel_known || rs->pending.n == 0)
-        return !rs->kernel_known;
-    const struct frontend_record *record = ruleset_find_frontend(rs, frontend);
-    return record && (record->record.pending || (record->port && record->port->record.pending));
-}
-
-bool ruleset_port_is_waiting(const struct ruleset *rs, uint32_t id)
-{
-    if (!rs->kernel_known || rs->pending.n == 0)
-        return !rs->kernel_known;
-    const struct port_record *port = ruleset_find_port(rs, id);
-    return port && (port->record.pending || port->n_pending > 0);
+    return clock_earlier(clock_earlier(ruleset_trim_time(rs), rs->collect_time),
+                         rs->quarantine.next);
 }
 
 bool ruleset_needs_commit(const struct ruleset *rs, double now)
 {
-    return !rs->kernel_known || rs->rules_wrong || rs->pending.n > 0 ||
-           rs->contents.pending.n > 0 || (rs->trims.n > 0 && now >= rs->trim_time) ||
-           (rs->lists.unused.n > 0 && now >= rs->lists.trim_time) ||
-           (rs->collect_time > 0 && now >= rs->collect_time) ||
-           (rs->refusals.next > 0 && now >= rs->refusals.next);
+    const double due = ruleset_due(rs);
+    return !rs->kernel_known || rs->rules_wrong || rs->dirty.n > 0 ||
+           rs->plain.dirty.n > rs->plain.skipped || (due > 0 && now >= due);
 }
 
-static void queue_trim(struct ruleset *rs, struct port_record *port, double now)
+/* ---- trims ---- */
+
+static void queue_trim(struct ruleset *rs, struct port_entry *port, double now)
 {
     port->shrunk_at = now;
-    if (port->record.trimming)
+    if (port->entry.trimming)
         return;
+    port->entry.trimming = true;
     if (rs->trims.n == 0)
         rs->trim_time = now + RULESET_TRIM_DELAY;
-    port->record.trimming = true;
     vec_push(&rs->trims, port);
 }
 
-/* What was unreachable is gone from the kernel. */
-static void apply_trim(struct ruleset *rs, struct port_record *port)
+/* Those that are due at @now, a portion of them, become dirty for this commit. So there is one for
+ * trims every RULESET_TRIM_DELAY at most, unless there are more than a portion. */
+static void begin_trims(struct ruleset *rs, double now)
 {
-    static const enum table_set sets[PARTS] = {SET_PORTS, SET_LOCAL_PORTS};
-    port->flags &= (uint8_t)~port_left_flags(port);
-    for (enum port_part which = 0; which < PARTS; which++) {
-        struct part *part = port_part(port, which);
-        if (!part)
-            continue;
-        uint32_t keeps = trim_keeps(rs, port, which);
-        if (part->n_slots > keeps)
-            part->n_slots = keeps;
-        if (port_is_left(port, which))
-            set_hold_number(rs, sets[which], &port->record, part->value.wanted = 0);
-    }
-}
-
-static bool is_in_use(const struct port_record *port)
-{
-    return port->record.wanted || port->refs > 0 || port->led[PART_ALL] > 0 ||
-           port->led[PART_LOCAL] > 0;
-}
-
-static void finish_port(struct ruleset *rs, struct port_record *port, double now)
-{
-    if (port->record.held_back)
-        return; /* it stays as it is */
-    if (port_has_leftovers(rs, port))
-        queue_trim(rs, port, now);
-    else if (!is_in_use(port) && !port->record.trimming)
-        ruleset_free_record(rs, &port->record);
-}
-
-static void apply_trims(struct ruleset *rs, double now)
-{
-    size_t n = rs->trims.n, waiting = 0, due = rs->due_trims;
+    size_t n = 0, weight = 0;
     bool more = false;
-    for (size_t i = 0; i < n; i++) {
-        struct port_record *port = rs->trims.v[i];
-        if (i >= due) {
-            more = more || now >= port->shrunk_at + RULESET_TRIM_DELAY;
-            rs->trims.v[waiting++] = port;
+    if (rs->trims.n == 0 || now < rs->trim_time)
+        return;
+    vec_each (&rs->trims, it) {
+        struct port_entry *port = *it;
+        const bool due = now >= port->shrunk_at + RULESET_TRIM_DELAY;
+        if (!due || weight >= rs->config.portion) {
+            more = more || due;
+            rs->trims.v[n++] = port;
             continue;
         }
-        apply_trim(rs, port);
-        port->record.trimming = false;
-        if (port->record.pending)
-            continue; /* apply() looks at it */
-        if (port_has_leftovers(rs, port)) {
-            port->record.trimming = true;
-            port->shrunk_at = now;
-            rs->trims.v[waiting++] = port;
-        } else if (!is_in_use(port)) {
-            ruleset_free_record(rs, &port->record);
-        }
+        weight += 1 + port_leftovers(rs, port);
+        port->entry.trimming = false;
+        ruleset_mark_dirty(rs, &port->entry);
+        port->entry.trim = port->entry.dirty;
     }
-    rs->trims.n = waiting;
-    rs->due_trims = 0;
+    rs->trims.n = n;
     rs->trim_time = more ? now : now + RULESET_TRIM_DELAY;
 }
 
-static void apply_restriction(struct ruleset *rs, struct frontend_record *frontend, double now)
+static void note_left(struct ruleset *rs, struct port_entry *port)
 {
-    const struct set_number number = frontend->restriction->number;
-    if (number.held == number.wanted)
+    if (!port->entry.left)
+        vec_push(&rs->left, port);
+    port->entry.left = true;
+}
+
+/* Something of a port may be left behind, or nothing at all. */
+static void finish_port(struct ruleset *rs, struct port_entry *port, double now)
+{
+    const bool in_use = port->entry.desired || port->refs > 0 || port->led[PART_ALL] > 0 ||
+                        port->led[PART_LOCAL] > 0;
+    port->entry.left = false;
+    if (port->entry.dirty || port->entry.quarantined)
         return;
-    source_list_hold(source_lists_find(&rs->lists, number.wanted));
-    frontend_release_list(rs, frontend, now);
+    if (port_leftovers(rs, port) > 0)
+        queue_trim(rs, port, now);
+    else if (!in_use && !port->entry.trimming)
+        ruleset_free_entry(rs, &port->entry);
 }
 
-static void apply_parts(struct port_record *port)
+/* ---- what is applied ---- */
+
+static void apply_numbers(struct ruleset *rs, struct entry *entry, double now)
 {
-    part_apply(&port->all);
-    if (port->local)
-        part_apply(port->local);
+    uint32_t desired[NUMBER_SETS];
+    const enum table_set first = first_set(entry), end = end_of_sets(entry);
+    for (enum table_set set = first; set < end; set++)
+        desired[set] = entry_desired(rs, set, entry);
+    if (first == 0 && desired[SET_RESTRICTED] != entry_applied(SET_RESTRICTED, entry)) {
+        source_list_hold(source_lists_find(&rs->lists, desired[SET_RESTRICTED]));
+        frontend_release_list(rs, as_frontend(entry), now);
+    }
+    for (enum table_set set = first; set < end; set++)
+        entry_set_applied(rs, set, entry, desired[set]);
 }
 
-static void apply_record(struct ruleset *rs, struct record *record, double now)
+static void apply_port(struct ruleset *rs, struct port_entry *port, double now)
 {
-    if (record->is_port)
-        apply_parts(as_port(record));
-    else if (as_frontend(record)->restriction)
-        apply_restriction(rs, as_frontend(record), now);
-    for (enum table_set set = 0; set < NUMBER_SETS; set++)
-        if (set_is_of(set, record))
-            set_hold_number(rs, set, record, set_number(set, record).wanted);
-    record_settle(record);
-    refusals_end(rs, record);
+    uint32_t kept[PARTS];
+    for (enum port_part which = 0; which < PARTS; which++)
+        kept[which] = port_kept_slots(rs, port, which);
+    apply_numbers(rs, &port->entry, now);
+    for (enum port_part which = 0; which < PARTS; which++) {
+        struct slot_table *slots = port_slots(port, which);
+        if (!slots)
+            continue;
+        if (port->entry.trim && slots->n_slots > kept[which])
+            slots->n_slots = kept[which];
+        slots_apply(slots);
+    }
+    /* Of slots that went ahead, what is left behind if they are not desired any more goes as late
+     * as what was in use. */
+    if (port->entry.staged || port->entry.trimming)
+        port->shrunk_at = now;
+    if (port->entry.staged && port->entry.trim)
+        queue_trim(rs, port, now);
+    port->entry.trim = false;
+    if (port->entry.staged)
+        return;
+    port->renumbered = false;
+    entry_clean(&port->entry);
+    quarantine_end(rs, &port->entry);
 }
 
 /* Where it led up to now, something may be left behind. */
-static void apply_frontend(struct ruleset *rs, struct frontend_record *frontend, double now)
+static void apply_frontend(struct ruleset *rs, struct frontend_entry *frontend, double now)
 {
-    uint32_t before = frontend->service.held;
-    apply_record(rs, &frontend->record, now);
-    struct port_record *port =
-        before == frontend->service.held ? NULL : ruleset_port_of_number(rs, port_of_value(before));
-    if (port && !port->record.pending)
-        finish_port(rs, port, now);
-    if (!frontend->record.wanted)
-        ruleset_free_record(rs, &frontend->record);
+    const uint32_t before = frontend->applied[SET_SERVICES];
+    apply_numbers(rs, &frontend->entry, now);
+    entry_clean(&frontend->entry);
+    quarantine_end(rs, &frontend->entry);
+    if (before && before != frontend->applied[SET_SERVICES]) {
+        struct port_entry *port = ruleset_port_of_number(rs, port_of_value(before));
+        if (port)
+            note_left(rs, port);
+    }
+    if (!frontend->entry.desired)
+        ruleset_free_entry(rs, &frontend->entry);
 }
 
-static void apply_port(struct ruleset *rs, struct port_record *port, double now)
-{
-    apply_record(rs, &port->record, now);
-    port->renumbered = false;
-    if (!port->record.trimming)
-        finish_port(rs, port, now);
-    else if (port_has_leftovers(rs, port))
-        port->shrunk_at = now;
-}
-
-/* The slots that went ahead. What is left behind of them, if they are not wanted any more, goes as
- * late as what was in use. */
-static void apply_stage(struct record *record, double now)
-{
-    if (!record->is_port)
-        return;
-    as_port(record)->shrunk_at = now;
-    apply_parts(as_port(record));
-}
-
-static void have_new_shapes(struct ruleset *rs)
+static void add_new_shapes(struct ruleset *rs)
 {
     vec_each (&rs->new_shapes, it)
         shapes_add(&rs->shapes, it->shape);
     vec_clear(&rs->new_shapes);
 }
 
+/* What is desired of a port depends on the frontends that lead there before the commit, so ports
+ * come first. */
 static void apply(struct ruleset *rs, double now)
 {
     size_t n_staged = 0;
-    if (rs->trims.n > 0 && now >= rs->trim_time)
-        apply_trims(rs, now);
-    vec_each (&rs->pending, it) {
-        if ((*it)->staged) {
-            apply_stage(*it, now);
-            rs->pending.v[n_staged++] = *it;
-            continue;
-        }
+    vec_each (&rs->dirty, it)
         if ((*it)->is_port)
             apply_port(rs, as_port(*it), now);
+    vec_each (&rs->dirty, it) {
+        if ((*it)->staged)
+            rs->dirty.v[n_staged++] = *it;
+        else if ((*it)->is_port)
+            note_left(rs, as_port(*it));
         else
             apply_frontend(rs, as_frontend(*it), now);
     }
-    rs->pending.n = n_staged;
-    contents_apply(&rs->contents);
-    refusals_settled(rs);
-    have_new_shapes(rs);
+    rs->dirty.n = n_staged;
+    vec_each (&rs->left, it)
+        finish_port(rs, *it, now);
+    vec_clear_few(&rs->left);
+    plain_apply(&rs->plain);
+    quarantine_applied(rs);
+    add_new_shapes(rs);
     rs->figures.replaced += rs->table_replaced;
     rs->table_missing = rs->table_replaced = false;
 }
 
-/* @singly: each element in a message of its own, so that the kernel names all that it refuses. */
+/* ---- sending ---- */
+
+/* @singly: each element in a message of its own, so that the kernel names all that it rejects. */
 static void begin_batch(struct ruleset *rs, bool singly)
 {
     nft_batch_clear(&rs->batch);
     rs->batch.singly = singly;
-    vec_clear(&rs->refusals.owners);
+    vec_clear(&rs->quarantine.owners);
     rs->batch.nothing_in_force = false;
     rs->batch.piece = rs->table_missing && !rs->table_replaced ? PIECE_OF_NEW : 0;
 }
@@ -263,99 +223,95 @@ static int send_batch(struct ruleset *rs, struct nft_socket *socket, struct rule
         return 0;
     double start = clock_monotonic();
     int result = nft_socket_commit(socket, &rs->batch, err);
-    if (stats) {
-        stats->elements_added += rs->batch.elements[ELEMENT_ADD];
-        stats->elements_deleted += rs->batch.elements[ELEMENT_DELETE];
-        stats->bytes += rs->batch.used;
-        stats->seconds += clock_monotonic() - start;
-    }
+    stats->elements_added += rs->batch.elements[ELEMENT_ADD];
+    stats->elements_deleted += rs->batch.elements[ELEMENT_DELETE];
+    stats->bytes += rs->batch.used;
+    stats->seconds += clock_monotonic() - start;
+    if (result == 0)
+        rs->figures.elements +=
+            rs->batch.elements[ELEMENT_ADD] - rs->batch.elements[ELEMENT_DELETE];
     return result;
-}
-
-/* What is in the batch is in force. */
-static void count_elements(struct ruleset *rs)
-{
-    rs->figures.elements += rs->batch.elements[ELEMENT_ADD] - rs->batch.elements[ELEMENT_DELETE];
-}
-
-/*
- * New chains go ahead in a transaction of their own. A packet keeps to the rules of the generation
- * that it met first, but sees the elements of the newest one: by a count that came together with
- * its chain it would get into that chain while it is still empty.
- */
-static int commit_shapes(struct ruleset *rs, struct nft_socket *socket, struct ruleset_stats *stats,
-                         struct error *err)
-{
-    if (ruleset_encode_shapes(rs, err) || send_batch(rs, socket, stats, err))
-        return -1;
-    have_new_shapes(rs);
-    count_elements(rs);
-    return 0;
 }
 
 /* ---- portions ---- */
 
-static size_t weight_of(const struct port_record *port)
-{
-    return part_weight(&port->all) + (port->local ? part_weight(port->local) : 0);
-}
-
 /* What takes numbers from backends is in one transaction with what takes their slots. */
-static bool is_affine(const struct port_record *port)
+static bool goes_whole(const struct ruleset *rs, const struct port_entry *port)
 {
-    return port->affinity && (port->affinity->timeout.wanted || port->affinity->timeout.held);
-}
-
-/* Returns how many of @most are left. */
-static size_t stage_port(struct port_record *port, size_t most)
-{
-    bool staged = false;
-    for (enum port_part which = 0; which < PARTS; which++) {
-        struct part *part = port_part(port, which);
-        if (!part)
-            continue;
-        most -= part_stage(part, most);
-        staged = staged || part_is_staged(part);
-    }
-    port->record.staged = staged;
-    return most;
+    const size_t weight = slots_weight(&port->all) + (port->local ? slots_weight(port->local) : 0);
+    return weight <= rs->config.portion / PORTION_OF_FEW ||
+           entry_applied(SET_AFFINITY_TIMEOUTS, &port->entry) ||
+           entry_desired(rs, SET_AFFINITY_TIMEOUTS, &port->entry);
 }
 
 /* Of service ports with very many slots, some go ahead, those of the newest first; frontends wait
  * until all of them are there. */
 static void stage(struct ruleset *rs)
 {
-    size_t room = rs->read_back ? SIZE_MAX : rs->portion;
-    for (size_t i = rs->pending.n; i > 0; i--) {
-        if (!rs->pending.v[i - 1]->is_port)
+    size_t room = rs->is_read ? SIZE_MAX : rs->config.portion;
+    for (size_t i = rs->dirty.n; i > 0; i--) {
+        struct entry *entry = rs->dirty.v[i - 1];
+        if (!entry->is_port)
             continue;
-        struct port_record *port = as_port(rs->pending.v[i - 1]);
-        bool whole = weight_of(port) <= rs->portion / PORTION_OF_FEW || is_affine(port);
-        size_t left = stage_port(port, whole ? SIZE_MAX : room);
-        room = whole ? room : left;
+        bool staged = false;
+        const bool whole = goes_whole(rs, as_port(entry));
+        for (enum port_part which = 0; which < PARTS; which++) {
+            struct slot_table *slots = port_slots(as_port(entry), which);
+            if (!slots)
+                continue;
+            const size_t n = slots_stage(slots, whole ? SIZE_MAX : room);
+            staged = staged || n < slots_weight(slots);
+            room -= whole ? 0 : n;
+        }
+        entry->staged = staged;
     }
-    vec_each (&rs->pending, it)
+    vec_each (&rs->dirty, it)
         if (!(*it)->is_port)
-            (*it)->staged = as_frontend(*it)->port && as_frontend(*it)->port->record.staged;
+            (*it)->staged = as_frontend(*it)->port && as_frontend(*it)->port->entry.staged;
+}
+
+/* Nobody waits for a list where the table was just read back or is not there yet: what a frontend
+ * has applied would not be held by it. */
+static void fill_lists(struct ruleset *rs, bool was_known, double now)
+{
+    size_t most = was_known ? rs->config.portion : SIZE_MAX;
+    ruleset_fill_lists(rs, &most);
+    source_lists_trim(&rs->lists, &rs->plain, now, &most);
+}
+
+/* ---- commits ---- */
+
+/*
+ * New chains go ahead in a transaction of their own. A packet keeps to the rules of the generation
+ * that it met first, but sees the elements of the newest one: by a count that came together with
+ * its chain it would get into that chain while it is still empty.
+ */
+static int commit_shapes(struct ruleset *rs, struct nft_socket *socket, bool singly,
+                         struct ruleset_stats *stats, struct error *err)
+{
+    begin_batch(rs, singly);
+    if (ruleset_encode_shapes(rs, err) || send_batch(rs, socket, stats, err))
+        return -1;
+    add_new_shapes(rs);
+    return 0;
 }
 
 static int try_commit(struct ruleset *rs, struct nft_socket *socket, bool singly,
                       struct ruleset_stats *stats, struct error *err)
 {
     ruleset_plan(rs);
-    stage(rs);
     if (singly)
-        refusals_sort_pending(rs);
-    begin_batch(rs, singly);
-    if (!rs->table_missing && commit_shapes(rs, socket, stats, err))
+        quarantine_sort_dirty(rs);
+    if (!rs->table_missing && commit_shapes(rs, socket, singly, stats, err))
         return -1;
+    stage(rs);
     begin_batch(rs, singly);
     if (ruleset_encode(rs, err))
         return -1;
     return send_batch(rs, socket, stats, err);
 }
 
-/* Tries until the rest of it is in force, or nothing can be told from it. */
+/* Tries until the rest of it is applied, or nothing can be told from it. */
 static int commit_the_rest(struct ruleset *rs, struct nft_socket *socket, double now,
                            struct ruleset_stats *stats, struct error *err)
 {
@@ -363,29 +319,12 @@ static int commit_the_rest(struct ruleset *rs, struct nft_socket *socket, double
         bool singly = tries > 1;
         int result = try_commit(rs, socket, singly, stats, err);
         if (result == 0 || !rs->batch.nothing_in_force || tries == MOST_TRIES ||
-            !refusals_isolate(rs, now, singly))
+            !quarantine_take(rs, now, singly))
             return result;
         log_debug(1, "ruleset", "family=%s retrying without the rejected elements: %s",
                   nft_family_name(rs->family), err->text);
         error_clear(err);
     }
-}
-
-/* Nobody waits for a list where the table was just read back or is not there yet: what a frontend
- * has in force would not be held by it (affinity.h). */
-static void send_portion(struct ruleset *rs, bool was_known, double now)
-{
-    size_t most = was_known ? rs->portion : SIZE_MAX;
-    ruleset_fill_lists(rs, &most);
-    source_lists_trim(&rs->lists, &rs->contents, now, &most);
-}
-
-/* Just before the first try to replace it, so that the time between is short. */
-static void prepare(struct ruleset *rs, struct nft_socket *socket)
-{
-    if (rs->table_replaced && !rs->handed_over)
-        ruleset_hand_over(rs, socket);
-    rs->handed_over = rs->table_replaced;
 }
 
 /* What the kernel holds becomes known, and its rules right. */
@@ -399,8 +338,7 @@ static int get_ready(struct ruleset *rs, struct nft_socket *socket, double now,
         return -1;
     }
     rs->rules_wrong = false;
-    if (stats)
-        stats->bytes += rs->repaired;
+    stats->bytes += rs->repaired;
     rs->repaired = 0;
     return 0;
 }
@@ -408,35 +346,118 @@ static int get_ready(struct ruleset *rs, struct nft_socket *socket, double now,
 int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
                    struct ruleset_stats *stats, struct error *err)
 {
+    struct ruleset_stats unused;
     bool was_known = rs->kernel_known;
-    bool missed_before = rs->table_missing; /* and was not made: what is refused was offered */
-    if (stats)
-        memset(stats, 0, sizeof(*stats));
+    bool missed_before = rs->table_missing; /* and was not made: what is rejected was offered */
+    stats = stats ? stats : &unused;
+    memset(stats, 0, sizeof(*stats));
     if (get_ready(rs, socket, now, stats, err))
         return -1;
-    rs->read_back = !was_known || rs->table_missing;
-    /* What a table refused that is gone, a new one may take. */
-    refusals_release(rs, rs->table_missing && !missed_before ? INFINITY : now);
-    refusals_wake_frontends(rs);
-    bool is_made = rs->table_missing;
+    const bool is_made = rs->table_missing;
+    rs->is_read = !was_known || is_made;
+    /* What a table rejected that is gone, a new one may take. */
+    quarantine_retry(rs, is_made && !missed_before ? INFINITY : now);
     if (is_made)
-        ruleset_sort_pending(rs);
-    send_portion(rs, was_known, now);
-    ruleset_choose_trims(rs, now);
-    prepare(rs, socket);
+        ruleset_sort_dirty(rs);
+    begin_trims(rs, now);
+    fill_lists(rs, was_known, now);
+    /* Just before the first try to replace it, so that the time between is short. */
+    if (rs->table_replaced && !rs->handed_over)
+        ruleset_hand_over(rs, socket);
+    rs->handed_over = rs->table_replaced;
     int result = commit_the_rest(rs, socket, now, stats, err);
     if (result) {
-        rs->kernel_known = false; /* what is in force now is read back before the next try */
+        rs->kernel_known = false; /* what is applied now is read back before the next try */
     } else {
-        count_elements(rs);
         apply(rs, now);
         if (is_made)
             connections_restore(rs, socket);
         ruleset_collect(rs, socket, now);
     }
     ruleset_end_waiting(rs);
-    rs->figures.refused = rs->refusals.all.n;
-    rs->figures.left_out = rs->contents.left_out.n;
+    rs->figures.refused = rs->quarantine.all.n;
+    rs->figures.left_out = rs->plain.quarantined.n;
     nft_batch_clear(&rs->batch);
     return result;
+}
+
+/* ---- chains that nothing leads to any more ----
+ *
+ * They go in a transaction of their own, some seconds after their last use, so no packet is on its
+ * way to them; what cannot go, since a rule of somebody else leads there, is left for later.
+ */
+
+/* Seconds from one look to the next: a chain goes when it was not used at two of them. */
+#define LOOK_PERIOD 5.0
+#define LOOK_PERIOD_MOST 600.0
+/* Shapes in one transaction. */
+#define MOST_SHAPES 512
+
+/* Verdicts that lead to chains go before these, and rules before the chains that they name. */
+static int encode_deletion(struct ruleset *rs, struct shape shape, struct nft_batch *batch,
+                           struct error *err)
+{
+    struct layout layout;
+    if (ruleset_read_shape(rs, shape, &layout, err))
+        return -1;
+    vec_each (&layout.sets, set)
+        vec_each (&set->verdicts, verdict)
+            nft_batch_element(batch, ELEMENT_DELETE, rules_map(set->name), &verdict->key,
+                              sizeof(verdict->key), NULL, 0);
+    vec_each (&layout.chains, chain)
+        nft_batch_flush_chain(batch, chain->name);
+    vec_each (&layout.chains, chain)
+        nft_batch_delete_chain(batch, chain->name);
+    layout_free(&layout);
+    return 0;
+}
+
+/* What a shape builds on comes before it in @shapes, and goes behind it; what is more than goes at
+ * once waits with it. */
+static void delete_shapes(struct ruleset *rs, struct nft_socket *socket, shape_vec *shapes)
+{
+    struct error err = {0};
+    struct nft_batch batch;
+    int result = 0;
+    if (shapes->n > MOST_SHAPES)
+        vec_drop_first(shapes, shapes->n - MOST_SHAPES);
+    nft_batch_init(&batch, rs->family, RULESET_TABLE);
+    for (size_t i = shapes->n; i > 0 && result == 0; i--)
+        result = encode_deletion(rs, shapes->v[i - 1], &batch, &err);
+    nft_batch_finish(&batch);
+    result = result ? result : nft_socket_commit(socket, &batch, &err);
+    if (result == 0) {
+        vec_each (shapes, shape)
+            shapes_drop(&rs->shapes, *shape);
+        rs->figures.elements -= batch.elements[ELEMENT_DELETE];
+        rs->collect_wait = LOOK_PERIOD;
+        log_debug(2, "ruleset", "family=%s deleted unused chains of shapes=%zu",
+                  nft_family_name(rs->family), shapes->n);
+    } else { /* another daemon may have collected them, or a rule of somebody else leads there */
+        log_debug(1, "ruleset", "family=%s cannot delete unused chains: %s",
+                  nft_family_name(rs->family), err.text);
+        rs->collect_wait = fmin(2 * rs->collect_wait, LOOK_PERIOD_MOST);
+        rs->kernel_known = rs->kernel_known && batch.nothing_in_force;
+    }
+    error_clear(&err);
+    nft_batch_release(&batch);
+}
+
+void ruleset_collect(struct ruleset *rs, struct nft_socket *socket, double now)
+{
+    if (shapes_unused(&rs->shapes) == 0)
+        rs->collect_time = 0;
+    else if (rs->collect_time == 0)
+        rs->collect_time = now + LOOK_PERIOD;
+    if (rs->collect_time == 0 || now < rs->collect_time)
+        return;
+    shape_vec idle = {0};
+    shapes_look_for_idle(&rs->shapes, &idle);
+    rs->collect_wait = fmax(rs->collect_wait, LOOK_PERIOD);
+    if (idle.n > 0)
+        delete_shapes(rs, socket, &idle);
+    else
+        rs->collect_wait = LOOK_PERIOD;
+    rs->collect_time = shapes_unused(&rs->shapes) > 0 ? now + rs->collect_wait : 0;
+    vec_free(&idle);
 }

@@ -2,7 +2,7 @@
 #include "connections.h"
 
 #include "kube-nftd/base.h"
-#include "record.h"
+#include "state.h"
 
 #include <math.h>
 #include <string.h>
@@ -63,17 +63,17 @@ void connections_forget(struct connections *c, uint32_t number)
  * service port is not known; it goes when there are many. */
 void connections_encode(struct ruleset *rs)
 {
-    if (rs->counting == COUNT_NOTHING || rs->table_missing)
+    if (rs->config.counting == COUNT_NOTHING || rs->table_missing)
         return;
     for (enum nft_element_op op = ELEMENT_ADD; op <= ELEMENT_DELETE; op++)
-        vec_each (&rs->pending, it)
+        vec_each (&rs->dirty, it)
             if ((*it)->is_port && as_port(*it)->renumbered && as_port(*it)->number)
                 nft_batch_element(&rs->batch, op, set_names[OF_SERVICES], &as_port(*it)->number,
                                   sizeof(uint32_t), NULL, 0);
 }
 
 /* Packets may have made it meanwhile. */
-static void restore(struct nft_batch *batch, const struct port_record *port, uint64_t total)
+static void restore(struct nft_batch *batch, const struct port_entry *port, uint64_t total)
 {
     const char *set = set_names[OF_SERVICES];
     const uint32_t *key = &port->number;
@@ -91,7 +91,7 @@ void connections_restore(struct ruleset *rs, struct nft_socket *socket)
     struct error err = {0};
     nft_batch_init(&batch, rs->family, RULESET_TABLE);
     batch.piece = PIECE;
-    hash_table_each (&rs->ports, const struct port_record, port) {
+    hash_table_each (&rs->ports, const struct port_entry, port) {
         const struct counted_port *count = counted(&rs->connections, port->number);
         if (count && count->total > 0)
             restore(&batch, port, count->total);
@@ -135,15 +135,15 @@ static void empty(const struct ruleset *rs, struct nft_socket *socket, const cha
 /* Numbers go to others meanwhile, so totals would not be true when it counts again. */
 void connections_end(struct ruleset *rs, struct nft_socket *socket)
 {
-    if (rs->counting < COUNT_SERVICES)
+    if (rs->config.counting < COUNT_SERVICES)
         empty(rs, socket, set_names[OF_SERVICES]);
-    if (rs->counting < COUNT_ENDPOINTS)
+    if (rs->config.counting < COUNT_ENDPOINTS)
         empty(rs, socket, set_names[OF_ENDPOINTS]);
 }
 
 /* ---- elements ---- */
 
-static struct port_record *port_of(const struct ruleset *rs, const struct nft_element *element)
+static struct port_entry *port_of(const struct ruleset *rs, const struct nft_element *element)
 {
     uint32_t number = 0;
     if (element->key_length >= sizeof(number))
@@ -153,23 +153,23 @@ static struct port_record *port_of(const struct ruleset *rs, const struct nft_el
 
 void connections_take(struct ruleset *rs, const struct nft_element *element)
 {
-    const struct port_record *port = port_of(rs, element);
+    const struct port_entry *port = port_of(rs, element);
     struct counted_port *count = port ? counted(&rs->connections, port->number) : NULL;
     if (count && count->since <= rs->connections.reading)
         count->total = element->packets;
 }
 
-static bool has_backend(const struct part *part, const struct backend *backend)
+static bool has_backend(const struct slot_table *slots, const struct backend *backend)
 {
-    for (uint32_t i = 0; part && i < part->n_slots; i++)
-        if (backend_equal(&part->slots[i], backend))
+    for (uint32_t i = 0; slots && i < slots->n_slots; i++)
+        if (backend_equal(&slots->slots[i], backend))
             return true;
     return false;
 }
 
 bool connections_are_for(const struct ruleset *rs, const struct nft_element *element)
 {
-    const struct port_record *port = port_of(rs, element);
+    const struct port_entry *port = port_of(rs, element);
     struct backend backend;
     if (!port || element->key_length == sizeof(uint32_t))
         return port != NULL;
@@ -217,7 +217,7 @@ static bool is_to_read(const struct ruleset *rs)
 {
     const struct connections *c = &rs->connections;
     return rs->kernel_known && !rs->table_missing &&
-           (c->set == OF_SERVICES || (c->collects && rs->counting == COUNT_ENDPOINTS));
+           (c->set == OF_SERVICES || (c->collects && rs->config.counting == COUNT_ENDPOINTS));
 }
 
 static void end_set(struct ruleset *rs)
@@ -269,7 +269,7 @@ void connections_begin(struct ruleset *rs, double now)
 bool ruleset_read_connections(struct ruleset *rs, double since)
 {
     struct connections *c = &rs->connections;
-    if (rs->counting == COUNT_NOTHING || c->last_begun >= since)
+    if (rs->config.counting == COUNT_NOTHING || c->last_begun >= since)
         return true;
     if (!c->running)
         connections_begin(rs, clock_monotonic());
@@ -304,7 +304,7 @@ static void delete_unused(struct ruleset *rs, struct nft_socket *socket, enum co
 double connections_turn(struct ruleset *rs, struct nft_socket *socket, double now)
 {
     struct connections *c = &rs->connections;
-    if (rs->counting == COUNT_NOTHING)
+    if (rs->config.counting == COUNT_NOTHING)
         return 0;
     if (c->collected == 0)
         c->collected = now;
@@ -331,7 +331,7 @@ double ruleset_connections_read(const struct ruleset *rs)
 
 uint64_t ruleset_connections(const struct ruleset *rs, uint32_t id)
 {
-    const struct port_record *port = ruleset_find_port(rs, id);
+    const struct port_entry *port = ruleset_find_port(rs, id);
     const struct counted_port *count = port ? counted(&rs->connections, port->number) : NULL;
     return count ? count->total : 0;
 }
@@ -344,7 +344,7 @@ static void on_counted(void *ctx, const struct nft_element *element)
 int ruleset_endpoint_connections(const struct ruleset *rs, struct nft_socket *socket, uint32_t id,
                                  const struct backend *backend, uint64_t *total, struct error *err)
 {
-    const struct port_record *port = ruleset_find_port(rs, id);
+    const struct port_entry *port = ruleset_find_port(rs, id);
     const struct key value = value_of_backend(rs->family, backend);
     struct key key = {.length = 0};
     *total = 0;

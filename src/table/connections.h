@@ -5,10 +5,10 @@
  * A set has room for 65,535 elements. The count of a service port is deleted before its number goes
  * to another one, all others of nobody when half of that room is in use.
  */
-#ifndef KUBE_NFTD_TABLE_SRC_RULESET_CONNECTIONS_H
-#define KUBE_NFTD_TABLE_SRC_RULESET_CONNECTIONS_H
+#ifndef KUBE_NFTD_TABLE_CONNECTIONS_H
+#define KUBE_NFTD_TABLE_CONNECTIONS_H
 
-#include "keys.h"
+#include "element.h"
 #include "kube-nftd/base.h"
 #include "kube-nftd/table.h"
 

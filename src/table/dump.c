@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The table as text, in nft syntax: the templates with their elements filled in. */
-#include "record.h"
+#include "state.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -110,24 +110,24 @@ static void print_fields(FILE *out, enum family family, const char *format, cons
     }
 }
 
-/* ---- what records have ---- */
+/* ---- what entries have ---- */
 
-static void print_key(const struct ruleset *rs, enum table_set set, const struct record *record,
+static void print_key(const struct ruleset *rs, enum table_set set, const struct entry *entry,
                       uint32_t slot, FILE *out, size_t *n)
 {
-    struct key key = set_key(set, record, slot);
+    struct key key = entry_key(set, entry, slot);
     next_element(out, n);
-    print_fields(out, rs->family, set_key_fields(set), key.bytes);
+    print_fields(out, rs->family, set_schema[set].key, key.bytes);
 }
 
 static void print_numbers(const struct ruleset *rs, enum table_set set, FILE *out, size_t *n)
 {
-    vec_each (&rs->pending, it) {
-        uint32_t number = set_is_of(set, *it) ? set_number(set, *it).wanted : 0;
+    vec_each (&rs->dirty, it) {
+        uint32_t number = set_is_of(set, *it) ? entry_desired(rs, set, *it) : 0;
         if (!number)
             continue;
         print_key(rs, set, *it, 0, out, n);
-        if (*set_value_fields(set)) {
+        if (*set_schema[set].value) {
             fputs(" : ", out);
             print_classid(out, number);
         }
@@ -136,38 +136,40 @@ static void print_numbers(const struct ruleset *rs, enum table_set set, FILE *ou
 
 static void print_slots(const struct ruleset *rs, enum table_set set, FILE *out, size_t *n)
 {
-    vec_each (&rs->pending, it) {
-        const struct part *part = (*it)->is_port ? set_part(set, *it) : NULL;
-        for (uint32_t i = 0; part && i < part->n_wanted; i++) {
+    vec_each (&rs->dirty, it) {
+        const struct slot_table *slots =
+            (*it)->is_port ? port_slots(as_port(*it), part_of_set(set)) : NULL;
+        const struct slot_steps steps = slots ? slots_steps(slots) : (struct slot_steps){0};
+        for (uint32_t i = 0; i < steps.n_added; i++) {
             print_key(rs, set, *it, i, out, n);
             fputs(" : ", out);
-            print_address(out, rs->family, &part->wanted[i].address);
-            fprintf(out, " . %u", part->wanted[i].port);
+            print_address(out, rs->family, &steps.added[i].address);
+            fprintf(out, " . %u", steps.added[i].port);
         }
     }
 }
 
-/* ---- contents ---- */
+/* ---- plain elements ---- */
 
-static int compare_contents(const void *a, const void *b)
+static int compare_plain(const void *a, const void *b)
 {
-    const struct content *p = *(struct content *const *)a, *q = *(struct content *const *)b;
-    if (content_set_of(p) != content_set_of(q))
-        return content_set_of(p) < content_set_of(q) ? -1 : 1;
-    return memcmp(content_key(p), content_key(q), p->key_length);
+    const struct plain *p = *(struct plain *const *)a, *q = *(struct plain *const *)b;
+    if (plain_set(p) != plain_set(q))
+        return plain_set(p) < plain_set(q) ? -1 : 1;
+    return memcmp(plain_key(p), plain_key(q), p->key_length);
 }
 
-static void print_contents(const struct ruleset *rs, enum table_set set, FILE *out, size_t *n)
+static void print_plain(const struct ruleset *rs, enum table_set set, FILE *out, size_t *n)
 {
-    vec_each (&rs->contents.pending, it) {
-        struct content *content = *it;
-        if (!content->wanted || content_set_of(content) != set)
+    vec_each (&rs->plain.dirty, it) {
+        struct plain *plain = *it;
+        if (!plain->desired || plain_set(plain) != set)
             continue;
         next_element(out, n);
-        print_fields(out, rs->family, set_key_fields(set), content_key(content));
-        if (*set_value_fields(set)) {
+        print_fields(out, rs->family, set_schema[set].key, plain_key(plain));
+        if (*set_schema[set].value) {
             fputs(" : ", out);
-            print_fields(out, rs->family, set_value_fields(set), content_value(content));
+            print_fields(out, rs->family, set_schema[set].value, plain_value(plain));
         }
     }
 }
@@ -176,8 +178,8 @@ static void print_elements(const struct ruleset *rs, enum table_set set, FILE *o
 {
     if (set == TABLE_SETS)
         return; /* packets write it, or it has verdicts alone */
-    if (set_has_contents(set))
-        print_contents(rs, set, out, n);
+    if (set_is_plain(set))
+        print_plain(rs, set, out, n);
     else if (set_owner(set) == OWNER_SLOTS)
         print_slots(rs, set, out, n);
     else
@@ -264,11 +266,10 @@ static struct layout *read_shapes(struct ruleset *rs, size_t *n, bool *learns)
     return layouts;
 }
 
-static void sort_contents(struct ruleset *rs)
+static void sort_plain(struct ruleset *rs)
 {
-    if (rs->contents.pending.n)
-        qsort(rs->contents.pending.v, rs->contents.pending.n, sizeof(*rs->contents.pending.v),
-              compare_contents);
+    if (rs->plain.dirty.n)
+        qsort(rs->plain.dirty.v, rs->plain.dirty.n, sizeof(*rs->plain.dirty.v), compare_plain);
 }
 
 void ruleset_dump(struct ruleset *rs, FILE *out)
@@ -276,12 +277,12 @@ void ruleset_dump(struct ruleset *rs, FILE *out)
     size_t n_shapes;
     bool learns;
     const char *family = nft_family_name(rs->family);
-    ruleset_sort_pending(rs); /* before planning: affinity gives numbers in this order */
+    ruleset_sort_dirty(rs); /* before planning: affinity gives numbers in this order */
     size_t all = SIZE_MAX;
     ruleset_fill_lists(rs, &all);
     ruleset_plan(rs);
-    ruleset_sort_pending(rs); /* service ports have numbers now */
-    sort_contents(rs);
+    ruleset_sort_dirty(rs); /* service ports have numbers now */
+    sort_plain(rs);
     struct layout *shapes = read_shapes(rs, &n_shapes, &learns);
 
     if (learns && rs->family == FAMILY_IPV6)

@@ -2,7 +2,7 @@
 #include "give_way.h"
 
 #include "kube-nftd/table.h"
-#include "record.h"
+#include "state.h"
 
 static void on_element(void *ctx, const struct nft_element *element)
 {
@@ -54,7 +54,7 @@ int ruleset_give_way(struct ruleset *rs, struct nft_socket *socket, const struct
     }
     if (result || !ours)
         return result;
-    if (ruleset_audit_address(rs, socket, set_name(SET_CLUSTER_IPS), &frontend->address,
+    if (ruleset_probe_address(rs, socket, set_name(SET_CLUSTER_IPS), &frontend->address,
                               &cluster_ip, err))
         return -1;
     return cluster_ip ? 0 : give_way(rs, socket, frontend, gave, err);

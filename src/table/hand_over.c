@@ -2,7 +2,7 @@
 #include "hand_over.h"
 
 #include "kube-nftd/base.h"
-#include "record.h"
+#include "state.h"
 
 #include <stdio.h>
 

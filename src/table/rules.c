@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "rules.h"
 
-#include "record.h"
+#include "state.h"
 #include "template.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The one repair of rules: rules.h. */
-#include "record.h"
 #include "rules.h"
+#include "state.h"
 #include "template.h"
 
 #include <string.h>

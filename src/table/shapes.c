@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "shapes.h"
 
-#include "keys.h"
+#include "element.h"
 
 #include <string.h>
 

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "slots.h"
 
+#include "element.h"
+
+#include <stdlib.h>
 #include <string.h>
 
-typedef VEC(uint32_t) slot_vec;
-
-bool slot_is_empty(const struct backend *slot)
+static size_t smaller(size_t a, size_t b)
 {
-    return slot->port == 0;
+    return a < b ? a : b;
 }
+
+typedef VEC(uint32_t) slot_vec;
 
 static const struct backend *find(const struct backends *in, const struct backend *backend)
 {
@@ -66,11 +69,6 @@ static void open_slots(slot_vec *open, size_t from, size_t to)
     vec_reserve(open, to > from ? to - from : 0);
     for (size_t slot = from; slot < to; slot++)
         vec_push(open, (uint32_t)slot);
-}
-
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
 }
 
 void slots_arrange(const struct backends *old, const struct backends *wanted,
@@ -204,4 +202,232 @@ void slot_plan_clear(struct slot_plan *plan)
     vec_free(&plan->moves);
     free(plan->added);
     plan->added = NULL;
+}
+
+/* ---- what is desired ---- */
+
+static struct slot_change *get_change(struct slot_table *table)
+{
+    if (!table->change)
+        table->change = xcalloc(1, sizeof(*table->change));
+    return table->change;
+}
+
+static void drop_change(struct slot_table *table)
+{
+    if (!table->change)
+        return;
+    free(table->change->desired);
+    slot_plan_clear(&table->change->plan);
+    free(table->change);
+    table->change = NULL;
+}
+
+static struct backend *copy_of(const struct backend *backends, size_t n)
+{
+    if (n == 0)
+        return NULL;
+    struct backend *copy = xreallocarray(NULL, n, sizeof(*copy));
+    memcpy(copy, backends, n * sizeof(*copy));
+    return copy;
+}
+
+/* Takes the array. */
+static void set_list(struct slot_table *table, struct backend *backends, size_t n)
+{
+    drop_change(table);
+    get_change(table)->desired = backends;
+    table->n_desired = (uint32_t)n;
+}
+
+void slots_set(struct slot_table *table, const struct backend *backends, size_t n)
+{
+    set_list(table, copy_of(backends, n), n);
+}
+
+static int compare_changes(const void *a, const void *b)
+{
+    const struct backend_change *p = a, *q = b;
+    return backend_compare(&p->backend, &q->backend);
+}
+
+/* What the changes come to. Those of one backend take turns. */
+static void sum_up(const struct backend_change *changes, size_t n, backend_vec *went,
+                   backend_vec *came)
+{
+    struct backend_change *sorted = xreallocarray(NULL, n, sizeof(*sorted));
+    memcpy(sorted, changes, n * sizeof(*sorted));
+    qsort(sorted, n, sizeof(*sorted), compare_changes);
+    for (size_t i = 0; i < n;) {
+        const struct backend *backend = &sorted[i].backend;
+        int sum = 0;
+        for (; i < n && backend_equal(&sorted[i].backend, backend); i++)
+            sum += sorted[i].comes ? 1 : -1;
+        if (sum > 0)
+            vec_push(came, *backend);
+        else if (sum < 0)
+            vec_push(went, *backend);
+    }
+    free(sorted);
+}
+
+enum slots_verdict slots_try_change(struct slot_table *table, const struct backend_change *changes,
+                                    size_t n)
+{
+    const struct backends old = {table->slots, table->n_slots};
+    backend_vec went = {0}, came = {0};
+    struct slot_plan plan = {.added = NULL};
+    enum slots_verdict verdict = SLOTS_CHANGED;
+    /* What is as many as can be may be more than is known here. */
+    if (table->change || table->n_slots < table->n_desired || table->n_desired >= MAX_BACKENDS)
+        return SLOTS_UNKNOWN;
+    if (n == 0)
+        return SLOTS_CHANGED;
+    sum_up(changes, n, &went, &came);
+    if (table->n_desired + came.n > MAX_BACKENDS + went.n)
+        verdict = SLOTS_UNKNOWN;
+    else if (went.n > table->n_desired ||
+             !slots_rearrange(&old, table->n_desired, &(struct backends){went.v, went.n},
+                              &(struct backends){came.v, came.n}, &plan))
+        verdict = SLOTS_MISTAKEN;
+    if (verdict == SLOTS_CHANGED) {
+        *get_change(table) = (struct slot_change){.planned = true, .plan = plan, .now = SIZE_MAX};
+        table->n_desired += (uint32_t)came.n - (uint32_t)went.n;
+    }
+    vec_free(&went);
+    vec_free(&came);
+    return verdict;
+}
+
+/* ---- lists and plans ---- */
+
+static size_t count_added(const struct slot_table *table)
+{
+    return table->n_desired > table->n_slots ? table->n_desired - table->n_slots : 0;
+}
+
+/* The slots as they shall be, those of a plan included. */
+static backend_vec list_slots(const struct slot_table *table, uint32_t count)
+{
+    backend_vec list = {0}, kept = {0};
+    vec_append(&list, table->slots, smaller(count, table->n_slots));
+    if (table->change) {
+        vec_each (&table->change->plan.moves, move)
+            list.v[move->slot] = move->backend;
+        vec_append(&list, table->change->plan.added, count_added(table));
+    }
+    vec_each (&list, backend)
+        if (!slot_is_empty(backend))
+            vec_push(&kept, *backend);
+    vec_free(&list);
+    if (kept.n)
+        qsort(kept.v, kept.n, sizeof(*kept.v), backend_compare);
+    return kept;
+}
+
+void slots_list(struct slot_table *table, uint32_t count)
+{
+    if (table->change && !table->change->planned)
+        return;
+    const backend_vec list = list_slots(table, table->change ? table->n_desired : count);
+    set_list(table, list.v, list.n);
+}
+
+void slots_make_plan(struct slot_table *table)
+{
+    struct slot_change *change = table->change;
+    if (!change || change->planned)
+        return;
+    change->planned = true;
+    change->now = SIZE_MAX;
+    if (table->n_slots == 0) { /* all of it is added */
+        change->plan.added = change->desired;
+    } else {
+        const struct backends old = {table->slots, table->n_slots},
+                              new = {change->desired, table->n_desired};
+        slots_arrange(&old, &new, &change->plan);
+        free(change->desired);
+    }
+    change->desired = NULL;
+}
+
+/* ---- commits ---- */
+
+size_t slots_weight(const struct slot_table *table)
+{
+    return table->change ? table->change->plan.moves.n + count_added(table) : 0;
+}
+
+size_t slots_stage(struct slot_table *table, size_t most)
+{
+    const size_t n = smaller(slots_weight(table), most);
+    if (table->change)
+        table->change->now = n;
+    return n;
+}
+
+struct slot_steps slots_steps(const struct slot_table *table)
+{
+    const struct slot_change *change = table->change;
+    if (!change)
+        return (struct slot_steps){.moves = NULL};
+    const size_t n_moves = smaller(change->plan.moves.n, change->now);
+    return (struct slot_steps){.moves = change->plan.moves.v,
+                               .added = change->plan.added,
+                               .n_moves = n_moves,
+                               .n_added = smaller(count_added(table), change->now - n_moves)};
+}
+
+void slots_apply(struct slot_table *table)
+{
+    const struct slot_steps steps = slots_steps(table);
+    struct slot_change *change = table->change;
+    if (!change)
+        return;
+    for (size_t i = 0; i < steps.n_moves; i++)
+        table->slots[steps.moves[i].slot] = steps.moves[i].backend;
+    const size_t left = count_added(table) - steps.n_added;
+    const bool all = steps.n_moves == change->plan.moves.n && left == 0;
+    if (all && table->n_slots == 0) {
+        free(table->slots);
+        table->slots = change->plan.added;
+        change->plan.added = NULL;
+    } else if (steps.n_added > 0) {
+        table->slots =
+            xreallocarray(table->slots, table->n_slots + steps.n_added, sizeof(*table->slots));
+        memcpy(table->slots + table->n_slots, steps.added, steps.n_added * sizeof(*table->slots));
+        memmove(change->plan.added, change->plan.added + steps.n_added,
+                left * sizeof(*table->slots));
+    }
+    table->n_slots += (uint32_t)steps.n_added;
+    vec_drop_first(&change->plan.moves, steps.n_moves);
+    change->now = SIZE_MAX;
+    if (all)
+        drop_change(table);
+}
+
+/* ---- the kernel ---- */
+
+void slots_forget(struct slot_table *table)
+{
+    free(table->slots);
+    table->slots = NULL;
+    table->n_slots = 0;
+}
+
+void slots_put(struct slot_table *table, uint32_t slot, const struct backend *backend)
+{
+    if (slot >= table->n_slots) {
+        table->slots = xreallocarray(table->slots, slot + 1, sizeof(*table->slots));
+        memset(table->slots + table->n_slots, 0,
+               (slot + 1 - table->n_slots) * sizeof(*table->slots));
+        table->n_slots = slot + 1;
+    }
+    table->slots[slot] = *backend;
+}
+
+void slots_clear(struct slot_table *table)
+{
+    drop_change(table);
+    slots_forget(table);
 }

@@ -11,7 +11,7 @@
 struct source_list {
     struct hash_link link; /* by prefixes */
     struct hash_link by_number;
-    uint32_t number; /* 0: none yet, and nothing of it in contents */
+    uint32_t number; /* 0: none yet, and nothing of it desired */
     uint32_t holds, parked;
     cidr_vec prefixes; /* ascending */
     size_t filled;     /* so many of them, the first ones, are wanted to be in the kernel */
@@ -44,7 +44,7 @@ static struct source_list *of_number(const struct hash_link *link)
     return (void *)((char *)link - offsetof(struct source_list, by_number));
 }
 
-static struct hash_key key_of_number(const struct hash_link *link)
+static struct hash_key key_by_number(const struct hash_link *link)
 {
     return (struct hash_key){&of_number(link)->number, sizeof(uint32_t)};
 }
@@ -52,7 +52,7 @@ static struct hash_key key_of_number(const struct hash_link *link)
 static struct source_list *find_number(const struct source_lists *lists, uint32_t number)
 {
     const struct hash_key key = {&number, sizeof(number)};
-    const struct hash_link *link = hash_table_find(&lists->by_number, key_of_number, key);
+    const struct hash_link *link = hash_table_find(&lists->by_number, key_by_number, key);
     return link ? of_number(link) : NULL;
 }
 
@@ -71,7 +71,7 @@ static struct source_list *make(struct source_lists *lists, cidr_vec *prefixes)
 static void give_number(struct source_lists *lists, struct source_list *list, uint32_t number)
 {
     list->number = number;
-    hash_table_add(&lists->by_number, key_of_number, &list->by_number);
+    hash_table_add(&lists->by_number, key_by_number, &list->by_number);
 }
 
 static void unset_number(struct source_lists *lists, struct source_list *list)
@@ -88,7 +88,7 @@ static void remove_list(struct source_lists *lists, struct source_list *list)
     free(list);
 }
 
-/* Nothing of it is in contents. */
+/* Nothing of it is desired. */
 static void leave(struct source_lists *lists, struct source_list *list)
 {
     if (list->number)
@@ -169,7 +169,7 @@ static struct key key_of_prefix(const struct source_lists *lists, const struct s
     return key_of_source(lists->family, list->number, &list->prefixes.v[i]);
 }
 
-bool source_list_fill(struct source_lists *lists, struct contents *contents,
+bool source_list_fill(struct source_lists *lists, struct plain_elements *elements,
                       struct source_list *list, size_t *most)
 {
     if (!list->number)
@@ -177,22 +177,22 @@ bool source_list_fill(struct source_lists *lists, struct contents *contents,
     while (*most > 0 && list->filled < list->prefixes.n) {
         --*most;
         struct key key = key_of_prefix(lists, list, list->filled++);
-        contents_want(contents, SET_ALLOWED_SOURCES, &key, NULL);
+        plain_desire(elements, SET_ALLOWED_SOURCES, &key, NULL);
     }
     return list->filled == list->prefixes.n;
 }
 
-static void empty(const struct source_lists *lists, struct contents *contents,
+static void empty(const struct source_lists *lists, struct plain_elements *elements,
                   struct source_list *list, size_t *most)
 {
     while (*most > 0 && list->filled > 0) {
         --*most;
         struct key key = key_of_prefix(lists, list, --list->filled);
-        contents_drop(contents, SET_ALLOWED_SOURCES, &key);
+        plain_drop(elements, SET_ALLOWED_SOURCES, &key);
     }
 }
 
-void source_lists_trim(struct source_lists *lists, struct contents *contents, double now,
+void source_lists_trim(struct source_lists *lists, struct plain_elements *elements, double now,
                        size_t *most)
 {
     size_t n = 0;
@@ -206,7 +206,7 @@ void source_lists_trim(struct source_lists *lists, struct contents *contents, do
         if (!list->unused)
             continue;
         if (now >= due)
-            empty(lists, contents, list, most);
+            empty(lists, elements, list, most);
         if (now >= due && list->filled == 0) {
             list->unused = false;
             leave(lists, list);
@@ -218,14 +218,14 @@ void source_lists_trim(struct source_lists *lists, struct contents *contents, do
     lists->unused.n = n;
 }
 
-void source_lists_park(struct source_lists *lists, struct contents *contents,
+void source_lists_park(struct source_lists *lists, struct plain_elements *elements,
                        struct source_list *list, size_t most)
 {
     if (!list)
         return;
     list->parked++;
     if (list->holds == 1 && list->left_at == 0)
-        empty(lists, contents, list, &most);
+        empty(lists, elements, list, &most);
     source_lists_release(lists, list, 0);
 }
 
@@ -238,13 +238,13 @@ struct source_list *source_lists_unpark(struct source_list *list)
 
 /* ---- the kernel ---- */
 
-void source_lists_forget(struct source_lists *lists, struct contents *contents)
+void source_lists_forget(struct source_lists *lists, struct plain_elements *elements)
 {
     vec_clear(&lists->unused);
     hash_table_each (&lists->by_number, struct hash_link, link) {
         struct source_list *list = of_number(link);
         size_t all = SIZE_MAX;
-        empty(lists, contents, list, &all);
+        empty(lists, elements, list, &all);
         list->unused = false;
         leave(lists, list);
     }
@@ -266,13 +266,13 @@ static int compare_found(const void *a, const void *b)
     return memcmp(&p->prefix, &q->prefix, sizeof(p->prefix));
 }
 
-static void find_sources(const struct source_lists *lists, const struct contents *contents,
+static void find_sources(const struct source_lists *lists, const struct plain_elements *elements,
                          found_source_vec *out)
 {
-    hash_table_each (&contents->all, struct content, content) {
+    hash_table_each (&elements->all, struct plain, plain) {
         struct found_source found;
-        if (content_set_of(content) == SET_ALLOWED_SOURCES && content->in_kernel &&
-            source_of_key(lists->family, content_key(content), content->key_length, &found.list,
+        if (plain_set(plain) == SET_ALLOWED_SOURCES && plain->applied &&
+            source_of_key(lists->family, plain_key(plain), plain->key_length, &found.list,
                           &found.prefix))
             vec_push(out, found);
     }
@@ -294,7 +294,7 @@ static size_t first_of(const found_source_vec *found, uint32_t number)
     return from;
 }
 
-static void adopt_list(struct source_lists *lists, struct contents *contents,
+static void adopt_list(struct source_lists *lists, struct plain_elements *elements,
                        const found_source_vec *found, uint32_t number, double now)
 {
     cidr_vec prefixes = {0};
@@ -308,20 +308,20 @@ static void adopt_list(struct source_lists *lists, struct contents *contents,
         list = make(lists, &prefixes);
     vec_free(&prefixes);
     give_number(lists, list, number);
-    source_list_fill(lists, contents, list, &all);
+    source_list_fill(lists, elements, list, &all);
     list->left_at = now;
     if (list->holds == 0)
         note_unused(lists, list);
 }
 
-void source_lists_adopt(struct source_lists *lists, struct contents *contents,
+void source_lists_adopt(struct source_lists *lists, struct plain_elements *elements,
                         const list_value_vec *values, double now)
 {
     found_source_vec found = {0};
-    find_sources(lists, contents, &found);
+    find_sources(lists, elements, &found);
     vec_each (values, value)
-        adopt_list(lists, contents, &found, list_of_value(*value), now);
+        adopt_list(lists, elements, &found, list_of_value(*value), now);
     vec_each (&found, it)
-        adopt_list(lists, contents, &found, it->list, now);
+        adopt_list(lists, elements, &found, it->list, now);
     vec_free(&found);
 }

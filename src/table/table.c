@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/table.h"
 
+#include "audit.h"
 #include "connections.h"
-#include "drift.h"
 #include "give_way.h"
 #include "guard.h"
 #include "kube-nftd/base.h"
@@ -38,7 +38,7 @@ struct table {
     char *said;                                 /* the failure that was logged last */
     struct sync_figures syncs;
     struct guard guard;
-    struct drift drift;
+    struct audit audit;
     double kept;     /* when table_keep() looked last; 0: never */
     bool look_again; /* another program was seen changing the table since */
 };
@@ -62,7 +62,7 @@ void table_free(struct table *table)
 {
     if (!table)
         return;
-    drift_stop(&table->drift);
+    audit_stop(&table->audit);
     sync_figures_clear(&table->syncs);
     ruleset_free(table->ruleset);
     free(table->said);
@@ -234,9 +234,7 @@ static double keep_up(struct table *table, const char *about, struct nft_socket 
     table->programmed = table->programmed || table_is_in_force(table);
     if (ruleset_is_filling(table->ruleset))
         return now;
-    return clock_earlier(
-        clock_earlier(ruleset_trim_time(table->ruleset), ruleset_collect_time(table->ruleset)),
-        ruleset_retry_time(table->ruleset));
+    return ruleset_due(table->ruleset);
 }
 
 /* The next piece of an audit, if it is time. Returns when the one behind it is due, or 0. */
@@ -246,7 +244,7 @@ static double audit(struct table *table, struct nft_socket *socket, double now)
         return 0;
     bool found = false;
     double next =
-        drift_turn(&table->drift, table->ruleset, socket, table->audit_period, now, &found);
+        audit_turn(&table->audit, table->ruleset, socket, table->audit_period, now, &found);
     if (found)
         guard_audited(&table->guard, now);
     return next;
@@ -367,7 +365,7 @@ void table_view(const struct table *table, double now, struct table_view *view)
                                 .failure = table_is_in_force(table) ? NULL : table->said,
                                 .repairs = table->guard.repairs,
                                 .drift = table->guard.drift,
-                                .audits = table->drift.ended,
+                                .audits = table->audit.ended,
                                 .frontends = ruleset_frontends(table->ruleset),
                                 .refused = figures->refused + figures->left_out,
                                 .lost = ruleset_is_lost(table->ruleset),

@@ -10,7 +10,7 @@
 #include "kube-nftd/base.h"
 #include "kube-nftd/netlink.h"
 #include "netlink/conntrack.h"
-#include "table/record.h"
+#include "table/state.h"
 
 #include <errno.h>
 #include <ev.h>

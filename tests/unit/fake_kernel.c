@@ -5,7 +5,7 @@
 #include "kube-nftd/base.h"
 #include "kube-nftd/netlink.h"
 #include "kube-nftd/table.h"
-#include "table/keys.h"
+#include "table/element.h"
 
 #include <check.h>
 #include <errno.h>

@@ -2,7 +2,7 @@
 /* The rules of fake_kernel.h for whole batches. */
 #include "fake_kernel_state.h"
 
-#include "table/keys.h"
+#include "table/element.h"
 
 #include <string.h>
 

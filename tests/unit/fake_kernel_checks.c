@@ -4,7 +4,7 @@
 
 #include "kube-nftd/base.h"
 #include "kube-nftd/table.h"
-#include "table/keys.h"
+#include "table/element.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #include "fake_kernel_state.h"
 
 #include "kube-nftd/base.h"
-#include "table/keys.h"
+#include "table/element.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -21,7 +21,7 @@
 #include "kube-nftd/netlink.h"
 #include "kube-nftd/table.h"
 #include "script.h"
-#include "table/record.h"
+#include "table/state.h"
 #include "table/template.h"
 
 #include <ctype.h>

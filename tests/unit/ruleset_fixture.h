@@ -10,7 +10,7 @@
 #include "fake_kernel.h"
 #include "table_sizes.h"
 
-#include "table/record.h"
+#include "table/state.h"
 
 #include <check.h>
 #include <netinet/in.h>

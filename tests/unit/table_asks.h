@@ -6,14 +6,14 @@
 
 #include "table_steps.h"
 
-#include "table/drift.h"
+#include "table/audit.h"
 
 #include <limits.h>
 #include <math.h>
 
 static struct ruleset *daemons[3]; /* that are not the one of now */
 static size_t daemon_now;
-static struct audit audit;
+static struct probe probe;
 static unsigned names_asked;
 static bool abandoned[MOST_NUMBERS];
 static char failure[256];
@@ -275,6 +275,7 @@ COMMAND(look)
     ck_assert_uint_eq(ruleset_check_suspects(ruleset, sock), 0);
 }
 
+static struct audit audit;
 static int set_looked_through;
 
 static void take_one(void *ctx, const struct nft_element *element)
@@ -283,7 +284,7 @@ static void take_one(void *ctx, const struct nft_element *element)
     if (*left == 0)
         return;
     --*left;
-    drift_take(ruleset, set_looked_through, element);
+    audit_take(&audit, ruleset, set_looked_through, element);
 }
 
 static void read_set(const char *name, unsigned most)
@@ -302,9 +303,9 @@ COMMAND(audit)
     for (int set = 0; set < TABLE_SETS; set++) {
         for (unsigned i = 0; i < (strcmp(torn, "times") == 0 ? n : 1); i++)
             read_set(set_name(set), strcmp(torn, set_name(set)) == 0 ? n : UINT_MAX);
-        drift_finish(ruleset, set, true);
+        audit_finish(&audit, ruleset, set, true);
     }
-    drift_check_rules(ruleset, sock);
+    audit_check_rules(ruleset, sock);
     fputs(ruleset_has_suspects(ruleset) ? "suspects\n" : "", out);
 }
 
@@ -318,14 +319,14 @@ COMMAND(audit_begin)
 COMMAND(audit_end)
 {
     read_set(words, UINT_MAX);
-    drift_finish(ruleset, set_looked_through, true);
+    audit_finish(&audit, ruleset, set_looked_through, true);
 }
 
 /* Records of session affinity, and how often it was logged that there is hardly room for more. */
 COMMAND(affinity_records)
 {
     const struct ruleset_figures *figures = ruleset_figures(ruleset);
-    drift_count_records(ruleset, sock);
+    affinity_count_records(ruleset, sock);
     if (figures->records_known)
         fprintf(out, "%u of %u", figures->records, figures->most_records);
     fprintf(out, "%s, %u logged\n", figures->records_known ? "" : "unknown",
@@ -352,31 +353,31 @@ COMMAND(explain)
     struct route_memory memory, for_port;
     const struct route route = route_of(number, &wish, &memory);
     const struct port_route port = port_route_of(&wish, &for_port);
-    const struct audit_subject subject = {&f, wish.wanted ? &route : NULL,
+    const struct probe_subject subject = {&f, wish.wanted ? &route : NULL,
                                           wish.wanted ? &port : NULL};
     struct error err = {0};
-    audit_clear(&audit);
-    if (ruleset_audit(ruleset, sock, &subject, &lookups, &audit, &err) != 0)
+    probe_clear(&probe);
+    if (ruleset_probe(ruleset, sock, &subject, &lookups, &probe, &err) != 0)
         fprintf(out, "%s\n", err.text ? "fails" : "fails without a word");
     error_clear(&err);
     vec_free(&memory.sources);
-    vec_each (&audit.differences, difference)
+    vec_each (&probe.differences, difference)
         fprintf(out, "%s: %s\n", difference->set, difference->text);
-    if (audit.skipped)
-        fprintf(out, "skipped %zu of %zu\n", audit.skipped, audit.skipped + audit.all.found.n);
+    if (probe.skipped)
+        fprintf(out, "skipped %zu of %zu\n", probe.skipped, probe.skipped + probe.all.found.n);
 }
 
 /* What else of the table is found then. */
 COMMAND(explained)
 {
-    fprintf(out, "cluster IP %d, %zu sources in list %u, affinity %u\n", audit.cluster_ip,
-            audit.sources, audit.source_list, audit.affinity_timeout);
+    fprintf(out, "cluster IP %d, %zu sources in list %u, affinity %u\n", probe.cluster_ip,
+            probe.sources, probe.source_list, probe.affinity_timeout);
 }
 
 COMMAND(rules)
 {
     bool exists, same;
-    ck_assert_int_eq(ruleset_audit_table(ruleset, sock, &exists, &same, NULL), 0);
+    ck_assert_int_eq(ruleset_probe_table(ruleset, sock, &exists, &same, NULL), 0);
     fprintf(out, "%s\n", !exists ? "none" : same ? "right" : "others");
 }
 
@@ -553,7 +554,7 @@ COMMAND(frontends)
 COMMAND(records)
 {
     fprintf(out, "%zu frontends, %zu ports, %zu elements of nobody\n", ruleset->frontends.n,
-            ruleset->ports.n, ruleset->contents.all.n);
+            ruleset->ports.n, ruleset->plain.all.n);
 }
 
 COMMAND(figures)

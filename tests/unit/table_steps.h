@@ -330,17 +330,17 @@ COMMAND(spare)
 static uint32_t port_to_refuse(unsigned number)
 {
     const struct frontend f = frontend(number);
-    const struct frontend_record *record = ruleset_find_frontend(ruleset, &f);
-    const struct port_record *port = record ? record->port : NULL;
+    const struct frontend_entry *record = ruleset_find_frontend(ruleset, &f);
+    const struct port_entry *port = record ? record->port : NULL;
     uint32_t last = ruleset->last_number;
     if ((!port || !ruleset_knows_kernel(ruleset)) && fake_kernel_port(&f))
         return fake_kernel_port(&f);
     ck_assert_ptr_nonnull(port);
     if (port->number)
         return port->number;
-    vec_each (&ruleset->pending, it) {
+    vec_each (&ruleset->dirty, it) {
         last += (*it)->is_port && !as_port(*it)->number;
-        if (*it == &port->record)
+        if (*it == &port->entry)
             break;
     }
     return last << PORT_LOW_BITS;

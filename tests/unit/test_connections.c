@@ -10,10 +10,10 @@ static void begin_counting(int which)
 }
 
 /* Frontends of the tests are alone with their service ports. */
-static struct port_record *port_record_of(unsigned number)
+static struct port_entry *port_record_of(unsigned number)
 {
     struct frontend f = frontend(number);
-    struct frontend_record *record = ruleset_find_frontend(ruleset, &f);
+    struct frontend_entry *record = ruleset_find_frontend(ruleset, &f);
     ck_assert_ptr_nonnull(record);
     return record->port;
 }

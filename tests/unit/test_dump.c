@@ -5,7 +5,7 @@
 #include "script.h"
 
 #include "kube-nftd/table.h"
-#include "table/record.h"
+#include "table/state.h"
 
 #include <netinet/in.h>
 

@@ -13,8 +13,7 @@
 #include "history.h"
 #include "kube-nftd/netlink.h"
 #include "proxy_state.h"
-#include "table/drift.h"
-#include "table/held.h"
+#include "table/audit.h"
 #include "table_sizes.h"
 #include "told.h"
 #include "unit.h"
@@ -254,13 +253,14 @@ static void compare_with_another(bool sizes_too)
 
 struct looking {
     struct ruleset *ruleset;
+    struct audit audit;
     int set;
 };
 
 static void look_at(void *ctx, const struct nft_element *element)
 {
-    const struct looking *looking = ctx;
-    drift_take(looking->ruleset, looking->set, element);
+    struct looking *looking = ctx;
+    audit_take(&looking->audit, looking->ruleset, looking->set, element);
 }
 
 /* Compares what is believed of a table with what the kernel lists. */
@@ -273,9 +273,9 @@ static void look_through(enum family family)
         int result =
             nft_socket_read_elements(kernel, family, RULESET_TABLE, name, look_at, &looking, &err);
         error_clear(&err);
-        drift_finish(looking.ruleset, looking.set, result == 0);
+        audit_finish(&looking.audit, looking.ruleset, looking.set, result == 0);
     }
-    drift_check_rules(looking.ruleset, kernel);
+    audit_check_rules(looking.ruleset, kernel);
 }
 
 static void check_beliefs(void)

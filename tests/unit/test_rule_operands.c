@@ -7,7 +7,7 @@
 
 #include "table_model.h"
 
-#include "table/drift.h"
+#include "table/audit.h"
 
 /* One of all kinds of frontends; the first is asked for packets. */
 static const char *const wishes[] = {
@@ -46,7 +46,7 @@ static void begin_all(int which)
 /* What an audit says of rules; nothing else of it is looked at. */
 static bool audit_finds(void)
 {
-    drift_check_rules(ruleset, sock);
+    audit_check_rules(ruleset, sock);
     return ruleset_has_suspects(ruleset);
 }
 

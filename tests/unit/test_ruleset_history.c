@@ -289,7 +289,7 @@ static bool is_begrudged(uint32_t number)
 static bool may_be_refused(unsigned number)
 {
     const struct frontend f = frontend(number);
-    const struct port_record *port = ruleset_find_port(ruleset, desired.frontends[number].port + 1);
+    const struct port_entry *port = ruleset_find_port(ruleset, desired.frontends[number].port + 1);
     return crowded || touched[number] || is_begrudged(fake_kernel_port(&f)) ||
            (port && is_begrudged(port->number));
 }
@@ -323,15 +323,15 @@ static void check_affinity(unsigned number, const struct wish *wish)
 
 static bool port_is_pending(unsigned port)
 {
-    const struct port_record *record = ruleset_find_port(ruleset, port + 1);
-    return record && record->record.pending;
+    const struct port_entry *record = ruleset_find_port(ruleset, port + 1);
+    return record && record->entry.dirty;
 }
 
 static bool is_pending(unsigned number)
 {
     const struct frontend f = frontend(number);
-    const struct frontend_record *record = ruleset_find_frontend(ruleset, &f);
-    return record && (record->record.pending || port_is_pending(desired.frontends[number].port));
+    const struct frontend_entry *record = ruleset_find_frontend(ruleset, &f);
+    return record && (record->entry.dirty || port_is_pending(desired.frontends[number].port));
 }
 
 static void check_one(unsigned number)

@@ -20,7 +20,7 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-    audit_clear(&audit);
+    probe_clear(&probe);
     for (int i = 0; i < COUNT(daemons); i++) {
         ruleset_free(daemons[i]);
         daemons[i] = NULL;

@@ -5,7 +5,7 @@
 
 #include "table_model.h"
 
-#include "table/drift.h"
+#include "table/audit.h"
 #include "table/guard.h"
 
 static struct key key_of_one;
@@ -43,14 +43,14 @@ TEST_ROWS(an_audit_waits_for_the_news, all_news)
 {
     const struct table_program by = {.pid = 4711, .name = "nft"};
     struct guard guard = {0};
-    struct drift drift = {.due = 0};
+    struct audit audit = {.due = 0};
     bool found = false;
     begin_without_one(FAMILY_IPV4);
     const struct nft_element element = {.key = key_of_one.bytes, .key_length = key_of_one.length};
     const struct table_change change = {.family = family, .set = "services", .element = &element};
     for (double at = 0; !found; at++)
-        drift_turn(&drift, ruleset, sock, 1, at, &found);
-    drift_stop(&drift);
+        audit_turn(&audit, ruleset, sock, 1, at, &found);
+    audit_stop(&audit);
     ck_assert(ruleset_has_suspects(ruleset));
     for (int ms = 0; ms < 100; ms += 10) {
         const double at = 1000 + ms / 1000.0 + 1e-6;
@@ -76,21 +76,21 @@ TEST_ROWS(an_audit_waits_for_the_news, all_news)
 EACH_FAMILY(audits_go_on_in_pieces)
 {
     const double period = 60;
-    struct drift drift = {.due = 0};
+    struct audit audit = {.due = 0};
     bool found = false;
     begin_without_one(_i);
-    double start = now, next = drift_turn(&drift, ruleset, sock, period, now, &found);
+    double start = now, next = audit_turn(&audit, ruleset, sock, period, now, &found);
     ck_assert_double_eq(next, start + period);
     for (int audits = 0; audits < 2; audits++) {
         for (int set = 0; set < TABLE_SETS; set++) {
-            ck_assert_uint_eq(drift.ended, audits);
+            ck_assert_uint_eq(audit.ended, audits);
             now = next - 0.0001;
-            ck_assert_double_eq(drift_turn(&drift, ruleset, sock, period, now, &found), next);
+            ck_assert_double_eq(audit_turn(&audit, ruleset, sock, period, now, &found), next);
             now = next;
-            next = drift_turn(&drift, ruleset, sock, period, now, &found);
+            next = audit_turn(&audit, ruleset, sock, period, now, &found);
             ck_assert_double_gt(next, now);
         }
-        ck_assert_uint_eq(drift.ended, audits + 1);
+        ck_assert_uint_eq(audit.ended, audits + 1);
         ck_assert_double_eq(next, now + period);
         ck_assert(found == (audits == 0));
         found = false;
@@ -98,7 +98,7 @@ EACH_FAMILY(audits_go_on_in_pieces)
         commit_sends(audits == 0, 0);
         ck_assert_uint_eq(services(), 2);
     }
-    drift_stop(&drift);
+    audit_stop(&audit);
 }
 
 UNIT_FIXTURE(set_up_desired, teardown)

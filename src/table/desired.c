@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What is desired, as it comes from policy. Entries are dirty until it is committed. */
+#include "state.h"
+
+/* ---- service ports ---- */
+
+static void set_slots(struct port_entry *port, enum port_part which, const struct backend *backends,
+                      size_t n)
+{
+    if (n > MAX_BACKENDS) /* the Cluster set has all of the local one, or there is none */
+        port->excess = (n - MAX_BACKENDS) & 0xffffff;
+    slots_set(port_make_slots(port, which), backends, n < MAX_BACKENDS ? n : MAX_BACKENDS);
+}
+
+static void set_port(struct ruleset *rs, struct port_entry *port, const struct port_route *route,
+                     bool desired)
+{
+    quarantine_leave(rs, &port->entry);
+    port->entry.desired = desired;
+    port->removed = false;
+    port->has_any = route->has_any;
+    port->needs_all = route->needs_cluster;
+    port->needs_local = route->needs_local;
+    port->excess = 0;
+    set_slots(port, PART_ALL, route->backends, route->n_backends);
+    if (route->n_local > 0 || port->local)
+        set_slots(port, PART_LOCAL, route->local_backends, route->n_local);
+    if (route->affinity_timeout || port->affinity)
+        port_affinity(port)->timeout = route->affinity_timeout;
+    ruleset_mark_dirty(rs, &port->entry);
+}
+
+void ruleset_set_port(struct ruleset *rs, uint32_t id, const struct port_route *route)
+{
+    set_port(rs, ruleset_get_port(rs, id), route, true);
+}
+
+static void set_no_port(struct ruleset *rs, struct port_entry *port)
+{
+    const struct port_route nothing = {.has_any = false};
+    set_port(rs, port, &nothing, false);
+}
+
+void ruleset_remove_port(struct ruleset *rs, uint32_t id)
+{
+    struct port_entry *port = ruleset_find_port(rs, id);
+    if (port && port->refs > 0)
+        port->removed = true;
+    else if (port)
+        set_no_port(rs, port);
+}
+
+static void log_mistake(struct ruleset *rs, const struct port_entry *port)
+{
+    char text[FRONTEND_TEXT_SIZE];
+    const struct frontend_entry *frontend = ruleset_frontend_of(rs, port);
+    rs->figures.mistakes++;
+    log_error(
+        "ruleset",
+        "frontend=%s is computed from scratch: a removed endpoint is not among the applied ones",
+        frontend ? frontend_format(&frontend->frontend, text) : "");
+}
+
+/* Session affinity gives each backend a number, so it is to see them all. */
+bool ruleset_change_port(struct ruleset *rs, uint32_t id, const struct port_route_change *change)
+{
+    struct port_entry *port = ruleset_find_port(rs, id);
+    if (!port || !port->entry.desired || port->entry.rejection ||
+        (port->affinity && port->affinity->timeout) || (change->n_local > 0 && !port->local))
+        return false;
+    enum slots_verdict verdict = slots_try_change(&port->all, change->backends, change->n_backends);
+    if (verdict == SLOTS_CHANGED && port->local)
+        verdict = slots_try_change(port->local, change->local_backends, change->n_local);
+    if (verdict == SLOTS_MISTAKEN)
+        log_mistake(rs, port);
+    if (verdict == SLOTS_CHANGED)
+        ruleset_mark_dirty(rs, &port->entry);
+    return verdict == SLOTS_CHANGED;
+}
+
+/* ---- frontends ---- */
+
+/* @frontend is to lead to @port, or nowhere (NULL). */
+static void lead_to(struct ruleset *rs, struct frontend_entry *frontend, struct port_entry *port)
+{
+    struct port_entry *before = frontend->port;
+    const bool dirty = frontend->entry.dirty;
+    if (before == port)
+        return;
+    frontend->port = port;
+    if (port) {
+        port->refs++;
+        port->n_dirty += dirty;
+    }
+    if (!before)
+        return;
+    before->n_dirty -= dirty;
+    if (--before->refs > 0)
+        return;
+    if (before->removed)
+        set_no_port(rs, before);
+    else if (!before->entry.desired)
+        ruleset_mark_dirty(rs, &before->entry); /* that commit frees it, if nothing is left */
+}
+
+void ruleset_set(struct ruleset *rs, const struct frontend *frontend, const struct route *route)
+{
+    struct frontend_entry *entry = ruleset_get_frontend(rs, frontend);
+    struct port_entry *port = ruleset_get_port(rs, route->port);
+    struct source_list *before = entry->sources, *sources = NULL;
+    if (route->sources)
+        sources = source_lists_hold(&rs->lists, route->sources, route->n_sources);
+    if (entry->entry.desired && !entry->entry.rejection && entry->port == port &&
+        entry->class == route_class(route) && before == sources) {
+        source_lists_release(&rs->lists, sources, 0);
+        return;
+    }
+    rs->n_desired += !entry->entry.desired;
+    quarantine_leave(rs, &entry->entry);
+    entry->entry.desired = true;
+    entry->class = (uint8_t)route_class(route);
+    lead_to(rs, entry, port);
+    entry->sources = sources;
+    source_lists_release(&rs->lists, before, 0);
+    ruleset_mark_dirty(rs, &entry->entry);
+}
+
+void ruleset_remove(struct ruleset *rs, const struct frontend *frontend)
+{
+    struct frontend_entry *entry = ruleset_find_frontend(rs, frontend);
+    if (!entry)
+        return;
+    rs->n_desired -= entry->entry.desired;
+    quarantine_leave(rs, &entry->entry);
+    entry->entry.desired = false;
+    lead_to(rs, entry, NULL);
+    source_lists_release(&rs->lists, entry->sources, 0);
+    entry->sources = NULL;
+    ruleset_mark_dirty(rs, &entry->entry);
+}
+
+/* ---- what belongs to no frontend ---- */
+
+static void desire(struct ruleset *rs, enum table_set set, const struct key *key, bool desired)
+{
+    if (desired)
+        plain_desire(&rs->plain, set, key, NULL);
+    else
+        plain_drop(&rs->plain, set, key);
+}
+
+static struct key key_of_address(const struct ruleset *rs, const struct address *address)
+{
+    struct key key = {.length = 0};
+    key_put_address(&key, rs->family, address);
+    return key;
+}
+
+void ruleset_use_cluster_ip(struct ruleset *rs, const struct address *address, bool in_use)
+{
+    struct key key = key_of_address(rs, address);
+    desire(rs, SET_CLUSTER_IPS, &key, in_use);
+}
+
+bool ruleset_has_cluster_ip(const struct ruleset *rs, const struct address *address)
+{
+    struct key key = key_of_address(rs, address);
+    const struct plain *known = plain_find(&rs->plain, SET_CLUSTER_IPS, &key);
+    return known && known->desired;
+}
+
+void ruleset_use_hairpin(struct ruleset *rs, uint8_t protocol, const struct backend *backend,
+                         bool in_use)
+{
+    struct key key = key_of_address(rs, &backend->address);
+    key_put_address(&key, rs->family, &backend->address);
+    key_put_protocol(&key, protocol);
+    key_put_port(&key, backend->port);
+    desire(rs, SET_HAIRPIN, &key, in_use);
+}
+
+static void desire_ranges(struct ruleset *rs, enum table_set set, const range_vec *ranges,
+                          bool desired)
+{
+    vec_each (ranges, range) {
+        struct key key = key_of_range(rs->family, range);
+        desire(rs, set, &key, desired);
+    }
+}
+
+static void set_ranges(struct ruleset *rs, enum table_set set, range_vec *known,
+                       const range_vec *ranges)
+{
+    desire_ranges(rs, set, ranges, true);
+    desire_ranges(rs, set, known, false);
+    vec_clear(known);
+    vec_append(known, ranges->v, ranges->n);
+}
+
+void ruleset_set_service_cidrs(struct ruleset *rs, const range_vec *ranges)
+{
+    set_ranges(rs, SET_SERVICE_CIDRS, &rs->service_cidrs, ranges);
+}
+
+void ruleset_set_pod_cidrs(struct ruleset *rs, const range_vec *ranges)
+{
+    set_ranges(rs, SET_POD_CIDRS, &rs->pod_cidrs, ranges);
+}

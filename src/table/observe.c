@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the kernel holds under a key, beside what is believed applied. Nothing else but a commit
+ * changes that; what differs is dirty then.
+ */
+#include "state.h"
+
+#include <string.h>
+
+/* ---- one element ---- */
+
+static bool is_value(const uint8_t *ours, size_t length, const struct nft_element *from)
+{
+    return length == from->data_length && (length == 0 || memcmp(ours, from->data, length) == 0);
+}
+
+bool ruleset_sight(const struct ruleset *rs, enum table_set set, const struct nft_element *from,
+                   struct sighting *out)
+{
+    struct element *element = &out->element;
+    const enum set_owner owner = set_owner(set);
+    out->entry = NULL;
+    out->plain = NULL;
+    out->there = out->same = false;
+    if (owner == OWNER_RANGES || !element_take_key(set, rs->family, from, element))
+        return false;
+    if (owner == OWNER_TABLE) {
+        const struct key key = key_of_bytes(from->key, from->key_length);
+        out->plain = plain_find(&rs->plain, set, &key);
+        out->there = out->plain && out->plain->applied;
+        out->same =
+            out->there && is_value(plain_applied_value(out->plain), out->plain->value_length, from);
+        return true;
+    }
+    struct port_entry *port =
+        owner == OWNER_FRONTEND ? NULL : ruleset_port_of_number(rs, element->port);
+    struct frontend_entry *frontend =
+        owner == OWNER_FRONTEND ? ruleset_find_frontend(rs, &element->frontend) : NULL;
+    out->entry = port ? &port->entry : frontend ? &frontend->entry : NULL;
+    if (!out->entry)
+        return true;
+    const bool ours = element_take_value(set, rs->family, from, element);
+    if (owner == OWNER_SLOTS) {
+        const struct slot_table *slots = port_slots(port, part_of_set(set));
+        const struct backend *slot =
+            slots && element->slot < slots->n_slots ? &slots->slots[element->slot] : NULL;
+        out->there = slot && !slot_is_empty(slot);
+        out->same = out->there && ours && backend_equal(slot, &element->backend);
+    } else {
+        const uint32_t applied = entry_applied(set, out->entry);
+        out->there = applied != 0;
+        out->same = out->there && ours && applied == element->number;
+    }
+    return true;
+}
+
+static struct entry *get_entry(struct ruleset *rs, enum table_set set,
+                               const struct sighting *sighting)
+{
+    if (sighting->entry)
+        return sighting->entry;
+    return set_owner(set) == OWNER_FRONTEND
+               ? &ruleset_get_frontend(rs, &sighting->element.frontend)->entry
+               : &ruleset_get_port_of_number(rs, sighting->element.port)->entry;
+}
+
+void ruleset_believe(struct ruleset *rs, enum table_set set, const struct nft_element *from,
+                     const struct sighting *sighting, bool there)
+{
+    const struct backend none = {.port = 0};
+    const struct element *element = &sighting->element;
+    if (set_is_plain(set)) {
+        const struct key key = key_of_bytes(from->key, from->key_length),
+                         value = key_of_bytes(from->data, there ? from->data_length : 0);
+        plain_observe(&rs->plain, set, &key, value.length ? &value : NULL, there);
+        return;
+    }
+    struct entry *entry = get_entry(rs, set, sighting);
+    ruleset_mark_dirty(rs, entry); /* one that nobody desires is to be removed */
+    if (set_owner(set) == OWNER_SLOTS) {
+        slots_put(port_make_slots(as_port(entry), part_of_set(set)), element->slot,
+                  there ? &element->backend : &none);
+        return;
+    }
+    if (set == SET_SERVICES && there)
+        ruleset_adopt_number(rs, as_frontend(entry), port_of_value(element->number));
+    if (set == SET_RESTRICTED && !there)
+        frontend_release_list(rs, as_frontend(entry), 0);
+    else
+        entry_set_applied(rs, set, entry, there ? element->number : 0);
+}
+
+/* The kernel was found to hold @from, or nothing under its key (@there is false). */
+static enum observation observe(struct ruleset *rs, enum table_set set,
+                                const struct nft_element *from, bool there)
+{
+    struct sighting sighting;
+    if (!ruleset_sight(rs, set, from, &sighting))
+        return OBSERVED_ALIEN;
+    if (there ? sighting.same : !sighting.there)
+        return OBSERVED_SAME;
+    if (there && !element_take_value(set, rs->family, from, &sighting.element))
+        return OBSERVED_ALIEN;
+    if (set == SET_RESTRICTED && there)
+        return OBSERVED_ALIEN; /* which of our lists another one is shows only by all of it */
+    rs->figures.elements += (size_t)there - (size_t)sighting.there;
+    /* What is applied of a port is what is desired, so it is what shall be there again. */
+    if (sighting.entry && sighting.entry->is_port)
+        port_list_desired(as_port(sighting.entry));
+    ruleset_believe(rs, set, from, &sighting, there);
+    return OBSERVED_CHANGED;
+}
+
+/* ---- ranges ---- */
+
+static int compare_ranges(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(struct address_range));
+}
+
+/* Those that are believed to be there and are not in @found, and the reverse. */
+static void differing_ranges(const struct ruleset *rs, enum table_set set, const range_vec *found,
+                             range_vec *missing, range_vec *others)
+{
+    hash_table_each (&rs->plain.all, struct plain, plain) {
+        if (plain_set(plain) != set || !plain->applied)
+            continue;
+        struct address_range range = range_of_key(rs->family, plain_key(plain));
+        if (found->n == 0 || !bsearch(&range, found->v, found->n, sizeof(range), compare_ranges))
+            vec_push(missing, range);
+    }
+    vec_each (found, range) {
+        const struct key key = key_of_range(rs->family, range);
+        const struct plain *plain = plain_find(&rs->plain, set, &key);
+        if (!plain || !plain->applied)
+            vec_push(others, *range);
+    }
+}
+
+bool ruleset_has_ranges(const struct ruleset *rs, enum table_set set, const range_vec *found)
+{
+    range_vec missing = {0}, others = {0};
+    differing_ranges(rs, set, found, &missing, &others);
+    const bool same = missing.n + others.n == 0;
+    vec_free(&missing);
+    vec_free(&others);
+    return same;
+}
+
+static void believe_ranges(struct ruleset *rs, enum table_set set, const range_vec *ranges,
+                           bool there)
+{
+    vec_each (ranges, range) {
+        const struct key key = key_of_range(rs->family, range);
+        const size_t elements = range_elements(rs->family, range);
+        plain_observe(&rs->plain, set, &key, NULL, there);
+        rs->figures.elements += there ? elements : -elements;
+    }
+}
+
+/* The kernel was found to hold @found, ascending, in a set of ranges, and nothing else. */
+static enum observation observe_ranges(struct ruleset *rs, enum table_set set,
+                                       const range_vec *found)
+{
+    range_vec missing = {0}, others = {0};
+    differing_ranges(rs, set, found, &missing, &others);
+    const bool same = missing.n + others.n == 0;
+    believe_ranges(rs, set, &missing, false);
+    believe_ranges(rs, set, &others, true);
+    vec_free(&missing);
+    vec_free(&others);
+    return same ? OBSERVED_SAME : OBSERVED_CHANGED;
+}
+
+/* ---- what another program may have changed ----
+ *
+ * What they were seen doing may not hold any more, so the kernel is asked for each element that it
+ * was about.
+ */
+
+/* From so many on, reading everything is not more work. */
+#define MOST_RECHECKS 1000
+
+/* Packets write it, and nothing in it is desired. */
+static bool is_of_packets(const struct ruleset *rs, const char *name)
+{
+    vec_each (&rs->base.sets, set)
+        if (strcmp(set->name, name) == 0)
+            return set->flags && strstr(set->flags, "dynamic");
+    return false;
+}
+
+void ruleset_suspect_element(struct ruleset *rs, const char *name, const struct nft_element *from)
+{
+    const enum table_set set = set_of_name(name);
+    if (is_of_packets(rs, name))
+        return;
+    if (rules_map(name)) {
+        rs->recheck_rules = true;
+        return;
+    }
+    if (set == TABLE_SETS || rs->rechecks.n >= MOST_RECHECKS || from->key_length > KEY_SIZE) {
+        rs->recheck_all = true;
+        return;
+    }
+    vec_each (&rs->rechecks, it) /* all of a set of ranges is looked at for one */
+        if (it->set == set && set_owner(set) == OWNER_RANGES)
+            return;
+    vec_push(&rs->rechecks,
+             (struct recheck){set, key_of_bytes(from->key, from->key ? from->key_length : 0)});
+}
+
+void ruleset_suspect_all(struct ruleset *rs)
+{
+    rs->recheck_all = true;
+}
+
+void ruleset_suspect_rules(struct ruleset *rs)
+{
+    rs->recheck_rules = true;
+}
+
+bool ruleset_has_suspects(const struct ruleset *rs)
+{
+    return rs->recheck_all || rs->recheck_rules || rs->rechecks.n > 0;
+}
+
+struct checking {
+    struct ruleset *rs;
+    enum table_set set;
+    enum observation observation;
+    bool there;
+    struct boundaries boundaries;
+};
+
+static void on_found(void *ctx, const struct nft_element *from)
+{
+    struct checking *c = ctx;
+    c->there = true;
+    if (set_owner(c->set) == OWNER_RANGES)
+        boundaries_take(&c->boundaries, c->rs->family, from);
+    else
+        c->observation = observe(c->rs, c->set, from, true);
+}
+
+static enum observation check(struct ruleset *rs, struct nft_socket *socket,
+                              const struct recheck *recheck)
+{
+    struct error err = {0};
+    struct checking c = {.rs = rs, .set = recheck->set, .observation = OBSERVED_SAME};
+    const struct key *key = &recheck->key;
+    const struct nft_element nothing = {.key = key->bytes, .key_length = key->length};
+    const bool ranges = set_owner(recheck->set) == OWNER_RANGES;
+    range_vec found = {0};
+    const int result =
+        ranges ? nft_socket_read_elements(socket, rs->family, RULESET_TABLE, set_name(recheck->set),
+                                          on_found, &c, &err)
+               : nft_socket_get_element(socket, rs->family, RULESET_TABLE, set_name(recheck->set),
+                                        key->bytes, key->length, on_found, &c, &err);
+    if (result ||
+        (ranges && boundaries_pair(&c.boundaries, rs->family, &found) != BOUNDARIES_PAIRED))
+        c.observation = OBSERVED_ALIEN;
+    else if (ranges)
+        c.observation = observe_ranges(rs, recheck->set, &found);
+    else if (!c.there)
+        c.observation = observe(rs, recheck->set, &nothing, false);
+    boundaries_clear(&c.boundaries);
+    vec_free(&found);
+    error_clear(&err);
+    return c.observation;
+}
+
+/* Only the rules are read, unless the table is another one. */
+static size_t check_rules(struct ruleset *rs, struct nft_socket *socket)
+{
+    struct error err = {0};
+    bool same = false;
+    if (!ruleset_is_still_ours(rs, socket) || rules_check(rs, socket, &same, &err))
+        rs->recheck_all = true;
+    else
+        rs->rules_wrong = !same;
+    error_clear(&err);
+    return rs->rules_wrong;
+}
+
+size_t ruleset_check_suspects(struct ruleset *rs, struct nft_socket *socket)
+{
+    size_t changed = 0;
+    if (rs->recheck_rules && rs->kernel_known && !rs->recheck_all)
+        changed += check_rules(rs, socket);
+    for (size_t i = 0; i < rs->rechecks.n && rs->kernel_known && !rs->recheck_all; i++) {
+        const enum observation observation = check(rs, socket, &rs->rechecks.v[i]);
+        changed += observation != OBSERVED_SAME;
+        rs->recheck_all = observation == OBSERVED_ALIEN;
+    }
+    if (rs->recheck_all)
+        rs->kernel_known = false;
+    changed += rs->recheck_all;
+    rs->recheck_all = rs->recheck_rules = false;
+    vec_clear(&rs->rechecks);
+    return changed;
+}

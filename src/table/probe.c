@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What the kernel holds for one frontend, beside what it should hold: for explain. */
+#include "state.h"
+
+#include <linux/netfilter/nf_tables.h>
+#include <stdarg.h>
+#include <string.h>
+
+struct prober {
+    const struct ruleset *rs;
+    struct nft_socket *socket;
+    const struct probe_subject *subject;
+    size_t *lookups;
+    struct probe *probe;
+    struct error *err;
+};
+
+/* ---- single elements ---- */
+
+/* One element, as far as it matters. */
+struct found {
+    bool there;
+    bool is_end;            /* of a range */
+    uint32_t number;        /* its value in a map of numbers; 1 in a set */
+    struct backend backend; /* its value in a map of backends; empty if it is none */
+    enum family family;
+};
+
+static void on_element(void *ctx, const struct nft_element *element)
+{
+    struct found *found = ctx;
+    found->there = true;
+    found->is_end = element->flags & NFT_SET_ELEM_INTERVAL_END;
+    found->number = element->data_length == 0;
+    if (element->data_length == sizeof(found->number))
+        memcpy(&found->number, element->data, sizeof(found->number));
+    if (!backend_of_value(found->family, element->data, element->data_length, &found->backend))
+        found->backend.port = 0;
+}
+
+static int look_up(const struct prober *p, const char *set, const struct key *key,
+                   struct found *found)
+{
+    *found = (struct found){.family = p->rs->family};
+    return nft_socket_get_element(p->socket, p->rs->family, RULESET_TABLE, set, key->bytes,
+                                  key->length, on_element, found, p->err);
+}
+
+/* What the frontend, or its service port, has in a set of numbers; 0: nothing. */
+static int look_up_number(const struct prober *p, enum table_set set, uint32_t *number)
+{
+    struct found found;
+    const struct key key =
+        set_owner(set) == OWNER_FRONTEND
+            ? key_of_frontend(p->subject->frontend)
+            : key_of_number(port_of_value(p->probe->service) | set_schema[set].low);
+    const int result = look_up(p, set_name(set), &key, &found);
+    *number = found.number;
+    return result;
+}
+
+/* How many of @n lookups there are left; takes them. */
+static size_t take_lookups(const struct prober *p, size_t n)
+{
+    size_t left = *p->lookups < n ? *p->lookups : n;
+    *p->lookups -= left;
+    p->probe->skipped += n - left;
+    return left;
+}
+
+/* ---- differences ---- */
+
+__attribute__((format(printf, 3, 4))) static void differ(const struct prober *p, const char *set,
+                                                         const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    struct probe_difference difference = {set, xvasprintf(format, args)};
+    va_end(args);
+    vec_push(&p->probe->differences, difference);
+}
+
+/* Of a set. */
+static void check_membership(const struct prober *p, enum table_set set, bool is, bool should)
+{
+    if (is != should)
+        differ(p, set_name(set), should ? "it is missing" : "it exists, but should not");
+}
+
+/* "2:8004", as nft prints a classid. */
+static const char *format_value(uint32_t value, char out[16])
+{
+    snprintf(out, 16, "%x:%x", value >> 16, value & UINT16_MAX);
+    return out;
+}
+
+/* Of a map. */
+static void check_value(const struct prober *p, enum table_set map, uint32_t is, uint32_t should)
+{
+    char text[16], other[16];
+    if (is == should)
+        return;
+    if (!is)
+        differ(p, set_name(map), "it is missing, and should be %s", format_value(should, text));
+    else if (!should)
+        differ(p, set_name(map), "it is %s, and should not exist", format_value(is, text));
+    else
+        differ(p, set_name(map), "it is %s, and should be %s", format_value(is, text),
+               format_value(should, other));
+}
+
+/* ---- slots ---- */
+
+static int read_slots(const struct prober *p, enum table_set map, struct probe_part *part)
+{
+    const size_t n = take_lookups(p, low_of_value(part->value));
+    vec_reserve(&part->found, n);
+    for (uint32_t slot = 0; slot < n; slot++) {
+        const struct key key = key_of_slot(port_of_value(part->value), slot);
+        struct found found;
+        if (look_up(p, set_name(map), &key, &found))
+            return -1;
+        part->looked_at++;
+        if (!slot_is_empty(&found.backend))
+            vec_push(&part->found, found.backend);
+        else
+            differ(p, set_name(map), found.there ? "slot %u holds no endpoint" : "slot %u is empty",
+                   slot);
+    }
+    if (part->found.n)
+        qsort(part->found.v, part->found.n, sizeof(*part->found.v), backend_compare);
+    return 0;
+}
+
+/* Both are sorted. What is missing can be told only if all slots were looked at. */
+static void compare_backends(const struct prober *p, enum table_set map,
+                             const struct probe_part *part, const struct backend *should, size_t n)
+{
+    char text[BACKEND_TEXT_SIZE];
+    const bool all = part->looked_at == low_of_value(part->value);
+    size_t i = 0, j = 0;
+    while (i < n || j < part->found.n) {
+        const struct backend *found = j < part->found.n ? &part->found.v[j] : NULL;
+        const int order = i == n ? 1 : !found ? -1 : backend_compare(&should[i], found);
+        if (order < 0 && all)
+            differ(p, set_name(map), "%s is missing",
+                   backend_format(p->rs->family, &should[i], text));
+        if (order > 0)
+            differ(p, set_name(map), "%s %s", backend_format(p->rs->family, found, text),
+                   j > 0 && backend_compare(found - 1, found) == 0 ? "is a duplicate"
+                                                                   : "does not belong there");
+        i += order <= 0;
+        j += order >= 0;
+    }
+}
+
+/* A part that nobody needs any more goes by and by. */
+static int probe_part(const struct prober *p, enum port_part which, struct probe_part *part)
+{
+    const struct port_route *port = p->subject->port;
+    const bool local = which == PART_LOCAL;
+    const size_t offered = local ? port->n_local : port->n_backends;
+    const size_t n = offered < MAX_BACKENDS ? offered : MAX_BACKENDS;
+    const char *picks = local ? "local_picks" : "picks";
+    struct found found;
+    char text[16];
+    if (look_up_number(p, set_of_count(which), &part->value))
+        return -1;
+    if (!(local ? port->needs_local : port->needs_cluster))
+        return 0;
+    check_value(p, set_of_count(which), part->value,
+                n ? port_of_value(p->probe->service) | (uint32_t)n : 0);
+    if (!part->value)
+        return 0;
+    const struct key key = key_of_number(low_of_value(part->value));
+    if (read_slots(p, set_of_slots(which), part) || look_up(p, picks, &key, &found))
+        return -1;
+    if (!found.there)
+        differ(p, picks, "no chain for %s exists", format_value(low_of_value(part->value), text));
+    if (n)
+        compare_backends(p, set_of_slots(which), part,
+                         local ? port->local_backends : port->backends, n);
+    return 0;
+}
+
+static int probe_port(const struct prober *p)
+{
+    struct probe *probe = p->probe;
+    const struct port_route *port = p->subject->port;
+    uint32_t rejected, dropped;
+    if (look_up_number(p, SET_AFFINITY_TIMEOUTS, &probe->affinity_timeout))
+        return -1;
+    if (probe->affinity_timeout != port->affinity_timeout)
+        differ(p, set_name(SET_AFFINITY_TIMEOUTS), "it is %u seconds, and should be %u",
+               probe->affinity_timeout, port->affinity_timeout);
+    if (probe_part(p, PART_ALL, &probe->all) || probe_part(p, PART_LOCAL, &probe->local) ||
+        look_up_number(p, SET_REJECTED, &rejected) || look_up_number(p, SET_DROPPED, &dropped))
+        return -1;
+    probe->rejected = rejected;
+    probe->dropped = dropped;
+    check_membership(p, SET_REJECTED, rejected, route_rejects(port));
+    check_membership(p, SET_DROPPED, dropped, route_drops(port));
+    return 0;
+}
+
+/* ---- the frontend ---- */
+
+/* What frontends are numbered by is known only to who programs the table. */
+static const struct frontend_entry *known_entry(const struct prober *p)
+{
+    const struct frontend_entry *frontend = ruleset_find_frontend(p->rs, p->subject->frontend);
+    return p->rs->kernel_known && frontend && !frontend->entry.dirty ? frontend : NULL;
+}
+
+/* Without the program that keeps the table, the number of the port is not known, just the class. */
+static int probe_service(const struct prober *p)
+{
+    const struct frontend_entry *known = known_entry(p);
+    const struct route *route = p->subject->route;
+    uint32_t *service = &p->probe->service;
+    if (look_up_number(p, SET_SERVICES, service))
+        return -1;
+    const uint32_t port = port_of_value(known ? known->applied[SET_SERVICES] : *service);
+    if (route && !port)
+        check_membership(p, SET_SERVICES, false, true);
+    else
+        check_value(p, SET_SERVICES, *service, route ? port | route_class(route) : 0);
+    return 0;
+}
+
+static int probe_source(const struct prober *p, const struct cidr *prefix)
+{
+    const struct key key = key_of_source(p->rs->family, p->probe->source_list, prefix);
+    struct found found;
+    char text[ADDRESS_TEXT_SIZE];
+    if (look_up(p, set_name(SET_ALLOWED_SOURCES), &key, &found))
+        return -1;
+    p->probe->sources += found.there;
+    if (!found.there)
+        differ(p, set_name(SET_ALLOWED_SOURCES), "%s/%u is missing in list %u",
+               address_format(p->rs->family, &prefix->address, text), prefix->length,
+               p->probe->source_list);
+    return 0;
+}
+
+static int probe_sources(const struct prober *p)
+{
+    const struct frontend_entry *known = known_entry(p);
+    const struct route *route = p->subject->route;
+    const bool restricted = route && route->sources;
+    const uint32_t known_value = known ? known->applied[SET_RESTRICTED] : 0;
+    cidr_vec prefixes = {0};
+    uint32_t value;
+    int result = 0;
+    if (look_up_number(p, SET_RESTRICTED, &value))
+        return -1;
+    p->probe->source_list = list_of_value(value);
+    check_membership(p, SET_RESTRICTED, value != 0, restricted);
+    if (!restricted || !p->probe->source_list)
+        return 0;
+    if (known_value && value != known_value)
+        differ(p, set_name(SET_RESTRICTED), "it is list %u, and should be %u", list_of_value(value),
+               list_of_value(known_value));
+    for (size_t i = 0; i < route->n_sources; i++)
+        range_prefixes(p->rs->family, &route->sources[i], &prefixes);
+    const size_t n = take_lookups(p, prefixes.n);
+    for (size_t i = 0; i < n && result == 0; i++)
+        result = probe_source(p, &prefixes.v[i]);
+    vec_free(&prefixes);
+    return result;
+}
+
+/* ---- all of it ---- */
+
+int ruleset_probe(const struct ruleset *rs, struct nft_socket *socket,
+                  const struct probe_subject *subject, size_t *lookups, struct probe *probe,
+                  struct error *err)
+{
+    const struct prober p = {rs, socket, subject, lookups, probe, err};
+    const struct address *address = &subject->frontend->address;
+    if (probe_service(&p) || probe_sources(&p) ||
+        ruleset_probe_address(rs, socket, set_name(SET_CLUSTER_IPS), address, &probe->cluster_ip,
+                              err))
+        return -1;
+    check_membership(&p, SET_CLUSTER_IPS, probe->cluster_ip, ruleset_has_cluster_ip(rs, address));
+    return probe->service && subject->port ? probe_port(&p) : 0;
+}
+
+void probe_clear(struct probe *probe)
+{
+    vec_free(&probe->all.found);
+    vec_free(&probe->local.found);
+    vec_each (&probe->differences, difference)
+        free(difference->text);
+    vec_free(&probe->differences);
+    memset(probe, 0, sizeof(*probe));
+}
+
+int ruleset_probe_table(const struct ruleset *rs, struct nft_socket *socket, bool *exists,
+                        bool *same, struct error *err)
+{
+    struct nft_table_state state;
+    if (nft_socket_read_table(socket, rs->family, RULESET_TABLE, &state, err))
+        return -1;
+    *exists = state.exists;
+    *same = state.comment && strcmp(state.comment, rs->comment) == 0;
+    free(state.comment);
+    return *same ? rules_check(rs, socket, same, err) : 0;
+}
+
+int ruleset_probe_address(const struct ruleset *rs, struct nft_socket *socket, const char *set,
+                          const struct address *address, bool *held, struct error *err)
+{
+    struct key key = {.length = 0};
+    struct found found = {.family = rs->family};
+    key_put_address(&key, rs->family, address);
+    if (nft_socket_get_element(socket, rs->family, RULESET_TABLE, set, key.bytes, key.length,
+                               on_element, &found, err))
+        return -1;
+    *held = found.there && !found.is_end;
+    return 0;
+}

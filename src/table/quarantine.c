@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * One bad element does not stop the rest: what the kernel rejects is quarantined, what it belongs
+ * to stays as it is applied, and everything else goes on. An entry in quarantine is not dirty,
+ * whatever is desired of it, until it is time to try again or something else is.
+ */
+#include "state.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+/* Waits before what was rejected is tried again: doubled each time. */
+#define WAIT_FIRST 30.0
+#define WAIT_MOST 600.0
+/* So many are tried again together, and the next so many after a pause in seconds: what is rejected
+ * is found by sending each element alone. */
+#define PORTION 256
+#define PORTION_PAUSE 0.5
+
+static double longer(double wait)
+{
+    return fmin(fmax(2 * wait, WAIT_FIRST), WAIT_MOST);
+}
+
+/* The frontend that says best what an entry is about, as text; empty if there is none. */
+static const char *name_of(const struct ruleset *rs, const struct entry *entry,
+                           const struct frontend **out, char text[FRONTEND_TEXT_SIZE])
+{
+    const struct frontend_entry *frontend =
+        entry->is_port ? ruleset_frontend_of(rs, as_port(entry)) : as_frontend(entry);
+    *out = frontend ? &frontend->frontend : NULL;
+    return frontend ? frontend_format(*out, text) : "";
+}
+
+/* ---- into it ---- */
+
+static void log_rejected(const struct ruleset *rs, const struct rejection *rejection, int why)
+{
+    char text[FRONTEND_TEXT_SIZE];
+    const struct frontend *frontend;
+    const char *name = name_of(rs, rejection->entry, &frontend, text);
+    char *owner = rs->config.owner && frontend ? rs->config.owner(rs->config.ctx, frontend) : NULL;
+    log_error(
+        "ruleset",
+        "frontend=%s%s%s was rejected by the kernel and keeps its previous rules, retrying in "
+        "seconds=%.0f: %s",
+        name, owner ? " service=" : "", owner ? owner : "", rejection->wait, strerror(why));
+    free(owner);
+}
+
+/* Where what is rejected goes, and how much of it there is. */
+struct taking {
+    struct ruleset *rs;
+    double now;
+    size_t n;
+};
+
+static void take_entry(struct taking *t, struct entry *entry, int why)
+{
+    struct ruleset *rs = t->rs;
+    struct quarantine *quarantine = &rs->quarantine;
+    if (entry->quarantined)
+        return; /* another of its elements, in the same answer */
+    const bool first = !entry->rejection;
+    if (first) {
+        vec_push(&quarantine->all, (struct rejection){.entry = entry});
+        entry->rejection = quarantine->all.n & 0xffffff;
+    }
+    if (!entry->is_port)
+        source_lists_park(&rs->lists, &rs->plain, as_frontend(entry)->sources, rs->config.portion);
+    entry_clean(entry);
+    entry->quarantined = true;
+    struct rejection *rejection = &quarantine->all.v[entry->rejection - 1];
+    rejection->wait = longer(rejection->wait);
+    rejection->retry_time = t->now + rejection->wait;
+    rs->figures.refusals++;
+    t->n++;
+    if (first)
+        log_rejected(rs, rejection, why);
+}
+
+/* The service port whose affinity a plain element is about, or NULL. */
+static struct port_entry *port_of_plain(const struct ruleset *rs, const struct plain *plain)
+{
+    uint32_t number;
+    if (*set_schema[plain_set(plain)].key != FIELD_CLASSID)
+        return NULL;
+    memcpy(&number, plain_key(plain), sizeof(number));
+    return ruleset_port_of_number(rs, port_of_value(number));
+}
+
+static void take_plain(struct taking *t, struct plain *plain, int why)
+{
+    struct ruleset *rs = t->rs;
+    struct quarantine *quarantine = &rs->quarantine;
+    const enum table_set set = plain_set(plain);
+    struct address address = {{0}};
+    char text[ADDRESS_TEXT_SIZE];
+    if (!plain_goes(plain) && !plain_comes(plain))
+        return; /* not any more */
+    plain_quarantine(&rs->plain, plain);
+    if (quarantine->retry_time <= t->now) {
+        quarantine->wait = longer(quarantine->wait);
+        quarantine->retry_time = t->now + quarantine->wait;
+    }
+    rs->figures.refusals++;
+    t->n++;
+    if (*set_schema[set].key == FIELD_CLASSID)
+        return; /* of a service port, of which that was logged */
+    memcpy(address.bytes, plain_key(plain), address_length(rs->family));
+    log_error("ruleset", "set=%s address=%s was rejected by the kernel and is quarantined: %s",
+              set_name(set), address_format(rs->family, &address, text), strerror(why));
+}
+
+/* ---- whose a message is ---- */
+
+void quarantine_note_owner(struct ruleset *rs, struct entry *entry, struct plain *plain)
+{
+    if (!rs->batch.singly)
+        return;
+    nft_batch_finish(&rs->batch);
+    vec_push(&rs->quarantine.owners, (struct message_owner){rs->batch.used, entry, plain});
+}
+
+/* Messages without an owner of their own are those of the one before, or come before all. */
+static const struct message_owner *owner_of(const struct quarantine *quarantine, size_t message)
+{
+    size_t from = 0, to = quarantine->owners.n;
+    while (from < to) {
+        size_t middle = (from + to) / 2;
+        if (quarantine->owners.v[middle].begin <= message)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from > 0 ? &quarantine->owners.v[from - 1] : NULL;
+}
+
+/* A list that lacks something is none that a frontend can be led to. */
+static void blame_list(struct taking *t, struct plain *plain, int why)
+{
+    struct ruleset *rs = t->rs;
+    uint32_t list;
+    struct cidr prefix;
+    if (!source_of_key(rs->family, plain_key(plain), plain->key_length, &list, &prefix))
+        return;
+    const uint32_t value = value_of_list(list);
+    for (size_t i = 0; i < rs->dirty.n + rs->waiting.n; i++) {
+        struct entry *entry = i < rs->dirty.n ? rs->dirty.v[i] : rs->waiting.v[i - rs->dirty.n];
+        if (!entry->is_port && !entry->quarantined &&
+            as_frontend(entry)->applied[SET_RESTRICTED] != value &&
+            source_list_value(as_frontend(entry)->sources) == value)
+            take_entry(t, entry, why);
+    }
+    if (plain->desired)
+        take_plain(t, plain, why);
+}
+
+static void blame_plain(struct taking *t, struct plain *plain, int why)
+{
+    struct port_entry *port = port_of_plain(t->rs, plain);
+    if (port && (port->entry.dirty || port->entry.quarantined))
+        take_entry(t, &port->entry, why);
+    else if (plain_set(plain) == SET_ALLOWED_SOURCES)
+        blame_list(t, plain, why);
+    else
+        take_plain(t, plain, why);
+}
+
+/* Whether a shape, or what it builds on, is @which, or if that is NULL a new one. */
+static bool is_built_on(const struct ruleset *rs, struct shape shape, const struct shape *which)
+{
+    struct shape base;
+    if (which ? memcmp(&shape, which, sizeof(shape)) == 0 : !shapes_have(&rs->shapes, shape))
+        return true;
+    return shape_needs(shape, &base) && is_built_on(rs, base, which);
+}
+
+/* All that need it. */
+static void blame_shape(struct taking *t, const struct shape *which, int why)
+{
+    struct shape shape;
+    for (size_t i = 0; i < t->rs->dirty.n; i++) {
+        struct entry *entry = t->rs->dirty.v[i];
+        bool needs = false;
+        for (enum table_set set = first_set(entry); set < end_of_sets(entry); set++)
+            needs = needs || (set_shape(set, entry_desired(t->rs, set, entry), &shape) &&
+                              is_built_on(t->rs, shape, which));
+        if (needs)
+            take_entry(t, entry, why);
+    }
+}
+
+static void blame(struct taking *t, const struct nft_refusal *refusal)
+{
+    struct ruleset *rs = t->rs;
+    if (refusal->message == NFT_NO_MESSAGE) { /* it did not like the table as a whole */
+        if (!rs->table_missing)
+            blame_shape(t, NULL, refusal->why);
+        return;
+    }
+    if (refusal->message < rs->shapes_begin)
+        return; /* what all others build on */
+    vec_each (&rs->new_shapes, it)
+        if (refusal->message < it->end) {
+            blame_shape(t, &it->shape, refusal->why);
+            return;
+        }
+    const struct message_owner *owner = owner_of(&rs->quarantine, refusal->message);
+    if (owner && owner->entry)
+        take_entry(t, owner->entry, refusal->why);
+    else if (owner)
+        blame_plain(t, owner->plain, refusal->why);
+}
+
+/* Whether an errno may be about what was sent, and not about the kernel's state. */
+static bool is_about_content(int why)
+{
+    static const int others[] = {EEXIST, ENOENT, EPERM, EACCES,   ENOMEM,   ENOBUFS,
+                                 EINTR,  EAGAIN, EBUSY, ERESTART, ETIMEDOUT};
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (why == others[i])
+            return false;
+    return true;
+}
+
+/* When the first of all is to be tried again. */
+static void note_next(struct quarantine *quarantine)
+{
+    double next = quarantine->retry_time;
+    vec_each (&quarantine->all, it)
+        if (it->entry->quarantined && (next == 0 || it->retry_time < next))
+            next = it->retry_time;
+    quarantine->next = next;
+}
+
+/* The difference skips what is quarantined, and the plain elements of such service ports. */
+static void skip(struct ruleset *rs)
+{
+    size_t n = 0;
+    vec_each (&rs->dirty, it)
+        if (!(*it)->quarantined)
+            rs->dirty.v[n++] = *it;
+    rs->dirty.n = n;
+    n = 0;
+    vec_each (&rs->waiting, it)
+        if (!(*it)->quarantined)
+            rs->waiting.v[n++] = *it;
+    rs->waiting.n = n;
+    vec_each (&rs->plain.dirty, it) {
+        const struct port_entry *port = port_of_plain(rs, *it);
+        (*it)->skipped = port && port->entry.quarantined;
+    }
+}
+
+bool quarantine_take(struct ruleset *rs, double now, bool singly)
+{
+    struct taking t = {.rs = rs, .now = now};
+    bool some_about_content = false;
+    vec_each (&rs->batch.refusals, refusal) {
+        if (!is_about_content(refusal->why))
+            continue;
+        some_about_content = true;
+        if (singly)
+            blame(&t, refusal);
+    }
+    skip(rs);
+    note_next(&rs->quarantine);
+    return t.n > 0 || (some_about_content && !singly);
+}
+
+/* ---- out of it ---- */
+
+void quarantine_leave(struct ruleset *rs, struct entry *entry)
+{
+    if (!entry->quarantined)
+        return;
+    entry->quarantined = false;
+    if (entry->is_port)
+        rs->quarantine.ports_left = true;
+    else
+        source_lists_unpark(as_frontend(entry)->sources);
+}
+
+/* What is desired of frontends that waited for a service port may be others now. */
+static void wake_frontends(struct ruleset *rs)
+{
+    if (!rs->quarantine.ports_left)
+        return;
+    rs->quarantine.ports_left = false;
+    hash_table_each (&rs->frontends, struct entry, entry)
+        if (!entry->dirty &&
+            entry_desired(rs, SET_SERVICES, entry) != entry_applied(SET_SERVICES, entry))
+            ruleset_mark_dirty(rs, entry);
+    skip(rs);
+}
+
+void quarantine_retry(struct ruleset *rs, double now)
+{
+    struct quarantine *quarantine = &rs->quarantine;
+    const bool due = quarantine->next != 0 && now >= quarantine->next;
+    size_t n = 0, portion = isinf(now) ? SIZE_MAX : PORTION;
+    for (size_t i = 0; due && i < quarantine->all.n; i++) {
+        struct rejection *it = &quarantine->all.v[i];
+        if (!it->entry->quarantined || now < it->retry_time)
+            continue;
+        if (n++ < portion) {
+            quarantine_leave(rs, it->entry);
+            ruleset_mark_dirty(rs, it->entry);
+        } else {
+            it->retry_time = now + PORTION_PAUSE;
+        }
+    }
+    if (due && quarantine->retry_time != 0 && now >= quarantine->retry_time) {
+        plain_retry(&rs->plain);
+        quarantine->retry_time = 0;
+    }
+    note_next(quarantine);
+    wake_frontends(rs);
+}
+
+void quarantine_applied(struct ruleset *rs)
+{
+    struct quarantine *quarantine = &rs->quarantine;
+    if (rs->plain.quarantined.n == 0 && quarantine->wait != 0) {
+        quarantine->wait = quarantine->retry_time = 0;
+        log_info("ruleset", "family=%s no address is quarantined any more",
+                 nft_family_name(rs->family));
+    }
+    note_next(quarantine);
+}
+
+static void forget(struct ruleset *rs, struct entry *entry)
+{
+    struct quarantine *quarantine = &rs->quarantine;
+    struct rejection last = quarantine->all.v[--quarantine->all.n];
+    quarantine_leave(rs, entry);
+    if (last.entry != entry) {
+        last.entry->rejection = entry->rejection;
+        quarantine->all.v[last.entry->rejection - 1] = last;
+    }
+    entry->rejection = 0;
+}
+
+void quarantine_end(struct ruleset *rs, struct entry *entry)
+{
+    char text[FRONTEND_TEXT_SIZE];
+    const struct frontend *frontend;
+    if (!entry->rejection)
+        return;
+    log_info("ruleset", "frontend=%s is applied now, after the kernel had rejected it",
+             name_of(rs, entry, &frontend, text));
+    forget(rs, entry);
+}
+
+void quarantine_free(struct ruleset *rs)
+{
+    while (rs->quarantine.all.n > 0)
+        forget(rs, rs->quarantine.all.v[rs->quarantine.all.n - 1].entry);
+    vec_free(&rs->quarantine.all);
+    vec_free(&rs->quarantine.owners);
+}
+
+/* ---- order ---- */
+
+static bool grows(const struct ruleset *rs, const struct entry *entry)
+{
+    for (enum table_set set = first_set(entry); set < end_of_sets(entry); set++)
+        if (!entry_applied(set, entry) && entry_desired(rs, set, entry))
+            return true;
+    return false;
+}
+
+void quarantine_sort_dirty(struct ruleset *rs)
+{
+    const size_t n = rs->dirty.n;
+    size_t at = 0;
+    struct entry **sorted = xcalloc(n ? n : 1, sizeof(struct entry *));
+    for (int growing = 0; growing < 2; growing++)
+        vec_each (&rs->dirty, it)
+            if (grows(rs, *it) == growing)
+                sorted[at++] = *it;
+    if (n)
+        memcpy(rs->dirty.v, sorted, n * sizeof(struct entry *));
+    free(sorted);
+}

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "state.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* So many elements of lists of sources come or go in one transaction, and so many slots of
+ * frontends with many. */
+#define PORTION 4096
+
+/* One more whenever elements come to mean something else in maps and sets that are declared as
+ * before: tables of other meanings are made anew, of this one only the rules that differ. */
+#define MEANING 2
+
+/* ---- configuration ---- */
+
+/* The match for packets of pods, and with @reverse for all others; NULL without a detector. */
+static char *detector_text(enum family family, const struct ruleset_config *config, bool reverse)
+{
+    const char *no = reverse ? "!= " : "";
+    switch (config->detector) {
+    case DETECT_CIDRS:
+        return xasprintf("%s saddr %s@pod_cidrs", nft_family_name(family), no);
+    case DETECT_INTERFACE:
+        return xasprintf("iifname %s\"%s\"", no, config->interface);
+    case DETECT_INTERFACE_PREFIX:
+        return xasprintf("iifname %s\"%s*\"", no, config->interface);
+    default:
+        return NULL;
+    }
+}
+
+struct ruleset *ruleset_new(enum family family, const struct ruleset_config *config,
+                            struct error *err)
+{
+    struct ruleset *rs = xcalloc(1, sizeof(*rs));
+    rs->family = rs->lists.family = family;
+    rs->by_number = xcalloc(MOST_PORTS + 1, sizeof(struct port_entry *));
+    rs->config = *config;
+    rs->config.portion = config->portion ? config->portion : PORTION;
+    snprintf(rs->mark, sizeof(rs->mark), "0x%x", config->mark);
+    rs->from_pod = detector_text(family, config, false);
+    rs->not_from_pod = config->masquerade_all ? xstrdup("") : detector_text(family, config, true);
+    rs->vars =
+        (struct layout_vars){.family = family,
+                             .mark = rs->mark,
+                             .from_pod = rs->from_pod,
+                             .not_from_pod = rs->not_from_pod,
+                             .from_host = config->no_fib ? NULL : "fib saddr type local",
+                             .reject = config->no_reject ? "drop" : "reject",
+                             .count_services = config->counting >= COUNT_SERVICES ? "" : NULL,
+                             .count_endpoints = config->counting >= COUNT_ENDPOINTS ? "" : NULL};
+    nft_batch_init(&rs->batch, family, RULESET_TABLE);
+    if (layout_parse(&templates[TEMPLATE_BASE], &rs->vars, &rs->base, err)) {
+        ruleset_free(rs);
+        return NULL;
+    }
+    snprintf(rs->comment, sizeof(rs->comment), "kube-nftd layout %016" PRIx64,
+             layout_fingerprint(&rs->base, MEANING));
+    return rs;
+}
+
+void ruleset_free(struct ruleset *rs)
+{
+    if (!rs)
+        return;
+    quarantine_free(rs);
+    hash_table_each (&rs->frontends, struct entry, frontend)
+        ruleset_free_entry(rs, frontend);
+    hash_table_each (&rs->ports, struct entry, port)
+        ruleset_free_entry(rs, port);
+    source_lists_forget(&rs->lists, &rs->plain);
+    vec_free(&rs->lists.unused);
+    vec_free(&rs->dirty);
+    vec_free(&rs->waiting);
+    vec_free(&rs->trims);
+    vec_free(&rs->left);
+    vec_free(&rs->rechecks);
+    vec_free(&rs->service_cidrs);
+    vec_free(&rs->pod_cidrs);
+    connections_clear(&rs->connections);
+    plain_free(&rs->plain);
+    shapes_clear(&rs->shapes);
+    vec_free(&rs->new_shapes);
+    nft_batch_release(&rs->batch);
+    layout_free(&rs->base);
+    free(rs->from_pod);
+    free(rs->not_from_pod);
+    free(rs->by_number);
+    free(rs);
+}
+
+/* ---- entries ---- */
+
+static struct hash_key key_of_frontend_entry(const struct hash_link *link)
+{
+    return hash_key_of_frontend(&((const struct frontend_entry *)link)->frontend);
+}
+
+static struct hash_key key_of_port_entry(const struct hash_link *link)
+{
+    return (struct hash_key){&((const struct port_entry *)link)->id, sizeof(uint32_t)};
+}
+
+struct frontend_entry *ruleset_find_frontend(const struct ruleset *rs,
+                                             const struct frontend *frontend)
+{
+    return hash_table_find(&rs->frontends, key_of_frontend_entry, hash_key_of_frontend(frontend));
+}
+
+struct frontend_entry *ruleset_get_frontend(struct ruleset *rs, const struct frontend *frontend)
+{
+    struct frontend_entry *entry = ruleset_find_frontend(rs, frontend);
+    if (!entry) {
+        entry = xcalloc(1, sizeof(*entry));
+        entry->frontend = *frontend;
+        hash_table_add(&rs->frontends, key_of_frontend_entry, &entry->entry.link);
+    }
+    return entry;
+}
+
+struct port_entry *ruleset_find_port(const struct ruleset *rs, uint32_t id)
+{
+    return hash_table_find(&rs->ports, key_of_port_entry, (struct hash_key){&id, sizeof(id)});
+}
+
+struct port_entry *ruleset_get_port(struct ruleset *rs, uint32_t id)
+{
+    struct port_entry *port = ruleset_find_port(rs, id);
+    if (!port) {
+        port = xcalloc(1, sizeof(*port));
+        port->entry.is_port = true;
+        port->id = id;
+        hash_table_add(&rs->ports, key_of_port_entry, &port->entry.link);
+    }
+    return port;
+}
+
+struct port_entry *ruleset_port_of_number(const struct ruleset *rs, uint32_t number)
+{
+    return rs->by_number[number >> PORT_LOW_BITS];
+}
+
+struct port_entry *ruleset_get_port_of_number(struct ruleset *rs, uint32_t number)
+{
+    struct port_entry *port = ruleset_port_of_number(rs, number);
+    if (!port) {
+        port = ruleset_get_port(rs, FOUND_ID | number >> PORT_LOW_BITS);
+        port->adopted = true;
+        ruleset_number_port(rs, port, number);
+        ruleset_mark_dirty(rs, &port->entry);
+    }
+    return port;
+}
+
+void ruleset_number_port(struct ruleset *rs, struct port_entry *port, uint32_t number)
+{
+    if (port->number)
+        rs->by_number[port->number >> PORT_LOW_BITS] = NULL;
+    port->number = number;
+    if (number)
+        rs->by_number[number >> PORT_LOW_BITS] = port;
+}
+
+void ruleset_free_entry(struct ruleset *rs, struct entry *entry)
+{
+    if (entry->is_port) {
+        struct port_entry *port = as_port(entry);
+        hash_table_remove(&rs->ports, &entry->link);
+        if (port->affinity)
+            affinity_release(port->affinity, rs->family, &rs->plain);
+        free(port->affinity);
+        ruleset_number_port(rs, port, 0);
+        slots_clear(&port->all);
+        if (port->local)
+            slots_clear(port->local);
+        free(port->local);
+    } else {
+        hash_table_remove(&rs->frontends, &entry->link);
+        frontend_release_list(rs, as_frontend(entry), 0);
+        source_lists_release(&rs->lists, as_frontend(entry)->sources, 0);
+    }
+    free(entry);
+}
+
+void ruleset_mark_dirty(struct ruleset *rs, struct entry *entry)
+{
+    if (entry->dirty || entry->quarantined)
+        return;
+    entry->dirty = true;
+    if (!entry->is_port && as_frontend(entry)->port)
+        as_frontend(entry)->port->n_dirty++;
+    vec_push(&rs->dirty, entry);
+}
+
+void entry_clean(struct entry *entry)
+{
+    if (entry->dirty && !entry->is_port && as_frontend(entry)->port)
+        as_frontend(entry)->port->n_dirty--;
+    entry->dirty = entry->trim = false;
+}
+
+/* ---- order ---- */
+
+static int compare_frontends(const struct frontend *a, const struct frontend *b)
+{
+    int order = memcmp(&a->address, &b->address, sizeof(a->address));
+    if (order == 0)
+        order = (int)a->port - (int)b->port;
+    return order ? order : (int)a->protocol - (int)b->protocol;
+}
+
+/* Ports by their numbers, or if they have none yet by their ids. */
+static int compare_entries(const void *a, const void *b)
+{
+    const struct entry *p = *(struct entry *const *)a, *q = *(struct entry *const *)b;
+    if (p->is_port != q->is_port)
+        return p->is_port - q->is_port;
+    if (!p->is_port)
+        return compare_frontends(&as_frontend(p)->frontend, &as_frontend(q)->frontend);
+    const struct port_entry *m = as_port(p), *n = as_port(q);
+    if (m->number != n->number)
+        return m->number < n->number ? -1 : 1;
+    return (m->id > n->id) - (m->id < n->id);
+}
+
+void ruleset_sort_dirty(struct ruleset *rs)
+{
+    if (rs->dirty.n)
+        qsort(rs->dirty.v, rs->dirty.n, sizeof(*rs->dirty.v), compare_entries);
+}
+
+const struct frontend_entry *ruleset_frontend_of(const struct ruleset *rs,
+                                                 const struct port_entry *port)
+{
+    const struct frontend_entry *first = NULL;
+    hash_table_each (&rs->frontends, struct frontend_entry, it)
+        if (it->port == port && (!first || compare_frontends(&it->frontend, &first->frontend) < 0))
+            first = it;
+    return first;
+}
+
+/* ---- what entries have ---- */
+
+struct slot_table *port_slots(const struct port_entry *port, enum port_part which)
+{
+    return which == PART_LOCAL ? port->local : (struct slot_table *)&port->all;
+}
+
+struct slot_table *port_make_slots(struct port_entry *port, enum port_part which)
+{
+    if (which == PART_LOCAL && !port->local)
+        port->local = xcalloc(1, sizeof(*port->local));
+    return port_slots(port, which);
+}
+
+struct affinity *port_affinity(struct port_entry *port)
+{
+    if (!port->affinity)
+        port->affinity = xcalloc(1, sizeof(*port->affinity));
+    return port->affinity;
+}
+
+void port_list_desired(struct port_entry *port)
+{
+    for (enum port_part which = 0; which < PARTS; which++) {
+        const uint32_t count = low_of_value(entry_applied(set_of_count(which), &port->entry));
+        if (port_slots(port, which))
+            slots_list(port_slots(port, which), port_needs(port, which) ? count : 0);
+    }
+}
+
+static void use_shape(struct ruleset *rs, enum table_set set, uint32_t value, bool more)
+{
+    struct shape shape;
+    if (set_shape(set, value, &shape))
+        shapes_use(&rs->shapes, shape, more);
+}
+
+/* A service value leads to its port, or does so no more; 0 leads nowhere. */
+static void lead(struct ruleset *rs, uint32_t value, bool more)
+{
+    if (value == 0)
+        return;
+    struct port_entry *port = ruleset_get_port_of_number(rs, port_of_value(value));
+    for (enum port_part which = 0; which < PARTS; which++)
+        if (class_leads_to(low_of_value(value), which))
+            port->led[which] += more ? 1 : -1u;
+}
+
+void entry_set_applied(struct ruleset *rs, enum table_set set, struct entry *entry, uint32_t value)
+{
+    const uint32_t before = entry_applied(set, entry);
+    if (before == value)
+        return;
+    use_shape(rs, set, value, true);
+    use_shape(rs, set, before, false);
+    if (set == SET_SERVICES) {
+        lead(rs, value, true);
+        lead(rs, before, false);
+    }
+    if (entry->is_port)
+        as_port(entry)->applied[set - FRONTEND_SETS] = value;
+    else
+        as_frontend(entry)->applied[set] = value;
+}
+
+struct key entry_key(enum table_set set, const struct entry *entry, uint32_t slot)
+{
+    if (!entry->is_port)
+        return key_of_frontend(&as_frontend(entry)->frontend);
+    const uint32_t number = as_port(entry)->number;
+    return set_owner(set) == OWNER_SLOTS ? key_of_slot(number, slot)
+                                         : key_of_number(number | set_schema[set].low);
+}
+
+void frontend_release_list(struct ruleset *rs, struct frontend_entry *frontend, double now)
+{
+    const uint32_t value = frontend->applied[SET_RESTRICTED];
+    if (value == 0)
+        return;
+    source_lists_release(&rs->lists, source_lists_find(&rs->lists, value), now);
+    entry_set_applied(rs, SET_RESTRICTED, &frontend->entry, 0);
+}
+
+/* ---- what there is ---- */
+
+size_t ruleset_frontends(const struct ruleset *rs)
+{
+    size_t n = 0;
+    if (rs->quarantine.all.n == 0)
+        return rs->n_desired;
+    hash_table_each (&rs->frontends, const struct frontend_entry, it)
+        n += it->entry.quarantined || (it->port && it->port->entry.quarantined)
+                 ? it->applied[SET_SERVICES] != 0
+                 : it->entry.desired;
+    return n;
+}
+
+const struct ruleset_figures *ruleset_figures(const struct ruleset *rs)
+{
+    return &rs->figures;
+}
+
+enum connection_counting ruleset_counting(const struct ruleset *rs)
+{
+    return rs->config.counting;
+}
+
+struct ruleset_senders ruleset_senders(const struct ruleset *rs)
+{
+    return (struct ruleset_senders){.host = rs->vars.from_host != NULL,
+                                    .pods = rs->config.detector,
+                                    .pod_cidrs = &rs->pod_cidrs,
+                                    .pod_match = rs->from_pod,
+                                    .rejects = !rs->config.no_reject};
+}
+
+bool ruleset_knows_kernel(const struct ruleset *rs)
+{
+    return rs->kernel_known;
+}
+
+bool ruleset_is_owned_elsewhere(const struct ruleset *rs)
+{
+    return rs->owned_elsewhere;
+}
+
+bool ruleset_is_lost(const struct ruleset *rs)
+{
+    return rs->owned_elsewhere || rs->table_missing;
+}
+
+bool ruleset_is_refused(const struct ruleset *rs, const struct frontend *frontend)
+{
+    if (rs->quarantine.all.n == 0)
+        return false;
+    const struct frontend_entry *entry = ruleset_find_frontend(rs, frontend);
+    return entry && (entry->entry.quarantined || (entry->port && entry->port->entry.quarantined));
+}
+
+bool ruleset_is_waiting(const struct ruleset *rs, const struct frontend *frontend)
+{
+    if (!rs->kernel_known || rs->dirty.n == 0)
+        return !rs->kernel_known;
+    const struct frontend_entry *entry = ruleset_find_frontend(rs, frontend);
+    return entry && (entry->entry.dirty || (entry->port && entry->port->entry.dirty));
+}
+
+bool ruleset_port_is_waiting(const struct ruleset *rs, uint32_t id)
+{
+    if (!rs->kernel_known || rs->dirty.n == 0)
+        return !rs->kernel_known;
+    const struct port_entry *port = ruleset_find_port(rs, id);
+    return port && (port->entry.dirty || port->n_dirty > 0);
+}
