@@ -164,11 +164,9 @@ static int open_servers(struct daemon *d, struct error *err)
 {
     const char *healthz = d->options->healthz_bind_address,
                *metrics = d->options->metrics_bind_address;
-    d->health = health_new(d->loop, health_status, d);
-    d->metrics = metrics_new(d->loop, pages_write_metrics, d);
+    d->health = health_new(d->loop, d->source.events, d->node_name, health_status, d);
+    d->metrics = metrics_new(d->loop, d->source.events, d->node_name, pages_write_metrics, d);
     pages_add(d);
-    health_set_events(d->health, d->source.events, d->node_name);
-    metrics_set_events(d->metrics, d->source.events, d->node_name);
     if (healthz && health_listen(d->health, healthz, err))
         return error_prefix(err, "healthzBindAddress");
     if (metrics_listen(d->metrics, metrics, err))

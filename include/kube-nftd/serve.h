@@ -307,14 +307,12 @@ struct health_counts {
 
 typedef void (*health_status_fn)(void *ctx, struct health_status *status);
 
-/** A server without any listener. @status is called for every answer. */
-struct health *health_new(struct ev_loop *loop, health_status_fn status, void *ctx);
+/** A server without any listener. @status is called for every answer. Addresses that cannot be
+ * bound become events for @events, on the Service or on the Node @node_name
+ * (docs/behaviour.md 6.1, 6.2). Both are borrowed. */
+struct health *health_new(struct ev_loop *loop, const struct event_sink *events,
+                          const char *node_name, health_status_fn status, void *ctx);
 void health_free(struct health *health);
-
-/** Addresses that cannot be bound become events for @events, on the Service or on the Node
- * @node_name (docs/behaviour.md 6.1, 6.2). Both are borrowed. */
-void health_set_events(struct health *health, const struct event_sink *events,
-                       const char *node_name);
 
 /**
  * Listens for /healthz and /livez at @bind ("IP:port", "[IPv6]:port", or an address
@@ -433,14 +431,12 @@ void metrics_histogram(struct metrics_page *page, const struct metrics_label *la
 
 struct metrics;
 
-/** A server without a socket. @write is called for every scrape. */
-struct metrics *metrics_new(struct ev_loop *loop, metrics_fn write, void *ctx);
+/** A server without a socket. @write is called for every scrape. An address that cannot be bound
+ * becomes an event for @events on the Node @node_name (docs/behaviour.md 6.3). Both are borrowed.
+ */
+struct metrics *metrics_new(struct ev_loop *loop, const struct event_sink *events,
+                            const char *node_name, metrics_fn write, void *ctx);
 void metrics_free(struct metrics *metrics);
-
-/** An address that cannot be bound becomes an event for @events on the Node @node_name
- * (docs/behaviour.md 6.3). Both are borrowed. */
-void metrics_set_events(struct metrics *metrics, const struct event_sink *events,
-                        const char *node_name);
 
 /** Listens at @bind ("IP:port", "[IPv6]:port", or an address alone for port 10249). -1 with an
  * error for an address that cannot be read or port 0. One that cannot be bound is logged and tried

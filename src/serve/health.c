@@ -48,25 +48,21 @@ static bool all_healthy(const struct health_status *status)
     return true;
 }
 
-/* @length bytes of @text as a JSON string, quotes included. */
-static char *quoted(const char *text, size_t length)
+/* As a JSON string, quotes included. */
+static char *quoted(const char *text)
 {
-    char *copy = xstrndup(text, length);
-    cJSON *json = cJSON_CreateString(copy);
+    cJSON *json = cJSON_CreateString(text);
     char *printed = cJSON_PrintUnformatted(json);
     cJSON_Delete(json);
-    free(copy);
     return printed;
 }
 
 /* The body of docs/behaviour.md 6.1. cJSON indents in a way of its own, hence the text here. */
 static char *service_body(const struct checked_service *service, bool healthy)
 {
-    const char *slash = strchr(service->id, '/');
-    size_t length = slash ? (size_t)(slash - service->id) : 0;
-    const char *rest = slash ? slash + 1 : service->id;
-    char *namespace = quoted(service->id, length);
-    char *name = quoted(rest, strlen(rest));
+    size_t length = strcspn(service->id, "/");
+    char *id = xstrndup(service->id, length);
+    char *namespace = quoted(id), *name = quoted(service->id + length + 1);
     char *body = xasprintf("{\n"
                            "\t\"service\": {\n"
                            "\t\t\"namespace\": %s,\n"
@@ -76,6 +72,7 @@ static char *service_body(const struct checked_service *service, bool healthy)
                            "\t\"serviceProxyHealthy\": %s\n"
                            "}",
                            namespace, name, service->local_ready, healthy ? "true" : "false");
+    free(id);
     free(namespace);
     free(name);
     return body;
@@ -101,90 +98,65 @@ static void add_time(cJSON *object, const char *key, double realtime)
     facts_add(object, fact_text(key, text));
 }
 
-/* "lastUpdated" of an answer that is not 200: the newest of what the families say. */
-static void add_newest(cJSON *object, const struct health_status *status)
-{
-    double newest = -INFINITY;
-    for (int f = 0; f < FAMILY_COUNT; f++)
-        if (status->family[f].reported)
-            newest = fmax(newest, status->family[f].last_updated);
-    if (isfinite(newest))
-        add_time(object, "lastUpdated", newest);
-    else
-        facts_add(object, fact_text("lastUpdated", TIME_NEVER));
-}
-
-static void add_families(cJSON *object, const struct health_status *status)
-{
-    cJSON *families = NULL;
-    for (int f = 0; f < FAMILY_COUNT; f++) {
-        if (!status->family[f].reported)
-            continue;
-        families = families ? families : cJSON_AddObjectToObject(object, "status");
-        cJSON *family = cJSON_AddObjectToObject(families, family_name((enum family)f));
-        add_time(family, "lastUpdated", status->family[f].last_updated);
-        facts_add(family, fact_flag("healthy", status->family[f].healthy));
-    }
-}
-
 static void answer_proxy(struct health *health, bool with_node, struct http_answer *answer)
 {
     struct health_status status = {0};
     health->status(health->ctx, &status);
-    bool healthy = all_healthy(&status);
-    bool good = healthy && (status.node_eligible || !with_node);
-    double now = clock_realtime();
+    bool healthy = all_healthy(&status), good = healthy && (status.node_eligible || !with_node);
+    double now = clock_realtime(), newest = -INFINITY;
     uint64_t *healthz = good ? &health->counts.healthz.good : &health->counts.healthz.bad;
     uint64_t *livez = good ? &health->counts.livez.good : &health->counts.livez.bad;
     ++*(with_node ? healthz : livez);
-    cJSON *body = cJSON_CreateObject();
-    if (good)
-        add_time(body, "lastUpdated", now);
+    for (int f = 0; f < FAMILY_COUNT; f++)
+        if (status.family[f].reported)
+            newest = fmax(newest, status.family[f].last_updated);
+    cJSON *body = cJSON_CreateObject(), *families = NULL;
+    if (good || isfinite(newest))
+        add_time(body, "lastUpdated", good ? now : newest);
     else
-        add_newest(body, &status);
+        facts_add(body, fact_text("lastUpdated", TIME_NEVER));
     add_time(body, "currentTime", now);
     if (with_node)
         facts_add(body, fact_flag("nodeEligible", status.node_eligible));
     facts_add(body, fact_flag("healthy", healthy));
-    add_families(body, &status);
+    for (int f = 0; f < FAMILY_COUNT; f++) {
+        if (!status.family[f].reported)
+            continue;
+        families = families ? families : cJSON_AddObjectToObject(body, "status");
+        cJSON *family = cJSON_AddObjectToObject(families, family_name((enum family)f));
+        add_time(family, "lastUpdated", status.family[f].last_updated);
+        facts_add(family, fact_flag("healthy", status.family[f].healthy));
+    }
     http_answer_json(answer, good ? 200 : 503, facts_print(body));
     cJSON_Delete(body);
 }
 
-static void answer_ready(const struct health *health, struct http_answer *answer)
-{
-    struct health_status status = {0};
-    health->status(health->ctx, &status);
-    if (status.programmed)
-        http_answer_text(answer, 200, "ok");
-    else
-        http_answer_text(answer, 503, "the tables are not fully programmed yet\n");
-}
-
 static void answer_own(void *ctx, const struct http_request *request, struct http_answer *answer)
 {
-    if (strcmp(request->path, "/healthz") == 0)
-        answer_proxy(ctx, true, answer);
-    else if (strcmp(request->path, "/livez") == 0)
-        answer_proxy(ctx, false, answer);
-    else if (strcmp(request->path, "/readyz") == 0)
-        answer_ready(ctx, answer);
-    else
+    struct health *health = ctx;
+    if (strcmp(request->path, "/healthz") == 0) {
+        answer_proxy(health, true, answer);
+    } else if (strcmp(request->path, "/livez") == 0) {
+        answer_proxy(health, false, answer);
+    } else if (strcmp(request->path, "/readyz") == 0) {
+        struct health_status status = {0};
+        health->status(health->ctx, &status);
+        http_answer_text(answer, status.programmed ? 200 : 503, "%s",
+                         status.programmed ? "ok" : "the tables are not fully programmed yet\n");
+    } else {
         http_answer_not_found(answer);
+    }
 }
 
-struct health *health_new(struct ev_loop *loop, health_status_fn status, void *ctx)
+struct health *health_new(struct ev_loop *loop, const struct event_sink *events,
+                          const char *node_name, health_status_fn status, void *ctx)
 {
     struct health *health = xcalloc(1, sizeof(*health));
-    *health = (struct health){.status = status, .ctx = ctx, .ports = ports_new(loop, "health")};
+    *health = (struct health){.status = status,
+                              .ctx = ctx,
+                              .ports = ports_new(loop, "health", events),
+                              .node_name = node_name};
     return health;
-}
-
-void health_set_events(struct health *health, const struct event_sink *events,
-                       const char *node_name)
-{
-    health->node_name = node_name;
-    ports_set_events(health->ports, events);
 }
 
 struct health_counts health_counts(const struct health *health)
@@ -215,12 +187,6 @@ bool health_is_listening(const struct health *health)
 
 /* ---- the listeners of services ---- */
 
-static bool is_all(const struct address *address)
-{
-    static const struct address all;
-    return memcmp(address, &all, sizeof(all)) == 0;
-}
-
 static struct hash_key key_of(const struct hash_link *link)
 {
     return hash_key_of_text(((const struct checked_service *)link)->id);
@@ -236,8 +202,9 @@ static struct port *listen_at(struct checked_service *service, const struct addr
 {
     static const struct port_event event = {KIND_SERVICE, "FailedToStartServiceHealthcheck",
                                             "Listen", "failed to start the health check on ", ""};
+    static const struct address all_of_them;
     char text[ADDRESS_TEXT_SIZE];
-    bool all = is_all(address);
+    bool all = memcmp(address, &all_of_them, sizeof(all_of_them)) == 0;
     const struct listen_address where = {
         .family = service->family, .address = *address, .port = service->port};
     return port_open(service->health->ports, &where, &event, service->id, answer_service, service,
@@ -258,19 +225,11 @@ bool health_service_is_listening(const struct health *health, const char *servic
     return service->ports.n > 0;
 }
 
-static bool listens_at(const struct checked_service *service, const struct address *address)
+/* Opens and closes listeners of @service so that each address has one. Those of all addresses and
+ * of one exclude each other, so what is not desired goes first. */
+static void move_service(struct checked_service *service)
 {
-    vec_each (&service->ports, port) {
-        if (memcmp(&port_address(*port)->address, address, sizeof(*address)) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* Makes the listeners of @service stand at @addresses. Those of all addresses and of one exclude
- * each other, so what is not wanted goes first. */
-static void move_service(struct checked_service *service, const address_vec *addresses)
-{
+    const address_vec *addresses = &service->health->addresses[service->family];
     size_t kept = 0;
     vec_each (&service->ports, port) {
         if (addresses_contain(addresses, &port_address(*port)->address))
@@ -280,7 +239,11 @@ static void move_service(struct checked_service *service, const address_vec *add
     }
     service->ports.n = kept;
     vec_each (addresses, address) {
-        if (!listens_at(service, address))
+        bool listens = false;
+        for (size_t i = 0; i < service->ports.n; i++)
+            listens = listens || memcmp(&port_address(service->ports.v[i])->address, address,
+                                        sizeof(*address)) == 0;
+        if (!listens)
             vec_push(&service->ports, listen_at(service, address));
     }
 }
@@ -301,17 +264,6 @@ static void checked_service_free(struct checked_service *service)
     free(service);
 }
 
-static struct checked_service *service_add(struct health *health, const char *id,
-                                           enum family family)
-{
-    struct checked_service *service = xcalloc(1, sizeof(*service));
-    service->health = health;
-    service->id = xstrdup(id);
-    service->family = family;
-    hash_table_add(&health->services[family], key_of, &service->link);
-    return service;
-}
-
 void health_service(struct health *health, const char *service_id, enum family family,
                     uint16_t port, size_t local_ready)
 {
@@ -321,27 +273,31 @@ void health_service(struct health *health, const char *service_id, enum family f
             checked_service_free(service);
         return;
     }
-    if (!service)
-        service = service_add(health, service_id, family);
+    if (!service) {
+        service = xcalloc(1, sizeof(*service));
+        service->health = health;
+        service->id = xstrdup(service_id);
+        service->family = family;
+        hash_table_add(&health->services[family], key_of, &service->link);
+    }
     service->local_ready = local_ready;
     if (service->port == port)
         return;
     close_service(service);
     service->port = port;
-    move_service(service, &health->addresses[family]);
+    move_service(service);
 }
 
 void health_set_addresses(struct health *health, enum family family, bool all,
                           const struct address *addresses, size_t n)
 {
-    address_vec *known = &health->addresses[family];
-    vec_clear(known);
+    vec_clear(&health->addresses[family]);
     if (all)
-        vec_push(known, (struct address){0});
-    for (size_t i = 0; !all && i < n; i++)
-        vec_push(known, addresses[i]);
-    hash_table_each (&health->services[family], struct checked_service, s)
-        move_service(s, known);
+        vec_push(&health->addresses[family], (struct address){0});
+    else
+        vec_append(&health->addresses[family], addresses, n);
+    hash_table_each (&health->services[family], struct checked_service, service)
+        move_service(service);
 }
 
 void health_free(struct health *health)

@@ -35,8 +35,7 @@
 
 /* A request whose body is still coming. */
 struct coming {
-    size_t seen; /* bytes of the body */
-    size_t kept;
+    size_t seen; /* bytes of the body, the first of which are kept */
     char body[HTTP_BODY_KEPT + 1];
 };
 
@@ -59,60 +58,37 @@ struct http_listener {
     ev_timer timer;
 };
 
-static socklen_t fill_sockaddr(struct sockaddr_storage *out, int domain,
-                               const struct listen_address *address)
-{
-    memset(out, 0, sizeof(*out));
-    const uint8_t *bytes = address->both_families ? NULL : address->address.bytes;
-    if (domain == AF_INET6) {
-        struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)(void *)out;
-        in6->sin6_family = AF_INET6;
-        in6->sin6_port = htons(address->port);
-        if (bytes)
-            memcpy(&in6->sin6_addr, bytes, sizeof(in6->sin6_addr));
-        return sizeof(*in6);
-    }
-    struct sockaddr_in *in = (struct sockaddr_in *)(void *)out;
-    in->sin_family = AF_INET;
-    in->sin_port = htons(address->port);
-    if (bytes)
-        memcpy(&in->sin_addr, bytes, sizeof(in->sin_addr));
-    return sizeof(*in);
-}
-
-static int bind_and_listen(int fd, int domain, const struct listen_address *address)
-{
-    const int on = 1, v6only = !address->both_families;
-    struct sockaddr_storage name;
-    socklen_t length = fill_sockaddr(&name, domain, address);
-    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0)
-        return -1;
-    if (domain == AF_INET6 &&
-        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only)) < 0)
-        return -1;
-    if (bind(fd, (struct sockaddr *)&name, length) < 0)
-        return -1;
-    return listen(fd, BACKLOG);
-}
-
+/* A socket that listens. -1 with an error. */
 static int open_socket(const struct listen_address *address, struct error *err)
 {
-    const int type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
-    int domain = address->both_families || address->family == FAMILY_IPV6 ? AF_INET6 : AF_INET;
-    int fd = socket(domain, type, 0);
+    const int type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, on = 1;
+    const int v6only = !address->both_families;
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(address->port)};
+    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(address->port)};
+    bool is_ipv6 = address->both_families || address->family == FAMILY_IPV6;
+    int fd = socket(is_ipv6 ? AF_INET6 : AF_INET, type, 0);
     if (fd < 0 && address->both_families && errno == EAFNOSUPPORT) {
-        domain = AF_INET;
-        fd = socket(domain, type, 0);
+        is_ipv6 = false;
+        fd = socket(AF_INET, type, 0);
     }
     if (fd < 0)
         return error_set(err, "socket: %s", strerror(errno));
-    if (bind_and_listen(fd, domain, address) < 0) {
+    if (!address->both_families && is_ipv6)
+        memcpy(&in6.sin6_addr, address->address.bytes, sizeof(in6.sin6_addr));
+    else if (!address->both_families)
+        memcpy(&in.sin_addr, address->address.bytes, sizeof(in.sin_addr));
+    const struct sockaddr *name = is_ipv6 ? (const void *)&in6 : (const void *)&in;
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
+        (is_ipv6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only)) < 0) ||
+        bind(fd, name, is_ipv6 ? sizeof(in6) : sizeof(in)) < 0 || listen(fd, BACKLOG) < 0) {
         error_set(err, "%s", strerror(errno));
         close(fd);
         return -1;
     }
     return fd;
 }
+
+/* ---- questions and answers ---- */
 
 const char *http_request_argument(const struct http_request *request, const char *name)
 {
@@ -216,8 +192,10 @@ static void release(void *cls)
     free(answer);
 }
 
-/* Takes body or stream, whatever happens. NULL if the library has no memory. */
-static struct MHD_Response *make_response(const struct http_answer *answer)
+/* Hands @answer to the library, which copies the headers and owns body or stream from here on,
+ * whatever happens. */
+static enum MHD_Result send_answer(struct MHD_Connection *connection,
+                                   const struct http_answer *answer)
 {
     struct http_answer *kept = xcalloc(1, sizeof(*kept));
     *kept = *answer;
@@ -228,22 +206,14 @@ static struct MHD_Response *make_response(const struct http_answer *answer)
                                                        kept, release)
                    : MHD_create_response_from_buffer_with_free_callback_cls(
                          kept->length, kept->body, release, kept);
-    if (!response)
+    if (!response) {
         release(kept);
-    return response;
-}
-
-/* Hands the answer to the library, which copies the headers and owns the body from here on. */
-static enum MHD_Result send_answer(struct MHD_Connection *connection, struct http_answer *answer)
-{
-    struct MHD_Response *response = make_response(answer);
-    if (!response)
         return MHD_NO;
+    }
     enum MHD_Result result = MHD_YES;
-    vec_each (&answer->headers, header) {
+    vec_each (&answer->headers, header)
         if (MHD_add_response_header(response, header->name, header->value) != MHD_YES)
             result = MHD_NO;
-    }
     if (result == MHD_YES)
         result = MHD_queue_response(connection, answer->status, response);
     MHD_destroy_response(response);
@@ -254,8 +224,7 @@ static enum MHD_Result answer_request(struct http_listener *listener,
                                       struct MHD_Connection *connection, const char *method,
                                       const char *path, const char *body)
 {
-    const struct http_request request = {
-        .method = method, .path = path, .body = body, .connection = connection};
+    const struct http_request request = {method, path, body, connection};
     struct http_answer answer = {.status = MHD_HTTP_OK};
     listener->answer(listener->ctx, &request, &answer);
     enum MHD_Result result = send_answer(connection, &answer);
@@ -263,14 +232,6 @@ static enum MHD_Result answer_request(struct http_listener *listener,
         free(header->value);
     vec_free(&answer.headers);
     return result;
-}
-
-static void keep_body(struct coming *coming, const char *data, size_t size)
-{
-    size_t room = HTTP_BODY_KEPT - coming->kept, n = size < room ? size : room;
-    memcpy(coming->body + coming->kept, data, n);
-    coming->kept += n;
-    coming->seen += size;
 }
 
 /* ---- connections ---- */
@@ -282,33 +243,13 @@ static void keep_body(struct coming *coming, const char *data, size_t size)
  * check of a load balancer. Ending one shuts its socket down; the library sees that and closes it.
  */
 
-static void append(struct http_listener *listener, struct http_client *client)
-{
-    client->since = clock_monotonic();
-    DL_APPEND(listener->clients, client);
-    listener->n_clients++;
-}
-
-static void take_out(struct http_listener *listener, struct http_client *client)
-{
-    DL_DELETE(listener->clients, client);
-    listener->n_clients--;
-}
-
 static void end_first(struct http_listener *listener)
 {
     struct http_client *client = listener->clients;
-    take_out(listener, client);
+    DL_DELETE(listener->clients, client);
+    listener->n_clients--;
     client->ended = true;
     shutdown(client->fd, SHUT_RDWR);
-}
-
-/* Returns when the next one must end, or 0. */
-static double end_slow(struct http_listener *listener, double now)
-{
-    while (listener->clients && listener->clients->since + CLIENT_PATIENCE <= now)
-        end_first(listener);
-    return listener->clients ? listener->clients->since + CLIENT_PATIENCE : 0;
 }
 
 /* Its headers are there, or its answer is sent. */
@@ -318,8 +259,9 @@ static void got_on(struct http_listener *listener, struct MHD_Connection *connec
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
     if (client->ended)
         return;
-    take_out(listener, client);
-    append(listener, client);
+    DL_DELETE(listener->clients, client);
+    client->since = clock_monotonic();
+    DL_APPEND(listener->clients, client);
 }
 
 static void on_connection(void *cls, struct MHD_Connection *connection, void **state,
@@ -329,17 +271,21 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **s
     struct http_client *client = *state;
     if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
         listener->went = true;
-        if (!client->ended)
-            take_out(listener, client);
+        if (!client->ended) {
+            DL_DELETE(listener->clients, client);
+            listener->n_clients--;
+        }
         free(client);
         return;
     }
     listener->came = true;
     *state = client = xcalloc(1, sizeof(*client));
     client->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    client->since = clock_monotonic();
     if (listener->n_clients >= CONNECTION_LIMIT - 1)
         end_first(listener);
-    append(listener, client);
+    DL_APPEND(listener->clients, client);
+    listener->n_clients++;
 }
 
 /* ---- requests ---- */
@@ -355,18 +301,19 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
 {
     (void)version;
     struct coming *coming = *state;
-    if (!coming)
+    if (!coming) {
         got_on(cls, connection);
-    if (coming && *data_size == 0)
+        *state = xcalloc(1, sizeof(*coming));
+        return MHD_YES;
+    }
+    if (*data_size == 0)
         return answer_request(cls, connection, method, url, coming->body);
-    if (!coming)
-        *state = coming = xcalloc(1, sizeof(*coming));
-    else
-        keep_body(coming, data, *data_size);
-    if (coming->seen > REQUEST_BODY_LIMIT)
-        return MHD_NO;
+    size_t kept = coming->seen < HTTP_BODY_KEPT ? coming->seen : HTTP_BODY_KEPT;
+    size_t room = HTTP_BODY_KEPT - kept;
+    memcpy(coming->body + kept, data, *data_size < room ? *data_size : room);
+    coming->seen += *data_size;
     *data_size = 0;
-    return MHD_YES;
+    return coming->seen > REQUEST_BODY_LIMIT ? MHD_NO : MHD_YES;
 }
 
 /* However it ended. */
@@ -394,8 +341,10 @@ static void run(struct http_listener *listener)
     if (listener->came)
         MHD_run(listener->daemon);
     ev_timer_stop(listener->loop, &listener->timer);
-    double now = clock_monotonic(), due = end_slow(listener, now);
-    double wait = due > 0 ? due - now : INFINITY;
+    double now = clock_monotonic();
+    while (listener->clients && listener->clients->since + CLIENT_PATIENCE <= now)
+        end_first(listener);
+    double wait = listener->clients ? listener->clients->since + CLIENT_PATIENCE - now : INFINITY;
     MHD_UNSIGNED_LONG_LONG milliseconds = 0;
     if (listener->went || MHD_get_timeout(listener->daemon, &milliseconds) == MHD_YES)
         wait = fmin(wait, (double)milliseconds / 1e3);
@@ -419,15 +368,6 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
     run(timer->data);
 }
 
-static struct MHD_Daemon *start_daemon(struct http_listener *listener, int fd)
-{
-    return MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, listener,
-                            MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-                            (unsigned)CONNECTION_LIMIT, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                            CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, on_completed, listener,
-                            MHD_OPTION_NOTIFY_CONNECTION, on_connection, listener, MHD_OPTION_END);
-}
-
 struct http_listener *http_listener_open(struct ev_loop *loop, const struct listen_address *address,
                                          http_answer_fn answer, void *ctx, struct error *err)
 {
@@ -436,7 +376,11 @@ struct http_listener *http_listener_open(struct ev_loop *loop, const struct list
         return NULL;
     struct http_listener *listener = xcalloc(1, sizeof(*listener));
     *listener = (struct http_listener){.loop = loop, .answer = answer, .ctx = ctx};
-    listener->daemon = start_daemon(listener, fd);
+    listener->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL, 0, NULL, NULL, on_request, listener, MHD_OPTION_LISTEN_SOCKET, fd,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTION_LIMIT, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, on_completed, listener,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, listener, MHD_OPTION_END);
     if (!listener->daemon) {
         error_set(err, "the HTTP server does not start: %s", strerror(errno));
         close(fd);

@@ -182,10 +182,14 @@ void metrics_add_page(struct metrics *metrics, const char *path, http_answer_fn 
     qsort(metrics->pages.v, metrics->pages.n, sizeof(*metrics->pages.v), compare_pages);
 }
 
-struct metrics *metrics_new(struct ev_loop *loop, metrics_fn write, void *ctx)
+struct metrics *metrics_new(struct ev_loop *loop, const struct event_sink *events,
+                            const char *node_name, metrics_fn write, void *ctx)
 {
     struct metrics *metrics = xcalloc(1, sizeof(*metrics));
-    *metrics = (struct metrics){.write = write, .ctx = ctx, .ports = ports_new(loop, "metrics")};
+    *metrics = (struct metrics){.write = write,
+                                .ctx = ctx,
+                                .ports = ports_new(loop, "metrics", events),
+                                .node_name = node_name};
     metrics_add_page(metrics, "/metrics", answer_metrics, metrics);
     metrics_add_page(metrics, "/metrics/slis", answer_slis, metrics);
     metrics_add_page(metrics, "/healthz", answer_healthz, metrics);
@@ -202,13 +206,6 @@ void metrics_free(struct metrics *metrics)
     ports_free(metrics->ports);
     vec_free(&metrics->pages);
     free(metrics);
-}
-
-void metrics_set_events(struct metrics *metrics, const struct event_sink *events,
-                        const char *node_name)
-{
-    metrics->node_name = node_name;
-    ports_set_events(metrics->ports, events);
 }
 
 char *metrics_paths(const struct metrics *metrics)

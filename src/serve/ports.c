@@ -119,19 +119,16 @@ static void on_retry(struct ev_loop *loop, ev_timer *timer, int events)
     }
 }
 
-struct ports *ports_new(struct ev_loop *loop, const char *subsystem)
+struct ports *ports_new(struct ev_loop *loop, const char *subsystem,
+                        const struct event_sink *events)
 {
     struct ports *ports = xcalloc(1, sizeof(*ports));
     ports->loop = loop;
     ports->subsystem = subsystem;
+    ports->events = events;
     ev_timer_init(&ports->retry, on_retry, RETRY_SECONDS, RETRY_SECONDS);
     ports->retry.data = ports;
     return ports;
-}
-
-void ports_set_events(struct ports *ports, const struct event_sink *events)
-{
-    ports->events = events;
 }
 
 void ports_free(struct ports *ports)

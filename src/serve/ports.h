@@ -16,11 +16,10 @@
 struct ports;
 struct port;
 
-/** None. @subsystem (static) is who speaks in log lines. */
-struct ports *ports_new(struct ev_loop *loop, const char *subsystem);
-
-/** Where port_open()'s events go from now on. Borrowed. */
-void ports_set_events(struct ports *ports, const struct event_sink *events);
+/** None. @subsystem (static) is who speaks in log lines; port_open()'s events go to @events, which
+ * is borrowed. */
+struct ports *ports_new(struct ev_loop *loop, const char *subsystem,
+                        const struct event_sink *events);
 
 /** All ports must be closed by then. NULL is fine. */
 void ports_free(struct ports *ports);

@@ -7,8 +7,7 @@
 struct page {
     const struct programmed *facts;
     bool refused[FAMILY_COUNT]; /* something of the Service */
-    cJSON *json;
-    cJSON *slices;
+    cJSON *json, *slices;
     const char *reason; /* why not all is in the kernel; NULL: it is */
 };
 
@@ -18,40 +17,28 @@ static void add_version(cJSON *object, const char *key, const struct object_vers
     facts_add(object, fact_text(key, version ? object_version_text(version, number) : NULL));
 }
 
-static bool is_concerned(const struct page *page, const struct object_versions *versions,
-                         int family)
-{
-    return page->facts->families[family] && versions->family[family].concerned;
-}
-
-static void add_reason(struct page *page, const struct object_versions *versions)
-{
-    if (versions->rejected)
-        page->reason = "an object is invalid, and its last good version stays active; the log says "
-                       "what is wrong with it";
-    for (int i = 0; i < FAMILY_COUNT; i++) {
-        if (!is_concerned(page, versions, i))
-            continue;
-        if (page->refused[i] && !page->reason)
-            page->reason = "the kernel rejected it; the log names the frontend";
-        if (page->facts->lost[i])
-            page->reason = "the table is gone, or belongs to another program; the log says more";
-        else if (!versions->family[i].applied && !page->reason)
-            page->reason = "a change is not applied yet";
-    }
-}
-
 static void add_versions(struct page *page, cJSON *object, const struct object_versions *versions)
 {
     add_version(object, "received", versions->received);
-    if (versions->rejected)
+    if (versions->rejected) {
         add_version(object, "leftOut", versions->rejected);
+        page->reason = "an object is invalid, and its last good version stays active; the log says "
+                       "what is wrong with it";
+    }
     cJSON *kernel = cJSON_AddObjectToObject(object, "inKernel");
-    for (int i = 0; i < FAMILY_COUNT; i++)
-        if (is_concerned(page, versions, i))
-            add_version(kernel, family_name((enum family)i),
-                        page->facts->lost[i] || page->refused[i] ? NULL : versions->family[i].held);
-    add_reason(page, versions);
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        bool lost = page->facts->lost[i], refused = page->refused[i];
+        if (!page->facts->families[i] || !versions->family[i].concerned)
+            continue;
+        add_version(kernel, family_name((enum family)i),
+                    lost || refused ? NULL : versions->family[i].held);
+        if (lost)
+            page->reason = "the table is gone, or belongs to another program; the log says more";
+        else if (refused && !page->reason)
+            page->reason = "the kernel rejected it; the log names the frontend";
+        else if (!versions->family[i].applied && !page->reason)
+            page->reason = "a change is not applied yet";
+    }
 }
 
 static void add_slice(void *ctx, const struct object_versions *versions)
@@ -63,21 +50,22 @@ static void add_slice(void *ctx, const struct object_versions *versions)
     add_versions(page, slice, versions);
 }
 
-static void finish(struct page *page, unsigned status, struct http_answer *answer)
+/* The status of the answer, and the rest of the page. */
+static unsigned answer_service(struct page *page, const char *id)
 {
-    facts_add(page->json, fact_flag("programmed", status == 200));
-    if (page->reason)
-        facts_add(page->json, fact_text("reason", page->reason));
-    http_answer_json(answer, status, facts_print(page->json));
-    cJSON_Delete(page->json);
-}
-
-/* What nothing is known of. */
-static void answer_unknown(struct page *page, bool complete, struct http_answer *answer)
-{
-    page->reason =
-        complete ? "no such Service is known" : "Services and EndpointSlices are not complete yet";
-    finish(page, complete ? 404 : 503, answer);
+    const struct programmed *facts = page->facts;
+    struct object_versions versions;
+    if (!service_cache_versions(facts->services, id, &versions)) {
+        page->reason = facts->complete ? "no such Service is known"
+                                       : "Services and EndpointSlices are not complete yet";
+        return facts->complete ? 404 : 503;
+    }
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        page->refused[i] = facts->families[i] && facts->refused(facts->ctx, id, (enum family)i);
+    add_versions(page, cJSON_AddObjectToObject(page->json, "service"), &versions);
+    page->slices = cJSON_AddArrayToObject(page->json, "endpointSlices");
+    endpoint_slice_cache_versions(facts->slices, id, add_slice, page);
+    return page->reason ? 503 : 200;
 }
 
 /* Whether it could be the name of anything; it goes into the answer. */
@@ -97,23 +85,18 @@ void programmed_answer(const struct programmed *facts, const struct http_request
     const char *namespace = http_request_argument(request, "namespace"),
                *name = http_request_argument(request, "service");
     struct page page = {.facts = facts, .json = cJSON_CreateObject()};
-    struct object_versions versions;
-    if (!is_name(namespace) || !is_name(name)) {
-        page.reason = "the request is /programmed?namespace=NAMESPACE&service=NAME";
-        finish(&page, 400, answer);
-        return;
-    }
-    facts_add(page.json, fact_text("namespace", namespace), fact_text("name", name));
-    char *id = xasprintf("%s/%s", namespace, name);
-    for (int i = 0; i < FAMILY_COUNT; i++)
-        page.refused[i] = facts->families[i] && facts->refused(facts->ctx, id, (enum family)i);
-    if (!service_cache_versions(facts->services, id, &versions)) {
-        answer_unknown(&page, facts->complete, answer);
+    unsigned status = 400;
+    if (is_name(namespace) && is_name(name)) {
+        char *id = xasprintf("%s/%s", namespace, name);
+        facts_add(page.json, fact_text("namespace", namespace), fact_text("name", name));
+        status = answer_service(&page, id);
+        free(id);
     } else {
-        add_versions(&page, cJSON_AddObjectToObject(page.json, "service"), &versions);
-        page.slices = cJSON_AddArrayToObject(page.json, "endpointSlices");
-        endpoint_slice_cache_versions(facts->slices, id, add_slice, &page);
-        finish(&page, page.reason ? 503 : 200, answer);
+        page.reason = "the request is /programmed?namespace=NAMESPACE&service=NAME";
     }
-    free(id);
+    facts_add(page.json, fact_flag("programmed", status == 200));
+    if (page.reason)
+        facts_add(page.json, fact_text("reason", page.reason));
+    http_answer_json(answer, status, facts_print(page.json));
+    cJSON_Delete(page.json);
 }

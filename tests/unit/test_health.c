@@ -13,6 +13,16 @@ static void give_status(void *ctx, struct health_status *status)
     *status = now_status;
 }
 
+static bool show_events;
+
+static void on_event(void *ctx, const struct object_event *event)
+{
+    if (show_events)
+        fprintf(script_out(), "event %s\n", event->reason);
+}
+
+static const struct event_sink events = {.report = on_event};
+
 static void setup(void)
 {
     now_status = (struct health_status){.node_eligible = true};
@@ -21,9 +31,10 @@ static void setup(void)
         now_status.family[f].last_updated = 1000 + f;
     }
     forget_ports();
+    show_events = false;
     script_show_log(LOG_LEVEL_INFO);
     loop = ev_loop_new(EVFLAG_AUTO);
-    health = health_new(loop, give_status, &now_status);
+    health = health_new(loop, &events, "node-a", give_status, &now_status);
     for (int f = 0; f < FAMILY_COUNT; f++)
         health_set_addresses(health, (enum family)f, true, NULL, 0);
 }
@@ -126,7 +137,7 @@ COMMAND(end)
 COMMAND(begin)
 {
     health_free(health);
-    health = health_new(loop, give_status, &now_status);
+    health = health_new(loop, &events, "node-a", give_status, &now_status);
     if (strcmp(words, "IPv6") == 0)
         health_set_addresses(health, FAMILY_IPV6, true, NULL, 0);
 }
@@ -138,15 +149,9 @@ COMMAND(counts)
             (int)counted.healthz.bad, (int)counted.livez.good, (int)counted.livez.bad);
 }
 
-static void on_event(void *ctx, const struct object_event *event)
-{
-    fprintf(script_out(), "event %s\n", event->reason);
-}
-
 COMMAND(events)
 {
-    static const struct event_sink sink = {.report = on_event};
-    health_set_events(health, &sink, "node-a");
+    show_events = true;
 }
 
 /* Those of IPv6 are at the end. */

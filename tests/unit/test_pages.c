@@ -140,7 +140,7 @@ static void set_up(void)
     slices = endpoint_slice_cache_new();
     service_cache_follow(services, on_service, NULL);
     endpoint_slice_cache_follow(slices, on_endpoints, NULL);
-    metrics = metrics_new(loop, write_page, &scrapes);
+    metrics = metrics_new(loop, NULL, "node-a", write_page, &scrapes);
     metrics_add_page(metrics, "/programmed", answer, NULL);
     metrics_add_page(metrics, "/statusz", answer_statusz, NULL);
     metrics_add_page(metrics, "/flagz", answer_flagz, NULL);
@@ -172,7 +172,7 @@ COMMAND(end)
 /* Anew, at this port. */
 COMMAND(listen)
 {
-    metrics = metrics_new(loop, write_page, &scrapes);
+    metrics = metrics_new(loop, NULL, "node-a", write_page, &scrapes);
     listen_at(*words);
 }
 
