@@ -209,20 +209,10 @@ static const char *reload_config(const struct options *options)
                    : "; log settings of --config are applied";
 }
 
-static const char *reload_manifests(struct manifests *manifests)
-{
-    struct error err = {0};
-    if (!manifests)
-        return "credentials are read for each request";
-    if (manifests_look_again(manifests, &err) == 0)
-        return "manifests were compared";
-    log_error("manifests", "%s; its previous objects stay active", err.text);
-    error_clear(&err);
-    return "manifests were not compared";
-}
-
 void object_source_reload(const struct object_source *source, const struct options *options)
 {
-    const char *objects = reload_manifests(source->manifests), *config = reload_config(options);
-    log_info("daemon", "signal=Hangup: %s%s", objects, config);
+    const char *objects = !source->manifests ? "credentials are read for each request"
+                          : manifests_look_again(source->manifests) ? "manifests were compared"
+                                                                    : "manifests were not compared";
+    log_info("daemon", "signal=Hangup: %s%s", objects, reload_config(options));
 }

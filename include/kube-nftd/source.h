@@ -207,11 +207,11 @@ struct event_figures event_recorder_figures(const struct event_recorder *recorde
  * read again. Objects that the API server would keep from kube-proxy by its selectors are left out.
  *
  * Links are followed, those in the way to @path too: what they lead to may be rewritten, replaced
- * or missing for a while, and they may be switched (as the kubelet does with a ConfigMap). The
- * folder may be replaced as a whole. While the folder, or what a link leads to, is away, what was
- * loaded is kept. One that was made anew is compared with it when nothing has changed in it for two
- * seconds, since it may be filled file by file. What is not noticed: another folder in the place of
- * one that holds the folder of the files, two levels or more above it.
+ * or missing for a while, and they may be switched (as the kubelet does with a ConfigMap, which is
+ * noticed at once; other changes outside of the folder are, in a second or two). The folder may be
+ * replaced as a whole, and is compared then when nothing has changed in it for two seconds, since
+ * it may be filled file by file; an empty one is not compared. While the folder, or what a link
+ * leads to, is away, what was loaded is kept.
  */
 
 struct manifests;
@@ -231,9 +231,9 @@ struct manifests *manifests_open(const char *path, const struct object_sink *sin
 /** Follows the files from now on, on @loop: changes arrive as put and remove. */
 int manifests_follow(struct manifests *manifests, struct ev_loop *loop, struct error *err);
 
-/** Compares all files that are followed with what was read of them, without waiting to be told; a
- * folder that was unmounted is followed again. */
-int manifests_look_again(struct manifests *manifests, struct error *err);
+/** Compares all files that are followed with what was read of them, without waiting to be told.
+ * False if the folder is gone. */
+bool manifests_look_again(struct manifests *manifests);
 
 void manifests_free(struct manifests *manifests);
 

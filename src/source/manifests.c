@@ -2,12 +2,16 @@
 /*
  * The files of a folder, who of them holds which object, and when to read which.
  *
- * The watch says which names changed. Where names are not enough (a link leads elsewhere now, the
- * folder is another one, events were lost, the time between opening and following), all files are
- * compared by their status. News of a file only say that there is something to look at; what is
- * there then decides. One exception: a file that was deleted or moved away and is there again is
- * not read, since whoever writes it will close it. News are collected and worked off at once, since
- * an object may move from one file to another.
+ * inotify tells of the names in the folder, as soon as a file is complete: closed, moved into
+ * place, or a link. What is elsewhere is looked at every second: what links lead to, and whether
+ * the path of the folder still leads to the same one. Of two looks that find the same, the second
+ * counts, since a file may be written and a folder be filled meanwhile. All files are compared by
+ * their status where events were lost, and when somebody asks.
+ *
+ * News of a file only say that there is something to look at; what is there then decides. One
+ * exception: a file that was deleted or moved away and is there again is not read, since whoever
+ * writes it will close it. News are collected and worked off at once, since an object may move from
+ * one file to another.
  *
  * The objects themselves are not kept, only who holds them: of several files the one whose path
  * sorts first is the owner. So when the owner of an object drops it, the others that hold it are
@@ -16,19 +20,26 @@
 #include "kube-nftd/source.h"
 
 #include "manifest_file.h"
-#include "manifest_watch.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <ev.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define LOG "manifests"
-/* A folder that was made anew is complete when it has been quiet for so many seconds. */
+/* Seconds between two looks. */
+#define LOOK_INTERVAL 1.0
+/* Another folder is complete when it has been quiet for so many seconds. */
 #define FILLING_TIME 2.0
+
+#define EVENT_BUFFER_SIZE ((size_t)64 * 1024)
+#define WATCHED_EVENTS                                                                             \
+    (IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_CREATE | IN_DELETE | IN_DELETE_SELF |       \
+     IN_MOVE_SELF | IN_ONLYDIR)
 
 enum news {
     NEWS_NONE,
@@ -52,8 +63,10 @@ typedef VEC(struct holding *) holding_vec;
 struct file {
     char *path;
     holding_vec holds;
-    struct stat seen; /* when it was last read; zero before */
+    struct stat seen;   /* when it was last read; zero before */
+    struct stat looked; /* when it was last looked at */
     enum news news;
+    bool is_link;
     bool missing; /* it is kept although there is no file, which was logged */
     bool gone;    /* it is dropped when all news are done with */
 };
@@ -70,11 +83,14 @@ struct manifests {
     bool loaded;
     object_vec first[KIND_COUNT]; /* until then */
 
-    struct ev_loop *loop;
-    struct manifest_watch *watch; /* NULL while nothing is followed */
-    ev_io watcher;
-    bool lost;        /* the folder is gone, which was logged */
-    ev_timer filling; /* runs while a new folder may not be complete yet */
+    struct ev_loop *loop; /* NULL while nothing is followed */
+    ev_io events;         /* of inotify */
+    ev_timer looks;
+    int wd;                  /* of the folder; -1 while there is none */
+    struct stat folder_seen; /* the one that is watched */
+    bool lost;               /* the folder is gone, which was logged */
+    bool filling;            /* it is another one, which may not be complete yet */
+    double quiet_since;      /* the last event in it */
 };
 
 /* ---- who holds what ---- */
@@ -255,6 +271,8 @@ static enum manifest_result read_file(struct manifests *m, struct file *file, st
     object_vec objects = {0};
     struct stat status = {0};
     enum manifest_result result = manifest_file_read(file->path, &objects, &status, err);
+    struct stat itself;
+    file->is_link = lstat(file->path, &itself) == 0 && S_ISLNK(itself.st_mode);
     file->seen = status;
     file->news = NEWS_NONE;
     file->missing = file->missing && result == MANIFEST_GONE;
@@ -269,6 +287,14 @@ static enum manifest_result read_file(struct manifests *m, struct file *file, st
     return result;
 }
 
+/* Whether the path still leads to the folder that is watched. */
+static bool folder_is_watched(const struct manifests *m)
+{
+    struct stat status;
+    return m->wd >= 0 && stat(m->folder, &status) == 0 && status.st_dev == m->folder_seen.st_dev &&
+           status.st_ino == m->folder_seen.st_ino;
+}
+
 /* There is no file at the path: it was deleted, or is a link to nothing, or the folder is away.
  * Only the first means that its objects are gone, and not of the one file. */
 static void note_missing(struct manifests *m, struct file *file)
@@ -276,7 +302,7 @@ static void note_missing(struct manifests *m, struct file *file)
     struct stat status;
     size_t held = file->holds.n;
     bool is_link = lstat(file->path, &status) == 0;
-    if (!manifest_watch_holds(m->watch))
+    if (!folder_is_watched(m))
         return;
     if (!m->path && !is_link) {
         object_vec none = {0};
@@ -317,20 +343,23 @@ static void note_all(struct manifests *m, enum news news)
         (*file)->news = news;
 }
 
-/* Compares all files with what was read of them. Where a link leads is watched before it is looked
- * at, so that no change is missed. */
+/* Compares all files with what was read of them. */
 static int compare_files(struct manifests *m, struct error *err)
 {
     struct dirent **entries = NULL;
     int n = m->path ? 1 : scandir(m->folder, &entries, filter, alphasort);
     if (n < 0)
         return error_set(err, "%s: %s", m->folder, strerror(errno));
+    /* Another folder that is empty may be a mount point without its file system. */
+    if (n == 0 && m->filling) {
+        free(entries);
+        return 0;
+    }
+    m->filling = false;
     note_all(m, NEWS_AWAY); /* unless it is there now */
     for (int i = 0; i < n; i++) {
         struct stat status;
         struct file *file = file_get(m, m->path ? NULL : entries[i]->d_name);
-        if (m->watch)
-            manifest_watch_link(m->watch, file->path);
         if (stat(file->path, &status) == 0)
             file->news = file_is_same(&status, &file->seen) ? NEWS_NONE : NEWS_CHANGED;
         if (entries)
@@ -338,6 +367,24 @@ static int compare_files(struct manifests *m, struct error *err)
     }
     free(entries);
     return 0;
+}
+
+/* Looks where links lead. @patient: what has changed may be written at the moment. */
+static void compare_links(struct manifests *m, bool patient)
+{
+    vec_each (&m->files, it) {
+        struct file *file = *it;
+        struct stat status;
+        if (!file->is_link || file->news != NEWS_NONE)
+            continue;
+        if (stat(file->path, &status))
+            file->news = NEWS_AWAY;
+        else if (!file_is_same(&status, &file->seen) &&
+                 (!patient || file_is_same(&status, &file->looked)))
+            file->news = NEWS_CHANGED;
+        else
+            file->looked = status;
+    }
 }
 
 /* Files that hold what has lost its owner are to be read. */
@@ -382,31 +429,110 @@ static void work_off(struct manifests *m)
     m->files.n = kept;
 }
 
-/* Compares everything. A folder that was moved into place or that a link leads to is complete. One
- * that was @made is not: compared at once, it would remove what is about to be copied into it. */
-static void compare_all(struct manifests *m, bool made)
+/* ---- the folder ---- */
+
+static bool watch_folder(struct manifests *m)
+{
+    m->wd = -1;
+    if (stat(m->folder, &m->folder_seen) == 0)
+        m->wd = inotify_add_watch(m->events.fd, m->folder, WATCHED_EVENTS);
+    return m->wd >= 0;
+}
+
+/* Looks up the folder by its path, and watches it. What was noted was about the folder before. */
+static void find_folder(struct manifests *m)
+{
+    if (folder_is_watched(m))
+        return;
+    if (m->wd >= 0)
+        inotify_rm_watch(m->events.fd, m->wd);
+    note_all(m, NEWS_NONE);
+    if (!watch_folder(m)) {
+        if (!m->lost)
+            log_error(LOG, "%s: the folder is gone (%s); its objects stay active until it is back",
+                      m->folder, strerror(errno));
+        m->lost = true;
+        return;
+    }
+    log_info(LOG, "the folder was replaced, comparing it once it is quiet folder=%s", m->folder);
+    m->lost = false;
+    m->filling = true;
+    m->quiet_since = ev_now(m->loop);
+}
+
+static void compare_all(struct manifests *m)
 {
     struct error err = {0};
-    enum watch_folder folder = manifest_watch_begin(m->watch, &err);
-    if (folder != WATCH_FOLDER_SAME) {
-        note_all(m, NEWS_NONE); /* what was noted was about the folder before */
-        ev_timer_stop(m->loop, &m->filling);
-    }
-    if (folder == WATCH_FOLDER_GONE && !m->lost)
-        log_error(LOG, "%s: the folder is gone (%s); its objects stay active until it is back",
-                  m->folder, err.text);
-    m->lost = folder == WATCH_FOLDER_GONE;
-    if (folder == WATCH_FOLDER_NEW) {
-        log_info(LOG, "the folder was replaced%s folder=%s",
-                 made ? ", comparing it once it is quiet" : "", m->folder);
-        if (made)
-            ev_timer_again(m->loop, &m->filling);
-    }
-    error_clear(&err);
-    if (!m->lost && !ev_is_active(&m->filling) && compare_files(m, &err))
+    if (!m->lost && compare_files(m, &err))
         log_error(LOG, "%s; its previous objects stay active", err.text);
-    manifest_watch_end(m->watch);
     error_clear(&err);
+}
+
+static void on_look(struct ev_loop *loop, ev_timer *timer, int revents)
+{
+    struct manifests *m = timer->data;
+    (void)revents;
+    find_folder(m);
+    if (m->filling && ev_now(loop) - m->quiet_since >= FILLING_TIME)
+        compare_all(m);
+    else if (!m->lost)
+        compare_links(m, true);
+    work_off(m);
+}
+
+/* ---- events ---- */
+
+/* Whether what was made, or went and may be there again, is worth a look: not if it is a file that
+ * somebody writes now and will close. */
+static bool is_settled(const char *path)
+{
+    struct stat status;
+    return lstat(path, &status) != 0 || !S_ISREG(status.st_mode) || status.st_nlink > 1;
+}
+
+/* Something has happened to @name in the folder. Links may lead to what is no manifest. */
+static void take_name(struct manifests *m, const char *name, uint32_t mask)
+{
+    bool gone = mask & (IN_MOVED_FROM | IN_DELETE);
+    char *path = xasprintf("%s/%s", m->folder, name);
+    bool being_written = mask & IN_CREATE && !is_settled(path);
+    free(path);
+    m->quiet_since = ev_now(m->loop);
+    if (being_written)
+        return;
+    if (m->path ? strcmp(last_part(m->path), name) != 0 : !is_manifest(name))
+        compare_links(m, false);
+    else if (!(mask & IN_ISDIR))
+        file_get(m, name)->news = gone ? NEWS_AWAY : NEWS_CHANGED;
+}
+
+static void on_events(struct ev_loop *loop, ev_io *io, int revents)
+{
+    struct manifests *m = io->data;
+    char *buffer = xcalloc(EVENT_BUFFER_SIZE, 1);
+    bool lost_events = false;
+    (void)loop;
+    (void)revents;
+    ssize_t n = read(io->fd, buffer, EVENT_BUFFER_SIZE);
+    if (n < 0 && errno != EAGAIN && errno != EINTR)
+        log_error(LOG, "%s: cannot read events: %s", m->folder, strerror(errno));
+    for (const char *p = buffer; n > 0 && p < buffer + n;) {
+        const struct inotify_event *event = (const struct inotify_event *)(const void *)p;
+        p += sizeof(*event) + event->len;
+        lost_events |= (event->mask & IN_Q_OVERFLOW) != 0;
+        if (event->wd != m->wd) /* of a folder that is watched no more */
+            continue;
+        if (event->len > 0)
+            take_name(m, event->name, event->mask);
+        if (event->mask & IN_IGNORED)
+            m->wd = -1; /* the kernel has removed it */
+        if (event->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT | IN_IGNORED))
+            find_folder(m);
+    }
+    free(buffer);
+    if (lost_events)
+        compare_all(m);
+    work_off(m);
 }
 
 /* ---- the first load ---- */
@@ -482,87 +608,43 @@ struct manifests *manifests_open(const char *path, const struct object_sink *sin
 
 /* ---- following ---- */
 
-static void on_filled(struct ev_loop *loop, ev_timer *timer, int revents)
-{
-    struct manifests *m = timer->data;
-    (void)revents;
-    ev_timer_stop(loop, timer);
-    compare_all(m, false);
-    work_off(m);
-}
-
-static void on_name(void *ctx, const char *name, bool gone)
-{
-    struct manifests *m = ctx;
-    if (m->path ? strcmp(last_part(m->path), name) != 0 : !is_manifest(name))
-        return;
-    struct file *file = file_get(m, name);
-    if (!gone)
-        manifest_watch_link(m->watch, file->path);
-    file->news = gone ? NEWS_AWAY : NEWS_CHANGED;
-}
-
-static void stop_following(struct manifests *m)
-{
-    if (!m->watch)
-        return;
-    ev_timer_stop(m->loop, &m->filling);
-    ev_io_stop(m->loop, &m->watcher);
-    manifest_watch_free(m->watch);
-    m->watch = NULL;
-}
-
-static void on_news(struct ev_loop *loop, ev_io *watcher, int revents)
-{
-    struct manifests *m = watcher->data;
-    (void)revents;
-    struct watch_news news = manifest_watch_read(m->watch, on_name, m);
-    if (news.unmounted) {
-        log_error(LOG,
-                  "%s: the folder was unmounted; its changes are no longer followed, its objects "
-                  "stay active",
-                  m->folder);
-        stop_following(m);
-        return;
-    }
-    if (!news.any)
-        return;
-    if (ev_is_active(&m->filling))
-        ev_timer_again(loop, &m->filling);
-    if (news.all)
-        compare_all(m, news.made);
-    work_off(m);
-}
-
 int manifests_follow(struct manifests *m, struct ev_loop *loop, struct error *err)
 {
-    m->watch = manifest_watch_new(m->folder, err);
-    if (!m->watch)
-        return error_prefix(err, "cannot follow %s", m->folder);
+    int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    ev_io_init(&m->events, on_events, fd, EV_READ);
+    if (fd < 0 || !watch_folder(m)) {
+        error_set(err, "cannot follow %s: %s", m->folder, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return -1;
+    }
     m->loop = loop;
-    ev_timer_init(&m->filling, on_filled, 0, FILLING_TIME);
-    ev_io_init(&m->watcher, on_news, manifest_watch_fd(m->watch), EV_READ);
-    m->filling.data = m->watcher.data = m;
-    ev_io_start(loop, &m->watcher);
-    compare_all(m, false);
-    work_off(m);
+    ev_timer_init(&m->looks, on_look, LOOK_INTERVAL, LOOK_INTERVAL);
+    m->events.data = m->looks.data = m;
+    ev_io_start(loop, &m->events);
+    ev_timer_start(loop, &m->looks);
+    manifests_look_again(m);
     return 0;
 }
 
-int manifests_look_again(struct manifests *m, struct error *err)
+bool manifests_look_again(struct manifests *m)
 {
-    if (!m->watch)
-        return manifests_follow(m, m->loop, err);
-    compare_all(m, false);
+    find_folder(m);
+    m->filling = false;
+    compare_all(m);
     work_off(m);
-    return 0;
+    return !m->lost;
 }
 
 void manifests_free(struct manifests *m)
 {
     if (!m)
         return;
-    stop_following(m);
+    if (m->loop) {
+        ev_timer_stop(m->loop, &m->looks);
+        ev_io_stop(m->loop, &m->events);
+        close(m->events.fd);
+    }
     vec_each (&m->files, file)
         file_free(*file);
     vec_free(&m->files);

@@ -9,6 +9,7 @@
 
 #include <ev.h>
 #include <fcntl.h>
+#include <math.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -188,6 +189,14 @@ static void run_change_and_look(char *words, FILE *out)
     write_told(out);
 }
 
+/* And then somebody asks, which is what a look at links and folders comes to in the end. */
+static void run_change_and_ask(char *words, FILE *out)
+{
+    run_change(words, out);
+    manifests_look_again(manifests);
+    write_told(out);
+}
+
 /* "." is the folder itself; "./NAME" is as one types it, there. */
 static const char *path_of(const char *word)
 {
@@ -233,16 +242,18 @@ COMMAND(follow)
 
 COMMAND(look_again)
 {
-    struct error err = {0};
-    ck_assert_int_eq(manifests_look_again(manifests, &err), 0);
+    manifests_look_again(manifests);
     write_told(out);
 }
 
-/* Runs the loop until the sink is told something. */
+/* Runs the loop until the sink is told something; or for so many seconds. */
 COMMAND(wait)
 {
-    for (fflush(told); told_length == 0; fflush(told))
-        ev_run(loop, EVRUN_ONCE);
+    double end = *words ? ev_time() + atof(words) : INFINITY;
+    for (fflush(told); told_length == 0 && ev_time() < end; fflush(told)) {
+        ev_run(loop, EVRUN_NOWAIT);
+        usleep(1000);
+    }
     write_told(out);
 }
 
@@ -270,7 +281,7 @@ COMMAND(cut)
 }
 
 static const struct script_command commands[] = {
-    {"-", run_change}, {"+", run_change_and_look}, {NULL, NULL}};
+    {"-", run_change}, {"+", run_change_and_look}, {"*", run_change_and_ask}, {NULL, NULL}};
 
 SCRIPT("manifests", commands)
 
