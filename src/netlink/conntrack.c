@@ -12,11 +12,10 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* What is sent or read at once. The kernel fills 32 KiB at most, whatever there is room for. The
- * deletions of all entries that it tells of at once fit in: each is smaller than the entry. */
+/* What is read at once. The kernel fills 32 KiB at most, whatever there is room for. */
 #define BUFFER_SIZE ((size_t)64 * 1024)
-/* Room for the errors of that many deletions. */
-#define RECEIVE_BUFFER (1 << 20)
+/* A message with the names of an entry takes some 100 bytes. */
+#define REQUEST_ROOM 512
 
 /* Bit of CTA_FILTER_ORIG_FLAGS: compare the protocol. The kernel's headers for programs give the
  * attribute, but not its bits. */
@@ -25,11 +24,8 @@
 struct conntrack {
     struct mnl_socket *nl; /* counts and deletes */
     uint32_t sequence;
-    char *buffer;
-    size_t used, pending;            /* bytes and number of the deletions in it */
-    struct conntrack_deletions done; /* since the last flush */
-    struct mnl_socket *scan;         /* NULL: none runs */
-    char *piece;                     /* of its answer */
+    struct mnl_socket *scan; /* NULL: none runs */
+    char *piece;             /* of its answer */
     enum family family;
     bool interrupted;
 };
@@ -46,11 +42,7 @@ struct conntrack *conntrack_open(struct error *err)
 {
     struct conntrack *c = xcalloc(1, sizeof(*c));
     uint32_t entries;
-    int one = 1;
-    c->buffer = xcalloc(1, BUFFER_SIZE);
-    c->nl = netlink_open(NETLINK_NETFILTER, SOCK_NONBLOCK, 0, RECEIVE_BUFFER, "conntrack", err);
-    if (c->nl)
-        mnl_socket_setsockopt(c->nl, NETLINK_CAP_ACK, &one, sizeof(one));
+    c->nl = netlink_open(NETLINK_NETFILTER, SOCK_NONBLOCK, 0, 0, "conntrack", err);
     if (!c->nl || conntrack_count(c, &entries, err)) {
         conntrack_close(c);
         return NULL;
@@ -65,7 +57,6 @@ void conntrack_close(struct conntrack *c)
     conntrack_scan_end(c);
     if (c->nl)
         mnl_socket_close(c->nl);
-    free(c->buffer);
     free(c);
 }
 
@@ -77,19 +68,18 @@ static int on_count(const struct nlmsghdr *answer, void *data)
 
 int conntrack_count(struct conntrack *c, uint32_t *n, struct error *err)
 {
-    struct nlmsghdr *request =
-        conntrack_request(c->buffer, IPCTNL_MSG_CT_GET_STATS, 0, NFPROTO_UNSPEC, ++c->sequence);
+    char buffer[REQUEST_ROOM] = {0};
     *n = 0;
-    ssize_t length = mnl_socket_sendto(c->nl, request, request->nlmsg_len);
-    if (length >= 0) /* the answer is there when the request has gone */
-        length = mnl_socket_recvfrom(c->nl, c->buffer, BUFFER_SIZE);
-    if (length >= 0 && mnl_cb_run(c->buffer, netlink_whole(c->buffer, (size_t)length), c->sequence,
-                                  mnl_socket_get_portid(c->nl), on_count, n) >= 0)
+    int why = netlink_ask(c->nl,
+                          conntrack_request(buffer, IPCTNL_MSG_CT_GET_STATS, NLM_F_ACK,
+                                            NFPROTO_UNSPEC, ++c->sequence),
+                          on_count, n, NULL);
+    if (why == 0)
         return 0;
     return error_set(err, "conntrack: the kernel does not answer over netlink: %s",
-                     errno == EPERM    ? "Operation not permitted (CAP_NET_ADMIN is missing)"
-                     : errno == EINVAL ? "CONFIG_NF_CT_NETLINK is missing"
-                                       : strerror(errno));
+                     why == EPERM    ? "Operation not permitted (CAP_NET_ADMIN is missing)"
+                     : why == EINVAL ? "CONFIG_NF_CT_NETLINK is missing"
+                                     : strerror(why));
 }
 
 /* ---- scans ---- */
@@ -243,83 +233,22 @@ enum conntrack_progress conntrack_scan_step(struct conntrack *c, conntrack_flow_
     return CONNTRACK_MORE;
 }
 
-/* ---- deletions ---- */
-
-static void count_failures(struct conntrack *c, uint64_t n, int why)
+int conntrack_delete(struct conntrack *c, const struct conntrack_flow *flow)
 {
-    if (c->done.failed == 0)
-        c->done.first_errno = why;
-    c->done.failed += n;
-}
-
-/* Reads the errors of what was sent. Returns how many deletions were not done. */
-static uint64_t read_errors(struct conntrack *c)
-{
-    const struct nlmsghdr *message = (const void *)c->buffer;
-    const struct nlmsgerr *answer = mnl_nlmsg_get_payload(message);
-    const size_t least = mnl_nlmsg_size(sizeof(*answer));
-    uint64_t not_done = 0;
-    for (;;) {
-        ssize_t n = recv(mnl_socket_get_fd(c->nl), c->buffer, BUFFER_SIZE, MSG_DONTWAIT);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && errno == ENOBUFS) { /* at least one was lost */
-            not_done++;
-            count_failures(c, 1, ENOBUFS);
-            continue;
-        }
-        if (n <= 0)
-            return not_done;
-        if (netlink_whole(message, (size_t)n) < least || message->nlmsg_len < least ||
-            message->nlmsg_type != NLMSG_ERROR)
-            continue;
-        not_done++;
-        if (answer->error != -ENOENT)
-            count_failures(c, 1, netlink_errno(answer));
-    }
-}
-
-static void send_deletions(struct conntrack *c)
-{
-    if (c->pending == 0)
-        return;
-    ssize_t sent;
-    do
-        sent = mnl_socket_sendto(c->nl, c->buffer, c->used);
-    while (sent < 0 && errno == EINTR);
-    uint64_t not_done = c->pending;
-    if (sent < 0)
-        count_failures(c, c->pending, errno);
-    else
-        not_done = read_errors(c);
-    if (not_done < c->pending)
-        c->done.deleted += c->pending - not_done;
-    c->pending = c->used = 0;
-}
-
-void conntrack_delete(struct conntrack *c, const struct conntrack_flow *flow)
-{
-    size_t length = mnl_nlmsg_size(sizeof(struct nfgenmsg));
-    for (size_t i = 0; i < CONNTRACK_NAMES; i++)
-        length += flow->names[i] ? MNL_ALIGN(flow->names[i]->nla_len) : 0;
-    if (c->used + length > BUFFER_SIZE)
-        send_deletions(c);
-    struct nlmsghdr *request = conntrack_request(c->buffer + c->used, IPCTNL_MSG_CT_DELETE, 0,
+    _Alignas(struct nlmsghdr) char buffer[REQUEST_ROOM] = {0};
+    struct nlmsghdr *request = conntrack_request(buffer, IPCTNL_MSG_CT_DELETE, 0,
                                                  netlink_family(flow->family), ++c->sequence);
     for (size_t i = 0; i < CONNTRACK_NAMES; i++) {
         const struct nlattr *name = flow->names[i];
-        if (name)
-            mnl_attr_put(request, name->nla_type, mnl_attr_get_payload_len(name),
-                         mnl_attr_get_payload(name));
+        if (name && !mnl_attr_put_check(request, sizeof(buffer), name->nla_type,
+                                        mnl_attr_get_payload_len(name), mnl_attr_get_payload(name)))
+            return EMSGSIZE;
     }
-    c->used += MNL_ALIGN(request->nlmsg_len);
-    c->pending++;
-}
-
-struct conntrack_deletions conntrack_flush(struct conntrack *c)
-{
-    send_deletions(c);
-    struct conntrack_deletions done = c->done;
-    c->done = (struct conntrack_deletions){0};
-    return done;
+    if (mnl_socket_sendto(c->nl, request, request->nlmsg_len) < 0)
+        return errno;
+    /* An error is there when the request has gone; without one there is no answer. */
+    ssize_t n = recv(mnl_socket_get_fd(c->nl), buffer, sizeof(buffer), MSG_DONTWAIT);
+    bool is_error =
+        n >= (ssize_t)mnl_nlmsg_size(sizeof(struct nlmsgerr)) && request->nlmsg_type == NLMSG_ERROR;
+    return is_error ? netlink_errno(mnl_nlmsg_get_payload(request)) : 0;
 }

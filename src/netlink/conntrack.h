@@ -9,9 +9,6 @@
  * the whole scan cheaper, but a step longer: where it leaves out nearly all of a big table, one
  * step is the whole scan (0.3 us an entry; unfiltered, it is 2.5 us). In a table that is nearly
  * empty, one step goes through all of its buckets (50 ns each).
- *
- * Deletions are gathered and go in one message each time they are flushed. The kernel works on them
- * before it returns, so a flush never waits.
  */
 #ifndef KUBE_NFTD_NETLINK_CONNTRACK_H
 #define KUBE_NFTD_NETLINK_CONNTRACK_H
@@ -44,8 +41,7 @@ struct conntrack_flow {
 struct conntrack *conntrack_open(struct error *err);
 void conntrack_close(struct conntrack *conntrack);
 
-/** How many entries of all kinds the table of this network namespace has. Not between a deletion
- * and its flush. */
+/** How many entries of all kinds the table of this network namespace has. */
 int conntrack_count(struct conntrack *conntrack, uint32_t *n, struct error *err);
 
 enum conntrack_progress {
@@ -71,18 +67,9 @@ typedef void (*conntrack_flow_fn)(void *ctx, const struct conntrack_flow *flow);
 enum conntrack_progress conntrack_scan_step(struct conntrack *conntrack, conntrack_flow_fn fn,
                                             void *ctx, struct error *err);
 
-/** Deletes @flow with the next flush: this entry, not one that took its place meanwhile. (The
- * kernel tells them apart by where they are in memory.) */
-void conntrack_delete(struct conntrack *conntrack, const struct conntrack_flow *flow);
-
-/* What became of deletions. An entry that was gone already is counted nowhere. */
-struct conntrack_deletions {
-    uint64_t deleted, failed;
-    int first_errno; /* of those that failed */
-};
-
-/** Returns what became of all deletions since the last flush. */
-struct conntrack_deletions conntrack_flush(struct conntrack *conntrack);
+/** Deletes the entry of @flow, not one that took its place meanwhile. (The kernel tells them apart
+ * by where they are in memory.) 0 or an errno; ENOENT: it was gone already. */
+int conntrack_delete(struct conntrack *conntrack, const struct conntrack_flow *flow);
 
 /** Begins a request of @type (IPCTNL_MSG_CT_*) about @nf_family in @buffer. */
 struct nlmsghdr *conntrack_request(void *buffer, uint8_t type, uint16_t flags, uint8_t nf_family,

@@ -14,6 +14,7 @@
 
 #include "conntrack.h"
 
+#include <errno.h>
 #include <ev.h>
 #include <linux/in.h>
 #include <math.h>
@@ -81,7 +82,8 @@ struct flow_cleaner {
     double begin;
     unsigned retries;
     uint64_t flows; /* of the family, seen by this try */
-    struct conntrack_deletions done;
+    uint64_t deleted, failed;
+    int first_errno; /* of the deletions that failed */
 };
 
 /* ---- notes ---- */
@@ -183,8 +185,14 @@ static void on_flow(void *ctx, const struct conntrack_flow *flow)
 {
     struct flow_cleaner *c = ctx;
     c->flows++;
-    if (is_stale(&c->notes[c->family], flow))
-        conntrack_delete(c->conntrack, flow);
+    if (!is_stale(&c->notes[c->family], flow))
+        return;
+    int why = conntrack_delete(c->conntrack, flow);
+    c->deleted += why == 0;
+    if (why == 0 || why == ENOENT)
+        return;
+    if (c->failed++ == 0)
+        c->first_errno = why;
 }
 
 static int start_reading(struct flow_cleaner *c, struct error *err)
@@ -227,9 +235,9 @@ static void log_failures(const struct flow_cleaner *c, const struct error *err)
                  "family=%s every scan of the conntrack table was interrupted in %d tries; some "
                  "stale UDP flows may remain",
                  family, RETRIES + 1);
-    if (c->done.failed > 0)
+    if (c->failed > 0)
         log_warn("conntrack", "family=%s cannot delete stale UDP flows flows=%llu: %s", family,
-                 (unsigned long long)c->done.failed, strerror(c->done.first_errno));
+                 (unsigned long long)c->failed, strerror(c->first_errno));
 }
 
 static void end_scan(struct flow_cleaner *c, struct error *err)
@@ -246,6 +254,8 @@ static void end_scan(struct flow_cleaner *c, struct error *err)
     if (!err->text || c->wait == 0)
         log_failures(c, err);
     c->wait = err->text ? fmin(fmax(2 * c->wait, WAIT_FIRST), WAIT_MOST) : 0;
+    stats->deleted += c->deleted;
+    stats->failed_deletions += c->failed;
     if (err->text || c->retries > RETRIES) {
         stats->failed_scans++;
     } else {
@@ -255,7 +265,7 @@ static void end_scan(struct flow_cleaner *c, struct error *err)
         notes->flows = c->flows;
         log_debug(2, "conntrack", "family=%s scanned flows=%llu deleted=%llu seconds=%.3f",
                   family_name(c->family), (unsigned long long)c->flows,
-                  (unsigned long long)c->done.deleted, seconds);
+                  (unsigned long long)c->deleted, seconds);
     }
     error_clear(err);
     c->rest_until = clock_monotonic() + SETTLE_SECONDS + fmin(seconds, PAUSE_LIMIT) + c->wait;
@@ -268,13 +278,6 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int revents)
     struct error err = {0};
     (void)revents;
     enum conntrack_progress progress = conntrack_scan_step(c->conntrack, on_flow, c, &err);
-    struct conntrack_deletions now = conntrack_flush(c->conntrack);
-    if (c->done.failed == 0)
-        c->done.first_errno = now.first_errno;
-    c->done.deleted += now.deleted;
-    c->done.failed += now.failed;
-    c->stats[c->family].deleted += now.deleted;
-    c->stats[c->family].failed_deletions += now.failed;
     if (progress == CONNTRACK_MORE)
         return;
     ev_io_stop(loop, &c->io);
@@ -303,7 +306,7 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int revents)
     }
     c->scanning = true;
     c->retries = 0;
-    c->done = (struct conntrack_deletions){0};
+    c->deleted = c->failed = 0;
     if (start_reading(c, &err))
         end_scan(c, &err);
 }

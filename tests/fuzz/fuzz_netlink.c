@@ -352,8 +352,6 @@ static void scan_conntrack(void)
     while (conntrack && answers.left >= 3 &&
            conntrack_scan_step(conntrack, take_flow, conntrack, &err) == CONNTRACK_MORE)
         continue;
-    if (conntrack)
-        conntrack_flush(conntrack);
     error_clear(&err);
     conntrack_close(conntrack);
 }
