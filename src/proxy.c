@@ -145,7 +145,7 @@ static void on_node_ports(void *ctx, enum family family,
 static void on_node(void *ctx, const struct node *node)
 {
     struct proxy *proxy = ctx;
-    own_node_put(proxy->node, node);
+    node_info_put(proxy->node, node);
     if (proxy->node_seen && strcmp(node->id, proxy->node_name) == 0)
         proxy->node_seen(proxy->node_seen_ctx, node);
 }
@@ -154,14 +154,14 @@ static void on_node_gone(void *ctx, const char *id)
 {
     struct proxy *proxy = ctx;
     if (id)
-        own_node_remove(proxy->node, id);
+        node_info_remove(proxy->node, id);
     if (proxy->node_seen && (!id || strcmp(id, proxy->node_name) == 0))
         proxy->node_seen(proxy->node_seen_ctx, NULL);
 }
 
 static void on_nodes_complete(void *ctx)
 {
-    own_node_complete(((struct proxy *)ctx)->node);
+    node_info_complete(((struct proxy *)ctx)->node);
 }
 
 static void on_triggered(void *ctx, const struct endpoint_slice *slice, double time)
@@ -177,7 +177,7 @@ static void on_triggered(void *ctx, const struct endpoint_slice *slice, double t
 
 void proxy_set_host_addresses(void *ctx, enum family family, const address_vec *addresses)
 {
-    own_node_set_host_addresses(((struct proxy *)ctx)->node, family, addresses);
+    node_info_set_host_addresses(((struct proxy *)ctx)->node, family, addresses);
 }
 
 void proxy_set_api_server(void *ctx, const struct frontend *peers, size_t n)
@@ -245,9 +245,8 @@ struct proxy *proxy_new(const struct proxy_config *config, struct error *err)
                                           .ctx = proxy};
     const struct caches_ops caches_ops = {on_node, on_node_gone, on_nodes_complete, on_triggered,
                                           proxy};
-    const struct own_node_ops node_ops = {on_zone, on_address, on_node_ports, on_pod_cidrs, proxy};
+    const struct node_info_ops node_ops = {on_zone, on_address, on_node_ports, on_pod_cidrs, proxy};
     proxy->node_name = xstrdup(config->node.name);
-    proxy->node_required = config->node.required;
     proxy->portion = config->portion ? config->portion : PORTION;
     proxy->health = config->health;
     proxy->flows = config->flows;
@@ -262,7 +261,7 @@ struct proxy *proxy_new(const struct proxy_config *config, struct error *err)
         proxy_free(proxy);
         return NULL;
     }
-    proxy->node = own_node_new(&config->node, &node_ops);
+    proxy->node = node_info_new(&config->node, &node_ops);
     return proxy;
 }
 
@@ -270,7 +269,7 @@ void proxy_free(struct proxy *proxy)
 {
     if (!proxy)
         return;
-    own_node_free(proxy->node);
+    node_info_free(proxy->node);
     policy_free(proxy->policy);
     caches_clear(&proxy->caches);
     for (int i = 0; i < FAMILY_COUNT; i++)

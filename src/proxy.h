@@ -14,7 +14,7 @@
 #include "kube-nftd/netlink.h"
 #include "kube-nftd/serve.h"
 #include "kube-nftd/table.h"
-#include "own_node.h"
+#include "node_info.h"
 
 #include <stdio.h>
 
@@ -22,7 +22,7 @@ struct flow_cleaner;
 struct proxy;
 
 struct proxy_config {
-    struct own_node_config node;
+    struct node_info_config node;
     bool families[FAMILY_COUNT];                  /* those in use */
     struct ruleset_config rulesets[FAMILY_COUNT]; /* abandoned and ctx are filled in here */
     size_t portion;     /* see policy_settle_some(); 0: so much that a turn takes less than 0.1 s */

@@ -20,7 +20,7 @@ static enum pod_detector detector_of(const struct options *options, enum family 
     return DETECT_NONE;
 }
 
-static void apply_bind_address(const struct options *options, struct own_node_config *node)
+static void apply_bind_address(const struct options *options, struct node_info_config *node)
 {
     enum family family;
     struct address address;
@@ -49,7 +49,7 @@ static void apply_counting(const struct options *options, enum family family,
 void proxy_options_apply(const struct options *options, const char *node_name,
                          struct proxy_config *config)
 {
-    struct own_node_config *node = &config->node;
+    struct node_info_config *node = &config->node;
     config->sync_period = options->sync_period;
     config->audit_period = options->audit_period;
     config->no_external_ips = options->no_external_ips;

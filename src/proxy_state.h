@@ -13,7 +13,7 @@
 
 struct proxy {
     struct caches caches;
-    struct own_node *node;
+    struct node_info *node;
     struct policy *policy;
     struct table *tables[FAMILY_COUNT]; /* NULL: the family is not in use */
     struct health *health;
@@ -26,7 +26,6 @@ struct proxy {
     /* An earlier run may have given them to Services: the client does not get through. */
     VEC(struct frontend) in_the_way;
     char *node_name;
-    bool node_required;
     bool node_name_checked; /* whether any endpoint names this node */
 };
 

@@ -128,8 +128,7 @@ void proxy_health_status(void *ctx, struct health_status *status)
     double now = clock_monotonic();
     memset(status, 0, sizeof(*status));
     status->programmed = proxy_is_programmed(proxy);
-    status->node_eligible =
-        own_node_is_seen(proxy->node) ? !own_node_is_leaving(proxy->node) : !proxy->node_required;
+    status->node_eligible = node_info_is_eligible(proxy->node);
     for (int i = 0; i < FAMILY_COUNT; i++) {
         struct table_view view;
         table_view(proxy->tables[i], now, &view);

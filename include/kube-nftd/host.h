@@ -34,6 +34,9 @@ struct conntrack_settings {
  */
 size_t conntrack_sysctls_apply(const struct conntrack_settings *settings, const char *root);
 
+/** Whether this host's kernel has IPv6 and it is not switched off (docs/behaviour.md 9.1). */
+bool host_has_ipv6(void);
+
 /*
  * On which addresses of this host node ports answer (docs/behaviour.md 4.7). Pure: says what
  * follows from the setting, the addresses that the host has now and the node's own ones.

@@ -50,6 +50,12 @@ static int write_number(const char *path, long long value)
     return why;
 }
 
+bool host_has_ipv6(void)
+{
+    long long disabled;
+    return read_number("/proc/sys/net/ipv6/conf/all/disable_ipv6", &disabled) == 0 && disabled == 0;
+}
+
 /* ---- conntrack ---- */
 
 /* One value for one file. */

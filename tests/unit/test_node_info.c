@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What is told of the own node, step by step. */
-#include "own_node.h"
+#include "node_info.h"
 
 #include "objects.h"
 #include "script.h"
 
-static struct own_node *node;
+static struct node_info *node;
 static struct node_port_addresses wanted;
 
 /* ---- what is told ---- */
@@ -45,7 +45,7 @@ static void on_pod_cidrs(void *ctx, enum family family, const range_vec *ranges)
 
 /* ---- what is done ---- */
 
-static void configure(struct own_node_config *config, const char *word)
+static void configure(struct node_info_config *config, const char *word)
 {
     const char *value = strchr(word, '=') ? strchr(word, '=') + 1 : "";
     enum family family;
@@ -73,18 +73,18 @@ static void configure(struct own_node_config *config, const char *word)
 
 static void begin(const char *words)
 {
-    const struct own_node_ops ops = {on_zone, on_address, on_node_ports, on_pod_cidrs,
-                                     (void *)&node};
-    struct own_node_config config = {.name = "n1", .required = true};
+    const struct node_info_ops ops = {on_zone, on_address, on_node_ports, on_pod_cidrs,
+                                      (void *)&node};
+    struct node_info_config config = {.name = "n1", .required = true};
     wanted = (struct node_port_addresses){.primary = !strstr(words, "ports=")};
     each_word(words, word) configure(&config, word);
     config.node_port_addresses = wanted;
-    node = own_node_new(&config, &ops);
+    node = node_info_new(&config, &ops);
 }
 
 static void end(void)
 {
-    own_node_free(node);
+    node_info_free(node);
     node = NULL;
     for (int family = 0; family < FAMILY_COUNT; family++)
         vec_free(&wanted.cidrs[family]);
@@ -93,7 +93,7 @@ static void end(void)
 static void hold(enum family family, const char *words)
 {
     address_vec addresses = make_addresses(words);
-    own_node_set_host_addresses(node, family, &addresses);
+    node_info_set_host_addresses(node, family, &addresses);
     vec_free(&addresses);
 }
 
@@ -123,26 +123,25 @@ COMMAND(node)
 {
     const char *id = script_word(&words);
     struct node *object = make_node(id, words);
-    own_node_put(node, object);
+    node_info_put(node, object);
     node_free(object);
 }
 
 COMMAND(gone)
 {
-    own_node_remove(node, words);
+    node_info_remove(node, words);
 }
 
 COMMAND(complete)
 {
-    own_node_complete(node);
+    node_info_complete(node);
 }
 
-COMMAND(facts)
+COMMAND(node_is)
 {
-    fprintf(out, "%s%s\n", own_node_is_seen(node) ? "seen" : "not seen",
-            own_node_is_leaving(node) ? ", leaving" : "");
+    fprintf(out, "%s\n", node_info_is_eligible(node) ? "eligible" : "not eligible");
 }
 
-CASES("own_node")
+CASES("node_info")
 
 UNIT_FIXTURE(NULL, end)
