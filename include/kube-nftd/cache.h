@@ -26,7 +26,7 @@ struct object_versions {
     } family[FAMILY_COUNT];
 };
 
-typedef void (*object_versions_fn)(void *ctx, const struct object_versions *versions);
+typedef VEC(struct object_versions) object_versions_vec;
 
 /* ---- EndpointSlices ---- */
 
@@ -114,10 +114,10 @@ void endpoint_slice_cache_merge(const struct endpoint_slice_cache *cache,
 void endpoint_slice_gather(const struct endpoint_slice *slice, const struct service_port_ref *ref,
                            endpoint_vec *out);
 
-/** Calls @fn with each slice of a Service, in the order of their ids: that of places. */
-void endpoint_slice_cache_each(const struct endpoint_slice_cache *cache, const char *service_id,
-                               void (*fn)(void *ctx, const struct endpoint_slice *slice),
-                               void *ctx);
+/** The @i-th slice of a Service, in the order of their ids: that of places. NULL: it has not so
+ * many. */
+const struct endpoint_slice *endpoint_slice_cache_at(const struct endpoint_slice_cache *cache,
+                                                     const char *service_id, size_t i);
 
 struct slice_counts endpoint_slice_cache_counts(const struct endpoint_slice_cache *cache);
 
@@ -125,10 +125,10 @@ struct slice_counts endpoint_slice_cache_counts(const struct endpoint_slice_cach
 void endpoint_slice_cache_applied(struct endpoint_slice_cache *cache,
                                   const bool applied[FAMILY_COUNT]);
 
-/** Calls @take for the slices of a Service: those that it has now, then those that it had or whose
- * last version could not be read. */
+/** Appends those of the slices of a Service to @out: of those that it has now, then of those that
+ * it had or whose last version could not be read. */
 void endpoint_slice_cache_versions(const struct endpoint_slice_cache *cache, const char *service_id,
-                                   object_versions_fn take, void *ctx);
+                                   object_versions_vec *out);
 
 /* ---- Services ---- */
 

@@ -340,43 +340,42 @@ void endpoint_slice_cache_reject(struct endpoint_slice_cache *cache, const struc
     versions_reject(&cache->versions, object->id, object->owner, &object->version);
 }
 
-/* Who wants to know the versions of the slices of a Service. */
+/* Whose versions are asked for. */
 struct versions_query {
     const struct endpoint_slice_cache *cache;
     const char *service_id;
-    object_versions_fn take;
-    void *ctx;
+    object_versions_vec *out;
 };
 
-static void give_versions(const struct versions_query *query, const char *id,
-                          const struct cached_slice *entry)
+static void add_versions(const struct versions_query *query, const char *id,
+                         const struct cached_slice *entry)
 {
     struct object_versions versions;
     struct known_object known = {0};
     if (entry)
         known = known_of(entry);
     if (versions_of(&query->cache->versions, id, entry ? &known : NULL, &versions))
-        query->take(query->ctx, &versions);
+        vec_push(query->out, versions);
 }
 
-/* Those that the owner has now were given already. */
-static void give_former(void *ctx, const char *id)
+/* Those that the owner has now are there already. */
+static void add_former(void *ctx, const char *id)
 {
     const struct versions_query *query = ctx;
     const struct cached_slice *entry = find(query->cache, id);
     if (!entry || !entry->owner || strcmp(entry->owner->service_id, query->service_id) != 0)
-        give_versions(query, id, entry);
+        add_versions(query, id, entry);
 }
 
 void endpoint_slice_cache_versions(const struct endpoint_slice_cache *cache, const char *service_id,
-                                   object_versions_fn take, void *ctx)
+                                   object_versions_vec *out)
 {
-    struct versions_query query = {cache, service_id, take, ctx};
+    struct versions_query query = {cache, service_id, out};
     struct owner *owner = find_owner(cache, service_id);
     if (owner)
         vec_each (&owner->slices, entry)
-            give_versions(&query, (*entry)->slice->id, *entry);
-    versions_each_of_owner(&cache->versions, service_id, give_former, &query);
+            add_versions(&query, (*entry)->slice->id, *entry);
+    versions_each_of_owner(&cache->versions, service_id, add_former, &query);
 }
 
 /* ---- merging ---- */
@@ -397,14 +396,11 @@ void endpoint_slice_gather(const struct endpoint_slice *slice, const struct serv
     }
 }
 
-void endpoint_slice_cache_each(const struct endpoint_slice_cache *cache, const char *service_id,
-                               void (*fn)(void *ctx, const struct endpoint_slice *slice), void *ctx)
+const struct endpoint_slice *endpoint_slice_cache_at(const struct endpoint_slice_cache *cache,
+                                                     const char *service_id, size_t i)
 {
-    struct owner *owner = find_owner(cache, service_id);
-    if (!owner)
-        return;
-    vec_each (&owner->slices, entry)
-        fn(ctx, (*entry)->slice);
+    const struct owner *owner = find_owner(cache, service_id);
+    return owner && i < owner->slices.n ? owner->slices.v[i]->slice : NULL;
 }
 
 static int compare_identity(const struct endpoint *a, const struct endpoint *b)

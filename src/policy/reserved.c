@@ -91,9 +91,8 @@ void reserved_slices_changed(struct reserved *reserved, const char *service_id)
         reserved->endpoints_changed = true;
 }
 
-static void add_endpoints(void *ctx, const struct endpoint_slice *slice)
+static void add_endpoints(frontend_vec *endpoints, const struct endpoint_slice *slice)
 {
-    frontend_vec *endpoints = ctx;
     vec_each (&slice->ports, port)
         vec_each (&slice->endpoints, it)
             if (slice->has_family && port->protocol == IPPROTO_TCP)
@@ -108,7 +107,9 @@ void reserved_settle(struct reserved *reserved,
 {
     if (reserved->endpoints_changed) {
         frontend_vec now = {0};
-        endpoint_slice_cache_each(reserved->slices, SERVICE, add_endpoints, &now);
+        const struct endpoint_slice *slice;
+        for (size_t i = 0; (slice = endpoint_slice_cache_at(reserved->slices, SERVICE, i)); i++)
+            add_endpoints(&now, slice);
         replace(reserved, &reserved->endpoints, now);
         reserved->endpoints_changed = false;
     }

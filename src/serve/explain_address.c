@@ -47,32 +47,24 @@ static void add_use(struct explainer *e, const struct backend *backend, cJSON *u
     free(all);
 }
 
-struct sought {
-    const struct frontend *at;
-    bool found;
-};
-
-static void find_in_slice(void *ctx, const struct endpoint_slice *slice)
-{
-    struct sought *sought = ctx;
-    const struct address *address = &sought->at->address;
-    if (slice->family == sought->at->family)
-        vec_each (&slice->endpoints, it)
-            sought->found |= memcmp(&it->address, address, sizeof(*address)) == 0;
-}
-
 /* Returns whether the Service of @state uses it. */
 static bool add_uses(struct explainer *e, const struct service_state *state, cJSON *uses)
 {
     int before = cJSON_GetArraySize(uses);
-    struct sought sought = {&e->asked, false};
-    endpoint_slice_cache_each(e->from->slices, state->service->id, find_in_slice, &sought);
-    for (struct port_state *port = state->ports; sought.found && port; port = port->next) {
+    const struct address *address = &e->asked.address;
+    const struct endpoint_slice *slice;
+    bool found = false;
+    for (size_t i = 0; (slice = endpoint_slice_cache_at(e->from->slices, state->service->id, i));
+         i++)
+        vec_each (&slice->endpoints, it)
+            found |= slice->family == e->asked.family &&
+                     memcmp(&it->address, address, sizeof(*address)) == 0;
+    for (struct port_state *port = state->ports; found && port; port = port->next) {
         if (port->family != e->asked.family)
             continue;
         policy_decide(e->from->policy, port, &e->decision);
         vec_each (&e->decision.endpoints, it)
-            if (memcmp(&it->address, &e->asked.address, sizeof(it->address)) == 0 &&
+            if (memcmp(&it->address, address, sizeof(*address)) == 0 &&
                 (!e->asked.port || e->asked.port == it->port))
                 add_use(e, &(struct backend){it->address, it->port}, uses);
     }

@@ -158,32 +158,19 @@ static void list_all(struct listing *l)
 
 /* ---- slices ---- */
 
-static void gather_slice(void *ctx, const struct endpoint_slice *slice)
-{
-    struct listing *l = ctx;
-    vec_push(&l->shares, (struct share){slice, l->gathered.n});
-    endpoint_slice_gather(slice, &l->ref, &l->gathered);
-}
-
-/* The last version of a slice could not be read. */
-static void mark_outdated(void *slices, const struct object_versions *versions)
-{
-    cJSON *slice;
-    if (!versions->rejected)
-        return;
-    cJSON_ArrayForEach (slice, (cJSON *)slices)
-        if (strcmp(facts_text_at(slice, "name"), versions->id) == 0)
-            cJSON_ReplaceItemInObjectCaseSensitive(slice, "outdated", cJSON_CreateTrue());
-}
-
 /* Those of the other family are there for it. */
 static void add_slices(struct listing *l, cJSON *to)
 {
+    object_versions_vec versions = {0};
     cJSON *array = cJSON_AddArrayToObject(to, "slices");
+    endpoint_slice_cache_versions(l->e->from->slices, l->ref.service_id, &versions);
     vec_each (&l->shares, share) {
         const struct endpoint_slice *slice = share->slice;
+        bool outdated = false;
         if (slice->family != l->ref.family || !explain_may_add(l->e, LEFT_SLICES))
             continue;
+        vec_each (&versions, it)
+            outdated = outdated || (it->rejected && strcmp(it->id, slice->id) == 0);
         /* Why it gives nothing to this port; NULL: it does. */
         char *reason = !has_port(l, slice)
                            ? xasprintf("it has no %s port named \"%s\"",
@@ -193,10 +180,10 @@ static void add_slices(struct listing *l, cJSON *to)
         facts_add(facts_append(array), fact_text("name", slice->id),
                   fact_text("family", family_name(slice->family)),
                   fact_number("endpoints", (double)slice->endpoints.n), fact_flag("used", !reason),
-                  fact_text("text", reason), fact_flag("outdated", false));
+                  fact_text("text", reason), fact_flag("outdated", outdated));
         free(reason);
     }
-    endpoint_slice_cache_versions(l->e->from->slices, l->ref.service_id, mark_outdated, array);
+    vec_free(&versions);
 }
 
 /* ---- topology ---- */
@@ -242,13 +229,18 @@ void explain_endpoints(struct explainer *e, cJSON *to)
 {
     const struct port_state *port = e->decision.port;
     const endpoint_vec *merged = &e->decision.endpoints;
+    const struct endpoint_slice *slice;
     struct listing l = {.e = e,
                         .here = &policy_surroundings(e->from->policy)->location,
                         .ref = {port->owner->service->id, port->family, port_state_spec(port)->name,
                                 port->protocol},
                         .needed = decision_sets_needed(port)};
     l.basis = selection_basis(merged->v, merged->n, l.here);
-    endpoint_slice_cache_each(e->from->slices, l.ref.service_id, gather_slice, &l);
+    for (size_t i = 0; (slice = endpoint_slice_cache_at(e->from->slices, l.ref.service_id, i));
+         i++) {
+        vec_push(&l.shares, (struct share){slice, l.gathered.n});
+        endpoint_slice_gather(slice, &l.ref, &l.gathered);
+    }
     add_topology(&l, to);
     cJSON *endpoints = cJSON_AddObjectToObject(to, "endpoints");
     l.items = cJSON_AddArrayToObject(endpoints, "items");

@@ -13,21 +13,17 @@ static void add_traffic(cJSON *array, const char *from, const char *action, size
               fact_number("endpoints", (double)endpoints), fact_text("set", set));
 }
 
-static void count_endpoints(void *ctx, const struct endpoint_slice *slice)
-{
-    size_t *counts = ctx;
-    counts[slice->family] += slice->endpoints.n;
-}
-
 static const char *why_nothing_serves(const struct explainer *e)
 {
     const struct port_state *port = e->decision.port;
-    size_t counts[FAMILY_COUNT] = {0};
+    const char *id = port->owner->service->id;
+    const struct endpoint_slice *slice;
     if (e->decision.endpoints.n)
         return "no endpoint is ready";
-    endpoint_slice_cache_each(e->from->slices, port->owner->service->id, count_endpoints, counts);
-    return counts[port->family] ? "no slice has endpoints with this port"
-                                : "there are no endpoints";
+    for (size_t i = 0; (slice = endpoint_slice_cache_at(e->from->slices, id, i)); i++)
+        if (slice->family == port->family && slice->endpoints.n)
+            return "no slice has endpoints with this port";
+    return "there are no endpoints";
 }
 
 static const char *why_nothing_is_local(const struct explainer *e)
@@ -336,26 +332,14 @@ static void add_health_check(struct explainer *e, cJSON *to, const struct servic
     }
 }
 
-static void count_slices(void *ctx, const struct endpoint_slice *slice)
-{
-    size_t *counts = ctx;
-    counts[slice->family]++;
-}
-
-/* Slices that were read before are listed. */
-static void note_rejected(void *ctx, const struct object_versions *versions)
-{
-    struct explainer *e = ctx;
-    if (versions->rejected && explain_may_add(e, LEFT_SLICES))
-        explain_note(e, "EndpointSlice %s is invalid%s: the log names the field", versions->id,
-                     versions->received ? ", an older version of it is used" : "");
-}
-
 /* What is easily overlooked. */
 static void note_slices(struct explainer *e, const struct service *service)
 {
     size_t counts[FAMILY_COUNT] = {0};
-    endpoint_slice_cache_each(e->from->slices, service->id, count_slices, counts);
+    const struct endpoint_slice *slice;
+    object_versions_vec versions = {0};
+    for (size_t i = 0; (slice = endpoint_slice_cache_at(e->from->slices, service->id, i)); i++)
+        counts[slice->family]++;
     for (enum family family = 0; family < FAMILY_COUNT; family++) {
         const char *name = family_name(family);
         if (counts[family] && !service->has_cluster_ip[family])
@@ -365,7 +349,12 @@ static void note_slices(struct explainer *e, const struct service *service)
             explain_note(e, "no %s EndpointSlice names %s (label kubernetes.io/service-name)", name,
                          service->id);
     }
-    endpoint_slice_cache_versions(e->from->slices, service->id, note_rejected, e);
+    endpoint_slice_cache_versions(e->from->slices, service->id, &versions);
+    vec_each (&versions, it)
+        if (it->rejected && explain_may_add(e, LEFT_SLICES))
+            explain_note(e, "EndpointSlice %s is invalid%s: the log names the field", it->id,
+                         it->received ? ", an older version of it is used" : "");
+    vec_free(&versions);
 }
 
 size_t explain_service(struct explainer *e, const struct service_state *state,

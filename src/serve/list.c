@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kube-nftd/serve.h"
 
-#include "kube-nftd/base.h"
 #include "kube-nftd/policy.h"
 
 #include <fnmatch.h>
@@ -19,64 +18,19 @@ bool connections_are_counted(const struct explain_sources *sources)
     return false;
 }
 
-static uint64_t of_port(const struct explain_sources *sources, const struct port_state *port)
-{
-    const struct ruleset *ruleset = sources->family[port->family].ruleset;
-    return ruleset ? ruleset_connections(ruleset, port->id) : 0;
-}
+#define ALL_PORTS UINT32_MAX
 
-static uint64_t connections_of_service(const struct explain_sources *sources,
-                                       const struct service_state *state)
+/* Of all ports of a Service, or of the one with @index in both families. */
+static uint64_t connections_of(const struct explain_sources *sources,
+                               const struct service_state *state, uint32_t index)
 {
     uint64_t total = 0;
-    for (const struct port_state *port = state->ports; port; port = port->next)
-        total += of_port(sources, port);
-    return total;
-}
-
-static void add_id(cJSON *item, const struct service *service)
-{
-    const char *name = strchr(service->id, '/') + 1;
-    facts_format(item, "namespace", "%.*s", (int)(name - 1 - service->id), service->id);
-    facts_add(item, fact_text("name", name));
-}
-
-static cJSON *connections_describe(const struct explain_sources *sources,
-                                   const struct service_state *state)
-{
-    uint64_t total = connections_of_service(sources, state);
-    if (total == 0)
-        return NULL;
-    cJSON *item = cJSON_CreateObject();
-    add_id(item, state->service);
-    facts_add(item, fact_number("connections", (double)total));
-    return item;
-}
-
-/* ---- the most connections ---- */
-
-/* The families of a port stand apart in the list of a Service's ports. */
-static uint64_t of_both_families(const struct explain_sources *sources,
-                                 const struct service_state *state, uint32_t index)
-{
-    uint64_t total = 0;
-    for (const struct port_state *port = state->ports; port; port = port->next)
-        if (port->index == index)
-            total += of_port(sources, port);
-    return total;
-}
-
-static void add_service(const struct explain_sources *sources, const struct service_state *state,
-                        port_connections_vec *out)
-{
-    if (connections_of_service(sources, state) == 0)
-        return;
-    for (uint32_t i = 0; i < state->service->ports.n; i++) {
-        uint64_t total = of_both_families(sources, state, i);
-        if (total > 0)
-            vec_push(out, ((struct port_connections){state->service->id,
-                                                     &state->service->ports.v[i], total}));
+    for (const struct port_state *port = state->ports; port; port = port->next) {
+        const struct ruleset *ruleset = sources->family[port->family].ruleset;
+        if (ruleset && (index == ALL_PORTS || port->index == index))
+            total += ruleset_connections(ruleset, port->id);
     }
+    return total;
 }
 
 static int compare_totals(const void *a, const void *b)
@@ -91,50 +45,20 @@ static int compare_totals(const void *a, const void *b)
 size_t connections_most(const struct explain_sources *sources, size_t most,
                         port_connections_vec *out)
 {
-    hash_table_each (policy_services(sources->policy), const struct service_state, it)
-        add_service(sources, it, out);
+    hash_table_each (policy_services(sources->policy), const struct service_state, it) {
+        const struct service *service = it->service;
+        bool some = connections_of(sources, it, ALL_PORTS) > 0;
+        for (uint32_t i = 0; some && i < service->ports.n; i++) {
+            uint64_t total = connections_of(sources, it, i);
+            if (total > 0)
+                vec_push(out, (struct port_connections){service->id, &service->ports.v[i], total});
+        }
+    }
     size_t all = out->n;
     if (all > 1)
         qsort(out->v, all, sizeof(*out->v), compare_totals);
     out->n = all < most ? all : most;
     return all - out->n;
-}
-
-/* ---- endpoints ---- */
-
-/* By what they say, in slices of one family. */
-struct counts {
-    const char *here; /* interned */
-    size_t all[FAMILY_COUNT], ready[FAMILY_COUNT], serving[FAMILY_COUNT], local[FAMILY_COUNT];
-};
-
-static void count_slice(void *ctx, const struct endpoint_slice *slice)
-{
-    struct counts *counts = ctx;
-    enum family family = slice->family;
-    if (!slice->has_family)
-        return;
-    vec_each (&slice->endpoints, it) {
-        bool ready = it->flags & ENDPOINT_READY;
-        counts->all[family]++;
-        counts->ready[family] += ready;
-        counts->serving[family] += (it->flags & ENDPOINT_SERVING) != 0;
-        counts->local[family] += ready && it->node_name == counts->here;
-    }
-}
-
-/* An endpoint of a dual-stack Service is in slices of both families, so one counts. */
-static void add_endpoints(const struct explain_sources *from, const struct service *service,
-                          cJSON *to)
-{
-    const struct surroundings *around = policy_surroundings(from->policy);
-    struct counts counts = {.here = around->location.node_name};
-    endpoint_slice_cache_each(from->slices, service->id, count_slice, &counts);
-    int f = counts.all[FAMILY_IPV6] > counts.all[FAMILY_IPV4] ? FAMILY_IPV6 : FAMILY_IPV4;
-    facts_add(cJSON_AddObjectToObject(to, "endpoints"), fact_number("all", (double)counts.all[f]),
-              fact_number("ready", (double)counts.ready[f]),
-              fact_number("serving", (double)counts.serving[f]),
-              fact_number("local", (double)counts.local[f]));
 }
 
 /* ---- state ---- */
@@ -147,22 +71,6 @@ struct trouble {
     double waiting; /* seconds */
 };
 
-static void look_at_port(const struct explain_sources *from, const struct port_state *port,
-                         struct trouble *trouble)
-{
-    const struct ruleset *ruleset = from->family[port->family].ruleset;
-    bool some_refused = ruleset && ruleset_figures(ruleset)->refused > 0;
-    for (const struct claim *it = port->claims; it; it = it->next_of_port) {
-        const struct frontend_state *target = it->target;
-        if (target->reserved || (target->winner && target->winner != port)) {
-            trouble->lost = trouble->lost ? trouble->lost : it;
-            trouble->n_lost++;
-        } else if (some_refused && ruleset_is_refused(ruleset, &target->frontend)) {
-            trouble->refused = true;
-        }
-    }
-}
-
 static bool is_pending(const struct explain_sources *from, const struct object_versions *versions)
 {
     for (int i = 0; i < FAMILY_COUNT; i++)
@@ -172,88 +80,116 @@ static bool is_pending(const struct explain_sources *from, const struct object_v
     return false;
 }
 
-struct slices_pending {
-    const struct explain_sources *from;
-    bool any;
-};
-
-static void look_at_slice(void *ctx, const struct object_versions *versions)
-{
-    struct slices_pending *pending = ctx;
-    pending->any = pending->any || is_pending(pending->from, versions);
-}
-
-/* Nearly always there is none. */
+/* Whether a version of the Service or of its slices is not applied yet: nearly always there is
+ * none of all that came. */
 static bool has_pending(const struct explain_sources *from, const char *id)
 {
-    struct slices_pending slices = {from, false};
-    struct object_versions versions;
+    object_versions_vec all = {0};
+    struct object_versions own;
+    bool some = false;
     if (service_cache_counts(from->services).pending == 0 &&
         endpoint_slice_cache_counts(from->slices).pending == 0)
         return false;
-    endpoint_slice_cache_versions(from->slices, id, look_at_slice, &slices);
-    return slices.any ||
-           (service_cache_versions(from->services, id, &versions) && is_pending(from, &versions));
+    if (service_cache_versions(from->services, id, &own))
+        vec_push(&all, own);
+    endpoint_slice_cache_versions(from->slices, id, &all);
+    vec_each (&all, it)
+        some = some || is_pending(from, it);
+    vec_free(&all);
+    return some;
 }
 
 static struct trouble trouble_of(const struct explain_sources *from,
                                  const struct service_state *state)
 {
-    struct trouble trouble = {0};
-    for (const struct port_state *port = state->ports; port; port = port->next)
-        look_at_port(from, port, &trouble);
+    struct trouble trouble = {.pending = has_pending(from, state->service->id)};
     for (int i = 0; i < FAMILY_COUNT; i++) {
-        const struct ruleset *ruleset = from->family[i].ruleset;
-        if (!ruleset || !state->service->has_cluster_ip[i])
+        const struct table_view *view = &from->family[i];
+        if (!view->ruleset || !state->service->has_cluster_ip[i])
             continue;
-        trouble.table_lost = trouble.table_lost || ruleset_is_lost(ruleset);
-        trouble.pending = trouble.pending || !from->family[i].programmed;
-        trouble.waiting = fmax(trouble.waiting, from->family[i].waiting);
+        trouble.table_lost |= ruleset_is_lost(view->ruleset);
+        trouble.pending |= !view->programmed;
+        trouble.waiting = fmax(trouble.waiting, view->waiting);
     }
-    trouble.pending = trouble.pending || has_pending(from, state->service->id);
+    for (const struct port_state *port = state->ports; port; port = port->next) {
+        const struct ruleset *ruleset = from->family[port->family].ruleset;
+        bool some_refused = ruleset && ruleset_figures(ruleset)->refused > 0;
+        for (const struct claim *it = port->claims; it; it = it->next_of_port) {
+            const struct frontend_state *target = it->target;
+            if (target->reserved || (target->winner && target->winner != port)) {
+                trouble.lost = trouble.lost ? trouble.lost : it;
+                trouble.n_lost++;
+            } else if (some_refused) {
+                trouble.refused |= ruleset_is_refused(ruleset, &target->frontend);
+            }
+        }
+    }
     return trouble;
 }
 
-static char *lost_text(const struct trouble *trouble)
-{
-    const struct frontend_state *target = trouble->lost->target;
-    const char *whose = target->reserved ? "the API server" : target->winner->owner->service->id;
-    char frontend[FRONTEND_TEXT_SIZE];
-    frontend_format(&target->frontend, frontend);
-    if (trouble->n_lost == 1)
-        return xasprintf("%s belongs to %s", frontend, whose);
-    return xasprintf("%s belongs to %s, and %zu more to others", frontend, whose,
-                     trouble->n_lost - 1);
-}
-
-/* In one word, and in more, for the caller to free. */
-static const char *state_of(const struct explain_sources *from, const struct service_state *state,
-                            char **text)
+/* Adds "state", in one word, and "stateText", in more. */
+static void add_state(const struct explain_sources *from, const struct service_state *state,
+                      cJSON *to)
 {
     const struct trouble trouble = trouble_of(from, state);
-    const char *word = from->from_manifests ? "computed" : "applied";
-    *text = NULL;
+    const char *word = from->from_manifests ? "computed" : "applied", *more = NULL;
+    char *text = NULL;
     if (state->service->skipped) {
         word = state->service->type == TYPE_EXTERNAL_NAME ? "ExternalName" : "headless";
     } else if (trouble.table_lost) {
         word = "lost";
-        *text = xstrdup("the table is gone, or belongs to another program");
+        more = "the table is gone, or belongs to another program";
     } else if (trouble.refused) {
         word = "rejected";
-        *text = xstrdup("rejected by the kernel: see explain");
+        more = "rejected by the kernel: see explain";
     } else if (trouble.pending && !from->from_manifests) {
         word = "pending";
         if (trouble.waiting >= 1)
-            *text = xasprintf("pending for %.0f s", floor(trouble.waiting));
+            text = xasprintf("pending for %.0f s", floor(trouble.waiting));
     } else if (trouble.lost) {
+        const struct frontend_state *target = trouble.lost->target;
+        char frontend[FRONTEND_TEXT_SIZE];
         word = "claimed";
-        *text = lost_text(&trouble);
+        xjoin(&text, "%s belongs to %s", frontend_format(&target->frontend, frontend),
+              target->reserved ? "the API server" : target->winner->owner->service->id);
+        if (trouble.n_lost > 1)
+            xjoin(&text, "and %zu more to others", trouble.n_lost - 1);
     }
-    *text = *text ? *text : xstrdup(word);
-    return word;
+    facts_add(to, fact_text("state", word),
+              fact_text("stateText", text   ? text
+                                     : more ? more
+                                            : word));
+    free(text);
 }
 
 /* ---- one Service ---- */
+
+/* By what the slices say. An endpoint of a dual-stack Service is in slices of both families, so one
+ * of these counts: the one with more. */
+static void add_endpoints(const struct explain_sources *from, const char *service_id, cJSON *to)
+{
+    struct {
+        size_t all, ready, serving, local;
+    } counts[FAMILY_COUNT] = {0}, *most;
+    const char *here = policy_surroundings(from->policy)->location.node_name; /* interned */
+    const struct endpoint_slice *slice;
+    for (size_t i = 0; (slice = endpoint_slice_cache_at(from->slices, service_id, i)); i++) {
+        if (!slice->has_family)
+            continue;
+        vec_each (&slice->endpoints, it) {
+            bool ready = it->flags & ENDPOINT_READY;
+            counts[slice->family].all++;
+            counts[slice->family].ready += ready;
+            counts[slice->family].serving += (it->flags & ENDPOINT_SERVING) != 0;
+            counts[slice->family].local += ready && it->node_name == here;
+        }
+    }
+    most = &counts[counts[FAMILY_IPV6].all > counts[FAMILY_IPV4].all ? FAMILY_IPV6 : FAMILY_IPV4];
+    facts_add(cJSON_AddObjectToObject(to, "endpoints"), fact_number("all", (double)most->all),
+              fact_number("ready", (double)most->ready),
+              fact_number("serving", (double)most->serving),
+              fact_number("local", (double)most->local));
+}
 
 static void add_addresses(cJSON *array, enum family family, const address_vec *addresses)
 {
@@ -270,12 +206,11 @@ static void add_frontends(const struct service *service, cJSON *to)
           *external = cJSON_AddArrayToObject(to, "externalIPs"),
           *balancers = cJSON_AddArrayToObject(to, "loadBalancerIPs"),
           *ports = cJSON_AddArrayToObject(to, "ports");
-    for (int i = 0; i < FAMILY_COUNT && !service->skipped; i++) {
-        enum family family = (enum family)i;
+    for (enum family i = 0; i < FAMILY_COUNT && !service->skipped; i++) {
         if (service->has_cluster_ip[i])
-            facts_append_text(cluster, "%s", address_format(family, &service->cluster_ip[i], text));
-        add_addresses(external, family, &outside->external_ips[i]);
-        add_addresses(balancers, family, &outside->load_balancer_ips[i]);
+            facts_append_text(cluster, "%s", address_format(i, &service->cluster_ip[i], text));
+        add_addresses(external, i, &outside->external_ips[i]);
+        add_addresses(balancers, i, &outside->load_balancer_ips[i]);
     }
     vec_each (&service->ports, it) {
         if (it->node_port)
@@ -286,34 +221,49 @@ static void add_frontends(const struct service *service, cJSON *to)
     }
 }
 
+static cJSON *describe_id(const struct service *service)
+{
+    cJSON *item = cJSON_CreateObject();
+    const char *name = strchr(service->id, '/') + 1;
+    facts_format(item, "namespace", "%.*s", (int)(name - 1 - service->id), service->id);
+    facts_add(item, fact_text("name", name));
+    return item;
+}
+
 static cJSON *describe(const struct explain_sources *from, const struct service_state *state)
 {
     const struct service *service = state->service;
-    char *text;
-    const char *word = state_of(from, state, &text);
-    cJSON *item = cJSON_CreateObject();
-    add_id(item, service);
-    facts_add(item, fact_text("type", service_type_name((enum service_type)service->type)),
+    cJSON *item = describe_id(service);
+    facts_add(item, fact_text("type", service_type_name(service->type)),
               fact_text("internalTrafficPolicy", service->internal_local ? "Local" : "Cluster"),
               fact_text("externalTrafficPolicy", service->external_local ? "Local" : "Cluster"),
               fact_number("affinitySeconds", service->affinity_timeout));
     add_frontends(service, item);
-    add_endpoints(from, service, item);
+    add_endpoints(from, service->id, item);
     if (connections_are_counted(from))
-        facts_add(item, fact_number("connections", (double)connections_of_service(from, state)));
-    facts_add(item, fact_text("state", word), fact_text("stateText", text));
-    free(text);
+        facts_add(item, fact_number("connections", (double)connections_of(from, state, ALL_PORTS)));
+    add_state(from, state, item);
+    return item;
+}
+
+static cJSON *describe_connections(const struct explain_sources *sources,
+                                   const struct service_state *state)
+{
+    uint64_t total = connections_of(sources, state, ALL_PORTS);
+    cJSON *item = total ? describe_id(state->service) : NULL;
+    if (item)
+        facts_add(item, fact_number("connections", (double)total));
     return item;
 }
 
 static bool is_wanted(const struct list_query *query, const struct service *service)
 {
-    size_t length = strcspn(service->id, "/");
-    if (query->name && fnmatch(query->name, service->id + length + 1, 0) != 0)
+    const char *name = strchr(service->id, '/') + 1;
+    if (query->name && fnmatch(query->name, name, 0) != 0)
         return false;
     if (!query->namespace)
         return true;
-    char *namespace = xstrndup(service->id, length);
+    char *namespace = xstrndup(service->id, (size_t)(name - 1 - service->id));
     bool matches = fnmatch(query->namespace, namespace, 0) == 0;
     free(namespace);
     return matches;
@@ -325,12 +275,13 @@ static bool is_wanted(const struct list_query *query, const struct service *serv
 struct topic {
     const char *kind;
     double schema;
+    /* NULL: there is nothing to say of it. */
     cJSON *(*describe)(const struct explain_sources *from, const struct service_state *state);
 };
 
 static const struct topic services = {LIST_KIND, LIST_SCHEMA, describe};
 static const struct topic connections = {CONNECTIONS_KIND, CONNECTIONS_SCHEMA,
-                                         connections_describe};
+                                         describe_connections};
 
 static cJSON *describe_all(const struct explain_sources *from, const struct topic *topic)
 {
@@ -363,8 +314,8 @@ struct walk {
     struct list_page *page;
     const struct topic *topic;
     struct explain_sources from; /* while a piece is made */
+    struct list_query query;     /* its texts are owned */
     double begun;                /* clock_monotonic */
-    char *namespace, *name;
     size_t cursor;
     bool some, done;
     VEC(char) text; /* that was not given on yet */
@@ -376,24 +327,12 @@ static void put(struct walk *walk, const char *text)
     vec_append(&walk->text, text, strlen(text));
 }
 
-static void put_head(struct walk *walk)
-{
-    cJSON *head = describe_all(&walk->from, walk->topic);
-    char *text = facts_print(head);
-    text[strlen(text) - 1] = '\0';
-    put(walk, text);
-    put(walk, ",\"items\":[");
-    free(text);
-    cJSON_Delete(head);
-}
-
 static void put_service(void *ctx, void *item)
 {
     struct walk *walk = ctx;
     const struct service_state *state = item;
-    if (!is_wanted(&(struct list_query){walk->namespace, walk->name}, state->service))
-        return;
-    cJSON *facts = walk->topic->describe(&walk->from, state);
+    cJSON *facts =
+        is_wanted(&walk->query, state->service) ? walk->topic->describe(&walk->from, state) : NULL;
     if (!facts)
         return;
     char *text = facts_print(facts);
@@ -404,34 +343,33 @@ static void put_service(void *ctx, void *item)
     cJSON_Delete(facts);
 }
 
-/* The time of what was counted lets a client compute rates. */
-static void put_end(struct walk *walk)
-{
-    char *text = xasprintf("\n],\"countedAt\":%.6f}\n", walk->page->counted_at(walk->page->ctx));
-    put(walk, walk->topic == &connections ? text : "\n]}\n");
-    free(text);
-}
-
 /* Makes a piece, if there is more to say. */
 static void go_on(struct walk *walk)
 {
+    struct list_page *page = walk->page;
     double end = clock_monotonic() + PIECE_SECONDS;
     vec_clear(&walk->text);
     walk->given = 0;
     if (walk->done)
         return;
-    walk->done = !walk->page->sources(walk->page->ctx, &walk->from);
+    walk->done = !page->sources(page->ctx, &walk->from);
     while (!walk->done && clock_monotonic() < end) {
-        if (!walk->page->counted(walk->page->ctx, walk->begun - COUNTED_SECONDS))
+        if (!page->counted(page->ctx, walk->begun - COUNTED_SECONDS))
             continue;
         walk->cursor =
             hash_table_scan(policy_services(walk->from.policy), walk->cursor, put_service, walk);
         walk->done = walk->cursor == 0;
     }
-    if (walk->done)
-        put_end(walk);
-    else if (walk->text.n == 0)
+    if (walk->done && walk->topic == &connections) {
+        /* The time of what was counted lets a client compute rates. */
+        char *text = xasprintf("\n],\"countedAt\":%.6f}\n", page->counted_at(page->ctx));
+        put(walk, text);
+        free(text);
+    } else if (walk->done) {
+        put(walk, "\n]}\n");
+    } else if (walk->text.n == 0) {
         put(walk, "\n"); /* of what was not wanted; an empty piece would be the end */
+    }
 }
 
 static size_t give_on(void *ctx, char *to, size_t room)
@@ -451,8 +389,8 @@ static void end(void *ctx)
     struct walk *walk = ctx;
     walk->page->open--;
     vec_free(&walk->text);
-    free(walk->namespace);
-    free(walk->name);
+    free((char *)walk->query.namespace);
+    free((char *)walk->query.name);
     free(walk);
 }
 
@@ -464,20 +402,27 @@ static void answer_topic(struct list_page *page, const struct topic *topic,
         return;
     if (!page->sources(page->ctx, &sources) || !sources.complete) {
         http_answer_text(answer, 503, "not all Services and EndpointSlices are known yet\n");
-    } else if (page->open >= OPEN_MOST) {
-        http_answer_busy(answer);
-    } else {
-        struct walk *walk = xcalloc(1, sizeof(*walk));
-        *walk = (struct walk){.page = page,
-                              .topic = topic,
-                              .begun = clock_monotonic(),
-                              .from = sources,
-                              .namespace = xstrdup(http_request_argument(request, "namespace")),
-                              .name = xstrdup(http_request_argument(request, "name"))};
-        page->open++;
-        put_head(walk);
-        http_answer_stream(answer, "application/json", give_on, end, walk);
+        return;
     }
+    if (page->open >= OPEN_MOST) {
+        http_answer_busy(answer);
+        return;
+    }
+    struct walk *walk = xcalloc(1, sizeof(*walk));
+    *walk = (struct walk){.page = page,
+                          .topic = topic,
+                          .query = {xstrdup(http_request_argument(request, "namespace")),
+                                    xstrdup(http_request_argument(request, "name"))},
+                          .begun = clock_monotonic()};
+    page->open++;
+    cJSON *head = describe_all(&sources, topic);
+    char *text = facts_print(head);
+    text[strlen(text) - 1] = '\0'; /* its brace is the last of all */
+    put(walk, text);
+    put(walk, ",\"items\":[");
+    free(text);
+    cJSON_Delete(head);
+    http_answer_stream(answer, "application/json", give_on, end, walk);
 }
 
 void list_answer(void *page, const struct http_request *request, struct http_answer *answer)

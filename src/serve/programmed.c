@@ -7,7 +7,7 @@
 struct page {
     const struct programmed *facts;
     bool refused[FAMILY_COUNT]; /* something of the Service */
-    cJSON *json, *slices;
+    cJSON *json;
     const char *reason; /* why not all is in the kernel; NULL: it is */
 };
 
@@ -41,13 +41,18 @@ static void add_versions(struct page *page, cJSON *object, const struct object_v
     }
 }
 
-static void add_slice(void *ctx, const struct object_versions *versions)
+static void add_slices(struct page *page, const char *service_id)
 {
-    struct page *page = ctx;
-    cJSON *slice = facts_append(page->slices);
-    const char *slash = strchr(versions->id, '/');
-    facts_add(slice, fact_text("name", slash ? slash + 1 : versions->id));
-    add_versions(page, slice, versions);
+    object_versions_vec all = {0};
+    cJSON *slices = cJSON_AddArrayToObject(page->json, "endpointSlices");
+    endpoint_slice_cache_versions(page->facts->slices, service_id, &all);
+    vec_each (&all, it) {
+        cJSON *slice = facts_append(slices);
+        const char *slash = strchr(it->id, '/');
+        facts_add(slice, fact_text("name", slash ? slash + 1 : it->id));
+        add_versions(page, slice, it);
+    }
+    vec_free(&all);
 }
 
 /* The status of the answer, and the rest of the page. */
@@ -63,8 +68,7 @@ static unsigned answer_service(struct page *page, const char *id)
     for (int i = 0; i < FAMILY_COUNT; i++)
         page->refused[i] = facts->families[i] && facts->refused(facts->ctx, id, (enum family)i);
     add_versions(page, cJSON_AddObjectToObject(page->json, "service"), &versions);
-    page->slices = cJSON_AddArrayToObject(page->json, "endpointSlices");
-    endpoint_slice_cache_versions(facts->slices, id, add_slice, page);
+    add_slices(page, id);
     return page->reason ? 503 : 200;
 }
 

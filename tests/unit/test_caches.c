@@ -103,29 +103,26 @@ COMMAND(versions)
         fputs("unknown\n", out);
 }
 
-static void take_versions(void *ctx, const struct object_versions *versions)
-{
-    fprintf(ctx, "%s ", versions->id);
-    write_versions(ctx, versions);
-}
-
 /* Of the slices of a Service. */
 COMMAND(slice_versions)
 {
-    endpoint_slice_cache_versions(slices, words, take_versions, out);
+    object_versions_vec all = {0};
+    endpoint_slice_cache_versions(slices, words, &all);
+    vec_each (&all, it) {
+        fprintf(out, "%s ", it->id);
+        write_versions(out, it);
+    }
+    vec_free(&all);
 }
 
 CASES("caches")
 
-static void count_version(void *ctx, const struct object_versions *versions)
-{
-    ++*(unsigned *)ctx;
-}
-
 static unsigned count_versions(const char *service_id)
 {
-    unsigned n = 0;
-    endpoint_slice_cache_versions(slices, service_id, count_version, &n);
+    object_versions_vec all = {0};
+    endpoint_slice_cache_versions(slices, service_id, &all);
+    unsigned n = (unsigned)all.n;
+    vec_free(&all);
     return n;
 }
 
