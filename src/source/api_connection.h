@@ -6,13 +6,42 @@
 #ifndef KUBE_NFTD_SOURCE_API_CONNECTION_H
 #define KUBE_NFTD_SOURCE_API_CONNECTION_H
 
-#include "credential.h"
 #include "kube-nftd/base.h"
 #include "kube-nftd/config.h"
 #include "kube-nftd/source.h"
 
 #include <curl/curl.h>
 #include <stdbool.h>
+
+/* ---- credentials ---- */
+
+/* What we show to the API server or know it by: a bearer token, a certificate, its key or a bundle
+ * of CAs. Perhaps in a file that is replaced while we run. */
+enum credential_kind { CREDENTIAL_TOKEN, CREDENTIAL_CERTIFICATES, CREDENTIAL_KEY };
+
+struct credential {
+    enum credential_kind kind;
+    const char *what; /* for messages: "CA"; borrowed */
+    const char *file; /* borrowed; NULL if the text is fixed, or there is none */
+    char *text;       /* owned; the last good one, NULL before it */
+    bool stale;       /* the file was no good the last time, and that was said */
+};
+
+/** Takes a copy of @text and borrows @what and @file; either of the last two may be NULL. Of a
+ * token the file wins, else @text. */
+void credential_init(struct credential *credential, enum credential_kind kind, const char *what,
+                     const char *text, const char *file);
+
+void credential_clear(struct credential *credential);
+
+/**
+ * The token without blanks around it, or the PEM text, to use now, borrowed until the next call;
+ * NULL if there is none to use. Reads the file anew; one that cannot be read, is cut off or holds
+ * nothing of its kind leaves the last good text in use (said once). -1 if there is not even that.
+ */
+int credential_get(struct credential *credential, const char **text, struct error *err);
+
+/* ---- where connections go ---- */
 
 /* One that was neither tried nor used for so long, in seconds, is forgotten. Twice the time after
  * which each watch is renewed at the latest, which counts as use. */
@@ -39,6 +68,8 @@ void api_peers_note(struct api_peers *peers, const char *address, int port, bool
 
 /** A request ended since it found no connection. */
 void api_peers_failed(const struct api_peers *peers);
+
+/* ---- all of it ---- */
 
 struct api_connection {
     const struct client_config *config; /* borrowed */

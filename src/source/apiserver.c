@@ -12,7 +12,6 @@
 
 #include "api_connection.h"
 #include "api_protocol.h"
-#include "credential.h"
 #include "kube-nftd/base.h"
 #include "pace.h"
 
