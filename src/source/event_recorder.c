@@ -20,8 +20,6 @@
 #define EVENT_END 360.0
 /* One that goes on is posted again, before the server forgets it (client-go's refreshTime). */
 #define EVENT_REFRESH 1800.0
-/* Between two looks at what is over. */
-#define SWEEP 60.0
 #define TRIES 12
 #define TIMEOUT 10.0
 /* Different refusals that are logged, once each. */
@@ -56,9 +54,7 @@ struct event_recorder {
     double qps, burst, tokens, tokens_at; /* so many tokens there were at that time */
     struct retry retry;
     VEC(uint64_t) logged; /* fingerprints of refusals of one event */
-    uint64_t last_name;   /* the last event's time in nanoseconds */
     double blocked_until; /* the server did not take the last one */
-    double sweep_at;
     struct event_figures figures;
     ev_timer timer;
 };
@@ -90,16 +86,15 @@ static struct object_name split_id(const char *id)
 
 /* "web.17f3b2": as much of the object's name as there is room for, and, as client-go does it, the
  * time in hexadecimal nanoseconds and the node. What all nodes see is named by what it says. */
-static char *event_name(struct event_recorder *r, const struct object_event *event,
+static char *event_name(const struct event_recorder *r, const struct object_event *event,
                         const char *object, uint64_t print)
 {
     char suffix[32];
     if (event->everywhere) {
         snprintf(suffix, sizeof(suffix), "%llx", (unsigned long long)print);
     } else {
-        uint64_t time = clock_nanoseconds(), node = fingerprint(r->node_name);
-        r->last_name = time > r->last_name ? time : r->last_name + 1;
-        snprintf(suffix, sizeof(suffix), "%llx%08x", (unsigned long long)r->last_name,
+        uint64_t node = fingerprint(r->node_name);
+        snprintf(suffix, sizeof(suffix), "%llx%08x", (unsigned long long)clock_nanoseconds(),
                  (unsigned)(node ^ node >> 32));
     }
     size_t length = text_cut(object, strlen(object), NAME_LIMIT - 1 - strlen(suffix));
@@ -149,7 +144,7 @@ static char *note_of(const struct event_recorder *r, const struct object_event *
     return note;
 }
 
-static void make_request(struct event_recorder *r, struct entry *entry,
+static void make_request(const struct event_recorder *r, struct entry *entry,
                          const struct object_event *event)
 {
     char time[CLOCK_RFC3339_SIZE];
@@ -225,9 +220,6 @@ static bool make_room(struct event_recorder *r, const struct entry *entry)
 /* Forgets what is over, or was posted so long ago that it is to be posted again. */
 static void sweep(struct event_recorder *r, double now)
 {
-    if (now < r->sweep_at)
-        return;
-    r->sweep_at = now + SWEEP;
     for (size_t i = r->entries.n; i-- > 0;) {
         const struct entry *entry = &r->entries.v[i];
         if (entry->state == ENTRY_DONE &&
@@ -279,8 +271,6 @@ void event_recorder_report(void *recorder, const struct object_event *event)
         r->figures.dropped++;
         log_debug(2, LOG, "dropped: too many of=\"%s\" note=\"%s\"", event->id, event->note);
     } else {
-        if (r->entries.n == 0)
-            r->sweep_at = now + SWEEP;
         make_request(r, &fresh, event);
         vec_push(&r->entries, fresh);
     }
@@ -392,22 +382,17 @@ static double wait_for_token(struct event_recorder *r, double now)
 /* Begins the next write if it is time, else lets the timer wait for it. */
 static void pump(struct event_recorder *r)
 {
-    double now = clock_monotonic(), next = INFINITY;
-    sweep(r, now);
+    double now = clock_monotonic();
     size_t due = r->request ? r->entries.n : first_in(r, ENTRY_QUEUED);
-    double ready = fmax(r->blocked_until, now + wait_for_token(r, now));
     ev_timer_stop(r->loop, &r->timer);
-    if (due < r->entries.n && ready <= now) {
+    if (due == r->entries.n)
+        return;
+    double ready = fmax(r->blocked_until, now + wait_for_token(r, now));
+    if (ready <= now) {
         begin(r, &r->entries.v[due]); /* its end comes here again */
         return;
     }
-    if (due < r->entries.n)
-        next = ready;
-    if (r->entries.n > 0)
-        next = fmin(next, r->sweep_at);
-    if (isinf(next))
-        return;
-    ev_timer_set(&r->timer, fmax(next - now, 0), 0.);
+    ev_timer_set(&r->timer, ready - now, 0.);
     ev_timer_start(r->loop, &r->timer);
 }
 
