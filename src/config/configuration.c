@@ -123,7 +123,7 @@ static void find_unknown_in_vmodule(struct file_reader *reader, const cJSON *lis
     int i = 0;
     cJSON_ArrayForEach (entry, list) {
         cJSON_ArrayForEach (member, entry)
-            if (member->string && setting_choice("filePattern verbosity", member->string) < 0)
+            if (member->string && setting_choice("filePattern, verbosity", member->string) < 0)
                 xjoin(&reader->unknown, "%s[%d].%s", path, i, member->string);
         i++;
     }

@@ -69,9 +69,9 @@ struct setting {
     const char *value;    /* what --help calls the value; NULL for switches */
     const char *help;
     int64_t low, high;   /* of numbers */
-    const char *choices; /* words between blanks */
+    const char *choices; /* words between commas and blanks */
     unsigned traits;
-    const char *modes; /* the modes in which the field counts, between blanks; NULL: all */
+    const char *modes; /* the modes in which the field counts, likewise; NULL: all */
     const char *as;    /* and the field of the section nftables that gets its value then */
 };
 
@@ -135,7 +135,7 @@ void setting_land(const struct setting *setting, const char *value, struct optio
 /** Frees what setting_land() puts there. */
 void setting_clear(const struct setting *setting, struct options *options);
 
-/** The place of @word among @words, which are between blanks, or -1. */
+/** The place of @word among @words, "a, b", or -1. */
 int setting_choice(const char *words, const char *word);
 
 /* ---- all values together ---- */

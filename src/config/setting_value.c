@@ -16,87 +16,28 @@
 
 #define NANOSECONDS 1000000000
 
-/* Has @take take each entry of @list, which is between commas, until one is refused. */
-static int each_entry(const char *list, int (*take)(void *ctx, char *entry, struct error *err),
-                      void *ctx, struct error *err)
+/* A copy of the next entry of *@list, which is between commas and is NULL behind the last one. */
+static char *next_entry(const char **list)
 {
-    char *copy = xstrdup(list), *rest = *copy ? copy : NULL, *entry;
-    int result = 0;
-    while (result == 0 && (entry = strsep(&rest, ",")))
-        result = take(ctx, entry, err);
-    free(copy);
-    return result;
+    if (!*list)
+        return NULL;
+    size_t length = strcspn(*list, ",");
+    char *entry = xstrndup(*list, length);
+    *list = (*list)[length] ? *list + length + 1 : NULL;
+    return entry;
 }
-
-/* ---- words, names and addresses ---- */
 
 int setting_choice(const char *words, const char *word)
 {
     size_t length = strlen(word);
-    for (int i = 0; *words; i++) {
-        size_t n = strcspn(words, " ");
+    for (int i = 0;; i++) {
+        size_t n = strcspn(words, ",");
         if (n == length && memcmp(words, word, n) == 0)
             return i;
-        words += n + (words[n] == ' ');
+        if (!words[n])
+            return -1;
+        words += n + strlen(", ");
     }
-    return -1;
-}
-
-/* "\"x\" is none of a, b and c" */
-static int fail_choice(const char *words, const char *text, struct error *err)
-{
-    char *list = xstrdup("");
-    for (const char *before = ""; *words;) {
-        size_t n = strcspn(words, " ");
-        char *longer = xasprintf("%s%s%.*s", list, before, (int)n, words);
-        free(list);
-        list = longer;
-        words += n + (words[n] == ' ');
-        before = strchr(words, ' ') ? ", " : " and ";
-    }
-    error_set(err, "\"%s\" is none of %s", text, list);
-    free(list);
-    return -1;
-}
-
-static int check_interface(const char *text, struct error *err)
-{
-    if (strlen(text) >= IFNAMSIZ)
-        return error_set(err, "\"%s\" is longer than %d bytes, the most for an interface name",
-                         text, IFNAMSIZ - 1);
-    for (const char *s = text; *s; s++)
-        if (!isgraph((unsigned char)*s) || strchr("\"'\\/*:", *s))
-            return error_set(err,
-                             "\"%s\" is not an interface name: blanks, quotes, '\\', '/', '*', ':' "
-                             "and non-ASCII characters are not allowed",
-                             text);
-    return 0;
-}
-
-static int check_address(const char *text, struct error *err)
-{
-    enum family family;
-    struct address address;
-    if (!address_parse(text, &family, &address))
-        return error_set(err, "\"%s\" is not an IP address", text);
-    return 0;
-}
-
-static int check_cidr(const char *text, struct error *err)
-{
-    enum family family;
-    struct cidr cidr;
-    if (!cidr_parse(text, &family, &cidr))
-        return error_set(err, "\"%s\" is not a CIDR like 192.0.2.0/24 or 2001:db8::/64", text);
-    return 0;
-}
-
-static int check_taint(const char *text, struct error *err)
-{
-    struct taint pattern;
-    int result = taint_parse(text, &pattern, err);
-    taint_clear(&pattern);
-    return result;
 }
 
 /* ---- switches, numbers and durations ---- */
@@ -104,9 +45,9 @@ static int check_taint(const char *text, struct error *err)
 /* All that kube-proxy's own reader of flags takes; NULL if @text is none of it. */
 static const char *switch_value(const char *text)
 {
-    if (setting_choice("true True TRUE t T 1", text) >= 0)
+    if (setting_choice("true, True, TRUE, t, T, 1", text) >= 0)
         return "true";
-    return setting_choice("false False FALSE f F 0", text) >= 0 ? "false" : NULL;
+    return setting_choice("false, False, FALSE, f, F, 0", text) >= 0 ? "false" : NULL;
 }
 
 static bool is_integer(const char *text)
@@ -124,13 +65,11 @@ static int fail_number(const struct setting *s, const char *text, struct error *
                      s->high);
 }
 
-static int check_fraction(const char *text, struct error *err)
+static bool is_fraction(const char *text)
 {
     char *end;
     double number = strtod(text, &end);
-    if (isdigit((unsigned char)text[*text == '-']) && !*end && isfinite(number))
-        return 0;
-    return error_set(err, "\"%s\" is not a number", text);
+    return isdigit((unsigned char)text[*text == '-']) && !*end && isfinite(number);
 }
 
 static int64_t nanoseconds_of(const char *value)
@@ -140,94 +79,116 @@ static int64_t nanoseconds_of(const char *value)
     return nanoseconds;
 }
 
-static int check_duration(const char *text, struct error *err)
-{
-    int64_t nanoseconds;
-    if (duration_parse(text, &nanoseconds))
-        return 0;
-    return error_set(err, "\"%s\" is not a duration like 30s, 1h30m or 0s", text);
-}
-
-/* ---- lists ---- */
+/* ---- forms ---- */
 
 static bool is_list(const struct setting *s)
 {
     return s->type >= SETTING_CIDRS;
 }
 
-/* A list that is checked. */
-struct list {
-    const struct setting *setting;
-    size_t n;
-    bool primary; /* the first one of NodePort addresses */
-};
-
-static int check_entry(void *ctx, char *entry, struct error *err)
+static int check_interface(const char *text, struct error *err)
 {
-    static const char primary[] = "primary";
-    struct list *list = ctx;
-    bool is_primary = strcmp(entry, primary) == 0;
-    char *equals;
-    switch (list->setting->type) {
-    case SETTING_CLUSTER_CIDR:
-        return check_cidr(entry, err);
-    case SETTING_NODE_PORTS:
-        if (list->n++ > 0 && (is_primary || list->primary))
-            return error_set(
-                err, "\"%s\" is an additional entry, but \"primary\" must be the only one", entry);
-        list->primary = is_primary;
-        return is_primary ? 0 : check_cidr(entry, err);
-    case SETTING_GATES:
-        equals = strchr(entry, '=');
-        if (!equals || equals == entry || !switch_value(equals + 1))
-            return error_set(err, "\"%s\" is not NAME=true or NAME=false", entry);
-        return 0;
-    case SETTING_VMODULE:
-        equals = strrchr(entry, '=');
-        if (!equals || equals == entry || equals[1] == '-' || !is_integer(equals + 1))
-            return error_set(err, "\"%s\" is not PATTERN=N", entry);
-        return 0;
-    default:
-        return 0;
-    }
+    if (strlen(text) >= IFNAMSIZ)
+        return error_set(err, "\"%s\" is longer than %d bytes, the most for an interface name",
+                         text, IFNAMSIZ - 1);
+    for (const char *s = text; *s; s++)
+        if (!isgraph((unsigned char)*s) || strchr("\"'\\/*:", *s))
+            return error_set(err,
+                             "\"%s\" is not an interface name: blanks, quotes, '\\', '/', '*', ':' "
+                             "and non-ASCII characters are not allowed",
+                             text);
+    return 0;
 }
 
-/* ---- from flags ---- */
+static int check_cidr(const char *text, struct error *err)
+{
+    enum family family;
+    struct cidr cidr;
+    if (!cidr_parse(text, &family, &cidr))
+        return error_set(err, "\"%s\" is not a CIDR like 192.0.2.0/24 or 2001:db8::/64", text);
+    return 0;
+}
 
-/* The form of a value. */
+static int check_entry(enum setting_type type, const char *entry, struct error *err)
+{
+    const char *equals = type == SETTING_GATES ? strchr(entry, '=') : strrchr(entry, '=');
+    bool is_pair = equals && equals > entry;
+    if (type == SETTING_GATES)
+        return is_pair && switch_value(equals + 1)
+                   ? 0
+                   : error_set(err, "\"%s\" is not NAME=true or NAME=false", entry);
+    if (type == SETTING_VMODULE)
+        return is_pair && equals[1] != '-' && is_integer(equals + 1)
+                   ? 0
+                   : error_set(err, "\"%s\" is not PATTERN=N", entry);
+    return type == SETTING_NODE_PORTS && strcmp(entry, "primary") == 0 ? 0 : check_cidr(entry, err);
+}
+
+/* Of NodePort addresses, "primary" stands alone. */
+static int check_list(enum setting_type type, const char *list, struct error *err)
+{
+    int result = 0;
+    bool primary = false, first = true;
+    list = *list ? list : NULL;
+    for (char *entry; result == 0 && (entry = next_entry(&list)); free(entry), first = false) {
+        bool is_primary = type == SETTING_NODE_PORTS && strcmp(entry, "primary") == 0;
+        result = check_entry(type, entry, err);
+        if (result == 0 && !first && (primary || is_primary))
+            result = error_set(
+                err, "\"%s\" is an additional entry, but \"primary\" must be the only one", entry);
+        primary = is_primary;
+    }
+    return result;
+}
+
 static int check_form(const struct setting *s, const char *text, struct error *err)
 {
     struct listen_address listen;
-    struct list list = {.setting = s};
+    enum family family;
+    struct address address;
+    struct taint taint = {0};
+    int64_t nanoseconds;
+    int result = 0;
     switch (s->type) {
     case SETTING_TEXT:
+    case SETTING_CIDRS: /* the range says what they are */
         return 0;
     case SETTING_NAME:
         return text[strspn(text, " \t\n\v\f\r")] ? 0 : error_set(err, "the name is empty");
     case SETTING_INTERFACE:
         return check_interface(text, err);
     case SETTING_ADDRESS:
-        return check_address(text, err);
+        return address_parse(text, &family, &address)
+                   ? 0
+                   : error_set(err, "\"%s\" is not an IP address", text);
     case SETTING_TAINT:
-        return check_taint(text, err);
+        result = taint_parse(text, &taint, err);
+        taint_clear(&taint);
+        return result;
     case SETTING_LISTEN:
         return listen_address_parse(text, 1, &listen, err);
     case SETTING_CHOICE:
-        return setting_choice(s->choices, text) >= 0 ? 0 : fail_choice(s->choices, text, err);
+        return setting_choice(s->choices, text) >= 0
+                   ? 0
+                   : error_set(err, "\"%s\" is none of %s", text, s->choices);
     case SETTING_SWITCH:
     case SETTING_VERSION:
         return switch_value(text) ? 0 : error_set(err, "\"%s\" is neither true nor false", text);
     case SETTING_NUMBER:
         return is_integer(text) ? 0 : fail_number(s, text, err);
     case SETTING_FRACTION:
-        return check_fraction(text, err);
+        return is_fraction(text) ? 0 : error_set(err, "\"%s\" is not a number", text);
     case SETTING_DURATION:
     case SETTING_SECONDS:
-        return check_duration(text, err);
+        return duration_parse(text, &nanoseconds)
+                   ? 0
+                   : error_set(err, "\"%s\" is not a duration like 30s, 1h30m or 0s", text);
     default:
-        return each_entry(text, check_entry, &list, err);
+        return check_list(s->type, text, err);
     }
 }
+
+/* ---- from flags ---- */
 
 char *setting_read_flag(const struct setting *s, const char *text, const char *before,
                         struct error *err)
@@ -291,68 +252,68 @@ static int check_type(const cJSON *json, int types, const char *name, struct err
     return json->type & types ? 0 : setting_wrong_type(json, name, err);
 }
 
-/* The member @name of an entry of vmodule as text; "" if there is none. */
-static char *module_part(const cJSON *entry, const char *name, int type, const char *type_name,
-                         struct error *err)
-{
-    const cJSON *member = cJSON_GetObjectItemCaseSensitive(entry, name);
-    if (!member || cJSON_IsNull(member))
-        return xstrdup(type == cJSON_Number ? "0" : "");
-    if (check_type(member, type, type_name, err) == 0)
-        return text_of(member);
-    error_prefix(err, "%s", name);
-    return NULL;
-}
-
+/* "PATTERN=N" */
 static char *module_text(const cJSON *entry, struct error *err)
 {
+    const cJSON *pattern = cJSON_GetObjectItemCaseSensitive(entry, "filePattern");
+    const cJSON *verbosity = cJSON_GetObjectItemCaseSensitive(entry, "verbosity");
     if (check_type(entry, cJSON_Object, "a mapping", err))
         return NULL;
-    char *pattern = module_part(entry, "filePattern", cJSON_String, "a string", err);
-    char *verbosity =
-        pattern ? module_part(entry, "verbosity", cJSON_Number, "a number", err) : NULL;
-    char *text = verbosity ? xasprintf("%s=%s", pattern, verbosity) : NULL;
-    free(pattern);
-    free(verbosity);
+    if (pattern && check_type(pattern, cJSON_String | cJSON_NULL, "a string", err)) {
+        error_prefix(err, "filePattern");
+        return NULL;
+    }
+    if (verbosity && check_type(verbosity, cJSON_Number | cJSON_NULL, "a number", err)) {
+        error_prefix(err, "verbosity");
+        return NULL;
+    }
+    char *number = cJSON_IsNumber(verbosity) ? text_of(verbosity) : xstrdup("0");
+    char *text = xasprintf("%s=%s", cJSON_IsString(pattern) ? pattern->valuestring : "", number);
+    free(number);
     return text;
 }
 
 /* An entry of a list or mapping as a flag has it. */
 static char *entry_text(const struct setting *s, const cJSON *entry, struct error *err)
 {
+    char *text = NULL;
     if (s->type == SETTING_VMODULE)
-        return module_text(entry, err);
-    if (s->type != SETTING_GATES)
-        return check_type(entry, cJSON_String, "a string", err) ? NULL : text_of(entry);
-    if (check_type(entry, cJSON_True | cJSON_False, "true or false", err) == 0)
-        return xasprintf("%s=%s", entry->string, cJSON_IsTrue(entry) ? "true" : "false");
+        text = module_text(entry, err);
+    else if (s->type != SETTING_GATES && check_type(entry, cJSON_String, "a string", err) == 0)
+        text = text_of(entry);
+    else if (s->type == SETTING_GATES &&
+             check_type(entry, cJSON_True | cJSON_False, "true or false", err) == 0)
+        text = xasprintf("%s=%s", entry->string, cJSON_IsTrue(entry) ? "true" : "false");
+    if (!text || s->type == SETTING_CIDRS || check_entry(s->type, text, err) == 0)
+        return text;
+    free(text);
     return NULL;
 }
 
 static char *read_list(const struct setting *s, const cJSON *json, struct error *err)
 {
-    struct list list = {.setting = s};
-    char *value = NULL;
+    char *value = xstrdup("");
     const cJSON *entry;
     int i = 0;
     cJSON_ArrayForEach (entry, json) {
         char *text = entry_text(s, entry, err);
+        char *longer = text ? xasprintf("%s%s%s", value, i ? "," : "", text) : NULL;
+        free(text);
+        free(value);
+        value = longer;
         i++;
-        if (!text || check_entry(&list, text, err)) {
-            free(text);
-            free(value);
+        if (!value) {
             if (entry->string)
                 error_prefix(err, "%s", entry->string);
             else
                 error_prefix(err, "entry %d", i);
             return NULL;
         }
-        char *longer = value ? xasprintf("%s,%s", value, text) : xstrdup(text);
-        free(text);
-        free(value);
-        value = longer;
     }
-    return value ? value : xstrdup("");
+    if (check_form(s, value, err) == 0)
+        return value;
+    free(value);
+    return NULL;
 }
 
 static bool is_zero(const struct setting *s, const char *value)
@@ -402,9 +363,7 @@ char *setting_read_json(const struct setting *s, const cJSON *json, struct error
 
 int setting_check(const struct setting *s, const char *value, struct error *err)
 {
-    long long number = strtoll(value, NULL, 10);
-    int64_t nanoseconds = nanoseconds_of(value);
-    struct list cidrs = {.setting = &(struct setting){.type = SETTING_CLUSTER_CIDR}};
+    int64_t number = strtoll(value, NULL, 10), nanoseconds = nanoseconds_of(value);
     switch (s->type) {
     case SETTING_NUMBER:
         return number >= s->low && number <= s->high ? 0 : fail_number(s, value, err);
@@ -418,7 +377,7 @@ int setting_check(const struct setting *s, const char *value, struct error *err)
             return error_set(err, "\"%s\" is more than %d seconds", value, INT_MAX);
         return 0;
     case SETTING_CIDRS:
-        return each_entry(value, check_entry, &cidrs, err);
+        return check_list(s->type, value, err);
     default:
         return 0;
     }
@@ -426,50 +385,35 @@ int setting_check(const struct setting *s, const char *value, struct error *err)
 
 /* ---- as a file has them ---- */
 
-static int add_text(void *ctx, char *entry, struct error *err)
+static cJSON *list_json(const struct setting *s, const char *value)
 {
-    (void)err;
-    cJSON_AddItemToArray(ctx, cJSON_CreateString(entry));
-    return 0;
-}
-
-static int add_gate(void *ctx, char *entry, struct error *err)
-{
-    char *equals = strchr(entry, '=');
-    (void)err;
-    *equals = '\0';
-    cJSON_DeleteItemFromObjectCaseSensitive(ctx, entry);
-    cJSON_AddBoolToObject(ctx, entry, strcmp(switch_value(equals + 1), "true") == 0);
-    return 0;
-}
-
-static int add_module(void *ctx, char *entry, struct error *err)
-{
-    char *equals = strrchr(entry, '=');
-    cJSON *item = cJSON_CreateObject();
-    (void)err;
-    *equals = '\0';
-    cJSON_AddStringToObject(item, "filePattern", entry);
-    cJSON_AddNumberToObject(item, "verbosity", strtod(equals + 1, NULL));
-    cJSON_AddItemToArray(ctx, item);
-    return 0;
+    cJSON *list = s->type == SETTING_GATES ? cJSON_CreateObject() : cJSON_CreateArray();
+    value = *value ? value : NULL;
+    for (char *entry; (entry = next_entry(&value)); free(entry)) {
+        char *equals = strrchr(entry, '=');
+        if (s->type == SETTING_GATES) {
+            equals = strchr(entry, '=');
+            *equals = '\0';
+            cJSON_DeleteItemFromObjectCaseSensitive(list, entry);
+            cJSON_AddBoolToObject(list, entry, strcmp(switch_value(equals + 1), "true") == 0);
+        } else if (s->type == SETTING_VMODULE) {
+            cJSON *module = cJSON_CreateObject();
+            *equals = '\0';
+            cJSON_AddStringToObject(module, "filePattern", entry);
+            cJSON_AddNumberToObject(module, "verbosity", strtod(equals + 1, NULL));
+            cJSON_AddItemToArray(list, module);
+        } else {
+            cJSON_AddItemToArray(list, cJSON_CreateString(entry));
+        }
+    }
+    return list;
 }
 
 cJSON *setting_json(const struct setting *s, const char *value)
 {
-    bool is_gates = s->type == SETTING_GATES;
     value = value ? value : "";
-    if (is_list(s) && !is_gates && !*value)
-        return cJSON_CreateNull();
-    if (is_list(s)) {
-        cJSON *list = is_gates ? cJSON_CreateObject() : cJSON_CreateArray();
-        each_entry(value,
-                   is_gates                     ? add_gate
-                   : s->type == SETTING_VMODULE ? add_module
-                                                : add_text,
-                   list, NULL);
-        return list;
-    }
+    if (is_list(s))
+        return *value || s->type == SETTING_GATES ? list_json(s, value) : cJSON_CreateNull();
     if (s->type == SETTING_SWITCH)
         return cJSON_CreateBool(strcmp(value, "true") == 0);
     if (s->type == SETTING_NUMBER || s->type == SETTING_FRACTION)
@@ -484,39 +428,25 @@ cJSON *setting_json(const struct setting *s, const char *value)
 
 /* ---- into options ---- */
 
-static int land_cluster_cidr(void *ctx, char *entry, struct error *err)
-{
-    struct options *options = ctx;
-    enum family family;
-    struct cidr cidr;
-    (void)err;
-    if (cidr_parse(entry, &family, &cidr) && !options->has_cluster_cidr[family]) {
-        options->has_cluster_cidr[family] = true;
-        options->cluster_cidr[family] = cidr;
-    }
-    return 0;
-}
-
-static int land_node_ports(void *ctx, char *entry, struct error *err)
-{
-    struct node_port_addresses *addresses = ctx;
-    enum family family;
-    struct cidr cidr;
-    (void)err;
-    if (cidr_parse(entry, &family, &cidr))
-        vec_push(&addresses->cidrs[family], cidr);
-    else
-        addresses->primary = true;
-    return 0;
-}
-
-static int land_gate(void *ctx, char *entry, struct error *err)
+/* The lists: of cluster CIDRs, the first of each family counts. */
+static void land_list(const struct setting *s, const char *value, struct options *options)
 {
     static const char gate[] = "AllowServiceExternalIPs=";
-    (void)err;
-    if (strncmp(entry, gate, strlen(gate)) == 0)
-        *(bool *)ctx = strcmp(switch_value(entry + strlen(gate)), "true") != 0;
-    return 0;
+    for (char *entry; (entry = next_entry(&value)); free(entry)) {
+        enum family family;
+        struct cidr cidr;
+        if (s->type == SETTING_GATES) {
+            if (strncmp(entry, gate, strlen(gate)) == 0)
+                options->no_external_ips = strcmp(switch_value(entry + strlen(gate)), "false") == 0;
+        } else if (!cidr_parse(entry, &family, &cidr)) {
+            options->node_port_addresses.primary = true; /* the only word */
+        } else if (s->type == SETTING_NODE_PORTS) {
+            vec_push(&options->node_port_addresses.cidrs[family], cidr);
+        } else if (!options->has_cluster_cidr[family]) {
+            options->has_cluster_cidr[family] = true;
+            options->cluster_cidr[family] = cidr;
+        }
+    }
 }
 
 void setting_land(const struct setting *s, const char *value, struct options *options)
@@ -529,7 +459,7 @@ void setting_land(const struct setting *s, const char *value, struct options *op
         *(int *)place = setting_choice(s->choices, value);
         break;
     case SETTING_VERSION:
-        *(int *)place = setting_choice("false true raw", value);
+        *(int *)place = setting_choice("false, true, raw", value);
         break;
     case SETTING_SWITCH:
         *(bool *)place = strcmp(value, "true") == 0;
@@ -547,13 +477,9 @@ void setting_land(const struct setting *s, const char *value, struct options *op
         *(int *)place = (int)(nanoseconds_of(value) / NANOSECONDS);
         break;
     case SETTING_CLUSTER_CIDR:
-        each_entry(value, land_cluster_cidr, options, NULL);
-        break;
     case SETTING_NODE_PORTS:
-        each_entry(value, land_node_ports, place, NULL);
-        break;
     case SETTING_GATES:
-        each_entry(value, land_gate, place, NULL);
+        land_list(s, value, options);
         break;
     default:
         *(char **)place = xstrdup(value);

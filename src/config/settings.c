@@ -59,19 +59,19 @@ const struct setting settings[] = {
      .standard = "14", .high = 31, .value = "N", .modes = "nftables",
      .help = "bit of the packet mark that requests masquerading"},
     {GROUP_TRAFFIC, "iptables-masquerade-bit", "iptables.masqueradeBit", SETTING_NUMBER,
-     .standard = "14", .high = 31, .value = "N", .modes = "iptables ipvs",
+     .standard = "14", .high = 31, .value = "N", .modes = "iptables, ipvs",
      .as = "nftables.masqueradeBit", .help = "the same, unless the mode is nftables"},
     {GROUP_TRAFFIC, "iptables-sync-period", "nftables.syncPeriod", SETTING_DURATION,
      AT(sync_period), .standard = "30s", .value = "DURATION",
      .traits = ZERO_IS_DEFAULT | ABOVE_ZERO, .modes = "nftables",
      .help = "longest wait before a transaction that the kernel rejected is retried; /healthz and "
              "/livez fail when a change has waited for twice as long"},
-    {GROUP_TRAFFIC, "proxy-mode", "mode", SETTING_CHOICE, .choices = "nftables iptables ipvs",
+    {GROUP_TRAFFIC, "proxy-mode", "mode", SETTING_CHOICE, .choices = "nftables, iptables, ipvs",
      .value = "MODE",
      .help = "nftables, iptables or ipvs. nftables is always used; the mode selects the section of "
              "a configuration file (iptables if empty)"},
     {GROUP_TRAFFIC, "table-owner", NULL, SETTING_CHOICE, AT(table_owner), .standard = "auto",
-     .choices = "auto off", .value = "auto|off",
+     .choices = "auto, off", .value = "auto|off",
      .help = "auto: no other program can change the tables while the daemon runs, if the kernel "
              "supports that (Linux 6.9 and later); off, or on older kernels: changes by other "
              "programs are detected and repaired"},
@@ -79,7 +79,7 @@ const struct setting settings[] = {
      .value = "DURATION",
      .help = "pause between two audits, which re-read and repair the tables; 0: no audits"},
     {GROUP_TRAFFIC, "count-connections", NULL, SETTING_CHOICE, AT(count_connections),
-     .standard = "off", .choices = "off services endpoints", .value = "off|services|endpoints",
+     .standard = "off", .choices = "off, services, endpoints", .value = "off|services|endpoints",
      .help = "count new connections in the kernel, for top, list -o wide and metrics: by Service, "
              "or by Service and endpoint"},
     {GROUP_TRAFFIC, "feature-gates", "featureGates", SETTING_GATES, AT(no_external_ips),
@@ -90,7 +90,7 @@ const struct setting settings[] = {
     /* ---- how traffic of pods is told ---- */
     {GROUP_PODS, "detect-local-mode", "detectLocalMode", SETTING_CHOICE, AT(detect_local_mode),
      .standard = "ClusterCIDR",
-     .choices = "ClusterCIDR NodeCIDR BridgeInterface InterfaceNamePrefix", .value = "MODE",
+     .choices = "ClusterCIDR, NodeCIDR, BridgeInterface, InterfaceNamePrefix", .value = "MODE",
      .help = "ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix"},
     {GROUP_PODS, "cluster-cidr", "clusterCIDR", SETTING_CLUSTER_CIDR, AT(cluster_cidr),
      .value = "CIDR,...",
@@ -151,7 +151,7 @@ const struct setting settings[] = {
     {GROUP_RUNNING, "all", NULL, SETTING_SWITCH, AT(explain_all),
      .help = "with explain: list every endpoint, not only the first 1000"},
     {GROUP_RUNNING, "output", NULL, SETTING_CHOICE, AT(output), .standard = "text",
-     .choices = "text json wide name", .value = "FORMAT",
+     .choices = "text, json, wide, name", .value = "FORMAT",
      .help = "with list, status, top and explain: text or json; with list also wide (more columns) "
              "and name (names only); short form -o"},
     {GROUP_RUNNING, "once", NULL, SETTING_SWITCH, AT(once),
@@ -181,7 +181,7 @@ const struct setting settings[] = {
     {GROUP_RUNNING, "v", "logging.verbosity", SETTING_NUMBER, AT(verbosity), .standard = "0",
      .high = INT_MAX, .value = "N", .traits = BESIDE_FILE, .help = "log level, 0 to 4"},
     {GROUP_RUNNING, "logging-format", "logging.format", SETTING_CHOICE, AT(log_format),
-     .standard = "text", .choices = "text json", .value = "FORMAT", .traits = BESIDE_FILE,
+     .standard = "text", .choices = "text, json", .value = "FORMAT", .traits = BESIDE_FILE,
      .help = "text or json: one line of text or one JSON object per event"},
     {GROUP_RUNNING, "version", NULL, SETTING_VERSION, AT(version),
      .help = "print the version and exit; =raw: only the number"},
@@ -217,7 +217,7 @@ const struct setting settings[] = {
      .standard = "30s", .traits = ZERO_IS_DEFAULT | ABOVE_ZERO, .modes = "iptables",
      .as = "nftables.syncPeriod"},
     {GROUP_IGNORED, "masquerade-all", "iptables.masqueradeAll", SETTING_SWITCH, .standard = "false",
-     .modes = "iptables ipvs", .as = "nftables.masqueradeAll"},
+     .modes = "iptables, ipvs", .as = "nftables.masqueradeAll"},
     {GROUP_IGNORED, "iptables-localhost-nodeports", "iptables.localhostNodePorts", SETTING_SWITCH,
      .standard = "true"},
     {GROUP_IGNORED, "ipvs-sync-period", "ipvs.syncPeriod", SETTING_DURATION, .standard = "30s",
