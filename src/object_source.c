@@ -19,7 +19,7 @@ int object_source_prepare(struct object_source *source, struct ev_loop *loop, co
     source->node_name = node_name;
     if (options->manifests)
         return manifests_check(options->manifests, err) ? error_prefix(err, "--manifests") : 0;
-    if (client_config_load(options->kubeconfig, options->master, &source->client, err))
+    if (client_config_load(options->kubeconfig, options->master, NULL, &source->client, err))
         return options->kubeconfig ? error_prefix(err, "--kubeconfig") : -1;
     source->client.accept = encoding_accept(options->content_type, options->accept_content_types);
     source->apiserver = apiserver_new(loop, &source->client, err);

@@ -14,8 +14,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* How to reach the API server: from a kubeconfig, --master, or the pod's service account
- * (docs/behaviour.md 8.4). */
+/* ---- how to reach the API server (docs/behaviour.md 8.4) ---- */
 
 /* Strings are owned, NULL where absent. PEM data wins over the file of the same thing; files are
  * read again for every request. */
@@ -34,39 +33,29 @@ struct client_config {
 };
 
 /**
- * Fills @config. @kubeconfig and @master may be NULL; with both NULL the in-cluster credentials
- * are used. @master overrides the server of the kubeconfig. Relative paths in a kubeconfig are
- * relative to its folder. What kube-nftd cannot do (exec, auth-provider, username, impersonation)
- * is an error that names the entry. A kubeconfig that says nothing counts as absent. Credentials
- * are left out (and that is logged) if the server is not https. On failure nothing is left in
- * @config.
+ * Fills @config. @kubeconfig and @master may be NULL or empty; without both, or if the kubeconfig
+ * says nothing, the service account's files in @folder are used (NULL: where a pod has them).
+ * @master overrides the server of the kubeconfig. What kube-nftd cannot do (exec, auth-provider,
+ * username, impersonation) is an error that names the entry. Credentials are left out (and that is
+ * logged) if the server is not https. On failure nothing is left in @config.
  */
-int client_config_load(const char *kubeconfig, const char *master, struct client_config *config,
-                       struct error *err);
-
-/** The same with the service account's files in @folder, so that tests can have one. */
-int client_config_load_with(const char *kubeconfig, const char *master, const char *folder,
-                            struct client_config *config, struct error *err);
+int client_config_load(const char *kubeconfig, const char *master, const char *folder,
+                       struct client_config *config, struct error *err);
 
 /** Frees what is in @config and zeroes it. */
 void client_config_clear(struct client_config *config);
 
-/*
- * Notices that the configuration file was edited, by inotify. As with kube-proxy
- * (docs/behaviour.md 8.1) that is writing into it and renaming it away; a file that takes its
- * place, as a ConfigMap's update brings, is not noticed: whoever replaces it so restarts the daemon
- * when it likes.
- *
- * And waits for a file that another program has yet to write, as a kubelet that just joins its
- * cluster writes its kubeconfig. A look a second; the file counts as complete when it is not empty
- * and two looks in a row found the same.
- */
+/* ---- files that others write ---- */
 
 struct awaited_file;
 struct config_watch;
 struct ev_loop;
 
-/** Calls @edited, with what was done to the file ("written to", "renamed away"), from the loop. */
+/**
+ * Calls @edited from the loop when the configuration file is "written to" or "renamed away". As
+ * with kube-proxy (docs/behaviour.md 8.1) a file that takes its place, as a ConfigMap's update
+ * brings, is not noticed: whoever replaces it so restarts the daemon when it likes.
+ */
 struct config_watch *config_watch_new(struct ev_loop *loop, const char *path,
                                       void (*edited)(void *ctx, const char *how), void *ctx,
                                       struct error *err);
@@ -77,14 +66,16 @@ void config_watch_free(struct config_watch *watch);
 /** Whether there is no file at @path; one that cannot be reached for another reason is there. */
 bool awaited_file_is_missing(const char *path);
 
-/** Calls @complete, once, from the loop. @path is borrowed. */
+/** Waits for the file @path (borrowed), as a kubelet that just joins its cluster writes its
+ * kubeconfig. Calls @complete from the loop, once: when the file is not empty and two looks, a
+ * second apart, found the same. */
 struct awaited_file *awaited_file_new(struct ev_loop *loop, const char *path,
                                       void (*complete)(void *ctx), void *ctx);
 
 /** NULL is fine. */
 void awaited_file_free(struct awaited_file *file);
 
-/* What the command line and the configuration file say together (docs/behaviour.md 8.1). */
+/* ---- what the command line and the configuration file say (docs/behaviour.md 8.1) ---- */
 
 /* The words of the command line that are no flags. */
 enum command {
@@ -188,23 +179,20 @@ struct options {
 };
 
 /**
- * Reads the arguments (argv[0] is skipped): a command and flags in any order; and the file that
- * --config names. Flags are
- * kube-proxy's where it has them, with its defaults (docs/behaviour.md 8.2): "--flag value",
- * "--flag=value", "_" for "-", "-v N"; an empty text, address or list is as good as none for those.
- * With a file, flags that have a field are ignored (docs/behaviour.md 8.1). -1 for anything
- * unknown, contradictory or out of range; nothing is left in @options then. With --help or
- * --version nothing but the form of flags is looked at.
+ * Reads the arguments (argv[0] is skipped): a command and flags in any order, and the file that
+ * --config names. Flags are kube-proxy's where it has them, with its defaults (docs/behaviour.md
+ * 8.2): "--flag value", "--flag=value", "_" for "-", "-v N"; an empty text, address or list is as
+ * good as none. With a file, flags that have a field are ignored. -1 for anything unknown,
+ * contradictory or out of range; nothing is left in @options then. With --help or --version only
+ * the form of flags is checked.
  */
 int options_parse(int argc, char *const *argv, struct options *options, struct error *err);
 
 void options_clear(struct options *options);
 
-/**
- * Writes the effective configuration to write_config_to. conntrack's limits are null there if
+/** Writes the effective configuration to write_config_to. conntrack's limits are null there if
  * nobody gave them: whoever reads the file must not take the defaults for an order to lower the
- * host's.
- */
+ * host's. */
 int options_write(const struct options *options, struct error *err);
 
 /** Logs the notes. */
@@ -213,10 +201,8 @@ void options_log_notes(const struct options *options);
 /** Prints what --help says. */
 void options_usage(FILE *out);
 
-/**
- * The name of the own Node: @override if not NULL, else the host's name; trimmed and in lower case
- * (docs/behaviour.md 1.4). The caller frees it. NULL with an error if nothing is left of it.
- */
+/** The name of the own Node: @override if not NULL, else the host's name; trimmed and in lower case
+ * (docs/behaviour.md 1.4). The caller frees it. NULL with an error if nothing is left of it. */
 char *node_name(const char *override, struct error *err);
 
 #endif

@@ -599,11 +599,11 @@ static int load(const char *kubeconfig, const char *master, const char *folder,
     return 0;
 }
 
-int client_config_load_with(const char *kubeconfig, const char *master, const char *folder,
-                            struct client_config *config, struct error *err)
+int client_config_load(const char *kubeconfig, const char *master, const char *folder,
+                       struct client_config *config, struct error *err)
 {
     *config = (struct client_config){0};
-    bool failed = load(kubeconfig, master, folder, config, err);
+    bool failed = load(kubeconfig, master, folder ? folder : ACCOUNT_FOLDER, config, err);
     if (!failed && !config->proxy_url) {
         failed = proxy_from_environment(config->server, &config->proxy_url, err);
         if (config->proxy_url)
@@ -621,10 +621,4 @@ int client_config_load_with(const char *kubeconfig, const char *master, const ch
     if (plain)
         drop_fields(config, user_fields, COUNT(user_fields));
     return 0;
-}
-
-int client_config_load(const char *kubeconfig, const char *master, struct client_config *config,
-                       struct error *err)
-{
-    return client_config_load_with(kubeconfig, master, ACCOUNT_FOLDER, config, err);
 }

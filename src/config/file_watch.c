@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <ev.h>
-#include <limits.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,24 +74,15 @@ struct config_watch {
     void *ctx;
 };
 
-/* All events that are there, as one mask. */
+/* All events that are there, as one mask. Those of a file have no name behind them. */
 static uint32_t read_events(int fd)
 {
-    union {
-        struct inotify_event first;
-        char bytes[16 * (sizeof(struct inotify_event) + NAME_MAX + 1)];
-    } events;
+    struct inotify_event events[16];
     uint32_t mask = 0;
     ssize_t n;
-    while ((n = read(fd, &events, sizeof(events))) > 0) {
-        const char *at = events.bytes;
-        while (at < events.bytes + n) {
-            struct inotify_event event;
-            memcpy(&event, at, sizeof(event));
-            mask |= event.mask;
-            at += sizeof(event) + event.len;
-        }
-    }
+    while ((n = read(fd, events, sizeof(events))) > 0)
+        for (size_t i = 0; i < (size_t)n / sizeof(*events); i++)
+            mask |= events[i].mask;
     return mask;
 }
 

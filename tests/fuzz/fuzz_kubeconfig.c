@@ -53,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (size_t i = 0; i < sizeof(masters) / sizeof(masters[0]); i++) {
         struct client_config config;
         struct error err = {0};
-        int result = client_config_load_with(path, masters[i], "/proc/self/fdinfo", &config, &err);
+        int result = client_config_load(path, masters[i], "/proc/self/fdinfo", &config, &err);
         expect((result == 0) == (err.text == NULL));
         if (result == 0)
             check(&config);

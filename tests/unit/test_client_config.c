@@ -77,7 +77,7 @@ static void write_config(FILE *out)
 static void load_from(const char *path, const char *master, FILE *out)
 {
     tear_down();
-    int result = client_config_load_with(path, master, test_folder(), &config, &err);
+    int result = client_config_load(path, master, test_folder(), &config, &err);
     ck_assert_int_eq(result, err.text ? -1 : 0);
     write_config(out);
     if (err.text) {
@@ -144,7 +144,7 @@ COMMAND(flags)
 COMMAND(master)
 {
     tear_down();
-    ck_assert_int_eq(client_config_load(NULL, words, &config, &err), 0);
+    ck_assert_int_eq(client_config_load(NULL, words, NULL, &config, &err), 0);
     write_config(out);
     fputs("\n", out);
     write_logged(out, LOG_LEVEL_WARN);
