@@ -129,37 +129,21 @@ static void find_unknown_in_vmodule(struct file_reader *reader, const cJSON *lis
     }
 }
 
-static int read_fields(struct file_reader *reader, const cJSON *section, const char *path,
-                       struct error *err);
-
-static int read_field(struct file_reader *reader, const cJSON *json, const char *path,
-                      struct error *err)
+static int read_setting(struct file_reader *reader, const struct setting *setting,
+                        const cJSON *json, struct error *err)
 {
-    const struct setting *setting = setting_by_field(path);
-    bool is_section = false;
-    settings_each (other)
-        is_section = is_section || setting_is_below(other->field, path);
-    if (is_section && (cJSON_IsObject(json) || cJSON_IsNull(json)))
-        return read_fields(reader, json, path, err);
-    if (is_section) {
-        setting_wrong_type(json, "a mapping", err);
-        return error_prefix(err, "%s", path);
-    }
-    if (!setting) {
-        xjoin(&reader->unknown, "%s", path);
-        return 0;
-    }
     if (configuration_of(reader->configuration, setting)->source == FROM_FLAG)
         return 0;
     char *value = setting_read_json(setting, json, err);
     if (!value)
-        return error_prefix(err, "%s", path);
+        return error_prefix(err, "%s", setting->field);
     configuration_set(reader->configuration, setting, value, FROM_FILE);
     if (setting->type == SETTING_VMODULE)
-        find_unknown_in_vmodule(reader, json, path);
+        find_unknown_in_vmodule(reader, json, setting->field);
     return 0;
 }
 
+/* Reads the members of @section, which is at @path. */
 static int read_fields(struct file_reader *reader, const cJSON *section, const char *path,
                        struct error *err)
 {
@@ -167,8 +151,23 @@ static int read_fields(struct file_reader *reader, const cJSON *section, const c
     int result = 0;
     cJSON_ArrayForEach (member, section) {
         char *below = xasprintf("%s%s%s", path, *path ? "." : "", member->string);
-        result = result ? result : read_field(reader, member, below, err);
+        const struct setting *setting = setting_by_field(below);
+        bool is_section = false;
+        settings_each (other)
+            is_section = is_section || setting_is_below(other->field, below);
+        if (setting) {
+            result = read_setting(reader, setting, member, err);
+        } else if (!is_section) {
+            xjoin(&reader->unknown, "%s", below);
+        } else if (cJSON_IsObject(member)) {
+            result = read_fields(reader, member, below, err);
+        } else if (!cJSON_IsNull(member)) {
+            setting_wrong_type(member, "a mapping", err);
+            result = error_prefix(err, "%s", below);
+        }
         free(below);
+        if (result)
+            break;
     }
     return result;
 }
@@ -427,27 +426,26 @@ static void note_gates(struct configuration *all)
     cJSON_Delete(gates);
 }
 
-/* Whether the flag is named already, by a setting before, or has an effect by another setting. */
-static bool flag_is_settled(const struct setting *setting, const char *mode)
+static bool same_flag(const struct setting *a, const struct setting *b)
 {
-    bool effect = !setting_is_first(setting);
-    settings_each (other)
-        effect = effect || (other->flag && strcmp(other->flag, setting->flag) == 0 &&
-                            has_effect(other, mode));
-    return effect;
+    return a->flag && b->flag && strcmp(a->flag, b->flag) == 0;
 }
 
-/* Of settings that have no effect, those with something else than the default. */
+/* Of settings that have no effect, those with something else than the default. A flag that sets
+ * several is named once, and only if none of them has an effect. */
 static void note_ignored(struct configuration *all, const char *mode)
 {
     char *names = NULL;
     settings_each (setting) {
         const struct configured *configured = configuration_of(all, setting);
         const char *value = configured->value;
-        bool by_flag = configured->source == FROM_FLAG && setting->flag;
-        if (!value || !*value || has_effect(setting, mode) ||
-            (setting->standard && strcmp(value, setting->standard) == 0) ||
-            (by_flag && flag_is_settled(setting, mode)))
+        bool ignored = value && *value && !has_effect(setting, mode) &&
+                       !(setting->standard && strcmp(value, setting->standard) == 0);
+        bool by_flag = configured->source == FROM_FLAG;
+        settings_each (other)
+            if (by_flag && same_flag(setting, other))
+                ignored = ignored && !has_effect(other, mode) && other >= setting;
+        if (!ignored)
             continue;
         char *name = by_flag ? setting_flag_name(setting) : xstrdup(setting->field);
         xjoin(&names, "%s", name);

@@ -257,18 +257,20 @@ static char *module_text(const cJSON *entry, struct error *err)
 {
     const cJSON *pattern = cJSON_GetObjectItemCaseSensitive(entry, "filePattern");
     const cJSON *verbosity = cJSON_GetObjectItemCaseSensitive(entry, "verbosity");
+    pattern = cJSON_IsNull(pattern) ? NULL : pattern;
+    verbosity = cJSON_IsNull(verbosity) ? NULL : verbosity;
     if (check_type(entry, cJSON_Object, "a mapping", err))
         return NULL;
-    if (pattern && check_type(pattern, cJSON_String | cJSON_NULL, "a string", err)) {
+    if (pattern && check_type(pattern, cJSON_String, "a string", err)) {
         error_prefix(err, "filePattern");
         return NULL;
     }
-    if (verbosity && check_type(verbosity, cJSON_Number | cJSON_NULL, "a number", err)) {
+    if (verbosity && check_type(verbosity, cJSON_Number, "a number", err)) {
         error_prefix(err, "verbosity");
         return NULL;
     }
-    char *number = cJSON_IsNumber(verbosity) ? text_of(verbosity) : xstrdup("0");
-    char *text = xasprintf("%s=%s", cJSON_IsString(pattern) ? pattern->valuestring : "", number);
+    char *number = verbosity ? text_of(verbosity) : xstrdup("0");
+    char *text = xasprintf("%s=%s", pattern ? pattern->valuestring : "", number);
     free(number);
     return text;
 }
