@@ -2,30 +2,226 @@
 #include "rules.h"
 
 #include "state.h"
-#include "template.h"
 
 #include <stdio.h>
 
 /* libnftnl's headers need stdio.h before them. */
 #include <libnftnl/chain.h>
+#include <libnftnl/expr.h>
 #include <libnftnl/rule.h>
 #include <linux/netfilter.h>
+#include <linux/netfilter/nf_nat.h>
 #include <string.h>
 
-/* ---- chains and rules ---- */
+/* libnftnl notes in 32 bits which attributes an expression has. */
+#define MOST_ATTRIBUTES 32
+
+void rules_free_chain(struct rules_chain *chain)
+{
+    free(chain->name);
+    free(chain->hook);
+    free(chain->rules);
+}
+
+void rules_free(struct rules *rules)
+{
+    vec_each (&rules->chains, chain)
+        rules_free_chain(chain);
+    vec_each (&rules->verdicts, verdict)
+        free(verdict->chain);
+    vec_each (&rules->anonymous, it)
+        free(it->set);
+    vec_free(&rules->chains);
+    vec_free(&rules->verdicts);
+    vec_free(&rules->anonymous);
+}
+
+/* ---- a rule as text ---- */
+
+/* Attributes that some kernels give and others do not, or that differ without a meaning. */
+static const struct addition {
+    const char *kind;
+    uint16_t attribute;
+    uint16_t repeats; /* it says nothing if its value is that of this attribute; 0: of none */
+    uint32_t but_for; /* else if it is 0 but for these bits */
+} additions[] = {
+    {"lookup", NFTNL_EXPR_LOOKUP_FLAGS, 0, 0},
+    {"numgen", NFTNL_EXPR_NG_OFFSET, 0, 0},
+    {"bitwise", NFTNL_EXPR_BITWISE_OP, 0, 0},
+    {"dynset", NFTNL_EXPR_DYNSET_TIMEOUT, 0, 0},
+    {"dynset", NFTNL_EXPR_DYNSET_FLAGS, 0, 0},
+    {"nat", NFTNL_EXPR_NAT_FLAGS, 0, NF_NAT_RANGE_MAP_IPS | NF_NAT_RANGE_PROTO_SPECIFIED},
+    {"nat", NFTNL_EXPR_NAT_REG_ADDR_MAX, NFTNL_EXPR_NAT_REG_ADDR_MIN, 0},
+    {"nat", NFTNL_EXPR_NAT_REG_PROTO_MAX, NFTNL_EXPR_NAT_REG_PROTO_MIN, 0},
+    /* The numbers that messages of one transaction know their new sets and chains by. */
+    {"lookup", NFTNL_EXPR_LOOKUP_SET_ID, 0, UINT32_MAX},
+    {"dynset", NFTNL_EXPR_DYNSET_SET_ID, 0, UINT32_MAX},
+    {"immediate", NFTNL_EXPR_IMM_CHAIN_ID, 0, UINT32_MAX},
+};
+
+static bool is_nothing(const uint8_t *bytes, uint32_t length, uint32_t but_for)
+{
+    uint32_t number = 0;
+    if (length == sizeof(number)) {
+        memcpy(&number, bytes, sizeof(number));
+        return (number & ~but_for) == 0;
+    }
+    while (length > 0 && bytes[length - 1] == 0)
+        length--;
+    return length == 0;
+}
+
+static bool adds_nothing(const struct nftnl_expr *expr, const char *kind, uint16_t attribute,
+                         const uint8_t *bytes, uint32_t length)
+{
+    for (size_t i = 0; i < sizeof(additions) / sizeof(additions[0]); i++) {
+        const struct addition *a = &additions[i];
+        uint32_t other_length = 0;
+        if (a->attribute != attribute || strcmp(a->kind, kind) != 0)
+            continue;
+        if (!a->repeats)
+            return is_nothing(bytes, length, a->but_for);
+        const void *other = nftnl_expr_get(expr, a->repeats, &other_length);
+        return other && other_length == length && memcmp(other, bytes, length) == 0;
+    }
+    return false;
+}
+
+/* Whether @update changes an element with a value that @before has read. Which register that goes
+ * through is not the same with all versions of nft. */
+static bool is_update(const struct nftnl_expr *before, const struct nftnl_expr *update)
+{
+    if (!before || !update || strcmp(nftnl_expr_get_str(before, NFTNL_EXPR_NAME), "meta") != 0 ||
+        strcmp(nftnl_expr_get_str(update, NFTNL_EXPR_NAME), "dynset") != 0 ||
+        !nftnl_expr_is_set(update, NFTNL_EXPR_DYNSET_SREG_DATA) ||
+        !nftnl_expr_is_set(before, NFTNL_EXPR_META_DREG))
+        return false;
+    uint32_t value = nftnl_expr_get_u32(update, NFTNL_EXPR_DYNSET_SREG_DATA);
+    return nftnl_expr_get_u32(before, NFTNL_EXPR_META_DREG) == value &&
+           nftnl_expr_get_u32(update, NFTNL_EXPR_DYNSET_SREG_KEY) != value;
+}
+
+/* Prints an attribute. An anonymous set is called differently each time: what it holds is compared
+ * apart. */
+static void print_attribute(FILE *out, const struct nftnl_expr *expr, uint16_t attribute,
+                            struct rules *rules, const struct rules_chain *chain)
+{
+    const char *kind = nftnl_expr_get_str(expr, NFTNL_EXPR_NAME);
+    uint32_t length = 0;
+    const uint8_t *bytes = nftnl_expr_get(expr, attribute, &length);
+    if (!bytes || adds_nothing(expr, kind, attribute, bytes, length))
+        return;
+    fprintf(out, " %u=", attribute);
+    if (attribute == NFTNL_EXPR_DYNSET_EXPR && strcmp(kind, "dynset") == 0)
+        fputs(nftnl_expr_get_str((const void *)bytes, NFTNL_EXPR_NAME), out);
+    else if (attribute == NFTNL_EXPR_LOOKUP_SET && strcmp(kind, "lookup") == 0 && length > 2 &&
+             memcmp(bytes, "__", 2) == 0)
+        vec_push(&rules->anonymous, ((struct rules_set){xstrndup((const char *)bytes, length),
+                                                        (size_t)(chain - rules->chains.v)}));
+    else
+        for (uint32_t i = 0; i < length; i++)
+            fprintf(out, "%02x", bytes[i]);
+}
+
+/* Appends a line with every operand of every expression of a rule: two rules with one text do the
+ * same to each packet, whichever kernel gave them. */
+static void add_rule(struct rules *rules, struct rules_chain *chain, struct nftnl_rule *rule)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    struct nftnl_expr_iter *it = nftnl_expr_iter_create(rule);
+    const struct nftnl_expr *before = NULL, *next;
+    if (!out || !it)
+        alloc_failed();
+    fputs(chain->rules, out);
+    for (const struct nftnl_expr *expr = nftnl_expr_iter_next(it); expr; expr = next) {
+        const char *kind = nftnl_expr_get_str(expr, NFTNL_EXPR_NAME);
+        next = nftnl_expr_iter_next(it);
+        const uint16_t skipped = is_update(before, expr) ? NFTNL_EXPR_DYNSET_SREG_DATA
+                                 : is_update(expr, next) ? NFTNL_EXPR_META_DREG
+                                                         : 0;
+        before = expr;
+        /* nft puts conversions of byte order into rules where they change nothing, some versions
+         * more than others; ours have none. */
+        if (strcmp(kind, "byteorder") == 0)
+            continue;
+        fprintf(out, " %s", kind);
+        for (uint16_t i = NFTNL_EXPR_BASE; i < MOST_ATTRIBUTES; i++)
+            if (i != skipped && nftnl_expr_is_set(expr, i))
+                print_attribute(out, expr, i, rules, chain);
+    }
+    fputc('\n', out);
+    nftnl_expr_iter_destroy(it);
+    if (fclose(out))
+        alloc_failed();
+    free(chain->rules);
+    chain->rules = text;
+}
+
+/* ---- sorting and finding ---- */
 
 static int compare_chains(const void *a, const void *b)
 {
     return strcmp(((const struct rules_chain *)a)->name, ((const struct rules_chain *)b)->name);
 }
 
+static int compare_verdicts(const void *a, const void *b)
+{
+    const struct rules_verdict *p = a, *q = b;
+    int order = strcmp(p->map, q->map);
+    if (order == 0)
+        order = (p->key > q->key) - (p->key < q->key);
+    return order ? order : strcmp(p->chain, q->chain);
+}
+
+int rules_sort(struct rules *rules, struct error *err)
+{
+    const struct rules_verdict *verdicts = rules->verdicts.v;
+    if (rules->chains.n)
+        qsort(rules->chains.v, rules->chains.n, sizeof(*rules->chains.v), compare_chains);
+    if (rules->verdicts.n)
+        qsort(rules->verdicts.v, rules->verdicts.n, sizeof(*verdicts), compare_verdicts);
+    for (size_t i = 1; i < rules->verdicts.n; i++)
+        if (compare_verdicts(&verdicts[i - 1], &verdicts[i]) == 0)
+            return error_set(err, "the kernel returned elements twice");
+    return 0;
+}
+
 struct rules_chain *rules_find_chain(const struct rules *rules, const char *name)
 {
     const struct rules_chain key = {.name = (char *)name};
-    return rules->chains.n ? bsearch(&key, rules->chains.v, rules->chains.n,
-                                     sizeof(*rules->chains.v), compare_chains)
-                           : NULL;
+    return rules->chains.n
+               ? bsearch(&key, rules->chains.v, rules->chains.n, sizeof(key), compare_chains)
+               : NULL;
 }
+
+bool rules_have_verdict(const struct rules *rules, const struct rules_verdict *verdict)
+{
+    return rules->verdicts.n && bsearch(verdict, rules->verdicts.v, rules->verdicts.n,
+                                        sizeof(*verdict), compare_verdicts);
+}
+
+/* Whether both are there and have the same hook and rules. */
+bool rules_same_chain(const struct rules_chain *a, const struct rules_chain *b)
+{
+    return a && b && strcmp(a->hook, b->hook) == 0 && strcmp(a->rules, b->rules) == 0;
+}
+
+bool rules_same(const struct rules *a, const struct rules *b)
+{
+    if (a->chains.n != b->chains.n || a->verdicts.n != b->verdicts.n)
+        return false;
+    vec_each (&a->chains, chain)
+        if (!rules_same_chain(chain, rules_find_chain(b, chain->name)))
+            return false;
+    vec_each (&a->verdicts, verdict)
+        if (!rules_have_verdict(b, verdict))
+            return false;
+    return true;
+}
+
+/* ---- what the kernel has ---- */
 
 /* @type is NULL for a chain without a hook. */
 static void add_chain(struct rules *rules, const char *name, const char *type, int hook,
@@ -37,24 +233,6 @@ static void add_chain(struct rules *rules, const char *name, const char *type, i
              : xstrdup(""),
         xstrdup("")};
     vec_push(&rules->chains, chain);
-}
-
-static void append(char **text, const char *more)
-{
-    char *longer = xasprintf("%s%s\n", *text, more);
-    free(*text);
-    *text = longer;
-}
-
-static void add_rule(struct rules *rules, struct rules_chain *chain, struct nftnl_rule *rule)
-{
-    set_name_vec anonymous = {0};
-    char *text = rule_text(rule, &anonymous);
-    append(&chain->rules, text);
-    vec_each (&anonymous, name)
-        vec_push(&rules->anonymous, ((struct rules_set){xstrdup(chain->name), *name}));
-    vec_free(&anonymous);
-    free(text);
 }
 
 static void on_chain(void *ctx, struct nftnl_chain *chain)
@@ -75,82 +253,8 @@ static void on_rule(void *ctx, struct nftnl_rule *rule)
         add_rule(ctx, chain, rule);
 }
 
-/* ---- sets without a name ---- */
-
-/* The templates have just one kind of them. */
-struct set_reading {
-    unsigned found; /* the protocols, a bit each */
-    bool strange, torn;
-};
-
-static void on_protocol(void *ctx, const struct nft_element *element)
-{
-    struct set_reading *reading = ctx;
-    for (unsigned i = 0; i < ANONYMOUS_PROTOCOLS; i++)
-        if (element->key_length == 1 && *element->key == anonymous_protocols[i]) {
-            reading->torn = reading->torn || reading->found & 1u << i;
-            reading->found |= 1u << i;
-            return;
-        }
-    reading->strange = true;
-}
-
-/* What differs becomes a part of the chain's text. */
-static int read_anonymous(const struct ruleset *rs, struct nft_socket *socket, struct rules *rules,
-                          struct error *err)
-{
-    vec_each (&rules->anonymous, it) {
-        struct set_reading reading = {.strange = false};
-        if (nft_socket_read_elements(socket, rs->family, RULESET_TABLE, it->set, on_protocol,
-                                     &reading, err))
-            return -1;
-        if (reading.torn)
-            return error_set(err, "the kernel returned elements twice");
-        if (reading.strange || reading.found != (1u << ANONYMOUS_PROTOCOLS) - 1)
-            append(&rules_find_chain(rules, it->chain)->rules, "with other protocols");
-    }
-    return 0;
-}
-
-/* ---- verdicts ---- */
-
 static const char *const verdict_maps[] = {"picks", "local_picks", "learners"};
 #define VERDICT_MAPS (sizeof(verdict_maps) / sizeof(verdict_maps[0]))
-
-struct verdict_reading {
-    struct rules *rules;
-    const char *map;
-};
-
-static void add_verdict(struct rules *rules, const char *map, uint32_t key, const char *chain)
-{
-    struct rules_verdict verdict = {map, key, xstrdup(chain)};
-    vec_push(&rules->verdicts, verdict);
-}
-
-static void on_verdict(void *ctx, const struct nft_element *element)
-{
-    const struct verdict_reading *reading = ctx;
-    uint32_t key = 0;
-    if (element->key_length == sizeof(key))
-        memcpy(&key, element->key, sizeof(key));
-    add_verdict(reading->rules, reading->map, key, element->chain ? element->chain : "");
-}
-
-static int compare_verdicts(const void *a, const void *b)
-{
-    const struct rules_verdict *p = a, *q = b;
-    int order = strcmp(p->map, q->map);
-    if (order == 0)
-        order = (p->key > q->key) - (p->key < q->key);
-    return order ? order : strcmp(p->chain, q->chain);
-}
-
-bool rules_have_verdict(const struct rules *rules, const struct rules_verdict *verdict)
-{
-    return rules->verdicts.n && bsearch(verdict, rules->verdicts.v, rules->verdicts.n,
-                                        sizeof(*verdict), compare_verdicts);
-}
 
 const char *rules_map(const char *name)
 {
@@ -160,78 +264,80 @@ const char *rules_map(const char *name)
     return NULL;
 }
 
-static int expect_verdicts(struct rules *rules, const struct layout_set *set, struct error *err)
+struct set_reading {
+    struct rules *rules; /* of a map of verdicts */
+    const char *map;
+    unsigned protocols; /* of an anonymous set, a bit each: the templates have just one kind */
+    bool other, twice;
+};
+
+static void on_verdict(void *ctx, const struct nft_element *element)
 {
-    const char *map = rules_map(set->name);
-    if (!map && set->verdicts.n > 0)
-        return error_set(err, "no map of verdicts: %s", set->name);
-    vec_each (&set->verdicts, verdict)
-        add_verdict(rules, map, verdict->key, verdict->chain);
-    return 0;
+    const struct set_reading *reading = ctx;
+    struct rules_verdict verdict = {reading->map, 0, xstrdup(element->chain ? element->chain : "")};
+    if (element->key_length == sizeof(verdict.key))
+        memcpy(&verdict.key, element->key, sizeof(verdict.key));
+    vec_push(&reading->rules->verdicts, verdict);
 }
 
-/* -1 if one came twice: the kernel was moving them to a larger table, and may have left out others
- * as well. */
-static int sort_verdicts(struct rules *rules, struct error *err)
+static void on_protocol(void *ctx, const struct nft_element *element)
 {
-    const struct rules_verdict *verdicts = rules->verdicts.v;
-    if (rules->verdicts.n)
-        qsort(rules->verdicts.v, rules->verdicts.n, sizeof(*rules->verdicts.v), compare_verdicts);
-    for (size_t i = 1; i < rules->verdicts.n; i++)
-        if (compare_verdicts(&verdicts[i - 1], &verdicts[i]) == 0)
+    struct set_reading *reading = ctx;
+    unsigned i = 0;
+    while (i < ANONYMOUS_PROTOCOLS && *element->key != anonymous_protocols[i])
+        i++;
+    if (element->key_length != 1 || i == ANONYMOUS_PROTOCOLS)
+        reading->other = true;
+    else if (reading->protocols & 1u << i)
+        reading->twice = true;
+    reading->protocols |= 1u << i;
+}
+
+/* What differs becomes a part of the chain's text. */
+static int read_anonymous(enum family family, struct nft_socket *socket, struct rules *rules,
+                          struct error *err)
+{
+    vec_each (&rules->anonymous, it) {
+        struct set_reading reading = {.rules = rules};
+        if (nft_socket_read_elements(socket, family, RULESET_TABLE, it->set, on_protocol, &reading,
+                                     err))
+            return -1;
+        if (reading.twice)
             return error_set(err, "the kernel returned elements twice");
+        if (reading.other || reading.protocols != (1u << ANONYMOUS_PROTOCOLS) - 1) {
+            char **text = &rules->chains.v[it->chain].rules, *before = *text;
+            *text = xasprintf("%swith other protocols\n", before);
+            free(before);
+        }
+    }
     return 0;
 }
 
-/* ---- all of it ---- */
-
-static void sort_chains(struct rules *rules)
-{
-    if (rules->chains.n)
-        qsort(rules->chains.v, rules->chains.n, sizeof(*rules->chains.v), compare_chains);
-}
-
-int rules_read(const struct ruleset *rs, struct nft_socket *socket, struct rules *rules,
+int rules_read(enum family family, struct nft_socket *socket, struct rules *rules,
                struct error *err)
 {
-    if (nft_socket_read_chains(socket, rs->family, RULESET_TABLE, on_chain, rules, err))
-        return -1;
-    sort_chains(rules);
-    if (nft_socket_read_rules(socket, rs->family, RULESET_TABLE, on_rule, rules, err))
+    if (nft_socket_read_chains(socket, family, RULESET_TABLE, on_chain, rules, err) ||
+        rules_sort(rules, err) ||
+        nft_socket_read_rules(socket, family, RULESET_TABLE, on_rule, rules, err))
         return -1;
     for (size_t i = 0; i < VERDICT_MAPS; i++) {
-        struct verdict_reading reading = {rules, verdict_maps[i]};
-        if (nft_socket_read_elements(socket, rs->family, RULESET_TABLE, verdict_maps[i], on_verdict,
+        struct set_reading reading = {.rules = rules, .map = verdict_maps[i]};
+        if (nft_socket_read_elements(socket, family, RULESET_TABLE, verdict_maps[i], on_verdict,
                                      &reading, err))
             return -1;
     }
-    return sort_verdicts(rules, err) ? -1 : read_anonymous(rs, socket, rules, err);
+    return rules_sort(rules, err) ? -1 : read_anonymous(family, socket, rules, err);
 }
 
-int rules_each_layout(const struct ruleset *rs, const struct shapes *which,
-                      int (*fn)(void *ctx, const struct layout *layout, struct error *err),
-                      void *ctx, struct error *err)
-{
-    shape_vec shapes = {0};
-    shapes_list(which, &shapes);
-    int result = fn(ctx, &rs->base, err);
-    for (size_t i = 0; i < shapes.n && result == 0; i++) {
-        struct layout layout;
-        result = ruleset_read_shape(rs, shapes.v[i], &layout, err);
-        if (result == 0) {
-            result = fn(ctx, &layout, err);
-            layout_free(&layout);
-        }
-    }
-    vec_free(&shapes);
-    return result;
-}
+/* ---- what the templates make ---- */
 
-static int expect_rules(struct rules *rules, const struct layout *layout,
+static int expect_chain(struct rules *rules, const struct layout *layout,
                         const struct layout_chain *chain, struct error *err)
 {
     struct nft_batch scratch; /* for the anonymous sets that rules need */
     int result = 0;
+    add_chain(rules, chain->name, chain->hook_text ? chain->type : NULL, chain->hook,
+              chain->priority, NF_ACCEPT);
     nft_batch_init(&scratch, layout->family, RULESET_TABLE);
     for (size_t i = 0; i < chain->rules.n && result == 0; i++) {
         struct nftnl_rule *rule = nftnl_rule_alloc();
@@ -245,61 +351,17 @@ static int expect_rules(struct rules *rules, const struct layout *layout,
     return result;
 }
 
-static int expect_layout(void *ctx, const struct layout *layout, struct error *err)
+int rules_expect(struct rules *rules, const struct layout *layout, struct error *err)
 {
-    struct rules *rules = ctx;
-    vec_each (&layout->chains, chain) {
-        add_chain(rules, chain->name, chain->hook_text ? chain->type : NULL, chain->hook,
-                  chain->priority, NF_ACCEPT);
-        if (expect_rules(rules, layout, chain, err))
+    vec_each (&layout->chains, chain)
+        if (expect_chain(rules, layout, chain, err))
             return -1;
-    }
     vec_each (&layout->sets, set)
-        if (expect_verdicts(rules, set, err))
-            return -1;
+        vec_each (&set->verdicts, it) {
+            struct rules_verdict verdict = {rules_map(set->name), it->key, xstrdup(it->chain)};
+            vec_push(&rules->verdicts, verdict);
+            if (!verdict.map)
+                return error_set(err, "no map of verdicts: %s", set->name);
+        }
     return 0;
-}
-
-int rules_expect(const struct ruleset *rs, const struct shapes *shapes, struct rules *rules,
-                 struct error *err)
-{
-    int result = rules_each_layout(rs, shapes, expect_layout, rules, err);
-    sort_chains(rules);
-    return result ? result : sort_verdicts(rules, err);
-}
-
-bool rules_same_chain(const struct rules_chain *a, const struct rules_chain *b)
-{
-    return a && b && strcmp(a->hook, b->hook) == 0 && strcmp(a->rules, b->rules) == 0;
-}
-
-bool rules_same(const struct rules *a, const struct rules *b)
-{
-    if (a->chains.n != b->chains.n || a->verdicts.n != b->verdicts.n)
-        return false;
-    vec_each (&a->chains, chain)
-        if (!rules_same_chain(chain, rules_find_chain(b, chain->name)))
-            return false;
-    vec_each (&a->verdicts, verdict)
-        if (!rules_have_verdict(b, verdict))
-            return false;
-    return true;
-}
-
-void rules_free(struct rules *rules)
-{
-    vec_each (&rules->chains, chain) {
-        free(chain->name);
-        free(chain->hook);
-        free(chain->rules);
-    }
-    vec_each (&rules->verdicts, verdict)
-        free(verdict->chain);
-    vec_each (&rules->anonymous, it) {
-        free(it->chain);
-        free(it->set);
-    }
-    vec_free(&rules->chains);
-    vec_free(&rules->verdicts);
-    vec_free(&rules->anonymous);
 }

@@ -1,24 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What a table has besides elements: chains, their rules, and where verdicts lead. Once as the
- * kernel has them and once as the templates make them; what differs is written anew, chain by
- * chain, in one transaction: packets meet either the old rules or the new ones, and the same
- * elements. That is the one repair of rules: before the first programming, when a table is taken
- * over, after another program changed them, and when a new version has others.
+ * kernel has them and once as the templates make them; what differs is rewritten, chain by chain,
+ * in one transaction: packets meet either the old rules or the new ones, and the same elements.
+ * That is the one repair of rules: before the first programming, when a table is taken over, after
+ * another program changed them, and when a new version has others.
  *
- * Compared are hooks and policies of chains, all operands of their rules in their order
- * (rule_text.h), and the chains of verdicts.
+ * Compared are hooks and policies of chains, all operands of their rules in their order, and the
+ * chains of verdicts.
  */
 #ifndef KUBE_NFTD_TABLE_RULES_H
 #define KUBE_NFTD_TABLE_RULES_H
 
 #include "kube-nftd/base.h"
 #include "kube-nftd/netlink.h"
-#include "rule_text.h"
 
 struct layout;
 struct ruleset;
-struct shapes;
 
 struct rules_chain {
     char *name;
@@ -32,9 +30,10 @@ struct rules_verdict {
     char *chain; /* "" if it leads to none */
 };
 
-/* A set without a name, and the chain whose rule looks into it. */
+/* A set without a name of its own, and the place of the chain whose rule looks into it. */
 struct rules_set {
-    char *chain, *set;
+    char *set;
+    size_t chain;
 };
 
 /* Starts zeroed. */
@@ -44,28 +43,25 @@ struct rules {
     VEC(struct rules_set) anonymous;
 };
 
-/** What the kernel has. */
-int rules_read(const struct ruleset *ruleset, struct nft_socket *socket, struct rules *rules,
+void rules_free(struct rules *rules);
+void rules_free_chain(struct rules_chain *chain);
+
+/** Appends what the kernel has to @rules, sorted. */
+int rules_read(enum family family, struct nft_socket *socket, struct rules *rules,
                struct error *err);
 
-/** What the templates make, with @shapes. */
-int rules_expect(const struct ruleset *ruleset, const struct shapes *shapes, struct rules *rules,
-                 struct error *err);
-
-bool rules_same(const struct rules *a, const struct rules *b);
-void rules_free(struct rules *rules);
+/** Appends what a template makes. To be sorted when all is there; -1 if a verdict came twice: the
+ * kernel was moving them to a larger table, and may have left out others as well. */
+int rules_expect(struct rules *rules, const struct layout *layout, struct error *err);
+int rules_sort(struct rules *rules, struct error *err);
 
 /** The chain of that name; NULL if there is none. */
 struct rules_chain *rules_find_chain(const struct rules *rules, const char *name);
-/** Whether both are there and have the same hook and rules. */
-bool rules_same_chain(const struct rules_chain *a, const struct rules_chain *b);
 bool rules_have_verdict(const struct rules *rules, const struct rules_verdict *verdict);
 
-/** Calls @fn for the layouts of a table with @shapes: the fixed part, then those of its shapes,
- * each behind what it builds on. */
-int rules_each_layout(const struct ruleset *ruleset, const struct shapes *shapes,
-                      int (*fn)(void *ctx, const struct layout *layout, struct error *err),
-                      void *ctx, struct error *err);
+/** Whether both are there and have the same hook and rules; whether all are the same. */
+bool rules_same_chain(const struct rules_chain *a, const struct rules_chain *b);
+bool rules_same(const struct rules *a, const struct rules *b);
 
 /** The name of a map whose elements are verdicts, always the same pointer; NULL for others. */
 const char *rules_map(const char *name);

@@ -2,7 +2,6 @@
 /* The one repair of rules: rules.h. */
 #include "rules.h"
 #include "state.h"
-#include "template.h"
 
 #include <string.h>
 
@@ -10,35 +9,29 @@
 
 struct repair {
     const struct ruleset *ruleset;
-    struct shapes shapes; /* those that are in use, and others that the kernel's chains tell of */
+    shape_vec shapes;           /* those that are in use, and others that the kernel tells of */
+    VEC(struct layout) layouts; /* the base, which is the ruleset's, and those of these shapes */
     struct rules found, expected;
     struct nft_batch batch;
 };
 
-/* Chains of others that no packet gets to, where they cannot go: a map of others leads to them.
- * Whether there are any. */
-static bool drop_strangers(struct repair *r)
+static void clear_expected(struct repair *r)
 {
-    size_t n = 0, all = r->found.chains.n;
-    vec_each (&r->found.chains, chain) {
-        if (rules_find_chain(&r->expected, chain->name) || *chain->hook) {
-            r->found.chains.v[n++] = *chain;
-            continue;
-        }
-        free(chain->name);
-        free(chain->hook);
-        free(chain->rules);
-    }
-    r->found.chains.n = n;
-    return n < all;
+    for (size_t i = 1; i < r->layouts.n; i++)
+        layout_free(&r->layouts.v[i]);
+    vec_clear(&r->layouts);
+    rules_free(&r->expected);
+    memset(&r->expected, 0, sizeof(r->expected));
 }
 
 static void note_shape(struct repair *r, const char *chain)
 {
     struct shape shape;
     bool is_one = shape_of_chain(chain, &shape);
-    while (is_one && shapes_add(&r->shapes, shape))
+    while (is_one) {
+        vec_push(&r->shapes, shape);
         is_one = shape_needs(shape, &shape);
+    }
 }
 
 /* Chains tell of shapes, and verdicts if the chain was deleted. */
@@ -48,8 +41,35 @@ static int expect(struct repair *r, struct error *err)
         note_shape(r, chain->name);
     vec_each (&r->found.verdicts, verdict)
         note_shape(r, verdict->chain);
-    rules_free(&r->expected);
-    return rules_expect(r->ruleset, &r->shapes, &r->expected, err);
+    shapes_sort(&r->shapes);
+    clear_expected(r);
+    vec_push(&r->layouts, r->ruleset->base);
+    vec_each (&r->shapes, shape) {
+        struct layout layout;
+        if (ruleset_read_shape(r->ruleset, *shape, &layout, err))
+            return -1;
+        vec_push(&r->layouts, layout);
+    }
+    vec_each (&r->layouts, layout)
+        if (rules_expect(&r->expected, layout, err))
+            return -1;
+    return rules_sort(&r->expected, err);
+}
+
+/* ---- repair ---- */
+
+/* Chains of others that no packet gets to, where they cannot go: a map of others leads to them.
+ * Whether there are any. */
+static bool drop_strangers(struct repair *r)
+{
+    size_t n = 0, all = r->found.chains.n;
+    vec_each (&r->found.chains, chain)
+        if (rules_find_chain(&r->expected, chain->name) || *chain->hook)
+            r->found.chains.v[n++] = *chain;
+        else
+            rules_free_chain(chain);
+    r->found.chains.n = n;
+    return n < all;
 }
 
 /* @steady: whether it did not change while it was read, or is what was read before. Each
@@ -60,7 +80,7 @@ static int read_once(struct repair *r, struct nft_socket *socket, bool *steady, 
     struct rules last = r->found;
     memset(&r->found, 0, sizeof(r->found));
     int result = nft_socket_generation(socket, &before, err) ||
-                         rules_read(r->ruleset, socket, &r->found, err) ||
+                         rules_read(r->ruleset->family, socket, &r->found, err) ||
                          nft_socket_generation(socket, &after, err) || expect(r, err)
                      ? -1
                      : 0;
@@ -76,6 +96,7 @@ static int read_once(struct repair *r, struct nft_socket *socket, bool *steady, 
 static int read_both(struct repair *r, struct nft_socket *socket, struct error *err)
 {
     bool steady = false;
+    shapes_list_used(&r->ruleset->shapes, &r->shapes);
     for (int tries = 0; tries < READ_TRIES && !steady; tries++)
         if (read_once(r, socket, &steady, err))
             return -1;
@@ -87,12 +108,6 @@ static bool goes(const struct repair *r, const struct rules_chain *found)
 {
     const struct rules_chain *expected = rules_find_chain(&r->expected, found->name);
     return !expected || strcmp(expected->hook, found->hook) != 0;
-}
-
-static bool comes(const struct repair *r, const struct rules_chain *expected)
-{
-    const struct rules_chain *found = rules_find_chain(&r->found, expected->name);
-    return !found || goes(r, found);
 }
 
 static void encode_going(struct repair *r)
@@ -109,34 +124,21 @@ static void encode_going(struct repair *r)
             nft_batch_delete_chain(&r->batch, chain->name);
 }
 
-static int encode_chains(void *ctx, const struct layout *layout, struct error *err)
+static int encode_coming(struct repair *r, struct error *err)
 {
-    struct repair *r = ctx;
-    vec_each (&layout->chains, chain)
-        if (comes(r, rules_find_chain(&r->expected, chain->name)))
-            program_chain(chain, &r->batch);
-    (void)err;
-    return 0;
-}
-
-static int encode_rules(void *ctx, const struct layout *layout, struct error *err)
-{
-    struct repair *r = ctx;
-    vec_each (&layout->chains, chain)
-        if (!rules_same_chain(rules_find_chain(&r->found, chain->name),
-                              rules_find_chain(&r->expected, chain->name)) &&
-            program_rules(layout, chain, &r->batch, err))
-            return -1;
-    return 0;
-}
-
-/* All chains come before any rule: rules name chains that may be declared later. */
-static int encode(struct repair *r, struct error *err)
-{
-    encode_going(r);
-    if (rules_each_layout(r->ruleset, &r->shapes, encode_chains, r, err) ||
-        rules_each_layout(r->ruleset, &r->shapes, encode_rules, r, err))
-        return -1;
+    /* All chains before any rule: rules name chains that may be declared later. */
+    vec_each (&r->layouts, layout)
+        vec_each (&layout->chains, chain) {
+            const struct rules_chain *found = rules_find_chain(&r->found, chain->name);
+            if (!found || goes(r, found))
+                program_chain(chain, &r->batch);
+        }
+    vec_each (&r->layouts, layout)
+        vec_each (&layout->chains, chain)
+            if (!rules_same_chain(rules_find_chain(&r->found, chain->name),
+                                  rules_find_chain(&r->expected, chain->name)) &&
+                program_rules(layout, chain, &r->batch, err))
+                return -1;
     vec_each (&r->expected.verdicts, verdict)
         if (!rules_have_verdict(&r->found, verdict))
             nft_batch_goto_element(&r->batch, verdict->map, &verdict->key, sizeof(verdict->key),
@@ -145,12 +147,12 @@ static int encode(struct repair *r, struct error *err)
     return 0;
 }
 
-static int write_anew(struct repair *r, struct nft_socket *socket, struct rules_repaired *done,
-                      struct error *err)
+static int rewrite(struct repair *r, struct nft_socket *socket, struct rules_repaired *done,
+                   struct error *err)
 {
     nft_batch_init(&r->batch, r->ruleset->family, RULESET_TABLE);
-    int result = encode(r, err);
-    result = result ? result : nft_socket_commit(socket, &r->batch, err);
+    encode_going(r);
+    int result = encode_coming(r, err) || nft_socket_commit(socket, &r->batch, err) ? -1 : 0;
     done->bytes = result ? 0 : r->batch.used;
     nft_batch_release(&r->batch);
     return result;
@@ -158,9 +160,10 @@ static int write_anew(struct repair *r, struct nft_socket *socket, struct rules_
 
 static void free_repair(struct repair *r)
 {
+    clear_expected(r);
     rules_free(&r->found);
-    rules_free(&r->expected);
-    shapes_clear(&r->shapes);
+    vec_free(&r->layouts);
+    vec_free(&r->shapes);
 }
 
 /* @strangers_stay: whether chains of others could not be deleted. */
@@ -170,14 +173,12 @@ static int repair(struct repair *r, struct nft_socket *socket, struct rules_repa
     if (read_both(r, socket, err))
         return -1;
     done->verdicts = r->expected.verdicts.n;
-    if (rules_same(&r->found, &r->expected))
-        return 0;
-    if (write_anew(r, socket, done, err) == 0)
+    if (rules_same(&r->found, &r->expected) || rewrite(r, socket, done, err) == 0)
         return 0;
     if (!drop_strangers(r))
         return -1;
     error_clear(err);
-    int result = write_anew(r, socket, done, err);
+    int result = rewrite(r, socket, done, err);
     *strangers_stay = result == 0;
     return result;
 }
@@ -187,7 +188,6 @@ int rules_repair(struct ruleset *rs, struct nft_socket *socket, struct rules_rep
 {
     struct repair r = {.ruleset = rs};
     *done = (struct rules_repaired){.bytes = 0};
-    shapes_copy_used(&r.shapes, &rs->shapes);
     int result = repair(&r, socket, done, &rs->strangers_stay, err);
     if (result == 0)
         shapes_become(&rs->shapes, &r.shapes);
@@ -199,10 +199,11 @@ int rules_repair(struct ruleset *rs, struct nft_socket *socket, struct rules_rep
 int rules_check(const struct ruleset *rs, struct nft_socket *socket, bool *same, struct error *err)
 {
     struct repair r = {.ruleset = rs};
-    shapes_copy_used(&r.shapes, &rs->shapes);
     int result = read_both(&r, socket, err);
-    *same =
-        result == 0 && rules_same(&r.found, &r.expected) && shapes_contain(&r.shapes, &rs->shapes);
+    const size_t n = r.shapes.n;
+    shapes_list(&rs->shapes, &r.shapes);
+    shapes_sort(&r.shapes);
+    *same = result == 0 && rules_same(&r.found, &r.expected) && r.shapes.n == n;
     free_repair(&r);
     return result;
 }

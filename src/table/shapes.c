@@ -8,54 +8,38 @@
 struct shape_entry {
     struct hash_link link;
     struct shape shape; /* no padding: used as a hash key */
-    uint32_t uses;      /* by what is in force, and by shapes that build on it and are used so */
+    uint32_t uses;      /* by what is applied, and by shapes that build on it and are used so */
     bool there;
     bool idle; /* was there and not used at the last look */
 };
 
 _Static_assert(sizeof(struct shape) == 8, "shapes are hashed as bytes");
 
-/* Of a template that a table has once at most. */
-static bool shape_of_single_chain(const char *chain, struct shape *shape)
-{
-    static const struct {
-        const char *chain;
-        enum template_id template;
-    } single[] = {{"source-ranges", TEMPLATE_SOURCE_RANGES}, {"learn", TEMPLATE_AFFINITY}};
-    for (size_t i = 0; i < sizeof(single) / sizeof(single[0]); i++)
-        if (strcmp(chain, single[i].chain) == 0) {
-            *shape = (struct shape){single[i].template, 0};
-            return true;
-        }
-    return false;
-}
-
-/* The number behind a name's beginning; 0 if it has another one, or no number. */
-static uint32_t number_behind(const char *chain, const char *beginning)
-{
-    size_t length = strlen(beginning);
-    char *end;
-    if (strncmp(chain, beginning, length) != 0 || chain[length] < '1' || chain[length] > '9')
-        return 0;
-    unsigned long long number = strtoull(chain + length, &end, 10);
-    return *end == '\0' && number <= UINT32_MAX ? (uint32_t)number : 0;
-}
-
 bool shape_of_chain(const char *chain, struct shape *shape)
 {
     static const struct {
-        const char *beginning;
+        const char *name; /* or its beginning, before the number */
         enum template_id template;
-    } counted[] = {
-        {"pick-", TEMPLATE_PICK}, {"local-pick-", TEMPLATE_LOCAL_PICK}, {"learn-", TEMPLATE_LEARN}};
-    for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++) {
-        uint32_t n = number_behind(chain, counted[i].beginning);
-        if (n == 0 || (n > MAX_BACKENDS && counted[i].template != TEMPLATE_LEARN))
+        uint32_t most; /* 0: there is no number */
+    } chains[] = {{"pick-", TEMPLATE_PICK, MAX_BACKENDS},
+                  {"local-pick-", TEMPLATE_LOCAL_PICK, MAX_BACKENDS},
+                  {"learn-", TEMPLATE_LEARN, UINT32_MAX},
+                  {"learn", TEMPLATE_AFFINITY, 0},
+                  {"source-ranges", TEMPLATE_SOURCE_RANGES, 0}};
+    for (size_t i = 0; i < sizeof(chains) / sizeof(chains[0]); i++) {
+        const char *number = chain + strlen(chains[i].name);
+        unsigned long long key = 0;
+        char *end = (char *)number;
+        if (strncmp(chain, chains[i].name, strlen(chains[i].name)) != 0)
             continue;
-        *shape = (struct shape){counted[i].template, n};
-        return true;
+        if (chains[i].most > 0 && *number >= '1' && *number <= '9')
+            key = strtoull(number, &end, 10);
+        if (*end == '\0' && key <= chains[i].most && (key > 0) == (chains[i].most > 0)) {
+            *shape = (struct shape){chains[i].template, (uint32_t)key};
+            return true;
+        }
     }
-    return shape_of_single_chain(chain, shape);
+    return false;
 }
 
 bool shape_needs(struct shape shape, struct shape *other)
@@ -85,11 +69,17 @@ static struct shape_entry *get(struct shapes *shapes, struct shape shape)
     return entry;
 }
 
-static void set_there(struct shapes *shapes, struct shape_entry *entry, bool there)
+/* It goes if nothing is left of it. */
+static void change(struct shapes *shapes, struct shape_entry *entry, bool there, uint32_t uses)
 {
-    shapes->unused += (size_t)(there && !entry->uses) - (size_t)(entry->there && !entry->uses);
+    shapes->unused += (size_t)(there && !uses) - (size_t)(entry->there && !entry->uses);
     entry->there = there;
+    entry->uses = uses;
     entry->idle = false;
+    if (there || uses)
+        return;
+    hash_table_remove(&shapes->entries, &entry->link);
+    free(entry);
 }
 
 bool shapes_have(const struct shapes *shapes, struct shape shape)
@@ -101,8 +91,8 @@ bool shapes_have(const struct shapes *shapes, struct shape shape)
 bool shapes_add(struct shapes *shapes, struct shape shape)
 {
     struct shape_entry *entry = get(shapes, shape), *base;
-    bool new = !entry->there;
-    set_there(shapes, entry, true);
+    const bool new = !entry->there;
+    change(shapes, entry, true, entry->uses);
     while (shape_needs(shape, &shape)) /* the other must not go before it */
         if ((base = find(shapes, shape)))
             base->idle = false;
@@ -112,51 +102,24 @@ bool shapes_add(struct shapes *shapes, struct shape shape)
 void shapes_drop(struct shapes *shapes, struct shape shape)
 {
     struct shape_entry *entry = find(shapes, shape);
-    if (!entry)
-        return;
-    set_there(shapes, entry, false);
-    if (entry->uses)
-        return;
-    hash_table_remove(&shapes->entries, &entry->link);
-    free(entry);
+    if (entry)
+        change(shapes, entry, false, entry->uses);
 }
 
 void shapes_use(struct shapes *shapes, struct shape shape, bool more)
 {
     do {
         struct shape_entry *entry = get(shapes, shape);
-        bool was_unused = entry->there && !entry->uses;
-        entry->uses += more ? 1 : -1u;
-        entry->idle = false;
-        shapes->unused += (size_t)(entry->there && !entry->uses) - (size_t)was_unused;
-        if (!entry->uses && !entry->there)
-            shapes_drop(shapes, shape);
+        change(shapes, entry, entry->there, entry->uses + (more ? 1 : -1u));
     } while (shape_needs(shape, &shape));
 }
 
-void shapes_copy_used(struct shapes *to, const struct shapes *from)
+void shapes_become(struct shapes *shapes, const shape_vec *found)
 {
-    hash_table_each (&from->entries, const struct shape_entry, entry)
-        if (entry->uses)
-            shapes_add(to, entry->shape);
-}
-
-bool shapes_contain(const struct shapes *shapes, const struct shapes *some)
-{
-    hash_table_each (&some->entries, const struct shape_entry, entry)
-        if (entry->there && !shapes_have(shapes, entry->shape))
-            return false;
-    return true;
-}
-
-void shapes_become(struct shapes *shapes, const struct shapes *found)
-{
-    hash_table_each (&shapes->entries, const struct shape_entry, entry)
-        if (entry->there && !shapes_have(found, entry->shape))
-            shapes_drop(shapes, entry->shape);
-    hash_table_each (&found->entries, const struct shape_entry, entry)
-        if (!shapes_have(shapes, entry->shape))
-            shapes_add(shapes, entry->shape);
+    hash_table_each (&shapes->entries, struct shape_entry, entry)
+        change(shapes, entry, false, entry->uses);
+    vec_each (found, shape)
+        shapes_add(shapes, *shape);
 }
 
 size_t shapes_unused(const struct shapes *shapes)
@@ -188,22 +151,31 @@ void shapes_clear(struct shapes *shapes)
 static int compare_shapes(const void *a, const void *b)
 {
     const struct shape *p = a, *q = b;
-    if (p->template != q->template)
-        return p->template <q->template ? -1 : 1;
-    return (p->key > q->key) - (p->key < q->key);
+    int order = (p->template > q->template) - (p->template <q->template);
+    return order ? order : (p->key > q->key) - (p->key < q->key);
 }
 
 void shapes_sort(shape_vec *shapes)
 {
+    size_t n = 0;
     if (shapes->n)
         qsort(shapes->v, shapes->n, sizeof(*shapes->v), compare_shapes);
+    vec_each (shapes, shape)
+        if (n == 0 || compare_shapes(&shapes->v[n - 1], shape) != 0)
+            shapes->v[n++] = *shape;
+    shapes->n = n;
 }
 
 void shapes_list(const struct shapes *shapes, shape_vec *out)
 {
-    vec_clear(out);
     hash_table_each (&shapes->entries, const struct shape_entry, entry)
         if (entry->there)
             vec_push(out, entry->shape);
-    shapes_sort(out);
+}
+
+void shapes_list_used(const struct shapes *shapes, shape_vec *out)
+{
+    hash_table_each (&shapes->entries, const struct shape_entry, entry)
+        if (entry->uses)
+            vec_push(out, entry->shape);
 }

@@ -7,11 +7,7 @@
 #define KUBE_NFTD_TABLE_SHAPES_H
 
 #include "kube-nftd/base.h"
-#include "kube-nftd/table.h"
 #include "template.h"
-
-#include <stdbool.h>
-#include <stdint.h>
 
 /* A template, and what it is made for: a number of backends, or a timeout in seconds; 0 for a
  * template that a table has once at most. */
@@ -42,27 +38,22 @@ bool shapes_add(struct shapes *shapes, struct shape shape);
 void shapes_drop(struct shapes *shapes, struct shape shape);
 void shapes_clear(struct shapes *shapes);
 
-/** Something in force uses the shape once more, or once less, and with it what it builds on. */
+/** Something applied uses the shape once more, or once less, and with it what it builds on. */
 void shapes_use(struct shapes *shapes, struct shape shape, bool more);
 
-/** Adds all that are used of @from, there or not. */
-void shapes_copy_used(struct shapes *to, const struct shapes *from);
-
-/** Whether all that @some has are in @shapes. */
-bool shapes_contain(const struct shapes *shapes, const struct shapes *some);
-
 /** Those that are there are the ones of @found, and no others. */
-void shapes_become(struct shapes *shapes, const struct shapes *found);
+void shapes_become(struct shapes *shapes, const shape_vec *found);
 
 /** How many are there and not used; and those of them, sorted, that were not used at the last look
  * either. */
 size_t shapes_unused(const struct shapes *shapes);
 void shapes_look_for_idle(struct shapes *shapes, shape_vec *out);
 
-/** Puts all of them into @out, each after those that it builds on. */
+/** Appends all that are there to @out; all that are used, there or not. */
 void shapes_list(const struct shapes *shapes, shape_vec *out);
+void shapes_list_used(const struct shapes *shapes, shape_vec *out);
 
-/** Sorts shapes so that each is after those that it builds on. */
+/** Sorts shapes so that each is once in @shapes, after those that it builds on. */
 void shapes_sort(shape_vec *shapes);
 
 #endif
