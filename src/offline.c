@@ -16,8 +16,6 @@ struct offline {
     struct proxy *proxy;
     struct address_monitor *addresses;
     struct object_source source;
-    ev_prepare check;
-    ev_signal terminate, interrupt;
 };
 
 /* @strict: every file must parse. */
@@ -68,37 +66,27 @@ cJSON *offline_compute(const struct options *options, explain_answer_fn answer, 
 
 /* ---- dump ---- */
 
-static void on_check(struct ev_loop *loop, ev_prepare *watcher, int events)
-{
-    const struct offline *o = watcher->data;
-    (void)events;
-    if (object_source_is_exhausted(&o->source, o->proxy))
-        ev_break(loop, EVBREAK_ALL);
-}
-
 static void on_signal(struct ev_loop *loop, ev_signal *watcher, int events)
 {
-    (void)watcher;
+    (void)loop;
     (void)events;
-    ev_break(loop, EVBREAK_ALL);
+    *(bool *)watcher->data = true;
 }
 
-/* Until all objects are there. */
 static int wait_for_objects(struct offline *o, struct error *err)
 {
-    if (object_source_is_exhausted(&o->source, o->proxy))
-        return 0;
-    ev_prepare_init(&o->check, on_check);
-    ev_signal_init(&o->terminate, on_signal, SIGTERM);
-    ev_signal_init(&o->interrupt, on_signal, SIGINT);
-    o->check.data = o;
-    ev_prepare_start(o->loop, &o->check);
-    ev_signal_start(o->loop, &o->terminate);
-    ev_signal_start(o->loop, &o->interrupt);
-    ev_run(o->loop, 0);
-    return object_source_is_exhausted(&o->source, o->proxy)
-               ? 0
-               : error_set(err, "interrupted before all objects were received");
+    bool interrupted = false;
+    ev_signal terminate, interrupt;
+    ev_signal_init(&terminate, on_signal, SIGTERM);
+    ev_signal_init(&interrupt, on_signal, SIGINT);
+    terminate.data = interrupt.data = &interrupted;
+    ev_signal_start(o->loop, &terminate);
+    ev_signal_start(o->loop, &interrupt);
+    while (!interrupted && !object_source_is_exhausted(&o->source, o->proxy))
+        ev_run(o->loop, EVRUN_ONCE);
+    ev_signal_stop(o->loop, &terminate);
+    ev_signal_stop(o->loop, &interrupt);
+    return interrupted ? error_set(err, "interrupted before all objects were received") : 0;
 }
 
 int offline_dump_rules(const struct options *options, struct error *err)

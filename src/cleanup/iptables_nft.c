@@ -55,15 +55,16 @@ struct iptables_chain *iptables_plan_add(struct iptables_plan *plan, const char 
     return chain;
 }
 
-static void lead(struct iptables_chain *from, struct iptables_chain *to)
+static bool is_kube_proxys(const struct iptables_chain *chain)
 {
-    if (from && to && (to->kind == KUBE_PROXY_CHAIN || to->kind == ANONYMOUS_MAP))
-        vec_push(&from->leads_to, to);
+    return chain && chain->kind == KUBE_PROXY_CHAIN;
 }
 
 void iptables_plan_add_element(struct iptables_plan *plan, const char *map, const char *to)
 {
-    lead(find(plan, map), find(plan, to));
+    struct iptables_chain *from = find(plan, map), *chain = find(plan, to);
+    if (from && is_kube_proxys(chain))
+        vec_push(&from->leads_to, chain);
 }
 
 /* Few rules are kube-proxy's jumps: a dozen in a table. */
@@ -78,14 +79,16 @@ static bool has_jump(const struct iptables_plan *plan, uint64_t handle)
 void iptables_plan_add_rule(struct iptables_plan *plan, const struct iptables_rule *rule)
 {
     struct iptables_chain *from = find(plan, rule->chain), *to = find(plan, rule->to);
+    struct iptables_chain *map = find(plan, rule->map);
     if (!from)
         return;
     from->rules++;
-    lead(from, find(plan, rule->map));
-    bool is_jump = to && to->kind == KUBE_PROXY_CHAIN && from->kind == BASE_CHAIN &&
-                   rule->comment && kube_proxy_has_comment(rule->comment);
-    if (!is_jump)
-        lead(from, to);
+    if (map && map->kind == ANONYMOUS_MAP)
+        vec_push(&from->leads_to, map);
+    if (!is_kube_proxys(to))
+        return;
+    if (from->kind != BASE_CHAIN || !rule->comment || !kube_proxy_has_comment(rule->comment))
+        vec_push(&from->leads_to, to);
     else if (!has_jump(plan, rule->handle))
         vec_push(&plan->jumps, (struct iptables_jump){from, to, rule->handle});
 }
@@ -110,7 +113,7 @@ void iptables_plan_finish(struct iptables_plan *plan)
 {
     iptables_chain_vec todo = {0};
     vec_each (&plan->chains, it)
-        if ((*it)->kind != KUBE_PROXY_CHAIN && (*it)->kind != ANONYMOUS_MAP)
+        if (!is_kube_proxys(*it) && (*it)->kind != ANONYMOUS_MAP)
             vec_each (&(*it)->leads_to, to)
                 need(*to, *it, true, &todo);
     while (todo.n > 0) {
@@ -123,13 +126,13 @@ void iptables_plan_finish(struct iptables_plan *plan)
 
 bool iptables_chain_goes(const struct iptables_chain *chain)
 {
-    return chain->kind == KUBE_PROXY_CHAIN && !chain->needed_by;
+    return is_kube_proxys(chain) && !chain->needed_by;
 }
 
 static bool has_kube_proxys(const struct iptables_plan *plan)
 {
     vec_each (&plan->chains, chain)
-        if ((*chain)->kind == KUBE_PROXY_CHAIN)
+        if (is_kube_proxys(*chain))
             return true;
     return false;
 }
