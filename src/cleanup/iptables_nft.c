@@ -113,7 +113,7 @@ void iptables_plan_finish(struct iptables_plan *plan)
 {
     iptables_chain_vec todo = {0};
     vec_each (&plan->chains, it)
-        if (!is_kube_proxys(*it) && (*it)->kind != ANONYMOUS_MAP)
+        if ((*it)->kind != KUBE_PROXY_CHAIN && (*it)->kind != ANONYMOUS_MAP)
             vec_each (&(*it)->leads_to, to)
                 need(*to, *it, true, &todo);
     while (todo.n > 0) {
