@@ -27,24 +27,16 @@ struct ports {
     struct ev_loop *loop;
     const char *subsystem;
     const struct event_sink *events; /* NULL: nobody wants them */
-    struct port *waiting;            /* who came first is tried first */
-    struct port *turn;               /* the one of them to be tried next; NULL: the first */
+    struct port *waiting;            /* the first one is tried next */
     unsigned tries;                  /* until all are tried */
     ev_timer retry;
 };
 
-static void schedule(struct ports *ports, double seconds)
-{
-    ev_timer_stop(ports->loop, &ports->retry);
-    ev_timer_set(&ports->retry, seconds, RETRY_SECONDS);
-    ev_timer_start(ports->loop, &ports->retry);
-}
-
-static int try_to_listen(struct port *port, struct error *err)
+static bool try_to_listen(struct port *port, struct error *err)
 {
     port->listener =
         http_listener_open(port->ports->loop, &port->address, port->answer, port->ctx, err);
-    return port->listener ? 0 : -1;
+    return port->listener != NULL;
 }
 
 static void report(const struct port *port, const char *why)
@@ -65,57 +57,46 @@ static void report(const struct port *port, const char *why)
 static void no_longer_waits(struct port *port)
 {
     struct ports *ports = port->ports;
-    if (ports->turn == port)
-        ports->turn = port->next;
     DL_DELETE(ports->waiting, port);
     if (!ports->waiting)
         ev_timer_stop(ports->loop, &ports->retry);
 }
 
-static bool try_again(struct port *port, struct error *err)
+static bool try_again(struct port *port, bool reports)
 {
-    if (try_to_listen(port, err))
-        return false;
-    no_longer_waits(port);
-    log_info(port->ports->subsystem, "listening after retries %s", port->name);
-    return true;
-}
-
-static void try_all(struct ports *ports, bool reported)
-{
-    struct port *port, *next;
-    DL_FOREACH_SAFE(ports->waiting, port, next)
-    {
-        struct error err = {0};
-        /* The list holds what is gone through; the static analyzer does not see that. */
-        if (ports->waiting && !try_again(port, &err) && reported)
-            report(port, err.text);
-        error_clear(&err);
-    }
-}
-
-/* What one was waiting for ended with whoever held it, as a daemon that this one replaces: the
- * others need not wait either. Each has its turn, since the first may wait for ever. */
-static void try_one(struct ports *ports)
-{
-    struct port *port = ports->turn ? ports->turn : ports->waiting;
     struct error err = {0};
-    ports->turn = port->next;
-    if (try_again(port, &err))
-        try_all(ports, false);
+    bool done = try_to_listen(port, &err);
+    if (done) {
+        no_longer_waits(port);
+        log_info(port->ports->subsystem, "listening after retries %s", port->name);
+    } else if (reports) {
+        report(port, err.text);
+    }
     error_clear(&err);
+    return done;
 }
 
+/* What the first one was waiting for ended with whoever held it, as a daemon that this one
+ * replaces: the others need not wait either. If it goes on, it is the last, since it may wait for
+ * ever. */
 static void on_retry(struct ev_loop *loop, ev_timer *timer, int events)
 {
     (void)loop;
     (void)events;
     struct ports *ports = timer->data;
-    if (ports->tries-- > 0) {
-        try_one(ports);
-    } else {
-        ports->tries = ALL_EVERY - 1;
-        try_all(ports, true);
+    struct port *port = ports->waiting, *next;
+    bool all = ports->tries == 0;
+    ports->tries = all ? ALL_EVERY - 1 : ports->tries - 1;
+    if (!all && !try_again(port, false)) {
+        DL_DELETE(ports->waiting, port);
+        DL_APPEND(ports->waiting, port);
+        return;
+    }
+    DL_FOREACH_SAFE(ports->waiting, port, next)
+    {
+        /* The list holds what is gone through; the static analyzer does not see that. */
+        if (ports->waiting)
+            try_again(port, all);
     }
 }
 
@@ -123,9 +104,7 @@ struct ports *ports_new(struct ev_loop *loop, const char *subsystem,
                         const struct event_sink *events)
 {
     struct ports *ports = xcalloc(1, sizeof(*ports));
-    ports->loop = loop;
-    ports->subsystem = subsystem;
-    ports->events = events;
+    *ports = (struct ports){.loop = loop, .subsystem = subsystem, .events = events};
     ev_timer_init(&ports->retry, on_retry, RETRY_SECONDS, RETRY_SECONDS);
     ports->retry.data = ports;
     return ports;
@@ -133,20 +112,9 @@ struct ports *ports_new(struct ev_loop *loop, const char *subsystem,
 
 void ports_free(struct ports *ports)
 {
-    if (!ports)
-        return;
-    ev_timer_stop(ports->loop, &ports->retry);
+    if (ports)
+        ev_timer_stop(ports->loop, &ports->retry);
     free(ports);
-}
-
-static void wait_for(struct port *port)
-{
-    struct ports *ports = port->ports;
-    if (!ports->waiting) {
-        ports->tries = ALL_EVERY - 1;
-        schedule(ports, RETRY_SECONDS);
-    }
-    DL_APPEND(ports->waiting, port);
 }
 
 struct port *port_open(struct ports *ports, const struct listen_address *address,
@@ -165,7 +133,7 @@ struct port *port_open(struct ports *ports, const struct listen_address *address
     va_start(args, name);
     port->name = xvasprintf(name, args);
     va_end(args);
-    if (try_to_listen(port, &err) == 0) {
+    if (try_to_listen(port, &err)) {
         log_debug(2, ports->subsystem, "listening %s", port->name);
         return port;
     }
@@ -173,7 +141,11 @@ struct port *port_open(struct ports *ports, const struct listen_address *address
              RETRY_SECONDS, port->name, err.text);
     report(port, err.text);
     error_clear(&err);
-    wait_for(port);
+    if (!ports->waiting) {
+        ports->tries = ALL_EVERY - 1;
+        ev_timer_again(ports->loop, &ports->retry);
+    }
+    DL_APPEND(ports->waiting, port);
     return port;
 }
 
@@ -186,7 +158,7 @@ void port_close(struct port *port)
         no_longer_waits(port);
     } else if (ports->waiting) {
         ports->tries = 0;
-        schedule(ports, 0);
+        ev_feed_event(ports->loop, &ports->retry, EV_TIMER);
     }
     http_listener_close(port->listener);
     free(port->name);
