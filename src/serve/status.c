@@ -31,20 +31,19 @@ static void add_seconds(cJSON *to, const char *key, double seconds)
 
 /* ---- what is not well ---- */
 
-static void judge_family(const struct daemon_status *status, enum family family, cJSON *problems)
+static void judge_family(const struct table_view *it, const char *name, bool complete,
+                         cJSON *problems)
 {
-    const struct table_view *it = &status->proxy.family[family];
-    const char *name = family_name(family);
-    if (it->in_use && it->lost)
+    if (it->lost)
         facts_append_text(problems, "%s: the table is gone, or belongs to another program", name);
-    else if (it->in_use && it->failure)
+    else if (it->failure)
         facts_append_text(problems, "%s: the kernel rejected the last changes: %s", name,
                           it->failure);
-    else if (it->in_use && status->proxy.complete && !it->programmed)
+    else if (complete && !it->programmed)
         facts_append_text(problems, "%s: nothing is programmed yet", name);
-    else if (it->in_use && it->waiting >= STATUS_PATIENCE)
+    else if (it->waiting >= STATUS_PATIENCE)
         facts_append_text(problems, "%s: a change has waited for %.0f s", name, floor(it->waiting));
-    if (it->in_use && it->refused)
+    if (it->refused)
         facts_append_text(problems,
                           "%s: %zu frontends or other elements are rejected by the kernel: the log "
                           "and list name them",
@@ -53,8 +52,9 @@ static void judge_family(const struct daemon_status *status, enum family family,
 
 static void judge(const struct daemon_status *status, cJSON *to)
 {
+    const struct proxy_figures *proxy = &status->proxy;
     cJSON *problems = cJSON_AddArrayToObject(to, "problems");
-    if (!status->proxy.complete)
+    if (!proxy->complete)
         facts_append_text(problems, "not all Services and EndpointSlices are known yet");
     if (status->silence > 0)
         facts_append_text(problems, "the API server has sent nothing for %.0f s",
@@ -63,16 +63,16 @@ static void judge(const struct daemon_status *status, cJSON *to)
         if (status->watch[kind].trouble)
             facts_append_text(problems, "%s: %s", status->watch[kind].resource,
                               status->watch[kind].trouble);
-    for (int family = 0; family < FAMILY_COUNT; family++)
-        judge_family(status, (enum family)family, problems);
+    for (enum family i = 0; i < FAMILY_COUNT; i++)
+        if (proxy->family[i].in_use)
+            judge_family(&proxy->family[i], family_name(i), proxy->complete, problems);
     facts_add(to, fact_flag("well", !problems->child));
 }
 
 /* ---- facts ---- */
 
-static void add_source(const struct daemon_status *status, cJSON *to)
+static void add_source(const struct daemon_status *status, cJSON *source)
 {
-    cJSON *source = cJSON_AddObjectToObject(to, "source");
     double unreadable = 0;
     for (int kind = 0; kind < KIND_COUNT; kind++)
         unreadable += (double)status->proxy.left_out[kind];
@@ -95,29 +95,19 @@ static void add_source(const struct daemon_status *status, cJSON *to)
     }
 }
 
-static const char *state_of(const struct daemon_status *status, enum family family)
+static void add_family(const struct table_view *it, const char *name, bool owned, cJSON *to)
 {
-    const struct table_view *it = &status->proxy.family[family];
-    return it->lost          ? "lost"
-           : it->failure     ? "refused"
-           : !it->programmed ? "waiting"
-           : it->waiting > 0 ? "pending"
-                             : "applied";
-}
-
-static void add_family(const struct daemon_status *status, enum family family, cJSON *families)
-{
-    const struct table_view *it = &status->proxy.family[family];
-    if (!it->in_use)
-        return;
-    cJSON *to = facts_append(families);
-    facts_add(to, fact_text("family", family_name(family)),
-              fact_text("state", state_of(status, family)),
+    facts_add(to, fact_text("family", name),
+              fact_text("state", it->lost          ? "lost"
+                                 : it->failure     ? "refused"
+                                 : !it->programmed ? "waiting"
+                                 : it->waiting > 0 ? "pending"
+                                                   : "applied"),
               fact_number("frontends", (double)it->frontends),
               fact_number("rejected", (double)it->refused),
               fact_number("transactions", (double)it->syncs->transactions),
               fact_number("repairs", (double)it->repairs), fact_number("drift", (double)it->drift),
-              fact_flag("owned", status->owned[family]), fact_text("failure", it->failure));
+              fact_flag("owned", owned), fact_text("failure", it->failure));
     add_time(to, "lastCommit", it->syncs->last_success);
     add_seconds(to, "lastCommitSeconds", it->syncs->last_seconds);
     add_seconds(to, "pendingSeconds", it->waiting);
@@ -134,8 +124,9 @@ static double read_number(const char *path)
     return (double)number;
 }
 
-static cJSON *status_facts(const struct daemon_status *status)
+void status_answer(const struct daemon_status *status, struct http_answer *answer)
 {
+    const struct proxy_figures *proxy = &status->proxy;
     cJSON *root = cJSON_CreateObject();
     facts_add(root, fact_text("kind", STATUS_KIND), fact_number("schema", STATUS_SCHEMA),
               fact_text("version", KUBE_NFTD_VERSION), fact_text("commit", KUBE_NFTD_COMMIT));
@@ -143,88 +134,68 @@ static cJSON *status_facts(const struct daemon_status *status)
     add_time(root, "started", status->started);
     add_seconds(root, "uptimeSeconds", fmax(clock_realtime() - status->started, 0));
     facts_add(cJSON_AddObjectToObject(root, "node"), fact_text("name", status->node),
-              fact_text("zone", status->proxy.zone));
-    add_source(status, root);
+              fact_text("zone", proxy->zone));
+    add_source(status, cJSON_AddObjectToObject(root, "source"));
     cJSON *families = cJSON_AddArrayToObject(root, "families");
-    for (int family = 0; family < FAMILY_COUNT; family++)
-        add_family(status, (enum family)family, families);
+    for (enum family i = 0; i < FAMILY_COUNT; i++)
+        if (proxy->family[i].in_use)
+            add_family(&proxy->family[i], family_name(i), status->owned[i], facts_append(families));
     facts_add(cJSON_AddObjectToObject(root, "conntrack"),
               fact_number("entries", read_number("/proc/sys/net/netfilter/nf_conntrack_count")),
               fact_number("limit", read_number("/proc/sys/net/netfilter/nf_conntrack_max")));
-    facts_add(root, fact_number("claimedByOthers", (double)status->proxy.conflicts),
-              fact_number("reservedForServer", (double)status->proxy.reserved),
+    facts_add(root, fact_number("claimedByOthers", (double)proxy->conflicts),
+              fact_number("reservedForServer", (double)proxy->reserved),
               fact_number("memoryBytes", status->resident),
               fact_number("memoryMiB", round(status->resident / 1048576)),
               fact_number("logLinesDropped", (double)log_lines_dropped()));
-    return root;
-}
-
-void status_answer(const struct daemon_status *status, struct http_answer *answer)
-{
-    cJSON *facts = status_facts(status);
-    http_answer_json(answer, 200, facts_print(facts));
-    cJSON_Delete(facts);
+    http_answer_json(answer, 200, facts_print(root));
+    cJSON_Delete(root);
 }
 
 /* ---- for people ---- */
 
 #define FOR_PEOPLE "For people: the format of this page may change.\n"
 
-static void write_time(FILE *out, const char *what, double seconds)
+static void write_family(FILE *out, const struct table_view *it, const char *name)
 {
-    char text[CLOCK_RFC3339_SIZE];
-    clock_format(seconds, 3, text);
-    fprintf(out, "%s%s", what, text);
-}
-
-static void write_family(FILE *out, const struct daemon_status *status, int family)
-{
-    const struct table_view *it = &status->proxy.family[family];
-    fprintf(out, "%s: ", family_name((enum family)family));
+    char last[CLOCK_RFC3339_SIZE];
     if (!it->in_use) {
-        fputs("not in use\n", out);
+        fprintf(out, "%s: not in use\n", name);
         return;
     }
-    fprintf(out, "%s, frontends: %zu", it->programmed ? "programmed" : "not programmed yet",
-            it->frontends);
+    fprintf(out, "%s: %s, frontends: %zu", name,
+            it->programmed ? "programmed" : "not programmed yet", it->frontends);
+    clock_format(it->syncs->last_success, 3, last);
     if (it->syncs->last_success > 0)
-        write_time(out, ", last: ", it->syncs->last_success);
+        fprintf(out, ", last: %s", last);
     if (it->waiting > 0)
         fprintf(out, ", a change has waited for %.0f s", ceil(it->waiting));
     fputc('\n', out);
 }
 
-/* "Encodings: Service protobuf, Node json"; nothing of files. */
-static void write_encodings(FILE *out, const char *const encodings[KIND_COUNT])
-{
-    const char *before = "Encodings: ";
-    for (int kind = 0; kind < KIND_COUNT; kind++) {
-        if (!encodings[kind])
-            continue;
-        fprintf(out, "%s%s %s", before, object_kind_name((enum object_kind)kind), encodings[kind]);
-        before = ", ";
-    }
-    if (*before == ',')
-        fputc('\n', out);
-}
-
 static void write_statusz(FILE *out, const struct daemon_status *status)
 {
+    char started[CLOCK_RFC3339_SIZE], *encodings = NULL;
     unsigned long up = (unsigned long)fmax(clock_realtime() - status->started, 0);
-    fputs("kube-nftd statusz\n" FOR_PEOPLE "\n", out);
-    write_time(out, "Started: ", status->started);
-    fprintf(out, "\nUp: %lu hr %02lu min %02lu sec\n", up / 3600, up / 60 % 60, up % 60);
-    fputs("Binary version: " KUBE_NFTD_VERSION "\n", out);
-    fprintf(out, "Node: %s\nObjects from: %s%s", status->node, status->objects_from,
+    clock_format(status->started, 3, started);
+    fprintf(out,
+            "kube-nftd statusz\n" FOR_PEOPLE "\nStarted: %s\n"
+            "Up: %lu hr %02lu min %02lu sec\nBinary version: " KUBE_NFTD_VERSION "\n"
+            "Node: %s\nObjects from: %s%s",
+            started, up / 3600, up / 60 % 60, up % 60, status->node, status->objects_from,
             status->proxy.complete ? "" : " (not complete yet)");
     if (status->silence > 0)
         fprintf(out, ", nothing heard for %.0f s", status->silence);
-    fputc('\n', out);
-    write_encodings(out, status->encodings);
-    fprintf(out, "Services: %zu\nEndpointSlices: %zu\n", status->proxy.services,
+    for (enum object_kind kind = 0; kind < KIND_COUNT; kind++)
+        if (status->encodings[kind])
+            xjoin(&encodings, "%s %s", object_kind_name(kind), status->encodings[kind]);
+    if (encodings) /* else they are of files */
+        fprintf(out, "\nEncodings: %s", encodings);
+    free(encodings);
+    fprintf(out, "\nServices: %zu\nEndpointSlices: %zu\n", status->proxy.services,
             status->proxy.slices);
-    for (int family = 0; family < FAMILY_COUNT; family++)
-        write_family(out, status, family);
+    for (enum family i = 0; i < FAMILY_COUNT; i++)
+        write_family(out, &status->proxy.family[i], family_name(i));
     fprintf(out, "Paths: %s\n", status->paths);
 }
 
