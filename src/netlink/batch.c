@@ -30,7 +30,7 @@ void nft_batch_init(struct nft_batch *batch, enum family family, const char *tab
     memset(batch, 0, sizeof(*batch));
     nft_batch_turn_to(batch, family);
     batch->table = xstrdup(table);
-    batch->sequence = batch->first_sequence = 1;
+    batch->sequence = 1;
 }
 
 void nft_batch_turn_to(struct nft_batch *batch, enum family family)
@@ -64,14 +64,13 @@ void nft_batch_clear(struct nft_batch *batch)
     vec_clear(&batch->refusals);
     batch->singly = false;
     batch->used = 0;
-    batch->first_sequence = batch->sequence;
     batch->elements[ELEMENT_ADD] = batch->elements[ELEMENT_DELETE] = 0;
     batch->current.open = false;
 }
 
 bool nft_batch_is_empty(const struct nft_batch *batch)
 {
-    return batch->used == 0 && !batch->current.open;
+    return batch->used == 0;
 }
 
 static void make_room(struct nft_batch *batch, size_t room)
@@ -251,18 +250,17 @@ static struct nlmsghdr *current_message(struct nft_batch *batch)
     return (struct nlmsghdr *)(void *)(batch->buffer + batch->current.message);
 }
 
-static struct nlattr *current_list(struct nft_batch *batch)
+/* The message is whole after each element. */
+static void end_element(struct nft_batch *batch, struct nlattr *element)
 {
-    return (struct nlattr *)(void *)(batch->buffer + batch->current.list);
+    const struct nlmsghdr *message = current_message(batch);
+    end_nest(message, element);
+    end_nest(message, (struct nlattr *)(void *)(batch->buffer + batch->current.list));
+    batch->used = batch->current.message + message->nlmsg_len;
 }
 
 void nft_batch_finish(struct nft_batch *batch)
 {
-    if (!batch->current.open)
-        return;
-    struct nlmsghdr *message = current_message(batch);
-    end_nest(message, current_list(batch));
-    end_message(batch, message);
     batch->current.open = false;
 }
 
@@ -289,13 +287,8 @@ static struct nlmsghdr *message_for_element(struct nft_batch *batch, enum nft_el
                                             const char *set)
 {
     if (batch->current.open && batch->current.op == op && batch->current.set == set) {
-        struct nlmsghdr *message = current_message(batch);
-        if (!batch->singly &&
-            message->nlmsg_len - (batch->current.list - batch->current.message) < ELEMENTS_LIMIT) {
-            size_t used = batch->used;
-            batch->used += message->nlmsg_len;
+        if (!batch->singly && batch->used - batch->current.list < ELEMENTS_LIMIT) {
             make_room(batch, ELEMENT_ROOM);
-            batch->used = used;
             return current_message(batch);
         }
         if (!batch->together)
@@ -323,12 +316,6 @@ static struct nlattr *begin_element(struct nft_batch *batch, enum nft_element_op
     return element;
 }
 
-static void end_element(struct nft_batch *batch, struct nlattr *element)
-{
-    end_nest(current_message(batch), element);
-    batch->elements[batch->current.op]++;
-}
-
 void nft_batch_element(struct nft_batch *batch, enum nft_element_op op, const char *set,
                        const void *key, size_t key_length, const void *data, size_t data_length)
 {
@@ -336,6 +323,7 @@ void nft_batch_element(struct nft_batch *batch, enum nft_element_op op, const ch
     if (data)
         put_value(current_message(batch), NFTA_SET_ELEM_DATA, data, data_length);
     end_element(batch, element);
+    batch->elements[op]++;
 }
 
 /* The key right behind @key, which is a number with the highest byte first; false if there is none.
@@ -352,14 +340,14 @@ void nft_batch_range(struct nft_batch *batch, enum nft_element_op op, const char
                      const void *first, const void *last, size_t key_length)
 {
     uint8_t end[NFT_DATA_VALUE_MAXLEN];
-    struct nlattr *element = begin_element(batch, op, set, first, key_length);
-    end_element(batch, element);
+    nft_batch_element(batch, op, set, first, key_length, NULL, 0);
     memcpy(end, last, key_length);
     if (!next_key(end, key_length))
         return;
-    element = begin_element(batch, op, set, end, key_length);
+    struct nlattr *element = begin_element(batch, op, set, end, key_length);
     put_number(current_message(batch), NFTA_SET_ELEM_FLAGS, htonl(NFT_SET_ELEM_INTERVAL_END));
     end_element(batch, element);
+    batch->elements[op]++;
 }
 
 void nft_batch_goto_element(struct nft_batch *batch, const char *set, const void *key,
@@ -374,6 +362,7 @@ void nft_batch_goto_element(struct nft_batch *batch, const char *set, const void
     end_nest(message, verdict);
     end_nest(message, data);
     end_element(batch, element);
+    batch->elements[ELEMENT_ADD]++;
 }
 
 void nft_batch_counting_element(struct nft_batch *batch, const char *set, const void *key,
@@ -389,7 +378,7 @@ void nft_batch_counting_element(struct nft_batch *batch, const char *set, const 
     put_bytes(message, NFTA_COUNTER_BYTES, &no_bytes, sizeof(no_bytes));
     end_nest(message, counter);
     end_nest(message, expression);
-    end_nest(message, element);
+    end_element(batch, element);
 }
 
 void nft_batch_anonymous_elements(struct nft_batch *batch, uint32_t set_id, const void *keys,
@@ -400,7 +389,7 @@ void nft_batch_anonymous_elements(struct nft_batch *batch, uint32_t set_id, cons
     for (size_t i = 0; i < n; i++) {
         struct nlattr *element = begin_nest(message, NFTA_LIST_ELEM);
         put_value(message, NFTA_SET_ELEM_KEY, (const char *)keys + i * key_length, key_length);
-        end_nest(message, element);
+        end_element(batch, element);
     }
     nft_batch_finish(batch);
 }

@@ -42,7 +42,7 @@ static const char *kinds(void)
     static char out[4096];
     size_t n = 0, offset = 0;
     nft_batch_finish(&batch);
-    for (uint32_t sequence = batch.first_sequence; offset < batch.used; sequence++) {
+    for (uint32_t sequence = message_at(0)->nlmsg_seq; offset < batch.used; sequence++) {
         const struct nlmsghdr *message = message_at(offset);
         const struct nfgenmsg *family = mnl_nlmsg_get_payload(message);
         const struct nlattr *table = mnl_nlmsg_get_payload_offset(message, sizeof(*family));
