@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* One transaction, and what is applied after it; or some more, without what the kernel rejected. */
-#include "hand_over.h"
+#include "previous_table.h"
 #include "state.h"
 
 #include <math.h>
@@ -362,9 +362,9 @@ int ruleset_commit(struct ruleset *rs, struct nft_socket *socket, double now,
     begin_trims(rs, now);
     fill_lists(rs, was_known, now);
     /* Just before the first try to replace it, so that the time between is short. */
-    if (rs->table_replaced && !rs->handed_over)
-        ruleset_hand_over(rs, socket);
-    rs->handed_over = rs->table_replaced;
+    if (rs->table_replaced && !rs->has_shadows)
+        ruleset_add_shadow_chains(rs, socket);
+    rs->has_shadows = rs->table_replaced;
     int result = commit_the_rest(rs, socket, now, stats, err);
     if (result) {
         rs->kernel_known = false; /* what is applied now is read back before the next try */

@@ -155,35 +155,29 @@ static const char *const consequences[] = {
 
 /* ---- probing ---- */
 
-/* The table with the pieces of @n features, in the form of a template. */
-static char *table_text(const struct feature *from, size_t n)
+/* Appends a table with the pieces of @n features, in the form of a template. */
+static int add_features(const struct feature *from, size_t n, enum family family,
+                        struct nft_batch *batch, struct error *err)
 {
     char *text = NULL;
     size_t length = 0;
+    bool owned = false;
+    struct layout layout;
     FILE *out = open_memstream(&text, &length);
     if (!out)
         alloc_failed();
     fputs("table ${ip} kube-nftd {\n", out);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
+        owned = owned || from[i].owned;
         fprintf(out, "%schain probe-%zu {\n%s}\n", from[i].sets ? from[i].sets : "", i,
                 from[i].lines);
+    }
     fputs("chain other {\n}\n}\n", out);
     if (fclose(out))
         alloc_failed();
-    return text;
-}
 
-/* Appends what asks for @n features in @family. */
-static int add_features(const struct feature *from, size_t n, enum family family,
-                        struct nft_batch *batch, struct error *err)
-{
-    char *text = table_text(from, n);
     const struct template template = {"preflight", text};
     const struct layout_vars vars = {.family = family, .mark = "0x4000"};
-    struct layout layout;
-    bool owned = false;
-    for (size_t i = 0; i < n; i++)
-        owned = owned || from[i].owned;
     nft_batch_turn_to(batch, family);
     nft_batch_add_table(batch, owned, "forgotten at once");
     int result = layout_parse(&template, &vars, &layout, err);
@@ -214,6 +208,20 @@ static int probe(struct nft_socket *socket, const bool families[FAMILY_COUNT],
     return why;
 }
 
+/* How many of the features are known to work, from the first one on, after trying as many as
+ * possible at once. */
+static size_t probe_together(struct nft_socket *socket, const bool families[FAMILY_COUNT])
+{
+    for (size_t n = FEATURES; n + 1 >= FEATURES; n--) {
+        struct error err = {0};
+        const int why = probe(socket, families, features, n, &err);
+        error_clear(&err);
+        if (why == 0)
+            return n;
+    }
+    return 0;
+}
+
 /* Whether a refusal says something about the kernel and us. What passes, like a lack of memory,
  * does not: then the commits, which are tried again, will tell. */
 static bool speaks_against(int why)
@@ -222,47 +230,31 @@ static bool speaks_against(int why)
            why != EBUSY;
 }
 
-/* Fills in @out. It is known that the first @known features work. */
+/* Fills in @out, unless the family is not in use. It is known that the first @known features work;
+ * 0: they were not tried together. */
 static void probe_family(struct nft_socket *socket, enum family family, size_t known,
                          struct preflight *out)
 {
-    const bool families[FAMILY_COUNT] = {
+    const bool alone[FAMILY_COUNT] = {
         [FAMILY_IPV4] = family == FAMILY_IPV4, [FAMILY_IPV6] = family == FAMILY_IPV6};
     struct error err = {0};
-    out->family = family;
+    known = known ? known : probe_together(socket, alone);
     out->n = FEATURES;
     out->results = xcalloc(FEATURES, sizeof(*out->results));
     for (size_t i = 0; i < FEATURES; i++) {
         const struct feature *feature = &features[i];
         struct preflight_result *result = &out->results[i];
-        result->feature = feature->name;
-        result->config = feature->config[family];
-        result->purpose = feature->purpose;
-        result->need = feature->need;
-        if (i >= known && (i == 0 || out->results[0].works))
-            result->why = probe(socket, families, feature, 1, &err);
-        result->works = (i == 0 || out->results[0].works) && !speaks_against(result->why);
+        const bool tried = i == 0 || out->results[0].works;
+        *result = (struct preflight_result){.feature = feature->name,
+                                            .config = feature->config[family],
+                                            .purpose = feature->purpose,
+                                            .need = feature->need};
+        if (i >= known && tried)
+            result->why = probe(socket, alone, feature, 1, &err);
+        result->works = tried && !speaks_against(result->why);
         result->error = err.text;
         err.text = NULL;
     }
-}
-
-static bool work_together(struct nft_socket *socket, const bool families[FAMILY_COUNT], size_t n)
-{
-    struct error err = {0};
-    bool all = probe(socket, families, features, n, &err) == 0;
-    error_clear(&err);
-    return all;
-}
-
-/* How many of the features are known to work, from the first one on, after trying as many as
- * possible at once. */
-static size_t probe_together(struct nft_socket *socket, const bool families[FAMILY_COUNT])
-{
-    for (size_t n = FEATURES; n + 1 >= FEATURES; n--)
-        if (work_together(socket, families, n))
-            return n;
-    return 0;
 }
 
 /* The kernel takes some 20 ms to forget a batch, since it waits for packets: that is a third of the
@@ -271,15 +263,12 @@ static size_t probe_together(struct nft_socket *socket, const bool families[FAMI
 void preflight_run(struct nft_socket *socket, const bool families[FAMILY_COUNT],
                    struct preflight out[FAMILY_COUNT])
 {
-    bool several = families[FAMILY_IPV4] && families[FAMILY_IPV6];
-    size_t known = several ? probe_together(socket, families) : 0;
+    const bool several = families[FAMILY_IPV4] && families[FAMILY_IPV6];
+    const size_t known = several ? probe_together(socket, families) : 0;
     for (int i = 0; i < FAMILY_COUNT; i++) {
-        const bool alone[FAMILY_COUNT] = {
-            [FAMILY_IPV4] = i == FAMILY_IPV4, [FAMILY_IPV6] = i == FAMILY_IPV6};
         out[i] = (struct preflight){.family = (enum family)i};
         if (families[i])
-            probe_family(socket, (enum family)i, known ? known : probe_together(socket, alone),
-                         &out[i]);
+            probe_family(socket, (enum family)i, known, &out[i]);
     }
 }
 
@@ -295,10 +284,9 @@ void preflight_clear(struct preflight *preflight)
 
 bool preflight_has(const struct preflight *preflight, enum preflight_need need)
 {
-    for (size_t i = 0; i < preflight->n; i++) {
+    for (size_t i = 0; i < preflight->n; i++)
         if (preflight->results[i].need == need && !preflight->results[i].works)
             return false;
-    }
     return true;
 }
 
@@ -339,35 +327,7 @@ char *preflight_missing(const struct preflight *preflight)
     return all;
 }
 
-/* ---- printing ---- */
-
-#define COLUMNS 4
-
-struct row {
-    const char *cells[COLUMNS];
-};
-
-static struct row row_of(enum family family, const struct preflight_result *result)
-{
-    return (struct row){{family_name(family), result->feature, result->config, result->purpose}};
-}
-
-static void widen(size_t widths[COLUMNS], const struct row *row)
-{
-    for (size_t i = 0; i < COLUMNS; i++) {
-        size_t length = strlen(row->cells[i]);
-        if (length > widths[i])
-            widths[i] = length;
-    }
-}
-
-static void print_row(const size_t widths[COLUMNS], const struct row *row, FILE *out)
-{
-    for (size_t i = 0; i < COLUMNS; i++)
-        fprintf(out, "%-*s  ", (int)widths[i], row->cells[i]);
-}
-
-static void print_verdict(const struct preflight_result *result, FILE *out)
+static void print_result(const struct preflight_result *result, FILE *out)
 {
     if (result->works && result->why)
         fprintf(out, "unknown (%s)\n", strerror(result->why));
@@ -382,19 +342,27 @@ static void print_verdict(const struct preflight_result *result, FILE *out)
 
 static void print_table(const struct preflight *preflight, FILE *out)
 {
-    const struct row title = {{"FAMILY", "FEATURE", "KERNEL NEEDS", "NEEDED FOR"}};
+    enum { COLUMNS = 4 };
+    const char *rows[FEATURES + 1][COLUMNS] = {{"FAMILY", "FEATURE", "KERNEL NEEDS", "NEEDED FOR"}};
     size_t widths[COLUMNS] = {0};
-    widen(widths, &title);
-    for (size_t i = 0; i < preflight->n; i++) {
-        struct row row = row_of(preflight->family, &preflight->results[i]);
-        widen(widths, &row);
+    for (size_t i = 0; i <= preflight->n; i++) {
+        const struct preflight_result *result = i ? &preflight->results[i - 1] : NULL;
+        if (result)
+            memcpy(rows[i],
+                   ((const char *[]){family_name(preflight->family), result->feature,
+                                     result->config, result->purpose}),
+                   sizeof(rows[i]));
+        for (size_t column = 0; column < COLUMNS; column++)
+            if (widths[column] < strlen(rows[i][column]))
+                widths[column] = strlen(rows[i][column]);
     }
-    print_row(widths, &title, out);
-    fputs("RESULT\n", out);
-    for (size_t i = 0; i < preflight->n; i++) {
-        struct row row = row_of(preflight->family, &preflight->results[i]);
-        print_row(widths, &row, out);
-        print_verdict(&preflight->results[i], out);
+    for (size_t i = 0; i <= preflight->n; i++) {
+        for (size_t column = 0; column < COLUMNS; column++)
+            fprintf(out, "%-*s  ", (int)widths[column], rows[i][column]);
+        if (i)
+            print_result(&preflight->results[i - 1], out);
+        else
+            fputs("RESULT\n", out);
     }
 }
 

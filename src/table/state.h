@@ -192,7 +192,7 @@ struct ruleset {
     bool table_missing;  /* valid if kernel_known: there is no table yet */
     bool owned_elsewhere; /* by what was seen last */
     bool table_replaced;  /* there is one of another shape, to be deleted in the same transaction */
-    bool handed_over;     /* and it was prepared for that (hand_over.h) */
+    bool has_shadows;     /* and that has shadow chains (previous_table.h) */
     int records_logged;   /* how full the map of affinity records was when that was logged last */
     struct ruleset_figures figures;
 };

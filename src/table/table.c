@@ -3,9 +3,9 @@
 
 #include "audit.h"
 #include "connections.h"
-#include "give_way.h"
 #include "guard.h"
 #include "kube-nftd/base.h"
+#include "previous_table.h"
 
 #include <math.h>
 #include <string.h>

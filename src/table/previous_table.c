@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "previous_table.h"
+
+#include "state.h"
+
+#include <stdio.h>
+
+/* libnftnl's headers need stdio.h before them. */
+#include <libnftnl/chain.h>
+#include <libnftnl/rule.h>
+#include <string.h>
+
+/* ---- shadow chains ---- */
+
+struct copying {
+    struct nft_batch batch;
+    VEC(char *) chains; /* that have a hook */
+};
+
+static char *name_of_shadow(const char *chain)
+{
+    return xasprintf("%s-early", chain);
+}
+
+static void on_chain(void *ctx, struct nftnl_chain *chain)
+{
+    struct copying *c = ctx;
+    if (!nftnl_chain_is_set(chain, NFTNL_CHAIN_HOOKNUM))
+        return;
+    const char *name = nftnl_chain_get_str(chain, NFTNL_CHAIN_NAME);
+    struct nftnl_chain *shadow = nftnl_chain_alloc();
+    if (!shadow)
+        alloc_failed();
+    char *early = name_of_shadow(name);
+    nftnl_chain_set_str(shadow, NFTNL_CHAIN_NAME, early);
+    nftnl_chain_set_str(shadow, NFTNL_CHAIN_TYPE, nftnl_chain_get_str(chain, NFTNL_CHAIN_TYPE));
+    nftnl_chain_set_u32(shadow, NFTNL_CHAIN_HOOKNUM,
+                        nftnl_chain_get_u32(chain, NFTNL_CHAIN_HOOKNUM));
+    nftnl_chain_set_s32(shadow, NFTNL_CHAIN_PRIO, nftnl_chain_get_s32(chain, NFTNL_CHAIN_PRIO) - 1);
+    nft_batch_add_chain(&c->batch, shadow);
+    nftnl_chain_free(shadow);
+    free(early);
+    vec_push(&c->chains, xstrdup(name));
+}
+
+static void on_rule(void *ctx, struct nftnl_rule *rule)
+{
+    struct copying *c = ctx;
+    const char *name = nftnl_rule_get_str(rule, NFTNL_RULE_CHAIN);
+    vec_each (&c->chains, chain) {
+        if (strcmp(*chain, name) != 0)
+            continue;
+        char *early = name_of_shadow(*chain);
+        nftnl_rule_set_str(rule, NFTNL_RULE_CHAIN, early);
+        nftnl_rule_unset(rule, NFTNL_RULE_HANDLE);
+        nftnl_rule_unset(rule, NFTNL_RULE_POSITION);
+        nft_batch_add_rule(&c->batch, rule);
+        free(early);
+        return;
+    }
+}
+
+void ruleset_add_shadow_chains(const struct ruleset *rs, struct nft_socket *socket)
+{
+    struct error err = {0};
+    struct copying c = {.chains = {0}};
+    nft_batch_init(&c.batch, rs->family, RULESET_TABLE);
+    if (nft_socket_read_chains(socket, rs->family, RULESET_TABLE, on_chain, &c, &err) ||
+        nft_socket_read_rules(socket, rs->family, RULESET_TABLE, on_rule, &c, &err) ||
+        nft_socket_commit(socket, &c.batch, &err))
+        log_debug(1, "ruleset",
+                  "family=%s cannot add shadow chains to the table that is replaced: %s",
+                  nft_family_name(rs->family), err.text);
+    error_clear(&err);
+    vec_each (&c.chains, chain)
+        free(*chain);
+    vec_free(&c.chains);
+    nft_batch_release(&c.batch);
+}
+
+/* ---- giving way ---- */
+
+static void on_element(void *ctx, const struct nft_element *element)
+{
+    (void)element;
+    *(bool *)ctx = true;
+}
+
+/* The deletions of what packets to @frontend meet first. */
+static int encode_giving_way(const struct ruleset *rs, struct nft_socket *socket,
+                             const struct frontend *frontend, struct nft_batch *batch,
+                             struct error *err)
+{
+    const struct key key = key_of_frontend(frontend);
+    for (enum table_set set = 0; set < FRONTEND_SETS; set++) {
+        bool there = false;
+        if (nft_socket_get_element(socket, rs->family, RULESET_TABLE, set_name(set), key.bytes,
+                                   key.length, on_element, &there, err))
+            return -1;
+        if (there)
+            nft_batch_element(batch, ELEMENT_DELETE, set_name(set), key.bytes, key.length, NULL, 0);
+    }
+    return 0;
+}
+
+int ruleset_give_way(struct ruleset *rs, struct nft_socket *socket, const struct frontend *frontend,
+                     bool *gave, struct error *err)
+{
+    bool ours = false, cluster_ip = false;
+    struct nft_batch batch;
+    *gave = false;
+    int result = ruleset_claim(rs, socket, &ours, err);
+    if (rs->owned_elsewhere) {
+        error_clear(err);
+        return 0;
+    }
+    if (result || !ours)
+        return result;
+    if (ruleset_probe_address(rs, socket, set_name(SET_CLUSTER_IPS), &frontend->address,
+                              &cluster_ip, err))
+        return -1;
+    if (cluster_ip)
+        return 0;
+    nft_batch_init(&batch, rs->family, RULESET_TABLE);
+    result = encode_giving_way(rs, socket, frontend, &batch, err);
+    if (result == 0 && !nft_batch_is_empty(&batch)) {
+        result = nft_socket_commit(socket, &batch, err);
+        *gave = result == 0;
+    }
+    nft_batch_release(&batch);
+    return result;
+}
