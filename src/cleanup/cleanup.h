@@ -63,13 +63,13 @@ bool kube_proxy_has_comment(const char *comment);
 /** Whether the IP set @name is one of kube-proxy's. */
 bool kube_proxy_has_ip_set(const char *name);
 
-/* ---- iptables_nft.c: chains and rules that iptables keeps in nf_tables ---- */
+/* ---- iptables_plan.c: which chains and rules of one table of iptables can go ---- */
 
 /*
- * Which chains and rules of one table can go. kube-proxy's are the chains with its names, all that
- * is in them, and the rules of base chains that lead to them with its comments. Where any other
- * rule or a verdict map leads to one of its chains, that chain stays, with all that it leads to:
- * what leads there is another program's and would be broken (the kernel would refuse to).
+ * kube-proxy's are the chains with its names, all that is in them, and the rules of base chains
+ * that lead to them with its comments. Where any other rule or a verdict map leads to one of its
+ * chains, that chain stays, with all that it leads to: what leads there is another program's and
+ * would be broken (the kernel would refuse to).
  */
 
 struct iptables_chain;
@@ -127,8 +127,13 @@ void iptables_plan_add_rule(struct iptables_plan *plan, const struct iptables_ru
 /** All is there: finds out what is needed by others. */
 void iptables_plan_finish(struct iptables_plan *plan);
 
+/** The chain @name, or the map "@..."; NULL if there is none, or no name. */
+struct iptables_chain *iptables_plan_find(const struct iptables_plan *plan, const char *name);
+
 /** Whether a chain is kube-proxy's and can go. */
 bool iptables_chain_goes(const struct iptables_chain *chain);
+
+/* ---- iptables_nft.c: chains and rules that iptables keeps in nf_tables ---- */
 
 /** Removes kube-proxy's chains and the rules that lead to them from the tables filter, mangle and
  * nat of @family, each in one transaction. */

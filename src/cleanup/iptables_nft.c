@@ -16,141 +16,15 @@
 /* What nft and newer versions of iptables put before a comment in a rule's user data. */
 #define USERDATA_COMMENT 0
 
-/* ---- which chains can go ---- */
-
-static struct hash_key key_of(const struct hash_link *link)
-{
-    return hash_key_of_text(((const struct iptables_chain *)link)->name);
-}
-
-static struct iptables_chain *find(const struct iptables_plan *plan, const char *name)
-{
-    return name ? hash_table_find(&plan->by_name, key_of, hash_key_of_text(name)) : NULL;
-}
-
-void iptables_plan_clear(struct iptables_plan *plan)
-{
-    vec_each (&plan->chains, it) {
-        struct iptables_chain *chain = *it;
-        hash_table_remove(&plan->by_name, &chain->link);
-        vec_free(&chain->leads_to);
-        free(chain->name);
-        free(chain);
-    }
-    vec_free(&plan->chains);
-    vec_free(&plan->jumps);
-}
-
-struct iptables_chain *iptables_plan_add(struct iptables_plan *plan, const char *name, int kind)
-{
-    struct iptables_chain *chain = find(plan, name);
-    if (chain)
-        return chain;
-    chain = xcalloc(1, sizeof(*chain));
-    chain->name = xstrdup(name);
-    chain->kind =
-        kind == OTHER_CHAIN && kube_proxy_has_chain(plan->table, name) ? KUBE_PROXY_CHAIN : kind;
-    hash_table_add(&plan->by_name, key_of, &chain->link);
-    vec_push(&plan->chains, chain);
-    return chain;
-}
-
-static bool is_kube_proxys(const struct iptables_chain *chain)
-{
-    return chain && chain->kind == KUBE_PROXY_CHAIN;
-}
-
-void iptables_plan_add_element(struct iptables_plan *plan, const char *map, const char *to)
-{
-    struct iptables_chain *from = find(plan, map), *chain = find(plan, to);
-    if (from && is_kube_proxys(chain))
-        vec_push(&from->leads_to, chain);
-}
-
-/* Few rules are kube-proxy's jumps: a dozen in a table. */
-static bool has_jump(const struct iptables_plan *plan, uint64_t handle)
-{
-    vec_each (&plan->jumps, jump)
-        if (jump->handle == handle)
-            return true;
-    return false;
-}
-
-void iptables_plan_add_rule(struct iptables_plan *plan, const struct iptables_rule *rule)
-{
-    struct iptables_chain *from = find(plan, rule->chain), *to = find(plan, rule->to);
-    struct iptables_chain *map = find(plan, rule->map);
-    if (!from)
-        return;
-    from->rules++;
-    if (map && map->kind == ANONYMOUS_MAP)
-        vec_push(&from->leads_to, map);
-    if (!is_kube_proxys(to))
-        return;
-    if (from->kind != BASE_CHAIN || !rule->comment || !kube_proxy_has_comment(rule->comment))
-        vec_push(&from->leads_to, to);
-    else if (!has_jump(plan, rule->handle))
-        vec_push(&plan->jumps, (struct iptables_jump){from, to, rule->handle});
-}
-
-/* @by needs @to, which goes to @found if that is new. */
-static void need(struct iptables_chain *to, const struct iptables_chain *by, bool directly,
-                 iptables_chain_vec *found)
-{
-    if (to->kind == ANONYMOUS_MAP) {
-        vec_each (&to->leads_to, behind)
-            need(*behind, by, directly, found);
-        return;
-    }
-    if (!to->needed_by)
-        vec_push(found, to);
-    if (!to->needed_by || directly)
-        to->needed_by = by; /* easier to find than one that needs it by way of others */
-    to->needed_directly = to->needed_directly || directly;
-}
-
-void iptables_plan_finish(struct iptables_plan *plan)
-{
-    iptables_chain_vec todo = {0};
-    vec_each (&plan->chains, it)
-        if ((*it)->kind != KUBE_PROXY_CHAIN && (*it)->kind != ANONYMOUS_MAP)
-            vec_each (&(*it)->leads_to, to)
-                need(*to, *it, true, &todo);
-    while (todo.n > 0) {
-        const struct iptables_chain *chain = todo.v[--todo.n];
-        vec_each (&chain->leads_to, to)
-            need(*to, chain->needed_by, false, &todo);
-    }
-    vec_free(&todo);
-}
-
-bool iptables_chain_goes(const struct iptables_chain *chain)
-{
-    return is_kube_proxys(chain) && !chain->needed_by;
-}
-
-static bool has_kube_proxys(const struct iptables_plan *plan)
-{
-    vec_each (&plan->chains, chain)
-        if (is_kube_proxys(*chain))
-            return true;
-    return false;
-}
-
 /* ---- reading a table ---- */
-
-static bool is_of_table(const struct nlmsghdr *header, uint16_t type, const char *name)
-{
-    const char *table = netlink_text(nfnl_attribute(header, type));
-    return table && strcmp(table, name) == 0;
-}
 
 static int on_chain(const struct nlmsghdr *header, void *data)
 {
     struct iptables_plan *plan = data;
     const char *name = netlink_text(nfnl_attribute(header, NFTA_CHAIN_NAME));
+    const char *table = netlink_text(nfnl_attribute(header, NFTA_CHAIN_TABLE));
     bool base = nfnl_attribute(header, NFTA_CHAIN_HOOK) != NULL;
-    if (!name || !is_of_table(header, NFTA_CHAIN_TABLE, plan->table))
+    if (!name || !table || strcmp(table, plan->table) != 0) /* those of all tables come */
         return MNL_CB_OK;
     struct iptables_chain *chain = iptables_plan_add(plan, name, base ? BASE_CHAIN : OTHER_CHAIN);
     chain->drops = netlink_number(nfnl_attribute(header, NFTA_CHAIN_POLICY), NF_ACCEPT) == NF_DROP;
@@ -164,7 +38,7 @@ static int on_set(const struct nlmsghdr *header, void *data)
     bool verdicts =
              netlink_number(nfnl_attribute(header, NFTA_SET_DATA_TYPE), 0) == NFT_DATA_VERDICT,
          anonymous = netlink_number(nfnl_attribute(header, NFTA_SET_FLAGS), 0) & NFT_SET_ANONYMOUS;
-    if (name && verdicts && is_of_table(header, NFTA_SET_TABLE, plan->table)) {
+    if (name && verdicts) {
         char *map = xasprintf("@%s", name);
         iptables_plan_add(plan, map, anonymous ? ANONYMOUS_MAP : MAP);
         free(map);
@@ -248,7 +122,7 @@ static int on_rule(const struct nlmsghdr *header, void *data)
                         *expressions = nfnl_attribute(header, NFTA_RULE_EXPRESSIONS),
                         *userdata = nfnl_attribute(header, NFTA_RULE_USERDATA);
     char *map = NULL, *comment = NULL;
-    if (!rule.chain || !is_of_table(header, NFTA_RULE_TABLE, plan->table))
+    if (!rule.chain)
         return MNL_CB_OK;
     if (handle && mnl_attr_get_payload_len(handle) >= sizeof(uint64_t))
         rule.handle = be64toh(mnl_attr_get_u64(handle));
@@ -264,6 +138,14 @@ static int on_rule(const struct nlmsghdr *header, void *data)
     free(map);
     free(comment);
     return MNL_CB_OK;
+}
+
+static bool has_kube_proxys(const struct iptables_plan *plan)
+{
+    vec_each (&plan->chains, chain)
+        if ((*chain)->kind == KUBE_PROXY_CHAIN)
+            return true;
+    return false;
 }
 
 /* @overtaken: other programs changed nf_tables meanwhile, so that something may be missing. */
@@ -401,8 +283,8 @@ static void warn_of_drops(struct cleanup *cleanup, const struct iptables_plan *p
 /* Another program marks by way of kube-proxy's chain, and the one that masquerades goes. */
 static void warn_of_marks(struct cleanup *cleanup, const struct iptables_plan *plan)
 {
-    const struct iptables_chain *marks = find(plan, "KUBE-MARK-MASQ");
-    const struct iptables_chain *masquerades = find(plan, "KUBE-POSTROUTING");
+    const struct iptables_chain *marks = iptables_plan_find(plan, "KUBE-MARK-MASQ");
+    const struct iptables_chain *masquerades = iptables_plan_find(plan, "KUBE-POSTROUTING");
     if (marks && marks->needed_by && masquerades && iptables_chain_goes(masquerades))
         cleanup_say(cleanup, FATE_WARNING,
                     "table %s %s: chain KUBE-MARK-MASQ stays, but KUBE-POSTROUTING is removed: "
