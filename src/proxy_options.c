@@ -5,39 +5,35 @@
 
 #include <stdlib.h>
 
-static enum pod_detector detector_of(const struct options *options, enum family family)
+/* What follows for the tables of one family. */
+static void apply_to_family(const struct options *options, enum family family,
+                            struct proxy_config *config)
 {
-    switch (options->detect_local_mode) {
-    case DETECT_LOCAL_CLUSTER_CIDR:
-        return options->has_cluster_cidr[family] ? DETECT_CIDRS : DETECT_NONE;
-    case DETECT_LOCAL_NODE_CIDR:
-        return DETECT_CIDRS;
-    case DETECT_LOCAL_BRIDGE_INTERFACE:
-        return DETECT_INTERFACE;
-    case DETECT_LOCAL_INTERFACE_NAME_PREFIX:
-        return DETECT_INTERFACE_PREFIX;
-    }
-    return DETECT_NONE;
-}
-
-static void apply_bind_address(const struct options *options, struct node_info_config *node)
-{
-    enum family family;
-    struct address address;
-    if (!options->bind_address || !address_parse(options->bind_address, &family, &address))
-        return;
-    node->has_bind_address[family] = true;
-    node->bind_address[family] = address;
-}
-
-static void apply_counting(const struct options *options, enum family family,
-                           struct ruleset_config *ruleset)
-{
+    static const enum pod_detector detectors[] = {
+        [DETECT_LOCAL_CLUSTER_CIDR] = DETECT_CIDRS,
+        [DETECT_LOCAL_NODE_CIDR] = DETECT_CIDRS,
+        [DETECT_LOCAL_BRIDGE_INTERFACE] = DETECT_INTERFACE,
+        [DETECT_LOCAL_INTERFACE_NAME_PREFIX] = DETECT_INTERFACE_PREFIX,
+    };
     static const enum connection_counting counting[] = {
         [COUNT_CONNECTIONS_OFF] = COUNT_NOTHING,
         [COUNT_CONNECTIONS_SERVICES] = COUNT_SERVICES,
         [COUNT_CONNECTIONS_ENDPOINTS] = COUNT_ENDPOINTS,
     };
+    struct ruleset_config *ruleset = &config->rulesets[family];
+    bool by_cidr = options->detect_local_mode == DETECT_LOCAL_CLUSTER_CIDR;
+    config->node.has_cluster_cidr[family] = by_cidr && options->has_cluster_cidr[family];
+    config->node.cluster_cidr[family] = options->cluster_cidr[family];
+    ruleset->detector = detectors[options->detect_local_mode];
+    if (by_cidr && !options->has_cluster_cidr[family])
+        ruleset->detector = DETECT_NONE;
+    else if (ruleset->detector == DETECT_INTERFACE)
+        ruleset->interface = options->pod_bridge_interface;
+    else if (ruleset->detector == DETECT_INTERFACE_PREFIX)
+        ruleset->interface = options->pod_interface_name_prefix;
+    ruleset->owned = ruleset->owned && options->table_owner == TABLE_OWNER_AUTO;
+    ruleset->masquerade_all = options->masquerade_all;
+    ruleset->mark = 1u << options->masquerade_bit;
     ruleset->counting = ruleset->no_counters ? COUNT_NOTHING : counting[options->count_connections];
     if (ruleset->no_counters && options->count_connections != COUNT_CONNECTIONS_OFF)
         log_warn("daemon",
@@ -50,6 +46,8 @@ void proxy_options_apply(const struct options *options, const char *node_name,
                          struct proxy_config *config)
 {
     struct node_info_config *node = &config->node;
+    enum family family;
+    struct address address;
     config->sync_period = options->sync_period;
     config->audit_period = options->audit_period;
     config->no_external_ips = options->no_external_ips;
@@ -57,36 +55,25 @@ void proxy_options_apply(const struct options *options, const char *node_name,
     node->required = !options->manifests;
     node->node_port_addresses = options->node_port_addresses;
     node->follow_pod_cidrs = options->detect_local_mode == DETECT_LOCAL_NODE_CIDR;
-    apply_bind_address(options, node);
-    for (int i = 0; i < FAMILY_COUNT; i++) {
-        struct ruleset_config *ruleset = &config->rulesets[i];
-        ruleset->detector = detector_of(options, (enum family)i);
-        if (ruleset->detector == DETECT_INTERFACE)
-            ruleset->interface = options->pod_bridge_interface;
-        else if (ruleset->detector == DETECT_INTERFACE_PREFIX)
-            ruleset->interface = options->pod_interface_name_prefix;
-        ruleset->owned = ruleset->owned && options->table_owner == TABLE_OWNER_AUTO;
-        apply_counting(options, (enum family)i, ruleset);
-        ruleset->masquerade_all = options->masquerade_all;
-        ruleset->mark = 1u << options->masquerade_bit;
-        node->has_cluster_cidr[i] =
-            options->detect_local_mode == DETECT_LOCAL_CLUSTER_CIDR && options->has_cluster_cidr[i];
-        node->cluster_cidr[i] = options->cluster_cidr[i];
+    if (options->bind_address && address_parse(options->bind_address, &family, &address)) {
+        node->has_bind_address[family] = true;
+        node->bind_address[family] = address;
     }
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        apply_to_family(options, (enum family)i, config);
 }
 
 int proxy_options_check_cluster_cidr(const struct options *options,
                                      const struct proxy_config *config, struct error *err)
 {
-    bool any = false, counts = false;
-    for (int i = 0; i < FAMILY_COUNT; i++) {
-        any = any || options->has_cluster_cidr[i];
-        counts = counts || (options->has_cluster_cidr[i] && config->families[i]);
-    }
+    const bool *given = options->has_cluster_cidr, *used = config->families;
+    bool any = given[FAMILY_IPV4] || given[FAMILY_IPV6];
+    bool counts =
+        (given[FAMILY_IPV4] && used[FAMILY_IPV4]) || (given[FAMILY_IPV6] && used[FAMILY_IPV6]);
     if (options->detect_local_mode != DETECT_LOCAL_CLUSTER_CIDR || !any || counts)
         return 0;
     error_set(err, "clusterCIDR (--cluster-cidr) has no CIDR of %s, the only family in use",
-              family_name(config->families[FAMILY_IPV4] ? FAMILY_IPV4 : FAMILY_IPV6));
+              family_name(used[FAMILY_IPV4] ? FAMILY_IPV4 : FAMILY_IPV6));
     return error_of_configuration(err);
 }
 

@@ -264,9 +264,9 @@ static const struct {
 
 /* One element of one of the three lists. Everything is borrowed. */
 struct entry {
-    const char *path; /* of the kubeconfig */
-    const char *list; /* clusters, contexts or users */
-    const char *kind; /* cluster, context or user */
+    const char *path, *folder; /* of the kubeconfig */
+    const char *list;          /* clusters, contexts or users */
+    const char *kind;          /* cluster, context or user */
     int index;
     const cJSON *body; /* NULL if it says nothing */
 };
@@ -303,25 +303,6 @@ static int get_text(const struct entry *entry, const char *field, const char **t
     if (item && *item->valuestring)
         *text = item->valuestring;
     return 0;
-}
-
-/* @name as an absolute path, seen from the folder of the kubeconfig. */
-static char *resolve(const char *kubeconfig, const char *name, struct error *err)
-{
-    if (*name == '/')
-        return xstrdup(name);
-    const char *slash = strrchr(kubeconfig, '/');
-    int folder = slash ? (int)(slash + 1 - kubeconfig) : 0;
-    if (*kubeconfig == '/')
-        return xasprintf("%.*s%s", folder, kubeconfig, name);
-    char *here = getcwd(NULL, 0);
-    if (!here) {
-        error_set(err, "cannot read the current directory: %s", strerror(errno));
-        return NULL;
-    }
-    char *path = xasprintf("%s/%.*s%s", here, folder, kubeconfig, name);
-    free(here);
-    return path;
 }
 
 /* What @text encodes in base64, of which lines may break anywhere; NULL with an error if it is none
@@ -370,9 +351,9 @@ static int read_field(const struct entry *entry, const struct field *field,
         return -1;
     if (!text)
         return 0;
-    char *value = field->form == PATH   ? resolve(entry->path, text, err)
-                  : field->form == DATA ? decode(text, err)
-                                        : xstrdup(text);
+    bool relative = field->form == PATH && *text != '/';
+    char *value = field->form == DATA ? decode(text, err)
+                                      : xasprintf("%s%s", relative ? entry->folder : "", text);
     if (!value)
         return blame(entry, field->name, err);
     *(char **)place = value;
@@ -463,12 +444,12 @@ static int find_entry(const cJSON *root, const char *name, struct entry *entry, 
     return error_set(err, "%s: %s: no entry named \"%s\"", entry->path, entry->list, name);
 }
 
-static int read_context(const char *path, const cJSON *root, const char *name,
+static int read_context(const char *path, const char *folder, const cJSON *root, const char *name,
                         struct client_config *config, struct error *err)
 {
-    struct entry context = {.path = path, .list = "contexts", .kind = "context"};
-    struct entry cluster = {.path = path, .list = "clusters", .kind = "cluster"};
-    struct entry user = {.path = path, .list = "users", .kind = "user"};
+    struct entry context = {path, folder, "contexts", "context", 0, NULL};
+    struct entry cluster = {path, folder, "clusters", "cluster", 0, NULL};
+    struct entry user = {path, folder, "users", "user", 0, NULL};
     const char *cluster_name, *user_name;
     if (find_entry(root, name, &context, err) ||
         get_text(&context, "cluster", &cluster_name, err) ||
@@ -483,8 +464,8 @@ static int read_context(const char *path, const cJSON *root, const char *name,
     return find_entry(root, user_name, &user, err) ? -1 : read_user(&user, config, err);
 }
 
-static int read_root(const char *path, const cJSON *root, struct client_config *config,
-                     struct error *err)
+static int read_root(const char *path, const char *folder, const cJSON *root,
+                     struct client_config *config, struct error *err)
 {
     static const char *const parts[] = {"clusters", "contexts", "users", "current-context"};
     const cJSON *kind = member(root, "kind"), *current = member(root, "current-context");
@@ -505,24 +486,44 @@ static int read_root(const char *path, const cJSON *root, struct client_config *
         return error_set(err, "%s: current-context: must be a string", path);
     if (!current || !*current->valuestring)
         return error_set(err, "%s: current-context: missing", path);
-    return read_context(path, root, current->valuestring, config, err);
+    return read_context(path, folder, root, current->valuestring, config, err);
+}
+
+/* Paths in the kubeconfig @path are seen from this, which ends with a slash. The caller frees it.
+ */
+static char *folder_of(const char *path, struct error *err)
+{
+    const char *slash = strrchr(path, '/');
+    int length = slash ? (int)(slash + 1 - path) : 0;
+    char *here = getcwd(NULL, 0), *folder = NULL;
+    if (*path == '/')
+        folder = xstrndup(path, (size_t)length);
+    else if (here)
+        folder = xasprintf("%s/%.*s", here, length, path);
+    else
+        error_set(err, "cannot read the current directory: %s", strerror(errno));
+    free(here);
+    return folder;
 }
 
 /* A kubeconfig that says nothing leaves @config without a server. */
 static int read_kubeconfig(const char *path, struct client_config *config, struct error *err)
 {
-    char *text = file_read(path, SIZE_LIMIT, err);
-    if (!text)
+    char *folder = folder_of(path, err), *text = folder ? file_read(path, SIZE_LIMIT, err) : NULL;
+    if (!text) {
+        free(folder);
         return error_prefix(err, "%s", path);
+    }
     const char *start = text;
     int result = 0;
     while (*(start += strspn(start, " \t\r\n")) == '#')
         start += strcspn(start, "\n");
     if (*start) { /* else it is no document at all */
         cJSON *root = yaml_parse(text, strlen(text), false, err);
-        result = root ? read_root(path, root, config, err) : error_prefix(err, "%s", path);
+        result = root ? read_root(path, folder, root, config, err) : error_prefix(err, "%s", path);
         cJSON_Delete(root);
     }
+    free(folder);
     free(text);
     return result;
 }

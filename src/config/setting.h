@@ -87,8 +87,7 @@ const struct setting *setting_by_flag(const char *name, size_t length);
 /** Whether no setting before @setting has its flag. */
 bool setting_is_first(const struct setting *setting);
 
-/** The setting whose flag, with its dashes, @text (@length bytes) was probably meant to be, or
- * NULL. */
+/** The setting whose flag @text (@length bytes with dashes) probably means, or NULL. */
 const struct setting *setting_near_flag(const char *text, size_t length);
 
 /** The setting of a field, or NULL. */
@@ -100,23 +99,20 @@ bool setting_is_below(const char *field, const char *section);
 /** "--flag" or "-v". The caller frees it. */
 char *setting_flag_name(const struct setting *setting);
 
-/** Prints what --help says of all settings. */
+/** Prints what --help says of all settings, and @text below a name, in lines of up to 100 columns.
+ */
 void settings_print(FILE *out);
-
-/** Prints @text as what --help says below a name, in lines of up to 100 columns. */
 void setting_print_help(FILE *out, const char *text);
 
-/* ---- values: from a flag, from a file, and into struct options ---- */
+/* ---- one value ---- */
 
-/* Errors say what is wrong with the value, but not of which setting. Reading tells whether a value
- * is of the setting's form; its range is checked apart, since some only count in a certain mode. */
+/* Errors say what is wrong with the value, but not of which setting. Reading checks a value's form;
+ * its range is checked apart, since some only count in a certain mode. */
 
 /** The value by a flag's @text (NULL: a switch without one) and @before, what earlier flags gave,
- * or NULL. The caller frees it; NULL with an error. */
+ * or by what a file has. The caller frees it; NULL with an error. */
 char *setting_read_flag(const struct setting *setting, const char *text, const char *before,
                         struct error *err);
-
-/** The value by what a file has, likewise. */
 char *setting_read_json(const struct setting *setting, const cJSON *json, struct error *err);
 
 /** Says that @json stands where @wanted ("a string") belongs. Always -1. */
@@ -128,11 +124,9 @@ int setting_check(const struct setting *setting, const char *value, struct error
 /** What a file has for @value, which may be NULL. */
 cJSON *setting_json(const struct setting *setting, const char *value);
 
-/** Puts @value, which must be good and not empty, into the place of @options that the setting has,
- * if it has one. */
+/** Puts @value, which is good and not empty, into the setting's place in @options, if it has one;
+ * frees what is there. */
 void setting_land(const struct setting *setting, const char *value, struct options *options);
-
-/** Frees what setting_land() puts there. */
 void setting_clear(const struct setting *setting, struct options *options);
 
 /** The place of @word among @words, "a, b", or -1. */
@@ -170,20 +164,15 @@ void configuration_set(struct configuration *configuration, const struct setting
 void configuration_note(struct configuration *configuration, enum log_level level,
                         const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/**
- * Reads a file of @name with the text @text, over what flags gave except where these go before a
- * file. Fields that are unknown or there twice (the last one counts) become one note. -1 for a file
- * that is of another kind or version, or has a value of the wrong type: the error names file and
- * field.
- */
+/** Reads the file @name with the text @text, over what flags gave except where these go before a
+ * file. Fields that are unknown or there twice (the last one counts) become one note. -1 for
+ * another kind or version, or a value of the wrong type: the error names file and field. */
 int configuration_read(struct configuration *configuration, const char *name, const char *text,
                        size_t length, struct error *err);
 
-/**
- * Checks what was given and fills in the rest (docs/behaviour.md 8.2). What an operator should know
- * of it goes into the notes. The mode is nftables from then on, and the section nftables holds what
- * that of the given mode says.
- */
+/** Checks what was given and fills in the rest (docs/behaviour.md 8.2). What an operator should
+ * know of it goes into the notes. The mode is nftables from then on, and the section nftables holds
+ * what that of the given mode says. */
 int configuration_settle(struct configuration *configuration, struct error *err);
 
 /** Fills in what flags and fields say of @options. */
