@@ -16,8 +16,6 @@
 #include <string.h>
 
 /*
- * JSON values as a reader gives them (json_reader.h), for those who look into them.
- *
  * A value and all that is in it stand side by side in one array: what is in it comes right behind
  * it, so that the next value beside it is at + size. Nothing is allocated for a value. Values and
  * their texts are borrowed, and gone when the reader's callback returns.
@@ -68,10 +66,21 @@ static inline bool json_is(const struct json_value *value, enum json_type type)
     return value && value->type == type;
 }
 
-/** Whether there is a value and it is true or false. */
 static inline bool json_is_bool(const struct json_value *value)
 {
     return json_is(value, JSON_TRUE) || json_is(value, JSON_FALSE);
+}
+
+/** Whether there is no value, or null, which means the same everywhere in the Kubernetes API. */
+static inline bool json_is_absent(const struct json_value *value)
+{
+    return !value || value->type == JSON_NULL;
+}
+
+/** Whether nothing is in an array or object; true for all others. */
+static inline bool json_is_empty(const struct json_value *value)
+{
+    return !value || value->size == 1;
 }
 
 /** The text of a string; NULL for all others. */
@@ -85,12 +94,6 @@ static inline bool json_has_string(const struct json_value *value)
 {
     return value->type == JSON_STRING || value->type == JSON_BAD_STRING ||
            value->type == JSON_BROKEN;
-}
-
-/** Whether nothing is in an array or object; true for all others. */
-static inline bool json_is_empty(const struct json_value *value)
-{
-    return !value || value->size == 1;
 }
 
 /* Runs the statement with @it pointing at each element or member of @container, a variable (NULL:
@@ -122,12 +125,6 @@ static inline const struct json_value *json_find(const struct json_value *object
     return found;
 }
 
-/** Whether there is no value, or null, which means the same everywhere in the Kubernetes API. */
-static inline bool json_is_absent(const struct json_value *value)
-{
-    return !value || value->type == JSON_NULL;
-}
-
 /** The same as json_find(), but NULL for null too. */
 static inline const struct json_value *json_member(const struct json_value *object, const char *key)
 {
@@ -155,6 +152,8 @@ static inline const char *json_fault(const struct json_value *object)
     return json_is(last, JSON_BROKEN) ? last->string : NULL;
 }
 
+/* ---- JSON ---- */
+
 /*
  * Reads a stream of JSON as the bytes arrive, however they are cut, so that a long list or an
  * endless watch is decoded object by object and never held whole.
@@ -166,9 +165,9 @@ static inline const char *json_fault(const struct json_value *object)
 
 struct json_reader;
 
-/* How many JSON values a value may hold, itself included, if nothing else is said. Each takes 24
- * bytes beside its text, of which it may have two. An EndpointSlice of 1,000 endpoints has some
- * 20,000. */
+/* How many values a value may hold, itself included, if nothing else is said. Each takes 24 bytes
+ * beside its text, of which it may have two. An EndpointSlice of 1,000 endpoints has some 20,000.
+ */
 #define JSON_READER_VALUES ((size_t)1000000)
 
 /* Takes a value, which is borrowed. Returns false to stop: feed fails then with the error that
@@ -179,15 +178,13 @@ typedef bool (*json_value_fn)(void *ctx, const struct json_value *value, bool is
  * JSON_READER_VALUES values, or nested more than 128 deep. No limit can be above 4 GiB. */
 struct json_reader *json_reader_new(size_t limit, json_value_fn fn, void *ctx);
 
-/** Before the first byte: another limit of JSON values in a value. */
+/** Before the first byte: another limit of values in a value. */
 void json_reader_limit_values(struct json_reader *reader, size_t limit);
 
 void json_reader_free(struct json_reader *reader);
 
-/**
- * Takes the next @length bytes. -1: no JSON, a value over the limit, or stopped by the callback;
- * the reader takes nothing more then.
- */
+/** Takes the next @length bytes. -1 if they are not JSON, if a value is over the limit, or if the
+ * callback stopped; the reader takes nothing more then. */
 int json_reader_feed(struct json_reader *reader, const char *bytes, size_t length,
                      struct error *err);
 
@@ -202,11 +199,13 @@ size_t json_reader_line(const struct json_reader *reader);
  * value is no item. */
 const struct json_value *json_reader_envelope(const struct json_reader *reader);
 
+/* ---- protobuf ---- */
+
 /*
- * Reads a stream of Kubernetes' protobuf as the bytes come, however they are cut, and makes the
- * same values of it as json_reader.h makes of JSON, so that there is one decoder for both. Tables
- * say which fields there are and what JSON calls them; all others are skipped by their length. Of
- * an object, the bytes are gathered until it is whole; nothing larger is.
+ * Reads a stream of Kubernetes' protobuf and makes the same values of it, so that there is one
+ * decoder for both. Tables say which fields there are and what JSON calls them; all others are
+ * skipped by their length. Of an object, the bytes are gathered until it is whole; nothing larger
+ * is.
  *
  * What an object says that is no protobuf costs that object alone: it ends with a value of
  * JSON_BROKEN, and the next one begins where it should. What is around objects must be right.
@@ -264,14 +263,14 @@ struct proto_reader;
 struct proto_reader *proto_reader_new(const struct proto_format *format, size_t limit,
                                       json_value_fn fn, void *ctx);
 
-/** As those of json_reader.h. */
+/** As those for JSON. */
 void proto_reader_free(struct proto_reader *reader);
 int proto_reader_feed(struct proto_reader *reader, const char *bytes, size_t length,
                       struct error *err);
 int proto_reader_finish(struct proto_reader *reader, struct error *err);
 const struct json_value *proto_reader_envelope(const struct proto_reader *reader);
 
-/* YAML (by libyaml) as JSON, so that everything behind it knows one form only. */
+/* ---- YAML, by libyaml ---- */
 
 /* Puts up to @size bytes of the text into @buffer and their number into @n, 0 at its end. Returns
  * -1 if it cannot be read; reading fails then with the error that the callback has kept. */
@@ -282,9 +281,9 @@ typedef int (*yaml_output_fn)(void *ctx, const char *json, size_t length);
 
 /**
  * Writes all documents of the text that @input gives (JSON is fine too) as one JSON value behind
- * another, each in the lines where it is in the text, so that a reader of JSON (json_reader.h) can
- * say where something is. @output is called behind each document, and behind each element of the
- * "items" of one that is a mapping, so that a long List is never held whole.
+ * another, each in the lines where it is in the text, for a json_reader. @output is called behind
+ * each document, and behind each element of the "items" of one that is a mapping, so that a long
+ * List is never held whole.
  *
  * Plain scalars get the types of YAML's JSON schema as Kubernetes tools write them (null,
  * true/false, numbers; yes/no/on/off are strings). Anchors and aliases are resolved up to a bound;
@@ -297,10 +296,8 @@ int yaml_to_json(yaml_input_fn input, yaml_output_fn output, void *ctx, struct e
  * @lenient, a mapping may have a key twice: the tree has both, in their order. */
 cJSON *yaml_parse(const char *text, size_t length, bool lenient, struct error *err);
 
-/**
- * Writes @tree in block style, members in their order; yaml_parse() reads the same tree again.
- * Returns -1 for a text that is not UTF-8, and for what @out does not take.
- */
+/** Writes @tree in block style, members in their order; yaml_parse() reads the same tree again.
+ * Returns -1 for a text that is not UTF-8, and for what @out does not take. */
 int yaml_write(FILE *out, const cJSON *tree, struct error *err);
 
 #endif

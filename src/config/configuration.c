@@ -505,27 +505,13 @@ void configuration_land(const struct configuration *all, struct options *options
     }
 }
 
-/* The setting whose flag, or else whose field, comes behind @name in order. */
-static const struct setting *next_setting(const char *name, bool by_flag)
-{
-    const struct setting *next = NULL;
-    const char *least = NULL;
-    settings_each (setting) {
-        const char *own = by_flag ? setting->flag : setting->field;
-        if (!own || strcmp(own, name) <= 0 || (least && strcmp(own, least) >= 0))
-            continue;
-        next = setting;
-        least = own;
-    }
-    return next;
-}
-
 char *configuration_flags(const struct configuration *all)
 {
     char *text = xstrdup("");
-    const struct setting *setting = next_setting("", true);
-    for (; setting; setting = next_setting(setting->flag, true)) {
+    settings_each (setting) {
         const char *value = configuration_of(all, setting)->value;
+        if (!setting->flag || !setting_is_first(setting))
+            continue;
         char *longer = xasprintf("%s%s=%s\n", text, setting->flag, value ? value : "");
         free(text);
         text = longer;
@@ -547,11 +533,25 @@ static void put_at(cJSON *tree, const char *path, cJSON *value)
     cJSON_AddItemToObject(tree, path, value);
 }
 
+/* The setting whose field comes behind @field in order. */
+static const struct setting *next_field(const char *field)
+{
+    const struct setting *next = NULL;
+    const char *least = NULL;
+    settings_each (setting) {
+        const char *own = setting->field;
+        if (own && strcmp(own, field) > 0 && (!least || strcmp(own, least) < 0)) {
+            next = setting;
+            least = own;
+        }
+    }
+    return next;
+}
+
 cJSON *configuration_tree(const struct configuration *all)
 {
     cJSON *tree = cJSON_CreateObject();
-    const struct setting *setting = next_setting("", false);
-    for (; setting; setting = next_setting(setting->field, false))
-        put_at(tree, setting->field, setting_json(setting, configuration_of(all, setting)->value));
+    for (const struct setting *s = next_field(""); s; s = next_field(s->field))
+        put_at(tree, s->field, setting_json(s, configuration_of(all, s)->value));
     return tree;
 }

@@ -178,7 +178,7 @@ int configuration_settle(struct configuration *configuration, struct error *err)
 /** Fills in what flags and fields say of @options. */
 void configuration_land(const struct configuration *configuration, struct options *options);
 
-/** "name=value" of each flag as it is in effect, sorted, a line each, for the caller to free. */
+/** "name=value" of each flag as it is in effect, a line each, for the caller to free. */
 char *configuration_flags(const struct configuration *configuration);
 
 /** The values of all fields as a KubeProxyConfiguration, members sorted. The caller deletes it. */
