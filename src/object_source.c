@@ -69,34 +69,6 @@ bool object_source_is_exhausted(const struct object_source *source, const struct
     return true;
 }
 
-void object_source_encodings(const struct object_source *source, const char *encodings[KIND_COUNT])
-{
-    for (int kind = 0; kind < KIND_COUNT; kind++) {
-        struct reflector_figures figures = {0};
-        if (source->reflectors[kind])
-            reflector_figures(source->reflectors[kind], &figures);
-        encodings[kind] = figures.encoding;
-    }
-}
-
-void object_source_status(const struct object_source *source, struct daemon_status *status)
-{
-    object_source_encodings(source, status->encodings);
-    status->heard = source->apiserver ? apiserver_silence(source->apiserver) : -1;
-    status->silence = status->heard > APISERVER_SILENCE ? status->heard : 0;
-    for (int kind = 0; kind < KIND_COUNT; kind++) {
-        struct reflector_figures figures = {0};
-        if (source->reflectors[kind])
-            reflector_figures(source->reflectors[kind], &figures);
-        status->watch[kind].resource = figures.resource;
-        status->watch[kind].state = figures.state;
-        status->watch[kind].trouble = figures.trouble;
-        status->watch[kind].events = figures.events;
-        status->watch[kind].failures = figures.failures;
-        status->watch[kind].lists = figures.lists;
-    }
-}
-
 /* ---- what is written ---- */
 
 static void on_event(void *ctx, const struct object_event *event)

@@ -8,7 +8,6 @@
 #include "kube-nftd/config.h"
 #include "kube-nftd/model.h"
 
-struct daemon_status;
 struct ev_loop;
 struct proxy;
 
@@ -44,12 +43,6 @@ void object_source_close(struct object_source *source);
 
 /** Whether it has given @proxy all that it has for now. */
 bool object_source_is_exhausted(const struct object_source *source, const struct proxy *proxy);
-
-/** In which encoding the last answer of each kind came; NULL: none came as yet. */
-void object_source_encodings(const struct object_source *source, const char *encodings[KIND_COUNT]);
-
-/** Fills in what @status says of the source. */
-void object_source_status(const struct object_source *source, struct daemon_status *status);
 
 /** The own Node as it is now, or NULL: proxy_config's node_seen, with the source as its ctx. */
 void object_source_node_seen(void *source, const struct node *node);

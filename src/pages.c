@@ -49,8 +49,7 @@ void pages_write_metrics(void *ctx, struct metrics_page *page)
     if (source->recorder)
         sources.events = event_recorder_figures(source->recorder);
     for (int kind = 0; kind < KIND_COUNT; kind++)
-        if (source->reflectors[kind])
-            reflector_figures(source->reflectors[kind], &sources.reflectors[kind]);
+        sources.reflectors[kind] = reflector_figures(source->reflectors[kind]);
     metrics_write(&sources, page);
     vec_free(&sources.busiest);
 }
@@ -83,7 +82,8 @@ static void answer_explain(void *ctx, const struct http_request *request,
     if (explain_gate_is_open(&d->explain_gate))
         daemon_sync(d);
     proxy_explain_sources(d->proxy, &sources);
-    object_source_encodings(&d->source, sources.encodings);
+    for (int kind = 0; kind < KIND_COUNT; kind++)
+        sources.encodings[kind] = reflector_figures(d->source.reflectors[kind]).encoding;
     explain_answer(&sources, &d->explain_gate, request, answer);
 }
 
@@ -112,7 +112,10 @@ static struct daemon_status status_of(const struct daemon *d)
     struct process_usage usage;
     process_usage_read(&usage);
     status.resident = isnan(usage.resident) ? 0 : usage.resident;
-    object_source_status(&d->source, &status);
+    for (int kind = 0; kind < KIND_COUNT; kind++)
+        status.watch[kind] = reflector_figures(d->source.reflectors[kind]);
+    status.heard = d->source.apiserver ? apiserver_silence(d->source.apiserver) : -1;
+    status.silence = status.heard > APISERVER_SILENCE ? status.heard : 0;
     proxy_figures(d->proxy, &status.proxy);
     for (int i = 0; i < FAMILY_COUNT; i++)
         status.owned[i] = d->owned[i];

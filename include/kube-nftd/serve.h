@@ -525,15 +525,10 @@ void metrics_write(const struct metrics_sources *sources, struct metrics_page *p
 struct daemon_status {
     double started; /* seconds since 1970 */
     const char *node;
-    const char *objects_from;          /* "https://...", or the path of manifests */
-    const char *encodings[KIND_COUNT]; /* in which they come; NULL: none came, or files */
+    const char *objects_from; /* "https://...", or the path of manifests */
     double silence; /* the API server has sent nothing for so many seconds; 0: that is no news */
     double heard;   /* seconds since its last byte; below 0: objects are of files */
-    struct {
-        const char *resource, *state;     /* NULL: objects are of files */
-        const char *trouble;              /* what is wrong with requests; NULL: nothing */
-        uint64_t events, failures, lists; /* so far */
-    } watch[KIND_COUNT];
+    struct reflector_figures watch[KIND_COUNT]; /* zeroed: objects are of files */
     struct proxy_figures proxy;
     bool owned[FAMILY_COUNT]; /* no other program can change the table */
     double resident;          /* bytes of memory; 0: not known */

@@ -276,8 +276,8 @@ void reflector_free(struct reflector *reflector);
  * there are none to be had (403, 404). */
 bool reflector_has_answer(const struct reflector *reflector);
 
-/** Writes the counts up to now into @out. */
-void reflector_figures(const struct reflector *reflector, struct reflector_figures *out);
+/** What has happened up to now; of NULL, nothing. */
+struct reflector_figures reflector_figures(const struct reflector *reflector);
 
 /*
  * Takes a taint from the own Node that keeps pods away until the node can reach services: when the

@@ -89,7 +89,7 @@ static void add_source(const struct daemon_status *status, cJSON *source)
         if (it->resource)
             facts_add(
                 facts_append(watches), fact_text("resource", it->resource),
-                fact_text("state", it->state), fact_text("encoding", status->encodings[kind]),
+                fact_text("state", it->state), fact_text("encoding", it->encoding),
                 fact_number("events", (double)it->events), fact_number("lists", (double)it->lists),
                 fact_number("failures", (double)it->failures), fact_text("trouble", it->trouble));
     }
@@ -187,8 +187,8 @@ static void write_statusz(FILE *out, const struct daemon_status *status)
     if (status->silence > 0)
         fprintf(out, ", nothing heard for %.0f s", status->silence);
     for (enum object_kind kind = 0; kind < KIND_COUNT; kind++)
-        if (status->encodings[kind])
-            xjoin(&encodings, "%s %s", object_kind_name(kind), status->encodings[kind]);
+        if (status->watch[kind].encoding)
+            xjoin(&encodings, "%s %s", object_kind_name(kind), status->watch[kind].encoding);
     if (encodings) /* else they are of files */
         fprintf(out, "\nEncodings: %s", encodings);
     free(encodings);

@@ -627,10 +627,14 @@ bool reflector_has_answer(const struct reflector *r)
     return r->answered;
 }
 
-void reflector_figures(const struct reflector *r, struct reflector_figures *out)
+struct reflector_figures reflector_figures(const struct reflector *r)
 {
-    *out = r->figures;
-    out->resource = resource_of(r);
-    out->state = state_names[r->state];
-    out->trouble = r->retry.logged;
+    struct reflector_figures figures = {0};
+    if (r) {
+        figures = r->figures;
+        figures.resource = resource_of(r);
+        figures.state = state_names[r->state];
+        figures.trouble = r->retry.logged;
+    }
+    return figures;
 }

@@ -222,13 +222,13 @@ COMMAND(programmed)
 COMMAND(daemon)
 {
     static const struct sync_figures synced = {.last_success = 1000}, never_synced;
-    daemon_facts =
-        (struct daemon_status){.started = clock_realtime() - 3723,
-                               .node = "n1",
-                               .objects_from = "https://10.0.0.1:6443",
-                               .encodings = {[KIND_SERVICE] = "protobuf", [KIND_NODE] = "json"},
-                               .proxy = {.services = 12, .slices = 34},
-                               .paths = "/metrics /statusz"};
+    daemon_facts = (struct daemon_status){
+        .started = clock_realtime() - 3723,
+        .node = "n1",
+        .objects_from = "https://10.0.0.1:6443",
+        .watch = {[KIND_SERVICE] = {.encoding = "protobuf"}, [KIND_NODE] = {.encoding = "json"}},
+        .proxy = {.services = 12, .slices = 34},
+        .paths = "/metrics /statusz"};
     daemon_facts.proxy.family[FAMILY_IPV4] =
         (struct table_view){.in_use = true, .programmed = true, .frontends = 56, .syncs = &synced};
     daemon_facts.proxy.family[FAMILY_IPV6] =

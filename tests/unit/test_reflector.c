@@ -295,8 +295,7 @@ static void write_number(const char *name, uint64_t after, uint64_t before)
 /* What has been counted since @before. */
 static void write_figures(const struct reflector_figures *before)
 {
-    struct reflector_figures f;
-    reflector_figures(reflector, &f);
+    struct reflector_figures f = reflector_figures(reflector);
     write_number("lists", f.lists, before->lists);
     write_number("resumes", f.resumes, before->resumes);
     write_number("events", f.events, before->events);
@@ -388,7 +387,7 @@ COMMAND(from)
     const char *when = "";
     seen = out;
     begin_at(script_word(&words));
-    reflector_figures(reflector, &before);
+    before = reflector_figures(reflector);
     act(words);
     if (!request) {
         bool told = timer->at >= 9 && timer->at <= 10; /* by the server */
