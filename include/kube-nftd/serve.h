@@ -259,13 +259,14 @@ static inline struct fact fact_flag(const char *key, bool value)
                   sizeof((const struct fact[]){__VA_ARGS__}) / sizeof(struct fact))
 void facts_add_all(cJSON *to, const struct fact *facts, size_t n);
 
-/** A text in the object @to. */
+/** A text in the object @to; or at the end of the array @to, with @key NULL. */
 void facts_format(cJSON *to, const char *key, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/** A new object, or text, at the end of an array. */
+#define facts_append_text(array, ...) facts_format((array), NULL, __VA_ARGS__)
+
+/** A new object at the end of an array. */
 cJSON *facts_append(cJSON *array);
-void facts_append_text(cJSON *array, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /** A member of @object; NULL if there is none, or no object. */
 const cJSON *facts_at(const cJSON *object, const char *key);

@@ -6,25 +6,18 @@
 /* Most items of a list fit in; the text of a larger tree is copied as it grows. */
 #define FIRST_BYTES 1024
 
-static cJSON *make(const struct fact *fact)
-{
-    switch (fact->type) {
-    case FACT_TEXT:
-        return cJSON_CreateString(fact->text);
-    case FACT_NUMBER:
-        return cJSON_CreateNumber(fact->number);
-    case FACT_FLAG:
-        return cJSON_CreateBool(fact->number != 0);
-    case FACT_NULL:
-        break;
-    }
-    return cJSON_CreateNull();
-}
-
 void facts_add_all(cJSON *to, const struct fact *facts, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        cJSON_AddItemToObject(to, facts[i].key, make(&facts[i]));
+    for (const struct fact *it = facts; it < facts + n; it++) {
+        if (it->type == FACT_TEXT)
+            cJSON_AddStringToObject(to, it->key, it->text);
+        else if (it->type == FACT_NUMBER)
+            cJSON_AddNumberToObject(to, it->key, it->number);
+        else if (it->type == FACT_FLAG)
+            cJSON_AddBoolToObject(to, it->key, it->number != 0);
+        else
+            cJSON_AddNullToObject(to, it->key);
+    }
 }
 
 void facts_format(cJSON *to, const char *key, const char *format, ...)
@@ -33,7 +26,10 @@ void facts_format(cJSON *to, const char *key, const char *format, ...)
     va_start(args, format);
     char *text = xvasprintf(format, args);
     va_end(args);
-    cJSON_AddStringToObject(to, key, text);
+    if (key)
+        cJSON_AddStringToObject(to, key, text);
+    else
+        cJSON_AddItemToArray(to, cJSON_CreateString(text));
     free(text);
 }
 
@@ -42,16 +38,6 @@ cJSON *facts_append(cJSON *array)
     cJSON *object = cJSON_CreateObject();
     cJSON_AddItemToArray(array, object);
     return object;
-}
-
-void facts_append_text(cJSON *array, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    char *text = xvasprintf(format, args);
-    va_end(args);
-    cJSON_AddItemToArray(array, cJSON_CreateString(text));
-    free(text);
 }
 
 const cJSON *facts_at(const cJSON *object, const char *key)

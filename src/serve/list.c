@@ -271,22 +271,10 @@ static bool is_wanted(const struct list_query *query, const struct service *serv
 
 /* ---- all at once ---- */
 
-/* What is said of Services. */
-struct topic {
-    const char *kind;
-    double schema;
-    /* NULL: there is nothing to say of it. */
-    cJSON *(*describe)(const struct explain_sources *from, const struct service_state *state);
-};
-
-static const struct topic services = {LIST_KIND, LIST_SCHEMA, describe};
-static const struct topic connections = {CONNECTIONS_KIND, CONNECTIONS_SCHEMA,
-                                         describe_connections};
-
-static cJSON *describe_all(const struct explain_sources *from, const struct topic *topic)
+static cJSON *make_head(const struct explain_sources *from, const char *kind, double schema)
 {
     cJSON *head = cJSON_CreateObject();
-    facts_add(head, fact_text("kind", topic->kind), fact_number("schema", topic->schema),
+    facts_add(head, fact_text("kind", kind), fact_number("schema", schema),
               fact_text("version", KUBE_NFTD_VERSION), fact_text("node", from->node_name),
               fact_text("computedFrom", from->from_manifests ? "manifests" : "daemon"));
     return head;
@@ -294,7 +282,8 @@ static cJSON *describe_all(const struct explain_sources *from, const struct topi
 
 cJSON *list_facts(const struct explain_sources *sources, const void *query)
 {
-    cJSON *root = describe_all(sources, &services), *items = cJSON_AddArrayToObject(root, "items");
+    cJSON *root = make_head(sources, LIST_KIND, LIST_SCHEMA);
+    cJSON *items = cJSON_AddArrayToObject(root, "items");
     hash_table_each (policy_services(sources->policy), const struct service_state, it)
         if (is_wanted(query, it->service))
             cJSON_AddItemToArray(items, describe(sources, it));
@@ -312,7 +301,7 @@ cJSON *list_facts(const struct explain_sources *sources, const void *query)
 
 struct walk {
     struct list_page *page;
-    const struct topic *topic;
+    bool connections;            /* are what it is about, and not all there is to say */
     struct explain_sources from; /* while a piece is made */
     struct list_query query;     /* its texts are owned */
     double begun;                /* clock_monotonic */
@@ -331,8 +320,9 @@ static void put_service(void *ctx, void *item)
 {
     struct walk *walk = ctx;
     const struct service_state *state = item;
-    cJSON *facts =
-        is_wanted(&walk->query, state->service) ? walk->topic->describe(&walk->from, state) : NULL;
+    cJSON *facts = !is_wanted(&walk->query, state->service) ? NULL
+                   : walk->connections ? describe_connections(&walk->from, state)
+                                       : describe(&walk->from, state);
     if (!facts)
         return;
     char *text = facts_print(facts);
@@ -360,7 +350,7 @@ static void go_on(struct walk *walk)
             hash_table_scan(policy_services(walk->from.policy), walk->cursor, put_service, walk);
         walk->done = walk->cursor == 0;
     }
-    if (walk->done && walk->topic == &connections) {
+    if (walk->done && walk->connections) {
         /* The time of what was counted lets a client compute rates. */
         char *text = xasprintf("\n],\"countedAt\":%.6f}\n", page->counted_at(page->ctx));
         put(walk, text);
@@ -394,8 +384,8 @@ static void end(void *ctx)
     free(walk);
 }
 
-static void answer_topic(struct list_page *page, const struct topic *topic,
-                         const struct http_request *request, struct http_answer *answer)
+static void answer_list(struct list_page *page, bool connections,
+                        const struct http_request *request, struct http_answer *answer)
 {
     struct explain_sources sources;
     if (!http_answer_reads(request, answer))
@@ -410,12 +400,13 @@ static void answer_topic(struct list_page *page, const struct topic *topic,
     }
     struct walk *walk = xcalloc(1, sizeof(*walk));
     *walk = (struct walk){.page = page,
-                          .topic = topic,
+                          .connections = connections,
                           .query = {xstrdup(http_request_argument(request, "namespace")),
                                     xstrdup(http_request_argument(request, "name"))},
                           .begun = clock_monotonic()};
     page->open++;
-    cJSON *head = describe_all(&sources, topic);
+    cJSON *head = connections ? make_head(&sources, CONNECTIONS_KIND, CONNECTIONS_SCHEMA)
+                              : make_head(&sources, LIST_KIND, LIST_SCHEMA);
     char *text = facts_print(head);
     text[strlen(text) - 1] = '\0'; /* its brace is the last of all */
     put(walk, text);
@@ -427,11 +418,11 @@ static void answer_topic(struct list_page *page, const struct topic *topic,
 
 void list_answer(void *page, const struct http_request *request, struct http_answer *answer)
 {
-    answer_topic(page, &services, request, answer);
+    answer_list(page, false, request, answer);
 }
 
 void list_answer_connections(void *page, const struct http_request *request,
                              struct http_answer *answer)
 {
-    answer_topic(page, &connections, request, answer);
+    answer_list(page, true, request, answer);
 }
