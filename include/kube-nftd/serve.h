@@ -221,7 +221,7 @@ typedef VEC(struct port_connections) port_connections_vec;
 size_t connections_most(const struct explain_sources *sources, size_t most,
                         port_connections_vec *out);
 
-/* Trees of facts, as cJSON: what a page of the daemon says, and a command prints (client/view.h).
+/* Trees of facts, as cJSON: what a page of the daemon says, and a command prints.
  * Adding to one never fails. */
 
 struct fact {
@@ -276,6 +276,62 @@ const char *facts_text_at(const cJSON *object, const char *key);
 
 /** The JSON, on one line and UTF-8 whatever the texts are, for the caller to free. */
 char *facts_print(const cJSON *facts);
+
+/*
+ * Trees of facts as text, by views, which are data; or as JSON.
+ *
+ * A line of a view is text with
+ *
+ *     {path}           the value there ("a.b"); {} is the item itself; lists get commas
+ *     {path|other}     or other, if there is none
+ *     [path?text]      text, if there is a value; [!path?text], if there is none;
+ *                      [path=word?text], if it is that word
+ *
+ * where false, 0, "" and empty lists are no values, although {path} prints 0. Sections may be
+ * nested. A line that comes out empty is not printed, and nothing of its item. The lines of a list
+ * that have tabs are a table; VIEW_... are styles, for terminals. Control characters in values
+ * become '?'.
+ */
+
+#define VIEW_BOLD "\1"
+#define VIEW_GOOD "\2"
+#define VIEW_DOUBT "\3"
+#define VIEW_BAD "\4"
+#define VIEW_PLAIN "\5" /* ends the others */
+
+/* Of a table with titles; an array of them ends with a zeroed one. */
+struct column {
+    const char *title, *line;
+    enum {
+        ALWAYS,
+        WIDE,    /* only in wide tables */
+        COUNTED, /* likewise, and only if the first item has "connections" */
+    } when;
+};
+
+/* Part of a text; an array of them ends with a zeroed one. */
+struct view {
+    const char *path;  /* of an object, or of a list for each item of it; NULL: the item itself */
+    const char *title; /* a line before all of them; NULL: none */
+    const char *line;
+    const struct column *columns; /* in place of the line; NULL: that */
+    const struct view *inner;     /* printed behind the line of each item; NULL: nothing */
+};
+
+struct view_style {
+    size_t width; /* of tables in characters; 0: no limit */
+    bool colours;
+    bool wide;
+};
+
+/** What suits @out: a terminal has a width, and colours unless NO_COLOR is set. */
+struct view_style view_style(FILE *out);
+
+void view_print(const struct view *views, const cJSON *facts, const struct view_style *style,
+                FILE *out);
+
+/** The whole tree, with what would do something to a terminal escaped. */
+void view_print_json(const cJSON *facts, FILE *out);
 
 /*
  * What balancers and probes ask over HTTP (libmicrohttpd inside the libev loop):
@@ -536,10 +592,14 @@ struct daemon_status {
     const char *paths;        /* that the metrics address answers, between blanks */
 };
 
+/* What people see of it. */
+extern const struct view view_status[];
+
 /** Answers GET /status. */
 void status_answer(const struct daemon_status *status, struct http_answer *answer);
 
-/* Pages for people, which promise no format (docs/behaviour.md 6.3). */
+/* Pages for people, which promise no format (docs/behaviour.md 6.3). This one is the same by
+ * view_status. */
 void diagnostics_statusz(const struct daemon_status *status, struct http_answer *answer);
 
 /** @flags: a line "name=value" each. */

@@ -3,7 +3,7 @@
 
 #include "ask.h"
 #include "top.h"
-#include "view.h"
+#include "views.h"
 
 #include <string.h>
 #include <unistd.h>

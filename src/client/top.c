@@ -2,9 +2,7 @@
 #include "top.h"
 
 #include "ask.h"
-#include "kube-nftd/base.h"
-#include "kube-nftd/serve.h"
-#include "view.h"
+#include "views.h"
 
 #include <math.h>
 #include <poll.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What people see of the daemon's answers. */
-#include "view.h"
+#include "views.h"
 
 /* ---- what is said of an endpoint ---- */
 
@@ -133,48 +132,3 @@ static const struct column top_endpoint_columns[] = {
     {0}};
 const struct view view_top[] = {{"items", .columns = top_columns}, {0}};
 const struct view view_top_endpoints[] = {{"items", .columns = top_endpoint_columns}, {0}};
-
-/* ---- status ---- */
-
-static const struct column table_columns[] = {
-    {"TABLE", "{family}", ALWAYS},
-    {"STATE", "[state=applied?" VIEW_GOOD "][!state=applied?" VIEW_BAD "]{state}" VIEW_PLAIN,
-     ALWAYS},
-    {"FRONTENDS", "{frontends}", ALWAYS},
-    {"REJECTED", "{rejected}", ALWAYS},
-    {"PENDING FOR", "[pendingSeconds?{pendingSecondsText}][!pendingSeconds?-]", ALWAYS},
-    {"LAST COMMIT", "{lastCommit|never}", ALWAYS},
-    {"TOOK", "{lastCommitSecondsText}", ALWAYS},
-    {"REPAIRS", "{repairs}", ALWAYS},
-    {"DRIFT", "{drift}", ALWAYS},
-    {"OWNED", "[owned?yes][!owned?no]", ALWAYS},
-    {0}};
-
-static const struct column watch_columns[] = {{"WATCH", "{resource}", ALWAYS},
-                                              {"STATE", "{state}", ALWAYS},
-                                              {"ENCODING", "{encoding|-}", ALWAYS},
-                                              {"EVENTS", "{events}", ALWAYS},
-                                              {"LISTS", "{lists}", ALWAYS},
-                                              {"FAILURES", "{failures}", ALWAYS},
-                                              {0}};
-
-const struct view view_status[] = {
-    {.line = VIEW_BOLD "kube-nftd {version}" VIEW_PLAIN "[commit? (commit {commit})], up "
-                       "{uptimeSecondsText}: [well?" VIEW_GOOD "well" VIEW_PLAIN "][!well?" VIEW_BAD
-                       "not well" VIEW_PLAIN "]"},
-    {"problems", .line = "  " VIEW_BAD "{}" VIEW_PLAIN},
-    {.line = "\nNode         {node.name}[node.zone? in zone {node.zone}]"
-             "[!node.zone?, without a zone]"},
-    {.line = "Objects      {source.services} Services, {source.endpointSlices} EndpointSlices"
-             "[!source.complete?, not complete yet]"
-             "[source.unreadable?, {source.unreadable} invalid objects received]"},
-    {.line = "             from {source.from}"
-             "[source.heardSecondsText?, last heard of {source.heardSecondsText} ago]"},
-    {.line = "[claimedByOthers?Frontends    {claimedByOthers} are claimed by several Services]"},
-    {.line = "[reservedForServer?Frontends    {reservedForServer} are left to the API server]"},
-    {.line = "Conntrack    {conntrack.entries} of {conntrack.limit} entries"},
-    {.line = "Memory       {memoryMiB} MiB[logLinesDropped?; {logLinesDropped} log lines were "
-             "dropped]"},
-    {"families", "", .columns = table_columns},
-    {"source.watches", "", .columns = watch_columns},
-    {0}};

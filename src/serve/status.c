@@ -124,7 +124,7 @@ static double read_number(const char *path)
     return (double)number;
 }
 
-void status_answer(const struct daemon_status *status, struct http_answer *answer)
+static cJSON *status_facts(const struct daemon_status *status)
 {
     const struct proxy_figures *proxy = &status->proxy;
     cJSON *root = cJSON_CreateObject();
@@ -148,56 +148,62 @@ void status_answer(const struct daemon_status *status, struct http_answer *answe
               fact_number("memoryBytes", status->resident),
               fact_number("memoryMiB", round(status->resident / 1048576)),
               fact_number("logLinesDropped", (double)log_lines_dropped()));
-    http_answer_json(answer, 200, facts_print(root));
-    cJSON_Delete(root);
+    return root;
+}
+
+void status_answer(const struct daemon_status *status, struct http_answer *answer)
+{
+    cJSON *facts = status_facts(status);
+    http_answer_json(answer, 200, facts_print(facts));
+    cJSON_Delete(facts);
 }
 
 /* ---- for people ---- */
 
 #define FOR_PEOPLE "For people: the format of this page may change.\n"
 
-static void write_family(FILE *out, const struct table_view *it, const char *name)
-{
-    char last[CLOCK_RFC3339_SIZE];
-    if (!it->in_use) {
-        fprintf(out, "%s: not in use\n", name);
-        return;
-    }
-    fprintf(out, "%s: %s, frontends: %zu", name,
-            it->programmed ? "programmed" : "not programmed yet", it->frontends);
-    clock_format(it->syncs->last_success, 3, last);
-    if (it->syncs->last_success > 0)
-        fprintf(out, ", last: %s", last);
-    if (it->waiting > 0)
-        fprintf(out, ", a change has waited for %.0f s", ceil(it->waiting));
-    fputc('\n', out);
-}
+static const struct column table_columns[] = {
+    {"TABLE", "{family}", ALWAYS},
+    {"STATE", "[state=applied?" VIEW_GOOD "][!state=applied?" VIEW_BAD "]{state}" VIEW_PLAIN,
+     ALWAYS},
+    {"FRONTENDS", "{frontends}", ALWAYS},
+    {"REJECTED", "{rejected}", ALWAYS},
+    {"PENDING FOR", "[pendingSeconds?{pendingSecondsText}][!pendingSeconds?-]", ALWAYS},
+    {"LAST COMMIT", "{lastCommit|never}", ALWAYS},
+    {"TOOK", "{lastCommitSecondsText}", ALWAYS},
+    {"REPAIRS", "{repairs}", ALWAYS},
+    {"DRIFT", "{drift}", ALWAYS},
+    {"OWNED", "[owned?yes][!owned?no]", ALWAYS},
+    {0}};
 
-static void write_statusz(FILE *out, const struct daemon_status *status)
-{
-    char started[CLOCK_RFC3339_SIZE], *encodings = NULL;
-    unsigned long up = (unsigned long)fmax(clock_realtime() - status->started, 0);
-    clock_format(status->started, 3, started);
-    fprintf(out,
-            "kube-nftd statusz\n" FOR_PEOPLE "\nStarted: %s\n"
-            "Up: %lu hr %02lu min %02lu sec\nBinary version: " KUBE_NFTD_VERSION "\n"
-            "Node: %s\nObjects from: %s%s",
-            started, up / 3600, up / 60 % 60, up % 60, status->node, status->objects_from,
-            status->proxy.complete ? "" : " (not complete yet)");
-    if (status->silence > 0)
-        fprintf(out, ", nothing heard for %.0f s", status->silence);
-    for (enum object_kind kind = 0; kind < KIND_COUNT; kind++)
-        if (status->watch[kind].encoding)
-            xjoin(&encodings, "%s %s", object_kind_name(kind), status->watch[kind].encoding);
-    if (encodings) /* else they are of files */
-        fprintf(out, "\nEncodings: %s", encodings);
-    free(encodings);
-    fprintf(out, "\nServices: %zu\nEndpointSlices: %zu\n", status->proxy.services,
-            status->proxy.slices);
-    for (enum family i = 0; i < FAMILY_COUNT; i++)
-        write_family(out, &status->proxy.family[i], family_name(i));
-    fprintf(out, "Paths: %s\n", status->paths);
-}
+static const struct column watch_columns[] = {{"WATCH", "{resource}", ALWAYS},
+                                              {"STATE", "{state}", ALWAYS},
+                                              {"ENCODING", "{encoding|-}", ALWAYS},
+                                              {"EVENTS", "{events}", ALWAYS},
+                                              {"LISTS", "{lists}", ALWAYS},
+                                              {"FAILURES", "{failures}", ALWAYS},
+                                              {0}};
+
+const struct view view_status[] = {
+    {.line = VIEW_BOLD "kube-nftd {version}" VIEW_PLAIN "[commit? (commit {commit})], up "
+                       "{uptimeSecondsText}: [well?" VIEW_GOOD "well" VIEW_PLAIN "][!well?" VIEW_BAD
+                       "not well" VIEW_PLAIN "]"},
+    {"problems", .line = "  " VIEW_BAD "{}" VIEW_PLAIN},
+    {.line = "\nNode         {node.name}[node.zone? in zone {node.zone}]"
+             "[!node.zone?, without a zone]"},
+    {.line = "Objects      {source.services} Services, {source.endpointSlices} EndpointSlices"
+             "[!source.complete?, not complete yet]"
+             "[source.unreadable?, {source.unreadable} invalid objects received]"},
+    {.line = "             from {source.from}"
+             "[source.heardSecondsText?, last heard of {source.heardSecondsText} ago]"},
+    {.line = "[claimedByOthers?Frontends    {claimedByOthers} are claimed by several Services]"},
+    {.line = "[reservedForServer?Frontends    {reservedForServer} are left to the API server]"},
+    {.line = "Conntrack    {conntrack.entries} of {conntrack.limit} entries"},
+    {.line = "Memory       {memoryMiB} MiB[logLinesDropped?; {logLinesDropped} log lines were "
+             "dropped]"},
+    {"families", "", .columns = table_columns},
+    {"source.watches", "", .columns = watch_columns},
+    {0}};
 
 void diagnostics_statusz(const struct daemon_status *status, struct http_answer *answer)
 {
@@ -206,11 +212,13 @@ void diagnostics_statusz(const struct daemon_status *status, struct http_answer 
     FILE *out = open_memstream(&text, &length);
     if (!out)
         alloc_failed();
-    write_statusz(out, status);
-    bool failed = ferror(out);
-    if (fclose(out) != 0 || failed)
+    cJSON *facts = status_facts(status);
+    view_print(view_status, facts, &(struct view_style){0}, out);
+    cJSON_Delete(facts);
+    if (fclose(out) != 0)
         alloc_failed();
-    http_answer_text(answer, 200, "%s", text);
+    http_answer_text(answer, 200, "kube-nftd statusz\n" FOR_PEOPLE "\n%s\nPaths: %s\n", text,
+                     status->paths);
     free(text);
 }
 

@@ -129,10 +129,15 @@ def figures():
     return {(name, resource): int(value) for name, resource, value in found}
 
 
-def statusz():
+def status():
     with contextlib.closing(http.client.HTTPConnection(METRICS, timeout=20)) as connection:
-        connection.request("GET", "/statusz")
-        return connection.getresponse().read().decode()
+        connection.request("GET", "/status")
+        return json.load(connection.getresponse())
+
+
+def encodings():
+    """In which what is watched comes, by resource without its group."""
+    return {it["resource"].split(".")[0]: it["encoding"] for it in status()["source"]["watches"]}
 
 
 def dump_rules(kubeconfig, node="node-a", mounts=None):

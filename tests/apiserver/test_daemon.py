@@ -15,8 +15,8 @@ import pytest
 import apiserver
 import pki
 from encoding import Protobuf
-from harness import (BINARY, NODE_ADDRESS, Daemon, dump_rules, endpoint_slice, explain, node, rejected, service,
-                     service_cidr, service_cidrs, statusz, table)
+from harness import (BINARY, NODE_ADDRESS, Daemon, dump_rules, encodings, endpoint_slice, explain, node, rejected,
+                     service, service_cidr, service_cidrs, table)
 
 WEB = ("10.96.0.10", "tcp", 80)
 DB = ("10.96.0.20", "tcp", 5432)
@@ -245,7 +245,7 @@ def test_selectors_and_headers(server, start):
     (("--config", "config.yaml"), "application/json;q=0.5", "json"),
 ])
 def test_encoding_by_kube_proxys_settings(server, tmp_path, flags, accept, came):
-    """The settings say what is asked for; the log, a counter, /statusz and explain say what came."""
+    """The settings say what is asked for; the log, a counter, status and explain say what came."""
     kubeconfig = server.kubeconfig(tmp_path / "kubeconfig")
     (tmp_path / "config.yaml").write_text(
         "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n"
@@ -260,7 +260,7 @@ def test_encoding_by_kube_proxys_settings(server, tmp_path, flags, accept, came)
         assert re.findall(r'^kube_nftd_received_bytes_total\{encoding="(\w+)",resource="services"\} [1-9]', page,
                           re.MULTILINE) == [came]
         kinds = ("Service", "EndpointSlice", "ServiceCIDR", "Node")
-        server.wait(lambda: f"\nEncodings: {', '.join(f'{kind} {came}' for kind in kinds)}\n" in statusz())
+        server.wait(lambda: list(encodings().values()) == [came] * 4)
         told = json.loads(explain("shop/web", "-o", "json").stdout)
         assert told["encodings"] == dict.fromkeys(kinds, came)
 

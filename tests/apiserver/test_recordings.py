@@ -27,8 +27,8 @@ import pki
 import recordings
 import replay
 import side_by_side
-from harness import (HEALTHZ, Daemon, endpoint_slice, figures, node, own_network, rejected, service, service_cidr,
-                     service_cidrs, statusz, table)
+from harness import (HEALTHZ, Daemon, encodings, endpoint_slice, figures, node, own_network, rejected, service,
+                     service_cidr, service_cidrs, table)
 
 EXPECTED = {row["recording"]: row for row in recordings.read_table(pathlib.Path(__file__).parent / "recordings.tsv")}
 COUNTERS = {"lists": "lists", "resumes": "watch_resumes", "events": "watch_events", "bad_objects": "bad_objects",
@@ -159,11 +159,10 @@ def wrong_log(server, daemon, row):
 
 
 def wrong_encoding(server):
-    """/statusz names that of the last answer, which is the recording."""
-    kind = replay.KINDS[server.resource][1]
+    """status names that of the last answer, which is the recording."""
     encoding = "protobuf" if server.first.is_protobuf else "json"
-    if server.first.status() == "200" and not re.search(rf"\nEncodings: .*\b{kind} {encoding}\b", statusz()):
-        yield f"not in {encoding}: {statusz()}"
+    if server.first.status() == "200" and encodings()[server.resource] != encoding:
+        yield f"not in {encoding}: {encodings()}"
 
 
 # What is in force

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What may be asked of explanations, and how facts are printed: cases/explain. */
-#include "client/view.h"
 #include "kube-nftd/serve.h"
 #include "script.h"
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "view.h"
-
-#include "kube-nftd/base.h"
+#include "kube-nftd/serve.h"
 
 #include <stdlib.h>
 #include <string.h>
