@@ -122,19 +122,29 @@ void endpoint_merge_begin(struct endpoint_merge *merge, const struct endpoint_sl
 
 /* ---- which slices have an address ---- */
 
-static uint64_t rank_of(const struct address *address, bool terminates)
+/* Of so many addresses to a bucket the buckets become twice as many. */
+#define MOST_IN_BUCKET 32
+
+static uint32_t rank_of(const struct address *address, bool terminates)
 {
-    return (address_hash(address, 0) & ~UINT64_C(1)) | terminates;
+    return (uint32_t)(address_hash(address, 0) & ~UINT64_C(1)) | terminates;
 }
 
-/* Where between two places the slice @id has @rank in the index, or would have. */
-static size_t place_of(const struct address_index *index, size_t low, size_t high, uint64_t rank,
-                       const char *id)
+static address_bucket *bucket_of(const struct address_index *index, uint32_t rank)
 {
+    return &index->buckets[index->bits ? rank >> (32 - index->bits) : 0];
+}
+
+/* Where in @bucket the slice @id has @rank, or would have. */
+static size_t place_of(const struct address_index *index, const address_bucket *bucket,
+                       uint32_t rank, const char *id)
+{
+    size_t low = 0, high = bucket->n;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        const struct indexed_address *it = &index->all.v[middle];
-        if (it->rank < rank || (it->rank == rank && strcmp((*it->in)->id, id) < 0))
+        const struct indexed_address *it = &bucket->v[middle];
+        if (it->rank < rank ||
+            (it->rank == rank && strcmp((*index->slices.v[it->slice])->id, id) < 0))
             low = middle + 1;
         else
             high = middle;
@@ -142,69 +152,82 @@ static size_t place_of(const struct address_index *index, size_t low, size_t hig
     return low;
 }
 
-static int compare_ranks(const void *a, const void *b)
+/* The room for more is small: there may be very many endpoints. */
+static void insert(address_bucket *bucket, size_t at, struct indexed_address address)
 {
-    const uint64_t *p = a, *q = b;
-    return (*p > *q) - (*p < *q);
+    if (bucket->n == bucket->cap)
+        vec_make_room(bucket, bucket->n + bucket->n / 8 + 2);
+    memmove(&bucket->v[at + 1], &bucket->v[at], (bucket->n - at) * sizeof(*bucket->v));
+    bucket->v[at] = address;
+    bucket->n++;
 }
 
-/* All in one pass. */
-static void remove_ranks(struct address_index *index, const uint64_t *ranks, size_t n,
-                         const char *id)
+static void grow(struct address_index *index)
 {
-    struct indexed_address *v = index->all.v;
-    size_t to = 0, from = 0;
-    for (size_t i = 0; i < n; i++) {
-        size_t at = place_of(index, from, index->all.n, ranks[i], id);
-        memmove(&v[to], &v[from], (at - from) * sizeof(*v));
-        to += at - from;
-        from = at + 1;
+    const struct address_index old = *index;
+    index->bits += old.buckets != NULL;
+    index->buckets = xcalloc((size_t)1 << index->bits, sizeof(*index->buckets));
+    for (size_t i = 0; old.buckets && i < (size_t)1 << old.bits; i++) {
+        vec_each (&old.buckets[i], it) {
+            address_bucket *bucket = bucket_of(index, it->rank);
+            insert(bucket, bucket->n, *it);
+        }
+        vec_free(&old.buckets[i]);
     }
-    memmove(&v[to], &v[from], (index->all.n - from) * sizeof(*v));
-    index->all.n -= n;
+    free(old.buckets);
 }
 
-/* From the end on. The room for more is small: there may be very many endpoints. */
-static void add_ranks(struct address_index *index, const uint64_t *ranks, size_t n,
-                      struct endpoint_slice *const *in)
+/* Slices are not many, and each change looks at one. */
+static uint32_t number_of(struct address_index *index, struct endpoint_slice *const *in)
 {
-    size_t end = index->all.n;
-    if (end + n > index->all.cap)
-        vec_make_room(&index->all, end + n + end / 8);
-    struct indexed_address *v = index->all.v;
-    for (size_t left = n; left > 0; left--) {
-        size_t at = place_of(index, 0, end, ranks[left - 1], (*in)->id);
-        memmove(&v[at + left], &v[at], (end - at) * sizeof(*v));
-        v[at + left - 1] = (struct indexed_address){ranks[left - 1], in};
-        end = at;
-    }
-    index->all.n += n;
+    uint32_t number = 0;
+    while (number < index->slices.n && index->slices.v[number] != in)
+        number++;
+    return number;
 }
 
-void endpoint_merge_index(struct endpoint_merge *merge, struct address_index *index,
+void endpoint_merge_index(const struct endpoint_merge *merge, struct address_index *index,
                           struct endpoint_slice *const *in)
 {
+    const char *id = (*in)->id;
+    uint32_t number = number_of(index, merge->before ? in : NULL);
+    if (number == index->slices.n)
+        vec_push(&index->slices, NULL);
+    index->slices.v[number] = in;
     index->n_slices += !merge->before;
-    index->n_slices -= !merge->after;
-    vec_clear(&merge->gone);
-    vec_clear(&merge->new);
     vec_each (&merge->pairs, pair) {
         const struct slice_endpoint *was = pair->before, *is = pair->after;
         if (was && is && is_terminating(was) == is_terminating(is))
             continue;
-        if (was)
-            vec_push(&merge->gone, rank_of(pair->address, is_terminating(was)));
-        if (is)
-            vec_push(&merge->new, rank_of(pair->address, is_terminating(is)));
+        if (was) {
+            uint32_t rank = rank_of(pair->address, is_terminating(was));
+            address_bucket *bucket = bucket_of(index, rank);
+            struct indexed_address *gone = &bucket->v[place_of(index, bucket, rank, id)];
+            memmove(gone, gone + 1, (size_t)(bucket->v + --bucket->n - gone) * sizeof(*gone));
+            index->n--;
+        }
+        if (is) {
+            uint32_t rank = rank_of(pair->address, is_terminating(is));
+            if (!index->buckets || index->n == (size_t)MOST_IN_BUCKET << index->bits)
+                grow(index);
+            address_bucket *bucket = bucket_of(index, rank);
+            insert(bucket, place_of(index, bucket, rank, id),
+                   (struct indexed_address){rank, number});
+            index->n++;
+        }
     }
-    if (merge->gone.n) {
-        qsort(merge->gone.v, merge->gone.n, sizeof(*merge->gone.v), compare_ranks);
-        remove_ranks(index, merge->gone.v, merge->gone.n, (*in)->id);
+    if (!merge->after) {
+        index->slices.v[number] = NULL;
+        index->n_slices--;
     }
-    if (merge->new.n) {
-        qsort(merge->new.v, merge->new.n, sizeof(*merge->new.v), compare_ranks);
-        add_ranks(index, merge->new.v, merge->new.n, in);
-    }
+}
+
+void address_index_clear(struct address_index *index)
+{
+    for (size_t i = 0; index->buckets && i < (size_t)1 << index->bits; i++)
+        vec_free(&index->buckets[i]);
+    free(index->buckets);
+    vec_free(&index->slices);
 }
 
 static const struct slice_endpoint *best_in(const struct endpoint_slice *slice,
@@ -230,15 +253,19 @@ static struct copy best_of_others(const struct address_index *index,
                                   struct endpoint_slice *const *in, const struct slice_port *port,
                                   const struct address *address)
 {
-    const uint64_t last = rank_of(address, true);
-    size_t at = index ? place_of(index, 0, index->all.n, rank_of(address, false), "") : 0;
-    for (; index && at < index->all.n && index->all.v[at].rank <= last; at++) {
-        const struct indexed_address *it = &index->all.v[at];
-        if (it->in == in || !endpoint_slice_has_port(*it->in, port))
+    if (!index || !index->buckets)
+        return (struct copy){0};
+    const uint32_t first = rank_of(address, false);
+    const address_bucket *bucket = bucket_of(index, first);
+    for (size_t at = place_of(index, bucket, first, "");
+         at < bucket->n && (bucket->v[at].rank | 1) == (first | 1); at++) {
+        struct endpoint_slice *const *slice = index->slices.v[bucket->v[at].slice];
+        if (slice == in || !endpoint_slice_has_port(*slice, port))
             continue;
-        const struct slice_endpoint *best = best_in(*it->in, address);
-        if (best && is_terminating(best) == (it->rank & 1)) /* the hash is not another's */
-            return (struct copy){best, *it->in};
+        const struct slice_endpoint *best = best_in(*slice, address);
+        /* It may be another address of the same hash. */
+        if (best && is_terminating(best) == (bucket->v[at].rank & 1))
+            return (struct copy){best, *slice};
     }
     return (struct copy){0};
 }
@@ -294,7 +321,5 @@ void endpoint_merge_clear(struct endpoint_merge *merge)
 {
     vec_free(&merge->pairs);
     vec_free(&merge->buckets);
-    vec_free(&merge->gone);
-    vec_free(&merge->new);
     vec_free(&merge->deltas);
 }

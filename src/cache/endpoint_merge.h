@@ -12,17 +12,23 @@
 
 /* That a slice has an address. */
 struct indexed_address {
-    uint64_t rank;                    /* hash of the address; the lowest bit: it terminates */
-    struct endpoint_slice *const *in; /* where the cache has the slice */
+    uint32_t rank;  /* hash of the address; the lowest bit: it terminates */
+    uint32_t slice; /* its number */
 };
+
+typedef VEC(struct indexed_address) address_bucket;
 
 /*
  * Which slices of a family have an address, for Services of more than one: whether a copy wins is
- * found without looking at all of them. By rank and id of the slice, so that the copy that wins
- * comes first. Starts zeroed; to be released by vec_free() of all.
+ * found without looking at all of them. Each bucket is sorted by rank and id of the slice, so that
+ * the copy that wins comes first. Starts zeroed.
  */
 struct address_index {
-    VEC(struct indexed_address) all;
+    address_bucket *buckets;
+    unsigned bits; /* the highest ones of a rank say in which bucket it is */
+    size_t n;      /* in all buckets */
+    VEC(struct endpoint_slice *const *)
+    slices; /* where the cache has them, by number; NULL: none */
     size_t n_slices;
 };
 
@@ -38,7 +44,6 @@ struct endpoint_merge {
     VEC(struct endpoint_pair) pairs;             /* those not here are as they were */
     bool differ;                                 /* some pair's copies do */
     VEC(uint32_t) buckets;                       /* of pairs, by address; numbers from 1 */
-    VEC(uint64_t) gone, new;                     /* ranks */
     VEC(struct endpoint_delta) deltas;
 };
 
@@ -47,7 +52,7 @@ void endpoint_merge_begin(struct endpoint_merge *merge, const struct endpoint_sl
                           const struct endpoint_slice *after);
 
 /** @index follows the change of the slice that the cache has at @in. */
-void endpoint_merge_index(struct endpoint_merge *merge, struct address_index *index,
+void endpoint_merge_index(const struct endpoint_merge *merge, struct address_index *index,
                           struct endpoint_slice *const *in);
 
 /**
@@ -60,7 +65,8 @@ void endpoint_merge_port(struct endpoint_merge *merge, const struct address_inde
                          struct endpoint_slice *const *in, struct slice_ports before,
                          struct slice_ports after);
 
-/** Frees what it holds. */
+/** Free what they hold. */
+void address_index_clear(struct address_index *index);
 void endpoint_merge_clear(struct endpoint_merge *merge);
 
 #endif

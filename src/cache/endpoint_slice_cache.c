@@ -122,7 +122,7 @@ static void drop_index(struct owner *owner, enum family family)
     struct address_index *index = owner->indexes[family];
     if (!index || (index->n_slices > 1 && owner->slices.n > 0))
         return;
-    vec_free(&index->all);
+    address_index_clear(index);
     free(index);
     owner->indexes[family] = NULL;
 }

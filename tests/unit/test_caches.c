@@ -171,11 +171,11 @@ TEST(copies_in_one_slice_are_one_to_others)
         struct endpoint_slice *before = steps[i].before < 0 ? NULL : of[steps[i].before];
         endpoint_merge_begin(&merge, before, after);
         endpoint_merge_index(&merge, &index, &of[steps[i].place]);
-        ck_assert_uint_eq(index.all.n, steps[i].indexed);
+        ck_assert_uint_eq(index.n, steps[i].indexed);
     }
     for (int i = 0; i < 3; i++)
         endpoint_slice_free(of[i]);
-    vec_free(&index.all);
+    address_index_clear(&index);
     endpoint_merge_clear(&merge);
 }
 
